@@ -1,0 +1,81 @@
+"""Lengths of training and moments of it, as values.
+
+A duration is written as a number of steps (`1000`) or as text: `'1000 steps'`,
+`'90 epochs'`, `'1.5 epochs'`, `'10M examples'`.
+"""
+
+import dataclasses
+import math
+import re
+
+_TEXT = re.compile(
+    r"\s*([\d_]*\.?\d+(?:e\d+)?)\s*([kKMG]?)\s*(steps?|epochs?|examples?)\s*"
+)
+_FACTORS = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
+
+
+@dataclasses.dataclass(frozen=True)
+class Duration:
+  """`amount` of `unit`, where unit is 'step', 'epoch' or 'example'."""
+
+  amount: float
+  unit: str
+
+  def to_steps(self, *, batch_size: int, num_examples: int | None) -> int:
+    """The nearest whole number of steps.
+
+    Args:
+      batch_size: global batch, examples.
+      num_examples: examples in an epoch; needed for epochs only.
+
+    Raises:
+      ValueError: if epochs are given and `num_examples` is not known.
+    """
+    if self.unit == "step":
+      return round(self.amount)
+    if self.unit == "example":
+      return round(self.amount / batch_size)
+    if num_examples is None:
+      raise ValueError(
+          f"{self.amount:g} epochs cannot be counted in steps: the number of"
+          " training examples is not known."
+      )
+    return round(self.amount * num_examples / batch_size)
+
+
+def parse(value: int | str) -> Duration:
+  """Reads a duration.
+
+  Args:
+    value: a number of steps, or text as the module's docstring shows.
+
+  Raises:
+    ValueError: if it is negative or not of that form.
+  """
+  if isinstance(value, int) and not isinstance(value, bool):
+    if value < 0:
+      raise ValueError(f"{value} is negative; use 0 or more steps")
+    return Duration(value, "step")
+  match = _TEXT.fullmatch(value) if isinstance(value, str) else None
+  if not match:
+    raise ValueError(
+        f"{value!r} is not a duration; write a number of steps, or text such"
+        " as '1000 steps', '5 epochs' or '10M examples'"
+    )
+  amount = float(match.group(1)) * _FACTORS[match.group(2)]
+  if not math.isfinite(amount):
+    raise ValueError(f"{value!r} is too long")
+  return Duration(amount, match.group(3).rstrip("s"))
+
+
+@dataclasses.dataclass(frozen=True)
+class EverySteps:
+  """Due at every multiple of `steps`, and at `last_step` too if given."""
+
+  steps: int | None
+  last_step: int | None = None
+
+  def due(self, step: int) -> bool:
+    if step == self.last_step:
+      return True
+    return bool(self.steps) and step > 0 and step % self.steps == 0

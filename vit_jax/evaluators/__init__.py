@@ -1,0 +1,1 @@
+"""What measures a model while it trains and afterwards."""

@@ -1,0 +1,1 @@
+"""Flax Linen networks: what the trainer trains."""

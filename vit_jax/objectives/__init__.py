@@ -1,0 +1,1 @@
+"""What is minimised: the seam between the step and the task."""

@@ -1,0 +1,1 @@
+"""Numbers and cost formulas of the ViT paper."""

@@ -1,0 +1,1 @@
+"""Reports made from records alone; never imports jax."""

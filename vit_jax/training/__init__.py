@@ -1,0 +1,1 @@
+"""The sharded train step, its state and the loop around it."""

@@ -1,0 +1,38 @@
+"""Pytrees seen as flat lists of named leaves, 'a/b/kernel' -> leaf."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+
+def path_name(path: tuple[Any, ...]) -> str:
+  """'Transformer/encoderblock_0/kernel' for a jax key path."""
+  return jax.tree_util.keystr(path, simple=True, separator="/")
+
+
+def named_leaves(tree: Any) -> list[tuple[str, Any]]:
+  """Leaves in tree order, each with its path."""
+  leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+  return [(path_name(path), leaf) for path, leaf in leaves]
+
+
+def map_named(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+  """`jax.tree.map` whose function also gets the path: fn(path, leaf, ...)."""
+  return jax.tree_util.tree_map_with_path(
+      lambda path, *leaves: fn(path_name(path), *leaves), tree, *rest
+  )
+
+
+def num_elements(tree: Any) -> int:
+  """Number of scalars in all leaves."""
+  return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
+
+
+def num_bytes(tree: Any) -> int:
+  """Bytes that all leaves take, unsharded."""
+  return sum(
+      math.prod(leaf.shape) * leaf.dtype.itemsize
+      for leaf in jax.tree.leaves(tree)
+  )
