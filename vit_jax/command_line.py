@@ -1,0 +1,194 @@
+"""What all commands share: flags, config files and errors as sentences."""
+
+import functools
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import ml_collections
+from absl import app, flags
+from ml_collections import config_flags
+
+from vit_jax.config import resolve
+from vit_jax.errors import UserError
+
+EXIT_BAD_INPUT = 1
+
+
+def run(
+    main: Callable[[Sequence[str]], int | None], config_flag: str | None = None
+) -> None:
+  """Runs a command: `main(argv)` under absl; exits with what it returns.
+
+  A `UserError` or a bad flag becomes one message on stderr and exit code 1.
+
+  Args:
+    main: the command.
+    config_flag: name of the flag that takes a config file, if it has one.
+  """
+
+  def guarded(argv: Sequence[str]) -> int:
+    try:
+      return main(argv) or 0
+    except UserError as error:
+      return _complain(str(error))
+
+  parser = functools.partial(_parse_flags, config_flag=config_flag)
+  app.run(guarded, flags_parser=parser)
+
+
+def define_config(name: str = "config") -> flags.FlagHolder:
+  """Defines `--config=FILE[:ARGUMENTS]` with overrides `--config.key=value`."""
+  return config_flags.DEFINE_config_file(
+      name,
+      help_string=(
+          "Experiment file, with arguments after a colon; override keys by"
+          f" --{name}.KEY=VALUE."
+      ),
+  )
+
+
+def _complain(message: str) -> int:
+  for line in message.splitlines():
+    print(f"error: {line}", file=sys.stderr)
+  return EXIT_BAD_INPUT
+
+
+def _parse_flags(argv: list[str], config_flag: str | None) -> list[str]:
+  try:
+    if config_flag and not _asks_for_help(argv):
+      argv = _with_config_found(argv, config_flag)
+    return flags.FLAGS(argv)
+  except flags.Error as error:
+    sys.exit(_complain(f"{error} Run with --help to see the flags."))
+  except UserError as error:
+    sys.exit(_complain(str(error)))
+
+
+def _asks_for_help(argv: Sequence[str]) -> bool:
+  return any(arg.lstrip("-").startswith("help") for arg in argv[1:])
+
+
+def _with_config_found(argv: list[str], name: str) -> list[str]:
+  """Checks the config file and the overridden keys before absl sees them."""
+  argv = list(argv)
+  for index, arg in enumerate(argv[1:], start=1):
+    if arg in (f"--{name}", f"-{name}") and index + 1 < len(argv):
+      argv[index : index + 2] = [f"--{name}={argv[index + 1]}"]
+      break
+  prefix = f"--{name}="
+  for index, arg in enumerate(argv):
+    arg = "-" + arg if arg.startswith(f"-{name}=") else arg
+    if arg.startswith(prefix):
+      path, colon, arguments = arg.removeprefix(prefix).partition(":")
+      path = find_config(path)
+      config = load_config(path, arguments if colon else None)
+      _check_overrides(argv, name, config)
+      argv[index] = f"{prefix}{path}{colon}{arguments}"
+      return argv
+  raise UserError(
+      f"No experiment was named: give --{name}=FILE, such as"
+      f" --{name}=configs/quickstart.py."
+  )
+
+
+def find_config(path: str) -> str:
+  """`path` itself, or the installed config of that name.
+
+  Raises:
+    UserError: if there is neither.
+  """
+  if os.path.isfile(path):
+    return path
+  installed = _installed_configs()
+  if installed:
+    relative = Path(path)
+    if relative.parts[:1] == ("configs",):
+      relative = Path(*relative.parts[1:])
+    candidate = installed / relative
+    if not relative.is_absolute() and candidate.is_file():
+      return str(candidate)
+    names = sorted(
+        "configs/" + file.name
+        for file in installed.glob("*.py")
+        if not file.name.startswith("_")
+    )
+    raise UserError(
+        f"The config file {path} does not exist, neither here nor among the"
+        f" installed ones: {', '.join(names)}."
+    )
+  raise UserError(f"The config file {path} does not exist.")
+
+
+def _installed_configs() -> Path | None:
+  spec = importlib.util.find_spec("vit_jax.configs")
+  if spec and spec.submodule_search_locations:
+    return Path(next(iter(spec.submodule_search_locations)))
+  beside = Path(__file__).resolve().parent.parent / "configs"
+  return beside if beside.is_dir() else None
+
+
+def load_config(path: str, arguments: str | None) -> ml_collections.ConfigDict:
+  """Runs `get_config` of an experiment file.
+
+  Raises:
+    UserError: naming the file and line where it fails.
+  """
+  spec = importlib.util.spec_from_file_location("experiment", path)
+  if spec is None or spec.loader is None:
+    raise UserError(f"The config file {path} must end in .py.")
+  module = importlib.util.module_from_spec(spec)
+  try:
+    spec.loader.exec_module(module)
+    get_config = module.get_config
+    config = get_config() if arguments is None else get_config(arguments)
+  except UserError:
+    raise
+  except Exception as error:
+    where = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == path
+    ]
+    line = getattr(error, "lineno", None) or (where[-1] if where else None)
+    place = f"{path}, line {line}" if line else path
+    raise UserError(
+        f"The config file fails ({place}): {type(error).__name__}: {error}"
+    ) from None
+  if not isinstance(config, ml_collections.ConfigDict):
+    raise UserError(
+        f"get_config() in {path} must return a ConfigDict; it returns"
+        f" {type(config).__name__}."
+    )
+  return config
+
+
+def _check_overrides(
+    argv: Sequence[str], name: str, config: ml_collections.ConfigDict
+) -> None:
+  """Raises UserError for an override of a key that `config` does not have."""
+  problems = []
+  for arg in argv[1:]:
+    key, has_value, value = arg.lstrip("-").partition("=")
+    key = key.removeprefix("no") if key.startswith(f"no{name}.") else key
+    if not arg.startswith("-") or not key.startswith(f"{name}."):
+      continue
+    if "[" in key or _has(config, key.split(".")[1:]):
+      continue
+    known = list(resolve.flatten(config.to_dict(), f"{name}."))
+    problems.append(
+        resolve.unknown_key(key, value if has_value else None, known)
+    )
+  if problems:
+    raise UserError("\n".join(problems))
+
+
+def _has(config: ml_collections.ConfigDict, parts: Sequence[str]) -> bool:
+  for part in parts:
+    if not isinstance(config, ml_collections.ConfigDict) or part not in config:
+      return False
+    config = config[part]
+  return True

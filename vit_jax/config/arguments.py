@@ -1,0 +1,50 @@
+"""Argument strings of experiment files: `configs/x.py:model=L/16,smoke`."""
+
+import difflib
+from types import SimpleNamespace
+from typing import Any
+
+from vit_jax.errors import UserError
+
+
+def parse(text: str | None, **defaults: Any) -> SimpleNamespace:
+  """Reads 'name=value,flag' into a namespace.
+
+  Every experiment file also knows the flag `smoke`.
+
+  Args:
+    text: what stands behind the colon of `--config=FILE:...`, or None.
+    **defaults: the known names; a value takes its default's type.
+
+  Raises:
+    UserError: on an unknown name or a value of the wrong type.
+  """
+  values = {"smoke": False, **defaults}
+  for item in filter(None, (text or "").split(",")):
+    name, has_value, value = item.partition("=")
+    name = name.strip()
+    if name not in values:
+      near = difflib.get_close_matches(name, values, n=1)
+      hint = f'did you mean "{near[0]}"?' if near else "known are"
+      known = "" if near else " " + ", ".join(sorted(values)) + "."
+      raise UserError(f'Unknown config argument "{name}"; {hint}{known}')
+    values[name] = _convert(name, value if has_value else "true", values[name])
+  return SimpleNamespace(**values)
+
+
+def _convert(name: str, value: str, default: Any) -> Any:
+  if isinstance(default, bool):
+    if value.lower() in ("true", "1"):
+      return True
+    if value.lower() in ("false", "0"):
+      return False
+    raise UserError(
+        f'Config argument {name} = "{value}" must be true or false.'
+    )
+  try:
+    return value if default is None else type(default)(value)
+  except ValueError:
+    raise UserError(
+        f'Config argument {name} = "{value}" must be a number like'
+        f" {default!r}."
+    ) from None

@@ -1,0 +1,195 @@
+"""From a ConfigDict to frozen, checked models: the only place that does so."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ml_collections
+import pydantic
+
+from vit_jax import durations
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+
+_WANTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "tuple_type": "a tuple, such as ('a', 'b')",
+    "dict_type": "a group of keys",
+    "model_type": "a group of keys",
+    "model_attributes_type": "a group of keys",
+}
+
+
+def resolve(config: ml_collections.ConfigDict | Mapping[str, Any]) -> (
+    schema.Config
+):
+  """Checks every key and every rule between keys that needs no data.
+
+  Args:
+    config: what an experiment file made, overrides applied.
+
+  Raises:
+    UserError: one line for each problem: the key, its value and the fix.
+  """
+  if isinstance(config, ml_collections.ConfigDict):
+    config = config.to_dict()
+  try:
+    resolved = schema.Config.model_validate(config)
+  except pydantic.ValidationError as error:
+    raise UserError("\n".join(_sentences(error))) from None
+  problems = list(_conflicts(resolved))
+  if problems:
+    raise UserError("\n".join(problems))
+  return resolved
+
+
+def load(text: str) -> schema.Config:
+  """Reads a resolved config back from the JSON of `dump`.
+
+  Raises:
+    UserError: if it does not fit this version's schema.
+  """
+  try:
+    return schema.Config.model_validate_json(text)
+  except pydantic.ValidationError as error:
+    raise UserError("\n".join(_sentences(error))) from None
+
+
+def dump(config: schema.Config) -> str:
+  """The config as indented JSON; `load` reads it back."""
+  return config.model_dump_json(indent=2)
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+  """{'model': {'pool': 'cls'}} -> {'model.pool': 'cls'}."""
+  flat = {}
+  for name, value in config.items():
+    if isinstance(value, Mapping) and value:
+      flat.update(flatten(value, f"{prefix}{name}."))
+    else:
+      flat[f"{prefix}{name}"] = value
+  return flat
+
+
+def unknown_key(name: str, value: Any, known: list[str]) -> str:
+  """The sentence about a key that does not exist, naming the nearest."""
+  near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+  if not near:
+    leaf = name.rsplit(".", 1)[-1]
+    near = [key for key in known if key.rsplit(".", 1)[-1] == leaf][:1]
+  shown = "" if value is None else f" ({value})"
+  if near:
+    return f'Unknown key "{name}"{shown}. Did you mean "{near[0]}"?'
+  return f'Unknown key "{name}"{shown}. Known keys: {", ".join(known)}.'
+
+
+def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
+  """One sentence for each thing wrong, in the order of the keys."""
+  seen = set()
+  for item in error.errors():
+    loc = _location(item["loc"])
+    name = ".".join(("config", *loc))
+    if name in seen:  # The other arm of a union reports the same key again.
+      continue
+    seen.add(name)
+    value, kind = item["input"], item["type"]
+    if kind == "extra_forbidden":
+      yield unknown_key(name, value, _known_keys(item["loc"][:-1]))
+    elif kind == "union_tag_not_found" or kind == "missing":
+      yield f'{name} needs a "type": "classification" or "fewshot".'
+    elif kind == "union_tag_invalid":
+      yield (
+          f"{name}.type = {item['ctx']['tag']!r} is not an evaluator; use"
+          ' "classification" or "fewshot".'
+      )
+    elif kind == "literal_error":
+      yield f"{name} = {value!r} is not one of {item['ctx']['expected']}."
+    elif kind == "value_error":
+      yield f"{name}: {item['ctx']['error']}."
+    elif kind in _WANTED:
+      yield f"{name} = {value!r} must be {_WANTED[kind]}."
+    else:
+      wanted = item["msg"].removeprefix("Input should be ")
+      yield f"{name} = {value!r} must be {wanted}."
+
+
+def _location(loc: tuple[int | str, ...]) -> tuple[str, ...]:
+  """Drops what pydantic adds to a path for unions, tags and wrappers."""
+  parts = [str(part) for part in loc]
+  kept: list[str] = []
+  for index, part in enumerate(parts):
+    is_tag = (
+        index == 2 and parts[0] == "evals"
+        and part in ("classification", "fewshot")
+    )
+    is_type = "[" in part or part in ("int", "str", "float", "constrained-int")
+    if not is_tag and not is_type:
+      kept.append(part)
+  return tuple(kept)
+
+
+def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
+  """Full names of the keys of the section at `loc`, then of all sections."""
+  prefix = ".".join(("config", *_location(loc)))
+  if loc and loc[0] == "evals":
+    model = (schema.FewshotDataset if "datasets" in loc else
+             schema.FewshotEval if "fewshot" in loc else
+             schema.ClassificationEval)
+    return [f"{prefix}.{name}" for name in model.model_fields]
+  flat = flatten(schema.Config().model_dump(), "config.")
+  return sorted(flat, key=lambda name: not name.startswith(prefix + "."))
+
+
+def _conflicts(config: schema.Config) -> Iterator[str]:
+  """Rules between keys."""
+  train, mesh = config.train, config.mesh
+  if config.total_steps is None and config.total_epochs is None:
+    yield (
+        "The length of training is not set: give config.total_steps or"
+        " config.total_epochs."
+    )
+  if train.batch_size % train.accumulate_steps:
+    below = train.batch_size // train.accumulate_steps * train.accumulate_steps
+    yield (
+        f"config.train.batch_size = {train.batch_size} does not divide into"
+        f" config.train.accumulate_steps = {train.accumulate_steps}"
+        f" micro-batches; use {below or train.accumulate_steps} or"
+        f" {below + train.accumulate_steps}."
+    )
+  warmup = durations.parse(config.schedule.warmup_steps)
+  if warmup.unit == "step" and config.total_steps is not None:
+    if warmup.amount >= config.total_steps:
+      yield (
+          f"config.schedule.warmup_steps = {config.schedule.warmup_steps} is"
+          f" not shorter than the run of config.total_steps ="
+          f" {config.total_steps}; lower it."
+      )
+  if warmup.unit == "epoch" and config.total_epochs is not None:
+    if config.total_steps is None and warmup.amount >= config.total_epochs:
+      yield (
+          f"config.schedule.warmup_steps = {config.schedule.warmup_steps!r} is"
+          f" not shorter than the run of config.total_epochs ="
+          f" {config.total_epochs:g}; lower it."
+      )
+  sizes = {"data": mesh.data, "fsdp": mesh.fsdp, "tensor": mesh.tensor}
+  for axis, size in sizes.items():
+    if size < 1 and size != -1:
+      yield (
+          f"config.mesh.{axis} = {size} must be a number of devices, or -1 for"
+          " all that are left."
+      )
+  if list(sizes.values()).count(-1) > 1:
+    free = [f"config.mesh.{axis}" for axis, size in sizes.items() if size == -1]
+    yield f"Only one mesh axis may be -1; {' and '.join(free)} are."
+  if config.schedule.decay == "steps" and not config.schedule.boundaries:
+    yield (
+        'config.schedule.decay = "steps" needs config.schedule.boundaries,'
+        " such as (30_000, 60_000)."
+    )
+  for name, entry in config.evals.items():
+    if isinstance(entry, schema.FewshotEval) and not entry.datasets:
+      yield f"config.evals.{name}.datasets is empty; name at least one dataset."
