@@ -1,0 +1,76 @@
+"""Which examples of a training split make up a few-shot support set."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int
+
+
+def class_permutations(
+  labels: Int[np.ndarray, " n"], *, num_classes: int, seed: int
+) -> list[Int[np.ndarray, " _"]]:
+  """The rows of each class, shuffled.
+
+  One generator permutes the classes in turn, so a seed draws the same sets as
+  big_vision does from the same labels.
+  """
+  rng = np.random.default_rng(seed)
+  return [
+    rng.permutation(np.flatnonzero(labels == label))
+    for label in range(num_classes)
+  ]
+
+
+def support_set(
+  permutations: Sequence[Int[np.ndarray, " _"]], shots: int
+) -> Int[np.ndarray, " n"]:
+  """The first `shots` rows of each class: fewer shots are a subset of more."""
+  return np.concatenate([rows[:shots] for rows in permutations])
+
+
+def held_out_set(
+  permutations: Sequence[Int[np.ndarray, " _"]], shots: int
+) -> Int[np.ndarray, " n"]:
+  """Up to `shots` rows of each class after its first `shots`.
+
+  With the largest number of shots this is disjoint from every support set of
+  the same permutations, and no larger than the largest of them.
+  """
+  return np.concatenate([rows[shots : 2 * shots] for rows in permutations])
+
+
+def require_shots(
+  labels: Int[np.ndarray, " n"],
+  *,
+  num_classes: int,
+  shots: int,
+  class_names: Sequence[str] | None = None,
+) -> None:
+  """Checks that every class has `shots` examples.
+
+  Args:
+    labels: classes of the training split.
+    num_classes: classes that must be there.
+    shots: examples wanted of each.
+    class_names: shown in the message beside the class's number.
+
+  Raises:
+    ValueError: naming the first class that has fewer, or a label that is not
+      in 0..num_classes-1.
+  """
+  if labels.size and (labels.min() < 0 or labels.max() >= num_classes):
+    wrong = labels[(labels < 0) | (labels >= num_classes)][0]
+    raise ValueError(
+      f"Label {wrong} is outside 0..{num_classes - 1}, the range for"
+      f" num_classes = {num_classes}."
+    )
+  counts = np.bincount(labels, minlength=num_classes)
+  short = np.flatnonzero(counts < shots)
+  if short.size:
+    first = int(short[0])
+    name = f" ({class_names[first]!r})" if class_names else ""
+    others = f" So have {short.size - 1} more classes." * (short.size > 1)
+    raise ValueError(
+      f"Class {first}{name} has {counts[first]} of them, fewer than the"
+      f" {shots} shots asked for.{others}"
+    )
