@@ -1,0 +1,188 @@
+import io
+import logging
+import pathlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from vit_jax.data import folder
+from vit_jax.errors import UserError
+
+
+def _picture(seed=0, form="JPEG"):
+  pixels = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), np.uint8)
+  file = io.BytesIO()
+  Image.fromarray(pixels).save(file, form)
+  return file.getvalue()
+
+
+def _fill(root, files):
+  """Writes {path: content or None for a picture} below `root`."""
+  for seed, (name, content) in enumerate(files.items()):
+    path = pathlib.Path(root, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_picture(seed) if content is None else content)
+
+
+def _open(root, split="train"):
+  return folder.open_source("", split, data_dir=str(root))
+
+
+def _everything(source):
+  ids = np.arange(source.num_examples)
+  return dict(zip(source.names(ids), source.read(ids)["image"], strict=True))
+
+
+@pytest.fixture
+def pets(tmp_path):
+  files = {
+    f"train/{c}/{i}.jpg": None for c in ("cat", "dog") for i in range(20)
+  }
+  files |= {"val/dog/1.jpg": None, "val/dog/2.jpg": None}
+  files |= {"test/cat/1.jpg": None, "test/dog/1.jpg": None}
+  _fill(tmp_path, files)
+  return tmp_path
+
+
+def test_read_returns_the_files_bytes_and_labels(pets):
+  source = _open(pets)
+  assert source.num_examples == 40
+  assert source.num_classes == 2
+  assert source.class_names == ("cat", "dog")
+  assert source.max_labels == 1 and source.image_shape is None
+  ids = np.array([7, 0, 39, 7])
+  batch = source.read(ids)
+  assert batch["label"].dtype == np.int32
+  for path, image, label in zip(
+    source.names(ids), *batch.values(), strict=True
+  ):
+    assert image == pathlib.Path(path).read_bytes()
+    assert pathlib.Path(path).parent.name == source.class_names[label]
+
+
+def test_all_splits_share_one_class_map(pets):
+  source = _open(pets, "val")
+  assert source.num_classes == 2
+  assert source.read(np.arange(2))["label"].tolist() == [1, 1]
+
+
+def test_class_that_train_lacks_keeps_the_map_shared(pets, caplog):
+  _fill(pets, {"test/ape/1.jpg": None})
+  for split in ("train", "val", "test"):
+    assert _open(pets, split).class_names == ("ape", "cat", "dog")
+  assert "cannot be learned: ape" in caplog.text
+
+
+def test_all_suffixes_are_found_in_any_case(tmp_path):
+  names = ["a.jpg", "b.JPEG", "c.png", "d.webp", "e.bmp", "f.PNG"]
+  forms = ["JPEG", "JPEG", "PNG", "WEBP", "BMP", "PNG"]
+  files = {
+    f"train/x/{name}": _picture(form=form)
+    for name, form in zip(names, forms, strict=True)
+  }
+  _fill(tmp_path, files | {"train/y/a.jpg": None})
+  found = {pathlib.Path(path).name for path in _everything(_open(tmp_path))}
+  assert found == set(names)
+
+
+def test_other_files_are_ignored_with_a_count(pets, caplog):
+  junk = ["train/cat/notes.txt", "train/dog/.a.jpg", "train/LICENSE"]
+  _fill(pets, dict.fromkeys(junk, b"x") | {"train/.cache/1.jpg": None})
+  with caplog.at_level(logging.INFO):
+    assert _open(pets).class_names == ("cat", "dog")
+  assert "4 files ignored" in caplog.text
+
+
+def test_slices_hold_every_class_and_do_not_overlap(pets):
+  first, rest = _open(pets, "train[:50%]"), _open(pets, "train[50%:]")
+  assert 0.2 < first.read(np.arange(20))["label"].mean() < 0.8
+  assert not set(_everything(first)) & set(_everything(rest))
+  assert _everything(first) | _everything(rest) == _everything(_open(pets))
+
+
+def test_order_does_not_depend_on_where_the_folder_is(pets, tmp_path_factory):
+  other = tmp_path_factory.mktemp("other")
+  for path in sorted(pets.rglob("*.jpg"), reverse=True):
+    _fill(other, {str(path.relative_to(pets)): path.read_bytes()})
+  one, two = _open(pets), _open(other)
+  assert one.fingerprint == two.fingerprint
+  assert list(_everything(one).values()) == list(_everything(two).values())
+
+
+def test_fingerprint_changes_with_split_files_and_classes(pets):
+  prints = [_open(pets).fingerprint, _open(pets, "train[:50%]").fingerprint]
+  (pets / "train/cat/0.jpg").rename(pets / "train/cat/new.jpg")
+  prints.append(_open(pets).fingerprint)
+  _fill(pets, {"val/ape/1.jpg": None})
+  prints.append(_open(pets).fingerprint)
+  assert len(set(prints)) == 4
+
+
+def test_not_set_or_missing_data_dir_is_a_sentence(tmp_path):
+  with pytest.raises(UserError, match="config.data_dir is not set"):
+    folder.open_source("", "train", data_dir=None)
+  with pytest.raises(UserError, match="nowhere cannot be listed"):
+    _open(tmp_path / "nowhere")
+
+
+def test_folder_without_images_says_where_they_are_looked_for(tmp_path):
+  _fill(tmp_path, {"roses/1.jpg": None, "tulips/1.jpg": None})
+  with pytest.raises(UserError) as error:
+    _open(tmp_path)
+  assert "train/CLASS/*.{jpg,jpeg,png,webp,bmp}" in str(error.value)
+  assert "Folders found there: roses, tulips." in str(error.value)
+
+
+def test_one_class_is_a_sentence(tmp_path):
+  _fill(tmp_path, {"train/cat/1.jpg": None})
+  with pytest.raises(UserError, match="one class, 'cat'"):
+    _open(tmp_path)
+
+
+def test_classes_without_any_image_are_named(pets):
+  for name in ("train/ape", "train/bee"):
+    (pets / name).mkdir()
+  with pytest.raises(UserError, match="without any image: ape, bee"):
+    _open(pets)
+
+
+def test_missing_split_names_those_that_are_there(pets):
+  with pytest.raises(UserError, match=r"train \(40 examples\), val \(2 exam"):
+    _open(pets, "validation")
+
+
+def test_files_that_are_no_images_are_named_in_one_list(pets):
+  _fill(pets, {"train/cat/a.jpg": b"", "train/dog/b.png": b"<html>"})
+  with pytest.raises(UserError) as error:
+    _open(pets)
+  message = str(error.value)
+  assert message.startswith("2 of 42 image files cannot be read:")
+  assert f"{pets}/train/cat/a.jpg (empty file)" in message
+  assert f"{pets}/train/dog/b.png (not an image)" in message
+
+
+def test_long_list_of_files_ends_with_a_count(pets):
+  _fill(pets, {f"train/cat/bad{i}.jpg": b"" for i in range(25)})
+  with pytest.raises(UserError, match="and 5 more. Remove or replace them."):
+    _open(pets)
+
+
+def test_file_that_vanishes_during_the_run_is_named(pets):
+  source = _open(pets)
+  path = pathlib.Path(source.names(np.array([5]))[0])
+  path.unlink()
+  with pytest.raises(UserError, match=f"{path.name} cannot be read"):
+    source.read(np.arange(8))
+
+
+def test_cifar10_folder_opens(shared, tmp_path):
+  import tarfile
+
+  with tarfile.open(shared / "data/cifar10.tar.gz") as archive:
+    wanted = [m for m in archive if "/test/" in m.name and m.isfile()]
+    archive.extractall(tmp_path, wanted, filter="data")
+  source = _open(tmp_path / "cifar10", "test")
+  assert source.num_examples == 5000 and source.num_classes == 10
+  counts = np.bincount(source.read(np.arange(5000))["label"])
+  assert counts.tolist() == [500] * 10

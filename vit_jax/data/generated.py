@@ -1,0 +1,160 @@
+"""Pictures drawn on demand: data of any structure, without any storage.
+
+'generated:classes=10,size=32,examples=512,labels=1,seed=0' has 512 training
+images of 32 px in 10 classes (the defaults); `validation` and `test` have a
+quarter of that each. Every class has its own stripes and colour and every
+image its own phase and noise, so a model can learn the classes but not by
+comparing pixels. With labels=3 an image shows one to three classes at once and
+its labels come as a list padded with -1.
+"""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from vit_jax.data import splits
+from vit_jax.errors import UserError
+
+_DEFAULTS = {"classes": 10, "size": 32, "examples": 512, "labels": 1, "seed": 0}
+_AT_LEAST = {"classes": 2, "size": 1, "examples": 4, "labels": 1, "seed": 0}
+# Splits begin this far apart in the numbering that seeds the noise, so that no
+# two of them share an image.
+_SPLIT_STRIDE = 2**40
+
+
+def check(arguments: str) -> None:
+  """Checks the part after 'generated:'.
+
+  Raises:
+    UserError: naming the argument that is unknown or out of range.
+  """
+  _parse(arguments)
+
+
+def open_source(
+  arguments: str,
+  split: str,
+  *,
+  data_dir: str | None = None,
+  image_key: str = "image",
+  label_key: str = "label",
+) -> "GeneratedSource":
+  """Opens generated data; see `vit_jax.data.sources.open_source`.
+
+  The directory and the feature names have no meaning here.
+  """
+  del data_dir, image_key, label_key
+  values = _parse(arguments)
+  counts = {
+    "train": values["examples"],
+    "validation": values["examples"] // 4,
+    "test": values["examples"] // 4,
+  }
+  pieces = splits.resolve(
+    split, {name: [n] for name, n in counts.items()}, dataset="generated"
+  )
+  offsets = {name: i * _SPLIT_STRIDE for i, name in enumerate(counts)}
+  name = ",".join(f"{key}={value}" for key, value in values.items())
+  return GeneratedSource(
+    num_examples=splits.count(pieces),
+    num_classes=values["classes"],
+    max_labels=values["labels"],
+    fingerprint=f"generated:{name}:{split}:{splits.count(pieces)}",
+    image_shape=(values["size"], values["size"], 3),
+    seed=values["seed"],
+    pieces=tuple(pieces),
+    offsets=tuple(offsets[piece.name] for piece in pieces),
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class GeneratedSource:
+  """A split of generated data; attributes as in `sources.Source`."""
+
+  num_examples: int
+  num_classes: int
+  max_labels: int
+  fingerprint: str
+  image_shape: tuple[int, int, int]
+  seed: int
+  pieces: Sequence[splits.Piece]
+  offsets: Sequence[int]
+  class_names: None = None
+
+  def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+    """Draws images; see `sources.Source.read`."""
+    which, positions = splits.locate(self.pieces, np.asarray(ids))
+    labels = _labels(positions, self.num_classes, self.max_labels)
+    images = np.empty((len(positions), *self.image_shape), np.uint8)
+    keys = np.asarray(self.offsets)[which] + positions
+    for image, key, shown in zip(images, keys, labels, strict=True):
+      classes = shown[shown >= 0]
+      image[:] = _draw(self.seed, int(key), classes, self.image_shape[0])
+    label = labels[:, 0] if self.max_labels == 1 else labels
+    return {"image": images, "label": label}
+
+  def names(self, ids: np.ndarray) -> list[str]:
+    """Split and number of each image."""
+    which, positions = splits.locate(self.pieces, np.asarray(ids))
+    return [
+      f"generated {self.pieces[w].name} image {position}"
+      for w, position in zip(which, positions, strict=True)
+    ]
+
+
+def _labels(
+  positions: np.ndarray, num_classes: int, max_labels: int
+) -> np.ndarray:
+  """Labels int32 [n, max_labels]: consecutive classes, then -1.
+
+  The first label cycles through the classes, so any `num_classes` neighbours
+  hold each class once; the number of labels cycles from 1 to `max_labels`.
+  """
+  column = np.arange(max_labels)
+  labels = (positions[:, None] + column) % num_classes
+  counts = 1 + positions // num_classes % min(max_labels, num_classes)
+  return np.where(column < counts[:, None], labels, -1).astype(np.int32)
+
+
+def _draw(seed: int, key: int, classes: np.ndarray, size: int) -> np.ndarray:
+  """One image, uint8 [size, size, 3], the mean of its classes' patterns."""
+  rng = np.random.Generator(np.random.Philox(key=seed, counter=key << 64))
+  axis = np.arange(size, dtype=np.float32) / size
+  image = np.zeros((size, size, 3), np.float32)
+  for label in classes:
+    style = np.random.Generator(
+      np.random.Philox(key=seed, counter=int(label) << 128)
+    )
+    # Two to six waves across the image, at any angle, in the class's colour.
+    angle, waves = style.uniform([0, 2], [np.pi, 6]).astype(np.float32)
+    colour = style.uniform(-80, 80, 3).astype(np.float32)
+    along_y, along_x = waves * np.sin(angle), waves * np.cos(angle)
+    phase = np.float32(rng.random())
+    turns = along_y * axis[:, None] + along_x * axis + phase
+    stripes = np.cos(2 * np.pi * turns)
+    image += 128 + colour * (0.5 + stripes[..., None])
+  image = image / len(classes)
+  image += rng.normal(0, 12, image.shape).astype(np.float32)
+  return np.clip(image, 0, 255).astype(np.uint8)
+
+
+def _parse(arguments: str) -> dict[str, int]:
+  values = dict(_DEFAULTS)
+  for part in filter(None, arguments.split(",")):
+    match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+)\s*", part)
+    if not match or match[1] not in values:
+      raise UserError(
+        f"generated: {part.strip()!r} is not an argument; known are"
+        f" {', '.join(values)}, each with a whole number, as in"
+        " 'generated:classes=10,size=32,examples=512,labels=1,seed=0'."
+      )
+    name, value = match[1], int(match[2])
+    if value < _AT_LEAST[name]:
+      raise UserError(
+        f"generated: {name}={value} is too small; use {_AT_LEAST[name]} or"
+        " more."
+      )
+    values[name] = value
+  return values

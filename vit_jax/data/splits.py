@@ -1,0 +1,116 @@
+"""TFDS split strings, such as 'train[:99%]' or 'train[:800]+test', anywhere.
+
+Parsing and rounding are TFDS's own, so that 'train[:99%]' has the same number
+of examples in an image folder as in a TFDS dataset of the same size.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from vit_jax.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+  """Records `start` to `stop` (excluded) of the split `name`."""
+
+  name: str
+  start: int
+  stop: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _SplitInfo:
+  """The part of tfds.core.SplitInfo that TFDS's own parser reads."""
+
+  shard_lengths: Sequence[int]
+
+  @property
+  def num_examples(self) -> int:
+    return sum(self.shard_lengths)
+
+
+def check(split: str) -> None:
+  """Checks the form of a split string; looks at no data.
+
+  Raises:
+    UserError: if it is not a split string.
+  """
+  _parse(split)
+
+
+def resolve(
+  split: str, shard_lengths: Mapping[str, Sequence[int]], *, dataset: str
+) -> list[Piece]:
+  """The pieces that a split string stands for, in order.
+
+  Args:
+    split: the split string.
+    shard_lengths: split name -> records in each shard; one shard for sources
+      that have none. Only 'train[2shard:]' makes a difference between shards.
+    dataset: name for messages.
+
+  Raises:
+    UserError: if the string is malformed, a split is not there, a slice goes
+      beyond the split's end, or nothing is left.
+  """
+  infos = {name: _SplitInfo(n) for name, n in shard_lengths.items()}
+  present = ", ".join(
+    f"{name} ({info.num_examples} examples)" for name, info in infos.items()
+  )
+  instruction = _parse(split)
+  try:
+    absolute = instruction.to_absolute(infos)
+  except ValueError as error:
+    reason = str(error).partition(". Should be")[0].rstrip(".")
+    raise UserError(
+      f"Split {split!r} of {dataset}: {reason}. Present: {present}."
+    ) from None
+  pieces = []
+  for part in absolute:
+    stop = infos[part.splitname].num_examples if part.to is None else part.to
+    if (start := part.from_ or 0) < stop:
+      pieces.append(Piece(part.splitname, start, stop))
+  if not pieces:
+    raise UserError(
+      f"Split {split!r} of {dataset} has no examples. Present: {present}."
+    )
+  return pieces
+
+
+def count(pieces: Sequence[Piece]) -> int:
+  """Records in all of `pieces`."""
+  return sum(piece.stop - piece.start for piece in pieces)
+
+
+def locate(
+  pieces: Sequence[Piece], ids: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Turns record numbers of the whole into places in the pieces' splits.
+
+  Args:
+    pieces: what `resolve` returned.
+    ids: int64 [n], numbers from 0 to count(pieces) - 1.
+
+  Returns:
+    int64 [n], which piece, and int64 [n], which record of that piece's split.
+  """
+  lengths = np.array([piece.stop - piece.start for piece in pieces])
+  ends = np.cumsum(lengths)
+  which = np.searchsorted(ends, ids, side="right")
+  starts = np.array([piece.start for piece in pieces])
+  return which, ids - (ends - lengths)[which] + starts[which]
+
+
+def _parse(split: str):
+  from tensorflow_datasets.core import splits
+
+  try:
+    return splits.AbstractSplit.from_spec(split)
+  except (ValueError, NotImplementedError):
+    raise UserError(
+      f"{split!r} is not a split string; write 'train', 'train[:99%]',"
+      " 'train[100:200]' or 'train[:800]+validation[:200]'."
+    ) from None
