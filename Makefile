@@ -1,0 +1,45 @@
+# `make quickstart` and `make test` each do all the set-up that is missing.
+# On another Python: make PYTHON=python3.12 test
+
+SHELL := bash
+VENV ?= .venv
+# The first Python of 3.11 or newer that can make virtual environments.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3 python3.13; do \
+	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+	2>/dev/null && echo $$python && break; done)
+RUN := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+CONFIG ?= configs/quickstart.py
+WORKDIR ?= runs/quickstart
+ARGS ?=
+
+.PHONY: quickstart test check format clean
+
+quickstart: $(INSTALLED)  ## Train on handwritten digits, write the report.
+	$(RUN) -m vit_jax.train --config=$(CONFIG) --workdir=$(WORKDIR) $(ARGS)
+
+test: $(INSTALLED)  ## Every test; fewer by ARGS="-m 'not slow'".
+	$(RUN) -m pytest -n auto --maxprocesses=8 --dist=loadfile $(ARGS)
+
+check: $(INSTALLED)  ## Lint, format and layers: what to run before a commit.
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m pytest -q tests/test_layers.py tests/test_packaging.py
+
+format: $(INSTALLED)  ## Let ruff mend what it can.
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+clean:  ## Remove the environment and caches; runs/ stays.
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find vit_jax configs tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): requirements.txt setup.py
+	@if [ -z "$(PYTHON)" ]; then \
+	  echo 'No Python of 3.11 or newer with the venv module was found.' \
+	    'Install one (on Debian: apt install python3 python3-venv) or name' \
+	    'it: make PYTHON=/path/to/python3 $(MAKECMDGOALS)' >&2; exit 1; fi
+	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --requirement requirements.txt
+	$(RUN) -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@

@@ -1,0 +1,1 @@
+"""Experiment files, installed as `vit_jax.configs`."""

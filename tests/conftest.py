@@ -1,0 +1,42 @@
+"""Settings and fixtures of every test.
+
+The settings are environment variables, so that commands which tests start
+have them too; they must stand before jax or TensorFlow is imported.
+"""
+
+import os
+import pathlib
+
+import pytest
+
+_SETTINGS = {
+  "JAX_PLATFORMS": "cpu",
+  # Every test may build a mesh of up to four devices.
+  "JAX_NUM_CPU_DEVICES": "4",
+  # Broadcasting over a forgotten axis is an error.
+  "JAX_NUMPY_RANK_PROMOTION": "raise",
+  "TF_CPP_MIN_LOG_LEVEL": "3",
+}
+for _name, _value in _SETTINGS.items():
+  os.environ.setdefault(_name, _value)
+
+REPO = pathlib.Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def repo() -> pathlib.Path:
+  """The root of the repository."""
+  return REPO
+
+
+@pytest.fixture(scope="session")
+def shared() -> pathlib.Path:
+  """The folder of golden files and sample data; skips without it.
+
+  It lies beside the repository, or where VIT_JAX_SHARED says.
+  """
+  path = os.environ.get("VIT_JAX_SHARED") or REPO.parent / "shared"
+  path = pathlib.Path(path)
+  if not path.is_dir():
+    pytest.skip(f"{path} is not there (VIT_JAX_SHARED names another folder)")
+  return path
