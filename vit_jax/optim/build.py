@@ -1,0 +1,132 @@
+"""From `config.optimizer` and `config.schedule` to an optax transformation."""
+
+import difflib
+import re
+from typing import Any
+
+from etils import epy
+
+from vit_jax import durations
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.optim import schedules, transforms
+
+with epy.lazy_imports():  # Checking a config must not wait for jax.
+  import numpy as np
+  import optax
+
+  from vit_jax import trees
+  from vit_jax.optim import multipliers
+
+
+def check(config: schema.Config) -> None:
+  """Raises UserError for what is wrong whatever the data and the model are."""
+  optimizer = config.optimizer
+  if optimizer.name not in transforms.OPTIMIZERS:
+    known = list(transforms.OPTIMIZERS)
+    near = difflib.get_close_matches(optimizer.name, known, n=1, cutoff=0)
+    raise UserError(
+      f"config.optimizer.name = {optimizer.name!r} is not known; did you"
+      f" mean {near[0]!r}? Known: {', '.join(known)}."
+    )
+  if optimizer.name == "adam" and optimizer.weight_decay:
+    raise UserError(
+      f"config.optimizer.weight_decay = {optimizer.weight_decay:g} has no"
+      " effect on config.optimizer.name = 'adam'; use 'adamw'."
+    )
+  regexes = [("decay_mask", regex) for regex in optimizer.decay_mask]
+  regexes += [
+    ("lr_multipliers", regex) for regex, _ in optimizer.lr_multipliers
+  ]
+  for key, regex in regexes:
+    try:
+      re.compile(regex)
+    except re.error as error:
+      raise UserError(
+        f"config.optimizer.{key}: {regex!r} is not a regular expression:"
+        f" {error}."
+      ) from None
+  schedule = config.schedule
+  lengths = (
+    schedule.warmup_steps,
+    schedule.rsqrt_timescale,
+    *schedule.boundaries,
+  )
+  in_epochs = any(durations.parse(x).unit == "epoch" for x in lengths)
+  if config.total_steps is not None and not in_epochs:
+    schedules.in_steps(
+      schedule,
+      total_steps=config.total_steps,
+      batch_size=config.train.batch_size,
+      num_examples=None,
+    )
+
+
+def build(
+  config: schema.Config,
+  *,
+  params: Any,
+  total_steps: int,
+  batch_size: int,
+  num_examples: int | None,
+) -> "tuple[optax.GradientTransformation, schedules.Schedule]":
+  """The update rule and the learning rate.
+
+  In order: the gradients are clipped to a global norm, the optimizer makes
+  updates at the scheduled rate, and the parameters' own factors multiply them,
+  weight decay included. A factor of 0 freezes: such parameters have no
+  optimizer state and no part in the norm.
+
+  Args:
+    config: the experiment.
+    params: parameters or their shapes; only paths and shapes are used.
+    total_steps: updates of the run.
+    batch_size: global batch, to count durations given in examples.
+    num_examples: training examples, to count durations given in epochs.
+
+  Returns:
+    The transformation, and the schedule: updates done -> learning rate.
+
+  Raises:
+    UserError: as `check` does, and for a regex that matches no parameter or a
+      schedule that does not fit into the run.
+  """
+  check(config)
+  optimizer = config.optimizer
+  schedule = schedules.learning_rate(
+    config.schedule,
+    total_steps=total_steps,
+    batch_size=batch_size,
+    num_examples=num_examples,
+  )
+  paths = [path for path, _ in trees.named_leaves(params)]
+  multipliers.check_regexes("decay_mask", optimizer.decay_mask, paths)
+
+  def decays(tree: Any) -> Any:
+    return trees.map_named(
+      lambda path, _: any(
+        re.fullmatch(regex, path) for regex in optimizer.decay_mask
+      ),
+      tree,
+    )
+
+  tx = transforms.OPTIMIZERS[optimizer.name](optimizer, schedule, decays)
+  if optimizer.grad_clip_norm is not None:
+    tx = optax.chain(optax.clip_by_global_norm(optimizer.grad_clip_norm), tx)
+  factors = multipliers.factors(optimizer, params)
+  if any(np.any(factor != 1) for factor in factors.values()):
+    tx = optax.chain(tx, multipliers.scale_by_factors(factors))
+  frozen = {path for path, factor in factors.items() if np.all(factor == 0)}
+  if len(frozen) == len(paths):
+    raise UserError(
+      "config.optimizer.lr_multipliers freezes every parameter; leave at"
+      " least one with a factor above 0."
+    )
+  if frozen:
+    tx = optax.partition(
+      {"trained": tx, "frozen": optax.set_to_zero()},
+      lambda tree: trees.map_named(
+        lambda path, _: "frozen" if path in frozen else "trained", tree
+      ),
+    )
+  return tx, schedule

@@ -1,0 +1,100 @@
+"""Factors on the learning rate of single parameters."""
+
+import re
+from typing import Any
+
+import numpy as np
+import optax
+
+from vit_jax import trees
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+
+_BLOCK = re.compile(r"(?:.*/)?encoderblock(?:_(\d+))?/.*")
+# What follows the last block; everything else that is outside precedes it.
+_TOP = re.compile(r"(.*/)?(encoder_norm|pre_logits|head|MAPHead_0)/.*")
+
+Factors = dict[str, float | np.ndarray]
+
+
+def factors(optimizer: schema.Optimizer, params: Any) -> Factors:
+  """Path -> factor on that parameter's rate.
+
+  `lr_multipliers` and `layer_decay` multiply. Of the former the first regex
+  that matches the whole path counts. The factor is a number, or an array that
+  broadcasts over layers stacked by scan_layers.
+
+  Args:
+    optimizer: the config's section.
+    params: arrays or their shapes.
+
+  Raises:
+    UserError: if a regex matches no parameter, or there are no layers.
+  """
+  leaves = trees.named_leaves(params)
+  regexes = [regex for regex, _ in optimizer.lr_multipliers]
+  check_regexes("lr_multipliers", regexes, [path for path, _ in leaves])
+  depth = _depth(leaves)
+  if optimizer.layer_decay is not None and not depth:
+    raise UserError(
+      f"config.optimizer.layer_decay = {optimizer.layer_decay:g} needs a"
+      " model with encoder blocks, and this one has none; leave it None."
+    )
+  result = {}
+  for path, leaf in leaves:
+    factor = next(
+      (
+        factor
+        for regex, factor in optimizer.lr_multipliers
+        if re.fullmatch(regex, path)
+      ),
+      1.0,
+    )
+    if optimizer.layer_decay is not None:
+      layers_above = _layers_above(path, leaf, depth)
+      factor = factor * optimizer.layer_decay**layers_above
+    result[path] = factor
+  return result
+
+
+def scale_by_factors(scales: Factors) -> optax.GradientTransformation:
+  """Multiplies each update by its parameter's factor."""
+
+  def scale(updates: optax.Updates, params: Any = None) -> optax.Updates:
+    del params
+    return trees.map_named(lambda path, update: update * scales[path], updates)
+
+  return optax.stateless(scale)
+
+
+def check_regexes(key: str, regexes: list[str], paths: list[str]) -> None:
+  """Raises UserError for regexes of config.optimizer.KEY that match nothing."""
+  for regex in regexes:
+    if not any(re.fullmatch(regex, path) for path in paths):
+      raise UserError(
+        f"config.optimizer.{key}: {regex!r} matches no parameter; regexes"
+        " are matched against whole paths such as"
+        f" {paths[0]!r} or {paths[-1]!r}."
+      )
+
+
+def _depth(leaves: list[tuple[str, Any]]) -> int:
+  """Number of encoder blocks."""
+  depth = 0
+  for path, leaf in leaves:
+    match = _BLOCK.fullmatch(path)
+    if match:
+      number = match.group(1)
+      depth = max(depth, leaf.shape[0] if number is None else int(number) + 1)
+  return depth
+
+
+def _layers_above(path: str, leaf: Any, depth: int) -> float | np.ndarray:
+  """depth - l: layer l counts from 0, embeddings as -1, the head as depth."""
+  match = _BLOCK.fullmatch(path)
+  if match and match.group(1) is None:
+    layers = depth - np.arange(depth, dtype=np.float32)
+    return layers.reshape(-1, *(1,) * (len(leaf.shape) - 1))
+  if match:
+    return float(depth - int(match.group(1)))
+  return 0.0 if _TOP.fullmatch(path) else float(depth + 1)

@@ -1,0 +1,82 @@
+"""Muon's view of a Vision Transformer: which arrays are matrices, and how.
+
+The kernels of the encoder blocks are orthogonalised (arXiv 2502.16982); the
+patch embedding, position embeddings, norms, biases and heads are not.
+"""
+
+import math
+import re
+from typing import Any
+
+import jax
+import optax
+from optax import contrib
+
+from vit_jax import trees
+
+_BLOCK_KERNEL = re.compile(r"(?:.*/)?encoderblock(_\d+)?/(?:.*/)?(\w+)/kernel")
+# Update RMS of Adam in practice, so that rates and decay can be shared with it.
+_RMS = 0.2
+
+
+def labels(params: Any) -> Any:
+  """'matrices' or 'others' for every array."""
+  return trees.map_named(
+    lambda path, _: "matrices" if _BLOCK_KERNEL.fullmatch(path) else "others",
+    params,
+  )
+
+
+def dimensions(params: Any) -> Any:
+  """Input and output axes of every block kernel, heads counted as features.
+
+  Layers stacked by scan_layers keep their first axis out of it: each is a
+  matrix of its own.
+
+  Args:
+    params: arrays which are all 'matrices'.
+  """
+
+  def axes(path: str, leaf: Any) -> contrib.MuonDimensionNumbers:
+    number, name = _BLOCK_KERNEL.fullmatch(path).groups()
+    first = 1 if number is None else 0
+    num_inputs = leaf.ndim - first - 1 if name == "out" else 1
+    split = first + num_inputs
+    return contrib.MuonDimensionNumbers(
+      tuple(range(first, split)), tuple(range(split, leaf.ndim))
+    )
+
+  return trees.map_named(axes, params)
+
+
+def scale_by_muon(
+  *, momentum: float, eps: float, mu_dtype: str
+) -> optax.GradientTransformation:
+  """Orthogonalised momentum scaled to an RMS of 0.2.
+
+  Args:
+    momentum: of Nesterov's kind.
+    eps: added to norms that divide.
+    mu_dtype: stored dtype of the momentum.
+  """
+
+  def scale(updates: optax.Updates, params: Any = None) -> optax.Updates:
+    del params
+
+    def one(update: Any, axes: contrib.MuonDimensionNumbers) -> Any:
+      sides = [
+        math.prod(update.shape[axis] for axis in group) for group in axes
+      ]
+      return update * (_RMS * math.sqrt(max(sides)))
+
+    return jax.tree.map(one, updates, dimensions(updates))
+
+  return optax.chain(
+    contrib.scale_by_muon(
+      beta=momentum,
+      eps=eps,
+      mu_dtype=mu_dtype,
+      weight_dimension_numbers=dimensions,
+    ),
+    optax.stateless(scale),
+  )

@@ -1,0 +1,135 @@
+"""The learning rate as a function of the number of updates done.
+
+Update number t, counted from 0, uses schedule(t): under warmup the first one
+has rate 0, and the last of T uses schedule(T - 1), one short of the end value,
+as in big_vision and google-research/vision_transformer.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from etils import epy
+
+from vit_jax import durations
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+
+with epy.lazy_imports():  # Checking a config must not wait for jax.
+  import jax.numpy as jnp
+
+Schedule = Callable[[Any], Any]
+
+
+def learning_rate(
+  schedule: schema.Schedule,
+  *,
+  total_steps: int,
+  batch_size: int,
+  num_examples: int | None,
+) -> Schedule:
+  """Linear warmup from 0 to `base_lr`, then the shape named by `decay`.
+
+  With W warmup steps, T total steps and progress p = (t - W) / (T - W):
+    constant: base_lr; `end_lr` has no part in it.
+    linear: base_lr + p (end_lr - base_lr).
+    cosine: end_lr + (base_lr - end_lr) (1 + cos(pi p)) / 2.
+    rsqrt: base_lr sqrt(s / (s + t - W)), s = rsqrt_timescale; at least end_lr.
+    steps: base_lr factor ** (boundaries <= t); at least end_lr.
+
+  Args:
+    schedule: the config's section.
+    total_steps: updates of the run.
+    batch_size: global batch, to count durations given in examples.
+    num_examples: training examples, to count durations given in epochs.
+
+  Returns:
+    A function of the number of updates done, an int or an integer scalar that
+    may be traced; the result is a float32 scalar.
+
+  Raises:
+    UserError: if warmup or a boundary does not lie within the run, or
+      `end_lr` is above `base_lr`.
+  """
+  base, end, decay = schedule.base_lr, schedule.end_lr, schedule.decay
+  counts = {"batch_size": batch_size, "num_examples": num_examples}
+  warmup, boundaries, timescale = in_steps(
+    schedule, total_steps=total_steps, **counts
+  )
+
+  def at(step: Any) -> Any:
+    step = jnp.asarray(step, jnp.float32)
+    after = jnp.maximum(step - warmup, 0)
+    progress = jnp.minimum(after / (total_steps - warmup), 1)
+    if decay == "constant":
+      rate = base
+    elif decay == "linear":
+      rate = base + progress * (end - base)
+    elif decay == "cosine":
+      rate = end + (base - end) * (1 + jnp.cos(jnp.pi * progress)) / 2
+    elif decay == "rsqrt":
+      rate = jnp.maximum(base * jnp.sqrt(timescale / (timescale + after)), end)
+    else:
+      passed = jnp.sum(step >= jnp.asarray(boundaries, jnp.float32))
+      rate = jnp.maximum(base * schedule.factor**passed, end)
+    ramp = jnp.minimum(step / warmup, 1) if warmup else 1
+    return jnp.asarray(rate * ramp, jnp.float32)
+
+  return at
+
+
+def in_steps(
+  schedule: schema.Schedule,
+  *,
+  total_steps: int,
+  batch_size: int,
+  num_examples: int | None,
+) -> tuple[int, tuple[int, ...], int]:
+  """Warmup, boundaries and rsqrt timescale in steps, checked.
+
+  Arguments and errors are those of `learning_rate`.
+  """
+
+  def count(name: str, value: int | str) -> int:
+    try:
+      return durations.parse(value).to_steps(
+        batch_size=batch_size, num_examples=num_examples
+      )
+    except ValueError as error:
+      raise UserError(f"config.schedule.{name}: {error}") from None
+
+  warmup = count("warmup_steps", schedule.warmup_steps)
+  if warmup >= total_steps:
+    raise UserError(
+      f"config.schedule.warmup_steps = {schedule.warmup_steps!r} is {warmup}"
+      f" steps and the run has {total_steps}; use fewer than that or train"
+      " longer."
+    )
+  if schedule.decay != "constant" and schedule.end_lr > schedule.base_lr:
+    raise UserError(
+      f"config.schedule.end_lr = {schedule.end_lr:g} is above"
+      f" config.schedule.base_lr = {schedule.base_lr:g}; the rate must not"
+      " grow after warmup."
+    )
+  boundaries, timescale = (), 1
+  if schedule.decay == "steps":
+    boundaries = tuple(count("boundaries", x) for x in schedule.boundaries)
+    last = max(boundaries, default=0)
+    if not boundaries or sorted(set(boundaries)) != list(boundaries):
+      raise UserError(
+        f"config.schedule.boundaries = {schedule.boundaries!r} must be"
+        " moments in growing order, such as (30_000, 60_000)."
+      )
+    if last >= total_steps:
+      raise UserError(
+        f"config.schedule.boundaries = {schedule.boundaries!r}: the last is"
+        f" step {last} and the run has {total_steps}; move it into the run"
+        " or leave it out."
+      )
+  if schedule.decay == "rsqrt":
+    timescale = count("rsqrt_timescale", schedule.rsqrt_timescale)
+    if timescale < 1:
+      raise UserError(
+        f"config.schedule.rsqrt_timescale = {schedule.rsqrt_timescale!r}"
+        " must be at least one step."
+      )
+  return warmup, boundaries, timescale

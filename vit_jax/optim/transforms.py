@@ -1,0 +1,184 @@
+"""Optimizers by name: gradients in, updates to be added out.
+
+All have the same signature, `f(optimizer, learning_rate, decays)`: the config's
+section, the schedule, and a function from a parameter tree to a tree of bools
+(which of them decay). Weight decay is decoupled and multiplied by the learning
+rate, as optax.adamw and the paper's numbers have it, except where the method
+itself puts it elsewhere. `optimizer.mu_dtype` is the stored dtype of the first
+moment; all arithmetic is in float32.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from etils import epy
+
+from vit_jax.config import schema
+from vit_jax.optim.schedules import Schedule
+
+with epy.lazy_imports():  # Checking a name must not wait for jax.
+  import jax.numpy as jnp
+  import optax
+
+  from vit_jax.optim import muon_matrices
+
+Decays = Callable[[Any], Any]
+Transform = "optax.GradientTransformation"
+
+
+def adam(
+  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+) -> Transform:
+  """Adam without weight decay."""
+  del decays
+  return optax.adam(learning_rate, **_adam_options(optimizer))
+
+
+def adamw(
+  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+) -> Transform:
+  """Adam with decoupled weight decay (arXiv 1711.05101)."""
+  return optax.chain(
+    optax.scale_by_adam(**_adam_options(optimizer)),
+    _decay(optimizer, decays),
+    optax.scale_by_learning_rate(learning_rate),
+  )
+
+
+def sgd(
+  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+) -> Transform:
+  """SGD with momentum, the paper's for fine-tuning.
+
+  Decay does not pass through the momentum: for the effect of a coupled decay
+  of w (PyTorch, BiT), set w / (1 - momentum).
+  """
+  return optax.chain(
+    _momentum(optimizer),
+    _decay(optimizer, decays),
+    optax.scale_by_learning_rate(learning_rate),
+  )
+
+
+def lars(
+  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+) -> Transform:
+  """LARS (arXiv 1708.03888): layer-wise rates under SGD with momentum.
+
+  Decay is inside the trust ratio; arrays that do not decay (biases, norms)
+  take plain SGD steps. The trust coefficient is optax's, 0.001.
+  """
+  return optax.chain(
+    _decay(optimizer, decays),
+    optax.masked(optax.scale_by_trust_ratio(trust_coefficient=0.001), decays),
+    optax.scale_by_learning_rate(learning_rate),
+    _momentum(optimizer),
+  )
+
+
+def lamb(
+  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+) -> Transform:
+  """LAMB (arXiv 1904.00962): layer-wise rates under Adam; decay inside."""
+  return optax.chain(
+    optax.scale_by_adam(**_adam_options(optimizer)),
+    _decay(optimizer, decays),
+    optax.scale_by_trust_ratio(),
+    optax.scale_by_learning_rate(learning_rate),
+  )
+
+
+def lion(
+  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+) -> Transform:
+  """Lion (arXiv 2302.06675); its authors use b2 0.99, a tenth of the rate."""
+  return optax.chain(
+    optax.scale_by_lion(
+      b1=optimizer.b1, b2=optimizer.b2, mu_dtype=optimizer.mu_dtype
+    ),
+    _decay(optimizer, decays),
+    optax.scale_by_learning_rate(learning_rate),
+  )
+
+
+def adafactor(
+  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+) -> Transform:
+  """Adafactor as Scaling Vision Transformers has it (arXiv 2106.04560).
+
+  The second moment is factored, its decay grows as 1 - t**-0.8 and is capped
+  at b2; the first moment, with b1, may be bfloat16; updates are clipped to RMS
+  1 and not scaled by the parameters, so that rates are Adam's.
+  """
+
+  def second_decay(step: Any, exponent: Any) -> Any:
+    count = jnp.asarray(step, jnp.float32) + 1
+    return jnp.minimum(optimizer.b2, 1 - count**-exponent)
+
+  return optax.chain(
+    optax.scale_by_factored_rms(
+      min_dim_size_to_factor=32, decay_rate_fn=second_decay
+    ),
+    optax.clip_by_block_rms(1.0),
+    optax.ema(optimizer.b1, debias=False, accumulator_dtype=optimizer.mu_dtype),
+    _decay(optimizer, decays),
+    optax.scale_by_learning_rate(learning_rate),
+  )
+
+
+def muon(
+  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+) -> Transform:
+  """Muon for the matrices of the encoder blocks, AdamW for everything else.
+
+  Both have the same rate and weight decay; the momentum is Nesterov's, for
+  which Muon's authors use 0.95.
+  """
+  matrices = optax.chain(
+    muon_matrices.scale_by_muon(
+      momentum=optimizer.momentum,
+      eps=optimizer.eps,
+      mu_dtype=optimizer.mu_dtype,
+    ),
+    _decay(optimizer, decays),
+    optax.scale_by_learning_rate(learning_rate),
+  )
+  others = adamw(optimizer, learning_rate, decays)
+  return optax.partition(
+    {"matrices": matrices, "others": others}, muon_matrices.labels
+  )
+
+
+OPTIMIZERS = {
+  "adam": adam,
+  "adamw": adamw,
+  "sgd": sgd,
+  "lars": lars,
+  "lamb": lamb,
+  "lion": lion,
+  "adafactor": adafactor,
+  "muon": muon,
+}
+
+
+def _adam_options(optimizer: schema.Optimizer) -> dict[str, Any]:
+  return {
+    "b1": optimizer.b1,
+    "b2": optimizer.b2,
+    "eps": optimizer.eps,
+    "mu_dtype": optimizer.mu_dtype,
+  }
+
+
+def _decay(optimizer: schema.Optimizer, decays: Decays) -> Transform:
+  if not optimizer.weight_decay:
+    return optax.identity()
+  return optax.add_decayed_weights(optimizer.weight_decay, mask=decays)
+
+
+def _momentum(optimizer: schema.Optimizer) -> Transform:
+  return optax.trace(
+    decay=optimizer.momentum,
+    nesterov=optimizer.nesterov,
+    accumulator_dtype=optimizer.mu_dtype,
+  )
