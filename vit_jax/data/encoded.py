@@ -1,0 +1,165 @@
+"""Encoded images: which form they have, and their decoding in TensorFlow.
+
+Upright JPEGs, nearly all images there are, take the short way: only the
+window that is wanted is decoded. JPEGs with an EXIF orientation are decoded
+and turned, PNGs decoded, both in TensorFlow's threads; anything else (WebP,
+BMP, GIF, ...) is left to Pillow. TensorFlow itself ignores orientation.
+"""
+
+import io
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from vit_jax.data.tf_import import tf
+
+Tensor = Any
+
+# Forms 2 to 8 are JPEGs with that EXIF orientation.
+UPRIGHT_JPEG, PNG, OTHER = 1, 9, 10
+
+_TURNED = 5  # Orientations from here on swap rows and columns.
+_FLIP_ROWS = (3, 4, 7, 8)  # After that swap.
+_FLIP_COLUMNS = (2, 3, 6, 7)
+_ORIENTATION_TAG = 0x0112
+
+
+def _exif_orientation(tiff: bytes) -> int:
+  """The orientation 1..8 in an EXIF block that begins with a TIFF header."""
+  order = "<" if tiff[:2] == b"II" else ">"
+  try:
+    (offset,) = struct.unpack_from(order + "I", tiff, 4)
+    (count,) = struct.unpack_from(order + "H", tiff, offset)
+    for i in range(count):
+      tag, _, _, value = struct.unpack_from(
+        order + "HHIH", tiff, offset + 2 + 12 * i
+      )
+      if tag == _ORIENTATION_TAG:
+        return value if 1 <= value <= 8 else 1
+  except struct.error:
+    pass  # A broken block says nothing; the pixels may still be whole.
+  return 1
+
+
+def form(data: bytes) -> int:
+  """The form of an encoded image: one of the numbers above, by its header."""
+  if data[:2] == b"\xff\xd8":
+    position = 2
+    # Segments: 0xff, a marker, a length that counts itself. EXIF is in APP1,
+    # and the application segments (0xe0 to 0xef) come first.
+    while data[position : position + 1] == b"\xff":
+      if data[position + 1 : position + 2] == b"\xff":  # Padding.
+        position += 1
+        continue
+      if len(data) < position + 4 or data[position + 1] & 0xF0 != 0xE0:
+        break
+      length = data[position + 2] * 256 + data[position + 3]
+      if (
+        data[position + 1] == 0xE1
+        and data[position + 4 : position + 10] == b"Exif\0\0"
+      ):
+        return _exif_orientation(data[position + 10 : position + 2 + length])
+      position += 2 + length
+    return UPRIGHT_JPEG
+  if data[:8] == b"\x89PNG\r\n\x1a\n" and b"eXIf" not in data:
+    return PNG
+  return OTHER
+
+
+def forms(images: np.ndarray) -> np.ndarray:
+  """int32 [n]: the form of each of the encoded images, object [n]."""
+  return np.fromiter(map(form, images), np.int32, len(images))
+
+
+def _decode_with_pillow(data: bytes) -> np.ndarray:
+  """uint8 [h, w, 3], upright."""
+  from PIL import Image, ImageOps
+
+  with Image.open(io.BytesIO(data)) as image:
+    return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+
+
+def _decode_turned(data: Tensor, form: Tensor) -> Tensor:
+  pixels = tf.io.decode_jpeg(data, channels=3)
+  axes = tf.where(form >= _TURNED, [1, 0, 2], [0, 1, 2])
+  flips = [
+    tf.reduce_any(form == _FLIP_ROWS),
+    tf.reduce_any(form == _FLIP_COLUMNS),
+    False,
+  ]
+  return tf.raw_ops.Reverse(tensor=tf.transpose(pixels, axes), dims=flips)
+
+
+def _decode_other(data: Tensor) -> Tensor:
+  pixels = tf.numpy_function(
+    _decode_with_pillow, [data], tf.uint8, stateful=False
+  )
+  pixels.set_shape((None, None, 3))
+  return pixels
+
+
+class PixelImage:
+  """Pixels, uint8 [h, w, c], as ops take them; see `ops_image.Image`."""
+
+  def __init__(self, pixels: Tensor):
+    if pixels.shape[-1] == 1:
+      pixels = tf.repeat(pixels, 3, axis=-1)
+    self._pixels = pixels
+
+  def shape(self) -> Tensor:
+    return tf.shape(self._pixels)
+
+  def pixels(self) -> Tensor:
+    return self._pixels
+
+  def crop(self, window: Tensor) -> Tensor:
+    begin = tf.concat([window[:2], [0]], axis=0)
+    return tf.slice(self._pixels, begin, tf.concat([window[2:], [3]], axis=0))
+
+
+class JpegImage:
+  """An upright JPEG that is decoded as far as an op needs it."""
+
+  def __init__(self, data: Tensor):
+    self._data = data
+
+  def shape(self) -> Tensor:
+    shape = tf.image.extract_jpeg_shape(self._data)
+    return tf.stack([shape[0], shape[1], 3])  # Decoded to RGB from any mode.
+
+  def pixels(self) -> Tensor:
+    return tf.io.decode_jpeg(self._data, channels=3)
+
+  def crop(self, window: Tensor) -> Tensor:
+    return tf.io.decode_and_crop_jpeg(self._data, window, channels=3)
+
+
+def decode_into(
+  op: Callable[[Any], Tensor], data: Tensor, form: Tensor
+) -> Tensor:
+  """Decodes one image and applies the op that wants it.
+
+  Args:
+    op: takes a `JpegImage` or `PixelImage`, gives uint8 [h, w, 3].
+    data: the encoded bytes, a string scalar.
+    form: their form, an int32 scalar.
+  """
+
+  def other() -> Tensor:
+    return tf.cond(
+      form == PNG,
+      lambda: tf.io.decode_png(data, channels=3),
+      lambda: tf.cond(
+        form == OTHER,
+        lambda: _decode_other(data),
+        lambda: _decode_turned(data, form),
+      ),
+    )
+
+  return tf.cond(
+    form == UPRIGHT_JPEG,
+    lambda: op(JpegImage(data)),
+    lambda: op(PixelImage(other())),
+  )

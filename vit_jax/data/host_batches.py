@@ -1,0 +1,260 @@
+"""One host's rows of consecutive global batches, as NumPy arrays.
+
+Python touches a chunk of raw records at a time; decoding, cropping and
+resizing run in tf.data's threads, one image at a time. Nothing is drawn from
+an order of arrival: which example stands at row c of the endless stream, and
+what its augmentation draws, are functions of (seed, c).
+"""
+
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from vit_jax.data import encoded
+from vit_jax.data.sources import Source
+from vit_jax.data.spec import Call, Preprocess, check_side
+from vit_jax.data.tf_import import tf
+from vit_jax.errors import UserError
+
+Order = Callable[[np.ndarray], np.ndarray]  # Rows int64 [n] -> ids int64 [n].
+
+_CHUNK = 32  # Records that one call of the source reads.
+_READERS = 4  # Such calls under way at once, which waiting disks need.
+
+
+class HostBatches:
+  """Iterator of {"image": uint8 [n, S, S, 3], "label": int32 [n, ...]}.
+
+  "label" is absent if the preprocessing drops it. With `num_rows` the batch
+  that crosses the end is cut short there, and the ones after it do not come.
+  """
+
+  def __init__(
+    self,
+    source: Source,
+    preprocess: Preprocess,
+    *,
+    order: Order,
+    local_rows: np.ndarray,
+    batch_size: int,
+    first_row: int,
+    seed: int,
+    num_rows: int | None = None,
+  ):
+    """Builds the pipeline; its threads start at the first `next`.
+
+    Args:
+      source: where records are read.
+      preprocess: the ops; those of the device are left alone.
+      order: rows of the stream to record numbers; pure, any thread.
+      local_rows: int64 [n], the rows of a global batch that this host holds,
+        ascending, each in 0..batch_size-1.
+      batch_size: of the global batch.
+      first_row: row of the stream at which the first batch begins.
+      seed: of the augmentation.
+      num_rows: rows of the stream; None: it has no end.
+
+    Raises:
+      UserError: if the preprocessing does not suit the source.
+    """
+    self._source = source
+    self._preprocess = preprocess
+    self._order = order
+    self._local_rows = np.asarray(local_rows, np.int64)
+    self._batch_size = batch_size
+    self._first_row = first_row
+    self._num_rows = num_rows
+    self._image_ops = _seeded(preprocess.of_kind("image"), seed)
+    self._batch = 0
+    shape = source.image_shape
+    side = shape[0] if shape and shape[0] == shape[1] else None
+    check_side(preprocess, preprocess.side(side))
+    preprocess.label_space(source.num_classes, source.max_labels)
+    self._batches: Iterator[Any] = self._dataset().as_numpy_iterator()
+
+  def __iter__(self) -> "HostBatches":
+    return self
+
+  def __next__(self) -> dict[str, np.ndarray]:
+    try:
+      batch = next(self._batches)
+    except tf.errors.OpError as error:
+      self._explain(error)
+      raise
+    self._batch += 1
+    return batch
+
+  def _rows(self, positions: np.ndarray) -> np.ndarray:
+    """Rows of the stream at positions of this host's share of it."""
+    batch, place = np.divmod(positions, len(self._local_rows))
+    rows = self._first_row + batch * self._batch_size
+    return rows + self._local_rows[place]
+
+  def _num_positions(self) -> int | None:
+    """Length of this host's share of the stream."""
+    if self._num_rows is None:
+      return None
+    batches, rest = divmod(self._num_rows - self._first_row, self._batch_size)
+    return batches * len(self._local_rows) + int(
+      np.sum(self._local_rows < rest)
+    )
+
+  def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Raw records: image, row, perhaps form and label; first axis the rows."""
+    record = self._source.read(self._order(rows))
+    features = {"image": record["image"], "row": rows}
+    if self._source.image_shape is None:
+      features["form"] = encoded.forms(record["image"])
+    labels = self._preprocess.labels(record["label"])
+    if labels is not None:
+      features["label"] = labels.astype(np.int32)
+    return features
+
+  def _signature(self) -> dict[str, Any]:
+    """What `_read` returns, as tensors of an unknown number of rows."""
+    shape = self._source.image_shape
+    spec = {"row": tf.TensorSpec([None], tf.int64)}
+    if shape is None:
+      spec["image"] = tf.TensorSpec([None], tf.string)
+      spec["form"] = tf.TensorSpec([None], tf.int32)
+    else:
+      spec["image"] = tf.TensorSpec([None, *shape], tf.uint8)
+    if self._preprocess.has_labels:
+      _, max_labels = self._preprocess.label_space(
+        self._source.num_classes, self._source.max_labels
+      )
+      shape = [None] if max_labels == 1 else [None, max_labels]
+      spec["label"] = tf.TensorSpec(shape, tf.int32)
+    return spec
+
+  def _dataset(self) -> Any:
+    num_positions = self._num_positions()
+    signature = self._signature()
+    end = np.iinfo(np.int64).max if num_positions is None else num_positions
+
+    def read(chunk: np.ndarray) -> list[np.ndarray]:
+      start = int(chunk) * _CHUNK
+      positions = np.arange(start, min(start + _CHUNK, end), dtype=np.int64)
+      features = self._read(self._rows(positions))
+      return [features[name] for name in signature]
+
+    def read_chunk(chunk: Any) -> dict[str, Any]:
+      tensors = tf.numpy_function(
+        read, [chunk], [s.dtype for s in signature.values()], stateful=False
+      )
+      features = dict(zip(signature, tensors, strict=True))
+      for name, spec in signature.items():
+        features[name].set_shape(spec.shape)
+      return features
+
+    num_cpus = _num_cpus()
+    options = tf.data.Options()
+    options.deterministic = True
+    options.threading.private_threadpool_size = num_cpus + _READERS
+    options.threading.max_intra_op_parallelism = 1
+    # Images go from the op that resizes them straight to their place in the
+    # batch, while they are still in the cache.
+    options.experimental_optimization.map_and_batch_fusion = True
+    return (
+      tf.data.Dataset.range(-(-end // _CHUNK))
+      .map(read_chunk, num_parallel_calls=_READERS)
+      .unbatch()
+      .map(self.preprocess_one, num_parallel_calls=num_cpus)
+      .batch(len(self._local_rows))
+      .prefetch(1)
+      .with_options(options)
+    )
+
+  def preprocess_one(self, features: dict[str, Any]) -> dict[str, Any]:
+    """Applies the image ops to one record, in TensorFlow."""
+    image, row = features["image"], features["row"]
+    (_, first), *others = ((call, op(row)) for call, op in self._image_ops)
+    if self._source.image_shape is not None:
+      image = first(encoded.PixelImage(image))
+    else:
+      # Decoding is left to the first op that wants pixels.
+      if others:
+        (_, first), *others = others
+      image = encoded.decode_into(first, image, features["form"])
+    for _, op in others:
+      image = op(encoded.PixelImage(image))
+    size = self._preprocess.image_size
+    result = {"image": tf.ensure_shape(image, (size, size, 3))}
+    if "label" in features:
+      result["label"] = features["label"]
+    return result
+
+  def _explain(self, error: Exception) -> None:
+    """Finds the example that the next batch failed at.
+
+    Raises:
+      UserError: naming it, unless all are well when they are tried again.
+    """
+    start = self._batch * len(self._local_rows)
+    positions = np.arange(start, start + len(self._local_rows))
+    end = self._num_positions()
+    rows = self._rows(positions if end is None else positions[positions < end])
+    for row in rows:
+      features = self._read(np.array([row]))
+      try:
+        self.preprocess_one({k: v[0] for k, v in features.items()})
+      except Exception as problem:
+        (name,) = self._source.names(self._order(np.array([row])))
+        raise UserError(
+          f"{name}: {self._describe(features, problem)}"
+        ) from error
+
+  def _describe(self, features: dict[str, Any], problem: Exception) -> str:
+    """What is wrong with one record, and what to do."""
+    if self._source.image_shape is None:
+      try:
+        shape = encoded.decode_into(
+          lambda image: image.pixels(),
+          features["image"][0],
+          features["form"][0],
+        ).shape
+      except Exception as broken:
+        return (
+          f"the image cannot be decoded ({_first_line(broken)}). Remove it."
+        )
+    else:
+      shape = self._source.image_shape
+    return (
+      f"the image of {shape[1]} x {shape[0]} pixels does not suit"
+      f' {self._preprocess.where} = "{self._preprocess.text}"'
+      f" ({_first_line(problem)}). Resize before cropping."
+    )
+
+
+def _seeded(calls: tuple[Call, ...], seed: int) -> list[tuple[Call, Any]]:
+  """Ops as functions of the row, each with a random stream of its own."""
+
+  def bind(call: Call) -> Callable[[Any], Callable[[Any], Any]]:
+    stream = np.uint64(seed << 32 | zlib.crc32(call.name.encode()))
+    key = int(stream.astype(np.int64))
+
+    def at_row(row: Any) -> Callable[[Any], Any]:
+      row_seed = tf.stack([tf.constant(key, tf.int64), row])
+      return lambda image: call.op.function(
+        image, row_seed, *call.args, **call.kwargs
+      )
+
+    return at_row
+
+  return [(call, bind(call)) for call in calls]
+
+
+def _num_cpus() -> int:
+  if hasattr(os, "sched_getaffinity"):
+    return len(os.sched_getaffinity(0))
+  return os.cpu_count() or 1
+
+
+def _first_line(error: Exception) -> str:
+  """The message of an error without TensorFlow's bookkeeping."""
+  text = re.sub(r"\{\{.*?\}\}\s*| ?\[Op:.*", "", str(error), flags=re.DOTALL)
+  return text.strip().split("\n")[0].rstrip(".") or type(error).__name__

@@ -1,0 +1,163 @@
+"""Preprocessing ops on images that run on the host, one image at a time.
+
+An op takes an `Image`, not yet or already decoded, and a seed of its own for
+this row, int64 [2]; it returns uint8 [h, w, 3]. It draws random numbers with
+stateless functions of the seed alone. Ops that cut a window out call
+`image.crop`, which decodes no more of a JPEG than it has to.
+"""
+
+from typing import Annotated, Any, Literal, Protocol
+
+import pydantic
+
+from vit_jax.data.registry import register
+from vit_jax.data.tf_import import tf
+
+Tensor = Any  # TensorFlow's, which is not imported for the sake of a name.
+Size = Annotated[int, pydantic.Field(gt=0)]
+Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
+Percent = Annotated[float, pydantic.Field(gt=0, le=100)]
+Method = Literal["bilinear", "bicubic", "area"]
+
+
+class Image(Protocol):
+  """What an op can ask of its input."""
+
+  def shape(self) -> Tensor:
+    """int32 [3]: height, width and 3."""
+
+  def pixels(self) -> Tensor:
+    """uint8 [height, width, 3]."""
+
+  def crop(self, window: Tensor) -> Tensor:
+    """uint8 [h, w, 3] of the window int32 [4]: top, left, h, w."""
+
+
+def _resize(
+  pixels: Tensor, height: Any, width: Any, method: str, antialias: bool
+) -> Tensor:
+  """uint8 [h, w, 3] in, uint8 [height, width, 3] out, rounded."""
+  pixels = tf.image.resize(
+    pixels, (height, width), method=method, antialias=antialias
+  )
+  if method == "bicubic":  # It overshoots.
+    pixels = tf.clip_by_value(pixels, 0.0, 255.0)
+  return tf.cast(pixels + 0.5, tf.uint8)
+
+
+def _window(top: Any, left: Any, height: Any, width: Any) -> Tensor:
+  return tf.stack([top, left, height, width])
+
+
+@register("image")
+def decode(image: Image, seed: Tensor, /) -> Tensor:
+  """Decodes to 8-bit RGB, upright as the EXIF tag says; always comes first.
+
+  The pipeline leaves it to the next op to say which part is wanted.
+  """
+  return image.pixels()
+
+
+def _ranges_check(**arguments: Any) -> str | None:
+  for name in ("area", "ratio"):
+    low, high = arguments[f"{name}_min"], arguments[f"{name}_max"]
+    if low > high:
+      return f"{name}_min = {low} is more than {name}_max = {high}"
+  return None
+
+
+@register("image", check=_ranges_check)
+def inception_crop(
+  image: Image,
+  seed: Tensor,
+  /,
+  size: Size,
+  area_min: Percent = 5,
+  area_max: Percent = 100,
+  ratio_min: Positive = 3 / 4,
+  ratio_max: Positive = 4 / 3,
+) -> Tensor:
+  """A random part of the image, resized (bilinear) to size x size pixels.
+
+  `area_min` and `area_max` bound the part in percent of the image's area,
+  `ratio_min` and `ratio_max` its width over its height. [BV]
+  """
+  top_left, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
+    image.shape(),
+    tf.zeros([0, 0, 4], tf.float32),
+    seed,
+    min_object_covered=0.0,
+    aspect_ratio_range=(ratio_min, ratio_max),
+    area_range=(area_min / 100, area_max / 100),
+    use_image_if_no_bounding_boxes=True,
+  )
+  window = tf.concat([top_left[:2], extent[:2]], axis=0)
+  return _resize(image.crop(window), size, size, "bilinear", False)
+
+
+@register("image")
+def resize(
+  image: Image,
+  seed: Tensor,
+  /,
+  size: Size,
+  method: Method = "bilinear",
+  antialias: bool = False,
+) -> Tensor:
+  """The whole image at size x size pixels, whatever its proportions."""
+  return _resize(image.pixels(), size, size, method, antialias)
+
+
+@register("image", side=lambda side, **_: None)
+def resize_small(
+  image: Image,
+  seed: Tensor,
+  /,
+  size: Size,
+  scale: Positive = 1.0,
+  method: Method = "area",
+  antialias: bool = False,
+) -> Tensor:
+  """The smaller side becomes round(scale * size); proportions stay. [BV]"""
+  pixels = image.pixels()
+  sides = tf.cast(tf.shape(pixels)[:2], tf.float32)
+  factor = round(scale * size) / tf.reduce_min(sides)
+  new = tf.cast(tf.round(sides * factor), tf.int32)
+  return _resize(pixels, new[0], new[1], method, antialias)
+
+
+@register("image")
+def central_crop(image: Image, seed: Tensor, /, size: Size) -> Tensor:
+  """The central size x size pixels; a smaller image is an error."""
+  shape = image.shape()
+  top, left = (shape[0] - size) // 2, (shape[1] - size) // 2
+  crop = image.crop(_window(top, left, size, size))
+  return tf.ensure_shape(crop, (size, size, 3))
+
+
+@register("image")
+def random_crop(image: Image, seed: Tensor, /, size: Size) -> Tensor:
+  """Any size x size pixels of the image; a smaller image is an error."""
+  room = image.shape()[:2] - size + 1
+  place = tf.random.stateless_uniform(
+    [2], seed, minval=0, maxval=tf.maximum(room, 1), dtype=tf.int32
+  )
+  crop = image.crop(_window(place[0], place[1], size, size))
+  return tf.ensure_shape(crop, (size, size, 3))
+
+
+def _padded_side(side: Any, *, pixels: int, value: int) -> Any:
+  return side + 2 * pixels if isinstance(side, int) else side
+
+
+@register("image", side=_padded_side)
+def pad(
+  image: Image,
+  seed: Tensor,
+  /,
+  pixels: Size,
+  value: Annotated[int, pydantic.Field(ge=0, le=255)] = 0,
+) -> Tensor:
+  """Adds `pixels` rows and columns of `value` on every side."""
+  margins = [[pixels, pixels], [pixels, pixels], [0, 0]]
+  return tf.pad(image.pixels(), margins, constant_values=value)

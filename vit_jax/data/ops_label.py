@@ -1,0 +1,72 @@
+"""Preprocessing ops on labels: NumPy, on the labels of many examples at once.
+
+Labels are int32 [n], or [n, max_labels] with -1 where there is none.
+"""
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pydantic
+
+from vit_jax.data.registry import register
+
+Label = Annotated[int, pydantic.Field(ge=-1)]
+
+
+def _keep_check(keys: tuple[str, ...]) -> str | None:
+  return None if "image" in keys else "'image' has to be kept"
+
+
+@register("label", check=_keep_check)
+def keep(
+  labels: np.ndarray | None, /, *keys: Literal["image", "label"]
+) -> np.ndarray | None:
+  """Keeps only the named features: keep('image') drops the labels."""
+  return labels if "label" in keys else None
+
+
+def _pad_space(
+  num_classes: int, max_labels: int, *, size: int
+) -> tuple[int, int]:
+  if size < max_labels:
+    raise ValueError(
+      f"size={size} is less than the {max_labels} labels an example can have"
+    )
+  return num_classes, size
+
+
+@register("label", label_space=_pad_space)
+def pad_labels(
+  labels: np.ndarray, /, size: Annotated[int, pydantic.Field(gt=0)]
+) -> np.ndarray:
+  """Labels as lists of `size` ids, -1 where there are fewer."""
+  labels = labels.reshape(len(labels), -1)
+  missing = size - labels.shape[1]
+  return np.pad(labels, ((0, 0), (0, missing)), constant_values=-1)
+
+
+def _remap_space(
+  num_classes: int, max_labels: int, *, table: tuple[int, ...]
+) -> tuple[int, int]:
+  if len(table) != num_classes:
+    raise ValueError(
+      f"the table has {len(table)} entries, the dataset {num_classes} classes"
+    )
+  return max(table) + 1, max_labels
+
+
+def _remap_check(table: Any) -> str | None:
+  return None if max(table) >= 0 else "the table leaves no class"
+
+
+@register("label", label_space=_remap_space, check=_remap_check)
+def remap(
+  labels: np.ndarray,
+  /,
+  table: Annotated[
+    tuple[Label, ...], pydantic.Field(min_length=1, strict=False)
+  ],
+) -> np.ndarray:
+  """Renumbers the classes: label i becomes table[i] (-1: no label)."""
+  # The last entry is what -1, no label, becomes.
+  return np.asarray((*table, -1), np.int32)[labels]

@@ -1,0 +1,150 @@
+"""Which example stands at a row of the endless training stream.
+
+Row c lies in epoch c // N at position c % N, and every epoch is a keyed
+pseudo-random permutation of the N examples, computed index by index: nothing
+is stored, so any row of any epoch costs the same, however large N is. NumPy
+alone is used, integers only, so that the order depends on no library's
+version.
+"""
+
+import math
+
+import numpy as np
+
+# Blocks that are mixed with one another when `shuffle_block` > 1.
+WINDOW_BLOCKS = 16
+
+_ROUNDS = 8
+_BLOCKS, _WINDOW, _SHORT_WINDOW, _ROWS = range(4)  # What a key is for.
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+  """SplitMix64's finaliser: uint64 in, uint64 of the same shape out."""
+  x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+  x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+  return x ^ (x >> np.uint64(31))
+
+
+def _key(*parts: int | np.ndarray) -> np.ndarray:
+  """One uint64 key [n] (or [1]) from whole numbers, in their order."""
+  key = np.zeros(1, np.uint64)
+  for part in parts:
+    part = np.atleast_1d(np.asarray(part)).astype(np.uint64)
+    key = _mix(key + part + np.uint64(0x9E3779B97F4A7C15))
+  return key
+
+
+def _permute(index: np.ndarray, n: int, key: np.ndarray) -> np.ndarray:
+  """Sends each index to its image under the permutation that `key` names.
+
+  A Feistel network over pairs (left, right) in Z_a x Z_b, where a * b is
+  barely above n; an image that falls outside 0..n-1 is sent on until it falls
+  inside (cycle walking), which keeps the map one to one.
+
+  Args:
+    index: int64 [m], values in 0..n-1.
+    n: size of the permuted set.
+    key: uint64 [m] or [1].
+
+  Returns:
+    int64 [m], values in 0..n-1.
+  """
+  a = math.isqrt(n - 1) + 1
+  b = -(-n // a)
+  a, b = np.uint64(a), np.uint64(b)
+  round_keys = [_mix(key + np.uint64(i + 1)) for i in range(_ROUNDS)]
+
+  def walk(x: np.ndarray, keys: list[np.ndarray]) -> np.ndarray:
+    left, right = x // b, x % b
+    for i, round_key in enumerate(keys):
+      if i % 2:
+        left = (left + _mix(right ^ round_key) % a) % a
+      else:
+        right = (right + _mix(left ^ round_key) % b) % b
+    return left * b + right
+
+  result = walk(index.astype(np.uint64), round_keys)
+  outside = np.flatnonzero(result >= n)
+  while outside.size:
+    keys = [k if k.size == 1 else k[outside] for k in round_keys]
+    result[outside] = walk(result[outside], keys)
+    outside = outside[result[outside] >= n]
+  return result.astype(np.int64)
+
+
+def permute(
+  index: np.ndarray, n: int, *, seed: int, epoch: int | np.ndarray
+) -> np.ndarray:
+  """The example at position `index` of an epoch.
+
+  Args:
+    index: int64 [m], positions in 0..n-1.
+    n: examples in an epoch.
+    seed: the run's seed.
+    epoch: one epoch for all positions, or int64 [m].
+
+  Returns:
+    int64 [m]; for a fixed seed and epoch a permutation of 0..n-1.
+  """
+  return _permute(np.asarray(index), n, _key(seed, _ROWS, epoch))
+
+
+def _permute_blocks(
+  position: np.ndarray, n: int, block: int, seed: int, epoch: np.ndarray
+) -> np.ndarray:
+  """Like `permute`, but mixes rows of `WINDOW_BLOCKS` blocks only.
+
+  The epoch is cut into windows whose rows are permuted among themselves, then
+  into blocks that are permuted as wholes. The short block at the end of the
+  data, if there is one, always comes first: it is less than one block.
+  """
+  window = block * WINDOW_BLOCKS
+  start = position - position % window
+  full = start + window <= n
+  position = position - start
+  within = np.empty_like(position)
+  for of_full, size, kind in (
+    (True, window, _WINDOW),
+    (False, n % window, _SHORT_WINDOW),
+  ):
+    here = np.flatnonzero(full == of_full)
+    if here.size:
+      key = _key(seed, kind, epoch[here], start[here])
+      within[here] = _permute(position[here], size, key)
+  position = start + within
+
+  num_blocks, short = divmod(n, block)
+  if not num_blocks:
+    return position
+  slot = np.maximum(position - short, 0) // block
+  offset = (position - short) % block
+  moved = _permute(slot, num_blocks, _key(seed, _BLOCKS, epoch)) * block
+  return np.where(
+    position < short, num_blocks * block + position, moved + offset
+  )
+
+
+def example_ids(
+  rows: np.ndarray, num_examples: int, *, seed: int, shuffle_block: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+  """The examples at the given rows of the endless stream.
+
+  Args:
+    rows: int64 [m], any rows >= 0 in any order.
+    num_examples: examples in an epoch.
+    seed: the run's seed.
+    shuffle_block: consecutive examples that are kept together, for storage
+      that random access does not suit; rows of `WINDOW_BLOCKS` such blocks
+      are mixed. 1: all examples are mixed with all.
+
+  Returns:
+    ids: int64 [m] in 0..num_examples-1; each exactly once in every epoch.
+    epochs: int64 [m].
+  """
+  rows = np.asarray(rows, np.int64)
+  epochs, positions = np.divmod(rows, num_examples)
+  if shuffle_block == 1:
+    ids = permute(positions, num_examples, seed=seed, epoch=epochs)
+  else:
+    ids = _permute_blocks(positions, num_examples, shuffle_block, seed, epochs)
+  return ids, epochs

@@ -1,0 +1,206 @@
+"""Global batches on the devices, from the rows that each host reads."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from vit_jax.data import order, spec
+from vit_jax.data.host_batches import HostBatches
+from vit_jax.data.prefetch import Prefetcher
+from vit_jax.data.sources import Source
+
+_BATCH_AXES = ("data", "fsdp")
+_EVAL_PREFETCH_BATCHES = 2
+
+
+class TrainBatches:
+  """Endless iterator of training batches, kept ready on the devices.
+
+  A batch is {"image": uint8 [B, S, S, 3], "label": int32 [B] or
+  [B, max_labels]}, global arrays sharded over the mesh axes data and fsdp.
+  Row r of the batch is row `first_example + r` of the endless stream,
+  whatever the mesh and the number of processes.
+
+  Attributes:
+    first_example: row of the stream at which the next batch begins.
+  """
+
+  def __init__(
+    self,
+    source: Source,
+    *,
+    preprocess: str,
+    image_size: int,
+    batch_size: int,
+    seed: int,
+    shuffle_block: int,
+    first_example: int,
+    mesh: Mesh,
+    prefetch_batches: int,
+  ):
+    """Starts reading.
+
+    Args:
+      source: where records are read.
+      preprocess: string of ops; those of the device are the objective's.
+      image_size: side S of the images, pixels.
+      batch_size: B, examples in the global batch.
+      seed: of the order and the augmentation.
+      shuffle_block: see `order.example_ids`.
+      first_example: row of the stream at which to start.
+      mesh: with axes data and fsdp, over which B divides.
+      prefetch_batches: batches kept on the devices beyond the one in use.
+
+    Raises:
+      UserError: if the preprocessing does not suit the source. While
+        iterating, if a record cannot be read or decoded; names it.
+    """
+
+    def ids(rows: np.ndarray) -> np.ndarray:
+      return order.example_ids(
+        rows, source.num_examples, seed=seed, shuffle_block=shuffle_block
+      )[0]
+
+    self.first_example = first_example
+    self._batch_size = batch_size
+    placement = _Placement(mesh, batch_size)
+    batches = HostBatches(
+      source,
+      spec.parse(preprocess, image_size),
+      order=ids,
+      local_rows=placement.local_rows,
+      batch_size=batch_size,
+      first_row=first_example,
+      seed=seed,
+    )
+    self._batches = Prefetcher(map(placement.put, batches), prefetch_batches)
+
+  def __iter__(self) -> "TrainBatches":
+    return self
+
+  def __next__(self) -> dict[str, jax.Array]:
+    batch = next(self._batches)
+    self.first_example += self._batch_size
+    return batch
+
+  def close(self) -> None:
+    """Stops the threads."""
+    self._batches.close()
+
+
+def eval_batches(
+  source: Source,
+  *,
+  preprocess: str,
+  image_size: int,
+  batch_size: int,
+  mesh: Mesh,
+  where: str = "preprocess",
+) -> Iterator[dict[str, jax.Array]]:
+  """Batches that hold each example exactly once, in order.
+
+  Args:
+    source: where records are read.
+    preprocess: string of host ops.
+    image_size: side S of the images, pixels.
+    batch_size: examples in a global batch; rounded up to divide over the
+      devices.
+    mesh: with axes data and fsdp.
+    where: config key of `preprocess`, for messages.
+
+  Returns:
+    Batches as of `TrainBatches` with "mask", bool [B], False where the last
+    batch is filled up, and "id", int32 [B]. Filling has id and label -1 and
+    black images.
+
+  Raises:
+    UserError: as `TrainBatches`.
+  """
+  num_shards = mesh.shape["data"] * mesh.shape["fsdp"]
+  batch_size = -(-batch_size // num_shards) * num_shards
+  parsed = spec.check(preprocess, image_size, where=where, train=False)
+  placement = _Placement(mesh, batch_size)
+  num_examples = source.num_examples
+  num_batches = -(-num_examples // batch_size)
+  local_rows = placement.local_rows
+  batches = HostBatches(
+    source,
+    parsed,
+    order=lambda rows: rows,
+    local_rows=local_rows,
+    batch_size=batch_size,
+    first_row=0,
+    seed=0,
+    num_rows=num_examples,
+  )
+  _, max_labels = parsed.label_space(source.num_classes, source.max_labels)
+  empty = {"image": np.zeros((0, image_size, image_size, 3), np.uint8)}
+  if parsed.has_labels:
+    shape = (0,) if max_labels == 1 else (0, max_labels)
+    empty["label"] = np.zeros(shape, np.int32)
+
+  def filled() -> Iterator[dict[str, np.ndarray]]:
+    for number in range(num_batches):
+      ids = number * batch_size + local_rows
+      mask = ids < num_examples
+      batch = next(batches) if mask.any() else empty
+      for name, fill in (("image", 0), ("label", -1)):
+        if name in batch:
+          batch = {**batch, name: _fill(batch[name], len(ids), fill)}
+      ids = np.where(mask, ids, -1).astype(np.int32)
+      yield {**batch, "mask": mask, "id": ids}
+
+  def iterate() -> Iterator[dict[str, jax.Array]]:
+    ready = Prefetcher(map(placement.put, filled()), _EVAL_PREFETCH_BATCHES)
+    try:
+      yield from ready
+    finally:
+      ready.close()
+
+  return iterate()
+
+
+def _fill(array: np.ndarray, length: int, value: int) -> np.ndarray:
+  if len(array) == length:
+    return array
+  margins = [(0, length - len(array))] + [(0, 0)] * (array.ndim - 1)
+  return np.pad(array, margins, constant_values=value)
+
+
+class _Placement:
+  """Which rows of a global batch this process holds, and on which devices.
+
+  Attributes:
+    local_rows: int64 [n], ascending.
+  """
+
+  def __init__(self, mesh: Mesh, batch_size: int):
+    self._batch_size = batch_size
+    self._sharding = NamedSharding(mesh, PartitionSpec(_BATCH_AXES))
+    held = self._sharding.addressable_devices_indices_map((batch_size,))
+    # Devices along the other axes hold copies of the same rows.
+    starts = {s.indices(batch_size)[:2] for (s,) in held.values()}
+    self._offsets: dict[int, int] = {}
+    rows = []
+    for start, stop in sorted(starts):
+      self._offsets[start] = sum(map(len, rows))
+      rows.append(np.arange(start, stop))
+    self.local_rows = np.concatenate(rows)
+
+  def put(self, batch: dict[str, np.ndarray]) -> dict[str, jax.Array]:
+    """This process's rows, first axis `local_rows`, as global arrays."""
+
+    def array(local: np.ndarray) -> jax.Array:
+      def shard(index: tuple[slice, ...]) -> Any:
+        start, stop, _ = index[0].indices(self._batch_size)
+        offset = self._offsets[start]
+        return local[offset : offset + stop - start]
+
+      return jax.make_array_from_callback(
+        (self._batch_size, *local.shape[1:]), self._sharding, shard
+      )
+
+    return {name: array(local) for name, local in batch.items()}

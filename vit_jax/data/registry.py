@@ -1,0 +1,84 @@
+"""The preprocessing ops by name, and what a config may say about each.
+
+An op is a decorated function in `ops_image.py`, `ops_label.py` or
+`ops_device.py`. Its positional-only parameters are what the pipeline hands
+over; the other ones can be written in the preprocessing string, where their
+annotations are checked by pydantic. A parameter called `size` that the string
+leaves out is `model.image_size`.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal
+
+Kind = Literal["image", "label", "device"]
+# (num_classes, max_labels, **arguments) -> (num_classes, max_labels)
+LabelSpace = Callable[..., tuple[int, int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Op:
+  """A registered op.
+
+  Attributes:
+    name: as written in preprocessing strings.
+    kind: 'image' ops run on the host, one image at a time; 'label' ops on
+      the host, on the labels of many examples; 'device' ops inside the jitted
+      step, on the global batch.
+    function: the decorated function.
+    parameters: what a string can set, in order.
+    side: (side of the input or None, **arguments) -> side of the output in
+      pixels if that is a square of known size, else None.
+    label_space: how num_classes and max_labels change.
+    check: **arguments -> what is wrong with them together, or None.
+  """
+
+  name: str
+  kind: Kind
+  function: Callable[..., Any]
+  parameters: dict[str, inspect.Parameter]
+  side: Callable[..., int | None]
+  label_space: LabelSpace
+  check: Callable[..., str | None]
+
+
+OPS: dict[str, Op] = {}
+
+
+def _same_side(side: int | None, **arguments: Any) -> int | None:
+  return arguments.get("size", side)
+
+
+def _same_labels(
+  num_classes: int, max_labels: int, **_: Any
+) -> tuple[int, int]:
+  return num_classes, max_labels
+
+
+def _nothing_wrong(**_: Any) -> str | None:
+  return None
+
+
+def register(
+  kind: Kind,
+  *,
+  side: Callable[..., int | None] = _same_side,
+  label_space: LabelSpace = _same_labels,
+  check: Callable[..., str | None] = _nothing_wrong,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+  """Decorates a function as the op of its name; see `Op` for the arguments."""
+
+  def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    name = function.__name__
+    if name in OPS:
+      raise ValueError(f"There are two preprocessing ops called {name!r}.")
+    parameters = {
+      p.name: p
+      for p in inspect.signature(function).parameters.values()
+      if p.kind is not p.POSITIONAL_ONLY
+    }
+    OPS[name] = Op(name, kind, function, parameters, side, label_space, check)
+    return function
+
+  return decorate

@@ -1,0 +1,307 @@
+"""Reads preprocessing strings: 'decode|inception_crop(224)|flip_lr'.
+
+Neither TensorFlow nor jax is imported, so that a mistake in a config is
+answered at once. `clu.preprocess_spec` reads the same language but imports
+both, and says neither where a mistake is nor what would be right.
+"""
+
+import ast
+import dataclasses
+import difflib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pydantic
+
+from vit_jax.data import ops_device, ops_image, ops_label  # noqa: F401
+from vit_jax.data.registry import OPS, Op
+from vit_jax.errors import UserError
+
+# Ops of other projects' strings whose work is done elsewhere here.
+_ELSEWHERE = {
+  "value_range": "pixels are normalised by the model (model.normalize)",
+  "vgg_value_range": "pixels are normalised by the model (model.normalize)",
+  "normalize": "pixels are normalised by the model (model.normalize)",
+  "onehot": "labels cross to the device as ids; the objective expands them",
+  "mixup": "set objective.mixup_alpha",
+  "cutmix": "set objective.cutmix_alpha",
+  "shuffle": "the training data is always shuffled",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+  """One op of a string with its arguments.
+
+  Attributes:
+    op: the registered op.
+    args, kwargs: its arguments; `size` is filled in.
+    name: the op's name, with '_2' and so on where the string repeats it.
+    where: how messages name it.
+  """
+
+  op: Op
+  args: tuple[Any, ...]
+  kwargs: dict[str, Any]
+  name: str
+  where: str
+
+  @property
+  def bound(self) -> dict[str, Any]:
+    """All arguments by the name of their parameter."""
+    return {"keys": self.args} if self.args else self.kwargs
+
+
+@dataclasses.dataclass(frozen=True)
+class Preprocess:
+  """A preprocessing string that has been read.
+
+  Attributes:
+    text: the string.
+    where: the config key it came from, for messages.
+    image_size: side of the images that the model takes, pixels.
+    calls: the ops in order.
+  """
+
+  text: str
+  where: str
+  image_size: int
+  calls: tuple[Call, ...]
+
+  def of_kind(self, kind: str) -> tuple[Call, ...]:
+    return tuple(call for call in self.calls if call.op.kind == kind)
+
+  def side(self, side: int | None) -> int | None:
+    """Side of the host's square images, given that of the source's."""
+    for call in self.of_kind("image"):
+      side = call.op.side(side, **call.bound)
+    return side
+
+  def label_space(self, num_classes: int, max_labels: int) -> tuple[int, int]:
+    """The number of classes and of labels an example can have, after the ops.
+
+    Raises:
+      UserError: if an op does not suit the dataset's.
+    """
+    for call in self.of_kind("label"):
+      try:
+        num_classes, max_labels = call.op.label_space(
+          num_classes, max_labels, **call.bound
+        )
+      except ValueError as error:
+        raise UserError(f"{call.where}: {error}.") from error
+    return num_classes, max_labels
+
+  def labels(self, labels: np.ndarray) -> np.ndarray | None:
+    """Applies the label ops to int32 [n] or [n, max_labels]; None: dropped."""
+    for call in self.of_kind("label"):
+      if labels is not None:
+        labels = call.op.function(labels, *call.args, **call.kwargs)
+    return labels
+
+  @property
+  def has_labels(self) -> bool:
+    """Whether batches have labels."""
+    return self.labels(np.zeros(1, np.int32)) is not None
+
+  def device_ops(self) -> tuple[tuple[str, Callable[..., Any]], ...]:
+    """(name, (batch, rng) -> batch) of each op of the jitted step.
+
+    The name is that of the op's random stream. A batch is a dict whose
+    "image" is uint8 [b, h, w, c].
+    """
+
+    def apply(function, batch, rng):
+      return {**batch, "image": function(batch["image"], rng)}
+
+    return tuple(
+      (
+        call.name,
+        functools.partial(apply, call.op.function(**call.kwargs)),
+      )
+      for call in self.of_kind("device")
+    )
+
+
+def _arguments(op: Op, node: ast.expr, image_size: int, where: str):
+  """The checked (args, kwargs) of a call; `size` is filled in."""
+  args, kwargs = [], {}
+  if isinstance(node, ast.Call):
+    try:
+      args = [ast.literal_eval(arg) for arg in node.args]
+      kwargs = {k.arg: ast.literal_eval(k.value) for k in node.keywords}
+    except ValueError as error:
+      raise UserError(
+        f"{where}: arguments are written out, such as 224, 0.5, 'bicubic' or"
+        " [0, 1]."
+      ) from error
+  known = ", ".join(op.parameters) or "none"
+  for name in kwargs:
+    if name not in op.parameters:
+      raise UserError(
+        f"{where}: {op.name} has no argument {name!r}; its arguments: {known}."
+      )
+  variadic = any(p.kind is p.VAR_POSITIONAL for p in op.parameters.values())
+  if not variadic:
+    if len(args) > len(op.parameters):
+      raise UserError(
+        f"{where}: {len(args)} arguments are too many; {op.name} takes {known}."
+      )
+    for name, value in zip(op.parameters, args, strict=False):
+      if name in kwargs:
+        raise UserError(f"{where}: the argument {name!r} is given twice.")
+      kwargs[name] = value
+    args = []
+  if "size" in op.parameters and kwargs.get("size") is None:
+    kwargs["size"] = image_size
+  for name, parameter in op.parameters.items():
+    if variadic:
+      args = [_checked(parameter, value, where) for value in args]
+    elif name in kwargs:
+      kwargs[name] = _checked(parameter, kwargs[name], where)
+    elif parameter.default is parameter.empty:
+      raise UserError(f"{where}: the argument {name!r} is missing.")
+    else:
+      kwargs[name] = parameter.default
+  return tuple(args), kwargs
+
+
+def _checked(parameter: Any, value: Any, where: str) -> Any:
+  """The value of an argument, if its annotation allows it."""
+  if isinstance(value, list):
+    value = tuple(value)
+  adapter = pydantic.TypeAdapter(parameter.annotation)
+  try:
+    return adapter.validate_python(value, strict=True)
+  except pydantic.ValidationError as error:
+    problem = error.errors()[0]["msg"]
+    raise UserError(
+      f"{where}: {parameter.name} = {value!r} does not do:"
+      f" {problem[0].lower()}{problem[1:]}."
+    ) from error
+
+
+def _find(name: str, where: str) -> Op:
+  if name in OPS:
+    return OPS[name]
+  if name in _ELSEWHERE:
+    raise UserError(
+      f"{where} is not a preprocessing op here: {_ELSEWHERE[name]}. Leave it"
+      " out."
+    )
+  near = difflib.get_close_matches(name, OPS, n=1)
+  hint = f' Did you mean "{near[0]}"?' if near else ""
+  raise UserError(
+    f"{where} is not known.{hint} Known ops: {', '.join(sorted(OPS))}."
+  )
+
+
+def parse(
+  text: str, image_size: int, *, where: str = "config.train.preprocess"
+) -> Preprocess:
+  """Reads a preprocessing string.
+
+  Args:
+    text: ops separated by '|', with literal arguments.
+    image_size: side of the images that the model takes, pixels.
+    where: the config key of the string, for messages.
+
+  Raises:
+    UserError: if it cannot be read, or does not end in images of that size;
+      names the op's position in the string.
+  """
+  calls: list[Call] = []
+  start = 0
+  for number, part in enumerate(text.split("|"), start=1):
+    position = start + len(part) - len(part.lstrip()) + 1
+    start += len(part) + 1
+    part = part.strip()
+    here = f'{where}: op {number} "{part}" (character {position} of "{text}")'
+    if not part:
+      raise UserError(f"{here} is empty; write ops separated by '|'.")
+    try:
+      node = ast.parse(part, mode="eval").body
+    except SyntaxError as error:
+      raise UserError(
+        f"{here} cannot be read; write an op as name or name(arguments)."
+      ) from error
+    function = node.func if isinstance(node, ast.Call) else node
+    if not isinstance(function, ast.Name):
+      raise UserError(
+        f"{here} cannot be read; write an op as name or name(arguments)."
+      )
+    op = _find(function.id, here)
+    args, kwargs = _arguments(op, node, image_size, here)
+    repeats = sum(call.op is op for call in calls)
+    name = f"{op.name}_{repeats + 1}" if repeats else op.name
+    call = Call(op, args, kwargs, name, here)
+    problem = op.check(**call.bound)
+    if problem:
+      raise UserError(f"{here}: {problem}.")
+    if calls and calls[-1].op.kind == "device" and op.kind != "device":
+      raise UserError(
+        f"{here} runs on the host, but {calls[-1].op.name} before it runs on"
+        f" the device; put {op.name} first."
+      )
+    calls.append(call)
+
+  preprocess = Preprocess(text, where, image_size, tuple(calls))
+  images = preprocess.of_kind("image")
+  if not images or images[0].name != "decode":
+    raise UserError(f'{where} = "{text}" has to begin with "decode".')
+  return preprocess
+
+
+def check(
+  text: str,
+  image_size: int,
+  *,
+  where: str = "config.train.preprocess",
+  train: bool = True,
+) -> Preprocess:
+  """Like `parse`, and checks what can be told without the data.
+
+  Args:
+    text, image_size, where: as for `parse`.
+    train: False for an evaluation, which has no step for ops to run in.
+
+  Raises:
+    UserError: also if the images come out in another size than the model's,
+      or an evaluation has ops of the training step.
+  """
+  preprocess = parse(text, image_size, where=where)
+  # Whether the source's images have the right size is seen when it is opened.
+  unknown = object()
+  side = preprocess.side(unknown)  # type: ignore[arg-type]
+  if side is not unknown:
+    check_side(preprocess, side)
+  device = preprocess.of_kind("device")
+  if device and not train:
+    raise UserError(
+      f"{device[0].where} augments training images inside the step; leave it"
+      " out of an evaluation."
+    )
+  return preprocess
+
+
+def check_side(preprocess: Preprocess, side: int | None) -> None:
+  """Checks the side of the host's images against the model's.
+
+  Raises:
+    UserError: if they differ, or the side varies between images (None).
+  """
+  size = preprocess.image_size
+  start = f'{preprocess.where} = "{preprocess.text}"'
+  if side is None:
+    raise UserError(
+      f"{start} leaves images of various sizes; end it with resize({size}),"
+      f" central_crop({size}) or random_crop({size})."
+    )
+  if side != size:
+    raise UserError(
+      f"{start} yields images of {side} x {side} pixels, but"
+      f" config.model.image_size = {size}; leave the size out of the last"
+      " op, or set the image size."
+    )

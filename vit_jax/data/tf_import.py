@@ -1,0 +1,70 @@
+"""TensorFlow, imported at its first use, quietly and without any GPU.
+
+`from vit_jax.data.tf_import import tf` costs nothing; the first attribute
+that is looked up imports TensorFlow (2 to 3 seconds).
+"""
+
+import functools
+import os
+import re
+import sys
+import tempfile
+from typing import Any
+
+# What TensorFlow writes to stderr at import whatever the log level is.
+_NOISE = re.compile(
+  "|".join(
+    (
+      r"WARNING: All log messages before absl::InitializeLog\(\)",
+      r"oneDNN custom operations are on",
+      r"This TensorFlow binary is optimized to use available CPU",
+      r"To enable the following instructions:",
+      r"Could not find cuda drivers on your machine",
+      r"Unable to register cu(FFT|DNN|BLAS) factory",
+      r"computation placer already registered",
+      r"TF-TRT Warning",
+      r"failed call to cuInit",
+      r"cuda_diagnostics\.cc",
+      r"^\s*$",
+    )
+  )
+)
+
+
+@functools.cache
+def _load() -> Any:
+  """Imports TensorFlow and hides the accelerators from it.
+
+  TensorFlow writes from C++, so file descriptor 2 itself is held back; lines
+  that are not known noise are written once the import is over.
+  """
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+  # Same numbers on every machine, and no complaints where it does not run.
+  os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+  sys.stderr.flush()
+  stderr = os.dup(2)
+  with tempfile.TemporaryFile() as held:
+    os.dup2(held.fileno(), 2)
+    try:
+      import tensorflow
+
+      tensorflow.config.set_visible_devices([], "GPU")
+    finally:
+      os.dup2(stderr, 2)
+      os.close(stderr)
+      held.seek(0)
+      lines = held.read().decode(errors="replace").splitlines()
+      for line in lines:
+        if not _NOISE.search(line):
+          print(line, file=sys.stderr)
+  return tensorflow
+
+
+class _LazyTensorFlow:
+  """Stands for the module `tensorflow` until it is needed."""
+
+  def __getattr__(self, name: str) -> Any:
+    return getattr(_load(), name)
+
+
+tf: Any = _LazyTensorFlow()
