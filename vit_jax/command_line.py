@@ -19,7 +19,7 @@ EXIT_BAD_INPUT = 1
 
 
 def run(
-    main: Callable[[Sequence[str]], int | None], config_flag: str | None = None
+  main: Callable[[Sequence[str]], int | None], config_flag: str | None = None
 ) -> None:
   """Runs a command: `main(argv)` under absl; exits with what it returns.
 
@@ -43,12 +43,20 @@ def run(
 def define_config(name: str = "config") -> flags.FlagHolder:
   """Defines `--config=FILE[:ARGUMENTS]` with overrides `--config.key=value`."""
   return config_flags.DEFINE_config_file(
-      name,
-      help_string=(
-          "Experiment file, with arguments after a colon; override keys by"
-          f" --{name}.KEY=VALUE."
-      ),
+    name,
+    help_string=(
+      "Experiment file, with arguments after a colon; override keys by"
+      f" --{name}.KEY=VALUE."
+    ),
   )
+
+
+def no_arguments(argv: Sequence[str]) -> None:
+  """Raises UserError if words are left that are no flags."""
+  if len(argv) > 1:
+    raise UserError(
+      f'Unexpected argument "{argv[1]}"; flags are written --NAME=VALUE.'
+    )
 
 
 def _complain(message: str) -> int:
@@ -90,8 +98,8 @@ def _with_config_found(argv: list[str], name: str) -> list[str]:
       argv[index] = f"{prefix}{path}{colon}{arguments}"
       return argv
   raise UserError(
-      f"No experiment was named: give --{name}=FILE, such as"
-      f" --{name}=configs/quickstart.py."
+    f"No experiment was named: give --{name}=FILE, such as"
+    f" --{name}=configs/quickstart.py."
   )
 
 
@@ -112,13 +120,13 @@ def find_config(path: str) -> str:
     if not relative.is_absolute() and candidate.is_file():
       return str(candidate)
     names = sorted(
-        "configs/" + file.name
-        for file in installed.glob("*.py")
-        if not file.name.startswith("_")
+      "configs/" + file.name
+      for file in installed.glob("*.py")
+      if not file.name.startswith("_")
     )
     raise UserError(
-        f"The config file {path} does not exist, neither here nor among the"
-        f" installed ones: {', '.join(names)}."
+      f"The config file {path} does not exist, neither here nor among the"
+      f" installed ones: {', '.join(names)}."
     )
   raise UserError(f"The config file {path} does not exist.")
 
@@ -149,25 +157,25 @@ def load_config(path: str, arguments: str | None) -> ml_collections.ConfigDict:
     raise
   except Exception as error:
     where = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename == path
+      frame.lineno
+      for frame in traceback.extract_tb(error.__traceback__)
+      if frame.filename == path
     ]
     line = getattr(error, "lineno", None) or (where[-1] if where else None)
     place = f"{path}, line {line}" if line else path
     raise UserError(
-        f"The config file fails ({place}): {type(error).__name__}: {error}"
+      f"The config file fails ({place}): {type(error).__name__}: {error}"
     ) from None
   if not isinstance(config, ml_collections.ConfigDict):
     raise UserError(
-        f"get_config() in {path} must return a ConfigDict; it returns"
-        f" {type(config).__name__}."
+      f"get_config() in {path} must return a ConfigDict; it returns"
+      f" {type(config).__name__}."
     )
   return config
 
 
 def _check_overrides(
-    argv: Sequence[str], name: str, config: ml_collections.ConfigDict
+  argv: Sequence[str], name: str, config: ml_collections.ConfigDict
 ) -> None:
   """Raises UserError for an override of a key that `config` does not have."""
   problems = []
@@ -180,7 +188,7 @@ def _check_overrides(
       continue
     known = list(resolve.flatten(config.to_dict(), f"{name}."))
     problems.append(
-        resolve.unknown_key(key, value if has_value else None, known)
+      resolve.unknown_key(key, value if has_value else None, known)
     )
   if problems:
     raise UserError("\n".join(problems))

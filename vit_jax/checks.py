@@ -1,0 +1,22 @@
+"""All that can be said against a config before jax or data is touched."""
+
+from vit_jax.config import schema
+from vit_jax.data import sources, spec
+from vit_jax.evaluators import build as evaluators_build
+from vit_jax.models import build as models_build
+from vit_jax.objectives import build as objectives_build
+from vit_jax.optim import build as optim_build
+
+
+def check(config: schema.Config) -> None:
+  """Asks every room about the names and values that it knows.
+
+  Raises:
+    UserError: the first problem found.
+  """
+  models_build.check(config.model)
+  sources.check(config.train.dataset)
+  spec.check(config.train.preprocess, image_size=config.model.image_size)
+  objectives_build.check(config)
+  optim_build.check(config)
+  evaluators_build.check(config)

@@ -1,0 +1,85 @@
+"""What a run writes down: JSON lines and JSON files in a workdir.
+
+`metrics.jsonl` holds one object a line, with `step` and flat metric names.
+Lines are written in the order of the steps, so that everything up to a
+checkpoint's step is there before the checkpoint is.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from etils import epath
+
+
+class MetricsFile:
+  """Appends to a `metrics.jsonl`, each line whole and at once.
+
+  Args:
+    path: the file; created when first written.
+    last_step: the step that the run goes on from; later lines, and a last
+      line that a kill tore, are removed.
+  """
+
+  def __init__(self, path: epath.PathLike, *, last_step: int):
+    self._path = epath.Path(path)
+    self._written = set()
+    lines = read_lines(self._path) if self._path.exists() else []
+    kept = [line for line in lines if line["step"] <= last_step]
+    for line in kept:
+      self._written.update((line["step"], name) for name in line)
+    text = "".join(json.dumps(_plain(line)) + "\n" for line in kept)
+    if self._path.exists() and self._path.read_text() != text:
+      write_text(self._path, text)
+    self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
+
+  def write(self, step: int, metrics: Mapping[str, float]) -> None:
+    """Adds a line; NaN and infinity become null, as JSON has neither."""
+    line = {"step": step, **metrics}
+    self._written.update((step, name) for name in metrics)
+    self._file.write(json.dumps(_plain(line)) + "\n")
+    self._file.flush()
+
+  def has(self, step: int, prefix: str) -> bool:
+    """Whether a metric whose name starts with `prefix` stands at `step`."""
+    return any(s == step and n.startswith(prefix) for s, n in self._written)
+
+  def close(self) -> None:
+    self._file.close()
+
+
+def read_lines(path: epath.PathLike) -> list[dict[str, Any]]:
+  """The whole lines of a JSONL file; a torn or foreign one is left out."""
+  lines = []
+  for text in epath.Path(path).read_text().splitlines():
+    try:
+      line = json.loads(text)
+    except json.JSONDecodeError:
+      continue
+    if isinstance(line, dict) and isinstance(line.get("step"), int):
+      lines.append(line)
+  return lines
+
+
+def write_json(path: epath.PathLike, value: Mapping[str, Any]) -> None:
+  """Writes a JSON file that is never seen half written."""
+  write_text(path, json.dumps(_plain(value), indent=2) + "\n")
+
+
+def write_text(path: epath.PathLike, text: str) -> None:
+  """Replaces a text file in one move."""
+  path = epath.Path(path)
+  partial = path.with_name(path.name + ".partial")
+  partial.write_text(text)
+  partial.replace(path)
+
+
+def _plain(value: Any) -> Any:
+  if isinstance(value, Mapping):
+    return {name: _plain(item) for name, item in value.items()}
+  if isinstance(value, (list, tuple)):
+    return [_plain(item) for item in value]
+  if isinstance(value, float) and not math.isfinite(value):
+    return None
+  return value

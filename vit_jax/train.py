@@ -1,0 +1,133 @@
+"""Trains a model; goes on by itself where an earlier run in WORKDIR stopped.
+
+  python -m vit_jax.train --config=configs/quickstart.py --workdir=runs/first
+
+Override keys with --config.KEY=VALUE; --dry_run shows what would be run.
+Exit codes: 0 finished; 1 bad input, or an error that a restart would repeat;
+42 preempted after saving (start it again); 130 Ctrl-C after saving.
+"""
+
+from collections.abc import Sequence
+from contextlib import closing
+
+from absl import flags
+
+from vit_jax import checks, command_line
+from vit_jax.config import resolve, schema
+from vit_jax.errors import UserError
+
+_CONFIG = command_line.define_config()
+_WORKDIR = flags.DEFINE_string(
+  "workdir", None, "Directory of the run: checkpoints, metrics and report."
+)
+_DRY_RUN = flags.DEFINE_bool(
+  "dry_run",
+  False,
+  "Print config, parameters, sharding, batch shapes and memory, and stop.",
+)
+
+EXIT_PREEMPTED = 42
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str]) -> int:
+  command_line.no_arguments(argv)
+  config = resolve.resolve(_CONFIG.value)
+  checks.check(config)
+  if _DRY_RUN.value:
+    from vit_jax.training import dry_run
+
+    print(dry_run.describe(config))
+    return 0
+  if not _WORKDIR.value:
+    raise UserError(
+      "No directory for the run was named: give --workdir=DIR, or --dry_run."
+    )
+  return train(config, _WORKDIR.value)
+
+
+def train(config: schema.Config, workdir: str) -> int:
+  """Runs an experiment to its end, or to a request to stop.
+
+  Args:
+    config: the experiment.
+    workdir: created if absent; a run in it goes on from its last checkpoint.
+
+  Returns:
+    The exit code.
+
+  Raises:
+    UserError: for whatever the user can mend.
+  """
+  # Heavy imports come after all checks of the config, which answer at once.
+  import jax
+
+  from vit_jax.data import pipeline
+  from vit_jax.durations import EverySteps
+  from vit_jax.report import render
+  from vit_jax.training import experiment, loop, processes
+  from vit_jax.training.evaluation import Evaluation
+  from vit_jax.training.monitor import Monitor
+  from vit_jax.training.run_directory import RunDirectory
+  from vit_jax.training.timing import Clock
+
+  clock = Clock()
+  with clock.phase("start"):
+    processes.initialize()
+    source = experiment.open_data(config)
+    parts = experiment.build(config, experiment.facts(config, source))
+    directory = RunDirectory(workdir, parts, clock)
+    monitor = Monitor(parts, directory, clock)
+    evaluation = Evaluation(parts, directory, monitor, clock)
+    batches = pipeline.TrainBatches(
+      source,
+      preprocess=config.train.preprocess,
+      image_size=config.model.image_size,
+      batch_size=config.train.batch_size,
+      seed=config.seed,
+      shuffle_block=config.train.shuffle_block,
+      first_example=directory.first_example,
+      mesh=parts.mesh,
+      prefetch_batches=config.train.prefetch_batches,
+    )
+  with clock.phase("compile"):
+    train_step = parts.compile()
+  with clock.phase("restore"):
+    state = directory.restore_or_init()
+  every_steps = parts.steps(config.checkpoint.every_steps)
+  interrupt = processes.Interrupt()
+  with directory, interrupt, closing(batches), closing(monitor):
+    monitor.start()
+    state, step = loop.train(
+      state,
+      batches,
+      train_step,
+      first_step=directory.first_step,
+      total_steps=parts.total_steps,
+      log=monitor.log,
+      evaluate_due=evaluation.due,
+      evaluate=evaluation.run,
+      save_due=EverySteps(every_steps, parts.total_steps).due,
+      save=lambda step, state: directory.save(
+        step, state, batches.first_example
+      ),
+      stop=lambda step: (
+        directory.store.reached_preemption(step) or interrupt.requested
+      ),
+      clock=clock,
+    )
+  status, exit_code = "finished", 0
+  if step < parts.total_steps:
+    status, exit_code = "preempted", EXIT_PREEMPTED
+    if interrupt.requested:
+      status, exit_code = "interrupted", EXIT_INTERRUPTED
+  directory.finish(status)
+  if jax.process_index() == 0:
+    print(f"{status} at step {step}; report: {render.write_report(workdir)}")
+    if status != "finished":
+      print("The same command goes on from here.")
+  return exit_code
+
+
+if __name__ == "__main__":
+  command_line.run(main, config_flag="config")

@@ -1,0 +1,143 @@
+"""What a run would be, without running it."""
+
+import math
+from typing import Any
+
+import jax
+from clu import parameter_overview
+
+from vit_jax import trees
+from vit_jax.config import resolve, schema
+from vit_jax.data import spec
+from vit_jax.errors import UserError
+from vit_jax.sharding import mesh as mesh_lib
+from vit_jax.sharding import rules
+from vit_jax.training import experiment
+
+
+def describe(config: schema.Config) -> str:
+  """Config, parameters, sharding, batch and memory as text.
+
+  The data need not be there if the config says how many classes and steps
+  there are.
+
+  Raises:
+    UserError: for whatever would keep the run from starting.
+  """
+  notes = []
+  try:
+    facts = experiment.facts(config, experiment.open_data(config))
+  except UserError as error:
+    if config.model.num_classes is None or config.total_steps is None:
+      raise
+    notes.append(f"The data are not here: {error}")
+    facts = _facts_without_data(config)
+  parts = experiment.build(config, facts)
+  state = parts.abstract_state
+  sections = [
+    ("Config", resolve.dump(config)),
+    (
+      "Parameters",
+      parameter_overview.get_parameter_overview(
+        state.params, include_stats=False
+      ),
+    ),
+    (
+      f"Sharding over {dict(parts.mesh.shape)}",
+      rules.table(state.params, parts.shardings.params),
+    ),
+    ("Batch", _batch_table(parts)),
+    ("Estimated memory of a device", _memory_table(parts)),
+    (
+      "Run",
+      f"{parts.total_steps} steps, {parts.flops_per_step:.4g} model FLOPs each",
+    ),
+  ]
+  if notes:
+    sections.append(("Notes", "\n".join(notes)))
+  return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections)
+
+
+def _facts_without_data(config: schema.Config) -> experiment.DataFacts:
+  preprocess = spec.parse(
+    config.train.preprocess, image_size=config.model.image_size
+  )
+  num_classes, max_labels = preprocess.label_space(config.model.num_classes, 1)
+  return experiment.DataFacts(
+    num_classes=num_classes,
+    max_labels=max_labels,
+    num_examples=None,
+    fingerprint="",
+  )
+
+
+def _batch_table(parts: experiment.Experiment) -> str:
+  num_shards = mesh_lib.batch_shards(parts.mesh)
+  return "\n".join(
+    f"{name}: {leaf.dtype} {leaf.shape}, {leaf.shape[0] // num_shards} examples"
+    " on each device"
+    for name, leaf in parts.abstract_batch().items()
+  )
+
+
+def _memory_table(parts: experiment.Experiment) -> str:
+  state, shardings = parts.abstract_state, parts.shardings
+  params = rules.shard_bytes(state.params, shardings.params)
+  rows = {
+    "parameters": params,
+    "optimizer state": rules.shard_bytes(state.opt_state, shardings.opt_state),
+    "averaged parameters": rules.shard_bytes(
+      state.ema_params, shardings.ema_params
+    ),
+    "gradients": params,
+    "batch": sum(
+      math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+      for leaf in parts.abstract_batch().values()
+    ),
+    "activations kept for the backward pass": activation_bytes(parts),
+  }
+  rows["total"] = sum(rows.values())
+  width = max(map(len, rows))
+  return "\n".join(
+    f"{name:{width}}  {rules.format_bytes(size):>10}"
+    for name, size in rows.items()
+  )
+
+
+def activation_bytes(parts: experiment.Experiment) -> int:
+  """Bytes of a micro-batch's residuals on one device, before XLA fuses any.
+
+  Counts what the backward pass would hold if nothing were fused away: an upper
+  bound of what the compiled step needs.
+  """
+  config, objective = parts.config, parts.objective
+  state = parts.abstract_state
+  num_examples = (
+    config.train.batch_size
+    // config.train.accumulate_steps
+    // mesh_lib.batch_shards(parts.mesh)
+  )
+  batch = {
+    name: jax.ShapeDtypeStruct((num_examples, *leaf.shape[1:]), leaf.dtype)
+    for name, leaf in objective.batch_spec.items()
+  }
+
+  def residuals(params: Any, batch: Any) -> Any:
+    def keys(name: str) -> Any:
+      del name
+      return jax.random.key(0)
+
+    batch = objective.prepare(batch, keys)
+
+    def loss(params: Any) -> Any:
+      return objective.loss(params, state.objective_state, batch, keys, 0)[0]
+
+    return jax.vjp(loss, params)[1]
+
+  kept = jax.eval_shape(residuals, state.params, batch)
+  sizes = {leaf.shape for leaf in jax.tree.leaves(state.params)}
+  return sum(
+    trees.num_bytes(leaf)
+    for leaf in jax.tree.leaves(kept)
+    if leaf.shape not in sizes
+  )

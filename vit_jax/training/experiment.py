@@ -1,0 +1,237 @@
+"""The parts of a run that follow from config and data: nothing is read here.
+
+`train`, `evaluate`, `--dry_run` and `benchmark step` all build them here, so
+they speak of the same step.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import optax
+from jax.sharding import Mesh
+
+from vit_jax import durations
+from vit_jax.checkpoint import store
+from vit_jax.config import schema
+from vit_jax.data import sources, spec
+from vit_jax.data.sources import Source
+from vit_jax.errors import UserError
+from vit_jax.models import variants
+from vit_jax.objectives import build as objectives_build
+from vit_jax.objectives.contract import Objective
+from vit_jax.optim import build as optim_build
+from vit_jax.sharding import mesh as mesh_lib
+from vit_jax.training import state as state_lib
+from vit_jax.training import step as step_lib
+
+
+@dataclasses.dataclass(frozen=True)
+class DataFacts:
+  """What must be known of the training data before anything is built.
+
+  Attributes:
+    num_classes: classes of the head.
+    max_labels: labels per image; 1: scalar labels.
+    num_examples: examples in an epoch; None if not known.
+    fingerprint: identifies the data's content.
+    class_names: of the classes, if known.
+  """
+
+  num_classes: int
+  max_labels: int
+  num_examples: int | None
+  fingerprint: str
+  class_names: Sequence[str] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+  """A run ready to start; `abstract_state` carries shardings."""
+
+  config: schema.Config
+  facts: DataFacts
+  mesh: Mesh
+  total_steps: int
+  objective: Objective
+  tx: optax.GradientTransformation
+  schedule: Callable[[Any], Any]
+  abstract_state: state_lib.TrainState
+  shardings: state_lib.TrainState
+  train_step: Callable[..., Any]
+  _init: Callable[[], state_lib.TrainState]
+
+  def init_state(self) -> state_lib.TrainState:
+    """The state at step 0, made on its shardings."""
+    return jax.jit(self._init, out_shardings=self.shardings)()
+
+  def compile(self) -> Callable[..., Any]:
+    """The train step, compiled for its shapes.
+
+    Raises:
+      UserError: if it does not fit into the device's memory.
+    """
+    try:
+      lowered = self.train_step.lower(
+        self.abstract_state, self.abstract_batch()
+      )
+      return lowered.compile()
+    except jax.errors.JaxRuntimeError as error:
+      raise memory_error(error, self.config) from None
+
+  @property
+  def flops_per_step(self) -> int:
+    """Model FLOPs of an update: 3 x forward, 2 a multiply-add."""
+    forward = variants.forward_flops(
+      self.config.model, num_classes=self.facts.num_classes
+    )
+    return 3 * forward * self.config.train.batch_size
+
+  def steps(self, duration: int | str | None) -> int | None:
+    """A duration of the config in steps; None stays None."""
+    if duration is None:
+      return None
+    return durations.parse(duration).to_steps(
+      batch_size=self.config.train.batch_size,
+      num_examples=self.facts.num_examples,
+    )
+
+  def abstract_batch(self) -> dict[str, jax.ShapeDtypeStruct]:
+    """The global batch as it reaches the step, with its sharding."""
+    sharding = mesh_lib.batch_sharding(self.mesh)
+    return {
+      name: jax.ShapeDtypeStruct(spec.shape, spec.dtype, sharding=sharding)
+      for name, spec in self.objective.batch_spec.items()
+    }
+
+
+def open_data(config: schema.Config) -> Source:
+  """Opens the training data.
+
+  Raises:
+    UserError: if they are not there.
+  """
+  return sources.open_source(
+    config.train.dataset,
+    config.train.split,
+    data_dir=config.data_dir,
+    image_key=config.train.image_key,
+    label_key=config.train.label_key,
+  )
+
+
+def facts(config: schema.Config, source: Source) -> DataFacts:
+  """What the opened training data say, after the label ops.
+
+  Raises:
+    UserError: if `config.model.num_classes` is less than the data's.
+  """
+  preprocess = spec.parse(
+    config.train.preprocess, image_size=config.model.image_size
+  )
+  num_classes, max_labels = preprocess.label_space(
+    source.num_classes, source.max_labels
+  )
+  wanted = config.model.num_classes
+  if wanted is not None and wanted < num_classes:
+    raise UserError(
+      f"config.model.num_classes = {wanted} is less than the {num_classes}"
+      f" classes of {config.train.dataset}; leave it unset to take the"
+      " dataset's."
+    )
+  return DataFacts(
+    num_classes=wanted or num_classes,
+    max_labels=max_labels,
+    num_examples=source.num_examples,
+    fingerprint=source.fingerprint,
+    class_names=source.class_names,
+  )
+
+
+def build(
+  config: schema.Config, facts: DataFacts, mesh: Mesh | None = None
+) -> Experiment:
+  """Builds all parts from shapes alone.
+
+  Args:
+    config: the experiment.
+    facts: of the training data.
+    mesh: None: over all devices, as `config.mesh` says.
+
+  Raises:
+    UserError: if batch, mesh, rules or lengths do not fit.
+  """
+  mesh = mesh_lib.create_mesh(config.mesh) if mesh is None else mesh
+  mesh_lib.check_batch(config.train, mesh_lib.batch_shards(mesh))
+  total_steps = count_steps(config, facts.num_examples)
+  objective = objectives_build.build(
+    config, num_classes=facts.num_classes, max_labels=facts.max_labels
+  )
+  key = jax.eval_shape(lambda: jax.random.key(0))
+  abstract_params, _ = jax.eval_shape(objective.init, key)
+  tx, schedule = optim_build.build(
+    config,
+    params=abstract_params,
+    total_steps=total_steps,
+    batch_size=config.train.batch_size,
+    num_examples=facts.num_examples,
+  )
+  init = state_lib.initialiser(config, objective, tx)
+  abstract_state = jax.eval_shape(init)
+  shardings = state_lib.state_shardings(abstract_state, mesh, config.mesh)
+  return Experiment(
+    config=config,
+    facts=facts,
+    mesh=mesh,
+    total_steps=total_steps,
+    objective=objective,
+    tx=tx,
+    schedule=schedule,
+    abstract_state=store.with_shardings(abstract_state, shardings),
+    shardings=shardings,
+    train_step=step_lib.build_train_step(
+      config, objective, tx, schedule, mesh, shardings
+    ),
+    _init=init,
+  )
+
+
+def memory_error(
+  error: jax.errors.JaxRuntimeError, config: schema.Config
+) -> Exception:
+  """A UserError if a device ran out of memory; otherwise `error` itself."""
+  if "RESOURCE_EXHAUSTED" not in str(error):
+    return error
+  micro_batch = config.train.batch_size // config.train.accumulate_steps
+  return UserError(
+    "The training step does not fit into the device's memory"
+    f" ({str(error).splitlines()[0][:200]}). Raise"
+    f" config.train.accumulate_steps (micro-batches are of {micro_batch}"
+    " examples now), set config.model.remat='full', split the parameters with"
+    " config.mesh.fsdp, or lower config.train.batch_size."
+  )
+
+
+def count_steps(config: schema.Config, num_examples: int | None) -> int:
+  """Length of the run in steps.
+
+  Raises:
+    UserError: if it is given in epochs and the data's size is not known, or
+      comes to less than one step.
+  """
+  if config.total_steps is not None:
+    return config.total_steps
+  if num_examples is None:
+    raise UserError(
+      f"config.total_epochs = {config.total_epochs:g} needs the dataset's"
+      " size, which is not known; set config.total_steps."
+    )
+  steps = round(config.total_epochs * num_examples / config.train.batch_size)
+  if steps < 1:
+    raise UserError(
+      f"config.total_epochs = {config.total_epochs:g} over {num_examples}"
+      f" examples is less than one batch of config.train.batch_size ="
+      f" {config.train.batch_size}; lower the batch or train longer."
+    )
+  return steps

@@ -1,0 +1,78 @@
+"""Finding the first tensor that is not finite, once a step went wrong."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import flax.linen as nn
+import jax
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from vit_jax import trees
+from vit_jax.objectives.contract import Objective
+
+
+def first_bad_tensor(
+  objective: Objective,
+  params: PyTree,
+  objective_state: PyTree,
+  batch: Mapping[str, Any],
+  rngs: Callable[[str], Array],
+  step: int,
+  grad_finite: np.ndarray,
+) -> str:
+  """Names the first non-finite tensor in the order of computation.
+
+  Looks at the parameters, then runs the forward pass module by module, then
+  takes the gradients' flags.
+
+  Args:
+    objective: what was minimised.
+    params: the parameters before the bad update.
+    objective_state: the objective's state before it.
+    batch: the batch of the bad step, as it came from the pipeline.
+    rngs: stream name -> key at that step.
+    step: number of updates before it.
+    grad_finite: bool, one for each parameter in tree order.
+  """
+  names = [name for name, _ in trees.named_leaves(params)]
+  if jax.process_count() == 1:
+    for name, leaf in trees.named_leaves(params):
+      if not np.isfinite(np.asarray(leaf, np.float32)).all():
+        return f"the parameter {name}"
+    bad = _first_bad_output(
+      lambda: objective.loss(
+        params,
+        objective_state,
+        objective.prepare(batch, rngs),
+        rngs,
+        step,
+      )
+    )
+    if bad:
+      return f"the output of {bad}"
+  bad_grads = [n for n, ok in zip(names, grad_finite, strict=True) if not ok]
+  if bad_grads:
+    return f"the gradient of {bad_grads[0]}"
+  return "the loss itself"
+
+
+def _first_bad_output(forward: Callable[[], Any]) -> str | None:
+  """Path of the first module, by completion, with a non-finite output."""
+  found: list[str] = []
+
+  def watch(call, args, kwargs, context):  # Linen calls it by position.
+    output = call(*args, **kwargs)
+    for leaf in jax.tree.leaves(output):
+      is_value = isinstance(leaf, jax.Array) and not isinstance(
+        leaf, jax.core.Tracer
+      )
+      if found or not is_value:
+        break
+      if not np.isfinite(np.asarray(leaf, np.float32)).all():
+        found.append("/".join(context.module.path) or "the model")
+    return output
+
+  with nn.intercept_methods(watch):
+    forward()
+  return found[0] if found else None

@@ -1,0 +1,73 @@
+"""The training loop, in the order in which things happen."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+from vit_jax.training.state import TrainState
+from vit_jax.training.timing import Clock
+
+Batch = dict[str, Any]
+Metrics = dict[str, Any]
+
+
+def train(
+  state: TrainState,
+  batches: Iterator[Batch],
+  train_step: Callable[[TrainState, Batch], tuple[TrainState, Metrics]],
+  *,
+  first_step: int,
+  total_steps: int,
+  log: Callable[[int, Metrics, Batch, TrainState], None],
+  evaluate_due: Callable[[int], bool],
+  evaluate: Callable[[int, TrainState], None],
+  save_due: Callable[[int], bool],
+  save: Callable[[int, TrainState], None],
+  stop: Callable[[int], bool],
+  clock: Clock,
+) -> tuple[TrainState, int]:
+  """Trains from `first_step` updates done to `total_steps`.
+
+  Args:
+    state: after `first_step` updates; donated.
+    batches: the first is that of update `first_step + 1`.
+    train_step: compiled.
+    first_step, total_steps: updates.
+    log: (step, metrics, batch, newest state), for every step in order; raises
+      to end the run.
+    evaluate_due, evaluate: when and what to measure.
+    save_due, save: when and how to save.
+    stop: step -> whether to save and leave; asked once after every step.
+    clock: phases 'data', 'step' and 'save' are timed.
+
+  Returns:
+    The last state, and the number of updates done: fewer than `total_steps`
+    if a stop was asked for.
+  """
+  step, pending = first_step, None
+  while step < total_steps:
+    with clock.phase("data"):
+      batch = next(batches)
+    with clock.phase("step"):
+      with jax.transfer_guard("disallow"):
+        state, metrics = train_step(state, batch)
+      step += 1
+      # Reading the metrics of the step before leaves this one in flight.
+      if pending:
+        log(*pending, state)
+      pending = step, metrics, batch
+    stopping = stop(step)
+    saving = stopping or save_due(step)
+    if saving or evaluate_due(step):
+      # All lines up to a step come before its checkpoint, so that a run that
+      # goes on from there has each line once.
+      log(*pending, state)
+      pending = None
+      evaluate(step, state)
+    if saving:
+      with clock.phase("save"):
+        save(step, state)
+    if stopping:
+      break
+  return state, step

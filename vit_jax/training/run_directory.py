@@ -1,0 +1,172 @@
+"""The directory of a run: what is in it, and where a run in it goes on."""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+
+import jax
+from etils import epath
+
+from vit_jax import records, trees, versions
+from vit_jax.checkpoint import initial, resume
+from vit_jax.checkpoint.store import CheckpointStore
+from vit_jax.config import resolve
+from vit_jax.errors import UserError
+from vit_jax.training.experiment import Experiment
+from vit_jax.training.state import TrainState
+from vit_jax.training.timing import Clock
+
+
+class RunDirectory:
+  """Checkpoints, metrics, config and summary of one run.
+
+  Attributes:
+    path: the directory.
+    store: its checkpoints.
+    first_step: updates already done by an earlier run in it.
+    first_example: position in the stream of examples to go on from.
+
+  Args:
+    workdir: created if absent.
+    parts: the experiment.
+    clock: whose phases the summary tells.
+
+  Raises:
+    UserError: the directory cannot be written to, or holds another run.
+  """
+
+  def __init__(self, workdir: str, parts: Experiment, clock: Clock):
+    self.path = epath.Path(workdir)
+    self._parts = parts
+    self._clock = clock
+    self._is_first = jax.process_index() == 0
+    _make_writable(self.path)
+    config = parts.config
+    self.store = CheckpointStore(
+      self.path,
+      keep_last=config.checkpoint.keep_last,
+      keep_every_steps=parts.steps(config.checkpoint.keep_every_steps),
+    )
+    latest = self.store.latest_step()
+    self.first_step, self.first_example = 0, 0
+    if latest is not None:
+      saved = self.store.metadata(latest)
+      resume.check_same(
+        saved,
+        config,
+        fingerprint=parts.facts.fingerprint,
+        workdir=self.path,
+      )
+      self.first_step = latest
+      self.first_example = saved["first_example"]
+    self._metrics = None
+    self._values: dict[str, float] = {}
+    if self._is_first:
+      records.write_text(self.path / "config.json", resolve.dump(config) + "\n")
+      self._metrics = records.MetricsFile(
+        self.path / "metrics.jsonl", last_step=self.first_step
+      )
+      for line in records.read_lines(self.path / "metrics.jsonl"):
+        self._values.update(line)
+
+  def restore_or_init(self) -> TrainState:
+    """The state to go on from: saved, from `init_from`, or new.
+
+    Raises:
+      UserError: if `config.init_from` does not fit the model.
+    """
+    parts = self._parts
+    if self.first_step:
+      return self.store.restore(self.first_step, parts.abstract_state)
+    state = parts.init_state()
+    path = parts.config.init_from
+    if path is None:
+      return state
+    loaded, _ = initial.load_params(path)
+    params = initial.replace(state.params, loaded, path)
+    # A copy: the step donates its state, which must not hold a buffer twice.
+    average = state.ema_params and jax.tree.map(lambda x: x.copy(), params)
+    return state.replace(params=params, ema_params=average)
+
+  def save(self, step: int, state: TrainState, first_example: int) -> None:
+    """Starts a checkpoint; raises the error of the one before, if it failed."""
+    self.store.check()
+    parts = self._parts
+    metadata = resume.metadata(
+      parts.config,
+      fingerprint=parts.facts.fingerprint,
+      versions=versions.installed(),
+    )
+    self.store.save(step, state, {**metadata, "first_example": first_example})
+
+  def write(self, step: int, metrics: Mapping[str, float]) -> None:
+    """A line of metrics.jsonl (first process only)."""
+    self._values.update(metrics, step=step)
+    if self._metrics:
+      self._metrics.write(step, metrics)
+
+  def write_summary(self, status: str) -> None:
+    """summary.json: the last value of every metric, timings and versions.
+
+    Args:
+      status: 'running', 'finished', 'preempted', 'interrupted' or 'failed'.
+    """
+    if not self._is_first:
+      return
+    parts = self._parts
+    values = {k: v for k, v in self._values.items() if k != "step"}
+    device = jax.devices()[0]
+    records.write_json(
+      self.path / "summary.json",
+      {
+        "step": self._values.get("step", self.first_step),
+        "total_steps": parts.total_steps,
+        "status": status,
+        "metrics": values,
+        "timings": self._clock.summary(),
+        "versions": versions.installed(),
+        "num_params": trees.num_elements(parts.abstract_state.params),
+        "devices": f"{jax.device_count()} x {device.device_kind}",
+        "command": _command(),
+      },
+    )
+
+  def finish(self, status: str) -> None:
+    """Waits for the last checkpoint, then says in the summary how it ended.
+
+    Raises:
+      Exception: the error of the checkpoint, if it could not be written.
+    """
+    with self._clock.phase("save"):
+      self.store.close()
+    if self._metrics:
+      self._metrics.close()
+    self.write_summary(status)
+
+  def __enter__(self) -> "RunDirectory":
+    return self
+
+  def __exit__(self, kind: type | None, *unused: object) -> None:
+    """A run that an error ends is left with its saves finished and named."""
+    if kind is not None:
+      self.finish("failed")
+
+
+def _make_writable(path: epath.Path) -> None:
+  try:
+    path.mkdir(parents=True, exist_ok=True)
+    probe = path / f".writable-{jax.process_index()}"
+    probe.write_text("")
+    probe.unlink()
+  except OSError as error:
+    raise UserError(
+      f"The workdir {path} cannot be written to"
+      f" ({error.strerror or error}); choose another --workdir."
+    ) from None
+
+
+def _command() -> str:
+  """The command line, as a shell would take it."""
+  program = os.path.basename(sys.argv[0]).removesuffix(".py")
+  return shlex.join(["python", "-m", f"vit_jax.{program}", *sys.argv[1:]])

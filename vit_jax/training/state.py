@@ -1,0 +1,81 @@
+"""All that training carries from one step to the next."""
+
+from typing import Any
+
+import flax.struct
+import jax
+import optax
+from jax.sharding import Mesh
+from jaxtyping import Array, Int, PyTree
+
+from vit_jax import rngs
+from vit_jax.config import schema
+from vit_jax.objectives.contract import Objective
+from vit_jax.sharding import mesh as mesh_lib
+from vit_jax.sharding import rules
+
+
+@flax.struct.dataclass
+class TrainState:
+  """`step` updates have been done; `ema_params` is None without averaging."""
+
+  step: Int[Array, ""]
+  params: PyTree
+  opt_state: PyTree
+  ema_params: PyTree
+  objective_state: PyTree
+
+  @property
+  def eval_params(self) -> PyTree:
+    """What evaluators use: the average, if there is one."""
+    return self.params if self.ema_params is None else self.ema_params
+
+
+def initialiser(
+  config: schema.Config,
+  objective: Objective,
+  tx: optax.GradientTransformation,
+) -> Any:
+  """A function without arguments that makes the state at step 0."""
+
+  def init() -> TrainState:
+    params, objective_state = objective.init(
+      rngs.stream(config.seed, "init", 0)
+    )
+    return TrainState(
+      step=jax.numpy.zeros((), jax.numpy.int32),
+      params=params,
+      opt_state=tx.init(params),
+      ema_params=params if config.ema_decay else None,
+      objective_state=objective_state,
+    )
+
+  return init
+
+
+def state_shardings(
+  abstract_state: TrainState, mesh: Mesh, config: schema.Mesh
+) -> TrainState:
+  """Shardings of a state: moments and averages follow their parameter.
+
+  Args:
+    abstract_state: ShapeDtypeStructs of the state.
+    mesh: the mesh.
+    config: holds the user's rules.
+
+  Raises:
+    UserError: if a rule of the user's does not fit.
+  """
+  params = abstract_state.params
+  shardings = rules.param_shardings(params, mesh, config.rules)
+
+  def follow(tree: PyTree) -> PyTree:
+    return rules.state_shardings(tree, params, shardings, mesh)
+
+  return TrainState(
+    step=mesh_lib.replicated(mesh),
+    params=shardings,
+    opt_state=follow(abstract_state.opt_state),
+    ema_params=follow(abstract_state.ema_params),
+    objective_state=follow(abstract_state.objective_state),
+  )

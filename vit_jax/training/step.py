@@ -1,0 +1,162 @@
+"""One update of the training state: a single jitted function over a mesh."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Bool, Float, PyTree
+
+from vit_jax import rngs
+from vit_jax.config import schema
+from vit_jax.objectives.contract import Objective
+from vit_jax.optim import averaging
+from vit_jax.sharding import mesh as mesh_lib
+from vit_jax.training.state import TrainState
+
+Batch = dict[str, Any]
+Metrics = dict[str, Any]
+
+
+def build_train_step(
+  config: schema.Config,
+  objective: Objective,
+  tx: optax.GradientTransformation,
+  schedule: Callable[[Any], Any],
+  mesh: Mesh,
+  shardings: TrainState,
+) -> Callable[[TrainState, Batch], tuple[TrainState, Metrics]]:
+  """Makes `train_step(state, batch) -> (state, metrics)`.
+
+  The state is donated. An update whose loss or gradient is not finite is not
+  applied: the state comes back as it was, one step further, and
+  `metrics["finite"]` is False.
+
+  Args:
+    config: the experiment.
+    objective: what is minimised.
+    tx: the optimizer, clipping included.
+    schedule: step -> learning rate, for the metrics.
+    mesh: the mesh.
+    shardings: those of the state.
+
+  Returns:
+    A jitted function. `batch` has the global shapes of
+    `objective.batch_spec`; metrics are float32 scalars, but for `finite`
+    (bool) and `grad_finite` (bool, one for each parameter in tree order).
+  """
+
+  def train_step(state: TrainState, batch: Batch):
+    keys = functools.partial(rngs.stream, config.seed, step=state.step)
+    batch = objective.prepare(batch, keys)
+    loss, aux, metrics, grads = _value_and_grads(
+      objective, state, batch, keys, config.train.accumulate_steps, mesh
+    )
+    # Clipping takes the same norm; XLA computes it once.
+    squares = jnp.stack(
+      [
+        jnp.sum(jnp.square(grad.astype(jnp.float32)))
+        for grad in jax.tree.leaves(grads)
+      ]
+    )
+    grad_norm = jnp.sqrt(jnp.sum(squares))
+    finite = jnp.isfinite(loss) & jnp.isfinite(grad_norm)
+
+    updates, opt_state = tx.update(grads, state.opt_state, state.params)
+    params = optax.apply_updates(state.params, updates)
+    updated = TrainState(
+      step=state.step + 1,
+      params=params,
+      opt_state=opt_state,
+      ema_params=_averaged(config, state, params),
+      objective_state=objective.after_update(
+        state.objective_state, params, aux, state.step
+      ),
+    )
+    unchanged = state.replace(step=updated.step)
+    metrics |= {
+      "loss": loss,
+      "grad_norm": grad_norm,
+      "learning_rate": jnp.asarray(schedule(state.step), jnp.float32),
+      "finite": finite,
+      "grad_finite": jnp.isfinite(squares),
+    }
+    return _select(finite, updated, unchanged), metrics
+
+  return jax.jit(
+    train_step,
+    in_shardings=(shardings, mesh_lib.batch_sharding(mesh)),
+    out_shardings=(shardings, mesh_lib.replicated(mesh)),
+    donate_argnums=0,
+  )
+
+
+def _averaged(config: schema.Config, state: TrainState, params: PyTree):
+  if config.ema_decay is None:
+    return None
+  return averaging.update(
+    state.ema_params, params, decay=config.ema_decay, step=state.step + 1
+  )
+
+
+def _select(finite: Bool[Array, ""], updated: PyTree, unchanged: PyTree):
+  return jax.tree.map(
+    lambda new, old: jnp.where(finite, new, old), updated, unchanged
+  )
+
+
+def _value_and_grads(
+  objective: Objective,
+  state: TrainState,
+  batch: Batch,
+  keys: Callable[[str], Array],
+  num_micro: int,
+  mesh: Mesh,
+) -> tuple[Float[Array, ""], PyTree, Metrics, PyTree]:
+  """Loss, aux, metrics and gradients, averaged over micro-batches."""
+  grad_fn = jax.value_and_grad(objective.loss, has_aux=True)
+
+  def run(batch: Batch, keys: Callable[[str], Array]):
+    (loss, (aux, metrics)), grads = grad_fn(
+      state.params, state.objective_state, batch, keys, state.step
+    )
+    return loss, aux, metrics, grads
+
+  if num_micro == 1:
+    return run(batch, keys)
+
+  def add(total: PyTree, numbered_batch: tuple[Any, Batch]):
+    index, micro_batch = numbered_batch
+
+    def micro_keys(name: str) -> Array:
+      return jax.random.fold_in(keys(name), index)
+
+    return jax.tree.map(jnp.add, total, run(micro_batch, micro_keys)), None
+
+  micro_batches = jax.tree.map(
+    functools.partial(_split, num_micro=num_micro, mesh=mesh), batch
+  )
+  shapes = jax.eval_shape(
+    lambda batches: run(jax.tree.map(lambda x: x[0], batches), keys),
+    micro_batches,
+  )
+  zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+  total, _ = jax.lax.scan(add, zeros, (jnp.arange(num_micro), micro_batches))
+  return jax.tree.map(lambda x: x / num_micro, total)
+
+
+def _split(x: Array, *, num_micro: int, mesh: Mesh) -> Array:
+  """[b, ...] -> [num_micro, b / num_micro, ...].
+
+  Micro-batch i takes every num_micro-th example, so that no device sends data
+  to another.
+  """
+  size = x.shape[0] // num_micro
+  parts = jnp.swapaxes(x.reshape(size, num_micro, *x.shape[1:]), 0, 1)
+  spec = mesh_lib.batch_sharding(mesh).spec
+  return jax.lax.with_sharding_constraint(
+    parts, NamedSharding(mesh, PartitionSpec(None, *spec))
+  )

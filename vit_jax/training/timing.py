@@ -1,0 +1,85 @@
+"""Where the time of a run goes."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from vit_jax.sharding import topologies
+
+
+class Clock:
+  """Adds up seconds by phase: 'start', 'compile', 'data', 'step', ..."""
+
+  def __init__(self) -> None:
+    self._begin = time.monotonic()
+    self.seconds: dict[str, float] = {}
+
+  @contextlib.contextmanager
+  def phase(self, name: str) -> Iterator[None]:
+    start = time.monotonic()
+    try:
+      yield
+    finally:
+      elapsed = time.monotonic() - start
+      self.seconds[name] = self.seconds.get(name, 0.0) + elapsed
+
+  def total(self) -> float:
+    """Seconds since the clock was made."""
+    return time.monotonic() - self._begin
+
+  def summary(self) -> dict[str, float]:
+    """{'total_seconds': ..., 'compile_seconds': ...}."""
+    phases = {f"{name}_seconds": s for name, s in self.seconds.items()}
+    return {"total_seconds": self.total(), **phases}
+
+
+class Throughput:
+  """Rates between two log lines, time of evaluations and saves left out.
+
+  Args:
+    clock: the run's clock; its phases 'evaluate' and 'save' do not count.
+    batch_size: examples a step.
+    flops_per_step: model FLOPs of a step, forward and backward.
+    device_kind: jax's name of the accelerator.
+    num_devices: devices of all processes.
+  """
+
+  _EXCLUDED = ("evaluate", "save", "report")
+
+  def __init__(
+    self,
+    clock: Clock,
+    *,
+    batch_size: int,
+    flops_per_step: float,
+    device_kind: str,
+    num_devices: int,
+  ):
+    self._clock = clock
+    self._batch_size = batch_size
+    self._flops_per_step = flops_per_step
+    known = topologies.find_accelerator(device_kind)
+    self._peak = known.flops_per_device * num_devices if known else None
+    self._last = self._mark()
+
+  def _mark(self) -> tuple[float, float]:
+    seconds = self._clock.seconds
+    busy = self._clock.total() - sum(
+      seconds.get(name, 0.0) for name in self._EXCLUDED
+    )
+    return busy, seconds.get("data", 0.0)
+
+  def since_last(self, steps: int) -> dict[str, float]:
+    """The `perf/` metrics of the last `steps` steps."""
+    mark = self._mark()
+    elapsed = max(mark[0] - self._last[0], 1e-9)
+    waited = mark[1] - self._last[1]
+    self._last = mark
+    metrics = {
+      "perf/images_per_second": steps * self._batch_size / elapsed,
+      "perf/data_wait_fraction": min(waited / elapsed, 1.0),
+    }
+    if self._peak:
+      rate = steps * self._flops_per_step / elapsed
+      metrics["perf/model_flops_utilization"] = rate / self._peak
+    return metrics
