@@ -1,0 +1,165 @@
+"""What the documents say is there, and their commands run."""
+
+import itertools
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from vit_jax.config import schema
+
+REPO = pathlib.Path(__file__).parents[1]
+README = (REPO / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = {
+  name: (REPO / name).read_text(encoding="utf-8")
+  for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+}
+BLOCKS = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
+LINES = [line for block in BLOCKS for line in block.splitlines()]
+COMMANDS = [line for line in LINES if line.startswith("python -m vit_jax.")]
+
+FROM_THE_NETWORK = [c for c in COMMANDS if " vit_jax.prepare " in c]
+
+# What makes a command of the README take seconds; the rest of it stays.
+SMALL_FOLDER_RUN = (
+  "--config.total_steps=2 --config.schedule.warmup_steps=1"
+  " --config.train.batch_size=8 --config.model.depth=1"
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> pathlib.Path:
+  """A folder to run the commands in, with photographs of two classes."""
+  place = tmp_path_factory.mktemp("readme")
+  rng = np.random.default_rng(0)
+  for split, name in itertools.product(("train", "test"), ("cat", "dog")):
+    folder = place / "photos" / split / name
+    folder.mkdir(parents=True)
+    for number in range(8):
+      pixels = rng.integers(0, 256, (48, 64, 3), np.uint8)
+      Image.fromarray(pixels).save(folder / f"{number}.jpg")
+  return place
+
+
+def quickly(command: str) -> str:
+  """The command on generated data or for a few steps."""
+  command = re.sub(r"(configs/quickstart\.py)(?!:)", r"\1:smoke", command)
+  if "finetune_folder.py" in command:
+    command += " " + SMALL_FOLDER_RUN
+  return command
+
+
+def run(command: str, place: pathlib.Path) -> subprocess.CompletedProcess:
+  words = shlex.split(command)
+  assert words[0] == "python"
+  return subprocess.run(
+    [sys.executable, *words[1:]],
+    cwd=place,
+    env={**os.environ, "PYTHONPATH": str(REPO)},
+    capture_output=True,
+    text=True,
+    timeout=300,
+  )
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_file_named_is_there(name):
+  paths = re.findall(
+    r"(?:vit_jax|configs|tests)/[\w/]*\w+\.py\b", DOCUMENTS[name]
+  )
+  links = re.findall(r"\]\((?!https?:)([^)#]+)\)", DOCUMENTS[name])
+  examples = {"tests/models/test_pooling.py"} | {
+    path for path in paths if "rotation" in path
+  }
+  for path in {*paths, *links} - examples:
+    assert (REPO / path).exists(), path
+
+
+def test_every_make_target_named_is_there():
+  targets = set(re.findall(r"\bmake ([a-z]+)`?\b", "\n".join(LINES)))
+  assert targets
+  for target in targets:
+    subprocess.run(
+      ["make", "--dry-run", target], cwd=REPO, check=True, capture_output=True
+    )
+
+
+def keys(model: type, prefix: str = "") -> set[str]:
+  """Full names of all keys of a section of the schema."""
+  names = set()
+  for name, field in model.model_fields.items():
+    names.add(prefix + name)
+    if isinstance(field.default, schema.Section):
+      names |= keys(type(field.default), f"{prefix}{name}.")
+  return names
+
+
+def test_every_setting_named_exists():
+  known = keys(schema.Config)
+  table = re.search(r"\n\| setting \|(.*?)\n\n", README, re.DOTALL).group(1)
+  first_column = [row.split("|")[1] for row in table.splitlines()[2:]]
+  named = {
+    name for cell in first_column for name in re.findall(r"`([\w.]+)`", cell)
+  }
+  named |= set(re.findall(r"--config\.([\w.]+)", README))
+  assert named <= known
+
+
+def test_every_op_and_optimizer_named_exists():
+  from vit_jax.data import spec
+  from vit_jax.optim import transforms
+
+  text = re.search(r"\| `train.preprocess` \| `([^`]+)`", README).group(1)
+  names = text.replace("\\|", "|").split("|")
+  assert set(names) <= set(spec.OPS)
+  cell = re.search(r"\| `optimizer.name` \| (.*) \|", README).group(1)
+  assert set(re.findall(r"`(\w+)`", cell)) == set(transforms.OPTIMIZERS)
+
+
+def test_every_shipped_config_is_listed():
+  shipped = {path.name for path in REPO.glob("configs/[a-z]*.py")}
+  assert shipped == set(re.findall(r"\n\| `configs/(\w+\.py)`", README))
+
+
+@pytest.fixture(scope="module")
+def outcomes(place) -> dict[str, subprocess.CompletedProcess]:
+  """Every command of the README, run in its order in one folder."""
+  return {
+    command: run(quickly(command), place)
+    for command in COMMANDS
+    if command not in FROM_THE_NETWORK
+  }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  "command", [c for c in COMMANDS if c not in FROM_THE_NETWORK]
+)
+def test_the_command_runs(outcomes, command):
+  outcome = outcomes[command]
+  assert outcome.returncode == 0, outcome.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_a_workdir_holds_what_the_readme_says(outcomes, place):
+  assert outcomes
+  table = re.search(r"\n\| file \| holds \|(.*?)\n\n", README, re.DOTALL)
+  names = re.findall(r"\n\| `([^`]+)` \|", table.group(1))
+  assert len(names) > 5
+  for name in names:
+    pattern = re.sub(r"<\w+>", "*", name)
+    assert list((place / "runs" / "quickstart").glob(pattern)), name
+
+
+def test_the_flags_of_network_commands_exist(place):
+  for command in FROM_THE_NETWORK:
+    module = command.split()[2]
+    known = run(f"python -m {module} --help", place).stdout
+    for flag in re.findall(r"--(\w+)", command):
+      assert re.search(rf"--(\[no\])?{flag}\b", known), flag
