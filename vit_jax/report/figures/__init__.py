@@ -1,0 +1,1 @@
+"""Figures as inline SVG; colours come from the page, so dark mode works."""

@@ -1,0 +1,51 @@
+"""How often predictions of a given confidence are right."""
+
+import numpy as np
+
+from vit_jax.report import numbers
+from vit_jax.report.figures import axes, frame, svg
+from vit_jax.report.predictions import Bin
+
+WIDTH, HEIGHT = 340.0, 300.0
+
+
+def draw(bins: list[Bin], *, label: str) -> svg.Markup:
+  """Accuracy against mean confidence per bin; area shows the bin's size."""
+  bottom, top = HEIGHT - frame.BOTTOM, 28.0
+  y = axes.linear(0, 1, bottom, top, lambda v: numbers.percent(v, 0))
+  x = axes.linear(0, 1, frame.LEFT, WIDTH - 16, lambda v: numbers.percent(v, 0))
+  largest = max(b.num_examples for b in bins)
+  marks = [
+    svg.element(
+      "line", x1=x.start, x2=x.end, y1=y.start, y2=y.end, class_="ideal"
+    ),
+    frame.path(
+      x.at(np.array([b.confidence for b in bins])),
+      y.at(np.array([b.accuracy for b in bins])),
+      class_="raw s0",
+    ),
+  ]
+  for b in bins:
+    marks.append(
+      svg.element(
+        "circle",
+        svg.element(
+          "title",
+          f"{b.num_examples:,} images, confidence"
+          f" {numbers.percent(b.confidence, 1)}, accuracy"
+          f" {numbers.percent(b.accuracy, 1)}",
+        ),
+        cx=float(x.at(b.confidence)),
+        cy=float(y.at(b.accuracy)),
+        r=2.5 + 8.5 * (b.num_examples / largest) ** 0.5,
+        class_="bubble",
+      )
+    )
+  return svg.figure(
+    frame.axes_frame(x, y, unit="accuracy", x_label="confidence"),
+    *marks,
+    width=WIDTH,
+    height=HEIGHT,
+    label=label,
+    class_="chart",
+  )

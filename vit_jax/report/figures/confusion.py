@@ -1,0 +1,127 @@
+"""A confusion matrix with its counts, rows the truth."""
+
+import numpy as np
+
+from vit_jax.report import numbers
+from vit_jax.report.figures import svg
+
+LARGEST = 30  # Classes; beyond, the cells could not be read.
+FONT = 11.5
+
+
+def draw(
+  counts: np.ndarray, names: list[str], *, label: str
+) -> tuple[svg.Markup, float]:
+  """The matrix and its natural width in pixels.
+
+  The diagonal is shaded by the share of a class that was right; the other
+  cells, in a second hue, by their share relative to the worst of them, so
+  that rare confusions show. Every count that is not 0 is written.
+
+  Args:
+    counts: int [k, k], rows the truth, columns the prediction.
+    names: k class names.
+    label: text alternative.
+  """
+  k = len(counts)
+  names = [svg.shorten(name, 16) for name in names]
+  digits = len(f"{counts.max():,}")
+  cell = max(32.0 if k <= 12 else 22.0, 7.0 * digits + 7)
+  longest = max(svg.text_width(name, FONT) for name in names)
+  left = longest + 28
+  slanted = longest > cell - 4
+  head = (longest * 0.75 + 34) if slanted else 42.0
+  # Slanted names of the last columns lean out to the right.
+  right = max(64.0, longest * 0.75 + 8 if slanted else 0.0)
+  width, height = left + k * cell + right, head + k * cell + 6
+  totals = counts.sum(axis=1)
+  share = counts / np.maximum(totals, 1)[:, None]
+  wrong = share.copy()
+  np.fill_diagonal(wrong, 0)
+  worst = max(float(wrong.max()), 1e-9)
+  parts = [
+    svg.element("text", "prediction", x=left, y=13, class_="axis-name"),
+    svg.element(
+      "text",
+      "truth",
+      transform=f"translate(12 {head:.1f}) rotate(-90)",
+      class_="axis-name end",
+    ),
+    svg.element(
+      "text",
+      "recall",
+      x=left + k * cell + 8,
+      y=13.0 if slanted else head - 8,
+      class_="axis-name",
+    ),
+  ]
+  for i, name in enumerate(names):
+    middle = left + (i + 0.5) * cell
+    turn = f"translate({middle:.1f} {head - 8:.1f})"
+    parts.append(
+      svg.element(
+        "text",
+        name,
+        transform=f"{turn} rotate(-45)" if slanted else turn,
+        class_="tick" if slanted else "tick middle",
+      )
+    )
+    y = head + (i + 0.5) * cell + 4
+    parts.append(svg.element("text", name, x=left - 6, y=y, class_="tick end"))
+    recall = share[i, i] if totals[i] else None
+    parts.append(
+      svg.element(
+        "text",
+        numbers.percent(recall, 1),
+        x=left + k * cell + 8,
+        y=y,
+        class_="tick",
+      )
+    )
+  for i in range(k):
+    for j in range(k):
+      right_cell = i == j
+      strength = share[i, j] if right_cell else 0.75 * wrong[i, j] / worst
+      shade = strength * 0.92 + (0.08 if counts[i, j] else 0)
+      parts.append(
+        svg.element(
+          "rect",
+          svg.element(
+            "title",
+            f"{names[i]} taken for {names[j]}: {counts[i, j]:,} of"
+            f" {totals[i]:,}",
+          ),
+          x=left + j * cell,
+          y=head + i * cell,
+          width=cell,
+          height=cell,
+          class_="right" if right_cell else "wrong",
+          fill_opacity=f"{min(shade, 1):.3f}",
+        )
+      )
+      if counts[i, j]:
+        strong = " strong" if right_cell and shade > 0.55 else ""
+        parts.append(
+          svg.element(
+            "text",
+            f"{counts[i, j]:,}",
+            x=left + (j + 0.5) * cell,
+            y=head + (i + 0.5) * cell + 4,
+            class_=f"count middle{strong}",
+          )
+        )
+  parts.append(
+    svg.element(
+      "path",
+      d="".join(
+        f"M{left:.1f} {head + i * cell:.1f}h{k * cell:.1f}"
+        f"M{left + i * cell:.1f} {head:.1f}v{k * cell:.1f}"
+        for i in range(k + 1)
+      ),
+      class_="cells",
+    )
+  )
+  figure = svg.figure(
+    *parts, width=width, height=height, label=label, class_="confusion"
+  )
+  return figure, width

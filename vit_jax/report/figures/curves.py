@@ -1,0 +1,154 @@
+"""Line charts of metrics over steps."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from vit_jax.report import numbers, smoothing
+from vit_jax.report.figures import axes, frame, svg
+from vit_jax.report.load import Series
+
+MARKERS = 40  # Series with more points are drawn without markers.
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+  """One named series; `smooth` draws its mean in front and itself behind."""
+
+  name: str
+  series: Series
+  smooth: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+  """How the y axis is drawn: 'linear', 'log', or 'auto' by the data's span."""
+
+  kind: str = "linear"
+  label: axes.Label = numbers.quantity
+  from_zero: bool = False
+  top: float | None = None
+
+
+def draw(
+  lines: Sequence[Line],
+  *,
+  unit: str,
+  label: str,
+  scale: Scale,
+  span: tuple[float, float],
+) -> svg.Markup | None:
+  """A chart of the lines over steps; None where no value is finite.
+
+  Args:
+    lines: series, drawn in this order with distinct colours and dashes.
+    unit: what the y axis measures, written above it.
+    label: text alternative.
+    scale: of the y axis.
+    span: first and last step of the x axis.
+  """
+  lines = [line for line in lines if len(line.series.finite)]
+  if not lines:
+    return None
+  legend, top = frame.legend([line.name for line in lines], unit)
+  bottom = top + frame.PLOT_HEIGHT
+  y = _y_axis(lines, scale, bottom, top)
+  x = axes.linear(
+    *span,
+    frame.LEFT,
+    frame.WIDTH - frame.RIGHT,
+    numbers.short_count,
+    widen=False,
+  )
+  marks = [_marks(line, index, x, y) for index, line in enumerate(lines)]
+  return svg.figure(
+    frame.axes_frame(x, y, unit=unit, x_label="step"),
+    legend,
+    # A nested viewport clips without an id that other figures could share.
+    svg.element(
+      "svg",
+      *marks,
+      x=0,
+      y=top - 4,
+      width=frame.WIDTH,
+      height=frame.PLOT_HEIGHT + 8,
+      viewBox=f"0 {top - 4:g} {frame.WIDTH:g} {frame.PLOT_HEIGHT + 8:g}",
+    ),
+    width=frame.WIDTH,
+    height=bottom + frame.BOTTOM,
+    label=label,
+    class_="chart",
+  )
+
+
+def _smooth(line: Line) -> np.ndarray:
+  values = line.series.values
+  return smoothing.centred_mean(values, smoothing.window_length(len(values)))
+
+
+def _y_axis(
+  lines: Sequence[Line], scale: Scale, start: float, end: float
+) -> axes.Axis:
+  """Covers the lines; of noisy ones the mean and all but stray points."""
+  parts = []
+  for line in lines:
+    values = line.series.finite.values
+    if line.smooth and len(values) >= 20:
+      mean = _smooth(line)
+      parts += [mean[np.isfinite(mean)], np.percentile(values, [2, 98])]
+    else:
+      parts.append(values)
+  values = np.concatenate(parts)
+  low, high = float(values.min()), float(values.max())
+  if scale.kind == "log" or (scale.kind == "auto" and low * 25 < high):
+    positive = values[values > 0]
+    if len(positive) and (scale.kind == "log" or low > 0):
+      return axes.logarithmic(
+        float(positive.min()), high, start, end, scale.label
+      )
+  if scale.from_zero or (scale.kind == "auto" and 0 <= low < 0.4 * high):
+    low = min(low, 0.0)
+  axis = axes.linear(low, high, start, end, scale.label)
+  if scale.top is not None and axis.high > scale.top >= high:
+    ticks = tuple(tick for tick in axis.ticks if tick[0] <= scale.top)
+    axis = dataclasses.replace(axis, high=scale.top, ticks=ticks)
+  return axis
+
+
+def _marks(line: Line, kind: int, x: axes.Axis, y: axes.Axis) -> svg.Markup:
+  series, style = line.series, frame.style(kind)
+  parts = []
+  smooth = line.smooth and smoothing.window_length(len(series)) > 1
+  values = _smooth(line) if smooth else series.values
+  if smooth:
+    raw = smoothing.thin(series.steps, series.values)
+    parts.append(frame.path(x.at(raw[0]), y.at(raw[1]), class_=f"raw {style}"))
+  steps, values = smoothing.thin(series.steps, values)
+  parts.append(frame.path(x.at(steps), y.at(values), class_=f"line {style}"))
+  if len(series) <= MARKERS and not line.smooth or len(series.finite) == 1:
+    for step, value in zip(
+      series.finite.steps, series.finite.values, strict=True
+    ):
+      title = f"{line.name}, step {step:,}: {y_label(value)}"
+      px, py = float(x.at(float(step))), float(y.at(value))
+      if math.isfinite(px) and math.isfinite(py):
+        parts.append(frame.marker(kind, px, py, title))
+  # A cross at the foot of the plot where a value is not a number.
+  lost = series.steps[~np.isfinite(series.values)][:50]
+  for px in x.at(lost):
+    parts.append(
+      svg.element(
+        "path",
+        svg.element("title", f"{line.name}: not a finite number"),
+        d="M-3 -3L3 3M-3 3L3 -3",
+        transform=f"translate({px:.1f} {y.start - 6:.1f})",
+        class_="lost",
+      )
+    )
+  return svg.element("g", *parts)
+
+
+def y_label(value: float) -> str:
+  return numbers.quantity(value, 5)

@@ -1,0 +1,119 @@
+"""What charts share: grid and ticks, legend, lines and markers."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from vit_jax.report.figures import axes, svg
+
+WIDTH, PLOT_HEIGHT = 440.0, 186.0
+LEFT, RIGHT, TOP, BOTTOM = 50.0, 16.0, 30.0, 40.0
+FONT = 11.5
+ROW = 16.0  # Of the legend.
+
+
+def axes_frame(
+  x: axes.Axis, y: axes.Axis, *, unit: str, x_label: str
+) -> svg.Markup:
+  """Grid, ticks and axis names."""
+  parts = []
+  for value, text in y.ticks:
+    at = float(y.at(value))
+    parts.append(
+      svg.element("line", x1=x.start, x2=x.end, y1=at, y2=at, class_="grid")
+    )
+    parts.append(
+      svg.element("text", text, x=x.start - 7, y=at + 4, class_="tick end")
+    )
+  parts.append(
+    svg.element(
+      "line", x1=x.start, x2=x.end, y1=y.start, y2=y.start, class_="axis"
+    )
+  )
+  for value, text in x.ticks:
+    at = float(x.at(value))
+    parts.append(
+      svg.element(
+        "line", x1=at, x2=at, y1=y.start, y2=y.start + 4, class_="axis"
+      )
+    )
+    parts.append(
+      svg.element("text", text, x=at, y=y.start + 17, class_="tick middle")
+    )
+  parts.append(
+    svg.element(
+      "text", x_label, x=x.end, y=y.start + 33, class_="axis-name end"
+    )
+  )
+  parts.append(svg.element("text", unit, x=4, y=14, class_="axis-name"))
+  return svg.element("g", *parts)
+
+
+def style(kind: int) -> str:
+  """CSS classes of a series: a colour, and dashes that differ as well.
+
+  From the seventh series on colours repeat, with other dashes and markers.
+  """
+  return f"s{kind % 6} d{(kind + kind // 6) % 6}"
+
+
+def legend(names: Sequence[str], unit: str) -> tuple[svg.Markup, float]:
+  """The legend, right-aligned above the plot, and where the plot starts.
+
+  A lone series without a name gets none: the caption names it.
+  """
+  if list(names) == [""]:
+    return svg.Markup(), TOP
+  names = [svg.shorten(name, 26) for name in names]
+  widths = [svg.text_width(name, FONT) + 38 for name in names]
+  free = WIDTH - RIGHT - svg.text_width(unit, FONT) - 14
+  rows: list[list[int]] = [[]]
+  for index, width in enumerate(widths):
+    if rows[-1] and sum(widths[k] for k in rows[-1]) + width > free:
+      rows.append([])
+    rows[-1].append(index)
+  parts = []
+  for row, members in enumerate(rows):
+    at = WIDTH - RIGHT - sum(widths[k] for k in members)
+    y = 10.0 + ROW * row
+    for k in members:
+      parts.append(
+        svg.element(
+          "line", x1=at + 8, x2=at + 32, y1=y, y2=y, class_=f"line {style(k)}"
+        )
+      )
+      parts.append(svg.element("text", names[k], x=at + 37, y=y + 4))
+      at += widths[k]
+  return svg.element("g", *parts), TOP + ROW * (len(rows) - 1)
+
+
+def path(x: np.ndarray, y: np.ndarray, **attributes) -> svg.Markup:
+  """A polyline through pixel positions, broken where one is NaN."""
+  words, pen_down = [], False
+  for px, py in zip(x, y, strict=True):
+    if not (math.isfinite(px) and math.isfinite(py)):
+      pen_down = False
+      continue
+    words.append(f"{'L' if pen_down else 'M'}{px:.1f} {py:.1f}")
+    pen_down = True
+  return svg.element("path", d="".join(words), **attributes)
+
+
+def marker(kind: int, x: float, y: float, title: str) -> svg.Markup:
+  """A point whose shape, like its colour, tells series apart."""
+  shapes = (
+    "M-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0Z",
+    "M-3 -3h6v6h-6Z",
+    "M0 -4.4L4.4 0L0 4.4L-4.4 0Z",
+    "M0 -4L4 3.2H-4Z",
+    "M0 4L4 -3.2H-4Z",
+    "M-4 -1.2h2.8v-2.8h2.4v2.8h2.8v2.4h-2.8v2.8h-2.4v-2.8h-2.8Z",
+  )
+  return svg.element(
+    "path",
+    svg.element("title", title),
+    d=shapes[(kind + kind // 6) % 6],
+    transform=f"translate({x:.1f} {y:.1f})",
+    class_=f"marker {style(kind)}",
+  )

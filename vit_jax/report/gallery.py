@@ -1,0 +1,130 @@
+"""An evaluator's section: its images, confusions and calibration."""
+
+import base64
+import dataclasses
+import struct
+
+from vit_jax.report import numbers, predictions
+from vit_jax.report.figures import calibration, confusion, svg
+from vit_jax.report.load import Evaluation, Example
+
+SMALL = 48  # Images with a shorter side are enlarged with sharp pixels.
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+  """A test image ready to be shown."""
+
+  source: str | None  # Data URI.
+  pixelated: bool
+  correct: bool
+  prediction: str
+  truth: str
+  probability: str
+  alt: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Gallery:
+  """All that a page shows of one classification evaluator."""
+
+  name: str
+  step: int
+  outcome: str | None
+  samples: list[Picture]
+  mistakes: list[Picture]
+  confusion: svg.Markup | None
+  confusion_width: float
+  pairs: list[predictions.Pair]
+  calibration: svg.Markup | None
+  calibration_error: str | None
+
+
+def gallery(evaluation: Evaluation) -> Gallery:
+  """Pictures and figures of the evaluator's newest step."""
+  pictures = [(e.kind, _picture(evaluation, e)) for e in evaluation.examples]
+  figure, width = _confusion(evaluation)
+  calibrated, error = _calibration(evaluation)
+  return Gallery(
+    name=evaluation.name,
+    step=evaluation.step,
+    outcome=_outcome(evaluation),
+    samples=[p for kind, p in pictures if kind == "sample"],
+    mistakes=[p for kind, p in pictures if kind == "mistake"],
+    confusion=figure,
+    confusion_width=width,
+    pairs=[] if figure else predictions.confused_pairs(evaluation),
+    calibration=calibrated,
+    calibration_error=error,
+  )
+
+
+def _outcome(evaluation: Evaluation) -> str | None:
+  found = evaluation.predictions
+  if found is None or not len(found):
+    return None
+  right = int(found.correct.sum())
+  return (
+    f"{right:,} of {len(found):,} images right"
+    f" ({numbers.percent(right / len(found))})"
+  )
+
+
+def _picture(evaluation: Evaluation, example: Example) -> Picture:
+  prediction = evaluation.class_name(example.prediction)
+  truth = " or ".join(evaluation.class_name(k) for k in example.labels)
+  truth = truth or "no label"
+  probability = numbers.percent(example.probability, 1)
+  verdict = "correct" if example.correct else f"wrong, the truth is {truth}"
+  source, pixelated = None, False
+  if example.image is not None:
+    data = base64.b64encode(example.image).decode()
+    source = f"data:image/png;base64,{data}"
+    pixelated = max(_png_size(example.image)) <= SMALL
+  return Picture(
+    source=source,
+    pixelated=pixelated,
+    correct=example.correct,
+    prediction=prediction,
+    truth=truth,
+    probability=probability,
+    alt=(
+      f"Test image {example.id}, predicted {prediction} with"
+      f" {probability}: {verdict}."
+    ),
+  )
+
+
+def _png_size(data: bytes) -> tuple[int, int]:
+  """Width and height from the header; (0, 0) of a torn file."""
+  return struct.unpack(">II", data[16:24]) if len(data) >= 24 else (0, 0)
+
+
+def _confusion(evaluation: Evaluation) -> tuple[svg.Markup | None, float]:
+  counts = evaluation.confusion
+  if counts is None or not 1 < len(counts) <= confusion.LARGEST:
+    return None, 0.0
+  names = [evaluation.class_name(k) for k in range(len(counts))]
+  pairs = predictions.confused_pairs(evaluation, limit=3)
+  label = f"Confusion matrix of {len(counts)} classes on {evaluation.name}."
+  if pairs:
+    worst = ", ".join(
+      f"{p.truth} taken for {p.prediction} ({p.num_examples})" for p in pairs
+    )
+    label += f" Commonest confusions: {worst}."
+  return confusion.draw(counts, names, label=label)
+
+
+def _calibration(
+  evaluation: Evaluation,
+) -> tuple[svg.Markup | None, str | None]:
+  found = evaluation.predictions
+  bins = predictions.calibration(found) if found is not None else []
+  if len(bins) < 2:
+    return None, None
+  error = numbers.percent(predictions.calibration_error(bins))
+  label = (
+    f"Accuracy against confidence on {evaluation.name}, in {len(bins)} bins;"
+    f" expected calibration error {error}."
+  )
+  return calibration.draw(bins, label=label), error

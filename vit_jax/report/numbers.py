@@ -1,0 +1,83 @@
+"""How numbers are written in a report."""
+
+import math
+
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+MISSING = "–"
+
+
+def count(value: float | None) -> str:
+  """'1,234,567'."""
+  if value is None or not math.isfinite(value):
+    return MISSING if value is None else str(value)
+  return f"{value:,.0f}"
+
+
+def quantity(value: float | None, digits: int = 4) -> str:
+  """Significant digits, thousands separated: '1,234', '0.0312', '3×10⁻⁵'."""
+  if value is None:
+    return MISSING
+  if not math.isfinite(value):
+    return "NaN" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+  if value == 0:
+    return "0"
+  exponent = math.floor(math.log10(abs(value)))
+  if exponent < -3:
+    mantissa = f"{value / 10.0**exponent:.{digits - 1}f}"
+    if "." in mantissa:
+      mantissa = mantissa.rstrip("0").rstrip(".")
+    power = "10" + str(exponent).translate(SUPERSCRIPT)
+    return power if mantissa == "1" else f"{mantissa}×{power}".replace("-", "−")
+  text = f"{value:,.{max(digits - 1 - exponent, 0)}f}"
+  text = text.rstrip("0").rstrip(".") if "." in text else text
+  return text.replace("-", "−")
+
+
+def percent(fraction: float | None, digits: int = 2) -> str:
+  """0.98765 -> '98.77%'."""
+  if fraction is None:
+    return MISSING
+  if not math.isfinite(fraction):
+    return "NaN"
+  return f"{100 * fraction:.{digits}f}%"
+
+
+def short_count(value: float) -> str:
+  """Tick labels: '500', '1,500', '20k', '1.5M'."""
+  for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+    if abs(value) >= max(size, 1e4):
+      return f"{value / size:g}{letter}"
+  return f"{value:,.0f}" if value == int(value) else f"{value:g}"
+
+
+def seconds(value: float | None) -> str:
+  """'0.42 s', '59 s', '2 min 5 s', '3 h 12 min', '2 d 4 h'."""
+  if value is None or not math.isfinite(value):
+    return MISSING
+  if value < 9.95:
+    return f"{value:.2g} s" if value < 0.995 else f"{value:.1f} s"
+  whole = round(value)
+  for size, big, small_size, small in (
+    (86_400, "d", 3_600, "h"),
+    (3_600, "h", 60, "min"),
+    (60, "min", 1, "s"),
+  ):
+    if whole >= size:
+      rest = (whole % size) // small_size
+      return f"{whole // size} {big}" + (f" {rest} {small}" if rest else "")
+  return f"{whole} s"
+
+
+def interval95(fraction: float, num_examples: int) -> tuple[float, float]:
+  """Wilson's 95 % interval of a proportion measured on so many examples."""
+  z = 1.959964
+  n = num_examples
+  centre = fraction + z * z / (2 * n)
+  spread = z * math.sqrt(
+    max(fraction * (1 - fraction), 0) / n + z * z / (4 * n * n)
+  )
+  scale = 1 + z * z / n
+  return (
+    max((centre - spread) / scale, 0.0),
+    min((centre + spread) / scale, 1.0),
+  )

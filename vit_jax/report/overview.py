@@ -1,0 +1,303 @@
+"""The head of a report: what was run, and what came out, in a few numbers."""
+
+import dataclasses
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from vit_jax.report import fewshot, numbers
+from vit_jax.report.load import Run, number
+
+STATUS = {
+  "finished": ("✓", "finished"),
+  "running": ("…", "under way"),
+  "preempted": ("‖", "preempted after saving"),
+  "interrupted": ("‖", "interrupted after saving"),
+  "failed": ("✗", "failed"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Card:
+  """One headline: `value` as read, `exact` as recorded."""
+
+  value: str
+  exact: float | None
+  name: str
+  detail: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Fact:
+  name: str
+  value: str
+
+
+def title(run: Run) -> str:
+  """'ViT-B/16 on imagenet2012'."""
+  family = str(run.setting("model.name", "model"))
+  family = "ViT" if family == "vit" else family
+  variant = run.setting("model.variant")
+  model = f"{family}-{variant}" if variant else family
+  dataset = run.setting("train.dataset")
+  return f"{model} on {dataset}" if dataset else f"{model}: {run.name}"
+
+
+def status(run: Run) -> tuple[str, str]:
+  """(symbol, words) for the state of the run."""
+  word = str(run.summary.get("status") or "running")
+  return STATUS.get(word, ("•", word))
+
+
+def sentence(run: Run) -> str:
+  """What was run, in one sentence."""
+  parameters = number(run.summary.get("num_params"))
+  total = run.total_steps
+  text = "A Vision Transformer"
+  if run.setting("model.name", "vit") != "vit":
+    text = "A model"
+  if parameters is not None:
+    text += f" with {numbers.count(parameters)} parameters"
+  text += f", trained for {numbers.count(run.step)}"
+  if total and total != run.step:
+    text += f" of {numbers.count(total)}"
+  text += " steps"
+  if batch := number(run.setting("train.batch_size")):
+    text += f" of {numbers.count(batch)} images"
+  if dataset := run.setting("train.dataset"):
+    text += f" from {dataset}"
+  if devices := _devices(run):
+    text += f" on {devices}"
+  if spent := number(run.section("timings").get("total_seconds")):
+    text += f" in {numbers.seconds(spent)}"
+  return text + "."
+
+
+def cards(run: Run) -> list[Card]:
+  """Headline results, the most wanted first."""
+  metrics = run.metrics()
+  found = []
+  for name in evaluator_names(run)[:3]:
+    top1 = metrics[f"eval/{name}/top1"]
+    num_examples = metrics.get(f"eval/{name}/num_examples")
+    detail = ""
+    if num_examples and math.isfinite(top1):
+      low, high = numbers.interval95(top1, round(num_examples))
+      detail = (
+        f"{numbers.count(num_examples)} images; 95% interval"
+        f" {100 * low:.1f} to {100 * high:.1f}"
+      )
+    found.append(
+      Card(numbers.percent(top1), top1, f"top-1 accuracy, {name}", detail)
+    )
+  if table := fewshot.table(run):
+    value, shots, where = fewshot.headline(table)
+    found.append(
+      Card(
+        value,
+        None,
+        f"{shots}-shot linear accuracy",
+        f"{where}, frozen features",
+      )
+    )
+  loss = run.series("train/loss")
+  if len(loss):
+    found.append(
+      Card(
+        numbers.quantity(float(loss.values[-1])),
+        float(loss.values[-1]),
+        "training loss",
+        f"at step {numbers.count(int(loss.steps[-1]))}",
+      )
+    )
+  if card := _throughput(run, metrics):
+    found.append(card)
+  timings = run.section("timings")
+  if total := number(timings.get("total_seconds")):
+    train = number(timings.get("train_seconds"))
+    found.append(
+      Card(
+        numbers.seconds(total),
+        total,
+        "wall clock",
+        f"{numbers.seconds(train)} of it training" if train else "",
+      )
+    )
+  return found
+
+
+def _throughput(run: Run, metrics: dict[str, float]) -> Card | None:
+  speed = run.series("perf/images_per_second").finite
+  if not len(speed):
+    return None
+  median = float(np.median(speed.values))
+  details = []
+  wait = run.series("perf/data_wait_fraction").finite
+  if len(wait):
+    details.append(
+      f"{numbers.percent(float(np.median(wait.values)), 1)} waiting for data"
+    )
+  use = run.series("perf/model_flops_utilization").finite
+  if len(use):
+    details.append(f"MFU {numbers.percent(float(np.median(use.values)), 1)}")
+  return Card(
+    numbers.count(median) if median >= 100 else numbers.quantity(median, 3),
+    median,
+    "images/s, median",
+    ", ".join(details),
+  )
+
+
+def evaluator_names(run: Run) -> list[str]:
+  """Evaluators with a top-1 accuracy, in the order of the config."""
+  names = [
+    match[1]
+    for metric in run.metrics()
+    if (match := re.fullmatch(r"eval/(.+)/top1", metric))
+  ]
+  order = list(run.section("evals"))
+  return sorted(
+    names, key=lambda n: (order.index(n) if n in order else len(order), n)
+  )
+
+
+def facts(run: Run) -> dict[str, list[Fact]]:
+  """What was run, by group; what the records do not say is left out."""
+  groups = {
+    "Model": _model(run),
+    "Data and devices": _data(run) + _machine(run),
+    "Optimisation": _optimisation(run),
+  }
+  return {name: group for name, group in groups.items() if group}
+
+
+def _facts(*pairs: tuple[str, Any]) -> list[Fact]:
+  return [
+    Fact(name, str(value))
+    for name, value in pairs
+    if value is not None and value != ""
+  ]
+
+
+def _plain(value: Any) -> str | None:
+  """A config value as written: thousands separated, floats short."""
+  if value is None:
+    return None
+  as_number = number(value)
+  if as_number is None:
+    return str(value)
+  return numbers.quantity(as_number, 6)
+
+
+def _model(run: Run) -> list[Fact]:
+  variant = run.setting("model.variant")
+  sizes = [
+    f"{name} {_plain(run.setting(f'model.{key}'))}"
+    for key, name in (
+      ("width", "width"),
+      ("depth", "depth"),
+      ("num_heads", "heads"),
+      ("mlp_dim", "MLP"),
+    )
+    if run.setting(f"model.{key}") is not None
+  ]
+  return _facts(
+    ("variant", variant),
+    ("size", ", ".join(sizes)),
+    ("parameters", _plain(run.summary.get("num_params"))),
+    ("image", _image(run)),
+    ("pooling", run.setting("model.pool")),
+    ("positions", run.setting("model.pos_embedding")),
+    ("head", _plain(run.setting("model.representation_size"))),
+    ("compute", run.setting("model.dtype")),
+    ("started from", run.setting("init_from")),
+  )
+
+
+def _image(run: Run) -> str | None:
+  size = number(run.setting("model.image_size"))
+  if not size:
+    return None
+  text = f"{size:g} × {size:g} px"
+  patch = re.search(r"/(\d+)$", str(run.setting("model.variant", "")))
+  if patch and int(patch[1]):
+    side = int(size) // int(patch[1])
+    text += f", {side * side} patches of {patch[1]} px"
+  return text
+
+
+def _data(run: Run) -> list[Fact]:
+  batch = _plain(run.setting("train.batch_size"))
+  accumulate = number(run.setting("train.accumulate_steps")) or 1
+  if batch and accumulate > 1:
+    batch += f", in {accumulate:g} parts"
+  return _facts(
+    ("training set", run.setting("train.dataset")),
+    ("split", run.setting("train.split")),
+    ("directory", run.setting("data_dir")),
+    ("preprocessing", run.setting("train.preprocess")),
+    ("batch", batch),
+  )
+
+
+def _optimisation(run: Run) -> list[Fact]:
+  loss = run.setting("objective.loss")
+  extras = [
+    f"{name} {_plain(run.setting(f'objective.{key}'))}"
+    for key, name in (
+      ("label_smoothing", "label smoothing"),
+      ("mixup_alpha", "mixup"),
+      ("cutmix_alpha", "CutMix"),
+    )
+    if number(run.setting(f"objective.{key}"))
+  ]
+  decay = _plain(run.setting("optimizer.weight_decay"))
+  return _facts(
+    (
+      "objective",
+      ", ".join([f"{loss} cross-entropy", *extras]) if loss else None,
+    ),
+    ("optimizer", run.setting("optimizer.name")),
+    ("learning rate", _schedule(run)),
+    ("weight decay", decay),
+    ("gradient clip", _plain(run.setting("optimizer.grad_clip_norm"))),
+    ("steps", _plain(run.total_steps)),
+    ("epochs", _plain(run.setting("total_epochs"))),
+    ("dropout", _plain(number(run.setting("model.dropout_rate")) or None)),
+    ("average", _plain(run.setting("ema_decay"))),
+    ("seed", run.setting("seed")),
+  )
+
+
+def _schedule(run: Run) -> str | None:
+  rate = number(run.setting("schedule.base_lr"))
+  if rate is None:
+    return None
+  text = numbers.quantity(rate)
+  warmup = run.setting("schedule.warmup_steps")
+  if warmup:
+    steps = number(warmup)
+    words = str(warmup) if steps is None else f"{steps:,.0f} steps"
+    text += f" after {words} of warmup"
+  decay = run.setting("schedule.decay")
+  if decay:
+    end = numbers.quantity(number(run.setting("schedule.end_lr")) or 0.0)
+    towards = f" to {end}" if decay in ("linear", "cosine") else ""
+    text += f", {decay}{towards}"
+  return text
+
+
+def _machine(run: Run) -> list[Fact]:
+  mesh = ", ".join(
+    f"{axis} {run.setting(f'mesh.{axis}')}"
+    for axis in ("data", "fsdp", "tensor")
+    if run.setting(f"mesh.{axis}") not in (None, 1, -1)
+  )
+  return _facts(("devices", _devices(run)), ("mesh", mesh))
+
+
+def _devices(run: Run) -> str | None:
+  devices = run.summary.get("devices")
+  return str(devices).replace(" x ", "\u00a0×\u00a0") if devices else None

@@ -1,0 +1,174 @@
+"""The curves of a run, each with its caption."""
+
+import dataclasses
+import math
+import re
+from collections.abc import Sequence
+
+from vit_jax.report import fewshot, numbers, overview, smoothing
+from vit_jax.report.figures import curves, svg
+from vit_jax.report.figures.curves import Line, Scale
+from vit_jax.report.load import Run
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+  """One figure and what stands under it."""
+
+  figure: svg.Markup
+  title: str
+  caption: str
+
+
+def panels(run: Run) -> list[Panel]:
+  """Those curves that the records hold, loss and accuracy first."""
+  loss = [Line("train", run.series("train/loss"), smooth=True)]
+  accuracy = [Line("train", run.series("train/top1"), smooth=True)]
+  for name in overview.evaluator_names(run):
+    loss.append(Line(name, run.series(f"eval/{name}/loss")))
+    accuracy.append(Line(name, run.series(f"eval/{name}/top1")))
+
+  def whole_percent(value: float) -> str:
+    return f"{numbers.quantity(100 * value, 3)}%"
+
+  table = fewshot.table(run)
+  shots = fewshot.headline(table)[1] if table else 0
+  percent = Scale(label=whole_percent, top=1.0)
+  share = Scale(label=whole_percent, from_zero=True)
+  drawn = [
+    _panel(run, "Loss", "loss", loss, Scale("auto"), numbers.quantity),
+    _panel(run, "Accuracy", "top-1", accuracy, percent, numbers.percent),
+    _panel(
+      run,
+      f"{shots}-shot accuracy",
+      "accuracy",
+      _fewshot_lines(run, shots),
+      percent,
+      numbers.percent,
+    ),
+    _learning_rate(run),
+    _single(
+      run, "Gradient norm", "global norm", "train/grad_norm", Scale("auto")
+    ),
+    _single(
+      run,
+      "Throughput",
+      "images per second",
+      "perf/images_per_second",
+      Scale(from_zero=True),
+    ),
+    _single(
+      run,
+      "Waiting for data",
+      "share of the time",
+      "perf/data_wait_fraction",
+      share,
+    ),
+    _single(
+      run,
+      "Model FLOPs utilisation",
+      "share of the peak",
+      "perf/model_flops_utilization",
+      share,
+    ),
+  ]
+  return [panel for panel in drawn if panel is not None]
+
+
+def _learning_rate(run: Run) -> Panel | None:
+  """Steps of a factor of ten need decades; the other shapes are linear."""
+  series = run.series("train/learning_rate")
+  values = series.finite.values
+  unit, scale = "learning rate", Scale("log")
+  if run.setting("schedule.decay") != "steps":
+    peak = float(values.max()) if len(values) else 1.0
+    power = math.floor(math.log10(peak)) if peak > 0 else 0
+    if power < -1:
+      unit += f", ×10{str(power).translate(numbers.SUPERSCRIPT)}"
+    else:
+      power = 0
+    scale = Scale(
+      label=lambda value: numbers.quantity(value / 10.0**power, 3),
+      from_zero=True,
+    )
+  lines = [Line("", series)]
+  panel = _panel(run, "Learning rate", unit, lines, scale, numbers.quantity)
+  if panel is None:
+    return None
+  caption = f"Highest recorded: {numbers.quantity(float(values.max()))}."
+  return dataclasses.replace(panel, caption=f"{caption} {panel.caption}")
+
+
+def _fewshot_lines(run: Run, shots: int) -> list[Line]:
+  """Accuracy of each dataset, if evaluated more than once."""
+  lines = []
+  for metric in run.metrics():
+    match = re.fullmatch(rf"fewshot/(.+)/{shots}shot", metric)
+    if match and len(run.series(metric).finite) > 1:
+      lines.append(Line(match[1], run.series(metric)))
+  return lines
+
+
+def _span(run: Run) -> tuple[float, float]:
+  """Steps that every x axis covers; to the planned end of a run under way."""
+  first = min(record["step"] for record in run.records)
+  last = max(run.step, run.total_steps or 0)
+  return (0.0 if first < 0.5 * last else float(first), float(last))
+
+
+def _single(
+  run: Run,
+  title: str,
+  unit: str,
+  metric: str,
+  scale: Scale,
+  smooth: bool = True,
+) -> Panel | None:
+  line = Line("", run.series(metric), smooth=smooth)
+  write = numbers.quantity
+  if scale.label is not numbers.quantity:
+    write = numbers.percent
+  return _panel(run, title, unit, [line], scale, write)
+
+
+def _panel(
+  run: Run,
+  title: str,
+  unit: str,
+  lines: Sequence[Line],
+  scale: Scale,
+  write,
+) -> Panel | None:
+  lines = [line for line in lines if len(line.series.finite)]
+  if not lines:
+    return None
+  values = []
+  for line in lines:
+    finite = line.series.finite
+    text = f"{line.name} {write(finite.values[-1])}".strip()
+    if lost := len(line.series) - len(finite):
+      text += f" ({lost} not finite, crossed)"
+    values.append(text)
+  caption = f"Last recorded: {'; '.join(values)}."
+  windows = {
+    line.name: smoothing.window_length(len(line.series))
+    for line in lines
+    if line.smooth
+  }
+  for name, window in windows.items():
+    if window > 1:
+      which = f" of {name}" if len(lines) > 1 else ""
+      caption += f" Strong line{which}: centred mean of {window} records."
+  first = lines[0].series.finite
+  label = (
+    f"{title} over training, from {write(first.values[0])} at step"
+    f" {first.steps[0]:,}. {caption}"
+  )
+  figure = curves.draw(
+    lines,
+    unit=unit,
+    label=label,
+    scale=scale,
+    span=_span(run),
+  )
+  return Panel(figure, title, caption) if figure is not None else None

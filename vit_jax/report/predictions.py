@@ -1,0 +1,85 @@
+"""What a classification evaluator's outcomes say beyond one number."""
+
+import dataclasses
+
+import numpy as np
+
+from vit_jax.report.load import Evaluation, Predictions
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+  """Images of class `truth` taken for class `prediction`."""
+
+  truth: str
+  prediction: str
+  num_examples: int
+  share: float  # Of all images of `truth`.
+
+
+@dataclasses.dataclass(frozen=True)
+class Bin:
+  """Predictions of similar confidence."""
+
+  num_examples: int
+  confidence: float  # Mean probability of the predictions.
+  accuracy: float
+
+
+def counts(evaluation: Evaluation) -> dict[tuple[int, int], int] | None:
+  """(truth, prediction) -> images; None where labels are sets."""
+  if evaluation.confusion is not None:
+    rows, columns = np.nonzero(evaluation.confusion)
+    return {
+      (int(i), int(j)): int(evaluation.confusion[i, j])
+      for i, j in zip(rows, columns, strict=True)
+    }
+  predictions = evaluation.predictions
+  if predictions is None or predictions.labels.shape[1] != 1:
+    return None
+  pairs = np.stack([predictions.labels[:, 0], predictions.prediction], axis=1)
+  unique, number = np.unique(pairs, axis=0, return_counts=True)
+  return {
+    (int(i), int(j)): int(n) for (i, j), n in zip(unique, number, strict=True)
+  }
+
+
+def confused_pairs(evaluation: Evaluation, limit: int = 15) -> list[Pair]:
+  """The commonest confusions, most images first."""
+  found = counts(evaluation) or {}
+  totals: dict[int, int] = {}
+  for (truth, _), n in found.items():
+    totals[truth] = totals.get(truth, 0) + n
+  wrong = sorted(
+    ((n, i, j) for (i, j), n in found.items() if i != j),
+    key=lambda item: (-item[0], item[1], item[2]),
+  )
+  return [
+    Pair(evaluation.class_name(i), evaluation.class_name(j), n, n / totals[i])
+    for n, i, j in wrong[:limit]
+  ]
+
+
+def calibration(predictions: Predictions, num_bins: int = 10) -> list[Bin]:
+  """Bins of equal width in confidence, empty ones left out."""
+  keep = np.isfinite(predictions.probability)
+  probability = np.clip(predictions.probability[keep], 0, 1)
+  correct = predictions.correct[keep]
+  index = np.minimum((probability * num_bins).astype(int), num_bins - 1)
+  return [
+    Bin(
+      int((index == b).sum()),
+      float(probability[index == b].mean()),
+      float(correct[index == b].mean()),
+    )
+    for b in range(num_bins)
+    if (index == b).any()
+  ]
+
+
+def calibration_error(bins: list[Bin]) -> float:
+  """Expected calibration error: mean |accuracy - confidence| over images."""
+  total = sum(b.num_examples for b in bins)
+  return (
+    sum(b.num_examples * abs(b.accuracy - b.confidence) for b in bins) / total
+  )

@@ -1,0 +1,134 @@
+"""Writes a run's report: one HTML file that asks the network for nothing."""
+
+import json
+import os
+from typing import Any
+
+import jinja2
+import markupsafe
+from etils import epath
+
+from vit_jax.report import (
+  fewshot,
+  gallery,
+  load,
+  numbers,
+  overview,
+  panels,
+)
+from vit_jax.report.figures import fewshot as fewshot_figure
+
+
+def write_report(workdir: str | os.PathLike[str]) -> str:
+  """Draws the report of a workdir into it.
+
+  Args:
+    workdir: of a training run, at any stage.
+
+  Returns:
+    The path of `report/index.html`.
+
+  Raises:
+    UserError: there is no run in `workdir`.
+  """
+  page = render(load.load_run(workdir))
+  path = epath.Path(workdir) / "report" / "index.html"
+  path.parent.mkdir(parents=True, exist_ok=True)
+  # Renamed into place: a reader, or a kill, never meets half a page.
+  partial = path.parent / f".index.html.{os.getpid()}"
+  partial.write_text(page)
+  partial.replace(path)
+  return str(path)
+
+
+def render(run: load.Run) -> str:
+  """The page of a run."""
+  environment = jinja2.Environment(
+    loader=jinja2.PackageLoader("vit_jax.report"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+  )
+  environment.filters |= {
+    "breakable": _breakable,
+    "count": numbers.count,
+    "quantity": numbers.quantity,
+    "percent": numbers.percent,
+    "seconds": numbers.seconds,
+  }
+  table = fewshot.table(run)
+  symbol, words = overview.status(run)
+  return environment.get_template("report.html").render(
+    run=run,
+    title=overview.title(run),
+    symbol=symbol,
+    status=words,
+    sentence=overview.sentence(run),
+    cards=overview.cards(run),
+    facts=overview.facts(run),
+    panels=panels.panels(run),
+    fewshot=table,
+    fewshot_figure=_fewshot_figure(table),
+    galleries=[gallery.gallery(e) for e in run.evaluations],
+    timings=_timings(run),
+    versions=_versions(run),
+    metrics=run.metrics(),
+    config=json.dumps(run.config, indent=2) if run.config else None,
+    command=_command(run),
+  )
+
+
+def _command(run: load.Run) -> str | None:
+  """The recorded command, a flag on each line where no quoting forbids it."""
+  command = run.summary.get("command")
+  if not isinstance(command, str):
+    return None
+  if any(c in command for c in "'\"\\\n"):
+    return command
+  return command.replace(" --", " \\\n  --")
+
+
+def _breakable(text: str) -> markupsafe.Markup:
+  """Lets a long string of ops, or a path, break after its separators."""
+  escaped = markupsafe.escape(text)
+  for separator in "|/":
+    escaped = escaped.replace(separator, separator + markupsafe.Markup("<wbr>"))
+  return escaped
+
+
+def _fewshot_figure(table: fewshot.Table | None):
+  if table is None:
+    return None
+  described = "; ".join(
+    f"{row.name}: "
+    + ", ".join(f"{k} per class {c.text}%" for k, c in row.cells.items())
+    for row in table.rows
+  )
+  return fewshot_figure.draw(
+    table.rows,
+    label=f"Few-shot accuracy against examples per class. {described}.",
+  )
+
+
+def _timings(run: load.Run) -> list[dict[str, Any]]:
+  """Parts of the time with their share of the whole, then the whole."""
+  timings = {
+    name.removesuffix("_seconds"): value
+    for name, raw in run.section("timings").items()
+    if (value := load.number(raw)) is not None
+  }
+  total = timings.pop("total", None)
+  rows = [
+    {"name": name, "seconds": value, "share": value / total if total else None}
+    for name, value in timings.items()
+  ]
+  if total is not None:
+    rows.append({"name": "total", "seconds": total, "share": 1.0})
+  return rows
+
+
+def _versions(run: load.Run) -> list[tuple[str, str]]:
+  return [
+    (str(name), str(value)) for name, value in run.section("versions").items()
+  ]

@@ -1,0 +1,46 @@
+"""Noisy curves made readable: a centred mean, and thinning that keeps peaks."""
+
+import numpy as np
+
+MAX_POINTS = 500
+
+
+def window_length(num_points: int) -> int:
+  """Odd number of records that the mean spans, 1 where there are few."""
+  if num_points < 20:
+    return 1
+  return max(5, num_points // 25) | 1
+
+
+def centred_mean(values: np.ndarray, window: int) -> np.ndarray:
+  """Mean over a window [n] -> [n]; cut at the ends, skips non-finite."""
+  half = window // 2
+  keep = np.isfinite(values)
+  totals = np.concatenate([[0.0], np.cumsum(np.where(keep, values, 0.0))])
+  counts = np.concatenate([[0], np.cumsum(keep)])
+  index = np.arange(len(values))
+  low = np.maximum(index - half, 0)
+  high = np.minimum(index + half + 1, len(values))
+
+  number = counts[high] - counts[low]
+  with np.errstate(invalid="ignore", divide="ignore"):
+    mean = (totals[high] - totals[low]) / number
+  return np.where(keep, mean, np.nan)
+
+
+def thin(
+  steps: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """At most about MAX_POINTS points, keeping each stretch's extremes."""
+  if len(steps) <= MAX_POINTS:
+    return steps, values
+  finite = np.isfinite(values)
+  kept = {0, len(steps) - 1}
+  for chunk in np.array_split(np.arange(len(steps)), MAX_POINTS // 2):
+    present, absent = chunk[finite[chunk]], chunk[~finite[chunk]]
+    kept.update(absent[:1].tolist())  # A gap stays a gap.
+    if len(present):
+      kept.add(int(present[values[present].argmin()]))
+      kept.add(int(present[values[present].argmax()]))
+  index = np.array(sorted(kept))
+  return steps[index], values[index]
