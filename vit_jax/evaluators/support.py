@@ -49,21 +49,14 @@ def require_shots(
   """Checks that every class has `shots` examples.
 
   Args:
-    labels: classes of the training split.
+    labels: classes of the training split, all in 0..num_classes-1.
     num_classes: classes that must be there.
     shots: examples wanted of each.
     class_names: shown in the message beside the class's number.
 
   Raises:
-    ValueError: naming the first class that has fewer, or a label that is not
-      in 0..num_classes-1.
+    ValueError: naming the first class that has fewer.
   """
-  if labels.size and (labels.min() < 0 or labels.max() >= num_classes):
-    wrong = labels[(labels < 0) | (labels >= num_classes)][0]
-    raise ValueError(
-      f"Label {wrong} is outside 0..{num_classes - 1}, the range for"
-      f" num_classes = {num_classes}."
-    )
   counts = np.bincount(labels, minlength=num_classes)
   short = np.flatnonzero(counts < shots)
   if short.size:
@@ -71,6 +64,16 @@ def require_shots(
     name = f" ({class_names[first]!r})" if class_names else ""
     others = f" So have {short.size - 1} more classes." * (short.size > 1)
     raise ValueError(
-      f"Class {first}{name} has {counts[first]} of them, fewer than the"
+      f"Class {first}{name} has {counts[first]} examples, fewer than the"
       f" {shots} shots asked for.{others}"
+    )
+
+
+def require_classes(labels: Int[np.ndarray, " n"], *, num_classes: int) -> None:
+  """Raises ValueError naming a label that is not in 0..num_classes-1."""
+  wrong = labels[(labels < 0) | (labels >= num_classes)]
+  if wrong.size:
+    raise ValueError(
+      f"Label {wrong[0]} is outside 0..{num_classes - 1}, the range for"
+      f" num_classes = {num_classes}."
     )

@@ -1,0 +1,151 @@
+"""From the config to evaluators, and what is wrong with one."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from etils import epath
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.evaluators import build
+
+_DATASET = "generated:classes=5,size=8,examples=200"
+
+
+def _config(**evals):
+  return schema.Config(
+    model=schema.Model(image_size=8),
+    train=schema.Train(dataset=_DATASET, batch_size=32),
+    evals=evals,
+  )
+
+
+def _classification(**changes):
+  return schema.ClassificationEval(type="classification", **changes)
+
+
+def _fewshot(name="toy", dataset=_DATASET, *, data=None, **changes):
+  data = schema.FewshotDataset(dataset=dataset, **(data or {}))
+  return schema.FewshotEval(type="fewshot", datasets={name: data}, **changes)
+
+
+@pytest.fixture
+def run(make_mesh, make_context, make_problem, tmp_path):
+  """run(eval_config, **context) -> metrics on generated data."""
+
+  def run_one(entry, **kwargs):
+    _, _, state = make_problem(num_classes=5, size=8)
+    context = make_context(
+      mesh=make_mesh(2),
+      config=_config(test=entry),
+      workdir=epath.Path(tmp_path),
+      **({"num_classes": 5} | kwargs),
+    )
+    return build.build("test", entry, context).run(state, 3)
+
+  return run_one
+
+
+def test_classification_runs_on_the_training_dataset_by_default(run, tmp_path):
+  metrics = run(_classification())
+  assert metrics["eval/test/num_examples"] == 50
+  assert 0 <= metrics["eval/test/top1"] <= metrics["eval/test/top5"] == 1
+  arrays = np.load(tmp_path / "evaluations/test/3/predictions.npz")
+  np.testing.assert_array_equal(arrays["label"], np.arange(50) % 5)
+
+
+def test_loss_is_that_of_the_objective_by_default(run):
+  softmax = run(_classification())
+  assert softmax == run(_classification(loss="softmax"))
+  sigmoid = run(_classification(loss="sigmoid"))
+  assert sigmoid["eval/test/loss"] != softmax["eval/test/loss"]
+
+
+def test_fewshot_learns_generated_classes(run):
+  # Random projections of pixels separate colours well.
+  metrics = run(_fewshot(shots=(1, 10), num_seeds=2))
+  assert 0.2 < metrics["fewshot/toy/10shot"] <= 1
+  assert metrics["fewshot/toy/10shot"] >= metrics["fewshot/toy/1shot"]
+
+
+def test_more_classes_than_the_model_are_an_error(run):
+  with pytest.raises(
+    UserError, match="config.evals.test: .* 5 classes and the model 4"
+  ):
+    run(_classification(), num_classes=4)
+
+
+def test_fewshot_with_too_small_a_split_fails_before_training(run):
+  with pytest.raises(
+    UserError, match=r"datasets\.toy\.train_split .* 200 .* need 205"
+  ):
+    run(_fewshot(shots=(1, 41)))
+
+
+def test_fewshot_with_several_labels_an_image_is_an_error(run):
+  with pytest.raises(UserError, match="datasets.toy: .* several labels"):
+    run(_fewshot(dataset="generated:classes=5,labels=2"))
+
+
+def test_good_configs_pass():
+  build.check(
+    _config(
+      test=_classification(),
+      real=_classification(dataset="imagenet2012_real", label_key="real_label"),
+      fewshot=_fewshot(l2_sweep=(1.0, 2.0)),
+    )
+  )
+
+
+@pytest.mark.parametrize(
+  ("evals", "message"),
+  [
+    ({"a/b": _classification()}, "config.evals has the name 'a/b'"),
+    ({"..": _classification()}, r"config.evals has the name '\.\.'"),
+    ({"f": _fewshot(name="a b")}, "config.evals.f.datasets has the name 'a b'"),
+    (
+      {"f": _fewshot(), "g": _fewshot()},
+      "config.evals.g.datasets.toy and config.evals.f.datasets.toy would both"
+      " be reported as fewshot/toy",
+    ),
+    ({"f": _fewshot(shots=())}, r"config.evals.f.shots = \(\)"),
+    ({"f": _fewshot(shots=(5, 5))}, r"config.evals.f.shots = \(5, 5\)"),
+    (
+      {"f": _fewshot(representation="prelogits")},
+      "config.evals.f.representation .*did you mean 'pre_logits'",
+    ),
+    (
+      {"t": _classification(preprocess="decode|resise")},
+      'config.evals.t.preprocess: op 2 .*Did you mean "resize"',
+    ),
+    (
+      {"t": _classification(dataset="generated:klasses=3")},
+      "config.evals.t.dataset: .*klasses",
+    ),
+    (
+      {"f": _fewshot(data={"preprocess": "decode|flip_lr"})},
+      "config.evals.f.datasets.toy.preprocess",
+    ),
+    ({"t": _classification(split="test[:")}, "config.evals.t.split"),
+    (
+      {"f": _fewshot(data={"test_split": "test[:"})},
+      "config.evals.f.datasets.toy.test_split",
+    ),
+  ],
+)
+def test_bad_configs_name_their_key(evals, message):
+  with pytest.raises(UserError, match=message):
+    build.check(_config(**evals))
+
+
+def test_checking_imports_neither_jax_nor_tensorflow():
+  code = (
+    "import sys; from vit_jax.config import schema;"
+    "from vit_jax.evaluators import build;"
+    "e = schema.ClassificationEval(type='classification');"
+    "build.check(schema.Config(evals={'test': e}));"
+    "assert not {'jax', 'tensorflow', 'scipy'} & set(sys.modules)"
+  )
+  subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,205 @@
+"""Classification figures against NumPy, whatever the batches and devices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from etils import epath
+from scipy import special
+
+from vit_jax.errors import UserError
+from vit_jax.evaluators import classification
+
+
+def _logits(images, state):
+  pixels = images.reshape(len(images), -1).astype(np.float64) / 255
+  return pixels @ np.asarray(state.eval_params["kernel"], np.float64)
+
+
+def _run(name, split, context, state, *, loss="softmax", step=7):
+  evaluator = classification.Classification(name, split, context, loss=loss)
+  with jax.transfer_guard("disallow"):
+    return evaluator.run(state, step)
+
+
+def test_metrics_equal_those_of_numpy(make_problem, make_split, make_context):
+  images, labels, state = make_problem(num_classes=8)
+  logits = _logits(images, state)
+  best = np.argsort(-logits, axis=1)
+  metrics = _run(
+    "test",
+    make_split(images, labels, num_classes=8),
+    make_context(num_classes=8),
+    state,
+  )
+  assert metrics["eval/test/top1"] == np.mean(best[:, 0] == labels)
+  assert metrics["eval/test/top5"] == np.mean(
+    (best[:, :5] == labels[:, None]).any(axis=1)
+  )
+  assert 0.2 < metrics["eval/test/top1"] < metrics["eval/test/top5"] < 1
+  losses = -special.log_softmax(logits, axis=1)[np.arange(53), labels]
+  np.testing.assert_allclose(
+    metrics["eval/test/loss"], losses.mean(), rtol=1e-6
+  )
+  assert metrics["eval/test/num_examples"] == 53
+  assert set(metrics) == {
+    f"eval/test/{k}" for k in ("top1", "top5", "loss", "num_examples")
+  }
+  assert all(type(value) is float for value in metrics.values())
+
+
+def test_sigmoid_loss_sums_over_classes(make_problem, make_split, make_context):
+  images, labels, state = make_problem()
+  logits = _logits(images, state)
+  targets = np.eye(3)[labels]
+  losses = -(
+    targets * special.log_expit(logits)
+    + (1 - targets) * special.log_expit(-logits)
+  ).sum(axis=1)
+  metrics = _run(
+    "test", make_split(images, labels), make_context(), state, loss="sigmoid"
+  )
+  np.testing.assert_allclose(
+    metrics["eval/test/loss"], losses.mean(), rtol=1e-6
+  )
+
+
+@pytest.mark.parametrize("num_devices", [1, 4])
+@pytest.mark.parametrize("batch_size", [4, 52, 53 + 3, 100])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_batches_and_devices_change_nothing(
+  make_problem,
+  make_split,
+  make_context,
+  make_mesh,
+  num_devices,
+  batch_size,
+  shuffled,
+):
+  images, labels, state = make_problem()
+  expected = _run("test", make_split(images, labels), make_context(), state)
+  mesh = make_mesh(num_devices)
+  state = type(state)(
+    jax.device_put(
+      state.eval_params,
+      jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()),
+    )
+  )
+  split = make_split(
+    images, labels, mesh=mesh, batch_size=batch_size, shuffled=shuffled
+  )
+  metrics = _run("test", split, make_context(mesh=mesh), state)
+  loss = metrics.pop("eval/test/loss")
+  np.testing.assert_allclose(loss, expected.pop("eval/test/loss"), rtol=1e-6)
+  assert metrics == expected
+
+
+def test_evaluation_repeats_to_the_bit(make_problem, make_split, make_context):
+  images, labels, state = make_problem()
+  split, context = make_split(images, labels), make_context()
+  first = _run("test", split, context, state)
+  assert _run("test", split, context, state) == first
+
+
+def test_any_label_of_a_set_is_right_and_empty_sets_are_left_out(
+  make_problem, make_split, make_context
+):
+  images, labels, state = make_problem(num_classes=6)
+  predictions = np.argmax(_logits(images, state), axis=1)
+  sets = np.full((53, 3), -1)
+  sets[:, 1] = labels
+  sets[::2, 0] = (labels[::2] + 3) % 6
+  sets[1::7] = -1
+  counted = (sets >= 0).any(axis=1)
+  right = (sets == predictions[:, None]).any(axis=1)
+  metrics = _run(
+    "real",
+    make_split(images, sets, num_classes=6),
+    make_context(num_classes=6),
+    state,
+  )
+  assert metrics["eval/real/num_examples"] == counted.sum() < 53
+  assert metrics["eval/real/top1"] == right[counted].mean()
+  assert metrics["eval/real/top1"] > np.mean((labels == predictions)[counted])
+
+
+def test_top5_of_fewer_than_five_classes_is_one(
+  make_problem, make_split, make_context
+):
+  images, labels, state = make_problem(num_classes=3)
+  metrics = _run("test", make_split(images, labels), make_context(), state)
+  assert metrics["eval/test/top5"] == 1
+  assert metrics["eval/test/top1"] < 1
+
+
+def test_label_minus_one_is_no_label(make_problem, make_split, make_context):
+  images, labels, state = make_problem()
+  labels[10:] = -1
+  metrics = _run("test", make_split(images, labels), make_context(), state)
+  assert metrics["eval/test/num_examples"] == 10
+
+
+def test_split_without_labels_is_an_error(
+  make_problem, make_split, make_context, tmp_path
+):
+  images, labels, state = make_problem()
+  context = make_context(workdir=epath.Path(tmp_path))
+  with pytest.raises(UserError, match="config.evals.test: no example .*label"):
+    _run("test", make_split(images, np.full_like(labels, -1)), context, state)
+  assert not list(tmp_path.rglob("*"))
+
+
+def test_heartbeat_follows_every_batch(make_problem, make_split, make_context):
+  images, labels, state = make_problem()
+  beats = []
+  context = make_context(heartbeat=lambda: beats.append(1))
+  _run("test", make_split(images, labels, batch_size=10), context, state)
+  assert len(beats) == 6
+
+
+def test_predictions_are_kept_for_the_report(
+  make_problem, make_split, make_context, tmp_path
+):
+  images, labels, state = make_problem()
+  logits = _logits(images, state)
+  context = make_context(
+    workdir=epath.Path(tmp_path), class_names=("ant", "bee", "cow")
+  )
+  metrics = _run(
+    "test", make_split(images, labels, shuffled=True), context, state, step=70
+  )
+  arrays = np.load(tmp_path / "evaluations/test/70/predictions.npz")
+  np.testing.assert_array_equal(arrays["example_id"], np.arange(53))
+  np.testing.assert_array_equal(arrays["label"], labels)
+  np.testing.assert_array_equal(arrays["prediction"], logits.argmax(axis=1))
+  np.testing.assert_allclose(
+    arrays["probability"], special.softmax(logits, axis=1).max(1), rtol=1e-5
+  )
+  assert np.mean(arrays["prediction"] == labels) == metrics["eval/test/top1"]
+
+
+def test_empty_sets_are_not_among_the_predictions(
+  make_problem, make_split, make_context, tmp_path
+):
+  images, labels, state = make_problem()
+  sets = np.stack([labels, np.full_like(labels, -1)], axis=1)
+  sets[3] = -1
+  context = make_context(workdir=epath.Path(tmp_path))
+  _run("real", make_split(images, sets), context, state, step=1)
+  path = tmp_path / "evaluations/real/1"
+  arrays = np.load(path / "predictions.npz")
+  np.testing.assert_array_equal(
+    arrays["example_id"], np.delete(np.arange(53), 3)
+  )
+  assert arrays["label"].shape == (52, 2)
+  assert not (path / "confusion.npz").exists()
+
+
+def test_measure_takes_the_first_of_equal_scores():
+  rows = classification.measure(
+    jnp.zeros((2, 7)), jnp.array([0, 5]), loss="softmax"
+  )
+  np.testing.assert_array_equal(rows["prediction"], [0, 0])
+  np.testing.assert_array_equal(rows["top1"], [True, False])
+  np.testing.assert_array_equal(rows["top5"], [True, False])
+  np.testing.assert_allclose(rows["probability"], 1 / 7, rtol=1e-6)

@@ -1,0 +1,56 @@
+"""What an evaluator is, and what it is given."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from etils import epath
+from jax.sharding import Mesh
+
+from vit_jax.config import schema
+
+
+@runtime_checkable
+class EvaluatedState(Protocol):
+  """The part of a train state that evaluators look at."""
+
+  @property
+  def eval_params(self) -> Any:
+    """Parameters to evaluate: the average where there is one."""
+
+
+def _no_heartbeat() -> None:
+  pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+  """What all evaluators of a run share.
+
+  Attributes:
+    config: the run's.
+    outputs: `(params, images uint8 [b, h, w, c]) -> {"logits", "pre_logits"}`,
+      traceable; an objective's `outputs`.
+    mesh: the devices that parameters and batches are sharded over.
+    workdir: where `evaluations/` goes; None writes no files.
+    num_classes: columns of the logits.
+    class_names: what they stand for, if known.
+    heartbeat: called after every batch, on every process; what it raises ends
+      the evaluation. A long one thus tells the watchdog that it lives.
+  """
+
+  config: schema.Config
+  outputs: Callable[[Any, Any], dict[str, Any]]
+  mesh: Mesh
+  workdir: epath.Path | None
+  num_classes: int
+  class_names: Sequence[str] | None = None
+  heartbeat: Callable[[], None] = _no_heartbeat
+
+
+@runtime_checkable
+class Evaluator(Protocol):
+  """Measures a state; its data was opened when it was built."""
+
+  def run(self, state: EvaluatedState, step: int) -> dict[str, float]:
+    """The metrics at `step`, equal on all processes, which all must call."""

@@ -1,0 +1,71 @@
+"""Frozen features of a whole split, brought to the host."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from vit_jax.errors import UserError
+from vit_jax.evaluators import contract
+from vit_jax.evaluators.split import Split
+from vit_jax.sharding import mesh as meshes
+
+
+class Extractor:
+  """Computes one named feature of images; compiled once for all splits."""
+
+  def __init__(self, representation: str, context: contract.Context):
+    self._representation = representation
+    self._context = context
+    self._compute = jax.jit(
+      self._compute_batch, out_shardings=meshes.replicated(context.mesh)
+    )
+
+  def __call__(
+    self, params: Any, split: Split
+  ) -> tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]]:
+    """Features and labels in the order of the split, on every process.
+
+    Raises:
+      UserError: a feature is not finite, is not a vector, or is not there.
+    """
+    features, labels, ids = [], [], []
+    for batch in split.batches():
+      rows = jax.device_get(self._compute(params, batch))
+      mask = rows["mask"]
+      features.append(rows["feature"][mask])
+      labels.append(rows["label"][mask])
+      ids.append(rows["id"][mask])
+      self._context.heartbeat()
+    ids = np.concatenate(ids)
+    order = np.argsort(ids)
+    assert np.array_equal(ids[order], np.arange(split.num_examples))
+    features = np.concatenate(features)[order]
+    if not np.isfinite(features).all():
+      raise UserError(
+        f"{split.key}: {self._representation!r} is NaN or infinite for some"
+        " images, so the parameters are damaged; evaluate an earlier"
+        " checkpoint."
+      )
+    return features, np.concatenate(labels)[order]
+
+  def _compute_batch(
+    self, params: Any, batch: Mapping[str, Array]
+  ) -> dict[str, Array]:
+    outputs = self._context.outputs(params, batch["image"])
+    if self._representation not in outputs:
+      raise UserError(
+        f"representation = {self._representation!r} is not an output of the"
+        f" model; use one of {', '.join(sorted(outputs))}."
+      )
+    feature = outputs[self._representation]
+    if feature.ndim != 2:
+      raise UserError(
+        f"representation = {self._representation!r} has shape"
+        f" {feature.shape}; a few-shot evaluation needs one vector an image."
+      )
+    kept = {key: batch[key] for key in ("id", "mask", "label")}
+    return {"feature": feature.astype(jnp.float32)} | kept

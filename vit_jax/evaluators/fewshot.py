@@ -1,0 +1,259 @@
+"""Few-shot linear accuracy on frozen features ([P] 4.1 and 4.4, [BV]).
+
+Every seed draws its own support sets from the training split; accuracy is
+measured on all of the test split.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Float, Int
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.evaluators import contract, ridge, support
+from vit_jax.evaluators.features import Extractor
+from vit_jax.evaluators.split import Split, open_split
+
+_logger = logging.getLogger(__name__)
+
+
+def linear_fewshot_accuracy(
+  train_features: ArrayLike,
+  train_labels: ArrayLike,
+  test_features: ArrayLike,
+  test_labels: ArrayLike,
+  *,
+  num_classes: int,
+  shots: int,
+  l2: float = 2.0**10,
+  seed: int = 0,
+) -> float:
+  """Accuracy of a ridge classifier fitted to a few examples of each class.
+
+  Args:
+    train_features: [n, d]; the support set is drawn from them.
+    train_labels: [n], in 0..num_classes-1.
+    test_features: [m, d].
+    test_labels: [m].
+    num_classes: classes; all must be among the training labels.
+    shots: examples of each class in the support set. With the same seed fewer
+      shots are a subset of more.
+    l2: strength of the regularisation.
+    seed: decides which examples are drawn.
+
+  Returns:
+    The fraction of the test examples whose class is predicted.
+
+  Raises:
+    ValueError: a class has fewer than `shots` examples (it is named), or the
+      arrays do not fit together.
+  """
+  train = _checked(train_features, train_labels, "train")
+  test = _checked(test_features, test_labels, "test")
+  if train.features.shape[1] != test.features.shape[1]:
+    raise ValueError(
+      f"train_features have {train.features.shape[1]} columns and"
+      f" test_features {test.features.shape[1]}; they must have as many."
+    )
+  if shots < 1:
+    raise ValueError(f"shots = {shots} must be at least 1.")
+  return seed_accuracies(
+    train, test, num_classes=num_classes, shots=(shots,), l2=l2, seed=seed
+  )[f"{shots}shot"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+  """Features with their classes."""
+
+  features: Float[np.ndarray, "n d"]
+  labels: Int[np.ndarray, " n"]
+
+  def rows(self, rows: Int[np.ndarray, " k"]) -> "Examples":
+    """Only these rows."""
+    return Examples(self.features[rows], self.labels[rows])
+
+
+def seed_accuracies(
+  train: Examples,
+  test: Examples,
+  *,
+  num_classes: int,
+  shots: Sequence[int],
+  l2: float,
+  l2_sweep: Sequence[float] = (),
+  seed: int,
+  class_names: Sequence[str] | None = None,
+) -> dict[str, float]:
+  """Accuracies of one draw, `<k>shot` and, with a sweep, `<k>shot_l2_swept`.
+
+  The sweep's l2 is the most accurate one on held-out examples of the training
+  split: up to max(shots) of each class that are in no support set. The test
+  split has no say in it.
+
+  Raises:
+    ValueError: a class has too few examples, none is left to hold out, or a
+      label is no class.
+  """
+  for examples in (train, test):
+    support.require_classes(examples.labels, num_classes=num_classes)
+  support.require_shots(
+    train.labels,
+    num_classes=num_classes,
+    shots=max(shots),
+    class_names=class_names,
+  )
+  permutations = support.class_permutations(
+    train.labels, num_classes=num_classes, seed=seed
+  )
+  held_out = train.rows(support.held_out_set(permutations, max(shots)))
+  if l2_sweep and not len(held_out.labels):
+    raise ValueError(
+      f"No training example is left beside {max(shots)} shots to choose the"
+      " l2 on; use fewer shots, a larger training split or no l2_sweep."
+    )
+  accuracies = {}
+  for count in shots:
+    drawn = train.rows(support.support_set(permutations, count))
+    factors = ridge.factorize(
+      drawn.features, drawn.labels, num_classes=num_classes
+    )
+    accuracies[f"{count}shot"] = factors.accuracy(
+      test.features, test.labels, l2=l2
+    )
+    if l2_sweep:
+      chosen = ridge.choose_l2(
+        factors, held_out.features, held_out.labels, candidates=l2_sweep
+      )
+      _logger.info("%d shots, seed %d: l2 = %g chosen.", count, seed, chosen)
+      accuracies[f"{count}shot_l2_swept"] = factors.accuracy(
+        test.features, test.labels, l2=chosen
+      )
+  return accuracies
+
+
+def _checked(features: ArrayLike, labels: ArrayLike, split: str) -> Examples:
+  features = np.asarray(features, np.float32)
+  labels = np.asarray(labels)
+  if features.ndim != 2 or labels.shape != features.shape[:1]:
+    raise ValueError(
+      f"{split}_features of shape {features.shape} and {split}_labels of shape"
+      f" {labels.shape} must be [n, d] and [n]."
+    )
+  if not len(labels):
+    raise ValueError(f"{split}_features are empty.")
+  if not np.isfinite(features).all():
+    raise ValueError(f"{split}_features hold NaN or infinite values.")
+  if not np.issubdtype(labels.dtype, np.integer):
+    raise ValueError(
+      f"{split}_labels must be integers; they are {labels.dtype}."
+    )
+  return Examples(features, labels)
+
+
+def build(
+  name: str, config: schema.FewshotEval, context: contract.Context
+) -> "Fewshot":
+  """Opens the data of `config.evals.<name>`.
+
+  Raises:
+    UserError: the data is not there, has several labels an image, or has
+      fewer examples than the shots need.
+  """
+  datasets = {}
+  for dataset_name, dataset in config.datasets.items():
+    key = f"config.evals.{name}.datasets.{dataset_name}"
+    train, test = (
+      open_split(
+        context,
+        key=key,
+        dataset=dataset.dataset,
+        split=split,
+        preprocess=dataset.preprocess,
+        batch_size=config.batch_size,
+        image_key=dataset.image_key,
+        label_key=dataset.label_key,
+      )
+      for split in (dataset.train_split, dataset.test_split)
+    )
+    if train.max_labels > 1 or test.max_labels > 1:
+      raise UserError(
+        f"{key}: {dataset.label_key!r} holds several labels an image; a"
+        " few-shot evaluation needs one."
+      )
+    if train.num_classes != test.num_classes:
+      raise UserError(
+        f"{key}: the training split has {train.num_classes} classes and"
+        f" the test split {test.num_classes}; they must be the same."
+      )
+    wanted = max(config.shots) * train.num_classes
+    if train.num_examples < wanted:
+      raise UserError(
+        f"{key}.train_split = {dataset.train_split!r} has"
+        f" {train.num_examples} examples; {max(config.shots)} shots of"
+        f" {train.num_classes} classes need {wanted}."
+      )
+    datasets[dataset_name] = (train, test)
+  return Fewshot(config, datasets, context)
+
+
+class Fewshot:
+  """Ridge accuracy of frozen features on several datasets."""
+
+  def __init__(
+    self,
+    config: schema.FewshotEval,
+    datasets: Mapping[str, tuple[Split, Split]],
+    context: contract.Context,
+  ):
+    self._config = config
+    self._datasets = datasets
+    self._extract = Extractor(config.representation, context)
+    self._heartbeat = context.heartbeat
+
+  def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
+    """Mean and standard deviation over the seeds 0, 1, ... of each accuracy.
+
+    `fewshot/<dataset>/<k>shot` and `..._std`, with a sweep also
+    `<k>shot_l2_swept` and `..._std`. The deviation is that of a sample
+    (n - 1), and 0 for a single seed.
+
+    Raises:
+      UserError: a class of a dataset has fewer examples than the shots.
+    """
+    del step  # Writes no files.
+    metrics = {}
+    for name, (train_split, test_split) in self._datasets.items():
+      train = Examples(*self._extract(state.eval_params, train_split))
+      test = Examples(*self._extract(state.eval_params, test_split))
+      draws = []
+      for seed in range(self._config.num_seeds):
+        draws.append(self._draw(train_split, train, test, seed))
+        self._heartbeat()
+      for metric in draws[0]:
+        values = np.array([draw[metric] for draw in draws])
+        std = values.std(ddof=1) if len(values) > 1 else 0.0
+        metrics[f"fewshot/{name}/{metric}"] = float(values.mean())
+        metrics[f"fewshot/{name}/{metric}_std"] = float(std)
+    return metrics
+
+  def _draw(
+    self, split: Split, train: Examples, test: Examples, seed: int
+  ) -> dict[str, float]:
+    try:
+      return seed_accuracies(
+        train,
+        test,
+        num_classes=split.num_classes,
+        shots=self._config.shots,
+        l2=self._config.l2,
+        l2_sweep=self._config.l2_sweep,
+        seed=seed,
+        class_names=split.class_names,
+      )
+    except ValueError as error:
+      raise UserError(f"{split.key}: {error}") from None

@@ -1,0 +1,122 @@
+"""The directory that a classification evaluation leaves for the report."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from etils import epath
+from jaxtyping import Float, Int
+
+from vit_jax.evaluators.gallery import Gallery
+
+MAX_CONFUSION_CLASSES = 256
+
+
+def write(
+  path: epath.Path,
+  *,
+  example_id: Int[np.ndarray, " n"],
+  label: Int[np.ndarray, " n"] | Int[np.ndarray, "n l"],
+  prediction: Int[np.ndarray, " n"],
+  probability: Float[np.ndarray, " n"],
+  num_classes: int,
+  class_names: Sequence[str] | None,
+  gallery: Gallery,
+) -> None:
+  """Writes predictions, confusion counts, class names and a few images.
+
+  Everything is there or nothing is: the files are written to a directory
+  beside `path` which then takes its name, in place of an earlier one.
+
+  Args:
+    path: `evaluations/<name>/<step>`.
+    example_id: ascending ids of the examples that have a label.
+    label: their classes, or sets of classes padded with -1.
+    prediction: the classes predicted.
+    probability: that of the prediction.
+    num_classes: rows and columns of the confusion counts.
+    class_names: if known.
+    gallery: has the images of its samples and mistakes.
+  """
+  for leftover in path.parent.glob("*.tmp*"):  # A kill was here.
+    leftover.rmtree()
+  partial = path.parent / f"{path.name}.tmp"
+  (partial / "images").mkdir(parents=True)
+  _write_arrays(
+    partial / "predictions.npz",
+    example_id=example_id.astype(np.int64),
+    label=label.astype(np.int32),
+    prediction=prediction.astype(np.int32),
+    probability=probability.astype(np.float32),
+  )
+  if label.ndim == 1 and num_classes <= MAX_CONFUSION_CLASSES:
+    counts = confusion(label, prediction, num_classes=num_classes)
+    _write_arrays(partial / "confusion.npz", counts=counts)
+  _write_json(
+    partial / "classes.json", list(class_names) if class_names else None
+  )
+  row_of = {int(example): row for row, example in enumerate(example_id)}
+  chosen = [(example, "sample") for example in gallery.samples]
+  chosen += [(example, "mistake") for example in gallery.mistakes]
+  # An example without a label is in no figure.
+  chosen = [(example, kind) for example, kind in chosen if example in row_of]
+  for example in {example for example, _ in chosen}:
+    (partial / _image(example)).write_bytes(gallery.png(example))
+  entries = [
+    _entry(example, kind, label, prediction, probability, row_of)
+    for example, kind in chosen
+  ]
+  _write_json(partial / "examples.json", entries)
+  if path.exists():
+    path.rename(path.parent / f"{path.name}.tmp-old")
+  partial.rename(path)
+  for leftover in path.parent.glob("*.tmp*"):
+    leftover.rmtree()
+
+
+def confusion(
+  label: Int[np.ndarray, " n"],
+  prediction: Int[np.ndarray, " n"],
+  *,
+  num_classes: int,
+) -> Int[np.ndarray, "classes classes"]:
+  """Counts of (true class, predicted class); rows are the truth."""
+  cells = label.astype(np.int64) * num_classes + prediction
+  counts = np.bincount(cells, minlength=num_classes**2)
+  return counts.reshape(num_classes, num_classes)
+
+
+def _entry(
+  example: int,
+  kind: str,
+  label: np.ndarray,
+  prediction: np.ndarray,
+  probability: np.ndarray,
+  row_of: Mapping[int, int],
+) -> dict[str, Any]:
+  row = row_of[example]
+  truth = label[row]
+  value = float(probability[row])
+  return {
+    "id": example,
+    "image": _image(example),
+    "label": int(truth) if truth.ndim == 0 else truth[truth >= 0].tolist(),
+    "prediction": int(prediction[row]),
+    # JSON has no NaN.
+    "probability": value if np.isfinite(value) else 0.0,
+    "kind": kind,
+  }
+
+
+def _image(example: int) -> str:
+  return f"images/{example}.png"
+
+
+def _write_arrays(path: epath.Path, **arrays: np.ndarray) -> None:
+  with path.open("wb") as file:
+    np.savez_compressed(file, **arrays)
+
+
+def _write_json(path: epath.Path, value: Any) -> None:
+  path.write_text(json.dumps(value) + "\n")

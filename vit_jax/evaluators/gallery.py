@@ -1,0 +1,103 @@
+"""The few images of an evaluation that are worth a look.
+
+They are chosen while the split streams by, so that no image is read twice:
+evenly spaced samples, known beforehand, and the mistakes that the model was
+surest of, known at the end only.
+"""
+
+import heapq
+import io
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float, Int, UInt8
+from PIL import Image
+
+from vit_jax.sharding import mesh as meshes
+
+NUM_SAMPLES = 24
+NUM_MISTAKES = 24
+LONGEST_SIDE = 96
+
+
+class Gallery:
+  """Keeps thumbnails of chosen examples.
+
+  All processes offer it all batches, since fetching an image may need all of
+  them; `samples` and `mistakes` then name ids, whose images `png` encodes.
+  """
+
+  def __init__(self, num_examples: int, mesh: Mesh):
+    spaced = np.linspace(0, num_examples - 1, min(NUM_SAMPLES, num_examples))
+    self.samples = [int(example) for example in np.round(spaced)]
+    # A heap with the least confident mistake first; of equals, the last id.
+    self._mistakes: list[tuple[float, int]] = []
+    self._thumbnails: dict[int, UInt8[np.ndarray, "h w 3"]] = {}
+    self._replicated = meshes.replicated(mesh)
+    self._take = jax.jit(_take, out_shardings=self._replicated)
+
+  @property
+  def mistakes(self) -> list[int]:
+    """Ids of the most confident mistakes, the surest first."""
+    return [-example for _, example in sorted(self._mistakes, reverse=True)]
+
+  def offer(
+    self,
+    images: UInt8[Array, "b h w c"],
+    ids: Int[np.ndarray, " b"],
+    mask: Bool[np.ndarray, " b"],
+    correct: Bool[np.ndarray, " b"],
+    probability: Float[np.ndarray, " b"],
+  ) -> None:
+    """Keeps what it wants of a batch; `mask` is False for what is none."""
+    wanted = set(self.samples)
+    rows = {r for r in np.flatnonzero(mask).tolist() if int(ids[r]) in wanted}
+    wrong = mask & ~correct & np.isfinite(probability)
+    for row in np.flatnonzero(wrong).tolist():
+      entry = (float(probability[row]), -int(ids[row]))
+      if len(self._mistakes) < NUM_MISTAKES:
+        heapq.heappush(self._mistakes, entry)
+      elif entry > self._mistakes[0]:
+        heapq.heapreplace(self._mistakes, entry)
+      else:
+        continue
+      rows.add(row)
+    kept = wanted.union(self.mistakes)
+    self._keep(images, {int(ids[r]): r for r in rows if int(ids[r]) in kept})
+    for example in self._thumbnails.keys() - kept:
+      del self._thumbnails[example]
+
+  def png(self, example: int) -> bytes:
+    """The thumbnail of a kept example as a PNG file."""
+    file = io.BytesIO()
+    Image.fromarray(self._thumbnails[example]).save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+  def _keep(self, images: Any, row_of: dict[int, int]) -> None:
+    if not row_of:
+      return
+    # One size whatever the count, so that it is compiled once.
+    rows = np.zeros(NUM_SAMPLES + NUM_MISTAKES, np.int32)
+    rows[: len(row_of)] = list(row_of.values())
+    # Explicitly, as a transfer guard demands.
+    rows = jax.device_put(rows, self._replicated)
+    taken = jax.device_get(self._take(images, rows))
+    for example, image in zip(row_of, taken, strict=False):
+      self._thumbnails[example] = thumbnail(image)
+
+
+def thumbnail(
+  image: UInt8[np.ndarray, "h w c"],
+) -> UInt8[np.ndarray, "h2 w2 3"]:
+  """Shrinks an image to at most `LONGEST_SIDE`; a small one stays as it is."""
+  if image.shape[2] == 1:
+    image = np.repeat(image, 3, axis=2)
+  picture = Image.fromarray(image)
+  picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
+  return np.asarray(picture)
+
+
+def _take(images: Array, rows: Array) -> Array:
+  return images[rows]
