@@ -8,7 +8,7 @@ records a step needs and `vit_jax.data.pipeline` decodes what `read` returns.
 import difflib
 import importlib
 import re
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -25,6 +25,7 @@ _MODULES = {
 _TFDS_NAME = re.compile(r"[a-z]\w*(/[\w.+-]+)?(:\d+\.\d+\.\d+)?", re.IGNORECASE)
 
 
+@runtime_checkable
 class Source(Protocol):
   """A split of a dataset: `num_examples` records, read by their number.
 

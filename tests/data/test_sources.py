@@ -1,0 +1,64 @@
+import subprocess
+import sys
+
+import pytest
+
+from vit_jax.data import sources
+from vit_jax.errors import UserError
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    "folder",
+    "digits",
+    "generated:",
+    "generated:classes=10,size=32",
+    "generated",
+    "imagenet2012",
+    "cifar10:3.0.2",
+    "imagenet2012_corrupted/gaussian_noise_1:3.1.0",
+  ],
+)
+def test_known_forms_of_names_pass(name):
+  sources.check(name)
+
+
+@pytest.mark.parametrize(
+  "name, message",
+  [
+    ("", "'' is not the name of a dataset"),
+    ("my data", "'my data' is not the name of a dataset"),
+    ("generate:classes=3", "Did you mean 'generated'?"),
+    ("folder:DIR", "'folder' takes no arguments"),
+    ("generated:classes=ten", "'classes=ten' is not an argument"),
+    ("cifar10:3", "is not the name of a dataset"),
+  ],
+)
+def test_other_names_are_sentences(name, message):
+  with pytest.raises(UserError, match=message.replace("?", r"\?")):
+    sources.check(name)
+
+
+def test_missing_dataset_says_where_it_looked_and_what_to_run(tmp_path):
+  (tmp_path / "mnist/3.0.1").mkdir(parents=True)
+  for file in ("dataset_info.json", "features.json"):
+    (tmp_path / "mnist/3.0.1" / file).write_text("{}")
+  with pytest.raises(UserError) as error:
+    sources.open_source("cifar10", "train", data_dir=str(tmp_path))
+  assert str(error.value) == (
+    f"Dataset 'cifar10' is not in {tmp_path} (which has mnist:3.0.1). Prepare"
+    f" it with: python -m vit_jax.prepare cifar10 --data_dir={tmp_path}"
+  )
+
+
+def test_names_are_checked_without_numerical_libraries():
+  script = (
+    "import sys; from vit_jax.data import sources;"
+    "sources.check('generated:classes=3'); sources.check('cifar10');"
+    "print(*{'jax', 'tensorflow', 'tensorflow_datasets'} & set(sys.modules))"
+  )
+  run = subprocess.run(
+    [sys.executable, "-c", script], capture_output=True, text=True, check=True
+  )
+  assert run.stdout.strip() == ""

@@ -1,0 +1,76 @@
+"""`digits`, prepared at its first use: 2 seconds, a megabyte, no network."""
+
+import contextlib
+import io
+import tempfile
+
+from etils import epath
+
+from vit_jax.data import tfds_directory, tfds_source
+from vit_jax.errors import UserError
+
+_NAME = tfds_directory.DatasetName("digits", version="1.0.0")
+
+
+def open_source(
+  arguments: str,
+  split: str,
+  *,
+  data_dir: str | None,
+  image_key: str = "image",
+  label_key: str = "label",
+) -> tfds_source.TFDSSource:
+  """Opens `digits`; see `vit_jax.data.sources.open_source`.
+
+  Raises:
+    UserError: if the dataset is not there and `data_dir` cannot be written to.
+  """
+  del arguments
+  prepare(data_dir)
+  return tfds_source.open_source(
+    str(_NAME),
+    split,
+    data_dir=data_dir,
+    image_key=image_key,
+    label_key=label_key,
+  )
+
+
+def prepare(data_dir: str | None) -> epath.Path:
+  """Writes the dataset, unless it is there, and returns its directory.
+
+  Several processes may do so at once: each writes a copy and the first to be
+  done puts it in place.
+
+  Raises:
+    UserError: if `data_dir` cannot be written to.
+  """
+  home = tfds_directory.resolve_data_dir(data_dir)
+  target = home / _NAME.name / _NAME.version
+  if tfds_directory.find(_NAME, home):
+    return target
+  try:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Beside its place, for only a rename on one disk happens at once.
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+      _build(scratch).rename(target)
+  except OSError as error:
+    if not tfds_directory.find(_NAME, home):
+      raise UserError(
+        f"The digits dataset cannot be written to {home}"
+        f" ({error.strerror or error}); set config.data_dir to a directory"
+        " that you can write to."
+      ) from None
+  return target
+
+
+def _build(data_dir: str) -> epath.Path:
+  import tensorflow_datasets as tfds
+
+  from vit_jax.data.digits import builder as digits_builder
+
+  tfds.disable_progress_bar()
+  builder = digits_builder.Digits(data_dir=data_dir, file_format="array_record")
+  with contextlib.redirect_stdout(io.StringIO()):
+    builder.download_and_prepare()
+  return epath.Path(builder.data_dir)
