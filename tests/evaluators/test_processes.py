@@ -1,0 +1,121 @@
+"""Evaluation on several processes equals evaluation on one."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+# What each process runs: classification and few-shot of a linear model on
+# four devices in all.
+_SCRIPT = """
+import json, pathlib, sys
+import jax
+import jax.numpy as jnp
+import numpy as np
+from etils import epath
+
+port, workdir = sys.argv[1], sys.argv[4]
+number, count = map(int, sys.argv[2:4])
+if count > 1:
+  jax.distributed.initialize(f"localhost:{port}", count, number)
+assert jax.device_count() == 4
+
+from vit_jax.config import schema
+from vit_jax.evaluators import build, contract
+from vit_jax.sharding import mesh as meshes
+
+DATASET = "generated:classes=5,size=8,examples=212"
+entries = {
+  "test": schema.ClassificationEval(type="classification"),
+  "few": schema.FewshotEval(
+    type="fewshot",
+    datasets={"toy": schema.FewshotDataset(dataset=DATASET)},
+    shots=(1, 5),
+  ),
+}
+config = schema.Config(
+  model=schema.Model(image_size=8),
+  train=schema.Train(dataset=DATASET, batch_size=16),
+  evals=entries,
+)
+
+
+def outputs(params, images):
+  pixels = images.reshape(len(images), -1).astype(jnp.float32) / 255
+  return {"logits": pixels @ params, "pre_logits": pixels[:, ::7]}
+
+
+class State:
+  pass
+
+
+mesh = meshes.create_mesh(config.mesh)
+weights = np.random.default_rng(0).normal(size=(192, 5)).astype(np.float32)
+state = State()
+state.eval_params = jax.device_put(weights, meshes.replicated(mesh))
+context = contract.Context(
+  config=config,
+  outputs=outputs,
+  mesh=mesh,
+  workdir=epath.Path(workdir),
+  num_classes=5,
+)
+metrics = {}
+with jax.transfer_guard("disallow"):
+  for name, entry in entries.items():
+    metrics |= build.build(name, entry, context).run(state, 9)
+path = pathlib.Path(workdir) / f"metrics_{number}.json"
+path.write_text(json.dumps(metrics))
+"""
+
+
+def _run(count: int, workdir: pathlib.Path, repo: pathlib.Path) -> list[dict]:
+  """The metrics that each of `count` processes gives."""
+  workdir.mkdir()
+  with socket.socket() as free:
+    free.bind(("localhost", 0))
+    port = free.getsockname()[1]
+  environment = os.environ | {
+    "JAX_NUM_CPU_DEVICES": str(4 // count),
+    "PYTHONPATH": str(repo),
+  }
+  processes = [
+    subprocess.Popen(
+      [sys.executable, "-c", _SCRIPT, str(port), str(n), str(count), workdir],
+      env=environment,
+    )
+    for n in range(count)
+  ]
+  try:
+    assert [p.wait(timeout=150) for p in processes] == [0] * count
+  finally:
+    for process in processes:
+      process.kill()
+  return [
+    json.loads((workdir / f"metrics_{n}.json").read_text())
+    for n in range(count)
+  ]
+
+
+@pytest.mark.slow
+def test_two_processes_equal_one(tmp_path, repo):
+  (alone,) = _run(1, tmp_path / "one", repo)
+  first, second = _run(2, tmp_path / "two", repo)
+  assert first == second == alone
+  one, two = (
+    tmp_path / name / "evaluations" / "test" / "9" for name in ("one", "two")
+  )
+  written = {p.relative_to(one) for p in one.rglob("*")}
+  assert written == {p.relative_to(two) for p in two.rglob("*")}
+  assert len(list(two.glob("images/*.png"))) > 24
+  for file in written:
+    if file.suffix in (".png", ".json"):
+      assert (one / file).read_bytes() == (two / file).read_bytes()
+  predictions = (np.load(p / "predictions.npz") for p in (one, two))
+  for ours, theirs in zip(*(p["prediction"] for p in predictions), strict=True):
+    assert ours == theirs
