@@ -23,7 +23,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config = default_config()
   config.train.update(dataset="jft_300m", batch_size=4096)
   # About 1.26 labels an image; the list is cut or padded to a fixed length.
-  config.train.preprocess = "decode|inception_crop|flip_lr|pad_labels(8)"
+  config.train.preprocess = "decode|inception_crop|pad_labels(8)|flip_lr"
   config.train.label_key = "labels"
   config.total_steps = round(EPOCHS * NUM_EXAMPLES / config.train.batch_size)
   config.log_every_steps = 100

@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import logging
 import os
 import sys
 import traceback
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import ml_collections
 from absl import app, flags
+from absl import logging as absl_logging
 from ml_collections import config_flags
 
 from vit_jax.config import resolve
@@ -31,6 +33,7 @@ def run(
   """
 
   def guarded(argv: Sequence[str]) -> int:
+    _speak_plainly()
     try:
       return main(argv) or 0
     except UserError as error:
@@ -42,13 +45,38 @@ def run(
 
 def define_config(name: str = "config") -> flags.FlagHolder:
   """Defines `--config=FILE[:ARGUMENTS]` with overrides `--config.key=value`."""
-  return config_flags.DEFINE_config_file(
+  holder = config_flags.DEFINE_config_file(
     name,
     help_string=(
       "Experiment file, with arguments after a colon; override keys by"
       f" --{name}.KEY=VALUE."
     ),
   )
+  # --help shows the flags of the command's own module.
+  flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
+  return holder
+
+
+def _speak_plainly() -> None:
+  """Lets our own messages through, and only warnings of the libraries'."""
+  if not flags.FLAGS["verbosity"].present:
+    absl_logging.set_verbosity(absl_logging.WARNING)
+  absl_logging.get_absl_handler().setFormatter(
+    logging.Formatter("%(levelname)s: %(message)s")
+  )
+  logging.getLogger("vit_jax").setLevel(logging.INFO)
+
+
+def writing(
+  write: Callable[[str, object], None], path: str, value: object
+) -> None:
+  """`write(path, value)`, with a sentence if the path cannot be written."""
+  try:
+    write(path, value)
+  except OSError as error:
+    raise UserError(
+      f"{path} cannot be written: {error.strerror or error}."
+    ) from None
 
 
 def no_arguments(argv: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Starting a run from the parameters of another one."""
+"""Starting from the parameters of another run."""
 
 import logging
 from typing import Any
@@ -9,7 +9,7 @@ from etils import epath
 from jaxtyping import PyTree
 
 from vit_jax import trees
-from vit_jax.checkpoint.store import DIRECTORY, CheckpointStore
+from vit_jax.checkpoint.store import DIRECTORY, read_params
 from vit_jax.errors import UserError
 
 _logger = logging.getLogger(__name__)
@@ -28,45 +28,52 @@ def locate(path: str) -> tuple[epath.Path, int]:
       f"The checkpoint {path} does not exist; give a workdir, or one of its"
       f" {DIRECTORY}/STEP."
     )
-  step = None
   if where.parent.name == DIRECTORY and where.name.isdigit():
-    step, where = int(where.name), where.parent.parent
-  elif where.name == DIRECTORY:
-    where = where.parent
-  steps = (
-    [
-      int(entry.name)
-      for entry in (where / DIRECTORY).iterdir()
-      if entry.name.isdigit()
-    ]
-    if (where / DIRECTORY).exists()
-    else []
-  )
+    return where.parent.parent, int(where.name)
+  workdir = where.parent if where.name == DIRECTORY else where
+  directory = workdir / DIRECTORY
+  entries = directory.iterdir() if directory.exists() else ()
+  steps = [int(entry.name) for entry in entries if entry.name.isdigit()]
   if not steps:
     raise UserError(
-      f"{path} holds no checkpoint: {where / DIRECTORY} has no complete step."
+      f"{path} holds no checkpoint: there is no complete step in {directory}."
     )
-  return where, max(steps) if step is None else step
+  return workdir, max(steps)
 
 
 def load_params(path: str) -> tuple[PyTree, int]:
-  """Parameters that a run's evaluators would use, as NumPy arrays.
+  """The parameters that evaluators of a run would use, as NumPy arrays.
 
   Args:
     path: a workdir or one of its checkpoint steps.
 
   Returns:
     The parameters (the average where there is one) and the step.
+
+  Raises:
+    UserError: if there is no checkpoint.
   """
   workdir, step = locate(path)
-  store = CheckpointStore(workdir, read_only=True)
-  params = store.restore_params(step)
-  store.close()
-  return params, step
+  return read_params(workdir, step), step
+
+
+def place(wanted: PyTree, loaded: PyTree, path: str) -> PyTree:
+  """`loaded` on the devices, as `wanted` says.
+
+  Args:
+    wanted: ShapeDtypeStructs or arrays with shardings.
+    loaded: parameters of the same names and shapes.
+    path: where they are from, for messages.
+
+  Raises:
+    UserError: a table of the parameters that do not fit.
+  """
+  _check_fit(wanted, loaded, path, except_for=frozenset())
+  return _put(wanted, dict(trees.named_leaves(loaded)))
 
 
 def replace(fresh: PyTree, loaded: PyTree, path: str) -> PyTree:
-  """`loaded` on the shardings of `fresh`; a head of another size stays fresh.
+  """`fresh` with all that `loaded` has; a head of another size stays fresh.
 
   Args:
     fresh: newly made parameters.
@@ -77,38 +84,46 @@ def replace(fresh: PyTree, loaded: PyTree, path: str) -> PyTree:
     UserError: a table of the parameters that do not fit.
   """
   found = dict(trees.named_leaves(loaded))
-  wanted = dict(trees.named_leaves(fresh))
-  kept, rows = [], []
-  for name, leaf in wanted.items():
-    has = found.get(name)
-    if has is not None and has.shape == leaf.shape:
-      continue
-    if name.startswith(_HEAD):
-      kept.append(name)
-      continue
-    shape = "missing" if has is None else str(tuple(has.shape))
-    rows.append((name, shape, str(tuple(leaf.shape))))
-  for name, leaf in found.items():
-    if name not in wanted and not name.startswith(_HEAD):
-      rows.append((name, str(tuple(leaf.shape)), "no such parameter"))
-  if rows:
-    rows.insert(0, ("parameter", "in the checkpoint", "in this model"))
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    table = "\n".join(
-      "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))
-      for row in rows
-    )
-    raise UserError(
-      f"config.init_from = {path} does not fit config.model:\n{table}"
-    )
-  for name in kept:
-    _logger.warning("%s starts afresh: init_from has none of its size.", name)
+  heads = {
+    name: leaf
+    for name, leaf in trees.named_leaves(fresh)
+    if name.startswith(_HEAD) and _shape(found.get(name)) != leaf.shape
+  }
+  _check_fit(fresh, loaded, path, except_for=frozenset(heads))
+  for name in heads:
+    _logger.warning("%s starts afresh: %s has none of its shape.", name, path)
+  return _put(fresh, {**found, **heads})
 
-  def pick(name: str, leaf: Any) -> Any:
-    if name in kept:
-      return leaf
-    return jax.device_put(
-      np.asarray(found[name]).astype(leaf.dtype), leaf.sharding
-    )
 
-  return trees.map_named(pick, fresh)
+def _put(wanted: PyTree, found: dict[str, Any]) -> PyTree:
+  return trees.map_named(
+    lambda name, leaf: jax.device_put(
+      found[name].astype(leaf.dtype), leaf.sharding
+    ),
+    wanted,
+  )
+
+
+def _shape(leaf: Any) -> tuple[int, ...] | None:
+  return None if leaf is None else tuple(np.shape(leaf))
+
+
+def _check_fit(
+  wanted: PyTree, loaded: PyTree, path: str, *, except_for: frozenset[str]
+) -> None:
+  shapes = {name: _shape(leaf) for name, leaf in trees.named_leaves(wanted)}
+  found = {name: _shape(leaf) for name, leaf in trees.named_leaves(loaded)}
+  rows = [
+    (name, str(found.get(name, "missing")), str(shapes.get(name, "unknown")))
+    for name in (shapes | found)
+    if shapes.get(name) != found.get(name) and name not in except_for
+  ]
+  if not rows:
+    return
+  rows.insert(0, ("parameter", "in the checkpoint", "in this model"))
+  widths = [max(len(row[i]) for row in rows) for i in range(3)]
+  table = "\n".join(
+    "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))
+    for row in rows
+  )
+  raise UserError(f"The parameters of {path} do not fit config.model:\n{table}")

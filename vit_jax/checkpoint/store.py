@@ -1,6 +1,5 @@
 """Checkpoints of a run: Orbax's manager behind four calls."""
 
-import logging
 from typing import Any
 
 import jax
@@ -14,11 +13,6 @@ from vit_jax.errors import UserError
 
 DIRECTORY = "checkpoints"
 
-# Three saves print over a hundred lines otherwise.
-logging.getLogger("absl").addFilter(
-  lambda record: "orbax" not in record.pathname or record.levelno > 20
-)
-
 
 class CheckpointStore:
   """The directory `checkpoints/` of a workdir.
@@ -30,7 +24,6 @@ class CheckpointStore:
     workdir: the run's directory.
     keep_last: newest checkpoints kept.
     keep_every_steps: multiples of this are kept for ever.
-    read_only: changes nothing in the directory.
   """
 
   def __init__(
@@ -39,7 +32,6 @@ class CheckpointStore:
     *,
     keep_last: int = 1,
     keep_every_steps: int | None = None,
-    read_only: bool = False,
   ):
     self.path = epath.Path(workdir) / DIRECTORY
     preserve = [policies.LatestN(keep_last)]
@@ -50,8 +42,7 @@ class CheckpointStore:
         self.path.resolve(),
         options=ocp.CheckpointManagerOptions(
           preservation_policy=policies.AnyPreservationPolicy(preserve),
-          cleanup_tmp_directories=not read_only,
-          read_only=read_only,
+          cleanup_tmp_directories=True,
         ),
       )
     except OSError as error:
@@ -85,25 +76,6 @@ class CheckpointStore:
     )
     return restored["state"]
 
-  def restore_params(self, step: int) -> PyTree:
-    """Parameters for evaluation, as NumPy arrays: the average if saved."""
-    saved = self._manager.item_metadata(step)["state"]
-    name = "params" if saved["ema_params"] is None else "ema_params"
-    target = {name: jax.tree.map(_as_numpy, saved[name])}
-    restored = self._manager.restore(
-      step,
-      args=ocp.args.Composite(
-        state=ocp.args.PyTreeRestore(
-          item=target,
-          restore_args=jax.tree.map(
-            lambda _: ocp.RestoreArgs(restore_type=np.ndarray), target
-          ),
-          partial_restore=True,
-        )
-      ),
-    )
-    return restored["state"][name]
-
   def save(self, step: int, state: PyTree, metadata: dict[str, Any]) -> None:
     """Starts to write `state`; returns when its arrays may be donated."""
     if step == self.latest_step():
@@ -131,8 +103,27 @@ class CheckpointStore:
     self._manager.close()
 
 
-def _as_numpy(leaf: Any) -> np.ndarray:
-  return np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)
+def read_params(workdir: epath.PathLike, step: int) -> PyTree:
+  """Parameters for evaluation, as NumPy arrays: the average if it was saved.
+
+  Reads nothing else of the state, and leaves the run's directory as it is.
+  """
+  path = epath.Path(workdir).resolve() / DIRECTORY / str(step)
+  handler = ocp.CompositeCheckpointHandler(
+    state=ocp.PyTreeCheckpointHandler(), metadata=ocp.JsonCheckpointHandler()
+  )
+  with ocp.Checkpointer(handler) as checkpointer:
+    saved = checkpointer.metadata(path).item_metadata["state"].tree
+    name = "params" if saved["ema_params"] is None else "ema_params"
+    target = {name: jax.tree.map(lambda leaf: 0, saved[name])}
+    restore_args = jax.tree.map(
+      lambda _: ocp.RestoreArgs(restore_type=np.ndarray), target
+    )
+    wanted = ocp.args.PyTreeRestore(
+      item=target, restore_args=restore_args, partial_restore=True
+    )
+    restored = checkpointer.restore(path, ocp.args.Composite(state=wanted))
+  return restored["state"][name]
 
 
 def with_shardings(abstract: PyTree, shardings: PyTree) -> PyTree:

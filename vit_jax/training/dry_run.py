@@ -8,8 +8,6 @@ from clu import parameter_overview
 
 from vit_jax import trees
 from vit_jax.config import resolve, schema
-from vit_jax.data import spec
-from vit_jax.errors import UserError
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules
 from vit_jax.training import experiment
@@ -24,14 +22,7 @@ def describe(config: schema.Config) -> str:
   Raises:
     UserError: for whatever would keep the run from starting.
   """
-  notes = []
-  try:
-    facts = experiment.facts(config, experiment.open_data(config))
-  except UserError as error:
-    if config.model.num_classes is None or config.total_steps is None:
-      raise
-    notes.append(f"The data are not here: {error}")
-    facts = _facts_without_data(config)
+  facts, missing = experiment.facts_of_config(config)
   parts = experiment.build(config, facts)
   state = parts.abstract_state
   sections = [
@@ -53,22 +44,9 @@ def describe(config: schema.Config) -> str:
       f"{parts.total_steps} steps, {parts.flops_per_step:.4g} model FLOPs each",
     ),
   ]
-  if notes:
-    sections.append(("Notes", "\n".join(notes)))
+  if missing:
+    sections.append(("Notes", f"The data are not here. {missing}"))
   return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections)
-
-
-def _facts_without_data(config: schema.Config) -> experiment.DataFacts:
-  preprocess = spec.parse(
-    config.train.preprocess, image_size=config.model.image_size
-  )
-  num_classes, max_labels = preprocess.label_space(config.model.num_classes, 1)
-  return experiment.DataFacts(
-    num_classes=num_classes,
-    max_labels=max_labels,
-    num_examples=None,
-    fingerprint="",
-  )
 
 
 def _batch_table(parts: experiment.Experiment) -> str:

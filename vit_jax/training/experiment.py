@@ -149,6 +149,38 @@ def facts(config: schema.Config, source: Source) -> DataFacts:
   )
 
 
+def facts_of_config(
+  config: schema.Config,
+) -> tuple[DataFacts, UserError | None]:
+  """The facts, from the config alone where the training data are not here.
+
+  Returns:
+    The facts, and what is missing, if anything is.
+
+  Raises:
+    UserError: if the data are missing and the config does not say how many
+      classes and steps there are.
+  """
+  try:
+    return facts(config, open_data(config)), None
+  except UserError as missing:
+    if config.model.num_classes is None or config.total_steps is None:
+      raise
+    preprocess = spec.parse(
+      config.train.preprocess, image_size=config.model.image_size
+    )
+    num_classes, max_labels = preprocess.label_space(
+      config.model.num_classes, 1
+    )
+    from_config = DataFacts(
+      num_classes=num_classes,
+      max_labels=max_labels,
+      num_examples=None,
+      fingerprint="",
+    )
+    return from_config, missing
+
+
 def build(
   config: schema.Config, facts: DataFacts, mesh: Mesh | None = None
 ) -> Experiment:

@@ -1,0 +1,85 @@
+"""Runs the evaluators of a config on a checkpoint.
+
+  python -m vit_jax.evaluate --config=configs/quickstart.py \\
+      --checkpoint=runs/first --output=result.json
+
+CHECKPOINT is a workdir (its newest step counts) or a checkpoints/STEP in one.
+"""
+
+from collections.abc import Sequence
+
+from absl import flags
+
+from vit_jax import checks, command_line, records
+from vit_jax.config import resolve, schema
+from vit_jax.errors import UserError
+
+_CONFIG = command_line.define_config()
+_CHECKPOINT = flags.DEFINE_string(
+  "checkpoint", None, "Workdir, or one of its checkpoints/STEP."
+)
+_OUTPUT = flags.DEFINE_string(
+  "output", None, "JSON file for the metrics, besides the terminal."
+)
+
+
+def main(argv: Sequence[str]) -> int:
+  command_line.no_arguments(argv)
+  config = resolve.resolve(_CONFIG.value)
+  checks.check(config)
+  if not _CHECKPOINT.value:
+    raise UserError("No checkpoint was named: give --checkpoint=PATH.")
+  if not config.evals:
+    raise UserError(
+      "config.evals is empty: the config has no evaluators to run."
+    )
+  result = evaluate(config, _CHECKPOINT.value)
+  for name, value in result.items():
+    print(f"{name}: {value:.6g}")
+  if _OUTPUT.value:
+    command_line.writing(records.write_json, _OUTPUT.value, result)
+  return 0
+
+
+def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float]:
+  """Metrics of a checkpoint: `step`, then those of every evaluator.
+
+  Args:
+    config: the experiment; its `evals` are run on its `model`.
+    checkpoint: a workdir, or one of its steps.
+
+  Raises:
+    UserError: if the checkpoint is not there or is of another model, or the
+      data of an evaluator are not there.
+  """
+  # jax is imported after all checks of the config, which answer at once.
+  import jax
+
+  from vit_jax.checkpoint import initial
+  from vit_jax.evaluators import build as evaluators_build
+  from vit_jax.evaluators.contract import Context
+  from vit_jax.training import experiment, processes
+
+  processes.initialize()
+  facts, _ = experiment.facts_of_config(config)
+  parts = experiment.build(config, facts)
+  loaded, step = initial.load_params(checkpoint)
+  params = initial.place(parts.abstract_state.params, loaded, checkpoint)
+  context = Context(
+    config=config,
+    outputs=parts.objective.outputs,
+    mesh=parts.mesh,
+    workdir=None,
+    num_classes=facts.num_classes,
+    class_names=facts.class_names,
+  )
+  state = parts.abstract_state.replace(params=params, ema_params=None)
+  metrics: dict[str, float] = {"step": step}
+  for name, entry in config.evals.items():
+    evaluator = evaluators_build.build(name, entry, context)
+    metrics |= jax.device_get(evaluator.run(state, step))
+  return metrics
+
+
+if __name__ == "__main__":
+  command_line.run(main, config_flag="config")
