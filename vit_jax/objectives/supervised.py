@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 from vit_jax.config import schema
 from vit_jax.data import spec
 from vit_jax.models import build as models_build
-from vit_jax.models import normalize
+from vit_jax.models import features, normalize
 from vit_jax.objectives import contract, losses, mixing
 
 DeviceOp = Callable[[contract.Batch, Key[Array, ""]], contract.Batch]
@@ -114,11 +114,7 @@ def supervised(
     return objective_state
 
   def outputs(params: contract.Params, images: Array) -> dict[str, Any]:
-    logits, sown = model.apply(
-      {"params": params}, images, mutable=["intermediates"]
-    )
-    (pre_logits,) = sown["intermediates"]["pre_logits"]
-    return {"logits": logits, "pre_logits": pre_logits}
+    return features.features(model, params, images, ("logits", "pre_logits"))
 
   return contract.Objective(
     batch_spec=batch_spec,

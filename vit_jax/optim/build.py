@@ -116,7 +116,7 @@ def build(
   factors = multipliers.factors(optimizer, params)
   if any(np.any(factor != 1) for factor in factors.values()):
     tx = optax.chain(tx, multipliers.scale_by_factors(factors))
-  frozen = {path for path, factor in factors.items() if np.all(factor == 0)}
+  frozen = multipliers.frozen(factors)
   if len(frozen) == len(paths):
     raise UserError(
       "config.optimizer.lr_multipliers freezes every parameter; leave at"

@@ -1,16 +1,18 @@
 """Factors on the learning rate of single parameters."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 import optax
 
 from vit_jax import trees
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.optim import encoder_blocks
 
-_BLOCK = re.compile(r"(?:.*/)?encoderblock(?:_(\d+))?/.*")
 # What follows the last block; everything else that is outside precedes it.
 _TOP = re.compile(r"(.*/)?(encoder_norm|pre_logits|head|MAPHead_0)/.*")
 
@@ -34,7 +36,7 @@ def factors(optimizer: schema.Optimizer, params: Any) -> Factors:
   leaves = trees.named_leaves(params)
   regexes = [regex for regex, _ in optimizer.lr_multipliers]
   check_regexes("lr_multipliers", regexes, [path for path, _ in leaves])
-  depth = _depth(leaves)
+  depth = encoder_blocks.depth(params)
   if optimizer.layer_decay is not None and not depth:
     raise UserError(
       f"config.optimizer.layer_decay = {optimizer.layer_decay:g} needs a"
@@ -57,6 +59,22 @@ def factors(optimizer: schema.Optimizer, params: Any) -> Factors:
   return result
 
 
+def frozen(scales: Factors) -> set[str]:
+  """Paths of the parameters whose factor is 0."""
+  return {path for path, factor in scales.items() if np.all(factor == 0)}
+
+
+def stop_frozen(optimizer: schema.Optimizer, params: Any) -> Any:
+  """The parameters, frozen ones as constants.
+
+  A loss of the result has zero gradients for them, which XLA does not compute.
+  """
+  stopped = frozen(factors(optimizer, params))
+  return trees.map_named(
+    lambda path, x: jax.lax.stop_gradient(x) if path in stopped else x, params
+  )
+
+
 def scale_by_factors(scales: Factors) -> optax.GradientTransformation:
   """Multiplies each update by its parameter's factor."""
 
@@ -67,7 +85,9 @@ def scale_by_factors(scales: Factors) -> optax.GradientTransformation:
   return optax.stateless(scale)
 
 
-def check_regexes(key: str, regexes: list[str], paths: list[str]) -> None:
+def check_regexes(
+  key: str, regexes: Sequence[str], paths: Sequence[str]
+) -> None:
   """Raises UserError for regexes of config.optimizer.KEY that match nothing."""
   for regex in regexes:
     if not any(re.fullmatch(regex, path) for path in paths):
@@ -78,23 +98,11 @@ def check_regexes(key: str, regexes: list[str], paths: list[str]) -> None:
       )
 
 
-def _depth(leaves: list[tuple[str, Any]]) -> int:
-  """Number of encoder blocks."""
-  depth = 0
-  for path, leaf in leaves:
-    match = _BLOCK.fullmatch(path)
-    if match:
-      number = match.group(1)
-      depth = max(depth, leaf.shape[0] if number is None else int(number) + 1)
-  return depth
-
-
 def _layers_above(path: str, leaf: Any, depth: int) -> float | np.ndarray:
   """depth - l: layer l counts from 0, embeddings as -1, the head as depth."""
-  match = _BLOCK.fullmatch(path)
-  if match and match.group(1) is None:
+  if encoder_blocks.is_stacked(path):
     layers = depth - np.arange(depth, dtype=np.float32)
     return layers.reshape(-1, *(1,) * (len(leaf.shape) - 1))
-  if match:
-    return float(depth - int(match.group(1)))
+  if encoder_blocks.is_in_block(path):
+    return float(depth - encoder_blocks.layer(path))
   return 0.0 if _TOP.fullmatch(path) else float(depth + 1)

@@ -5,7 +5,6 @@ patch embedding, position embeddings, norms, biases and heads are not.
 """
 
 import math
-import re
 from typing import Any
 
 import jax
@@ -13,8 +12,8 @@ import optax
 from optax import contrib
 
 from vit_jax import trees
+from vit_jax.optim import encoder_blocks
 
-_BLOCK_KERNEL = re.compile(r"(?:.*/)?encoderblock(_\d+)?/(?:.*/)?(\w+)/kernel")
 # Update RMS of Adam in practice, so that rates and decay can be shared with it.
 _RMS = 0.2
 
@@ -22,7 +21,11 @@ _RMS = 0.2
 def labels(params: Any) -> Any:
   """'matrices' or 'others' for every array."""
   return trees.map_named(
-    lambda path, _: "matrices" if _BLOCK_KERNEL.fullmatch(path) else "others",
+    lambda path, _: (
+      "matrices"
+      if encoder_blocks.is_in_block(path) and path.endswith("/kernel")
+      else "others"
+    ),
     params,
   )
 
@@ -38,9 +41,9 @@ def dimensions(params: Any) -> Any:
   """
 
   def axes(path: str, leaf: Any) -> contrib.MuonDimensionNumbers:
-    number, name = _BLOCK_KERNEL.fullmatch(path).groups()
-    first = 1 if number is None else 0
-    num_inputs = leaf.ndim - first - 1 if name == "out" else 1
+    first = 1 if encoder_blocks.is_stacked(path) else 0
+    is_out = path.endswith("/out/kernel")  # [heads, head_dim, width]
+    num_inputs = leaf.ndim - first - 1 if is_out else 1
     split = first + num_inputs
     return contrib.MuonDimensionNumbers(
       tuple(range(first, split)), tuple(range(split, leaf.ndim))

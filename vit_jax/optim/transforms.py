@@ -20,7 +20,7 @@ with epy.lazy_imports():  # Checking a name must not wait for jax.
   import jax.numpy as jnp
   import optax
 
-  from vit_jax.optim import muon_matrices
+  from vit_jax.optim import encoder_blocks, muon_matrices
 
 Decays = Callable[[Any], Any]
 Transform = "optax.GradientTransformation"
@@ -70,7 +70,12 @@ def lars(
   """
   return optax.chain(
     _decay(optimizer, decays),
-    optax.masked(optax.scale_by_trust_ratio(trust_coefficient=0.001), decays),
+    optax.masked(
+      encoder_blocks.per_layer(
+        optax.scale_by_trust_ratio(trust_coefficient=0.001)
+      ),
+      decays,
+    ),
     optax.scale_by_learning_rate(learning_rate),
     _momentum(optimizer),
   )
@@ -83,7 +88,7 @@ def lamb(
   return optax.chain(
     optax.scale_by_adam(**_adam_options(optimizer)),
     _decay(optimizer, decays),
-    optax.scale_by_trust_ratio(),
+    encoder_blocks.per_layer(optax.scale_by_trust_ratio()),
     optax.scale_by_learning_rate(learning_rate),
   )
 
@@ -119,7 +124,7 @@ def adafactor(
     optax.scale_by_factored_rms(
       min_dim_size_to_factor=32, decay_rate_fn=second_decay
     ),
-    optax.clip_by_block_rms(1.0),
+    encoder_blocks.per_layer(optax.clip_by_block_rms(1.0)),
     optax.ema(optimizer.b1, debias=False, accumulator_dtype=optimizer.mu_dtype),
     _decay(optimizer, decays),
     optax.scale_by_learning_rate(learning_rate),

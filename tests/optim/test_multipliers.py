@@ -1,0 +1,73 @@
+import jax
+import numpy as np
+import pytest
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.optim import multipliers
+
+_MLP = "MlpBlock_0/Dense_0/kernel"
+
+
+def test_first_matching_regex_counts(params):
+  optimizer = schema.Optimizer(
+    lr_multipliers=(("head/bias", 3.0), ("head/.*", 2.0), (".*bias", 0.5))
+  )
+  factors = multipliers.factors(optimizer, params)
+  assert factors["head/bias"] == 3
+  assert factors["head/kernel"] == 2
+  assert factors["Transformer/encoderblock_0/MlpBlock_0/Dense_0/bias"] == 0.5
+  assert factors["embedding/kernel"] == 1
+
+
+def test_regexes_match_whole_paths(params):
+  optimizer = schema.Optimizer(lr_multipliers=(("head", 2.0),))
+  with pytest.raises(UserError, match="lr_multipliers: 'head' matches no"):
+    multipliers.factors(optimizer, params)
+
+
+def test_layer_decay_falls_from_head_to_embeddings(params):
+  factors = multipliers.factors(schema.Optimizer(layer_decay=0.5), params)
+  assert factors["head/kernel"] == 1
+  assert factors["Transformer/encoder_norm/scale"] == 1
+  for layer, factor in enumerate([0.125, 0.25, 0.5]):
+    assert factors[f"Transformer/encoderblock_{layer}/{_MLP}"] == factor
+  for path in (
+    "embedding/kernel",
+    "cls",
+    "Transformer/posembed_input/pos_embedding",
+  ):
+    assert factors[path] == 0.0625
+
+
+def test_layer_decay_is_the_same_looped_and_scanned(params, stack):
+  optimizer = schema.Optimizer(
+    layer_decay=0.5, lr_multipliers=((".*/kernel", 3.0),)
+  )
+  looped = multipliers.factors(optimizer, params)
+  scanned = multipliers.factors(optimizer, stack(params))
+  for path, factor in scanned.items():
+    if "encoderblock/" in path:
+      layers = [looped[path.replace("block/", f"block_{i}/")] for i in range(3)]
+      np.testing.assert_allclose(factor.ravel(), layers)
+    else:
+      assert factor == looped[path]
+
+
+def test_layer_decay_of_a_model_without_layers_is_a_sentence(params):
+  with pytest.raises(UserError, match="layer_decay = 0.5 needs a model"):
+    multipliers.factors(
+      schema.Optimizer(layer_decay=0.5), {"head": params["head"]}
+    )
+
+
+def test_frozen_parameters_have_zero_gradients_and_the_others_their_own(params):
+  optimizer = schema.Optimizer(lr_multipliers=(("head/.*", 1.0), (".*", 0.0)))
+
+  def loss(params):
+    params = multipliers.stop_frozen(optimizer, params)
+    return params["head"]["bias"].sum() * params["cls"].sum()
+
+  gradient = jax.grad(loss)(params)
+  np.testing.assert_array_equal(gradient["cls"], np.zeros((1, 1, 8)))
+  np.testing.assert_allclose(gradient["head"]["bias"], 4.0)

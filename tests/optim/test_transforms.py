@@ -1,0 +1,177 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from vit_jax import trees
+from vit_jax.optim import build, transforms
+
+_SETTINGS = {
+  "b1": 0.8,
+  "b2": 0.95,
+  "eps": 1e-6,
+  "momentum": 0.7,
+  "weight_decay": 0.3,
+}
+
+
+def _mask(params):
+  return trees.map_named(lambda path, _: path.endswith("/kernel"), params)
+
+
+def _run(tx, params, grads, num_steps=2):
+  """Updates of each of a few steps, with gradients that change."""
+  update, state, result = jax.jit(tx.update), tx.init(params), []
+  for step in range(num_steps):
+    scaled = jax.tree.map(lambda g: g * (1 - 0.4 * step), grads)  # noqa: B023
+    updates, state = update(scaled, state, params)
+    params = optax.apply_updates(params, updates)
+    result.append(updates)
+  return result
+
+
+def _build(config, params, name, **settings):
+  settings = _SETTINGS | settings
+  if name == "adam":
+    settings["weight_decay"] = 0.0
+  tx, _ = build.build(
+    config(name=name, **settings),
+    params=params,
+    total_steps=100,
+    batch_size=8,
+    num_examples=None,
+  )
+  return tx
+
+
+def _assert_close(actual, expected, **tolerance):
+  jax.tree.map(
+    lambda a, b: np.testing.assert_allclose(a, b, **tolerance), actual, expected
+  )
+
+
+@pytest.mark.parametrize(
+  ("name", "reference"),
+  [
+    ("adam", optax.adam(0.1, b1=0.8, b2=0.95, eps=1e-6)),
+    (
+      "adamw",
+      optax.adamw(0.1, b1=0.8, b2=0.95, eps=1e-6, weight_decay=0.3, mask=_mask),
+    ),
+    (
+      "lamb",
+      optax.lamb(0.1, b1=0.8, b2=0.95, eps=1e-6, weight_decay=0.3, mask=_mask),
+    ),
+    ("lion", optax.lion(0.1, b1=0.8, b2=0.95, weight_decay=0.3, mask=_mask)),
+    (
+      "lars",
+      optax.lars(
+        0.1,
+        weight_decay=0.3,
+        weight_decay_mask=_mask,
+        trust_ratio_mask=_mask,
+        momentum=0.7,
+      ),
+    ),
+  ],
+)
+def test_optimizer_is_optaxs(name, reference, config, params, grads):
+  tx = _build(config, params, name)
+  _assert_close(
+    _run(tx, params, grads), _run(reference, params, grads), rtol=1e-6
+  )
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_sgd_without_decay_is_optaxs(nesterov, config, params, grads):
+  tx = _build(config, params, "sgd", weight_decay=0.0, nesterov=nesterov)
+  reference = optax.sgd(0.1, momentum=0.7, nesterov=nesterov)
+  _assert_close(_run(tx, params, grads), _run(reference, params, grads))
+
+
+def test_sgds_decay_is_decoupled_and_times_the_rate(config, params, grads):
+  with_decay = _run(_build(config, params, "sgd"), params, grads, 1)[0]
+  without = _run(
+    _build(config, params, "sgd", weight_decay=0.0), params, grads, 1
+  )[0]
+  expected = jax.tree.map(
+    lambda update, param, decays: update - 0.1 * 0.3 * param * decays,
+    without,
+    params,
+    _mask(params),
+  )
+  _assert_close(with_decay, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_adafactor_is_its_recurrence_in_numpy(config):
+  rng = np.random.default_rng(0)
+  params = {"head": {"kernel": jnp.asarray(rng.normal(size=(40, 48)), "f4")}}
+  grads = rng.normal(size=(3, 40, 48))
+  tx = _build(config, params, "adafactor")
+  state = tx.init(params)
+  rows, columns, mean = np.zeros(40), np.zeros(48), np.zeros((40, 48))
+  param = np.asarray(params["head"]["kernel"], np.float64)
+  for step, grad in enumerate(grads):
+    updates, state = tx.update(
+      {"head": {"kernel": jnp.asarray(grad, "f4")}}, state, params
+    )
+    b2 = min(0.95, 1 - (step + 1.0) ** -0.8)
+    rows = b2 * rows + (1 - b2) * (grad**2 + 1e-30).mean(axis=1)
+    columns = b2 * columns + (1 - b2) * (grad**2 + 1e-30).mean(axis=0)
+    update = grad / np.sqrt(np.outer(rows, columns) / rows.mean())
+    update /= max(1, np.sqrt((update**2).mean()))
+    mean = 0.8 * mean + 0.2 * update
+    np.testing.assert_allclose(
+      updates["head"]["kernel"], -0.1 * (mean + 0.3 * param), rtol=1e-4,
+      atol=1e-6,
+    )  # fmt: skip
+
+
+def test_muon_is_adamw_outside_the_blocks(config, params, grads):
+  muon = _run(_build(config, params, "muon"), params, grads)
+  adamw = _run(_build(config, params, "adamw"), params, grads)
+  for ours, theirs in zip(muon, adamw, strict=True):
+    for name in ("head", "embedding", "cls"):
+      _assert_close(ours[name], theirs[name], rtol=1e-6)
+
+
+def test_muon_decays_its_matrices(config, params):
+  zeros = jax.tree.map(jnp.zeros_like, params)
+  (updates,) = _run(_build(config, params, "muon"), params, zeros, 1)
+  name = ("Transformer", "encoderblock_0", "MlpBlock_0", "Dense_0", "kernel")
+  update, param = updates, params
+  for key in name:
+    update, param = update[key], param[key]
+  np.testing.assert_allclose(update, -0.1 * 0.3 * param, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", transforms.OPTIMIZERS)
+def test_scanned_layers_are_updated_like_looped_ones(
+  name, config, params, grads, stack
+):
+  looped = _run(_build(config, params, name), params, grads)
+  stacked_params = stack(params)
+  scanned = _run(
+    _build(config, stacked_params, name), stacked_params, stack(grads)
+  )
+  for ours, theirs in zip(scanned, looped, strict=True):
+    _assert_close(ours, stack(theirs), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", transforms.OPTIMIZERS)
+def test_first_moment_is_stored_as_asked_and_updates_stay_float32(
+  name, config, params, grads
+):
+  tx = _build(config, params, name, mu_dtype="bfloat16")
+  updates, state = jax.jit(tx.update)(grads, tx.init(params), params)
+  num_bfloat16 = sum(
+    leaf.size for leaf in jax.tree.leaves(state) if leaf.dtype == jnp.bfloat16
+  )
+  assert num_bfloat16 == trees.num_elements(params)
+  assert {leaf.dtype for leaf in jax.tree.leaves(updates)} == {
+    jnp.dtype("float32")
+  }
+  exact = _build(config, params, name)
+  expected, _ = jax.jit(exact.update)(grads, exact.init(params), params)
+  _assert_close(updates, expected, rtol=1e-2, atol=1e-5)

@@ -1,0 +1,63 @@
+"""Layers in parameter paths, whether looped over or stacked by scan_layers.
+
+A looped model has 'Transformer/encoderblock_3/...' for layer 3; a scanned one
+has 'Transformer/encoderblock/...' once, with the layers as first axis.
+"""
+
+import re
+from typing import Any
+
+import jax
+import optax
+
+from vit_jax import trees
+
+_BLOCK = re.compile(r"(?:.*/)?encoderblock(?:_(\d+))?/.*")
+
+
+def is_in_block(path: str) -> bool:
+  """Whether the parameter belongs to an encoder block."""
+  return bool(_BLOCK.fullmatch(path))
+
+
+def is_stacked(path: str) -> bool:
+  """Whether the first axis of the parameter counts layers."""
+  match = _BLOCK.fullmatch(path)
+  return bool(match) and match.group(1) is None
+
+
+def layer(path: str) -> int:
+  """The layer, counted from 0, of a parameter in a block of its own."""
+  return int(_BLOCK.fullmatch(path).group(1))
+
+
+def depth(params: Any) -> int:
+  """Number of layers."""
+  counts = [
+    leaf.shape[0] if is_stacked(path) else layer(path) + 1
+    for path, leaf in trees.named_leaves(params)
+    if is_in_block(path)
+  ]
+  return max(counts, default=0)
+
+
+def per_layer(
+  tx: optax.GradientTransformation,
+) -> optax.GradientTransformation:
+  """Applies `tx` to each layer of stacked arrays by itself.
+
+  Args:
+    tx: stateless, treating each array on its own.
+  """
+
+  def update(updates: optax.Updates, params: optax.Params) -> optax.Updates:
+    def one(array: Any, param: Any) -> Any:
+      return tx.update(array, optax.EmptyState(), param)[0]
+
+    return trees.map_named(
+      lambda path, *pair: (jax.vmap(one) if is_stacked(path) else one)(*pair),
+      updates,
+      params,
+    )
+
+  return optax.stateless(update)
