@@ -4,8 +4,8 @@ import dataclasses
 import math
 import re
 
-from vit_jax.report import numbers
-from vit_jax.report.load import Run
+from vit_jax.report import formatting
+from vit_jax.report.run import Run
 
 _METRIC = re.compile(r"fewshot/(?P<dataset>.+)/(?P<shots>\d+)shot(?P<how>\w*)")
 
@@ -93,7 +93,7 @@ def headline(found: Table) -> tuple[str, int, str]:
   shots = 10 if 10 in found.shots else found.shots[-1]
   if shots in found.mean:
     return (
-      numbers.percent(found.mean[shots], 1),
+      formatting.percent(found.mean[shots], 1),
       shots,
       f"mean of {len(found.rows)} datasets",
     )

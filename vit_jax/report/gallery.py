@@ -4,9 +4,9 @@ import base64
 import dataclasses
 import struct
 
-from vit_jax.report import numbers, predictions
+from vit_jax.report import formatting, predictions
 from vit_jax.report.figures import calibration, confusion, svg
-from vit_jax.report.load import Evaluation, Example
+from vit_jax.report.run import Evaluation, Example
 
 SMALL = 48  # Images with a shorter side are enlarged with sharp pixels.
 
@@ -66,7 +66,7 @@ def _outcome(evaluation: Evaluation) -> str | None:
   right = int(found.correct.sum())
   return (
     f"{right:,} of {len(found):,} images right"
-    f" ({numbers.percent(right / len(found))})"
+    f" ({formatting.percent(right / len(found))})"
   )
 
 
@@ -74,7 +74,7 @@ def _picture(evaluation: Evaluation, example: Example) -> Picture:
   prediction = evaluation.class_name(example.prediction)
   truth = " or ".join(evaluation.class_name(k) for k in example.labels)
   truth = truth or "no label"
-  probability = numbers.percent(example.probability, 1)
+  probability = formatting.percent(example.probability, 1)
   verdict = "correct" if example.correct else f"wrong, the truth is {truth}"
   source, pixelated = None, False
   if example.image is not None:
@@ -122,7 +122,7 @@ def _calibration(
   bins = predictions.calibration(found) if found is not None else []
   if len(bins) < 2:
     return None, None
-  error = numbers.percent(predictions.calibration_error(bins))
+  error = formatting.percent(predictions.calibration_error(bins))
   label = (
     f"Accuracy against confidence on {evaluation.name}, in {len(bins)} bins;"
     f" expected calibration error {error}."

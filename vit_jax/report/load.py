@@ -5,10 +5,8 @@ later: every piece may be missing or torn, and a missing piece is a gap in
 the `Run` with a sentence in `Run.notes`, never an exception.
 """
 
-import dataclasses
 import io
 import json
-import math
 import zipfile
 from collections.abc import Iterable
 from typing import Any
@@ -16,169 +14,11 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from vit_jax import errors
+from vit_jax import errors, records
+from vit_jax.report.run import Evaluation, Example, Predictions, Run
 
 
-@dataclasses.dataclass(frozen=True)
-class Series:
-  """One metric over the run: steps int64 [n] ascending, values float64 [n].
-
-  Values may be NaN or infinite, as recorded.
-  """
-
-  steps: np.ndarray
-  values: np.ndarray
-
-  def __len__(self) -> int:
-    return len(self.steps)
-
-  @property
-  def finite(self) -> "Series":
-    keep = np.isfinite(self.values)
-    return Series(self.steps[keep], self.values[keep])
-
-
-@dataclasses.dataclass(frozen=True)
-class Example:
-  """One test image kept by an evaluator; `image` holds PNG bytes or None."""
-
-  id: int
-  image: bytes | None
-  labels: tuple[int, ...]
-  prediction: int
-  probability: float
-  kind: str
-
-  @property
-  def correct(self) -> bool:
-    return self.prediction in self.labels
-
-
-@dataclasses.dataclass(frozen=True)
-class Predictions:
-  """Every example's outcome, in the order of the split.
-
-  example_id int64 [n]; labels int [n, l], padded with -1; prediction int [n];
-  probability float [n], that of the prediction.
-  """
-
-  example_id: np.ndarray
-  labels: np.ndarray
-  prediction: np.ndarray
-  probability: np.ndarray
-
-  def __len__(self) -> int:
-    return len(self.prediction)
-
-  @property
-  def correct(self) -> np.ndarray:
-    """bool [n]: the prediction is one of the labels."""
-    return (self.labels == self.prediction[:, None]).any(axis=1)
-
-
-@dataclasses.dataclass(frozen=True)
-class Evaluation:
-  """What a classification evaluator left at its newest step."""
-
-  name: str
-  step: int
-  classes: tuple[str, ...] | None
-  predictions: Predictions | None
-  confusion: np.ndarray | None  # Counts [k, k], rows the truth.
-  examples: tuple[Example, ...]
-
-  def class_name(self, index: int) -> str:
-    if self.classes is not None and 0 <= index < len(self.classes):
-      return self.classes[index]
-    return str(index)
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-  """All that a report draws from."""
-
-  name: str
-  config: dict[str, Any]
-  summary: dict[str, Any]
-  records: tuple[dict[str, Any], ...]
-  evaluations: tuple[Evaluation, ...]
-  notes: tuple[str, ...]
-
-  def setting(self, path: str, default: Any = None) -> Any:
-    """The value of a dotted config key, such as 'model.variant'."""
-    value: Any = self.config
-    for part in path.split("."):
-      if not isinstance(value, dict) or part not in value:
-        return default
-      value = value[part]
-    return default if value is None else value
-
-  def section(self, key: str) -> dict[str, Any]:
-    """A dictionary of the summary or the config; {} where it is missing."""
-    value = self.summary.get(key, self.config.get(key))
-    return value if isinstance(value, dict) else {}
-
-  def series(self, metric: str) -> Series:
-    """The metric at every step it was recorded; the last line wins."""
-    values = {}
-    for record in self.records:
-      value = number(record.get(metric))
-      if value is not None:
-        values[record["step"]] = value
-    steps = sorted(values)
-    return Series(
-      np.array(steps, np.int64), np.array([values[s] for s in steps], float)
-    )
-
-  def metrics(self) -> dict[str, float]:
-    """Last value of every metric: the records', else the summary's."""
-    last = {
-      name: value
-      for name, raw in self.section("metrics").items()
-      if (value := number(raw)) is not None
-    }
-    newest: dict[str, int] = {}
-    for record in self.records:
-      for name, raw in record.items():
-        value = number(raw)
-        if name == "step" or value is None:
-          continue
-        if record["step"] >= newest.get(name, -1):
-          newest[name] = record["step"]
-          last[name] = value
-    return dict(sorted(last.items()))
-
-  @property
-  def step(self) -> int:
-    """Updates done, as far as the records know."""
-    steps = [record["step"] for record in self.records]
-    return max([*steps, whole(self.summary.get("step")) or 0])
-
-  @property
-  def total_steps(self) -> int | None:
-    return whole(self.summary.get("total_steps")) or whole(
-      self.setting("total_steps")
-    )
-
-
-def number(value: Any) -> float | None:
-  """A JSON number (also 'NaN', 'Infinity' as words) as a float, else None."""
-  if isinstance(value, bool) or value is None:
-    return None
-  if isinstance(value, int | float):
-    return float(value)
-  if value in ("NaN", "Infinity", "-Infinity"):
-    return float(value)
-  return None
-
-
-def whole(value: Any) -> int | None:
-  """A finite JSON number as an int, else None."""
-  value = number(value)
-  return int(value) if value is not None and math.isfinite(value) else None
-
-
-def load_run(workdir: str) -> Run:
+def load_run(workdir: epath.PathLike) -> Run:
   """Reads whatever a workdir holds.
 
   Raises:
@@ -193,8 +33,8 @@ def load_run(workdir: str) -> Run:
   notes: list[str] = []
   config = _json_object(root / "config.json", notes)
   summary = _json_object(root / "summary.json", notes)
-  records = _records(root / "metrics.jsonl", notes)
-  if not (config or summary or records):
+  lines = _records(root / "metrics.jsonl", notes)
+  if not (config or summary or lines):
     raise errors.UserError(
       f"The directory {str(workdir)!r} holds no config.json, metrics.jsonl or"
       " summary.json; give the --workdir of a training run."
@@ -202,10 +42,10 @@ def load_run(workdir: str) -> Run:
   evals = config.get("evals")
   order = list(evals) if isinstance(evals, dict) else []
   return Run(
-    name=root.resolve().name if root.exists() else root.name,
+    name=root.resolve().name,
     config=config,
     summary=summary,
-    records=tuple(records),
+    records=tuple(lines),
     evaluations=tuple(_evaluations(root / "evaluations", order, notes)),
     notes=tuple(notes),
   )
@@ -227,28 +67,14 @@ def _json_object(path: epath.Path, notes: list[str]) -> dict[str, Any]:
 
 
 def _records(path: epath.Path, notes: list[str]) -> list[dict[str, Any]]:
-  """The lines that parse; a kill may have torn the last one."""
+  """The whole lines; a kill may have torn the last one."""
   try:
-    lines = path.read_bytes().split(b"\n")
-  except OSError:
-    notes.append(f"{path.name} is not there.")
+    return records.read_lines(path)
+  except (OSError, UnicodeDecodeError) as error:
+    missing = isinstance(error, FileNotFoundError)
+    reason = "is not there." if missing else f"could not be read ({error})."
+    notes.append(f"{path.name} {reason}")
     return []
-  records, torn = [], 0
-  for line in lines:
-    if not line.strip(b" \r\t\0"):
-      continue
-    try:
-      record = json.loads(line)
-    except ValueError:
-      torn += 1
-      continue
-    if isinstance(record, dict) and whole(record.get("step")) is not None:
-      records.append(record | {"step": whole(record["step"])})
-    else:
-      torn += 1
-  if torn:
-    notes.append(f"{path.name}: {torn} unreadable line(s) left out.")
-  return records
 
 
 def _evaluations(

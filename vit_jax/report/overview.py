@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.report import fewshot, numbers
-from vit_jax.report.load import Run, number
+from vit_jax.report import fewshot, formatting
+from vit_jax.report.run import Run, number
 
 STATUS = {
   "finished": ("✓", "finished"),
@@ -59,19 +59,19 @@ def sentence(run: Run) -> str:
   if run.setting("model.name", "vit") != "vit":
     text = "A model"
   if parameters is not None:
-    text += f" with {numbers.count(parameters)} parameters"
-  text += f", trained for {numbers.count(run.step)}"
+    text += f" with {formatting.count(parameters)} parameters"
+  text += f", trained for {formatting.count(run.step)}"
   if total and total != run.step:
-    text += f" of {numbers.count(total)}"
+    text += f" of {formatting.count(total)}"
   text += " steps"
   if batch := number(run.setting("train.batch_size")):
-    text += f" of {numbers.count(batch)} images"
+    text += f" of {formatting.count(batch)} images"
   if dataset := run.setting("train.dataset"):
     text += f" from {dataset}"
   if devices := _devices(run):
     text += f" on {devices}"
   if spent := number(run.section("timings").get("total_seconds")):
-    text += f" in {numbers.seconds(spent)}"
+    text += f" in {formatting.seconds(spent)}"
   return text + "."
 
 
@@ -84,13 +84,13 @@ def cards(run: Run) -> list[Card]:
     num_examples = metrics.get(f"eval/{name}/num_examples")
     detail = ""
     if num_examples and math.isfinite(top1):
-      low, high = numbers.interval95(top1, round(num_examples))
+      low, high = formatting.interval95(top1, round(num_examples))
       detail = (
-        f"{numbers.count(num_examples)} images; 95% interval"
+        f"{formatting.count(num_examples)} images; 95% interval"
         f" {100 * low:.1f} to {100 * high:.1f}"
       )
     found.append(
-      Card(numbers.percent(top1), top1, f"top-1 accuracy, {name}", detail)
+      Card(formatting.percent(top1), top1, f"top-1 accuracy, {name}", detail)
     )
   if table := fewshot.table(run):
     value, shots, where = fewshot.headline(table)
@@ -106,10 +106,10 @@ def cards(run: Run) -> list[Card]:
   if len(loss):
     found.append(
       Card(
-        numbers.quantity(float(loss.values[-1])),
+        formatting.quantity(float(loss.values[-1])),
         float(loss.values[-1]),
         "training loss",
-        f"at step {numbers.count(int(loss.steps[-1]))}",
+        f"at step {formatting.count(int(loss.steps[-1]))}",
       )
     )
   if card := _throughput(run, metrics):
@@ -119,10 +119,10 @@ def cards(run: Run) -> list[Card]:
     train = number(timings.get("train_seconds"))
     found.append(
       Card(
-        numbers.seconds(total),
+        formatting.seconds(total),
         total,
         "wall clock",
-        f"{numbers.seconds(train)} of it training" if train else "",
+        f"{formatting.seconds(train)} of it training" if train else "",
       )
     )
   return found
@@ -137,13 +137,15 @@ def _throughput(run: Run, metrics: dict[str, float]) -> Card | None:
   wait = run.series("perf/data_wait_fraction").finite
   if len(wait):
     details.append(
-      f"{numbers.percent(float(np.median(wait.values)), 1)} waiting for data"
+      f"{formatting.percent(float(np.median(wait.values)), 1)} waiting for data"
     )
   use = run.series("perf/model_flops_utilization").finite
   if len(use):
-    details.append(f"MFU {numbers.percent(float(np.median(use.values)), 1)}")
+    details.append(f"MFU {formatting.percent(float(np.median(use.values)), 1)}")
   return Card(
-    numbers.count(median) if median >= 100 else numbers.quantity(median, 3),
+    formatting.count(median)
+    if median >= 100
+    else formatting.quantity(median, 3),
     median,
     "images/s, median",
     ", ".join(details),
@@ -188,7 +190,7 @@ def _plain(value: Any) -> str | None:
   as_number = number(value)
   if as_number is None:
     return str(value)
-  return numbers.quantity(as_number, 6)
+  return formatting.quantity(as_number, 6)
 
 
 def _model(run: Run) -> list[Fact]:
@@ -275,7 +277,7 @@ def _schedule(run: Run) -> str | None:
   rate = number(run.setting("schedule.base_lr"))
   if rate is None:
     return None
-  text = numbers.quantity(rate)
+  text = formatting.quantity(rate)
   warmup = run.setting("schedule.warmup_steps")
   if warmup:
     steps = number(warmup)
@@ -283,7 +285,7 @@ def _schedule(run: Run) -> str | None:
     text += f" after {words} of warmup"
   decay = run.setting("schedule.decay")
   if decay:
-    end = numbers.quantity(number(run.setting("schedule.end_lr")) or 0.0)
+    end = formatting.quantity(number(run.setting("schedule.end_lr")) or 0.0)
     towards = f" to {end}" if decay in ("linear", "cosine") else ""
     text += f", {decay}{towards}"
   return text

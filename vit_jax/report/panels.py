@@ -5,10 +5,10 @@ import math
 import re
 from collections.abc import Sequence
 
-from vit_jax.report import fewshot, numbers, overview, smoothing
+from vit_jax.report import fewshot, formatting, overview, smoothing
 from vit_jax.report.figures import curves, svg
 from vit_jax.report.figures.curves import Line, Scale
-from vit_jax.report.load import Run
+from vit_jax.report.run import Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,22 +29,22 @@ def panels(run: Run) -> list[Panel]:
     accuracy.append(Line(name, run.series(f"eval/{name}/top1")))
 
   def whole_percent(value: float) -> str:
-    return f"{numbers.quantity(100 * value, 3)}%"
+    return f"{formatting.quantity(100 * value, 3)}%"
 
   table = fewshot.table(run)
   shots = fewshot.headline(table)[1] if table else 0
   percent = Scale(label=whole_percent, top=1.0)
   share = Scale(label=whole_percent, from_zero=True)
   drawn = [
-    _panel(run, "Loss", "loss", loss, Scale("auto"), numbers.quantity),
-    _panel(run, "Accuracy", "top-1", accuracy, percent, numbers.percent),
+    _panel(run, "Loss", "loss", loss, Scale("auto"), formatting.quantity),
+    _panel(run, "Accuracy", "top-1", accuracy, percent, formatting.percent),
     _panel(
       run,
       f"{shots}-shot accuracy",
       "accuracy",
       _fewshot_lines(run, shots),
       percent,
-      numbers.percent,
+      formatting.percent,
     ),
     _learning_rate(run),
     _single(
@@ -84,18 +84,18 @@ def _learning_rate(run: Run) -> Panel | None:
     peak = float(values.max()) if len(values) else 1.0
     power = math.floor(math.log10(peak)) if peak > 0 else 0
     if power < -1:
-      unit += f", ×10{str(power).translate(numbers.SUPERSCRIPT)}"
+      unit += f", ×10{str(power).translate(formatting.SUPERSCRIPT)}"
     else:
       power = 0
     scale = Scale(
-      label=lambda value: numbers.quantity(value / 10.0**power, 3),
+      label=lambda value: formatting.quantity(value / 10.0**power, 3),
       from_zero=True,
     )
   lines = [Line("", series)]
-  panel = _panel(run, "Learning rate", unit, lines, scale, numbers.quantity)
+  panel = _panel(run, "Learning rate", unit, lines, scale, formatting.quantity)
   if panel is None:
     return None
-  caption = f"Highest recorded: {numbers.quantity(float(values.max()))}."
+  caption = f"Highest recorded: {formatting.quantity(float(values.max()))}."
   return dataclasses.replace(panel, caption=f"{caption} {panel.caption}")
 
 
@@ -125,9 +125,9 @@ def _single(
   smooth: bool = True,
 ) -> Panel | None:
   line = Line("", run.series(metric), smooth=smooth)
-  write = numbers.quantity
-  if scale.label is not numbers.quantity:
-    write = numbers.percent
+  write = formatting.quantity
+  if scale.label is not formatting.quantity:
+    write = formatting.percent
   return _panel(run, title, unit, [line], scale, write)
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from vit_jax.report.load import Evaluation, Predictions
+from vit_jax.report.run import Evaluation, Predictions
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,16 +10,17 @@ from etils import epath
 
 from vit_jax.report import (
   fewshot,
+  formatting,
   gallery,
   load,
-  numbers,
   overview,
   panels,
 )
 from vit_jax.report.figures import fewshot as fewshot_figure
+from vit_jax.report.run import Run, number
 
 
-def write_report(workdir: str | os.PathLike[str]) -> str:
+def write_report(workdir: epath.PathLike) -> str:
   """Draws the report of a workdir into it.
 
   Args:
@@ -36,12 +37,12 @@ def write_report(workdir: str | os.PathLike[str]) -> str:
   path.parent.mkdir(parents=True, exist_ok=True)
   # Renamed into place: a reader, or a kill, never meets half a page.
   partial = path.parent / f".index.html.{os.getpid()}"
-  partial.write_text(page)
+  partial.write_bytes(page.encode())
   partial.replace(path)
   return str(path)
 
 
-def render(run: load.Run) -> str:
+def render(run: Run) -> str:
   """The page of a run."""
   environment = jinja2.Environment(
     loader=jinja2.PackageLoader("vit_jax.report"),
@@ -52,10 +53,10 @@ def render(run: load.Run) -> str:
   )
   environment.filters |= {
     "breakable": _breakable,
-    "count": numbers.count,
-    "quantity": numbers.quantity,
-    "percent": numbers.percent,
-    "seconds": numbers.seconds,
+    "count": formatting.count,
+    "quantity": formatting.quantity,
+    "percent": formatting.percent,
+    "seconds": formatting.seconds,
   }
   table = fewshot.table(run)
   symbol, words = overview.status(run)
@@ -79,7 +80,7 @@ def render(run: load.Run) -> str:
   )
 
 
-def _command(run: load.Run) -> str | None:
+def _command(run: Run) -> str | None:
   """The recorded command, a flag on each line where no quoting forbids it."""
   command = run.summary.get("command")
   if not isinstance(command, str):
@@ -111,12 +112,12 @@ def _fewshot_figure(table: fewshot.Table | None):
   )
 
 
-def _timings(run: load.Run) -> list[dict[str, Any]]:
+def _timings(run: Run) -> list[dict[str, Any]]:
   """Parts of the time with their share of the whole, then the whole."""
   timings = {
     name.removesuffix("_seconds"): value
     for name, raw in run.section("timings").items()
-    if (value := load.number(raw)) is not None
+    if (value := number(raw)) is not None
   }
   total = timings.pop("total", None)
   rows = [
@@ -128,7 +129,7 @@ def _timings(run: load.Run) -> list[dict[str, Any]]:
   return rows
 
 
-def _versions(run: load.Run) -> list[tuple[str, str]]:
+def _versions(run: Run) -> list[tuple[str, str]]:
   return [
     (str(name), str(value)) for name, value in run.section("versions").items()
   ]

@@ -20,9 +20,12 @@ class Axis:
   log: bool
   ticks: tuple[tuple[float, str], ...]
 
-  def at(self, values: np.ndarray | float) -> np.ndarray:
-    """Pixel positions, NaN where the value has none."""
-    values = np.asarray(values, float)
+  def place(self, value: float) -> float:
+    """The pixel position of one value, NaN where it has none."""
+    return float(self.at(np.array([value], float))[0])
+
+  def at(self, values: np.ndarray) -> np.ndarray:
+    """Pixel positions [n] -> [n], NaN where a value has none."""
     low, high = self.low, self.high
     if self.log:
       with np.errstate(divide="ignore", invalid="ignore"):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vit_jax.report import numbers
+from vit_jax.report import formatting
 from vit_jax.report.figures import axes, frame, svg
 from vit_jax.report.predictions import Bin
 
@@ -12,8 +12,10 @@ WIDTH, HEIGHT = 340.0, 300.0
 def draw(bins: list[Bin], *, label: str) -> svg.Markup:
   """Accuracy against mean confidence per bin; area shows the bin's size."""
   bottom, top = HEIGHT - frame.BOTTOM, 28.0
-  y = axes.linear(0, 1, bottom, top, lambda v: numbers.percent(v, 0))
-  x = axes.linear(0, 1, frame.LEFT, WIDTH - 16, lambda v: numbers.percent(v, 0))
+  y = axes.linear(0.0, 1.0, bottom, top, lambda v: formatting.percent(v, 0))
+  x = axes.linear(
+    0.0, 1.0, frame.LEFT, WIDTH - 16, lambda v: formatting.percent(v, 0)
+  )
   largest = max(b.num_examples for b in bins)
   marks = [
     svg.element(
@@ -32,11 +34,11 @@ def draw(bins: list[Bin], *, label: str) -> svg.Markup:
         svg.element(
           "title",
           f"{b.num_examples:,} images, confidence"
-          f" {numbers.percent(b.confidence, 1)}, accuracy"
-          f" {numbers.percent(b.accuracy, 1)}",
+          f" {formatting.percent(b.confidence, 1)}, accuracy"
+          f" {formatting.percent(b.accuracy, 1)}",
         ),
-        cx=float(x.at(b.confidence)),
-        cy=float(y.at(b.accuracy)),
+        cx=x.place(b.confidence),
+        cy=y.place(b.accuracy),
         r=2.5 + 8.5 * (b.num_examples / largest) ** 0.5,
         class_="bubble",
       )

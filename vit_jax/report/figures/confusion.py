@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vit_jax.report import numbers
+from vit_jax.report import formatting
 from vit_jax.report.figures import svg
 
 LARGEST = 30  # Classes; beyond, the cells could not be read.
@@ -72,7 +72,7 @@ def draw(
     parts.append(
       svg.element(
         "text",
-        numbers.percent(recall, 1),
+        formatting.percent(recall, 1),
         x=left + k * cell + 8,
         y=y,
         class_="tick",

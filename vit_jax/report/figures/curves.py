@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vit_jax.report import numbers, smoothing
+from vit_jax.report import formatting, smoothing
 from vit_jax.report.figures import axes, frame, svg
-from vit_jax.report.load import Series
+from vit_jax.report.run import Series
 
 MARKERS = 40  # Series with more points are drawn without markers.
 
@@ -27,7 +27,7 @@ class Scale:
   """How the y axis is drawn: 'linear', 'log', or 'auto' by the data's span."""
 
   kind: str = "linear"
-  label: axes.Label = numbers.quantity
+  label: axes.Label = formatting.quantity
   from_zero: bool = False
   top: float | None = None
 
@@ -59,7 +59,7 @@ def draw(
     *span,
     frame.LEFT,
     frame.WIDTH - frame.RIGHT,
-    numbers.short_count,
+    formatting.short_count,
     widen=False,
   )
   marks = [_marks(line, index, x, y) for index, line in enumerate(lines)]
@@ -132,7 +132,7 @@ def _marks(line: Line, kind: int, x: axes.Axis, y: axes.Axis) -> svg.Markup:
       series.finite.steps, series.finite.values, strict=True
     ):
       title = f"{line.name}, step {step:,}: {y_label(value)}"
-      px, py = float(x.at(float(step))), float(y.at(value))
+      px, py = x.place(float(step)), y.place(value)
       if math.isfinite(px) and math.isfinite(py):
         parts.append(frame.marker(kind, px, py, title))
   # A cross at the foot of the plot where a value is not a number.
@@ -151,4 +151,4 @@ def _marks(line: Line, kind: int, x: axes.Axis, y: axes.Axis) -> svg.Markup:
 
 
 def y_label(value: float) -> str:
-  return numbers.quantity(value, 5)
+  return formatting.quantity(value, 5)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vit_jax.report import numbers
+from vit_jax.report import formatting
 from vit_jax.report.fewshot import Row
 from vit_jax.report.figures import axes, frame, svg
 
@@ -24,7 +24,7 @@ def draw(rows: Sequence[Row], *, label: str) -> svg.Markup | None:
     min(high, 1.0),
     top + frame.PLOT_HEIGHT,
     top,
-    lambda value: numbers.percent(value, 0),
+    lambda value: formatting.percent(value, 0),
   )
   x = axes.Axis(
     low=shots[0] / 1.35,
@@ -56,7 +56,7 @@ def draw(rows: Sequence[Row], *, label: str) -> svg.Markup | None:
           )
         )
       title = f"{row.name}, {shot} per class: {cell.text}"
-      marks.append(frame.marker(kind, float(px), float(y.at(cell.mean)), title))
+      marks.append(frame.marker(kind, float(px), y.place(cell.mean), title))
   return svg.figure(
     frame.axes_frame(x, y, unit="accuracy", x_label="examples per class"),
     legend,

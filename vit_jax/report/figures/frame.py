@@ -19,7 +19,7 @@ def axes_frame(
   """Grid, ticks and axis names."""
   parts = []
   for value, text in y.ticks:
-    at = float(y.at(value))
+    at = y.place(value)
     parts.append(
       svg.element("line", x1=x.start, x2=x.end, y1=at, y2=at, class_="grid")
     )
@@ -32,7 +32,7 @@ def axes_frame(
     )
   )
   for value, text in x.ticks:
-    at = float(x.at(value))
+    at = x.place(value)
     parts.append(
       svg.element(
         "line", x1=at, x2=at, y1=y.start, y2=y.start + 4, class_="axis"

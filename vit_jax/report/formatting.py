@@ -6,7 +6,7 @@ SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MISSING = "–"
 
 
-def count(value: float | None) -> str:
+def count(value: int | float | None) -> str:
   """'1,234,567'."""
   if value is None or not math.isfinite(value):
     return MISSING if value is None else str(value)
@@ -21,13 +21,13 @@ def quantity(value: float | None, digits: int = 4) -> str:
     return "NaN" if math.isnan(value) else ("∞" if value > 0 else "−∞")
   if value == 0:
     return "0"
-  exponent = math.floor(math.log10(abs(value)))
+  # Formatted first: rounding may raise the exponent.
+  mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+  exponent = int(power)
   if exponent < -3:
-    mantissa = f"{value / 10.0**exponent:.{digits - 1}f}"
-    if "." in mantissa:
-      mantissa = mantissa.rstrip("0").rstrip(".")
-    power = "10" + str(exponent).translate(SUPERSCRIPT)
-    return power if mantissa == "1" else f"{mantissa}×{power}".replace("-", "−")
+    mantissa = mantissa.rstrip("0").rstrip(".").replace("-", "−")
+    tail = "10" + str(exponent).translate(SUPERSCRIPT)
+    return tail if mantissa == "1" else f"{mantissa}×{tail}"
   text = f"{value:,.{max(digits - 1 - exponent, 0)}f}"
   text = text.rstrip("0").rstrip(".") if "." in text else text
   return text.replace("-", "−")

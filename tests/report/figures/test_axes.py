@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+
+from vit_jax.report.figures import axes
+
+
+@pytest.mark.parametrize(
+  ("low", "high"),
+  [(0, 1500), (0.03, 2.3), (-5, 5), (0.981, 0.9834), (3, 3), (0, 0), (-2, -2)],
+)
+def test_a_linear_axis_covers_its_range_with_few_round_ticks(low, high):
+  axis = axes.linear(float(low), float(high), 100.0, 0.0, "{:g}".format)
+  assert axis.low <= low and axis.high >= high
+  assert 2 <= len(axis.ticks) <= 9
+  assert all(len(text) <= 7 for _, text in axis.ticks)
+  assert axis.place(axis.low) == 100 and axis.place(axis.high) == 0
+
+
+@pytest.mark.parametrize(
+  ("low", "high"), [(0.02, 2.3), (1e-9, 1e4), (0.8, 0.9), (1.0, 30.0)]
+)
+def test_a_log_axis_covers_its_range_with_few_ticks(low, high):
+  axis = axes.logarithmic(low, high, 100.0, 0.0, "{:g}".format)
+  assert 0 <= axis.place(high) < axis.place(low) <= 100
+  assert len(axis.ticks) <= 10
+
+
+def test_a_log_axis_of_one_value_has_it_in_the_middle():
+  axis = axes.logarithmic(5.0, 5.0, 100.0, 0.0, str)
+  assert axis.place(5.0) == pytest.approx(50)
+
+
+def test_a_log_axis_has_no_place_for_zero():
+  axis = axes.logarithmic(0.1, 10.0, 0.0, 100.0, str)
+  positions = axis.at(np.array([0.0, -1.0, 1.0]))
+  np.testing.assert_array_equal(np.isnan(positions), [True, True, False])
+  assert positions[2] == pytest.approx(50)
