@@ -73,10 +73,12 @@ def forms(images: np.ndarray) -> np.ndarray:
   return np.fromiter(map(form, images), np.int32, len(images))
 
 
-def _decode_with_pillow(data: bytes) -> np.ndarray:
-  """uint8 [h, w, 3], upright."""
+def _decode_with_pillow(data: bytes | np.ndarray) -> np.ndarray:
+  """uint8 [h, w, 3], upright; `data` is a scalar array outside of graphs."""
   from PIL import Image, ImageOps
 
+  if isinstance(data, np.ndarray):
+    data = data.item()
   with Image.open(io.BytesIO(data)) as image:
     return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
 

@@ -136,7 +136,7 @@ class HostBatches:
     signature = self._signature()
     end = np.iinfo(np.int64).max if num_positions is None else num_positions
 
-    def read(chunk: np.ndarray) -> list[np.ndarray]:
+    def read(chunk: np.integer) -> list[np.ndarray]:
       start = int(chunk) * _CHUNK
       positions = np.arange(start, min(start + _CHUNK, end), dtype=np.int64)
       features = self._read(self._rows(positions))
@@ -151,6 +151,7 @@ class HostBatches:
         features[name].set_shape(spec.shape)
       return features
 
+    as_it_is = tf.autograph.experimental.do_not_convert
     num_cpus = _num_cpus()
     options = tf.data.Options()
     options.deterministic = True
@@ -161,9 +162,9 @@ class HostBatches:
     options.experimental_optimization.map_and_batch_fusion = True
     return (
       tf.data.Dataset.range(-(-end // _CHUNK))
-      .map(read_chunk, num_parallel_calls=_READERS)
+      .map(as_it_is(read_chunk), num_parallel_calls=_READERS)
       .unbatch()
-      .map(self.preprocess_one, num_parallel_calls=num_cpus)
+      .map(as_it_is(self.preprocess_one), num_parallel_calls=num_cpus)
       .batch(len(self._local_rows))
       .prefetch(1)
       .with_options(options)
@@ -195,9 +196,11 @@ class HostBatches:
       UserError: naming it, unless all are well when they are tried again.
     """
     start = self._batch * len(self._local_rows)
-    positions = np.arange(start, start + len(self._local_rows))
+    # A chunk that the source could not read may go on beyond the batch.
+    stop = -(-(start + len(self._local_rows)) // _CHUNK) * _CHUNK
     end = self._num_positions()
-    rows = self._rows(positions if end is None else positions[positions < end])
+    stop = stop if end is None else min(stop, end)
+    rows = self._rows(np.arange(start, stop))
     for row in rows:
       features = self._read(np.array([row]))
       try:

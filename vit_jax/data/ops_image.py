@@ -6,7 +6,7 @@ stateless functions of the seed alone. Ops that cut a window out call
 `image.crop`, which decodes no more of a JPEG than it has to.
 """
 
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import pydantic
 
@@ -20,6 +20,7 @@ Percent = Annotated[float, pydantic.Field(gt=0, le=100)]
 Method = Literal["bilinear", "bicubic", "area"]
 
 
+@runtime_checkable
 class Image(Protocol):
   """What an op can ask of its input."""
 
@@ -72,8 +73,8 @@ def inception_crop(
   seed: Tensor,
   /,
   size: Size,
-  area_min: Percent = 5,
-  area_max: Percent = 100,
+  area_min: Percent = 5.0,
+  area_max: Percent = 100.0,
   ratio_min: Positive = 3 / 4,
   ratio_max: Positive = 4 / 3,
 ) -> Tensor:
@@ -138,16 +139,14 @@ def central_crop(image: Image, seed: Tensor, /, size: Size) -> Tensor:
 @register("image")
 def random_crop(image: Image, seed: Tensor, /, size: Size) -> Tensor:
   """Any size x size pixels of the image; a smaller image is an error."""
-  room = image.shape()[:2] - size + 1
-  place = tf.random.stateless_uniform(
-    [2], seed, minval=0, maxval=tf.maximum(room, 1), dtype=tf.int32
-  )
+  room = tf.cast(image.shape()[:2] - size + 1, tf.float32)
+  place = tf.cast(tf.random.stateless_uniform([2], seed) * room, tf.int32)
   crop = image.crop(_window(place[0], place[1], size, size))
   return tf.ensure_shape(crop, (size, size, 3))
 
 
-def _padded_side(side: Any, *, pixels: int, value: int) -> Any:
-  return side + 2 * pixels if isinstance(side, int) else side
+def _padded_side(side: int | None, *, pixels: int, **_: Any) -> int | None:
+  return side + 2 * pixels if side else side  # None and unknown stay.
 
 
 @register("image", side=_padded_side)

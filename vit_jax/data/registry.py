@@ -12,6 +12,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Literal
 
+# Side of the source's images as long as nobody has looked.
+UNKNOWN_SIDE = 0
+
 Kind = Literal["image", "label", "device"]
 # (num_classes, max_labels, **arguments) -> (num_classes, max_labels)
 LabelSpace = Callable[..., tuple[int, int]]
@@ -28,8 +31,8 @@ class Op:
       step, on the global batch.
     function: the decorated function.
     parameters: what a string can set, in order.
-    side: (side of the input or None, **arguments) -> side of the output in
-      pixels if that is a square of known size, else None.
+    side: (side of the input, **arguments) -> side of the output, pixels; None:
+      it varies, or images are not square.
     label_space: how num_classes and max_labels change.
     check: **arguments -> what is wrong with them together, or None.
   """

@@ -16,7 +16,7 @@ import numpy as np
 import pydantic
 
 from vit_jax.data import ops_device, ops_image, ops_label  # noqa: F401
-from vit_jax.data.registry import OPS, Op
+from vit_jax.data.registry import OPS, UNKNOWN_SIDE, Op
 from vit_jax.errors import UserError
 
 # Ops of other projects' strings whose work is done elsewhere here.
@@ -74,7 +74,10 @@ class Preprocess:
     return tuple(call for call in self.calls if call.op.kind == kind)
 
   def side(self, side: int | None) -> int | None:
-    """Side of the host's square images, given that of the source's."""
+    """Side of the host's square images, given that of the source's.
+
+    None: they vary. `UNKNOWN_SIDE`: the source is not open yet.
+    """
     for call in self.of_kind("image"):
       side = call.op.side(side, **call.bound)
     return side
@@ -272,10 +275,8 @@ def check(
       or an evaluation has ops of the training step.
   """
   preprocess = parse(text, image_size, where=where)
-  # Whether the source's images have the right size is seen when it is opened.
-  unknown = object()
-  side = preprocess.side(unknown)  # type: ignore[arg-type]
-  if side is not unknown:
+  side = preprocess.side(UNKNOWN_SIDE)
+  if side != UNKNOWN_SIDE:
     check_side(preprocess, side)
   device = preprocess.of_kind("device")
   if device and not train:

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import tempfile
+import threading
 from typing import Any
 
 # What TensorFlow writes to stderr at import whatever the log level is.
@@ -29,6 +30,8 @@ _NOISE = re.compile(
     )
   )
 )
+
+_LOCK = threading.RLock()
 
 
 @functools.cache
@@ -64,7 +67,9 @@ class _LazyTensorFlow:
   """Stands for the module `tensorflow` until it is needed."""
 
   def __getattr__(self, name: str) -> Any:
-    return getattr(_load(), name)
+    with _LOCK:  # Two threads that held fd 2 back at once would lose it.
+      module = _load()
+    return getattr(module, name)
 
 
 tf: Any = _LazyTensorFlow()

@@ -1,0 +1,89 @@
+"""A source that lives in memory, and encoded images to put into it."""
+
+import dataclasses
+import io
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from PIL import Image
+
+
+@dataclasses.dataclass
+class MemorySource:
+  """A `vit_jax.data.sources.Source` of given images, for tests."""
+
+  images: Sequence[bytes] | np.ndarray
+  labels: np.ndarray
+  num_classes: int = 10
+  max_labels: int = 1
+  class_names: None = None
+  fingerprint: str = "memory"
+
+  @property
+  def num_examples(self) -> int:
+    return len(self.images)
+
+  @property
+  def image_shape(self) -> tuple[int, int, int] | None:
+    raw = isinstance(self.images, np.ndarray)
+    return self.images.shape[1:] if raw else None
+
+  def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+    if isinstance(self.images, np.ndarray):
+      images = self.images[ids]
+    else:
+      images = np.empty(len(ids), object)
+      images[:] = [self.images[i] for i in ids]
+    return {"image": images, "label": self.labels[ids]}
+
+  def names(self, ids: np.ndarray) -> list[str]:
+    return [f"picture {i}" for i in ids]
+
+
+@pytest.fixture
+def encode() -> Callable[..., bytes]:
+  """encode(pixels, format, **options): an image file's bytes."""
+
+  def encode(pixels: np.ndarray, format: str = "PNG", **options) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, format, **options)
+    return file.getvalue()
+
+  return encode
+
+
+@pytest.fixture
+def smooth() -> Callable[..., np.ndarray]:
+  """smooth(height, width, seed): uint8 pixels that JPEG hardly changes."""
+
+  def smooth(height: int, width: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[0 : 1 : height * 1j, 0 : 1 : width * 1j]
+    waves = rng.uniform(0, 3, (3, 3))
+    planes = [np.sin(a * y + b * x + c) for a, b, c in waves]
+    return np.uint8(128 + 100 * np.stack(planes, axis=-1))
+
+  return smooth
+
+
+@pytest.fixture
+def memory_source() -> type[MemorySource]:
+  return MemorySource
+
+
+@pytest.fixture
+def jpegs(encode, smooth, memory_source) -> MemorySource:
+  """20 JPEGs of various sizes, labels 0 to 9 twice."""
+  images = [
+    encode(smooth(40 + 3 * i, 70 - 2 * i, seed=i), "JPEG") for i in range(20)
+  ]
+  return memory_source(images, np.arange(20, dtype=np.int32) % 10)
+
+
+@pytest.fixture
+def raw(memory_source) -> MemorySource:
+  """24 raw images whose every pixel is the example's number."""
+  images = np.zeros((24, 8, 8, 3), np.uint8)
+  images += np.arange(24, dtype=np.uint8)[:, None, None, None]
+  return memory_source(images, np.arange(24, dtype=np.int32) % 10)

@@ -1,0 +1,124 @@
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vit_jax.data import order
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+  n=st.integers(1, 3000),
+  seed=st.integers(0, 2**32 - 1),
+  epoch=st.integers(0, 10**6),
+)
+def test_permute_is_a_permutation(n, seed, epoch):
+  ids = order.permute(np.arange(n), n, seed=seed, epoch=epoch)
+  assert np.array_equal(np.sort(ids), np.arange(n))
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+  n=st.integers(1, 500),
+  block=st.integers(1, 60),
+  seed=st.integers(0, 2**32 - 1),
+)
+def test_every_epoch_has_every_example_exactly_once(n, block, seed):
+  rows = np.arange(3 * n)
+  ids, epochs = order.example_ids(rows, n, seed=seed, shuffle_block=block)
+  assert np.array_equal(epochs, rows // n)
+  for epoch in range(3):
+    assert np.array_equal(np.sort(ids[epochs == epoch]), np.arange(n))
+
+
+@pytest.mark.parametrize("block", [1, 7])
+def test_rows_do_not_depend_on_what_else_is_asked(block):
+  rows = np.arange(5000)
+  ids, _ = order.example_ids(rows, 700, seed=3, shuffle_block=block)
+  some = np.array([4999, 17, 17, 700, 2500])
+  alone, _ = order.example_ids(some, 700, seed=3, shuffle_block=block)
+  assert np.array_equal(alone, ids[some])
+
+
+@pytest.mark.parametrize("block", [1, 16])
+def test_epochs_and_seeds_differ(block):
+  def epoch_of(seed, epoch):
+    rows = np.arange(epoch * 1000, (epoch + 1) * 1000)
+    return order.example_ids(rows, 1000, seed=seed, shuffle_block=block)[0]
+
+  orders = [epoch_of(0, 0), epoch_of(0, 1), epoch_of(0, 2), epoch_of(1, 0)]
+  for a, b in itertools.combinations(orders, 2):
+    assert np.mean(a == b) < 0.02
+
+
+def test_the_order_never_changes():
+  ids, _ = order.example_ids(np.arange(8), 10, seed=0)
+  assert ids.tolist() == [4, 5, 2, 1, 6, 7, 3, 9]
+  ids, _ = order.example_ids(np.arange(8), 10, seed=0, shuffle_block=2)
+  assert ids.tolist() == [0, 8, 1, 7, 6, 5, 4, 9]
+  ids, _ = order.example_ids(10**12 + np.arange(4), 300_000_000, seed=7)
+  assert ids.tolist() == [55689342, 206254161, 27183889, 252401918]
+
+
+def test_every_permutation_of_few_examples_is_about_as_likely():
+  n, epochs = 4, 12_000
+  ids, _ = order.example_ids(np.arange(n * epochs), n, seed=1)
+  found, counts = np.unique(ids.reshape(-1, n), axis=0, return_counts=True)
+  assert len(found) == 24
+  chi_square = np.sum((counts - epochs / 24) ** 2) / (epochs / 24)
+  assert chi_square < 50  # 23 degrees of freedom: P < 0.001.
+
+
+@pytest.mark.parametrize("n", [5, 64, 1000])
+def test_every_example_is_as_likely_at_every_position(n):
+  epochs = 400 * n
+  position = n // 3
+  ids, _ = order.example_ids(position + n * np.arange(epochs), n, seed=2)
+  counts = np.bincount(ids, minlength=n)
+  z = (np.sum((counts - 400) ** 2 / 400) - (n - 1)) / np.sqrt(2 * n)
+  assert abs(z) < 4
+
+
+def test_neighbours_in_the_stream_are_not_neighbours_in_the_data():
+  n = 100_000
+  ids, _ = order.example_ids(np.arange(n), n, seed=0)
+  distance = np.abs(np.diff(ids)) / n
+  assert abs(distance.mean() - 1 / 3) < 0.01
+  assert abs(np.corrcoef(ids[:-1], ids[1:])[0, 1]) < 0.02
+  assert abs(np.corrcoef(ids, np.arange(n))[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize("block", [1, 1024])
+def test_300_million_examples_take_no_memory(block):
+  rows = np.arange(10**9, 10**9 + 4096)
+  tracemalloc.start()
+  ids, epochs = order.example_ids(
+    rows, 300_000_000, seed=0, shuffle_block=block
+  )
+  _, peak = tracemalloc.get_traced_memory()
+  tracemalloc.stop()
+  assert peak < 4e6
+  assert len(np.unique(ids)) == 4096
+  assert ids.min() >= 0 and ids.max() < 300_000_000
+  assert set(epochs) == {3}
+
+
+def test_blocks_keep_consecutive_examples_within_a_window():
+  n, block = 10_000, 50
+  window = block * order.WINDOW_BLOCKS
+  ids, _ = order.example_ids(np.arange(n), n, seed=0, shuffle_block=block)
+  for start in range(0, n, window):
+    blocks = np.unique(ids[start : start + window] // block)
+    # Whole blocks only: none is split between windows.
+    assert len(blocks) * block == len(ids[start : start + window])
+    assert not np.array_equal(blocks, np.arange(blocks[0], blocks[-1] + 1))
+
+
+def test_blocks_are_mixed_within_a_window():
+  ids, _ = order.example_ids(
+    np.arange(10_000), 10_000, seed=0, shuffle_block=50
+  )
+  assert len(np.unique(ids[:64] // 50)) > 8

@@ -1,0 +1,157 @@
+import jax
+import numpy as np
+import pytest
+from jax.sharding import AxisType, PartitionSpec
+
+from vit_jax.data import order, pipeline
+from vit_jax.errors import UserError
+
+
+def mesh_of(data=1, fsdp=1, tensor=1):
+  devices = jax.devices()[: data * fsdp * tensor]
+  return jax.make_mesh(
+    (data, fsdp, tensor),
+    ("data", "fsdp", "tensor"),
+    axis_types=(AxisType.Auto,) * 3,
+    devices=devices,
+  )
+
+
+def train_batches(source, **changes):
+  settings = {
+    "preprocess": "decode|inception_crop|flip_lr",
+    "image_size": 16,
+    "batch_size": 8,
+    "seed": 3,
+    "shuffle_block": 1,
+    "first_example": 0,
+    "mesh": mesh_of(),
+    "prefetch_batches": 2,
+  }
+  return pipeline.TrainBatches(source, **(settings | changes))
+
+
+def take(batches, count):
+  result = [jax.device_get(next(batches)) for _ in range(count)]
+  batches.close()
+  return result
+
+
+@pytest.mark.parametrize(
+  "mesh", [(4, 1, 1), (2, 2, 1), (1, 2, 2), (2, 1, 2), (1, 1, 4)]
+)
+def test_the_batch_does_not_depend_on_the_mesh(mesh, jpegs):
+  expected = take(train_batches(jpegs), 3)
+  batches = train_batches(jpegs, mesh=mesh_of(*mesh))
+  first = next(batches)
+  assert first["image"].sharding.spec == PartitionSpec(("data", "fsdp"))
+  assert first["image"].addressable_shards[0].data.shape[0] == 8 // (
+    mesh[0] * mesh[1]
+  )
+  ours = [jax.device_get(first), *take(batches, 2)]
+  for a, b in zip(ours, expected, strict=True):
+    assert np.array_equal(a["image"], b["image"])
+    assert np.array_equal(a["label"], b["label"])
+
+
+def test_first_example_is_the_row_of_the_next_batch(jpegs):
+  batches = train_batches(jpegs, first_example=13)
+  assert batches.first_example == 13
+  next(batches), next(batches)
+  assert batches.first_example == 29
+  (third,) = take(batches, 1)
+  (resumed,) = take(train_batches(jpegs, first_example=29), 1)
+  assert np.array_equal(third["image"], resumed["image"])
+
+
+def test_labels_follow_the_data_order(raw):
+  batches = take(train_batches(raw, preprocess="decode|pad(4)"), 4)
+  ids, _ = order.example_ids(np.arange(32), 24, seed=3)
+  labels = np.concatenate([batch["label"] for batch in batches])
+  assert np.array_equal(labels, raw.labels[ids])
+
+
+def test_shuffle_block_is_passed_on(raw):
+  batches = take(
+    train_batches(raw, preprocess="decode|pad(4)", shuffle_block=4), 3
+  )
+  ids, _ = order.example_ids(np.arange(24), 24, seed=3, shuffle_block=4)
+  shown = np.concatenate([batch["image"][:, 8, 8, 0] for batch in batches])
+  assert np.array_equal(shown, ids)
+
+
+def test_a_broken_image_stops_the_batches_and_is_named(jpegs):
+  jpegs.images[4] = jpegs.images[4][:200]
+  batches = train_batches(jpegs)
+  with pytest.raises(UserError, match="picture 4"):
+    take(batches, 3)
+  batches.close()
+
+
+def test_batches_need_no_implicit_transfer(jpegs):
+  with jax.transfer_guard("disallow"):
+    batches = train_batches(jpegs)
+    next(batches)
+    batches.close()
+
+
+def evaluate(source, batch_size, **changes):
+  settings = {
+    "preprocess": "decode|resize",
+    "image_size": 16,
+    "mesh": mesh_of(4),
+  }
+  batches = pipeline.eval_batches(
+    source, batch_size=batch_size, **(settings | changes)
+  )
+  return [jax.device_get(batch) for batch in batches]
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 4, 7, 20, 64])
+def test_an_evaluation_has_every_example_exactly_once(batch_size, jpegs):
+  batches = evaluate(jpegs, batch_size)
+  rounded = -(-batch_size // 4) * 4
+  assert {batch["image"].shape[0] for batch in batches} == {rounded}
+  assert len(batches) == -(-20 // rounded)
+  mask = np.concatenate([batch["mask"] for batch in batches])
+  ids = np.concatenate([batch["id"] for batch in batches])
+  labels = np.concatenate([batch["label"] for batch in batches])
+  assert mask.dtype == bool and ids.dtype == np.int32
+  assert ids[mask].tolist() == list(range(20))
+  assert np.array_equal(labels[mask], jpegs.labels)
+  assert (ids[~mask] == -1).all() and (labels[~mask] == -1).all()
+
+
+def test_an_evaluation_does_not_depend_on_batch_size_and_mesh(jpegs):
+  def images(batches):
+    return np.concatenate([b["image"][b["mask"]] for b in batches])
+
+  one = images(evaluate(jpegs, 20, mesh=mesh_of()))
+  assert np.array_equal(one, images(evaluate(jpegs, 8)))
+  assert np.array_equal(one, images(evaluate(jpegs, 3, mesh=mesh_of(2, 1, 2))))
+
+
+def test_lists_of_labels_are_filled_up_too(jpegs, memory_source):
+  labels = np.array([[i % 10, -1] for i in range(20)], np.int32)
+  source = memory_source(jpegs.images, labels, max_labels=2)
+  (batch,) = evaluate(source, 24)
+  assert np.array_equal(batch["label"][:20], labels)
+  assert (batch["label"][20:] == -1).all()
+
+
+def test_an_evaluation_refuses_ops_of_the_step_before_it_starts(jpegs):
+  with pytest.raises(UserError, match=r"config.evals.a.* op 3 .*flip_lr"):
+    pipeline.eval_batches(
+      jpegs,
+      preprocess="decode|resize|flip_lr",
+      image_size=16,
+      batch_size=4,
+      mesh=mesh_of(),
+      where="config.evals.a.preprocess",
+    )
+
+
+def test_a_broken_image_of_an_evaluation_is_named(jpegs):
+  jpegs.images[19] = jpegs.images[19][:200]
+  with pytest.raises(UserError, match="picture 19"):
+    evaluate(jpegs, 8)
