@@ -152,20 +152,22 @@ def test_missing_split_names_those_that_are_there(pets):
     _open(pets, "validation")
 
 
-def test_files_that_are_no_images_are_named_in_one_list(pets):
+def test_unreadable_files_are_named_in_one_list(pets):
+  half = _picture()[:300]
   _fill(pets, {"train/cat/a.jpg": b"", "train/dog/b.png": b"<html>"})
+  _fill(pets, {"train/dog/c.jpg": half, "test/dog/not_asked_for.jpg": b""})
   with pytest.raises(UserError) as error:
     _open(pets)
   message = str(error.value)
-  assert message.startswith("2 of 42 image files cannot be read:")
+  assert message.startswith("3 of the images cannot be read (all 43 were")
   assert f"{pets}/train/cat/a.jpg (empty file)" in message
-  assert f"{pets}/train/dog/b.png (not an image)" in message
+  assert f"{pets}/train/dog/b.png (damaged)" in message
+  assert f"{pets}/train/dog/c.jpg (damaged)" in message
 
 
-def test_long_list_of_files_ends_with_a_count(pets):
-  _fill(pets, {f"train/cat/bad{i}.jpg": b"" for i in range(25)})
-  with pytest.raises(UserError, match="and 5 more. Remove or replace them."):
-    _open(pets)
+def test_image_of_another_form_than_its_suffix_is_welcome(pets):
+  _fill(pets, {"train/cat/tiff.jpg": _picture(form="TIFF")})
+  assert _open(pets).num_examples == 41
 
 
 def test_file_that_vanishes_during_the_run_is_named(pets):

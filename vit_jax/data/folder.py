@@ -47,10 +47,24 @@ def open_source(
   at, unless there are more than 100,000 or they are in a bucket.
 
   Raises:
-    UserError: if there are no images, fewer than two classes, classes without
-      images or files that are no images, all of them named at once.
+    UserError: as `scan`, or if there are files that are no images; then it
+      names all that cannot be decoded.
   """
   del arguments, image_key, label_key
+  source = scan(split, data_dir)
+  if source.num_examples <= _MAX_FILES_CHECKED and not _is_remote(
+    source.paths[0]
+  ):
+    _raise_if_no_images(source)
+  return source
+
+
+def scan(split: str, data_dir: str | None) -> "FolderSource":
+  """Lists an image folder and looks into no file.
+
+  Raises:
+    UserError: if there are no images, one class only or classes without any.
+  """
   if data_dir is None:
     raise UserError(
       "config.data_dir is not set; give the image folder, the one that holds"
@@ -70,17 +84,14 @@ def open_source(
     for piece in pieces
     for pair in files[piece.name][piece.start : piece.stop]
   ]
-  paths = ["/".join((root, *parts)) for parts in chosen]
-  if len(paths) <= _MAX_FILES_CHECKED and not _is_remote(root):
-    _raise_if_no_images(paths)
   names = "\n".join("/".join(parts) for parts in chosen)
   listing = "\n".join((*class_names, "", names))
   content = hashlib.sha256(os.fsencode(listing)).hexdigest()[:16]
   return FolderSource(
-    paths=paths,
-    labels=np.array([labels[part[1]] for part in chosen], np.int32),
+    paths=["/".join((root, *parts)) for parts in chosen],
+    labels=np.array([labels[name] for _, name, _ in chosen], np.int32),
     class_names=class_names,
-    fingerprint=f"folder:{split}:{len(paths)}:{content}",
+    fingerprint=f"folder:{split}:{len(chosen)}:{content}",
   )
 
 
@@ -197,17 +208,18 @@ def _class_names(
   return names
 
 
-def _raise_if_no_images(paths: Sequence[str]) -> None:
-  broken = []
-  for path in paths:
-    start = _read_local(path, 16)
-    if not start.startswith(_SIGNATURES):
-      broken.append(f"{path} ({'not an image' if start else 'empty file'})")
-  if broken:
-    raise UserError(
-      f"{len(broken)} of {len(paths)} image files cannot be read:"
-      f" {_some(broken)}. Remove or replace them."
-    )
+def _raise_if_no_images(source: FolderSource) -> None:
+  suspects = [
+    i
+    for i, path in enumerate(source.paths)
+    if not _read_local(path, 16).startswith(_SIGNATURES)
+  ]
+  if suspects:
+    # Imported late, for decoding takes TensorFlow.
+    from vit_jax.data import integrity
+
+    if error := integrity.explain(source, np.array(suspects)):
+      raise error
 
 
 def _list(directory: str) -> Iterator[tuple[str, bool]]:

@@ -68,7 +68,7 @@ def open_source(
     label_key=label_key,
     dataset=info.full_name,
     pieces=tuple(pieces),
-    shards={piece.name: _open_shards(info, piece.name) for piece in pieces},
+    shards={piece.name: open_shards(info, piece.name) for piece in pieces},
   )
 
 
@@ -214,7 +214,12 @@ class TFDSSource:
       )
 
 
-def _open_shards(info: Any, split: str) -> _Shards:
+def open_shards(info: Any, split: str) -> "_Shards":
+  """The record files of a whole split; indexes TFRecord files.
+
+  Raises:
+    UserError: if they are in another format, missing or damaged.
+  """
   from tensorflow_datasets.core import file_adapters
 
   split_info = info.splits[split]

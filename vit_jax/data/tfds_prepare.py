@@ -1,0 +1,114 @@
+"""Downloads and prepares TFDS datasets, when a person asks for it."""
+
+import contextlib
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow_datasets as tfds
+from array_record.python import array_record_module
+from etils import epath
+from tensorflow_datasets.core import file_adapters
+
+from vit_jax.data import tfds_directory, tfds_source
+from vit_jax.data.tf_import import tf
+from vit_jax.errors import UserError
+
+_ARRAY_RECORD = file_adapters.FileFormat.ARRAY_RECORD
+
+
+class _Uncompressed(file_adapters.ArrayRecordFileAdapter):
+  """Images are compressed already: half the time to read, the same size."""
+
+  @classmethod
+  def write_examples(cls, path: Any, iterator: Any) -> None:
+    writer = array_record_module.ArrayRecordWriter(
+      str(path), "group_size:1,uncompressed"
+    )
+    for _, record in iterator:
+      writer.write(record)
+    writer.close()
+
+
+def prepare(dataset: str, data_dir: str | None) -> str:
+  """Makes a TFDS dataset ready for random access.
+
+  What is not there is downloaded and written as ArrayRecord; TFRecord files
+  that are there are indexed.
+
+  Args:
+    dataset: 'name', 'name/config' or either with ':version'.
+    data_dir: as in `sources.open_source`.
+
+  Returns:
+    A line on what is there.
+
+  Raises:
+    UserError: if TFDS does not know the dataset or cannot prepare it.
+  """
+  name = tfds_directory.DatasetName.parse(dataset)
+  home = tfds_directory.resolve_data_dir(data_dir)
+  if tfds_directory.find(name, home) is None:
+    _download(name, home)
+  directory = tfds_directory.require(name, home)
+  info = tfds_source.read_info(directory)
+  for split in info.splits:
+    tfds_source.open_shards(info, split)
+  counts = ", ".join(
+    f"{split} {split_info.num_examples}"
+    for split, split_info in info.splits.items()
+  )
+  form = info.file_format.value
+  return f"{info.full_name} is ready in {directory} as {form}: {counts}."
+
+
+def _download(name: tfds_directory.DatasetName, home: epath.Path) -> None:
+  known = tfds.list_builders(with_community_datasets=False)
+  if name.name not in known:
+    near = difflib.get_close_matches(name.name, known, n=3)
+    hint = f" Near names: {', '.join(near)}." if near else ""
+    raise UserError(
+      f"TFDS knows no dataset {name.name!r}.{hint} A folder of images needs"
+      " no preparation: use dataset 'folder'."
+    )
+  try:
+    builder = tfds.builder(
+      str(name), data_dir=home, file_format=_ARRAY_RECORD.value
+    )
+  except (AssertionError, ValueError) as error:
+    reason = str(error).partition('}": ')[2] or str(error)
+    raise UserError(f"Dataset {str(name)!r}: {reason}") from None
+  _raise_if_manual(builder, home)
+  assert tf.version  # Imports TensorFlow, before TFDS does so noisily.
+  try:
+    with _uncompressed():
+      builder.download_and_prepare()
+  except Exception as error:  # Of the network, the disk or the dataset's code.
+    raise UserError(
+      f"Dataset {str(name)!r} could not be prepared in {home}"
+      f" ({type(error).__name__}: {error}). Where there is no network, prepare"
+      f" it on another machine and copy {home / name.name}."
+    ) from error
+
+
+def _raise_if_manual(builder: Any, home: epath.Path) -> None:
+  """Raises a UserError if files that a person must fetch are missing."""
+  instructions = builder.MANUAL_DOWNLOAD_INSTRUCTIONS
+  manual = home / "downloads" / "manual"
+  if instructions and not (manual.exists() and any(manual.iterdir())):
+    raise UserError(
+      f"Files of {builder.info.full_name} must be fetched by hand and put into"
+      f" {manual}:\n{instructions.strip()}"
+    )
+
+
+@contextlib.contextmanager
+def _uncompressed() -> Iterator[None]:
+  """Has TFDS write ArrayRecord files without compression."""
+  adapters = file_adapters.ADAPTER_FOR_FORMAT
+  before = adapters[_ARRAY_RECORD]
+  adapters[_ARRAY_RECORD] = _Uncompressed
+  try:
+    yield
+  finally:
+    adapters[_ARRAY_RECORD] = before
