@@ -54,16 +54,19 @@ def mix(
   """
   height, width = images.shape[1:3]
   choice_rng, mixup_rng, cutmix_rng, box_rng = jax.random.split(rng, 4)
-  own = []
+  kept = []  # (share of each pixel that is kept, its mean)
   if mixup_alpha:
     ratio = jax.random.beta(mixup_rng, mixup_alpha, mixup_alpha)
-    own.append(jnp.full((height, width), ratio))
+    kept.append((jnp.full((height, width), ratio), ratio))
   if cutmix_alpha:
     ratio = jax.random.beta(cutmix_rng, cutmix_alpha, cutmix_alpha)
-    box = cutmix_box(box_rng, ratio, height, width)
-    own.append(1 - box.astype(jnp.float32))
-  if len(own) == 2:
-    own = [jnp.where(jax.random.bernoulli(choice_rng), *own)]
-  weight = own[0].astype(images.dtype)[None, :, :, None]
+    outside = ~cutmix_box(box_rng, ratio, height, width)
+    share = jnp.count_nonzero(outside) / outside.size
+    kept.append((outside.astype(jnp.float32), share))
+  if len(kept) == 2:
+    first = jax.random.bernoulli(choice_rng)
+    kept = [jax.tree.map(lambda *pair: jnp.where(first, *pair), *kept)]
+  ((weight, share),) = kept
+  weight = weight.astype(images.dtype)[None, :, :, None]
   mixed = weight * images + (1 - weight) * jnp.roll(images, 1, axis=0)
-  return mixed, own[0].mean()
+  return mixed, share

@@ -1,0 +1,206 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from vit_jax import rngs
+from vit_jax.config import schema
+from vit_jax.models.normalize import normalize
+from vit_jax.objectives import build
+
+_RNGS = functools.partial(rngs.stream, 0, step=5)
+
+
+def _config(preprocess="decode|resize", model=None, **objective):
+  return schema.Config(
+    total_steps=10,
+    model=schema.Model(
+      variant="Ti/16", width=16, depth=1, num_heads=2, mlp_dim=32,
+      image_size=32, **(model or {}),
+    ),
+    train=schema.Train(batch_size=8, preprocess=preprocess),
+    objective=schema.Objective(**objective),
+  )  # fmt: skip
+
+
+def _objective(max_labels=1, **keys):
+  return build.build(_config(**keys), num_classes=5, max_labels=max_labels)
+
+
+def _batch(max_labels=1):
+  rng = np.random.default_rng(0)
+  shape = (8,) if max_labels == 1 else (8, max_labels)
+  return {
+    "image": jnp.asarray(rng.integers(0, 256, (8, 32, 32, 3)), jnp.uint8),
+    "label": jnp.asarray(rng.integers(-1 if max_labels > 1 else 0, 5, shape)),
+  }
+
+
+def _params(objective):
+  """Parameters whose head is not zero, so that classes differ."""
+  params, _ = jax.jit(objective.init)(jax.random.key(0))
+  kernel = jax.random.normal(jax.random.key(1), params["head"]["kernel"].shape)
+  return {**params, "head": {**params["head"], "kernel": kernel}}
+
+
+def _loss(objective, params, batch, step=5):
+  keys = functools.partial(rngs.stream, 0, step=step)
+  loss = jax.jit(
+    lambda params, batch: objective.loss(params, {}, batch, keys, 0)
+  )
+  return loss(params, batch)
+
+
+def _halves(objective, params, batch):
+  """Losses of the even and of the odd examples."""
+  parts = [{name: x[i::2] for name, x in batch.items()} for i in range(2)]
+  return [_loss(objective, params, part)[0] for part in parts]
+
+
+@pytest.mark.parametrize(("max_labels", "shape"), [(1, (8,)), (3, (8, 3))])
+def test_batch_spec_is_uint8_images_and_int32_labels(max_labels, shape):
+  spec = _objective(max_labels).batch_spec
+  assert spec["image"].shape == (8, 32, 32, 3)
+  assert spec["image"].dtype == jnp.uint8
+  assert spec["label"].shape == shape
+  assert spec["label"].dtype == jnp.int32
+
+
+def test_loss_compiles_from_the_batch_spec_alone():
+  objective = _objective(max_labels=3, loss="sigmoid", mixup_alpha=0.2)
+
+  def step(rng, batch):
+    params, state = objective.init(rng)
+    batch = objective.prepare(batch, _RNGS)
+    loss, (aux, metrics) = objective.loss(params, state, batch, _RNGS, 0)
+    return loss, metrics, objective.after_update(state, params, aux, 0)
+
+  loss, metrics, state = jax.eval_shape(
+    step, jax.eval_shape(lambda: jax.random.key(0)), objective.batch_spec
+  )
+  assert loss.shape == () and loss.dtype == jnp.float32
+  assert set(metrics) == {"loss", "top1"}
+  assert state == {}
+
+
+def test_fresh_model_has_the_loss_of_a_uniform_guess():
+  objective = _objective()
+  params, state = jax.jit(objective.init)(jax.random.key(0))
+  assert state == {}
+  loss, (_, metrics) = _loss(objective, params, _batch())
+  np.testing.assert_allclose(loss, np.log(5), rtol=1e-5)
+  assert metrics["loss"] == loss
+
+
+@pytest.mark.parametrize("loss", ["softmax", "sigmoid"])
+def test_loss_and_accuracy_are_means_over_the_batch(loss):
+  objective = _objective(loss=loss)
+  params, batch = _params(objective), _batch()
+  value, (_, metrics) = _loss(objective, params, batch)
+  np.testing.assert_allclose(
+    value, np.mean(_halves(objective, params, batch)), rtol=1e-5
+  )
+  predicted = jax.jit(objective.outputs)(params, batch["image"])[
+    "logits"
+  ].argmax(axis=1)
+  np.testing.assert_allclose(
+    metrics["top1"], np.mean(predicted == batch["label"]), rtol=1e-6
+  )
+
+
+def test_images_stay_bytes_without_mixing():
+  batch = _batch()
+  prepared = _objective().prepare(batch, _RNGS)
+  assert prepared["image"].dtype == jnp.uint8
+  np.testing.assert_array_equal(prepared["image"], batch["image"])
+
+
+def test_device_ops_run_with_their_own_stream():
+  objective = _objective(preprocess="decode|resize|flip_lr")
+  batch = _batch()
+  image = np.asarray(objective.prepare(batch, _RNGS)["image"])
+  again = objective.prepare(batch, _RNGS)["image"]
+  np.testing.assert_array_equal(image, again)
+  original = np.asarray(batch["image"])
+  same = (image == original).all(axis=(1, 2, 3))
+  flipped = (image == original[:, :, ::-1]).all(axis=(1, 2, 3))
+  np.testing.assert_array_equal(same, ~flipped)
+  assert same.any() and flipped.any()
+
+
+@pytest.mark.parametrize("loss", ["softmax", "sigmoid"])
+def test_mixed_loss_is_that_of_mixed_targets(loss):
+  config = {"loss": loss, "label_smoothing": 0.1}
+  objective = _objective(mixup_alpha=0.4, **config)
+  params, batch = _params(objective), _batch()
+  mixed = objective.prepare(batch, _RNGS)
+  np.testing.assert_array_equal(
+    mixed["other_label"], np.roll(batch["label"], 1)
+  )
+  share = float(mixed["label_share"][0])
+  pixels = normalize(batch["image"], "minus_one_to_one")
+  np.testing.assert_allclose(
+    mixed["image"],
+    share * pixels + (1 - share) * jnp.roll(pixels, 1, axis=0),
+    rtol=1e-4,
+    atol=1e-5,
+  )
+  value, _ = _loss(objective, params, mixed)
+
+  logits = np.asarray(objective.outputs(params, mixed["image"])["logits"], "f8")
+  own, other = np.eye(5)[batch["label"]], np.eye(5)[mixed["other_label"]]
+  targets = share * own + (1 - share) * other
+  if loss == "softmax":
+    targets = 0.9 * targets + 0.1 / 5
+    log_probability = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    expected = -(targets * log_probability).sum(axis=1)
+  else:
+    targets = 0.8 * targets + 0.1
+    expected = (np.log1p(np.exp(logits)) - targets * logits).sum(axis=1)
+  np.testing.assert_allclose(value, expected.mean(), rtol=1e-4)
+
+
+def test_mixed_micro_batches_average_to_the_whole_batch():
+  objective = _objective(cutmix_alpha=1.0, mixup_alpha=0.2)
+  params = _params(objective)
+  mixed = objective.prepare(_batch(), _RNGS)
+  whole, _ = _loss(objective, params, mixed)
+  np.testing.assert_allclose(
+    whole, np.mean(_halves(objective, params, mixed)), rtol=1e-5
+  )
+
+
+def test_mixed_images_have_the_compute_dtype():
+  objective = _objective(mixup_alpha=0.4, model={"dtype": "bfloat16"})
+  prepared = jax.eval_shape(
+    lambda batch: objective.prepare(batch, _RNGS), objective.batch_spec
+  )
+  assert prepared["image"].dtype == jnp.bfloat16
+
+
+def test_dropout_follows_its_stream_and_is_off_in_outputs():
+  objective = _objective(model={"dropout_rate": 0.5})
+  params, batch = _params(objective), _batch()
+
+  def loss(step):
+    return _loss(objective, params, batch, step)[0]
+
+  assert loss(1) == loss(1) != loss(2)
+  outputs = jax.jit(objective.outputs)(params, batch["image"])
+  again = jax.jit(objective.outputs)(params, batch["image"])
+  np.testing.assert_array_equal(outputs["logits"], again["logits"])
+
+
+def test_outputs_are_logits_and_the_features_before_the_head():
+  objective = _objective()
+  params = _params(objective)
+  outputs = jax.jit(objective.outputs)(params, _batch()["image"])
+  assert set(outputs) == {"logits", "pre_logits"}
+  np.testing.assert_allclose(
+    outputs["logits"],
+    outputs["pre_logits"] @ params["head"]["kernel"],
+    rtol=1e-4,
+    atol=1e-4,
+  )
