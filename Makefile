@@ -39,6 +39,7 @@ $(INSTALLED): requirements.txt setup.py
 	  echo 'No Python of 3.11 or newer with the venv module was found.' \
 	    'Install one (on Debian: apt install python3 python3-venv) or name' \
 	    'it: make PYTHON=/path/to/python3 $(MAKECMDGOALS)' >&2; exit 1; fi
+	@echo 'Setting up $(VENV): a few minutes, once.'
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --requirement requirements.txt
 	$(RUN) -m pip install --quiet --no-deps --no-build-isolation --editable .
