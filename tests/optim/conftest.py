@@ -2,44 +2,38 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from vit_jax.config import schema
 
 
-def _block(rng, stack=()):
-  def array(index, *shape):
-    return jax.random.normal(jax.random.fold_in(rng, index), (*stack, *shape))
-
-  return {
-    "LayerNorm_0": {"scale": array(0, 8)},
-    "MlpBlock_0": {
-      "Dense_0": {"kernel": array(1, 8, 16), "bias": array(2, 16)}
-    },
-    "MultiHeadDotProductAttention_0": {
-      "out": {"kernel": array(3, 2, 4, 8)},
-      "query": {"kernel": array(4, 8, 2, 4), "bias": array(5, 2, 4)},
-    },
-  }
-
-
 def _tree(seed, num_layers=3):
-  rng = jax.random.key(seed)
+  rng = np.random.default_rng(seed)
+
+  def array(*shape):
+    return jnp.asarray(rng.normal(size=shape), jnp.float32)
+
   blocks = {
-    f"encoderblock_{i}": _block(jax.random.fold_in(rng, i))
+    f"encoderblock_{i}": {
+      "LayerNorm_0": {"scale": array(8)},
+      "MlpBlock_0": {"Dense_0": {"bias": array(16), "kernel": array(8, 16)}},
+      "MultiHeadDotProductAttention_0": {
+        "out": {"kernel": array(2, 4, 8)},
+        "query": {"bias": array(2, 4), "kernel": array(8, 2, 4)},
+      },
+    }
     for i in range(num_layers)
   }
   return {
     "Transformer": {
       **blocks,
-      "encoder_norm": {"scale": jnp.ones(8)},
-      "posembed_input": {
-        "pos_embedding": jax.random.normal(rng, (1, 5, 8)),
-      },
+      "encoder_norm": {"scale": array(8)},
+      "posembed_input": {"pos_embedding": array(1, 5, 8)},
     },
     "cls": jnp.full((1, 1, 8), 0.5, jnp.float32),
-    "embedding": {"kernel": jax.random.normal(rng, (4, 4, 3, 8))},
-    "head": {"bias": jnp.ones(5), "kernel": jax.random.normal(rng, (8, 5))},
+    "embedding": {"kernel": array(4, 4, 3, 8)},
+    "head": {"bias": array(5), "kernel": array(8, 5)},
   }
 
 
@@ -63,7 +57,9 @@ def stack():
     inner = dict(tree["Transformer"])
     names = sorted(name for name in inner if name.startswith("encoderblock"))
     blocks = [inner.pop(name) for name in names]
-    inner["encoderblock"] = jax.tree.map(lambda *x: jnp.stack(x), *blocks)
+    inner["encoderblock"] = jax.tree.map(
+      lambda *x: jnp.asarray(np.stack(x)), *blocks
+    )
     return {**tree, "Transformer": inner}
 
   return stack_layers

