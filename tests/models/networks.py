@@ -1,0 +1,65 @@
+"""Small networks, their random parameters, and trees from files."""
+
+import jax
+import numpy as np
+
+from vit_jax.config import schema
+from vit_jax.models import build
+
+NUM_CLASSES = 5
+
+
+def tiny(num_classes=NUM_CLASSES, **keys):
+  """A ViT of 3 layers, 2 x 2 patches of 4 px; keys of `config.model`."""
+  defaults = dict(
+    variant="Ti/4", width=16, depth=3, num_heads=2, mlp_dim=24, image_size=8
+  )
+  model = schema.Model(**{**defaults, **keys})
+  return build.create(model, num_classes=num_classes)
+
+
+def random_params(model, *, seed=0, batch=1):
+  """Parameters of the model's shapes, none of them zero."""
+  size = model.image_size
+  images = jax.ShapeDtypeStruct((batch, size, size, 3), np.float32)
+  shapes = jax.eval_shape(model.init, jax.random.key(0), images)["params"]
+  rng = np.random.default_rng(seed)
+
+  def leaf(shape):
+    fan_in = max(1, int(np.prod(shape.shape[:-1])))
+    scale = 0.5 if len(shape.shape) < 2 else 1.5 / np.sqrt(fan_in)
+    return (scale * rng.standard_normal(shape.shape)).astype(np.float32)
+
+  return jax.tree.map(leaf, shapes)
+
+
+def unflatten(flat):
+  """{'a/b': x} -> {'a': {'b': x}}."""
+  tree = {}
+  for name, value in flat.items():
+    *parents, last = name.split("/")
+    node = tree
+    for parent in parents:
+      node = node.setdefault(parent, {})
+    node[last] = value
+  return tree
+
+
+def stack_layers(params):
+  """Parameters of a loop over layers as those of a scan over them."""
+  encoder = dict(params["Transformer"])
+  names = sorted(
+    (name for name in encoder if name.startswith("encoderblock_")),
+    key=lambda name: int(name.removeprefix("encoderblock_")),
+  )
+  layers = [encoder.pop(name) for name in names]
+  encoder["encoderblock"] = jax.tree.map(lambda *x: np.stack(x), *layers)
+  return {**params, "Transformer": encoder}
+
+
+def assert_trees_close(left, right, rtol=1e-4, atol=1e-5):
+  jax.tree.map(
+    lambda a, b: np.testing.assert_allclose(a, b, rtol=rtol, atol=atol),
+    left,
+    right,
+  )

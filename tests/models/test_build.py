@@ -1,0 +1,55 @@
+"""Networks from `config.model`."""
+
+import pytest
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.models import build
+
+
+def test_every_key_of_the_config_reaches_the_network():
+  keys = dict(
+    variant="S/8",
+    depth=3,
+    image_size=20,
+    drop_remainder=True,
+    pool="map",
+    representation_size="width",
+    pos_embedding="learned_2d",
+    pos_embedding_at="every_layer",
+    dropout_rate=0.1,
+    stochastic_depth_rate=0.2,
+    head_bias_init=-3.0,
+    dtype="bfloat16",
+    softmax_dtype="bfloat16",
+    attention="cudnn",
+    scan_layers=True,
+    remat="dots",
+    normalize="imagenet",
+    gelu="exact",
+    layer_norm_eps=1e-12,
+    qkv_bias=False,
+  )
+  network = build.create(schema.Model(**keys), num_classes=7)
+  expected = dict(keys, representation_size=384, num_classes=7, patch_size=8)
+  del expected["variant"]
+  found = {key: getattr(network, key) for key in expected}
+  assert found == expected
+  assert set(schema.Model.model_fields) <= {
+    "name",
+    "variant",
+    "width",
+    "num_heads",
+    "mlp_dim",
+    *expected,
+  }
+
+
+def test_defaults_of_network_and_config_agree():
+  network = build.create(schema.Model(), num_classes=7)
+  assert network == type(network)(768, 12, 12, 3072, 16, num_classes=7)
+
+
+def test_unknown_architecture_is_refused():
+  with pytest.raises(UserError, match="config.model.name = 'resnet'"):
+    build.create(schema.Model(name="resnet"), num_classes=7)

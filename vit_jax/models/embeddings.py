@@ -1,0 +1,107 @@
+"""Patches to tokens, and where tokens are told their place."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+
+class PatchEmbedding(nn.Module):
+  """x_p E + b: a convolution of stride `patch_size`, as one matrix product.
+
+  Pixels beyond the last whole patch are dropped.
+  """
+
+  width: int
+  patch_size: int
+  dtype: str
+
+  @nn.compact
+  def __call__(self, images: Float[Array, "b h w c"]) -> Float[Array, "b n d"]:
+    batch, height, width, channels = images.shape
+    patch = self.patch_size
+    rows, columns = height // patch, width // patch
+    kernel = self.param(
+      "kernel",
+      nn.initializers.lecun_normal(),
+      (patch, patch, channels, self.width),
+    )
+    bias = self.param("bias", nn.initializers.zeros, (self.width,))
+    x = images[:, : rows * patch, : columns * patch]
+    x = x.reshape(batch, rows, patch, columns, patch, channels)
+    x = x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, rows * columns, -1)
+    kernel = kernel.astype(self.dtype).reshape(-1, self.width)
+    return jnp.matmul(x, kernel) + bias.astype(self.dtype)[None, None]
+
+
+class PositionEmbedding(nn.Module):
+  """Tables that are added to the tokens, float32.
+
+  Attributes:
+    kind: 'learned_1d': one row per token. 'learned_2d': a table of width D / 2
+      for columns (X) and one for rows (Y), concatenated; the cls token has a
+      row of its own. 'sincos2d': fixed, zero for cls.
+    num_tables: learned tables, one for each place where one is added.
+  """
+
+  kind: str
+  num_tables: int = 1
+
+  @nn.compact
+  def __call__(
+    self, grid: tuple[int, int], width: int, has_cls: bool
+  ) -> Float[Array, "tables n d"]:
+    if self.kind == "sincos2d":
+      fixed = np.pad(sincos2d(grid, width), ((int(has_cls), 0), (0, 0)))
+      return jnp.asarray(np.tile(fixed[None], (self.num_tables, 1, 1)))
+    init = nn.initializers.normal(0.02)
+    if self.kind == "learned_1d":
+      num_tokens = grid[0] * grid[1] + has_cls
+      shape = (self.num_tables, num_tokens, width)
+      return jnp.asarray(self.param("pos_embedding", init, shape))
+    rows, columns = grid
+    half = (self.num_tables, rows, columns, width // 2)
+    x = self.param("x_embedding", init, (self.num_tables, columns, width // 2))
+    y = self.param("y_embedding", init, (self.num_tables, rows, width // 2))
+    x = jnp.broadcast_to(x[:, None], half)
+    y = jnp.broadcast_to(y[:, :, None], half)
+    table = jnp.concatenate([x, y], axis=-1)
+    table = table.reshape(self.num_tables, rows * columns, width)
+    if has_cls:
+      cls = self.param("cls_embedding", init, (self.num_tables, 1, width))
+      table = jnp.concatenate([cls, table], axis=1)
+    return table
+
+
+class RelativeKeys(nn.Module):
+  """A key per head for each 1-D offset p_q - p_k of two tokens."""
+
+  num_heads: int
+  num_tables: int
+
+  @nn.compact
+  def __call__(
+    self, num_tokens: int, width: int
+  ) -> Float[Array, "tables offsets heads k"]:
+    shape = (self.num_heads, width // self.num_heads)
+    keys = self.param(
+      "relative_keys",
+      nn.initializers.normal(0.02),
+      (self.num_tables, 2 * num_tokens - 1, *shape),
+    )
+    return jnp.asarray(keys)
+
+
+def sincos2d(
+  grid: tuple[int, int], width: int, temperature: float = 10_000.0
+) -> Float[np.ndarray, "n d"]:
+  """Sines and cosines of column and row at width / 4 frequencies each.
+
+  As big_vision's `posemb_sincos_2d`; rows of the table in raster order.
+  """
+  rows, columns = np.mgrid[: grid[0], : grid[1]].reshape(2, -1, 1)
+  omega = np.arange(width // 4) / (width // 4 - 1)
+  frequencies = 1.0 / temperature**omega
+  x, y = columns * frequencies, rows * frequencies
+  table = np.concatenate([np.sin(x), np.cos(x), np.sin(y), np.cos(y)], axis=1)
+  return table.astype(np.float32)

@@ -1,0 +1,29 @@
+"""The classifier on top of the pooled feature."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+class LinearHead(nn.Module):
+  """x W + b with W = 0 at the start and float32 results.
+
+  The product runs in `dtype`, but its sums are not rounded to it: bfloat16
+  cannot tell a logit of -10 from one of -10.03.
+  """
+
+  num_classes: int
+  bias_init: float
+  dtype: str
+
+  @nn.compact
+  def __call__(self, x: Float[Array, "*b d"]) -> Float[Array, "*b classes"]:
+    zeros = nn.initializers.zeros
+    kernel = self.param("kernel", zeros, (x.shape[-1], self.num_classes))
+    bias = self.param(
+      "bias", nn.initializers.constant(self.bias_init), (self.num_classes,)
+    )
+    logits = jnp.matmul(
+      x, kernel.astype(self.dtype), preferred_element_type=jnp.float32
+    )
+    return logits + bias.reshape((1,) * (x.ndim - 1) + (-1,))

@@ -1,0 +1,53 @@
+"""From encoded tokens to one feature per image."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from vit_jax.models.attention import MultiHeadAttention
+from vit_jax.models.layer_norm import LayerNorm
+from vit_jax.models.layers import LayerConfig, MlpBlock
+
+
+class MAPHead(nn.Module):
+  """Multi-head attention pooling: a learned query attends to all tokens."""
+
+  config: LayerConfig
+  train: bool
+
+  @nn.compact
+  def __call__(self, tokens: Float[Array, "b n d"]) -> Float[Array, "b d"]:
+    batch, _, width = tokens.shape
+    config = self.config
+    init = nn.initializers.xavier_uniform()
+    probe = self.param("probe", init, (1, 1, width)).astype(config.dtype)
+    probe = jnp.broadcast_to(probe, (batch, 1, width))
+    attention = MultiHeadAttention(
+      config, name="MultiHeadDotProductAttention_0"
+    )
+    x = attention(probe, tokens)
+    norm = LayerNorm(config.layer_norm_eps, config.dtype, name="LayerNorm_0")
+    x = x + MlpBlock(config, self.train, name="MlpBlock_0")(norm(x))
+    return x[:, 0]
+
+
+def pool(
+  tokens: Float[Array, "b n d"], kind: str, config: LayerConfig, train: bool
+) -> Float[Array, "b d"] | Float[Array, "b n d"]:
+  """One feature per image, or, for 'none', one per token.
+
+  To be called inside a compact module, which then owns the parameters.
+
+  Args:
+    tokens: encoded tokens; for 'cls', that token comes first.
+    kind: 'cls', 'gap' (mean of all), 'map' or 'none'.
+    config: settings of the 'map' head's layers.
+    train: whether dropout acts in it.
+  """
+  if kind == "cls":
+    return tokens[:, 0]
+  if kind == "gap":
+    return jnp.mean(tokens, axis=1)
+  if kind == "map":
+    return MAPHead(config, train, name="MAPHead_0")(tokens)
+  return tokens

@@ -1,0 +1,143 @@
+"""The Vision Transformer of arXiv 2010.11929."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, UInt8
+
+from vit_jax.errors import UserError
+from vit_jax.models.embeddings import PatchEmbedding
+from vit_jax.models.encoder import Encoder
+from vit_jax.models.heads import LinearHead
+from vit_jax.models.layers import LayerConfig
+from vit_jax.models.normalize import normalize
+from vit_jax.models.pooling import pool
+
+
+class ViT(nn.Module):
+  """Images to logits; parameters are named as in the published checkpoints.
+
+  Attributes:
+    num_classes: outputs of the linear head; None: no head, and calls return
+      the features before it.
+    representation_size: hidden units of the tanh head before it; None: none.
+
+  The others are the keys of `config.model` of the same names, with the
+  variant's numbers put in.
+  """
+
+  width: int
+  depth: int
+  num_heads: int
+  mlp_dim: int
+  patch_size: int
+  num_classes: int | None
+  image_size: int = 224
+  drop_remainder: bool = False
+  pool: str = "cls"
+  representation_size: int | None = None
+  pos_embedding: str = "learned_1d"
+  pos_embedding_at: str = "stem"
+  dropout_rate: float = 0.0
+  stochastic_depth_rate: float = 0.0
+  head_bias_init: float = 0.0
+  dtype: str = "float32"
+  softmax_dtype: str = "float32"
+  attention: str = "xla"
+  scan_layers: bool = False
+  remat: str = "none"
+  normalize: str = "minus_one_to_one"
+  gelu: str = "tanh"
+  layer_norm_eps: float = 1e-6
+  qkv_bias: bool = True
+
+  @nn.compact
+  def __call__(
+    self,
+    images: UInt8[Array | np.ndarray, "b h w c"]
+    | Float[Array | np.ndarray, "b h w c"],
+    *,
+    train: bool = False,
+  ) -> Float[Array, "b *tokens classes"]:
+    """Logits, in float32.
+
+    Args:
+      images: bytes, normalised here as `normalize` says, or floats that are.
+      train: whether dropout and stochastic depth act; they draw from the flax
+        stream "dropout".
+
+    Returns:
+      [b, num_classes]; with pool 'none' the head is applied to every token,
+      [b, n, num_classes]; without a head, features in place of classes.
+
+    Raises:
+      UserError: the images are not of `image_size`, or the patches do not
+        cover them and `drop_remainder` is not set.
+    """
+    self._check_images(images)
+    config = LayerConfig(
+      num_heads=self.num_heads,
+      mlp_dim=self.mlp_dim,
+      dropout_rate=self.dropout_rate,
+      dtype=self.dtype,
+      softmax_dtype=self.softmax_dtype,
+      attention=self.attention,
+      gelu=self.gelu,
+      layer_norm_eps=self.layer_norm_eps,
+      qkv_bias=self.qkv_bias,
+    )
+    images = normalize(images, self.normalize, self.dtype)
+    grid = tuple(side // self.patch_size for side in images.shape[1:3])
+    tokens = PatchEmbedding(
+      self.width, self.patch_size, self.dtype, name="embedding"
+    )(images)
+    has_cls = self.pool == "cls"
+    if has_cls:
+      cls = self.param("cls", nn.initializers.zeros, (1, 1, self.width))
+      cls = jnp.broadcast_to(
+        cls.astype(self.dtype), (tokens.shape[0], 1, self.width)
+      )
+      tokens = jnp.concatenate([cls, tokens], axis=1)
+    tokens = Encoder(
+      config,
+      self.depth,
+      self.pos_embedding,
+      self.pos_embedding_at,
+      self.stochastic_depth_rate,
+      self.scan_layers,
+      self.remat,
+      name="Transformer",
+    )(tokens, grid, has_cls=has_cls, train=train)
+    self.sow("intermediates", "encoded", tokens)
+
+    x = pool(tokens, self.pool, config, train)
+    if self.representation_size is not None:
+      x = nn.Dense(
+        self.representation_size, dtype=self.dtype, name="pre_logits"
+      )(x)
+      x = nn.tanh(x)
+    # The name "pre_logits" is the layer's, in the published checkpoints too.
+    self.sow("intermediates", "representation", x)
+    if self.num_classes is None:
+      return x.astype(jnp.float32)
+    head = LinearHead(
+      self.num_classes, self.head_bias_init, self.dtype, name="head"
+    )
+    return head(x)
+
+  def _check_images(self, images):
+    size, patch = self.image_size, self.patch_size
+    if images.shape[1:3] != (size, size):
+      height, width = images.shape[1:3]
+      raise UserError(
+        f"The images are {height} x {width} pixels, but the model takes"
+        f" {size} x {size} (config.model.image_size); resize them, or build"
+        " the model for their size."
+      )
+    if size % patch and not self.drop_remainder:
+      raise UserError(
+        f"config.model.image_size = {size} is not a multiple of the patch"
+        f" size {patch}; use {size // patch * patch} or"
+        f" {(size // patch + 1) * patch}, or"
+        " config.model.drop_remainder=True."
+      )
