@@ -25,7 +25,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   )
   config.model.update(image_size=16, pool="gap", pos_embedding="learned_1d")
   config.train.update(dataset="digits", split="train", batch_size=128)
-  config.train.preprocess = "decode|resize(20)|random_crop"
+  config.train.preprocess = "decode|resize|pad(2)|random_crop"
   config.optimizer.update(name="adamw", weight_decay=0.05)
   config.schedule.update(base_lr=2e-3, warmup_steps=100, decay="cosine")
   config.checkpoint.every_steps = 500

@@ -6,9 +6,11 @@ have them too; they must stand before jax or TensorFlow is imported.
 
 import os
 import pathlib
+import tempfile
 
 import pytest
 
+_CACHE = tempfile.TemporaryDirectory(prefix="vit_jax-tests-")
 _SETTINGS = {
   "JAX_PLATFORMS": "cpu",
   # Every test may build a mesh of up to four devices.
@@ -16,6 +18,10 @@ _SETTINGS = {
   # Broadcasting over a forgotten axis is an error.
   "JAX_NUMPY_RANK_PROMOTION": "raise",
   "TF_CPP_MIN_LOG_LEVEL": "3",
+  # Tests compile much and run little: compile quickly, and each thing once.
+  "XLA_FLAGS": "--xla_backend_optimization_level=0",
+  "JAX_COMPILATION_CACHE_DIR": _CACHE.name,
+  "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
 }
 for _name, _value in _SETTINGS.items():
   os.environ.setdefault(_name, _value)

@@ -9,7 +9,7 @@ import math
 import re
 
 _TEXT = re.compile(
-    r"\s*([\d_]*\.?\d+(?:e\d+)?)\s*([kKMG]?)\s*(steps?|epochs?|examples?)\s*"
+  r"\s*([\d_]*\.?\d+(?:e\d+)?)\s*([kKMG]?)\s*(steps?|epochs?|examples?)\s*"
 )
 _FACTORS = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 
@@ -18,7 +18,7 @@ _FACTORS = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 class Duration:
   """`amount` of `unit`, where unit is 'step', 'epoch' or 'example'."""
 
-  amount: float
+  amount: int | float
   unit: str
 
   def to_steps(self, *, batch_size: int, num_examples: int | None) -> int:
@@ -37,8 +37,8 @@ class Duration:
       return round(self.amount / batch_size)
     if num_examples is None:
       raise ValueError(
-          f"{self.amount:g} epochs cannot be counted in steps: the number of"
-          " training examples is not known."
+        f"{self.amount:g} epochs cannot be counted in steps: the number of"
+        " training examples is not known."
       )
     return round(self.amount * num_examples / batch_size)
 
@@ -59,8 +59,8 @@ def parse(value: int | str) -> Duration:
   match = _TEXT.fullmatch(value) if isinstance(value, str) else None
   if not match:
     raise ValueError(
-        f"{value!r} is not a duration; write a number of steps, or text such"
-        " as '1000 steps', '5 epochs' or '10M examples'"
+      f"{value!r} is not a duration; write a number of steps, or text such"
+      " as '1000 steps', '5 epochs' or '10M examples'"
     )
   amount = float(match.group(1)) * _FACTORS[match.group(2)]
   if not math.isfinite(amount):

@@ -34,7 +34,7 @@ class MetricsFile:
       write_text(self._path, text)
     self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
 
-  def write(self, step: int, metrics: Mapping[str, float]) -> None:
+  def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
     """Adds a line; NaN and infinity become null, as JSON has neither."""
     line = {"step": step, **metrics}
     self._written.update((step, name) for name in metrics)

@@ -6,9 +6,7 @@ import jax
 from jaxtyping import Array, Int, Key
 
 
-def stream(
-    seed: int, name: str, step: int | Int[Array, ""]
-) -> Key[Array, ""]:
+def stream(seed: int, name: str, step: int | Int[Array, ""]) -> Key[Array, ""]:
   """The key of the stream `name` at `step`; may be called under jit."""
   named = jax.random.fold_in(jax.random.key(seed), zlib.crc32(name.encode()))
   return jax.random.fold_in(named, step)

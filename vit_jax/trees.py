@@ -21,7 +21,7 @@ def named_leaves(tree: Any) -> list[tuple[str, Any]]:
 def map_named(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
   """`jax.tree.map` whose function also gets the path: fn(path, leaf, ...)."""
   return jax.tree_util.tree_map_with_path(
-      lambda path, *leaves: fn(path_name(path), *leaves), tree, *rest
+    lambda path, *leaves: fn(path_name(path), *leaves), tree, *rest
   )
 
 
@@ -33,6 +33,6 @@ def num_elements(tree: Any) -> int:
 def num_bytes(tree: Any) -> int:
   """Bytes that all leaves take, unsharded."""
   return sum(
-      math.prod(leaf.shape) * leaf.dtype.itemsize
-      for leaf in jax.tree.leaves(tree)
+    math.prod(leaf.shape) * leaf.dtype.itemsize
+    for leaf in jax.tree.leaves(tree)
   )

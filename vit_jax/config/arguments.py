@@ -39,12 +39,11 @@ def _convert(name: str, value: str, default: Any) -> Any:
     if value.lower() in ("false", "0"):
       return False
     raise UserError(
-        f'Config argument {name} = "{value}" must be true or false.'
+      f'Config argument {name} = "{value}" must be true or false.'
     )
   try:
     return value if default is None else type(default)(value)
   except ValueError:
     raise UserError(
-        f'Config argument {name} = "{value}" must be a number like'
-        f" {default!r}."
+      f'Config argument {name} = "{value}" must be a number like {default!r}.'
     ) from None

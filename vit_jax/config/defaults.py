@@ -21,8 +21,10 @@ def default_config() -> ml_collections.ConfigDict:
 
 def default_eval(**values: Any) -> ml_collections.ConfigDict:
   """An entry of `config.evals`: the defaults of its type, then `values`."""
-  models = {"classification": schema.ClassificationEval,
-            "fewshot": schema.FewshotEval}
+  models = {
+    "classification": schema.ClassificationEval,
+    "fewshot": schema.FewshotEval,
+  }
   entry = _as_config_dict(models[values["type"]])
   for name, value in values.items():
     entry[name] = value
@@ -38,7 +40,7 @@ def default_fewshot_dataset(**values: Any) -> ml_collections.ConfigDict:
 
 
 def _as_config_dict(
-    model: type[pydantic.BaseModel],
+  model: type[pydantic.BaseModel],
 ) -> ml_collections.ConfigDict:
   entries = {}
   for name, field in model.model_fields.items():

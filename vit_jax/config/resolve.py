@@ -12,21 +12,21 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 
 _WANTED = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "string_type": "text",
-    "bool_type": "true or false",
-    "tuple_type": "a tuple, such as ('a', 'b')",
-    "dict_type": "a group of keys",
-    "model_type": "a group of keys",
-    "model_attributes_type": "a group of keys",
+  "int_type": "a whole number",
+  "int_from_float": "a whole number",
+  "float_type": "a number",
+  "string_type": "text",
+  "bool_type": "true or false",
+  "tuple_type": "a tuple, such as ('a', 'b')",
+  "dict_type": "a group of keys",
+  "model_type": "a group of keys",
+  "model_attributes_type": "a group of keys",
 }
 
 
-def resolve(config: ml_collections.ConfigDict | Mapping[str, Any]) -> (
-    schema.Config
-):
+def resolve(
+  config: ml_collections.ConfigDict | Mapping[str, Any],
+) -> schema.Config:
   """Checks every key and every rule between keys that needs no data.
 
   Args:
@@ -103,8 +103,8 @@ def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
       yield f'{name} needs a "type": "classification" or "fewshot".'
     elif kind == "union_tag_invalid":
       yield (
-          f"{name}.type = {item['ctx']['tag']!r} is not an evaluator; use"
-          ' "classification" or "fewshot".'
+        f"{name}.type = {item['ctx']['tag']!r} is not an evaluator; use"
+        ' "classification" or "fewshot".'
       )
     elif kind == "literal_error":
       yield f"{name} = {value!r} is not one of {item['ctx']['expected']}."
@@ -123,8 +123,9 @@ def _location(loc: tuple[int | str, ...]) -> tuple[str, ...]:
   kept: list[str] = []
   for index, part in enumerate(parts):
     is_tag = (
-        index == 2 and parts[0] == "evals"
-        and part in ("classification", "fewshot")
+      index == 2
+      and parts[0] == "evals"
+      and part in ("classification", "fewshot")
     )
     is_type = "[" in part or part in ("int", "str", "float", "constrained-int")
     if not is_tag and not is_type:
@@ -136,9 +137,13 @@ def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
   """Full names of the keys of the section at `loc`, then of all sections."""
   prefix = ".".join(("config", *_location(loc)))
   if loc and loc[0] == "evals":
-    model = (schema.FewshotDataset if "datasets" in loc else
-             schema.FewshotEval if "fewshot" in loc else
-             schema.ClassificationEval)
+    model = (
+      schema.FewshotDataset
+      if "datasets" in loc
+      else schema.FewshotEval
+      if "fewshot" in loc
+      else schema.ClassificationEval
+    )
     return [f"{prefix}.{name}" for name in model.model_fields]
   flat = flatten(schema.Config().model_dump(), "config.")
   return sorted(flat, key=lambda name: not name.startswith(prefix + "."))
@@ -149,46 +154,46 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
   train, mesh = config.train, config.mesh
   if config.total_steps is None and config.total_epochs is None:
     yield (
-        "The length of training is not set: give config.total_steps or"
-        " config.total_epochs."
+      "The length of training is not set: give config.total_steps or"
+      " config.total_epochs."
     )
   if train.batch_size % train.accumulate_steps:
     below = train.batch_size // train.accumulate_steps * train.accumulate_steps
     yield (
-        f"config.train.batch_size = {train.batch_size} does not divide into"
-        f" config.train.accumulate_steps = {train.accumulate_steps}"
-        f" micro-batches; use {below or train.accumulate_steps} or"
-        f" {below + train.accumulate_steps}."
+      f"config.train.batch_size = {train.batch_size} does not divide into"
+      f" config.train.accumulate_steps = {train.accumulate_steps}"
+      f" micro-batches; use {below or train.accumulate_steps} or"
+      f" {below + train.accumulate_steps}."
     )
   warmup = durations.parse(config.schedule.warmup_steps)
   if warmup.unit == "step" and config.total_steps is not None:
     if warmup.amount >= config.total_steps:
       yield (
-          f"config.schedule.warmup_steps = {config.schedule.warmup_steps} is"
-          f" not shorter than the run of config.total_steps ="
-          f" {config.total_steps}; lower it."
+        f"config.schedule.warmup_steps = {config.schedule.warmup_steps} is"
+        f" not shorter than the run of config.total_steps ="
+        f" {config.total_steps}; lower it."
       )
   if warmup.unit == "epoch" and config.total_epochs is not None:
     if config.total_steps is None and warmup.amount >= config.total_epochs:
       yield (
-          f"config.schedule.warmup_steps = {config.schedule.warmup_steps!r} is"
-          f" not shorter than the run of config.total_epochs ="
-          f" {config.total_epochs:g}; lower it."
+        f"config.schedule.warmup_steps = {config.schedule.warmup_steps!r} is"
+        f" not shorter than the run of config.total_epochs ="
+        f" {config.total_epochs:g}; lower it."
       )
   sizes = {"data": mesh.data, "fsdp": mesh.fsdp, "tensor": mesh.tensor}
   for axis, size in sizes.items():
     if size < 1 and size != -1:
       yield (
-          f"config.mesh.{axis} = {size} must be a number of devices, or -1 for"
-          " all that are left."
+        f"config.mesh.{axis} = {size} must be a number of devices, or -1 for"
+        " all that are left."
       )
   if list(sizes.values()).count(-1) > 1:
     free = [f"config.mesh.{axis}" for axis, size in sizes.items() if size == -1]
     yield f"Only one mesh axis may be -1; {' and '.join(free)} are."
   if config.schedule.decay == "steps" and not config.schedule.boundaries:
     yield (
-        'config.schedule.decay = "steps" needs config.schedule.boundaries,'
-        " such as (30_000, 60_000)."
+      'config.schedule.decay = "steps" needs config.schedule.boundaries,'
+      " such as (30_000, 60_000)."
     )
   for name, entry in config.evals.items():
     if isinstance(entry, schema.FewshotEval) and not entry.datasets:

@@ -30,7 +30,7 @@ class Section(pydantic.BaseModel):
   """A frozen group of keys that refuses unknown ones and wrong types."""
 
   model_config = pydantic.ConfigDict(
-      frozen=True, extra="forbid", strict=True, protected_namespaces=()
+    frozen=True, extra="forbid", strict=True, protected_namespaces=()
   )
 
 
@@ -43,7 +43,7 @@ class Model(Section):
 
   name: str = key("vit", "Architecture family.")
   variant: str = key(
-      "B/16", "Size and patch, such as 'Ti/16', 'B/32', 'So400m/14'. [P] T1."
+    "B/16", "Size and patch, such as 'Ti/16', 'B/32', 'So400m/14'. [P] T1."
   )
   width: PositiveInt | None = key(None, "Token width D; None: the variant's.")
   depth: PositiveInt | None = key(None, "Layers; None: the variant's.")
@@ -52,48 +52,48 @@ class Model(Section):
   num_classes: PositiveInt | None = key(None, "None: the dataset's.")
   image_size: PositiveInt = key(224, "Side of the square input, pixels. [P]")
   drop_remainder: bool = key(
-      False,
-      "Drop the pixels that do not fill a patch, as the published H/14 at"
-      " 384 px does.",
+    False,
+    "Drop the pixels that do not fill a patch, as the published H/14 at"
+    " 384 px does.",
   )
   pool: Literal["cls", "gap", "map", "none"] = key(
-      "cls", "How tokens become one feature. [P] equation 4, appendix D.3."
+    "cls", "How tokens become one feature. [P] equation 4, appendix D.3."
   )
   representation_size: PositiveInt | Literal["width"] | None = key(
-      None,
-      "Hidden units of the tanh pre-training head; 'width' is the paper's,"
-      " None a single linear layer. [P] section 3.1.",
+    None,
+    "Hidden units of the tanh pre-training head; 'width' is the paper's,"
+    " None a single linear layer. [P] section 3.1.",
   )
   pos_embedding: Literal[
-      "none", "learned_1d", "learned_2d", "relative", "sincos2d"
+    "none", "learned_1d", "learned_2d", "relative", "sincos2d"
   ] = key("learned_1d", "Position embedding. [P] appendix D.4.")
   pos_embedding_at: Literal["stem", "every_layer", "every_layer_shared"] = key(
-      "stem", "Where it is added. [P] Table 8."
+    "stem", "Where it is added. [P] Table 8."
   )
   dropout_rate: Fraction = key(0.0, "Dropout. [P] Table 3.")
   stochastic_depth_rate: Fraction = key(
-      0.0, "Rate of the last layer, growing linearly from 0 at the first."
+    0.0, "Rate of the last layer, growing linearly from 0 at the first."
   )
   head_bias_init: Annotated[float, pydantic.Field(allow_inf_nan=False)] = key(
-      0.0, "Head bias at the start; -10 for ImageNet-21k sigmoid. [VT] [BV]"
+    0.0, "Head bias at the start; -10 for ImageNet-21k sigmoid. [VT] [BV]"
   )
   dtype: Literal["float32", "bfloat16"] = key("float32", "Compute dtype.")
   softmax_dtype: Literal["float32", "bfloat16"] = key(
-      "float32", "Dtype of the attention softmax."
+    "float32", "Dtype of the attention softmax."
   )
   attention: Literal["xla", "cudnn"] = key(
-      "xla", "Attention implementation; cudnn: NVIDIA GPUs, bfloat16."
+    "xla", "Attention implementation; cudnn: NVIDIA GPUs, bfloat16."
   )
   scan_layers: bool = key(
-      False, "Compile one layer and scan: quick compilation, slower steps."
+    False, "Compile one layer and scan: quick compilation, slower steps."
   )
   remat: Literal["none", "full", "dots", "named"] = key(
-      "none", "What the backward pass recomputes to save memory."
+    "none", "What the backward pass recomputes to save memory."
   )
   normalize: Literal["minus_one_to_one", "imagenet"] = key(
-      "minus_one_to_one",
-      "Pixel mean and scale: (x - 127.5) / 127.5 [VT], or ImageNet's mean and"
-      " standard deviation.",
+    "minus_one_to_one",
+    "Pixel mean and scale: (x - 127.5) / 127.5 [VT], or ImageNet's mean and"
+    " standard deviation.",
   )
   gelu: Literal["tanh", "exact"] = key("tanh", "GELU form. [VT] [BV]: tanh.")
   layer_norm_eps: Positive = key(1e-6, "[VT] [BV]")
@@ -104,28 +104,28 @@ class Train(Section):
   """The training data and the batch."""
 
   dataset: str = key(
-      "digits",
-      "A TFDS name, 'folder' (data_dir holds train/, val/, test/), 'digits' or"
-      " 'generated:classes=10,size=32,...'.",
+    "digits",
+    "A TFDS name, 'folder' (data_dir holds train/, val/, test/), 'digits' or"
+    " 'generated:classes=10,size=32,...'.",
   )
   split: str = key("train", "A TFDS split string, such as 'train[:99%]'.")
   batch_size: PositiveInt = key(4096, "Global batch, examples. [P] Table 3.")
   preprocess: str = key(
-      "decode|inception_crop|flip_lr",
-      "Ops separated by '|'; a size left out is model.image_size. [VT]",
+    "decode|inception_crop|flip_lr",
+    "Ops separated by '|'; a size left out is model.image_size. [VT]",
   )
   accumulate_steps: PositiveInt = key(
-      1, "Micro-batches whose gradients are averaged before one update."
+    1, "Micro-batches whose gradients are averaged before one update."
   )
   image_key: str = key("image", "Feature that holds the image.")
   label_key: str = key("label", "Feature that holds the label or labels.")
   shuffle_block: PositiveInt = key(
-      1,
-      "Consecutive records that stay together when shuffling; 1: every record"
-      " is placed independently.",
+    1,
+    "Consecutive records that stay together when shuffling; 1: every record"
+    " is placed independently.",
   )
   prefetch_batches: PositiveInt = key(
-      2, "Batches kept ready on the device ahead of the step."
+    2, "Batches kept ready on the device ahead of the step."
   )
 
 
@@ -134,7 +134,7 @@ class Objective(Section):
 
   name: str = key("supervised", "Objective.")
   loss: Literal["softmax", "sigmoid"] = key(
-      "softmax", "Cross-entropy; sigmoid sums over classes. [BV]"
+    "softmax", "Cross-entropy; sigmoid sums over classes. [BV]"
   )
   label_smoothing: Fraction = key(0.0, "Mass moved off the true label.")
   mixup_alpha: NonNegative = key(0.0, "Beta parameter of mixup; 0: off.")
@@ -146,10 +146,10 @@ class Optimizer(Section):
 
   name: str = key("adamw", "Optimizer.")
   weight_decay: NonNegative = key(
-      0.0, "Decoupled, multiplied by the learning rate, as in [P] Table 3."
+    0.0, "Decoupled, multiplied by the learning rate, as in [P] Table 3."
   )
   decay_mask: tuple[str, ...] = key(
-      (r".*/kernel$",), "Regexes of the parameter paths that decay. [BV]"
+    (r".*/kernel$",), "Regexes of the parameter paths that decay. [BV]"
   )
   grad_clip_norm: Positive | None = key(1.0, "Global norm; None: off. [P]")
   b1: Fraction = key(0.9, "Adam's and its relatives' first decay. [P]")
@@ -158,13 +158,13 @@ class Optimizer(Section):
   momentum: Fraction = key(0.9, "SGD, LARS and Muon momentum. [P] Table 4.")
   nesterov: bool = key(False, "Nesterov momentum (SGD, LARS).")
   mu_dtype: Literal["float32", "bfloat16"] = key(
-      "float32", "Dtype of the first moment. [BV]: bfloat16."
+    "float32", "Dtype of the first moment. [BV]: bfloat16."
   )
   lr_multipliers: tuple[tuple[str, NonNegative], ...] = key(
-      (), "(regex, factor) pairs; the first match scales a parameter's rate."
+    (), "(regex, factor) pairs; the first match scales a parameter's rate."
   )
   layer_decay: Annotated[float, pydantic.Field(gt=0, le=1)] | None = key(
-      None, "Rate of layer l is scaled by layer_decay ** (depth - l)."
+    None, "Rate of layer l is scaled by layer_decay ** (depth - l)."
   )
 
 
@@ -173,17 +173,17 @@ class Schedule(Section):
 
   base_lr: Positive = key(1e-3, "Peak learning rate. [P] Tables 3 and 4.")
   warmup_steps: Duration = key(
-      0, "Linear warmup: steps, '5 epochs' or '1M examples'. [P]: 10,000."
+    0, "Linear warmup: steps, '5 epochs' or '1M examples'. [P]: 10,000."
   )
   decay: Literal["constant", "linear", "cosine", "rsqrt", "steps"] = key(
-      "cosine", "Shape after warmup. [P] Table 3."
+    "cosine", "Shape after warmup. [P] Table 3."
   )
   end_lr: NonNegative = key(0.0, "Final value. [VT]: 1e-5 for linear.")
   rsqrt_timescale: Duration = key(
-      10_000, "rsqrt: lr * sqrt(timescale / (timescale + step - warmup))."
+    10_000, "rsqrt: lr * sqrt(timescale / (timescale + step - warmup))."
   )
   boundaries: tuple[Duration, ...] = key(
-      (), "steps: when the rate is multiplied by `factor`."
+    (), "steps: when the rate is multiplied by `factor`."
   )
   factor: Positive = key(0.1, "steps: the multiplier at each boundary.")
 
@@ -195,9 +195,9 @@ class Mesh(Section):
   fsdp: int = key(1, "Devices that share each parameter's rows.")
   tensor: int = key(1, "Devices that split heads and MLP columns.")
   rules: tuple[tuple[str, tuple[str | None, ...]], ...] = key(
-      (),
-      "(regex on the parameter path, mesh axis per dimension) pairs, tried"
-      " before the built-in ones.",
+    (),
+    "(regex on the parameter path, mesh axis per dimension) pairs, tried"
+    " before the built-in ones.",
   )
 
 
@@ -207,7 +207,7 @@ class Checkpoint(Section):
   every_steps: Duration = key(1000, "Interval between saves.")
   keep_last: PositiveInt = key(2, "Newest checkpoints kept.")
   keep_every_steps: Duration | None = key(
-      None, "Checkpoints at multiples of this are kept for ever."
+    None, "Checkpoints at multiples of this are kept for ever."
   )
 
 
@@ -222,10 +222,10 @@ class ClassificationEval(Section):
   batch_size: PositiveInt | None = key(None, "None: train.batch_size.")
   image_key: str = key("image", "Feature that holds the image.")
   label_key: str = key(
-      "label", "Feature that holds the label or the set of accepted labels."
+    "label", "Feature that holds the label or the set of accepted labels."
   )
   loss: Literal["softmax", "sigmoid"] | None = key(
-      None, "None: objective.loss."
+    None, "None: objective.loss."
   )
 
 
@@ -236,8 +236,8 @@ class FewshotDataset(Section):
   train_split: str = key("train", "Split that the shots are drawn from.")
   test_split: str = key("test", "Split that accuracy is measured on.")
   preprocess: str = key(
-      "decode|resize_small(scale=1.1429)|central_crop",
-      "Host ops; 256 then 224 px at the paper's resolution. [BV]",
+    "decode|resize_small(scale=1.1429)|central_crop",
+    "Host ops; 256 then 224 px at the paper's resolution. [BV]",
   )
   image_key: str = key("image", "Feature that holds the image.")
   label_key: str = key("label", "Feature that holds the label.")
@@ -255,14 +255,14 @@ class FewshotEval(Section):
   num_seeds: PositiveInt = key(3, "Draws of the support set. [BV]")
   l2: Positive = key(2.0**10, "Ridge regularisation. [BV]")
   l2_sweep: tuple[Positive, ...] = key(
-      (),
-      "Also report the best of these, chosen on held-out shots of the training"
-      " split.",
+    (),
+    "Also report the best of these, chosen on held-out shots of the training"
+    " split.",
   )
 
 
 Eval = Annotated[
-    ClassificationEval | FewshotEval, pydantic.Field(discriminator="type")
+  ClassificationEval | FewshotEval, pydantic.Field(discriminator="type")
 ]
 
 
@@ -270,20 +270,20 @@ class Config(Section):
   """One experiment."""
 
   seed: Annotated[int, pydantic.Field(ge=0, lt=2**32)] = key(
-      0, "Seed of initialisation, data order and augmentation."
+    0, "Seed of initialisation, data order and augmentation."
   )
   total_steps: PositiveInt | None = key(None, "Updates; wins over epochs.")
   total_epochs: Positive | None = key(None, "Passes over train.split.")
   log_every_steps: PositiveInt = key(50, "Interval between metrics lines.")
   data_dir: str | None = key(
-      None, "Where datasets are; None: TFDS_DATA_DIR, then TFDS's default."
+    None, "Where datasets are; None: TFDS_DATA_DIR, then TFDS's default."
   )
   init_from: str | None = key(None, "Workdir or checkpoint to start from.")
   ema_decay: Annotated[float, pydantic.Field(gt=0, lt=1)] | None = key(
-      None, "Polyak averaging of parameters; None: off. [P]: 0.9999."
+    None, "Polyak averaging of parameters; None: off. [P]: 0.9999."
   )
   allow_change: str = key(
-      "", "Comma list of keys that may differ from the run being resumed."
+    "", "Comma list of keys that may differ from the run being resumed."
   )
   model: Model = Model()
   train: Train = Train()

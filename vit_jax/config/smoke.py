@@ -6,7 +6,7 @@ from vit_jax.config import defaults
 
 
 def shrink(
-    config: ml_collections.ConfigDict, *, classes: int = 4, max_labels: int = 1
+  config: ml_collections.ConfigDict, *, classes: int = 4, max_labels: int = 1
 ) -> ml_collections.ConfigDict:
   """Makes `config` a run of four steps of a tiny model on generated data.
 
@@ -25,9 +25,12 @@ def shrink(
   model.image_size = 2 * patch
   if isinstance(model.representation_size, int):
     model.representation_size = 32
-  data = f"generated:classes={classes},size={2 * patch},examples=64"
-  if max_labels > 1:
-    data += f",labels={max_labels}"
+  num_examples = max(64, 10 * classes)  # Enough for five shots of each.
+  single_label = (
+    f"generated:classes={classes},size={2 * patch},examples={num_examples}"
+  )
+  multi_label = f"{single_label},labels={max_labels}"
+  data = multi_label if max_labels > 1 else single_label
   config.train.update(dataset=data, split="train", batch_size=16)
   config.update(total_steps=4, total_epochs=None, log_every_steps=1)
   config.update(data_dir=None, init_from=None)
@@ -39,11 +42,9 @@ def shrink(
     entry.every_steps = 2
     entry.batch_size = 16
     if entry.type == "fewshot":
-      entry.datasets = ml_collections.ConfigDict({
-          "generated": defaults.default_fewshot_dataset(
-              dataset=f"generated:classes={classes},size={2 * patch},examples=64"
-          )
-      })
+      entry.datasets = ml_collections.ConfigDict(
+        {"generated": defaults.default_fewshot_dataset(dataset=single_label)}
+      )
       entry.shots = (1, 5)
       if entry.l2_sweep:
         entry.l2_sweep = entry.l2_sweep[:2]

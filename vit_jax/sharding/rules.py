@@ -127,7 +127,7 @@ def table(params: Any, shardings: Any) -> str:
   return "\n".join(lines)
 
 
-def format_bytes(size: float) -> str:
+def format_bytes(size: float | int) -> str:
   """'1.50 GiB'."""
   for unit in ("B", "KiB", "MiB"):
     if size < 1024:

@@ -27,11 +27,15 @@ def initialize() -> None:
     return
   try:
     jax.distributed.initialize()
-  except (ValueError, RuntimeError):  # No cluster around: one process.
+  except ValueError:  # No cluster around: one process.
     with socket.socket() as probe:
       probe.bind(("localhost", 0))
       port = probe.getsockname()[1]
     jax.distributed.initialize(f"localhost:{port}", 1, 0)
+  except RuntimeError as error:
+    # Called from a program that has used jax before: it stays alone.
+    if "before any JAX" not in str(error):
+      raise
 
 
 class Interrupt:

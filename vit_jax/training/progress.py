@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from typing import TextIO
+from io import TextIOBase
 
 
 class Progress:
@@ -13,14 +13,14 @@ class Progress:
     stream: where to write; None: nowhere (processes other than the first).
   """
 
-  def __init__(self, total_steps: int, stream: TextIO | None = sys.stdout):
+  def __init__(self, total_steps: int, stream: TextIOBase | None = sys.stdout):
     self._total_steps = total_steps
     self._stream = stream
     self._is_terminal = bool(stream and stream.isatty())
     self._open_line = 0
 
   def step(
-    self, step: int, metrics: Mapping[str, float], seconds_per_step: float
+    self, step: int, metrics: Mapping[str, float], seconds_per_step: float | int
   ) -> None:
     """Shows the training metrics of a logged step."""
     width = len(str(self._total_steps))
@@ -56,7 +56,7 @@ class Progress:
     self._stream.flush()
 
 
-def format_duration(seconds: float) -> str:
+def format_duration(seconds: float | int) -> str:
   """'45 s', '12 min 05 s', '3 h 20 min', '2 d 4 h'."""
   seconds = round(seconds)
   if seconds < 60:

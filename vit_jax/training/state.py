@@ -6,20 +6,24 @@ import flax.struct
 import jax
 import optax
 from jax.sharding import Mesh
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import PyTree
 
 from vit_jax import rngs
 from vit_jax.config import schema
 from vit_jax.objectives.contract import Objective
+from vit_jax.optim import averaging
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules
 
 
 @flax.struct.dataclass
 class TrainState:
-  """`step` updates have been done; `ema_params` is None without averaging."""
+  """`step` (int32 []) updates are done; `ema_params`: None if not averaged.
 
-  step: Int[Array, ""]
+  Arrays, ShapeDtypeStructs or shardings may stand at the leaves.
+  """
+
+  step: PyTree
   params: PyTree
   opt_state: PyTree
   ema_params: PyTree
@@ -46,7 +50,7 @@ def initialiser(
       step=jax.numpy.zeros((), jax.numpy.int32),
       params=params,
       opt_state=tx.init(params),
-      ema_params=params if config.ema_decay else None,
+      ema_params=averaging.init(params) if config.ema_decay else None,
       objective_state=objective_state,
     )
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from vit_jax import rngs
 from vit_jax.config import schema
 from vit_jax.objectives.contract import Objective
-from vit_jax.optim import averaging
+from vit_jax.optim import averaging, multipliers
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.training.state import TrainState
 
@@ -53,7 +53,7 @@ def build_train_step(
     keys = functools.partial(rngs.stream, config.seed, step=state.step)
     batch = objective.prepare(batch, keys)
     loss, aux, metrics, grads = _value_and_grads(
-      objective, state, batch, keys, config.train.accumulate_steps, mesh
+      config, objective, state, batch, keys, mesh
     )
     # Clipping takes the same norm; XLA computes it once.
     squares = jnp.stack(
@@ -98,7 +98,7 @@ def _averaged(config: schema.Config, state: TrainState, params: PyTree):
   if config.ema_decay is None:
     return None
   return averaging.update(
-    state.ema_params, params, decay=config.ema_decay, step=state.step + 1
+    state.ema_params, params, decay=config.ema_decay, step=state.step
   )
 
 
@@ -109,15 +109,20 @@ def _select(finite: Bool[Array, ""], updated: PyTree, unchanged: PyTree):
 
 
 def _value_and_grads(
+  config: schema.Config,
   objective: Objective,
   state: TrainState,
   batch: Batch,
   keys: Callable[[str], Array],
-  num_micro: int,
   mesh: Mesh,
 ) -> tuple[Float[Array, ""], PyTree, Metrics, PyTree]:
   """Loss, aux, metrics and gradients, averaged over micro-batches."""
-  grad_fn = jax.value_and_grad(objective.loss, has_aux=True)
+
+  def loss_fn(params: PyTree, *args: Any):
+    params = multipliers.stop_frozen(config.optimizer, params)
+    return objective.loss(params, *args)
+
+  grad_fn = jax.value_and_grad(loss_fn, has_aux=True)
 
   def run(batch: Batch, keys: Callable[[str], Array]):
     (loss, (aux, metrics)), grads = grad_fn(
@@ -125,6 +130,7 @@ def _value_and_grads(
     )
     return loss, aux, metrics, grads
 
+  num_micro = config.train.accumulate_steps
   if num_micro == 1:
     return run(batch, keys)
 

@@ -1,0 +1,175 @@
+"""From a ConfigDict to frozen models, or to sentences."""
+
+import pydantic
+import pytest
+
+from vit_jax.config import defaults, resolve, schema
+from vit_jax.errors import UserError
+
+
+def config(**changes):
+  """The defaults with `changes`; '__' stands for '.'."""
+  built = defaults.default_config()
+  built.total_steps = 1000
+  built.evals.test = defaults.default_eval(type="classification")
+  built.evals.few = defaults.default_eval(type="fewshot")
+  built.evals.few.datasets.digits = defaults.default_fewshot_dataset()
+  for path, value in changes.items():
+    *parents, leaf = path.split("__")
+    section = built
+    for name in parents:
+      section = section[name]
+    section[leaf] = value
+  return built
+
+
+def complaint(**changes):
+  with pytest.raises(UserError) as error:
+    resolve.resolve(config(**changes))
+  return str(error.value)
+
+
+def test_defaults_resolve_to_the_schemas_own():
+  built = defaults.default_config()
+  built.total_steps = 5
+  assert resolve.resolve(built) == schema.Config(total_steps=5)
+
+
+def test_a_resolved_config_is_frozen():
+  resolved = resolve.resolve(config())
+  with pytest.raises(pydantic.ValidationError):
+    resolved.seed = 1
+
+
+def test_dump_and_load_give_the_same_config():
+  resolved = resolve.resolve(
+    config(
+      optimizer__lr_multipliers=((".*bias", 0.5),),
+      mesh__rules=((".*kernel", (None, "tensor")),),
+      schedule__warmup_steps="2 epochs",
+    )
+  )
+  assert resolve.load(resolve.dump(resolved)) == resolved
+
+
+@pytest.mark.parametrize(
+  ("changes", "sentence"),
+  [
+    (
+      {"schedule__base_rl": 0.1},
+      'Unknown key "config.schedule.base_rl" (0.1). Did you mean'
+      ' "config.schedule.base_lr"?',
+    ),
+    (
+      {"evals__test__splt": "a"},
+      'Unknown key "config.evals.test.splt" (a). Did you mean'
+      ' "config.evals.test.split"?',
+    ),
+    (
+      {"evals__few__datasets__digits__split": "a"},
+      'Unknown key "config.evals.few.datasets.digits.split" (a). Did you mean'
+      ' "config.evals.few.datasets.digits.test_split"?',
+    ),
+    (
+      {"model__pool": "mean"},
+      "config.model.pool = 'mean' is not one of 'cls', 'gap', 'map' or 'none'.",
+    ),
+    (
+      {"train__batch_size": "many"},
+      "config.train.batch_size = 'many' must be a whole number.",
+    ),
+    (
+      {"train__batch_size": 2.5},
+      "config.train.batch_size = 2.5 must be a whole number.",
+    ),
+    (
+      {"train__batch_size": -1},
+      "config.train.batch_size = -1 must be greater than 0.",
+    ),
+    ({"seed": True}, "config.seed = True must be a whole number."),
+    (
+      {"ema_decay": 1.5},
+      "config.ema_decay = 1.5 must be less than 1.",
+    ),
+    (
+      {"schedule__warmup_steps": "5 parsecs"},
+      "config.schedule.warmup_steps: '5 parsecs' is not a duration",
+    ),
+    (
+      {"optimizer__decay_mask": ["kernel"]},
+      "config.optimizer.decay_mask = ['kernel'] must be a tuple",
+    ),
+    (
+      {"evals__test__type": "clasification"},
+      "config.evals.test.type = 'clasification' is not an evaluator",
+    ),
+    (
+      {"evals__few__shots": (1, 0)},
+      "config.evals.few.shots.1 = 0 must be greater than 0.",
+    ),
+    ({"evals__few__datasets": {}}, "config.evals.few.datasets is empty"),
+    ({"total_steps": None}, "config.total_steps or config.total_epochs"),
+    (
+      {"train__accumulate_steps": 3},
+      "config.train.batch_size = 4096 does not divide into"
+      " config.train.accumulate_steps = 3 micro-batches; use 4095 or 4098.",
+    ),
+    (
+      {"schedule__warmup_steps": 1000},
+      "config.schedule.warmup_steps = 1000 is not shorter",
+    ),
+    (
+      {
+        "schedule__warmup_steps": "9 epochs",
+        "total_steps": None,
+        "total_epochs": 9,
+      },
+      "config.schedule.warmup_steps = '9 epochs' is not shorter",
+    ),
+    ({"mesh__fsdp": -1}, "config.mesh.data and config.mesh.fsdp are"),
+    ({"mesh__tensor": 0}, "config.mesh.tensor = 0 must be"),
+    ({"schedule__decay": "steps"}, "needs config.schedule.boundaries"),
+  ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(changes, sentence):
+  assert sentence in complaint(**changes)
+
+
+def test_all_bad_values_are_reported_at_once():
+  lines = complaint(model__pool="mean", seed=-1, ema_decay=0.0).splitlines()
+  assert [line.split(" = ")[0] for line in lines] == [
+    "config.seed",
+    "config.ema_decay",
+    "config.model.pool",
+  ]
+
+
+def test_a_config_of_another_version_is_refused_in_a_sentence():
+  with pytest.raises(UserError, match='Unknown key "config.modle"'):
+    resolve.load('{"total_steps": 1, "modle": {}}')
+
+
+def test_every_key_says_what_it_means():
+  def check(model):
+    for name, field in model.model_fields.items():
+      if isinstance(field.default, schema.Section):
+        assert type(field.default).__doc__
+        check(type(field.default))
+      elif name != "type":
+        assert field.description, f"{model.__name__}.{name}"
+
+  for model in (
+    schema.Config,
+    schema.ClassificationEval,
+    schema.FewshotEval,
+    schema.FewshotDataset,
+  ):
+    check(model)
+
+
+def test_flatten_joins_names_with_dots():
+  assert resolve.flatten({"a": {"b": 1, "c": {}}, "d": 2}) == {
+    "a.b": 1,
+    "a.c": {},
+    "d": 2,
+  }

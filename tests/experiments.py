@@ -1,0 +1,54 @@
+"""Tiny experiments that tests build and train."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from vit_jax.config import defaults, resolve, schema
+from vit_jax.training import experiment
+from vit_jax.training.experiment import DataFacts, Experiment
+
+DATASET = "generated:classes=4,size=8,examples=64"
+FACTS = DataFacts(
+  num_classes=4, max_labels=1, num_examples=64, fingerprint="generated"
+)
+
+
+def config(**changes: Any) -> schema.Config:
+  """A run of six steps of a model of two layers; '__' stands for '.'."""
+  built = defaults.default_config()
+  built.update(total_steps=6, log_every_steps=1)
+  built.model.update(variant="Ti/4", width=32, depth=2, num_heads=4)
+  built.model.update(mlp_dim=64, image_size=8)
+  built.train.update(dataset=DATASET, batch_size=16)
+  built.train.preprocess = "decode|inception_crop(area_min=50)|flip_lr"
+  built.optimizer.update(weight_decay=0.1)
+  built.schedule.update(base_lr=1e-2, warmup_steps=1)
+  built.checkpoint.every_steps = 2
+  built.evals.test = defaults.default_eval(type="classification", every_steps=3)
+  for path, value in changes.items():
+    *parents, leaf = path.split("__")
+    section = built
+    for name in parents:
+      section = section[name]
+    section[leaf] = value
+  return resolve.resolve(built)
+
+
+def build(**changes: Any) -> Experiment:
+  return experiment.build(config(**changes), FACTS)
+
+
+def batch(parts: Experiment, seed: int = 0) -> dict[str, jax.Array]:
+  """A random global batch on the experiment's mesh."""
+  image, label = jax.random.split(jax.random.key(seed))
+  made = {
+    "image": jax.random.randint(image, (16, 8, 8, 3), 0, 256, jnp.int32),
+    "label": jax.random.randint(label, (16,), 0, 4, jnp.int32),
+  }
+  made["image"] = made["image"].astype(jnp.uint8)
+  return {
+    name: jax.device_put(made[name], spec.sharding)
+    for name, spec in parts.abstract_batch().items()
+  }

@@ -1,0 +1,116 @@
+"""What a person who types something wrong is told, and how fast."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+QUICKSTART = "--config=configs/quickstart.py"
+
+
+def run(*arguments, module="vit_jax.train", cwd=None):
+  return subprocess.run(
+    [sys.executable, "-m", module, *arguments],
+    capture_output=True,
+    text=True,
+    cwd=cwd,
+    timeout=120,
+  )
+
+
+@pytest.mark.parametrize(
+  ("arguments", "sentence"),
+  [
+    ([], "No experiment was named"),
+    (["--config=configs/quickstrat.py"], "configs/quickstart.py"),
+    ([QUICKSTART], "give --workdir=DIR"),
+    ([QUICKSTART + ":smoek"], 'did you mean "smoke"?'),
+    ([QUICKSTART, "--workdirr=x"], "workdir"),
+    ([QUICKSTART, "extra"], 'Unexpected argument "extra"'),
+    (
+      [QUICKSTART, "--config.schedule.base_rl=0.1"],
+      'Unknown key "config.schedule.base_rl" (0.1). Did you mean'
+      ' "config.schedule.base_lr"?',
+    ),
+    (
+      [QUICKSTART, "--config.train.batch_size=many"],
+      "config.train.batch_size = 'many' must be a whole number.",
+    ),
+    (
+      [QUICKSTART, "--config.model.variant=B/17x"],
+      "config.model.variant",
+    ),
+    (
+      [QUICKSTART, "--config.model.image_size=17"],
+      "config.model.image_size",
+    ),
+    (
+      [QUICKSTART, "--config.train.preprocess=decode|flip_rl"],
+      'Did you mean "flip_lr"?',
+    ),
+    ([QUICKSTART, "--config.optimizer.name=adamm"], "adamw"),
+    ([QUICKSTART, "--config.evals.test.type=x"], "is not an evaluator"),
+    ([QUICKSTART, "--config.train.dataset=digts"], "digits"),
+  ],
+)
+def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):
+  result = run(*arguments, cwd=repo)
+  assert result.returncode == 1
+  assert "Traceback" not in result.stderr
+  assert all(line.startswith("error: ") for line in result.stderr.splitlines())
+  assert sentence in result.stderr
+
+
+def test_bad_input_is_answered_without_importing_jax_or_tensorflow(repo):
+  code = (
+    "import sys, runpy\n"
+    f"sys.argv = ['train', '{QUICKSTART}', '--config.seed=-1']\n"
+    "try: runpy.run_module('vit_jax.train', run_name='__main__')\n"
+    "except SystemExit as end: assert end.code == 1\n"
+    "assert not {'jax', 'tensorflow', 'optax', 'flax'} & set(sys.modules)\n"
+  )
+  subprocess.run([sys.executable, "-c", code], check=True, cwd=repo)
+
+
+@pytest.mark.parametrize(
+  "module",
+  [f"vit_jax.{name}" for name in ("train", "evaluate", "prepare", "benchmark")],
+)
+def test_help_shows_the_flags_and_an_example(repo, module):
+  result = run("--help", module=module, cwd=repo)
+  assert f"python -m {module}" in result.stdout
+  assert "--" in result.stdout
+
+
+def test_a_config_is_found_from_anywhere(repo, tmp_path):
+  environment = {**os.environ, "PYTHONPATH": str(repo)}
+  result = subprocess.run(
+    [sys.executable, "-m", "vit_jax.train", QUICKSTART],
+    capture_output=True,
+    text=True,
+    cwd=tmp_path,
+    env=environment,
+  )
+  assert "give --workdir=DIR" in result.stderr
+
+
+@pytest.mark.parametrize(
+  ("text", "sentence"),
+  [
+    ("def get_config(): return 1 / 0", "line 1): ZeroDivisionError"),
+    ("def get_config(:", "line 1): SyntaxError"),
+    ("import not_there", "line 1): ModuleNotFoundError"),
+    ("x = 1", "get_config"),
+    ("def get_config(): return {}", "must return a ConfigDict"),
+  ],
+)
+def test_a_config_file_that_fails_is_named_with_its_line(
+  repo, tmp_path, text, sentence
+):
+  (tmp_path / "experiment.py").write_text(text)
+  result = run(f"--config={tmp_path}/experiment.py", cwd=repo)
+  assert result.returncode == 1
+  assert "Traceback" not in result.stderr
+  assert sentence in result.stderr
+  assert "experiment.py" in result.stderr

@@ -1,0 +1,53 @@
+"""metrics.jsonl and JSON files."""
+
+import json
+import math
+
+from vit_jax import records
+
+
+def test_lines_come_back_as_written(tmp_path):
+  path = tmp_path / "metrics.jsonl"
+  file = records.MetricsFile(path, last_step=0)
+  file.write(1, {"train/loss": 2.5})
+  file.write(1, {"eval/test/top1": 0.5})
+  file.write(2, {"train/loss": 2.0})
+  file.close()
+  assert records.read_lines(path) == [
+    {"step": 1, "train/loss": 2.5},
+    {"step": 1, "eval/test/top1": 0.5},
+    {"step": 2, "train/loss": 2.0},
+  ]
+
+
+def test_a_run_that_goes_on_drops_the_lines_it_will_write_again(tmp_path):
+  path = tmp_path / "metrics.jsonl"
+  lines = [{"step": step, "x": step} for step in (1, 2, 3)]
+  torn = '{"step": 4, "x'
+  path.write_text("".join(json.dumps(line) + "\n" for line in lines) + torn)
+  file = records.MetricsFile(path, last_step=2)
+  file.write(3, {"x": 30})
+  file.close()
+  assert records.read_lines(path) == [*lines[:2], {"step": 3, "x": 30}]
+
+
+def test_a_torn_or_foreign_line_is_left_out(tmp_path):
+  path = tmp_path / "metrics.jsonl"
+  path.write_text('{"step": 1}\n[1, 2]\n{"no": "step"}\n{"step": 2, "a"')
+  assert records.read_lines(path) == [{"step": 1}]
+
+
+def test_what_is_not_finite_becomes_null(tmp_path):
+  path = tmp_path / "summary.json"
+  records.write_json(path, {"a": math.nan, "b": [math.inf, 1.5], "c": {"d": 1}})
+  assert json.loads(path.read_text()) == {
+    "a": None,
+    "b": [None, 1.5],
+    "c": {"d": 1},
+  }
+
+
+def test_writing_a_file_leaves_nothing_else_behind(tmp_path):
+  records.write_json(tmp_path / "summary.json", {})
+  records.write_json(tmp_path / "summary.json", {"x": 1})
+  assert [p.name for p in tmp_path.iterdir()] == ["summary.json"]

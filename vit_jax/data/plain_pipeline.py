@@ -1,0 +1,112 @@
+"""The tf.data pipeline one would write without any wish for exactness.
+
+Files are shuffled in memory, augmentation draws from TensorFlow's global
+state, threads take what comes. It is what our pipeline's speed is compared
+with, and good for nothing else: no two of its runs are alike.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from vit_jax.data import encoded
+from vit_jax.data.sources import Source
+from vit_jax.data.spec import Call, Preprocess
+from vit_jax.data.tf_import import tf
+from vit_jax.errors import UserError
+
+# Records of a source that has no files are held in memory, no more than these.
+_MAX_RECORDS = 2000
+
+Tensor = Any
+
+
+def _inception_crop(
+  data: Tensor,
+  size: int,
+  area_min: float,
+  area_max: float,
+  ratio_min: float,
+  ratio_max: float,
+) -> Tensor:
+  begin, extent, _ = tf.image.sample_distorted_bounding_box(
+    tf.image.extract_jpeg_shape(data),
+    tf.zeros([0, 0, 4], tf.float32),
+    area_range=(area_min / 100, area_max / 100),
+    aspect_ratio_range=(ratio_min, ratio_max),
+    min_object_covered=0.0,
+    use_image_if_no_bounding_boxes=True,
+  )
+  top, left, _ = tf.unstack(begin)
+  height, width, _ = tf.unstack(extent)
+  window = tf.stack([top, left, height, width])
+  pixels = tf.io.decode_and_crop_jpeg(data, window, channels=3)
+  return tf.image.resize(pixels, (size, size))
+
+
+def _resize(data: Tensor, size: int, method: str, antialias: bool) -> Tensor:
+  pixels = tf.io.decode_jpeg(data, channels=3)
+  return tf.image.resize(pixels, (size, size), method, antialias=antialias)
+
+
+# The first op decodes what it needs; the second is optional.
+_FIRST: dict[str, Callable[..., Tensor]] = {
+  "inception_crop": _inception_crop,
+  "resize": _resize,
+}
+
+
+def batches(
+  source: Source, preprocess: Preprocess, *, batch_size: int
+) -> Iterator[dict[str, np.ndarray]]:
+  """Endless batches of the same form as ours, in no reproducible order.
+
+  Args:
+    source: of JPEG files; read through TensorFlow if its names are paths.
+    preprocess: 'decode|inception_crop' or 'decode|resize', with arguments,
+      and perhaps flip_lr.
+    batch_size: images.
+
+  Raises:
+    UserError: if there is no plain form of the preprocessing or the images.
+  """
+  ids = np.arange(min(source.num_examples, _MAX_RECORDS))
+  record = source.read(ids)
+  if source.image_shape or (encoded.forms(record["image"]) > 8).any():
+    raise UserError(
+      "The plain pipeline reads JPEG images only; choose such a dataset."
+    )
+  names = source.names(ids)
+  are_files = all(map(tf.io.gfile.exists, names[:1]))
+  images = names if are_files else record["image"].tolist()
+  first, flips = _plain_ops(preprocess)
+
+  def example(image: Tensor, label: Tensor) -> dict[str, Tensor]:
+    data = tf.io.read_file(image) if are_files else image
+    pixels = _FIRST[first.name](data, **first.kwargs)
+    if flips:
+      pixels = tf.image.random_flip_left_right(pixels)
+    return {"image": tf.cast(pixels, tf.uint8), "label": label}
+
+  return (
+    tf.data.Dataset.from_tensor_slices((images, record["label"]))
+    .shuffle(len(ids))
+    .repeat()
+    .map(example, num_parallel_calls=tf.data.AUTOTUNE)
+    .batch(batch_size, drop_remainder=True)
+    .prefetch(tf.data.AUTOTUNE)
+    .as_numpy_iterator()
+  )
+
+
+def _plain_ops(preprocess: Preprocess) -> tuple[Call, bool]:
+  """The op after decode, and whether images are flipped."""
+  names = [call.name for call in preprocess.calls]
+  if names[0] == "decode" and names[2:] in ([], ["flip_lr"]):
+    if len(names) > 1 and names[1] in _FIRST:
+      return preprocess.calls[1], len(names) > 2
+  raise UserError(
+    f'There is no plain form of {preprocess.where} = "{preprocess.text}"; use'
+    " decode|inception_crop|flip_lr or decode|resize."
+  )
