@@ -14,34 +14,38 @@ from vit_jax import checks, command_line, records
 from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
 
-_CONFIG = command_line.define_config()
-_CHECKPOINT = flags.DEFINE_string(
-  "checkpoint", None, "Workdir, or one of its checkpoints/STEP."
-)
-_OUTPUT = flags.DEFINE_string(
-  "output", None, "JSON file for the metrics, besides the terminal."
-)
+
+def define_flags() -> None:
+  command_line.define_config()
+  flags.DEFINE_string(
+    "checkpoint", None, "Workdir, or one of its checkpoints/STEP."
+  )
+  flags.DEFINE_string(
+    "output", None, "JSON file for the metrics, besides the terminal."
+  )
 
 
 def main(argv: Sequence[str]) -> int:
   command_line.no_arguments(argv)
-  config = resolve.resolve(_CONFIG.value)
+  config = resolve.resolve(flags.FLAGS.config)
   checks.check(config)
-  if not _CHECKPOINT.value:
+  if not flags.FLAGS.checkpoint:
     raise UserError("No checkpoint was named: give --checkpoint=PATH.")
   if not config.evals:
     raise UserError(
       "config.evals is empty: the config has no evaluators to run."
     )
-  result = evaluate(config, _CHECKPOINT.value)
+  result = evaluate(config, flags.FLAGS.checkpoint)
   for name, value in result.items():
     print(f"{name}: {value:.6g}")
-  if _OUTPUT.value:
-    command_line.writing(records.write_json, _OUTPUT.value, result)
+  if flags.FLAGS.output:
+    command_line.writing(records.write_json, flags.FLAGS.output, result)
   return 0
 
 
-def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float]:
+def evaluate(
+  config: schema.Config, checkpoint: str
+) -> dict[str, float | int]:
   """Metrics of a checkpoint: `step`, then those of every evaluator.
 
   Args:
@@ -74,7 +78,7 @@ def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float]:
     class_names=facts.class_names,
   )
   state = parts.abstract_state.replace(params=params, ema_params=None)
-  metrics: dict[str, float] = {"step": step}
+  metrics: dict[str, float | int] = {"step": step}
   for name, entry in config.evals.items():
     evaluator = evaluators_build.build(name, entry, context)
     metrics |= jax.device_get(evaluator.run(state, step))
@@ -82,4 +86,5 @@ def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
+  define_flags()
   command_line.run(main, config_flag="config")

@@ -21,18 +21,20 @@ from vit_jax import command_line
 from vit_jax.data import folder, sources
 from vit_jax.errors import UserError
 
-_DATA_DIR = flags.DEFINE_string(
-  "data_dir",
-  None,
-  "Where datasets are, for 'folder' the folder that holds train/; by default"
-  " TFDS_DATA_DIR, then ~/tensorflow_datasets.",
-)
-_CHECK = flags.DEFINE_bool("check", False, "Read and decode every image.")
-_SPLIT = flags.DEFINE_string("split", "all", "Split that is looked at.")
-_IMAGE_KEY = flags.DEFINE_string("image_key", "image", "Feature checked.")
-_LABEL_KEY = flags.DEFINE_string("label_key", "label", "Feature checked.")
-
 _SECONDS_BETWEEN_LINES = 10.0
+
+
+def define_flags() -> None:
+  flags.DEFINE_string(
+    "data_dir",
+    None,
+    "Where datasets are, for 'folder' the folder that holds train/; by default"
+    " TFDS_DATA_DIR, then ~/tensorflow_datasets.",
+  )
+  flags.DEFINE_bool("check", False, "Read and decode every image.")
+  flags.DEFINE_string("split", "all", "Split that is looked at.")
+  flags.DEFINE_string("image_key", "image", "Feature checked.")
+  flags.DEFINE_string("label_key", "label", "Feature checked.")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -43,10 +45,10 @@ def main(argv: Sequence[str]) -> None:
     )
   dataset = argv[1]
   sources.check(dataset)
-  if dataset == "folder" and _DATA_DIR.value is None:
+  if dataset == "folder" and flags.FLAGS.data_dir is None:
     raise UserError("Name the image folder with --data_dir=DIR.")
-  print(_prepare(dataset, _DATA_DIR.value))
-  if _CHECK.value:
+  print(_prepare(dataset, flags.FLAGS.data_dir))
+  if flags.FLAGS.check:
     _check(_open(dataset))
 
 
@@ -71,13 +73,13 @@ def _prepare(dataset: str, data_dir: str | None) -> str:
 def _open(dataset: str) -> sources.Source:
   if dataset == "folder":
     # Damaged files are for the check to find, all of them at once.
-    return folder.scan(_SPLIT.value, _DATA_DIR.value)
+    return folder.scan(flags.FLAGS.split, flags.FLAGS.data_dir)
   return sources.open_source(
     dataset,
-    _SPLIT.value,
-    data_dir=_DATA_DIR.value,
-    image_key=_IMAGE_KEY.value,
-    label_key=_LABEL_KEY.value,
+    flags.FLAGS.split,
+    data_dir=flags.FLAGS.data_dir,
+    image_key=flags.FLAGS.image_key,
+    label_key=flags.FLAGS.label_key,
   )
 
 
@@ -101,4 +103,5 @@ def _check(source: sources.Source) -> None:
 
 
 if __name__ == "__main__":
+  define_flags()
   command_line.run(main)

@@ -16,34 +16,36 @@ from vit_jax import checks, command_line
 from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
 
-_CONFIG = command_line.define_config()
-_WORKDIR = flags.DEFINE_string(
-  "workdir", None, "Directory of the run: checkpoints, metrics and report."
-)
-_DRY_RUN = flags.DEFINE_bool(
-  "dry_run",
-  False,
-  "Print config, parameters, sharding, batch shapes and memory, and stop.",
-)
-
 EXIT_PREEMPTED = 42
 EXIT_INTERRUPTED = 130
 
 
+def define_flags() -> None:
+  command_line.define_config()
+  flags.DEFINE_string(
+    "workdir", None, "Directory of the run: checkpoints, metrics and report."
+  )
+  flags.DEFINE_bool(
+    "dry_run",
+    False,
+    "Print config, parameters, sharding, batch shapes and memory, and stop.",
+  )
+
+
 def main(argv: Sequence[str]) -> int:
   command_line.no_arguments(argv)
-  config = resolve.resolve(_CONFIG.value)
+  config = resolve.resolve(flags.FLAGS.config)
   checks.check(config)
-  if _DRY_RUN.value:
+  if flags.FLAGS.dry_run:
     from vit_jax.training import dry_run
 
     print(dry_run.describe(config))
     return 0
-  if not _WORKDIR.value:
+  if not flags.FLAGS.workdir:
     raise UserError(
       "No directory for the run was named: give --workdir=DIR, or --dry_run."
     )
-  return train(config, _WORKDIR.value)
+  return train(config, flags.FLAGS.workdir)
 
 
 def train(config: schema.Config, workdir: str) -> int:
@@ -130,4 +132,5 @@ def train(config: schema.Config, workdir: str) -> int:
 
 
 if __name__ == "__main__":
+  define_flags()
   command_line.run(main, config_flag="config")

@@ -85,7 +85,7 @@ class Monitor:
     rate = line["perf/images_per_second"]
     self._progress.step(step, line, self._parts.config.train.batch_size / rate)
 
-  def write(self, step: int, metrics: Mapping[str, float]) -> None:
+  def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
     """A line in the records and points in TensorBoard."""
     self._directory.write(step, metrics)
     if self._board:

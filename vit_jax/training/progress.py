@@ -20,7 +20,10 @@ class Progress:
     self._open_line = 0
 
   def step(
-    self, step: int, metrics: Mapping[str, float], seconds_per_step: float | int
+    self,
+    step: int,
+    metrics: Mapping[str, float | int],
+    seconds_per_step: float | int,
   ) -> None:
     """Shows the training metrics of a logged step."""
     width = len(str(self._total_steps))

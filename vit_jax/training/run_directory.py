@@ -100,7 +100,7 @@ class RunDirectory:
     )
     self.store.save(step, state, {**metadata, "first_example": first_example})
 
-  def write(self, step: int, metrics: Mapping[str, float]) -> None:
+  def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
     """A line of metrics.jsonl (first process only)."""
     self._values.update(metrics, step=step)
     if self._metrics:

@@ -22,7 +22,7 @@ class TensorBoard:
       metric_writers.SummaryWriter(str(workdir))
     )
 
-  def write(self, step: int, metrics: Mapping[str, float]) -> None:
+  def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
     self._writer.write_scalars(step, dict(metrics))
 
   def close(self) -> None:

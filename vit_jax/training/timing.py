@@ -51,7 +51,7 @@ class Throughput:
     clock: Clock,
     *,
     batch_size: int,
-    flops_per_step: float,
+    flops_per_step: float | int,
     device_kind: str,
     num_devices: int,
   ):

@@ -1,0 +1,183 @@
+"""The train command from its start to its report."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from tests import experiments
+from vit_jax import records
+from vit_jax.errors import UserError
+from vit_jax.evaluate import evaluate
+from vit_jax.train import train
+
+
+def lines(workdir):
+  return records.read_lines(workdir / "metrics.jsonl")
+
+
+def losses(workdir):
+  return {
+    x["step"]: x["train/loss"] for x in lines(workdir) if "train/loss" in x
+  }
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+  """The workdir of a run of six steps."""
+  workdir = tmp_path_factory.mktemp("finished")
+  assert train(experiments.config(ema_decay=0.9), str(workdir)) == 0
+  return workdir
+
+
+def test_every_logged_step_has_its_metrics(finished):
+  trained = [x for x in lines(finished) if "train/loss" in x]
+  assert [x["step"] for x in trained] == [1, 2, 3, 4, 5, 6]
+  assert set(trained[0]) == {
+    "step",
+    "train/loss",
+    "train/top1",
+    "train/learning_rate",
+    "train/grad_norm",
+    "perf/images_per_second",
+    "perf/data_wait_fraction",
+  }
+
+
+def test_an_evaluation_is_a_line_of_its_own(finished):
+  evaluated = [x for x in lines(finished) if "train/loss" not in x]
+  assert [x["step"] for x in evaluated] == [3, 6]
+  assert set(evaluated[0]) == {
+    "step",
+    *(f"eval/test/{name}" for name in ("top1", "top5", "loss", "num_examples")),
+  }
+
+
+def test_the_workdir_holds_what_the_readme_says(finished):
+  names = {path.name for path in finished.iterdir()}
+  assert names >= {
+    "config.json",
+    "metrics.jsonl",
+    "summary.json",
+    "checkpoints",
+    "evaluations",
+    "report",
+  }
+  assert any(name.startswith("events.out.tfevents") for name in names)
+  assert not any("partial" in name or "writable" in name for name in names)
+
+
+def test_the_summary_has_the_last_value_of_every_metric(finished):
+  summary = json.loads((finished / "summary.json").read_text())
+  assert summary["status"] == "finished"
+  assert (summary["step"], summary["total_steps"]) == (6, 6)
+  last = {}
+  for line in lines(finished):
+    last.update(line)
+  assert summary["metrics"] == {k: v for k, v in last.items() if k != "step"}
+  assert {"jax", "flax", "vit_jax", "python"} <= set(summary["versions"])
+  timed = {"total", "start", "compile", "step", "data", "save", "evaluate"}
+  assert {f"{name}_seconds" for name in timed} <= set(summary["timings"])
+
+
+def test_a_finished_run_that_is_started_again_changes_nothing(finished):
+  before = (finished / "metrics.jsonl").read_text()
+  assert train(experiments.config(ema_decay=0.9), str(finished)) == 0
+  assert (finished / "metrics.jsonl").read_text() == before
+
+
+def test_evaluating_its_checkpoint_gives_what_training_logged(finished):
+  logged = lines(finished)[-1]
+  alone = evaluate(experiments.config(ema_decay=0.9), str(finished))
+  assert alone.keys() == logged.keys()
+  for name, value in logged.items():
+    assert alone[name] == pytest.approx(value, rel=1e-6)
+
+
+def test_a_longer_run_that_goes_on_equals_one_that_never_stopped(tmp_path):
+  whole, parts = tmp_path / "whole", tmp_path / "parts"
+  schedule = {"schedule__decay": "constant", "model__dropout_rate": 0.1}
+  train(experiments.config(total_steps=7, **schedule), str(whole))
+  train(experiments.config(total_steps=3, **schedule), str(parts))
+  longer = experiments.config(
+    total_steps=7, allow_change="total_steps", **schedule
+  )
+  train(longer, str(parts))
+  assert losses(parts) == losses(whole)
+
+
+def test_a_run_that_goes_on_on_another_mesh_has_the_same_losses(tmp_path):
+  whole, parts = tmp_path / "whole", tmp_path / "parts"
+  constant = {"schedule__decay": "constant", "optimizer__name": "sgd"}
+  train(experiments.config(total_steps=6, **constant), str(whole))
+  train(experiments.config(total_steps=4, **constant), str(parts))
+  other = experiments.config(
+    total_steps=6,
+    allow_change="total_steps",
+    mesh__data=2,
+    mesh__tensor=2,
+    **constant,
+  )
+  train(other, str(parts))
+  assert losses(parts) == pytest.approx(losses(whole), rel=1e-5)
+
+
+def test_a_run_starts_from_another_ones_average(finished, tmp_path):
+  config = experiments.config(init_from=str(finished), schedule__base_lr=1e-9)
+  train(config, str(tmp_path))
+  started = [x for x in lines(tmp_path) if "eval/test/loss" in x][0]
+  given = lines(finished)[-1]
+  np.testing.assert_allclose(
+    started["eval/test/loss"], given["eval/test/loss"], rtol=1e-4
+  )
+
+
+def test_a_workdir_of_another_run_is_refused_by_its_keys(finished):
+  before = sorted(finished.rglob("*"))
+  with pytest.raises(UserError, match="ema_decay: was 0.9, is unset"):
+    train(experiments.config(seed=3), str(finished))
+  assert sorted(finished.rglob("*")) == before
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_within_two_steps(tmp_path):
+  config = experiments.config(
+    total_steps=50,
+    schedule__base_lr=1e30,
+    schedule__warmup_steps=10,
+    schedule__decay="constant",
+    optimizer__name="sgd",
+    optimizer__grad_clip_norm=None,
+  )
+  with pytest.raises(UserError) as error:
+    train(config, str(tmp_path))
+  message = str(error.value)
+  assert "The first tensor that is not finite is" in message
+  assert "config.schedule.base_lr" in message
+  stopped = int(message.split("at step ")[1].split(":")[0])
+  logged = lines(tmp_path)
+  assert logged[-1]["step"] == stopped - 1
+  assert all(np.isfinite(x["train/loss"]) for x in logged if "train/loss" in x)
+  saved = [int(p.name) for p in (tmp_path / "checkpoints").iterdir()]
+  assert all(step < stopped for step in saved)
+  summary = json.loads((tmp_path / "summary.json").read_text())
+  assert summary["status"] == "failed"
+
+
+def test_classes_beyond_the_models_are_refused(tmp_path):
+  with pytest.raises(UserError, match="model.num_classes"):
+    train(experiments.config(model__num_classes=2), str(tmp_path))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_directory_without_permission_is_refused(tmp_path):
+  tmp_path.chmod(0o500)
+  with pytest.raises(UserError, match="cannot be written to"):
+    train(experiments.config(), str(tmp_path / "run"))
+
+
+def test_a_workdir_that_cannot_be_made_is_refused(tmp_path):
+  (tmp_path / "file").write_text("mine")
+  with pytest.raises(UserError, match="cannot be written to"):
+    train(experiments.config(), str(tmp_path / "file" / "run"))
+  assert (tmp_path / "file").read_text() == "mine"
