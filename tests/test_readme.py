@@ -31,6 +31,13 @@ SMALL_FOLDER_RUN = (
   " --config.total_steps=2 --config.schedule.warmup_steps=1"
   " --config.train.batch_size=8 --config.model.depth=1"
 )
+# A benchmark that measures for a moment; its module is run as by -m.
+SHORT_BENCHMARK = """
+import runpy
+from vit_jax.data import throughput
+throughput._SECONDS = 0.1
+runpy.run_module("vit_jax.benchmark", run_name="__main__", alter_sys=True)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -49,17 +56,19 @@ def place(tmp_path_factory) -> pathlib.Path:
 
 def quickly(command: str) -> str:
   """The command on generated data or for a few steps."""
-  command = re.sub(r"(configs/quickstart\.py)(?!:)", r"\1:smoke", command)
+  command = re.sub(r"quickstart\.py(?=\s|$)", "quickstart.py:smoke", command)
   if "finetune_folder.py" in command:
     command += SMALL_FOLDER_RUN
   return command
 
 
 def run(command: str, place: pathlib.Path) -> subprocess.CompletedProcess:
-  words = shlex.split(command)
-  assert words[0] == "python"
+  python, *words = shlex.split(command)
+  assert python == "python"
+  if "vit_jax.benchmark" in words:
+    words = ["-c", SHORT_BENCHMARK, *words[2:]]
   return subprocess.run(
-    [sys.executable, *words[1:]],
+    [sys.executable, *words],
     cwd=place,
     env={**os.environ, "PYTHONPATH": str(REPO)},
     capture_output=True,
