@@ -23,7 +23,7 @@ from vit_jax.errors import UserError
 Order = Callable[[np.ndarray], np.ndarray]  # Rows int64 [n] -> ids int64 [n].
 
 _CHUNK = 32  # Records that one call of the source reads.
-_READERS = 4  # Such calls under way at once, which waiting disks need.
+_READERS = 2  # Such calls under way at once, so that disks are kept busy.
 
 
 class HostBatches:
@@ -152,10 +152,9 @@ class HostBatches:
       return features
 
     as_it_is = tf.autograph.experimental.do_not_convert
-    num_cpus = _num_cpus()
     options = tf.data.Options()
     options.deterministic = True
-    options.threading.private_threadpool_size = num_cpus + _READERS
+    options.threading.private_threadpool_size = _num_cpus() + _READERS
     options.threading.max_intra_op_parallelism = 1
     # Images go from the op that resizes them straight to their place in the
     # batch, while they are still in the cache.
@@ -164,7 +163,7 @@ class HostBatches:
       tf.data.Dataset.range(-(-end // _CHUNK))
       .map(as_it_is(read_chunk), num_parallel_calls=_READERS)
       .unbatch()
-      .map(as_it_is(self.preprocess_one), num_parallel_calls=num_cpus)
+      .map(as_it_is(self.preprocess_one), num_parallel_calls=tf.data.AUTOTUNE)
       .batch(len(self._local_rows))
       .prefetch(1)
       .with_options(options)
