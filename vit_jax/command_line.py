@@ -1,5 +1,6 @@
 """What all commands share: flags, config files and errors as sentences."""
 
+import atexit
 import functools
 import importlib.util
 import logging
@@ -18,6 +19,7 @@ from vit_jax.config import resolve
 from vit_jax.errors import UserError
 
 EXIT_BAD_INPUT = 1
+EXIT_INTERRUPTED = 130
 
 
 def run(
@@ -32,15 +34,26 @@ def run(
     config_flag: name of the flag that takes a config file, if it has one.
   """
 
-  def guarded(argv: Sequence[str]) -> int:
+  def main_and_leave(argv: Sequence[str]) -> None:
     _speak_plainly()
     try:
-      return main(argv) or 0
+      code = main(argv) or 0
     except UserError as error:
-      return _complain(str(error))
+      code = _complain(str(error))
+    except KeyboardInterrupt:
+      code = EXIT_INTERRUPTED
+    except Exception:
+      traceback.print_exc()
+      code = EXIT_BAD_INPUT
+    # All is written. Beyond their exit handlers, TensorFlow's and jax's threads
+    # were seen to hang for minutes while they take each other down.
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
   parser = functools.partial(_parse_flags, config_flag=config_flag)
-  app.run(guarded, flags_parser=parser)
+  app.run(main_and_leave, flags_parser=parser)
 
 
 def define_config(name: str = "config") -> flags.FlagHolder:

@@ -43,9 +43,7 @@ def main(argv: Sequence[str]) -> int:
   return 0
 
 
-def evaluate(
-  config: schema.Config, checkpoint: str
-) -> dict[str, float | int]:
+def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
   """Metrics of a checkpoint: `step`, then those of every evaluator.
 
   Args:

@@ -17,7 +17,6 @@ from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
 
 EXIT_PREEMPTED = 42
-EXIT_INTERRUPTED = 130
 
 
 def define_flags() -> None:
@@ -122,7 +121,7 @@ def train(config: schema.Config, workdir: str) -> int:
   if step < parts.total_steps:
     status, exit_code = "preempted", EXIT_PREEMPTED
     if interrupt.requested:
-      status, exit_code = "interrupted", EXIT_INTERRUPTED
+      status, exit_code = "interrupted", command_line.EXIT_INTERRUPTED
   directory.finish(status)
   if jax.process_index() == 0:
     print(f"{status} at step {step}; report: {render.write_report(workdir)}")

@@ -11,7 +11,7 @@ import pytest
 
 from vit_jax import records
 
-STEPS = 60
+STEPS = 30
 
 
 def start(repo, workdir, **options):
@@ -24,7 +24,8 @@ def start(repo, workdir, **options):
       f"--workdir={workdir}",
       f"--config.total_steps={options.pop('steps', STEPS)}",
       "--config.checkpoint.every_steps=4",
-      "--config.evals.test.every_steps=7",
+      "--config.evals.fewshot.every_steps=30",
+      "--config.evals.test.every_steps=10",
       "--config.model.dropout_rate=0.1",
       *(f"--config.{key}={value}" for key, value in options.items()),
     ],
@@ -79,7 +80,7 @@ def test_a_killed_run_goes_on_to_bit_identical_losses(
 ):
   rng = random.Random(0)
   killed = 0
-  for moment in (2, 17, 38):
+  for moment in (2, 9, 21):
     process = start(repo, tmp_path)
     wait_for_step(process, tmp_path, moment)
     time.sleep(rng.uniform(0, 0.3))

@@ -31,6 +31,8 @@ def initialize() -> None:
     with socket.socket() as probe:
       probe.bind(("localhost", 0))
       port = probe.getsockname()[1]
+    # Simulated CPU devices of one process need no network between them.
+    jax.config.update("jax_cpu_collectives_implementation", None)
     jax.distributed.initialize(f"localhost:{port}", 1, 0)
   except RuntimeError as error:
     # Called from a program that has used jax before: it stays alone.
