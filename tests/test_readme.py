@@ -56,7 +56,7 @@ def place(tmp_path_factory) -> pathlib.Path:
 
 def quickly(command: str) -> str:
   """The command on generated data or for a few steps."""
-  command = re.sub(r"quickstart\.py(?=\s|$)", "quickstart.py:smoke", command)
+  command = re.sub(r"(quickstart|benchmark)\.py(?!:)", r"\1.py:smoke", command)
   if "finetune_folder.py" in command:
     command += SMALL_FOLDER_RUN
   return command
