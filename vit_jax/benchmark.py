@@ -3,10 +3,15 @@
   python -m vit_jax.benchmark input --config=configs/finetune_folder.py \\
       --config.data_dir=DIR
 
+  python -m vit_jax.benchmark step --config=configs/benchmark.py
+
 input: images per second read, decoded and augmented, against a plain unseeded
-tf.data pipeline of the same ops (vit_jax/data/plain_pipeline.py).
+tf.data pipeline of the same ops (vit_jax/data/plain_pipeline.py). step: the
+train step against a straightforward Flax ViT (vit_jax/models/plain_vit.py), and
+the training loop, with data and logging, against the bare step.
 """
 
+import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,10 +21,15 @@ from vit_jax import checks, command_line, records
 from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
 
-_CONFIG = command_line.define_config()
-_OUTPUT = flags.DEFINE_string(
-  "output", None, "JSON file for the result, besides the terminal."
-)
+
+def define_flags() -> None:
+  command_line.define_config()
+  flags.DEFINE_integer(
+    "rounds", 10, "Pairs of steps that are timed in turn.", lower_bound=1
+  )
+  flags.DEFINE_string(
+    "output", None, "JSON file for the result, besides the terminal."
+  )
 
 
 def main(argv: Sequence[str]) -> int:
@@ -28,11 +38,11 @@ def main(argv: Sequence[str]) -> int:
     raise UserError(
       f"A benchmark is one of {', '.join(_BENCHMARKS)}; {given} was given."
     )
-  config = resolve.resolve(_CONFIG.value)
+  config = resolve.resolve(flags.FLAGS.config)
   checks.check(config)
   result = _BENCHMARKS[argv[1]](config)
-  if _OUTPUT.value:
-    command_line.writing(records.write_json, _OUTPUT.value, result)
+  if flags.FLAGS.output:
+    command_line.writing(records.write_json, flags.FLAGS.output, result)
   return 0
 
 
@@ -65,9 +75,33 @@ def compare_input(config: schema.Config) -> dict[str, Any]:
   return result
 
 
+def compare_step(config: schema.Config) -> dict[str, Any]:
+  """Measures the train step and the loop; see `training.step_benchmark`."""
+  from vit_jax.training import step_benchmark
+
+  rounds = flags.FLAGS.rounds
+  result = step_benchmark.measure_step(config, rounds=rounds)
+  low, high = min(result["ratios"]), max(result["ratios"])
+  print(
+    f"step: {result['images_per_second']:.4g} images/s; ratio to a plain Flax"
+    f" ViT {result['ratio']:.3f} ({low:.3f} to {high:.3f} in {rounds} rounds)"
+  )
+  if importlib.util.find_spec("tensorflow") is None:
+    print("loop: not measured, its data pipeline needs tensorflow")
+    return result
+  result |= step_benchmark.measure_loop(config, rounds=max(1, rounds // 2))
+  print(
+    f"loop: {result['loop_ratio']:.3f} x the bare step, data wait"
+    f" {result['data_wait_fraction']:.2%}"
+  )
+  return result
+
+
 _BENCHMARKS: dict[str, Callable[[schema.Config], dict[str, Any]]] = {
-  "input": compare_input
+  "input": compare_input,
+  "step": compare_step,
 }
 
 if __name__ == "__main__":
+  define_flags()
   command_line.run(main, config_flag="config")

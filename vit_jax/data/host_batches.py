@@ -22,7 +22,7 @@ from vit_jax.errors import UserError
 
 Order = Callable[[np.ndarray], np.ndarray]  # Rows int64 [n] -> ids int64 [n].
 
-_CHUNK = 32  # Records that one call of the source reads.
+_CHUNK = 64  # Records that one call of the source reads.
 _READERS = 2  # Such calls under way at once, so that disks are kept busy.
 
 

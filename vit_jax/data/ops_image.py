@@ -41,11 +41,9 @@ def _resize(
   pixels = tf.image.resize(
     pixels, (height, width), method=method, antialias=antialias
   )
-  # Rounds and clips (bicubic overshoots) in one pass over the pixels.
-  pixels, _, _ = tf.raw_ops.QuantizeV2(
-    input=pixels, min_range=0.0, max_range=255.0, T=tf.quint8
-  )
-  return tf.bitcast(pixels, tf.uint8)
+  if method == "bicubic":  # It overshoots.
+    pixels = tf.clip_by_value(pixels, 0.0, 255.0)
+  return tf.cast(pixels + 0.5, tf.uint8)
 
 
 def _window(top: Any, left: Any, height: Any, width: Any) -> Tensor:

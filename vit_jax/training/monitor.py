@@ -1,6 +1,7 @@
 """Looks at every step's metrics: writes them when due, stops on NaN."""
 
 import functools
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,19 +25,24 @@ class Monitor:
     parts: the experiment.
     directory: of the run.
     clock: of the run.
+    quiet: says nothing on the terminal.
   """
 
-  def __init__(self, parts: Experiment, directory: RunDirectory, clock: Clock):
+  def __init__(
+    self,
+    parts: Experiment,
+    directory: RunDirectory,
+    clock: Clock,
+    *,
+    quiet: bool = False,
+  ):
     self._parts = parts
     self._directory = directory
     self._clock = clock
     self._is_first = jax.process_index() == 0
     self._board = TensorBoard(directory.path) if self._is_first else None
-    self._progress = (
-      Progress(parts.total_steps)
-      if self._is_first
-      else Progress(parts.total_steps, None)
-    )
+    speaks = self._is_first and not quiet
+    self._progress = Progress(parts.total_steps, sys.stdout if speaks else None)
     self._throughput: Throughput | None = None
     self._last_step = directory.first_step
 
