@@ -7,6 +7,7 @@ import pytest
 
 from vit_jax import checks, command_line, records
 from vit_jax.config import resolve
+from vit_jax.errors import UserError
 from vit_jax.train import train
 
 FILES = sorted(
@@ -62,3 +63,40 @@ def test_the_jft_run_is_the_papers():
   assert (config.optimizer.b1, config.optimizer.b2) == (0.9, 0.999)
   epochs = config.total_steps * 4096 / 303e6
   assert epochs == pytest.approx(14, rel=1e-6)
+
+
+PRETRAIN = [p for p in FILES if p.stem == "pretrain"][0]
+
+
+@pytest.mark.parametrize(
+  ("arguments", "epochs", "base_lr", "decay", "weight_decay", "dropout"),
+  [
+    ("model=B/16,data=jft", 7, 8e-4, "linear", 0.1, 0.0),
+    ("model=L/32,data=jft", 7, 6e-4, "linear", 0.1, 0.0),
+    ("model=H/14,data=jft", 14, 3e-4, "linear", 0.1, 0.0),
+    ("model=L/16,data=i21k", 90, 1e-3, "linear", 0.03, 0.1),
+    ("model=B/32,data=i1k", 300, 3e-3, "cosine", 0.3, 0.1),
+    ("model=B/32,data=i1k,epochs=90", 90, 3e-3, "cosine", 0.3, 0.1),
+  ],
+)
+def test_pretraining_is_table_3_of_the_paper(
+  arguments, epochs, base_lr, decay, weight_decay, dropout
+):
+  config = load(PRETRAIN, arguments)
+  checks.check(config)
+  assert config.train.batch_size == 4096
+  assert config.schedule.warmup_steps == 10_000
+  assert config.total_epochs == epochs
+  assert config.schedule.base_lr == base_lr
+  assert config.schedule.decay == decay
+  assert config.optimizer.weight_decay == weight_decay
+  assert config.model.dropout_rate == dropout
+
+
+def test_a_pair_that_table_3_has_not_is_refused():
+  with pytest.raises(UserError, match="no recipe for model=H/14 on data=i1k"):
+    load(PRETRAIN, "model=H/14,data=i1k")
+
+
+def test_pretraining_on_lists_of_labels_has_a_smoke_run_too(tmp_path):
+  assert train(load(PRETRAIN, "data=jft,smoke"), str(tmp_path)) == 0

@@ -8,7 +8,7 @@ Exit codes: 0 finished; 1 bad input, or an error that a restart would repeat;
 """
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from absl import flags
 
@@ -97,7 +97,10 @@ def train(config: schema.Config, workdir: str) -> int:
     state = directory.restore_or_init()
   every_steps = parts.steps(config.checkpoint.every_steps)
   interrupt = processes.Interrupt()
-  with directory, interrupt, closing(batches), closing(monitor):
+  with ExitStack() as stack:
+    stack.enter_context(experiment.memory_explained(config))
+    for guard in (directory, interrupt, closing(batches), closing(monitor)):
+      stack.enter_context(guard)
     monitor.start()
     state, step = loop.train(
       state,

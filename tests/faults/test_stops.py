@@ -14,7 +14,15 @@ from vit_jax import records
 STEPS = 30
 
 
+OFTEN = {
+  "checkpoint.every_steps": 4,
+  "evals.test.every_steps": 10,
+  "evals.fewshot.every_steps": 30,
+}
+
+
 def start(repo, workdir, **options):
+  options = OFTEN | options
   return subprocess.Popen(
     [
       sys.executable,
@@ -23,9 +31,6 @@ def start(repo, workdir, **options):
       "--config=configs/quickstart.py:smoke",
       f"--workdir={workdir}",
       f"--config.total_steps={options.pop('steps', STEPS)}",
-      "--config.checkpoint.every_steps=4",
-      "--config.evals.fewshot.every_steps=30",
-      "--config.evals.test.every_steps=10",
       "--config.model.dropout_rate=0.1",
       *(f"--config.{key}={value}" for key, value in options.items()),
     ],
@@ -92,24 +97,31 @@ def test_a_killed_run_goes_on_to_bit_identical_losses(
   assert values(tmp_path) == undisturbed
 
 
-def test_a_preempted_run_saves_and_goes_on(repo, tmp_path, undisturbed):
-  process = start(repo, tmp_path, **{"checkpoint.every_steps": 1000})
+@pytest.mark.parametrize(
+  ("sent", "code", "status"),
+  [(signal.SIGTERM, 42, "preempted"), (signal.SIGINT, 130, "interrupted")],
+)
+def test_a_run_asked_to_stop_saves_and_loses_no_step(
+  repo, tmp_path, sent, code, status
+):
+  # Long enough that it cannot end before it hears of the request.
+  options = {
+    "steps": 1500,
+    "checkpoint.every_steps": 10_000,
+    "evals.test.every_steps": 10_000,
+    "evals.fewshot.every_steps": 10_000,
+  }
+  process = start(repo, tmp_path, **options)
   wait_for_step(process, tmp_path, 2)
-  process.send_signal(signal.SIGTERM)
-  out = finish(process, code=42)
-  assert "preempted at step" in out
-  stopped = json.loads((tmp_path / "summary.json").read_text())
-  assert stopped["status"] == "preempted"
-  finish(start(repo, tmp_path))
-  assert values(tmp_path) == undisturbed
-
-
-def test_ctrl_c_saves_and_says_how_to_go_on(repo, tmp_path, undisturbed):
-  process = start(repo, tmp_path)
-  wait_for_step(process, tmp_path, 2)
-  process.send_signal(signal.SIGINT)
-  out = finish(process, code=130)
-  assert "interrupted at step" in out
+  process.send_signal(sent)
+  out = finish(process, code)
+  assert f"{status} at step" in out
   assert "The same command goes on from here" in out
-  finish(start(repo, tmp_path))
-  assert values(tmp_path) == undisturbed
+  summary = json.loads((tmp_path / "summary.json").read_text())
+  assert summary["status"] == status
+  stopped = lines(tmp_path)[-1]["step"]
+  saved = [int(path.name) for path in (tmp_path / "checkpoints").iterdir()]
+  assert saved == [stopped]
+  finish(start(repo, tmp_path, **options))
+  steps = [step for step, name in values(tmp_path) if name == "train/loss"]
+  assert steps == list(range(1, 1501))

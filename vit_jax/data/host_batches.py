@@ -8,13 +8,14 @@ what its augmentation draws, are functions of (seed, c).
 
 import os
 import re
+import weakref
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from vit_jax.data import encoded
+from vit_jax.data import encoded, integrity
 from vit_jax.data.sources import Source
 from vit_jax.data.spec import Call, Preprocess, check_side
 from vit_jax.data.tf_import import tf
@@ -74,7 +75,7 @@ class HostBatches:
     side = shape[0] if shape and shape[0] == shape[1] else None
     check_side(preprocess, preprocess.side(side))
     preprocess.label_space(source.num_classes, source.max_labels)
-    self._batches: Iterator[Any] = self._dataset().as_numpy_iterator()
+    self._batches = _Iterator(self._dataset())
 
   def __iter__(self) -> "HostBatches":
     return self
@@ -189,10 +190,11 @@ class HostBatches:
     return result
 
   def _explain(self, error: Exception) -> None:
-    """Finds the example that the next batch failed at.
+    """Finds out what the next batch failed at.
 
     Raises:
-      UserError: naming it, unless all are well when they are tried again.
+      UserError: a list of the records that cannot be read, or else the first
+        that the ops do not suit; returns if all are well when tried again.
     """
     start = self._batch * len(self._local_rows)
     # A chunk that the source could not read may go on beyond the batch.
@@ -200,6 +202,9 @@ class HostBatches:
     end = self._num_positions()
     stop = stop if end is None else min(stop, end)
     rows = self._rows(np.arange(start, stop))
+    damaged = integrity.explain(self._source, self._order(rows))
+    if damaged:
+      raise damaged from error
     for row in rows:
       features = self._read(np.array([row]))
       try:
@@ -207,29 +212,47 @@ class HostBatches:
       except Exception as problem:
         (name,) = self._source.names(self._order(np.array([row])))
         raise UserError(
-          f"{name}: {self._describe(features, problem)}"
+          f"{name} does not suit {self._preprocess.where} ="
+          f' "{self._preprocess.text}" ({_first_line(problem)}). Resize before'
+          " cropping."
         ) from error
 
-  def _describe(self, features: dict[str, Any], problem: Exception) -> str:
-    """What is wrong with one record, and what to do."""
-    if self._source.image_shape is None:
-      try:
-        shape = encoded.decode_into(
-          lambda image: image.pixels(),
-          features["image"][0],
-          features["form"][0],
-        ).shape
-      except Exception as broken:
-        return (
-          f"the image cannot be decoded ({_first_line(broken)}). Remove it."
-        )
-    else:
-      shape = self._source.image_shape
-    return (
-      f"the image of {shape[1]} x {shape[0]} pixels does not suit"
-      f' {self._preprocess.where} = "{self._preprocess.text}"'
-      f" ({_first_line(problem)}). Resize before cropping."
+
+class _Iterator:
+  """Iterates over a dataset of dicts; its end waits for no one.
+
+  tf.data's own Python iterator is deleted with the interpreter's lock held,
+  and waits there for threads that may wait for that lock to call
+  `numpy_function`: a deadlock. An op that deletes it lets the lock go.
+  """
+
+  def __init__(self, dataset: Any):
+    self._names = sorted(dataset.element_spec)
+    specs = [dataset.element_spec[name] for name in self._names]
+    self._types = {
+      "output_types": [spec.dtype for spec in specs],
+      "output_shapes": [spec.shape for spec in specs],
+    }
+    self._handle, deleter = tf.raw_ops.AnonymousIteratorV2(**self._types)
+    tf.raw_ops.MakeIterator(
+      dataset=tf.data.experimental.to_variant(dataset), iterator=self._handle
     )
+    # Also at the end of the interpreter, while there is one.
+    weakref.finalize(self, _delete, self._handle, deleter)
+
+  def __next__(self) -> dict[str, np.ndarray]:
+    try:
+      tensors = tf.raw_ops.IteratorGetNext(iterator=self._handle, **self._types)
+    except tf.errors.OutOfRangeError:
+      raise StopIteration from None
+    return {
+      name: tensor.numpy()
+      for name, tensor in zip(self._names, tensors, strict=True)
+    }
+
+
+def _delete(handle: Any, deleter: Any) -> None:
+  tf.raw_ops.DeleteIterator(handle=handle, deleter=deleter)
 
 
 def _seeded(calls: tuple[Call, ...], seed: int) -> list[tuple[Call, Any]]:

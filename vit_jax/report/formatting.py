@@ -42,6 +42,11 @@ def percent(fraction: float | None, digits: int = 2) -> str:
   return f"{100 * fraction:.{digits}f}%"
 
 
+def percent_tick(fraction: float) -> str:
+  """Tick labels: 0.98 -> '98%', 0.985 -> '98.5%'."""
+  return f"{quantity(100 * fraction, 3)}%"
+
+
 def short_count(value: float) -> str:
   """Tick labels: '500', '1,500', '20k', '1.5M'."""
   for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

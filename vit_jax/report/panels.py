@@ -28,13 +28,10 @@ def panels(run: Run) -> list[Panel]:
     loss.append(Line(name, run.series(f"eval/{name}/loss")))
     accuracy.append(Line(name, run.series(f"eval/{name}/top1")))
 
-  def whole_percent(value: float) -> str:
-    return f"{formatting.quantity(100 * value, 3)}%"
-
   table = fewshot.table(run)
   shots = fewshot.headline(table)[1] if table else 0
-  percent = Scale(label=whole_percent, top=1.0)
-  share = Scale(label=whole_percent, from_zero=True)
+  percent = Scale(label=formatting.percent_tick, top=1.0)
+  share = Scale(label=formatting.percent_tick, from_zero=True)
   drawn = [
     _panel(run, "Loss", "loss", loss, Scale("auto"), formatting.quantity),
     _panel(run, "Accuracy", "top-1", accuracy, percent, formatting.percent),

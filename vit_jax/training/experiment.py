@@ -4,8 +4,9 @@
 they speak of the same step.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -72,13 +73,11 @@ class Experiment:
     Raises:
       UserError: if it does not fit into the device's memory.
     """
-    try:
+    with memory_explained(self.config):
       lowered = self.train_step.lower(
         self.abstract_state, self.abstract_batch()
       )
       return lowered.compile()
-    except jax.errors.JaxRuntimeError as error:
-      raise memory_error(error, self.config) from None
 
   @property
   def flops_per_step(self) -> int:
@@ -229,20 +228,22 @@ def build(
   )
 
 
-def memory_error(
-  error: jax.errors.JaxRuntimeError, config: schema.Config
-) -> Exception:
-  """A UserError if a device ran out of memory; otherwise `error` itself."""
-  if "RESOURCE_EXHAUSTED" not in str(error):
-    return error
-  micro_batch = config.train.batch_size // config.train.accumulate_steps
-  return UserError(
-    "The training step does not fit into the device's memory"
-    f" ({str(error).splitlines()[0][:200]}). Raise"
-    f" config.train.accumulate_steps (micro-batches are of {micro_batch}"
-    " examples now), set config.model.remat='full', split the parameters with"
-    " config.mesh.fsdp, or lower config.train.batch_size."
-  )
+@contextlib.contextmanager
+def memory_explained(config: schema.Config) -> Iterator[None]:
+  """Turns a device's running out of memory into a UserError."""
+  try:
+    yield
+  except jax.errors.JaxRuntimeError as error:
+    if "RESOURCE_EXHAUSTED" not in str(error):
+      raise
+    micro_batch = config.train.batch_size // config.train.accumulate_steps
+    raise UserError(
+      "Training does not fit into the device's memory"
+      f" ({str(error).splitlines()[0][:200]}). Raise"
+      f" config.train.accumulate_steps (micro-batches are of {micro_batch}"
+      " examples now), set config.model.remat='full', split the parameters with"
+      " config.mesh.fsdp, or lower config.train.batch_size."
+    ) from None
 
 
 def count_steps(config: schema.Config, num_examples: int | None) -> int:

@@ -24,7 +24,7 @@ def draw(rows: Sequence[Row], *, label: str) -> svg.Markup | None:
     min(high, 1.0),
     top + frame.PLOT_HEIGHT,
     top,
-    lambda value: formatting.percent(value, 0),
+    formatting.percent_tick,
   )
   x = axes.Axis(
     low=shots[0] / 1.35,
