@@ -27,6 +27,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config.train.update(dataset="digits", split="train", batch_size=128)
   config.train.preprocess = "decode|resize|pad(2)|random_crop"
   config.optimizer.update(name="adamw", weight_decay=0.05)
+  config.objective.mixup_alpha = 0.2
   config.schedule.update(base_lr=2e-3, warmup_steps=100, decay="cosine")
   config.checkpoint.every_steps = 500
   config.evals.test = default_eval(
