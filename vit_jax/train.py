@@ -63,7 +63,6 @@ def train(config: schema.Config, workdir: str) -> int:
   # Heavy imports come after all checks of the config, which answer at once.
   import jax
 
-  from vit_jax.data import pipeline
   from vit_jax.durations import EverySteps
   from vit_jax.report import render
   from vit_jax.training import experiment, loop, processes
@@ -80,17 +79,7 @@ def train(config: schema.Config, workdir: str) -> int:
     directory = RunDirectory(workdir, parts, clock)
     monitor = Monitor(parts, directory, clock)
     evaluation = Evaluation(parts, directory, monitor, clock)
-    batches = pipeline.TrainBatches(
-      source,
-      preprocess=config.train.preprocess,
-      image_size=config.model.image_size,
-      batch_size=config.train.batch_size,
-      seed=config.seed,
-      shuffle_block=config.train.shuffle_block,
-      first_example=directory.first_example,
-      mesh=parts.mesh,
-      prefetch_batches=config.train.prefetch_batches,
-    )
+    batches = parts.train_batches(source, directory.first_example)
   with clock.phase("compile"):
     train_step = parts.compile()
   with clock.phase("restore"):

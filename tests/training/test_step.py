@@ -66,11 +66,9 @@ def test_micro_batches_have_dropout_of_their_own():
   twice = jax.device_put(
     {"image": same, "label": labels}, batch["image"].sharding
   )
-  keys = []
   original = parts.objective.loss
 
   def spy(params, objective_state, batch, rngs, step):
-    keys.append(jax.random.key_data(rngs("dropout")))
     loss, (aux, metrics) = original(params, objective_state, batch, rngs, step)
     drawn = jax.random.uniform(rngs("dropout"))
     return loss, (aux, {**metrics, "first": drawn, "second": drawn**2})

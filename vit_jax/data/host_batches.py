@@ -6,6 +6,7 @@ an order of arrival: which example stands at row c of the endless stream, and
 what its augmentation draws, are functions of (seed, c).
 """
 
+import io
 import os
 import re
 import weakref
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from vit_jax.data import encoded, integrity
 from vit_jax.data.sources import Source
@@ -211,11 +213,20 @@ class HostBatches:
         self.preprocess_one({k: v[0] for k, v in features.items()})
       except Exception as problem:
         (name,) = self._source.names(self._order(np.array([row])))
+        width, height = self._size(features)
         raise UserError(
-          f"{name} does not suit {self._preprocess.where} ="
-          f' "{self._preprocess.text}" ({_first_line(problem)}). Resize before'
-          " cropping."
+          f"{name}: the image of {width} x {height} pixels does not suit"
+          f' {self._preprocess.where} = "{self._preprocess.text}"'
+          f" ({_first_line(problem)}). Resize before cropping."
         ) from error
+
+  def _size(self, features: dict[str, Any]) -> tuple[int, int]:
+    """Width and height of one record's image, pixels."""
+    shape = self._source.image_shape
+    if shape is not None:
+      return shape[1], shape[0]
+    with Image.open(io.BytesIO(features["image"][0])) as image:
+      return image.size
 
 
 class _Iterator:

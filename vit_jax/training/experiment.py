@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 from vit_jax import durations
 from vit_jax.checkpoint import store
 from vit_jax.config import schema
-from vit_jax.data import sources, spec
+from vit_jax.data import pipeline, sources, spec
 from vit_jax.data.sources import Source
 from vit_jax.errors import UserError
 from vit_jax.models import variants
@@ -78,6 +78,27 @@ class Experiment:
         self.abstract_state, self.abstract_batch()
       )
       return lowered.compile()
+
+  def train_batches(
+    self, source: Source, first_example: int
+  ) -> pipeline.TrainBatches:
+    """The global batches from a position in the stream of examples on.
+
+    Raises:
+      UserError: if the preprocessing does not suit the source.
+    """
+    config = self.config
+    return pipeline.TrainBatches(
+      source,
+      preprocess=config.train.preprocess,
+      image_size=config.model.image_size,
+      batch_size=config.train.batch_size,
+      seed=config.seed,
+      shuffle_block=config.train.shuffle_block,
+      first_example=first_example,
+      mesh=self.mesh,
+      prefetch_batches=config.train.prefetch_batches,
+    )
 
   @property
   def flops_per_step(self) -> int:

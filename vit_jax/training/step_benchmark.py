@@ -72,17 +72,7 @@ def measure_loop(config: schema.Config, *, rounds: int) -> dict[str, Any]:
   """
   source = experiment.open_data(config)
   parts = experiment.build(config, experiment.facts(config, source))
-  batches = pipeline.TrainBatches(
-    source,
-    preprocess=config.train.preprocess,
-    image_size=config.model.image_size,
-    batch_size=config.train.batch_size,
-    seed=config.seed,
-    shuffle_block=config.train.shuffle_block,
-    first_example=0,
-    mesh=parts.mesh,
-    prefetch_batches=config.train.prefetch_batches,
-  )
+  batches = parts.train_batches(source, first_example=0)
   train_step, clock = parts.compile(), Clock()
   bare = _stepper(train_step, parts.init_state(), next(batches))
   with tempfile.TemporaryDirectory() as workdir, closing(batches):
