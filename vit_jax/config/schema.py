@@ -70,6 +70,11 @@ class Model(Section):
   pos_embedding_at: Literal["stem", "every_layer", "every_layer_shared"] = key(
     "stem", "Where it is added. [P] Table 8."
   )
+  pos_embedding_resize: Literal["bilinear", "bicubic"] = key(
+    "bilinear",
+    "How a loaded position embedding is brought to another grid: bilinear with"
+    " the corners aligned [VT] [BV], or bicubic as Hugging Face and timm do.",
+  )
   dropout_rate: Fraction = key(0.0, "Dropout. [P] Table 3.")
   stochastic_depth_rate: Fraction = key(
     0.0, "Rate of the last layer, growing linearly from 0 at the first."

@@ -1,0 +1,1 @@
+"""Published checkpoints: their files in, and ours out."""
