@@ -10,7 +10,6 @@ import io
 import os
 import re
 import weakref
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +17,9 @@ import numpy as np
 from PIL import Image
 
 from vit_jax.data import encoded, integrity
+from vit_jax.data.host_ops import HostOps
 from vit_jax.data.sources import Source
-from vit_jax.data.spec import Call, Preprocess, check_side
+from vit_jax.data.spec import Preprocess, check_side
 from vit_jax.data.tf_import import tf
 from vit_jax.errors import UserError
 
@@ -71,7 +71,9 @@ class HostBatches:
     self._batch_size = batch_size
     self._first_row = first_row
     self._num_rows = num_rows
-    self._image_ops = _seeded(preprocess.of_kind("image"), seed)
+    self._image_ops = HostOps(
+      preprocess, seed=seed, is_encoded=source.image_shape is None
+    )
     self._batch = 0
     shape = source.image_shape
     side = shape[0] if shape and shape[0] == shape[1] else None
@@ -174,19 +176,10 @@ class HostBatches:
 
   def preprocess_one(self, features: dict[str, Any]) -> dict[str, Any]:
     """Applies the image ops to one record, in TensorFlow."""
-    image, row = features["image"], features["row"]
-    (_, first), *others = ((call, op(row)) for call, op in self._image_ops)
-    if self._source.image_shape is not None:
-      image = first(encoded.PixelImage(image))
-    else:
-      # Decoding is left to the first op that wants pixels.
-      if others:
-        (_, first), *others = others
-      image = encoded.decode_into(first, image, features["form"])
-    for _, op in others:
-      image = op(encoded.PixelImage(image))
-    size = self._preprocess.image_size
-    result = {"image": tf.ensure_shape(image, (size, size, 3))}
+    image = self._image_ops(
+      features["image"], features["row"], features.get("form")
+    )
+    result = {"image": image}
     if "label" in features:
       result["label"] = features["label"]
     return result
@@ -264,24 +257,6 @@ class _Iterator:
 
 def _delete(handle: Any, deleter: Any) -> None:
   tf.raw_ops.DeleteIterator(handle=handle, deleter=deleter)
-
-
-def _seeded(calls: tuple[Call, ...], seed: int) -> list[tuple[Call, Any]]:
-  """Ops as functions of the row, each with a random stream of its own."""
-
-  def bind(call: Call) -> Callable[[Any], Callable[[Any], Any]]:
-    stream = np.uint64(seed << 32 | zlib.crc32(call.name.encode()))
-    key = int(stream.astype(np.int64))
-
-    def at_row(row: Any) -> Callable[[Any], Any]:
-      row_seed = tf.stack([tf.constant(key, tf.int64), row])
-      return lambda image: call.op.function(
-        image, row_seed, *call.args, **call.kwargs
-      )
-
-    return at_row
-
-  return [(call, bind(call)) for call in calls]
 
 
 def _num_cpus() -> int:
