@@ -109,6 +109,11 @@ class Preprocess:
     """Whether batches have labels."""
     return self.labels(np.zeros(1, np.int32)) is not None
 
+  @property
+  def renumbers(self) -> bool:
+    """Whether labels come to mean other classes than the source's."""
+    return any(call.op.name == "remap" for call in self.calls)
+
   def device_ops(self) -> tuple[tuple[str, Callable[..., Any]], ...]:
     """(name, (batch, rng) -> batch) of each op of the jitted step.
 

@@ -108,13 +108,12 @@ def open_split(
   num_classes, max_labels = ops.label_space(
     source.num_classes, source.max_labels
   )
-  renumbered = any(call.op.name == "remap" for call in ops.calls)
   return Split(
     key=key,
     source=source,
     num_classes=num_classes,
     max_labels=max_labels,
-    class_names=None if renumbered else source.class_names,
+    class_names=None if ops.renumbers else source.class_names,
     preprocess=preprocess,
     image_size=context.config.model.image_size,
     batch_size=batch_size or context.config.train.batch_size,

@@ -165,7 +165,7 @@ def facts(config: schema.Config, source: Source) -> DataFacts:
     max_labels=max_labels,
     num_examples=source.num_examples,
     fingerprint=source.fingerprint,
-    class_names=source.class_names,
+    class_names=None if preprocess.renumbers else source.class_names,
   )
 
 

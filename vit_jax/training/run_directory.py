@@ -9,7 +9,7 @@ import jax
 from etils import epath
 
 from vit_jax import records, trees, versions
-from vit_jax.checkpoint import initial, resume
+from vit_jax.checkpoint import class_names, initial, resume
 from vit_jax.checkpoint.store import CheckpointStore
 from vit_jax.config import resolve
 from vit_jax.errors import UserError
@@ -64,6 +64,7 @@ class RunDirectory:
     self._values: dict[str, float] = {}
     if self._is_first:
       records.write_text(self.path / "config.json", resolve.dump(config) + "\n")
+      class_names.write(self.path, parts.facts.class_names)
       self._metrics = records.MetricsFile(
         self.path / "metrics.jsonl", last_step=self.first_step
       )
