@@ -1,0 +1,143 @@
+"""Tensors of safetensors files, read without trust, as float32."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+
+import ml_dtypes
+import numpy as np
+import safetensors
+import safetensors.numpy
+from etils import epath
+
+from vit_jax.errors import UserError
+from vit_jax.weights.fields import Fields
+
+FILE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+SUFFIX = ".safetensors"
+# Suffixes of files that PyTorch pickles.
+PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+
+_FLOATS = {
+  "F64": np.dtype(np.float64),
+  "F32": np.dtype(np.float32),
+  "F16": np.dtype(np.float16),
+  "BF16": np.dtype(ml_dtypes.bfloat16),
+}
+
+
+def read(path: epath.Path) -> dict[str, np.ndarray]:
+  """All tensors of a file, or of a directory's file or shards.
+
+  Args:
+    path: a .safetensors file, or a directory that holds `model.safetensors`
+      or `model.safetensors.index.json` and the shards that this names.
+
+  Raises:
+    UserError: there is no such file, or it is damaged, or it holds something
+      other than floating point numbers; a pickle is refused unread.
+  """
+  if path.suffix in PICKLES:
+    raise UserError(_about_pickle(path))
+  try:
+    if not path.exists():
+      raise UserError(f"{path} does not exist.")
+    if not path.is_dir():
+      return _read_file(path)
+    if (path / FILE).exists():
+      return _read_file(path / FILE)
+    if (path / INDEX).exists():
+      return _read_shards(path)
+    pickles = [f for f in sorted(path.iterdir()) if f.suffix in PICKLES]
+  except OSError as error:
+    raise UserError(
+      f"{path} cannot be read ({error.strerror or error})."
+    ) from None
+  if pickles:
+    raise UserError(_about_pickle(pickles[0]))
+  raise UserError(f"{path} holds no weights: neither {FILE} nor {INDEX}.")
+
+
+def write(path: epath.Path, tensors: Mapping[str, np.ndarray]) -> None:
+  """Writes float32 tensors as PyTorch's own writer would."""
+  contiguous = {
+    name: np.ascontiguousarray(tensor, np.float32)
+    for name, tensor in tensors.items()
+  }
+  path.write_bytes(safetensors.numpy.save(contiguous, {"format": "pt"}))
+
+
+def _read_shards(directory: epath.Path) -> dict[str, np.ndarray]:
+  index = Fields.read(directory / INDEX)
+  places = index.mapping("weight_map").values
+  shards = sorted({str(shard) for shard in places.values()})
+  tensors: dict[str, np.ndarray] = {}
+  for shard in shards:
+    # A name with a slash could be any file of the machine.
+    if os.path.basename(shard) != shard or not shard.endswith(SUFFIX):
+      raise UserError(f"{index.path}: '{shard}' is not the name of a shard.")
+    found = _read_file(directory / shard)
+    expected = {name for name, place in places.items() if place == shard}
+    if found.keys() != expected:
+      odd = sorted(found.keys() ^ expected)
+      raise UserError(
+        f"{directory / shard} does not hold what {INDEX} says: '{odd[0]}'"
+        f" {'is' if odd[0] in found else 'is not'} there. Copy or download"
+        " the directory again."
+      )
+    tensors.update(found)
+  return tensors
+
+
+def _read_file(path: epath.Path) -> dict[str, np.ndarray]:
+  if not path.exists():
+    raise UserError(f"{path} does not exist.")
+  with _local(path) as local:
+    try:
+      with safetensors.safe_open(local, framework="np") as file:
+        kinds = {name: file.get_slice(name).get_dtype() for name in file.keys()}
+        _check_kinds(path, kinds)
+        return {
+          name: np.asarray(file.get_tensor(name)).astype(np.float32, copy=False)
+          for name in kinds
+        }
+    except (safetensors.SafetensorError, ValueError, MemoryError) as error:
+      reason = (str(error).splitlines() or [type(error).__name__])[0]
+      raise UserError(
+        f"{path} is damaged, incomplete or no safetensors file"
+        f" ({reason[:200]}). Copy or download it again."
+      ) from None
+
+
+def _check_kinds(path: epath.Path, kinds: Mapping[str, str]) -> None:
+  for name, kind in kinds.items():
+    if kind not in _FLOATS:
+      raise UserError(
+        f"{path}: '{name}' holds {kind}, but parameters are float64, float32,"
+        " float16 or bfloat16. Quantised weights have to be turned into one of"
+        " these first."
+      )
+
+
+@contextlib.contextmanager
+def _local(path: epath.Path) -> Iterator[str]:
+  """A file's name that the library can map into memory."""
+  if "://" not in os.fspath(path):
+    yield os.fspath(path)
+    return
+  with tempfile.TemporaryDirectory() as directory:
+    copy = epath.Path(directory) / path.name
+    path.copy(copy)
+    yield os.fspath(copy)
+
+
+def _about_pickle(path: epath.Path) -> str:
+  return (
+    f"{path} is a pickle, which can run any code, so it is never loaded."
+    " Convert it where you trust it: with Hugging Face's transformers,"
+    " `AutoModel.from_pretrained(DIR).save_pretrained(NEW_DIR)` writes"
+    f" {FILE}; with plain PyTorch, `safetensors.torch.save_file("
+    f"torch.load(FILE, weights_only=True), '{FILE}')`."
+  )
