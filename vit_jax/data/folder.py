@@ -20,7 +20,7 @@ from vit_jax.data import splits
 from vit_jax.errors import UserError
 
 _SPLITS = ("train", "val", "validation", "test")
-_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 # First bytes of the files that can be decoded; GIFs with a wrong suffix are
 # known from published datasets.
 _SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF", b"BM", b"GIF8")
@@ -154,7 +154,7 @@ def _scan(root: str) -> dict[str, list[tuple[str, str]]]:
         num_ignored += 1
         continue
       inside = [entry for entry, _ in _list(f"{root}/{split}/{name}")]
-      images = [file for file in inside if _is_image(file)]
+      images = [file for file in inside if is_image(file)]
       num_ignored += len(inside) - len(images)
       found[split].extend((name, file) for file in images)
       if not images:
@@ -238,8 +238,9 @@ def _is_remote(path: str) -> bool:
   return "://" in path
 
 
-def _is_image(file: str) -> bool:
-  return file.lower().endswith(_SUFFIXES) and not file.startswith(".")
+def is_image(file: str) -> bool:
+  """Whether a file's name is that of an image, and not hidden."""
+  return file.lower().endswith(SUFFIXES) and not file.startswith(".")
 
 
 def _shuffled(pair: tuple[str, str]) -> bytes:

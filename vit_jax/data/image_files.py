@@ -1,0 +1,160 @@
+"""Image files named by a person, decoded as an evaluation would.
+
+A file that cannot be used is told of and does not stop the others.
+"""
+
+import concurrent.futures
+import dataclasses
+import glob
+import io
+import os
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from PIL import Image
+
+from vit_jax.data import encoded, folder
+from vit_jax.data.host_ops import HostOps
+from vit_jax.data.prefetch import Prefetcher
+from vit_jax.data.spec import Preprocess
+from vit_jax.data.tf_import import tf
+from vit_jax.errors import UserError
+
+_BATCHES_AHEAD = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageFile:
+  """One file: its pixels, or the sentence that says why there are none.
+
+  Attributes:
+    path: as it was named or found.
+    pixels: uint8 [S, S, 3], or None.
+    problem: None, or what is wrong, beginning with the path.
+  """
+
+  path: str
+  pixels: np.ndarray | None
+  problem: str | None = None
+
+
+def find(words: Sequence[str]) -> list[str]:
+  """The files that a command line means, each once, in its order.
+
+  Args:
+    words: files, whatever their names end in; folders, which are searched
+      with all folders below for images (.jpg, .jpeg, .png, .webp, .bmp); or
+      glob patterns, in which ** crosses folders.
+
+  Raises:
+    UserError: naming every word that means no file.
+  """
+  paths: dict[str, None] = {}
+  problems = []
+  for word in words:
+    # A file may be called "a[1].jpg": what is there wins over the pattern.
+    found = [word] if os.path.exists(word) else sorted(_glob(word))
+    images = [image for path in found for image in _images_of(path)]
+    paths.update(dict.fromkeys(images))
+    if images:
+      continue
+    if "://" in word:
+      problems.append(f"{word} is not on a local disk; copy or mount it first.")
+    elif found:
+      suffixes = ", ".join(folder.SUFFIXES)
+      problems.append(f"{word} holds no images ({suffixes}).")
+    elif glob.has_magic(word):
+      problems.append(f"No file matches {word}.")
+    else:
+      problems.append(f"{word} does not exist.")
+  if problems:
+    raise UserError("\n".join(problems))
+  return list(paths)
+
+
+def read(
+  paths: Sequence[str], preprocess: Preprocess, *, batch_size: int
+) -> Iterator[list[ImageFile]]:
+  """Reads, decodes and preprocesses files, in threads and ahead of the reader.
+
+  Args:
+    paths: of the files.
+    preprocess: of an evaluation; its ops of labels have nothing to do.
+    batch_size: files in a list; the last list may be shorter.
+
+  Yields:
+    The files in their order.
+  """
+  ops = HostOps(preprocess, seed=0, is_encoded=True)
+  row = np.int64(0)  # An evaluation's ops draw no random numbers.
+  traced = tf.function(
+    lambda image, form: ops(image, row, form),
+    input_signature=[
+      tf.TensorSpec([], tf.string),
+      tf.TensorSpec([], tf.int32),
+    ],
+    autograph=False,
+  )
+
+  def read_one(path: str) -> ImageFile:
+    try:
+      with open(path, "rb") as file:
+        data = file.read()
+    except OSError as error:
+      reason = error.strerror or error
+      return ImageFile(path, None, f"{path} cannot be read ({reason}).")
+    try:
+      return ImageFile(path, traced(data, encoded.form(data)).numpy())
+    except tf.errors.OpError as error:
+      return ImageFile(path, None, _problem(path, data, preprocess, error))
+
+  def lists() -> Iterator[list[ImageFile]]:
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+      for start in range(0, len(paths), batch_size):
+        yield list(pool.map(read_one, paths[start : start + batch_size]))
+
+  ready = Prefetcher(lists(), _BATCHES_AHEAD)
+  try:
+    yield from ready
+  finally:
+    ready.close()
+
+
+def _glob(pattern: str) -> list[str]:
+  return glob.glob(pattern, recursive=True) if glob.has_magic(pattern) else []
+
+
+def _images_of(path: str) -> Iterator[str]:
+  """The file itself, or the images in a folder and those below, sorted."""
+  if not os.path.isdir(path):
+    yield path
+    return
+  seen = set()
+  for directory, folders, files in os.walk(path, followlinks=True):
+    # A link may lead back to a folder above.
+    real = os.path.realpath(directory)
+    if real in seen:
+      folders.clear()
+      continue
+    seen.add(real)
+    folders[:] = sorted(name for name in folders if not name.startswith("."))
+    for name in sorted(filter(folder.is_image, files)):
+      yield os.path.join(directory, name)
+
+
+def _problem(
+  path: str, data: bytes, preprocess: Preprocess, error: Exception
+) -> str:
+  """A sentence about a file that the ops failed at."""
+  if not data:
+    return f"{path} is empty."
+  try:
+    with Image.open(io.BytesIO(data)) as image:
+      image.load()
+      width, height = image.size
+  except Exception:  # Decoders fail in many ways; all mean the same here.
+    return f"{path} is damaged, or is no image of a known kind."
+  return (
+    f"{path}: the image of {width} x {height} pixels does not suit"
+    f' "{preprocess.text}" ({type(error).__name__}).'
+  )
