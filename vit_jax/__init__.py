@@ -1,7 +1,28 @@
-"""Vision Transformers in JAX, from a laptop to a pod."""
+"""Vision Transformers in JAX, from a laptop to a pod.
+
+model, params = vit_jax.load("B_16.npz")
+logits = model.apply({"params": params}, images)
+"""
+
+import importlib as _importlib
 
 from vit_jax import installation as _installation
 
 __version__ = "0.1.0"
 
 _installation.check()
+
+# Imported when first used: `import vit_jax` alone must not wait for jax.
+_HOMES = {
+  "load": "vit_jax.checkpoint.load",
+}
+
+
+def __getattr__(name: str):
+  if name not in _HOMES:
+    raise AttributeError(f"module 'vit_jax' has no attribute {name!r}")
+  return getattr(_importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+  return sorted([*globals(), *_HOMES])

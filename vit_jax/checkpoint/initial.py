@@ -9,8 +9,12 @@ from etils import epath
 from jaxtyping import PyTree
 
 from vit_jax import trees
+from vit_jax.checkpoint import class_names
 from vit_jax.checkpoint.store import DIRECTORY, read_params
+from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
+from vit_jax.weights import files
+from vit_jax.weights.contract import Weights
 
 _logger = logging.getLogger(__name__)
 _HEAD = "head/"
@@ -39,6 +43,46 @@ def locate(path: str) -> tuple[epath.Path, int]:
       f"{path} holds no checkpoint: there is no complete step in {directory}."
     )
   return workdir, max(steps)
+
+
+def read(path: str) -> Weights:
+  """The parameters of any checkpoint, and the network that they are of.
+
+  Args:
+    path: a workdir, one of its checkpoint steps, or a published file or
+      directory (`vit_jax.weights.files`).
+
+  Raises:
+    UserError: if there is none, or it is damaged or not understood.
+  """
+  if files.is_published(path):
+    return files.read(path)
+  workdir, step = locate(path)
+  model = _model(workdir)
+  params = read_params(workdir, step)
+  head = params.get("head")
+  num_classes = None if head is None else head["kernel"].shape[-1]
+  return Weights(
+    path=path,
+    model=model.model_copy(update={"num_classes": num_classes}),
+    params=params,
+    class_names=class_names.read(workdir),
+  )
+
+
+def _model(workdir: epath.Path) -> schema.Model:
+  """config.model of the run in a workdir."""
+  path = workdir / "config.json"
+  try:
+    return resolve.load(path.read_text()).model
+  except (OSError, UnicodeDecodeError) as error:
+    reason = getattr(error, "strerror", None) or error
+    raise UserError(
+      f"{path}, which tells the architecture of the checkpoint, cannot be read"
+      f" ({reason})."
+    ) from None
+  except UserError as error:
+    raise UserError(f"{path} is not this version's: {error}") from None
 
 
 def load_params(path: str) -> tuple[PyTree, int]:

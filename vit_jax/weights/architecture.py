@@ -1,0 +1,231 @@
+"""Which ViT or hybrid a set of parameters is of, told by names and shapes."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pydantic
+
+from vit_jax.config import schema, sizes
+from vit_jax.errors import UserError
+from vit_jax.weights import misfits, position_embeddings, vit_shapes
+from vit_jax.weights.misfits import Misfit, Shape
+from vit_jax.weights.vit_shapes import Layout, Positions
+
+_BLOCK = re.compile(r"Transformer/encoderblock_(\d+)/")
+_UNIT = re.compile(r"block(\d+)/unit(\d+)/")
+_QUERY = "Transformer/encoderblock_0/MultiHeadDotProductAttention_0/query"
+_HIDDEN = "Transformer/encoderblock_0/MlpBlock_0/Dense_0/kernel"
+_IMAGE_SIZE = 224
+
+
+def infer(
+  params: Mapping[str, np.ndarray],
+  path: str,
+  said: Mapping[str, Any] | None = None,
+) -> tuple[schema.Model, list[str]]:
+  """The section `model` of a ViT or hybrid.
+
+  Args:
+    params: {path: array} by our names, layers not stacked.
+    path: of the file, for messages.
+    said: keys of `schema.Model` that no shape tells, as the file has them.
+
+  Returns:
+    The section, and a sentence for each thing taken to be so.
+
+  Raises:
+    UserError: a table of the parameters that do not make up a ViT.
+  """
+  said = dict(said or {})
+  shapes = {name: tuple(array.shape) for name, array in params.items()}
+  size = _size(shapes, path)
+  pooling, assumed = _pooling(shapes, said)
+  positions = _positions(shapes, size, path)
+  layout = Layout(
+    size=size,
+    positions=positions,
+    num_classes=_columns(shapes, "head/kernel", path),
+    representation_size=_columns(shapes, "pre_logits/kernel", path),
+    has_cls="cls" in shapes,
+    has_map_head=pooling["pool"] == "map",
+    norm_after_pool="fc_norm/scale" in shapes,
+    qkv_bias=f"{_QUERY}/bias" in shapes,
+  )
+  _check_shapes(shapes, vit_shapes.shapes(layout), path)
+  keys = {
+    **sizes.vit_keys(size),
+    **pooling,
+    "num_classes": layout.num_classes,
+    "representation_size": layout.representation_size,
+    "norm_after_pool": layout.norm_after_pool,
+    "qkv_bias": layout.qkv_bias,
+  }
+  if positions.kind != "none":
+    keys["pos_embedding"] = positions.kind
+    keys["pos_embedding_at"] = _place(positions, size.depth)
+    image_size = positions.side * size.patch_size
+    # A size that the patches do not fill cannot be told from the table.
+    if size.grid(said.get("image_size", image_size)) != positions.side:
+      said["image_size"] = image_size
+    keys["image_size"] = image_size
+  elif "pos_embedding" not in said:
+    keys["pos_embedding"] = "sincos2d"
+    keys["image_size"] = max(1, _IMAGE_SIZE // size.patch_size)
+    keys["image_size"] *= size.patch_size
+    assumed.append(
+      "It has no position embedding: the fixed one of sines and cosines is"
+      " taken (model.pos_embedding='sincos2d'), at"
+      f" {keys['image_size']} pixels."
+    )
+  try:
+    return schema.Model.model_validate({**keys, **said}), assumed
+  except pydantic.ValidationError as error:
+    wrong = {".".join(map(str, item["loc"])) for item in error.errors()}
+    raise UserError(
+      f"{path} says of its model what this version does not know:"
+      f" {', '.join(sorted(wrong))}."
+    ) from None
+
+
+def _size(shapes: Mapping[str, Shape], path: str) -> sizes.Size:
+  patch, _, _, width = _shape(shapes, "embedding/kernel", 4, path)
+  _, num_heads, head_size = _shape(shapes, f"{_QUERY}/kernel", 3, path)
+  _, mlp_dim = _shape(shapes, _HIDDEN, 2, path)
+  if num_heads * head_size != width:
+    raise UserError(
+      f"{path} has {num_heads} heads of {head_size} units, which do not make"
+      f" up its width of {width}; such a model is not supported."
+    )
+  blocks = [match for name in shapes if (match := _BLOCK.match(name))]
+  stem_blocks, stem_width = None, sizes.ROOT_WIDTH
+  if "conv_root/kernel" in shapes:
+    stem_blocks = _units(shapes)
+    stem_width = _shape(shapes, "conv_root/kernel", 4, path)[-1]
+  return sizes.Size(
+    width=width,
+    depth=_count((int(match[1]) + 1 for match in blocks), len(blocks)),
+    num_heads=num_heads,
+    mlp_dim=mlp_dim,
+    patch_size=patch * sizes.stem_stride(stem_blocks),
+    stem_blocks=stem_blocks,
+    stem_width=stem_width,
+  )
+
+
+def _units(shapes: Mapping[str, Shape]) -> tuple[int, ...]:
+  """Residual units of each stage of a stem."""
+  found = [match for name in shapes if (match := _UNIT.match(name))]
+  num_stages = _count((int(match[1]) for match in found), len(found))
+  return tuple(
+    _count(
+      (int(match[2]) for match in found if int(match[1]) == stage), len(found)
+    )
+    for stage in range(1, num_stages + 1)
+  )
+
+
+def _count(numbers: Iterable[int], limit: int) -> int:
+  """The largest number up to `limit`; gaps below it show up as misfits.
+
+  A name with a number beyond the count of all names belongs to no model.
+  """
+  return max((number for number in numbers if number <= limit), default=0)
+
+
+def _columns(shapes: Mapping[str, Shape], name: str, path: str) -> int | None:
+  """Outputs of a dense layer; None: there is none."""
+  return _shape(shapes, name, 2, path)[1] if name in shapes else None
+
+
+def _pooling(
+  shapes: Mapping[str, Shape], said: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+  """How tokens become a feature, as far as parameters tell."""
+  has_cls, assumed = "cls" in shapes, []
+  if "MAPHead_0/probe" in shapes:
+    pool = "map"
+  elif "pool" in said:
+    pool = said["pool"]
+  elif has_cls:
+    pool = "cls"
+  else:
+    pool = "gap"
+    assumed.append(
+      "It has neither a class token nor an attention head: its tokens are"
+      " averaged (model.pool='gap')."
+    )
+  keys: dict[str, Any] = {"pool": pool}
+  if has_cls != (pool == "cls"):
+    keys["cls_token"] = has_cls
+  return keys, assumed
+
+
+def _positions(
+  shapes: Mapping[str, Shape], size: sizes.Size, path: str
+) -> Positions:
+  num_prefix = int("cls" in shapes)
+  if vit_shapes.TABLE in shapes:
+    kind = "learned_1d"
+    num_tables, num_tokens, _ = _shape(shapes, vit_shapes.TABLE, 3, path)
+  elif vit_shapes.X_TABLE in shapes:
+    num_tables, side, _ = _shape(shapes, vit_shapes.X_TABLE, 3, path)
+    return Positions("learned_2d", side, num_tables)
+  elif vit_shapes.RELATIVE in shapes:
+    kind = "relative"
+    num_tables, offsets, *_ = _shape(shapes, vit_shapes.RELATIVE, 4, path)
+    num_tokens = (offsets + 1) // 2
+  else:
+    return Positions("none")
+  side = position_embeddings.square_side(num_tokens - num_prefix)
+  if side is None:
+    raise UserError(
+      f"{path}: its position embedding is for {num_tokens - num_prefix}"
+      " patches, which make up no square; only models of square images are"
+      " supported."
+    )
+  return Positions(kind, side, num_tables)
+
+
+def _place(positions: Positions, depth: int) -> str:
+  """The value of `pos_embedding_at` that has this many tables."""
+  shared = positions.num_tables == 1 < depth
+  if positions.kind == "relative":
+    return "every_layer_shared" if shared else "stem"
+  return "stem" if positions.num_tables == 1 else "every_layer"
+
+
+def _check_shapes(
+  shapes: Mapping[str, Shape], wanted: Mapping[str, Shape], path: str
+) -> None:
+  """Raises the table of all that such a ViT has and the file has not."""
+  rows = [
+    Misfit(name, shapes.get(name), wanted.get(name))
+    for name in shapes | wanted
+    if shapes.get(name) != wanted.get(name)
+  ]
+  if rows:
+    raise UserError(
+      f"{path} is not a whole Vision Transformer, or not one that is known:"
+      " these do not go with its other parameters.\n" + misfits.table(rows)
+    )
+
+
+def _shape(
+  shapes: Mapping[str, Shape], name: str, rank: int, path: str
+) -> Shape:
+  """The shape of a parameter that every such model has."""
+  if name not in shapes:
+    some = ", ".join(list(shapes)[:5]) or "none"
+    raise UserError(
+      f"{path} holds no Vision Transformer: there is no {name} in it. Its"
+      f" parameters: {some}{', ...' if len(shapes) > 5 else ''}."
+    )
+  shape = shapes[name]
+  if len(shape) != rank or 0 in shape:
+    raise UserError(
+      f"{path}: {name} has the shape {shape}; {rank} dimensions, none of them"
+      " 0, are wanted."
+    )
+  return shape

@@ -1,0 +1,199 @@
+"""Arrays of an .npz file: read without trust, written whole or not at all."""
+
+import contextlib
+import io
+import os
+import struct
+import uuid
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+from etils import epath
+
+from vit_jax.errors import UserError
+
+# What zipfile, zlib and NumPy raise for bytes that are not what they say.
+_DAMAGED = (
+  zipfile.BadZipFile,
+  zlib.error,
+  struct.error,
+  EOFError,
+  KeyError,
+  NotImplementedError,
+  OverflowError,
+  RuntimeError,
+  SyntaxError,
+  TypeError,
+  ValueError,
+)
+_SUFFIX = ".npy"
+
+
+def read(
+  path: epath.Path, select: Callable[[list[str]], Iterable[str]]
+) -> tuple[dict[str, np.ndarray], bytes]:
+  """Some arrays of a file, as float32, and the comment of its archive.
+
+  Nothing in the file is ever unpickled.
+
+  Args:
+    path: the .npz file.
+    select: from all names in the file, those to read.
+
+  Returns:
+    {name: array} in the order of `select`, and the comment, b"" if none.
+
+  Raises:
+    UserError: the file cannot be read, is damaged, or holds something other
+      than arrays of floating point numbers.
+  """
+  with opened(path) as file:
+    try:
+      archive = zipfile.ZipFile(file)
+    except _DAMAGED:
+      raise UserError(_not_an_archive(path, file)) from None
+    with archive:
+      members = _members(archive, path)
+      arrays = {
+        name: _array(archive, members[name], name, path)
+        for name in select(list(members))
+      }
+      return arrays, archive.comment
+
+
+def write(
+  path: epath.Path, arrays: Mapping[str, np.ndarray], comment: bytes
+) -> None:
+  """Writes arrays; `path` is replaced only once all are on the disk.
+
+  The same arrays always give the same bytes.
+
+  Raises:
+    UserError: the file cannot be written.
+  """
+  partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+  try:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+      with partial.open("wb") as file:
+        with zipfile.ZipFile(file, "w") as archive:
+          archive.comment = comment
+          for name, array in arrays.items():
+            # ZipInfo's own date is fixed, 1980.
+            member = zipfile.ZipInfo(name + _SUFFIX)
+            with archive.open(member, "w", force_zip64=True) as stream:
+              np.lib.format.write_array(stream, array, allow_pickle=False)
+      partial.replace(path)
+    except BaseException:
+      partial.unlink(missing_ok=True)
+      raise
+  except OSError as error:
+    raise UserError(
+      f"{path} cannot be written ({error.strerror or error})."
+    ) from None
+
+
+@contextlib.contextmanager
+def opened(path: epath.Path) -> Iterator[io.BufferedIOBase]:
+  """A file opened to read, its refusals made sentences.
+
+  Raises:
+    UserError: it cannot be opened, or reading it fails.
+  """
+  try:
+    with path.open("rb") as file:
+      yield file
+  except UserError:
+    raise
+  except FileNotFoundError:
+    raise UserError(f"The file {path} does not exist.") from None
+  except OSError as error:
+    raise UserError(
+      f"{path} cannot be read ({error.strerror or error})."
+    ) from None
+  except Exception as error:
+    # Each library behind a bucket's paths has errors of its own.
+    if "://" not in os.fspath(path):
+      raise
+    raise UserError(unreachable(os.fspath(path), error)) from None
+
+
+def unreachable(path: str, error: Exception) -> str:
+  """The sentence about a bucket that does not answer."""
+  reason = (str(error).splitlines() or [type(error).__name__])[0]
+  return (
+    f"{path} cannot be reached ({reason[:200]}). A bucket needs a network and"
+    " credentials: run `gcloud auth application-default login`, or copy the"
+    " file and give the copy's path."
+  )
+
+
+def _not_an_archive(path: epath.Path, file: io.BufferedIOBase) -> str:
+  file.seek(0)
+  start = file.read(8)
+  if not start:
+    return f"{path} is empty; it is no .npz file."
+  if start[:2] == b"PK":
+    return (
+      f"{path} is damaged or incomplete: its table of contents, which stands"
+      " at the end, cannot be read. Copy or download it again."
+    )
+  if start[:1] == b"\x80":
+    return f"{path} is a pickle, not an .npz file; pickles are never loaded."
+  return f"{path} is not an .npz file (a zip archive of NumPy arrays)."
+
+
+def _members(
+  archive: zipfile.ZipFile, path: epath.Path
+) -> dict[str, zipfile.ZipInfo]:
+  members: dict[str, zipfile.ZipInfo] = {}
+  for info in archive.infolist():
+    if not info.filename.endswith(_SUFFIX):
+      raise UserError(
+        f"{path} holds '{info.filename}', which is no NumPy array; it is not"
+        " an .npz file of weights."
+      )
+    name = info.filename.removesuffix(_SUFFIX)
+    if name in members:
+      raise UserError(f"{path} holds '{name}' twice.")
+    members[name] = info
+  return members
+
+
+def _array(
+  archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, path: epath.Path
+) -> np.ndarray:
+  try:
+    stream = io.BytesIO(archive.read(info))  # To the end: checks the CRC.
+    array = np.lib.format.read_array(stream, allow_pickle=False)
+    rest = stream.read(1)
+  except (*_DAMAGED, MemoryError) as error:
+    if "allow_pickle" in str(error):
+      raise UserError(
+        f"{path} holds '{name}' as Python objects (a pickle), which are never"
+        " loaded; weights are plain arrays."
+      ) from None
+    raise UserError(
+      f"{path} is damaged: '{name}' cannot be read"
+      f" ({str(error) or type(error).__name__}). Copy or download it again."
+    ) from None
+  if rest:
+    raise UserError(
+      f"{path} is damaged: '{name}' is longer than its shape says."
+    )
+  return _as_float32(array, name, path)
+
+
+def _as_float32(array: np.ndarray, name: str, path: epath.Path) -> np.ndarray:
+  """float32; bfloat16 is stored by NumPy as two bytes without a type."""
+  if array.dtype.kind == "V" and array.dtype.itemsize == 2:
+    bits = np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16
+    return bits.view(np.float32)
+  if array.dtype.kind != "f":
+    raise UserError(
+      f"{path}: '{name}' holds {array.dtype}, not floating point numbers;"
+      " parameters are float32, float16 or bfloat16."
+    )
+  return array.astype(np.float32, copy=False)

@@ -1,0 +1,116 @@
+"""Learned position embeddings on another grid of patches."""
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+
+def square_side(num_patches: int) -> int | None:
+  """Side of the square that so many patches make up; None: they do not."""
+  side = math.isqrt(max(num_patches, 0))
+  return side if side > 0 and side * side == num_patches else None
+
+
+def resize(
+  table: Float[np.ndarray, "tables n d"],
+  old_grid: tuple[int, int],
+  new_grid: tuple[int, int],
+  *,
+  num_prefix: int,
+  method: str,
+) -> Float[np.ndarray, "tables m d"]:
+  """Brings tables to another grid; rows of prefix tokens stay as they are.
+
+  Args:
+    table: prefix tokens first, then patches row by row.
+    old_grid: rows and columns of patches in `table`.
+    new_grid: those wanted.
+    num_prefix: tokens that are not patches, such as the class token.
+    method: 'bilinear': corners aligned, `scipy.ndimage.zoom(order=1)`, as
+      [VT] and [BV] have it; 'bicubic': `torch.nn.functional.interpolate`
+      without aligned corners, as Hugging Face, DeiT, MAE and DINO have it;
+      'bicubic_antialias': the same with `antialias=True`, as timm has it.
+  """
+  prefix, patches = table[:, :num_prefix], table[:, num_prefix:]
+  if tuple(old_grid) == tuple(new_grid):
+    return table
+  grid = patches.reshape(len(table), *old_grid, -1).astype(np.float64)
+  if method == "bilinear":
+    grid = _bilinear(grid, new_grid)
+  else:
+    weights = _BICUBIC[method]
+    rows, columns = (
+      weights(*sizes) for sizes in zip(old_grid, new_grid, strict=True)
+    )
+    grid = np.einsum("ir,jc,trcd->tijd", rows, columns, grid, optimize=True)
+  resized = grid.reshape(len(table), -1, table.shape[-1]).astype(table.dtype)
+  return np.concatenate([prefix, resized], axis=1)
+
+
+def _bilinear(
+  grid: Float[np.ndarray, "tables rows columns d"], new_grid: tuple[int, int]
+) -> Float[np.ndarray, "tables new_rows new_columns d"]:
+  """SciPy's sums in SciPy's order, so that results are equal to the bit.
+
+  For a few sizes (8 to 26, say) SciPy's rounding puts the last place outside
+  of the grid and it fills in zeros; here that place is the border's.
+  """
+  rows, row_share = _neighbours(grid.shape[1], new_grid[0])
+  columns, column_share = _neighbours(grid.shape[2], new_grid[1])
+  result = np.zeros((len(grid), *new_grid, grid.shape[-1]))
+  for row, row_weight in zip(rows, row_share, strict=True):
+    for column, column_weight in zip(columns, column_share, strict=True):
+      corner = grid[:, row][:, :, column]
+      corner = corner * row_weight[None, :, None, None]
+      result += corner * column_weight[None, None, :, None]
+  return result
+
+
+def _neighbours(
+  old: int, new: int
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+  """Indices of the two old places around each new one, and their shares."""
+  step = (old - 1) / (new - 1) if new > 1 else 0.0
+  places = np.minimum(np.arange(new) * step, old - 1)
+  low = np.floor(places).astype(int)
+  first = 1 - (places - low)
+  return [low, np.minimum(low + 1, old - 1)], [first, 1 - first]
+
+
+def _cubic(x: np.ndarray, a: float) -> np.ndarray:
+  """Keys's kernel, with a = -0.75 in PyTorch, -0.5 where it antialiases."""
+  x = np.abs(x)
+  near = ((a + 2) * x - (a + 3)) * x * x + 1
+  far = (((x - 5) * x + 8) * x - 4) * a
+  return np.where(x < 1, near, np.where(x < 2, far, 0.0))
+
+
+def _bicubic(old: int, new: int) -> Float[np.ndarray, "new old"]:
+  """Weights of four old places; those beyond the border are the border's."""
+  places = (np.arange(new) + 0.5) * (old / new) - 0.5
+  low = np.floor(places)
+  weights = np.zeros((new, old))
+  for offset in (-1, 0, 1, 2):
+    index = np.clip(low + offset, 0, old - 1).astype(int)
+    share = _cubic(places - low - offset, -0.75)
+    np.add.at(weights, (np.arange(new), index), share)
+  return weights
+
+
+def _bicubic_antialias(old: int, new: int) -> Float[np.ndarray, "new old"]:
+  """The kernel widened when shrinking; nothing from beyond the border."""
+  scale = old / new
+  stretch = max(scale, 1.0)
+  centres = scale * (np.arange(new)[:, None] + 0.5)
+  places = np.arange(old)[None]
+  support = 2 * stretch
+  # Truncated as C does, which is not floor below zero.
+  first = np.maximum(np.trunc(centres - support + 0.5), 0)
+  last = np.minimum(np.trunc(centres + support + 0.5), old)
+  weights = _cubic((places - centres + 0.5) / stretch, -0.5)
+  weights = np.where((places >= first) & (places < last), weights, 0.0)
+  return weights / weights.sum(axis=1, keepdims=True)
+
+
+_BICUBIC = {"bicubic": _bicubic, "bicubic_antialias": _bicubic_antialias}
