@@ -11,9 +11,9 @@ def test_every_key_of_the_config_reaches_the_network():
   keys = dict(
     variant="S/8",
     depth=3,
-    image_size=20,
+    image_size=19,
     drop_remainder=True,
-    pool="map",
+    pool="gap",
     representation_size="width",
     pos_embedding="learned_2d",
     pos_embedding_at="every_layer",
@@ -29,6 +29,10 @@ def test_every_key_of_the_config_reaches_the_network():
     gelu="exact",
     layer_norm_eps=1e-12,
     qkv_bias=False,
+    cls_token=False,
+    norm_after_pool=True,
+    stem_blocks=(1, 2),
+    stem_width=32,
   )
   network = build.create(schema.Model(**keys), num_classes=7)
   expected = dict(keys, representation_size=384, num_classes=7, patch_size=8)
@@ -41,6 +45,8 @@ def test_every_key_of_the_config_reaches_the_network():
     "width",
     "num_heads",
     "mlp_dim",
+    "blocks",
+    "pos_embedding_resize",
     *expected,
   }
 
@@ -51,5 +57,5 @@ def test_defaults_of_network_and_config_agree():
 
 
 def test_unknown_architecture_is_refused():
-  with pytest.raises(UserError, match="config.model.name = 'resnet'"):
-    build.create(schema.Model(name="resnet"), num_classes=7)
+  with pytest.raises(UserError, match="config.model.name = 'swin'"):
+    build.create(schema.Model(name="swin"), num_classes=7)

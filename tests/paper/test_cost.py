@@ -3,8 +3,7 @@
 import pytest
 
 from vit_jax.config import schema
-from vit_jax.models import variants
-from vit_jax.paper.cost import vit_forward_flops
+from vit_jax.paper.cost import forward_flops, vit_forward_flops
 
 
 @pytest.mark.parametrize(
@@ -34,7 +33,7 @@ from vit_jax.paper.cost import vit_forward_flops
 )
 def test_gmacs_are_those_of_the_facts(variant, image_size, gmacs):
   model = schema.Model(variant=variant, image_size=image_size)
-  flops = variants.forward_flops(model, num_classes=1000)
+  flops = forward_flops(model, num_classes=1000)
   digits = len(str(gmacs).split(".")[1])
   assert round(flops / 2e9, digits) == gmacs
 
@@ -50,7 +49,7 @@ def test_the_papers_pretraining_costs_follow():
     ("H/14", 14, 4262),
   ]:
     model = schema.Model(variant=variant)
-    forward = variants.forward_flops(model, num_classes=1000)
+    forward = forward_flops(model, num_classes=1000)
     ours = 3 * forward * 303e6 * epochs / 1e18
     assert ours == pytest.approx(exaflops, rel=0.021)
 
@@ -101,9 +100,7 @@ def test_cost_is_what_xla_counts_in_matrix_products(pool, pos_embedding):
   images = jax.ShapeDtypeStruct((1, 12, 12, 3), "float32")
   params = jax.eval_shape(network.init, jax.random.key(0), images)
   jaxpr = jax.make_jaxpr(network.apply)(params, images)
-  assert _product_flops(jaxpr.jaxpr) == variants.forward_flops(
-    model, num_classes=5
-  )
+  assert _product_flops(jaxpr.jaxpr) == forward_flops(model, num_classes=5)
 
 
 def _product_flops(jaxpr):

@@ -12,10 +12,16 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from vit_jax import durations
+from vit_jax.config import pixels
 
 
 def _check_duration(value: Any) -> Any:
   durations.parse(value)
+  return value
+
+
+def _check_pixels(value: str) -> str:
+  pixels.parse(value)
   return value
 
 
@@ -41,14 +47,35 @@ def key(default: Any, description: str) -> Any:
 class Model(Section):
   """The network."""
 
-  name: str = key("vit", "Architecture family.")
-  variant: str = key(
-    "B/16", "Size and patch, such as 'Ti/16', 'B/32', 'So400m/14'. [P] T1."
+  name: str = key(
+    "vit", "'vit', hybrids among them, or 'resnet' (BiT ResNet-v2)."
   )
-  width: PositiveInt | None = key(None, "Token width D; None: the variant's.")
+  variant: str = key(
+    "B/16",
+    "Size and patch, such as 'Ti/16', 'B/32', 'So400m/14'; with a ResNet stem"
+    " and the total stride, 'R50+B/16', 'R26+S/32', 'R+Ti/16'; for 'resnet'"
+    " depth and width factor, 'R50x1', 'R152x4'. [P] T1, T6.",
+  )
+  width: PositiveInt | None = key(
+    None,
+    "Token width D, or channels of a ResNet's root (64 x width factor); None:"
+    " the variant's.",
+  )
   depth: PositiveInt | None = key(None, "Layers; None: the variant's.")
   num_heads: PositiveInt | None = key(None, "Heads; None: the variant's.")
   mlp_dim: PositiveInt | None = key(None, "MLP width; None: the variant's.")
+  stem_blocks: tuple[PositiveInt, ...] | None = key(
+    None,
+    "Residual units of each stage of a hybrid's stem, before patches are cut;"
+    " (): its root alone; None: the variant's, none for 'B/16'. The variant's"
+    " number stays the total stride in pixels. [P] B.4",
+  )
+  stem_width: PositiveInt = key(
+    64, "Channels of the stem's root; 64 is width factor 1. [VT]"
+  )
+  blocks: tuple[PositiveInt, ...] | None = key(
+    None, "Residual units of each stage of a ResNet; None: the variant's."
+  )
   num_classes: PositiveInt | None = key(None, "None: the dataset's.")
   image_size: PositiveInt = key(224, "Side of the square input, pixels. [P]")
   drop_remainder: bool = key(
@@ -58,6 +85,17 @@ class Model(Section):
   )
   pool: Literal["cls", "gap", "map", "none"] = key(
     "cls", "How tokens become one feature. [P] equation 4, appendix D.3."
+  )
+  cls_token: bool | None = key(
+    None,
+    "Whether a learned token is joined to the patches; None: where pool is"
+    " 'cls'. With pool 'gap' it takes part in the layers but not in the mean,"
+    " as timm's and MAE's averaging models have it.",
+  )
+  norm_after_pool: bool = key(
+    False,
+    "The last LayerNorm stands after the pooling in place of before it, as"
+    " timm's fc_norm and MAE's fine-tuned models have it.",
   )
   representation_size: PositiveInt | Literal["width"] | None = key(
     None,
@@ -95,10 +133,11 @@ class Model(Section):
   remat: Literal["none", "full", "dots", "named"] = key(
     "none", "What the backward pass recomputes to save memory."
   )
-  normalize: Literal["minus_one_to_one", "imagenet"] = key(
+  normalize: Annotated[str, pydantic.AfterValidator(_check_pixels)] = key(
     "minus_one_to_one",
-    "Pixel mean and scale: (x - 127.5) / 127.5 [VT], or ImageNet's mean and"
-    " standard deviation.",
+    "Pixel mean and scale: (x - 127.5) / 127.5 [VT]; 'imagenet', the mean and"
+    " standard deviation of that set; or 'MEAN,MEAN,MEAN/STD,STD,STD' of"
+    " pixels in [0, 1].",
   )
   gelu: Literal["tanh", "exact"] = key("tanh", "GELU form. [VT] [BV]: tanh.")
   layer_norm_eps: Positive = key(1e-6, "[VT] [BV]")

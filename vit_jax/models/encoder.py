@@ -95,6 +95,7 @@ class Encoder(nn.Module):
   stochastic_depth_rate: float = 0.0
   scan_layers: bool = False
   remat: str = "none"
+  norm: bool = True
 
   @nn.compact
   def __call__(
@@ -127,6 +128,8 @@ class Encoder(nn.Module):
     relative_keys = self._relative_keys(tokens)
     per_layer = (layer_posembs, relative_keys, drop_rates)
     tokens = self._apply_blocks(tokens, per_layer, train)
+    if not self.norm:
+      return tokens
     norm = LayerNorm(
       self.config.layer_norm_eps, self.config.dtype, name="encoder_norm"
     )

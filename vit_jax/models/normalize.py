@@ -4,11 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
-# (mean, standard deviation) per channel, in units of a byte.
-PIXEL_STATISTICS = {
-  "minus_one_to_one": ((127.5, 127.5, 127.5), (127.5, 127.5, 127.5)),
-  "imagenet": ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
-}
+from vit_jax.config import pixels
+from vit_jax.errors import UserError
 
 
 def normalize(
@@ -20,12 +17,29 @@ def normalize(
 
   Args:
     images: channels last, uint8 in [0, 255] or already normalised floats.
-    kind: a key of `PIXEL_STATISTICS`.
+    kind: a value of `config.model.normalize`.
     dtype: of the result; the arithmetic is in float32.
   """
   if images.dtype != jnp.uint8:
     return jnp.asarray(images, dtype)
-  mean, deviation = (np.float32(x) for x in PIXEL_STATISTICS[kind])
+  mean, deviation = (
+    np.float32([255 * x for x in part]) for part in pixels.parse(kind)
+  )
   shape = (1,) * (images.ndim - 1) + (-1,)
   normalized = jnp.asarray(images, jnp.float32) - mean.reshape(shape)
   return (normalized * (1 / deviation).reshape(shape)).astype(dtype)
+
+
+def check_size(
+  images: UInt8[Array | np.ndarray, "b h w c"]
+  | Float[Array | np.ndarray, "b h w c"],
+  image_size: int,
+) -> None:
+  """Raises UserError for images that are not squares of `image_size`."""
+  height, width = images.shape[1:3]
+  if (height, width) != (image_size, image_size):
+    raise UserError(
+      f"The images are {height} x {width} pixels, but the model takes"
+      f" {image_size} x {image_size} (config.model.image_size); resize them,"
+      " or build the model for their size."
+    )

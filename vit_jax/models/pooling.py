@@ -32,22 +32,28 @@ class MAPHead(nn.Module):
 
 
 def pool(
-  tokens: Float[Array, "b n d"], kind: str, config: LayerConfig, train: bool
+  tokens: Float[Array, "b n d"],
+  kind: str,
+  config: LayerConfig,
+  *,
+  has_cls: bool,
+  train: bool,
 ) -> Float[Array, "b d"] | Float[Array, "b n d"]:
   """One feature per image, or, for 'none', one per token.
 
   To be called inside a compact module, which then owns the parameters.
 
   Args:
-    tokens: encoded tokens; for 'cls', that token comes first.
-    kind: 'cls', 'gap' (mean of all), 'map' or 'none'.
+    tokens: encoded tokens, the cls token first if there is one.
+    kind: 'cls', 'gap' (mean of the patches), 'map' or 'none'.
     config: settings of the 'map' head's layers.
+    has_cls: whether there is a cls token.
     train: whether dropout acts in it.
   """
   if kind == "cls":
     return tokens[:, 0]
   if kind == "gap":
-    return jnp.mean(tokens, axis=1)
+    return jnp.mean(tokens[:, int(has_cls) :], axis=1)
   if kind == "map":
     return MAPHead(config, train, name="MAPHead_0")(tokens)
   return tokens

@@ -5,13 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
+from vit_jax.config.sizes import stem_stride
 from vit_jax.errors import UserError
 from vit_jax.models.embeddings import PatchEmbedding
 from vit_jax.models.encoder import Encoder
 from vit_jax.models.heads import LinearHead
+from vit_jax.models.layer_norm import LayerNorm
 from vit_jax.models.layers import LayerConfig
-from vit_jax.models.normalize import normalize
+from vit_jax.models.normalize import check_size, normalize
 from vit_jax.models.pooling import pool
+from vit_jax.models.resnet_stem import stem
 
 
 class ViT(nn.Module):
@@ -21,6 +24,9 @@ class ViT(nn.Module):
     num_classes: outputs of the linear head; None: no head, and calls return
       the features before it.
     representation_size: hidden units of the tanh head before it; None: none.
+    patch_size: side of the image that becomes one token, pixels.
+    stem_blocks: units of each stage of the convolutional stem; (): its root
+      alone; None: no stem.
 
   The others are the keys of `config.model` of the same names, with the
   variant's numbers put in.
@@ -32,9 +38,13 @@ class ViT(nn.Module):
   mlp_dim: int
   patch_size: int
   num_classes: int | None
+  stem_blocks: tuple[int, ...] | None = None
+  stem_width: int = 64
   image_size: int = 224
   drop_remainder: bool = False
   pool: str = "cls"
+  cls_token: bool | None = None
+  norm_after_pool: bool = False
   representation_size: int | None = None
   pos_embedding: str = "learned_1d"
   pos_embedding_at: str = "stem"
@@ -74,7 +84,7 @@ class ViT(nn.Module):
       UserError: the images are not of `image_size`, or the patches do not
         cover them and `drop_remainder` is not set.
     """
-    self._check_images(images)
+    check_size(images, self.image_size)
     config = LayerConfig(
       num_heads=self.num_heads,
       mlp_dim=self.mlp_dim,
@@ -86,12 +96,19 @@ class ViT(nn.Module):
       layer_norm_eps=self.layer_norm_eps,
       qkv_bias=self.qkv_bias,
     )
-    images = normalize(images, self.normalize, self.dtype)
-    grid = tuple(side // self.patch_size for side in images.shape[1:3])
+    maps = normalize(images, self.normalize, self.dtype)
+    if self.stem_blocks is not None:
+      maps = stem(
+        maps, self.stem_blocks, self.stem_width, self.dtype, self.remat
+      )
+      self.sow("intermediates", "stem", maps)
+    patch_size = self.patch_size // stem_stride(self.stem_blocks)
+    self._check_patches(maps.shape[1], patch_size)
+    grid = tuple(side // patch_size for side in maps.shape[1:3])
     tokens = PatchEmbedding(
-      self.width, self.patch_size, self.dtype, name="embedding"
-    )(images)
-    has_cls = self.pool == "cls"
+      self.width, patch_size, self.dtype, name="embedding"
+    )(maps)
+    has_cls = self.pool == "cls" if self.cls_token is None else self.cls_token
     if has_cls:
       cls = self.param("cls", nn.initializers.zeros, (1, 1, self.width))
       cls = jnp.broadcast_to(
@@ -106,11 +123,14 @@ class ViT(nn.Module):
       self.stochastic_depth_rate,
       self.scan_layers,
       self.remat,
+      not self.norm_after_pool,
       name="Transformer",
     )(tokens, grid, has_cls=has_cls, train=train)
     self.sow("intermediates", "encoded", tokens)
 
-    x = pool(tokens, self.pool, config, train)
+    x = pool(tokens, self.pool, config, has_cls=has_cls, train=train)
+    if self.norm_after_pool:
+      x = LayerNorm(self.layer_norm_eps, self.dtype, name="fc_norm")(x)
     if self.representation_size is not None:
       x = nn.Dense(
         self.representation_size, dtype=self.dtype, name="pre_logits"
@@ -125,16 +145,9 @@ class ViT(nn.Module):
     )
     return head(x)
 
-  def _check_images(self, images):
-    size, patch = self.image_size, self.patch_size
-    if images.shape[1:3] != (size, size):
-      height, width = images.shape[1:3]
-      raise UserError(
-        f"The images are {height} x {width} pixels, but the model takes"
-        f" {size} x {size} (config.model.image_size); resize them, or build"
-        " the model for their size."
-      )
-    if size % patch and not self.drop_remainder:
+  def _check_patches(self, side, patch_size):
+    if side % patch_size and not self.drop_remainder:
+      size, patch = self.image_size, self.patch_size
       raise UserError(
         f"config.model.image_size = {size} is not a multiple of the patch"
         f" size {patch}; use {size // patch * patch} or"

@@ -19,10 +19,10 @@ from vit_jax.config import schema
 from vit_jax.data import pipeline, sources, spec
 from vit_jax.data.sources import Source
 from vit_jax.errors import UserError
-from vit_jax.models import variants
 from vit_jax.objectives import build as objectives_build
 from vit_jax.objectives.contract import Objective
 from vit_jax.optim import build as optim_build
+from vit_jax.paper import cost
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.training import state as state_lib
 from vit_jax.training import step as step_lib
@@ -103,7 +103,7 @@ class Experiment:
   @property
   def flops_per_step(self) -> int:
     """Model FLOPs of an update: 3 x forward, 2 a multiply-add."""
-    forward = variants.forward_flops(
+    forward = cost.forward_flops(
       self.config.model, num_classes=self.facts.num_classes
     )
     return 3 * forward * self.config.train.batch_size

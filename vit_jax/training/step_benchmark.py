@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from vit_jax.config import schema
+from vit_jax.config import schema, sizes
 from vit_jax.data import pipeline
 from vit_jax.durations import EverySteps
-from vit_jax.models import normalize, variants
+from vit_jax.models import normalize
 from vit_jax.models.plain_vit import PlainViT
 from vit_jax.training import experiment, loop
 from vit_jax.training.experiment import Experiment
@@ -129,7 +129,7 @@ def _stepper(
 def _plain_step(parts: Experiment) -> tuple[Callable[..., Any], Any]:
   """The baseline's compiled step and its first state."""
   config = parts.config
-  size = variants.resolve_size(config.model)
+  size = sizes.vit(config.model)
   model = PlainViT(
     width=size.width,
     depth=size.depth,

@@ -1,13 +1,13 @@
-"""Sizes against paper_facts 1.1, and the sentences of bad values."""
+"""Bad values of a Vision Transformer and their sentences."""
 
 import subprocess
 import sys
 
 import pytest
 
-from vit_jax.config import schema
+from vit_jax.config import schema, sizes
 from vit_jax.errors import UserError
-from vit_jax.models import build, variants
+from vit_jax.models import build
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from vit_jax.models import build, variants
   ],
 )
 def test_variant_has_its_published_size(variant, expected):
-  size = variants.resolve_size(schema.Model(variant=variant))
+  size = sizes.vit(schema.Model(variant=variant))
   assert expected == (
     size.width,
     size.depth,
@@ -36,14 +36,14 @@ def test_variant_has_its_published_size(variant, expected):
 
 def test_numbers_set_by_hand_win_over_the_variant():
   model = schema.Model(variant="B/16", depth=8, width=1024, mlp_dim=2048)
-  size = variants.resolve_size(model)
+  size = sizes.vit(model)
   assert (size.width, size.depth, size.mlp_dim) == (1024, 8, 2048)
   assert size.num_heads == 12
 
 
 def test_representation_size_width_is_the_models_width():
   model = schema.Model(variant="B/16", width=64, representation_size="width")
-  assert variants.representation_size(model) == 64
+  assert sizes.representation_size(model) == 64
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_bad_value_is_named_with_what_would_do(keys, words):
     assert word in str(error.value)
 
 
-@pytest.mark.parametrize("variant", variants.VARIANTS)
+@pytest.mark.parametrize("variant", sizes.VARIANTS)
 def test_every_variant_passes_its_own_check(variant):
   build.check(schema.Model(variant=f"{variant}/16"))
 

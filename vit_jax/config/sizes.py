@@ -1,0 +1,240 @@
+"""Sizes of the named networks, and of those whose numbers are set by hand.
+
+Vision Transformers are named 'B/16'; hybrids 'R50+B/16', whose last number is
+the total stride; ResNets 'R50x1', whose last number is the width factor.
+"""
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+
+# (width, depth, num_heads, mlp_dim). B, L and H: table 1 of arXiv 2010.11929;
+# Ti and S: arXiv 2012.12877; the others: google-research/big_vision.
+VARIANTS = {
+  "mu": (32, 1, 2, 128),
+  "Ti": (192, 12, 3, 768),
+  "S": (384, 12, 6, 1536),
+  "M": (512, 12, 8, 2048),
+  "B": (768, 12, 12, 3072),
+  "L": (1024, 24, 16, 4096),
+  "So400m": (1152, 27, 16, 4304),
+  "H": (1280, 32, 16, 5120),
+  "g": (1408, 40, 16, 6144),
+  "G": (1664, 48, 16, 8192),
+}
+
+# Stem and number after the slash -> (units of each stage, total stride).
+# Appendix B.4 of arXiv 2010.11929 and google-research/vision_transformer,
+# where 'R+Ti/16' has patches of 8 x 8 after a root of stride 4.
+STEMS = {
+  ("R", 16): ((), 32),
+  ("R26", 32): ((2, 2, 2, 2), 32),
+  ("R50", 16): ((3, 4, 9), 16),
+  ("R50", 32): ((3, 4, 6, 3), 32),
+}
+
+# Units of each stage of the ResNets. google-research/big_vision.
+RESNETS = {
+  26: (2, 2, 2, 2),
+  50: (3, 4, 6, 3),
+  101: (3, 4, 23, 3),
+  152: (3, 8, 36, 3),
+  200: (3, 24, 36, 3),
+}
+
+# Channels of a root of width factor 1, and those that share group statistics.
+ROOT_WIDTH = 64
+NUM_GROUPS = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+  """The numbers that fix a Vision Transformer's shape.
+
+  Attributes:
+    width: D.
+    depth: layers.
+    num_heads: heads.
+    mlp_dim: hidden units of the MLPs.
+    patch_size: side of the image that becomes one token, pixels.
+    stem_blocks: units of each stage of the convolutional stem; (): its root
+      alone; None: no stem.
+    stem_width: channels of the stem's root.
+  """
+
+  width: int
+  depth: int
+  num_heads: int
+  mlp_dim: int
+  patch_size: int
+  stem_blocks: tuple[int, ...] | None = None
+  stem_width: int = ROOT_WIDTH
+
+  @property
+  def stem_stride(self) -> int:
+    """Pixels of the image per pixel of what is cut into patches."""
+    return stem_stride(self.stem_blocks)
+
+  def grid(self, image_size: int) -> int:
+    """Patches along a side of the image; convolutions round up."""
+    return -(-image_size // self.stem_stride) // (
+      self.patch_size // self.stem_stride
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ResNetSize:
+  """Units of each stage, and channels of the root."""
+
+  blocks: tuple[int, ...]
+  width: int
+
+
+def stem_stride(blocks: tuple[int, ...] | None) -> int:
+  """Stride of a stem: 4 of its root, 2 of every stage but the first."""
+  return 1 if blocks is None else 4 * 2 ** max(0, len(blocks) - 1)
+
+
+def resolve(model: schema.Model) -> Size | ResNetSize:
+  """The size that `config.model` asks for.
+
+  Raises:
+    UserError: if the variant is not known.
+  """
+  return resnet(model) if model.name == "resnet" else vit(model)
+
+
+def vit(model: schema.Model) -> Size:
+  """The size of `model.variant`, with the numbers set by hand put over it.
+
+  Raises:
+    UserError: the variant's name is unknown or has no patch size.
+  """
+  name, slash, patch = model.variant.partition("/")
+  stem, plus, name = name.rpartition("+")
+  if name not in VARIANTS:
+    hint = _nearest(name, VARIANTS)
+    hint = f" Did you mean '{stem}{plus}{hint}/{patch or 16}'?" if hint else ""
+    raise UserError(
+      f"config.model.variant = '{model.variant}' is not known.{hint} Known"
+      f" sizes: {', '.join(VARIANTS)}, each with '/' and a patch size in"
+      " pixels."
+    )
+  # `isdecimal` alone also takes digits of other scripts.
+  if not (slash and patch.isascii() and patch.isdecimal() and int(patch) > 0):
+    raise UserError(
+      f"config.model.variant = '{model.variant}' needs a patch size in"
+      f" pixels after a slash, such as '{stem}{plus}{name}/16'."
+    )
+  blocks, patch_size = None, int(patch)
+  if plus:
+    if (stem, patch_size) not in STEMS:
+      hint = _nearest(f"{stem}/{patch}", (f"{s}/{p}" for s, p in STEMS))
+      hint = hint.replace("/", f"+{name}/") or f"R50+{name}/{patch_size}"
+      known = ", ".join(f"{s}+{name}/{p}" for s, p in STEMS)
+      raise UserError(
+        f"config.model.variant = '{model.variant}' is not known. Did you mean"
+        f" '{hint}'? Stems: {known}; others by config.model.stem_blocks."
+      )
+    blocks, patch_size = STEMS[stem, patch_size]
+  if model.stem_blocks is not None:
+    blocks = model.stem_blocks
+  width, depth, num_heads, mlp_dim = VARIANTS[name]
+  return Size(
+    width=model.width or width,
+    depth=model.depth or depth,
+    num_heads=model.num_heads or num_heads,
+    mlp_dim=model.mlp_dim or mlp_dim,
+    patch_size=patch_size,
+    stem_blocks=blocks,
+    stem_width=model.stem_width,
+  )
+
+
+def resnet(model: schema.Model) -> ResNetSize:
+  """The size of `model.variant`, with the numbers set by hand put over it.
+
+  Raises:
+    UserError: the variant is not known.
+  """
+  match = re.fullmatch(r"R(\d{2,3})x([1-9]\d?)", model.variant, re.ASCII)
+  if not match or int(match[1]) not in RESNETS:
+    known = [f"R{depth}x1" for depth in RESNETS]
+    hint = _nearest(model.variant, known)
+    hint = f" Did you mean '{hint}'?" if hint else ""
+    raise UserError(
+      f"config.model.variant = '{model.variant}' is not a ResNet.{hint}"
+      f" Known: {', '.join(known)}, and any width factor after the x; for"
+      " other numbers of units set config.model.blocks too."
+    )
+  return ResNetSize(
+    blocks=model.blocks or RESNETS[int(match[1])],
+    width=model.width or ROOT_WIDTH * int(match[2]),
+  )
+
+
+def representation_size(model: schema.Model) -> int | None:
+  """Hidden units of the pre-training head, 'width' made a number."""
+  if model.representation_size == "width":
+    return vit(model).width
+  return model.representation_size
+
+
+def vit_keys(size: Size) -> dict[str, Any]:
+  """Keys of `config.model` that `vit` makes this size of.
+
+  The variant is the size's published name if it has one; otherwise the
+  nearest in width, with the numbers that differ set by hand.
+  """
+  numbers = (size.width, size.depth, size.num_heads, size.mlp_dim)
+  name = min(
+    VARIANTS,
+    key=lambda name: (
+      VARIANTS[name] != numbers,
+      abs(VARIANTS[name][0] - size.width),
+    ),
+  )
+  keys: dict[str, Any] = {"variant": f"{name}/{size.patch_size}"}
+  for (stem, patch), published in STEMS.items():
+    if published == (size.stem_blocks, size.patch_size):
+      keys["variant"] = f"{stem}+{name}/{patch}"
+      break
+  else:
+    if size.stem_blocks is not None:
+      keys["stem_blocks"] = size.stem_blocks
+  if size.stem_blocks is not None and size.stem_width != ROOT_WIDTH:
+    keys["stem_width"] = size.stem_width
+  fields = ("width", "depth", "num_heads", "mlp_dim")
+  for field, value, default in zip(
+    fields, numbers, VARIANTS[name], strict=True
+  ):
+    if value != default:
+      keys[field] = value
+  return keys
+
+
+def resnet_keys(size: ResNetSize) -> dict[str, Any]:
+  """Keys of `config.model` that `resnet` makes this size of."""
+  known = {blocks: depth for depth, blocks in RESNETS.items()}
+  factor = max(1, size.width // ROOT_WIDTH)
+  keys: dict[str, Any] = {
+    "name": "resnet",
+    "variant": f"R{known.get(size.blocks, 50)}x{factor}",
+  }
+  if size.blocks not in known:
+    keys["blocks"] = size.blocks
+  if size.width != ROOT_WIDTH * factor:
+    keys["width"] = size.width
+  return keys
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+  """The known name most like this one, in either case; '': none is."""
+  near = {one.lower(): one for one in known}
+  close = difflib.get_close_matches(name.lower(), near, n=1, cutoff=0.4)
+  return near[close[0]] if close else ""

@@ -1,0 +1,67 @@
+"""Convolutions whose kernels are standardised. arXiv 1903.10520."""
+
+from collections.abc import Callable
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
+from jaxtyping import Array, Float
+
+# What the backward pass of a residual unit finds ready, per
+# `config.model.remat`: the convolutions are the products, and norms and
+# activations between them are cheap to compute again.
+_KEEP_CONVOLUTIONS = jax.checkpoint_policies.save_only_these_names(
+  "convolution"
+)
+REMAT_POLICIES = {
+  "full": jax.checkpoint_policies.nothing_saveable,
+  "dots": _KEEP_CONVOLUTIONS,
+  "named": _KEEP_CONVOLUTIONS,
+}
+
+
+class StandardizedConv(nn.Module):
+  """A convolution without bias whose filters have mean 0 and deviation 1.
+
+  Attributes:
+    features: channels of the result.
+    kernel_size: side of the filters.
+    stride: in both directions.
+    padding: rows and columns of zeros on each side; None: as 'SAME' has it,
+      which under a stride depends on the size and may be uneven.
+    deviation: what a filter is divided by, from its variance.
+    dtype: of the product; statistics are in float32.
+  """
+
+  features: int
+  kernel_size: int
+  stride: int
+  padding: int | None
+  deviation: Callable[[Array], Array]
+  dtype: str
+
+  @nn.compact
+  def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b y x k"]:
+    shape = (self.kernel_size, self.kernel_size, x.shape[-1], self.features)
+    kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
+    kernel = standardize(kernel, self.deviation).astype(self.dtype)
+    padding = "SAME" if self.padding is None else [(self.padding,) * 2] * 2
+    x = jax.lax.conv_general_dilated(
+      x,
+      kernel,
+      window_strides=(self.stride, self.stride),
+      padding=padding,
+      dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    )
+    return checkpoint_name(x, "convolution")
+
+
+def standardize(
+  kernel: Float[Array, "y x c k"], deviation: Callable[[Array], Array]
+) -> Float[Array, "y x c k"]:
+  """Each filter minus its mean, over `deviation` of its variance."""
+  mean = jnp.mean(kernel, axis=(0, 1, 2), keepdims=True)
+  centred = kernel - mean
+  variance = jnp.mean(jnp.square(centred), axis=(0, 1, 2), keepdims=True)
+  return centred / deviation(variance)

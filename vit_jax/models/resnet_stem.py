@@ -1,0 +1,108 @@
+"""The convolutional stem of hybrids: a post-activation ResNet without head.
+
+Names and numbers are those of google-research/vision_transformer.
+"""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from vit_jax.models.convolution import REMAT_POLICIES, StandardizedConv
+from vit_jax.models.group_norm import GroupNorm
+
+_NORM_EPSILON = 1e-6
+
+
+class Unit(nn.Module):
+  """A bottleneck: 1 x 1, 3 x 3 with the stride, 1 x 1 to 4 times the width."""
+
+  width: int
+  stride: int
+  dtype: str
+
+  @nn.compact
+  def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b y x k"]:
+    shortcut = x
+    if x.shape[-1] != 4 * self.width or self.stride > 1:
+      shortcut = _conv("conv_proj", 4 * self.width, 1, self.stride, self.dtype)(
+        x
+      )
+      shortcut = _norm("gn_proj", self.dtype)(shortcut)
+    x = _conv("conv1", self.width, 1, 1, self.dtype)(x)
+    x = nn.relu(_norm("gn1", self.dtype)(x))
+    x = _conv("conv2", self.width, 3, self.stride, self.dtype)(x)
+    x = nn.relu(_norm("gn2", self.dtype)(x))
+    x = _conv("conv3", 4 * self.width, 1, 1, self.dtype)(x)
+    # Units start as identities.
+    x = _norm("gn3", self.dtype, nn.initializers.zeros)(x)
+    return nn.relu(shortcut + x)
+
+
+class Stage(nn.Module):
+  """Units of one width; the first has the stride."""
+
+  num_units: int
+  width: int
+  stride: int
+  dtype: str
+  remat: str
+
+  @nn.compact
+  def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b y x k"]:
+    unit = Unit
+    if self.remat != "none":
+      unit = nn.remat(unit, policy=REMAT_POLICIES[self.remat])
+    for i in range(self.num_units):
+      stride = 1 if i else self.stride
+      x = unit(self.width, stride, self.dtype, name=f"unit{i + 1}")(x)
+    return x
+
+
+def stem(
+  images: Float[Array, "b h w c"],
+  blocks: tuple[int, ...],
+  width: int,
+  dtype: str,
+  remat: str,
+) -> Float[Array, "b y x k"]:
+  """Feature maps that patches are cut from.
+
+  To be called inside a compact module, which then owns the parameters.
+
+  Args:
+    images: normalised pixels.
+    blocks: units of each stage; (): the root alone.
+    width: channels of the root; stage i has 4 * 2^i times as many.
+    dtype: of the products.
+    remat: as `config.model.remat`, for each unit.
+
+  Returns:
+    Maps of 1 / 4 of the image's size, halved by every stage but the first.
+  """
+  x = _conv("conv_root", width, 7, 2, dtype)(images)
+  x = nn.relu(_norm("gn_root", dtype)(x))
+  x = nn.max_pool(x, (3, 3), strides=(2, 2), padding="SAME")
+  for i, num_units in enumerate(blocks):
+    x = Stage(
+      num_units,
+      width * 2**i,
+      2 if i else 1,
+      dtype,
+      remat,
+      name=f"block{i + 1}",
+    )(x)
+  return x
+
+
+def _deviation(variance: Array) -> Array:
+  return jnp.sqrt(variance) + 1e-5
+
+
+def _conv(name: str, features: int, kernel_size: int, stride: int, dtype: str):
+  return StandardizedConv(
+    features, kernel_size, stride, None, _deviation, dtype, name=name
+  )
+
+
+def _norm(name: str, dtype: str, scale_init=nn.initializers.ones):
+  return GroupNorm(_NORM_EPSILON, dtype, scale_init, name=name)

@@ -1,0 +1,137 @@
+"""The checks of `config.model` for a Vision Transformer.
+
+Imports neither jax nor flax, so that a command answers a bad value at once.
+"""
+
+from vit_jax.config import schema, sizes
+from vit_jax.errors import UserError
+
+
+def check(model: schema.Model) -> None:
+  """Checks the keys of a ViT, with or without a stem, against each other.
+
+  Raises:
+    UserError: naming the key of `config.model`, its value and what would do.
+  """
+  size = sizes.vit(model)
+  if size.width % size.num_heads:
+    divisors = [n for n in range(1, size.width + 1) if size.width % n == 0]
+    nearest = min(divisors, key=lambda n: abs(n - size.num_heads))
+    raise UserError(
+      f"config.model.width = {size.width} does not divide over"
+      f" config.model.num_heads = {size.num_heads}; use {nearest} heads, or"
+      f" width {_nearest_multiples(size.width, size.num_heads)}."
+    )
+  _check_stem(model, size)
+  _check_image_size(model, size)
+  _check_tokens(model)
+  _check_position_embedding(model, size.width)
+  if model.attention == "cudnn":
+    _check_cudnn(model, size.width // size.num_heads)
+
+
+def _nearest_multiples(value: int, of: int) -> str:
+  below = value // of * of
+  return f"{below} or {below + of}" if below else f"{of}"
+
+
+def _check_stem(model: schema.Model, size: sizes.Size) -> None:
+  if model.blocks is not None:
+    raise UserError(
+      f"config.model.blocks = {model.blocks} are the units of"
+      " config.model.name = 'resnet'; the stem of a 'vit' has"
+      " config.model.stem_blocks."
+    )
+  if size.stem_blocks is None:
+    if size.stem_width != sizes.ROOT_WIDTH:
+      raise UserError(
+        f"config.model.stem_width = {size.stem_width}, but '{model.variant}'"
+        " has no stem; set config.model.stem_blocks or a variant such as"
+        " 'R50+B/16'."
+      )
+    return
+  if size.stem_width % sizes.NUM_GROUPS:
+    raise UserError(
+      f"config.model.stem_width = {size.stem_width} does not divide into the"
+      f" {sizes.NUM_GROUPS} groups of its norms; use"
+      f" {_nearest_multiples(size.stem_width, sizes.NUM_GROUPS)}."
+    )
+  if size.patch_size % size.stem_stride:
+    raise UserError(
+      f"config.model.variant = '{model.variant}' has a total stride of"
+      f" {size.patch_size}, but the stem of config.model.stem_blocks ="
+      f" {size.stem_blocks} alone has {size.stem_stride}; use a multiple of"
+      " that after the slash."
+    )
+
+
+def _check_image_size(model: schema.Model, size: sizes.Size) -> None:
+  side, patch = model.image_size, size.patch_size
+  if size.grid(side) < 1:
+    raise UserError(
+      f"config.model.image_size = {side} is smaller than the patch of"
+      f" '{model.variant}'; use {patch} or more, or a smaller patch."
+    )
+  # A stem's convolutions reach over the border, so that its maps cover all.
+  map_side = -(-side // size.stem_stride)
+  unused = map_side % (patch // size.stem_stride) * size.stem_stride
+  if unused and not model.drop_remainder:
+    raise UserError(
+      f"config.model.image_size = {side} is not a multiple of the patch size"
+      f" {patch} of '{model.variant}'; use"
+      f" {_nearest_multiples(side, patch)}, or"
+      f" config.model.drop_remainder=True, which leaves"
+      f" {unused} pixels unused."
+    )
+
+
+def _check_tokens(model: schema.Model) -> None:
+  if model.cls_token is False and model.pool == "cls":
+    raise UserError(
+      "config.model.pool = 'cls' takes the token that config.model.cls_token"
+      " = False leaves out; use config.model.pool='gap'."
+    )
+  if model.cls_token and model.pool == "map":
+    raise UserError(
+      "config.model.pool = 'map' attends with a token of its own; leave"
+      " config.model.cls_token unset."
+    )
+
+
+def _check_position_embedding(model: schema.Model, width: int) -> None:
+  kind = model.pos_embedding
+  # sincos2d divides by width / 4 - 1 frequencies.
+  of, least = {"learned_2d": (2, 2), "sincos2d": (4, 8)}.get(kind, (1, 1))
+  if width % of or width < least:
+    raise UserError(
+      f"config.model.pos_embedding = '{kind}' needs a width of at least"
+      f" {least} that is a multiple of {of}, but config.model.width ="
+      f" {width}; use {_nearest_multiples(max(width, least), of)}."
+    )
+  if kind == "none" and model.pos_embedding_at != "stem":
+    raise UserError(
+      f"config.model.pos_embedding_at = '{model.pos_embedding_at}' has"
+      " nothing to place, as config.model.pos_embedding = 'none'; leave it"
+      " at 'stem'."
+    )
+
+
+def _check_cudnn(model: schema.Model, head_size: int) -> None:
+  if model.dtype != "bfloat16":
+    raise UserError(
+      "config.model.attention = 'cudnn' computes in bfloat16 only, but"
+      f" config.model.dtype = '{model.dtype}'; set it to 'bfloat16', or"
+      " config.model.attention to 'xla'."
+    )
+  if head_size > 256 or head_size % 8:
+    raise UserError(
+      "config.model.attention = 'cudnn' takes heads of at most 256 units, a"
+      f" multiple of 8; '{model.variant}' has {head_size}. Change"
+      " config.model.num_heads, or use config.model.attention='xla'."
+    )
+  if model.pos_embedding == "relative":
+    raise UserError(
+      "config.model.attention = 'cudnn' does not take"
+      " config.model.pos_embedding = 'relative'; use"
+      " config.model.attention='xla'."
+    )
