@@ -1,5 +1,7 @@
 """Classification figures against NumPy, whatever the batches and devices."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -203,3 +205,29 @@ def test_measure_takes_the_first_of_equal_scores():
   np.testing.assert_array_equal(rows["top1"], [True, False])
   np.testing.assert_array_equal(rows["top5"], [True, False])
   np.testing.assert_allclose(rows["probability"], 1 / 7, rtol=1e-6)
+
+
+def test_published_real_labels_leave_46837_images(shared):
+  """Section 7 of the facts; accuracy against the definition, image by image."""
+  sets = json.loads((shared / "data" / "imagenet_real.json").read_text())
+  labels = np.full((len(sets), max(map(len, sets))), -1, np.int32)
+  for row, accepted in zip(labels, sets, strict=True):
+    row[: len(accepted)] = accepted
+  rng = np.random.default_rng(0)
+  first = labels[:, 0]
+  answers = np.where(rng.random(len(sets)) < 0.5, first, rng.integers(0, 1000))
+  predictions = np.where(answers < 0, 7, answers)
+  right = top1 = counted = 0
+  for start in range(0, len(sets), 5000):
+    part = slice(start, start + 5000)
+    logits = jnp.asarray(np.eye(1000, dtype=np.float32)[predictions[part]])
+    rows = classification.measure(
+      logits, jnp.asarray(labels[part]), loss="softmax"
+    )
+    counted += int(rows["counted"].sum())
+    top1 += int((rows["top1"] & rows["counted"]).sum())
+  for accepted, prediction in zip(sets, predictions, strict=True):
+    right += prediction in accepted
+  assert len(sets) == 50_000 and labels.shape[1] == 9
+  assert (counted, (labels >= 0).sum()) == (46_837, 57_553)
+  assert top1 == right
