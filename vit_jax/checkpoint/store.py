@@ -1,5 +1,8 @@
-"""Checkpoints of a run: Orbax's manager behind four calls."""
+"""Checkpoints of a run: Orbax's manager behind a few calls."""
 
+import itertools
+import json
+import logging
 from typing import Any
 
 import jax
@@ -9,21 +12,29 @@ from etils import epath
 from jaxtyping import PyTree
 from orbax.checkpoint import checkpoint_managers as policies
 
+from vit_jax.checkpoint import manifest, sealed
 from vit_jax.errors import UserError
+from vit_jax.sharding import agreement
 
 DIRECTORY = "checkpoints"
+_logger = logging.getLogger(__name__)
 
 
 class CheckpointStore:
   """The directory `checkpoints/` of a workdir.
 
-  A step is there once all of it is written: a kill in the middle of a save
-  leaves the step before it as the newest.
+  A step is there once all of it and its manifest are written: a kill in the
+  middle of a save leaves the step before it as the newest. When the store is
+  opened, the newest step is compared with its manifest; if it is damaged it is
+  renamed to `damaged-STEP` and the one before it takes its place.
 
   Args:
     workdir: the run's directory.
     keep_last: newest checkpoints kept.
     keep_every_steps: multiples of this are kept for ever.
+
+  Raises:
+    UserError: the directory cannot be reached, or all steps are damaged.
   """
 
   def __init__(
@@ -38,11 +49,15 @@ class CheckpointStore:
     if keep_every_steps:
       preserve.append(policies.EveryNSteps(keep_every_steps))
     try:
+      # Before the manager is made, which reads files of every step.
+      _set_damaged_aside(self.path)
       self._manager = ocp.CheckpointManager(
         self.path.resolve(),
         options=ocp.CheckpointManagerOptions(
           preservation_policy=policies.AnyPreservationPolicy(preserve),
           cleanup_tmp_directories=True,
+          lightweight_initialize=True,
+          temporary_path_class=sealed.path_class(self.path),
         ),
       )
     except OSError as error:
@@ -103,12 +118,76 @@ class CheckpointStore:
     self._manager.close()
 
 
+def steps_in(directory: epath.Path) -> list[int]:
+  """The complete steps in a `checkpoints/`, damaged or not, in order."""
+  if not directory.exists():
+    return []
+  names = (entry.name for entry in directory.iterdir())
+  return sorted(int(name) for name in names if name.isdigit())
+
+
+def _set_damaged_aside(directory: epath.Path) -> None:
+  """Renames the newest steps as long as they are damaged."""
+  damaged = {}
+  for step in reversed(steps_in(directory)):
+    found = _damage(directory / str(step))
+    if not found:
+      break
+    damaged[step] = found
+  else:
+    if damaged:
+      lines = (_described(directory, *item) for item in damaged.items())
+      raise UserError(
+        "No checkpoint of this run can be trusted:\n"
+        + "\n".join(f"  {line}" for line in lines)
+        + f"\nTo start from the beginning, remove {directory} or use another"
+        " --workdir."
+      )
+  for step, found in damaged.items():
+    aside = _free_name(directory / f"damaged-{step}")
+    if jax.process_index() == 0:
+      (directory / str(step)).rename(aside)
+      _logger.error(
+        "%s. It is set aside as %s, and the checkpoint before it is used; its"
+        " steps will be trained again.",
+        _described(directory, step, found),
+        aside,
+      )
+  agreement.gather("damaged steps are out of the way")
+
+
+def _damage(path: epath.Path) -> list[str]:
+  """What is wrong with a step; each process looks at its share."""
+  share = jax.process_index(), jax.process_count()
+  texts = agreement.gather(json.dumps(manifest.damage(path, share=share)))
+  return sorted({line for text in texts for line in json.loads(text)})
+
+
+def _described(directory: epath.Path, step: int, damage: list[str]) -> str:
+  more = f" and {len(damage) - 1} more" if len(damage) > 1 else ""
+  return f"The checkpoint {directory / str(step)} is damaged: {damage[0]}{more}"
+
+
+def _free_name(path: epath.Path) -> epath.Path:
+  candidates = (path.with_name(f"{path.name}-{i}") for i in itertools.count(2))
+  return next(p for p in itertools.chain([path], candidates) if not p.exists())
+
+
 def read_params(workdir: epath.PathLike, step: int) -> PyTree:
   """Parameters for evaluation, as NumPy arrays: the average if it was saved.
 
   Reads nothing else of the state, and leaves the run's directory as it is.
+
+  Raises:
+    UserError: the files are not those that were written.
   """
-  path = epath.Path(workdir).resolve() / DIRECTORY / str(step)
+  directory = epath.Path(workdir).resolve() / DIRECTORY
+  path = directory / str(step)
+  damage = _damage(path)
+  if damage:
+    others = [other for other in steps_in(directory) if other != step]
+    instead = f"; try {directory / str(others[-1])}" if others else ""
+    raise UserError(_described(directory, step, damage) + f"{instead}.")
   handler = ocp.CompositeCheckpointHandler(
     state=ocp.PyTreeCheckpointHandler(), metadata=ocp.JsonCheckpointHandler()
   )
