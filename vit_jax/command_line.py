@@ -1,6 +1,7 @@
 """What all commands share: flags, config files and errors as sentences."""
 
 import atexit
+import contextlib
 import functools
 import importlib.util
 import logging
@@ -42,13 +43,17 @@ def run(
       code = _complain(str(error))
     except KeyboardInterrupt:
       code = EXIT_INTERRUPTED
+    except BrokenPipeError:
+      code = EXIT_BAD_INPUT
     except Exception:
       traceback.print_exc()
       code = EXIT_BAD_INPUT
     # All is written. Beyond their exit handlers, TensorFlow's and jax's threads
     # were seen to hang for minutes while they take each other down.
     atexit._run_exitfuncs()
-    sys.stdout.flush()
+    # Whoever read the output, such as `head`, may have seen enough.
+    with contextlib.suppress(BrokenPipeError):
+      sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 

@@ -1,0 +1,89 @@
+"""What a checkpoint says of its own use: how images go in, what comes out."""
+
+import dataclasses
+from typing import Literal
+
+from vit_jax.checkpoint import initial, run_config
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.weights import files, image_processor
+from vit_jax.weights.contract import Weights
+
+Activation = Literal["softmax", "sigmoid"]
+_DEFAULT_PREPROCESS = schema.ClassificationEval(
+  type="classification"
+).preprocess
+
+
+@dataclasses.dataclass(frozen=True)
+class Inference:
+  """A checkpoint that classifies images.
+
+  Attributes:
+    weights: its parameters and their architecture, as inference wants it.
+    step: updates done; None for a published file, which does not say.
+    preprocess: host ops that make images of `weights.model.image_size`.
+    activation: what makes probabilities of logits.
+  """
+
+  weights: Weights
+  step: int | None
+  preprocess: str
+  activation: Activation
+
+
+def read(path: str) -> Inference:
+  """Reads a checkpoint of any form.
+
+  A run's images are prepared as its evaluator prepares them (the one called
+  "test", else the first of classification), and its loss says what its logits
+  mean. A published file may have an image processor's config beside it; else
+  images are resized to a square and logits go through a softmax.
+
+  Args:
+    path: workdir, step, .npz, .safetensors or a Hugging Face directory.
+
+  Raises:
+    UserError: it cannot be read, or has no head.
+  """
+  weights = initial.read(path)
+  if weights.model.num_classes is None:
+    raise UserError(
+      f"{path} has no head, so it gives features and no classes. Fine-tune it"
+      f" first: --config=configs/finetune_folder.py --config.init_from={path}."
+    )
+  weights = dataclasses.replace(weights, model=for_inference(weights.model))
+  if files.is_published(path):
+    processor = image_processor.read(path)
+    return Inference(
+      weights,
+      step=None,
+      preprocess=processor.preprocess or _DEFAULT_PREPROCESS,
+      activation=processor.activation,
+    )
+  workdir, step = initial.locate(path)
+  config = run_config.read(workdir)
+  return Inference(
+    weights,
+    step=step,
+    preprocess=_evaluators_preprocess(config),
+    activation=config.objective.loss,
+  )
+
+
+def for_inference(model: schema.Model) -> schema.Model:
+  """The same network without what training alone or one machine wants."""
+  return model.model_copy(update={"attention": "xla", "remat": "none"})
+
+
+def _evaluators_preprocess(config: schema.Config) -> str:
+  evals = {
+    name: entry
+    for name, entry in config.evals.items()
+    if isinstance(entry, schema.ClassificationEval)
+  }
+  if "test" in evals:
+    return evals["test"].preprocess
+  return next(
+    (entry.preprocess for entry in evals.values()), _DEFAULT_PREPROCESS
+  )

@@ -1,0 +1,137 @@
+"""Says what is in images, by any checkpoint that has a head.
+
+  python -m vit_jax.predict --checkpoint=runs/photos cat.jpg holiday/
+  python -m vit_jax.predict --checkpoint=B_16.npz --top_k=3 --json '*.png'
+
+CHECKPOINT is a workdir (its newest step counts), one of its checkpoints/STEP, a
+published .npz or .safetensors file, or a Hugging Face directory. Images are
+files, folders with all folders below them, and glob patterns. They are prepared
+as the checkpoint's evaluations prepare theirs. Classes have names where the
+checkpoint knows them, and numbers elsewhere.
+
+A file that is no image is named on stderr, the rest go on, and the exit code is
+1. --json prints one document:
+
+  {"checkpoint": PATH, "step": NUMBER or null, "preprocess": OPS,
+   "activation": "softmax" or "sigmoid",
+   "images": [{"path": PATH, "predictions":
+     [{"label": NUMBER, "name": NAME or null, "probability": NUMBER}, ...]}],
+   "failed": [{"path": PATH, "problem": SENTENCE}, ...]}
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from vit_jax import command_line
+from vit_jax.errors import UserError
+
+
+def define_flags() -> None:
+  flags.DEFINE_string(
+    "checkpoint",
+    None,
+    "Workdir, one of its checkpoints/STEP, .npz, .safetensors or Hugging Face"
+    " directory.",
+  )
+  flags.DEFINE_integer("top_k", 5, "Classes shown for an image.", lower_bound=1)
+  flags.DEFINE_bool("json", False, "Print one JSON document.")
+
+
+def main(argv: Sequence[str]) -> int:
+  from vit_jax.data import image_files
+
+  if not flags.FLAGS.checkpoint:
+    raise UserError("No checkpoint was named: give --checkpoint=PATH.")
+  if len(argv) < 2:
+    raise UserError(
+      "No image was named: give files, folders or glob patterns, as in:"
+      " python -m vit_jax.predict --checkpoint=PATH cat.jpg"
+    )
+  return predict(
+    flags.FLAGS.checkpoint,
+    image_files.find(argv[1:]),
+    top_k=flags.FLAGS.top_k,
+    as_json=flags.FLAGS.json,
+  )
+
+
+def predict(
+  checkpoint: str,
+  paths: Sequence[str],
+  *,
+  top_k: int = 5,
+  as_json: bool = False,
+) -> int:
+  """Prints the best classes of image files.
+
+  Args:
+    checkpoint: of any form.
+    paths: of the files.
+    top_k: classes printed for each.
+    as_json: print one document in place of a table for each.
+
+  Returns:
+    The exit code.
+
+  Raises:
+    UserError: the checkpoint cannot be read, or has no head.
+  """
+  from vit_jax.checkpoint import inference
+  from vit_jax.evaluators import prediction
+
+  use = inference.read(checkpoint)
+  names = use.weights.class_names
+  predicted, failed = [], []
+  for file, probabilities in prediction.predict(use, paths):
+    if probabilities is None:
+      print(f"error: {file.problem}", file=sys.stderr, flush=True)
+      failed.append({"path": file.path, "problem": file.problem})
+      continue
+    best = list(_best(probabilities, names, top_k))
+    if as_json:
+      predicted.append({"path": file.path, "predictions": best})
+    else:
+      print(_table(file.path, best), flush=True)
+  if as_json:
+    document = {
+      "checkpoint": checkpoint,
+      "step": use.step,
+      "preprocess": use.preprocess,
+      "activation": use.activation,
+      "images": predicted,
+      "failed": failed,
+    }
+    print(json.dumps(document, indent=2))
+  return command_line.EXIT_BAD_INPUT if failed else 0
+
+
+def _best(
+  probabilities: np.ndarray, names: Sequence[str] | None, top_k: int
+) -> Iterator[dict[str, Any]]:
+  """The most probable classes; of equal ones the first comes first."""
+  for label in np.argsort(-probabilities, kind="stable")[:top_k].tolist():
+    is_named = names is not None and label < len(names)
+    yield {
+      "label": label,
+      "name": names[label] if is_named else None,
+      "probability": float(probabilities[label]),
+    }
+
+
+def _table(path: str, best: Sequence[dict[str, Any]]) -> str:
+  lines = [path]
+  for row in best:
+    name = row["name"]
+    shown = f"class {row['label']}" if name is None else name
+    lines.append(f"  {row['probability']:7.2%}  {shown}")
+  return "\n".join(lines)
+
+
+if __name__ == "__main__":
+  define_flags()
+  command_line.run(main)
