@@ -1,4 +1,5 @@
 import io
+import json
 
 import numpy as np
 import pytest
@@ -230,3 +231,60 @@ def test_tfrecord_index_goes_to_the_user_cache_if_it_must(
     "vit_jax.data.tfrecord_files._record_offsets", lambda *_: 1 / 0
   )
   assert _open(tmp_path).num_examples == _NUM_TRAIN
+
+
+def _shard(data_dir, number):
+  (path,) = (data_dir / "toy/1.2.0").glob(f"*train*-{number:05}-of-*")
+  return path
+
+
+def _readable(source):
+  """Which of all records can be read one by one."""
+  found = []
+  for i in range(source.num_examples):
+    try:
+      source.read(np.array([i]))
+      found.append(i)
+    except UserError:
+      pass
+  return found
+
+
+@pytest.mark.parametrize("cut", [1, 130, 200])
+def test_a_shard_may_lack_as_many_records_as_are_put_up_with(tmp_path, cut):
+  _prepare(tmp_path, "tfrecord")
+  path = _shard(tmp_path, 3)
+  content = path.read_bytes()
+  path.write_bytes(content[:-cut])
+  with pytest.raises(UserError, match=f"{path.name} cannot be read .*cut off"):
+    _open(tmp_path)
+  source = _open(tmp_path, max_bad_examples=5)
+  whole = _readable(source)
+  assert 0 < _NUM_TRAIN - len(whole) <= 2 + cut // 100
+  assert whole == list(range(len(whole)))
+  assert source.read(np.array(whole))["image"].tolist() == [
+    _png(i) for i in whole
+  ]
+  with pytest.raises(UserError, match=f"{path.name} cannot be read"):
+    source.read(np.array([_NUM_TRAIN - 1]))
+  path.write_bytes(content)
+  assert len(_readable(_open(tmp_path))) == _NUM_TRAIN
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_records_that_are_promised_but_not_there_are_named(
+  tmp_path, file_format
+):
+  _prepare(tmp_path, file_format)
+  path = tmp_path / "toy/1.2.0/dataset_info.json"
+  info = json.loads(path.read_text())
+  (split,) = [s for s in info["splits"] if s["name"] == "train"]
+  split["shardLengths"][-1] = str(int(split["shardLengths"][-1]) + 2)
+  path.write_text(json.dumps(info))
+  with pytest.raises(UserError, match="records instead of"):
+    _open(tmp_path).read(np.arange(_NUM_TRAIN))
+  source = _open(tmp_path, max_bad_examples=2)
+  assert source.num_examples == _NUM_TRAIN + 2
+  assert _readable(source) == list(range(_NUM_TRAIN))
+  with pytest.raises(UserError, match="cannot be read .it ends"):
+    source.read(np.array([_NUM_TRAIN + 1]))

@@ -171,6 +171,11 @@ class Train(Section):
   prefetch_batches: PositiveInt = key(
     2, "Batches kept ready on the device ahead of the step."
   )
+  max_bad_examples: Annotated[int, pydantic.Field(ge=0)] = key(
+    0,
+    "Examples that cannot be read or decoded and are replaced by the next one"
+    " that can; one more ends the run.",
+  )
 
 
 class Objective(Section):

@@ -18,19 +18,24 @@ class ArrayRecordFiles:
   """The shards of a split; readers stay open and are shared by all threads."""
 
   def __init__(
-    self, paths: Sequence[epath.PathLike], shard_lengths: Sequence[int]
+    self,
+    paths: Sequence[epath.PathLike],
+    shard_lengths: Sequence[int],
+    max_missing: int = 0,
   ):
     """Opens nothing yet.
 
     Args:
       paths: the shards.
       shard_lengths: records in each of them.
+      max_missing: records that each of them may lack.
 
     Raises:
       UserError: if they are in a bucket.
     """
     self._paths = [os.fspath(path) for path in paths]
     self._lengths = shard_lengths
+    self._max_missing = max_missing
     self._readers = {}
     self._lock = threading.Lock()
     if any("://" in path for path in self._paths):
@@ -52,7 +57,13 @@ class ArrayRecordFiles:
       UserError: naming the file that cannot be read.
     """
     try:
-      return self._reader(shard).read(positions.tolist())
+      reader = self._reader(shard)
+      if positions.size and positions.max() >= reader.num_records():
+        raise IndexError(
+          f"it ends with record {reader.num_records() - 1}, record"
+          f" {positions.max()} is missing"
+        )
+      return reader.read(positions.tolist())
     except (RuntimeError, ValueError, IndexError, OSError) as error:
       raise damaged(self._paths[shard], str(error)) from None
 
@@ -78,7 +89,8 @@ class ArrayRecordFiles:
       "readahead_buffer_size:0,max_parallelism:0",
       file_reader_buffer_size=32768,
     )
-    if reader.num_records() != self._lengths[shard]:
+    missing = self._lengths[shard] - reader.num_records()
+    if not 0 <= missing <= self._max_missing:
       raise ValueError(
         f"it has {reader.num_records()} records instead of"
         f" {self._lengths[shard]}"

@@ -40,6 +40,7 @@ def open_source(
   data_dir: str | None,
   image_key: str = "image",
   label_key: str = "label",
+  max_bad_examples: int = 0,
 ) -> "FolderSource":
   """Opens an image folder; see `vit_jax.data.sources.open_source`.
 
@@ -47,15 +48,15 @@ def open_source(
   at, unless there are more than 100,000 or they are in a bucket.
 
   Raises:
-    UserError: as `scan`, or if there are files that are no images; then it
-      names all that cannot be decoded.
+    UserError: as `scan`, or if there are more files than `max_bad_examples`
+      that are no images; then it names all that cannot be decoded.
   """
   del arguments, image_key, label_key
   source = scan(split, data_dir)
   if source.num_examples <= _MAX_FILES_CHECKED and not _is_remote(
     source.paths[0]
   ):
-    _raise_if_no_images(source)
+    _raise_if_no_images(source, max_bad_examples)
   return source
 
 
@@ -208,18 +209,23 @@ def _class_names(
   return names
 
 
-def _raise_if_no_images(source: FolderSource) -> None:
+def _raise_if_no_images(source: FolderSource, max_bad_examples: int) -> None:
   suspects = [
-    i
-    for i, path in enumerate(source.paths)
-    if not _read_local(path, 16).startswith(_SIGNATURES)
+    i for i, path in enumerate(source.paths) if not _begins_like_an_image(path)
   ]
-  if suspects:
+  if len(suspects) > max_bad_examples:
     # Imported late, for decoding takes TensorFlow.
     from vit_jax.data import integrity
 
     if error := integrity.explain(source, np.array(suspects)):
       raise error
+
+
+def _begins_like_an_image(path: str) -> bool:
+  try:
+    return _read_local(path, 16).startswith(_SIGNATURES)
+  except UserError:  # Found out again, and told, by who reads it.
+    return False
 
 
 def _list(directory: str) -> Iterator[tuple[str, bool]]:

@@ -40,12 +40,13 @@ def open_source(
   data_dir: str | None = None,
   image_key: str = "image",
   label_key: str = "label",
+  max_bad_examples: int = 0,
 ) -> "GeneratedSource":
   """Opens generated data; see `vit_jax.data.sources.open_source`.
 
-  The directory and the feature names have no meaning here.
+  The directory, the feature names and damage have no meaning here.
   """
-  del data_dir, image_key, label_key
+  del data_dir, image_key, label_key, max_bad_examples
   values = _parse(arguments)
   counts = {
     "train": values["examples"],

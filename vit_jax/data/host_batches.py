@@ -7,26 +7,30 @@ what its augmentation draws, are functions of (seed, c).
 """
 
 import io
+import logging
 import os
 import re
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from vit_jax.data import encoded, integrity
+from vit_jax.data import encoded, integrity, substitutes
 from vit_jax.data.host_ops import HostOps
 from vit_jax.data.sources import Source
 from vit_jax.data.spec import Preprocess, check_side
 from vit_jax.data.tf_import import tf
+from vit_jax.data.tf_iterator import DatasetIterator
 from vit_jax.errors import UserError
 
 Order = Callable[[np.ndarray], np.ndarray]  # Rows int64 [n] -> ids int64 [n].
 
 _CHUNK = 64  # Records that one call of the source reads.
 _READERS = 2  # Such calls under way at once, so that disks are kept busy.
+_RETRIES = 3  # Of a batch that fails though all its examples are whole.
+
+_logger = logging.getLogger(__name__)
 
 
 class HostBatches:
@@ -47,6 +51,8 @@ class HostBatches:
     first_row: int,
     seed: int,
     num_rows: int | None = None,
+    max_bad_examples: int | None = None,
+    bad_examples: Iterable[int] = (),
   ):
     """Builds the pipeline; its threads start at the first `next`.
 
@@ -60,6 +66,9 @@ class HostBatches:
       first_row: row of the stream at which the first batch begins.
       seed: of the augmentation.
       num_rows: rows of the stream; None: it has no end.
+      max_bad_examples: how many that cannot be read are replaced, see
+        `substitutes`; None: none, and none may be allowed.
+      bad_examples: those that an earlier part of the run has replaced.
 
     Raises:
       UserError: if the preprocessing does not suit the source.
@@ -75,23 +84,39 @@ class HostBatches:
       preprocess, seed=seed, is_encoded=source.image_shape is None
     )
     self._batch = 0
+    self._may_allow = max_bad_examples is not None
+    self._substitutes = substitutes.Substitutes(
+      source.num_examples,
+      self._fails,
+      limit=max_bad_examples or 0,
+      known=bad_examples,
+    )
+    self._failures = 0
     shape = source.image_shape
     side = shape[0] if shape and shape[0] == shape[1] else None
     check_side(preprocess, preprocess.side(side))
     preprocess.label_space(source.num_classes, source.max_labels)
-    self._batches = _Iterator(self._dataset())
+    self._batches = DatasetIterator(self._dataset())
 
   def __iter__(self) -> "HostBatches":
     return self
 
   def __next__(self) -> dict[str, np.ndarray]:
-    try:
-      batch = next(self._batches)
-    except tf.errors.OpError as error:
-      self._explain(error)
-      raise
+    while True:
+      try:
+        batch = next(self._batches)
+        break
+      except tf.errors.OpError as error:
+        self._replace_bad_examples(error)
+        self._start_again()
     self._batch += 1
+    self._failures = 0
+    self._raise_if_too_many(self._first_row + self._batch * self._batch_size)
     return batch
+
+  def bad_examples(self, before: int) -> list[int]:
+    """Numbers of the examples that were replaced in the rows before that."""
+    return self._substitutes.met(before)
 
   def _rows(self, positions: np.ndarray) -> np.ndarray:
     """Rows of the stream at positions of this host's share of it."""
@@ -108,9 +133,17 @@ class HostBatches:
       np.sum(self._local_rows < rest)
     )
 
+  def _ids(self, rows: np.ndarray) -> np.ndarray:
+    """Numbers of the examples that stand in these rows, int64 [n]."""
+    return self._substitutes.replace(rows, self._order(rows))
+
   def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Raw records: image, row, perhaps form and label; first axis the rows."""
-    record = self._source.read(self._order(rows))
+    return self._features(self._source.read(self._ids(rows)), rows)
+
+  def _features(
+    self, record: dict[str, np.ndarray], rows: np.ndarray
+  ) -> dict[str, np.ndarray]:
     features = {"image": record["image"], "row": rows}
     if self._source.image_shape is None:
       features["form"] = encoded.forms(record["image"])
@@ -184,12 +217,12 @@ class HostBatches:
       result["label"] = features["label"]
     return result
 
-  def _explain(self, error: Exception) -> None:
-    """Finds out what the next batch failed at.
+  def _replace_bad_examples(self, error: Exception) -> None:
+    """Finds out what the next batch failed at, and what can be done.
 
     Raises:
-      UserError: a list of the records that cannot be read, or else the first
-        that the ops do not suit; returns if all are well when tried again.
+      UserError: a list of the examples that cannot be read, if they are too
+        many, or else the first image that the ops do not suit.
     """
     start = self._batch * len(self._local_rows)
     # A chunk that the source could not read may go on beyond the batch.
@@ -197,66 +230,74 @@ class HostBatches:
     end = self._num_positions()
     stop = stop if end is None else min(stop, end)
     rows = self._rows(np.arange(start, stop))
-    damaged = integrity.explain(self._source, self._order(rows))
-    if damaged:
-      raise damaged from error
+    ids = self._ids(rows)
+    problems = integrity.damaged(self._source, ids)
+    if problems and not self._substitutes.limit:
+      message = str(integrity.explain(self._source, ids))
+      if self._may_allow:
+        message += f" Or let {substitutes.KEY} of them be replaced by others."
+      raise UserError(message) from error
+    new = self._substitutes.suspect(problems)
+    rows = rows[: len(self._local_rows)]
+    self._ids(rows)  # Takes down which of them fail here.
+    self._raise_if_too_many(int(rows[-1]) + 1)
+    if new:
+      return
     for row in rows:
-      features = self._read(np.array([row]))
-      try:
-        self.preprocess_one({k: v[0] for k, v in features.items()})
-      except Exception as problem:
-        (name,) = self._source.names(self._order(np.array([row])))
-        width, height = self._size(features)
-        raise UserError(
-          f"{name}: the image of {width} x {height} pixels does not suit"
-          f' {self._preprocess.where} = "{self._preprocess.text}"'
-          f" ({_first_line(problem)}). Resize before cropping."
-        ) from error
+      self._raise_if_unsuitable(int(row), error)
+    # A disk or a network may have been out of order for a moment.
+    self._failures += 1
+    if self._failures > _RETRIES:
+      raise error
+    _logger.warning("Reading a batch again: %s.", _first_line(error))
 
-  def _size(self, features: dict[str, Any]) -> tuple[int, int]:
+  def _start_again(self) -> None:
+    """Makes the pipeline anew from the next batch on."""
+    self._first_row += self._batch * self._batch_size
+    self._batch = 0
+    self._batches = DatasetIterator(self._dataset())
+
+  def _fails(self, example: int, row: int) -> bool:
+    """Whether an example cannot be used in a row."""
+    try:
+      self._preprocess_alone(self._source.read(np.array([example])), row)
+    except Exception:  # The source's, and those of decoders: all mean the same.
+      return True
+    return False
+
+  def _preprocess_alone(self, record: dict[str, np.ndarray], row: int) -> None:
+    """Applies the image ops to one record outside of the pipeline."""
+    features = self._features(record, np.array([row]))
+    self.preprocess_one({k: v[0] for k, v in features.items()})
+
+  def _raise_if_too_many(self, before: int) -> None:
+    met = self._substitutes.met(before)
+    if len(met) > self._substitutes.limit:
+      names = self._source.names(np.array(met))
+      raise substitutes.too_many(names, self._substitutes.limit)
+
+  def _raise_if_unsuitable(self, row: int, error: Exception) -> None:
+    """Raises UserError if the ops do not suit the image in a row."""
+    ids = self._ids(np.array([row]))
+    record = self._source.read(ids)
+    try:
+      self._preprocess_alone(record, row)
+    except Exception as problem:
+      (name,) = self._source.names(ids)
+      width, height = self._size(record)
+      raise UserError(
+        f"{name}: the image of {width} x {height} pixels does not suit"
+        f' {self._preprocess.where} = "{self._preprocess.text}"'
+        f" ({_first_line(problem)}). Resize before cropping."
+      ) from error
+
+  def _size(self, record: dict[str, np.ndarray]) -> tuple[int, int]:
     """Width and height of one record's image, pixels."""
     shape = self._source.image_shape
     if shape is not None:
       return shape[1], shape[0]
-    with Image.open(io.BytesIO(features["image"][0])) as image:
+    with Image.open(io.BytesIO(record["image"][0])) as image:
       return image.size
-
-
-class _Iterator:
-  """Iterates over a dataset of dicts; its end waits for no one.
-
-  tf.data's own Python iterator is deleted with the interpreter's lock held,
-  and waits there for threads that may wait for that lock to call
-  `numpy_function`: a deadlock. An op that deletes it lets the lock go.
-  """
-
-  def __init__(self, dataset: Any):
-    self._names = sorted(dataset.element_spec)
-    specs = [dataset.element_spec[name] for name in self._names]
-    self._types = {
-      "output_types": [spec.dtype for spec in specs],
-      "output_shapes": [spec.shape for spec in specs],
-    }
-    self._handle, deleter = tf.raw_ops.AnonymousIteratorV2(**self._types)
-    tf.raw_ops.MakeIterator(
-      dataset=tf.data.experimental.to_variant(dataset), iterator=self._handle
-    )
-    # Also at the end of the interpreter, while there is one.
-    weakref.finalize(self, _delete, self._handle, deleter)
-
-  def __next__(self) -> dict[str, np.ndarray]:
-    try:
-      tensors = tf.raw_ops.IteratorGetNext(iterator=self._handle, **self._types)
-    except tf.errors.OutOfRangeError:
-      raise StopIteration from None
-    return {
-      name: tensor.numpy()
-      for name, tensor in zip(self._names, tensors, strict=True)
-    }
-
-
-def _delete(handle: Any, deleter: Any) -> None:
-  tf.raw_ops.DeleteIterator(handle=handle, deleter=deleter)
 
 
 def _num_cpus() -> int:

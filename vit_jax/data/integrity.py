@@ -43,6 +43,14 @@ def unreadable(source: Source, ids: np.ndarray) -> Iterator[tuple[int, str]]:
       yield looked_at, ""
 
 
+def damaged(source: Source, ids: np.ndarray) -> dict[int, str]:
+  """Record -> what is wrong with it, for those of `ids` that are damaged."""
+  ids = np.unique(ids).tolist()
+  with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    problems = pool.map(functools.partial(_problem, source), ids)
+    return {i: text for i, text in zip(ids, problems, strict=True) if text}
+
+
 def explain(source: Source, ids: np.ndarray) -> UserError | None:
   """What to tell about a batch that could not be decoded.
 
@@ -95,6 +103,8 @@ def _problem(source: Source, record: int) -> str | None:
     image = source.read(ids)["image"][0]
   except UserError as error:
     return str(error).rstrip(".")
+  except OSError as error:
+    return f"{source.names(ids)[0]} ({error.strerror or error})"
   if source.image_shape is not None:
     return None
   try:

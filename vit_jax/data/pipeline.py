@@ -1,6 +1,7 @@
 """Global batches on the devices, from the rows that each host reads."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -40,6 +41,8 @@ class TrainBatches:
     first_example: int,
     mesh: Mesh,
     prefetch_batches: int,
+    max_bad_examples: int = 0,
+    bad_examples: Iterable[int] = (),
   ):
     """Starts reading.
 
@@ -53,10 +56,12 @@ class TrainBatches:
       first_example: row of the stream at which to start.
       mesh: with axes data and fsdp, over which B divides.
       prefetch_batches: batches kept on the devices beyond the one in use.
+      max_bad_examples: how many that cannot be read may be replaced.
+      bad_examples: numbers of those that the run has replaced before.
 
     Raises:
       UserError: if the preprocessing does not suit the source. While
-        iterating, if a record cannot be read or decoded; names it.
+        iterating, if more records than that cannot be read; names them.
     """
 
     def ids(rows: np.ndarray) -> np.ndarray:
@@ -66,17 +71,27 @@ class TrainBatches:
 
     self.first_example = first_example
     self._batch_size = batch_size
-    placement = _Placement(mesh, batch_size)
-    batches = HostBatches(
+    self._prefetch_batches = prefetch_batches
+    self._placement = _Placement(mesh, batch_size)
+    self._make_host_batches = functools.partial(
+      HostBatches,
       source,
       spec.parse(preprocess, image_size),
       order=ids,
-      local_rows=placement.local_rows,
+      local_rows=self._placement.local_rows,
       batch_size=batch_size,
-      first_row=first_example,
       seed=seed,
+      max_bad_examples=max_bad_examples,
     )
-    self._batches = Prefetcher(map(placement.put, batches), prefetch_batches)
+    self._start(bad_examples)
+
+  def _start(self, bad_examples: Iterable[int]) -> None:
+    self._host_batches = self._make_host_batches(
+      first_row=self.first_example, bad_examples=bad_examples
+    )
+    self._batches = Prefetcher(
+      map(self._placement.put, self._host_batches), self._prefetch_batches
+    )
 
   def __iter__(self) -> "TrainBatches":
     return self
@@ -85,6 +100,17 @@ class TrainBatches:
     batch = next(self._batches)
     self.first_example += self._batch_size
     return batch
+
+  def bad_examples(self, before: int) -> list[int]:
+    """Numbers of the examples that could not be read in this process's part
+    of the rows before the given one, ascending."""
+    return self._host_batches.bad_examples(before)
+
+  def seek(self, first_example: int, bad_examples: Iterable[int]) -> None:
+    """Goes on from another row of the stream."""
+    self.close()
+    self.first_example = first_example
+    self._start(bad_examples)
 
   def close(self) -> None:
     """Stops the threads."""

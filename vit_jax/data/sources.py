@@ -16,7 +16,8 @@ from vit_jax.errors import UserError
 
 # Sources that are not TFDS datasets: module and whether arguments may follow a
 # colon. Each module offers `open_source(arguments, split, *, data_dir,
-# image_key, label_key)`, and `check(arguments)` where arguments are allowed.
+# image_key, label_key, max_bad_examples)`, and `check(arguments)` where
+# arguments are allowed.
 _MODULES = {
   "digits": ("vit_jax.data.digits.source", False),
   "folder": ("vit_jax.data.folder", False),
@@ -77,6 +78,7 @@ def open_source(
   data_dir: str | None,
   image_key: str = "image",
   label_key: str = "label",
+  max_bad_examples: int = 0,
 ) -> Source:
   """Opens a dataset that is there; downloads nothing.
 
@@ -88,6 +90,8 @@ def open_source(
       the environment variable TFDS_DATA_DIR, then ~/tensorflow_datasets.
     image_key: feature of a TFDS dataset that holds the image.
     label_key: feature of a TFDS dataset that holds the label or labels.
+    max_bad_examples: records that may be found missing or damaged here; they
+      fail when they are read.
 
   Raises:
     UserError: if the dataset, the split or a feature is not there, or the
@@ -106,6 +110,7 @@ def open_source(
     data_dir=data_dir,
     image_key=image_key,
     label_key=label_key,
+    max_bad_examples=max_bad_examples,
   )
 
 

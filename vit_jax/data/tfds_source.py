@@ -27,6 +27,7 @@ def open_source(
   data_dir: str | None,
   image_key: str = "image",
   label_key: str = "label",
+  max_bad_examples: int = 0,
 ) -> "TFDSSource":
   """Opens a prepared dataset; see `vit_jax.data.sources.open_source`.
 
@@ -36,6 +37,7 @@ def open_source(
     data_dir: as there.
     image_key: feature of the image; 'a/b' for feature b inside feature a.
     label_key: feature of the label, or of the list of labels, likewise.
+    max_bad_examples: records that each shard may lack.
 
   Raises:
     UserError: if the dataset, a split or a feature is missing or unsuitable.
@@ -68,7 +70,10 @@ def open_source(
     label_key=label_key,
     dataset=info.full_name,
     pieces=tuple(pieces),
-    shards={piece.name: open_shards(info, piece.name) for piece in pieces},
+    shards={
+      piece.name: open_shards(info, piece.name, max_bad_examples)
+      for piece in pieces
+    },
   )
 
 
@@ -214,8 +219,13 @@ class TFDSSource:
       )
 
 
-def open_shards(info: Any, split: str) -> "_Shards":
+def open_shards(info: Any, split: str, max_missing: int = 0) -> "_Shards":
   """The record files of a whole split; indexes TFRecord files.
+
+  Args:
+    info: the tfds.core.DatasetInfo.
+    split: name of the split.
+    max_missing: records that each file may lack; they fail when read.
 
   Raises:
     UserError: if they are in another format, missing or damaged.
@@ -234,7 +244,7 @@ def open_shards(info: Any, split: str) -> "_Shards":
       " array_record or tfrecord."
     )
   return _Shards(
-    files=formats[info.file_format](paths, lengths),
+    files=formats[info.file_format](paths, lengths, max_missing),
     names=[path.name for path in paths],
     ends=np.cumsum(lengths),
   )

@@ -34,13 +34,17 @@ class TFRecordFiles:
   """The shards of a split, opened for every call."""
 
   def __init__(
-    self, paths: Sequence[epath.PathLike], shard_lengths: Sequence[int]
+    self,
+    paths: Sequence[epath.PathLike],
+    shard_lengths: Sequence[int],
+    max_missing: int = 0,
   ):
     """Loads the index, or builds it, which reads every record's length.
 
     Args:
       paths: the shards, all in one directory.
       shard_lengths: records in each of them.
+      max_missing: records that each of them may lack or have cut off.
 
     Raises:
       UserError: naming a file that is missing, cut off or damaged.
@@ -51,8 +55,9 @@ class TFRecordFiles:
     places = _index_places(self._paths, sizes)
     offsets = _load(places, sum(shard_lengths))
     if offsets is None:
-      offsets = self._build(sizes, shard_lengths)
-      _store(places, offsets)
+      offsets, is_whole = self._build(sizes, shard_lengths, max_missing)
+      if is_whole:
+        _store(places, offsets)
     following = np.append(offsets[1:], 0)
     following[self._ends[1:] - 1] = sizes
     self._offsets = offsets
@@ -83,41 +88,56 @@ class TFRecordFiles:
       raise damaged(path, str(error)) from None
 
   def _build(
-    self, sizes: Sequence[int], shard_lengths: Sequence[int]
-  ) -> np.ndarray:
-    """Offsets of all records, int64 [sum of shard_lengths]."""
+    self,
+    sizes: Sequence[int],
+    shard_lengths: Sequence[int],
+    max_missing: int,
+  ) -> tuple[np.ndarray, bool]:
+    """Offsets of all records, int64 [sum of shard_lengths].
+
+    One that is missing stands at the end of its file. Also returns whether
+    none is missing or cut off.
+    """
     _logger.info("Indexing %d TFRecord files.", len(self._paths))
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-      offsets = list(pool.map(_record_offsets, self._paths, sizes))
-    for path, found, wanted in zip(
-      self._paths, offsets, shard_lengths, strict=True
+      found = list(pool.map(_record_offsets, self._paths, sizes))
+    offsets, is_whole = [], True
+    for path, (begins, end), size, wanted in zip(
+      self._paths, found, sizes, shard_lengths, strict=True
     ):
-      if len(found) != wanted:
-        raise damaged(path, f"it has {len(found)} records instead of {wanted}")
-    return np.concatenate(offsets)
+      missing = wanted - len(begins) + (end != size)
+      if end != size and missing > max_missing:
+        raise damaged(path, "its last record is cut off")
+      if len(begins) > wanted or missing > max_missing:
+        raise damaged(path, f"it has {len(begins)} records instead of {wanted}")
+      is_whole &= not missing
+      filling = np.full(wanted - len(begins), size, np.int64)
+      offsets.append(np.concatenate([begins, filling]))
+    return np.concatenate(offsets), is_whole
 
 
-def _record_offsets(path: str, size: int) -> np.ndarray:
-  """Where each record of a file begins, int64 [n]."""
+def _record_offsets(path: str, size: int) -> tuple[np.ndarray, int]:
+  """Where each record of a file begins, int64 [n], and where the last ends."""
   offsets, position = [], 0
   try:
     with _open(path) as file:
       while position < size:
         file.seek(position)
         header = file.read(_HEADER_BYTES)
-        if len(header) < _HEADER_BYTES:
-          break
         offsets.append(position)
+        if len(header) < _HEADER_BYTES:
+          position = size + _HEADER_BYTES
+          break
         (length,) = _LENGTH.unpack_from(header)
         position += _HEADER_BYTES + length + _FOOTER_BYTES
   except OSError as error:
     raise damaged(path, str(error)) from None
-  if position != size:
-    raise damaged(path, "its last record is cut off")
-  return np.array(offsets, np.int64)
+  return np.array(offsets, np.int64), position
 
 
 def _read_record(file: BinaryIO, offset: int, length: int) -> bytes:
+  if length < 0:
+    raise EOFError(f"it ends at byte {offset}, before the record")
   file.seek(offset)
   record = file.read(_HEADER_BYTES + length)
   if len(record) < _HEADER_BYTES + length:

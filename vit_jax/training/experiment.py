@@ -80,9 +80,17 @@ class Experiment:
       return lowered.compile()
 
   def train_batches(
-    self, source: Source, first_example: int
+    self,
+    source: Source,
+    first_example: int,
+    bad_examples: Sequence[int] = (),
   ) -> pipeline.TrainBatches:
     """The global batches from a position in the stream of examples on.
+
+    Args:
+      source: the training data.
+      first_example: the position.
+      bad_examples: examples that were found before it to be unreadable.
 
     Raises:
       UserError: if the preprocessing does not suit the source.
@@ -98,6 +106,8 @@ class Experiment:
       first_example=first_example,
       mesh=self.mesh,
       prefetch_batches=config.train.prefetch_batches,
+      max_bad_examples=config.train.max_bad_examples,
+      bad_examples=bad_examples,
     )
 
   @property
@@ -138,6 +148,7 @@ def open_data(config: schema.Config) -> Source:
     data_dir=config.data_dir,
     image_key=config.train.image_key,
     label_key=config.train.label_key,
+    max_bad_examples=config.train.max_bad_examples,
   )
 
 

@@ -19,6 +19,7 @@ def open_source(
   data_dir: str | None,
   image_key: str = "image",
   label_key: str = "label",
+  max_bad_examples: int = 0,
 ) -> tfds_source.TFDSSource:
   """Opens `digits`; see `vit_jax.data.sources.open_source`.
 
@@ -33,6 +34,7 @@ def open_source(
     data_dir=data_dir,
     image_key=image_key,
     label_key=label_key,
+    max_bad_examples=max_bad_examples,
   )
 
 

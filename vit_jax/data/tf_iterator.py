@@ -1,0 +1,45 @@
+"""Iteration over a tf.data dataset that ends without a deadlock."""
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from vit_jax.data.tf_import import tf
+
+
+class DatasetIterator:
+  """Iterates over a dataset of dicts; its end waits for no one.
+
+  tf.data's own Python iterator is deleted with the interpreter's lock held,
+  and waits there for threads that may wait for that lock to call
+  `numpy_function`: a deadlock. An op that deletes it lets the lock go.
+  """
+
+  def __init__(self, dataset: Any):
+    self._names = sorted(dataset.element_spec)
+    specs = [dataset.element_spec[name] for name in self._names]
+    self._types = {
+      "output_types": [spec.dtype for spec in specs],
+      "output_shapes": [spec.shape for spec in specs],
+    }
+    self._handle, deleter = tf.raw_ops.AnonymousIteratorV2(**self._types)
+    tf.raw_ops.MakeIterator(
+      dataset=tf.data.experimental.to_variant(dataset), iterator=self._handle
+    )
+    # Also at the end of the interpreter, while there is one.
+    weakref.finalize(self, _delete, self._handle, deleter)
+
+  def __next__(self) -> dict[str, np.ndarray]:
+    try:
+      tensors = tf.raw_ops.IteratorGetNext(iterator=self._handle, **self._types)
+    except tf.errors.OutOfRangeError:
+      raise StopIteration from None
+    return {
+      name: tensor.numpy()
+      for name, tensor in zip(self._names, tensors, strict=True)
+    }
+
+
+def _delete(handle: Any, deleter: Any) -> None:
+  tf.raw_ops.DeleteIterator(handle=handle, deleter=deleter)
