@@ -161,7 +161,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_within_two_steps(tmp_path):
   saved = [int(p.name) for p in (tmp_path / "checkpoints").iterdir()]
   assert all(step < stopped for step in saved)
   summary = json.loads((tmp_path / "summary.json").read_text())
-  assert summary["status"] == "failed"
+  assert summary["status"] == "diverged"
 
 
 def test_classes_beyond_the_models_are_refused(tmp_path):

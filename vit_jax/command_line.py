@@ -16,7 +16,7 @@ from absl import app, flags
 from absl import logging as absl_logging
 from ml_collections import config_flags
 
-from vit_jax.config import resolve
+from vit_jax.config import from_json, resolve, schema
 from vit_jax.errors import UserError
 
 EXIT_BAD_INPUT = 1
@@ -66,13 +66,35 @@ def define_config(name: str = "config") -> flags.FlagHolder:
   holder = config_flags.DEFINE_config_file(
     name,
     help_string=(
-      "Experiment file, with arguments after a colon; override keys by"
-      f" --{name}.KEY=VALUE."
+      "Experiment file, with arguments after a colon, or a run's config.json;"
+      f" override keys by --{name}.KEY=VALUE."
     ),
   )
   # --help shows the flags of the command's own module.
   flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
   return holder
+
+
+def resolved_config(name: str = "config") -> schema.Config:
+  """What `--config` and its overrides come to.
+
+  Where the architecture will be that of `init_from`, the keys of model that
+  were overridden are noted in `keep_model_keys`.
+
+  Raises:
+    UserError: as `resolve.resolve` does.
+  """
+  flag = flags.FLAGS[name]
+  config = resolve.resolve(flag.value)
+  if not (config.model_from_init and config.init_from):
+    return config
+  given = [
+    key.removeprefix("model.")
+    for key in config_flags.get_override_values(flag)
+    if key.startswith("model.")
+  ]
+  kept = tuple(dict.fromkeys((*config.keep_model_keys, *given)))
+  return config.model_copy(update={"keep_model_keys": kept})
 
 
 def _speak_plainly() -> None:
@@ -137,8 +159,7 @@ def _with_config_found(argv: list[str], name: str) -> list[str]:
   for index, arg in enumerate(argv):
     arg = "-" + arg if arg.startswith(f"-{name}=") else arg
     if arg.startswith(prefix):
-      path, colon, arguments = arg.removeprefix(prefix).partition(":")
-      path = find_config(path)
+      path, colon, arguments = _experiment(arg.removeprefix(prefix))
       config = load_config(path, arguments if colon else None)
       _check_overrides(argv, name, config)
       argv[index] = f"{prefix}{path}{colon}{arguments}"
@@ -147,6 +168,18 @@ def _with_config_found(argv: list[str], name: str) -> list[str]:
     f"No experiment was named: give --{name}=FILE, such as"
     f" --{name}=configs/quickstart.py."
   )
+
+
+def _experiment(value: str) -> tuple[str, str, str]:
+  """The experiment file, a colon if arguments follow, and they.
+
+  Raises:
+    UserError: if there is no such file.
+  """
+  if value.endswith(".json"):
+    return from_json.__file__, ":", value
+  path, colon, arguments = value.partition(":")
+  return find_config(path), colon, arguments
 
 
 def find_config(path: str) -> str:

@@ -8,3 +8,7 @@ installation.check()
 
 class UserError(Exception):
   """Something the user can mend; the message says what, where and how."""
+
+
+class DivergedError(UserError):
+  """Loss or gradient are not finite: the settings, not the surroundings."""

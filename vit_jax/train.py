@@ -13,7 +13,8 @@ from contextlib import ExitStack, closing
 from absl import flags
 
 from vit_jax import checks, command_line
-from vit_jax.config import resolve, schema
+from vit_jax.checkpoint import initial_model
+from vit_jax.config import schema
 from vit_jax.errors import UserError
 
 EXIT_PREEMPTED = 42
@@ -33,7 +34,8 @@ def define_flags() -> None:
 
 def main(argv: Sequence[str]) -> int:
   command_line.no_arguments(argv)
-  config = resolve.resolve(flags.FLAGS.config)
+  config = command_line.resolved_config()
+  config = initial_model.settle(config, flags.FLAGS.workdir)
   checks.check(config)
   if flags.FLAGS.dry_run:
     from vit_jax.training import dry_run
@@ -60,6 +62,7 @@ def train(config: schema.Config, workdir: str) -> int:
   Raises:
     UserError: for whatever the user can mend.
   """
+  config = initial_model.settle(config, workdir)
   # Heavy imports come after all checks of the config, which answer at once.
   import jax
 

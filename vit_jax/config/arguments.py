@@ -1,6 +1,7 @@
 """Argument strings of experiment files: `configs/x.py:model=L/16,smoke`."""
 
 import difflib
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +31,19 @@ def parse(text: str | None, **defaults: Any) -> SimpleNamespace:
       raise UserError(f'Unknown config argument "{name}"; {hint}{known}')
     values[name] = _convert(name, value if has_value else "true", values[name])
   return SimpleNamespace(**values)
+
+
+def check_choice(name: str, value: str, known: Iterable[str]) -> None:
+  """Raises UserError if an argument's value is not among those known."""
+  known = list(known)
+  if value in known:
+    return
+  near = difflib.get_close_matches(value, known, n=1)
+  hint = f' Did you mean "{near[0]}"?' if near else ""
+  shown = ", ".join(choice for choice in known if choice)
+  raise UserError(
+    f'Config argument {name} = "{value}" is not known.{hint} Known: {shown}.'
+  )
 
 
 def _convert(name: str, value: str, default: Any) -> Any:

@@ -9,6 +9,7 @@ import pydantic
 
 from vit_jax import durations
 from vit_jax.config import schema
+from vit_jax.config.defaults import IfInitFrom
 from vit_jax.errors import UserError
 
 _WANTED = {
@@ -37,6 +38,7 @@ def resolve(
   """
   if isinstance(config, ml_collections.ConfigDict):
     config = config.to_dict()
+  config = _decided(config, config.get("init_from") is not None)
   try:
     resolved = schema.Config.model_validate(config)
   except pydantic.ValidationError as error:
@@ -85,6 +87,15 @@ def unknown_key(name: str, value: Any, known: list[str]) -> str:
   if near:
     return f'Unknown key "{name}"{shown}. Did you mean "{near[0]}"?'
   return f'Unknown key "{name}"{shown}. Known keys: {", ".join(known)}.'
+
+
+def _decided(value: Any, is_init: bool) -> Any:
+  """`value` with what hangs on `init_from` decided."""
+  if isinstance(value, Mapping):
+    return {name: _decided(item, is_init) for name, item in value.items()}
+  if isinstance(value, IfInitFrom):
+    return value.then if is_init else value.otherwise
+  return value
 
 
 def _sentences(error: pydantic.ValidationError) -> Iterator[str]:

@@ -215,6 +215,11 @@ class Optimizer(Section):
   layer_decay: Annotated[float, pydantic.Field(gt=0, le=1)] | None = key(
     None, "Rate of layer l is scaled by layer_decay ** (depth - l)."
   )
+  freeze: str | None = key(
+    None,
+    "What stays as it is: 'backbone', all but the head; or a regex of parameter"
+    " paths, such as 'embedding/.*|cls'.",
+  )
 
 
 class Schedule(Section):
@@ -257,6 +262,18 @@ class Checkpoint(Section):
   keep_last: PositiveInt = key(2, "Newest checkpoints kept.")
   keep_every_steps: Duration | None = key(
     None, "Checkpoints at multiples of this are kept for ever."
+  )
+
+
+class Sweep(Section):
+  """What `vit_jax.sweep` tries; training itself does not look at it."""
+
+  learning_rates: tuple[Positive, ...] = key((), "Values of base_lr. [P] T4.")
+  train_split: str | None = key(
+    None, "Trained on while rates are compared; None: 90 % of train.split."
+  )
+  dev_split: str | None = key(
+    None, "Compared on; examples of train.split. None: the other 10 %."
   )
 
 
@@ -328,6 +345,22 @@ class Config(Section):
     None, "Where datasets are; None: TFDS_DATA_DIR, then TFDS's default."
   )
   init_from: str | None = key(None, "Workdir or checkpoint to start from.")
+  init_without: tuple[str, ...] = key(
+    (),
+    "Regexes of parameters that init_from shall not give; ('head/.*',) is a"
+    " new head. [P] 3.2",
+  )
+  model_from_init: bool = key(
+    False,
+    "The architecture is that of init_from, if that is set: of model only the"
+    " keys count that are given on the command line, and those that say how to"
+    " train (dropout, dtypes, remat, ...).",
+  )
+  keep_model_keys: tuple[str, ...] = key(
+    (),
+    "Further keys of model that count though model_from_init is set; those of"
+    " the command line are added.",
+  )
   ema_decay: Annotated[float, pydantic.Field(gt=0, lt=1)] | None = key(
     None, "Polyak averaging of parameters; None: off. [P]: 0.9999."
   )
@@ -342,3 +375,4 @@ class Config(Section):
   mesh: Mesh = Mesh()
   checkpoint: Checkpoint = Checkpoint()
   evals: dict[str, Eval] = key({}, "Name -> evaluator.")
+  sweep: Sweep = Sweep()

@@ -38,6 +38,8 @@ def check(config: schema.Config) -> None:
   regexes += [
     ("lr_multipliers", regex) for regex, _ in optimizer.lr_multipliers
   ]
+  if optimizer.freeze is not None:
+    regexes.append(("freeze", optimizer.freeze))
   for key, regex in regexes:
     try:
       re.compile(regex)
@@ -119,8 +121,8 @@ def build(
   frozen = multipliers.frozen(factors)
   if len(frozen) == len(paths):
     raise UserError(
-      "config.optimizer.lr_multipliers freezes every parameter; leave at"
-      " least one with a factor above 0."
+      "config.optimizer freezes every parameter; let config.optimizer.freeze or"
+      " config.optimizer.lr_multipliers leave at least one."
     )
   if frozen:
     tx = optax.partition(

@@ -16,6 +16,9 @@ from vit_jax.optim import encoder_blocks
 # What follows the last block; everything else that is outside precedes it.
 _TOP = re.compile(r"(.*/)?(encoder_norm|pre_logits|head|MAPHead_0)/.*")
 
+# `optimizer.freeze`: names of regexes that would be awkward to type.
+_FREEZE = {"backbone": r"(?!head/).*"}
+
 Factors = dict[str, float | np.ndarray]
 
 
@@ -23,8 +26,9 @@ def factors(optimizer: schema.Optimizer, params: Any) -> Factors:
   """Path -> factor on that parameter's rate.
 
   `lr_multipliers` and `layer_decay` multiply. Of the former the first regex
-  that matches the whole path counts. The factor is a number, or an array that
-  broadcasts over layers stacked by scan_layers.
+  that matches the whole path counts. What `freeze` matches has factor 0. The
+  factor is a number, or an array that broadcasts over layers stacked by
+  scan_layers.
 
   Args:
     optimizer: the config's section.
@@ -34,8 +38,11 @@ def factors(optimizer: schema.Optimizer, params: Any) -> Factors:
     UserError: if a regex matches no parameter, or there are no layers.
   """
   leaves = trees.named_leaves(params)
+  paths = [path for path, _ in leaves]
   regexes = [regex for regex, _ in optimizer.lr_multipliers]
-  check_regexes("lr_multipliers", regexes, [path for path, _ in leaves])
+  check_regexes("lr_multipliers", regexes, paths)
+  freeze = freeze_regex(optimizer)
+  check_regexes("freeze", freeze, paths)
   depth = encoder_blocks.depth(params)
   if optimizer.layer_decay is not None and not depth:
     raise UserError(
@@ -43,20 +50,22 @@ def factors(optimizer: schema.Optimizer, params: Any) -> Factors:
       " model with encoder blocks, and this one has none; leave it None."
     )
   result = {}
+  rules = [(regex, 0.0) for regex in freeze] + [*optimizer.lr_multipliers]
   for path, leaf in leaves:
     factor = next(
-      (
-        factor
-        for regex, factor in optimizer.lr_multipliers
-        if re.fullmatch(regex, path)
-      ),
-      1.0,
+      (factor for regex, factor in rules if re.fullmatch(regex, path)), 1.0
     )
     if optimizer.layer_decay is not None:
       layers_above = _layers_above(path, leaf, depth)
       factor = factor * optimizer.layer_decay**layers_above
     result[path] = factor
   return result
+
+
+def freeze_regex(optimizer: schema.Optimizer) -> tuple[str, ...]:
+  """The regex that `optimizer.freeze` means, if it is set."""
+  freeze = optimizer.freeze
+  return () if freeze is None else (_FREEZE.get(freeze, freeze),)
 
 
 def frozen(scales: Factors) -> set[str]:

@@ -15,6 +15,7 @@ STATUS = {
   "running": ("…", "under way"),
   "preempted": ("‖", "preempted after saving"),
   "interrupted": ("‖", "interrupted after saving"),
+  "diverged": ("✗", "stopped: loss or gradient not finite"),
   "failed": ("✗", "failed"),
 }
 

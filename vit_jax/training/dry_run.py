@@ -8,6 +8,7 @@ from clu import parameter_overview
 
 from vit_jax import trees
 from vit_jax.config import resolve, schema
+from vit_jax.optim import multipliers
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules
 from vit_jax.training import experiment
@@ -108,6 +109,7 @@ def activation_bytes(parts: experiment.Experiment) -> int:
     batch = objective.prepare(batch, keys)
 
     def loss(params: Any) -> Any:
+      params = multipliers.stop_frozen(config.optimizer, params)
       return objective.loss(params, state.objective_state, batch, keys, 0)[0]
 
     return jax.vjp(loss, params)[1]

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from vit_jax import rngs
-from vit_jax.errors import UserError
+from vit_jax.errors import DivergedError
 from vit_jax.training import finite
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.progress import Progress
@@ -76,11 +76,12 @@ class Monitor:
       state: the newest.
 
     Raises:
-      UserError: loss or gradient were not finite, naming the first bad tensor.
+      DivergedError: loss or gradient were not finite; names the first bad
+        tensor.
     """
     values = jax.device_get(dict(metrics))
     if not values.pop("finite"):
-      raise UserError(self._explain(step, values, batch, state))
+      raise DivergedError(self._explain(step, values, batch, state))
     del values["grad_finite"]
     if step % self._parts.config.log_every_steps and step > 1:
       return

@@ -12,7 +12,7 @@ from vit_jax import records, trees, versions
 from vit_jax.checkpoint import class_names, initial, resume
 from vit_jax.checkpoint.store import CheckpointStore
 from vit_jax.config import resolve
-from vit_jax.errors import UserError
+from vit_jax.errors import DivergedError, UserError
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.state import TrainState
 from vit_jax.training.timing import Clock
@@ -81,11 +81,15 @@ class RunDirectory:
     if self.first_step:
       return self.store.restore(self.first_step, parts.abstract_state)
     state = parts.init_state()
-    path = parts.config.init_from
-    if path is None:
+    config = parts.config
+    if config.init_from is None:
       return state
-    loaded, _ = initial.load_params(path)
-    params = initial.replace(state.params, loaded, path)
+    params = initial.replace(
+      state.params,
+      initial.read(config.init_from),
+      config.model,
+      config.init_without,
+    )
     # A copy: the step donates its state, which must not hold a buffer twice.
     average = state.ema_params and jax.tree.map(lambda x: x.copy(), params)
     return state.replace(params=params, ema_params=average)
@@ -111,7 +115,8 @@ class RunDirectory:
     """summary.json: the last value of every metric, timings and versions.
 
     Args:
-      status: 'running', 'finished', 'preempted', 'interrupted' or 'failed'.
+      status: 'running', 'finished', 'preempted', 'interrupted', 'diverged' or
+        'failed'.
     """
     if not self._is_first:
       return
@@ -151,7 +156,8 @@ class RunDirectory:
   def __exit__(self, kind: type | None, *unused: object) -> None:
     """A run that an error ends is left with its saves finished and named."""
     if kind is not None:
-      self.finish("failed")
+      diverged = issubclass(kind, DivergedError)
+      self.finish("diverged" if diverged else "failed")
 
 
 def _make_writable(path: epath.Path) -> None:

@@ -1,0 +1,27 @@
+"""The experiment file behind `--config=RUN/config.json`."""
+
+import ml_collections
+from etils import epath
+
+from vit_jax.config import resolve
+from vit_jax.config.defaults import as_config_dict
+from vit_jax.errors import UserError
+
+
+def get_config(path: str) -> ml_collections.ConfigDict:
+  """A config as a run has left it, ready to be overridden.
+
+  Args:
+    path: the JSON file.
+
+  Raises:
+    UserError: if it is not there or does not fit this version's schema.
+  """
+  try:
+    text = epath.Path(path).read_text()
+  except (OSError, UnicodeDecodeError) as error:
+    reason = getattr(error, "strerror", None) or error
+    raise UserError(
+      f"The config file {path} cannot be read: {reason}."
+    ) from None
+  return as_config_dict(resolve.load(text))
