@@ -21,7 +21,7 @@ ROWS = (
   {"objectives", "checkpoint"},
   {"evaluators", "report"},
   {"training"},
-  {"aot"},
+  {"aot", "sweeping"},
 )
 # What commands share; nothing imports a command.
 SHARED = {"checks", "command_line"}

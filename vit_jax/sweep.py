@@ -1,0 +1,77 @@
+"""Finds a learning rate on examples held out of train, then trains on all.
+
+  python -m vit_jax.sweep --config=configs/finetune.py:dataset=cifar10 \\
+      --workdir=runs/cifar10 --learning_rates=0.001,0.003,0.01,0.03
+
+Each rate is a run in WORKDIR/lr_RATE, trained on config.sweep.train_split and
+measured on config.sweep.dev_split. The best one is trained again, in
+WORKDIR/final, on all of config.train.split, and only that one meets the
+config's own evaluators. WORKDIR/sweep.json and sweep.md hold the table. The
+same command goes on where it was stopped. Exit codes are those of train.
+"""
+
+from collections.abc import Sequence
+
+from absl import flags
+
+from vit_jax import command_line
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.sweeping import plan, runner, table
+
+
+def define_flags() -> None:
+  command_line.define_config()
+  flags.DEFINE_string("workdir", None, "Directory of all the runs.")
+  flags.DEFINE_list(
+    "learning_rates",
+    None,
+    "What to try, separated by commas; without it config.sweep.learning_rates.",
+  )
+
+
+def main(argv: Sequence[str]) -> int:
+  command_line.no_arguments(argv)
+  config = command_line.resolved_config()
+  if flags.FLAGS.learning_rates is not None:
+    rates = plan.read_rates(flags.FLAGS.learning_rates)
+    swept = config.sweep.model_copy(update={"learning_rates": rates})
+    config = config.model_copy(update={"sweep": swept})
+  plan.check(config)
+  if not flags.FLAGS.workdir:
+    raise UserError("No directory for the runs was named: give --workdir=DIR.")
+  return sweep(config, flags.FLAGS.workdir)
+
+
+def sweep(config: schema.Config, workdir: str) -> int:
+  """Runs what is not finished yet, and writes the table after every run.
+
+  Args:
+    config: the experiment; `config.sweep` says what is tried.
+    workdir: of all the runs.
+
+  Returns:
+    The exit code: 0, or that of a run which was stopped.
+
+  Raises:
+    UserError: if a run fails for another reason than its learning rate, or no
+      rate is left.
+  """
+  results = table.Table(config, workdir)
+  with runner.Runner() as run:
+    for rate in config.sweep.learning_rates:
+      trial = plan.trial(config, rate, workdir)
+      if code := run(trial):
+        return code
+      results.add(rate, trial)
+    final = plan.final(config, results.best(), workdir)
+    if code := run(final):
+      return code
+    results.finish(final)
+  print(results.text())
+  return 0
+
+
+if __name__ == "__main__":
+  define_flags()
+  command_line.run(main, config_flag="config")

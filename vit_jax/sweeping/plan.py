@@ -1,0 +1,131 @@
+"""Which runs a sweep is made of."""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from etils import epath
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+
+_DEV_SHARE = 10  # Percent of a split that a config says nothing about.
+_WHOLE_SPLIT = re.compile(r"[A-Za-z_]\w*")
+DEV = "dev"
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """One run of train: its config, and the evaluator whose top-1 counts."""
+
+  config: schema.Config
+  workdir: epath.Path
+  evaluator: str
+
+
+def read_rates(texts: Sequence[str]) -> tuple[float, ...]:
+  """Learning rates from the words of a flag.
+
+  Raises:
+    UserError: if one of them is not a number.
+  """
+  try:
+    return tuple(float(text) for text in texts)
+  except ValueError:
+    raise UserError(
+      f"--learning_rates={','.join(texts)} must be numbers separated by commas,"
+      " such as 0.003,0.01,0.03."
+    ) from None
+
+
+def check(config: schema.Config) -> None:
+  """Raises UserError if nothing can be tried, or not compared."""
+  rates = config.sweep.learning_rates
+  if not rates:
+    raise UserError(
+      "No learning rates were named: give --learning_rates=0.003,0.01,0.03 or"
+      " set config.sweep.learning_rates."
+    )
+  for rate in rates:
+    if not 0 < rate < float("inf") or rates.count(rate) > 1:
+      raise UserError(
+        f"The learning rates {', '.join(f'{r:g}' for r in rates)} must be"
+        " positive and different from each other."
+      )
+  splits(config)
+  evaluator(config)
+
+
+def splits(config: schema.Config) -> tuple[str, str]:
+  """What is trained on and what is compared on while rates are tried.
+
+  Raises:
+    UserError: if the config does not say, and it does not follow.
+  """
+  train, dev = config.sweep.train_split, config.sweep.dev_split
+  if train is not None and dev is not None:
+    return train, dev
+  whole = config.train.split
+  if train is not None or dev is not None or not _WHOLE_SPLIT.fullmatch(whole):
+    raise UserError(
+      "Set both config.sweep.train_split and config.sweep.dev_split, such as"
+      " 'train[:90%]' and 'train[90%:]'; they follow by themselves only if both"
+      f" are unset and config.train.split (now {whole!r}) is a whole split."
+    )
+  cut = 100 - _DEV_SHARE
+  return f"{whole}[:{cut}%]", f"{whole}[{cut}%:]"
+
+
+def evaluator(config: schema.Config) -> str:
+  """The evaluator whose way of measuring counts: `test`, or the first one.
+
+  Raises:
+    UserError: if none measures accuracy.
+  """
+  names = [
+    name
+    for name, entry in config.evals.items()
+    if isinstance(entry, schema.ClassificationEval)
+  ]
+  if not names:
+    raise UserError(
+      "config.evals has no evaluator of type 'classification', by which"
+      " learning rates could be compared; add one."
+    )
+  return "test" if "test" in names else names[0]
+
+
+def trial(config: schema.Config, rate: float, workdir: str) -> Run:
+  """The run that tries `rate`; it never sees what the config evaluates on."""
+  train_split, dev_split = splits(config)
+  measured = config.evals[evaluator(config)].model_copy(
+    update={
+      "dataset": None,
+      "split": dev_split,
+      "every_steps": None,
+      "image_key": config.train.image_key,
+      "label_key": config.train.label_key,
+    }
+  )
+  train = config.train.model_copy(update={"split": train_split})
+  return Run(
+    config=_at_rate(config, rate).model_copy(
+      update={"train": train, "evals": {DEV: measured}}
+    ),
+    workdir=epath.Path(workdir) / f"lr_{rate:g}",
+    evaluator=DEV,
+  )
+
+
+def final(config: schema.Config, rate: float, workdir: str) -> Run:
+  """The run on all of the training data with the rate that was chosen."""
+  return Run(
+    config=_at_rate(config, rate),
+    workdir=epath.Path(workdir) / "final",
+    evaluator=evaluator(config),
+  )
+
+
+def _at_rate(config: schema.Config, rate: float) -> schema.Config:
+  schedule = config.schedule.model_copy(update={"base_lr": rate})
+  return config.model_copy(update={"schedule": schedule})

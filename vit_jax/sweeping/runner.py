@@ -1,0 +1,140 @@
+"""Runs `vit_jax.train` in processes of their own, one after the other."""
+
+import ctypes
+import json
+import signal
+import subprocess
+import sys
+from types import FrameType
+from typing import Any
+
+from etils import epath
+
+from vit_jax import records
+from vit_jax.checkpoint import resume
+from vit_jax.config import resolve
+from vit_jax.errors import UserError
+from vit_jax.sweeping.plan import Run
+
+EXPERIMENT = "experiment.json"
+# What train returns when it was asked to stop; a process that was asked before
+# it listened dies of the signal.
+_STOPPED = {signal.SIGTERM: 42, signal.SIGINT: 130}
+_ENDED = ("finished", "diverged")
+
+
+class Runner:
+  """Starts runs, and hands on requests to stop to the one that is under way.
+
+  Works as a context; calling it runs one run.
+  """
+
+  def __init__(self) -> None:
+    self._child: subprocess.Popen | None = None
+    self._asked: int | None = None
+    self._previous: dict[int, Any] = {}
+
+  def __enter__(self) -> "Runner":
+    for number in _STOPPED:
+      self._previous[number] = signal.signal(number, self._hand_on)
+    return self
+
+  def __exit__(self, *unused: object) -> None:
+    for number, handler in self._previous.items():
+      signal.signal(number, handler)
+
+  def __call__(self, run: Run) -> int:
+    """Brings a run to its end, if it is not there already.
+
+    Returns:
+      0 if it has ended, well or with a loss that is not finite; otherwise the
+      exit code of the run, which was stopped.
+
+    Raises:
+      UserError: if the run's directory holds another one, or it failed.
+    """
+    _write_experiment(run)
+    if status(run) in _ENDED:
+      return 0
+    if self._asked is not None:
+      return _STOPPED[self._asked]
+    print(f"== {run.workdir} ==", flush=True)
+    code = self._train(run)
+    if code < 0:
+      code = _STOPPED.get(-code, 128 - code)
+    if code > 1:
+      return code
+    if status(run) not in _ENDED:
+      raise UserError(
+        f"The run {run.workdir} failed for the reason above; mend it and start"
+        " the same command again."
+      )
+    return 0
+
+  def _train(self, run: Run) -> int:
+    arguments = [
+      f"--config={run.workdir / EXPERIMENT}",
+      f"--workdir={run.workdir}",
+    ]
+    # Its own group: Ctrl-C reaches it once, through us.
+    self._child = subprocess.Popen(
+      [sys.executable, "-m", "vit_jax.train", *arguments],
+      process_group=0,
+      preexec_fn=_end_with_parent,
+    )
+    try:
+      return self._child.wait()
+    finally:
+      self._child = None
+
+  def _hand_on(self, number: int, frame: FrameType | None) -> None:
+    del frame
+    self._asked = number
+    if self._child is not None:
+      self._child.send_signal(number)
+
+
+def summary(run: Run) -> dict[str, Any]:
+  """The run's summary.json; {} if there is none."""
+  path = run.workdir / "summary.json"
+  return json.loads(path.read_text()) if path.exists() else {}
+
+
+def status(run: Run) -> str | None:
+  """How the run ended, in the words of its summary."""
+  return summary(run).get("status")
+
+
+def _write_experiment(run: Run) -> None:
+  """Writes the run's config to where train reads it.
+
+  Raises:
+    UserError: if the directory was made for another one.
+  """
+  path = epath.Path(run.workdir / EXPERIMENT)
+  if path.exists():
+    resume.check_same(
+      {"config": json.loads(path.read_text()), "dataset_fingerprint": ""},
+      run.config,
+      fingerprint="",
+      workdir=run.workdir,
+    )
+  try:
+    run.workdir.mkdir(parents=True, exist_ok=True)
+    records.write_text(path, resolve.dump(run.config) + "\n")
+  except OSError as error:
+    raise UserError(
+      f"{run.workdir} cannot be written to ({error.strerror or error}); choose"
+      " another --workdir."
+    ) from None
+
+
+def _end_with_parent() -> None:
+  """Makes Linux kill this process when the sweep is killed.
+
+  Two processes would write in one directory if it lived on while the sweep is
+  started again.
+  """
+  if sys.platform == "linux":
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
