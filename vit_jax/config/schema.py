@@ -76,6 +76,12 @@ class Model(Section):
   blocks: tuple[PositiveInt, ...] | None = key(
     None, "Residual units of each stage of a ResNet; None: the variant's."
   )
+  standardization: Literal["google", "torch"] = key(
+    "google",
+    "What is added to variances of kernels and of groups of channels, in"
+    " ResNets and stems: the numbers of [VT] and BiT, or those of timm and"
+    " Hugging Face, whose logits differ by about 1e-4.",
+  )
   num_classes: PositiveInt | None = key(None, "None: the dataset's.")
   image_size: PositiveInt = key(224, "Side of the square input, pixels. [P]")
   drop_remainder: bool = key(

@@ -105,6 +105,7 @@ _RESNET_KEYS = (
   "dtype",
   "remat",
   "normalize",
+  "standardization",
 )
 _VIT_KEYS = (
   *_RESNET_KEYS,

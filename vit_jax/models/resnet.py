@@ -5,6 +5,8 @@ Parameters: root_conv, block1/unit01/{a,b,c,proj}/kernel with
 {a,b,c}_norm/{scale,bias} before each convolution, norm, head.
 """
 
+import functools
+
 import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +18,11 @@ from vit_jax.models.heads import LinearHead
 from vit_jax.models.normalize import check_size, normalize
 
 _NORM_EPSILON = 1e-5
+# What a filter is divided by, per `config.model.standardization`.
+_DEVIATIONS = {
+  "google": lambda variance: jnp.sqrt(variance + 1e-10),
+  "torch": lambda variance: jnp.sqrt(variance + 1e-8),
+}
 
 
 class Unit(nn.Module):
@@ -24,21 +31,24 @@ class Unit(nn.Module):
   width: int
   stride: int
   dtype: str
+  standardization: str
 
   @nn.compact
   def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b y x k"]:
+    conv = functools.partial(_conv, self.dtype, self.standardization)
+
     def activate(name, x):
       return nn.relu(GroupNorm(_NORM_EPSILON, self.dtype, name=name)(x))
 
     shortcut = x
     x = activate("a_norm", x)
     if x.shape[-1] != 4 * self.width or self.stride > 1:
-      shortcut = _conv("proj", 4 * self.width, 1, self.stride, self.dtype)(x)
-    x = _conv("a", self.width, 1, 1, self.dtype)(x)
+      shortcut = conv("proj", 4 * self.width, 1, self.stride)(x)
+    x = conv("a", self.width, 1, 1)(x)
     x = activate("b_norm", x)
-    x = _conv("b", self.width, 3, self.stride, self.dtype)(x)
+    x = conv("b", self.width, 3, self.stride)(x)
     x = activate("c_norm", x)
-    x = shortcut + _conv("c", 4 * self.width, 1, 1, self.dtype)(x)
+    x = shortcut + conv("c", 4 * self.width, 1, 1)(x)
     self.sow("intermediates", "map", x)
     return x
 
@@ -51,6 +61,7 @@ class Stage(nn.Module):
   stride: int
   dtype: str
   remat: str
+  standardization: str
 
   @nn.compact
   def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b y x k"]:
@@ -59,7 +70,9 @@ class Stage(nn.Module):
       unit = nn.remat(unit, policy=REMAT_POLICIES[self.remat])
     for i in range(self.num_units):
       stride = 1 if i else self.stride
-      x = unit(self.width, stride, self.dtype, name=unit_name(i))(x)
+      x = unit(
+        self.width, stride, self.dtype, self.standardization, name=unit_name(i)
+      )(x)
     return x
 
 
@@ -84,6 +97,7 @@ class ResNet(nn.Module):
   dtype: str = "float32"
   remat: str = "none"
   normalize: str = "minus_one_to_one"
+  standardization: str = "google"
 
   @nn.compact
   def __call__(
@@ -105,7 +119,8 @@ class ResNet(nn.Module):
     del train
     check_size(images, self.image_size)
     x = normalize(images, self.normalize, self.dtype)
-    x = _conv("root_conv", self.width, 7, 2, self.dtype)(x)
+    conv = functools.partial(_conv, self.dtype, self.standardization)
+    x = conv("root_conv", self.width, 7, 2)(x)
     x = _zero_padded_max_pool(x)
     self.sow("intermediates", "root", x)
     for i, num_units in enumerate(self.blocks):
@@ -115,6 +130,7 @@ class ResNet(nn.Module):
         2 if i else 1,
         self.dtype,
         self.remat,
+        self.standardization,
         name=f"block{i + 1}",
       )(x)
     x = nn.relu(GroupNorm(_NORM_EPSILON, self.dtype, name="norm")(x))
@@ -143,17 +159,20 @@ def _zero_padded_max_pool(x: Float[Array, "b h w c"]) -> Array:
   return nn.max_pool(x, (3, 3), strides=(2, 2))
 
 
-def _deviation(variance: Array) -> Array:
-  return jnp.sqrt(variance + 1e-10)
-
-
-def _conv(name: str, features: int, kernel_size: int, stride: int, dtype: str):
+def _conv(
+  dtype: str,
+  standardization: str,
+  name: str,
+  features: int,
+  kernel_size: int,
+  stride: int,
+) -> StandardizedConv:
   return StandardizedConv(
     features,
     kernel_size,
     stride,
     kernel_size // 2,
-    _deviation,
+    _DEVIATIONS[standardization],
     dtype,
     name=name,
   )

@@ -15,6 +15,7 @@ _KEYS = {
   "dtype",
   "remat",
   "normalize",
+  "standardization",
   "pos_embedding_resize",
 }
 

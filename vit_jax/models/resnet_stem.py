@@ -3,6 +3,8 @@
 Names and numbers are those of google-research/vision_transformer.
 """
 
+import functools
+
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -10,7 +12,13 @@ from jaxtyping import Array, Float
 from vit_jax.models.convolution import REMAT_POLICIES, StandardizedConv
 from vit_jax.models.group_norm import GroupNorm
 
-_NORM_EPSILON = 1e-6
+# What a filter is divided by and what is added to the variance of a group,
+# per `config.model.standardization`.
+_DEVIATIONS = {
+  "google": lambda variance: jnp.sqrt(variance) + 1e-5,
+  "torch": lambda variance: jnp.sqrt(variance + 1e-8),
+}
+_NORM_EPSILONS = {"google": 1e-6, "torch": 1e-5}
 
 
 class Unit(nn.Module):
@@ -19,22 +27,23 @@ class Unit(nn.Module):
   width: int
   stride: int
   dtype: str
+  standardization: str
 
   @nn.compact
   def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b y x k"]:
+    conv = functools.partial(_conv, self.dtype, self.standardization)
+    norm = functools.partial(_norm, self.dtype, self.standardization)
     shortcut = x
     if x.shape[-1] != 4 * self.width or self.stride > 1:
-      shortcut = _conv("conv_proj", 4 * self.width, 1, self.stride, self.dtype)(
-        x
-      )
-      shortcut = _norm("gn_proj", self.dtype)(shortcut)
-    x = _conv("conv1", self.width, 1, 1, self.dtype)(x)
-    x = nn.relu(_norm("gn1", self.dtype)(x))
-    x = _conv("conv2", self.width, 3, self.stride, self.dtype)(x)
-    x = nn.relu(_norm("gn2", self.dtype)(x))
-    x = _conv("conv3", 4 * self.width, 1, 1, self.dtype)(x)
+      shortcut = conv("conv_proj", 4 * self.width, 1, self.stride)(x)
+      shortcut = norm("gn_proj")(shortcut)
+    x = conv("conv1", self.width, 1, 1)(x)
+    x = nn.relu(norm("gn1")(x))
+    x = conv("conv2", self.width, 3, self.stride)(x)
+    x = nn.relu(norm("gn2")(x))
+    x = conv("conv3", 4 * self.width, 1, 1)(x)
     # Units start as identities.
-    x = _norm("gn3", self.dtype, nn.initializers.zeros)(x)
+    x = norm("gn3", nn.initializers.zeros)(x)
     return nn.relu(shortcut + x)
 
 
@@ -46,6 +55,7 @@ class Stage(nn.Module):
   stride: int
   dtype: str
   remat: str
+  standardization: str
 
   @nn.compact
   def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b y x k"]:
@@ -54,7 +64,13 @@ class Stage(nn.Module):
       unit = nn.remat(unit, policy=REMAT_POLICIES[self.remat])
     for i in range(self.num_units):
       stride = 1 if i else self.stride
-      x = unit(self.width, stride, self.dtype, name=f"unit{i + 1}")(x)
+      x = unit(
+        self.width,
+        stride,
+        self.dtype,
+        self.standardization,
+        name=f"unit{i + 1}",
+      )(x)
     return x
 
 
@@ -64,6 +80,7 @@ def stem(
   width: int,
   dtype: str,
   remat: str,
+  standardization: str,
 ) -> Float[Array, "b y x k"]:
   """Feature maps that patches are cut from.
 
@@ -75,12 +92,13 @@ def stem(
     width: channels of the root; stage i has 4 * 2^i times as many.
     dtype: of the products.
     remat: as `config.model.remat`, for each unit.
+    standardization: as `config.model.standardization`.
 
   Returns:
     Maps of 1 / 4 of the image's size, halved by every stage but the first.
   """
-  x = _conv("conv_root", width, 7, 2, dtype)(images)
-  x = nn.relu(_norm("gn_root", dtype)(x))
+  x = _conv(dtype, standardization, "conv_root", width, 7, 2)(images)
+  x = nn.relu(_norm(dtype, standardization, "gn_root")(x))
   x = nn.max_pool(x, (3, 3), strides=(2, 2), padding="SAME")
   for i, num_units in enumerate(blocks):
     x = Stage(
@@ -89,20 +107,31 @@ def stem(
       2 if i else 1,
       dtype,
       remat,
+      standardization,
       name=f"block{i + 1}",
     )(x)
   return x
 
 
-def _deviation(variance: Array) -> Array:
-  return jnp.sqrt(variance) + 1e-5
-
-
-def _conv(name: str, features: int, kernel_size: int, stride: int, dtype: str):
+def _conv(
+  dtype: str,
+  standardization: str,
+  name: str,
+  features: int,
+  kernel_size: int,
+  stride: int,
+) -> StandardizedConv:
+  deviation = _DEVIATIONS[standardization]
   return StandardizedConv(
-    features, kernel_size, stride, None, _deviation, dtype, name=name
+    features, kernel_size, stride, None, deviation, dtype, name=name
   )
 
 
-def _norm(name: str, dtype: str, scale_init=nn.initializers.ones):
-  return GroupNorm(_NORM_EPSILON, dtype, scale_init, name=name)
+def _norm(
+  dtype: str,
+  standardization: str,
+  name: str,
+  scale_init: nn.initializers.Initializer = nn.initializers.ones,
+) -> GroupNorm:
+  epsilon = _NORM_EPSILONS[standardization]
+  return GroupNorm(epsilon, dtype, scale_init, name=name)

@@ -60,6 +60,7 @@ class ViT(nn.Module):
   gelu: str = "tanh"
   layer_norm_eps: float = 1e-6
   qkv_bias: bool = True
+  standardization: str = "google"
 
   @nn.compact
   def __call__(
@@ -99,7 +100,12 @@ class ViT(nn.Module):
     maps = normalize(images, self.normalize, self.dtype)
     if self.stem_blocks is not None:
       maps = stem(
-        maps, self.stem_blocks, self.stem_width, self.dtype, self.remat
+        maps,
+        self.stem_blocks,
+        self.stem_width,
+        self.dtype,
+        self.remat,
+        self.standardization,
       )
       self.sow("intermediates", "stem", maps)
     patch_size = self.patch_size // stem_stride(self.stem_blocks)
