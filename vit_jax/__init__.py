@@ -14,7 +14,10 @@ _installation.check()
 
 # Imported when first used: `import vit_jax` alone must not wait for jax.
 _HOMES = {
+  "create_model": "vit_jax.checkpoint.load",
+  "list_models": "vit_jax.models.names",
   "load": "vit_jax.checkpoint.load",
+  "save": "vit_jax.checkpoint.save",
 }
 
 

@@ -61,12 +61,15 @@ def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
   from vit_jax.evaluators import build as evaluators_build
   from vit_jax.evaluators.contract import Context
   from vit_jax.training import experiment, processes
+  from vit_jax.weights import files
 
   processes.initialize()
   facts, _ = experiment.facts_of_config(config)
   parts = experiment.build(config, facts)
-  loaded, step = initial.load_params(checkpoint)
-  params = initial.place(parts.abstract_state.params, loaded, checkpoint)
+  weights = initial.read(checkpoint)
+  params = initial.place(parts.abstract_state.params, weights, config.model)
+  # A published file does not say how many updates it has seen.
+  step = 0 if files.is_published(checkpoint) else initial.locate(checkpoint)[1]
   context = Context(
     config=config,
     outputs=parts.objective.outputs,

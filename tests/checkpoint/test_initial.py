@@ -1,12 +1,18 @@
-"""Starting from the parameters of another run."""
+"""Starting from the parameters of another run or of a published file."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import experiments
 from vit_jax.checkpoint import initial
 from vit_jax.checkpoint.store import CheckpointStore
+from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
+from vit_jax.weights.contract import Weights
+
+MODEL = schema.Model()
 
 
 def params(num_classes=3, width=4):
@@ -19,33 +25,48 @@ def params(num_classes=3, width=4):
   }
 
 
-def loaded(num_classes=3, width=4):
-  return {
+def weights(num_classes=3, width=4, **others):
+  leaves = {
     "embedding": {"kernel": np.full((2, width), 5.0, np.float32)},
     "head": {
       "kernel": np.full((width, num_classes), 6.0, np.float32),
       "bias": np.full(num_classes, 7.0, np.float32),
     },
   }
+  return Weights(path="runs/x", model=MODEL, params=leaves | others)
 
 
 def test_all_that_fits_is_taken():
-  result = initial.replace(params(), loaded(), "x")
+  result = initial.replace(params(), weights(), MODEL)
   np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
   np.testing.assert_array_equal(result["head"]["bias"], 7)
 
 
 def test_a_head_of_another_size_starts_afresh_and_is_named(caplog):
-  result = initial.replace(params(num_classes=10), loaded(), "x")
+  result = initial.replace(params(num_classes=10), weights(), MODEL)
   np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
   assert result["head"]["bias"].shape == (10,)
   np.testing.assert_array_equal(result["head"]["bias"], 0)
-  assert "head/kernel starts afresh" in caplog.text
+  assert "runs/x: The head of 3 classes is dropped" in caplog.text
+  assert "A new head of 10 classes starts at zeros" in caplog.text
+
+
+def test_parameters_left_out_by_name_stay_fresh(caplog):
+  result = initial.replace(params(), weights(), MODEL, ("embedding/.*",))
+  np.testing.assert_array_equal(result["embedding"]["kernel"], 1)
+  np.testing.assert_array_equal(result["head"]["bias"], 7)
+  assert "embedding/.* is not taken over" in caplog.text
+
+
+def test_what_was_assumed_of_a_file_is_logged(caplog):
+  assumed = Weights("x.npz", MODEL, weights().params, None, ("Heads of 64.",))
+  initial.replace(params(), assumed, MODEL)
+  assert "x.npz: Heads of 64." in caplog.text
 
 
 def test_a_body_that_does_not_fit_is_a_table_of_shapes():
   with pytest.raises(UserError) as error:
-    initial.replace(params(width=8), loaded(), "runs/x")
+    initial.replace(params(width=8), weights(), MODEL)
   assert "runs/x do not fit config.model" in str(error.value)
   (row,) = [
     line for line in str(error.value).splitlines() if "embedding" in line
@@ -54,35 +75,58 @@ def test_a_body_that_does_not_fit_is_a_table_of_shapes():
   assert "(2, 4)" in row and "(2, 8)" in row
 
 
-def test_parameters_missing_or_too_many_are_named():
-  extra = loaded() | {"pre_logits": {"bias": np.zeros(3)}}
-  del extra["embedding"]
-  with pytest.raises(UserError) as error:
-    initial.replace(params(), extra, "x")
-  assert "embedding/kernel" in str(error.value)
-  assert "pre_logits/bias" in str(error.value)
-  assert "missing" in str(error.value)
+def test_results_are_on_the_shardings_of_the_network():
+  parts = experiments.build(mesh__fsdp=2)
+  wanted = parts.abstract_state.params
+  given = parts.init_state().params
+  found = Weights("x", parts.config.model, jax.device_get(given))
+  placed = initial.place(wanted, found, parts.config.model)
+  jax.tree.map(
+    lambda leaf, spec: leaf.sharding == spec.sharding or pytest.fail(),
+    placed,
+    wanted,
+  )
 
 
 def test_evaluation_takes_no_other_head():
-  with pytest.raises(UserError, match="head/bias"):
-    initial.place(params(num_classes=10), loaded(), "x")
+  with pytest.raises(UserError, match="The head of 3 classes is dropped"):
+    initial.place(params(num_classes=10), weights(), MODEL)
 
 
-def test_workdir_directory_and_step_all_lead_to_a_checkpoint(tmp_path):
-  store = CheckpointStore(tmp_path, keep_last=5)
-  for step in (5, 20):
+def save_run(workdir, steps):
+  store = CheckpointStore(workdir, keep_last=5)
+  for step in steps:
     state = {"params": {"x": jnp.full(2, step)}, "ema_params": None}
     store.save(step, state, {})
   store.close()
+  config = experiments.config(model__gelu="exact")
+  (workdir / "config.json").write_text(resolve.dump(config))
+  return config
+
+
+def test_workdir_directory_and_step_all_lead_to_a_checkpoint(tmp_path):
+  config = save_run(tmp_path, (5, 20))
   for path, step in [
     (tmp_path, 20),
     (tmp_path / "checkpoints", 20),
     (tmp_path / "checkpoints" / "5", 5),
   ]:
-    found, found_step = initial.load_params(str(path))
-    assert found_step == step
-    np.testing.assert_array_equal(found["x"], step)
+    found = initial.read(str(path))
+    assert initial.locate(str(path)) == (tmp_path, step)
+    np.testing.assert_array_equal(found.params["x"], step)
+    assert found.model == config.model
+
+
+def test_a_workdir_without_its_config_is_a_sentence(tmp_path):
+  save_run(tmp_path, (5,))
+  (tmp_path / "config.json").unlink()
+  with pytest.raises(UserError, match=r"config\.json"):
+    initial.read(str(tmp_path))
+
+
+def test_a_published_file_is_read_by_its_name(shared):
+  found = initial.read(str(shared / "golden/vit_token.npz"))
+  assert found.model.num_classes == 10
 
 
 @pytest.mark.parametrize(
@@ -96,4 +140,4 @@ def test_a_path_without_checkpoints_is_said_in_a_sentence(
   if make:
     path.mkdir()
   with pytest.raises(UserError, match=sentence):
-    initial.load_params(str(path))
+    initial.read(str(path))

@@ -1,23 +1,21 @@
 """Starting from the parameters of another run."""
 
 import logging
-from typing import Any
+from collections.abc import Sequence
 
 import jax
-import numpy as np
 from etils import epath
 from jaxtyping import PyTree
 
 from vit_jax import trees
-from vit_jax.checkpoint import class_names
+from vit_jax.checkpoint import class_names, run_config
 from vit_jax.checkpoint.store import DIRECTORY, read_params
-from vit_jax.config import resolve, schema
+from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.weights import files
+from vit_jax.weights import files, flat, opening, surgery
 from vit_jax.weights.contract import Weights
 
 _logger = logging.getLogger(__name__)
-_HEAD = "head/"
 
 
 def locate(path: str) -> tuple[epath.Path, int]:
@@ -27,10 +25,13 @@ def locate(path: str) -> tuple[epath.Path, int]:
     UserError: if there is no checkpoint.
   """
   where = epath.Path(path)
-  if not where.exists():
+  with opening.explained(path):
+    exists = where.exists()
+  if not exists:
     raise UserError(
-      f"The checkpoint {path} does not exist; give a workdir, or one of its"
-      f" {DIRECTORY}/STEP."
+      f"The checkpoint {path} does not exist; give a workdir, one of its"
+      f" {DIRECTORY}/STEP, an .npz or .safetensors file, or a Hugging Face"
+      " directory."
     )
   if where.parent.name == DIRECTORY and where.name.isdigit():
     return where.parent.parent, int(where.name)
@@ -58,7 +59,7 @@ def read(path: str) -> Weights:
   if files.is_published(path):
     return files.read(path)
   workdir, step = locate(path)
-  model = _model(workdir)
+  model = run_config.read(workdir).model
   params = read_params(workdir, step)
   head = params.get("head")
   num_classes = None if head is None else head["kernel"].shape[-1]
@@ -70,104 +71,67 @@ def read(path: str) -> Weights:
   )
 
 
-def _model(workdir: epath.Path) -> schema.Model:
-  """config.model of the run in a workdir."""
-  path = workdir / "config.json"
-  try:
-    return resolve.load(path.read_text()).model
-  except (OSError, UnicodeDecodeError) as error:
-    reason = getattr(error, "strerror", None) or error
-    raise UserError(
-      f"{path}, which tells the architecture of the checkpoint, cannot be read"
-      f" ({reason})."
-    ) from None
-  except UserError as error:
-    raise UserError(f"{path} is not this version's: {error}") from None
-
-
-def load_params(path: str) -> tuple[PyTree, int]:
-  """The parameters that evaluators of a run would use, as NumPy arrays.
-
-  Args:
-    path: a workdir or one of its checkpoint steps.
-
-  Returns:
-    The parameters (the average where there is one) and the step.
-
-  Raises:
-    UserError: if there is no checkpoint.
-  """
-  workdir, step = locate(path)
-  return read_params(workdir, step), step
-
-
-def place(wanted: PyTree, loaded: PyTree, path: str) -> PyTree:
-  """`loaded` on the devices, as `wanted` says.
+def place(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
+  """All parameters of a network from a checkpoint, on the devices.
 
   Args:
     wanted: ShapeDtypeStructs or arrays with shardings.
-    loaded: parameters of the same names and shapes.
-    path: where they are from, for messages.
+    weights: of the same network; another size of images is allowed for.
+    model: the section of the network.
 
   Raises:
-    UserError: a table of the parameters that do not fit.
+    UserError: something does not fit, or is missing or left over.
   """
-  _check_fit(wanted, loaded, path, except_for=frozenset())
-  return _put(wanted, dict(trees.named_leaves(loaded)))
+  fitted = _fit(wanted, weights, model)
+  if fitted.fresh or fitted.dropped:
+    raise UserError(
+      f"{weights.path} is not of this model: {' '.join(fitted.notes)}"
+    )
+  return _put(wanted, fitted)
 
 
-def replace(fresh: PyTree, loaded: PyTree, path: str) -> PyTree:
-  """`fresh` with all that `loaded` has; a head of another size stays fresh.
+def replace(
+  fresh: PyTree,
+  weights: Weights,
+  model: schema.Model,
+  without: Sequence[str] = (),
+) -> PyTree:
+  """`fresh` with all that a checkpoint has for it.
+
+  What stays fresh, is dropped or resized is logged.
 
   Args:
-    fresh: newly made parameters.
-    loaded: parameters of another run.
-    path: where they are from, for messages.
+    fresh: newly made parameters, on the devices.
+    weights: what to start from.
+    model: the section of the network that `fresh` is of.
+    without: regexes of parameters that the checkpoint shall not give.
 
   Raises:
     UserError: a table of the parameters that do not fit.
   """
-  found = dict(trees.named_leaves(loaded))
-  heads = {
-    name: leaf
-    for name, leaf in trees.named_leaves(fresh)
-    if name.startswith(_HEAD) and _shape(found.get(name)) != leaf.shape
-  }
-  _check_fit(fresh, loaded, path, except_for=frozenset(heads))
-  for name in heads:
-    _logger.warning("%s starts afresh: %s has none of its shape.", name, path)
-  return _put(fresh, {**found, **heads})
+  return _put(fresh, _fit(fresh, weights, model, without))
 
 
-def _put(wanted: PyTree, found: dict[str, Any]) -> PyTree:
+def _fit(
+  wanted: PyTree,
+  weights: Weights,
+  model: schema.Model,
+  without: Sequence[str] = (),
+) -> surgery.Fitted:
+  shapes = {name: leaf.shape for name, leaf in trees.named_leaves(wanted)}
+  fitted = surgery.fit(weights, model, shapes, without)
+  for note in (*weights.assumed, *fitted.notes):
+    _logger.warning("%s: %s", weights.path, note)
+  return fitted
+
+
+def _put(wanted: PyTree, fitted: surgery.Fitted) -> PyTree:
+  found = flat.flatten(fitted.params)
   return trees.map_named(
-    lambda name, leaf: jax.device_put(
-      found[name].astype(leaf.dtype), leaf.sharding
+    lambda name, leaf: (
+      leaf
+      if name in fitted.fresh
+      else jax.device_put(found[name].astype(leaf.dtype), leaf.sharding)
     ),
     wanted,
   )
-
-
-def _shape(leaf: Any) -> tuple[int, ...] | None:
-  return None if leaf is None else tuple(np.shape(leaf))
-
-
-def _check_fit(
-  wanted: PyTree, loaded: PyTree, path: str, *, except_for: frozenset[str]
-) -> None:
-  shapes = {name: _shape(leaf) for name, leaf in trees.named_leaves(wanted)}
-  found = {name: _shape(leaf) for name, leaf in trees.named_leaves(loaded)}
-  rows = [
-    (name, str(found.get(name, "missing")), str(shapes.get(name, "unknown")))
-    for name in (shapes | found)
-    if shapes.get(name) != found.get(name) and name not in except_for
-  ]
-  if not rows:
-    return
-  rows.insert(0, ("parameter", "in the checkpoint", "in this model"))
-  widths = [max(len(row[i]) for row in rows) for i in range(3)]
-  table = "\n".join(
-    "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))
-    for row in rows
-  )
-  raise UserError(f"The parameters of {path} do not fit config.model:\n{table}")

@@ -1,18 +1,18 @@
 """Arrays of an .npz file: read without trust, written whole or not at all."""
 
-import contextlib
 import io
 import os
 import struct
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from etils import epath
 
 from vit_jax.errors import UserError
+from vit_jax.weights import opening
 
 # What zipfile, zlib and NumPy raise for bytes that are not what they say.
 _DAMAGED = (
@@ -49,7 +49,7 @@ def read(
     UserError: the file cannot be read, is damaged, or holds something other
       than arrays of floating point numbers.
   """
-  with opened(path) as file:
+  with opening.explained(os.fspath(path)), path.open("rb") as file:
     try:
       archive = zipfile.ZipFile(file)
     except _DAMAGED:
@@ -93,41 +93,6 @@ def write(
     raise UserError(
       f"{path} cannot be written ({error.strerror or error})."
     ) from None
-
-
-@contextlib.contextmanager
-def opened(path: epath.Path) -> Iterator[io.BufferedIOBase]:
-  """A file opened to read, its refusals made sentences.
-
-  Raises:
-    UserError: it cannot be opened, or reading it fails.
-  """
-  try:
-    with path.open("rb") as file:
-      yield file
-  except UserError:
-    raise
-  except FileNotFoundError:
-    raise UserError(f"The file {path} does not exist.") from None
-  except OSError as error:
-    raise UserError(
-      f"{path} cannot be read ({error.strerror or error})."
-    ) from None
-  except Exception as error:
-    # Each library behind a bucket's paths has errors of its own.
-    if "://" not in os.fspath(path):
-      raise
-    raise UserError(unreachable(os.fspath(path), error)) from None
-
-
-def unreachable(path: str, error: Exception) -> str:
-  """The sentence about a bucket that does not answer."""
-  reason = (str(error).splitlines() or [type(error).__name__])[0]
-  return (
-    f"{path} cannot be reached ({reason[:200]}). A bucket needs a network and"
-    " credentials: run `gcloud auth application-default login`, or copy the"
-    " file and give the copy's path."
-  )
 
 
 def _not_an_archive(path: epath.Path, file: io.BufferedIOBase) -> str:

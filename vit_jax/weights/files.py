@@ -3,21 +3,23 @@
 from etils import epath
 
 from vit_jax.errors import UserError
-from vit_jax.weights import archive, huggingface, npz
+from vit_jax.weights import huggingface, npz, opening, tensors
 from vit_jax.weights.contract import Weights
 
 
 def is_published(path: str) -> bool:
-  """Whether a path, by its name or by what is there, is one that `read` takes.
+  """Whether a path is a published file or directory, by name and content.
 
-  A directory of a run, which holds `checkpoints/`, is not.
+  Raises:
+    UserError: if a bucket cannot be reached.
   """
   where = epath.Path(path)
-  if where.suffix in (".npz", ".safetensors"):
+  if where.suffix in (".npz", tensors.SUFFIX, *tensors.PICKLES):
     return True
-  return (where / "model.safetensors").exists() or (
-    where / "model.safetensors.index.json"
-  ).exists()
+  with opening.explained(path):
+    return any(
+      (where / name).exists() for name in (tensors.FILE, tensors.INDEX)
+    )
 
 
 def read(path: str) -> Weights:
@@ -31,17 +33,11 @@ def read(path: str) -> Weights:
     UserError: it is not there, is damaged or is not all understood.
   """
   where = epath.Path(path)
-  try:
+  with opening.explained(path):
     if not where.exists():
       raise UserError(f"The file {path} does not exist.")
-    if where.suffix == ".npz" and where.is_dir():
-      raise UserError(f"{path} is a directory, not a file of weights.")
-  except UserError:
-    raise
-  except Exception as error:
-    if "://" not in path:
-      raise
-    raise UserError(archive.unreachable(path, error)) from None
-  if where.suffix == ".npz":
-    return npz.read(where)
-  return huggingface.read(where)
+    if where.suffix == ".npz":
+      if where.is_dir():
+        raise UserError(f"{path} is a directory, not an .npz file.")
+      return npz.read(where)
+    return huggingface.read(where)

@@ -1,0 +1,38 @@
+"""Paths that cannot be read, said in a sentence."""
+
+import contextlib
+from collections.abc import Iterator
+
+from vit_jax.errors import UserError
+
+
+@contextlib.contextmanager
+def explained(path: str) -> Iterator[None]:
+  """Turns what goes wrong with a path, a file's or a bucket's, into UserError.
+
+  Args:
+    path: what is looked for or read inside the `with`.
+
+  Raises:
+    UserError: it cannot be read.
+  """
+  try:
+    yield
+  except UserError:
+    raise
+  except FileNotFoundError:
+    raise UserError(f"The file {path} does not exist.") from None
+  except OSError as error:
+    raise UserError(
+      f"{path} cannot be read ({error.strerror or error})."
+    ) from None
+  except Exception as error:
+    # Each library behind a bucket's paths raises errors of its own.
+    if "://" not in path:
+      raise
+    lines = str(error).splitlines() or [type(error).__name__]
+    raise UserError(
+      f"{path} cannot be reached ({lines[0][:200]}). A bucket needs a network"
+      " and credentials: run `gcloud auth application-default login`, or copy"
+      " the file and give the copy's path."
+    ) from None

@@ -1,0 +1,232 @@
+"""Parameters of one network made to start another of the same body.
+
+What differs may be the grid of patches, the head, the class token and whether
+layers are stacked; anything else is a misfit. Plain NumPy.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.weights import (
+  flat,
+  misfits,
+  position_embeddings,
+  reasons,
+  stacking,
+)
+from vit_jax.weights.contract import Weights
+from vit_jax.weights.misfits import Misfit, Shape
+from vit_jax.weights.vit_shapes import TABLE
+
+_STACKED = "Transformer/encoderblock/"
+_HEAD = ("head/kernel", "head/bias")
+_PRE_LOGITS = ("pre_logits/kernel", "pre_logits/bias")
+# Keys that change what the same parameters compute.
+_FUNCTION = ("gelu", "layer_norm_eps", "normalize")
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+  """What a network takes over from a file.
+
+  Attributes:
+    params: nested dict of those that the file gives, in the network's shapes.
+    fresh: paths of the others, which are to be initialised.
+    dropped: paths of what the file has and the network has no use for.
+    notes: a sentence for everything fresh, dropped or resized.
+  """
+
+  params: dict[str, Any]
+  fresh: tuple[str, ...] = ()
+  dropped: tuple[str, ...] = ()
+  notes: tuple[str, ...] = ()
+
+
+def fit(
+  weights: Weights,
+  wanted: schema.Model,
+  shapes: Mapping[str, Shape],
+  without: Sequence[str] = (),
+) -> Fitted:
+  """Parameters of a file in the shapes of a network.
+
+  Position embeddings are resized as `wanted.pos_embedding_resize` says. A head
+  of another number of classes is not taken over; a pre-training head
+  (`pre_logits`) that the network does not have goes with the head on top of
+  it, as section 3.2 of the paper has it.
+
+  Args:
+    weights: of the file.
+    wanted: the network's section `model`.
+    shapes: {path: shape} of all its parameters.
+    without: regexes of whole paths that the file shall not give.
+
+  Raises:
+    UserError: a table of all that fits in no such way; or a regex that
+      matches no parameter.
+  """
+  leaves = _layout(weights.params, shapes)
+  surgeon = _Surgeon(leaves, shapes, wanted)
+  surgeon.leave_out(without, weights.path)
+  surgeon.fit_class_token()
+  surgeon.fit_positions()
+  surgeon.fit_head()
+  surgeon.compare_functions(weights.model)
+  _check(surgeon, weights, wanted)
+  return Fitted(
+    params=flat.unflatten(surgeon.leaves),
+    fresh=tuple(surgeon.fresh),
+    dropped=tuple(surgeon.dropped),
+    notes=tuple(surgeon.notes),
+  )
+
+
+class _Surgeon:
+  """Takes leaves out and puts others in, and writes down that it did."""
+
+  def __init__(
+    self,
+    leaves: Mapping[str, Any],
+    shapes: Mapping[str, Shape],
+    wanted: schema.Model,
+  ):
+    self.leaves = dict(leaves)
+    self.shapes = shapes
+    self.fresh: list[str] = []
+    self.dropped: list[str] = []
+    self.notes: list[str] = []
+    self._wanted = wanted
+    self._had_cls = "cls" in leaves
+
+  def leave_out(self, patterns: Sequence[str], path: str) -> None:
+    """Drops what regexes name, on both sides."""
+    for pattern in patterns:
+      names = [
+        name
+        for name in self.leaves | self.shapes
+        if re.fullmatch(pattern, name)
+      ]
+      if not names:
+        raise UserError(
+          f"config.init_without = {pattern!r} matches no parameter, neither"
+          f" of {path} nor of the model; `--dry_run` lists the model's."
+        )
+      self._drop(names)
+      self._start(names)
+      self.notes.append(f"{pattern} is not taken over, as asked.")
+
+  def fit_class_token(self) -> None:
+    """Keeps, drops or starts the class token."""
+    has = "cls" in self.shapes
+    if self._had_cls and not has:
+      self._drop(["cls"])
+      self.notes.append(
+        "The class token is dropped; this model has none"
+        f" (config.model.pool='{self._wanted.pool}')."
+      )
+    elif has and not self._had_cls and "cls" not in self.fresh:
+      self._start(["cls"])
+      self.notes.append(
+        "A class token starts at zeros, without a position of its own: the"
+        " file has none."
+      )
+
+  def fit_positions(self) -> None:
+    """Brings the table of positions to the grid and the class token."""
+    table, shape = self.leaves.get(TABLE), self.shapes.get(TABLE)
+    if table is None or shape is None or np.ndim(table) != 3:
+      return
+    has_cls = "cls" in self.shapes
+    if self._had_cls and not has_cls:
+      table = table[:, 1:]
+    elif has_cls and not self._had_cls:
+      table = np.pad(table, ((0, 0), (1, 0), (0, 0)))
+    old = position_embeddings.square_side(table.shape[1] - has_cls)
+    new = position_embeddings.square_side(shape[1] - has_cls)
+    if old and new and old != new:
+      method = self._wanted.pos_embedding_resize
+      table = position_embeddings.resize(
+        np.asarray(table),
+        (old, old),
+        (new, new),
+        num_prefix=int(has_cls),
+        method=method,
+      )
+      self.notes.append(
+        f"The position embedding is resized from {old} x {old} to"
+        f" {new} x {new} patches ({method})."
+      )
+    self.leaves[TABLE] = table
+
+  def fit_head(self) -> None:
+    """Keeps the head, or drops and starts it, whole."""
+    hidden = np.shape(self.leaves.get("pre_logits/kernel"))[1:]
+    has_hidden = "pre_logits/kernel" in self.shapes
+    has_head = "head/kernel" in self.shapes
+    old = np.shape(self.leaves.get("head/kernel"))[1:]
+    new = tuple(self.shapes.get("head/kernel", ()))[1:]
+    if hidden and not has_hidden:
+      self._drop([*_PRE_LOGITS, *_HEAD])
+      self.notes.append(
+        "The pre-training head is dropped, with its pre_logits layer; to keep"
+        f" that, set config.model.representation_size={hidden[0]}."
+      )
+    elif old and old != new:
+      self._drop(_HEAD)
+      self.notes.append(f"The head of {old[0]} classes is dropped.")
+    if has_hidden and not hidden and not old:
+      self._start(_PRE_LOGITS)
+      self.notes.append("A new pre_logits layer is initialised.")
+    if has_head and "head/kernel" not in self.leaves:
+      self._start(_HEAD)
+      self.notes.append(f"A new head of {new[0]} classes starts at zeros.")
+
+  def compare_functions(self, found: schema.Model) -> None:
+    """Notes what the file's network does otherwise with its parameters."""
+    for key in _FUNCTION:
+      theirs, ours = getattr(found, key), getattr(self._wanted, key)
+      if theirs != ours and (key == "normalize" or found.name == "vit"):
+        self.notes.append(
+          f"The file's network has model.{key}={theirs!r}, this one {ours!r}:"
+          " the same parameters give other results."
+        )
+
+  def _drop(self, names: Sequence[str]) -> None:
+    for name in names:
+      if self.leaves.pop(name, None) is not None:
+        self.dropped.append(name)
+
+  def _start(self, names: Sequence[str]) -> None:
+    self.fresh.extend(
+      name for name in names if name in self.shapes and name not in self.fresh
+    )
+
+
+def _layout(
+  params: Mapping[str, Any], shapes: Mapping[str, Shape]
+) -> dict[str, Any]:
+  """Flat parameters with layers stacked or not, as `shapes` has them."""
+  if any(name.startswith(_STACKED) for name in shapes):
+    return flat.flatten(stacking.stack_layers(params))
+  return flat.flatten(stacking.unstack_layers(params))
+
+
+def _check(surgeon: _Surgeon, weights: Weights, wanted: schema.Model) -> None:
+  found = {name: np.shape(leaf) for name, leaf in surgeon.leaves.items()}
+  shapes = {name: tuple(shape) for name, shape in surgeon.shapes.items()}
+  rows = [
+    Misfit(name, found.get(name), shapes.get(name))
+    for name in shapes | found
+    if found.get(name) != shapes.get(name) and name not in surgeon.fresh
+  ]
+  if rows:
+    raise UserError(
+      f"The parameters of {weights.path} do not fit config.model:\n"
+      + misfits.table(reasons.explain(rows, weights.model, wanted))
+    )
