@@ -1,0 +1,1 @@
+"""Programs compiled or exported ahead of the machine that runs them."""
