@@ -3,26 +3,36 @@ own classes.
 
 Each folder holds a tiny model with random parameters as the library saves it,
 and `expected.npz`: `images`, uint8 [b, h, w, 3], and `outputs`, float32, what
-the library makes of them. The tests need the folders only; to make them again:
+the library makes of them; some have another pair for a larger image. The tests
+need the folders only. To make them again, with torch 2.13.0, transformers
+5.23.0 and timm 1.0.31:
 
-  pip install torch==2.13.0 transformers==5.23.0 timm==1.0.31
+  pip install torch transformers timm
   python tests/golden/make_huggingface.py
 """
 
+import functools
 import json
 import pathlib
 import shutil
 
 import numpy as np
+import timm
 import torch
-from transformers import (
-  ViTConfig,
-  ViTForImageClassification,
-)
+import transformers
+from safetensors.torch import save_file
+from timm.layers import StdConv2d, StdConv2dSame
+from timm.models import resnetv2, vision_transformer, vision_transformer_hybrid
 
 HERE = pathlib.Path(__file__).parent
 HALVES = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+CLIP = (
+  (0.48145466, 0.4578275, 0.40821073),
+  (0.26862954, 0.26130258, 0.27577711),
+)
+LABELS = dict(enumerate(("ant", "bee", "cat: a pet", "dog", "eel")))
+
 VIT = dict(
   hidden_size=32,
   num_hidden_layers=2,
@@ -31,21 +41,49 @@ VIT = dict(
   image_size=16,
   patch_size=4,
 )
-LABELS = dict(enumerate(("ant", "bee", "cat: a pet", "dog", "eel")))
+TIMM_VIT = dict(
+  img_size=16,
+  patch_size=4,
+  embed_dim=32,
+  depth=2,
+  num_heads=4,
+  mlp_ratio=1.5,
+  num_classes=5,
+)
 
 
-def randomize(model: torch.nn.Module, seed: int) -> None:
-  """Gives every parameter a value that the output depends on."""
+def randomize(
+  model: torch.nn.Module, seed: int, dtype: torch.dtype = torch.float32
+) -> None:
+  """Gives every parameter a value that the output depends on.
+
+  Args:
+    model: changed in place.
+    seed: of the values.
+    dtype: the values can be saved in it without a change.
+  """
   generator = torch.Generator().manual_seed(seed)
+  convolutions = {
+    f"{name}.weight"
+    for name, module in model.named_modules()
+    if type(module).__name__ in ("WeightStandardizedConv2d", "StdConv2d")
+    or type(module).__name__ == "StdConv2dSame"
+  }
   with torch.no_grad():
     for name, parameter in sorted(model.named_parameters()):
-      noise = torch.randn(parameter.shape, generator=generator)
-      if parameter.ndim > 1 and name.endswith("weight"):
-        parameter.copy_(noise / parameter[0].numel() ** 0.5)
-      elif name.endswith("weight"):
-        parameter.copy_(1 + 0.3 * noise)
+      value = torch.randn(parameter.shape, generator=generator)
+      if name in convolutions:
+        # Small and uneven, so that what is added to the deviation matters.
+        scale = torch.rand(len(value), 1, 1, 1, generator=generator)
+        value = value * 10 ** (-3 + scale) + 1e-3
+      elif parameter.ndim > 1 and name.endswith("weight"):
+        value = value / parameter[0].numel() ** 0.5
+      elif name.endswith(("weight", "gamma")):
+        value = 1 + 0.3 * value
       else:
-        parameter.copy_(0.3 * noise)
+        value = 0.3 * value
+      parameter.copy_(value.to(dtype))
+  model.eval()
 
 
 def pixels(images: np.ndarray, statistics) -> torch.Tensor:
@@ -55,69 +93,355 @@ def pixels(images: np.ndarray, statistics) -> torch.Tensor:
   return torch.from_numpy(values.transpose(0, 3, 1, 2).copy())
 
 
-def draw(size: int, seed: int, count: int = 2) -> np.ndarray:
-  generator = np.random.default_rng(seed)
-  return generator.integers(0, 256, (count, size, size, 3), np.uint8)
-
-
-def save(name: str, model, statistics, outputs, *, size: int, more=None):
-  """Writes a folder.
+def save_expected(folder: pathlib.Path, statistics, functions) -> None:
+  """Writes expected.npz.
 
   Args:
-    name: of the folder.
-    model: saved by its own method.
-    statistics: mean and deviation for preprocessor_config.json; None: without.
-    outputs: function of pixel values that gives what is expected.
-    size: of the images, pixels.
-    more: other sizes, and the functions for those.
+    folder: where to.
+    statistics: mean and deviation of pixels in [0, 1].
+    functions: image size -> function of the pixels that gives the outputs; the
+      first is for the size that the model says.
   """
-  folder = HERE / name
-  shutil.rmtree(folder, ignore_errors=True)
-  model.save_pretrained(folder)
-  if statistics:
-    mean, deviation = statistics
-    settings = {
-      "do_normalize": True,
-      "do_rescale": True,
-      "do_resize": True,
-      "image_mean": mean,
-      "image_std": deviation,
-      "rescale_factor": 1 / 255,
-      "size": {"height": size, "width": size},
-    }
-    path = folder / "preprocessor_config.json"
-    path.write_text(json.dumps(settings, indent=2) + "\n")
   arrays = {}
-  for number, (side, function) in enumerate(
-    {size: outputs, **(more or {})}.items()
-  ):
-    suffix = f"_{side}" if number else ""
-    images = draw(side, seed=side)
+  for number, (size, function) in enumerate(functions.items()):
+    generator = np.random.default_rng(size)
+    images = generator.integers(0, 256, (2, size, size, 3), np.uint8)
     with torch.no_grad():
-      values = function(pixels(images, statistics or HALVES))
+      outputs = function(pixels(images, statistics))
+    suffix = f"_{size}" if number else ""
     arrays[f"images{suffix}"] = images
-    arrays[f"outputs{suffix}"] = values.numpy().astype(np.float32)
+    arrays[f"outputs{suffix}"] = outputs.numpy().astype(np.float32)
   np.savez(folder / "expected.npz", **arrays)
 
 
-def classifier(config, kind, seed):
-  model = kind(config).eval()
-  randomize(model, seed)
-  return model
+def write_json(path: pathlib.Path, value) -> None:
+  path.write_text(json.dumps(value, indent=2) + "\n")
+
+
+def fresh(name: str) -> pathlib.Path:
+  folder = HERE / name
+  shutil.rmtree(folder, ignore_errors=True)
+  folder.mkdir()
+  return folder
+
+
+def save_huggingface(
+  name: str, model, statistics, functions, *, processor=None, **options
+) -> None:
+  """Writes a folder of Hugging Face's.
+
+  Args:
+    name: of the folder.
+    model: has the parameters.
+    statistics: see `save_expected`.
+    functions: see `save_expected`.
+    processor: more for preprocessor_config.json; None: no such file.
+    **options: of `save_pretrained`.
+  """
+  folder = fresh(name)
+  model.save_pretrained(folder, **options)
+  if processor is not None:
+    mean, deviation = statistics
+    settings = {"do_normalize": True, "image_mean": mean}
+    settings |= {"image_std": deviation, "do_resize": True}
+    write_json(folder / "preprocessor_config.json", settings | processor)
+  save_expected(folder, statistics, functions)
 
 
 def make_vit() -> None:
-  config = ViTConfig(**VIT, id2label=LABELS, layer_norm_eps=1e-6)
-  model = classifier(config, ViTForImageClassification, 1)
-  save(
-    "huggingface_vit",
+  config = transformers.ViTConfig(**VIT, id2label=LABELS, layer_norm_eps=1e-6)
+  model = transformers.ViTForImageClassification(config)
+  randomize(model, 1)
+  functions = {
+    16: lambda x: model(x).logits,
+    24: lambda x: model(x, interpolate_pos_encoding=True).logits,
+  }
+  size = {"size": {"height": 16, "width": 16}, "rescale_factor": 1 / 255}
+  processor = {"do_rescale": True, "resample": 2, **size}
+  save_huggingface(
+    "huggingface_vit", model, HALVES, functions, processor=processor
+  )
+
+
+def make_vit_without_bias() -> None:
+  """Exact GELU, eps 1e-12, no bias of queries, keys and values."""
+  config = transformers.ViTConfig(**VIT, num_labels=3, qkv_bias=False)
+  assert (config.hidden_act, config.layer_norm_eps) == ("gelu", 1e-12)
+  model = transformers.ViTForImageClassification(config)
+  randomize(model, 2)
+  save_huggingface(
+    "huggingface_vit_without_bias",
+    model,
+    CLIP,
+    {16: lambda x: model(x).logits},
+    processor={"size": 16},
+  )
+
+
+def make_pooler() -> None:
+  config = transformers.ViTConfig(
+    **VIT, hidden_act="gelu_pytorch_tanh", pooler_output_size=24
+  )
+  model = transformers.ViTModel(config)
+  randomize(model, 3)
+  save_huggingface(
+    "huggingface_vit_pooler",
     model,
     HALVES,
-    lambda x: model(x).logits,
-    size=16,
-    more={24: lambda x: model(x, interpolate_pos_encoding=True).logits},
+    {16: lambda x: model(x).pooler_output},
   )
+
+
+def make_deit() -> None:
+  """As facebook/deit-tiny-patch16-224: a ViT with ImageNet's statistics."""
+  config = transformers.ViTConfig(**VIT, id2label=LABELS)
+  model = transformers.ViTForImageClassification(config)
+  randomize(model, 4, torch.float16)
+  save_huggingface(
+    "huggingface_deit",
+    model,
+    IMAGENET,
+    {16: lambda x: model(x).logits},
+    processor={"do_center_crop": True, "size": 18, "crop_size": 16},
+  )
+  model.half().save_pretrained(HERE / "huggingface_deit")
+
+
+def make_distilled() -> None:
+  """What is refused: a second token."""
+  tiny = VIT | dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1)
+  config = transformers.DeiTConfig(**tiny, num_labels=3)
+  model = transformers.DeiTForImageClassification(config)
+  randomize(model, 5)
+  save_huggingface(
+    "huggingface_deit_distilled",
+    model,
+    IMAGENET,
+    {16: lambda x: model(x).logits},
+  )
+
+
+def make_mae() -> None:
+  """In shards; nothing masked, patches in their order."""
+  config = transformers.ViTMAEConfig(
+    **VIT,
+    mask_ratio=0.0,
+    decoder_hidden_size=8,
+    decoder_intermediate_size=8,
+    decoder_num_hidden_layers=1,
+    decoder_num_attention_heads=2,
+  )
+  model = transformers.ViTMAEForPreTraining(config)
+  table = model.vit.embeddings.position_embeddings.detach().clone()
+  randomize(model, 6)
+  with torch.no_grad():
+    model.vit.embeddings.position_embeddings.copy_(table)
+  noise = torch.arange(16.0)[None].tile(2, 1)
+  save_huggingface(
+    "huggingface_mae",
+    model,
+    IMAGENET,
+    {16: lambda x: model.vit(x, noise=noise).last_hidden_state[:, 0]},
+    processor={"size": {"height": 16, "width": 16}},
+    max_shard_size="40KB",
+  )
+
+
+def make_bit() -> None:
+  config = transformers.BitConfig(
+    embedding_size=32, hidden_sizes=[128, 256], depths=[1, 1], id2label=LABELS
+  )
+  model = transformers.BitForImageClassification(config)
+  randomize(model, 7, torch.bfloat16)
+  save_huggingface(
+    "huggingface_bit",
+    model,
+    HALVES,
+    {34: lambda x: model(x).logits},
+    processor={
+      "do_center_crop": True,
+      "crop_size": {"height": 34, "width": 34},
+      "size": {"shortest_edge": 36},
+    },
+  )
+  model.bfloat16().save_pretrained(HERE / "huggingface_bit")
+
+
+def save_timm(
+  name: str, model, statistics, size: int, architecture: str | None, **more
+) -> None:
+  """Writes a folder of timm's, as its `save_for_hf` does.
+
+  Args:
+    name: of the folder.
+    model: has the parameters.
+    statistics: see `save_expected`.
+    size: of the images, pixels.
+    architecture: for config.json; None: no such file.
+    **more: for config.json.
+  """
+  folder = fresh(name)
+  save_expected(folder, statistics, {size: model})
+  save_file(model.state_dict(), folder / "model.safetensors", {"format": "pt"})
+  if architecture is None:
+    return
+  mean, deviation = statistics
+  settings = {
+    "input_size": [3, size, size],
+    "interpolation": "bicubic",
+    "crop_pct": 0.9,
+    "mean": mean,
+    "std": deviation,
+    "num_classes": model.num_classes,
+  }
+  config = {
+    "architecture": architecture,
+    "num_classes": model.num_classes,
+    "num_features": model.num_features,
+    "pretrained_cfg": settings,
+  }
+  write_json(folder / "config.json", config | more)
+
+
+def make_timm_vit() -> None:
+  model = timm.create_model("vit_tiny_patch16_224", **TIMM_VIT)
+  randomize(model, 11)
+  save_timm(
+    "timm_vit",
+    model,
+    HALVES,
+    16,
+    "vit_tiny_patch16_224",
+    global_pool="token",
+    model_args=TIMM_VIT,
+    label_names=list(LABELS.values()),
+  )
+
+
+def make_timm_alone() -> None:
+  """A lone file: heads of 64; no row of the table for the class token."""
+  sizes = TIMM_VIT | dict(embed_dim=64, num_heads=1, depth=1, mlp_ratio=1)
+  model = vision_transformer.VisionTransformer(
+    **sizes, no_embed_class=True, init_values=1.0
+  )
+  randomize(model, 12)
+  save_timm("timm_vit_alone", model, HALVES, 16, None)
+
+
+def make_timm_gap() -> None:
+  """Averaged patches and fc_norm, with a class token, as MAE fine-tunes."""
+  sizes = TIMM_VIT | dict(depth=1)
+  model = vision_transformer.VisionTransformer(
+    **sizes, global_pool="avg", qkv_bias=False
+  )
+  randomize(model, 13)
+  save_timm(
+    "timm_vit_gap",
+    model,
+    IMAGENET,
+    16,
+    "vit_base_patch16_224",
+    global_pool="avg",
+    model_args=sizes | dict(global_pool="avg", qkv_bias=False),
+  )
+
+
+def make_timm_map() -> None:
+  """As SigLIP's: attention pooling, no class token, GELU by tanh."""
+  sizes = TIMM_VIT | dict(depth=1, num_classes=0)
+  more = dict(global_pool="map", class_token=False, act_layer="gelu_tanh")
+  model = vision_transformer.VisionTransformer(**sizes, **more)
+  randomize(model, 14)
+  save_timm(
+    "timm_vit_map",
+    model,
+    HALVES,
+    16,
+    "vit_so400m_patch16_siglip_256",
+    global_pool="map",
+    model_args=sizes,
+  )
+
+
+def hybrid(backbone, seed: int, dtype: torch.dtype, **more):
+  """A ViT on the maps of a convolutional stem."""
+  sizes = TIMM_VIT | dict(depth=1, img_size=32, patch_size=1) | more
+  embed = functools.partial(
+    vision_transformer_hybrid.HybridEmbed, backbone=backbone
+  )
+  model = vision_transformer.VisionTransformer(**sizes, embed_layer=embed)
+  randomize(model, seed, dtype)
+  return model
+
+
+def make_timm_hybrid() -> None:
+  """R50+ViT's parts with two stages of one unit, and a root of 32 channels."""
+  backbone = resnetv2.ResNetV2(
+    layers=(1, 1),
+    channels=(128, 256),
+    stem_chs=32,
+    num_classes=0,
+    global_pool="",
+    preact=False,
+    stem_type="same",
+    conv_layer=functools.partial(StdConv2dSame, eps=1e-8),
+  )
+  model = hybrid(backbone, 15, torch.float16)
+  name = "timm_hybrid"
+  arguments = dict(num_heads=4)
+  save_timm(
+    name, model, HALVES, 32, "vit_base_r50_s16_224", model_args=arguments
+  )
+  save_file(model.half().state_dict(), HERE / name / "model.safetensors")
+
+
+def make_timm_root() -> None:
+  """R+ViT: patches of the root's maps."""
+  backbone = resnetv2.create_resnetv2_stem(
+    3,
+    32,
+    stem_type="same",
+    preact=False,
+    conv_layer=functools.partial(StdConv2dSame, eps=1e-8),
+  )
+  model = hybrid(backbone, 16, torch.float32, patch_size=2)
+  arguments = dict(num_heads=4)
+  save_timm(
+    "timm_hybrid_root",
+    model,
+    HALVES,
+    32,
+    "vit_tiny_r_s16_p8_224",
+    model_args=arguments,
+  )
+
+
+def make_timm_bit() -> None:
+  model = resnetv2.ResNetV2(
+    layers=(2,),
+    channels=(128,),
+    stem_chs=32,
+    num_classes=5,
+    stem_type="fixed",
+    conv_layer=functools.partial(StdConv2d, eps=1e-8),
+  )
+  randomize(model, 17, torch.float16)
+  save_timm("timm_bit", model, HALVES, 34, "resnetv2_50x1_bit")
+  save_file(model.half().state_dict(), HERE / "timm_bit" / "model.safetensors")
 
 
 if __name__ == "__main__":
   make_vit()
+  make_vit_without_bias()
+  make_pooler()
+  make_deit()
+  make_distilled()
+  make_mae()
+  make_bit()
+  make_timm_vit()
+  make_timm_alone()
+  make_timm_gap()
+  make_timm_map()
+  make_timm_hybrid()
+  make_timm_root()
+  make_timm_bit()

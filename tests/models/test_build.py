@@ -33,6 +33,7 @@ def test_every_key_of_the_config_reaches_the_network():
     norm_after_pool=True,
     stem_blocks=(1, 2),
     stem_width=32,
+    standardization="torch",
   )
   network = build.create(schema.Model(**keys), num_classes=7)
   expected = dict(keys, representation_size=384, num_classes=7, patch_size=8)

@@ -2,8 +2,11 @@
 
 import pathlib
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from vit_jax.config import schema
 from vit_jax.models import build
 from vit_jax.weights.contract import Weights
 
@@ -16,10 +19,20 @@ def expected(name: str) -> dict[str, np.ndarray]:
     return dict(arrays)
 
 
-def outputs(weights: Weights, images: np.ndarray) -> np.ndarray:
-  """What our network makes of uint8 images: logits, or features."""
-  model = build.create(weights.model, num_classes=weights.model.num_classes)
-  return np.asarray(model.apply({"params": weights.params}, images))
+def outputs(
+  weights: Weights, images: np.ndarray, model: schema.Model | None = None
+) -> np.ndarray:
+  """What our network makes of uint8 images: logits, or features.
+
+  Args:
+    weights: the parameters.
+    images: [b, h, w, 3].
+    model: the architecture; None: that of `weights`.
+  """
+  model = model or weights.model
+  network = build.create(model, num_classes=model.num_classes)
+  params = jax.tree.map(jnp.asarray, weights.params)
+  return np.asarray(network.apply({"params": params}, images))
 
 
 def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:

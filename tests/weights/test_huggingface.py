@@ -1,9 +1,13 @@
-"""Hugging Face directories give the logits that transformers gives."""
+"""Hugging Face directories give what transformers makes of them."""
 
 import json
 import shutil
 
+import jax
+import ml_dtypes
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from tests.weights.published import (
   GOLDEN,
@@ -11,20 +15,52 @@ from tests.weights.published import (
   outputs,
   relative_error,
 )
+from vit_jax.errors import UserError
 from vit_jax.weights import huggingface
 
-FIXTURES = ["huggingface_vit"]
+FIXTURES = [
+  "huggingface_vit",
+  "huggingface_vit_without_bias",
+  "huggingface_vit_pooler",
+  "huggingface_deit",
+  "huggingface_mae",
+  "huggingface_bit",
+]
 
 
 @pytest.fixture
-def directory(tmp_path):
-  """A copy of the ViT's directory, to be spoilt."""
+def vit(tmp_path):
+  """A copy of the ViT's directory, to be changed."""
   return shutil.copytree(GOLDEN / "huggingface_vit", tmp_path / "vit")
 
 
+@pytest.fixture
+def bit(tmp_path):
+  """A copy of the BiT's directory, to be changed."""
+  return shutil.copytree(GOLDEN / "huggingface_bit", tmp_path / "bit")
+
+
 def change(directory, name="config.json", **values):
+  """Changes keys of a JSON file; None takes one out."""
   path = directory / name
-  path.write_text(json.dumps(json.loads(path.read_text()) | values))
+  settings = json.loads(path.read_text()) | values
+  settings = {key: x for key, x in settings.items() if x is not None}
+  path.write_text(json.dumps(settings))
+
+
+def change_tensors(directory, function):
+  path = directory / "model.safetensors"
+  save_file(function(load_file(path)), path)
+
+
+def refusal(directory) -> str:
+  with pytest.raises(UserError) as caught:
+    huggingface.read(directory)
+  return str(caught.value)
+
+
+def equal(one, other) -> bool:
+  return jax.tree.all(jax.tree.map(np.array_equal, one, other))
 
 
 @pytest.mark.parametrize("name", FIXTURES)
@@ -33,3 +69,224 @@ def test_outputs_are_those_of_transformers(name):
   wanted = expected(name)
   found = outputs(weights, wanted["images"])
   assert relative_error(found, wanted["outputs"]) < 1e-5
+
+
+def test_constants_of_the_standardised_convolutions_matter():
+  name = "huggingface_bit"
+  weights = huggingface.read(GOLDEN / name)
+  wanted = expected(name)
+  google = weights.model.model_copy(update={"standardization": "google"})
+  images = wanted["images"]
+  found = outputs(weights, images, model=google)
+  assert relative_error(found, wanted["outputs"]) > 1e-5
+
+
+def test_config_and_preprocessor_tell_the_architecture():
+  model = huggingface.read(GOLDEN / "huggingface_vit_without_bias").model
+  assert model.gelu == "exact"
+  assert model.layer_norm_eps == 1e-12
+  assert not model.qkv_bias
+  assert model.num_classes == 3
+  assert model.image_size == 16
+  assert model.pos_embedding_resize == "bicubic"
+  assert model.normalize.startswith("0.48145466,0.4578275,")
+
+
+def test_names_of_classes_are_read_in_the_order_of_the_outputs():
+  weights = huggingface.read(GOLDEN / "huggingface_vit")
+  assert weights.class_names == ("ant", "bee", "cat: a pet", "dog", "eel")
+
+
+def test_numbered_labels_are_no_names():
+  weights = huggingface.read(GOLDEN / "huggingface_vit_without_bias")
+  assert weights.class_names is None
+
+
+def test_what_is_left_out_of_the_file_is_said():
+  notes = huggingface.read(GOLDEN / "huggingface_mae").assumed
+  assert any("decoder (24 tensors) is left out" in note for note in notes)
+
+
+def test_missing_preprocessor_is_said(vit):
+  (vit / "preprocessor_config.json").unlink()
+  weights = huggingface.read(vit)
+  assert weights.model.normalize == "minus_one_to_one"
+  assert "preprocessor_config.json" in weights.assumed[0]
+
+
+def test_the_file_itself_may_be_named(vit):
+  by_file = huggingface.read(vit / "model.safetensors")
+  assert equal(by_file.params, huggingface.read(vit).params)
+
+
+NEW_NAMES = (
+  ("encoder.layer.", "layers."),
+  ("attention.attention.query", "attention.q_proj"),
+  ("attention.attention.key", "attention.k_proj"),
+  ("attention.attention.value", "attention.v_proj"),
+  ("attention.output.dense", "attention.o_proj"),
+  ("intermediate.dense", "mlp.fc1"),
+  ("output.dense", "mlp.fc2"),
+)
+
+
+def newer(name: str) -> str:
+  for old, new in NEW_NAMES:
+    name = name.replace(old, new)
+  return name
+
+
+def test_newer_names_are_the_same_parameters(vit):
+  wanted = huggingface.read(vit).params
+  change_tensors(vit, lambda x: {newer(name): x[name] for name in x})
+  assert "vit.layers.1.mlp.fc2.bias" in load_file(vit / "model.safetensors")
+  assert equal(huggingface.read(vit).params, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
+def test_other_floats_become_float32(vit, dtype):
+  wanted = huggingface.read(vit).params["cls"]
+  change_tensors(vit, lambda x: {n: a.astype(dtype) for n, a in x.items()})
+  found = huggingface.read(vit).params["cls"]
+  assert found.dtype == np.float32
+  np.testing.assert_array_equal(found, wanted.astype(dtype).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+  "values, words",
+  [
+    ({"hidden_act": "quick_gelu"}, ["hidden_act", "quick_gelu"]),
+    ({"image_size": [16, 24]}, ["image_size", "[16, 24]", "square"]),
+    ({"patch_size": [4, 2]}, ["patch_size", "[4, 2]", "square"]),
+    ({"num_channels": 1}, ["num_channels"]),
+    ({"num_attention_heads": 5}, ["num_attention_heads", "5", "32"]),
+    ({"head_dim": 16}, ["head_dim", "16", "8"]),
+    ({"hidden_size": "768"}, ["hidden_size", "768", "whole number"]),
+    ({"hidden_size": True}, ["hidden_size", "true"]),
+    ({"hidden_size": -1}, ["hidden_size", "-1"]),
+    ({"num_hidden_layers": 10**9}, ["num_hidden_layers", "1000000000"]),
+    ({"layer_norm_eps": 0}, ["layer_norm_eps", "0"]),
+    ({"qkv_bias": "no"}, ["qkv_bias", '"no"']),
+    ({"image_size": 2}, ["image_size", "patch_size"]),
+    ({"model_type": "swin"}, ["model_type", "swin", "vit, deit"]),
+    ({"model_type": None}, ["config.json", "model_type"]),
+    ({"id2label": [1]}, ["id2label"]),
+  ],
+)
+def test_config_that_is_not_ours_is_named(vit, values, words):
+  change(vit, **values)
+  message = refusal(vit)
+  assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize(
+  "values, words",
+  [
+    ({"layer_type": "bottleneck"}, ["layer_type", "preactivation"]),
+    ({"global_padding": "SAME"}, ["global_padding", "SAME"]),
+    ({"width_factor": 2}, ["width_factor"]),
+    ({"output_stride": 4}, ["output_stride", "8"]),
+    ({"hidden_sizes": [128, 512]}, ["hidden_sizes", "[128, 256]"]),
+    ({"depths": []}, ["depths"]),
+    ({"depths": [1, 0]}, ["depths", "0"]),
+  ],
+)
+def test_bit_that_is_not_ours_is_named(bit, values, words):
+  change(bit, **values)
+  message = refusal(bit)
+  assert all(word in message for word in words), message
+
+
+def test_distilled_deit_is_refused():
+  message = refusal(GOLDEN / "huggingface_deit_distilled")
+  assert "distillation_token" in message
+
+
+def test_other_pooler_than_tanh_is_refused(tmp_path):
+  pooler = shutil.copytree(GOLDEN / "huggingface_vit_pooler", tmp_path / "x")
+  change(pooler, pooler_act="relu")
+  assert "pooler_act" in refusal(pooler)
+
+
+@pytest.mark.parametrize(
+  "processor, key",
+  [
+    ({}, "minus_one_to_one"),
+    ({"image_mean": 0.5, "image_std": [0.5]}, "minus_one_to_one"),
+    ({"do_normalize": False}, "0.0,0.0,0.0/1.0,1.0,1.0"),
+    ({"rescale_factor": 2 / 255}, "0.25,0.25,0.25/0.25,0.25,0.25"),
+  ],
+)
+def test_statistics_of_pixels_become_the_key(vit, processor, key):
+  path = vit / "preprocessor_config.json"
+  path.write_text(json.dumps(processor))
+  assert huggingface.read(vit).model.normalize == key
+
+
+@pytest.mark.parametrize(
+  "processor",
+  [
+    {"image_mean": [0.5, 0.5]},
+    {"image_std": [0, 0, 0]},
+    {"image_mean": "0.5"},
+    {"image_mean": [0.5, 0.5, float("nan")]},
+    {"rescale_factor": 0},
+    {"do_normalize": "yes"},
+  ],
+)
+def test_statistics_that_are_none_are_named(vit, processor):
+  path = vit / "preprocessor_config.json"
+  path.write_text(json.dumps(processor))
+  assert "preprocessor_config.json" in refusal(vit)
+
+
+def test_size_of_bit_is_that_of_the_crop(bit):
+  assert huggingface.read(bit).model.image_size == 34
+  change(bit, "preprocessor_config.json", do_center_crop=False)
+  assert huggingface.read(bit).model.image_size == 36
+  change(bit, "preprocessor_config.json", size=None)
+  weights = huggingface.read(bit)
+  assert weights.model.image_size == 224
+  assert "size" in weights.assumed[0]
+
+
+@pytest.mark.parametrize(
+  "spoil, words",
+  [
+    (
+      lambda x: {n: a for n, a in x.items() if "layer.1.output" not in n},
+      ["encoder.layer.1.output.dense.weight", "not there", "(32, 48)"],
+    ),
+    (
+      lambda x: x | {"vit.encoder.layer.0.gamma": np.ones(3, np.float32)},
+      ["encoder.layer.0.gamma", "(3,)"],
+    ),
+    (
+      lambda x: x | {"classifier.weight": np.ones((5, 31), np.float32)},
+      ["classifier.weight", "(5, 31)", "(5, 32)"],
+    ),
+    (
+      lambda x: x | {"classifier.weight": np.float32([1])},
+      ["classifier.weight", "(1,)"],
+    ),
+    (
+      lambda x: x | {"embeddings.cls_token": x["vit.embeddings.cls_token"]},
+      ["embeddings.cls_token", "twice"],
+    ),
+  ],
+)
+def test_tensors_that_do_not_fit_are_named(vit, spoil, words):
+  change_tensors(vit, spoil)
+  message = refusal(vit)
+  assert all(word in message for word in words), message
+
+
+def test_missing_config_is_named(vit):
+  (vit / "config.json").unlink()
+  assert "config.json" in refusal(vit)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 10**5])
+def test_broken_config_is_named(vit, text):
+  (vit / "config.json").write_bytes(text)
+  assert "config.json" in refusal(vit)

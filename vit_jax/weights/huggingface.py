@@ -1,26 +1,54 @@
 """Hugging Face directories: config.json beside safetensors."""
 
-from collections.abc import Mapping
+import dataclasses
+import types
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from etils import epath
 
 from vit_jax.config import pixels
 from vit_jax.errors import UserError
-from vit_jax.weights import huggingface_vit, tensors, torch_layout
+from vit_jax.weights import (
+  huggingface_bit,
+  huggingface_vit,
+  tensors,
+  torch_layout,
+)
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import Fields
 
 CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"
 
-# What each family's own preprocessor does where no file says otherwise.
-_NORMALIZE = {
-  "vit": "minus_one_to_one",
-  "deit": "imagenet",
-  "vit_mae": "imagenet",
+_DEFAULT_IMAGE_SIZE = 224
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+  """A `model_type` of config.json.
+
+  Attributes:
+    module: reads and writes its config.json and knows its names.
+    prefix: what stands before the names where there is a head.
+    normalize: what its own preprocessor does by default.
+  """
+
+  module: types.ModuleType
+  prefix: str
+  normalize: str
+
+
+FAMILIES = {
+  "vit": Family(huggingface_vit, "vit.", "minus_one_to_one"),
+  "deit": Family(huggingface_vit, "deit.", "minus_one_to_one"),
+  "vit_mae": Family(huggingface_vit, "vit.", "minus_one_to_one"),
+  "bit": Family(
+    huggingface_bit,
+    "bit.",
+    "0.48145466,0.4578275,0.40821073/0.26862954,0.26130258,0.27577711",
+  ),
 }
-_FAMILIES = {name: huggingface_vit for name in huggingface_vit.PREFIXES}
 
 
 def read(path: epath.PathLike) -> Weights:
@@ -38,67 +66,86 @@ def read(path: epath.PathLike) -> Weights:
   directory = path.parent if file else path
   config = Fields.read(directory / CONFIG)
   name = config.text("model_type")
-  if name not in _FAMILIES:
+  if name not in FAMILIES:
     raise config.refusal(
-      "model_type", f"is not a family that is read: {', '.join(_FAMILIES)}"
+      "model_type", f"is not a family that is read: {', '.join(FAMILIES)}"
     )
-  family = _FAMILIES[name]
-  found = _bare_names(
-    tensors.read(file or directory), family.PREFIXES[name], family.file_name
-  )
-  found, assumed = family.select(config, found)
-  model = family.architecture(config, found)
-  normalize = _normalize(directory, name, assumed)
-  model = model.model_copy(update={"normalize": normalize})
+  family = FAMILIES[name]
+  found = _bare_names(tensors.read(file or directory), family)
+  found, notes = family.module.select(config, found)
+  model = family.module.architecture(config, found)
+  keys, assumed = _preprocessing(directory, name, config)
+  model = model.model_copy(update=keys)
   return Weights(
     path=str(path),
     model=model,
-    params=torch_layout.read(str(path), found, family.pairs(model)),
+    params=torch_layout.read(str(path), found, family.module.pairs(model)),
     class_names=_class_names(config, model.num_classes),
-    assumed=tuple(assumed),
+    assumed=(*notes, *assumed),
   )
 
 
 def _bare_names(
-  found: Mapping[str, np.ndarray], prefix: str, file_name
+  found: Mapping[str, np.ndarray], family: Family
 ) -> dict[str, np.ndarray]:
   """Tensors by their names in files, without what a head puts before them."""
-  bare = {}
+  bare: dict[str, np.ndarray] = {}
   for name, tensor in found.items():
-    new = file_name(name.removeprefix(prefix))
+    new = family.module.file_name(name.removeprefix(family.prefix))
     if new in bare:
       raise UserError(f"The weights hold '{new}' twice, once as '{name}'.")
     bare[new] = tensor
   return bare
 
 
-def _normalize(directory: epath.Path, family: str, assumed: list[str]) -> str:
-  """config.model.normalize as the preprocessor's file says it."""
+def _preprocessing(
+  directory: epath.Path, family: str, config: Fields
+) -> tuple[dict[str, str | int], list[str]]:
+  """Keys of config.model that the preprocessor's file gives; assumptions."""
   path = directory / PREPROCESSOR
-  if not path.exists():
+  normalize = FAMILIES[family].normalize
+  assumed = []
+  if path.exists():
+    processor = Fields.read(path)
+    normalize = _normalize(processor, normalize)
+  else:
+    processor = Fields(str(path), {})
     assumed.append(
       f"There is no {PREPROCESSOR}: pixels are normalised as the family"
-      f" '{family}' does by default (model.normalize='{_NORMALIZE[family]}')."
+      f" '{family}' does by default (model.normalize='{normalize}')."
     )
-    return _NORMALIZE[family]
-  config = Fields.read(path)
+  keys: dict[str, str | int] = {"normalize": normalize}
+  if FAMILIES[family].module is huggingface_bit:
+    size = _image_size(processor)
+    if size is None:
+      size = _DEFAULT_IMAGE_SIZE
+      assumed.append(
+        f"No file says the size of the images: {size} pixels are taken"
+        f" (model.image_size={size}); any other does too."
+      )
+    keys["image_size"] = size
+  return keys, assumed
+
+
+def _normalize(config: Fields, default: str) -> str:
+  """config.model.normalize for preprocessor_config.json."""
   mean, deviation = (0.0,), (1.0,)
   if config.flag("do_normalize", True):
-    default = pixels.parse(_NORMALIZE[family])
-    mean = config.numbers("image_mean", default[0])
-    deviation = config.numbers("image_std", default[1])
-  scale = 1.0
-  if not config.flag("do_rescale", True):
-    scale = 1 / 255
-  elif "rescale_factor" in config:
-    scale = 1 / (255 * config.number("rescale_factor"))
-  return normalize_key(config, mean, deviation, scale)
+    statistics = pixels.parse(default)
+    mean = config.numbers("image_mean", statistics[0])
+    deviation = config.numbers("image_std", statistics[1])
+  factor = 1.0
+  if config.flag("do_rescale", True):
+    factor = config.number("rescale_factor", 1 / 255)
+    if factor <= 0:
+      raise config.refusal("rescale_factor", "is not positive")
+  return normalize_key(config, mean, deviation, 1 / (255 * factor))
 
 
 def normalize_key(
   config: Fields,
-  mean: tuple[float, ...],
-  deviation: tuple[float, ...],
+  mean: Sequence[float],
+  deviation: Sequence[float],
   scale: float = 1.0,
 ) -> str:
   """config.model.normalize for a file's statistics.
@@ -107,20 +154,40 @@ def normalize_key(
     config: where they are from, for messages.
     mean: one number or three.
     deviation: one number or three.
-    scale: of a pixel in [0, 1] per pixel of those the statistics are of.
+    scale: pixels in [0, 1] per pixel of those that the statistics are of.
 
   Raises:
     UserError: they are not of three channels, or out of range.
   """
-  # Beyond the last bits of 1 / 255 and its like.
-  mean, deviation = (
-    tuple(float(f"{x * scale:.12g}") for x in (xs * 3 if len(xs) == 1 else xs))
-    for xs in (mean, deviation)
-  )
+  # 12 digits: 1 / (255 * (1 / 255)) need not be 1.
+  statistics = [
+    tuple(float(f"{x * scale:.12g}") for x in (3 * xs if len(xs) == 1 else xs))
+    for xs in (tuple(mean), tuple(deviation))
+  ]
   try:
-    return pixels.describe(mean, deviation)
+    return pixels.describe(*statistics)
   except ValueError as error:
     raise UserError(f"{config.path}: mean and deviation: {error}.") from None
+
+
+def _image_size(config: Fields) -> int | None:
+  """Side of the images that leave the preprocessor, if it says so."""
+  name = "size"
+  if config.flag("do_center_crop", True) and "crop_size" in config:
+    name = "crop_size"
+  if name not in config:
+    return None
+  if not isinstance(config.values[name], dict):
+    return config.side(name)
+  sides = config.mapping(name)
+  if "shortest_edge" in sides:
+    return sides.integer("shortest_edge")
+  height, width = sides.integer("height"), sides.integer("width")
+  if height != width:
+    raise config.refusal(
+      name, "is not a square, and our models take square images only"
+    )
+  return height
 
 
 def _class_names(
@@ -128,10 +195,9 @@ def _class_names(
 ) -> tuple[str, ...] | None:
   """Names of the outputs, where config.json has some that say anything."""
   names = config.mapping("id2label").values
-  if num_classes is None or len(names) != num_classes:
+  numbers = [str(i) for i in range(num_classes or 0)]
+  if not numbers or names.keys() != set(numbers):
     return None
-  if names.keys() != {str(i) for i in range(num_classes)}:
+  if all(names[number] == f"LABEL_{number}" for number in numbers):
     return None
-  if all(names[str(i)] == f"LABEL_{i}" for i in range(num_classes)):
-    return None
-  return tuple(str(names[str(i)]) for i in range(num_classes))
+  return tuple(str(names[number]) for number in numbers)

@@ -17,10 +17,6 @@ from vit_jax.weights.torch_layout import Pair
 
 Tensors = Mapping[str, np.ndarray]
 
-# model_type of config.json -> what stands before the encoder's names where
-# there is more than the encoder.
-PREFIXES = {"vit": "vit.", "deit": "deit.", "vit_mae": "vit."}
-
 # hidden_act of config.json -> config.model.gelu.
 GELUS = {
   "gelu": "exact",
@@ -36,10 +32,12 @@ NAMES = torch_vit.Names(
   pos_embedding="embeddings.position_embeddings",
   block="encoder.layer.{}",
   norm_0="layernorm_before",
-  query="attention.attention.query",
-  key="attention.attention.key",
-  value="attention.attention.value",
-  out="attention.output.dense",
+  attention=torch_vit.Attention(
+    query="attention.attention.query",
+    key="attention.attention.key",
+    value="attention.attention.value",
+    out="attention.output.dense",
+  ),
   norm_1="layernorm_after",
   dense_0="intermediate.dense",
   dense_1="output.dense",

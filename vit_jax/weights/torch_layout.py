@@ -71,6 +71,18 @@ def dense(theirs: str, ours: str, inputs: int, outputs: int) -> list[Pair]:
   return [kernel, *plain(f"{theirs}.bias", f"{ours}/bias", outputs)]
 
 
+def pointwise(theirs: str, ours: str, inputs: int, outputs: int) -> list[Pair]:
+  """Our dense layer, there a convolution of one pixel."""
+  kernel = Pair(
+    f"{theirs}.weight",
+    (outputs, inputs, 1, 1),
+    f"{ours}/kernel",
+    (inputs, outputs),
+    (2, 3, 1, 0),
+  )
+  return [kernel, *plain(f"{theirs}.bias", f"{ours}/bias", outputs)]
+
+
 def conv(
   theirs: str, ours: str, size: int, inputs: int, outputs: int, *, bias: bool
 ) -> list[Pair]:

@@ -1,0 +1,81 @@
+"""Hugging Face's BiT: its config.json and its names."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from vit_jax.config import schema, sizes
+from vit_jax.errors import UserError
+from vit_jax.weights import torch_resnet
+from vit_jax.weights.fields import Fields
+from vit_jax.weights.torch_layout import Pair
+
+Tensors = Mapping[str, np.ndarray]
+
+NAMES = torch_resnet.Names(
+  root="embedder.convolution",
+  unit="encoder.stages.{}.layers.{}",
+  head="classifier.1",
+  head_is_conv=False,
+)
+
+# Keys of config.json and the one value each that our ResNets compute.
+_ONLY = {
+  "layer_type": "preactivation",
+  "global_padding": None,
+  "embedding_dynamic_padding": False,
+  "hidden_act": "relu",
+  "num_groups": sizes.NUM_GROUPS,
+  "num_channels": 3,
+  "width_factor": 1,
+}
+
+
+def file_name(name: str) -> str:
+  """Names have always been the same."""
+  return name
+
+
+def select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
+  """All tensors, as features depend on all of them; and no notes."""
+  del config
+  return tensors, []
+
+
+def architecture(config: Fields, tensors: Tensors) -> schema.Model:
+  """The network that config.json describes, for images of 224 pixels.
+
+  Raises:
+    UserError: it is not one of ours; naming the key.
+  """
+  for name, only in _ONLY.items():
+    if config.values.get(name, only) != only:
+      raise config.refusal(name, f"is not {only!r}, as in our ResNets")
+  width = config.integer("embedding_size", sizes.ROOT_WIDTH)
+  blocks = config.integers("depths", (3, 4, 6, 3))
+  channels = config.integers("hidden_sizes", (256, 512, 1024, 2048))
+  wanted = tuple(4 * width * 2**stage for stage in range(len(blocks)))
+  if channels != wanted:
+    raise config.refusal(
+      "hidden_sizes",
+      f"are not {list(wanted)}, 4, 8, ... times embedding_size for as many"
+      " stages as depths has",
+    )
+  size = sizes.ResNetSize(blocks, width)
+  stride = 4 * 2 ** (len(blocks) - 1)
+  if config.integer("output_stride", 32) < stride:
+    raise config.refusal(
+      "output_stride", f"is not {stride}: our ResNets do not dilate"
+    )
+  head = tensors.get(f"{NAMES.head}.weight")
+  if head is not None and head.ndim != 2:
+    raise UserError(f"{config.path}: '{NAMES.head}.weight' is no matrix.")
+  return schema.Model(
+    **sizes.resnet_keys(size),
+    standardization="torch",
+    num_classes=None if head is None else max(1, len(head)),
+  )
+
+
+def pairs(model: schema.Model) -> list[Pair]:
+  return torch_resnet.bit_pairs(sizes.resnet(model), model.num_classes, NAMES)
