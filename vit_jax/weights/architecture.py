@@ -1,7 +1,7 @@
 """Which ViT or hybrid a set of parameters is of, told by names and shapes."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,12 +9,11 @@ import pydantic
 
 from vit_jax.config import schema, sizes
 from vit_jax.errors import UserError
-from vit_jax.weights import misfits, position_embeddings, vit_shapes
-from vit_jax.weights.misfits import Misfit, Shape
+from vit_jax.weights import misfits, numbering, position_embeddings, vit_shapes
+from vit_jax.weights.misfits import Shape
 from vit_jax.weights.vit_shapes import Layout, Positions
 
 _BLOCK = re.compile(r"Transformer/encoderblock_(\d+)/")
-_UNIT = re.compile(r"block(\d+)/unit(\d+)/")
 _QUERY = "Transformer/encoderblock_0/MultiHeadDotProductAttention_0/query"
 _HIDDEN = "Transformer/encoderblock_0/MlpBlock_0/Dense_0/kernel"
 _IMAGE_SIZE = 224
@@ -53,7 +52,11 @@ def infer(
     norm_after_pool="fc_norm/scale" in shapes,
     qkv_bias=f"{_QUERY}/bias" in shapes,
   )
-  _check_shapes(shapes, vit_shapes.shapes(layout), path)
+  misfits.check(
+    shapes,
+    vit_shapes.shapes(layout),
+    f"{path} is not a whole Vision Transformer, or not one that is known",
+  )
   keys = {
     **sizes.vit_keys(size),
     **pooling,
@@ -79,8 +82,17 @@ def infer(
       " taken (model.pos_embedding='sincos2d'), at"
       f" {keys['image_size']} pixels."
     )
+  return section({**keys, **said}, path), assumed
+
+
+def section(keys: Mapping[str, Any], path: str) -> schema.Model:
+  """The section `model` of these keys.
+
+  Raises:
+    UserError: naming those that the file should not have.
+  """
   try:
-    return schema.Model.model_validate({**keys, **said}), assumed
+    return schema.Model.model_validate(keys)
   except pydantic.ValidationError as error:
     wrong = {".".join(map(str, item["loc"])) for item in error.errors()}
     raise UserError(
@@ -90,22 +102,21 @@ def infer(
 
 
 def _size(shapes: Mapping[str, Shape], path: str) -> sizes.Size:
-  patch, _, _, width = _shape(shapes, "embedding/kernel", 4, path)
-  _, num_heads, head_size = _shape(shapes, f"{_QUERY}/kernel", 3, path)
-  _, mlp_dim = _shape(shapes, _HIDDEN, 2, path)
+  patch, _, _, width = shape_of(shapes, "embedding/kernel", 4, path)
+  _, num_heads, head_size = shape_of(shapes, f"{_QUERY}/kernel", 3, path)
+  _, mlp_dim = shape_of(shapes, _HIDDEN, 2, path)
   if num_heads * head_size != width:
     raise UserError(
       f"{path} has {num_heads} heads of {head_size} units, which do not make"
       f" up its width of {width}; such a model is not supported."
     )
-  blocks = [match for name in shapes if (match := _BLOCK.match(name))]
   stem_blocks, stem_width = None, sizes.ROOT_WIDTH
   if "conv_root/kernel" in shapes:
-    stem_blocks = _units(shapes)
-    stem_width = _shape(shapes, "conv_root/kernel", 4, path)[-1]
+    stem_blocks = numbering.counts(shapes)
+    stem_width = shape_of(shapes, "conv_root/kernel", 4, path)[-1]
   return sizes.Size(
     width=width,
-    depth=_count((int(match[1]) + 1 for match in blocks), len(blocks)),
+    depth=numbering.count(_BLOCK, shapes, 0),
     num_heads=num_heads,
     mlp_dim=mlp_dim,
     patch_size=patch * sizes.stem_stride(stem_blocks),
@@ -114,29 +125,9 @@ def _size(shapes: Mapping[str, Shape], path: str) -> sizes.Size:
   )
 
 
-def _units(shapes: Mapping[str, Shape]) -> tuple[int, ...]:
-  """Residual units of each stage of a stem."""
-  found = [match for name in shapes if (match := _UNIT.match(name))]
-  num_stages = _count((int(match[1]) for match in found), len(found))
-  return tuple(
-    _count(
-      (int(match[2]) for match in found if int(match[1]) == stage), len(found)
-    )
-    for stage in range(1, num_stages + 1)
-  )
-
-
-def _count(numbers: Iterable[int], limit: int) -> int:
-  """The largest number up to `limit`; gaps below it show up as misfits.
-
-  A name with a number beyond the count of all names belongs to no model.
-  """
-  return max((number for number in numbers if number <= limit), default=0)
-
-
 def _columns(shapes: Mapping[str, Shape], name: str, path: str) -> int | None:
   """Outputs of a dense layer; None: there is none."""
-  return _shape(shapes, name, 2, path)[1] if name in shapes else None
+  return shape_of(shapes, name, 2, path)[1] if name in shapes else None
 
 
 def _pooling(
@@ -168,13 +159,13 @@ def _positions(
   num_prefix = int("cls" in shapes)
   if vit_shapes.TABLE in shapes:
     kind = "learned_1d"
-    num_tables, num_tokens, _ = _shape(shapes, vit_shapes.TABLE, 3, path)
+    num_tables, num_tokens, _ = shape_of(shapes, vit_shapes.TABLE, 3, path)
   elif vit_shapes.X_TABLE in shapes:
-    num_tables, side, _ = _shape(shapes, vit_shapes.X_TABLE, 3, path)
+    num_tables, side, _ = shape_of(shapes, vit_shapes.X_TABLE, 3, path)
     return Positions("learned_2d", side, num_tables)
   elif vit_shapes.RELATIVE in shapes:
     kind = "relative"
-    num_tables, offsets, *_ = _shape(shapes, vit_shapes.RELATIVE, 4, path)
+    num_tables, offsets, *_ = shape_of(shapes, vit_shapes.RELATIVE, 4, path)
     num_tokens = (offsets + 1) // 2
   else:
     return Positions("none")
@@ -196,23 +187,7 @@ def _place(positions: Positions, depth: int) -> str:
   return "stem" if positions.num_tables == 1 else "every_layer"
 
 
-def _check_shapes(
-  shapes: Mapping[str, Shape], wanted: Mapping[str, Shape], path: str
-) -> None:
-  """Raises the table of all that such a ViT has and the file has not."""
-  rows = [
-    Misfit(name, shapes.get(name), wanted.get(name))
-    for name in shapes | wanted
-    if shapes.get(name) != wanted.get(name)
-  ]
-  if rows:
-    raise UserError(
-      f"{path} is not a whole Vision Transformer, or not one that is known:"
-      " these do not go with its other parameters.\n" + misfits.table(rows)
-    )
-
-
-def _shape(
+def shape_of(
   shapes: Mapping[str, Shape], name: str, rank: int, path: str
 ) -> Shape:
   """The shape of a parameter that every such model has."""

@@ -2,9 +2,12 @@
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from vit_jax.errors import UserError
 
 Shape = tuple[int, ...]
+_MAX_ROWS = 40
 _BLOCK = re.compile(r"\bencoderblock_(\d+)\b")
 
 
@@ -25,6 +28,28 @@ class Misfit:
   reason: str = ""
 
 
+def check(
+  found: Mapping[str, Shape], wanted: Mapping[str, Shape], sentence: str
+) -> None:
+  """Raises a table of all that two sets of parameters do not share.
+
+  Args:
+    found: {name: shape} in the file.
+    wanted: {name: shape} of the network that its main parameters tell.
+    sentence: what that means for the file.
+  """
+  misfits = [
+    Misfit(name, found.get(name), wanted.get(name))
+    for name in found | wanted
+    if found.get(name) != wanted.get(name)
+  ]
+  if misfits:
+    raise UserError(
+      f"{sentence}: these do not go with its other parameters.\n"
+      + table(misfits)
+    )
+
+
 def table(misfits: Sequence[Misfit]) -> str:
   """Rows of parameter, shape in file, shape wanted and likely reason.
 
@@ -39,18 +64,24 @@ def table(misfits: Sequence[Misfit]) -> str:
     if block:
       numbers.append(int(block[1]))
   rows = [("parameter", "in the file", "wanted", "likely reason")]
-  for (name, in_file, wanted, reason), numbers in groups.items():
+  num_more = len(groups) - _MAX_ROWS
+  for (name, in_file, wanted, reason), numbers in list(groups.items())[
+    :_MAX_ROWS
+  ]:
     name = str(name).replace("{}", _ranges(numbers))
     rows.append((name, _shown(in_file), _shown(wanted), str(reason)))
   if not any(row[3] for row in rows[1:]):
     rows = [(*row[:3], "") for row in rows]
   widths = [max(len(row[i]) for row in rows) for i in range(4)]
-  return "\n".join(
+  lines = [
     "  ".join(
       cell.ljust(width) for cell, width in zip(row, widths, strict=True)
     ).rstrip()
     for row in rows
-  )
+  ]
+  if num_more > 0:
+    lines.append(f"... and {num_more} more")
+  return "\n".join(lines)
 
 
 def _shown(shape: object) -> str:

@@ -12,6 +12,7 @@ from vit_jax.errors import UserError
 from vit_jax.weights import (
   architecture,
   archive,
+  bit,
   flat,
   published_names,
   stacking,
@@ -19,14 +20,14 @@ from vit_jax.weights import (
 from vit_jax.weights.contract import Weights
 
 # Keys of the model that neither names nor shapes tell.
+_UNSEEN_OF_RESNETS = ("image_size", "normalize", "standardization")
 _UNSEEN = (
-  "image_size",
+  *_UNSEEN_OF_RESNETS,
   "drop_remainder",
   "pool",
   "pos_embedding",
   "pos_embedding_at",
   "pos_embedding_resize",
-  "normalize",
   "gelu",
   "layer_norm_eps",
 )
@@ -52,10 +53,13 @@ def read(path: epath.Path) -> Weights:
 
   arrays, comment = archive.read(path, select)
   said = _said(comment, where)
-  params = published_names.canonical(
-    {short_names[name]: array for name, array in arrays.items()}, where
-  )
-  model, assumed = architecture.infer(params, where, said["model"])
+  params = {short_names[name]: array for name, array in arrays.items()}
+  if bit.is_resnet(params):
+    params = bit.canonical(params, where)
+    model, assumed = bit.infer(params, where, said["model"])
+  else:
+    params = published_names.canonical(params, where)
+    model, assumed = architecture.infer(params, where, said["model"])
   return Weights(
     path=where,
     model=model,

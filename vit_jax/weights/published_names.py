@@ -36,7 +36,11 @@ _MODULE = re.compile(
 )
 _STACKED = "Transformer/encoderblock/"
 _GROUP_NORM = re.compile(r"(.*/)?gn(_root|_proj|\d)/(scale|bias)")
-_TOP_LEVEL_TABLE = "pos_embedding"
+_TABLES = ("pos_embedding", "Transformer/pos_embedding")
+# Attention pooling once stood at the top level.
+_MAP_HEAD = re.compile(
+  r"(probe|(MlpBlock|MultiHeadDotProductAttention|LayerNorm)_0/.+)"
+)
 
 
 def parameters(
@@ -107,8 +111,10 @@ def canonical(
 
   for name, array in params.items():
     name = _MODULE.sub(lambda match: _PRE_LINEN[match[0]], name)
-    if name == _TOP_LEVEL_TABLE:
+    if name in _TABLES:
       name = vit_shapes.TABLE
+    if _MAP_HEAD.fullmatch(name):
+      name = f"MAPHead_0/{name}"
     if _GROUP_NORM.fullmatch(name) and array.shape[:-1] == (1, 1, 1):
       array = array.reshape(-1)
     if name.startswith(_STACKED):

@@ -1,0 +1,164 @@
+"""Big Transfer's ResNets: google's names and ours, and which one it is."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from vit_jax.config import schema, sizes
+from vit_jax.errors import UserError
+from vit_jax.weights import architecture, misfits, numbering
+from vit_jax.weights.misfits import Shape
+
+# Regex of a name in a file -> ours. TensorFlow's modules are counted in some
+# files (`standardized_conv2d_12`); big_vision names them as flax does.
+_RULES = tuple(
+  (re.compile(regex), ours)
+  for regex, ours in (
+    (
+      r"resnet/root_block/standardized_conv2d(?:_\d+)?/kernel",
+      r"root_conv/kernel",
+    ),
+    (
+      r"resnet/(block\d+/unit\d+)/([abc])/standardized_conv2d(?:_\d+)?/kernel",
+      r"\1/\2/kernel",
+    ),
+    (
+      r"resnet/(block\d+/unit\d+)/a/proj/standardized_conv2d(?:_\d+)?/kernel",
+      r"\1/proj/kernel",
+    ),
+    (
+      r"resnet/(block\d+/unit\d+)/([abc])/group_norm(?:_\d+)?/(gamma|beta)",
+      r"\1/\2_norm/\3",
+    ),
+    (r"resnet/group_norm(?:_\d+)?/(gamma|beta)", r"norm/\1"),
+    (r"resnet/head/conv2d(?:_\d+)?/(kernel|bias)", r"head/\1"),
+    (r"root_block/conv_root/kernel", r"root_conv/kernel"),
+    (r"(block\d+/unit\d+)/conv_proj/kernel", r"\1/proj/kernel"),
+    (r"(block\d+/unit\d+)/conv([123])/kernel", r"\1/\2/kernel"),
+    (r"(block\d+/unit\d+)/gn([123])/(scale|bias)", r"\1/\2_norm/\3"),
+    (r"norm-pre-head/(scale|bias)", r"norm/\1"),
+  )
+)
+_OURS = {"gamma": "scale", "beta": "bias", "1": "a", "2": "b", "3": "c"}
+_OURS |= {"1_norm": "a_norm", "2_norm": "b_norm", "3_norm": "c_norm"}
+_TF_NAMES = {"scale": "gamma", "bias": "beta"}
+_IMAGE_SIZE = 224
+
+
+def is_resnet(names: Iterable[str]) -> bool:
+  """Whether these are the parameters of a BiT, in any spelling."""
+  roots = ("resnet/", "root_block/", "root_conv/")
+  return any(name.startswith(roots) for name in names)
+
+
+def canonical(
+  params: Mapping[str, np.ndarray], path: str
+) -> dict[str, np.ndarray]:
+  """Parameters by our names and in our shapes; others stay as they are.
+
+  Raises:
+    UserError: two names mean the same.
+  """
+  renamed: dict[str, np.ndarray] = {}
+  for name, array in params.items():
+    new = _our_name(name)
+    if new in renamed:
+      raise UserError(f"{path} holds {new} twice, in two spellings.")
+    # A head is a convolution of 1 x 1, and norms have all four axes.
+    if new == "head/kernel" and array.shape[:-2] == (1, 1):
+      array = array[0, 0]
+    if "norm/" in new and array.shape[:-1] == (1, 1, 1):
+      array = array.reshape(-1)
+    renamed[new] = array
+  return renamed
+
+
+def published(params: Mapping[str, Any]) -> dict[str, Any]:
+  """Flat parameters by the names of google's own BiT files."""
+  return {_their_name(name): _as_theirs(name, x) for name, x in params.items()}
+
+
+def infer(
+  params: Mapping[str, np.ndarray], path: str, said: Mapping[str, Any]
+) -> tuple[schema.Model, list[str]]:
+  """The section `model` of a BiT; arguments and errors as for a ViT."""
+  shapes = {name: tuple(array.shape) for name, array in params.items()}
+  size = sizes.ResNetSize(
+    blocks=numbering.counts(shapes),
+    width=architecture.shape_of(shapes, "root_conv/kernel", 4, path)[-1],
+  )
+  num_classes = None
+  if "head/kernel" in shapes:
+    num_classes = architecture.shape_of(shapes, "head/kernel", 2, path)[-1]
+  misfits.check(
+    shapes,
+    _shapes(size, num_classes),
+    f"{path} is not a whole BiT ResNet, or not one that is known",
+  )
+  assumed = []
+  if "image_size" not in said:
+    assumed.append(
+      f"Images are taken to be of {_IMAGE_SIZE} pixels; any will do."
+    )
+  keys = {**sizes.resnet_keys(size), "num_classes": num_classes}
+  keys |= {"image_size": _IMAGE_SIZE}
+  return architecture.section({**keys, **said}, path), assumed
+
+
+def _our_name(name: str) -> str:
+  for regex, ours in _RULES:
+    if match := regex.fullmatch(name):
+      parts = match.expand(ours).split("/")
+      return "/".join(_OURS.get(part, part) for part in parts)
+  return name
+
+
+def _their_name(name: str) -> str:
+  *modules, leaf = name.split("/")
+  layer = modules.pop()
+  parents = "/".join(["resnet", *modules])
+  if layer == "head":
+    return f"{parents}/head/conv2d/{leaf}"
+  if layer == "norm":
+    return f"{parents}/group_norm/{_TF_NAMES[leaf]}"
+  if layer.endswith("_norm"):
+    return f"{parents}/{layer[0]}/group_norm/{_TF_NAMES[leaf]}"
+  room = {"root_conv": "root_block", "proj": "a/proj"}.get(layer, layer)
+  return f"{parents}/{room}/standardized_conv2d/{leaf}"
+
+
+def _as_theirs(name: str, leaf: Any) -> np.ndarray:
+  array = np.asarray(leaf)
+  return array[None, None] if name == "head/kernel" else array
+
+
+def _shapes(
+  size: sizes.ResNetSize, num_classes: int | None
+) -> dict[str, Shape]:
+  """Every parameter of a BiT of this size."""
+  wanted: dict[str, Shape] = {"root_conv/kernel": (7, 7, 3, size.width)}
+  channels = size.width
+
+  def norm(name: str, features: int) -> None:
+    wanted[f"{name}/scale"] = wanted[f"{name}/bias"] = (features,)
+
+  for stage, num_units in enumerate(size.blocks):
+    hidden = size.width * 2**stage
+    for unit in range(num_units):
+      name = f"block{stage + 1}/unit{unit + 1:02d}"
+      wanted[f"{name}/a/kernel"] = (1, 1, channels, hidden)
+      wanted[f"{name}/b/kernel"] = (3, 3, hidden, hidden)
+      wanted[f"{name}/c/kernel"] = (1, 1, hidden, 4 * hidden)
+      if unit == 0:
+        wanted[f"{name}/proj/kernel"] = (1, 1, channels, 4 * hidden)
+      norm(f"{name}/a_norm", channels)
+      norm(f"{name}/b_norm", hidden)
+      norm(f"{name}/c_norm", hidden)
+      channels = 4 * hidden
+  norm("norm", channels)
+  if num_classes:
+    wanted["head/kernel"] = (channels, num_classes)
+    wanted["head/bias"] = (num_classes,)
+  return wanted
