@@ -85,6 +85,12 @@ def predict(
   from vit_jax.evaluators import prediction
 
   use = inference.read(checkpoint)
+  if use.weights.model.num_classes is None:
+    raise UserError(
+      f"{checkpoint} has no head, so it gives features and no classes."
+      " Fine-tune it first: --config=configs/finetune_folder.py"
+      f" --config.init_from={checkpoint}."
+    )
   names = use.weights.class_names
   predicted, failed = [], []
   for file, probabilities in prediction.predict(use, paths):

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from etils import epath
 from jax import export as jax_export
 from jaxtyping import Array, Float, UInt8
 
@@ -20,10 +21,34 @@ from vit_jax import trees
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build as models_build
+from vit_jax.weights.contract import Weights
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 # The format cannot hold more than 2 GiB; this much is left for the program.
 _MAX_PARAMETER_BYTES = 2**31 - 2**25
+
+
+def write(path: epath.PathLike, weights: Weights, *, dtype: str) -> None:
+  """Writes the file; nothing is left half written.
+
+  Raises:
+    UserError: as `export`, or the path cannot be written to.
+  """
+  content = export(weights.model, weights.params, dtype=dtype)
+  path = epath.Path(path)
+  partial = path.with_name(f".{path.name}.partial")
+  try:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+      partial.write_bytes(content)
+      partial.replace(path)
+    except BaseException:
+      partial.unlink(missing_ok=True)
+      raise
+  except OSError as error:
+    raise UserError(
+      f"{path} cannot be written ({error.strerror or error})."
+    ) from None
 
 
 def export(

@@ -1,13 +1,16 @@
 """What a checkpoint says of its own use: how images go in, what comes out."""
 
 import dataclasses
+import logging
 from typing import Literal
 
-from vit_jax.checkpoint import initial, run_config
+from vit_jax.checkpoint import initial, load, run_config
 from vit_jax.config import schema
-from vit_jax.errors import UserError
+from vit_jax.models import build as models_build
 from vit_jax.weights import files, image_processor
 from vit_jax.weights.contract import Weights
+
+_logger = logging.getLogger(__name__)
 
 Activation = Literal["softmax", "sigmoid"]
 _DEFAULT_PREPROCESS = schema.ClassificationEval(
@@ -17,7 +20,7 @@ _DEFAULT_PREPROCESS = schema.ClassificationEval(
 
 @dataclasses.dataclass(frozen=True)
 class Inference:
-  """A checkpoint that classifies images.
+  """A checkpoint and how it is to be used.
 
   Attributes:
     weights: its parameters and their architecture, as inference wants it.
@@ -30,6 +33,21 @@ class Inference:
   step: int | None
   preprocess: str
   activation: Activation
+
+  def adapted(
+    self, *, image_size: int | None = None, num_classes: int | None = None
+  ) -> "Inference":
+    """For images of another size, or with a new head; see `load.load`."""
+    module, params = load.adapt(
+      self.weights, image_size=image_size, num_classes=num_classes
+    )
+    model = models_build.config_of(module)
+    same_head = model.num_classes == self.weights.model.num_classes
+    names = self.weights.class_names if same_head else None
+    weights = dataclasses.replace(
+      self.weights, model=model, params=params, class_names=names
+    )
+    return dataclasses.replace(self, weights=weights)
 
 
 def read(path: str) -> Inference:
@@ -44,14 +62,11 @@ def read(path: str) -> Inference:
     path: workdir, step, .npz, .safetensors or a Hugging Face directory.
 
   Raises:
-    UserError: it cannot be read, or has no head.
+    UserError: it cannot be read.
   """
   weights = initial.read(path)
-  if weights.model.num_classes is None:
-    raise UserError(
-      f"{path} has no head, so it gives features and no classes. Fine-tune it"
-      f" first: --config=configs/finetune_folder.py --config.init_from={path}."
-    )
+  for sentence in weights.assumed:
+    _logger.info("%s: %s", path, sentence)
   weights = dataclasses.replace(weights, model=for_inference(weights.model))
   if files.is_published(path):
     processor = image_processor.read(path)

@@ -51,7 +51,22 @@ def load(
     UserError: the checkpoint is not there, is damaged or is not understood; or
       the image's size does not suit its patches.
   """
-  weights = initial.read(path)
+  return adapt(
+    initial.read(path),
+    image_size=image_size,
+    num_classes=num_classes,
+    drop_remainder=drop_remainder,
+  )
+
+
+def adapt(
+  weights: Weights,
+  *,
+  image_size: int | None = None,
+  num_classes: int | None = None,
+  drop_remainder: bool | None = None,
+) -> tuple[nn.Module, dict[str, Any]]:
+  """`load` of what has been read already."""
   changes: dict[str, Any] = {}
   if image_size is not None:
     changes["image_size"] = image_size

@@ -77,6 +77,29 @@ def find(name: str) -> schema.Model:
   return model
 
 
+def describe(model: schema.Model) -> str:
+  """'ViT-B/16 at 224 pixels', or sizes where there is no name for them."""
+  if model.name == "resnet":
+    size = sizes.resnet(model)
+    keys = sizes.resnet_keys(size)
+    name, units = f"BiT-{keys['variant']}", sum(size.blocks)
+    unnamed = f"BiT of {units} units and root width {size.width}"
+    is_named = keys.keys() <= {"name", "variant"}
+  else:
+    size = sizes.vit(model)
+    keys = sizes.vit_keys(size)
+    name = (
+      keys["variant"] if "+" in keys["variant"] else f"ViT-{keys['variant']}"
+    )
+    stem = "" if size.stem_blocks is None else " and a convolutional stem"
+    unnamed = (
+      f"ViT of width {size.width}, depth {size.depth}, patches of"
+      f" {size.patch_size} pixels{stem}"
+    )
+    is_named = keys.keys() <= {"variant"}
+  return f"{name if is_named else unnamed} at {model.image_size} pixels"
+
+
 def _known() -> Iterator[str]:
   for name, patches in _PATCHES.items():
     yield from (f"ViT-{name}/{patch}" for patch in patches)

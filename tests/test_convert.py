@@ -1,0 +1,190 @@
+"""The convert command: forms there and back, and what it refuses."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from vit_jax import convert
+from vit_jax.checkpoint import inference, load, save
+from vit_jax.checkpoint.inference import Inference
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.models import build
+
+MODEL = schema.Model(
+  variant="Ti/4",
+  width=32,
+  depth=2,
+  num_heads=2,
+  mlp_dim=64,
+  image_size=16,
+  num_classes=3,
+)
+NAMES = ("cat", "Hündin", "3")
+IMAGES = np.random.default_rng(0).integers(0, 256, (4, 16, 16, 3), np.uint8)
+DESTINATIONS = {
+  "npz": ("model.npz", None),
+  "huggingface": ("model", None),
+  "workdir": ("model", "workdir"),
+}
+
+
+@pytest.fixture(scope="module")
+def network():
+  """A network with the GELU that every form can tell, and random weights."""
+  module = build.create(
+    MODEL.model_copy(update={"gelu": "exact"}), num_classes=3
+  )
+  params = module.init(jax.random.key(0), IMAGES)["params"]
+  params = jax.tree.map(
+    lambda x: x + 0.1 * jax.random.normal(jax.random.key(1), x.shape), params
+  )
+  return module, params
+
+
+@pytest.fixture(scope="module")
+def source(network, tmp_path_factory):
+  path = tmp_path_factory.mktemp("source") / "source.npz"
+  save.save(str(path), *network, class_names=NAMES)
+  return str(path)
+
+
+def logits(path, images=IMAGES, **options):
+  module, params = load.load(str(path), **options)
+  return module.apply({"params": params}, images)
+
+
+@pytest.mark.parametrize("form", DESTINATIONS)
+def test_every_form_goes_there_and_back_unchanged(
+  form, source, network, tmp_path
+):
+  name, to = DESTINATIONS[form]
+  there, back = str(tmp_path / name), str(tmp_path / "back.npz")
+  convert.convert(source, there, to=to)
+  convert.convert(there, back)
+  before, after = (inference.read(path).weights for path in (source, back))
+  assert after.model == before.model
+  assert tuple(after.class_names) == NAMES
+  jax.tree.map(np.testing.assert_array_equal, after.params, before.params)
+  module, params = network
+  want = module.apply({"params": params}, IMAGES)
+  np.testing.assert_allclose(logits(there), want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_workdir_keeps_how_the_checkpoint_is_used(source, tmp_path):
+  found = inference.read(source)
+  used = Inference(
+    weights=found.weights,
+    step=7,
+    preprocess="decode|resize_small(20)|central_crop",
+    activation="sigmoid",
+  )
+  from vit_jax.checkpoint import workdir
+
+  workdir.write(tmp_path / "run", used)
+  again = inference.read(str(tmp_path / "run"))
+  assert again.step == 7
+  assert again.preprocess == used.preprocess
+  assert again.activation == "sigmoid"
+
+
+def test_stacked_layers_come_out_one_by_one(network, tmp_path):
+  module, params = network
+  stacked = str(tmp_path / "stacked")
+  model = MODEL.model_copy(update={"gelu": "exact", "scan_layers": True})
+  from vit_jax.checkpoint import workdir
+  from vit_jax.weights import stacking
+  from vit_jax.weights.contract import Weights
+
+  weights = Weights(stacked, model, stacking.stack_layers(params))
+  workdir.write(stacked, Inference(weights, 1, "decode|resize", "softmax"))
+  for name in ("a.npz", "a"):
+    convert.convert(stacked, str(tmp_path / name))
+    np.testing.assert_allclose(
+      logits(tmp_path / name),
+      module.apply({"params": params}, IMAGES),
+      rtol=1e-5,
+      atol=1e-6,
+    )
+
+
+def test_images_of_another_size_get_their_positions(source, tmp_path):
+  larger = str(tmp_path / "larger.npz")
+  convert.convert(source, larger, image_size=24)
+  images = np.random.default_rng(1).integers(0, 256, (2, 24, 24, 3), np.uint8)
+  np.testing.assert_allclose(
+    logits(larger, images), logits(source, images, image_size=24), rtol=1e-6
+  )
+  assert tuple(inference.read(larger).weights.class_names) == NAMES
+
+
+def test_a_head_for_other_classes_is_of_zeros_and_has_no_names(
+  source, tmp_path
+):
+  other = str(tmp_path / "other.npz")
+  convert.convert(source, other, num_classes=5)
+  assert logits(other).shape == (4, 5)
+  assert not np.any(logits(other))
+  assert inference.read(other).weights.class_names is None
+
+
+def test_a_line_says_what_was_read_and_what_was_written(
+  source, tmp_path, capsys
+):
+  dst = tmp_path / "model.stablehlo"
+  convert.convert(source, str(dst))
+  read, wrote = capsys.readouterr().out.splitlines()
+  count = sum(x.size for x in jax.tree.leaves(load.load(source)[1]))
+  assert "ViT of width 32, depth 2" in read
+  assert "at 16 pixels" in read and "3 classes" in read
+  assert f"{count:,} parameters" in read
+  assert str(dst) in wrote and "StableHLO" in wrote
+  exported = jax.export.deserialize(bytearray(dst.read_bytes()))
+  np.testing.assert_allclose(
+    exported.call(IMAGES), logits(source), rtol=1e-5, atol=1e-6
+  )
+
+
+@pytest.mark.parametrize(
+  ("dst", "options", "sentence"),
+  [
+    ("there.npz", {}, "exists, and nothing is overwritten"),
+    ("model.pt", {}, "ends in '.pt'"),
+    ("model.npz", {"dtype": "bfloat16"}, "--dtype is of .stablehlo"),
+    ("there.npz/model.npz", {}, "cannot be written"),
+    ("there.npz/model.stablehlo", {}, "cannot be written"),
+    ("model.npz", {"image_size": 18}, "image_size = 18"),
+  ],
+)
+def test_what_cannot_be_written_is_refused_and_leaves_nothing(
+  source, tmp_path, dst, options, sentence
+):
+  (tmp_path / "there.npz").write_text("mine")
+  with pytest.raises(UserError, match=sentence):
+    convert.convert(source, str(tmp_path / dst), **options)
+  assert [path.name for path in tmp_path.iterdir()] == ["there.npz"]
+  assert (tmp_path / "there.npz").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+  ("words", "sentence"),
+  [
+    (["a"], "Name two paths"),
+    (["not_there", "b.npz"], "not_there does not exist"),
+    (["a", "b.npz", "--to=zip"], "zip"),
+  ],
+)
+def test_bad_words_get_a_sentence(repo, tmp_path, words, sentence):
+  result = subprocess.run(
+    [sys.executable, "-m", "vit_jax.convert", *words],
+    env={**os.environ, "PYTHONPATH": str(repo)},
+    cwd=tmp_path,
+    capture_output=True,
+    text=True,
+  )
+  assert result.returncode == 1
+  assert sentence in result.stderr and "Traceback" not in result.stderr
