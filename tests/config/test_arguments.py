@@ -43,3 +43,13 @@ def test_mistakes_are_said_in_a_sentence(text, sentence):
   with pytest.raises(UserError) as error:
     arguments.parse(text, model="B/16", epochs=90)
   assert sentence in str(error.value)
+
+
+def test_a_choice_that_is_not_known_is_answered_with_the_nearest():
+  arguments.check_choice("dataset", "cifar10", ("cifar10", "dtd"))
+  with pytest.raises(UserError) as error:
+    arguments.check_choice("dataset", "cifar1", ("", "cifar10", "dtd"))
+  assert str(error.value) == (
+    'Config argument dataset = "cifar1" is not known. Did you mean "cifar10"?'
+    " Known: cifar10, dtd."
+  )

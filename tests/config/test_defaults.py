@@ -51,3 +51,19 @@ def test_an_eval_has_the_defaults_of_its_type():
   entry = defaults.default_eval(type="fewshot", shots=(1,))
   assert entry.shots == (1,)
   assert entry.l2 == 2.0**10
+
+
+@pytest.mark.parametrize(
+  ("changes", "base_lr"),
+  [
+    ({}, 3e-3),
+    ({"init_from": "runs/other"}, 3e-5),
+    ({"init_from": "runs/other", "schedule.base_lr": 0.5}, 0.5),
+  ],
+)
+def test_a_value_may_hang_on_init_from(changes, base_lr):
+  config = defaults.default_config()
+  config.total_steps = 10
+  config.schedule.base_lr = defaults.IfInitFrom(3e-5, otherwise=3e-3)
+  config.update_from_flattened_dict(changes)
+  assert resolve.resolve(config).schedule.base_lr == base_lr

@@ -71,3 +71,35 @@ def test_frozen_parameters_have_zero_gradients_and_the_others_their_own(params):
   gradient = jax.grad(loss)(params)
   np.testing.assert_array_equal(gradient["cls"], np.zeros((1, 1, 8)))
   np.testing.assert_allclose(gradient["head"]["bias"], 4.0)
+
+
+@pytest.mark.parametrize(
+  ("freeze", "trained"),
+  [
+    ("backbone", {"head/bias", "head/kernel"}),
+    (r"(?!head/|Transformer/encoder_norm).*", {"head/bias", "head/kernel"}),
+    (r".*kernel|Transformer/.*|cls", {"head/bias"}),
+  ],
+)
+def test_what_freeze_matches_is_frozen(params, freeze, trained):
+  factors = multipliers.factors(schema.Optimizer(freeze=freeze), params)
+  trained = trained | (
+    {"Transformer/encoder_norm/scale"} if "norm" in freeze else set()
+  )
+  assert set(factors) - multipliers.frozen(factors) == trained
+
+
+def test_freeze_wins_over_multipliers_and_leaves_the_others_theirs(params):
+  optimizer = schema.Optimizer(
+    freeze="backbone",
+    lr_multipliers=(("head/.*", 3.0), (".*", 2.0)),
+    layer_decay=0.5,
+  )
+  factors = multipliers.factors(optimizer, params)
+  assert factors["head/kernel"] == 3
+  assert factors["cls"] == 0
+
+
+def test_a_freeze_that_matches_nothing_is_a_sentence(params):
+  with pytest.raises(UserError, match="freeze: 'had/.*' matches no parameter"):
+    multipliers.factors(schema.Optimizer(freeze="had/.*"), params)

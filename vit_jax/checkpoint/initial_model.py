@@ -1,12 +1,11 @@
 """Taking the architecture from what a run starts from."""
 
 import difflib
-import json
 import logging
 
-import pydantic
-from etils import epath, epy
+from etils import epy
 
+from vit_jax.checkpoint import run_config
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 
@@ -54,7 +53,8 @@ def settle(config: schema.Config, workdir: str | None = None) -> schema.Config:
     workdir: of the run, which may have checkpoints; None: there is none.
 
   Raises:
-    UserError: if `init_from` cannot be read, or `keep_model_keys` names no key.
+    UserError: if `init_from` or the config in `workdir` cannot be read, or
+      `keep_model_keys` names no key.
   """
   if not (config.model_from_init and config.init_from):
     return config
@@ -84,18 +84,7 @@ def _begun_with(workdir: str) -> schema.Model | None:
     directory, _ = initial.locate(workdir)
   except UserError:
     return None
-  path = epath.Path(directory) / "config.json"
-  try:
-    text = path.read_text()
-    return schema.Model.model_validate_json(
-      json.dumps(json.loads(text)["model"])
-    )
-  except (OSError, KeyError, ValueError, pydantic.ValidationError) as error:
-    raise UserError(
-      f"{path} does not say which model the run was begun with"
-      f" ({type(error).__name__}); restore that file, or start in another"
-      " --workdir."
-    ) from None
+  return run_config.read(directory).model
 
 
 def _check_names(names: tuple[str, ...]) -> None:

@@ -1,0 +1,80 @@
+"""Which runs a sweep is made of, and what each of them sees."""
+
+import pytest
+
+from tests import experiments
+from vit_jax.config import defaults, schema
+from vit_jax.errors import UserError
+from vit_jax.sweeping import plan
+
+RATES = {"sweep__learning_rates": (0.1, 0.3)}
+
+
+def config(**changes):
+  return experiments.config(**{**RATES, **changes})
+
+
+def test_dev_is_held_out_of_train_and_nothing_is_lost():
+  assert plan.splits(config()) == ("train[:90%]", "train[90%:]")
+
+
+def test_a_config_may_say_its_own_splits():
+  own = {
+    "sweep__train_split": "train[:800]",
+    "sweep__dev_split": "validation[:200]",
+    "train__split": "train[:800]+validation[:200]",
+  }
+  assert plan.splits(config(**own)) == ("train[:800]", "validation[:200]")
+
+
+def test_a_trial_is_trained_without_dev_and_measured_on_dev_alone():
+  entry = defaults.default_eval(
+    type="classification",
+    dataset="digits",
+    split="validation",
+    label_key="other",
+    preprocess="decode|resize",
+    every_steps=2,
+  )
+  swept = config(evals__test=entry, train__label_key="mine")
+  trial = plan.trial(swept, 0.3, "runs/x")
+  assert trial.config.train.split == "train[:90%]"
+  assert trial.config.schedule.base_lr == 0.3
+  assert list(trial.config.evals) == [trial.evaluator] == ["dev"]
+  assert trial.config.evals["dev"] == schema.ClassificationEval(
+    type="classification",
+    dataset=None,
+    split="train[90%:]",
+    label_key="mine",
+    preprocess="decode|resize",
+  )
+  assert str(trial.workdir) == "runs/x/lr_0.3"
+
+
+def test_the_last_run_is_the_config_itself_at_the_chosen_rate():
+  swept = config()
+  final = plan.final(swept, 0.1, "runs/x")
+  schedule = swept.schedule.model_copy(update={"base_lr": 0.1})
+  assert final.config == swept.model_copy(update={"schedule": schedule})
+  assert (str(final.workdir), final.evaluator) == ("runs/x/final", "test")
+
+
+def test_rates_are_read_from_words():
+  assert plan.read_rates(["0.001", "3e-2"]) == (0.001, 0.03)
+  with pytest.raises(UserError, match="--learning_rates=0.1,many must be"):
+    plan.read_rates(["0.1", "many"])
+
+
+@pytest.mark.parametrize(
+  ("changes", "sentence"),
+  [
+    ({"sweep__learning_rates": ()}, "No learning rates were named"),
+    ({"sweep__learning_rates": (0.1, 0.1)}, "different from each other"),
+    ({"train__split": "train[:50%]"}, "now 'train.:50%.'"),
+    ({"sweep__dev_split": "test"}, "Set both"),
+    ({"evals": {}}, "no evaluator of type 'classification'"),
+  ],
+)
+def test_a_sweep_that_cannot_be_made_is_a_sentence(changes, sentence):
+  with pytest.raises(UserError, match=sentence):
+    plan.check(config(**changes))

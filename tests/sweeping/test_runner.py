@@ -1,0 +1,170 @@
+"""Runs in processes of their own: ended ones stay, stops are handed on.
+
+A stand-in for `vit_jax.train` ends as it is told, without importing jax.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from tests import experiments
+from vit_jax.config import resolve
+from vit_jax.errors import UserError
+from vit_jax.sweeping import plan
+from vit_jax.sweeping.runner import Runner, summary
+
+# `python -m vit_jax.train --config=... --workdir=DIR`, as far as the sweep can
+# see: what DIR/order says comes to pass, and the calls are counted.
+STAND_IN = """\
+#!{python}
+import json, pathlib, signal, sys, time
+workdir = pathlib.Path(sys.argv[-1].removeprefix("--workdir="))
+config = json.loads(pathlib.Path(sys.argv[-2].split("=", 1)[1]).read_text())
+calls = workdir / "calls"
+calls.write_text((calls.read_text() if calls.exists() else "") + "x")
+def stop(number, frame):
+  sys.exit({{signal.SIGTERM: 42, signal.SIGINT: 130}}[number])
+order = (workdir.parent / "order").read_text()
+if order == "wait":
+  signal.signal(signal.SIGTERM, stop)
+  signal.signal(signal.SIGINT, stop)
+  (workdir / "waiting").write_text("")
+  time.sleep(60)
+  sys.exit(9)
+if order == "deaf":
+  (workdir / "waiting").write_text("")
+  time.sleep(60)
+status, code = order.split()
+metrics = {{"base_lr": config["schedule"]["base_lr"]}}
+(workdir / "summary.json").write_text(
+  json.dumps({{"status": status, "metrics": metrics}})
+)
+sys.exit(int(code))
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+  """A function that runs a rate and says how its process shall end."""
+  stand_in = tmp_path / "python"
+  stand_in.write_text(STAND_IN.format(python=sys.executable))
+  stand_in.chmod(0o755)
+  monkeypatch.setattr(sys, "executable", str(stand_in))
+
+  def call(order, rate=0.3, **changes):
+    (tmp_path / "order").write_text(order)
+    config = experiments.config(sweep__learning_rates=(0.1, 0.3), **changes)
+    with Runner() as runner:
+      return runner(plan.trial(config, rate, str(tmp_path)))
+
+  return call
+
+
+def calls(tmp_path):
+  return len((tmp_path / "lr_0.3" / "calls").read_text())
+
+
+def test_the_process_gets_the_config_of_its_run(run, tmp_path):
+  assert run("finished 0") == 0
+  config = experiments.config(sweep__learning_rates=(0.1, 0.3))
+  trial = plan.trial(config, 0.3, str(tmp_path))
+  assert summary(trial)["metrics"]["base_lr"] == 0.3
+  written = (tmp_path / "lr_0.3" / "experiment.json").read_text()
+  assert resolve.load(written) == trial.config
+
+
+@pytest.mark.parametrize("order", ["finished 0", "diverged 1"])
+def test_a_run_that_has_ended_is_not_started_again(run, tmp_path, order):
+  assert run(order) == run(order) == 0
+  assert calls(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+  ("order", "code"), [("preempted 42", 42), ("interrupted 130", 130)]
+)
+def test_a_run_that_was_stopped_stops_the_sweep_and_goes_on_later(
+  run, tmp_path, order, code
+):
+  assert run(order) == code
+  assert run("finished 0") == 0
+  assert calls(tmp_path) == 2
+
+
+def test_a_run_that_fails_stops_the_sweep(run):
+  with pytest.raises(UserError, match="lr_0.3 failed for the reason above"):
+    run("failed 1")
+
+
+def test_a_directory_of_another_sweep_is_refused_by_its_keys(run):
+  run("finished 0")
+  with pytest.raises(UserError, match="model.depth: was 2, is 3"):
+    run("finished 0", model__depth=3)
+
+
+def test_evaluators_and_logging_may_change(run, tmp_path):
+  run("finished 0")
+  assert run("finished 0", log_every_steps=7) == 0
+  assert calls(tmp_path) == 1
+
+
+@pytest.mark.parametrize("order", ["wait", "deaf"])
+@pytest.mark.parametrize(
+  ("number", "code"), [(signal.SIGTERM, 42), (signal.SIGINT, 130)]
+)
+def test_a_request_to_stop_reaches_the_run(run, tmp_path, number, code, order):
+  """Also if the run does not listen yet: what is saved is all there is."""
+  asker = ask_once_there(tmp_path / "lr_0.3" / "waiting", os.getpid(), number)
+  assert run(order) == code
+  assert asker.wait(10) == 0
+
+
+def ask_once_there(path, pid, number):
+  """A process that sends a signal to `pid` when `path` exists."""
+  code = f"""
+import os, time
+deadline = time.monotonic() + 30
+while not os.path.exists({str(path)!r}):
+  assert time.monotonic() < deadline
+  time.sleep(0.01)
+os.kill({pid}, {int(number)})
+"""
+  return subprocess.Popen(["python3", "-c", code])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux to do it")
+def test_a_sweep_that_is_killed_takes_its_run_with_it(tmp_path):
+  child = textwrap.dedent(
+    """
+    import subprocess, sys
+    from vit_jax.sweeping import runner
+    process = subprocess.Popen(
+      ["sleep", "60"], preexec_fn=runner._end_with_parent
+    )
+    print(process.pid, flush=True)
+    process.wait()
+    """
+  )
+  parent = subprocess.Popen(
+    [sys.executable, "-c", child], stdout=subprocess.PIPE, text=True
+  )
+  pid = int(parent.stdout.readline())
+  parent.kill()
+  parent.wait()
+  parent.stdout.close()
+  deadline = time.monotonic() + 10
+  while is_running(pid):
+    assert time.monotonic() < deadline
+    time.sleep(0.01)
+
+
+def is_running(pid):
+  try:
+    with open(f"/proc/{pid}/stat") as file:
+      return file.read().rsplit(") ", 1)[1][0] != "Z"
+  except FileNotFoundError:
+    return False

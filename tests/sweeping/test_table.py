@@ -1,0 +1,103 @@
+"""What a sweep leaves behind: sweep.json and sweep.md."""
+
+import json
+
+import pytest
+
+from tests import experiments
+from vit_jax import records
+from vit_jax.errors import UserError
+from vit_jax.sweeping import plan
+from vit_jax.sweeping.table import Table
+
+
+@pytest.fixture
+def config():
+  return experiments.config(sweep__learning_rates=(0.1, 0.3, 0.9))
+
+
+@pytest.fixture
+def ended(config, tmp_path):
+  """A function that pretends that the run of a rate has ended."""
+
+  def make(rate, top1=None, loss=None, status="finished"):
+    run = plan.trial(config, rate, str(tmp_path))
+    run.workdir.mkdir()
+    metrics = {"eval/dev/top1": top1, "eval/dev/loss": loss}
+    if status != "finished":
+      metrics = {"train/loss": 3.0}
+    records.write_json(
+      run.workdir / "summary.json", {"status": status, "metrics": metrics}
+    )
+    return rate, run
+
+  return make
+
+
+def finished(config, rate, workdir, status="finished"):
+  run = plan.final(config, rate, str(workdir))
+  run.workdir.mkdir()
+  records.write_json(
+    run.workdir / "summary.json",
+    {"status": status, "metrics": {"eval/test/top1": 0.875}},
+  )
+  return run
+
+
+def test_the_best_on_dev_is_chosen_and_alone_has_a_test_score(
+  config, ended, tmp_path
+):
+  table = Table(config, str(tmp_path))
+  table.add(*ended(0.1, 0.5, 1.0))
+  table.add(*ended(0.3, 0.75, 0.8))
+  table.add(*ended(0.9, status="diverged"))
+  assert table.best() == 0.3
+  table.finish(finished(config, 0.3, tmp_path))
+  assert table.text().splitlines()[:5] == [
+    "| learning rate | dev top-1 | chosen | test top-1 |",
+    "|---------------|-----------|--------|------------|",
+    "| 0.1           | 50.00%    |        |            |",
+    "| 0.3           | 75.00%    | yes    | 87.50%     |",
+    "| 0.9           | diverged  |        |            |",
+  ]
+  assert (tmp_path / "sweep.md").read_text() == table.text() + "\n"
+  saved = json.loads((tmp_path / "sweep.json").read_text())
+  assert (saved["chosen"], saved["test_top1"]) == (0.3, 0.875)
+  assert saved["status"] == "finished"
+  assert saved["dev_split"] == "train[90%:]"
+  assert [row["chosen"] for row in saved["runs"]] == [False, True, False]
+  assert [row["dev_top1"] for row in saved["runs"]] == [0.5, 0.75, None]
+
+
+@pytest.mark.parametrize("other_loss", [0.5, None])
+def test_among_equals_the_lower_loss_is_chosen(
+  config, ended, tmp_path, other_loss
+):
+  losses = {0.1: 0.8, 0.3: 0.4, 0.9: other_loss}
+  table = Table(config, str(tmp_path))
+  for rate, loss in losses.items():
+    table.add(*ended(rate, 0.5, loss))
+  assert table.best() == 0.3
+
+
+def test_the_table_is_there_before_the_sweep_ends(config, ended, tmp_path):
+  table = Table(config, str(tmp_path))
+  table.add(*ended(0.1, 0.5, 1.0))
+  saved = json.loads((tmp_path / "sweep.json").read_text())
+  assert saved["status"] == "running"
+  assert "50.00%" in (tmp_path / "sweep.md").read_text()
+
+
+def test_rates_that_all_diverge_are_a_sentence(config, ended, tmp_path):
+  table = Table(config, str(tmp_path))
+  table.add(*ended(0.1, status="diverged"))
+  with pytest.raises(UserError, match="try lower ones"):
+    table.best()
+
+
+def test_a_last_run_that_diverges_is_a_sentence(config, ended, tmp_path):
+  table = Table(config, str(tmp_path))
+  table.add(*ended(0.1, 0.5, 1.0))
+  table.best()
+  with pytest.raises(UserError, match="infinite or NaN"):
+    table.finish(finished(config, 0.1, tmp_path, status="diverged"))
