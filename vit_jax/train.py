@@ -75,24 +75,24 @@ def train(config: schema.Config, workdir: str) -> int:
   from vit_jax.training.timing import Clock
 
   clock = Clock()
-  with clock.phase("start"):
-    processes.initialize()
-    source = experiment.open_data(config)
-    parts = experiment.build(config, experiment.facts(config, source))
-    directory = RunDirectory(workdir, parts, clock)
-    monitor = Monitor(parts, directory, clock)
-    evaluation = Evaluation(parts, directory, monitor, clock)
-    batches = parts.train_batches(source, directory.first_example)
-  with clock.phase("compile"):
-    train_step = parts.compile()
-  with clock.phase("restore"):
-    state = directory.restore_or_init()
-  every_steps = parts.steps(config.checkpoint.every_steps)
-  interrupt = processes.Interrupt()
   with ExitStack() as stack:
-    stack.enter_context(experiment.memory_explained(config))
-    for guard in (directory, interrupt, closing(batches), closing(monitor)):
-      stack.enter_context(guard)
+    with clock.phase("start"):
+      processes.initialize()
+      source = experiment.open_data(config)
+      parts = experiment.build(config, experiment.facts(config, source))
+      stack.enter_context(experiment.memory_explained(config))
+      directory = stack.enter_context(RunDirectory(workdir, parts, clock))
+      monitor = stack.enter_context(closing(Monitor(parts, directory, clock)))
+      evaluation = Evaluation(parts, directory, monitor, clock)
+      batches = stack.enter_context(
+        closing(parts.train_batches(source, directory.first_example))
+      )
+    with clock.phase("compile"):
+      train_step = parts.compile()
+    with clock.phase("restore"):
+      state = directory.restore_or_init()
+    every_steps = parts.steps(config.checkpoint.every_steps)
+    interrupt = stack.enter_context(processes.Interrupt())
     monitor.start()
     state, step = loop.train(
       state,

@@ -13,9 +13,11 @@ from vit_jax.checkpoint import class_names, initial, resume
 from vit_jax.checkpoint.store import CheckpointStore
 from vit_jax.config import resolve
 from vit_jax.errors import DivergedError, UserError
+from vit_jax.sharding import agreement
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.state import TrainState
 from vit_jax.training.timing import Clock
+from vit_jax.training.workdir_lock import WorkdirLock
 
 
 class RunDirectory:
@@ -33,7 +35,8 @@ class RunDirectory:
     clock: whose phases the summary tells.
 
   Raises:
-    UserError: the directory cannot be written to, or holds another run.
+    UserError: the directory cannot be written to, is used by another job, or
+      holds another run.
   """
 
   def __init__(self, workdir: str, parts: Experiment, clock: Clock):
@@ -42,6 +45,15 @@ class RunDirectory:
     self._clock = clock
     self._is_first = jax.process_index() == 0
     _make_writable(self.path)
+    self._lock = _lock(self.path)
+    try:
+      self._open()
+    except BaseException:
+      self._unlock()
+      raise
+
+  def _open(self) -> None:
+    parts = self._parts
     config = parts.config
     self.store = CheckpointStore(
       self.path,
@@ -95,7 +107,13 @@ class RunDirectory:
     return state.replace(params=params, ema_params=average)
 
   def save(self, step: int, state: TrainState, first_example: int) -> None:
-    """Starts a checkpoint; raises the error of the one before, if it failed."""
+    """Starts a checkpoint; raises the error of the one before, if it failed.
+
+    Raises:
+      UserError: another job has taken the directory over.
+    """
+    if self._lock:
+      self._lock.check()
     self.store.check()
     parts = self._parts
     metadata = resume.metadata(
@@ -106,9 +124,14 @@ class RunDirectory:
     self.store.save(step, state, {**metadata, "first_example": first_example})
 
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
-    """A line of metrics.jsonl (first process only)."""
+    """A line of metrics.jsonl (first process only).
+
+    Raises:
+      UserError: another job has taken the directory over.
+    """
     self._values.update(metrics, step=step)
     if self._metrics:
+      self._lock.check()
       self._metrics.write(step, metrics)
 
   def write_summary(self, status: str) -> None:
@@ -144,11 +167,18 @@ class RunDirectory:
     Raises:
       Exception: the error of the checkpoint, if it could not be written.
     """
-    with self._clock.phase("save"):
-      self.store.close()
-    if self._metrics:
-      self._metrics.close()
-    self.write_summary(status)
+    try:
+      with self._clock.phase("save"):
+        self.store.close()
+      if self._metrics:
+        self._metrics.close()
+      self.write_summary(status)
+    finally:
+      self._unlock()
+
+  def _unlock(self) -> None:
+    if self._lock:
+      self._lock.release()
 
   def __enter__(self) -> "RunDirectory":
     return self
@@ -171,6 +201,24 @@ def _make_writable(path: epath.Path) -> None:
       f"The workdir {path} cannot be written to"
       f" ({error.strerror or error}); choose another --workdir."
     ) from None
+
+
+def _lock(path: epath.Path) -> WorkdirLock | None:
+  """The first process holds the directory for all.
+
+  Raises:
+    UserError: on all processes, if another job holds it.
+  """
+  lock, refusal = None, ""
+  if jax.process_index() == 0:
+    try:
+      lock = WorkdirLock(path)
+    except UserError as error:
+      refusal = str(error)
+  refusal = agreement.gather(refusal)[0]
+  if refusal:
+    raise UserError(refusal)
+  return lock
 
 
 def _command() -> str:

@@ -1,0 +1,112 @@
+"""Runs as processes of their own, to be killed, stopped and read."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+from vit_jax import records
+
+STEPS = 30
+OFTEN = {
+  "checkpoint.every_steps": 4,
+  "evals.test.every_steps": 10,
+  "evals.fewshot.every_steps": 30,
+}
+SELDOM = {
+  "checkpoint.every_steps": 10_000,
+  "evals.test.every_steps": 10_000,
+  "evals.fewshot.every_steps": 10_000,
+}
+
+
+def command(workdir, **options):
+  """The train command of a tiny run; options override config keys."""
+  options = OFTEN | {"total_steps": STEPS} | options
+  return [
+    sys.executable,
+    "-m",
+    "vit_jax.train",
+    "--config=configs/quickstart.py:smoke",
+    f"--workdir={workdir}",
+    "--config.model.dropout_rate=0.1",
+    *(f"--config.{key}={value}" for key, value in options.items()),
+  ]
+
+
+def start(repo, workdir, *, environment=None, **options):
+  return subprocess.Popen(
+    command(workdir, **options),
+    cwd=repo,
+    env={**os.environ, **(environment or {})},
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+
+
+def start_together(repo, workdir, count, **options):
+  """The processes of one run, with two devices each."""
+  with socket.socket() as probe:
+    probe.bind(("localhost", 0))
+    address = f"localhost:{probe.getsockname()[1]}"
+  return [
+    start(
+      repo,
+      workdir,
+      environment={
+        "JAX_NUM_CPU_DEVICES": "2",
+        "JAX_COORDINATOR_ADDRESS": address,
+        "JAX_NUM_PROCESSES": str(count),
+        "JAX_PROCESS_ID": str(index),
+      },
+      **options,
+    )
+    for index in range(count)
+  ]
+
+
+def end(process, code=0, timeout=300):
+  """Waits for a run; checks how it ended; returns its stdout and stderr."""
+  out, err = process.communicate(timeout=timeout)
+  assert process.returncode == code, f"{process.returncode}\n{out}\n{err}"
+  assert "Traceback" not in err, err
+  return out, err
+
+
+def lines(workdir):
+  path = workdir / "metrics.jsonl"
+  return records.read_lines(path) if path.exists() else []
+
+
+def values(workdir):
+  """All that training computed: step and name -> value, each once."""
+  found = {}
+  for line in lines(workdir):
+    for name, value in line.items():
+      if name.startswith(("train/", "eval/", "fewshot/")):
+        assert (line["step"], name) not in found
+        found[line["step"], name] = value
+  return found
+
+
+def saved_steps(workdir):
+  return sorted(int(p.name) for p in (workdir / "checkpoints").iterdir())
+
+
+def wait_for(process, condition, timeout=200):
+  """Until the condition holds or the process has ended."""
+  deadline = time.monotonic() + timeout
+  while process.poll() is None and time.monotonic() < deadline:
+    if condition():
+      return
+    time.sleep(0.005)
+
+
+def wait_for_step(process, workdir, step):
+  def reached():
+    written = lines(workdir)
+    return bool(written) and written[-1]["step"] >= step
+
+  wait_for(process, reached)

@@ -1,0 +1,204 @@
+"""One job at a time in a workdir.
+
+The file `run.lock` names the job that writes there. Whether that job still
+lives is seen from its process, on the same machine, and otherwise from the
+file's time, which it renews: so a job that was killed stands in nobody's way.
+Clocks of different hosts are not compared, only times of the file system.
+"""
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import platform
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from etils import epath
+
+from vit_jax import records
+from vit_jax.errors import UserError
+
+NAME = "run.lock"
+RENEW_SECONDS = 10
+# Without a sign of life for as long as this, a job elsewhere counts as dead.
+DEAD_SECONDS = 60
+_logger = logging.getLogger(__name__)
+
+
+class WorkdirLock:
+  """Holds a workdir, from construction to `release`.
+
+  On a bucket (`gs://`), where nothing can be tested and set at once, it holds
+  nothing: there two jobs on one workdir are not noticed.
+
+  Args:
+    workdir: exists.
+
+  Raises:
+    UserError: another job holds it, naming host and process.
+  """
+
+  def __init__(self, workdir: epath.PathLike):
+    self._workdir = epath.Path(workdir)
+    self._path = self._workdir / NAME
+    self._owner = _this_process()
+    self._lost_to: dict[str, Any] | None = None
+    self._seen: float | None = None
+    self._released = threading.Event()
+    self._thread = None
+    if "://" in str(workdir):
+      return
+    while not self._try():
+      time.sleep(0.5)
+    self._thread = threading.Thread(target=self._renew, daemon=True)
+    self._thread.start()
+
+  def check(self) -> None:
+    """Raises UserError if another job has taken the workdir over."""
+    if self._lost_to is not None:
+      raise UserError(
+        f"{self._workdir} was taken over by {_named(self._lost_to)}, for which"
+        " this job seemed dead; this one ends, so that the two do not mix."
+      )
+
+  def release(self) -> None:
+    """Lets the next job in."""
+    self._released.set()
+    if self._thread is None:
+      return
+    self._thread.join()
+    self._thread = None
+    with _alone(self._workdir):
+      if self._read() == self._owner:
+        self._path.unlink(missing_ok=True)
+
+  def _try(self) -> bool:
+    """Takes the lock if it is free; False: its holder may be dead, ask again.
+
+    Raises:
+      UserError: its holder lives.
+    """
+    with _alone(self._workdir):
+      holder = self._read()
+      if holder and not self._is_dead(holder):
+        if holder["machine"] == self._owner["machine"]:
+          self._refuse(holder)
+        renewed = os.stat(self._path).st_mtime
+        if self._seen is None:
+          _logger.warning(
+            "%s is held by %s; waiting to see whether that job still lives.",
+            self._workdir,
+            _named(holder),
+          )
+        elif renewed != self._seen:
+          self._refuse(holder)
+        self._seen = renewed
+        return False
+      if holder:
+        _logger.warning(
+          "%s was held by %s, which is gone; this job takes over.",
+          self._workdir,
+          _named(holder),
+        )
+      records.write_text(self._path, json.dumps(self._owner) + "\n")
+      return True
+
+  def _is_dead(self, holder: dict[str, Any]) -> bool:
+    if holder["machine"] == self._owner["machine"]:
+      # A lock of this very process is one that an earlier run in it left.
+      return (
+        holder["pid"] == self._owner["pid"]
+        or _started(holder["pid"]) != holder["started"]
+      )
+    probe = self._workdir / f".{NAME}-{self._owner['token']}"
+    probe.write_text("")
+    now = os.stat(probe).st_mtime  # By the clock of the file system.
+    probe.unlink()
+    return now - os.stat(self._path).st_mtime > DEAD_SECONDS
+
+  def _refuse(self, holder: dict[str, Any]) -> NoReturn:
+    raise UserError(
+      f"{self._workdir} is in use by {_named(holder)}. Wait for it or stop it,"
+      " or give another --workdir."
+    )
+
+  def _renew(self) -> None:
+    while not self._released.wait(RENEW_SECONDS):
+      with contextlib.suppress(OSError):  # It may pass; the next time counts.
+        holder = self._read()
+        if holder not in (self._owner, None):
+          self._lost_to = holder
+          return
+        if holder is None:
+          records.write_text(self._path, json.dumps(self._owner) + "\n")
+        os.utime(self._path)
+
+  def _read(self) -> dict[str, Any] | None:
+    """Who holds the lock; None if nobody, or what is there is no lock."""
+    try:
+      holder = json.loads(self._path.read_text())
+      return holder if holder.keys() == self._owner.keys() else None
+    except (OSError, ValueError, AttributeError):
+      return None
+
+
+@contextlib.contextmanager
+def _alone(directory: epath.Path) -> Iterator[None]:
+  """Only one process at a time gets in, where the file system can do that."""
+  descriptor = os.open(directory, os.O_RDONLY)
+  try:
+    with contextlib.suppress(OSError):
+      fcntl.flock(descriptor, fcntl.LOCK_EX)
+    yield
+  finally:
+    os.close(descriptor)
+
+
+def _this_process() -> dict[str, Any]:
+  pid = os.getpid()
+  return {
+    "host": platform.node(),
+    "pid": pid,
+    "machine": _machine(),
+    "started": _started(pid),
+    "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+    "token": uuid.uuid4().hex,
+  }
+
+
+def _machine() -> str:
+  """Tells apart what can see each other's processes: kernel and container."""
+  try:
+    with open("/proc/sys/kernel/random/boot_id") as file:
+      return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
+  except OSError:
+    return platform.node()
+
+
+def _started(pid: int) -> str | None:
+  """When a process started; None if there is no such process."""
+  try:
+    with open(f"/proc/{pid}/stat") as file:
+      # Fields are counted after the name, which may hold spaces.
+      state, *fields = file.read().rpartition(")")[2].split()
+      return None if state in "ZX" else fields[18]
+  except FileNotFoundError:
+    if os.path.exists("/proc/self/stat"):
+      return None
+  try:
+    os.kill(pid, 0)
+    return "unknown"
+  except ProcessLookupError:
+    return None
+
+
+def _named(holder: dict[str, Any]) -> str:
+  return (
+    f"process {holder['pid']} on host {holder['host']} (since"
+    f" {holder['since']})"
+  )
