@@ -1,0 +1,107 @@
+"""Preprocessing as the files beside published checkpoints say it."""
+
+import json
+
+import pytest
+
+from vit_jax.data import spec
+from vit_jax.errors import UserError
+from vit_jax.weights import image_processor
+from vit_jax.weights.image_processor import ImageProcessor
+
+SQUARE = {"height": 224, "width": 224}
+# As transformers and timm write them: ViT, DeiT, BiT, older files.
+PROCESSORS = {
+  "decode|resize(method='bilinear', antialias=True)": [
+    {"do_resize": True, "resample": 2, "size": SQUARE},
+    {"do_resize": True, "resample": 2, "size": 224},
+    {"size": SQUARE, "crop_size": SQUARE, "do_center_crop": False},
+  ],
+  "decode|resize(256, method='bicubic', antialias=True)|central_crop": [
+    {
+      "resample": 3,
+      "size": {"height": 256, "width": 256},
+      "do_center_crop": True,
+      "crop_size": SQUARE,
+    }
+  ],
+  "decode|resize_small(256, method='bicubic', antialias=True)|central_crop": [
+    {
+      "resample": 3,
+      "size": {"shortest_edge": 256},
+      "do_center_crop": True,
+      "crop_size": 224,
+    }
+  ],
+}
+TIMM = {
+  "decode|resize_small(248, method='bicubic', antialias=True)|central_crop": {
+    "input_size": [3, 224, 224],
+    "crop_pct": 0.9,
+    "interpolation": "bicubic",
+    "crop_mode": "center",
+  },
+  "decode|resize_small(384, method='bicubic', antialias=True)|central_crop": {
+    "input_size": [3, 384, 384],
+    "crop_pct": 1.0,
+    "interpolation": "bicubic",
+  },
+  "decode|resize(method='bilinear', antialias=True)": {
+    "input_size": [3, 448, 448],
+    "crop_pct": 1.0,
+    "interpolation": "bilinear",
+    "crop_mode": "squash",
+  },
+}
+
+
+def read(path, **files):
+  for name, content in files.items():
+    (path / f"{name}.json").write_text(json.dumps(content))
+  return image_processor.read(path)
+
+
+@pytest.mark.parametrize("preprocess", PROCESSORS)
+def test_a_hugging_face_processor_becomes_ops(tmp_path, preprocess):
+  for processor in PROCESSORS[preprocess]:
+    found = read(tmp_path, preprocessor_config=processor)
+    assert found == ImageProcessor(preprocess, "softmax")
+    spec.check(found.preprocess, 224, where="preprocess", train=False)
+
+
+@pytest.mark.parametrize("preprocess", TIMM)
+def test_a_timm_config_becomes_ops(tmp_path, preprocess):
+  config = {"architecture": "vit", "pretrained_cfg": TIMM[preprocess]}
+  found = read(tmp_path, config=config)
+  size = TIMM[preprocess]["input_size"][1]
+  spec.check(found.preprocess, size, where="preprocess", train=False)
+  assert found.preprocess == preprocess
+
+
+def test_a_multi_label_head_is_read_by_a_sigmoid(tmp_path):
+  found = read(tmp_path, config={"problem_type": "multi_label_classification"})
+  assert found == ImageProcessor(None, "sigmoid")
+
+
+def test_other_files_say_nothing(tmp_path):
+  (tmp_path / "a.npz").write_bytes(b"")
+  (tmp_path / "preprocessor_config.json").write_text("[")
+  assert image_processor.read(tmp_path / "a.npz") == ImageProcessor()
+  assert read(tmp_path, preprocessor_config={"do_resize": False}) == (
+    ImageProcessor()
+  )
+
+
+def test_the_files_beside_a_safetensors_file_count(tmp_path):
+  (tmp_path / "model.safetensors").write_bytes(b"")
+  whole = read(tmp_path, preprocessor_config={"size": SQUARE})
+  assert image_processor.read(tmp_path / "model.safetensors") == whole
+
+
+@pytest.mark.parametrize(
+  "processor",
+  [[], {"size": "big"}, {"size": {"height": -1}}, {"do_resize": "yes"}],
+)
+def test_a_damaged_file_is_a_sentence(tmp_path, processor):
+  with pytest.raises(UserError, match="preprocessor_config.json"):
+    read(tmp_path, preprocessor_config=processor)
