@@ -11,6 +11,7 @@ need the folders only. To make them again, with torch 2.13.0, transformers
   python tests/golden/make_huggingface.py
 """
 
+import copy
 import functools
 import json
 import pathlib
@@ -268,7 +269,12 @@ def make_bit() -> None:
 
 
 def save_timm(
-  name: str, model, statistics, size: int, architecture: str | None, **more
+  name: str,
+  model,
+  statistics,
+  functions,
+  architecture: str | None,
+  **more,
 ) -> None:
   """Writes a folder of timm's, as its `save_for_hf` does.
 
@@ -276,12 +282,15 @@ def save_timm(
     name: of the folder.
     model: has the parameters.
     statistics: see `save_expected`.
-    size: of the images, pixels.
+    functions: see `save_expected`; or the size of the images.
     architecture: for config.json; None: no such file.
     **more: for config.json.
   """
   folder = fresh(name)
-  save_expected(folder, statistics, {size: model})
+  if isinstance(functions, int):
+    functions = {functions: model}
+  size = next(iter(functions))
+  save_expected(folder, statistics, functions)
   save_file(model.state_dict(), folder / "model.safetensors", {"format": "pt"})
   if architecture is None:
     return
@@ -306,11 +315,13 @@ def save_timm(
 def make_timm_vit() -> None:
   model = timm.create_model("vit_tiny_patch16_224", **TIMM_VIT)
   randomize(model, 11)
+  larger = copy.deepcopy(model)
+  larger.set_input_size(img_size=24)
   save_timm(
     "timm_vit",
     model,
     HALVES,
-    16,
+    {16: model, 24: larger},
     "vit_tiny_patch16_224",
     global_pool="token",
     model_args=TIMM_VIT,
@@ -324,8 +335,10 @@ def make_timm_alone() -> None:
   model = vision_transformer.VisionTransformer(
     **sizes, no_embed_class=True, init_values=1.0
   )
-  randomize(model, 12)
-  save_timm("timm_vit_alone", model, HALVES, 16, None)
+  randomize(model, 12, torch.bfloat16)
+  name = "timm_vit_alone"
+  save_timm(name, model, HALVES, 16, None)
+  save_file(model.bfloat16().state_dict(), HERE / name / "model.safetensors")
 
 
 def make_timm_gap() -> None:

@@ -32,7 +32,7 @@ def outputs(
   model = model or weights.model
   network = build.create(model, num_classes=model.num_classes)
   params = jax.tree.map(jnp.asarray, weights.params)
-  return np.asarray(network.apply({"params": params}, images))
+  return np.asarray(jax.jit(network.apply)({"params": params}, images))
 
 
 def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:

@@ -1,10 +1,13 @@
 """Weights of any published form of file."""
 
+import types
+
 from etils import epath
 
 from vit_jax.errors import UserError
-from vit_jax.weights import huggingface, npz, opening, tensors
+from vit_jax.weights import huggingface, npz, opening, tensors, timm
 from vit_jax.weights.contract import Weights
+from vit_jax.weights.fields import Fields
 
 
 def is_published(path: str) -> bool:
@@ -17,9 +20,8 @@ def is_published(path: str) -> bool:
   if where.suffix in (".npz", tensors.SUFFIX, *tensors.PICKLES):
     return True
   with opening.explained(path):
-    return any(
-      (where / name).exists() for name in (tensors.FILE, tensors.INDEX)
-    )
+    files = (tensors.FILE, tensors.INDEX, "pytorch_model.bin")
+    return any((where / name).exists() for name in files)
 
 
 def read(path: str) -> Weights:
@@ -40,4 +42,14 @@ def read(path: str) -> Weights:
       if where.is_dir():
         raise UserError(f"{path} is a directory, not an .npz file.")
       return npz.read(where)
-    return huggingface.read(where)
+    return _library(where).read(where)
+
+
+def _library(path: epath.Path) -> types.ModuleType:
+  """Who wrote a safetensors file, by the config.json beside it."""
+  directory = path if path.is_dir() else path.parent
+  config = directory / huggingface.CONFIG
+  if not config.exists():
+    # timm's files are understood without; Hugging Face's are always in pairs.
+    return huggingface if path.is_dir() else timm
+  return huggingface if "model_type" in Fields.read(config) else timm

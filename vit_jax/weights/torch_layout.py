@@ -149,8 +149,8 @@ def read(
   ]
   if odd:
     raise UserError(
-      f"The tensors of {path} are not those of the architecture that its"
-      f" config.json describes:\n{misfits.table(odd)}"
+      f"The tensors of {path} are not those of the network that it seems to"
+      f" be of, by its config.json and by names:\n{misfits.table(odd)}"
     )
   return flat.unflatten(
     {pair.ours: pair.to_ours(tensors[pair.theirs]) for pair in pairs}

@@ -1,0 +1,257 @@
+"""timm's files give what timm makes of them."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
+from tests.weights.published import (
+  GOLDEN,
+  expected,
+  outputs,
+  relative_error,
+)
+from vit_jax.config import sizes
+from vit_jax.errors import UserError
+from vit_jax.weights import timm
+from vit_jax.weights.contract import Weights
+
+FIXTURES = [
+  "timm_vit",
+  "timm_vit_alone",
+  "timm_vit_gap",
+  "timm_vit_map",
+  "timm_hybrid",
+  "timm_hybrid_root",
+  "timm_bit",
+]
+
+
+@pytest.fixture
+def copied(tmp_path):
+  """A function that copies a fixture, to be changed."""
+  return lambda name: shutil.copytree(GOLDEN / name, tmp_path / name)
+
+
+def change(directory, **values):
+  """Changes keys of config.json; None takes one out."""
+  path = directory / "config.json"
+  config = json.loads(path.read_text()) | values
+  path.write_text(
+    json.dumps({key: x for key, x in config.items() if x is not None})
+  )
+
+
+def change_tensors(directory, function):
+  path = directory / "model.safetensors"
+  save_file(function(load_file(path)), path)
+
+
+def refusal(directory) -> str:
+  with pytest.raises(UserError) as caught:
+    timm.read(directory)
+  return str(caught.value)
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_outputs_are_those_of_timm(name):
+  weights = timm.read(GOLDEN / name)
+  wanted = expected(name)
+  found = outputs(weights, wanted["images"])
+  assert relative_error(found, wanted["outputs"]) < 1e-5
+
+
+def test_constants_of_the_stem_matter():
+  name = "timm_hybrid"
+  weights = timm.read(GOLDEN / name)
+  wanted = expected(name)
+  google = weights.model.model_copy(update={"standardization": "google"})
+  found = outputs(weights, wanted["images"], model=google)
+  assert relative_error(found, wanted["outputs"]) > 1e-4
+
+
+def test_config_tells_heads_statistics_and_names():
+  weights = timm.read(GOLDEN / "timm_vit")
+  assert weights.model.num_heads == 4
+  assert weights.class_names == ("ant", "bee", "cat: a pet", "dog", "eel")
+  assert weights.assumed == ()
+  gap = timm.read(GOLDEN / "timm_vit_gap").model
+  assert gap.normalize == "imagenet"
+  assert (gap.pool, gap.cls_token, gap.norm_after_pool) == ("gap", True, True)
+
+
+def test_lone_file_says_what_is_assumed():
+  weights = timm.read(GOLDEN / "timm_vit_alone" / "model.safetensors")
+  assert weights.model.num_heads == 1
+  said = " ".join(weights.assumed)
+  for words in ("model.num_heads=1", "model.normalize=", "LayerScale"):
+    assert words in said
+
+
+def test_class_token_without_position_gets_a_row_of_zeros():
+  params = timm.read(GOLDEN / "timm_vit_alone").params
+  table = params["Transformer"]["posembed_input"]["pos_embedding"]
+  assert table.shape == (1, 17, 64)
+  assert not table[:, 0].any()
+
+
+@pytest.mark.parametrize(
+  "width, architecture, heads",
+  [
+    (768, "vit_base_patch16_224", 12),
+    (768, "vit_base_patch16_gap_224", 16),
+    (1152, "vit_so400m_patch14_siglip_224", 16),
+    (1280, "vit_huge_patch14_224", 16),
+    (1536, "vit_giantopt_patch16_siglip_256", 16),
+    (1536, "vit_giant_patch14_dinov2", 24),
+    (1664, "vit_gigantic_patch14_224", 16),
+  ],
+)
+def test_heads_are_those_of_timms_models(copied, width, architecture, heads):
+  directory = copied("timm_vit_map")
+  change(directory, architecture=architecture, model_args=None)
+
+  def widen(tensor):
+    sides = {32: width, 64: 2 * width, 96: 3 * width}
+    return np.resize(tensor, [sides.get(n, n) for n in tensor.shape])
+
+  change_tensors(directory, lambda x: {n: widen(a) for n, a in x.items()})
+  assert sizes.vit(timm.read(directory).model).num_heads == heads
+
+
+@pytest.mark.parametrize(
+  "architecture, gelu",
+  [
+    ("vit_base_patch16_siglip_224", "exact"),
+    ("vit_base_patch32_siglip_256", "tanh"),
+    ("vit_large_patch16_siglip_384", "exact"),
+    ("vit_large_patch16_siglip_gap_512", "tanh"),
+    ("vit_so400m_patch14_siglip_384", "exact"),
+    ("vit_so400m_patch16_siglip_384", "tanh"),
+  ],
+)
+def test_gelu_is_that_of_timms_models(copied, architecture, gelu):
+  directory = copied("timm_vit_map")
+  change(directory, architecture=architecture)
+  assert timm.read(directory).model.gelu == gelu
+
+
+@pytest.mark.parametrize(
+  "name, words",
+  [
+    ("reg_token", "register tokens"),
+    ("dist_token", "distillation token"),
+    ("norm_pre.weight", "norm before the blocks"),
+    ("blocks.0.attn.q_norm.weight", "normalised queries"),
+    ("blocks.0.attn.norm.weight", "norms inside"),
+    ("blocks.0.mlp.w12.weight", "SwiGLU"),
+    ("blocks.0.attn.rel_pos.relative_position_bias_table", "relative"),
+    ("rope.freqs", "rotary"),
+    ("patch_embed.backbone.bn1.running_mean", "batch norm"),
+    ("blocks.0.attns.0.qkv.weight", "parallel"),
+    ("something.else", "something.else"),
+  ],
+)
+def test_parts_that_our_networks_lack_are_named(copied, name, words):
+  directory = copied("timm_vit")
+  change_tensors(directory, lambda x: x | {name: np.ones(3, np.float32)})
+  message = refusal(directory)
+  assert words in message and name in message
+
+
+def test_joined_swiglu_is_named(copied):
+  directory = copied("timm_vit")
+  name = "blocks.0.mlp.fc2.weight"
+  change_tensors(directory, lambda x: x | {name: x[name][:, ::2].copy()})
+  assert "SwiGLU" in refusal(directory)
+
+
+@pytest.mark.parametrize(
+  "values, words",
+  [
+    ({"architecture": "swin_tiny"}, ["architecture", "swin_tiny", "vit_*"]),
+    ({"architecture": "resnetv2_50"}, ["architecture", "resnetv2_*_bit"]),
+    ({"architecture": "vit_base_patch16_rpn_224"}, ["norms after"]),
+    ({"global_pool": "max"}, ["global_pool", "max"]),
+    ({"model_args": {"pool_include_prefix": True}}, ["pool_include_prefix"]),
+    ({"model_args": {"act_layer": "quick_gelu"}}, ["act_layer", "quick_gelu"]),
+    ({"model_args": {"num_heads": 5}}, ["5 heads", "32"]),
+    ({"pretrained_cfg": {"input_size": [3, 16, 24]}}, ["input_size"]),
+    ({"pretrained_cfg": {"mean": [1], "std": 0}}, ["pretrained_cfg", "mean"]),
+    ({"pretrained_cfg": []}, ["pretrained_cfg"]),
+  ],
+)
+def test_config_that_is_not_ours_is_named(copied, values, words):
+  directory = copied("timm_vit")
+  change(directory, **values)
+  message = refusal(directory)
+  assert all(word in message for word in words), message
+
+
+def test_table_of_no_square_is_named(copied):
+  directory = copied("timm_vit")
+  change_tensors(directory, lambda x: x | {"pos_embed": x["pos_embed"][:, 2:]})
+  assert "15 rows" in refusal(directory)
+
+
+def test_class_token_pooling_needs_one(copied):
+  directory = copied("timm_vit_map")
+  change(directory, global_pool="token")
+  assert "global_pool" in refusal(directory)
+
+
+def test_size_that_leaves_pixels_over_is_kept(copied):
+  directory = copied("timm_vit")
+  change(directory, pretrained_cfg={"input_size": [3, 18, 18]})
+  model = timm.read(directory).model
+  assert (model.image_size, model.drop_remainder) == (18, True)
+
+
+def test_size_that_is_not_the_tables_is_not(copied):
+  directory = copied("timm_vit")
+  change(directory, pretrained_cfg={"input_size": [3, 32, 32]})
+  assert timm.read(directory).model.image_size == 16
+
+
+def test_foreign_file_is_named(tmp_path):
+  save_file({"x": np.ones(2, np.float32)}, tmp_path / "x.safetensors")
+  with pytest.raises(UserError, match="no ViT or BiT of timm's.*tensors: x"):
+    timm.read(tmp_path / "x.safetensors")
+
+
+NAMES = {
+  name: sorted(load_file(GOLDEN / name / "model.safetensors"))
+  for name in ("timm_vit", "timm_vit_gap", "timm_hybrid_root", "timm_bit")
+}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_any_tensors_give_weights_or_a_sentence(tmp_path_factory, data):
+  name = data.draw(st.sampled_from(sorted(NAMES)))
+  found = load_file(GOLDEN / name / "model.safetensors")
+  for _ in range(data.draw(st.integers(1, 3))):
+    tensor = data.draw(st.sampled_from(NAMES[name]))
+    old = found.pop(tensor, np.ones(1, np.float32))
+    what = data.draw(st.sampled_from(["drop", "shape", "rename", "number"]))
+    if what == "shape":
+      shape = data.draw(st.lists(st.integers(0, 9), max_size=5))
+      found[tensor] = np.ones(shape, np.float32)
+    elif what == "rename":
+      found[data.draw(st.sampled_from(NAMES[name])) + "x"] = old
+    elif what == "number":
+      number = data.draw(st.integers(0, 10**12))
+      found[tensor.replace(".0.", f".{number}.")] = old
+  directory = tmp_path_factory.mktemp("fuzz")
+  config = GOLDEN / name / "config.json"
+  if data.draw(st.booleans()):
+    shutil.copy(config, directory)
+  save_file(found, directory / "model.safetensors")
+  try:
+    assert isinstance(timm.read(directory), Weights)
+  except UserError as error:
+    assert str(error)
