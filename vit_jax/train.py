@@ -69,10 +69,14 @@ def train(config: schema.Config, workdir: str) -> int:
   from vit_jax.durations import EverySteps
   from vit_jax.report import render
   from vit_jax.training import experiment, loop, processes
+  from vit_jax.training.course import Course
   from vit_jax.training.evaluation import Evaluation
   from vit_jax.training.monitor import Monitor
+  from vit_jax.training.recovery import Recovery
   from vit_jax.training.run_directory import RunDirectory
+  from vit_jax.training.state import TrainState
   from vit_jax.training.timing import Clock
+  from vit_jax.training.watchdog import Watchdog
 
   clock = Clock()
   with ExitStack() as stack:
@@ -82,36 +86,44 @@ def train(config: schema.Config, workdir: str) -> int:
       parts = experiment.build(config, experiment.facts(config, source))
       stack.enter_context(experiment.memory_explained(config))
       directory = stack.enter_context(RunDirectory(workdir, parts, clock))
-      monitor = stack.enter_context(closing(Monitor(parts, directory, clock)))
+      course = Course(parts, source, directory.first_step, directory.position)
+      stack.enter_context(closing(course))
+      recovery = Recovery(parts, directory, course, clock)
+      monitor = Monitor(parts, directory, course, recovery, clock)
+      stack.enter_context(closing(monitor))
       evaluation = Evaluation(parts, directory, monitor, clock)
-      batches = stack.enter_context(
-        closing(parts.train_batches(source, directory.first_example))
-      )
     with clock.phase("compile"):
       train_step = parts.compile()
     with clock.phase("restore"):
       state = directory.restore_or_init()
     every_steps = parts.steps(config.checkpoint.every_steps)
     interrupt = stack.enter_context(processes.Interrupt())
-    monitor.start()
-    state, step = loop.train(
-      state,
-      batches,
-      train_step,
-      first_step=directory.first_step,
-      total_steps=parts.total_steps,
-      log=monitor.log,
-      evaluate_due=evaluation.due,
-      evaluate=evaluation.run,
-      save_due=EverySteps(every_steps, parts.total_steps).due,
-      save=lambda step, state: directory.save(
-        step, state, batches.first_example
-      ),
-      stop=lambda step: (
-        directory.store.reached_preemption(step) or interrupt.requested
-      ),
-      clock=clock,
+    stack.enter_context(
+      Watchdog(config.faults.watchdog_seconds, clock, directory.store.path)
     )
+
+    def run(state: TrainState) -> tuple[TrainState, int]:
+      monitor.start()
+      return loop.train(
+        state,
+        course,
+        train_step,
+        first_step=directory.first_step,
+        total_steps=parts.total_steps,
+        log=monitor.log,
+        evaluate_due=evaluation.due,
+        evaluate=evaluation.run,
+        save_due=EverySteps(every_steps, parts.total_steps).due,
+        save=lambda step, state: directory.save(
+          step, recovery.checked(step, state), course.position(step)
+        ),
+        stop=lambda step: (
+          directory.store.reached_preemption(step) or interrupt.requested
+        ),
+        clock=clock,
+      )
+
+    state, step = recovery.train(run, state)
   status, exit_code = "finished", 0
   if step < parts.total_steps:
     status, exit_code = "preempted", EXIT_PREEMPTED

@@ -32,6 +32,7 @@ class CheckpointStore:
     workdir: the run's directory.
     keep_last: newest checkpoints kept.
     keep_every_steps: multiples of this are kept for ever.
+    keep_multiples: (n, m): the newest m multiples of n are kept too.
 
   Raises:
     UserError: the directory cannot be reached, or all steps are damaged.
@@ -43,11 +44,15 @@ class CheckpointStore:
     *,
     keep_last: int = 1,
     keep_every_steps: int | None = None,
+    keep_multiples: tuple[int, int] | None = None,
   ):
     self.path = epath.Path(workdir) / DIRECTORY
     preserve = [policies.LatestN(keep_last)]
     if keep_every_steps:
       preserve.append(policies.EveryNSteps(keep_every_steps))
+    if keep_multiples:
+      steps, count = keep_multiples
+      preserve.append(policies.EveryNSteps(steps, max_to_keep=count))
     try:
       # Before the manager is made, which reads files of every step.
       _set_damaged_aside(self.path)
@@ -69,6 +74,18 @@ class CheckpointStore:
   def latest_step(self) -> int | None:
     """The newest complete step, or None."""
     return self._manager.latest_step()
+
+  def all_steps(self) -> list[int]:
+    """Complete steps, ascending."""
+    return sorted(self._manager.all_steps())
+
+  def go_back(self, step: int) -> int | None:
+    """Removes all steps after `step`; returns the newest that is left."""
+    self._manager.wait_until_finished()
+    for later in self.all_steps():
+      if later > step:
+        self._manager.delete(later)
+    return self.latest_step()
 
   def metadata(self, step: int) -> dict[str, Any]:
     """The JSON that was saved with `step`."""

@@ -286,6 +286,27 @@ class Sweep(Section):
   )
 
 
+class Faults(Section):
+  """What becomes of a run whose numbers go bad."""
+
+  not_finite: Literal["stop", "skip", "roll_back"] = key(
+    "stop",
+    "When loss or gradient are NaN or infinite: stop, leave the update out, or"
+    " go back to an earlier checkpoint and on without the batches since.",
+  )
+  roll_back_checkpoints: PositiveInt = key(
+    1, "Saves (multiples of checkpoint.every_steps) to go back."
+  )
+  max_not_finite: PositiveInt = key(
+    10, "Updates left out, or times gone back, before the run stops."
+  )
+  watchdog_seconds: NonNegative = key(
+    1800.0,
+    "A run that stands still for so long prints all stacks and ends with exit"
+    " code 137, to be started again; 0: off.",
+  )
+
+
 class ClassificationEval(Section):
   """Accuracy and loss over a whole split."""
 
@@ -383,5 +404,6 @@ class Config(Section):
   schedule: Schedule = Schedule()
   mesh: Mesh = Mesh()
   checkpoint: Checkpoint = Checkpoint()
+  faults: Faults = Faults()
   evals: dict[str, Eval] = key({}, "Name -> evaluator.")
   sweep: Sweep = Sweep()

@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+from vit_jax import heartbeat
+
 _POLL_SECONDS = 0.1  # How soon a full queue notices that it is not wanted.
 
 
@@ -63,6 +65,7 @@ class Prefetcher:
       if not self._finalizer.alive:
         raise ValueError("The batches have been closed.")
       item, self._error = self._ready.get()
+      heartbeat.beat()
       if self._error is None:
         return item
     raise self._error

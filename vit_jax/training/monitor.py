@@ -1,17 +1,15 @@
-"""Looks at every step's metrics: writes them when due, stops on NaN."""
+"""Looks at every step's metrics and writes them when due."""
 
-import functools
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 import jax
 
-from vit_jax import rngs
-from vit_jax.errors import DivergedError
-from vit_jax.training import finite
+from vit_jax.training.course import Course
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.progress import Progress
+from vit_jax.training.recovery import Recovery
 from vit_jax.training.run_directory import RunDirectory
 from vit_jax.training.state import TrainState
 from vit_jax.training.tensorboard import TensorBoard
@@ -24,6 +22,8 @@ class Monitor:
   Args:
     parts: the experiment.
     directory: of the run.
+    course: its batches.
+    recovery: is told of numbers that are not finite.
     clock: of the run.
     quiet: says nothing on the terminal.
   """
@@ -32,22 +32,27 @@ class Monitor:
     self,
     parts: Experiment,
     directory: RunDirectory,
+    course: Course,
+    recovery: Recovery,
     clock: Clock,
     *,
     quiet: bool = False,
   ):
     self._parts = parts
     self._directory = directory
+    self._course = course
+    self._recovery = recovery
     self._clock = clock
     self._is_first = jax.process_index() == 0
     self._board = TensorBoard(directory.path) if self._is_first else None
     speaks = self._is_first and not quiet
     self._progress = Progress(parts.total_steps, sys.stdout if speaks else None)
     self._throughput: Throughput | None = None
-    self._last_step = directory.first_step
+    self._last_step = 0
 
   def start(self) -> None:
-    """Begins to measure throughput."""
+    """Begins to measure throughput, from the step that the run is at."""
+    self._last_step = self._directory.first_step
     device = jax.devices()[0]
     self._throughput = Throughput(
       self._clock,
@@ -76,18 +81,18 @@ class Monitor:
       state: the newest.
 
     Raises:
-      DivergedError: loss or gradient were not finite; names the first bad
-        tensor.
+      DivergedError: numbers were not finite, and the run is to end.
     """
     values = jax.device_get(dict(metrics))
-    if not values.pop("finite"):
-      raise DivergedError(self._explain(step, values, batch, state))
-    del values["grad_finite"]
+    if not values["finite"]:
+      self._recovery.not_finite(step, values, batch, state)
+    del values["finite"], values["grad_finite"]
     if step % self._parts.config.log_every_steps and step > 1:
       return
     steps, self._last_step = step - self._last_step, step
     line = {f"train/{name}": float(value) for name, value in values.items()}
     line |= self._throughput.since_last(steps)
+    line |= self._course.metrics(step)
     self.write(step, line)
     rate = line["perf/images_per_second"]
     self._progress.step(step, line, self._parts.config.train.batch_size / rate)
@@ -101,33 +106,3 @@ class Monitor:
   def close(self) -> None:
     if self._board:
       self._board.close()
-
-  def _explain(
-    self,
-    step: int,
-    values: Mapping[str, Any],
-    batch: Mapping[str, Any],
-    state: TrainState,
-  ) -> str:
-    seed = self._parts.config.seed
-    bad = finite.first_bad_tensor(
-      self._parts.objective,
-      state.params,
-      state.objective_state,
-      batch,
-      functools.partial(rngs.stream, seed, step=step - 1),
-      step - 1,
-      values["grad_finite"],
-    )
-    saved = self._directory.store.latest_step()
-    kept = (
-      f"The checkpoint of step {saved} is untouched."
-      if saved is not None
-      else "No checkpoint had been saved yet."
-    )
-    return (
-      f"Training stopped at step {step}: loss {values['loss']:g}, gradient"
-      f" norm {values['grad_norm']:g}. The first tensor that is not finite is"
-      f" {bad}. {kept} Lower config.schedule.base_lr, lengthen"
-      " config.schedule.warmup_steps, or set config.optimizer.grad_clip_norm."
-    )

@@ -15,6 +15,7 @@ from vit_jax.config import resolve
 from vit_jax.errors import DivergedError, UserError
 from vit_jax.sharding import agreement
 from vit_jax.training.experiment import Experiment
+from vit_jax.training.position import Position
 from vit_jax.training.state import TrainState
 from vit_jax.training.timing import Clock
 from vit_jax.training.workdir_lock import WorkdirLock
@@ -27,7 +28,7 @@ class RunDirectory:
     path: the directory.
     store: its checkpoints.
     first_step: updates already done by an earlier run in it.
-    first_example: position in the stream of examples to go on from.
+    position: where in its data it goes on.
 
   Args:
     workdir: created if absent.
@@ -59,9 +60,10 @@ class RunDirectory:
       self.path,
       keep_last=config.checkpoint.keep_last,
       keep_every_steps=parts.steps(config.checkpoint.keep_every_steps),
+      keep_multiples=_kept_to_go_back(parts),
     )
     latest = self.store.latest_step()
-    self.first_step, self.first_example = 0, 0
+    self.first_step, self.position = 0, Position()
     if latest is not None:
       saved = self.store.metadata(latest)
       resume.check_same(
@@ -71,17 +73,40 @@ class RunDirectory:
         workdir=self.path,
       )
       self.first_step = latest
-      self.first_example = saved["first_example"]
+      self.position = Position.of(saved)
     self._metrics = None
     self._values: dict[str, float] = {}
     if self._is_first:
       records.write_text(self.path / "config.json", resolve.dump(config) + "\n")
       class_names.write(self.path, parts.facts.class_names)
-      self._metrics = records.MetricsFile(
-        self.path / "metrics.jsonl", last_step=self.first_step
-      )
-      for line in records.read_lines(self.path / "metrics.jsonl"):
-        self._values.update(line)
+      self._open_metrics()
+
+  def _open_metrics(self) -> None:
+    path = self.path / "metrics.jsonl"
+    self._metrics = records.MetricsFile(path, last_step=self.first_step)
+    self._values = {}
+    for line in records.read_lines(path):
+      self._values.update(line)
+
+  def go_back(self, step: int) -> tuple[int, Position] | None:
+    """Makes the run one that goes on from `step`, or the save before it.
+
+    Later checkpoints and lines are removed.
+
+    Returns:
+      The step gone back to and the position there; None if there is none, in
+      which case all is left as it is. Step 0 is always there.
+    """
+    if step and not any(saved <= step for saved in self.store.all_steps()):
+      return None
+    self.first_step = self.store.go_back(step) or 0
+    self.position = Position()
+    if self.first_step:
+      self.position = Position.of(self.store.metadata(self.first_step))
+    if self._metrics:
+      self._metrics.close()
+      self._open_metrics()
+    return self.first_step, self.position
 
   def restore_or_init(self) -> TrainState:
     """The state to go on from: saved, from `init_from`, or new.
@@ -106,7 +131,7 @@ class RunDirectory:
     average = state.ema_params and jax.tree.map(lambda x: x.copy(), params)
     return state.replace(params=params, ema_params=average)
 
-  def save(self, step: int, state: TrainState, first_example: int) -> None:
+  def save(self, step: int, state: TrainState, position: Position) -> None:
     """Starts a checkpoint; raises the error of the one before, if it failed.
 
     Raises:
@@ -121,7 +146,7 @@ class RunDirectory:
       fingerprint=parts.facts.fingerprint,
       versions=versions.installed(),
     )
-    self.store.save(step, state, {**metadata, "first_example": first_example})
+    self.store.save(step, state, {**metadata, **position.metadata()})
 
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
     """A line of metrics.jsonl (first process only).
@@ -188,6 +213,15 @@ class RunDirectory:
     if kind is not None:
       diverged = issubclass(kind, DivergedError)
       self.finish("diverged" if diverged else "failed")
+
+
+def _kept_to_go_back(parts: Experiment) -> tuple[int, int] | None:
+  """The saves that `config.faults` may ask for, as of `CheckpointStore`."""
+  config = parts.config
+  if config.faults.not_finite != "roll_back":
+    return None
+  every_steps = parts.steps(config.checkpoint.every_steps)
+  return every_steps, config.faults.roll_back_checkpoints
 
 
 def _make_writable(path: epath.Path) -> None:

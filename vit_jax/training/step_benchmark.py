@@ -13,13 +13,15 @@ import numpy as np
 import optax
 
 from vit_jax.config import schema, sizes
-from vit_jax.data import pipeline
 from vit_jax.durations import EverySteps
 from vit_jax.models import normalize
 from vit_jax.models.plain_vit import PlainViT
 from vit_jax.training import experiment, loop
+from vit_jax.training.course import Course
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.monitor import Monitor
+from vit_jax.training.position import Position
+from vit_jax.training.recovery import Recovery
 from vit_jax.training.run_directory import RunDirectory
 from vit_jax.training.timing import Clock
 
@@ -72,7 +74,7 @@ def measure_loop(config: schema.Config, *, rounds: int) -> dict[str, Any]:
   """
   source = experiment.open_data(config)
   parts = experiment.build(config, experiment.facts(config, source))
-  batches = parts.train_batches(source, first_example=0)
+  batches = Course(parts, source, 0, Position())
   train_step, clock = parts.compile(), Clock()
   bare = _stepper(train_step, parts.init_state(), next(batches))
   with tempfile.TemporaryDirectory() as workdir, closing(batches):
@@ -183,13 +185,20 @@ class _Looped:
     self,
     parts: Experiment,
     train_step: Callable[..., Any],
-    batches: pipeline.TrainBatches,
+    batches: Course,
     workdir: str,
     clock: Clock,
   ):
     self._train_step, self._batches, self._clock = train_step, batches, clock
     self._directory = RunDirectory(workdir, parts, clock)
-    self._monitor = Monitor(parts, self._directory, clock, quiet=True)
+    self._monitor = Monitor(
+      parts,
+      self._directory,
+      batches,
+      Recovery(parts, self._directory, batches, clock),
+      clock,
+      quiet=True,
+    )
     self._monitor.start()
     self._state, self._step = parts.init_state(), 0
 

@@ -8,18 +8,26 @@ from vit_jax.sharding import topologies
 
 
 class Clock:
-  """Adds up seconds by phase: 'start', 'compile', 'data', 'step', ..."""
+  """Adds up seconds by phase: 'start', 'compile', 'data', 'step', ...
+
+  Attributes:
+    seconds: by phase, as far as they have ended.
+    current: the phase that is under way, or None.
+  """
 
   def __init__(self) -> None:
     self._begin = time.monotonic()
     self.seconds: dict[str, float] = {}
+    self.current: str | None = None
 
   @contextlib.contextmanager
   def phase(self, name: str) -> Iterator[None]:
-    start = time.monotonic()
+    start, around = time.monotonic(), self.current
+    self.current = name
     try:
       yield
     finally:
+      self.current = around
       elapsed = time.monotonic() - start
       self.seconds[name] = self.seconds.get(name, 0.0) + elapsed
 

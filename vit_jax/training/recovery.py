@@ -1,0 +1,179 @@
+"""What becomes of a run whose numbers are not finite: `config.faults`."""
+
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool
+
+from vit_jax import rngs, trees
+from vit_jax.errors import DivergedError
+from vit_jax.training import finite
+from vit_jax.training.course import Course
+from vit_jax.training.experiment import Experiment
+from vit_jax.training.run_directory import RunDirectory
+from vit_jax.training.state import TrainState
+from vit_jax.training.timing import Clock
+
+_logger = logging.getLogger(__name__)
+_ADVICE = (
+  " Lower config.schedule.base_lr, lengthen config.schedule.warmup_steps, or"
+  " set config.optimizer.grad_clip_norm."
+)
+
+
+class _RollBack(Exception):
+  """Asks for an earlier checkpoint; the message says why."""
+
+  def __init__(self, step: int, message: str):
+    super().__init__(message)
+    self.step = step
+
+
+class Recovery:
+  """Stops, leaves an update out, or goes back to an earlier checkpoint.
+
+  What it does depends on the steps alone, not on when the run was stopped and
+  started again in between.
+
+  Args:
+    parts: the experiment.
+    directory: of the run.
+    course: its batches.
+    clock: of the run; going back is in phase 'restore'.
+  """
+
+  def __init__(
+    self,
+    parts: Experiment,
+    directory: RunDirectory,
+    course: Course,
+    clock: Clock,
+  ):
+    self._parts = parts
+    self._clock = clock
+    self._faults = parts.config.faults
+    self._directory = directory
+    self._course = course
+
+  def train(
+    self,
+    run: Callable[[TrainState], tuple[TrainState, int]],
+    state: TrainState,
+  ) -> tuple[TrainState, int]:
+    """Calls `run` with the state, and again after going back."""
+    while True:
+      try:
+        return run(state)
+      except _RollBack as fault:
+        state = self._go_back(fault)
+
+  def not_finite(
+    self,
+    step: int,
+    values: Mapping[str, Any],
+    batch: Mapping[str, Any],
+    state: TrainState,
+  ) -> None:
+    """Answers to a step whose update was not applied.
+
+    Args:
+      step: updates done, this one included.
+      values: its metrics.
+      batch: that they were measured on.
+      state: the newest.
+
+    Raises:
+      DivergedError: if the run is to end; names the first bad tensor.
+    """
+    bad = finite.first_bad_tensor(
+      self._parts.objective,
+      state.params,
+      state.objective_state,
+      batch,
+      functools.partial(rngs.stream, self._parts.config.seed, step=step - 1),
+      step - 1,
+      values["grad_finite"],
+    )
+    what = (
+      f"at step {step}: loss {values['loss']:g}, gradient norm"
+      f" {values['grad_norm']:g}. The first tensor that is not finite is {bad}."
+    )
+    if self._faults.not_finite == "skip":
+      self._course.skipped_steps += 1
+      self._raise_if_too_many(self._course.skipped_steps, "left out", what)
+      _logger.warning("The update is left out %s", what)
+      return
+    self._give_up(step, what)
+
+  def checked(self, step: int, state: TrainState) -> TrainState:
+    """`state`, which is about to be saved, if all of it is finite.
+
+    Raises:
+      DivergedError: if it is not, and the run is to end.
+    """
+    flags = np.asarray(_finite_leaves(state))
+    if not flags.all():
+      names = [name for name, _ in trees.named_leaves(state)]
+      bad = names[int(flags.argmin())]
+      self._give_up(
+        step, f"at step {step}, which is not saved: {bad} is not finite."
+      )
+    return state
+
+  def _give_up(self, step: int, what: str) -> None:
+    if self._faults.not_finite == "roll_back":
+      raise _RollBack(step, what)
+    saved = self._directory.store.latest_step()
+    kept = (
+      f" The checkpoint of step {saved} is untouched."
+      if saved is not None
+      else " No checkpoint had been saved yet."
+    )
+    raise DivergedError(f"Training stopped {what}{kept}{_ADVICE}")
+
+  def _go_back(self, fault: _RollBack) -> TrainState:
+    """Brings the run back to a save before the fault.
+
+    Counts the saves that are due by the config rather than those that are
+    there, so that one made because the run was asked to stop changes nothing.
+    """
+    every = self._parts.steps(self._parts.config.checkpoint.every_steps)
+    last = (fault.step - 1) // every
+    wanted = max(last + 1 - self._faults.roll_back_checkpoints, 0) * every
+    saved = self._directory.go_back(wanted)
+    if saved is None:
+      raise DivergedError(
+        f"Training stopped {fault} There is no checkpoint of step {wanted} to"
+        " go back to, nor one before it."
+      )
+    step, position = saved
+    self._course.leave_out(fault.step, step, position)
+    self._raise_if_too_many(
+      self._course.roll_backs, "gone back from", str(fault)
+    )
+    _logger.warning(
+      "Going back from step %d to %d, and on with other examples. Stopped %s",
+      fault.step,
+      step,
+      fault,
+    )
+    with self._clock.phase("restore"):
+      return self._directory.restore_or_init()
+
+  def _raise_if_too_many(self, count: int, done: str, what: str) -> None:
+    if count > self._faults.max_not_finite:
+      raise DivergedError(
+        f"Training stopped {what} Steps have been {done}"
+        f" {self._faults.max_not_finite} times already"
+        f" (config.faults.max_not_finite).{_ADVICE}"
+      )
+
+
+@jax.jit
+def _finite_leaves(state: TrainState) -> Bool[Array, " leaves"]:
+  return jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(state)])

@@ -1,0 +1,146 @@
+"""Ends a run that stands still, saying where every thread stands."""
+
+import faulthandler
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import jax
+from etils import epath
+
+from vit_jax import heartbeat
+from vit_jax.training.timing import Clock
+
+EXIT_HUNG = 137
+_CHECKS = 20  # In the time that a run may stand still.
+# Compilation takes as long as it takes.
+_COMPILER = os.path.join("jax", "_src", "compiler.py")
+
+_logger = logging.getLogger(__name__)
+
+
+def end_process() -> None:
+  """Leaves at once: what hangs would keep any other way out from ending."""
+  sys.stderr.flush()
+  os._exit(EXIT_HUNG)
+
+
+class Watchdog:
+  """A thread that looks for signs of life of the thread that started it.
+
+  Signs are batches handed over for training or evaluation, a stack that has
+  changed, a compiler at work, and files that grow during a save.
+
+  Args:
+    limit_seconds: how long a run may stand still; 0: for ever.
+    clock: tells what the run is at.
+    saves: directory of the checkpoints.
+    end: what to do in the end, after all stacks have been printed.
+  """
+
+  def __init__(
+    self,
+    limit_seconds: float | int,
+    clock: Clock,
+    saves: epath.Path,
+    end: Callable[[], None] = end_process,
+  ):
+    self._limit = limit_seconds
+    self._clock = clock
+    self._saves = saves
+    self._end = end
+    self._closed = threading.Event()
+    self._watched = threading.get_ident()
+    self._thread = threading.Thread(
+      target=self._watch, name="watchdog", daemon=True
+    )
+
+  def __enter__(self) -> "Watchdog":
+    if self._limit:
+      self._watched = threading.get_ident()
+      self._thread.start()
+    return self
+
+  def __exit__(self, *unused: object) -> None:
+    self._closed.set()
+    if self._thread.is_alive():
+      self._thread.join()
+
+  def _watch(self) -> None:
+    seen, since = None, time.monotonic()
+    while not self._closed.wait(self._limit / _CHECKS):
+      signs = self._signs()
+      if signs != seen or _compiles(self._frame()):
+        seen, since = signs, time.monotonic()
+      elif time.monotonic() - since >= self._limit:
+        self._report(time.monotonic() - since)
+        self._end()
+        return
+
+  def _frame(self) -> FrameType | None:
+    return sys._current_frames().get(self._watched)
+
+  def _signs(self) -> tuple[Any, ...]:
+    """Something that differs from the last time if the run gets on."""
+    saved = _sizes(self._saves) if self._clock.current == "save" else None
+    return heartbeat.count(), _stack(self._frame()), saved
+
+  def _report(self, seconds: float) -> None:
+    doing = {
+      "data": "waiting for data: a disk or a network may be stuck",
+      "step": "waiting for the devices: one of them, or the network between"
+      " them, may be stuck",
+      "evaluate": "evaluating",
+      "save": "saving a checkpoint: a disk or a network may be stuck",
+    }.get(self._clock.current, "training")
+    _logger.error(
+      "Process %d on %s has stood still for %.0f s, more than"
+      " config.faults.watchdog_seconds, while %s. All its threads:",
+      jax.process_index(),
+      socket.gethostname(),
+      seconds,
+      doing,
+    )
+    faulthandler.dump_traceback(file=sys.__stderr__, all_threads=True)
+    _logger.error(
+      "Ending with exit code %d; the same command goes on from the last"
+      " checkpoint.",
+      EXIT_HUNG,
+    )
+
+
+def _stack(frame: FrameType | None) -> list[tuple[int, int]]:
+  """Which instruction each frame of a stack is at."""
+  found = []
+  while frame is not None:
+    found.append((id(frame), frame.f_lasti))
+    frame = frame.f_back
+  return found
+
+
+def _compiles(frame: FrameType | None) -> bool:
+  while frame is not None:
+    if frame.f_code.co_filename.endswith(_COMPILER):
+      return True
+    frame = frame.f_back
+  return False
+
+
+def _sizes(directory: epath.Path) -> list[tuple[str, int]]:
+  """Files below a directory and their sizes, as far as they can be seen."""
+  found = []
+  try:
+    for path in directory.iterdir():
+      if path.is_dir():
+        found += [(f"{path.name}/{n}", s) for n, s in _sizes(path)]
+      else:
+        found.append((path.name, path.stat().length))
+  except OSError:  # Files are renamed while we look.
+    pass
+  return sorted(found)
