@@ -1,12 +1,13 @@
 """Arrays of an .npz file: read without trust, written whole or not at all."""
 
+import dataclasses
 import io
 import os
 import struct
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from etils import epath
@@ -31,19 +32,31 @@ _DAMAGED = (
 _SUFFIX = ".npy"
 
 
+@dataclasses.dataclass(frozen=True)
+class Contents:
+  """What is in a file.
+
+  Attributes:
+    names: of all its arrays.
+    arrays: those that were read, float32.
+    comment: of the archive; b"" if it has none.
+  """
+
+  names: Sequence[str]
+  arrays: Mapping[str, np.ndarray]
+  comment: bytes = b""
+
+
 def read(
   path: epath.Path, select: Callable[[list[str]], Iterable[str]]
-) -> tuple[dict[str, np.ndarray], bytes]:
-  """Some arrays of a file, as float32, and the comment of its archive.
+) -> Contents:
+  """Reads some arrays of a file.
 
   Nothing in the file is ever unpickled.
 
   Args:
     path: the .npz file.
     select: from all names in the file, those to read.
-
-  Returns:
-    {name: array} in the order of `select`, and the comment, b"" if none.
 
   Raises:
     UserError: the file cannot be read, is damaged, or holds something other
@@ -56,11 +69,12 @@ def read(
       raise UserError(_not_an_archive(path, file)) from None
     with archive:
       members = _members(archive, path)
+      names = list(members)
       arrays = {
         name: _array(archive, members[name], name, path)
-        for name in select(list(members))
+        for name in select(names)
       }
-      return arrays, archive.comment
+      return Contents(names, arrays, archive.comment)
 
 
 def write(

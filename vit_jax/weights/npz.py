@@ -1,6 +1,7 @@
 """google-research's .npz files, in all the spellings they have had."""
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,9 +20,11 @@ from vit_jax.weights import (
 )
 from vit_jax.weights.contract import Weights
 
+_logger = logging.getLogger(__name__)
+
 # Keys of the model that neither names nor shapes tell.
 _UNSEEN_OF_RESNETS = ("image_size", "normalize", "standardization")
-_UNSEEN = (
+UNSEEN = (
   *_UNSEEN_OF_RESNETS,
   "drop_remainder",
   "pool",
@@ -42,26 +45,25 @@ def read(path: epath.Path) -> Weights:
     UserError: the file cannot be read, or is not all understood.
   """
   where = str(path)
-  left_out: list[str] = []
-  short_names: dict[str, str] = {}
+  contents = archive.read(
+    path, lambda names: published_names.parameters(names, where)[0]
+  )
+  return interpret(contents, where)
 
-  def select(names: list[str]) -> list[str]:
-    found, sentences = published_names.parameters(names, where)
-    left_out.extend(sentences)
-    short_names.update(found)
-    return list(found)
 
-  arrays, comment = archive.read(path, select)
-  said = _said(comment, where)
-  params = {short_names[name]: array for name, array in arrays.items()}
+def interpret(contents: archive.Contents, path: str) -> Weights:
+  """What the arrays of a file mean; arguments and errors as of `read`."""
+  found, left_out = published_names.parameters(contents.names, path)
+  params = {short: contents.arrays[name] for name, short in found.items()}
+  said = _said(contents.comment, path)
   if bit.is_resnet(params):
-    params = bit.canonical(params, where)
-    model, assumed = bit.infer(params, where, said["model"])
+    params = bit.canonical(params, path)
+    model, assumed = bit.infer(params, path, said["model"])
   else:
-    params = published_names.canonical(params, where)
-    model, assumed = architecture.infer(params, where, said["model"])
+    params = published_names.canonical(params, path)
+    model, assumed = architecture.infer(params, path, said["model"])
   return Weights(
-    path=where,
+    path=path,
     model=model,
     params=flat.unflatten(params),
     class_names=said["class_names"],
@@ -92,14 +94,19 @@ def write(
   """
   leaves = flat.flatten(stacking.unstack_layers(params))
   arrays = {name: np.asarray(leaf) for name, leaf in leaves.items()}
-  unseen = {
-    key: value for key, value in model.model_dump().items() if key in _UNSEEN
-  }
-  said: dict[str, Any] = {"model": unseen}
+  keys = UNSEEN
+  if model.name == "resnet":
+    arrays, keys = bit.published(arrays), _UNSEEN_OF_RESNETS
+  said: dict[str, Any] = {"model": {key: getattr(model, key) for key in keys}}
   if class_names is not None:
     said["class_names"] = list(class_names)
   comment = json.dumps({_SECTION: said}).encode()
-  if len(comment) > _LONGEST_COMMENT:
+  if class_names is not None and len(comment) > _LONGEST_COMMENT:
+    _logger.warning(
+      "%s has no room for its %d class names; they are left out.",
+      path,
+      len(class_names),
+    )
     del said["class_names"]
     comment = json.dumps({_SECTION: said}).encode()
   archive.write(path, arrays, comment)
@@ -116,8 +123,9 @@ def _said(comment: bytes, path: str) -> dict[str, Any]:
   try:
     said = json.loads(comment)[_SECTION]
     model, names = said["model"], said.get("class_names")
-    if not all(key in _UNSEEN for key in model):
+    if not all(key in UNSEEN for key in model):
       raise KeyError
+    architecture.section(model, path)
     if names is not None and not all(isinstance(name, str) for name in names):
       raise TypeError
   except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
