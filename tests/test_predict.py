@@ -139,10 +139,41 @@ def test_classes_without_names_have_numbers(run, workdir, photos):
   assert "%  class 0\n" in out and "%  class 1\n" in out
 
 
-def command(repo, *words, **options):
+def test_names_cannot_move_the_cursor(run, photos, tmp_path):
+  image = (photos / "test" / "Bär" / "0.jpg").read_bytes()
+  (tmp_path / "a\n\x1b[2Jb.jpg").write_bytes(image)
+  _, out, _ = run(tmp_path)
+  assert out.splitlines()[0] == f"{tmp_path}/a\\n\\x1b[2Jb.jpg"
+
+
+def test_broken_files_and_odd_names_make_no_noise(
+  repo, workdir, photos, tmp_path
+):
+  image = (photos / "test" / "Bär" / "0.jpg").read_bytes()
+  (tmp_path / "日本.jpg").write_bytes(image)
+  (tmp_path / os.fsdecode(b"\xff.jpg")).write_bytes(image)
+  (tmp_path / "cut.jpg").write_bytes(image[:200])
+  (tmp_path / "text.jpg").write_text("no image")
+  environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+  environment.pop("TF_CPP_MIN_LOG_LEVEL")
+  result = command(
+    repo,
+    f"--checkpoint={workdir}",
+    tmp_path,
+    capture_output=True,
+    env=environment,
+  )
+  assert result.returncode == 1
+  # libjpeg itself may have said a word.
+  lines = [line for line in result.stderr.splitlines() if "JPEG" not in line]
+  assert [line[:7] for line in lines] == ["error: "] * 2
+  assert len(result.stdout.splitlines()) == 6
+
+
+def command(repo, *words, env=os.environ, **options):
   return subprocess.run(
     [sys.executable, "-m", "vit_jax.predict", *map(str, words)],
-    env={**os.environ, "PYTHONPATH": str(repo)},
+    env={**env, "PYTHONPATH": str(repo)},
     text=True,
     **options,
   )

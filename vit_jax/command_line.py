@@ -99,6 +99,8 @@ def resolved_config(name: str = "config") -> schema.Config:
 
 def _speak_plainly() -> None:
   """Lets our own messages through, and only warnings of the libraries'."""
+  # A name may have characters that the terminal's encoding has not.
+  sys.stdout.reconfigure(errors="backslashreplace")
   if not flags.FLAGS["verbosity"].present:
     absl_logging.set_verbosity(absl_logging.WARNING)
   absl_logging.get_absl_handler().setFormatter(

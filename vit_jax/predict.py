@@ -20,6 +20,7 @@ A file that is no image is named on stderr, the rest go on, and the exit code is
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -45,6 +46,8 @@ def define_flags() -> None:
 def main(argv: Sequence[str]) -> int:
   from vit_jax.data import image_files
 
+  # Of a broken file we say a sentence, TensorFlow a page.
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   if not flags.FLAGS.checkpoint:
     raise UserError("No checkpoint was named: give --checkpoint=PATH.")
   if len(argv) < 2:
@@ -95,9 +98,14 @@ def predict(
   predicted, failed = [], []
   for file, probabilities in prediction.predict(use, paths):
     if probabilities is None:
-      print(f"error: {file.problem}", file=sys.stderr, flush=True)
+      print(f"error: {_shown(file.problem)}", file=sys.stderr, flush=True)
       failed.append({"path": file.path, "problem": file.problem})
       continue
+    if not np.isfinite(probabilities).all():
+      raise UserError(
+        f"{checkpoint} gives probabilities that are not numbers; its parameters"
+        " are not those of a trained network."
+      )
     best = list(_best(probabilities, names, top_k))
     if as_json:
       predicted.append({"path": file.path, "predictions": best})
@@ -130,12 +138,17 @@ def _best(
 
 
 def _table(path: str, best: Sequence[dict[str, Any]]) -> str:
-  lines = [path]
+  lines = [_shown(path)]
   for row in best:
     name = row["name"]
-    shown = f"class {row['label']}" if name is None else name
-    lines.append(f"  {row['probability']:7.2%}  {shown}")
+    name = f"class {row['label']}" if name is None else _shown(name)
+    lines.append(f"  {row['probability']:7.2%}  {name}")
   return "\n".join(lines)
+
+
+def _shown(text: str) -> str:
+  """One line of a name: what would move the cursor is written out."""
+  return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 if __name__ == "__main__":
