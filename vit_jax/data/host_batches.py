@@ -27,7 +27,7 @@ from vit_jax.errors import UserError
 Order = Callable[[np.ndarray], np.ndarray]  # Rows int64 [n] -> ids int64 [n].
 
 _CHUNK = 64  # Records that one call of the source reads.
-_READERS = 2  # Such calls under way at once, so that disks are kept busy.
+_MAX_READERS = 8  # Such calls under way at once, so that disks are kept busy.
 _RETRIES = 3  # Of a batch that fails though all its examples are whole.
 
 _logger = logging.getLogger(__name__)
@@ -190,16 +190,19 @@ class HostBatches:
       return features
 
     as_it_is = tf.autograph.experimental.do_not_convert
+    num_threads = max(2, _num_cpus())
+    num_readers = min(num_threads // 2, _MAX_READERS)
     options = tf.data.Options()
     options.deterministic = True
-    options.threading.private_threadpool_size = _num_cpus() + _READERS
+    # No more threads than cores: they would take them from each other.
+    options.threading.private_threadpool_size = num_threads
     options.threading.max_intra_op_parallelism = 1
     # Images go from the op that resizes them straight to their place in the
     # batch, while they are still in the cache.
     options.experimental_optimization.map_and_batch_fusion = True
     return (
       tf.data.Dataset.range(-(-end // _CHUNK))
-      .map(as_it_is(read_chunk), num_parallel_calls=_READERS)
+      .map(as_it_is(read_chunk), num_parallel_calls=num_readers)
       .unbatch()
       .map(as_it_is(self.preprocess_one), num_parallel_calls=tf.data.AUTOTUNE)
       .batch(len(self._local_rows))
