@@ -1,35 +1,48 @@
 """Your own images: DIR/{train,val,test}/CLASS/*.{jpg,jpeg,png,webp,bmp}.
 
   --config=configs/finetune_folder.py --config.data_dir=DIR
+  --config=configs/finetune_folder.py --config.data_dir=DIR \\
+      --config.init_from=B_16.npz
 
-The defaults train a small ViT at 32 px from scratch; set model.variant,
-model.image_size and the schedule for larger images, or start from another
-run's weights with --config.init_from=WORKDIR.
+The first line trains a small ViT at 32 px from scratch; set model.variant,
+model.image_size and the schedule for larger images. The second one starts from
+a published file or another run's workdir: the architecture and the image size
+are the file's, the head is new, and the settings are those of a short
+fine-tuning. Any key can be given besides: --config.model.image_size=384, or
+--config.optimizer.freeze=backbone, which trains nothing but the head.
 """
 
 import ml_collections
 
 from vit_jax.config import arguments, smoke
-from vit_jax.config.defaults import default_config, default_eval
+from vit_jax.config.defaults import IfInitFrom, default_config, default_eval
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   args = arguments.parse(args)
   config = default_config()
-  config.total_steps = 4000
-  config.log_every_steps = 50
-  config.ema_decay = 0.999
+  config.total_steps = IfInitFrom(1000, otherwise=4000)
+  config.log_every_steps = IfInitFrom(20, otherwise=50)
+  config.ema_decay = IfInitFrom(None, otherwise=0.999)
+  config.model_from_init = True
+  config.init_without = ("head/.*",)
   config.model.update(
     variant="Ti/4", width=128, depth=6, num_heads=4, mlp_dim=256
   )
   config.model.update(image_size=32, pool="gap")
-  config.train.update(dataset="folder", split="train", batch_size=128)
+  config.train.update(dataset="folder", split="train")
+  config.train.batch_size = IfInitFrom(64, otherwise=128)
   config.train.preprocess = "decode|inception_crop(area_min=30)|flip_lr"
   config.objective.label_smoothing = 0.1
-  config.optimizer.update(name="adamw", weight_decay=0.05)
-  config.schedule.update(base_lr=1e-3, warmup_steps=400, decay="cosine")
-  config.checkpoint.every_steps = 500
-  config.evals.test = default_eval(
-    type="classification", split="test", every_steps=500
+  config.optimizer.name = "adamw"
+  config.optimizer.weight_decay = IfInitFrom(0.0, otherwise=0.05)
+  config.schedule.base_lr = IfInitFrom(1e-4, otherwise=1e-3)
+  config.schedule.warmup_steps = IfInitFrom(100, otherwise=400)
+  config.schedule.decay = "cosine"
+  config.checkpoint.every_steps = IfInitFrom(200, otherwise=500)
+  config.evals.test = default_eval(type="classification", split="test")
+  config.evals.test.every_steps = IfInitFrom(200, otherwise=500)
+  config.sweep.learning_rates = IfInitFrom(
+    (1e-5, 3e-5, 1e-4, 3e-4), otherwise=(3e-4, 1e-3, 3e-3)
   )
   return smoke.shrink(config) if args.smoke else config

@@ -80,7 +80,10 @@ runpy.run_module("vit_jax.train", run_name="__main__")
 
 @pytest.mark.parametrize(
   "module",
-  [f"vit_jax.{name}" for name in ("train", "evaluate", "prepare", "benchmark")],
+  [
+    f"vit_jax.{name}"
+    for name in ("train", "evaluate", "prepare", "benchmark", "sweep")
+  ],
 )
 def test_help_shows_the_flags_and_an_example(repo, module):
   result = run("--help", module=module, cwd=repo)

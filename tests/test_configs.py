@@ -100,3 +100,128 @@ def test_a_pair_that_table_3_has_not_is_refused():
 
 def test_pretraining_on_lists_of_labels_has_a_smoke_run_too(tmp_path):
   assert train(load(PRETRAIN, "data=jft,smoke"), str(tmp_path)) == 0
+
+
+FINETUNE = [p for p in FILES if p.stem == "finetune"][0]
+
+
+@pytest.mark.parametrize(
+  ("dataset", "steps", "rates", "dev", "test"),
+  [
+    (
+      "imagenet2012",
+      20_000,
+      (0.003, 0.01, 0.03, 0.06),
+      ("train[:99%]", "train[99%:]"),
+      "validation",
+    ),
+    ("cifar10", 10_000, None, ("train[:98%]", "train[98%:]"), "test"),
+    ("cifar100", 10_000, None, ("train[:98%]", "train[98%:]"), "test"),
+    ("oxford_iiit_pet", 500, None, ("train[:90%]", "train[90%:]"), "test"),
+    ("oxford_flowers102", 500, None, ("train[:90%]", "train[90%:]"), "test"),
+    ("vtab/dtd", 2500, (0.01,), ("train[:800]", "validation[:200]"), "test"),
+    (
+      "vtab/resisc45",
+      2500,
+      (0.01,),
+      ("train[:800]", "train[18900:19100]"),
+      "train[25200:]",
+    ),
+  ],
+)
+def test_finetuning_is_table_4_of_the_paper(dataset, steps, rates, dev, test):
+  config = load(FINETUNE, f"dataset={dataset}")
+  checks.check(config)
+  assert config.total_steps == steps
+  assert config.sweep.learning_rates == (rates or (0.001, 0.003, 0.01, 0.03))
+  assert config.schedule.base_lr in config.sweep.learning_rates
+  assert (config.train.batch_size, config.schedule.decay) == (512, "cosine")
+  optimizer = config.optimizer
+  assert (optimizer.name, optimizer.momentum) == ("sgd", 0.9)
+  assert (optimizer.weight_decay, optimizer.grad_clip_norm) == (0, 1)
+  assert config.model.image_size == 384
+  assert config.ema_decay is None
+  # The last run trains on all that the comparison was made on.
+  assert (config.sweep.train_split, config.sweep.dev_split) == dev
+  whole = "+".join(dev) if "vtab" in dataset else "train"
+  assert config.train.split == whole
+  assert config.evals["test"].split == test
+
+
+def test_without_dev_neither_the_rate_nor_the_model_has_seen_dev():
+  config = load(FINETUNE, "dataset=cifar100,split=dev,lr=0.03")
+  assert config.train.split == "train[:98%]"
+  assert list(config.evals) == ["dev"]
+  assert config.evals["dev"].split == "train[98%:]"
+  assert config.schedule.base_lr == 0.03
+
+
+def test_imagenet_is_measured_on_real_labels_too():
+  real = load(FINETUNE, "dataset=imagenet2012").evals["real"]
+  assert (real.dataset, real.label_key) == ("imagenet2012_real", "real_label")
+  assert "real" not in load(FINETUNE, "dataset=imagenet2012,split=dev").evals
+
+
+@pytest.mark.parametrize(
+  ("arguments", "image_size", "drop_remainder"),
+  [
+    ("model=H/14", 384, True),
+    ("model=H/14,image_size=518", 518, False),
+    ("model=L/16,image_size=512,polyak", 512, False),
+    ("model=R50+B/16", 384, False),
+    ("model=BiT-R50x1", 384, False),
+  ],
+)
+def test_every_size_of_the_paper_can_be_finetuned(
+  arguments, image_size, drop_remainder
+):
+  config = load(FINETUNE, arguments)
+  checks.check(config)
+  assert config.model.image_size == image_size
+  assert config.model.drop_remainder == drop_remainder
+  assert config.ema_decay == (0.9999 if "polyak" in arguments else None)
+  assert not config.model_from_init
+
+
+@pytest.mark.parametrize(
+  ("arguments", "preprocess"),
+  [
+    ("", "decode|inception_crop|flip_lr"),
+    ("crop=random", "decode|resize(448)|random_crop|flip_lr"),
+    (
+      "crop=random,image_size=512",
+      "decode|resize(597)|random_crop|flip_lr",
+    ),
+    ("dataset=vtab/dtd", "decode|resize(448)|random_crop|flip_lr"),
+    ("dataset=vtab/dmlab", "decode|resize|flip_lr"),
+    ("dataset=vtab/smallnorb_azimuth", "decode|resize(448)|random_crop"),
+  ],
+)
+def test_training_images_are_cropped_as_their_protocol_has_it(
+  arguments, preprocess
+):
+  config = load(FINETUNE, arguments)
+  checks.check(config)
+  assert config.train.preprocess == preprocess
+  assert config.evals["test"].preprocess == "decode|resize"
+
+
+def test_a_dataset_that_table_4_has_not_is_answered_with_the_nearest():
+  with pytest.raises(UserError, match='Did you mean "cifar10"'):
+    load(FINETUNE, "dataset=cifar")
+
+
+FOLDER = [p for p in FILES if p.stem == "finetune_folder"][0]
+
+
+def test_a_folder_is_finetuned_with_other_settings_than_from_scratch():
+  built = command_line.load_config(str(FOLDER), None)
+  scratch = resolve.resolve(built)
+  built.init_from = "B_16.npz"
+  tuned = resolve.resolve(built)
+  assert scratch.model_from_init and tuned.model_from_init
+  assert tuned.init_without == ("head/.*",)
+  assert tuned.schedule.base_lr < scratch.schedule.base_lr
+  assert tuned.total_steps < scratch.total_steps
+  for config in (scratch, tuned):
+    assert config.schedule.base_lr in config.sweep.learning_rates
