@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import vit_jax
 from vit_jax.config import schema
 from vit_jax.models import build
 from vit_jax.weights.contract import Weights
@@ -39,3 +40,9 @@ def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
   """Largest difference over the largest value."""
   assert found.shape == wanted.shape
   return float(np.abs(found - wanted).max() / np.abs(wanted).max())
+
+
+def outputs_at(name: str, image_size: int, images: np.ndarray) -> np.ndarray:
+  """What `vit_jax.load` for another size makes of images."""
+  network, params = vit_jax.load(str(GOLDEN / name), image_size=image_size)
+  return np.asarray(jax.jit(network.apply)({"params": params}, images))

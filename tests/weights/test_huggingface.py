@@ -13,6 +13,7 @@ from tests.weights.published import (
   GOLDEN,
   expected,
   outputs,
+  outputs_at,
   relative_error,
 )
 from vit_jax.errors import UserError
@@ -69,6 +70,12 @@ def test_outputs_are_those_of_transformers(name):
   wanted = expected(name)
   found = outputs(weights, wanted["images"])
   assert relative_error(found, wanted["outputs"]) < 1e-5
+
+
+def test_larger_images_give_what_transformers_gives():
+  wanted = expected("huggingface_vit")
+  found = outputs_at("huggingface_vit", 24, wanted["images_24"])
+  assert relative_error(found, wanted["outputs_24"]) < 1e-5
 
 
 def test_constants_of_the_standardised_convolutions_matter():

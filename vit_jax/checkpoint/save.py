@@ -27,7 +27,7 @@ def save(
   workdirs are written by training.) Nothing is left half written.
 
   Args:
-    path: replaced if it exists.
+    path: an .npz is replaced if it exists; a directory must not exist yet.
     model: of `load` or `create_model`.
     params: its parameters.
     class_names: of the head's outputs.
@@ -49,7 +49,7 @@ def write(path: str, weights: Weights, card: str | None = None) -> None:
   """Writes weights in the form that the path asks for, as `save` says.
 
   Args:
-    path: replaced if it exists.
+    path: an .npz is replaced if it exists; a directory must not exist yet.
     weights: layers not stacked.
     card: README.md of a directory.
 

@@ -1,17 +1,21 @@
 """Hugging Face directories: config.json beside safetensors."""
 
+import contextlib
 import dataclasses
 import types
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from etils import epath
 
+from vit_jax import records
 from vit_jax.config import pixels
 from vit_jax.errors import UserError
 from vit_jax.weights import (
   huggingface_bit,
   huggingface_vit,
+  stacking,
   tensors,
   torch_layout,
 )
@@ -21,7 +25,10 @@ from vit_jax.weights.fields import Fields
 CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"
 
+CARD = "README.md"
+
 _DEFAULT_IMAGE_SIZE = 224
+_BILINEAR = 2  # Pillow's number.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +90,93 @@ def read(path: epath.PathLike) -> Weights:
     class_names=_class_names(config, model.num_classes),
     assumed=(*notes, *assumed),
   )
+
+
+def write(
+  directory: epath.PathLike, weights: Weights, card: str | None = None
+) -> None:
+  """Writes a directory that transformers loads, with equal outputs.
+
+  `ViTForImageClassification` or `BitForImageClassification`, or `ViTModel` or
+  `BitModel` where there is no head.
+
+  Args:
+    directory: must not exist yet; it appears once it is complete.
+    weights: the network.
+    card: its README.md.
+
+  Raises:
+    UserError: Hugging Face has no such network, or the directory cannot be
+      written.
+  """
+  directory = epath.Path(directory)
+  model = weights.model
+  name = "bit" if model.name == "resnet" else "vit"
+  family = FAMILIES[name]
+  config = family.module.settings(model)
+  params = stacking.unstack_layers(weights.params)
+  found = torch_layout.write(params, family.module.pairs(model))
+  found = family.module.scaled(model, found)
+  if model.num_classes is not None:
+    config |= _labels(weights.class_names, model.num_classes)
+    # The classifier stands beside the rest, which then has a name.
+    found = {
+      key if key.startswith("classifier.") else family.prefix + key: tensor
+      for key, tensor in found.items()
+    }
+  mean, deviation = pixels.parse(model.normalize)
+  processor = {
+    **family.module.processor(model),
+    "do_resize": True,
+    "resample": _BILINEAR,
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+    "image_mean": mean,
+    "image_std": deviation,
+  }
+  with _complete_or_not_at_all(directory) as partial:
+    tensors.write(partial / tensors.FILE, found)
+    records.write_json(partial / CONFIG, config)
+    records.write_json(partial / PREPROCESSOR, processor)
+    if card is not None:
+      (partial / CARD).write_bytes(card.encode())
+
+
+def _labels(
+  class_names: Sequence[str] | None, num_classes: int
+) -> dict[str, Mapping[str, str | int]]:
+  """Keys of config.json; transformers counts classes by them."""
+  names = class_names or [f"LABEL_{i}" for i in range(num_classes)]
+  return {
+    "id2label": {str(i): name for i, name in enumerate(names)},
+    "label2id": {name: i for i, name in enumerate(names)},
+  }
+
+
+@contextlib.contextmanager
+def _complete_or_not_at_all(directory: epath.Path) -> Iterator[epath.Path]:
+  """A directory to write to, which then takes the place of `directory`."""
+  partial = directory.with_name(
+    f".{directory.name}.{uuid.uuid4().hex[:8]}.partial"
+  )
+  try:
+    if directory.exists():
+      raise UserError(
+        f"{directory} exists, and nothing is overwritten; remove it, or name"
+        " another."
+      )
+    partial.mkdir(parents=True)
+    try:
+      yield partial
+      partial.rename(directory)
+    except BaseException:
+      partial.rmtree(missing_ok=True)
+      raise
+  except OSError as error:
+    raise UserError(
+      f"{directory} cannot be written ({error.strerror or error})."
+    ) from None
 
 
 def _bare_names(

@@ -1,6 +1,7 @@
 """Hugging Face's BiT: its config.json and its names."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -79,3 +80,45 @@ def architecture(config: Fields, tensors: Tensors) -> schema.Model:
 
 def pairs(model: schema.Model) -> list[Pair]:
   return torch_resnet.bit_pairs(sizes.resnet(model), model.num_classes, NAMES)
+
+
+def settings(model: schema.Model) -> dict[str, Any]:
+  """The config.json of `architecture`, without the names of classes."""
+  size = sizes.resnet(model)
+  widths = [4 * size.width * 2**stage for stage in range(len(size.blocks))]
+  has_head = model.num_classes is not None
+  return {
+    "architectures": ["BitForImageClassification" if has_head else "BitModel"],
+    "model_type": "bit",
+    "depths": list(size.blocks),
+    "embedding_size": size.width,
+    "hidden_sizes": widths,
+    "output_stride": max(32, 4 * 2 ** (len(size.blocks) - 1)),
+    **_ONLY,
+  }
+
+
+def processor(model: schema.Model) -> dict[str, Any]:
+  """preprocessor_config.json, without the statistics of pixels."""
+  side = {"height": model.image_size, "width": model.image_size}
+  return {
+    "image_processor_type": "BitImageProcessor",
+    "size": side,
+    "do_center_crop": False,
+    "crop_size": side,
+  }
+
+
+def scaled(model: schema.Model, tensors: Tensors) -> Tensors:
+  """Tensors with which Hugging Face's BiT computes what ours does.
+
+  Both divide standardised kernels by sqrt(variance + eps), but eps is 1e-10 in
+  the original and 1e-8 here: kernels ten times as large make up for it, and
+  for nothing else, as they are standardised.
+  """
+  if model.standardization == "torch":
+    return tensors
+  return {
+    name: tensor * np.float32(10) if tensor.ndim == 4 else tensor
+    for name, tensor in tensors.items()
+  }

@@ -6,6 +6,7 @@ its newer modules have inside are understood as well.
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +57,8 @@ _NEWER = (
   (re.compile(r"\.mlp\.fc1\."), ".intermediate.dense."),
   (re.compile(r"\.mlp\.fc2\."), ".output.dense."),
 )
+
+_ACTIVATIONS = {"exact": "gelu", "tanh": "gelu_pytorch_tanh"}
 
 _DISTILLATION = "embeddings.distillation_token"
 _MASK_TOKEN = "embeddings.mask_token"
@@ -158,6 +161,75 @@ def gelu(config: Fields, name: str) -> str:
 
 def pairs(model: schema.Model) -> list[Pair]:
   return torch_vit.pairs(model, NAMES)
+
+
+def settings(model: schema.Model) -> dict[str, Any]:
+  """The config.json of `architecture`, without the names of classes.
+
+  Raises:
+    UserError: Hugging Face's ViT cannot be such a network.
+  """
+  size = sizes.vit(model)
+  if size.stem_blocks is not None:
+    raise _not_expressible("the convolutional stem of a hybrid")
+  if not torch_vit.has_cls(model) or model.pool != "cls":
+    raise _not_expressible(f"model.pool='{model.pool}'")
+  if model.norm_after_pool:
+    raise _not_expressible("model.norm_after_pool=True")
+  positions = (model.pos_embedding, model.pos_embedding_at)
+  if positions != ("learned_1d", "stem"):
+    raise _not_expressible(
+      f"model.pos_embedding='{positions[0]}' at '{positions[1]}'"
+    )
+  has_head = model.num_classes is not None
+  representation = sizes.representation_size(model)
+  if has_head and representation is not None:
+    raise _not_expressible(
+      "a hidden layer (pre_logits) before the classifier; without the"
+      " classifier, it can"
+    )
+  found = {
+    "architectures": ["ViTForImageClassification" if has_head else "ViTModel"],
+    "model_type": "vit",
+    "hidden_size": size.width,
+    "num_hidden_layers": size.depth,
+    "num_attention_heads": size.num_heads,
+    "intermediate_size": size.mlp_dim,
+    "hidden_act": _ACTIVATIONS[model.gelu],
+    "layer_norm_eps": model.layer_norm_eps,
+    "image_size": model.image_size,
+    "patch_size": size.patch_size,
+    "num_channels": 3,
+    "qkv_bias": model.qkv_bias,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    # What is predicted of a masked patch, which nothing here does.
+    "encoder_stride": size.patch_size,
+  }
+  if representation is not None:
+    found |= {"pooler_output_size": representation, "pooler_act": "tanh"}
+  return found
+
+
+def processor(model: schema.Model) -> dict[str, Any]:
+  """preprocessor_config.json, without the statistics of pixels."""
+  side = {"height": model.image_size, "width": model.image_size}
+  return {"image_processor_type": "ViTImageProcessor", "size": side}
+
+
+def scaled(
+  model: schema.Model, tensors: Mapping[str, np.ndarray]
+) -> Mapping[str, np.ndarray]:
+  """Tensors with which Hugging Face's ViT computes what ours does."""
+  del model
+  return tensors
+
+
+def _not_expressible(what: str) -> UserError:
+  return UserError(
+    f"Hugging Face's ViT cannot have {what}. A NAME.npz or a workdir can hold"
+    " this network."
+  )
 
 
 def _representation(config: Fields, tensors: Tensors) -> int | None:

@@ -79,7 +79,7 @@ def pairs(model: schema.Model, names: Names) -> list[Pair]:
     found += _map_head(model, size, names)
   features = width
   if model.representation_size is not None:
-    features = int(model.representation_size)
+    features = sizes.representation_size(model)
     found += dense(names.pre_logits, "pre_logits", width, features)
   if model.num_classes is not None:
     found += dense(names.head, "head", features, model.num_classes)

@@ -1,0 +1,197 @@
+"""Written directories are those that transformers writes itself.
+
+The fixtures stand for transformers: names, shapes and keys must be theirs.
+"""
+
+import dataclasses
+import errno
+import json
+
+import jax
+import numpy as np
+import pytest
+from etils import epath
+from safetensors.numpy import load_file
+
+from tests.weights.published import (
+  GOLDEN,
+  expected,
+  outputs,
+  relative_error,
+)
+from vit_jax.errors import UserError
+from vit_jax.weights import huggingface, stacking, tensors, timm
+from vit_jax.weights.contract import Weights
+
+FIXTURES = [
+  "huggingface_vit",
+  "huggingface_vit_without_bias",
+  "huggingface_vit_pooler",
+  "huggingface_deit",
+  "huggingface_mae",
+  "huggingface_bit",
+]
+
+
+@pytest.fixture
+def vit() -> Weights:
+  return huggingface.read(GOLDEN / "huggingface_vit")
+
+
+@pytest.fixture
+def bit() -> Weights:
+  return huggingface.read(GOLDEN / "huggingface_bit")
+
+
+def changed(weights: Weights, **keys) -> Weights:
+  model = weights.model.model_copy(update=keys)
+  return dataclasses.replace(weights, model=model)
+
+
+def json_of(directory, name: str) -> dict:
+  return json.loads((directory / name).read_text())
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_what_is_written_is_read_back(tmp_path, name):
+  wanted = huggingface.read(GOLDEN / name)
+  huggingface.write(tmp_path / "out", wanted)
+  found = huggingface.read(tmp_path / "out")
+  assert found.model == wanted.model
+  assert found.class_names == wanted.class_names
+  assert found.assumed == ()
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
+
+
+@pytest.mark.parametrize(
+  "name", [name for name in FIXTURES if name != "huggingface_mae"]
+)
+def test_tensors_are_those_of_transformers(tmp_path, name):
+  huggingface.write(tmp_path / "out", huggingface.read(GOLDEN / name))
+  found = load_file(tmp_path / "out" / tensors.FILE)
+  wanted = tensors.read(epath.Path(GOLDEN / name))
+  assert found.keys() == wanted.keys()
+  for key, tensor in wanted.items():
+    np.testing.assert_array_equal(found[key], tensor)
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_keys_of_the_config_are_those_of_transformers(tmp_path, name):
+  huggingface.write(tmp_path / "out", huggingface.read(GOLDEN / name))
+  found = json_of(tmp_path / "out", "config.json")
+  wanted = json_of(GOLDEN / name, "config.json")
+  own = {"architectures", "model_type"} if name == "huggingface_mae" else set()
+  # Written by transformers, and of nothing that our networks have.
+  own |= {"encoder_stride"}
+  for key in found.keys() - own:
+    assert wanted.get(key) in (None, found[key]), key
+  assert {"hidden_sizes", "hidden_size"} & found.keys()
+
+
+def test_classes_without_names_are_counted(tmp_path, vit):
+  nameless = dataclasses.replace(vit, class_names=None)
+  huggingface.write(tmp_path / "out", nameless)
+  config = json_of(tmp_path / "out", "config.json")
+  assert list(config["id2label"].values()) == [f"LABEL_{i}" for i in range(5)]
+  assert huggingface.read(tmp_path / "out").class_names is None
+
+
+def test_preprocessor_has_statistics_and_size(tmp_path, vit):
+  weights = changed(vit, normalize="imagenet")
+  huggingface.write(tmp_path / "out", weights)
+  config = json_of(tmp_path / "out", "preprocessor_config.json")
+  assert config["image_mean"] == [0.485, 0.456, 0.406]
+  assert config["image_std"] == [0.229, 0.224, 0.225]
+  assert config["size"] == {"height": 16, "width": 16}
+
+
+def test_gelu_by_tanh_is_named(tmp_path, vit):
+  huggingface.write(tmp_path / "out", changed(vit, gelu="tanh"))
+  config = json_of(tmp_path / "out", "config.json")
+  assert config["hidden_act"] == "gelu_pytorch_tanh"
+
+
+def test_stacked_layers_are_taken_apart(tmp_path, vit):
+  stacked = dataclasses.replace(vit, params=stacking.stack_layers(vit.params))
+  huggingface.write(tmp_path / "out", changed(stacked, scan_layers=True))
+  found = huggingface.read(tmp_path / "out").params
+  jax.tree.map(np.testing.assert_array_equal, found, vit.params)
+
+
+def test_original_bit_computes_the_same_with_larger_constants(tmp_path, bit):
+  google = changed(bit, standardization="google")
+  images = expected("huggingface_bit")["images"]
+  wanted = outputs(google, images)
+  huggingface.write(tmp_path / "out", google)
+  written = huggingface.read(tmp_path / "out")
+  assert written.model.standardization == "torch"
+  assert relative_error(outputs(written, images), wanted) < 1e-5
+  # The constants are of consequence here.
+  assert relative_error(outputs(bit, images), wanted) > 1e-5
+
+
+@pytest.mark.parametrize(
+  "keys, words",
+  [
+    ({"pool": "gap"}, "model.pool='gap'"),
+    ({"pool": "map"}, "model.pool='map'"),
+    ({"cls_token": True, "pool": "gap"}, "model.pool='gap'"),
+    ({"norm_after_pool": True}, "norm_after_pool"),
+    ({"pos_embedding": "learned_2d"}, "learned_2d"),
+    ({"pos_embedding": "sincos2d"}, "sincos2d"),
+    ({"pos_embedding_at": "every_layer"}, "every_layer"),
+    ({"representation_size": 32}, "pre_logits"),
+    ({"representation_size": "width"}, "pre_logits"),
+    ({"stem_blocks": (1,)}, "hybrid"),
+  ],
+)
+def test_what_transformers_cannot_have_is_named(tmp_path, vit, keys, words):
+  with pytest.raises(UserError, match=words) as caught:
+    huggingface.write(tmp_path / "out", changed(vit, **keys))
+  assert ".npz" in str(caught.value)
+  assert not list(tmp_path.iterdir())
+
+
+def test_hybrids_of_timm_are_refused(tmp_path):
+  with pytest.raises(UserError, match="stem"):
+    huggingface.write(tmp_path / "x", timm.read(GOLDEN / "timm_hybrid"))
+
+
+def test_plain_vits_of_timm_become_hugging_faces(tmp_path):
+  wanted = expected("timm_vit")
+  huggingface.write(tmp_path / "x", timm.read(GOLDEN / "timm_vit"))
+  found = outputs(huggingface.read(tmp_path / "x"), wanted["images"])
+  assert relative_error(found, wanted["outputs"]) < 1e-5
+
+
+def test_nothing_is_overwritten(tmp_path, vit):
+  (tmp_path / "file").write_text("mine")
+  (tmp_path / "full").mkdir()
+  (tmp_path / "full" / "file").write_text("mine")
+  for name in ("file", "full"):
+    with pytest.raises(UserError, match=f"{name} exists"):
+      huggingface.write(tmp_path / name, vit)
+  assert (tmp_path / "full" / "file").read_text() == "mine"
+  assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_directory_holds_the_card_too(tmp_path, vit):
+  huggingface.write(tmp_path / "out", vit, "# Ants and bees\n")
+  assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+    "README.md",
+    "config.json",
+    "model.safetensors",
+    "preprocessor_config.json",
+  ]
+  assert (tmp_path / "out" / "README.md").read_text() == "# Ants and bees\n"
+
+
+def test_full_disk_leaves_nothing_behind(tmp_path, vit, monkeypatch):
+  def fail(path, found):
+    path.write_bytes(b"half")
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+  monkeypatch.setattr(tensors, "write", fail)
+  with pytest.raises(UserError, match="out cannot be written .No space left"):
+    huggingface.write(tmp_path / "out", vit)
+  assert not list(tmp_path.iterdir())
