@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pydantic
 
 from vit_jax.config import schema, sizes
@@ -20,14 +19,12 @@ _IMAGE_SIZE = 224
 
 
 def infer(
-  params: Mapping[str, np.ndarray],
-  path: str,
-  said: Mapping[str, Any] | None = None,
+  shapes: Mapping[str, Shape], path: str, said: Mapping[str, Any]
 ) -> tuple[schema.Model, list[str]]:
   """The section `model` of a ViT or hybrid.
 
   Args:
-    params: {path: array} by our names, layers not stacked.
+    shapes: {path: shape} by our names, layers not stacked.
     path: of the file, for messages.
     said: keys of `schema.Model` that no shape tells, as the file has them.
 
@@ -37,8 +34,7 @@ def infer(
   Raises:
     UserError: a table of the parameters that do not make up a ViT.
   """
-  said = dict(said or {})
-  shapes = {name: tuple(array.shape) for name, array in params.items()}
+  said = dict(said)
   size = _size(shapes, path)
   pooling, assumed = _pooling(shapes, said)
   positions = _positions(shapes, size, path)

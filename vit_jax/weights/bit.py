@@ -43,14 +43,20 @@ _RULES = tuple(
 )
 _OURS = {"gamma": "scale", "beta": "bias", "1": "a", "2": "b", "3": "c"}
 _OURS |= {"1_norm": "a_norm", "2_norm": "b_norm", "3_norm": "c_norm"}
+_LAYER = re.compile(r"(root_conv|block\d+/unit\d+/([abc](_norm)?|proj))/")
 _TF_NAMES = {"scale": "gamma", "bias": "beta"}
 _IMAGE_SIZE = 224
 
 
 def is_resnet(names: Iterable[str]) -> bool:
-  """Whether these are the parameters of a BiT, in any spelling."""
-  roots = ("resnet/", "root_block/", "root_conv/")
-  return any(name.startswith(roots) for name in names)
+  """Whether these are parameters of a BiT, in any spelling.
+
+  The stem of a hybrid has similar names, below a Transformer.
+  """
+  names = list(names)
+  return not any(name.startswith("Transformer/") for name in names) and any(
+    _LAYER.match(_our_name(name)) for name in names
+  )
 
 
 def canonical(
@@ -81,10 +87,9 @@ def published(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def infer(
-  params: Mapping[str, np.ndarray], path: str, said: Mapping[str, Any]
+  shapes: Mapping[str, Shape], path: str, said: Mapping[str, Any]
 ) -> tuple[schema.Model, list[str]]:
   """The section `model` of a BiT; arguments and errors as for a ViT."""
-  shapes = {name: tuple(array.shape) for name, array in params.items()}
   size = sizes.ResNetSize(
     blocks=numbering.counts(shapes),
     width=architecture.shape_of(shapes, "root_conv/kernel", 4, path)[-1],
@@ -100,7 +105,7 @@ def infer(
   assumed = []
   if "image_size" not in said:
     assumed.append(
-      f"Images are taken to be of {_IMAGE_SIZE} pixels; any will do."
+      f"Images are taken to be of {_IMAGE_SIZE} pixels; any size will do."
     )
   keys = {**sizes.resnet_keys(size), "num_classes": num_classes}
   keys |= {"image_size": _IMAGE_SIZE}

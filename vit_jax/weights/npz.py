@@ -56,12 +56,12 @@ def interpret(contents: archive.Contents, path: str) -> Weights:
   found, left_out = published_names.parameters(contents.names, path)
   params = {short: contents.arrays[name] for name, short in found.items()}
   said = _said(contents.comment, path)
-  if bit.is_resnet(params):
-    params = bit.canonical(params, path)
-    model, assumed = bit.infer(params, path, said["model"])
-  else:
-    params = published_names.canonical(params, path)
-    model, assumed = architecture.infer(params, path, said["model"])
+  is_resnet = bit.is_resnet(params)
+  canonical = bit.canonical if is_resnet else published_names.canonical
+  infer = bit.infer if is_resnet else architecture.infer
+  params = canonical(params, path)
+  shapes = {name: array.shape for name, array in params.items()}
+  model, assumed = infer(shapes, path, said["model"])
   return Weights(
     path=path,
     model=model,

@@ -119,8 +119,8 @@ def canonical(
       array = array.reshape(-1)
     if name.startswith(_STACKED):
       rest = name.removeprefix(_STACKED)
-      for i, layer in enumerate(array if array.ndim else ()):
-        add(f"Transformer/encoderblock_{i}/{rest}", layer)
+      for i in range(len(array) if array.ndim else 0):
+        add(f"Transformer/encoderblock_{i}/{rest}", array[i, ...])
     else:
       add(name, array)
   table = renamed.get(vit_shapes.TABLE)

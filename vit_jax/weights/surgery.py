@@ -107,11 +107,14 @@ class _Surgeon:
   def leave_out(self, patterns: Sequence[str], path: str) -> None:
     """Drops what regexes name, on both sides."""
     for pattern in patterns:
-      names = [
-        name
-        for name in self.leaves | self.shapes
-        if re.fullmatch(pattern, name)
-      ]
+      try:
+        matches = re.compile(pattern).fullmatch
+      except re.error as error:
+        raise UserError(
+          f"config.init_without = {pattern!r} is no regular expression"
+          f" ({error})."
+        ) from None
+      names = [name for name in self.leaves | self.shapes if matches(name)]
       if not names:
         raise UserError(
           f"config.init_without = {pattern!r} matches no parameter, neither"

@@ -1,0 +1,135 @@
+"""Models ready to use, from files and by name."""
+
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from etils import epath
+
+import vit_jax
+from tests.models import networks
+from tests.weights import published_npz
+from vit_jax.checkpoint import workdir
+from vit_jax.checkpoint.inference import Inference
+from vit_jax.errors import UserError
+from vit_jax.models import build
+from vit_jax.weights import flat
+from vit_jax.weights.contract import Weights
+
+
+@pytest.fixture
+def file(tmp_path):
+  """A ViT with a pre-training head for 5 classes, 8 pixels."""
+  _, params = published_npz.vit(representation_size=12)
+  return str(published_npz.saved(tmp_path / "x.npz", params))
+
+
+@pytest.mark.parametrize(
+  ("name", "image_size", "golden"),
+  [
+    ("vit_token", None, "vit_token"),
+    ("vit_token", 96, "vit_token_96px"),
+    ("hybrid", None, "hybrid"),
+  ],
+)
+def test_golden_logits(shared, name, image_size, golden):
+  path = str(shared / f"golden/{name}.npz")
+  model, params = vit_jax.load(path, image_size=image_size)
+  io = np.load(shared / f"golden/{golden}.io.npz")
+  result = jax.jit(model.apply)({"params": params}, io["x"])
+  assert np.abs(result - io["y"]).max() <= 1e-5 * np.abs(io["y"]).max()
+
+
+def test_a_file_is_loaded_as_it_is(file):
+  model, params = vit_jax.load(file)
+  wanted, given = published_npz.vit(representation_size=12)
+  assert model == wanted
+  jax.tree.map(np.testing.assert_array_equal, flat.flatten(params), given)
+
+
+def test_the_files_own_number_of_classes_keeps_the_head(file):
+  model, params = vit_jax.load(file, num_classes=5)
+  assert model.representation_size == 12
+  assert np.asarray(params["head"]["kernel"]).any()
+
+
+def test_another_number_of_classes_has_a_linear_head_of_zeros(file, caplog):
+  model, params = vit_jax.load(file, num_classes=3)
+  assert model.representation_size is None and model.num_classes == 3
+  assert "pre_logits" not in params
+  assert params["head"]["kernel"].shape == (16, 3)
+  assert not np.asarray(params["head"]["kernel"]).any()
+  assert "pre-training head is dropped" in caplog.text
+  assert "A new head of 3 classes starts at zeros" in caplog.text
+
+
+def test_another_image_size_is_said(file, caplog):
+  model, _ = vit_jax.load(file, image_size=16)
+  assert model.image_size == 16
+  assert "resized from 2 x 2 to 4 x 4 patches (bilinear)" in caplog.text
+
+
+def test_an_image_size_that_leaves_pixels_over_must_be_allowed(file):
+  with pytest.raises(UserError, match="not a multiple of the patch size 4"):
+    vit_jax.load(file, image_size=14)
+  model, _ = vit_jax.load(file, image_size=14, drop_remainder=True)
+  assert model.image_size == 14
+
+
+def test_a_workdir_is_loaded_as_it_is(tmp_path):
+  network = networks.tiny(scan_layers=True)
+  params = networks.random_params(network)
+  weights = Weights("x", build.config_of(network), params)
+  source = Inference(weights, 3, "decode|resize", "softmax")
+  workdir.write(tmp_path / "run", source)
+  model, loaded = vit_jax.load(str(tmp_path / "run"))
+  assert model == network
+  jax.tree.map(np.testing.assert_array_equal, loaded, params)
+
+
+def test_models_by_name_are_new_or_from_a_file(tmp_path, caplog):
+  model, params = vit_jax.create_model(
+    "ViT-mu/16", num_classes=10, image_size=32
+  )
+  assert params["head"]["kernel"].shape == (32, 10)
+  path = str(tmp_path / "x.npz")
+  vit_jax.save(path, model, params)
+  _, again = vit_jax.create_model(
+    "ViT-mu/16", num_classes=3, image_size=48, pretrained=path
+  )
+  assert again["head"]["kernel"].shape == (32, 3)
+  assert "2 x 2 to 3 x 3" in caplog.text
+  np.testing.assert_array_equal(
+    again["embedding"]["kernel"], params["embedding"]["kernel"]
+  )
+
+
+def test_a_file_of_another_model_than_the_name_says_is_a_table(file):
+  with pytest.raises(UserError, match="set config.model.width=16"):
+    vit_jax.create_model("ViT-mu/16", pretrained=file)
+
+
+def test_an_unknown_name_suggests_the_nearest():
+  with pytest.raises(UserError, match="ViT-B/16"):
+    vit_jax.create_model("VIT-B-16")
+
+
+def test_models_are_listed_by_pattern():
+  assert {"ViT-B/16", "R50+B/16"} <= set(vit_jax.list_models("*B*16*"))
+
+
+def test_importing_the_package_waits_for_no_library():
+  code = "import sys, vit_jax; assert not {'jax', 'flax', 'numpy'} & set(%s)"
+  subprocess.run(
+    [sys.executable, "-c", code % "sys.modules"],
+    check=True,
+    cwd=epath.Path(__file__).parents[2],
+  )
+
+
+def test_an_attribute_that_is_not_there_is_the_usual_error():
+  with pytest.raises(AttributeError, match="no attribute 'lod'"):
+    vit_jax.lod  # noqa: B018
+  assert {"load", "save", "create_model", "list_models"} <= set(dir(vit_jax))

@@ -1,0 +1,65 @@
+"""Paths to published files, and paths to nothing."""
+
+import errno
+
+import numpy as np
+import pytest
+from etils import epath
+
+from tests.weights import published_npz
+from vit_jax.errors import UserError
+from vit_jax.weights import files, opening
+
+
+def test_an_npz_is_read(tmp_path):
+  _, params = published_npz.vit()
+  path = str(tmp_path / "x.npz")
+  np.savez(path, **params)
+  assert files.is_published(path)
+  assert files.read(path).path == path
+
+
+def test_a_workdir_is_no_published_file(tmp_path):
+  (tmp_path / "checkpoints").mkdir()
+  assert not files.is_published(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.safetensors", "directory"])
+def test_a_path_that_is_not_there_is_a_sentence(tmp_path, name):
+  with pytest.raises(UserError, match="does not exist"):
+    files.read(str(tmp_path / name))
+
+
+def test_a_directory_in_place_of_a_file_is_a_sentence(tmp_path):
+  (tmp_path / "x.npz").mkdir()
+  with pytest.raises(UserError, match="is a directory"):
+    files.read(str(tmp_path / "x.npz"))
+
+
+def test_a_file_that_may_not_be_read_is_a_sentence(tmp_path, monkeypatch):
+  path = tmp_path / "x.npz"
+  path.write_bytes(b"")
+
+  def refuse(*args, **kwargs):
+    raise PermissionError(errno.EACCES, "Permission denied")
+
+  monkeypatch.setattr(type(epath.Path(path)), "open", refuse)
+  with pytest.raises(UserError, match="cannot be read .Permission denied."):
+    files.read(str(path))
+
+
+@pytest.mark.parametrize(
+  "error", [RuntimeError("no\ncredentials"), ImportError("gcsfs"), KeyError()]
+)
+def test_a_bucket_that_does_not_answer_is_a_sentence(error):
+  path = "gs://bucket/x.npz"
+  with pytest.raises(UserError) as raised, opening.explained(path):
+    raise error
+  message = str(raised.value)
+  assert message.startswith(f"{path} cannot be reached")
+  assert "gcloud auth" in message and "\n" not in message
+
+
+def test_a_bug_is_not_taken_for_a_bucket():
+  with pytest.raises(RuntimeError), opening.explained("x.npz"):
+    raise RuntimeError

@@ -1,0 +1,308 @@
+"""One network's parameters made to start another."""
+
+import re
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.weights import published_npz
+from vit_jax.errors import UserError
+from vit_jax.models import build
+from vit_jax.weights import flat, position_embeddings, surgery
+from vit_jax.weights.contract import Weights
+
+TABLE = "Transformer/posembed_input/pos_embedding"
+HEAD = ("head/bias", "head/kernel")
+
+
+def weights(**keys):
+  model, params = published_npz.vit(**keys)
+  return Weights("a.npz", build.config_of(model), flat.unflatten(params))
+
+
+def fit(found, without=(), **keys):
+  """`surgery.fit` for a network of these keys; notes in one text."""
+  model, params = published_npz.vit(**keys)
+  shapes = {name: leaf.shape for name, leaf in params.items()}
+  fitted = surgery.fit(found, build.config_of(model), shapes, without)
+  # All that the network has is either given, in its shape, or fresh.
+  given = flat.flatten(fitted.params)
+  assert given.keys() | set(fitted.fresh) == params.keys()
+  assert not given.keys() & set(fitted.fresh)
+  assert all(np.shape(leaf) == shapes[name] for name, leaf in given.items())
+  return fitted, given, "\n".join(fitted.notes)
+
+
+def leaves(found):
+  return flat.flatten(found.params)
+
+
+def assert_same(given, found, but=()):
+  for name, leaf in given.items():
+    if name not in but:
+      np.testing.assert_array_equal(leaf, leaves(found)[name])
+
+
+def test_the_same_network_takes_all_over_and_has_nothing_to_say():
+  found = weights()
+  fitted, given, notes = fit(found)
+  assert not notes and not fitted.fresh and not fitted.dropped
+  assert_same(given, found)
+
+
+def test_another_number_of_classes_has_a_new_head_and_the_same_body():
+  found = weights()
+  fitted, given, notes = fit(found, num_classes=7)
+  assert sorted(fitted.fresh) == sorted(fitted.dropped) == list(HEAD)
+  assert "The head of 5 classes is dropped." in notes
+  assert "A new head of 7 classes starts at zeros." in notes
+  assert_same(given, found)
+
+
+@pytest.mark.parametrize("num_classes", [5, 7])
+def test_a_pre_training_head_goes_as_a_whole(num_classes):
+  found = weights(representation_size=12)
+  fitted, given, notes = fit(found, num_classes=num_classes)
+  assert set(HEAD) == set(fitted.fresh)
+  assert set(fitted.dropped) == {*HEAD, "pre_logits/kernel", "pre_logits/bias"}
+  assert "config.model.representation_size=12" in notes
+  assert_same(given, found)
+
+
+def test_a_pre_training_head_is_kept_where_it_is_wanted():
+  found = weights(representation_size=12)
+  fitted, given, _ = fit(found, num_classes=7, representation_size=12)
+  assert set(fitted.fresh) == set(HEAD)
+  assert_same(given, found)
+
+
+def test_a_file_without_a_head_starts_one():
+  fitted, _, notes = fit(weights(num_classes=None), representation_size=12)
+  expected = {*HEAD, "pre_logits/kernel", "pre_logits/bias"}
+  assert set(fitted.fresh) == expected
+  assert "A new head of 5 classes" in notes and "pre_logits" in notes
+
+
+def test_a_network_without_a_head_drops_it_and_says_so():
+  fitted, _, notes = fit(weights(), num_classes=None)
+  assert set(fitted.dropped) == set(HEAD) and not fitted.fresh
+  assert notes == "The head of 5 classes is dropped."
+
+
+@pytest.mark.parametrize("method", ["bilinear", "bicubic", "bicubic_antialias"])
+@pytest.mark.parametrize("pool", ["cls", "gap"])
+def test_positions_are_resized_to_the_grid_as_the_key_says(pool, method):
+  found = weights(pool=pool)
+  model, params = published_npz.vit(pool=pool, image_size=20)
+  shapes = {name: leaf.shape for name, leaf in params.items()}
+  wanted = build.config_of(model).model_copy(
+    update={"pos_embedding_resize": method}
+  )
+  fitted = surgery.fit(found, wanted, shapes)
+  given = flat.flatten(fitted.params)
+  expected = position_embeddings.resize(
+    leaves(found)[TABLE],
+    (2, 2),
+    (5, 5),
+    num_prefix=int(pool == "cls"),
+    method=method,
+  )
+  np.testing.assert_array_equal(given[TABLE], expected)
+  assert_same(given, found, but=[TABLE])
+  (note,) = fitted.notes
+  assert "2 x 2 to 5 x 5" in note and method in note
+
+
+def test_the_class_token_is_dropped_with_its_position():
+  found = weights()
+  fitted, given, notes = fit(found, pool="gap", image_size=12)
+  assert fitted.dropped == ("cls",)
+  expected = position_embeddings.resize(
+    leaves(found)[TABLE][:, 1:],
+    (2, 2),
+    (3, 3),
+    num_prefix=0,
+    method="bilinear",
+  )
+  np.testing.assert_array_equal(given[TABLE], expected)
+  assert "class token is dropped" in notes
+
+
+def test_a_class_token_that_the_file_lacks_starts_without_a_position():
+  found = weights(pool="gap")
+  fitted, given, notes = fit(found, pool="cls")
+  assert fitted.fresh == ("cls",)
+  np.testing.assert_array_equal(given[TABLE][:, 0], 0)
+  np.testing.assert_array_equal(given[TABLE][:, 1:], leaves(found)[TABLE])
+  assert "A class token starts at zeros" in notes
+
+
+def test_layers_are_stacked_and_taken_apart():
+  found = weights()
+  _, stacked, notes = fit(found, scan_layers=True)
+  assert not notes
+  scanned = Weights(
+    "b",
+    found.model.model_copy(update={"scan_layers": True}),
+    flat.unflatten(stacked),
+  )
+  _, given, _ = fit(scanned)
+  assert given.keys() == leaves(found).keys()
+  assert_same(given, found)
+  _, still, _ = fit(scanned, scan_layers=True)
+  jax.tree.map(np.testing.assert_array_equal, still, stacked)
+
+
+def test_all_of_it_at_once():
+  found = weights(representation_size=12)
+  fitted, _, notes = fit(
+    found, scan_layers=True, num_classes=3, image_size=16, pool="gap"
+  )
+  assert set(fitted.fresh) == set(HEAD)
+  for words in ("class token", "4 x 4 patches", "pre_logits", "3 classes"):
+    assert words in notes
+
+
+def test_what_shall_not_be_taken_over_is_named_by_regexes():
+  found = weights()
+  fitted, given, notes = fit(found, without=("head/.*", ".*/LayerNorm_1/.*"))
+  assert "head/.* is not taken over, as asked." in notes
+  assert len(fitted.fresh) == 2 + 3 * 2 and set(HEAD) <= set(fitted.fresh)
+  assert_same(given, found)
+
+
+def test_a_norm_of_the_file_may_be_left_out_for_another():
+  fitted, _, _ = fit(
+    weights(pool="gap"),
+    without=("Transformer/encoder_norm/.*", "fc_norm/.*"),
+    pool="gap",
+    norm_after_pool=True,
+  )
+  assert set(fitted.fresh) == {"fc_norm/scale", "fc_norm/bias"}
+  assert len(fitted.dropped) == 2
+
+
+@pytest.mark.parametrize("regex", ["heads/.*", "head", "("])
+def test_a_regex_that_leaves_nothing_out_is_an_error(regex):
+  with pytest.raises(UserError, match=re.escape(repr(regex))):
+    fit(weights(), without=(regex,))
+
+
+def test_another_function_of_the_same_parameters_is_said():
+  found = weights(gelu="exact", layer_norm_eps=1e-12, normalize="imagenet")
+  _, _, notes = fit(found)
+  assert "model.gelu='exact', this one 'tanh'" in notes
+  assert "model.layer_norm_eps=1e-12" in notes
+  assert "model.normalize='imagenet'" in notes
+
+
+LAYERS = "Transformer/encoderblock_{0...2}"
+MISFITS = {
+  "pre_logits/kernel": (
+    {"representation_size": 12},
+    {"representation_size": 10},
+    "the file has a pre_logits layer;"
+    " set config.model.representation_size=12 or None",
+  ),
+  "pre_logits/bias": (
+    {},
+    {"representation_size": 10},
+    "the file has no pre_logits layer;"
+    " set config.model.representation_size=None",
+  ),
+  "Transformer/encoderblock_2/LayerNorm_0/scale": (
+    {},
+    {"depth": 2},
+    "set config.model.depth=3 (it is 2)",
+  ),
+  "Transformer/encoderblock_{2...3}/LayerNorm_0/scale": (
+    {},
+    {"depth": 5},
+    "set config.model.depth=3 (it is 5)",
+  ),
+  f"{LAYERS}/LayerNorm_0/scale": (
+    {},
+    {"width": 32},
+    "set config.model.width=16 (it is 32)",
+  ),
+  f"{LAYERS}/MlpBlock_0/Dense_0/kernel": (
+    {},
+    {"mlp_dim": 20},
+    "set config.model.mlp_dim=24 (it is 20)",
+  ),
+  f"{LAYERS}/MultiHeadDotProductAttention_0/key/bias": (
+    {},
+    {"qkv_bias": False},
+    "set config.model.qkv_bias=True (it is False)",
+  ),
+  f"{LAYERS}/MultiHeadDotProductAttention_0/key/kernel": (
+    {},
+    {"num_heads": 4},
+    "set config.model.num_heads=2 (it is 4)",
+  ),
+  "Transformer/encoderblock/LayerNorm_0/bias": (
+    {},
+    {"depth": 2, "scan_layers": True},
+    "set config.model.depth=3 (it is 2)",
+  ),
+  "embedding/kernel": (
+    {},
+    {"variant": "Ti/8"},
+    "the file's patches are of 4 pixels; set config.model.variant",
+  ),
+  "MAPHead_0/probe": (
+    {"pool": "map"},
+    {"pool": "gap"},
+    "set config.model.pool='map' (it is 'gap')",
+  ),
+  "fc_norm/scale": (
+    {"pool": "gap"},
+    {"pool": "gap", "norm_after_pool": True},
+    "set config.model.norm_after_pool=False (it is True)",
+  ),
+  "Transformer/posembed_input/pos_embedding": (
+    {},
+    {"pos_embedding": "none"},
+    "set config.model.pos_embedding='learned_1d' (it is 'none')",
+  ),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_a_misfit_is_a_row_with_its_likely_reason(name):
+  theirs, ours, reason = MISFITS[name]
+  if name == "Transformer/encoderblock_{2...3}/LayerNorm_0/scale":
+    name = "Transformer/encoderblock_{3...4}/LayerNorm_0/scale"
+  with pytest.raises(UserError) as error:
+    fit(weights(**theirs), **ours)
+  first, *rows = str(error.value).splitlines()
+  assert first == "The parameters of a.npz do not fit config.model:"
+  (row,) = (row for row in rows if row.startswith(name + " "))
+  assert row.endswith(reason)
+
+
+def test_another_family_is_named():
+  resnet = Weights(
+    "r.npz",
+    weights().model.model_copy(
+      update={"name": "resnet", "variant": "R50x1", "width": None}
+    ),
+    {"root_conv": {"kernel": np.ones((7, 7, 3, 64), np.float32)}},
+  )
+  with pytest.raises(UserError, match="config.model.name='resnet'"):
+    fit(resnet)
+
+
+sides = st.integers(1, 6)
+
+
+@settings(deadline=None)
+@given(sides, sides, st.sampled_from(["cls", "gap"]), st.booleans())
+def test_any_grid_fits_any_other(old, new, pool, scan):
+  found = weights(pool=pool, image_size=4 * old)
+  keys = {"pool": "cls", "image_size": 4 * new, "scan_layers": scan}
+  _, given, _ = fit(found, **keys)
+  assert given[TABLE].shape == (1, new * new + 1, 16)
