@@ -7,8 +7,9 @@
 
 input: images per second read, decoded and augmented, against a plain unseeded
 tf.data pipeline of the same ops (vit_jax/data/plain_pipeline.py). step: the
-train step against a straightforward Flax ViT (vit_jax/models/plain_vit.py), and
-the training loop, with data and logging, against the bare step.
+train step against a straightforward Flax network (vit_jax/models/plain_vit.py,
+plain_resnet.py), and the training loop, with data and logging, against the
+bare step.
 """
 
 import importlib.util

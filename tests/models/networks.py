@@ -5,6 +5,7 @@ import numpy as np
 
 from vit_jax.config import schema
 from vit_jax.models import build
+from vit_jax.models.features import features
 
 NUM_CLASSES = 5
 
@@ -16,6 +17,29 @@ def tiny(num_classes=NUM_CLASSES, **keys):
   )
   model = schema.Model(**{**defaults, **keys})
   return build.create(model, num_classes=num_classes)
+
+
+def tiny_hybrid(num_classes=NUM_CLASSES, **keys):
+  """A ViT of a layer on 2 x 2 places of a stem of two units, for 16 px."""
+  defaults = dict(stem_blocks=(1, 1), stem_width=32, depth=1, image_size=16)
+  return tiny(num_classes, **{"variant": "Ti/8", **defaults, **keys})
+
+
+def tiny_resnet(num_classes=NUM_CLASSES, **keys):
+  """A ResNet of three units in two stages, for images of 16 px."""
+  defaults = dict(variant="R50x1", width=32, blocks=(1, 2), image_size=16)
+  model = schema.Model(**{"name": "resnet", **defaults, **keys})
+  return build.create(model, num_classes=num_classes)
+
+
+def apply(model, params, images):
+  """Logits; compiled as a whole, which is quicker than step by step."""
+  return jax.jit(model.apply)({"params": params}, images)
+
+
+def find(model, params, images, names):
+  """Features by name, compiled as a whole."""
+  return jax.jit(lambda p, x: features(model, p, x, names))(params, images)
 
 
 def random_params(model, *, seed=0, batch=1):

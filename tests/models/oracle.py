@@ -67,3 +67,38 @@ def block(x, params, relative_keys=None, kind="tanh"):
   return x + mlp(
     layer_norm(x, params["LayerNorm_1"]), params["MlpBlock_0"], kind
   )
+
+
+def standardize(kernel, deviation):
+  """Each filter apart; `deviation` maps a variance to what divides."""
+  kernel = float64(kernel).copy()
+  for k in range(kernel.shape[-1]):
+    values = kernel[..., k]
+    kernel[..., k] = (values - values.mean()) / deviation(values.var())
+  return kernel
+
+
+def convolution(x, kernel, stride, padding):
+  """Place by place; `padding` is (before, after) in both directions."""
+  x = np.pad(float64(x), ((0, 0), padding, padding, (0, 0)))
+  size = kernel.shape[0]
+  rows, columns = ((side - size) // stride + 1 for side in x.shape[1:3])
+  result = np.zeros((len(x), rows, columns, kernel.shape[-1]))
+  for i in range(rows):
+    for j in range(columns):
+      top, left = i * stride, j * stride
+      window = x[:, top : top + size, left : left + size]
+      result[:, i, j] = np.tensordot(window, kernel, axes=3)
+  return result
+
+
+def group_norm(x, params, eps, num_groups=32):
+  x, params = float64((x, params))
+  result = np.zeros_like(x)
+  size = x.shape[-1] // num_groups
+  for n in range(len(x)):
+    for g in range(0, x.shape[-1], size):
+      group = x[n, :, :, g : g + size]
+      centred = group - group.mean()
+      result[n, :, :, g : g + size] = centred / np.sqrt(group.var() + eps)
+  return result * params["scale"] + params["bias"]

@@ -2,7 +2,7 @@
 
 import ml_collections
 
-from vit_jax.config import defaults
+from vit_jax.config import defaults, schema, sizes
 
 
 def shrink(
@@ -18,16 +18,11 @@ def shrink(
     classes: classes of the generated data.
     max_labels: labels an image; above 1 the data is multi-label.
   """
-  model = config.model
-  patch = model.patch_size if "patch_size" in model else None
-  patch = patch or int(str(model.variant).rsplit("/", 1)[-1])
-  model.update(width=32, depth=2, num_heads=2, mlp_dim=64, num_classes=None)
-  model.image_size = 2 * patch
-  if isinstance(model.representation_size, int):
-    model.representation_size = 32
+  _shrink_model(config.model)
+  side = config.model.image_size
   num_examples = max(64, 10 * classes)  # Enough for five shots of each.
   single_label = (
-    f"generated:classes={classes},size={2 * patch},examples={num_examples}"
+    f"generated:classes={classes},size={side},examples={num_examples}"
   )
   multi_label = f"{single_label},labels={max_labels}"
   data = multi_label if max_labels > 1 else single_label
@@ -52,3 +47,22 @@ def shrink(
     else:
       entry.update(dataset=None, split="test")
   return config
+
+
+def _shrink_model(model: ml_collections.ConfigDict) -> None:
+  """Two layers of width 32 on two by two patches; one unit in each stage."""
+  size = sizes.resolve(
+    schema.Model(
+      name=model.name, variant=model.variant, stem_blocks=model.stem_blocks
+    )
+  )
+  model.num_classes = None
+  if isinstance(size, sizes.ResNetSize):
+    model.update(width=32, blocks=(1,) * len(size.blocks), image_size=64)
+    return
+  model.update(width=32, depth=2, num_heads=2, mlp_dim=64)
+  model.image_size = 2 * size.patch_size
+  if size.stem_blocks is not None:
+    model.update(stem_width=32, stem_blocks=(1,) * len(size.stem_blocks))
+  if isinstance(model.representation_size, int):
+    model.representation_size = 32

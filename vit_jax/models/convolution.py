@@ -45,15 +45,21 @@ class StandardizedConv(nn.Module):
   def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b y x k"]:
     shape = (self.kernel_size, self.kernel_size, x.shape[-1], self.features)
     kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
-    kernel = standardize(kernel, self.deviation).astype(self.dtype)
-    padding = "SAME" if self.padding is None else [(self.padding,) * 2] * 2
-    x = jax.lax.conv_general_dilated(
-      x,
-      kernel,
-      window_strides=(self.stride, self.stride),
-      padding=padding,
-      dimension_numbers=("NHWC", "HWIO", "NHWC"),
-    )
+    kernel = standardize(jnp.asarray(kernel), self.deviation)
+    kernel = kernel.astype(self.dtype)
+    if self.kernel_size == 1:
+      # A matrix product: on a CPU less than two thirds of the time.
+      x = x[:, :: self.stride, :: self.stride]
+      x = jnp.einsum("bhwc,ck->bhwk", x, kernel[0, 0])
+    else:
+      padding = "SAME" if self.padding is None else [(self.padding,) * 2] * 2
+      x = jax.lax.conv_general_dilated(
+        x,
+        kernel,
+        window_strides=(self.stride, self.stride),
+        padding=padding,
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+      )
     return checkpoint_name(x, "convolution")
 
 

@@ -1,9 +1,11 @@
-"""What a ViT computes on the way to its logits, by name.
+"""What a network computes on the way to its logits, by name.
 
-Names: 'logits', 'pre_logits' (the feature that the head sees), 'encoded'
-(tokens after the last LayerNorm), 'embedded' (tokens that enter the first
-layer), and for each layer 'layer_00/tokens' (its result) and
-'layer_00/attention' (its maps, [b, heads, n, n]).
+All have 'logits', 'pre_logits' (the feature that the head sees) and 'encoded'
+(tokens, or a ResNet's maps, after the last norm). A Vision Transformer also
+has 'stem' (a hybrid's maps), 'embedded' (tokens that enter the first layer),
+and for each layer 'layer_00/tokens' (its result) and 'layer_00/attention' (its
+maps, [b, heads, n, n]); a ResNet 'root' and the result of each unit,
+'block1/unit01'.
 """
 
 import difflib
@@ -16,13 +18,14 @@ from jaxtyping import Array, Float, UInt8
 
 from vit_jax.errors import UserError
 from vit_jax.models.attention import ATTENTION_MAPS
+from vit_jax.models.resnet import ResNet, unit_name
 from vit_jax.models.vit import ViT
 
 _LAYER = re.compile(r"layer_(\d+)/(tokens|attention)")
 
 
 def features(
-  model: ViT,
+  model: ViT | ResNet,
   params: Any,
   images: UInt8[Array | np.ndarray, "b h w c"]
   | Float[Array | np.ndarray, "b h w c"],
@@ -46,11 +49,16 @@ def features(
   return {name: _find(model, name, result, sown) for name in names}
 
 
-def feature_names(model: ViT) -> list[str]:
+def feature_names(model: ViT | ResNet) -> list[str]:
   """Every name that `features` takes, in the order of computation."""
-  names = ["embedded"]
-  for i in range(model.depth):
-    names += [f"layer_{i:02d}/attention", f"layer_{i:02d}/tokens"]
+  if isinstance(model, ResNet):
+    names = ["root"]
+    for stage, num_units in enumerate(model.blocks):
+      names += [f"block{stage + 1}/{unit_name(i)}" for i in range(num_units)]
+  else:
+    names = ["embedded"] if model.stem_blocks is None else ["stem", "embedded"]
+    for i in range(model.depth):
+      names += [f"layer_{i:02d}/attention", f"layer_{i:02d}/tokens"]
   names += ["encoded", "pre_logits"]
   return names if model.num_classes is None else [*names, "logits"]
 
@@ -60,24 +68,32 @@ def _unknown(name: str, known: list[str]) -> str:
     return "The model has no head, so it has no 'logits'; use 'pre_logits'."
   close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
   hint = f" Did you mean '{close[0]}'?" if close else ""
-  layers = [known[1], known[-3 if known[-1] != "logits" else -4]]
-  names = [n for n in known if not n.startswith("layer_")]
+  layers = [n for n in known if "/" in n]
+  names = [n for n in known if "/" not in n]
   return (
     f"The model has no feature '{name}'.{hint} It has {', '.join(names)}, and"
-    f" from '{layers[0]}' to '{layers[1]}' each layer's attention and tokens."
+    f" every layer's from '{layers[0]}' to '{layers[-1]}'."
   )
 
 
-def _find(model: ViT, name: str, result: Any, sown: Any) -> Array:
+def _find(model: ViT | ResNet, name: str, result: Any, sown: Any) -> Array:
   if name == "logits":
     return result
+  values = sown["intermediates"]
   if name == "pre_logits":
-    return sown["intermediates"]["representation"][0]
-  match = _LAYER.fullmatch(name)
-  if match is None:
-    values = sown["intermediates"]
-    values = values["Transformer"] if name == "embedded" else values
+    return values["representation"][0]
+  if name == "embedded":
+    return values["Transformer"][name][0]
+  if "/" not in name:
     return values[name][0]
+  if isinstance(model, ResNet):
+    stage, unit = name.split("/")
+    return values[stage][unit]["map"][0]
+  return _find_in_layer(model, name, sown)
+
+
+def _find_in_layer(model: ViT, name: str, sown: Any) -> Array:
+  match = _LAYER.fullmatch(name)
   layer, kind = int(match[1]), match[2]
   collection = ATTENTION_MAPS if kind == "attention" else "intermediates"
   blocks = sown[collection]["Transformer"]

@@ -9,6 +9,9 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from vit_jax.config.sizes import stem_stride
+from vit_jax.models.plain_resnet import plain_stem
+
 
 class PlainViT(nn.Module):
   """Normalised float images to logits; attributes as `ViT`'s."""
@@ -19,16 +22,21 @@ class PlainViT(nn.Module):
   mlp_dim: int
   patch_size: int
   num_classes: int
+  stem_blocks: tuple[int, ...] | None = None
+  stem_width: int = 64
   dropout_rate: float = 0.0
 
   @nn.compact
   def __call__(
     self, images: Float[Array, "b h w c"], *, train: bool = False
   ) -> Float[Array, "b classes"]:
-    patches = (self.patch_size, self.patch_size)
+    x, patch = images, self.patch_size // stem_stride(self.stem_blocks)
+    if self.stem_blocks is not None:
+      x = plain_stem(x, self.stem_blocks, self.stem_width)
+    patches = (patch, patch)
     x = nn.Conv(
       self.width, patches, strides=patches, padding="VALID", name="embedding"
-    )(images)
+    )(x)
     x = x.reshape(x.shape[0], -1, self.width)
     cls = self.param("cls", nn.initializers.zeros, (1, 1, self.width))
     x = jnp.concatenate([jnp.tile(cls, (x.shape[0], 1, 1)), x], axis=1)

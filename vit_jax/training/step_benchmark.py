@@ -1,5 +1,6 @@
 """The train step and the loop, timed against plain baselines in one run."""
 
+import dataclasses
 import statistics
 import tempfile
 import time
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +17,7 @@ import optax
 from vit_jax.config import schema, sizes
 from vit_jax.durations import EverySteps
 from vit_jax.models import normalize
+from vit_jax.models.plain_resnet import PlainResNet
 from vit_jax.models.plain_vit import PlainViT
 from vit_jax.training import experiment, loop
 from vit_jax.training.course import Course
@@ -31,8 +34,9 @@ _BLOCK = 10  # Steps of a block.
 def measure_step(config: schema.Config, *, rounds: int) -> dict[str, Any]:
   """Times our step and a straightforward Flax one in turn, on one batch.
 
-  The baseline is `PlainViT` of the same size on the same images, softmax
-  cross-entropy, clipping and optax.adamw in one jitted, donating function.
+  The baseline is `PlainViT` or `PlainResNet` of the same size on the same
+  images, softmax cross-entropy, clipping and optax.adamw in one jitted,
+  donating function.
   Needs no data, and no TensorFlow where the dataset is generated.
 
   Args:
@@ -57,7 +61,7 @@ def measure_step(config: schema.Config, *, rounds: int) -> dict[str, Any]:
     "ratio": statistics.median(theirs / mine for mine, theirs in pairs),
     "ratios": [theirs / mine for mine, theirs in pairs],
     "images_per_second": config.train.batch_size / seconds,
-    "baseline": "vit_jax.models.plain_vit, optax.adamw, one jitted step",
+    "baseline": "vit_jax.models.plain_*, optax.adamw, one jitted step",
   }
 
 
@@ -128,19 +132,20 @@ def _stepper(
   return run
 
 
+def _plain_model(model: schema.Model, num_classes: int) -> nn.Module:
+  """Flax's layers in the sizes of the config's network."""
+  size = dataclasses.asdict(sizes.resolve(model))
+  if model.name == "resnet":
+    return PlainResNet(**size, num_classes=num_classes)
+  return PlainViT(
+    **size, num_classes=num_classes, dropout_rate=model.dropout_rate
+  )
+
+
 def _plain_step(parts: Experiment) -> tuple[Callable[..., Any], Any]:
   """The baseline's compiled step and its first state."""
   config = parts.config
-  size = sizes.vit(config.model)
-  model = PlainViT(
-    width=size.width,
-    depth=size.depth,
-    num_heads=size.num_heads,
-    mlp_dim=size.mlp_dim,
-    patch_size=size.patch_size,
-    num_classes=parts.facts.num_classes,
-    dropout_rate=config.model.dropout_rate,
-  )
+  model = _plain_model(config.model, parts.facts.num_classes)
   tx = optax.chain(
     optax.clip_by_global_norm(config.optimizer.grad_clip_norm or 1.0),
     optax.adamw(parts.schedule, weight_decay=config.optimizer.weight_decay),
