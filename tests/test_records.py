@@ -2,6 +2,9 @@
 
 import json
 import math
+import resource
+
+import pytest
 
 from vit_jax import records
 
@@ -51,3 +54,33 @@ def test_writing_a_file_leaves_nothing_else_behind(tmp_path):
   records.write_json(tmp_path / "summary.json", {})
   records.write_json(tmp_path / "summary.json", {"x": 1})
   assert [p.name for p in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_lines_wait_for_a_disk_that_is_full(tmp_path, caplog):
+  path = tmp_path / "metrics.jsonl"
+  file = records.MetricsFile(path, last_step=0)
+  file.write(1, {"a": 1})
+  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (30, limits[1]))
+  try:
+    file.write(2, {"a": 2})
+    file.write(3, {"a": 3})
+    assert [x["step"] for x in records.read_lines(path)] == [1]
+    assert path.read_text().endswith("}\n")  # None is torn.
+    with pytest.raises(OSError):
+      file.close()
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+  assert caplog.text.count("ALARM") == 1
+
+
+def test_lines_that_waited_are_written_with_the_next_one(tmp_path):
+  path = tmp_path / "metrics.jsonl"
+  file = records.MetricsFile(path, last_step=0)
+  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (5, limits[1]))
+  file.write(1, {"a": 1})
+  resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+  file.write(2, {"a": 2})
+  assert [x["step"] for x in records.read_lines(path)] == [1, 2]
+  file.close()

@@ -6,15 +6,21 @@ checkpoint's step is there before the checkpoint is.
 """
 
 import json
+import logging
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from etils import epath
 
+_logger = logging.getLogger(__name__)
+
 
 class MetricsFile:
   """Appends to a `metrics.jsonl`, each line whole and at once.
+
+  A line that cannot be written, as on a full disk, waits for the next one.
 
   Args:
     path: the file; created when first written.
@@ -32,21 +38,46 @@ class MetricsFile:
     text = "".join(json.dumps(_plain(line)) + "\n" for line in kept)
     if self._path.exists() and self._path.read_text() != text:
       write_text(self._path, text)
-    self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
+    self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
+    self._waiting = b""
 
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
     """Adds a line; NaN and infinity become null, as JSON has neither."""
     line = {"step": step, **metrics}
     self._written.update((step, name) for name in metrics)
-    self._file.write(json.dumps(_plain(line)) + "\n")
-    self._file.flush()
+    was_waiting = bool(self._waiting)
+    self._waiting += json.dumps(_plain(line)).encode() + b"\n"
+    try:
+      self._write_waiting()
+    except OSError as error:
+      if not was_waiting:
+        _logger.error(
+          "ALARM: %s cannot be written (%s); its lines wait in memory.",
+          self._path,
+          error.strerror,
+        )
+
+  def _write_waiting(self) -> None:
+    size = os.fstat(self._file.fileno()).st_size
+    written = 0
+    try:
+      while written < len(self._waiting):
+        written += self._file.write(self._waiting[written:])
+    except OSError:
+      self._file.truncate(size)
+      raise
+    self._waiting = b""
 
   def has(self, step: int, prefix: str) -> bool:
     """Whether a metric whose name starts with `prefix` stands at `step`."""
     return any(s == step and n.startswith(prefix) for s, n in self._written)
 
   def close(self) -> None:
-    self._file.close()
+    """Raises OSError if lines are left that cannot be written."""
+    try:
+      self._write_waiting()
+    finally:
+      self._file.close()
 
 
 def read_lines(path: epath.PathLike) -> list[dict[str, Any]]:

@@ -1,9 +1,10 @@
 """Checkpoints of a run: Orbax's manager behind a few calls."""
 
-import itertools
-import json
+import contextlib
+import errno
 import logging
-from typing import Any
+import os
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -12,12 +13,41 @@ from etils import epath
 from jaxtyping import PyTree
 from orbax.checkpoint import checkpoint_managers as policies
 
-from vit_jax.checkpoint import manifest, sealed
+from vit_jax.checkpoint import sealed, verification
 from vit_jax.errors import UserError
-from vit_jax.sharding import agreement
 
 DIRECTORY = "checkpoints"
-_logger = logging.getLogger(__name__)
+
+
+class SaveError(Exception):
+  """A checkpoint could not be written; those before it are as they were.
+
+  Attributes:
+    step: the one that is missing.
+    reason: a line.
+  """
+
+  def __init__(self, step: int, error: BaseException):
+    self.step = step
+    self.reason = _reason(error)
+    super().__init__(f"step {step}: {self.reason}")
+
+
+class _Manager(ocp.CheckpointManager):
+  """Orbax's, which tells of a failed asynchronous save as soon as it fails.
+
+  Its own `check_for_errors` does not: a thread of its takes the error, and
+  keeps it until the next save, or with several processes until a timeout.
+  """
+
+  failure: BaseException | None = None
+
+  def _wait_for_checkpointers(self) -> None:  # Called in that thread.
+    try:
+      super()._wait_for_checkpointers()
+    except BaseException as error:
+      self.failure = error
+      raise
 
 
 class CheckpointStore:
@@ -47,6 +77,8 @@ class CheckpointStore:
     keep_multiples: tuple[int, int] | None = None,
   ):
     self.path = epath.Path(workdir) / DIRECTORY
+    self._saving = 0
+    self._broken = False
     preserve = [policies.LatestN(keep_last)]
     if keep_every_steps:
       preserve.append(policies.EveryNSteps(keep_every_steps))
@@ -55,8 +87,8 @@ class CheckpointStore:
       preserve.append(policies.EveryNSteps(steps, max_to_keep=count))
     try:
       # Before the manager is made, which reads files of every step.
-      _set_damaged_aside(self.path)
-      self._manager = ocp.CheckpointManager(
+      verification.set_damaged_aside(self.path)
+      self._manager = _Manager(
         self.path.resolve(),
         options=ocp.CheckpointManagerOptions(
           preservation_policy=policies.AnyPreservationPolicy(preserve),
@@ -80,11 +112,18 @@ class CheckpointStore:
     return sorted(self._manager.all_steps())
 
   def go_back(self, step: int) -> int | None:
-    """Removes all steps after `step`; returns the newest that is left."""
-    self._manager.wait_until_finished()
+    """Removes all steps after `step`; returns the newest that is left.
+
+    Raises:
+      SaveError: a save under way failed.
+      UserError: all that are left are damaged.
+    """
+    self.wait()
     for later in self.all_steps():
       if later > step:
         self._manager.delete(later)
+    verification.set_damaged_aside(self.path)
+    self._manager.reload()
     return self.latest_step()
 
   def metadata(self, step: int) -> dict[str, Any]:
@@ -109,85 +148,80 @@ class CheckpointStore:
     return restored["state"]
 
   def save(self, step: int, state: PyTree, metadata: dict[str, Any]) -> None:
-    """Starts to write `state`; returns when its arrays may be donated."""
+    """Starts to write `state`; returns when its arrays may be donated.
+
+    Raises:
+      SaveError: this save could not be begun, or the one before it failed.
+    """
+    self.wait()
     if step == self.latest_step():
       return
-    self._manager.save(
-      step,
-      args=ocp.args.Composite(
-        state=ocp.args.StandardSave(state),
-        metadata=ocp.args.JsonSave(metadata),
-      ),
-      force=True,
-    )
+    self._saving = step
+    try:
+      self._manager.save(
+        step,
+        args=ocp.args.Composite(
+          state=ocp.args.StandardSave(state),
+          metadata=ocp.args.JsonSave(metadata),
+        ),
+        force=True,
+      )
+    except Exception as error:
+      self._fail(error)
 
   def check(self) -> None:
-    """Raises the error of an asynchronous save that failed."""
-    self._manager.check_for_errors()
+    """Raises SaveError if a save under way has failed; does not wait."""
+    if self._manager.failure is not None:
+      self._fail(self._manager.failure)
+
+  def wait(self) -> None:
+    """Waits for a save under way; raises SaveError if it failed."""
+    try:
+      self._manager.wait_until_finished()
+    except Exception as error:
+      self._fail(error)
+
+  def _fail(self, error: BaseException) -> NoReturn:
+    self._manager.failure = None
+    if jax.process_count() == 1:
+      with contextlib.suppress(Exception):
+        self._manager.wait_until_finished()
+      for path in self.path.iterdir():
+        if sealed.TEMPORARY in path.name:
+          path.rmtree(missing_ok=True)
+    else:
+      # The other processes may wait for this one until they notice its end.
+      self._broken = True
+    raise SaveError(self._saving, error) from error
 
   def reached_preemption(self, step: int) -> bool:
     """Whether all processes agree to save and stop after `step`."""
     return self._manager.reached_preemption(step)
 
   def close(self) -> None:
-    """Waits for saves under way; raises the error of one that failed."""
-    self._manager.wait_until_finished()
+    """Waits for a save under way; raises SaveError if it failed."""
+    if self._broken:
+      return
+    self.wait()
     self._manager.close()
 
 
-def steps_in(directory: epath.Path) -> list[int]:
-  """The complete steps in a `checkpoints/`, damaged or not, in order."""
-  if not directory.exists():
-    return []
-  names = (entry.name for entry in directory.iterdir())
-  return sorted(int(name) for name in names if name.isdigit())
+def _reason(error: BaseException) -> str:
+  """What the system says, rather than what each layer above it adds."""
+  text = " ".join(str(error).split())
+  plain = (os.strerror(code) for code in sorted(errno.errorcode))
+  long = (words for words in plain if " " in words and words in text)
+  return next(long, text[:300] or type(error).__name__)
 
 
-def _set_damaged_aside(directory: epath.Path) -> None:
-  """Renames the newest steps as long as they are damaged."""
-  damaged = {}
-  for step in reversed(steps_in(directory)):
-    found = _damage(directory / str(step))
-    if not found:
-      break
-    damaged[step] = found
-  else:
-    if damaged:
-      lines = (_described(directory, *item) for item in damaged.items())
-      raise UserError(
-        "No checkpoint of this run can be trusted:\n"
-        + "\n".join(f"  {line}" for line in lines)
-        + f"\nTo start from the beginning, remove {directory} or use another"
-        " --workdir."
-      )
-  for step, found in damaged.items():
-    aside = _free_name(directory / f"damaged-{step}")
-    if jax.process_index() == 0:
-      (directory / str(step)).rename(aside)
-      _logger.error(
-        "%s. It is set aside as %s, and the checkpoint before it is used; its"
-        " steps will be trained again.",
-        _described(directory, step, found),
-        aside,
-      )
-  agreement.gather("damaged steps are out of the way")
+class _Quiet(logging.Filter):
+  """Leaves out Orbax's stack traces; a `SaveError` says what went wrong."""
+
+  def filter(self, record: logging.LogRecord) -> bool:
+    return not (record.exc_info and "orbax" in record.pathname)
 
 
-def _damage(path: epath.Path) -> list[str]:
-  """What is wrong with a step; each process looks at its share."""
-  share = jax.process_index(), jax.process_count()
-  texts = agreement.gather(json.dumps(manifest.damage(path, share=share)))
-  return sorted({line for text in texts for line in json.loads(text)})
-
-
-def _described(directory: epath.Path, step: int, damage: list[str]) -> str:
-  more = f" and {len(damage) - 1} more" if len(damage) > 1 else ""
-  return f"The checkpoint {directory / str(step)} is damaged: {damage[0]}{more}"
-
-
-def _free_name(path: epath.Path) -> epath.Path:
-  candidates = (path.with_name(f"{path.name}-{i}") for i in itertools.count(2))
-  return next(p for p in itertools.chain([path], candidates) if not p.exists())
+logging.getLogger("absl").addFilter(_Quiet())
 
 
 def read_params(workdir: epath.PathLike, step: int) -> PyTree:
@@ -200,11 +234,7 @@ def read_params(workdir: epath.PathLike, step: int) -> PyTree:
   """
   directory = epath.Path(workdir).resolve() / DIRECTORY
   path = directory / str(step)
-  damage = _damage(path)
-  if damage:
-    others = [other for other in steps_in(directory) if other != step]
-    instead = f"; try {directory / str(others[-1])}" if others else ""
-    raise UserError(_described(directory, step, damage) + f"{instead}.")
+  verification.check(directory, step)
   handler = ocp.CompositeCheckpointHandler(
     state=ocp.PyTreeCheckpointHandler(), metadata=ocp.JsonCheckpointHandler()
   )

@@ -272,6 +272,11 @@ class Checkpoint(Section):
   keep_every_steps: Duration | None = key(
     None, "Checkpoints at multiples of this are kept for ever."
   )
+  on_save_error: Literal["stop", "continue"] = key(
+    "stop",
+    "When a save fails, as on a full disk: end the run, or train on until the"
+    " next save. A run of several processes ends.",
+  )
 
 
 class Sweep(Section):

@@ -1,7 +1,9 @@
 """The directory that a classification evaluation leaves for the report."""
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from jaxtyping import Float, Int
 from vit_jax.evaluators.gallery import Gallery
 
 MAX_CONFUSION_CLASSES = 256
+_logger = logging.getLogger(__name__)
 
 
 def write(
@@ -27,7 +30,8 @@ def write(
   """Writes predictions, confusion counts, class names and a few images.
 
   Everything is there or nothing is: the files are written to a directory
-  beside `path` which then takes its name, in place of an earlier one.
+  beside `path` which then takes its name, in place of an earlier one. A full
+  disk costs these files, with an alarm, and not the run.
 
   Args:
     path: `evaluations/<name>/<step>`.
@@ -39,38 +43,52 @@ def write(
     class_names: if known.
     gallery: has the images of its samples and mistakes.
   """
-  for leftover in path.parent.glob("*.tmp*"):  # A kill was here.
-    leftover.rmtree()
+  with _replacing(path) as partial:
+    _write_arrays(
+      partial / "predictions.npz",
+      example_id=example_id.astype(np.int64),
+      label=label.astype(np.int32),
+      prediction=prediction.astype(np.int32),
+      probability=probability.astype(np.float32),
+    )
+    if label.ndim == 1 and num_classes <= MAX_CONFUSION_CLASSES:
+      counts = confusion(label, prediction, num_classes=num_classes)
+      _write_arrays(partial / "confusion.npz", counts=counts)
+    _write_json(
+      partial / "classes.json", list(class_names) if class_names else None
+    )
+    row_of = {int(example): row for row, example in enumerate(example_id)}
+    chosen = [(example, "sample") for example in gallery.samples]
+    chosen += [(example, "mistake") for example in gallery.mistakes]
+    # An example without a label is in no figure.
+    chosen = [(example, kind) for example, kind in chosen if example in row_of]
+    for example in {example for example, _ in chosen}:
+      (partial / _image(example)).write_bytes(gallery.png(example))
+    entries = [
+      _entry(example, kind, label, prediction, probability, row_of)
+      for example, kind in chosen
+    ]
+    _write_json(partial / "examples.json", entries)
+
+
+@contextlib.contextmanager
+def _replacing(path: epath.Path) -> Iterator[epath.Path]:
+  """A directory that takes the name of `path` once all is written to it."""
+  _remove_leftovers(path)  # A kill was here.
   partial = path.parent / f"{path.name}.tmp"
-  (partial / "images").mkdir(parents=True)
-  _write_arrays(
-    partial / "predictions.npz",
-    example_id=example_id.astype(np.int64),
-    label=label.astype(np.int32),
-    prediction=prediction.astype(np.int32),
-    probability=probability.astype(np.float32),
-  )
-  if label.ndim == 1 and num_classes <= MAX_CONFUSION_CLASSES:
-    counts = confusion(label, prediction, num_classes=num_classes)
-    _write_arrays(partial / "confusion.npz", counts=counts)
-  _write_json(
-    partial / "classes.json", list(class_names) if class_names else None
-  )
-  row_of = {int(example): row for row, example in enumerate(example_id)}
-  chosen = [(example, "sample") for example in gallery.samples]
-  chosen += [(example, "mistake") for example in gallery.mistakes]
-  # An example without a label is in no figure.
-  chosen = [(example, kind) for example, kind in chosen if example in row_of]
-  for example in {example for example, _ in chosen}:
-    (partial / _image(example)).write_bytes(gallery.png(example))
-  entries = [
-    _entry(example, kind, label, prediction, probability, row_of)
-    for example, kind in chosen
-  ]
-  _write_json(partial / "examples.json", entries)
-  if path.exists():
-    path.rename(path.parent / f"{path.name}.tmp-old")
-  partial.rename(path)
+  try:
+    (partial / "images").mkdir(parents=True)
+    yield partial
+    if path.exists():
+      path.rename(path.parent / f"{path.name}.tmp-old")
+    partial.rename(path)
+  except OSError as error:
+    reason = error.strerror or error
+    _logger.error("ALARM: %s could not be written: %s.", path, reason)
+  _remove_leftovers(path)
+
+
+def _remove_leftovers(path: epath.Path) -> None:
   for leftover in path.parent.glob("*.tmp*"):
     leftover.rmtree()
 

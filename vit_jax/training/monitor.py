@@ -83,6 +83,7 @@ class Monitor:
     Raises:
       DivergedError: numbers were not finite, and the run is to end.
     """
+    self._directory.check()
     values = jax.device_get(dict(metrics))
     if not values["finite"]:
       self._recovery.not_finite(step, values, batch, state)

@@ -1,16 +1,18 @@
 """The directory of a run: what is in it, and where a run in it goes on."""
 
+import contextlib
+import logging
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import jax
 from etils import epath
 
 from vit_jax import records, trees, versions
 from vit_jax.checkpoint import class_names, initial, resume
-from vit_jax.checkpoint.store import CheckpointStore
+from vit_jax.checkpoint.store import CheckpointStore, SaveError
 from vit_jax.config import resolve
 from vit_jax.errors import DivergedError, UserError
 from vit_jax.sharding import agreement
@@ -19,6 +21,8 @@ from vit_jax.training.position import Position
 from vit_jax.training.state import TrainState
 from vit_jax.training.timing import Clock
 from vit_jax.training.workdir_lock import WorkdirLock
+
+_logger = logging.getLogger(__name__)
 
 
 class RunDirectory:
@@ -74,6 +78,7 @@ class RunDirectory:
       )
       self.first_step = latest
       self.position = Position.of(saved)
+    self._unsaved: SaveError | None = None
     self._metrics = None
     self._values: dict[str, float] = {}
     if self._is_first:
@@ -132,31 +137,67 @@ class RunDirectory:
     return state.replace(params=params, ema_params=average)
 
   def save(self, step: int, state: TrainState, position: Position) -> None:
-    """Starts a checkpoint; raises the error of the one before, if it failed.
+    """Starts a checkpoint, once the one before is written.
 
     Raises:
-      UserError: another job has taken the directory over.
+      UserError: another job has taken the directory over, or a save failed and
+        `config.checkpoint.on_save_error` does not say to go on.
     """
-    if self._lock:
-      self._lock.check()
-    self.store.check()
+    self.check()
+    with self._alarm():
+      self.store.wait()
+    self._unsaved = None
     parts = self._parts
     metadata = resume.metadata(
       parts.config,
       fingerprint=parts.facts.fingerprint,
       versions=versions.installed(),
     )
-    self.store.save(step, state, {**metadata, **position.metadata()})
+    with self._alarm():
+      self.store.save(step, state, {**metadata, **position.metadata()})
 
-  def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
-    """A line of metrics.jsonl (first process only).
+  def check(self) -> None:
+    """Raises what ends the run for the directory's sake; asked at every step.
 
     Raises:
-      UserError: another job has taken the directory over.
+      UserError: as `save` does.
     """
+    if self._lock:
+      self._lock.check()
+    with self._alarm():
+      self.store.check()
+
+  @contextlib.contextmanager
+  def _alarm(self) -> Iterator[None]:
+    """Tells of a checkpoint that is missing, and ends the run or goes on."""
+    try:
+      yield
+    except SaveError as error:
+      self._unsaved = error
+      self._tell(error)
+      going_on = self._parts.config.checkpoint.on_save_error == "continue"
+      if not going_on or jax.process_count() > 1:
+        raise UserError(self._sentence(error)) from error
+
+  def _tell(self, error: SaveError) -> None:
+    _logger.error("ALARM: %s", self._sentence(error))
+
+  def _sentence(self, error: SaveError) -> str:
+    before = [step for step in self.store.all_steps() if step < error.step]
+    kept = (
+      f"that of step {before[-1]} is untouched"
+      if before
+      else "no other had been saved"
+    )
+    return (
+      f"The checkpoint of step {error.step} could not be saved in"
+      f" {self.path}: {error.reason}; {kept}."
+    )
+
+  def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
+    """A line of metrics.jsonl (first process only)."""
     self._values.update(metrics, step=step)
     if self._metrics:
-      self._lock.check()
       self._metrics.write(step, metrics)
 
   def write_summary(self, status: str) -> None:
@@ -190,16 +231,30 @@ class RunDirectory:
     """Waits for the last checkpoint, then says in the summary how it ended.
 
     Raises:
-      Exception: the error of the checkpoint, if it could not be written.
+      UserError: the last checkpoint, or lines of the records, are missing.
     """
+    problem = ""
     try:
       with self._clock.phase("save"):
-        self.store.close()
+        try:
+          self.store.close()
+        except SaveError as error:
+          self._unsaved = error
+          self._tell(error)
+      if self._unsaved:
+        problem = self._sentence(self._unsaved)
       if self._metrics:
         self._metrics.close()
-      self.write_summary(status)
+      self.write_summary("failed" if problem else status)
+    except OSError as error:
+      problem = problem or (
+        f"The records of {self.path} cannot be written"
+        f" ({error.strerror or error}); make room and start the run again."
+      )
     finally:
       self._unlock()
+    if problem:
+      raise UserError(problem)
 
   def _unlock(self) -> None:
     if self._lock:
@@ -212,7 +267,8 @@ class RunDirectory:
     """A run that an error ends is left with its saves finished and named."""
     if kind is not None:
       diverged = issubclass(kind, DivergedError)
-      self.finish("diverged" if diverged else "failed")
+      with contextlib.suppress(UserError):  # It was told when it came.
+        self.finish("diverged" if diverged else "failed")
 
 
 def _kept_to_go_back(parts: Experiment) -> tuple[int, int] | None:
@@ -228,7 +284,7 @@ def _make_writable(path: epath.Path) -> None:
   try:
     path.mkdir(parents=True, exist_ok=True)
     probe = path / f".writable-{jax.process_index()}"
-    probe.write_text("")
+    probe.write_bytes(bytes(4096))  # A full disk takes empty files.
     probe.unlink()
   except OSError as error:
     raise UserError(

@@ -1,0 +1,168 @@
+"""Saves on a disk that is full: a small one in memory, really filled."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.faults import runs
+from vit_jax.checkpoint.store import CheckpointStore
+
+MOUNTED = """
+import os, subprocess, sys
+subprocess.run(
+  ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", sys.argv[1]], check=True
+)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+OPTIONS = {
+  **runs.SELDOM,
+  "checkpoint.every_steps": 50,
+  "checkpoint.keep_last": 1000,
+}
+
+
+class Disk:
+  """A directory that is a disk of 40 MB to one process and those who ask here.
+
+  Args:
+    mount: where that process finds it.
+    errors: a file for what the process says on stderr.
+  """
+
+  def __init__(self, mount, errors):
+    self._mount = mount
+    self._errors = errors
+    self.prefix = [
+      *("unshare", "--user", "--map-root-user", "--mount"),
+      *(sys.executable, "-c", MOUNTED, str(mount)),
+    ]
+
+  def start(self, repo, **options):
+    """Trains in the directory `run` of the disk."""
+    with open(self._errors, "w") as errors:
+      process = subprocess.Popen(
+        self.prefix + runs.command(self._mount / "run", **(OPTIONS | options)),
+        cwd=repo,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+      )
+    seen = pathlib.Path(f"/proc/{process.pid}/root{self._mount}")
+    runs.wait_for(process, (seen / "run" / "run.lock").exists)
+    # An open directory keeps the disk when the process has gone.
+    self._descriptor = os.open(seen, os.O_RDONLY)
+    return process
+
+  @property
+  def path(self):
+    return pathlib.Path(f"/proc/self/fd/{self._descriptor}")
+
+  @property
+  def workdir(self):
+    return self.path / "run"
+
+  def holds(self, step):
+    return (self.workdir / "checkpoints" / str(step)).exists
+
+  def alarms(self):
+    text = self._errors.read_text()
+    assert "/vit_jax/" not in text, text  # No stack of ours.
+    return [x for x in text.splitlines() if "ALARM: The checkpoint of" in x]
+
+  def said(self):
+    return self._errors.read_text()
+
+  def fill(self):
+    with contextlib.suppress(OSError), self._filler.open("wb") as file:
+      while True:
+        file.write(bytes(1 << 12))
+        file.flush()
+
+  def free(self):
+    self._filler.unlink()
+
+  @property
+  def _filler(self):
+    return self.path / "filler"
+
+  def newest_is_sound(self, copy):
+    """The newest step, once compared with its manifest; nothing lies about."""
+    shutil.copytree(self.workdir, copy)
+    store = CheckpointStore(copy)
+    newest = store.latest_step()
+    store.close()
+    assert newest == max(runs.saved_steps(self.workdir))  # All are numbers.
+    return newest
+
+  def close(self):
+    os.close(self._descriptor)
+
+
+@pytest.fixture
+def disk(tmp_path):
+  (tmp_path / "disk").mkdir()
+  made = Disk(tmp_path / "disk", tmp_path / "errors")
+  tried = shutil.which("unshare") and subprocess.run(
+    [*made.prefix, sys.executable, "-c", ""], capture_output=True
+  )
+  if not tried or tried.returncode:
+    pytest.skip("a file system cannot be mounted here")
+  yield made
+  made.close()
+
+
+def test_a_full_disk_stops_the_run_and_the_step_before_stays_good(
+  repo, disk, tmp_path
+):
+  process = disk.start(repo, total_steps=5000)
+  runs.wait_for(process, disk.holds(100))
+  disk.fill()
+  process.communicate(timeout=200)
+  assert process.returncode == 1, disk.said()
+  (alarm,) = disk.alarms()
+  assert "No space left on device" in alarm
+  assert "error: The checkpoint of step" in disk.said()
+  disk.free()
+  newest = disk.newest_is_sound(tmp_path / "copy")
+  assert newest >= 100
+  assert f"that of step {newest} is untouched" in alarm
+  assert not (disk.workdir / "run.lock").exists()
+
+
+def test_a_run_that_is_to_go_on_outlives_a_full_disk(repo, disk, tmp_path):
+  options = {"checkpoint.on_save_error": "continue", "total_steps": 1000}
+  process = disk.start(repo, **options)
+  runs.wait_for(process, disk.holds(50))
+  disk.fill()
+  runs.wait_for(process, lambda: len(disk.alarms()) >= 2)
+  disk.free()
+  process.communicate(timeout=200)
+  assert process.returncode == 0, disk.said()
+  alarms = disk.alarms()
+  steps = [int(a.split("of step ")[1].split()[0]) for a in alarms]
+  assert len(steps) >= 2 and len(set(steps)) == len(steps)
+  assert disk.newest_is_sound(tmp_path / "copy") == 1000
+  assert not set(steps) & set(runs.saved_steps(disk.workdir))
+  logged = {s for s, name in runs.values(disk.workdir) if name == "train/loss"}
+  assert logged == set(range(1, 1001))
+
+
+def test_a_run_whose_last_save_is_missing_does_not_end_well(
+  repo, disk, tmp_path
+):
+  options = {"checkpoint.on_save_error": "continue", "total_steps": 400}
+  process = disk.start(repo, **options)
+  runs.wait_for(process, disk.holds(50))
+  disk.fill()
+  out, _ = process.communicate(timeout=200)
+  assert process.returncode == 1, disk.said()
+  assert "finished" not in out
+  assert len(disk.alarms()) >= 2
+  assert "error: The checkpoint of step 400 could not be saved" in disk.said()
+  disk.free()
+  assert disk.newest_is_sound(tmp_path / "copy") >= 50

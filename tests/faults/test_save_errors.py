@@ -1,0 +1,116 @@
+"""Errors of saves that run in the background."""
+
+import json
+import time
+
+import jax.numpy as jnp
+import pytest
+
+from tests import experiments
+from vit_jax import records
+from vit_jax.checkpoint import manifest
+from vit_jax.checkpoint.store import CheckpointStore, SaveError
+from vit_jax.errors import UserError
+from vit_jax.train import train
+
+STATE = {"params": {"x": jnp.zeros(3)}, "ema_params": None}
+
+
+@pytest.fixture
+def failing(monkeypatch):
+  """Numbers of steps whose saves fail when almost all is written."""
+  steps = set()
+  write = manifest.write
+
+  def fail(directory):
+    if int(directory.name.split(".")[0]) in steps:
+      raise OSError(5, "Input/output error")
+    write(directory)
+
+  monkeypatch.setattr(manifest, "write", fail)
+  return steps
+
+
+def summary(workdir):
+  return json.loads((workdir / "summary.json").read_text())
+
+
+def saved(workdir):
+  return sorted(path.name for path in (workdir / "checkpoints").iterdir())
+
+
+def test_an_error_surfaces_without_another_save(tmp_path, failing):
+  failing.add(2)
+  store = CheckpointStore(tmp_path, keep_last=9)
+  store.save(1, STATE, {})
+  store.check()
+  store.save(2, STATE, {})
+  deadline = time.monotonic() + 30
+  with pytest.raises(SaveError, match="step 2: .*Input/output error"):
+    while time.monotonic() < deadline:
+      store.check()
+      time.sleep(0.001)
+  assert saved(tmp_path) == ["1"]  # No temporary directory either.
+  store.check()
+  store.save(3, STATE, {})  # The next one may succeed.
+  store.close()
+  assert saved(tmp_path) == ["1", "3"]
+
+
+def test_an_error_of_the_last_save_surfaces_on_close(tmp_path, failing):
+  failing.add(2)
+  store = CheckpointStore(tmp_path)
+  store.save(1, STATE, {})
+  store.save(2, STATE, {})
+  with pytest.raises(SaveError, match="step 2"):
+    store.close()
+  assert saved(tmp_path) == ["1"]
+
+
+def test_an_error_surfaces_when_the_next_save_begins(tmp_path, failing):
+  failing.add(1)
+  store = CheckpointStore(tmp_path)
+  store.save(1, STATE, {})
+  with pytest.raises(SaveError, match="step 1"):
+    store.save(2, STATE, {})
+  store.save(2, STATE, {})
+  store.close()
+  assert saved(tmp_path) == ["2"]
+
+
+def test_a_run_ends_soon_after_a_save_failed(tmp_path, failing):
+  failing.add(100)
+  config = experiments.config(
+    total_steps=1000, checkpoint__every_steps=100, evals={}
+  )
+  with pytest.raises(UserError) as error:
+    train(config, str(tmp_path))
+  assert "The checkpoint of step 100 could not be saved" in str(error.value)
+  assert "no other had been saved" in str(error.value)
+  assert records.read_lines(tmp_path / "metrics.jsonl")[-1]["step"] < 200
+  assert summary(tmp_path)["status"] == "failed"
+  assert not (tmp_path / "run.lock").exists()
+
+
+def test_a_run_whose_last_save_fails_does_not_end_well(tmp_path, failing):
+  failing.add(6)
+  for policy in ("stop", "continue"):
+    config = experiments.config(checkpoint__on_save_error=policy)
+    with pytest.raises(UserError, match="step 6 .*that of step 4 is untouched"):
+      train(config, str(tmp_path / policy))
+    assert summary(tmp_path / policy)["status"] == "failed"
+    assert saved(tmp_path / policy)[-1] == "4"
+
+
+def test_a_run_that_is_to_go_on_does_so_with_an_alarm(
+  tmp_path, failing, caplog
+):
+  failing.add(4)
+  config = experiments.config(
+    checkpoint__on_save_error="continue", checkpoint__keep_last=9
+  )
+  assert train(config, str(tmp_path)) == 0
+  alarms = [r.message for r in caplog.records if "ALARM" in r.message]
+  assert len(alarms) == 1 and "step 4 could not be saved" in alarms[0]
+  assert saved(tmp_path) == ["2", "6"]
+  assert summary(tmp_path)["status"] == "finished"

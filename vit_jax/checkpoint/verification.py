@@ -1,0 +1,84 @@
+"""Comparing the steps of a run with their manifests."""
+
+import itertools
+import json
+import logging
+
+import jax
+from etils import epath
+
+from vit_jax.checkpoint import manifest
+from vit_jax.errors import UserError
+from vit_jax.sharding import agreement
+
+_logger = logging.getLogger(__name__)
+
+
+def steps_in(directory: epath.Path) -> list[int]:
+  """The complete steps in a `checkpoints/`, damaged or not, in order."""
+  if not directory.exists():
+    return []
+  names = (entry.name for entry in directory.iterdir())
+  return sorted(int(name) for name in names if name.isdigit())
+
+
+def set_damaged_aside(directory: epath.Path) -> None:
+  """Renames the newest steps as long as they are damaged; says so aloud.
+
+  All processes must call it, before any of them reads.
+
+  Raises:
+    UserError: all are damaged; they stay where they are.
+  """
+  damaged = {}
+  for step in reversed(steps_in(directory)):
+    found = _damage(directory / str(step))
+    if not found:
+      break
+    damaged[step] = found
+  else:
+    if damaged:
+      lines = (_described(directory, *item) for item in damaged.items())
+      raise UserError(
+        "No checkpoint of this run can be trusted:\n"
+        + "\n".join(f"  {line}" for line in lines)
+        + f"\nTo start from the beginning, remove {directory} or use another"
+        " --workdir."
+      )
+  for step, found in damaged.items():
+    aside = _free_name(directory / f"damaged-{step}")
+    if jax.process_index() == 0:
+      (directory / str(step)).rename(aside)
+      _logger.error(
+        "%s. It is set aside as %s, and the checkpoint before it is used; its"
+        " steps will be trained again.",
+        _described(directory, step, found),
+        aside,
+      )
+  agreement.gather("damaged steps are out of the way")
+
+
+def check(directory: epath.Path, step: int) -> None:
+  """Raises UserError if a step is damaged, naming one to try instead."""
+  damage = _damage(directory / str(step))
+  if damage:
+    others = [other for other in steps_in(directory) if other != step]
+    instead = f"; try {directory / str(others[-1])}" if others else ""
+    raise UserError(_described(directory, step, damage) + f"{instead}.")
+
+
+def _damage(path: epath.Path) -> list[str]:
+  """What is wrong with a step; each process looks at its share."""
+  share = jax.process_index(), jax.process_count()
+  texts = agreement.gather(json.dumps(manifest.damage(path, share=share)))
+  return sorted({line for text in texts for line in json.loads(text)})
+
+
+def _described(directory: epath.Path, step: int, damage: list[str]) -> str:
+  more = f" and {len(damage) - 1} more" if len(damage) > 1 else ""
+  return f"The checkpoint {directory / str(step)} is damaged: {damage[0]}{more}"
+
+
+def _free_name(path: epath.Path) -> epath.Path:
+  candidates = (path.with_name(f"{path.name}-{i}") for i in itertools.count(2))
+  return next(p for p in itertools.chain([path], candidates) if not p.exists())
