@@ -44,7 +44,9 @@ REQUIRES = [
 TEST = [
   "beartype>=0.22",
   "hypothesis>=6.100",
+  "markdown-it-py>=3",
   "pytest>=8.3",
+  "pyyaml>=6",
   "pytest-xdist>=3.6",
 ]
 

@@ -67,12 +67,22 @@ def test_every_form_goes_there_and_back_unchanged(
   convert.convert(source, there, to=to)
   convert.convert(there, back)
   before, after = (inference.read(path).weights for path in (source, back))
-  assert after.model == before.model
+  # A Hugging Face model's positions are resized as Hugging Face does it.
+  resized = {"pos_embedding_resize": after.model.pos_embedding_resize}
+  assert after.model == before.model.model_copy(update=resized)
   assert tuple(after.class_names) == NAMES
   jax.tree.map(np.testing.assert_array_equal, after.params, before.params)
   module, params = network
   want = module.apply({"params": params}, IMAGES)
   np.testing.assert_allclose(logits(there), want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_directory_gets_a_card(source, tmp_path):
+  convert.convert(source, str(tmp_path / "bees"))
+  card = (tmp_path / "bees" / "README.md").read_text()
+  assert "# bees" in card
+  assert "`Hündin`" in card
+  assert "from `source.npz`, which does not say" in card
 
 
 def test_a_workdir_keeps_how_the_checkpoint_is_used(source, tmp_path):

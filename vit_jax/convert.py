@@ -11,7 +11,7 @@ there is one), one of its checkpoints/STEP, a published .npz or .safetensors
 file, or a Hugging Face directory. DST is a name that is still free:
 
   NAME.npz        google-research's names of parameters
-  NAME            Hugging Face directory, with a model card if SRC is a run
+  NAME            Hugging Face directory, with a model card
   NAME.stablehlo  network and parameters in one file that needs nothing but jax:
                     from jax import export
                     data = bytearray(open("NAME.stablehlo", "rb").read())
@@ -142,7 +142,13 @@ def _write_npz(dst: str, source: "Inference", dtype: str | None) -> None:
 def _write_huggingface(
   dst: str, source: "Inference", dtype: str | None
 ) -> None:
-  from vit_jax.weights import huggingface, stacking
+  from vit_jax.checkpoint import initial
+  from vit_jax.weights import (
+    huggingface,
+    model_card,
+    stacking,
+    training_record,
+  )
 
   del dtype
   weights = source.weights
@@ -151,7 +157,12 @@ def _write_huggingface(
     model=weights.model.model_copy(update={"scan_layers": False}),
     params=stacking.unstack_layers(weights.params),
   )
-  huggingface.write(dst, weights, card=None)
+  training = None
+  if source.step is not None:
+    workdir, step = initial.locate(weights.path)
+    training = training_record.read(workdir, step)
+  card = model_card.text(epath.Path(dst).name, weights, training)
+  huggingface.write(dst, weights, card)
 
 
 def _write_stablehlo(dst: str, source: "Inference", dtype: str | None) -> None:

@@ -1,0 +1,125 @@
+"""What a workdir says of the training of one of its checkpoints."""
+
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from etils import epath
+
+from vit_jax import records
+from vit_jax.config import resolve, schema
+
+_CONFIG = "config.json"
+_METRICS = "metrics.jsonl"
+_SUMMARY = "summary.json"
+
+_TOP1 = re.compile(r"eval/(.+)/top1")
+_FEWSHOT = re.compile(r"fewshot/(.+)/(\d+)shot")
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+  """What a run left about the training of a checkpoint.
+
+  Attributes:
+    config: its config.
+    step: updates done.
+    metrics: of the evaluations at that step.
+    devices: what it ran on, such as '8 x TPU v4'; "" if unknown.
+  """
+
+  config: schema.Config
+  step: int
+  metrics: Mapping[str, float]
+  devices: str = ""
+
+
+def read(workdir: epath.PathLike, step: int) -> Training | None:
+  """What a workdir says of one of its checkpoints.
+
+  Metrics of other steps are left out: they are not this checkpoint's.
+
+  Args:
+    workdir: has a config.json, and may have a summary.json.
+    step: of the checkpoint.
+
+  Returns:
+    None if no run has left the workdir: there is no metrics.jsonl.
+
+  Raises:
+    UserError: config.json is of another version's schema.
+  """
+  workdir = epath.Path(workdir)
+  if not (workdir / _METRICS).exists():
+    return None
+  config = resolve.load((workdir / _CONFIG).read_text())
+  metrics: dict[str, float] = {}
+  for line in records.read_lines(workdir / _METRICS):
+    if line["step"] == step:
+      metrics.update(line)
+  devices = ""
+  summary = _json_object(workdir / _SUMMARY)
+  if summary.get("step") == step:
+    devices = str(summary.get("devices") or "")
+    values = summary.get("metrics")
+    metrics = {**(values if isinstance(values, dict) else {}), **metrics}
+  finite = {
+    name: float(value)
+    for name, value in metrics.items()
+    if isinstance(value, (int, float)) and math.isfinite(value)
+  }
+  return Training(config, step, finite, devices)
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+  """One number of one evaluation; value in [0, 1]."""
+
+  title: str
+  dataset: str
+  split: str
+  kind: str
+  value: float
+  detail: str = ""
+
+
+def results(training: Training) -> Iterator[Result]:
+  metrics, config = training.metrics, training.config
+  for metric in sorted(metrics):
+    match = _TOP1.fullmatch(metric)
+    entry = config.evals.get(match[1]) if match else None
+    if isinstance(entry, schema.ClassificationEval):
+      dataset = entry.dataset or config.train.dataset
+      count = metrics.get(f"eval/{match[1]}/num_examples")
+      yield Result(
+        "top-1 accuracy",
+        dataset,
+        entry.split,
+        "accuracy",
+        metrics[metric],
+        f"{count:,.0f} images" if count else "",
+      )
+      if (top5 := metrics.get(f"eval/{match[1]}/top5")) is not None:
+        kind = "top-5-accuracy"
+        yield Result("top-5 accuracy", dataset, entry.split, kind, top5)
+  for metric in sorted(metrics, key=_in_order_of_shots):
+    if match := _FEWSHOT.fullmatch(metric):
+      title = f"{match[2]}-shot linear accuracy of frozen features"
+      yield Result(title, match[1], "", "", metrics[metric])
+
+
+def _in_order_of_shots(metric: str) -> tuple[str, int]:
+  match = _FEWSHOT.fullmatch(metric)
+  return (match[1], int(match[2])) if match else ("", 0)
+
+
+def _json_object(path: epath.Path) -> dict[str, Any]:
+  """A JSON file's object; {} where there is none, as in a run under way."""
+  try:
+    value = json.loads(path.read_text())
+  except (OSError, ValueError):
+    return {}
+  return value if isinstance(value, dict) else {}
