@@ -81,8 +81,13 @@ runpy.run_module("vit_jax.train", run_name="__main__")
 @pytest.mark.parametrize(
   "module",
   [
-    f"vit_jax.{name}"
-    for name in ("train", "evaluate", "prepare", "benchmark", "sweep")
+    "vit_jax.train",
+    "vit_jax.evaluate",
+    "vit_jax.predict",
+    "vit_jax.convert",
+    "vit_jax.prepare",
+    "vit_jax.benchmark",
+    "vit_jax.sweep",
   ],
 )
 def test_help_shows_the_flags_and_an_example(repo, module):

@@ -8,11 +8,14 @@ import shlex
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 from PIL import Image
 
+import vit_jax
 from vit_jax.config import schema
+from vit_jax.models import build
 
 REPO = pathlib.Path(__file__).parents[1]
 README = (REPO / "README.md").read_text(encoding="utf-8")
@@ -23,6 +26,7 @@ DOCUMENTS = {
 BLOCKS = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
 LINES = [line for block in BLOCKS for line in block.splitlines()]
 COMMANDS = [line for line in LINES if line.startswith("python -m vit_jax.")]
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 FROM_THE_NETWORK = [c for c in COMMANDS if "prepare cifar10" in c]
 
@@ -42,7 +46,7 @@ runpy.run_module("vit_jax.benchmark", run_name="__main__", alter_sys=True)
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> pathlib.Path:
-  """A folder to run the commands in, with photographs of two classes."""
+  """A folder to run the commands in: photographs of two classes, B_16.npz."""
   place = tmp_path_factory.mktemp("readme")
   rng = np.random.default_rng(0)
   for split, name in itertools.product(("train", "test"), ("cat", "dog")):
@@ -51,7 +55,18 @@ def place(tmp_path_factory) -> pathlib.Path:
     for number in range(8):
       pixels = rng.integers(0, 256, (48, 64, 3), np.uint8)
       Image.fromarray(pixels).save(folder / f"{number}.jpg")
+  save_published(str(place / "B_16.npz"))
   return place
+
+
+def save_published(path: str) -> None:
+  """A network that is smaller than the published one of that name."""
+  sizes = {"width": 32, "depth": 1, "num_heads": 2, "mlp_dim": 64}
+  model = build.create(
+    schema.Model(variant="B/16", image_size=32, **sizes), num_classes=5
+  )
+  images = np.zeros((1, 32, 32, 3), np.uint8)
+  vit_jax.save(path, model, model.init(jax.random.key(0), images)["params"])
 
 
 def quickly(command: str) -> str:
@@ -67,6 +82,12 @@ def run(command: str, place: pathlib.Path) -> subprocess.CompletedProcess:
   assert python == "python"
   if "vit_jax.benchmark" in words:
     words = ["-c", SHORT_BENCHMARK, *words[2:]]
+  return run_python(words, place)
+
+
+def run_python(
+  words: list[str], place: pathlib.Path
+) -> subprocess.CompletedProcess:
   return subprocess.run(
     [sys.executable, *words],
     cwd=place,
@@ -153,6 +174,21 @@ def outcomes(place) -> dict[str, subprocess.CompletedProcess]:
 def test_the_command_runs(outcomes, command):
   outcome = outcomes[command]
   assert outcome.returncode == 0, outcome.stderr[-3000:]
+
+
+@pytest.mark.parametrize("code", PYTHON)
+def test_the_python_code_runs(place, code):
+  outcome = run_python(["-c", code], place)
+  assert outcome.returncode == 0, outcome.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_what_was_said_of_published_weights_is_so(outcomes, place):
+  named = [c for c in COMMANDS if "predict" in c and "runs/finetuned" in c]
+  lines = outcomes[named[0]].stdout.splitlines()
+  assert {line.split()[-1] for line in lines if "%" in line} == {"cat", "dog"}
+  assert (place / "photos_hf" / "config.json").exists()
+  assert (place / "photos.stablehlo").exists()
 
 
 @pytest.mark.slow
