@@ -57,6 +57,43 @@ def test_defaults_of_network_and_config_agree():
   assert network == type(network)(768, 12, 12, 3072, 16, num_classes=7)
 
 
+def test_every_key_of_the_config_reaches_a_resnet():
+  keys = dict(
+    image_size=20,
+    head_bias_init=-3.0,
+    dtype="bfloat16",
+    remat="dots",
+    normalize="imagenet",
+    standardization="torch",
+  )
+  model = schema.Model(name="resnet", variant="R26x3", **keys)
+  network = build.create(model, num_classes=7)
+  expected = dict(keys, blocks=(2, 2, 2, 2), width=192, num_classes=7)
+  assert expected == {key: getattr(network, key) for key in expected}
+
+
+@pytest.mark.parametrize(
+  "keys",
+  [
+    dict(),
+    dict(variant="R50+B/16", representation_size="width"),
+    dict(variant="Ti/4", width=16, depth=3, num_heads=2, mlp_dim=24),
+    dict(variant="S/8", stem_blocks=(1, 2), stem_width=32, remat="full"),
+    dict(variant="So400m/14", pool="map", image_size=378, scan_layers=True),
+    dict(pool="gap", cls_token=True, norm_after_pool=True, gelu="exact"),
+    dict(variant="H/14", image_size=384, drop_remainder=True, qkv_bias=False),
+    dict(name="resnet", variant="R152x4", dtype="bfloat16"),
+    dict(name="resnet", variant="R50x1", blocks=(1, 2), width=96),
+  ],
+  ids=str,
+)
+def test_a_networks_config_makes_the_same_network(keys):
+  network = build.create(schema.Model(**keys), num_classes=7)
+  model = build.config_of(network)
+  assert model.num_classes == 7
+  assert build.create(model, num_classes=model.num_classes) == network
+
+
 def test_unknown_architecture_is_refused():
   with pytest.raises(UserError, match="config.model.name = 'swin'"):
     build.create(schema.Model(name="swin"), num_classes=7)

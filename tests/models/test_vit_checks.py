@@ -11,42 +11,6 @@ from vit_jax.models import build
 
 
 @pytest.mark.parametrize(
-  "variant, expected",
-  [
-    ("Ti/16", (192, 12, 3, 768, 16)),
-    ("B/32", (768, 12, 12, 3072, 32)),
-    ("L/16", (1024, 24, 16, 4096, 16)),
-    ("H/14", (1280, 32, 16, 5120, 14)),
-    ("So400m/14", (1152, 27, 16, 4304, 14)),
-    ("g/14", (1408, 40, 16, 6144, 14)),
-    ("G/14", (1664, 48, 16, 8192, 14)),
-    ("mu/7", (32, 1, 2, 128, 7)),
-  ],
-)
-def test_variant_has_its_published_size(variant, expected):
-  size = sizes.vit(schema.Model(variant=variant))
-  assert expected == (
-    size.width,
-    size.depth,
-    size.num_heads,
-    size.mlp_dim,
-    size.patch_size,
-  )
-
-
-def test_numbers_set_by_hand_win_over_the_variant():
-  model = schema.Model(variant="B/16", depth=8, width=1024, mlp_dim=2048)
-  size = sizes.vit(model)
-  assert (size.width, size.depth, size.mlp_dim) == (1024, 8, 2048)
-  assert size.num_heads == 12
-
-
-def test_representation_size_width_is_the_models_width():
-  model = schema.Model(variant="B/16", width=64, representation_size="width")
-  assert sizes.representation_size(model) == 64
-
-
-@pytest.mark.parametrize(
   "keys, words",
   [
     (dict(variant="b/16"), ["config.model.variant", "'B/16'"]),
@@ -83,6 +47,23 @@ def test_representation_size_width_is_the_models_width():
       dict(attention="cudnn", dtype="bfloat16", pos_embedding="relative"),
       ["'cudnn'", "'relative'", "'xla'"],
     ),
+    (dict(blocks=(1,)), ["blocks = (1,)", "'resnet'", "stem_blocks"]),
+    (dict(stem_width=32), ["stem_width = 32", "no stem", "R50+B/16"]),
+    (
+      dict(variant="R50+B/16", stem_width=40),
+      ["stem_width = 40", "32 groups", "32 or 64"],
+    ),
+    (
+      dict(variant="B/16", stem_blocks=(1, 1, 1, 1)),
+      ["stride of 16", "(1, 1, 1, 1)", "has 32"],
+    ),
+    (
+      dict(variant="R+Ti/16", image_size=225),
+      ["225", "224 or 256", "drop_remainder", " 4 "],
+    ),
+    (dict(variant="R+Ti/16", image_size=20), ["image_size = 20", "32 or"]),
+    (dict(cls_token=False), ["pool = 'cls'", "cls_token", "'gap'"]),
+    (dict(cls_token=True, pool="map"), ["'map'", "cls_token"]),
     (dict(name="vti"), ["config.model.name", "'vit'"]),
   ],
 )
@@ -102,6 +83,15 @@ def test_h14_at_384_px_passes_when_the_remainder_may_be_dropped():
   build.check(schema.Model(variant="H/14", image_size=384, drop_remainder=True))
 
 
+@pytest.mark.parametrize("image_size", [224, 225, 384, 500])
+def test_any_image_size_suits_patches_of_one_place(image_size):
+  """A stem's convolutions round up, so that nothing is dropped."""
+  build.check(schema.Model(variant="R50+B/16", image_size=image_size))
+
+
 def test_checks_import_no_jax():
-  code = "import sys, vit_jax.models.build; assert 'jax' not in sys.modules"
+  code = (
+    "import sys, vit_jax.models.names, vit_jax.paper.cost;"
+    " assert 'jax' not in sys.modules"
+  )
   subprocess.run([sys.executable, "-c", code], check=True)

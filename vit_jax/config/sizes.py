@@ -125,8 +125,8 @@ def vit(model: schema.Model) -> Size:
       f" sizes: {', '.join(VARIANTS)}, each with '/' and a patch size in"
       " pixels."
     )
-  # `isdecimal` alone also takes digits of other scripts.
-  if not (slash and patch.isascii() and patch.isdecimal() and int(patch) > 0):
+  # [0-9]: \d also takes digits of other scripts.
+  if not (slash and re.fullmatch("[0-9]{1,4}", patch) and int(patch) > 0):
     raise UserError(
       f"config.model.variant = '{model.variant}' needs a patch size in"
       f" pixels after a slash, such as '{stem}{plus}{name}/16'."
@@ -134,12 +134,13 @@ def vit(model: schema.Model) -> Size:
   blocks, patch_size = None, int(patch)
   if plus:
     if (stem, patch_size) not in STEMS:
-      hint = _nearest(f"{stem}/{patch}", (f"{s}/{p}" for s, p in STEMS))
-      hint = hint.replace("/", f"+{name}/") or f"R50+{name}/{patch_size}"
-      known = ", ".join(f"{s}+{name}/{p}" for s, p in STEMS)
+      known = {f"{s}+{name}/{p}": s for s, p in STEMS}
+      same_stem = [one for one, s in known.items() if s == stem]
+      hint = _nearest(model.variant, same_stem or known)
       raise UserError(
         f"config.model.variant = '{model.variant}' is not known. Did you mean"
-        f" '{hint}'? Stems: {known}; others by config.model.stem_blocks."
+        f" '{hint}'? Stems: {', '.join(known)}; others by"
+        " config.model.stem_blocks."
       )
     blocks, patch_size = STEMS[stem, patch_size]
   if model.stem_blocks is not None:
@@ -234,7 +235,7 @@ def resnet_keys(size: ResNetSize) -> dict[str, Any]:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-  """The known name most like this one, in either case; '': none is."""
+  """The known name most like this one, in either case; '': none is like it."""
   near = {one.lower(): one for one in known}
-  close = difflib.get_close_matches(name.lower(), near, n=1, cutoff=0.4)
+  close = difflib.get_close_matches(name.lower(), near, n=1, cutoff=0.3)
   return near[close[0]] if close else ""

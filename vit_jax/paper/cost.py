@@ -11,7 +11,7 @@ from vit_jax.config import names, schema, sizes
 
 
 def training_exaflops(
-  model: str | schema.Model, images: float, epochs: float
+  model: str | schema.Model, images: int | float, epochs: int | float
 ) -> float:
   """Cost of a training run in units of 10^18, as Table 6 gives it.
 
