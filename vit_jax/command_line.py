@@ -78,15 +78,15 @@ def define_config(name: str = "config") -> flags.FlagHolder:
 def resolved_config(name: str = "config") -> schema.Config:
   """What `--config` and its overrides come to.
 
-  Where the architecture will be that of `init_from`, the keys of model that
-  were overridden are noted in `keep_model_keys`.
+  Where the architecture will be a checkpoint's, the keys of model that were
+  overridden are noted in `keep_model_keys`.
 
   Raises:
     UserError: as `resolve.resolve` does.
   """
   flag = flags.FLAGS[name]
   config = resolve.resolve(flag.value)
-  if not (config.model_from_init and config.init_from):
+  if not config.model_from_init:
     return config
   given = [
     key.removeprefix("model.")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from vit_jax import checks, command_line, records
-from vit_jax.config import resolve, schema
+from vit_jax.config import schema
 from vit_jax.errors import UserError
 
 
@@ -27,8 +27,9 @@ def define_flags() -> None:
 
 def main(argv: Sequence[str]) -> int:
   command_line.no_arguments(argv)
-  config = resolve.resolve(flags.FLAGS.config)
-  checks.check(config)
+  config = command_line.resolved_config()
+  if not config.model_from_init:
+    checks.check(config)
   if not flags.FLAGS.checkpoint:
     raise UserError("No checkpoint was named: give --checkpoint=PATH.")
   if not config.evals:
@@ -47,8 +48,9 @@ def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
   """Metrics of a checkpoint: `step`, then those of every evaluator.
 
   Args:
-    config: the experiment; its `evals` are run on its `model`.
-    checkpoint: a workdir, or one of its steps.
+    config: the experiment; its `evals` are run on its `model`, or with
+      `model_from_init` on the checkpoint's.
+    checkpoint: a workdir, one of its steps, or a published file.
 
   Raises:
     UserError: if the checkpoint is not there or is of another model, or the
@@ -57,16 +59,18 @@ def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
   # jax is imported after all checks of the config, which answer at once.
   import jax
 
-  from vit_jax.checkpoint import initial
+  from vit_jax.checkpoint import initial, initial_model
   from vit_jax.evaluators import build as evaluators_build
   from vit_jax.evaluators.contract import Context
   from vit_jax.training import experiment, processes
   from vit_jax.weights import files
 
   processes.initialize()
+  weights = initial.read(checkpoint)
+  config = initial_model.of_checkpoint(config, weights.model)
+  checks.check(config)
   facts, _ = experiment.facts_of_config(config)
   parts = experiment.build(config, facts)
-  weights = initial.read(checkpoint)
   params = initial.place(parts.abstract_state.params, weights, config.model)
   # A published file does not say how many updates it has seen.
   step = 0 if files.is_published(checkpoint) else initial.locate(checkpoint)[1]

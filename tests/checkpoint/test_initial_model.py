@@ -76,6 +76,14 @@ def test_without_init_from_the_config_counts():
   assert initial_model.settle(plain) == plain
 
 
+def test_what_is_looked_at_keeps_its_head_too():
+  wanted = config("image_size", image_size=64)
+  assert initial_model.of_checkpoint(wanted, FOUND) == wanted
+  wanted = wanted.model_copy(update={"model_from_init": True})
+  model = initial_model.of_checkpoint(wanted, FOUND).model
+  assert model == FOUND.model_copy(update={"image_size": 64})
+
+
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory):
   """A run of another architecture than that of `experiments.config`."""

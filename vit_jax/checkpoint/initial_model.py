@@ -1,4 +1,4 @@
-"""Taking the architecture from what a run starts from."""
+"""Taking the architecture from a checkpoint to start from, or to look at."""
 
 import difflib
 import logging
@@ -65,6 +65,28 @@ def settle(config: schema.Config, workdir: str | None = None) -> schema.Config:
     _logger.info("The architecture is that of %s.", config.init_from)
   return config.model_copy(
     update={"model": merge(config, found), "model_from_init": False}
+  )
+
+
+def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:
+  """The config to evaluate a checkpoint with.
+
+  With `model_from_init` the model is the checkpoint's, head included, but for
+  `keep_model_keys`.
+
+  Args:
+    config: resolved.
+    found: the checkpoint's model.
+
+  Raises:
+    UserError: if `keep_model_keys` names no key.
+  """
+  if not config.model_from_init:
+    return config
+  _check_names(config.keep_model_keys)
+  kept = {name: getattr(config.model, name) for name in config.keep_model_keys}
+  return config.model_copy(
+    update={"model": found.model_copy(update=kept), "model_from_init": False}
   )
 
 
