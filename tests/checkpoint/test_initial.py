@@ -36,14 +36,18 @@ def weights(num_classes=3, width=4, **others):
   return Weights(path="runs/x", model=MODEL, params=leaves | others)
 
 
+def started(fresh, found, without=()):
+  return initial.put(fresh, initial.fit(fresh, found, MODEL, without))
+
+
 def test_all_that_fits_is_taken():
-  result = initial.replace(params(), weights(), MODEL)
+  result = started(params(), weights())
   np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
   np.testing.assert_array_equal(result["head"]["bias"], 7)
 
 
 def test_a_head_of_another_size_starts_afresh_and_is_named(caplog):
-  result = initial.replace(params(num_classes=10), weights(), MODEL)
+  result = started(params(num_classes=10), weights())
   np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
   assert result["head"]["bias"].shape == (10,)
   np.testing.assert_array_equal(result["head"]["bias"], 0)
@@ -52,7 +56,7 @@ def test_a_head_of_another_size_starts_afresh_and_is_named(caplog):
 
 
 def test_parameters_left_out_by_name_stay_fresh(caplog):
-  result = initial.replace(params(), weights(), MODEL, ("embedding/.*",))
+  result = started(params(), weights(), ("embedding/.*",))
   np.testing.assert_array_equal(result["embedding"]["kernel"], 1)
   np.testing.assert_array_equal(result["head"]["bias"], 7)
   assert "embedding/.* is not taken over" in caplog.text
@@ -60,13 +64,13 @@ def test_parameters_left_out_by_name_stay_fresh(caplog):
 
 def test_what_was_assumed_of_a_file_is_logged(caplog):
   assumed = Weights("x.npz", MODEL, weights().params, None, ("Heads of 64.",))
-  initial.replace(params(), assumed, MODEL)
+  started(params(), assumed)
   assert "x.npz: Heads of 64." in caplog.text
 
 
 def test_a_body_that_does_not_fit_is_a_table_of_shapes():
   with pytest.raises(UserError) as error:
-    initial.replace(params(width=8), weights(), MODEL)
+    started(params(width=8), weights())
   assert "runs/x do not fit config.model" in str(error.value)
   (row,) = [
     line for line in str(error.value).splitlines() if "embedding" in line
@@ -141,3 +145,9 @@ def test_a_path_without_checkpoints_is_said_in_a_sentence(
     path.mkdir()
   with pytest.raises(UserError, match=sentence):
     initial.read(str(path))
+
+
+def test_a_file_of_an_unknown_form_is_a_sentence(tmp_path):
+  (tmp_path / "B_16").write_text("")
+  with pytest.raises(UserError, match="end in .npz or .safetensors"):
+    initial.read(str(tmp_path / "B_16"))

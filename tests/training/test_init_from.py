@@ -12,6 +12,7 @@ from vit_jax.checkpoint.inference import Inference
 from vit_jax.checkpoint.workdir import write as write_workdir
 from vit_jax.errors import UserError
 from vit_jax.models import build
+from vit_jax.training import dry_run
 from vit_jax.training.run_directory import RunDirectory
 from vit_jax.training.timing import Clock
 from vit_jax.weights import flat, npz
@@ -95,3 +96,18 @@ def test_another_body_is_a_table(tmp_path):
   path, _ = saved(tmp_path / "x.npz", depth=3)
   with pytest.raises(UserError, match="set config.model.depth=3 .it is 2."):
     started(tmp_path / "new", init_from=path)
+
+
+def test_a_misfit_is_told_before_anything_is_compiled(tmp_path):
+  path, _ = saved(tmp_path / "x.npz", depth=3)
+  parts = experiments.build(init_from=path)
+  with pytest.raises(UserError, match="config.model.depth=3"):
+    RunDirectory(str(tmp_path / "new"), parts, Clock())
+
+
+def test_a_dry_run_says_what_is_taken_over(tmp_path):
+  path, _ = saved(tmp_path / "x.npz")
+  text = dry_run.describe(experiments.config(init_from=path))
+  start = text.split("== Start ==\n")[1].split("\n\n")[0].splitlines()
+  assert start[0].endswith(f"parameters are those of {path}.")
+  assert "A new head of 4 classes starts at zeros." in start

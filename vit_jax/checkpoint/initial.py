@@ -35,6 +35,11 @@ def locate(path: str) -> tuple[epath.Path, int]:
     )
   if where.parent.name == DIRECTORY and where.name.isdigit():
     return where.parent.parent, int(where.name)
+  if where.is_file():
+    raise UserError(
+      f"{path} is a file, but its name does not tell of what form: files of"
+      " weights end in .npz or .safetensors."
+    )
   workdir = where.parent if where.name == DIRECTORY else where
   directory = workdir / DIRECTORY
   entries = directory.iterdir() if directory.exists() else ()
@@ -82,42 +87,33 @@ def place(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
   Raises:
     UserError: something does not fit, or is missing or left over.
   """
-  fitted = _fit(wanted, weights, model)
+  fitted = fit(wanted, weights, model)
   if fitted.fresh or fitted.dropped:
     raise UserError(
       f"{weights.path} is not of this model: {' '.join(fitted.notes)}"
     )
-  return _put(wanted, fitted)
+  return put(wanted, fitted)
 
 
-def replace(
-  fresh: PyTree,
-  weights: Weights,
-  model: schema.Model,
-  without: Sequence[str] = (),
-) -> PyTree:
-  """`fresh` with all that a checkpoint has for it.
-
-  What stays fresh, is dropped or resized is logged.
-
-  Args:
-    fresh: newly made parameters, on the devices.
-    weights: what to start from.
-    model: the section of the network that `fresh` is of.
-    without: regexes of parameters that the checkpoint shall not give.
-
-  Raises:
-    UserError: a table of the parameters that do not fit.
-  """
-  return _put(fresh, _fit(fresh, weights, model, without))
-
-
-def _fit(
+def fit(
   wanted: PyTree,
   weights: Weights,
   model: schema.Model,
   without: Sequence[str] = (),
 ) -> surgery.Fitted:
+  """What a network takes over from a checkpoint.
+
+  What starts afresh, is dropped, resized or assumed is logged.
+
+  Args:
+    wanted: arrays or ShapeDtypeStructs of all its parameters.
+    weights: what to start from.
+    model: the section of the network.
+    without: regexes of parameters that the checkpoint shall not give.
+
+  Raises:
+    UserError: a table of the parameters that do not fit.
+  """
   shapes = {name: leaf.shape for name, leaf in trees.named_leaves(wanted)}
   fitted = surgery.fit(weights, model, shapes, without)
   for note in (*weights.assumed, *fitted.notes):
@@ -125,7 +121,14 @@ def _fit(
   return fitted
 
 
-def _put(wanted: PyTree, fitted: surgery.Fitted) -> PyTree:
+def put(wanted: PyTree, fitted: surgery.Fitted) -> PyTree:
+  """What was fitted, on the devices; the rest is as in `wanted`.
+
+  Args:
+    wanted: newly made parameters; ShapeDtypeStructs with shardings will do
+      where nothing is fresh.
+    fitted: of `fit`.
+  """
   found = flat.flatten(fitted.params)
   return trees.map_named(
     lambda name, leaf: (

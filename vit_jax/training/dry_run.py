@@ -7,6 +7,7 @@ import jax
 from clu import parameter_overview
 
 from vit_jax import trees
+from vit_jax.checkpoint import initial
 from vit_jax.config import resolve, schema
 from vit_jax.optim import multipliers
 from vit_jax.sharding import mesh as mesh_lib
@@ -45,9 +46,26 @@ def describe(config: schema.Config) -> str:
       f"{parts.total_steps} steps, {parts.flops_per_step:.4g} model FLOPs each",
     ),
   ]
+  if config.init_from is not None:
+    sections.append(("Start", _start(parts)))
   if missing:
     sections.append(("Notes", f"The data are not here. {missing}"))
   return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections)
+
+
+def _start(parts: experiment.Experiment) -> str:
+  """What the run takes over from `init_from`."""
+  config = parts.config
+  fitted = initial.fit(
+    parts.abstract_state.params,
+    initial.read(config.init_from),
+    config.model,
+    config.init_without,
+  )
+  given = trees.num_elements(fitted.params)
+  total = trees.num_elements(parts.abstract_state.params)
+  line = f"{given:,} of {total:,} parameters are those of {config.init_from}."
+  return "\n".join([line, *fitted.notes])
 
 
 def _batch_table(parts: experiment.Experiment) -> str:

@@ -21,6 +21,7 @@ from vit_jax.training.position import Position
 from vit_jax.training.state import TrainState
 from vit_jax.training.timing import Clock
 from vit_jax.training.workdir_lock import WorkdirLock
+from vit_jax.weights import surgery
 
 _logger = logging.getLogger(__name__)
 
@@ -68,6 +69,8 @@ class RunDirectory:
     )
     latest = self.store.latest_step()
     self.first_step, self.position = 0, Position()
+    # Read before the step is compiled, which may take long.
+    self._start = self._fit_start() if latest is None else None
     if latest is not None:
       saved = self.store.metadata(latest)
       resume.check_same(
@@ -85,6 +88,18 @@ class RunDirectory:
       records.write_text(self.path / "config.json", resolve.dump(config) + "\n")
       class_names.write(self.path, parts.facts.class_names)
       self._open_metrics()
+
+  def _fit_start(self) -> surgery.Fitted | None:
+    """What `config.init_from` gives; None: nothing, as it is not set."""
+    config = self._parts.config
+    if config.init_from is None:
+      return None
+    return initial.fit(
+      self._parts.abstract_state.params,
+      initial.read(config.init_from),
+      config.model,
+      config.init_without,
+    )
 
   def _open_metrics(self) -> None:
     path = self.path / "metrics.jsonl"
@@ -123,15 +138,11 @@ class RunDirectory:
     if self.first_step:
       return self.store.restore(self.first_step, parts.abstract_state)
     state = parts.init_state()
-    config = parts.config
-    if config.init_from is None:
+    fitted = self._start or self._fit_start()
+    if fitted is None:
       return state
-    params = initial.replace(
-      state.params,
-      initial.read(config.init_from),
-      config.model,
-      config.init_without,
-    )
+    self._start = None
+    params = initial.put(state.params, fitted)
     # A copy: the step donates its state, which must not hold a buffer twice.
     average = state.ema_params and jax.tree.map(lambda x: x.copy(), params)
     return state.replace(params=params, ema_params=average)
