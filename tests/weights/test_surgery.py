@@ -263,6 +263,11 @@ MISFITS = {
     {"pool": "gap", "norm_after_pool": True},
     "set config.model.norm_after_pool=False (it is True)",
   ),
+  "Transformer/posembed_input/x_embedding": (
+    {"pos_embedding": "learned_2d"},
+    {"pos_embedding": "learned_2d", "image_size": 12},
+    "set config.model.image_size=8 (it is 12)",
+  ),
   "Transformer/posembed_input/pos_embedding": (
     {},
     {"pos_embedding": "none"},
