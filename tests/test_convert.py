@@ -1,5 +1,6 @@
 """The convert command: forms there and back, and what it refuses."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -9,11 +10,13 @@ import numpy as np
 import pytest
 
 from vit_jax import convert
-from vit_jax.checkpoint import inference, load, save
+from vit_jax.checkpoint import inference, load, save, workdir
 from vit_jax.checkpoint.inference import Inference
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
+from vit_jax.weights import stacking
+from vit_jax.weights.contract import Weights
 
 MODEL = schema.Model(
   variant="Ti/4",
@@ -29,7 +32,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (4, 16, 16, 3), np.uint8)
 DESTINATIONS = {
   "npz": ("model.npz", None),
   "huggingface": ("model", None),
-  "workdir": ("model", "workdir"),
+  "workdir": ("model_run", "workdir"),
 }
 
 
@@ -85,33 +88,34 @@ def test_a_directory_gets_a_card(source, tmp_path):
   assert "from `source.npz`, which does not say" in card
 
 
-def test_a_workdir_keeps_how_the_checkpoint_is_used(source, tmp_path):
-  found = inference.read(source)
-  used = Inference(
-    weights=found.weights,
-    step=7,
+@pytest.mark.parametrize("form", DESTINATIONS)
+def test_every_form_keeps_how_the_checkpoint_is_used(form, source, tmp_path):
+  weights = dataclasses.replace(
+    inference.read(source).weights,
     preprocess="decode|resize_small(20)|central_crop",
     activation="sigmoid",
   )
-  from vit_jax.checkpoint import workdir
-
-  workdir.write(tmp_path / "run", used)
-  again = inference.read(str(tmp_path / "run"))
-  assert again.step == 7
-  assert again.preprocess == used.preprocess
-  assert again.activation == "sigmoid"
+  run = str(tmp_path / "run")
+  workdir.write(run, Inference(weights, step=7))
+  name, to = DESTINATIONS[form]
+  convert.convert(run, str(tmp_path / name), to=to)
+  again = inference.read(str(tmp_path / name))
+  assert again.step == (7 if form == "workdir" else None)
+  assert again.weights.preprocess == weights.preprocess
+  assert again.weights.activation == "sigmoid"
 
 
 def test_stacked_layers_come_out_one_by_one(network, tmp_path):
   module, params = network
   stacked = str(tmp_path / "stacked")
-  model = MODEL.model_copy(update={"gelu": "exact", "scan_layers": True})
-  from vit_jax.checkpoint import workdir
-  from vit_jax.weights import stacking
-  from vit_jax.weights.contract import Weights
-
-  weights = Weights(stacked, model, stacking.stack_layers(params))
-  workdir.write(stacked, Inference(weights, 1, "decode|resize", "softmax"))
+  weights = Weights(
+    stacked,
+    MODEL.model_copy(update={"gelu": "exact", "scan_layers": True}),
+    stacking.stack_layers(params),
+    preprocess="decode|resize",
+    activation="softmax",
+  )
+  workdir.write(stacked, Inference(weights, 1))
   for name in ("a.npz", "a"):
     convert.convert(stacked, str(tmp_path / name))
     np.testing.assert_allclose(

@@ -136,7 +136,14 @@ def _write_npz(dst: str, source: "Inference", dtype: str | None) -> None:
 
   del dtype
   weights = source.weights
-  npz.write(epath.Path(dst), weights.model, weights.params, weights.class_names)
+  npz.write(
+    epath.Path(dst),
+    weights.model,
+    weights.params,
+    weights.class_names,
+    preprocess=weights.preprocess,
+    activation=weights.activation,
+  )
 
 
 def _write_huggingface(

@@ -115,8 +115,8 @@ def predict(
     document = {
       "checkpoint": checkpoint,
       "step": use.step,
-      "preprocess": use.preprocess,
-      "activation": use.activation,
+      "preprocess": use.weights.preprocess,
+      "activation": use.weights.activation,
       "images": predicted,
       "failed": failed,
     }

@@ -37,9 +37,16 @@ def params():
 @pytest.fixture
 def run(params, tmp_path):
   """A workdir; gives a function that changes its config."""
-  weights = Weights("", MODEL, params, class_names=("a", "b", "c"))
+  weights = Weights(
+    "",
+    MODEL,
+    params,
+    class_names=("a", "b", "c"),
+    preprocess="decode|resize",
+    activation="softmax",
+  )
   path = tmp_path / "run"
-  workdir.write(path, Inference(weights, 3, "decode|resize", "softmax"))
+  workdir.write(path, Inference(weights, step=3))
 
   def change(**keys):
     config = run_config.read(path).model_copy(update=keys)
@@ -64,13 +71,13 @@ def classification(preprocess):
 )
 def test_images_are_prepared_as_the_runs_evaluator_does(run, evals, preprocess):
   found = {name: classification(text) for name, text in evals.items()}
-  assert inference.read(run(evals=found)).preprocess == preprocess
+  assert inference.read(run(evals=found)).weights.preprocess == preprocess
 
 
 def test_a_runs_loss_says_what_its_logits_mean(run):
   path = run(objective=schema.Objective(loss="sigmoid"))
   found = inference.read(path)
-  assert found.activation == "sigmoid"
+  assert found.weights.activation == "sigmoid"
   assert found.step == 3
   assert found.weights.class_names == ("a", "b", "c")
 
@@ -88,8 +95,8 @@ def test_a_published_file_has_no_step(params, tmp_path):
   npz.write(epath.Path(path), MODEL, params)
   found = inference.read(str(path))
   assert found.step is None
-  assert found.preprocess == "decode|resize"
-  assert found.activation == "softmax"
+  assert found.weights.preprocess == "decode|resize"
+  assert found.weights.activation == "softmax"
 
 
 def test_what_the_file_does_not_say_is_logged(params, tmp_path, caplog):
@@ -113,6 +120,15 @@ def test_another_head_takes_the_names_away(run):
   other = found.adapted(num_classes=2)
   assert other.weights.class_names is None
   assert other.weights.params["head"]["kernel"].shape == (32, 2)
+
+
+def test_ops_for_images_of_one_size_do_not_stay_for_another(run):
+  evals = {"test": classification("decode|resize(10)|central_crop(8)")}
+  found = inference.read(run(evals=evals))
+  assert found.adapted(num_classes=2).weights.preprocess == (
+    "decode|resize(10)|central_crop(8)"
+  )
+  assert found.adapted(image_size=12).weights.preprocess == "decode|resize"
 
 
 def test_a_workdir_without_its_config_is_a_sentence(run):

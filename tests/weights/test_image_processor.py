@@ -25,7 +25,8 @@ PROCESSORS = {
       "crop_size": SQUARE,
     }
   ],
-  "decode|resize_small(256, method='bicubic', antialias=True)|central_crop": [
+  "decode|resize_small(scale=1.14286, method='bicubic', antialias=True)"
+  "|central_crop": [
     {
       "resample": 3,
       "size": {"shortest_edge": 256},
@@ -35,13 +36,15 @@ PROCESSORS = {
   ],
 }
 TIMM = {
-  "decode|resize_small(248, method='bicubic', antialias=True)|central_crop": {
+  "decode|resize_small(scale=1.10714, method='bicubic', antialias=True)"
+  "|central_crop": {
     "input_size": [3, 224, 224],
     "crop_pct": 0.9,
     "interpolation": "bicubic",
     "crop_mode": "center",
   },
-  "decode|resize_small(384, method='bicubic', antialias=True)|central_crop": {
+  "decode|resize_small(scale=1, method='bicubic', antialias=True)"
+  "|central_crop": {
     "input_size": [3, 384, 384],
     "crop_pct": 1.0,
     "interpolation": "bicubic",
@@ -81,6 +84,42 @@ def test_a_timm_config_becomes_ops(tmp_path, preprocess):
 def test_a_multi_label_head_is_read_by_a_sigmoid(tmp_path):
   found = read(tmp_path, config={"problem_type": "multi_label_classification"})
   assert found == ImageProcessor(None, "sigmoid")
+
+
+@pytest.mark.parametrize(
+  ("preprocess", "keys"),
+  [
+    (None, {"resample": 2}),
+    ("decode|resize", {"resample": 2}),
+    ("decode|resize_small(256)|random_crop", {"resample": 2}),
+    (
+      "decode| resize_small(scale=1.1429) |central_crop",
+      {
+        "resample": 2,
+        "size": {"shortest_edge": 256},
+        "do_center_crop": True,
+        "crop_size": SQUARE,
+      },
+    ),
+    (
+      "decode|resize_small(240, method='bicubic')|central_crop(224)",
+      {
+        "resample": 3,
+        "size": {"shortest_edge": 240},
+        "do_center_crop": True,
+        "crop_size": SQUARE,
+      },
+    ),
+  ],
+)
+def test_ops_are_told_as_near_as_they_can_be_and_come_back_as_they_were(
+  tmp_path, preprocess, keys
+):
+  told = image_processor.resizing(preprocess, 224)
+  assert told.items() >= keys.items()
+  assert ("size" in told) == ("size" in keys)
+  if preprocess is not None:
+    assert read(tmp_path, preprocessor_config=told).preprocess == preprocess
 
 
 def test_other_files_say_nothing(tmp_path):

@@ -2,17 +2,17 @@
 
 import dataclasses
 import logging
-from typing import Literal
 
 from vit_jax.checkpoint import initial, load, run_config
 from vit_jax.config import schema
+from vit_jax.data import spec
+from vit_jax.errors import UserError
 from vit_jax.models import build as models_build
 from vit_jax.weights import files, image_processor
 from vit_jax.weights.contract import Weights
 
 _logger = logging.getLogger(__name__)
 
-Activation = Literal["softmax", "sigmoid"]
 _DEFAULT_PREPROCESS = schema.ClassificationEval(
   type="classification"
 ).preprocess
@@ -23,16 +23,13 @@ class Inference:
   """A checkpoint and how it is to be used.
 
   Attributes:
-    weights: its parameters and their architecture, as inference wants it.
+    weights: its parameters and their architecture, as inference wants it;
+      `preprocess` and `activation` are set.
     step: updates done; None for a published file, which does not say.
-    preprocess: host ops that make images of `weights.model.image_size`.
-    activation: what makes probabilities of logits.
   """
 
   weights: Weights
   step: int | None
-  preprocess: str
-  activation: Activation
 
   def adapted(
     self, *, image_size: int | None = None, num_classes: int | None = None
@@ -43,9 +40,12 @@ class Inference:
     )
     model = models_build.config_of(module)
     same_head = model.num_classes == self.weights.model.num_classes
-    names = self.weights.class_names if same_head else None
     weights = dataclasses.replace(
-      self.weights, model=model, params=params, class_names=names
+      self.weights,
+      model=model,
+      params=params,
+      class_names=self.weights.class_names if same_head else None,
+      preprocess=_for_size(self.weights.preprocess, model.image_size),
     )
     return dataclasses.replace(self, weights=weights)
 
@@ -67,28 +67,38 @@ def read(path: str) -> Inference:
   weights = initial.read(path)
   for sentence in weights.assumed:
     _logger.info("%s: %s", path, sentence)
-  weights = dataclasses.replace(weights, model=for_inference(weights.model))
   if files.is_published(path):
-    processor = image_processor.read(path)
-    return Inference(
-      weights,
-      step=None,
-      preprocess=processor.preprocess or _DEFAULT_PREPROCESS,
-      activation=processor.activation,
-    )
-  workdir, step = initial.locate(path)
-  config = run_config.read(workdir)
-  return Inference(
+    step = None
+    said = image_processor.read(path)
+    preprocess = weights.preprocess or said.preprocess or _DEFAULT_PREPROCESS
+    activation = weights.activation or said.activation
+  else:
+    workdir, step = initial.locate(path)
+    config = run_config.read(workdir)
+    preprocess = _evaluators_preprocess(config)
+    activation = config.objective.loss
+  weights = dataclasses.replace(
     weights,
-    step=step,
-    preprocess=_evaluators_preprocess(config),
-    activation=config.objective.loss,
+    model=for_inference(weights.model),
+    preprocess=preprocess,
+    activation=activation,
   )
+  return Inference(weights, step)
+
+
+def _for_size(preprocess: str, image_size: int) -> str:
+  """The same ops, unless they are for images of one other size."""
+  try:
+    spec.check(preprocess, image_size, where="preprocess", train=False)
+  except UserError as error:
+    _logger.warning("%s %r takes its place.", error, _DEFAULT_PREPROCESS)
+    return _DEFAULT_PREPROCESS
+  return preprocess
 
 
 def for_inference(model: schema.Model) -> schema.Model:
   """The same network without what training alone or one machine wants."""
-  return model.model_copy(update={"attention": "xla", "remat": "none"})
+  return model.model_copy(update=load.ANY_DEVICE)
 
 
 def _evaluators_preprocess(config: schema.Config) -> str:

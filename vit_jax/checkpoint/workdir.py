@@ -25,12 +25,12 @@ def write(path: epath.PathLike, source: Inference) -> None:
   """
   weights, step = source.weights, source.step or 0
   evaluation = schema.ClassificationEval(
-    type="classification", preprocess=source.preprocess
+    type="classification", preprocess=weights.preprocess
   )
   config = schema.Config(
     model=weights.model,
     total_steps=max(step, 1),
-    objective=schema.Objective(loss=source.activation),
+    objective=schema.Objective(loss=weights.activation),
     evals={"test": evaluation},
   )
   try:

@@ -44,7 +44,7 @@ def predict(
   wanted = min(_MAX_BATCH, _BATCH_PIXELS // model.image_size**2, len(paths))
   batch_size = -(-max(wanted, 1) // shards) * shards
   preprocess = spec.check(
-    use.preprocess, model.image_size, where="preprocess", train=False
+    use.weights.preprocess, model.image_size, where="preprocess", train=False
   )
   params = jax.device_put(use.weights.params, meshes.replicated(mesh))
   probabilities = jax.jit(
@@ -67,7 +67,7 @@ def _probabilities(use: Inference):
   model = models_build.create(
     use.weights.model, num_classes=use.weights.model.num_classes
   )
-  activation = ACTIVATIONS[use.activation]
+  activation = ACTIVATIONS[use.weights.activation]
 
   def probabilities(
     params, images: UInt8[Array, "b h w c"]

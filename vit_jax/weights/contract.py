@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from vit_jax.config import schema
 
@@ -20,6 +20,8 @@ class Weights:
     class_names: of the head's outputs, if the file has them.
     assumed: a sentence for each thing that the file does not say and that was
       taken to be so, such as the size of the heads.
+    preprocess: host ops that prepare images for it, if the file says so.
+    activation: what makes probabilities of its logits, if the file says so.
   """
 
   path: str
@@ -27,3 +29,5 @@ class Weights:
   params: Mapping[str, Any]
   class_names: Sequence[str] | None = None
   assumed: Sequence[str] = ()
+  preprocess: str | None = None
+  activation: Literal["softmax", "sigmoid"] | None = None

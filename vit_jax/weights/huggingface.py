@@ -15,20 +15,18 @@ from vit_jax.errors import UserError
 from vit_jax.weights import (
   huggingface_bit,
   huggingface_vit,
+  image_processor,
   stacking,
   tensors,
   torch_layout,
 )
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import Fields
-
-CONFIG = "config.json"
-PREPROCESSOR = "preprocessor_config.json"
+from vit_jax.weights.image_processor import CONFIG, PREPROCESSOR
 
 CARD = "README.md"
 
 _DEFAULT_IMAGE_SIZE = 224
-_BILINEAR = 2  # Pillow's number.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,11 +122,12 @@ def write(
       key if key.startswith("classifier.") else family.prefix + key: tensor
       for key, tensor in found.items()
     }
+  if weights.activation == "sigmoid":
+    config["problem_type"] = image_processor.MULTI_LABEL
   mean, deviation = pixels.parse(model.normalize)
   processor = {
     **family.module.processor(model),
-    "do_resize": True,
-    "resample": _BILINEAR,
+    **image_processor.resizing(weights.preprocess, model.image_size),
     "do_rescale": True,
     "rescale_factor": 1 / 255,
     "do_normalize": True,

@@ -1,17 +1,26 @@
 """How images are prepared for a published checkpoint, as its files say it."""
 
+import ast
 import dataclasses
 import math
-from typing import Literal
+from typing import Any, Literal
 
 from etils import epath
 
-from vit_jax.weights import huggingface
 from vit_jax.weights.fields import Fields
+
+CONFIG = "config.json"
+PREPROCESSOR = "preprocessor_config.json"
+# The value of problem_type in config.json that stands for a sigmoid.
+MULTI_LABEL = "multi_label_classification"
+# Where we write ops that Hugging Face cannot say as they are; others overlook
+# it.
+_OURS = "vit_jax_preprocess"
 
 # Pillow's numbers of the ways to resize -> ours. All of Pillow's look at every
 # pixel when they shrink, as ours do with antialias.
-_METHODS = {1: "bicubic", 2: "bilinear", 3: "bicubic", 4: "area"}
+_BILINEAR, _BICUBIC = 2, 3
+_METHODS = {1: "bicubic", _BILINEAR: "bilinear", _BICUBIC: "bicubic", 4: "area"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,15 +51,61 @@ def read(path: epath.PathLike) -> ImageProcessor:
       return ImageProcessor()
     path = path.parent
   preprocess, activation = None, "softmax"
-  if (path / huggingface.CONFIG).exists():
-    config = Fields.read(path / huggingface.CONFIG)
+  if (path / CONFIG).exists():
+    config = Fields.read(path / CONFIG)
     if "pretrained_cfg" in config:
       preprocess = _timm(config.mapping("pretrained_cfg"))
-    if config.values.get("problem_type") == "multi_label_classification":
+    if config.values.get("problem_type") == MULTI_LABEL:
       activation = "sigmoid"
-  if preprocess is None and (path / huggingface.PREPROCESSOR).exists():
-    preprocess = _hugging_face(Fields.read(path / huggingface.PREPROCESSOR))
+  if preprocess is None and (path / PREPROCESSOR).exists():
+    preprocess = _hugging_face(Fields.read(path / PREPROCESSOR))
   return ImageProcessor(preprocess, activation)
+
+
+def resizing(preprocess: str | None, image_size: int) -> dict[str, Any]:
+  """Keys of preprocessor_config.json that come nearest to host ops.
+
+  `resize_small` and then `central_crop` are told as such, everything else as a
+  resize to a square. Hugging Face always looks at all pixels when it shrinks;
+  the ops themselves are told, too, for `read`.
+
+  Args:
+    preprocess: ops of an evaluation; None: a resize to a square.
+    image_size: of the model, pixels.
+  """
+  keys: dict[str, Any] = {"do_resize": True, "resample": _BILINEAR}
+  if preprocess is None:
+    return keys
+  keys[_OURS] = preprocess
+  calls = [
+    ast.parse(op.strip(), mode="eval").body for op in preprocess.split("|")
+  ]
+  if [_name(call) for call in calls] == [
+    "decode",
+    "resize_small",
+    "central_crop",
+  ]:
+    given = _arguments(calls[1], ("size", "scale", "method"))
+    shortest = round(given.get("scale", 1) * (given.get("size") or image_size))
+    keys["size"] = {"shortest_edge": shortest}
+    keys["do_center_crop"] = True
+    keys["crop_size"] = {"height": image_size, "width": image_size}
+    if given.get("method") == "bicubic":
+      keys["resample"] = _BICUBIC
+  return keys
+
+
+def _name(call: ast.expr) -> str:
+  return ast.unparse(call.func if isinstance(call, ast.Call) else call)
+
+
+def _arguments(call: ast.expr, names: tuple[str, ...]) -> dict[str, Any]:
+  """Arguments of an op by name, those that are given."""
+  if not isinstance(call, ast.Call):
+    return {}
+  given = dict(zip(names, call.args, strict=False))
+  given |= {keyword.arg: keyword.value for keyword in call.keywords}
+  return {name: ast.literal_eval(value) for name, value in given.items()}
 
 
 def _timm(config: Fields) -> str:
@@ -65,6 +120,8 @@ def _timm(config: Fields) -> str:
 
 def _hugging_face(config: Fields) -> str | None:
   """The ops of an image processor; None if it does not resize."""
+  if _OURS in config:
+    return config.text(_OURS)
   if not config.flag("do_resize", True) or "size" not in config:
     return None
   method = _METHODS.get(config.values.get("resample"), "bilinear")
@@ -92,4 +149,5 @@ def _ops(size: int, crop: int, *, is_squashed: bool, method: str) -> str:
     return f"decode|resize({how})"
   if is_squashed:
     return f"decode|resize({size}, {how})|central_crop"
-  return f"decode|resize_small({max(size, crop)}, {how})|central_crop"
+  scale = max(size / crop, 1)  # For other sizes of images, too.
+  return f"decode|resize_small(scale={scale:.6g}, {how})|central_crop"

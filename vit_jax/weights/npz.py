@@ -66,8 +66,8 @@ def interpret(contents: archive.Contents, path: str) -> Weights:
     path=path,
     model=model,
     params=flat.unflatten(params),
-    class_names=said["class_names"],
     assumed=(*left_out, *assumed),
+    **said["use"],
   )
 
 
@@ -76,6 +76,9 @@ def write(
   model: schema.Model,
   params: Mapping[str, Any],
   class_names: Sequence[str] | None = None,
+  *,
+  preprocess: str | None = None,
+  activation: str | None = None,
 ) -> None:
   """Writes parameters by the published names, all of them or no file at all.
 
@@ -88,6 +91,8 @@ def write(
     params: nested dict of arrays; stacked layers are written one by one.
     class_names: of the head's outputs; left out if they are too many for an
       archive's comment, 64 KiB.
+    preprocess: host ops that prepare images.
+    activation: of the logits, 'softmax' or 'sigmoid'.
 
   Raises:
     UserError: the file cannot be written.
@@ -98,6 +103,8 @@ def write(
   if model.name == "resnet":
     arrays, keys = bit.published(arrays), _UNSEEN_OF_RESNETS
   said: dict[str, Any] = {"model": {key: getattr(model, key) for key in keys}}
+  use = {"preprocess": preprocess, "activation": activation}
+  said |= {key: value for key, value in use.items() if value is not None}
   if class_names is not None:
     said["class_names"] = list(class_names)
   comment = json.dumps({_SECTION: said}).encode()
@@ -119,17 +126,22 @@ def _said(comment: bytes, path: str) -> dict[str, Any]:
     UserError: it is damaged.
   """
   if not comment.startswith(json.dumps({_SECTION: 0})[:-2].encode()):
-    return {"model": {}, "class_names": None}
+    return {"model": {}, "use": {}}
   try:
     said = json.loads(comment)[_SECTION]
     model, names = said["model"], said.get("class_names")
+    use = {key: said.get(key) for key in ("preprocess", "activation")}
     if not all(key in UNSEEN for key in model):
       raise KeyError
     architecture.section(model, path)
     if names is not None and not all(isinstance(name, str) for name in names):
       raise TypeError
+    if not isinstance(use["preprocess"], str | None):
+      raise TypeError
+    if use["activation"] not in (None, "softmax", "sigmoid"):
+      raise ValueError
   except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
     raise UserError(
       f"{path} is damaged: the comment that tells the model cannot be read."
     ) from None
-  return {"model": model, "class_names": names}
+  return {"model": model, "use": {**use, "class_names": names}}
