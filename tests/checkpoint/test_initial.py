@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests import experiments
+from tests.checkpoint import runs
 from vit_jax.checkpoint import initial
-from vit_jax.checkpoint.store import CheckpointStore
-from vit_jax.config import resolve, schema
+from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.weights.contract import Weights
 
@@ -97,19 +97,8 @@ def test_evaluation_takes_no_other_head():
     initial.place(params(num_classes=10), weights(), MODEL)
 
 
-def save_run(workdir, steps):
-  store = CheckpointStore(workdir, keep_last=5)
-  for step in steps:
-    state = {"params": {"x": jnp.full(2, step)}, "ema_params": None}
-    store.save(step, state, {})
-  store.close()
-  config = experiments.config(model__gelu="exact")
-  (workdir / "config.json").write_text(resolve.dump(config))
-  return config
-
-
 def test_workdir_directory_and_step_all_lead_to_a_checkpoint(tmp_path):
-  config = save_run(tmp_path, (5, 20))
+  runs.write(tmp_path, MODEL, {n: {"x": jnp.full(2, n)} for n in (5, 20)})
   for path, step in [
     (tmp_path, 20),
     (tmp_path / "checkpoints", 20),
@@ -118,11 +107,11 @@ def test_workdir_directory_and_step_all_lead_to_a_checkpoint(tmp_path):
     found = initial.read(str(path))
     assert initial.locate(str(path)) == (tmp_path, step)
     np.testing.assert_array_equal(found.params["x"], step)
-    assert found.model == config.model
+    assert found.model == MODEL
 
 
 def test_a_workdir_without_its_config_is_a_sentence(tmp_path):
-  save_run(tmp_path, (5,))
+  runs.write(tmp_path, MODEL, {5: {"x": jnp.ones(2)}})
   (tmp_path / "config.json").unlink()
   with pytest.raises(UserError, match=r"config\.json"):
     initial.read(str(tmp_path))

@@ -6,17 +6,15 @@ import pytest
 from etils import epath
 
 from tests import experiments
+from tests.checkpoint import runs
 from tests.models import networks
 from vit_jax import trees
-from vit_jax.checkpoint.inference import Inference
-from vit_jax.checkpoint.workdir import write as write_workdir
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.training import dry_run
 from vit_jax.training.run_directory import RunDirectory
 from vit_jax.training.timing import Clock
 from vit_jax.weights import flat, npz
-from vit_jax.weights.contract import Weights
 
 HEAD = {"head/kernel", "head/bias"}
 KEYS = dict(variant="Ti/4", width=32, depth=2, num_heads=4, mlp_dim=64)
@@ -28,11 +26,11 @@ def saved(path, **keys):
     num_classes=10, image_size=16, representation_size=24, **(KEYS | keys)
   )
   params = networks.random_params(network)
-  weights = Weights(str(path), build.config_of(network), params)
+  model = build.config_of(network)
   if path.suffix == ".npz":
-    npz.write(epath.Path(path), weights.model, params)
+    npz.write(epath.Path(path), model, params)
   else:
-    write_workdir(path, Inference(weights, 0, "decode|resize", "softmax"))
+    runs.write(path, model, {3: params})
   return str(path), params
 
 

@@ -17,6 +17,8 @@ from vit_jax.weights.contract import Weights
 
 _logger = logging.getLogger(__name__)
 _SEED = 0
+# The same network without what training alone or one kind of device wants.
+ANY_DEVICE = {"attention": "xla", "remat": "none"}
 
 
 def load(
@@ -44,8 +46,8 @@ def load(
       the published H/14 at 384 pixels; None: as the file has it.
 
   Returns:
-    The flax module and its parameters:
-    `logits = model.apply({"params": params}, images)`.
+    The flax module, with attention that runs on any device, and its
+    parameters: `logits = model.apply({"params": params}, images)`.
 
   Raises:
     UserError: the checkpoint is not there, is damaged or is not understood; or
@@ -74,7 +76,8 @@ def adapt(
     changes["drop_remainder"] = drop_remainder
   if num_classes is not None and num_classes != weights.model.num_classes:
     changes.update(num_classes=num_classes, representation_size=None)
-  return _build(weights.model.model_copy(update=changes), weights)
+  model = weights.model.model_copy(update={**ANY_DEVICE, **changes})
+  return _build(model, weights)
 
 
 def create_model(
