@@ -118,11 +118,15 @@ def test_stacked_layers_are_taken_apart(tmp_path, vit):
   jax.tree.map(np.testing.assert_array_equal, found, vit.params)
 
 
-def test_original_bit_computes_the_same_with_larger_constants(tmp_path, bit):
+def test_original_bit_computes_the_same_with_larger_constants(
+  tmp_path, bit, caplog
+):
   google = changed(bit, standardization="google")
   images = expected("huggingface_bit")["images"]
   wanted = outputs(google, images)
-  huggingface.write(tmp_path / "out", google)
+  with caplog.at_level("WARNING"):
+    huggingface.write(tmp_path / "out", google)
+  assert "ten times as large" in caplog.text
   written = huggingface.read(tmp_path / "out")
   assert written.model.standardization == "torch"
   assert relative_error(outputs(written, images), wanted) < 1e-5

@@ -61,6 +61,14 @@ def test_other_than_floats_are_named(tmp_path, dtype, shape):
     tensors.read(path)
 
 
+def test_batch_norm_is_named(tmp_path):
+  path = epath.Path(tmp_path / "x.safetensors")
+  found = {"bn.num_batches_tracked": np.ones(1, np.int64)}
+  save_file(found, path)
+  with pytest.raises(UserError, match="has batch norm"):
+    tensors.read(path)
+
+
 def test_missing_file_is_named(tmp_path):
   with pytest.raises(UserError, match="no.safetensors does not exist"):
     tensors.read(epath.Path(tmp_path / "no.safetensors"))

@@ -18,7 +18,7 @@ from tests.weights.published import (
 )
 from vit_jax.config import sizes
 from vit_jax.errors import UserError
-from vit_jax.weights import timm
+from vit_jax.weights import files, timm
 from vit_jax.weights.contract import Weights
 
 FIXTURES = [
@@ -228,6 +228,37 @@ def test_foreign_file_is_named(tmp_path):
   save_file({"x": np.ones(2, np.float32)}, tmp_path / "x.safetensors")
   with pytest.raises(UserError, match="no ViT or BiT of timm's.*tensors: x"):
     timm.read(tmp_path / "x.safetensors")
+
+
+def test_pre_training_head_of_older_files_is_read(copied):
+  directory = copied("timm_vit")
+  generator = np.random.default_rng(0)
+  weight = generator.standard_normal((24, 32), np.float32)
+  more = {
+    "pre_logits.fc.weight": weight,
+    "pre_logits.fc.bias": np.ones(24, np.float32),
+    "head.weight": np.ones((5, 24), np.float32),
+  }
+  change_tensors(directory, lambda x: x | more)
+  weights = timm.read(directory)
+  assert weights.model.representation_size == 24
+  np.testing.assert_array_equal(
+    weights.params["pre_logits"]["kernel"], weight.T
+  )
+
+
+def test_file_of_hugging_face_alone_is_told_what_it_needs(tmp_path):
+  file = GOLDEN / "huggingface_vit" / "model.safetensors"
+  shutil.copy(file, tmp_path / "x.safetensors")
+  with pytest.raises(UserError, match="config.json beside"):
+    files.read(str(tmp_path / "x.safetensors"))
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_who_wrote_a_file_is_found_out(name):
+  path = str(GOLDEN / name)
+  assert files.is_published(path)
+  assert files.read(path).model == timm.read(path).model
 
 
 NAMES = {

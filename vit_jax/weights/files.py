@@ -49,7 +49,7 @@ def _library(path: epath.Path) -> types.ModuleType:
   """Who wrote a safetensors file, by the config.json beside it."""
   directory = path if path.is_dir() else path.parent
   config = directory / huggingface.CONFIG
-  if not config.exists():
-    # timm's files are understood without; Hugging Face's are always in pairs.
-    return huggingface if path.is_dir() else timm
-  return huggingface if "model_type" in Fields.read(config) else timm
+  # timm's files are understood without one.
+  if not config.exists() or "model_type" not in Fields.read(config):
+    return timm
+  return huggingface

@@ -1,5 +1,6 @@
 """Hugging Face's BiT: its config.json and its names."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from vit_jax.errors import UserError
 from vit_jax.weights import torch_resnet
 from vit_jax.weights.fields import Fields
 from vit_jax.weights.torch_layout import Pair
+
+_logger = logging.getLogger(__name__)
 
 Tensors = Mapping[str, np.ndarray]
 
@@ -118,6 +121,11 @@ def scaled(model: schema.Model, tensors: Tensors) -> Tensors:
   """
   if model.standardization == "torch":
     return tensors
+  _logger.warning(
+    "Convolutions are written ten times as large, which evens out what"
+    " Hugging Face's BiT adds to their variance: outputs are the same, but"
+    " training goes on with smaller relative updates."
+  )
   return {
     name: tensor * np.float32(10) if tensor.ndim == 4 else tensor
     for name, tensor in tensors.items()

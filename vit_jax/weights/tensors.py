@@ -20,6 +20,8 @@ SUFFIX = ".safetensors"
 # Suffixes of files that PyTorch pickles.
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
+# A count that PyTorch keeps for every batch norm.
+_BATCH_NORM = ".num_batches_tracked"
 _FLOATS = {
   "F64": np.dtype(np.float64),
   "F32": np.dtype(np.float32),
@@ -113,6 +115,11 @@ def _read_file(path: epath.Path) -> dict[str, np.ndarray]:
 
 def _check_kinds(path: epath.Path, kinds: Mapping[str, str]) -> None:
   for name, kind in kinds.items():
+    if name.endswith(_BATCH_NORM):
+      raise UserError(
+        f"{path} has batch norm ('{name}'), which our networks do not have, so"
+        " it cannot be loaded."
+      )
     if kind not in _FLOATS:
       raise UserError(
         f"{path}: '{name}' holds {kind}, but parameters are float64, float32,"

@@ -91,9 +91,9 @@ def read(path: epath.PathLike) -> Weights:
   config = Fields(str(directory / CONFIG), {})
   if (directory / CONFIG).exists():
     config = Fields.read(directory / CONFIG)
+  _check_config(config)
   found: Tensors = tensors.read(path)
   where, assumed = str(path), []
-  _check_config(config)
   if f"{BIT_NAMES.root}.weight" in found:
     model = _bit(found, where, config, assumed)
     size = sizes.resnet(model)

@@ -41,7 +41,8 @@ def shape(tensors: Tensors, name: str, rank: int, path: str) -> tuple[int, ...]:
     some = ", ".join(sorted(tensors)[:4]) or "none"
     raise UserError(
       f"{path} is no ViT or BiT of timm's: it has no '{name}'. Its tensors:"
-      f" {some}{', ...' if len(tensors) > 4 else ''}."
+      f" {some}{', ...' if len(tensors) > 4 else ''}. (Hugging Face's files are"
+      " read with the config.json beside them.)"
     )
   found = tensors[name].shape
   if len(found) != rank or 0 in found:
