@@ -3,7 +3,14 @@
   python -m vit_jax.evaluate --config=configs/quickstart.py \\
       --checkpoint=runs/first --output=result.json
 
-CHECKPOINT is a workdir (its newest step counts) or a checkpoints/STEP in one.
+  python -m vit_jax.evaluate --config=configs/finetune_folder.py \\
+      --config.data_dir=DIR --checkpoint=photos.npz
+
+CHECKPOINT is a workdir (its newest step counts), a checkpoints/STEP in one, a
+published .npz or .safetensors file, or a Hugging Face directory. It has to be
+of the config's model; where the config says `model_from_init`, as
+finetune_folder.py does, the model is the checkpoint's. The JSON has no `step`
+for a published file, which does not say how many updates it has seen.
 """
 
 from collections.abc import Sequence
@@ -18,7 +25,10 @@ from vit_jax.errors import UserError
 def define_flags() -> None:
   command_line.define_config()
   flags.DEFINE_string(
-    "checkpoint", None, "Workdir, or one of its checkpoints/STEP."
+    "checkpoint",
+    None,
+    "Workdir, one of its checkpoints/STEP, .npz, .safetensors or Hugging Face"
+    " directory.",
   )
   flags.DEFINE_string(
     "output", None, "JSON file for the metrics, besides the terminal."
@@ -45,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
-  """Metrics of a checkpoint: `step`, then those of every evaluator.
+  """Metrics of a checkpoint: `step` if it says so, then of every evaluator.
 
   Args:
     config: the experiment; its `evals` are run on its `model`, or with
@@ -72,8 +82,9 @@ def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
   facts, _ = experiment.facts_of_config(config)
   parts = experiment.build(config, facts)
   params = initial.place(parts.abstract_state.params, weights, config.model)
-  # A published file does not say how many updates it has seen.
-  step = 0 if files.is_published(checkpoint) else initial.locate(checkpoint)[1]
+  metrics: dict[str, float | int] = {}
+  if not files.is_published(checkpoint):
+    metrics["step"] = initial.locate(checkpoint)[1]
   context = Context(
     config=config,
     outputs=parts.objective.outputs,
@@ -83,10 +94,9 @@ def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
     class_names=facts.class_names,
   )
   state = parts.abstract_state.replace(params=params, ema_params=None)
-  metrics: dict[str, float | int] = {"step": step}
   for name, entry in config.evals.items():
     evaluator = evaluators_build.build(name, entry, context)
-    metrics |= jax.device_get(evaluator.run(state, step))
+    metrics |= jax.device_get(evaluator.run(state, metrics.get("step", 0)))
   return metrics
 
 

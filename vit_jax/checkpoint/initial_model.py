@@ -72,7 +72,7 @@ def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:
   """The config to evaluate a checkpoint with.
 
   With `model_from_init` the model is the checkpoint's, head included, but for
-  `keep_model_keys`.
+  `keep_model_keys` and what suits one machine and not another.
 
   Args:
     config: resolved.
@@ -84,7 +84,8 @@ def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:
   if not config.model_from_init:
     return config
   _check_names(config.keep_model_keys)
-  kept = {name: getattr(config.model, name) for name in config.keep_model_keys}
+  names = (*config.keep_model_keys, "attention", "remat")
+  kept = {name: getattr(config.model, name) for name in names}
   return config.model_copy(
     update={"model": found.model_copy(update=kept), "model_from_init": False}
   )
