@@ -144,3 +144,9 @@ def test_the_files_beside_a_safetensors_file_count(tmp_path):
 def test_a_damaged_file_is_a_sentence(tmp_path, processor):
   with pytest.raises(UserError, match="preprocessor_config.json"):
     read(tmp_path, preprocessor_config=processor)
+
+
+@pytest.mark.parametrize("part", [0, -0.5, 1.5])
+def test_a_crop_of_nothing_is_a_sentence(tmp_path, part):
+  with pytest.raises(UserError, match="crop_pct = "):
+    read(tmp_path, config={"pretrained_cfg": {"crop_pct": part}})

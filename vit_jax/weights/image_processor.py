@@ -113,7 +113,10 @@ def _timm(config: Fields) -> str:
   size = config.integers("input_size", (3, 224, 224))[-1]
   interpolation = config.text("interpolation", "bicubic")
   method = interpolation if interpolation == "bilinear" else "bicubic"
-  scaled = math.floor(size / config.number("crop_pct", 0.875))
+  part = config.number("crop_pct", 0.875)
+  if not 0 < part <= 1:
+    raise config.refusal("crop_pct", "is not above 0 and at most 1")
+  scaled = math.floor(size / part)
   is_squashed = config.text("crop_mode", "center") == "squash"
   return _ops(scaled, size, is_squashed=is_squashed, method=method)
 
