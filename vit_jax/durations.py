@@ -11,6 +11,7 @@ import re
 _TEXT = re.compile(
   r"\s*([\d_]*\.?\d+(?:e\d+)?)\s*([kKMG]?)\s*(steps?|epochs?|examples?)\s*"
 )
+_MAX_LENGTH = 50  # Matching takes the length's square.
 _FACTORS = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -56,7 +57,8 @@ def parse(value: int | str) -> Duration:
     if value < 0:
       raise ValueError(f"{value} is negative; use 0 or more steps")
     return Duration(value, "step")
-  match = _TEXT.fullmatch(value) if isinstance(value, str) else None
+  is_text = isinstance(value, str) and len(value) <= _MAX_LENGTH
+  match = _TEXT.fullmatch(value) if is_text else None
   if not match:
     raise ValueError(
       f"{value!r} is not a duration; write a number of steps, or text such"

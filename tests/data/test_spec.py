@@ -99,6 +99,20 @@ def test_what_only_the_source_can_tell_is_left_open(text):
   spec.check(text, 224)
 
 
+@pytest.mark.parametrize(
+  ("op", "says"),
+  [
+    ("keep", "'image' has to be kept"),
+    ("keep(keys='image')", "without a name"),
+    ("random_crop(" + "(" * 200, "cannot be read"),
+    ("random_crop(" + "-" * 3000 + "1)", "cannot be read"),
+  ],
+)
+def test_calls_that_no_op_has_are_refused(op, says):
+  with pytest.raises(UserError, match=says):
+    spec.check(f"decode|{op}", 32)
+
+
 def test_an_evaluation_refuses_ops_of_the_step():
   with pytest.raises(UserError, match=r"op 3 .* leave it out of an evaluation"):
     spec.check("decode|resize|flip_lr", 224, train=False)

@@ -26,7 +26,11 @@ def _check_pixels(value: str) -> str:
 
 
 Duration = Annotated[int | str, pydantic.AfterValidator(_check_duration)]
-PositiveInt = Annotated[int, pydantic.Field(gt=0)]
+# Steps and examples of a batch are counted in int32.
+PositiveInt = Annotated[int, pydantic.Field(gt=0, lt=2**31)]
+Layers = Annotated[int, pydantic.Field(gt=0, le=1000)]
+# Units, classes, pixels.
+Size = Annotated[int, pydantic.Field(gt=0, le=2**20)]
 Fraction = Annotated[float, pydantic.Field(ge=0, lt=1)]
 NonNegative = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
@@ -56,24 +60,24 @@ class Model(Section):
     " and the total stride, 'R50+B/16', 'R26+S/32', 'R+Ti/16'; for 'resnet'"
     " depth and width factor, 'R50x1', 'R152x4'. [P] T1, T6.",
   )
-  width: PositiveInt | None = key(
+  width: Size | None = key(
     None,
     "Token width D, or channels of a ResNet's root (64 x width factor); None:"
     " the variant's.",
   )
-  depth: PositiveInt | None = key(None, "Layers; None: the variant's.")
-  num_heads: PositiveInt | None = key(None, "Heads; None: the variant's.")
-  mlp_dim: PositiveInt | None = key(None, "MLP width; None: the variant's.")
-  stem_blocks: tuple[PositiveInt, ...] | None = key(
+  depth: Layers | None = key(None, "Layers; None: the variant's.")
+  num_heads: Size | None = key(None, "Heads; None: the variant's.")
+  mlp_dim: Size | None = key(None, "MLP width; None: the variant's.")
+  stem_blocks: tuple[Layers, ...] | None = key(
     None,
     "Residual units of each stage of a hybrid's stem, before patches are cut;"
     " (): its root alone; None: the variant's, none for 'B/16'. The variant's"
     " number stays the total stride in pixels. [P] B.4",
   )
-  stem_width: PositiveInt = key(
+  stem_width: Size = key(
     64, "Channels of the stem's root; 64 is width factor 1. [VT]"
   )
-  blocks: tuple[PositiveInt, ...] | None = key(
+  blocks: tuple[Layers, ...] | None = key(
     None, "Residual units of each stage of a ResNet; None: the variant's."
   )
   standardization: Literal["google", "torch"] = key(
@@ -82,8 +86,8 @@ class Model(Section):
     " ResNets and stems: the numbers of [VT] and BiT, or those of timm and"
     " Hugging Face, whose logits differ by about 1e-4.",
   )
-  num_classes: PositiveInt | None = key(None, "None: the dataset's.")
-  image_size: PositiveInt = key(224, "Side of the square input, pixels. [P]")
+  num_classes: Size | None = key(None, "None: the dataset's.")
+  image_size: Size = key(224, "Side of the square input, pixels. [P]")
   drop_remainder: bool = key(
     False,
     "Drop the pixels that do not fill a patch, as the published H/14 at"
@@ -103,7 +107,7 @@ class Model(Section):
     "The last LayerNorm stands after the pooling in place of before it, as"
     " timm's fc_norm and MAE's fine-tuned models have it.",
   )
-  representation_size: PositiveInt | Literal["width"] | None = key(
+  representation_size: Size | Literal["width"] | None = key(
     None,
     "Hidden units of the tanh pre-training head; 'width' is the paper's,"
     " None a single linear layer. [P] section 3.1.",

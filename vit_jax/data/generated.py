@@ -144,11 +144,12 @@ def _draw(seed: int, key: int, classes: np.ndarray, size: int) -> np.ndarray:
 def _parse(arguments: str) -> dict[str, int]:
   values = dict(_DEFAULTS)
   for part in filter(None, arguments.split(",")):
-    match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+)\s*", part)
+    match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d{1,9})\s*", part)
     if not match or match[1] not in values:
       raise UserError(
         f"generated: {part.strip()!r} is not an argument; known are"
-        f" {', '.join(values)}, each with a whole number, as in"
+        f" {', '.join(values)}, each with a whole number of up to"
+        " nine digits, as in"
         " 'generated:classes=10,size=32,examples=512,labels=1,seed=0'."
       )
     name, value = match[1], int(match[2])

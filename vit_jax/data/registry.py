@@ -45,6 +45,12 @@ class Op:
   label_space: LabelSpace
   check: Callable[..., str | None]
 
+  @property
+  def is_variadic(self) -> bool:
+    """Whether it takes any number of arguments, without their names."""
+    kinds = (p.kind for p in self.parameters.values())
+    return any(kind is inspect.Parameter.VAR_POSITIONAL for kind in kinds)
+
 
 OPS: dict[str, Op] = {}
 

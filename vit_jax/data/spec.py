@@ -9,6 +9,7 @@ import ast
 import dataclasses
 import difflib
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +52,7 @@ class Call:
   @property
   def bound(self) -> dict[str, Any]:
     """All arguments by the name of their parameter."""
-    return {"keys": self.args} if self.args else self.kwargs
+    return {"keys": self.args} if self.op.is_variadic else self.kwargs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +141,7 @@ def _arguments(op: Op, node: ast.expr, image_size: int, where: str):
     try:
       args = [ast.literal_eval(arg) for arg in node.args]
       kwargs = {k.arg: ast.literal_eval(k.value) for k in node.keywords}
-    except ValueError as error:
+    except (ValueError, TypeError, RecursionError, MemoryError) as error:
       raise UserError(
         f"{where}: arguments are written out, such as 224, 0.5, 'bicubic' or"
         " [0, 1]."
@@ -151,8 +152,9 @@ def _arguments(op: Op, node: ast.expr, image_size: int, where: str):
       raise UserError(
         f"{where}: {op.name} has no argument {name!r}; its arguments: {known}."
       )
-  variadic = any(p.kind is p.VAR_POSITIONAL for p in op.parameters.values())
-  if not variadic:
+  if op.is_variadic and kwargs:
+    raise UserError(f"{where}: write {op.name}('image'), without a name.")
+  if not op.is_variadic:
     if len(args) > len(op.parameters):
       raise UserError(
         f"{where}: {len(args)} arguments are too many; {op.name} takes {known}."
@@ -165,7 +167,7 @@ def _arguments(op: Op, node: ast.expr, image_size: int, where: str):
   if "size" in op.parameters and kwargs.get("size") is None:
     kwargs["size"] = image_size
   for name, parameter in op.parameters.items():
-    if variadic:
+    if op.is_variadic:
       args = [_checked(parameter, value, where) for value in args]
     elif name in kwargs:
       kwargs[name] = _checked(parameter, kwargs[name], where)
@@ -189,6 +191,17 @@ def _checked(parameter: Any, value: Any, where: str) -> Any:
       f"{where}: {parameter.name} = {value!r} does not do:"
       f" {problem[0].lower()}{problem[1:]}."
     ) from error
+
+
+def _parsed(text: str) -> ast.expr:
+  """The expression that `text` is.
+
+  Raises:
+    SyntaxError, ValueError, RecursionError, MemoryError: it is none, or too
+      deep.
+  """
+  with warnings.catch_warnings(action="ignore", category=SyntaxWarning):
+    return ast.parse(text, mode="eval").body
 
 
 def _find(name: str, where: str) -> Op:
@@ -230,8 +243,8 @@ def parse(
     if not part:
       raise UserError(f"{here} is empty; write ops separated by '|'.")
     try:
-      node = ast.parse(part, mode="eval").body
-    except SyntaxError as error:
+      node = _parsed(part)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
       raise UserError(
         f"{here} cannot be read; write an op as name or name(arguments)."
       ) from error

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import re
+from typing import Any
 
 from etils import epath
 
@@ -100,6 +101,11 @@ def _folders(directory: epath.Path) -> list[str]:
     return sorted(p.name for p in directory.iterdir() if p.is_dir())
   except (FileNotFoundError, NotADirectoryError):
     return []
+  except OSError as error:
+    raise UserError(
+      f"{directory} cannot be listed ({error.strerror or error}); name another"
+      " dataset or set config.data_dir."
+    ) from None
 
 
 def _versions(directory: epath.Path) -> list[str]:
@@ -114,10 +120,19 @@ def _versions(directory: epath.Path) -> list[str]:
   return sorted(versions, key=lambda v: tuple(map(int, v.split("."))))
 
 
+def _read_object(path: epath.Path) -> dict[str, Any]:
+  """What a JSON file holds; {} if that is no object."""
+  try:
+    value = json.loads(path.read_text())
+  except ValueError:
+    return {}
+  return value if isinstance(value, dict) else {}
+
+
 def _default_config(dataset: DatasetName, directory: epath.Path) -> str | None:
   metadata = directory / ".config" / "metadata.json"
   if metadata.exists():
-    default = json.loads(metadata.read_text()).get("default_config_name")
+    default = _read_object(metadata).get("default_config_name")
     if default and _versions(directory / default):
       return default
   configs = [
