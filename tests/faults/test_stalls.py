@@ -63,7 +63,12 @@ def test_stalled_data_end_the_run_and_it_goes_on_later(repo, tmp_path):
   assert saved and max(saved) < 40
   again = run(repo, tmp_path, after=10**9, seconds=0)
   assert again.returncode == 0, again.stderr
-  assert json.loads((tmp_path / "summary.json").read_text())["step"] == 40
+  summary = json.loads((tmp_path / "summary.json").read_text())
+  assert summary["step"] == 40
+  account = summary["goodput"]
+  assert account["starts"] == 2
+  # The limit was waited for in vain, at least from the last mark on.
+  assert account["total_seconds"] > LIMIT
 
 
 @pytest.mark.slow

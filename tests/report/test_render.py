@@ -86,6 +86,29 @@ def test_config_command_timings_and_versions_are_there(finished):
   assert {74.3, 9.8} <= {float(a["value"]) for a in page.all("data")}
 
 
+def test_the_time_of_all_starts_is_accounted_for(tmp_path):
+  workdir = workdirs.write_run(
+    tmp_path, config=workdirs.CONFIG, records=workdirs.learning_records()
+  )
+  summary = json.loads((workdir / "summary.json").read_text())
+  summary["goodput"] = {
+    "starts": 3,
+    "goodput": 0.8125,
+    "total_seconds": 320.0,
+    "step_seconds": 260.0,
+    "lost_seconds": 42.0,
+    "compile_seconds": 18.0,
+  }
+  (workdir / "summary.json").write_text(json.dumps(summary))
+  page = page_of(workdir)
+  assert "81.2%" in page.text and "goodput" in page.text
+  assert "42 s of work were lost" in page.text
+  assert "wall clock, over 3 starts" in page.text
+  assert {320.0, 260.0, 42.0, 18.0} <= {
+    float(a["value"]) for a in page.all("data")
+  }
+
+
 def test_names_are_escaped(tmp_path):
   evil = "<script>alert('x')</script>"
   config = json.loads(json.dumps(workdirs.CONFIG))

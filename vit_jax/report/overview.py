@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vit_jax.report import fewshot, formatting
-from vit_jax.report.run import Run, number
+from vit_jax.report.run import Run, number, whole
 
 STATUS = {
   "finished": ("✓", "finished"),
@@ -115,18 +115,25 @@ def cards(run: Run) -> list[Card]:
     )
   if card := _throughput(run, metrics):
     found.append(card)
-  timings = run.section("timings")
-  if total := number(timings.get("total_seconds")):
-    train = number(timings.get("train_seconds"))
-    found.append(
-      Card(
-        formatting.seconds(total),
-        total,
-        "wall clock",
-        f"{formatting.seconds(train)} of it training" if train else "",
-      )
-    )
-  return found
+  return found + _time(run)
+
+
+def _time(run: Run) -> list[Card]:
+  """How long the run took, over all its starts, and what was of use."""
+  account = run.section("goodput") or run.section("timings")
+  total = number(account.get("total_seconds"))
+  if not total:
+    return []
+  starts = whole(account.get("starts")) or 1
+  detail = f"over {starts} starts" if starts > 1 else ""
+  cards = [Card(formatting.seconds(total), total, "wall clock", detail)]
+  share = number(account.get("goodput"))
+  if share is not None:
+    detail = "of the time went into steps that counted"
+    if lost := number(account.get("lost_seconds")):
+      detail += f"; {formatting.seconds(lost)} of work were lost"
+    cards.append(Card(formatting.percent(share, 1), share, "goodput", detail))
+  return cards
 
 
 def _throughput(run: Run, metrics: dict[str, float]) -> Card | None:

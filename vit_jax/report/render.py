@@ -17,7 +17,7 @@ from vit_jax.report import (
   panels,
 )
 from vit_jax.report.figures import fewshot as fewshot_figure
-from vit_jax.report.run import Run, number
+from vit_jax.report.run import Run, number, whole
 
 
 def write_report(workdir: epath.PathLike) -> str:
@@ -73,6 +73,7 @@ def render(run: Run) -> str:
     fewshot_figure=_fewshot_figure(table),
     galleries=[gallery.gallery(e) for e in run.evaluations],
     timings=_timings(run),
+    starts=whole(run.section("goodput").get("starts")) or 1,
     versions=_versions(run),
     metrics=run.metrics(),
     config=json.dumps(run.config, indent=2) if run.config else None,
@@ -113,11 +114,15 @@ def _fewshot_figure(table: fewshot.Table | None):
 
 
 def _timings(run: Run) -> list[dict[str, Any]]:
-  """Parts of the time with their share of the whole, then the whole."""
+  """Parts of the time with their share of the whole, then the whole.
+
+  Of all starts of the run, where their account was kept.
+  """
+  account = run.section("goodput") or run.section("timings")
   timings = {
     name.removesuffix("_seconds"): value
-    for name, raw in run.section("timings").items()
-    if (value := number(raw)) is not None
+    for name, raw in account.items()
+    if name.endswith("_seconds") and (value := number(raw)) is not None
   }
   total = timings.pop("total", None)
   rows = [

@@ -17,6 +17,7 @@ from vit_jax.config import resolve
 from vit_jax.errors import DivergedError, UserError
 from vit_jax.sharding import agreement
 from vit_jax.training.experiment import Experiment
+from vit_jax.training.goodput import Goodput
 from vit_jax.training.position import Position
 from vit_jax.training.state import TrainState
 from vit_jax.training.timing import Clock
@@ -82,9 +83,10 @@ class RunDirectory:
       self.first_step = latest
       self.position = Position.of(saved)
     self._unsaved: SaveError | None = None
-    self._metrics = None
+    self._metrics = self._goodput = None
     self._values: dict[str, float] = {}
     if self._is_first:
+      self._goodput = Goodput(self.path, self._clock, self.first_step)
       records.write_text(self.path / "config.json", resolve.dump(config) + "\n")
       class_names.write(self.path, parts.facts.class_names)
       self._open_metrics()
@@ -126,6 +128,7 @@ class RunDirectory:
     if self._metrics:
       self._metrics.close()
       self._open_metrics()
+      self._goodput.went_back(self.first_step)
     return self.first_step, self.position
 
   def restore_or_init(self) -> TrainState:
@@ -166,6 +169,8 @@ class RunDirectory:
     )
     with self._alarm():
       self.store.save(step, state, {**metadata, **position.metadata()})
+    if self._goodput:
+      self._goodput.mark(step, is_saved=True)
 
   def check(self) -> None:
     """Raises what ends the run for the directory's sake; asked at every step.
@@ -210,6 +215,7 @@ class RunDirectory:
     self._values.update(metrics, step=step)
     if self._metrics:
       self._metrics.write(step, metrics)
+      self._goodput.mark(step)
 
   def write_summary(self, status: str) -> None:
     """summary.json: the last value of every metric, timings and versions.
@@ -231,6 +237,7 @@ class RunDirectory:
         "status": status,
         "metrics": values,
         "timings": self._clock.summary(),
+        "goodput": self._goodput.summary(),
         "versions": versions.installed(),
         "num_params": trees.num_elements(parts.abstract_state.params),
         "devices": f"{jax.device_count()} x {device.device_kind}",
@@ -256,6 +263,7 @@ class RunDirectory:
         problem = self._sentence(self._unsaved)
       if self._metrics:
         self._metrics.close()
+        self._goodput.close()
       self.write_summary("failed" if problem else status)
     except OSError as error:
       problem = problem or (
