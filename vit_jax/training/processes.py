@@ -7,6 +7,10 @@ from types import FrameType
 
 import jax
 
+# How long a lone process may hear nothing of itself, as while a laptop sleeps;
+# jax's 100 s end the run when it wakes up.
+_PATIENCE_SECONDS = 10 * 365 * 24 * 3600
+
 
 def initialize() -> None:
   """Joins the processes of this run; a lone process joins itself.
@@ -33,7 +37,9 @@ def initialize() -> None:
       port = probe.getsockname()[1]
     # Simulated CPU devices of one process need no network between them.
     jax.config.update("jax_cpu_collectives_implementation", None)
-    jax.distributed.initialize(f"localhost:{port}", 1, 0)
+    jax.distributed.initialize(
+      f"localhost:{port}", 1, 0, heartbeat_timeout_seconds=_PATIENCE_SECONDS
+    )
   except RuntimeError as error:
     # Called from a program that has used jax before: it stays alone.
     if "before any JAX" not in str(error):
