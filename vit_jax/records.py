@@ -68,9 +68,10 @@ class MetricsFile:
       raise
     self._waiting = b""
 
-  def has(self, step: int, prefix: str) -> bool:
-    """Whether a metric whose name starts with `prefix` stands at `step`."""
-    return any(s == step and n.startswith(prefix) for s, n in self._written)
+  def has_evaluation(self, step: int) -> bool:
+    """Whether metrics of an evaluation stand at `step`."""
+    evaluation = ("eval/", "fewshot/")
+    return any(s == step and n.startswith(evaluation) for s, n in self._written)
 
   def close(self) -> None:
     """Raises OSError if lines are left that cannot be written."""

@@ -4,7 +4,8 @@
 
 Override keys with --config.KEY=VALUE; --dry_run shows what would be run.
 Exit codes: 0 finished; 1 bad input, or an error that a restart would repeat;
-42 preempted after saving (start it again); 130 Ctrl-C after saving.
+42 preempted after saving (start it again); 130 Ctrl-C after saving; 134 another
+process of the run was lost (start all again).
 """
 
 from collections.abc import Sequence
@@ -16,8 +17,6 @@ from vit_jax import checks, command_line
 from vit_jax.checkpoint import initial_model
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-
-EXIT_PREEMPTED = 42
 
 
 def define_flags() -> None:
@@ -72,9 +71,15 @@ def train(config: schema.Config, workdir: str) -> int:
   from vit_jax.training.course import Course
   from vit_jax.training.evaluation import Evaluation
   from vit_jax.training.monitor import Monitor
+  from vit_jax.training.peers import Peers
   from vit_jax.training.recovery import Recovery
   from vit_jax.training.run_directory import RunDirectory
   from vit_jax.training.state import TrainState
+  from vit_jax.training.stopping import (
+    EXIT_PREEMPTED,
+    LeaveAtOnce,
+    StopRequest,
+  )
   from vit_jax.training.timing import Clock
   from vit_jax.training.watchdog import Watchdog
 
@@ -82,25 +87,32 @@ def train(config: schema.Config, workdir: str) -> int:
   with ExitStack() as stack:
     with clock.phase("start"):
       processes.initialize()
+      peers = stack.enter_context(Peers())
+      starting = stack.enter_context(LeaveAtOnce(peers.leave))
+      processes.check_alike(config)
       source = experiment.open_data(config)
       parts = experiment.build(config, experiment.facts(config, source))
       stack.enter_context(experiment.memory_explained(config))
       directory = stack.enter_context(RunDirectory(workdir, parts, clock))
+      peers.on_leave(directory.release)
       course = Course(parts, source, directory.first_step, directory.position)
       stack.enter_context(closing(course))
       recovery = Recovery(parts, directory, course, clock)
       monitor = Monitor(parts, directory, course, recovery, clock)
       stack.enter_context(closing(monitor))
-      evaluation = Evaluation(parts, directory, monitor, clock)
+      request = StopRequest()
+      evaluation = Evaluation(parts, directory, monitor, request, clock)
     with clock.phase("compile"):
       train_step = parts.compile()
     with clock.phase("restore"):
       state = directory.restore_or_init()
     every_steps = parts.steps(config.checkpoint.every_steps)
-    interrupt = stack.enter_context(processes.Interrupt())
     stack.enter_context(
       Watchdog(config.faults.watchdog_seconds, clock, directory.store.path)
     )
+    starting.close()
+    stack.enter_context(request)
+    evaluation.catch_up(state)
 
     def run(state: TrainState) -> tuple[TrainState, int]:
       monitor.start()
@@ -115,19 +127,20 @@ def train(config: schema.Config, workdir: str) -> int:
         evaluate=evaluation.run,
         save_due=EverySteps(every_steps, parts.total_steps).due,
         save=lambda step, state: directory.save(
-          step, recovery.checked(step, state), course.position(step)
+          step,
+          recovery.checked(step, state),
+          course.position(step),
+          evaluation_due=evaluation.unfinished,
         ),
-        stop=lambda step: (
-          directory.store.reached_preemption(step) or interrupt.requested
-        ),
+        stop=lambda step: request.asked(),
         clock=clock,
       )
 
     state, step = recovery.train(run, state)
   status, exit_code = "finished", 0
-  if step < parts.total_steps:
+  if step < parts.total_steps or evaluation.unfinished:
     status, exit_code = "preempted", EXIT_PREEMPTED
-    if interrupt.requested:
+    if request.interrupted:
       status, exit_code = "interrupted", command_line.EXIT_INTERRUPTED
   directory.finish(status)
   if jax.process_index() == 0:

@@ -46,8 +46,16 @@ def start(repo, workdir, *, environment=None, **options):
   )
 
 
-def start_together(repo, workdir, count, **options):
-  """The processes of one run, with two devices each."""
+def start_together(repo, workdir, count, *, each=None, **options):
+  """The processes of one run, with two devices each.
+
+  Args:
+    repo: where the package is.
+    workdir: of the run.
+    count: processes.
+    each: further options of every process.
+    options: of all.
+  """
   with socket.socket() as probe:
     probe.bind(("localhost", 0))
     address = f"localhost:{probe.getsockname()[1]}"
@@ -62,6 +70,7 @@ def start_together(repo, workdir, count, **options):
         "JAX_PROCESS_ID": str(index),
       },
       **options,
+      **(each[index] if each else {}),
     )
     for index in range(count)
   ]

@@ -8,11 +8,11 @@ import pytest
 
 from tests import experiments
 from vit_jax import records
-from vit_jax.checkpoint.store import CheckpointStore
 from vit_jax.data import generated, order
 from vit_jax.errors import DivergedError
 from vit_jax.objectives import losses
 from vit_jax.train import train
+from vit_jax.training import loop
 from vit_jax.training.run_directory import RunDirectory
 
 STEPS, BATCH, EXAMPLES = 9, 16, 640
@@ -81,9 +81,12 @@ def stop_after(monkeypatch, step):
 
 def asked_to_stop(monkeypatch, step):
   """Makes runs save and leave after `step`."""
-  monkeypatch.setattr(
-    CheckpointStore, "reached_preemption", lambda self, at: at == step
-  )
+  run = loop.train
+
+  def asked(*args, stop, **options):
+    return run(*args, stop=lambda at: stop(at) or at == step, **options)
+
+  monkeypatch.setattr(loop, "train", asked)
 
 
 def test_by_default_the_run_stops_and_names_the_first_bad_tensor(

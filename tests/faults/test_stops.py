@@ -7,7 +7,13 @@ import time
 
 import pytest
 
+from tests import experiments
 from tests.faults import runs
+from vit_jax.checkpoint import manifest
+from vit_jax.train import train
+from vit_jax.training.stopping import StopRequest
+
+KILLS = 20
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +62,105 @@ def test_a_run_asked_to_stop_saves_and_loses_no_step(
   runs.end(runs.start(repo, tmp_path, **options))
   steps = [step for step, name in runs.values(tmp_path) if name == "train/loss"]
   assert steps == list(range(1, 1501))
+
+
+@pytest.mark.slow
+def test_twenty_kills_cost_no_bit(repo, tmp_path):
+  options = {"total_steps": 300}
+  start = time.monotonic()
+  runs.end(runs.start(repo, tmp_path / "whole", **options))
+  seconds = time.monotonic() - start
+  workdir = tmp_path / "killed"
+  saves = workdir / "checkpoints"
+  rng = random.Random(0)
+  while_saving = 0
+  for kill in range(KILLS):
+    before = runs.lines(workdir)
+    process = runs.start(repo, workdir, **options)
+    if kill % 2:
+      runs.wait_for(process, lambda at=saves: any(at.glob("*.orbax-*")))
+      time.sleep(rng.uniform(0, 0.02))
+    else:
+      time.sleep(rng.uniform(0, seconds))
+    process.kill()
+    process.communicate()
+    assert process.returncode in (-signal.SIGKILL, 0), before
+    while_saving += any(saves.glob("*.orbax-*"))
+    for step in saves.glob("[0-9]*[0-9]"):
+      assert manifest.damage(step) == []
+    if process.returncode == 0:  # It had ended: begin once more.
+      assert runs.values(workdir) == runs.values(tmp_path / "whole")
+      workdir = tmp_path / f"killed{kill}"
+      saves = workdir / "checkpoints"
+  runs.end(runs.start(repo, workdir, **options))
+  print(f"{KILLS} kills, {while_saving} of them in the middle of a save")
+  assert while_saving
+  assert runs.values(workdir) == runs.values(tmp_path / "whole")
+
+
+def test_a_request_while_the_step_compiles_is_answered_at_once(repo, tmp_path):
+  process = runs.start(
+    repo,
+    tmp_path,
+    environment={"JAX_COMPILATION_CACHE_DIR": "", "XLA_FLAGS": ""},
+    **{"model.depth": 48},
+  )
+  runs.wait_for(process, (tmp_path / "run.lock").exists)
+  time.sleep(3)
+  start = time.monotonic()
+  process.send_signal(signal.SIGTERM)
+  out, _ = runs.end(process, 42)
+  assert time.monotonic() - start < 30
+  assert "preempted before the first step of this start" in out
+  assert not (tmp_path / "run.lock").exists()
+  assert runs.lines(tmp_path) == []
+
+
+def test_a_request_in_a_long_evaluation_is_answered_at_once(repo, tmp_path):
+  long = {
+    "total_steps": 12,
+    "evals.test.dataset": "generated:examples=100000,size=16",
+    "evals.test.batch_size": 4,
+  }
+  process = runs.start(repo, tmp_path, **long)
+  runs.wait_for_step(process, tmp_path, 10)
+  time.sleep(1)
+  start = time.monotonic()
+  process.send_signal(signal.SIGTERM)
+  out, _ = runs.end(process, 42)
+  assert time.monotonic() - start < 30
+  assert "preempted at step 10" in out
+  assert runs.saved_steps(tmp_path)[-1] == 10
+  runs.end(runs.start(repo, tmp_path, total_steps=12))
+  found = runs.values(tmp_path)
+  assert {(10, "eval/test/top1"), (12, "eval/test/top1")} <= set(found)
+  assert [s for s, name in found if name == "train/loss"] == list(range(1, 13))
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+  """What the tiny run of `experiments` computes, undisturbed."""
+  workdir = tmp_path_factory.mktemp("expected")
+  assert train(experiments.config(model__dropout_rate=0.1), str(workdir)) == 0
+  return runs.values(workdir)
+
+
+@pytest.mark.parametrize("question", range(1, 15))
+def test_whenever_it_stops_the_run_is_the_same(
+  tmp_path, monkeypatch, expected, question
+):
+  """A stop at every question: between steps and within evaluations."""
+  config = experiments.config(model__dropout_rate=0.1)
+  left = iter(range(question))
+
+  def asked(self):
+    self.given |= next(left, None) is None
+    return self.given
+
+  with monkeypatch.context() as context:
+    context.setattr(StopRequest, "asked", asked)
+    code = train(config, str(tmp_path))
+  stopped = runs.values(tmp_path)
+  assert code == (0 if stopped == expected else 42)
+  assert train(config, str(tmp_path)) == 0
+  assert runs.values(tmp_path) == expected

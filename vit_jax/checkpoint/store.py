@@ -38,6 +38,9 @@ class _Manager(ocp.CheckpointManager):
 
   Its own `check_for_errors` does not: a thread of its takes the error, and
   keeps it until the next save, or with several processes until a timeout.
+
+  It does not ask whether the run is to stop: such questions are counted, and
+  `training.stopping` asks them.
   """
 
   failure: BaseException | None = None
@@ -48,6 +51,10 @@ class _Manager(ocp.CheckpointManager):
     except BaseException as error:
       self.failure = error
       raise
+
+  def reached_preemption(self, step: int) -> bool:
+    del step
+    return False
 
 
 class CheckpointStore:
@@ -193,10 +200,6 @@ class CheckpointStore:
       # The other processes may wait for this one until they notice its end.
       self._broken = True
     raise SaveError(self._saving, error) from error
-
-  def reached_preemption(self, step: int) -> bool:
-    """Whether all processes agree to save and stop after `step`."""
-    return self._manager.reached_preemption(step)
 
   def close(self) -> None:
     """Waits for a save under way; raises SaveError if it failed."""

@@ -1,5 +1,7 @@
 """Runs the evaluators of a config when they are due."""
 
+import contextlib
+
 from vit_jax.durations import EverySteps
 from vit_jax.evaluators import build as evaluators_build
 from vit_jax.evaluators.contract import Context
@@ -7,11 +9,20 @@ from vit_jax.training.experiment import Experiment
 from vit_jax.training.monitor import Monitor
 from vit_jax.training.run_directory import RunDirectory
 from vit_jax.training.state import TrainState
+from vit_jax.training.stopping import StopRequest
 from vit_jax.training.timing import Clock
+
+
+class _CutShortError(Exception):
+  """Ends an evaluation for a request to stop."""
 
 
 class Evaluation:
   """The evaluators of `config.evals`, each on its own schedule.
+
+  Attributes:
+    unfinished: what was due at the last step was left for the next start, as
+      the run was asked to stop.
 
   Raises:
     UserError: if the data of one of them is not there.
@@ -22,9 +33,13 @@ class Evaluation:
     parts: Experiment,
     directory: RunDirectory,
     monitor: Monitor,
+    request: StopRequest,
     clock: Clock,
   ):
+    self.unfinished = False
+    self._directory = directory
     self._monitor = monitor
+    self._request = request
     self._clock = clock
     context = Context(
       config=parts.config,
@@ -33,6 +48,7 @@ class Evaluation:
       workdir=directory.path,
       num_classes=parts.facts.num_classes,
       class_names=parts.facts.class_names,
+      heartbeat=self._ask,
     )
     self._scheduled = [
       (
@@ -45,13 +61,27 @@ class Evaluation:
   def due(self, step: int) -> bool:
     return any(every.due(step) for every, _ in self._scheduled)
 
+  def catch_up(self, state: TrainState) -> None:
+    """Runs what the start before left unfinished."""
+    if self._directory.evaluation_due:
+      self.run(self._directory.first_step, state)
+
   def run(self, step: int, state: TrainState) -> None:
-    """Runs what is due; the metrics make one line of the records."""
+    """Runs what is due; the metrics make one line of the records.
+
+    If the run is asked to stop it is left unfinished, without a trace.
+    """
     metrics: dict[str, float] = {}
-    with self._clock.phase("evaluate"):
+    self.unfinished = self.due(step)
+    if not self.unfinished or self._request.given:
+      return
+    with self._clock.phase("evaluate"), contextlib.suppress(_CutShortError):
       for every, evaluator in self._scheduled:
         if every.due(step):
           metrics |= evaluator.run(state, step)
+      self.unfinished = False
+    if self.unfinished:
+      return
     if metrics:
       self._monitor.write(step, metrics)
       shown = [
@@ -60,3 +90,7 @@ class Evaluation:
         if not name.endswith(("_std", "/num_examples"))
       ]
       self._monitor.say(f"evaluation at step {step}: " + "  ".join(shown))
+
+  def _ask(self) -> None:
+    if self._request.asked():
+      raise _CutShortError

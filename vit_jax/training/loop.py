@@ -38,7 +38,8 @@ def train(
       to end the run.
     evaluate_due, evaluate: when and what to measure.
     save_due, save: when and how to save.
-    stop: step -> whether to save and leave; asked once after every step.
+    stop: step -> whether to save and leave; asked before the first step and
+      after every step and evaluation.
     clock: phases 'data', 'step' and 'save' are timed.
 
   Returns:
@@ -46,7 +47,8 @@ def train(
     if a stop was asked for.
   """
   step, pending = first_step, None
-  while step < total_steps:
+  stopping = stop(step)
+  while step < total_steps and not stopping:
     with clock.phase("data"):
       batch = next(batches)
     with clock.phase("step"):
@@ -65,9 +67,9 @@ def train(
       log(*pending, state)
       pending = None
       evaluate(step, state)
-    if saving:
+      # A request to stop cuts an evaluation short.
+      stopping = stopping or stop(step)
+    if stopping or save_due(step):
       with clock.phase("save"):
         save(step, state)
-    if stopping:
-      break
   return state, step

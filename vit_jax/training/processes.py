@@ -1,11 +1,18 @@
-"""The processes of a run: joined at the start, asked for a stop together."""
+"""Joining the processes of a run."""
 
+import hashlib
+import json
 import os
-import signal
+import platform
 import socket
-from types import FrameType
 
 import jax
+
+from vit_jax import versions
+from vit_jax.config import resolve, schema
+from vit_jax.errors import UserError
+from vit_jax.sharding import agreement
+from vit_jax.training import peers
 
 # How long a lone process may hear nothing of itself, as while a laptop sleeps;
 # jax's 100 s end the run when it wakes up.
@@ -22,15 +29,17 @@ def initialize() -> None:
   """
   if jax.distributed.is_initialized():
     return
+  silent_seconds = 2 * peers.SILENT_SECONDS
   if "JAX_COORDINATOR_ADDRESS" in os.environ:
     jax.distributed.initialize(
       os.environ["JAX_COORDINATOR_ADDRESS"],
       int(os.environ["JAX_NUM_PROCESSES"]),
       int(os.environ["JAX_PROCESS_ID"]),
+      heartbeat_timeout_seconds=silent_seconds,
     )
     return
   try:
-    jax.distributed.initialize()
+    jax.distributed.initialize(heartbeat_timeout_seconds=silent_seconds)
   except ValueError:  # No cluster around: one process.
     with socket.socket() as probe:
       probe.bind(("localhost", 0))
@@ -46,28 +55,33 @@ def initialize() -> None:
       raise
 
 
-class Interrupt:
-  """Turns the first Ctrl-C into a request; the second one ends the process.
+def check_alike(config: schema.Config) -> None:
+  """Whether all processes were started with the same config and packages.
 
-  With several processes Ctrl-C becomes SIGTERM, on which all stop at the same
-  step.
+  `data_dir` may differ: hosts keep their data where they like.
+
+  Raises:
+    UserError: on all processes, naming the first that differs and its keys.
   """
-
-  def __init__(self) -> None:
-    self.requested = False
-    self._previous = signal.getsignal(signal.SIGINT)
-
-  def __enter__(self) -> "Interrupt":
-    signal.signal(signal.SIGINT, self._on_signal)
-    return self
-
-  def __exit__(self, *unused: object) -> None:
-    signal.signal(signal.SIGINT, self._previous)
-
-  def _on_signal(self, signum: int, frame: FrameType | None) -> None:
-    del signum, frame
-    self.requested = True
-    signal.signal(signal.SIGINT, self._previous)
-    print("\nCtrl-C: saving after this step; again to stop at once.")
-    if jax.process_count() > 1:
-      os.kill(os.getpid(), signal.SIGTERM)
+  mine = resolve.flatten(json.loads(resolve.dump(config)))
+  mine |= {f"versions.{k}": v for k, v in versions.installed().items()}
+  del mine["data_dir"]
+  text = json.dumps(mine, sort_keys=True)
+  digest = hashlib.sha256(text.encode()).hexdigest()
+  if len(set(agreement.gather(digest))) == 1:
+    return
+  hosts = agreement.gather(platform.node())
+  first, *others = [json.loads(entry) for entry in agreement.gather(text)]
+  for process, other in enumerate(others, start=1):
+    lines = [
+      f"  {key}: {json.dumps(other.get(key))} there,"
+      f" {json.dumps(first.get(key))} on process 0"
+      for key in sorted(first | other)
+      if first.get(key) != other.get(key)
+    ]
+    if lines:
+      raise UserError(
+        f"Process {process} on host {hosts[process]} was started differently:\n"
+        + "\n".join(lines)
+        + "\nStart all processes with the same command and packages."
+      )

@@ -35,6 +35,7 @@ class RunDirectory:
     store: its checkpoints.
     first_step: updates already done by an earlier run in it.
     position: where in its data it goes on.
+    evaluation_due: an evaluation of that step was left unfinished.
 
   Args:
     workdir: created if absent.
@@ -56,7 +57,7 @@ class RunDirectory:
     try:
       self._open()
     except BaseException:
-      self._unlock()
+      self.release()
       raise
 
   def _open(self) -> None:
@@ -70,6 +71,7 @@ class RunDirectory:
     )
     latest = self.store.latest_step()
     self.first_step, self.position = 0, Position()
+    self.evaluation_due = False
     # Read before the step is compiled, which may take long.
     self._start = self._fit_start() if latest is None else None
     if latest is not None:
@@ -82,6 +84,7 @@ class RunDirectory:
       )
       self.first_step = latest
       self.position = Position.of(saved)
+      self.evaluation_due = saved.get("evaluation_due", False)
     self._unsaved: SaveError | None = None
     self._metrics = self._goodput = None
     self._values: dict[str, float] = {}
@@ -90,6 +93,10 @@ class RunDirectory:
       records.write_text(self.path / "config.json", resolve.dump(config) + "\n")
       class_names.write(self.path, parts.facts.class_names)
       self._open_metrics()
+    if self.evaluation_due:
+      # It may have been caught up with before the run was killed.
+      known = self._is_first and self._metrics.has_evaluation(self.first_step)
+      self.evaluation_due = not agreement.gather("known" * known)[0]
 
   def _fit_start(self) -> surgery.Fitted | None:
     """What `config.init_from` gives; None: nothing, as it is not set."""
@@ -150,8 +157,21 @@ class RunDirectory:
     average = state.ema_params and jax.tree.map(lambda x: x.copy(), params)
     return state.replace(params=params, ema_params=average)
 
-  def save(self, step: int, state: TrainState, position: Position) -> None:
+  def save(
+    self,
+    step: int,
+    state: TrainState,
+    position: Position,
+    *,
+    evaluation_due: bool = False,
+  ) -> None:
     """Starts a checkpoint, once the one before is written.
+
+    Args:
+      step: updates done.
+      state: after them.
+      position: of the next batch.
+      evaluation_due: an evaluation of this step is left for the next start.
 
     Raises:
       UserError: another job has taken the directory over, or a save failed and
@@ -167,8 +187,9 @@ class RunDirectory:
       fingerprint=parts.facts.fingerprint,
       versions=versions.installed(),
     )
+    metadata |= position.metadata() | {"evaluation_due": evaluation_due}
     with self._alarm():
-      self.store.save(step, state, {**metadata, **position.metadata()})
+      self.store.save(step, state, metadata)
     if self._goodput:
       self._goodput.mark(step, is_saved=True)
 
@@ -271,11 +292,12 @@ class RunDirectory:
         f" ({error.strerror or error}); make room and start the run again."
       )
     finally:
-      self._unlock()
+      self.release()
     if problem:
       raise UserError(problem)
 
-  def _unlock(self) -> None:
+  def release(self) -> None:
+    """Lets another job use the directory."""
     if self._lock:
       self._lock.release()
 

@@ -221,7 +221,7 @@ class _Looped:
       evaluate=lambda step, state: None,
       save_due=EverySteps(None).due,
       save=lambda step, state: None,
-      stop=self._directory.store.reached_preemption,
+      stop=lambda step: False,
       clock=self._clock,
     )
     jax.block_until_ready(self._state)

@@ -1,0 +1,134 @@
+"""Two processes of one run: stopped, killed, damaged and started unlike."""
+
+import json
+import re
+import shutil
+import signal
+import time
+
+import pytest
+from PIL import Image
+
+from tests.faults import runs
+
+pytestmark = pytest.mark.slow
+LONG = {**runs.SELDOM, "total_steps": 5000}
+
+
+def folder(path):
+  """A dataset of two tiny images."""
+  for split in ("train", "test"):
+    for name in ("a", "b"):
+      directory = path / "images" / split / name
+      directory.mkdir(parents=True)
+      Image.new("RGB", (32, 32)).save(directory / "0.png")
+  return path / "images"
+
+
+def kill(processes):
+  for process in processes:
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("sent_to", [(0, 1), (1,)])
+def test_all_save_the_same_step_on_sigterm_and_none_is_lost(
+  repo, tmp_path, sent_to
+):
+  processes = runs.start_together(repo, tmp_path, 2, **LONG)
+  runs.wait_for_step(processes[0], tmp_path, 5)
+  start = time.monotonic()
+  for index in sent_to:
+    processes[index].send_signal(signal.SIGTERM)
+  (out, _), _ = [runs.end(process, 42, timeout=120) for process in processes]
+  seconds = time.monotonic() - start
+  print(f"left within {seconds:.1f} s")
+  assert seconds < 30
+  stopped = int(re.search(r"preempted at step (\d+)", out).group(1))
+  assert runs.saved_steps(tmp_path) == [stopped]
+  assert runs.lines(tmp_path)[-1]["step"] == stopped
+  processes = runs.start_together(repo, tmp_path, 2, **LONG)
+  runs.wait_for_step(processes[0], tmp_path, stopped + 3)
+  kill(processes)
+  steps = [step for step, name in runs.values(tmp_path) if "loss" in name]
+  assert steps == list(range(1, len(steps) + 1))
+
+
+@pytest.mark.parametrize("dying", [1, 0])
+def test_when_one_dies_the_other_ends_within_a_minute_and_names_it(
+  repo, tmp_path, dying
+):
+  processes = runs.start_together(repo, tmp_path, 2, **LONG)
+  runs.wait_for_step(processes[0], tmp_path, 5)
+  processes[dying].kill()
+  start = time.monotonic()
+  survivor = processes[1 - dying]
+  _, said = survivor.communicate(timeout=120)
+  seconds = time.monotonic() - start
+  print(f"ended after {seconds:.1f} s with {survivor.returncode}")
+  assert seconds < 60
+  assert survivor.returncode in (134, -signal.SIGABRT)
+  if dying == 1:
+    assert "error: Process 1 on host" in said
+    assert "no sign of life" in said
+    assert "Process 0 cannot go on without it" in said
+    assert not (tmp_path / "run.lock").exists()
+  else:
+    assert "coordinated by process 0 on host" in said
+    assert "leader task" in said  # jax's own words for process 0.
+  kill(processes)
+  processes = runs.start_together(repo, tmp_path, 2)
+  for process in processes:
+    runs.end(process)
+  assert runs.saved_steps(tmp_path)[-1] == runs.STEPS
+
+
+def test_an_error_on_one_host_ends_all_with_its_words(repo, tmp_path):
+  data = [tmp_path / "here", tmp_path / "nowhere"]
+  shutil.copytree(folder(tmp_path), data[0])
+  processes = runs.start_together(
+    repo,
+    tmp_path / "run",
+    2,
+    each=[{"data_dir": path} for path in data],
+    **{"train.dataset": "folder"},
+  )
+  (_, first), (_, second) = [p.communicate(timeout=200) for p in processes]
+  assert [p.returncode for p in processes] == [1, 1]
+  assert "error: Process 1 on host" in first
+  for said in (first, second):
+    assert str(data[1]) in said
+
+
+def test_a_host_with_another_seed_is_named_before_anything_compiles(
+  repo, tmp_path
+):
+  processes = runs.start_together(
+    repo, tmp_path, 2, each=[{}, {"seed": 7, "optimizer.b1": 0.8}]
+  )
+  for process in processes:
+    _, said = process.communicate(timeout=200)
+    assert process.returncode == 1
+    assert "Process 1 on host" in said and "started differently" in said
+    assert "seed: 7 there, 0 on process 0" in said
+    assert "optimizer.b1: 0.8 there, 0.9 on process 0" in said
+  assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_checkpoint_is_left_out_by_both(repo, tmp_path):
+  options = {"total_steps": 8}
+  for process in runs.start_together(repo, tmp_path, 2, **options):
+    runs.end(process)
+  step = tmp_path / "checkpoints" / "8"
+  flipped = max(step.rglob("*"), key=lambda path: path.stat().st_size)
+  content = bytearray(flipped.read_bytes())
+  content[len(content) // 3] ^= 4
+  flipped.write_bytes(content)
+  before = runs.values(tmp_path)
+  processes = runs.start_together(repo, tmp_path, 2, **options)
+  (_, said), _ = [runs.end(process) for process in processes]
+  assert "checkpoints/8 is damaged" in said
+  names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+  assert names == {"4", "8", "damaged-8"}
+  assert runs.values(tmp_path) == before
+  assert json.loads((tmp_path / "summary.json").read_text())["step"] == 8
