@@ -6,16 +6,23 @@ from tests import experiments
 from vit_jax.checkpoint import resume
 from vit_jax.errors import UserError
 
-SAVED = resume.metadata(
-  experiments.config(), fingerprint="digits", versions={"jax": "1"}
-)
+VERSIONS = {"jax": "1", "python": "3"}
 
 
-def check(fingerprint="digits", **changes):
+def metadata(fingerprint="digits", versions=VERSIONS, **changes):
+  return resume.metadata(
+    experiments.config(**changes), fingerprint=fingerprint, versions=versions
+  )
+
+
+SAVED = metadata()
+
+
+def check(saved=SAVED, **changes):
   resume.check_same(
-    SAVED,
-    experiments.config(**changes),
-    fingerprint=fingerprint,
+    saved,
+    metadata(**changes),
+    allow_change=changes.get("allow_change", ""),
     workdir="runs/x",
   )
 
@@ -30,6 +37,10 @@ def check(fingerprint="digits", **changes):
     {"evals__test__every_steps": 1},
     {"evals": {}},
     {"seed": 1, "total_steps": 9, "allow_change": "seed, config.total_steps"},
+    {"versions": {"jax": "2"}, "allow_change": "versions"},
+    {"versions": VERSIONS | {"jax": "2"}, "allow_change": "versions.jax"},
+    {"model__width": 64, "model__depth": 1, "allow_change": "model"},
+    {"fingerprint": "cats", "allow_change": "dataset_fingerprint"},
   ],
 )
 def test_free_and_allowed_keys_may_change(changes):
@@ -44,6 +55,12 @@ def test_free_and_allowed_keys_may_change(changes):
     ({"ema_decay": 0.9}, "ema_decay: was unset, is 0.9"),
     ({"model__width": 64}, "model.width: was 32, is 64"),
     ({"fingerprint": "cats"}, 'dataset_fingerprint: was "digits", is "cats"'),
+    (
+      {"versions": VERSIONS | {"jax": "2"}},
+      'versions.jax: was "1", is "2"',
+    ),
+    ({"versions": {"jax": "1"}}, 'versions.python: was "3", is unset'),
+    ({"seed": 1, "allow_change": "see"}, "seed: was 0, is 1"),
   ],
 )
 def test_any_other_key_is_named_with_both_values(changes, line):
@@ -57,3 +74,11 @@ def test_any_other_key_is_named_with_both_values(changes, line):
 def test_all_keys_that_differ_are_named_at_once():
   with pytest.raises(UserError, match="allow_change=model.width,seed"):
     check(seed=1, model__width=64)
+
+
+def test_a_key_that_is_newer_than_the_checkpoint_counts_as_its_default():
+  older = {**SAVED, "config": dict(SAVED["config"])}
+  del older["config"]["ema_decay"]
+  check(saved=older)
+  with pytest.raises(UserError, match="ema_decay: was unset, is 0.5"):
+    check(saved=older, ema_decay=0.5)

@@ -24,45 +24,63 @@ def metadata(
 
 
 def differences(
-  saved: Mapping[str, Any], config: schema.Config, fingerprint: str
+  saved: Mapping[str, Any], current: Mapping[str, Any], allow_change: str = ""
 ) -> list[str]:
-  """Keys that differ and are neither free nor in `config.allow_change`.
+  """What differs and is neither free nor allowed.
+
+  A key that the saved config does not know, as it is newer, counts as its
+  default.
 
   Args:
-    saved: the checkpoint's metadata.
-    config: that of the run that goes on.
-    fingerprint: of its training data.
+    saved: a checkpoint's metadata.
+    current: that of the run that goes on.
+    allow_change: comma list of keys, or of sections such as 'versions'.
 
   Returns:
     One line each: "key: was 1, is 2".
   """
-  old = resolve.flatten(saved["config"])
-  new = resolve.flatten(json.loads(resolve.dump(config)))
-  old["dataset_fingerprint"] = saved["dataset_fingerprint"]
-  new["dataset_fingerprint"] = fingerprint
-  allowed = {
-    key.strip().removeprefix("config.")
-    for key in config.allow_change.split(",")
-  }
+  defaults = resolve.flatten(json.loads(resolve.dump(schema.Config())))
+  old, new = defaults | _flat(saved), _flat(current)
+  allowed = [
+    key.strip().removeprefix("config.") for key in allow_change.split(",")
+  ]
   absent = object()
   return [
     f"{key}: was {_shown(old.get(key))}, is {_shown(new.get(key))}"
     for key in sorted(old | new)
     if old.get(key, absent) != new.get(key, absent)
     and not key.startswith(_FREE)
-    and key not in allowed
+    and not any(key == name or key.startswith(name + ".") for name in allowed)
   ]
+
+
+def _flat(metadata: Mapping[str, Any]) -> dict[str, Any]:
+  """Keys of the config, `dataset_fingerprint` and `versions.PACKAGE`."""
+  return resolve.flatten(
+    {
+      **metadata["config"],
+      "dataset_fingerprint": metadata["dataset_fingerprint"],
+      "versions": metadata["versions"],
+    }
+  )
 
 
 def check_same(
   saved: Mapping[str, Any],
-  config: schema.Config,
+  current: Mapping[str, Any],
   *,
-  fingerprint: str,
+  allow_change: str,
   workdir: Any,
 ) -> None:
-  """Raises UserError naming every key that keeps a run from going on."""
-  different = differences(saved, config, fingerprint)
+  """Raises UserError naming every key that keeps a run from going on.
+
+  Args:
+    saved: a checkpoint's metadata.
+    current: that of the run that goes on.
+    allow_change: `config.allow_change`.
+    workdir: where the checkpoint is.
+  """
+  different = differences(saved, current, allow_change)
   if different:
     keys = ",".join(line.partition(":")[0] for line in different)
     raise UserError(

@@ -113,10 +113,11 @@ def _write_experiment(run: Run) -> None:
   """
   path = epath.Path(run.workdir / EXPERIMENT)
   if path.exists():
+    current = resume.metadata(run.config, fingerprint="", versions={})
     resume.check_same(
-      {"config": json.loads(path.read_text()), "dataset_fingerprint": ""},
-      run.config,
-      fingerprint="",
+      {**current, "config": json.loads(path.read_text())},
+      current,
+      allow_change=run.config.allow_change,
       workdir=run.workdir,
     )
   try:

@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import jax
 from etils import epath
@@ -78,8 +79,8 @@ class RunDirectory:
       saved = self.store.metadata(latest)
       resume.check_same(
         saved,
-        config,
-        fingerprint=parts.facts.fingerprint,
+        self._metadata(),
+        allow_change=config.allow_change,
         workdir=self.path,
       )
       self.first_step = latest
@@ -181,17 +182,19 @@ class RunDirectory:
     with self._alarm():
       self.store.wait()
     self._unsaved = None
-    parts = self._parts
-    metadata = resume.metadata(
-      parts.config,
-      fingerprint=parts.facts.fingerprint,
-      versions=versions.installed(),
-    )
+    metadata = self._metadata()
     metadata |= position.metadata() | {"evaluation_due": evaluation_due}
     with self._alarm():
       self.store.save(step, state, metadata)
     if self._goodput:
       self._goodput.mark(step, is_saved=True)
+
+  def _metadata(self) -> dict[str, Any]:
+    return resume.metadata(
+      self._parts.config,
+      fingerprint=self._parts.facts.fingerprint,
+      versions=versions.installed(),
+    )
 
   def check(self) -> None:
     """Raises what ends the run for the directory's sake; asked at every step.
