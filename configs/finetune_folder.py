@@ -34,15 +34,17 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config.train.batch_size = IfInitFrom(64, otherwise=128)
   config.train.preprocess = "decode|inception_crop(area_min=30)|flip_lr"
   config.objective.label_smoothing = 0.1
-  config.optimizer.name = "adamw"
+  # Fine-tuning as in the paper (Table 4) and its code, on smaller batches. From
+  # scratch a small network learns faster with Adam.
+  config.optimizer.name = IfInitFrom("sgd", otherwise="adamw")
   config.optimizer.weight_decay = IfInitFrom(0.0, otherwise=0.05)
-  config.schedule.base_lr = IfInitFrom(1e-4, otherwise=1e-3)
+  config.schedule.base_lr = IfInitFrom(0.03, otherwise=1e-3)
   config.schedule.warmup_steps = IfInitFrom(100, otherwise=400)
   config.schedule.decay = "cosine"
   config.checkpoint.every_steps = IfInitFrom(200, otherwise=500)
   config.evals.test = default_eval(type="classification", split="test")
   config.evals.test.every_steps = IfInitFrom(200, otherwise=500)
   config.sweep.learning_rates = IfInitFrom(
-    (1e-5, 3e-5, 1e-4, 3e-4), otherwise=(3e-4, 1e-3, 3e-3)
+    (0.003, 0.01, 0.03, 0.06), otherwise=(3e-4, 1e-3, 3e-3)
   )
   return smoke.shrink(config) if args.smoke else config

@@ -25,9 +25,9 @@ class IfInitFrom:
 def default_config() -> ml_collections.ConfigDict:
   """Every key at its default, ready to be changed and overridden.
 
-  Numbers, optional and tuple keys are stored untyped, so that an override may
-  be any literal (`--config.schedule.warmup_steps='5 epochs'`); whether it fits
-  is for `resolve` to say.
+  Keys are stored untyped, so that an override may be any literal
+  (`--config.schedule.warmup_steps='5 epochs'`) or a word; whether it fits, is
+  for `resolve` to say.
   """
   return _as_config_dict(schema.Config)
 
@@ -69,8 +69,6 @@ def _as_config_dict(
       entries[name] = ml_collections.ConfigDict(
         {key: as_config_dict(item) for key, item in value.items()}
       )
-    elif isinstance(value, str) and field.annotation is str:
-      entries[name] = value
     elif values is None and field.is_required():
       entries[name] = config_dict.placeholder(object)
     else:
