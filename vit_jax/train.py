@@ -72,6 +72,7 @@ def train(config: schema.Config, workdir: str) -> int:
   from vit_jax.training.evaluation import Evaluation
   from vit_jax.training.monitor import Monitor
   from vit_jax.training.peers import Peers
+  from vit_jax.training.profiling import Profiler
   from vit_jax.training.recovery import Recovery
   from vit_jax.training.run_directory import RunDirectory
   from vit_jax.training.state import TrainState
@@ -114,12 +115,14 @@ def train(config: schema.Config, workdir: str) -> int:
     stack.enter_context(request)
     evaluation.catch_up(state)
 
+    profiler = stack.enter_context(Profiler(config.profile, directory.path))
+
     def run(state: TrainState) -> tuple[TrainState, int]:
       monitor.start()
       return loop.train(
         state,
         course,
-        train_step,
+        profiler.watched(train_step, directory.first_step),
         first_step=directory.first_step,
         total_steps=parts.total_steps,
         log=monitor.log,

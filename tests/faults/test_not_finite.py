@@ -12,7 +12,7 @@ from vit_jax.data import generated, order
 from vit_jax.errors import DivergedError
 from vit_jax.objectives import losses
 from vit_jax.train import train
-from vit_jax.training import loop
+from vit_jax.training import loop, spikes
 from vit_jax.training.run_directory import RunDirectory
 
 STEPS, BATCH, EXAMPLES = 9, 16, 640
@@ -31,8 +31,8 @@ def config(**changes):
   return experiments.config(**(settings | changes))
 
 
-def poison(monkeypatch, *batches):
-  """Makes the loss of these batches NaN.
+def poison(monkeypatch, *batches, factor=jnp.nan):
+  """Multiplies the loss of these batches.
 
   Batch n, of the stream's rows n * BATCH and following, is that of step n + 1
   in an undisturbed run. One of its examples gets a label that is no class, and
@@ -48,8 +48,9 @@ def poison(monkeypatch, *batches):
     return record
 
   def poisoned_loss(logits, labels, **options):
-    factor = jnp.where(labels == 4, jnp.nan, 1.0)
-    return softmax(logits, labels, **options) * factor
+    shown = jnp.where(labels == 4, 0, labels)
+    loss = softmax(logits, shown, **options)
+    return jnp.where(labels == 4, factor, 1.0) * loss
 
   monkeypatch.setattr(generated.GeneratedSource, "read", poisoned_read)
   monkeypatch.setitem(losses.LOSSES, "softmax", poisoned_loss)
@@ -170,7 +171,37 @@ def test_rolling_back_equals_a_run_that_never_saw_the_batches(
   assert rolled == never
 
 
+def expect_spikes_early(monkeypatch):
+  monkeypatch.setattr(spikes, "WINDOW", 3)
+
+
+def test_a_spike_is_warned_of(tmp_path, monkeypatch, caplog):
+  expect_spikes_early(monkeypatch)
+  poison(monkeypatch, 5, factor=1e4)
+  assert train(config(), str(tmp_path)) == 0
+  assert "Step 6 is a spike: loss" in caplog.text
+  counts = [line.get("train/spikes", 0) for line in lines(tmp_path)]
+  assert counts == [0] * 5 + [1] * 4
+
+
+def test_the_update_of_a_spike_may_be_left_out(tmp_path, monkeypatch, caplog):
+  """What follows is as if the batch had been any other that is left out."""
+  expect_spikes_early(monkeypatch)
+  poison(monkeypatch, 5, factor=1e4)
+  settings = config(faults__on_spike="skip", faults__not_finite="skip")
+  train(settings, str(tmp_path / "spike"))
+  assert "Step 6 is a spike, and its update is left out" in caplog.text
+  poison(monkeypatch, 5)
+  train(settings, str(tmp_path / "nan"))
+  spike, nan = (
+    [line["train/loss"] for line in lines(tmp_path / name)]
+    for name in ("spike", "nan")
+  )
+  assert spike[6:] == nan[6:] and nan[5] is None and spike[5] > 100
+
+
 POLICIES = {
+  "spike": {"faults__on_spike": "skip"},
   "skip": {"faults__not_finite": "skip"},
   "back": {"faults__not_finite": "roll_back", "checkpoint__keep_last": 1},
   "back two": {
@@ -181,12 +212,19 @@ POLICIES = {
 }
 
 
+def hurt(monkeypatch, policy):
+  """Makes batches 2 and 5 what the policy is for."""
+  expect_spikes_early(monkeypatch)
+  spiky = "faults__on_spike" in policy
+  poison(monkeypatch, 2, 5, factor=1e4 if spiky else jnp.nan)
+
+
 @pytest.fixture(scope="module", params=POLICIES.values(), ids=POLICIES)
 def undisturbed(request, tmp_path_factory):
   """A policy and the lines of a run that met batches 2 and 5 under it."""
   workdir = tmp_path_factory.mktemp("undisturbed")
   with pytest.MonkeyPatch.context() as context:
-    poison(context, 2, 5)
+    hurt(context, request.param)
     train(config(**request.param), str(workdir))
   return request.param, lines(workdir)
 
@@ -197,7 +235,7 @@ def test_a_run_that_meets_bad_batches_is_the_same_when_it_is_killed(
   undisturbed, tmp_path, monkeypatch, killed_after
 ):
   policy, expected = undisturbed
-  poison(monkeypatch, 2, 5)
+  hurt(monkeypatch, policy)
   with monkeypatch.context() as context:
     stop_after(context, killed_after)
     with pytest.raises(KeyboardInterrupt):
@@ -212,7 +250,7 @@ def test_it_is_the_same_when_it_is_asked_to_stop_and_saves_in_between(
   undisturbed, tmp_path, monkeypatch, stopped_after
 ):
   policy, expected = undisturbed
-  poison(monkeypatch, 2, 5)
+  hurt(monkeypatch, policy)
   with monkeypatch.context() as context:
     asked_to_stop(context, stopped_after)
     assert train(config(**policy), str(tmp_path)) == 42

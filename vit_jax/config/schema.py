@@ -295,6 +295,13 @@ class Sweep(Section):
   )
 
 
+class Profile(Section):
+  """Which steps are traced; SIGUSR1 asks a running job for the next ones."""
+
+  first_step: PositiveInt | None = key(None, "Update traced first; None: none.")
+  num_steps: PositiveInt = key(5, "Updates in a trace.")
+
+
 class Faults(Section):
   """What becomes of a run whose numbers go bad."""
 
@@ -308,6 +315,14 @@ class Faults(Section):
   )
   max_not_finite: PositiveInt = key(
     10, "Updates left out, or times gone back, before the run stops."
+  )
+  spike_zscore: Positive | None = key(
+    8.0,
+    "Loss or gradient norm so many standard deviations above their running"
+    " means are a spike, which is warned of; None: never.",
+  )
+  on_spike: Literal["warn", "skip"] = key(
+    "warn", "skip: leave the update out as well."
   )
   watchdog_seconds: NonNegative = key(
     1800.0,
@@ -414,5 +429,6 @@ class Config(Section):
   mesh: Mesh = Mesh()
   checkpoint: Checkpoint = Checkpoint()
   faults: Faults = Faults()
+  profile: Profile = Profile()
   evals: dict[str, Eval] = key({}, "Name -> evaluator.")
   sweep: Sweep = Sweep()

@@ -12,6 +12,7 @@ from jax._src import distributed
 
 _TIMEOUT_MS = 30 * 60 * 1000  # The death of a process is noticed elsewhere.
 _turn = itertools.count()
+_answered: str | None = None  # A turn whose answer may still be read.
 
 
 def gather(text: str) -> list[str]:
@@ -19,17 +20,42 @@ def gather(text: str) -> list[str]:
 
   Process 0 collects, so that n processes make about 2 n requests.
   """
+  global _answered
+  turn, texts = _collect(text)
+  if jax.process_count() == 1:
+    return texts
+  client = distributed.global_state.client
+  if texts is None:
+    return json.loads(client.blocking_key_value_get(f"{turn}/all", _TIMEOUT_MS))
+  client.key_value_set(f"{turn}/all", json.dumps(texts))
+  _answered = turn
+  return texts
+
+
+def collect(text: str) -> list[str] | None:
+  """Like `gather`, but process 0 alone gets the texts, the others None.
+
+  They do not wait for anyone.
+  """
+  return _collect(text)[1]
+
+
+def _collect(text: str) -> tuple[str, list[str] | None]:
+  global _answered
   client = distributed.global_state.client
   count, index = jax.process_count(), jax.process_index()
   if count == 1:
-    return [text]
-  turn = f"vit_jax/gather/{next(_turn)}"
+    return "", [text]
+  turn = f"vit_jax/turn/{next(_turn)}"
   client.key_value_set(f"{turn}/{index}", text)
-  if index == 0:
-    texts = [
-      client.blocking_key_value_get(f"{turn}/{i}", _TIMEOUT_MS)
-      for i in range(count)
-    ]
-    client.key_value_set(f"{turn}/all", json.dumps(texts))
-    return texts
-  return json.loads(client.blocking_key_value_get(f"{turn}/all", _TIMEOUT_MS))
+  if index:
+    return turn, None
+  texts = [
+    client.blocking_key_value_get(f"{turn}/{i}", _TIMEOUT_MS)
+    for i in range(count)
+  ]
+  # Whoever takes this turn has read the answer to the last one.
+  for past in filter(None, (_answered, turn)):
+    client.key_value_delete(past)
+  _answered = None
+  return turn, texts

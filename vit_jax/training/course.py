@@ -35,6 +35,7 @@ class Course(Iterator[dict[str, Any]]):
     self._source = source
     self._first_step, self._first = first_step, position
     self.skipped_steps = position.skipped_steps
+    self.spikes = position.spikes
     self.roll_backs = position.roll_backs
     self._batches = parts.train_batches(
       source, position.first_example, position.bad_examples
@@ -53,6 +54,7 @@ class Course(Iterator[dict[str, Any]]):
       first_example=self._row(step),
       bad_examples=tuple(self.bad_examples(step)),
       skipped_steps=self.skipped_steps,
+      spikes=self.spikes,
       roll_backs=self.roll_backs,
     )
 
@@ -87,6 +89,8 @@ class Course(Iterator[dict[str, Any]]):
       counts["train/skipped_steps"] = self.skipped_steps
     if faults.not_finite == "roll_back":
       counts["train/roll_backs"] = self.roll_backs
+    if self.spikes:
+      counts["train/spikes"] = self.spikes
     return counts
 
   def leave_out(self, bad_step: int, saved_step: int, saved: Position) -> None:
@@ -99,6 +103,7 @@ class Course(Iterator[dict[str, Any]]):
     )
     self._first_step = saved_step
     self.skipped_steps = self._first.skipped_steps
+    self.spikes = self._first.spikes
     self.roll_backs = self._first.roll_backs
     self._batches.seek(self._first.first_example, self._first.bad_examples)
 

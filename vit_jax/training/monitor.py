@@ -8,6 +8,7 @@ import jax
 
 from vit_jax.training.course import Course
 from vit_jax.training.experiment import Experiment
+from vit_jax.training.hosts import Hosts
 from vit_jax.training.progress import Progress
 from vit_jax.training.recovery import Recovery
 from vit_jax.training.run_directory import RunDirectory
@@ -48,6 +49,7 @@ class Monitor:
     speaks = self._is_first and not quiet
     self._progress = Progress(parts.total_steps, sys.stdout if speaks else None)
     self._throughput: Throughput | None = None
+    self._hosts = Hosts()
     self._last_step = 0
 
   def start(self) -> None:
@@ -87,16 +89,25 @@ class Monitor:
     values = jax.device_get(dict(metrics))
     if not values["finite"]:
       self._recovery.not_finite(step, values, batch, state)
-    del values["finite"], values["grad_finite"]
+    if values["spike"]:
+      self._recovery.spike(step, values)
+    del values["finite"], values["spike"], values["grad_finite"]
     if step % self._parts.config.log_every_steps and step > 1:
       return
     steps, self._last_step = step - self._last_step, step
     line = {f"train/{name}": float(value) for name, value in values.items()}
     line |= self._throughput.since_last(steps)
+    step_seconds = (
+      self._parts.config.train.batch_size / line["perf/images_per_second"]
+    )
+    line |= self._hosts.compare(
+      step_seconds, step_seconds * line["perf/data_wait_fraction"]
+    )
+    if self._hosts.slowest:
+      self._directory.facts["slowest_host"] = self._hosts.slowest
     line |= self._course.metrics(step)
     self.write(step, line)
-    rate = line["perf/images_per_second"]
-    self._progress.step(step, line, self._parts.config.train.batch_size / rate)
+    self._progress.step(step, line, step_seconds)
 
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
     """A line in the records and points in TensorBoard."""

@@ -12,13 +12,15 @@ class Position:
   Attributes:
     first_example: row of the stream of examples at which the next batch begins.
     bad_examples: numbers of the examples that could not be read, ascending.
-    skipped_steps: updates that were left out.
+    skipped_steps: updates that were left out, not being finite.
+    spikes: steps whose loss or gradient norm stood out.
     roll_backs: times that the run went back to an earlier checkpoint.
   """
 
   first_example: int = 0
   bad_examples: tuple[int, ...] = ()
   skipped_steps: int = 0
+  spikes: int = 0
   roll_backs: int = 0
 
   @classmethod
@@ -28,6 +30,7 @@ class Position:
       first_example=metadata["first_example"],
       bad_examples=tuple(metadata.get("bad_examples", ())),
       skipped_steps=metadata.get("skipped_steps", 0),
+      spikes=metadata.get("spikes", 0),
       roll_backs=metadata.get("roll_backs", 0),
     )
 

@@ -110,6 +110,18 @@ class Recovery:
       return
     self._give_up(step, what)
 
+  def spike(self, step: int, values: Mapping[str, Any]) -> None:
+    """Tells of a spike, whose update may have been left out."""
+    self._course.spikes += 1
+    left_out = self._faults.on_spike == "skip"
+    _logger.warning(
+      "Step %d is a spike%s: loss %g, gradient norm %g.",
+      step,
+      ", and its update is left out" if left_out else "",
+      values["loss"],
+      values["grad_norm"],
+    )
+
   def checked(self, step: int, state: TrainState) -> TrainState:
     """`state`, which is about to be saved, if all of it is finite.
 

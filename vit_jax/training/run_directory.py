@@ -36,6 +36,7 @@ class RunDirectory:
     store: its checkpoints.
     first_step: updates already done by an earlier run in it.
     position: where in its data it goes on.
+    facts: what else the summary is to tell, by key.
     evaluation_due: an evaluation of that step was left unfinished.
 
   Args:
@@ -87,6 +88,7 @@ class RunDirectory:
       self.position = Position.of(saved)
       self.evaluation_due = saved.get("evaluation_due", False)
     self._unsaved: SaveError | None = None
+    self.facts: dict[str, str] = {}
     self._metrics = self._goodput = None
     self._values: dict[str, float] = {}
     if self._is_first:
@@ -266,6 +268,7 @@ class RunDirectory:
         "num_params": trees.num_elements(parts.abstract_state.params),
         "devices": f"{jax.device_count()} x {device.device_kind}",
         "command": _command(),
+        **self.facts,
       },
     )
 

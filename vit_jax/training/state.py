@@ -14,11 +14,14 @@ from vit_jax.objectives.contract import Objective
 from vit_jax.optim import averaging
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules
+from vit_jax.training import spikes
 
 
 @flax.struct.dataclass
 class TrainState:
   """`step` (int32 []) updates are done; `ema_params`: None if not averaged.
+
+  `spikes` are statistics of the steps, None if they are not watched.
 
   Arrays, ShapeDtypeStructs or shardings may stand at the leaves.
   """
@@ -28,6 +31,7 @@ class TrainState:
   opt_state: PyTree
   ema_params: PyTree
   objective_state: PyTree
+  spikes: PyTree = None
 
   @property
   def eval_params(self) -> PyTree:
@@ -52,6 +56,7 @@ def initialiser(
       opt_state=tx.init(params),
       ema_params=averaging.init(params) if config.ema_decay else None,
       objective_state=objective_state,
+      spikes=spikes.init() if config.faults.spike_zscore else None,
     )
 
   return init
@@ -82,4 +87,5 @@ def state_shardings(
     opt_state=follow(abstract_state.opt_state),
     ema_params=follow(abstract_state.ema_params),
     objective_state=follow(abstract_state.objective_state),
+    spikes=follow(abstract_state.spikes),
   )

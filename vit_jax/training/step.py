@@ -15,6 +15,7 @@ from vit_jax.config import schema
 from vit_jax.objectives.contract import Objective
 from vit_jax.optim import averaging, multipliers
 from vit_jax.sharding import mesh as mesh_lib
+from vit_jax.training import spikes
 from vit_jax.training.state import TrainState
 
 Batch = dict[str, Any]
@@ -33,7 +34,7 @@ def build_train_step(
 
   The state is donated. An update whose loss or gradient is not finite is not
   applied: the state comes back as it was, one step further, and
-  `metrics["finite"]` is False.
+  `metrics["finite"]` is False. Likewise a spike, if `config.faults` says so.
 
   Args:
     config: the experiment.
@@ -45,8 +46,9 @@ def build_train_step(
 
   Returns:
     A jitted function. `batch` has the global shapes of
-    `objective.batch_spec`; metrics are float32 scalars, but for `finite`
-    (bool) and `grad_finite` (bool, one for each parameter in tree order).
+    `objective.batch_spec`; metrics are float32 scalars, but for `finite`,
+    `spike` (bool) and `grad_finite` (bool, one for each parameter in tree
+    order).
   """
 
   def train_step(state: TrainState, batch: Batch):
@@ -64,6 +66,12 @@ def build_train_step(
     )
     grad_norm = jnp.sqrt(jnp.sum(squares))
     finite = jnp.isfinite(loss) & jnp.isfinite(grad_norm)
+    seen, spike = state.spikes, jnp.zeros((), bool)
+    if seen is not None:
+      seen, spike = spikes.update(
+        seen, loss, grad_norm, zscore=config.faults.spike_zscore
+      )
+    skipped = spike & (config.faults.on_spike == "skip")
 
     updates, opt_state = tx.update(grads, state.opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
@@ -75,16 +83,18 @@ def build_train_step(
       objective_state=objective.after_update(
         state.objective_state, params, aux, state.step
       ),
+      spikes=seen,
     )
-    unchanged = state.replace(step=updated.step)
+    unchanged = state.replace(step=updated.step, spikes=seen)
     metrics |= {
       "loss": loss,
       "grad_norm": grad_norm,
       "learning_rate": jnp.asarray(schedule(state.step), jnp.float32),
       "finite": finite,
+      "spike": spike,
       "grad_finite": jnp.isfinite(squares),
     }
-    return _select(finite, updated, unchanged), metrics
+    return _select(finite & ~skipped, updated, unchanged), metrics
 
   return jax.jit(
     train_step,

@@ -1,0 +1,93 @@
+"""Traces of a few steps, by config or when a running job is asked for one.
+
+A trace goes to `profiles/STEP/` of the workdir. Its `perfetto_trace.json.gz`
+opens at ui.perfetto.dev; TensorBoard's profile plugin reads the whole.
+"""
+
+import logging
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import jax
+from etils import epath
+
+from vit_jax.config import schema
+
+DIRECTORY = "profiles"
+_logger = logging.getLogger(__name__)
+
+Step = Callable[[Any, Any], tuple[Any, Any]]
+
+
+class Profiler:
+  """Traces steps of a run; SIGUSR1 asks for the ones to come.
+
+  Args:
+    config: says which steps without being asked.
+    workdir: of the run.
+  """
+
+  def __init__(self, config: schema.Profile, workdir: epath.Path):
+    self._config = config
+    self._directory = workdir / DIRECTORY
+    self._is_asked = False
+    self._left = 0  # Steps that the trace under way still takes.
+    self._previous: Any = None
+
+  def __enter__(self) -> "Profiler":
+    self._previous = signal.signal(signal.SIGUSR1, self._ask)
+    return self
+
+  def __exit__(self, *unused: object) -> None:
+    signal.signal(signal.SIGUSR1, self._previous)
+    if self._left:
+      self._stop()
+
+  def _ask(self, signum: int, frame: FrameType | None) -> None:
+    del signum, frame
+    self._is_asked = True
+
+  def watched(self, train_step: Step, first_step: int) -> Step:
+    """`train_step`, traced when it is time; its first update is
+    `first_step + 1`."""
+    step = first_step
+
+    def run(state: Any, batch: Any) -> tuple[Any, Any]:
+      nonlocal step
+      step += 1
+      if self._is_asked or step == self._config.first_step:
+        self._start(step)
+      if not self._left:
+        return train_step(state, batch)
+      with jax.profiler.StepTraceAnnotation("train", step_num=step):
+        state, metrics = train_step(state, batch)
+      self._left -= 1
+      if not self._left:
+        jax.block_until_ready(metrics)  # The devices' share of the trace.
+        self._stop()
+      return state, metrics
+
+    return run
+
+  def _start(self, step: int) -> None:
+    self._is_asked = False
+    if self._left:
+      return
+    path = self._directory / str(step)
+    try:
+      path.mkdir(parents=True, exist_ok=True)
+      jax.profiler.start_trace(path, create_perfetto_trace=True)
+    except (OSError, RuntimeError) as error:  # The run is worth more.
+      _logger.error("No trace of step %d: %s.", step, error)
+      return
+    self._left = self._config.num_steps
+    _logger.info("Tracing %d steps from %d to %s.", self._left, step, path)
+
+  def _stop(self) -> None:
+    self._left = 0
+    try:
+      jax.profiler.stop_trace()
+    except (OSError, RuntimeError) as error:
+      _logger.error("The trace could not be written: %s.", error)
