@@ -136,13 +136,14 @@ def _scan(root: str) -> dict[str, list[tuple[str, str]]]:
   """Split name -> its (class, file) pairs, in the order of the records.
 
   Raises:
-    UserError: if there are no splits, no images, or classes without any.
+    UserError: if there are no splits, no images, classes without any, or
+      links that lead elsewhere.
   """
   found: dict[str, list[tuple[str, str]]] = {}
   empty: set[str] = set()
   num_ignored = 0
   try:
-    folders = sorted(name for name, is_dir in _list(root) if is_dir)
+    folders = sorted(name for name, is_dir in _list(root, root) if is_dir)
   except OSError as error:
     raise UserError(
       f"config.data_dir = {root} cannot be listed ({error.strerror}); give"
@@ -150,12 +151,12 @@ def _scan(root: str) -> dict[str, list[tuple[str, str]]]:
     ) from None
   for split in filter(_SPLITS.__contains__, folders):
     found[split] = []
-    for name, is_dir in sorted(_list(f"{root}/{split}")):
+    for name, is_dir in sorted(_entries(f"{root}/{split}", root)):
       if not is_dir or name.startswith("."):
         num_ignored += 1
         continue
-      inside = [entry for entry, _ in _list(f"{root}/{split}/{name}")]
-      images = [file for file in inside if is_image(file)]
+      inside = _entries(f"{root}/{split}/{name}", root)
+      images = [f for f, is_dir in inside if is_image(f) and not is_dir]
       num_ignored += len(inside) - len(images)
       found[split].extend((name, file) for file in images)
       if not images:
@@ -228,16 +229,49 @@ def _begins_like_an_image(path: str) -> bool:
     return False
 
 
-def _list(directory: str) -> Iterator[tuple[str, bool]]:
-  """(name, whether it is a folder) of everything in a directory."""
+def _entries(directory: str, root: str) -> list[tuple[str, bool]]:
+  """What `_list` yields.
+
+  Raises:
+    UserError: also if the directory cannot be listed.
+  """
+  try:
+    return list(_list(directory, root))
+  except OSError as error:
+    raise UserError(
+      f"{directory} cannot be listed ({error.strerror or error}); mend that, or"
+      " remove it."
+    ) from None
+
+
+def _list(directory: str, root: str) -> Iterator[tuple[str, bool]]:
+  """(name, whether it is a folder) of all files and folders in a directory.
+
+  Raises:
+    UserError: if one of them is a link that leads out of `root`.
+  """
   if _is_remote(directory):
     for path in epath.Path(directory).iterdir():
       yield path.name, path.is_dir()
-  else:
-    # Unlike pathlib, scandir learns the kinds from the listing itself.
-    with os.scandir(directory) as entries:
-      for entry in entries:
-        yield entry.name, entry.is_dir()
+    return
+  # Unlike pathlib, scandir learns the kinds from the listing itself.
+  with os.scandir(directory) as entries:
+    for entry in entries:
+      if entry.is_symlink():
+        _raise_if_outside(entry.path, root)
+      elif not entry.is_dir() and not entry.is_file():
+        continue  # Reading from a pipe or a device would never end.
+      yield entry.name, entry.is_dir()
+
+
+def _raise_if_outside(path: str, root: str) -> None:
+  target, root = os.path.realpath(path), os.path.realpath(root)
+  if os.path.commonpath([target, root]) != root:
+    raise UserError(
+      f"{path} is a link to {target}, which is outside of config.data_dir ="
+      f" {root}. Copy what it leads to, or set config.data_dir to a folder"
+      " that holds both."
+    )
 
 
 def _is_remote(path: str) -> bool:

@@ -23,7 +23,9 @@ _MODULES = {
   "folder": ("vit_jax.data.folder", False),
   "generated": ("vit_jax.data.generated", True),
 }
-_TFDS_NAME = re.compile(r"[a-z]\w*(/[\w.+-]+)?(:\d+\.\d+\.\d+)?", re.IGNORECASE)
+_TFDS_NAME = re.compile(
+  r"[a-z]\w*(/\w[\w.+-]*)?(:\d+\.\d+\.\d+)?", re.IGNORECASE
+)
 
 
 @runtime_checkable

@@ -234,6 +234,13 @@ def open_shards(info: Any, split: str, max_missing: int = 0) -> "_Shards":
 
   split_info = info.splits[split]
   paths, lengths = split_info.filepaths, list(split_info.shard_lengths)
+  directory = os.path.normpath(info.data_dir)
+  for path in paths:  # Their names come from a file of the dataset.
+    if os.path.dirname(os.path.normpath(path)) != directory:
+      raise UserError(
+        f"The dataset in {directory} names the file {path}, which is not in"
+        " that directory; prepare it again."
+      )
   formats = {
     file_adapters.FileFormat.ARRAY_RECORD: ArrayRecordFiles,
     file_adapters.FileFormat.TFRECORD: TFRecordFiles,
