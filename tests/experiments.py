@@ -13,6 +13,15 @@ DATASET = "generated:classes=4,size=8,examples=64"
 FACTS = DataFacts(
   num_classes=4, max_labels=1, num_examples=64, fingerprint="generated"
 )
+# Changes that make the model of two layers one with convolutions.
+RESNET = {
+  "model__name": "resnet",
+  "model__variant": "R50x1",
+  "model__width": 32,
+  "model__blocks": (1, 1),
+  **dict.fromkeys(("model__depth", "model__num_heads", "model__mlp_dim")),
+}
+HYBRID = {"model__stem_blocks": (1,), "model__stem_width": 32}
 
 
 def config(**changes: Any) -> schema.Config:

@@ -31,6 +31,17 @@ def finished(tmp_path_factory):
   return workdir
 
 
+@pytest.mark.parametrize(
+  "family", [experiments.RESNET, experiments.HYBRID], ids=["resnet", "hybrid"]
+)
+def test_convolutional_networks_learn(family, tmp_path):
+  config = experiments.config(total_steps=20, log_every_steps=10, **family)
+  assert train(config, str(tmp_path)) == 0
+  first, last = (losses(tmp_path)[step] for step in (1, 20))
+  assert first == pytest.approx(np.log(4), rel=1e-3)
+  assert last < 0.8 * first
+
+
 def test_every_logged_step_has_its_metrics(finished):
   trained = [x for x in lines(finished) if "train/loss" in x]
   assert [x["step"] for x in trained] == [1, 2, 3, 4, 5, 6]

@@ -7,6 +7,7 @@ import numpy as np
 import optax
 import pytest
 
+from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.optim import build
 
@@ -170,6 +171,13 @@ def test_bad_config_is_a_sentence_once_there_are_parameters(
   build.check(config(**optimizer))
   with pytest.raises(UserError, match=message):
     _build(config(**optimizer), params)
+
+
+def test_muon_finds_no_matrices_in_a_resnet(config):
+  resnet = schema.Model(name="resnet", variant="R50x1")
+  muon = config(name="muon").model_copy(update={"model": resnet})
+  with pytest.raises(UserError, match="'muon'.*'resnet' has none"):
+    build.check(muon)
 
 
 def test_warmup_longer_than_the_run_is_a_sentence_without_data(config):

@@ -40,6 +40,26 @@ def test_layer_decay_falls_from_head_to_embeddings(params):
     assert factors[path] == 0.0625
 
 
+def test_a_stem_decays_as_the_embedding_and_a_norm_after_pooling_as_the_head(
+  params,
+):
+  stem = {
+    "conv_root": params["embedding"],
+    "gn_root": params["Transformer"]["encoder_norm"],
+    "block1": {"unit1": {"conv1": params["embedding"]}},
+    "fc_norm": params["Transformer"]["encoder_norm"],
+  }
+  optimizer = schema.Optimizer(layer_decay=0.5)
+  factors = multipliers.factors(optimizer, {**params, **stem})
+  assert factors["fc_norm/scale"] == 1
+  for path in (
+    "conv_root/kernel",
+    "gn_root/scale",
+    "block1/unit1/conv1/kernel",
+  ):
+    assert factors[path] == factors["embedding/kernel"] == 0.0625
+
+
 def test_layer_decay_is_the_same_looped_and_scanned(params, stack):
   optimizer = schema.Optimizer(
     layer_decay=0.5, lr_multipliers=((".*/kernel", 3.0),)

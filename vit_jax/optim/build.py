@@ -34,6 +34,11 @@ def check(config: schema.Config) -> None:
       f"config.optimizer.weight_decay = {optimizer.weight_decay:g} has no"
       " effect on config.optimizer.name = 'adam'; use 'adamw'."
     )
+  if optimizer.name == "muon" and config.model.name == "resnet":
+    raise UserError(
+      "config.optimizer.name = 'muon' is for the matrices of encoder blocks,"
+      " and config.model.name = 'resnet' has none; use 'sgd' or 'adamw'."
+    )
   regexes = [("decay_mask", regex) for regex in optimizer.decay_mask]
   regexes += [
     ("lr_multipliers", regex) for regex, _ in optimizer.lr_multipliers
