@@ -18,7 +18,7 @@ ARGS ?=
 quickstart: $(INSTALLED)  ## Train on handwritten digits, write the report.
 	$(RUN) -m vit_jax.train --config=$(CONFIG) --workdir=$(WORKDIR) $(ARGS)
 
-test: $(INSTALLED)  ## Every test; fewer by ARGS="-m 'not slow'".
+test: $(INSTALLED)  ## ARGS="-m 'not slow'": fewer; ARGS=--exhaustive: more.
 	$(RUN) -m pytest -n auto --maxprocesses=8 --dist=loadfile $(ARGS)
 
 check: $(INSTALLED)  ## Lint, format and layers: what to run before a commit.

@@ -46,3 +46,22 @@ def shared() -> pathlib.Path:
   if not path.is_dir():
     pytest.skip(f"{path} is not there (VIT_JAX_SHARED names another folder)")
   return path
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+  parser.addoption(
+    "--exhaustive",
+    action="store_true",
+    help="also run the tests that take minutes each",
+  )
+
+
+def pytest_collection_modifyitems(
+  config: pytest.Config, items: list[pytest.Item]
+) -> None:
+  """Leaves out the exhaustive tests unless they are asked for."""
+  if config.getoption("--exhaustive"):
+    return
+  left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+  config.hook.pytest_deselected(items=left_out)
+  items[:] = [item for item in items if item not in left_out]

@@ -22,7 +22,7 @@ def seconds(function, *args):
   return time.perf_counter() - start
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_verifying_a_b16_with_adam_is_cheap_beside_restoring_it(
   tmp_path, capsys
 ):

@@ -21,7 +21,7 @@ FILES = sorted(p for p in CONFIGS.glob("*.py") if not p.name.startswith("_"))
 # All cases of all files are more than 100,000.
 NUM_CASES = [
   pytest.param(400, id="some"),
-  pytest.param(20_000, id="many", marks=pytest.mark.slow),
+  pytest.param(20_000, id="many", marks=pytest.mark.exhaustive),
 ]
 
 every_config = pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
@@ -93,7 +93,7 @@ def preprocessing(rng):
 
 NUM_STRINGS = [
   pytest.param(3000, id="some"),
-  pytest.param(30_000, id="many", marks=pytest.mark.slow),
+  pytest.param(30_000, id="many", marks=pytest.mark.exhaustive),
 ]
 
 

@@ -70,7 +70,7 @@ def pipeline():
   "num_cases",
   [
     pytest.param(1000, id="some"),
-    pytest.param(20_000, id="many", marks=pytest.mark.slow),
+    pytest.param(20_000, id="many", marks=pytest.mark.exhaustive),
   ],
 )
 def test_a_damaged_file_is_decoded_or_found_out(pipeline, num_cases):

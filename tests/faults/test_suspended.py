@@ -17,7 +17,7 @@ print("awake", flush=True)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_minutes_of_sleep_do_not_end_a_lone_run(repo):
   process = subprocess.Popen(
     [sys.executable, "-c", PROGRAM],
