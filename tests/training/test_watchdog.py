@@ -74,6 +74,18 @@ def test_a_moving_stack_is_a_sign_of_life(bitten):
   assert not bitten(work)
 
 
+def test_a_suspended_process_is_given_time_when_it_goes_on(bitten):
+  closed = bitten.watchdog._closed
+  wait, pauses = closed.wait, iter([0.01, 0.01, 3 * LIMIT])
+
+  def suspended(seconds):
+    time.sleep(next(pauses, 0))
+    return wait(seconds)
+
+  closed.wait = suspended
+  assert not bitten(lambda: time.sleep(3.3 * LIMIT))
+
+
 def test_compiling_may_take_as_long_as_it_takes(bitten):
   code = "def backend_compile(seconds):\n  time.sleep(seconds)\n"
   names = {"time": time}

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool
 
 from vit_jax import rngs, trees
 from vit_jax.errors import DivergedError
+from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.training import finite
 from vit_jax.training.course import Course
 from vit_jax.training.experiment import Experiment
@@ -59,6 +60,9 @@ class Recovery:
     self._faults = parts.config.faults
     self._directory = directory
     self._course = course
+    self._finite_leaves = jax.jit(
+      _finite_leaves, out_shardings=mesh_lib.replicated(parts.mesh)
+    )
 
   def train(
     self,
@@ -106,7 +110,7 @@ class Recovery:
     if self._faults.not_finite == "skip":
       self._course.skipped_steps += 1
       self._raise_if_too_many(self._course.skipped_steps, "left out", what)
-      _logger.warning("The update is left out %s", what)
+      _warn("The update is left out %s", what)
       return
     self._give_up(step, what)
 
@@ -114,7 +118,7 @@ class Recovery:
     """Tells of a spike, whose update may have been left out."""
     self._course.spikes += 1
     left_out = self._faults.on_spike == "skip"
-    _logger.warning(
+    _warn(
       "Step %d is a spike%s: loss %g, gradient norm %g.",
       step,
       ", and its update is left out" if left_out else "",
@@ -128,7 +132,7 @@ class Recovery:
     Raises:
       DivergedError: if it is not, and the run is to end.
     """
-    flags = np.asarray(_finite_leaves(state))
+    flags = np.asarray(self._finite_leaves(state))
     if not flags.all():
       names = [name for name, _ in trees.named_leaves(state)]
       bad = names[int(flags.argmin())]
@@ -168,7 +172,7 @@ class Recovery:
     self._raise_if_too_many(
       self._course.roll_backs, "gone back from", str(fault)
     )
-    _logger.warning(
+    _warn(
       "Going back from step %d to %d, and on with other examples. Stopped %s",
       fault.step,
       step,
@@ -186,6 +190,11 @@ class Recovery:
       )
 
 
-@jax.jit
+def _warn(message: str, *values: object) -> None:
+  """One process speaks for all, which see the same."""
+  if jax.process_index() == 0:
+    _logger.warning(message, *values)
+
+
 def _finite_leaves(state: TrainState) -> Bool[Array, " leaves"]:
   return jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(state)])

@@ -74,12 +74,16 @@ class Watchdog:
 
   def _watch(self) -> None:
     seen, since = None, time.monotonic()
+    looked = since
     while not self._closed.wait(self._limit / _CHECKS):
-      signs = self._signs()
-      if signs != seen or _compiles(self._frame()):
-        seen, since = signs, time.monotonic()
-      elif time.monotonic() - since >= self._limit:
-        self._report(time.monotonic() - since)
+      signs, now = self._signs(), time.monotonic()
+      # A process that was suspended has had no time to show any.
+      was_suspended = now - looked > self._limit / 2
+      looked = now
+      if signs != seen or was_suspended or _compiles(self._frame()):
+        seen, since = signs, now
+      elif now - since >= self._limit:
+        self._report(now - since)
         self._end()
         return
 

@@ -1,0 +1,36 @@
+"""Every promise of docs/reliability.md is kept by a test that exists."""
+
+import ast
+import re
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def page(repo):
+  return (repo / "docs" / "reliability.md").read_text()
+
+
+def test_the_tests_it_names_exist(repo, page):
+  named = re.findall(r"`(tests/\S+\.py)::(\w+)`", page)
+  assert len(named) > 20
+  for path, name in named:
+    tree = ast.parse((repo / path).read_text())
+    functions = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
+    assert name in functions, f"{path} has no {name}"
+
+
+def test_every_row_names_one(page):
+  rows = [line for line in page.splitlines() if line.startswith("| ")]
+  promises = [row for row in rows if not row.startswith("| promise")]
+  assert promises
+  for row in promises:
+    assert "`tests/" in row, row
+
+
+def test_the_keys_it_names_exist(page):
+  from vit_jax.config import resolve, schema
+
+  known = resolve.flatten(schema.Config().model_dump())
+  named = set(re.findall(r"(?:config\.)?((?:faults|profile)\.\w+)", page))
+  assert named and named <= known.keys()
