@@ -56,9 +56,7 @@ def open_folder(root, split="train"):
 )
 def test_links_out_of_an_image_folder_are_refused(folder, link, target):
   (folder / link).symlink_to(target)
-  with pytest.raises(
-    UserError, match=f"{link} is a link to .*outside"
-  ):
+  with pytest.raises(UserError, match=f"{link} is a link to .*outside"):
     open_folder(folder)
 
 

@@ -118,13 +118,13 @@ class Model(Section):
   pos_embedding_at: Literal["stem", "every_layer", "every_layer_shared"] = key(
     "stem", "Where it is added. [P] Table 8."
   )
-  pos_embedding_resize: Literal[
-    "bilinear", "bicubic", "bicubic_antialias"
-  ] = key(
-    "bilinear",
-    "How a loaded position embedding is brought to another grid: bilinear with"
-    " the corners aligned [VT] [BV], bicubic as Hugging Face, DeiT, MAE and"
-    " DINO do, or with antialiasing, as timm does.",
+  pos_embedding_resize: Literal["bilinear", "bicubic", "bicubic_antialias"] = (
+    key(
+      "bilinear",
+      "How a loaded position embedding is brought to another grid: bilinear with"
+      " the corners aligned [VT] [BV], bicubic as Hugging Face, DeiT, MAE and"
+      " DINO do, or with antialiasing, as timm does.",
+    )
   )
   dropout_rate: Fraction = key(0.0, "Dropout. [P] Table 3.")
   stochastic_depth_rate: Fraction = key(
