@@ -121,9 +121,9 @@ class Model(Section):
   pos_embedding_resize: Literal["bilinear", "bicubic", "bicubic_antialias"] = (
     key(
       "bilinear",
-      "How a loaded position embedding is brought to another grid: bilinear with"
-      " the corners aligned [VT] [BV], bicubic as Hugging Face, DeiT, MAE and"
-      " DINO do, or with antialiasing, as timm does.",
+      "How a loaded position embedding is brought to another grid: bilinear"
+      " with the corners aligned [VT] [BV], bicubic as Hugging Face, DeiT, MAE"
+      " and DINO do, or with antialiasing, as timm does.",
     )
   )
   dropout_rate: Fraction = key(0.0, "Dropout. [P] Table 3.")
@@ -398,7 +398,9 @@ class Config(Section):
   data_dir: str | None = key(
     None, "Where datasets are; None: TFDS_DATA_DIR, then TFDS's default."
   )
-  init_from: str | None = key(None, "Workdir or checkpoint to start from.")
+  init_from: str | None = key(
+    None, "Checkpoint of any form to start from: a file, directory or workdir."
+  )
   init_without: tuple[str, ...] = key(
     (),
     "Regexes of parameters that init_from shall not give; ('head/.*',) is a"
