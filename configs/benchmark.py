@@ -1,6 +1,7 @@
 """What `python -m vit_jax.benchmark step` measures: S/16 in float32, batch 32.
 
 --config=configs/benchmark.py:model=B/16,batch=512,dtype=bfloat16
+--config=configs/benchmark.py:model=R50x1
 """
 
 import ml_collections
@@ -15,6 +16,8 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config.total_steps = 1000
   config.log_every_steps = 5
   config.model.update(variant=args.model, dtype=args.dtype)
+  if "/" not in args.model:
+    config.model.name = "resnet"
   config.train.update(
     dataset="generated:classes=1000,size=224,examples=1000",
     batch_size=args.batch,

@@ -3,7 +3,8 @@
   --config=configs/pretrain.py:model=L/16,data=i21k
   --config=configs/pretrain.py:model=B/16,data=i1k,epochs=90
 
-Models B/16, B/32, L/16, L/32 and, on JFT, H/14. `data` is i1k (TFDS's
+Models B/16, B/32, L/16, L/32 and, on JFT, H/14, the ResNets R50x1 to R152x2
+and the hybrids R50+B/32 to R50+L/16. `data` is i1k (TFDS's
 imagenet2012), i21k (`imagenet21k`, which TFDS has not: prepare your own under
 that name) or jft (`jft_300m`, not public). Weight decay is multiplied by the
 learning rate, as the paper's is.
@@ -35,6 +36,15 @@ RECIPES = {
   ("jft", "L/32"): (7, 6e-4),
   ("jft", "L/16"): (14, 4e-4),
   ("jft", "H/14"): (14, 3e-4),
+  ("jft", "R50x1"): (7, 1e-3),
+  ("jft", "R50x2"): (7, 1e-3),
+  ("jft", "R101x1"): (7, 8e-4),
+  ("jft", "R152x1"): (7, 6e-4),
+  ("jft", "R152x2"): (7, 6e-4),
+  ("jft", "R50+B/16"): (7, 8e-4),
+  ("jft", "R50+B/32"): (7, 8e-4),
+  ("jft", "R50+L/32"): (7, 2e-4),
+  ("jft", "R50+L/16"): (14, 4e-4),
 }
 
 
@@ -51,7 +61,11 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config.total_epochs = float(args.epochs or epochs)
   config.log_every_steps = 100
   config.model.update(variant=args.model, image_size=224, dtype="bfloat16")
-  config.model.update(representation_size="width", head_bias_init=-10.0)
+  config.model.head_bias_init = -10.0
+  if "/" in args.model:
+    config.model.representation_size = "width"
+  else:  # A ResNet's head is linear.
+    config.model.name = "resnet"
   config.train.update(batch_size=4096)
   config.train.preprocess = "decode|inception_crop|flip_lr"
   # The paper does not name the loss; its authors' code has this one.

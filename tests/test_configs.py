@@ -74,6 +74,9 @@ PRETRAIN = [p for p in FILES if p.stem == "pretrain"][0]
     ("model=B/16,data=jft", 7, 8e-4, "linear", 0.1, 0.0),
     ("model=L/32,data=jft", 7, 6e-4, "linear", 0.1, 0.0),
     ("model=H/14,data=jft", 14, 3e-4, "linear", 0.1, 0.0),
+    ("model=R50x2,data=jft", 7, 1e-3, "linear", 0.1, 0.0),
+    ("model=R152x1,data=jft", 7, 6e-4, "linear", 0.1, 0.0),
+    ("model=R50+L/32,data=jft", 7, 2e-4, "linear", 0.1, 0.0),
     ("model=L/16,data=i21k", 90, 1e-3, "linear", 0.03, 0.1),
     ("model=B/32,data=i1k", 300, 3e-3, "cosine", 0.3, 0.1),
     ("model=B/32,data=i1k,epochs=90", 90, 3e-3, "cosine", 0.3, 0.1),
@@ -98,8 +101,10 @@ def test_a_pair_that_table_3_has_not_is_refused():
     load(PRETRAIN, "model=H/14,data=i1k")
 
 
-def test_pretraining_on_lists_of_labels_has_a_smoke_run_too(tmp_path):
-  assert train(load(PRETRAIN, "data=jft,smoke"), str(tmp_path)) == 0
+@pytest.mark.parametrize("model", ["B/16", "R50x1"])
+def test_pretraining_on_lists_of_labels_has_a_smoke_run_too(model, tmp_path):
+  config = load(PRETRAIN, f"model={model},data=jft,smoke")
+  assert train(config, str(tmp_path)) == 0
 
 
 FINETUNE = [p for p in FILES if p.stem == "finetune"][0]

@@ -19,6 +19,12 @@ def test_imagenet_statistics_give_torchvisions_numbers():
   np.testing.assert_allclose(normalize(images, "imagenet"), expected, rtol=1e-5)
 
 
+def test_numbers_of_ones_own_are_of_pixels_between_0_and_1():
+  images = np.array([[[0, 51, 255]]], np.uint8)
+  result = normalize(images, "0.1,0.2,0/0.5,0.25,1")
+  np.testing.assert_allclose(result, [[[-0.2, 0, 1]]], atol=1e-6)
+
+
 def test_floats_count_as_normalised_and_are_cast():
   images = np.full((1, 2, 2, 3), 0.25, np.float32)
   result = normalize(images, "imagenet", "bfloat16")

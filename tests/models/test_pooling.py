@@ -52,6 +52,37 @@ def test_pool_none_applies_the_head_to_every_token(images):
   )
 
 
+def test_a_cls_token_beside_gap_has_no_part_in_the_mean(images):
+  """As timm's and MAE's averaging models have it."""
+  model = tiny(pool="gap", cls_token=True)
+  params = random_params(model)
+  found = features(model, params, images, ["encoded", "pre_logits"])
+  assert found["encoded"].shape == (4, 5, 16)
+  np.testing.assert_allclose(
+    found["pre_logits"],
+    np.mean(found["encoded"][:, 1:], axis=1),
+    rtol=1e-4,
+    atol=1e-5,
+  )
+
+
+@pytest.mark.parametrize("kind", ["cls", "gap", "none"])
+def test_the_last_norm_may_stand_after_the_pooling(kind, images):
+  model = tiny(pool=kind, norm_after_pool=True)
+  params = random_params(model)
+  assert "encoder_norm" not in params["Transformer"]
+  names = ["layer_02/tokens", "encoded", "pre_logits"]
+  last, tokens, feature = features(model, params, images, names).values()
+  np.testing.assert_array_equal(tokens, last)
+  pooled = {"cls": tokens[:, 0], "gap": np.mean(tokens, 1), "none": tokens}
+  np.testing.assert_allclose(
+    feature,
+    oracle.layer_norm(pooled[kind], params["fc_norm"]),
+    rtol=1e-4,
+    atol=1e-4,
+  )
+
+
 def test_gap_does_not_depend_on_the_order_of_tokens_without_positions(images):
   model = tiny(pool="gap", pos_embedding="none")
   params = random_params(model)

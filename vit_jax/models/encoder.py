@@ -85,7 +85,8 @@ class Encoder(nn.Module):
 
   A position embedding at every layer is added before each block, at the first
   one in place of the stem's. Relative keys have no place at the stem: they
-  are one table per layer there as well, or one for all if shared.
+  are one table per layer there as well, or one for all if shared. The last
+  LayerNorm is left out where `norm` is False.
   """
 
   config: LayerConfig
@@ -115,7 +116,7 @@ class Encoder(nn.Module):
       train: whether dropout and stochastic depth act.
 
     Returns:
-      The normalised tokens of the last layer.
+      The tokens of the last layer, normalised.
     """
     tokens, layer_posembs = self._embed_positions(tokens, grid, has_cls)
     dropout = nn.Dropout(self.config.dropout_rate, deterministic=not train)
