@@ -1,3 +1,5 @@
+import os
+
 import jax
 import numpy as np
 import pytest
@@ -95,15 +97,19 @@ def test_batches_need_no_implicit_transfer(jpegs):
     batches.close()
 
 
-def evaluate(source, batch_size, **changes):
+def iterate(source, batch_size, **changes):
   settings = {
     "preprocess": "decode|resize",
     "image_size": 16,
     "mesh": mesh_of(4),
   }
-  batches = pipeline.eval_batches(
+  return pipeline.eval_batches(
     source, batch_size=batch_size, **(settings | changes)
   )
+
+
+def evaluate(source, batch_size, **changes):
+  batches = iterate(source, batch_size, **changes)
   return [jax.device_get(batch) for batch in batches]
 
 
@@ -155,3 +161,15 @@ def test_a_broken_image_of_an_evaluation_is_named(jpegs):
   jpegs.images[19] = jpegs.images[19][:200]
   with pytest.raises(UserError, match="picture 19"):
     evaluate(jpegs, 8)
+
+
+def test_evaluations_leave_no_threads_behind(jpegs):
+  def threads():
+    return len(os.listdir("/proc/self/task"))
+
+  evaluate(jpegs, 4)
+  before = threads()
+  for _ in range(5):
+    evaluate(jpegs, 4)
+  next(iterate(jpegs, 4))  # One that is left in the middle.
+  assert threads() <= before + 2

@@ -64,7 +64,7 @@ def test_a_run_asked_to_stop_saves_and_loses_no_step(
   assert steps == list(range(1, 1501))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_twenty_kills_cost_no_bit(repo, tmp_path):
   options = {"total_steps": 300}
   start = time.monotonic()
@@ -73,24 +73,23 @@ def test_twenty_kills_cost_no_bit(repo, tmp_path):
   workdir = tmp_path / "killed"
   saves = workdir / "checkpoints"
   rng = random.Random(0)
-  while_saving = 0
-  for kill in range(KILLS):
-    before = runs.lines(workdir)
+  kills = while_saving = 0
+  while kills < KILLS:
     process = runs.start(repo, workdir, **options)
-    if kill % 2:
+    if kills % 2:
       runs.wait_for(process, lambda at=saves: any(at.glob("*.orbax-*")))
       time.sleep(rng.uniform(0, 0.02))
     else:
       time.sleep(rng.uniform(0, seconds))
     process.kill()
     process.communicate()
-    assert process.returncode in (-signal.SIGKILL, 0), before
+    kills += process.returncode == -signal.SIGKILL
     while_saving += any(saves.glob("*.orbax-*"))
     for step in saves.glob("[0-9]*[0-9]"):
       assert manifest.damage(step) == []
     if process.returncode == 0:  # It had ended: begin once more.
       assert runs.values(workdir) == runs.values(tmp_path / "whole")
-      workdir = tmp_path / f"killed{kill}"
+      workdir = tmp_path / f"after{kills}"
       saves = workdir / "checkpoints"
   runs.end(runs.start(repo, workdir, **options))
   print(f"{KILLS} kills, {while_saving} of them in the middle of a save")

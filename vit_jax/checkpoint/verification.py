@@ -59,8 +59,11 @@ def set_damaged_aside(directory: epath.Path) -> None:
 
 
 def check(directory: epath.Path, step: int) -> None:
-  """Raises UserError if a step is damaged, naming one to try instead."""
-  damage = _damage(directory / str(step))
+  """Raises UserError if a step is damaged, naming one to try instead.
+
+  Looks at all of it, as a lone process may call it.
+  """
+  damage = manifest.damage(directory / str(step))
   if damage:
     others = [other for other in steps_in(directory) if other != step]
     instead = f"; try {directory / str(others[-1])}" if others else ""

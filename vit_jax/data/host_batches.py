@@ -114,6 +114,10 @@ class HostBatches:
     self._raise_if_too_many(self._first_row + self._batch * self._batch_size)
     return batch
 
+  def close(self) -> None:
+    """Ends the threads that read."""
+    self._batches.close()
+
   def bad_examples(self, before: int) -> list[int]:
     """Numbers of the examples that were replaced in the rows before that."""
     return self._substitutes.met(before)
@@ -258,6 +262,7 @@ class HostBatches:
     """Makes the pipeline anew from the next batch on."""
     self._first_row += self._batch * self._batch_size
     self._batch = 0
+    self._batches.close()
     self._batches = DatasetIterator(self._dataset())
 
   def _fails(self, example: int, row: int) -> bool:

@@ -115,6 +115,7 @@ class TrainBatches:
   def close(self) -> None:
     """Stops the threads."""
     self._batches.close()
+    self._host_batches.close()
 
 
 def eval_batches(
@@ -185,6 +186,7 @@ def eval_batches(
       yield from ready
     finally:
       ready.close()
+      batches.close()
 
   return iterate()
 

@@ -28,7 +28,7 @@ class DatasetIterator:
       dataset=tf.data.experimental.to_variant(dataset), iterator=self._handle
     )
     # Also at the end of the interpreter, while there is one.
-    weakref.finalize(self, _delete, self._handle, deleter)
+    self._deletion = weakref.finalize(self, _delete, self._handle, deleter)
 
   def __next__(self) -> dict[str, np.ndarray]:
     try:
@@ -39,6 +39,15 @@ class DatasetIterator:
       name: tensor.numpy()
       for name, tensor in zip(self._names, tensors, strict=True)
     }
+
+  def close(self) -> None:
+    """Ends its threads; nothing can be taken from it any more.
+
+    TensorFlow keeps the functions of a dataset, and what they refer to. An
+    iterator among that would keep its threads as long as the process lives.
+    """
+    self._deletion()
+    self._handle = None  # It holds on to the dataset as well.
 
 
 def _delete(handle: Any, deleter: Any) -> None:
