@@ -206,9 +206,12 @@ def test_global_batches_can_go_on_from_another_row(damaged):
 
 
 def test_a_suspect_that_works_in_a_row_keeps_it():
-  found = Substitutes(10, lambda example, row: row < 5, limit=3)
+  def fails(example, row):
+    return row < 5
+
+  found = Substitutes(10, limit=3)
   found.suspect({7: "cut off"})
   rows = np.arange(10)
   ids = np.full(10, 7)
-  assert found.replace(rows, ids).tolist() == [8] * 5 + [7] * 5
+  assert found.replace(rows, ids, fails).tolist() == [8] * 5 + [7] * 5
   assert found.met(before=1) == [7]

@@ -87,7 +87,6 @@ class HostBatches:
     self._may_allow = max_bad_examples is not None
     self._substitutes = substitutes.Substitutes(
       source.num_examples,
-      self._fails,
       limit=max_bad_examples or 0,
       known=bad_examples,
     )
@@ -139,7 +138,7 @@ class HostBatches:
 
   def _ids(self, rows: np.ndarray) -> np.ndarray:
     """Numbers of the examples that stand in these rows, int64 [n]."""
-    return self._substitutes.replace(rows, self._order(rows))
+    return self._substitutes.replace(rows, self._order(rows), self._fails)
 
   def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Raw records: image, row, perhaps form and label; first axis the rows."""

@@ -30,7 +30,6 @@ class Substitutes:
 
   Args:
     num_examples: of the source.
-    fails: (example, row) -> whether a suspect cannot be used in that row.
     limit: bad examples that are put up with.
     known: examples that an earlier part of the run has replaced.
   """
@@ -38,14 +37,12 @@ class Substitutes:
   def __init__(
     self,
     num_examples: int,
-    fails: Callable[[int, int], bool],
     *,
     limit: int,
     known: Iterable[int] = (),
   ):
     self.limit = limit
     self._num_examples = num_examples
-    self._fails = fails
     # Example -> the first row that it failed in.
     self._first_rows = dict.fromkeys(known, -1)
     self._lock = threading.Lock()
@@ -61,13 +58,25 @@ class Substitutes:
     self.suspects |= new
     return bool(new)
 
-  def replace(self, rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """The examples to read in `rows` instead of `ids`; int64 [n] all."""
+  def replace(
+    self,
+    rows: np.ndarray,
+    ids: np.ndarray,
+    fails: Callable[[int, int], bool],
+  ) -> np.ndarray:
+    """The examples to read in `rows` instead of `ids`; int64 [n] all.
+
+    Args:
+      rows: of the stream.
+      ids: the examples that stand there.
+      fails: (example, row) -> whether a suspect cannot be used in that row.
+    """
     if not self.suspects:
       return ids
     found = ids.copy()
     for place in np.flatnonzero(np.isin(ids, list(self.suspects))):
-      found[place] = self._stand_in(int(rows[place]), int(ids[place]))
+      row, example = int(rows[place]), int(ids[place])
+      found[place] = self._stand_in(row, example, fails)
     return found
 
   def met(self, before: int) -> list[int]:
@@ -75,10 +84,12 @@ class Substitutes:
     with self._lock:
       return sorted(i for i, row in self._first_rows.items() if row < before)
 
-  def _stand_in(self, row: int, example: int) -> int:
+  def _stand_in(
+    self, row: int, example: int, fails: Callable[[int, int], bool]
+  ) -> int:
     # One more than allowed, so that the excess is seen.
     for _ in range(self.limit + 1):
-      if example not in self.suspects or not self._fails(example, row):
+      if example not in self.suspects or not fails(example, row):
         break
       with self._lock:
         first = self._first_rows.get(example, row)

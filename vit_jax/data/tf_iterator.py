@@ -13,7 +13,9 @@ class DatasetIterator:
 
   tf.data's own Python iterator is deleted with the interpreter's lock held,
   and waits there for threads that may wait for that lock to call
-  `numpy_function`: a deadlock. An op that deletes it lets the lock go.
+  `numpy_function`: a deadlock. A handle lets the lock go when it is deleted,
+  which has to be before the interpreter ends: its lock is given to no other
+  thread then.
   """
 
   def __init__(self, dataset: Any):
@@ -23,16 +25,19 @@ class DatasetIterator:
       "output_types": [spec.dtype for spec in specs],
       "output_shapes": [spec.shape for spec in specs],
     }
-    self._handle, deleter = tf.raw_ops.AnonymousIteratorV2(**self._types)
+    handle = tf.raw_ops.AnonymousIteratorV3(**self._types)
     tf.raw_ops.MakeIterator(
-      dataset=tf.data.experimental.to_variant(dataset), iterator=self._handle
+      dataset=tf.data.experimental.to_variant(dataset), iterator=handle
     )
-    # Also at the end of the interpreter, while there is one.
-    self._deletion = weakref.finalize(self, _delete, self._handle, deleter)
+    self._held = [handle]
+    # Also called at exit, for those that something still refers to.
+    weakref.finalize(self, self._held.clear)
 
   def __next__(self) -> dict[str, np.ndarray]:
     try:
-      tensors = tf.raw_ops.IteratorGetNext(iterator=self._handle, **self._types)
+      tensors = tf.raw_ops.IteratorGetNext(
+        iterator=self._held[0], **self._types
+      )
     except tf.errors.OutOfRangeError:
       raise StopIteration from None
     return {
@@ -46,9 +51,4 @@ class DatasetIterator:
     TensorFlow keeps the functions of a dataset, and what they refer to. An
     iterator among that would keep its threads as long as the process lives.
     """
-    self._deletion()
-    self._handle = None  # It holds on to the dataset as well.
-
-
-def _delete(handle: Any, deleter: Any) -> None:
-  tf.raw_ops.DeleteIterator(handle=handle, deleter=deleter)
+    self._held.clear()
