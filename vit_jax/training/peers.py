@@ -83,8 +83,9 @@ class Peers:
       self._put(_DONE)
       return
     if not issubclass(kind, UserError | KeyboardInterrupt):
-      # The watch ends the process if it finds who is missing.
-      time.sleep(SILENT_SECONDS + 3 * PERIOD_SECONDS)
+      # The watch ends the process if it finds who is missing; it takes as long
+      # as a process may be silent, and a few turns.
+      time.sleep(SILENT_SECONDS + 8 * PERIOD_SECONDS)
     self._over.set()
     self._say({"code": 1, "said": f"ended: {error or kind.__name__}"})
     # jax would wait for the others, which wait for this process.
