@@ -13,7 +13,7 @@ from sklearn import datasets
 import vit_jax
 from tests import experiments
 from vit_jax import command_line, trees
-from vit_jax.checkpoint import initial
+from vit_jax.checkpoint import reading
 from vit_jax.config import resolve, sizes
 from vit_jax.evaluate import evaluate
 from vit_jax.train import train
@@ -83,12 +83,12 @@ def test_the_body_is_the_files_and_the_head_is_new(
   assert train(config, str(tmp_path)) == 0
   model = resolve.load((tmp_path / "config.json").read_text()).model
   assert sizes.resolve(model) == sizes.resolve(
-    initial.read(str(published)).model
+    reading.read(str(published)).model
   )
   assert model.image_size == 8
   assert (model.pool, model.representation_size) == ("cls", None)
-  body = dict(trees.named_leaves(initial.read(str(published)).params))
-  tuned = dict(trees.named_leaves(initial.read(str(tmp_path)).params))
+  body = dict(trees.named_leaves(reading.read(str(published)).params))
+  tuned = dict(trees.named_leaves(reading.read(str(tmp_path)).params))
   assert tuned["head/kernel"].shape == (32, 3)
   assert np.abs(tuned["head/kernel"]).max() <= 2 * config.schedule.base_lr
   for name in set(tuned) - {"head/kernel", "head/bias"}:
@@ -123,7 +123,7 @@ def test_a_dry_run_shows_the_files_network_with_the_overrides(
   text = result.stdout.partition("== Parameters ==")[0]
   config = json.loads(text.removeprefix("== Config =="))
   model = config["model"]
-  found = initial.read(str(published)).model
+  found = reading.read(str(published)).model
   assert (model["variant"], model["depth"]) == (found.variant, found.depth)
   assert (model["image_size"], model["dropout_rate"]) == (16, 0.2)
   assert config["keep_model_keys"] == ["image_size", "dropout_rate"]

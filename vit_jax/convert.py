@@ -20,7 +20,6 @@ file, or a Hugging Face directory. DST is a name that is still free:
   NAME with --to=workdir   workdir with one checkpoint
 """
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -149,27 +148,15 @@ def _write_npz(dst: str, source: "Inference", dtype: str | None) -> None:
 def _write_huggingface(
   dst: str, source: "Inference", dtype: str | None
 ) -> None:
-  from vit_jax.checkpoint import initial
-  from vit_jax.weights import (
-    huggingface,
-    model_card,
-    stacking,
-    training_record,
-  )
+  from vit_jax.checkpoint import reading
+  from vit_jax.weights import huggingface, model_card, training_record
 
   del dtype
-  weights = source.weights
-  weights = dataclasses.replace(
-    weights,
-    model=weights.model.model_copy(update={"scan_layers": False}),
-    params=stacking.unstack_layers(weights.params),
-  )
   training = None
   if source.step is not None:
-    workdir, step = initial.locate(weights.path)
-    training = training_record.read(workdir, step)
-  card = model_card.text(epath.Path(dst).name, weights, training)
-  huggingface.write(dst, weights, card)
+    training = training_record.read(*reading.locate(source.weights.path))
+  card = model_card.text(epath.Path(dst).name, source.weights, training)
+  huggingface.write(dst, source.weights, card)
 
 
 def _write_stablehlo(dst: str, source: "Inference", dtype: str | None) -> None:

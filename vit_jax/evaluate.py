@@ -69,22 +69,22 @@ def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
   # jax is imported after all checks of the config, which answer at once.
   import jax
 
-  from vit_jax.checkpoint import initial, initial_model
+  from vit_jax.checkpoint import fitting, initial_model, reading
   from vit_jax.evaluators import build as evaluators_build
   from vit_jax.evaluators.contract import Context
   from vit_jax.training import experiment, processes
   from vit_jax.weights import files
 
   processes.initialize()
-  weights = initial.read(checkpoint)
+  weights = reading.read(checkpoint)
   config = initial_model.of_checkpoint(config, weights.model)
   checks.check(config)
   facts, _ = experiment.facts_of_config(config)
   parts = experiment.build(config, facts)
-  params = initial.place(parts.abstract_state.params, weights, config.model)
+  params = fitting.place(parts.abstract_state.params, weights, config.model)
   metrics: dict[str, float | int] = {}
   if not files.is_published(checkpoint):
-    metrics["step"] = initial.locate(checkpoint)[1]
+    metrics["step"] = reading.locate(checkpoint)[1]
   context = Context(
     config=config,
     outputs=parts.objective.outputs,

@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 
-from vit_jax.checkpoint import initial, load, run_config
+from vit_jax.checkpoint import load, reading, run_config
 from vit_jax.config import schema
 from vit_jax.data import spec
 from vit_jax.errors import UserError
@@ -64,7 +64,7 @@ def read(path: str) -> Inference:
   Raises:
     UserError: it cannot be read.
   """
-  weights = initial.read(path)
+  weights = reading.read(path)
   for sentence in weights.assumed:
     _logger.info("%s: %s", path, sentence)
   if files.is_published(path):
@@ -73,7 +73,7 @@ def read(path: str) -> Inference:
     preprocess = weights.preprocess or said.preprocess or _DEFAULT_PREPROCESS
     activation = weights.activation or said.activation
   else:
-    workdir, step = initial.locate(path)
+    workdir, step = reading.locate(path)
     config = run_config.read(workdir)
     preprocess = _evaluators_preprocess(config)
     activation = config.objective.loss

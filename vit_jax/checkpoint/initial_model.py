@@ -10,7 +10,7 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 
 with epy.lazy_imports():  # A config without init_from must not wait for jax.
-  from vit_jax.checkpoint import initial
+  from vit_jax.checkpoint import reading
 
 _logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def settle(config: schema.Config, workdir: str | None = None) -> schema.Config:
   _check_names(config.keep_model_keys)
   found = _begun_with(workdir) if workdir else None
   if found is None:
-    found = initial.read(config.init_from).model
+    found = reading.read(config.init_from).model
     _logger.info("The architecture is that of %s.", config.init_from)
   return config.model_copy(
     update={"model": merge(config, found), "model_from_init": False}
@@ -104,7 +104,7 @@ def merge(config: schema.Config, found: schema.Model) -> schema.Model:
 def _begun_with(workdir: str) -> schema.Model | None:
   """The model of the run in `workdir`, if that has a checkpoint."""
   try:
-    directory, _ = initial.locate(workdir)
+    directory, _ = reading.locate(workdir)
   except UserError:
     return None
   return run_config.read(directory).model

@@ -1,6 +1,5 @@
 """Models ready to use: from a checkpoint, or by name."""
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,13 +8,12 @@ import jax
 import jax.numpy as jnp
 
 from vit_jax import trees
-from vit_jax.checkpoint import initial
+from vit_jax.checkpoint import fitting, reading
 from vit_jax.config import schema
 from vit_jax.models import build, names
-from vit_jax.weights import flat, surgery
+from vit_jax.weights import flat
 from vit_jax.weights.contract import Weights
 
-_logger = logging.getLogger(__name__)
 _SEED = 0
 # The same network without what training alone or one kind of device wants.
 ANY_DEVICE = {"attention": "xla", "remat": "none"}
@@ -54,7 +52,7 @@ def load(
       the image's size does not suit its patches.
   """
   return adapt(
-    initial.read(path),
+    reading.read(path),
     image_size=image_size,
     num_classes=num_classes,
     drop_remainder=drop_remainder,
@@ -106,7 +104,7 @@ def create_model(
   model = names.resolve(name, num_classes=num_classes, image_size=image_size)
   if pretrained is None:
     return _build(model, None)
-  return _build(model, initial.read(pretrained))
+  return _build(model, reading.read(pretrained))
 
 
 def _build(
@@ -124,10 +122,7 @@ def _build(
   fresh: Sequence[str] = tuple(abstract)
   given: dict[str, Any] = {}
   if weights is not None:
-    shapes = {name: leaf.shape for name, leaf in abstract.items()}
-    fitted = surgery.fit(weights, model, shapes)
-    for note in (*weights.assumed, *fitted.notes):
-      _logger.warning("%s: %s", weights.path, note)
+    fitted = fitting.fit(flat.unflatten(abstract), weights, model)
     given, fresh = flat.flatten(fitted.params), fitted.fresh
 
   def init_fresh() -> dict[str, Any]:

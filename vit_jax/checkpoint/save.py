@@ -9,7 +9,7 @@ from etils import epath
 
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.weights import flat, huggingface, npz, stacking
+from vit_jax.weights import flat, huggingface, npz
 from vit_jax.weights.contract import Weights
 
 
@@ -38,8 +38,8 @@ def save(
   """
   weights = Weights(
     path=path,
-    model=build.config_of(model).model_copy(update={"scan_layers": False}),
-    params=stacking.unstack_layers(_as_numpy(params)),
+    model=build.config_of(model),
+    params=_as_numpy(params),
     class_names=class_names,
   )
   write(path, weights)
@@ -50,7 +50,7 @@ def write(path: str, weights: Weights, card: str | None = None) -> None:
 
   Args:
     path: an .npz is replaced if it exists; a directory must not exist yet.
-    weights: layers not stacked.
+    weights: layers stacked or not; they are written one by one.
     card: README.md of a directory.
 
   Raises:
@@ -58,7 +58,14 @@ def write(path: str, weights: Weights, card: str | None = None) -> None:
   """
   where = epath.Path(path)
   if where.suffix == ".npz":
-    npz.write(where, weights.model, weights.params, weights.class_names)
+    npz.write(
+      where,
+      weights.model,
+      weights.params,
+      weights.class_names,
+      preprocess=weights.preprocess,
+      activation=weights.activation,
+    )
   elif where.suffix:
     raise UserError(
       f"{path} ends in '{where.suffix}', which is no form that is written; give"

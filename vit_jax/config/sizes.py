@@ -179,6 +179,11 @@ def resnet(model: schema.Model) -> ResNetSize:
   )
 
 
+def has_cls(pool: str, cls_token: bool | None) -> bool:
+  """Whether there is a class token; None: if `pool` is 'cls'."""
+  return pool == "cls" if cls_token is None else cls_token
+
+
 def representation_size(model: schema.Model) -> int | None:
   """Hidden units of the pre-training head, 'width' made a number."""
   if model.representation_size == "width":

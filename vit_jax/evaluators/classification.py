@@ -162,10 +162,9 @@ def measure(
   _, best = jax.lax.top_k(logits, min(5, logits.shape[1]))
   # A padding of -1 equals no class.
   hits = (best[:, :, None] == accepted).any(axis=2)
-  squash = {"softmax": jax.nn.softmax, "sigmoid": jax.nn.sigmoid}[loss]
   return {
     "prediction": best[:, 0],
-    "probability": squash(logits).max(axis=1),
+    "probability": losses.PROBABILITIES[loss](logits).max(axis=1),
     "top1": hits[:, 0],
     "top5": hits.any(axis=1),
     "loss": losses.LOSSES[loss](logits, labels),

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, UInt8
 from vit_jax.checkpoint.inference import Inference
 from vit_jax.config import schema
 from vit_jax.models import build as models_build
+from vit_jax.objectives import losses
 from vit_jax.sharding import mesh as meshes
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 # Pixels of a batch: 32 images of 224 x 224.
 _BATCH_PIXELS = 32 * 224**2
 _MAX_BATCH = 256
-ACTIVATIONS = {"softmax": jax.nn.softmax, "sigmoid": jax.nn.sigmoid}
 
 
 def predict(
@@ -67,7 +67,7 @@ def _probabilities(use: Inference):
   model = models_build.create(
     use.weights.model, num_classes=use.weights.model.num_classes
   )
-  activation = ACTIVATIONS[use.weights.activation]
+  activation = losses.PROBABILITIES[use.weights.activation]
 
   def probabilities(
     params, images: UInt8[Array, "b h w c"]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
-from vit_jax.config.sizes import stem_stride
+from vit_jax.config import sizes
 from vit_jax.errors import UserError
 from vit_jax.models.embeddings import PatchEmbedding
 from vit_jax.models.encoder import Encoder
@@ -108,13 +108,13 @@ class ViT(nn.Module):
         self.standardization,
       )
       self.sow("intermediates", "stem", maps)
-    patch_size = self.patch_size // stem_stride(self.stem_blocks)
+    patch_size = self.patch_size // sizes.stem_stride(self.stem_blocks)
     self._check_patches(maps.shape[1], patch_size)
     grid = tuple(side // patch_size for side in maps.shape[1:3])
     tokens = PatchEmbedding(
       self.width, patch_size, self.dtype, name="embedding"
     )(maps)
-    has_cls = self.pool == "cls" if self.cls_token is None else self.cls_token
+    has_cls = sizes.has_cls(self.pool, self.cls_token)
     if has_cls:
       cls = self.param("cls", nn.initializers.zeros, (1, 1, self.width))
       cls = jnp.broadcast_to(

@@ -79,6 +79,8 @@ LOSSES = {
   "softmax": softmax_cross_entropy,
   "sigmoid": sigmoid_cross_entropy,
 }
+# What makes probabilities of the logits that a loss trains.
+PROBABILITIES = {"softmax": jax.nn.softmax, "sigmoid": jax.nn.sigmoid}
 
 
 def is_top1(

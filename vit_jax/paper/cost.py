@@ -124,8 +124,7 @@ def vit_forward_flops(
   Returns:
     Floating-point operations; a training step takes three times as many.
   """
-  has_cls = pool == "cls" if cls_token is None else cls_token
-  tokens = num_patches + has_cls
+  tokens = num_patches + sizes.has_cls(pool, cls_token)
   macs = num_patches * patch_size**2 * channels * width
   projections = 4 * tokens * width**2
   scores = 2 * tokens**2 * width

@@ -7,7 +7,7 @@ import jax
 from clu import parameter_overview
 
 from vit_jax import trees
-from vit_jax.checkpoint import initial
+from vit_jax.checkpoint import fitting, reading
 from vit_jax.config import resolve, schema
 from vit_jax.optim import multipliers
 from vit_jax.sharding import mesh as mesh_lib
@@ -56,9 +56,9 @@ def describe(config: schema.Config) -> str:
 def _start(parts: experiment.Experiment) -> str:
   """What the run takes over from `init_from`."""
   config = parts.config
-  fitted = initial.fit(
+  fitted = fitting.fit(
     parts.abstract_state.params,
-    initial.read(config.init_from),
+    reading.read(config.init_from),
     config.model,
     config.init_without,
   )

@@ -12,7 +12,7 @@ import jax
 from etils import epath
 
 from vit_jax import records, trees, versions
-from vit_jax.checkpoint import class_names, initial, resume
+from vit_jax.checkpoint import class_names, fitting, reading, resume
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
 from vit_jax.config import resolve
 from vit_jax.errors import DivergedError, UserError
@@ -106,9 +106,9 @@ class RunDirectory:
     config = self._parts.config
     if config.init_from is None:
       return None
-    return initial.fit(
+    return fitting.fit(
       self._parts.abstract_state.params,
-      initial.read(config.init_from),
+      reading.read(config.init_from),
       config.model,
       config.init_without,
     )
@@ -155,7 +155,7 @@ class RunDirectory:
     if fitted is None:
       return state
     self._start = None
-    params = initial.put(state.params, fitted)
+    params = fitting.put(state.params, fitted)
     # A copy: the step donates its state, which must not hold a buffer twice.
     average = state.ema_params and jax.tree.map(lambda x: x.copy(), params)
     return state.replace(params=params, ema_params=average)

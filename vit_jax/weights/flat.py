@@ -1,4 +1,4 @@
-"""Nested dicts of parameters as flat ones, {"a/b/kernel": array}."""
+"""Nested dicts of parameters as flat ones, {"a/b": array}; without jax."""
 
 from collections.abc import Mapping
 from typing import Any

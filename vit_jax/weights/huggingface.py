@@ -209,7 +209,7 @@ def _preprocessing(
     )
   keys: dict[str, str | int] = {"normalize": normalize}
   if FAMILIES[family].module is huggingface_bit:
-    size = _image_size(processor)
+    size = image_processor.image_size(processor)
     if size is None:
       size = _DEFAULT_IMAGE_SIZE
       assumed.append(
@@ -232,55 +232,8 @@ def _normalize(config: Fields, default: str) -> str:
     factor = config.number("rescale_factor", 1 / 255)
     if factor <= 0:
       raise config.refusal("rescale_factor", "is not positive")
-  return normalize_key(config, mean, deviation, 1 / (255 * factor))
-
-
-def normalize_key(
-  config: Fields,
-  mean: Sequence[float],
-  deviation: Sequence[float],
-  scale: float = 1.0,
-) -> str:
-  """config.model.normalize for a file's statistics.
-
-  Args:
-    config: where they are from, for messages.
-    mean: one number or three.
-    deviation: one number or three.
-    scale: pixels in [0, 1] per pixel of those that the statistics are of.
-
-  Raises:
-    UserError: they are not of three channels, or out of range.
-  """
-  # 12 digits: 1 / (255 * (1 / 255)) need not be 1.
-  statistics = [
-    tuple(float(f"{x * scale:.12g}") for x in (3 * xs if len(xs) == 1 else xs))
-    for xs in (tuple(mean), tuple(deviation))
-  ]
-  try:
-    return pixels.describe(*statistics)
-  except ValueError as error:
-    raise UserError(f"{config.path}: mean and deviation: {error}.") from None
-
-
-def _image_size(config: Fields) -> int | None:
-  """Side of the images that leave the preprocessor, if it says so."""
-  name = "size"
-  if config.flag("do_center_crop", True) and "crop_size" in config:
-    name = "crop_size"
-  if name not in config:
-    return None
-  if not isinstance(config.values[name], dict):
-    return config.side(name)
-  sides = config.mapping(name)
-  if "shortest_edge" in sides:
-    return sides.integer("shortest_edge")
-  height, width = sides.integer("height"), sides.integer("width")
-  if height != width:
-    raise config.refusal(
-      name, "is not a square, and our models take square images only"
-    )
-  return height
+  scale = 1 / (255 * factor)
+  return image_processor.normalize_key(config, mean, deviation, scale)
 
 
 def _class_names(

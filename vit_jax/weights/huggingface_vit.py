@@ -172,7 +172,7 @@ def settings(model: schema.Model) -> dict[str, Any]:
   size = sizes.vit(model)
   if size.stem_blocks is not None:
     raise _not_expressible("the convolutional stem of a hybrid")
-  if not torch_vit.has_cls(model) or model.pool != "cls":
+  if not sizes.has_cls(model.pool, model.cls_token) or model.pool != "cls":
     raise _not_expressible(f"model.pool='{model.pool}'")
   if model.norm_after_pool:
     raise _not_expressible("model.norm_after_pool=True")

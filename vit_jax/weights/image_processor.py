@@ -3,10 +3,13 @@
 import ast
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from etils import epath
 
+from vit_jax.config import pixels
+from vit_jax.errors import UserError
 from vit_jax.weights.fields import Fields
 
 CONFIG = "config.json"
@@ -95,6 +98,42 @@ def resizing(preprocess: str | None, image_size: int) -> dict[str, Any]:
   return keys
 
 
+def normalize_key(
+  config: Fields,
+  mean: Sequence[float],
+  deviation: Sequence[float],
+  scale: float = 1.0,
+) -> str:
+  """config.model.normalize for a file's statistics.
+
+  Args:
+    config: where they are from, for messages.
+    mean: one number or three.
+    deviation: one number or three.
+    scale: pixels in [0, 1] per pixel of those that the statistics are of.
+
+  Raises:
+    UserError: they are not of three channels, or out of range.
+  """
+  # 12 digits: 1 / (255 * (1 / 255)) need not be 1.
+  statistics = [
+    tuple(float(f"{x * scale:.12g}") for x in (3 * xs if len(xs) == 1 else xs))
+    for xs in (tuple(mean), tuple(deviation))
+  ]
+  try:
+    return pixels.describe(*statistics)
+  except ValueError as error:
+    raise UserError(f"{config.path}: mean and deviation: {error}.") from None
+
+
+def image_size(config: Fields) -> int | None:
+  """Side of the images that leave the preprocessor, if it says so."""
+  name = "size"
+  if config.flag("do_center_crop", True) and "crop_size" in config:
+    name = "crop_size"
+  return _size(config, name)[0] if name in config else None
+
+
 def _name(call: ast.expr) -> str:
   return ast.unparse(call.func if isinstance(call, ast.Call) else call)
 
@@ -142,7 +181,12 @@ def _size(config: Fields, name: str) -> tuple[int, bool]:
   sides = config.mapping(name)
   if "shortest_edge" in sides:
     return sides.integer("shortest_edge"), False
-  return sides.integer("height"), True
+  height, width = sides.integer("height"), sides.integer("width")
+  if height != width:
+    raise config.refusal(
+      name, "is not a square, and our models take square images only"
+    )
+  return height, True
 
 
 def _ops(size: int, crop: int, *, is_squashed: bool, method: str) -> str:

@@ -65,9 +65,7 @@ def _facts(model: schema.Model) -> dict[str, Any]:
   facts.update(dataclasses.asdict(sizes.resolve(model)))
   if model.name == "vit":
     facts["representation_size"] = sizes.representation_size(model)
-    facts["cls_token"] = (
-      model.pool == "cls" if model.cls_token is None else model.cls_token
-    )
+    facts["cls_token"] = sizes.has_cls(model.pool, model.cls_token)
   return facts
 
 

@@ -20,7 +20,7 @@ from vit_jax.weights import (
 )
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import Fields
-from vit_jax.weights.huggingface import CONFIG, normalize_key
+from vit_jax.weights.image_processor import CONFIG, normalize_key
 from vit_jax.weights.timm_tensors import Tensors, shape
 
 NAMES = torch_vit.Names(

@@ -13,8 +13,7 @@ from vit_jax.weights.torch_layout import (
   to_heads,
 )
 from vit_jax.weights.torch_resnet import stem_pairs
-
-POS_EMBEDDING = "Transformer/posembed_input/pos_embedding"
+from vit_jax.weights.vit_shapes import TABLE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,10 +64,11 @@ def pairs(model: schema.Model, names: Names) -> list[Pair]:
     found, channels = stem_pairs(size.stem_blocks, size.stem_width, names.stem)
   patch = size.patch_size // size.stem_stride
   found += conv(names.embedding, "embedding", patch, channels, width, bias=True)
-  if has_cls(model):
+  has_cls = sizes.has_cls(model.pool, model.cls_token)
+  if has_cls:
     found += plain(names.cls, "cls", 1, 1, width)
-  num_tokens = size.grid(model.image_size) ** 2 + has_cls(model)
-  found += plain(names.pos_embedding, POS_EMBEDDING, 1, num_tokens, width)
+  num_tokens = size.grid(model.image_size) ** 2 + has_cls
+  found += plain(names.pos_embedding, TABLE, 1, num_tokens, width)
   for layer in range(size.depth):
     found += _block(model, size, names, layer)
   if model.norm_after_pool:
@@ -84,11 +84,6 @@ def pairs(model: schema.Model, names: Names) -> list[Pair]:
   if model.num_classes is not None:
     found += dense(names.head, "head", features, model.num_classes)
   return found
-
-
-def has_cls(model: schema.Model) -> bool:
-  """Whether there is a class token."""
-  return model.pool == "cls" if model.cls_token is None else model.cls_token
 
 
 def _block(

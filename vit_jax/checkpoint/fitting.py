@@ -1,79 +1,18 @@
-"""Starting from the parameters of another run."""
+"""A network's parameters from a checkpoint's: what fits, put in place."""
 
 import logging
 from collections.abc import Sequence
 
 import jax
-from etils import epath
 from jaxtyping import PyTree
 
 from vit_jax import trees
-from vit_jax.checkpoint import class_names, run_config
-from vit_jax.checkpoint.store import DIRECTORY, read_params
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.weights import files, flat, opening, surgery
+from vit_jax.weights import flat, surgery
 from vit_jax.weights.contract import Weights
 
 _logger = logging.getLogger(__name__)
-
-
-def locate(path: str) -> tuple[epath.Path, int]:
-  """The workdir and step that a path to a workdir or a step means.
-
-  Raises:
-    UserError: if there is no checkpoint.
-  """
-  where = epath.Path(path)
-  with opening.explained(path):
-    exists = where.exists()
-  if not exists:
-    raise UserError(
-      f"The checkpoint {path} does not exist; give a workdir, one of its"
-      f" {DIRECTORY}/STEP, an .npz or .safetensors file, or a Hugging Face"
-      " directory."
-    )
-  if where.parent.name == DIRECTORY and where.name.isdigit():
-    return where.parent.parent, int(where.name)
-  if where.is_file():
-    raise UserError(
-      f"{path} is a file, but its name does not tell of what form: files of"
-      " weights end in .npz or .safetensors."
-    )
-  workdir = where.parent if where.name == DIRECTORY else where
-  directory = workdir / DIRECTORY
-  entries = directory.iterdir() if directory.exists() else ()
-  steps = [int(entry.name) for entry in entries if entry.name.isdigit()]
-  if not steps:
-    raise UserError(
-      f"{path} holds no checkpoint: there is no complete step in {directory}."
-    )
-  return workdir, max(steps)
-
-
-def read(path: str) -> Weights:
-  """The parameters of any checkpoint, and the network that they are of.
-
-  Args:
-    path: a workdir, one of its checkpoint steps, or a published file or
-      directory (`vit_jax.weights.files`).
-
-  Raises:
-    UserError: if there is none, or it is damaged or not understood.
-  """
-  if files.is_published(path):
-    return files.read(path)
-  workdir, step = locate(path)
-  model = run_config.read(workdir).model
-  params = read_params(workdir, step)
-  head = params.get("head")
-  num_classes = None if head is None else head["kernel"].shape[-1]
-  return Weights(
-    path=path,
-    model=model.model_copy(update={"num_classes": num_classes}),
-    params=params,
-    class_names=class_names.read(workdir),
-  )
 
 
 def place(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:

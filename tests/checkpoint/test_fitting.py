@@ -7,7 +7,7 @@ import pytest
 
 from tests import experiments
 from tests.checkpoint import runs
-from vit_jax.checkpoint import initial
+from vit_jax.checkpoint import fitting, reading
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.weights.contract import Weights
@@ -37,7 +37,7 @@ def weights(num_classes=3, width=4, **others):
 
 
 def started(fresh, found, without=()):
-  return initial.put(fresh, initial.fit(fresh, found, MODEL, without))
+  return fitting.put(fresh, fitting.fit(fresh, found, MODEL, without))
 
 
 def test_all_that_fits_is_taken():
@@ -84,7 +84,7 @@ def test_results_are_on_the_shardings_of_the_network():
   wanted = parts.abstract_state.params
   given = parts.init_state().params
   found = Weights("x", parts.config.model, jax.device_get(given))
-  placed = initial.place(wanted, found, parts.config.model)
+  placed = fitting.place(wanted, found, parts.config.model)
   jax.tree.map(
     lambda leaf, spec: leaf.sharding == spec.sharding or pytest.fail(),
     placed,
@@ -94,7 +94,7 @@ def test_results_are_on_the_shardings_of_the_network():
 
 def test_evaluation_takes_no_other_head():
   with pytest.raises(UserError, match="The head of 3 classes is dropped"):
-    initial.place(params(num_classes=10), weights(), MODEL)
+    fitting.place(params(num_classes=10), weights(), MODEL)
 
 
 def test_workdir_directory_and_step_all_lead_to_a_checkpoint(tmp_path):
@@ -104,8 +104,8 @@ def test_workdir_directory_and_step_all_lead_to_a_checkpoint(tmp_path):
     (tmp_path / "checkpoints", 20),
     (tmp_path / "checkpoints" / "5", 5),
   ]:
-    found = initial.read(str(path))
-    assert initial.locate(str(path)) == (tmp_path, step)
+    found = reading.read(str(path))
+    assert reading.locate(str(path)) == (tmp_path, step)
     np.testing.assert_array_equal(found.params["x"], step)
     assert found.model == MODEL
 
@@ -114,11 +114,11 @@ def test_a_workdir_without_its_config_is_a_sentence(tmp_path):
   runs.write(tmp_path, MODEL, {5: {"x": jnp.ones(2)}})
   (tmp_path / "config.json").unlink()
   with pytest.raises(UserError, match=r"config\.json"):
-    initial.read(str(tmp_path))
+    reading.read(str(tmp_path))
 
 
 def test_a_published_file_is_read_by_its_name(shared):
-  found = initial.read(str(shared / "golden/vit_token.npz"))
+  found = reading.read(str(shared / "golden/vit_token.npz"))
   assert found.model.num_classes == 10
 
 
@@ -133,10 +133,10 @@ def test_a_path_without_checkpoints_is_said_in_a_sentence(
   if make:
     path.mkdir()
   with pytest.raises(UserError, match=sentence):
-    initial.read(str(path))
+    reading.read(str(path))
 
 
 def test_a_file_of_an_unknown_form_is_a_sentence(tmp_path):
   (tmp_path / "B_16").write_text("")
   with pytest.raises(UserError, match="end in .npz or .safetensors"):
-    initial.read(str(tmp_path / "B_16"))
+    reading.read(str(tmp_path / "B_16"))
