@@ -4,7 +4,7 @@ import dataclasses
 import logging
 
 from vit_jax.checkpoint import load, reading, run_config
-from vit_jax.config import schema
+from vit_jax.config import main_evaluator, schema
 from vit_jax.data import spec
 from vit_jax.errors import UserError
 from vit_jax.models import build as models_build
@@ -102,13 +102,5 @@ def for_inference(model: schema.Model) -> schema.Model:
 
 
 def _evaluators_preprocess(config: schema.Config) -> str:
-  evals = {
-    name: entry
-    for name, entry in config.evals.items()
-    if isinstance(entry, schema.ClassificationEval)
-  }
-  if "test" in evals:
-    return evals["test"].preprocess
-  return next(
-    (entry.preprocess for entry in evals.values()), _DEFAULT_PREPROCESS
-  )
+  name = main_evaluator.find(config)
+  return _DEFAULT_PREPROCESS if name is None else config.evals[name].preprocess

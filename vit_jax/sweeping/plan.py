@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from etils import epath
 
-from vit_jax.config import schema
+from vit_jax.config import main_evaluator, schema
 from vit_jax.errors import UserError
 
 _DEV_SHARE = 10  # Percent of a split that a config says nothing about.
@@ -82,17 +82,13 @@ def evaluator(config: schema.Config) -> str:
   Raises:
     UserError: if none measures accuracy.
   """
-  names = [
-    name
-    for name, entry in config.evals.items()
-    if isinstance(entry, schema.ClassificationEval)
-  ]
-  if not names:
+  name = main_evaluator.find(config)
+  if name is None:
     raise UserError(
       "config.evals has no evaluator of type 'classification', by which"
       " learning rates could be compared; add one."
     )
-  return "test" if "test" in names else names[0]
+  return name
 
 
 def trial(config: schema.Config, rate: float, workdir: str) -> Run:
