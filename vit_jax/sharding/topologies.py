@@ -8,13 +8,21 @@ import re
 class Accelerator:
   """Datasheet figures of one chip.
 
-  `flops` is the dense bfloat16 peak (float16 where there is no bfloat16) in
-  FLOP/s, `hbm_bytes` the memory, `devices_per_chip` how many devices jax sees
-  in a chip.
+  Attributes:
+    flops: dense bfloat16 peak (float16 where there is no bfloat16), FLOP/s.
+    hbm_bytes: memory.
+    hbm_bandwidth: of the memory, bytes/s.
+    interconnect: bytes/s to and from all other chips together, both ways; 0
+      where there is none.
+    clock: cycles/s of a TPU's core; None elsewhere.
+    devices_per_chip: how many devices jax sees in a chip.
   """
 
   flops: float
   hbm_bytes: float
+  hbm_bandwidth: float
+  interconnect: float
+  clock: float | None = None
   devices_per_chip: int = 1
 
   @property
@@ -24,22 +32,22 @@ class Accelerator:
 
 # Keys are words of jax's `device_kind`, lower case; the longest match counts.
 ACCELERATORS = {
-  "tpu v2": Accelerator(45e12, 16e9, devices_per_chip=2),
-  "tpu v3": Accelerator(123e12, 32e9, devices_per_chip=2),
-  "tpu v4": Accelerator(275e12, 32e9),
-  "tpu v5 lite": Accelerator(197e12, 16e9),
-  "tpu v5e": Accelerator(197e12, 16e9),
-  "tpu v5": Accelerator(459e12, 95e9),
-  "tpu v5p": Accelerator(459e12, 95e9),
-  "tpu v6 lite": Accelerator(918e12, 32e9),
-  "tpu v6e": Accelerator(918e12, 32e9),
-  "tpu7x": Accelerator(2307e12, 192e9),
-  "a100": Accelerator(312e12, 80e9),
-  "h100": Accelerator(989e12, 80e9),
-  "h200": Accelerator(989e12, 141e9),
-  "l4": Accelerator(121e12, 24e9),
-  "v100": Accelerator(125e12, 32e9),
-  "t4": Accelerator(65e12, 16e9),
+  "tpu v2": Accelerator(45e12, 16e9, 700e9, 496e9, 0.70e9, devices_per_chip=2),
+  "tpu v3": Accelerator(123e12, 32e9, 900e9, 560e9, 0.94e9, devices_per_chip=2),
+  "tpu v4": Accelerator(275e12, 32e9, 1228e9, 600e9, 1.05e9),
+  "tpu v5 lite": Accelerator(197e12, 16e9, 819e9, 400e9, 1.50e9),
+  "tpu v5e": Accelerator(197e12, 16e9, 819e9, 400e9, 1.50e9),
+  "tpu v5": Accelerator(459e12, 95e9, 2765e9, 1200e9, 1.75e9),
+  "tpu v5p": Accelerator(459e12, 95e9, 2765e9, 1200e9, 1.75e9),
+  "tpu v6 lite": Accelerator(918e12, 32e9, 1640e9, 800e9, 1.75e9),
+  "tpu v6e": Accelerator(918e12, 32e9, 1640e9, 800e9, 1.75e9),
+  "tpu7x": Accelerator(2307e12, 192e9, 7370e9, 1200e9),
+  "a100": Accelerator(312e12, 80e9, 2039e9, 600e9),
+  "h100": Accelerator(989e12, 80e9, 3350e9, 900e9),
+  "h200": Accelerator(989e12, 141e9, 4800e9, 900e9),
+  "l4": Accelerator(121e12, 24e9, 300e9, 0),
+  "v100": Accelerator(125e12, 32e9, 900e9, 300e9),
+  "t4": Accelerator(65e12, 16e9, 320e9, 0),
 }
 
 

@@ -1,0 +1,56 @@
+"""What our own kernels cost at least, as the compiler does not know it.
+
+A Pallas kernel is a custom call in the compiled program, without an estimate.
+`BOUNDS` has a lower bound for each of ours, from the shapes it is called with.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable
+
+from vit_jax.aot.hlo_text import Computation, Instruction, Shape
+from vit_jax.sharding.topologies import Accelerator
+
+TARGET = "tpu_custom_call"
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+  """A call of a kernel on one device.
+
+  Attributes:
+    name: the `name` of its `pallas_call`.
+    operands: types of what it takes.
+    results: types of what it gives.
+  """
+
+  name: str
+  operands: tuple[Shape, ...]
+  results: tuple[Shape, ...]
+
+
+Bound = Callable[[Call, Accelerator], float]
+
+# The beginning of a kernel's name -> the fewest cycles that a call may take on
+# a device. The longest beginning counts.
+BOUNDS: dict[str, Bound] = {}
+
+
+def call(computation: Computation, instruction: Instruction) -> Call | None:
+  """The kernel that an instruction calls; None if it calls none."""
+  if f'custom_call_target="{TARGET}"' not in instruction.attributes:
+    return None
+  traced = re.search(
+    r'op_name="[^"]*?([^"/]+)/pallas_call', instruction.attributes
+  )
+  return Call(
+    name=traced[1] if traced else re.sub(r"[.\d]+$", "", instruction.name),
+    operands=computation.operand_shapes(instruction),
+    results=instruction.shapes,
+  )
+
+
+def bound(kernel: Call, accelerator: Accelerator) -> float | None:
+  """The fewest cycles of a call; None if it has no bound."""
+  known = [prefix for prefix in BOUNDS if kernel.name.startswith(prefix)]
+  return BOUNDS[max(known, key=len)](kernel, accelerator) if known else None
