@@ -1,0 +1,49 @@
+"""What the exit codes of vit_jax.train ask of whoever started it.
+
+Imports the standard library alone, as all does that runs beside a train
+process.
+"""
+
+import enum
+from collections.abc import Iterable
+
+
+class Outcome(enum.IntEnum):
+  """How a process ended, the worse the higher."""
+
+  FINISHED = 0
+  PREEMPTED = 1  # It saved: start it again where there is a machine.
+  LOST = 2  # It, or one of its fellows, died: start all again, a few times.
+  STOPPED = 3  # A restart would repeat it, or somebody asked for the end.
+
+
+# Preempted after saving; or by SIGTERM before there was anything to save.
+PREEMPTED_CODES = (42, 143)
+_INTERRUPTED = 130
+_FIRST_SIGNAL = 128
+
+
+def outcome(code: int) -> Outcome:
+  """What an exit code means.
+
+  Args:
+    code: as a shell has it: 128 + n for a process that signal n killed.
+  """
+  if code == 0:
+    return Outcome.FINISHED
+  if code in PREEMPTED_CODES:
+    return Outcome.PREEMPTED
+  # 137: its watchdog, or want of memory; 134: its coordinator died.
+  if code > _FIRST_SIGNAL and code != _INTERRUPTED:
+    return Outcome.LOST
+  return Outcome.STOPPED
+
+
+def of_all(codes: Iterable[int]) -> int:
+  """The code that speaks for several processes: the first of the worst."""
+  return max(codes, key=outcome)
+
+
+def as_shell(returncode: int) -> int:
+  """The exit code of a shell for the `returncode` of a `subprocess.Popen`."""
+  return _FIRST_SIGNAL - returncode if returncode < 0 else returncode

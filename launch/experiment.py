@@ -1,0 +1,180 @@
+"""The experiment that is taken along: its train command, and its commit.
+
+The flags are those of vit_jax.train, checked here and now: a misspelt key
+should not wait for a pod to be found out.
+"""
+
+import dataclasses
+import pathlib
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from absl import flags
+
+from vit_jax import checks, command_line
+from vit_jax.errors import UserError
+
+REPO = pathlib.Path(__file__).resolve().parents[1]
+_CONFIG_WORD = re.compile(r"--?(no)?config($|[.=])")
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+  """What vit_jax.train is to be run with.
+
+  Attributes:
+    config: the experiment file, as it was named here.
+    arguments: what follows it, from the colon on; "" if nothing does.
+    overrides: words --config.KEY=VALUE.
+    workdir: of the run.
+  """
+
+  config: str
+  arguments: str
+  overrides: tuple[str, ...]
+  workdir: str
+
+  def command(self, python: str, config: str) -> list[str]:
+    """The words of the train command, with `config` for the experiment file."""
+    return [
+      *(python, "-m", "vit_jax.train"),
+      f"--config={config}{self.arguments}",
+      *self.overrides,
+      f"--workdir={self.workdir}",
+    ]
+
+
+def define_flags() -> None:
+  command_line.define_config()
+  flags.DEFINE_string("workdir", None, "Directory of the run, where it runs.")
+  flags.DEFINE_bool(
+    "dry_run", False, "Print every file and command, and do nothing."
+  )
+  _show_in_help("workdir", "dry_run")
+
+
+def define_name() -> None:
+  flags.DEFINE_string(
+    "name", None, "Of the job: a lower-case word of letters, digits and '-'."
+  )
+  _show_in_help("name")
+
+
+def _show_in_help(*names: str) -> None:
+  """--help shows the flags of the command's own module."""
+  for name in names:
+    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
+
+
+def name() -> str:
+  """The value of --name.
+
+  Raises:
+    UserError: it is missing, or no name for the services that will bear it.
+  """
+  value = flags.FLAGS.name
+  if not value:
+    raise UserError("The job has no name: give --name=NAME.")
+  if not _NAME.fullmatch(value):
+    raise UserError(
+      f"--name={value} must be at most 40 lower-case letters, digits and '-',"
+      " beginning with a letter and ending with none of '-'."
+    )
+  return value
+
+
+def from_flags(words: Sequence[str] | None = None) -> Experiment:
+  """The experiment of the flags, after all checks that need no data.
+
+  Args:
+    words: of the command line, without the program; by default this one's.
+
+  Raises:
+    UserError: the config has an error, or there is no workdir.
+  """
+  checks.check(command_line.resolved_config())
+  workdir = flags.FLAGS.workdir
+  if not workdir:
+    raise UserError("No directory for the run was named: give --workdir=DIR.")
+  config, *overrides = _config_words(sys.argv[1:] if words is None else words)
+  path, colon, arguments = config.removeprefix("--config=").partition(":")
+  return Experiment(path, colon + arguments, tuple(overrides), workdir)
+
+
+def _config_words(words: Sequence[str]) -> list[str]:
+  """--config=FILE and then its overrides, each one word."""
+  config, overrides = [], []
+  rest = iter(words)
+  for word in rest:
+    if not _CONFIG_WORD.match(word):
+      continue
+    word = f"--{word.lstrip('-')}"
+    if word == "--config":
+      word = f"--config={next(rest, '')}"
+    if "=" not in word:
+      raise UserError(f"{word} must be written {word}=VALUE to be taken along.")
+    (config if word.startswith("--config=") else overrides).append(word)
+  if len(config) != 1:
+    raise UserError("Give one --config=FILE.")
+  return config + overrides
+
+
+def shared_config(experiment: Experiment) -> str:
+  """The absolute path of the experiment file, where all see the same disk."""
+  return str(
+    pathlib.Path(command_line.find_config(experiment.config)).resolve()
+  )
+
+
+def commit() -> str:
+  """The commit that is checked out, which is what will run elsewhere.
+
+  Raises:
+    UserError: this is no clone, or files differ from the commit.
+  """
+  revision = _git("rev-parse", "--verify", "HEAD").strip()
+  changed = _git("status", "--porcelain", "--untracked-files=no").splitlines()
+  if changed:
+    raise UserError(
+      "What is launched is a commit, and these files differ from it:\n"
+      + "\n".join(f"  {line}" for line in changed[:10])
+      + "\nCommit them, or put them away with `git stash`."
+    )
+  return revision
+
+
+def committed_config(experiment: Experiment, revision: str) -> str:
+  """The experiment file's path inside the clone.
+
+  Raises:
+    UserError: it is not part of the commit, and so will not be where it runs.
+  """
+  path = pathlib.Path(command_line.find_config(experiment.config)).resolve()
+  if path.is_relative_to(REPO):
+    inside = path.relative_to(REPO).as_posix()
+    if _git("ls-tree", "--name-only", revision, "--", inside).strip():
+      return inside
+  raise UserError(
+    f"{path} is not part of commit {revision[:12]} and will not be there. Put"
+    " it into configs/ and commit it."
+  )
+
+
+def _git(*arguments: str) -> str:
+  try:
+    return subprocess.run(
+      ["git", "-C", REPO, *arguments],
+      check=True,
+      capture_output=True,
+      text=True,
+    ).stdout
+  except FileNotFoundError:
+    raise UserError("git is needed here and was not found.") from None
+  except subprocess.CalledProcessError as error:
+    raise UserError(
+      f"{REPO} must be a clone of the repository; git says:"
+      f" {error.stderr.strip()}"
+    ) from None

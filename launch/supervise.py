@@ -1,0 +1,68 @@
+"""Runs a command again when it is preempted or loses a fellow process.
+
+  python -m launch.supervise [--max_restarts=N] [--restart_preempted]
+    [--exit_code_file=PATH] -- COMMAND...
+
+What the scripts of launch/ start in place of vit_jax.train itself. SIGTERM and
+SIGINT are passed on to the command, which is then not started again. The exit
+code is the command's last one; it is also written to PATH, which is removed
+first. Needs nothing but Python's standard library.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from launch import exit_codes, restarts
+from launch.processes import Processes, Signals
+
+
+def main(arguments: Sequence[str]) -> int:
+  parser = argparse.ArgumentParser(
+    prog="python -m launch.supervise", description=__doc__.splitlines()[0]
+  )
+  parser.add_argument(
+    "--max_restarts",
+    type=int,
+    default=3,
+    help="restarts without an hour's run in between",
+  )
+  parser.add_argument(
+    "--restart_preempted",
+    action="store_true",
+    help="start again after exit code 42 as well",
+  )
+  parser.add_argument(
+    "--exit_code_file", help="where to write the exit code in the end"
+  )
+  parser.add_argument("command", nargs="+", metavar="COMMAND")
+  options = parser.parse_args(arguments)
+  if options.exit_code_file and os.path.exists(options.exit_code_file):
+    os.remove(options.exit_code_file)
+
+  with Signals() as signals:
+
+    def attempt() -> int:
+      processes = Processes(options.command, [{}], labelled=False)
+      signals.pass_to(processes)
+      return exit_codes.of_all(processes.wait())
+
+    code = restarts.repeat(
+      attempt,
+      max_restarts=options.max_restarts,
+      restart_preempted=options.restart_preempted,
+      asked_to_stop=lambda: signals.received,
+      say=lambda text: print(f"launch: {text}", file=sys.stderr, flush=True),
+    )
+  if options.exit_code_file:
+    # Whole or not at all: somebody may be reading.
+    partial = f"{options.exit_code_file}.partial"
+    with open(partial, "w", encoding="utf-8") as file:
+      file.write(f"{code}\n")
+    os.replace(partial, options.exit_code_file)
+  return code
+
+
+if __name__ == "__main__":
+  sys.exit(main(sys.argv[1:]))
