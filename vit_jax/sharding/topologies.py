@@ -45,9 +45,9 @@ ACCELERATORS = {
   "a100": Accelerator(312e12, 80e9, 2039e9, 600e9),
   "h100": Accelerator(989e12, 80e9, 3350e9, 900e9),
   "h200": Accelerator(989e12, 141e9, 4800e9, 900e9),
-  "l4": Accelerator(121e12, 24e9, 300e9, 0),
+  "l4": Accelerator(121e12, 24e9, 300e9, 0.0),
   "v100": Accelerator(125e12, 32e9, 900e9, 300e9),
-  "t4": Accelerator(65e12, 16e9, 320e9, 0),
+  "t4": Accelerator(65e12, 16e9, 320e9, 0.0),
 }
 
 
