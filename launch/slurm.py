@@ -1,0 +1,149 @@
+"""Submits an experiment to a SLURM cluster with GPUs.
+
+  python -m launch.slurm --name=b16 --nodes=4 --gpus_per_node=8
+    --cpus_per_node=96 --time=24:00:00 --sbatch=--partition=gpu
+    --config=configs/pretrain.py:model=B/16 --workdir=/scratch/me/b16
+
+Run it on a login node, from a clone in an environment that the compute nodes
+see too. One task runs on each node and drives all of its GPUs. Before the time
+limit, and when SLURM preempts it, the run saves, and the job is queued again;
+it goes on from there. docs/slurm.md tells more.
+"""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Sequence
+
+from absl import flags
+
+from launch import exit_codes, experiment, rendering
+from launch.plan import Command, Plan, show_or_carry_out
+from vit_jax import command_line
+from vit_jax.errors import UserError
+
+
+def define_flags() -> None:
+  experiment.define_flags()
+  experiment.define_name()
+  flags.DEFINE_integer("nodes", 1, "How many.", lower_bound=1)
+  flags.DEFINE_integer("gpus_per_node", 8, "Of each node.", lower_bound=1)
+  flags.DEFINE_integer(
+    "cpus_per_node", None, "Cores of each node, for input.", lower_bound=1
+  )
+  flags.DEFINE_string(
+    "time",
+    None,
+    "Limit of one start, as sbatch takes it; the run may be longer.",
+  )
+  flags.DEFINE_integer(
+    "grace_seconds",
+    180,
+    "How long before the limit to save; longer than a step and a save take.",
+    lower_bound=1,
+  )
+  flags.DEFINE_integer(
+    "max_restarts", 3, "Restarts without an hour's run.", lower_bound=0
+  )
+  flags.DEFINE_multi_string(
+    "sbatch", [], "A further option of sbatch, such as --sbatch=--account=me."
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+  """What SLURM is asked for; the fields are the flags of the same names."""
+
+  name: str
+  nodes: int
+  gpus_per_node: int
+  cpus_per_node: int
+  time: str
+  grace_seconds: int
+  max_restarts: int
+  sbatch: tuple[str, ...] = ()
+
+
+def main(argv: Sequence[str]) -> int:
+  command_line.no_arguments(argv)
+  taken = experiment.from_flags()
+  given = flags.FLAGS
+  for flag in ("cpus_per_node", "time"):
+    if given[flag].value is None:
+      raise UserError(f"Give --{flag}: {given[flag].help}")
+  job = Job(
+    experiment.name(),
+    given.nodes,
+    given.gpus_per_node,
+    given.cpus_per_node,
+    given.time,
+    given.grace_seconds,
+    given.max_restarts,
+    tuple(given.sbatch),
+  )
+  plan = make_plan(taken, job, python=sys.executable, place=os.getcwd())
+  return show_or_carry_out(plan, dry_run=given.dry_run)
+
+
+def make_plan(
+  taken: experiment.Experiment, job: Job, *, python: str, place: str
+) -> Plan:
+  """The batch script and the command that submits it.
+
+  Args:
+    taken: what to train.
+    job: what to train it on.
+    python: interpreter of the environment; all nodes see it.
+    place: absolute directory that relative paths start from, on all nodes.
+
+  Raises:
+    UserError: SLURM cannot write to the directory of the logs.
+  """
+  if "://" in taken.workdir:
+    logs = os.path.join(place, "runs", "launch", job.name)
+  else:
+    logs = os.path.join(place, taken.workdir, "launch")
+  script = os.path.join(logs, "slurm.sh")
+  content = rendering.render(
+    "slurm.sh.jinja",
+    place=place,
+    repo=str(experiment.REPO),
+    python=python,
+    command=taken.command(python, experiment.shared_config(taken)),
+    nodes=job.nodes,
+    devices=",".join(map(str, range(job.gpus_per_node))),
+    max_restarts=job.max_restarts,
+    preempted_codes=exit_codes.PREEMPTED_CODES,
+  )
+  submit = [
+    "sbatch",
+    f"--job-name={job.name}",
+    f"--nodes={job.nodes}",
+    # One task a node, as on TPU hosts: one input pipeline with all the cores,
+    # one copy of all that a host keeps, and fewer processes that can be lost.
+    "--ntasks-per-node=1",
+    f"--gpus-per-node={job.gpus_per_node}",
+    f"--cpus-per-task={job.cpus_per_node}",
+    f"--time={job.time}",
+    "--requeue",
+    f"--signal=B:USR1@{job.grace_seconds}",
+    "--open-mode=append",
+    f"--output={_pattern(logs)}/%j.log",
+    *job.sbatch,
+    script,
+  ]
+  return Plan({script: content}, [Command(submit)])
+
+
+def _pattern(path: str) -> str:
+  """A path as SLURM's file name patterns have it."""
+  if "\\" in path:  # It would switch all patterns off.
+    raise UserError(
+      f"SLURM cannot write logs below {path}: it has a backslash."
+    )
+  return path.replace("%", "%%")
+
+
+if __name__ == "__main__":
+  define_flags()
+  command_line.run(main, config_flag="config")
