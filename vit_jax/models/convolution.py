@@ -20,6 +20,10 @@ REMAT_POLICIES = {
   "named": _KEEP_CONVOLUTIONS,
 }
 
+# What the dimensions of the maps between residual units are; see
+# `encoder.BETWEEN_BLOCKS`.
+BETWEEN_UNITS = ("batch", "rows", "columns", "channels")
+
 
 class StandardizedConv(nn.Module):
   """A convolution without bias whose filters have mean 0 and deviation 1.

@@ -25,6 +25,10 @@ REMAT_POLICIES = {
   ),
 }
 
+# What the dimensions of the residual stream are; whoever has a mesh says how
+# they lie on it.
+BETWEEN_BLOCKS = ("batch", "tokens", "width")
+
 
 class EncoderBlock(nn.Module):
   """Pre-norm attention and MLP, each added to what came in."""
@@ -67,6 +71,7 @@ class EncoderBlock(nn.Module):
     x = norm(name="LayerNorm_1")(tokens)
     x = MlpBlock(config, self.train, name="MlpBlock_0")(x)
     tokens = tokens + self._skip_examples(x, drop_rate)
+    tokens = nn.with_logical_constraint(tokens, BETWEEN_BLOCKS)
     self.sow("intermediates", "tokens", tokens)
     return tokens, None
 
@@ -121,6 +126,7 @@ class Encoder(nn.Module):
     tokens, layer_posembs = self._embed_positions(tokens, grid, has_cls)
     dropout = nn.Dropout(self.config.dropout_rate, deterministic=not train)
     tokens = dropout(tokens)
+    tokens = nn.with_logical_constraint(tokens, BETWEEN_BLOCKS)
     self.sow("intermediates", "embedded", tokens)
 
     drop_rates = None

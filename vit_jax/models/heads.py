@@ -26,4 +26,8 @@ class LinearHead(nn.Module):
     logits = jnp.matmul(
       x, kernel.astype(self.dtype), preferred_element_type=jnp.float32
     )
-    return logits + bias.reshape((1,) * (x.ndim - 1) + (-1,))
+    logits = logits + bias.reshape((1,) * (x.ndim - 1) + (-1,))
+    # As `encoder.BETWEEN_BLOCKS`: the kernel is gathered, not what it meets.
+    return nn.with_logical_constraint(
+      logits, ("batch", *["tokens"] * (x.ndim - 2), "classes")
+    )

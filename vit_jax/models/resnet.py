@@ -12,7 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
-from vit_jax.models.convolution import REMAT_POLICIES, StandardizedConv
+from vit_jax.models.convolution import (
+  BETWEEN_UNITS,
+  REMAT_POLICIES,
+  StandardizedConv,
+)
 from vit_jax.models.group_norm import GroupNorm
 from vit_jax.models.heads import LinearHead
 from vit_jax.models.normalize import check_size, normalize
@@ -49,6 +53,7 @@ class Unit(nn.Module):
     x = conv("b", self.width, 3, self.stride)(x)
     x = activate("c_norm", x)
     x = shortcut + conv("c", 4 * self.width, 1, 1)(x)
+    x = nn.with_logical_constraint(x, BETWEEN_UNITS)
     self.sow("intermediates", "map", x)
     return x
 
@@ -122,6 +127,7 @@ class ResNet(nn.Module):
     conv = functools.partial(_conv, self.dtype, self.standardization)
     x = conv("root_conv", self.width, 7, 2)(x)
     x = _zero_padded_max_pool(x)
+    x = nn.with_logical_constraint(x, BETWEEN_UNITS)
     self.sow("intermediates", "root", x)
     for i, num_units in enumerate(self.blocks):
       x = Stage(

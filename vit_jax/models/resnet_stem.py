@@ -9,7 +9,11 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from vit_jax.models.convolution import REMAT_POLICIES, StandardizedConv
+from vit_jax.models.convolution import (
+  BETWEEN_UNITS,
+  REMAT_POLICIES,
+  StandardizedConv,
+)
 from vit_jax.models.group_norm import GroupNorm
 
 # What a filter is divided by and what is added to the variance of a group,
@@ -44,7 +48,7 @@ class Unit(nn.Module):
     x = conv("conv3", 4 * self.width, 1, 1)(x)
     # Units start as identities.
     x = norm("gn3", nn.initializers.zeros)(x)
-    return nn.relu(shortcut + x)
+    return nn.with_logical_constraint(nn.relu(shortcut + x), BETWEEN_UNITS)
 
 
 class Stage(nn.Module):
@@ -100,6 +104,7 @@ def stem(
   x = _conv(dtype, standardization, "conv_root", width, 7, 2)(images)
   x = nn.relu(_norm(dtype, standardization, "gn_root")(x))
   x = nn.max_pool(x, (3, 3), strides=(2, 2), padding="SAME")
+  x = nn.with_logical_constraint(x, BETWEEN_UNITS)
   for i, num_units in enumerate(blocks):
     x = Stage(
       num_units,

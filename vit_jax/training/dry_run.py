@@ -104,16 +104,13 @@ def _memory_table(parts: experiment.Experiment) -> str:
 def activation_bytes(parts: experiment.Experiment) -> int:
   """Bytes of a micro-batch's residuals on one device, before XLA fuses any.
 
-  Counts what the backward pass would hold if nothing were fused away: an upper
-  bound of what the compiled step needs.
+  Counts what the backward pass would hold if nothing were fused away, and
+  nothing split over the tensor axis: an upper bound of what the compiled step
+  needs.
   """
   config, objective = parts.config, parts.objective
   state = parts.abstract_state
-  num_examples = (
-    config.train.batch_size
-    // config.train.accumulate_steps
-    // mesh_lib.batch_shards(parts.mesh)
-  )
+  num_examples = config.train.batch_size // config.train.accumulate_steps
   batch = {
     name: jax.ShapeDtypeStruct((num_examples, *leaf.shape[1:]), leaf.dtype)
     for name, leaf in objective.batch_spec.items()
@@ -134,8 +131,9 @@ def activation_bytes(parts: experiment.Experiment) -> int:
 
   kept = jax.eval_shape(residuals, state.params, batch)
   sizes = {leaf.shape for leaf in jax.tree.leaves(state.params)}
-  return sum(
+  whole = sum(
     trees.num_bytes(leaf)
     for leaf in jax.tree.leaves(kept)
     if leaf.shape not in sizes
   )
+  return whole // mesh_lib.batch_shards(parts.mesh)

@@ -23,6 +23,7 @@ from vit_jax.objectives import build as objectives_build
 from vit_jax.objectives.contract import Objective
 from vit_jax.optim import build as optim_build
 from vit_jax.paper import cost
+from vit_jax.sharding import activations
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.training import state as state_lib
 from vit_jax.training import step as step_lib
@@ -230,6 +231,11 @@ def build(
   total_steps = count_steps(config, facts.num_examples)
   objective = objectives_build.build(
     config, num_classes=facts.num_classes, max_labels=facts.max_labels
+  )
+  objective = dataclasses.replace(
+    objective,
+    loss=activations.on(mesh, objective.loss),
+    outputs=activations.on(mesh, objective.outputs),
   )
   key = jax.eval_shape(lambda: jax.random.key(0))
   abstract_params, _ = jax.eval_shape(objective.init, key)
