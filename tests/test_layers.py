@@ -14,7 +14,7 @@ FILES = {
 
 # From the bottom up: a room imports itself and the rows below it.
 FLOOR = {"config", "durations", "errors", "installation", "paper", "records"}
-FLOOR |= {"heartbeat", "rngs", "trees", "versions"}
+FLOOR |= {"buckets", "heartbeat", "rngs", "trees", "versions"}
 ROWS = (
   FLOOR,  # One room.
   {"models", "data", "optim", "sharding", "weights"},

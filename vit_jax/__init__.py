@@ -5,12 +5,19 @@ logits = model.apply({"params": params}, images)
 """
 
 import importlib as _importlib
+import os as _os
 
 from vit_jax import installation as _installation
 
 __version__ = "0.1.0"
 
 _installation.check()
+
+# For paths in buckets, before etils is first asked for one. TensorFlow's access
+# to them takes seconds to import and has errors of its own, and a listing that
+# gcsfs remembers lacks what other libraries have written since.
+_os.environ.setdefault("EPATH_USE_TF", "false")
+_os.environ.setdefault("FSSPEC_GCS", '{"use_listings_cache": false}')
 
 # Imported when first used: `import vit_jax` alone must not wait for jax.
 _HOMES = {

@@ -28,6 +28,7 @@ from etils import epath
 
 from vit_jax import command_line
 from vit_jax.errors import UserError
+from vit_jax.weights import opening
 
 if TYPE_CHECKING:
   from vit_jax.checkpoint.inference import Inference
@@ -94,7 +95,9 @@ def convert(
     raise UserError(
       f"--dtype is of .stablehlo files; in {dst} parameters are float32."
     )
-  if epath.Path(dst).exists():
+  with opening.explained(dst):
+    exists = epath.Path(dst).exists()
+  if exists:
     raise UserError(
       f"{dst} exists, and nothing is overwritten; remove it, or name another."
     )

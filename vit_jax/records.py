@@ -5,14 +5,17 @@ Lines are written in the order of the steps, so that everything up to a
 checkpoint's step is there before the checkpoint is.
 """
 
+import contextlib
 import json
 import logging
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etils import epath
+
+from vit_jax import buckets
 
 _logger = logging.getLogger(__name__)
 
@@ -20,7 +23,8 @@ _logger = logging.getLogger(__name__)
 class MetricsFile:
   """Appends to a `metrics.jsonl`, each line whole and at once.
 
-  A line that cannot be written, as on a full disk, waits for the next one.
+  The file is one of this machine; `training.spool` takes it to a bucket. A
+  line that cannot be written, as on a full disk, waits for the next one.
 
   Args:
     path: the file; created when first written.
@@ -100,11 +104,38 @@ def write_json(path: epath.PathLike, value: Mapping[str, Any]) -> None:
 
 
 def write_text(path: epath.PathLike, text: str) -> None:
-  """Replaces a text file in one move."""
+  """Writes a text file that is never seen half written."""
+  with replacing(path) as partial:
+    partial.write_text(text)
+
+
+@contextlib.contextmanager
+def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
+  """A file that takes the place of `path` once it is written.
+
+  If the block raises, `path` stays as it was and nothing is left beside it. In
+  a bucket, where nothing can be renamed, the file is one of this machine,
+  copied at the end.
+
+  Args:
+    path: in a directory that exists; replaced if it exists.
+
+  Raises:
+    OSError: it cannot be written.
+  """
   path = epath.Path(path)
-  partial = path.with_name(path.name + ".partial")
-  partial.write_text(text)
-  partial.replace(path)
+  if buckets.is_bucket(path):
+    with buckets.local(path) as file:
+      yield file
+    return
+  # Two may write the same file: the later one counts, and it is whole.
+  partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+  try:
+    yield partial
+    partial.replace(path)
+  except BaseException:
+    partial.unlink(missing_ok=True)
+    raise
 
 
 def _plain(value: Any) -> Any:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 
 from absl import flags
 
-from vit_jax import checks, command_line
+from vit_jax import buckets, checks, command_line
 from vit_jax.checkpoint import initial_model
 from vit_jax.config import schema
 from vit_jax.errors import UserError
@@ -34,6 +34,7 @@ def define_flags() -> None:
 def main(argv: Sequence[str]) -> int:
   command_line.no_arguments(argv)
   config = command_line.resolved_config()
+  buckets.check_workdir(flags.FLAGS.workdir or ".")
   config = initial_model.settle(config, flags.FLAGS.workdir)
   checks.check(config)
   if flags.FLAGS.dry_run:

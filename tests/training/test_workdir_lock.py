@@ -150,9 +150,3 @@ def test_a_job_that_lost_its_workdir_ends(quick, tmp_path):
 def test_a_torn_lock_holds_nothing(tmp_path):
   (tmp_path / "run.lock").write_text('{"host": "x", "pi')
   WorkdirLock(tmp_path).release()
-
-
-def test_buckets_are_not_locked():
-  lock = WorkdirLock("gs://bucket/run")
-  lock.check()
-  lock.release()

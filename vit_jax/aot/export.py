@@ -17,7 +17,7 @@ from etils import epath
 from jax import export as jax_export
 from jaxtyping import Array, Float, UInt8
 
-from vit_jax import trees
+from vit_jax import records, trees
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build as models_build
@@ -36,15 +36,10 @@ def write(path: epath.PathLike, weights: Weights, *, dtype: str) -> None:
   """
   content = export(weights.model, weights.params, dtype=dtype)
   path = epath.Path(path)
-  partial = path.with_name(f".{path.name}.partial")
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with records.replacing(path) as partial:
       partial.write_bytes(content)
-      partial.replace(path)
-    except BaseException:
-      partial.unlink(missing_ok=True)
-      raise
   except OSError as error:
     raise UserError(
       f"{path} cannot be written ({error.strerror or error})."

@@ -11,11 +11,12 @@ work on the pieces in parallel.
 import json
 import os
 import zlib
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from etils import epath
+
+from vit_jax import buckets
 
 NAME = "manifest.json"
 _PIECE_BYTES = 16 << 20
@@ -27,7 +28,7 @@ def write(directory: epath.PathLike) -> None:
   directory = epath.Path(directory)
   files = {
     str(path.relative_to(directory)): path
-    for path in sorted(_files(directory))
+    for path in buckets.files(directory)
     if path != directory / NAME
   }
   sizes = {name: path.stat().length for name, path in files.items()}
@@ -117,14 +118,6 @@ def _starts(size: int) -> range:
 
 def _threads() -> ThreadPoolExecutor:
   return ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1))
-
-
-def _files(directory: epath.Path) -> Iterator[epath.Path]:
-  for path in directory.iterdir():
-    if path.is_dir():
-      yield from _files(path)
-    else:
-      yield path
 
 
 def _seal(content: dict[str, Any]) -> str:

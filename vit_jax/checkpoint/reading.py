@@ -2,7 +2,7 @@
 
 from etils import epath
 
-from vit_jax.checkpoint import class_names, run_config
+from vit_jax.checkpoint import class_names, run_config, verification
 from vit_jax.checkpoint.store import DIRECTORY, read_params
 from vit_jax.errors import UserError
 from vit_jax.weights import files, opening
@@ -33,13 +33,12 @@ def locate(path: str) -> tuple[epath.Path, int]:
     )
   workdir = where.parent if where.name == DIRECTORY else where
   directory = workdir / DIRECTORY
-  entries = directory.iterdir() if directory.exists() else ()
-  steps = [int(entry.name) for entry in entries if entry.name.isdigit()]
+  steps = verification.steps_in(directory)
   if not steps:
     raise UserError(
       f"{path} holds no checkpoint: there is no complete step in {directory}."
     )
-  return workdir, max(steps)
+  return workdir, steps[-1]
 
 
 def read(path: str) -> Weights:

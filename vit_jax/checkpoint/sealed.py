@@ -2,16 +2,21 @@
 
 Orbax writes into `STEP.orbax-checkpoint-tmp` and renames that to `STEP`. Here
 it is renamed to a name that still counts as temporary; the manifest is added,
-and the last rename makes it a step. So a kill at any moment leaves either no
-step, or one with its manifest.
+and the last rename makes it a step. In a bucket an object that is written last
+does. So a kill at any moment leaves either no step, or one with its manifest.
 """
 
+import time
+
 from etils import epath
+from orbax.checkpoint._src.metadata import checkpoint as orbax_metadata
 from orbax.checkpoint.path import atomicity, atomicity_types
 
+from vit_jax import buckets
 from vit_jax.checkpoint import manifest
 
 TEMPORARY = atomicity_types.TMP_DIR_SUFFIX
+COMMITTED = atomicity_types.COMMIT_SUCCESS_FILE
 
 
 class SealedByRename(atomicity.AtomicRenameTemporaryPath):
@@ -29,17 +34,29 @@ class SealedByRename(atomicity.AtomicRenameTemporaryPath):
     self._final_path = final
 
 
-class SealedAfterCommit(atomicity.CommitFileTemporaryPath):
+class SealedBeforeCommit(atomicity.CommitFileTemporaryPath):
   """For buckets, which cannot rename.
 
-  A kill between the commit and the manifest leaves a step without one: it
-  counts as damaged, and the one before it is used.
+  Orbax writes under the step's own name, and an object of that name, written
+  last, makes it a step. The manifest comes just before it.
   """
 
   async def finalize(self) -> None:
-    await super().finalize()
     if _is_step(self._final_path):
+      await self._finish_metadata()
       manifest.write(self._final_path)
+    await super().finalize()
+
+  async def _finish_metadata(self) -> None:
+    """Does now what Orbax does before it commits: the manifest has that too."""
+    store = self._checkpoint_metadata_store
+    if store is None:
+      return
+    path = orbax_metadata.step_metadata_file_path(self._tmp_path)
+    store.wait_until_finished()
+    store.update(file_path=path, commit_timestamp_nsecs=time.time_ns())
+    store.wait_until_finished()
+    self._checkpoint_metadata_store = None
 
 
 def _is_step(path: epath.Path) -> bool:
@@ -49,6 +66,9 @@ def _is_step(path: epath.Path) -> bool:
 
 def path_class(path: epath.Path) -> type[atomicity_types.TemporaryPath]:
   """What suits the place that checkpoints are written to."""
-  if str(path).startswith("gs://"):
-    return SealedAfterCommit
-  return SealedByRename
+  return SealedBeforeCommit if buckets.is_bucket(path) else SealedByRename
+
+
+def is_whole(step: epath.Path) -> bool:
+  """Whether a directory named by a number is a step, not one being written."""
+  return not buckets.is_bucket(step) or (step / COMMITTED).exists()

@@ -13,6 +13,7 @@ from etils import epath
 from jaxtyping import PyTree
 from orbax.checkpoint import checkpoint_managers as policies
 
+from vit_jax import buckets
 from vit_jax.checkpoint import sealed, verification
 from vit_jax.errors import UserError
 
@@ -63,7 +64,7 @@ class CheckpointStore:
   A step is there once all of it and its manifest are written: a kill in the
   middle of a save leaves the step before it as the newest. When the store is
   opened, the newest step is compared with its manifest; if it is damaged it is
-  renamed to `damaged-STEP` and the one before it takes its place.
+  moved to `damaged-STEP` and the one before it takes its place.
 
   Args:
     workdir: the run's directory.
@@ -93,17 +94,18 @@ class CheckpointStore:
       steps, count = keep_multiples
       preserve.append(policies.EveryNSteps(steps, max_to_keep=count))
     try:
-      # Before the manager is made, which reads files of every step.
-      verification.set_damaged_aside(self.path)
-      self._manager = _Manager(
-        self.path.resolve(),
-        options=ocp.CheckpointManagerOptions(
-          preservation_policy=policies.AnyPreservationPolicy(preserve),
-          cleanup_tmp_directories=True,
-          lightweight_initialize=True,
-          temporary_path_class=sealed.path_class(self.path),
-        ),
-      )
+      with buckets.as_os_error(self.path):
+        # Before the manager is made, which reads files of every step.
+        verification.set_damaged_aside(self.path)
+        self._manager = _Manager(
+          buckets.absolute(self.path),
+          options=ocp.CheckpointManagerOptions(
+            preservation_policy=policies.AnyPreservationPolicy(preserve),
+            cleanup_tmp_directories=True,
+            lightweight_initialize=True,
+            temporary_path_class=sealed.path_class(self.path),
+          ),
+        )
     except OSError as error:
       raise UserError(
         f"The checkpoints of {workdir} cannot be reached:"
@@ -193,13 +195,20 @@ class CheckpointStore:
     if jax.process_count() == 1:
       with contextlib.suppress(Exception):
         self._manager.wait_until_finished()
-      for path in self.path.iterdir():
-        if sealed.TEMPORARY in path.name:
-          path.rmtree(missing_ok=True)
+      with contextlib.suppress(OSError):
+        self._remove_remains()
     else:
       # The other processes may wait for this one until they notice its end.
       self._broken = True
     raise SaveError(self._saving, error) from error
+
+  def _remove_remains(self) -> None:
+    for path in self.path.iterdir():
+      if sealed.TEMPORARY in path.name:
+        path.rmtree(missing_ok=True)
+    saving = self.path / str(self._saving)
+    if saving.exists() and not sealed.is_whole(saving):
+      saving.rmtree(missing_ok=True)
 
   def close(self) -> None:
     """Waits for a save under way; raises SaveError if it failed."""
@@ -235,7 +244,7 @@ def read_params(workdir: epath.PathLike, step: int) -> PyTree:
   Raises:
     UserError: the files are not those that were written.
   """
-  directory = epath.Path(workdir).resolve() / DIRECTORY
+  directory = buckets.absolute(workdir) / DIRECTORY
   path = directory / str(step)
   verification.check(directory, step)
   handler = ocp.CompositeCheckpointHandler(

@@ -7,7 +7,8 @@ import logging
 import jax
 from etils import epath
 
-from vit_jax.checkpoint import manifest
+from vit_jax import buckets
+from vit_jax.checkpoint import manifest, sealed
 from vit_jax.errors import UserError
 from vit_jax.sharding import agreement
 
@@ -18,12 +19,12 @@ def steps_in(directory: epath.Path) -> list[int]:
   """The complete steps in a `checkpoints/`, damaged or not, in order."""
   if not directory.exists():
     return []
-  names = (entry.name for entry in directory.iterdir())
-  return sorted(int(name) for name in names if name.isdigit())
+  named = (entry for entry in directory.iterdir() if entry.name.isdigit())
+  return sorted(int(path.name) for path in named if sealed.is_whole(path))
 
 
 def set_damaged_aside(directory: epath.Path) -> None:
-  """Renames the newest steps as long as they are damaged; says so aloud.
+  """Moves the newest steps away as long as they are damaged; says so aloud.
 
   All processes must call it, before any of them reads.
 
@@ -48,7 +49,7 @@ def set_damaged_aside(directory: epath.Path) -> None:
   for step, found in damaged.items():
     aside = _free_name(directory / f"damaged-{step}")
     if jax.process_index() == 0:
-      (directory / str(step)).rename(aside)
+      _move(directory / str(step), aside)
       _logger.error(
         "%s. It is set aside as %s, and the checkpoint before it is used; its"
         " steps will be trained again.",
@@ -56,6 +57,14 @@ def set_damaged_aside(directory: epath.Path) -> None:
         aside,
       )
   agreement.gather("damaged steps are out of the way")
+
+
+def _move(step: epath.Path, aside: epath.Path) -> None:
+  if buckets.is_bucket(step):
+    # Without it what is left is no step, whenever this is cut short.
+    buckets.move(step, aside, first=[sealed.COMMITTED])
+  else:
+    step.rename(aside)
 
 
 def check(directory: epath.Path, step: int) -> None:

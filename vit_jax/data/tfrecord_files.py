@@ -7,7 +7,6 @@ $XDG_CACHE_HOME/vit_jax (~/.cache/vit_jax) where that cannot be written to.
 """
 
 import concurrent.futures
-import contextlib
 import hashlib
 import io
 import logging
@@ -20,6 +19,7 @@ from typing import BinaryIO
 import numpy as np
 from etils import epath
 
+from vit_jax import records
 from vit_jax.data.array_record_files import damaged
 
 _LENGTH = struct.Struct("<Q")
@@ -195,14 +195,11 @@ def _store(candidates: Sequence[epath.Path], offsets: np.ndarray) -> None:
   content = io.BytesIO()
   np.save(content, offsets)
   for path in candidates:
-    # A name of its own until it is whole: others may index at the same time.
-    partial = path.parent / f"{path.name}.{os.urandom(4).hex()}"
     try:
       path.parent.mkdir(parents=True, exist_ok=True)
-      partial.write_bytes(content.getvalue())
-      partial.replace(path)
+      # Others may index at the same time.
+      with records.replacing(path) as partial:
+        partial.write_bytes(content.getvalue())
       return
     except OSError as error:
       _logger.info("No index at %s (%s).", path, error)
-      with contextlib.suppress(OSError):
-        partial.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from vit_jax import errors, records
+from vit_jax import buckets, errors, records
 from vit_jax.report.run import Evaluation, Example, Predictions, Run
 
 
@@ -24,6 +24,7 @@ def load_run(workdir: epath.PathLike) -> Run:
   Raises:
     UserError: there is no such directory, or it holds no run at all.
   """
+  buckets.check(workdir)
   root = epath.Path(workdir)
   if not root.is_dir():
     raise errors.UserError(
@@ -42,7 +43,7 @@ def load_run(workdir: epath.PathLike) -> Run:
   evals = config.get("evals")
   order = list(evals) if isinstance(evals, dict) else []
   return Run(
-    name=root.resolve().name,
+    name=buckets.absolute(root).name,
     config=config,
     summary=summary,
     records=tuple(lines),

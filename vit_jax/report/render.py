@@ -1,13 +1,13 @@
 """Writes a run's report: one HTML file that asks the network for nothing."""
 
 import json
-import os
 from typing import Any
 
 import jinja2
 import markupsafe
 from etils import epath
 
+from vit_jax import records
 from vit_jax.report import (
   fewshot,
   formatting,
@@ -35,10 +35,8 @@ def write_report(workdir: epath.PathLike) -> str:
   page = render(load.load_run(workdir))
   path = epath.Path(workdir) / "report" / "index.html"
   path.parent.mkdir(parents=True, exist_ok=True)
-  # Renamed into place: a reader, or a kill, never meets half a page.
-  partial = path.parent / f".index.html.{os.getpid()}"
-  partial.write_bytes(page.encode())
-  partial.replace(path)
+  with records.replacing(path) as partial:
+    partial.write_bytes(page.encode())
   return str(path)
 
 

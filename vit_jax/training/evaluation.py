@@ -45,7 +45,7 @@ class Evaluation:
       config=parts.config,
       outputs=parts.objective.outputs,
       mesh=parts.mesh,
-      workdir=directory.path,
+      workdir=directory.records_path,
       num_classes=parts.facts.num_classes,
       class_names=parts.facts.class_names,
       heartbeat=self._ask,

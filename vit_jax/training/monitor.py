@@ -45,7 +45,9 @@ class Monitor:
     self._recovery = recovery
     self._clock = clock
     self._is_first = jax.process_index() == 0
-    self._board = TensorBoard(directory.path) if self._is_first else None
+    self._board = None
+    if self._is_first:
+      self._board = TensorBoard(directory.records_path)
     speaks = self._is_first and not quiet
     self._progress = Progress(parts.total_steps, sys.stdout if speaks else None)
     self._throughput: Throughput | None = None

@@ -6,6 +6,7 @@ opens at ui.perfetto.dev; TensorBoard's profile plugin reads the whole.
 
 import logging
 import signal
+import tempfile
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import jax
 from etils import epath
 
+from vit_jax import buckets
 from vit_jax.config import schema
 
 DIRECTORY = "profiles"
@@ -34,6 +36,7 @@ class Profiler:
     self._directory = workdir / DIRECTORY
     self._is_asked = False
     self._left = 0  # Steps that the trace under way still takes.
+    self._traced = self._written = epath.Path()
     self._previous: Any = None
 
   def __enter__(self) -> "Profiler":
@@ -75,10 +78,12 @@ class Profiler:
     self._is_asked = False
     if self._left:
       return
-    path = self._directory / str(step)
+    self._traced = self._written = path = self._directory / str(step)
     try:
-      path.mkdir(parents=True, exist_ok=True)
-      jax.profiler.start_trace(path, create_perfetto_trace=True)
+      if buckets.is_bucket(path):
+        self._written = epath.Path(tempfile.mkdtemp(prefix="vit_jax-trace-"))
+      self._written.mkdir(parents=True, exist_ok=True)
+      jax.profiler.start_trace(self._written, create_perfetto_trace=True)
     except (OSError, RuntimeError) as error:  # The run is worth more.
       _logger.error("No trace of step %d: %s.", step, error)
       return
@@ -89,5 +94,8 @@ class Profiler:
     self._left = 0
     try:
       jax.profiler.stop_trace()
+      if self._written != self._traced:
+        buckets.upload_all(self._written, self._traced)
+        self._written.rmtree()
     except (OSError, RuntimeError) as error:
       _logger.error("The trace could not be written: %s.", error)

@@ -11,20 +11,28 @@ from typing import Any
 import jax
 from etils import epath
 
-from vit_jax import records, trees, versions
-from vit_jax.checkpoint import class_names, fitting, reading, resume
+from vit_jax import buckets, records, trees, versions
+from vit_jax.checkpoint import (
+  class_names,
+  fitting,
+  reading,
+  resume,
+  run_config,
+)
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
 from vit_jax.config import resolve
 from vit_jax.errors import DivergedError, UserError
 from vit_jax.sharding import agreement
+from vit_jax.training import goodput
 from vit_jax.training.experiment import Experiment
-from vit_jax.training.goodput import Goodput
 from vit_jax.training.position import Position
+from vit_jax.training.spool import Spool
 from vit_jax.training.state import TrainState
 from vit_jax.training.timing import Clock
 from vit_jax.training.workdir_lock import WorkdirLock
 from vit_jax.weights import surgery
 
+_METRICS = "metrics.jsonl"
 _logger = logging.getLogger(__name__)
 
 
@@ -33,6 +41,8 @@ class RunDirectory:
 
   Attributes:
     path: the directory.
+    records_path: where to write what is told of the run: the directory, or
+      if that is in a bucket one of this machine that is copied to it.
     store: its checkpoints.
     first_step: updates already done by an earlier run in it.
     position: where in its data it goes on.
@@ -54,7 +64,9 @@ class RunDirectory:
     self._parts = parts
     self._clock = clock
     self._is_first = jax.process_index() == 0
+    buckets.check_workdir(self.path)
     _make_writable(self.path)
+    self._spool: Spool | None = None
     self._lock = _lock(self.path)
     try:
       self._open()
@@ -91,10 +103,13 @@ class RunDirectory:
     self.facts: dict[str, str] = {}
     self._metrics = self._goodput = None
     self._values: dict[str, float] = {}
+    self.records_path = self.path
     if self._is_first:
-      self._goodput = Goodput(self.path, self._clock, self.first_step)
-      records.write_text(self.path / "config.json", resolve.dump(config) + "\n")
-      class_names.write(self.path, parts.facts.class_names)
+      self._spool = Spool(self.path, fetch=[_METRICS, goodput.FILE])
+      at = self.records_path = self._spool.path
+      self._goodput = goodput.Goodput(at, self._clock, self.first_step)
+      records.write_text(at / run_config.FILE, resolve.dump(config) + "\n")
+      class_names.write(at, parts.facts.class_names)
       self._open_metrics()
     if self.evaluation_due:
       # It may have been caught up with before the run was killed.
@@ -114,7 +129,7 @@ class RunDirectory:
     )
 
   def _open_metrics(self) -> None:
-    path = self.path / "metrics.jsonl"
+    path = self.records_path / _METRICS
     self._metrics = records.MetricsFile(path, last_step=self.first_step)
     self._values = {}
     for line in records.read_lines(path):
@@ -184,6 +199,8 @@ class RunDirectory:
     with self._alarm():
       self.store.wait()
     self._unsaved = None
+    if self._spool:
+      self._spool.upload()  # Lines up to a step come before its checkpoint.
     metadata = self._metadata()
     metadata |= position.metadata() | {"evaluation_due": evaluation_due}
     with self._alarm():
@@ -256,7 +273,7 @@ class RunDirectory:
     values = {k: v for k, v in self._values.items() if k != "step"}
     device = jax.devices()[0]
     records.write_json(
-      self.path / "summary.json",
+      self.records_path / "summary.json",
       {
         "step": self._values.get("step", self.first_step),
         "total_steps": parts.total_steps,
@@ -292,10 +309,12 @@ class RunDirectory:
         self._metrics.close()
         self._goodput.close()
       self.write_summary("failed" if problem else status)
+      if self._spool:
+        self._spool.close()
     except OSError as error:
       problem = problem or (
         f"The records of {self.path} cannot be written"
-        f" ({error.strerror or error}); make room and start the run again."
+        f" ({error.strerror or error}); mend that and start the run again."
       )
     finally:
       self.release()
@@ -329,10 +348,11 @@ def _kept_to_go_back(parts: Experiment) -> tuple[int, int] | None:
 
 def _make_writable(path: epath.Path) -> None:
   try:
-    path.mkdir(parents=True, exist_ok=True)
-    probe = path / f".writable-{jax.process_index()}"
-    probe.write_bytes(bytes(4096))  # A full disk takes empty files.
-    probe.unlink()
+    with buckets.as_os_error(path):
+      path.mkdir(parents=True, exist_ok=True)
+      probe = path / f".writable-{jax.process_index()}"
+      probe.write_bytes(bytes(4096))  # A full disk takes empty files.
+      probe.unlink()
   except OSError as error:
     raise UserError(
       f"The workdir {path} cannot be written to"
@@ -352,6 +372,8 @@ def _lock(path: epath.Path) -> WorkdirLock | None:
       lock = WorkdirLock(path)
     except UserError as error:
       refusal = str(error)
+    except OSError as error:
+      refusal = f"{path} cannot be locked ({error.strerror or error})."
   refusal = agreement.gather(refusal)[0]
   if refusal:
     raise UserError(refusal)

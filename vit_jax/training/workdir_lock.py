@@ -4,6 +4,11 @@ The file `run.lock` names the job that writes there. Whether that job still
 lives is seen from its process, on the same machine, and otherwise from the
 file's time, which it renews: so a job that was killed stands in nobody's way.
 Clocks of different hosts are not compared, only times of the file system.
+
+In a bucket nothing can be tested and set at once. There the file is an object
+which is written and read again after a while: of two jobs that start together
+the one whose name stands goes on, and if both have gone on by then, one of them
+finds the other's name when it renews its own, and ends.
 """
 
 import contextlib
@@ -20,27 +25,27 @@ from typing import Any, NoReturn
 
 from etils import epath
 
-from vit_jax import records
+from vit_jax import buckets, records
 from vit_jax.errors import UserError
 
 NAME = "run.lock"
 RENEW_SECONDS = 10
 # Without a sign of life for as long as this, a job elsewhere counts as dead.
 DEAD_SECONDS = 60
+# Between writing the lock in a bucket and looking whether it stands.
+SETTLE_SECONDS = 2
 _logger = logging.getLogger(__name__)
 
 
 class WorkdirLock:
   """Holds a workdir, from construction to `release`.
 
-  On a bucket (`gs://`), where nothing can be tested and set at once, it holds
-  nothing: there two jobs on one workdir are not noticed.
-
   Args:
     workdir: exists.
 
   Raises:
     UserError: another job holds it, naming host and process.
+    OSError: the lock cannot be written.
   """
 
   def __init__(self, workdir: epath.PathLike):
@@ -50,11 +55,11 @@ class WorkdirLock:
     self._lost_to: dict[str, Any] | None = None
     self._seen: float | None = None
     self._released = threading.Event()
-    self._thread = None
-    if "://" in str(workdir):
-      return
-    while not self._try():
-      time.sleep(0.5)
+    with buckets.as_os_error(self._path):
+      while not self._try():
+        time.sleep(0.5)
+      if buckets.is_bucket(self._path):
+        self._settle()
     self._thread = threading.Thread(target=self._renew, daemon=True)
     self._thread.start()
 
@@ -73,9 +78,11 @@ class WorkdirLock:
       return
     self._thread.join()
     self._thread = None
-    with _alone(self._workdir):
-      if self._read() == self._owner:
-        self._path.unlink(missing_ok=True)
+    # One that cannot be removed counts as dead after a while.
+    with contextlib.suppress(OSError), buckets.as_os_error(self._path):
+      with _alone(self._workdir):
+        if self._read() == self._owner:
+          self._path.unlink(missing_ok=True)
 
   def _try(self) -> bool:
     """Takes the lock if it is free; False: its holder may be dead, ask again.
@@ -88,7 +95,7 @@ class WorkdirLock:
       if holder and not self._is_dead(holder):
         if holder["machine"] == self._owner["machine"]:
           self._refuse(holder)
-        renewed = os.stat(self._path).st_mtime
+        renewed = _mtime(self._path)
         if self._seen is None:
           _logger.warning(
             "%s is held by %s; waiting to see whether that job still lives.",
@@ -117,9 +124,20 @@ class WorkdirLock:
       )
     probe = self._workdir / f".{NAME}-{self._owner['token']}"
     probe.write_text("")
-    now = os.stat(probe).st_mtime  # By the clock of the file system.
+    now = _mtime(probe)  # By the clock of the file system.
     probe.unlink()
-    return now - os.stat(self._path).st_mtime > DEAD_SECONDS
+    return now - _mtime(self._path) > DEAD_SECONDS
+
+  def _settle(self) -> None:
+    """Waits for others that saw the lock free when this job did.
+
+    Raises:
+      UserError: one of them has it.
+    """
+    time.sleep(SETTLE_SECONDS)
+    holder = self._read()
+    if holder and holder != self._owner:
+      self._refuse(holder)
 
   def _refuse(self, holder: dict[str, Any]) -> NoReturn:
     raise UserError(
@@ -129,27 +147,32 @@ class WorkdirLock:
 
   def _renew(self) -> None:
     while not self._released.wait(RENEW_SECONDS):
-      with contextlib.suppress(OSError):  # It may pass; the next time counts.
+      # It may pass; the next time counts.
+      with contextlib.suppress(OSError), buckets.as_os_error(self._path):
         holder = self._read()
         if holder not in (self._owner, None):
           self._lost_to = holder
           return
-        if holder is None:
+        if holder is None or buckets.is_bucket(self._path):
           records.write_text(self._path, json.dumps(self._owner) + "\n")
-        os.utime(self._path)
+        else:
+          os.utime(self._path)
 
   def _read(self) -> dict[str, Any] | None:
     """Who holds the lock; None if nobody, or what is there is no lock."""
     try:
       holder = json.loads(self._path.read_text())
       return holder if holder.keys() == self._owner.keys() else None
-    except (OSError, ValueError, AttributeError):
+    except (FileNotFoundError, ValueError, AttributeError):
       return None
 
 
 @contextlib.contextmanager
 def _alone(directory: epath.Path) -> Iterator[None]:
   """Only one process at a time gets in, where the file system can do that."""
+  if buckets.is_bucket(directory):
+    yield
+    return
   descriptor = os.open(directory, os.O_RDONLY)
   try:
     with contextlib.suppress(OSError):
@@ -157,6 +180,13 @@ def _alone(directory: epath.Path) -> Iterator[None]:
     yield
   finally:
     os.close(descriptor)
+
+
+def _mtime(path: epath.Path) -> float:
+  """When a file was written, in seconds, by the clock of where it is."""
+  if buckets.is_bucket(path):
+    return path.stat().mtime
+  return os.stat(path).st_mtime  # With parts of a second.
 
 
 def _this_process() -> dict[str, Any]:

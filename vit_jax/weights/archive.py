@@ -4,7 +4,6 @@ import dataclasses
 import io
 import os
 import struct
-import uuid
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from etils import epath
 
+from vit_jax import records
 from vit_jax.errors import UserError
 from vit_jax.weights import opening
 
@@ -87,22 +87,16 @@ def write(
   Raises:
     UserError: the file cannot be written.
   """
-  partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-      with partial.open("wb") as file:
-        with zipfile.ZipFile(file, "w") as archive:
-          archive.comment = comment
-          for name, array in arrays.items():
-            # ZipInfo's own date is fixed, 1980.
-            member = zipfile.ZipInfo(name + _SUFFIX)
-            with archive.open(member, "w", force_zip64=True) as stream:
-              np.lib.format.write_array(stream, array, allow_pickle=False)
-      partial.replace(path)
-    except BaseException:
-      partial.unlink(missing_ok=True)
-      raise
+    with records.replacing(path) as partial, partial.open("wb") as file:
+      with zipfile.ZipFile(file, "w") as archive:
+        archive.comment = comment
+        for name, array in arrays.items():
+          # ZipInfo's own date is fixed, 1980.
+          member = zipfile.ZipInfo(name + _SUFFIX)
+          with archive.open(member, "w", force_zip64=True) as stream:
+            np.lib.format.write_array(stream, array, allow_pickle=False)
   except OSError as error:
     raise UserError(
       f"{path} cannot be written ({error.strerror or error})."

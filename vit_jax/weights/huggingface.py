@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from etils import epath
 
-from vit_jax import records
+from vit_jax import buckets, records
 from vit_jax.config import pixels
 from vit_jax.errors import UserError
 from vit_jax.weights import (
@@ -165,6 +165,11 @@ def _complete_or_not_at_all(directory: epath.Path) -> Iterator[epath.Path]:
         f"{directory} exists, and nothing is overwritten; remove it, or name"
         " another."
       )
+    if buckets.is_bucket(directory):
+      with buckets.local(directory) as made:
+        made.mkdir()
+        yield made
+      return
     partial.mkdir(parents=True)
     try:
       yield partial

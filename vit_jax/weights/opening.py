@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
+from vit_jax import buckets
 from vit_jax.errors import UserError
 
 
@@ -14,8 +15,9 @@ def explained(path: str) -> Iterator[None]:
     path: what is looked for or read inside the `with`.
 
   Raises:
-    UserError: it cannot be read.
+    UserError: it cannot be read, or needs a package that is not installed.
   """
+  buckets.check(path)
   try:
     yield
   except UserError:
@@ -28,7 +30,7 @@ def explained(path: str) -> Iterator[None]:
     ) from None
   except Exception as error:
     # Each library behind a bucket's paths raises errors of its own.
-    if "://" not in path:
+    if not buckets.is_bucket(path):
       raise
     lines = str(error).splitlines() or [type(error).__name__]
     raise UserError(

@@ -1,0 +1,155 @@
+"""Paths in buckets, such as gs://BUCKET/runs/first.
+
+A bucket holds whole objects under names. An object appears at once when all of
+it is written; nothing can be appended to or renamed, and there are no
+directories, only names that begin alike.
+"""
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+
+from etils import epath
+
+from vit_jax.errors import UserError
+
+
+def is_bucket(path: epath.PathLike) -> bool:
+  """Whether a path is in a bucket, of any provider."""
+  return "://" in os.fspath(path)
+
+
+def check(path: epath.PathLike) -> None:
+  """Looks whether the package is installed that a path needs.
+
+  Raises:
+    UserError: it is not.
+  """
+  if not os.fspath(path).startswith("gs://"):
+    return
+  import fsspec
+
+  try:
+    fsspec.get_filesystem_class("gcs")
+  except ImportError:
+    raise UserError(
+      f"{path} is in a bucket, which needs the package gcsfs: run `pip install"
+      " gcsfs`, or give a path on a file system."
+    ) from None
+
+
+def check_workdir(path: epath.PathLike) -> None:
+  """Looks whether a run can write to a path; touches nothing.
+
+  Raises:
+    UserError: it is in a bucket of another kind than gs://, or the package
+      that gs:// needs is missing.
+  """
+  if is_bucket(path) and not os.fspath(path).startswith("gs://"):
+    raise UserError(
+      f"The workdir {path} is in a bucket that checkpoints cannot be written"
+      " to; give one of gs://, or a directory."
+    )
+  check(path)
+
+
+def absolute(path: epath.PathLike) -> epath.Path:
+  """A path from the root; etils takes a bucket for a relative path."""
+  path = epath.Path(path)
+  return path if is_bucket(path) else path.resolve()
+
+
+@contextlib.contextmanager
+def as_os_error(path: epath.PathLike) -> Iterator[None]:
+  """What a bucket's libraries raise inside becomes OSError with a line."""
+  try:
+    yield
+  except UserError:
+    raise
+  except OSError as error:
+    if is_bucket(path) and not error.strerror:
+      raise _os_error(error) from error
+    raise
+  except Exception as error:
+    if not is_bucket(path):
+      raise
+    raise _os_error(error) from error
+
+
+def _os_error(error: Exception) -> OSError:
+  if isinstance(error, FileNotFoundError):
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+  words = " ".join(str(error).split()) or type(error).__name__
+  return OSError(errno.EIO, words[:300])
+
+
+def upload(source: epath.PathLike, target: epath.PathLike) -> None:
+  """Copies a file of this machine to an object.
+
+  Raises:
+    OSError: it could not be written.
+  """
+  with as_os_error(target), open(source, "rb") as file:
+    with epath.Path(target).open("wb") as stream:
+      shutil.copyfileobj(file, stream, 16 << 20)
+
+
+def upload_all(source: epath.PathLike, target: epath.PathLike) -> None:
+  """Copies all files below a directory of this machine.
+
+  Raises:
+    OSError: one could not be written.
+  """
+  for path in files(epath.Path(source)):
+    upload(path, epath.Path(target) / path.relative_to(source))
+
+
+def files(directory: epath.Path) -> Iterator[epath.Path]:
+  """All files below a directory, in order of their names."""
+  for path in sorted(directory.iterdir()):
+    if path.is_dir():
+      yield from files(path)
+    else:
+      yield path
+
+
+def move(
+  source: epath.Path, target: epath.Path, *, first: Iterable[str] = ()
+) -> None:
+  """Moves a directory of a bucket, object by object.
+
+  All is copied before anything is removed.
+
+  Args:
+    source: a directory.
+    target: a name that is free.
+    first: names in it that are removed before the others.
+  """
+  with as_os_error(source):
+    for path in files(source):
+      copy = target / path.relative_to(source)
+      path.copy(copy, overwrite=True)
+    for name in first:
+      (source / name).unlink(missing_ok=True)
+    source.rmtree()
+
+
+@contextlib.contextmanager
+def local(path: epath.PathLike) -> Iterator[epath.Path]:
+  """A path on this machine, copied to `path` if all goes well.
+
+  A file or a directory may be made there.
+
+  Raises:
+    OSError: it cannot be copied.
+  """
+  with tempfile.TemporaryDirectory(prefix="vit_jax-") as directory:
+    made = epath.Path(directory) / epath.Path(path).name
+    yield made
+    if made.is_dir():
+      upload_all(made, path)
+    else:
+      upload(made, path)

@@ -1,0 +1,129 @@
+"""Files of a run that grow, on their way to a bucket.
+
+Objects cannot be appended to. So the first process writes the records of a run
+whose workdir is a bucket to a directory of its machine, and copies what is new
+at every save, once a minute and at the end.
+"""
+
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Iterable
+
+from etils import epath
+
+from vit_jax import buckets
+
+EVERY_SECONDS = 60.0
+# Whoever finds a line in these finds the files that the line tells of.
+_LAST = ("attempts.json", "metrics.jsonl", "summary.json")
+# Files and directories that are about to take another name.
+_UNFINISHED = (".tmp", ".tmp-old", ".partial")
+_logger = logging.getLogger(__name__)
+
+
+class Spool:
+  """Where a run's records are written to, and how they reach its workdir.
+
+  A workdir on a file system is written to itself, and nothing is copied.
+
+  Attributes:
+    path: the directory to write to.
+
+  Args:
+    workdir: of the run; exists.
+    fetch: names of files that go on from what is in the workdir.
+    every_seconds: between copies.
+
+  Raises:
+    OSError: the files of the run before cannot be fetched.
+  """
+
+  def __init__(
+    self,
+    workdir: epath.Path,
+    *,
+    fetch: Iterable[str] = (),
+    every_seconds: float = EVERY_SECONDS,
+  ):
+    self.path = self._workdir = workdir
+    self._thread = None
+    if not buckets.is_bucket(workdir):
+      return
+    self.path = epath.Path(tempfile.mkdtemp(prefix="vit_jax-records-"))
+    self._every_seconds = every_seconds
+    self._uploaded: dict[str, tuple[int, int]] = {}
+    self._error: OSError | None = None
+    self._one_at_a_time = threading.Lock()
+    self._closing = threading.Event()
+    with buckets.as_os_error(workdir):
+      for name in fetch:
+        if (workdir / name).exists():
+          (self.path / name).write_bytes((workdir / name).read_bytes())
+    self._thread = threading.Thread(target=self._keep_uploading, daemon=True)
+    self._thread.start()
+
+  def upload(self) -> None:
+    """Copies what is new; an alarm if that fails, and the next time counts."""
+    if self._thread is None:
+      return
+    with self._one_at_a_time:
+      error = self._upload()
+      if error and not self._error:
+        _logger.error(
+          "ALARM: the records in %s cannot be written (%s); they wait in %s.",
+          self._workdir,
+          error.strerror or error,
+          self.path,
+        )
+      if self._error and not error:
+        _logger.warning("The records in %s are whole again.", self._workdir)
+      self._error = error
+
+  def close(self) -> None:
+    """Copies what is new for the last time; further calls do nothing.
+
+    Raises:
+      OSError: it failed; the files stay where they are.
+    """
+    if self._thread is None:
+      return
+    self._closing.set()
+    self._thread.join()
+    self.upload()
+    self._thread = None
+    if self._error:
+      raise self._error
+    self.path.rmtree()
+
+  def _keep_uploading(self) -> None:
+    while not self._closing.wait(self._every_seconds):
+      self.upload()
+
+  def _upload(self) -> OSError | None:
+    """What went wrong, at the first file that could not be copied."""
+    for name in _in_order(self.path):
+      path = self.path / name
+      try:
+        status = os.stat(path)
+        version = status.st_mtime_ns, status.st_size
+        if self._uploaded.get(name) != version:
+          buckets.upload(path, self._workdir / name)
+          self._uploaded[name] = version
+      except OSError as error:
+        if path.exists():  # Or it has another name by now.
+          return error
+    return None
+
+
+def _in_order(directory: epath.Path) -> list[str]:
+  """The files below a directory as they are to be copied, `_LAST` last."""
+  names = []
+  for root, directories, files in os.walk(directory):
+    directories[:] = [d for d in directories if not d.endswith(_UNFINISHED)]
+    inside = os.path.relpath(root, directory)
+    names += [os.path.normpath(os.path.join(inside, file)) for file in files]
+  names = [name for name in names if not name.endswith(_UNFINISHED)]
+  rank = {name: number for number, name in enumerate(_LAST)}
+  return sorted(names, key=lambda name: (rank.get(name, -1), name))
