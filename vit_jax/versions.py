@@ -8,6 +8,7 @@ import vit_jax
 _PACKAGES = (
   "jax",
   "jaxlib",
+  "libtpu",
   "flax",
   "optax",
   "orbax-checkpoint",

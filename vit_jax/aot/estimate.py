@@ -1,0 +1,70 @@
+"""From cycles and bytes to seconds, images per second and device-days."""
+
+import dataclasses
+
+from vit_jax.sharding.topologies import Accelerator
+
+_DAY = 24 * 3600
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+  """How long a step and a run take.
+
+  Attributes:
+    compute_seconds: of the arithmetic of a step.
+    collective_seconds: of its exchanges; none is hidden behind arithmetic.
+    images_per_second: of all devices together.
+    utilization: model FLOPs over the peak of all chips (MFU).
+    run_days: of the whole run.
+    device_days: `run_days` of all devices, as jax counts them: chips, but
+      cores of v2 and v3.
+  """
+
+  compute_seconds: float
+  collective_seconds: float
+  images_per_second: float
+  utilization: float
+  run_days: float
+  device_days: float
+
+  @property
+  def step_seconds(self) -> float:
+    return self.compute_seconds + self.collective_seconds
+
+
+def estimate(
+  *,
+  cycles: float,
+  collective_seconds: float,
+  accelerator: Accelerator,
+  num_devices: int,
+  batch_size: int,
+  model_flops: float,
+  total_steps: int,
+) -> Estimate:
+  """The times that follow from one device's cycles.
+
+  Args:
+    cycles: of a step.
+    collective_seconds: of a step.
+    accelerator: a TPU, whose clock is known.
+    num_devices: that run the step together.
+    batch_size: examples of all of them.
+    model_flops: 3 x forward of a step.
+    total_steps: of the run.
+  """
+  if accelerator.clock is None:
+    raise ValueError("Cycles are seconds only where the clock is known.")
+  compute_seconds = cycles / accelerator.clock
+  step_seconds = compute_seconds + collective_seconds
+  peak = num_devices * accelerator.flops_per_device
+  run_days = total_steps * step_seconds / _DAY
+  return Estimate(
+    compute_seconds=compute_seconds,
+    collective_seconds=collective_seconds,
+    images_per_second=batch_size / step_seconds,
+    utilization=model_flops / (peak * step_seconds),
+    run_days=run_days,
+    device_days=run_days * num_devices,
+  )

@@ -1,0 +1,237 @@
+"""What a compiled step costs, added up over the whole program.
+
+XLA:TPU writes beside each fusion how many cycles it thinks it takes. A loop's
+body counts as often as it runs, branches count as the costliest. What a kernel
+of our own takes is not among these estimates; `kernels` has bounds for them.
+"""
+
+import collections
+import dataclasses
+import re
+from collections.abc import Iterator
+
+from vit_jax.aot import collectives, kernels, matrix_flops
+from vit_jax.aot.collectives import Collective
+from vit_jax.aot.hlo_text import Computation, Instruction, Module
+from vit_jax.sharding.topologies import Accelerator
+
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_TARGET = re.compile(r'custom_call_target="([^"]+)"')
+_KNOWN_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+# Notes of the compiler to itself, and places in memory, which take no time.
+_FREE_TARGETS = {
+  "AllocateBuffer",
+  "AssumeGatherIndicesInBound",
+  "ConcatBitcast",
+  "Sharding",
+  "SPMDFullToShardShape",
+  "SPMDShardToFullShape",
+  "annotate_device_placement",
+  "xla.sdy.FuncResultSharding",
+}
+
+
+@dataclasses.dataclass
+class Cost:
+  """One device's share of a program.
+
+  Attributes:
+    cycles: the compiler's estimate and the kernels' bounds.
+    kernel_cycles: the kernels' bounds alone.
+    flops: of matrix products and convolutions, not of kernels.
+    collectives: how often each exchange happens.
+    uncosted: custom calls without an estimate: target or kernel -> how often.
+    loops_of_unknown_length: counted as if they ran once.
+  """
+
+  cycles: float = 0.0
+  kernel_cycles: float = 0.0
+  flops: int = 0
+  collectives: collections.Counter[Collective] = dataclasses.field(
+    default_factory=collections.Counter
+  )
+  uncosted: collections.Counter[str] = dataclasses.field(
+    default_factory=collections.Counter
+  )
+  loops_of_unknown_length: int = 0
+
+  def add(self, other: "Cost", times: int = 1) -> None:
+    """Adds a part that runs so often."""
+    self.cycles += times * other.cycles
+    self.kernel_cycles += times * other.kernel_cycles
+    self.flops += times * other.flops
+    self.loops_of_unknown_length += other.loops_of_unknown_length
+    for mine, more in (
+      (self.collectives, other.collectives),
+      (self.uncosted, other.uncosted),
+    ):
+      for name, count in more.items():
+        mine[name] += times * count
+
+  def by_kind(self) -> dict[str, dict[str, int]]:
+    """{'all-reduce': {'count': 2, 'bytes': 1024}}, sorted by name."""
+    kinds: dict[str, dict[str, int]] = {}
+    for one, count in self.collectives.items():
+      entry = kinds.setdefault(one.kind, {"count": 0, "bytes": 0})
+      entry["count"] += count
+      entry["bytes"] += count * one.num_bytes
+    return dict(sorted(kinds.items()))
+
+  def collective_seconds(self, accelerator: Accelerator) -> float:
+    """Of all exchanges whose time is known, one after the other."""
+    return sum(
+      count * (one.seconds(accelerator) or 0.0)
+      for one, count in self.collectives.items()
+    )
+
+
+def cost(module: Module, *, accelerator: Accelerator, num_devices: int) -> Cost:
+  """The cost of a program.
+
+  Args:
+    module: the program of one device.
+    accelerator: that it is compiled for.
+    num_devices: that run it together.
+  """
+  return _Reader(module, accelerator, num_devices).cost(module.entry)
+
+
+class _Reader:
+  """Walks the computations of a module."""
+
+  def __init__(
+    self, module: Module, accelerator: Accelerator, num_devices: int
+  ):
+    self._module = module
+    self._accelerator = accelerator
+    self._num_devices = num_devices
+
+  def cost(self, name: str) -> Cost:
+    """Of a computation that control flow reaches."""
+    computation, total = self._module[name], Cost()
+    in_fusions: set[tuple[str, str | None]] = set()
+    for instruction in computation:
+      found = _CYCLES.search(instruction.attributes)
+      total.cycles += int(found[1]) if found else 0
+      if instruction.opcode == "fusion":
+        self._add_fused(total, instruction, in_fusions)
+      elif instruction.opcode == "custom-call":
+        self._add_custom_call(total, computation, instruction)
+      else:
+        self._add_plain(total, computation, instruction)
+        self._add_called(total, computation, instruction)
+    return total
+
+  def _add_plain(
+    self, total: Cost, computation: Computation, instruction: Instruction
+  ) -> None:
+    total.flops += matrix_flops.flops(computation, instruction)
+    one = collectives.find(
+      self._module, computation, instruction, self._num_devices
+    )
+    if one:
+      total.collectives[dataclasses.replace(one, channel=None)] += 1
+
+  def _add_called(
+    self, total: Cost, computation: Computation, instruction: Instruction
+  ) -> None:
+    opcode = instruction.opcode
+    if opcode == "while":
+      (body,) = instruction.called("body")
+      trips = self._trips(computation, instruction)
+      total.loops_of_unknown_length += trips is None
+      total.add(self.cost(body), times=1 if trips is None else trips)
+    elif opcode == "conditional":
+      branches = instruction.called(
+        "branch_computations", "true_computation", "false_computation"
+      )
+      costs = [self.cost(branch) for branch in branches]
+      total.add(max(costs, key=lambda one: (one.cycles, one.flops)))
+    elif opcode in ("call", "async-start"):
+      for name in instruction.called("calls", "to_apply"):
+        total.add(self.cost(name))
+
+  def _add_fused(
+    self,
+    total: Cost,
+    fusion: Instruction,
+    seen: set[tuple[str, str | None]],
+  ) -> None:
+    """FLOPs and exchanges inside; their cycles are the fusion's own.
+
+    An exchange that is spread over several fusions, to go on beside their
+    arithmetic, stands in each of them and counts once.
+    """
+    for name in fusion.called("calls"):
+      inside = self._module[name]
+      for instruction in inside:
+        total.flops += matrix_flops.flops(inside, instruction)
+        if instruction.opcode == "fusion":
+          self._add_fused(total, instruction, seen)
+        one = collectives.find(
+          self._module, inside, instruction, self._num_devices
+        )
+        if one and (one.kind, one.channel) not in seen:
+          if one.channel is not None:
+            seen.add((one.kind, one.channel))
+          total.collectives[dataclasses.replace(one, channel=None)] += 1
+
+  def _add_custom_call(
+    self, total: Cost, computation: Computation, instruction: Instruction
+  ) -> None:
+    if _CYCLES.search(instruction.attributes):
+      return
+    kernel = kernels.call(computation, instruction)
+    if kernel is not None:
+      cycles = kernels.bound(kernel, self._accelerator)
+      if cycles is None:
+        total.uncosted[kernel.name] += 1
+      else:
+        total.cycles += cycles
+        total.kernel_cycles += cycles
+      return
+    target = _TARGET.search(instruction.attributes)
+    if target and target[1] not in _FREE_TARGETS:
+      total.uncosted[target[1]] += 1
+
+  def _trips(self, computation: Computation, loop: Instruction) -> int | None:
+    """How often a loop runs that counts from 0 by 1; None if not found."""
+    known = _KNOWN_TRIPS.search(loop.attributes)
+    if known:
+      return int(known[1])
+    (name,) = loop.called("condition")
+    limits = list(self._limits(name, {}))
+    return limits[0] if len(limits) == 1 else None
+
+  def _limits(
+    self, name: str, arguments: dict[str, int | None]
+  ) -> Iterator[int]:
+    """Whole numbers that something is compared with in a computation.
+
+    Args:
+      name: of the computation.
+      arguments: values of its parameters, where they are constants.
+    """
+    computation = self._module[name]
+
+    def value(operand: str) -> int | None:
+      one = computation[operand]
+      if one.opcode in ("copy", "bitcast", "convert"):
+        return value(one.operands[0])
+      if one.opcode == "constant" and re.fullmatch(r"-?\d+", one.arguments):
+        return int(one.arguments)
+      return arguments.get(operand)
+
+    for one in computation:
+      if one.opcode == "compare":
+        direction = re.search(r"direction=(\w+)", one.attributes)
+        left, right = (value(operand) for operand in one.operands)
+        if direction[1] in ("LT", "GT") and (left is None) != (right is None):
+          yield right if left is None else left
+      if one.opcode in ("fusion", "call"):
+        for called in one.called("calls", "to_apply"):
+          parameters = self._module[called].parameters
+          given = enumerate(one.operands)
+          yield from self._limits(
+            called, {parameters[i]: value(operand) for i, operand in given}
+          )

@@ -1,0 +1,100 @@
+"""A device's memory in a compiled step, by what it is used for."""
+
+import dataclasses
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import SingleDeviceSharding
+
+from vit_jax.sharding import rules
+from vit_jax.training.experiment import Experiment
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = r"([\d.]+)([KMGT]?)"
+# Said before and after memory is given out, respectively.
+_OVERFLOWS = (
+  re.compile(rf"\({_SIZE}\) exceeds available HBM \({_SIZE}\)"),
+  re.compile(rf"Used {_SIZE} of {_SIZE} hbm"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Overflow:
+  """A program that does not fit: bytes it needs and bytes there are."""
+
+  needed: int
+  available: int
+
+
+def overflow(error: Exception) -> Overflow | None:
+  """What an error of the compiler says of memory; None: it is another one."""
+  for pattern in _OVERFLOWS:
+    found = pattern.search(str(error))
+    if found:
+      needed, available = (
+        round(float(found[i]) * _UNITS[found[i + 1]]) for i in (1, 3)
+      )
+      return Overflow(needed, available)
+  return None
+
+
+def limit(device: jax.Device) -> int:
+  """Bytes that the compiler has on a TPU, less than the chip's memory.
+
+  It is asked by a program that takes a terabyte.
+  """
+  huge = jax.ShapeDtypeStruct(
+    (2**40,), jnp.uint8, sharding=SingleDeviceSharding(device)
+  )
+  try:
+    jax.jit(lambda x: x + 1).lower(huge).compile()
+  except jax.errors.JaxRuntimeError as error:
+    found = overflow(error)
+    if found is None:
+      raise
+    return found.available
+  raise ValueError(f"{device.device_kind} has no limit of its memory.")
+
+
+def compiled_bytes(compiled: Any) -> dict[str, int]:
+  """Arguments, outputs, aliased, temporaries and total of one device.
+
+  Args:
+    compiled: a `jax.stages.Compiled`.
+  """
+  stats = compiled.memory_analysis()
+  sizes = {
+    "arguments": stats.argument_size_in_bytes,
+    "outputs": stats.output_size_in_bytes,
+    "aliased": stats.alias_size_in_bytes,
+    "temporaries": stats.temp_size_in_bytes,
+  }
+  sizes["total"] = (
+    sizes["arguments"]
+    + sizes["outputs"]
+    - sizes["aliased"]
+    + sizes["temporaries"]
+  )
+  return sizes
+
+
+def argument_bytes(parts: Experiment) -> dict[str, int]:
+  """What the step's arguments are, in bytes of one device, without padding."""
+  state, shardings = parts.abstract_state, parts.shardings
+  batch = parts.abstract_batch()
+  named = {
+    "parameters": (state.params, shardings.params),
+    "optimizer": (state.opt_state, shardings.opt_state),
+    "averaged parameters": (state.ema_params, shardings.ema_params),
+    "other state": (
+      (state.step, state.objective_state, state.spikes),
+      (shardings.step, shardings.objective_state, shardings.spikes),
+    ),
+    "batch": (batch, {name: leaf.sharding for name, leaf in batch.items()}),
+  }
+  return {
+    name: rules.shard_bytes(tree, placed)
+    for name, (tree, placed) in named.items()
+  }

@@ -1,0 +1,166 @@
+"""Compiling the very step that `train` runs, for devices that are not here."""
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+
+from vit_jax import trees, versions
+from vit_jax.aot import estimate as estimate_lib
+from vit_jax.aot import hlo_cost, hlo_text, known_facts, memory
+from vit_jax.aot import topology as topology_lib
+from vit_jax.aot.estimate import Estimate
+from vit_jax.aot.hlo_cost import Cost
+from vit_jax.aot.topology import Topology
+from vit_jax.config import schema
+from vit_jax.sharding import mesh as mesh_lib
+from vit_jax.training import experiment
+from vit_jax.training.experiment import Experiment
+
+
+@dataclasses.dataclass(frozen=True)
+class Compilation:
+  """What is known of a step before it runs.
+
+  Attributes:
+    parts: the experiment.
+    topology: that it is compiled for.
+    hbm_limit: bytes of a device that the compiler has.
+    hbm: bytes of a device: arguments, outputs, aliased, temporaries, total;
+      what the compiler does not say is None, as where the step does not fit.
+    arguments: bytes of a device that the arguments consist of.
+    cost: None if the step does not fit.
+    estimate: None if the step does not fit.
+    compile_seconds: that tracing and compiling took here.
+    text: the compiled program; None if the step does not fit.
+  """
+
+  parts: Experiment
+  topology: Topology
+  hbm_limit: int
+  hbm: Mapping[str, int | None]
+  arguments: Mapping[str, int]
+  cost: Cost | None
+  estimate: Estimate | None
+  compile_seconds: float
+  text: str | None
+
+  @property
+  def fits(self) -> bool:
+    return self.text is not None
+
+  def record(self) -> dict[str, Any]:
+    """The figures that scripts read, as plain JSON."""
+    cost, times = self.cost, self.estimate
+    return {
+      "topology": str(self.topology),
+      "num_devices": self.topology.num_devices,
+      "global_batch": self.parts.config.train.batch_size,
+      "param_count": trees.num_elements(self.parts.abstract_state.params),
+      "model_flops_per_step": self.parts.flops_per_step,
+      "flops_per_device": cost and cost.flops,
+      "hbm_bytes_per_device": {
+        name: self.hbm[name]
+        for name in ("arguments", "outputs", "temporaries", "total")
+      },
+      "hbm_limit_bytes": self.hbm_limit,
+      "fits": self.fits,
+      "estimated_cycles": cost and round(cost.cycles),
+      "kernel_cycles": cost and round(cost.kernel_cycles),
+      "uncosted_custom_calls": dict(cost.uncosted) if cost else None,
+      "estimated_collective_seconds": times and times.collective_seconds,
+      "estimated_step_seconds": times and times.step_seconds,
+      "collectives": cost and cost.by_kind(),
+      "compile_seconds": self.compile_seconds,
+      "versions": versions.installed(),
+    }
+
+
+def build(
+  config: schema.Config, devices: Sequence[jax.Device] | None = None
+) -> Experiment:
+  """The experiment from its config alone; no data are looked for.
+
+  Args:
+    config: the experiment.
+    devices: of the mesh; None: those that are here.
+
+  Raises:
+    UserError: if the config leaves open what only the data say, or does not
+      fit the devices.
+  """
+  mesh = mesh_lib.create_mesh(config.mesh, devices)
+  return experiment.build(config, known_facts.facts(config), mesh)
+
+
+def compile_step(
+  config: schema.Config,
+  topology: Topology,
+  options: Mapping[str, str] | None = None,
+) -> Compilation:
+  """Compiles the train step for a topology. Too little memory is a result.
+
+  Args:
+    config: the experiment.
+    topology: what it shall run on.
+    options: of the compiler.
+
+  Raises:
+    UserError: as `build`, and if libtpu does not know the topology.
+  """
+  devices = topology_lib.devices(topology)
+  parts = build(config, devices)
+  arguments = memory.argument_bytes(parts)
+  start = time.monotonic()
+  lowered = parts.train_step.lower(parts.abstract_state, parts.abstract_batch())
+  try:
+    compiled = lowered.compile(compiler_options=dict(options or {}))
+  except jax.errors.JaxRuntimeError as error:
+    overflow = memory.overflow(error)
+    if overflow is None:
+      raise
+    return Compilation(
+      parts=parts,
+      topology=topology,
+      hbm_limit=overflow.available,
+      hbm={
+        "arguments": sum(arguments.values()),
+        "outputs": None,
+        "aliased": None,
+        "temporaries": None,
+        "total": overflow.needed,
+      },
+      arguments=arguments,
+      cost=None,
+      estimate=None,
+      compile_seconds=time.monotonic() - start,
+      text=None,
+    )
+  seconds = time.monotonic() - start
+  text = compiled.as_text()
+  cost = hlo_cost.cost(
+    hlo_text.parse(text),
+    accelerator=topology.accelerator,
+    num_devices=topology.num_devices,
+  )
+  return Compilation(
+    parts=parts,
+    topology=topology,
+    hbm_limit=memory.limit(devices[0]),
+    hbm=memory.compiled_bytes(compiled),
+    arguments=arguments,
+    cost=cost,
+    estimate=estimate_lib.estimate(
+      cycles=cost.cycles,
+      collective_seconds=cost.collective_seconds(topology.accelerator),
+      accelerator=topology.accelerator,
+      num_devices=topology.num_devices,
+      batch_size=config.train.batch_size,
+      model_flops=parts.flops_per_step,
+      total_steps=parts.total_steps,
+    ),
+    compile_seconds=seconds,
+    text=text,
+  )

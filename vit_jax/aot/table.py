@@ -1,0 +1,144 @@
+"""What a compilation found, for people."""
+
+from vit_jax import trees
+from vit_jax.aot.collectives import BETWEEN_SLICES
+from vit_jax.aot.step_compilation import Compilation
+from vit_jax.config import names
+from vit_jax.sharding.rules import format_bytes
+
+
+def describe(found: Compilation) -> str:
+  """Sections of aligned lines: memory, arithmetic, exchanges and time."""
+  sections = [("Step", _step(found)), ("Memory of a device", _memory(found))]
+  if found.fits:
+    sections += [
+      ("Arithmetic of a device", _arithmetic(found)),
+      ("Exchanges of a device in a step", _exchanges(found)),
+      ("Time, as the compiler estimates it", _time(found)),
+    ]
+  text = "\n\n".join(
+    f"== {title} ==\n{_aligned(rows)}" for title, rows in sections
+  )
+  return "\n\n".join([text, _verdict(found)])
+
+
+def _step(found: Compilation) -> list[tuple[str, str]]:
+  config, topology = found.parts.config, found.topology
+  num_devices = topology.num_devices
+  chips = f"{topology.num_chips} chips"
+  if num_devices != topology.num_chips:
+    chips += f", {num_devices} devices (cores)"
+  mesh = " x ".join(
+    f"{axis} {size}" for axis, size in found.parts.mesh.shape.items()
+  )
+  parameters = trees.num_elements(found.parts.abstract_state.params)
+  batch = config.train.batch_size
+  return [
+    ("model", f"{names.describe(config.model)}, {parameters:,} parameters"),
+    ("topology", f"{topology}: {chips}, mesh {mesh}"),
+    ("batch", f"{batch} images, {batch / num_devices:g} a device"),
+    ("compiled in", f"{found.compile_seconds:.0f} s"),
+  ]
+
+
+def _memory(found: Compilation) -> list[tuple[str, str]]:
+  hbm = found.hbm
+  rows = [(name, format_bytes(n)) for name, n in found.arguments.items() if n]
+  if found.fits:
+    padding = hbm["arguments"] - sum(found.arguments.values())
+    rows += [
+      ("padding of these", format_bytes(padding)),
+      (
+        "temporaries",
+        f"{format_bytes(hbm['temporaries'])}, activations mostly",
+      ),
+      ("outputs", format_bytes(hbm["outputs"] - hbm["aliased"])),
+    ]
+  used = hbm["total"] / found.hbm_limit
+  limit = format_bytes(found.hbm_limit)
+  return [
+    *rows,
+    ("total", f"{format_bytes(hbm['total'])}, {used:.0%} of {limit}"),
+  ]
+
+
+def _arithmetic(found: Compilation) -> list[tuple[str, str]]:
+  cost, parts = found.cost, found.parts
+  share = parts.flops_per_step / found.topology.num_devices
+  rows = [
+    ("model FLOPs (3 x forward)", f"{share:.4g}"),
+    ("compiled FLOPs", f"{cost.flops:.4g}, matrix products"),
+  ]
+  if cost.kernel_cycles or cost.uncosted:
+    rows.append(("recomputed", "not known: kernels' FLOPs are not counted"))
+  else:
+    recomputed = max(0.0, 1 - share / cost.flops)
+    rows.append(
+      ("recomputed", f"{recomputed:.1%} of these, or done on several devices")
+    )
+  rows.append(("cycles", f"{cost.cycles:,.0f}"))
+  if cost.kernel_cycles:
+    rows.append(
+      ("  of our kernels", f"{cost.kernel_cycles:,.0f}, at least (a bound)")
+    )
+  for name, count in cost.uncosted.items():
+    rows.append(("  not contained", f"{count} calls of {name}, cost unknown"))
+  if cost.loops_of_unknown_length:
+    rows.append(
+      (
+        "  counted once",
+        f"{cost.loops_of_unknown_length} loops of unknown length",
+      )
+    )
+  return rows
+
+
+def _exchanges(found: Compilation) -> list[tuple[str, str]]:
+  kinds = found.cost.by_kind()
+  rows = [
+    (kind, f"{one['count']} of {format_bytes(one['bytes'])} together")
+    for kind, one in kinds.items()
+  ]
+  if BETWEEN_SLICES in kinds:
+    rows.append(
+      ("", "Between slices: not in the time below, the network's rate being")
+    )
+    rows.append(("", "unknown."))
+  return rows or [("none", "")]
+
+
+def _time(found: Compilation) -> list[tuple[str, str]]:
+  times = found.estimate
+  cores = found.topology.num_devices != found.topology.num_chips
+  unit = "core" if cores else "chip"
+  return [
+    (
+      "step",
+      f"{1e3 * times.step_seconds:.2f} ms: arithmetic"
+      f" {1e3 * times.compute_seconds:.2f}, exchanges"
+      f" {1e3 * times.collective_seconds:.2f}, one after the other",
+    ),
+    ("images/s", f"{times.images_per_second:,.0f}"),
+    ("MFU", f"{times.utilization:.1%}"),
+    (
+      f"run of {found.parts.total_steps:,} steps",
+      f"{times.run_days:.3g} days, {times.device_days:,.3g} {unit}-days",
+    ),
+  ]
+
+
+def _verdict(found: Compilation) -> str:
+  limit = format_bytes(found.hbm_limit)
+  if found.fits:
+    return f"It fits into the {limit} of a device."
+  return (
+    f"It does not fit: {format_bytes(found.hbm['total'])} are needed and"
+    f" {limit} are there. Raise config.train.accumulate_steps, set"
+    " config.model.remat=full, split the parameters with config.mesh.fsdp, or"
+    " take more devices; --sweep looks for what fits."
+  )
+
+
+def _aligned(rows: list[tuple[str, str]]) -> str:
+  width = max(len(name) for name, _ in rows)
+  return "\n".join(f"{name:{width}}  {value}".rstrip() for name, value in rows)

@@ -1,0 +1,177 @@
+"""TPUs by name, such as 'v5e:16x16', as devices to compile for.
+
+Needs libtpu, the TPU's compiler, and no TPU.
+"""
+
+import dataclasses
+import importlib.util
+import math
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from vit_jax.errors import UserError
+from vit_jax.sharding.topologies import Accelerator, find_accelerator
+
+# Dimensions of a slice's grid of chips, and an example.
+GENERATIONS = {
+  "v2": (2, "v2:4x4"),
+  "v3": (2, "v3:16x16"),
+  "v4": (3, "v4:4x4x4"),
+  "v5e": (2, "v5e:16x16"),
+  "v5p": (3, "v5p:4x4x4"),
+  "v6e": (2, "v6e:16x16"),
+}
+# Chips of a host; smaller grids are parts of one.
+_HOST = {2: (2, 2), 3: (2, 2, 1)}
+_NAME = re.compile(r"(?:(\d+)\*)?(v\w+):(\d+(?:x\d+)*)", re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+  """Slices of TPUs, all of one form.
+
+  Attributes:
+    generation: key of `GENERATIONS`.
+    grid: chips of a slice along each dimension.
+    num_slices: slices that only their hosts' network joins.
+  """
+
+  generation: str
+  grid: tuple[int, ...]
+  num_slices: int = 1
+
+  def __str__(self) -> str:
+    slices = f"{self.num_slices}*" if self.num_slices > 1 else ""
+    return f"{slices}{self.generation}:{'x'.join(map(str, self.grid))}"
+
+  @property
+  def num_chips(self) -> int:
+    return self.num_slices * math.prod(self.grid)
+
+  @property
+  def accelerator(self) -> Accelerator:
+    found = find_accelerator(f"tpu {self.generation}")
+    if found is None:
+      raise ValueError(f"No datasheet of a TPU {self.generation}.")
+    return found
+
+  @property
+  def num_devices(self) -> int:
+    return self.num_chips * self.accelerator.devices_per_chip
+
+
+def parse(name: str, num_slices: int | None = None) -> Topology:
+  """Reads a name: 'v5e:16x16', or '2*v5e:16x16' for two slices.
+
+  Args:
+    name: the name.
+    num_slices: another way to say how many slices; None: the name says it.
+
+  Raises:
+    UserError: if there is no such TPU.
+  """
+  examples = ", ".join(example for _, example in GENERATIONS.values())
+  found = _NAME.fullmatch(name)
+  if not found:
+    raise UserError(
+      f'"{name}" is no topology; write GENERATION:CHIPSxCHIPS, such as'
+      f" {examples}, or 2*v5e:16x16 for two slices."
+    )
+  generation, grid = found[2], tuple(map(int, found[3].split("x")))
+  if generation not in GENERATIONS:
+    raise UserError(
+      f'"{generation}" in --topology={name} is no known TPU; there are'
+      f" {', '.join(GENERATIONS)}."
+    )
+  rank, example = GENERATIONS[generation]
+  if len(grid) != rank or not all(grid):
+    raise UserError(
+      f"A TPU {generation} is a grid of {rank} dimensions, such as {example};"
+      f" {name} is not."
+    )
+  host = _HOST[rank]
+  is_of_hosts = all(
+    size % side == 0 for size, side in zip(grid, host, strict=True)
+  )
+  if math.prod(grid) > math.prod(host) and not is_of_hosts:
+    raise UserError(
+      f"{name} is not made of whole hosts of {'x'.join(map(str, host))} chips;"
+      " make the sides even."
+    )
+  named = int(found[1]) if found[1] else None
+  if named is not None and num_slices is not None and named != num_slices:
+    raise UserError(
+      f"--topology={name} names {named} slices and --num_slices={num_slices}"
+      " others; give one of them."
+    )
+  slices = named or num_slices or 1
+  return Topology(generation, grid, slices)
+
+
+def prepare_environment() -> None:
+  """Settings for compiling without a TPU; must come before jax is imported.
+
+  Raises:
+    UserError: if libtpu is not installed.
+  """
+  if importlib.util.find_spec("libtpu") is None:
+    raise UserError(
+      "Compiling for TPUs needs their compiler, libtpu, which is not installed:"
+      " pip install 'vit-jax-framework[tpu]'. No TPU is needed."
+    )
+  os.environ["JAX_PLATFORMS"] = "cpu"
+  # There is no TPU that could be asked what it is.
+  os.environ["TPU_SKIP_MDS_QUERY"] = "1"
+  os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
+  os.environ.setdefault("TPU_STDERR_LOG_LEVEL", "3")
+  os.environ.setdefault("TPU_MIN_LOG_LEVEL", "3")
+
+
+def devices(topology: Topology) -> list:
+  """The devices of a topology, which can be compiled for but not run on.
+
+  Raises:
+    UserError: if libtpu does not know the topology.
+  """
+  import jax
+  from jax.experimental import topologies
+
+  options = {}
+  if topology.generation == "v4":
+    # As on real pods: jax then sees a chip, not its two cores.
+    options["chip_config_name"] = "megacore"
+  host = _HOST[len(topology.grid)]
+  if math.prod(topology.grid) < math.prod(host):
+    bounds = (*topology.grid, 1, 1)[:3]
+    options["chips_per_host_bounds"] = bounds
+  if topology.num_slices > 1:
+    options["num_slices"] = topology.num_slices
+  one_slice = dataclasses.replace(topology, num_slices=1)
+  with _quiet():
+    try:
+      description = topologies.get_topology_desc(
+        platform="tpu", topology_name=str(one_slice), **options
+      )
+    except (jax.errors.JaxRuntimeError, RuntimeError) as error:
+      raise UserError(
+        f"libtpu does not know {topology}: {str(error).splitlines()[0]}"
+      ) from None
+  return list(description.devices)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+  """Keeps back what libtpu writes about the TPU that is not here."""
+  sys.stderr.flush()
+  kept = os.dup(2)
+  with tempfile.TemporaryFile() as sink:
+    os.dup2(sink.fileno(), 2)
+    try:
+      yield
+    finally:
+      os.dup2(kept, 2)
+      os.close(kept)

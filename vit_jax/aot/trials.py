@@ -1,0 +1,176 @@
+"""Compiling a step in several settings, to find the fastest that fits."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from vit_jax.aot import step_compilation
+from vit_jax.aot.step_compilation import Compilation
+from vit_jax.aot.topology import Topology
+from vit_jax.config import resolve, schema
+from vit_jax.errors import UserError
+from vit_jax.sharding.rules import format_bytes
+
+_HEADER = (
+  "images a device",
+  "remat",
+  "mesh",
+  "memory",
+  "cycles",
+  "step",
+  "images/s",
+  "MFU",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+  """What is tried.
+
+  Attributes:
+    batch_per_device: images of the global batch over devices.
+    remat: `config.model.remat`.
+    mesh: sizes of data, fsdp and tensor; one may be -1.
+  """
+
+  batch_per_device: int
+  remat: str
+  mesh: tuple[int, int, int]
+
+  def applied(self, config: schema.Config, num_devices: int) -> schema.Config:
+    """The config with this setting.
+
+    Raises:
+      UserError: if a value is not allowed.
+    """
+    values = config.model_dump()
+    values["train"]["batch_size"] = self.batch_per_device * num_devices
+    values["model"]["remat"] = self.remat
+    values["mesh"].update(
+      zip(("data", "fsdp", "tensor"), self.mesh, strict=True)
+    )
+    return resolve.resolve(values)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+  """A setting and what became of it: a compilation, or why there is none."""
+
+  setting: Setting
+  found: Compilation | None
+  refusal: str | None = None
+
+  @property
+  def images_per_second(self) -> float:
+    """0 if it does not fit."""
+    if self.found is None or self.found.estimate is None:
+      return 0.0
+    return self.found.estimate.images_per_second
+
+  def record(self) -> dict[str, Any]:
+    """The setting and its figures as plain JSON."""
+    return {
+      **dataclasses.asdict(self.setting),
+      "images_per_second": self.images_per_second or None,
+      "refusal": self.refusal,
+      "figures": None if self.found is None else self.found.record(),
+    }
+
+
+def settings(
+  batches: Sequence[int],
+  remats: Sequence[str],
+  meshes: Sequence[str],
+) -> list[Setting]:
+  """All combinations.
+
+  Args:
+    batches: images a device.
+    remats: values of `config.model.remat`.
+    meshes: such as '-1x1x1', data x fsdp x tensor.
+
+  Raises:
+    UserError: if a mesh is not written so.
+  """
+  return [
+    Setting(batch, remat, mesh)
+    for mesh, remat, batch in itertools.product(
+      [_mesh(text) for text in meshes], remats, batches
+    )
+  ]
+
+
+def run(
+  config: schema.Config,
+  topology: Topology,
+  tried: Sequence[Setting],
+  options: Mapping[str, str] | None = None,
+) -> Iterator[Trial]:
+  """Compiles one setting after the other.
+
+  Settings that the config's own rules refuse are results too.
+  """
+  for setting in tried:
+    try:
+      found = step_compilation.compile_step(
+        setting.applied(config, topology.num_devices), topology, options
+      )
+    except UserError as error:
+      yield Trial(setting, None, str(error))
+    else:
+      yield Trial(setting, found)
+
+
+def fastest(trials: Sequence[Trial]) -> Trial | None:
+  """The one with most images a second; None if none fits."""
+  best = max(trials, key=lambda trial: trial.images_per_second, default=None)
+  return best if best and best.images_per_second else None
+
+
+def row(trial: Trial) -> tuple[str, ...]:
+  """Its cells under `_HEADER`."""
+  setting, found = trial.setting, trial.found
+  cells = (
+    str(setting.batch_per_device),
+    setting.remat,
+    "x".join(map(str, setting.mesh)),
+  )
+  if found is None:
+    return (*cells, "refused", "", "", "", "")
+  memory = format_bytes(found.hbm["total"])
+  if found.estimate is None or found.cost is None:
+    return (*cells, f"{memory}, does not fit", "", "", "", "")
+  return (
+    *cells,
+    memory,
+    f"{found.cost.cycles / 1e6:.1f} M",
+    f"{1e3 * found.estimate.step_seconds:.2f} ms",
+    f"{found.estimate.images_per_second:,.0f}",
+    f"{found.estimate.utilization:.1%}",
+  )
+
+
+def table(trials: Sequence[Trial]) -> str:
+  """Aligned lines, the fastest first, and what was refused with the reason."""
+  ordered = sorted(trials, key=lambda one: -one.images_per_second)
+  rows = [_HEADER, *map(row, ordered)]
+  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+  lines = [
+    "  ".join(
+      cell.ljust(width) for cell, width in zip(cells, widths, strict=True)
+    ).rstrip()
+    for cells in rows
+  ]
+  lines += [f"refused: {trial.refusal}" for trial in ordered if trial.refusal]
+  return "\n".join(lines)
+
+
+def _mesh(text: str) -> tuple[int, int, int]:
+  try:
+    data, fsdp, tensor = map(int, text.split("x"))
+  except ValueError:
+    raise UserError(
+      f'"{text}" is no mesh; write DATAxFSDPxTENSOR, such as -1x4x1.'
+    ) from None
+  return data, fsdp, tensor

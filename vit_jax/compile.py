@@ -1,0 +1,183 @@
+"""Compiles the train step for TPUs that are not here; says what it will cost.
+
+  python -m vit_jax.compile --config=configs/vit_h14_jft.py \\
+      --topology=v5e:16x16 --output=cost.json
+
+Needs the TPU's compiler (pip install 'vit-jax-framework[tpu]'), no TPU and no
+data. A topology is a generation (v2, v3, v4, v5e, v5p, v6e) and its grid of
+chips: v3:16x16, v4:4x4x4, v5e:16x16; 2*v5e:16x16 are two slices. A large model
+takes minutes. That it does not fit is a result, not an error: exit code 0, and
+"fits": false in the JSON. docs/compile.md tells how the figures come about.
+
+--sweep tries every combination of --sweep_batches, --sweep_remat and
+--sweep_meshes and names the fastest that fits.
+"""
+
+import os
+from collections.abc import Sequence
+
+from absl import flags
+
+from vit_jax import checks, command_line, records
+from vit_jax.aot import topology as topology_lib
+from vit_jax.aot.topology import Topology
+from vit_jax.checkpoint import initial_model
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+
+
+def define_flags() -> None:
+  command_line.define_config()
+  flags.DEFINE_string("topology", None, "TPUs to compile for: v5e:16x16.")
+  flags.DEFINE_integer(
+    "num_slices", None, "Slices of that form; 2*v5e:16x16 says so too.", 1
+  )
+  flags.DEFINE_string("output", None, "JSON file for the figures.")
+  flags.DEFINE_string("dump_hlo", None, "File for the compiled program's text.")
+  flags.DEFINE_enum(
+    "xla_flags",
+    "auto",
+    ["auto", "none"],
+    "Compiler options: those that train uses on such devices, or none.",
+  )
+  flags.DEFINE_bool(
+    "sweep", False, "Try settings; print the fastest that fits."
+  )
+  flags.DEFINE_list(
+    "sweep_batches", None, "Images a device; None: half, whole and double."
+  )
+  flags.DEFINE_list("sweep_remat", ["none", "dots", "full"], "model.remat.")
+  flags.DEFINE_list(
+    "sweep_meshes",
+    ["-1x1x1", "1x-1x1"],
+    "Meshes, DATAxFSDPxTENSOR; -1: the devices that are left.",
+  )
+
+
+def main(argv: Sequence[str]) -> int:
+  command_line.no_arguments(argv)
+  values = flags.FLAGS
+  config = command_line.resolved_config()
+  if not values.topology:
+    raise UserError(
+      "No topology was named: give --topology=GENERATION:GRID, such as"
+      " --topology=v5e:16x16."
+    )
+  topology = topology_lib.parse(values.topology, values.num_slices)
+  topology_lib.prepare_environment()
+  config = initial_model.settle(config, None)
+  checks.check(config)
+  for path in (values.output, values.dump_hlo):
+    _check_writable(path)
+  if values.sweep:
+    return sweep(config, topology)
+  return show(config, topology)
+
+
+def show(config: schema.Config, topology: Topology) -> int:
+  """Compiles the config and prints what was found.
+
+  Args:
+    config: the experiment.
+    topology: what it shall run on.
+
+  Returns:
+    The exit code.
+
+  Raises:
+    UserError: if the step cannot be built, or libtpu lacks the topology.
+  """
+  from vit_jax.aot import step_compilation, table
+
+  found = step_compilation.compile_step(config, topology, _options(topology))
+  print(table.describe(found))
+  values = flags.FLAGS
+  if values.output:
+    command_line.writing(records.write_json, values.output, found.record())
+  if values.dump_hlo:
+    if found.text is None:
+      print("There is no program to dump, as it does not fit.")
+    else:
+      command_line.writing(records.write_text, values.dump_hlo, found.text)
+  return 0
+
+
+def sweep(config: schema.Config, topology: Topology) -> int:
+  """Compiles the config in many settings; prints the fastest that fits.
+
+  Args:
+    config: the experiment.
+    topology: what it shall run on.
+
+  Returns:
+    The exit code.
+
+  Raises:
+    UserError: if a setting is written wrong.
+  """
+  from vit_jax.aot import trials
+
+  values, tried = flags.FLAGS, []
+  present = config.train.batch_size // topology.num_devices
+  batches = values.sweep_batches or [max(1, present // 2), present, 2 * present]
+  settings = trials.settings(
+    _whole_numbers(batches), values.sweep_remat, values.sweep_meshes
+  )
+  for trial in trials.run(config, topology, settings, _options(topology)):
+    tried.append(trial)
+    cells = "  ".join(filter(None, trials.row(trial)))
+    print(f"{len(tried)} of {len(settings)}: {cells}", flush=True)
+  best = trials.fastest(tried)
+  print(f"\n{trials.table(tried)}\n")
+  if best is None:
+    print("None of them fits.")
+  else:
+    data, fsdp, tensor = best.setting.mesh
+    batch_size = best.setting.batch_per_device * topology.num_devices
+    print(
+      "The fastest that fits:"
+      f" --config.train.batch_size={batch_size}"
+      f" --config.model.remat={best.setting.remat}"
+      f" --config.mesh.data={data} --config.mesh.fsdp={fsdp}"
+      f" --config.mesh.tensor={tensor}"
+    )
+  if values.output:
+    record = {
+      "fastest": None if best is None else best.record(),
+      "trials": [trial.record() for trial in tried],
+    }
+    command_line.writing(records.write_json, values.output, record)
+  return 0
+
+
+def _options(topology: Topology) -> dict[str, str]:
+  from vit_jax.aot import xla_flags
+
+  if flags.FLAGS.xla_flags == "none":
+    return {}
+  return xla_flags.options(f"tpu {topology.generation}")
+
+
+def _whole_numbers(texts: Sequence[str | int]) -> list[int]:
+  try:
+    numbers = [int(text) for text in texts]
+  except ValueError:
+    numbers = []
+  if not numbers or min(numbers) < 1:
+    given = ",".join(map(str, texts))
+    raise UserError(
+      f"--sweep_batches={given} must be images a device, such as 16,32,64."
+    )
+  return numbers
+
+
+def _check_writable(path: str | None) -> None:
+  """Raises UserError at once, rather than after minutes of compiling."""
+  directory = os.path.dirname(path or "") or "."
+  if path and "://" not in path and not os.path.isdir(directory):
+    raise UserError(f"{path} cannot be written: {directory} does not exist.")
+
+
+if __name__ == "__main__":
+  define_flags()
+  command_line.run(main, config_flag="config")
