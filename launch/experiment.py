@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
+from launch.plan import Command
 from vit_jax import checks, command_line
 from vit_jax.errors import UserError
 
@@ -133,34 +134,55 @@ def commit() -> str:
   """The commit that is checked out, which is what will run elsewhere.
 
   Raises:
-    UserError: this is no clone, or files differ from the commit.
+    UserError: this is no clone, or files differ from the commit. A dry run
+      only says so.
   """
   revision = _git("rev-parse", "--verify", "HEAD").strip()
   changed = _git("status", "--porcelain", "--untracked-files=no").splitlines()
   if changed:
-    raise UserError(
-      "What is launched is a commit, and these files differ from it:\n"
+    problem = (
+      f"What is launched is commit {revision[:12]}, and these files differ from"
+      " it:\n"
       + "\n".join(f"  {line}" for line in changed[:10])
-      + "\nCommit them, or put them away with `git stash`."
+      + "\nCommit them first."
     )
+    if not flags.FLAGS.dry_run:
+      raise UserError(problem)
+    print(problem, file=sys.stderr)
   return revision
 
 
-def committed_config(experiment: Experiment, revision: str) -> str:
+def archive(revision: str, path: str) -> Command:
+  """The command that writes a commit's files into a .tar.gz file."""
+  output = f"--output={pathlib.Path(path).absolute()}"
+  return Command(
+    ["git", "-C", str(REPO), "archive", "--format=tar.gz", output, revision]
+  )
+
+
+def config_inside(experiment: Experiment, revision: str | None) -> str:
   """The experiment file's path inside the clone.
 
+  Args:
+    experiment: whose file it is.
+    revision: commit that must have it; None: any that was launched before.
+
   Raises:
-    UserError: it is not part of the commit, and so will not be where it runs.
+    UserError: it will not be where the run is.
   """
   path = pathlib.Path(command_line.find_config(experiment.config)).resolve()
-  if path.is_relative_to(REPO):
-    inside = path.relative_to(REPO).as_posix()
-    if _git("ls-tree", "--name-only", revision, "--", inside).strip():
-      return inside
-  raise UserError(
-    f"{path} is not part of commit {revision[:12]} and will not be there. Put"
-    " it into configs/ and commit it."
-  )
+  if not path.is_relative_to(REPO):
+    raise UserError(
+      f"{path} is outside of {REPO} and will not be where the run is. Put it"
+      " into configs/ and commit it."
+    )
+  inside = path.relative_to(REPO).as_posix()
+  if revision and not _git("ls-tree", "--name-only", revision, "--", inside):
+    raise UserError(
+      f"{inside} is not part of commit {revision[:12]} and will not be where"
+      " the run is. Commit it."
+    )
+  return inside
 
 
 def _git(*arguments: str) -> str:

@@ -73,12 +73,13 @@ def show_or_carry_out(plan: Plan, *, dry_run: bool) -> int:
 
 def _run(command: Command) -> int:
   print(f"+ {command}", flush=True)
+  stdin = open(command.stdin, "rb") if command.stdin else None
   try:
-    if command.stdin is None:
-      return subprocess.run(command.words).returncode
-    with open(command.stdin, "rb") as file:
-      return subprocess.run(command.words, stdin=file).returncode
-  except FileNotFoundError as error:
+    return subprocess.run(command.words, stdin=stdin).returncode
+  except FileNotFoundError:
     raise UserError(
-      f"{error.filename} was not found; install it first."
+      f"{command.words[0]} was not found; install it first."
     ) from None
+  finally:
+    if stdin:
+      stdin.close()

@@ -1,10 +1,9 @@
 """Fills in the templates of scripts and manifests.
 
-Values go through `shell` or `yaml` in the templates, so that any text arrives
-as it is.
+Values go through `shell`, `yaml` or `argument` in the templates, so that any
+text arrives as it is.
 """
 
-import json
 import pathlib
 import shlex
 from collections.abc import Sequence
@@ -34,16 +33,42 @@ def render(template: str, **values: object) -> str:
     keep_trailing_newline=True,
     autoescape=False,  # Shell and YAML are no HTML; see `shell` and `yaml`.
   )
-  environment.filters |= {"shell": _shell, "yaml": json.dumps}
+  environment.filters |= {
+    "shell": _shell,
+    "yaml": _yaml,
+    "argument": _argument,
+  }
   return environment.get_template(template).render(values)
 
 
-def _shell(value: str | int | float | Sequence[str]) -> str:
-  """One word of a shell for a text or number, several for a list of texts."""
-  if isinstance(value, int | float):
-    return str(value)
+def _shell(value: str | Sequence[str]) -> str:
+  """One word of a shell for a text, several for a list of texts."""
   words = [value] if isinstance(value, str) else value
-  for word in words:
-    if "\0" in word:
-      raise UserError(f"{word!r} has a NUL character, which no command takes.")
-  return " ".join(map(shlex.quote, words))
+  return " ".join(shlex.quote(_without_nul(word)) for word in words)
+
+
+def _yaml(value: str | Sequence[int]) -> str:
+  """A text, or a list of numbers, as YAML has it on one line."""
+  if not isinstance(value, str):
+    return f"[{', '.join(map(str, value))}]"
+  return f'"{"".join(map(_escaped, value))}"'
+
+
+def _argument(value: str) -> str:
+  """A word of a container's command, where Kubernetes expands $(NAME)."""
+  return _yaml(_without_nul(value).replace("$", "$$"))
+
+
+def _escaped(character: str) -> str:
+  if character in '"\\':
+    return "\\" + character
+  # Among these are line ends and what YAML does not allow.
+  if not character.isprintable():
+    return f"\\U{ord(character):08x}"
+  return character
+
+
+def _without_nul(word: str) -> str:
+  if "\0" in word:
+    raise UserError(f"{word!r} has a NUL character, which no command takes.")
+  return word
