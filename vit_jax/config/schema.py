@@ -137,8 +137,11 @@ class Model(Section):
   softmax_dtype: Literal["float32", "bfloat16"] = key(
     "float32", "Dtype of the attention softmax."
   )
-  attention: Literal["xla", "cudnn"] = key(
-    "xla", "Attention implementation; cudnn: NVIDIA GPUs, bfloat16."
+  attention: Literal["xla", "cudnn", "pallas", "flash"] = key(
+    "xla",
+    "Attention implementation. pallas: TPUs, up to a few hundred tokens; flash:"
+    " TPUs and NVIDIA GPUs, any number of tokens; cudnn: NVIDIA GPUs. cudnn,"
+    " and flash on GPUs, compute in bfloat16.",
   )
   scan_layers: bool = key(
     False, "Compile one layer and scan: quick compilation, slower steps."

@@ -10,6 +10,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from vit_jax.errors import UserError
+from vit_jax.models import placement
 from vit_jax.models.layers import LayerConfig
 
 # A collection of its own: maps are large, so they are sown only where a
@@ -18,36 +19,59 @@ ATTENTION_MAPS = "attention_maps"
 
 
 class HeadProjection(nn.Module):
-  """x W + b with W kept as (width, heads, head size)."""
+  """x W + b with W kept as (width, heads, head size).
+
+  If `flat`, the heads of x W stay side by side, and the flat b is returned
+  beside it for the kernel to add; None if there is none.
+  """
 
   num_heads: int
   dtype: str
   use_bias: bool
+  flat: bool = False
 
   @nn.compact
-  def __call__(self, x: Float[Array, "b n d"]) -> Float[Array, "b heads n k"]:
+  def __call__(
+    self, x: Float[Array, "b n d"]
+  ) -> (
+    Float[Array, "b heads n k"]
+    | tuple[Float[Array, "b n d"], Float[Array, " d"] | None]
+  ):
     width = x.shape[-1]
     shape = (self.num_heads, width // self.num_heads)
     kernel = self.param("kernel", _flat_xavier, (width, *shape), 1)
-    x = jnp.einsum("bnd,dhk->bhnk", x, kernel.astype(self.dtype))
+    kernel, bias = kernel.astype(self.dtype), None
     if self.use_bias:
       bias = self.param("bias", nn.initializers.zeros, shape)
+    if self.flat:
+      x = x @ kernel.reshape(width, width)
+      return x, None if bias is None else bias.reshape(width)
+    x = jnp.einsum("bnd,dhk->bhnk", x, kernel)
+    if bias is not None:
       x = x + bias.astype(self.dtype)[None, :, None]
     return x
 
 
 class OutputProjection(nn.Module):
-  """The heads' results concatenated, times U_msa."""
+  """The heads' results, apart or side by side, concatenated, times U_msa."""
 
+  num_heads: int
   dtype: str
 
   @nn.compact
-  def __call__(self, x: Float[Array, "b heads n k"]) -> Float[Array, "b n d"]:
-    _, heads, _, head_size = x.shape
-    width = heads * head_size
-    kernel = self.param("kernel", _flat_xavier, (heads, head_size, width), 2)
+  def __call__(
+    self, x: Float[Array, "b heads n k"] | Float[Array, "b n d"]
+  ) -> Float[Array, "b n d"]:
+    side_by_side = x.ndim == 3
+    width = x.shape[-1] if side_by_side else self.num_heads * x.shape[-1]
+    shape = (self.num_heads, width // self.num_heads, width)
+    kernel = self.param("kernel", _flat_xavier, shape, 2)
     bias = self.param("bias", nn.initializers.zeros, (width,))
-    x = jnp.einsum("bhnk,hkd->bnd", x, kernel.astype(self.dtype))
+    kernel = kernel.astype(self.dtype)
+    if side_by_side:
+      x = x @ kernel.reshape(width, width)
+    else:
+      x = jnp.einsum("bhnk,hkd->bnd", x, kernel)
     return x + bias.astype(self.dtype)[None, None]
 
 
@@ -75,20 +99,29 @@ class MultiHeadAttention(nn.Module):
       The attended values, projected back to the tokens' width.
     """
     config = self.config
+    # Initialisation may write every collection, and on any device.
+    starting = self.is_initializing()
+    maps_wanted = self.is_mutable_collection(ATTENTION_MAPS) and not starting
+    # A query that pools needs no kernel of its own: its scores are few.
+    plain = maps_wanted or starting or queries.shape != tokens.shape
+    attention = "xla" if plain else config.attention
+    flat = attention == "pallas"
 
     def project(name, x):
       projection = HeadProjection(
-        config.num_heads, config.dtype, config.qkv_bias, name=name
+        config.num_heads, config.dtype, config.qkv_bias, flat, name=name
       )
-      return checkpoint_name(projection(x), name)
+      x = projection(x)
+      return x if flat else checkpoint_name(x, name)
 
     query = project("query", queries)
     key = project("key", tokens)
     value = project("value", tokens)
-    # Initialisation may write every collection, and on any device.
-    starting = self.is_initializing()
-    maps_wanted = self.is_mutable_collection(ATTENTION_MAPS) and not starting
-    if config.attention == "cudnn" and not (maps_wanted or starting):
+    if attention == "pallas":
+      context = _short_attention(query, key, value, config)
+    elif attention == "flash":
+      context = _flash_attention(query, key, value)
+    elif attention == "cudnn":
       context = _cudnn_attention(query, key, value)
     else:
       context, maps = _attention(
@@ -97,7 +130,7 @@ class MultiHeadAttention(nn.Module):
       if maps_wanted:
         self.sow(ATTENTION_MAPS, "attention", maps())
     context = checkpoint_name(context, "context")
-    return OutputProjection(config.dtype, name="out")(context)
+    return OutputProjection(config.num_heads, config.dtype, name="out")(context)
 
 
 def _flat_xavier(rng, shape, num_inputs):
@@ -160,16 +193,59 @@ def _relative_scores(
   return shifted[..., :length]
 
 
+def _short_attention(
+  query: tuple[Float[Array, "b n d"], Float[Array, " d"] | None],
+  key: tuple[Float[Array, "b n d"], Float[Array, " d"] | None],
+  value: tuple[Float[Array, "b n d"], Float[Array, " d"] | None],
+  config: LayerConfig,
+) -> Float[Array, "b n d"]:
+  """Our kernel for TPUs, which keeps the scores of short inputs on the chip."""
+  if placement.platform() != "tpu":
+    raise UserError(
+      "config.model.attention = 'pallas' needs a TPU; here is a"
+      f" {placement.platform()}. Use config.model.attention='xla'."
+    )
+  # Late, as the kernels' compiler takes a while to import.
+  from vit_jax.models import short_attention
+
+  arrays, biases = zip(query, key, value, strict=True)
+  return short_attention.attend(
+    *arrays,
+    biases if config.qkv_bias else None,
+    config.num_heads,
+    config.softmax_dtype,
+  )
+
+
+def _flash_attention(
+  query: Float[Array, "b heads q k"],
+  key: Float[Array, "b heads n k"],
+  value: Float[Array, "b heads n k"],
+) -> Float[Array, "b heads q k"]:
+  """The platform's kernel that makes and uses the scores block by block."""
+  if placement.platform() == "gpu":
+    return _cudnn_attention(query, key, value)
+  if placement.platform() != "tpu":
+    raise UserError(
+      "config.model.attention = 'flash' needs a TPU or an NVIDIA GPU; here is"
+      f" a {placement.platform()}. Use config.model.attention='xla'."
+    )
+  # Late, as the kernels' compiler takes a while to import.
+  from vit_jax.models import flash_attention
+
+  return flash_attention.attend(query, key, value)
+
+
 def _cudnn_attention(
   query: Float[Array, "b heads q k"],
   key: Float[Array, "b heads n k"],
   value: Float[Array, "b heads n k"],
 ) -> Float[Array, "b heads q k"]:
   """NVIDIA's fused kernel, which keeps the scores on the chip."""
-  if jax.default_backend() != "gpu" or query.dtype != jnp.bfloat16:
+  if placement.platform() != "gpu" or query.dtype != jnp.bfloat16:
     raise UserError(
       "config.model.attention = 'cudnn' needs an NVIDIA GPU and"
-      f" config.model.dtype = 'bfloat16'; here are {jax.default_backend()}"
+      f" config.model.dtype = 'bfloat16'; here are {placement.platform()}"
       f" and {query.dtype}. Use config.model.attention='xla'."
     )
   by_token = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))

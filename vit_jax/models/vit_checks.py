@@ -5,6 +5,7 @@ Imports neither jax nor flax, so that a command answers a bad value at once.
 
 from vit_jax.config import schema, sizes
 from vit_jax.errors import UserError
+from vit_jax.models import short_attention_memory
 
 
 def check(model: schema.Model) -> None:
@@ -26,8 +27,12 @@ def check(model: schema.Model) -> None:
   _check_image_size(model, size)
   _check_tokens(model)
   _check_position_embedding(model, size.width)
+  if model.attention != "xla":
+    _check_kernel(model)
   if model.attention == "cudnn":
     _check_cudnn(model, size.width // size.num_heads)
+  if model.attention == "pallas":
+    _check_pallas(model, size)
 
 
 def _nearest_multiples(value: int, of: int) -> str:
@@ -116,6 +121,33 @@ def _check_position_embedding(model: schema.Model, width: int) -> None:
     )
 
 
+def _check_kernel(model: schema.Model) -> None:
+  if model.pos_embedding == "relative":
+    raise UserError(
+      f"config.model.attention = '{model.attention}' does not take"
+      " config.model.pos_embedding = 'relative'; use"
+      " config.model.attention='xla'."
+    )
+
+
+def _check_pallas(model: schema.Model, size: sizes.Size) -> None:
+  has_cls = sizes.has_cls(model.pool, model.cls_token)
+  length = size.grid(model.image_size) ** 2 + has_cls
+  fits = short_attention_memory.lanes_per_step(
+    length,
+    size.width,
+    size.width // size.num_heads,
+    {"float32": 4, "bfloat16": 2}[model.dtype],
+  )
+  if fits is None:
+    raise UserError(
+      "config.model.attention = 'pallas' keeps the scores of all pairs of"
+      f" tokens on the chip, which the {length} tokens of '{model.variant}' at"
+      f" config.model.image_size = {model.image_size} do not allow; use"
+      " config.model.attention='flash'."
+    )
+
+
 def _check_cudnn(model: schema.Model, head_size: int) -> None:
   if model.dtype != "bfloat16":
     raise UserError(
@@ -128,10 +160,4 @@ def _check_cudnn(model: schema.Model, head_size: int) -> None:
       "config.model.attention = 'cudnn' takes heads of at most 256 units, a"
       f" multiple of 8; '{model.variant}' has {head_size}. Change"
       " config.model.num_heads, or use config.model.attention='xla'."
-    )
-  if model.pos_embedding == "relative":
-    raise UserError(
-      "config.model.attention = 'cudnn' does not take"
-      " config.model.pos_embedding = 'relative'; use"
-      " config.model.attention='xla'."
     )

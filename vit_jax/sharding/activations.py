@@ -18,7 +18,7 @@ from vit_jax.sharding.mesh import BATCH_AXES
 
 # Dimensions without a rule are whole: were the partitioner free, it might split
 # tokens as a parameter is split, and send them instead of the parameter.
-RULES = (("batch", BATCH_AXES),)
+RULES = (("batch", BATCH_AXES), ("heads", "tensor"))
 
 
 def on(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]:

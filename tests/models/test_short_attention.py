@@ -1,0 +1,225 @@
+"""The kernel for short sequences, emulated, against attention as products."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+from tests.models import oracle
+from tests.models.networks import assert_trees_close
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.models import short_attention, short_attention_memory, vit_checks
+from vit_jax.models.attention import MultiHeadAttention
+from vit_jax.models.layers import LayerConfig
+from vit_jax.sharding import activations
+from vit_jax.sharding import mesh as mesh_lib
+
+# Tokens, heads, head size: heads that share registers, that are a register,
+# that lie across their borders, and one that is alone.
+SIZES = [(19, 4, 64), (17, 3, 64), (8, 2, 128), (13, 8, 80), (9, 2, 88)]
+
+
+def _arrays(length, num_heads, head_size, batch=2, dtype=jnp.float32):
+  rng = np.random.default_rng(0)
+  shape = (batch, length, num_heads * head_size)
+  arrays = [jnp.asarray(rng.standard_normal(shape), dtype) for _ in range(4)]
+  biases = tuple(jnp.float32(rng.standard_normal(shape[-1])) for _ in range(3))
+  return *arrays, biases
+
+
+def _plain(query, key, value, biases, num_heads):
+  """Softmax attention, written for one head of (b, n, heads, k) arrays."""
+  heads = []
+  for x, bias in zip((query, key, value), biases, strict=True):
+    x = x.astype(jnp.float32) + bias[None, None]
+    heads.append(jnp.split(x, num_heads, axis=-1))
+  results = []
+  for q, k, v in zip(*heads, strict=True):
+    scores = jnp.einsum("bqk,bnk->bqn", q, k) / np.sqrt(q.shape[-1])
+    results.append(jnp.einsum("bqn,bnk->bqk", jax.nn.softmax(scores), v))
+  return jnp.concatenate(results, -1)
+
+
+def _kernel(query, key, value, biases, num_heads, softmax_dtype="float32"):
+  return short_attention.attend(
+    query, key, value, biases, num_heads, softmax_dtype, True
+  )
+
+
+@pytest.mark.parametrize(("length", "num_heads", "head_size"), SIZES)
+def test_result_and_gradients_are_those_of_attention(
+  length, num_heads, head_size
+):
+  *arrays, grad, biases = _arrays(length, num_heads, head_size)
+  result, pull = jax.vjp(lambda *x: _kernel(*x, num_heads), *arrays, biases)
+  expected, pull_expected = jax.vjp(
+    lambda *x: _plain(*x, num_heads), *arrays, biases
+  )
+  np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+  assert_trees_close(pull(grad), pull_expected(grad), rtol=1e-4, atol=1e-4)
+
+
+def test_heads_in_several_steps_are_heads_in_one(monkeypatch):
+  *arrays, grad, biases = _arrays(11, 8, 32)
+  kernel = functools.partial(_kernel, num_heads=8)
+  result, pull = jax.vjp(kernel, *arrays, biases)
+  monkeypatch.setattr(short_attention, "lanes_per_step", lambda *_: 128)
+  in_steps, pull_in_steps = jax.vjp(kernel, *arrays, biases)
+  np.testing.assert_array_equal(result, in_steps)
+  assert_trees_close(pull(grad), pull_in_steps(grad), rtol=1e-6, atol=1e-6)
+
+
+def test_large_scores_do_not_overflow():
+  query, key, value, _, biases = _arrays(9, 2, 64)
+  result = _kernel(1e3 * query, key, value, biases, 2)
+  expected = _plain(1e3 * query, key, value, biases, 2)
+  np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("softmax_dtype", ["float32", "bfloat16"])
+def test_bfloat16_is_near_float32(softmax_dtype):
+  *arrays, grad, biases = _arrays(19, 4, 64, dtype=jnp.bfloat16)
+  result, pull = jax.vjp(
+    lambda *x: _kernel(*x, 4, softmax_dtype), *arrays, biases
+  )
+  expected, pull_expected = jax.vjp(lambda *x: _plain(*x, 4), *arrays, biases)
+  assert result.dtype == jnp.bfloat16
+  for ours, theirs in zip(
+    jax.tree.leaves((result, pull(grad))),
+    jax.tree.leaves((expected, pull_expected(grad.astype(jnp.float32)))),
+    strict=True,
+  ):
+    error = np.linalg.norm(np.float32(ours) - np.float32(theirs))
+    # The bias of the keys moves all scores of a row: its gradient is 0, and
+    # here what rounding leaves of it.
+    size = max(np.linalg.norm(np.float32(theirs)), np.sqrt(ours.size))
+    assert error < 0.03 * size
+
+
+@pytest.mark.parametrize(
+  ("data", "fsdp", "tensor", "num_heads"),
+  [(4, 1, 1, 2), (1, 2, 2, 4), (1, 1, 4, 4), (1, 1, 4, 6)],
+)
+def test_a_mesh_changes_nothing(data, fsdp, tensor, num_heads):
+  if len(jax.devices()) < 4:
+    pytest.skip("needs 4 devices")
+  mesh = mesh_lib.create_mesh(
+    schema.Mesh(data=data, fsdp=fsdp, tensor=tensor), jax.devices()[:4]
+  )
+  *arrays, grad, biases = _arrays(9, num_heads, 32, batch=8)
+
+  def loss(kernel, arrays, biases, grad):
+    return jnp.vdot(grad, kernel(*arrays, biases, num_heads))
+
+  expected = jax.value_and_grad(loss, (1, 2))(_kernel, arrays, biases, grad)
+  whole = NamedSharding(mesh, PartitionSpec())
+  split = mesh_lib.batch_sharding(mesh)
+  laid = jax.device_put((arrays, biases, grad), (split, whole, split))
+  # The backward pass is traced outside of what says where activations lie.
+  step = jax.value_and_grad(
+    functools.partial(loss, activations.on(mesh, _kernel)), (0, 1)
+  )
+  compiled = jax.jit(step).lower(*laid).compile()
+  assert_trees_close(compiled(*laid), expected, rtol=1e-5, atol=1e-5)
+  if tensor == 1:
+    # Each device works on its own examples: only sums over all are sent.
+    assert "all-gather" not in compiled.as_text()
+
+
+def _attention(monkeypatch, **settings):
+  monkeypatch.setattr(
+    short_attention,
+    "attend",
+    functools.partial(short_attention.attend, interpret=True),
+  )
+  monkeypatch.setattr("vit_jax.models.placement.platform", lambda: "tpu")
+  config = LayerConfig(num_heads=3, mlp_dim=8, attention="pallas", **settings)
+  attention = MultiHeadAttention(config)
+  rng = np.random.default_rng(0)
+  tokens = jnp.float32(rng.standard_normal((2, 5, 12)))
+  params = attention.init(jax.random.key(0), tokens, tokens)["params"]
+  params = jax.tree.map(
+    lambda x: x + 0.1 * rng.standard_normal(x.shape).astype(np.float32),
+    params,
+  )
+  return attention, params, tokens
+
+
+@pytest.mark.parametrize("qkv_bias", [True, False])
+def test_layer_is_the_equations(monkeypatch, qkv_bias):
+  attention, params, tokens = _attention(monkeypatch, qkv_bias=qkv_bias)
+  assert ("bias" in params["query"]) == qkv_bias
+  result = attention.apply({"params": params}, tokens, tokens)
+  expected = np.stack(
+    [oracle.attention(x, x, params)[0] for x in np.float64(tokens)]
+  )
+  np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("qkv_bias", [True, False])
+def test_layer_has_the_gradients_of_the_plain_one(monkeypatch, qkv_bias):
+  attention, params, tokens = _attention(monkeypatch, qkv_bias=qkv_bias)
+  plain = MultiHeadAttention(
+    LayerConfig(num_heads=3, mlp_dim=8, qkv_bias=qkv_bias)
+  )
+
+  def loss(layer, params, x):
+    return jnp.sum(layer.apply({"params": params}, x, x) ** 2)
+
+  assert_trees_close(
+    jax.grad(functools.partial(loss, attention), (0, 1))(params, tokens),
+    jax.grad(functools.partial(loss, plain), (0, 1))(params, tokens),
+  )
+
+
+def test_a_query_that_pools_takes_the_plain_way(monkeypatch):
+  attention, params, tokens = _attention(monkeypatch)
+  result = attention.apply({"params": params}, tokens[:, :1], tokens)
+  expected = np.stack(
+    [oracle.attention(x[:1], x, params)[0] for x in np.float64(tokens)]
+  )
+  np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_all_heads_of_the_papers_networks_fit_at_once():
+  for length, width, head_size in [(197, 768, 64), (197, 1024, 64)]:
+    lanes = short_attention_memory.lanes_per_step(length, width, head_size, 2)
+    assert lanes == width
+  assert short_attention_memory.lanes_per_step(257, 1280, 80, 2) in (640, 1280)
+
+
+def test_many_tokens_are_worked_on_in_steps_of_whole_registers():
+  lanes = short_attention_memory.lanes_per_step(400, 768, 64, 4)
+  assert lanes < 768 and lanes % 128 == 0 and 768 % lanes == 0
+
+
+def test_too_many_tokens_name_the_way_out():
+  assert short_attention_memory.lanes_per_step(1370, 1280, 80, 2) is None
+  model = schema.Model(
+    variant="H/14", image_size=518, dtype="bfloat16", attention="pallas"
+  )
+  with pytest.raises(UserError, match="1370 tokens.*attention='flash'"):
+    vit_checks.check(model)
+  vit_checks.check(model.model_copy(update={"image_size": 224}))
+
+
+def test_relative_positions_are_refused():
+  model = schema.Model(
+    variant="Ti/16", attention="pallas", pos_embedding="relative"
+  )
+  with pytest.raises(UserError, match="pos_embedding = 'relative'"):
+    vit_checks.check(model)
+
+
+def test_without_a_tpu_says_what_to_use():
+  if jax.default_backend() == "tpu":
+    pytest.skip("needs a machine without a TPU")
+  config = LayerConfig(3, 8, attention="pallas")
+  tokens = jnp.zeros((1, 4, 12))
+  params = MultiHeadAttention(config).init(jax.random.key(0), tokens, tokens)
+  with pytest.raises(UserError, match="needs a TPU.*attention='xla'"):
+    MultiHeadAttention(config).apply(params, tokens, tokens)

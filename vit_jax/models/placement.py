@@ -1,0 +1,72 @@
+"""Where a model's arrays lie, for the few parts of it that must know.
+
+What compiles a model for a mesh sets the mesh and the rules for the names of
+dimensions around it (`vit_jax.sharding.activations.on`); where nobody has,
+there is one device.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import flax.linen as nn
+import jax
+from jax.sharding import AbstractMesh, PartitionSpec
+
+
+def platform() -> str:
+  """'cpu', 'gpu' or 'tpu': of the devices that are compiled for."""
+  mesh = jax.sharding.get_abstract_mesh()
+  if mesh.empty or mesh.abstract_device is None:
+    return jax.default_backend()
+  return mesh.abstract_device.platform
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+  """How arrays lie over devices.
+
+  Attributes:
+    mesh: None: there is one device.
+    spec: of each dimension, the axes of the mesh that it is split over.
+  """
+
+  mesh: AbstractMesh | None
+  spec: PartitionSpec
+
+  def on_each_device(self, function: Callable) -> Callable:
+    """Makes every device call `function` on what it holds.
+
+    Where the compiler cannot split a kernel, and its results on one part do
+    not depend on the others.
+
+    Args:
+      function: from arrays to arrays, all placed so.
+    """
+    if self.mesh is None:
+      return function
+    return jax.shard_map(
+      function,
+      mesh=self.mesh,
+      in_specs=self.spec,
+      out_specs=self.spec,
+      check_vma=False,
+    )
+
+
+def of_heads(dims: Sequence[str | None], num_heads: int) -> Placement:
+  """Where arrays with these dimensions lie, on the devices compiled for.
+
+  A backward pass is traced when nobody says so any more: it must be told what
+  the forward pass found.
+
+  Args:
+    dims: 'batch', 'heads' or None for what is whole.
+    num_heads: heads; whole on each device if they do not divide over them.
+  """
+  mesh = jax.sharding.get_abstract_mesh()
+  if mesh.empty or mesh.size == 1:
+    return Placement(None, PartitionSpec())
+  (axis,) = nn.logical_to_mesh_axes(("heads",))
+  if axis is not None and num_heads % mesh.shape[axis]:
+    dims = [None if dim == "heads" else dim for dim in dims]
+  return Placement(mesh, nn.logical_to_mesh_axes(dims))
