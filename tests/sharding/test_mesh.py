@@ -1,5 +1,7 @@
 """The device mesh."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -53,3 +55,48 @@ def test_a_batch_that_does_not_divide_is_told_which_sizes_do():
   with pytest.raises(UserError, match="use 16"):
     mesh_lib.check_batch(schema.Train(batch_size=8), 16)
   mesh_lib.check_batch(schema.Train(batch_size=4096), 16)
+
+
+@dataclasses.dataclass(frozen=True)
+class _SliceDevice:
+  """What the arrangement of a mesh looks at in a device of several slices."""
+
+  id: int
+  slice_index: int
+  platform: str
+  device_kind: str = "some device"
+  process_index: int = 0
+  core_on_chip: int = 0
+
+  @property
+  def coords(self) -> tuple[int, int, int]:
+    """In a slice of 2x2 chips, of which every second device is."""
+    return self.id // 2 % 2, self.id // 4, 0
+
+
+def _two_slices(platform: str) -> list[_SliceDevice]:
+  """Eight devices in an order that mixes the slices."""
+  return [_SliceDevice(i, i % 2, platform) for i in range(8)]
+
+
+def _slices_along_data(mesh) -> list[set[int]]:
+  return [{d.slice_index for d in part.flat} for part in mesh.devices]
+
+
+@pytest.mark.parametrize("platform", ["tpu", "gpu"])
+def test_several_slices_lie_along_data_alone(platform):
+  config = schema.Mesh(fsdp=2, tensor=2)
+  mesh = mesh_lib.create_mesh(config, _two_slices(platform))
+  assert dict(mesh.shape) == {"data": 2, "fsdp": 2, "tensor": 2}
+  assert mesh.axis_types == (AxisType.Auto,) * 3
+  assert _slices_along_data(mesh) == [{0}, {1}]
+
+
+def test_slices_of_tpus_do_not_share_parameters():
+  with pytest.raises(UserError, match="comes to 1, which 2 slices do not"):
+    mesh_lib.create_mesh(schema.Mesh(fsdp=8), _two_slices("tpu"))
+
+
+def test_hosts_of_gpus_which_jax_calls_slices_may_share_parameters():
+  mesh = mesh_lib.create_mesh(schema.Mesh(fsdp=8), _two_slices("gpu"))
+  assert [d.slice_index for d in mesh.devices.flat] == [0] * 4 + [1] * 4

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from vit_jax.config import schema
@@ -38,17 +40,46 @@ def axis_sizes(config: schema.Mesh, num_devices: int) -> dict[str, int]:
 
 
 def create_mesh(
-  config: schema.Mesh, devices: Sequence[jax.Device] | None = None
+  config: schema.Mesh, devices: Sequence[Any] | None = None
 ) -> Mesh:
-  """A mesh over `devices` (default: all of all processes)."""
+  """A mesh over jax's `devices` (default: all of all processes).
+
+  Several slices, which only their hosts' network joins, lie along `data`:
+  what crosses it is the sum of the gradients.
+
+  Raises:
+    UserError: if the axes do not multiply to the devices, or a slice would be
+      divided by another axis than `data`.
+  """
   devices = jax.devices() if devices is None else list(devices)
-  sizes = axis_sizes(config, len(devices))
-  return jax.make_mesh(
-    tuple(sizes[axis] for axis in AXES),
-    AXES,
-    axis_types=(AxisType.Auto,) * len(AXES),
-    devices=devices,
-  )
+  grid = _arranged(axis_sizes(config, len(devices)), devices)
+  return Mesh(grid, AXES, axis_types=(AxisType.Auto,) * len(AXES))
+
+
+def _arranged(sizes: dict[str, int], devices: Sequence[Any]) -> np.ndarray:
+  """The grid of devices that suits the links between them best."""
+  shape = tuple(sizes[axis] for axis in AXES)
+  num_slices = len({getattr(d, "slice_index", None) or 0 for d in devices})
+  if num_slices == 1:
+    return mesh_utils.create_device_mesh(
+      shape, devices, allow_split_physical_axes=True
+    )
+  if sizes["data"] % num_slices == 0:
+    return mesh_utils.create_hybrid_device_mesh(
+      (sizes["data"] // num_slices, *shape[1:]),
+      (num_slices, 1, 1),
+      devices,
+      allow_split_physical_axes=True,
+    )
+  if devices[0].platform == "tpu":
+    raise UserError(
+      f"config.mesh.data comes to {sizes['data']}, which {num_slices} slices do"
+      " not divide; slices are joined along data only, so fsdp x tensor must"
+      f" divide the {len(devices) // num_slices} devices of a slice."
+    )
+  # To jax every host of GPUs is a slice; hosts may share parameters.
+  ordered = sorted(devices, key=lambda d: (d.slice_index, d.id))
+  return np.array(ordered, dtype=object).reshape(shape)
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:
