@@ -1,15 +1,33 @@
-"""Makes a dataset ready: downloads it, indexes it, or checks every image.
+"""Makes a dataset ready: downloads it, makes it of your files, or checks it.
 
 Examples:
   python -m vit_jax.prepare cifar10 --data_dir=DIR
+  python -m vit_jax.prepare flowers --data_dir=DIR --from=photos
+  python -m vit_jax.prepare imagenet21k --data_dir=DIR --from=synset_tars
+  python -m vit_jax.prepare jft_like --data_dir=DIR --from=lists \\
+      --image_root=images --class_names=classes.txt
   python -m vit_jax.prepare folder --data_dir=DIR --check
 
 A TFDS dataset that is not in the data directory is downloaded and prepared in
 ArrayRecord format; TFRecord files that are there are indexed. 'digits' is
-written; an image folder and generated data need no preparation. --check reads
-and decodes every image and names all that cannot be.
+written; an image folder and generated data need no preparation.
+
+With --from, a dataset of that name is written in the same format, in shuffled
+order, from what PATH is:
+
+  an image folder  PATH/{train,val,validation,test}/CLASS/*.{jpg,png,...}
+  tar files        PATH/CLASS.tar, or PATH/SPLIT/CLASS.tar
+  JSON lines       PATH, a .jsonl file, or PATH/SPLIT.jsonl; in each line
+                   {"path": FILE, "label": CLASS} or
+                   {"path": FILE, "labels": [CLASS, ...]}; CLASS: number or name
+
+Killed anywhere, the same command goes on with the shards that are missing.
+--check compares the checksums that the files were written with, then reads and
+decodes every image and names all that cannot be. See docs/data.md.
 """
 
+import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -18,10 +36,11 @@ import numpy as np
 from absl import flags
 
 from vit_jax import command_line
-from vit_jax.data import folder, sources
+from vit_jax.data import folder, sources, tfds_directory
 from vit_jax.errors import UserError
 
 _SECONDS_BETWEEN_LINES = 10.0
+_BAR_WIDTH = 30
 
 
 def define_flags() -> None:
@@ -31,10 +50,49 @@ def define_flags() -> None:
     "Where datasets are, for 'folder' the folder that holds train/; by default"
     " TFDS_DATA_DIR, then ~/tensorflow_datasets.",
   )
-  flags.DEFINE_bool("check", False, "Read and decode every image.")
-  flags.DEFINE_string("split", "all", "Split that is looked at.")
+  flags.DEFINE_bool(
+    "check", False, "Compare checksums; read and decode every image."
+  )
+  flags.DEFINE_string(
+    "split",
+    None,
+    "Split that is checked, by default all; with --from of files that do not"
+    " say their split: its name, by default train.",
+  )
   flags.DEFINE_string("image_key", "image", "Feature checked.")
-  flags.DEFINE_string("label_key", "label", "Feature checked.")
+  flags.DEFINE_string(
+    "label_key", None, "Feature checked; by default label or labels."
+  )
+  flags.DEFINE_string(
+    "from", None, "Image folder, folder of tar files, or JSON lines."
+  )
+  flags.DEFINE_string(
+    "image_root",
+    None,
+    "Directory that the paths of JSON lines start from and stay in; by default"
+    " the one of the lines.",
+  )
+  flags.DEFINE_string(
+    "class_names",
+    None,
+    "File of the names of all classes, one in each line, in the order of their"
+    " labels; by default those that are found, sorted.",
+  )
+  flags.DEFINE_integer(
+    "shards",
+    None,
+    "Files of each split; by default one for 2048 images, at most 2048.",
+    lower_bound=1,
+    upper_bound=99_999,
+  )
+  flags.DEFINE_integer(
+    "workers", os.cpu_count(), "Processes that write shards.", lower_bound=1
+  )
+  flags.DEFINE_bool(
+    "skip_bad",
+    False,
+    "Leave out images that cannot be read or decoded, and list them.",
+  )
 
 
 def main(argv: Sequence[str]) -> None:
@@ -45,11 +103,94 @@ def main(argv: Sequence[str]) -> None:
     )
   dataset = argv[1]
   sources.check(dataset)
-  if dataset == "folder" and flags.FLAGS.data_dir is None:
-    raise UserError("Name the image folder with --data_dir=DIR.")
-  print(_prepare(dataset, flags.FLAGS.data_dir))
+  label_key = flags.FLAGS.label_key or "label"
+  if flags.FLAGS["from"].value:
+    label_key = _build(dataset)
+  else:
+    _raise_if_only_for_from()
+    if dataset == "folder" and flags.FLAGS.data_dir is None:
+      raise UserError("Name the image folder with --data_dir=DIR.")
+    print(_prepare(dataset, flags.FLAGS.data_dir))
   if flags.FLAGS.check:
-    _check(_open(dataset))
+    _check_files(dataset)
+    _check_images(_open(dataset, label_key))
+
+
+def _raise_if_only_for_from() -> None:
+  for name in ("image_root", "class_names", "shards", "skip_bad"):
+    if flags.FLAGS[name].value:
+      raise UserError(f"--{name} goes with --from=PATH, which was not given.")
+
+
+def _build(dataset: str) -> str:
+  """Makes a dataset of a person's files; returns the key of its labels."""
+  from vit_jax.data.building import build
+
+  if sources.is_built_in(dataset):
+    raise UserError(
+      f"{dataset!r} is built in; give what is made by --from another name."
+    )
+  progress = _Progress()
+  try:
+    built = build.build(
+      dataset,
+      flags.FLAGS.data_dir,
+      flags.FLAGS["from"].value,
+      split=flags.FLAGS.split,
+      image_root=flags.FLAGS.image_root,
+      class_names=flags.FLAGS.class_names,
+      num_shards=flags.FLAGS.shards,
+      num_workers=flags.FLAGS.workers,
+      skip_unusable=flags.FLAGS.skip_bad,
+      show=progress.show,
+    )
+  finally:
+    progress.close()
+  label_key = "label" if built.max_labels == 1 else "labels"
+  there = "was ready" if built.was_there else "is ready"
+  counts = ", ".join(f"{name} {n}" for name, n in built.splits.items())
+  full_name = f"{built.name.name}/{built.name.version}"
+  print(f"{full_name} {there} in {built.directory} as array_record: {counts}.")
+  if built.num_ignored:
+    print(f"{built.num_ignored} files were ignored that are not images.")
+  if built.num_unusable:
+    print(
+      f"{built.num_unusable} images were left out; they are listed in"
+      f" {built.directory / build.UNUSABLE_FILE}."
+    )
+  if label_key == "labels":
+    print(f"Images have up to {built.max_labels} labels, feature 'labels'.")
+  print("Train on it with:")
+  print(f"  {_train_command(built)}")
+  return label_key
+
+
+def _train_command(built) -> str:
+  """A command that trains on a new dataset with the shipped settings."""
+  home = built.directory.parent.parent
+  plain = tfds_directory.DatasetName(built.name.name)
+  is_newest = tfds_directory.find(plain, home) == built.directory
+  words = [
+    "python -m vit_jax.train --config=configs/finetune_folder.py",
+    f"--config.train.dataset={plain if is_newest else built.name}",
+    f"--config.data_dir={home}",
+  ]
+  held_out = [s for s in ("test", "validation", "val") if s in built.splits]
+  if "train" not in built.splits:
+    first = next(iter(built.splits))
+    words.append(f"--config.train.split={first}")
+  elif not held_out:
+    words.append("--config.train.split=train[:90%]")
+  words.append(
+    f"--config.evals.test.split={held_out[0] if held_out else 'train[90%:]'}"
+  )
+  if built.max_labels > 1:
+    words.append("--config.train.label_key=labels")
+    words.append("--config.evals.test.label_key=labels")
+    words.append("--config.objective.loss=sigmoid")
+    words.append("--config.objective.label_smoothing=0")
+  words.append(f"--workdir=runs/{built.name.name}")
+  return " ".join([words[0], *map(shlex.quote, words[1:])])
 
 
 def _prepare(dataset: str, data_dir: str | None) -> str:
@@ -60,7 +201,7 @@ def _prepare(dataset: str, data_dir: str | None) -> str:
 
     return f"digits is ready in {digits.prepare(data_dir)}."
   if kind in ("folder", "generated"):
-    source = _open(dataset)
+    source = _open(dataset, "label")
     return (
       f"{dataset} needs no preparation: {source.num_examples} images in"
       f" {source.num_classes} classes."
@@ -70,36 +211,103 @@ def _prepare(dataset: str, data_dir: str | None) -> str:
   return tfds_prepare.prepare(dataset, data_dir)
 
 
-def _open(dataset: str) -> sources.Source:
+def _open(dataset: str, label_key: str) -> sources.Source:
+  split = flags.FLAGS.split or "all"
   if dataset == "folder":
     # Damaged files are for the check to find, all of them at once.
-    return folder.scan(flags.FLAGS.split, flags.FLAGS.data_dir)
+    return folder.scan(split, flags.FLAGS.data_dir)
   return sources.open_source(
     dataset,
-    flags.FLAGS.split,
+    split,
     data_dir=flags.FLAGS.data_dir,
     image_key=flags.FLAGS.image_key,
-    label_key=flags.FLAGS.label_key,
+    label_key=label_key,
   )
 
 
-def _check(source: sources.Source) -> None:
+def _check_files(dataset: str) -> None:
+  """Raises a UserError that names every file that has changed."""
+  if sources.is_built_in(dataset):
+    return
+  from vit_jax.data import checksums
+
+  directory = tfds_directory.require(
+    tfds_directory.DatasetName.parse(dataset),
+    tfds_directory.resolve_data_dir(flags.FLAGS.data_dir),
+  )
+  files = checksums.read(directory)
+  if files is None:
+    print(f"No checksums were written in {directory}.")
+    return
+  progress = _Progress()
+  try:
+    checksums.verify(directory, files, progress.show)
+  finally:
+    progress.close()
+  print(f"All {len(files)} files are as they were written.")
+
+
+def _check_images(source: sources.Source) -> None:
   """Raises a UserError that names every image that cannot be decoded."""
   from vit_jax.data import integrity
 
   problems = []
-  last_line = time.monotonic()
-  for looked_at, problem in integrity.unreadable(
-    source, np.arange(source.num_examples)
-  ):
-    if problem:
-      problems.append(problem)
-    if time.monotonic() - last_line > _SECONDS_BETWEEN_LINES:
-      last_line = time.monotonic()
-      print(f"{looked_at} of {source.num_examples} checked", file=sys.stderr)
+  progress = _Progress()
+  try:
+    for looked_at, problem in integrity.unreadable(
+      source, np.arange(source.num_examples)
+    ):
+      if problem:
+        problems.append(problem)
+      progress.show("images", looked_at, source.num_examples)
+  finally:
+    progress.close()
   if problems:
     raise integrity.report(problems, source.num_examples, source.num_examples)
   print(f"All {source.num_examples} images can be read.")
+
+
+class _Progress:
+  """A bar that renews itself on a terminal, a line now and then elsewhere."""
+
+  def __init__(self):
+    self._is_terminal = sys.stderr.isatty()
+    self._what = ""
+    self._start = self._last_line = time.monotonic()
+    self._done_at_start = 0
+    self._has_open_line = False
+
+  def show(self, what: str, done: int, total: int) -> None:
+    """Shows that `done` of `total` things are done."""
+    now = time.monotonic()
+    if what != self._what:
+      self.close()
+      self._what, self._start, self._done_at_start = what, now, done
+    interval = 0.2 if self._is_terminal else _SECONDS_BETWEEN_LINES
+    if now - self._last_line < interval and done < total:
+      return
+    from vit_jax.training import progress
+
+    self._last_line = now
+    text = f"{done} of {total} {what}"
+    rate = (done - self._done_at_start) / max(now - self._start, 1e-9)
+    if rate:
+      left = progress.format_duration((total - done) / rate)
+      text += f"  {rate:.4g}/s  {left} left"
+    if self._is_terminal:
+      full = _BAR_WIDTH * done // max(total, 1)
+      bar = "#" * full + "." * (_BAR_WIDTH - full)
+      # Clears what a longer line has left.
+      print(f"\r[{bar}] {text}\x1b[K", end="", file=sys.stderr, flush=True)
+      self._has_open_line = True
+    elif self._done_at_start < done < total:
+      print(text, file=sys.stderr, flush=True)
+
+  def close(self) -> None:
+    """Ends the bar's line."""
+    if self._has_open_line:
+      print(file=sys.stderr, flush=True)
+      self._has_open_line = False
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from etils import epath
 
-from vit_jax.data import splits
+from vit_jax.data import encoded, splits
 from vit_jax.errors import UserError
 
 _SPLITS = ("train", "val", "validation", "test")
@@ -29,6 +29,7 @@ _SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF", b"BM", b"GIF8")
 _MAX_FILES_CHECKED = 100_000
 _MAX_FILES_NAMED = 20
 _REMOTE_READERS = 16
+_HEAD_BYTES = 4096  # Few JPEGs have longer headers before the orientation.
 
 _logger = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ def scan(split: str, data_dir: str | None) -> "FolderSource":
       " train/, as --config.data_dir=DIR."
     )
   root = os.fspath(epath.Path(data_dir).expanduser())
-  files = _scan(root)
+  files = find_images(root)
   class_names = _class_names(root, files)
   labels = {name: label for label, name in enumerate(class_names)}
   pieces = splits.resolve(
@@ -127,13 +128,26 @@ class FolderSource:
     images[:] = contents
     return {"image": images, "label": self.labels[ids]}
 
+  def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+    """Reads what Python has to; see `sources.LocatingSource`."""
+    paths = self.names(ids)
+    if _is_remote(paths[0]):
+      return self.read(ids)
+    images = np.empty(len(paths), object)
+    forms = np.empty(len(paths), np.int32)
+    for place, path in enumerate(paths):
+      images[place], forms[place] = _read_or_locate(path)
+    return {"image": images, "form": forms, "label": self.labels[ids]}
+
   def names(self, ids: np.ndarray) -> list[str]:
     """The path of each image."""
     return [self.paths[i] for i in ids]
 
 
-def _scan(root: str) -> dict[str, list[tuple[str, str]]]:
+def find_images(root: str) -> dict[str, list[tuple[str, str]]]:
   """Split name -> its (class, file) pairs, in the order of the records.
+
+  Looks into no file.
 
   Raises:
     UserError: if there are no splits, no images, classes without any, or
@@ -146,8 +160,8 @@ def _scan(root: str) -> dict[str, list[tuple[str, str]]]:
     folders = sorted(name for name, is_dir in _list(root, root) if is_dir)
   except OSError as error:
     raise UserError(
-      f"config.data_dir = {root} cannot be listed ({error.strerror}); give"
-      " the image folder, the one that holds train/."
+      f"The image folder {root} cannot be listed ({error.strerror}); give the"
+      " one that holds train/."
     ) from None
   for split in filter(_SPLITS.__contains__, folders):
     found[split] = []
@@ -166,14 +180,14 @@ def _scan(root: str) -> dict[str, list[tuple[str, str]]]:
   if not any(found.values()):
     there = ", ".join(folders[:5]) + ", ..." * (len(folders) > 5) or "none"
     raise UserError(
-      f"config.data_dir = {root} has no images; they are looked for as"
+      f"The image folder {root} has no images; they are looked for as"
       " train/CLASS/*.{jpg,jpeg,png,webp,bmp}, and likewise in val/ and"
       f" test/. Folders found there: {there}."
     )
   empty -= {name for pairs in found.values() for name, _ in pairs}
   if empty:
     raise UserError(
-      f"config.data_dir = {root} has classes without any image:"
+      f"The image folder {root} has classes without any image:"
       f" {_some(sorted(empty))}. Add images or remove their folders."
     )
   for pairs in found.values():
@@ -195,7 +209,7 @@ def _class_names(
   names = tuple(sorted(set().union(*by_split.values())))
   if len(names) == 1:
     raise UserError(
-      f"config.data_dir = {root} has one class, {names[0]!r}; a classifier"
+      f"The image folder {root} has one class, {names[0]!r}; a classifier"
       " needs two or more class folders."
     )
   for split, present in by_split.items():
@@ -268,9 +282,8 @@ def _raise_if_outside(path: str, root: str) -> None:
   target, root = os.path.realpath(path), os.path.realpath(root)
   if os.path.commonpath([target, root]) != root:
     raise UserError(
-      f"{path} is a link to {target}, which is outside of config.data_dir ="
-      f" {root}. Copy what it leads to, or set config.data_dir to a folder"
-      " that holds both."
+      f"{path} is a link to {target}, which is outside of the image folder"
+      f" {root}. Copy what it leads to, or name a folder that holds both."
     )
 
 
@@ -300,6 +313,30 @@ def _read_local(path: str, size: int = -1) -> bytes:
       return file.read(size)
   except OSError as error:
     raise _unreadable(path, error) from None
+
+
+def _read_or_locate(path: str) -> tuple[bytes, int]:
+  """The path of an upright JPEG, of any other file its content; and the form.
+
+  The path and not the content spares nearly all images the copies from Python
+  to TensorFlow.
+  """
+  name = os.fsencode(path)
+  try:
+    with open(path, "rb", buffering=0) as file:
+      head = file.read(_HEAD_BYTES)
+      if (
+        name.isascii()  # TensorFlow's errors cannot tell of just any bytes.
+        and encoded.is_jpeg(head)
+        and encoded.jpeg_orientation(head) == 1
+      ):
+        if hasattr(os, "posix_fadvise"):  # So that TensorFlow does not wait.
+          os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+        return name, encoded.UPRIGHT_JPEG_FILE
+      content = head + file.read()
+  except OSError as error:
+    raise _unreadable(path, error) from None
+  return content, encoded.form(content)
 
 
 def _read_remote(path: str) -> bytes:

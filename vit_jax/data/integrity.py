@@ -107,11 +107,16 @@ def _problem(source: Source, record: int) -> str | None:
     return f"{source.names(ids)[0]} ({error.strerror or error})"
   if source.image_shape is not None:
     return None
+  reason = decoding_problem(image)
+  return f"{source.names(ids)[0]} ({reason})" if reason else None
+
+
+def decoding_problem(image: bytes) -> str | None:
+  """Why an encoded image cannot be decoded, in a word or two, or None."""
   try:
     _decode(image)
   except Exception:  # Decoders fail in many ways; all mean the same here.
-    reason = "damaged" if image else "empty file"
-    return f"{source.names(ids)[0]} ({reason})"
+    return "damaged" if image else "empty file"
   return None
 
 

@@ -73,6 +73,20 @@ class Source(Protocol):
     ...
 
 
+@runtime_checkable
+class LocatingSource(Source, Protocol):
+  """A source of encoded images that need not all pass through Python."""
+
+  def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+    """Like `read`, but where it can names files instead of reading them.
+
+    Returns:
+      As `read`, and perhaps "form", int32 [n]: `encoded.form` of each image,
+      or `encoded.UPRIGHT_JPEG_FILE` where the "image" is the path of one.
+    """
+    ...
+
+
 def open_source(
   dataset: str,
   split: str,
@@ -114,6 +128,11 @@ def open_source(
     label_key=label_key,
     max_bad_examples=max_bad_examples,
   )
+
+
+def is_built_in(dataset: str) -> bool:
+  """Whether a name is none of a TFDS dataset."""
+  return dataset.partition(":")[0] in _MODULES
 
 
 def check(dataset: str) -> None:
