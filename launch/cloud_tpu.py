@@ -1,0 +1,249 @@
+"""Runs an experiment on Cloud TPU VMs, through queued resources.
+
+  python -m launch.cloud_tpu --name=h14 --zone=us-west4-a --spot
+    --accelerator_type=v5litepod-256
+    --config=configs/vit_h14_jft.py --workdir=gs://BUCKET/h14
+
+Asks for the TPU, waits for it, installs the commit that is checked out on all
+workers, starts train there, and watches. A TPU that is taken away is asked for
+again; when the run has ended, the logs are fetched and the TPU is deleted.
+Stop watching with Ctrl-C: the run goes on, and the same command watches again.
+
+  python -m launch.cloud_tpu logs --name=h14 --zone=us-west4-a
+  python -m launch.cloud_tpu stop --name=h14 --zone=us-west4-a
+  python -m launch.cloud_tpu delete --name=h14 --zone=us-west4-a
+
+show the end of the first worker's log, let the run save and end, and delete the
+TPU with all that is on it. docs/cloud_tpu.md tells more.
+"""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Sequence
+
+from absl import flags
+
+from launch import exit_codes, experiment, rendering
+from launch.plan import Command, Plan, show_or_carry_out
+from vit_jax import command_line
+from vit_jax.errors import UserError
+
+# https://cloud.google.com/tpu/docs/runtimes; older ones have the last.
+_RUNTIMES = {
+  "v6e": "v2-alpha-tpuv6e",
+  "v5p": "v2-alpha-tpuv5",
+  "v5litepod": "v2-alpha-tpuv5-lite",
+  "v4": "tpu-ubuntu2204-base",
+  "v3": "tpu-ubuntu2204-base",
+  "v2": "tpu-ubuntu2204-base",
+}
+_ACTIONS = ("run", "logs", "stop", "delete")
+_QUEUED = ("gcloud", "compute", "tpus", "queued-resources")
+
+
+def define_flags() -> None:
+  experiment.define_flags()
+  experiment.define_name()
+  flags.DEFINE_string("zone", None, "Of the TPU, such as us-west4-a.")
+  flags.DEFINE_string("project", None, "By default the one gcloud is set to.")
+  flags.DEFINE_string(
+    "accelerator_type", None, "As Cloud TPU names it, such as v5litepod-256."
+  )
+  flags.DEFINE_string(
+    "runtime_version", None, "By default the one for the accelerator type."
+  )
+  flags.DEFINE_integer("num_slices", 1, "TPUs of that type.", lower_bound=1)
+  flags.DEFINE_bool("spot", False, "Take a TPU that may be taken away.")
+  flags.DEFINE_multi_string(
+    "create", [], "A further option of `gcloud ... create`."
+  )
+  flags.DEFINE_string(
+    "setup",
+    None,
+    "Command of bash for each worker before a start, such as one that mounts"
+    " the data; it must bear being run again.",
+  )
+  flags.DEFINE_integer(
+    "max_restarts", 3, "Restarts without an hour's run.", lower_bound=0
+  )
+  flags.DEFINE_bool("keep", False, "Do not delete the TPU in the end.")
+  flags.DEFINE_integer(
+    "poll_seconds",
+    60,
+    "Between two looks at the run, and between two copies of its logs.",
+    lower_bound=1,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+  """A queued resource, and how to reach it."""
+
+  name: str
+  zone: str
+  project: str | None = None
+
+  @property
+  def options(self) -> list[str]:
+    """Of every gcloud command; nothing is ever asked."""
+    project = [f"--project={self.project}"] if self.project else []
+    return [f"--zone={self.zone}", *project, "--quiet"]
+
+  @property
+  def folder(self) -> str:
+    """On each worker, in the home directory."""
+    return f"vit_jax-{self.name}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+  """What Cloud TPU is asked for; fields are the flags of the same names."""
+
+  accelerator_type: str
+  runtime_version: str
+  num_slices: int = 1
+  spot: bool = False
+  create: tuple[str, ...] = ()
+  setup: str | None = None
+  max_restarts: int = 3
+  keep: bool = False
+  poll_seconds: int = 60
+
+
+def main(argv: Sequence[str]) -> int:
+  action, *rest = argv[1:] or ["run"]
+  if action not in _ACTIONS or rest:
+    raise UserError(
+      f'Unexpected argument "{(rest or [action])[0]}"; the actions are'
+      f" {', '.join(_ACTIONS)}."
+    )
+  given = flags.FLAGS
+  if not given.zone:
+    raise UserError("No zone was named: give --zone=ZONE, as in us-west4-a.")
+  place = Place(experiment.name(), given.zone, given.project)
+  if action != "run":
+    plan = Plan({}, [simple_command(action, place)])
+    return show_or_carry_out(plan, dry_run=given.dry_run)
+  taken = experiment.from_flags()
+  job = Job(
+    given.accelerator_type or "",
+    given.runtime_version or runtime_version(given.accelerator_type),
+    given.num_slices,
+    given.spot,
+    tuple(given.create),
+    given.setup,
+    given.max_restarts,
+    given.keep,
+    given.poll_seconds,
+  )
+  revision = experiment.commit()
+  config = experiment.config_inside(taken, revision)
+  plan = make_plan(taken, config, place, job, revision=revision)
+  return show_or_carry_out(plan, dry_run=given.dry_run)
+
+
+def runtime_version(accelerator_type: str | None) -> str:
+  """The software of a TPU VM, by the accelerator type.
+
+  Raises:
+    UserError: no such accelerator is known.
+  """
+  if not accelerator_type:
+    raise UserError(
+      "No TPU was named: give --accelerator_type=TYPE, as in v5litepod-256."
+    )
+  generation = accelerator_type.partition("-")[0]
+  if generation not in _RUNTIMES:
+    raise UserError(
+      f"--accelerator_type={accelerator_type} is of no known generation"
+      f" ({', '.join(_RUNTIMES)}); if there is one, give --runtime_version too."
+    )
+  return _RUNTIMES[generation]
+
+
+def simple_command(action: str, place: Place) -> Command:
+  """The gcloud command of an action on a TPU that is there."""
+  if action == "delete":
+    words = ["delete", place.name, "--force"]
+  else:
+    words = ["ssh", place.name, f"--command={_worker(place, action)}"]
+    everywhere = ["--node=all", "--worker=all"]
+    words += everywhere if action == "stop" else ["--node=0", "--worker=0"]
+  return Command([*_QUEUED, *words, *place.options])
+
+
+def make_plan(
+  taken: experiment.Experiment,
+  config: str,
+  place: Place,
+  job: Job,
+  *,
+  revision: str,
+) -> Plan:
+  """The scripts for here and for the workers, and what starts them.
+
+  Args:
+    taken: what to train.
+    config: the experiment file's path inside the clone.
+    place: of the TPU.
+    job: what to train it on.
+    revision: commit to train with.
+
+  Raises:
+    UserError: the run's directory would vanish with the TPU.
+  """
+  if not taken.workdir.startswith("gs://"):
+    raise UserError(
+      f"--workdir={taken.workdir} would be on a disk that goes with the TPU;"
+      " name one in a bucket, --workdir=gs://BUCKET/PATH."
+    )
+  folder = os.path.join("runs", "launch", place.name)
+  watch, worker, archive = (
+    os.path.join(folder, name)
+    for name in ("watch.sh", "worker.sh", "commit.tar.gz")
+  )
+  create = [f"--accelerator-type={job.accelerator_type}"]
+  create += [f"--runtime-version={job.runtime_version}"]
+  if job.num_slices == 1:
+    create += [f"--node-id={place.name}"]
+  else:
+    create += [f"--node-count={job.num_slices}", f"--node-prefix={place.name}"]
+  create += [*(["--spot"] if job.spot else []), *job.create]
+  files = {
+    watch: rendering.render(
+      "watch.sh.jinja",
+      job=job,
+      place=place,
+      queued=_QUEUED,
+      create=create,
+      files=[archive, worker],
+      logs=os.path.join(folder, "logs"),
+      start=_worker(place, "start"),
+      status=_worker(place, "status"),
+      log=_worker(place, "log"),
+      preempted_codes=exit_codes.PREEMPTED_CODES,
+    ),
+    worker: rendering.render(
+      "worker.sh.jinja",
+      job=job,
+      revision=revision,
+      workdir=taken.workdir,
+      command=taken.command(".venv/bin/python", config),
+    ),
+  }
+  return Plan(
+    files, [experiment.archive(revision, archive), Command(["bash", watch])]
+  )
+
+
+def _worker(place: Place, action: str) -> str:
+  """The command of a worker for an action; its words need no quotes."""
+  return f"bash {place.folder}/worker.sh {action}"
+
+
+if __name__ == "__main__":
+  define_flags()
+  # Only `run` takes an experiment.
+  runs = not set(_ACTIONS[1:]) & set(sys.argv[1:])
+  command_line.run(main, config_flag="config" if runs else None)

@@ -1,0 +1,519 @@
+"""Cloud TPU: the watch over a queued resource, and the script of its workers.
+
+Both are run: the one against a gcloud that plays a service, the other with a
+train module that notes how it was started.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tarfile
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from launch import cloud_tpu, experiment
+from launch.experiment import Experiment
+from tests.launch.conftest import ODD
+from tests.launch.programs import Programs
+from vit_jax.errors import UserError
+
+PLACE = cloud_tpu.Place("first", "us-west4-a", "research")
+JOB = cloud_tpu.Job(
+  "v5litepod-256", "v2-alpha-tpuv5-lite", spot=True, poll_seconds=0
+)
+REVISION = "0123456789abcdef"
+TAKEN = Experiment(
+  "configs/quickstart.py", ":smoke", ("--config.seed=3",), "gs://bucket/first"
+)
+
+# Answers `list` and `status` from lists; what is asked for or deleted by
+# `create` and `delete` changes nothing by itself. Fails where it is told to.
+GCLOUD = """
+import re
+play = json.loads((place / "play.json").read_text())
+action = words[3]
+command = [w for w in words if w.startswith("--command=")]
+key = "status" if command and command[0].endswith(" status") else action
+answer = play.get(key, [])
+value = answer.pop(0) if answer else ""
+(place / "play.json").write_text(json.dumps(play))
+if value == "fail":
+  sys.exit(1)
+print(value)
+"""
+
+
+@pytest.fixture
+def gcloud(tmp_path, monkeypatch):
+  programs = Programs(tmp_path / "programs", "gcloud", "git")
+  programs.behave("gcloud", GCLOUD)
+  monkeypatch.setenv("PATH", programs.environment["PATH"])
+  monkeypatch.chdir(tmp_path)
+  return programs
+
+
+def plan_of(taken=TAKEN, place=PLACE, **changes):
+  return cloud_tpu.make_plan(
+    taken,
+    "configs/quickstart.py",
+    place,
+    dataclasses.replace(JOB, **changes),
+    revision=REVISION,
+  )
+
+
+def scripts(plan):
+  """The one for here and the one for the workers."""
+  watch, worker = plan.files.values()
+  return watch, worker
+
+
+def watched(gcloud, plan=None, **play):
+  """The exit code of watching while gcloud gives these answers."""
+  (gcloud.place / "play.json").write_text(json.dumps(play))
+  return (plan or plan_of()).carry_out()
+
+
+def actions(gcloud):
+  """What gcloud was asked to do, without the looks at the state."""
+  found = []
+  for words in gcloud.words("gcloud"):
+    assert words[:3] == ["compute", "tpus", "queued-resources"]
+    assert words[-3:] == ["--zone=us-west4-a", "--project=research", "--quiet"]
+    command = [w for w in words if w.startswith("--command=")]
+    action = command[0].split()[-1] if command else words[3]
+    if action not in ("list", "status"):
+      found.append(action)
+  return found
+
+
+def call(gcloud, action):
+  """The words of the only call of an action."""
+  (words,) = [w for w in gcloud.words("gcloud") if w[3] == action]
+  return words[4:]
+
+
+START = ["vit_jax-first", "scp", "start"]  # mkdir -p, copy, start.
+END = ["log", "delete"]
+
+
+def test_both_scripts_pass_shellcheck(shellcheck):
+  for changes in ({}, {"setup": "mount data", "num_slices": 2, "keep": True}):
+    for script in scripts(plan_of(**changes)):
+      shellcheck(script)
+
+
+def test_a_run_from_its_first_request_to_its_last_log(gcloud):
+  code = watched(
+    gcloud,
+    list=["", "WAITING_FOR_RESOURCES", "PROVISIONING", *["ACTIVE"] * 4],
+    status=["running", "running", "0"],
+  )
+  assert code == 0
+  assert actions(gcloud) == ["create", *START, *END]
+  assert call(gcloud, "create") == [
+    "first",
+    "--accelerator-type=v5litepod-256",
+    "--runtime-version=v2-alpha-tpuv5-lite",
+    "--node-id=first",
+    "--spot",
+    "--async",
+    *PLACE.options,
+  ]
+  assert call(gcloud, "scp")[:5] == [
+    "runs/launch/first/commit.tar.gz",
+    "runs/launch/first/worker.sh",
+    "first:vit_jax-first/",
+    "--node=all",
+    "--worker=all",
+  ]
+  assert call(gcloud, "delete")[:2] == ["first", "--force"]
+  (git,) = gcloud.words("git")
+  assert git[-1] == REVISION
+  assert git[-2].endswith("/runs/launch/first/commit.tar.gz")
+
+
+def test_a_tpu_that_is_taken_away_is_asked_for_again(gcloud):
+  code = watched(
+    gcloud,
+    list=["", "ACTIVE", "ACTIVE", "SUSPENDING", "SUSPENDED"]
+    + ["", "PROVISIONING", "ACTIVE", "ACTIVE"],
+    status=["running", "0"],
+  )
+  assert code == 0
+  assert actions(gcloud) == [
+    *("create", *START, "delete"),
+    *("create", *START, *END),
+  ]
+
+
+@pytest.mark.parametrize("ended", ["42", "143", "gone"])
+def test_a_run_that_left_its_worker_is_started_again(gcloud, ended):
+  """On a TPU that is still there, as after its host was serviced."""
+  code = watched(gcloud, list=["ACTIVE"] * 5, status=["running", ended, "0"])
+  assert code == 0
+  assert actions(gcloud) == [*START, *START, *END]
+
+
+@pytest.mark.parametrize("code", [1, 130, 134])
+def test_an_error_that_a_restart_would_repeat_ends_it(gcloud, code):
+  assert watched(gcloud, list=["ACTIVE"] * 2, status=[str(code)]) == code
+  assert actions(gcloud) == [*START, *END]
+
+
+def test_a_run_that_was_stopped_by_hand_is_not_started_again(gcloud):
+  assert watched(gcloud, list=["ACTIVE"] * 2, status=["stopped"]) == 42
+  assert actions(gcloud) == [*START, *END]
+
+
+def test_a_tpu_may_be_kept(gcloud):
+  plan = plan_of(keep=True)
+  assert watched(gcloud, plan, list=["ACTIVE"] * 2, status=["0"]) == 0
+  assert actions(gcloud) == [*START, "log"]
+
+
+def test_each_slice_has_its_logs(gcloud):
+  plan = plan_of(num_slices=3)
+  assert watched(gcloud, plan, list=["", *["ACTIVE"] * 2], status=["0"]) == 0
+  create = call(gcloud, "create")
+  assert {"--node-count=3", "--node-prefix=first"} <= set(create)
+  assert not any(word.startswith("--node-id") for word in create)
+  found = [
+    [w.partition("=")[2] for w in words if w.startswith(("--node=", "--out"))]
+    for words in gcloud.words("gcloud")
+    if any(w.startswith("--output-directory") for w in words)
+  ]
+  assert found == [[str(i), f"runs/launch/first/logs/{i}"] for i in range(3)]
+  assert all(pathlib.Path(folder).is_dir() for _, folder in found)
+
+
+def test_network_troubles_are_sat_out(gcloud):
+  code = watched(
+    gcloud,
+    list=["ACTIVE", "fail", "ACTIVE", "ACTIVE", "fail", "ACTIVE"],
+    scp=["fail"],
+    status=["fail", "0"],
+  )
+  assert code == 0
+  assert actions(gcloud) == [*START[:2], *START, *END]
+
+
+def test_after_ten_troubles_it_says_that_the_tpu_costs(gcloud, capfd):
+  states = ["ACTIVE"] * 99
+  assert watched(gcloud, list=states, status=["fail"] * 99) == 1
+  assert "may still be there, and cost" in capfd.readouterr().err
+  assert actions(gcloud) == START
+
+
+@pytest.mark.parametrize(
+  "play", [{"list": ["fail"]}, {"list": [""], "create": ["fail"]}]
+)
+def test_a_first_request_that_fails_is_not_repeated(gcloud, play):
+  assert watched(gcloud, **play) == 1
+  assert len(gcloud.calls("gcloud")) == len(play)
+
+
+def test_a_request_that_is_refused_is_shown(gcloud):
+  assert watched(gcloud, list=["PROVISIONING", "FAILED"]) == 1
+  assert actions(gcloud) == ["describe"]
+
+
+@settings(
+  max_examples=8,
+  deadline=None,
+  suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+  words=st.lists(
+    st.text(
+      st.characters(exclude_characters="\0", exclude_categories=["Cs"]),
+      max_size=12,
+    ),
+    max_size=3,
+  )
+)
+def test_any_options_arrive_as_they_are(gcloud, words):
+  (gcloud.place / "calls.jsonl").unlink(missing_ok=True)
+  options = [f"--labels=key={word}" for word in words]
+  plan = plan_of(create=tuple(options))
+  watched(gcloud, plan, list=["", "FAILED"])
+  assert call(gcloud, "create")[5:-4] == options
+
+
+@pytest.mark.parametrize(
+  ("action", "words"),
+  [
+    ("delete", ["delete", "first", "--force"]),
+    (
+      "stop",
+      ["ssh", "first", "--command=bash vit_jax-first/worker.sh stop"]
+      + ["--node=all", "--worker=all"],
+    ),
+    (
+      "logs",
+      ["ssh", "first", "--command=bash vit_jax-first/worker.sh logs"]
+      + ["--node=0", "--worker=0"],
+    ),
+  ],
+)
+def test_the_other_actions_are_one_command_each(action, words):
+  command = cloud_tpu.simple_command(action, PLACE)
+  assert list(command.words) == [*cloud_tpu._QUEUED, *words, *PLACE.options]
+
+
+@pytest.mark.parametrize(
+  ("accelerator", "runtime"),
+  [
+    ("v5litepod-16", "v2-alpha-tpuv5-lite"),
+    ("v5p-128", "v2-alpha-tpuv5"),
+    ("v6e-256", "v2-alpha-tpuv6e"),
+    ("v3-512", "tpu-ubuntu2204-base"),
+  ],
+)
+def test_the_runtime_follows_the_accelerator(accelerator, runtime):
+  assert cloud_tpu.runtime_version(accelerator) == runtime
+
+
+def test_what_is_missing_is_named():
+  with pytest.raises(UserError, match="--accelerator_type=TYPE"):
+    cloud_tpu.runtime_version(None)
+  with pytest.raises(UserError, match="no known generation"):
+    cloud_tpu.runtime_version("a100-8")
+  with pytest.raises(UserError, match="goes with the TPU"):
+    plan_of(dataclasses.replace(TAKEN, workdir="runs/first"))
+
+
+# The train module of the commit that workers install: notes how it was
+# started, and ends as it is told.
+TRAIN = """
+import json, os, pathlib, signal, sys, time
+def leave(*unused):
+  os._exit(42)
+signal.signal(signal.SIGTERM, leave)
+place = pathlib.Path(os.environ["PLACE"])
+with open(place / "trained.jsonl", "a") as file:
+  file.write(json.dumps({"words": sys.argv[1:], "cwd": os.getcwd()}) + "\\n")
+print("training")
+codes = (place / "codes").read_text().split()
+(place / "codes").write_text(" ".join(codes[1:]))
+if codes[0] == "wait":
+  time.sleep(600)
+sys.exit(int(codes[0]))
+"""
+# Stands in for uv: what it makes is an environment with this Python.
+UV = """
+if words[:3] == ["-m", "uv", "venv"]:
+  python = pathlib.Path(words[-1]) / "bin" / "python"
+  python.parent.mkdir(parents=True)
+  python.symlink_to(sys.executable)
+"""
+
+
+class Worker:
+  """A worker's home directory, with what the watch copies into it."""
+
+  def __init__(self, place: pathlib.Path, script: str):
+    self.place = place
+    self.folder = place / "home" / PLACE.folder
+    self.folder.mkdir(parents=True)
+    self.programs = Programs(place / "programs", "python3", "gcloud")
+    self.programs.behave("python3", UV)
+    (self.folder / "worker.sh").write_text(script)
+    commit = place / "commit"
+    shutil.copytree(
+      experiment.REPO / "launch",
+      commit / "launch",
+      ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    (commit / "vit_jax").mkdir()
+    (commit / "vit_jax" / "train.py").write_text(TRAIN)
+    (commit / "requirements.txt").write_text("flax==1\njax==0.10.2\n")
+    with tarfile.open(self.folder / "commit.tar.gz", "w:gz") as archive:
+      for path in commit.iterdir():
+        archive.add(path, path.name)
+    self.ends_with("0")
+
+  def ends_with(self, codes: str) -> None:
+    """The ends of the next starts of train."""
+    (self.place / "codes").write_text(codes)
+
+  def run(self, action: str) -> subprocess.CompletedProcess:
+    """As sshd runs the watch's command: in the home directory."""
+    return subprocess.run(
+      ["bash", f"{PLACE.folder}/worker.sh", action],
+      cwd=self.place / "home",
+      env={**self.programs.environment, "PLACE": str(self.place)},
+      capture_output=True,
+      text=True,
+      timeout=60,
+    )
+
+  def status(self) -> str:
+    return self.run("status").stdout.strip()
+
+  def wait_for(self, status: str) -> None:
+    deadline = time.monotonic() + 60
+    while self.status() != status:
+      assert time.monotonic() < deadline, (self.status(), self.log())
+      time.sleep(0.05)
+
+  def log(self) -> str:
+    return (self.folder / "train.log").read_text()
+
+  def trained(self) -> list[dict]:
+    path = self.place / "trained.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+  def wait_for_training(self) -> None:
+    while not self.trained():
+      time.sleep(0.02)
+
+  def kill(self) -> None:
+    """Ends what it started, whatever state it is in."""
+    pid = self.folder / "pid"
+    if pid.exists() and self.status() == "running":
+      os.kill(int(pid.read_text()), signal.SIGTERM)
+      while self.status() == "running":
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def worker_of(tmp_path):
+  workers = []
+
+  def make(taken=TAKEN, **changes):
+    _, script = scripts(plan_of(taken, **changes))
+    workers.append(Worker(tmp_path, script))
+    return workers[-1]
+
+  yield make
+  for worker in workers:
+    worker.kill()
+
+
+def test_a_worker_installs_the_commit_and_trains(worker_of):
+  worker = worker_of()
+  assert worker.status() == "gone"
+  assert worker.run("start").returncode == 0
+  worker.wait_for("0")
+  (trained,) = worker.trained()
+  assert trained["words"] == [
+    "--config=configs/quickstart.py:smoke",
+    "--config.seed=3",
+    "--workdir=gs://bucket/first",
+  ]
+  assert trained["cwd"] == str(worker.folder / REVISION)
+  installs = [w[3:] for w in worker.programs.words("python3") if "uv" in w]
+  assert any("jax[tpu]==0.10.2" in words for words in installs)
+  assert "training" in worker.run("logs").stdout
+  assert worker.run("log").stdout == worker.log()
+
+
+def test_any_words_reach_train_as_they_are(worker_of):
+  taken = dataclasses.replace(
+    TAKEN, overrides=ODD, workdir="gs://bucket/a b's $HOME"
+  )
+  worker = worker_of(taken)
+  assert worker.run("start").returncode == 0
+  worker.wait_for("0")
+  (trained,) = worker.trained()
+  assert trained["words"][1:] == [*ODD, "--workdir=gs://bucket/a b's $HOME"]
+
+
+def test_a_second_start_installs_nothing_and_disturbs_nothing(worker_of):
+  worker = worker_of()
+  worker.ends_with("wait 0")
+  worker.run("start")
+  worker.wait_for_training()
+  installs = len(worker.programs.calls("python3"))
+  assert worker.run("start").returncode == 0
+  assert worker.status() == "running"
+  assert len(worker.programs.calls("python3")) == installs
+  assert len(worker.trained()) == 1
+
+
+def test_another_experiment_of_the_name_is_refused(worker_of):
+  worker = worker_of()
+  worker.ends_with("wait")
+  worker.run("start")
+  worker.wait_for_training()
+  script = worker.folder / "worker.sh"
+  script.write_text(script.read_text().replace("seed=3", "seed=4"))
+  refused = worker.run("start")
+  assert refused.returncode == 1
+  assert "another experiment of this name is running" in refused.stderr
+  assert worker.status() == "running"
+
+
+def test_it_restarts_on_the_worker_what_can_be_restarted(worker_of):
+  worker = worker_of()
+  worker.ends_with("42 134 1")
+  worker.run("start")
+  worker.wait_for("1")
+  assert len(worker.trained()) == 3
+  assert "restart 2 of 3" in worker.log()
+
+
+def test_stopping_saves_and_ends_it_until_the_next_start(worker_of):
+  worker = worker_of()
+  worker.ends_with("wait 0")
+  worker.run("start")
+  worker.wait_for_training()
+  assert worker.run("stop").returncode == 0
+  worker.wait_for("stopped")
+  assert (worker.folder / "exit_code").read_text() == "42\n"
+  assert worker.run("start").returncode == 0
+  worker.wait_for("0")
+
+
+def test_the_number_of_a_process_that_is_gone_is_not_trusted(worker_of):
+  worker = worker_of()
+  (worker.folder / "pid").write_text(f"{os.getpid()}\n")
+  assert worker.status() == "gone"
+
+
+def test_an_installation_that_failed_is_made_again(worker_of):
+  worker = worker_of()
+  worker.programs.behave("python3", "sys.exit(1)")
+  assert worker.run("start").returncode == 1
+  assert worker.trained() == []
+  worker.programs.behave("python3", UV)
+  assert worker.run("start").returncode == 0
+  worker.wait_for("0")
+
+
+def test_setup_comes_before_the_run(worker_of):
+  setup = 'echo "it\'s $((1 + 1))" > ready; ! test -e ../../trained.jsonl'
+  worker = worker_of(setup=setup)
+  assert worker.run("start").returncode == 0
+  worker.wait_for("0")
+  assert (worker.folder / "ready").read_text() == "it's 2\n"
+
+
+def test_a_setup_that_fails_starts_nothing(worker_of):
+  worker = worker_of(setup="exit 3")
+  assert worker.run("start").returncode == 3
+  assert worker.trained() == []
+  assert worker.status() == "gone"
+
+
+def test_logs_are_copied_beside_the_run(worker_of):
+  worker = worker_of()
+  worker.ends_with("wait")
+  worker.run("start")
+  worker.wait_for_training()
+  deadline = time.monotonic() + 60
+  while not worker.programs.calls("gcloud"):
+    assert time.monotonic() < deadline
+    time.sleep(0.02)
+  words = worker.programs.words("gcloud")[0]
+  assert words[:4] == ["storage", "cp", "--quiet", "train.log"]
+  assert words[4].startswith("gs://bucket/first/logs/")
