@@ -4,7 +4,7 @@ import dataclasses
 import math
 import re
 
-from vit_jax.aot.hlo_text import Computation, Instruction, Module
+from vit_jax.aot.hlo_text import Computation, Instruction
 from vit_jax.sharding.topologies import Accelerator
 
 KINDS = (
@@ -54,15 +54,11 @@ class Collective:
 
 
 def find(
-  module: Module,
-  computation: Computation,
-  instruction: Instruction,
-  num_devices: int,
+  computation: Computation, instruction: Instruction, num_devices: int
 ) -> Collective | None:
   """The exchange that an instruction is or begins; None if it is none.
 
   Args:
-    module: the program.
     computation: where the instruction stands.
     instruction: any.
     num_devices: the group where the program names none.

@@ -126,9 +126,7 @@ class _Reader:
     self, total: Cost, computation: Computation, instruction: Instruction
   ) -> None:
     total.flops += matrix_flops.flops(computation, instruction)
-    one = collectives.find(
-      self._module, computation, instruction, self._num_devices
-    )
+    one = collectives.find(computation, instruction, self._num_devices)
     if one:
       total.collectives[dataclasses.replace(one, channel=None)] += 1
 
@@ -168,9 +166,7 @@ class _Reader:
         total.flops += matrix_flops.flops(inside, instruction)
         if instruction.opcode == "fusion":
           self._add_fused(total, instruction, seen)
-        one = collectives.find(
-          self._module, inside, instruction, self._num_devices
-        )
+        one = collectives.find(inside, instruction, self._num_devices)
         if one and (one.kind, one.channel) not in seen:
           if one.channel is not None:
             seen.add((one.kind, one.channel))

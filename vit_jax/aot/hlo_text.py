@@ -1,4 +1,4 @@
-"""Reading a compiled program: the text of `compiled.as_text()` as objects.
+"""Reading HLO: `compiled.as_text()` or `lowered.as_text("hlo")` as objects.
 
 Only what a cost is made of is read: which instruction computes what from what,
 and which computation calls which. Everything else stays text.
@@ -10,13 +10,13 @@ import math
 import re
 from collections.abc import Iterator
 
-_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\) -> .*\{$")
+_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) (\(.*\) -> .* )?\{$")
 _INSTRUCTION = re.compile(
   r"^\s+(ROOT )?%?([\w.\-]+) = (.*?) ([a-z][a-z0-9\-]*)\("
 )
 _SHAPE = re.compile(r"\b(pred|token|[a-z]+\d+[a-z0-9]*)\[([\d,]*)\]")
 _COMMENT = re.compile(r"/\*.*?\*/")
-_NAME = re.compile(r"%([\w.\-]+)")
+_NAME = re.compile(r"%?([A-Za-z_][\w.\-]*)(?=,|$)")
 _BITS = re.compile(r"\d+")
 
 
@@ -56,7 +56,9 @@ class Instruction:
   @property
   def operands(self) -> list[str]:
     """Names of the instructions whose results it takes."""
-    return _NAME.findall(self.arguments)
+    if self.opcode in ("constant", "parameter"):
+      return []
+    return _NAME.findall(_COMMENT.sub("", self.arguments))
 
   @property
   def num_bytes(self) -> int:

@@ -56,9 +56,7 @@ def _convolution(computation: Computation, instruction: Instruction) -> int:
     for axis in axes
   )
   # `i` of the kernel counts the features of one group only.
-  groups = re.search(r"batch_group_count=(\d+)", instruction.attributes)
-  batch = outputs["b"] // (int(groups[1]) if groups else 1)
-  return 2 * positions * batch * outputs["f"] * kernel["i"]
+  return 2 * positions * outputs["b"] * outputs["f"] * kernel["i"]
 
 
 def _window(instruction: Instruction, rank: int) -> list[dict[str, int]]:

@@ -108,8 +108,9 @@ def parse(name: str, num_slices: int | None = None) -> Topology:
       f"--topology={name} names {named} slices and --num_slices={num_slices}"
       " others; give one of them."
     )
-  slices = named or num_slices or 1
-  return Topology(generation, grid, slices)
+  if named == 0:
+    raise UserError(f"--topology={name} must be of at least one slice.")
+  return Topology(generation, grid, named or num_slices or 1)
 
 
 def prepare_environment() -> None:

@@ -31,6 +31,6 @@ def options(device_kind: str) -> dict[str, str]:
   """`compiler_options` for devices that jax calls `device_kind`."""
   accelerator = topologies.find_accelerator(device_kind)
   for name, flags in FLAGS.items():
-    if accelerator is topologies.ACCELERATORS[name]:
+    if accelerator == topologies.ACCELERATORS[name]:
       return {option: flag.value for option, flag in flags.items()}
   return {}
