@@ -69,6 +69,25 @@ def test_a_header_cut_off_anywhere_is_no_error(cut, smooth):
   assert encoded.form(data[:cut]) in range(1, 11)
 
 
+def test_a_beginning_tells_the_orientation_or_that_it_is_too_short(smooth):
+  data = with_orientation(smooth(16, 16), 6)
+  told = [encoded.jpeg_orientation(data[:n]) for n in range(2, len(data))]
+  enough = told.index(6)
+  assert told[:enough] == [None] * enough
+  assert told[enough:] == [6] * (len(told) - enough)
+
+
+def test_a_path_may_stand_for_an_upright_jpeg(tmp_path, encode, smooth):
+  data = encode(smooth(20, 30), "JPEG")
+  path = tmp_path / "a.jpg"
+  path.write_bytes(data)
+  form = tf.constant(encoded.UPRIGHT_JPEG_FILE)
+  pixels = encoded.decode_into(
+    lambda image: image.pixels(), tf.constant(str(path)), form
+  )
+  assert np.array_equal(pixels.numpy(), pixels_of(data))
+
+
 @pytest.mark.parametrize("format", ["PNG", "BMP", "GIF", "WEBP"])
 def test_other_formats_are_decoded_exactly(format, encode, smooth):
   pixels = smooth(20, 30)

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vit_jax.data import folder
+from vit_jax.data import encoded, folder, spec
+from vit_jax.data.host_batches import HostBatches
 from vit_jax.errors import UserError
 
 
-def _picture(seed=0, form="JPEG"):
+def _picture(seed=0, form="JPEG", **options):
   pixels = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), np.uint8)
   file = io.BytesIO()
-  Image.fromarray(pixels).save(file, form)
+  Image.fromarray(pixels).save(file, form, **options)
   return file.getvalue()
 
 
@@ -188,3 +189,71 @@ def test_cifar10_folder_opens(shared, tmp_path):
   assert source.num_examples == 5000 and source.num_classes == 10
   counts = np.bincount(source.read(np.arange(5000))["label"])
   assert counts.tolist() == [500] * 10
+
+
+def _names(source):
+  paths = source.names(np.arange(source.num_examples))
+  return ["/".join(pathlib.Path(path).parts[-2:]) for path in paths]
+
+
+def _located(source):
+  """What `read_or_locate` gives of each record: class/file -> (image, form)."""
+  ids = np.arange(source.num_examples)
+  record = source.read_or_locate(ids)
+  assert np.array_equal(record["label"], source.read(ids)["label"])
+  pairs = zip(record["image"], record["form"].tolist(), strict=True)
+  return dict(zip(_names(source), pairs, strict=True))
+
+
+def test_upright_jpegs_are_left_to_tensorflow_and_others_are_read(pets):
+  turned, long = Image.Exif(), b"\xff\xe2" + (9000).to_bytes(2, "big")
+  turned[0x0112] = 6
+  plain = _picture()
+  files = {
+    "turned.jpg": _picture(exif=turned),
+    "caf\u00e9.jpg": plain,
+    # A header that goes on beyond what is looked at, and may turn the image.
+    "long.jpg": plain[:2] + long + bytes(8998) + plain[2:],
+    "a.png": _picture(form="PNG"),
+    "cut.jpg": plain[:3],
+  }
+  _fill(pets, {f"train/cat/{name}": data for name, data in files.items()})
+  located = _located(folder.scan("train", str(pets)))
+  for name, data in files.items():
+    assert located.pop(f"cat/{name}") == (data, encoded.form(data)), name
+  assert len(located) == 40
+  for name, (path, form) in located.items():
+    assert path.decode() == f"{pets}/train/{name}"
+    assert form == encoded.UPRIGHT_JPEG_FILE
+
+
+def test_batches_are_the_same_whoever_reads_the_files(pets, memory_source):
+  _fill(pets, {"train/dog/extra.png": _picture(form="PNG")})
+  source = folder.scan("train", str(pets))
+  record = source.read(np.arange(41))
+  in_memory = memory_source(record["image"].tolist(), record["label"])
+
+  def first_batch(source):
+    return next(
+      HostBatches(
+        source,
+        spec.parse("decode|inception_crop", 16),
+        order=lambda rows: rows % 41,
+        local_rows=np.arange(41),
+        batch_size=41,
+        first_row=0,
+        seed=3,
+      )
+    )
+
+  ours, expected = first_batch(source), first_batch(in_memory)
+  assert np.array_equal(ours["image"], expected["image"])
+  assert np.array_equal(ours["label"], expected["label"])
+
+
+def test_a_file_that_vanishes_is_named(pets):
+  source = folder.scan("train", str(pets))
+  (gone,) = source.names(np.array([5]))
+  pathlib.Path(gone).unlink()
+  with pytest.raises(UserError, match=f"{gone} cannot be read"):
+    source.read_or_locate(np.arange(10))

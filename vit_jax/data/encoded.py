@@ -19,6 +19,8 @@ Tensor = Any
 
 # Forms 2 to 8 are JPEGs with that EXIF orientation.
 UPRIGHT_JPEG, PNG, OTHER = 1, 9, 10
+# Of a path instead of the content: that of an upright JPEG.
+UPRIGHT_JPEG_FILE = 0
 
 _TURNED = 5  # Orientations from here on swap rows and columns.
 _FLIP_ROWS = (3, 4, 7, 8)  # After that swap.
@@ -43,26 +45,48 @@ def _exif_orientation(tiff: bytes) -> int:
   return 1
 
 
+def jpeg_orientation(data: bytes) -> int | None:
+  """The EXIF orientation 1..8 of a JPEG; 1 if it has none.
+
+  Args:
+    data: the file, or as much of its beginning as there is.
+
+  Returns:
+    None if the data ends before that can be told.
+  """
+  position = 2
+  # Segments: 0xff, a marker, a length that counts itself. EXIF is in APP1,
+  # and the application segments (0xe0 to 0xef) come first.
+  while len(data) >= position + 4:
+    if data[position] != 0xFF:
+      return 1
+    if data[position + 1] == 0xFF:  # Padding.
+      position += 1
+      continue
+    if data[position + 1] & 0xF0 != 0xE0:
+      return 1
+    length = data[position + 2] * 256 + data[position + 3]
+    end = position + 2 + length
+    if (
+      data[position + 1] == 0xE1
+      and data[position + 4 : position + 10] == b"Exif\0\0"
+    ):
+      if len(data) < end:
+        return None
+      return _exif_orientation(data[position + 10 : end])
+    position = end
+  return None
+
+
+def is_jpeg(data: bytes) -> bool:
+  """Whether data begins as a JPEG does."""
+  return data[:2] == b"\xff\xd8"
+
+
 def form(data: bytes) -> int:
   """The form of an encoded image: one of the numbers above, by its header."""
-  if data[:2] == b"\xff\xd8":
-    position = 2
-    # Segments: 0xff, a marker, a length that counts itself. EXIF is in APP1,
-    # and the application segments (0xe0 to 0xef) come first.
-    while data[position : position + 1] == b"\xff":
-      if data[position + 1 : position + 2] == b"\xff":  # Padding.
-        position += 1
-        continue
-      if len(data) < position + 4 or data[position + 1] & 0xF0 != 0xE0:
-        break
-      length = data[position + 2] * 256 + data[position + 3]
-      if (
-        data[position + 1] == 0xE1
-        and data[position + 4 : position + 10] == b"Exif\0\0"
-      ):
-        return _exif_orientation(data[position + 10 : position + 2 + length])
-      position += 2 + length
-    return UPRIGHT_JPEG
+  if is_jpeg(data):
+    return jpeg_orientation(data) or UPRIGHT_JPEG
   if data[:8] == b"\x89PNG\r\n\x1a\n" and b"eXIf" not in data:
     return PNG
   return OTHER
@@ -145,7 +169,7 @@ def decode_into(
 
   Args:
     op: takes a `JpegImage` or `PixelImage`, gives uint8 [h, w, 3].
-    data: the encoded bytes, a string scalar.
+    data: the encoded bytes, or a path if `form` says so, a string scalar.
     form: their form, an int32 scalar.
   """
 
@@ -160,8 +184,10 @@ def decode_into(
       ),
     )
 
-  return tf.cond(
-    form == UPRIGHT_JPEG,
-    lambda: op(JpegImage(data)),
-    lambda: op(PixelImage(other())),
+  branches = {
+    UPRIGHT_JPEG_FILE: lambda: op(JpegImage(tf.io.read_file(data))),
+    UPRIGHT_JPEG: lambda: op(JpegImage(data)),
+  }
+  return tf.switch_case(
+    tf.convert_to_tensor(form), branches, lambda: op(PixelImage(other()))
   )

@@ -18,7 +18,7 @@ from PIL import Image
 
 from vit_jax.data import encoded, integrity, substitutes
 from vit_jax.data.host_ops import HostOps
-from vit_jax.data.sources import Source
+from vit_jax.data.sources import LocatingSource, Source
 from vit_jax.data.spec import Preprocess, check_side
 from vit_jax.data.tf_import import tf
 from vit_jax.data.tf_iterator import DatasetIterator
@@ -142,14 +142,19 @@ class HostBatches:
 
   def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Raw records: image, row, perhaps form and label; first axis the rows."""
-    return self._features(self._source.read(self._ids(rows)), rows)
+    locates = isinstance(self._source, LocatingSource)
+    read = self._source.read_or_locate if locates else self._source.read
+    return self._features(read(self._ids(rows)), rows)
 
   def _features(
     self, record: dict[str, np.ndarray], rows: np.ndarray
   ) -> dict[str, np.ndarray]:
     features = {"image": record["image"], "row": rows}
     if self._source.image_shape is None:
-      features["form"] = encoded.forms(record["image"])
+      known = record.get("form")
+      features["form"] = (
+        encoded.forms(record["image"]) if known is None else known
+      )
     labels = self._preprocess.labels(record["label"])
     if labels is not None:
       features["label"] = labels.astype(np.int32)
