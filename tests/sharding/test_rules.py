@@ -100,9 +100,53 @@ def test_a_rule_of_the_users_comes_first():
   assert found["head/kernel"] == P("tensor")
 
 
+def test_a_rule_of_the_users_without_axes_keeps_an_array_whole():
+  large = {"head/kernel": shape(1024, 2048)}
+  for axes, expected in (((), P()), ((None, "tensor"), P("fsdp", "tensor"))):
+    mesh = schema.Mesh(data=1, fsdp=2, tensor=2)
+    found = specs(large, mesh, user_rules=[("head/kernel", axes)])
+    assert found["head/kernel"] == expected
+
+
+def test_what_stays_whole_says_why():
+  params = nest(
+    {
+      f"{ATTENTION}/query/kernel": shape(1024, 3, 1024),
+      f"{ATTENTION}/key/kernel": shape(1024, 4, 1024),
+      "head/kernel": shape(1024, 2048),
+      "head/bias": shape(2048),
+      "odd/kernel": shape(1023, 2047),
+      "kept/kernel": shape(1024, 2048),
+    }
+  )
+  mesh = mesh_lib.create_mesh(schema.Mesh(data=1, fsdp=2, tensor=2))
+  found = rules.placements(params, mesh, [("kept/.*", ())])
+  assert {path: place.whole_along for path, place in found.items()} == {
+    f"{ATTENTION}/query/kernel": {"tensor": "2 do not divide 3"},
+    f"{ATTENTION}/key/kernel": {},
+    "head/kernel": {"tensor": "no rule splits it"},
+    "head/bias": {"tensor": "no rule splits it", "fsdp": "below 4.00 MiB"},
+    "odd/kernel": {
+      "tensor": "no rule splits it",
+      "fsdp": "2 divide no free dimension",
+    },
+    "kept/kernel": {
+      "tensor": "config.mesh.rules says so",
+      "fsdp": "config.mesh.rules says so",
+    },
+  }
+
+
+def test_nothing_is_whole_along_an_axis_of_one_device():
+  mesh = mesh_lib.create_mesh(schema.Mesh(data=4))
+  params = nest({"head/kernel": shape(1024, 2048)})
+  assert rules.placements(params, mesh)["head/kernel"].whole_along == {}
+
+
 @pytest.mark.parametrize(
   ("rule", "sentence"),
   [
+    (("head/.*", ("data", "data")), "names the axis 'data' twice"),
     (("tail/.*", ("tensor",)), "'tail/.*' matches no parameter"),
     (("head/.*", ("model",)), "names the axis 'model'"),
     (("head/.*", (None, "tensor")), r"splits dimension 1 of head/kernel \(7\)"),
@@ -136,21 +180,6 @@ def test_a_device_holds_its_share_of_the_bytes():
   params = {"kernel": shape(1024, 2048), "bias": shape(10)}
   shardings = rules.param_shardings(params, mesh)
   assert rules.shard_bytes(params, shardings) == 1024 * 2048 + 40
-
-
-def test_the_table_groups_layers_that_are_placed_alike():
-  mesh = mesh_lib.create_mesh(schema.Mesh(data=2, tensor=2))
-  params = nest(
-    {
-      f"Transformer/encoderblock_{i}/MlpBlock_0/Dense_0/kernel": shape(64, 256)
-      for i in range(3)
-    }
-  )
-  text = rules.table(params, rules.param_shardings(params, mesh))
-  (row,) = text.splitlines()[1:]
-  assert "encoderblock_*" in row
-  assert "96.00 KiB" in row  # 3 x 64 x 256 x 4 bytes / 2 devices.
-  assert "(64, 256) -> (-, tensor)" in row
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Which mesh axis holds which dimension of which array."""
 
+import dataclasses
 import math
 import re
 from collections.abc import Sequence
@@ -26,14 +27,28 @@ TENSOR_RULES: tuple[Rule, ...] = (
 FSDP_MIN_BYTES = 4 * 2**20
 
 
-def param_shardings(
+@dataclasses.dataclass(frozen=True)
+class Placement:
+  """Where one parameter lies.
+
+  Attributes:
+    sharding: its dimensions' axes.
+    whole_along: axis of more than one device that does not split it -> why.
+  """
+
+  sharding: NamedSharding
+  whole_along: dict[str, str]
+
+
+def placements(
   params: Any, mesh: Mesh, user_rules: Sequence[Rule] = ()
-) -> Any:
-  """A NamedSharding for each parameter.
+) -> dict[str, Placement]:
+  """A Placement for the path of each parameter, in tree order.
 
   The first rule whose regex matches the whole path assigns axes to the last
   dimensions; then `fsdp` takes the largest dimension still free that it
-  divides, of arrays of at least 4 MiB.
+  divides, of arrays of at least 4 MiB, unless a rule of the user's names no
+  axis at all.
 
   Args:
     params: tree of arrays or ShapeDtypeStructs.
@@ -45,25 +60,27 @@ def param_shardings(
       does not exist, or does not divide a dimension.
   """
   used = set()
-
-  def place(path: str, leaf: Any) -> NamedSharding:
-    for index, (pattern, axes) in enumerate((*user_rules, *TENSOR_RULES)):
-      if not re.fullmatch(pattern, path):
-        continue
-      used.add(index)
-      is_users = index < len(user_rules)
-      spec = _aligned(path, leaf.shape, axes, mesh, strict=is_users)
-      return NamedSharding(mesh, _with_fsdp(leaf, spec, mesh))
-    return NamedSharding(mesh, _with_fsdp(leaf, [None] * leaf.ndim, mesh))
-
-  shardings = trees.map_named(place, params)
+  found = {}
+  for path, leaf in trees.named_leaves(params):
+    index, rule = _first_match(path, (*user_rules, *TENSOR_RULES))
+    used.add(index)
+    is_users = index < len(user_rules)
+    found[path] = _place(path, leaf, rule, is_users, mesh)
   for index, (pattern, _) in enumerate(user_rules):
     if index not in used:
       raise UserError(
         f"config.mesh.rules: {pattern!r} matches no parameter, or an earlier"
         " rule took all it matches; see the parameter table of --dry_run."
       )
-  return shardings
+  return found
+
+
+def param_shardings(
+  params: Any, mesh: Mesh, user_rules: Sequence[Rule] = ()
+) -> Any:
+  """A NamedSharding for each parameter, by `placements`, as a tree."""
+  found = placements(params, mesh, user_rules)
+  return trees.map_named(lambda path, _: found[path].sharding, params)
 
 
 def state_shardings(state: Any, params: Any, shardings: Any, mesh: Mesh) -> Any:
@@ -103,30 +120,6 @@ def shard_bytes(tree: Any, shardings: Any) -> int:
   )
 
 
-def table(params: Any, shardings: Any) -> str:
-  """One line for each group of parameters that are placed alike."""
-  groups: dict[tuple[str, str], list[int]] = {}
-  for (path, leaf), sharding in zip(
-    trees.named_leaves(params), jax.tree.leaves(shardings), strict=True
-  ):
-    pattern = re.sub(r"encoderblock_\d+", "encoderblock_*", path)
-    spec = ", ".join(
-      "+".join(axis) if isinstance(axis, tuple) else str(axis or "-")
-      for axis in (*sharding.spec, *[None] * leaf.ndim)[: leaf.ndim]
-    )
-    placed = f"{tuple(leaf.shape)} -> ({spec})"
-    size = math.prod(sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
-    groups.setdefault((pattern, placed), []).append(size)
-  width = max(len(pattern) for pattern, _ in groups)
-  lines = [f"{'Parameter':{width}}  Count  Per device  Shape -> mesh axes"]
-  for (pattern, placed), sizes in groups.items():
-    lines.append(
-      f"{pattern:{width}}  {len(sizes):5}  {format_bytes(sum(sizes)):>10}"
-      f"  {placed}"
-    )
-  return "\n".join(lines)
-
-
 def format_bytes(size: float | int) -> str:
   """'1.50 GiB'."""
   for unit in ("B", "KiB", "MiB"):
@@ -136,21 +129,70 @@ def format_bytes(size: float | int) -> str:
   return f"{size:.2f} GiB"
 
 
-def _aligned(
+def _first_match(
+  path: str, rules: Sequence[Rule]
+) -> tuple[int, tuple[str | None, ...] | None]:
+  """Number and axes of the rule that counts; None: there is none."""
+  for index, (pattern, axes) in enumerate(rules):
+    if re.fullmatch(pattern, path):
+      return index, axes
+  return len(rules), None
+
+
+def _place(
   path: str,
-  shape: tuple[int, ...],
-  axes: tuple[str | None, ...],
+  leaf: Any,
+  axes: tuple[str | None, ...] | None,
+  is_users: bool,
   mesh: Mesh,
-  strict: bool,
-) -> list[str | None]:
-  """`axes` for the last dimensions, without those that split nothing."""
-  if len(axes) > len(shape):
-    if strict:
-      raise UserError(
-        f"config.mesh.rules gives {len(axes)} axes for {path}, which has"
-        f" {len(shape)} dimensions."
+) -> Placement:
+  """The placement by one rule's axes, which may be the user's, then FSDP."""
+  spec: list[str | None] = [None] * len(leaf.shape)
+  whole_along = {}
+  if axes is None:
+    whole_along["tensor"] = "no rule splits it"
+  elif is_users:
+    spec = _checked(path, leaf.shape, axes, mesh)
+    whole_along["tensor"] = "config.mesh.rules says so"
+  elif len(axes) <= len(spec):
+    dimension = len(spec) - len(axes) + axes.index("tensor")
+    if leaf.shape[dimension] % mesh.shape["tensor"]:
+      whole_along["tensor"] = (
+        f"{mesh.shape['tensor']} do not divide {leaf.shape[dimension]}"
       )
-    return [None] * len(shape)
+    else:
+      spec[dimension] = "tensor"
+  # Axes of one device split nothing, and leave a dimension to FSDP.
+  spec = [axis if axis and mesh.shape[axis] > 1 else None for axis in spec]
+  if is_users and not any(axes):
+    whole_along["fsdp"] = "config.mesh.rules says so"
+  elif mesh.shape["fsdp"] > 1 and "fsdp" not in spec:
+    whole_along["fsdp"] = _split_further(leaf, spec, mesh.shape["fsdp"])
+  while spec and spec[-1] is None:
+    spec.pop()
+  return Placement(
+    NamedSharding(mesh, PartitionSpec(*spec)),
+    {
+      axis: why
+      for axis, why in whole_along.items()
+      if why and axis not in spec and mesh.shape[axis] > 1
+    },
+  )
+
+
+def _checked(
+  path: str, shape: tuple[int, ...], axes: tuple[str | None, ...], mesh: Mesh
+) -> list[str | None]:
+  """The user's `axes` for the last dimensions.
+
+  Raises:
+    UserError: if they do not fit.
+  """
+  if len(axes) > len(shape):
+    raise UserError(
+      f"config.mesh.rules gives {len(axes)} axes for {path}, which has"
+      f" {len(shape)} dimensions."
+    )
   spec = [None] * (len(shape) - len(axes)) + list(axes)
   for index, axis in enumerate(spec):
     if axis is None:
@@ -160,30 +202,30 @@ def _aligned(
         f"config.mesh.rules names the axis {axis!r} for {path}; the axes are"
         f" {', '.join(mesh.shape)}."
       )
-    if mesh.shape[axis] == 1:
-      spec[index] = None
-    elif shape[index] % mesh.shape[axis]:
-      if strict:
-        raise UserError(
-          f"config.mesh.rules splits dimension {index} of {path}"
-          f" ({shape[index]}) over {mesh.shape[axis]} devices of {axis!r},"
-          " which do not divide it."
-        )
-      spec[index] = None
+    if spec.count(axis) > 1:
+      raise UserError(
+        f"config.mesh.rules names the axis {axis!r} twice for {path}; one"
+        " dimension can have it."
+      )
+    if shape[index] % mesh.shape[axis]:
+      raise UserError(
+        f"config.mesh.rules splits dimension {index} of {path}"
+        f" ({shape[index]}) over {mesh.shape[axis]} devices of {axis!r},"
+        " which do not divide it."
+      )
   return spec
 
 
-def _with_fsdp(leaf: Any, spec: list[str | None], mesh: Mesh) -> PartitionSpec:
-  num_shards = mesh.shape["fsdp"]
-  size = math.prod(leaf.shape) * leaf.dtype.itemsize
-  if num_shards > 1 and size >= FSDP_MIN_BYTES and "fsdp" not in spec:
-    free = [
-      (leaf.shape[i], -i)
-      for i, axis in enumerate(spec)
-      if axis is None and leaf.shape[i] % num_shards == 0
-    ]
-    if free:
-      spec[-max(free)[1]] = "fsdp"
-  while spec and spec[-1] is None:
-    spec.pop()
-  return PartitionSpec(*spec)
+def _split_further(leaf: Any, spec: list[str | None], num_shards: int) -> str:
+  """Gives `fsdp` a dimension of `spec`, in place, or returns why not."""
+  if math.prod(leaf.shape) * leaf.dtype.itemsize < FSDP_MIN_BYTES:
+    return f"below {format_bytes(FSDP_MIN_BYTES)}"
+  free = [
+    (leaf.shape[i], -i)
+    for i, axis in enumerate(spec)
+    if axis is None and leaf.shape[i] % num_shards == 0
+  ]
+  if not free:
+    return f"{num_shards} divide no free dimension"
+  spec[-max(free)[1]] = "fsdp"
+  return ""

@@ -11,7 +11,7 @@ from vit_jax.checkpoint import fitting, reading
 from vit_jax.config import resolve, schema
 from vit_jax.optim import multipliers
 from vit_jax.sharding import mesh as mesh_lib
-from vit_jax.sharding import rules
+from vit_jax.sharding import rules, table
 from vit_jax.training import experiment
 
 
@@ -37,7 +37,10 @@ def describe(config: schema.Config) -> str:
     ),
     (
       f"Sharding over {dict(parts.mesh.shape)}",
-      rules.table(state.params, parts.shardings.params),
+      table.table(
+        state.params,
+        rules.placements(state.params, parts.mesh, config.mesh.rules),
+      ),
     ),
     ("Batch", _batch_table(parts)),
     ("Estimated memory of a device", _memory_table(parts)),

@@ -1,0 +1,58 @@
+"""What is split how, and what is not and why, for a person to read."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from vit_jax import trees
+from vit_jax.sharding.rules import Placement, format_bytes
+
+
+def table(params: Any, placements: Mapping[str, Placement]) -> str:
+  """One line for each group of parameters that are placed alike.
+
+  Args:
+    params: tree of arrays or ShapeDtypeStructs.
+    placements: theirs, from `rules.placements`.
+
+  Returns:
+    Count, bytes on one device, shape, axes of the mesh, and for every axis of
+    more than one device that does not split the group the reason; the last
+    line has the sums.
+  """
+  groups: dict[tuple[str, str, str], list[int]] = {}
+  whole = held = 0
+  for path, leaf in trees.named_leaves(params):
+    placement = placements[path]
+    sharding = placement.sharding
+    size = math.prod(sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+    whole += trees.num_bytes(leaf)
+    held += size
+    key = (
+      re.sub(r"encoderblock_\d+", "encoderblock_*", path),
+      f"{tuple(leaf.shape)} -> ({_axes(sharding.spec, leaf.ndim)})",
+      "; ".join(f"{a}: {why}" for a, why in placement.whole_along.items()),
+    )
+    groups.setdefault(key, []).append(size)
+  rows = [("Parameter", "Count", "Per device", "Shape -> mesh axes", "Whole")]
+  for (pattern, placed, why), sizes in groups.items():
+    held_text = format_bytes(sum(sizes))
+    rows.append((pattern, str(len(sizes)), held_text, placed, why))
+  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+  lines = [
+    f"{pattern:{widths[0]}}  {count:>{widths[1]}}  {size:>{widths[2]}}"
+    f"  {placed:{widths[3]}}  {why}".rstrip()
+    for pattern, count, size, placed, why in rows
+  ]
+  lines.append(f"A device holds {format_bytes(held)} of {format_bytes(whole)}.")
+  return "\n".join(lines)
+
+
+def _axes(spec: Any, num_dimensions: int) -> str:
+  """'-, fsdp' for a matrix whose columns are split over `fsdp`."""
+  axes = (*spec, *[None] * num_dimensions)[:num_dimensions]
+  return ", ".join(
+    "+".join(axis) if isinstance(axis, tuple) else str(axis or "-")
+    for axis in axes
+  )
