@@ -4,11 +4,21 @@ The settings are environment variables, so that commands which tests start
 have them too; they must stand before jax or TensorFlow is imported.
 """
 
+import importlib
 import os
 import pathlib
+import sys
 import tempfile
+import types
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+from etils import epath
+
+if TYPE_CHECKING:
+  from tests.buckets import server
 
 _CACHE = tempfile.TemporaryDirectory(prefix="vit_jax-tests-")
 _SETTINGS = {
@@ -46,6 +56,43 @@ def shared() -> pathlib.Path:
   if not path.is_dir():
     pytest.skip(f"{path} is not there (VIT_JAX_SHARED names another folder)")
   return path
+
+
+@pytest.fixture(scope="session")
+def storage() -> Iterator["server.Server"]:
+  """The stand-in for a provider of buckets."""
+  from tests.buckets import server
+
+  with server.Server() as storage:
+    yield storage
+
+
+@pytest.fixture
+def bucket(
+  storage: "server.Server",
+  monkeypatch: pytest.MonkeyPatch,
+  tmp_path: pathlib.Path,
+) -> Iterator[epath.Path]:
+  """An empty place in a bucket, for this process and for commands.
+
+  What is kept on this machine meanwhile goes to `tmp_path / "here"`.
+  """
+  from tests.buckets import run, server
+
+  known = importlib.import_module("fsspec.registry")._registry
+  with monkeypatch.context() as context:
+    for name in ("google.cloud", "google.cloud.storage"):
+      context.setitem(sys.modules, name, types.ModuleType(name))
+    context.setitem(known, "gcs", None)
+    context.setenv("TENSORSTORE_GCS_HTTP_URL", "")
+    context.setenv("GOOGLE_AUTH_TOKEN_FOR_TESTING", "")
+    here = tmp_path / "here"
+    here.mkdir()
+    context.setenv("TMPDIR", str(here))
+    context.setattr(tempfile, "tempdir", None)
+    run.install(storage.url)
+    yield epath.Path(f"gs://{server.BUCKET}/{uuid.uuid4().hex[:8]}")
+  storage.refused = lambda kind, name: False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -150,3 +150,81 @@ def test_a_job_that_lost_its_workdir_ends(quick, tmp_path):
 def test_a_torn_lock_holds_nothing(tmp_path):
   (tmp_path / "run.lock").write_text('{"host": "x", "pi')
   WorkdirLock(tmp_path).release()
+
+
+@pytest.fixture
+def quick_bucket(quick, monkeypatch, bucket):
+  monkeypatch.setattr(workdir_lock, "SETTLE_SECONDS", 0.1)
+  # A bucket's clock has whole seconds.
+  monkeypatch.setattr(workdir_lock, "DEAD_SECONDS", 2)
+  return bucket
+
+
+def test_a_job_elsewhere_that_lives_keeps_its_bucket(quick_bucket, monkeypatch):
+  with monkeypatch.context() as context:
+    context.setattr(workdir_lock, "_machine", lambda: "elsewhere")
+    lock = WorkdirLock(quick_bucket)
+  with pytest.raises(UserError, match="is in use by process"):
+    WorkdirLock(quick_bucket)
+  lock.check()
+  lock.release()
+  assert not (quick_bucket / "run.lock").exists()
+
+
+def write_bucket(workdir, holder):
+  (workdir / "run.lock").write_text(json.dumps(holder))
+
+
+def other(workdir, **changes):
+  """Who held a workdir elsewhere."""
+  lock = WorkdirLock(workdir)
+  lock.release()
+  return lock._owner | {"token": "other", "machine": "elsewhere"} | changes
+
+
+def test_a_dead_job_elsewhere_gives_its_bucket_up(quick_bucket):
+  write_bucket(quick_bucket, other(quick_bucket))
+  lock = WorkdirLock(quick_bucket)
+  assert content(quick_bucket)["token"] == lock._owner["token"]
+  lock.release()
+
+
+def test_of_two_that_start_together_in_a_bucket_one_goes_on(
+  quick_bucket, monkeypatch
+):
+  holder = other(quick_bucket, pid=7, host="pod-3")
+  sleep = time.sleep
+
+  def meanwhile(seconds):
+    write_bucket(quick_bucket, holder)
+    sleep(seconds)
+
+  monkeypatch.setattr(workdir_lock.time, "sleep", meanwhile)
+  with pytest.raises(UserError, match="process 7 on host pod-3"):
+    WorkdirLock(quick_bucket)
+  assert content(quick_bucket) == holder
+
+
+def test_a_job_that_lost_its_bucket_ends(quick_bucket):
+  holder = other(quick_bucket, pid=3, host="pod-8")
+  lock = WorkdirLock(quick_bucket)
+  deadline = time.monotonic() + 10
+  with pytest.raises(UserError, match="taken over by process 3 on host pod-8"):
+    while time.monotonic() < deadline:
+      write_bucket(quick_bucket, holder)
+      lock.check()
+      time.sleep(0.05)
+  lock.release()
+  assert content(quick_bucket) == holder
+
+
+def test_a_bucket_that_does_not_answer_for_a_while_is_kept(
+  quick_bucket, storage
+):
+  lock = WorkdirLock(quick_bucket)
+  storage.refused = lambda kind, name: True
+  time.sleep(0.5)
+  lock.check()
+  storage.refused = lambda kind, name: False
+  lock.release()
+  assert not (quick_bucket / "run.lock").exists()

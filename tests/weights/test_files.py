@@ -51,8 +51,8 @@ def test_a_file_that_may_not_be_read_is_a_sentence(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
   "error", [RuntimeError("no\ncredentials"), ImportError("gcsfs"), KeyError()]
 )
-def test_a_bucket_that_does_not_answer_is_a_sentence(error):
-  path = "gs://bucket/x.npz"
+def test_a_bucket_that_does_not_answer_is_a_sentence(error, bucket):
+  path = str(bucket / "x.npz")
   with pytest.raises(UserError) as raised, opening.explained(path):
     raise error
   message = str(raised.value)

@@ -185,7 +185,7 @@ def _alone(directory: epath.Path) -> Iterator[None]:
 def _mtime(path: epath.Path) -> float:
   """When a file was written, in seconds, by the clock of where it is."""
   if buckets.is_bucket(path):
-    return path.stat().mtime
+    return float(path.stat().mtime)
   return os.stat(path).st_mtime  # With parts of a second.
 
 

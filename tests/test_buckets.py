@@ -1,0 +1,102 @@
+"""Paths in buckets."""
+
+import pytest
+
+from vit_jax import buckets, records
+from vit_jax.errors import UserError
+
+
+def names(storage, at):
+  prefix = "/".join(at.parts[3:]) + "/"
+  return [name.removeprefix(prefix) for name in storage.names(prefix)]
+
+
+def test_what_is_in_a_bucket_is_told_by_the_path():
+  assert buckets.is_bucket("gs://bucket/run")
+  assert not buckets.is_bucket("/gs/bucket/run")
+
+
+def test_a_bucket_is_no_place_of_this_directory(bucket, tmp_path):
+  assert buckets.absolute(bucket) == bucket
+  assert buckets.absolute(tmp_path / "a" / "..") == tmp_path
+
+
+def test_without_the_package_for_it_a_path_is_refused_in_a_sentence():
+  pytest.importorskip("fsspec")
+  try:
+    import gcsfs  # noqa: F401
+  except ImportError:
+    with pytest.raises(UserError, match="pip install gcsfs") as error:
+      buckets.check("gs://bucket/run")
+    assert "gs://bucket/run" in str(error.value)
+  buckets.check("runs/first")
+
+
+def test_a_workdir_is_on_a_file_system_or_of_one_kind_of_bucket(bucket):
+  buckets.check_workdir(bucket)
+  buckets.check_workdir("runs/first")
+  with pytest.raises(UserError, match="s3://bucket/run"):
+    buckets.check_workdir("s3://bucket/run")
+
+
+def test_errors_of_a_buckets_libraries_are_those_of_a_file(bucket, storage):
+  storage.refused = lambda kind, name: kind == "write"
+  with pytest.raises(OSError) as error, buckets.as_os_error(bucket):
+    (bucket / "a").write_text("x")
+  assert error.value.strerror == "Not today."
+  with pytest.raises(FileNotFoundError) as error, buckets.as_os_error(bucket):
+    (bucket / "a").read_text()
+  assert error.value.strerror == "No such file or directory"
+
+
+def test_a_mistake_elsewhere_stays_what_it_is(tmp_path):
+  with pytest.raises(KeyError), buckets.as_os_error(tmp_path):
+    raise KeyError
+
+
+def test_a_file_is_replaced_by_one_write(bucket, storage):
+  records.write_text(bucket / "a", "one")
+  before = storage.counts.copy()
+  records.write_text(bucket / "a", "two")
+  assert (bucket / "a").read_text() == "two"
+  done = [kind for kind, _ in (storage.counts - before).elements()]
+  assert done.count("write") == 1 and "delete" not in done
+
+
+def test_a_file_that_fails_half_way_leaves_the_old_one(
+  bucket, storage, tmp_path
+):
+  records.write_text(bucket / "a", "one")
+  with pytest.raises(ZeroDivisionError):
+    with records.replacing(bucket / "a") as partial:
+      partial.write_text("tw")
+      raise ZeroDivisionError
+  assert (bucket / "a").read_text() == "one"
+  assert names(storage, bucket) == ["a"]
+  assert not any((tmp_path / "here").iterdir())
+
+
+def test_a_directory_is_copied_whole(bucket, storage):
+  with buckets.local(bucket / "all") as made:
+    (made / "b").mkdir(parents=True)
+    (made / "a").write_bytes(b"1")
+    (made / "b" / "c").write_bytes(b"2")
+  assert names(storage, bucket) == ["all/a", "all/b/c"]
+  assert (bucket / "all" / "b" / "c").read_bytes() == b"2"
+
+
+def test_a_directory_moves_object_by_object(bucket, storage):
+  for name in ("a", "b/c", "done"):
+    (bucket / "from" / name).write_text(name)
+  buckets.move(bucket / "from", bucket / "to", first=["done"])
+  assert names(storage, bucket) == ["to/a", "to/b/c", "to/done"]
+  assert (bucket / "to" / "b" / "c").read_text() == "b/c"
+
+
+def test_a_move_that_fails_while_copying_leaves_all(bucket, storage):
+  for name in ("a", "b", "done"):
+    (bucket / "from" / name).write_text(name)
+  storage.refused = lambda kind, name: name.endswith("to/b")
+  with pytest.raises(OSError):
+    buckets.move(bucket / "from", bucket / "to", first=["done"])
+  assert {"from/a", "from/b", "from/done"} <= set(names(storage, bucket))
