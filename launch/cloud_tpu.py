@@ -137,7 +137,7 @@ def main(argv: Sequence[str]) -> int:
     given.keep,
     given.poll_seconds,
   )
-  revision = experiment.commit()
+  revision = experiment.commit(allow_changes=given.dry_run)
   config = experiment.config_inside(taken, revision)
   plan = make_plan(taken, config, place, job, revision=revision)
   return show_or_carry_out(plan, dry_run=given.dry_run)

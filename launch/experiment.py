@@ -130,12 +130,14 @@ def shared_config(experiment: Experiment) -> str:
   )
 
 
-def commit() -> str:
+def commit(*, allow_changes: bool) -> str:
   """The commit that is checked out, which is what will run elsewhere.
 
+  Args:
+    allow_changes: if files differ from the commit, only say so.
+
   Raises:
-    UserError: this is no clone, or files differ from the commit. A dry run
-      only says so.
+    UserError: this is no clone, or files differ from the commit.
   """
   revision = _git("rev-parse", "--verify", "HEAD").strip()
   changed = _git("status", "--porcelain", "--untracked-files=no").splitlines()
@@ -146,7 +148,7 @@ def commit() -> str:
       + "\n".join(f"  {line}" for line in changed[:10])
       + "\nCommit them first."
     )
-    if not flags.FLAGS.dry_run:
+    if not allow_changes:
       raise UserError(problem)
     print(problem, file=sys.stderr)
   return revision

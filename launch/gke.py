@@ -125,7 +125,9 @@ def main(argv: Sequence[str]) -> int:
     nodes = tpu_nodes(given.tpu, given.num_slices, given.chips_per_host)
   else:
     nodes = gpu_nodes(given.gpu, given.nodes, given.gpus_per_node)
-  revision = experiment.commit() if given.build else None
+  revision = None
+  if given.build:
+    revision = experiment.commit(allow_changes=given.dry_run)
   config = experiment.config_inside(taken, revision)
   image = given.image
   if revision:

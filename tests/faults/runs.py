@@ -1,11 +1,11 @@
 """Runs as processes of their own, to be killed, stopped and read."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
 
+from launch import processes
 from vit_jax import records
 
 STEPS = 30
@@ -56,23 +56,15 @@ def start_together(repo, workdir, count, *, each=None, **options):
     each: further options of every process.
     options: of all.
   """
-  with socket.socket() as probe:
-    probe.bind(("localhost", 0))
-    address = f"localhost:{probe.getsockname()[1]}"
   return [
     start(
       repo,
       workdir,
-      environment={
-        "JAX_NUM_CPU_DEVICES": "2",
-        "JAX_COORDINATOR_ADDRESS": address,
-        "JAX_NUM_PROCESSES": str(count),
-        "JAX_PROCESS_ID": str(index),
-      },
+      environment=environment,
       **options,
       **(each[index] if each else {}),
     )
-    for index in range(count)
+    for index, environment in enumerate(processes.environments(count, 2))
   ]
 
 

@@ -1,7 +1,6 @@
 """Two processes replace and count the same broken images as one does."""
 
 import os
-import socket
 import subprocess
 import sys
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from launch import processes
 from vit_jax import records
 
 pytestmark = pytest.mark.slow
@@ -56,21 +56,9 @@ def start(repo, folder, workdir, allowed, **environment):
 
 
 def start_two(repo, folder, workdir, allowed):
-  with socket.socket() as probe:
-    probe.bind(("localhost", 0))
-    address = f"localhost:{probe.getsockname()[1]}"
   return [
-    start(
-      repo,
-      folder,
-      workdir,
-      allowed,
-      JAX_NUM_CPU_DEVICES="1",
-      JAX_COORDINATOR_ADDRESS=address,
-      JAX_NUM_PROCESSES="2",
-      JAX_PROCESS_ID=str(index),
-    )
-    for index in range(2)
+    start(repo, folder, workdir, allowed, **environment)
+    for environment in processes.environments(2, 1)
   ]
 
 
@@ -100,8 +88,8 @@ def test_two_processes_log_what_one_does(repo, folder, tmp_path):
 
 def test_what_is_too_much_for_both_together_ends_both(repo, folder, tmp_path):
   """Neither process alone meets more than it may."""
-  processes = start_two(repo, folder, tmp_path, allowed=2)
-  errors = [process.communicate(timeout=280)[1] for process in processes]
-  assert [process.returncode for process in processes] == [1, 1], errors
+  both = start_two(repo, folder, tmp_path, allowed=2)
+  errors = [process.communicate(timeout=280)[1] for process in both]
+  assert [process.returncode for process in both] == [1, 1], errors
   for err in errors:
     assert "3 examples could not be used" in err

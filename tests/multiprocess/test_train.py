@@ -1,7 +1,6 @@
 """Two processes train as one does."""
 
 import os
-import socket
 import subprocess
 import sys
 
@@ -12,29 +11,24 @@ from vit_jax import records
 pytestmark = pytest.mark.slow
 
 
-def start(repo, workdir, *, devices, environment):
-  return subprocess.Popen(
+def run(repo, workdir, *module, devices):
+  """Trains by a module, to the end; returns what it printed."""
+  done = subprocess.run(
     [
-      sys.executable,
-      "-m",
-      "vit_jax.train",
+      *(sys.executable, "-m", *module),
       "--config=configs/quickstart.py:smoke",
       f"--workdir={workdir}",
       "--config.optimizer.name=sgd",
       "--config.model.dropout_rate=0.1",
     ],
     cwd=repo,
-    env={**os.environ, "JAX_NUM_CPU_DEVICES": str(devices), **environment},
-    stdout=subprocess.PIPE,
-    stderr=subprocess.PIPE,
+    env={**os.environ, "JAX_NUM_CPU_DEVICES": str(devices)},
+    capture_output=True,
     text=True,
+    timeout=280,
   )
-
-
-def finish(process):
-  out, err = process.communicate(timeout=280)
-  assert process.returncode == 0, err
-  return out
+  assert done.returncode == 0, done.stderr
+  return done.stdout
 
 
 def metrics(workdir):
@@ -45,26 +39,15 @@ def metrics(workdir):
 
 
 def test_two_processes_log_what_one_does(repo, tmp_path):
-  with socket.socket() as probe:
-    probe.bind(("localhost", 0))
-    address = f"localhost:{probe.getsockname()[1]}"
-  processes = [
-    start(
-      repo,
-      tmp_path / "two",
-      devices=1,
-      environment={
-        "JAX_COORDINATOR_ADDRESS": address,
-        "JAX_NUM_PROCESSES": "2",
-        "JAX_PROCESS_ID": str(index),
-      },
-    )
-    for index in range(2)
-  ]
-  first, second = [finish(process) for process in processes]
-  assert "finished at step 4" in first
-  assert "step" not in second  # The first process speaks for both.
-  finish(start(repo, tmp_path / "one", devices=2, environment={}))
+  together = run(
+    repo,
+    tmp_path / "two",
+    *("launch.local", "--processes=2", "--devices_per_process=1"),
+    devices=1,
+  )
+  assert "0: finished at step 4" in together
+  assert "1: step" not in together  # The first process speaks for both.
+  run(repo, tmp_path / "one", "vit_jax.train", devices=2)
   two, one = metrics(tmp_path / "two"), metrics(tmp_path / "one")
   assert len(two) == len(one) == 6
   for mine, theirs in zip(two, one, strict=True):
