@@ -4,36 +4,24 @@ A Pallas kernel is a custom call in the compiled program, without an estimate.
 `BOUNDS` has a lower bound for each of ours, from the shapes it is called with.
 """
 
-import dataclasses
 import re
 from collections.abc import Callable
 
-from vit_jax.aot.hlo_text import Computation, Instruction, Shape
+from vit_jax.aot import short_attention_bound
+from vit_jax.aot.hlo_text import Computation, Instruction
+from vit_jax.aot.kernel_call import Call
 from vit_jax.sharding.topologies import Accelerator
 
 TARGET = "tpu_custom_call"
-
-
-@dataclasses.dataclass(frozen=True)
-class Call:
-  """A call of a kernel on one device.
-
-  Attributes:
-    name: the `name` of its `pallas_call`.
-    operands: types of what it takes.
-    results: types of what it gives.
-  """
-
-  name: str
-  operands: tuple[Shape, ...]
-  results: tuple[Shape, ...]
 
 
 Bound = Callable[[Call, Accelerator], float]
 
 # The beginning of a kernel's name -> the fewest cycles that a call may take on
 # a device. The longest beginning counts.
-BOUNDS: dict[str, Bound] = {}
+BOUNDS: dict[str, Bound] = {
+  "short_attention_": short_attention_bound.cycles,
+}
 
 
 def call(computation: Computation, instruction: Instruction) -> Call | None:

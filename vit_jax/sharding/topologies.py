@@ -16,6 +16,7 @@ class Accelerator:
       where there is none.
     clock: cycles/s of a TPU's core; None elsewhere.
     devices_per_chip: how many devices jax sees in a chip.
+    matrix_side: side of a TPU's matrix units, numbers.
   """
 
   flops: float
@@ -24,6 +25,7 @@ class Accelerator:
   interconnect: float
   clock: float | None = None
   devices_per_chip: int = 1
+  matrix_side: int = 128
 
   @property
   def flops_per_device(self) -> float:
@@ -39,8 +41,10 @@ ACCELERATORS = {
   "tpu v5e": Accelerator(197e12, 16e9, 819e9, 400e9, 1.50e9),
   "tpu v5": Accelerator(459e12, 95e9, 2765e9, 1200e9, 1.75e9),
   "tpu v5p": Accelerator(459e12, 95e9, 2765e9, 1200e9, 1.75e9),
-  "tpu v6 lite": Accelerator(918e12, 32e9, 1640e9, 800e9, 1.75e9),
-  "tpu v6e": Accelerator(918e12, 32e9, 1640e9, 800e9, 1.75e9),
+  "tpu v6 lite": Accelerator(
+    918e12, 32e9, 1640e9, 800e9, 1.75e9, matrix_side=256
+  ),
+  "tpu v6e": Accelerator(918e12, 32e9, 1640e9, 800e9, 1.75e9, matrix_side=256),
   "tpu7x": Accelerator(2307e12, 192e9, 7370e9, 1200e9),
   "a100": Accelerator(312e12, 80e9, 2039e9, 600e9),
   "h100": Accelerator(989e12, 80e9, 3350e9, 900e9),
