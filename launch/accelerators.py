@@ -1,4 +1,4 @@
-"""TPU slices as vit_jax.compile names them, in the words of Kubernetes."""
+"""TPU slices as vit_jax.compile names them, in the words of GKE."""
 
 import dataclasses
 import math
@@ -19,33 +19,38 @@ CHIPS_PER_HOST = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class Slice:
-  """A TPU slice: chips that are wired together, on one or more hosts.
+class Slices:
+  """TPU slices: chips that are wired together, on one or more hosts each.
 
   Attributes:
+    count: of slices.
     accelerator: GKE's name of the generation.
-    topology: chips along each dimension, such as 16x16.
+    topology: chips of a slice along each dimension, such as 16x16.
     chips_per_host: of each host.
-    num_hosts: of the slice.
+    num_hosts: of a slice.
   """
 
+  count: int
   accelerator: str
   topology: str
   chips_per_host: int
   num_hosts: int
 
 
-def parse_slice(name: str, chips_per_host: int | None = None) -> Slice:
-  """The slice of a name such as v5e:16x16 or v4:4x4x8.
+def parse(name: str, chips_per_host: int | None = None) -> Slices:
+  """The slices of a name such as v5e:16x16, or 2*v4:4x4x8 for two of them.
 
   Args:
-    name: generation and topology.
+    name: count, if there are several, generation and topology.
     chips_per_host: by default four, or all of a smaller slice.
 
   Raises:
     UserError: there is no such slice, or its hosts cannot be so large.
   """
-  generation, _, topology = name.partition(":")
+  count, star, one = name.rpartition("*")
+  generation, _, topology = one.partition(":")
+  if star and not re.fullmatch("[1-9][0-9]*", count):
+    raise UserError(f"--tpu={name}: several slices are written 2*{one}.")
   if generation not in _GENERATIONS:
     raise UserError(
       f"--tpu={name}: the generations on GKE are {', '.join(_GENERATIONS)}, as"
@@ -59,10 +64,16 @@ def parse_slice(name: str, chips_per_host: int | None = None) -> Slice:
       f" in {generation}:{example}."
     )
   chips = math.prod(map(int, topology.split("x")))
-  chips_per_host = chips_per_host or min(chips, CHIPS_PER_HOST)
-  if chips % chips_per_host:
+  per_host = chips_per_host or min(chips, CHIPS_PER_HOST)
+  if chips % per_host:
     raise UserError(
       f"--tpu={name} has {chips} chips, which are no whole number of hosts with"
-      f" {chips_per_host}; see --chips_per_host."
+      f" {per_host}; see --chips_per_host."
     )
-  return Slice(accelerator, topology, chips_per_host, chips // chips_per_host)
+  return Slices(
+    int(count) if star else 1,
+    accelerator,
+    topology,
+    per_host,
+    chips // per_host,
+  )

@@ -36,8 +36,9 @@ def define_flags() -> None:
   flags.DEFINE_bool(
     "build", True, "Build and push; --nobuild uses --image as it is named."
   )
-  flags.DEFINE_string("tpu", None, "TPU slice, such as v5e:16x16.")
-  flags.DEFINE_integer("num_slices", 1, "TPU slices.", lower_bound=1)
+  flags.DEFINE_string(
+    "tpu", None, "TPU slice, such as v5e:16x16; 2*v5e:16x16 are two."
+  )
   flags.DEFINE_integer(
     "chips_per_host",
     None,
@@ -122,7 +123,7 @@ def main(argv: Sequence[str]) -> int:
   if bool(given.tpu) == bool(given.gpu):
     raise UserError("Give one of --tpu=v5e:16x16 and --gpu=nvidia-h100-80gb.")
   if given.tpu:
-    nodes = tpu_nodes(given.tpu, given.num_slices, given.chips_per_host)
+    nodes = tpu_nodes(given.tpu, given.chips_per_host)
   else:
     nodes = gpu_nodes(given.gpu, given.nodes, given.gpus_per_node)
   revision = None
@@ -153,11 +154,9 @@ def main(argv: Sequence[str]) -> int:
   return show_or_carry_out(plan, dry_run=given.dry_run)
 
 
-def tpu_nodes(
-  name: str, num_slices: int = 1, chips_per_host: int | None = None
-) -> Nodes:
-  """Nodes of TPU slices; see `accelerators.parse_slice`."""
-  tpu = accelerators.parse_slice(name, chips_per_host)
+def tpu_nodes(name: str, chips_per_host: int | None = None) -> Nodes:
+  """Nodes of TPU slices; see `accelerators.parse`."""
+  tpu = accelerators.parse(name, chips_per_host)
   return Nodes(
     {
       "cloud.google.com/gke-tpu-accelerator": tpu.accelerator,
@@ -165,7 +164,7 @@ def tpu_nodes(
     },
     "google.com/tpu",
     tpu.chips_per_host,
-    num_slices,
+    tpu.count,
     tpu.num_hosts,
     "tpu",
   )

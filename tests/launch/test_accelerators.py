@@ -18,15 +18,15 @@ from vit_jax.errors import UserError
   ],
 )
 def test_a_slice_has_its_hosts(name, accelerator, hosts, chips_per_host):
-  found = accelerators.parse_slice(name)
+  found = accelerators.parse(name)
   assert found.accelerator == accelerator
   assert found.topology == name.partition(":")[2]
   assert (found.num_hosts, found.chips_per_host) == (hosts, chips_per_host)
 
 
 def test_eight_chips_may_be_on_one_host():
-  assert accelerators.parse_slice("v6e:2x4", 8).num_hosts == 1
-  assert accelerators.parse_slice("v6e:2x4").num_hosts == 2
+  assert accelerators.parse("v6e:2x4", 8).num_hosts == 1
+  assert accelerators.parse("v6e:2x4").num_hosts == 2
 
 
 @pytest.mark.parametrize(
@@ -38,13 +38,22 @@ def test_eight_chips_may_be_on_one_host():
     ("v4:16x16", "v4 has 3 numbers"),
     ("v5e:0x4", "has 2 numbers"),
     ("v5e:", "has 2 numbers"),
+    ("0*v5e:4x4", "written 2[*]v5e:4x4"),
+    ("*v5e:4x4", "written 2[*]v5e:4x4"),
   ],
 )
 def test_what_is_no_slice_is_explained(name, said):
   with pytest.raises(UserError, match=said):
-    accelerators.parse_slice(name)
+    accelerators.parse(name)
+
+
+def test_several_slices_are_counted():
+  assert accelerators.parse("12*v5e:16x16").count == 12
+  one, two = accelerators.parse("v4:4x4x4"), accelerators.parse("2*v4:4x4x4")
+  assert (one.count, two.count) == (1, 2)
+  assert one.num_hosts == two.num_hosts
 
 
 def test_hosts_are_whole():
   with pytest.raises(UserError, match="16 chips"):
-    accelerators.parse_slice("v5e:4x4", 5)
+    accelerators.parse("v5e:4x4", 5)

@@ -16,7 +16,7 @@ from tests.launch.programs import Programs
 from vit_jax.errors import UserError
 
 IMAGE = "us-docker.pkg.dev/project/repository/vit_jax:0123456789ab"
-TPU = gke.Job("first", IMAGE, gke.tpu_nodes("v5e:4x4", num_slices=2))
+TPU = gke.Job("first", IMAGE, gke.tpu_nodes("2*v5e:4x4"))
 GPU = gke.Job("first", IMAGE, gke.gpu_nodes("nvidia-h100-80gb", 4, 8))
 ALL = dict(
   spot=True,

@@ -44,17 +44,12 @@ def test_a_dry_run_prints_each_process(repo, tmp_path):
   for index, (env, *words) in enumerate(lines):
     assert env == "env"
     assert f"JAX_PROCESS_ID={index}" in words
-    assert (
-      words[-5:]
-      == [
-        sys.executable,
-        "-m",
-        "vit_jax.train",
-        f"--config={repo}/configs/quickstart.py:smoke",
-        "--config.seed=3",
-        f"--workdir={workdir}",
-      ]
-    )
+    assert words[-6:] == [
+      *(sys.executable, "-m", "vit_jax.train"),
+      f"--config={repo}/configs/quickstart.py:smoke",
+      "--config.seed=3",
+      f"--workdir={workdir}",
+    ]
   assert not workdir.exists()
 
 
