@@ -1,13 +1,17 @@
+import os
 import pathlib
+import shlex
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
+from etils import epath
 from PIL import Image
 
-from vit_jax.data import sources, tfds_prepare
+from tests.data.building import pictures
+from vit_jax.data import checksums, sources, tfds_prepare
 from vit_jax.errors import UserError
 
 
@@ -101,8 +105,37 @@ def test_files_to_fetch_by_hand_are_asked_for(tmp_path):
   with pytest.raises(UserError) as error:
     tfds_prepare.prepare("fetched_by_hand", str(tmp_path))
   message = str(error.value)
+  assert message.startswith("pictures.zip of fetched_by_hand/1.0.0 must be")
   assert f"put into {tmp_path}/downloads/manual" in message
   assert message.endswith("Ask the authors for pictures.zip.")
+
+
+def test_archives_that_are_missing_beside_others_are_warned_of(
+  tmp_path, caplog
+):
+  manual = tmp_path / "downloads/manual"
+  manual.mkdir(parents=True)
+  (manual / "others.zip").touch()
+  tfds_prepare.prepare("fetched_by_hand", str(tmp_path))
+  assert f"pictures.zip is not in {manual}" in caplog.text
+
+
+def test_imagenet_says_where_its_archives_must_lie(tmp_path):
+  """Before anything is tried, and without a network."""
+  run = _run("imagenet2012", f"--data_dir={tmp_path}")
+  assert run.returncode == 1
+  assert (
+    "ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar of imagenet2012/5.1.0"
+    f" must be fetched by hand and put into {tmp_path}/downloads/manual."
+  ) in run.stderr
+  assert not list(tmp_path.iterdir())
+
+
+def test_downloaded_datasets_have_checksums(tmp_path):
+  tfds_prepare.prepare("tiny_pictures", str(tmp_path))
+  (path,) = tmp_path.glob("tiny_pictures/1.0.0/*array_record*")
+  files = checksums.read(epath.Path(path.parent))
+  assert files == {path.name: checksums.of_file(path)}
 
 
 def test_failed_preparation_is_a_sentence_and_leaves_nothing(tmp_path):
@@ -157,3 +190,103 @@ def test_digits_are_prepared_without_a_network(tmp_path):
   run = _run("digits", f"--data_dir={tmp_path}")
   assert run.returncode == 0, run.stderr
   assert run.stdout == f"digits is ready in {tmp_path}/digits/1.0.0.\n"
+
+
+def _make(tmp_path, path, *arguments):
+  """Runs the command on an input in this process's directory."""
+  arguments = ("toy", f"--data_dir={tmp_path}", f"--from={path}", *arguments)
+  return _run(*arguments, "--workers=1")
+
+
+_SMALL = (
+  *("--config.model.variant=Ti/2", "--config.model.width=16"),
+  *("--config.model.depth=1", "--config.model.num_heads=2"),
+  *("--config.model.mlp_dim=32", "--config.model.image_size=4"),
+  *("--config.total_steps=2", "--config.train.batch_size=4"),
+  *("--config.schedule.warmup_steps=0", "--config.evals.test.every_steps=2"),
+  *(
+    "--config.evals.test.batch_size=4",
+    "--config.log_every_steps=1",
+  ),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["folder", "tars", "labels"])
+def test_what_was_made_trains_by_the_printed_command(form, tmp_path):
+  made_of = tmp_path / "in"
+  preprocess = "decode|resize"
+  if form == "folder":
+    pictures.folder(made_of, train=20, val=8)
+  elif form == "tars":
+    pictures.tars(made_of, count=30)
+  else:
+    pictures.folder(made_of, train=20)
+    images = sorted(made_of.rglob("*.png"))
+    labels = [[i % 3, 3] if i % 2 else [i % 3] for i in range(20)]
+    pairs = zip(images, labels, strict=True)
+    values = [{"path": str(p), "labels": classes} for p, classes in pairs]
+    pictures.lines(made_of / "lists/train.jsonl", *values)
+    preprocess = "decode|resize|pad_labels(2)"
+  path = made_of / "lists" if form == "labels" else made_of
+  arguments = (f"--image_root={made_of}",) if form == "labels" else ()
+  run = _make(tmp_path, path, *arguments)
+  assert run.returncode == 0, run.stderr
+  assert "toy/1.0.0 is ready in" in run.stdout
+  command = shlex.split(run.stdout.splitlines()[-1])
+  assert command[:3] == ["python", "-m", "vit_jax.train"]
+  train = subprocess.run(
+    [sys.executable, *command[1:], *_SMALL]
+    + [f"--config.train.preprocess={preprocess}"],
+    capture_output=True,
+    text=True,
+    cwd=tmp_path,
+    env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])},
+  )
+  assert train.returncode == 0, train.stderr
+  (metrics,) = tmp_path.glob("runs/toy/metrics.jsonl")
+  assert "eval/test/top1" in metrics.read_text()
+
+
+def test_a_flipped_byte_is_found_by_the_check(tmp_path):
+  pictures.folder(tmp_path / "photos")
+  run = _make(tmp_path, tmp_path / "photos", "--shards=3", "--check")
+  assert run.returncode == 0, run.stderr
+  assert "All 6 files are as they were written." in run.stdout
+  assert "All 27 images can be read." in run.stdout
+  path = tmp_path / "toy/1.0.0/toy-train.array_record-00001-of-00003"
+  content = bytearray(path.read_bytes())
+  content[-1] ^= 1  # In the padding, which reading would not notice.
+  path.write_bytes(content)
+  run = _run("toy", f"--data_dir={tmp_path}", "--check")
+  assert run.returncode == 1
+  assert f"1 of 6 files in {path.parent} are not as they were" in run.stderr
+  assert f"{path.name} (other bytes)" in run.stderr
+
+
+def test_bad_images_stop_the_command_unless_skipped(tmp_path):
+  photos = pictures.folder(tmp_path / "photos")
+  (photos / "train/ant/0.png").write_bytes(b"")
+  run = _make(tmp_path, photos)
+  assert run.returncode == 1
+  assert "1 images cannot be used: train ant/0.png (empty file)" in run.stderr
+  run = _make(tmp_path, photos, "--skip_bad")
+  assert run.returncode == 0, run.stderr
+  assert "test 7, train 19" in run.stdout
+  assert f"left out; they are listed in {tmp_path}/toy/1.0.0" in run.stdout
+
+
+@pytest.mark.parametrize(
+  "arguments, message",
+  [
+    (("toy", "--shards=3"), "--shards goes with --from=PATH"),
+    (("toy", "--skip_bad"), "--skip_bad goes with --from=PATH"),
+    (("digits", "--from=photos"), "'digits' is built in; give what is made"),
+    (("toy", "--from=/nowhere"), "--from=/nowhere does not exist."),
+    (("toy", "--from=photos", "--workers=0"), "workers"),
+  ],
+)
+def test_bad_flags_of_making_are_sentences(arguments, message, tmp_path):
+  run = _run(*arguments, f"--data_dir={tmp_path}")
+  assert run.returncode == 1
+  assert run.stderr.startswith("error: ") and message in run.stderr

@@ -122,3 +122,81 @@ def test_blocks_are_mixed_within_a_window():
     np.arange(10_000), 10_000, seed=0, shuffle_block=50
   )
   assert len(np.unique(ids[:64] // 50)) > 8
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+  n=st.integers(1, 400),
+  block=st.integers(1, 40),
+  processes=st.sampled_from([1, 2, 3, 5, 8]),
+  first=st.integers(0, 10**12),
+)
+def test_any_number_of_processes_read_the_same_batch(
+  n, block, processes, first
+):
+  """Each asks for its own rows only."""
+  rows = first + np.arange(120)
+  whole, _ = order.example_ids(rows, n, seed=5, shuffle_block=block)
+  parts = [
+    order.example_ids(part, n, seed=5, shuffle_block=block)[0]
+    for part in np.array_split(rows, processes)
+  ]
+  assert np.array_equal(np.concatenate(parts), whole)
+
+
+def _runs(ids):
+  """How many stretches of consecutive records `ids` are."""
+  return 1 + np.count_nonzero(np.diff(np.sort(ids)) > 1)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+  n=st.integers(1, 5000),
+  block=st.integers(2, 60),
+  seed=st.integers(0, 2**32 - 1),
+  window=st.integers(0, 10**4),
+)
+def test_a_window_is_a_few_stretches_of_consecutive_records(
+  n, block, seed, window
+):
+  """What the storage sees while the stream passes through the window.
+
+  Where the data end with a short block, that comes first and the first and the
+  last block of a window are shared with its neighbours.
+  """
+  size = block * order.WINDOW_BLOCKS
+  start = window % -(-n // size) * size
+  rows = np.arange(start, min(start + size, n)) + 3 * n
+  ids, _ = order.example_ids(rows, n, seed=seed, shuffle_block=block)
+  assert _runs(ids) <= order.WINDOW_BLOCKS + 2
+  short = n % block
+  full = ids[ids < n - short]
+  assert len(np.unique(full // block)) <= order.WINDOW_BLOCKS + 1
+
+
+def test_windows_hold_other_blocks_in_every_epoch():
+  n, block = 16_000, 50
+  first = np.arange(block * order.WINDOW_BLOCKS)
+  held = [
+    set(
+      order.example_ids(first + e * n, n, seed=0, shuffle_block=block)[0]
+      // block
+    )
+    for e in range(4)
+  ]
+  for a, b in itertools.combinations(held, 2):
+    assert len(a & b) <= 4  # Of 16, one on average for unrelated draws of 320.
+
+
+@pytest.mark.parametrize("block", [512, 4096])
+def test_a_batch_of_100_million_records_lies_in_a_few_blocks(block):
+  """And without blocks in as many places as it has rows."""
+  n, batch = 10**8, 4096
+  for step in (0, 12_345, 24_413):  # The last one crosses the epoch's end.
+    rows = step * batch + np.arange(batch)
+    ids, _ = order.example_ids(rows, n, seed=1, shuffle_block=block)
+    windows = batch / (block * order.WINDOW_BLOCKS)
+    most = (np.ceil(windows) + 1) * (order.WINDOW_BLOCKS + 2)
+    assert len(np.unique(ids // block)) <= most
+    scattered, _ = order.example_ids(rows, n, seed=1)
+    assert len(np.unique(scattered // block)) > 0.9 * batch

@@ -2,6 +2,8 @@
 
 import contextlib
 import difflib
+import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,20 +12,29 @@ from array_record.python import array_record_module
 from etils import epath
 from tensorflow_datasets.core import file_adapters
 
-from vit_jax.data import tfds_directory, tfds_source
+from vit_jax.data import (
+  array_record_files,
+  checksums,
+  tfds_directory,
+  tfds_source,
+)
 from vit_jax.data.tf_import import tf
 from vit_jax.errors import UserError
 
+_logger = logging.getLogger(__name__)
+
+# What instructions call the files that a person must fetch.
+_ARCHIVE = re.compile(r"\b[\w-]+\.(?:tar(?:\.\w+)?|tgz|zip)\b")
 _ARRAY_RECORD = file_adapters.FileFormat.ARRAY_RECORD
 
 
 class _Uncompressed(file_adapters.ArrayRecordFileAdapter):
-  """Images are compressed already: half the time to read, the same size."""
+  """Writes as `array_record_files.WRITER_OPTIONS` says."""
 
   @classmethod
   def write_examples(cls, path: Any, iterator: Any) -> None:
     writer = array_record_module.ArrayRecordWriter(
-      str(path), "group_size:1,uncompressed"
+      str(path), array_record_files.WRITER_OPTIONS
     )
     for _, record in iterator:
       writer.write(record)
@@ -33,8 +44,8 @@ class _Uncompressed(file_adapters.ArrayRecordFileAdapter):
 def prepare(dataset: str, data_dir: str | None) -> str:
   """Makes a TFDS dataset ready for random access.
 
-  What is not there is downloaded and written as ArrayRecord; TFRecord files
-  that are there are indexed.
+  What is not there is downloaded and written as ArrayRecord, with checksums
+  beside it; TFRecord files that are there are indexed.
 
   Args:
     dataset: 'name', 'name/config' or either with ':version'.
@@ -48,10 +59,13 @@ def prepare(dataset: str, data_dir: str | None) -> str:
   """
   name = tfds_directory.DatasetName.parse(dataset)
   home = tfds_directory.resolve_data_dir(data_dir)
-  if tfds_directory.find(name, home) is None:
+  is_new = tfds_directory.find(name, home) is None
+  if is_new:
     _download(name, home)
   directory = tfds_directory.require(name, home)
   info = tfds_source.read_info(directory)
+  if is_new:
+    _write_checksums(info, directory)
   for split in info.splits:
     tfds_source.open_shards(info, split)
   counts = ", ".join(
@@ -92,14 +106,37 @@ def _download(name: tfds_directory.DatasetName, home: epath.Path) -> None:
 
 
 def _raise_if_manual(builder: Any, home: epath.Path) -> None:
-  """Raises a UserError if files that a person must fetch are missing."""
+  """Raises a UserError if no file is there of those a person must fetch.
+
+  Where some are, only a warning tells of the others: TFDS makes what it can,
+  and instructions may name files of which one is enough, or to be unpacked.
+  """
   instructions = builder.MANUAL_DOWNLOAD_INSTRUCTIONS
+  if not instructions:
+    return
   manual = home / "downloads" / "manual"
-  if instructions and not (manual.exists() and any(manual.iterdir())):
+  there = {p.name for p in manual.iterdir()} if manual.exists() else set()
+  named = list(dict.fromkeys(_ARCHIVE.findall(instructions)))
+  missing = [file for file in named if file not in there]
+  if not there:
+    files = " and ".join(named) or "Files"
+    lines = "\n".join(map(str.strip, instructions.strip().splitlines()))
     raise UserError(
-      f"Files of {builder.info.full_name} must be fetched by hand and put into"
-      f" {manual}:\n{instructions.strip()}"
+      f"{files} of {builder.info.full_name} must be fetched by hand and put"
+      f" into {manual}. TFDS says:\n{lines}"
     )
+  for file in missing:
+    _logger.warning(
+      "%s is not in %s; a split that needs it will be left out.", file, manual
+    )
+
+
+def _write_checksums(info: Any, directory: epath.Path) -> None:
+  files = {}
+  for split_info in info.splits.values():
+    for path in split_info.filepaths:
+      files[path.name] = checksums.of_file(path)
+  checksums.write(directory, files)
 
 
 @contextlib.contextmanager

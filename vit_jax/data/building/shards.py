@@ -7,12 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vit_jax import records
-from vit_jax.data import checksums, integrity
+from vit_jax.data import array_record_files, checksums, integrity
 from vit_jax.data.building import workers
 from vit_jax.data.building.contract import Example, Place, UnusableImage
-
-# Images are compressed already: half the time to read, the same size.
-WRITER_OPTIONS = "group_size:1,uncompressed"
 
 # Reading and decoding let other threads run.
 _THREADS = 4
@@ -136,7 +133,9 @@ def _write(path: str, task: ShardTask) -> tuple[int, int, list[UnusableImage]]:
   num_examples = num_bytes = 0
   unusable: list[UnusableImage] = []
   try:
-    writer = array_record_module.ArrayRecordWriter(path, WRITER_OPTIONS)
+    writer = array_record_module.ArrayRecordWriter(
+      path, array_record_files.WRITER_OPTIONS
+    )
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
       for start in range(0, len(task.places), _CHUNK):
         chunk = task.places[start : start + _CHUNK]
