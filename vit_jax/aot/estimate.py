@@ -40,7 +40,7 @@ def estimate(
   accelerator: Accelerator,
   num_devices: int,
   batch_size: int,
-  model_flops: float,
+  model_flops: float | int,
   total_steps: int,
 ) -> Estimate:
   """The times that follow from one device's cycles.

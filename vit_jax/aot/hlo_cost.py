@@ -7,6 +7,7 @@ of our own takes is not among these estimates; `kernels` has bounds for them.
 
 import collections
 import dataclasses
+import math
 import re
 from collections.abc import Iterator
 
@@ -79,7 +80,7 @@ class Cost:
 
   def collective_seconds(self, accelerator: Accelerator) -> float:
     """Of all exchanges whose time is known, one after the other."""
-    return sum(
+    return math.fsum(
       count * (one.seconds(accelerator) or 0.0)
       for one, count in self.collectives.items()
     )

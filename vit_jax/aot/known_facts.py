@@ -15,12 +15,12 @@ def facts(config: schema.Config) -> DataFacts:
       is in epochs, is said by neither.
   """
   dataset, model = config.train.dataset, config.model
-  num_classes, num_examples = model.num_classes, None
+  num_classes, num_examples, max_labels = model.num_classes, None, 1
   known = DATASETS.get(dataset.partition(":")[0])
   if dataset == "digits" or dataset.startswith("generated"):
     source = sources.open_source(dataset, config.train.split, data_dir=None)
     num_classes = num_classes or source.num_classes
-    num_examples = source.num_examples
+    num_examples, max_labels = source.num_examples, source.max_labels
   elif known is not None:
     num_classes = num_classes or known.num_classes
     pieces = splits.resolve(
@@ -41,9 +41,6 @@ def facts(config: schema.Config) -> DataFacts:
       f" {' and '.join(missing)}."
     )
   preprocess = spec.parse(config.train.preprocess, image_size=model.image_size)
-  max_labels = 1
-  if dataset.startswith("generated"):
-    max_labels = source.max_labels
   num_classes, max_labels = preprocess.label_space(num_classes, max_labels)
   return DataFacts(
     num_classes=num_classes,
