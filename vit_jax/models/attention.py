@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from vit_jax.errors import UserError
 from vit_jax.models import placement
 from vit_jax.models.layers import LayerConfig
+from vit_jax.models.weighted_mean import weighted_mean
 
 # A collection of its own: maps are large, so they are sown only where a
 # caller makes this collection mutable.
@@ -149,29 +150,14 @@ def _attention(
 ) -> tuple[
   Float[Array, "b heads q k"], Callable[[], Float[Array, "b heads q n"]]
 ]:
-  """Attention as matrix products; returns it and a function giving the maps.
-
-  The softmax's division is done on the result, which is smaller than the
-  scores: one pass less over the largest array.
-  """
+  """Attention as matrix products; returns it and a function giving the maps."""
   dtype = query.dtype
   query = query * jnp.asarray(1 / math.sqrt(query.shape[-1]), dtype)
   scores = jnp.einsum("bhqk,bhnk->bhqn", query, key)
   if relative_keys is not None:
     scores = scores + _relative_scores(query, relative_keys.astype(dtype))
-  scores = scores.astype(softmax_dtype)
-  # The result does not depend on the shift, so neither does the gradient.
-  shift = jax.lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True))
-  weights = jnp.exp(scores - shift)
-  total = jnp.sum(weights, axis=-1, keepdims=True, dtype=jnp.float32)
-  context = jnp.einsum(
-    "bhqn,bhnk->bhqk",
-    weights.astype(dtype),
-    value,
-    preferred_element_type=jnp.float32,
-  )
-  context = (context / total).astype(dtype)
-  return context, lambda: weights.astype(jnp.float32) / total
+  context = weighted_mean(scores, value, softmax_dtype)
+  return context, lambda: jax.nn.softmax(scores.astype(jnp.float32))
 
 
 def _relative_scores(
