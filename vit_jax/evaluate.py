@@ -72,10 +72,11 @@ def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
   from vit_jax.checkpoint import fitting, initial_model, reading
   from vit_jax.evaluators import build as evaluators_build
   from vit_jax.evaluators.contract import Context
-  from vit_jax.training import experiment, processes
+  from vit_jax.training import compile_cache, experiment, processes
   from vit_jax.weights import files
 
   processes.initialize()
+  compile_cache.enable()
   weights = reading.read(checkpoint)
   config = initial_model.of_checkpoint(config, weights.model)
   checks.check(config)

@@ -68,7 +68,7 @@ def train(config: schema.Config, workdir: str) -> int:
 
   from vit_jax.durations import EverySteps
   from vit_jax.report import render
-  from vit_jax.training import experiment, loop, processes
+  from vit_jax.training import compile_cache, experiment, loop, processes
   from vit_jax.training.course import Course
   from vit_jax.training.evaluation import Evaluation
   from vit_jax.training.monitor import Monitor
@@ -92,6 +92,7 @@ def train(config: schema.Config, workdir: str) -> int:
       peers = stack.enter_context(Peers())
       starting = stack.enter_context(LeaveAtOnce(peers.leave))
       processes.check_alike(config)
+      compile_cache.enable()
       source = experiment.open_data(config)
       parts = experiment.build(config, experiment.facts(config, source))
       stack.enter_context(experiment.memory_explained(config))
