@@ -71,6 +71,9 @@ class RunDirectory:
     try:
       self._open()
     except BaseException:
+      with contextlib.suppress(OSError):
+        if self._spool:
+          self._spool.close()
       self.release()
       raise
 

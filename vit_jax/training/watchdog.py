@@ -1,5 +1,6 @@
 """Ends a run that stands still, saying where every thread stands."""
 
+import contextlib
 import faulthandler
 import logging
 import os
@@ -14,7 +15,7 @@ from typing import Any
 import jax
 from etils import epath
 
-from vit_jax import heartbeat
+from vit_jax import buckets, heartbeat
 from vit_jax.training.timing import Clock
 
 EXIT_HUNG = 137
@@ -139,12 +140,11 @@ def _compiles(frame: FrameType | None) -> bool:
 def _sizes(directory: epath.Path) -> list[tuple[str, int]]:
   """Files below a directory and their sizes, as far as they can be seen."""
   found = []
-  try:
+  # Files are renamed while we look.
+  with contextlib.suppress(OSError), buckets.as_os_error(directory):
     for path in directory.iterdir():
       if path.is_dir():
         found += [(f"{path.name}/{n}", s) for n, s in _sizes(path)]
       else:
         found.append((path.name, path.stat().length))
-  except OSError:  # Files are renamed while we look.
-    pass
   return sorted(found)
