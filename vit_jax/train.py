@@ -66,6 +66,7 @@ def train(config: schema.Config, workdir: str) -> int:
   # Heavy imports come after all checks of the config, which answer at once.
   import jax
 
+  from vit_jax.aot import xla_flags
   from vit_jax.durations import EverySteps
   from vit_jax.report import render
   from vit_jax.training import compile_cache, experiment, loop, processes
@@ -106,7 +107,8 @@ def train(config: schema.Config, workdir: str) -> int:
       request = StopRequest()
       evaluation = Evaluation(parts, directory, monitor, request, clock)
     with clock.phase("compile"):
-      train_step = parts.compile()
+      device_kind = jax.devices()[0].device_kind
+      train_step = parts.compile(xla_flags.options(device_kind))
     with clock.phase("restore"):
       state = directory.restore_or_init()
     every_steps = parts.steps(config.checkpoint.every_steps)

@@ -6,7 +6,7 @@ they speak of the same step.
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -68,8 +68,13 @@ class Experiment:
     """The state at step 0, made on its shardings."""
     return jax.jit(self._init, out_shardings=self.shardings)()
 
-  def compile(self) -> Callable[..., Any]:
+  def compile(
+    self, options: Mapping[str, str] | None = None
+  ) -> Callable[..., Any]:
     """The train step, compiled for its shapes.
+
+    Args:
+      options: of the compiler.
 
     Raises:
       UserError: if it does not fit into the device's memory.
@@ -78,7 +83,7 @@ class Experiment:
       lowered = self.train_step.lower(
         self.abstract_state, self.abstract_batch()
       )
-      return lowered.compile()
+      return lowered.compile(compiler_options=dict(options or {}))
 
   def train_batches(
     self,
