@@ -118,8 +118,10 @@ def sweep(config: schema.Config, topology: Topology) -> int:
   from vit_jax.aot import trials
 
   values, tried = flags.FLAGS, []
-  present = config.train.batch_size // topology.num_devices
-  batches = values.sweep_batches or [max(1, present // 2), present, 2 * present]
+  present = max(1, config.train.batch_size // topology.num_devices)
+  batches = values.sweep_batches or sorted(
+    {max(1, present // 2), present, 2 * present}
+  )
   settings = trials.settings(
     _whole_numbers(batches), values.sweep_remat, values.sweep_meshes
   )
