@@ -206,14 +206,14 @@ def _located(source):
 
 
 def test_upright_jpegs_are_left_to_tensorflow_and_others_are_read(pets):
-  turned, long = Image.Exif(), b"\xff\xe2" + (9000).to_bytes(2, "big")
+  turned, long = Image.Exif(), b"\xff\xe2" + (20_000).to_bytes(2, "big")
   turned[0x0112] = 6
   plain = _picture()
   files = {
     "turned.jpg": _picture(exif=turned),
     "caf\u00e9.jpg": plain,
     # A header that goes on beyond what is looked at, and may turn the image.
-    "long.jpg": plain[:2] + long + bytes(8998) + plain[2:],
+    "long.jpg": plain[:2] + long + bytes(19_998) + plain[2:],
     "a.png": _picture(form="PNG"),
     "cut.jpg": plain[:3],
   }

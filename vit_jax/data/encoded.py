@@ -152,8 +152,7 @@ class JpegImage:
     self._data = data
 
   def shape(self) -> Tensor:
-    shape = tf.image.extract_jpeg_shape(self._data)
-    return tf.stack([shape[0], shape[1], 3])  # Decoded to RGB from any mode.
+    return tf.image.extract_jpeg_shape(self._data)
 
   def pixels(self) -> Tensor:
     return tf.io.decode_jpeg(self._data, channels=3)

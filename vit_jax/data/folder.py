@@ -29,7 +29,7 @@ _SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF", b"BM", b"GIF8")
 _MAX_FILES_CHECKED = 100_000
 _MAX_FILES_NAMED = 20
 _REMOTE_READERS = 16
-_HEAD_BYTES = 4096  # Few JPEGs have longer headers before the orientation.
+_HEAD_BYTES = 16 * 1024  # Longer headers of JPEGs are rare: 3 % of ImageNet.
 
 _logger = logging.getLogger(__name__)
 
@@ -134,9 +134,8 @@ class FolderSource:
     if _is_remote(paths[0]):
       return self.read(ids)
     images = np.empty(len(paths), object)
-    forms = np.empty(len(paths), np.int32)
-    for place, path in enumerate(paths):
-      images[place], forms[place] = _read_or_locate(path)
+    images[:], forms = zip(*map(_read_or_locate, paths), strict=True)
+    forms = np.array(forms, np.int32)
     return {"image": images, "form": forms, "label": self.labels[ids]}
 
   def names(self, ids: np.ndarray) -> list[str]:
@@ -323,19 +322,23 @@ def _read_or_locate(path: str) -> tuple[bytes, int]:
   """
   name = os.fsencode(path)
   try:
-    with open(path, "rb", buffering=0) as file:
-      head = file.read(_HEAD_BYTES)
+    # A file object makes more system calls, and costs more than this reading.
+    file = os.open(path, os.O_RDONLY)
+    try:
+      head = os.read(file, _HEAD_BYTES)
       if (
         name.isascii()  # TensorFlow's errors cannot tell of just any bytes.
         and encoded.is_jpeg(head)
         and encoded.jpeg_orientation(head) == 1
       ):
         if hasattr(os, "posix_fadvise"):  # So that TensorFlow does not wait.
-          os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+          os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
         return name, encoded.UPRIGHT_JPEG_FILE
-      content = head + file.read()
+    finally:
+      os.close(file)
   except OSError as error:
     raise _unreadable(path, error) from None
+  content = _read_local(path)
   return content, encoded.form(content)
 
 

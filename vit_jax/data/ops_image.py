@@ -25,7 +25,7 @@ class Image(Protocol):
   """What an op can ask of its input."""
 
   def shape(self) -> Tensor:
-    """int32 [3]: height, width and 3."""
+    """int32 [3]: height, width and the channels that are stored, 1 to 4."""
 
   def pixels(self) -> Tensor:
     """uint8 [height, width, 3]."""
