@@ -28,7 +28,7 @@ def run(
 ) -> None:
   """Runs a command: `main(argv)` under absl; exits with what it returns.
 
-  A `UserError` or a bad flag becomes one message on stderr and exit code 1.
+  A `UserError` or a bad flag becomes one message on stderr and its exit code.
 
   Args:
     main: the command.
@@ -40,7 +40,8 @@ def run(
     try:
       code = main(argv) or 0
     except UserError as error:
-      code = _complain(str(error))
+      _complain(str(error))
+      code = error.exit_code
     except KeyboardInterrupt:
       code = EXIT_INTERRUPTED
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""The one exception that commands turn into a sentence and exit code 1."""
+"""The exceptions that commands turn into a sentence and an exit code."""
 
 from vit_jax import installation
 
@@ -7,7 +7,19 @@ installation.check()
 
 
 class UserError(Exception):
-  """Something the user can mend; the message says what, where and how."""
+  """Something the user can mend; the message says what, where and how.
+
+  Attributes:
+    exit_code: of the command that it ends.
+  """
+
+  exit_code = 1
+
+
+class LostError(UserError):
+  """Other processes of the run are not there: all are to be started again."""
+
+  exit_code = 134
 
 
 class DivergedError(UserError):

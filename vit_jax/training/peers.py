@@ -19,10 +19,10 @@ import jax
 from jax._src import api as jax_api
 from jax._src import distributed
 
-from vit_jax.errors import UserError
+from vit_jax.errors import LostError, UserError
 from vit_jax.sharding import agreement
 
-EXIT_LOST = 134
+EXIT_LOST = LostError.exit_code
 PERIOD_SECONDS = 2
 # Longer than any pause of a living process; jax's own limit is its double.
 SILENT_SECONDS = 25

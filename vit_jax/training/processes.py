@@ -5,15 +5,18 @@ import json
 import os
 import platform
 import socket
+from collections.abc import Sequence
 
 import jax
+from jax._src import clusters, xla_bridge
 
 from vit_jax import versions
 from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
 from vit_jax.sharding import agreement
-from vit_jax.training import peers
+from vit_jax.training import peers, roll_call
 
+_START_SECONDS = 300  # jax's own.
 # How long a lone process may hear nothing of itself, as while a laptop sleeps;
 # jax's 100 s end the run when it wakes up.
 _PATIENCE_SECONDS = 10 * 365 * 24 * 3600
@@ -26,33 +29,75 @@ def initialize() -> None:
   SLURM, Kubernetes) or from JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
   JAX_PROCESS_ID. Joining is also what makes SIGTERM a request to save and
   stop rather than the end of the process.
+
+  Raises:
+    LostError: not all came within five minutes, or the seconds that
+      VIT_JAX_START_SECONDS says.
+    UserError: what the environment says makes no sense.
   """
   if jax.distributed.is_initialized():
     return
-  silent_seconds = 2 * peers.SILENT_SECONDS
-  if "JAX_COORDINATOR_ADDRESS" in os.environ:
-    jax.distributed.initialize(
-      os.environ["JAX_COORDINATOR_ADDRESS"],
-      int(os.environ["JAX_NUM_PROCESSES"]),
-      int(os.environ["JAX_PROCESS_ID"]),
-      heartbeat_timeout_seconds=silent_seconds,
-    )
+  if xla_bridge.backends_are_initialized():
+    return  # Called from a program that has used jax before: it stays alone.
+  seconds = _number("VIT_JAX_START_SECONDS", _START_SECONDS)
+  place = _place(seconds)
+  if place is None:
+    _initialize_alone()
     return
-  try:
-    jax.distributed.initialize(heartbeat_timeout_seconds=silent_seconds)
-  except ValueError:  # No cluster around: one process.
-    with socket.socket() as probe:
-      probe.bind(("localhost", 0))
-      port = probe.getsockname()[1]
-    # Simulated CPU devices of one process need no network between them.
-    jax.config.update("jax_cpu_collectives_implementation", None)
-    jax.distributed.initialize(
-      f"localhost:{port}", 1, 0, heartbeat_timeout_seconds=_PATIENCE_SECONDS
+  address, count, index, local_devices = place
+  roll_call.meet(address, count, index, seconds)
+  jax.distributed.initialize(
+    address,
+    count,
+    index,
+    local_devices,
+    initialization_timeout=seconds,
+    heartbeat_timeout_seconds=2 * peers.SILENT_SECONDS,
+  )
+
+
+def _place(seconds: int) -> tuple[str, int, int, Sequence[int] | None] | None:
+  """Coordinator, processes, number of this one, its devices (None: all).
+
+  None if there are no others.
+  """
+  if "JAX_COORDINATOR_ADDRESS" in os.environ:
+    count = _number("JAX_NUM_PROCESSES")
+    index = _number("JAX_PROCESS_ID")
+    if index >= count:
+      raise UserError(
+        f"JAX_PROCESS_ID = {index} must be less than JAX_NUM_PROCESSES ="
+        f" {count}; the first process is 0."
+      )
+    return os.environ["JAX_COORDINATOR_ADDRESS"], count, index, None
+  detect = clusters.ClusterEnv.auto_detect_unset_distributed_params
+  address, count, index, local_devices = detect(
+    None, None, None, None, None, seconds
+  )
+  return address and (address, count, index, local_devices)
+
+
+def _number(name: str, default: int | None = None) -> int:
+  text = os.environ.get(name)
+  if text is None and default is not None:
+    return default
+  if text is None or not text.isdecimal():
+    said = "is not set" if text is None else f"= {text!r}"
+    raise UserError(
+      f"The environment variable {name} {said}; it must be a whole number."
     )
-  except RuntimeError as error:
-    # Called from a program that has used jax before: it stays alone.
-    if "before any JAX" not in str(error):
-      raise
+  return int(text)
+
+
+def _initialize_alone() -> None:
+  with socket.socket() as probe:
+    probe.bind(("localhost", 0))
+    port = probe.getsockname()[1]
+  # Simulated CPU devices of one process need no network between them.
+  jax.config.update("jax_cpu_collectives_implementation", None)
+  jax.distributed.initialize(
+    f"localhost:{port}", 1, 0, heartbeat_timeout_seconds=_PATIENCE_SECONDS
+  )
 
 
 def check_alike(config: schema.Config) -> None:
