@@ -69,6 +69,10 @@ def main(argv: Sequence[str]) -> int:
   checks.check(config)
   for path in (values.output, values.dump_hlo):
     _check_writable(path)
+  if values.sweep and values.dump_hlo:
+    raise UserError(
+      "--dump_hlo writes one program and --sweep compiles many; leave one out."
+    )
   if values.sweep:
     return sweep(config, topology)
   return show(config, topology)

@@ -15,6 +15,7 @@ from vit_jax.aot.estimate import Estimate
 from vit_jax.aot.hlo_cost import Cost
 from vit_jax.aot.topology import Topology
 from vit_jax.config import schema
+from vit_jax.errors import UserError
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.training import experiment
 from vit_jax.training.experiment import Experiment
@@ -108,7 +109,8 @@ def compile_step(
     options: of the compiler.
 
   Raises:
-    UserError: as `build`, and if libtpu does not know the topology.
+    UserError: as `build`, and if libtpu does not know the topology or cannot
+      compile the step.
   """
   devices = topology_lib.devices(topology)
   parts = build(config, devices)
@@ -120,7 +122,10 @@ def compile_step(
   except jax.errors.JaxRuntimeError as error:
     overflow = memory.overflow(error)
     if overflow is None:
-      raise
+      raise UserError(
+        f"libtpu cannot compile the step for {topology}:"
+        f" {str(error).splitlines()[0]} Another mesh or batch may do."
+      ) from None
     return Compilation(
       parts=parts,
       topology=topology,
