@@ -122,6 +122,7 @@ def main(argv: Sequence[str]) -> int:
     raise UserError("No image was named: give --image=REGISTRY/PATH.")
   if bool(given.tpu) == bool(given.gpu):
     raise UserError("Give one of --tpu=v5e:16x16 and --gpu=nvidia-h100-80gb.")
+  _none_of(("nodes", "gpus_per_node") if given.tpu else ("chips_per_host",))
   if given.tpu:
     nodes = tpu_nodes(given.tpu, given.chips_per_host)
   else:
@@ -152,6 +153,14 @@ def main(argv: Sequence[str]) -> int:
   )
   plan = make_plan(taken, config, job, revision=revision)
   return show_or_carry_out(plan, dry_run=given.dry_run)
+
+
+def _none_of(names: Sequence[str]) -> None:
+  """Raises UserError if a flag is given that would change nothing."""
+  others = "TPUs" if flags.FLAGS.gpu else "GPUs"
+  for name in names:
+    if flags.FLAGS[name].present:
+      raise UserError(f"--{name} is for {others}; leave it out.")
 
 
 def tpu_nodes(name: str, chips_per_host: int | None = None) -> Nodes:

@@ -20,6 +20,7 @@ from absl import flags
 
 from launch import exit_codes, experiment, restarts
 from launch.processes import Processes, Signals, environments
+from launch.supervise import say
 from vit_jax import command_line
 
 
@@ -75,7 +76,7 @@ def run(
       max_restarts=max_restarts,
       restart_preempted=True,
       asked_to_stop=lambda: signals.received,
-      say=lambda text: print(f"launch: {text}", file=sys.stderr, flush=True),
+      say=say,
     )
 
 

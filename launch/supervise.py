@@ -18,6 +18,10 @@ from launch import exit_codes, restarts
 from launch.processes import Processes, Signals
 
 
+def say(text: str) -> None:
+  print(f"launch: {text}", file=sys.stderr, flush=True)
+
+
 def main(arguments: Sequence[str]) -> int:
   parser = argparse.ArgumentParser(
     prog="python -m launch.supervise", description=__doc__.splitlines()[0]
@@ -44,7 +48,11 @@ def main(arguments: Sequence[str]) -> int:
   with Signals() as signals:
 
     def attempt() -> int:
-      processes = Processes(options.command, [{}], labelled=False)
+      try:
+        processes = Processes(options.command, [{}], labelled=False)
+      except OSError as error:
+        say(f"{options.command[0]} cannot be started: {error.strerror}")
+        return 1
       signals.pass_to(processes)
       return exit_codes.of_all(processes.wait())
 
@@ -53,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
       max_restarts=options.max_restarts,
       restart_preempted=options.restart_preempted,
       asked_to_stop=lambda: signals.received,
-      say=lambda text: print(f"launch: {text}", file=sys.stderr, flush=True),
+      say=say,
     )
   if options.exit_code_file:
     # Whole or not at all: somebody may be reading.

@@ -2,6 +2,8 @@
 
 import dataclasses
 import pathlib
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -233,3 +235,27 @@ def test_a_failed_build_creates_nothing(tmp_path, taken, monkeypatch):
   assert plan_of(TPU, taken, revision="0123456789abcdef").carry_out() == 1
   assert programs.words("kubectl") == []
   assert pathlib.Path("runs/launch/first/jobset.yaml").exists()
+
+
+@pytest.mark.parametrize(
+  ("words", "said"),
+  [
+    (["--tpu=v5e:4x4", "--gpu=nvidia-l4"], "Give one of --tpu"),
+    ([], "Give one of --tpu"),
+    (["--tpu=v5e:4x4", "--nodes=4"], "--nodes is for GPUs"),
+    (["--gpu=nvidia-l4", "--chips_per_host=8"], "--chips_per_host is for TPUs"),
+    (["--tpu=v5e:4x4", "--image=a/b:tag"], "leave it out, or give --nobuild"),
+    (["--tpu=v5e:4x4", "--name=Upper"], "--name=Upper must be"),
+  ],
+)
+def test_bad_flags_are_explained(repo, words, said):
+  outcome = subprocess.run(
+    [sys.executable, "-m", "launch.gke", "--name=first", "--image=a/b"]
+    + ["--config=configs/quickstart.py", "--workdir=gs://b/run", "--dry_run"]
+    + words,
+    cwd=repo,
+    capture_output=True,
+    text=True,
+  )
+  assert outcome.returncode == 1
+  assert said in outcome.stderr and "Traceback" not in outcome.stderr

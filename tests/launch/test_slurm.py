@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launch import experiment, slurm
+from tests.faults import runs
 from tests.launch.conftest import ODD
 from tests.launch.programs import Programs
 from vit_jax.errors import UserError
@@ -64,7 +66,7 @@ def start(script, programs, **environment):
 
 def finish(script, programs, **environment):
   process = start(script, programs, **environment)
-  process.communicate(timeout=60)
+  process.communicate(timeout=300)
   return process.returncode
 
 
@@ -242,3 +244,45 @@ def test_a_program_that_is_not_installed_is_named(tmp_path, taken, monkeypatch):
   monkeypatch.setenv("PATH", str(tmp_path))
   with pytest.raises(UserError, match="sbatch was not found"):
     plan_in(tmp_path, taken).carry_out()
+
+
+# Plays a cluster of two nodes: a task on each, with SLURM's variables.
+CLUSTER = """
+import signal, subprocess
+words = words[words.index("--label") + 1 :]
+tasks = []
+for index in range(2):
+  task = {
+    "SLURM_JOB_ID": "77",
+    "SLURM_STEP_NODELIST": "localhost",
+    "SLURM_NTASKS": "2",
+    "SLURM_PROCID": str(index),
+    "SLURM_LOCALID": "0",
+  }
+  tasks.append(subprocess.Popen(words, env={**os.environ, **task}))
+signal.signal(signal.SIGTERM, lambda n, f: [t.send_signal(n) for t in tasks])
+sys.exit(max(task.wait() for task in tasks))
+"""
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_after_its_time_limit(tmp_path, programs):
+  """The script, its supervisors and train itself, on the CPU."""
+  options = runs.SELDOM | {"total_steps": 150}
+  words = [f"--config.{key}={value}" for key, value in options.items()]
+  taken = experiment.Experiment(
+    "configs/quickstart.py", ":smoke", tuple(words), "runs/first"
+  )
+  programs.behave("srun", CLUSTER)
+  job = dataclasses.replace(JOB, nodes=2, gpus_per_node=1)
+  plan = slurm.make_plan(taken, job, python=sys.executable, place=str(tmp_path))
+  process = start(script_of(plan), programs, JAX_NUM_CPU_DEVICES="1")
+  runs.wait_for_step(process, tmp_path / "runs" / "first", 5)
+  process.send_signal(signal.SIGUSR1)
+  out, _ = process.communicate(timeout=300)
+  assert process.returncode == 42, out
+  assert programs.words("scontrol") == [["requeue", "77"]]
+  assert finish(script_of(plan), programs, JAX_NUM_CPU_DEVICES="1") == 0
+  values = runs.values(tmp_path / "runs" / "first")
+  steps = [step for step, name in values if name == "train/loss"]
+  assert steps == list(range(1, 151))

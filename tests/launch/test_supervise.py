@@ -85,6 +85,19 @@ def test_an_old_exit_code_is_not_mistaken_for_a_new_one(repo, tmp_path):
   assert (tmp_path / "code").read_text() == "42\n"
 
 
+def test_a_command_that_cannot_be_started_is_named(repo, tmp_path):
+  path = tmp_path / "code"
+  outcome = subprocess.run(
+    [sys.executable, "-m", "launch.supervise", f"--exit_code_file={path}"]
+    + ["--", "/nowhere/python"],
+    cwd=repo,
+    capture_output=True,
+    text=True,
+  )
+  assert outcome.returncode == 1 and path.read_text() == "1\n"
+  assert outcome.stderr.startswith("launch: /nowhere/python cannot be started")
+
+
 def test_it_needs_the_standard_library_alone(repo):
   subprocess.run(
     [sys.executable, "-S", "-m", "launch.supervise", "--help"],
