@@ -101,6 +101,8 @@ def main(argv: Sequence[str]) -> None:
       "Name one dataset, as in: python -m vit_jax.prepare cifar10"
       " --data_dir=DIR"
     )
+  # Of a broken image we say a sentence, TensorFlow a page.
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   dataset = argv[1]
   sources.check(dataset)
   label_key = flags.FLAGS.label_key or "label"
@@ -282,7 +284,9 @@ class _Progress:
     now = time.monotonic()
     if what != self._what:
       self.close()
-      self._what, self._start, self._done_at_start = what, now, done
+      self._what, self._done_at_start = what, done
+    if done == self._done_at_start:
+      self._start = now  # Processes that start are not slow at the work.
     interval = 0.2 if self._is_terminal else _SECONDS_BETWEEN_LINES
     if now - self._last_line < interval and done < total:
       return

@@ -107,6 +107,7 @@ def verify(
     raise UserError(
       f"{len(problems)} of {len(files)} files in {directory} are not as they"
       f" were written: {', '.join(problems[:_MAX_NAMED])}{rest}. Copy them"
-      " again from where they are whole, or remove the directory and prepare"
-      " the dataset again."
+      " again from where they are whole. Or, if the dataset was made by prepare"
+      " --from, remove them and run that command again; if not, remove the"
+      " directory and prepare it again."
     )

@@ -132,6 +132,28 @@ def test_a_dataset_of_other_origin_is_not_taken_for_ours(photos, tmp_path):
     pictures.make(tmp_path, photos)
 
 
+def test_shards_that_were_removed_are_made_again(photos, made, tmp_path):
+  """What to do about those that --check finds damaged."""
+  built = pictures.make(tmp_path, photos, num_shards=4)
+  (built.directory / "toy-train.array_record-00002-of-00004").unlink()
+  (built.directory / "toy-test.array_record-00000-of-00004").unlink()
+  assert pictures.make(tmp_path, photos, num_shards=4).was_there
+  assert pictures.contents(built.directory) == pictures.contents(
+    made / "toy/1.0.0"
+  )
+
+
+def test_shards_of_images_that_have_changed_are_not_made_again(tmp_path):
+  photos = pictures.folder(tmp_path / "photos", train=6)
+  built = pictures.make(tmp_path, photos)
+  (photos / "train/ant/0.png").write_bytes(pictures.png(200))
+  lost = built.directory / "toy-train.array_record-00000-of-00001"
+  lost.unlink()
+  with pytest.raises(UserError, match="not those it was made of"):
+    pictures.make(tmp_path, photos)
+  assert not lost.exists()
+
+
 class Killed(Exception):
   pass
 

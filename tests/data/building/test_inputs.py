@@ -27,7 +27,13 @@ def test_two_forms_in_one_folder_are_refused(tmp_path):
 def test_tars_of_two_depths_are_refused(tmp_path):
   pictures.tars(tmp_path / "tars")
   pictures.tars(tmp_path / "tars/test")
-  _refused(tmp_path, tmp_path / "tars", "tar files in it and in the folders")
+  _refused(tmp_path, tmp_path / "tars", "has tar files .*ant.tar. and folders")
+
+
+def test_tars_beside_what_they_held_are_refused(tmp_path):
+  pictures.tars(tmp_path / "in/train")
+  pictures.folder(tmp_path / "in", train=9)
+  _refused(tmp_path, tmp_path / "in", "ant.tar. and folders .*train/ant")
 
 
 @pytest.mark.parametrize("form", ["folder", "tars"])

@@ -122,7 +122,14 @@ def test_nothing_outside_the_image_root_is_read(images, tmp_path, path):
 
 @pytest.mark.parametrize(
   ("path", "reason"),
-  [("none.png", "No such file"), ("pipe", "is no file"), (".", "is no file")],
+  [
+    ("none.png", "No such file"),
+    ("pipe", "is no file"),
+    (".", "is no file"),
+    ("zero\0byte", "embedded null"),
+    ("half\ud800", "can't encode"),
+    ("x" * 5000, "name too long"),
+  ],
 )
 def test_paths_that_are_no_files_are_bad_images(images, tmp_path, path, reason):
   os.mkfifo(images / "pipe")
@@ -131,7 +138,7 @@ def test_paths_that_are_no_files_are_bad_images(images, tmp_path, path, reason):
     {"path": "0.png", "label": 0},
     {"path": path, "label": 1},
   )
-  with pytest.raises(UserError, match=f"train {path} .{reason}"):
+  with pytest.raises(UserError, match=f"train {path} .*{reason}"):
     pictures.make(tmp_path, lines)
 
 
@@ -139,6 +146,7 @@ def test_paths_that_are_no_files_are_bad_images(images, tmp_path, path, reason):
   ("line", "message"),
   [
     ("{", "line 2: .*Expecting"),
+    ("[" * 100_000, "line 2: .*recursion"),
     ("[1]", "line 2: it is no object"),
     ('{"label": 1}', 'line 2: it has no "path"'),
     ('{"path": 3, "label": 1}', 'line 2: it has no "path"'),

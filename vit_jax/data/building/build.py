@@ -134,7 +134,7 @@ def build(
     if target.exists():
       if not (partial / "dataset").exists():  # Killed after the move.
         shutil.rmtree(partial, ignore_errors=True)
-      return _already_there(target, name, plan, found)
+      return _already_there(target, name, plan, found, workers)
     try:
       (partial / "dataset").mkdir(parents=True, exist_ok=True)
       (partial / "done").mkdir(exist_ok=True)
@@ -209,8 +209,9 @@ def _already_there(
   name: tfds_directory.DatasetName,
   plan: dict[str, Any],
   found: Inputs,
+  workers: Workers,
 ) -> Built:
-  """The dataset that is there.
+  """The dataset that is there; shards that were removed are made again.
 
   Raises:
     UserError: it was made from something else, or by something else.
@@ -220,8 +221,9 @@ def _already_there(
     what = f" (different: {_differences(plan, theirs)})" if theirs else ""
     raise UserError(
       f"{target} is there and holds something else{what}. Remove it, or write"
-      f" another version: {name.name}:1.0.1."
+      f" another version, as in {name.name}:1.0.1."
     )
+  _replace_lost(target, name, plan, found, workers)
   unusable = target / UNUSABLE_FILE
   count = len(unusable.read_text().splitlines()) if unusable.exists() else 0
   return _built(target, name, plan, found, count, was_there=True)
@@ -312,25 +314,16 @@ def _write_shards(
     if whole and (skip_unusable or not whole.unusable):
       made[shard] = whole
   missing = [shard for shard in everything if shard not in made]
-
-  def task(shard: _Shard) -> shards.ShardTask:
-    places = found.splits[shard.split]
-    ids = order.permute(
-      np.arange(shard.start, shard.stop), len(places), seed=_ORDER_SEED, epoch=0
-    )
-    return shards.ShardTask(
-      path=os.fspath(partial / "dataset" / shard.file),
-      done_path=os.fspath(_done_path(partial, shard)),
-      places=places.places(ids),
-      max_labels=found.max_labels,
-    )
-
+  tasks = (
+    _task(shard, found, partial / "dataset", _done_path(partial, shard))
+    for shard in missing
+  )
   by_file = {shard.file: shard for shard in missing}
   total = sum(plan["num_examples"].values())
   num_unusable = 0
   for file, whole in workers.run(
     shards.write,
-    map(task, missing),
+    tasks,
     "images",
     total,
     done=total - sum(shard.stop - shard.start for shard in missing),
@@ -342,6 +335,58 @@ def _write_shards(
   if num_unusable and not skip_unusable:
     raise _unusable(partial, made)
   return {shard: made[shard] for shard in everything}
+
+
+def _task(
+  shard: _Shard,
+  found: Inputs,
+  directory: epath.Path,
+  done_path: epath.Path | None,
+) -> shards.ShardTask:
+  places = found.splits[shard.split]
+  ids = order.permute(
+    np.arange(shard.start, shard.stop), len(places), seed=_ORDER_SEED, epoch=0
+  )
+  return shards.ShardTask(
+    path=os.fspath(directory / shard.file),
+    done_path=done_path and os.fspath(done_path),
+    places=places.places(ids),
+    max_labels=found.max_labels,
+  )
+
+
+def _replace_lost(
+  target: epath.Path,
+  name: tfds_directory.DatasetName,
+  plan: Mapping[str, Any],
+  found: Inputs,
+  workers: Workers,
+) -> None:
+  """Writes the shards that a whole dataset has lost since.
+
+  Raises:
+    UserError: one cannot be written, or images are no longer what they were.
+  """
+  files = checksums.read(target) or {}
+  lost = {
+    shard.file: shard
+    for shard in _shards(name, plan)
+    if not (target / shard.file).exists()
+  }
+  tasks = (_task(shard, found, target, None) for shard in lost.values())
+  total = sum(shard.stop - shard.start for shard in lost.values())
+  try:
+    for file, whole in workers.run(shards.write, tasks, "images", total):
+      if files.get(file) != checksums.Checksum(whole.size, whole.sha256):
+        (target / file).unlink()
+        raise UserError(
+          f"{target / file} was lost and cannot be made again: the images are"
+          " not those it was made of. Remove the directory to make all anew."
+        )
+  except OSError as error:
+    raise UserError(
+      f"{target} cannot be written ({error.strerror or error})."
+    ) from error
 
 
 def _done_path(partial: epath.Path, shard: _Shard) -> epath.Path:

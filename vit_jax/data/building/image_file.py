@@ -24,17 +24,19 @@ class ImageFile:
 
   def read(self) -> Example:
     """See `contract.Place.read`."""
-    real = os.path.realpath(self.path)
-    if not is_inside(real, self.root):
-      raise UnusableImage(self.name, f"leads to {real}, outside of {self.root}")
     try:
+      real = os.path.realpath(self.path)
+      if not is_inside(real, self.root):
+        reason = f"leads to {real}, outside of {self.root}"
+        raise UnusableImage(self.name, reason)
       # Reading from a pipe or a device would never end.
       if os.path.exists(real) and not os.path.isfile(real):
         raise UnusableImage(self.name, "is no file")
       with open(real, "rb", buffering=0) as file:
         return Example(self.name, file.read(), self.labels)
-    except OSError as error:
-      raise UnusableImage(self.name, error.strerror or str(error)) from None
+    except (OSError, ValueError) as error:  # Zero bytes, half characters.
+      reason = getattr(error, "strerror", None) or str(error)
+      raise UnusableImage(self.name, reason) from None
 
 
 def is_inside(real: str, root: str) -> bool:

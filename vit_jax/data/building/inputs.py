@@ -110,29 +110,33 @@ def _tars(path: str) -> dict[str, list[str]]:
   """Split -> paths of its tar files, sorted.
 
   Raises:
-    UserError: tar files lie both in the folder and in those below.
+    UserError: as `_tars_in`.
   """
   if not os.path.isdir(path):
     return {}
-  found = {_UNNAMED: _tars_in(path)}
-  for name in _names(path):
-    if os.path.isdir(os.path.join(path, name)):
-      found[name] = _tars_in(os.path.join(path, name))
-  found = {name: tars for name, tars in found.items() if tars}
-  if _UNNAMED in found and len(found) > 1:
-    raise UserError(
-      f"--from={path} has tar files in it and in the folders in it; put those"
-      " of each split in a folder."
-    )
-  return found
+  if tars := _tars_in(path):
+    return {_UNNAMED: tars}
+  folders = [n for n in _names(path) if os.path.isdir(os.path.join(path, n))]
+  found = {name: _tars_in(os.path.join(path, name)) for name in folders}
+  return {name: tars for name, tars in found.items() if tars}
 
 
 def _tars_in(directory: str) -> list[str]:
-  return [
-    os.path.join(directory, name)
-    for name in _names(directory)
-    if name.endswith(".tar")
-  ]
+  """The tar files in a directory.
+
+  Raises:
+    UserError: it has folders too, which may be other splits or the same images
+      unpacked.
+  """
+  paths = [os.path.join(directory, name) for name in _names(directory)]
+  tars = [path for path in paths if path.endswith(".tar")]
+  folders = [path for path in paths if os.path.isdir(path)]
+  if tars and folders:
+    raise UserError(
+      f"{directory} has tar files ({tars[0]}) and folders ({folders[0]}); name"
+      " a folder that has only the one or the other."
+    )
+  return tars
 
 
 def _names(directory: str) -> Sequence[str]:

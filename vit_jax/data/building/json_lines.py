@@ -147,7 +147,7 @@ def _scan(path: str, seen: _Seen) -> tuple[Sequence[int], str]:
           try:
             _note(line, seen)
             offsets.append(offset)
-          except ValueError as error:
+          except (ValueError, RecursionError) as error:
             problems.append(f"{path}, line {number}: {error}.")
             if len(problems) == _MAX_NAMED:
               break

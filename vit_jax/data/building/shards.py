@@ -23,13 +23,14 @@ class ShardTask:
 
   Attributes:
     path: of the file.
-    done_path: of the JSON file that says that it is whole.
+    done_path: of the JSON file that says that it is whole; None: there is
+      none.
     places: of its examples, in order.
     max_labels: see `contract.Inputs`.
   """
 
   path: str
-  done_path: str
+  done_path: str | None
   places: Sequence[Place]
   max_labels: int
 
@@ -83,7 +84,8 @@ def write(task: ShardTask) -> tuple[str, Shard]:
     sha256=checksum.sha256,
     unusable=tuple((u.name, u.reason) for u in unusable),
   )
-  records.write_json(task.done_path, dataclasses.asdict(shard))
+  if task.done_path:
+    records.write_json(task.done_path, dataclasses.asdict(shard))
   return os.path.basename(task.path), shard
 
 
