@@ -219,6 +219,7 @@ def make_plan(
       create=create,
       files=[archive, worker],
       logs=os.path.join(folder, "logs"),
+      install=_worker(place, "install"),
       start=_worker(place, "start"),
       status=_worker(place, "status"),
       log=_worker(place, "log"),

@@ -100,7 +100,7 @@ def call(gcloud, action):
   return words[4:]
 
 
-START = ["vit_jax-first", "scp", "start"]  # mkdir -p, copy, start.
+START = ["vit_jax-first", "scp", "install", "start"]  # The first: mkdir -p.
 END = ["log", "delete"]
 
 
@@ -355,6 +355,11 @@ class Worker:
       timeout=60,
     )
 
+  def begin(self) -> subprocess.CompletedProcess:
+    """As the watch does; what the first action that failed came to."""
+    done = self.run("install")
+    return done if done.returncode else self.run("start")
+
   def status(self) -> str:
     return self.run("status").stdout.strip()
 
@@ -402,7 +407,7 @@ def worker_of(tmp_path):
 def test_a_worker_installs_the_commit_and_trains(worker_of):
   worker = worker_of()
   assert worker.status() == "gone"
-  assert worker.run("start").returncode == 0
+  assert worker.begin().returncode == 0
   worker.wait_for("0")
   (trained,) = worker.trained()
   assert trained["words"] == [
@@ -422,7 +427,7 @@ def test_any_words_reach_train_as_they_are(worker_of):
     TAKEN, overrides=ODD, workdir="gs://bucket/a b's $HOME"
   )
   worker = worker_of(taken)
-  assert worker.run("start").returncode == 0
+  assert worker.begin().returncode == 0
   worker.wait_for("0")
   (trained,) = worker.trained()
   assert trained["words"][1:] == [*ODD, "--workdir=gs://bucket/a b's $HOME"]
@@ -431,10 +436,10 @@ def test_any_words_reach_train_as_they_are(worker_of):
 def test_a_second_start_installs_nothing_and_disturbs_nothing(worker_of):
   worker = worker_of()
   worker.ends_with("wait 0")
-  worker.run("start")
+  worker.begin()
   worker.wait_for_training()
   installs = len(worker.programs.calls("python3"))
-  assert worker.run("start").returncode == 0
+  assert worker.begin().returncode == 0
   assert worker.status() == "running"
   assert len(worker.programs.calls("python3")) == installs
   assert len(worker.trained()) == 1
@@ -443,11 +448,11 @@ def test_a_second_start_installs_nothing_and_disturbs_nothing(worker_of):
 def test_another_experiment_of_the_name_is_refused(worker_of):
   worker = worker_of()
   worker.ends_with("wait")
-  worker.run("start")
+  worker.begin()
   worker.wait_for_training()
   script = worker.folder / "worker.sh"
   script.write_text(script.read_text().replace("seed=3", "seed=4"))
-  refused = worker.run("start")
+  refused = worker.begin()
   assert refused.returncode == 1
   assert "another experiment of this name is running" in refused.stderr
   assert worker.status() == "running"
@@ -456,7 +461,7 @@ def test_another_experiment_of_the_name_is_refused(worker_of):
 def test_it_restarts_on_the_worker_what_can_be_restarted(worker_of):
   worker = worker_of()
   worker.ends_with("42 134 1")
-  worker.run("start")
+  worker.begin()
   worker.wait_for("1")
   assert len(worker.trained()) == 3
   assert "restart 2 of 3" in worker.log()
@@ -465,12 +470,12 @@ def test_it_restarts_on_the_worker_what_can_be_restarted(worker_of):
 def test_stopping_saves_and_ends_it_until_the_next_start(worker_of):
   worker = worker_of()
   worker.ends_with("wait 0")
-  worker.run("start")
+  worker.begin()
   worker.wait_for_training()
   assert worker.run("stop").returncode == 0
   worker.wait_for("stopped")
   assert (worker.folder / "exit_code").read_text() == "42\n"
-  assert worker.run("start").returncode == 0
+  assert worker.begin().returncode == 0
   worker.wait_for("0")
 
 
@@ -483,24 +488,24 @@ def test_the_number_of_a_process_that_is_gone_is_not_trusted(worker_of):
 def test_an_installation_that_failed_is_made_again(worker_of):
   worker = worker_of()
   worker.programs.behave("python3", "sys.exit(1)")
-  assert worker.run("start").returncode == 1
+  assert worker.begin().returncode == 1
   assert worker.trained() == []
   worker.programs.behave("python3", UV)
-  assert worker.run("start").returncode == 0
+  assert worker.begin().returncode == 0
   worker.wait_for("0")
 
 
 def test_setup_comes_before_the_run(worker_of):
   setup = 'echo "it\'s $((1 + 1))" > ready; ! test -e ../../trained.jsonl'
   worker = worker_of(setup=setup)
-  assert worker.run("start").returncode == 0
+  assert worker.begin().returncode == 0
   worker.wait_for("0")
   assert (worker.folder / "ready").read_text() == "it's 2\n"
 
 
 def test_a_setup_that_fails_starts_nothing(worker_of):
   worker = worker_of(setup="exit 3")
-  assert worker.run("start").returncode == 3
+  assert worker.begin().returncode == 3
   assert worker.trained() == []
   assert worker.status() == "gone"
 
@@ -508,7 +513,7 @@ def test_a_setup_that_fails_starts_nothing(worker_of):
 def test_logs_are_copied_beside_the_run(worker_of):
   worker = worker_of()
   worker.ends_with("wait")
-  worker.run("start")
+  worker.begin()
   worker.wait_for_training()
   deadline = time.monotonic() + 60
   while not worker.programs.calls("gcloud"):
