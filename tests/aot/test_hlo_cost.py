@@ -187,6 +187,7 @@ def test_a_kernel_of_ours_counts_by_its_bound(monkeypatch):
   monkeypatch.setattr(kernels, "BOUNDS", {"mine": bound})
   found = cost(calling("mine_backward"))
   assert found.cycles == found.kernel_cycles == 197 + 128
+  assert found.kernel_calls == 1
   assert not found.uncosted
 
 
@@ -195,6 +196,7 @@ def test_a_kernel_without_a_bound_is_named(monkeypatch):
   found = cost(calling("somebodys"))
   assert found.cycles == 0
   assert found.uncosted == {"somebodys": 1}
+  assert found.kernel_calls == 1
 
 
 def test_a_scan_has_the_flops_of_its_layers_written_out():

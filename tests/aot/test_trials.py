@@ -5,42 +5,20 @@ import json
 import pytest
 
 from tests import experiments
-from vit_jax.aot import estimate, topology, trials
+from tests.aot import compilations
+from vit_jax.aot import trials
 from vit_jax.aot.hlo_cost import Cost
-from vit_jax.aot.step_compilation import Compilation
 from vit_jax.aot.trials import Setting, Trial
 from vit_jax.errors import UserError
-from vit_jax.sharding.topologies import find_accelerator
 
 
 def trial(seconds: float | None) -> Trial:
   """Of a step that takes so long; None: one that does not fit."""
-  parts = experiments.build()
-  cost, times = None, None
-  if seconds is not None:
-    cost = Cost(cycles=1.5e9 * seconds)
-    times = estimate.estimate(
-      cycles=cost.cycles,
-      collective_seconds=0.0,
-      accelerator=find_accelerator("tpu v5e"),
-      num_devices=4,
-      batch_size=parts.config.train.batch_size,
-      model_flops=1e9,
-      total_steps=parts.total_steps,
-    )
-  found = Compilation(
-    parts=parts,
-    topology=topology.parse("v5e:2x2"),
-    hbm_limit=2**34,
-    hbm=dict.fromkeys(("arguments", "outputs", "aliased", "temporaries"), 0)
-    | {"total": 2**30 if cost else 2**35},
-    arguments={},
-    cost=cost,
-    estimate=times,
-    compile_seconds=1.0,
-    text="HloModule m" if cost else None,
-  )
-  return Trial(Setting(4, "none", (-1, 1, 1)), found)
+  setting = Setting(4, "none", (-1, 1, 1))
+  if seconds is None:
+    return Trial(setting, compilations.too_large("v5e:2x2"))
+  found = compilations.fits("v5e:2x2", Cost(cycles=1.5e9 * seconds))
+  return Trial(setting, found)
 
 
 def test_every_combination_is_tried():

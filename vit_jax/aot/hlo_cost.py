@@ -27,6 +27,7 @@ _FREE_TARGETS = {
   "Sharding",
   "SPMDFullToShardShape",
   "SPMDShardToFullShape",
+  "SliceId",
   "annotate_device_placement",
   "xla.sdy.FuncResultSharding",
 }
@@ -39,6 +40,7 @@ class Cost:
   Attributes:
     cycles: the compiler's estimate and the kernels' bounds.
     kernel_cycles: the kernels' bounds alone.
+    kernel_calls: how often kernels are called, with a bound or without.
     flops: of matrix products and convolutions, not of kernels.
     collectives: how often each exchange happens.
     uncosted: custom calls without an estimate: target or kernel -> how often.
@@ -47,6 +49,7 @@ class Cost:
 
   cycles: float = 0.0
   kernel_cycles: float = 0.0
+  kernel_calls: int = 0
   flops: int = 0
   collectives: collections.Counter[Collective] = dataclasses.field(
     default_factory=collections.Counter
@@ -60,6 +63,7 @@ class Cost:
     """Adds a part that runs so often."""
     self.cycles += times * other.cycles
     self.kernel_cycles += times * other.kernel_cycles
+    self.kernel_calls += times * other.kernel_calls
     self.flops += times * other.flops
     self.loops_of_unknown_length += other.loops_of_unknown_length
     for mine, more in (
@@ -180,6 +184,7 @@ class _Reader:
       return
     kernel = kernels.call(computation, instruction)
     if kernel is not None:
+      total.kernel_calls += 1
       cycles = kernels.bound(kernel, self._accelerator)
       if cycles is None:
         total.uncosted[kernel.name] += 1

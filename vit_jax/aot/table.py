@@ -69,7 +69,7 @@ def _arithmetic(found: Compilation) -> list[tuple[str, str]]:
     ("model FLOPs (3 x forward)", f"{share:.4g}"),
     ("compiled FLOPs", f"{cost.flops:.4g}, matrix products"),
   ]
-  if cost.kernel_cycles or cost.uncosted:
+  if cost.kernel_calls:
     rows.append(("recomputed", "not known: kernels' FLOPs are not counted"))
   else:
     recomputed = max(0.0, 1 - share / cost.flops)
@@ -101,9 +101,9 @@ def _exchanges(found: Compilation) -> list[tuple[str, str]]:
   ]
   if BETWEEN_SLICES in kinds:
     rows.append(
-      ("", "Between slices: not in the time below, the network's rate being")
+      ("", "what goes between slices is not in the time below: the hosts'")
     )
-    rows.append(("", "unknown."))
+    rows.append(("", "network is not the chips' to say"))
   return rows or [("none", "")]
 
 
