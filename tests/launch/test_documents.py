@@ -131,15 +131,6 @@ def test_help_shows_the_flags_and_an_example(module, helps):
     assert flag in text
 
 
-def test_pages_stay_within_the_width_of_a_terminal():
-  for name, text in PAGES.items():
-    code = False
-    for line in text.splitlines():
-      code ^= line.startswith("```")
-      fits = len(line) <= 88 or line.startswith(("|", "python", "kubectl"))
-      assert code or fits or "http" in line, (name, line)
-
-
 def test_the_package_lists_each_launcher(repo):
   text = (repo / "launch" / "__init__.py").read_text()
   assert all(f"python -m {module} " in text for module in MODULES)

@@ -134,11 +134,13 @@ def test_flags_reach_their_fields(taken):
   assert "--max_restarts=5" in container_of(job, taken).command
 
 
-def test_compiled_programs_are_kept(taken):
+def test_compiled_programs_are_kept_in_the_volume(taken):
+  """Where train keeps them by default; it looks whether all hosts see it."""
   container = container_of(TPU, taken)
+  (cache,) = [m for m in container.volumeMounts if m.name == "cache"]
   variables = {v.name: v.value for v in container.env}
-  mounts = {mount.mountPath for mount in container.volumeMounts}
-  assert variables["JAX_COMPILATION_CACHE_DIR"] in mounts
+  assert variables["XDG_CACHE_HOME"] == cache.mountPath
+  assert "JAX_COMPILATION_CACHE_DIR" not in variables
 
 
 @settings(max_examples=100, deadline=None)
