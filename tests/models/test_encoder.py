@@ -81,7 +81,7 @@ def test_scan_equals_loop(kind, place, images):
 
 
 @pytest.mark.parametrize("scan_layers", [False, True])
-@pytest.mark.parametrize("remat", ["full", "dots", "named"])
+@pytest.mark.parametrize("remat", ["full", "dots", "named", "offload"])
 def test_remat_changes_neither_value_nor_gradient(remat, scan_layers, images):
   plain = tiny(scan_layers=scan_layers)
   params = random_params(plain)
@@ -101,6 +101,19 @@ def test_remat_saves_less_the_more_it_recomputes(images):
     _, backward = jax.vjp(_loss(model, images), params)
     saved[remat] = sum(x.nbytes for x in jax.tree.leaves(backward))
   assert saved["full"] < saved["named"] < saved["dots"] < saved["none"]
+
+
+def test_offloaded_activations_go_to_the_host_and_come_back(images):
+  """As many copies to the host's memory as from it, and those of 'named'."""
+  text = {}
+  for remat in ("named", "offload"):
+    model = tiny(remat=remat)
+    loss = jax.grad(_loss(model, images))
+    text[remat] = str(jax.make_jaxpr(loss)(random_params(model)))
+  assert "host" not in text["named"]
+  out = text["offload"].count("MemorySpace.Host")
+  back = text["offload"].count("MemorySpace.Device")
+  assert out == back > 0, text["offload"]
 
 
 def test_remat_with_dropout_repeats_the_same_masks(images):

@@ -192,7 +192,7 @@ def test_unknown_feature_gets_the_nearest(large_images):
     assert word in str(error.value)
 
 
-@pytest.mark.parametrize("remat", ["full", "named"])
+@pytest.mark.parametrize("remat", ["full", "named", "offload"])
 def test_remat_changes_no_gradient(remat, large_images):
   images = jnp.asarray(large_images)
   params = random_params(tiny_resnet())

@@ -124,7 +124,7 @@ def test_plain_and_ours_start_from_the_same_parameters(large_images):
   )
 
 
-@pytest.mark.parametrize("remat", ["full", "named"])
+@pytest.mark.parametrize("remat", ["full", "named", "offload"])
 def test_remat_changes_no_gradient(remat, large_images):
   images = jnp.asarray(large_images)
   params = random_params(tiny_hybrid())

@@ -146,8 +146,10 @@ class Model(Section):
   scan_layers: bool = key(
     False, "Compile one layer and scan: quick compilation, slower steps."
   )
-  remat: Literal["none", "full", "dots", "named"] = key(
-    "none", "What the backward pass recomputes to save memory."
+  remat: Literal["none", "full", "dots", "named", "offload"] = key(
+    "none",
+    "What the backward pass recomputes to save memory; 'offload' keeps what"
+    " 'named' does, in the host's memory.",
   )
   normalize: Annotated[str, pydantic.AfterValidator(_check_pixels)] = key(
     "minus_one_to_one",

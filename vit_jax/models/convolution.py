@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 
 # What the backward pass of a residual unit finds ready, per
 # `config.model.remat`: the convolutions are the products, and norms and
-# activations between them are cheap to compute again.
+# activations between them are cheap to compute again. 'offload' keeps them in
+# the host's memory.
 _KEEP_CONVOLUTIONS = jax.checkpoint_policies.save_only_these_names(
   "convolution"
 )
@@ -18,6 +19,12 @@ REMAT_POLICIES = {
   "full": jax.checkpoint_policies.nothing_saveable,
   "dots": _KEEP_CONVOLUTIONS,
   "named": _KEEP_CONVOLUTIONS,
+  "offload": jax.checkpoint_policies.save_and_offload_only_these_names(
+    names_which_can_be_saved=[],
+    names_which_can_be_offloaded=["convolution"],
+    offload_src="device",
+    offload_dst="pinned_host",
+  ),
 }
 
 # What the dimensions of the maps between residual units are; see

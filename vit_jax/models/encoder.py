@@ -16,12 +16,17 @@ from vit_jax.models.layers import LayerConfig, MlpBlock
 # What the backward pass finds ready, per `config.model.remat`; the rest is
 # computed again. 'dots' keeps the results of all products with parameters;
 # 'named' keeps what attention's backward pass and the MLP start from, 5 D
-# numbers a token against 9 D.
+# numbers a token against 9 D; 'offload' keeps the same in the host's memory.
+_KEPT = ["query", "key", "value", "context", "after_attention"]
 REMAT_POLICIES = {
   "full": jax.checkpoint_policies.nothing_saveable,
   "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
-  "named": jax.checkpoint_policies.save_only_these_names(
-    "query", "key", "value", "context", "after_attention"
+  "named": jax.checkpoint_policies.save_only_these_names(*_KEPT),
+  "offload": jax.checkpoint_policies.save_and_offload_only_these_names(
+    names_which_can_be_saved=[],
+    names_which_can_be_offloaded=_KEPT,
+    offload_src="device",
+    offload_dst="pinned_host",
   ),
 }
 
