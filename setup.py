@@ -87,6 +87,7 @@ setuptools.setup(
   extras_require={
     "tpu": ["libtpu"],
     "cuda": ["jax[cuda12]"],
+    "gcs": ["gcsfs"],
     "test": TEST,
     "dev": [*TEST, "ruff>=0.9"],
   },

@@ -14,7 +14,6 @@ import os
 import pathlib
 import struct
 from collections.abc import Sequence
-from typing import BinaryIO
 
 import numpy as np
 from etils import epath
@@ -135,7 +134,7 @@ def _record_offsets(path: str, size: int) -> tuple[np.ndarray, int]:
   return np.array(offsets, np.int64), position
 
 
-def _read_record(file: BinaryIO, offset: int, length: int) -> bytes:
+def _read_record(file: io.IOBase, offset: int, length: int) -> bytes:
   if length < 0:
     raise EOFError(f"it ends at byte {offset}, before the record")
   file.seek(offset)
@@ -147,7 +146,7 @@ def _read_record(file: BinaryIO, offset: int, length: int) -> bytes:
   return record[_HEADER_BYTES:]
 
 
-def _open(path: str) -> BinaryIO:
+def _open(path: str) -> io.IOBase:
   if "://" in path:
     return epath.Path(path).open("rb")
   return open(path, "rb", buffering=0)
