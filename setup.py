@@ -22,6 +22,7 @@ REQUIRES = [
   "clu>=0.0.12",
   "etils[epath,epy]>=1.9.1",
   "flax>=0.12.8,<0.13",
+  "fsspec>=2024.2",  # etils reaches buckets through it.
   "importlib_resources>=6",  # Used by TFDS, undeclared.
   "jax>=0.10.2,<0.12",
   "jaxtyping>=0.3",

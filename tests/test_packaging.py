@@ -85,7 +85,7 @@ def test_every_import_is_declared(wheel):
 def test_every_declared_library_is_pinned(wheel):
   pins = (REPO / "requirements.txt").read_text().splitlines()
   pinned = {canonical(line) for line in pins if "==" in line}
-  extras = ("tpu", "cuda")
+  extras = ("tpu", "cuda", "gcs")
   wanted = {
     canonical(r)
     for r in declared(wheel)
