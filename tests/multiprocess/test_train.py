@@ -1,4 +1,4 @@
-"""Two processes train as one does."""
+"""Several processes train as one does, and go on where another number left."""
 
 import os
 import subprocess
@@ -11,15 +11,15 @@ from vit_jax import records
 pytestmark = pytest.mark.slow
 
 
-def run(repo, workdir, *module, devices):
+def run(repo, workdir, *module, devices, **options):
   """Trains by a module, to the end; returns what it printed."""
+  options = {"optimizer.name": "sgd", "model.dropout_rate": 0.1} | options
   done = subprocess.run(
     [
       *(sys.executable, "-m", *module),
       "--config=configs/quickstart.py:smoke",
       f"--workdir={workdir}",
-      "--config.optimizer.name=sgd",
-      "--config.model.dropout_rate=0.1",
+      *(f"--config.{key}={value}" for key, value in options.items()),
     ],
     cwd=repo,
     env={**os.environ, "JAX_NUM_CPU_DEVICES": str(devices)},
@@ -31,6 +31,12 @@ def run(repo, workdir, *module, devices):
   return done.stdout
 
 
+def run_together(repo, workdir, count, **options):
+  """Trains with `count` processes of one device each."""
+  flags = (f"--processes={count}", "--devices_per_process=1")
+  return run(repo, workdir, "launch.local", *flags, devices=1, **options)
+
+
 def metrics(workdir):
   return [
     {k: v for k, v in line.items() if not k.startswith("perf/")}
@@ -38,17 +44,34 @@ def metrics(workdir):
   ]
 
 
-def test_two_processes_log_what_one_does(repo, tmp_path):
-  together = run(
-    repo,
-    tmp_path / "two",
-    *("launch.local", "--processes=2", "--devices_per_process=1"),
-    devices=1,
-  )
+def assert_alike(workdir, other):
+  mine, theirs = metrics(workdir), metrics(other)
+  assert len(mine) == len(theirs)
+  for line, its_line in zip(mine, theirs, strict=True):
+    assert line == pytest.approx(its_line, rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_several_processes_log_what_one_does(repo, tmp_path, count):
+  together = run_together(repo, tmp_path / "together", count)
   assert "0: finished at step 4" in together
-  assert "1: step" not in together  # The first process speaks for both.
-  run(repo, tmp_path / "one", "vit_jax.train", devices=2)
-  two, one = metrics(tmp_path / "two"), metrics(tmp_path / "one")
-  assert len(two) == len(one) == 6
-  for mine, theirs in zip(two, one, strict=True):
-    assert mine == pytest.approx(theirs, rel=1e-5)
+  assert "1: step" not in together  # The first process speaks for all.
+  run(repo, tmp_path / "one", "vit_jax.train", devices=count)
+  assert len(metrics(tmp_path / "one")) == 6
+  assert_alike(tmp_path / "together", tmp_path / "one")
+
+
+def test_another_number_of_processes_on_another_mesh_goes_on_alike(
+  repo, tmp_path
+):
+  """Two replicas; then four processes that share parameters; then one."""
+  longer = {"schedule.decay": "constant", "allow_change": "total_steps"}
+  parts = tmp_path / "parts"
+  head = ((".*MlpBlock_0/Dense_./kernel", (None, "fsdp")),)
+  split = {"mesh.data": 2, "mesh.fsdp": 2, "mesh.rules": head}
+  run_together(repo, parts, 2, total_steps=2, **longer)
+  run_together(repo, parts, 4, total_steps=4, **longer, **split)
+  run(repo, parts, "vit_jax.train", devices=1, total_steps=6, **longer)
+  whole = tmp_path / "whole"
+  run(repo, whole, "vit_jax.train", devices=1, total_steps=6, **longer)
+  assert_alike(parts, whole)

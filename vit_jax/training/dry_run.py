@@ -81,9 +81,20 @@ def _batch_table(parts: experiment.Experiment) -> str:
 
 
 def _memory_table(parts: experiment.Experiment) -> str:
+  rows = memory(parts)
+  rows["total"] = sum(rows.values())
+  width = max(map(len, rows))
+  return "\n".join(
+    f"{name:{width}}  {rules.format_bytes(size):>10}"
+    for name, size in rows.items()
+  )
+
+
+def memory(parts: experiment.Experiment) -> dict[str, int]:
+  """Bytes on one device, by what they are for."""
   state, shardings = parts.abstract_state, parts.shardings
   params = rules.shard_bytes(state.params, shardings.params)
-  rows = {
+  return {
     "parameters": params,
     "optimizer state": rules.shard_bytes(state.opt_state, shardings.opt_state),
     "averaged parameters": rules.shard_bytes(
@@ -96,12 +107,6 @@ def _memory_table(parts: experiment.Experiment) -> str:
     ),
     "activations kept for the backward pass": activation_bytes(parts),
   }
-  rows["total"] = sum(rows.values())
-  width = max(map(len, rows))
-  return "\n".join(
-    f"{name:{width}}  {rules.format_bytes(size):>10}"
-    for name, size in rows.items()
-  )
 
 
 def activation_bytes(parts: experiment.Experiment) -> int:
