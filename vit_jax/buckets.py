@@ -7,6 +7,7 @@ directories, only names that begin alike.
 
 import contextlib
 import errno
+import logging
 import os
 import shutil
 import tempfile
@@ -32,6 +33,8 @@ def check(path: epath.PathLike) -> None:
     return
   import fsspec
 
+  # Its errors reach us, and need not be printed with their traces too.
+  logging.getLogger("gcsfs").setLevel(logging.CRITICAL)
   try:
     fsspec.get_filesystem_class("gcs")
   except ImportError:
