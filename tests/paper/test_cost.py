@@ -176,8 +176,10 @@ def test_cost_of_convolutions_is_what_xla_counts(keys):
   [
     dict(name="resnet", variant="R50x1", image_size=128),
     dict(variant="R26+S/32", image_size=128),
+    dict(variant="S/16"),
+    dict(variant="B/32"),
   ],
-  ids=["resnet", "hybrid"],
+  ids=["resnet", "hybrid", "S/16", "B/32"],
 )
 def test_cost_is_within_3_percent_of_xlas_analysis(keys):
   jax = pytest.importorskip("jax")
@@ -186,7 +188,8 @@ def test_cost_is_within_3_percent_of_xlas_analysis(keys):
   model = schema.Model(**keys)
   network = build.create(model, num_classes=1000)
   # A batch, as the kernels' standardisation is counted once.
-  images = jax.ShapeDtypeStruct((8, 128, 128, 3), "float32")
+  side = model.image_size
+  images = jax.ShapeDtypeStruct((8, side, side, 3), "float32")
   params = jax.eval_shape(network.init, jax.random.key(0), images)
   counted = jax.jit(network.apply).lower(params, images).cost_analysis()
   ours = 8 * forward_flops(model, num_classes=1000)

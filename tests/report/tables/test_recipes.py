@@ -1,0 +1,133 @@
+"""Every config that a table names resolves, and is of the row's network."""
+
+import functools
+import pathlib
+
+import pytest
+
+from vit_jax import checks, command_line
+from vit_jax.config import names, resolve, sizes
+from vit_jax.paper import results, vtab
+from vit_jax.paper.datasets import DATASETS
+from vit_jax.report.tables import recipes
+
+ROOT = pathlib.Path(__file__).parents[3]
+ROWS = [
+  pytest.param(table, row, id=f"{table.number}-{row.name}-{row.data}-{index}")
+  for table in results.TABLES.values()
+  for index, row in enumerate(table.rows)
+]
+every_row = pytest.mark.parametrize("table, row", ROWS)
+
+
+@functools.cache
+def load(config):
+  path, _, arguments = config.partition(":")
+  return resolve.resolve(
+    command_line.load_config(str(ROOT / path), arguments or None)
+  )
+
+
+def finetunings(table, row):
+  found = {key: recipes.finetuning(table, row, key) for key in table.columns}
+  return {key: config for key, config in found.items() if config}
+
+
+@every_row
+def test_pre_training_is_the_rows(table, row):
+  config = recipes.main(table, row)
+  if config is None or table.number == 4:
+    return
+  resolved = load(config)
+  assert sizes.resolve(resolved.model) == sizes.resolve(names.find(row.model))
+  assert resolved.train.dataset == results.PRETRAINING_DATASETS[row.data]
+  assert resolved.total_epochs == row.epochs
+  assert resolved.optimizer.name == "adamw"
+
+
+@pytest.mark.parametrize("row", results.TABLE_3.rows, ids=lambda r: r.name)
+def test_pre_training_is_as_table_3_has_it(row):
+  resolved = load(recipes.main(results.TABLE_3, row))
+  assert resolved.schedule.base_lr == row.cells["base_lr"].value
+  assert resolved.schedule.decay == row.cells["decay"].value
+  assert resolved.optimizer.weight_decay == row.cells["weight_decay"].value
+  assert resolved.model.dropout_rate == row.cells["dropout"].value
+  assert resolved.schedule.warmup_steps == 10_000
+  assert resolved.train.batch_size == 4096
+
+
+@pytest.mark.parametrize(
+  "row",
+  [row for row in results.TABLE_4.rows if "dataset" in row.cells],
+  ids=lambda r: r.name,
+)
+def test_fine_tuning_is_as_table_4_has_it(row):
+  resolved = load(recipes.main(results.TABLE_4, row))
+  rates = [float(word) for word in row.cells["base_lr"].value.split(",")]
+  assert list(resolved.sweep.learning_rates) == rates
+  assert resolved.total_steps == row.cells["steps"].value
+  kept = 100 - row.cells["dev_percent"].value
+  assert resolved.sweep.train_split == f"train[:{kept}%]"
+  assert resolved.train.batch_size == 512
+  assert resolved.model.image_size == 384
+
+
+@every_row
+def test_fine_tuning_is_the_rows(table, row):
+  for column, config in finetunings(table, row).items():
+    resolved = load(config)
+    checks.check(resolved)
+    assert sizes.resolve(resolved.model) == sizes.resolve(names.find(row.model))
+    if table.number == 9:
+      task = vtab.TASKS[column]
+      assert resolved.train.dataset == task.dataset
+      assert resolved.train.split == task.train
+      assert resolved.train.label_key == task.label_key
+      assert resolved.evals["test"].split == task.test
+    else:
+      assert resolved.train.dataset == recipes.FINETUNING[column]
+    if column == "real":
+      assert "real" in resolved.evals
+
+
+def test_table_2_has_large_images_and_averages_on_imagenet_alone():
+  for row in results.TABLE_2.rows:
+    for column, config in finetunings(results.TABLE_2, row).items():
+      resolved = load(config)
+      if column in ("imagenet", "real"):
+        size = 518 if row.name == "ViT-H/14" else 512
+        assert (resolved.model.image_size, resolved.ema_decay) == (size, 0.9999)
+      else:
+        assert (resolved.model.image_size, resolved.ema_decay) == (384, None)
+
+
+def test_what_no_config_makes_is_said():
+  missing = {
+    (table.number, row.name, row.optimizer): recipes.missing(table, row)
+    for table in results.TABLES.values()
+    for row in table.rows
+    if recipes.missing(table, row)
+  }
+  for (number, _, _), lacks in missing.items():
+    table = results.TABLES[number]
+    known = {task.title for task in vtab.TASKS.values()}
+    assert set(lacks) <= known | {"the pre-training", "the fine-tuning"}
+    assert table.number != 3
+  # Of networks that are not ours, nothing is missing.
+  assert not any("Noisy" in name or "BiT" in name for _, name, _ in missing)
+
+
+@every_row
+def test_a_row_has_its_config_or_says_that_it_lacks_one(table, row):
+  is_ours = row.model is not None or table.number == 4
+  lacks = recipes.missing(table, row)
+  if not is_ours or table.number == 1:
+    assert recipes.main(table, row) is None and lacks == ()
+  else:
+    named = {"the pre-training", "the fine-tuning"} & set(lacks)
+    assert (recipes.main(table, row) is None) == bool(named)
+
+
+def test_columns_are_datasets_whose_classes_are_known():
+  assert set(recipes.FINETUNING) == set(results.TRANSFER)
+  assert set(recipes.FINETUNING.values()) <= set(DATASETS)

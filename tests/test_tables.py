@@ -1,0 +1,69 @@
+"""The tables command as a user meets it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def command(repo, *arguments, missing=()):
+  """Runs it where the packages of `missing` cannot be imported."""
+  code = (
+    f"import sys; sys.modules.update(dict.fromkeys({list(missing)!r}));"
+    f" sys.argv = ['tables', *{list(arguments)!r}];"
+    " from vit_jax import command_line, tables; tables.define_flags();"
+    " command_line.run(tables.main)"
+  )
+  return subprocess.run(
+    [sys.executable, "-c", code], capture_output=True, text=True, cwd=repo
+  )
+
+
+def test_without_a_number_it_lists_the_tables(repo):
+  result = command(repo)
+  assert result.returncode == 0
+  assert [line[0] for line in result.stdout.splitlines()[:9]] == list(
+    "123456789"
+  )
+
+
+def test_it_needs_neither_jax_nor_tensorflow(repo):
+  heavy = ("jax", "jaxlib", "flax", "optax", "tensorflow", "orbax")
+  result = command(repo, "6", "--json", missing=heavy)
+  assert result.returncode == 0, result.stderr
+  value = json.loads(result.stdout)
+  assert value["table"] == 6
+  assert value["rows"][0]["row"] == "ViT-B/32"
+
+
+def test_output_goes_by_the_ending_of_its_file(repo, tmp_path):
+  for ending, start in (
+    (".html", "<!doctype html>"),
+    (".md", "## Table 1."),
+    (".tex", "\\begin{table}"),
+    (".json", '{\n  "tables"'),
+  ):
+    path = tmp_path / f"tables{ending}"
+    result = command(repo, f"--output={path}")
+    assert (result.returncode, result.stdout) == (0, "")
+    assert path.read_text().startswith(start)
+
+
+@pytest.mark.parametrize(
+  "arguments, sentence",
+  [
+    (["0"], "no table '0'"),
+    (["ten"], "from 1 to 9"),
+    (["5", "6"], "no table '5 6'"),
+    (["5", "--json", "--format=html"], "two formats"),
+    (["5", "--format=docx"], "--format=docx"),
+    (["5", "--output=x.docx"], "does not say in which format"),
+    (["5", "--output=/nowhere/x.html"], "cannot be written"),
+  ],
+)
+def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):
+  result = command(repo, *arguments)
+  assert result.returncode == 1
+  assert sentence in result.stderr
+  assert "Traceback" not in result.stderr

@@ -1,0 +1,134 @@
+"""The form that a table of the paper has as data."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+  """What is printed in one place.
+
+  Attributes:
+    value: a number, or words such as 'cosine'.
+    std: what stands behind ±, over three fine-tuning runs; None: nothing.
+  """
+
+  value: int | float | str
+  std: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+  """A column.
+
+  Attributes:
+    title: its head.
+    digits: decimals that numbers are printed with; None: as many as needed.
+    unit: '%', or 'fraction' of an accuracy between 0 and 1; '' of all else.
+  """
+
+  title: str
+  digits: int | None = None
+  unit: str = ""
+
+  @property
+  def is_accuracy(self) -> bool:
+    """Whether a run can be measured by it."""
+    return self.unit in ("%", "fraction")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """A row: a network, how it was pre-trained, and what is printed of it.
+
+  Attributes:
+    name: as the paper has it.
+    cells: column -> what is printed there; a place left empty has no key.
+    model: a name that `config.names.find` knows; None: no network of ours.
+    data: what it was pre-trained on: 'i1k', 'i21k' or 'jft'; None: not said.
+    epochs: of pre-training, said in this table or another; None: not said.
+    optimizer: of pre-training: 'adam' or 'sgd'.
+  """
+
+  name: str
+  cells: Mapping[str, Cell]
+  model: str | None = None
+  data: str | None = None
+  epochs: int | float | None = None
+  optimizer: str = "adam"
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """A table of the paper.
+
+  Attributes:
+    number: the paper's.
+    title: what it shows, in our words.
+    source: tag of where its numbers are from; [P] the paper's second version.
+    columns: key -> column, in the order of printing.
+    rows: from the top.
+    notes: what has to be known to read it.
+  """
+
+  number: int
+  title: str
+  source: str
+  columns: Mapping[str, Column]
+  rows: tuple[Row, ...]
+  notes: tuple[str, ...] = ()
+
+  def find(self, name: str, **attributes: object) -> Row:
+    """The one row of this name and these attributes.
+
+    Raises:
+      LookupError: there is none, or several.
+    """
+    found = [
+      row
+      for row in self.rows
+      if row.name == name
+      and all(getattr(row, k) == v for k, v in attributes.items())
+    ]
+    if len(found) != 1:
+      raise LookupError(
+        f"Table {self.number} has {len(found)} rows {name!r} {attributes}."
+      )
+    return found[0]
+
+
+def lines(text: str) -> list[tuple[str, dict[str, Cell]]]:
+  """Rows of a literal: the head names columns, '-' is an empty place.
+
+  Args:
+    text: lines of 'NAME | CELL CELL ...', of which the first has column keys
+      for cells. A cell is a number, NUMBER±STD or a word.
+
+  Returns:
+    Name and cells of each row.
+
+  Raises:
+    ValueError: a row has not one cell for each column.
+  """
+  table = [line.split("|") for line in text.strip().splitlines()]
+  keys = table[0][1].split()
+  return [
+    (
+      name.strip(),
+      {
+        key: _cell(word)
+        for key, word in zip(keys, words.split(), strict=True)
+        if word != "-"
+      },
+    )
+    for name, words in table[1:]
+  ]
+
+
+def _cell(word: str) -> Cell:
+  if not re.fullmatch(r"[\d.e-]+(±[\d.]+)?", word):
+    return Cell(word)
+  value, _, std = word.partition("±")
+  number = int(value) if value.isdigit() else float(value)
+  return Cell(number, float(std) if std else None)

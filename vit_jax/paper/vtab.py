@@ -1,0 +1,128 @@
+"""VTAB-1k: nineteen tasks of 1000 labelled images each.
+
+Splits, classes and groups of google-research/task_adaptation, arXiv 1910.04867.
+Its score is the mean over the tasks, each counting the same.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+GROUPS = {
+  "natural": "Natural",
+  "specialized": "Specialized",
+  "structured": "Structured",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+  """A task.
+
+  Attributes:
+    title: as Table 9 has it.
+    group: a key of `GROUPS`.
+    dataset: TFDS name.
+    num_classes: classes of its labels.
+    dev: the 200 examples that settings are compared on; training has
+      train[:800], and with a setting chosen all 1000.
+    test: what is reported on.
+    label_key: feature that holds the label; None: it is computed from others.
+  """
+
+  title: str
+  group: str
+  dataset: str
+  num_classes: int
+  dev: str
+  test: str = "test"
+  label_key: str | None = "label"
+
+  @property
+  def train(self) -> str:
+    """All 1000 examples."""
+    return f"train[:800]+{self.dev}"
+
+
+def _natural(title, dataset, num_classes, dev="validation[:200]") -> Task:
+  return Task(title, "natural", dataset, num_classes, dev)
+
+
+def _specialized(
+  title, dataset, num_classes, dev="validation[:200]", test="test"
+) -> Task:
+  return Task(title, "specialized", dataset, num_classes, dev, test)
+
+
+def _structured(
+  title, dataset, num_classes, dev, test="test", label_key="label"
+) -> Task:
+  return Task(title, "structured", dataset, num_classes, dev, test, label_key)
+
+
+_CLEVR_DEV = "train[63000:63200]"
+_DSPRITES = ("train[589824:590024]", "train[663552:]")
+_NORB = ("test[:200]", "test[50%:]")
+# In the order of Table 9.
+TASKS = {
+  "caltech101": _natural("Caltech101", "caltech101", 102, "train[2754:2954]"),
+  "cifar100": _natural("CIFAR-100", "cifar100", 100, "train[45000:45200]"),
+  "dtd": _natural("DTD", "dtd", 47),
+  "flowers": _natural("Flowers102", "oxford_flowers102", 102),
+  "pets": _natural("Pets", "oxford_iiit_pet", 37, "train[2944:3144]"),
+  "sun397": _natural("Sun397", "sun397/tfds", 397),
+  "svhn": _natural("SVHN", "svhn_cropped", 10, "train[65931:66131]"),
+  "camelyon": _specialized("Camelyon", "patch_camelyon", 2),
+  "eurosat": _specialized(
+    "EuroSAT", "eurosat/rgb", 10, "train[16200:16400]", "train[21600:]"
+  ),
+  "resisc45": _specialized(
+    "Resisc45", "resisc45", 45, "train[18900:19100]", "train[25200:]"
+  ),
+  "retinopathy": _specialized(
+    "Retinopathy", "diabetic_retinopathy_detection/btgraham-300", 5
+  ),
+  "clevr_count": _structured(
+    "Clevr-Count", "clevr", 8, _CLEVR_DEV, "validation", None
+  ),
+  "clevr_distance": _structured(
+    "Clevr-Dist", "clevr", 6, _CLEVR_DEV, "validation", None
+  ),
+  "dmlab": _structured("DMLab", "dmlab", 6, "validation[:200]"),
+  "dsprites_location": _structured(
+    "dSpr-Loc", "dsprites", 16, *_DSPRITES, None
+  ),
+  "dsprites_orientation": _structured(
+    "dSpr-Ori", "dsprites", 16, *_DSPRITES, None
+  ),
+  "kitti": _structured(
+    "KITTI-Dist", "kitti", 4, "validation[:200]", label_key=None
+  ),
+  "smallnorb_azimuth": _structured(
+    "sNORB-Azim", "smallnorb", 18, *_NORB, "label_azimuth"
+  ),
+  "smallnorb_elevation": _structured(
+    "sNORB-Elev", "smallnorb", 9, *_NORB, "label_elevation"
+  ),
+}
+
+
+def group_means(accuracies: Mapping[str, float]) -> dict[str, float]:
+  """Means of the groups of which all tasks are there, and of all nineteen.
+
+  Args:
+    accuracies: task -> accuracy; what is no task is not looked at.
+
+  Returns:
+    Group, or 'mean', -> mean over its tasks. A mean over fewer tasks is
+    another number, so it is left out.
+  """
+  parts = {
+    name: [task for task in TASKS if TASKS[task].group == name]
+    for name in GROUPS
+  }
+  parts["mean"] = list(TASKS)
+  return {
+    name: sum(accuracies[task] for task in tasks) / len(tasks)
+    for name, tasks in parts.items()
+    if all(task in accuracies for task in tasks)
+  }

@@ -1,0 +1,79 @@
+"""A table of the paper, our costs and measurements beside it, as one value.
+
+It is what `--json` prints, and all that the other formats are made of.
+"""
+
+from typing import Any
+
+from vit_jax.paper.contradictions import CONTRADICTIONS
+from vit_jax.paper.table import Table
+from vit_jax.report.tables import costs, recipes
+from vit_jax.report.tables.measurement import Measured
+
+
+def build(table: Table, measured: Measured | None = None) -> dict[str, Any]:
+  """The table as JSON has it.
+
+  Args:
+    table: of `paper.results`.
+    measured: its measurements; None: no runs were looked for.
+
+  Returns:
+    `table`, `title`, `source`, `columns` (key -> title), `rows`, `notes`,
+    `contradictions` and `remarks` (on runs). A row has its name as `row`,
+    `paper` (column -> number or word) and `paper_std`; `computed`; `measured`,
+    `measured_std`, `difference` (measured - paper) and `runs`, or None where
+    no run was found; `config`, and `finetuning` (column -> config), both of
+    `--config` with None where no config is shipped; `missing`, what they lack.
+  """
+  measured = measured or Measured({})
+  return {
+    "table": table.number,
+    "title": table.title,
+    "source": table.source,
+    "columns": {key: column.title for key, column in table.columns.items()},
+    "rows": [_row(table, index, measured) for index in range(len(table.rows))],
+    "notes": list(table.notes),
+    "contradictions": [
+      one.sentence
+      for one in CONTRADICTIONS.values()
+      if table.number in one.tables
+    ],
+    "remarks": list(measured.remarks),
+  }
+
+
+def _row(table: Table, index: int, measured: Measured) -> dict[str, Any]:
+  row = table.rows[index]
+  found = {
+    key: measured.cells[index, key]
+    for key in table.columns
+    if (index, key) in measured.cells
+  }
+  paper = {
+    key: row.cells[key].value for key in table.columns if key in row.cells
+  }
+  means = {key: one.mean for key, one in found.items()}
+  finetuning = {
+    key: recipes.finetuning(table, row, key)
+    for key, column in table.columns.items()
+    if column.is_accuracy and key in row.cells
+  }
+  return {
+    "row": row.name,
+    "paper": paper,
+    "paper_std": {
+      key: cell.std for key, cell in row.cells.items() if cell.std is not None
+    },
+    "computed": costs.computed(table, row),
+    "measured": means or None,
+    "measured_std": {key: one.std for key, one in found.items()} or None,
+    "difference": {
+      key: mean - paper[key] for key, mean in means.items() if key in paper
+    }
+    or None,
+    "runs": {key: list(one.runs) for key, one in found.items()} or None,
+    "config": recipes.main(table, row),
+    "finetuning": {k: config for k, config in finetuning.items() if config},
+    "missing": list(recipes.missing(table, row)),
+  }

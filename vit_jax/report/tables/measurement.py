@@ -1,0 +1,40 @@
+"""What runs come to in the places of a table."""
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+  """One place of a table, in the table's unit.
+
+  Attributes:
+    values: one for each seed.
+    runs: workdirs that they are from, in that order.
+  """
+
+  values: tuple[float, ...]
+  runs: tuple[str, ...]
+
+  @property
+  def mean(self) -> float:
+    return statistics.fmean(self.values)
+
+  @property
+  def std(self) -> float | None:
+    """Standard deviation over the seeds, of a sample; None: one seed."""
+    return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+  """A table's measurements.
+
+  Attributes:
+    cells: (number of the row, column) -> what was measured.
+    remarks: sentences on runs that were found and could not be used.
+  """
+
+  cells: Mapping[tuple[int, str], Measurement]
+  remarks: Sequence[str] = ()
