@@ -1,0 +1,59 @@
+"""What the environment says of the processes of a run."""
+
+import jax
+import pytest
+from jax._src import xla_bridge
+
+from vit_jax.errors import LostError, UserError
+from vit_jax.training import processes
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+  """As if jax had not been used yet."""
+  monkeypatch.setattr(jax.distributed, "is_initialized", lambda: False)
+  monkeypatch.setattr(xla_bridge, "backends_are_initialized", lambda: False)
+
+
+def place(monkeypatch, **environment):
+  for name in ("COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID"):
+    monkeypatch.delenv(f"JAX_{name}", raising=False)
+  for name, value in environment.items():
+    monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize(
+  ("environment", "sentence"),
+  [
+    ({}, "JAX_NUM_PROCESSES is not set"),
+    ({"JAX_NUM_PROCESSES": "two"}, "JAX_NUM_PROCESSES = 'two'"),
+    ({"JAX_NUM_PROCESSES": "2"}, "JAX_PROCESS_ID is not set"),
+    (
+      {"JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": "2"},
+      "JAX_PROCESS_ID = 2 must be less than JAX_NUM_PROCESSES = 2",
+    ),
+    ({"VIT_JAX_START_SECONDS": "soon"}, "VIT_JAX_START_SECONDS = 'soon'"),
+  ],
+)
+def test_an_environment_that_makes_no_sense_is_a_sentence(
+  environment, sentence, monkeypatch
+):
+  place(monkeypatch, JAX_COORDINATOR_ADDRESS="localhost:1", **environment)
+  with pytest.raises(UserError, match=sentence) as error:
+    processes.initialize()
+  assert error.value.exit_code == 1
+
+
+def test_the_wait_for_the_others_is_as_long_as_the_environment_says(
+  monkeypatch,
+):
+  place(
+    monkeypatch,
+    JAX_COORDINATOR_ADDRESS="localhost:1",  # Where nobody listens.
+    JAX_NUM_PROCESSES="2",
+    JAX_PROCESS_ID="1",
+    VIT_JAX_START_SECONDS="1",
+  )
+  with pytest.raises(LostError, match="within 1 s") as error:
+    processes.initialize()
+  assert error.value.exit_code == 134
