@@ -113,9 +113,15 @@ def _averaged(config: schema.Config, state: TrainState, params: PyTree):
 
 
 def _select(finite: Bool[Array, ""], updated: PyTree, unchanged: PyTree):
-  return jax.tree.map(
-    lambda new, old: jnp.where(finite, new, old), updated, unchanged
-  )
+  def choose(new: Array, old: Array) -> Array:
+    if new.dtype != jnp.bfloat16:
+      return jnp.where(finite, new, old)
+    # In float32 the choice of a first moment is part of the one pass over
+    # parameter, gradient and moments; in bfloat16 it is a pass of its own.
+    wide = jnp.where(finite, new.astype(jnp.float32), old.astype(jnp.float32))
+    return wide.astype(new.dtype)
+
+  return jax.tree.map(choose, updated, unchanged)
 
 
 def _value_and_grads(
