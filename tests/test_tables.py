@@ -6,6 +6,10 @@ import sys
 
 import pytest
 
+from tests.report.tables import workdirs
+
+HEAVY = ("jax", "jaxlib", "flax", "optax", "tensorflow", "orbax")
+
 
 def command(repo, *arguments, missing=()):
   """Runs it where the packages of `missing` cannot be imported."""
@@ -29,12 +33,24 @@ def test_without_a_number_it_lists_the_tables(repo):
 
 
 def test_it_needs_neither_jax_nor_tensorflow(repo):
-  heavy = ("jax", "jaxlib", "flax", "optax", "tensorflow", "orbax")
-  result = command(repo, "6", "--json", missing=heavy)
+  result = command(repo, "6", "--json", missing=HEAVY)
   assert result.returncode == 0, result.stderr
   value = json.loads(result.stdout)
   assert value["table"] == 6
   assert value["rows"][0]["row"] == "ViT-B/32"
+
+
+def test_runs_are_filled_in_without_jax(repo, tmp_path):
+  workdirs.finetune(tmp_path / "tuned", "B_16.npz", 0.9899)
+  result = command(
+    repo,
+    "5",
+    f"--runs={tmp_path}",
+    "--pretrained=B_16.npz=i21k",
+    missing=HEAVY,
+  )
+  assert result.returncode == 0, result.stderr
+  assert "98.99 (+0.04)" in result.stdout
 
 
 def test_output_goes_by_the_ending_of_its_file(repo, tmp_path):
@@ -60,6 +76,10 @@ def test_output_goes_by_the_ending_of_its_file(repo, tmp_path):
     (["5", "--format=docx"], "--format=docx"),
     (["5", "--output=x.docx"], "does not say in which format"),
     (["5", "--output=/nowhere/x.html"], "cannot be written"),
+    (["5", "--runs=/nowhere"], "no directory '/nowhere'"),
+    (["5", "--runs=configs"], "No run was found in 'configs'"),
+    (["5", "--pretrained=B_16.npz"], "is not FILE=DATA"),
+    (["5", "--pretrained=B_16.npz=jft300"], "one of i1k, i21k, jft"),
   ],
 )
 def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):

@@ -18,8 +18,12 @@ from vit_jax import buckets, errors, records
 from vit_jax.report.run import Evaluation, Example, Predictions, Run
 
 
-def load_run(workdir: epath.PathLike) -> Run:
+def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
   """Reads whatever a workdir holds.
+
+  Args:
+    workdir: of a run, at any stage.
+    with_evaluations: whether predictions and images are read, too.
 
   Raises:
     UserError: there is no such directory, or it holds no run at all.
@@ -47,7 +51,9 @@ def load_run(workdir: epath.PathLike) -> Run:
     config=config,
     summary=summary,
     records=tuple(lines),
-    evaluations=tuple(_evaluations(root / "evaluations", order, notes)),
+    evaluations=tuple(_evaluations(root / "evaluations", order, notes))
+    if with_evaluations
+    else (),
     notes=tuple(notes),
   )
 

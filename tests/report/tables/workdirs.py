@@ -1,0 +1,56 @@
+"""Workdirs of the shipped configs, as finished runs leave them."""
+
+import functools
+import json
+import pathlib
+
+from vit_jax import command_line
+from vit_jax.config import resolve
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+@functools.cache
+def load(config):
+  path, _, arguments = config.partition(":")
+  return resolve.resolve(
+    command_line.load_config(str(ROOT / path), arguments or None)
+  )
+
+
+def write(workdir, config, metrics=None, *, status="finished", **changes):
+  """A run of a shipped config, with other values at dotted keys."""
+  value = json.loads(resolve.dump(load(config)))
+  for key, change in changes.items():
+    *parts, last = key.split("__")
+    functools.reduce(dict.__getitem__, parts, value)[last] = change
+  workdir.mkdir(parents=True)
+  (workdir / "config.json").write_text(json.dumps(value))
+  steps = value["total_steps"] or 1000
+  line = {"step": steps, "train/loss": 0.5} | (metrics or {})
+  (workdir / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+  if status:
+    summary = {"step": steps, "total_steps": steps, "status": status}
+    (workdir / "summary.json").write_text(json.dumps(summary))
+  return workdir
+
+
+def pretrain(
+  workdir, config="configs/pretrain.py:model=B/16,data=i21k", **more
+):
+  return write(workdir, config, **more)
+
+
+def finetune(
+  workdir, start, top1, *, dataset="cifar10", model="B/16", **changes
+):
+  """A fine-tuning that measured `top1`, a fraction, on all of its test set."""
+  count = {"cifar10": 10_000, "oxford_iiit_pet": 3669}.get(dataset, 50_000)
+  metrics = {"eval/test/top1": top1, "eval/test/num_examples": count}
+  return write(
+    workdir,
+    f"configs/finetune.py:dataset={dataset},model={model}",
+    metrics | changes.pop("metrics", {}),
+    init_from=str(start),
+    **changes,
+  )
