@@ -12,7 +12,12 @@ from tests.models import oracle
 from tests.models.networks import assert_trees_close
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.models import short_attention, short_attention_memory, vit_checks
+from vit_jax.models import (
+  placement,
+  short_attention,
+  short_attention_memory,
+  vit_checks,
+)
 from vit_jax.models.attention import MultiHeadAttention
 from vit_jax.models.layers import LayerConfig
 from vit_jax.sharding import activations
@@ -130,13 +135,18 @@ def test_a_mesh_changes_nothing(data, fsdp, tensor, num_heads):
     assert "all-gather" not in compiled.as_text()
 
 
+def _on_a_tpu(monkeypatch, device_kind):
+  monkeypatch.setattr(placement, "platform", lambda: "tpu")
+  monkeypatch.setattr(placement, "device_kind", lambda: device_kind)
+
+
 def _attention(monkeypatch, **settings):
   monkeypatch.setattr(
     short_attention,
     "attend",
     functools.partial(short_attention.attend, interpret=True),
   )
-  monkeypatch.setattr("vit_jax.models.placement.platform", lambda: "tpu")
+  _on_a_tpu(monkeypatch, "TPU v5 lite")
   config = LayerConfig(num_heads=3, mlp_dim=8, attention="pallas", **settings)
   attention = MultiHeadAttention(config)
   rng = np.random.default_rng(0)
@@ -222,4 +232,14 @@ def test_without_a_tpu_says_what_to_use():
   tokens = jnp.zeros((1, 4, 12))
   params = MultiHeadAttention(config).init(jax.random.key(0), tokens, tokens)
   with pytest.raises(UserError, match="needs a TPU.*attention='xla'"):
+    MultiHeadAttention(config).apply(params, tokens, tokens)
+
+
+@pytest.mark.parametrize("device_kind", ["TPU v2", "TPU v3"])
+def test_the_first_tpus_are_named(monkeypatch, device_kind):
+  _on_a_tpu(monkeypatch, device_kind)
+  config = LayerConfig(3, 8, attention="pallas")
+  tokens = jnp.zeros((1, 4, 12))
+  params = MultiHeadAttention(config).init(jax.random.key(0), tokens, tokens)
+  with pytest.raises(UserError, match=f"v4 or later.*a {device_kind}.*'xla'"):
     MultiHeadAttention(config).apply(params, tokens, tokens)

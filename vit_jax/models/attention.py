@@ -1,6 +1,7 @@
 """Multi-head attention, with the published names of its parameters."""
 
 import math
+import re
 from collections.abc import Callable
 
 import flax.linen as nn
@@ -190,6 +191,12 @@ def _short_attention(
     raise UserError(
       "config.model.attention = 'pallas' needs a TPU; here is a"
       f" {placement.platform()}. Use config.model.attention='xla'."
+    )
+  if re.search(r"\bv[23]\b", placement.device_kind()):
+    raise UserError(
+      "config.model.attention = 'pallas' needs a TPU v4 or later, whose kernels"
+      f" multiply bfloat16; here is a {placement.device_kind()}. Use"
+      " config.model.attention='xla'."
     )
   # Late, as the kernels' compiler takes a while to import.
   from vit_jax.models import short_attention

@@ -21,6 +21,14 @@ def platform() -> str:
   return mesh.abstract_device.platform
 
 
+def device_kind() -> str:
+  """Of the devices that are compiled for, such as 'TPU v5 lite'."""
+  mesh = jax.sharding.get_abstract_mesh()
+  if mesh.empty or mesh.abstract_device is None:
+    return jax.devices()[0].device_kind
+  return mesh.abstract_device.device_kind
+
+
 @dataclasses.dataclass(frozen=True)
 class Placement:
   """How arrays lie over devices.

@@ -14,7 +14,8 @@ the scores again is cheaper than reading them.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -152,8 +153,10 @@ def _call(
   return settings.placement.on_each_device(run)(*operands)
 
 
-def _for_each_window(width: int, head_size: int, work: Callable) -> None:
-  """Calls `work(lanes, masks)` for the heads of all lanes, in turn.
+def _windows(
+  width: int, head_size: int
+) -> Iterator[tuple[Any, list[Bool[Array, "1 lanes"] | None]]]:
+  """Lanes that are worked on together, and which of them are which head's.
 
   Heads that share the 128 lanes of a register are not moved apart: a product
   over 128 lanes costs what one over 64 does, so the others' are zeroed. Heads
@@ -162,26 +165,15 @@ def _for_each_window(width: int, head_size: int, work: Callable) -> None:
   Args:
     width: lanes of all heads.
     head_size: lanes of a head.
-    work: takes a slice of lanes that are worked on together, and for each head
-      in it the mask of its lanes, or None if it has all.
+
+  Yields:
+    A slice of lanes, and for each head in it the mask of its lanes, or None if
+    it has all.
   """
-  if LANES % head_size == 0:
-    unit, size = LANES, min(LANES, width)
-  else:
-    unit, size = math.lcm(head_size, LANES), head_size
-  if width % unit:
-    unit = width
-
-  def work_on_unit(first):
-    for start in range(0, unit, size):
-      lanes = pl.ds(first + start, min(size, unit - start))
-      work(lanes, _head_masks(lanes.size, head_size))
-
-  # A loop and not all heads one after the other: compiles in a fraction of
-  # the time.
-  @pl.loop(0, width // unit)
-  def _(i):
-    work_on_unit(pl.multiple_of(i * unit, LANES) if width > unit else 0)
+  size = LANES if LANES % head_size == 0 else head_size
+  for start in range(0, width, size):
+    lanes = pl.ds(start, min(size, width - start))
+    yield lanes, _head_masks(lanes.size, head_size)
 
 
 def _head_masks(
@@ -216,27 +208,32 @@ def _scaled(query, head_size):
   return query * jnp.asarray(1 / math.sqrt(head_size), query.dtype)
 
 
-def _exponentials(scores, softmax_dtype, axis):
-  """exp(scores - their maximum), and 1 / their sum in float32."""
-  scores = scores.astype(softmax_dtype)
-  weights = jnp.exp(scores - jnp.max(scores, axis, keepdims=True))
-  total = jnp.sum(weights.astype(jnp.float32), axis, keepdims=True)
-  return weights, 1 / total
+def _weights(query, key, softmax_dtype):
+  """The softmax of the scores, keys by queries, in float32.
+
+  So what is summed over keys is summed over rows of registers, and two of the
+  backward pass's three products with scores have them as they are.
+  """
+  scores = _product(key, query, 1, 1).astype(softmax_dtype)
+  weights = jnp.exp(scores - jnp.max(scores, 0, keepdims=True))
+  weights = weights.astype(jnp.float32)
+  return weights * (1 / jnp.sum(weights, 0, keepdims=True))
+
+
+# The heads are worked on one after the other and not in a loop, so that the
+# compiler may fill the waits of one with the work of the next.
 
 
 def _forward_kernel(q_ref, k_ref, v_ref, out_ref, *, head_size, softmax_dtype):
-  def work(lanes, masks):
+  for lanes, masks in _windows(q_ref.shape[-1], head_size):
     query = _scaled(q_ref[0, :, lanes], head_size)
     key, value = k_ref[0, :, lanes], v_ref[0, :, lanes]
     merged = None
     for mask in masks:
-      scores = _product(_only(mask, query), key, 1, 1)
-      weights, scale = _exponentials(scores, softmax_dtype, 1)
-      result = _product(weights.astype(value.dtype), value, 1, 0) * scale
+      weights = _weights(_only(mask, query), key, softmax_dtype)
+      result = _product(weights.astype(value.dtype), value, 0, 0)
       merged = _merge(mask, result, merged)
     out_ref[0, :, lanes] = merged.astype(out_ref.dtype)
-
-  _for_each_window(q_ref.shape[-1], head_size, work)
 
 
 def _backward_kernel(
@@ -251,22 +248,14 @@ def _backward_kernel(
   head_size,
   softmax_dtype,
 ):
-  """Scores are held transposed, keys by queries.
-
-  So two of the three products that want scores have them as they are, and
-  what is summed over keys is summed over the registers' rows.
-  """
-
-  def work(lanes, masks):
+  for lanes, masks in _windows(q_ref.shape[-1], head_size):
     query = _scaled(q_ref[0, :, lanes], head_size)
     key, value = k_ref[0, :, lanes], v_ref[0, :, lanes]
     grad = grad_ref[0, :, lanes]
     dtype = query.dtype
     merged = [None] * 3
     for mask in masks:
-      scores = _product(key, _only(mask, query), 1, 1)
-      weights, scale = _exponentials(scores, softmax_dtype, 0)
-      weights = weights.astype(jnp.float32) * scale
+      weights = _weights(_only(mask, query), key, softmax_dtype)
       d_value = _product(weights.astype(dtype), grad, 1, 0)
       d_weights = _product(value, _only(mask, grad), 1, 1)
       product = weights * d_weights
@@ -282,5 +271,3 @@ def _backward_kernel(
       ref[0, :, lanes] = x.astype(ref.dtype)
     for ref, x in zip(sum_refs, merged, strict=bool(sum_refs)):
       ref[0, :, lanes] = jnp.sum(x, 0, keepdims=True)
-
-  _for_each_window(q_ref.shape[-1], head_size, work)
