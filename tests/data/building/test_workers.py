@@ -1,3 +1,4 @@
+import concurrent.futures
 import math
 import os
 import pathlib
@@ -40,7 +41,9 @@ def test_progress_goes_from_what_was_done_before():
   assert shown[-1] == ("roots", 7, 10)  # The tasks did not count anything.
 
 
-def test_an_error_of_a_task_is_raised():
+def test_an_error_of_a_task_is_raised(monkeypatch):
+  # Python has this only once a pool of processes was made.
+  monkeypatch.delattr(concurrent.futures, "process", raising=False)
   with Workers(1, _ignore) as workers:
     with pytest.raises(ValueError, match="math domain"):
       list(workers.run(math.sqrt, [1, -1], "roots", 2))
@@ -75,6 +78,7 @@ def test_processes_end_when_the_first_one_is_killed(tmp_path, repo):
   while len(pids) < 3 and time.monotonic() < deadline:
     time.sleep(0.05)
     pids = set(children.read_text().split())
+  assert len(pids) == 3
   first.send_signal(signal.SIGKILL)
   first.wait()
   while pids and time.monotonic() < deadline:

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 from vit_jax.errors import UserError
@@ -104,7 +105,7 @@ class Workers:
         )
         for future in finished:
           yield future.result()
-      except concurrent.futures.process.BrokenProcessPool:
+      except BrokenProcessPool:
         raise UserError(
           f"A process that worked on {what} was lost; was there too little"
           " memory? Run the same command again, perhaps with fewer --workers:"
