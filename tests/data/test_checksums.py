@@ -1,4 +1,6 @@
+import errno
 import hashlib
+import os
 
 import pytest
 from etils import epath
@@ -32,6 +34,18 @@ def test_they_are_sha256_of_the_whole_file(directory):
 
 
 def test_whole_files_pass(directory):
+  assert _verify(directory)[-1] == ("files", 3, 3)
+
+
+def test_file_systems_that_cannot_be_written_to_can_be_checked(
+  directory, monkeypatch
+):
+  """Some, as squashfs, refuse fsync."""
+
+  def fsync(descriptor):
+    raise OSError(errno.EINVAL, "Invalid argument")
+
+  monkeypatch.setattr(os, "fsync", fsync)
   assert _verify(directory)[-1] == ("files", 3, 3)
 
 

@@ -26,15 +26,21 @@ class Checksum:
   sha256: str
 
 
+def of_new_file(path: epath.PathLike) -> Checksum:
+  """Like `of_file`; the file is then on the disk, not only in its cache."""
+  with open(path, "rb", buffering=0) as file:
+    os.fsync(file.fileno())
+  return of_file(path)
+
+
 def of_file(path: epath.PathLike) -> Checksum:
-  """Reads a file and brings it to the disk.
+  """Reads a file.
 
   Raises:
     OSError: it cannot be read.
   """
   digest, size = hashlib.sha256(), 0
   with open(path, "rb", buffering=0) as file:
-    os.fsync(file.fileno())
     while chunk := file.read(_CHUNK):
       digest.update(chunk)
       size += len(chunk)

@@ -135,7 +135,7 @@ def _write_checksums(info: Any, directory: epath.Path) -> None:
   files = {}
   for split_info in info.splits.values():
     for path in split_info.filepaths:
-      files[path.name] = checksums.of_file(path)
+      files[path.name] = checksums.of_new_file(path)
   checksums.write(directory, files)
 
 

@@ -72,7 +72,7 @@ def write(task: ShardTask) -> tuple[str, Shard]:
   unfinished = f"{task.path}.{os.getpid()}{_UNFINISHED}"
   try:
     num_examples, num_bytes, unusable = _write(unfinished, task)
-    checksum = checksums.of_file(unfinished)
+    checksum = checksums.of_new_file(unfinished)
     os.replace(unfinished, task.path)
   finally:
     if os.path.exists(unfinished):
