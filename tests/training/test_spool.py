@@ -13,7 +13,7 @@ SELDOM = 1000.0
 
 
 def wait_until(condition):
-  deadline = time.monotonic() + 20
+  deadline = time.monotonic() + 100
   while not condition():
     assert time.monotonic() < deadline
     time.sleep(0.01)
