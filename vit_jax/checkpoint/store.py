@@ -195,7 +195,7 @@ class CheckpointStore:
     if jax.process_count() == 1:
       with contextlib.suppress(Exception):
         self._manager.wait_until_finished()
-      with contextlib.suppress(OSError):
+      with contextlib.suppress(OSError), buckets.as_os_error(self.path):
         self._remove_remains()
     else:
       # The other processes may wait for this one until they notice its end.
