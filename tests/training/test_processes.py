@@ -1,5 +1,9 @@
 """What the environment says of the processes of a run."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import pytest
 from jax._src import xla_bridge
@@ -57,3 +61,33 @@ def test_the_wait_for_the_others_is_as_long_as_the_environment_says(
   with pytest.raises(LostError, match="within 1 s") as error:
     processes.initialize()
   assert error.value.exit_code == 134
+
+
+@pytest.mark.parametrize(
+  ("variables", "devices"),
+  [({}, "0"), ({"JAX_LOCAL_DEVICE_IDS": "0,1,2,3"}, "0,1,2,3")],
+)
+def test_a_task_of_slurm_has_the_gpus_that_it_was_given(variables, devices):
+  """jax alone gives each task one; launch.slurm gives it all of its node."""
+  inherited = {n: v for n, v in os.environ.items() if not n.startswith("SLURM")}
+  task = {
+    "SLURM_JOB_ID": str(os.getpid()),
+    "SLURM_STEP_NODELIST": "localhost",
+    "SLURM_NTASKS": "1",
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+  }
+  code = """
+import jax
+from vit_jax.training import processes
+processes.initialize()
+print(jax.config.values["jax_cuda_visible_devices"])
+"""
+  run = subprocess.run(
+    [sys.executable, "-c", code],
+    env=inherited | task | variables,
+    check=True,
+    stdout=subprocess.PIPE,
+    text=True,
+  )
+  assert run.stdout.split() == [devices]

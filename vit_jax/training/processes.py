@@ -57,8 +57,9 @@ def initialize() -> None:
 
 
 def _place(seconds: int) -> tuple[str, int, int, Sequence[int] | None] | None:
-  """Coordinator, processes, number of this one, its devices (None: all).
+  """Coordinator, processes, number of this one, its devices.
 
+  Devices are None where jax is to choose: all, or JAX_LOCAL_DEVICE_IDS.
   None if there are no others.
   """
   if "JAX_COORDINATOR_ADDRESS" in os.environ:
@@ -74,6 +75,8 @@ def _place(seconds: int) -> tuple[str, int, int, Sequence[int] | None] | None:
   address, count, index, local_devices = detect(
     None, None, None, None, None, seconds
   )
+  if "JAX_LOCAL_DEVICE_IDS" in os.environ:
+    local_devices = None  # jax takes these, unless it is given others.
   return address and (address, count, index, local_devices)
 
 
