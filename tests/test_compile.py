@@ -31,6 +31,7 @@ def run(repo, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
     ((CONFIG, "--topology=v5x:4x4"), "there are v2, v3, v4, v5e, v5p, v6e"),
     ((CONFIG, "--topology=v5e:2x2", "away"), 'Unexpected argument "away"'),
     ((CONFIG, "--topology=v5e:2x2", "--num_slices=0"), "num_slices"),
+    ((CONFIG, "--topology=v5e:2x2", "--sweep_batches=8"), "is for --sweep"),
     ((CONFIG, "--topology=v5e:2x2", "--output=not/there/x"), "not/there does"),
   ],
 )
@@ -50,6 +51,15 @@ def test_without_the_compiler_it_is_said_what_to_install(repo, tmp_path):
   done = run(repo, CONFIG, "--topology=v5e:2x2", PYTHONPATH=str(tmp_path))
   assert done.returncode == 1
   assert "pip install 'vit-jax-framework[tpu]'" in done.stderr
+
+
+def test_a_sweep_of_what_is_never_allowed_is_bad_input(repo):
+  pytest.importorskip("libtpu")
+  sweep = ("--sweep", "--sweep_batches=8", "--sweep_remat=sometimes")
+  done = run(repo, CONFIG, "--topology=v5e:2x2", *sweep)
+  assert done.returncode == 1
+  assert "No setting is allowed. " in done.stderr
+  assert "config.model.remat" in done.stderr
 
 
 @pytest.mark.slow

@@ -64,15 +64,18 @@ def main(argv: Sequence[str]) -> int:
       " --topology=v5e:16x16."
     )
   topology = topology_lib.parse(values.topology, values.num_slices)
-  topology_lib.prepare_environment()
-  config = initial_model.settle(config, None)
-  checks.check(config)
   for path in (values.output, values.dump_hlo):
     _check_writable(path)
+  for name in ("sweep_batches", "sweep_remat", "sweep_meshes"):
+    if values[name].present and not values.sweep:
+      raise UserError(f"--{name} is for --sweep; give that too.")
   if values.sweep and values.dump_hlo:
     raise UserError(
       "--dump_hlo writes one program and --sweep compiles many; leave one out."
     )
+  topology_lib.prepare_environment()
+  config = initial_model.settle(config, None)
+  checks.check(config)
   if values.sweep:
     return sweep(config, topology)
   return show(config, topology)
@@ -117,7 +120,7 @@ def sweep(config: schema.Config, topology: Topology) -> int:
     The exit code.
 
   Raises:
-    UserError: if a setting is written wrong.
+    UserError: if a setting is written wrong, or none is allowed.
   """
   from vit_jax.aot import trials
 
@@ -133,6 +136,8 @@ def sweep(config: schema.Config, topology: Topology) -> int:
     tried.append(trial)
     cells = "  ".join(filter(None, trials.row(trial)))
     print(f"{len(tried)} of {len(settings)}: {cells}", flush=True)
+  if all(trial.refusal for trial in tried):
+    raise UserError(f"No setting is allowed. {tried[0].refusal}")
   best = trials.fastest(tried)
   print(f"\n{trials.table(tried)}\n")
   if best is None:

@@ -58,6 +58,7 @@ def test_slices_may_be_counted_by_either_flag():
     ("v5e:0x4", "a grid of 2 dimensions"),
     ("v5e:3x5", "whole hosts of 2x2 chips"),
     ("v4:3x2x2", "whole hosts of 2x2x1 chips"),
+    ("v5e:16x32", "at most 16 chips along a side"),
   ],
 )
 def test_what_is_no_tpu_is_refused_by_a_sentence(name, sentence):

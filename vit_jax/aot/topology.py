@@ -25,6 +25,8 @@ GENERATIONS = {
   "v5p": (3, "v5p:4x4x4"),
   "v6e": (2, "v6e:16x16"),
 }
+# libtpu ends the process when it compiles for a longer side.
+_LONGEST_SIDE = {"v5e": 16}
 # Chips of a host; smaller grids are parts of one.
 _HOST = {2: (2, 2), 3: (2, 2, 1)}
 _NAME = re.compile(r"(?:(\d+)\*)?(v\w+):(\d+(?:x\d+)*)", re.ASCII)
@@ -92,6 +94,12 @@ def parse(name: str, num_slices: int | None = None) -> Topology:
     raise UserError(
       f"A TPU {generation} is a grid of {rank} dimensions, such as {example};"
       f" {name} is not."
+    )
+  longest = _LONGEST_SIDE.get(generation, max(grid))
+  if max(grid) > longest:
+    raise UserError(
+      f"A slice of TPU {generation} has at most {longest} chips along a side,"
+      f" {name} has more; two slices are written 2*{example}."
     )
   host = _HOST[rank]
   is_of_hosts = all(
