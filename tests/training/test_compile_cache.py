@@ -134,7 +134,7 @@ def test_a_directory_that_cannot_be_written_to_is_told(
   assert "cannot be written to" in caplog.text
 
 
-@pytest.mark.parametrize("text", ["much", "", "inf", "nan"])
+@pytest.mark.parametrize("text", ["much", "", "inf", "nan", "-1"])
 def test_a_limit_that_is_no_number_is_refused(unset, text, monkeypatch):
   monkeypatch.setenv(compile_cache.LIMIT, text)
   with pytest.raises(UserError, match="VIT_JAX_COMPILE_CACHE_GIB = "):

@@ -115,12 +115,15 @@ class Cache(CacheInterface):
 def _limit_bytes() -> int:
   text = os.environ.get(LIMIT, str(_DEFAULT_GIB))
   try:
-    return int(float(text) * 2**30)
+    limit = int(float(text) * 2**30)
   except (ValueError, OverflowError):
+    limit = -1
+  if limit < 0:
     raise UserError(
       f"The environment variable {LIMIT} = {text!r} must be a number of GiB,"
       " such as 4, or 0 for no cache."
-    ) from None
+    )
+  return limit
 
 
 def _all_see(path: pathlib.Path) -> bool:
