@@ -34,11 +34,15 @@ _HEADER = (
 
 def measure(name: str, topology: topology_lib.Topology) -> dict[str, float]:
   """Compiles a row's config; returns its figures."""
-  from vit_jax.aot import step_compilation
+  from vit_jax.aot import step_compilation, xla_flags
 
   file, arguments, paper = ROWS[name]
   config = command_line.load_config(str(ROOT / "configs" / file), arguments)
-  found = step_compilation.compile_step(resolve.resolve(config), topology)
+  found = step_compilation.compile_step(
+    resolve.resolve(config),
+    topology,
+    xla_flags.options(f"tpu {topology.generation}"),
+  )
   if found.estimate is None:
     raise SystemExit(f"{name} does not fit on {topology}.")
   return {

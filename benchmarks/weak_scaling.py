@@ -34,14 +34,18 @@ def measure(
   variant: str, batch_per_chip: int, topology: topology_lib.Topology, fsdp: int
 ) -> dict[str, Any]:
   """Compiles for a topology; returns a chip's figures."""
-  from vit_jax.aot import step_compilation
+  from vit_jax.aot import step_compilation, xla_flags
 
   path = ROOT / "configs" / "vit_h14_jft.py"
   config = command_line.load_config(str(path), None)
   config.model.update(variant=variant, scan_layers=True)
   config.train.batch_size = batch_per_chip * topology.num_chips
   config.mesh.fsdp = fsdp
-  found = step_compilation.compile_step(resolve.resolve(config), topology)
+  found = step_compilation.compile_step(
+    resolve.resolve(config),
+    topology,
+    xla_flags.options(f"tpu {topology.generation}"),
+  )
   return {**found.record(), "fsdp": fsdp}
 
 

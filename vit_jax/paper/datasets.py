@@ -17,8 +17,8 @@ class Dataset:
   num_examples: Mapping[str, int]
 
 
-# By TFDS's names; [P] the ViT paper, [BiT] arXiv 1912.11370, [T] the catalogue
-# of TFDS.
+# By TFDS's names, and jft_300m, which is not public. [P]: arXiv 2010.11929;
+# [BiT]: arXiv 1912.11370; [T]: the catalogue of TFDS.
 DATASETS = {
   "imagenet2012": Dataset(  # [T]
     1000, {"train": 1_281_167, "validation": 50_000}
