@@ -186,6 +186,16 @@ def test_a_run_whose_records_are_missing_does_not_end_well(bucket, storage):
   assert reading.locate(str(bucket))[1] == 6
 
 
+def test_a_run_does_not_go_on_without_the_records_before(
+  finished, storage, tmp_path
+):
+  storage.refused = lambda kind, name: name.endswith("metrics.jsonl")
+  with pytest.raises(UserError, match="cannot be fetched .Not today"):
+    train(experiments.config(**CONFIG), str(finished))
+  assert not any((tmp_path / "here").glob("vit_jax-*"))
+  assert not (finished / "run.lock").exists()
+
+
 def test_a_bucket_that_refuses_everything_is_a_sentence(bucket, storage):
   storage.refused = lambda kind, name: True
   with pytest.raises(UserError, match="cannot be written to.*Not today"):

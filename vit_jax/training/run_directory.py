@@ -108,7 +108,7 @@ class RunDirectory:
     self._values: dict[str, float] = {}
     self.records_path = self.path
     if self._is_first:
-      self._spool = Spool(self.path, fetch=[_METRICS, goodput.FILE])
+      self._spool = self._open_spool()
       at = self.records_path = self._spool.path
       self._goodput = goodput.Goodput(at, self._clock, self.first_step)
       records.write_text(at / run_config.FILE, resolve.dump(config) + "\n")
@@ -118,6 +118,15 @@ class RunDirectory:
       # It may have been caught up with before the run was killed.
       known = self._is_first and self._metrics.has_evaluation(self.first_step)
       self.evaluation_due = not agreement.gather("known" * known)[0]
+
+  def _open_spool(self) -> Spool:
+    try:
+      return Spool(self.path, fetch=[_METRICS, goodput.FILE])
+    except OSError as error:
+      raise UserError(
+        f"The records of {self.path} cannot be fetched"
+        f" ({error.strerror or error}); mend that and start the run again."
+      ) from error
 
   def _fit_start(self) -> surgery.Fitted | None:
     """What `config.init_from` gives; None: nothing, as it is not set."""

@@ -5,6 +5,7 @@ whose workdir is a bucket to a directory of its machine, and copies what is new
 at every save, once a minute and at the end.
 """
 
+import contextlib
 import logging
 import os
 import tempfile
@@ -57,10 +58,17 @@ class Spool:
     self._error: OSError | None = None
     self._one_at_a_time = threading.Lock()
     self._closing = threading.Event()
-    with buckets.as_os_error(workdir):
+    try:
       for name in fetch:
-        if (workdir / name).exists():
-          (self.path / name).write_bytes((workdir / name).read_bytes())
+        # Not `exists`, for which some file systems take an error for no: what
+        # is not fetched would be written over.
+        with contextlib.suppress(FileNotFoundError):
+          with buckets.as_os_error(workdir):
+            content = (workdir / name).read_bytes()
+          (self.path / name).write_bytes(content)
+    except OSError:
+      self.path.rmtree()
+      raise
     self._thread = threading.Thread(target=self._keep_uploading, daemon=True)
     self._thread.start()
 
