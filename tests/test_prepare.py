@@ -250,6 +250,9 @@ def test_what_was_made_trains_by_the_printed_command(form, tmp_path):
 
 def test_a_flipped_byte_is_found_by_the_check(tmp_path):
   pictures.folder(tmp_path / "photos")
+  # The newest version is not the one that is made and checked.
+  other = pictures.folder(tmp_path / "other", train=3)
+  pictures.make(tmp_path, other, name="toy:1.0.1")
   run = _make(tmp_path, tmp_path / "photos", "--shards=3", "--check")
   assert run.returncode == 0, run.stderr
   assert "All 6 files are as they were written." in run.stdout
@@ -258,7 +261,7 @@ def test_a_flipped_byte_is_found_by_the_check(tmp_path):
   content = bytearray(path.read_bytes())
   content[-1] ^= 1  # In the padding, which reading would not notice.
   path.write_bytes(content)
-  run = _run("toy", f"--data_dir={tmp_path}", "--check")
+  run = _run("toy:1.0.0", f"--data_dir={tmp_path}", "--check")
   assert run.returncode == 1
   assert f"1 of 6 files in {path.parent} are not as they were" in run.stderr
   assert f"{path.name} (other bytes)" in run.stderr

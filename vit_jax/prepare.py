@@ -107,7 +107,7 @@ def main(argv: Sequence[str]) -> None:
   sources.check(dataset)
   label_key = flags.FLAGS.label_key or "label"
   if flags.FLAGS["from"].value:
-    label_key = _build(dataset)
+    dataset, label_key = _build(dataset)
   else:
     _raise_if_only_for_from()
     if dataset == "folder" and flags.FLAGS.data_dir is None:
@@ -124,8 +124,12 @@ def _raise_if_only_for_from() -> None:
       raise UserError(f"--{name} goes with --from=PATH, which was not given.")
 
 
-def _build(dataset: str) -> str:
-  """Makes a dataset of a person's files; returns the key of its labels."""
+def _build(dataset: str) -> tuple[str, str]:
+  """Makes a dataset of a person's files.
+
+  Returns:
+    Its name with its version, and the key of its labels.
+  """
   from vit_jax.data.building import build
 
   if sources.is_built_in(dataset):
@@ -164,7 +168,7 @@ def _build(dataset: str) -> str:
     print(f"Images have up to {built.max_labels} labels, feature 'labels'.")
   print("Train on it with:")
   print(f"  {_train_command(built)}")
-  return label_key
+  return str(built.name), label_key
 
 
 def _train_command(built) -> str:
