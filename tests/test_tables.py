@@ -66,6 +66,26 @@ def test_output_goes_by_the_ending_of_its_file(repo, tmp_path):
     assert path.read_text().startswith(start)
 
 
+def test_figures_are_svg_or_pages(repo, tmp_path):
+  result = command(repo, "--figure=5", missing=HEAVY)
+  assert result.returncode == 0, result.stderr
+  assert result.stdout.startswith("<svg xmlns=")
+  path = tmp_path / "figure.html"
+  assert command(repo, "--figure=3", f"--output={path}").returncode == 0
+  assert "ViT-H/14" in path.read_text()
+
+
+def test_help_has_examples_and_loads_no_tables(repo):
+  result = subprocess.run(
+    [sys.executable, "-m", "vit_jax.tables", "--help"],
+    capture_output=True,
+    text=True,
+    cwd=repo,
+  )
+  assert "python -m vit_jax.tables 5 --runs=runs" in result.stdout
+  assert "--pretrained" in result.stdout
+
+
 @pytest.mark.parametrize(
   "arguments, sentence",
   [
@@ -78,6 +98,11 @@ def test_output_goes_by_the_ending_of_its_file(repo, tmp_path):
     (["5", "--output=/nowhere/x.html"], "cannot be written"),
     (["5", "--runs=/nowhere"], "no directory '/nowhere'"),
     (["5", "--runs=configs"], "No run was found in 'configs'"),
+    (["--figure=2"], "must be one of 3, 4, 5"),
+    (["5", "--figure=5"], "without the number of a table"),
+    (["--figure=5", "--json"], "not json"),
+    (["--figure=5", "--output=x.png"], "not png"),
+    (["--figure=4"], "drawn from runs alone"),
     (["5", "--pretrained=B_16.npz"], "is not FILE=DATA"),
     (["5", "--pretrained=B_16.npz=jft300"], "one of i1k, i21k, jft"),
   ],

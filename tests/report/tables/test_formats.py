@@ -80,9 +80,17 @@ def test_every_printed_number_is_there(number, kind):
 @every_table
 def test_text_is_aligned(number):
   lines = formats.text(laid_out(number)).splitlines()
-  end = lines.index("", 2)
-  last = {len(line) for line in lines[2:end]}
-  assert len(last) == 1
+  lines = lines[2 : lines.index("", 2)]
+  built = laid_out(number)
+  # Between two columns there are two spaces in every line.
+  widths = [
+    max(map(len, column))
+    for column in zip(*((x.name, *x.cells) for x in built.lines), strict=True)
+  ]
+  at = 0
+  for head, width in zip(built.heads[:-1], widths[:-1], strict=True):
+    at += max(width, len(head)) + 2
+    assert {line[at - 2 : at] for line in lines} == {"  "}
 
 
 @every_table
@@ -108,7 +116,7 @@ def test_latex_rows_have_as_many_cells_as_columns_and_are_escaped(number):
 
 @every_table
 def test_pages_are_self_contained_and_escaped(number):
-  sections = [page.Section(laid_out(number))]
+  sections = [page.of_table(laid_out(number))]
   text = page.render(sections, with_runs=False)
   assert not re.search(r"(src|href)=\"(?!data:)", text)
   for name in {row.name for row in results.TABLES[number].rows}:
@@ -118,7 +126,7 @@ def test_pages_are_self_contained_and_escaped(number):
 def test_a_page_escapes_what_runs_are_called():
   remark = "The run <script> & others."
   built = laid_out(5, Measured({}, (remark,)))
-  text = page.render([page.Section(built)], with_runs=True)
+  text = page.render([page.of_table(built)], with_runs=True)
   assert "<script>" not in text
   assert "The run &lt;script&gt; &amp; others." in text
 

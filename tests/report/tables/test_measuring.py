@@ -89,7 +89,8 @@ def test_a_run_that_just_does_not_fit_is_said_to_be_left_out(
   workdirs.finetune(tmp_path / "tuned", start, 0.98, **changes)
   cells, (remark,) = measure(tmp_path)
   assert cells == {}
-  assert remark.startswith("tuned is left out: it ") and sentence in remark
+  assert remark.startswith("tuned is left out of CIFAR-10: it ")
+  assert sentence in remark
 
 
 def test_runs_of_parts_of_train_are_not_results(tmp_path):
@@ -164,6 +165,15 @@ def test_real_is_in_the_run_on_imagenet(tmp_path):
     pytest.approx({"imagenet": 84, "real": 88})
   )
   assert remarks == []
+
+
+def test_a_run_is_left_out_once_of_all_its_columns(tmp_path):
+  start = workdirs.pretrain(tmp_path / "pre")
+  workdirs.finetune(
+    tmp_path / "tuned", start, 0.84, dataset="imagenet2012", status="failed"
+  )
+  (remark,) = measure(tmp_path)[1]
+  assert remark.startswith("tuned is left out of ImageNet and ReaL: it is")
 
 
 def test_table_2_takes_large_images_and_averages(tmp_path):

@@ -58,10 +58,13 @@ def style(kind: int) -> str:
   return f"s{kind % 6} d{(kind + kind // 6) % 6}"
 
 
-def legend(names: Sequence[str], unit: str) -> tuple[svg.Markup, float]:
+def legend(
+  names: Sequence[str], unit: str, *, with_markers: bool = False
+) -> tuple[svg.Markup, float]:
   """The legend, right-aligned above the plot, and where the plot starts.
 
-  A lone series without a name gets none: the caption names it.
+  A lone series without a name gets none: the caption names it. A name stands
+  beside its line, or beside its marker.
   """
   if list(names) == [""]:
     return svg.Markup(), TOP
@@ -78,11 +81,10 @@ def legend(names: Sequence[str], unit: str) -> tuple[svg.Markup, float]:
     at = WIDTH - RIGHT - sum(widths[k] for k in members)
     y = 10.0 + ROW * row
     for k in members:
-      parts.append(
-        svg.element(
-          "line", x1=at + 8, x2=at + 32, y1=y, y2=y, class_=f"line {style(k)}"
-        )
+      sample = svg.element(
+        "line", x1=at + 8, x2=at + 32, y1=y, y2=y, class_=f"line {style(k)}"
       )
+      parts.append(marker(k, at + 26, y, names[k]) if with_markers else sample)
       parts.append(svg.element("text", names[k], x=at + 37, y=y + 4))
       at += widths[k]
   return svg.element("g", *parts), TOP + ROW * (len(rows) - 1)
@@ -100,7 +102,9 @@ def path(x: np.ndarray, y: np.ndarray, **attributes) -> svg.Markup:
   return svg.element("path", d="".join(words), **attributes)
 
 
-def marker(kind: int, x: float, y: float, title: str) -> svg.Markup:
+def marker(
+  kind: int, x: float, y: float, title: str, *, hollow: bool = False
+) -> svg.Markup:
   """A point whose shape, like its colour, tells series apart."""
   shapes = (
     "M-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0Z",
@@ -115,5 +119,5 @@ def marker(kind: int, x: float, y: float, title: str) -> svg.Markup:
     svg.element("title", title),
     d=shapes[(kind + kind // 6) % 6],
     transform=f"translate({x:.1f} {y:.1f})",
-    class_=f"marker {style(kind)}",
+    class_=f"{'hollow' if hollow else 'marker'} {style(kind)}",
   )

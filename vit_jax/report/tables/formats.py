@@ -34,8 +34,8 @@ def text(sheet: Sheet) -> str:
   widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
   body = [
     "  ".join(
-      cell.rjust(width) if k else cell.ljust(width)
-      for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+      cell.ljust(width) if is_word else cell.rjust(width)
+      for cell, width, is_word in zip(row, widths, sheet.is_word, strict=True)
     ).rstrip()
     for row in rows
   ]
@@ -56,7 +56,7 @@ def markdown(sheet: Sheet) -> str:
     return "| " + " | ".join(c.replace("|", r"\|") for c in cells) + " |"
 
   parts = [f"## Table {sheet.number}. {sheet.title}", "", line(sheet.heads)]
-  parts.append("|---|" + "---:|" * (len(sheet.heads) - 1))
+  parts.append("|" + "".join("---|" if w else "---:|" for w in sheet.is_word))
   for row in sheet.lines:
     is_measured = row.kind == "measured"
     parts.append(
@@ -82,7 +82,7 @@ def latex(sheet: Sheet) -> str:
     r"\centering",
     rf"\caption{{{sheet.title.translate(_LATEX)}}}",
     rf"\label{{tab:vit-{sheet.number}}}",
-    rf"\begin{{tabular}}{{l{'r' * (len(sheet.heads) - 1)}}}",
+    rf"\begin{{tabular}}{{{''.join('rl'[w] for w in sheet.is_word)}}}",
     r"\toprule",
     line(sheet.heads),
     r"\midrule",

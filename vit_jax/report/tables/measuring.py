@@ -42,6 +42,7 @@ def measure(
   remarks = list(remarks)
   places: dict[tuple[int, str], list[tuple[Found, float]]] = {}
   for run in runs:
+    left_out: dict[str, list[str]] = {}
     for column in _columns(table):
       fitting, misses = _fits(table, column, run)
       if len(fitting) == 1:
@@ -54,7 +55,11 @@ def measure(
           " epochs of its pre-training are not known; it is left out."
         )
       else:
-        remarks += [f"{run.name} is left out: it {miss}." for miss in misses]
+        for miss in misses:
+          left_out.setdefault(miss, []).append(table.columns[column].title)
+    for miss, titles in left_out.items():
+      where = " and ".join(titles)
+      remarks.append(f"{run.name} is left out of {where}: it {miss}.")
   cells = {}
   for (index, column), found in places.items():
     problem = _problem(found)

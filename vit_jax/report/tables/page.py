@@ -1,6 +1,7 @@
 """Tables of the paper as one HTML page that asks the network for nothing."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 import jinja2
@@ -8,23 +9,31 @@ import markupsafe
 
 from vit_jax.report.figures import svg
 from vit_jax.report.tables.formats import HOW
+from vit_jax.report.tables.scatters import Figure
 from vit_jax.report.tables.sheet import Sheet
 
 
 @dataclasses.dataclass(frozen=True)
-class Figure:
-  """A figure below a table."""
-
-  svg: svg.Markup
-  caption: str
-
-
-@dataclasses.dataclass(frozen=True)
 class Section:
-  """A table and its figures."""
+  """A table and its figures, or figures alone.
 
-  sheet: Sheet
+  Attributes:
+    title: its heading.
+    sheet: the table; None: there is none.
+    figures: below it.
+    remarks: sentences on the figures.
+  """
+
+  title: str
+  sheet: Sheet | None = None
   figures: tuple[Figure, ...] = ()
+  remarks: tuple[str, ...] = ()
+
+
+def of_table(sheet: Sheet, figures: Sequence[Figure] = ()) -> Section:
+  """A section with a table."""
+  title = f"Table {sheet.number}. {sheet.title}"
+  return Section(title, sheet, tuple(figures))
 
 
 def render(sections: Sequence[Section], *, with_runs: bool) -> str:
@@ -34,22 +43,56 @@ def render(sections: Sequence[Section], *, with_runs: bool) -> str:
     sections: at least one.
     with_runs: whether runs were looked for.
   """
-  environment = jinja2.Environment(
+  title = "The tables of the ViT paper"
+  if len(sections) == 1:
+    title = sections[0].title
+  return (
+    _environment()
+    .get_template("tables.html")
+    .render(
+      title=title,
+      sections=sections,
+      with_runs=with_runs,
+      how=_code(HOW),
+    )
+  )
+
+
+def standalone(figures: Sequence[Figure]) -> str:
+  """An SVG file of figures side by side, with the page's colours."""
+  style, _, _ = _environment().loader.get_source(_environment(), "style.css")
+  parts, at, height = [], 0.0, 0.0
+  for figure in figures:
+    found = re.match(r'<svg viewBox="0 0 ([\d.]+) ([\d.]+)"', figure.svg)
+    wide, high = float(found[1]), float(found[2])
+    # Inside another one, the page's rules for figures would move it.
+    inner = str(figure.svg).replace(' role="img"', "", 1).removeprefix("<svg")
+    place = f'<svg x="{at:g}" width="{wide:g}" height="{high:g}"'
+    parts.append(svg.Markup(place + inner))
+    parts.append(svg.element("desc", figure.caption))
+    at, height = at + wide + 24, max(height, high)
+  return (
+    str(
+      svg.element(
+        "svg",
+        svg.element("style", style),
+        *parts,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"-16 -8 {at + 8:g} {height + 16:g}",
+        style="background: var(--paper)",
+      )
+    )
+    + "\n"
+  )
+
+
+def _environment() -> jinja2.Environment:
+  return jinja2.Environment(
     loader=jinja2.PackageLoader("vit_jax.report"),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
-  )
-  title = "The tables of the ViT paper"
-  if len(sections) == 1:
-    sheet = sections[0].sheet
-    title = f"Table {sheet.number} of the ViT paper"
-  return environment.get_template("tables.html").render(
-    title=title,
-    sections=sections,
-    with_runs=with_runs,
-    how=_code(HOW),
   )
 
 

@@ -1,0 +1,118 @@
+"""Accuracy against a quantity that spans powers of ten: cost, or data."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from vit_jax.report import formatting
+from vit_jax.report.figures import axes, frame, svg
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+  """A point: `y` is a fraction, `std` its standard deviation, if known."""
+
+  x: int | float
+  y: float
+  title: str
+  std: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Cloud:
+  """Points of one kind: printed ones are drawn hollow, measured ones full.
+
+  Attributes:
+    name: in the legend.
+    printed: of the paper.
+    measured: of runs.
+    is_joined: whether each of the two is joined by a line along x.
+  """
+
+  name: str
+  printed: tuple[Point, ...] = ()
+  measured: tuple[Point, ...] = ()
+  is_joined: bool = False
+
+  @property
+  def points(self) -> tuple[Point, ...]:
+    return self.printed + self.measured
+
+
+def draw(
+  clouds: Sequence[Cloud], *, unit: str, x_label: str, label: str
+) -> svg.Markup | None:
+  """The clouds over a logarithmic axis; None where there is no point.
+
+  Args:
+    clouds: with distinct colours and markers.
+    unit: what the y axis measures, written above it.
+    x_label: what the x axis measures.
+    label: text alternative.
+  """
+  clouds = [cloud for cloud in clouds if cloud.points]
+  if not clouds:
+    return None
+  legend, top = frame.legend(
+    [cloud.name for cloud in clouds], unit, with_markers=True
+  )
+  points = [point for cloud in clouds for point in cloud.points]
+  low = min(point.y - (point.std or 0) for point in points)
+  high = max(point.y + (point.std or 0) for point in points)
+  bottom = top + frame.PLOT_HEIGHT
+  y = axes.linear(
+    max(low, 0.0), min(high, 1.0), bottom, top, formatting.percent_tick
+  )
+  xs = [float(point.x) for point in points]
+  x = axes.logarithmic(
+    min(xs),
+    max(xs),
+    frame.LEFT,
+    frame.WIDTH - frame.RIGHT,
+    formatting.short_count,
+  )
+  marks = [_marks(cloud, kind, x, y) for kind, cloud in enumerate(clouds)]
+  return svg.figure(
+    frame.axes_frame(x, y, unit=unit, x_label=x_label),
+    legend,
+    *marks,
+    width=frame.WIDTH,
+    height=bottom + frame.BOTTOM,
+    label=label,
+    class_="chart",
+  )
+
+
+def _marks(cloud: Cloud, kind: int, x: axes.Axis, y: axes.Axis) -> svg.Markup:
+  style, parts = frame.style(kind), []
+  for points, line in ((cloud.printed, "raw"), (cloud.measured, "line")):
+    if cloud.is_joined and len(points) > 1:
+      along = sorted(points, key=lambda point: point.x)
+      parts.append(
+        frame.path(
+          x.at(np.array([point.x for point in along], float)),
+          y.at(np.array([point.y for point in along])),
+          class_=f"{line} {style}",
+        )
+      )
+  parts += [
+    frame.marker(kind, x.place(float(p.x)), y.place(p.y), p.title, hollow=True)
+    for p in cloud.printed
+  ]
+  for point in cloud.measured:
+    px = x.place(float(point.x))
+    if point.std is not None and math.isfinite(point.std):
+      parts.append(
+        svg.element(
+          "line",
+          x1=px,
+          x2=px,
+          y1=y.place(point.y - point.std),
+          y2=y.place(point.y + point.std),
+          class_=f"bar {style}",
+        )
+      )
+    parts.append(frame.marker(kind, px, y.place(point.y), point.title))
+  return svg.element("g", *parts)

@@ -1,0 +1,41 @@
+"""How many images a split string stands for, from what is published."""
+
+import re
+
+from vit_jax.paper.datasets import DATASETS
+
+_PIECE = re.compile(r"(?P<name>\w+)(?:\[(?P<start>\d+%?)?:(?P<stop>\d+%?)?\])?")
+
+
+def count(dataset: str, split: str) -> int | None:
+  """Images of a split, such as 'train[:9000000]' or 'train[:25%]+test'.
+
+  Args:
+    dataset: TFDS name.
+    split: counted from the start of its parts; percentages are rounded.
+
+  Returns:
+    None where the dataset's size would have to be known and is not, or the
+    string is of another form.
+  """
+  known = DATASETS.get(dataset)
+  sizes = known.num_examples if known else {}
+  total = 0
+  for piece in split.split("+"):
+    match = _PIECE.fullmatch(piece.strip())
+    if match is None:
+      return None
+    size = sizes.get(match["name"])
+    start = _place(match["start"] or "0", size)
+    stop = _place(match["stop"] or "100%", size)
+    if start is None or stop is None or stop < start:
+      return None
+    total += stop - start
+  return total
+
+
+def _place(word: str, size: int | None) -> int | None:
+  """Where a slice begins or ends; a split has no more than all."""
+  if not word.endswith("%"):
+    return int(word) if size is None else min(int(word), size)
+  return None if size is None else round(int(word[:-1]) * size / 100)
