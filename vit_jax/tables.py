@@ -27,11 +27,9 @@ metric of those that started from nothing, by the images they were trained on.
 CONFIG or null, ...}], ...}; without a number {"tables": [...]} of such.
 """
 
-import json
 import pathlib
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -74,143 +72,29 @@ def define_flags() -> None:
 
 
 def main(argv: Sequence[str]) -> int:
+  from vit_jax.report.tables import output
+
   options = flags.FLAGS
   number = _number(argv[1:])
   pretrained = _pretrained(options.pretrained)
   if options.figure is not None:
-    text = draw(
+    text, remarks = output.draw(
       _figure(options.figure, number),
       _picture(options.format, options.json, options.output),
       runs=options.runs,
       pretrained=pretrained,
       metric=options.metric,
     )
+    for remark in remarks:
+      print(remark, file=sys.stderr)
   else:
     kind = _format(options.format, options.json, options.output)
-    text = render(number, kind, runs=options.runs, pretrained=pretrained)
+    text = output.render(number, kind, runs=options.runs, pretrained=pretrained)
   if options.output:
     command_line.writing(records.write_text, options.output, text)
   else:
     print(text, end="")
   return 0
-
-
-def render(
-  number: int | None,
-  kind: str,
-  *,
-  runs: str | None = None,
-  pretrained: Mapping[str, str] | None = None,
-) -> str:
-  """Tables in one of the formats.
-
-  Args:
-    number: of the table; None: all, or in 'text' their titles.
-    kind: a format.
-    runs: directory with workdirs; None: nothing is measured.
-    pretrained: file that runs started from -> 'i1k', 'i21k' or 'jft'.
-
-  Raises:
-    UserError: there is no run in `runs`.
-  """
-  from vit_jax.paper.results import TABLES
-  from vit_jax.report.tables import document, formats, measuring, page, sheet
-
-  if number is None and kind == "text":
-    return _titles()
-  numbers = list(TABLES) if number is None else [number]
-  found, unread = _found(runs, pretrained)
-  measured = {k: measuring.measure(TABLES[k], found, unread) for k in numbers}
-  documents = [document.build(TABLES[k], measured[k]) for k in numbers]
-  if kind == "json":
-    value: Any = {"tables": documents} if number is None else documents[0]
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-  sheets = [sheet.lay_out(one) for one in documents]
-  if kind == "html":
-    sections = [
-      page.of_table(one, _figures_of(k, measured[k], found))
-      for k, one in zip(numbers, sheets, strict=True)
-    ]
-    return page.render(sections, with_runs=runs is not None)
-  return "\n".join(formats.FORMATS[kind](one) for one in sheets)
-
-
-def draw(
-  figure: int,
-  kind: str,
-  *,
-  runs: str | None,
-  pretrained: Mapping[str, str],
-  metric: str,
-) -> str:
-  """Figure 3, 4 or 5 as 'svg' or 'html'.
-
-  Args:
-    figure: the paper's number.
-    kind: a format.
-    runs: directory with workdirs; None: the paper's numbers alone.
-    pretrained: file that runs started from -> 'i1k', 'i21k' or 'jft'.
-    metric: that figure 4 shows.
-
-  Raises:
-    UserError: there is no run to draw figure 4 of.
-  """
-  from vit_jax.paper.results import TABLES
-  from vit_jax.report.tables import measuring, page, scatters
-
-  found, remarks = _found(runs, pretrained)
-  if figure == 4:
-    figures, left_out = scatters.against_examples(found, metric)
-    remarks += left_out
-    if not figures:
-      raise UserError(
-        "\n".join(
-          [
-            "Figure 4 is drawn from runs alone, and none that started from"
-            f" nothing has finished with {metric}: give --runs=DIR, or another"
-            " --metric.",
-            *left_out,
-          ]
-        )
-      )
-  else:
-    number, make = scatters.OF_TABLES[figure]
-    measured = measuring.measure(TABLES[number], found, remarks)
-    figures, remarks = make(measured), list(measured.remarks)
-  if kind == "html":
-    title = f"Figure {figure} of the ViT paper"
-    section = page.Section(title, None, tuple(figures), tuple(remarks))
-    return page.render([section], with_runs=runs is not None)
-  for remark in remarks:
-    print(remark, file=sys.stderr)
-  return page.standalone(figures)
-
-
-def _found(runs: str | None, pretrained: Mapping[str, str] | None):
-  """Runs below a directory, and sentences on those that cannot be read."""
-  from vit_jax.report.tables import runs as workdirs
-
-  return ([], []) if runs is None else workdirs.find(runs, pretrained or {})
-
-
-def _figures_of(number: int, measured, found) -> list:
-  """Figures that stand below a table on its page."""
-  from vit_jax.report.tables import scatters
-
-  figures = []
-  for table, make in scatters.OF_TABLES.values():
-    if table == number:
-      figures += make(measured)
-  if number == 5:
-    figures += scatters.against_examples(found)[0]
-  return figures
-
-
-def _titles() -> str:
-  from vit_jax.paper.results import TABLES
-
-  lines = [f"{number}  {table.title}" for number, table in TABLES.items()]
-  return "\n".join([*lines, "", "python -m vit_jax.tables N shows one.", ""])
 
 
 def _number(words: Sequence[str]) -> int | None:

@@ -5,6 +5,8 @@ Whoever checks a number against the paper has to name the table.
 
 import dataclasses
 
+from vit_jax.paper.results import TRANSFER
+
 
 @dataclasses.dataclass(frozen=True)
 class Contradiction:
@@ -39,7 +41,7 @@ CONTRADICTIONS = {
     (5, 6),
     "ViT-H/14 on JFT-300M differs between Tables 5 and 6: "
     + ", ".join(
-      f"{key} {a:.2f} and {b:.2f}"
+      f"{TRANSFER[key].title} {a:.2f} and {b:.2f}"
       for key, (a, b) in H14_IN_TABLES_5_AND_6.items()
     )
     + ".",

@@ -136,6 +136,19 @@ def test_wide_tables_stand_on_their_side():
   assert built.heads == ("", "ViT-H/14", "ViT-L/16", "ViT-L/16")
   cells = {line.name: line.cells for line in built.lines}
   assert cells["KITTI-Dist"] == ("84.5", "82.2", "79.9")
+  assert built.is_word == (True, False, False, False)
+
+
+def test_runs_are_columns_where_a_table_stands_on_its_side():
+  built = laid_out(9, Measured({(1, "kitti"): Measurement((82.0,), ("a",))}))
+  assert built.heads == ("", "ViT-H/14", "ViT-L/16", "measured", "ViT-L/16")
+  cells = {line.name: line.cells for line in built.lines}
+  assert cells["KITTI-Dist"] == ("84.5", "82.2", "82.0 (−0.2)", "79.9")
+
+
+def test_words_begin_at_the_left():
+  built = laid_out(5)
+  assert built.is_word[:3] == (True, True, False)
 
 
 def test_lacking_configs_are_said_with_their_rows():

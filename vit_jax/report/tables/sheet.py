@@ -64,7 +64,7 @@ class Sheet:
   def is_word(self) -> tuple[bool, ...]:
     """For each head, whether what stands below it is to begin at the left."""
     columns = zip(*(line.cells for line in self.lines), strict=True)
-    return (True, *(not re.search(r"\d", "".join(c)[:1]) for c in columns))
+    return (True, *(not any(re.match(r"\d", x) for x in c) for c in columns))
 
 
 def lay_out(document: Mapping[str, Any]) -> Sheet:

@@ -1,0 +1,130 @@
+"""Tables and figures of the paper as the text of one file."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vit_jax.errors import UserError
+from vit_jax.paper.results import TABLES
+from vit_jax.report.tables import (
+  document,
+  formats,
+  measuring,
+  page,
+  scatters,
+  sheet,
+)
+from vit_jax.report.tables import runs as workdirs
+from vit_jax.report.tables.measurement import Measured
+
+
+def render(
+  number: int | None,
+  kind: str,
+  *,
+  runs: str | None = None,
+  pretrained: Mapping[str, str] | None = None,
+) -> str:
+  """Tables in one of the formats.
+
+  Args:
+    number: of the table; None: all, or in 'text' their titles.
+    kind: a format.
+    runs: directory with workdirs; None: nothing is measured.
+    pretrained: file that runs started from -> 'i1k', 'i21k' or 'jft'.
+
+  Raises:
+    UserError: there is no run in `runs`.
+  """
+  if number is None and kind == "text":
+    return _titles()
+  numbers = list(TABLES) if number is None else [number]
+  found, unread = _found(runs, pretrained)
+  measured = {k: measuring.measure(TABLES[k], found, unread) for k in numbers}
+  documents = [document.build(TABLES[k], measured[k]) for k in numbers]
+  if kind == "json":
+    value: Any = {"tables": documents} if number is None else documents[0]
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+  sheets = [sheet.lay_out(one) for one in documents]
+  if kind == "html":
+    sections = [
+      page.of_table(one, _figures_of(k, measured[k], found))
+      for k, one in zip(numbers, sheets, strict=True)
+    ]
+    return page.render(sections, with_runs=runs is not None)
+  return "\n".join(formats.FORMATS[kind](one) for one in sheets)
+
+
+def draw(
+  figure: int,
+  kind: str,
+  *,
+  runs: str | None,
+  pretrained: Mapping[str, str],
+  metric: str,
+) -> tuple[str, list[str]]:
+  """Figure 3, 4 or 5 as 'svg' or 'html'.
+
+  Args:
+    figure: the paper's number.
+    kind: a format.
+    runs: directory with workdirs; None: the paper's numbers alone.
+    pretrained: file that runs started from -> 'i1k', 'i21k' or 'jft'.
+    metric: that figure 4 shows.
+
+  Returns:
+    The file, and sentences on runs left out that are not in it.
+
+  Raises:
+    UserError: there is no run to draw figure 4 of.
+  """
+  found, remarks = _found(runs, pretrained)
+  if figure == 4:
+    figures, left_out = scatters.against_examples(found, metric)
+    remarks += left_out
+    if not figures:
+      raise UserError(
+        "\n".join(
+          [
+            "Figure 4 is drawn from runs alone, and none that started from"
+            f" nothing has finished with {metric}: give --runs=DIR, or another"
+            " --metric.",
+            *left_out,
+          ]
+        )
+      )
+  else:
+    number, make = scatters.OF_TABLES[figure]
+    measured = measuring.measure(TABLES[number], found, remarks)
+    figures, remarks = make(measured), list(measured.remarks)
+  if kind == "html":
+    title = f"Figure {figure} of the ViT paper"
+    section = page.Section(title, None, tuple(figures), tuple(remarks))
+    return page.render([section], with_runs=runs is not None), []
+  return page.standalone(figures), remarks
+
+
+def _found(
+  runs: str | None, pretrained: Mapping[str, str] | None
+) -> tuple[list[workdirs.Found], list[str]]:
+  """Runs below a directory, and sentences on those that cannot be read."""
+  return ([], []) if runs is None else workdirs.find(runs, pretrained or {})
+
+
+def _figures_of(
+  number: int, measured: Measured, found: Sequence[workdirs.Found]
+) -> list[scatters.Figure]:
+  """Figures that stand below a table on its page."""
+  figures = []
+  for table, make in scatters.OF_TABLES.values():
+    if table == number:
+      figures += make(measured)
+  if number == 5:
+    figures += scatters.against_examples(found)[0]
+  return figures
+
+
+def _titles() -> str:
+
+  lines = [f"{number}  {table.title}" for number, table in TABLES.items()]
+  return "\n".join([*lines, "", "python -m vit_jax.tables N shows one.", ""])
