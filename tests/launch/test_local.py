@@ -28,6 +28,20 @@ def launch(repo, *flags):
   )
 
 
+def two_under_way(repo, workdir, total_steps):
+  """A run of two processes, past its fifth step."""
+  options = runs.SELDOM | {"total_steps": total_steps}
+  process = launch(
+    repo,
+    "--processes=2",
+    FLAGS[0],
+    f"--workdir={workdir}",
+    *(f"--config.{key}={value}" for key, value in options.items()),
+  )
+  runs.wait_for_step(process, workdir, 5)
+  return process
+
+
 def children(process):
   """Process ids of those that a process started, the first one first."""
   path = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
@@ -92,15 +106,7 @@ def test_each_attempt_is_a_run_of_its_own(tmp_path, capfd):
 @pytest.mark.slow
 def test_a_preempted_process_costs_no_step(repo, tmp_path):
   """SIGTERM to one process, even several: all save, start again and finish."""
-  options = runs.SELDOM | {"total_steps": 150}
-  process = launch(
-    repo,
-    "--processes=2",
-    FLAGS[0],
-    f"--workdir={tmp_path}",
-    *(f"--config.{key}={value}" for key, value in options.items()),
-  )
-  runs.wait_for_step(process, tmp_path, 5)
+  process = two_under_way(repo, tmp_path, total_steps=150)
   for pid in children(process)[1:] * 3:  # As clusters do: each to all they see.
     with contextlib.suppress(ProcessLookupError):
       os.kill(pid, signal.SIGTERM)
@@ -114,15 +120,7 @@ def test_a_preempted_process_costs_no_step(repo, tmp_path):
 
 @pytest.mark.slow
 def test_ctrl_c_reaches_all_and_ends_it(repo, tmp_path):
-  options = runs.SELDOM | {"total_steps": 5000}
-  process = launch(
-    repo,
-    "--processes=2",
-    FLAGS[0],
-    f"--workdir={tmp_path}",
-    *(f"--config.{key}={value}" for key, value in options.items()),
-  )
-  runs.wait_for_step(process, tmp_path, 5)
+  process = two_under_way(repo, tmp_path, total_steps=5000)
   process.send_signal(signal.SIGINT)
   out, _ = runs.end(process, 130)
   assert "0: interrupted at step" in out
