@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from etils import epath
 
 from vit_jax import records
+from vit_jax.data import listing
 from vit_jax.errors import UserError
 
 FILE = "checksums.json"
 _CHUNK = 1 << 22
 _THREADS = 4
-_MAX_NAMED = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,11 +108,9 @@ def verify(
         problems.append(text)
       show("files", number, len(files))
   if problems:
-    more = len(problems) - _MAX_NAMED
-    rest = f" and {more} more" if more > 0 else ""
     raise UserError(
       f"{len(problems)} of {len(files)} files in {directory} are not as they"
-      f" were written: {', '.join(problems[:_MAX_NAMED])}{rest}. Copy them"
+      f" were written: {listing.first(problems)}. Copy them"
       " again from where they are whole. Or, if the dataset was made by prepare"
       " --from, remove them and run that command again; if not, remove the"
       " directory and prepare it again."

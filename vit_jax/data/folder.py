@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from etils import epath
 
-from vit_jax.data import encoded, splits
+from vit_jax.data import encoded, listing, splits
 from vit_jax.errors import UserError
 
 _SPLITS = ("train", "val", "validation", "test")
@@ -27,7 +27,6 @@ _SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF", b"BM", b"GIF8")
 # Looking at the first bytes takes 0.2 s for 50,000 cached files on a local
 # disk, but a network file system may need a millisecond for each.
 _MAX_FILES_CHECKED = 100_000
-_MAX_FILES_NAMED = 20
 _REMOTE_READERS = 16
 _HEAD_BYTES = 16 * 1024  # Longer headers of JPEGs are rare: 3 % of ImageNet.
 
@@ -187,7 +186,7 @@ def find_images(root: str) -> dict[str, list[tuple[str, str]]]:
   if empty:
     raise UserError(
       f"The image folder {root} has classes without any image:"
-      f" {_some(sorted(empty))}. Add images or remove their folders."
+      f" {listing.first(sorted(empty))}. Add images or remove their folders."
     )
   for pairs in found.values():
     pairs.sort(key=_shuffled)
@@ -218,7 +217,7 @@ def _class_names(
         "%s: %s has classes that train has not, so they cannot be learned: %s.",
         root,
         split,
-        _some(unseen),
+        listing.first(unseen),
       )
   return names
 
@@ -298,12 +297,6 @@ def is_image(file: str) -> bool:
 def _shuffled(pair: tuple[str, str]) -> bytes:
   """A sort key that has nothing to do with the class."""
   return hashlib.blake2b(os.fsencode("/".join(pair)), digest_size=16).digest()
-
-
-def _some(names: Sequence[str]) -> str:
-  more = len(names) - _MAX_FILES_NAMED
-  rest = f" and {more} more" if more > 0 else ""
-  return ", ".join(names[:_MAX_FILES_NAMED]) + rest
 
 
 def _read_local(path: str, size: int = -1) -> bytes:

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image
 
-from vit_jax.data import encoded
+from vit_jax.data import encoded, listing
 from vit_jax.data.sources import Source
 from vit_jax.data.tf_import import tf
 from vit_jax.errors import UserError
 
-_MAX_NAMED = 20
 _CHUNK = 64
 # How long a run that has met a damaged image looks for others.
 _SECONDS = 20.0
@@ -82,9 +81,6 @@ def explain(source: Source, ids: np.ndarray) -> UserError | None:
 
 def report(problems: list[str], looked_at: int, num_examples: int) -> UserError:
   """One message for all problems, naming the first twenty."""
-  named = "; ".join(problems[:_MAX_NAMED])
-  more = len(problems) - _MAX_NAMED
-  rest = f"; and {more} more" if more > 0 else ""
   part = (
     f"all {num_examples}"
     if looked_at == num_examples
@@ -92,7 +88,8 @@ def report(problems: list[str], looked_at: int, num_examples: int) -> UserError:
   )
   return UserError(
     f"{len(problems)} of the images cannot be read ({part} were looked at):"
-    f" {named}{rest}. Remove or replace them and start again."
+    f" {listing.first(problems, separator='; ')}. Remove or replace them and"
+    " start again."
   )
 
 

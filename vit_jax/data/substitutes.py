@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from vit_jax.data import listing
 from vit_jax.errors import UserError
 
 KEY = "config.train.max_bad_examples"
-_MAX_NAMED = 20
 
 _logger = logging.getLogger(__name__)
 
@@ -100,10 +100,8 @@ class Substitutes:
 
 def too_many(names: list[str], limit: int) -> UserError:
   """What to say of more bad examples than are put up with."""
-  more = len(names) - _MAX_NAMED
-  rest = f"; and {more} more" if more > 0 else ""
   return UserError(
     f"{len(names)} examples could not be used, more than {KEY} = {limit}:"
-    f" {'; '.join(names[:_MAX_NAMED])}{rest}. Replace or remove them, or raise"
+    f" {listing.first(names, separator='; ')}. Replace or remove them, or raise"
     f" {KEY}."
   )

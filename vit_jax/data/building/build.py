@@ -24,7 +24,7 @@ import numpy as np
 from etils import epath
 
 from vit_jax import records
-from vit_jax.data import checksums, order, tfds_directory
+from vit_jax.data import checksums, listing, order, tfds_directory
 from vit_jax.data.building import inputs, metadata, shards
 from vit_jax.data.building.contract import Inputs
 from vit_jax.data.building.workers import Show, Workers
@@ -39,7 +39,6 @@ UNUSABLE_FILE = "unusable.jsonl"
 _EXAMPLES_PER_SHARD = 2048
 # Each is a file that stays open while it is read.
 _MAX_SHARDS = 2048
-_MAX_NAMED = 20
 # Something is wrong with all of them; looking on would only take time.
 _MAX_UNUSABLE = 1000
 # Files that lie in another order are another dataset.
@@ -423,12 +422,12 @@ def _unusable(
   """Writes the list of all that cannot be used; what to tell about it."""
   lines = _unusable_lines(made)
   records.write_text(partial / UNUSABLE_FILE, "\n".join(lines) + "\n")
-  found = [json.loads(line) for line in lines[:_MAX_NAMED]]
-  named = "; ".join(f"{f['split']} {f['name']} ({f['problem']})" for f in found)
-  rest = f"; and {len(lines) - _MAX_NAMED} more" * (len(lines) > _MAX_NAMED)
+  found = [json.loads(line) for line in lines]
+  named = [f"{f['split']} {f['name']} ({f['problem']})" for f in found]
   extent = " so far" * (len(lines) > _MAX_UNUSABLE)
   return UserError(
-    f"{len(lines)} images{extent} cannot be used: {named}{rest}. All are listed"
+    f"{len(lines)} images{extent} cannot be used:"
+    f" {listing.first(named, separator='; ')}. All are listed"
     f" in {partial / UNUSABLE_FILE}. Mend them and run the same command again,"
     " or leave them out with --skip_bad."
   )

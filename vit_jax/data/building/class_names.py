@@ -3,9 +3,8 @@
 import collections
 from collections.abc import Collection, Sequence
 
+from vit_jax.data import listing
 from vit_jax.errors import UserError
-
-_MAX_NAMED = 10
 
 
 def read(path: str) -> tuple[str, ...]:
@@ -55,7 +54,7 @@ def order(
     if unknown:
       raise UserError(
         f"{where} has classes that --class_names has not:"
-        f" {_some(unknown)}. Add them there, or remove them here."
+        f" {listing.first(unknown, 10)}. Add them there, or remove them here."
       )
     return tuple(names)
   if len(found) < 2:
@@ -71,8 +70,3 @@ def order(
         " has characters that cannot be printed; rename it."
       )
   return tuple(sorted(found))
-
-
-def _some(names: Sequence[str]) -> str:
-  more = len(names) - _MAX_NAMED
-  return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" * (more > 0))
