@@ -14,6 +14,8 @@ from tests.data.building import pictures
 from vit_jax.data import checksums, sources, tfds_prepare
 from vit_jax.errors import UserError
 
+HOME = os.path.expanduser("~")
+
 
 def _run(*arguments, **options):
   command = [sys.executable, "-m", "vit_jax.prepare", *map(str, arguments)]
@@ -286,6 +288,7 @@ def test_bad_images_stop_the_command_unless_skipped(tmp_path):
     (("toy", "--skip_bad"), "--skip_bad goes with --from=PATH"),
     (("digits", "--from=photos"), "'digits' is built in; give what is made"),
     (("toy", "--from=/nowhere"), "--from=/nowhere does not exist."),
+    (("toy", "--from=~/no/where"), f"--from={HOME}/no/where does not exist."),
     (("toy", "--from=photos", "--workers=0"), "workers"),
   ],
 )

@@ -141,10 +141,10 @@ def _build(dataset: str) -> tuple[str, str]:
     built = build.build(
       dataset,
       flags.FLAGS.data_dir,
-      flags.FLAGS["from"].value,
+      _path(flags.FLAGS["from"].value),
       split=flags.FLAGS.split,
-      image_root=flags.FLAGS.image_root,
-      class_names=flags.FLAGS.class_names,
+      image_root=_path(flags.FLAGS.image_root),
+      class_names=_path(flags.FLAGS.class_names),
       num_shards=flags.FLAGS.shards,
       num_workers=flags.FLAGS.workers,
       skip_unusable=flags.FLAGS.skip_bad,
@@ -169,6 +169,11 @@ def _build(dataset: str) -> tuple[str, str]:
   print("Train on it with:")
   print(f"  {_train_command(built)}")
   return str(built.name), label_key
+
+
+def _path(given: str | None) -> str | None:
+  """As --data_dir takes paths: a shell leaves the ~ of --from=~/photos."""
+  return None if given is None else os.path.expanduser(given)
 
 
 def _train_command(built) -> str:

@@ -35,10 +35,11 @@ def test_the_only_split_can_be_named(tmp_path):
 
 
 def test_labels_follow_the_given_names_of_classes(tmp_path):
-  """Also of classes without images, as published heads have them."""
+  """Also of classes without images, as published heads have them; the file may
+  begin with the mark that some editors write."""
   pictures.tars(tmp_path / "tars", count=9)
   names = tmp_path / "names.txt"
-  names.write_text("cat\nyak\nbee\nant\n")
+  names.write_text("cat\nyak\nbee\nant\n", encoding="utf-8-sig")
   pictures.make(tmp_path, tmp_path / "tars", class_names=str(names))
   source = sources.open_source("toy", "train", data_dir=str(tmp_path))
   assert source.class_names == ("cat", "yak", "bee", "ant")

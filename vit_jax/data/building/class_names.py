@@ -14,7 +14,7 @@ def read(path: str) -> tuple[str, ...]:
     UserError: it cannot be read, or a name is empty or there twice.
   """
   try:
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8-sig") as file:
       names = tuple(line.strip() for line in file.read().splitlines())
   except (OSError, ValueError) as error:
     reason = getattr(error, "strerror", None) or error
