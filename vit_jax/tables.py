@@ -9,8 +9,8 @@
 
 Beside the paper's numbers stand the exaFLOPs that we compute from shapes, and
 below the table the config that makes each row, for vit_jax.train, and each of
-its fine-tunings, for vit_jax.sweep. Without a number text lists the tables; all
-other formats have all of them.
+its fine-tunings, for vit_jax.sweep. Without a number text lists the tables;
+with --runs, and in all other formats, it is all of them.
 
 --runs=DIR reads every workdir below DIR and fills in what its runs measured,
 with the difference to the paper; seeds of one setting become mean ± standard

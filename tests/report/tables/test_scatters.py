@@ -8,7 +8,7 @@ import pytest
 
 from tests.report.tables import workdirs
 from vit_jax.paper import results
-from vit_jax.report.tables import page, runs, scatters
+from vit_jax.report.tables import output, page, runs, scatters
 from vit_jax.report.tables.measurement import Measured, Measurement
 
 
@@ -84,6 +84,15 @@ def test_figure_4_says_which_runs_it_leaves_out(tmp_path):
   assert len(remarks) == 2
   assert "half is left out: it is 'preempted'" in remarks[0]
   assert "unknown is left out: the number of images in 'train'" in remarks[1]
+
+
+def test_the_page_has_figure_4_and_what_it_leaves_out(tmp_path):
+  few(tmp_path / "whole", 9_000_000, 0.4)
+  few(tmp_path / "half", 9_000_000, 0.4, status="preempted", seed=1)
+  text = output.render(5, "html", runs=str(tmp_path))
+  assert text.count("<figure>") == 2
+  assert "9,000,000 images: whole<" in text
+  assert "half is left out: it is &#39;preempted&#39;" in text
 
 
 def test_figure_4_shows_any_metric(tmp_path):

@@ -28,7 +28,7 @@ def render(
   """Tables in one of the formats.
 
   Args:
-    number: of the table; None: all, or in 'text' their titles.
+    number: of the table; None: all, or in 'text' without runs their titles.
     kind: a format.
     runs: directory with workdirs; None: nothing is measured.
     pretrained: file that runs started from -> 'i1k', 'i21k' or 'jft'.
@@ -36,7 +36,7 @@ def render(
   Raises:
     UserError: there is no run in `runs`.
   """
-  if number is None and kind == "text":
+  if number is None and kind == "text" and runs is None:
     return _titles()
   numbers = list(TABLES) if number is None else [number]
   found, unread = _found(runs, pretrained)
@@ -48,7 +48,7 @@ def render(
   sheets = [sheet.lay_out(one) for one in documents]
   if kind == "html":
     sections = [
-      page.of_table(one, _figures_of(k, measured[k], found))
+      page.of_table(one, *_figures_of(k, measured[k], found))
       for k, one in zip(numbers, sheets, strict=True)
     ]
     return page.render(sections, with_runs=runs is not None)
@@ -113,18 +113,18 @@ def _found(
 
 def _figures_of(
   number: int, measured: Measured, found: Sequence[workdirs.Found]
-) -> list[scatters.Figure]:
-  """Figures that stand below a table on its page."""
-  figures = []
+) -> tuple[list[scatters.Figure], list[str]]:
+  """Figures below a table on its page, and sentences on runs left out."""
+  figures, remarks = [], []
   for table, make in scatters.OF_TABLES.values():
     if table == number:
       figures += make(measured)
   if number == 5:
-    figures += scatters.against_examples(found)[0]
-  return figures
+    more, remarks = scatters.against_examples(found)
+    figures += more
+  return figures, remarks
 
 
 def _titles() -> str:
-
   lines = [f"{number}  {table.title}" for number, table in TABLES.items()]
   return "\n".join([*lines, "", "python -m vit_jax.tables N shows one.", ""])

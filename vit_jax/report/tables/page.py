@@ -30,10 +30,12 @@ class Section:
   remarks: tuple[str, ...] = ()
 
 
-def of_table(sheet: Sheet, figures: Sequence[Figure] = ()) -> Section:
+def of_table(
+  sheet: Sheet, figures: Sequence[Figure] = (), remarks: Sequence[str] = ()
+) -> Section:
   """A section with a table."""
   title = f"Table {sheet.number}. {sheet.title}"
-  return Section(title, sheet, tuple(figures))
+  return Section(title, sheet, tuple(figures), tuple(remarks))
 
 
 def render(sections: Sequence[Section], *, with_runs: bool) -> str:
