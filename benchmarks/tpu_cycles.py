@@ -78,6 +78,8 @@ def config(row: Baseline, overrides: dict[str, Any]) -> schema.Config:
     "train.batch_size": row.batch_size,
     **overrides,
   }
+  if "model.depth" in overrides:
+    raise UserError("The rows are of whole networks; see --depths.")
   for key, value in changes.items():
     *path, name = key.split(".")
     section = shipped
@@ -103,9 +105,12 @@ def compiled(
   """
   from vit_jax.aot import step_compilation
 
-  changes = overrides if depth is None else {**overrides, "model.depth": depth}
+  experiment = config(row, overrides)
+  if depth is not None:
+    model = experiment.model.model_copy(update={"depth": depth})
+    experiment = experiment.model_copy(update={"model": model})
   found = step_compilation.compile_step(
-    config(row, changes), topology_lib.parse(row.topology), options
+    experiment, topology_lib.parse(row.topology), options
   )
   if found.cost is None:
     raise UserError(f"{row.variant} does not fit on {row.topology}.")

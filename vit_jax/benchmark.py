@@ -26,7 +26,10 @@ from vit_jax.errors import UserError
 def define_flags() -> None:
   command_line.define_config()
   flags.DEFINE_integer(
-    "rounds", 10, "Pairs of steps that are timed in turn.", lower_bound=1
+    "rounds",
+    10,
+    "How often ours and the baseline are timed in turn.",
+    lower_bound=1,
   )
   flags.DEFINE_string(
     "output", None, "JSON file for the result, besides the terminal."
@@ -66,6 +69,7 @@ def compare_input(config: schema.Config) -> dict[str, Any]:
     batch_size=train.batch_size,
     seed=config.seed,
     mesh=mesh.create_mesh(config.mesh),
+    rounds=flags.FLAGS.rounds,
   )
   low, high = min(result["ratios"]), max(result["ratios"])
   print(

@@ -6,7 +6,6 @@ from vit_jax.data import throughput
 
 
 def test_both_pipelines_are_measured_in_every_round(jpegs, monkeypatch):
-  monkeypatch.setattr(throughput, "_ROUNDS", 2)
   monkeypatch.setattr(throughput, "_SECONDS", 0.05)
   result = throughput.compare(
     jpegs,
@@ -17,6 +16,7 @@ def test_both_pipelines_are_measured_in_every_round(jpegs, monkeypatch):
     mesh=jax.make_mesh(
       (1, 1), ("data", "fsdp"), axis_types=(AxisType.Auto,) * 2
     ),
+    rounds=2,
   )
   assert len(result["ratios"]) == 2
   assert result["ratio"] == pytest.approx(sum(result["ratios"]) / 2)

@@ -12,10 +12,7 @@ from jax.sharding import Mesh
 from vit_jax.data import pipeline, plain_pipeline, spec
 from vit_jax.data.sources import Source
 
-# Each pipeline runs so often, in alternation: what else the machine does then
-# slows both.
-_ROUNDS = 9
-_SECONDS = 3.0
+_SECONDS = 3.0  # That each pipeline runs in a round.
 _WARM_UP_BATCHES = 8
 
 
@@ -27,11 +24,13 @@ def compare(
   batch_size: int,
   seed: int,
   mesh: Mesh,
+  rounds: int,
 ) -> dict[str, Any]:
-  """Measures both pipelines in alternation.
+  """Measures both pipelines in alternation, `rounds` times each.
 
   Ours yields batches on the devices and runs the device ops there; the plain
-  one runs all ops on the host and yields NumPy arrays.
+  one runs all ops on the host and yields NumPy arrays. What else the machine
+  does slows both.
 
   Returns:
     "ratio": the median over the rounds of our images per second over the
@@ -76,7 +75,7 @@ def compare(
   next(batches)
   close()
   rates: dict[Any, list[float]] = {ours: [], plain: []}
-  for number in range(_ROUNDS):
+  for number in range(rounds):
     # Whoever comes second in a round comes first in the next.
     for start in (ours, plain) if number % 2 else (plain, ours):
       batches, close = start()
