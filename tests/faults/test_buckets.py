@@ -227,7 +227,7 @@ def test_a_second_job_is_refused_and_a_stopped_one_saves(
   assert steps == list(range(1, stopped + 1))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_killed_run_goes_on_to_bit_identical_losses(
   repo, bucket, find_buckets, tmp_path
 ):
@@ -248,7 +248,7 @@ def test_a_killed_run_goes_on_to_bit_identical_losses(
   assert runs.values(bucket) == runs.values(epath.Path(tmp_path / "whole"))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_processes_share_a_bucket(repo, bucket, find_buckets):
   for process in runs.start_together(repo, bucket, 2, total_steps=8):
     runs.end(process)

@@ -229,7 +229,7 @@ def undisturbed(request, tmp_path_factory):
   return request.param, lines(workdir)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("killed_after", [1, 3, 4, 6, 8])
 def test_a_run_that_meets_bad_batches_is_the_same_when_it_is_killed(
   undisturbed, tmp_path, monkeypatch, killed_after
@@ -244,7 +244,7 @@ def test_a_run_that_meets_bad_batches_is_the_same_when_it_is_killed(
   assert lines(tmp_path) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("stopped_after", [4, 5])
 def test_it_is_the_same_when_it_is_asked_to_stop_and_saves_in_between(
   undisturbed, tmp_path, monkeypatch, stopped_after

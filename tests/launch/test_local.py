@@ -103,7 +103,7 @@ def test_each_attempt_is_a_run_of_its_own(tmp_path, capfd):
   assert "restart 1 of 3" in capfd.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_preempted_process_costs_no_step(repo, tmp_path):
   """SIGTERM to one process, even several: all save, start again and finish."""
   process = two_under_way(repo, tmp_path, total_steps=150)

@@ -265,7 +265,7 @@ sys.exit(max(task.wait() for task in tasks))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_goes_on_after_its_time_limit(tmp_path, programs):
   """The script, its supervisors and train itself, on the CPU."""
   options = runs.SELDOM | {"total_steps": 150}

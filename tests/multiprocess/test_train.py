@@ -51,7 +51,9 @@ def assert_alike(workdir, other):
     assert line == pytest.approx(its_line, rel=1e-6)
 
 
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize(
+  "count", [2, pytest.param(4, marks=pytest.mark.exhaustive)]
+)
 def test_several_processes_log_what_one_does(repo, tmp_path, count):
   together = run_together(repo, tmp_path / "together", count)
   assert "0: finished at step 4" in together
