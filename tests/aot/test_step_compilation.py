@@ -85,25 +85,12 @@ print(parts.facts.num_classes, parts.total_steps)
   assert run.stdout.split() == ["21843", str(round(90 * 14_000_000 / 4096))]
 
 
-@pytest.fixture
-def compiler():
-  """libtpu, told that there is no TPU."""
-  pytest.importorskip("libtpu")
-  with pytest.MonkeyPatch.context() as patch:
-    for name in ("JAX_PLATFORMS", "TPU_SKIP_MDS_QUERY"):
-      patch.setenv(name, "")  # Put back after what is set here.
-    topology.prepare_environment()
-    # Flags of the CPU's compiler, of which the TPU's knows nothing.
-    patch.delenv("XLA_FLAGS", raising=False)
-    yield
-
-
 def compiled(name: str, **changes) -> Compilation:
   config = experiments.config(**changes)
   return step_compilation.compile_step(config, topology.parse(name))
 
 
-def test_figures_of_a_step_on_several_chips(compiler):
+def test_figures_of_a_step_on_several_chips(libtpu):
   found = compiled("v5e:2x2", model__scan_layers=True)
   record = found.record()
   assert set(record) == CONTRACT
@@ -132,7 +119,7 @@ def test_figures_of_a_step_on_several_chips(compiler):
   assert hlo_text.parse(found.text)
 
 
-def test_too_little_memory_is_a_result(compiler):
+def test_too_little_memory_is_a_result(libtpu):
   found = compiled(
     "v5e:1x1",
     model__image_size=512,

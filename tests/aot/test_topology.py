@@ -8,17 +8,6 @@ from vit_jax.errors import UserError
 from vit_jax.sharding import mesh as mesh_lib
 
 
-@pytest.fixture
-def libtpu():
-  """The TPU's compiler, told that there is no TPU."""
-  pytest.importorskip("libtpu")
-  with pytest.MonkeyPatch.context() as patch:
-    for name in ("JAX_PLATFORMS", "TPU_SKIP_MDS_QUERY"):
-      patch.setenv(name, "")  # Put back after what is set here.
-    topology.prepare_environment()
-    yield
-
-
 @pytest.mark.parametrize(
   ("name", "chips", "devices"),
   [

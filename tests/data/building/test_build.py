@@ -218,6 +218,23 @@ def test_a_kill_between_the_move_and_the_clearing_up_is_mended(
   assert list((tmp_path / "toy").iterdir()) == [built.directory]
 
 
+def test_one_that_ended_while_another_began_is_not_made_again(
+  photos, tmp_path, monkeypatch
+):
+  real = build._alone
+
+  def late(partial):
+    monkeypatch.setattr(build, "_alone", real)
+    assert not pictures.make(tmp_path, photos).was_there
+    (partial / "dataset").mkdir(parents=True)
+    return real(partial)
+
+  monkeypatch.setattr(build, "_alone", late)
+  built = pictures.make(tmp_path, photos)
+  assert built.was_there
+  assert list((tmp_path / "toy").iterdir()) == [built.directory]
+
+
 @pytest.mark.slow
 def test_a_killed_command_goes_on_and_gives_the_same_bytes(tmp_path):
   photos = pictures.folder(tmp_path / "photos", train=250)

@@ -138,6 +138,9 @@ def build(
       (partial / "dataset").mkdir(parents=True, exist_ok=True)
       (partial / "done").mkdir(exist_ok=True)
       with _alone(partial):
+        if target.exists():  # Another preparation has ended meanwhile.
+          shutil.rmtree(partial)
+          return _already_there(target, name, plan, found, workers)
         _keep_to_plan(partial, plan)
         made = _write_shards(partial, name, plan, found, workers, skip_unusable)
         num_unusable = _finish(partial, name, plan, found, made)
