@@ -55,7 +55,7 @@ def test_runs_are_filled_in_without_jax(repo, tmp_path):
 
 def test_output_goes_by_the_ending_of_its_file(repo, tmp_path):
   for ending, start in (
-    (".html", "<!doctype html>"),
+    (".html", "<!DOCTYPE html>"),
     (".md", "## Table 1."),
     (".tex", "\\begin{table}"),
     (".json", '{\n  "tables"'),

@@ -117,7 +117,7 @@ def test_what_is_read_from_a_bucket_is_what_is_in_a_directory(
 
 def test_a_run_starts_from_a_bucket(finished, tmp_path):
   config = experiments.config(
-    init_from=f"{finished}/checkpoints/4", total_steps=1
+    init_from=f"{finished}/checkpoints/4", total_steps=2
   )
   assert train(config, str(tmp_path / "next")) == 0
 
