@@ -20,7 +20,7 @@ ROWS = (
   {"models", "data", "optim", "sharding", "weights"},
   {"objectives", "checkpoint"},
   {"evaluators", "report"},
-  {"training"},
+  {"training", "inspection"},
   {"aot", "sweeping"},
 )
 # What commands share; nothing imports a command.

@@ -4,8 +4,8 @@ All have 'logits', 'pre_logits' (the feature that the head sees) and 'encoded'
 (tokens, or a ResNet's maps, after the last norm). A Vision Transformer also
 has 'stem' (a hybrid's maps), 'embedded' (tokens that enter the first layer),
 and for each layer 'layer_00/tokens' (its result) and 'layer_00/attention' (its
-maps, [b, heads, n, n]); a ResNet 'root' and the result of each unit,
-'block1/unit01'.
+maps, [b, heads, n, n]); one that pools by attention has 'pool_attention', [b,
+heads, 1, n]. A ResNet has 'root' and the result of each unit, 'block1/unit01'.
 """
 
 import difflib
@@ -21,6 +21,7 @@ from vit_jax.models.attention import ATTENTION_MAPS
 from vit_jax.models.resnet import ResNet, unit_name
 from vit_jax.models.vit import ViT
 
+POOL_ATTENTION = "pool_attention"
 _LAYER = re.compile(r"layer_(\d+)/(tokens|attention)")
 
 
@@ -43,7 +44,7 @@ def features(
     if name not in known:
       raise UserError(_unknown(name, known))
   collections = ["intermediates"]
-  if any(name.endswith("/attention") for name in names):
+  if any(name.endswith("attention") for name in names):
     collections.append(ATTENTION_MAPS)
   result, sown = model.apply({"params": params}, images, mutable=collections)
   return {name: _find(model, name, result, sown) for name in names}
@@ -59,7 +60,10 @@ def feature_names(model: ViT | ResNet) -> list[str]:
     names = ["embedded"] if model.stem_blocks is None else ["stem", "embedded"]
     for i in range(model.depth):
       names += [f"layer_{i:02d}/attention", f"layer_{i:02d}/tokens"]
-  names += ["encoded", "pre_logits"]
+  names.append("encoded")
+  if isinstance(model, ViT) and model.pool == "map":
+    names.append(POOL_ATTENTION)
+  names.append("pre_logits")
   return names if model.num_classes is None else [*names, "logits"]
 
 
@@ -84,6 +88,9 @@ def _find(model: ViT | ResNet, name: str, result: Any, sown: Any) -> Array:
     return values["representation"][0]
   if name == "embedded":
     return values["Transformer"][name][0]
+  if name == POOL_ATTENTION:
+    pooling = sown[ATTENTION_MAPS]["MAPHead_0"]
+    return pooling["MultiHeadDotProductAttention_0"]["attention"][0]
   if "/" not in name:
     return values[name][0]
   if isinstance(model, ResNet):

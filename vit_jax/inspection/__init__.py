@@ -1,0 +1,1 @@
+"""What a trained network has learned and looks at."""

@@ -1,0 +1,55 @@
+"""How far from each other the patches are that attend to one another.
+
+Figure 7, right, and section D.7 of arXiv 2010.11929: the distance in the image
+that information crosses, weighted by attention. The cls token lies nowhere in
+the image: it is left out, as query and as key, and the weights of a query's
+patches are made to sum to one again.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+
+def between_patches(
+  grid: tuple[int, int], stride: int
+) -> Float[np.ndarray, "n n"]:
+  """Distances between the centres of patches, pixels of the image.
+
+  Args:
+    grid: rows and columns of patches.
+    stride: pixels from a patch to its neighbour.
+  """
+  places = np.stack(np.mgrid[: grid[0], : grid[1]], axis=-1).reshape(-1, 2)
+  apart = (places[:, None] - places[None]).astype(np.float32)
+  return np.linalg.norm(apart, axis=-1) * np.float32(stride)
+
+
+def mean_distance(
+  maps: Float[Array | np.ndarray, "*b q k"],
+  distances: Float[Array | np.ndarray, "n n"],
+) -> Float[Array, "*b"]:
+  """The mean over queries of the distance to what they attend to.
+
+  A query that attends to no patch at all has no distance and is left out.
+
+  Args:
+    maps: attention, a distribution over keys for each query; the patches are
+      the last n of both.
+    distances: between patches, in any unit.
+
+  Returns:
+    In that unit; 0 where no query attends to a patch.
+  """
+  n = distances.shape[0]
+  maps = jnp.asarray(maps)[..., -n:, -n:]
+  weights = jnp.sum(maps, axis=-1)
+  sums = jnp.einsum("...qk,qk->...q", maps, jnp.asarray(distances))
+  has_weight = weights > 0
+  means = jnp.where(has_weight, sums / jnp.where(has_weight, weights, 1.0), 0.0)
+  return jnp.sum(means, axis=-1) / jnp.maximum(jnp.sum(has_weight, axis=-1), 1)
+
+
+def uniform(distances: Float[np.ndarray, "n n"]) -> float:
+  """The mean distance of attention that is the same everywhere."""
+  return float(distances.mean())

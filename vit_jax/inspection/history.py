@@ -1,0 +1,47 @@
+"""The steps of a run that are compared."""
+
+import logging
+from collections.abc import Iterator
+
+import numpy as np
+from etils import epath
+
+from vit_jax.checkpoint import reading, verification
+from vit_jax.checkpoint.store import DIRECTORY
+from vit_jax.errors import UserError
+from vit_jax.inspection import network
+from vit_jax.weights import files
+
+_logger = logging.getLogger(__name__)
+
+
+def steps(checkpoint: str, count: int) -> list[int]:
+  """Evenly spaced ones of the steps that a path stands for.
+
+  Args:
+    checkpoint: as `reading.read` takes it; a workdir stands for all its steps,
+      anything else for none.
+    count: steps wanted; the first and the last are among them.
+  """
+  if files.is_published(checkpoint):
+    return []
+  workdir, _ = reading.locate(checkpoint)
+  where = epath.Path(checkpoint)
+  if where.parent.name == DIRECTORY and where.name.isdigit():
+    return []
+  found = verification.steps_in(workdir / DIRECTORY)
+  places = np.linspace(0, len(found) - 1, min(count, len(found)))
+  return [found[place] for place in np.rint(places).astype(int)]
+
+
+def networks(
+  checkpoint: str, wanted: list[int]
+) -> Iterator[tuple[int, network.Network]]:
+  """The network of a run after each step; one that is damaged is left out."""
+  workdir, _ = reading.locate(checkpoint)
+  for step in wanted:
+    try:
+      weights = reading.read(str(workdir / DIRECTORY / str(step)))
+      yield step, network.of_weights(weights)
+    except UserError as error:
+      _logger.warning("Step %d is left out: %s", step, error)

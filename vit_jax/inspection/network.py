@@ -1,0 +1,82 @@
+"""A checkpoint's network as it is looked at, and where its tokens lie."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from vit_jax import trees
+from vit_jax.config import schema, sizes
+from vit_jax.errors import UserError
+from vit_jax.models import build
+from vit_jax.models.resnet import ResNet
+from vit_jax.models.vit import ViT
+from vit_jax.weights import stacking
+from vit_jax.weights.contract import Weights
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+  """A network and its parameters.
+
+  Attributes:
+    module: with layers one by one, so that the attention maps of a layer need
+      not be kept for those of the next.
+    params: nested dict of NumPy arrays.
+    grid: rows and columns of patches, or of a ResNet's last map.
+    stride: pixels of the image between two neighbours of the grid.
+    num_extra_tokens: tokens before the patches: the cls token, or none.
+  """
+
+  module: ViT | ResNet
+  params: dict[str, Any]
+  grid: tuple[int, int]
+  stride: int
+  num_extra_tokens: int
+
+  @property
+  def has_attention(self) -> bool:
+    return isinstance(self.module, ViT)
+
+
+def of_weights(weights: Weights) -> Network:
+  """The network of what was read from a checkpoint.
+
+  Raises:
+    UserError: parameters are NaN or infinite.
+  """
+  for name, leaf in trees.named_leaves(weights.params):
+    if not np.isfinite(np.asarray(leaf, np.float32)).all():
+      raise UserError(
+        f"{weights.path}: the parameter {name} is NaN or infinite, so there is"
+        " nothing to see; take an earlier checkpoint."
+      )
+  model = weights.model.model_copy(
+    update={"scan_layers": False, "attention": "xla", "remat": "none"}
+  )
+  module = build.create(model, num_classes=model.num_classes)
+  stride, side = _stride(model), _grid_side(model)
+  has_cls = isinstance(module, ViT) and sizes.has_cls(
+    model.pool, model.cls_token
+  )
+  return Network(
+    module=module,
+    params=stacking.unstack_layers(weights.params),
+    grid=(side, side),
+    stride=stride,
+    num_extra_tokens=int(has_cls),
+  )
+
+
+def _stride(model: schema.Model) -> int:
+  size = sizes.resolve(model)
+  if isinstance(size, sizes.ResNetSize):
+    return sizes.stem_stride(size.blocks)
+  return size.patch_size
+
+
+def _grid_side(model: schema.Model) -> int:
+  size = sizes.resolve(model)
+  if isinstance(size, sizes.ResNetSize):
+    return -(-model.image_size // sizes.stem_stride(size.blocks))
+  return size.grid(model.image_size)

@@ -1,0 +1,61 @@
+"""The directions along which vectors differ most."""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Float
+
+
+@dataclasses.dataclass(frozen=True)
+class Components:
+  """Principal components of a set of vectors, the largest first.
+
+  Attributes:
+    mean: of the vectors.
+    directions: orthonormal rows; the entry of largest size is positive, as the
+      sign is free.
+    deviations: standard deviation of the vectors along each.
+    shares: of the whole variance, each in [0, 1].
+  """
+
+  mean: Float[np.ndarray, " d"]
+  directions: Float[np.ndarray, "k d"]
+  deviations: Float[np.ndarray, " k"]
+  shares: Float[np.ndarray, " k"]
+
+  def project(self, rows: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m k"]:
+    """Coordinates of vectors along the directions, from the mean."""
+    return (rows - self.mean) @ self.directions.T
+
+
+def find(rows: Float[np.ndarray, "m d"], count: int) -> Components:
+  """The first components of m vectors.
+
+  They are eigenvectors of the smaller one of the two Gram matrices, so that m
+  may be large, or d, but not both.
+
+  Args:
+    rows: the vectors; finite.
+    count: components wanted; no more than min(m, d) are returned.
+  """
+  num_rows, width = rows.shape
+  mean = rows.mean(axis=0)
+  centred = rows - mean
+  is_tall = num_rows >= width
+  gram = centred.T @ centred if is_tall else centred @ centred.T
+  values, vectors = np.linalg.eigh(gram.astype(np.float64))
+  # Ascending, and rounding may have made a zero negative.
+  values = np.maximum(values[::-1], 0)
+  vectors = vectors[:, ::-1][:, :count]
+  directions = vectors.T if is_tall else vectors.T @ centred
+  lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+  directions = directions / np.where(lengths > 0, lengths, 1)
+  largest = np.argmax(np.abs(directions), axis=1)[:, None]
+  signs = np.sign(np.take_along_axis(directions, largest, axis=1))
+  values_wanted = values[: len(directions)]
+  return Components(
+    mean=mean,
+    directions=directions * np.where(signs == 0, 1, signs),
+    deviations=np.sqrt(values_wanted / num_rows),
+    shares=values_wanted / max(values.sum(), np.finfo(np.float64).tiny),
+  )

@@ -1,0 +1,130 @@
+"""The sections of the page: what is computed, drawn and remarked on."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import UInt8
+
+from vit_jax.inspection import (
+  attention_distance,
+  filters,
+  history,
+  observation,
+  patch_colours,
+  position_similarity,
+  survey,
+)
+from vit_jax.inspection.network import Network
+from vit_jax.report.inspection import figures
+from vit_jax.report.inspection.page import Section
+
+# As many as in Figure 7 of the paper.
+NUM_FILTERS = 28
+# Images in the figure of rollouts over training.
+_SHOWN_OVER_TRAINING = 4
+
+Images = Sequence[UInt8[np.ndarray, "h w c"]]
+
+
+def parameters(network: Network) -> Section:
+  """What is seen without an image."""
+  found = filters.find(network, NUM_FILTERS)
+  drawn = [figures.filters(found.components, found.shares, found.num_filters)]
+  remarks = []
+  if position_similarity.has_table(network):
+    similarity = position_similarity.of_network(network)
+    drawn.append(figures.position_similarity(similarity))
+  elif network.has_attention:
+    remarks.append(
+      "Nothing is added to tokens by their place (config.model.pos_embedding ="
+      f" '{network.module.pos_embedding}'), so there is no similarity of"
+      " position embeddings."
+    )
+  else:
+    remarks.append("A ResNet has neither position embeddings nor attention.")
+  return Section("Parameters", drawn, remarks)
+
+
+def of_images(
+  network: Network, images: Images, *, num_shown: int
+) -> list[Section]:
+  """Attention to images, and their features; all count, the first are shown."""
+  if not images:
+    remark = "No images were given, so neither attention nor features are seen."
+    return [Section("Images", remarks=[remark])]
+  seen = survey.survey(
+    observation.observer(network), network.params, images, num_shown=num_shown
+  )
+  shown = list(images[:num_shown])
+  sections = []
+  if network.has_attention:
+    drawn = [
+      figures.attention_distance(
+        seen.distances, _uniform(network), network.module.image_size
+      ),
+      figures.rollout(shown, seen.rollout),
+    ]
+    drawn += [figures.heads(maps, n + 1) for n, maps in enumerate(seen.heads)]
+    sections.append(Section("Attention", drawn))
+  basis = patch_colours.basis(seen.tokens)
+  pixels = patch_colours.colours(seen.tokens[:num_shown], basis)
+  features = figures.patch_colours(
+    shown[: len(pixels)], pixels, basis.shares, len(seen.tokens)
+  )
+  return [*sections, Section("Features", [features])]
+
+
+def over_training(
+  checkpoint: str, images: Images, *, num_shown: int, num_steps: int
+) -> list[Section]:
+  """How figures changed over the steps of a run; none if there are not two.
+
+  Args:
+    checkpoint: as it was named; see `history.steps`.
+    images: all of them.
+    num_shown: how many of the first are shown.
+    num_steps: steps compared.
+  """
+  wanted = history.steps(checkpoint, num_steps)
+  if len(wanted) < 2:
+    return []
+  num_shown = min(num_shown, _SHOWN_OVER_TRAINING, len(images))
+  steps, components, similarities, distances, rollouts = [], [], [], [], []
+  observe = None
+  for step, network in history.networks(checkpoint, wanted):
+    steps.append(step)
+    components.append(filters.find(network, NUM_FILTERS).components)
+    if position_similarity.has_table(network):
+      similarity = position_similarity.of_network(network)
+      similarities.append(position_similarity.by_distance(similarity))
+    if network.has_attention and images:
+      # The steps differ in parameters only: one program does for all.
+      observe = observe or observation.observer(network)
+      seen = survey.survey(observe, network.params, images, num_shown=num_shown)
+      distances.append(seen.distances.mean(axis=(0, 2)))
+      rollouts.append(seen.rollout)
+  if len(steps) < 2:
+    return []
+  drawn = [figures.filters_over_training(steps, components)]
+  if similarities:
+    drawn.append(
+      figures.similarity_over_training(steps, np.stack(similarities))
+    )
+  if distances:
+    uniform = _uniform(network)
+    drawn.append(
+      figures.distance_over_training(
+        steps, np.stack(distances), uniform, len(images)
+      )
+    )
+    drawn.append(
+      figures.rollout_over_training(
+        images[:num_shown], steps, np.stack(rollouts)
+      )
+    )
+  return [Section("Over training", drawn)]
+
+
+def _uniform(network: Network) -> float:
+  between = attention_distance.between_patches(network.grid, network.stride)
+  return attention_distance.uniform(between)

@@ -1,0 +1,1 @@
+"""Pictures of what a network has learned, as PNG files and one page."""

@@ -1,0 +1,27 @@
+"""A picture with what has to be said of it."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from vit_jax.report.inspection.canvas import Canvas
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+  """One picture.
+
+  Attributes:
+    name: of its file, without '.png'.
+    title: a few words.
+    caption: sentences: what is seen, in which units, of how much.
+    canvas: the picture.
+    numbers: the arrays behind it, by names of their own.
+  """
+
+  name: str
+  title: str
+  caption: str
+  canvas: Canvas
+  numbers: Mapping[str, np.ndarray]

@@ -1,0 +1,77 @@
+"""The page with all pictures: one HTML file, whole without the others."""
+
+import base64
+import dataclasses
+import io
+from collections.abc import Mapping, Sequence
+
+import jinja2
+import numpy as np
+
+from vit_jax.report.inspection.figure import Figure
+
+FILE, NUMBERS = "index.html", "numbers.npz"
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+  """Figures under a heading.
+
+  Attributes:
+    title: the heading.
+    figures: in order; may be none if there is a remark.
+    remarks: sentences, such as why a figure is not there.
+  """
+
+  title: str
+  figures: Sequence[Figure] = ()
+  remarks: Sequence[str] = ()
+
+
+def files(
+  sections: Sequence[Section], *, title: str, lead: str, paths: Sequence[str]
+) -> dict[str, bytes]:
+  """All that is written: pictures, numbers and the page, by their names.
+
+  Args:
+    sections: in order; names of figures are distinct.
+    title: what was looked at.
+    lead: a sentence on it.
+    paths: of the images that are shown, numbered from 1.
+  """
+  figures = [figure for section in sections for figure in section.figures]
+  pictures = {figure.name: figure.canvas.png() for figure in figures}
+  html = _render(sections, pictures, title=title, lead=lead, paths=paths)
+  numbers = io.BytesIO()
+  arrays = {k: v for figure in figures for k, v in figure.numbers.items()}
+  np.savez_compressed(numbers, **arrays)
+  return {
+    **{f"{name}.png": data for name, data in pictures.items()},
+    NUMBERS: numbers.getvalue(),
+    FILE: html.encode(),
+  }
+
+
+def _render(
+  sections: Sequence[Section],
+  pictures: Mapping[str, bytes],
+  *,
+  title: str,
+  lead: str,
+  paths: Sequence[str],
+) -> str:
+  """The page, with `pictures`, PNG files by the names of the figures."""
+  environment = jinja2.Environment(
+    loader=jinja2.PackageLoader("vit_jax.report"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+  )
+  sources = {
+    name: f"data:image/png;base64,{base64.b64encode(data).decode()}"
+    for name, data in pictures.items()
+  }
+  return environment.get_template("inspection.html").render(
+    title=title, lead=lead, sections=sections, sources=sources, paths=paths
+  )

@@ -1,0 +1,120 @@
+"""Pictures side by side in rows, with names and, if wanted, a colour bar."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import UInt8
+
+from vit_jax.report.inspection.canvas import FONT, Canvas, text_width
+from vit_jax.report.inspection.colours import INK, MUTED, RULE
+
+_MARGIN = 4.0
+_BAR_WIDTH, _BAR_ROOM = 12.0, 64.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """Pictures of one row.
+
+  Attributes:
+    pictures: from the left.
+    name: at the left; '': none.
+    titles: above each picture; (): none.
+  """
+
+  pictures: Sequence[UInt8[np.ndarray, "_ _ 3"]]
+  name: str = ""
+  titles: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class ColourBar:
+  """What colours mean.
+
+  Attributes:
+    colours: of values, [n] -> uint8 [n, 3].
+    low, high: its ends.
+    ticks: values with what is written beside them.
+    label: what is measured.
+  """
+
+  colours: Callable[[np.ndarray], np.ndarray]
+  low: float
+  high: float
+  ticks: Sequence[tuple[float, str]]
+  label: str
+
+
+def draw(
+  rows: Sequence[Row],
+  *,
+  side: float,
+  gap: float = 4.0,
+  row_label: str = "",
+  column_label: str = "",
+  bar: ColourBar | None = None,
+) -> Canvas:
+  """The sheet.
+
+  Args:
+    rows: one or more.
+    side: of a picture, points.
+    gap: between pictures, points.
+    row_label: what the names of rows are, written upwards beside them.
+    column_label: what the titles are, written above them.
+    bar: drawn at the right.
+  """
+  names = max(text_width(row.name) for row in rows)
+  left = _MARGIN + (names + 8 if names else 0) + (20 if row_label else 0)
+  columns = max(len(row.pictures) for row in rows)
+  right = left + columns * (side + gap) - gap
+  top = _MARGIN + (20 if column_label else 0)
+  tops = []
+  bottom = top
+  for row in rows:
+    # A titled row stands a little apart from the one above.
+    bottom += (FONT + 8 + (4 if tops else 0)) if row.titles else 0
+    tops.append(bottom)
+    bottom += side + gap
+  bottom -= gap
+  width = right + (_BAR_ROOM if bar else 0) + _MARGIN
+  canvas = Canvas(max(width, left + text_width(column_label)), bottom + _MARGIN)
+  for row, y in zip(rows, tops, strict=True):
+    canvas.text(left - 8, y + side / 2, row.name, colour=MUTED, anchor="rm")
+    for number, pixels in enumerate(row.pictures):
+      x = left + number * (side + gap)
+      canvas.picture(x, y, side, side, pixels)
+      if row.titles:
+        middle = x + side / 2
+        words = row.titles[number]
+        canvas.text(middle, y - 6, words, colour=MUTED, anchor="ms")
+  if row_label:
+    canvas.text(_MARGIN + 6, (tops[0] + bottom) / 2, row_label, turned=True)
+  if column_label:
+    middle = max((left + right) / 2, left + text_width(column_label) / 2)
+    canvas.text(middle, _MARGIN + FONT, column_label, anchor="ms")
+  if bar:
+    _draw_bar(canvas, bar, right + 14, tops[0], bottom)
+  return canvas
+
+
+def _draw_bar(
+  canvas: Canvas, bar: ColourBar, x: float, top: float, bottom: float
+) -> None:
+  """At most 200 points high, in the middle of the space."""
+  middle = (top + bottom) / 2
+  high = min(200.0, bottom - top)
+  top, bottom = middle - high / 2, middle + high / 2
+  values = np.linspace(bar.high, bar.low, 256)
+  strip = np.repeat(bar.colours(values)[:, None], 2, axis=1)
+  canvas.picture(x, top, _BAR_WIDTH, high, strip)
+  corners = [(x, top), (x + _BAR_WIDTH, top), (x + _BAR_WIDTH, bottom)]
+  canvas.line([*corners, (x, bottom), (x, top)], RULE)
+  for value, words in bar.ticks:
+    y = bottom - (value - bar.low) / (bar.high - bar.low) * high
+    canvas.line([(x + _BAR_WIDTH, y), (x + _BAR_WIDTH + 3, y)], MUTED)
+    place = (x + _BAR_WIDTH + 6, y)
+    canvas.text(*place, words, colour=MUTED, anchor="lm")
+  label = x + _BAR_WIDTH + 36
+  canvas.text(label, middle, bar.label, colour=INK, turned=True)

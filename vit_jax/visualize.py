@@ -1,0 +1,202 @@
+"""Draws what a network has learned: filters, positions, attention, features.
+
+  python -m vit_jax.visualize --checkpoint=runs/photos --output=seen cat.jpg
+  python -m vit_jax.visualize --checkpoint=B_16.npz --output=seen 'photos/*'
+
+CHECKPOINT is a workdir, one of its checkpoints/STEP, a published .npz or
+.safetensors file, or a Hugging Face directory. Of a workdir the newest step is
+shown, and how the figures changed over its steps; keep more of them by
+--config.checkpoint.keep_every_steps. Images are files, folders with all folders
+below them, and glob patterns, prepared as the checkpoint's evaluations prepare
+theirs; attention distances are means over all of them, and the first --shown
+are seen. Without images there are filters and position embeddings only.
+
+DIR gets a PNG file for each figure, numbers.npz with the values, and
+index.html. It must not exist, or be empty: nothing is overwritten.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from absl import flags
+from etils import epath
+
+from vit_jax import command_line, records
+from vit_jax.errors import UserError
+
+if TYPE_CHECKING:
+  from vit_jax.checkpoint.inference import Inference
+
+
+def define_flags() -> None:
+  flags.DEFINE_string(
+    "checkpoint",
+    None,
+    "Workdir, one of its checkpoints/STEP, .npz, .safetensors or Hugging Face"
+    " directory.",
+  )
+  flags.DEFINE_string("output", None, "Directory for the figures.")
+  flags.DEFINE_integer(
+    "shown", 6, "Images that are shown; all are counted.", lower_bound=1
+  )
+  flags.DEFINE_integer(
+    "steps",
+    6,
+    "Steps of a workdir that are compared, evenly spread; 1: none.",
+    lower_bound=1,
+  )
+
+
+def main(argv: Sequence[str]) -> int:
+  # Of a broken file we say a sentence, TensorFlow a page.
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+  given = flags.FLAGS
+  if not given.checkpoint:
+    raise UserError("No checkpoint was named: give --checkpoint=PATH.")
+  if not given.output:
+    raise UserError("No directory was named for the figures: --output=DIR.")
+  _check_free(given.output)
+  paths: list[str] = []
+  if argv[1:]:
+    from vit_jax.data import image_files
+
+    paths = image_files.find(argv[1:])
+  return visualize(
+    given.checkpoint,
+    given.output,
+    paths,
+    num_shown=given.shown,
+    num_steps=given.steps,
+  )
+
+
+def visualize(
+  checkpoint: str,
+  output: str,
+  paths: Sequence[str],
+  *,
+  num_shown: int = 6,
+  num_steps: int = 6,
+) -> int:
+  """Writes the figures of a checkpoint and their page.
+
+  Args:
+    checkpoint: of any form.
+    output: a directory that is absent or empty.
+    paths: of image files; a file that is no image is named on stderr.
+    num_shown: images that are shown.
+    num_steps: steps of a workdir that are compared.
+
+  Returns:
+    The exit code.
+
+  Raises:
+    UserError: the checkpoint cannot be read, or `output` has files or cannot
+      be written to.
+  """
+  from vit_jax.checkpoint import inference
+  from vit_jax.inspection import network as networks
+  from vit_jax.inspection import sections
+  from vit_jax.report.inspection import page
+
+  _check_free(output)
+  use = inference.read(checkpoint)
+  network = networks.of_weights(use.weights)
+  # Whether it can be written to is known before the work, not after.
+  command_line.writing(_make, output, None)
+  images, shown, failed = _read_images(use, paths, num_shown)
+  found = [sections.parameters(network)]
+  found += sections.of_images(network, images, num_shown=num_shown)
+  found += sections.over_training(
+    checkpoint, images, num_shown=num_shown, num_steps=num_steps
+  )
+  files = page.files(
+    found,
+    title=_title(use),
+    lead=_lead(use, checkpoint, len(images)),
+    paths=shown,
+  )
+  for name, data in files.items():
+    command_line.writing(_write, str(epath.Path(output) / name), data)
+  print(f"wrote {epath.Path(output) / page.FILE} and {len(files) - 1} files")
+  return command_line.EXIT_BAD_INPUT if failed else 0
+
+
+def _check_free(output: str) -> None:
+  from vit_jax.weights import opening
+
+  path = epath.Path(output)
+  with opening.explained(output):
+    if not path.exists():
+      return
+    is_free = path.is_dir() and not any(path.iterdir())
+  if not is_free:
+    raise UserError(
+      f"{output} exists, and nothing is overwritten; remove it, or name another"
+      " --output."
+    )
+
+
+def _read_images(
+  use: "Inference", paths: Sequence[str], num_shown: int
+) -> tuple[list[np.ndarray], list[str], bool]:
+  """Pixels of the images, paths of those shown, and whether files failed."""
+  images: list[np.ndarray] = []
+  shown: list[str] = []
+  failed = False
+  if not paths:
+    return images, shown, failed
+  # Decoding takes TensorFlow, which is imported last.
+  from vit_jax.data import image_files, spec
+
+  preprocess = spec.check(
+    use.weights.preprocess,
+    use.weights.model.image_size,
+    where="preprocess",
+    train=False,
+  )
+  for files in image_files.read(paths, preprocess, batch_size=32):
+    for file in files:
+      if file.pixels is None:
+        print(f"error: {file.problem}", file=sys.stderr, flush=True)
+        failed = True
+        continue
+      images.append(file.pixels)
+      if len(shown) < num_shown:
+        shown.append(file.path)
+  return images, shown, failed
+
+
+def _title(use: "Inference") -> str:
+  from vit_jax.config import names
+
+  return f"What {names.describe(use.weights.model)} sees"
+
+
+def _lead(use: "Inference", checkpoint: str, num_images: int) -> str:
+  step = "" if use.step is None else f", step {use.step:,}"
+  side = use.weights.model.image_size
+  plural = "" if num_images == 1 else "s"
+  return (
+    f"{checkpoint}{step}, with {num_images or 'no'} image{plural} of {side} ×"
+    f" {side} pixels."
+  )
+
+
+def _make(path: str, value: object) -> None:
+  del value
+  epath.Path(path).mkdir(parents=True, exist_ok=True)
+
+
+def _write(path: str, value: object) -> None:
+  assert isinstance(value, bytes)
+  with records.replacing(path) as partial:
+    partial.write_bytes(value)
+
+
+if __name__ == "__main__":
+  define_flags()
+  command_line.run(main)
