@@ -23,7 +23,7 @@ from configs import study_small  # noqa: E402
 from vit_jax.config import resolve  # noqa: E402
 from vit_jax.paper import cost  # noqa: E402
 
-# Images that each short run sees, an eighth of those of a long one.
+# Images that each short run sees, a fifth of those of a long one.
 _SWEEP_IMAGES = 32_000
 _SWEEP_PART = 4
 

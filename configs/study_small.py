@@ -26,7 +26,7 @@ _BASE_LR = {"vit": 1e-3, "resnet": 1e-3}
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
-  args = arguments.parse(args, network="vit", part=1, images=256_000)
+  args = arguments.parse(args, network="vit", part=1, images=160_000)
   arguments.check_choice("network", args.network, NETWORKS)
   arguments.check_choice("part", str(args.part), map(str, PARTS))
   config = default_config()
