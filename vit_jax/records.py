@@ -74,7 +74,7 @@ class MetricsFile:
 
   def has_evaluation(self, step: int) -> bool:
     """Whether metrics of an evaluation stand at `step`."""
-    evaluation = ("eval/", "fewshot/")
+    evaluation = ("eval/", "fewshot/", "knn/", "linear_probe/")
     return any(s == step and n.startswith(evaluation) for s, n in self._written)
 
   def close(self) -> None:

@@ -14,6 +14,8 @@ def config(**changes):
   built.evals.test = defaults.default_eval(type="classification")
   built.evals.few = defaults.default_eval(type="fewshot")
   built.evals.few.datasets.digits = defaults.default_fewshot_dataset()
+  built.evals.near = defaults.default_eval(type="knn")
+  built.evals.near.datasets.digits = defaults.default_fewshot_dataset()
   for path, value in changes.items():
     *parents, leaf = path.split("__")
     section = built
@@ -101,7 +103,17 @@ def test_dump_and_load_give_the_same_config():
     ),
     (
       {"evals__test__type": "clasification"},
-      "config.evals.test.type = 'clasification' is not an evaluator",
+      "config.evals.test.type = 'clasification' is not an evaluator; use"
+      ' "classification", "fewshot", "knn" or "linear_probe".',
+    ),
+    (
+      {"evals__near__neighbours": (1, 2)},
+      'Unknown key "config.evals.near.neighbours" ((1, 2)). Did you mean'
+      ' "config.evals.near.neighbors"?',
+    ),
+    (
+      {"evals__near__temperature": 0.0},
+      "config.evals.near.temperature = 0.0 must be greater than 0.",
     ),
     (
       {"evals__few__shots": (1, 0)},
@@ -160,8 +172,7 @@ def test_every_key_says_what_it_means():
 
   for model in (
     schema.Config,
-    schema.ClassificationEval,
-    schema.FewshotEval,
+    *schema.EVALS.values(),
     schema.FewshotDataset,
   ):
     check(model)

@@ -31,6 +31,18 @@ def _fewshot(name="toy", dataset=_DATASET, *, data=None, **changes):
   return schema.FewshotEval(type="fewshot", datasets={name: data}, **changes)
 
 
+def _knn(name="toy", **changes):
+  data = schema.FewshotDataset(dataset=_DATASET)
+  return schema.KnnEval(type="knn", datasets={name: data}, **changes)
+
+
+def _linear_probe(name="toy", **changes):
+  data = schema.FewshotDataset(dataset=_DATASET)
+  return schema.LinearProbeEval(
+    type="linear_probe", datasets={name: data}, **changes
+  )
+
+
 @pytest.fixture
 def run(make_mesh, make_context, make_problem, tmp_path):
   """run(eval_config, **context) -> metrics on generated data."""
@@ -70,6 +82,24 @@ def test_fewshot_learns_generated_classes(run):
   assert metrics["fewshot/toy/10shot"] >= metrics["fewshot/toy/1shot"]
 
 
+def test_neighbours_and_a_probe_learn_generated_classes(run):
+  neighbours = run(_knn(neighbors=(1, 20)))
+  assert set(neighbours) == {"knn/toy/k1", "knn/toy/k20"}
+  probe = run(_linear_probe(l2_sweep=(1e-3, 1e-1)))
+  assert set(probe) == {"linear_probe/toy/top1", "linear_probe/toy/l2"}
+  for value in (neighbours["knn/toy/k20"], probe["linear_probe/toy/top1"]):
+    assert 0.2 < value <= 1
+
+
+def test_more_neighbours_than_examples_fail_before_training(run):
+  with pytest.raises(
+    UserError,
+    match=r"evals\.test\.neighbors asks for 201 of the 200 examples of"
+    r" .*datasets\.toy\.train_split = 'train'",
+  ):
+    run(_knn(neighbors=(5, 201)))
+
+
 def test_more_classes_than_the_model_are_an_error(run):
   with pytest.raises(
     UserError, match="config.evals.test: .* 5 classes and the model 4"
@@ -95,6 +125,8 @@ def test_good_configs_pass():
       test=_classification(),
       real=_classification(dataset="imagenet2012_real", label_key="real_label"),
       fewshot=_fewshot(l2_sweep=(1.0, 2.0)),
+      knn=_knn(),  # A dataset's name counts for each type of evaluator.
+      linear_probe=_linear_probe(),
     )
   )
 
@@ -112,6 +144,21 @@ def test_good_configs_pass():
     ),
     ({"f": _fewshot(shots=())}, r"config.evals.f.shots = \(\)"),
     ({"f": _fewshot(shots=(5, 5))}, r"config.evals.f.shots = \(5, 5\)"),
+    (
+      {"k": _knn(), "l": _knn()},
+      "config.evals.l.datasets.toy and config.evals.k.datasets.toy would both"
+      " be reported as knn/toy",
+    ),
+    ({"k": _knn(neighbors=())}, r"config.evals.k.neighbors = \(\)"),
+    ({"k": _knn(neighbors=(5, 5))}, r"config.evals.k.neighbors = \(5, 5\)"),
+    (
+      {"l": _linear_probe(l2_sweep=())},
+      r"config.evals.l.l2_sweep = \(\) must be different numbers, such as",
+    ),
+    (
+      {"l": _linear_probe(representation="logit")},
+      "config.evals.l.representation .*did you mean 'logits'",
+    ),
     (
       {"f": _fewshot(representation="prelogits")},
       "config.evals.f.representation .*did you mean 'pre_logits'",

@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pytest
 
-# What each process runs: classification and few-shot of a linear model on
-# four devices in all.
+# What each process runs: every evaluator of a linear model on four devices in
+# all.
 _SCRIPT = """
 import json, pathlib, sys
 import jax
@@ -36,6 +36,17 @@ entries = {
     type="fewshot",
     datasets={"toy": schema.FewshotDataset(dataset=DATASET)},
     shots=(1, 5),
+  ),
+  "near": schema.KnnEval(
+    type="knn",
+    datasets={"toy": schema.FewshotDataset(dataset=DATASET)},
+    neighbors=(1, 20),
+  ),
+  "probe": schema.LinearProbeEval(
+    type="linear_probe",
+    datasets={"toy": schema.FewshotDataset(dataset=DATASET)},
+    l2_sweep=(1e-3, 1e-1),
+    max_iterations=100,
   ),
 }
 config = schema.Config(

@@ -34,18 +34,14 @@ def default_config() -> ml_collections.ConfigDict:
 
 def default_eval(**values: Any) -> ml_collections.ConfigDict:
   """An entry of `config.evals`: the defaults of its type, then `values`."""
-  models = {
-    "classification": schema.ClassificationEval,
-    "fewshot": schema.FewshotEval,
-  }
-  entry = _as_config_dict(models[values["type"]])
+  entry = _as_config_dict(schema.EVALS[values["type"]])
   for name, value in values.items():
     entry[name] = value
   return entry
 
 
 def default_fewshot_dataset(**values: Any) -> ml_collections.ConfigDict:
-  """An entry of a few-shot evaluator's `datasets`."""
+  """An entry of `datasets` of an evaluator on frozen features."""
   entry = _as_config_dict(schema.FewshotDataset)
   for name, value in values.items():
     entry[name] = value

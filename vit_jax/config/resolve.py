@@ -111,11 +111,11 @@ def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
     if kind == "extra_forbidden":
       yield unknown_key(name, value, _known_keys(item["loc"][:-1]))
     elif kind == "union_tag_not_found" or kind == "missing":
-      yield f'{name} needs a "type": "classification" or "fewshot".'
+      yield f'{name} needs a "type": {_eval_types()}.'
     elif kind == "union_tag_invalid":
       yield (
         f"{name}.type = {item['ctx']['tag']!r} is not an evaluator; use"
-        ' "classification" or "fewshot".'
+        f" {_eval_types()}."
       )
     elif kind == "literal_error":
       yield f"{name} = {value!r} is not one of {item['ctx']['expected']}."
@@ -128,16 +128,18 @@ def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
       yield f"{name} = {value!r} must be {wanted}."
 
 
+def _eval_types() -> str:
+  """'"a", "b" or "c"'."""
+  *most, last = (f'"{name}"' for name in schema.EVALS)
+  return f"{', '.join(most)} or {last}"
+
+
 def _location(loc: tuple[int | str, ...]) -> tuple[str, ...]:
   """Drops what pydantic adds to a path for unions, tags and wrappers."""
   parts = [str(part) for part in loc]
   kept: list[str] = []
   for index, part in enumerate(parts):
-    is_tag = (
-      index == 2
-      and parts[0] == "evals"
-      and part in ("classification", "fewshot")
-    )
+    is_tag = index == 2 and parts[0] == "evals" and part in schema.EVALS
     is_type = "[" in part or part in ("int", "str", "float", "constrained-int")
     if not is_tag and not is_type:
       kept.append(part)
@@ -148,13 +150,9 @@ def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
   """Full names of the keys of the section at `loc`, then of all sections."""
   prefix = ".".join(("config", *_location(loc)))
   if loc and loc[0] == "evals":
-    model = (
-      schema.FewshotDataset
-      if "datasets" in loc
-      else schema.FewshotEval
-      if "fewshot" in loc
-      else schema.ClassificationEval
-    )
+    model = schema.EVALS[loc[2]]
+    if "datasets" in loc[3:]:
+      model = schema.FewshotDataset
     return [f"{prefix}.{name}" for name in model.model_fields]
   flat = flatten(schema.Config().model_dump(), "config.")
   return sorted(flat, key=lambda name: not name.startswith(prefix + "."))
@@ -207,5 +205,5 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
       " such as (30_000, 60_000)."
     )
   for name, entry in config.evals.items():
-    if isinstance(entry, schema.FewshotEval) and not entry.datasets:
+    if isinstance(entry, schema.FeaturesEval) and not entry.datasets:
       yield f"config.evals.{name}.datasets is empty; name at least one dataset."

@@ -4,7 +4,7 @@ An experiment file builds on `default_config()`, a `ConfigDict`;
 `vit_jax.config.resolve` turns that into these frozen models, which is all the
 rest of the code ever sees. Tags in the descriptions: [P] the ViT paper
 (arXiv 2010.11929), [VT] google-research/vision_transformer, [BV]
-google-research/big_vision.
+google-research/big_vision, [DINO] facebookresearch/dino.
 """
 
 from typing import Annotated, Any, Literal
@@ -194,18 +194,31 @@ class Train(Section):
     "Examples that cannot be read or decoded and are replaced by the next one"
     " that can; one more ends the run.",
   )
+  exclude: str | None = key(
+    None,
+    "File of examples of the split that are left out, such as those that are"
+    " near a test image; vit_jax.deduplicate writes it. [P]",
+  )
 
 
 class Objective(Section):
   """What is minimised."""
 
-  name: str = key("supervised", "Objective.")
+  name: str = key("supervised", "'supervised' or 'masked_patch'.")
   loss: Literal["softmax", "sigmoid"] = key(
     "softmax", "Cross-entropy; sigmoid sums over classes. [BV]"
   )
   label_smoothing: Fraction = key(0.0, "Mass moved off the true label.")
   mixup_alpha: NonNegative = key(0.0, "Beta parameter of mixup; 0: off.")
   cutmix_alpha: NonNegative = key(0.0, "Beta parameter of CutMix; 0: off.")
+  mask_rate: Annotated[float, pydantic.Field(gt=0, le=1)] = key(
+    0.5, "masked_patch: share of an image's patches that is corrupted. [P]"
+  )
+  target: Literal["mean_colour", "colours_4x4", "pixels"] = key(
+    "mean_colour",
+    "masked_patch: what is predicted of each, its mean colour out of 512, those"
+    " of its 4 x 4 parts, or all its pixels. [P] B.1.2",
+  )
 
 
 class Optimizer(Section):
@@ -349,16 +362,23 @@ class ClassificationEval(Section):
   label_key: str = key(
     "label", "Feature that holds the label or the set of accepted labels."
   )
+  label_sets: str | None = key(
+    None,
+    "JSON file of sets of accepted labels that take the labels' place, by the"
+    " numbers of ImageNet's validation files: ReaL's real.json.",
+  )
   loss: Literal["softmax", "sigmoid"] | None = key(
     None, "None: objective.loss."
   )
 
 
 class FewshotDataset(Section):
-  """One dataset of a few-shot evaluation."""
+  """One dataset of an evaluator on frozen features."""
 
   dataset: str = key("digits", "TFDS name, 'folder', 'digits' or generated.")
-  train_split: str = key("train", "Split that the shots are drawn from.")
+  train_split: str = key(
+    "train", "Split that shots are drawn from, or of which all is used."
+  )
   test_split: str = key("test", "Split that accuracy is measured on.")
   preprocess: str = key(
     "decode|resize_small(scale=1.1429)|central_crop",
@@ -368,14 +388,19 @@ class FewshotDataset(Section):
   label_key: str = key("label", "Feature that holds the label.")
 
 
-class FewshotEval(Section):
-  """Few-shot linear evaluation on frozen features. [P] 4.4, [BV]."""
+class FeaturesEval(Section):
+  """What all evaluators on frozen features have."""
 
-  type: Literal["fewshot"]
   datasets: dict[str, FewshotDataset] = key({}, "Name in the metrics -> data.")
   every_steps: Duration | None = key(None, "None: only after the last step.")
   batch_size: PositiveInt | None = key(None, "None: train.batch_size.")
   representation: str = key("pre_logits", "Feature that is evaluated.")
+
+
+class FewshotEval(FeaturesEval):
+  """Few-shot linear evaluation on frozen features. [P] 4.4, [BV]."""
+
+  type: Literal["fewshot"]
   shots: tuple[PositiveInt, ...] = key((1, 5, 10, 25), "Examples per class.")
   num_seeds: PositiveInt = key(3, "Draws of the support set. [BV]")
   l2: Positive = key(2.0**10, "Ridge regularisation. [BV]")
@@ -386,8 +411,43 @@ class FewshotEval(Section):
   )
 
 
+class KnnEval(FeaturesEval):
+  """Classes by the votes of the nearest training images, as DINO has it."""
+
+  type: Literal["knn"]
+  neighbors: tuple[PositiveInt, ...] = key(
+    (10, 20, 100, 200), "Training images that vote; one metric each. [DINO]"
+  )
+  temperature: Positive = key(
+    0.07, "A vote weighs exp(cosine similarity / temperature). [DINO]"
+  )
+
+
+class LinearProbeEval(FeaturesEval):
+  """Multinomial logistic regression on all of a training split."""
+
+  type: Literal["linear_probe"]
+  l2_sweep: tuple[Positive, ...] = key(
+    (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
+    "Factors of half the squared weights beside the mean loss; the best on"
+    " held-out training examples is used. Ours.",
+  )
+  held_out: Annotated[float, pydantic.Field(gt=0, lt=1)] = key(
+    0.1, "Share of each class of the training split that l2 is chosen on."
+  )
+  max_iterations: PositiveInt = key(1000, "Of L-BFGS, for each l2.")
+
+
+# Type -> section of an evaluator.
+EVALS: dict[str, type[Section]] = {
+  "classification": ClassificationEval,
+  "fewshot": FewshotEval,
+  "knn": KnnEval,
+  "linear_probe": LinearProbeEval,
+}
 Eval = Annotated[
-  ClassificationEval | FewshotEval, pydantic.Field(discriminator="type")
+  ClassificationEval | FewshotEval | KnnEval | LinearProbeEval,
+  pydantic.Field(discriminator="type"),
 ]
 
 

@@ -37,15 +37,18 @@ def shrink(
   for entry in config.evals.values():
     entry.every_steps = 2
     entry.batch_size = 16
-    if entry.type == "fewshot":
-      entry.datasets = ml_collections.ConfigDict(
-        {"generated": defaults.default_fewshot_dataset(dataset=single_label)}
-      )
-      entry.shots = (1, 5)
-      if entry.l2_sweep:
-        entry.l2_sweep = entry.l2_sweep[:2]
-    else:
+    if entry.type == "classification":
       entry.update(dataset=None, split="test")
+      continue
+    entry.datasets = ml_collections.ConfigDict(
+      {"generated": defaults.default_fewshot_dataset(dataset=single_label)}
+    )
+    if entry.type == "fewshot":
+      entry.shots = (1, 5)
+    if entry.type == "knn":
+      entry.neighbors = (1, 5)
+    elif entry.l2_sweep:
+      entry.l2_sweep = entry.l2_sweep[:2]
   return config
 
 

@@ -12,11 +12,19 @@ from vit_jax.data import splits as split_strings
 from vit_jax.errors import UserError
 
 with epy.lazy_imports():  # Checking names must not wait for jax.
-  from vit_jax.evaluators import classification, contract, fewshot
+  from vit_jax.evaluators import (
+    classification,
+    contract,
+    fewshot,
+    knn,
+    linear_probe,
+  )
 
 EVALUATORS = {
   "classification": classification,
   "fewshot": fewshot,
+  "knn": knn,
+  "linear_probe": linear_probe,
 }
 
 # What an objective gives for every image as one vector.
@@ -26,9 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def build(
-  name: str,
-  config: schema.ClassificationEval | schema.FewshotEval,
-  context: "contract.Context",
+  name: str, config: schema.Eval, context: "contract.Context"
 ) -> "contract.Evaluator":
   """The evaluator `config.evals.<name>`; opens its data.
 
@@ -44,7 +50,7 @@ def check(config: schema.Config) -> None:
   Raises:
     UserError: naming the key that is wrong.
   """
-  seen: dict[str, str] = {}
+  seen: dict[tuple[str, str], str] = {}
   for name, entry in config.evals.items():
     key = f"config.evals.{name}"
     _check_name(name, "config.evals")
@@ -54,16 +60,17 @@ def check(config: schema.Config) -> None:
         key, dataset, {"split": entry.split}, entry.preprocess, config
       )
       continue
-    _check_fewshot(key, entry)
+    _check_features(key, entry)
     for dataset_name, dataset in entry.datasets.items():
       dataset_key = f"{key}.datasets.{dataset_name}"
       _check_name(dataset_name, f"{key}.datasets")
-      if dataset_name in seen:
+      reported = (entry.type, dataset_name)
+      if reported in seen:
         raise UserError(
-          f"{dataset_key} and {seen[dataset_name]} would both be reported as"
-          f" fewshot/{dataset_name}; rename one."
+          f"{dataset_key} and {seen[reported]} would both be reported as"
+          f" {'/'.join(reported)}; rename one."
         )
-      seen[dataset_name] = dataset_key
+      seen[reported] = dataset_key
       split_of = {
         "train_split": dataset.train_split,
         "test_split": dataset.test_split,
@@ -81,12 +88,13 @@ def _check_name(name: str, key: str) -> None:
     )
 
 
-def _check_fewshot(key: str, entry: schema.FewshotEval) -> None:
-  if not entry.shots or len(set(entry.shots)) != len(entry.shots):
-    raise UserError(
-      f"{key}.shots = {entry.shots} must be different numbers, such as"
-      " (1, 5, 10, 25)."
-    )
+def _check_features(key: str, entry: schema.FeaturesEval) -> None:
+  if isinstance(entry, schema.FewshotEval):
+    _check_different(f"{key}.shots", entry.shots, "(1, 5, 10, 25)")
+  elif isinstance(entry, schema.KnnEval):
+    _check_different(f"{key}.neighbors", entry.neighbors, "(10, 20, 100, 200)")
+  elif isinstance(entry, schema.LinearProbeEval):
+    _check_different(f"{key}.l2_sweep", entry.l2_sweep, "(1e-4, 1e-3, 1e-2)")
   if entry.representation not in REPRESENTATIONS:
     near = difflib.get_close_matches(
       entry.representation, REPRESENTATIONS, n=1, cutoff=0
@@ -94,6 +102,15 @@ def _check_fewshot(key: str, entry: schema.FewshotEval) -> None:
     raise UserError(
       f"{key}.representation = {entry.representation!r} is not known; did you"
       f" mean {near[0]!r}? Known: {', '.join(REPRESENTATIONS)}."
+    )
+
+
+def _check_different(
+  key: str, values: tuple[int | float, ...], example: str
+) -> None:
+  if not values or len(set(values)) != len(values):
+    raise UserError(
+      f"{key} = {values} must be different numbers, such as {example}."
     )
 
 

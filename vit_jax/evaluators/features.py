@@ -1,5 +1,6 @@
 """Frozen features of a whole split, brought to the host."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,18 @@ from vit_jax.evaluators.split import Split
 from vit_jax.sharding import mesh as meshes
 
 
+@dataclasses.dataclass(frozen=True)
+class Examples:
+  """Features with their classes."""
+
+  features: Float[np.ndarray, "n d"]
+  labels: Int[np.ndarray, " n"]
+
+  def rows(self, rows: Int[np.ndarray, " k"]) -> "Examples":
+    """Only these rows."""
+    return Examples(self.features[rows], self.labels[rows])
+
+
 class Extractor:
   """Computes one named feature of images; compiled once for all splits."""
 
@@ -24,9 +37,7 @@ class Extractor:
       self._compute_batch, out_shardings=meshes.replicated(context.mesh)
     )
 
-  def __call__(
-    self, params: Any, split: Split
-  ) -> tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]]:
+  def __call__(self, params: Any, split: Split) -> Examples:
     """Features and labels in the order of the split, on every process.
 
     Raises:
@@ -50,7 +61,7 @@ class Extractor:
         " images, so the parameters are damaged; evaluate an earlier"
         " checkpoint."
       )
-    return features, np.concatenate(labels)[order]
+    return Examples(features, np.concatenate(labels)[order])
 
   def _compute_batch(
     self, params: Any, batch: Mapping[str, Array]
@@ -65,7 +76,7 @@ class Extractor:
     if feature.ndim != 2:
       raise UserError(
         f"representation = {self._representation!r} has shape"
-        f" {feature.shape}; a few-shot evaluation needs one vector an image."
+        f" {feature.shape}; frozen features are to be one vector an image."
       )
     kept = {key: batch[key] for key in ("id", "mask", "label")}
     return {"feature": feature.astype(jnp.float32)} | kept

@@ -4,19 +4,17 @@ Every seed draws its own support sets from the training split; accuracy is
 measured on all of the test split.
 """
 
-import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Float, Int
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.evaluators import contract, ridge, support
-from vit_jax.evaluators.features import Extractor
-from vit_jax.evaluators.split import Split, open_split
+from vit_jax.evaluators import contract, feature_datasets, ridge, support
+from vit_jax.evaluators.features import Examples, Extractor
+from vit_jax.evaluators.split import Split
 
 _logger = logging.getLogger(__name__)
 
@@ -64,18 +62,6 @@ def linear_fewshot_accuracy(
   return seed_accuracies(
     train, test, num_classes=num_classes, shots=(shots,), l2=l2, seed=seed
   )[f"{shots}shot"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Examples:
-  """Features with their classes."""
-
-  features: Float[np.ndarray, "n d"]
-  labels: Int[np.ndarray, " n"]
-
-  def rows(self, rows: Int[np.ndarray, " k"]) -> "Examples":
-    """Only these rows."""
-    return Examples(self.features[rows], self.labels[rows])
 
 
 def seed_accuracies(
@@ -164,40 +150,16 @@ def build(
     UserError: the data is not there, has several labels an image, or has
       fewer examples than the shots need.
   """
-  datasets = {}
-  for dataset_name, dataset in config.datasets.items():
-    key = f"config.evals.{name}.datasets.{dataset_name}"
-    train, test = (
-      open_split(
-        context,
-        key=key,
-        dataset=dataset.dataset,
-        split=split,
-        preprocess=dataset.preprocess,
-        batch_size=config.batch_size,
-        image_key=dataset.image_key,
-        label_key=dataset.label_key,
-      )
-      for split in (dataset.train_split, dataset.test_split)
-    )
-    if train.max_labels > 1 or test.max_labels > 1:
-      raise UserError(
-        f"{key}: {dataset.label_key!r} holds several labels an image; a"
-        " few-shot evaluation needs one."
-      )
-    if train.num_classes != test.num_classes:
-      raise UserError(
-        f"{key}: the training split has {train.num_classes} classes and"
-        f" the test split {test.num_classes}; they must be the same."
-      )
+  datasets = feature_datasets.open_datasets(name, config, context)
+  for dataset_name, (train, _) in datasets.items():
     wanted = max(config.shots) * train.num_classes
     if train.num_examples < wanted:
       raise UserError(
-        f"{key}.train_split = {dataset.train_split!r} has"
+        f"{train.key}.train_split ="
+        f" {config.datasets[dataset_name].train_split!r} has"
         f" {train.num_examples} examples; {max(config.shots)} shots of"
         f" {train.num_classes} classes need {wanted}."
       )
-    datasets[dataset_name] = (train, test)
   return Fewshot(config, datasets, context)
 
 
@@ -228,8 +190,8 @@ class Fewshot:
     del step  # Writes no files.
     metrics = {}
     for name, (train_split, test_split) in self._datasets.items():
-      train = Examples(*self._extract(state.eval_params, train_split))
-      test = Examples(*self._extract(state.eval_params, test_split))
+      train = self._extract(state.eval_params, train_split)
+      test = self._extract(state.eval_params, test_split)
       draws = []
       for seed in range(self._config.num_seeds):
         draws.append(self._draw(train_split, train, test, seed))
