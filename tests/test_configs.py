@@ -8,7 +8,9 @@ import pytest
 from vit_jax import checks, command_line, records
 from vit_jax.config import resolve
 from vit_jax.errors import UserError
+from vit_jax.paper import vtab
 from vit_jax.train import train
+from vit_jax.training import dry_run
 
 FILES = sorted(
   path
@@ -124,14 +126,6 @@ FINETUNE = [p for p in FILES if p.stem == "finetune"][0]
     ("cifar100", 10_000, None, ("train[:98%]", "train[98%:]"), "test"),
     ("oxford_iiit_pet", 500, None, ("train[:90%]", "train[90%:]"), "test"),
     ("oxford_flowers102", 500, None, ("train[:90%]", "train[90%:]"), "test"),
-    ("vtab/dtd", 2500, (0.01,), ("train[:800]", "validation[:200]"), "test"),
-    (
-      "vtab/resisc45",
-      2500,
-      (0.01,),
-      ("train[:800]", "train[18900:19100]"),
-      "train[25200:]",
-    ),
   ],
 )
 def test_finetuning_is_table_4_of_the_paper(dataset, steps, rates, dev, test):
@@ -148,8 +142,7 @@ def test_finetuning_is_table_4_of_the_paper(dataset, steps, rates, dev, test):
   assert config.ema_decay is None
   # The last run trains on all that the comparison was made on.
   assert (config.sweep.train_split, config.sweep.dev_split) == dev
-  whole = "+".join(dev) if "vtab" in dataset else "train"
-  assert config.train.split == whole
+  assert config.train.split == "train"
   assert config.evals["test"].split == test
 
 
@@ -197,9 +190,6 @@ def test_every_size_of_the_paper_can_be_finetuned(
       "crop=random,image_size=512",
       "decode|resize(597)|random_crop|flip_lr",
     ),
-    ("dataset=vtab/dtd", "decode|resize(448)|random_crop|flip_lr"),
-    ("dataset=vtab/dmlab", "decode|resize|flip_lr"),
-    ("dataset=vtab/smallnorb_azimuth", "decode|resize(448)|random_crop"),
   ],
 )
 def test_training_images_are_cropped_as_their_protocol_has_it(
@@ -214,6 +204,94 @@ def test_training_images_are_cropped_as_their_protocol_has_it(
 def test_a_dataset_that_table_4_has_not_is_answered_with_the_nearest():
   with pytest.raises(UserError, match='Did you mean "cifar10"'):
     load(FINETUNE, "dataset=cifar")
+
+
+VTAB = [p for p in FILES if p.stem == "vtab"][0]
+# Section 4.1 of arXiv 2010.11929 and google-research/task_adaptation: what is
+# compared on and what is tested on, of tasks whose splits are of each kind.
+VTAB_SPLITS = {
+  "dtd": ("validation[:200]", "test"),
+  "resisc45": ("train[18900:19100]", "train[25200:]"),
+  "clevr_distance": ("train[63000:63200]", "validation"),
+  "smallnorb_elevation": ("test[:200]", "test[50%:]"),
+}
+
+
+@pytest.mark.parametrize("task", vtab.TASKS)
+def test_vtab_has_one_setting_for_all_tasks(task):
+  config = load(VTAB, f"task={task}")
+  checks.check(config)
+  assert (config.total_steps, config.schedule.base_lr) == (2500, 0.01)
+  assert config.sweep.learning_rates == (0.01,)
+  assert (config.train.batch_size, config.model.image_size) == (512, 384)
+  assert (config.optimizer.name, config.optimizer.weight_decay) == ("sgd", 0)
+  assert config.optimizer.grad_clip_norm == 1
+  # The head's size follows without the data.
+  assert config.model.num_classes == vtab.TASKS[task].num_classes
+  assert config.evals["test"].label_key == config.train.label_key
+
+
+@pytest.mark.parametrize("task", VTAB_SPLITS)
+def test_vtab_trains_on_1000_examples_and_compares_on_200(task):
+  dev, test = VTAB_SPLITS[task]
+  whole, part = load(VTAB, f"task={task}"), load(VTAB, f"task={task},split=dev")
+  assert whole.train.split == f"train[:800]+{dev}"
+  assert [entry.split for entry in whole.evals.values()] == [test]
+  assert part.train.split == "train[:800]"
+  assert [entry.split for entry in part.evals.values()] == [dev]
+  assert (whole.sweep.train_split, whole.sweep.dev_split) == (
+    "train[:800]",
+    dev,
+  )
+
+
+@pytest.mark.parametrize(
+  ("task", "train_ops", "test_ops"),
+  [
+    ("dtd", "decode|resize(448)|random_crop|flip_lr", "decode|resize"),
+    ("dmlab", "decode|resize|flip_lr", "decode|resize"),
+    ("kitti", "decode|resize|flip_lr", "decode|resize"),
+    ("clevr_count", "decode|resize|flip_lr", "decode|resize"),
+    ("smallnorb_azimuth", "decode|resize(448)|random_crop", "decode|resize"),
+    (
+      "dsprites_location",
+      "decode|scale_pixels(255)|resize",
+      "decode|scale_pixels(255)|resize",
+    ),
+    (
+      "dsprites_orientation",
+      "decode|scale_pixels(255)|resize(448)|random_crop",
+      "decode|scale_pixels(255)|resize",
+    ),
+  ],
+)
+def test_vtab_augments_only_what_leaves_the_label(task, train_ops, test_ops):
+  config = load(VTAB, f"task={task}")
+  assert config.train.preprocess == train_ops
+  assert config.evals["test"].preprocess == test_ops
+
+
+def test_vtab_takes_another_setting():
+  config = load(VTAB, "task=kitti,lr=0.003,steps=500,model=L/16,image_size=224")
+  checks.check(config)
+  assert (config.total_steps, config.schedule.base_lr) == (500, 0.003)
+  assert config.model.image_size == 224 and not config.model_from_init
+  with pytest.raises(UserError, match='Did you mean "clevr_count"'):
+    load(VTAB, "task=clevr_counts")
+
+
+@pytest.mark.parametrize("task", ["dsprites_orientation", "kitti"])
+def test_a_dry_run_of_vtab_needs_no_data(task, tmp_path):
+  built = command_line.load_config(str(VTAB), f"task={task},model=B/32")
+  built.update(init_from=None, data_dir=str(tmp_path))
+  text = dry_run.describe(resolve.resolve(built))
+  assert "The data are not here." in text
+  assert f"(768, {vtab.TASKS[task].num_classes})" in text
+
+
+def test_a_smoke_run_of_black_and_white_images_trains(tmp_path):
+  config = load(VTAB, "task=dsprites_orientation,smoke")
+  assert train(config, str(tmp_path)) == 0
 
 
 FOLDER = [p for p in FILES if p.stem == "finetune_folder"][0]

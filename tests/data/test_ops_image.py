@@ -94,6 +94,14 @@ def test_pad_surrounds_the_image():
   assert (result[:2] == 9).all() and (result[:, -2:] == 9).all()
 
 
+def test_scaled_pixels_stop_at_white():
+  pixels = np.uint8([[[0, 1, 2]]])
+  for factor, wanted in ((100, [0, 100, 200]), (255, [0, 255, 255])):
+    result = ops_image.scale_pixels(pixel_image(pixels), seed(), factor)
+    assert result.dtype == tf.uint8
+    assert result.numpy().tolist() == [[wanted]]
+
+
 class Recorder:
   """An image that records the window that is cut out."""
 

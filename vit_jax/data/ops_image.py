@@ -166,3 +166,15 @@ def pad(
   """Adds `pixels` rows and columns of `value` on every side."""
   margins = [[pixels, pixels], [pixels, pixels], [0, 0]]
   return tf.pad(image.pixels(), margins, constant_values=value)
+
+
+@register("image")
+def scale_pixels(
+  image: Image,
+  seed: Tensor,
+  /,
+  factor: Annotated[int, pydantic.Field(gt=0, le=255)],
+) -> Tensor:
+  """Pixel values times `factor`, at most 255, of images stored as 0 and 1."""
+  pixels = tf.cast(image.pixels(), tf.int32) * factor
+  return tf.cast(tf.minimum(pixels, 255), tf.uint8)

@@ -26,7 +26,8 @@ class Task:
     dev: the 200 examples that settings are compared on; training has
       train[:800], and with a setting chosen all 1000.
     test: what is reported on.
-    label_key: feature that holds the label; None: it is computed from others.
+    label_key: the label, as `train.label_key` names it; of five tasks one that
+      is computed from other features.
   """
 
   title: str
@@ -35,7 +36,7 @@ class Task:
   num_classes: int
   dev: str
   test: str = "test"
-  label_key: str | None = "label"
+  label_key: str = "label"
 
   @property
   def train(self) -> str:
@@ -59,7 +60,7 @@ def _structured(
   return Task(title, "structured", dataset, num_classes, dev, test, label_key)
 
 
-_CLEVR_DEV = "train[63000:63200]"
+_CLEVR = ("train[63000:63200]", "validation")
 _DSPRITES = ("train[589824:590024]", "train[663552:]")
 _NORB = ("test[:200]", "test[50%:]")
 # In the order of Table 9.
@@ -81,21 +82,23 @@ TASKS = {
   "retinopathy": _specialized(
     "Retinopathy", "diabetic_retinopathy_detection/btgraham-300", 5
   ),
-  "clevr_count": _structured(
-    "Clevr-Count", "clevr", 8, _CLEVR_DEV, "validation", None
-  ),
+  "clevr_count": _structured("Clevr-Count", "clevr", 8, *_CLEVR, "count_all"),
   "clevr_distance": _structured(
-    "Clevr-Dist", "clevr", 6, _CLEVR_DEV, "validation", None
+    "Clevr-Dist", "clevr", 6, *_CLEVR, "closest_object_distance"
   ),
   "dmlab": _structured("DMLab", "dmlab", 6, "validation[:200]"),
   "dsprites_location": _structured(
-    "dSpr-Loc", "dsprites", 16, *_DSPRITES, None
+    "dSpr-Loc", "dsprites", 16, *_DSPRITES, "label_x_position_in_16"
   ),
   "dsprites_orientation": _structured(
-    "dSpr-Ori", "dsprites", 16, *_DSPRITES, None
+    "dSpr-Ori", "dsprites", 16, *_DSPRITES, "label_orientation_in_16"
   ),
   "kitti": _structured(
-    "KITTI-Dist", "kitti", 4, "validation[:200]", label_key=None
+    "KITTI-Dist",
+    "kitti",
+    4,
+    "validation[:200]",
+    label_key="closest_vehicle_distance",
   ),
   "smallnorb_azimuth": _structured(
     "sNORB-Azim", "smallnorb", 18, *_NORB, "label_azimuth"
@@ -104,6 +107,40 @@ TASKS = {
     "sNORB-Elev", "smallnorb", 9, *_NORB, "label_elevation"
   ),
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Mean:
+  """An unweighted mean over the tasks of a group that have a value.
+
+  Attributes:
+    value: None if none has.
+    over: how many have.
+    of: how many tasks there are.
+  """
+
+  value: float | None
+  over: int
+  of: int
+
+
+def means(accuracies: Mapping[str, float]) -> dict[str, Mean]:
+  """Means over each group and, called 'mean', over all nineteen tasks.
+
+  Args:
+    accuracies: task -> accuracy; what is no task is not looked at.
+  """
+  parts = {
+    name: [task for task in TASKS if TASKS[task].group == name]
+    for name in GROUPS
+  }
+  parts["mean"] = list(TASKS)
+  found = {}
+  for name, tasks in parts.items():
+    values = [accuracies[task] for task in tasks if task in accuracies]
+    value = sum(values) / len(values) if values else None
+    found[name] = Mean(value, len(values), len(tasks))
+  return found
 
 
 def group_means(accuracies: Mapping[str, float]) -> dict[str, float]:
@@ -116,13 +153,8 @@ def group_means(accuracies: Mapping[str, float]) -> dict[str, float]:
     Group, or 'mean', -> mean over its tasks. A mean over fewer tasks is
     another number, so it is left out.
   """
-  parts = {
-    name: [task for task in TASKS if TASKS[task].group == name]
-    for name in GROUPS
-  }
-  parts["mean"] = list(TASKS)
   return {
-    name: sum(accuracies[task] for task in tasks) / len(tasks)
-    for name, tasks in parts.items()
-    if all(task in accuracies for task in tasks)
+    name: mean.value
+    for name, mean in means(accuracies).items()
+    if mean.over == mean.of
   }

@@ -24,23 +24,6 @@ _WITHOUT_RECIPE = {
   ("jft", "R152x2", 14),
   ("i21k", "ViT-H/14", None),
 }
-# Tasks of VTAB whose labels are stored, as configs/finetune.py names them.
-_VTAB = {
-  "caltech101": "vtab/caltech101",
-  "cifar100": "vtab/cifar100",
-  "dtd": "vtab/dtd",
-  "flowers": "vtab/oxford_flowers102",
-  "pets": "vtab/oxford_iiit_pet",
-  "sun397": "vtab/sun397",
-  "svhn": "vtab/svhn",
-  "camelyon": "vtab/patch_camelyon",
-  "eurosat": "vtab/eurosat",
-  "resisc45": "vtab/resisc45",
-  "retinopathy": "vtab/retinopathy",
-  "dmlab": "vtab/dmlab",
-  "smallnorb_azimuth": "vtab/smallnorb_azimuth",
-  "smallnorb_elevation": "vtab/smallnorb_elevation",
-}
 
 
 def main(table: Table, row: Row) -> str | None:
@@ -67,9 +50,10 @@ def finetuning(table: Table, row: Row, column: str) -> str | None:
   if row.model is None or table.number in (3, 4, 8):
     return None
   if table.number == 9:
-    dataset = _VTAB.get(column)
-  else:
-    dataset = FINETUNING.get(column)
+    is_task = column in vtab.TASKS
+    task = f"configs/vtab.py:task={column},model={short(row)}"
+    return task if is_task else None
+  dataset = FINETUNING.get(column)
   if dataset is None:
     return None
   arguments = f"dataset={dataset},model={short(row)}"
