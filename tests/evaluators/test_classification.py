@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from etils import epath
+from PIL import Image
 from scipy import special
 
+from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import classification
 
@@ -123,6 +125,44 @@ def test_any_label_of_a_set_is_right_and_empty_sets_are_left_out(
   assert metrics["eval/real/num_examples"] == counted.sum() < 53
   assert metrics["eval/real/top1"] == right[counted].mean()
   assert metrics["eval/real/top1"] > np.mean((labels == predictions)[counted])
+
+
+def test_sets_of_a_file_take_the_place_of_the_folders_classes(
+  make_problem, make_context, tmp_path
+):
+  """Of the folder's order nothing is asked: files go by their numbers."""
+  images, labels, state = make_problem(num_examples=30, num_classes=4)
+  predictions = np.argmax(_logits(images, state), axis=1)
+  sets = [
+    [] if i % 5 == 0 else sorted({int(labels[i]), i % 4}) for i in range(30)
+  ]
+  (tmp_path / "real.json").write_text(json.dumps(sets))
+  for i, pixels in enumerate(images):
+    # As if all classes had been mistaken for others.
+    path = tmp_path / f"val/{'abcd'[(labels[i] + 1) % 4]}"
+    path.mkdir(parents=True, exist_ok=True)
+    file = path / f"ILSVRC2012_val_{i + 1:08}.png"
+    Image.fromarray(pixels).save(file)
+  config = schema.Config(
+    data_dir=str(tmp_path),
+    model=schema.Model(image_size=4),
+    train=schema.Train(dataset="folder", batch_size=8),
+  )
+  entry = schema.ClassificationEval(
+    type="classification",
+    split="val",
+    preprocess="decode|resize",
+    label_sets=str(tmp_path / "real.json"),
+  )
+  context = make_context(config=config, num_classes=4)
+  metrics = classification.build("real", entry, context).run(state, 1)
+  right = [
+    prediction in accepted
+    for prediction, accepted in zip(predictions, sets, strict=True)
+    if accepted
+  ]
+  assert metrics["eval/real/num_examples"] == len(right) == 24
+  assert metrics["eval/real/top1"] == np.mean(right)
 
 
 def test_top5_of_fewer_than_five_classes_is_one(

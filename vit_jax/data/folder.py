@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import logging
 import os
+import posixpath
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -140,6 +141,10 @@ class FolderSource:
   def names(self, ids: np.ndarray) -> list[str]:
     """The path of each image."""
     return [self.paths[i] for i in ids]
+
+  def file_names(self, ids: np.ndarray) -> list[str]:
+    """See `sources.FileNamingSource.file_names`."""
+    return [posixpath.basename(path) for path in self.names(ids)]
 
 
 def find_images(root: str) -> dict[str, list[tuple[str, str]]]:

@@ -87,6 +87,19 @@ class LocatingSource(Source, Protocol):
     ...
 
 
+@runtime_checkable
+class FileNamingSource(Source, Protocol):
+  """A source whose images are known by the names of their files."""
+
+  def file_names(self, ids: np.ndarray) -> list[str]:
+    """The name of each image's file, without the folders above it.
+
+    Raises:
+      UserError: the dataset has not kept them.
+    """
+    ...
+
+
 def open_source(
   dataset: str,
   split: str,

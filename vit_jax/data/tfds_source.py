@@ -4,6 +4,7 @@ import concurrent.futures
 import dataclasses
 import hashlib
 import os
+import posixpath
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from vit_jax.errors import UserError
 # bytes beside an image, so a generous width costs nothing.
 _MAX_LABELS = 32
 _THREADS = 8
+# As TFDS calls it in imagenet2012, and we where we make datasets.
+_FILE_NAME = "file_name"
 
 
 def open_source(
@@ -174,6 +177,22 @@ class TFDSSource:
         f"record {position} of {self.dataset} {split} (record {place[0]} of"
         f" file {shards.names[shard[0]]})"
       )
+    return names
+
+  def file_names(self, ids: np.ndarray) -> list[str]:
+    """See `sources.FileNamingSource.file_names`; reads the records again."""
+    from tensorflow_datasets.proto import tf_example_pb2
+
+    names = []
+    for record in self._records(np.asarray(ids)):
+      features = tf_example_pb2.Example.FromString(record).features.feature
+      if _FILE_NAME not in features:
+        raise UserError(
+          f"{self.dataset} has no feature {_FILE_NAME!r}, by which its images"
+          " could be told apart."
+        )
+      (name,) = features[_FILE_NAME].bytes_list.value
+      names.append(posixpath.basename(os.fsdecode(name)))
     return names
 
   def _records(self, ids: np.ndarray) -> list[bytes]:

@@ -38,6 +38,7 @@ def build(
     batch_size=config.batch_size,
     image_key=config.image_key,
     label_key=config.label_key,
+    label_sets=config.label_sets,
   )
   if split.num_classes > context.num_classes:
     raise UserError(

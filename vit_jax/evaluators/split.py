@@ -64,6 +64,7 @@ def open_split(
   batch_size: int | None,
   image_key: str,
   label_key: str,
+  label_sets: str | None = None,
 ) -> Split:
   """Opens the data of an evaluator.
 
@@ -76,11 +77,13 @@ def open_split(
     batch_size: examples a batch; None: `train.batch_size`.
     image_key: feature that holds the image.
     label_key: feature that holds the label or labels.
+    label_sets: file of sets of labels that take their place.
 
   Raises:
-    UserError: there is no such data, the split is empty, or its examples
-      have no labels.
+    UserError: there is no such data, the split is empty, its examples have no
+      labels, or those of the file are not theirs.
   """
+  from vit_jax.data import label_sets as label_files
   from vit_jax.data import sources, spec
 
   source = sources.open_source(
@@ -94,6 +97,9 @@ def open_split(
     raise UserError(
       f"{key}: split {split!r} of {dataset!r} has no examples; choose another."
     )
+  if label_sets is not None:
+    accepted = label_files.read(label_sets, key=f"{key}.label_sets")
+    source = label_files.relabel(source, accepted)
   ops = spec.check(
     preprocess,
     image_size=context.config.model.image_size,

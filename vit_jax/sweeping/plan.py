@@ -101,6 +101,7 @@ def trial(config: schema.Config, rate: float, workdir: str) -> Run:
       "every_steps": None,
       "image_key": config.train.image_key,
       "label_key": config.train.label_key,
+      "label_sets": None,
     }
   )
   train = config.train.model_copy(update={"split": train_split})

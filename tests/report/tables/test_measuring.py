@@ -167,6 +167,33 @@ def test_real_is_in_the_run_on_imagenet(tmp_path):
   assert remarks == []
 
 
+def test_real_from_a_file_of_labels_is_not_taken_for_imagenet(tmp_path):
+  start = workdirs.pretrain(tmp_path / "pre")
+  config = "configs/finetune.py:dataset=imagenet2012,model=B/16"
+  evals = {
+    name: {
+      "type": "classification",
+      "dataset": "imagenet2012",
+      "split": "validation",
+      "label_sets": sets,
+    }
+    for name, sets in (("real", "real.json"), ("test", None))
+  }
+  metrics = {
+    "eval/test/top1": 0.84,
+    "eval/test/num_examples": 50_000,
+    "eval/real/top1": 0.88,
+    "eval/real/num_examples": 46_837,
+  }
+  workdirs.write(
+    tmp_path / "tuned", config, metrics, init_from=str(start), evals=evals
+  )
+  cells, remarks = measure(tmp_path)
+  found = {column: one.mean for (_, _, column), one in cells.items()}
+  assert found == pytest.approx({"imagenet": 84, "real": 88})
+  assert remarks == []
+
+
 def test_a_run_is_left_out_once_of_all_its_columns(tmp_path):
   start = workdirs.pretrain(tmp_path / "pre")
   workdirs.finetune(

@@ -143,7 +143,9 @@ def _transfer(table: Table, row: Row, column: str, run: Found) -> float | None:
       f"has ema_decay {config.ema_decay}, Table {table.number} {average}"
     )
   if column == "real":
-    name = _evaluator(run, _REAL, "validation")
+    name = _evaluator(run, _REAL, "validation") or _evaluator(
+      run, dataset, "validation", has_label_sets=True
+    )
     expected = _NUM_REAL
   else:
     name = _evaluator(run, dataset, test)
@@ -215,11 +217,15 @@ def _same_training(run: Found, row: Row) -> bool:
   return math.isclose(origin.epochs, row.epochs, rel_tol=0.01)
 
 
-def _evaluator(run: Found, dataset: str, split: str) -> str | None:
-  """The name of a run's evaluator on a split."""
+def _evaluator(
+  run: Found, dataset: str, split: str, *, has_label_sets: bool = False
+) -> str | None:
+  """The name of a run's evaluator on a split, by its labels or a file's."""
   for name, one in run.config.evals.items():
     if one.type == "classification" and one.split == split:
-      if (one.dataset or run.config.train.dataset) == dataset:
+      has_sets = one.label_sets is not None
+      is_of = (one.dataset or run.config.train.dataset) == dataset
+      if is_of and has_sets == has_label_sets:
         return name
   return None
 
