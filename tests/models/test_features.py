@@ -34,6 +34,17 @@ def test_attention_maps_are_distributions(images):
   np.testing.assert_allclose(np.sum(maps, axis=-1), 1, rtol=1e-5)
 
 
+def test_a_query_that_pools_has_maps_of_its_own(images):
+  model = tiny(pool="map")
+  names = feature_names(model)
+  found = features(model, random_params(model), images, names)
+  assert list(found) == names
+  maps = found["pool_attention"]
+  assert maps.shape == (4, 2, 1, 4)
+  np.testing.assert_allclose(np.sum(maps, axis=-1), 1, rtol=1e-5)
+  assert "pool_attention" not in feature_names(tiny(pool="gap"))
+
+
 @pytest.mark.parametrize("remat", ["none", "full"])
 def test_scan_gives_the_loops_features(remat, images):
   loop, scan = tiny(), tiny(scan_layers=True, remat=remat)

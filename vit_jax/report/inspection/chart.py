@@ -62,7 +62,7 @@ def draw(
   y = axes.linear(
     float(low), float(values.max()), bottom, top, formatting.quantity
   )
-  x = _counting_axis(np.concatenate([one.x for one in series]))
+  x = counting_axis(np.concatenate([one.x for one in series]))
   _frame(canvas, x, y, x_label, y_label)
   for one in series:
     _marks(canvas, one, x, y)
@@ -71,7 +71,7 @@ def draw(
   return canvas
 
 
-def _counting_axis(values: np.ndarray) -> axes.Axis:
+def counting_axis(values: np.ndarray) -> axes.Axis:
   """Ticks at whole numbers only, and half a place free at both ends."""
   low, high = float(values.min()), float(values.max())
   free = max(0.5, 0.02 * (high - low))
@@ -80,7 +80,7 @@ def _counting_axis(values: np.ndarray) -> axes.Axis:
   if step > 2:
     step = next(s for s in (4, 5, 10, 20, 25, 50, 100, 200, 500) if s >= step)
   ticks = [t for t in range(int(low), int(high) + 1) if t % step == 0]
-  if low == 1 and 1 not in ticks and step > 1:
+  if low == 1 and step > 2:
     ticks = [1, *ticks]
   return axes.Axis(
     low - free,
@@ -106,14 +106,16 @@ def _frame(
     canvas.text(at, y.start + 17, words, colour=MUTED, anchor="ms")
   middle = (x.start + x.end) / 2
   canvas.text(middle, y.start + 37, x_label, anchor="ms")
-  canvas.text(10, (y.start + y.end) / 2, y_label, turned=True)
+  canvas.text(10.0, (y.start + y.end) / 2, y_label, turned=True)
 
 
 def _marks(canvas: Canvas, one: Series, x: axes.Axis, y: axes.Axis) -> None:
   points = list(zip(x.at(one.x).tolist(), y.at(one.y).tolist(), strict=True))
   if one.mark == "dashes":
     # Across the plot: it is one value, whatever x is.
-    canvas.line([(x.start, points[0][1]), (x.end, points[-1][1])], MUTED, 1, 4)
+    canvas.line(
+      [(x.start, points[0][1]), (x.end, points[-1][1])], MUTED, 1.0, 4.0
+    )
     return
   if one.mark == "line" and len(points) > 1:
     canvas.line(points, one.colour, 1.8)
@@ -138,7 +140,7 @@ def _legend_entry(canvas: Canvas, one: Series, left: float, y: float) -> None:
   middle = left + _SAMPLE / 2
   ends = [(left, y), (left + _SAMPLE, y)]
   if one.mark == "dashes":
-    canvas.line(ends, MUTED, 1, 4)
+    canvas.line(ends, MUTED, 1.0, 4.0)
   elif one.mark == "line":
     canvas.line(ends, one.colour, 1.8)
   if one.mark != "dashes":

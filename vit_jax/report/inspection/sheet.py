@@ -10,7 +10,7 @@ from vit_jax.report.inspection.canvas import FONT, Canvas, text_width
 from vit_jax.report.inspection.colours import INK, MUTED, RULE
 
 _MARGIN = 4.0
-_BAR_WIDTH, _BAR_ROOM = 12.0, 64.0
+_BAR_WIDTH, _BAR_ROOM = 12.0, 68.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,5 +116,5 @@ def _draw_bar(
     canvas.line([(x + _BAR_WIDTH, y), (x + _BAR_WIDTH + 3, y)], MUTED)
     place = (x + _BAR_WIDTH + 6, y)
     canvas.text(*place, words, colour=MUTED, anchor="lm")
-  label = x + _BAR_WIDTH + 36
+  label = x + _BAR_WIDTH + 30
   canvas.text(label, middle, bar.label, colour=INK, turned=True)

@@ -1,0 +1,61 @@
+"""A checkpoint's network as it is looked at."""
+
+import jax
+import numpy as np
+import pytest
+
+from tests.inspection.networks import network_of, weights
+from tests.models.networks import (
+  random_params,
+  stack_layers,
+  tiny,
+  tiny_hybrid,
+  tiny_resnet,
+)
+from vit_jax.errors import UserError
+from vit_jax.inspection import network
+
+
+@pytest.mark.parametrize(
+  "model, grid, stride, num_extra_tokens",
+  [
+    (tiny(), (2, 2), 4, 1),
+    (tiny(pool="gap"), (2, 2), 4, 0),
+    (tiny(pool="gap", cls_token=True), (2, 2), 4, 1),
+    (tiny(image_size=10, drop_remainder=True), (2, 2), 4, 1),
+    (tiny_hybrid(), (2, 2), 8, 1),
+    (tiny_resnet(), (2, 2), 8, 0),
+  ],
+)
+def test_tokens_lie_on_a_grid_of_known_stride(
+  model, grid, stride, num_extra_tokens
+):
+  found = network_of(model)
+  assert (found.grid, found.stride) == (grid, stride)
+  assert found.num_extra_tokens == num_extra_tokens
+
+
+def test_layers_of_a_scan_come_one_by_one():
+  params = random_params(tiny())
+  found = network_of(tiny(scan_layers=True), stack_layers(params))
+  assert not found.module.scan_layers
+  name = "encoderblock_2"
+  jax.tree.map(
+    np.testing.assert_array_equal,
+    found.params["Transformer"][name],
+    params["Transformer"][name],
+  )
+
+
+def test_a_resnet_has_no_attention():
+  assert network_of(tiny()).has_attention
+  assert not network_of(tiny_resnet()).has_attention
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_parameters_that_are_no_numbers_are_named(value):
+  model = tiny()
+  params = random_params(model)
+  params["embedding"]["bias"][0] = value
+  with pytest.raises(UserError, match="embedding/bias is NaN or infinite"):
+    network.of_weights(weights(model, params))
