@@ -1,6 +1,8 @@
 """The evaluate command on checkpoints of every form."""
 
 import json
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -9,8 +11,10 @@ import pytest
 from tests import experiments
 from vit_jax import convert
 from vit_jax.checkpoint import load, save
+from vit_jax.config import defaults, resolve
 from vit_jax.errors import UserError
-from vit_jax.evaluate import evaluate
+from vit_jax.evaluate import evaluate, measure
+from vit_jax.evaluators import build as evaluators_build
 from vit_jax.train import train
 
 EXACT = {"model__gelu": "exact"}
@@ -75,3 +79,128 @@ def test_a_checkpoint_of_other_classes_is_refused(finished, tmp_path):
   save.save(path, module, params)
   with pytest.raises(UserError, match="is not of this model"):
     evaluate(experiments.config(**EXACT), path)
+
+
+def test_several_checkpoints_have_the_metrics_of_each_alone(
+  finished, tmp_path, monkeypatch
+):
+  workdir, _ = finished
+  untrained = str(tmp_path / "untrained.npz")
+  module, params = load.load(workdir)
+  params = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), params)
+  save.save(untrained, module, params)
+  built, build = [], evaluators_build.build
+  monkeypatch.setattr(
+    evaluators_build,
+    "build",
+    lambda name, *others: built.append(name) or build(name, *others),
+  )
+  config = experiments.config(**EXACT)
+  first, second = measure(config, [workdir, untrained])
+  assert built == ["test"]  # The data are opened once.
+  assert first.metrics == evaluate(config, workdir)
+  assert second.metrics == evaluate(config, untrained)
+  assert first.metrics["eval/test/loss"] != second.metrics["eval/test/loss"]
+  assert (first.path, first.model, first.image_size) == (workdir, "ViT-Ti/4", 8)
+  assert first.num_params == sum(map(np.size, jax.tree.leaves(params)))
+
+
+def test_a_missing_checkpoint_is_noticed_before_the_first_is_measured(
+  finished, tmp_path
+):
+  workdir, _ = finished
+  for missing in ("other.npz", "other"):
+    with pytest.raises(UserError, match=f"{missing}.* does not exist"):
+      next(
+        measure(experiments.config(**EXACT), [workdir, str(tmp_path / missing)])
+      )
+
+
+def test_every_type_of_evaluator_runs_on_a_checkpoint(finished):
+  workdir, _ = finished
+  config = experiments.config(**EXACT)
+  changes = {
+    "fewshot": {"shots": (1, 5)},
+    "knn": {"neighbors": (1, 5)},
+    "linear_probe": {"l2_sweep": (1e-3, 1e-1)},
+  }
+  built = defaults.as_config_dict(config)
+  for kind, values in changes.items():
+    built.evals[kind] = defaults.default_eval(type=kind, **values)
+    built.evals[kind].datasets.toy = defaults.default_fewshot_dataset(
+      dataset=experiments.DATASET, preprocess="decode|resize"
+    )
+  metrics = evaluate(resolve.resolve(built), workdir)
+  assert set(metrics) == {
+    *("step", "eval/test/top1", "eval/test/top5", "eval/test/loss"),
+    *("eval/test/num_examples", "knn/toy/k1", "knn/toy/k5"),
+    *(f"fewshot/toy/{k}shot{s}" for k in (1, 5) for s in ("", "_std")),
+    *("linear_probe/toy/top1", "linear_probe/toy/l2"),
+  }
+
+
+def run(*arguments, cwd):
+  return subprocess.run(
+    [sys.executable, "-m", "vit_jax.evaluate", *arguments],
+    capture_output=True,
+    text=True,
+    cwd=cwd,
+  )
+
+
+def test_the_command_compares_and_keeps_what_was_measured(
+  finished, tmp_path, repo
+):
+  workdir, logged = finished
+  step = f"{workdir}/checkpoints/2"
+  flags = (f"--config={workdir}/config.json", f"--checkpoint={workdir}")
+  output, report = tmp_path / "result.json", tmp_path / "compared.html"
+  result = run(
+    *flags,
+    f"--checkpoint={step}",
+    f"--output={output}",
+    f"--report={report}",
+    cwd=repo,
+  )
+  assert result.returncode == 0, result.stderr
+  found = json.loads(output.read_text())
+  assert list(found) == [workdir, step]
+  assert found[workdir]["eval/test/loss"] == pytest.approx(
+    logged["eval/test/loss"], rel=1e-5
+  )
+  assert (found[workdir]["step"], found[step]["step"]) == (3, 2)
+  head, *rows = result.stdout.splitlines()
+  assert "step 2" in head and len(rows) == len(found[step])
+  assert "2 checkpoints compared" in report.read_text()
+
+  # The second is of another model.
+  other = str(tmp_path / "other.npz")
+  module, params = load.load(workdir, num_classes=9)
+  save.save(other, module, jax.tree.map(np.asarray, params))
+  result = run(*flags, f"--checkpoint={other}", f"--output={output}", cwd=repo)
+  assert result.returncode == 1
+  assert "other.npz is not of this model" in result.stderr
+  assert list(json.loads(output.read_text())) == [workdir]
+  assert "eval/test/top1" in result.stdout
+
+
+@pytest.mark.parametrize(
+  ("flags", "sentence"),
+  [
+    ((), "No checkpoint was named: give --checkpoint=PATH."),
+    (("--checkpoint=",), "No checkpoint was named"),
+    (
+      ("--checkpoint=runs/a", "--checkpoint=./runs/a/"),
+      "--checkpoint=runs/a was given more than once",
+    ),
+    (
+      ("--checkpoint=a", "--report=out.pdf"),
+      "--report=out.pdf must end in .html or .md",
+    ),
+  ],
+)
+def test_bad_flags_are_answered_at_once(repo, flags, sentence):
+  result = run("--config=configs/quickstart.py", *flags, cwd=repo)
+  assert result.returncode == 1
+  assert f"error: {sentence}" in result.stderr
+  assert "Traceback" not in result.stderr

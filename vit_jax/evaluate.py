@@ -1,4 +1,4 @@
-"""Runs the evaluators of a config on a checkpoint.
+"""Runs the evaluators of a config on a checkpoint, or compares several.
 
   python -m vit_jax.evaluate --config=configs/quickstart.py \\
       --checkpoint=runs/first --output=result.json
@@ -6,14 +6,24 @@
   python -m vit_jax.evaluate --config=configs/finetune_folder.py \\
       --config.data_dir=DIR --checkpoint=photos.npz
 
+  python -m vit_jax.evaluate --config=configs/quickstart.py \\
+      --checkpoint=runs/first --checkpoint=runs/second --report=compared.html
+
 CHECKPOINT is a workdir (its newest step counts), a checkpoints/STEP in one, a
 published .npz or .safetensors file, or a Hugging Face directory. It has to be
 of the config's model; where the config says `model_from_init`, as
-finetune_folder.py does, the model is the checkpoint's. The JSON has no `step`
-for a published file, which does not say how many updates it has seen.
+finetune_folder.py does, the model is the checkpoint's.
+
+The JSON of --output holds the metrics of the checkpoint; of several, an object
+with those of each under its path. There is no `step` for a published file,
+which does not say how many updates it has seen. --report=FILE.html, or .md,
+puts them side by side with how they were measured.
 """
 
-from collections.abc import Sequence
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -21,17 +31,28 @@ from vit_jax import checks, command_line, records
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 
+if TYPE_CHECKING:
+  from vit_jax.evaluators.contract import Evaluator
+  from vit_jax.report.subjects import Subject
+  from vit_jax.training.experiment import Experiment
+  from vit_jax.weights.contract import Weights
+
+_REPORTS = (".html", ".md")
+
 
 def define_flags() -> None:
   command_line.define_config()
-  flags.DEFINE_string(
+  flags.DEFINE_multi_string(
     "checkpoint",
     None,
     "Workdir, one of its checkpoints/STEP, .npz, .safetensors or Hugging Face"
-    " directory.",
+    " directory; repeat it to compare several.",
   )
   flags.DEFINE_string(
     "output", None, "JSON file for the metrics, besides the terminal."
+  )
+  flags.DEFINE_string(
+    "report", None, "HTML or Markdown file with the checkpoints side by side."
   )
 
 
@@ -40,18 +61,63 @@ def main(argv: Sequence[str]) -> int:
   config = command_line.resolved_config()
   if not config.model_from_init:
     checks.check(config)
-  if not flags.FLAGS.checkpoint:
-    raise UserError("No checkpoint was named: give --checkpoint=PATH.")
+  options = flags.FLAGS
+  paths = options.checkpoint or []
+  _check_flags(paths, options.output, options.report)
   if not config.evals:
     raise UserError(
       "config.evals is empty: the config has no evaluators to run."
     )
-  result = evaluate(config, flags.FLAGS.checkpoint)
-  for name, value in result.items():
-    print(f"{name}: {value:.6g}")
-  if flags.FLAGS.output:
-    command_line.writing(records.write_json, flags.FLAGS.output, result)
+  from vit_jax.report import comparison, comparison_formats
+
+  found: list[Subject] = []
+  try:
+    for subject in measure(config, paths):
+      found.append(subject)
+      if options.output:
+        # After each, so that nothing is lost if a later one fails.
+        value = {one.path: one.metrics for one in found}
+        if len(paths) == 1:
+          value = dict(subject.metrics)
+        command_line.writing(records.write_json, options.output, value)
+  finally:
+    if len(paths) > 1 and found:
+      print(comparison.text(found), end="")
+  if len(paths) == 1:
+    for name, value in found[0].metrics.items():
+      print(f"{name}: {value:.6g}")
+  if options.report:
+    evals = {k: entry.model_dump() for k, entry in config.evals.items()}
+    write = comparison_formats.FORMATS[_ending(options.report)]
+    text = write(comparison.compare(found, evals))
+    command_line.writing(records.write_text, options.report, text)
   return 0
+
+
+def _check_flags(
+  paths: Sequence[str], output: str | None, report: str | None
+) -> None:
+  """Raises UserError for what would only fail when all has been measured."""
+  from vit_jax.report import subjects
+
+  if not paths or not all(paths):
+    raise UserError("No checkpoint was named: give --checkpoint=PATH.")
+  places = [subjects.same_place(path) for path in paths]
+  for path, place in zip(paths, places, strict=True):
+    if places.count(place) > 1:
+      raise UserError(
+        f"--checkpoint={path} was given more than once; give each checkpoint"
+        " once."
+      )
+  if report and _ending(report) not in _REPORTS:
+    raise UserError(
+      f"--report={report} must end in {' or '.join(_REPORTS)}, which says in"
+      " which format it is written."
+    )
+
+
+def _ending(path: str) -> str:
+  return pathlib.PurePath(path).suffix.lower()
 
 
 def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
@@ -63,29 +129,101 @@ def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
     checkpoint: a workdir, one of its steps, or a published file.
 
   Raises:
-    UserError: if the checkpoint is not there or is of another model, or the
-      data of an evaluator are not there.
+    UserError: as `measure` does.
+  """
+  (subject,) = measure(config, [checkpoint])
+  return dict(subject.metrics)
+
+
+def measure(
+  config: schema.Config, checkpoints: Sequence[str]
+) -> Iterator["Subject"]:
+  """Runs the evaluators on each checkpoint in turn.
+
+  Those of one model share the data that is open and what is compiled.
+
+  Args:
+    config: as of `evaluate`.
+    checkpoints: as of `evaluate`.
+
+  Raises:
+    UserError: a checkpoint is not there or is of another model, or the data of
+      an evaluator are not there.
   """
   # jax is imported after all checks of the config, which answer at once.
-  import jax
-
-  from vit_jax.checkpoint import fitting, initial_model, reading
-  from vit_jax.evaluators import build as evaluators_build
-  from vit_jax.evaluators.contract import Context
-  from vit_jax.training import compile_cache, experiment, processes
-  from vit_jax.weights import files
+  from vit_jax.checkpoint import initial_model, reading
+  from vit_jax.training import compile_cache, processes
 
   processes.initialize()
   compile_cache.enable()
-  weights = reading.read(checkpoint)
-  config = initial_model.of_checkpoint(config, weights.model)
+  # All are looked for before hours are spent on the first.
+  steps = [_step(path) for path in checkpoints]
+  bench = None
+  for path, step in zip(checkpoints, steps, strict=True):
+    weights = reading.read(path)
+    settled = initial_model.of_checkpoint(config, weights.model)
+    if bench is None or bench.config != settled:
+      bench = _build(settled)
+    yield bench.measure(path, weights, step)
+
+
+def _step(path: str) -> int | None:
+  """Updates that a checkpoint has seen; None: it does not say.
+
+  Raises:
+    UserError: there is no checkpoint.
+  """
+  from vit_jax.checkpoint import reading
+  from vit_jax.weights import files
+
+  if not files.is_published(path):
+    return reading.locate(path)[1]
+  files.require(path)
+  return None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Bench:
+  """The evaluators of a config, ready for any checkpoint of its model."""
+
+  config: schema.Config
+  parts: "Experiment"
+  evaluators: Sequence["Evaluator"]
+
+  def measure(
+    self, path: str, weights: "Weights", step: int | None
+  ) -> "Subject":
+    import jax
+
+    from vit_jax import trees
+    from vit_jax.checkpoint import fitting
+    from vit_jax.report.subjects import Subject
+
+    state = self.parts.abstract_state
+    params = fitting.place(state.params, weights, self.config.model)
+    state = state.replace(params=params, ema_params=None)
+    metrics: dict[str, float | int] = {} if step is None else {"step": step}
+    for evaluator in self.evaluators:
+      metrics |= jax.device_get(evaluator.run(state, step or 0))
+    model = self.config.model
+    family = "ViT" if model.name == "vit" else model.name
+    return Subject(
+      path=path,
+      model=f"{family}-{model.variant}",
+      image_size=model.image_size,
+      num_params=trees.num_elements(params),
+      metrics=metrics,
+    )
+
+
+def _build(config: schema.Config) -> _Bench:
+  from vit_jax.evaluators import build as evaluators_build
+  from vit_jax.evaluators.contract import Context
+  from vit_jax.training import experiment
+
   checks.check(config)
   facts, _ = experiment.facts_of_config(config)
   parts = experiment.build(config, facts)
-  params = fitting.place(parts.abstract_state.params, weights, config.model)
-  metrics: dict[str, float | int] = {}
-  if not files.is_published(checkpoint):
-    metrics["step"] = reading.locate(checkpoint)[1]
   context = Context(
     config=config,
     outputs=parts.objective.outputs,
@@ -94,11 +232,11 @@ def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
     num_classes=facts.num_classes,
     class_names=facts.class_names,
   )
-  state = parts.abstract_state.replace(params=params, ema_params=None)
-  for name, entry in config.evals.items():
-    evaluator = evaluators_build.build(name, entry, context)
-    metrics |= jax.device_get(evaluator.run(state, metrics.get("step", 0)))
-  return metrics
+  evaluators = [
+    evaluators_build.build(name, entry, context)
+    for name, entry in config.evals.items()
+  ]
+  return _Bench(config, parts, evaluators)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from collections.abc import Mapping
 
 from vit_jax.report import formatting
 from vit_jax.report.run import Run
@@ -51,12 +52,29 @@ class Table:
   shots: tuple[int, ...]
   rows: tuple[Row, ...]
   mean: dict[int, float]  # Over datasets; empty unless there are several.
+  num_datasets: int
   num_seeds: int | None
 
 
 def table(run: Run) -> Table | None:
   """The last few-shot values of a run; None where there are none."""
-  metrics = run.metrics()
+  seeds = {
+    e["num_seeds"]
+    for e in run.section("evals").values()
+    if isinstance(e, dict) and isinstance(e.get("num_seeds"), int)
+  }
+  return of_metrics(run.metrics(), seeds.pop() if len(seeds) == 1 else None)
+
+
+def of_metrics(
+  metrics: Mapping[str, float | int], num_seeds: int | None
+) -> Table | None:
+  """The few-shot values among metrics; None where there are none.
+
+  Args:
+    metrics: `fewshot/<dataset>/<k>shot` and `..._std` count, fractions.
+    num_seeds: draws that they are means over, if known.
+  """
   rows: dict[tuple[str, str], dict[int, Cell]] = {}
   for name, value in metrics.items():
     match = _METRIC.fullmatch(name)
@@ -78,14 +96,7 @@ def table(run: Run) -> Table | None:
     for shot in shots:
       if all(shot in cells for cells in plain):
         mean[shot] = sum(c[shot].mean for c in plain) / len(plain)
-  seeds = {
-    e["num_seeds"]
-    for e in run.section("evals").values()
-    if isinstance(e, dict) and isinstance(e.get("num_seeds"), int)
-  }
-  return Table(
-    shots, tuple(named), mean, seeds.pop() if len(seeds) == 1 else None
-  )
+  return Table(shots, tuple(named), mean, len(plain), num_seeds)
 
 
 def headline(found: Table) -> tuple[str, int, str]:
@@ -95,7 +106,7 @@ def headline(found: Table) -> tuple[str, int, str]:
     return (
       formatting.percent(found.mean[shots], 1),
       shots,
-      f"mean of {len(found.rows)} datasets",
+      f"mean of {found.num_datasets} datasets",
     )
   row = next(row for row in found.rows if shots in row.cells)
   return f"{row.cells[shots].text}%", shots, row.name

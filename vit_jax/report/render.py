@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import jinja2
 import markupsafe
 from etils import epath
 
@@ -11,10 +10,13 @@ from vit_jax import records
 from vit_jax.report import (
   fewshot,
   formatting,
+  frozen,
   gallery,
   load,
   overview,
+  pages,
   panels,
+  protocols,
 )
 from vit_jax.report.figures import fewshot as fewshot_figure
 from vit_jax.report.run import Run, number, whole
@@ -42,13 +44,7 @@ def write_report(workdir: epath.PathLike) -> str:
 
 def render(run: Run) -> str:
   """The page of a run."""
-  environment = jinja2.Environment(
-    loader=jinja2.PackageLoader("vit_jax.report"),
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-  )
+  environment = pages.environment()
   environment.filters |= {
     "breakable": _breakable,
     "count": formatting.count,
@@ -69,6 +65,8 @@ def render(run: Run) -> str:
     panels=panels.panels(run),
     fewshot=table,
     fewshot_figure=_fewshot_figure(table),
+    fewshot_protocol=_fewshot_protocol(run),
+    frozen=frozen.table(run),
     galleries=[gallery.gallery(e) for e in run.evaluations],
     timings=_timings(run),
     starts=whole(run.section("goodput").get("starts")) or 1,
@@ -109,6 +107,13 @@ def _fewshot_figure(table: fewshot.Table | None):
     table.rows,
     label=f"Few-shot accuracy against examples per class. {described}.",
   )
+
+
+def _fewshot_protocol(run: Run) -> str:
+  """How it was measured, by all few-shot evaluators of the run."""
+  entries = protocols.entries(run.section("evals"), "fewshot") or [{}]
+  sentences = [s for entry in entries for s in protocols.fewshot(entry)]
+  return " ".join(dict.fromkeys(sentences))
 
 
 def _timings(run: Run) -> list[dict[str, Any]]:

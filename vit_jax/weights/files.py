@@ -24,6 +24,13 @@ def is_published(path: str) -> bool:
     return any((where / name).exists() for name in files)
 
 
+def require(path: str) -> None:
+  """Raises UserError unless there is something at the path."""
+  with opening.explained(path):
+    if not epath.Path(path).exists():
+      raise UserError(f"The file {path} does not exist.")
+
+
 def read(path: str) -> Weights:
   """Reads a published file.
 
@@ -34,10 +41,9 @@ def read(path: str) -> Weights:
   Raises:
     UserError: it is not there, is damaged or is not all understood.
   """
+  require(path)
   where = epath.Path(path)
   with opening.explained(path):
-    if not where.exists():
-      raise UserError(f"The file {path} does not exist.")
     if where.suffix == ".npz":
       if where.is_dir():
         raise UserError(f"{path} is a directory, not an .npz file.")

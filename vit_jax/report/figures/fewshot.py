@@ -1,4 +1,4 @@
-"""Few-shot accuracy against examples per class, with standard deviations."""
+"""Accuracy against counts, such as examples per class, with deviations."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,16 @@ from vit_jax.report.fewshot import Row
 from vit_jax.report.figures import axes, frame, svg
 
 
-def draw(rows: Sequence[Row], *, label: str) -> svg.Markup | None:
-  """One line per dataset over shots (log scale); None without values."""
+def draw(
+  rows: Sequence[Row], *, label: str, x_label: str = "examples per class"
+) -> svg.Markup | None:
+  """One line per row over its counts (log scale); None without values.
+
+  Args:
+    rows: their cells are keyed by the counts.
+    label: text alternative.
+    x_label: what is counted.
+  """
   rows = [row for row in rows if row.finite_cells]
   if not rows:
     return None
@@ -55,10 +63,10 @@ def draw(rows: Sequence[Row], *, label: str) -> svg.Markup | None:
             class_=f"bar {style}",
           )
         )
-      title = f"{row.name}, {shot} per class: {cell.text}"
+      title = f"{row.name}, {shot} {x_label}: {cell.text}"
       marks.append(frame.marker(kind, float(px), y.place(cell.mean), title))
   return svg.figure(
-    frame.axes_frame(x, y, unit="accuracy", x_label="examples per class"),
+    frame.axes_frame(x, y, unit="accuracy", x_label=x_label),
     legend,
     *marks,
     width=frame.WIDTH,

@@ -4,9 +4,9 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-import jinja2
 import markupsafe
 
+from vit_jax.report import pages
 from vit_jax.report.figures import svg
 from vit_jax.report.tables.formats import HOW
 from vit_jax.report.tables.scatters import Figure
@@ -49,7 +49,7 @@ def render(sections: Sequence[Section], *, with_runs: bool) -> str:
   if len(sections) == 1:
     title = sections[0].title
   return (
-    _environment()
+    pages.environment()
     .get_template("tables.html")
     .render(
       title=title,
@@ -62,7 +62,8 @@ def render(sections: Sequence[Section], *, with_runs: bool) -> str:
 
 def standalone(figures: Sequence[Figure]) -> str:
   """An SVG file of figures side by side, with the page's colours."""
-  style, _, _ = _environment().loader.get_source(_environment(), "style.css")
+  environment = pages.environment()
+  style, _, _ = environment.loader.get_source(environment, "style.css")
   parts, at, height = [], 0.0, 0.0
   for figure in figures:
     found = re.match(r'<svg viewBox="0 0 ([\d.]+) ([\d.]+)"', figure.svg)
@@ -85,16 +86,6 @@ def standalone(figures: Sequence[Figure]) -> str:
       )
     )
     + "\n"
-  )
-
-
-def _environment() -> jinja2.Environment:
-  return jinja2.Environment(
-    loader=jinja2.PackageLoader("vit_jax.report"),
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
   )
 
 

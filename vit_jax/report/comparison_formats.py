@@ -1,0 +1,89 @@
+"""A comparison of checkpoints as HTML and Markdown."""
+
+from collections.abc import Callable, Sequence
+
+from vit_jax.report import formatting, pages
+from vit_jax.report.comparison import Comparison
+
+_LEAD = "What the evaluators of one config measured, the same for all of them."
+_FOOTER = (
+  "Made by vit_jax.evaluate; nothing in it was typed in. Where there are"
+  " several checkpoints the best of a row is marked; ± is a standard deviation,"
+  " and whether a difference matters is not said."
+)
+
+
+def html(comparison: Comparison) -> str:
+  """One page that asks the network for nothing."""
+  environment = pages.environment()
+  environment.filters["count"] = formatting.count
+  return environment.get_template("comparison.html").render(
+    title=_title(comparison),
+    lead=_LEAD,
+    names=comparison.names,
+    rows=list(zip(comparison.names, comparison.subjects, strict=True)),
+    sections=comparison.sections,
+    footer=_FOOTER,
+  )
+
+
+def markdown(comparison: Comparison) -> str:
+  """Headings and tables; without the figures."""
+  heads = ("name", "model", "image, px", "parameters", "step", "path")
+  parts = [f"# {_title(comparison)}", "", *_table_head(heads, num_words=2)]
+  for name, one in zip(comparison.names, comparison.subjects, strict=True):
+    parts.append(
+      _row(
+        (
+          name,
+          one.model,
+          str(one.image_size),
+          formatting.count(one.num_params),
+          formatting.count(one.metrics.get("step")),
+          one.path,
+        )
+      )
+    )
+  for section in comparison.sections:
+    parts += ["", f"## {section.title}", ""]
+    parts += [*section.protocol, ""]
+    parts += _table_head(("", *comparison.names), num_words=1)
+    for line in section.lines:
+      cells = (
+        f"**{cell}**" if is_best else cell
+        for cell, is_best in zip(
+          map(_escaped, line.cells), line.best, strict=True
+        )
+      )
+      parts.append(f"| {_escaped(line.name)} | {' | '.join(cells)} |")
+  return "\n".join([*parts, "", _FOOTER]) + "\n"
+
+
+# Ending of a file -> what writes it.
+FORMATS: dict[str, Callable[[Comparison], str]] = {
+  ".html": html,
+  ".md": markdown,
+}
+
+
+def _title(comparison: Comparison) -> str:
+  if len(comparison.names) == 1:
+    return f"Evaluation of {comparison.names[0]}"
+  return f"{len(comparison.names)} checkpoints compared"
+
+
+def _table_head(heads: Sequence[str], *, num_words: int) -> list[str]:
+  """The first two lines of a table; columns of words begin at the left."""
+  rule = "---|" * num_words + "---:|" * (len(heads) - num_words)
+  return [_row(heads), f"|{rule}"]
+
+
+def _row(cells: Sequence[str]) -> str:
+  return f"| {' | '.join(map(_escaped, cells))} |"
+
+
+def _escaped(text: str) -> str:
+  """Keeps names of files from being read as markup."""
+  for sign in "\\|<>*_`[]":
+    text = text.replace(sign, f"\\{sign}")
+  return text

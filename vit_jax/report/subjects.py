@@ -1,0 +1,58 @@
+"""Checkpoints that are compared, and short names that tell them apart."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from etils import epath
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+  """A checkpoint and what was measured on it.
+
+  Attributes:
+    path: as it was given.
+    model: such as 'ViT-B/16'.
+    image_size: side of its images, pixels.
+    num_params: of the model.
+    metrics: `step`, if it is known, and those of the evaluators.
+  """
+
+  path: str
+  model: str
+  image_size: int
+  num_params: int
+  metrics: Mapping[str, float | int]
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+  """As much of the end of each path as tells it from the others.
+
+  A step of a run, RUN/checkpoints/500, is written 'RUN, step 500'.
+
+  Args:
+    paths: no two of the same place.
+  """
+  words = [_words(path) for path in paths]
+  lengths = [1] * len(words)
+  while True:
+    names = ["/".join(w[-n:]) for w, n in zip(words, lengths, strict=True)]
+    grown = [
+      n + (names.count(name) > 1 and n < len(w))
+      for name, w, n in zip(names, words, lengths, strict=True)
+    ]
+    if grown == lengths:
+      return names
+    lengths = grown
+
+
+def same_place(path: str) -> str:
+  """The path without what does not matter: './a/' is 'a'."""
+  return str(epath.Path(path))
+
+
+def _words(path: str) -> list[str]:
+  words = same_place(path).split("/")
+  if len(words) > 2 and words[-2] == "checkpoints" and words[-1].isdigit():
+    words[-3:] = [f"{words[-3]}, step {words[-1]}"]
+  return words
