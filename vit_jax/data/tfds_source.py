@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.data import splits, tfds_directory
+from vit_jax.data import computed_labels, splits, tfds_directory
 from vit_jax.data.array_record_files import ArrayRecordFiles
+from vit_jax.data.computed_labels import ComputedLabel
 from vit_jax.data.tfrecord_files import TFRecordFiles
 from vit_jax.errors import UserError
 
@@ -39,7 +40,8 @@ def open_source(
     split: split string.
     data_dir: as there.
     image_key: feature of the image; 'a/b' for feature b inside feature a.
-    label_key: feature of the label, or of the list of labels, likewise.
+    label_key: feature of the label, or of the list of labels, likewise; or one
+      of `computed_labels.LABELS`.
     max_bad_examples: records that each shard may lack.
 
   Raises:
@@ -51,7 +53,7 @@ def open_source(
   )
   info = read_info(directory)
   _image_feature(info, image_key)
-  label, max_labels = _label_feature(info, label_key)
+  class_names, max_labels, computed = _label(info, label_key)
   shard_lengths = {
     name: list(split_info.shard_lengths)
     for name, split_info in info.splits.items()
@@ -65,12 +67,13 @@ def open_source(
   count = splits.count(pieces)
   return TFDSSource(
     num_examples=count,
-    num_classes=label.num_classes,
-    class_names=tuple(label.names),
+    num_classes=len(class_names),
+    class_names=class_names,
     max_labels=max_labels,
     fingerprint=f"{info.full_name}:{split}:{count}:{content}",
     image_key=image_key,
     label_key=label_key,
+    computed=computed,
     dataset=info.full_name,
     pieces=tuple(pieces),
     shards={
@@ -123,6 +126,7 @@ class TFDSSource:
   fingerprint: str
   image_key: str
   label_key: str
+  computed: ComputedLabel | None
   dataset: str
   pieces: Sequence[splits.Piece]
   shards: dict[str, _Shards]
@@ -143,7 +147,10 @@ class TFDSSource:
       try:
         features = tf_example_pb2.Example.FromString(record).features.feature
         (images[row],) = features[self.image_key].bytes_list.value
-        values = features[self.label_key].int64_list.value
+        if self.computed is None:
+          values = features[self.label_key].int64_list.value
+        else:
+          values = [self.computed.of(features)]
       except Exception as error:  # A DecodeError, or no image.
         (name,) = self.names(ids[row : row + 1])
         raise UserError(
@@ -289,25 +296,41 @@ def _image_feature(info: Any, key: str) -> None:
     raise UserError(_missing("image_key", key, "image", info, found))
 
 
-def _label_feature(info: Any, key: str) -> tuple[Any, int]:
-  """The ClassLabel named `key`, and how many an example may have.
+def _label(
+  info: Any, key: str
+) -> tuple[tuple[str, ...], int, ComputedLabel | None]:
+  """What the label named `key` is.
+
+  Returns:
+    Names of its classes, how many an example may have, and how it is computed
+    if no feature holds it.
 
   Raises:
     UserError: if it is not there, is no class, or has no number of classes.
   """
   import tensorflow_datasets as tfds
 
-  found = {
+  flat = _flatten(info.features)
+  stored = {
     name: (feature, repeats)
-    for name, (feature, repeats) in _flatten(info.features).items()
+    for name, (feature, repeats) in flat.items()
     if isinstance(feature, tfds.features.ClassLabel)
     and feature.num_classes
     and len(repeats) <= 1
   }
-  if key not in found:
-    raise UserError(_missing("label_key", key, "class label", info, found))
-  feature, repeats = found[key]
-  return feature, (repeats[0] or _MAX_LABELS) if repeats else 1
+  computed = {
+    name: label
+    for name, label in computed_labels.LABELS.items()
+    if flat.keys() >= set(label.features)
+  }
+  if key in stored:
+    feature, repeats = stored[key]
+    max_labels = (repeats[0] or _MAX_LABELS) if repeats else 1
+    return tuple(feature.names), max_labels, None
+  if key in computed:
+    return computed[key].class_names, 1, computed[key]
+  found = stored | computed
+  raise UserError(_missing("label_key", key, "class label", info, found))
 
 
 def _missing(

@@ -223,8 +223,11 @@ def test_tasks_of_vtab_are_told_from_the_datasets_they_are_of(tmp_path):
   start = workdirs.pretrain(
     tmp_path / "pre", "configs/pretrain.py:model=L/16,data=i21k"
   )
-  workdirs.finetune(
-    tmp_path / "task", start, 0.84, dataset="vtab/cifar100", model="L/16"
+  workdirs.write(
+    tmp_path / "task",
+    "configs/vtab.py:task=cifar100,model=L/16",
+    {"eval/test/top1": 0.84, "eval/test/num_examples": 10_000},
+    init_from=str(start),
   )
   assert list(measure(tmp_path, 9)[0]) == [("ViT-L/16", "i21k", "cifar100")]
   assert measure(tmp_path, 5)[0] == {}
