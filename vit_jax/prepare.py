@@ -28,8 +28,6 @@ decodes every image and names all that cannot be. See docs/data.md.
 
 import os
 import shlex
-import sys
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,9 +36,7 @@ from absl import flags
 from vit_jax import command_line
 from vit_jax.data import folder, sources, tfds_directory
 from vit_jax.errors import UserError
-
-_SECONDS_BETWEEN_LINES = 10.0
-_BAR_WIDTH = 30
+from vit_jax.training.progress import CountProgress
 
 
 def define_flags() -> None:
@@ -136,7 +132,7 @@ def _build(dataset: str) -> tuple[str, str]:
     raise UserError(
       f"{dataset!r} is built in; give what is made by --from another name."
     )
-  progress = _Progress()
+  progress = CountProgress()
   try:
     built = build.build(
       dataset,
@@ -250,7 +246,7 @@ def _check_files(dataset: str) -> None:
   if files is None:
     print(f"No checksums were written in {directory}.")
     return
-  progress = _Progress()
+  progress = CountProgress()
   try:
     checksums.verify(directory, files, progress.show)
   finally:
@@ -263,7 +259,7 @@ def _check_images(source: sources.Source) -> None:
   from vit_jax.data import integrity
 
   problems = []
-  progress = _Progress()
+  progress = CountProgress()
   try:
     for looked_at, problem in integrity.unreadable(
       source, np.arange(source.num_examples)
@@ -276,51 +272,6 @@ def _check_images(source: sources.Source) -> None:
   if problems:
     raise integrity.report(problems, source.num_examples, source.num_examples)
   print(f"All {source.num_examples} images can be read.")
-
-
-class _Progress:
-  """A bar that renews itself on a terminal, a line now and then elsewhere."""
-
-  def __init__(self):
-    self._is_terminal = sys.stderr.isatty()
-    self._what = ""
-    self._start = self._last_line = time.monotonic()
-    self._done_at_start = 0
-    self._has_open_line = False
-
-  def show(self, what: str, done: int, total: int) -> None:
-    """Shows that `done` of `total` things are done."""
-    now = time.monotonic()
-    if what != self._what:
-      self.close()
-      self._what, self._done_at_start = what, done
-    if done == self._done_at_start:
-      self._start = now  # Processes that start are not slow at the work.
-    interval = 0.2 if self._is_terminal else _SECONDS_BETWEEN_LINES
-    if now - self._last_line < interval and done < total:
-      return
-    from vit_jax.training import progress
-
-    self._last_line = now
-    text = f"{done} of {total} {what}"
-    rate = (done - self._done_at_start) / max(now - self._start, 1e-9)
-    if rate:
-      left = progress.format_duration((total - done) / rate)
-      text += f"  {rate:.4g}/s  {left} left"
-    if self._is_terminal:
-      full = _BAR_WIDTH * done // max(total, 1)
-      bar = "#" * full + "." * (_BAR_WIDTH - full)
-      # Clears what a longer line has left.
-      print(f"\r[{bar}] {text}\x1b[K", end="", file=sys.stderr, flush=True)
-      self._has_open_line = True
-    elif self._done_at_start < done < total:
-      print(text, file=sys.stderr, flush=True)
-
-  def close(self) -> None:
-    """Ends the bar's line."""
-    if self._has_open_line:
-      print(file=sys.stderr, flush=True)
-      self._has_open_line = False
 
 
 if __name__ == "__main__":

@@ -16,13 +16,12 @@ from jax.sharding import Mesh
 from vit_jax import durations
 from vit_jax.checkpoint import store
 from vit_jax.config import schema
-from vit_jax.data import pipeline, sources, spec
+from vit_jax.data import exclusion, pipeline, sources, spec
 from vit_jax.data.sources import Source
 from vit_jax.errors import UserError
 from vit_jax.objectives import build as objectives_build
 from vit_jax.objectives.contract import Objective
 from vit_jax.optim import build as optim_build
-from vit_jax.paper import cost
 from vit_jax.sharding import activations
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.training import state as state_lib
@@ -119,8 +118,8 @@ class Experiment:
   @property
   def flops_per_step(self) -> int:
     """Model FLOPs of an update: 3 x forward, 2 a multiply-add."""
-    forward = cost.forward_flops(
-      self.config.model, num_classes=self.facts.num_classes
+    forward = objectives_build.forward_flops(
+      self.config, num_classes=self.facts.num_classes
     )
     return 3 * forward * self.config.train.batch_size
 
@@ -143,18 +142,23 @@ class Experiment:
 
 
 def open_data(config: schema.Config) -> Source:
-  """Opens the training data.
+  """Opens the training data, without the examples that are to be left out.
 
   Raises:
-    UserError: if they are not there.
+    UserError: if they are not there, or the list of examples is not theirs.
   """
-  return sources.open_source(
+  source = sources.open_source(
     config.train.dataset,
     config.train.split,
     data_dir=config.data_dir,
     image_key=config.train.image_key,
     label_key=config.train.label_key,
     max_bad_examples=config.train.max_bad_examples,
+  )
+  if config.train.exclude is None:
+    return source
+  return exclusion.without(
+    source, config.train.exclude, key="config.train.exclude"
   )
 
 

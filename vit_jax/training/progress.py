@@ -1,8 +1,12 @@
-"""What a person sees while a run trains."""
+"""What a person sees while a run trains, or something else takes long."""
 
 import sys
+import time
 from collections.abc import Mapping
 from io import TextIOBase
+
+_SECONDS_BETWEEN_LINES = 10.0
+_BAR_WIDTH = 30
 
 
 class Progress:
@@ -69,3 +73,46 @@ def format_duration(seconds: float | int) -> str:
   if seconds < 86400:
     return f"{seconds // 3600} h {seconds % 3600 // 60:02} min"
   return f"{seconds // 86400} d {seconds % 86400 // 3600} h"
+
+
+class CountProgress:
+  """A bar that renews itself on a terminal, a line now and then elsewhere."""
+
+  def __init__(self):
+    self._is_terminal = sys.stderr.isatty()
+    self._what = ""
+    self._start = self._last_line = time.monotonic()
+    self._done_at_start = 0
+    self._has_open_line = False
+
+  def show(self, what: str, done: int, total: int) -> None:
+    """Shows that `done` of `total` things are done."""
+    now = time.monotonic()
+    if what != self._what:
+      self.close()
+      self._what, self._done_at_start = what, done
+    if done == self._done_at_start:
+      self._start = now  # Processes that start are not slow at the work.
+    interval = 0.2 if self._is_terminal else _SECONDS_BETWEEN_LINES
+    if now - self._last_line < interval and done < total:
+      return
+    self._last_line = now
+    text = f"{done} of {total} {what}"
+    rate = (done - self._done_at_start) / max(now - self._start, 1e-9)
+    if rate:
+      left = format_duration((total - done) / rate)
+      text += f"  {rate:.4g}/s  {left} left"
+    if self._is_terminal:
+      full = _BAR_WIDTH * done // max(total, 1)
+      bar = "#" * full + "." * (_BAR_WIDTH - full)
+      # Clears what a longer line has left.
+      print(f"\r[{bar}] {text}\x1b[K", end="", file=sys.stderr, flush=True)
+      self._has_open_line = True
+    elif self._done_at_start < done < total:
+      print(text, file=sys.stderr, flush=True)
+
+  def close(self) -> None:
+    """Ends the bar's line."""
+    if self._has_open_line:
+      print(file=sys.stderr, flush=True)
+      self._has_open_line = False

@@ -1,0 +1,124 @@
+"""The command that lists near-duplicates, and training without them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.training import experiment
+
+
+def run(repo, *arguments, cwd=None):
+  return subprocess.run(
+    [sys.executable, "-m", "vit_jax.deduplicate", *map(str, arguments)],
+    capture_output=True,
+    text=True,
+    cwd=cwd or repo,
+    env={**os.environ, "PYTHONPATH": str(repo)},
+  )
+
+
+def picture(seed):
+  pixels = np.random.default_rng(seed).integers(0, 256, (32, 32, 3), np.uint8)
+  return Image.fromarray(pixels).resize((96, 64), Image.Resampling.BICUBIC)
+
+
+@pytest.fixture
+def photos(tmp_path):
+  """An image folder; 3.jpg and 5.jpg of train are like a.png of test."""
+  for number in range(12):
+    path = tmp_path / f"photos/train/{'xy'[number % 2]}/{number}.jpg"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture(3 if number == 5 else number).save(path, quality=40 + number)
+  (tmp_path / "photos/train/x/blank.png").write_bytes(
+    (tmp_path / "photos/train/x/0.jpg").read_bytes()[:90]
+  )
+  for name, seed in {"a": 3, "b": 100}.items():
+    path = tmp_path / f"photos/test/{'xy'[name == 'b']}/{name}.png"
+    path.parent.mkdir(parents=True)
+    picture(seed).resize((48, 48)).save(path)
+  return tmp_path / "photos"
+
+
+@pytest.mark.parametrize(
+  ("arguments", "sentence"),
+  [
+    (["digits"], "Name what is trained on and one test set or more"),
+    (["digits", "digits@test"], "--output=DIR"),
+    (["digits", "digits@te[st", "--output=x"], "is not a split string"),
+    (["digits@test", "digits", "--output=x"], "digits@test is named twice"),
+    (["di-gits", "digits", "--output=x"], "is not the name of a dataset"),
+    (["./no", "digits", "--output=x"], "./no@train: The image folder no"),
+    (["digits", "digits@test", "--output=gs://a/b"], "is in a bucket"),
+  ],
+)
+def test_bad_input_gets_a_sentence_and_exit_code_1(
+  repo, tmp_path, arguments, sentence
+):
+  result = run(repo, *arguments, cwd=tmp_path)
+  assert result.returncode == 1
+  assert "Traceback" not in result.stderr
+  assert sentence in result.stderr
+  assert not list(tmp_path.iterdir())
+
+
+def test_pairs_are_listed_and_can_be_left_out_of_training(
+  repo, tmp_path, photos
+):
+  output = tmp_path / "near"
+  result = run(repo, f"{photos}@train", photos, f"--output={output}")
+  assert result.returncode == 0, result.stderr
+  assert "1 of 2 images are near 2 of" in result.stdout
+  assert "0 images of one colour and 1 that cannot be read" in result.stdout
+  assert f"--config.train.exclude={output}/exclude.json" in result.stdout
+
+  lines = (output / "pairs.jsonl").read_text().splitlines()
+  pairs = [json.loads(line) for line in lines]
+  assert {os.path.basename(pair["train"]) for pair in pairs} == {
+    "3.jpg",
+    "5.jpg",
+  }
+  for pair in pairs:
+    assert pair["test"] == f"{photos}/test/x/a.png"
+    assert pair["test_set"] == f"{photos}@test"
+    assert 0 <= pair["distance"] <= 20 and pair["mirrored"] is False
+  summary = json.loads((output / "summary.json").read_text())
+  assert summary["pairs"] == 2
+  assert summary["train"]["images"] == 13 and summary["train"]["near"] == 2
+  assert summary["tests"][0]["near"] == 1
+
+  config = schema.Config(data_dir=str(photos), total_steps=1)
+  exclude = str(output / "exclude.json")
+  train = schema.Train(dataset="folder", max_bad_examples=1, exclude=exclude)
+  source = experiment.open_data(config.model_copy(update={"train": train}))
+  names = map(os.path.basename, source.names(np.arange(source.num_examples)))
+  left = {"blank.png", *(f"{i}.jpg" for i in range(12) if i not in (3, 5))}
+  assert sorted(names) == sorted(left)
+
+  train = train.model_copy(update={"split": "train[:50%]"})
+  with pytest.raises(UserError, match="config.train.exclude = .* other data"):
+    experiment.open_data(config.model_copy(update={"train": train}))
+
+
+def test_a_test_set_is_added_without_hashing_again(repo, tmp_path, photos):
+  output = tmp_path / "near"
+  first = run(repo, photos, f"{photos}@test", f"--output={output}")
+  assert first.returncode == 0, first.stderr
+  hashes = sorted((output / "hashes").iterdir())
+  assert len(hashes) == 2
+  times = [file.stat().st_mtime_ns for file in hashes]
+  result = run(
+    repo,
+    *(photos, f"{photos}@test[:1]", f"{photos}@test"),
+    *(f"--output={output}", "--max_distance=0"),
+  )
+  assert result.returncode == 0, result.stderr
+  assert [file.stat().st_mtime_ns for file in hashes] == times
+  summary = json.loads((output / "summary.json").read_text())
+  assert [test["images"] for test in summary["tests"]] == [1, 2]

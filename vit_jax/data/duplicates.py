@@ -1,0 +1,123 @@
+"""Images of a training set that are nearly those of test sets.
+
+The hashes of the test sets are held in memory, those of the training set are
+read in pieces from their file, so its size costs time alone.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from vit_jax.data import hash_file, perceptual_hash
+from vit_jax.data.hash_index import HashIndex
+from vit_jax.data.sources import Source
+
+_PIECE = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Hashed:
+  """A dataset whose hashes are in a file.
+
+  Attributes:
+    name: for people.
+    source: the images.
+    path: of the hashes of all of them.
+  """
+
+  name: str
+  source: Source
+  path: pathlib.Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Duplicate:
+  """A training image and a test image that are near each other.
+
+  Attributes:
+    train_id: number of the training image.
+    test_set: which test set.
+    test_id: number of the image in it.
+    distance: bits in which their hashes differ.
+    mirrored: whether one of them is turned left to right.
+  """
+
+  train_id: int
+  test_set: int
+  test_id: int
+  distance: int
+  mirrored: bool
+
+
+def find(
+  train: Hashed,
+  tests: Sequence[Hashed],
+  *,
+  max_distance: int,
+  show: Callable[[int, int], None],
+) -> Iterator[Duplicate]:
+  """Finds every near pair, mirrored ones among them.
+
+  Args:
+    train: the training set.
+    tests: what it is compared with.
+    max_distance: bits in which hashes of a pair may differ.
+    show: called now and then with how many training images have been
+      compared, and of how many.
+
+  Yields:
+    Each pair once, by ascending `train_id`, `test_set` and `test_id`. Images
+    that are flat or cannot be read are in none.
+  """
+  entries = [_comparable(test, 0, test.source.num_examples) for test in tests]
+  test_set = np.repeat(np.arange(len(tests)), [len(ids) for ids, _ in entries])
+  test_id = np.concatenate([ids for ids, _ in entries])
+  values = np.concatenate([values for _, values in entries])
+  index = HashIndex(
+    np.concatenate([values, perceptual_hash.mirrored(values)]),
+    max_distance=max_distance,
+  )
+  total = train.source.num_examples
+  for start in range(0, total, _PIECE):
+    train_id, queries = _comparable(train, start, _PIECE)
+    query, entry, distance = index.search(queries)
+    if len(query):
+      mirrored, entry = np.divmod(entry, len(values))
+      # The nearer of an image and its mirror image comes first.
+      order = np.lexsort((mirrored, distance, entry, query))
+      columns = (
+        train_id[query],
+        test_set[entry],
+        test_id[entry],
+        distance,
+        mirrored,
+      )
+      previous = None
+      for row in np.stack(columns, axis=1)[order].tolist():
+        if row[:3] != previous:
+          yield Duplicate(*row[:4], mirrored=bool(row[4]))
+        previous = row[:3]
+    show(min(start + _PIECE, total), total)
+
+
+def count(dataset: Hashed, state: int) -> int:
+  """How many images of a dataset are in a state of `hash_file`."""
+  return sum(
+    int(np.count_nonzero(piece["state"] == state)) for piece in _pieces(dataset)
+  )
+
+
+def _pieces(dataset: Hashed) -> Iterator[np.ndarray]:
+  for start in range(0, dataset.source.num_examples, _PIECE):
+    yield hash_file.read(dataset.path, start, _PIECE)
+
+
+def _comparable(
+  dataset: Hashed, start: int, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """Numbers, int64 [n], and hashes of the images that can be compared."""
+  records = hash_file.read(dataset.path, start, count)
+  good = records["state"] == hash_file.GOOD
+  return start + np.flatnonzero(good), records["hash"][good]

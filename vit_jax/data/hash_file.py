@@ -1,0 +1,137 @@
+"""The hashes of all images of a source, in a file that a kill cuts short.
+
+Nine bytes an image, in the order of the records: the states tell images that
+cannot be compared. What is there when the file is opened again is not computed
+again.
+"""
+
+import collections
+import concurrent.futures
+import hashlib
+import os
+import pathlib
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from vit_jax.data import perceptual_hash
+from vit_jax.data.sources import Source
+from vit_jax.errors import UserError
+
+GOOD, FLAT, UNREADABLE = range(3)
+_WORDS = perceptual_hash.BITS // 64
+RECORD = np.dtype([("hash", "<u8", (_WORDS,)), ("state", "u1")])
+
+_CHUNK = 64  # Images that one thread reads and hashes.
+# Chunks that are handed out ahead, for each thread.
+_AHEAD = 2
+
+
+def path_of(directory: pathlib.Path, name: str, source: Source) -> pathlib.Path:
+  """Where the hashes of a source are kept; another source has another place.
+
+  Args:
+    directory: of the files of hashes.
+    name: of the source, for people.
+    source: whose fingerprint says what its record numbers mean.
+  """
+  plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.")[-80:]
+  form = f"{perceptual_hash.BITS}:{source.fingerprint}"
+  digest = hashlib.sha256(form.encode()).hexdigest()[:16]
+  return directory / f"{plain}-{digest}.hashes"
+
+
+def complete(
+  path: pathlib.Path,
+  source: Source,
+  *,
+  num_threads: int,
+  show: Callable[[int, int], None],
+) -> None:
+  """Adds the hashes that are missing at the end of the file.
+
+  Args:
+    path: of the file.
+    source: the images.
+    num_threads: that read and hash.
+    show: called now and then with how many images are done, and of how many.
+
+  Raises:
+    UserError: the file cannot be written.
+  """
+  if _size(path) == source.num_examples * RECORD.itemsize:
+    return
+  try:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab") as file:
+      # A kill may have left a part of a record.
+      done = file.tell() // RECORD.itemsize
+      file.truncate(done * RECORD.itemsize)
+      file.seek(0, os.SEEK_END)
+      for records in _hashed(source, done, num_threads):
+        file.write(records.tobytes())
+        done += len(records)
+        show(done, source.num_examples)
+  except OSError as error:
+    raise UserError(
+      f"{path} cannot be written ({error.strerror or error}). Once that is"
+      " mended, run the same command again: it goes on from there."
+    ) from error
+
+
+def read(path: pathlib.Path, start: int, count: int) -> np.ndarray:
+  """`RECORD` [<= count] from number `start` on."""
+  return np.fromfile(path, RECORD, count=count, offset=start * RECORD.itemsize)
+
+
+def _size(path: pathlib.Path) -> int:
+  """Bytes of a file; 0 if it is not there."""
+  return path.stat().st_size if path.exists() else 0
+
+
+def _hashed(
+  source: Source, first: int, num_threads: int
+) -> Iterator[np.ndarray]:
+  """Chunks of `RECORD`, in order, worked at by several threads."""
+  starts = range(first, source.num_examples, _CHUNK)
+  pending: collections.deque[concurrent.futures.Future] = collections.deque()
+  with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
+    for start in starts:
+      stop = min(start + _CHUNK, source.num_examples)
+      pending.append(pool.submit(_hash_chunk, source, start, stop))
+      if len(pending) > _AHEAD * num_threads:
+        yield pending.popleft().result()
+    while pending:
+      yield pending.popleft().result()
+
+
+def _hash_chunk(source: Source, start: int, stop: int) -> np.ndarray:
+  records = np.zeros(stop - start, RECORD)
+  thumbnails = np.zeros(
+    (len(records), perceptual_hash.SIDE, perceptual_hash.SIDE), np.uint8
+  )
+  for row, image in enumerate(_images(source, start, stop)):
+    try:
+      thumbnails[row] = perceptual_hash.thumbnail(image)
+    except Exception:  # Decoders fail in many ways; all mean the same here.
+      records["state"][row] = UNREADABLE
+  flat = perceptual_hash.are_flat(thumbnails) & (records["state"] == GOOD)
+  records["state"][flat] = FLAT
+  records["hash"] = perceptual_hash.hashes(thumbnails)
+  return records
+
+
+def _images(
+  source: Source, start: int, stop: int
+) -> Iterator[bytes | np.ndarray]:
+  """The images; an empty one for each that cannot be read."""
+  ids = np.arange(start, stop)
+  try:
+    yield from source.read(ids)["image"]
+  except (UserError, OSError):
+    for i in ids:
+      try:
+        yield source.read(i[None])["image"][0]
+      except (UserError, OSError):
+        yield b""

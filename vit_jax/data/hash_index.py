@@ -1,0 +1,108 @@
+"""All hashes within a distance of others, without comparing all pairs.
+
+Hashes are cut into bands of 16 bits. If two of B bands differ in D = q B + r
+bits altogether, then one of the first r + 1 bands differs in q bits at most, or
+one of the others in q - 1. Only hashes that agree so far are compared (Norouzi
+et al., arXiv 1307.2982).
+"""
+
+import itertools
+
+import numpy as np
+
+from vit_jax.data import perceptual_hash
+
+_BAND_BITS = 16
+_BAND = np.dtype("<u2")
+# Comparisons made at once, and queries that are looked up at once.
+_MAX_CANDIDATES = 1 << 20
+_CHUNK = 1 << 14
+
+
+class HashIndex:
+  """Hashes held in memory, to be found by others that come along.
+
+  Memory is 6 bytes for every band of a hash, and some 100 MB for a search.
+
+  Args:
+    values: uint64 [n, words].
+    max_distance: bits that two may differ in.
+  """
+
+  def __init__(self, values: np.ndarray, *, max_distance: int):
+    self._values = np.ascontiguousarray(values)
+    self._max_distance = max_distance
+    bands = self._values.view(_BAND)
+    radius, rest = divmod(max_distance, bands.shape[1])
+    wide, narrow = _masks(radius), _masks(radius - 1)
+    self._masks = [
+      wide if band <= rest else narrow for band in range(bands.shape[1])
+    ]
+    self._order, self._starts = [], []
+    for band in bands.T:
+      order = np.argsort(band, kind="stable").astype(np.uint32)
+      counts = np.bincount(band, minlength=1 << _BAND_BITS)
+      self._order.append(order)
+      self._starts.append(np.concatenate([[0], np.cumsum(counts)]))
+
+  def search(
+    self, queries: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Every pair of a query and an entry that are near each other.
+
+    Args:
+      queries: uint64 [m, words].
+
+    Returns:
+      int64 [p] each: number of the query, ascending; number of the entry,
+      ascending for a query; the distance.
+    """
+    queries = np.ascontiguousarray(queries)
+    found = [np.empty((0, 2), np.int64)]
+    for start in range(0, len(queries), _CHUNK):
+      rows = np.arange(start, min(start + _CHUNK, len(queries)))
+      for band in range(len(self._order)):
+        keys = queries.view(_BAND)[rows, band]
+        for mask in self._masks[band]:
+          found += self._near(queries, rows, band, keys ^ mask)
+    # A pair may agree in several bands.
+    pairs = np.unique(np.concatenate(found), axis=0)
+    query, entry = pairs[:, 0], pairs[:, 1]
+    distance = perceptual_hash.distances(queries[query], self._values[entry])
+    return query, entry, distance
+
+  def _near(
+    self, queries: np.ndarray, rows: np.ndarray, band: int, keys: np.ndarray
+  ) -> list[np.ndarray]:
+    """Near pairs, int64 [p, 2], among those whose keys in a band are equal."""
+    starts = self._starts[band]
+    first = starts[keys]
+    counts = starts[keys.astype(np.int64) + 1] - first
+    total = counts.sum()
+    if not total:
+      return []
+    if total > _MAX_CANDIDATES and len(rows) > 1:
+      half = len(rows) // 2
+      return [
+        *self._near(queries, rows[:half], band, keys[:half]),
+        *self._near(queries, rows[half:], band, keys[half:]),
+      ]
+    query = np.repeat(rows, counts)
+    # Numbers 0, 1, ... within each run of equal queries.
+    within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+    entry = self._order[band][np.repeat(first, counts) + within]
+    near = (
+      perceptual_hash.distances(queries[query], self._values[entry])
+      <= self._max_distance
+    )
+    return [np.stack([query[near], entry[near].astype(np.int64)], axis=1)]
+
+
+def _masks(radius: int) -> np.ndarray:
+  """uint16 [k]: every way in which up to `radius` bits differ; -1: none."""
+  masks = [
+    sum(1 << bit for bit in bits)
+    for count in range(radius + 1)
+    for bits in itertools.combinations(range(_BAND_BITS), count)
+  ]
+  return np.array(masks, _BAND)

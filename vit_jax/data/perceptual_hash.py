@@ -1,0 +1,98 @@
+"""A perceptual hash: bits of an image that hardly change where people see none.
+
+An image becomes 32 x 32 grey values; the signs of its lowest frequencies, by a
+discrete cosine transform, are the bits. Scaling and compression leave nearly
+all of them as they are, small crops most. How many differ is the distance.
+"""
+
+import io
+
+import numpy as np
+from PIL import Image, ImageOps
+
+SIDE = 32  # Of the thumbnails, pixels.
+BITS = 128
+NEAR = 20  # Bits that near images may differ in; see docs/deduplication.md.
+_WORD = 64
+
+# Standard deviation of the grey values below which signs are those of noise.
+_MIN_CONTRAST = 2.0
+
+
+def thumbnail(image: bytes | np.ndarray) -> np.ndarray:
+  """An image small and grey.
+
+  Args:
+    image: an encoded file, or pixels, uint8 [h, w, 1 or 3].
+
+  Returns:
+    uint8 [SIDE, SIDE], upright.
+
+  Raises:
+    Exception: of many kinds, if it cannot be decoded.
+  """
+  if isinstance(image, np.ndarray):
+    pixels = image[..., 0] if image.shape[-1] == 1 else image
+    return _small(Image.fromarray(pixels))
+  with Image.open(io.BytesIO(image)) as opened:
+    # A JPEG is decoded at a fraction of its size, in a fraction of the time.
+    opened.draft("L", (2 * SIDE, 2 * SIDE))
+    return _small(ImageOps.exif_transpose(opened))
+
+
+def _small(image: Image.Image) -> np.ndarray:
+  grey = image.convert("L")
+  return np.asarray(grey.resize((SIDE, SIDE), Image.Resampling.BOX))
+
+
+def _frequencies() -> np.ndarray:
+  """int [BITS, 2]: rows and columns of the lowest ones but the mean's."""
+  pairs = np.stack(np.mgrid[:SIDE, :SIDE], axis=-1).reshape(-1, 2)
+  order = np.lexsort((pairs[:, 0], (pairs**2).sum(axis=1)))
+  return pairs[order[1 : BITS + 1]]
+
+
+_FREQUENCIES = _frequencies()
+_COSINES = np.cos(
+  np.pi / SIDE * np.outer(np.arange(SIDE), np.arange(SIDE) + 0.5)
+)[: _FREQUENCIES.max() + 1]
+
+
+def hashes(thumbnails: np.ndarray) -> np.ndarray:
+  """The hashes of thumbnails.
+
+  Args:
+    thumbnails: uint8 [n, SIDE, SIDE].
+
+  Returns:
+    uint64 [n, BITS / 64].
+  """
+  coefficients = _COSINES @ thumbnails.astype(np.float64) @ _COSINES.T
+  return _packed(coefficients[:, _FREQUENCIES[:, 0], _FREQUENCIES[:, 1]] > 0)
+
+
+def mirrored(values: np.ndarray) -> np.ndarray:
+  """The hashes of the same images, left and right exchanged.
+
+  That turns the sign of every odd frequency along a row.
+
+  Args:
+    values: uint64 [n, BITS / 64].
+  """
+  return values ^ _packed(_FREQUENCIES[None, :, 1] % 2 == 1)
+
+
+def are_flat(thumbnails: np.ndarray) -> np.ndarray:
+  """bool [n]: images of which a hash says nothing, such as blank pages."""
+  return thumbnails.std(axis=(1, 2)) < _MIN_CONTRAST
+
+
+def distances(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+  """int64 [...]: bits that differ, of uint64 [..., BITS / 64] each."""
+  return np.bitwise_count(first ^ second).sum(axis=-1, dtype=np.int64)
+
+
+def _packed(bits: np.ndarray) -> np.ndarray:
+  """uint64 [n, BITS / 64] of bool [n, BITS]."""
+  packed = np.ascontiguousarray(np.packbits(bits, axis=1))
+  return packed.view(f"<u{_WORD // 8}")

@@ -1,0 +1,285 @@
+"""Lists training images that are nearly test images, so that they are left out.
+
+  python -m vit_jax.deduplicate imagenet21k@train imagenet2012@validation \\
+      cifar10@test ./photos@test --data_dir=data --output=runs/near
+
+The first word is what will be trained on, the others are test sets: each a
+dataset and its split, or an image folder (a path that begins with / . or ~) and
+one of its splits. Without @SPLIT the first is 'train', the others are 'test'.
+
+Images are compared by a perceptual hash, also left to right. OUTPUT gets
+
+  pairs.jsonl    a line for each pair: {"train": NAME, "train_id": NUMBER,
+                 "test_set": WORD, "test": NAME, "test_id": NUMBER,
+                 "distance": BITS, "mirrored": BOOLEAN}
+  exclude.json   the training images among them, for
+                 --config.train.exclude=OUTPUT/exclude.json
+  summary.json   what was compared, and the counts
+  hashes/        so that the same command, killed anywhere, goes on, and that
+                 another --max_distance or test set takes moments
+
+See docs/deduplication.md.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from absl import flags
+
+from vit_jax import command_line, records
+from vit_jax.data import (
+  duplicates,
+  exclusion,
+  hash_file,
+  perceptual_hash,
+  sources,
+  splits,
+)
+from vit_jax.errors import UserError
+from vit_jax.paper import vtab
+from vit_jax.training.progress import CountProgress
+
+_PATH = ("/", ".", "~")
+
+
+def define_flags() -> None:
+  flags.DEFINE_string(
+    "data_dir",
+    None,
+    "Where datasets are; by default TFDS_DATA_DIR, then ~/tensorflow_datasets.",
+  )
+  flags.DEFINE_string("output", None, "Directory of the results.")
+  flags.DEFINE_integer(
+    "max_distance",
+    perceptual_hash.NEAR,
+    f"Bits of {perceptual_hash.BITS} in which the hashes of near images may"
+    " differ.",
+    lower_bound=0,
+    upper_bound=perceptual_hash.BITS // 4,
+  )
+  flags.DEFINE_integer(
+    "threads", os.cpu_count(), "Threads that read and hash.", lower_bound=1
+  )
+
+
+def main(argv: Sequence[str]) -> int:
+  if len(argv) < 3:
+    raise UserError(
+      "Name what is trained on and one test set or more, as in: python -m"
+      " vit_jax.deduplicate cifar10@train cifar10@test --output=DIR"
+    )
+  if not flags.FLAGS.output:
+    raise UserError("No directory for the results was named: --output=DIR.")
+  if "://" in flags.FLAGS.output:
+    raise UserError(
+      f"--output={flags.FLAGS.output} is in a bucket, where files cannot grow;"
+      " name a local directory."
+    )
+  words = [
+    _Word.parse(word, "test" if i else "train")
+    for i, word in enumerate(argv[1:])
+  ]
+  for word, n in collections.Counter(words).items():
+    if n > 1:
+      raise UserError(f"{word} is named twice.")
+  output = pathlib.Path(flags.FLAGS.output).expanduser()
+  opened = [(word, word.open(flags.FLAGS.data_dir)) for word in words]
+  with _progress() as show:
+    train, *tests = [
+      _hash(output / "hashes", str(word), source, show)
+      for word, source in opened
+    ]
+    try:
+      summary = _write(output, train, tests, flags.FLAGS.max_distance, show)
+    except OSError as error:
+      raise UserError(
+        f"{output} cannot be written ({error.strerror or error})."
+      ) from error
+  _tell(output, summary)
+  return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class _Word:
+  """A dataset and its split, as named on the command line."""
+
+  dataset: str
+  split: str
+  folder: str | None
+
+  @classmethod
+  def parse(cls, text: str, default_split: str) -> "_Word":
+    """Reads DATASET[@SPLIT].
+
+    Raises:
+      UserError: it is neither a dataset nor a path, or has no such split.
+    """
+    dataset, at, split = text.rpartition("@")
+    if not at or "/" in split:  # A folder may have an @ in its name.
+      dataset, split = text, default_split
+    splits.check(split)
+    if dataset.startswith(_PATH):
+      return cls("folder", split, dataset)
+    sources.check(dataset)
+    return cls(dataset, split, None)
+
+  def open(self, data_dir: str | None) -> sources.Source:
+    """The images.
+
+    Raises:
+      UserError: they are not there.
+    """
+    problems = []
+    for label_key in _label_keys(self.dataset):
+      try:
+        return sources.open_source(
+          self.dataset,
+          self.split,
+          data_dir=self.folder or data_dir,
+          label_key=label_key,
+        )
+      except UserError as error:
+        problems.append(error)
+    raise UserError(f"{self}: {problems[0]}")
+
+  def __str__(self) -> str:
+    return f"{self.folder or self.dataset}@{self.split}"
+
+
+def _label_keys(dataset: str) -> list[str]:
+  """Where labels may be, which nothing is made of here; the likeliest first."""
+  name = dataset.partition("/")[0].partition(":")[0]
+  keys = ["label", "labels"]
+  keys += [
+    task.label_key
+    for task in vtab.TASKS.values()
+    if task.dataset.partition("/")[0] == name
+  ]
+  return list(dict.fromkeys(keys))
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[CountProgress]:
+  progress = CountProgress()
+  try:
+    yield progress
+  finally:
+    progress.close()
+
+
+def _hash(
+  directory: pathlib.Path,
+  name: str,
+  source: sources.Source,
+  progress: CountProgress,
+) -> duplicates.Hashed:
+  path = hash_file.path_of(directory, name, source)
+  hash_file.complete(
+    path,
+    source,
+    num_threads=flags.FLAGS.threads,
+    show=functools.partial(progress.show, f"images of {name} hashed"),
+  )
+  return duplicates.Hashed(name, source, path)
+
+
+def _write(
+  output: pathlib.Path,
+  train: duplicates.Hashed,
+  tests: Sequence[duplicates.Hashed],
+  max_distance: int,
+  progress: CountProgress,
+) -> dict:
+  """Writes all results; returns the summary."""
+  found_train: set[int] = set()
+  train_of = [set() for _ in tests]
+  test_of = [set() for _ in tests]
+  num_pairs = 0
+  with (
+    records.replacing(output / "pairs.jsonl") as path,
+    path.open("w") as file,
+  ):
+    for pair in duplicates.find(
+      train,
+      tests,
+      max_distance=max_distance,
+      show=functools.partial(progress.show, "images compared"),
+    ):
+      test = tests[pair.test_set]
+      line = {
+        "train": _name(train, pair.train_id),
+        "train_id": pair.train_id,
+        "test_set": test.name,
+        "test": _name(test, pair.test_id),
+        "test_id": pair.test_id,
+        "distance": pair.distance,
+        "mirrored": pair.mirrored,
+      }
+      file.write(json.dumps(line) + "\n")
+      num_pairs += 1
+      found_train.add(pair.train_id)
+      train_of[pair.test_set].add(pair.train_id)
+      test_of[pair.test_set].add(pair.test_id)
+  exclusion.write(output / "exclude.json", train.source, found_train)
+  summary = {
+    "max_distance": max_distance,
+    "bits": perceptual_hash.BITS,
+    "pairs": num_pairs,
+    "train": {**_described(train), "near": len(found_train)},
+    "tests": [
+      {
+        **_described(test),
+        "near": len(test_of[number]),
+        "near_train": len(train_of[number]),
+      }
+      for number, test in enumerate(tests)
+    ],
+  }
+  records.write_json(output / "summary.json", summary)
+  return summary
+
+
+def _name(dataset: duplicates.Hashed, number: int) -> str:
+  return dataset.source.names(np.array([number]))[0]
+
+
+def _described(dataset: duplicates.Hashed) -> dict:
+  return {
+    "name": dataset.name,
+    "source": dataset.source.fingerprint,
+    "images": dataset.source.num_examples,
+    "flat": duplicates.count(dataset, hash_file.FLAT),
+    "unreadable": duplicates.count(dataset, hash_file.UNREADABLE),
+  }
+
+
+def _tell(output: pathlib.Path, summary: dict) -> None:
+  train = summary["train"]
+  for test in summary["tests"]:
+    print(
+      f"{test['name']}: {test['near']} of {test['images']} images are near"
+      f" {test['near_train']} of {train['name']}."
+    )
+  for one in (train, *summary["tests"]):
+    if one["flat"] or one["unreadable"]:
+      print(
+        f"{one['name']}: not compared are {one['flat']} images of one colour"
+        f" and {one['unreadable']} that cannot be read."
+      )
+  print(f"{summary['pairs']} pairs are in {output / 'pairs.jsonl'}.")
+  print(
+    f"To train without the {train['near']} of {train['images']} images:\n"
+    f"  --config.train.exclude={output / 'exclude.json'}"
+  )
+
+
+if __name__ == "__main__":
+  define_flags()
+  command_line.run(main)
