@@ -1,5 +1,7 @@
 """The Vision Transformer of arXiv 2010.11929."""
 
+from collections.abc import Callable
+
 import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
@@ -69,6 +71,7 @@ class ViT(nn.Module):
     | Float[Array | np.ndarray, "b h w c"],
     *,
     train: bool = False,
+    corrupt: Callable[[Array], Array] | None = None,
   ) -> Float[Array, "b *tokens classes"]:
     """Logits, in float32.
 
@@ -76,6 +79,8 @@ class ViT(nn.Module):
       images: bytes, normalised here as `normalize` says, or floats that are.
       train: whether dropout and stochastic depth act; they draw from the flax
         stream "dropout".
+      corrupt: what the embeddings of the patches, [b, n, d], become before
+        they get their positions; None: they stay.
 
     Returns:
       [b, num_classes]; with pool 'none' the head is applied to every token,
@@ -114,6 +119,8 @@ class ViT(nn.Module):
     tokens = PatchEmbedding(
       self.width, patch_size, self.dtype, name="embedding"
     )(maps)
+    if corrupt is not None:
+      tokens = corrupt(tokens)
     has_cls = sizes.has_cls(self.pool, self.cls_token)
     if has_cls:
       cls = self.param("cls", nn.initializers.zeros, (1, 1, self.width))

@@ -4,14 +4,15 @@ import difflib
 
 from etils import epy
 
-from vit_jax.config import schema
+from vit_jax.config import schema, sizes
 from vit_jax.data import spec
 from vit_jax.errors import UserError
 
 with epy.lazy_imports():  # Checking names must not wait for jax.
-  from vit_jax.objectives import contract, supervised
+  from vit_jax.objectives import contract, masked_patch, supervised
 
 OBJECTIVES = {
+  "masked_patch": masked_patch,
   "supervised": supervised,
 }
 
@@ -28,8 +29,13 @@ def check(config: schema.Config) -> None:
   if config.model.pool == "none":
     raise UserError(
       'config.model.pool = "none" gives features of every patch; objective'
-      ' "supervised" needs one of the image: use "cls", "gap" or "map".'
+      f' "{objective.name}" needs one of the image: use "cls", "gap" or "map".'
     )
+  CHECKS[objective.name](config)
+
+
+def _check_supervised(config: schema.Config) -> None:
+  objective = config.objective
   preprocess = spec.parse(
     config.train.preprocess, image_size=config.model.image_size
   )
@@ -44,6 +50,57 @@ def check(config: schema.Config) -> None:
       " leaves the sigmoid loss nothing to learn: its targets are 1 - s and"
       " s; use a value below 0.5, such as 1e-4."
     )
+
+
+def _check_masked_patch(config: schema.Config) -> None:
+  model = config.model
+  if model.name != "vit":
+    raise UserError(
+      f"config.model.name = {model.name!r} has no patches; objective"
+      ' "masked_patch" needs "vit".'
+    )
+  if model.pool == "map":
+    raise UserError(
+      'config.model.pool = "map" learns how to pool, which objective'
+      ' "masked_patch" does not train; use "cls" or "gap".'
+    )
+  if model.representation_size is not None:
+    raise UserError(
+      f"config.model.representation_size = {model.representation_size!r} is of"
+      ' a head that objective "masked_patch" does not have; leave it unset.'
+    )
+  size = sizes.vit(model)
+  covered = size.grid(model.image_size) * size.patch_size
+  if covered > model.image_size:
+    raise UserError(
+      f"config.model.image_size = {model.image_size} is less than the"
+      f" {covered} pixels that the patches of {model.variant!r} stand for;"
+      f' objective "masked_patch" predicts their pixels: use {covered}.'
+    )
+  if config.objective.target == "colours_4x4" and size.patch_size % 4:
+    raise UserError(
+      'config.objective.target = "colours_4x4" cuts patches of'
+      f" {size.patch_size} pixels in four; use a patch size that is a multiple"
+      ' of 4, or target "mean_colour" or "pixels".'
+    )
+  for key in ("cutmix_alpha", "mixup_alpha"):
+    if getattr(config.objective, key):
+      raise UserError(
+        f"config.objective.{key} mixes labels, which objective"
+        ' "masked_patch" has not; leave it 0.'
+      )
+  for name, entry in config.evals.items():
+    if entry.type == "classification":
+      raise UserError(
+        f'config.evals.{name} is of type "classification", but objective'
+        ' "masked_patch" trains no classifier; use "fewshot".'
+      )
+
+
+CHECKS = {
+  "masked_patch": _check_masked_patch,
+  "supervised": _check_supervised,
+}
 
 
 def build(
@@ -63,4 +120,11 @@ def build(
   check(config)
   return OBJECTIVES[config.objective.name].build(
     config, num_classes=num_classes, max_labels=max_labels
+  )
+
+
+def forward_flops(config: schema.Config, *, num_classes: int) -> int:
+  """FLOPs of an image's forward pass in training, two per multiply-add."""
+  return OBJECTIVES[config.objective.name].forward_flops(
+    config, num_classes=num_classes
   )

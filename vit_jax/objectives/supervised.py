@@ -13,6 +13,7 @@ from vit_jax.data import spec
 from vit_jax.models import build as models_build
 from vit_jax.models import features, normalize
 from vit_jax.objectives import contract, losses, mixing
+from vit_jax.paper import cost
 
 DeviceOp = Callable[[contract.Batch, Key[Array, ""]], contract.Batch]
 
@@ -124,6 +125,11 @@ def supervised(
     after_update=after_update,
     outputs=outputs,
   )
+
+
+def forward_flops(config: schema.Config, *, num_classes: int) -> int:
+  """FLOPs of an image's forward pass, two per multiply-add."""
+  return cost.forward_flops(config.model, num_classes=num_classes)
 
 
 def _mixed(

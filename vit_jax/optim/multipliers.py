@@ -14,7 +14,9 @@ from vit_jax.errors import UserError
 from vit_jax.optim import encoder_blocks
 
 # What follows the last block; everything else that is outside precedes it.
-_TOP = re.compile(r"(.*/)?(encoder_norm|fc_norm|pre_logits|head|MAPHead_0)/.*")
+_TOP = re.compile(
+  r"(.*/)?(encoder_norm|fc_norm|pre_logits|(patch_)?head|MAPHead_0)/.*"
+)
 
 # `optimizer.freeze`: names of regexes that would be awkward to type.
 _FREEZE = {"backbone": r"(?!head/).*"}

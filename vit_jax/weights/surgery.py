@@ -26,6 +26,8 @@ from vit_jax.weights.vit_shapes import TABLE
 
 _STACKED = "Transformer/encoderblock/"
 _HEAD = ("head/kernel", "head/bias")
+# Of masked patch prediction alone.
+_PREDICTION = ("mask_token", "patch_head/kernel", "patch_head/bias")
 _PRE_LOGITS = ("pre_logits/kernel", "pre_logits/bias")
 # Keys that change what the same parameters compute.
 _FUNCTION = ("gelu", "layer_norm_eps", "normalize")
@@ -77,6 +79,7 @@ def fit(
   surgeon.fit_class_token()
   surgeon.fit_positions()
   surgeon.fit_head()
+  surgeon.fit_prediction()
   surgeon.compare_functions(weights.model)
   _check(surgeon, weights, wanted)
   return Fitted(
@@ -189,6 +192,23 @@ class _Surgeon:
     if has_head and "head/kernel" not in self.leaves:
       self._start(_HEAD)
       self.notes.append(f"A new head of {new[0]} classes starts at zeros.")
+
+  def fit_prediction(self) -> None:
+    """Drops or starts what masked patch prediction has beside the network."""
+    had, has = (
+      [name for name in _PREDICTION if name in names]
+      for names in (self.leaves, self.shapes)
+    )
+    if had and not has:
+      self._drop(had)
+      self.notes.append(
+        "The mask token and the head that predicts patches are dropped."
+      )
+    elif has and not had:
+      self._start(has)
+      self.notes.append(
+        "A mask token and a head that predicts patches are initialised."
+      )
 
   def compare_functions(self, found: schema.Model) -> None:
     """Notes what the file's network does otherwise with its parameters."""

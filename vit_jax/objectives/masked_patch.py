@@ -1,0 +1,213 @@
+"""Masked patch prediction: appendix B.1.2 of the ViT paper.
+
+Half of an image's patch embeddings are corrupted, as words are in BERT, and
+the network says from each of them what its patch looked like. There are no
+labels. The whole Vision Transformer is what a supervised run trains, without
+its head; `mask_token` and `patch_head` come beside it and stay behind when
+another run starts from the parameters.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from vit_jax.config import schema, sizes
+from vit_jax.data import spec
+from vit_jax.models import build as models_build
+from vit_jax.models import features, heads
+from vit_jax.objectives import contract, patch_targets
+from vit_jax.paper import cost
+
+DeviceOp = Callable[[contract.Batch, Key[Array, ""]], contract.Batch]
+
+# What takes the place of a corrupted patch's embedding: the mask token, or that
+# of another patch of the image, each with this chance; else it stays. [P]
+MASK, OTHER = 0.8, 0.1
+# In place of a patch's number: the mask token.
+MASK_TOKEN = -1
+
+
+def build(
+  config: schema.Config, *, num_classes: int, max_labels: int
+) -> contract.Objective:
+  """The objective of an experiment.
+
+  Args:
+    config: the experiment.
+    num_classes: of the data; what labels there are is not looked at.
+    max_labels: labels per image, likewise.
+  """
+  del num_classes
+  preprocess = spec.parse(
+    config.train.preprocess, image_size=config.model.image_size
+  )
+  batch_size, size = config.train.batch_size, config.model.image_size
+  batch_spec = {
+    "image": jax.ShapeDtypeStruct((batch_size, size, size, 3), jnp.uint8)
+  }
+  if preprocess.has_labels:  # They cross to the device for nothing.
+    shape = (batch_size,) if max_labels == 1 else (batch_size, max_labels)
+    batch_spec["label"] = jax.ShapeDtypeStruct(shape, jnp.int32)
+  return masked_patch(config, preprocess.device_ops(), batch_spec)
+
+
+def masked_patch(
+  config: schema.Config,
+  device_ops: Sequence[tuple[str, DeviceOp]],
+  batch_spec: dict[str, jax.ShapeDtypeStruct],
+) -> contract.Objective:
+  """Prediction of corrupted patches by the Vision Transformer of a config.
+
+  Args:
+    config: the experiment.
+    device_ops: (name, op) pairs applied to the uint8 batch in this order.
+    batch_spec: of the contract.
+  """
+  size = sizes.vit(config.model)
+  grid = size.grid(config.model.image_size)
+  num_corrupted = _num_corrupted(config)
+  target = patch_targets.TARGETS[config.objective.target]
+  # Two views of one network: what evaluators see, and all its tokens.
+  has_cls = sizes.has_cls(config.model.pool, config.model.cls_token)
+  plain = models_build.create(config.model, num_classes=None)
+  every_token = models_build.create(
+    config.model.model_copy(update={"pool": "none", "cls_token": has_cls}),
+    num_classes=None,
+  )
+  head = heads.LinearHead(
+    target.num_outputs(size.patch_size), 0.0, config.model.dtype
+  )
+
+  def init(rng: Key[Array, ""]) -> tuple[contract.Params, contract.State]:
+    model_rng, token_rng, head_rng = jax.random.split(rng, 3)
+    images = jnp.zeros(batch_spec["image"].shape[1:], jnp.uint8)[None]
+    normal = nn.initializers.normal(0.02)
+    beside = {
+      "mask_token": normal(token_rng, (1, 1, size.width)),
+      "patch_head": head.init(head_rng, jnp.zeros((1, size.width)))["params"],
+    }
+    return {**plain.init(model_rng, images)["params"], **beside}, {}
+
+  def prepare(batch: contract.Batch, rngs: contract.Rngs) -> contract.Batch:
+    for name, op in device_ops:
+      batch = op(batch, rngs(name))
+    corrupted, source = draw(
+      rngs("corruption"),
+      num_images=len(batch["image"]),
+      num_patches=grid**2,
+      num_corrupted=num_corrupted,
+    )
+    return {"image": batch["image"], "corrupted": corrupted, "source": source}
+
+  def loss(
+    params: contract.Params,
+    objective_state: contract.State,
+    batch: contract.Batch,
+    rngs: contract.Rngs,
+    step: Int[Array, ""] | int,
+  ) -> tuple[Float[Array, ""], tuple[contract.Aux, contract.Metrics]]:
+    del objective_state, step
+    images, places = batch["image"], batch["corrupted"][:, :, None]
+    tokens = every_token.apply(
+      {"params": params},
+      images,
+      train=True,
+      corrupt=lambda patches: corrupt(
+        patches, params["mask_token"], batch["source"]
+      ),
+      rngs={"dropout": rngs("dropout")},
+    )
+    patches = jnp.take_along_axis(tokens[:, int(has_cls) :], places, axis=1)
+    outputs = head.apply(
+      {"params": params["patch_head"]}, patches.astype(config.model.dtype)
+    )
+    pixels = patch_targets.patches(images, size.patch_size, grid)
+    wanted = target.of(pixels, config.model.normalize)
+    wanted = jnp.take_along_axis(wanted, places, axis=1)
+    metrics = target.metrics(outputs, wanted)
+    return metrics["loss"], ({}, metrics)
+
+  def after_update(
+    objective_state: contract.State,
+    params: contract.Params,
+    aux: contract.Aux,
+    step: Int[Array, ""] | int,
+  ) -> contract.State:
+    del params, aux, step
+    return objective_state
+
+  def outputs(params: contract.Params, images: Array) -> dict[str, Any]:
+    return features.features(plain, params, images, ("pre_logits",))
+
+  return contract.Objective(
+    batch_spec=batch_spec,
+    init=init,
+    prepare=prepare,
+    loss=loss,
+    after_update=after_update,
+    outputs=outputs,
+  )
+
+
+def draw(
+  rng: Key[Array, ""], *, num_images: int, num_patches: int, num_corrupted: int
+) -> tuple[Int[Array, "b k"], Int[Array, "b n"]]:
+  """Which patches of each image are corrupted, and how.
+
+  Args:
+    rng: key of this step.
+    num_images: of the global batch.
+    num_patches: of an image.
+    num_corrupted: of them; as many in every image.
+
+  Returns:
+    The numbers of the corrupted patches, in no order; and for every patch the
+    number of the one whose embedding it has: its own, another's or
+    `MASK_TOKEN`.
+  """
+  which_rng, how_rng, other_rng = jax.random.split(rng, 3)
+  shape = (num_images, num_patches)
+  order = jnp.argsort(jax.random.uniform(which_rng, shape), axis=1)
+  corrupted = order[:, :num_corrupted].astype(jnp.int32)
+  rows = jnp.arange(num_images)[:, None]
+  is_corrupted = jnp.zeros(shape, bool).at[rows, corrupted].set(True)
+  own = jnp.broadcast_to(jnp.arange(num_patches, dtype=jnp.int32), shape)
+  distance = jax.random.randint(other_rng, shape, 1, max(2, num_patches))
+  chance = jax.random.uniform(how_rng, shape)
+  source = jnp.where(chance < MASK + OTHER, (own + distance) % num_patches, own)
+  source = jnp.where(chance < MASK, MASK_TOKEN, source)
+  return corrupted, jnp.where(is_corrupted, source, own)
+
+
+def corrupt(
+  patches: Float[Array, "b n d"],
+  mask_token: Float[Array, "1 1 d"],
+  source: Int[Array, "b n"],
+) -> Float[Array, "b n d"]:
+  """Embeddings with others in their places, as `draw` has it."""
+  moved = jnp.take_along_axis(
+    patches, jnp.maximum(source, 0)[:, :, None], axis=1
+  )
+  return jnp.where(
+    source[:, :, None] == MASK_TOKEN, mask_token.astype(patches.dtype), moved
+  )
+
+
+def forward_flops(config: schema.Config, *, num_classes: int) -> int:
+  """FLOPs of an image's forward pass, two per multiply-add."""
+  del num_classes
+  size = sizes.vit(config.model)
+  target = patch_targets.TARGETS[config.objective.target]
+  outputs = _num_corrupted(config) * target.num_outputs(size.patch_size)
+  body = cost.forward_flops(config.model, num_classes=None)
+  return body + 2 * size.width * outputs
+
+
+def _num_corrupted(config: schema.Config) -> int:
+  """Corrupted patches of an image, at least one."""
+  grid = sizes.vit(config.model).grid(config.model.image_size)
+  return max(1, round(config.objective.mask_rate * grid**2))

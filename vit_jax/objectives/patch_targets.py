@@ -1,0 +1,106 @@
+"""What masked patch prediction predicts of a patch. [P] appendix B.1.2."""
+
+import dataclasses
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Shaped, UInt8
+
+from vit_jax.models.normalize import normalize
+from vit_jax.objectives import losses
+
+# Three bits for each of red, green and blue.
+_LEVELS = 8
+NUM_COLOURS = _LEVELS**3
+_SIDE = 4  # Of the small picture that a patch can be scaled down to.
+
+Metrics = dict[str, Float[Array, ""]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+  """One kind of target.
+
+  Attributes:
+    num_outputs: side of a patch, pixels -> outputs of the head for one patch.
+    of: (pixels uint8 [b, n, p, p, 3], `config.model.normalize`) -> targets
+      [b, n, m].
+    metrics: (outputs [b, k, num_outputs], targets [b, k, m]) -> means over
+      the patches; "loss" is minimised.
+  """
+
+  num_outputs: Callable[[int], int]
+  of: Callable[[UInt8[Array, "b n p p c"], str], Shaped[Array, "b n m"]]
+  metrics: Callable[[Float[Array, "b k o"], Shaped[Array, "b k m"]], Metrics]
+
+
+def patches(
+  images: UInt8[Array, "b h w c"], size: int, grid: int
+) -> UInt8[Array, "b n p p c"]:
+  """The patches of images row by row; pixels that fill none are left out."""
+  batch, channels = images.shape[0], images.shape[3]
+  images = images[:, : grid * size, : grid * size]
+  images = images.reshape(batch, grid, size, grid, size, channels)
+  images = images.transpose(0, 1, 3, 2, 4, 5)
+  return images.reshape(batch, grid**2, size, size, channels)
+
+
+def colours(
+  pixels: UInt8[Array, "b n p p c"], side: int
+) -> Int[Array, "b n m"]:
+  """Mean colours of the side x side equal parts of each patch, row by row.
+
+  A colour is 64 red + 8 green + blue, each one of eight equal parts of
+  0 to 255; computed in whole numbers.
+  """
+  batch, num_patches, size = pixels.shape[:3]
+  part = size // side
+  parts = pixels.reshape(batch, num_patches, side, part, side, part, 3)
+  sums = parts.astype(jnp.int32).sum(axis=(3, 5))
+  red, green, blue = jnp.moveaxis(_LEVELS * sums // (256 * part**2), -1, 0)
+  colour = _LEVELS**2 * red + _LEVELS * green + blue
+  return colour.reshape(batch, num_patches, side**2)
+
+
+def _classification(
+  outputs: Float[Array, "b k o"], wanted: Int[Array, "b k m"]
+) -> Metrics:
+  """Cross-entropy in nats a colour, and the share that is right."""
+  logits = outputs.reshape(-1, NUM_COLOURS)
+  labels = wanted.reshape(-1)
+  return {
+    "loss": losses.softmax_cross_entropy(logits, labels).mean(),
+    "accuracy": losses.is_top1(logits, labels).astype(jnp.float32).mean(),
+  }
+
+
+def _values(
+  pixels: UInt8[Array, "b n p p c"], kind: str
+) -> Float[Array, "b n m"]:
+  return normalize(pixels, kind).reshape(*pixels.shape[:2], -1)
+
+
+def _regression(
+  outputs: Float[Array, "b k o"], wanted: Float[Array, "b k o"]
+) -> Metrics:
+  """Mean squared error of a normalised value."""
+  return {"loss": jnp.square(outputs - wanted).mean()}
+
+
+TARGETS = {
+  "mean_colour": Target(
+    num_outputs=lambda size: NUM_COLOURS,
+    of=lambda pixels, kind: colours(pixels, 1),
+    metrics=_classification,
+  ),
+  "colours_4x4": Target(
+    num_outputs=lambda size: _SIDE**2 * NUM_COLOURS,
+    of=lambda pixels, kind: colours(pixels, _SIDE),
+    metrics=_classification,
+  ),
+  "pixels": Target(
+    num_outputs=lambda size: 3 * size**2,
+    of=_values,
+    metrics=_regression,
+  ),
+}
