@@ -71,7 +71,7 @@ def test_the_command_leaves_pictures_numbers_and_a_page(
         picture.load()
         assert picture.mode == "RGB" and min(picture.size) > 100
       data = base64.b64encode((output / name).read_bytes()).decode()
-      assert f'src="data:image/png;base64,{data}"' in page(output)
+      assert f' src="data:image/png;base64,{data}"' in page(output)
   with np.load(output / "numbers.npz") as numbers:
     # All images count, those shown are drawn.
     assert numbers["attention_distance"].shape == (3, 3, 2)
@@ -150,7 +150,7 @@ def test_a_broken_file_is_named_and_the_others_are_seen(
   paths = [str(broken), photos[0]]
   assert visualize.visualize(npz, str(output), paths) == 1
   assert f"error: {broken} is damaged" in capsys.readouterr().err
-  assert "with 1 image of" in page(output)
+  assert "with 1 image." in page(output)
   assert str(broken) not in page(output)
 
 

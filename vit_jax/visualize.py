@@ -173,16 +173,15 @@ def _read_images(
 def _title(use: "Inference") -> str:
   from vit_jax.config import names
 
-  return f"What {names.describe(use.weights.model)} sees"
+  return names.describe(use.weights.model)
 
 
 def _lead(use: "Inference", checkpoint: str, num_images: int) -> str:
   step = "" if use.step is None else f", step {use.step:,}"
-  side = use.weights.model.image_size
   plural = "" if num_images == 1 else "s"
   return (
-    f"{checkpoint}{step}, with {num_images or 'no'} image{plural} of {side} ×"
-    f" {side} pixels."
+    f"What a network has learned and looks at: {checkpoint}{step}, with"
+    f" {num_images or 'no'} image{plural}."
   )
 
 

@@ -22,6 +22,12 @@ from vit_jax.report.inspection.page import Section
 NUM_FILTERS = 28
 # Images in the figure of rollouts over training.
 _SHOWN_OVER_TRAINING = 4
+# Whose attention the maps of heads are, by the pooling; see
+# `observation.pooling_weights`.
+_ASKING = {
+  "cls": "the cls token",
+  "map": "the patches, weighted by the pooling query's to them,",
+}
 
 Images = Sequence[UInt8[np.ndarray, "h w c"]]
 
@@ -64,7 +70,11 @@ def of_images(
       ),
       figures.rollout(shown, seen.rollout),
     ]
-    drawn += [figures.heads(maps, n + 1) for n, maps in enumerate(seen.heads)]
+    asking = _ASKING.get(network.module.pool, "the patches, on average,")
+    drawn += [
+      figures.heads(maps, number, asking)
+      for number, maps in enumerate(seen.heads, start=1)
+    ]
     sections.append(Section("Attention", drawn))
   basis = patch_colours.basis(seen.tokens)
   pixels = patch_colours.colours(seen.tokens[:num_shown], basis)

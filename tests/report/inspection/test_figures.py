@@ -86,9 +86,10 @@ def test_many_images_stand_in_bands():
 
 
 def test_a_hundred_and_more_heads_are_all_there():
-  figure = figures.heads(RNG.random((32, 16, 3, 3)), 7)
+  figure = figures.heads(RNG.random((32, 16, 3, 3)), 7, "the cls token")
   assert figure.name == "attention_heads_07"
   assert "32 layers of 16 heads" in figure.caption
+  assert "the cls token" in figure.caption
   picture = drawn(figure)
   assert picture.shape[0] > 32 * 24 and picture.shape[1] < 760
 

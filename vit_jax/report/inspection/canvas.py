@@ -14,7 +14,7 @@ from vit_jax.report.inspection.colours import INK, PAPER
 SCALE = 3
 # Drawn finer than that, and averaged, for smooth edges.
 _FINE = 2
-FONT = 11.5
+FONT = 12.0
 # Smaller pictures are enlarged with sharp pixels.
 _SHARP_BELOW = 64
 

@@ -73,8 +73,8 @@ def position_similarity(
       )
       for i in down
     ],
-    side=min(96.0, 500.0 / len(across) - 2),
-    gap=2.0,
+    side=min(72.0, 500.0 / len(across) - 2),
+    gap=2.0 if len(across) > 8 else 6.0,
     row_label="patch row",
     column_label="patch column",
     bar=_similarity_bar(),
@@ -157,9 +157,15 @@ def rollout(
 
 
 def heads(
-  maps: Float[np.ndarray, "depth heads rows columns"], number: int
+  maps: Float[np.ndarray, "depth heads rows columns"], number: int, asking: str
 ) -> Figure:
-  """What each head of each layer attends to, for one image."""
+  """What each head of each layer attends to, for one image.
+
+  Args:
+    maps: attention to patches.
+    number: of the image.
+    asking: whose attention it is.
+  """
   depth, num_heads = maps.shape[:2]
   pixels = colours.sequential(overlay.relative(maps))
   canvas = sheet.draw(
@@ -178,9 +184,9 @@ def heads(
     bar=_relative_bar("share of the largest"),
   )
   caption = (
-    f"Image {number}: what the token or tokens of its feature attend to in"
-    f" {depth} layers of {num_heads} heads. Each map is relative to its own"
-    " largest value, so that a head that looks at no patch much is seen too."
+    f"Where attention of {asking} goes in image {number}, in {depth} layers of"
+    f" {num_heads} heads. Each map is relative to its own largest value, so"
+    " that a head that looks at no patch much is seen too."
   )
   name = f"attention_heads_{number:02d}"
   title = f"Attention of every head, image {number}"
@@ -232,7 +238,7 @@ def distance_over_training(
     "training_attention_distance",
     "Attention distance over training",
     caption,
-    _layers_chart(series),
+    _layers_chart(series, from_zero=False),
     {"training_attention_distance": distances},
   )
 
@@ -326,11 +332,14 @@ def rollout_over_training(
   return Figure("training_rollout", title, caption, canvas, numbers)
 
 
-def _layers_chart(series: Sequence[chart.Series]) -> Canvas:
+def _layers_chart(
+  series: Sequence[chart.Series], *, from_zero: bool = True
+) -> Canvas:
   return chart.draw(
     series,
     x_label="network depth (layer)",
     y_label="mean attention distance (pixels)",
+    from_zero=from_zero,
   )
 
 
