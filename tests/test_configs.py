@@ -1,12 +1,15 @@
 """Every shipped experiment resolves, shrinks and trains."""
 
+import dataclasses
+import itertools
 import json
 import pathlib
+import runpy
 
 import pytest
 
 from vit_jax import checks, command_line, records
-from vit_jax.config import resolve
+from vit_jax.config import resolve, sizes
 from vit_jax.errors import UserError
 from vit_jax.paper import vtab
 from vit_jax.train import train
@@ -79,6 +82,9 @@ PRETRAIN = [p for p in FILES if p.stem == "pretrain"][0]
     ("model=R50x2,data=jft", 7, 1e-3, "linear", 0.1, 0.0),
     ("model=R152x1,data=jft", 7, 6e-4, "linear", 0.1, 0.0),
     ("model=R50+L/32,data=jft", 7, 2e-4, "linear", 0.1, 0.0),
+    ("model=R152x2,data=jft,epochs=14", 14, 6e-4, "linear", 0.1, 0.0),
+    ("model=R200x3,data=jft", 14, 6e-4, "linear", 0.1, 0.0),  # Inferred.
+    ("model=H/14,data=i21k", 90, 1e-3, "linear", 0.03, 0.1),  # Inferred.
     ("model=L/16,data=i21k", 90, 1e-3, "linear", 0.03, 0.1),
     ("model=B/32,data=i1k", 300, 3e-3, "cosine", 0.3, 0.1),
     ("model=B/32,data=i1k,epochs=90", 90, 3e-3, "cosine", 0.3, 0.1),
@@ -292,6 +298,184 @@ def test_a_dry_run_of_vtab_needs_no_data(task, tmp_path):
 def test_a_smoke_run_of_black_and_white_images_trains(tmp_path):
   config = load(VTAB, "task=dsprites_orientation,smoke")
   assert train(config, str(tmp_path)) == 0
+
+
+def file(name):
+  (path,) = (p for p in FILES if p.stem == name)
+  return path
+
+
+def test_self_supervision_is_appendix_b12_of_the_paper():
+  config = load(file("selfsupervised"))
+  assert config.total_steps == 1_000_000
+  assert (config.train.batch_size, config.schedule.base_lr) == (4096, 2e-4)
+  assert (config.schedule.warmup_steps, config.schedule.decay) == (
+    10_000,
+    "cosine",
+  )
+  objective = config.objective
+  assert (objective.name, objective.mask_rate) == ("masked_patch", 0.5)
+  assert objective.target == "mean_colour"
+  # About 14 epochs of JFT-300M.
+  assert config.total_steps * 4096 / 303e6 == pytest.approx(14, rel=0.05)
+
+
+@pytest.mark.parametrize(
+  ("data", "epochs", "falls"),
+  [("i1k", 90, (30, 60, 80)), ("i21k", 90, (30, 60, 80)),
+   ("jft", 40, (10, 23, 30, 37))],
+)  # fmt: skip
+def test_resnets_are_pre_trained_as_big_transfer_has_it(data, epochs, falls):
+  config = load(file("resnet"), f"model=R101x3,data={data}")
+  checks.check(config)
+  assert config.total_epochs == epochs
+  assert config.schedule.boundaries == tuple(f"{n} epochs" for n in falls)
+  assert (config.schedule.decay, config.schedule.factor) == ("steps", 0.1)
+  # 0.03 for 256 images.
+  assert config.schedule.base_lr == pytest.approx(0.48)
+  assert config.schedule.warmup_steps == 5000
+  optimizer = config.optimizer
+  assert (optimizer.name, optimizer.momentum) == ("sgd", 0.9)
+  # Not through the momentum, which would make it ten times as much.
+  assert optimizer.weight_decay == pytest.approx(1e-4 / (1 - 0.9))
+  assert optimizer.grad_clip_norm is None
+
+
+@pytest.mark.parametrize(
+  ("arguments", "steps", "size", "crop", "mixup"),
+  [
+    ("dataset=oxford_flowers102", 500, 448, 384, 0),
+    ("dataset=cifar10", 10_000, 160, 128, 0.1),
+    ("dataset=imagenet2012", 20_000, 448, 384, 0.1),
+    ("dataset=imagenet2012,model=R152x4", 20_000, 512, 480, 0.1),
+  ],
+)
+def test_the_hyperrule_follows_from_size_and_images(
+  arguments, steps, size, crop, mixup
+):
+  config = load(file("resnet"), arguments)
+  checks.check(config)
+  assert (config.total_steps, config.schedule.base_lr) == (steps, 0.003)
+  assert config.schedule.boundaries == tuple(
+    round(part * steps) for part in (0.3, 0.6, 0.9)
+  )
+  assert config.model.image_size == crop
+  ops = f"decode|resize({size})|random_crop|flip_lr"
+  assert config.train.preprocess == ops
+  assert config.objective.mixup_alpha == mixup
+  assert (config.train.batch_size, config.optimizer.weight_decay) == (512, 0)
+
+
+def test_two_recipes_at_once_are_refused():
+  with pytest.raises(UserError, match="data and dataset are of two recipes"):
+    load(file("resnet"), "data=jft,dataset=cifar10")
+  with pytest.raises(UserError, match="images = 9M is of JFT-300M"):
+    load(file("ablation_data"), "images=9M,data=i1k")
+
+
+def test_adam_and_sgd_are_compared_over_the_same_epochs():
+  adam, sgd = (
+    load(file("ablation_optimizer"), f"model=R152x2,optimizer={name}")
+    for name in ("adam", "sgd")
+  )
+  assert adam == load(PRETRAIN, "model=R152x2,data=jft")
+  assert sgd == load(file("resnet"), "model=R152x2,data=jft,epochs=7")
+  assert adam.total_epochs == sgd.total_epochs == 7
+  # The rate falls at the same parts as in 40 epochs.
+  falls = [float(text.split()[0]) / 7 for text in sgd.schedule.boundaries]
+  assert falls == pytest.approx([n / 40 for n in (10, 23, 30, 37)], rel=1e-4)
+
+
+def test_each_way_of_pooling_has_its_own_rate():
+  cls, gap = (
+    load(file("ablation_head"), f"pool={pool}") for pool in ("cls", "gap")
+  )
+  assert (cls.model.pool, cls.schedule.base_lr) == ("cls", 8e-4)
+  assert (gap.model.pool, gap.schedule.base_lr) == ("gap", 3e-4)
+  assert gap.model.representation_size is None
+  other = load(file("ablation_head"), "pool=gap,lr=0.0008")
+  assert other.schedule.base_lr == 8e-4
+
+
+def test_a_shape_differs_from_the_base_in_one_number():
+  base = load(file("ablation_shape")).model
+  size = sizes.vit(base)
+  numbers = (size.depth, size.width, size.mlp_dim, size.patch_size)
+  assert numbers == (8, 1024, 2048, 32)
+  deep = load(file("ablation_shape"), "depth=64").model
+  assert sizes.vit(deep) == dataclasses.replace(size, depth=64)
+  wide = sizes.vit(load(file("ablation_shape"), "width=512").model)
+  assert (wide.width, wide.width // wide.num_heads) == (512, 64)
+
+
+def test_fewer_images_are_seen_for_as_many_steps():
+  parts = [
+    load(file("ablation_data"), f"model=b/32,images={images}")
+    for images in ("9M", "30M", "90M", "300M")
+  ]
+  assert [config.train.split for config in parts] == [
+    "train[:9000000]",
+    "train[:30000000]",
+    "train[:90000000]",
+    "train",
+  ]
+  assert {config.total_steps for config in parts} == {
+    round(7 * 303_000_000 / 4096)
+  }
+  whole = sizes.vit(parts[0].model)
+  full = sizes.vit(load(file("ablation_data"), "model=B/32").model)
+  assert 2 * whole.width == full.width and 2 * whole.mlp_dim == full.mlp_dim
+
+
+def test_small_data_can_be_regularised():
+  config = load(
+    file("ablation_data"),
+    "model=L/16,data=i1k,weight_decay=0.1,dropout=0,label_smoothing=0.1",
+  )
+  assert config.optimizer.weight_decay == 0.1
+  assert config.model.dropout_rate == 0
+  assert config.objective.label_smoothing == 0.1
+
+
+def studied():
+  """(file, arguments) of what the studies of the paper's appendix vary."""
+  yield from (
+    ("selfsupervised", f"target={t}") for t in ("pixels", "colours_4x4")
+  )
+  kinds = ("learned_1d", "learned_2d", "relative")
+  places = ("stem", "every_layer", "every_layer_shared")
+  yield "ablation_posembed", "kind=none"
+  for kind, place in itertools.product(kinds, places):
+    yield "ablation_posembed", f"kind={kind},at={place}"
+  yield "ablation_head", "pool=gap"
+  yield "ablation_optimizer", "optimizer=sgd"
+  yield "ablation_data", "model=b/32,images=9M"
+  yield "ablation_data", "model=R50x1,images=90M"
+  yield "resnet", "dataset=cifar10"
+  yield "resnet", "data=i1k"
+  yield "pretrain", "model=R50+B/16,data=jft"
+  shape = runpy.run_path(str(file("ablation_shape")))["GRID"]
+  for key, values in shape.items():
+    yield from (("ablation_shape", f"{key}={value}") for value in values)
+
+
+STUDIED = list(studied())
+
+
+@pytest.mark.parametrize(("name", "arguments"), STUDIED)
+def test_every_study_passes_all_checks(name, arguments):
+  checks.check(load(file(name), arguments))
+  checks.check(load(file(name), f"{arguments},smoke"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("name", "arguments"),
+  # Small, all shapes are one.
+  [study for study in STUDIED if study[0] != "ablation_shape"],
+)
+def test_every_study_has_a_smoke_run(name, arguments, tmp_path):
+  assert train(load(file(name), f"{arguments},smoke"), str(tmp_path)) == 0
 
 
 FOLDER = [p for p in FILES if p.stem == "finetune_folder"][0]

@@ -90,7 +90,7 @@ INFERRED = {
 
 
 def build(
-  model: str, data: str, *, epochs: float = 0
+  model: str, data: str, *, epochs: float = 0.0
 ) -> ml_collections.ConfigDict:
   """The config of a network and what it is pre-trained on.
 

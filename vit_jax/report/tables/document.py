@@ -23,8 +23,9 @@ def build(table: Table, measured: Measured | None = None) -> dict[str, Any]:
     `contradictions` and `remarks` (on runs). A row has its name as `row`,
     `paper` (column -> number or word) and `paper_std`; `computed`; `measured`,
     `measured_std`, `difference` (measured - paper) and `runs`, or None where
-    no run was found; `config`, and `finetuning` (column -> config), both of
-    `--config` with None where no config is shipped; `missing`, what they lack.
+    no run was found; `config`, and `finetuning` (column -> config), values of
+    `--config`; `pretraining` (column -> config), if each place has its own;
+    `inferred`, whether Table 3 does not have the row's pre-training.
   """
   measured = measured or Measured({})
   return {
@@ -54,11 +55,15 @@ def _row(table: Table, index: int, measured: Measured) -> dict[str, Any]:
     key: row.cells[key].value for key in table.columns if key in row.cells
   }
   means = {key: one.mean for key, one in found.items()}
-  finetuning = {
-    key: recipes.finetuning(table, row, key)
+  places = [
+    key
     for key, column in table.columns.items()
     if column.is_accuracy and key in row.cells
-  }
+  ]
+  pretraining, finetuning = (
+    {key: config for key in places if (config := find(table, row, key))}
+    for find in (recipes.pretraining, recipes.finetuning)
+  )
   return {
     "row": row.name,
     "paper": paper,
@@ -74,6 +79,7 @@ def _row(table: Table, index: int, measured: Measured) -> dict[str, Any]:
     or None,
     "runs": {key: list(one.runs) for key, one in found.items()} or None,
     "config": recipes.main(table, row),
-    "finetuning": {k: config for k, config in finetuning.items() if config},
-    "missing": list(recipes.missing(table, row)),
+    "finetuning": finetuning,
+    "pretraining": pretraining,
+    "inferred": recipes.is_inferred(row),
   }

@@ -1,9 +1,6 @@
-"""The config that makes each cell of the paper's tables.
+"""The config that makes each cell of the paper's tables."""
 
-A place that no shipped config makes has None, and every page says so.
-"""
-
-from vit_jax.paper import vtab
+from vit_jax.paper import results, vtab
 from vit_jax.paper.table import Row, Table
 
 # What stands for a column of a table as `dataset=` of configs/finetune.py.
@@ -18,28 +15,48 @@ FINETUNING = {
 }
 # Table 2 alone: sides of the images of ImageNet, pixels.
 LARGE_IMAGES = {"ViT-L/16": 512, "ViT-H/14": 518}
-# Results whose pre-training has no recipe in Table 3.
-_WITHOUT_RECIPE = {
-  ("jft", "R200x3", 14),
-  ("jft", "R152x2", 14),
-  ("i21k", "ViT-H/14", None),
-}
 
 
 def main(table: Table, row: Row) -> str | None:
-  """The row's own config: of pre-training; in Table 4, of fine-tuning."""
+  """The row's own config: of pre-training; in Table 4, of fine-tuning.
+
+  Of Table 8, that of its first column.
+  """
   if table.number == 4:
     dataset = row.cells.get("dataset")
-    return f"configs/finetune.py:dataset={dataset.value}" if dataset else None
-  if (
-    row.model is None
-    or row.data is None
-    or row.optimizer != "adam"
-    or (row.data, row.model, row.epochs) in _WITHOUT_RECIPE
-  ):
+    if dataset is None:
+      return "configs/vtab.py"
+    return f"configs/finetune.py:dataset={dataset.value}"
+  if table.number == 8:
+    return _position_embeddings(row, "stem")
+  if row.model is None or row.data is None:
     return None
   epochs = "" if row.epochs is None else f",epochs={row.epochs:g}"
-  return f"configs/pretrain.py:model={short(row)},data={row.data}{epochs}"
+  file = {"adam": "pretrain", "sgd": "resnet"}[row.optimizer]
+  return f"configs/{file}.py:model={short(row)},data={row.data}{epochs}"
+
+
+def is_inferred(row: Row) -> bool:
+  """Whether Table 3 lacks how a row's network is pre-trained by Adam."""
+  if row.model is None or row.data is None or row.optimizer != "adam":
+    return False
+  return not any(
+    (row.model, row.data, row.epochs) == (one.model, one.data, one.epochs)
+    for one in results.TABLE_3.rows
+  )
+
+
+def pretraining(table: Table, row: Row, column: str) -> str | None:
+  """The config of a place of Table 8, where each is a pre-training."""
+  if table.number != 8 or not table.columns[column].is_accuracy:
+    return None
+  return _position_embeddings(row, column)
+
+
+def _position_embeddings(row: Row, place: str) -> str:
+  """The config of a kind of position embedding at a place."""
+  kind = row.cells["pos_embedding"].value
+  return f"configs/ablation_posembed.py:kind={kind},at={place}"
 
 
 def finetuning(table: Table, row: Row, column: str) -> str | None:
@@ -70,19 +87,3 @@ def has_large_images(table: Table, column: str) -> bool:
 def short(row: Row) -> str:
   """'B/16', 'R50+B/16', 'R50x1': what configs call the network."""
   return row.model.replace("R50x1+", "R50+").replace("ViT-", "")
-
-
-def missing(table: Table, row: Row) -> tuple[str, ...]:
-  """Titles of what a row needs and no shipped config makes."""
-  if row.model is None and table.number != 4:
-    return ()
-  found = []
-  if table.number != 1 and main(table, row) is None:
-    found.append("the fine-tuning" if table.number == 4 else "the pre-training")
-  if table.number == 9:
-    found += [
-      task.title
-      for key, task in vtab.TASKS.items()
-      if finetuning(table, row, key) is None
-    ]
-  return tuple(found)

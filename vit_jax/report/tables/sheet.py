@@ -191,7 +191,9 @@ def _configs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
   A column whose rows differ in more than the model has a line for each.
   """
   for row in document["rows"]:
-    if row["config"]:
+    for key, config in row["pretraining"].items():
+      yield f"{name(row)}, {document['columns'][key]}", config
+    if row["config"] and not row["pretraining"]:
       yield name(row), row["config"]
   patterns: dict[str, dict[str, list[str]]] = {}
   for row in document["rows"]:
@@ -212,9 +214,10 @@ def _notes(document: Mapping[str, Any]) -> Iterator[str]:
   yield from document["notes"]
   for sentence in document["contradictions"]:
     yield f"The paper contradicts itself. {sentence}"
-  for missing in dict.fromkeys(tuple(r["missing"]) for r in document["rows"]):
-    if missing:
-      rows = [r for r in document["rows"] if tuple(r["missing"]) == missing]
-      names = "; ".join(name(row) for row in rows)
-      yield f"No config is shipped for {', '.join(missing)} of: {names}."
+  inferred = [name(row) for row in document["rows"] if row["inferred"]]
+  if inferred:
+    yield (
+      "Pre-training is inferred, as Table 3 does not have it, of:"
+      f" {'; '.join(inferred)}."
+    )
   yield from document["remarks"]

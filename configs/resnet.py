@@ -1,0 +1,52 @@
+"""ResNets by the recipes of Big Transfer (arXiv 1912.11370).
+
+  --config=configs/resnet.py:model=R50x1,data=jft,epochs=7
+  --config=configs/resnet.py:model=R50x1,dataset=cifar10 \\
+      --config.init_from=runs/R50x1
+
+With `data` (i1k, i21k or jft), pre-training by SGD: BiT-S, M and L, or what
+the ViT paper compares Adam with in Table 7 (there for 7 epochs; rates then fall
+at the same parts of the run as in BiT-L's 40, which the paper does not say).
+With `dataset` (one of configs/finetune.py), fine-tuning by the HyperRule; the
+ViT paper runs ResNets by this and by Table 4 and keeps the better.
+
+ResNets pre-trained by Adam, as in Tables 3 and 6, are in configs/pretrain.py.
+"""
+
+import ml_collections
+
+from vit_jax.config import (
+  arguments,
+  big_transfer,
+  finetuning,
+  pretraining,
+  smoke,
+)
+from vit_jax.errors import UserError
+from vit_jax.paper.datasets import DATASETS
+
+# Side of the images, pixels, where it is less than 96.
+_SMALL = {"cifar10": 32, "cifar100": 32}
+
+
+def get_config(args: str | None = None) -> ml_collections.ConfigDict:
+  args = arguments.parse(args, model="R50x1", data="", dataset="", epochs=0.0)
+  if args.data and args.dataset:
+    raise UserError(
+      "Config arguments data and dataset are of two recipes: give data= to"
+      " pre-train, or dataset= to fine-tune."
+    )
+  if not args.dataset:
+    data = args.data or "i21k"
+    arguments.check_choice("data", data, big_transfer.PRETRAINING)
+    config = big_transfer.pretrain(args.model, data, epochs=args.epochs)
+    return pretraining.shrink(config, data) if args.smoke else config
+  tasks = finetuning.TASKS
+  arguments.check_choice("dataset", args.dataset, tasks)
+  config = big_transfer.finetune(
+    tasks[args.dataset],
+    num_examples=DATASETS[args.dataset].num_examples["train"],
+    image_side=_SMALL.get(args.dataset, 224),
+    model=args.model,
+  )
+  return smoke.shrink(config) if args.smoke else config
