@@ -21,7 +21,7 @@ PARTS = (1, 4, 16)
 NUM_TRAIN = 50_000
 _NUM_DEV = 5000  # The last images of train, to choose learning rates by.
 _BATCH_SIZE = 128
-_RATES = (5e-4, 1e-3, 2e-3)
+_RATES = (5e-4, 1e-3, 2e-3, 4e-3)
 _BASE_LR = {"vit": 1e-3, "resnet": 1e-3}
 
 
