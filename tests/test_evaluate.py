@@ -139,6 +139,39 @@ def test_every_type_of_evaluator_runs_on_a_checkpoint(finished):
   }
 
 
+def _frozen(**changes):
+  """A config without an evaluator that looks at the head."""
+  built = defaults.as_config_dict(experiments.config(**changes))
+  built.evals = {
+    "knn": defaults.default_eval(type="knn", neighbors=(1, 5)),
+  }
+  built.evals.knn.datasets.toy = defaults.default_fewshot_dataset(
+    dataset=experiments.DATASET, preprocess="decode|resize"
+  )
+  return resolve.resolve(built)
+
+
+@pytest.mark.parametrize("model_from_init", [False, True])
+@pytest.mark.parametrize("num_classes", [2, 9])
+def test_a_head_that_nobody_looks_at_may_be_of_any_classes(
+  finished, tmp_path, num_classes, model_from_init
+):
+  workdir, _ = finished
+  config = _frozen(model_from_init=model_from_init, **EXACT)
+  path = str(tmp_path / "other.npz")
+  module, params = load.load(workdir, num_classes=num_classes)
+  save.save(path, module, jax.tree.map(np.asarray, params))
+  first, second = measure(config, [workdir, path])
+  assert first.metrics.items() - {("step", 3)} == second.metrics.items()
+
+
+def test_the_body_below_it_has_to_be_the_configs(finished):
+  workdir, _ = finished
+  with pytest.raises(UserError) as error:
+    evaluate(_frozen(model__width=64, **EXACT), workdir)
+  assert "(32," in str(error.value) and "(64," in str(error.value)
+
+
 def run(*arguments, cwd):
   return subprocess.run(
     [sys.executable, "-m", "vit_jax.evaluate", *arguments],

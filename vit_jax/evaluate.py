@@ -12,7 +12,9 @@
 CHECKPOINT is a workdir (its newest step counts), a checkpoints/STEP in one, a
 published .npz or .safetensors file, or a Hugging Face directory. It has to be
 of the config's model; where the config says `model_from_init`, as
-finetune_folder.py does, the model is the checkpoint's.
+finetune_folder.py and frozen_features.py do, the model is the checkpoint's. If
+all evaluators are on features below the head, that may be of any classes, or
+missing.
 
 The JSON of --output holds the metrics of the checkpoint; of several, an object
 with those of each under its path. There is no `step` for a published file,
@@ -88,6 +90,9 @@ def main(argv: Sequence[str]) -> int:
       print(f"{name}: {value:.6g}")
   if options.report:
     evals = {k: entry.model_dump() for k, entry in config.evals.items()}
+    for entry in evals.values():
+      if "dataset" in entry:  # None stands for that of training.
+        entry["dataset"] = entry["dataset"] or config.train.dataset
     write = comparison_formats.FORMATS[_ending(options.report)]
     text = write(comparison.compare(found, evals))
     command_line.writing(records.write_text, options.report, text)
@@ -162,6 +167,11 @@ def measure(
   for path, step in zip(checkpoints, steps, strict=True):
     weights = reading.read(path)
     settled = initial_model.of_checkpoint(config, weights.model)
+    if not _looks_at_head(config):
+      model = settled.model.model_copy(
+        update={"num_classes": config.model.num_classes}
+      )
+      settled = settled.model_copy(update={"model": model})
     if bench is None or bench.config != settled:
       bench = _build(settled)
     yield bench.measure(path, weights, step)
@@ -182,6 +192,15 @@ def _step(path: str) -> int | None:
   return None
 
 
+def _looks_at_head(config: schema.Config) -> bool:
+  """Whether an evaluator needs the logits."""
+  return any(
+    not isinstance(entry, schema.FeaturesEval)
+    or entry.representation == "logits"
+    for entry in config.evals.values()
+  )
+
+
 @dataclasses.dataclass(frozen=True)
 class _Bench:
   """The evaluators of a config, ready for any checkpoint of its model."""
@@ -199,19 +218,21 @@ class _Bench:
     from vit_jax.checkpoint import fitting
     from vit_jax.report.subjects import Subject
 
-    state = self.parts.abstract_state
-    params = fitting.place(state.params, weights, self.config.model)
+    state, model = self.parts.abstract_state, self.config.model
+    if _looks_at_head(self.config):
+      params = fitting.place(state.params, weights, model)
+    else:
+      params = fitting.place_body(state.params, weights, model)
     state = state.replace(params=params, ema_params=None)
     metrics: dict[str, float | int] = {} if step is None else {"step": step}
     for evaluator in self.evaluators:
       metrics |= jax.device_get(evaluator.run(state, step or 0))
-    model = self.config.model
     family = "ViT" if model.name == "vit" else model.name
     return Subject(
       path=path,
       model=f"{family}-{model.variant}",
       image_size=model.image_size,
-      num_params=trees.num_elements(params),
+      num_params=trees.num_elements(weights.params),
       metrics=metrics,
     )
 

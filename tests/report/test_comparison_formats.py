@@ -42,7 +42,7 @@ def test_the_page_has_every_cell_and_sentence():
 def test_words_are_escaped():
   text = comparison_formats.html(compared([comparisons.subject(EVIL)]))
   assert "<script" not in text
-  assert html.escape(EVIL) in text
+  assert html.escape(EVIL) in text.replace("<wbr>", "")
   Page(text)
 
 
@@ -66,5 +66,6 @@ def test_markdown_tables_are_rectangular(path):
 def test_markdown_marks_the_best():
   text = comparison_formats.markdown(compared(comparisons.pair()))
   assert "| test, top-1, % | 90.00 | **95.00** |" in text
+  assert "frozen pre\\_logits features" in text
   assert "Its l2 is 1024, fixed beforehand." in text
-  assert "| a | ViT-Ti/4 | 16 | 302,890 | 1,500 | runs/a |" in text
+  assert "| a | ViT-Ti/4 | runs/a | 16 | 302,890 | 1,500 |" in text

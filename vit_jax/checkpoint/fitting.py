@@ -1,9 +1,11 @@
 """A network's parameters from a checkpoint's: what fits, put in place."""
 
+import dataclasses
 import logging
 from collections.abc import Sequence
 
 import jax
+import numpy as np
 from jaxtyping import PyTree
 
 from vit_jax import trees
@@ -12,6 +14,8 @@ from vit_jax.errors import UserError
 from vit_jax.weights import flat, surgery
 from vit_jax.weights.contract import Weights
 
+# Of classes, and of masked patch prediction.
+_HEADS = ("head", "patch_head", "mask_token")
 _logger = logging.getLogger(__name__)
 
 
@@ -32,6 +36,27 @@ def place(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
       f"{weights.path} is not of this model: {' '.join(fitted.notes)}"
     )
   return put(wanted, fitted)
+
+
+def place_body(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
+  """As `place`, but heads, whatever the checkpoint has of them, are zeros.
+
+  For whoever looks at features below them.
+  """
+  body = {name: tree for name, tree in wanted.items() if name not in _HEADS}
+  params = {k: tree for k, tree in weights.params.items() if k not in _HEADS}
+  headless = dataclasses.replace(
+    weights,
+    params=params,
+    model=weights.model.model_copy(update={"num_classes": None}),
+  )
+  zeros = jax.tree.map(
+    lambda leaf: jax.device_put(
+      np.zeros(leaf.shape, leaf.dtype), leaf.sharding
+    ),
+    {name: tree for name, tree in wanted.items() if name in _HEADS},
+  )
+  return {**place(body, headless, model), **zeros}
 
 
 def fit(

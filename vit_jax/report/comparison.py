@@ -1,8 +1,9 @@
 """Checkpoints side by side: what each evaluator of a config found of them."""
 
 import dataclasses
+import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vit_jax.report import fewshot, formatting, protocols
@@ -33,7 +34,7 @@ class Section:
 
   Attributes:
     title: its heading.
-    protocol: sentences on how it was measured.
+    protocol: paragraphs on how it was measured.
     lines: rows, each with a cell for every checkpoint.
     figures: drawn of them.
   """
@@ -93,7 +94,7 @@ def _classification(
   names: Sequence[str],
   entries: Mapping[str, protocols.Entry],
 ) -> Section:
-  lines, sentences = [], []
+  lines, paragraphs = [], []
   for name, entry in entries.items():
     for metric, title, write, best in (
       ("top1", "top-1, %", _percent, max),
@@ -103,11 +104,11 @@ def _classification(
       values = _values(subjects, f"eval/{name}/{metric}")
       lines.append(_line(f"{name}, {title}", values, write, best))
     counts = set(_values(subjects, f"eval/{name}/num_examples"))
-    sentence = f"{name}: {' '.join(protocols.classification(entry))}"
+    paragraph = f"{name}: {' '.join(protocols.classification(entry))}"
     if len(counts) == 1:
-      sentence += f" {formatting.count(counts.pop())} images."
-    sentences.append(sentence)
-  return Section("Classification", tuple(sentences), tuple(lines))
+      paragraph += f" {formatting.count(counts.pop())} images."
+    paragraphs.append(paragraph)
+  return Section("Classification", tuple(paragraphs), tuple(lines))
 
 
 def _fewshot(
@@ -141,14 +142,10 @@ def _fewshot(
     _figure(f"{row}, few-shot accuracy", names, columns, "examples per class")
     for row, columns in curves.items()
   ]
-  sentences = [
-    sentence
-    for entry in entries.values()
-    for sentence in protocols.fewshot(entry, with_draws=True)
-  ]
+  with_draws = functools.partial(protocols.fewshot, with_draws=True)
   return Section(
     "Few-shot linear accuracy, %",
-    tuple(dict.fromkeys(sentences)),
+    _paragraphs(with_draws, entries),
     tuple(line for line in lines if line is not None),
     tuple(figure for figure in drawn if figure is not None),
   )
@@ -174,7 +171,7 @@ def _knn(
       )
   return Section(
     "k-nearest-neighbour accuracy, %",
-    tuple(_sentences(protocols.knn, entries)),
+    _paragraphs(protocols.knn, entries),
     tuple(lines),
     tuple(figure for figure in drawn if figure is not None),
   )
@@ -195,7 +192,7 @@ def _linear_probe(
       lines.append(_line(f"{dataset}, l2", l2, formatting.quantity, None))
   return Section(
     "Linear probe",
-    tuple(_sentences(protocols.linear_probe, entries)),
+    _paragraphs(protocols.linear_probe, entries),
     tuple(lines),
   )
 
@@ -209,12 +206,12 @@ _SECTIONS: dict[str, Callable[..., Section]] = {
 }
 
 
-def _sentences(
+def _paragraphs(
   write: Callable[[protocols.Entry], list[str]],
   entries: Mapping[str, protocols.Entry],
-) -> Iterator[str]:
-  """Those on all entries, each once."""
-  yield from dict.fromkeys(s for e in entries.values() for s in write(e))
+) -> tuple[str, ...]:
+  """One for each entry that differs from those before."""
+  return tuple(dict.fromkeys(" ".join(write(e)) for e in entries.values()))
 
 
 def _values(

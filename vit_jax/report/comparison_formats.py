@@ -16,7 +16,10 @@ _FOOTER = (
 def html(comparison: Comparison) -> str:
   """One page that asks the network for nothing."""
   environment = pages.environment()
-  environment.filters["count"] = formatting.count
+  environment.filters |= {
+    "breakable": pages.breakable,
+    "count": formatting.count,
+  }
   return environment.get_template("comparison.html").render(
     title=_title(comparison),
     lead=_LEAD,
@@ -29,25 +32,26 @@ def html(comparison: Comparison) -> str:
 
 def markdown(comparison: Comparison) -> str:
   """Headings and tables; without the figures."""
-  heads = ("name", "model", "image, px", "parameters", "step", "path")
-  parts = [f"# {_title(comparison)}", "", *_table_head(heads, num_words=2)]
+  heads = ("name", "model", "path", "image, px", "parameters", "step")
+  parts = [f"# {_title(comparison)}", "", *_table_head(heads, num_words=3)]
   for name, one in zip(comparison.names, comparison.subjects, strict=True):
     parts.append(
       _row(
         (
           name,
           one.model,
+          one.path,
           str(one.image_size),
           formatting.count(one.num_params),
           formatting.count(one.metrics.get("step")),
-          one.path,
         )
       )
     )
   for section in comparison.sections:
     parts += ["", f"## {section.title}", ""]
-    parts += [*section.protocol, ""]
-    parts += _table_head(("", *comparison.names), num_words=1)
+    for paragraph in section.protocol:
+      parts += [_escaped(paragraph), ""]
+    parts += _table_head(("measured", *comparison.names), num_words=1)
     for line in section.lines:
       cells = (
         f"**{cell}**" if is_best else cell

@@ -1,6 +1,7 @@
-"""The templates of our HTML pages."""
+"""What our HTML pages share."""
 
 import jinja2
+import markupsafe
 
 
 def environment() -> jinja2.Environment:
@@ -12,3 +13,11 @@ def environment() -> jinja2.Environment:
     trim_blocks=True,
     lstrip_blocks=True,
   )
+
+
+def breakable(text: str) -> markupsafe.Markup:
+  """Lets a long string of ops, or a path, break after its separators."""
+  escaped = markupsafe.escape(text)
+  for separator in "|/_":
+    escaped = escaped.replace(separator, separator + markupsafe.Markup("<wbr>"))
+  return escaped

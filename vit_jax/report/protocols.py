@@ -73,7 +73,7 @@ def classification(entry: Entry) -> list[str]:
   dataset = entry.get("dataset") or "the training dataset"
   split = entry.get("split")
   where = f"split {split!r} of {dataset}" if split else dataset
-  sentence = f"The model's own head on every labelled image of {where}"
+  sentence = f"the model's own head on every labelled image of {where}"
   if sets := entry.get("label_sets"):
     sentence += f", any of the labels of {sets} being right"
   return [f"{sentence}."]

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import markupsafe
 from etils import epath
 
 from vit_jax import records
@@ -46,7 +45,7 @@ def render(run: Run) -> str:
   """The page of a run."""
   environment = pages.environment()
   environment.filters |= {
-    "breakable": _breakable,
+    "breakable": pages.breakable,
     "count": formatting.count,
     "quantity": formatting.quantity,
     "percent": formatting.percent,
@@ -85,14 +84,6 @@ def _command(run: Run) -> str | None:
   if any(c in command for c in "'\"\\\n"):
     return command
   return command.replace(" --", " \\\n  --")
-
-
-def _breakable(text: str) -> markupsafe.Markup:
-  """Lets a long string of ops, or a path, break after its separators."""
-  escaped = markupsafe.escape(text)
-  for separator in "|/":
-    escaped = escaped.replace(separator, separator + markupsafe.Markup("<wbr>"))
-  return escaped
 
 
 def _fewshot_figure(table: fewshot.Table | None):

@@ -69,7 +69,7 @@ def legend(
   if list(names) == [""]:
     return svg.Markup(), TOP
   names = [svg.shorten(name, 26) for name in names]
-  widths = [svg.text_width(name, FONT) + 38 for name in names]
+  widths = [svg.text_width(name, FONT) + 44 for name in names]
   free = WIDTH - RIGHT - svg.text_width(unit, FONT) - 14
   rows: list[list[int]] = [[]]
   for index, width in enumerate(widths):

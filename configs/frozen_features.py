@@ -1,0 +1,58 @@
+"""What the frozen features of any checkpoint are worth, on several datasets.
+
+  --config=configs/frozen_features.py:datasets=digits
+  --config=configs/frozen_features.py:datasets=cifar100+oxford_iiit_pet+dtd
+
+For vit_jax.evaluate: few-shot accuracy, k nearest neighbours and a linear
+probe, of the checkpoint's architecture at its image size. Its head plays no
+part. `imagenet` is imagenet2012; few shots are drawn from its first 65,000
+training images, as in big_vision, and the others use all of them.
+"""
+
+import ml_collections
+
+from vit_jax.config import arguments, smoke
+from vit_jax.config.defaults import (
+  default_config,
+  default_eval,
+  default_fewshot_dataset,
+)
+
+# Name in the metrics -> what differs from the defaults. Big_vision's few-shot
+# sets, CIFAR-10 and one that is always here.
+DATASETS = {
+  "caltech101": {"dataset": "caltech101"},
+  "cars196": {"dataset": "cars196"},
+  "cifar10": {"dataset": "cifar10"},
+  "cifar100": {"dataset": "cifar100"},
+  "digits": {"dataset": "digits", "preprocess": "decode|resize"},
+  "dtd": {"dataset": "dtd"},
+  "imagenet": {"dataset": "imagenet2012", "test_split": "validation"},
+  "oxford_iiit_pet": {"dataset": "oxford_iiit_pet"},
+  "uc_merced": {
+    "dataset": "uc_merced",
+    "train_split": "train[:1000]",
+    "test_split": "train[1000:]",
+  },
+}
+
+
+def get_config(args: str | None = None) -> ml_collections.ConfigDict:
+  args = arguments.parse(args, datasets="digits")
+  names = args.datasets.split("+")
+  for name in names:
+    arguments.check_choice("datasets", name, DATASETS)
+  config = default_config()
+  config.model_from_init = True
+  # Nothing is trained; these only have to be something.
+  config.total_steps = 1
+  config.train.update(dataset="digits", batch_size=256)
+  for kind in ("fewshot", "knn", "linear_probe"):
+    config.evals[kind] = default_eval(type=kind)
+    for name in names:
+      config.evals[kind].datasets[name] = default_fewshot_dataset(
+        **DATASETS[name]
+      )
+  if "imagenet" in names:
+    config.evals.fewshot.datasets.imagenet.train_split = "train[:65000]"
+  return smoke.shrink(config) if args.smoke else config
