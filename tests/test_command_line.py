@@ -88,6 +88,8 @@ runpy.run_module("vit_jax.train", run_name="__main__")
     "vit_jax.prepare",
     "vit_jax.benchmark",
     "vit_jax.sweep",
+    "vit_jax.vtab",
+    "vit_jax.deduplicate",
   ],
 )
 def test_help_shows_the_flags_and_an_example(repo, module):

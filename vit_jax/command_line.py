@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import ml_collections
@@ -86,13 +86,45 @@ def resolved_config(name: str = "config") -> schema.Config:
     UserError: as `resolve.resolve` does.
   """
   flag = flags.FLAGS[name]
-  config = resolve.resolve(flag.value)
+  return _resolved(flag.value, config_flags.get_override_values(flag))
+
+
+def resolved_config_of(argument: str, name: str = "config") -> schema.Config:
+  """What `--config` would come to with one more argument after its colon.
+
+  Args:
+    argument: such as 'task=dtd'; its name must not be among those given.
+    name: of the flag.
+
+  Raises:
+    UserError: the experiment file does not take it, or as `resolved_config`.
+  """
+  flag = flags.FLAGS[name]
+  file = config_flags.get_config_filename(flag)
+  path, _, given = file.partition(":")
+  key = argument.partition("=")[0]
+  if key in (item.partition("=")[0].strip() for item in given.split(",")):
+    raise UserError(
+      f"--{name}={file} names one {key}, where there are several; leave it out."
+    )
+  overrides = config_flags.get_override_values(flag)
+  try:
+    config = load_config(path, ",".join(filter(None, (given, argument))))
+    config.update_from_flattened_dict(overrides)
+  except UserError as error:
+    raise UserError(f"--{name}={file} with {argument}: {error}") from None
+  return _resolved(config, overrides)
+
+
+def _resolved(
+  value: ml_collections.ConfigDict, overrides: Iterable[str]
+) -> schema.Config:
+  """A config checked, with the keys of model that were overridden noted."""
+  config = resolve.resolve(value)
   if not config.model_from_init:
     return config
   given = [
-    key.removeprefix("model.")
-    for key in config_flags.get_override_values(flag)
-    if key.startswith("model.")
+    key.removeprefix("model.") for key in overrides if key.startswith("model.")
   ]
   kept = tuple(dict.fromkeys((*config.keep_model_keys, *given)))
   return config.model_copy(update={"keep_model_keys": kept})

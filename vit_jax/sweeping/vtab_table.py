@@ -1,0 +1,99 @@
+"""The score of VTAB: vtab.json for programs, vtab.md for people."""
+
+from typing import Any
+
+from etils import epath
+
+from vit_jax import records
+from vit_jax.paper import vtab
+from vit_jax.sweeping import runner
+from vit_jax.sweeping.plan import Run
+
+_HEADER = ("task", "group", "top-1", "examples")
+# How it stands with a task: that it ended is said by its run.
+NOT_RUN, ABSENT, FAILED = "not run", "absent", "failed"
+
+
+class VtabTable:
+  """Collects what the tasks came to; the files are written after each.
+
+  Args:
+    workdir: of all the runs.
+  """
+
+  def __init__(self, workdir: str):
+    self._directory = epath.Path(workdir)
+    self._rows = {
+      task: {
+        "task": task,
+        "group": vtab.TASKS[task].group,
+        "status": NOT_RUN,
+        "dataset": vtab.TASKS[task].dataset,
+        "split": None,
+        "top1": None,
+        "num_examples": None,
+      }
+      for task in vtab.TASKS
+    }
+
+  def set(self, task: str, status: str) -> None:
+    """Notes that a task is absent, or that its run failed."""
+    self._rows[task]["status"] = status
+
+  def add(self, task: str, run: Run) -> None:
+    """Notes what the run of a task measured."""
+    summary = runner.summary(run)
+    row = self._rows[task]
+    row["status"] = summary["status"]
+    if row["status"] == "finished":
+      prefix = f"eval/{run.evaluator}"
+      row["top1"] = summary["metrics"].get(f"{prefix}/top1")
+      row["num_examples"] = summary["metrics"].get(f"{prefix}/num_examples")
+      row["split"] = run.config.evals[run.evaluator].split
+
+  def tasks(self, status: str) -> list[str]:
+    """The tasks of a status, in the order of the paper's Table 9."""
+    return [task for task, r in self._rows.items() if r["status"] == status]
+
+  def write(self) -> None:
+    """Writes both files."""
+    value = {
+      name: {"top1": mean.value, "over": mean.over, "of": mean.of}
+      for name, mean in self._means().items()
+    }
+    value["tasks"] = list(self._rows.values())
+    records.write_json(self._directory / "vtab.json", value)
+    records.write_text(self._directory / "vtab.md", self.text() + "\n")
+
+  def text(self) -> str:
+    """A Markdown table with aligned columns: the tasks, then the means."""
+    rows = [_HEADER, *(self._cells(row) for row in self._rows.values())]
+    for name, mean in self._means().items():
+      title = f"{vtab.GROUPS[name]} mean" if name != "mean" else "Mean"
+      over = f"over {mean.over} of {mean.of} tasks"
+      rows.append((title, over, _percent(mean.value), ""))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+      "| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows
+    ]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+  def _means(self) -> dict[str, vtab.Mean]:
+    return vtab.means(
+      {t: r["top1"] for t, r in self._rows.items() if r["top1"] is not None}
+    )
+
+  def _cells(self, row: dict[str, Any]) -> tuple[str, ...]:
+    task = vtab.TASKS[row["task"]]
+    count = row["num_examples"]
+    return (
+      task.title,
+      vtab.GROUPS[task.group],
+      row["status"] if row["top1"] is None else _percent(row["top1"]),
+      "" if count is None else f"{count:.0f}",
+    )
+
+
+def _percent(fraction: float | None) -> str:
+  return "" if fraction is None else f"{fraction:.2%}"

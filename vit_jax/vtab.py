@@ -1,0 +1,156 @@
+"""Transfers a model to the nineteen tasks of VTAB-1k and takes their mean.
+
+  python -m vit_jax.vtab --config=configs/vtab.py --config.init_from=B_16.npz \\
+      --config.data_dir=data --workdir=runs/vtab_b16
+  python -m vit_jax.vtab --config=configs/vtab.py:split=dev,lr=0.003 \\
+      --tasks=natural,dmlab --workdir=runs/dev_0.003
+
+Each task is a run in WORKDIR/TASK, one after the other, with the arguments and
+overrides of --config; the same command goes on where it was stopped. A task
+whose dataset is not there is absent: it is left out, and the means say over
+how many tasks they are. WORKDIR/vtab.json and vtab.md hold the table. Exit
+codes are those of train, and 1 if a task failed.
+"""
+
+import difflib
+import sys
+from collections.abc import Mapping, Sequence
+
+from absl import flags
+from etils import epath
+
+from vit_jax import checks, command_line
+from vit_jax.config import main_evaluator, schema
+from vit_jax.data import sources, tfds_directory
+from vit_jax.errors import UserError
+from vit_jax.paper import vtab
+from vit_jax.sweeping import runner
+from vit_jax.sweeping.plan import Run
+from vit_jax.sweeping.vtab_table import ABSENT, FAILED, VtabTable
+
+
+def define_flags() -> None:
+  command_line.define_config()
+  flags.DEFINE_string("workdir", None, "Directory of all the runs.")
+  flags.DEFINE_list(
+    "tasks",
+    list(vtab.GROUPS),
+    "Tasks, and groups of tasks, that are run.",
+  )
+
+
+def main(argv: Sequence[str]) -> int:
+  command_line.no_arguments(argv)
+  tasks = _chosen(flags.FLAGS.tasks)
+  configs = {
+    task: command_line.resolved_config_of(f"task={task}") for task in tasks
+  }
+  for config in configs.values():
+    if not config.model_from_init:
+      checks.check(config)
+  if not flags.FLAGS.workdir:
+    raise UserError("No directory for the runs was named: give --workdir=DIR.")
+  return transfer(configs, flags.FLAGS.workdir)
+
+
+def transfer(configs: Mapping[str, schema.Config], workdir: str) -> int:
+  """Runs what is not finished yet, and writes the table after every run.
+
+  Args:
+    configs: task -> its experiment.
+    workdir: of all the runs.
+
+  Returns:
+    The exit code: 0, or that of a run which was stopped.
+
+  Raises:
+    UserError: if no dataset is there, or a run failed.
+  """
+  absent = [task for task, config in configs.items() if _is_absent(config)]
+  if len(absent) == len(configs):
+    raise UserError(
+      f"The datasets of these tasks are not there. {_advice(configs, absent)}"
+    )
+  table = VtabTable(workdir)
+  for task in absent:
+    table.set(task, ABSENT)
+  with runner.Runner() as start:
+    for task, config in configs.items():
+      if task in absent:
+        continue
+      evaluator = main_evaluator.find(config)
+      if evaluator is None:
+        raise UserError(
+          f"config.evals of task {task} has no evaluator of type"
+          " 'classification', whose accuracy the mean is of; add one."
+        )
+      run = Run(config, epath.Path(workdir) / task, evaluator)
+      try:
+        if code := start(run):
+          return code
+      except UserError as error:
+        if not table.tasks("finished"):
+          raise  # All others may well fail of the same.
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        table.set(task, FAILED)
+      else:
+        table.add(task, run)
+      table.write()
+  print(table.text())
+  if absent:
+    print(f"\n{_advice(configs, absent)}")
+  if failed := table.tasks(FAILED):
+    raise UserError(
+      f"Tasks that failed for the reasons above: {', '.join(failed)}. Mend them"
+      " and start the same command again."
+    )
+  return 0
+
+
+def _chosen(words: Sequence[str]) -> list[str]:
+  """The tasks that are meant by names of tasks and of groups of them.
+
+  Raises:
+    UserError: a word is neither, or there is none.
+  """
+  known = [*vtab.GROUPS, *vtab.TASKS]
+  for word in words:
+    if word not in known:
+      near = difflib.get_close_matches(word, known, n=1)
+      hint = f" Did you mean {near[0]!r}?" if near else ""
+      raise UserError(
+        f"--tasks: {word!r} is not known.{hint} Known: {', '.join(known)}."
+      )
+  chosen = [
+    name
+    for name, task in vtab.TASKS.items()
+    if name in words or task.group in words
+  ]
+  if not chosen:
+    raise UserError(f"--tasks is empty; known are {', '.join(known)}.")
+  return chosen
+
+
+def _is_absent(config: schema.Config) -> bool:
+  dataset = config.train.dataset
+  if sources.is_built_in(dataset):
+    return False
+  name = tfds_directory.DatasetName.parse(dataset)
+  home = tfds_directory.resolve_data_dir(config.data_dir)
+  return tfds_directory.find(name, home) is None
+
+
+def _advice(configs: Mapping[str, schema.Config], absent: Sequence[str]) -> str:
+  """How to come by what is absent."""
+  datasets = dict.fromkeys(configs[task].train.dataset for task in absent)
+  home = tfds_directory.resolve_data_dir(configs[absent[0]].data_dir)
+  commands = [
+    f"  python -m vit_jax.prepare {dataset} --data_dir={home}"
+    for dataset in datasets
+  ]
+  return "\n".join(["Prepare what is absent with:", *commands])
+
+
+if __name__ == "__main__":
+  define_flags()
+  command_line.run(main, config_flag="config")
