@@ -123,7 +123,14 @@ def test_a_run_shows_how_figures_changed(photos, tmp_path):
 def test_without_images_parameters_are_seen(npz, tmp_path):
   assert visualize.visualize(npz, str(tmp_path), []) == 0
   assert written(tmp_path) == WRITTEN_ALWAYS | OF_PARAMETERS
-  assert "No images were given" in page(tmp_path)
+  assert "There are no images" in page(tmp_path)
+
+
+def test_figures_may_go_to_a_bucket(npz, bucket):
+  assert visualize.visualize(npz, str(bucket / "seen"), []) == 0
+  assert written(bucket / "seen") == WRITTEN_ALWAYS | OF_PARAMETERS
+  with pytest.raises(UserError, match="nothing is overwritten"):
+    visualize.visualize(npz, str(bucket / "seen"), [])
 
 
 def test_a_resnet_shows_what_it_has(photos, tmp_path):

@@ -56,7 +56,7 @@ def of_images(
 ) -> list[Section]:
   """Attention to images, and their features; all count, the first are shown."""
   if not images:
-    remark = "No images were given, so neither attention nor features are seen."
+    remark = "There are no images, so neither attention nor features are seen."
     return [Section("Images", remarks=[remark])]
   seen = survey.survey(
     observation.observer(network), network.params, images, num_shown=num_shown

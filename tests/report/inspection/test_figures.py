@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vit_jax.report.inspection import canvas, chart, figures, sheet
+from vit_jax.report.inspection import canvas, figures
 
 RNG = np.random.default_rng(0)
 PHOTOS = [RNG.integers(0, 256, (16, 16, 3), np.uint8) for _ in range(8)]
@@ -109,21 +109,3 @@ def test_figures_over_training_name_their_steps():
   names = {f.name for f in (rollout, distance, similarity, filters)}
   assert len(names) == 4 and all(n.startswith("training_") for n in names)
   assert "9 images" in distance.caption
-
-
-def test_ticks_of_layers_are_whole_numbers_that_do_not_meet():
-  for depth in (1, 2, 12, 24, 48, 200):
-    layers = np.arange(1, depth + 1, dtype=float)
-    axis = chart.counting_axis(layers)
-    values = [value for value, _ in axis.ticks]
-    assert all(value == int(value) for value in values)
-    places = [axis.place(value) for value in values]
-    assert np.diff(places).min(initial=np.inf) > 15
-    assert len(values) >= min(depth, 5)
-
-
-def test_a_sheet_is_as_large_as_its_pictures():
-  rows = [sheet.Row(PHOTOS[:3]), sheet.Row(PHOTOS[3:5])]
-  plain = sheet.draw(rows, side=50.0, gap=4.0)
-  assert plain.width == 4 + 3 * 54 - 4 + 4
-  assert plain.height == 4 + 2 * 54 - 4 + 4
