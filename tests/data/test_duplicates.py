@@ -57,6 +57,22 @@ def test_mirrored_images_are_found_and_said_to_be(hashed, encode):
   assert find(train, test) == [Duplicate(1, 0, 0, 0, True)]
 
 
+def test_the_middle_square_of_an_image_is_found(hashed, encode):
+  """Whichever of both is the one that was cut, and mirrored too."""
+  wide = [encode(picture(seed)) for seed in (1, 2)]
+  square = [encode(picture(2)[:, 16:80]), encode(picture(1)[:, 79:15:-1])]
+  there = find(hashed("a", wide), hashed("b", square))
+  back = find(hashed("c", square), hashed("d", wide))
+  assert [(d.train_id, d.test_id, d.mirrored) for d in there] == [
+    (0, 1, True),
+    (1, 0, False),
+  ]
+  assert [(d.train_id, d.test_id, d.mirrored) for d in back] == [
+    (0, 1, False),
+    (1, 0, True),
+  ]
+
+
 def test_an_image_like_its_own_mirror_image_is_found_once(hashed, encode):
   half = picture(1)
   symmetric = np.concatenate([half, half[:, ::-1]], axis=1)

@@ -71,22 +71,20 @@ def find(
     Each pair once, by ascending `train_id`, `test_set` and `test_id`. Images
     that are flat or cannot be read are in none.
   """
-  entries = [_comparable(test, 0, test.source.num_examples) for test in tests]
-  test_set = np.repeat(np.arange(len(tests)), [len(ids) for ids, _ in entries])
-  test_id = np.concatenate([ids for ids, _ in entries])
-  values = np.concatenate([values for _, values in entries])
+  found = [_views(test, 0, test.source.num_examples) for test in tests]
+  test_set = np.repeat(np.arange(len(tests)), [len(ids) for ids, _ in found])
+  test_id = np.concatenate([ids for ids, _ in found])
+  values = np.concatenate([values for _, values in found])
   index = HashIndex(
     np.concatenate([values, perceptual_hash.mirrored(values)]),
     max_distance=max_distance,
   )
   total = train.source.num_examples
   for start in range(0, total, _PIECE):
-    train_id, queries = _comparable(train, start, _PIECE)
+    train_id, queries = _views(train, start, _PIECE)
     query, entry, distance = index.search(queries)
     if len(query):
       mirrored, entry = np.divmod(entry, len(values))
-      # The nearer of an image and its mirror image comes first.
-      order = np.lexsort((mirrored, distance, entry, query))
       columns = (
         train_id[query],
         test_set[entry],
@@ -94,6 +92,8 @@ def find(
         distance,
         mirrored,
       )
+      # Of several views of a pair, the nearest comes first.
+      order = np.lexsort(columns[::-1])
       previous = None
       for row in np.stack(columns, axis=1)[order].tolist():
         if row[:3] != previous:
@@ -114,10 +114,19 @@ def _pieces(dataset: Hashed) -> Iterator[np.ndarray]:
     yield hash_file.read(dataset.path, start, _PIECE)
 
 
-def _comparable(
+def _views(
   dataset: Hashed, start: int, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Numbers, int64 [n], and hashes of the images that can be compared."""
+  """The views of the images that can be compared, each once.
+
+  Returns:
+    int64 [n], numbers of the images, and uint64 [n, words], hashes.
+  """
   records = hash_file.read(dataset.path, start, count)
   good = records["state"] == hash_file.GOOD
-  return start + np.flatnonzero(good), records["hash"][good]
+  ids, hashes = start + np.flatnonzero(good), records["hash"][good]
+  differs = (hashes[:, 0] != hashes[:, 1]).any(axis=1)
+  return (
+    np.concatenate([ids, ids[differs]]),
+    np.concatenate([hashes[:, 0], hashes[differs, 1]]),
+  )

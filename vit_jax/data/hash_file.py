@@ -1,8 +1,8 @@
 """The hashes of all images of a source, in a file that a kill cuts short.
 
-Nine bytes an image, in the order of the records: the states tell images that
-cannot be compared. What is there when the file is opened again is not computed
-again.
+A few bytes an image, in the order of the records: the hashes of its views, and
+a state that tells images that cannot be compared. What is there when the file
+is opened again is not computed again.
 """
 
 import collections
@@ -21,7 +21,9 @@ from vit_jax.errors import UserError
 
 GOOD, FLAT, UNREADABLE = range(3)
 _WORDS = perceptual_hash.BITS // 64
-RECORD = np.dtype([("hash", "<u8", (_WORDS,)), ("state", "u1")])
+RECORD = np.dtype(
+  [("hash", "<u8", (perceptual_hash.VIEWS, _WORDS)), ("state", "u1")]
+)
 
 _CHUNK = 64  # Images that one thread reads and hashes.
 # Chunks that are handed out ahead, for each thread.
@@ -37,7 +39,7 @@ def path_of(directory: pathlib.Path, name: str, source: Source) -> pathlib.Path:
     source: whose fingerprint says what its record numbers mean.
   """
   plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.")[-80:]
-  form = f"{perceptual_hash.BITS}:{source.fingerprint}"
+  form = f"{perceptual_hash.VERSION}:{source.fingerprint}"
   digest = hashlib.sha256(form.encode()).hexdigest()[:16]
   return directory / f"{plain}-{digest}.hashes"
 
@@ -108,17 +110,23 @@ def _hashed(
 
 def _hash_chunk(source: Source, start: int, stop: int) -> np.ndarray:
   records = np.zeros(stop - start, RECORD)
-  thumbnails = np.zeros(
-    (len(records), perceptual_hash.SIDE, perceptual_hash.SIDE), np.uint8
-  )
+  side = perceptual_hash.SIDE
+  views = np.zeros((len(records), perceptual_hash.VIEWS, side, side), np.uint8)
   for row, image in enumerate(_images(source, start, stop)):
     try:
-      thumbnails[row] = perceptual_hash.thumbnail(image)
+      views[row] = perceptual_hash.thumbnails(image)
     except Exception:  # Decoders fail in many ways; all mean the same here.
       records["state"][row] = UNREADABLE
-  flat = perceptual_hash.are_flat(thumbnails) & (records["state"] == GOOD)
+  whole, middle = views[:, 0], views[:, 1]
+  flat = perceptual_hash.are_flat(whole) & (records["state"] == GOOD)
   records["state"][flat] = FLAT
-  records["hash"] = perceptual_hash.hashes(thumbnails)
+  records["hash"][:, 0] = perceptual_hash.hashes(whole)
+  # A middle that says nothing counts as one that is no other view.
+  records["hash"][:, 1] = np.where(
+    perceptual_hash.are_flat(middle)[:, None],
+    records["hash"][:, 0],
+    perceptual_hash.hashes(middle),
+  )
   return records
 
 

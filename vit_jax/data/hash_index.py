@@ -22,7 +22,8 @@ _CHUNK = 1 << 14
 class HashIndex:
   """Hashes held in memory, to be found by others that come along.
 
-  Memory is 6 bytes for every band of a hash, and some 100 MB for a search.
+  Memory is 4 bytes for every band of a hash beside the hash itself, and up to
+  50 MB for a search.
 
   Args:
     values: uint64 [n, words].
@@ -30,9 +31,10 @@ class HashIndex:
   """
 
   def __init__(self, values: np.ndarray, *, max_distance: int):
-    self._values = np.ascontiguousarray(values)
+    bands = np.ascontiguousarray(values).view(_BAND)
+    # Word by word, as they are looked up one word after the other.
+    self._values = np.asfortranarray(values)
     self._max_distance = max_distance
-    bands = self._values.view(_BAND)
     radius, rest = divmod(max_distance, bands.shape[1])
     wide, narrow = _masks(radius), _masks(radius - 1)
     self._masks = [
@@ -87,15 +89,20 @@ class HashIndex:
         *self._near(queries, rows[:half], band, keys[:half]),
         *self._near(queries, rows[half:], band, keys[half:]),
       ]
-    query = np.repeat(rows, counts)
-    # Numbers 0, 1, ... within each run of equal queries.
-    within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-    entry = self._order[band][np.repeat(first, counts) + within]
-    near = (
-      perceptual_hash.distances(queries[query], self._values[entry])
-      <= self._max_distance
-    )
-    return [np.stack([query[near], entry[near].astype(np.int64)], axis=1)]
+    # Each query stands once for every entry of its bucket, which are those
+    # from its first on.
+    shift = first - (np.cumsum(counts) - counts)
+    entry = self._order[band][np.arange(total) + np.repeat(shift, counts)]
+    distance = np.zeros(total, np.uint8)
+    for word in range(queries.shape[1]):
+      of_query = np.repeat(queries[rows, word], counts)
+      of_entry = self._values[:, word][entry]
+      distance += np.bitwise_count(of_query ^ of_entry)
+    near = np.flatnonzero(distance <= self._max_distance)
+    if not near.size:
+      return []
+    query = rows[np.searchsorted(np.cumsum(counts), near, side="right")]
+    return [np.stack([query, entry[near].astype(np.int64)], axis=1)]
 
 
 def _masks(radius: int) -> np.ndarray:
