@@ -9,7 +9,7 @@ import jax
 
 from vit_jax import trees, versions
 from vit_jax.aot import estimate as estimate_lib
-from vit_jax.aot import hlo_cost, hlo_text, known_facts, memory
+from vit_jax.aot import hlo_cost, hlo_text, memory
 from vit_jax.aot import topology as topology_lib
 from vit_jax.aot.estimate import Estimate
 from vit_jax.aot.hlo_cost import Cost
@@ -17,7 +17,7 @@ from vit_jax.aot.topology import Topology
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.sharding import mesh as mesh_lib
-from vit_jax.training import experiment
+from vit_jax.training import experiment, known_facts
 from vit_jax.training.experiment import Experiment
 
 

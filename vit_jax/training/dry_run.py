@@ -9,22 +9,23 @@ from clu import parameter_overview
 from vit_jax import trees
 from vit_jax.checkpoint import fitting, reading
 from vit_jax.config import resolve, schema
+from vit_jax.errors import UserError
 from vit_jax.optim import multipliers
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules, table
-from vit_jax.training import experiment
+from vit_jax.training import experiment, known_facts
 
 
 def describe(config: schema.Config) -> str:
   """Config, parameters, sharding, batch and memory as text.
 
   The data need not be there if the config says how many classes and steps
-  there are.
+  there are, or the dataset is a well-known one.
 
   Raises:
     UserError: for whatever would keep the run from starting.
   """
-  facts, missing = experiment.facts_of_config(config)
+  facts, missing = _facts(config)
   parts = experiment.build(config, facts)
   state = parts.abstract_state
   sections = [
@@ -54,6 +55,19 @@ def describe(config: schema.Config) -> str:
   if missing:
     sections.append(("Notes", f"The data are not here. {missing}"))
   return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections)
+
+
+def _facts(
+  config: schema.Config,
+) -> tuple[experiment.DataFacts, UserError | None]:
+  """The facts, and what is missing of the data, if anything is."""
+  try:
+    return experiment.facts_of_config(config)
+  except UserError as missing:
+    try:
+      return known_facts.facts(config), missing
+    except UserError:
+      raise missing from None
 
 
 def _start(parts: experiment.Experiment) -> str:

@@ -4,10 +4,9 @@ import pytest
 
 from tests import experiments
 from vit_jax import command_line
-from vit_jax.aot import known_facts
 from vit_jax.config import resolve
 from vit_jax.errors import UserError
-from vit_jax.training import experiment
+from vit_jax.training import experiment, known_facts
 
 # Of the tiny configs, this does not fit a dataset's split.
 PLAIN = {"train__preprocess": "decode|inception_crop|flip_lr"}

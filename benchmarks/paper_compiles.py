@@ -1,0 +1,315 @@
+"""Every train step of the paper's tables and studies, compiled for TPUs.
+
+  python benchmarks/paper_compiles.py --output=DIR [--rows=B/32] [--list]
+
+Gathers the configs of all places of Tables 2 to 9 and of the appendix's
+studies, drops those whose step another one has already (the network, its
+images, the batch, the objective and the optimizer tell steps apart; datasets,
+rates and lengths do not), and compiles the rest ahead of time with
+`vit_jax.compile`, the cheapest first: minutes for a small network, an hour for
+a large one. Each step leaves a JSON file in DIR, so that a run that was stopped
+goes on where it was; one that could not be compiled leaves FILE.err and is
+tried again. At the end, and with --list without compiling, DIR/steps.md has the
+steps' table and DIR/runs.md what each config's whole run takes. Needs libtpu,
+no TPU and no data.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from vit_jax import command_line  # noqa: E402
+from vit_jax.config import names, resolve, schema  # noqa: E402
+from vit_jax.objectives import build as objectives_build  # noqa: E402
+from vit_jax.paper import results  # noqa: E402
+from vit_jax.paper.datasets import DATASETS  # noqa: E402
+from vit_jax.report.tables import recipes  # noqa: E402
+
+# Batch -> chips that it is compiled for, 16 images each.
+TOPOLOGIES = {4096: "v5e:16x16", 512: "v5e:4x8"}
+# Keys that leave the step's arithmetic as it is.
+_ASIDE = re.compile(
+  r"seed|(total|log|init|keep|allow|data_dir|model_from).*"
+  r"|(checkpoint|evals|faults|mesh|profile|schedule|sweep)\..*"
+  r"|evals|model\.(num_classes|head_bias_init)"
+  r"|objective\.(loss|label_smoothing)"
+  r"|optimizer\.weight_decay"
+  r"|train\.(dataset|split|preprocess|.*_key|shuffle_block|prefetch_batches"
+  r"|max_bad_examples|exclude)"
+)
+# What the appendix varies, beside Table 8.
+_SHAPES = {
+  "depth": (2, 4, 16, 32, 64),
+  "width": (256, 512, 2048, 4096),
+  "mlp_dim": (512, 1024, 4096, 8192),
+  "patch": (56, 16, 8),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+  """A train step, and the configs that have it.
+
+  Attributes:
+    config: the first of them, resolved.
+    makes: `--config` -> what it makes, as 'Table 6: R50x1'.
+  """
+
+  config: schema.Config
+  makes: dict[str, list[str]]
+
+  @property
+  def argument(self) -> str:
+    """The first config's `--config`."""
+    return next(iter(self.makes))
+
+  @property
+  def file(self) -> str:
+    """Of its figures, without an ending."""
+    return re.sub(r"[^\w.-]+", "-", self.argument.removeprefix("configs/"))
+
+  @property
+  def topology(self) -> str:
+    return TOPOLOGIES[self.config.train.batch_size]
+
+  @property
+  def flops(self) -> int:
+    """Of one image's forward pass."""
+    return objectives_build.forward_flops(
+      self.config, num_classes=self.config.model.num_classes or 1000
+    )
+
+  @property
+  def title(self) -> str:
+    """'ViT-B/16 at 224 pixels, adamw, masked_patch'."""
+    parts = [names.describe(self.config.model), self.config.optimizer.name]
+    model, objective = self.config.model, self.config.objective
+    if model.mlp_dim is not None:
+      parts.append(f"MLP {model.mlp_dim}")
+    parts += ["no clipping"] * (self.config.optimizer.grad_clip_norm is None)
+    parts += [f"dropout {model.dropout_rate:g}"] * bool(model.dropout_rate)
+    if model.name == "vit" and model.pos_embedding != "learned_1d":
+      parts.append(model.pos_embedding)
+    parts += [model.pos_embedding_at] * (model.pos_embedding_at != "stem")
+    parts += [model.pool] * (model.name == "vit" and model.pool != "cls")
+    parts += ["average"] * (self.config.ema_decay is not None)
+    parts += ["mixup"] * bool(objective.mixup_alpha)
+    if objective.name != "supervised":
+      parts.append(f"{objective.name} {objective.target}")
+    return ", ".join(parts)
+
+
+def configs() -> Iterator[tuple[str, str]]:
+  """(`--config`, what it makes) of the tables' places, then of the studies."""
+  for table in results.TABLES.values():
+    for row in table.rows:
+      where = f"Table {table.number}: {row.name}"
+      main = recipes.main(table, row)
+      if main is not None and table.number != 4:
+        yield main, where
+      for find in (recipes.pretraining, recipes.finetuning):
+        for key in row.cells:
+          config = find(table, row, key)
+          if config is not None:
+            yield config, f"{where}, {table.columns[key].title}"
+  for target in ("mean_colour", "colours_4x4", "pixels"):
+    yield f"configs/selfsupervised.py:target={target}", "B.1.2"
+  yield "configs/ablation_head.py:pool=gap", "D.3"
+  yield "configs/ablation_shape.py", "D.2"
+  for key, values in _SHAPES.items():
+    for value in values:
+      yield f"configs/ablation_shape.py:{key}={value}", "D.2"
+  for images in ("9M", "30M", "90M", "300M"):
+    for model in ("b/32", "B/32", "L/16", "R50x1", "R152x2"):
+      yield (
+        f"configs/ablation_data.py:model={model},images={images}",
+        "Figure 4",
+      )
+  for model in ("B/32", "B/16", "L/32", "L/16"):
+    for data in ("i1k", "i21k"):
+      yield f"configs/ablation_data.py:model={model},data={data}", "Figure 3"
+  datasets = sorted({recipes.FINETUNING[key] for key in results.AVERAGED})
+  for row in results.TABLE_7.rows:
+    for dataset in datasets:
+      yield (
+        f"configs/resnet.py:model={row.name},dataset={dataset}",
+        f"Table 7: {row.name}, HyperRule",
+      )
+
+
+def steps() -> list[Step]:
+  """The different steps among the configs, the cheapest first."""
+  found: dict[str, Step] = {}
+  for argument, makes in configs():
+    config = load(argument)
+    flat = resolve.flatten(config.model_dump())
+    kept = {k: v for k, v in flat.items() if not _ASIDE.fullmatch(k)}
+    step = found.setdefault(json.dumps(kept, default=str), Step(config, {}))
+    step.makes.setdefault(argument, []).append(makes)
+  return sorted(
+    found.values(), key=lambda one: one.flops * one.config.train.batch_size
+  )
+
+
+def load(argument: str) -> schema.Config:
+  path, _, arguments = argument.partition(":")
+  return resolve.resolve(
+    command_line.load_config(str(ROOT / path), arguments or None)
+  )
+
+
+def compile_step(step: Step, directory: pathlib.Path) -> bool:
+  """Compiles a step in a process of its own; whether that succeeded."""
+  output = directory / f"{step.file}.json"
+  partial = output.with_suffix(".part")
+  overrides = []
+  if step.config.model.num_classes is None:
+    known = DATASETS.get(step.config.train.dataset)
+    classes = known.num_classes if known else 1000
+    overrides.append(f"--config.model.num_classes={classes}")
+  ran = subprocess.run(
+    [
+      sys.executable,
+      "-m",
+      "vit_jax.compile",
+      f"--config={step.argument}",
+      f"--topology={step.topology}",
+      f"--output={partial}",
+      *overrides,
+    ],
+    cwd=ROOT,
+    env={**os.environ, "JAX_PLATFORMS": "cpu"},
+    stdout=subprocess.DEVNULL,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  if ran.returncode or not partial.exists():
+    output.with_suffix(".err").write_text(ran.stderr)
+    return False
+  output.with_suffix(".err").unlink(missing_ok=True)
+  partial.rename(output)
+  return True
+
+
+def table(found: dict[str, dict], all_steps: list[Step]) -> str:
+  """The steps that have been compiled, as Markdown."""
+  lines = [
+    "| step | chips | images a chip | parameters | memory of a chip | model"
+    " TFLOPs | cycles | step | images/s |",
+    "|---|---|---|---|---|---|---|---|---|",
+  ]
+  for step in all_steps:
+    figures = found.get(step.file)
+    if figures is None:
+      continue
+    devices, batch = figures["num_devices"], figures["global_batch"]
+    memory = figures["hbm_bytes_per_device"]["total"] / 2**30
+    cells = [
+      step.title,
+      f"`{figures['topology']}`",
+      f"{batch / devices:g}",
+      f"{figures['param_count'] / 1e6:.1f} M",
+      f"{memory:.2f} GiB",
+      f"{figures['model_flops_per_step'] / 1e12:,.1f}",
+    ]
+    if figures["fits"]:
+      seconds = figures["estimated_step_seconds"]
+      cells += [
+        f"{figures['estimated_cycles'] / 1e6:.1f} M",
+        f"{1e3 * seconds:.1f} ms",
+        f"{batch / seconds:,.0f}",
+      ]
+    else:
+      cells += ["does not fit", "", ""]
+    lines.append(f"| {' | '.join(cells)} |")
+  return "\n".join(lines) + "\n"
+
+
+def runs(found: dict[str, dict], all_steps: list[Step]) -> str:
+  """What the whole run of each config takes, as Markdown."""
+  lines = [
+    "| config | for | steps | chips | hours | chip-days |",
+    "|---|---|---|---|---|---|",
+  ]
+  for step in all_steps:
+    figures = found.get(step.file)
+    if figures is None or not figures["fits"]:
+      continue
+    for argument, makes in step.makes.items():
+      count = num_steps(load(argument))
+      seconds = count * figures["estimated_step_seconds"]
+      chips = figures["num_devices"]
+      lines.append(
+        f"| `{argument}` | {'; '.join(dict.fromkeys(makes))} | {count:,}"
+        f" | {chips} | {seconds / 3600:,.2f} | {seconds * chips / 86400:,.2f} |"
+      )
+  return "\n".join(lines) + "\n"
+
+
+def num_steps(config: schema.Config) -> int:
+  """Updates of a run, by the published size of its dataset."""
+  if config.total_steps is not None:
+    return config.total_steps
+  images = DATASETS[config.train.dataset].num_examples["train"]
+  return round(config.total_epochs * images / config.train.batch_size)
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument("--output", required=True, type=pathlib.Path)
+  parser.add_argument(
+    "--rows", default="", help="only steps whose title or --config has this"
+  )
+  parser.add_argument(
+    "--list", action="store_true", help="compile nothing; write the tables"
+  )
+  arguments = parser.parse_args()
+  arguments.output.mkdir(parents=True, exist_ok=True)
+  all_steps = steps()
+  chosen = [
+    step
+    for step in all_steps
+    if arguments.rows in step.title
+    or any(arguments.rows in config for config in step.makes)
+  ]
+  if not chosen:
+    sys.exit(f"--rows={arguments.rows} is in no title and no config.")
+  failed = []
+  for number, step in enumerate(chosen, start=1):
+    is_done = (arguments.output / f"{step.file}.json").exists()
+    if arguments.list or is_done:
+      state = "done" if is_done else "to do"
+    else:
+      print(f"{number} of {len(chosen)}: {step.title} ...", flush=True)
+      is_made = compile_step(step, arguments.output)
+      state = "compiled" if is_made else f"failed, see {step.file}.err"
+      failed += [] if is_made else [step.title]
+    print(
+      f"{number} of {len(chosen)}: {step.title}, {len(step.makes)} configs:"
+      f" {state}",
+      flush=True,
+    )
+  found = {
+    step.file: json.loads(path.read_text())
+    for step in all_steps
+    if (path := arguments.output / f"{step.file}.json").exists()
+  }
+  (arguments.output / "steps.md").write_text(table(found, all_steps))
+  (arguments.output / "runs.md").write_text(runs(found, all_steps))
+  if failed:
+    sys.exit(f"Not compiled: {'; '.join(failed)}.")
+
+
+if __name__ == "__main__":
+  main()
