@@ -177,11 +177,13 @@ def _title(use: "Inference") -> str:
 
 
 def _lead(use: "Inference", checkpoint: str, num_images: int) -> str:
+  from vit_jax.report.inspection.figure import images_counted
+
   step = "" if use.step is None else f", step {use.step:,}"
-  plural = "" if num_images == 1 else "s"
+  images = images_counted(num_images) if num_images else "no images"
   return (
     f"What a network has learned and looks at: {checkpoint}{step}, with"
-    f" {num_images or 'no'} image{plural}."
+    f" {images}."
   )
 
 

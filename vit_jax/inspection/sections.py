@@ -15,7 +15,12 @@ from vit_jax.inspection import (
   survey,
 )
 from vit_jax.inspection.network import Network
-from vit_jax.report.inspection import figures
+from vit_jax.report.inspection import (
+  attention_figures,
+  feature_figures,
+  filter_figures,
+  position_figures,
+)
 from vit_jax.report.inspection.page import Section
 
 # As many as in Figure 7 of the paper.
@@ -35,11 +40,13 @@ Images = Sequence[UInt8[np.ndarray, "h w c"]]
 def parameters(network: Network) -> Section:
   """What is seen without an image."""
   found = filters.find(network, NUM_FILTERS)
-  drawn = [figures.filters(found.components, found.shares, found.num_filters)]
+  drawn = [
+    filter_figures.draw(found.components, found.shares, found.num_filters)
+  ]
   remarks = []
   if position_similarity.has_table(network):
     similarity = position_similarity.of_network(network)
-    drawn.append(figures.position_similarity(similarity))
+    drawn.append(position_figures.draw(similarity))
   elif network.has_attention:
     remarks.append(
       "Nothing is added to tokens by their place (config.model.pos_embedding ="
@@ -65,20 +72,20 @@ def of_images(
   sections = []
   if network.has_attention:
     drawn = [
-      figures.attention_distance(
+      attention_figures.distance(
         seen.distances, _uniform(network), network.module.image_size
       ),
-      figures.rollout(shown, seen.rollout),
+      attention_figures.rollout(shown, seen.rollout),
     ]
     asking = _ASKING.get(network.module.pool, "the patches, on average,")
     drawn += [
-      figures.heads(maps, number, asking)
+      attention_figures.heads(maps, number, asking)
       for number, maps in enumerate(seen.heads, start=1)
     ]
     sections.append(Section("Attention", drawn))
   basis = patch_colours.basis(seen.tokens)
   pixels = patch_colours.colours(seen.tokens[:num_shown], basis)
-  features = figures.patch_colours(
+  features = feature_figures.draw(
     shown[: len(pixels)], pixels, basis.shares, len(seen.tokens)
   )
   return [*sections, Section("Features", [features])]
@@ -115,20 +122,18 @@ def over_training(
       rollouts.append(seen.rollout)
   if len(steps) < 2:
     return []
-  drawn = [figures.filters_over_training(steps, components)]
+  drawn = [filter_figures.over_training(steps, components)]
   if similarities:
-    drawn.append(
-      figures.similarity_over_training(steps, np.stack(similarities))
-    )
+    drawn.append(position_figures.over_training(steps, np.stack(similarities)))
   if distances:
     uniform = _uniform(network)
     drawn.append(
-      figures.distance_over_training(
+      attention_figures.distance_over_training(
         steps, np.stack(distances), uniform, len(images)
       )
     )
     drawn.append(
-      figures.rollout_over_training(
+      attention_figures.rollout_over_training(
         images[:num_shown], steps, np.stack(rollouts)
       )
     )

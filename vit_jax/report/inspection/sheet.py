@@ -10,6 +10,7 @@ from vit_jax.report.inspection.canvas import FONT, Canvas, text_width
 from vit_jax.report.inspection.colours import INK, MUTED, RULE
 
 _MARGIN = 4.0
+_BESIDE = 6  # Pictures in a band.
 _BAR_WIDTH, _BAR_ROOM = 12.0, 68.0
 
 
@@ -97,6 +98,19 @@ def draw(
   if bar:
     _draw_bar(canvas, bar, right + 14, tops[0], bottom)
   return canvas
+
+
+def bands(named: dict[str, Sequence[np.ndarray]]) -> list[Row]:
+  """Rows of each kind for a few images, then for the next few."""
+  count = len(next(iter(named.values())))
+  rows = []
+  for start in range(0, count, _BESIDE):
+    stop = min(start + _BESIDE, count)
+    titles = [str(n + 1) for n in range(start, stop)]
+    for name, pictures in named.items():
+      rows.append(Row(pictures[start:stop], name=name, titles=titles))
+      titles = []
+  return rows
 
 
 def _draw_bar(

@@ -1,0 +1,92 @@
+"""Similarity of position embeddings."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from vit_jax.report.inspection import chart, colours, sheet
+from vit_jax.report.inspection.figure import Figure
+
+# Places of the mosaic along a side.
+_MOSAIC = 14
+
+
+def draw(
+  similarity: Float[np.ndarray, "rows columns rows columns"],
+) -> Figure:
+  """Figure 7, centre: a map for each place of the patch grid."""
+  rows, columns = similarity.shape[:2]
+  down, across = _spread(rows, _MOSAIC), _spread(columns, _MOSAIC)
+  pixels = colours.diverging(similarity)
+  canvas = sheet.draw(
+    [
+      sheet.Row(
+        [pixels[i, j] for j in across],
+        name=str(i + 1),
+        titles=[str(j + 1) for j in across] if i == down[0] else (),
+      )
+      for i in down
+    ],
+    side=min(72.0, 500.0 / len(across) - 2),
+    gap=2.0 if len(across) > 8 else 6.0,
+    row_label="patch row",
+    column_label="patch column",
+    bar=_similarity_bar(),
+  )
+  shown = f"{len(down)} × {len(across)}"
+  which = "every patch"
+  if (len(down), len(across)) != (rows, columns):
+    which = f"{shown} of the {rows} × {columns} patches"
+  caption = (
+    "Cosine similarity between the position embedding of a patch and those of"
+    f" all patches: a map of {rows} × {columns} values for {which},"
+    " at its row and column."
+  )
+  title = "Similarity of position embeddings"
+  numbers = {"position_similarity": similarity}
+  return Figure("position_similarity", title, caption, canvas, numbers)
+
+
+def over_training(
+  steps: Sequence[int], by_distance: Float[np.ndarray, "steps k"]
+) -> Figure:
+  """Similarity of position embeddings by distance, a line for each step."""
+  apart = np.arange(by_distance.shape[1], dtype=float)
+  canvas = chart.draw(
+    [
+      chart.Series(f"step {step:,}", apart, row.astype(float), colour)
+      for step, row, colour in zip(
+        steps, by_distance, colours.series(len(steps)), strict=True
+      )
+    ],
+    x_label="distance (patches)",
+    y_label="mean cosine similarity",
+  )
+  caption = (
+    "Mean cosine similarity of two patches' position embeddings by their"
+    " distance, rounded to whole patches, after so many steps."
+  )
+  return Figure(
+    "training_position_similarity",
+    "Position embeddings over training",
+    caption,
+    canvas,
+    {"training_position_similarity": by_distance},
+  )
+
+
+def _spread(count: int, most: int) -> list[int]:
+  """At most so many of the numbers below `count`, evenly spaced."""
+  return (
+    np.unique(np.rint(np.linspace(0, count - 1, min(count, most))))
+    .astype(int)
+    .tolist()
+  )
+
+
+def _similarity_bar() -> sheet.ColourBar:
+  ticks = [(-1.0, "-1"), (0.0, "0"), (1.0, "1")]
+  return sheet.ColourBar(
+    colours.diverging, -1.0, 1.0, ticks, "cosine similarity"
+  )
