@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 
@@ -122,3 +124,25 @@ def test_a_test_set_is_added_without_hashing_again(repo, tmp_path, photos):
   assert [file.stat().st_mtime_ns for file in hashes] == times
   summary = json.loads((output / "summary.json").read_text())
   assert [test["images"] for test in summary["tests"]] == [1, 2]
+
+
+@pytest.mark.slow
+def test_commands_of_the_page_run_one_after_the_other(repo, photos, tmp_path):
+  page = (repo / "docs/deduplication.md").read_text(encoding="utf-8")
+  blocks = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
+  commands = "".join(blocks).splitlines()
+  assert [command.split()[2] for command in commands] == [
+    "vit_jax.deduplicate",
+    "vit_jax.train",
+  ]
+  (photos / "train/x/blank.png").unlink()
+  for command, more in zip(commands, ([], ["--dry_run"]), strict=True):
+    result = subprocess.run(
+      [sys.executable, *shlex.split(command)[1:], *more],
+      capture_output=True,
+      text=True,
+      cwd=tmp_path,
+      env={**os.environ, "PYTHONPATH": str(repo)},
+    )
+    assert result.returncode == 0, result.stderr
+  assert '"exclude": "near/exclude.json"' in result.stdout
