@@ -22,6 +22,19 @@ FILES = sorted(
 )
 
 every_config = pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+# Those whose smallest step is another one's too are trained now and then.
+_TOLD_BY_OTHERS = ("ablation_optimizer", "ablation_data")
+every_smoke_run = pytest.mark.parametrize(
+  "path",
+  [
+    pytest.param(
+      path,
+      marks=pytest.mark.slow if path.stem in _TOLD_BY_OTHERS else (),
+      id=path.stem,
+    )
+    for path in FILES
+  ],
+)
 
 
 def load(path, arguments=None):
@@ -33,7 +46,7 @@ def test_it_passes_all_checks(path):
   checks.check(load(path))
 
 
-@every_config
+@every_smoke_run
 def test_its_smoke_run_trains_evaluates_and_reports(path, tmp_path):
   config = load(path, "smoke")
   checks.check(config)
