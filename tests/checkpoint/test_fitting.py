@@ -94,3 +94,25 @@ def test_results_are_on_the_shardings_of_the_network():
 def test_evaluation_takes_no_other_head():
   with pytest.raises(UserError, match="The head of 3 classes is dropped"):
     fitting.place(params(num_classes=10), weights(), MODEL)
+
+
+@pytest.mark.parametrize("num_classes", [3, 10])
+def test_the_body_is_placed_whatever_the_heads(num_classes):
+  found = weights(num_classes, mask_token=np.ones((1, 1, 4), np.float32))
+  result = fitting.place_body(params(), found, MODEL)
+  np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
+  np.testing.assert_array_equal(result["head"]["kernel"], np.zeros((4, 3)))
+  np.testing.assert_array_equal(result["head"]["bias"], np.zeros(3))
+
+
+def test_the_body_is_placed_of_a_checkpoint_without_a_head():
+  found = weights()
+  del found.params["head"]
+  result = fitting.place_body(params(), found, MODEL)
+  np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
+  assert set(result) == {"embedding", "head"}
+
+
+def test_a_body_that_does_not_fit_is_refused():
+  with pytest.raises(UserError, match="embedding/kernel"):
+    fitting.place_body(params(width=8), weights(), MODEL)

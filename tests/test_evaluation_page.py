@@ -1,0 +1,83 @@
+"""What docs/evaluation.md says is so: its command runs, its numbers are ours."""
+
+import itertools
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from vit_jax import checks, command_line
+from vit_jax.config import resolve, schema
+
+REPO = pathlib.Path(__file__).parents[1]
+PAGE = (REPO / "docs/evaluation.md").read_text(encoding="utf-8")
+COMMANDS = [
+  line
+  for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+  for line in block.splitlines()
+]
+# The last wants data of the network's; the first two are parts of this one.
+(COMPARING,) = [command for command in COMMANDS if "--output" in command]
+# A run so short that it takes seconds.
+TRAIN = (
+  "python -m vit_jax.train --config=configs/quickstart.py"
+  " --workdir=runs/quickstart --config.total_steps=2"
+  " --config.schedule.warmup_steps=1 --config.checkpoint.every_steps=1"
+)
+
+
+def run(command, place):
+  words = shlex.split(command)
+  result = subprocess.run(
+    [sys.executable, *words[1:]],
+    capture_output=True,
+    text=True,
+    cwd=place,
+    env=os.environ | {"PYTHONPATH": str(REPO)},
+  )
+  assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.slow
+def test_the_comparison_runs(tmp_path):
+  run(TRAIN, tmp_path)
+  run(COMPARING.replace("checkpoints/500", "checkpoints/1"), tmp_path)
+  compared = json.loads((tmp_path / "compared.json").read_text())
+  assert [value["step"] for value in compared.values()] == [2, 1]
+  assert "runs/quickstart/checkpoints/1" in compared
+  page = (tmp_path / "compared.html").read_text()
+  assert "2 checkpoints compared" in page
+
+
+def test_every_config_named_is_there():
+  named = re.findall(
+    r"--config=(configs/\w+\.py)(?::(\S+))?", "".join(COMMANDS)
+  )
+  assert len(named) == 4
+  for path, arguments in named:
+    built = command_line.load_config(str(REPO / path), arguments or None)
+    checks.check(resolve.resolve(built))
+
+
+def test_every_type_and_key_is_in_the_page():
+  for kind, section in schema.EVALS.items():
+    assert f"| `{kind}` |" in PAGE
+    own = section.model_fields.keys() - schema.FeaturesEval.model_fields.keys()
+    if kind in ("knn", "linear_probe"):
+      assert all(f"`{key}`" in PAGE or key == "type" for key in own)
+
+
+def test_the_defaults_are_those_of_the_page():
+  knn = schema.KnnEval(type="knn")
+  assert knn.neighbors == (10, 20, 100, 200) and knn.temperature == 0.07
+  assert "10, 20, 100 and 200 neighbours, 0.07." in PAGE
+  probe = schema.LinearProbeEval(type="linear_probe")
+  assert probe.held_out == 0.1 and "`held_out` = 10 %" in PAGE
+  powers = [b / a for a, b in itertools.pairwise(probe.l2_sweep)]
+  assert powers == pytest.approx([10] * 5) and "six powers of ten" in PAGE
+  assert schema.FewshotEval(type="fewshot").l2 == 1024
