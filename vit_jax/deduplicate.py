@@ -47,6 +47,7 @@ from vit_jax.paper import vtab
 from vit_jax.training.progress import CountProgress
 
 _PATH = ("/", ".", "~")
+_ANY = 2**31
 
 
 def define_flags() -> None:
@@ -65,7 +66,7 @@ def define_flags() -> None:
     upper_bound=perceptual_hash.BITS // 4,
   )
   flags.DEFINE_integer(
-    "threads", os.cpu_count(), "Threads that read and hash.", lower_bound=1
+    "threads", os.cpu_count(), "Threads that hash and compare.", lower_bound=1
   )
 
 
@@ -144,6 +145,7 @@ class _Word:
           self.split,
           data_dir=self.folder or data_dir,
           label_key=label_key,
+          max_bad_examples=_ANY,  # They are counted.
         )
       except UserError as error:
         problems.append(error)
@@ -210,6 +212,7 @@ def _write(
       train,
       tests,
       max_distance=max_distance,
+      num_threads=flags.FLAGS.threads,
       show=functools.partial(progress.show, "images compared"),
     ):
       test = tests[pair.test_set]
@@ -271,7 +274,8 @@ def _tell(output: pathlib.Path, summary: dict) -> None:
     if one["flat"] or one["unreadable"]:
       print(
         f"{one['name']}: not compared are {one['flat']} images of one colour"
-        f" and {one['unreadable']} that cannot be read."
+        f" and {one['unreadable']} that cannot be read. Once those are mended,"
+        f" remove {output / 'hashes'}."
       )
   print(f"{summary['pairs']} pairs are in {output / 'pairs.jsonl'}.")
   print(

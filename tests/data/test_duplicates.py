@@ -33,6 +33,7 @@ def find(train, *tests, max_distance=20):
       train,
       tests,
       max_distance=max_distance,
+      num_threads=2,
       show=lambda done, total: seen.append((done, total)),
     )
   )

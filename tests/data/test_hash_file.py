@@ -133,3 +133,19 @@ def test_a_directory_that_cannot_be_written_is_named(pictures, tmp_path):
   (tmp_path / "file").write_text("")
   with pytest.raises(UserError, match="file/x.hashes cannot be written"):
     complete(tmp_path / "file" / "x.hashes", pictures)
+
+
+def test_two_commands_do_not_write_one_file(pictures, tmp_path):
+  path = tmp_path / "x.hashes"
+  refused = []
+
+  @dataclasses.dataclass
+  class Meeting(type(pictures)):
+    def read(self, ids):
+      with pytest.raises(UserError, match="Another command is at work on"):
+        complete(path, pictures)
+      refused.append(len(ids))
+      return super().read(ids)
+
+  complete(path, Meeting(pictures.images, pictures.labels))
+  assert sum(refused) == 150

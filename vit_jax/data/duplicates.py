@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from vit_jax.data import hash_file, perceptual_hash
+from vit_jax.data import hash_file, perceptual_hash, threads
 from vit_jax.data.hash_index import HashIndex
 from vit_jax.data.sources import Source
 
-_PIECE = 1 << 16
+_PIECE = 1 << 15
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +56,7 @@ def find(
   tests: Sequence[Hashed],
   *,
   max_distance: int,
+  num_threads: int,
   show: Callable[[int, int], None],
 ) -> Iterator[Duplicate]:
   """Finds every near pair, mirrored ones among them.
@@ -64,6 +65,7 @@ def find(
     train: the training set.
     tests: what it is compared with.
     max_distance: bits in which hashes of a pair may differ.
+    num_threads: that compare.
     show: called now and then with how many training images have been
       compared, and of how many.
 
@@ -80,13 +82,19 @@ def find(
     max_distance=max_distance,
   )
   total = train.source.num_examples
-  for start in range(0, total, _PIECE):
+
+  def search(start: int) -> list[np.ndarray]:
     train_id, queries = _views(train, start, _PIECE)
-    query, entry, distance = index.search(queries)
-    if len(query):
+    query, *others = index.search(queries)
+    return [train_id[query], *others]
+
+  starts = range(0, total, _PIECE)
+  results = threads.in_order(search, starts, num_threads=num_threads)
+  for start, (train_id, entry, distance) in zip(starts, results, strict=True):
+    if len(entry):
       mirrored, entry = np.divmod(entry, len(values))
       columns = (
-        train_id[query],
+        train_id,
         test_set[entry],
         test_id[entry],
         distance,

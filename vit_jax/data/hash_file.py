@@ -5,8 +5,8 @@ a state that tells images that cannot be compared. What is there when the file
 is opened again is not computed again.
 """
 
-import collections
-import concurrent.futures
+import fcntl
+import functools
 import hashlib
 import os
 import pathlib
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from vit_jax.data import perceptual_hash
+from vit_jax.data import perceptual_hash, threads
 from vit_jax.data.sources import Source
 from vit_jax.errors import UserError
 
@@ -26,8 +26,6 @@ RECORD = np.dtype(
 )
 
 _CHUNK = 64  # Images that one thread reads and hashes.
-# Chunks that are handed out ahead, for each thread.
-_AHEAD = 2
 
 
 def path_of(directory: pathlib.Path, name: str, source: Source) -> pathlib.Path:
@@ -60,21 +58,30 @@ def complete(
     show: called now and then with how many images are done, and of how many.
 
   Raises:
-    UserError: the file cannot be written.
+    UserError: the file cannot be written, or another process is at it.
   """
   if _size(path) == source.num_examples * RECORD.itemsize:
     return
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "ab") as file:
+      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+      file.seek(0, os.SEEK_END)
       # A kill may have left a part of a record.
       done = file.tell() // RECORD.itemsize
       file.truncate(done * RECORD.itemsize)
       file.seek(0, os.SEEK_END)
-      for records in _hashed(source, done, num_threads):
+      starts = range(done, source.num_examples, _CHUNK)
+      for records in threads.in_order(
+        functools.partial(_hash_chunk, source), starts, num_threads=num_threads
+      ):
         file.write(records.tobytes())
         done += len(records)
         show(done, source.num_examples)
+  except BlockingIOError:
+    raise UserError(
+      f"Another command is at work on {path}; wait for its end."
+    ) from None
   except OSError as error:
     raise UserError(
       f"{path} cannot be written ({error.strerror or error}). Once that is"
@@ -92,23 +99,9 @@ def _size(path: pathlib.Path) -> int:
   return path.stat().st_size if path.exists() else 0
 
 
-def _hashed(
-  source: Source, first: int, num_threads: int
-) -> Iterator[np.ndarray]:
-  """Chunks of `RECORD`, in order, worked at by several threads."""
-  starts = range(first, source.num_examples, _CHUNK)
-  pending: collections.deque[concurrent.futures.Future] = collections.deque()
-  with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
-    for start in starts:
-      stop = min(start + _CHUNK, source.num_examples)
-      pending.append(pool.submit(_hash_chunk, source, start, stop))
-      if len(pending) > _AHEAD * num_threads:
-        yield pending.popleft().result()
-    while pending:
-      yield pending.popleft().result()
-
-
-def _hash_chunk(source: Source, start: int, stop: int) -> np.ndarray:
+def _hash_chunk(source: Source, start: int) -> np.ndarray:
+  """`RECORD` of the images from number `start` on."""
+  stop = min(start + _CHUNK, source.num_examples)
   records = np.zeros(stop - start, RECORD)
   side = perceptual_hash.SIDE
   views = np.zeros((len(records), perceptual_hash.VIEWS, side, side), np.uint8)
