@@ -47,7 +47,7 @@ def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):
 def test_tasks_are_run_in_turn_and_not_again(repo, tmp_path):
   arguments = (
     CONFIG,
-    "--tasks=dtd,kitti,smallnorb_azimuth",
+    "--tasks=dtd,kitti",
     "--config.optimizer.momentum=0.5",
     f"--workdir={tmp_path}",
   )
@@ -59,14 +59,14 @@ def test_tasks_are_run_in_turn_and_not_again(repo, tmp_path):
     for row in value["tasks"]
     if row["status"] == "finished"
   }
-  assert list(top1) == ["dtd", "kitti", "smallnorb_azimuth"]
+  assert list(top1) == ["dtd", "kitti"]
   for task in top1:
     config = json.loads((tmp_path / task / "config.json").read_text())
     assert config["optimizer"]["momentum"] == 0.5
     summary = json.loads((tmp_path / task / "summary.json").read_text())
     assert summary["metrics"]["eval/test/top1"] == top1[task]
-  assert value["mean"]["top1"] == pytest.approx(sum(top1.values()) / 3)
-  assert value["mean"]["over"] == 3 and value["mean"]["of"] == len(vtab.TASKS)
+  assert value["mean"]["top1"] == pytest.approx(sum(top1.values()) / 2)
+  assert value["mean"]["over"] == 2 and value["mean"]["of"] == len(vtab.TASKS)
   assert (tmp_path / "vtab.md").read_text() in first.stdout
 
   times = [(tmp_path / task / "metrics.jsonl").stat() for task in top1]
