@@ -106,6 +106,14 @@ def test_blocks_bound_the_logits(make_mesh, monkeypatch):
   np.testing.assert_allclose(placed.features[real], scale(examples.features))
 
 
+def test_scaled_features_have_mean_0_and_deviation_1(monkeypatch):
+  monkeypatch.setattr(logistic, "_SCALED_ROWS", 50)  # 203 in five parts.
+  features = _blobs(203).features
+  scaled = logistic.Scale.of(features)(features)
+  np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-5)
+  np.testing.assert_allclose(scaled.std(axis=0), 1, atol=1e-4)
+
+
 def test_the_start_changes_the_way_but_not_the_end(make_mesh):
   examples = _blobs(203)
   regression = _regression(make_mesh())

@@ -23,6 +23,7 @@ from vit_jax.sharding import mesh as meshes
 
 # Logits that a device holds at a time: 256 MB.
 _MAX_LOGITS = 2**26
+_SCALED_ROWS = 2**16
 _SEGMENT_ITERATIONS = 20  # Between two signs of life.
 _MAX_GRADIENT = 1e-5
 _STD_OFFSET = 1e-5
@@ -43,7 +44,12 @@ class Scale:
   @classmethod
   def of(cls, features: Float[np.ndarray, "n d"]) -> "Scale":
     mean = features.mean(axis=0, dtype=np.float64)
-    std = features.std(axis=0, dtype=np.float64) + _STD_OFFSET
+    # In parts: a float64 copy of a large training set would be twice its size.
+    squares = sum(
+      np.square(features[start : start + _SCALED_ROWS] - mean[None, :]).sum(0)
+      for start in range(0, len(features), _SCALED_ROWS)
+    )
+    std = np.sqrt(squares / len(features)) + _STD_OFFSET
     return cls(mean.astype(np.float32), std.astype(np.float32))
 
   def __call__(

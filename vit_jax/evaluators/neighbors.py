@@ -76,7 +76,9 @@ class Neighbors:
       part = normalized(queries[start : start + self._chunk])
       # One shape, so that one program serves all.
       filled = np.pad(part, ((0, self._chunk - len(part)), (0, 0)))
-      placed = jax.device_put(filled, meshes.replicated(self._mesh))
+      placed = placing.divided(
+        filled.shape, meshes.replicated(self._mesh), filled.__getitem__
+      )
       similarity, rows = jax.device_get(self._find(self._bank, placed))
       yield similarity[: len(part)], rows[: len(part)]
 

@@ -22,7 +22,7 @@ class Table:
   Attributes:
     heads: the classifiers, fewest neighbours first.
     rows: dataset -> its value under each of `heads`.
-    protocol: sentences on how they were measured.
+    protocol: paragraphs on how they were measured.
   """
 
   heads: tuple[str, ...]
@@ -44,18 +44,18 @@ def table(run: Run) -> Table | None:
   columns: list[int | None] = sorted(k for k in counts if k is not None)
   columns += [None] * (None in counts)
   heads = tuple(_PROBE if k is None else f"k = {k}" for k in columns)
-  sentences = []
+  paragraphs = []
   for kind, write in (
     ("knn", protocols.knn),
     ("linear_probe", protocols.linear_probe),
   ):
     for entry in protocols.entries(run.section("evals"), kind):
-      sentences += write(entry)
+      paragraphs.append(" ".join(write(entry)))
   return Table(
     heads,
     {
       name: tuple(values.get(k) for k in columns)
       for name, values in found.items()
     },
-    tuple(dict.fromkeys(sentences)),
+    tuple(dict.fromkeys(paragraphs)),
   )

@@ -53,8 +53,9 @@ def knn(entry: Entry) -> list[str]:
 def linear_probe(entry: Entry) -> list[str]:
   """Sentences on a linear probe."""
   sentences = [
-    f"Multinomial logistic regression on the frozen {_features(entry)} of the"
-    " whole training split, standardised, tested on the whole test split."
+    "A multinomial logistic regression is fitted to the frozen"
+    f" {_features(entry)} of the whole training split, standardised, and tested"
+    " on the whole test split."
   ]
   sweep, share = entry.get("l2_sweep"), entry.get("held_out")
   if sweep and len(sweep) == 1:
