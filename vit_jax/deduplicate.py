@@ -92,13 +92,13 @@ def main(argv: Sequence[str]) -> int:
       raise UserError(f"{word} is named twice.")
   output = pathlib.Path(flags.FLAGS.output).expanduser()
   opened = [(word, word.open(flags.FLAGS.data_dir)) for word in words]
-  with _progress() as show:
+  with _progress() as progress:
     train, *tests = [
-      _hash(output / "hashes", str(word), source, show)
+      _hash(output / "hashes", str(word), source, progress)
       for word, source in opened
     ]
     try:
-      summary = _write(output, train, tests, flags.FLAGS.max_distance, show)
+      summary = _write(output, train, tests, flags.FLAGS.max_distance, progress)
     except OSError as error:
       raise UserError(
         f"{output} cannot be written ({error.strerror or error})."
@@ -278,6 +278,8 @@ def _tell(output: pathlib.Path, summary: dict) -> None:
         f" remove {output / 'hashes'}."
       )
   print(f"{summary['pairs']} pairs are in {output / 'pairs.jsonl'}.")
+  if not train["near"]:
+    return
   print(
     f"To train without the {train['near']} of {train['images']} images:\n"
     f"  --config.train.exclude={output / 'exclude.json'}"
