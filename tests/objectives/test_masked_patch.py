@@ -126,6 +126,19 @@ def test_corruption_puts_embeddings_in_the_places_drawn():
   assert found.tolist() == [[[0, 1], [-5, -5], [6, 7], [6, 7]]]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_patches_are_taken_exactly(dtype):
+  rng = np.random.default_rng(0)
+  patches = jnp.asarray(rng.normal(size=(2, 5, 3)), dtype)
+  places = jnp.array([[4, 0, -1], [2, 2, 1]])
+  found = masked_patch.take(patches, places)
+  assert found.dtype == patches.dtype
+  assert found.tolist() == [
+    [patches[0, 4].tolist(), patches[0, 0].tolist(), [0, 0, 0]],
+    [patches[1, i].tolist() for i in (2, 2, 1)],
+  ]
+
+
 @pytest.mark.parametrize("pool", ["cls", "gap"])
 def test_without_corruption_the_network_is_the_plain_one(pool):
   objective = objective_of(model={"pool": pool})
