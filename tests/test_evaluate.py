@@ -230,6 +230,10 @@ def test_the_command_compares_and_keeps_what_was_measured(
       ("--checkpoint=a", "--report=out.pdf"),
       "--report=out.pdf must end in .html or .md",
     ),
+    (
+      ("--checkpoint=a", "--output=not/there/a.json"),
+      "--output=not/there/a.json cannot be written: there is no directory",
+    ),
   ],
 )
 def test_bad_flags_are_answered_at_once(repo, flags, sentence):

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from vit_jax import checks, command_line, records
+from vit_jax import buckets, checks, command_line, records
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
   from vit_jax.report.subjects import Subject
   from vit_jax.training.experiment import Experiment
   from vit_jax.weights.contract import Weights
-
-_REPORTS = (".html", ".md")
 
 
 def define_flags() -> None:
@@ -103,7 +101,7 @@ def _check_flags(
   paths: Sequence[str], output: str | None, report: str | None
 ) -> None:
   """Raises UserError for what would only fail when all has been measured."""
-  from vit_jax.report import subjects
+  from vit_jax.report import comparison_formats, subjects
 
   if not paths or not all(paths):
     raise UserError("No checkpoint was named: give --checkpoint=PATH.")
@@ -114,11 +112,20 @@ def _check_flags(
         f"--checkpoint={path} was given more than once; give each checkpoint"
         " once."
       )
-  if report and _ending(report) not in _REPORTS:
+  endings = comparison_formats.FORMATS
+  if report and _ending(report) not in endings:
     raise UserError(
-      f"--report={report} must end in {' or '.join(_REPORTS)}, which says in"
+      f"--report={report} must end in {' or '.join(endings)}, which says in"
       " which format it is written."
     )
+  for name, path in (("output", output), ("report", report)):
+    if path and not buckets.is_bucket(path):
+      directory = pathlib.Path(path).parent
+      if not directory.is_dir():
+        raise UserError(
+          f"--{name}={path} cannot be written: there is no directory"
+          f" {directory}; make it first."
+        )
 
 
 def _ending(path: str) -> str:

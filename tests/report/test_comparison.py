@@ -129,3 +129,5 @@ def test_the_text_has_every_metric_in_columns():
   assert found["eval/test/top1"] == ["0.9", "0.95"]
   assert set(found) == {"step", *comparisons.metrics()}
   assert len({len(line) for line in rest}) == 1
+  for order in (pair, pair[::-1]):
+    assert comparison.text(order).splitlines()[1].startswith("step ")

@@ -75,7 +75,9 @@ def compare(
 def text(subjects: Sequence[Subject]) -> str:
   """Metrics by checkpoints, for a terminal."""
   names = short_names([one.path for one in subjects])
-  metrics = dict.fromkeys(m for one in subjects for m in one.metrics)
+  # The step leads, whoever has one.
+  ordered = sorted(subjects, key=lambda one: "step" not in one.metrics)
+  metrics = dict.fromkeys(m for one in ordered for m in one.metrics)
   rows = [("", *names)]
   for metric in metrics:
     values = (one.metrics.get(metric) for one in subjects)
