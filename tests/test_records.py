@@ -84,3 +84,15 @@ def test_lines_that_waited_are_written_with_the_next_one(tmp_path):
   file.write(2, {"a": 2})
   assert [x["step"] for x in records.read_lines(path)] == [1, 2]
   file.close()
+
+
+@pytest.mark.parametrize(
+  "metric", ["eval/a/top1", "fewshot/a/5shot", "knn/a/k5", "linear_probe/a/l2"]
+)
+def test_an_evaluation_of_any_type_is_known_by_its_metrics(tmp_path, metric):
+  file = records.MetricsFile(tmp_path / "metrics.jsonl", last_step=0)
+  file.write(1, {"train/loss": 2.5})
+  file.write(2, {metric: 0.5})
+  file.close()
+  assert not file.has_evaluation(1)
+  assert file.has_evaluation(2)

@@ -3,7 +3,11 @@
 import pytest
 
 from vit_jax.config import resolve, sizes, smoke
-from vit_jax.config.defaults import default_config
+from vit_jax.config.defaults import (
+  default_config,
+  default_eval,
+  default_fewshot_dataset,
+)
 from vit_jax.models import build
 
 
@@ -40,3 +44,21 @@ def test_a_resnet_keeps_its_stages():
 def test_the_data_are_of_the_networks_size():
   config = shrunk(variant="R50+B/16")
   assert f"size={config.model.image_size}," in config.train.dataset
+
+
+def test_every_type_of_evaluator_shrinks_to_the_generated_data():
+  config = default_config()
+  config.total_steps = 100
+  for kind in ("fewshot", "knn", "linear_probe"):
+    config.evals[kind] = default_eval(type=kind)
+    config.evals[kind].datasets.pets = default_fewshot_dataset(
+      dataset="oxford_iiit_pet"
+    )
+  evals = resolve.resolve(smoke.shrink(config)).evals
+  for entry in evals.values():
+    ((_, data),) = entry.datasets.items()
+    assert data.dataset.startswith("generated:")
+    assert entry.every_steps == 2
+  assert evals["fewshot"].shots == (1, 5)
+  assert evals["knn"].neighbors == (1, 5)
+  assert len(evals["linear_probe"].l2_sweep) == 2
