@@ -33,6 +33,7 @@ def test_a_trial_is_trained_without_dev_and_measured_on_dev_alone():
     dataset="digits",
     split="validation",
     label_key="other",
+    label_sets="real.json",
     preprocess="decode|resize",
     every_steps=2,
   )
