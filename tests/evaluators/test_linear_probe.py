@@ -78,6 +78,17 @@ def test_the_choice_is_better_than_the_weakest(probe):
   assert probe(train, test).top1 > probe(train, test, l2_sweep=(1e-4,)).top1
 
 
+def test_a_choice_at_the_end_of_the_sweep_is_warned_of(probe, caplog):
+  train, test = _blobs(250), _blobs(300, seed=1)
+  assert probe(train, test, l2_sweep=(1e-4, 1e-2)).l2 == 1e-2
+  assert "The best l2, 0.01, is at the end of l2_sweep" in caplog.text
+  caplog.clear()
+  # Equally good ones at the end say nothing of what lies behind.
+  blank = Examples(np.ones((50, 4), np.float32), np.arange(50) % 5)
+  probe(blank, blank)
+  assert "l2_sweep" not in caplog.text
+
+
 def test_a_single_l2_is_not_compared_on_anything(probe, caplog):
   train = Examples(np.eye(5, dtype=np.float32), np.arange(5))
   with caplog.at_level(logging.INFO):

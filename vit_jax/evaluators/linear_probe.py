@@ -183,4 +183,12 @@ def _choose_l2(
     )
     accuracies[l2] = regression.accuracy(params, held_placed)
     _logger.info("l2 = %g: %.4f on held-out examples.", l2, accuracies[l2])
-  return max(accuracies, key=lambda l2: (accuracies[l2], l2))
+  chosen = max(accuracies, key=lambda l2: (accuracies[l2], l2))
+  is_alone = list(accuracies.values()).count(accuracies[chosen]) == 1
+  if is_alone and chosen in (min(l2_sweep), max(l2_sweep)):
+    _logger.warning(
+      "The best l2, %g, is at the end of l2_sweep; a wider one may have a"
+      " better.",
+      chosen,
+    )
+  return chosen
