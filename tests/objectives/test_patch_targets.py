@@ -60,10 +60,14 @@ def test_patches_are_cut_row_by_row_and_leave_the_rest(side):
 )
 def test_targets_are_those_of_a_loop_in_numpy(name, expected):
   target = patch_targets.TARGETS[name]
-  pixels = patch_targets.patches(jnp.asarray(images()), SIZE, GRID)
-  wanted = target.of(pixels, "minus_one_to_one")
+  wanted = target.of(
+    jnp.asarray(images(SIZE * GRID + 5)), SIZE, GRID, "minus_one_to_one"
+  )
   np.testing.assert_allclose(
-    wanted, loop_over_patches(images(), expected), rtol=1e-5, atol=1e-6
+    wanted,
+    loop_over_patches(images(SIZE * GRID + 5), expected),
+    rtol=1e-5,
+    atol=1e-6,
   )
 
 
@@ -71,8 +75,9 @@ def test_targets_are_those_of_a_loop_in_numpy(name, expected):
   ("value", "level"), [(0, 0), (31, 0), (32, 1), (223, 6), (224, 7), (255, 7)]
 )
 def test_a_level_is_an_eighth_of_the_range(value, level):
-  pixels = jnp.full((1, 1, 4, 4, 3), value, jnp.uint8)
-  assert patch_targets.colours(pixels, 1).item() == level * (64 + 8 + 1)
+  image = jnp.full((1, 4, 4, 3), value, jnp.uint8)
+  found = patch_targets.colours(image, size=4, grid=1, side=1)
+  assert found.item() == level * (64 + 8 + 1)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +103,9 @@ def test_colours_are_classified():
 def test_each_part_has_logits_of_its_own():
   """A head that is sure of every part of every patch is right."""
   target = patch_targets.TARGETS["colours_4x4"]
-  pixels = patch_targets.patches(jnp.asarray(images()), SIZE, GRID)
-  wanted = target.of(pixels, "minus_one_to_one")
+  wanted = target.of(
+    jnp.asarray(images(SIZE * GRID + 5)), SIZE, GRID, "minus_one_to_one"
+  )
   sure = 50.0 * jax.nn.one_hot(wanted, 512)
   found = target.metrics(sure.reshape(2, GRID**2, -1), wanted)
   assert found["accuracy"] == 1 and found["loss"] < 1e-6

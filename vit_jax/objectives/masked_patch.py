@@ -125,8 +125,7 @@ def masked_patch(
     outputs = head.apply(
       {"params": params["patch_head"]}, take(patches, corrupted)
     )
-    pixels = patch_targets.patches(images, size.patch_size, grid)
-    wanted = target.of(pixels, config.model.normalize)
+    wanted = target.of(images, size.patch_size, grid, config.model.normalize)
     wanted = jnp.take_along_axis(wanted, corrupted[:, :, None], axis=1)
     metrics = target.metrics(outputs, wanted)
     return metrics["loss"], ({}, metrics)

@@ -23,14 +23,14 @@ class Target:
 
   Attributes:
     num_outputs: side of a patch, pixels -> outputs of the head for one patch.
-    of: (pixels uint8 [b, n, p, p, 3], `config.model.normalize`) -> targets
-      [b, n, m].
+    of: (images, side of a patch, patches along a side of the image,
+      `config.model.normalize`) -> targets [b, n, m].
     metrics: (outputs [b, k, num_outputs], targets [b, k, m]) -> means over
       the patches; "loss" is minimised.
   """
 
   num_outputs: Callable[[int], int]
-  of: Callable[[UInt8[Array, "b n p p c"], str], Shaped[Array, "b n m"]]
+  of: Callable[[UInt8[Array, "b h w c"], int, int, str], Shaped[Array, "b n m"]]
   metrics: Callable[[Float[Array, "b k o"], Shaped[Array, "b k m"]], Metrics]
 
 
@@ -46,20 +46,20 @@ def patches(
 
 
 def colours(
-  pixels: UInt8[Array, "b n p p c"], side: int
+  images: UInt8[Array, "b h w c"], size: int, grid: int, side: int
 ) -> Int[Array, "b n m"]:
   """Mean colours of the side x side equal parts of each patch, row by row.
 
   A colour is 64 red + 8 green + blue, each one of eight equal parts of
   0 to 255; computed in whole numbers.
   """
-  batch, num_patches, size = pixels.shape[:3]
-  part = size // side
-  parts = pixels.reshape(batch, num_patches, side, part, side, part, 3)
-  sums = parts.astype(jnp.int32).sum(axis=(3, 5))
+  batch, part, parts = images.shape[0], size // side, grid * side
+  images = images[:, : grid * size, : grid * size].astype(jnp.int32)
+  sums = images.reshape(batch, parts, part, parts, part, 3).sum(axis=(2, 4))
   red, green, blue = jnp.moveaxis(_LEVELS * sums // (256 * part**2), -1, 0)
   colour = _LEVELS**2 * red + _LEVELS * green + blue
-  return colour.reshape(batch, num_patches, side**2)
+  colour = colour.reshape(batch, grid, side, grid, side)
+  return colour.transpose(0, 1, 3, 2, 4).reshape(batch, grid**2, side**2)
 
 
 def _classification(
@@ -75,8 +75,9 @@ def _classification(
 
 
 def _values(
-  pixels: UInt8[Array, "b n p p c"], kind: str
+  images: UInt8[Array, "b h w c"], size: int, grid: int, kind: str
 ) -> Float[Array, "b n m"]:
+  pixels = patches(images, size, grid)
   return normalize(pixels, kind).reshape(*pixels.shape[:2], -1)
 
 
@@ -90,12 +91,12 @@ def _regression(
 TARGETS = {
   "mean_colour": Target(
     num_outputs=lambda size: NUM_COLOURS,
-    of=lambda pixels, kind: colours(pixels, 1),
+    of=lambda images, size, grid, kind: colours(images, size, grid, 1),
     metrics=_classification,
   ),
   "colours_4x4": Target(
     num_outputs=lambda size: _SIDE**2 * NUM_COLOURS,
-    of=lambda pixels, kind: colours(pixels, _SIDE),
+    of=lambda images, size, grid, kind: colours(images, size, grid, _SIDE),
     metrics=_classification,
   ),
   "pixels": Target(
