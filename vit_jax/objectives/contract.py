@@ -60,3 +60,11 @@ class Objective:
   ]
   after_update: Callable[[State, Params, Aux, Any], State]
   outputs: Callable[[Params, Any], dict[str, Any]]
+
+
+def keep_state(
+  objective_state: State, params: Params, aux: Aux, step: Any
+) -> State:
+  """`after_update` of an objective whose state the updates leave alone."""
+  del params, aux, step
+  return objective_state

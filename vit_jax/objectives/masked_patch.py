@@ -130,15 +130,6 @@ def masked_patch(
     metrics = target.metrics(outputs, wanted)
     return metrics["loss"], ({}, metrics)
 
-  def after_update(
-    objective_state: contract.State,
-    params: contract.Params,
-    aux: contract.Aux,
-    step: Int[Array, ""] | int,
-  ) -> contract.State:
-    del params, aux, step
-    return objective_state
-
   def outputs(params: contract.Params, images: Array) -> dict[str, Any]:
     return features.features(plain, params, images, ("pre_logits",))
 
@@ -147,7 +138,7 @@ def masked_patch(
     init=init,
     prepare=prepare,
     loss=loss,
-    after_update=after_update,
+    after_update=contract.keep_state,
     outputs=outputs,
   )
 

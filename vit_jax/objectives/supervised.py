@@ -105,15 +105,6 @@ def supervised(
     metrics = {"loss": mean_loss, "top1": right.astype(jnp.float32).mean()}
     return mean_loss, ({}, metrics)
 
-  def after_update(
-    objective_state: contract.State,
-    params: contract.Params,
-    aux: contract.Aux,
-    step: Int[Array, ""] | int,
-  ) -> contract.State:
-    del params, aux, step
-    return objective_state
-
   def outputs(params: contract.Params, images: Array) -> dict[str, Any]:
     return features.features(model, params, images, ("logits", "pre_logits"))
 
@@ -122,7 +113,7 @@ def supervised(
     init=init,
     prepare=prepare,
     loss=loss,
-    after_update=after_update,
+    after_update=contract.keep_state,
     outputs=outputs,
   )
 
