@@ -490,7 +490,7 @@ def test_every_study_passes_all_checks(name, arguments):
   checks.check(load(file(name), f"{arguments},smoke"))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
   ("name", "arguments"),
   # Small, all shapes are one.

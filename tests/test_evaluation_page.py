@@ -43,7 +43,7 @@ def run(command, place):
   assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_comparison_runs(tmp_path):
   run(TRAIN, tmp_path)
   run(COMPARING.replace("checkpoints/500", "checkpoints/1"), tmp_path)

@@ -156,7 +156,7 @@ def digits(labels, per_class):
   return images
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_what_was_learned_on_some_classes_helps_with_others(repo, tmp_path):
   """Ten images of each new class; the same steps from scratch do worse."""
   network = {

@@ -37,7 +37,7 @@ def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):
   assert sentence in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_sweep_that_is_killed_goes_on_and_keeps_what_was_done(repo, tmp_path):
   run = command(
     CONFIG,

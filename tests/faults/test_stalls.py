@@ -71,7 +71,7 @@ def test_stalled_data_end_the_run_and_it_goes_on_later(repo, tmp_path):
   assert account["total_seconds"] > LIMIT
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_slow_data_do_not(repo, tmp_path):
   """Every read takes a third of the limit, several times the limit in all."""
   slow = run(repo, tmp_path, after=1, seconds=LIMIT / 3, steps=16)

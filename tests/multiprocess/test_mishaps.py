@@ -31,7 +31,9 @@ def kill(processes):
     process.communicate()
 
 
-@pytest.mark.parametrize("sent_to", [(0, 1), (1,)])
+@pytest.mark.parametrize(
+  "sent_to", [(0, 1), pytest.param((1,), marks=pytest.mark.exhaustive)]
+)
 def test_all_save_the_same_step_on_sigterm_and_none_is_lost(
   repo, tmp_path, sent_to
 ):
@@ -54,7 +56,9 @@ def test_all_save_the_same_step_on_sigterm_and_none_is_lost(
   assert steps == list(range(1, len(steps) + 1))
 
 
-@pytest.mark.parametrize("dying", [1, 0])
+@pytest.mark.parametrize(
+  "dying", [0, pytest.param(1, marks=pytest.mark.exhaustive)]
+)
 def test_when_one_dies_the_other_ends_within_a_minute_and_names_it(
   repo, tmp_path, dying
 ):

@@ -61,7 +61,9 @@ def rows_of(count, repo, path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize(
+  "count", [2, pytest.param(4, marks=pytest.mark.exhaustive)]
+)
 def test_processes_share_the_batches_of_one_process(count, repo, tmp_path):
   expected = rows_of(1, repo, tmp_path)
   found = rows_of(count, repo, tmp_path)
