@@ -73,7 +73,7 @@ def test_twenty_kills_cost_no_bit(repo, tmp_path):
   workdir = tmp_path / "killed"
   saves = workdir / "checkpoints"
   rng = random.Random(0)
-  kills = while_saving = 0
+  kills = ends = while_saving = 0
   while kills < KILLS:
     process = runs.start(repo, workdir, **options)
     if kills % 2:
@@ -89,7 +89,8 @@ def test_twenty_kills_cost_no_bit(repo, tmp_path):
       assert manifest.damage(step) == []
     if process.returncode == 0:  # It had ended: begin once more.
       assert runs.values(workdir) == runs.values(tmp_path / "whole")
-      workdir = tmp_path / f"after{kills}"
+      ends += 1
+      workdir = tmp_path / f"after{ends}"
       saves = workdir / "checkpoints"
   runs.end(runs.start(repo, workdir, **options))
   print(f"{KILLS} kills, {while_saving} of them in the middle of a save")
