@@ -43,6 +43,7 @@ class Watchdog:
     clock: tells what the run is at.
     saves: directory of the checkpoints.
     end: what to do in the end, after all stacks have been printed.
+    now: the time, in seconds since any moment.
   """
 
   def __init__(
@@ -51,11 +52,13 @@ class Watchdog:
     clock: Clock,
     saves: epath.Path,
     end: Callable[[], None] = end_process,
+    now: Callable[[], float] = time.monotonic,
   ):
     self._limit = limit_seconds
     self._clock = clock
     self._saves = saves
     self._end = end
+    self._now = now
     self._closed = threading.Event()
     self._watched = threading.get_ident()
     self._thread = threading.Thread(
@@ -74,10 +77,10 @@ class Watchdog:
       self._thread.join()
 
   def _watch(self) -> None:
-    seen, since = None, time.monotonic()
+    seen, since = None, self._now()
     looked = since
     while not self._closed.wait(self._limit / _CHECKS):
-      signs, now = self._signs(), time.monotonic()
+      signs, now = self._signs(), self._now()
       # A process that was suspended has had no time to show any.
       was_suspended = now - looked > self._limit / 2
       looked = now
