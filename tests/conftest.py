@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 from etils import epath
 
@@ -35,6 +36,15 @@ _SETTINGS = {
 }
 for _name, _value in _SETTINGS.items():
   os.environ.setdefault(_name, _value)
+
+# A busy machine makes no test fail.
+hypothesis.settings.register_profile(
+  "unhurried",
+  parent=hypothesis.settings(),  # Another one where the variable CI is set.
+  deadline=None,
+  suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("unhurried")
 
 REPO = pathlib.Path(__file__).parents[1]
 

@@ -15,7 +15,7 @@ def run(*arguments, module="vit_jax.train", cwd=None):
     capture_output=True,
     text=True,
     cwd=cwd,
-    timeout=120,
+    timeout=300,
   )
 
 

@@ -97,7 +97,7 @@ def run_python(
     env={**os.environ, "PYTHONPATH": str(REPO)},
     capture_output=True,
     text=True,
-    timeout=300,
+    timeout=900,
   )
 
 

@@ -90,7 +90,7 @@ def test_a_save_that_was_cut_off_is_cleared_and_the_one_before_stands(tmp_path):
   checkpoints = store.CheckpointStore(tmp_path)
   assert checkpoints.latest_step() == 1
   checkpoints.close()
-  deadline = time.monotonic() + 20  # It is cleared in the background.
+  deadline = time.monotonic() + 100  # It is cleared in the background.
   while torn.exists() and time.monotonic() < deadline:
     time.sleep(0.01)
   assert not torn.exists()

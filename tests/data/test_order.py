@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vit_jax.data import order
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
   n=st.integers(1, 3000),
   seed=st.integers(0, 2**32 - 1),
@@ -20,7 +20,7 @@ def test_permute_is_a_permutation(n, seed, epoch):
   assert np.array_equal(np.sort(ids), np.arange(n))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
   n=st.integers(1, 500),
   block=st.integers(1, 60),
@@ -124,7 +124,7 @@ def test_blocks_are_mixed_within_a_window():
   assert len(np.unique(ids[:64] // 50)) > 8
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
   n=st.integers(1, 400),
   block=st.integers(1, 40),
@@ -149,7 +149,7 @@ def _runs(ids):
   return 1 + np.count_nonzero(np.diff(np.sort(ids)) > 1)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
   n=st.integers(1, 5000),
   block=st.integers(2, 60),

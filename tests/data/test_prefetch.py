@@ -8,7 +8,7 @@ from vit_jax.data.prefetch import Prefetcher
 
 
 def wait_until(condition):
-  deadline = time.monotonic() + 10
+  deadline = time.monotonic() + 100
   while not condition():
     assert time.monotonic() < deadline
     time.sleep(0.01)

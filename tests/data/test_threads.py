@@ -19,7 +19,7 @@ def test_results_are_those_of_map_whoever_is_first():
 
 
 def test_calls_are_under_way_at_once():
-  together = threading.Barrier(3, timeout=30)
+  together = threading.Barrier(3, timeout=100)
   results = threads.in_order(lambda _: together.wait(), range(3), num_threads=3)
   assert sorted(results) == [0, 1, 2]
 

@@ -103,7 +103,7 @@ def _run(count: int, workdir: pathlib.Path, repo: pathlib.Path) -> list[dict]:
     for n in range(count)
   ]
   try:
-    assert [p.wait(timeout=150) for p in processes] == [0] * count
+    assert [p.wait(timeout=300) for p in processes] == [0] * count
   finally:
     for process in processes:
       process.kill()

@@ -227,7 +227,6 @@ def test_a_request_that_is_refused_is_shown(gcloud):
 
 @settings(
   max_examples=8,
-  deadline=None,
   suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
@@ -352,7 +351,7 @@ class Worker:
       env={**self.programs.environment, "PLACE": str(self.place)},
       capture_output=True,
       text=True,
-      timeout=60,
+      timeout=300,
     )
 
   def begin(self) -> subprocess.CompletedProcess:
@@ -364,7 +363,7 @@ class Worker:
     return self.run("status").stdout.strip()
 
   def wait_for(self, status: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while self.status() != status:
       assert time.monotonic() < deadline, (self.status(), self.log())
       time.sleep(0.05)
@@ -516,7 +515,7 @@ def test_logs_are_copied_beside_the_run(worker_of):
   worker.ends_with("wait")
   worker.begin()
   worker.wait_for_training()
-  deadline = time.monotonic() + 60
+  deadline = time.monotonic() + 300
   while not worker.programs.calls("gcloud"):
     assert time.monotonic() < deadline
     time.sleep(0.02)

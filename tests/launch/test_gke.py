@@ -143,7 +143,7 @@ def test_compiled_programs_are_kept_in_the_volume(taken):
   assert "JAX_COMPILATION_CACHE_DIR" not in variables
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
   words=st.lists(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))

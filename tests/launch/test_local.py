@@ -53,7 +53,7 @@ def test_a_dry_run_prints_each_process(repo, tmp_path):
   process = launch(
     repo, "--processes=3", "--dry_run", f"--workdir={workdir}", *FLAGS
   )
-  out, err = process.communicate(timeout=60)
+  out, err = process.communicate(timeout=300)
   assert process.returncode == 0, err
   lines = [shlex.split(line) for line in out.splitlines()]
   assert len(lines) == 3
@@ -82,7 +82,7 @@ def test_a_dry_run_prints_each_process(repo, tmp_path):
 )
 def test_bad_input_is_a_sentence(repo, flags, said):
   process = launch(repo, *flags)
-  _, err = process.communicate(timeout=60)
+  _, err = process.communicate(timeout=300)
   assert process.returncode == 1
   assert said in err and "Traceback" not in err
 

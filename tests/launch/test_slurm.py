@@ -159,7 +159,6 @@ def test_jax_takes_all_gpus_from_that_variable(monkeypatch):
 
 @settings(
   max_examples=25,
-  deadline=None,
   suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
@@ -217,7 +216,7 @@ def test_before_the_time_limit_it_saves_and_is_queued_again(
   while not (programs.place / "running").exists():
     time.sleep(0.02)
   process.send_signal(number)
-  out, _ = process.communicate(timeout=60)
+  out, _ = process.communicate(timeout=300)
   assert process.returncode == 42
   assert "ended with exit code 42" in out
   assert programs.words("scontrol") == ([["requeue", "77"]] if queued else [])

@@ -52,7 +52,7 @@ def test_it_starts_again_as_the_exit_code_asks(
   path.write_text(codes)
   options = [*options, f"--exit_code_file={tmp_path / 'code'}"]
   process = start(repo, options, CODES, path)
-  _, said = process.communicate(timeout=60)
+  _, said = process.communicate(timeout=300)
   assert process.returncode == expected
   assert path.read_text() == left
   assert (tmp_path / "code").read_text() == f"{expected}\n"
@@ -66,7 +66,7 @@ def test_sigterm_is_passed_on_and_ends_it(repo, tmp_path):
   while not path.read_text():
     time.sleep(0.02)
   process.send_signal(signal.SIGTERM)
-  process.communicate(timeout=60)
+  process.communicate(timeout=300)
   assert process.returncode == 42
   assert path.read_text() == "started "
 
@@ -81,7 +81,7 @@ def test_an_old_exit_code_is_not_mistaken_for_a_new_one(repo, tmp_path):
     time.sleep(0.02)
   assert not (tmp_path / "code").exists()
   process.send_signal(signal.SIGTERM)
-  process.communicate(timeout=60)
+  process.communicate(timeout=300)
   assert (tmp_path / "code").read_text() == "42\n"
 
 

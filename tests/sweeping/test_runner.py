@@ -34,11 +34,11 @@ if order == "wait":
   signal.signal(signal.SIGTERM, stop)
   signal.signal(signal.SIGINT, stop)
   (workdir / "waiting").write_text("")
-  time.sleep(60)
+  time.sleep(600)
   sys.exit(9)
 if order == "deaf":
   (workdir / "waiting").write_text("")
-  time.sleep(60)
+  time.sleep(600)
 status, code = order.split()
 metrics = {{"base_lr": config["schedule"]["base_lr"]}}
 (workdir / "summary.json").write_text(
@@ -120,14 +120,14 @@ def test_a_request_to_stop_reaches_the_run(run, tmp_path, number, code, order):
   """Also if the run does not listen yet: what is saved is all there is."""
   asker = ask_once_there(tmp_path / "lr_0.3" / "waiting", os.getpid(), number)
   assert run(order) == code
-  assert asker.wait(10) == 0
+  assert asker.wait(100) == 0
 
 
 def ask_once_there(path, pid, number):
   """A process that sends a signal to `pid` when `path` exists."""
   code = f"""
 import os, time
-deadline = time.monotonic() + 30
+deadline = time.monotonic() + 100
 while not os.path.exists({str(path)!r}):
   assert time.monotonic() < deadline
   time.sleep(0.01)
@@ -143,7 +143,7 @@ def test_a_sweep_that_is_killed_takes_its_run_with_it(tmp_path):
     import subprocess, sys
     from vit_jax.sweeping import runner
     process = subprocess.Popen(
-      ["sleep", "60"], preexec_fn=runner._end_with_parent
+      ["sleep", "600"], preexec_fn=runner._end_with_parent
     )
     print(process.pid, flush=True)
     process.wait()
@@ -156,7 +156,7 @@ def test_a_sweep_that_is_killed_takes_its_run_with_it(tmp_path):
   parent.kill()
   parent.wait()
   parent.stdout.close()
-  deadline = time.monotonic() + 10
+  deadline = time.monotonic() + 100
   while is_running(pid):
     assert time.monotonic() < deadline
     time.sleep(0.01)

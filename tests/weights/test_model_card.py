@@ -124,7 +124,7 @@ def test_resnets_have_cards():
   assert "units of the stages: 1, 1" in model_card.text("bit", bit)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(name=st.text(max_size=30), dataset=st.text(max_size=30))
 def test_no_name_breaks_the_card(weights, name, dataset):
   named = dataclasses.replace(weights, class_names=[name, dataset] + ["x"] * 3)

@@ -260,7 +260,6 @@ edits = st.lists(
 @given(edits, st.none() | positions)
 @settings(
   max_examples=200,
-  deadline=None,
   suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_damage_of_any_kind_is_a_user_error(tmp_path, edits, length):
@@ -306,7 +305,7 @@ shapes = st.lists(st.sampled_from([0, 1, 2, 4, 5, 16]), max_size=5)
 
 
 @given(st.dictionaries(names, st.none() | shapes, max_size=6), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_wrong_names_and_shapes_are_a_user_error(changes, alone):
   params = {} if alone else dict(PARAMS)
   for name, shape in changes.items():

@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 import scipy.ndimage
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vit_jax.weights import position_embeddings
@@ -28,7 +28,6 @@ def by_scipy(table, old, new):
   return scipy.ndimage.zoom(grid, zoom, order=1).reshape(1, -1, 3)
 
 
-@settings(deadline=None)
 @given(st.tuples(sides, sides), st.tuples(sides, sides))
 def test_bilinear_is_scipys_zoom_to_the_bit(old, new):
   table = table_of(old)

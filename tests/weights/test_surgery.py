@@ -5,7 +5,7 @@ import re
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.weights import published_npz
@@ -304,7 +304,6 @@ def test_another_family_is_named():
 sides = st.integers(1, 6)
 
 
-@settings(deadline=None)
 @given(sides, sides, st.sampled_from(["cls", "gap"]), st.booleans())
 def test_any_grid_fits_any_other(old, new, pool, scan):
   found = weights(pool=pool, image_size=4 * old)

@@ -156,7 +156,7 @@ def read_or_refuse(directory) -> None:
     assert str(error)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_any_directory_gives_weights_or_a_sentence(tmp_path_factory, data):
   name = data.draw(st.sampled_from(["huggingface_vit", "huggingface_bit"]))

@@ -267,7 +267,7 @@ NAMES = {
 }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_any_tensors_give_weights_or_a_sentence(tmp_path_factory, data):
   name = data.draw(st.sampled_from(sorted(NAMES)))
