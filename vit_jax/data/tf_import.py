@@ -44,6 +44,10 @@ def _load() -> Any:
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
   # Same numbers on every machine, and no complaints where it does not run.
   os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+  # TensorFlow looks for the older Keras, finds none and goes on: importing the
+  # newer one, and with it scikit-learn and SciPy, would take a second more.
+  keras = os.environ.get("TF_USE_LEGACY_KERAS")
+  os.environ["TF_USE_LEGACY_KERAS"] = "1"
   sys.stderr.flush()
   stderr = os.dup(2)
   with tempfile.TemporaryFile() as held:
@@ -53,6 +57,10 @@ def _load() -> Any:
 
       tensorflow.config.set_visible_devices([], "GPU")
     finally:
+      if keras is None:
+        del os.environ["TF_USE_LEGACY_KERAS"]
+      else:
+        os.environ["TF_USE_LEGACY_KERAS"] = keras
       os.dup2(stderr, 2)
       os.close(stderr)
       held.seek(0)
