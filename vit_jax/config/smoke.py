@@ -45,6 +45,8 @@ def shrink(
     )
     if entry.type == "fewshot":
       entry.shots = (1, 5)
+    if entry.type == "linear_probe":
+      entry.max_iterations = 20
     if entry.type == "knn":
       entry.neighbors = (1, 5)
     elif entry.l2_sweep:
