@@ -116,9 +116,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
   config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-  """Leaves out the exhaustive tests unless they are asked for."""
-  if config.getoption("--exhaustive"):
-    return
-  left_out = [item for item in items if item.get_closest_marker("exhaustive")]
-  config.hook.pytest_deselected(items=left_out)
-  items[:] = [item for item in items if item not in left_out]
+  """Slow files come first, exhaustive tests only if they are asked for."""
+  if not config.getoption("--exhaustive"):
+    left_out = [x for x in items if x.get_closest_marker("exhaustive")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+  # So that at the end no worker is long alone with one.
+  slow = {item.path for item in items if item.get_closest_marker("slow")}
+  items.sort(key=lambda item: item.path not in slow)

@@ -29,7 +29,9 @@ every_smoke_run = pytest.mark.parametrize(
   [
     pytest.param(
       path,
-      marks=pytest.mark.slow if path.stem in _TOLD_BY_OTHERS else (),
+      marks=pytest.mark.exhaustive
+      if path.stem in _TOLD_BY_OTHERS
+      else pytest.mark.slow,
       id=path.stem,
     )
     for path in FILES
@@ -122,7 +124,10 @@ def test_a_pair_that_table_3_has_not_is_refused():
     load(PRETRAIN, "model=H/14,data=i1k")
 
 
-@pytest.mark.parametrize("model", ["B/16", "R50x1"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  "model", ["B/16", pytest.param("R50x1", marks=pytest.mark.exhaustive)]
+)
 def test_pretraining_on_lists_of_labels_has_a_smoke_run_too(model, tmp_path):
   config = load(PRETRAIN, f"model={model},data=jft,smoke")
   assert train(config, str(tmp_path)) == 0

@@ -181,6 +181,7 @@ def run(*arguments, cwd):
   )
 
 
+@pytest.mark.slow
 def test_the_command_compares_and_keeps_what_was_measured(
   finished, tmp_path, repo
 ):

@@ -68,6 +68,7 @@ def published(tmp_path_factory):
   return path
 
 
+@pytest.mark.slow
 def test_the_body_is_the_files_and_the_head_is_new(
   repo, photos, published, tmp_path
 ):

@@ -214,7 +214,10 @@ _SMALL = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["folder", "tars", "labels"])
+@pytest.mark.parametrize(
+  "form",
+  ["folder", pytest.param("tars", marks=pytest.mark.exhaustive), "labels"],
+)
 def test_what_was_made_trains_by_the_printed_command(form, tmp_path):
   made_of = tmp_path / "in"
   preprocess = "decode|resize"
@@ -269,6 +272,7 @@ def test_a_flipped_byte_is_found_by_the_check(tmp_path):
   assert f"{path.name} (other bytes)" in run.stderr
 
 
+@pytest.mark.slow
 def test_bad_images_stop_the_command_unless_skipped(tmp_path):
   photos = pictures.folder(tmp_path / "photos")
   (photos / "train/ant/0.png").write_bytes(b"")

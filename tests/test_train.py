@@ -31,8 +31,13 @@ def finished(tmp_path_factory):
   return workdir
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-  "family", [experiments.RESNET, experiments.HYBRID], ids=["resnet", "hybrid"]
+  "family",
+  [
+    pytest.param(experiments.RESNET, id="resnet"),
+    pytest.param(experiments.HYBRID, id="hybrid", marks=pytest.mark.exhaustive),
+  ],
 )
 def test_convolutional_networks_learn(family, tmp_path):
   config = experiments.config(total_steps=20, log_every_steps=10, **family)
@@ -106,6 +111,7 @@ def test_evaluating_its_checkpoint_gives_what_training_logged(finished):
     assert alone[name] == pytest.approx(value, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_longer_run_that_goes_on_equals_one_that_never_stopped(tmp_path):
   whole, parts = tmp_path / "whole", tmp_path / "parts"
   schedule = {"schedule__decay": "constant", "model__dropout_rate": 0.1}
@@ -118,6 +124,7 @@ def test_a_longer_run_that_goes_on_equals_one_that_never_stopped(tmp_path):
   assert losses(parts) == losses(whole)
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_on_another_mesh_has_the_same_losses(tmp_path):
   whole, parts = tmp_path / "whole", tmp_path / "parts"
   constant = {"schedule__decay": "constant", "optimizer__name": "sgd"}

@@ -47,6 +47,7 @@ def built(model: schema.Model):
   return network, params, images
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_file_gives_equal_logits_for_any_batch_size(name):
   model = MODELS[name]

@@ -61,6 +61,7 @@ def test_bad_examples_are_counted_named_and_replaced(folder, tmp_path, caplog):
     assert caplog.text.count(str(path)) == 1
 
 
+@pytest.mark.slow
 def test_a_run_with_bad_examples_is_the_same_when_it_is_killed(
   folder, tmp_path, monkeypatch
 ):
@@ -91,6 +92,7 @@ def test_one_more_than_allowed_ends_the_run_with_their_names(folder, tmp_path):
   assert all(str(path) in message for path in bad)
 
 
+@pytest.mark.slow
 def test_more_may_be_allowed_when_a_run_goes_on(folder, tmp_path):
   constant = {"schedule__decay": "constant", "schedule__warmup_steps": 0}
   train(config(folder, total_steps=1, **constant), str(tmp_path / "run"))

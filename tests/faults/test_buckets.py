@@ -84,6 +84,7 @@ def in_order(storage, at):
   return sorted(names, key=lambda name: storage.objects[name].generation)
 
 
+@pytest.mark.slow
 def test_a_run_in_a_bucket_is_the_run_in_a_directory(
   finished, undisturbed, tmp_path, repo
 ):
@@ -202,6 +203,7 @@ def test_a_bucket_that_refuses_everything_is_a_sentence(bucket, storage):
     train(experiments.config(), str(bucket))
 
 
+@pytest.mark.slow
 def test_a_second_job_is_refused_and_a_stopped_one_saves(
   repo, bucket, find_buckets
 ):

@@ -56,6 +56,7 @@ def values(workdir):
   ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(DAMAGES))
 def test_any_damage_is_found_and_the_step_before_is_used(workdir, seed, caplog):
   done = harm(workdir / "checkpoints" / "6", random.Random(seed))

@@ -146,6 +146,7 @@ def test_rolling_back_goes_on_with_other_examples(
   assert saved["roll_backs"] == 1
 
 
+@pytest.mark.slow
 def test_rolling_back_equals_a_run_that_never_saw_the_batches(
   tmp_path, monkeypatch
 ):
@@ -184,6 +185,7 @@ def test_a_spike_is_warned_of(tmp_path, monkeypatch, caplog):
   assert counts == [0] * 5 + [1] * 4
 
 
+@pytest.mark.slow
 def test_the_update_of_a_spike_may_be_left_out(tmp_path, monkeypatch, caplog):
   """What follows is as if the batch had been any other that is left out."""
   expect_spikes_early(monkeypatch)

@@ -116,6 +116,7 @@ def test_files_that_a_dataset_names_must_be_its_own(tmp_path):
     sources.open_source("digits", "train", data_dir=str(directory))
 
 
+@pytest.mark.slow
 def test_names_of_classes_are_text_in_the_report(folder, tmp_path):
   for split in ("train", "test"):
     (folder / split / "b").rename(folder / split / HTML)

@@ -78,6 +78,7 @@ def test_an_error_surfaces_when_the_next_save_begins(tmp_path, failing):
   assert saved(tmp_path) == ["2"]
 
 
+@pytest.mark.slow
 def test_a_run_ends_soon_after_a_save_failed(tmp_path, failing):
   failing.add(100)
   config = experiments.config(
@@ -92,6 +93,7 @@ def test_a_run_ends_soon_after_a_save_failed(tmp_path, failing):
   assert not (tmp_path / "run.lock").exists()
 
 
+@pytest.mark.slow
 def test_a_run_whose_last_save_fails_does_not_end_well(tmp_path, failing):
   failing.add(6)
   for policy in ("stop", "continue"):

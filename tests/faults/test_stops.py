@@ -23,6 +23,7 @@ def undisturbed(repo, tmp_path_factory):
   return runs.values(workdir)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_bit_identical_losses(
   repo, tmp_path, undisturbed
 ):
@@ -40,15 +41,21 @@ def test_a_killed_run_goes_on_to_bit_identical_losses(
   assert runs.values(tmp_path) == undisturbed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("sent", "code", "status"),
-  [(signal.SIGTERM, 42, "preempted"), (signal.SIGINT, 130, "interrupted")],
+  [
+    (signal.SIGTERM, 42, "preempted"),
+    pytest.param(
+      signal.SIGINT, 130, "interrupted", marks=pytest.mark.exhaustive
+    ),
+  ],
 )
 def test_a_run_asked_to_stop_saves_and_loses_no_step(
   repo, tmp_path, sent, code, status
 ):
   # Long enough that it cannot end before it hears of the request.
-  options = {"total_steps": 1500, **runs.SELDOM}
+  options = {"total_steps": 500, **runs.SELDOM}
   process = runs.start(repo, tmp_path, **options)
   runs.wait_for_step(process, tmp_path, 2)
   process.send_signal(sent)
@@ -61,7 +68,7 @@ def test_a_run_asked_to_stop_saves_and_loses_no_step(
   assert runs.saved_steps(tmp_path) == [stopped]
   runs.end(runs.start(repo, tmp_path, **options))
   steps = [step for step, name in runs.values(tmp_path) if name == "train/loss"]
-  assert steps == list(range(1, 1501))
+  assert steps == list(range(1, 501))
 
 
 @pytest.mark.exhaustive
@@ -116,6 +123,7 @@ def test_a_request_while_the_step_compiles_is_answered_at_once(repo, tmp_path):
   assert runs.lines(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_request_in_a_long_evaluation_is_answered_at_once(repo, tmp_path):
   long = {
     "total_steps": 12,

@@ -2,9 +2,12 @@
 
 import signal
 
+import pytest
+
 from tests.faults import runs
 
 
+@pytest.mark.slow
 def test_the_second_job_is_refused_and_a_killed_one_is_replaced(repo, tmp_path):
   first = runs.start(repo, tmp_path, total_steps=500, **runs.SELDOM)
   runs.wait_for_step(first, tmp_path, 2)

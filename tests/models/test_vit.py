@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.models.networks import (
+  apply,
   random_params,
   stack_layers,
   tiny,
@@ -165,11 +166,11 @@ def test_bfloat16_stays_bfloat16_until_the_logits(
     return jnp.sum(logits)
 
   with jax.numpy_dtype_promotion("strict"):
-    grads = jax.jit(jax.grad(loss))(params)
+    grads = jax.eval_shape(jax.grad(loss), params)
   assert {x.dtype for x in jax.tree.leaves(grads)} == {jnp.dtype("float32")}
   np.testing.assert_allclose(
-    model.apply({"params": params}, images),
-    tiny(**keys).apply({"params": params}, images),
+    apply(model, params, images),
+    apply(tiny(**keys), params, images),
     rtol=0.1,
     atol=0.15,
   )

@@ -86,6 +86,7 @@ def test_two_processes_log_what_one_does(repo, folder, tmp_path):
   assert counts[-1] == 3
 
 
+@pytest.mark.exhaustive
 def test_what_is_too_much_for_both_together_ends_both(repo, folder, tmp_path):
   """Neither process alone meets more than it may."""
   both = start_two(repo, folder, tmp_path, allowed=2)

@@ -114,6 +114,7 @@ def test_a_host_with_another_seed_is_named_before_anything_compiles(
   assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.exhaustive
 def test_a_damaged_checkpoint_is_left_out_by_both(repo, tmp_path):
   options = {"total_steps": 8}
   for process in runs.start_together(repo, tmp_path, 2, **options):

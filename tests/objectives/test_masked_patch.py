@@ -295,6 +295,7 @@ def pretrained(tmp_path_factory):
   return workdir
 
 
+@pytest.mark.slow
 def test_a_run_learns_and_is_measured_by_its_features(pretrained):
   lines = records.read_lines(f"{pretrained}/metrics.jsonl")
   losses = [line["train/loss"] for line in lines if "train/loss" in line]
@@ -332,6 +333,7 @@ def test_fine_tuning_takes_the_body_and_nothing_else(pretrained, tmp_path):
     np.testing.assert_array_equal(leaf, source[name])
 
 
+@pytest.mark.slow
 def test_it_may_start_from_a_supervised_network_too(tmp_path):
   supervised = experiments.config(total_steps=2, evals={})
   assert train(supervised, str(tmp_path / "first")) == 0

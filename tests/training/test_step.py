@@ -35,6 +35,7 @@ def assert_same(first, second, rtol=2e-4):
 SGD = {"optimizer__name": "sgd"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "mesh",
   [(4, 1, 1), (1, 4, 1), (1, 1, 4), (2, 1, 2), (1, 2, 2)],
@@ -50,10 +51,18 @@ def test_every_mesh_trains_as_one_device_does(mesh, monkeypatch):
   assert_same(many, run(**SGD))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "family, mesh",
-  [(experiments.RESNET, (1, 4, 1)), (experiments.HYBRID, (1, 2, 2))],
-  ids=["resnet", "hybrid"],
+  [
+    pytest.param(experiments.RESNET, (1, 4, 1), id="resnet"),
+    pytest.param(
+      experiments.HYBRID,
+      (1, 2, 2),
+      id="hybrid",
+      marks=pytest.mark.exhaustive,
+    ),
+  ],
 )
 def test_convolutions_train_on_every_mesh_as_on_one_device(
   family, mesh, monkeypatch
@@ -120,10 +129,15 @@ def test_an_update_equals_optax_applied_by_hand():
   mask = trees.map_named(lambda name, _: name.endswith("kernel"), before)
   tx = optax.adamw(parts.schedule, weight_decay=0.1, mask=mask)
   params, opt_state = before, tx.init(before)
-  for _ in range(2):
+
+  @jax.jit
+  def update(params, opt_state):
     grads = jax.grad(loss)(params)
     updates, opt_state = tx.update(grads, opt_state, params)
-    params = optax.apply_updates(params, updates)
+    return grads, optax.apply_updates(params, updates), opt_state
+
+  for _ in range(2):
+    grads, params, opt_state = update(params, opt_state)
   for (name, x), (_, y) in zip(
     trees.named_leaves(jax.device_get(state.params)),
     trees.named_leaves(params),
