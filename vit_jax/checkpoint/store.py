@@ -4,6 +4,7 @@ import contextlib
 import errno
 import logging
 import os
+import time
 from typing import Any, NoReturn
 
 import jax
@@ -18,6 +19,9 @@ from vit_jax.checkpoint import sealed, verification
 from vit_jax.errors import UserError
 
 DIRECTORY = "checkpoints"
+# How often, and after which pauses, remains of a failed save are removed.
+_REMOVALS = 20
+_PAUSE_SECONDS = 0.1
 
 
 class SaveError(Exception):
@@ -195,14 +199,22 @@ class CheckpointStore:
     if jax.process_count() == 1:
       with contextlib.suppress(Exception):
         self._manager.wait_until_finished()
-      with contextlib.suppress(OSError), buckets.as_os_error(self.path):
-        self._remove_remains()
+      self._remove_remains()
     else:
       # The other processes may wait for this one until they notice its end.
       self._broken = True
     raise SaveError(self._saving, error) from error
 
   def _remove_remains(self) -> None:
+    """Removes what a failed save left; the next start does what fails here."""
+    for _ in range(_REMOVALS):
+      try:
+        with buckets.as_os_error(self.path):
+          return self._try_to_remove_remains()
+      except OSError:  # Another thread still writes into them.
+        time.sleep(_PAUSE_SECONDS)
+
+  def _try_to_remove_remains(self) -> None:
     for path in self.path.iterdir():
       if sealed.TEMPORARY in path.name:
         path.rmtree(missing_ok=True)
