@@ -23,7 +23,14 @@ FILES = sorted(
 
 every_config = pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 # Those whose smallest step is another one's too are trained now and then.
-_TOLD_BY_OTHERS = ("ablation_optimizer", "ablation_data")
+_TOLD_BY_OTHERS = (
+  "ablation_data",
+  "ablation_head",
+  "ablation_optimizer",
+  "ablation_posembed",
+  "ablation_shape",
+  "study_small",
+)
 every_smoke_run = pytest.mark.parametrize(
   "path",
   [

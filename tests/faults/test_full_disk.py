@@ -135,7 +135,7 @@ def test_a_full_disk_stops_the_run_and_the_step_before_stays_good(
   assert not (disk.workdir / "run.lock").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_that_is_to_go_on_outlives_a_full_disk(repo, disk, tmp_path):
   options = {"checkpoint.on_save_error": "continue", "total_steps": 600}
   process = disk.start(repo, **options)

@@ -69,6 +69,7 @@ def metrics(workdir):
   ]
 
 
+@pytest.mark.exhaustive
 def test_two_processes_log_what_one_does(repo, folder, tmp_path):
   for process in start_two(repo, folder, tmp_path / "two", allowed=3):
     _, err = process.communicate(timeout=280)

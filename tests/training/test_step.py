@@ -38,7 +38,13 @@ SGD = {"optimizer__name": "sgd"}
 @pytest.mark.slow
 @pytest.mark.parametrize(
   "mesh",
-  [(4, 1, 1), (1, 4, 1), (1, 1, 4), (2, 1, 2), (1, 2, 2)],
+  [
+    (4, 1, 1),
+    (1, 4, 1),
+    (1, 2, 2),
+    pytest.param((1, 1, 4), marks=pytest.mark.exhaustive),
+    pytest.param((2, 1, 2), marks=pytest.mark.exhaustive),
+  ],
   ids=lambda m: "data{}-fsdp{}-tensor{}".format(*m),
 )
 def test_every_mesh_trains_as_one_device_does(mesh, monkeypatch):
@@ -51,18 +57,11 @@ def test_every_mesh_trains_as_one_device_does(mesh, monkeypatch):
   assert_same(many, run(**SGD))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
   "family, mesh",
-  [
-    pytest.param(experiments.RESNET, (1, 4, 1), id="resnet"),
-    pytest.param(
-      experiments.HYBRID,
-      (1, 2, 2),
-      id="hybrid",
-      marks=pytest.mark.exhaustive,
-    ),
-  ],
+  [(experiments.RESNET, (1, 4, 1)), (experiments.HYBRID, (1, 2, 2))],
+  ids=["resnet", "hybrid"],
 )
 def test_convolutions_train_on_every_mesh_as_on_one_device(
   family, mesh, monkeypatch
