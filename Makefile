@@ -18,8 +18,8 @@ ARGS ?=
 quickstart: $(INSTALLED)  ## Train on handwritten digits, write the report.
 	$(RUN) -m vit_jax.train --config=$(CONFIG) --workdir=$(WORKDIR) $(ARGS)
 
-test: $(INSTALLED)  ## ARGS="-m 'not slow'": fewer; ARGS=--exhaustive: more.
-	$(RUN) -m pytest -n auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder $(ARGS)
+test: $(INSTALLED)  ## ARGS=--slow, ARGS=--exhaustive: more of them.
+	$(RUN) -m pytest -n auto --maxprocesses=8 --dist=loadfile $(ARGS)
 
 check: $(INSTALLED)  ## Lint, format and layers: what to run before a commit.
 	$(RUN) -m ruff check .

@@ -105,22 +105,25 @@ def bucket(
   storage.refused = lambda kind, name: False
 
 
+SELDOM = {"slow", "exhaustive"}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
   parser.addoption(
-    "--exhaustive",
-    action="store_true",
-    help="also run the tests that take minutes each",
+    "--slow", action="store_true", help="also run the tests marked slow"
+  )
+  parser.addoption(
+    "--exhaustive", action="store_true", help="run all tests: hours"
   )
 
 
 def pytest_collection_modifyitems(
   config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-  """Slow files come first, exhaustive tests only if they are asked for."""
-  if not config.getoption("--exhaustive"):
-    left_out = [x for x in items if x.get_closest_marker("exhaustive")]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
-  # So that at the end no worker is long alone with one.
-  slow = {item.path for item in items if item.get_closest_marker("slow")}
-  items.sort(key=lambda item: item.path not in slow)
+  """Leaves out slow and exhaustive tests unless they are asked for."""
+  if config.getoption("--exhaustive"):
+    return
+  marks = {"exhaustive"} if config.getoption("--slow") else SELDOM
+  left_out = [x for x in items if marks & {m.name for m in x.iter_markers()}]
+  config.hook.pytest_deselected(items=left_out)
+  items[:] = [item for item in items if item not in left_out]
