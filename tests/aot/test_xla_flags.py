@@ -21,6 +21,14 @@ def test_other_devices_have_none(monkeypatch, kind):
   assert xla_flags.options(kind) == {}
 
 
+def test_parameters_split_over_all_chips_are_gathered():
+  for kind in ("TPU v4", "TPU v5 lite", "TPU v5", "TPU v6 lite"):
+    assert "xla_jf_spmd_threshold_for_windowed_einsum_mib" in (
+      xla_flags.options(kind)
+    )
+  assert xla_flags.options("TPU v3") == {}
+
+
 def test_every_option_has_its_reason_and_figure():
   for name, flags in xla_flags.FLAGS.items():
     assert name in topologies.ACCELERATORS
