@@ -1,5 +1,7 @@
 """Compilations as they would have been found."""
 
+from typing import Any
+
 from tests import experiments
 from vit_jax.aot import estimate, topology
 from vit_jax.aot.hlo_cost import Cost
@@ -38,10 +40,10 @@ def fits(name: str, cost: Cost) -> Compilation:
   )
 
 
-def too_large(name: str) -> Compilation:
-  """A step that needs twice the memory."""
+def too_large(name: str, **changes: Any) -> Compilation:
+  """A step that needs twice the memory; changes are the config's."""
   return Compilation(
-    parts=experiments.build(),
+    parts=experiments.build(**changes),
     topology=topology.parse(name),
     hbm_limit=16 * GIB,
     hbm={

@@ -1,7 +1,11 @@
 """What people read."""
 
 import collections
+import re
 
+import pytest
+
+from tests import experiments
 from tests.aot import compilations
 from vit_jax.aot import table
 from vit_jax.aot.collectives import Collective
@@ -67,3 +71,18 @@ def test_what_does_not_fit_is_told_with_what_to_do():
   assert "It does not fit: 32.00 GiB are needed and 16.00 GiB are there" in text
   assert "config.train.accumulate_steps" in text and "--sweep" in text
   assert "Time" not in text
+
+
+def test_scores_of_many_tokens_are_named_as_the_reason():
+  long = {"model__image_size": 2048, "train__batch_size": 16}
+  text = table.describe(compilations.too_large("v5e:2x2", **long))
+  found = re.search(
+    r"Scores of (\d+) x \1 tokens alone take ([\d.]+) GiB", text
+  )
+  assert found and "config.model.attention=flash" in text
+  tokens, model = int(found[1]), experiments.config(**long).model
+  assert tokens == (2048 // 4) ** 2 + 1
+  gib = 4 * model.depth * model.num_heads * tokens**2 * 4 / 2**30
+  assert float(found[2]) == pytest.approx(gib, rel=1e-2)
+  short = table.describe(compilations.too_large("v5e:2x2"))
+  assert "Scores" not in short

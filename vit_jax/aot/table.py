@@ -1,9 +1,11 @@
 """What a compilation found, for people."""
 
+import jax.numpy as jnp
+
 from vit_jax import trees
 from vit_jax.aot.collectives import BETWEEN_SLICES
 from vit_jax.aot.step_compilation import Compilation
-from vit_jax.config import names
+from vit_jax.config import names, sizes
 from vit_jax.sharding.rules import format_bytes
 
 
@@ -136,6 +138,31 @@ def _verdict(found: Compilation) -> str:
     f" {limit} are there. Raise config.train.accumulate_steps, set"
     " config.model.remat=full, split the parameters with config.mesh.fsdp, or"
     " take more devices; --sweep looks for what fits."
+  ) + _share_of_scores(found)
+
+
+def _share_of_scores(found: Compilation) -> str:
+  """That attention by plain products is why, if it is."""
+  config = found.parts.config
+  model = config.model
+  if model.name == "resnet" or model.attention != "xla":
+    return ""
+  size = sizes.vit(model)
+  num_tokens = size.grid(model.image_size) ** 2 + (model.pool == "cls")
+  images = config.train.batch_size / found.topology.num_devices
+  scores = int(
+    (size.depth if model.remat == "none" else 1)
+    * images
+    / config.train.accumulate_steps
+    * size.num_heads
+    * num_tokens**2
+    * jnp.dtype(model.dtype).itemsize
+  )
+  if scores < found.hbm["total"] / 4:
+    return ""
+  return (
+    f" Scores of {num_tokens} x {num_tokens} tokens alone take"
+    f" {format_bytes(scores)} of it: config.model.attention=flash keeps none."
   )
 
 
