@@ -112,9 +112,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
   parser.addoption(
     "--slow", action="store_true", help="also run the tests marked slow"
   )
-  parser.addoption(
-    "--exhaustive", action="store_true", help="run all tests: hours"
-  )
+  parser.addoption("--exhaustive", action="store_true", help="run all tests")
 
 
 def pytest_collection_modifyitems(

@@ -22,28 +22,6 @@ FILES = sorted(
 )
 
 every_config = pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-# Those whose smallest step is another one's too are trained now and then.
-_TOLD_BY_OTHERS = (
-  "ablation_data",
-  "ablation_head",
-  "ablation_optimizer",
-  "ablation_posembed",
-  "ablation_shape",
-  "study_small",
-)
-every_smoke_run = pytest.mark.parametrize(
-  "path",
-  [
-    pytest.param(
-      path,
-      marks=pytest.mark.exhaustive
-      if path.stem in _TOLD_BY_OTHERS
-      else pytest.mark.slow,
-      id=path.stem,
-    )
-    for path in FILES
-  ],
-)
 
 
 def load(path, arguments=None):
@@ -55,7 +33,8 @@ def test_it_passes_all_checks(path):
   checks.check(load(path))
 
 
-@every_smoke_run
+@pytest.mark.slow
+@every_config
 def test_its_smoke_run_trains_evaluates_and_reports(path, tmp_path):
   config = load(path, "smoke")
   checks.check(config)
@@ -132,9 +111,7 @@ def test_a_pair_that_table_3_has_not_is_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  "model", ["B/16", pytest.param("R50x1", marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("model", ["B/16", "R50x1"])
 def test_pretraining_on_lists_of_labels_has_a_smoke_run_too(model, tmp_path):
   config = load(PRETRAIN, f"model={model},data=jft,smoke")
   assert train(config, str(tmp_path)) == 0

@@ -214,14 +214,7 @@ _SMALL = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  "form",
-  [
-    "folder",
-    pytest.param("tars", marks=pytest.mark.exhaustive),
-    pytest.param("labels", marks=pytest.mark.exhaustive),
-  ],
-)
+@pytest.mark.parametrize("form", ["folder", "tars", "labels"])
 def test_what_was_made_trains_by_the_printed_command(form, tmp_path):
   made_of = tmp_path / "in"
   preprocess = "decode|resize"

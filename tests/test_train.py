@@ -33,11 +33,7 @@ def finished(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-  "family",
-  [
-    pytest.param(experiments.RESNET, id="resnet"),
-    pytest.param(experiments.HYBRID, id="hybrid", marks=pytest.mark.exhaustive),
-  ],
+  "family", [experiments.RESNET, experiments.HYBRID], ids=["resnet", "hybrid"]
 )
 def test_convolutional_networks_learn(family, tmp_path):
   config = experiments.config(total_steps=20, log_every_steps=10, **family)

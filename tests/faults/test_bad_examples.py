@@ -92,7 +92,7 @@ def test_one_more_than_allowed_ends_the_run_with_their_names(folder, tmp_path):
   assert all(str(path) in message for path in bad)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_more_may_be_allowed_when_a_run_goes_on(folder, tmp_path):
   constant = {"schedule__decay": "constant", "schedule__warmup_steps": 0}
   train(config(folder, total_steps=1, **constant), str(tmp_path / "run"))

@@ -203,7 +203,7 @@ def test_a_bucket_that_refuses_everything_is_a_sentence(bucket, storage):
     train(experiments.config(), str(bucket))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_a_second_job_is_refused_and_a_stopped_one_saves(
   repo, bucket, find_buckets
 ):

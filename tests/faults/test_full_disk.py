@@ -135,9 +135,9 @@ def test_a_full_disk_stops_the_run_and_the_step_before_stays_good(
   assert not (disk.workdir / "run.lock").exists()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_a_run_that_is_to_go_on_outlives_a_full_disk(repo, disk, tmp_path):
-  options = {"checkpoint.on_save_error": "continue", "total_steps": 600}
+  options = {"checkpoint.on_save_error": "continue", "total_steps": 1000}
   process = disk.start(repo, **options)
   runs.wait_for(process, disk.holds(50))
   disk.fill()
@@ -148,13 +148,13 @@ def test_a_run_that_is_to_go_on_outlives_a_full_disk(repo, disk, tmp_path):
   alarms = disk.alarms()
   steps = [int(a.split("of step ")[1].split()[0]) for a in alarms]
   assert len(steps) >= 2 and len(set(steps)) == len(steps)
-  assert disk.newest_is_sound(tmp_path / "copy") == 600
+  assert disk.newest_is_sound(tmp_path / "copy") == 1000
   assert not set(steps) & set(runs.saved_steps(disk.workdir))
   logged = {s for s, name in runs.values(disk.workdir) if name == "train/loss"}
-  assert logged == set(range(1, 601))
+  assert logged == set(range(1, 1001))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_a_run_whose_last_save_is_missing_does_not_end_well(
   repo, disk, tmp_path
 ):

@@ -93,7 +93,7 @@ def test_a_run_ends_soon_after_a_save_failed(tmp_path, failing):
   assert not (tmp_path / "run.lock").exists()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_a_run_whose_last_save_fails_does_not_end_well(tmp_path, failing):
   failing.add(6)
   for policy in ("stop", "continue"):

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -50,8 +51,10 @@ def run(repo, workdir, *, after, seconds, steps=40, **options):
 
 @pytest.mark.slow
 def test_stalled_data_end_the_run_and_it_goes_on_later(repo, tmp_path):
+  start = time.monotonic()
   stalled = run(repo, tmp_path, after=4, seconds=3600)
   assert stalled.returncode == 137, stalled.stderr
+  assert time.monotonic() - start < 200
   assert "has stood still for" in stalled.stderr
   assert "waiting for data" in stalled.stderr
   # The stacks of all threads: the loop that waits, and the read that hangs.

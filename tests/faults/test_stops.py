@@ -44,18 +44,13 @@ def test_a_killed_run_goes_on_to_bit_identical_losses(
 @pytest.mark.slow
 @pytest.mark.parametrize(
   ("sent", "code", "status"),
-  [
-    (signal.SIGTERM, 42, "preempted"),
-    pytest.param(
-      signal.SIGINT, 130, "interrupted", marks=pytest.mark.exhaustive
-    ),
-  ],
+  [(signal.SIGTERM, 42, "preempted"), (signal.SIGINT, 130, "interrupted")],
 )
 def test_a_run_asked_to_stop_saves_and_loses_no_step(
   repo, tmp_path, sent, code, status
 ):
   # Long enough that it cannot end before it hears of the request.
-  options = {"total_steps": 500, **runs.SELDOM}
+  options = {"total_steps": 1500, **runs.SELDOM}
   process = runs.start(repo, tmp_path, **options)
   runs.wait_for_step(process, tmp_path, 2)
   process.send_signal(sent)
@@ -68,7 +63,7 @@ def test_a_run_asked_to_stop_saves_and_loses_no_step(
   assert runs.saved_steps(tmp_path) == [stopped]
   runs.end(runs.start(repo, tmp_path, **options))
   steps = [step for step, name in runs.values(tmp_path) if name == "train/loss"]
-  assert steps == list(range(1, 501))
+  assert steps == list(range(1, 1501))
 
 
 @pytest.mark.exhaustive
@@ -117,13 +112,13 @@ def test_a_request_while_the_step_compiles_is_answered_at_once(repo, tmp_path):
   start = time.monotonic()
   process.send_signal(signal.SIGTERM)
   out, _ = runs.end(process, 42)
-  print(f"left within {time.monotonic() - start:.1f} s")
+  assert time.monotonic() - start < 30
   assert "preempted before the first step of this start" in out
   assert not (tmp_path / "run.lock").exists()
   assert runs.lines(tmp_path) == []
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_a_request_in_a_long_evaluation_is_answered_at_once(repo, tmp_path):
   long = {
     "total_steps": 12,
@@ -136,7 +131,7 @@ def test_a_request_in_a_long_evaluation_is_answered_at_once(repo, tmp_path):
   start = time.monotonic()
   process.send_signal(signal.SIGTERM)
   out, _ = runs.end(process, 42)
-  print(f"left within {time.monotonic() - start:.1f} s")
+  assert time.monotonic() - start < 30
   assert "preempted at step 10" in out
   assert runs.saved_steps(tmp_path)[-1] == 10
   runs.end(runs.start(repo, tmp_path, total_steps=12))
@@ -156,7 +151,7 @@ def expected(tmp_path_factory):
 @pytest.mark.parametrize(
   "question",
   [
-    pytest.param(x, marks=() if x in (1, 6, 9, 12) else pytest.mark.exhaustive)
+    pytest.param(x, marks=() if x in (1, 6, 9, 12) else pytest.mark.slow)
     for x in range(1, 15)
   ],
 )

@@ -118,7 +118,7 @@ def test_a_preempted_process_costs_no_step(repo, tmp_path):
   assert steps == list(range(1, 151))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_ctrl_c_reaches_all_and_ends_it(repo, tmp_path):
   process = two_under_way(repo, tmp_path, total_steps=5000)
   process.send_signal(signal.SIGINT)

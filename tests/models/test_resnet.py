@@ -194,8 +194,8 @@ def test_unknown_feature_gets_the_nearest(large_images):
   "remat",
   [
     "full",
-    pytest.param("named", marks=pytest.mark.exhaustive),
-    pytest.param("offload", marks=pytest.mark.exhaustive),
+    pytest.param("named", marks=pytest.mark.slow),
+    pytest.param("offload", marks=pytest.mark.slow),
   ],
 )
 def test_remat_changes_no_gradient(remat, large_images):

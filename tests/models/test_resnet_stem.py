@@ -128,8 +128,8 @@ def test_plain_and_ours_start_from_the_same_parameters(large_images):
   "remat",
   [
     "full",
-    pytest.param("named", marks=pytest.mark.exhaustive),
-    pytest.param("offload", marks=pytest.mark.exhaustive),
+    pytest.param("named", marks=pytest.mark.slow),
+    pytest.param("offload", marks=pytest.mark.slow),
   ],
 )
 def test_remat_changes_no_gradient(remat, large_images):

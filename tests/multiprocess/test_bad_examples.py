@@ -69,7 +69,6 @@ def metrics(workdir):
   ]
 
 
-@pytest.mark.exhaustive
 def test_two_processes_log_what_one_does(repo, folder, tmp_path):
   for process in start_two(repo, folder, tmp_path / "two", allowed=3):
     _, err = process.communicate(timeout=280)
@@ -87,7 +86,6 @@ def test_two_processes_log_what_one_does(repo, folder, tmp_path):
   assert counts[-1] == 3
 
 
-@pytest.mark.exhaustive
 def test_what_is_too_much_for_both_together_ends_both(repo, folder, tmp_path):
   """Neither process alone meets more than it may."""
   both = start_two(repo, folder, tmp_path, allowed=2)

@@ -42,8 +42,10 @@ def test_all_save_the_same_step_on_sigterm_and_none_is_lost(
   start = time.monotonic()
   for index in sent_to:
     processes[index].send_signal(signal.SIGTERM)
-  (out, _), _ = [runs.end(process, 42) for process in processes]
-  print(f"left within {time.monotonic() - start:.1f} s")
+  (out, _), _ = [runs.end(process, 42, timeout=120) for process in processes]
+  seconds = time.monotonic() - start
+  print(f"left within {seconds:.1f} s")
+  assert seconds < 30
   stopped = int(re.search(r"preempted at step (\d+)", out).group(1))
   assert runs.saved_steps(tmp_path) == [stopped]
   assert runs.lines(tmp_path)[-1]["step"] == stopped
@@ -57,15 +59,18 @@ def test_all_save_the_same_step_on_sigterm_and_none_is_lost(
 @pytest.mark.parametrize(
   "dying", [0, pytest.param(1, marks=pytest.mark.exhaustive)]
 )
-def test_when_one_dies_the_other_ends_and_names_it(repo, tmp_path, dying):
+def test_when_one_dies_the_other_ends_within_a_minute_and_names_it(
+  repo, tmp_path, dying
+):
   processes = runs.start_together(repo, tmp_path, 2, **LONG)
   runs.wait_for_step(processes[0], tmp_path, 5)
   processes[dying].kill()
   start = time.monotonic()
   survivor = processes[1 - dying]
-  _, said = survivor.communicate(timeout=300)
+  _, said = survivor.communicate(timeout=120)
   seconds = time.monotonic() - start
   print(f"ended after {seconds:.1f} s with {survivor.returncode}")
+  assert seconds < 60
   assert survivor.returncode in (134, -signal.SIGABRT)
   if dying == 1:
     assert "error: Process 1 on host" in said
@@ -114,7 +119,6 @@ def test_a_host_with_another_seed_is_named_before_anything_compiles(
   assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.exhaustive
 def test_a_damaged_checkpoint_is_left_out_by_both(repo, tmp_path):
   options = {"total_steps": 8}
   for process in runs.start_together(repo, tmp_path, 2, **options):

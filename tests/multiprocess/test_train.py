@@ -31,9 +31,9 @@ def run(repo, workdir, *module, devices, **options):
   return done.stdout
 
 
-def run_together(repo, workdir, count, *, devices=1, **options):
-  """Trains with `count` processes of some devices each."""
-  flags = (f"--processes={count}", f"--devices_per_process={devices}")
+def run_together(repo, workdir, count, **options):
+  """Trains with `count` processes of one device each."""
+  flags = (f"--processes={count}", "--devices_per_process=1")
   return run(repo, workdir, "launch.local", *flags, devices=1, **options)
 
 
@@ -66,13 +66,13 @@ def test_several_processes_log_what_one_does(repo, tmp_path, count):
 def test_another_number_of_processes_on_another_mesh_goes_on_alike(
   repo, tmp_path
 ):
-  """Two devices; two processes that share parameters over four; one device."""
+  """Two replicas; then four processes that share parameters; then one."""
   longer = {"schedule.decay": "constant", "allow_change": "total_steps"}
   parts = tmp_path / "parts"
   head = ((".*MlpBlock_0/Dense_./kernel", (None, "fsdp")),)
   split = {"mesh.data": 2, "mesh.fsdp": 2, "mesh.rules": head}
-  run(repo, parts, "vit_jax.train", devices=2, total_steps=2, **longer)
-  run_together(repo, parts, 2, devices=2, total_steps=4, **longer, **split)
+  run_together(repo, parts, 2, total_steps=2, **longer)
+  run_together(repo, parts, 4, total_steps=4, **longer, **split)
   run(repo, parts, "vit_jax.train", devices=1, total_steps=6, **longer)
   whole = tmp_path / "whole"
   run(repo, whole, "vit_jax.train", devices=1, total_steps=6, **longer)

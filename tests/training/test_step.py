@@ -38,13 +38,7 @@ SGD = {"optimizer__name": "sgd"}
 @pytest.mark.slow
 @pytest.mark.parametrize(
   "mesh",
-  [
-    (4, 1, 1),
-    (1, 4, 1),
-    (1, 2, 2),
-    pytest.param((1, 1, 4), marks=pytest.mark.exhaustive),
-    pytest.param((2, 1, 2), marks=pytest.mark.exhaustive),
-  ],
+  [(4, 1, 1), (1, 4, 1), (1, 1, 4), (2, 1, 2), (1, 2, 2)],
   ids=lambda m: "data{}-fsdp{}-tensor{}".format(*m),
 )
 def test_every_mesh_trains_as_one_device_does(mesh, monkeypatch):
@@ -57,7 +51,7 @@ def test_every_mesh_trains_as_one_device_does(mesh, monkeypatch):
   assert_same(many, run(**SGD))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "family, mesh",
   [(experiments.RESNET, (1, 4, 1)), (experiments.HYBRID, (1, 2, 2))],
