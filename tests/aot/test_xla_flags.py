@@ -2,9 +2,18 @@
 
 import pytest
 
-from vit_jax.aot import xla_flags
+from tests import experiments
+from vit_jax.aot import step_compilation, topology, xla_flags
 from vit_jax.aot.xla_flags import Flag
 from vit_jax.sharding import topologies
+
+# Wide enough that the compiler would rather send activations.
+WIDE = {
+  "model__width": 256,
+  "model__mlp_dim": 1024,
+  "model__dtype": "bfloat16",
+  "model__image_size": 32,
+}
 
 
 @pytest.mark.parametrize("kind", ["TPU v5 lite", "tpu v5e"])
@@ -21,12 +30,28 @@ def test_other_devices_have_none(monkeypatch, kind):
   assert xla_flags.options(kind) == {}
 
 
-def test_parameters_split_over_all_chips_are_gathered():
-  for kind in ("TPU v4", "TPU v5 lite", "TPU v5", "TPU v6 lite"):
-    assert "xla_jf_spmd_threshold_for_windowed_einsum_mib" in (
-      xla_flags.options(kind)
+@pytest.mark.parametrize("name", ["v3:2x2", "v4:2x2x1", "v5e:2x2", "v6e:2x2"])
+def test_parameters_split_over_all_chips_are_gathered(
+  libtpu, monkeypatch, name
+):
+  """Activations are not passed around, and no product is made twice."""
+  monkeypatch.setattr("vit_jax.sharding.rules.FSDP_MIN_BYTES", 0)
+  where = topology.parse(name)
+  images = 16 * where.num_devices
+
+  def compiled(**mesh):
+    config = experiments.config(
+      **WIDE, **mesh, train__batch_size=images, model__scan_layers=True
     )
-  assert xla_flags.options("TPU v3") == {}
+    options = xla_flags.options(f"tpu {where.generation}")
+    return step_compilation.compile_step(config, where, options).record()
+
+  split, whole = compiled(mesh__data=1, mesh__fsdp=-1), compiled()
+  assert "all-gather" in split["collectives"]
+  assert "collective-permute" not in split["collectives"]
+  assert split["flops_per_device"] == pytest.approx(
+    whole["flops_per_device"], rel=0.02
+  )
 
 
 def test_every_option_has_its_reason_and_figure():

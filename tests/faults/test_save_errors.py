@@ -1,14 +1,16 @@
 """Errors of saves that run in the background."""
 
+import errno
 import json
 import time
 
 import jax.numpy as jnp
 import pytest
+from etils import epath
 
 from tests import experiments
 from vit_jax import records
-from vit_jax.checkpoint import manifest
+from vit_jax.checkpoint import manifest, sealed
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
 from vit_jax.errors import UserError
 from vit_jax.train import train
@@ -55,6 +57,28 @@ def test_an_error_surfaces_without_another_save(tmp_path, failing):
   store.save(3, STATE, {})  # The next one may succeed.
   store.close()
   assert saved(tmp_path) == ["1", "3"]
+
+
+def test_remains_that_a_thread_still_writes_into_are_removed_later(
+  tmp_path, failing, monkeypatch
+):
+  failing.add(2)
+  kind = type(epath.Path(tmp_path))
+  refusals, rmtree = [errno.ENOTEMPTY] * 3, kind.rmtree
+
+  def remove(path, *arguments, **options):
+    if refusals and sealed.TEMPORARY in path.name:
+      raise OSError(refusals.pop(), "Directory not empty")
+    return rmtree(path, *arguments, **options)
+
+  monkeypatch.setattr(kind, "rmtree", remove)
+  store = CheckpointStore(tmp_path)
+  store.save(1, STATE, {})
+  store.save(2, STATE, {})
+  with pytest.raises(SaveError):
+    store.wait()
+  assert not refusals  # They did stand in the way.
+  assert saved(tmp_path) == ["1"]
 
 
 def test_an_error_of_the_last_save_surfaces_on_close(tmp_path, failing):
