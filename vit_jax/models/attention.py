@@ -11,9 +11,8 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from vit_jax.errors import UserError
-from vit_jax.models import placement
+from vit_jax.models import placement, softmax_attention
 from vit_jax.models.layers import LayerConfig
-from vit_jax.models.weighted_mean import weighted_mean
 
 # A collection of its own: maps are large, so they are sown only where a
 # caller makes this collection mutable.
@@ -36,7 +35,7 @@ class HeadProjection(nn.Module):
   def __call__(
     self, x: Float[Array, "b n d"]
   ) -> (
-    Float[Array, "b heads n k"]
+    Float[Array, "b n heads k"]
     | tuple[Float[Array, "b n d"], Float[Array, " d"] | None]
   ):
     width = x.shape[-1]
@@ -48,9 +47,9 @@ class HeadProjection(nn.Module):
     if self.flat:
       x = x @ kernel.reshape(width, width)
       return x, None if bias is None else bias.reshape(width)
-    x = jnp.einsum("bnd,dhk->bhnk", x, kernel)
+    x = jnp.einsum("bnd,dhk->bnhk", x, kernel)
     if bias is not None:
-      x = x + bias.astype(self.dtype)[None, :, None]
+      x = x + bias.astype(self.dtype)[None, None]
     return x
 
 
@@ -62,7 +61,7 @@ class OutputProjection(nn.Module):
 
   @nn.compact
   def __call__(
-    self, x: Float[Array, "b heads n k"] | Float[Array, "b n d"]
+    self, x: Float[Array, "b n heads k"] | Float[Array, "b n d"]
   ) -> Float[Array, "b n d"]:
     side_by_side = x.ndim == 3
     width = x.shape[-1] if side_by_side else self.num_heads * x.shape[-1]
@@ -73,7 +72,7 @@ class OutputProjection(nn.Module):
     if side_by_side:
       x = x @ kernel.reshape(width, width)
     else:
-      x = jnp.einsum("bhnk,hkd->bnd", x, kernel)
+      x = jnp.einsum("bnhk,hkd->bnd", x, kernel)
     return x + bias.astype(self.dtype)[None, None]
 
 
@@ -143,41 +142,46 @@ def _flat_xavier(rng, shape, num_inputs):
 
 
 def _attention(
-  query: Float[Array, "b heads q k"],
-  key: Float[Array, "b heads n k"],
-  value: Float[Array, "b heads n k"],
+  query: Float[Array, "b q heads k"],
+  key: Float[Array, "b n heads k"],
+  value: Float[Array, "b n heads k"],
   relative_keys: Float[Array, "offsets heads k"] | None,
   softmax_dtype: str,
 ) -> tuple[
-  Float[Array, "b heads q k"], Callable[[], Float[Array, "b heads q n"]]
+  Float[Array, "b q heads k"], Callable[[], Float[Array, "b heads q n"]]
 ]:
   """Attention as matrix products; returns it and a function giving the maps."""
   dtype = query.dtype
   query = query * jnp.asarray(1 / math.sqrt(query.shape[-1]), dtype)
-  scores = jnp.einsum("bhqk,bhnk->bhqn", query, key)
+  bias = None
   if relative_keys is not None:
-    scores = scores + _relative_scores(query, relative_keys.astype(dtype))
-  context = weighted_mean(scores, value, softmax_dtype)
-  return context, lambda: jax.nn.softmax(scores.astype(jnp.float32))
+    bias = _relative_scores(query, relative_keys.astype(dtype))
+  context = softmax_attention.attend(query, key, value, bias, softmax_dtype)
+
+  def maps():
+    weights = jax.nn.softmax(softmax_attention.scores(query, key, bias), axis=2)
+    return jnp.swapaxes(weights, 2, 3)
+
+  return context, maps
 
 
 def _relative_scores(
-  query: Float[Array, "b heads n k"],
+  query: Float[Array, "b n heads k"],
   relative_keys: Float[Array, "offsets heads k"],
-) -> Float[Array, "b heads n n"]:
+) -> Float[Array, "b heads n q"]:
   """Scores of each query with the keys of its offsets p_q - p_k.
 
   Row q wants the entries (n - 1) + q - k for k = 0, 1, ...: with the offsets
   reversed, n entries from n - 1 - q on. Padding every row to 2 n entries and
   reading the array as if rows had 2 n - 1 moves row q by q places.
   """
-  batch, heads, length, _ = query.shape
-  scores = jnp.einsum("bhqk,ohk->bhqo", query, relative_keys[::-1])
+  batch, length, heads, _ = query.shape
+  scores = jnp.einsum("bqhk,ohk->bhqo", query, relative_keys[::-1])
   scores = jnp.pad(scores, ((0, 0), (0, 0), (0, 0), (0, 1)))
   flat = scores.reshape(batch, heads, 2 * length * length)
   flat = flat[:, :, length - 1 : length - 1 + length * (2 * length - 1)]
   shifted = flat.reshape(batch, heads, length, 2 * length - 1)
-  return shifted[..., :length]
+  return jnp.swapaxes(shifted[..., :length], 2, 3)
 
 
 def _short_attention(
@@ -211,10 +215,10 @@ def _short_attention(
 
 
 def _flash_attention(
-  query: Float[Array, "b heads q k"],
-  key: Float[Array, "b heads n k"],
-  value: Float[Array, "b heads n k"],
-) -> Float[Array, "b heads q k"]:
+  query: Float[Array, "b q heads k"],
+  key: Float[Array, "b n heads k"],
+  value: Float[Array, "b n heads k"],
+) -> Float[Array, "b q heads k"]:
   """The platform's kernel that makes and uses the scores block by block."""
   if placement.platform() == "gpu":
     return _cudnn_attention(query, key, value)
@@ -226,14 +230,15 @@ def _flash_attention(
   # Late, as the kernels' compiler takes a while to import.
   from vit_jax.models import flash_attention
 
-  return flash_attention.attend(query, key, value)
+  by_head = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
+  return jnp.swapaxes(flash_attention.attend(*by_head), 1, 2)
 
 
 def _cudnn_attention(
-  query: Float[Array, "b heads q k"],
-  key: Float[Array, "b heads n k"],
-  value: Float[Array, "b heads n k"],
-) -> Float[Array, "b heads q k"]:
+  query: Float[Array, "b q heads k"],
+  key: Float[Array, "b n heads k"],
+  value: Float[Array, "b n heads k"],
+) -> Float[Array, "b q heads k"]:
   """NVIDIA's fused kernel, which keeps the scores on the chip."""
   if placement.platform() != "gpu" or query.dtype != jnp.bfloat16:
     raise UserError(
@@ -241,6 +246,4 @@ def _cudnn_attention(
       f" config.model.dtype = 'bfloat16'; here are {placement.platform()}"
       f" and {query.dtype}. Use config.model.attention='xla'."
     )
-  by_token = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
-  context = jax.nn.dot_product_attention(*by_token, implementation="cudnn")
-  return jnp.swapaxes(context, 1, 2)
+  return jax.nn.dot_product_attention(query, key, value, implementation="cudnn")
