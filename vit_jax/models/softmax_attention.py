@@ -43,12 +43,13 @@ def scores(
   query: Float[Array, "b q heads k"],
   key: Float[Array, "b n heads k"],
   bias: Float[Array, "b heads n q"] | None,
+  dtype: str = "float32",
 ) -> Float[Array, "b heads n q"]:
-  """q k^T + bias in float32."""
+  """q k^T + bias."""
   product = jnp.einsum(
-    "bqhk,bnhk->bhnq", query, key, preferred_element_type=jnp.float32
+    "bqhk,bnhk->bhnq", query, key, preferred_element_type=dtype
   )
-  return product if bias is None else product + bias.astype(jnp.float32)
+  return product if bias is None else product + bias.astype(dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -57,7 +58,7 @@ def _attend(softmax_dtype, query, key, value, bias):
 
 
 def _forward(softmax_dtype, query, key, value, bias):
-  logits = scores(query, key, bias).astype(softmax_dtype)
+  logits = scores(query, key, bias, softmax_dtype)
   weights = jnp.exp(logits - jnp.max(logits, axis=2, keepdims=True))
   total = jnp.sum(weights, axis=2, dtype=jnp.float32)
   total = jnp.swapaxes(total, 1, 2)[..., None]
