@@ -64,13 +64,15 @@ def legend(
   """The legend, right-aligned above the plot, and where the plot starts.
 
   A lone series without a name gets none: the caption names it. A name stands
-  beside its line, or beside its marker.
+  beside its line, or beside its marker, and is cut only if it is longer than
+  a row.
   """
   if list(names) == [""]:
     return svg.Markup(), TOP
-  names = [svg.shorten(name, 26) for name in names]
-  widths = [svg.text_width(name, FONT) + 44 for name in names]
   free = WIDTH - RIGHT - svg.text_width(unit, FONT) - 14
+  longest = int((free - 44) / svg.text_width("x", FONT))
+  names = [svg.shorten(name, longest) for name in names]
+  widths = [svg.text_width(name, FONT) + 44 for name in names]
   rows: list[list[int]] = [[]]
   for index, width in enumerate(widths):
     if rows[-1] and sum(widths[k] for k in rows[-1]) + width > free:
