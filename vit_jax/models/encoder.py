@@ -9,6 +9,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from vit_jax.models.attention import ATTENTION_MAPS, MultiHeadAttention
+from vit_jax.models.dropout import Dropout
 from vit_jax.models.embeddings import PositionEmbedding, RelativeKeys
 from vit_jax.models.layer_norm import LayerNorm
 from vit_jax.models.layers import LayerConfig, MlpBlock
@@ -69,7 +70,7 @@ class EncoderBlock(nn.Module):
     x = MultiHeadAttention(config, name="MultiHeadDotProductAttention_0")(
       x, x, relative_keys
     )
-    x = nn.Dropout(config.dropout_rate, deterministic=not self.train)(x)
+    x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
     tokens = tokens + self._skip_examples(x, drop_rate)
     tokens = checkpoint_name(tokens, "after_attention")
 
@@ -129,7 +130,7 @@ class Encoder(nn.Module):
       The tokens of the last layer, normalised.
     """
     tokens, layer_posembs = self._embed_positions(tokens, grid, has_cls)
-    dropout = nn.Dropout(self.config.dropout_rate, deterministic=not train)
+    dropout = Dropout(self.config.dropout_rate, deterministic=not train)
     tokens = dropout(tokens)
     tokens = nn.with_logical_constraint(tokens, BETWEEN_BLOCKS)
     self.sow("intermediates", "embedded", tokens)

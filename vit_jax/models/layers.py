@@ -6,6 +6,7 @@ import flax.linen as nn
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
+from vit_jax.models.dropout import Dropout
 from vit_jax.models.gelu import gelu
 
 
@@ -42,6 +43,6 @@ class MlpBlock(nn.Module):
     x = nn.Dense(config.mlp_dim, name="Dense_0", **dense)(x)
     x = checkpoint_name(x, "mlp_hidden")
     x = gelu(x, config.gelu)
-    x = nn.Dropout(config.dropout_rate, deterministic=not self.train)(x)
+    x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
     x = nn.Dense(width, name="Dense_1", **dense)(x)
-    return nn.Dropout(config.dropout_rate, deterministic=not self.train)(x)
+    return Dropout(config.dropout_rate, deterministic=not self.train)(x)
