@@ -26,14 +26,16 @@ def compiled(softmax_dtype: str) -> str:
   def loss(params, tokens):
     return jnp.sum(attention.apply(params, tokens, tokens).astype(jnp.float32))
 
-  device = topology.devices(topology.parse("v5e:2x2"))[0]
-  where = jax.sharding.SingleDeviceSharding(device)
+  chip = topology.devices(topology.parse("v5e:2x2"))[:1]
+  mesh = jax.sharding.Mesh(chip, ("data",))
+  where = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
   step = jax.jit(
     jax.value_and_grad(loss, argnums=(0, 1)),
     in_shardings=where,
     out_shardings=where,
   )
-  return step.lower(params, tokens).compile().as_text()
+  with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+    return step.lower(params, tokens).compile().as_text()
 
 
 @pytest.mark.parametrize("softmax_dtype", ["float32", "bfloat16"])

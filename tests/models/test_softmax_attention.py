@@ -5,8 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vit_jax.models import softmax_attention
+from vit_jax.models import placement, softmax_attention
 from vit_jax.models.softmax_attention import attend
+
+
+@pytest.fixture(autouse=True, params=["cpu", "tpu"])
+def platform(request, monkeypatch):
+  """Each has a layout of its own; any device can compute both."""
+  monkeypatch.setattr(placement, "platform", lambda: request.param)
 
 
 def _inputs(scale=3.0, dtype="float32", with_bias=True):

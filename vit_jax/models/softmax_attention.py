@@ -1,10 +1,29 @@
 """Attention as matrix products, with one array as large as the scores kept."""
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from vit_jax.models import placement
+
+
+class Layout(NamedTuple):
+  """The dimensions of projections, as `einsum` names them.
+
+  Attributes:
+    queries: of queries and results; ends with the head size.
+    keys: of keys and values.
+  """
+
+  queries: str
+  keys: str
+
+
+BY_TOKEN = Layout("bqhk", "bnhk")
+BY_HEAD = Layout("bhqk", "bhnk")
 
 
 def attend(
@@ -22,9 +41,10 @@ def attend(
   the dtype that the second product wants, and their sum. Automatic
   differentiation would keep more, and make gradients in passes of their own.
 
-  Scores lie keys by queries, and the projections by token, because then XLA
-  for TPUs makes product, maximum, exponentials and sum in one pass
-  (docs/performance.md).
+  Scores lie keys by queries, and for TPUs the projections by token, because
+  then XLA makes product, maximum, exponentials and sum in one pass
+  (docs/performance.md). Elsewhere projections are laid by head first, as
+  products of matrices want them.
 
   Args:
     query: what asks; already divided by sqrt(k).
@@ -36,57 +56,75 @@ def attend(
   Returns:
     The means of `value`, in its dtype.
   """
-  return _attend(softmax_dtype, query, key, value, bias)
+  if placement.platform() == "tpu":
+    return _attend(BY_TOKEN, softmax_dtype, query, key, value, bias)
+  query, key, value = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
+  mean = _attend(BY_HEAD, softmax_dtype, query, key, value, bias)
+  return jnp.swapaxes(mean, 1, 2)
 
 
 def scores(
   query: Float[Array, "b q heads k"],
   key: Float[Array, "b n heads k"],
   bias: Float[Array, "b heads n q"] | None,
-  dtype: str = "float32",
 ) -> Float[Array, "b heads n q"]:
-  """q k^T + bias."""
+  """q k^T + bias in float32."""
+  return _scores(BY_TOKEN, "float32", query, key, bias)
+
+
+def _scores(layout, dtype, query, key, bias):
   product = jnp.einsum(
-    "bqhk,bnhk->bhnq", query, key, preferred_element_type=dtype
+    f"{layout.queries},{layout.keys}->bhnq",
+    query,
+    key,
+    preferred_element_type=dtype,
   )
   return product if bias is None else product + bias.astype(dtype)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _attend(softmax_dtype, query, key, value, bias):
-  return _forward(softmax_dtype, query, key, value, bias)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _attend(layout, softmax_dtype, query, key, value, bias):
+  return _forward(layout, softmax_dtype, query, key, value, bias)[0]
 
 
-def _forward(softmax_dtype, query, key, value, bias):
-  logits = scores(query, key, bias, softmax_dtype)
+def _forward(layout, softmax_dtype, query, key, value, bias):
+  queries, keys = layout
+  logits = _scores(layout, softmax_dtype, query, key, bias)
   weights = jnp.exp(logits - jnp.max(logits, axis=2, keepdims=True))
   total = jnp.sum(weights, axis=2, dtype=jnp.float32)
-  total = jnp.swapaxes(total, 1, 2)[..., None]
+  total = jnp.einsum(f"bhq->{queries[:-1]}", total)[..., None]
   weights = weights.astype(value.dtype)
   # Division of the result, which is smaller than the scores.
   mean = jnp.einsum(
-    "bhnq,bnhk->bqhk", weights, value, preferred_element_type=jnp.float32
+    f"bhnq,{keys}->{queries}",
+    weights,
+    value,
+    preferred_element_type=jnp.float32,
   )
   mean = (mean / total).astype(value.dtype)
   return mean, (query, key, value, bias, weights, total, mean)
 
 
-def _backward(softmax_dtype, saved, gradient):
+def _backward(layout, softmax_dtype, saved, gradient):
+  queries, keys = layout
   query, key, value, bias, weights, total, mean = saved
   gradient = gradient.astype(jnp.float32) / total
   # The gradient's part along the weights, sum(dweights * weights), is that
   # along the mean: a sum over k, not over n.
   along = jnp.sum(gradient * mean.astype(jnp.float32), axis=-1)
-  along = jnp.swapaxes(along, 1, 2)[:, :, None]
+  along = jnp.einsum(f"{queries[:-1]}->bhq", along)[:, :, None]
   gradient = gradient.astype(value.dtype)
-  dvalue = jnp.einsum("bhnq,bqhk->bnhk", weights, gradient)
+  dvalue = jnp.einsum(f"bhnq,{queries}->{keys}", weights, gradient)
   dweights = jnp.einsum(
-    "bqhk,bnhk->bhnq", gradient, value, preferred_element_type=jnp.float32
+    f"{queries},{keys}->bhnq",
+    gradient,
+    value,
+    preferred_element_type=jnp.float32,
   )
   dscores = weights.astype(jnp.float32) * (dweights - along)
   dscores = dscores.astype(value.dtype)
-  dquery = jnp.einsum("bhnq,bnhk->bqhk", dscores, key)
-  dkey = jnp.einsum("bhnq,bqhk->bnhk", dscores, query)
+  dquery = jnp.einsum(f"bhnq,{keys}->{queries}", dscores, key)
+  dkey = jnp.einsum(f"bhnq,{queries}->{keys}", dscores, query)
   dbias = None if bias is None else dscores.astype(bias.dtype)
   return dquery, dkey, dvalue, dbias
 
