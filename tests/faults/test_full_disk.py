@@ -15,7 +15,7 @@ from vit_jax.checkpoint.store import CheckpointStore
 MOUNTED = """
 import os, subprocess, sys
 subprocess.run(
-  ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", sys.argv[1]], check=True
+  ["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", sys.argv[1]], check=True
 )
 os.execv(sys.argv[2], sys.argv[2:])
 """
@@ -27,7 +27,7 @@ OPTIONS = {
 
 
 class Disk:
-  """A directory that is a disk of 40 MB to one process and those who ask here.
+  """A directory that is a disk of 100 MB to one process and those who ask here.
 
   Args:
     mount: where that process finds it.
