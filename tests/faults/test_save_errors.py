@@ -7,6 +7,7 @@ import time
 import jax.numpy as jnp
 import pytest
 from etils import epath
+from orbax.checkpoint._src.futures import future
 
 from tests import experiments
 from vit_jax import records
@@ -79,6 +80,31 @@ def test_remains_that_a_thread_still_writes_into_are_removed_later(
     store.wait()
   assert not refusals  # They did stand in the way.
   assert saved(tmp_path) == ["1"]
+
+
+def test_nothing_of_a_failed_save_is_written_after_its_error(
+  tmp_path, monkeypatch
+):
+  wait_for_signals = future._SignalingThread._wait_for_signals
+
+  def begin(thread):  # The state's thread when the metadata's has failed.
+    wait_for_signals(thread)
+    if "json" in thread.name:
+      raise OSError(errno.ENOSPC, "No space left on device")
+    if "array" in thread.name:
+      time.sleep(1)
+      ended.append(thread.name)
+
+  ended = []
+  monkeypatch.setattr(future._SignalingThread, "_wait_for_signals", begin)
+  store = CheckpointStore(tmp_path)
+  store.save(1, STATE, {})
+  with pytest.raises(SaveError, match="step 1: No space left"):
+    store.wait()
+  assert ended
+  assert saved(tmp_path) == []
+  time.sleep(1)
+  assert saved(tmp_path) == []
 
 
 def test_an_error_of_the_last_save_surfaces_on_close(tmp_path, failing):

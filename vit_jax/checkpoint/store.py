@@ -4,6 +4,7 @@ import contextlib
 import errno
 import logging
 import os
+import threading
 import time
 from typing import Any, NoReturn
 
@@ -13,13 +14,16 @@ import orbax.checkpoint as ocp
 from etils import epath
 from jaxtyping import PyTree
 from orbax.checkpoint import checkpoint_managers as policies
+from orbax.checkpoint._src.futures import future
 
 from vit_jax import buckets
 from vit_jax.checkpoint import sealed, verification
 from vit_jax.errors import UserError
 
 DIRECTORY = "checkpoints"
-# How often, and after which pauses, remains of a failed save are removed.
+# How long a failed save's threads are waited for; how often, and after which
+# pauses, its remains are removed.
+_WRITERS_SECONDS = 10
 _REMOVALS = 20
 _PAUSE_SECONDS = 0.1
 
@@ -199,6 +203,7 @@ class CheckpointStore:
     if jax.process_count() == 1:
       with contextlib.suppress(Exception):
         self._manager.wait_until_finished()
+      _wait_for_writers()
       self._remove_remains()
     else:
       # The other processes may wait for this one until they notice its end.
@@ -228,6 +233,18 @@ class CheckpointStore:
       return
     self.wait()
     self._manager.close()
+
+
+def _wait_for_writers() -> None:
+  """Waits for threads of a save, which go on after another of them failed.
+
+  They make anew what is removed from under them.
+  """
+  deadline = time.monotonic() + _WRITERS_SECONDS
+  for thread in threading.enumerate():
+    if isinstance(thread, future._SignalingThread):
+      # Not its own `join`, which raises its error.
+      threading.Thread.join(thread, max(0, deadline - time.monotonic()))
 
 
 def _reason(error: BaseException) -> str:
