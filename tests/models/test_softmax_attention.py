@@ -1,5 +1,7 @@
 """Attention and its hand-written gradients against plain softmax."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,7 @@ from vit_jax.models.softmax_attention import attend
 def platform(request, monkeypatch):
   """Each has a layout of its own; any device can compute both."""
   monkeypatch.setattr(placement, "platform", lambda: request.param)
+  return request.param
 
 
 def _inputs(scale=3.0, dtype="float32", with_bias=True):
@@ -108,3 +111,16 @@ def test_one_array_of_scores_is_kept_for_the_backward_pass():
   size = softmax_attention.scores(*arrays[:2], None).size
   kept = [x for x in jax.tree.leaves(backward) if x.size >= size]
   assert [x.dtype for x in kept] == [jnp.bfloat16]
+
+
+def test_products_are_batches_of_matrices_where_there_is_no_tpu(platform):
+  def gradients(*arrays):
+    return _gradients(attend, arrays)
+
+  program = str(jax.make_jaxpr(gradients)(*_inputs(with_bias=False)))
+  batches = re.findall(
+    r"dimension_numbers=\(\(.*?\), \((\[.*?\], \[.*?\])\)\)", program
+  )
+  assert len(batches) == 6  # Two forward, four backward.
+  laid_by_head = [dims == "[0, 1], [0, 1]" for dims in batches]
+  assert all(laid_by_head) == (platform == "cpu")
