@@ -7,6 +7,7 @@ import pytest
 from tests.report.tables import workdirs
 from vit_jax.errors import UserError
 from vit_jax.paper import results
+from vit_jax.paper.datasets import DATASETS
 from vit_jax.report.tables import measuring, runs
 
 
@@ -33,10 +34,18 @@ def test_a_fine_tuned_run_is_found_by_what_it_started_from(tmp_path):
   assert remarks == []
 
 
-def test_a_checkpoint_of_a_workdir_says_as_much(tmp_path):
-  start = workdirs.pretrain(tmp_path / "pre")
-  workdirs.finetune(tmp_path / "tuned", start / "checkpoints" / "1000", 0.98)
-  assert len(measure(tmp_path)[0]) == 1
+def test_a_checkpoint_counts_for_the_epochs_up_to_it(tmp_path):
+  start = workdirs.pretrain(tmp_path / "pre", status="preempted")
+  images = DATASETS["imagenet21k"].num_examples["train"]
+  checkpoints = start / "checkpoints"
+  last = checkpoints / str(round(90 * images / 4096))
+  workdirs.finetune(tmp_path / "tuned", last, 0.98)
+  cells, remarks = measure(tmp_path)
+  assert len(cells) == 1 and remarks == []
+  workdirs.finetune(tmp_path / "early" / "tuned", checkpoints / "1000", 0.98)
+  cells, (remark,) = measure(tmp_path / "early")
+  assert cells == {}
+  assert "0.293 epochs of pre-training, Table 5 has 90" in remark
 
 
 def test_seeds_are_averaged(tmp_path):
@@ -91,6 +100,101 @@ def test_a_run_that_just_does_not_fit_is_said_to_be_left_out(
   assert cells == {}
   assert remark.startswith("tuned is left out of CIFAR-10: it ")
   assert sentence in remark
+
+
+@pytest.mark.parametrize(
+  "config, changes, sentence",
+  [
+    (
+      "configs/ablation_head.py:pool=gap,data=i21k",
+      {},
+      "starts from a network that has pool 'gap', ViT-B/16 'cls'",
+    ),
+    (
+      "configs/ablation_posembed.py:kind=none,data=i21k",
+      {},
+      "starts from a network that has pos_embedding 'none'",
+    ),
+    (
+      "configs/selfsupervised.py:data=i21k",
+      {},
+      "starts from a network trained by masked_patch",
+    ),
+    (
+      "configs/pretrain.py:model=L/16,data=i21k",
+      {},
+      "starts from ViT-L/16 at 224 pixels",
+    ),
+    (
+      "configs/pretrain.py:model=B/16,data=i21k",
+      dict(model__image_size=32),
+      "starts from a network trained at 32 px, the paper's at 224 px",
+    ),
+    (
+      "configs/pretrain.py:model=B/16,data=i21k",
+      dict(status="preempted"),
+      "pre, which is 'preempted', at 1,000",
+    ),
+    (
+      "configs/pretrain.py:model=B/16,data=i21k,epochs=30",
+      {},
+      "starts from 30 epochs of pre-training, Table 5 has 90",
+    ),
+  ],
+)
+def test_another_pre_training_is_said_to_be_left_out(
+  tmp_path, config, changes, sentence
+):
+  start = workdirs.write(tmp_path / "pre", config, **changes)
+  workdirs.finetune(tmp_path / "tuned", start, 0.98)
+  cells, (remark,) = measure(tmp_path)
+  assert cells == {}
+  assert remark.startswith("tuned is left out of CIFAR-10: it starts from ")
+  assert sentence in remark
+
+
+def test_a_network_of_other_structure_is_not_the_row_s(tmp_path):
+  start = workdirs.pretrain(tmp_path / "pre")
+  workdirs.finetune(tmp_path / "tuned", start, 0.98, model__pool="gap")
+  cells, (remark,) = measure(tmp_path)
+  assert cells == {} and "it has pool 'gap', ViT-B/16 'cls'" in remark
+  # By its name alone where nothing else is known.
+  workdirs.finetune(tmp_path / "none", "B.npz", 0.9, model__cls_token=False)
+  (remark,) = measure(tmp_path / "none", pretrained={"B.npz": "i21k"})[1]
+  assert "it has cls_token False, ViT-B/16 True" in remark
+
+
+def test_networks_of_other_training_are_not_seeds(tmp_path):
+  """As the weight decays are not that Figure 3 chooses among."""
+  for seed, decay in enumerate((0.03, 0.3)):
+    start = workdirs.pretrain(
+      tmp_path / f"pre{seed}",
+      f"configs/ablation_data.py:model=B/16,data=i1k,weight_decay={decay}",
+    )
+    workdirs.finetune(tmp_path / f"tuned{seed}", start, 0.9, seed=seed)
+  cells, (remark,) = measure(tmp_path)
+  assert cells == {}
+  assert (
+    "tuned0, tuned1 start from networks whose training differs in"
+    " optimizer.weight_decay"
+  ) in remark
+
+
+def test_files_of_two_names_are_not_seeds(tmp_path):
+  for seed, name in enumerate(("a.npz", "b.npz")):
+    workdirs.finetune(tmp_path / f"seed{seed}", name, 0.9, seed=seed)
+  cells, (remark,) = measure(
+    tmp_path, pretrained={"a.npz": "i21k", "b.npz": "i21k"}
+  )
+  assert cells == {} and "differs in init_from" in remark
+
+
+def test_seeds_of_pre_training_are_seeds(tmp_path):
+  for seed in (0, 1):
+    start = workdirs.pretrain(tmp_path / f"pre{seed}", seed=seed)
+    workdirs.finetune(tmp_path / f"tuned{seed}", start, 0.9 + seed / 100)
+  ((_, one),) = measure(tmp_path)[0].items()
+  assert one.mean == pytest.approx(90.5)
 
 
 def test_runs_of_parts_of_train_are_not_results(tmp_path):
@@ -152,6 +256,30 @@ def test_the_optimizer_of_pre_training_tells_rows_of_table_7_apart(tmp_path):
   }
   assert found == pytest.approx({"adam": 90, "sgd": 80})
   assert any("over the 1 of 5" in remark for remark in measured.remarks)
+
+
+@pytest.mark.parametrize("dataset", ["imagenet2012", "cifar10"])
+def test_the_better_of_a_resnet_s_two_recipes_counts(tmp_path, dataset):
+  start = workdirs.pretrain(
+    tmp_path / "pre", "configs/pretrain.py:model=R50x1,data=jft"
+  )
+  count = {"cifar10": 10_000, "imagenet2012": 50_000}[dataset]
+  for name, top1 in (("finetune", 0.77), ("resnet", 0.78)):
+    workdirs.write(
+      tmp_path / name,
+      f"configs/{name}.py:dataset={dataset},model=R50x1",
+      {"eval/test/top1": top1, "eval/test/num_examples": count},
+      init_from=str(start),
+    )
+  table = results.TABLE_6
+  measured = measuring.measure(table, runs.find(tmp_path, {})[0])
+  ((place, one),) = measured.cells.items()
+  assert table.rows[place[0]].name == "R50x1"
+  assert (one.mean, one.runs) == (pytest.approx(78), ("resnet",))
+  assert any(
+    "77.00 and 78.00 by Table 4 and by the HyperRule" in remark
+    for remark in measured.remarks
+  )
 
 
 def test_real_is_in_the_run_on_imagenet(tmp_path):
@@ -258,6 +386,35 @@ def test_table_8_is_measured_by_few_shots_of_pre_training(tmp_path):
   } == {("2-D", "every_layer"): 0.6, ("2-D", "stem"): 0.7}
 
 
+@pytest.mark.parametrize(
+  "config, changes",
+  [
+    ("configs/ablation_head.py:pool=gap", {}),
+    ("configs/ablation_data.py:model=B/16,images=9M", {}),
+    ("configs/ablation_data.py:model=B/32,data=i1k", {}),
+    ("configs/ablation_posembed.py", dict(objective__name="masked_patch")),
+    ("configs/ablation_posembed.py", dict(model__pos_embedding="sincos2d")),
+  ],
+  ids=str,
+)
+def test_other_studies_have_no_place_in_table_8(tmp_path, config, changes):
+  workdirs.write(
+    tmp_path / "run", config, {"fewshot/imagenet/5shot": 0.6}, **changes
+  )
+  assert measure(tmp_path, 8) == ({}, [])
+
+
+def test_places_of_table_8_of_other_settings_are_named(tmp_path):
+  for at, epochs in (("stem", 7), ("every_layer", 14)):
+    workdirs.write(
+      tmp_path / at,
+      f"configs/ablation_posembed.py:at={at},epochs={epochs}",
+      {"fewshot/imagenet/5shot": 0.6},
+    )
+  cells, (remark,) = measure(tmp_path, 8)
+  assert len(cells) == 2 and "these differ in total_epochs as well" in remark
+
+
 def test_shorter_fine_tunings_count_and_are_named(tmp_path):
   start = workdirs.pretrain(tmp_path / "pre")
   workdirs.finetune(tmp_path / "tuned", start, 0.98, total_steps=500)
@@ -266,13 +423,26 @@ def test_shorter_fine_tunings_count_and_are_named(tmp_path):
   assert "500 steps of 512 images; Table 4 has 10,000" in remark
 
 
-def test_a_damaged_config_is_said_and_the_rest_goes_on(tmp_path):
+@pytest.mark.parametrize(
+  "config, lines",
+  [(b'{"seed": 0, "mod', None), (b"\xff\xfe\x80", None), (b"", b"")],
+  ids=["torn", "not text", "empty"],
+)
+def test_a_damaged_workdir_is_said_and_the_rest_goes_on(
+  tmp_path, config, lines
+):
   start = workdirs.pretrain(tmp_path / "pre")
   workdirs.finetune(tmp_path / "tuned", start, 0.98)
-  workdirs.finetune(tmp_path / "torn", start, 0.98)
-  (tmp_path / "torn" / "config.json").write_text('{"seed": 0, "mod')
+  torn = workdirs.finetune(tmp_path / "torn", start, 0.98)
+  (torn / "config.json").write_bytes(config)
+  if lines is not None:
+    (torn / "metrics.jsonl").write_bytes(lines)
+    (torn / "summary.json").unlink()
   cells, (remark,) = measure(tmp_path)
   assert len(cells) == 1 and remark.startswith("torn is left out")
+  (start / "config.json").write_bytes(config)
+  workdirs.finetune(tmp_path / "b", start, 0.98)
+  assert "--pretrained=pre=DATA" in "".join(measure(tmp_path)[1])
 
 
 def test_a_directory_without_runs_is_an_error(tmp_path):

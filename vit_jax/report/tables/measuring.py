@@ -17,6 +17,11 @@ _REAL = "imagenet2012_real"
 # Images of ImageNet's validation split that ReaL has labels for.
 _NUM_REAL = 46_837
 _SHOTS = 5
+# Sides of images, pixels: of pre-training, and of fine-tuning ResNets by the
+# HyperRule where it is not Table 4's.
+_PRETRAINING_SIDE = 224
+_HYPER_RULE_SIDES = {"cifar10": 128, "cifar100": 128}
+_POSITIONS = ("pos_embedding", "pos_embedding_at")
 
 
 class _NearMissError(Exception):
@@ -28,11 +33,12 @@ def measure(
 ) -> Measured:
   """What runs come to in the places of a table.
 
-  A run counts where it is finished, its network, what that was pre-trained on
-  and what it was fine-tuned on are the row's and the column's, and so are the
-  size of its images, its averaging and its splits. Runs of one place that
-  differ in the seed are averaged; a place is left empty where they differ in
-  other settings, or where one run fits several rows.
+  A run counts where it is finished, its network, how that was pre-trained and
+  what it was fine-tuned on are the row's and the column's, and so are the size
+  of its images, its averaging and its splits. Runs of one place that differ in
+  the seed are averaged; a place is left empty where they, or the runs that they
+  started from, differ in other settings, or where one run fits several rows. Of
+  a ResNet's two recipes of fine-tuning the better counts, as in the paper.
 
   Args:
     table: of `paper.results`.
@@ -62,16 +68,31 @@ def measure(
       remarks.append(f"{run.name} is left out of {where}: it {miss}.")
   cells = {}
   for (index, column), found in places.items():
-    problem = _problem(found)
-    if problem:
-      title = table.columns[column].title
+    row, title = table.rows[index], table.columns[column].title
+    averaged = []
+    for group in _by_recipe(row, found):
+      problem = _problem(group)
+      if problem:
+        remarks.append(
+          f"{row.name}, {title}: {problem}; the place stays empty."
+        )
+      else:
+        averaged.append(
+          Measurement(
+            tuple(value for _, value in group),
+            tuple(run.name for run, _ in group),
+          )
+        )
+    if averaged:
+      cells[index, column] = max(averaged, key=lambda one: one.mean)
+    if len(averaged) > 1:
+      means = " and ".join(f"{one.mean:.2f}" for one in averaged)
       remarks.append(
-        f"{table.rows[index].name}, {title}: {problem}; the place stays empty."
+        f"{row.name}, {title}: {means} by Table 4 and by the HyperRule; the"
+        " better counts, as in the paper."
       )
-    else:
-      cells[index, column] = Measurement(
-        tuple(value for _, value in found), tuple(run.name for run, _ in found)
-      )
+  if table.number == 8:
+    remarks += _unlike([run for found in places.values() for run, _ in found])
   _add_means(table, cells, runs, remarks)
   return Measured(cells, tuple(dict.fromkeys(remarks)))
 
@@ -123,15 +144,18 @@ def _transfer(table: Table, row: Row, column: str, run: Found) -> float | None:
   # A part of train: dev runs of a sweep, or VTAB's 1000 of the same dataset.
   if train.split != split:
     return None
-  origin = run.origin
-  if origin.data is None:
-    raise _NearMissError(origin.reason)
-  if origin.data != row.data or not _same_training(run, row):
+  if run.origin.data not in (None, row.data):
     return None
+  if run.origin.optimizer not in (None, row.optimizer):
+    return None
+  _check_origin(table, row, run)
+  _check_structure(run.config.model, row, "has")
   if run.unfinished:
     raise _NearMissError(run.unfinished)
   large = recipes.has_large_images(table, column)
   side = recipes.LARGE_IMAGES[row.model] if large else 384
+  if _is_resnet(row) and _is_by_hyper_rule(run):
+    side = _HYPER_RULE_SIDES.get(dataset, side)
   if config.model.image_size != side:
     raise _NearMissError(
       f"has images of {config.model.image_size} px, Table {table.number}"
@@ -163,9 +187,13 @@ def _fewshot(row: Row, column: str, run: Found) -> float | None:
   model = run.config.model
   if run.is_finetuning or not _same_network(run, row):
     return None
-  if model.pos_embedding != row.cells["pos_embedding"].value:
+  if run.origin.data is None or run.config.objective.name != "supervised":
     return None
-  if "every_layer" in row.cells and model.pos_embedding_at != column:
+  structure = _structure(names.find(row.model)) | {
+    "pos_embedding": row.cells["pos_embedding"].value,
+    "pos_embedding_at": column if "every_layer" in row.cells else "stem",
+  }
+  if _structure(model) != structure:
     return None
   for one in run.config.evals.values():
     if one.type != "fewshot" or _SHOTS not in one.shots:
@@ -207,14 +235,61 @@ def _size(model: schema.Model) -> object:
   return model.name, sizes.resolve(model)
 
 
-def _same_training(run: Found, row: Row) -> bool:
-  """Whether epochs and optimizer are a row's, as far as they are known."""
-  origin = run.origin
-  if origin.optimizer not in (None, row.optimizer):
-    return False
-  if None in (origin.epochs, row.epochs):
-    return True
-  return math.isclose(origin.epochs, row.epochs, rel_tol=0.01)
+def _structure(model: schema.Model) -> dict[str, object]:
+  """What makes a network of the same size another one."""
+  has_token = model.cls_token
+  return {
+    "pool": model.pool,
+    "cls_token": model.pool == "cls" if has_token is None else has_token,
+    "norm_after_pool": model.norm_after_pool,
+    **{key: getattr(model, key) for key in _POSITIONS},
+  }
+
+
+def _check_structure(model: schema.Model, row: Row, has: str) -> None:
+  """Raises _NearMissError for another network than the row's."""
+  expected = _structure(names.find(row.model))
+  for key, value in _structure(model).items():
+    if value != expected[key]:
+      raise _NearMissError(
+        f"{has} {key} {value!r}, {row.name} {expected[key]!r}"
+      )
+
+
+def _check_origin(table: Table, row: Row, run: Found) -> None:
+  """Raises _NearMissError for another pre-training, as far as it is known."""
+  origin, pretraining = run.origin, run.origin.config
+  if origin.reason:
+    raise _NearMissError(origin.reason)
+  if pretraining is not None:
+    model, objective = pretraining.model, pretraining.objective.name
+    if objective != "supervised":
+      raise _NearMissError(f"starts from a network trained by {objective}")
+    if _size(model) != _size(run.config.model):
+      raise _NearMissError(f"starts from {names.describe(model)}")
+    _check_structure(model, row, "starts from a network that has")
+    if model.image_size != _PRETRAINING_SIDE:
+      raise _NearMissError(
+        f"starts from a network trained at {model.image_size} px, the paper's"
+        f" at {_PRETRAINING_SIDE} px"
+      )
+  if origin.unfinished:
+    raise _NearMissError(origin.unfinished)
+  if None not in (origin.epochs, row.epochs) and not math.isclose(
+    origin.epochs, row.epochs, rel_tol=0.01
+  ):
+    raise _NearMissError(
+      f"starts from {origin.epochs:.3g} epochs of pre-training, Table"
+      f" {table.number} has {row.epochs:g}"
+    )
+
+
+def _is_resnet(row: Row) -> bool:
+  return names.find(row.model).name == "resnet"
+
+
+def _is_by_hyper_rule(run: Found) -> bool:
+  return run.config.schedule.decay == "steps"
 
 
 def _evaluator(
@@ -242,16 +317,51 @@ def _top1(run: Found, name: str, expected: int | None) -> float:
   return value
 
 
+def _by_recipe(
+  row: Row, found: Sequence[tuple[Found, float]]
+) -> list[list[tuple[Found, float]]]:
+  """Runs of one place; those of ResNets apart by Table 4 and HyperRule."""
+  if not _is_resnet(row):
+    return [list(found)]
+  groups = [
+    [one for one in found if _is_by_hyper_rule(one[0]) == by_rule]
+    for by_rule in (False, True)
+  ]
+  return [group for group in groups if group]
+
+
 def _problem(found: Sequence[tuple[Found, float]]) -> str | None:
   """Why runs of one place cannot be averaged."""
-  described = ", ".join(run.name for run, _ in found)
-  keys = differing([run.config for run, _ in found])
+  runs = [run for run, _ in found]
+  described = ", ".join(run.name for run in runs)
+  keys = differing([run.config for run in runs])
   if keys:
     return f"{described} differ in {', '.join(keys[:4])}"
-  seeds = [run.config.seed for run, _ in found]
+  origins = [run.origin.config for run in runs]
+  if None not in origins:
+    keys = differing(origins)
+  elif len({run.config.init_from for run in runs}) > 1:
+    keys = ["init_from"]
+  if keys:
+    return (
+      f"{described} start from networks whose training differs in"
+      f" {', '.join(keys[:4])}"
+    )
+  seeds = [(run.config.seed, run.config.init_from) for run in runs]
   if len(set(seeds)) < len(seeds):
     return f"{described} repeat a seed"
   return None
+
+
+def _unlike(runs: Sequence[Found]) -> Iterator[str]:
+  """Says so where places hold what cannot be compared with each other."""
+  aside = {f"model.{key}" for key in _POSITIONS}
+  keys = [k for k in differing([r.config for r in runs]) if k not in aside]
+  if keys:
+    yield (
+      "Places of Table 8 are comparable among runs of one setting; these"
+      f" differ in {', '.join(keys[:4])} as well."
+    )
 
 
 def _add_means(

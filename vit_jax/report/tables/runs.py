@@ -1,6 +1,7 @@
 """Workdirs below a directory, each as what it trained and from what."""
 
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,15 +28,26 @@ class Origin:
 
   Attributes:
     data: 'i1k', 'i21k' or 'jft'; None: not known.
-    epochs: passes over it; None: not known.
-    optimizer: 'adam' or 'sgd'; None: not known.
+    epochs: passes over it, up to the checkpoint that was started from; None:
+      not known.
+    config: what it was trained with; None: not known.
     reason: why `data` is not known, a sentence's end.
+    unfinished: why it is not a whole run, a sentence's end; '': it is, or the
+      checkpoint is named.
   """
 
   data: str | None = None
   epochs: float | None = None
-  optimizer: str | None = None
+  config: schema.Config | None = None
   reason: str = ""
+  unfinished: str = ""
+
+  @property
+  def optimizer(self) -> str | None:
+    """'adam' or 'sgd'; None: not known."""
+    if self.config is None:
+      return None
+    return _OPTIMIZERS.get(self.config.optimizer.name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +60,7 @@ class Found:
     origin: of a fine-tuning, what its `init_from` says; else its own.
     is_finetuning: whether it started from other parameters.
     metrics: the last value of each.
+    largest: the largest finite value of each.
     unfinished: why its metrics are not those of a whole run; '': they are.
   """
 
@@ -56,6 +69,7 @@ class Found:
   origin: Origin
   is_finetuning: bool
   metrics: Mapping[str, float]
+  largest: Mapping[str, float]
   unfinished: str = ""
 
 
@@ -85,14 +99,11 @@ def find(
   found, remarks = [], []
   for path in _workdirs(root):
     name = os.path.relpath(path, root) if path != root else root.name
-    run = load.load_run(path, with_evaluations=False)
     try:
-      config = _config(path)
-    except (OSError, UserError) as error:
+      config, run = _read(path)
+    except (OSError, ValueError, UserError) as error:
       reason = str(error).splitlines()[0]
-      remarks.append(
-        f"{name} is left out: its config.json cannot be read ({reason})"
-      )
+      remarks.append(f"{name} is left out, as it cannot be read: {reason}")
       continue
     is_finetuning = config.init_from is not None
     found.append(
@@ -104,6 +115,7 @@ def find(
         else _own(config),
         is_finetuning=is_finetuning,
         metrics=run.metrics(),
+        largest=_largest(run),
         unfinished=_unfinished(run),
       )
     )
@@ -126,23 +138,37 @@ def _workdirs(path: epath.Path) -> Iterator[epath.Path]:
       yield from _workdirs(names[name])
 
 
-def _config(path: epath.Path) -> schema.Config:
-  return resolve.load((path / "config.json").read_text())
+def _read(path: epath.Path) -> tuple[schema.Config, Run]:
+  """A workdir's config and records.
+
+  Raises:
+    OSError, ValueError, UserError: it has none that can be read.
+  """
+  config = resolve.load((path / "config.json").read_text())
+  return config, load.load_run(path, with_evaluations=False)
 
 
-def _own(config: schema.Config) -> Origin:
-  """What a run that started from nothing trained on."""
+def _largest(run: Run) -> dict[str, float]:
+  found = {}
+  for name, last in run.metrics().items():
+    values = [*run.series(name).finite.values, last]
+    found[name] = float(max(filter(math.isfinite, values), default=math.nan))
+  return {name: value for name, value in found.items() if value == value}
+
+
+def _own(config: schema.Config, step: int | None = None) -> Origin:
+  """What a run that started from nothing trained on, up to a step."""
   dataset, split = config.train.dataset, config.train.split
   data = _PRETRAINING.get(dataset)
   if data is None:
     return Origin(reason=f"was trained on {dataset}")
   if split != "train":
     return Origin(reason=f"was trained on {split!r} of {dataset} only")
-  epochs = config.total_epochs
-  if config.total_steps is not None:
-    images = config.total_steps * config.train.batch_size
+  epochs, steps = config.total_epochs, step or config.total_steps
+  if steps is not None:
+    images = steps * config.train.batch_size
     epochs = images / DATASETS[dataset].num_examples["train"]
-  return Origin(data, epochs, _OPTIMIZERS.get(config.optimizer.name))
+  return Origin(data, epochs, config)
 
 
 def _started_from(path: str, pretrained: Mapping[str, str]) -> Origin:
@@ -150,10 +176,12 @@ def _started_from(path: str, pretrained: Mapping[str, str]) -> Origin:
   named = pretrained.get(path) or pretrained.get(last)
   if named:
     return Origin(named)
-  workdir = epath.Path(re.sub(r"/checkpoints(/\d+)?/?$", "", path))
+  workdir, step = re.fullmatch(
+    r"(.*?)(?:/checkpoints(?:/(\d+))?)?/?", path, re.DOTALL
+  ).groups()
   try:
-    config = _config(workdir)
-  except (OSError, UserError):
+    config, run = _read(epath.Path(workdir))
+  except (OSError, ValueError, UserError):
     return Origin(
       reason=f"starts from {path}, which has no config.json that says what it"
       f" was pre-trained on; say so by --pretrained={last}=DATA"
@@ -162,11 +190,16 @@ def _started_from(path: str, pretrained: Mapping[str, str]) -> Origin:
     return Origin(
       reason=f"starts from {path}, which itself started from {config.init_from}"
     )
-  origin = _own(config)
-  if origin.reason:
-    reason = f"starts from {path}, which {origin.reason}"
-    return dataclasses.replace(origin, reason=reason)
-  return origin
+  start = f"starts from {path}, which "
+  if step is not None:
+    origin, unfinished = _own(config, int(step)), ""
+  else:
+    origin, unfinished = _own(config), _unfinished(run)
+  return dataclasses.replace(
+    origin,
+    reason=origin.reason and start + origin.reason,
+    unfinished=unfinished and start + unfinished,
+  )
 
 
 def _unfinished(run: Run) -> str:
