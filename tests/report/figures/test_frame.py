@@ -17,6 +17,14 @@ def test_names_that_fit_into_a_row_are_whole():
   assert [text for _, text in texts] == names
 
 
+def test_names_that_do_not_fit_beside_the_unit_stand_below_it():
+  names = ["ViT of width 64, depth 4, patches of 6 pixels at 48 pixels", "BiT"]
+  texts, top = _texts(names)
+  assert [text for _, text in texts] == names
+  assert top == frame.TOP + frame.ROW
+  assert min(x for x, _ in texts) > 0
+
+
 def test_names_that_do_not_fit_side_by_side_get_rows():
   one, two = "ViT-L/16, ImageNet-21k, 90 epochs", "ViT-H/14, JFT, 14 epochs"
   assert _texts([one, two])[1] > _texts(["ViT", "BiT"])[1] == frame.TOP

@@ -1,6 +1,7 @@
 """Figures 3 to 5: every number of the paper and every run is in them."""
 
 import html
+import json
 import re
 import xml.etree.ElementTree
 
@@ -69,6 +70,43 @@ def test_figure_4_averages_seeds(tmp_path):
     "30,000,000 images: more",
   ]
   assert figure.svg.count('class="bar') == 1 and remarks == []
+
+
+def test_figure_4_has_the_best_of_a_run(tmp_path):
+  """As the paper stops its runs early."""
+  run = few(tmp_path / "a", 9_000_000, 0.2)
+  lines = [
+    json.dumps({"step": step, scatters.FEWSHOT: value}) + "\n"
+    for step, value in ((1, 0.3), (2, 0.45), (3, None), (4, 0.2))
+  ]
+  (run / "metrics.jsonl").write_text("".join(lines))
+  (one,) = runs.find(tmp_path, {})[0]
+  assert one.largest[scatters.FEWSHOT] == 0.45
+  assert one.metrics[scatters.FEWSHOT] == 0.2
+  other = few(tmp_path / "b", 9_000_000, 0.45, seed=1)
+  (figure,), _ = scatters.against_examples(runs.find(tmp_path, {})[0])
+  assert 'class="bar' in figure.svg
+  (other / "metrics.jsonl").unlink()  # Its summary has no such metric.
+  (figure,), _ = scatters.against_examples(runs.find(tmp_path, {})[0])
+  assert 'class="bar' not in figure.svg
+
+
+def test_figure_4_tells_networks_and_datasets_apart(tmp_path):
+  few(tmp_path / "usual", 9_000_000, 0.4)
+  few(tmp_path / "gap", 9_000_000, 0.5, model__pool="gap")
+  few(tmp_path / "masked", 9_000_000, 0.6, objective__name="masked_patch")
+  (figure,), (remark,) = scatters.against_examples(runs.find(tmp_path, {})[0])
+  assert remark == "masked is left out: it is trained by masked_patch."
+  assert [title.rpartition(", 9,")[0] for title in titles(figure)[1]] == [
+    "ViT-B/16 at 224 pixels",
+    "ViT-B/16 at 224 pixels, pool gap",
+  ]
+  few(tmp_path / "other", 9_000, 0.5, train__dataset="imagenet2012")
+  (figure,), _ = scatters.against_examples(runs.find(tmp_path, {})[0])
+  assert (
+    "ViT-B/16 at 224 pixels, imagenet2012, 9,000 images: other"
+    in (titles(figure)[1])
+  )
 
 
 def test_figure_4_says_which_runs_it_leaves_out(tmp_path):

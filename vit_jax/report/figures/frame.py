@@ -11,6 +11,7 @@ WIDTH, PLOT_HEIGHT = 440.0, 186.0
 LEFT, RIGHT, TOP, BOTTOM = 50.0, 16.0, 30.0, 40.0
 FONT = 11.5
 ROW = 16.0  # Of the legend.
+_SAMPLE = 44.0  # Pixels of a legend's entry beside its name.
 
 
 def axes_frame(
@@ -64,15 +65,21 @@ def legend(
   """The legend, right-aligned above the plot, and where the plot starts.
 
   A lone series without a name gets none: the caption names it. A name stands
-  beside its line, or beside its marker, and is cut only if it is longer than
-  a row.
+  beside its line, or beside its marker. Where one does not fit beside the unit,
+  all stand below it, and it is cut only if it is longer than such a row.
   """
   if list(names) == [""]:
     return svg.Markup(), TOP
   free = WIDTH - RIGHT - svg.text_width(unit, FONT) - 14
-  longest = int((free - 44) / svg.text_width("x", FONT))
-  names = [svg.shorten(name, longest) for name in names]
-  widths = [svg.text_width(name, FONT) + 44 for name in names]
+  first = 0
+  if max(map(_entry_width, names)) > free:
+    first, free = 1, WIDTH - RIGHT
+  longest = int((free - _SAMPLE) / svg.text_width("x", FONT))
+  shown = [
+    name if _entry_width(name) <= free else svg.shorten(name, longest)
+    for name in names
+  ]
+  widths = [_entry_width(name) for name in shown]
   rows: list[list[int]] = [[]]
   for index, width in enumerate(widths):
     if rows[-1] and sum(widths[k] for k in rows[-1]) + width > free:
@@ -81,15 +88,19 @@ def legend(
   parts = []
   for row, members in enumerate(rows):
     at = WIDTH - RIGHT - sum(widths[k] for k in members)
-    y = 10.0 + ROW * row
+    y = 10.0 + ROW * (first + row)
     for k in members:
       sample = svg.element(
         "line", x1=at + 8, x2=at + 32, y1=y, y2=y, class_=f"line {style(k)}"
       )
       parts.append(marker(k, at + 26, y, names[k]) if with_markers else sample)
-      parts.append(svg.element("text", names[k], x=at + 37, y=y + 4))
+      parts.append(svg.element("text", shown[k], x=at + 37, y=y + 4))
       at += widths[k]
-  return svg.element("g", *parts), TOP + ROW * (len(rows) - 1)
+  return svg.element("g", *parts), TOP + ROW * (first + len(rows) - 1)
+
+
+def _entry_width(name: str) -> float:
+  return svg.text_width(name, FONT) + _SAMPLE
 
 
 def path(x: np.ndarray, y: np.ndarray, **attributes) -> svg.Markup:

@@ -1,10 +1,9 @@
 """Figures 3, 4 and 5 of the paper: accuracy against data and against cost."""
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 
-from vit_jax.config import names
+from vit_jax.config import names, schema
 from vit_jax.paper import results
 from vit_jax.paper.table import Row
 from vit_jax.report.figures import scatter, svg
@@ -99,8 +98,11 @@ def against_examples(
 ) -> tuple[list[Figure], list[str]]:
   """Figure 4: a metric of runs that started from nothing, over their images.
 
+  The largest value of a run counts, as if it had stopped there: section 4.3 of
+  the paper.
+
   Args:
-    runs: what there is; finished ones that have the metric count.
+    runs: what there is; finished supervised ones that have the metric count.
     metric: a fraction, such as 'eval/test/top1'.
 
   Returns:
@@ -108,12 +110,14 @@ def against_examples(
   """
   remarks, places = [], {}
   for run in runs:
-    value = run.metrics.get(metric, math.nan)
-    if run.is_finetuning or not math.isfinite(value):
+    value, objective = run.largest.get(metric), run.config.objective.name
+    if run.is_finetuning or value is None:
       continue
     images = data_size.count(run.config.train.dataset, run.config.train.split)
     if run.unfinished:
       remarks.append(f"{run.name} is left out: it {run.unfinished}.")
+    elif objective != "supervised":
+      remarks.append(f"{run.name} is left out: it is trained by {objective}.")
     elif images is None:
       remarks.append(
         f"{run.name} is left out: the number of images in"
@@ -121,10 +125,12 @@ def against_examples(
         " known; write the split with numbers, as in 'train[:9000000]'."
       )
     else:
-      place = (names.describe(run.config.model), images)
+      place = (_network(run.config.model), run.config.train.dataset, images)
       places.setdefault(place, []).append((run, value))
+  datasets = {dataset for _, dataset, _ in places}
   clouds: dict[str, list[scatter.Point]] = {}
-  for (name, images), found in sorted(places.items()):
+  for (network, dataset, images), found in sorted(places.items()):
+    name = network if len(datasets) == 1 else f"{network}, {dataset}"
     clouds.setdefault(name, []).extend(_seeds(name, images, found))
   drawn = scatter.draw(
     [
@@ -138,11 +144,21 @@ def against_examples(
   if drawn is None:
     return [], remarks
   caption = (
-    f"{metric} of networks trained from nothing against the images they were"
-    " trained on, after Figure 4 of the paper, whose numbers are not printed."
-    " Bars: standard deviation over seeds."
+    f"{metric}, the best of each run, of networks trained from nothing against"
+    " the images they were trained on, after Figure 4 of the paper, whose"
+    " numbers are not printed. Bars: standard deviation over seeds."
   )
   return [Figure(drawn, caption)], remarks
+
+
+def _network(model: schema.Model) -> str:
+  """'ViT-B/16 at 224 pixels', and what is not as usual."""
+  usual = schema.Model()
+  parts = [names.describe(model)]
+  for key in ("pool", "pos_embedding", "pos_embedding_at"):
+    value = getattr(model, key)
+    parts += [f"{key} {value}"] * (value != getattr(usual, key))
+  return ", ".join(parts)
 
 
 def _is_line(points: Sequence[scatter.Point]) -> bool:
