@@ -88,7 +88,7 @@ def test_fine_tuning_is_the_rows(table, row):
       assert resolved.train.split == task.train
       assert resolved.train.label_key == task.label_key
       assert resolved.evals["test"].split == task.test
-    else:
+    elif column != "vtab":
       assert resolved.train.dataset == recipes.FINETUNING[column]
     if column == "real":
       assert "real" in resolved.evals
@@ -129,11 +129,20 @@ def test_every_row_of_ours_has_its_configs(table, row):
   assert (recipes.main(table, row) is not None) == has_config
   if is_ours and table.number in (2, 5, 6, 7, 9):
     made = finetunings(table, row)
+    more = {2: ("vtab",), 9: tuple(vtab.TASKS)}.get(table.number, ())
     assert set(made) == {
-      key
-      for key in row.cells
-      if key in recipes.FINETUNING or (table.number == 9 and key in vtab.TASKS)
+      key for key in row.cells if key in (*recipes.FINETUNING, *more)
     }
+
+
+def test_vtab_of_table_2_is_the_tasks_of_table_9():
+  row = results.TABLE_2.find("ViT-L/16", data="jft")
+  assert recipes.finetuning(results.TABLE_2, row, "vtab") == (
+    "configs/vtab.py:model=L/16"
+  )
+  ours = load(recipes.finetuning(results.TABLE_2, row, "vtab"))
+  task = load(recipes.finetuning(results.TABLE_9, row, "caltech101"))
+  assert ours == task  # vit_jax.vtab puts every task in its place.
 
 
 def test_vtab_is_fine_tuned_as_table_4_has_it():
@@ -151,7 +160,7 @@ def test_what_table_3_has_not_is_inferred():
     if recipes.is_inferred(row)
   }
   assert inferred == {
-    (5, "ViT-H/14", "i21k", None),
+    (5, "ViT-H/14", "i21k", 90),
     (6, "R152x2", "jft", 14),
     (6, "R200x3", "jft", 14),
   }

@@ -7,7 +7,8 @@ from vit_jax.report.tables.sheet import Sheet
 HOW = (
   "Pre-train by `python -m vit_jax.train --config=CONFIG --workdir=RUN`,"
   " fine-tune by `python -m vit_jax.sweep --config=CONFIG"
-  " --config.init_from=RUN --workdir=RUN_TUNED`."
+  " --config.init_from=RUN --workdir=RUN_TUNED`, and on all of VTAB by"
+  " `vit_jax.vtab` in place of `vit_jax.sweep`."
 )
 _LATEX = str.maketrans(
   {

@@ -62,7 +62,8 @@ def _position_embeddings(row: Row, place: str) -> str:
 def finetuning(table: Table, row: Row, column: str) -> str | None:
   """The config that fine-tunes a row's network for one of its columns.
 
-  Its `init_from` is to be the workdir of the pre-training.
+  Its `init_from` is to be the workdir of the pre-training. That of VTAB as a
+  whole is for `vit_jax.vtab`, which runs it for every task.
   """
   if row.model is None or table.number in (3, 4, 8):
     return None
@@ -70,6 +71,8 @@ def finetuning(table: Table, row: Row, column: str) -> str | None:
     is_task = column in vtab.TASKS
     task = f"configs/vtab.py:task={column},model={short(row)}"
     return task if is_task else None
+  if table.number == 2 and column == "vtab":
+    return f"configs/vtab.py:model={short(row)}"
   dataset = FINETUNING.get(column)
   if dataset is None:
     return None
