@@ -95,6 +95,38 @@ def test_a_run_that_was_stopped_stops_the_sweep_and_goes_on_later(
   assert calls(tmp_path) == 2
 
 
+@pytest.mark.parametrize(
+  "damaged", [b'{"stat', b"\xff\xfe", b"[]", b'{"status": "finished"}']
+)
+def test_a_run_whose_summary_is_damaged_is_started_again(
+  run, tmp_path, damaged
+):
+  run("finished 0")
+  (tmp_path / "lr_0.3" / "summary.json").write_bytes(damaged)
+  assert run("finished 0") == 0
+  assert calls(tmp_path) == 2
+
+
+@pytest.mark.parametrize(
+  ("damaged", "reason"),
+  [
+    (b'{"seed": 0, "mo', "line 1 column"),
+    (b"\xff\xfe", "codec can't decode"),
+    (b"[]", "no JSON object"),
+  ],
+)
+def test_a_directory_whose_experiment_cannot_be_read_is_refused(
+  run, tmp_path, damaged, reason
+):
+  run("finished 0")
+  path = tmp_path / "lr_0.3" / "experiment.json"
+  path.write_bytes(damaged)
+  with pytest.raises(UserError, match=f"experiment.json cannot.*{reason}"):
+    run("finished 0")
+  path.unlink()
+  assert run("finished 0") == 0
+
+
 def test_a_run_that_fails_stops_the_sweep(run):
   with pytest.raises(UserError, match="lr_0.3 failed for the reason above"):
     run("failed 1")

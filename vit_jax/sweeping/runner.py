@@ -95,9 +95,17 @@ class Runner:
 
 
 def summary(run: Run) -> dict[str, Any]:
-  """The run's summary.json; {} if there is none."""
-  path = run.workdir / "summary.json"
-  return json.loads(path.read_text()) if path.exists() else {}
+  """The run's summary.json; {} if there is none that can be read.
+
+  A run whose summary is damaged goes on from its last checkpoint, and writes
+  it anew.
+  """
+  try:
+    value = json.loads((run.workdir / "summary.json").read_text())
+  except (OSError, ValueError):
+    return {}
+  is_whole = isinstance(value, dict) and isinstance(value.get("metrics"), dict)
+  return value if is_whole else {}
 
 
 def status(run: Run) -> str | None:
@@ -109,13 +117,14 @@ def _write_experiment(run: Run) -> None:
   """Writes the run's config to where train reads it.
 
   Raises:
-    UserError: if the directory was made for another one.
+    UserError: if the directory was made for another one, or what it was made
+      for cannot be read.
   """
   path = epath.Path(run.workdir / EXPERIMENT)
   if path.exists():
     current = resume.metadata(run.config, fingerprint="", versions={})
     resume.check_same(
-      {**current, "config": json.loads(path.read_text())},
+      {**current, "config": _experiment(path)},
       current,
       allow_change=run.config.allow_change,
       workdir=run.workdir,
@@ -128,6 +137,22 @@ def _write_experiment(run: Run) -> None:
       f"{run.workdir} cannot be written to ({error.strerror or error}); choose"
       " another --workdir."
     ) from None
+
+
+def _experiment(path: epath.Path) -> dict[str, Any]:
+  try:
+    value = json.loads(path.read_text())
+  except (OSError, ValueError) as error:
+    reason = str(error)
+  else:
+    if isinstance(value, dict):
+      return value
+    reason = "it holds no JSON object"
+  raise UserError(
+    f"{path} cannot be read ({reason}). If the directory is of this experiment,"
+    " remove the file, and the same command goes on; otherwise choose another"
+    " --workdir."
+  )
 
 
 def _end_with_parent() -> None:
