@@ -50,7 +50,7 @@ def test_without_the_compiler_it_is_said_what_to_install(repo, tmp_path):
   )
   done = run(repo, CONFIG, "--topology=v5e:2x2", PYTHONPATH=str(tmp_path))
   assert done.returncode == 1
-  assert "pip install 'vit-jax-framework[tpu]'" in done.stderr
+  assert "pip install 'libtpu==0.0.51'" in done.stderr
 
 
 def test_a_sweep_of_what_is_never_allowed_is_bad_input(repo):

@@ -3,7 +3,7 @@
   python -m vit_jax.compile --config=configs/vit_h14_jft.py \\
       --topology=v5e:16x16 --output=cost.json
 
-Needs the TPU's compiler (pip install 'vit-jax-framework[tpu]'), no TPU and no
+Needs the TPU's compiler (pip install 'libtpu==0.0.51'), no TPU and no
 data. A topology is a generation (v2, v3, v4, v5e, v5p, v6e) and its grid of
 chips: v3:16x16, v4:4x4x4, v5e:16x16; 2*v5e:16x16 are two slices. A large model
 takes minutes. That it does not fit is a result, not an error: exit code 0, and

@@ -130,7 +130,7 @@ def prepare_environment() -> None:
   if importlib.util.find_spec("libtpu") is None:
     raise UserError(
       "Compiling for TPUs needs their compiler, libtpu, which is not installed:"
-      " pip install 'vit-jax-framework[tpu]'. No TPU is needed."
+      " pip install 'libtpu==0.0.51'. No TPU is needed."
     )
   os.environ["JAX_PLATFORMS"] = "cpu"
   # There is no TPU that could be asked what it is.
