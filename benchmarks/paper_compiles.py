@@ -7,11 +7,12 @@ studies, drops those whose step another one has already (the network, its
 images, the batch, the objective and the optimizer tell steps apart; datasets,
 rates and lengths do not), and compiles the rest ahead of time with
 `vit_jax.compile`, the cheapest first: minutes for a small network, an hour for
-a large one. Each step leaves a JSON file in DIR, so that a run that was stopped
-goes on where it was; one that could not be compiled leaves FILE.err and is
-tried again. At the end, and with --list without compiling, DIR/steps.md has the
-steps' table and DIR/runs.md what each config's whole run takes. Needs libtpu,
-no TPU and no data.
+a large one. One that does not fit into a chip is compiled a second time with
+all activations recomputed. Each step leaves a JSON file in DIR, so that a run
+that was stopped goes on where it was; one that could not be compiled leaves
+FILE.err and is tried again. At the end, and with --list without compiling,
+DIR/steps.md has the steps' table, DIR/runs.md what each config's whole run
+takes and DIR/totals.md what each table takes. Needs libtpu, no TPU and no data.
 """
 
 import argparse
@@ -36,6 +37,8 @@ from vit_jax.report.tables import recipes  # noqa: E402
 
 # Batch -> chips that it is compiled for, 16 images each.
 TOPOLOGIES = {4096: "v5e:16x16", 512: "v5e:4x8"}
+# What a step that does not fit is compiled with the second time.
+_SMALLER = "--config.model.remat=full"
 # Keys that leave the step's arithmetic as it is.
 _ASIDE = re.compile(
   r"seed|(total|log|init|keep|allow|data_dir|model_from).*"
@@ -76,6 +79,11 @@ class Step:
   def file(self) -> str:
     """Of its figures, without an ending."""
     return re.sub(r"[^\w.-]+", "-", self.argument.removeprefix("configs/"))
+
+  @property
+  def smaller_file(self) -> str:
+    """Of its figures with `_SMALLER`, without an ending."""
+    return f"{self.file}-remat"
 
   @property
   def topology(self) -> str:
@@ -168,15 +176,39 @@ def load(argument: str) -> schema.Config:
   )
 
 
+def is_done(step: Step, directory: pathlib.Path) -> bool:
+  """Whether a step's figures are there, and a second time if it needs that."""
+  found = read(step.file, directory)
+  if found is None:
+    return False
+  return found["fits"] or read(step.smaller_file, directory) is not None
+
+
+def read(file: str, directory: pathlib.Path) -> dict | None:
+  path = directory / f"{file}.json"
+  return json.loads(path.read_text()) if path.exists() else None
+
+
 def compile_step(step: Step, directory: pathlib.Path) -> bool:
+  """Compiles a step as often as it needs; whether that succeeded."""
+  found = read(step.file, directory)
+  if found is None:
+    if not _compile(step, step.file, directory):
+      return False
+    found = read(step.file, directory)
+  return found["fits"] or _compile(step, step.smaller_file, directory, _SMALLER)
+
+
+def _compile(
+  step: Step, file: str, directory: pathlib.Path, *overrides: str
+) -> bool:
   """Compiles a step in a process of its own; whether that succeeded."""
-  output = directory / f"{step.file}.json"
+  output = directory / f"{file}.json"
   partial = output.with_suffix(".part")
-  overrides = []
   if step.config.model.num_classes is None:
     known = DATASETS.get(step.config.train.dataset)
     classes = known.num_classes if known else 1000
-    overrides.append(f"--config.model.num_classes={classes}")
+    overrides += (f"--config.model.num_classes={classes}",)
   ran = subprocess.run(
     [
       sys.executable,
@@ -208,14 +240,22 @@ def table(found: dict[str, dict], all_steps: list[Step]) -> str:
     " TFLOPs | cycles | step | images/s |",
     "|---|---|---|---|---|---|---|---|---|",
   ]
-  for step in all_steps:
-    figures = found.get(step.file)
+  rows = [
+    row
+    for step in all_steps
+    for row in (
+      (step.file, step.title),
+      (step.smaller_file, f"{step.title}, all recomputed"),
+    )
+  ]
+  for file, title in rows:
+    figures = found.get(file)
     if figures is None:
       continue
     devices, batch = figures["num_devices"], figures["global_batch"]
     memory = figures["hbm_bytes_per_device"]["total"] / 2**30
     cells = [
-      step.title,
+      title,
       f"`{figures['topology']}`",
       f"{batch / devices:g}",
       f"{figures['param_count'] / 1e6:.1f} M",
@@ -242,18 +282,60 @@ def runs(found: dict[str, dict], all_steps: list[Step]) -> str:
     "|---|---|---|---|---|---|",
   ]
   for step in all_steps:
-    figures = found.get(step.file)
-    if figures is None or not figures["fits"]:
+    figures, overrides = fitting(step, found)
+    if figures is None:
       continue
     for argument, makes in step.makes.items():
       count = num_steps(load(argument))
       seconds = count * figures["estimated_step_seconds"]
       chips = figures["num_devices"]
+      what = "; ".join(dict.fromkeys(makes))
       lines.append(
-        f"| `{argument}` | {'; '.join(dict.fromkeys(makes))} | {count:,}"
-        f" | {chips} | {seconds / 3600:,.2f} | {seconds * chips / 86400:,.2f} |"
+        f"| `{argument}{overrides}` | {what} | {count:,} | {chips}"
+        f" | {seconds / 3600:,.2f} | {seconds * chips / 86400:,.2f} |"
       )
   return "\n".join(lines) + "\n"
+
+
+def totals(found: dict[str, dict], all_steps: list[Step]) -> str:
+  """What all runs of each table and study take, as Markdown.
+
+  A config that several places of a table share is one run.
+  """
+  lines = [
+    "| table | pre-trainings | chip-days | fine-tunings | chip-days | not"
+    " compiled |",
+    "|---|---|---|---|---|---|",
+  ]
+  counts: dict[str, dict[bool, list[float]]] = {}
+  missing: dict[str, list[str]] = {}
+  for step in all_steps:
+    figures, _ = fitting(step, found)
+    for argument, makes in step.makes.items():
+      config = load(argument)
+      for name in {make.partition(":")[0] for make in makes}:
+        kinds = counts.setdefault(name, {False: [], True: []})
+        if figures is None:
+          missing.setdefault(name, []).append(f"`{argument}`")
+          continue
+        seconds = num_steps(config) * figures["estimated_step_seconds"]
+        days = seconds * figures["num_devices"] / 86400
+        kinds[config.init_from is not None].append(days)
+  for name, kinds in sorted(counts.items()):
+    cells = [name]
+    for days in kinds.values():
+      cells += [f"{len(days)}", f"{sum(days):,.1f}"] if days else ["", ""]
+    cells.append(", ".join(missing.get(name, [])))
+    lines.append(f"| {' | '.join(cells)} |")
+  return "\n".join(lines) + "\n"
+
+
+def fitting(step: Step, found: dict[str, dict]) -> tuple[dict | None, str]:
+  """A step's figures as it fits, and what it needs for that."""
+  for file, overrides in ((step.file, ""), (step.smaller_file, f" {_SMALLER}")):
+    if file in found and found[file]["fits"]:
+      return found[file], overrides
+  return None, ""
 
 
 def num_steps(config: schema.Config) -> int:
@@ -288,9 +370,9 @@ def main() -> None:
     sys.exit(f"--rows={arguments.rows} is in no title and no config.")
   failed = []
   for number, step in enumerate(chosen, start=1):
-    is_done = (arguments.output / f"{step.file}.json").exists()
-    if arguments.list or is_done:
-      state = "done" if is_done else "to do"
+    was_done = is_done(step, arguments.output)
+    if arguments.list or was_done:
+      state = "done" if was_done else "to do"
     else:
       print(f"{number} of {len(chosen)}: {step.title} ...", flush=True)
       is_made = compile_step(step, arguments.output)
@@ -302,12 +384,14 @@ def main() -> None:
       flush=True,
     )
   found = {
-    step.file: json.loads(path.read_text())
+    file: figures
     for step in all_steps
-    if (path := arguments.output / f"{step.file}.json").exists()
+    for file in (step.file, step.smaller_file)
+    if (figures := read(file, arguments.output)) is not None
   }
   (arguments.output / "steps.md").write_text(table(found, all_steps))
   (arguments.output / "runs.md").write_text(runs(found, all_steps))
+  (arguments.output / "totals.md").write_text(totals(found, all_steps))
   if failed:
     sys.exit(f"Not compiled: {'; '.join(failed)}.")
 

@@ -1,6 +1,9 @@
 """What benchmarks/paper_compiles.py gathers, and what it makes of figures."""
 
 import importlib.util
+import json
+import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -90,3 +93,63 @@ def test_what_does_not_fit_is_said_and_has_no_run(script, all_steps):
   found = {all_steps[-1].file: figures(None)}
   assert "does not fit" in script.table(found, all_steps)
   assert len(script.runs(found, all_steps).splitlines()) == 2
+
+
+def test_a_step_that_fits_the_second_time_has_its_run_by_that(
+  script, all_steps
+):
+  step = all_steps[-1]
+  found = {step.file: figures(None), step.smaller_file: figures(0.2)}
+  *_, first, second = script.table(found, all_steps).splitlines()
+  assert "does not fit" in first
+  assert f"| {step.title}, all recomputed |" in second and "200.0 ms" in second
+  rows = script.runs(found, all_steps).splitlines()[2:]
+  assert len(rows) == len(step.makes)
+  assert all("--config.model.remat=full` |" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+  "seconds, compiled", [([0.1], 1), ([None, 0.2], 2), ([None, None], 2)]
+)
+def test_a_step_is_compiled_until_it_fits(
+  script, all_steps, tmp_path, monkeypatch, seconds, compiled
+):
+  """And not again where its figures are there, whatever they say."""
+  step, calls = all_steps[0], []
+
+  def run(command, **unused):
+    calls.append(command)
+    (path,) = (a.partition("=")[2] for a in command if "--output=" in a)
+    value = figures(seconds[len(calls) - 1])
+    pathlib.Path(path).write_text(json.dumps(value))
+    return subprocess.CompletedProcess(command, 0, stderr="")
+
+  monkeypatch.setattr(script.subprocess, "run", run)
+  assert not script.is_done(step, tmp_path)
+  assert script.compile_step(step, tmp_path)
+  assert script.is_done(step, tmp_path)
+  remat = ["--config.model.remat=full" in command for command in calls]
+  assert remat == [False, True][:compiled]
+
+
+def test_a_step_that_cannot_be_compiled_is_to_do(
+  script, all_steps, tmp_path, monkeypatch
+):
+  failed = subprocess.CompletedProcess([], 1, stderr="out of memory")
+  monkeypatch.setattr(script.subprocess, "run", lambda *_, **__: failed)
+  assert not script.compile_step(all_steps[0], tmp_path)
+  assert not script.is_done(all_steps[0], tmp_path)
+  assert "out of memory" in next(tmp_path.glob("*.err")).read_text()
+
+
+def test_totals_count_a_run_once_for_each_table(script, all_steps):
+  """ViT-B/32's fine-tunings are both Table 5's and Table 6's, five of each."""
+  config = "configs/finetune.py:dataset=cifar10,model=B/32"
+  (step,) = (step for step in all_steps if config in step.makes)
+  lines = script.totals({step.file: figures(86400 / 256)}, all_steps)
+  rows = {line.split(" | ")[0]: line for line in lines.splitlines()[2:]}
+  # A chip-day a step: 20,000 of ImageNet, 10,000 twice and 500 twice.
+  for table in ("| Table 5", "| Table 6"):
+    assert rows[table].startswith(f"{table} |  |  | 5 | 41,000.0 | `configs/")
+  assert config not in rows["| Table 5"]
+  assert "model=L/32" in rows["| Table 5"]
