@@ -6,6 +6,8 @@ import pathlib
 
 from vit_jax import command_line
 from vit_jax.config import resolve
+from vit_jax.paper import results
+from vit_jax.report.tables import measuring, runs
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -54,3 +56,15 @@ def finetune(
     init_from=str(start),
     **changes,
   )
+
+
+def measure(directory, number=5, pretrained=None):
+  """(row's name, pre-training, column) -> measurement, and the remarks."""
+  table = results.TABLES[number]
+  found, unread = runs.find(directory, pretrained or {})
+  measured = measuring.measure(table, found, unread)
+  cells = {
+    (table.rows[index].name, table.rows[index].data, column): one
+    for (index, column), one in measured.cells.items()
+  }
+  return cells, list(measured.remarks)
