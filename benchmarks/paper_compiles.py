@@ -302,11 +302,6 @@ def totals(found: dict[str, dict], all_steps: list[Step]) -> str:
 
   A config that several places of a table share is one run.
   """
-  lines = [
-    "| table | pre-trainings | chip-days | fine-tunings | chip-days | not"
-    " compiled |",
-    "|---|---|---|---|---|---|",
-  ]
   counts: dict[str, dict[bool, list[float]]] = {}
   missing: dict[str, list[str]] = {}
   for step in all_steps:
@@ -321,13 +316,20 @@ def totals(found: dict[str, dict], all_steps: list[Step]) -> str:
         seconds = num_steps(config) * figures["estimated_step_seconds"]
         days = seconds * figures["num_devices"] / 86400
         kinds[config.init_from is not None].append(days)
+  rows = [
+    ["table", "pre-trainings", "chip-days", "fine-tunings", "chip-days"],
+    ["---"] * 5,
+  ]
   for name, kinds in sorted(counts.items()):
-    cells = [name]
+    rows.append([name])
     for days in kinds.values():
-      cells += [f"{len(days)}", f"{sum(days):,.1f}"] if days else ["", ""]
-    cells.append(", ".join(missing.get(name, [])))
-    lines.append(f"| {' | '.join(cells)} |")
-  return "\n".join(lines) + "\n"
+      rows[-1] += [f"{len(days)}", f"{sum(days):,.1f}"] if days else ["", ""]
+  if missing:
+    rows[0].append("not compiled")
+    rows[1].append("---")
+    for row in rows[2:]:
+      row.append(", ".join(missing.get(row[0], [])))
+  return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def fitting(step: Step, found: dict[str, dict]) -> tuple[dict | None, str]:
