@@ -56,9 +56,9 @@ def test_what_is_no_tpu_is_refused_by_a_sentence(name, sentence):
   assert sentence in str(error.value)
 
 
-def test_without_the_compiler_its_extra_is_named(monkeypatch):
+def test_without_the_compiler_it_is_said_how_to_install_it(monkeypatch):
   monkeypatch.setattr(topology.importlib.util, "find_spec", lambda name: None)
-  with pytest.raises(UserError, match=r"vit-jax-framework\[tpu\]"):
+  with pytest.raises(UserError, match=r"pip install .libtpu==0"):
     topology.prepare_environment()
 
 
