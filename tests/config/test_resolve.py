@@ -161,6 +161,12 @@ def test_a_config_of_another_version_is_refused_in_a_sentence():
     resolve.load('{"total_steps": 1, "modle": {}}')
 
 
+@pytest.mark.parametrize("text", ["", '{"seed": 0, "mo', "seed: 0"])
+def test_a_torn_config_is_said_to_be_no_json(text):
+  with pytest.raises(UserError, match="no whole JSON: .* line 1 column"):
+    resolve.load(text)
+
+
 def test_every_key_says_what_it_means():
   def check(model):
     for name, field in model.model_fields.items():

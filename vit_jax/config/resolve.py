@@ -108,7 +108,9 @@ def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
       continue
     seen.add(name)
     value, kind = item["input"], item["type"]
-    if kind == "extra_forbidden":
+    if kind == "json_invalid":
+      yield f"The config is no whole JSON: {item['ctx']['error']}."
+    elif kind == "extra_forbidden":
       yield unknown_key(name, value, _known_keys(item["loc"][:-1]))
     elif kind == "union_tag_not_found" or kind == "missing":
       yield f'{name} needs a "type": {_eval_types()}.'
