@@ -58,7 +58,7 @@ def test_what_is_no_tpu_is_refused_by_a_sentence(name, sentence):
 
 def test_without_the_compiler_it_is_said_how_to_install_it(monkeypatch):
   monkeypatch.setattr(topology.importlib.util, "find_spec", lambda name: None)
-  with pytest.raises(UserError, match=r"pip install .libtpu==0"):
+  with pytest.raises(UserError, match="pip install 'libtpu==0.0.51'"):
     topology.prepare_environment()
 
 

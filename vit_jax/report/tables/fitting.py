@@ -208,10 +208,12 @@ def _check_origin(table: Table, row: Row, run: Found) -> None:
 
 
 def is_resnet(row: Row) -> bool:
+  """Whether a row's network is fine-tuned by two recipes; hybrids are not."""
   return names.find(row.model).name == "resnet"
 
 
 def is_by_hyper_rule(run: Found) -> bool:
+  """Whether a fine-tuning's rate falls in steps; Table 4's is a cosine."""
   return run.config.schedule.decay == "steps"
 
 

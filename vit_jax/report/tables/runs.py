@@ -149,11 +149,12 @@ def _read(path: epath.Path) -> tuple[schema.Config, Run]:
 
 
 def _largest(run: Run) -> dict[str, float]:
-  found = {}
-  for name, last in run.metrics().items():
-    values = [*run.series(name).finite.values, last]
-    found[name] = float(max(filter(math.isfinite, values), default=math.nan))
-  return {name: value for name, value in found.items() if value == value}
+  """The largest finite value of each metric that has one."""
+  found = {
+    name: [*run.series(name).finite.values, *filter(math.isfinite, [last])]
+    for name, last in run.metrics().items()
+  }
+  return {name: float(max(values)) for name, values in found.items() if values}
 
 
 def _own(config: schema.Config, step: int | None = None) -> Origin:
@@ -164,7 +165,9 @@ def _own(config: schema.Config, step: int | None = None) -> Origin:
     return Origin(reason=f"was trained on {dataset}")
   if split != "train":
     return Origin(reason=f"was trained on {split!r} of {dataset} only")
-  epochs, steps = config.total_epochs, step or config.total_steps
+  epochs, steps = config.total_epochs, step
+  if step is None:
+    steps = config.total_steps
   if steps is not None:
     images = steps * config.train.batch_size
     epochs = images / DATASETS[dataset].num_examples["train"]
