@@ -50,6 +50,15 @@ def test_what_is_not_finite_becomes_null(tmp_path):
   }
 
 
+@pytest.mark.parametrize("damaged", [None, b"", b'{"a', b"\xff", b"[1]"])
+def test_a_file_without_a_whole_object_is_an_empty_one(tmp_path, damaged):
+  path = tmp_path / "summary.json"
+  records.write_json(path, {"step": 3})
+  assert records.read_json(path) == {"step": 3}
+  path.unlink() if damaged is None else path.write_bytes(damaged)
+  assert records.read_json(path) == {}
+
+
 def test_writing_a_file_leaves_nothing_else_behind(tmp_path):
   records.write_json(tmp_path / "summary.json", {})
   records.write_json(tmp_path / "summary.json", {"x": 1})

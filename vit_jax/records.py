@@ -98,6 +98,15 @@ def read_lines(path: epath.PathLike) -> list[dict[str, Any]]:
   return lines
 
 
+def read_json(path: epath.PathLike) -> dict[str, Any]:
+  """A JSON file's object; {} where there is none that can be read."""
+  try:
+    value = json.loads(epath.Path(path).read_text())
+  except (OSError, ValueError):
+    return {}
+  return value if isinstance(value, dict) else {}
+
+
 def write_json(path: epath.PathLike, value: Mapping[str, Any]) -> None:
   """Writes a JSON file that is never seen half written."""
   write_text(path, json.dumps(_plain(value), indent=2) + "\n")

@@ -100,12 +100,8 @@ def summary(run: Run) -> dict[str, Any]:
   A run whose summary is damaged goes on from its last checkpoint, and writes
   it anew.
   """
-  try:
-    value = json.loads((run.workdir / "summary.json").read_text())
-  except (OSError, ValueError):
-    return {}
-  is_whole = isinstance(value, dict) and isinstance(value.get("metrics"), dict)
-  return value if is_whole else {}
+  value = records.read_json(run.workdir / "summary.json")
+  return value if isinstance(value.get("metrics"), dict) else {}
 
 
 def status(run: Run) -> str | None:

@@ -1,11 +1,9 @@
 """What a workdir says of the training of one of its checkpoints."""
 
 import dataclasses
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from etils import epath
 
@@ -61,7 +59,7 @@ def read(workdir: epath.PathLike, step: int) -> Training | None:
     if line["step"] == step:
       metrics.update(line)
   devices = ""
-  summary = _json_object(workdir / _SUMMARY)
+  summary = records.read_json(workdir / _SUMMARY)
   if summary.get("step") == step:
     devices = str(summary.get("devices") or "")
     values = summary.get("metrics")
@@ -114,12 +112,3 @@ def results(training: Training) -> Iterator[Result]:
 def _in_order_of_shots(metric: str) -> tuple[str, int]:
   match = _FEWSHOT.fullmatch(metric)
   return (match[1], int(match[2])) if match else ("", 0)
-
-
-def _json_object(path: epath.Path) -> dict[str, Any]:
-  """A JSON file's object; {} where there is none, as in a run under way."""
-  try:
-    value = json.loads(path.read_text())
-  except (OSError, ValueError):
-    return {}
-  return value if isinstance(value, dict) else {}
