@@ -77,6 +77,7 @@ setuptools.setup(
   packages=[
     *setuptools.find_packages(include=["vit_jax", "vit_jax.*"]),
     "vit_jax.configs",
+    "vit_jax.configs.recipes",
   ],
   package_dir={"vit_jax.configs": "configs"},
   package_data={

@@ -18,7 +18,8 @@ from what: `REGULARISATION` is our grid, around Table 3's values.
 
 import ml_collections
 
-from vit_jax.config import arguments, pretraining
+from vit_jax.config import arguments
+from vit_jax.configs.recipes import pretraining
 from vit_jax.errors import UserError
 from vit_jax.paper.datasets import DATASETS
 

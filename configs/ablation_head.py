@@ -10,7 +10,8 @@ ViT-B/16, as Table 3 has it on JFT-300M, or on `data` and for `epochs`.
 
 import ml_collections
 
-from vit_jax.config import arguments, pretraining
+from vit_jax.config import arguments
+from vit_jax.configs.recipes import pretraining
 
 # In the labels of Figure 9 alone, and not checked against it.
 RATES = {"cls": 8e-4, "gap": 3e-4}

@@ -9,7 +9,8 @@ Table 3, SGD as Big Transfer does; see configs/resnet.py.
 
 import ml_collections
 
-from vit_jax.config import arguments, big_transfer, pretraining
+from vit_jax.config import arguments
+from vit_jax.configs.recipes import big_transfer, pretraining
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:

@@ -11,7 +11,8 @@ on `data` and for `epochs`.
 
 import ml_collections
 
-from vit_jax.config import arguments, pretraining
+from vit_jax.config import arguments
+from vit_jax.configs.recipes import pretraining
 
 KINDS = ("none", "learned_1d", "learned_2d", "relative")
 PLACES = ("stem", "every_layer", "every_layer_shared")

@@ -12,7 +12,8 @@ as Table 3 has B/32 on JFT-300M, or on `data` and for `epochs`.
 
 import ml_collections
 
-from vit_jax.config import arguments, pretraining
+from vit_jax.config import arguments
+from vit_jax.configs.recipes import pretraining
 
 BASE = {"depth": 8, "width": 1024, "mlp_dim": 2048, "patch": 32}
 GRID = {

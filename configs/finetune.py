@@ -20,8 +20,9 @@ configs/resnet.py.
 
 import ml_collections
 
-from vit_jax.config import arguments, finetuning, smoke
+from vit_jax.config import arguments, smoke
 from vit_jax.config.defaults import default_eval
+from vit_jax.configs.recipes import finetuning
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:

@@ -11,12 +11,13 @@ learning rate, as the paper's is.
 
 Tables 5 and 6 have results of networks that Table 3 has no row for: H/14 on
 i21k, and on jft R200x3 and R152x2 for 14 epochs. Their settings are inferred
-from the other rows; vit_jax/config/pretraining.py says how.
+from the other rows; configs/recipes/pretraining.py says how.
 """
 
 import ml_collections
 
-from vit_jax.config import arguments, pretraining
+from vit_jax.config import arguments
+from vit_jax.configs.recipes import pretraining
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:

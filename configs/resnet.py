@@ -15,13 +15,8 @@ ResNets pre-trained by Adam, as in Tables 3 and 6, are in configs/pretrain.py.
 
 import ml_collections
 
-from vit_jax.config import (
-  arguments,
-  big_transfer,
-  finetuning,
-  pretraining,
-  smoke,
-)
+from vit_jax.config import arguments, smoke
+from vit_jax.configs.recipes import big_transfer, finetuning, pretraining
 from vit_jax.errors import UserError
 from vit_jax.paper.datasets import DATASETS
 

@@ -19,7 +19,8 @@ Fine-tuning from it, by the patch-less body that the run leaves:
 
 import ml_collections
 
-from vit_jax.config import arguments, names, pretraining, smoke
+from vit_jax.config import arguments, names, smoke
+from vit_jax.configs.recipes import pretraining
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:

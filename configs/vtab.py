@@ -15,7 +15,8 @@ Crops and mirroring are those that leave a task's label as it is.
 
 import ml_collections
 
-from vit_jax.config import arguments, finetuning, smoke
+from vit_jax.config import arguments, smoke
+from vit_jax.configs.recipes import finetuning
 from vit_jax.paper import vtab
 
 _PLAIN = (None, False)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from vit_jax import convert
-from vit_jax.checkpoint import inference, load, save, workdir
-from vit_jax.checkpoint.inference import Inference
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
+from vit_jax.pretrained import inference, load, save, workdir
+from vit_jax.pretrained.inference import Inference
 from vit_jax.weights import stacking
 from vit_jax.weights.contract import Weights
 

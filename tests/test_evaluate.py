@@ -10,11 +10,11 @@ import pytest
 
 from tests import experiments
 from vit_jax import convert
-from vit_jax.checkpoint import load, save
 from vit_jax.config import defaults, resolve
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate, measure
 from vit_jax.evaluators import build as evaluators_build
+from vit_jax.pretrained import load, save
 from vit_jax.train import train
 
 EXACT = {"model__gelu": "exact"}

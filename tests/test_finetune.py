@@ -13,9 +13,9 @@ from sklearn import datasets
 import vit_jax
 from tests import experiments
 from vit_jax import command_line, trees
-from vit_jax.checkpoint import reading
 from vit_jax.config import resolve, sizes
 from vit_jax.evaluate import evaluate
+from vit_jax.pretrained import reading
 from vit_jax.train import train
 
 CONFIG = "configs/finetune_folder.py"

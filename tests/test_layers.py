@@ -14,14 +14,15 @@ FILES = {
 
 # From the bottom up: a room imports itself and the rows below it.
 FLOOR = {"config", "durations", "errors", "installation", "paper", "records"}
-FLOOR |= {"buckets", "heartbeat", "rngs", "trees", "versions"}
+FLOOR |= {"buckets", "heartbeat", "rngs", "trees", "truncate", "versions"}
 ROWS = (
   FLOOR,  # One room.
-  {"models", "data", "optim", "sharding", "weights"},
-  {"objectives", "checkpoint"},
-  {"evaluators", "report"},
+  {"processes"},
+  {"models", "data", "optim", "sharding", "weights", "checkpoint", "report"},
+  {"objectives", "pretrained"},
+  {"evaluators", "rundir"},
   {"training", "inspection"},
-  {"aot", "sweeping"},
+  {"aot", "benchmarking", "sweeping"},
 )
 # What commands share; nothing imports a command.
 SHARED = {"checks", "command_line"}

@@ -21,10 +21,10 @@ _os.environ.setdefault("FSSPEC_GCS", '{"use_listings_cache": false}')
 
 # Imported when first used: `import vit_jax` alone must not wait for jax.
 _HOMES = {
-  "create_model": "vit_jax.checkpoint.load",
+  "create_model": "vit_jax.pretrained.load",
   "list_models": "vit_jax.models.names",
-  "load": "vit_jax.checkpoint.load",
-  "save": "vit_jax.checkpoint.save",
+  "load": "vit_jax.pretrained.load",
+  "save": "vit_jax.pretrained.save",
 }
 
 

@@ -6,10 +6,9 @@
   python -m vit_jax.benchmark step --config=configs/benchmark.py
 
 input: images per second read, decoded and augmented, against a plain unseeded
-tf.data pipeline of the same ops (vit_jax/data/plain_pipeline.py). step: the
-train step against a straightforward Flax network (vit_jax/models/plain_vit.py,
-plain_resnet.py), and the training loop, with data and logging, against the
-bare step.
+tf.data pipeline of the same ops. step: the train step against a
+straightforward Flax network, and the training loop, with data and logging,
+against the bare step. The baselines are in vit_jax/benchmarking/.
 """
 
 import importlib.util
@@ -52,11 +51,12 @@ def main(argv: Sequence[str]) -> int:
 
 def compare_input(config: schema.Config) -> dict[str, Any]:
   """Measures the input pipeline of a config; see `throughput.compare`."""
-  from vit_jax.data import sources, throughput
+  from vit_jax.benchmarking import input_benchmark
+  from vit_jax.data import sources
   from vit_jax.sharding import mesh
 
   train = config.train
-  result = throughput.compare(
+  result = input_benchmark.compare(
     sources.open_source(
       train.dataset,
       train.split,
@@ -81,8 +81,8 @@ def compare_input(config: schema.Config) -> dict[str, Any]:
 
 
 def compare_step(config: schema.Config) -> dict[str, Any]:
-  """Measures the train step and the loop; see `training.step_benchmark`."""
-  from vit_jax.training import step_benchmark
+  """Measures the train step and the loop; see `benchmarking.step_benchmark`."""
+  from vit_jax.benchmarking import step_benchmark
 
   rounds = flags.FLAGS.rounds
   result = step_benchmark.measure_step(config, rounds=rounds)

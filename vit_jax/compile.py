@@ -21,9 +21,9 @@ from absl import flags
 from vit_jax import checks, command_line, records
 from vit_jax.aot import topology as topology_lib
 from vit_jax.aot.topology import Topology
-from vit_jax.checkpoint import initial_model
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.pretrained import initial_model
 
 
 def define_flags() -> None:
@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
       "--dump_hlo writes one program and --sweep compiles many; leave one out."
     )
   topology_lib.prepare_environment()
-  config = initial_model.settle(config, None)
+  config = initial_model.resolve_architecture(config, None)
   checks.check(config)
   if values.sweep:
     return sweep(config, topology)

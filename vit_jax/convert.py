@@ -28,10 +28,10 @@ from etils import epath
 
 from vit_jax import command_line
 from vit_jax.errors import UserError
-from vit_jax.weights import opening
+from vit_jax.weights import path_errors
 
 if TYPE_CHECKING:
-  from vit_jax.checkpoint.inference import Inference
+  from vit_jax.pretrained.inference import Inference
 
 
 def define_flags() -> None:
@@ -95,7 +95,7 @@ def convert(
     raise UserError(
       f"--dtype is of .stablehlo files; in {dst} parameters are float32."
     )
-  with opening.explained(dst):
+  with path_errors.explained(dst):
     exists = epath.Path(dst).exists()
   if exists:
     raise UserError(
@@ -103,8 +103,8 @@ def convert(
     )
   # Heavy imports come after all that can be said at once.
   from vit_jax import trees
-  from vit_jax.checkpoint import inference
   from vit_jax.config import names
+  from vit_jax.pretrained import inference
 
   source = inference.read(src)
   if image_size is not None or num_classes is not None:
@@ -151,7 +151,7 @@ def _write_npz(dst: str, source: "Inference", dtype: str | None) -> None:
 def _write_huggingface(
   dst: str, source: "Inference", dtype: str | None
 ) -> None:
-  from vit_jax.checkpoint import reading
+  from vit_jax.pretrained import reading
   from vit_jax.weights import huggingface, model_card, training_record
 
   del dtype
@@ -169,7 +169,7 @@ def _write_stablehlo(dst: str, source: "Inference", dtype: str | None) -> None:
 
 
 def _write_workdir(dst: str, source: "Inference", dtype: str | None) -> None:
-  from vit_jax.checkpoint import workdir
+  from vit_jax.pretrained import workdir
 
   del dtype
   workdir.write(dst, source)

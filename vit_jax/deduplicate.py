@@ -44,7 +44,7 @@ from vit_jax.data import (
 )
 from vit_jax.errors import UserError
 from vit_jax.paper import vtab
-from vit_jax.training.progress import CountProgress
+from vit_jax.rundir.progress import CountProgress
 
 _PATH = ("/", ".", "~")
 _ANY = 2**31

@@ -163,10 +163,10 @@ def measure(
       an evaluator are not there.
   """
   # jax is imported after all checks of the config, which answer at once.
-  from vit_jax.checkpoint import initial_model, reading
-  from vit_jax.training import compile_cache, processes
+  from vit_jax.pretrained import initial_model, reading
+  from vit_jax.processes import compile_cache, start
 
-  processes.initialize()
+  start.initialize()
   compile_cache.enable()
   # All are looked for before hours are spent on the first.
   steps = [_step(path) for path in checkpoints]
@@ -190,7 +190,7 @@ def _step(path: str) -> int | None:
   Raises:
     UserError: there is no checkpoint.
   """
-  from vit_jax.checkpoint import reading
+  from vit_jax.pretrained import reading
   from vit_jax.weights import files
 
   if not files.is_published(path):
@@ -222,7 +222,7 @@ class _Bench:
     import jax
 
     from vit_jax import trees
-    from vit_jax.checkpoint import fitting
+    from vit_jax.pretrained import fitting
     from vit_jax.report.subjects import Subject
 
     state, model = self.parts.abstract_state, self.config.model

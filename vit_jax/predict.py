@@ -84,8 +84,8 @@ def predict(
   Raises:
     UserError: the checkpoint cannot be read, or has no head.
   """
-  from vit_jax.checkpoint import inference
   from vit_jax.evaluators import prediction
+  from vit_jax.pretrained import inference
 
   use = inference.read(checkpoint)
   if use.weights.model.num_classes is None:

@@ -36,7 +36,7 @@ from absl import flags
 from vit_jax import command_line
 from vit_jax.data import folder, sources, tfds_directory
 from vit_jax.errors import UserError
-from vit_jax.training.progress import CountProgress
+from vit_jax.rundir.progress import CountProgress
 
 
 def define_flags() -> None:

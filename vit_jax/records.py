@@ -23,8 +23,8 @@ _logger = logging.getLogger(__name__)
 class MetricsFile:
   """Appends to a `metrics.jsonl`, each line whole and at once.
 
-  The file is one of this machine; `training.spool` takes it to a bucket. A
-  line that cannot be written, as on a full disk, waits for the next one.
+  The file is one of this machine; `rundir.bucket_upload` copies it to a bucket.
+  A line that cannot be written, as on a full disk, waits for the next one.
 
   Args:
     path: the file; created when first written.

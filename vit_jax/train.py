@@ -14,9 +14,9 @@ from contextlib import ExitStack, closing
 from absl import flags
 
 from vit_jax import buckets, checks, command_line
-from vit_jax.checkpoint import initial_model
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.pretrained import initial_model
 
 
 def define_flags() -> None:
@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
   command_line.no_arguments(argv)
   config = command_line.resolved_config()
   buckets.check_workdir(flags.FLAGS.workdir or ".")
-  config = initial_model.settle(config, flags.FLAGS.workdir)
+  config = initial_model.resolve_architecture(config, flags.FLAGS.workdir)
   checks.check(config)
   if flags.FLAGS.dry_run:
     from vit_jax.training import dry_run
@@ -62,44 +62,47 @@ def train(config: schema.Config, workdir: str) -> int:
   Raises:
     UserError: for whatever the user can mend.
   """
-  config = initial_model.settle(config, workdir)
+  config = initial_model.resolve_architecture(config, workdir)
   # Heavy imports come after all checks of the config, which answer at once.
   import jax
 
   from vit_jax.aot import xla_flags
   from vit_jax.durations import EverySteps
-  from vit_jax.report import render
-  from vit_jax.training import compile_cache, experiment, loop, processes
-  from vit_jax.training.course import Course
-  from vit_jax.training.evaluation import Evaluation
-  from vit_jax.training.monitor import Monitor
-  from vit_jax.training.peers import Peers
-  from vit_jax.training.profiling import Profiler
-  from vit_jax.training.recovery import Recovery
-  from vit_jax.training.run_directory import RunDirectory
-  from vit_jax.training.state import TrainState
-  from vit_jax.training.stopping import (
+  from vit_jax.processes import compile_cache, start
+  from vit_jax.processes.liveness import Peers
+  from vit_jax.processes.stopping import (
     EXIT_PREEMPTED,
     LeaveAtOnce,
     StopRequest,
   )
-  from vit_jax.training.timing import Clock
+  from vit_jax.report import render
+  from vit_jax.rundir.profiling import Profiler
+  from vit_jax.rundir.run_directory import RunDirectory
+  from vit_jax.rundir.timing import Clock
+  from vit_jax.training import experiment, loop
+  from vit_jax.training.data_stream import DataStream
+  from vit_jax.training.evaluation import Evaluation
+  from vit_jax.training.monitor import Monitor
+  from vit_jax.training.recovery import Recovery
+  from vit_jax.training.state import TrainState
   from vit_jax.training.watchdog import Watchdog
 
   clock = Clock()
   with ExitStack() as stack:
     with clock.phase("start"):
-      processes.initialize()
+      start.initialize()
       peers = stack.enter_context(Peers())
       starting = stack.enter_context(LeaveAtOnce(peers.leave))
-      processes.check_alike(config)
+      start.check_alike(config)
       compile_cache.enable()
       source = experiment.open_data(config)
       parts = experiment.build(config, experiment.facts(config, source))
       stack.enter_context(experiment.memory_explained(config))
       directory = stack.enter_context(RunDirectory(workdir, parts, clock))
       peers.on_leave(directory.release)
-      course = Course(parts, source, directory.first_step, directory.position)
+      course = DataStream(
+        parts, source, directory.first_step, directory.position
+      )
       stack.enter_context(closing(course))
       recovery = Recovery(parts, directory, course, clock)
       monitor = Monitor(parts, directory, course, recovery, clock)

@@ -28,7 +28,7 @@ from vit_jax import command_line, records
 from vit_jax.errors import UserError
 
 if TYPE_CHECKING:
-  from vit_jax.checkpoint.inference import Inference
+  from vit_jax.pretrained.inference import Inference
 
 
 def define_flags() -> None:
@@ -97,9 +97,9 @@ def visualize(
     UserError: the checkpoint cannot be read, or `output` has files or cannot
       be written to.
   """
-  from vit_jax.checkpoint import inference
   from vit_jax.inspection import network as networks
   from vit_jax.inspection import sections
+  from vit_jax.pretrained import inference
   from vit_jax.report.inspection import page
 
   _check_free(output)
@@ -126,10 +126,10 @@ def visualize(
 
 
 def _check_free(output: str) -> None:
-  from vit_jax.weights import opening
+  from vit_jax.weights import path_errors
 
   path = epath.Path(output)
-  with opening.explained(output):
+  with path_errors.explained(output):
     if not path.exists():
       return
     is_free = path.is_dir() and not any(path.iterdir())

@@ -7,8 +7,8 @@ from PIL import Image
 from tests import experiments
 from vit_jax import records
 from vit_jax.errors import UserError
+from vit_jax.rundir.run_directory import RunDirectory
 from vit_jax.train import train
-from vit_jax.training.run_directory import RunDirectory
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import vit_jax
 from tests import experiments
 from tests.buckets import run as bucket_run
 from tests.faults import runs
-from vit_jax.checkpoint import reading
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
+from vit_jax.pretrained import reading
 from vit_jax.report import load
 from vit_jax.train import train
 

@@ -11,9 +11,9 @@ from vit_jax import records
 from vit_jax.data import generated, order
 from vit_jax.errors import DivergedError
 from vit_jax.objectives import losses
+from vit_jax.rundir.run_directory import RunDirectory
 from vit_jax.train import train
 from vit_jax.training import loop, spikes
-from vit_jax.training.run_directory import RunDirectory
 
 STEPS, BATCH, EXAMPLES = 9, 16, 640
 SAVES = 2  # Steps between them.

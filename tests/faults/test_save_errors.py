@@ -11,7 +11,7 @@ from orbax.checkpoint._src.futures import future
 
 from tests import experiments
 from vit_jax import records
-from vit_jax.checkpoint import manifest, sealed
+from vit_jax.checkpoint import atomic_commit, manifest
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
 from vit_jax.errors import UserError
 from vit_jax.train import train
@@ -68,7 +68,7 @@ def test_remains_that_a_thread_still_writes_into_are_removed_later(
   refusals, rmtree = [errno.ENOTEMPTY] * 3, kind.rmtree
 
   def remove(path, *arguments, **options):
-    if refusals and sealed.TEMPORARY in path.name:
+    if refusals and atomic_commit.TEMPORARY in path.name:
       raise OSError(refusals.pop(), "Directory not empty")
     return rmtree(path, *arguments, **options)
 

@@ -10,8 +10,8 @@ import pytest
 from tests import experiments
 from tests.faults import runs
 from vit_jax.checkpoint import manifest
+from vit_jax.processes.stopping import StopRequest
 from vit_jax.train import train
-from vit_jax.training.stopping import StopRequest
 
 KILLS = 20
 

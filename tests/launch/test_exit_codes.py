@@ -28,10 +28,11 @@ def test_each_code_has_its_outcome(code, expected):
 
 
 def test_they_are_the_codes_that_train_uses():
-  from vit_jax.training import peers, stopping, watchdog
+  from vit_jax.processes import liveness, stopping
+  from vit_jax.training import watchdog
 
   assert outcome(stopping.EXIT_PREEMPTED) == Outcome.PREEMPTED
-  assert outcome(peers.EXIT_LOST) == Outcome.LOST
+  assert outcome(liveness.EXIT_LOST) == Outcome.LOST
   assert outcome(watchdog.EXIT_HUNG) == Outcome.LOST
   assert outcome(command_line.EXIT_BAD_INPUT) == Outcome.STOPPED
   assert outcome(command_line.EXIT_INTERRUPTED) == Outcome.STOPPED

@@ -16,11 +16,11 @@ from tests.models.networks import (
   tiny_resnet,
 )
 from vit_jax import trees
+from vit_jax.benchmarking.plain_resnet import PlainResNet
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.models.features import feature_names, features
-from vit_jax.models.plain_resnet import PlainResNet
 
 PLAIN = PlainResNet(blocks=(1, 2), width=32, num_classes=5)
 

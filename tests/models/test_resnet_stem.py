@@ -16,10 +16,10 @@ from tests.models.networks import (
   unflatten,
 )
 from vit_jax import trees
+from vit_jax.benchmarking.plain_vit import PlainViT
 from vit_jax.config import schema
 from vit_jax.models import build
 from vit_jax.models.features import feature_names
-from vit_jax.models.plain_vit import PlainViT
 from vit_jax.models.vit import ViT
 
 GOLDEN = ViT(

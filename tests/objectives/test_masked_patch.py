@@ -10,12 +10,12 @@ import pytest
 import vit_jax
 from tests import experiments
 from vit_jax import records, rngs, trees
-from vit_jax.checkpoint import fitting, reading
 from vit_jax.config import defaults, schema
 from vit_jax.errors import UserError
 from vit_jax.models import build as models_build
 from vit_jax.objectives import build, masked_patch, patch_targets
 from vit_jax.paper import cost
+from vit_jax.pretrained import fitting, reading
 from vit_jax.train import train
 
 RNGS = functools.partial(rngs.stream, 0, step=5)

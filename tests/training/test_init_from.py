@@ -11,9 +11,9 @@ from tests.models import networks
 from vit_jax import trees
 from vit_jax.errors import UserError
 from vit_jax.models import build
+from vit_jax.rundir.run_directory import RunDirectory
+from vit_jax.rundir.timing import Clock
 from vit_jax.training import dry_run
-from vit_jax.training.run_directory import RunDirectory
-from vit_jax.training.timing import Clock
 from vit_jax.weights import flat, npz
 
 HEAD = {"head/kernel", "head/bias"}

@@ -10,7 +10,7 @@ import pytest
 from etils import epath
 
 from vit_jax import heartbeat
-from vit_jax.training.timing import Clock
+from vit_jax.rundir.timing import Clock
 from vit_jax.training.watchdog import Watchdog
 
 LIMIT = 60.0

@@ -8,7 +8,7 @@ from etils import epath
 
 from tests.weights import published_npz
 from vit_jax.errors import UserError
-from vit_jax.weights import files, opening
+from vit_jax.weights import files, path_errors
 
 
 def test_an_npz_is_read(tmp_path):
@@ -53,7 +53,7 @@ def test_a_file_that_may_not_be_read_is_a_sentence(tmp_path, monkeypatch):
 )
 def test_a_bucket_that_does_not_answer_is_a_sentence(error, bucket):
   path = str(bucket / "x.npz")
-  with pytest.raises(UserError) as raised, opening.explained(path):
+  with pytest.raises(UserError) as raised, path_errors.explained(path):
     raise error
   message = str(raised.value)
   assert message.startswith(f"{path} cannot be reached")
@@ -61,5 +61,5 @@ def test_a_bucket_that_does_not_answer_is_a_sentence(error, bucket):
 
 
 def test_a_bug_is_not_taken_for_a_bucket():
-  with pytest.raises(RuntimeError), opening.explained("x.npz"):
+  with pytest.raises(RuntimeError), path_errors.explained("x.npz"):
     raise RuntimeError

@@ -17,7 +17,7 @@ from orbax.checkpoint import checkpoint_managers as policies
 from orbax.checkpoint._src.futures import future
 
 from vit_jax import buckets
-from vit_jax.checkpoint import sealed, verification
+from vit_jax.checkpoint import atomic_commit, verification
 from vit_jax.errors import UserError
 
 DIRECTORY = "checkpoints"
@@ -49,7 +49,7 @@ class _Manager(ocp.CheckpointManager):
   keeps it until the next save, or with several processes until a timeout.
 
   It does not ask whether the run is to stop: such questions are counted, and
-  `training.stopping` asks them.
+  `processes.stopping` asks them.
   """
 
   failure: BaseException | None = None
@@ -111,7 +111,7 @@ class CheckpointStore:
             preservation_policy=policies.AnyPreservationPolicy(preserve),
             cleanup_tmp_directories=True,
             lightweight_initialize=True,
-            temporary_path_class=sealed.path_class(self.path),
+            temporary_path_class=atomic_commit.path_class(self.path),
           ),
         )
     except OSError as error:
@@ -221,10 +221,10 @@ class CheckpointStore:
 
   def _try_to_remove_remains(self) -> None:
     for path in self.path.iterdir():
-      if sealed.TEMPORARY in path.name:
+      if atomic_commit.TEMPORARY in path.name:
         path.rmtree(missing_ok=True)
     saving = self.path / str(self._saving)
-    if saving.exists() and not sealed.is_whole(saving):
+    if saving.exists() and not atomic_commit.is_whole(saving):
       saving.rmtree(missing_ok=True)
 
   def close(self) -> None:

@@ -8,9 +8,9 @@ import jax
 from etils import epath
 
 from vit_jax import buckets
-from vit_jax.checkpoint import manifest, sealed
+from vit_jax.checkpoint import atomic_commit, manifest
 from vit_jax.errors import UserError
-from vit_jax.sharding import agreement
+from vit_jax.processes import agreement
 
 _logger = logging.getLogger(__name__)
 
@@ -20,7 +20,9 @@ def steps_in(directory: epath.Path) -> list[int]:
   if not directory.exists():
     return []
   named = (entry for entry in directory.iterdir() if entry.name.isdigit())
-  return sorted(int(path.name) for path in named if sealed.is_whole(path))
+  return sorted(
+    int(path.name) for path in named if atomic_commit.is_whole(path)
+  )
 
 
 def set_damaged_aside(directory: epath.Path) -> None:
@@ -62,7 +64,7 @@ def set_damaged_aside(directory: epath.Path) -> None:
 def _move(step: epath.Path, aside: epath.Path) -> None:
   if buckets.is_bucket(step):
     # Without it what is left is no step, whenever this is cut short.
-    buckets.move(step, aside, first=[sealed.COMMITTED])
+    buckets.move(step, aside, first=[atomic_commit.COMMITTED])
   else:
     step.rename(aside)
 

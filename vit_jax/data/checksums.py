@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 
 from etils import epath
 
-from vit_jax import records
-from vit_jax.data import listing
+from vit_jax import records, truncate
 from vit_jax.errors import UserError
 
 FILE = "checksums.json"
@@ -110,7 +109,7 @@ def verify(
   if problems:
     raise UserError(
       f"{len(problems)} of {len(files)} files in {directory} are not as they"
-      f" were written: {listing.first(problems)}. Copy them"
+      f" were written: {truncate.first(problems)}. Copy them"
       " again from where they are whole. Or, if the dataset was made by prepare"
       " --from, remove them and run that command again; if not, remove the"
       " directory and prepare it again."

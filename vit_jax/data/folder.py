@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from etils import epath
 
-from vit_jax.data import encoded, listing, splits
+from vit_jax import truncate
+from vit_jax.data import encoded, splits
 from vit_jax.errors import UserError
 
 _SPLITS = ("train", "val", "validation", "test")
@@ -191,7 +192,7 @@ def find_images(root: str) -> dict[str, list[tuple[str, str]]]:
   if empty:
     raise UserError(
       f"The image folder {root} has classes without any image:"
-      f" {listing.first(sorted(empty))}. Add images or remove their folders."
+      f" {truncate.first(sorted(empty))}. Add images or remove their folders."
     )
   for pairs in found.values():
     pairs.sort(key=_shuffled)
@@ -222,7 +223,7 @@ def _class_names(
         "%s: %s has classes that train has not, so they cannot be learned: %s.",
         root,
         split,
-        listing.first(unseen),
+        truncate.first(unseen),
       )
   return names
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image
 
-from vit_jax.data import encoded, listing
+from vit_jax import truncate
+from vit_jax.data import encoded
 from vit_jax.data.sources import Source
 from vit_jax.data.tf_import import tf
 from vit_jax.errors import UserError
@@ -88,7 +89,7 @@ def report(problems: list[str], looked_at: int, num_examples: int) -> UserError:
   )
   return UserError(
     f"{len(problems)} of the images cannot be read ({part} were looked at):"
-    f" {listing.first(problems, separator='; ')}. Remove or replace them and"
+    f" {truncate.first(problems, separator='; ')}. Remove or replace them and"
     " start again."
   )
 

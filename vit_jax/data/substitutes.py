@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from vit_jax.data import listing
+from vit_jax import truncate
 from vit_jax.errors import UserError
 
 KEY = "config.train.max_bad_examples"
@@ -102,6 +102,6 @@ def too_many(names: list[str], limit: int) -> UserError:
   """What to say of more bad examples than are put up with."""
   return UserError(
     f"{len(names)} examples could not be used, more than {KEY} = {limit}:"
-    f" {listing.first(names, separator='; ')}. Replace or remove them, or raise"
-    f" {KEY}."
+    f" {truncate.first(names, separator='; ')}. Replace or remove them, or"
+    f" raise {KEY}."
   )

@@ -7,7 +7,7 @@ from jax.sharding import Mesh
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.evaluators import contract, feature_datasets, neighbors, support
+from vit_jax.evaluators import contract, feature_datasets, neighbors, shots
 from vit_jax.evaluators.features import Examples, Extractor
 from vit_jax.evaluators.split import Split
 
@@ -100,7 +100,7 @@ def accuracies(
     ValueError: a label is no class.
   """
   for examples in (train, test):
-    support.require_classes(examples.labels, num_classes=num_classes)
+    shots.require_classes(examples.labels, num_classes=num_classes)
   bank = neighbors.Neighbors(
     train.features, count=max(neighbor_counts), mesh=mesh
   )

@@ -15,7 +15,7 @@ from jaxtyping import Int
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.evaluators import contract, feature_datasets, support
+from vit_jax.evaluators import contract, feature_datasets, shots
 from vit_jax.evaluators.features import Examples, Extractor
 from vit_jax.evaluators.logistic import Regression, Scale
 from vit_jax.evaluators.split import Split
@@ -114,7 +114,7 @@ def probe(
     ValueError: a label is no class, or none is left to hold out.
   """
   for examples in (train, test):
-    support.require_classes(examples.labels, num_classes=num_classes)
+    shots.require_classes(examples.labels, num_classes=num_classes)
   regression = Regression(num_classes, mesh=mesh, heartbeat=heartbeat)
   l2 = l2_sweep[0]
   if len(l2_sweep) > 1:
@@ -148,9 +148,7 @@ def divide(
     ValueError: no class has two examples.
   """
   kept, held = [], []
-  for rows in support.class_permutations(
-    labels, num_classes=num_classes, seed=0
-  ):
+  for rows in shots.class_permutations(labels, num_classes=num_classes, seed=0):
     share = min(max(round(held_out * len(rows)), 1), max(len(rows) - 1, 0))
     held.append(rows[:share])
     kept.append(rows[share:])

@@ -17,8 +17,8 @@ import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int
 
-from vit_jax.evaluators import placing
 from vit_jax.evaluators.features import Examples
+from vit_jax.sharding import arrays
 from vit_jax.sharding import mesh as meshes
 
 # Logits that a device holds at a time: 256 MB.
@@ -118,7 +118,7 @@ class Regression:
       return result
 
     def put(array: np.ndarray, fill: int) -> Array:
-      return placing.divided(
+      return arrays.divided(
         (blocks, rows, *array.shape[1:]),
         self._rows,
         functools.partial(shard, array, fill),

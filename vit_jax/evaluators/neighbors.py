@@ -15,7 +15,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int
 
-from vit_jax.evaluators import placing
+from vit_jax.sharding import arrays
 from vit_jax.sharding import mesh as meshes
 
 # Similarities that a device holds at a time: 256 MB.
@@ -47,7 +47,7 @@ class Neighbors:
       rows = normalized(features[start:stop])
       return np.pad(rows, ((0, stop - start - len(rows)), (0, 0)))
 
-    self._bank = placing.divided(
+    self._bank = arrays.divided(
       (shards * local_rows, width), meshes.batch_sharding(mesh), shard
     )
     rows = PartitionSpec(meshes.BATCH_AXES)
@@ -76,7 +76,7 @@ class Neighbors:
       part = normalized(queries[start : start + self._chunk])
       # One shape, so that one program serves all.
       filled = np.pad(part, ((0, self._chunk - len(part)), (0, 0)))
-      placed = placing.divided(
+      placed = arrays.divided(
         filled.shape, meshes.replicated(self._mesh), filled.__getitem__
       )
       similarity, rows = jax.device_get(self._find(self._bank, placed))

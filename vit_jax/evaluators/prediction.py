@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
-from vit_jax.checkpoint.inference import Inference
 from vit_jax.config import schema
 from vit_jax.models import build as models_build
 from vit_jax.objectives import losses
+from vit_jax.pretrained.inference import Inference
 from vit_jax.sharding import mesh as meshes
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 import numpy as np
 from etils import epath
 
-from vit_jax.checkpoint import reading, verification
+from vit_jax.checkpoint import verification
 from vit_jax.checkpoint.store import DIRECTORY
 from vit_jax.errors import UserError
 from vit_jax.inspection import network
+from vit_jax.pretrained import reading
 from vit_jax.weights import files
 
 _logger = logging.getLogger(__name__)

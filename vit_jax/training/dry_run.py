@@ -7,10 +7,10 @@ import jax
 from clu import parameter_overview
 
 from vit_jax import trees
-from vit_jax.checkpoint import fitting, reading
 from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
 from vit_jax.optim import multipliers
+from vit_jax.pretrained import fitting, reading
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules, table
 from vit_jax.training import experiment, known_facts

@@ -5,12 +5,12 @@ import contextlib
 from vit_jax.durations import EverySteps
 from vit_jax.evaluators import build as evaluators_build
 from vit_jax.evaluators.contract import Context
+from vit_jax.processes.stopping import StopRequest
+from vit_jax.rundir.run_directory import RunDirectory
+from vit_jax.rundir.timing import Clock
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.monitor import Monitor
-from vit_jax.training.run_directory import RunDirectory
 from vit_jax.training.state import TrainState
-from vit_jax.training.stopping import StopRequest
-from vit_jax.training.timing import Clock
 
 
 class _CutShortError(Exception):

@@ -5,8 +5,8 @@ from typing import Any
 
 import jax
 
+from vit_jax.rundir.timing import Clock
 from vit_jax.training.state import TrainState
-from vit_jax.training.timing import Clock
 
 Batch = dict[str, Any]
 Metrics = dict[str, Any]

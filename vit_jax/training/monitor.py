@@ -6,15 +6,15 @@ from typing import Any
 
 import jax
 
-from vit_jax.training.course import Course
+from vit_jax.processes.slow_hosts import Hosts
+from vit_jax.rundir.progress import Progress
+from vit_jax.rundir.run_directory import RunDirectory
+from vit_jax.rundir.tensorboard import TensorBoard
+from vit_jax.rundir.timing import Clock, Throughput
+from vit_jax.training.data_stream import DataStream
 from vit_jax.training.experiment import Experiment
-from vit_jax.training.hosts import Hosts
-from vit_jax.training.progress import Progress
 from vit_jax.training.recovery import Recovery
-from vit_jax.training.run_directory import RunDirectory
 from vit_jax.training.state import TrainState
-from vit_jax.training.tensorboard import TensorBoard
-from vit_jax.training.timing import Clock, Throughput
 
 
 class Monitor:
@@ -33,7 +33,7 @@ class Monitor:
     self,
     parts: Experiment,
     directory: RunDirectory,
-    course: Course,
+    course: DataStream,
     recovery: Recovery,
     clock: Clock,
     *,

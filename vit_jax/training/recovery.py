@@ -12,13 +12,13 @@ from jaxtyping import Array, Bool
 
 from vit_jax import rngs, trees
 from vit_jax.errors import DivergedError
+from vit_jax.rundir.run_directory import RunDirectory
+from vit_jax.rundir.timing import Clock
 from vit_jax.sharding import mesh as mesh_lib
-from vit_jax.training import finite
-from vit_jax.training.course import Course
+from vit_jax.training import nonfinite
+from vit_jax.training.data_stream import DataStream
 from vit_jax.training.experiment import Experiment
-from vit_jax.training.run_directory import RunDirectory
 from vit_jax.training.state import TrainState
-from vit_jax.training.timing import Clock
 
 _logger = logging.getLogger(__name__)
 _ADVICE = (
@@ -52,7 +52,7 @@ class Recovery:
     self,
     parts: Experiment,
     directory: RunDirectory,
-    course: Course,
+    course: DataStream,
     clock: Clock,
   ):
     self._parts = parts
@@ -94,7 +94,7 @@ class Recovery:
     Raises:
       DivergedError: if the run is to end; names the first bad tensor.
     """
-    bad = finite.first_bad_tensor(
+    bad = nonfinite.first_bad_tensor(
       self._parts.objective,
       state.params,
       state.objective_state,

@@ -16,7 +16,7 @@ import jax
 from etils import epath
 
 from vit_jax import buckets, heartbeat
-from vit_jax.training.timing import Clock
+from vit_jax.rundir.timing import Clock
 
 EXIT_HUNG = 137
 _CHECKS = 20  # In the time that a run may stand still.

@@ -8,8 +8,13 @@ import pydantic
 
 from vit_jax.config import schema, sizes
 from vit_jax.errors import UserError
-from vit_jax.weights import misfits, numbering, position_embeddings, vit_shapes
-from vit_jax.weights.misfits import Shape
+from vit_jax.weights import (
+  numbering,
+  position_embeddings,
+  shape_mismatches,
+  vit_shapes,
+)
+from vit_jax.weights.shape_mismatches import Shape
 from vit_jax.weights.vit_shapes import Layout, Positions
 
 _BLOCK = re.compile(r"Transformer/encoderblock_(\d+)/")
@@ -48,7 +53,7 @@ def infer(
     norm_after_pool="fc_norm/scale" in shapes,
     qkv_bias=f"{_QUERY}/bias" in shapes,
   )
-  misfits.check(
+  shape_mismatches.check(
     shapes,
     vit_shapes.shapes(layout),
     f"{path} is not a whole Vision Transformer, or not one that is known",

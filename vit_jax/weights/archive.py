@@ -13,7 +13,7 @@ from etils import epath
 
 from vit_jax import records
 from vit_jax.errors import UserError
-from vit_jax.weights import opening
+from vit_jax.weights import path_errors
 
 # What zipfile, zlib and NumPy raise for bytes that are not what they say.
 _DAMAGED = (
@@ -62,7 +62,7 @@ def read(
     UserError: the file cannot be read, is damaged, or holds something other
       than arrays of floating point numbers.
   """
-  with opening.explained(os.fspath(path)), path.open("rb") as file:
+  with path_errors.explained(os.fspath(path)), path.open("rb") as file:
     try:
       archive = zipfile.ZipFile(file)
     except _DAMAGED:

@@ -8,8 +8,8 @@ import numpy as np
 
 from vit_jax.config import schema, sizes
 from vit_jax.errors import UserError
-from vit_jax.weights import architecture, misfits, numbering
-from vit_jax.weights.misfits import Shape
+from vit_jax.weights import architecture, numbering, shape_mismatches
+from vit_jax.weights.shape_mismatches import Shape
 
 # Regex of a name in a file -> ours. TensorFlow's modules are counted in some
 # files (`standardized_conv2d_12`); big_vision names them as flax does.
@@ -97,7 +97,7 @@ def infer(
   num_classes = None
   if "head/kernel" in shapes:
     num_classes = architecture.shape_of(shapes, "head/kernel", 2, path)[-1]
-  misfits.check(
+  shape_mismatches.check(
     shapes,
     _shapes(size, num_classes),
     f"{path} is not a whole BiT ResNet, or not one that is known",

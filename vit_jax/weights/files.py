@@ -5,7 +5,7 @@ import types
 from etils import epath
 
 from vit_jax.errors import UserError
-from vit_jax.weights import huggingface, npz, opening, tensors, timm
+from vit_jax.weights import huggingface, npz, path_errors, tensors, timm
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import Fields
 
@@ -19,14 +19,14 @@ def is_published(path: str) -> bool:
   where = epath.Path(path)
   if where.suffix in (".npz", tensors.SUFFIX, *tensors.PICKLES):
     return True
-  with opening.explained(path):
+  with path_errors.explained(path):
     files = (tensors.FILE, tensors.INDEX, "pytorch_model.bin")
     return any((where / name).exists() for name in files)
 
 
 def require(path: str) -> None:
   """Raises UserError unless there is something at the path."""
-  with opening.explained(path):
+  with path_errors.explained(path):
     if not epath.Path(path).exists():
       raise UserError(f"The file {path} does not exist.")
 
@@ -43,7 +43,7 @@ def read(path: str) -> Weights:
   """
   require(path)
   where = epath.Path(path)
-  with opening.explained(path):
+  with path_errors.explained(path):
     if where.suffix == ".npz":
       if where.is_dir():
         raise UserError(f"{path} is a directory, not an .npz file.")

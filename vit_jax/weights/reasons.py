@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vit_jax.config import schema, sizes
-from vit_jax.weights.misfits import Misfit
+from vit_jax.weights.shape_mismatches import Misfit
 
 # Regex of a parameter -> keys that decide on it, the likeliest first.
 _DECIDING = (

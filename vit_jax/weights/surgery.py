@@ -15,13 +15,13 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.weights import (
   flat,
-  misfits,
   position_embeddings,
   reasons,
+  shape_mismatches,
   stacking,
 )
 from vit_jax.weights.contract import Weights
-from vit_jax.weights.misfits import Misfit, Shape
+from vit_jax.weights.shape_mismatches import Misfit, Shape
 from vit_jax.weights.vit_shapes import TABLE
 
 _STACKED = "Transformer/encoderblock/"
@@ -251,5 +251,5 @@ def _check(surgeon: _Surgeon, weights: Weights, wanted: schema.Model) -> None:
   if rows:
     raise UserError(
       f"The parameters of {weights.path} do not fit config.model:\n"
-      + misfits.table(reasons.explain(rows, weights.model, wanted))
+      + shape_mismatches.table(reasons.explain(rows, weights.model, wanted))
     )

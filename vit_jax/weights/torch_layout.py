@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vit_jax.errors import UserError
-from vit_jax.weights import flat, misfits
+from vit_jax.weights import flat, shape_mismatches
 
 Shape = tuple[int, ...]
 
@@ -139,7 +139,7 @@ def read(
   """
   wanted = {pair.theirs: pair.their_shape for pair in pairs}
   odd = [
-    misfits.Misfit(
+    shape_mismatches.Misfit(
       name,
       tensors[name].shape if name in tensors else None,
       wanted.get(name),
@@ -150,7 +150,7 @@ def read(
   if odd:
     raise UserError(
       f"The tensors of {path} are not those of the network that it seems to"
-      f" be of, by its config.json and by names:\n{misfits.table(odd)}"
+      f" be of, by its config.json and by names:\n{shape_mismatches.table(odd)}"
     )
   return flat.unflatten(
     {pair.ours: pair.to_ours(tensors[pair.theirs]) for pair in pairs}

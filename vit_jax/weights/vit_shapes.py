@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from vit_jax.config import sizes
-from vit_jax.weights.misfits import Shape
+from vit_jax.weights.shape_mismatches import Shape
 
 TABLE = "Transformer/posembed_input/pos_embedding"
 X_TABLE = "Transformer/posembed_input/x_embedding"

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from vit_jax import records
-from vit_jax.data import checksums, listing, order, tfds_directory
+from vit_jax import records, truncate
+from vit_jax.data import checksums, order, tfds_directory
 from vit_jax.data.building import inputs, metadata, shards
 from vit_jax.data.building.contract import Inputs
 from vit_jax.data.building.workers import Show, Workers
@@ -430,7 +430,7 @@ def _unusable(
   extent = " so far" * (len(lines) > _MAX_UNUSABLE)
   return UserError(
     f"{len(lines)} images{extent} cannot be used:"
-    f" {listing.first(named, separator='; ')}. All are listed"
+    f" {truncate.first(named, separator='; ')}. All are listed"
     f" in {partial / UNUSABLE_FILE}. Mend them and run the same command again,"
     " or leave them out with --skip_bad."
   )

@@ -3,7 +3,7 @@
 import collections
 from collections.abc import Collection, Sequence
 
-from vit_jax.data import listing
+from vit_jax import truncate
 from vit_jax.errors import UserError
 
 
@@ -54,7 +54,7 @@ def order(
     if unknown:
       raise UserError(
         f"{where} has classes that --class_names has not:"
-        f" {listing.first(unknown, 10)}. Add them there, or remove them here."
+        f" {truncate.first(unknown, 10)}. Add them there, or remove them here."
       )
     return tuple(names)
   if len(found) < 2:

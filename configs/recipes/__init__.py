@@ -1,0 +1,1 @@
+"""Tables of published recipes that experiment files share."""

@@ -1,0 +1,92 @@
+"""The recipes of Big Transfer (arXiv 1912.11370), for experiment files."""
+
+import dataclasses
+
+import ml_collections
+
+from vit_jax.config import names
+from vit_jax.configs.recipes import finetuning, pretraining
+from vit_jax.configs.recipes.finetuning import Task
+
+# Data -> (epochs, those at which the rate falls to a tenth). BiT-S, M and L.
+PRETRAINING = {
+  "i1k": (90, (30, 60, 80)),
+  "i21k": (90, (30, 60, 80)),
+  "jft": (40, (10, 23, 30, 37)),
+}
+# Fine-tuning: fewer examples than this -> steps.
+_STEPS = ((20_000, 500), (500_000, 10_000))
+_MOST_STEPS = 20_000
+_SMALL_IMAGE = 96  # Pixels; smaller ones are not enlarged as much.
+
+
+def pretrain(
+  model: str, data: str, *, epochs: float = 0.0
+) -> ml_collections.ConfigDict:
+  """SGD in place of Adam, with rates that fall in steps.
+
+  Args:
+    model: a ResNet, such as 'R50x1'.
+    data: a key of `PRETRAINING`.
+    epochs: of another length the falls are at the same parts; 0: BiT's own.
+
+  Raises:
+    UserError: if no model has that name.
+  """
+  length, falls = PRETRAINING[data]
+  epochs = epochs or length
+  config = pretraining.on(data)
+  config.total_epochs = float(epochs)
+  config.model.update(names.find(model).model_dump(exclude_unset=True))
+  config.model.dropout_rate = 0.0
+  if data == "i1k":
+    config.model.head_bias_init = 0.0
+    config.objective.update(loss="softmax", label_smoothing=0.0)
+  # A decay of 1e-4 inside of the gradient acts through the momentum, that is
+  # ten times; see vit_jax/optim/transforms.py.
+  config.optimizer.update(
+    name="sgd", momentum=0.9, weight_decay=1e-3, grad_clip_norm=None
+  )
+  config.schedule.update(
+    base_lr=0.03 * config.train.batch_size / 256,
+    warmup_steps=5000,
+    decay="steps",
+    boundaries=tuple(f"{epochs * fall / length:g} epochs" for fall in falls),
+    end_lr=0.0,
+  )
+  return config
+
+
+def finetune(
+  task: Task, *, num_examples: int, image_side: int, model: str = ""
+) -> ml_collections.ConfigDict:
+  """The HyperRule: all settings follow from the dataset's size and images.
+
+  Args:
+    task: what is fine-tuned on.
+    num_examples: of its training split.
+    image_side: of its images, pixels.
+    model: such as 'R50x1'; '': the architecture of `init_from`.
+
+  Raises:
+    UserError: if no model has that name.
+  """
+  steps = next(
+    (steps for most, steps in _STEPS if num_examples < most), _MOST_STEPS
+  )
+  size, crop = (160, 128) if image_side < _SMALL_IMAGE else (448, 384)
+  if model == "R152x4" and crop == 384:
+    size, crop = 512, 480
+  rule = dataclasses.replace(
+    task, steps=steps, rates=(0.003,), base_lr=0.003, warmup_steps=0
+  )
+  config = finetuning.build(rule, model=model, image_size=crop)
+  config.train.preprocess = f"decode|resize({size})|random_crop|flip_lr"
+  config.optimizer.update(grad_clip_norm=None, mu_dtype="float32")
+  config.schedule.update(
+    decay="steps",
+    boundaries=tuple(round(steps * part) for part in (0.3, 0.6, 0.9)),
+  )
+  if steps > _STEPS[0][1]:  # Medium and large.
+    config.objective.mixup_alpha = 0.1
+  return config

@@ -1,0 +1,118 @@
+"""What a network takes over from the parameters of a checkpoint."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import experiments
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.pretrained import fitting
+from vit_jax.weights.contract import Weights
+
+MODEL = schema.Model()
+
+
+def params(num_classes=3, width=4):
+  return {
+    "embedding": {"kernel": jnp.ones((2, width))},
+    "head": {
+      "kernel": jnp.zeros((width, num_classes)),
+      "bias": jnp.zeros(num_classes),
+    },
+  }
+
+
+def weights(num_classes=3, width=4, **others):
+  leaves = {
+    "embedding": {"kernel": np.full((2, width), 5.0, np.float32)},
+    "head": {
+      "kernel": np.full((width, num_classes), 6.0, np.float32),
+      "bias": np.full(num_classes, 7.0, np.float32),
+    },
+  }
+  return Weights(path="runs/x", model=MODEL, params=leaves | others)
+
+
+def started(fresh, found, without=()):
+  return fitting.put(fresh, fitting.fit(fresh, found, MODEL, without))
+
+
+def test_all_that_fits_is_taken():
+  result = started(params(), weights())
+  np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
+  np.testing.assert_array_equal(result["head"]["bias"], 7)
+
+
+def test_a_head_of_another_size_starts_afresh_and_is_named(caplog):
+  result = started(params(num_classes=10), weights())
+  np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
+  assert result["head"]["bias"].shape == (10,)
+  np.testing.assert_array_equal(result["head"]["bias"], 0)
+  assert "runs/x: The head of 3 classes is dropped" in caplog.text
+  assert "A new head of 10 classes starts at zeros" in caplog.text
+
+
+def test_parameters_left_out_by_name_stay_fresh(caplog):
+  result = started(params(), weights(), ("embedding/.*",))
+  np.testing.assert_array_equal(result["embedding"]["kernel"], 1)
+  np.testing.assert_array_equal(result["head"]["bias"], 7)
+  assert "embedding/.* is not taken over" in caplog.text
+
+
+def test_what_was_assumed_of_a_file_is_logged(caplog):
+  assumed = Weights("x.npz", MODEL, weights().params, None, ("Heads of 64.",))
+  started(params(), assumed)
+  assert "x.npz: Heads of 64." in caplog.text
+
+
+def test_a_body_that_does_not_fit_is_a_table_of_shapes():
+  with pytest.raises(UserError) as error:
+    started(params(width=8), weights())
+  assert "runs/x do not fit config.model" in str(error.value)
+  (row,) = [
+    line for line in str(error.value).splitlines() if "embedding" in line
+  ]
+  assert row.split("  ")[0] == "embedding/kernel"
+  assert "(2, 4)" in row and "(2, 8)" in row
+
+
+def test_results_are_on_the_shardings_of_the_network():
+  parts = experiments.build(mesh__fsdp=2)
+  wanted = parts.abstract_state.params
+  given = parts.init_state().params
+  found = Weights("x", parts.config.model, jax.device_get(given))
+  placed = fitting.place(wanted, found, parts.config.model)
+  jax.tree.map(
+    lambda leaf, spec: leaf.sharding == spec.sharding or pytest.fail(),
+    placed,
+    wanted,
+  )
+
+
+def test_evaluation_takes_no_other_head():
+  with pytest.raises(UserError, match="The head of 3 classes is dropped"):
+    fitting.place(params(num_classes=10), weights(), MODEL)
+
+
+@pytest.mark.parametrize("num_classes", [3, 10])
+def test_the_body_is_placed_whatever_the_heads(num_classes):
+  found = weights(num_classes, mask_token=np.ones((1, 1, 4), np.float32))
+  result = fitting.place_body(params(), found, MODEL)
+  np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
+  np.testing.assert_array_equal(result["head"]["kernel"], np.zeros((4, 3)))
+  np.testing.assert_array_equal(result["head"]["bias"], np.zeros(3))
+
+
+def test_the_body_is_placed_of_a_checkpoint_without_a_head():
+  found = weights()
+  del found.params["head"]
+  result = fitting.place_body(params(), found, MODEL)
+  np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
+  assert set(result) == {"embedding", "head"}
+
+
+def test_a_body_that_does_not_fit_is_refused():
+  with pytest.raises(UserError, match="embedding/kernel"):
+    fitting.place_body(params(width=8), weights(), MODEL)

@@ -1,0 +1,138 @@
+"""What a checkpoint says of its own use."""
+
+import logging
+
+import jax
+import numpy as np
+import pytest
+from etils import epath
+
+from vit_jax.config import resolve, schema
+from vit_jax.errors import UserError
+from vit_jax.models import build
+from vit_jax.pretrained import inference, run_config, workdir
+from vit_jax.pretrained.inference import Inference
+from vit_jax.weights import npz
+from vit_jax.weights.contract import Weights
+
+MODEL = schema.Model(
+  variant="Ti/4",
+  width=32,
+  depth=1,
+  num_heads=2,
+  mlp_dim=64,
+  image_size=8,
+  num_classes=3,
+)
+
+
+@pytest.fixture(scope="module")
+def params():
+  network = build.create(MODEL, num_classes=3)
+  images = np.zeros((1, 8, 8, 3), np.uint8)
+  params = network.init(jax.random.key(0), images)["params"]
+  return jax.tree.map(np.asarray, params)
+
+
+@pytest.fixture
+def run(params, tmp_path):
+  """A workdir; gives a function that changes its config."""
+  weights = Weights(
+    "",
+    MODEL,
+    params,
+    class_names=("a", "b", "c"),
+    preprocess="decode|resize",
+    activation="softmax",
+  )
+  path = tmp_path / "run"
+  workdir.write(path, Inference(weights, step=3))
+
+  def change(**keys):
+    config = run_config.read(path).model_copy(update=keys)
+    (path / run_config.FILE).write_text(resolve.dump(config))
+    return str(path)
+
+  return change
+
+
+def classification(preprocess):
+  return schema.ClassificationEval(type="classification", preprocess=preprocess)
+
+
+@pytest.mark.parametrize(
+  ("evals", "preprocess"),
+  [
+    ({}, "decode|resize"),
+    ({"val": "decode|resize(8)"}, "decode|resize(8)"),
+    ({"a": "decode|resize(8)", "test": "decode"}, "decode"),
+    ({"b": "decode", "a": "decode|resize"}, "decode"),
+  ],
+)
+def test_images_are_prepared_as_the_runs_evaluator_does(run, evals, preprocess):
+  found = {name: classification(text) for name, text in evals.items()}
+  assert inference.read(run(evals=found)).weights.preprocess == preprocess
+
+
+def test_a_runs_loss_says_what_its_logits_mean(run):
+  path = run(objective=schema.Objective(loss="sigmoid"))
+  found = inference.read(path)
+  assert found.weights.activation == "sigmoid"
+  assert found.step == 3
+  assert found.weights.class_names == ("a", "b", "c")
+
+
+def test_what_one_machine_wanted_is_left_behind(run):
+  wanted = {"attention": "cudnn", "remat": "full", "dtype": "bfloat16"}
+  model = MODEL.model_copy(update=wanted)
+  found = inference.read(run(model=model)).weights.model
+  assert (found.attention, found.remat) == ("xla", "none")
+  assert found.dtype == "bfloat16"
+
+
+def test_a_published_file_has_no_step(params, tmp_path):
+  path = tmp_path / "model.npz"
+  npz.write(epath.Path(path), MODEL, params)
+  found = inference.read(str(path))
+  assert found.step is None
+  assert found.weights.preprocess == "decode|resize"
+  assert found.weights.activation == "softmax"
+
+
+def test_what_the_file_does_not_say_is_logged(params, tmp_path, caplog):
+  path = tmp_path / "model.npz"
+  gap = MODEL.model_copy(update={"pool": "gap"})
+  leaves = {k: v for k, v in params.items() if k != "cls"}
+  encoder = dict(leaves["Transformer"])
+  table = encoder["posembed_input"]["pos_embedding"][:, 1:]
+  encoder["posembed_input"] = {"pos_embedding": table}
+  npz.write(epath.Path(path), gap, {**leaves, "Transformer": encoder})
+  with caplog.at_level(logging.INFO, logger="vit_jax"):
+    found = inference.read(str(path))
+  assert len(found.weights.assumed) == len(caplog.records)
+
+
+def test_another_head_takes_the_names_away(run):
+  found = inference.read(run())
+  larger = found.adapted(image_size=12)
+  assert larger.weights.class_names == ("a", "b", "c")
+  assert larger.weights.model.image_size == 12
+  other = found.adapted(num_classes=2)
+  assert other.weights.class_names is None
+  assert other.weights.params["head"]["kernel"].shape == (32, 2)
+
+
+def test_ops_for_images_of_one_size_do_not_stay_for_another(run):
+  evals = {"test": classification("decode|resize(10)|central_crop(8)")}
+  found = inference.read(run(evals=evals))
+  assert found.adapted(num_classes=2).weights.preprocess == (
+    "decode|resize(10)|central_crop(8)"
+  )
+  assert found.adapted(image_size=12).weights.preprocess == "decode|resize"
+
+
+def test_a_workdir_without_its_config_is_a_sentence(run):
+  path = run()
+  (epath.Path(path) / run_config.FILE).unlink()
+  with pytest.raises(UserError, match="config.json"):
+    inference.read(path)

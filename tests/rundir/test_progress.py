@@ -1,0 +1,67 @@
+"""What a person sees while a run trains."""
+
+import io
+
+import pytest
+
+from vit_jax.rundir.progress import Progress, format_duration
+
+METRICS = {
+  "train/loss": 1.25,
+  "train/learning_rate": 1e-3,
+  "perf/images_per_second": 640.0,
+  "perf/data_wait_fraction": 0.012,
+}
+
+
+class Terminal(io.StringIO):
+  def isatty(self):
+    return True
+
+
+def test_a_file_gets_plain_lines():
+  out = io.StringIO()
+  Progress(1000, out).step(50, METRICS, seconds_per_step=0.1)
+  assert out.getvalue() == (
+    "step   50/1000  loss 1.2500  lr 1.00e-03  640 images/s  data wait 1.2%"
+    "  ETA 1 min 35 s\n"
+  )
+
+
+def test_a_terminal_gets_one_line_that_renews_itself():
+  out = Terminal()
+  progress = Progress(1000, out)
+  progress.step(50, METRICS, seconds_per_step=10)
+  progress.step(999, METRICS, seconds_per_step=1)
+  progress.say("done")
+  first, second = out.getvalue().split("\r")[1:]
+  second, last, _ = second.split("\n")
+  assert len(second) >= len(first)  # What was longer is covered.
+  assert last == "done"
+
+
+def test_utilization_is_shown_where_it_is_known():
+  out = io.StringIO()
+  metrics = METRICS | {"perf/model_flops_utilization": 0.551}
+  Progress(10, out).step(1, metrics, seconds_per_step=1)
+  assert "MFU 55.1%" in out.getvalue()
+
+
+def test_processes_other_than_the_first_say_nothing():
+  progress = Progress(10, None)
+  progress.step(1, METRICS, seconds_per_step=1)
+  progress.say("nothing")
+
+
+@pytest.mark.parametrize(
+  ("seconds", "text"),
+  [
+    (0.4, "0 s"),
+    (59, "59 s"),
+    (125, "2 min 05 s"),
+    (12_000, "3 h 20 min"),
+    (187_200, "2 d 4 h"),
+  ],
+)
+def test_durations_are_short(seconds, text):
+  assert format_duration(seconds) == text

@@ -1,0 +1,1 @@
+"""Plain baselines, and the comparisons of our speed with theirs."""

@@ -1,0 +1,103 @@
+"""Images per second of our pipeline beside those of a plain one."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from vit_jax.benchmarking import plain_pipeline
+from vit_jax.data import pipeline, spec
+from vit_jax.data.sources import Source
+
+_SECONDS = 3.0  # That each pipeline runs in a round.
+_WARM_UP_BATCHES = 8
+
+
+def compare(
+  source: Source,
+  *,
+  preprocess: str,
+  image_size: int,
+  batch_size: int,
+  seed: int,
+  mesh: Mesh,
+  rounds: int,
+) -> dict[str, Any]:
+  """Measures both pipelines in alternation, `rounds` times each.
+
+  Ours yields batches on the devices and runs the device ops there; the plain
+  one runs all ops on the host and yields NumPy arrays. What else the machine
+  does slows both.
+
+  Returns:
+    "ratio": the median over the rounds of our images per second over the
+    plain pipeline's in the same round; "ratios": of each round;
+    "images_per_second" and "plain_images_per_second": medians.
+
+  Raises:
+    UserError: if the preprocessing does not suit the source or has no plain
+      form.
+  """
+  parsed = spec.parse(preprocess, image_size)
+  device_ops = parsed.device_ops()
+
+  @jax.jit
+  def on_device(batch: Any, rng: Any) -> Any:
+    for _, op in device_ops:
+      batch = op(batch, rng)
+    return batch
+
+  def ours() -> tuple[Iterator[Any], Callable[[], None]]:
+    batches = pipeline.TrainBatches(
+      source,
+      preprocess=preprocess,
+      image_size=image_size,
+      batch_size=batch_size,
+      seed=seed,
+      shuffle_block=1,
+      first_example=0,
+      mesh=mesh,
+      prefetch_batches=2,
+    )
+    rng = jax.random.key(seed)
+    done = (jax.block_until_ready(on_device(b, rng)) for b in batches)
+    return done, batches.close
+
+  def plain() -> tuple[Iterator[Any], Callable[[], None]]:
+    batches = plain_pipeline.batches(source, parsed, batch_size=batch_size)
+    return batches, lambda: None
+
+  # Compiled before anything is measured: batches would pile up meanwhile.
+  batches, close = ours()
+  next(batches)
+  close()
+  rates: dict[Any, list[float]] = {ours: [], plain: []}
+  for number in range(rounds):
+    # Whoever comes second in a round comes first in the next.
+    for start in (ours, plain) if number % 2 else (plain, ours):
+      batches, close = start()
+      rates[start].append(_batches_per_second(batches) * batch_size)
+      close()
+  ratios = [a / b for a, b in zip(rates[ours], rates[plain], strict=True)]
+  return {
+    "ratio": statistics.median(ratios),
+    "ratios": ratios,
+    "images_per_second": statistics.median(rates[ours]),
+    "plain_images_per_second": statistics.median(rates[plain]),
+  }
+
+
+def _batches_per_second(batches: Iterator[Any]) -> float:
+  # The first batches wait for the threads to start, the next ones are ready.
+  for _ in itertools.islice(batches, _WARM_UP_BATCHES):
+    pass
+  start = time.perf_counter()
+  for count, _ in enumerate(batches, start=1):
+    seconds = time.perf_counter() - start
+    if seconds >= _SECONDS:
+      return count / seconds
+  raise AssertionError("training batches do not end")

@@ -1,0 +1,123 @@
+"""A straightforward ViT of Flax's own layers: baseline and oracle.
+
+The benchmark of the step compares with it, and tests hold `ViT` to its
+results; nothing trains it. Its parameters are those of `ViT` with pool 'cls'
+and learned 1-D position embeddings.
+"""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from vit_jax.benchmarking.plain_resnet import plain_stem
+from vit_jax.config.sizes import stem_stride
+
+
+class PlainViT(nn.Module):
+  """Normalised float images to logits; attributes as `ViT`'s."""
+
+  width: int
+  depth: int
+  num_heads: int
+  mlp_dim: int
+  patch_size: int
+  num_classes: int
+  stem_blocks: tuple[int, ...] | None = None
+  stem_width: int = 64
+  dropout_rate: float = 0.0
+
+  @nn.compact
+  def __call__(
+    self, images: Float[Array, "b h w c"], *, train: bool = False
+  ) -> Float[Array, "b classes"]:
+    x, patch = images, self.patch_size // stem_stride(self.stem_blocks)
+    if self.stem_blocks is not None:
+      x = plain_stem(x, self.stem_blocks, self.stem_width)
+    patches = (patch, patch)
+    x = nn.Conv(
+      self.width, patches, strides=patches, padding="VALID", name="embedding"
+    )(x)
+    x = x.reshape(x.shape[0], -1, self.width)
+    cls = self.param("cls", nn.initializers.zeros, (1, 1, self.width))
+    x = jnp.concatenate([jnp.tile(cls, (x.shape[0], 1, 1)), x], axis=1)
+    x = PlainEncoder(
+      self.depth,
+      self.num_heads,
+      self.mlp_dim,
+      self.dropout_rate,
+      name="Transformer",
+    )(x, train)
+    head = nn.Dense(
+      self.num_classes, kernel_init=nn.initializers.zeros, name="head"
+    )
+    return head(x[:, 0])
+
+
+class PlainEncoder(nn.Module):
+  depth: int
+  num_heads: int
+  mlp_dim: int
+  dropout_rate: float
+
+  @nn.compact
+  def __call__(
+    self, x: Float[Array, "b n d"], train: bool
+  ) -> Float[Array, "b n d"]:
+    x = PlainPositionEmbedding(name="posembed_input")(x)
+    x = nn.Dropout(self.dropout_rate, deterministic=not train)(x)
+    for i in range(self.depth):
+      x = PlainBlock(
+        self.num_heads,
+        self.mlp_dim,
+        self.dropout_rate,
+        name=f"encoderblock_{i}",
+      )(x, train)
+    return nn.LayerNorm(name="encoder_norm")(x)
+
+
+class PlainPositionEmbedding(nn.Module):
+  @nn.compact
+  def __call__(self, x: Float[Array, "b n d"]) -> Float[Array, "b n d"]:
+    init = nn.initializers.normal(0.02)
+    return x + self.param("pos_embedding", init, (1, *x.shape[1:]))
+
+
+class PlainBlock(nn.Module):
+  num_heads: int
+  mlp_dim: int
+  dropout_rate: float
+
+  @nn.compact
+  def __call__(
+    self, x: Float[Array, "b n d"], train: bool
+  ) -> Float[Array, "b n d"]:
+    y = nn.LayerNorm(name="LayerNorm_0")(x)
+    y = nn.MultiHeadDotProductAttention(
+      self.num_heads,
+      kernel_init=nn.initializers.xavier_uniform(),
+      name="MultiHeadDotProductAttention_0",
+    )(y, y)
+    x = x + nn.Dropout(self.dropout_rate, deterministic=not train)(y)
+    y = nn.LayerNorm(name="LayerNorm_1")(x)
+    return x + PlainMlp(self.mlp_dim, self.dropout_rate, name="MlpBlock_0")(
+      y, train
+    )
+
+
+class PlainMlp(nn.Module):
+  mlp_dim: int
+  dropout_rate: float
+
+  @nn.compact
+  def __call__(
+    self, x: Float[Array, "b n d"], train: bool
+  ) -> Float[Array, "b n d"]:
+    width = x.shape[-1]
+    init = dict(
+      kernel_init=nn.initializers.xavier_uniform(),
+      bias_init=nn.initializers.normal(1e-6),
+    )
+    x = nn.gelu(nn.Dense(self.mlp_dim, **init)(x))
+    x = nn.Dropout(self.dropout_rate, deterministic=not train)(x)
+    x = nn.Dense(width, **init)(x)
+    return nn.Dropout(self.dropout_rate, deterministic=not train)(x)

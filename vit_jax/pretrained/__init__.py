@@ -1,0 +1,1 @@
+"""Load, save and initialise from a checkpoint of any form."""

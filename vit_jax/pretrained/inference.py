@@ -1,0 +1,106 @@
+"""What a checkpoint says of its own use: how images go in, what comes out."""
+
+import dataclasses
+import logging
+
+from vit_jax.config import main_evaluator, schema
+from vit_jax.data import spec
+from vit_jax.errors import UserError
+from vit_jax.models import build as models_build
+from vit_jax.pretrained import load, reading, run_config
+from vit_jax.weights import files, image_processor
+from vit_jax.weights.contract import Weights
+
+_logger = logging.getLogger(__name__)
+
+_DEFAULT_PREPROCESS = schema.ClassificationEval(
+  type="classification"
+).preprocess
+
+
+@dataclasses.dataclass(frozen=True)
+class Inference:
+  """A checkpoint and how it is to be used.
+
+  Attributes:
+    weights: its parameters and their architecture, as inference wants it;
+      `preprocess` and `activation` are set.
+    step: updates done; None for a published file, which does not say.
+  """
+
+  weights: Weights
+  step: int | None
+
+  def adapted(
+    self, *, image_size: int | None = None, num_classes: int | None = None
+  ) -> "Inference":
+    """For images of another size, or with a new head; see `load.load`."""
+    module, params = load.adapt(
+      self.weights, image_size=image_size, num_classes=num_classes
+    )
+    model = models_build.config_of(module)
+    same_head = model.num_classes == self.weights.model.num_classes
+    weights = dataclasses.replace(
+      self.weights,
+      model=model,
+      params=params,
+      class_names=self.weights.class_names if same_head else None,
+      preprocess=_for_size(self.weights.preprocess, model.image_size),
+    )
+    return dataclasses.replace(self, weights=weights)
+
+
+def read(path: str) -> Inference:
+  """Reads a checkpoint of any form.
+
+  A run's images are prepared as its evaluator prepares them (the one called
+  "test", else the first of classification), and its loss says what its logits
+  mean. A published file may have an image processor's config beside it; else
+  images are resized to a square and logits go through a softmax.
+
+  Args:
+    path: workdir, step, .npz, .safetensors or a Hugging Face directory.
+
+  Raises:
+    UserError: it cannot be read.
+  """
+  weights = reading.read(path)
+  for sentence in weights.assumed:
+    _logger.info("%s: %s", path, sentence)
+  if files.is_published(path):
+    step = None
+    said = image_processor.read(path)
+    preprocess = weights.preprocess or said.preprocess or _DEFAULT_PREPROCESS
+    activation = weights.activation or said.activation
+  else:
+    workdir, step = reading.locate(path)
+    config = run_config.read(workdir)
+    preprocess = _evaluators_preprocess(config)
+    activation = config.objective.loss
+  weights = dataclasses.replace(
+    weights,
+    model=for_inference(weights.model),
+    preprocess=preprocess,
+    activation=activation,
+  )
+  return Inference(weights, step)
+
+
+def _for_size(preprocess: str, image_size: int) -> str:
+  """The same ops, unless they are for images of one other size."""
+  try:
+    spec.check(preprocess, image_size, where="preprocess", train=False)
+  except UserError as error:
+    _logger.warning("%s %r takes its place.", error, _DEFAULT_PREPROCESS)
+    return _DEFAULT_PREPROCESS
+  return preprocess
+
+
+def for_inference(model: schema.Model) -> schema.Model:
+  """The same network without what training alone or one machine wants."""
+  return model.model_copy(update=load.ANY_DEVICE)
+
+
+def _evaluators_preprocess(config: schema.Config) -> str:
+  name = main_evaluator.find(config)
+  return _DEFAULT_PREPROCESS if name is None else config.evals[name].preprocess

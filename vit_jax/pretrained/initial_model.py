@@ -1,0 +1,123 @@
+"""Taking the architecture from a checkpoint to start from, or to look at."""
+
+import difflib
+import logging
+
+from etils import epy
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.pretrained import run_config
+
+with epy.lazy_imports():  # A config without init_from must not wait for jax.
+  from vit_jax.pretrained import reading
+
+_logger = logging.getLogger(__name__)
+
+# Keys of model that do not say which function the loaded parameters compute:
+# how to train, and the head, which belongs to the classes.
+_OF_TRAINING = (
+  "num_classes",
+  "representation_size",
+  "head_bias_init",
+  "dropout_rate",
+  "stochastic_depth_rate",
+  "dtype",
+  "softmax_dtype",
+  "attention",
+  "scan_layers",
+  "remat",
+)
+# A variant stands for all its numbers.
+_OF_VARIANT = (
+  "name",
+  "width",
+  "depth",
+  "num_heads",
+  "mlp_dim",
+  "stem_blocks",
+  "stem_width",
+  "blocks",
+)
+
+
+def resolve_architecture(
+  config: schema.Config, workdir: str | None = None
+) -> schema.Config:
+  """The config with its architecture known.
+
+  With `model_from_init` that is the one of `init_from`; of a run that goes on,
+  the one that it was begun with, so that `init_from` may be gone by then. The
+  result has `model_from_init` off.
+
+  Args:
+    config: resolved.
+    workdir: of the run, which may have checkpoints; None: there is none.
+
+  Raises:
+    UserError: if `init_from` or the config in `workdir` cannot be read, or
+      `keep_model_keys` names no key.
+  """
+  if not (config.model_from_init and config.init_from):
+    return config
+  _check_names(config.keep_model_keys)
+  found = _begun_with(workdir) if workdir else None
+  if found is None:
+    found = reading.read(config.init_from).model
+    _logger.info("The architecture is that of %s.", config.init_from)
+  return config.model_copy(
+    update={"model": merge(config, found), "model_from_init": False}
+  )
+
+
+def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:
+  """The config to evaluate a checkpoint with.
+
+  With `model_from_init` the model is the checkpoint's, head included, but for
+  `keep_model_keys` and what suits one machine and not another.
+
+  Args:
+    config: resolved.
+    found: the checkpoint's model.
+
+  Raises:
+    UserError: if `keep_model_keys` names no key.
+  """
+  if not config.model_from_init:
+    return config
+  _check_names(config.keep_model_keys)
+  names = (*config.keep_model_keys, "attention", "remat")
+  kept = {name: getattr(config.model, name) for name in names}
+  return config.model_copy(
+    update={"model": found.model_copy(update=kept), "model_from_init": False}
+  )
+
+
+def merge(config: schema.Config, found: schema.Model) -> schema.Model:
+  """`found` with the keys of `config.model` that count nevertheless."""
+  kept = set(config.keep_model_keys).union(_OF_TRAINING)
+  if "variant" in kept:
+    kept.update(_OF_VARIANT)
+  return found.model_copy(
+    update={name: getattr(config.model, name) for name in kept}
+  )
+
+
+def _begun_with(workdir: str) -> schema.Model | None:
+  """The model of the run in `workdir`, if that has a checkpoint."""
+  try:
+    directory, _ = reading.locate(workdir)
+  except UserError:
+    return None
+  return run_config.read(directory).model
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+  known = list(schema.Model.model_fields)
+  for name in names:
+    if name not in known:
+      near = difflib.get_close_matches(name, known, n=1, cutoff=0)
+      raise UserError(
+        f"config.keep_model_keys: {name!r} is no key of config.model; did you"
+        f" mean {near[0]!r}?"
+      )

@@ -1,0 +1,67 @@
+"""Reading the parameters of any checkpoint, ours or a published one."""
+
+from etils import epath
+
+from vit_jax.checkpoint import verification
+from vit_jax.checkpoint.store import DIRECTORY, read_params
+from vit_jax.errors import UserError
+from vit_jax.pretrained import class_names, run_config
+from vit_jax.weights import files, path_errors
+from vit_jax.weights.contract import Weights
+
+
+def locate(path: str) -> tuple[epath.Path, int]:
+  """The workdir and step that a path to a workdir or a step means.
+
+  Raises:
+    UserError: if there is no checkpoint.
+  """
+  where = epath.Path(path)
+  with path_errors.explained(path):
+    exists = where.exists()
+  if not exists:
+    raise UserError(
+      f"The checkpoint {path} does not exist; give a workdir, one of its"
+      f" {DIRECTORY}/STEP, an .npz or .safetensors file, or a Hugging Face"
+      " directory."
+    )
+  if where.parent.name == DIRECTORY and where.name.isdigit():
+    return where.parent.parent, int(where.name)
+  if where.is_file():
+    raise UserError(
+      f"{path} is a file, but its name does not tell of what form: files of"
+      " weights end in .npz or .safetensors."
+    )
+  workdir = where.parent if where.name == DIRECTORY else where
+  directory = workdir / DIRECTORY
+  steps = verification.steps_in(directory)
+  if not steps:
+    raise UserError(
+      f"{path} holds no checkpoint: there is no complete step in {directory}."
+    )
+  return workdir, steps[-1]
+
+
+def read(path: str) -> Weights:
+  """The parameters of any checkpoint, and the network that they are of.
+
+  Args:
+    path: a workdir, one of its checkpoint steps, or a published file or
+      directory (`vit_jax.weights.files`).
+
+  Raises:
+    UserError: if there is none, or it is damaged or not understood.
+  """
+  if files.is_published(path):
+    return files.read(path)
+  workdir, step = locate(path)
+  model = run_config.read(workdir).model
+  params = read_params(workdir, step)
+  head = params.get("head")
+  num_classes = None if head is None else head["kernel"].shape[-1]
+  return Weights(
+    path=path,
+    model=model.model_copy(update={"num_classes": num_classes}),
+    params=params,
+    class_names=class_names.read(workdir),
+  )

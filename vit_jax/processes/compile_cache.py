@@ -1,0 +1,146 @@
+"""Compiled programs are kept on disk: a second start does not compile again.
+
+jax's persistent cache, with a store of our own: jax's writes entries in place,
+so that a kill leaves a broken one for ever, checks none of them when they are
+read, and wants a further package to bound their size.
+"""
+
+import logging
+import os
+import pathlib
+import uuid
+import zlib
+
+import jax
+from jax._src import compilation_cache
+from jax._src.compilation_cache_interface import CacheInterface
+
+from vit_jax.errors import UserError
+from vit_jax.processes import agreement
+
+LIMIT = "VIT_JAX_COMPILE_CACHE_GIB"
+_DEFAULT_GIB = 4.0
+_CRC_BYTES = 4
+_logger = logging.getLogger(__name__)
+
+
+def enable() -> None:
+  """Keeps what this process compiles, and uses what is kept.
+
+  In $XDG_CACHE_HOME/vit_jax/compiled (~/.cache/vit_jax/compiled), of at most 4
+  GiB or what VIT_JAX_COMPILE_CACHE_GIB says; 0: not at all. Where
+  JAX_COMPILATION_CACHE_DIR is set, jax's own cache is left to do as it does.
+  Processes on several hosts use it only if they share the directory: jax lets
+  process 0 alone write, and where it did not compile as the others do, they
+  might wait for it. To be called by all processes.
+
+  Raises:
+    UserError: if the limit is no number.
+  """
+  limit = _limit_bytes()
+  if jax.config.jax_compilation_cache_dir or not limit:
+    return
+  home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+  path = pathlib.Path(home) / "vit_jax" / "compiled"
+  if not _all_see(path):
+    if jax.process_index() == 0:
+      _logger.warning(
+        "%s cannot be written to, or is not the same on all hosts: every start"
+        " compiles. JAX_COMPILATION_CACHE_DIR names another directory.",
+        path,
+      )
+    return
+  jax.config.update("jax_compilation_cache_dir", str(path))
+  compilation_cache._cache = Cache(path, limit)
+
+
+class Cache(CacheInterface):
+  """Files of a directory, each written whole, sealed by a CRC-32.
+
+  Args:
+    path: the directory, which is there.
+    limit: bytes of all files together; those not used for longest go first.
+  """
+
+  def __init__(self, path: pathlib.Path, limit: int):
+    self._path = path
+    self._limit = limit
+
+  def get(self, key: str) -> bytes | None:
+    """What was put under `key`; None if it is not there or damaged."""
+    file = self._path / key
+    try:
+      sealed = file.read_bytes()
+    except FileNotFoundError:
+      return None
+    value, seal = sealed[:-_CRC_BYTES], sealed[-_CRC_BYTES:]
+    if zlib.crc32(value).to_bytes(_CRC_BYTES, "big") != seal:
+      _logger.warning("%s is damaged and is compiled anew.", file)
+      file.unlink(missing_ok=True)
+      return None
+    os.utime(file)
+    return value
+
+  def put(self, key: str, value: bytes) -> None:
+    """Keeps `value`, and removes others if that is too much."""
+    if len(value) + _CRC_BYTES > self._limit:
+      return
+    file = self._path / key
+    partial = file.with_name(f"{key}.{uuid.uuid4().hex}.partial")
+    try:
+      seal = zlib.crc32(value).to_bytes(_CRC_BYTES, "big")
+      partial.write_bytes(value + seal)
+      partial.replace(file)
+    finally:
+      partial.unlink(missing_ok=True)
+    self._trim(keep=file)
+
+  def _trim(self, keep: pathlib.Path) -> None:
+    """Another process may do the same: what is gone is gone."""
+    found = []
+    for file in self._path.iterdir():
+      try:
+        found.append((file.stat().st_mtime_ns, file.stat().st_size, file))
+      except FileNotFoundError:
+        continue
+    total = sum(size for _, size, _ in found)
+    for _, size, file in sorted(found):
+      if total <= self._limit:
+        return
+      if file != keep:
+        file.unlink(missing_ok=True)
+        total -= size
+
+
+def _limit_bytes() -> int:
+  text = os.environ.get(LIMIT, str(_DEFAULT_GIB))
+  try:
+    limit = int(float(text) * 2**30)
+  except (ValueError, OverflowError):
+    limit = -1
+  if limit < 0:
+    raise UserError(
+      f"The environment variable {LIMIT} = {text!r} must be a number of GiB,"
+      " such as 4, or 0 for no cache."
+    )
+  return limit
+
+
+def _all_see(path: pathlib.Path) -> bool:
+  """Whether `path` can be written to and is one directory for all."""
+  mark = path / f"{uuid.uuid4().hex}.partial"
+  try:
+    # Whoever may write there can have any code run by whoever reads it.
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    mark.touch()
+  except OSError:
+    said = ""
+  else:
+    said = mark.name
+  try:
+    first = agreement.gather(said)[0]
+    sees = bool(first) and (path / first).exists()
+    return all(agreement.gather("yes" * sees))
+  finally:
+    if said:
+      mark.unlink(missing_ok=True)

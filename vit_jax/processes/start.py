@@ -1,0 +1,134 @@
+"""Joining the processes of a run."""
+
+import hashlib
+import json
+import os
+import platform
+import socket
+from collections.abc import Sequence
+
+import jax
+from jax._src import clusters, xla_bridge
+
+from vit_jax import versions
+from vit_jax.config import resolve, schema
+from vit_jax.errors import UserError
+from vit_jax.processes import agreement, liveness, rendezvous
+
+_START_SECONDS = 300  # jax's own.
+# How long a lone process may hear nothing of itself, as while a laptop sleeps;
+# jax's 100 s end the run when it wakes up.
+_PATIENCE_SECONDS = 10 * 365 * 24 * 3600
+
+
+def initialize() -> None:
+  """Joins the processes of this run; a lone process joins itself.
+
+  The address, number and index of processes come from the cluster (TPU pods,
+  SLURM, Kubernetes) or from JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
+  JAX_PROCESS_ID. Joining is also what makes SIGTERM a request to save and
+  stop rather than the end of the process.
+
+  Raises:
+    LostError: not all came within five minutes, or the seconds that
+      VIT_JAX_START_SECONDS says.
+    UserError: what the environment says makes no sense.
+  """
+  if jax.distributed.is_initialized():
+    return
+  if xla_bridge.backends_are_initialized():
+    return  # Called from a program that has used jax before: it stays alone.
+  seconds = _number("VIT_JAX_START_SECONDS", _START_SECONDS)
+  place = _place(seconds)
+  if place is None:
+    _initialize_alone()
+    return
+  address, count, index, local_devices = place
+  rendezvous.meet(address, count, index, seconds)
+  jax.distributed.initialize(
+    address,
+    count,
+    index,
+    local_devices,
+    initialization_timeout=seconds,
+    heartbeat_timeout_seconds=2 * liveness.SILENT_SECONDS,
+  )
+
+
+def _place(seconds: int) -> tuple[str, int, int, Sequence[int] | None] | None:
+  """Coordinator, processes, number of this one, its devices.
+
+  Devices are None where jax is to choose: all, or JAX_LOCAL_DEVICE_IDS.
+  None if there are no others.
+  """
+  if "JAX_COORDINATOR_ADDRESS" in os.environ:
+    count = _number("JAX_NUM_PROCESSES")
+    index = _number("JAX_PROCESS_ID")
+    if index >= count:
+      raise UserError(
+        f"JAX_PROCESS_ID = {index} must be less than JAX_NUM_PROCESSES ="
+        f" {count}; the first process is 0."
+      )
+    return os.environ["JAX_COORDINATOR_ADDRESS"], count, index, None
+  detect = clusters.ClusterEnv.auto_detect_unset_distributed_params
+  address, count, index, local_devices = detect(
+    None, None, None, None, None, seconds
+  )
+  if "JAX_LOCAL_DEVICE_IDS" in os.environ:
+    local_devices = None  # jax takes these, unless it is given others.
+  return address and (address, count, index, local_devices)
+
+
+def _number(name: str, default: int | None = None) -> int:
+  text = os.environ.get(name)
+  if text is None and default is not None:
+    return default
+  if text is None or not text.isdecimal():
+    said = "is not set" if text is None else f"= {text!r}"
+    raise UserError(
+      f"The environment variable {name} {said}; it must be a whole number."
+    )
+  return int(text)
+
+
+def _initialize_alone() -> None:
+  with socket.socket() as probe:
+    probe.bind(("localhost", 0))
+    port = probe.getsockname()[1]
+  # Simulated CPU devices of one process need no network between them.
+  jax.config.update("jax_cpu_collectives_implementation", None)
+  jax.distributed.initialize(
+    f"localhost:{port}", 1, 0, heartbeat_timeout_seconds=_PATIENCE_SECONDS
+  )
+
+
+def check_alike(config: schema.Config) -> None:
+  """Whether all processes were started with the same config and packages.
+
+  `data_dir` may differ: hosts keep their data where they like.
+
+  Raises:
+    UserError: on all processes, naming the first that differs and its keys.
+  """
+  mine = resolve.flatten(json.loads(resolve.dump(config)))
+  mine |= {f"versions.{k}": v for k, v in versions.installed().items()}
+  del mine["data_dir"]
+  text = json.dumps(mine, sort_keys=True)
+  digest = hashlib.sha256(text.encode()).hexdigest()
+  if len(set(agreement.gather(digest))) == 1:
+    return
+  hosts = agreement.gather(platform.node())
+  first, *others = [json.loads(entry) for entry in agreement.gather(text)]
+  for process, other in enumerate(others, start=1):
+    lines = [
+      f"  {key}: {json.dumps(other.get(key))} there,"
+      f" {json.dumps(first.get(key))} on process 0"
+      for key in sorted(first | other)
+      if first.get(key) != other.get(key)
+    ]
+    if lines:
+      raise UserError(
+        f"Process {process} on host {hosts[process]} was started differently:\n"
+        + "\n".join(lines)
+        + "\nStart all processes with the same command and packages."
+      )

@@ -1,0 +1,1 @@
+"""Everything a run leaves behind: checkpoints, metrics, progress, summary."""

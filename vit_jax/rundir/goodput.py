@@ -1,0 +1,137 @@
+"""Where the seconds of a run went, over all its starts.
+
+A run that is killed trains again what it had trained since its last checkpoint:
+those seconds are lost, and so are those of batches that it goes back behind.
+What became of them is known from marks, written at every save and now and then
+between, which tell how the seconds stood at a step.
+"""
+
+import contextlib
+import json
+import time
+from typing import Any
+
+from etils import epath
+
+from vit_jax import records
+from vit_jax.rundir.timing import Clock
+
+FILE = "attempts.json"
+_SECONDS_BETWEEN_MARKS = 10.0
+_MAX_MARKS = 100
+
+Seconds = dict[str, float]
+Mark = tuple[int, Seconds]  # A step, and the seconds by phase up to it.
+
+
+class Goodput:
+  """The seconds of this start and of those before, by phase.
+
+  Args:
+    workdir: of the run.
+    clock: of this start.
+    first_step: that it goes on from.
+  """
+
+  def __init__(self, workdir: epath.Path, clock: Clock, first_step: int):
+    self._path = workdir / FILE
+    self._clock = clock
+    self._earlier, self._starts = _read(self._path, first_step)
+    self._lost = 0.0
+    self._step = first_step
+    self._marks: list[Mark] = [(first_step, {})]
+    self._written = -_SECONDS_BETWEEN_MARKS
+
+  def mark(self, step: int, *, is_saved: bool = False) -> None:
+    """Takes down how the seconds stand after `step`.
+
+    Args:
+      step: updates done.
+      is_saved: whether a run may go on from here; such a step is always marked.
+    """
+    self._step = step
+    now = time.monotonic()
+    if not is_saved and now - self._written < _SECONDS_BETWEEN_MARKS:
+      return
+    self._written = now
+    self._marks.append((step, self._now()))
+    if len(self._marks) > _MAX_MARKS:
+      # Old saves are hardly gone back to, and then a neighbour's mark does.
+      older = self._marks[: _MAX_MARKS // 2]
+      self._marks = older[::2] + self._marks[_MAX_MARKS // 2 :]
+    self._write()
+
+  def _write(self) -> None:
+    known = {
+      "starts": self._starts,
+      "earlier": self._earlier,
+      "lost": self._lost,
+      "marks": self._marks,
+    }
+    # Not worth a run: what is missing makes the account less exact.
+    with contextlib.suppress(OSError):
+      records.write_json(self._path, known)
+
+  def close(self) -> None:
+    """Takes down how the seconds stand at the end of this start."""
+    self._marks.append((self._step, self._now()))
+    self._write()
+
+  def went_back(self, step: int) -> None:
+    """Counts what was done after `step` as lost."""
+    _, lost = _split(self._marks, self._now(), step)
+    self._lost += sum(lost.values())
+    self._marks = [(s, at) for s, at in self._marks if s <= step]
+    self._marks.append((step, self._now()))
+    self._step = step
+
+  def summary(self) -> dict[str, float | int]:
+    """Seconds by phase without those that are lost, and the share of steps.
+
+    `goodput` is the share of all seconds in steps that counted.
+    """
+    seconds = _added(self._earlier, self._now())
+    seconds["lost"] = seconds.get("lost", 0.0) + self._lost
+    # Lost seconds went into all phases of the loop; nearly all into steps.
+    seconds["step"] = max(seconds.get("step", 0.0) - self._lost, 0.0)
+    total = sum(seconds.values())
+    return {
+      "starts": self._starts,
+      "goodput": seconds["step"] / total if total else 0.0,
+      "total_seconds": total,
+      **{f"{name}_seconds": value for name, value in seconds.items()},
+    }
+
+  def _now(self) -> Seconds:
+    """Seconds of this start by phase; 'other' is what no phase has."""
+    phases = dict(self._clock.seconds)
+    return {**phases, "other": self._clock.total() - sum(phases.values())}
+
+
+def _read(path: epath.Path, first_step: int) -> tuple[Seconds, int]:
+  """Seconds of the earlier starts by phase, and the number of this one."""
+  try:
+    value: Any = json.loads(path.read_text())
+    marks = [(int(step), dict(at)) for step, at in value["marks"]]
+    earlier, starts = dict(value["earlier"]), int(value["starts"])
+    kept, lost = _split(marks, marks[-1][1], first_step)
+    total = _added(earlier, kept)
+    total["lost"] = total.get("lost", 0.0) + value["lost"] + sum(lost.values())
+    total["step"] = max(total.get("step", 0.0) - value["lost"], 0.0)
+    return total, starts + 1
+  except (OSError, ValueError, KeyError, TypeError, IndexError):
+    return {}, 1  # The first start, or one whose past is not known.
+
+
+def _split(
+  marks: list[Mark], now: Seconds, step: int
+) -> tuple[Seconds, Seconds]:
+  """Seconds up to a step, and those after it."""
+  before = [at for marked, at in marks if marked <= step]
+  kept = before[-1] if before else {}
+  return kept, {name: now[name] - kept.get(name, 0.0) for name in now}
+
+
+def _added(one: Seconds, other: Seconds) -> Seconds:
+  names = dict.fromkeys([*one, *other])
+  return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in names}

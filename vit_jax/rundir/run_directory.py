@@ -1,0 +1,393 @@
+"""The directory of a run: what is in it, and where a run in it goes on."""
+
+import contextlib
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+from etils import epath
+
+from vit_jax import buckets, records, trees, versions
+from vit_jax.checkpoint import resume
+from vit_jax.checkpoint.store import CheckpointStore, SaveError
+from vit_jax.config import resolve
+from vit_jax.errors import DivergedError, UserError
+from vit_jax.pretrained import class_names, fitting, reading, run_config
+from vit_jax.processes import agreement
+from vit_jax.rundir import goodput
+from vit_jax.rundir.bucket_upload import BucketUpload
+from vit_jax.rundir.position import Position
+from vit_jax.rundir.timing import Clock
+from vit_jax.rundir.workdir_lock import WorkdirLock
+from vit_jax.training.experiment import Experiment
+from vit_jax.training.state import TrainState
+from vit_jax.weights import surgery
+
+_METRICS = "metrics.jsonl"
+_logger = logging.getLogger(__name__)
+
+
+class RunDirectory:
+  """Checkpoints, metrics, config and summary of one run.
+
+  Attributes:
+    path: the directory.
+    records_path: where to write what is told of the run: the directory, or
+      if that is in a bucket one of this machine that is copied to it.
+    store: its checkpoints.
+    first_step: updates already done by an earlier run in it.
+    position: where in its data it goes on.
+    facts: what else the summary is to tell, by key.
+    evaluation_due: an evaluation of that step was left unfinished.
+
+  Args:
+    workdir: created if absent.
+    parts: the experiment.
+    clock: whose phases the summary tells.
+
+  Raises:
+    UserError: the directory cannot be written to, is used by another job, or
+      holds another run.
+  """
+
+  def __init__(self, workdir: str, parts: Experiment, clock: Clock):
+    self.path = epath.Path(workdir)
+    self._parts = parts
+    self._clock = clock
+    self._is_first = jax.process_index() == 0
+    buckets.check_workdir(self.path)
+    _make_writable(self.path)
+    self._spool: BucketUpload | None = None
+    self._lock = _lock(self.path)
+    try:
+      self._open()
+    except BaseException:
+      with contextlib.suppress(OSError):
+        if self._spool:
+          self._spool.close()
+      self.release()
+      raise
+
+  def _open(self) -> None:
+    parts = self._parts
+    config = parts.config
+    self.store = CheckpointStore(
+      self.path,
+      keep_last=config.checkpoint.keep_last,
+      keep_every_steps=parts.steps(config.checkpoint.keep_every_steps),
+      keep_multiples=_kept_to_go_back(parts),
+    )
+    latest = self.store.latest_step()
+    self.first_step, self.position = 0, Position()
+    self.evaluation_due = False
+    # Read before the step is compiled, which may take long.
+    self._start = self._fit_start() if latest is None else None
+    if latest is not None:
+      saved = self.store.metadata(latest)
+      resume.check_same(
+        saved,
+        self._metadata(),
+        allow_change=config.allow_change,
+        workdir=self.path,
+      )
+      self.first_step = latest
+      self.position = Position.of(saved)
+      self.evaluation_due = saved.get("evaluation_due", False)
+    self._unsaved: SaveError | None = None
+    self.facts: dict[str, str] = {}
+    self._metrics = self._goodput = None
+    self._values: dict[str, float] = {}
+    self.records_path = self.path
+    if self._is_first:
+      self._spool = self._open_spool()
+      at = self.records_path = self._spool.path
+      self._goodput = goodput.Goodput(at, self._clock, self.first_step)
+      records.write_text(at / run_config.FILE, resolve.dump(config) + "\n")
+      class_names.write(at, parts.facts.class_names)
+      self._open_metrics()
+    if self.evaluation_due:
+      # It may have been caught up with before the run was killed.
+      known = self._is_first and self._metrics.has_evaluation(self.first_step)
+      self.evaluation_due = not agreement.gather("known" * known)[0]
+
+  def _open_spool(self) -> BucketUpload:
+    try:
+      return BucketUpload(self.path, fetch=[_METRICS, goodput.FILE])
+    except OSError as error:
+      raise UserError(
+        f"The records of {self.path} cannot be fetched"
+        f" ({error.strerror or error}); mend that and start the run again."
+      ) from error
+
+  def _fit_start(self) -> surgery.Fitted | None:
+    """What `config.init_from` gives; None: nothing, as it is not set."""
+    config = self._parts.config
+    if config.init_from is None:
+      return None
+    return fitting.fit(
+      self._parts.abstract_state.params,
+      reading.read(config.init_from),
+      config.model,
+      config.init_without,
+    )
+
+  def _open_metrics(self) -> None:
+    path = self.records_path / _METRICS
+    self._metrics = records.MetricsFile(path, last_step=self.first_step)
+    self._values = {}
+    for line in records.read_lines(path):
+      self._values.update(line)
+
+  def go_back(self, step: int) -> tuple[int, Position] | None:
+    """Makes the run one that goes on from `step`, or the save before it.
+
+    Later checkpoints and lines are removed.
+
+    Returns:
+      The step gone back to and the position there; None if there is none, in
+      which case all is left as it is. Step 0 is always there.
+    """
+    if step and not any(saved <= step for saved in self.store.all_steps()):
+      return None
+    self.first_step = self.store.go_back(step) or 0
+    self.position = Position()
+    if self.first_step:
+      self.position = Position.of(self.store.metadata(self.first_step))
+    if self._metrics:
+      self._metrics.close()
+      self._open_metrics()
+      self._goodput.went_back(self.first_step)
+    return self.first_step, self.position
+
+  def restore_or_init(self) -> TrainState:
+    """The state to go on from: saved, from `init_from`, or new.
+
+    Raises:
+      UserError: if `config.init_from` does not fit the model.
+    """
+    parts = self._parts
+    if self.first_step:
+      return self.store.restore(self.first_step, parts.abstract_state)
+    state = parts.init_state()
+    fitted = self._start or self._fit_start()
+    if fitted is None:
+      return state
+    self._start = None
+    params = fitting.put(state.params, fitted)
+    # A copy: the step donates its state, which must not hold a buffer twice.
+    average = state.ema_params and jax.tree.map(lambda x: x.copy(), params)
+    return state.replace(params=params, ema_params=average)
+
+  def save(
+    self,
+    step: int,
+    state: TrainState,
+    position: Position,
+    *,
+    evaluation_due: bool = False,
+  ) -> None:
+    """Starts a checkpoint, once the one before is written.
+
+    Args:
+      step: updates done.
+      state: after them.
+      position: of the next batch.
+      evaluation_due: an evaluation of this step is left for the next start.
+
+    Raises:
+      UserError: another job has taken the directory over, or a save failed and
+        `config.checkpoint.on_save_error` does not say to go on.
+    """
+    self.check()
+    with self._alarm():
+      self.store.wait()
+    self._unsaved = None
+    if self._spool:
+      self._spool.upload()  # Lines up to a step come before its checkpoint.
+    metadata = self._metadata()
+    metadata |= position.metadata() | {"evaluation_due": evaluation_due}
+    with self._alarm():
+      self.store.save(step, state, metadata)
+    if self._goodput:
+      self._goodput.mark(step, is_saved=True)
+
+  def _metadata(self) -> dict[str, Any]:
+    return resume.metadata(
+      self._parts.config,
+      fingerprint=self._parts.facts.fingerprint,
+      versions=versions.installed(),
+    )
+
+  def check(self) -> None:
+    """Raises what ends the run for the directory's sake; asked at every step.
+
+    Raises:
+      UserError: as `save` does.
+    """
+    if self._lock:
+      self._lock.check()
+    with self._alarm():
+      self.store.check()
+
+  @contextlib.contextmanager
+  def _alarm(self) -> Iterator[None]:
+    """Tells of a checkpoint that is missing, and ends the run or goes on."""
+    try:
+      yield
+    except SaveError as error:
+      self._unsaved = error
+      self._tell(error)
+      going_on = self._parts.config.checkpoint.on_save_error == "continue"
+      if not going_on or jax.process_count() > 1:
+        raise UserError(self._sentence(error)) from error
+
+  def _tell(self, error: SaveError) -> None:
+    _logger.error("ALARM: %s", self._sentence(error))
+
+  def _sentence(self, error: SaveError) -> str:
+    before = [step for step in self.store.all_steps() if step < error.step]
+    kept = (
+      f"that of step {before[-1]} is untouched"
+      if before
+      else "no other had been saved"
+    )
+    return (
+      f"The checkpoint of step {error.step} could not be saved in"
+      f" {self.path}: {error.reason}; {kept}."
+    )
+
+  def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
+    """A line of metrics.jsonl (first process only)."""
+    self._values.update(metrics, step=step)
+    if self._metrics:
+      self._metrics.write(step, metrics)
+      self._goodput.mark(step)
+
+  def write_summary(self, status: str) -> None:
+    """summary.json: the last value of every metric, timings and versions.
+
+    Args:
+      status: 'running', 'finished', 'preempted', 'interrupted', 'diverged' or
+        'failed'.
+    """
+    if not self._is_first:
+      return
+    parts = self._parts
+    values = {k: v for k, v in self._values.items() if k != "step"}
+    device = jax.devices()[0]
+    records.write_json(
+      self.records_path / "summary.json",
+      {
+        "step": self._values.get("step", self.first_step),
+        "total_steps": parts.total_steps,
+        "status": status,
+        "metrics": values,
+        "timings": self._clock.summary(),
+        "goodput": self._goodput.summary(),
+        "versions": versions.installed(),
+        "num_params": trees.num_elements(parts.abstract_state.params),
+        "devices": f"{jax.device_count()} x {device.device_kind}",
+        "command": _command(),
+        **self.facts,
+      },
+    )
+
+  def finish(self, status: str) -> None:
+    """Waits for the last checkpoint, then says in the summary how it ended.
+
+    Raises:
+      UserError: the last checkpoint, or lines of the records, are missing.
+    """
+    problem = ""
+    try:
+      with self._clock.phase("save"):
+        try:
+          self.store.close()
+        except SaveError as error:
+          self._unsaved = error
+          self._tell(error)
+      if self._unsaved:
+        problem = self._sentence(self._unsaved)
+      if self._metrics:
+        self._metrics.close()
+        self._goodput.close()
+      self.write_summary("failed" if problem else status)
+      if self._spool:
+        self._spool.close()
+    except OSError as error:
+      problem = problem or (
+        f"The records of {self.path} cannot be written"
+        f" ({error.strerror or error}); mend that and start the run again."
+      )
+    finally:
+      self.release()
+    if problem:
+      raise UserError(problem)
+
+  def release(self) -> None:
+    """Lets another job use the directory."""
+    if self._lock:
+      self._lock.release()
+
+  def __enter__(self) -> "RunDirectory":
+    return self
+
+  def __exit__(self, kind: type | None, *unused: object) -> None:
+    """A run that an error ends is left with its saves finished and named."""
+    if kind is not None:
+      diverged = issubclass(kind, DivergedError)
+      with contextlib.suppress(UserError):  # It was told when it came.
+        self.finish("diverged" if diverged else "failed")
+
+
+def _kept_to_go_back(parts: Experiment) -> tuple[int, int] | None:
+  """The saves that `config.faults` may ask for, as of `CheckpointStore`."""
+  config = parts.config
+  if config.faults.not_finite != "roll_back":
+    return None
+  every_steps = parts.steps(config.checkpoint.every_steps)
+  return every_steps, config.faults.roll_back_checkpoints
+
+
+def _make_writable(path: epath.Path) -> None:
+  try:
+    with buckets.as_os_error(path):
+      path.mkdir(parents=True, exist_ok=True)
+      probe = path / f".writable-{jax.process_index()}"
+      probe.write_bytes(bytes(4096))  # A full disk takes empty files.
+      probe.unlink()
+  except OSError as error:
+    raise UserError(
+      f"The workdir {path} cannot be written to"
+      f" ({error.strerror or error}); choose another --workdir."
+    ) from None
+
+
+def _lock(path: epath.Path) -> WorkdirLock | None:
+  """The first process holds the directory for all.
+
+  Raises:
+    UserError: on all processes, if another job holds it.
+  """
+  lock, refusal = None, ""
+  if jax.process_index() == 0:
+    try:
+      lock = WorkdirLock(path)
+    except UserError as error:
+      refusal = str(error)
+    except OSError as error:
+      refusal = f"{path} cannot be locked ({error.strerror or error})."
+  refusal = agreement.gather(refusal)[0]
+  if refusal:
+    raise UserError(refusal)
+  return lock
+
+
+def _command() -> str:
+  """The command line, as a shell would take it."""
+  program = os.path.basename(sys.argv[0]).removesuffix(".py")
+  return shlex.join(["python", "-m", f"vit_jax.{program}", *sys.argv[1:]])

@@ -1,0 +1,117 @@
+"""Which examples a run sees, step by step."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from vit_jax.data import substitutes
+from vit_jax.data.sources import Source
+from vit_jax.processes import agreement
+from vit_jax.rundir.position import Position
+from vit_jax.training.experiment import Experiment
+
+
+class Course(Iterator[dict[str, Any]]):
+  """Iterator of the training batches that knows what it has given.
+
+  Args:
+    parts: the experiment.
+    source: the training data.
+    first_step: updates that earlier batches were used for.
+    position: of the run after them.
+  """
+
+  def __init__(
+    self,
+    parts: Experiment,
+    source: Source,
+    first_step: int,
+    position: Position,
+  ):
+    self._config = parts.config
+    self._source = source
+    self._first_step, self._first = first_step, position
+    self.skipped_steps = position.skipped_steps
+    self.spikes = position.spikes
+    self.roll_backs = position.roll_backs
+    self._batches = parts.train_batches(
+      source, position.first_example, position.bad_examples
+    )
+
+  def __next__(self) -> dict[str, Any]:
+    return next(self._batches)
+
+  def position(self, step: int) -> Position:
+    """Where the run stands after `step` updates; all processes must ask.
+
+    Raises:
+      UserError: if more examples were bad than the config puts up with.
+    """
+    return Position(
+      first_example=self._row(step),
+      bad_examples=tuple(self.bad_examples(step)),
+      skipped_steps=self.skipped_steps,
+      spikes=self.spikes,
+      roll_backs=self.roll_backs,
+    )
+
+  def bad_examples(self, step: int) -> list[int]:
+    """Examples of all processes that could not be read up to `step`.
+
+    All processes must ask.
+
+    Raises:
+      UserError: if they are more than the config puts up with.
+    """
+    limit = self._config.train.max_bad_examples
+    if not limit:
+      return []
+    mine = self._batches.bad_examples(self._row(step))
+    texts = agreement.gather(json.dumps(mine))
+    found = sorted(set().union(*map(json.loads, texts)))
+    if len(found) > limit:
+      raise substitutes.too_many(self._source.names(np.array(found)), limit)
+    return found
+
+  def metrics(self, step: int) -> dict[str, int]:
+    """What was left out up to `step`, if any may be; all must ask.
+
+    Raises:
+      UserError: as `bad_examples`.
+    """
+    faults, counts = self._config.faults, {}
+    if self._config.train.max_bad_examples:
+      counts["data/bad_examples"] = len(self.bad_examples(step))
+    if faults.not_finite == "skip":
+      counts["train/skipped_steps"] = self.skipped_steps
+    if faults.not_finite == "roll_back":
+      counts["train/roll_backs"] = self.roll_backs
+    if self.spikes:
+      counts["train/spikes"] = self.spikes
+    return counts
+
+  def leave_out(self, bad_step: int, saved_step: int, saved: Position) -> None:
+    """Goes on from `saved_step` with the batches after that of `bad_step`."""
+    self._first = dataclasses.replace(
+      saved,
+      first_example=self._row(bad_step),
+      bad_examples=tuple(self.bad_examples(bad_step)),
+      roll_backs=self.roll_backs + 1,
+    )
+    self._first_step = saved_step
+    self.skipped_steps = self._first.skipped_steps
+    self.spikes = self._first.spikes
+    self.roll_backs = self._first.roll_backs
+    self._batches.seek(self._first.first_example, self._first.bad_examples)
+
+  def close(self) -> None:
+    """Stops the threads."""
+    self._batches.close()
+
+  def _row(self, step: int) -> int:
+    """Row of the stream of examples after the batch of update `step`."""
+    since = step - self._first_step
+    return self._first.first_example + since * self._config.train.batch_size
