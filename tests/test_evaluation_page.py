@@ -65,7 +65,7 @@ def test_every_config_named_is_there():
 
 
 def test_every_type_and_key_is_in_the_page():
-  for kind, section in schema.EVALS.items():
+  for kind, section in schema.sections("evals").items():
     assert f"| `{kind}` |" in PAGE
     own = section.model_fields.keys() - schema.FeaturesEval.model_fields.keys()
     if kind in ("knn", "linear_probe"):

@@ -7,7 +7,10 @@ from vit_jax.config import defaults, resolve, schema
 
 def keys(model, prefix=""):
   for name, field in model.model_fields.items():
-    if isinstance(field.default, schema.Section):
+    if model is schema.Config and name in ("model", "objective"):
+      for section in schema.sections(name).values():
+        yield from keys(section, f"{name}.")
+    elif isinstance(field.default, schema.Section):
       yield from keys(type(field.default), f"{prefix}{name}.")
     else:
       yield prefix + name

@@ -10,7 +10,7 @@ def _config(preprocess="decode|resize", pool="cls", **objective):
     total_steps=1,
     model=schema.Model(pool=pool),
     train=schema.Train(preprocess=preprocess),
-    objective=schema.Objective(**objective),
+    objective=schema.section("objective", **objective),
   )
 
 

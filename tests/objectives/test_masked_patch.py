@@ -30,7 +30,7 @@ def config(preprocess="decode|resize|keep('image')", model=None, **objective):
       image_size=32, **(model or {}),
     ),
     train=schema.Train(batch_size=8, preprocess=preprocess),
-    objective=schema.Objective(name="masked_patch", **objective),
+    objective=schema.section("objective", name="masked_patch", **objective),
   )  # fmt: skip
 
 
@@ -257,7 +257,6 @@ def test_cost_is_that_of_the_body_and_of_the_corrupted_patches():
     ({"name": "resnet", "variant": "R50x1"}, {}, "config.model.name"),
     ({"image_size": 31, "stem_blocks": (1,)}, {}, "config.model.image_size"),
     ({"variant": "Ti/6"}, {"target": "colours_4x4"}, "config.objective.target"),
-    ({}, {"mixup_alpha": 0.2}, "config.objective.mixup_alpha"),
   ],
 )
 def test_what_it_cannot_do_is_a_sentence(model, objective, message):
@@ -265,7 +264,7 @@ def test_what_it_cannot_do_is_a_sentence(model, objective, message):
     build.check(
       schema.Config(
         model=schema.Model(**model),
-        objective=schema.Objective(name="masked_patch", **objective),
+        objective=schema.section("objective", name="masked_patch", **objective),
       )
     )
 

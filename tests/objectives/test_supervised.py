@@ -21,7 +21,7 @@ def _config(preprocess="decode|resize", model=None, **objective):
       image_size=32, **(model or {}),
     ),
     train=schema.Train(batch_size=8, preprocess=preprocess),
-    objective=schema.Objective(**objective),
+    objective=schema.section("objective", **objective),
   )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def test_images_are_prepared_as_the_runs_evaluator_does(run, evals, preprocess):
 
 
 def test_a_runs_loss_says_what_its_logits_mean(run):
-  path = run(objective=schema.Objective(loss="sigmoid"))
+  path = run(objective=schema.Supervised(loss="sigmoid"))
   found = inference.read(path)
   assert found.weights.activation == "sigmoid"
   assert found.step == 3

@@ -26,7 +26,7 @@ def training(**keys) -> Training:
     total_steps=1500,
     train=schema.Train(dataset="imagenet2012:5.1.0", split="train[:99%]"),
     optimizer=schema.Optimizer(name="sgd", weight_decay=0.1),
-    objective=schema.Objective(loss="sigmoid", mixup_alpha=0.2),
+    objective=schema.Supervised(loss="sigmoid", mixup_alpha=0.2),
     evals={"val": schema.ClassificationEval(type="classification")},
   )
   metrics = {"eval/val/top1": 0.8, "eval/val/num_examples": 50_000.0}

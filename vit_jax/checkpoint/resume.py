@@ -11,6 +11,8 @@ from vit_jax.errors import UserError
 _FREE = ("log_every_steps", "checkpoint.", "evals", "mesh.", "allow_change")
 _FREE += ("sweep.", "train.max_bad_examples", "faults.watchdog_seconds")
 _FREE += ("profile.",)
+# Sections whose keys depend on their name.
+_NAMED = ("model", "objective")
 
 
 def metadata(
@@ -40,7 +42,7 @@ def differences(
   Returns:
     One line each: "key: was 1, is 2".
   """
-  defaults = resolve.flatten(json.loads(resolve.dump(schema.Config())))
+  defaults = resolve.flatten(_defaults_of(current["config"]))
   old, new = defaults | _flat(saved), _flat(current)
   allowed = [
     key.strip().removeprefix("config.") for key in allow_change.split(",")
@@ -53,6 +55,13 @@ def differences(
     and not key.startswith(_FREE)
     and not any(key == name or key.startswith(name + ".") for name in allowed)
   ]
+
+
+def _defaults_of(config: Mapping[str, Any]) -> dict[str, Any]:
+  """The defaults of a config with the same family and objective."""
+  named = {group: {"name": config[group]["name"]} for group in _NAMED}
+  named["extensions"] = config.get("extensions", [])
+  return json.loads(resolve.dump(resolve.load(json.dumps(named))))
 
 
 def _flat(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,9 @@ import dataclasses
 from typing import Any
 
 import ml_collections
-import pydantic
 from ml_collections import config_dict
 
+from vit_jax import registry
 from vit_jax.config import schema
 
 
@@ -22,19 +22,39 @@ class IfInitFrom:
   otherwise: Any
 
 
-def default_config() -> ml_collections.ConfigDict:
+class _Unset:
+  """Stands for a key whose default depends on the name of its section."""
+
+  def __repr__(self) -> str:
+    return "(by name)"
+
+
+UNSET = _Unset()
+
+
+def default_config(*extensions: str) -> ml_collections.ConfigDict:
   """Every key at its default, ready to be changed and overridden.
 
   Keys are stored untyped, so that an override may be any literal
-  (`--config.schedule.warmup_steps='5 epochs'`) or a word; whether it fits, is
-  for `resolve` to say.
+  (`--config.schedule.warmup_steps='5 epochs'`) or a word; `resolve` checks
+  them. `model` and `objective` have the keys of every registered family and
+  objective; `resolve` keeps those of the one that is named.
+
+  Args:
+    *extensions: Modules that register families, objectives or evaluators;
+      they are imported here, and by every run from `config.extensions`.
+
+  Raises:
+    UserError: An extension cannot be imported.
   """
-  return _as_config_dict(schema.Config)
+  registry.import_extensions(extensions)
+  return _as_config_dict(schema.Config(extensions=extensions))
 
 
 def default_eval(**values: Any) -> ml_collections.ConfigDict:
   """An entry of `config.evals`: the defaults of its type, then `values`."""
-  entry = _as_config_dict(schema.EVALS[values["type"]])
+  kind = registry.EVALUATORS.get(values["type"])
+  entry = _as_config_dict(kind.section)
   for name, value in values.items():
     entry[name] = value
   return entry
@@ -50,23 +70,51 @@ def default_fewshot_dataset(**values: Any) -> ml_collections.ConfigDict:
 
 def as_config_dict(config: schema.Section) -> ml_collections.ConfigDict:
   """A resolved config, or a section of one, made overridable again."""
-  return _as_config_dict(type(config), config)
+  return _as_config_dict(config)
 
 
 def _as_config_dict(
-  model: type[pydantic.BaseModel], values: schema.Section | None = None
+  section: schema.Section | type[schema.Section],
 ) -> ml_collections.ConfigDict:
+  """A section's values, or the defaults of a class of sections."""
+  is_class = isinstance(section, type)
   entries = {}
-  for name, field in model.model_fields.items():
-    value = field.default if values is None else getattr(values, name)
-    if isinstance(value, schema.Section):
+  for name, field in (
+    section if is_class else type(section)
+  ).model_fields.items():
+    value = field.default if is_class else getattr(section, name)
+    if isinstance(section, schema.Config) and name in ("model", "objective"):
+      entries[name] = _of_any_name(name, value)
+    elif isinstance(value, schema.Section):
       entries[name] = as_config_dict(value)
     elif isinstance(value, dict):
       entries[name] = ml_collections.ConfigDict(
         {key: as_config_dict(item) for key, item in value.items()}
       )
-    elif values is None and field.is_required():
+    elif is_class and field.is_required():
       entries[name] = config_dict.placeholder(object)
     else:
       entries[name] = config_dict.FieldReference(value, field_type=object)
   return ml_collections.ConfigDict(entries)
+
+
+def _of_any_name(
+  group: str, chosen: schema.Section
+) -> ml_collections.ConfigDict:
+  """`chosen` beside the keys that `config.<group>` has under other names."""
+  _, tag, _ = schema.NAMED[group]
+  entries: dict[str, Any] = {}
+  for section in schema.sections(group).values():
+    for name, field in section.model_fields.items():
+      agrees = name not in entries or entries[name] == field.default
+      entries[name] = field.default if agrees else UNSET
+  for name, field in type(chosen).model_fields.items():
+    value = getattr(chosen, name)
+    if name == tag or value != field.default:
+      entries[name] = value
+  return ml_collections.ConfigDict(
+    {
+      name: config_dict.FieldReference(value, field_type=object)
+      for name, value in entries.items()
+    }
+  )

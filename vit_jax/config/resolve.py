@@ -1,17 +1,20 @@
 """From a ConfigDict to frozen, checked models: the only place that does so."""
 
 import difflib
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import ml_collections
 import pydantic
 
-from vit_jax import durations
+from vit_jax import durations, registry
 from vit_jax.config import schema
-from vit_jax.config.defaults import IfInitFrom
+from vit_jax.config.defaults import UNSET, IfInitFrom
 from vit_jax.errors import UserError
 
+# Where pydantic's paths to values hold the name that selects a section.
+_TAGS = {"model": 1, "objective": 1, "evals": 2}
 _WANTED = {
   "int_type": "a whole number",
   "int_from_float": "a whole number",
@@ -39,10 +42,8 @@ def resolve(
   if isinstance(config, ml_collections.ConfigDict):
     config = config.to_dict()
   config = _decided(config, config.get("init_from") is not None)
-  try:
-    resolved = schema.Config.model_validate(config)
-  except pydantic.ValidationError as error:
-    raise UserError("\n".join(_sentences(error))) from None
+  registry.import_extensions(config.get("extensions") or ())
+  resolved = _validated(_with_own_keys(config))
   problems = list(_conflicts(resolved))
   if problems:
     raise UserError("\n".join(problems))
@@ -56,14 +57,74 @@ def load(text: str) -> schema.Config:
     UserError: if it does not fit this version's schema.
   """
   try:
-    return schema.Config.model_validate_json(text)
-  except pydantic.ValidationError as error:
-    raise UserError("\n".join(_sentences(error))) from None
+    config = json.loads(text)
+  except ValueError:
+    config = None  # Which pydantic says in more words.
+  if not isinstance(config, Mapping):
+    return _validated(text)
+  registry.import_extensions(config.get("extensions") or ())
+  return _validated(json.dumps(_with_own_keys(config)))
 
 
 def dump(config: schema.Config) -> str:
   """The config as indented JSON; `load` reads it back."""
   return config.model_dump_json(indent=2)
+
+
+def _validated(config: Mapping[str, Any] | str) -> schema.Config:
+  """The checked config, from a mapping of Python values or from JSON."""
+  section = schema.validated_class()
+  try:
+    if isinstance(config, str):
+      valid = section.model_validate_json(config)
+    else:
+      valid = section.model_validate(config)
+  except pydantic.ValidationError as error:
+    raise UserError("\n".join(_sentences(error))) from None
+  return schema.Config.model_construct(
+    valid.model_fields_set,
+    **{name: getattr(valid, name) for name in schema.Config.model_fields},
+  )
+
+
+def _with_own_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+  """`config` whose named sections lack the unset keys of other names.
+
+  An experiment file's `model` and `objective` have the keys of every name;
+  those that belong to another name and are at their default there are dropped.
+  """
+  config = dict(config)
+  for group in ("model", "objective"):
+    value = config.get(group)
+    if not isinstance(value, Mapping):
+      continue
+    _, tag, default = schema.NAMED[group]
+    sections = schema.sections(group)
+    value = {tag: default, **value}
+    own = sections.get(value[tag])
+    config[group] = {
+      name: item
+      for name, item in value.items()
+      if item is not UNSET
+      and (
+        own is None
+        or name in own.model_fields
+        or not _is_default(name, item, sections.values())
+      )
+    }
+  return config
+
+
+def _is_default(
+  name: str, value: Any, sections: Iterable[type[schema.Section]]
+) -> bool:
+  """True if a section has this key and this default, in Python or in JSON."""
+  if isinstance(value, list):
+    value = tuple(value)
+  return any(
+    name in section.model_fields and section.model_fields[name].default == value
+    for section in sections
+  )
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -111,14 +172,14 @@ def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
     if kind == "json_invalid":
       yield f"The config is no whole JSON: {item['ctx']['error']}."
     elif kind == "extra_forbidden":
-      yield unknown_key(name, value, _known_keys(item["loc"][:-1]))
+      yield _foreign_key(item["loc"], value) or unknown_key(
+        name, value, _known_keys(item["loc"][:-1])
+      )
     elif kind == "union_tag_not_found" or kind == "missing":
       yield f'{name} needs a "type": {_eval_types()}.'
     elif kind == "union_tag_invalid":
-      yield (
-        f"{name}.type = {item['ctx']['tag']!r} is not an evaluator; use"
-        f" {_eval_types()}."
-      )
+      known, tag, _ = schema.NAMED[item["loc"][0]]
+      yield known.unknown(item["ctx"]["tag"], f"{name}.{tag}")
     elif kind == "literal_error":
       yield f"{name} = {value!r} is not one of {item['ctx']['expected']}."
     elif kind == "value_error":
@@ -132,7 +193,7 @@ def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
 
 def _eval_types() -> str:
   """'"a", "b" or "c"'."""
-  *most, last = (f'"{name}"' for name in schema.EVALS)
+  *most, last = (f'"{name}"' for name in registry.EVALUATORS.names())
   return f"{', '.join(most)} or {last}"
 
 
@@ -141,21 +202,40 @@ def _location(loc: tuple[int | str, ...]) -> tuple[str, ...]:
   parts = [str(part) for part in loc]
   kept: list[str] = []
   for index, part in enumerate(parts):
-    is_tag = index == 2 and parts[0] == "evals" and part in schema.EVALS
+    is_tag = index == _TAGS.get(parts[0]) and part in (
+      schema.sections(parts[0])
+    )
     is_type = "[" in part or part in ("int", "str", "float", "constrained-int")
     if not is_tag and not is_type:
       kept.append(part)
   return tuple(kept)
 
 
+def _foreign_key(loc: tuple[int | str, ...], value: Any) -> str | None:
+  """The sentence about a key that sections of other names have, if any has."""
+  if len(loc) != 3 or loc[0] not in ("model", "objective"):
+    return None
+  group, chosen, key = loc
+  sections = schema.sections(group)
+  names = [name for name, one in sections.items() if key in one.model_fields]
+  if not names:
+    return None
+  tag = schema.NAMED[group][1]
+  return (
+    f"config.{group}.{key} = {value!r} is a key of config.{group}.{tag} ="
+    f" {' or '.join(map(repr, names))}, which {chosen!r} lacks; leave it unset."
+  )
+
+
 def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
   """Full names of the keys of the section at `loc`, then of all sections."""
   prefix = ".".join(("config", *_location(loc)))
-  if loc and loc[0] == "evals":
-    model = schema.EVALS[loc[2]]
+  tagged = loc and len(loc) > _TAGS.get(str(loc[0]), len(loc))
+  if tagged and loc[_TAGS[loc[0]]] in schema.sections(loc[0]):
+    section = schema.sections(loc[0])[loc[_TAGS[loc[0]]]]
     if "datasets" in loc[3:]:
-      model = schema.FewshotDataset
-    return [f"{prefix}.{name}" for name in model.model_fields]
+      section = schema.FewshotDataset
+    return [f"{prefix}.{name}" for name in section.model_fields]
   flat = flatten(schema.Config().model_dump(), "config.")
   return sorted(flat, key=lambda name: not name.startswith(prefix + "."))
 

@@ -7,12 +7,14 @@ rest of the code ever sees. Tags in the descriptions: [P] the ViT paper
 google-research/big_vision, [DINO] facebookresearch/dino.
 """
 
+import functools
 from typing import Annotated, Any, Literal
 
 import pydantic
 
-from vit_jax import durations
+from vit_jax import durations, registry
 from vit_jax.config import pixels
+from vit_jax.errors import UserError
 
 
 def _check_duration(value: Any) -> Any:
@@ -202,22 +204,34 @@ class Train(Section):
 
 
 class Objective(Section):
-  """What is minimised."""
+  """The task that is trained; its keys are those of the objective named."""
 
-  name: str = key("supervised", "'supervised' or 'masked_patch'.")
+  name: str = key("supervised", "One of `registry.OBJECTIVES`.")
+
+
+class Supervised(Objective):
+  """Classification, with one label or a set of labels an image."""
+
+  name: Literal["supervised"] = key("supervised", "Classification.")
   loss: Literal["softmax", "sigmoid"] = key(
     "softmax", "Cross-entropy; sigmoid sums over classes. [BV]"
   )
   label_smoothing: Fraction = key(0.0, "Mass moved off the true label.")
   mixup_alpha: NonNegative = key(0.0, "Beta parameter of mixup; 0: off.")
   cutmix_alpha: NonNegative = key(0.0, "Beta parameter of CutMix; 0: off.")
+
+
+class MaskedPatch(Objective):
+  """Prediction of what corrupted patches look like. [P] B.1.2."""
+
+  name: Literal["masked_patch"] = key("masked_patch", "Masked patches.")
   mask_rate: Annotated[float, pydantic.Field(gt=0, le=1)] = key(
-    0.5, "masked_patch: share of an image's patches that is corrupted. [P]"
+    0.5, "Share of an image's patches that is corrupted. [P]"
   )
   target: Literal["mean_colour", "colours_4x4", "pixels"] = key(
     "mean_colour",
-    "masked_patch: what is predicted of each, its mean colour out of 512, those"
-    " of its 4 x 4 parts, or all its pixels. [P] B.1.2",
+    "Predicted of each corrupted patch: its mean colour out of 512, those of"
+    " its 4 x 4 parts, or all its pixels. [P] B.1.2",
   )
 
 
@@ -349,15 +363,21 @@ class Faults(Section):
   )
 
 
-class ClassificationEval(Section):
+class Eval(Section):
+  """An evaluator; its keys are those of the type named."""
+
+  type: str
+  every_steps: Duration | None = key(None, "None: only after the last step.")
+  batch_size: PositiveInt | None = key(None, "None: train.batch_size.")
+
+
+class ClassificationEval(Eval):
   """Accuracy and loss over a whole split."""
 
   type: Literal["classification"]
   dataset: str | None = key(None, "None: train.dataset.")
   split: str = key("test", "TFDS split string.")
   preprocess: str = key("decode|resize", "Host ops. [VT] plain square resize.")
-  every_steps: Duration | None = key(None, "None: only after the last step.")
-  batch_size: PositiveInt | None = key(None, "None: train.batch_size.")
   image_key: str = key("image", "Feature that holds the image.")
   label_key: str = key(
     "label", "Feature that holds the label or the set of accepted labels."
@@ -388,12 +408,10 @@ class FewshotDataset(Section):
   label_key: str = key("label", "Feature that holds the label.")
 
 
-class FeaturesEval(Section):
+class FeaturesEval(Eval):
   """What all evaluators on frozen features have."""
 
   datasets: dict[str, FewshotDataset] = key({}, "Name in the metrics -> data.")
-  every_steps: Duration | None = key(None, "None: only after the last step.")
-  batch_size: PositiveInt | None = key(None, "None: train.batch_size.")
   representation: str = key("pre_logits", "Feature that is evaluated.")
 
 
@@ -438,19 +456,6 @@ class LinearProbeEval(FeaturesEval):
   max_iterations: PositiveInt = key(1000, "Of L-BFGS, for each l2.")
 
 
-# Type -> section of an evaluator.
-EVALS: dict[str, type[Section]] = {
-  "classification": ClassificationEval,
-  "fewshot": FewshotEval,
-  "knn": KnnEval,
-  "linear_probe": LinearProbeEval,
-}
-Eval = Annotated[
-  ClassificationEval | FewshotEval | KnnEval | LinearProbeEval,
-  pydantic.Field(discriminator="type"),
-]
-
-
 class Config(Section):
   """One experiment."""
 
@@ -488,14 +493,93 @@ class Config(Section):
   allow_change: str = key(
     "", "Comma list of keys that may differ from the run being resumed."
   )
-  model: Model = Model()
+  extensions: tuple[str, ...] = key(
+    (),
+    "Python modules imported first, which register families, objectives and"
+    " evaluators from outside the package.",
+  )
+  model: pydantic.SerializeAsAny[Model] = pydantic.Field(
+    default_factory=lambda: default_section("model")
+  )
   train: Train = Train()
-  objective: Objective = Objective()
+  objective: pydantic.SerializeAsAny[Objective] = pydantic.Field(
+    default_factory=lambda: default_section("objective")
+  )
   optimizer: Optimizer = Optimizer()
   schedule: Schedule = Schedule()
   mesh: Mesh = Mesh()
   checkpoint: Checkpoint = Checkpoint()
   faults: Faults = Faults()
   profile: Profile = Profile()
-  evals: dict[str, Eval] = key({}, "Name -> evaluator.")
+  evals: dict[str, pydantic.SerializeAsAny[Eval]] = key(
+    {}, "Name -> evaluator."
+  )
   sweep: Sweep = Sweep()
+
+
+# Sections that are discriminated by the name of a registered record, with the
+# key that holds the name and its default.
+NAMED = {
+  "model": (registry.FAMILIES, "name", "vit"),
+  "objective": (registry.OBJECTIVES, "name", "supervised"),
+  "evals": (registry.EVALUATORS, "type", None),
+}
+
+
+def sections(group: str) -> dict[str, type[Section]]:
+  """Sections of `config.<group>` by the name that selects them."""
+  known, _, default = NAMED[group]
+  if not known.names():
+    return {default: Model}
+  return {name: known.get(name).section for name in known.names()}
+
+
+def section(group: str, **keys: Any) -> Section:
+  """A section of `config.<group>` of the class that its name selects.
+
+  Raises:
+    UserError: The name is not registered.
+    pydantic.ValidationError: A key does not exist or has a bad value.
+  """
+  known, tag, default = NAMED[group]
+  name = keys.get(tag, default)
+  classes = sections(group)
+  if name not in classes:
+    raise UserError(known.unknown(name))
+  return classes[name](**keys)
+
+
+def default_section(group: str) -> Section:
+  """The section of `config.<group>` where no name is given."""
+  return sections(group)[NAMED[group][2]]()
+
+
+def validated_class() -> type[Config]:
+  """`Config` whose named sections are those that are registered now."""
+  return _validated_class(*(known.names() for known, _, _ in NAMED.values()))
+
+
+@functools.cache
+def _validated_class(*names: tuple[str, ...]) -> type[Config]:
+  """`validated_class`, made once for each set of registered names."""
+
+  def any_of(group: str) -> Any:
+    kinds = tuple(sections(group).values())
+    if len(kinds) == 1:
+      return kinds[0]
+    return Annotated[
+      functools.reduce(lambda one, other: one | other, kinds),
+      pydantic.Field(discriminator=NAMED[group][1]),
+    ]
+
+  model, objective = (
+    pydantic.Field(default_factory=lambda group=group: default_section(group))
+    for group in ("model", "objective")
+  )
+  return pydantic.create_model(
+    "Config",
+    __base__=Config,
+    model=(any_of("model"), model),
+    objective=(any_of("objective"), objective),
+    evals=(dict[str, any_of("evals")], {}),
+  )

@@ -10,6 +10,7 @@ from vit_jax.config import schema
 from vit_jax.data import sources, spec
 from vit_jax.data import splits as split_strings
 from vit_jax.errors import UserError
+from vit_jax.evaluators.kind import EvaluatorKind
 
 with epy.lazy_imports():  # Checking names must not wait for jax.
   from vit_jax.evaluators import (
@@ -19,6 +20,11 @@ with epy.lazy_imports():  # Checking names must not wait for jax.
     knn,
     linear_probe,
   )
+
+CLASSIFICATION = EvaluatorKind(schema.ClassificationEval)
+FEWSHOT = EvaluatorKind(schema.FewshotEval)
+KNN = EvaluatorKind(schema.KnnEval)
+LINEAR_PROBE = EvaluatorKind(schema.LinearProbeEval)
 
 EVALUATORS = {
   "classification": classification,

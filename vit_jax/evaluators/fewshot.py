@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import contract, feature_datasets, ridge
+from vit_jax.evaluators import shots as shots_lib
 from vit_jax.evaluators.features import Examples, Extractor
 from vit_jax.evaluators.split import Split
 
@@ -86,17 +87,17 @@ def seed_accuracies(
       label is no class.
   """
   for examples in (train, test):
-    shots.require_classes(examples.labels, num_classes=num_classes)
-  shots.require_shots(
+    shots_lib.require_classes(examples.labels, num_classes=num_classes)
+  shots_lib.require_shots(
     train.labels,
     num_classes=num_classes,
     shots=max(shots),
     class_names=class_names,
   )
-  permutations = shots.class_permutations(
+  permutations = shots_lib.class_permutations(
     train.labels, num_classes=num_classes, seed=seed
   )
-  held_out = train.rows(shots.held_out_set(permutations, max(shots)))
+  held_out = train.rows(shots_lib.held_out_set(permutations, max(shots)))
   if l2_sweep and not len(held_out.labels):
     raise ValueError(
       f"No training example is left beside {max(shots)} shots to choose the"
@@ -104,7 +105,7 @@ def seed_accuracies(
     )
   accuracies = {}
   for count in shots:
-    drawn = train.rows(shots.support_set(permutations, count))
+    drawn = train.rows(shots_lib.support_set(permutations, count))
     factors = ridge.factorize(
       drawn.features, drawn.labels, num_classes=num_classes
     )

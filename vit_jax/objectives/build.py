@@ -1,12 +1,12 @@
 """From `config.objective` to an `Objective`."""
 
-import difflib
-
 from etils import epy
 
+from vit_jax import registry
 from vit_jax.config import schema, sizes
 from vit_jax.data import spec
 from vit_jax.errors import UserError
+from vit_jax.objectives.kind import ObjectiveKind
 
 with epy.lazy_imports():  # Checking names must not wait for jax.
   from vit_jax.objectives import contract, masked_patch, supervised
@@ -20,18 +20,13 @@ OBJECTIVES = {
 def check(config: schema.Config) -> None:
   """Raises UserError for an objective that cannot be built."""
   objective = config.objective
-  if objective.name not in OBJECTIVES:
-    near = difflib.get_close_matches(objective.name, OBJECTIVES, n=1, cutoff=0)
-    raise UserError(
-      f"config.objective.name = {objective.name!r} is not known; did you"
-      f" mean {near[0]!r}? Known: {', '.join(OBJECTIVES)}."
-    )
+  kind = registry.OBJECTIVES.get(objective.name)
   if config.model.pool == "none":
     raise UserError(
       'config.model.pool = "none" gives features of every patch; objective'
       f' "{objective.name}" needs one of the image: use "cls", "gap" or "map".'
     )
-  CHECKS[objective.name](config)
+  kind.check(config)
 
 
 def _check_supervised(config: schema.Config) -> None:
@@ -83,12 +78,6 @@ def _check_masked_patch(config: schema.Config) -> None:
       f" {size.patch_size} pixels in four; use a patch size that is a multiple"
       ' of 4, or target "mean_colour" or "pixels".'
     )
-  for key in ("cutmix_alpha", "mixup_alpha"):
-    if getattr(config.objective, key):
-      raise UserError(
-        f"config.objective.{key} mixes labels, which objective"
-        ' "masked_patch" has not; leave it 0.'
-      )
   for name, entry in config.evals.items():
     if entry.type == "classification":
       raise UserError(
@@ -97,10 +86,8 @@ def _check_masked_patch(config: schema.Config) -> None:
       )
 
 
-CHECKS = {
-  "masked_patch": _check_masked_patch,
-  "supervised": _check_supervised,
-}
+MASKED_PATCH = ObjectiveKind(schema.MaskedPatch, _check_masked_patch)
+SUPERVISED = ObjectiveKind(schema.Supervised, _check_supervised)
 
 
 def build(

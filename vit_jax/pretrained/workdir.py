@@ -31,7 +31,7 @@ def write(path: epath.PathLike, source: Inference) -> None:
   config = schema.Config(
     model=weights.model,
     total_steps=max(step, 1),
-    objective=schema.Objective(loss=weights.activation),
+    objective=schema.Supervised(loss=weights.activation),
     evals={"test": evaluation},
   )
   try:

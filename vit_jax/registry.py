@@ -1,0 +1,117 @@
+"""Architectures, objectives and evaluators by name: the three registries.
+
+An entry is a frozen record that fills a seam: a `Family`
+(`vit_jax.models.family`), an `ObjectiveKind` (`vit_jax.objectives.kind`) or an
+`EvaluatorKind` (`vit_jax.evaluators.kind`). Entries are written as
+"module:ATTRIBUTE" and imported at their first use, so that the floor knows
+their names without importing the rooms above it. Code outside the package adds
+its own:
+
+  from vit_jax import registry
+  registry.OBJECTIVES.register("rotation", "my_package.rotation:KIND")
+
+A run imports such modules by itself when its config names them in
+`config.extensions`, also when it is resumed, evaluated or loaded.
+"""
+
+import importlib
+from collections.abc import Iterable
+from typing import Any
+
+from vit_jax.errors import UserError
+from vit_jax.suggestions import did_you_mean
+
+
+class Registry:
+  """Records by name, imported when asked for.
+
+  Args:
+    key: Config key that names an entry, for error messages.
+    entries: "module:ATTRIBUTE" of each record.
+  """
+
+  def __init__(self, key: str, entries: dict[str, str]):
+    self._key = key
+    self._entries: dict[str, Any] = dict(entries)
+
+  def names(self) -> tuple[str, ...]:
+    """The names that `get` accepts, in order of registration."""
+    return tuple(self._entries)
+
+  def get(self, name: str, key: str | None = None) -> Any:
+    """The record of this name.
+
+    Args:
+      name: One of `names()`.
+      key: Config key that holds the name; None: that of the registry.
+
+    Raises:
+      UserError: No such name is registered.
+    """
+    if name not in self._entries:
+      raise UserError(self.unknown(name, key))
+    entry = self._entries[name]
+    if isinstance(entry, str):
+      module, _, attribute = entry.partition(":")
+      entry = getattr(importlib.import_module(module), attribute)
+      self._entries[name] = entry
+    return entry
+
+  def unknown(self, name: object, key: str | None = None) -> str:
+    """The sentence about a name that is not registered."""
+    near = did_you_mean(str(name), self._entries)
+    hint = f" Did you mean {near!r}?" if near else ""
+    return (
+      f"{key or self._key} = {name!r} is not known.{hint} Known:"
+      f" {', '.join(self._entries)}."
+    )
+
+  def register(self, name: str, entry: Any) -> None:
+    """Adds an entry; registering the same one again changes nothing.
+
+    Args:
+      name: How configs name it.
+      entry: The record, or "module:ATTRIBUTE" where it is defined.
+
+    Raises:
+      ValueError: Another entry has this name.
+    """
+    if self._entries.setdefault(name, entry) is not entry:
+      if self._entries[name] != entry and self.get(name) != entry:
+        raise ValueError(f"{self._key} = {name!r} is registered already.")
+
+
+FAMILIES = Registry("config.model.name", {})
+OBJECTIVES = Registry(
+  "config.objective.name",
+  {
+    "supervised": "vit_jax.objectives.build:SUPERVISED",
+    "masked_patch": "vit_jax.objectives.build:MASKED_PATCH",
+  },
+)
+EVALUATORS = Registry(
+  "config.evals.NAME.type",
+  {
+    "classification": "vit_jax.evaluators.build:CLASSIFICATION",
+    "fewshot": "vit_jax.evaluators.build:FEWSHOT",
+    "knn": "vit_jax.evaluators.build:KNN",
+    "linear_probe": "vit_jax.evaluators.build:LINEAR_PROBE",
+  },
+)
+
+
+def import_extensions(modules: Iterable[str]) -> None:
+  """Imports the modules of `config.extensions`, which register their entries.
+
+  Raises:
+    UserError: A module is not found, or fails.
+  """
+  for module in modules:
+    try:
+      importlib.import_module(module)
+    except Exception as error:
+      raise UserError(
+        f"config.extensions: {module!r} cannot be imported"
+        f" ({type(error).__name__}: {error}); install it, or add its directory"
+        " to PYTHONPATH."
+      ) from error
