@@ -24,7 +24,7 @@ _UNFINISHED = (".tmp", ".tmp-old", ".partial")
 _logger = logging.getLogger(__name__)
 
 
-class Spool:
+class BucketUpload:
   """Where a run's records are written to, and how they reach its workdir.
 
   A workdir on a file system is written to itself, and nothing is copied.

@@ -14,7 +14,7 @@ from vit_jax.rundir.position import Position
 from vit_jax.training.experiment import Experiment
 
 
-class Course(Iterator[dict[str, Any]]):
+class DataStream(Iterator[dict[str, Any]]):
   """Iterator of the training batches that knows what it has given.
 
   Args:
