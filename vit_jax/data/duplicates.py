@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from vit_jax.data import hash_file, perceptual_hash, threads
+from vit_jax.data import hash_file, parallel, perceptual_hash
 from vit_jax.data.hash_index import HashIndex
 from vit_jax.data.sources import Source
 
@@ -89,7 +89,7 @@ def find(
     return [train_id[query], *others]
 
   starts = range(0, total, _PIECE)
-  results = threads.in_order(search, starts, num_threads=num_threads)
+  results = parallel.in_threads(search, starts, num_threads=num_threads)
   for start, (train_id, entry, distance) in zip(starts, results, strict=True):
     if len(entry):
       mirrored, entry = np.divmod(entry, len(values))

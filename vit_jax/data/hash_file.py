@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from vit_jax.data import perceptual_hash, threads
+from vit_jax.data import parallel, perceptual_hash
 from vit_jax.data.sources import Source
 from vit_jax.errors import UserError
 
@@ -72,7 +72,7 @@ def complete(
       file.truncate(done * RECORD.itemsize)
       file.seek(0, os.SEEK_END)
       starts = range(done, source.num_examples, _CHUNK)
-      for records in threads.in_order(
+      for records in parallel.in_threads(
         functools.partial(_hash_chunk, source), starts, num_threads=num_threads
       ):
         file.write(records.tobytes())

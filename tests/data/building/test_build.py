@@ -188,7 +188,7 @@ def test_half_written_shards_never_count(photos, made, tmp_path):
   os.truncate(first, 100)
   done = tmp_path / f"toy/1.0.0.partial/done/{second.name}.json"
   done.write_text(done.read_text()[:20])
-  (dataset / "toy-train.array_record-00003-of-00004.77.unfinished").touch()
+  (dataset / ".toy-train.array_record-00003-of-00004.77.partial").touch()
   built = pictures.make(tmp_path, photos, num_shards=4)
   assert pictures.contents(built.directory) == pictures.contents(
     made / "toy/1.0.0"
@@ -348,10 +348,10 @@ def test_a_full_disk_is_an_os_error(tmp_path):
   task = shards.ShardTask(
     path=str(tmp_path / "shard"),
     done_path=str(tmp_path / "done.json"),
-    places=(),
+    examples=(),
     max_labels=1,
   )
-  unfinished = f"{task.path}.{os.getpid()}.unfinished"
+  unfinished = tmp_path / f".shard.{os.getpid()}.partial"
   os.symlink("/dev/full", unfinished)
   with pytest.raises(OSError, match="No space left"):
     shards.write(task)

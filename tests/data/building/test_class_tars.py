@@ -101,7 +101,7 @@ def test_tars_that_are_cut_off_are_refused(bee, tmp_path, size):
 def test_tars_appended_to_each_other_are_refused(bee, tmp_path):
   other = pictures.tar(tmp_path / "x.tar", {"9.png": pictures.png(9)})
   bee.write_bytes(bee.read_bytes() + other.read_bytes())
-  assert "goes on after its end" in _problem(tmp_path, bee)
+  assert "continues after its end" in _problem(tmp_path, bee)
 
 
 def test_tars_of_tars_are_refused(bee, tmp_path):

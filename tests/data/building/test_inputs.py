@@ -63,7 +63,7 @@ def test_names_that_tfds_takes_for_no_split_are_refused(tmp_path, split):
     ("ant\nbee\ncat\nant\n", "has 'ant' twice"),
     ("ant\n", "fewer than two"),
     ("", "fewer than two"),
-    ("ant\nbee\n", "classes that --class_names has not: cat"),
+    ("ant\nbee\n", "classes that --class_names lacks: cat"),
   ],
 )
 def test_names_of_classes_are_checked(tmp_path, text, message):

@@ -1,13 +1,18 @@
-"""Writes a dataset from what a person has, so that a kill costs one shard.
+"""Writes a TFDS dataset of a person's images, so that a kill costs one shard.
 
 Everything grows in DATA_DIR/NAME/VERSION.partial and is moved to
 DATA_DIR/NAME/VERSION when it is whole:
 
   lock            held by the preparation at work
-  plan.json       what is made; another plan does not go on here
+  plan.json       what is made; another plan does not continue here
   done/*.json     one for each shard that is whole
   dataset/        the shards
-  unusable.jsonl  images that stood in the way
+  unusable.jsonl  images that cannot be used
+
+Formats and metadata are array_record's and TFDS's. TFDS's own writers are not
+used: `download_and_prepare` and `store_as_tfds_dataset` begin again after a
+kill, copy every image through temporary files, and stop at the first image
+that is damaged; `SequentialWriter` takes one process.
 """
 
 import contextlib
@@ -17,17 +22,16 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from etils import epath
 
 from vit_jax import records, truncate
-from vit_jax.data import checksums, order, tfds_directory
+from vit_jax.data import checksums, order, parallel, tfds_directory
 from vit_jax.data.building import inputs, metadata, shards
 from vit_jax.data.building.contract import Inputs
-from vit_jax.data.building.workers import Show, Workers
 from vit_jax.errors import UserError
 
 DEFAULT_VERSION = "1.0.0"
@@ -35,28 +39,28 @@ DEFAULT_VERSION = "1.0.0"
 PLAN_FILE = "preparation.json"
 UNUSABLE_FILE = "unusable.jsonl"
 
-# Of ImageNet's photographs 230 MB, of thumbnails 5 MB.
+# 230 MB of ImageNet's photographs, 5 MB of thumbnails.
 _EXAMPLES_PER_SHARD = 2048
 # Each is a file that stays open while it is read.
 _MAX_SHARDS = 2048
-# Something is wrong with all of them; looking on would only take time.
+# Beyond this something is wrong with all of them.
 _MAX_UNUSABLE = 1000
-# Files that lie in another order are another dataset.
+# Another order would be another dataset.
 _ORDER_SEED = 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Built:
-  """A dataset that is there.
+  """A dataset that is ready.
 
   Attributes:
-    name: with its version.
-    directory: where it is.
-    splits: name -> number of examples.
-    max_labels: see `contract.Inputs`.
-    num_unusable: images that were left out.
-    num_ignored: files that are no images by their names.
-    was_there: whether nothing had to be done.
+    name: Name with its version.
+    directory: Directory of the dataset.
+    splits: From the name of each split to its number of examples.
+    max_labels: See `contract.Inputs`.
+    num_unusable: Number of images that were left out.
+    num_ignored: Number of files that are no images by their names.
+    was_there: True if nothing had to be made.
   """
 
   name: tfds_directory.DatasetName
@@ -70,10 +74,9 @@ class Built:
 
 @dataclasses.dataclass(frozen=True)
 class _Shard:
-  """Shard `number` of a split, with the positions start to stop of it."""
+  """Shard `number` of a split: its positions `start` to `stop` (excluded)."""
 
   split: str
-  number: int
   start: int
   stop: int
   file: str
@@ -90,27 +93,26 @@ def build(
   num_shards: int | None = None,
   num_workers: int,
   skip_unusable: bool = False,
-  show: Show,
+  show: Callable[[str, int, int], None],
 ) -> Built:
-  """Makes a TFDS dataset in ArrayRecord format, or goes on making it.
+  """Makes a TFDS dataset in ArrayRecord format, or continues making it.
 
-  The records are in an order that has nothing to do with the input's, the same
-  whatever the number of workers.
+  The records are in a pseudo-random order that depends on their number alone.
 
   Args:
     dataset: 'name' or 'name:version'.
-    data_dir: as in `sources.open_source`.
-    path: the input; see `inputs.read`, also for the next three.
-    split: name of the only split of an input that does not say it.
-    image_root: directory that the paths of JSON lines start from.
-    class_names: file of the names of all classes.
-    num_shards: of each split; None: by the number of examples.
-    num_workers: processes.
-    skip_unusable: leave out images that cannot be read or decoded.
-    show: see `Workers`.
+    data_dir: As in `sources.open_source`.
+    path: The input; see `inputs.read`, also for the next three.
+    split: Name for the only split of an input that does not name it.
+    image_root: Directory that the paths of JSON lines start from.
+    class_names: File of the names of all classes.
+    num_shards: Number of files of each split; None: by that of examples.
+    num_workers: Number of processes.
+    skip_unusable: Leave out images that cannot be read or decoded.
+    show: Called with what is worked on, how much is done and of how much.
 
   Raises:
-    UserError: the input or its images cannot be used, another dataset is
+    UserError: The input or its images cannot be used, another dataset is
       there, or it cannot be written.
   """
   name, home = _name(dataset), tfds_directory.resolve_data_dir(data_dir)
@@ -119,39 +121,39 @@ def build(
       f"--data_dir={home} is in a bucket, where ArrayRecord files cannot be"
       " written; name a local directory and copy the dataset."
     )
+  found = inputs.read(
+    path,
+    split=split,
+    image_root=image_root,
+    class_names=class_names,
+    num_workers=num_workers,
+    show=show,
+  )
+  plan = _plan(name, found, num_shards)
   target = home / name.name / name.version
-  with Workers(num_workers, show) as workers:
-    found = inputs.read(
-      path,
-      split=split,
-      image_root=image_root,
-      class_names=class_names,
-      workers=workers,
-    )
-    plan = _plan(name, found, num_shards)
-    partial = target.with_name(target.name + ".partial")
-    if target.exists():
-      if not (partial / "dataset").exists():  # Killed after the move.
-        shutil.rmtree(partial, ignore_errors=True)
-      return _already_there(target, name, plan, found, workers)
-    try:
-      (partial / "dataset").mkdir(parents=True, exist_ok=True)
-      (partial / "done").mkdir(exist_ok=True)
-      with _alone(partial):
-        if target.exists():  # Another preparation has ended meanwhile.
-          shutil.rmtree(partial)
-          return _already_there(target, name, plan, found, workers)
-        _keep_to_plan(partial, plan)
-        made = _write_shards(partial, name, plan, found, workers, skip_unusable)
-        num_unusable = _finish(partial, name, plan, found, made)
-        (partial / "dataset").rename(target)
-        shutil.rmtree(partial)
-    except OSError as error:
-      raise UserError(
-        f"{partial} cannot be written ({error.strerror or error}). Once that is"
-        " mended, run the same command again: it goes on with what is missing."
-      ) from error
-  return _built(target, name, plan, found, num_unusable, was_there=False)
+  job = _Job(name, target, found, plan, num_workers, show)
+  made = not target.exists() and job.make(skip_unusable)
+  if not made:
+    job.check_made()
+    job.replace_lost()
+  if not (job.partial / "dataset").exists():  # Else it is another's.
+    shutil.rmtree(job.partial, ignore_errors=True)
+  info = json.loads((target / "dataset_info.json").read_text())
+  unusable = target / UNUSABLE_FILE
+  return Built(
+    name=name,
+    directory=target,
+    splits={
+      split["name"]: sum(map(int, split["shardLengths"]))
+      for split in info["splits"]
+    },
+    max_labels=found.max_labels,
+    num_unusable=len(unusable.read_text().splitlines())
+    if unusable.exists()
+    else 0,
+    num_ignored=found.num_ignored,
+    was_there=not made,
+  )
 
 
 def _name(dataset: str) -> tfds_directory.DatasetName:
@@ -164,12 +166,16 @@ def _name(dataset: str) -> tfds_directory.DatasetName:
   return dataclasses.replace(name, version=name.version or DEFAULT_VERSION)
 
 
+def default_num_shards(num_examples: int) -> int:
+  """Number of files of a split of so many examples, unless one is given."""
+  return min(-(-num_examples // _EXAMPLES_PER_SHARD), _MAX_SHARDS)
+
+
 def _plan(
   name: tfds_directory.DatasetName, found: Inputs, num_shards: int | None
 ) -> dict[str, Any]:
-  """All that the bytes of the shards depend on, as JSON has it."""
-  splits = sorted(found.splits.items())
-  counts = {split: len(places) for split, places in splits}
+  """Everything that the bytes of the shards depend on, as JSON."""
+  counts = {n: split.num_examples for n, split in sorted(found.splits.items())}
   for split, count in counts.items():
     if not count:
       raise UserError(f"Split {split!r} has no image.")
@@ -188,76 +194,204 @@ def _plan(
   }
 
 
-def default_num_shards(num_examples: int) -> int:
-  """Files of a split of that many examples, unless a person chooses."""
-  return min(-(-num_examples // _EXAMPLES_PER_SHARD), _MAX_SHARDS)
-
-
 def _differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
   keys = [key for key in ours if ours[key] != theirs.get(key)]
   return ", ".join(key.replace("_", " ") for key in keys)
 
 
-def _read_plan(path: epath.Path) -> dict[str, Any] | None:
-  try:
-    value = json.loads(path.read_text())
-  except (OSError, ValueError):
-    return None
-  return value if isinstance(value, dict) else None
+@dataclasses.dataclass(frozen=True)
+class _Job:
+  """What is made of what, and where."""
 
+  name: tfds_directory.DatasetName
+  target: epath.Path
+  inputs: Inputs
+  plan: Mapping[str, Any]
+  num_workers: int
+  show: Callable[[str, int, int], None]
 
-def _already_there(
-  target: epath.Path,
-  name: tfds_directory.DatasetName,
-  plan: dict[str, Any],
-  found: Inputs,
-  workers: Workers,
-) -> Built:
-  """The dataset that is there; shards that were removed are made again.
+  @property
+  def partial(self) -> epath.Path:
+    return self.target.with_name(self.target.name + ".partial")
 
-  Raises:
-    UserError: it was made from something else, or by something else.
-  """
-  theirs = _read_plan(target / PLAN_FILE)
-  if theirs is None or _differences(plan, theirs):
-    what = f" (different: {_differences(plan, theirs)})" if theirs else ""
-    raise UserError(
-      f"{target} is there and holds something else{what}. Remove it, or write"
-      f" another version, as in {name.name}:1.0.1."
+  def make(self, skip_unusable: bool) -> bool:
+    """Makes the dataset; False if another preparation has just done so."""
+    try:
+      (self.partial / "dataset").mkdir(parents=True, exist_ok=True)
+      (self.partial / "done").mkdir(exist_ok=True)
+      with _alone(self.partial):
+        is_needed = not self.target.exists()
+        if is_needed:
+          self._keep_to_plan()
+          self._finish(self._make_shards(skip_unusable))
+          (self.partial / "dataset").rename(self.target)
+        shutil.rmtree(self.partial)
+    except OSError as error:
+      raise UserError(
+        f"{self.partial} cannot be written ({error.strerror or error}). Once"
+        " that is mended, run the same command again: it continues with what is"
+        " missing."
+      ) from error
+    return is_needed
+
+  def check_made(self) -> None:
+    """Raises UserError if what is there was made of something else."""
+    theirs = records.read_json(self.target / PLAN_FILE)
+    if differences := _differences(self.plan, theirs):
+      what = f" (different: {differences})" if theirs else ""
+      raise UserError(
+        f"{self.target} is there and holds something else{what}. Remove it, or"
+        f" write another version, as in {self.name.name}:1.0.1."
+      )
+
+  def replace_lost(self) -> None:
+    """Writes the shards that a whole dataset has lost since.
+
+    Raises:
+      UserError: One cannot be written, or images have changed.
+    """
+    files = checksums.read(self.target) or {}
+    lost = [s for s in self._shards() if not (self.target / s.file).exists()]
+    try:
+      for shard, whole in self._write(lost, self.target):
+        if files.get(shard.file) != checksums.Checksum(
+          whole.size, whole.sha256
+        ):
+          (self.target / shard.file).unlink()
+          raise UserError(
+            f"{self.target / shard.file} was lost and cannot be made again: the"
+            " images are not those it was made of. Remove the directory to make"
+            " everything again."
+          )
+    except OSError as error:
+      raise UserError(
+        f"{self.target} cannot be written ({error.strerror or error})."
+      ) from error
+
+  def _keep_to_plan(self) -> None:
+    path = self.partial / "plan.json"
+    theirs = records.read_json(path)
+    if not theirs:
+      records.write_json(path, self.plan)
+    elif differences := _differences(self.plan, theirs):
+      raise UserError(
+        f"{self.partial} holds a part of something else (different:"
+        f" {differences}). Run the command that began it, or remove that"
+        " directory."
+      )
+
+  def _shards(self) -> list[_Shard]:
+    """The shards of all splits; their lengths differ by at most one."""
+    found = []
+    for split, count in self.plan["num_shards"].items():
+      n = self.plan["num_examples"][split]
+      for number in range(count):
+        start, stop = n * number // count, n * (number + 1) // count
+        file = metadata.shard_name(self.name, split, number, count)
+        found.append(_Shard(split, start, stop, file))
+    return found
+
+  def _write(
+    self,
+    wanted: Sequence[_Shard],
+    directory: epath.Path,
+    done: epath.Path | None = None,
+    num_done: int = 0,
+  ) -> Iterator[tuple[_Shard, shards.Shard]]:
+    """Writes shards in parallel; yields each when it and those before are."""
+
+    def task(shard: _Shard) -> shards.ShardTask:
+      split = self.inputs.splits[shard.split]
+      ids = order.permute(
+        np.arange(shard.start, shard.stop),
+        split.num_examples,
+        seed=_ORDER_SEED,
+        epoch=0,
+      )
+      return shards.ShardTask(
+        path=os.fspath(directory / shard.file),
+        done_path=done and os.fspath(done / f"{shard.file}.json"),
+        examples=split.examples(ids),
+        max_labels=self.inputs.max_labels,
+      )
+
+    total = num_done + sum(shard.stop - shard.start for shard in wanted)
+    results = parallel.in_processes(
+      shards.write,
+      map(task, wanted),
+      num_processes=self.num_workers,
+      what="images",
     )
-  _replace_lost(target, name, plan, found, workers)
-  unusable = target / UNUSABLE_FILE
-  count = len(unusable.read_text().splitlines()) if unusable.exists() else 0
-  return _built(target, name, plan, found, count, was_there=True)
+    for shard, whole in zip(wanted, results, strict=True):
+      num_done += shard.stop - shard.start
+      self.show("images", num_done, total)
+      yield shard, whole
 
+  def _make_shards(self, skip_unusable: bool) -> dict[_Shard, shards.Shard]:
+    """Writes the shards that are missing; returns all.
 
-def _built(
-  target: epath.Path,
-  name: tfds_directory.DatasetName,
-  plan: Mapping[str, Any],
-  found: Inputs,
-  num_unusable: int,
-  *,
-  was_there: bool,
-) -> Built:
-  info = json.loads((target / "dataset_info.json").read_text())
-  return Built(
-    name=name,
-    directory=target,
-    splits={
-      split["name"]: sum(map(int, split["shardLengths"]))
-      for split in info["splits"]
-    },
-    max_labels=plan["max_labels"],
-    num_unusable=num_unusable,
-    num_ignored=found.num_ignored,
-    was_there=was_there,
-  )
+    Raises:
+      UserError: Naming images that cannot be used, unless they are skipped.
+    """
+    directory, done = self.partial / "dataset", self.partial / "done"
+    made = {}
+    for shard in self._shards():
+      value = records.read_json(done / f"{shard.file}.json")
+      file = directory / shard.file
+      if value and file.exists() and file.stat().length == value["size"]:
+        # One that lacks images is made again, for they may have been mended.
+        if skip_unusable or not value["unusable"]:
+          made[shard] = shards.Shard(**value)
+    missing = [shard for shard in self._shards() if shard not in made]
+    num_done = sum(shard.stop - shard.start for shard in made)
+    num_unusable = 0
+    for shard, whole in self._write(missing, directory, done, num_done):
+      made[shard] = whole
+      num_unusable += len(whole.unusable)
+      if num_unusable > _MAX_UNUSABLE and not skip_unusable:
+        break
+    if num_unusable and not skip_unusable:
+      unusable = _unusable(made)
+      path = self.partial / UNUSABLE_FILE
+      _write_lines(path, unusable)
+      named = [f"{u['split']} {u['name']} ({u['problem']})" for u in unusable]
+      extent = " so far" * (num_unusable > _MAX_UNUSABLE)
+      raise UserError(
+        f"{num_unusable} images{extent} cannot be used:"
+        f" {truncate.first(named, separator='; ')}. All are listed in {path}."
+        " Mend them and run the same command again, or leave them out with"
+        " --skip_bad."
+      )
+    return {shard: made[shard] for shard in self._shards()}
+
+  def _finish(self, made: Mapping[_Shard, shards.Shard]) -> None:
+    """Writes all but the shards."""
+    directory = self.partial / "dataset"
+    names = {shard.file for shard in made}
+    for path in directory.iterdir():
+      if path.name not in names:  # Left by a process that was killed.
+        path.unlink()
+    splits = {
+      split: [whole for shard, whole in made.items() if shard.split == split]
+      for split in self.inputs.splits
+    }
+    for split, found in splits.items():
+      if not any(whole.num_examples for whole in found):
+        raise UserError(f"Split {split!r} has no image that can be used.")
+    metadata.write(directory, self.name, self.inputs, splits)
+    files = {
+      shard.file: checksums.Checksum(whole.size, whole.sha256)
+      for shard, whole in made.items()
+    }
+    checksums.write(directory, files)
+    records.write_json(directory / PLAN_FILE, self.plan)
+    if unusable := _unusable(made):
+      _write_lines(directory / UNUSABLE_FILE, unusable)
 
 
 @contextlib.contextmanager
 def _alone(partial: epath.Path) -> Iterator[None]:
-  """Holds the directory against other preparations; a kill lets go of it."""
+  """Locks the directory against other preparations; a kill unlocks it."""
   with open(partial / "lock", "w") as file:
     try:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -268,211 +402,16 @@ def _alone(partial: epath.Path) -> Iterator[None]:
     yield
 
 
-def _keep_to_plan(partial: epath.Path, plan: dict[str, Any]) -> None:
-  path = partial / "plan.json"
-  theirs = _read_plan(path)
-  if theirs is None:
-    records.write_json(path, plan)
-  elif theirs != plan:
-    raise UserError(
-      f"{partial} holds a part of something else (different:"
-      f" {_differences(plan, theirs)}). Run the command that began it, or"
-      " remove that directory."
-    )
-
-
-def _shards(
-  name: tfds_directory.DatasetName, plan: Mapping[str, Any]
-) -> list[_Shard]:
-  """The shards of all splits; their lengths differ by at most one."""
-  found = []
-  for split, count in plan["num_shards"].items():
-    n = plan["num_examples"][split]
-    for number in range(count):
-      start, stop = n * number // count, n * (number + 1) // count
-      file = metadata.shard_name(name, split, number, count)
-      found.append(_Shard(split, number, start, stop, file))
-  return found
-
-
-def _write_shards(
-  partial: epath.Path,
-  name: tfds_directory.DatasetName,
-  plan: Mapping[str, Any],
-  found: Inputs,
-  workers: Workers,
-  skip_unusable: bool,
-) -> dict[_Shard, shards.Shard]:
-  """Writes the shards that are missing; returns all.
-
-  Raises:
-    UserError: naming images that cannot be used, unless they are skipped.
-  """
-  everything = _shards(name, plan)
-  made = {}
-  for shard in everything:
-    whole = _read_done(partial, shard)
-    # One that lacks images is made again, for they may have been mended.
-    if whole and (skip_unusable or not whole.unusable):
-      made[shard] = whole
-  missing = [shard for shard in everything if shard not in made]
-  tasks = (
-    _task(shard, found, partial / "dataset", _done_path(partial, shard))
-    for shard in missing
-  )
-  by_file = {shard.file: shard for shard in missing}
-  total = sum(plan["num_examples"].values())
-  num_unusable = 0
-  for file, whole in workers.run(
-    shards.write,
-    tasks,
-    "images",
-    total,
-    done=total - sum(shard.stop - shard.start for shard in missing),
-  ):
-    made[by_file[file]] = whole
-    num_unusable += len(whole.unusable)
-    if num_unusable > _MAX_UNUSABLE and not skip_unusable:
-      break
-  if num_unusable and not skip_unusable:
-    raise _unusable(partial, made)
-  return {shard: made[shard] for shard in everything}
-
-
-def _task(
-  shard: _Shard,
-  found: Inputs,
-  directory: epath.Path,
-  done_path: epath.Path | None,
-) -> shards.ShardTask:
-  places = found.splits[shard.split]
-  ids = order.permute(
-    np.arange(shard.start, shard.stop), len(places), seed=_ORDER_SEED, epoch=0
-  )
-  return shards.ShardTask(
-    path=os.fspath(directory / shard.file),
-    done_path=done_path and os.fspath(done_path),
-    places=places.places(ids),
-    max_labels=found.max_labels,
-  )
-
-
-def _replace_lost(
-  target: epath.Path,
-  name: tfds_directory.DatasetName,
-  plan: Mapping[str, Any],
-  found: Inputs,
-  workers: Workers,
-) -> None:
-  """Writes the shards that a whole dataset has lost since.
-
-  Raises:
-    UserError: one cannot be written, or images are no longer what they were.
-  """
-  files = checksums.read(target) or {}
-  lost = {
-    shard.file: shard
-    for shard in _shards(name, plan)
-    if not (target / shard.file).exists()
-  }
-  tasks = (_task(shard, found, target, None) for shard in lost.values())
-  total = sum(shard.stop - shard.start for shard in lost.values())
-  try:
-    for file, whole in workers.run(shards.write, tasks, "images", total):
-      if files.get(file) != checksums.Checksum(whole.size, whole.sha256):
-        (target / file).unlink()
-        raise UserError(
-          f"{target / file} was lost and cannot be made again: the images are"
-          " not those it was made of. Remove the directory to make all anew."
-        )
-  except OSError as error:
-    raise UserError(
-      f"{target} cannot be written ({error.strerror or error})."
-    ) from error
-
-
-def _done_path(partial: epath.Path, shard: _Shard) -> epath.Path:
-  return partial / "done" / f"{shard.file}.json"
-
-
-def _read_done(partial: epath.Path, shard: _Shard) -> shards.Shard | None:
-  """What is known of a shard that is whole and still there."""
-  try:
-    value = json.loads(_done_path(partial, shard).read_text())
-    size = (partial / "dataset" / shard.file).stat().length
-  except (OSError, ValueError):
-    return None
-  whole = shards.Shard.from_json(value)
-  return whole if size == whole.size else None
-
-
-def _unusable_lines(made: Mapping[_Shard, shards.Shard]) -> list[str]:
-  """One JSON object for each image that cannot be used, in order of names."""
+def _unusable(made: Mapping[_Shard, shards.Shard]) -> list[dict[str, str]]:
+  """The images that cannot be used, by split and name."""
   found = sorted(
     (shard.split, name, problem)
     for shard, whole in made.items()
     for name, problem in whole.unusable
   )
-  return [
-    json.dumps({"split": split, "name": name, "problem": problem})
-    for split, name, problem in found
-  ]
+  keys = ("split", "name", "problem")
+  return [dict(zip(keys, values, strict=True)) for values in found]
 
 
-def _unusable(
-  partial: epath.Path, made: Mapping[_Shard, shards.Shard]
-) -> UserError:
-  """Writes the list of all that cannot be used; what to tell about it."""
-  lines = _unusable_lines(made)
-  records.write_text(partial / UNUSABLE_FILE, "\n".join(lines) + "\n")
-  found = [json.loads(line) for line in lines]
-  named = [f"{f['split']} {f['name']} ({f['problem']})" for f in found]
-  extent = " so far" * (len(lines) > _MAX_UNUSABLE)
-  return UserError(
-    f"{len(lines)} images{extent} cannot be used:"
-    f" {truncate.first(named, separator='; ')}. All are listed"
-    f" in {partial / UNUSABLE_FILE}. Mend them and run the same command again,"
-    " or leave them out with --skip_bad."
-  )
-
-
-def _finish(
-  partial: epath.Path,
-  name: tfds_directory.DatasetName,
-  plan: Mapping[str, Any],
-  found: Inputs,
-  made: Mapping[_Shard, shards.Shard],
-) -> int:
-  """Writes all but the shards; returns how many images were left out."""
-  directory = partial / "dataset"
-  for path in directory.iterdir():
-    if shards.is_unfinished(path.name):
-      path.unlink()
-  splits = {}
-  for split in found.splits:
-    of_split = [whole for shard, whole in made.items() if shard.split == split]
-    lengths = [whole.num_examples for whole in of_split]
-    if not any(lengths):
-      raise UserError(f"Split {split!r} has no image that can be used.")
-    num_bytes = sum(whole.num_bytes for whole in of_split)
-    splits[split] = metadata.Split(lengths, num_bytes)
-  metadata.write(
-    directory,
-    name,
-    splits,
-    class_names=found.class_names,
-    num_classes=found.num_classes,
-    max_labels=found.max_labels,
-  )
-  checksums.write(
-    directory,
-    {
-      shard.file: checksums.Checksum(whole.size, whole.sha256)
-      for shard, whole in made.items()
-    },
-  )
-  records.write_json(directory / PLAN_FILE, plan)
-  lines = _unusable_lines(made)
-  if lines:
-    records.write_text(directory / UNUSABLE_FILE, "\n".join(lines) + "\n")
-  return len(lines)
+def _write_lines(path: epath.Path, values: Sequence[dict[str, str]]) -> None:
+  records.write_text(path, "".join(json.dumps(v) + "\n" for v in values))

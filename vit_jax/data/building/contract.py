@@ -1,82 +1,91 @@
-"""What every form of input offers: examples by number, and their classes."""
+"""Examples that an input offers by number, and their classes."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+import os
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 
-class UnusableImage(Exception):
-  """An image that cannot be used.
-
-  Attributes:
-    name: what it would be called in the dataset.
-    reason: why not, in a few words.
-  """
-
-  def __init__(self, name: str, reason: str):
-    super().__init__(name, reason)
-    self.name = name
-    self.reason = reason
-
-
 @dataclasses.dataclass(frozen=True)
 class Example:
-  """What one record holds.
+  """One record to write, and where the bytes of its image lie.
 
   Attributes:
-    name: class and file, or path, as the input has it.
-    image: the encoded file, byte for byte.
-    labels: numbers of its classes, each once.
+    name: Class and file, or path, as in the input.
+    labels: Numbers of its classes, each once.
+    path: File that holds the image.
+    root: Real path of the directory that `path` must not lead out of.
+    offset: Position of the image in the file, bytes; -1 for what has the name
+      of an image and is no file.
+    size: Bytes of the image; None: all of the file.
   """
 
   name: str
-  image: bytes
   labels: tuple[int, ...]
+  path: str
+  root: str
+  offset: int = 0
+  size: int | None = None
 
-
-@runtime_checkable
-class Place(Protocol):
-  """Where one example lies; sent to the process that reads it."""
-
-  def read(self) -> Example:
-    """Reads it, and nothing outside of the directories that were named.
+  def read(self) -> bytes:
+    """Reads the encoded image.
 
     Raises:
-      UnusableImage: it is not there or must not be read.
+      OSError, ValueError: It is not there, or must not be read.
     """
-    ...
+    real = os.path.realpath(self.path)
+    if not is_inside(real, self.root):
+      raise OSError(f"leads to {real}, outside of {self.root}")
+    # Reading from a pipe or a device would never end.
+    if os.path.exists(real) and not os.path.isfile(real):
+      raise OSError("is no file")
+    if self.offset < 0:
+      raise OSError(f"is no plain file in {self.path}")
+    with open(real, "rb") as file:
+      file.seek(self.offset)
+      image = file.read(self.size)
+    if self.size is not None and len(image) < self.size:
+      raise OSError(f"{self.path} has become shorter")
+    return image
 
 
-@runtime_checkable
-class Places(Protocol):
-  """The examples of one split in an order that is always the same."""
+@dataclasses.dataclass(frozen=True)
+class Split:
+  """The examples of a split, in an order that is always the same.
 
-  def __len__(self) -> int: ...
+  Attributes:
+    num_examples: Number of examples.
+    examples: From numbers, int64 [n], to the examples; lists of files are
+      long, so only those of a shard exist at once.
+  """
 
-  def places(self, ids: np.ndarray) -> Sequence[Place]:
-    """Where the examples of these numbers lie; ids: int64 [n]."""
-    ...
+  num_examples: int
+  examples: Callable[[np.ndarray], Sequence[Example]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-  """All examples that are to be written.
+  """All examples of an input.
 
   Attributes:
-    splits: name of each split -> its examples.
-    class_names: in the order of the labels; None: classes have only numbers.
-    num_classes: of all splits.
-    max_labels: 1: every example has one label; more: sets of up to as many.
-    identity: a hash that is the same as long as the numbers of all examples
-      mean the same files and labels.
-    num_ignored: files that are no images by their names.
+    splits: From the name of each split to its examples.
+    class_names: Names in the order of the labels; None: classes are numbers.
+    num_classes: Number of classes in all splits.
+    max_labels: 1 if every example has one label, else the size of the largest
+      set of labels.
+    identity: Hash that changes when a number stands for another file or label.
+    num_ignored: Number of files that are no images by their names.
   """
 
-  splits: Mapping[str, Places]
+  splits: Mapping[str, Split]
   class_names: tuple[str, ...] | None
   num_classes: int
   max_labels: int
   identity: str
   num_ignored: int = 0
+
+
+def is_inside(real: str, root: str) -> bool:
+  """Compares two real paths: a file's, and a directory's."""
+  return os.path.commonpath([real, root]) == root

@@ -1,22 +1,17 @@
-"""Which form of input a path is of, by what is there."""
+"""Recognition of the form of an input by what is there."""
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vit_jax.data.building import class_names as names_file
 from vit_jax.data.building import class_tars, image_folder, json_lines
 from vit_jax.data.building.contract import Inputs
-from vit_jax.data.building.workers import Workers
 from vit_jax.errors import UserError
 
-_FORMS = (
-  "a folder of train/CLASS/ with images, a folder of CLASS.tar, or a .jsonl"
-  " file"
-)
 _DEFAULT_SPLIT = "train"
-_UNNAMED = ""  # The split of files that do not say one.
+_UNNAMED = ""  # The split of files that do not name one.
 _SPLIT = re.compile(r"[A-Za-z]\w*")
 
 
@@ -26,21 +21,22 @@ def read(
   split: str | None,
   image_root: str | None,
   class_names: str | None,
-  workers: Workers,
+  num_workers: int,
+  show: Callable[[str, int, int], None],
 ) -> Inputs:
-  """Lists what is at `path`.
+  """Lists the examples at `path`.
 
   Args:
-    path: an image folder; a folder of tar files, or of folders of them that
-      are the splits; a file of JSON lines, or a folder of several, each a
-      split.
-    split: what to call the split of files that do not say; None: 'train'.
-    image_root: directory that the paths of JSON lines start from and stay in.
-    class_names: file of the names of all classes, in the order of the labels.
-    workers: that share the work.
+    path: Image folder; folder of tar files, or of folders of them that are the
+      splits; file of JSON lines, or folder of several, each a split.
+    split: Name for the split of files that do not name one; None: 'train'.
+    image_root: Directory that the paths of JSON lines start from and stay in.
+    class_names: File of the names of all classes, in the order of the labels.
+    num_workers: Number of processes.
+    show: Called with what is read, how much of it and out of how much.
 
   Raises:
-    UserError: saying what cannot be used.
+    UserError: Saying what cannot be used.
   """
   if "://" in path:
     raise UserError(
@@ -61,9 +57,15 @@ def read(
   if lines:
     return json_lines.read(_with_split(lines, split, path), image_root, names)
   if tars:
-    return class_tars.read(_with_split(tars, split, path), path, names, workers)
+    splits = _with_split(tars, split, path)
+    return class_tars.read(
+      splits, path, names, num_workers=num_workers, show=show
+    )
   if not os.path.isdir(path):
-    raise UserError(f"--from={path} is none of these: {_FORMS}.")
+    raise UserError(
+      f"--from={path} is none of these: a folder of train/CLASS/ with images,"
+      " a folder of CLASS.tar, or a .jsonl file."
+    )
   if split:
     raise UserError(
       f"--split={split}: the splits of --from={path} are the folders in it."
@@ -74,12 +76,7 @@ def read(
 def _with_split(
   found: dict[str, Any], split: str | None, path: str
 ) -> dict[str, Any]:
-  """`found` with a name for the split that has none.
-
-  Raises:
-    UserError: there is none such and a name was given, or TFDS takes no such
-      name.
-  """
+  """Names the split that has no name, and checks all names."""
   if split and _UNNAMED not in found:
     raise UserError(
       f"--split={split}: --from={path} has the splits"
@@ -96,7 +93,7 @@ def _with_split(
 
 
 def _json_lines(path: str) -> dict[str, str]:
-  """Split -> path of its JSON lines."""
+  """Maps splits to paths of their JSON lines."""
   if os.path.isfile(path):
     return {_UNNAMED: path} if path.endswith(".jsonl") else {}
   return {
@@ -107,11 +104,7 @@ def _json_lines(path: str) -> dict[str, str]:
 
 
 def _tars(path: str) -> dict[str, list[str]]:
-  """Split -> paths of its tar files, sorted.
-
-  Raises:
-    UserError: as `_tars_in`.
-  """
+  """Maps splits to paths of their tar files, sorted."""
   if not os.path.isdir(path):
     return {}
   if tars := _tars_in(path):
@@ -122,11 +115,9 @@ def _tars(path: str) -> dict[str, list[str]]:
 
 
 def _tars_in(directory: str) -> list[str]:
-  """The tar files in a directory.
+  """Lists tar files; refuses folders beside them.
 
-  Raises:
-    UserError: it has folders too, which may be other splits or the same images
-      unpacked.
+  These may be other splits, or the same images unpacked.
   """
   paths = [os.path.join(directory, name) for name in _names(directory)]
   tars = [path for path in paths if path.endswith(".tar")]
@@ -140,7 +131,7 @@ def _tars_in(directory: str) -> list[str]:
 
 
 def _names(directory: str) -> Sequence[str]:
-  """Sorted names of what is in a directory and not hidden."""
+  """Lists the files and folders that are not hidden, sorted."""
   try:
     names = os.listdir(directory)
   except OSError as error:

@@ -1,11 +1,12 @@
 """The input of one JSON object a line: {"path": ..., "labels": [...]}.
 
 Either every line has "label", one class, or every line has "labels", a list.
-Classes are numbers from 0 or names. Only where each line begins is kept.
+Classes are numbers from 0 or names. Only the position of each line is kept.
 """
 
 import array
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -15,61 +16,16 @@ from typing import Any
 import numpy as np
 
 from vit_jax.data.building import class_names
-from vit_jax.data.building.contract import Example, Inputs
-from vit_jax.data.building.image_file import ImageFile
+from vit_jax.data.building.contract import Example, Inputs, Split
 from vit_jax.errors import UserError
 
 _MAX_NAMED = 10
-
-
-@dataclasses.dataclass(frozen=True)
-class Line:
-  """An example that a line names; see `contract.Place`.
-
-  Attributes:
-    file: the JSON lines.
-    offset: where the line begins, bytes.
-    root: real path of the directory that image paths start from and stay in.
-    numbers: class name -> label; empty if the lines have numbers.
-  """
-
-  file: str
-  offset: int
-  root: str
-  numbers: Mapping[str, int]
-
-  def read(self) -> Example:
-    """See `contract.Place.read`."""
-    with open(self.file, "rb") as file:
-      file.seek(self.offset)
-      path, classes = _parse(file.readline())
-    labels = tuple(dict.fromkeys(self.numbers.get(c, c) for c in classes))
-    where = os.path.join(self.root, path)
-    return ImageFile(where, self.root, path, labels).read()
-
-
-@dataclasses.dataclass(frozen=True)
-class LinePlaces:
-  """The lines of one file; see `contract.Places`."""
-
-  file: str
-  offsets: Sequence[int]
-  root: str
-  numbers: Mapping[str, int]
-
-  def __len__(self) -> int:
-    return len(self.offsets)
-
-  def places(self, ids: np.ndarray) -> list[Line]:
-    """See `contract.Places.places`."""
-    return [
-      Line(self.file, self.offsets[i], self.root, self.numbers) for i in ids
-    ]
+_KINDS = {int: "numbers", str: "names"}
 
 
 @dataclasses.dataclass
 class _Seen:
-  """What all lines have in common, so far."""
+  """Properties of all lines so far."""
 
   forms: set[tuple[str, type]] = dataclasses.field(default_factory=set)
   names: set[str] = dataclasses.field(default_factory=set)
@@ -83,13 +39,13 @@ def read(
   """Reads every line once, and no image.
 
   Args:
-    splits: name -> path of its JSON lines.
-    image_root: directory that paths start from; None: where the lines are.
-    names: of all classes, in the order of their labels; None: names are
+    splits: From names to paths of JSON lines.
+    image_root: Directory that paths start from; None: that of the lines.
+    names: Names of all classes, in the order of their labels; None: names are
       sorted, numbers go up to the highest.
 
   Raises:
-    UserError: naming lines that are not of the form, or do not agree.
+    UserError: Naming lines of another form, or that do not agree.
   """
   seen, identity, found = _Seen(), hashlib.sha256(), {}
   for split, path in sorted(splits.items()):
@@ -118,10 +74,13 @@ def read(
   root = image_root or os.path.dirname(os.path.abspath(some))
   if not os.path.isdir(root):
     raise UserError(f"--image_root={root} is no directory.")
-  real = os.path.realpath(root)
+  root = os.path.realpath(root)
   return Inputs(
     splits={
-      split: LinePlaces(splits[split], offsets, real, numbers)
+      split: Split(
+        len(offsets),
+        functools.partial(_examples, splits[split], offsets, root, numbers),
+      )
       for split, offsets in found.items()
     },
     class_names=tuple(names) if names is not None else None,
@@ -132,11 +91,33 @@ def read(
   )
 
 
-_KINDS = {int: "numbers", str: "names"}
+def _examples(
+  path: str,
+  offsets: Sequence[int],
+  root: str,
+  numbers: Mapping[str, int],
+  ids: np.ndarray,
+) -> list[Example]:
+  """Reads lines again; `numbers` is empty if classes are numbers."""
+  examples = []
+  with open(path, "rb") as file:
+    for i in ids:
+      file.seek(offsets[i])
+      value = json.loads(file.readline())
+      classes = value.get("labels", [value.get("label")])
+      examples.append(
+        Example(
+          name=value["path"],
+          labels=tuple(dict.fromkeys(numbers.get(c, c) for c in classes)),
+          path=os.path.join(root, value["path"]),
+          root=root,
+        )
+      )
+  return examples
 
 
 def _scan(path: str, seen: _Seen) -> tuple[Sequence[int], str]:
-  """Where each line begins, int64, and the file's SHA-256."""
+  """Returns the position of each line, int64, and the file's SHA-256."""
   offsets, content, problems = array.array("q"), hashlib.sha256(), []
   offset = 0
   try:
@@ -162,12 +143,8 @@ def _scan(path: str, seen: _Seen) -> tuple[Sequence[int], str]:
 
 
 def _note(line: bytes, seen: _Seen) -> None:
-  """Checks a line and adds it to what was seen.
-
-  Raises:
-    ValueError: saying what is wrong.
-  """
-  value = json.loads(line)
+  """Checks a line and adds it to `seen`; raises ValueError with the reason."""
+  value: Any = json.loads(line)
   if not isinstance(value, dict):
     raise ValueError('it is no object; write {"path": ..., "label": ...}')
   if not isinstance(value.get("path"), str) or not value["path"]:
@@ -189,9 +166,3 @@ def _note(line: bytes, seen: _Seen) -> None:
       seen.names.add(label)
     seen.forms.add((key, type(label)))
   seen.most_labels = max(seen.most_labels, len(set(classes)))
-
-
-def _parse(line: bytes) -> tuple[str, list[Any]]:
-  """Path and classes of a line that has been checked."""
-  value = json.loads(line)
-  return value["path"], value.get("labels", [value.get("label")])

@@ -1,156 +1,118 @@
-"""Writes one shard: reads, checks and serializes its examples in order."""
+"""Writing of one shard: reads, checks and serializes its examples in order."""
 
-import concurrent.futures
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from vit_jax import records
-from vit_jax.data import array_record_files, checksums, integrity
-from vit_jax.data.building import workers
-from vit_jax.data.building.contract import Example, Place, UnusableImage
+from vit_jax.data import array_record_files, checksums, integrity, parallel
+from vit_jax.data.building.contract import Example
 
 # Reading and decoding let other threads run.
 _THREADS = 4
-_CHUNK = 64
-_UNFINISHED = ".unfinished"
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardTask:
-  """A shard that is to be written.
+  """A shard to write.
 
   Attributes:
-    path: of the file.
-    done_path: of the JSON file that says that it is whole; None: there is
-      none.
-    places: of its examples, in order.
-    max_labels: see `contract.Inputs`.
+    path: Path of the shard.
+    done_path: Path of a JSON file, written when the shard is whole.
+    examples: Examples in order.
+    max_labels: See `contract.Inputs`.
   """
 
   path: str
   done_path: str | None
-  places: Sequence[Place]
+  examples: Sequence[Example]
   max_labels: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-  """A shard that is whole.
+  """A shard that is whole, as its JSON file describes it.
 
   Attributes:
-    num_examples: records in it.
-    num_bytes: of the records.
-    size: of the file, bytes.
-    sha256: of the file.
-    unusable: (name, reason) of the images that were left out.
+    num_examples: Number of records.
+    num_bytes: Bytes of all records.
+    size: Bytes of the file.
+    sha256: Checksum of the file.
+    unusable: (name, reason) of each image that was left out.
   """
 
   num_examples: int
   num_bytes: int
   size: int
   sha256: str
-  unusable: tuple[tuple[str, str], ...]
-
-  @classmethod
-  def from_json(cls, value: Mapping[str, Any]) -> "Shard":
-    """What was written at `done_path`."""
-    unusable = tuple((name, reason) for name, reason in value["unusable"])
-    return cls(**{**value, "unusable": unusable})
+  unusable: Sequence[Sequence[str]]
 
 
-def write(task: ShardTask) -> tuple[str, Shard]:
-  """Writes a shard; until it is whole it has another name.
-
-  Returns:
-    The name of the file, and what is in it.
+def write(task: ShardTask) -> Shard:
+  """Writes a shard, which has another name until it is whole.
 
   Raises:
-    OSError: it cannot be written.
+    OSError: It cannot be written.
   """
-  unfinished = f"{task.path}.{os.getpid()}{_UNFINISHED}"
-  try:
-    num_examples, num_bytes, unusable = _write(unfinished, task)
-    checksum = checksums.of_new_file(unfinished)
-    os.replace(unfinished, task.path)
-  finally:
-    if os.path.exists(unfinished):
-      os.unlink(unfinished)
+  from array_record.python import array_record_module
+
+  num_examples = num_bytes = 0
+  unusable = []
+  with records.replacing(task.path) as partial:
+    try:
+      writer = array_record_module.ArrayRecordWriter(
+        os.fspath(partial), array_record_files.WRITER_OPTIONS
+      )
+      for example, image, problem in parallel.in_threads(
+        _load, task.examples, num_threads=_THREADS
+      ):
+        if problem:
+          unusable.append((example.name, problem))
+          continue
+        record = _serialize(example, image, task.max_labels)
+        writer.write(record)
+        num_examples += 1
+        num_bytes += len(record)
+      writer.close()
+    except RuntimeError as error:  # ArrayRecord's form of a full disk.
+      raise OSError(str(error)) from None
+    checksum = checksums.of_new_file(partial)
   shard = Shard(
     num_examples=num_examples,
     num_bytes=num_bytes,
     size=checksum.size,
     sha256=checksum.sha256,
-    unusable=tuple((u.name, u.reason) for u in unusable),
+    unusable=unusable,
   )
   if task.done_path:
     records.write_json(task.done_path, dataclasses.asdict(shard))
-  return os.path.basename(task.path), shard
+  return shard
 
 
-def is_unfinished(file: str) -> bool:
-  """Whether a file is what a process that was killed has left."""
-  return file.endswith(_UNFINISHED)
-
-
-def load(place: Place) -> Example | UnusableImage:
-  """Reads an example and decodes its image once, as a pipeline would."""
+def _load(example: Example) -> tuple[Example, bytes, str | None]:
+  """Reads an image and decodes it once; returns it, or why it is unusable."""
   try:
-    example = place.read()
-  except UnusableImage as problem:
-    return problem
-  if reason := integrity.decoding_problem(example.image):
-    return UnusableImage(example.name, reason)
-  return example
+    image = example.read()
+  except (OSError, ValueError) as error:  # ValueError: names with zero bytes.
+    return example, b"", getattr(error, "strerror", None) or str(error)
+  return example, image, integrity.decoding_problem(image)
 
 
-def serialize(example: Example, max_labels: int) -> bytes:
-  """The tf.train.Example of the features that `metadata` declares.
+def _serialize(example: Example, image: bytes, max_labels: int) -> bytes:
+  """Returns the tf.train.Example of the features that `metadata` declares.
 
-  Args:
-    example: with no more than `max_labels` labels.
-    max_labels: 1: one feature `label`; more: a list `labels` of that length,
-      filled up with -1.
+  A set of labels becomes a list of `max_labels`, padded with -1.
   """
   from tensorflow_datasets.proto import tf_example_pb2
 
   record = tf_example_pb2.Example()
   feature = record.features.feature
-  feature["image"].bytes_list.value.append(example.image)
+  feature["image"].bytes_list.value.append(image)
   feature["file_name"].bytes_list.value.append(os.fsencode(example.name))
   if max_labels == 1:
     feature["label"].int64_list.value.extend(example.labels)
   else:
-    filling = [-1] * (max_labels - len(example.labels))
-    feature["labels"].int64_list.value.extend([*example.labels, *filling])
+    padding = [-1] * (max_labels - len(example.labels))
+    feature["labels"].int64_list.value.extend([*example.labels, *padding])
   # The order of a map's entries is otherwise any.
   return record.SerializeToString(deterministic=True)
-
-
-def _write(path: str, task: ShardTask) -> tuple[int, int, list[UnusableImage]]:
-  """Number of records, their bytes, and what was left out."""
-  from array_record.python import array_record_module
-
-  num_examples = num_bytes = 0
-  unusable: list[UnusableImage] = []
-  try:
-    writer = array_record_module.ArrayRecordWriter(
-      path, array_record_files.WRITER_OPTIONS
-    )
-    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-      for start in range(0, len(task.places), _CHUNK):
-        chunk = task.places[start : start + _CHUNK]
-        for found in pool.map(load, chunk):
-          if isinstance(found, UnusableImage):
-            unusable.append(found)
-          else:
-            record = serialize(found, task.max_labels)
-            writer.write(record)
-            num_examples += 1
-            num_bytes += len(record)
-        workers.advance(len(chunk))
-    writer.close()
-  except RuntimeError as error:  # What ArrayRecord makes of a full disk.
-    raise OSError(str(error)) from None
-  return num_examples, num_bytes, unusable

@@ -1,0 +1,109 @@
+"""Runs functions in threads or processes; results come in order of the tasks.
+
+`Executor.map` would take all tasks at once, lists of files of every shard among
+them; its `buffersize` is in Python 3.14 only.
+"""
+
+import collections
+import concurrent.futures
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+from vit_jax.errors import UserError
+
+# Tasks submitted ahead for each worker.
+_AHEAD = 2
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def in_threads(
+  function: Callable[[Task], Result],
+  tasks: Iterable[Task],
+  *,
+  num_threads: int,
+) -> Iterator[Result]:
+  """Like `map`, with several calls at once and few results held back.
+
+  Args:
+    function: Called in any thread.
+    tasks: Iterated over as tasks are needed.
+    num_threads: Number of calls at once.
+  """
+  with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
+    yield from _in_order(pool, function, tasks, _AHEAD * num_threads)
+
+
+def in_processes(
+  function: Callable[[Task], Result],
+  tasks: Iterable[Task],
+  *,
+  num_processes: int,
+  what: str,
+) -> Iterator[Result]:
+  """Like `in_threads`, in processes that end with this one.
+
+  Args:
+    function: Can be pickled, as can its tasks and results.
+    tasks: Iterated over as tasks are needed.
+    num_processes: Number of processes; with 1, this one does the work.
+    what: Name of what is processed, for the error message.
+
+  Raises:
+    UserError: A process died.
+  """
+  if num_processes == 1:
+    yield from map(function, tasks)
+    return
+  pool = concurrent.futures.ProcessPoolExecutor(
+    num_processes,
+    # A fork would copy the locks that libraries' threads hold.
+    multiprocessing.get_context("spawn"),
+    initializer=_start_process,
+  )
+  try:
+    with pool:
+      yield from _in_order(pool, function, tasks, _AHEAD * num_processes)
+  except BrokenProcessPool:
+    raise UserError(
+      f"A process that worked on {what} was lost; was there too little memory?"
+      " Run the same command again, perhaps with fewer --workers: it continues"
+      " with what is missing."
+    ) from None
+
+
+def _in_order(
+  pool: concurrent.futures.Executor,
+  function: Callable[[Task], Result],
+  tasks: Iterable[Task],
+  num_ahead: int,
+) -> Iterator[Result]:
+  pending: collections.deque[concurrent.futures.Future] = collections.deque()
+  try:
+    for task in tasks:
+      pending.append(pool.submit(function, task))
+      if len(pending) > num_ahead:
+        yield pending.popleft().result()
+    while pending:
+      yield pending.popleft().result()
+  finally:
+    pool.shutdown(cancel_futures=True)
+
+
+def _start_process() -> None:
+  # Ctrl-C reaches every process of a terminal; a traceback from each would
+  # bury the message of the first.
+  signal.signal(signal.SIGINT, signal.SIG_DFL)
+  threading.Thread(target=_exit_with_parent, daemon=True).start()
+
+
+def _exit_with_parent() -> None:
+  """Exits when the parent is gone, or this process would wait forever."""
+  multiprocessing.parent_process().join()
+  os._exit(1)
