@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vit_jax.data import sources
+
 
 @dataclasses.dataclass
-class MemorySource:
-  """A `vit_jax.data.sources.Source` of given images, for tests."""
+class MemorySource(sources.Source):
+  """A source of given images, for tests."""
 
   images: Sequence[bytes] | np.ndarray
   labels: np.ndarray
   num_classes: int = 10
   max_labels: int = 1
-  class_names: None = None
   fingerprint: str = "memory"
 
   @property
@@ -25,9 +26,12 @@ class MemorySource:
     return len(self.images)
 
   @property
-  def image_shape(self) -> tuple[int, int, int] | None:
+  def features(self) -> dict[str, sources.Image | sources.Label]:
     raw = isinstance(self.images, np.ndarray)
-    return self.images.shape[1:] if raw else None
+    return {
+      "image": sources.Image(self.images.shape[1:] if raw else None),
+      "label": sources.Label(self.num_classes, max_labels=self.max_labels),
+    }
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     if isinstance(self.images, np.ndarray):

@@ -8,96 +8,87 @@ the fingerprint has to be that of the source.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import numpy as np
+import pydantic
 from etils import epath
 
 from vit_jax import buckets, records
-from vit_jax.data.sources import LocatingSource, Source
+from vit_jax.data.sources import Image, Label, Source
 from vit_jax.errors import UserError
+
+
+class _List(pydantic.BaseModel, strict=True):
+  source: str
+  examples: list[int]
 
 
 def write(
   path: epath.PathLike, source: Source, examples: Iterable[int]
 ) -> None:
-  """Writes the list of the examples of a source that are to be left out.
+  """Writes the numbers of the examples of a source to leave out.
 
   Raises:
-    OSError: it cannot be written.
+    OSError: The file cannot be written.
   """
   content = {"source": source.fingerprint, "examples": sorted(examples)}
   records.write_text(path, json.dumps(content) + "\n")
 
 
 def without(source: Source, path: str, *, key: str) -> "Remaining":
-  """The examples of a source that a file does not list.
+  """Returns the examples of a source that a file does not list.
 
   Args:
-    source: all examples.
-    path: of the file.
-    key: the config key that names it, for messages.
+    source: All examples.
+    path: Path of the file.
+    key: Config key that names the file, for messages.
 
   Raises:
-    UserError: it cannot be read, is of other data, or leaves nothing.
+    UserError: The file cannot be read, belongs to other data, or leaves
+      nothing.
   """
   start = f"{key} = {path!r}"
   buckets.check(path)
   try:
-    text = epath.Path(path).expanduser().read_text()
+    listed = _List.model_validate_json(
+      epath.Path(path).expanduser().read_text()
+    )
   except OSError as error:
     raise UserError(
       f"{start} cannot be read ({error.strerror or error}); name a file that"
       " python -m vit_jax.deduplicate has written."
     ) from None
-  fingerprint, examples = _parsed(text)
-  if fingerprint is None:
+  except ValueError:
     raise UserError(
       f'{start} is no list of examples, {{"source": TEXT, "examples":'
       " [NUMBER, ...]}, as python -m vit_jax.deduplicate writes it."
-    )
-  if fingerprint != source.fingerprint:
+    ) from None
+  if listed.source != source.fingerprint:
     raise UserError(
-      f"{start} was made of other data ({fingerprint}) than are trained on"
+      f"{start} was made of other data ({listed.source}) than are trained on"
       f" ({source.fingerprint}); run python -m vit_jax.deduplicate on this"
       " dataset and split."
     )
-  examples = np.unique(np.asarray(examples, np.int64))
-  outside = examples[(examples < 0) | (examples >= source.num_examples)]
-  if outside.size:
-    raise UserError(
-      f"{start} lists example {outside[0]}; there are 0 to"
-      f" {source.num_examples - 1}."
-    )
-  if examples.size == source.num_examples:
+  for example in listed.examples:
+    if not 0 <= example < source.num_examples:
+      raise UserError(
+        f"{start} lists example {example}; there are 0 to"
+        f" {source.num_examples - 1}."
+      )
+  left_out = np.unique(np.asarray(listed.examples, np.int64))
+  if left_out.size == source.num_examples:
     raise UserError(f"{start} lists all examples, so that none is left.")
-  if isinstance(source, LocatingSource):
-    return RemainingLocated(source, examples)
-  return Remaining(source, examples)
-
-
-def _parsed(text: str) -> tuple[str | None, list[int]]:
-  """Fingerprint and numbers; (None, []) if the text is of another form."""
-  try:
-    value: Any = json.loads(text)
-    fingerprint, examples = value["source"], value["examples"]
-  except (ValueError, RecursionError, TypeError, KeyError):
-    return None, []
-  if not isinstance(fingerprint, str) or not isinstance(examples, list):
-    return None, []
-  if any(type(example) is not int for example in examples):
-    return None, []
-  return fingerprint, examples
+  return Remaining(source, left_out)
 
 
 @dataclasses.dataclass(frozen=True)
-class Remaining:
-  """A source with examples left out; attributes as in `sources.Source`.
+class Remaining(Source):
+  """A source with examples left out; see `sources.Source`.
 
   Attributes:
-    source: all examples.
-    left_out: their numbers, int64 [m], ascending, each once.
+    source: All examples.
+    left_out: int64 [m], numbers of those left out, ascending, each once.
   """
 
   source: Source
@@ -108,20 +99,8 @@ class Remaining:
     return self.source.num_examples - len(self.left_out)
 
   @property
-  def num_classes(self) -> int:
-    return self.source.num_classes
-
-  @property
-  def class_names(self) -> tuple[str, ...] | None:
-    return self.source.class_names
-
-  @property
-  def max_labels(self) -> int:
-    return self.source.max_labels
-
-  @property
-  def image_shape(self) -> tuple[int, int, int] | None:
-    return self.source.image_shape
+  def features(self) -> Mapping[str, Image | Label]:
+    return self.source.features
 
   @property
   def fingerprint(self) -> str:
@@ -133,22 +112,20 @@ class Remaining:
     """See `sources.Source.read`."""
     return self.source.read(self._originals(ids))
 
+  def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+    """See `sources.Source.read_or_locate`."""
+    return self.source.read_or_locate(self._originals(ids))
+
   def names(self, ids: np.ndarray) -> list[str]:
     """See `sources.Source.names`."""
     return self.source.names(self._originals(ids))
 
+  def file_names(self, ids: np.ndarray) -> list[str] | None:
+    """See `sources.Source.file_names`."""
+    return self.source.file_names(self._originals(ids))
+
   def _originals(self, ids: np.ndarray) -> np.ndarray:
-    """Numbers in the whole source of those that remain."""
-    # So many of those that remain stand before each that is left out.
+    """Maps numbers of remaining examples to numbers in the whole source."""
+    # Number of remaining examples before each that is left out.
     before = self.left_out - np.arange(len(self.left_out))
     return ids + np.searchsorted(before, ids, side="right")
-
-
-class RemainingLocated(Remaining):
-  """The same of a `sources.LocatingSource`."""
-
-  source: LocatingSource
-
-  def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """See `sources.LocatingSource.read_or_locate`."""
-    return self.source.read_or_locate(self._originals(ids))

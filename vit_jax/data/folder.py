@@ -2,32 +2,32 @@
 
 Labels are the positions of the class folders' names in sorted order, over all
 splits together, so a label means the same class in each. The records of a
-split are ordered by a hash of 'class/file': like in a TFDS dataset, a slice
-such as 'train[:90%]' then holds some of every class.
+split are ordered by a hash of 'class/file': as in a TFDS dataset, a slice such
+as 'train[:90%]' then holds some of every class. `tfds.ImageFolder`
+gives a tf.data.Dataset of decoded images only: no access by record number.
 """
 
-import concurrent.futures
 import dataclasses
 import hashlib
 import logging
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from etils import epath
 
 from vit_jax import truncate
-from vit_jax.data import encoded, splits
+from vit_jax.data import encoded, parallel, sources, splits
 from vit_jax.errors import UserError
 
 _SPLITS = ("train", "val", "validation", "test")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
-# First bytes of the files that can be decoded; GIFs with a wrong suffix are
-# known from published datasets.
+# First bytes of the files that can be decoded; published datasets hold GIFs
+# with a wrong suffix.
 _SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF", b"BM", b"GIF8")
-# Looking at the first bytes takes 0.2 s for 50,000 cached files on a local
-# disk, but a network file system may need a millisecond for each.
+# Reading the first bytes takes 0.2 s for 50,000 cached files on a local disk,
+# but a network file system may need a millisecond for each.
 _MAX_FILES_CHECKED = 100_000
 _REMOTE_READERS = 16
 _HEAD_BYTES = 16 * 1024  # Longer headers of JPEGs are rare: 3 % of ImageNet.
@@ -46,12 +46,12 @@ def open_source(
 ) -> "FolderSource":
   """Opens an image folder; see `vit_jax.data.sources.open_source`.
 
-  Feature names have no meaning here. The first bytes of every image are looked
-  at, unless there are more than 100,000 or they are in a bucket.
+  Names of features have no meaning here. The first bytes of every image are
+  checked, unless there are more than 100,000 or they are in a bucket.
 
   Raises:
-    UserError: as `scan`, or if there are more files than `max_bad_examples`
-      that are no images; then it names all that cannot be decoded.
+    UserError: As `scan`; or more than `max_bad_examples` files are no images,
+      which names all that cannot be decoded.
   """
   del arguments, image_key, label_key
   source = scan(split, data_dir)
@@ -63,10 +63,10 @@ def open_source(
 
 
 def scan(split: str, data_dir: str | None) -> "FolderSource":
-  """Lists an image folder and looks into no file.
+  """Lists an image folder and opens no file.
 
   Raises:
-    UserError: if there are no images, one class only or classes without any.
+    UserError: There are no images, or one class, or classes without images.
   """
   if data_dir is None:
     raise UserError(
@@ -93,36 +93,34 @@ def scan(split: str, data_dir: str | None) -> "FolderSource":
   return FolderSource(
     paths=["/".join((root, *parts)) for parts in chosen],
     labels=np.array([labels[name] for _, name, _ in chosen], np.int32),
-    class_names=class_names,
+    features={
+      "image": sources.Image(),
+      "label": sources.Label(len(class_names), class_names),
+    },
     fingerprint=f"folder:{split}:{len(chosen)}:{content}",
   )
 
 
 @dataclasses.dataclass(frozen=True)
-class FolderSource:
-  """A split of an image folder; attributes as in `sources.Source`."""
+class FolderSource(sources.Source):
+  """A split of an image folder; see `sources.Source`."""
 
   paths: Sequence[str]
   labels: np.ndarray
-  class_names: tuple[str, ...]
+  features: Mapping[str, sources.Image | sources.Label]
   fingerprint: str
-  max_labels: int = 1
-  image_shape: None = None
 
   @property
   def num_examples(self) -> int:
     return len(self.paths)
 
-  @property
-  def num_classes(self) -> int:
-    return len(self.class_names)
-
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     """Reads image files; see `sources.Source.read`."""
     paths = self.names(ids)
     if _is_remote(paths[0]):
-      with concurrent.futures.ThreadPoolExecutor(_REMOTE_READERS) as pool:
-        contents = list(pool.map(_read_remote, paths))
+      contents = list(
+        parallel.in_threads(_read_remote, paths, num_threads=_REMOTE_READERS)
+      )
     else:
       contents = [_read_local(path) for path in paths]
     images = np.empty(len(paths), object)
@@ -130,7 +128,7 @@ class FolderSource:
     return {"image": images, "label": self.labels[ids]}
 
   def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Reads what Python has to; see `sources.LocatingSource`."""
+    """Reads what Python has to; see `sources.Source.read_or_locate`."""
     paths = self.names(ids)
     if _is_remote(paths[0]):
       return self.read(ids)
@@ -140,22 +138,22 @@ class FolderSource:
     return {"image": images, "form": forms, "label": self.labels[ids]}
 
   def names(self, ids: np.ndarray) -> list[str]:
-    """The path of each image."""
+    """Returns the path of each image."""
     return [self.paths[i] for i in ids]
 
   def file_names(self, ids: np.ndarray) -> list[str]:
-    """See `sources.FileNamingSource.file_names`."""
+    """See `sources.Source.file_names`."""
     return [posixpath.basename(path) for path in self.names(ids)]
 
 
 def find_images(root: str) -> dict[str, list[tuple[str, str]]]:
-  """Split name -> its (class, file) pairs, in the order of the records.
+  """Maps splits to (class, file) pairs in the order of the records.
 
-  Looks into no file.
+  Opens no file.
 
   Raises:
-    UserError: if there are no splits, no images, classes without any, or
-      links that lead elsewhere.
+    UserError: There are no splits, no images, classes without images, or links
+      that lead elsewhere.
   """
   found: dict[str, list[tuple[str, str]]] = {}
   empty: set[str] = set()
@@ -202,11 +200,7 @@ def find_images(root: str) -> dict[str, list[tuple[str, str]]]:
 def _class_names(
   root: str, files: dict[str, list[tuple[str, str]]]
 ) -> tuple[str, ...]:
-  """Sorted names of the classes of all splits.
-
-  Raises:
-    UserError: if there is only one.
-  """
+  """Sorts the names of the classes of all splits; one class is an error."""
   by_split = {
     split: {name for name, _ in pairs} for split, pairs in files.items()
   }
@@ -220,7 +214,7 @@ def _class_names(
     unseen = sorted(present - by_split.get("train", present))
     if unseen:
       _logger.warning(
-        "%s: %s has classes that train has not, so they cannot be learned: %s.",
+        "%s: %s has classes that train lacks, so they cannot be learned: %s.",
         root,
         split,
         truncate.first(unseen),
@@ -243,16 +237,12 @@ def _raise_if_no_images(source: FolderSource, max_bad_examples: int) -> None:
 def _begins_like_an_image(path: str) -> bool:
   try:
     return _read_local(path, 16).startswith(_SIGNATURES)
-  except UserError:  # Found out again, and told, by who reads it.
+  except UserError:  # Reading it for training raises it again.
     return False
 
 
 def _entries(directory: str, root: str) -> list[tuple[str, bool]]:
-  """What `_list` yields.
-
-  Raises:
-    UserError: also if the directory cannot be listed.
-  """
+  """Like `_list`, with a sentence if the directory cannot be listed."""
   try:
     return list(_list(directory, root))
   except OSError as error:
@@ -263,10 +253,9 @@ def _entries(directory: str, root: str) -> list[tuple[str, bool]]:
 
 
 def _list(directory: str, root: str) -> Iterator[tuple[str, bool]]:
-  """(name, whether it is a folder) of all files and folders in a directory.
+  """Yields (name, is a folder) of all files and folders in a directory.
 
-  Raises:
-    UserError: if one of them is a link that leads out of `root`.
+  A link that leads out of `root` is an error.
   """
   if _is_remote(directory):
     for path in epath.Path(directory).iterdir():
@@ -296,12 +285,12 @@ def _is_remote(path: str) -> bool:
 
 
 def is_image(file: str) -> bool:
-  """Whether a file's name is that of an image, and not hidden."""
+  """Returns True for the name of an image that is not hidden."""
   return file.lower().endswith(SUFFIXES) and not file.startswith(".")
 
 
 def _shuffled(pair: tuple[str, str]) -> bytes:
-  """A sort key that has nothing to do with the class."""
+  """Returns a sort key that has nothing to do with the class."""
   return hashlib.blake2b(os.fsencode("/".join(pair)), digest_size=16).digest()
 
 
@@ -314,19 +303,18 @@ def _read_local(path: str, size: int = -1) -> bytes:
 
 
 def _read_or_locate(path: str) -> tuple[bytes, int]:
-  """The path of an upright JPEG, of any other file its content; and the form.
+  """Returns the path of an upright JPEG, else the content; and the form.
 
-  The path and not the content spares nearly all images the copies from Python
-  to TensorFlow.
+  The path spares nearly all images the copies from Python to TensorFlow.
   """
   name = os.fsencode(path)
   try:
-    # A file object makes more system calls, and costs more than this reading.
+    # A file object makes more system calls, which cost more than this read.
     file = os.open(path, os.O_RDONLY)
     try:
       head = os.read(file, _HEAD_BYTES)
       if (
-        name.isascii()  # TensorFlow's errors cannot tell of just any bytes.
+        name.isascii()  # TensorFlow's errors cannot hold other bytes.
         and encoded.is_jpeg(head)
         and encoded.jpeg_orientation(head) == 1
       ):

@@ -1,20 +1,20 @@
-"""Pictures drawn on demand: data of any structure, without any storage.
+"""Pictures drawn on demand: data of any structure, without storage.
 
 'generated:classes=10,size=32,examples=512,labels=1,seed=0' has 512 training
 images of 32 px in 10 classes (the defaults); `validation` and `test` have a
-quarter of that each. Every class has its own stripes and colour and every
-image its own phase and noise, so a model can learn the classes but not by
-comparing pixels. With labels=3 an image shows one to three classes at once and
-its labels come as a list padded with -1.
+quarter of that each. Every class has its own stripes and colour, every image
+its own phase and noise: a model can learn the classes, but not by comparing
+pixels. With labels=3 an image shows one to three classes at once, and its
+labels are a list padded with -1.
 """
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vit_jax.data import splits
+from vit_jax.data import sources, splits
 from vit_jax.errors import UserError
 
 _DEFAULTS = {"classes": 10, "size": 32, "examples": 512, "labels": 1, "seed": 0}
@@ -28,7 +28,7 @@ def check(arguments: str) -> None:
   """Checks the part after 'generated:'.
 
   Raises:
-    UserError: naming the argument that is unknown or out of range.
+    UserError: Naming the argument that is unknown or out of range.
   """
   _parse(arguments)
 
@@ -44,7 +44,7 @@ def open_source(
 ) -> "GeneratedSource":
   """Opens generated data; see `vit_jax.data.sources.open_source`.
 
-  The directory, the feature names and damage have no meaning here.
+  The directory, the names of features and damage have no meaning here.
   """
   del data_dir, image_key, label_key, max_bad_examples
   values = _parse(arguments)
@@ -60,10 +60,11 @@ def open_source(
   name = ",".join(f"{key}={value}" for key, value in values.items())
   return GeneratedSource(
     num_examples=splits.count(pieces),
-    num_classes=values["classes"],
-    max_labels=values["labels"],
+    features={
+      "image": sources.Image((values["size"], values["size"], 3)),
+      "label": sources.Label(values["classes"], max_labels=values["labels"]),
+    },
     fingerprint=f"generated:{name}:{split}:{splits.count(pieces)}",
-    image_shape=(values["size"], values["size"], 3),
     seed=values["seed"],
     pieces=tuple(pieces),
     offsets=tuple(offsets[piece.name] for piece in pieces),
@@ -71,18 +72,15 @@ def open_source(
 
 
 @dataclasses.dataclass(frozen=True)
-class GeneratedSource:
-  """A split of generated data; attributes as in `sources.Source`."""
+class GeneratedSource(sources.Source):
+  """A split of generated data; see `sources.Source`."""
 
   num_examples: int
-  num_classes: int
-  max_labels: int
+  features: Mapping[str, sources.Image | sources.Label]
   fingerprint: str
-  image_shape: tuple[int, int, int]
   seed: int
   pieces: Sequence[splits.Piece]
   offsets: Sequence[int]
-  class_names: None = None
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     """Draws images; see `sources.Source.read`."""
@@ -97,7 +95,7 @@ class GeneratedSource:
     return {"image": images, "label": label}
 
   def names(self, ids: np.ndarray) -> list[str]:
-    """Split and number of each image."""
+    """Returns the split and number of each image."""
     which, positions = splits.locate(self.pieces, np.asarray(ids))
     return [
       f"generated {self.pieces[w].name} image {position}"
@@ -108,7 +106,7 @@ class GeneratedSource:
 def _labels(
   positions: np.ndarray, num_classes: int, max_labels: int
 ) -> np.ndarray:
-  """Labels int32 [n, max_labels]: consecutive classes, then -1.
+  """Returns int32 [n, max_labels]: consecutive classes, then -1.
 
   The first label cycles through the classes, so any `num_classes` neighbours
   hold each class once; the number of labels cycles from 1 to `max_labels`.
@@ -120,7 +118,7 @@ def _labels(
 
 
 def _draw(seed: int, key: int, classes: np.ndarray, size: int) -> np.ndarray:
-  """One image, uint8 [size, size, 3], the mean of its classes' patterns."""
+  """Draws uint8 [size, size, 3], the mean of the patterns of its classes."""
   rng = np.random.Generator(np.random.Philox(key=seed, counter=key << 64))
   axis = np.arange(size, dtype=np.float32) / size
   image = np.zeros((size, size, 3), np.float32)

@@ -18,7 +18,7 @@ from PIL import Image
 
 from vit_jax.data import encoded, integrity, substitutes
 from vit_jax.data.host_ops import HostOps
-from vit_jax.data.sources import LocatingSource, Source
+from vit_jax.data.sources import Source
 from vit_jax.data.spec import Preprocess, check_side
 from vit_jax.data.tf_import import tf
 from vit_jax.data.tf_iterator import DatasetIterator
@@ -142,9 +142,7 @@ class HostBatches:
 
   def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Raw records: image, row, perhaps form and label; first axis the rows."""
-    locates = isinstance(self._source, LocatingSource)
-    read = self._source.read_or_locate if locates else self._source.read
-    return self._features(read(self._ids(rows)), rows)
+    return self._features(self._source.read_or_locate(self._ids(rows)), rows)
 
   def _features(
     self, record: dict[str, np.ndarray], rows: np.ndarray

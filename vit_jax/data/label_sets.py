@@ -2,115 +2,105 @@
 
 The file is a JSON list of lists of classes, such as ImageNet's ReaL labels
 (google-research/reassessed-imagenet). List i, from 0, belongs to the image
-whose file is called ..._val_ and i + 1 in eight digits, wherever in the dataset
-it stands: ILSVRC2012_val_00000001.JPEG is the first. An empty list says that no
-class is right; an evaluation leaves such an image out.
+whose file is called ..._val_ and i + 1 in eight digits, at any position in the
+dataset: ILSVRC2012_val_00000001.JPEG is the first. An empty list says that no
+class is right; an evaluation leaves such an image out. TFDS's imagenet2012_real
+stores the same labels with the images; this reads the file as published.
 """
 
 import dataclasses
 import hashlib
-import json
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import numpy as np
+import pydantic
 from etils import epath
 
 from vit_jax import buckets
-from vit_jax.data.sources import FileNamingSource, Source
+from vit_jax.data.sources import Image, Label, Source
 from vit_jax.errors import UserError
 
+_Class = Annotated[int, pydantic.Field(ge=0, lt=2**31, strict=True)]
+_SETS = pydantic.TypeAdapter(
+  Annotated[list[list[_Class]], pydantic.Field(min_length=1)]
+)
 _NUMBER = re.compile(r"_val_(\d{8})\.\w+")
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelSets:
-  """What a file of label sets says.
+  """The content of a file of label sets.
 
   Attributes:
-    path: of the file.
-    key: the config key that names it, for messages.
-    labels: int32 [n, max_labels], two wide at least, padded with -1.
-    digest: of the content.
+    name: Config key and path of the file, for messages.
+    labels: int32 [n, max_labels], padded with -1 to a width of at least two.
+    digest: Hash of the content.
   """
 
-  path: str
-  key: str
+  name: str
   labels: np.ndarray
   digest: str
 
 
 def read(path: str, *, key: str) -> LabelSets:
-  """Reads a file of label sets.
+  """Reads a file of label sets, named by a config key.
 
   Raises:
-    UserError: it cannot be read, or is no list of lists of classes.
+    UserError: It cannot be read, or is no list of lists of classes.
   """
   buckets.check(path)
-  start = f"{key} = {path!r}"
+  name = f"{key} = {path!r}"
   try:
-    text = epath.Path(path).expanduser().read_text()
-    sets = json.loads(text)
+    sets = _SETS.validate_json(epath.Path(path).expanduser().read_text())
   except OSError as error:
     raise UserError(
-      f"{start} cannot be read ({error.strerror or error}); name a JSON file of"
+      f"{name} cannot be read ({error.strerror or error}); name a JSON file of"
       " label lists, such as ImageNet's real.json."
     ) from None
-  except (ValueError, RecursionError):
-    sets = None
-  if not isinstance(sets, list) or not sets:
-    raise UserError(f"{start} is no JSON list of label lists, [[3], [7, 8]].")
-  for number, accepted in enumerate(sets):
-    if not _are_classes(accepted):
+  except pydantic.ValidationError as error:
+    if place := error.errors()[0]["loc"]:
       raise UserError(
-        f"{start}: entry {number} (counted from 0) is no list of classes, such"
+        f"{name}: entry {place[0]} (counted from 0) is no list of classes, such"
         " as [7, 8] or []."
-      )
-  # Two wide at least: an example of one label has no other meaning than a
-  # class, and here there may be none.
+      ) from None
+    raise UserError(
+      f"{name} is no JSON list of label lists, [[3], [7, 8]]."
+    ) from None
+  # At least two wide: an array of one label per example would say that each
+  # has a class, and here one may have none.
   width = max(2, *map(len, sets))
   labels = np.full((len(sets), width), -1, np.int32)
   for row, accepted in zip(labels, sets, strict=True):
     row[: len(accepted)] = accepted
   digest = hashlib.sha256(labels.tobytes()).hexdigest()[:16]
-  return LabelSets(path, key, labels, digest)
-
-
-def _are_classes(value: Any) -> bool:
-  return isinstance(value, list) and all(
-    type(label) is int and 0 <= label < 2**31 for label in value
-  )
+  return LabelSets(name, labels, digest)
 
 
 def relabel(source: Source, sets: LabelSets) -> "Relabelled":
-  """The examples of a source with the labels of a file.
+  """Returns the examples of a source with the labels of a file.
 
   Raises:
-    UserError: its files have no numbers, or it lacks classes of the file.
+    UserError: Its files have no numbers, or it lacks classes of the file.
   """
-  start = f"{sets.key} = {sets.path!r}"
-  if not isinstance(source, FileNamingSource):
-    raise UserError(
-      f"{start} goes by the names of image files, which this dataset does not"
-      " have; take imagenet2012 or an image folder."
-    )
   highest = int(sets.labels.max())
   if highest >= source.num_classes:
     raise UserError(
-      f"{start} has class {highest}, the dataset {source.num_classes} classes;"
-      " the labels are of another dataset, or class folders are missing."
+      f"{sets.name} has class {highest}, the dataset {source.num_classes}"
+      " classes; the labels are of another dataset, or class folders are"
+      " missing."
     )
   relabelled = Relabelled(source, sets)
-  relabelled.rows(np.zeros(1, np.int64))  # The first file speaks for the rest.
+  relabelled.rows(np.zeros(1, np.int64))  # Checks the name of the first file.
   return relabelled
 
 
 @dataclasses.dataclass(frozen=True)
-class Relabelled:
-  """A source with other labels; attributes as in `sources.Source`."""
+class Relabelled(Source):
+  """A source with other labels; see `sources.Source`."""
 
-  source: FileNamingSource
+  source: Source
   sets: LabelSets
 
   @property
@@ -118,55 +108,49 @@ class Relabelled:
     return self.source.num_examples
 
   @property
-  def num_classes(self) -> int:
-    return self.source.num_classes
-
-  @property
-  def class_names(self) -> tuple[str, ...] | None:
-    return self.source.class_names
-
-  @property
-  def max_labels(self) -> int:
-    return self.sets.labels.shape[1]
+  def features(self) -> Mapping[str, Image | Label]:
+    label = dataclasses.replace(
+      self.source.features["label"], max_labels=self.sets.labels.shape[1]
+    )
+    return {**self.source.features, "label": label}
 
   @property
   def fingerprint(self) -> str:
     return f"{self.source.fingerprint}:labels:{self.sets.digest}"
 
-  @property
-  def image_shape(self) -> tuple[int, int, int] | None:
-    return self.source.image_shape
-
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     """See `sources.Source.read`."""
-    return {
-      "image": self.source.read(ids)["image"],
-      "label": self.sets.labels[self.rows(ids)],
-    }
+    labels = self.sets.labels[self.rows(ids)]
+    return {**self.source.read(ids), "label": labels}
 
   def names(self, ids: np.ndarray) -> list[str]:
     """See `sources.Source.names`."""
     return self.source.names(ids)
 
   def rows(self, ids: np.ndarray) -> Sequence[int]:
-    """The entries of the file that belong to these records.
+    """Returns the entries of the file that belong to these records.
 
     Raises:
-      UserError: naming a file that has no number, or none of the file's.
+      UserError: Naming a file that has no number, or none of the file's.
     """
+    names = self.source.file_names(ids)
+    if names is None:
+      raise UserError(
+        f"{self.sets.name} goes by the names of image files, which this dataset"
+        " lacks; take imagenet2012 or an image folder."
+      )
     rows = []
-    for name in self.source.file_names(ids):
+    for name in names:
       match = _NUMBER.search(name)
       if match is None:
         raise UserError(
-          f"{self.sets.key} = {self.sets.path!r} goes by numbers in the names"
-          " of image files, such as ILSVRC2012_val_00000001.JPEG, and"
-          f" {name!r} has none."
+          f"{self.sets.name} goes by numbers in the names of image files, such"
+          f" as ILSVRC2012_val_00000001.JPEG, and {name!r} has none."
         )
       rows.append(int(match[1]) - 1)
       if not 0 <= rows[-1] < len(self.sets.labels):
         raise UserError(
-          f"{self.sets.key} = {self.sets.path!r} has"
-          f" {len(self.sets.labels)} entries, none for the file {name!r}."
+          f"{self.sets.name} has {len(self.sets.labels)} entries, none for the"
+          f" file {name!r}."
         )
     return rows

@@ -1,23 +1,24 @@
-"""Sources: datasets that hand out raw records by number.
+"""Sources: datasets that return raw records by number.
 
 `open_source` turns the name of a dataset and a split string into a `Source`.
-Nothing is decoded and nothing shuffled here: `vit_jax.data.order` says which
-records a step needs and `vit_jax.data.pipeline` decodes what `read` returns.
+Nothing is decoded or shuffled here: `vit_jax.data.order` decides which records
+a step needs, and `vit_jax.data.pipeline` decodes what `read` returns.
 """
 
-import difflib
+import abc
+import dataclasses
 import importlib
 import re
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
 
 import numpy as np
 
 from vit_jax.errors import UserError
+from vit_jax.suggestions import did_you_mean
 
-# Sources that are not TFDS datasets: module and whether arguments may follow a
-# colon. Each module offers `open_source(arguments, split, *, data_dir,
-# image_key, label_key, max_bad_examples)`, and `check(arguments)` where
-# arguments are allowed.
+# Sources that are not TFDS datasets: module, and True if arguments may follow a
+# colon. Each module has `open_source(arguments, split, *, data_dir, image_key,
+# label_key, max_bad_examples)`, and `check(arguments)` if it takes arguments.
 _MODULES = {
   "digits": ("vit_jax.data.digits.source", False),
   "folder": ("vit_jax.data.folder", False),
@@ -28,29 +29,49 @@ _TFDS_NAME = re.compile(
 )
 
 
-@runtime_checkable
-class Source(Protocol):
+@dataclasses.dataclass(frozen=True)
+class Image:
+  """A feature that holds images.
+
+  Attributes:
+    shape: (height, width, channels) of raw arrays, uint8; None: images are
+      encoded files (JPEG, PNG, WebP or BMP) of any size.
+  """
+
+  shape: tuple[int, int, int] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Label:
+  """A feature that holds classes, int32.
+
+  Attributes:
+    num_classes: Number of classes; labels are 0 to num_classes - 1.
+    class_names: Names in the order of the labels, if known.
+    max_labels: 1 for one label per record, else the width of the lists of
+      labels, padded with -1.
+  """
+
+  num_classes: int
+  class_names: tuple[str, ...] | None = None
+  max_labels: int = 1
+
+
+class Source(abc.ABC):
   """A split of a dataset: `num_examples` records, read by their number.
 
   Attributes:
-    num_examples: records in the split.
-    num_classes: classes of the dataset; labels are 0 to num_classes - 1.
-    class_names: their names, in the order of the labels, or None.
-    max_labels: 1, and `read` gives one label per record; otherwise the width
-      of the padded lists of labels.
-    fingerprint: name, version, split, count and a hash of what identifies the
+    num_examples: Number of records in the split.
+    features: Descriptions of the arrays that `read` returns, by their names.
+    fingerprint: Name, version, split, count and a hash of what identifies the
       content: equal if and only if record numbers mean the same images.
-    image_shape: (height, width, channels) if all images are raw arrays of
-      this shape; None if they are encoded files.
   """
 
   num_examples: int
-  num_classes: int
-  class_names: tuple[str, ...] | None
-  max_labels: int
+  features: Mapping[str, Image | Label]
   fingerprint: str
-  image_shape: tuple[int, int, int] | None
 
+  @abc.abstractmethod
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     """Reads records; may be called from several threads at once.
 
@@ -58,46 +79,54 @@ class Source(Protocol):
       ids: int64 [n], each in 0 to num_examples - 1, in any order.
 
     Returns:
-      "image": object [n] of bytes (JPEG, PNG, WebP or BMP files), or uint8
-      [n, height, width, channels] if `image_shape` is set; "label": int32 [n]
-      if `max_labels` is 1, else int32 [n, max_labels] padded with -1.
+      "image": object [n] of bytes, or uint8 [n, height, width, channels];
+      "label": int32 [n] or [n, max_labels]; see `features`.
 
     Raises:
-      UserError: naming the record that cannot be read or whose label is not a
+      UserError: Naming the record that cannot be read or whose label is not a
         class.
     """
-    ...
 
+  @abc.abstractmethod
   def names(self, ids: np.ndarray) -> list[str]:
-    """The file or record of each of `ids`, as a person would look for it."""
-    ...
-
-
-@runtime_checkable
-class LocatingSource(Source, Protocol):
-  """A source of encoded images that need not all pass through Python."""
+    """Returns the file or record of each of `ids`, as a person finds it."""
 
   def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Like `read`, but where it can names files instead of reading them.
+    """Like `read`, but may name image files instead of reading them.
 
     Returns:
       As `read`, and perhaps "form", int32 [n]: `encoded.form` of each image,
       or `encoded.UPRIGHT_JPEG_FILE` where the "image" is the path of one.
     """
-    ...
+    return self.read(ids)
 
-
-@runtime_checkable
-class FileNamingSource(Source, Protocol):
-  """A source whose images are known by the names of their files."""
-
-  def file_names(self, ids: np.ndarray) -> list[str]:
-    """The name of each image's file, without the folders above it.
+  def file_names(self, ids: np.ndarray) -> list[str] | None:
+    """Returns the names of image files, without folders; None: unknown.
 
     Raises:
-      UserError: the dataset has not kept them.
+      UserError: The dataset does not store them.
     """
-    ...
+    return None
+
+  @property
+  def image_shape(self) -> tuple[int, int, int] | None:
+    """The shape of the feature "image"."""
+    return self.features["image"].shape
+
+  @property
+  def num_classes(self) -> int:
+    """The number of classes of the feature "label"."""
+    return self.features["label"].num_classes
+
+  @property
+  def class_names(self) -> tuple[str, ...] | None:
+    """The names of these classes, in the order of the labels, if known."""
+    return self.features["label"].class_names
+
+  @property
+  def max_labels(self) -> int:
+    """The number of labels that a record can have."""
+    return self.features["label"].max_labels
 
 
 def open_source(
@@ -109,22 +138,22 @@ def open_source(
   label_key: str = "label",
   max_bad_examples: int = 0,
 ) -> Source:
-  """Opens a dataset that is there; downloads nothing.
+  """Opens a dataset that is on disk; downloads nothing.
 
   Args:
     dataset: 'folder', 'digits', 'generated:...' or a TFDS name such as
       'imagenet2012', 'cifar10:3.0.2' or 'vtab/config:1.0.0'.
-    split: a TFDS split string, such as 'train[:99%]'.
-    data_dir: where datasets are; for 'folder' the image folder itself; None:
+    split: TFDS split string, such as 'train[:99%]'.
+    data_dir: Directory of datasets; for 'folder' the image folder itself; None:
       the environment variable TFDS_DATA_DIR, then ~/tensorflow_datasets.
-    image_key: feature of a TFDS dataset that holds the image.
-    label_key: feature of a TFDS dataset that holds the label or labels.
-    max_bad_examples: records that may be found missing or damaged here; they
+    image_key: Feature of a TFDS dataset that holds the image.
+    label_key: Feature of a TFDS dataset that holds the label or labels.
+    max_bad_examples: Number of records that may be missing or damaged; these
       fail when they are read.
 
   Raises:
-    UserError: if the dataset, the split or a feature is not there, or the
-      data are not fit for training.
+    UserError: The dataset, the split or a feature is not there, or the data
+      are not fit for training.
   """
   check(dataset)
   kind, _, arguments = dataset.partition(":")
@@ -144,15 +173,15 @@ def open_source(
 
 
 def is_built_in(dataset: str) -> bool:
-  """Whether a name is none of a TFDS dataset."""
+  """Returns True unless the name is that of a TFDS dataset."""
   return dataset.partition(":")[0] in _MODULES
 
 
 def check(dataset: str) -> None:
-  """Checks the form of a dataset's name; looks at no data.
+  """Checks the form of a dataset's name; reads no data.
 
   Raises:
-    UserError: if it cannot be the name of a dataset.
+    UserError: It cannot be the name of a dataset.
   """
   kind, colon, arguments = dataset.partition(":")
   if kind in _MODULES:
@@ -165,8 +194,8 @@ def check(dataset: str) -> None:
       )
     return
   if not _TFDS_NAME.fullmatch(dataset):
-    near = difflib.get_close_matches(kind, _MODULES, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    near = did_you_mean(kind, _MODULES)
+    hint = f" Did you mean {near!r}?" if near else ""
     raise UserError(
       f"{dataset!r} is not the name of a dataset.{hint} Write 'folder',"
       " 'digits', 'generated:classes=10,size=32' or a TFDS name such as"

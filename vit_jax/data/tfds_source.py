@@ -1,16 +1,20 @@
-"""TFDS datasets that are on disk, in ArrayRecord or TFRecord format."""
+"""TFDS datasets that are on disk, in ArrayRecord or TFRecord format.
+
+TFDS reads the metadata. Its own data source is not used for the records: it
+opens no TFRecord files, and does not name a record that is damaged.
+"""
 
 import concurrent.futures
 import dataclasses
 import hashlib
 import os
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from vit_jax.data import computed_labels, splits, tfds_directory
+from vit_jax.data import computed_labels, sources, splits, tfds_directory
 from vit_jax.data.array_record_files import ArrayRecordFiles
 from vit_jax.data.computed_labels import ComputedLabel
 from vit_jax.data.tfrecord_files import TFRecordFiles
@@ -20,7 +24,7 @@ from vit_jax.errors import UserError
 # bytes beside an image, so a generous width costs nothing.
 _MAX_LABELS = 32
 _THREADS = 8
-# As TFDS calls it in imagenet2012, and we where we make datasets.
+# The name in TFDS's imagenet2012, and in datasets that `building` makes.
 _FILE_NAME = "file_name"
 
 
@@ -37,23 +41,23 @@ def open_source(
 
   Args:
     arguments: 'name', 'name/config' or either with ':version'.
-    split: split string.
-    data_dir: as there.
-    image_key: feature of the image; 'a/b' for feature b inside feature a.
-    label_key: feature of the label, or of the list of labels, likewise; or one
-      of `computed_labels.LABELS`.
-    max_bad_examples: records that each shard may lack.
+    split: Split string.
+    data_dir: As in `sources.open_source`.
+    image_key: Feature of the image; 'a/b' for feature b inside feature a.
+    label_key: Feature of the label or the list of labels, likewise; or one of
+      `computed_labels.LABELS`.
+    max_bad_examples: Number of records that each shard may lack.
 
   Raises:
-    UserError: if the dataset, a split or a feature is missing or unsuitable.
+    UserError: The dataset, a split or a feature is missing or unsuitable.
   """
   directory = tfds_directory.require(
     tfds_directory.DatasetName.parse(arguments),
     tfds_directory.resolve_data_dir(data_dir),
   )
   info = read_info(directory)
-  _image_feature(info, image_key)
-  class_names, max_labels, computed = _label(info, label_key)
+  _check_image(info, image_key)
+  label, computed = _label(info, label_key)
   shard_lengths = {
     name: list(split_info.shard_lengths)
     for name, split_info in info.splits.items()
@@ -67,9 +71,7 @@ def open_source(
   count = splits.count(pieces)
   return TFDSSource(
     num_examples=count,
-    num_classes=len(class_names),
-    class_names=class_names,
-    max_labels=max_labels,
+    features={"image": sources.Image(), "label": label},
     fingerprint=f"{info.full_name}:{split}:{count}:{content}",
     image_key=image_key,
     label_key=label_key,
@@ -84,16 +86,16 @@ def open_source(
 
 
 def read_info(directory: os.PathLike) -> Any:
-  """The tfds.core.DatasetInfo of a prepared dataset.
+  """Returns the tfds.core.DatasetInfo of a prepared dataset.
 
   Raises:
-    UserError: if it cannot be read.
+    UserError: It cannot be read.
   """
   from tensorflow_datasets.core import read_only_builder
 
   try:
     return read_only_builder.builder_from_directory(directory).info
-  except Exception as error:  # Many kinds, as many as formats of the parts.
+  except Exception as error:  # Each part has its format and its errors.
     raise UserError(
       f"The dataset in {directory} cannot be read: {error}. Remove that"
       " directory and prepare the dataset again."
@@ -102,27 +104,25 @@ def read_info(directory: os.PathLike) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class _Shards:
-  """Record files of one split."""
+  """Record files of one split; `ends` counts records in the first i + 1."""
 
   files: ArrayRecordFiles | TFRecordFiles
   names: Sequence[str]
-  ends: np.ndarray  # Records in the first i + 1 shards.
+  ends: np.ndarray
 
   def locate(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shard and position in it, int64 [n] each, of records of the split."""
+    """Returns the shard and the position in it, int64 [n] each."""
     shards = np.searchsorted(self.ends, positions, side="right")
     starts = np.concatenate([[0], self.ends[:-1]])
     return shards, positions - starts[shards]
 
 
 @dataclasses.dataclass(frozen=True)
-class TFDSSource:
-  """A split of a TFDS dataset; attributes as in `sources.Source`."""
+class TFDSSource(sources.Source):
+  """A split of a TFDS dataset; see `sources.Source`."""
 
   num_examples: int
-  num_classes: int
-  class_names: tuple[str, ...]
-  max_labels: int
+  features: Mapping[str, sources.Image | sources.Label]
   fingerprint: str
   image_key: str
   label_key: str
@@ -130,39 +130,34 @@ class TFDSSource:
   dataset: str
   pieces: Sequence[splits.Piece]
   shards: dict[str, _Shards]
-  image_shape: None = None
   _pool: concurrent.futures.Executor = dataclasses.field(
     default_factory=lambda: concurrent.futures.ThreadPoolExecutor(_THREADS),
     repr=False,
   )
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Reads records; see `sources.Source.read`."""
-    from tensorflow_datasets.proto import tf_example_pb2
-
+    """See `sources.Source.read`."""
     ids = np.asarray(ids)
     images = np.empty(len(ids), object)
     labels = np.full((len(ids), self.max_labels), -1, np.int32)
     for row, record in enumerate(self._records(ids)):
       try:
-        features = tf_example_pb2.Example.FromString(record).features.feature
+        features = _parse(record)
         (images[row],) = features[self.image_key].bytes_list.value
         if self.computed is None:
           values = features[self.label_key].int64_list.value
         else:
           values = [self.computed.of(features)]
       except Exception as error:  # A DecodeError, or no image.
-        (name,) = self.names(ids[row : row + 1])
         raise UserError(
-          f"The {name} is damaged ({type(error).__name__}); prepare the"
-          " dataset again."
+          f"The {self._name(ids[row])} is damaged ({type(error).__name__});"
+          " prepare the dataset again."
         ) from None
       if self.max_labels > 1:
         values = list(dict.fromkeys(values))  # A set, in the order given.
         if len(values) > self.max_labels:
-          (name,) = self.names(ids[row : row + 1])
           raise UserError(
-            f"The {name} has {len(values)} labels; no more than"
+            f"The {self._name(ids[row])} has {len(values)} labels; no more than"
             f" {self.max_labels} are supported."
           )
       labels[row, : len(values)] = values
@@ -173,26 +168,24 @@ class TFDSSource:
     }
 
   def names(self, ids: np.ndarray) -> list[str]:
-    """Split, number and file of each record."""
-    which, positions = splits.locate(self.pieces, np.asarray(ids))
-    names = []
-    for piece, position in zip(which, positions, strict=True):
-      split = self.pieces[piece].name
-      shards = self.shards[split]
-      shard, place = shards.locate(position[None])
-      names.append(
-        f"record {position} of {self.dataset} {split} (record {place[0]} of"
-        f" file {shards.names[shard[0]]})"
-      )
-    return names
+    """Returns the split, number and file of each record."""
+    return [self._name(i) for i in ids]
+
+  def _name(self, record: int | np.integer) -> str:
+    (piece,), position = splits.locate(self.pieces, np.array([record]))
+    split = self.pieces[piece].name
+    shards = self.shards[split]
+    (shard,), (place,) = shards.locate(position)
+    return (
+      f"record {position[0]} of {self.dataset} {split} (record {place} of file"
+      f" {shards.names[shard]})"
+    )
 
   def file_names(self, ids: np.ndarray) -> list[str]:
-    """See `sources.FileNamingSource.file_names`; reads the records again."""
-    from tensorflow_datasets.proto import tf_example_pb2
-
+    """See `sources.Source.file_names`; reads the records again."""
     names = []
     for record in self._records(np.asarray(ids)):
-      features = tf_example_pb2.Example.FromString(record).features.feature
+      features = _parse(record)
       if _FILE_NAME not in features:
         raise UserError(
           f"{self.dataset} has no feature {_FILE_NAME!r}, by which its images"
@@ -203,7 +196,7 @@ class TFDSSource:
     return names
 
   def _records(self, ids: np.ndarray) -> list[bytes]:
-    """The serialized examples, in the order of `ids`."""
+    """Reads serialized examples, in the order of `ids`."""
     which, positions = splits.locate(self.pieces, ids)
     records: list[bytes] = [b""] * len(ids)
 
@@ -232,7 +225,6 @@ class TFDSSource:
       wrong |= labels < 0
     if wrong.any():
       row = int(wrong.any(1).argmax())
-      (name,) = self.names(ids[row : row + 1])
       value = labels[row][wrong[row]][0]
       hint = (
         " The split may have been published without labels."
@@ -240,21 +232,29 @@ class TFDSSource:
         else ""
       )
       raise UserError(
-        f"The {name} has {self.label_key} {value}; classes are 0 to"
-        f" {self.num_classes - 1}.{hint}"
+        f"The {self._name(ids[row])} has {self.label_key} {value}; classes are"
+        f" 0 to {self.num_classes - 1}.{hint}"
       )
 
 
-def open_shards(info: Any, split: str, max_missing: int = 0) -> "_Shards":
-  """The record files of a whole split; indexes TFRecord files.
+def _parse(record: bytes) -> Any:
+  """Returns a tf.train.Example's map of features."""
+  from tensorflow_datasets.proto import tf_example_pb2
+
+  return tf_example_pb2.Example.FromString(record).features.feature
+
+
+def open_shards(info: Any, split: str, max_missing: int = 0) -> _Shards:
+  """Opens the record files of a whole split; indexes TFRecord files.
 
   Args:
-    info: the tfds.core.DatasetInfo.
-    split: name of the split.
-    max_missing: records that each file may lack; they fail when read.
+    info: The tfds.core.DatasetInfo.
+    split: Name of the split.
+    max_missing: Number of records that each file may lack; these fail when
+      they are read.
 
   Raises:
-    UserError: if they are in another format, missing or damaged.
+    UserError: The files are in another format, missing or damaged.
   """
   from tensorflow_datasets.core import file_adapters
 
@@ -283,8 +283,8 @@ def open_shards(info: Any, split: str, max_missing: int = 0) -> "_Shards":
   )
 
 
-def _image_feature(info: Any, key: str) -> None:
-  """Raises a UserError if the feature `key` is not an image."""
+def _check_image(info: Any, key: str) -> None:
+  """Raises UserError if the feature `key` is not an image."""
   import tensorflow_datasets as tfds
 
   found = {
@@ -296,17 +296,11 @@ def _image_feature(info: Any, key: str) -> None:
     raise UserError(_missing("image_key", key, "image", info, found))
 
 
-def _label(
-  info: Any, key: str
-) -> tuple[tuple[str, ...], int, ComputedLabel | None]:
-  """What the label named `key` is.
-
-  Returns:
-    Names of its classes, how many an example may have, and how it is computed
-    if no feature holds it.
+def _label(info: Any, key: str) -> tuple[sources.Label, ComputedLabel | None]:
+  """Describes the label `key`, and its computation if no feature holds it.
 
   Raises:
-    UserError: if it is not there, is no class, or has no number of classes.
+    UserError: It is not there, is no class, or has no number of classes.
   """
   import tensorflow_datasets as tfds
 
@@ -326,9 +320,11 @@ def _label(
   if key in stored:
     feature, repeats = stored[key]
     max_labels = (repeats[0] or _MAX_LABELS) if repeats else 1
-    return tuple(feature.names), max_labels, None
+    names = tuple(feature.names)
+    return sources.Label(len(names), names, max_labels), None
   if key in computed:
-    return computed[key].class_names, 1, computed[key]
+    names = computed[key].class_names
+    return sources.Label(len(names), names), computed[key]
   found = stored | computed
   raise UserError(_missing("label_key", key, "class label", info, found))
 
@@ -346,9 +342,9 @@ def _missing(
 def _flatten(
   feature: Any, name: str = "", repeats: tuple[int | None, ...] = ()
 ) -> dict[str, tuple[Any, tuple[int | None, ...]]]:
-  """Name as in the records -> (feature, lengths of the lists around it).
+  """Maps names in the records to (feature, lengths of the lists around it).
 
-  A length is None where it differs between examples.
+  A length is None if it differs between examples.
   """
   import tensorflow_datasets as tfds
 

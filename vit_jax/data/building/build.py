@@ -11,8 +11,8 @@ DATA_DIR/NAME/VERSION when it is whole:
 
 Formats and metadata are array_record's and TFDS's. TFDS's own writers are not
 used: `download_and_prepare` and `store_as_tfds_dataset` begin again after a
-kill, copy every image through temporary files, and stop at the first image
-that is damaged; `SequentialWriter` takes one process.
+kill and move every image through temporary files; `SequentialWriter` is for
+one process and keeps no list of what is whole.
 """
 
 import contextlib
