@@ -16,12 +16,11 @@ from vit_jax.errors import UserError
 from vit_jax.weights import (
   flat,
   position_embeddings,
-  reasons,
   shape_mismatches,
   stacking,
 )
 from vit_jax.weights.contract import Weights
-from vit_jax.weights.shape_mismatches import Misfit, Shape
+from vit_jax.weights.shape_mismatches import Shape
 from vit_jax.weights.vit_shapes import TABLE
 
 _STACKED = "Transformer/encoderblock/"
@@ -241,15 +240,13 @@ def _layout(
 
 
 def _check(surgeon: _Surgeon, weights: Weights, wanted: schema.Model) -> None:
-  found = {name: np.shape(leaf) for name, leaf in surgeon.leaves.items()}
-  shapes = {name: tuple(shape) for name, shape in surgeon.shapes.items()}
-  rows = [
-    Misfit(name, found.get(name), shapes.get(name))
-    for name in shapes | found
-    if found.get(name) != shapes.get(name) and name not in surgeon.fresh
-  ]
+  rows = shape_mismatches.find(
+    {name: np.shape(leaf) for name, leaf in surgeon.leaves.items()},
+    {name: tuple(shape) for name, shape in surgeon.shapes.items()},
+  )
+  rows = [row for row in rows if row.parameter not in surgeon.fresh]
   if rows:
-    raise UserError(
-      f"The parameters of {weights.path} do not fit config.model:\n"
-      + shape_mismatches.table(reasons.explain(rows, weights.model, wanted))
+    raise shape_mismatches.ShapeMismatchError(
+      f"The parameters of {weights.path} do not fit config.model:",
+      shape_mismatches.explain(rows, weights.model, wanted),
     )
