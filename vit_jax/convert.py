@@ -134,7 +134,7 @@ def _form(dst: str, to: str | None) -> str:
 
 
 def _write_npz(dst: str, source: "Inference", dtype: str | None) -> None:
-  from vit_jax.weights import npz
+  from vit_jax.weights.spellings import npz
 
   del dtype
   weights = source.weights
@@ -152,7 +152,8 @@ def _write_huggingface(
   dst: str, source: "Inference", dtype: str | None
 ) -> None:
   from vit_jax.pretrained import reading
-  from vit_jax.weights import huggingface, model_card, training_record
+  from vit_jax.weights import model_card, training_record
+  from vit_jax.weights.spellings import huggingface
 
   del dtype
   training = None

@@ -12,8 +12,8 @@ from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.pretrained import inference, run_config, workdir
 from vit_jax.pretrained.inference import Inference
-from vit_jax.weights import npz
 from vit_jax.weights.contract import Weights
+from vit_jax.weights.spellings import npz
 
 MODEL = schema.Model(
   variant="Ti/4",

@@ -14,7 +14,8 @@ from vit_jax.models import build
 from vit_jax.rundir.run_directory import RunDirectory
 from vit_jax.rundir.timing import Clock
 from vit_jax.training import dry_run
-from vit_jax.weights import flat, npz
+from vit_jax.weights import flat
+from vit_jax.weights.spellings import npz
 
 HEAD = {"head/kernel", "head/bias"}
 KEYS = dict(variant="Ti/4", width=32, depth=2, num_heads=4, mlp_dim=64)

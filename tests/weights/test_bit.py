@@ -12,7 +12,8 @@ from tests.models import networks
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.weights import bit, flat, npz
+from vit_jax.weights import bit, flat
+from vit_jax.weights.spellings import npz
 
 
 @functools.cache

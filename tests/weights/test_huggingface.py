@@ -17,7 +17,7 @@ from tests.weights.published import (
   relative_error,
 )
 from vit_jax.errors import UserError
-from vit_jax.weights import huggingface
+from vit_jax.weights.spellings import huggingface
 
 FIXTURES = [
   "huggingface_vit",
@@ -164,7 +164,7 @@ def test_other_floats_become_float32(vit, dtype):
   [
     ({"hidden_act": "quick_gelu"}, ["hidden_act", "quick_gelu"]),
     ({"image_size": [16, 24]}, ["image_size", "[16, 24]", "square"]),
-    ({"patch_size": [4, 2]}, ["patch_size", "[4, 2]", "square"]),
+    ({"patch_size": [4, 2]}, ["patch_size", "[4, 2]", "is not 4"]),
     ({"num_channels": 1}, ["num_channels"]),
     ({"num_attention_heads": 5}, ["num_attention_heads", "5", "32"]),
     ({"head_dim": 16}, ["head_dim", "16", "8"]),
@@ -174,7 +174,7 @@ def test_other_floats_become_float32(vit, dtype):
     ({"num_hidden_layers": 10**9}, ["num_hidden_layers", "1000000000"]),
     ({"layer_norm_eps": 0}, ["layer_norm_eps", "0"]),
     ({"qkv_bias": "no"}, ["qkv_bias", '"no"']),
-    ({"image_size": 2}, ["image_size", "patch_size"]),
+    ({"image_size": 2}, ["image_size = 2", "is not 16"]),
     ({"model_type": "swin"}, ["model_type", "swin", "vit, deit"]),
     ({"model_type": None}, ["config.json", "model_type"]),
     ({"id2label": [1]}, ["id2label"]),

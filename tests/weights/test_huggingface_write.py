@@ -20,8 +20,9 @@ from tests.weights.published import (
   relative_error,
 )
 from vit_jax.errors import UserError
-from vit_jax.weights import huggingface, stacking, tensors, timm
+from vit_jax.weights import stacking, tensors
 from vit_jax.weights.contract import Weights
+from vit_jax.weights.spellings import huggingface, timm
 
 FIXTURES = [
   "huggingface_vit",

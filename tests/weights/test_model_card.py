@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.weights.published import GOLDEN
 from vit_jax.config import schema
-from vit_jax.weights import huggingface, model_card
+from vit_jax.weights import model_card
+from vit_jax.weights.spellings import huggingface
 from vit_jax.weights.training_record import Training
 
 

@@ -18,7 +18,8 @@ from tests.weights import published_npz
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.weights import archive, flat, npz
+from vit_jax.weights import archive, flat
+from vit_jax.weights.spellings import npz
 
 
 def read(path):

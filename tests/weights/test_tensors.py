@@ -13,8 +13,9 @@ from safetensors.numpy import load_file, save_file
 
 from tests.weights.published import GOLDEN
 from vit_jax.errors import UserError
-from vit_jax.weights import huggingface, tensors
+from vit_jax.weights import tensors
 from vit_jax.weights.contract import Weights
+from vit_jax.weights.spellings import huggingface
 
 FILE = GOLDEN / "huggingface_deit_distilled" / "model.safetensors"
 

@@ -18,8 +18,9 @@ from tests.weights.published import (
 )
 from vit_jax.config import sizes
 from vit_jax.errors import UserError
-from vit_jax.weights import files, timm
+from vit_jax.weights import files
 from vit_jax.weights.contract import Weights
+from vit_jax.weights.spellings import timm
 
 FIXTURES = [
   "timm_vit",
@@ -202,7 +203,7 @@ def test_config_that_is_not_ours_is_named(copied, values, words):
 def test_table_of_no_square_is_named(copied):
   directory = copied("timm_vit")
   change_tensors(directory, lambda x: x | {"pos_embed": x["pos_embed"][:, 2:]})
-  assert "15 rows" in refusal(directory)
+  assert "14 patches" in refusal(directory)
 
 
 def test_class_token_pooling_needs_one(copied):

@@ -9,8 +9,9 @@ from etils import epath
 
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.weights import flat, huggingface, npz
+from vit_jax.weights import flat
 from vit_jax.weights.contract import Weights
+from vit_jax.weights.spellings import huggingface, npz
 
 
 def save(

@@ -5,9 +5,11 @@ import types
 from etils import epath
 
 from vit_jax.errors import UserError
-from vit_jax.weights import huggingface, npz, path_errors, tensors, timm
+from vit_jax.weights import path_errors, tensors
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import Fields
+from vit_jax.weights.image_processor import CONFIG
+from vit_jax.weights.spellings import huggingface, npz, timm
 
 
 def is_published(path: str) -> bool:
@@ -54,7 +56,7 @@ def read(path: str) -> Weights:
 def _library(path: epath.Path) -> types.ModuleType:
   """Who wrote a safetensors file, by the config.json beside it."""
   directory = path if path.is_dir() else path.parent
-  config = directory / huggingface.CONFIG
+  config = directory / CONFIG
   # timm's files are understood without one.
   if not config.exists() or "model_type" not in Fields.read(config):
     return timm

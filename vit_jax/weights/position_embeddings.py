@@ -12,6 +12,18 @@ def square_side(num_patches: int) -> int | None:
   return side if side > 0 and side * side == num_patches else None
 
 
+def with_class_row(table: np.ndarray) -> np.ndarray:
+  """Adds a row of zeros for the class token to a table that lacks one.
+
+  The number of rows tells: A square and one more is never a square. A table
+  without that row is added before the class token is joined, so the token has
+  no position. An array of another rank than [tables, n, d] stays as it is.
+  """
+  if table.ndim != 3 or not square_side(table.shape[1]):
+    return table
+  return np.pad(table, ((0, 0), (1, 0), (0, 0)))
+
+
 def resize(
   table: Float[np.ndarray, "tables n d"],
   old_grid: tuple[int, int],

@@ -1,90 +1,58 @@
 """Hugging Face directories: config.json beside safetensors."""
 
 import contextlib
-import dataclasses
-import types
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from etils import epath
 
 from vit_jax import buckets, records
-from vit_jax.config import pixels
+from vit_jax.config import pixels, schema
 from vit_jax.errors import UserError
-from vit_jax.weights import (
-  huggingface_bit,
-  huggingface_vit,
-  image_processor,
-  stacking,
-  tensors,
-  torch_layout,
-)
+from vit_jax.weights import image_processor, stacking, tensors
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import Fields
 from vit_jax.weights.image_processor import CONFIG, PREPROCESSOR
+from vit_jax.weights.spellings import names
+from vit_jax.weights.spellings.contract import HuggingFace
+from vit_jax.weights.spellings.registry import HUGGINGFACE, HUGGINGFACE_WRITTEN
 
 CARD = "README.md"
 
-_DEFAULT_IMAGE_SIZE = 224
-
-
-@dataclasses.dataclass(frozen=True)
-class Family:
-  """A `model_type` of config.json.
-
-  Attributes:
-    module: reads and writes its config.json and knows its names.
-    prefix: what stands before the names where there is a head.
-    normalize: what its own preprocessor does by default.
-  """
-
-  module: types.ModuleType
-  prefix: str
-  normalize: str
-
-
-FAMILIES = {
-  "vit": Family(huggingface_vit, "vit.", "minus_one_to_one"),
-  "deit": Family(huggingface_vit, "deit.", "minus_one_to_one"),
-  "vit_mae": Family(huggingface_vit, "vit.", "minus_one_to_one"),
-  "bit": Family(
-    huggingface_bit,
-    "bit.",
-    "0.48145466,0.4578275,0.40821073/0.26862954,0.26130258,0.27577711",
-  ),
-}
-
 
 def read(path: epath.PathLike) -> Weights:
-  """The parameters of a directory, and the network that they are of.
+  """Reads the parameters of a directory, and the network that they make up.
 
   Args:
-    path: the directory, or its safetensors file.
+    path: The directory, or its safetensors file.
 
   Raises:
-    UserError: a file is missing or damaged, or the network is not one of
-      ours; the message says what in it is not.
+    UserError: A file is missing or damaged, or the network is not one of
+      ours; the message names the part that is not.
   """
   path = epath.Path(path)
   file = path if path.suffix == tensors.SUFFIX else None
   directory = path.parent if file else path
   config = Fields.read(directory / CONFIG)
-  name = config.text("model_type")
-  if name not in FAMILIES:
+  kind = config.text("model_type")
+  if kind not in HUGGINGFACE.names():
     raise config.refusal(
-      "model_type", f"is not a family that is read: {', '.join(FAMILIES)}"
+      "model_type",
+      f"is not a family that is read: {', '.join(HUGGINGFACE.names())}",
     )
-  family = FAMILIES[name]
+  family = HUGGINGFACE.get(kind)
   found = _bare_names(tensors.read(file or directory), family)
-  found, notes = family.module.select(config, found)
-  model = family.module.architecture(config, found)
-  keys, assumed = _preprocessing(directory, name, config)
-  model = model.model_copy(update=keys)
+  found, notes = family.select(config, found)
+  said = family.said(config, found)
+  said |= _preprocessing(directory, kind, family, notes)
+  model, params, assumed = names.read(str(path), found, family.names, said)
+  _check_config(config, family, model)
   return Weights(
     path=str(path),
     model=model,
-    params=torch_layout.read(str(path), found, family.module.pairs(model)),
+    params=params,
     class_names=_class_names(config, model.num_classes),
     assumed=(*notes, *assumed),
   )
@@ -99,9 +67,9 @@ def write(
   `BitModel` where there is no head.
 
   Args:
-    directory: must not exist yet; it appears once it is complete.
-    weights: the network.
-    card: its README.md.
+    directory: A path that is still free; it appears once it is complete.
+    weights: The network and its parameters.
+    card: Text of README.md; None writes none.
 
   Raises:
     UserError: Hugging Face has no such network, or the directory cannot be
@@ -109,12 +77,11 @@ def write(
   """
   directory = epath.Path(directory)
   model = weights.model
-  name = "bit" if model.name == "resnet" else "vit"
-  family = FAMILIES[name]
-  config = family.module.settings(model)
-  params = stacking.unstack_layers(weights.params)
-  found = torch_layout.write(params, family.module.pairs(model))
-  found = family.module.scaled(model, found)
+  kind = HUGGINGFACE_WRITTEN[model.name]
+  family = HUGGINGFACE.get(kind)
+  config = {**family.config(model), "model_type": kind}
+  found = names.write(stacking.unstack_layers(weights.params), family.names)
+  found = family.scale(model, found)
   if model.num_classes is not None:
     config |= _labels(weights.class_names, model.num_classes)
     # The classifier stands beside the rest, which then has a name.
@@ -126,7 +93,7 @@ def write(
     config["problem_type"] = image_processor.MULTI_LABEL
   mean, deviation = pixels.parse(model.normalize)
   processor = {
-    **family.module.processor(model),
+    **family.processor(model),
     **image_processor.resizing(weights.preprocess, model.image_size),
     "do_rescale": True,
     "rescale_factor": 1 / 255,
@@ -146,16 +113,16 @@ def _labels(
   class_names: Sequence[str] | None, num_classes: int
 ) -> dict[str, Mapping[str, str | int]]:
   """Keys of config.json; transformers counts classes by them."""
-  names = class_names or [f"LABEL_{i}" for i in range(num_classes)]
+  labels = class_names or [f"LABEL_{i}" for i in range(num_classes)]
   return {
-    "id2label": {str(i): name for i, name in enumerate(names)},
-    "label2id": {name: i for i, name in enumerate(names)},
+    "id2label": {str(i): name for i, name in enumerate(labels)},
+    "label2id": {name: i for i, name in enumerate(labels)},
   }
 
 
 @contextlib.contextmanager
 def _complete_or_not_at_all(directory: epath.Path) -> Iterator[epath.Path]:
-  """A directory to write to, which then takes the place of `directory`."""
+  """Gives a directory to write to, and moves it into place at the end."""
   partial = directory.with_name(
     f".{directory.name}.{uuid.uuid4().hex[:8]}.partial"
   )
@@ -184,45 +151,47 @@ def _complete_or_not_at_all(directory: epath.Path) -> Iterator[epath.Path]:
 
 
 def _bare_names(
-  found: Mapping[str, np.ndarray], family: Family
+  found: Mapping[str, np.ndarray], family: HuggingFace
 ) -> dict[str, np.ndarray]:
   """Tensors by their names in files, without what a head puts before them."""
   bare: dict[str, np.ndarray] = {}
   for name, tensor in found.items():
-    new = family.module.file_name(name.removeprefix(family.prefix))
+    new = family.file_name(name.removeprefix(family.prefix))
     if new in bare:
       raise UserError(f"The weights hold '{new}' twice, once as '{name}'.")
     bare[new] = tensor
   return bare
 
 
+def _check_config(
+  config: Fields, family: HuggingFace, model: schema.Model
+) -> None:
+  """Refuses a config.json that does not tell the network of its tensors."""
+  for name, value in family.config(model).items():
+    # A side of a square may be given twice.
+    alike = (None, value, [value, value])
+    unchecked = name in family.unchecked or name == "architectures"
+    if not unchecked and config.values.get(name) not in alike:
+      raise config.refusal(name, f"is not {value}, as its weights have it")
+
+
 def _preprocessing(
-  directory: epath.Path, family: str, config: Fields
-) -> tuple[dict[str, str | int], list[str]]:
-  """Keys of config.model that the preprocessor's file gives; assumptions."""
+  directory: epath.Path, kind: str, family: HuggingFace, notes: list[str]
+) -> dict[str, Any]:
+  """Keys of config.model that the preprocessor's file tells."""
   path = directory / PREPROCESSOR
-  normalize = FAMILIES[family].normalize
-  assumed = []
-  if path.exists():
-    processor = Fields.read(path)
-    normalize = _normalize(processor, normalize)
-  else:
-    processor = Fields(str(path), {})
-    assumed.append(
+  if not path.exists():
+    notes.append(
       f"There is no {PREPROCESSOR}: pixels are normalised as the family"
-      f" '{family}' does by default (model.normalize='{normalize}')."
+      f" '{kind}' does by default (model.normalize='{family.normalize}')."
     )
-  keys: dict[str, str | int] = {"normalize": normalize}
-  if FAMILIES[family].module is huggingface_bit:
-    size = image_processor.image_size(processor)
-    if size is None:
-      size = _DEFAULT_IMAGE_SIZE
-      assumed.append(
-        f"No file says the size of the images: {size} pixels are taken"
-        f" (model.image_size={size}); any other does too."
-      )
-    keys["image_size"] = size
-  return keys, assumed
+    return {"normalize": family.normalize}
+  processor = Fields.read(path)
+  said: dict[str, Any] = {"normalize": _normalize(processor, family.normalize)}
+  size = image_processor.image_size(processor)
+  if family.says_image_size and size is not None:
+    said["image_size"] = size
+  return said
 
 
 def _normalize(config: Fields, default: str) -> str:
@@ -244,11 +213,11 @@ def _normalize(config: Fields, default: str) -> str:
 def _class_names(
   config: Fields, num_classes: int | None
 ) -> tuple[str, ...] | None:
-  """Names of the outputs, where config.json has some that say anything."""
-  names = config.mapping("id2label").values
+  """Names of the outputs; None where config.json only numbers them."""
+  labels = config.mapping("id2label").values
   numbers = [str(i) for i in range(num_classes or 0)]
-  if not numbers or names.keys() != set(numbers):
+  if not numbers or labels.keys() != set(numbers):
     return None
-  if all(names[number] == f"LABEL_{number}" for number in numbers):
+  if all(labels[number] == f"LABEL_{number}" for number in numbers):
     return None
-  return tuple(str(names[number]) for number in numbers)
+  return tuple(str(labels[number]) for number in numbers)

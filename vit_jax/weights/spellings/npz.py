@@ -10,15 +10,9 @@ from etils import epath
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.weights import (
-  architecture,
-  archive,
-  bit,
-  flat,
-  published_names,
-  stacking,
-)
+from vit_jax.weights import architecture, archive, bit, flat, network, stacking
 from vit_jax.weights.contract import Weights
+from vit_jax.weights.spellings.vit import npz as vit_names
 
 _logger = logging.getLogger(__name__)
 
@@ -46,22 +40,19 @@ def read(path: epath.Path) -> Weights:
   """
   where = str(path)
   contents = archive.read(
-    path, lambda names: published_names.parameters(names, where)[0]
+    path, lambda names: vit_names.parameters(names, where)[0]
   )
   return interpret(contents, where)
 
 
 def interpret(contents: archive.Contents, path: str) -> Weights:
   """What the arrays of a file mean; arguments and errors as of `read`."""
-  found, left_out = published_names.parameters(contents.names, path)
+  found, left_out = vit_names.parameters(contents.names, path)
   params = {short: contents.arrays[name] for name, short in found.items()}
   said = _said(contents.comment, path)
-  is_resnet = bit.is_resnet(params)
-  canonical = bit.canonical if is_resnet else published_names.canonical
-  infer = bit.infer if is_resnet else architecture.infer
-  params = canonical(params, path)
-  shapes = {name: array.shape for name, array in params.items()}
-  model, assumed = infer(shapes, path, said["model"])
+  spelling = bit if bit.is_resnet(params) else vit_names
+  params = spelling.canonical(params, path)
+  model, assumed = network.detect(params, path, said["model"])
   return Weights(
     path=path,
     model=model,

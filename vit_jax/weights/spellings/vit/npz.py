@@ -125,20 +125,8 @@ def canonical(
       add(name, array)
   table = renamed.get(vit_shapes.TABLE)
   if table is not None and "cls" in renamed:
-    renamed[vit_shapes.TABLE] = _with_cls_row(table)
+    renamed[vit_shapes.TABLE] = position_embeddings.with_class_row(table)
   return renamed
-
-
-def _with_cls_row(table: np.ndarray) -> np.ndarray:
-  """The table with a row of zeros for the class token, if it has none.
-
-  Whether it has one is told by the number of rows: a square and one more is
-  never a square. A table without that row is added before the class token is
-  joined, so the token takes no position.
-  """
-  if table.ndim != 3 or not position_embeddings.square_side(table.shape[1]):
-    return table
-  return np.pad(table, ((0, 0), (1, 0), (0, 0)))
 
 
 def _some(names: list[str]) -> str:

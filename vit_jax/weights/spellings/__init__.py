@@ -1,0 +1,1 @@
+"""Published names of parameters: one room a family, one file a form."""

@@ -1,0 +1,73 @@
+"""Records that a family fills for each form of file that it is published in."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vit_jax.config import schema
+from vit_jax.weights.fields import Fields
+from vit_jax.weights.spellings.names import Names, Tensors
+
+
+def _unchanged(model: schema.Model, tensors: Tensors) -> Tensors:
+  del model
+  return tensors
+
+
+@dataclasses.dataclass(frozen=True)
+class HuggingFace:
+  """A `model_type` of Hugging Face's config.json.
+
+  Attributes:
+    prefix: Start of all names where there is a head.
+    normalize: Value of `model.normalize` for the family's own preprocessor.
+    names: Spelling of the parameters.
+    said: (config.json, tensors) -> keys of `schema.Model` that tensors do not
+      tell; raises UserError for a network that is not ours.
+    config: (section `model`) -> config.json without the names of classes;
+      raises UserError if Hugging Face has no such network.
+    unchecked: Keys of `config` that a file that is read may have otherwise.
+    processor: (section `model`) -> preprocessor_config.json without the
+      statistics of pixels.
+    file_name: (name of a tensor) -> the name that the table has.
+    select: (config.json, tensors) -> the tensors that outputs depend on, and
+      notes about the others.
+    says_image_size: Whether the preprocessor's size is that of the model.
+    scale: (section `model`, tensors) -> tensors with which Hugging Face's
+      network computes the same.
+  """
+
+  prefix: str
+  normalize: str
+  names: Names
+  said: Callable[[Fields, Tensors], dict[str, Any]]
+  config: Callable[[schema.Model], dict[str, Any]]
+  unchecked: frozenset[str]
+  processor: Callable[[schema.Model], Mapping[str, Any]]
+  file_name: Callable[[str], str] = str
+  select: Callable[[Fields, Tensors], tuple[Tensors, list[str]]] = (
+    lambda config, tensors: (tensors, [])
+  )
+  says_image_size: bool = False
+  scale: Callable[[schema.Model, Tensors], Tensors] = _unchanged
+
+
+@dataclasses.dataclass(frozen=True)
+class Timm:
+  """A family of timm's architectures.
+
+  Attributes:
+    label: Names of the architectures, for messages.
+    architectures: Regex of the starts of these names.
+    names: Spelling of the parameters; the first of `required` marks a file.
+    prepare: (tensors, path, notes) -> tensors with the parts that our networks
+      have; adds notes about what was changed.
+    said: (config.json, tensors, path, notes) -> keys of `schema.Model` that
+      tensors do not tell.
+  """
+
+  label: str
+  architectures: str
+  names: Names
+  prepare: Callable[[Tensors, str, list[str]], Tensors]
+  said: Callable[[Fields, Tensors, str, list[str]], dict[str, Any]]

@@ -1,0 +1,185 @@
+"""PyTorch's parameters beside ours: names, and the order of axes.
+
+One table of names serves to read a file, to write it and to report what does
+not fit. Axes follow from the kind of parameter: PyTorch keeps matrices as
+(outputs, inputs), convolutions as (outputs, inputs, rows, columns), and the
+heads of an attention joined.
+"""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.weights import flat, network
+from vit_jax.weights.shape_mismatches import Misfit, Shape, ShapeMismatchError
+
+Tensors = Mapping[str, np.ndarray]
+
+_NUMBER = re.compile(r"\{(\d+)\}")
+_LEAVES = {"kernel": "weight", "scale": "weight", "bias": "bias"}
+_HEADS = ("query", "key", "value")
+_HEAD = "head/kernel"
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+  """One spelling of a network's parameters.
+
+  Attributes:
+    rows: Pairs of (ours, theirs), each a module or a single parameter. A number
+      stands in braces as the first one is written: "block{1}/unit{01}" is
+      "stages.{0}.blocks.{0}". Of several rows for one module the first is
+      written.
+    required: Names of tensors without which a file is of another kind.
+  """
+
+  rows: tuple[tuple[str, str], ...]
+  required: tuple[str, ...] = ()
+
+  def ours(self, name: str, rank: int) -> str:
+    """Our path for a tensor; an unknown name is returned as it is."""
+    for ours, theirs in self.rows:
+      if (found := _renumbered(name, theirs, ours)) is not None:
+        return found
+    module, _, leaf = name.rpartition(".")
+    for ours, theirs in self.rows:
+      found = _renumbered(module, theirs, ours)
+      if found is not None and leaf in ("weight", "bias"):
+        kind = "scale" if rank == 1 else "kernel"
+        return f"{found}/{'bias' if leaf == 'bias' else kind}"
+    return name
+
+  def theirs(self, path: str) -> str:
+    """The tensor's name for our path; an unknown path as it is."""
+    module, _, leaf = path.rpartition("/")
+    for ours, theirs in self.rows:
+      if (found := _renumbered(path, ours, theirs)) is not None:
+        return found
+      found = _renumbered(module, ours, theirs)
+      if found is not None and leaf in _LEAVES:
+        return f"{found}.{_LEAVES[leaf]}"
+    return path
+
+  def respelled(self, misfit: Misfit) -> Misfit:
+    """A misfit with name and shapes as PyTorch has them."""
+
+    def shape(ours: Shape | None) -> Shape | None:
+      if ours is None:
+        return None
+      return _to_theirs(misfit.parameter, np.empty(ours, np.float32)).shape
+
+    return Misfit(
+      self.theirs(misfit.parameter), shape(misfit.in_file), shape(misfit.wanted)
+    )
+
+
+def read(
+  path: str, tensors: Tensors, names: Names, said: Mapping[str, Any]
+) -> tuple[schema.Model, dict[str, Any], list[str]]:
+  """Turns tensors into a network and its parameters.
+
+  Args:
+    path: Path of the file, for messages.
+    tensors: Tensors by their names.
+    names: Spelling of the file.
+    said: Keys of `schema.Model` that no tensor tells; `num_heads` among them
+      for a Transformer.
+
+  Returns:
+    The section `model`, a nested dict of parameters, and a sentence for each
+    assumption.
+
+  Raises:
+    UserError: The tensors are not those of one network; with a table.
+  """
+  for name in names.required:
+    if name not in tensors:
+      some = ", ".join(sorted(tensors)[:4]) or "none"
+      raise UserError(
+        f"{path} has no tensor '{name}', so it is not of this kind. Its"
+        f" tensors: {some}{', ...' if len(tensors) > 4 else ''}."
+      )
+  said = dict(said)
+  num_heads = said.pop("num_heads", 1)
+  params: dict[str, np.ndarray] = {}
+  for name, tensor in tensors.items():
+    ours = names.ours(name, tensor.ndim)
+    if ours in params:
+      raise UserError(f"{path} holds {ours} twice, once as '{name}'.")
+    params[ours] = np.ascontiguousarray(_to_ours(ours, tensor, num_heads))
+  try:
+    model, assumed = network.detect(params, path, said)
+  except ShapeMismatchError as error:
+    raise error.respelled(names.respelled) from None
+  return model, flat.unflatten(params), assumed
+
+
+def write(params: Mapping[str, Any], names: Names) -> dict[str, np.ndarray]:
+  """Turns parameters, layers not stacked, into PyTorch's tensors."""
+  return {
+    names.theirs(path): np.ascontiguousarray(
+      _to_theirs(path, np.asarray(leaf, np.float32))
+    )
+    for path, leaf in flat.flatten(params).items()
+  }
+
+
+def _to_ours(path: str, tensor: np.ndarray, num_heads: int) -> np.ndarray:
+  """A tensor with our axes; of an unexpected shape it stays as it is."""
+  *_, module, leaf = ("", *path.split("/"))
+  if leaf == "kernel" and tensor.ndim == 4:
+    tensor = tensor.transpose(2, 3, 1, 0)
+    if path == _HEAD and tensor.shape[:2] == (1, 1):
+      return tensor[0, 0]  # A convolution of one pixel.
+  elif leaf == "kernel" and tensor.ndim == 2:
+    tensor = tensor.T
+  *others, last = tensor.shape or (0,)
+  if module in _HEADS and last % num_heads == 0:
+    return tensor.reshape(*others, num_heads, last // num_heads)
+  if module == "out" and len(others) == 1 and others[0] % num_heads == 0:
+    return tensor.reshape(num_heads, others[0] // num_heads, last)
+  return tensor
+
+
+def _to_theirs(path: str, array: np.ndarray) -> np.ndarray:
+  *_, module, leaf = ("", *path.split("/"))
+  is_split = array.ndim == (3 if leaf == "kernel" else 2)
+  if module in _HEADS and is_split:
+    array = array.reshape(*array.shape[:-2], array.shape[-2] * array.shape[-1])
+  elif module == "out" and is_split:
+    array = array.reshape(array.shape[0] * array.shape[1], array.shape[2])
+  if leaf != "kernel":
+    return array
+  if array.ndim == 4:
+    return array.transpose(3, 2, 0, 1)
+  return array.T if array.ndim == 2 else array
+
+
+def _renumbered(name: str, source: str, target: str) -> str | None:
+  """A name that matches a template, as another template spells it."""
+  pattern, firsts = _compiled(source)
+  match = pattern.fullmatch(name)
+  if match is None:
+    return None
+  numbers = iter(
+    int(number) - int(first)
+    for number, first in zip(match.groups(), firsts, strict=True)
+  )
+
+  def spell(first: re.Match[str]) -> str:
+    return str(next(numbers) + int(first[1])).zfill(len(first[1]))
+
+  return _NUMBER.sub(spell, target)
+
+
+@functools.cache
+def _compiled(template: str) -> tuple[re.Pattern[str], list[str]]:
+  texts, firsts = _NUMBER.split(template)[::2], _NUMBER.findall(template)
+  # As many digits as modules may have; a damaged name may hold any.
+  return re.compile("([0-9]{1,6})".join(map(re.escape, texts))), firsts

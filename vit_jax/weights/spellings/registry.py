@@ -1,0 +1,29 @@
+"""Spellings by form of file and family.
+
+A family adds a line to each form that it is published in.
+"""
+
+from vit_jax.registry import Registry
+
+_ROOM = "vit_jax.weights.spellings"
+
+# model_type of config.json -> record `HuggingFace`.
+HUGGINGFACE = Registry(
+  "model_type",
+  {
+    "vit": f"{_ROOM}.vit.huggingface:VIT",
+    "deit": f"{_ROOM}.vit.huggingface:DEIT",
+    "vit_mae": f"{_ROOM}.vit.huggingface:VIT",
+    "bit": f"{_ROOM}.resnet.huggingface:BIT",
+  },
+)
+# model.name -> model_type that is written.
+HUGGINGFACE_WRITTEN = {"vit": "vit", "resnet": "bit"}
+# model.name -> record `Timm`.
+TIMM = Registry(
+  "architecture",
+  {
+    "vit": f"{_ROOM}.vit.timm:TIMM",
+    "resnet": f"{_ROOM}.resnet.timm:TIMM",
+  },
+)

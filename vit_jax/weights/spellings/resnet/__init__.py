@@ -1,0 +1,1 @@
+"""Published names of Big Transfer ResNets."""

@@ -1,0 +1,126 @@
+"""timm's safetensors, with or without the config.json beside them."""
+
+import re
+
+from etils import epath
+
+from vit_jax.errors import UserError
+from vit_jax.weights import tensors
+from vit_jax.weights.contract import Weights
+from vit_jax.weights.fields import Fields
+from vit_jax.weights.image_processor import CONFIG, normalize_key
+from vit_jax.weights.spellings import names
+from vit_jax.weights.spellings.contract import Timm
+from vit_jax.weights.spellings.names import Tensors
+from vit_jax.weights.spellings.registry import TIMM
+
+# Norms after the branches, under the names of those before them.
+_IS_POST_NORM = re.compile(r"_rpn_")
+# Arguments of a model that shapes tell, that only training looks at, or that
+# are read here. Any other may change what is computed.
+_ARGUMENTS = re.compile(
+  r"img_size|patch_size|embed_dim|depth|mlp_ratio|num_classes|in_chans"
+  r"|class_token|fc_norm|qkv_bias|no_embed_class|init_values"
+  r"|dynamic_img_size|strict_img_size|weight_init|fix_init|\w*drop\w*_rate"
+  r"|layers|channels|stem_chs|width_factor|zero_init_last"
+  r"|num_heads|global_pool|act_layer"
+)
+
+
+def read(path: epath.PathLike) -> Weights:
+  """Reads the parameters of a file, and the network that they make up.
+
+  Args:
+    path: A .safetensors file, or the directory that holds one.
+
+  Raises:
+    UserError: The file is damaged, or its network is not one of ours; the
+      message names the part that is not.
+  """
+  path = epath.Path(path)
+  directory = path.parent if path.suffix == tensors.SUFFIX else path
+  config = Fields(str(directory / CONFIG), {})
+  if (directory / CONFIG).exists():
+    config = Fields.read(directory / CONFIG)
+  families = [TIMM.get(name) for name in TIMM.names()]
+  _check_config(config, families)
+  found, where, notes = tensors.read(path), str(path), []
+  family = _family(found, families, where)
+  found = family.prepare(found, where, notes)
+  said = family.said(config, found, where, notes)
+  said["normalize"] = _normalize(config, notes)
+  if (image_size := _input_size(config)) is not None:
+    said["image_size"] = image_size
+  model, params, assumed = names.read(where, found, family.names, said)
+  return Weights(
+    path=where,
+    model=model,
+    params=params,
+    class_names=_class_names(config, model.num_classes),
+    assumed=(*notes, *assumed),
+  )
+
+
+def _check_config(config: Fields, families: list[Timm]) -> None:
+  """Refuses architectures and arguments whose meaning is not known."""
+  if "architecture" not in config:
+    return
+  name = config.text("architecture")
+  if not any(re.match(family.architectures, name) for family in families):
+    known = " and ".join(family.label for family in families)
+    raise config.refusal("architecture", f"is not one of {known}")
+  if _IS_POST_NORM.search(name):
+    raise config.refusal(
+      "architecture", "has its norms after the branches, unlike our networks"
+    )
+  arguments = config.mapping("model_args")
+  for key, value in arguments.values.items():
+    if value and not _ARGUMENTS.fullmatch(key):
+      raise arguments.refusal(key, "is an argument that is not understood")
+
+
+def _family(found: Tensors, families: list[Timm], path: str) -> Timm:
+  for family in families:
+    if family.names.required[0] in found:
+      return family
+  some = ", ".join(sorted(found)[:4]) or "none"
+  raise UserError(
+    f"{path} is no ViT or BiT of timm's: it has none of"
+    f" {', '.join(family.names.required[0] for family in families)}. Its"
+    f" tensors: {some}{', ...' if len(found) > 4 else ''}. (Hugging Face's"
+    " files are read with the config.json beside them.)"
+  )
+
+
+def _normalize(config: Fields, notes: list[str]) -> str:
+  settings = config.mapping("pretrained_cfg")
+  if "mean" in settings and "std" in settings:
+    return normalize_key(
+      settings, settings.numbers("mean"), settings.numbers("std")
+    )
+  normalize = "minus_one_to_one"
+  notes.append(
+    "No config.json says how pixels are normalised: (x - 127.5) / 127.5 is"
+    f" taken (model.normalize='{normalize}'); DeiT and others want 'imagenet'."
+  )
+  return normalize
+
+
+def _input_size(config: Fields) -> int | None:
+  """Side of the images that config.json tells."""
+  settings = config.mapping("pretrained_cfg")
+  if "input_size" not in settings:
+    return None
+  size = settings.integers("input_size", ())
+  if len(size) != 3 or size[0] != 3 or size[1] != size[2]:
+    raise settings.refusal("input_size", "is not [3, side, side]")
+  return size[1]
+
+
+def _class_names(
+  config: Fields, num_classes: int | None
+) -> tuple[str, ...] | None:
+  labels = config.values.get("label_names")
+  if not isinstance(labels, list) or len(labels) != num_classes:
+    return None
+  return tuple(map(str, labels))

@@ -1,0 +1,1 @@
+"""Published names of Vision Transformers and hybrids."""

@@ -1,0 +1,207 @@
+"""Hugging Face's ViT, DeiT and ViT-MAE.
+
+The names in files are those that transformers has always written; those that
+its newer modules use inside are understood as well.
+"""
+
+import dataclasses
+import re
+from typing import Any
+
+from vit_jax.config import schema, sizes
+from vit_jax.errors import UserError
+from vit_jax.weights.fields import Fields
+from vit_jax.weights.spellings.contract import HuggingFace
+from vit_jax.weights.spellings.names import Names, Tensors
+
+# hidden_act of config.json -> config.model.gelu.
+_GELUS = {
+  "gelu": "exact",
+  "gelu_python": "exact",
+  "gelu_pytorch_tanh": "tanh",
+  "gelu_new": "tanh",
+  "gelu_fast": "tanh",
+}
+_ACTIVATIONS = {"exact": "gelu", "tanh": "gelu_pytorch_tanh"}
+
+_BLOCK = "Transformer/encoderblock_{0}"
+_ATTENTION = f"{_BLOCK}/MultiHeadDotProductAttention_0"
+_LAYER = "encoder.layer.{0}"
+_NAMES = Names(
+  rows=(
+    ("embedding", "embeddings.patch_embeddings.projection"),
+    ("cls", "embeddings.cls_token"),
+    (
+      "Transformer/posembed_input/pos_embedding",
+      "embeddings.position_embeddings",
+    ),
+    (f"{_BLOCK}/LayerNorm_0", f"{_LAYER}.layernorm_before"),
+    (f"{_ATTENTION}/query", f"{_LAYER}.attention.attention.query"),
+    (f"{_ATTENTION}/key", f"{_LAYER}.attention.attention.key"),
+    (f"{_ATTENTION}/value", f"{_LAYER}.attention.attention.value"),
+    (f"{_ATTENTION}/out", f"{_LAYER}.attention.output.dense"),
+    (f"{_BLOCK}/LayerNorm_1", f"{_LAYER}.layernorm_after"),
+    (f"{_BLOCK}/MlpBlock_0/Dense_0", f"{_LAYER}.intermediate.dense"),
+    (f"{_BLOCK}/MlpBlock_0/Dense_1", f"{_LAYER}.output.dense"),
+    ("Transformer/encoder_norm", "layernorm"),
+    ("pre_logits", "pooler.dense"),
+    ("head", "classifier"),
+  ),
+  required=(
+    "embeddings.patch_embeddings.projection.weight",
+    "embeddings.cls_token",
+    "embeddings.position_embeddings",
+  ),
+)
+
+# Patterns of the newer modules' names, and the files' names.
+_NEWER = (
+  (re.compile(r"^layers\.(\d+)\."), r"encoder.layer.\1."),
+  (re.compile(r"\.attention\.q_proj\."), ".attention.attention.query."),
+  (re.compile(r"\.attention\.k_proj\."), ".attention.attention.key."),
+  (re.compile(r"\.attention\.v_proj\."), ".attention.attention.value."),
+  (re.compile(r"\.attention\.o_proj\."), ".attention.output.dense."),
+  (re.compile(r"\.mlp\.fc1\."), ".intermediate.dense."),
+  (re.compile(r"\.mlp\.fc2\."), ".output.dense."),
+)
+_DISTILLATION = "embeddings.distillation_token"
+_MASK_TOKEN = "embeddings.mask_token"
+
+
+def _file_name(name: str) -> str:
+  for pattern, replacement in _NEWER:
+    name = pattern.sub(replacement, name)
+  return name
+
+
+def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
+  """Tensors that outputs depend on, and notes about the others.
+
+  Raises:
+    UserError: The model was distilled.
+  """
+  if _DISTILLATION in tensors:
+    raise UserError(
+      f"{config.path} is of a distilled DeiT, whose second token (distillation"
+      "_token) our models do not have. The DeiTs without distillation, such as"
+      " facebook/deit-base-patch16-224, can be loaded."
+    )
+  notes = []
+  unused = {name for name in tensors if name.startswith("decoder.")}
+  if unused:
+    notes.append(f"The decoder ({len(unused)} tensors) is left out.")
+  if _MASK_TOKEN in tensors:
+    notes.append(f"The mask token ({_MASK_TOKEN}) is left out.")
+    unused.add(_MASK_TOKEN)
+  # transformers makes no pooler where there is a classifier.
+  if "classifier.weight" in tensors and "pooler.dense.weight" in tensors:
+    notes.append("The pooler, which the classifier does not use, is left out.")
+    unused.update(name for name in tensors if name.startswith("pooler."))
+  return {n: x for n, x in tensors.items() if n not in unused}, notes
+
+
+def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
+  del tensors
+  width = config.integer("hidden_size", 768)
+  num_heads = config.integer("num_attention_heads", 12)
+  if width % num_heads:
+    raise config.refusal(
+      "num_attention_heads", f"does not divide hidden_size, {width}"
+    )
+  if config.integer("head_dim", width // num_heads) != width // num_heads:
+    raise config.refusal(
+      "head_dim",
+      f"is not hidden_size / num_attention_heads, {width // num_heads}, as in"
+      " our models",
+    )
+  eps = config.number("layer_norm_eps", 1e-12)
+  if eps <= 0:
+    raise config.refusal("layer_norm_eps", "is not positive")
+  activation = config.text("hidden_act", "gelu")
+  if activation not in _GELUS:
+    raise config.refusal(
+      "hidden_act", f"is not an activation of our models: {', '.join(_GELUS)}"
+    )
+  return {
+    "num_heads": num_heads,
+    "image_size": config.side("image_size", 224),
+    "pool": "cls",
+    "pos_embedding_resize": "bicubic",
+    "gelu": _GELUS[activation],
+    "layer_norm_eps": eps,
+  }
+
+
+def _config(model: schema.Model) -> dict[str, Any]:
+  size = sizes.vit(model)
+  representation = sizes.representation_size(model)
+  has_head = model.num_classes is not None
+  positions = (model.pos_embedding, model.pos_embedding_at)
+  if size.stem_blocks is not None:
+    raise _not_expressible("the convolutional stem of a hybrid")
+  if not sizes.has_cls(model.pool, model.cls_token) or model.pool != "cls":
+    raise _not_expressible(f"model.pool='{model.pool}'")
+  if model.norm_after_pool:
+    raise _not_expressible("model.norm_after_pool=True")
+  if positions != ("learned_1d", "stem"):
+    raise _not_expressible(
+      f"model.pos_embedding='{positions[0]}' at '{positions[1]}'"
+    )
+  if has_head and representation is not None:
+    raise _not_expressible(
+      "a hidden layer (pre_logits) before the classifier; without the"
+      " classifier, it can"
+    )
+  found = {
+    "architectures": ["ViTForImageClassification" if has_head else "ViTModel"],
+    "hidden_size": size.width,
+    "num_hidden_layers": size.depth,
+    "num_attention_heads": size.num_heads,
+    "intermediate_size": size.mlp_dim,
+    "hidden_act": _ACTIVATIONS[model.gelu],
+    "layer_norm_eps": model.layer_norm_eps,
+    "image_size": model.image_size,
+    "patch_size": size.patch_size,
+    "num_channels": 3,
+    "qkv_bias": model.qkv_bias,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    # Size of what is predicted of a masked patch, which nothing here does.
+    "encoder_stride": size.patch_size,
+  }
+  if representation is not None:
+    found |= {"pooler_output_size": representation, "pooler_act": "tanh"}
+  return found
+
+
+def _not_expressible(what: str) -> UserError:
+  return UserError(
+    f"Hugging Face's ViT cannot have {what}. A NAME.npz or a workdir can hold"
+    " this network."
+  )
+
+
+def _processor(model: schema.Model) -> dict[str, Any]:
+  side = {"height": model.image_size, "width": model.image_size}
+  return {"image_processor_type": "ViTImageProcessor", "size": side}
+
+
+VIT = HuggingFace(
+  prefix="vit.",
+  normalize="minus_one_to_one",
+  names=_NAMES,
+  said=_said,
+  config=_config,
+  unchecked=frozenset(
+    {
+      "hidden_act",
+      "hidden_dropout_prob",
+      "attention_probs_dropout_prob",
+      "encoder_stride",
+    }
+  ),
+  processor=_processor,
+  file_name=_file_name,
+  select=_select,
+)
+DEIT = dataclasses.replace(VIT, prefix="deit.")

@@ -1,0 +1,267 @@
+"""timm's Vision Transformers and hybrids, brought to the parts that ours have.
+
+Tensors tell the architecture; config.json and the architecture's name tell the
+rest, such as the number of heads.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from vit_jax.errors import UserError
+from vit_jax.weights import position_embeddings
+from vit_jax.weights.fields import Fields
+from vit_jax.weights.spellings.contract import Timm
+from vit_jax.weights.spellings.names import Names, Tensors
+
+_BLOCK = "Transformer/encoderblock_{0}"
+_STEM = "patch_embed.backbone"
+
+
+def _transformer(ours: str, theirs: str) -> list[tuple[str, str]]:
+  """Parts that an encoder block and the head of attention pooling share."""
+  attention = f"{ours}/MultiHeadDotProductAttention_0"
+  return [
+    # Query, key and value are joined in files; `_prepare` takes them apart.
+    (f"{attention}/query", f"{theirs}.q"),
+    (f"{attention}/key", f"{theirs}.k"),
+    (f"{attention}/value", f"{theirs}.v"),
+    (f"{attention}/out", f"{theirs}.proj"),
+  ]
+
+
+def _mlp(ours: str, theirs: str) -> list[tuple[str, str]]:
+  return [
+    (f"{ours}/MlpBlock_0/Dense_0", f"{theirs}.mlp.fc1"),
+    (f"{ours}/MlpBlock_0/Dense_1", f"{theirs}.mlp.fc2"),
+  ]
+
+
+def _stem_units() -> list[tuple[str, str]]:
+  ours, theirs = "block{1}/unit{1}", f"{_STEM}.stages.{{0}}.blocks.{{0}}"
+  rows = []
+  for number in (1, 2, 3):
+    rows.append((f"{ours}/conv{number}", f"{theirs}.conv{number}"))
+    rows.append((f"{ours}/gn{number}", f"{theirs}.norm{number}"))
+  rows.append((f"{ours}/conv_proj", f"{theirs}.downsample.conv"))
+  rows.append((f"{ours}/gn_proj", f"{theirs}.downsample.norm"))
+  return rows
+
+
+_NAMES = Names(
+  rows=(
+    ("embedding", "patch_embed.proj"),
+    ("cls", "cls_token"),
+    ("Transformer/posembed_input/pos_embedding", "pos_embed"),
+    (f"{_BLOCK}/LayerNorm_0", "blocks.{0}.norm1"),
+    *_transformer(_BLOCK, "blocks.{0}.attn"),
+    (f"{_BLOCK}/LayerNorm_1", "blocks.{0}.norm2"),
+    *_mlp(_BLOCK, "blocks.{0}"),
+    ("Transformer/encoder_norm", "norm"),
+    ("fc_norm", "fc_norm"),
+    ("MAPHead_0/probe", "attn_pool.latent"),
+    *_transformer("MAPHead_0", "attn_pool"),
+    ("MAPHead_0/LayerNorm_0", "attn_pool.norm"),
+    *_mlp("MAPHead_0", "attn_pool"),
+    ("pre_logits", "pre_logits.fc"),
+    ("head", "head"),
+    ("conv_root", f"{_STEM}.stem.conv"),
+    ("gn_root", f"{_STEM}.stem.norm"),
+    # A stem without stages is the root alone.
+    ("conv_root", f"{_STEM}.conv"),
+    ("gn_root", f"{_STEM}.norm"),
+    *_stem_units(),
+  ),
+  required=("patch_embed.proj.weight", "pos_embed"),
+)
+
+# Patterns of names that our networks lack, and the part that they belong to.
+_UNKNOWN = (
+  (r"^reg_token$", "register tokens"),
+  (r"^dist_token$|^head_dist\.", "a distillation token"),
+  (r"^norm_pre\.", "a norm before the blocks, as CLIP has"),
+  (r"^patch_embed\.norm\.", "a norm of the patches"),
+  (r"\.running_mean$", "batch norm"),
+  (r"\.attn\.[qk]_norm\.", "normalised queries and keys"),
+  (r"\.attn\.norm\.|\.mlp\.norm\.", "norms inside the branches"),
+  (r"rel_pos|relative_position", "relative positions"),
+  (r"rope|\.freqs$", "rotary positions"),
+  (r"\.mlp\.(w12|w1|fc1_g)\.", "SwiGLU"),
+  (r"\.(attns|ffns)\.\d", "parallel branches"),
+  (r"\.attn\.lambda_", "differential attention"),
+)
+_QKV = re.compile(r"^(blocks\.\d+\.attn|attn_pool)\.(qkv|kv)\.(weight|bias)$")
+_LAYER_SCALE = re.compile(r"^(blocks\.\d+)\.ls([12])\.gamma$")
+_SCALED = {"1": "attn.proj", "2": "mlp.fc2"}
+
+_HAS_TANH_GELU = re.compile(
+  r"_(base_patch32|so400m_patch16|giantopt_patch16)_siglip"
+  r"|_large_patch16_siglip(_gap)?_512"
+)
+_GELUS = {"gelu": "exact", "gelu_tanh": "tanh"}
+_POOLS = {"token": "cls", "avg": "gap", "map": "map"}
+_HEAD_SIZE = 64
+# Models whose heads are of another size, by width and by name.
+_HEADS = {1152: 16, 1280: 16, 1408: 16, 1664: 16}
+_HAS_16_HEADS = re.compile(r"vit_base_patch16_gap_224|vit_giantopt_.*")
+
+
+def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
+  """The tensors of a plain ViT that computes the same.
+
+  LayerScale is multiplied into the projections that it follows, joined
+  projections are taken apart, and the class token gets a position.
+
+  Raises:
+    UserError: The file has a part that our networks lack.
+  """
+  for pattern, part in _UNKNOWN:
+    name = next((name for name in tensors if re.search(pattern, name)), None)
+    if name is not None:
+      raise UserError(
+        f"{path} has {part} ('{name}'), which our networks do not have, so it"
+        " cannot be loaded."
+      )
+  found = _without_layer_scale(tensors, path)
+  if found.keys() != tensors.keys():
+    notes.append("LayerScale is multiplied into the projections before it.")
+  _refuse_swiglu(found, path)
+  found = _without_joined_projections(found, path)
+  if "cls_token" in found and "pos_embed" in found:
+    table = position_embeddings.with_class_row(found["pos_embed"])
+    found["pos_embed"] = table
+  return found
+
+
+def _without_layer_scale(tensors: Tensors, path: str) -> dict[str, np.ndarray]:
+  found = dict(tensors)
+  for name in tensors:
+    match = _LAYER_SCALE.match(name)
+    if not match:
+      continue
+    gamma = found.pop(name)
+    projection = f"{match[1]}.{_SCALED[match[2]]}"
+    for part in ("weight", "bias"):
+      tensor = found.get(f"{projection}.{part}")
+      if tensor is None or tensor.shape[:1] != gamma.shape:
+        raise UserError(f"{path}: '{name}' does not fit '{projection}.{part}'.")
+      factor = gamma.reshape(-1, *[1] * (tensor.ndim - 1))
+      found[f"{projection}.{part}"] = tensor * factor
+  return found
+
+
+def _refuse_swiglu(tensors: Tensors, path: str) -> None:
+  """Tells SwiGLU's joined form, which has the usual names, by its shape."""
+  first, second = (
+    np.shape(tensors.get(f"blocks.0.mlp.{name}.weight", ()))
+    for name in ("fc1", "fc2")
+  )
+  if len(first) == len(second) == 2 and first[0] == 2 * second[1]:
+    raise UserError(
+      f"{path} has SwiGLU (the MLPs' first layer is twice as wide as the"
+      " second takes), which our networks do not have, so it cannot be loaded."
+    )
+
+
+def _without_joined_projections(
+  tensors: Mapping[str, np.ndarray], path: str
+) -> dict[str, np.ndarray]:
+  found = dict(tensors)
+  for name in tensors:
+    match = _QKV.match(name)
+    if not match:
+      continue
+    joined = found.pop(name)
+    parts = match[2]
+    if joined.ndim == 0 or len(joined) % len(parts):
+      raise UserError(
+        f"{path}: '{name}' is of shape {joined.shape}, which is not"
+        f" {len(parts)} projections."
+      )
+    for part, tensor in zip(parts, np.split(joined, len(parts)), strict=True):
+      found[f"{match[1]}.{part}.{match[3]}"] = tensor
+  return found
+
+
+def _said(
+  config: Fields, tensors: Tensors, path: str, notes: list[str]
+) -> dict[str, Any]:
+  width = (*tensors["patch_embed.proj.weight"].shape, 0)[0]
+  pool = _pool(tensors, config)
+  has_cls = "cls_token" in tensors
+  if pool == "cls" and not has_cls:
+    raise config.refusal(
+      "global_pool", "needs the class token, and there is none"
+    )
+  if pool == "map" and has_cls:
+    raise UserError(
+      f"{path} has both a class token and attention pooling, which our networks"
+      " do not have together."
+    )
+  has_stem = any(name.startswith(f"{_STEM}.") for name in tensors)
+  return {
+    "num_heads": _num_heads(config, width, notes),
+    "pool": pool,
+    "pos_embedding_resize": "bicubic_antialias",
+    "gelu": _gelu(config),
+    "standardization": "torch" if has_stem else "google",
+  }
+
+
+def _pool(tensors: Tensors, config: Fields) -> str:
+  for fields in (config, config.mapping("model_args")):
+    if fields.values.get("global_pool"):
+      name = fields.text("global_pool")
+      if name not in _POOLS:
+        raise fields.refusal(
+          "global_pool", f"is not a pooling of our networks: {list(_POOLS)}"
+        )
+      return _POOLS[name]
+  if any(name.startswith("attn_pool.") for name in tensors):
+    return "map"
+  averages = "fc_norm.weight" in tensors
+  return "cls" if "cls_token" in tensors and not averages else "gap"
+
+
+def _num_heads(config: Fields, width: int, notes: list[str]) -> int:
+  arguments = config.mapping("model_args")
+  num_heads = _HEADS.get(width, max(1, width // _HEAD_SIZE))
+  if "num_heads" in arguments:
+    num_heads = arguments.integer("num_heads")
+  elif _HAS_16_HEADS.fullmatch(config.text("architecture", "unknown")):
+    num_heads = 16
+  elif "architecture" not in config:
+    notes.append(
+      f"No config.json says how many heads there are: {num_heads} of size"
+      f" {width // num_heads} are taken (model.num_heads={num_heads})."
+    )
+  if width % num_heads:
+    raise UserError(
+      f"{config.path}: {num_heads} heads do not divide the width of {width};"
+      " say the right number as model_args.num_heads."
+    )
+  return num_heads
+
+
+def _gelu(config: Fields) -> str:
+  arguments = config.mapping("model_args")
+  if "act_layer" in arguments:
+    name = arguments.text("act_layer")
+    if name not in _GELUS:
+      raise arguments.refusal(
+        "act_layer", f"is not an activation of our networks: {list(_GELUS)}"
+      )
+    return _GELUS[name]
+  architecture = config.text("architecture", "vit_")
+  return "tanh" if _HAS_TANH_GELU.search(architecture) else "exact"
+
+
+TIMM = Timm(
+  label="vit_*, deit*_*, flexivit_*",
+  architectures=r"(test_)?vit_|deit3?_|flexivit_",
+  names=_NAMES,
+  prepare=_prepare,
+  said=_said,
+)
