@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 from etils import epath
@@ -14,7 +14,7 @@ from etils import epath
 from vit_jax import buckets, records, trees, versions
 from vit_jax.checkpoint import resume
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
-from vit_jax.config import resolve
+from vit_jax.config import resolve, schema
 from vit_jax.errors import DivergedError, UserError
 from vit_jax.pretrained import class_names, fitting, reading, run_config
 from vit_jax.processes import agreement
@@ -23,12 +23,33 @@ from vit_jax.rundir.bucket_upload import BucketUpload
 from vit_jax.rundir.position import Position
 from vit_jax.rundir.timing import Clock
 from vit_jax.rundir.workdir_lock import WorkdirLock
-from vit_jax.training.experiment import Experiment
-from vit_jax.training.state import TrainState
 from vit_jax.weights import surgery
 
 _METRICS = "metrics.jsonl"
 _logger = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class Run(Protocol):
+  """The part of an experiment that its directory needs.
+
+  Attributes:
+    config: The resolved config.
+    facts: Facts of the training data: `fingerprint` and `class_names`.
+    total_steps: Updates in the whole run.
+    abstract_state: ShapeDtypeStructs of the train state with their shardings.
+  """
+
+  config: schema.Config
+  facts: Any
+  total_steps: int
+  abstract_state: Any
+
+  def steps(self, duration: int | str | None) -> int | None:
+    """Converts a duration of the config to steps; None stays None."""
+
+  def init_state(self) -> Any:
+    """Makes the train state of step 0 on its shardings."""
 
 
 class RunDirectory:
@@ -54,7 +75,7 @@ class RunDirectory:
       holds another run.
   """
 
-  def __init__(self, workdir: str, parts: Experiment, clock: Clock):
+  def __init__(self, workdir: str, parts: Run, clock: Clock):
     self.path = epath.Path(workdir)
     self._parts = parts
     self._clock = clock
@@ -163,7 +184,7 @@ class RunDirectory:
       self._goodput.went_back(self.first_step)
     return self.first_step, self.position
 
-  def restore_or_init(self) -> TrainState:
+  def restore_or_init(self) -> Any:
     """The state to go on from: saved, from `init_from`, or new.
 
     Raises:
@@ -185,7 +206,7 @@ class RunDirectory:
   def save(
     self,
     step: int,
-    state: TrainState,
+    state: Any,
     position: Position,
     *,
     evaluation_due: bool = False,
@@ -344,7 +365,7 @@ class RunDirectory:
         self.finish("diverged" if diverged else "failed")
 
 
-def _kept_to_go_back(parts: Experiment) -> tuple[int, int] | None:
+def _kept_to_go_back(parts: Run) -> tuple[int, int] | None:
   """The saves that `config.faults` may ask for, as of `CheckpointStore`."""
   config = parts.config
   if config.faults.not_finite != "roll_back":
