@@ -10,7 +10,7 @@ from etils import epath
 
 from vit_jax.config import pixels
 from vit_jax.errors import UserError
-from vit_jax.weights.fields import Fields
+from vit_jax.weights.fields import COUNT, COUNTS, FLAG, NUMBER, TEXT, Fields
 
 CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"
@@ -129,7 +129,7 @@ def normalize_key(
 def image_size(config: Fields) -> int | None:
   """Side of the images that leave the preprocessor, if it says so."""
   name = "size"
-  if config.flag("do_center_crop", True) and "crop_size" in config:
+  if config.get("do_center_crop", FLAG, True) and "crop_size" in config:
     name = "crop_size"
   return _size(config, name)[0] if name in config else None
 
@@ -149,27 +149,27 @@ def _arguments(call: ast.expr, names: tuple[str, ...]) -> dict[str, Any]:
 
 def _timm(config: Fields) -> str:
   """The ops of timm's evaluation: resize by 1 / crop_pct, crop the centre."""
-  size = config.integers("input_size", (3, 224, 224))[-1]
-  interpolation = config.text("interpolation", "bicubic")
+  size = config.get("input_size", COUNTS, (3, 224, 224))[-1]
+  interpolation = config.get("interpolation", TEXT, "bicubic")
   method = interpolation if interpolation == "bilinear" else "bicubic"
-  part = config.number("crop_pct", 0.875)
+  part = config.get("crop_pct", NUMBER, 0.875)
   if not 0 < part <= 1:
     raise config.refusal("crop_pct", "is not above 0 and at most 1")
   scaled = math.floor(size / part)
-  is_squashed = config.text("crop_mode", "center") == "squash"
+  is_squashed = config.get("crop_mode", TEXT, "center") == "squash"
   return _ops(scaled, size, is_squashed=is_squashed, method=method)
 
 
 def _hugging_face(config: Fields) -> str | None:
   """The ops of an image processor; None if it does not resize."""
   if _OURS in config:
-    return config.text(_OURS)
-  if not config.flag("do_resize", True) or "size" not in config:
+    return config.get(_OURS, TEXT)
+  if not config.get("do_resize", FLAG, True) or "size" not in config:
     return None
   method = _METHODS.get(config.values.get("resample"), "bilinear")
   size, is_squashed = _size(config, "size")
   crop = size
-  if config.flag("do_center_crop", False) and "crop_size" in config:
+  if config.get("do_center_crop", FLAG, False) and "crop_size" in config:
     crop, _ = _size(config, "crop_size")
   return _ops(size, crop, is_squashed=is_squashed, method=method)
 
@@ -180,8 +180,8 @@ def _size(config: Fields, name: str) -> tuple[int, bool]:
     return config.side(name), True
   sides = config.mapping(name)
   if "shortest_edge" in sides:
-    return sides.integer("shortest_edge"), False
-  height, width = sides.integer("height"), sides.integer("width")
+    return sides.get("shortest_edge", COUNT), False
+  height, width = sides.get("height", COUNT), sides.get("width", COUNT)
   if height != width:
     raise config.refusal(
       name, "is not a square, and our models take square images only"

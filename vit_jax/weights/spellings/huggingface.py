@@ -13,7 +13,7 @@ from vit_jax.config import pixels, schema
 from vit_jax.errors import UserError
 from vit_jax.weights import image_processor, stacking, tensors
 from vit_jax.weights.contract import Weights
-from vit_jax.weights.fields import Fields
+from vit_jax.weights.fields import FLAG, NUMBER, NUMBERS, TEXT, Fields
 from vit_jax.weights.image_processor import CONFIG, PREPROCESSOR
 from vit_jax.weights.spellings import names
 from vit_jax.weights.spellings.contract import HuggingFace
@@ -36,7 +36,7 @@ def read(path: epath.PathLike) -> Weights:
   file = path if path.suffix == tensors.SUFFIX else None
   directory = path.parent if file else path
   config = Fields.read(directory / CONFIG)
-  kind = config.text("model_type")
+  kind = config.get("model_type", TEXT)
   if kind not in HUGGINGFACE.names():
     raise config.refusal(
       "model_type",
@@ -197,13 +197,13 @@ def _preprocessing(
 def _normalize(config: Fields, default: str) -> str:
   """config.model.normalize for preprocessor_config.json."""
   mean, deviation = (0.0,), (1.0,)
-  if config.flag("do_normalize", True):
+  if config.get("do_normalize", FLAG, True):
     statistics = pixels.parse(default)
-    mean = config.numbers("image_mean", statistics[0])
-    deviation = config.numbers("image_std", statistics[1])
+    mean = config.get("image_mean", NUMBERS, statistics[0])
+    deviation = config.get("image_std", NUMBERS, statistics[1])
   factor = 1.0
-  if config.flag("do_rescale", True):
-    factor = config.number("rescale_factor", 1 / 255)
+  if config.get("do_rescale", FLAG, True):
+    factor = config.get("rescale_factor", NUMBER, 1 / 255)
     if factor <= 0:
       raise config.refusal("rescale_factor", "is not positive")
   scale = 1 / (255 * factor)

@@ -7,7 +7,7 @@ from etils import epath
 from vit_jax.errors import UserError
 from vit_jax.weights import tensors
 from vit_jax.weights.contract import Weights
-from vit_jax.weights.fields import Fields
+from vit_jax.weights.fields import COUNTS, NUMBERS, TEXT, Fields
 from vit_jax.weights.image_processor import CONFIG, normalize_key
 from vit_jax.weights.spellings import names
 from vit_jax.weights.spellings.contract import Timm
@@ -65,7 +65,7 @@ def _check_config(config: Fields, families: list[Timm]) -> None:
   """Refuses architectures and arguments whose meaning is not known."""
   if "architecture" not in config:
     return
-  name = config.text("architecture")
+  name = config.get("architecture", TEXT)
   if not any(re.match(family.architectures, name) for family in families):
     known = " and ".join(family.label for family in families)
     raise config.refusal("architecture", f"is not one of {known}")
@@ -96,7 +96,7 @@ def _normalize(config: Fields, notes: list[str]) -> str:
   settings = config.mapping("pretrained_cfg")
   if "mean" in settings and "std" in settings:
     return normalize_key(
-      settings, settings.numbers("mean"), settings.numbers("std")
+      settings, settings.get("mean", NUMBERS), settings.get("std", NUMBERS)
     )
   normalize = "minus_one_to_one"
   notes.append(
@@ -111,7 +111,7 @@ def _input_size(config: Fields) -> int | None:
   settings = config.mapping("pretrained_cfg")
   if "input_size" not in settings:
     return None
-  size = settings.integers("input_size", ())
+  size = settings.get("input_size", COUNTS, ())
   if len(size) != 3 or size[0] != 3 or size[1] != size[2]:
     raise settings.refusal("input_size", "is not [3, side, side]")
   return size[1]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from vit_jax.config import schema, sizes
-from vit_jax.weights.fields import Fields
+from vit_jax.weights.fields import COUNT, COUNTS, Fields
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.resnet import torch
@@ -16,9 +16,9 @@ _logger = logging.getLogger(__name__)
 
 def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
   del tensors
-  blocks = config.integers("depths", (3, 4, 6, 3))
+  blocks = config.get("depths", COUNTS, (3, 4, 6, 3))
   stride = 4 * 2 ** (len(blocks) - 1)
-  if config.integer("output_stride", 32) < stride:
+  if config.get("output_stride", COUNT, 32) < stride:
     raise config.refusal(
       "output_stride", f"is not {stride}: our ResNets do not dilate"
     )

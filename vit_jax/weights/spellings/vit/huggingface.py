@@ -10,7 +10,7 @@ from typing import Any
 
 from vit_jax.config import schema, sizes
 from vit_jax.errors import UserError
-from vit_jax.weights.fields import Fields
+from vit_jax.weights.fields import COUNT, NUMBER, TEXT, Fields
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Names, Tensors
 
@@ -102,22 +102,22 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
 
 def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
   del tensors
-  width = config.integer("hidden_size", 768)
-  num_heads = config.integer("num_attention_heads", 12)
+  width = config.get("hidden_size", COUNT, 768)
+  num_heads = config.get("num_attention_heads", COUNT, 12)
   if width % num_heads:
     raise config.refusal(
       "num_attention_heads", f"does not divide hidden_size, {width}"
     )
-  if config.integer("head_dim", width // num_heads) != width // num_heads:
+  if config.get("head_dim", COUNT, width // num_heads) != width // num_heads:
     raise config.refusal(
       "head_dim",
       f"is not hidden_size / num_attention_heads, {width // num_heads}, as in"
       " our models",
     )
-  eps = config.number("layer_norm_eps", 1e-12)
+  eps = config.get("layer_norm_eps", NUMBER, 1e-12)
   if eps <= 0:
     raise config.refusal("layer_norm_eps", "is not positive")
-  activation = config.text("hidden_act", "gelu")
+  activation = config.get("hidden_act", TEXT, "gelu")
   if activation not in _GELUS:
     raise config.refusal(
       "hidden_act", f"is not an activation of our models: {', '.join(_GELUS)}"

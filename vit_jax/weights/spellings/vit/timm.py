@@ -12,7 +12,7 @@ import numpy as np
 
 from vit_jax.errors import UserError
 from vit_jax.weights import position_embeddings
-from vit_jax.weights.fields import Fields
+from vit_jax.weights.fields import COUNT, TEXT, Fields
 from vit_jax.weights.spellings.contract import Timm
 from vit_jax.weights.spellings.names import Names, Tensors
 
@@ -213,7 +213,7 @@ def _said(
 def _pool(tensors: Tensors, config: Fields) -> str:
   for fields in (config, config.mapping("model_args")):
     if fields.values.get("global_pool"):
-      name = fields.text("global_pool")
+      name = fields.get("global_pool", TEXT)
       if name not in _POOLS:
         raise fields.refusal(
           "global_pool", f"is not a pooling of our networks: {list(_POOLS)}"
@@ -229,8 +229,8 @@ def _num_heads(config: Fields, width: int, notes: list[str]) -> int:
   arguments = config.mapping("model_args")
   num_heads = _HEADS.get(width, max(1, width // _HEAD_SIZE))
   if "num_heads" in arguments:
-    num_heads = arguments.integer("num_heads")
-  elif _HAS_16_HEADS.fullmatch(config.text("architecture", "unknown")):
+    num_heads = arguments.get("num_heads", COUNT)
+  elif _HAS_16_HEADS.fullmatch(config.get("architecture", TEXT, "unknown")):
     num_heads = 16
   elif "architecture" not in config:
     notes.append(
@@ -248,13 +248,13 @@ def _num_heads(config: Fields, width: int, notes: list[str]) -> int:
 def _gelu(config: Fields) -> str:
   arguments = config.mapping("model_args")
   if "act_layer" in arguments:
-    name = arguments.text("act_layer")
+    name = arguments.get("act_layer", TEXT)
     if name not in _GELUS:
       raise arguments.refusal(
         "act_layer", f"is not an activation of our networks: {list(_GELUS)}"
       )
     return _GELUS[name]
-  architecture = config.text("architecture", "vit_")
+  architecture = config.get("architecture", TEXT, "vit_")
   return "tanh" if _HAS_TANH_GELU.search(architecture) else "exact"
 
 
