@@ -1,8 +1,10 @@
 """Records that a family fills for each form of file that it is published in."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+import numpy as np
 
 from vit_jax.config import schema
 from vit_jax.weights.fields import Fields
@@ -12,6 +14,26 @@ from vit_jax.weights.spellings.names import Names, Tensors
 def _unchanged(model: schema.Model, tensors: Tensors) -> Tensors:
   del model
   return tensors
+
+
+@dataclasses.dataclass(frozen=True)
+class Npz:
+  """A family's names in google-research's .npz files.
+
+  Attributes:
+    matches: (names of arrays) -> whether they are of this family.
+    canonical: (arrays by name, path for messages) -> arrays by our paths and
+      in our shapes, unknown ones as they are; raises UserError where two names
+      mean the same.
+    published: (arrays by our paths, layers not stacked) -> arrays by the names
+      that are written.
+    unseen: Keys of `schema.Model` that neither names nor shapes tell.
+  """
+
+  matches: Callable[[Iterable[str]], bool]
+  canonical: Callable[[Tensors, str], dict[str, np.ndarray]]
+  published: Callable[[Tensors], Tensors]
+  unseen: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,24 +10,13 @@ from etils import epath
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.weights import architecture, archive, bit, flat, network, stacking
+from vit_jax.weights import architecture, archive, flat, network, stacking
 from vit_jax.weights.contract import Weights
-from vit_jax.weights.spellings.vit import npz as vit_names
+from vit_jax.weights.spellings import npz_parameters
+from vit_jax.weights.spellings.registry import NPZ
 
 _logger = logging.getLogger(__name__)
 
-# Keys of the model that neither names nor shapes tell.
-_UNSEEN_OF_RESNETS = ("image_size", "normalize", "standardization")
-UNSEEN = (
-  *_UNSEEN_OF_RESNETS,
-  "drop_remainder",
-  "pool",
-  "pos_embedding",
-  "pos_embedding_at",
-  "pos_embedding_resize",
-  "gelu",
-  "layer_norm_eps",
-)
 _SECTION = "vit_jax"
 _LONGEST_COMMENT = 0xFFFF
 
@@ -40,18 +29,20 @@ def read(path: epath.Path) -> Weights:
   """
   where = str(path)
   contents = archive.read(
-    path, lambda names: vit_names.parameters(names, where)[0]
+    path, lambda names: npz_parameters.find(names, where)[0]
   )
   return interpret(contents, where)
 
 
 def interpret(contents: archive.Contents, path: str) -> Weights:
   """What the arrays of a file mean; arguments and errors as of `read`."""
-  found, left_out = vit_names.parameters(contents.names, path)
+  found, left_out = npz_parameters.find(contents.names, path)
   params = {short: contents.arrays[name] for name, short in found.items()}
   said = _said(contents.comment, path)
-  spelling = bit if bit.is_resnet(params) else vit_names
-  params = spelling.canonical(params, path)
+  families = [NPZ.get(name) for name in NPZ.names()]
+  # What matches none is told by ViT's reader what it lacks.
+  family = next((f for f in families if f.matches(params)), families[0])
+  params = family.canonical(params, path)
   model, assumed = network.detect(params, path, said["model"])
   return Weights(
     path=path,
@@ -88,12 +79,12 @@ def write(
   Raises:
     UserError: the file cannot be written.
   """
+  family = NPZ.get(model.name)
   leaves = flat.flatten(stacking.unstack_layers(params))
-  arrays = {name: np.asarray(leaf) for name, leaf in leaves.items()}
-  keys = UNSEEN
-  if model.name == "resnet":
-    arrays, keys = bit.published(arrays), _UNSEEN_OF_RESNETS
-  said: dict[str, Any] = {"model": {key: getattr(model, key) for key in keys}}
+  arrays = family.published({name: np.asarray(x) for name, x in leaves.items()})
+  said: dict[str, Any] = {
+    "model": {key: getattr(model, key) for key in family.unseen}
+  }
   use = {"preprocess": preprocess, "activation": activation}
   said |= {key: value for key, value in use.items() if value is not None}
   if class_names is not None:
@@ -122,7 +113,8 @@ def _said(comment: bytes, path: str) -> dict[str, Any]:
     said = json.loads(comment)[_SECTION]
     model, names = said["model"], said.get("class_names")
     use = {key: said.get(key) for key in ("preprocess", "activation")}
-    if not all(key in UNSEEN for key in model):
+    unseen = {key for name in NPZ.names() for key in NPZ.get(name).unseen}
+    if not unseen.issuperset(model):
       raise KeyError
     architecture.section(model, path)
     if names is not None and not all(isinstance(name, str) for name in names):

@@ -27,3 +27,11 @@ TIMM = Registry(
     "resnet": f"{_ROOM}.resnet.timm:TIMM",
   },
 )
+# model.name -> record `Npz`.
+NPZ = Registry(
+  "model.name",
+  {
+    "vit": f"{_ROOM}.vit.npz:NPZ",
+    "resnet": f"{_ROOM}.resnet.npz:NPZ",
+  },
+)

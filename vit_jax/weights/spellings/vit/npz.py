@@ -1,30 +1,19 @@
 """google-research's spellings of a ViT's parameters, brought to one.
 
 Ours are those of the published Linen files. Others in circulation: modules
-counted together (`MlpBlock_3` for what Linen calls `MlpBlock_0`); prefixes of
-the checkpoint that the parameters are part of; layers stacked along a first
-axis; a position embedding without a row for the class token.
+counted together (`MlpBlock_3` for what Linen calls `MlpBlock_0`), layers
+stacked along a first axis, a position embedding without a row for the class
+token.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from vit_jax.errors import UserError
 from vit_jax.weights import position_embeddings, vit_shapes
-
-# Where a checkpoint keeps its parameters, the first that is there counts, and
-# what else such a checkpoint holds. [VT] [BV]
-_TRAINING = {
-  "opt/": "the optimizer's state",
-  "extra/": "the trainer's counters",
-}
-_ROOTS = (("opt/target/", _TRAINING), ("params/", _TRAINING), ("", {}))
-# A model of images and texts keeps the parts beside each other.
-_IMAGE_TOWER = "img/"
-_TEXT_TOWER = re.compile(r"(txt/.+|t|b)")
-_TEXT = "the text model"
+from vit_jax.weights.spellings.contract import Npz
 
 _PRE_LINEN = {
   "LayerNorm_2": "LayerNorm_1",
@@ -43,56 +32,7 @@ _MAP_HEAD = re.compile(
 )
 
 
-def parameters(
-  names: Iterable[str], path: str
-) -> tuple[dict[str, str], list[str]]:
-  """Which arrays of a file are the network's parameters.
-
-  Args:
-    names: of all arrays.
-    path: of the file, for messages.
-
-  Returns:
-    {name in the file: name without its prefix}, and a sentence for each kind
-    of array that is left out.
-
-  Raises:
-    UserError: if there are no parameters.
-  """
-  names = list(names)
-  root, others = next(
-    (root, others)
-    for root, others in _ROOTS
-    if any(name.startswith(root) for name in names) or not root
-  )
-  left_out: dict[str, int] = {}
-  found: dict[str, str] = {}
-  for name in names:
-    kind = next(
-      (k for start, k in others.items() if name.startswith(start)), ""
-    )
-    if root and name.startswith(root):
-      found[name] = name.removeprefix(root)
-    elif kind:
-      left_out[kind] = left_out.get(kind, 0) + 1
-    else:
-      found[name] = name
-  if any(short.startswith(_IMAGE_TOWER) for short in found.values()):
-    texts = [n for n, short in found.items() if _TEXT_TOWER.fullmatch(short)]
-    for name in texts:
-      del found[name]
-    found = {n: short.removeprefix(_IMAGE_TOWER) for n, short in found.items()}
-    if texts:
-      left_out[_TEXT] = len(texts)
-  if not found:
-    raise UserError(f"{path} holds no parameters: {_some(names)}.")
-  sentences = [
-    f"Left out: {kind} ({count} arrays)." for kind, count in left_out.items()
-  ]
-  return found, sentences
-
-
-def canonical(
+def _canonical(
   params: Mapping[str, np.ndarray], path: str
 ) -> dict[str, np.ndarray]:
   """Parameters by our names and in our shapes, layers not stacked.
@@ -129,8 +69,20 @@ def canonical(
   return renamed
 
 
-def _some(names: list[str]) -> str:
-  if not names:
-    return "it is empty"
-  more = ", ..." if len(names) > 5 else ""
-  return f"its arrays are {', '.join(names[:5])}{more}"
+NPZ = Npz(
+  matches=lambda names: any(name.startswith("Transformer/") for name in names),
+  canonical=_canonical,
+  published=lambda params: params,
+  unseen=(
+    "image_size",
+    "normalize",
+    "standardization",
+    "drop_remainder",
+    "pool",
+    "pos_embedding",
+    "pos_embedding_at",
+    "pos_embedding_resize",
+    "gelu",
+    "layer_norm_eps",
+  ),
+)

@@ -14,6 +14,7 @@ from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.weights import bit, flat
 from vit_jax.weights.spellings import npz
+from vit_jax.weights.spellings.resnet.npz import NPZ
 
 
 @functools.cache
@@ -53,12 +54,12 @@ def counted(params):
   pattern = r"standardized_conv2d|group_norm"
   return {
     re.sub(pattern, number, name): leaf
-    for name, leaf in bit.published(params).items()
+    for name, leaf in NPZ.published(params).items()
   }
 
 
 SPELLINGS = {
-  "google's": bit.published,
+  "google's": NPZ.published,
   "google's, counted": counted,
   "big_vision's": lambda params: {
     f"params/{name}": leaf for name, leaf in big_vision(params).items()
@@ -69,7 +70,7 @@ SPELLINGS = {
 
 def test_published_names_are_those_of_the_public_files():
   _, params = resnet()
-  names = bit.published(params)
+  names = NPZ.published(params)
   for name, shape in {
     "resnet/root_block/standardized_conv2d/kernel": (7, 7, 3, 32),
     "resnet/block1/unit01/a/standardized_conv2d/kernel": (1, 1, 32, 32),
@@ -112,7 +113,7 @@ def test_a_written_file_is_read_back_the_same(tmp_path):
   path = epath.Path(tmp_path / "bit.npz")
   npz.write(path, section, flat.unflatten(params), list("abcde"))
   with np.load(path) as file:
-    assert set(file.files) == set(bit.published(params))
+    assert set(file.files) == set(NPZ.published(params))
   found = npz.read(path)
   assert found.model == section and found.class_names == list("abcde")
   assert not found.assumed
@@ -146,6 +147,6 @@ def test_a_missing_parameter_is_named(tmp_path, name):
 
 def test_a_parameter_in_two_spellings_is_an_error(tmp_path):
   _, params = resnet()
-  np.savez(tmp_path / "bit.npz", **params, **bit.published(params))
+  np.savez(tmp_path / "bit.npz", **params, **NPZ.published(params))
   with pytest.raises(UserError, match="twice, in two spellings"):
     npz.read(epath.Path(tmp_path / "bit.npz"))

@@ -20,6 +20,7 @@ from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.weights import archive, flat
 from vit_jax.weights.spellings import npz
+from vit_jax.weights.spellings.vit import npz as vit
 
 
 def read(path):
@@ -377,7 +378,7 @@ def test_every_key_of_the_model_is_told_by_shapes_or_by_the_comment():
   told |= {"cls_token", "norm_after_pool", "representation_size"}
   training = {"dropout_rate", "stochastic_depth_rate", "head_bias_init"}
   training |= {"dtype", "softmax_dtype", "attention", "scan_layers", "remat"}
-  assert set(schema.Model.model_fields) == told | training | set(npz.UNSEEN)
+  assert set(schema.Model.model_fields) == told | training | set(vit.NPZ.unseen)
 
 
 def test_stacked_layers_are_written_one_by_one(tmp_path):
