@@ -30,8 +30,9 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from vit_jax import buckets, checks, command_line, records
-from vit_jax.config import schema
+from vit_jax.config import evaluator_declarations, schema
 from vit_jax.errors import UserError
+from vit_jax.evaluators import build as evaluators_build
 
 if TYPE_CHECKING:
   from vit_jax.evaluators.contract import Evaluator
@@ -87,12 +88,9 @@ def main(argv: Sequence[str]) -> int:
     for name, value in found[0].metrics.items():
       print(f"{name}: {value:.6g}")
   if options.report:
-    evals = {k: entry.model_dump() for k, entry in config.evals.items()}
-    for entry in evals.values():
-      if "dataset" in entry:  # None stands for that of training.
-        entry["dataset"] = entry["dataset"] or config.train.dataset
     write = comparison_formats.FORMATS[_ending(options.report)]
-    text = write(comparison.compare(found, evals))
+    declared = evaluator_declarations.declarations(config)
+    text = write(comparison.compare(found, declared))
     command_line.writing(records.write_text, options.report, text)
   return 0
 
@@ -200,12 +198,8 @@ def _step(path: str) -> int | None:
 
 
 def _looks_at_head(config: schema.Config) -> bool:
-  """Whether an evaluator needs the logits."""
-  return any(
-    not isinstance(entry, schema.FeaturesEval)
-    or entry.representation == "logits"
-    for entry in config.evals.values()
-  )
+  """True if an evaluator reads the logits."""
+  return "logits" in evaluators_build.features(config)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,7 +239,6 @@ class _Bench:
 
 
 def _build(config: schema.Config) -> _Bench:
-  from vit_jax.evaluators import build as evaluators_build
   from vit_jax.evaluators.contract import Context
   from vit_jax.training import experiment
 

@@ -72,10 +72,9 @@ class MetricsFile:
       raise
     self._waiting = b""
 
-  def has_evaluation(self, step: int) -> bool:
-    """Whether metrics of an evaluation stand at `step`."""
-    evaluation = ("eval/", "fewshot/", "knn/", "linear_probe/")
-    return any(s == step and n.startswith(evaluation) for s, n in self._written)
+  def has_any(self, step: int, prefixes: tuple[str, ...]) -> bool:
+    """True if a metric of such a beginning stands at `step`."""
+    return any(s == step and n.startswith(prefixes) for s, n in self._written)
 
   def close(self) -> None:
     """Raises OSError if lines are left that cannot be written."""

@@ -92,10 +92,10 @@ OBJECTIVES = Registry(
 EVALUATORS = Registry(
   "config.evals.NAME.type",
   {
-    "classification": "vit_jax.evaluators.build:CLASSIFICATION",
-    "fewshot": "vit_jax.evaluators.build:FEWSHOT",
-    "knn": "vit_jax.evaluators.build:KNN",
-    "linear_probe": "vit_jax.evaluators.build:LINEAR_PROBE",
+    "classification": "vit_jax.evaluators.classification_kind:KIND",
+    "fewshot": "vit_jax.evaluators.fewshot_kind:KIND",
+    "knn": "vit_jax.evaluators.knn_kind:KIND",
+    "linear_probe": "vit_jax.evaluators.linear_probe_kind:KIND",
   },
 )
 

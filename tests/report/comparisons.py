@@ -1,6 +1,6 @@
 """What evaluators found of two checkpoints, without running any."""
 
-from vit_jax.config import schema
+from vit_jax.config import evaluator_declarations, schema
 from vit_jax.report.subjects import Subject
 
 _DATA = {"digits": schema.FewshotDataset(), "pets": schema.FewshotDataset()}
@@ -16,11 +16,11 @@ _EVALS = {
     type="linear_probe", datasets={"digits": schema.FewshotDataset()}
   ),
 }
-EVALS = {name: entry.model_dump() for name, entry in _EVALS.items()}
+DECLARED = evaluator_declarations.declarations(schema.Config(evals=_EVALS))
 
 
 def metrics(shift: float = 0.0) -> dict[str, float]:
-  """All metrics of `EVALS`, `shift` better than some."""
+  """All metrics of `DECLARED`, `shift` better than some."""
   found = {
     "eval/test/top1": 0.9 + shift,
     "eval/test/top5": 0.99,

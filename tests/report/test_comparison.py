@@ -11,7 +11,7 @@ from vit_jax.report import comparison
 @pytest.fixture(scope="module")
 def sections():
   """Title -> section, of the two checkpoints."""
-  compared = comparison.compare(comparisons.pair(), comparisons.EVALS)
+  compared = comparison.compare(comparisons.pair(), comparisons.DECLARED)
   assert compared.names == ("a", "b.npz")
   return {one.title: one for one in compared.sections}
 
@@ -61,12 +61,12 @@ def test_what_looks_equal_is_not_marked(sections):
     comparisons.subject(metrics={"eval/test/top1": value})
     for value in (0.90001, 0.90002, 0.8)
   ]
-  section, *_ = comparison.compare(close, comparisons.EVALS).sections
+  section, *_ = comparison.compare(close, comparisons.DECLARED).sections
   assert lines(section)["test, top-1, %"].best == (True, True, False)
 
 
 def test_a_single_checkpoint_is_the_best_of_nothing():
-  compared = comparison.compare([comparisons.subject()], comparisons.EVALS)
+  compared = comparison.compare([comparisons.subject()], comparisons.DECLARED)
   for section in compared.sections:
     assert not any(any(line.best) for line in section.lines)
 
@@ -94,9 +94,11 @@ def test_the_protocol_is_stated(sections):
   assert "exp(cosine / 0.07)" in near
   probe = " ".join(sections["Linear probe"].protocol)
   assert "10% of each class" in probe and "no say in it" in probe
-  assert "split 'test' of digits. 450 images" in " ".join(
+  assert "split 'test' of digits." in " ".join(
     sections["Classification"].protocol
   )
+  images = lines(sections["Classification"])["test, images"]
+  assert images.cells == ("450", "450")
 
 
 def test_figures_have_a_line_for_each_checkpoint(sections):
@@ -115,7 +117,7 @@ def test_figures_have_a_line_for_each_checkpoint(sections):
 
 def test_what_one_checkpoint_lacks_is_a_gap():
   pair = [comparisons.subject(metrics={}), comparisons.subject()]
-  for section in comparison.compare(pair, comparisons.EVALS).sections:
+  for section in comparison.compare(pair, comparisons.DECLARED).sections:
     for line in section.lines:
       assert line.cells[0] == "–" and line.cells[1] != "–"
 

@@ -13,7 +13,7 @@ EVIL = "runs/<script>alert(1)</script>&|_*`[x](y)"
 
 
 def compared(subjects):
-  return comparison.compare(subjects, comparisons.EVALS)
+  return comparison.compare(subjects, comparisons.DECLARED)
 
 
 def test_the_page_asks_nothing_of_the_network():

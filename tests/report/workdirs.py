@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from vit_jax.config import evaluator_declarations, schema
+
 CONFIG = {
   "seed": 0,
   "total_steps": 1500,
@@ -58,6 +60,15 @@ CONFIG = {
     "fewshot": {"type": "fewshot", "num_seeds": 3, "shots": [1, 5, 10, 25]},
   },
 }
+# What the evaluators of `CONFIG` declare.
+EVALUATORS = evaluator_declarations.declarations(
+  schema.Config(
+    evals={
+      "test": schema.ClassificationEval(type="classification"),
+      "fewshot": schema.FewshotEval(type="fewshot"),
+    }
+  )
+)
 
 
 def png(pixels: np.ndarray) -> bytes:
@@ -200,11 +211,13 @@ def write_run(
   config: dict[str, Any] | None = CONFIG,
   records: list[dict[str, Any]] | None = None,
   status: str | None = "finished",
+  evaluators: dict[str, Any] = EVALUATORS,
 ) -> pathlib.Path:
   """Writes config, metrics and (unless `status` is None) the summary."""
   workdir.mkdir(parents=True, exist_ok=True)
   if config is not None:
     (workdir / "config.json").write_text(json.dumps(config))
+    (workdir / "evaluators.json").write_text(json.dumps(evaluators))
   if records is not None:
     lines = "".join(json.dumps(record) + "\n" for record in records)
     (workdir / "metrics.jsonl").write_text(lines)

@@ -1,12 +1,11 @@
 """Checkpoints side by side: what each evaluator of a config found of them."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from vit_jax.report import fewshot, formatting, protocols
+from vit_jax.report import formatting, measures
 from vit_jax.report.figures import fewshot as figures
 from vit_jax.report.figures import svg
 from vit_jax.report.subjects import Subject, short_names
@@ -55,20 +54,18 @@ class Comparison:
 
 
 def compare(
-  subjects: Sequence[Subject], evals: Mapping[str, Mapping[str, Any]]
+  subjects: Sequence[Subject], declarations: Mapping[str, Mapping[str, Any]]
 ) -> Comparison:
   """Lays out what was measured.
 
   Args:
-    subjects: at least one.
-    evals: `config.evals` that measured them, as JSON has it.
+    subjects: At least one.
+    declarations: What the evaluators that measured them declare.
   """
   names = tuple(short_names([one.path for one in subjects]))
-  sections = []
-  for kind, make in _SECTIONS.items():
-    entries = {k: e for k, e in evals.items() if e["type"] == kind}
-    if entries:
-      sections.append(make(subjects, names, entries))
+  sections = [
+    _section(group, subjects, names) for group in measures.groups(declarations)
+  ]
   return Comparison(tuple(subjects), names, tuple(sections))
 
 
@@ -91,160 +88,51 @@ def text(subjects: Sequence[Subject]) -> str:
   return "\n".join(lines) + "\n"
 
 
-def _classification(
-  subjects: Sequence[Subject],
-  names: Sequence[str],
-  entries: Mapping[str, protocols.Entry],
+def _section(
+  group: measures.Group, subjects: Sequence[Subject], names: Sequence[str]
 ) -> Section:
-  lines, paragraphs = [], []
-  for name, entry in entries.items():
-    for metric, title, write, best in (
-      ("top1", "top-1, %", _percent, max),
-      ("top5", "top-5, %", _percent, max),
-      ("loss", "loss", formatting.quantity, min),
-    ):
-      values = _values(subjects, f"eval/{name}/{metric}")
-      lines.append(_line(f"{name}, {title}", values, write, best))
-    counts = set(_values(subjects, f"eval/{name}/num_examples"))
-    paragraph = f"{name}: {' '.join(protocols.classification(entry))}"
-    if len(counts) == 1:
-      paragraph += f" {formatting.count(counts.pop())} images."
-    paragraphs.append(paragraph)
-  return Section("Classification", tuple(paragraphs), tuple(lines))
-
-
-def _fewshot(
-  subjects: Sequence[Subject],
-  names: Sequence[str],
-  entries: Mapping[str, protocols.Entry],
-) -> Section:
-  tables = [fewshot.of_metrics(one.metrics, None) for one in subjects]
+  tables = [measures.table(group, one.metrics) for one in subjects]
   found = [one for one in tables if one is not None]
-  rows = dict.fromkeys(row.name for one in found for row in one.rows)
-  shots = sorted({shot for one in found for shot in one.shots})
-  curves = {row: [_cells_of(one, row) for one in tables] for row in rows}
-  means = [
-    {k: fewshot.Cell(v, None) for k, v in one.mean.items()} if one else {}
-    for one in tables
-  ]
-  title = ""
-  if any(means):
-    title = f"mean of {max(one.num_datasets for one in found)} datasets"
-    curves = {title: means, **curves}
+  all_heads = measures.table(
+    group, {name: 0.0 for one in subjects for name in one.metrics}
+  )
+  heads = all_heads.heads if all_heads else ()
+  # Row -> the cells of each checkpoint by the title of their column.
+  rows = {
+    row: [one.rows.get(row, {}) if one else {} for one in tables]
+    for row in (all_heads.rows if all_heads else ())
+  }
+  mean = ""
+  if any(one.mean for one in found):
+    mean = f"mean of {max(one.num_averaged for one in found)} datasets"
+    rows = {mean: [one.mean if one else {} for one in tables], **rows}
   lines = [
-    _line_of_cells(
-      f"{row}, {shot}-shot",
-      [cells.get(shot) for cells in columns],
-      is_mean=row == title,
-    )
-    for row, columns in curves.items()
-    for shot in shots
+    _line(f"{row}, {head}", [one.get(head) for one in cells], row == mean)
+    for row, cells in rows.items()
+    for head in heads
+    if any(head in one for one in cells)
   ]
   drawn = [
-    _figure(f"{row}, few-shot accuracy", names, columns, "examples per class")
-    for row, columns in curves.items()
+    _figure(group, row, dict(zip(names, cells, strict=True)))
+    for row, cells in rows.items()
   ]
-  with_draws = functools.partial(protocols.fewshot, with_draws=True)
   return Section(
-    "Few-shot linear accuracy, %",
-    _paragraphs(with_draws, entries),
-    tuple(line for line in lines if line is not None),
-    tuple(figure for figure in drawn if figure is not None),
-  )
-
-
-def _knn(
-  subjects: Sequence[Subject],
-  names: Sequence[str],
-  entries: Mapping[str, protocols.Entry],
-) -> Section:
-  lines, drawn = [], []
-  for entry in entries.values():
-    for dataset in entry["datasets"]:
-      curves: list[dict[int, fewshot.Cell]] = [{} for _ in subjects]
-      for count in sorted(entry["neighbors"]):
-        values = _values(subjects, f"knn/{dataset}/k{count}")
-        lines.append(_line(f"{dataset}, k = {count}", values, _percent, max))
-        for curve, value in zip(curves, values, strict=True):
-          if value is not None:
-            curve[count] = fewshot.Cell(value, None)
-      drawn.append(
-        _figure(f"{dataset}, k-NN accuracy", names, curves, "neighbours")
-      )
-  return Section(
-    "k-nearest-neighbour accuracy, %",
-    _paragraphs(protocols.knn, entries),
+    group.title,
+    group.protocol,
     tuple(lines),
     tuple(figure for figure in drawn if figure is not None),
   )
-
-
-def _linear_probe(
-  subjects: Sequence[Subject],
-  names: Sequence[str],
-  entries: Mapping[str, protocols.Entry],
-) -> Section:
-  lines = []
-  for entry in entries.values():
-    for dataset in entry["datasets"]:
-      prefix = f"linear_probe/{dataset}"
-      top1 = _values(subjects, f"{prefix}/top1")
-      lines.append(_line(f"{dataset}, top-1, %", top1, _percent, max))
-      l2 = _values(subjects, f"{prefix}/l2")
-      lines.append(_line(f"{dataset}, l2", l2, formatting.quantity, None))
-  return Section(
-    "Linear probe",
-    _paragraphs(protocols.linear_probe, entries),
-    tuple(lines),
-  )
-
-
-# Type of an evaluator -> its section; in the order of the page.
-_SECTIONS: dict[str, Callable[..., Section]] = {
-  "classification": _classification,
-  "fewshot": _fewshot,
-  "knn": _knn,
-  "linear_probe": _linear_probe,
-}
-
-
-def _paragraphs(
-  write: Callable[[protocols.Entry], list[str]],
-  entries: Mapping[str, protocols.Entry],
-) -> tuple[str, ...]:
-  """One for each entry that differs from those before."""
-  return tuple(dict.fromkeys(" ".join(write(e)) for e in entries.values()))
-
-
-def _values(
-  subjects: Sequence[Subject], metric: str
-) -> list[float | int | None]:
-  return [one.metrics.get(metric) for one in subjects]
-
-
-def _percent(fraction: float | None) -> str:
-  return formatting.percent(fraction).removesuffix("%")
 
 
 def _line(
-  name: str,
-  values: Sequence[float | None],
-  write: Callable[[float | None], str],
-  best: Callable[..., float] | None,
+  name: str, cells: Sequence[measures.Cell | None], is_mean: bool
 ) -> Line:
-  cells = tuple(write(value) for value in values)
-  return Line(name, cells, _best(values, cells, best))
-
-
-def _line_of_cells(
-  name: str, cells: Sequence[fewshot.Cell | None], *, is_mean: bool
-) -> Line | None:
-  if not any(cells):
-    return None
   texts = tuple(cell.text if cell else formatting.MISSING for cell in cells)
-  means = [cell.mean if cell else None for cell in cells]
+  better = next(cell.column.better for cell in cells if cell)
+  values = [cell.mean if cell else None for cell in cells]
   shown = [text.partition(" ±")[0] for text in texts]
-  return Line(name, texts, _best(means, shown, max), is_mean)
+  best = {"higher": max, "lower": min}.get(better)
+  return Line(name, texts, _best(values, shown, best), is_mean)
 
 
 def _best(
@@ -261,30 +149,14 @@ def _best(
   return marks if not all(marks) else (False,) * len(marks)
 
 
-def _cells_of(table: fewshot.Table | None, row: str) -> dict[int, fewshot.Cell]:
-  rows = table.rows if table else ()
-  return next((one.cells for one in rows if one.name == row), {})
-
-
 def _figure(
-  title: str,
-  names: Sequence[str],
-  columns: Sequence[Mapping[int, fewshot.Cell]],
-  x_label: str,
+  group: measures.Group,
+  row: str,
+  cells: Mapping[str, Mapping[str, measures.Cell]],
 ) -> Figure | None:
-  """A line for each checkpoint."""
-  rows = [
-    fewshot.Row(name, dict(cells))
-    for name, cells in zip(names, columns, strict=True)
-  ]
-  described = "; ".join(
-    f"{row.name}: "
-    + ", ".join(f"{k}: {cell.text}%" for k, cell in row.cells.items())
-    for row in rows
-    if row.cells
-  )
-  title = title[0].upper() + title[1:]
-  drawn = figures.draw(
-    rows, label=f"{title}, by {x_label}. {described}.", x_label=x_label
-  )
+  """A line for each checkpoint, over the counts of the columns."""
+  curves = measures.curves(cells)
+  title = f"{row[:1].upper()}{row[1:]}: {group.title.removesuffix(', %')}"
+  label = f"{title}, by {group.counts}. {measures.described(curves)}."
+  drawn = figures.draw(curves, label=label, x_label=group.counts)
   return None if drawn is None else Figure(drawn, title)

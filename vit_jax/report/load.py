@@ -15,6 +15,7 @@ import numpy as np
 from etils import epath
 
 from vit_jax import buckets, errors, records
+from vit_jax.config import evaluator_declarations
 from vit_jax.report.run import Evaluation, Example, Predictions, Run
 
 
@@ -44,7 +45,10 @@ def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
       f"The directory {str(workdir)!r} holds no config.json, metrics.jsonl or"
       " summary.json; give the --workdir of a training run."
     )
+  evaluators = {}
   evals = config.get("evals")
+  if evals:
+    evaluators = _json_object(root / evaluator_declarations.FILE, notes)
   order = list(evals) if isinstance(evals, dict) else []
   return Run(
     name=buckets.absolute(root).name,
@@ -55,6 +59,7 @@ def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
     if with_evaluations
     else (),
     notes=tuple(notes),
+    evaluators=evaluators,
   )
 
 

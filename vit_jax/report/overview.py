@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.report import fewshot, formatting
+from vit_jax.report import formatting, measures
 from vit_jax.report.run import Run, number, whole
 
 STATUS = {
@@ -93,16 +93,12 @@ def cards(run: Run) -> list[Card]:
     found.append(
       Card(formatting.percent(top1), top1, f"top-1 accuracy, {name}", detail)
     )
-  if table := fewshot.table(run):
-    value, shots, where = fewshot.headline(table)
-    found.append(
-      Card(
-        value,
-        None,
-        f"{shots}-shot linear accuracy",
-        f"{where}, frozen features",
-      )
-    )
+  for group in measures.groups(run.evaluators):
+    table = measures.table(group, metrics)
+    if table and (first := measures.headline(table)):
+      column, cell, where = first
+      unit = "%" if column.unit == "percent" else ""
+      found.append(Card(f"{cell.text}{unit}", None, column.panel, where))
   loss = run.series("train/loss")
   if len(loss):
     found.append(

@@ -2,10 +2,9 @@
 
 import dataclasses
 import math
-import re
 from collections.abc import Sequence
 
-from vit_jax.report import fewshot, formatting, overview, smoothing
+from vit_jax.report import formatting, measures, smoothing
 from vit_jax.report.figures import curves, svg
 from vit_jax.report.figures.curves import Line, Scale
 from vit_jax.report.run import Run
@@ -22,27 +21,25 @@ class Panel:
 
 def panels(run: Run) -> list[Panel]:
   """Those curves that the records hold, loss and accuracy first."""
-  loss = [Line("train", run.series("train/loss"), smooth=True)]
-  accuracy = [Line("train", run.series("train/top1"), smooth=True)]
-  for name in overview.evaluator_names(run):
-    loss.append(Line(name, run.series(f"eval/{name}/loss")))
-    accuracy.append(Line(name, run.series(f"eval/{name}/top1")))
-
-  table = fewshot.table(run)
-  shots = fewshot.headline(table)[1] if table else 0
   percent = Scale(label=formatting.percent_tick, top=1.0)
   share = Scale(label=formatting.percent_tick, from_zero=True)
-  drawn = [
-    _panel(run, "Loss", "loss", loss, Scale("auto"), formatting.quantity),
-    _panel(run, "Accuracy", "top-1", accuracy, percent, formatting.percent),
-    _panel(
-      run,
-      f"{shots}-shot accuracy",
-      "accuracy",
-      _fewshot_lines(run, shots),
-      percent,
-      formatting.percent,
-    ),
+  lines = {
+    "Loss": [Line("train", run.series("train/loss"), smooth=True)],
+    "Accuracy": [Line("train", run.series("train/top1"), smooth=True)],
+  }
+  in_percent = {"Accuracy"}
+  for group in measures.groups(run.evaluators):
+    for name, (row, column) in _drawn(run, group).items():
+      lines.setdefault(column.panel, []).append(Line(row, run.series(name)))
+      if column.unit == "percent":
+        in_percent.add(column.panel)
+  drawn = []
+  for title, found in lines.items():
+    unit, scale, write = title.lower(), Scale("auto"), formatting.quantity
+    if title in in_percent:
+      unit, scale, write = "accuracy", percent, formatting.percent
+    drawn.append(_panel(run, title, unit, found, scale, write))
+  drawn += [
     _learning_rate(run),
     _single(
       run, "Gradient norm", "global norm", "train/grad_norm", Scale("auto")
@@ -96,14 +93,25 @@ def _learning_rate(run: Run) -> Panel | None:
   return dataclasses.replace(panel, caption=f"{caption} {panel.caption}")
 
 
-def _fewshot_lines(run: Run, shots: int) -> list[Line]:
-  """Accuracy of each dataset, if evaluated more than once."""
-  lines = []
-  for metric in run.metrics():
-    match = re.fullmatch(rf"fewshot/(.+)/{shots}shot", metric)
-    if match and len(run.series(metric).finite) > 1:
-      lines.append(Line(match[1], run.series(metric)))
-  return lines
+def _drawn(
+  run: Run, group: measures.Group
+) -> dict[str, tuple[str, measures.Column]]:
+  """Metrics with a curve: of those with counts, only the headline's.
+
+  Counts draw a curve only if evaluated more than once.
+  """
+  metrics = run.metrics()
+  table = measures.table(group, metrics)
+  first = table and measures.headline(table)
+  return {
+    name: (row, column)
+    for name, (row, column) in group.found(metrics).items()
+    if column.panel
+    and (
+      column.count is None
+      or (column == first[0] and len(run.series(name).finite) > 1)
+    )
+  }
 
 
 def _span(run: Run) -> tuple[float, float]:

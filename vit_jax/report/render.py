@@ -7,17 +7,16 @@ from etils import epath
 
 from vit_jax import records
 from vit_jax.report import (
-  fewshot,
   formatting,
-  frozen,
   gallery,
   load,
+  measures,
   overview,
   pages,
   panels,
-  protocols,
 )
 from vit_jax.report.figures import fewshot as fewshot_figure
+from vit_jax.report.figures import svg
 from vit_jax.report.run import Run, number, whole
 
 
@@ -51,7 +50,6 @@ def render(run: Run) -> str:
     "percent": formatting.percent,
     "seconds": formatting.seconds,
   }
-  table = fewshot.table(run)
   symbol, words = overview.status(run)
   return environment.get_template("report.html").render(
     run=run,
@@ -62,10 +60,7 @@ def render(run: Run) -> str:
     cards=overview.cards(run),
     facts=overview.facts(run),
     panels=panels.panels(run),
-    fewshot=table,
-    fewshot_figure=_fewshot_figure(table),
-    fewshot_protocol=_fewshot_protocol(run),
-    frozen=frozen.table(run),
+    measured=_measured(run),
     galleries=[gallery.gallery(e) for e in run.evaluations],
     timings=_timings(run),
     starts=whole(run.section("goodput").get("starts")) or 1,
@@ -86,25 +81,17 @@ def _command(run: Run) -> str | None:
   return command.replace(" --", " \\\n  --")
 
 
-def _fewshot_figure(table: fewshot.Table | None):
-  if table is None:
-    return None
-  described = "; ".join(
-    f"{row.name}: "
-    + ", ".join(f"{k} per class {c.text}%" for k, c in row.cells.items())
-    for row in table.rows
-  )
-  return fewshot_figure.draw(
-    table.rows,
-    label=f"Few-shot accuracy against examples per class. {described}.",
-  )
-
-
-def _fewshot_protocol(run: Run) -> str:
-  """How it was measured, by all few-shot evaluators of the run."""
-  entries = protocols.entries(run.section("evals"), "fewshot") or [{}]
-  sentences = [s for entry in entries for s in protocols.fewshot(entry)]
-  return " ".join(dict.fromkeys(sentences))
+def _measured(run: Run) -> list[tuple[measures.Table, svg.Markup | None]]:
+  """Tables of the evaluators, each with its figure over counts, if any."""
+  found = []
+  for group in measures.groups(run.evaluators):
+    if table := measures.table(group, run.metrics()):
+      curves = measures.curves(table.rows)
+      title = f"{group.title.removesuffix(', %')} by {group.counts}"
+      label = f"{title}. {measures.described(curves)}."
+      figure = fewshot_figure.draw(curves, label=label, x_label=group.counts)
+      found.append((table, figure))
+  return found
 
 
 def _timings(run: Run) -> list[dict[str, Any]]:

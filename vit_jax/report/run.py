@@ -91,6 +91,7 @@ class Run:
   records: tuple[dict[str, Any], ...]
   evaluations: tuple[Evaluation, ...]
   notes: tuple[str, ...]
+  evaluators: dict[str, Any] = dataclasses.field(default_factory=dict)
 
   def setting(self, path: str, default: Any = None) -> Any:
     """The value of a dotted config key, such as 'model.variant'."""

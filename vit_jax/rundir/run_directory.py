@@ -14,7 +14,7 @@ from etils import epath
 from vit_jax import buckets, records, trees, versions
 from vit_jax.checkpoint import resume
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
-from vit_jax.config import resolve, schema
+from vit_jax.config import evaluator_declarations, resolve, schema
 from vit_jax.errors import DivergedError, UserError
 from vit_jax.pretrained import class_names, fitting, reading, run_config
 from vit_jax.processes import agreement
@@ -128,11 +128,18 @@ class RunDirectory:
       at = self.records_path = self._spool.path
       self._goodput = goodput.Goodput(at, self._clock, self.first_step)
       records.write_text(at / run_config.FILE, resolve.dump(config) + "\n")
+      records.write_json(
+        at / evaluator_declarations.FILE,
+        evaluator_declarations.declarations(config),
+      )
       class_names.write(at, parts.facts.class_names)
       self._open_metrics()
     if self.evaluation_due:
       # It may have been caught up with before the run was killed.
-      known = self._is_first and self._metrics.has_evaluation(self.first_step)
+      prefixes = evaluator_declarations.prefixes(config)
+      known = self._is_first and self._metrics.has_any(
+        self.first_step, prefixes
+      )
       self.evaluation_due = not agreement.gather("known" * known)[0]
 
   def _open_spool(self) -> BucketUpload:

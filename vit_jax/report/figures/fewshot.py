@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from vit_jax.report import formatting
-from vit_jax.report.fewshot import Row
 from vit_jax.report.figures import axes, frame, svg
+from vit_jax.report.measures import Curve
 
 
 def draw(
-  rows: Sequence[Row], *, label: str, x_label: str = "examples per class"
+  rows: Sequence[Curve], *, label: str, x_label: str = "examples per class"
 ) -> svg.Markup | None:
   """One line per row over its counts (log scale); None without values.
 

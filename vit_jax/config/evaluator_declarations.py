@@ -1,0 +1,62 @@
+"""What the evaluators of a config declare, written beside their metrics.
+
+A report reads it to draw and explain evaluators of any kind, also those from
+outside the package.
+"""
+
+import dataclasses
+from typing import Any, Literal
+
+from vit_jax import registry
+from vit_jax.config import schema
+
+FILE = "evaluators.json"  # In a workdir.
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+  """A metric as reports show it.
+
+  Attributes:
+    metric: Last part of `<prefix>/<row>/<metric>`; a metric of this name with
+      `_std` is its standard deviation.
+    title: Heading of its column.
+    unit: Unit it is shown in; metrics in percent are recorded as fractions.
+    decimals: Digits after the point of percentages.
+    better: Which of two values is better, if either is.
+    count: Number on the x axis of a figure over counts, such as shots.
+    variant: Words in parentheses after the row's name, where one row has the
+      same column several times.
+    panel: Title of the curve over training; panels of one title are shared,
+      and '' draws none.
+  """
+
+  metric: str
+  title: str
+  unit: Literal["percent", "number"] = "number"
+  decimals: int = 2
+  better: Literal["higher", "lower", ""] = ""
+  count: int | None = None
+  variant: str = ""
+  panel: str = ""
+
+
+def declarations(config: schema.Config) -> dict[str, dict[str, Any]]:
+  """JSON of each entry of `config.evals`: its prefix, protocol and columns."""
+  found = {}
+  for name, entry in config.evals.items():
+    kind = registry.EVALUATORS.get(entry.type)
+    found[name] = {
+      "prefix": kind.prefix,
+      "title": kind.title,
+      "protocol": kind.protocol(name, entry, config),
+      "columns": [dataclasses.asdict(one) for one in kind.columns(entry)],
+      "counts": kind.counts,
+    }
+  return found
+
+
+def prefixes(config: schema.Config) -> tuple[str, ...]:
+  """Beginnings of the names of all metrics of the evaluators."""
+  kinds = (registry.EVALUATORS.get(one.type) for one in config.evals.values())
+  return tuple(dict.fromkeys(f"{kind.prefix}/" for kind in kinds))

@@ -1,0 +1,53 @@
+"""Declaration of the `classification` evaluator."""
+
+from vit_jax.config import schema
+from vit_jax.config.evaluator_declarations import Column
+from vit_jax.evaluators import entry_checks
+from vit_jax.evaluators.kind import EvaluatorKind
+
+
+def _build(name, entry, context):
+  from vit_jax.evaluators import classification
+
+  return classification.build(name, entry, context)
+
+
+def _check(
+  name: str, entry: schema.ClassificationEval, config: schema.Config
+) -> None:
+  entry_checks.check_data(
+    f"config.evals.{name}",
+    entry.dataset or config.train.dataset,
+    {"split": entry.split},
+    entry.preprocess,
+    config,
+  )
+
+
+def _protocol(
+  name: str, entry: schema.ClassificationEval, config: schema.Config
+) -> str:
+  sentence = (
+    f"{name}: the model's own head on every labelled image of split"
+    f" {entry.split!r} of {entry.dataset or config.train.dataset}"
+  )
+  if entry.label_sets:
+    sentence += f", any of the labels of {entry.label_sets} being right"
+  return f"{sentence}."
+
+
+KIND = EvaluatorKind(
+  section=schema.ClassificationEval,
+  build=_build,
+  prefix="eval",
+  title="Classification",
+  protocol=_protocol,
+  features=lambda entry: ("logits",),
+  check=_check,
+  columns=lambda entry: (
+    Column("top1", "top-1, %", "percent", better="higher", panel="Accuracy"),
+    Column("top5", "top-5, %", "percent", better="higher"),
+    Column("loss", "loss", better="lower", panel="Loss"),
+    Column("num_examples", "images"),
+  ),
+)

@@ -1,0 +1,111 @@
+"""Checks and words shared by the declarations of evaluators."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from vit_jax.config import schema
+from vit_jax.data import sources, spec
+from vit_jax.data import splits as split_strings
+from vit_jax.errors import UserError
+from vit_jax.suggestions import did_you_mean
+
+# Outputs of an objective that are one vector an image.
+REPRESENTATIONS = ("pre_logits", "logits")
+# Names become parts of metrics and of paths.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+def check_name(name: str, key: str) -> None:
+  """Raises UserError unless `name` can be part of a metric and a path."""
+  if not _NAME.fullmatch(name):
+    raise UserError(
+      f"{key} has the name {name!r}, which becomes part of metrics and file"
+      " names; use letters, digits, '_', '-' and '.'."
+    )
+
+
+def check_different(
+  key: str, values: tuple[int | float, ...], example: str
+) -> None:
+  """Raises UserError unless there are values and no two are equal."""
+  if not values or len(set(values)) != len(values):
+    raise UserError(
+      f"{key} = {values} must be different numbers, such as {example}."
+    )
+
+
+def check_features(
+  name: str, entry: schema.FeaturesEval, config: schema.Config
+) -> None:
+  """Checks the representation and the datasets of an entry.
+
+  Raises:
+    UserError: A representation or data that do not exist, or a dataset of the
+      same name as one of an earlier entry of the type.
+  """
+  key = f"config.evals.{name}"
+  if entry.representation not in REPRESENTATIONS:
+    near = did_you_mean(entry.representation, REPRESENTATIONS, cutoff=0.0)
+    raise UserError(
+      f"{key}.representation = {entry.representation!r} is not known; did you"
+      f" mean {near!r}? Known: {', '.join(REPRESENTATIONS)}."
+    )
+  taken: dict[str, str] = {}
+  for other, one in config.evals.items():
+    if other == name:
+      break
+    if one.type == entry.type:
+      taken |= {data: f"config.evals.{other}.datasets" for data in one.datasets}
+  for data_name, data in entry.datasets.items():
+    data_key = f"{key}.datasets.{data_name}"
+    check_name(data_name, f"{key}.datasets")
+    if data_name in taken:
+      raise UserError(
+        f"{data_key} and {taken[data_name]}.{data_name} would both be reported"
+        f" as {entry.type}/{data_name}; rename one."
+      )
+    splits = {"train_split": data.train_split, "test_split": data.test_split}
+    check_data(data_key, data.dataset, splits, data.preprocess, config)
+
+
+def check_data(
+  key: str,
+  dataset: str,
+  splits: dict[str, str],
+  preprocess: str,
+  config: schema.Config,
+) -> None:
+  """Checks the keys of a dataset without opening it.
+
+  Args:
+    key: Config key of the group that the keys belong to.
+    dataset: As `train.dataset`.
+    splits: Split strings by the last part of their key.
+    preprocess: Host ops.
+    config: The experiment; gives the size of images.
+
+  Raises:
+    UserError: A key is wrong.
+  """
+  _check_part(f"{key}.dataset", sources.check, dataset)
+  for name, split in splits.items():
+    _check_part(f"{key}.{name}", split_strings.check, split)
+  spec.check(
+    preprocess,
+    config.model.image_size,
+    where=f"{key}.preprocess",
+    train=False,
+  )
+
+
+def listed(values: Sequence[float]) -> str:
+  """'1, 2 and 3', ascending."""
+  *most, last = (f"{value:g}" for value in sorted(values))
+  return f"{', '.join(most)} and {last}" if most else last
+
+
+def _check_part(key: str, check_text: Callable[[str], None], text: str) -> None:
+  try:
+    check_text(text)
+  except UserError as error:
+    raise UserError(f"{key}: {error}") from None

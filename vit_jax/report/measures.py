@@ -1,0 +1,211 @@
+"""Metrics of evaluators as tables, by what the evaluators declared.
+
+An evaluator's metrics are named `<prefix>/<row>/<metric>`. Its declaration in
+`evaluators.json` has the prefix, a protocol and how its metrics are shown, so
+that evaluators of any kind are drawn and explained; a metric that no column
+declares is shown as recorded. Entries of one prefix share a table.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vit_jax.config.evaluator_declarations import Column
+from vit_jax.report import formatting
+
+_FIELDS = {field.name for field in dataclasses.fields(Column)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+  """The evaluators of one prefix.
+
+  Attributes:
+    prefix: First part of their metrics.
+    title: Heading of their section.
+    protocol: Paragraphs on how they measure.
+    columns: Declared metrics by name.
+    counts: Label of the x axis where columns have counts.
+  """
+
+  prefix: str
+  title: str
+  protocol: tuple[str, ...]
+  columns: Mapping[str, Column]
+  counts: str
+
+  def column(self, metric: str) -> Column:
+    """The declared column of a metric, else one that shows it as recorded."""
+    title = f"{self.title}: {metric}"
+    return self.columns.get(metric, Column(metric, metric, panel=title))
+
+  def found(self, metrics: Mapping[str, Any]) -> dict[str, tuple[str, Column]]:
+    """Metric -> its row and column, deviations left out."""
+    names = {}
+    for name in metrics:
+      if not name.startswith(f"{self.prefix}/"):
+        continue
+      if name.endswith("_std") and name.removesuffix("_std") in metrics:
+        continue
+      row, _, metric = name.removeprefix(f"{self.prefix}/").rpartition("/")
+      names[name] = row or self.prefix, self.column(metric)
+    return names
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+  """A value as recorded, and its standard deviation if it has one."""
+
+  mean: float
+  std: float | None
+  column: Column
+
+  @property
+  def text(self) -> str:
+    """'85.2 ± 0.9', in the unit of its column."""
+    if self.column.unit == "number":
+      return formatting.quantity(self.mean)
+    if not math.isfinite(self.mean):
+      return "NaN"
+    text = f"{100 * self.mean:.{self.column.decimals}f}"
+    if self.std is not None and math.isfinite(self.std):
+      text += f" ± {100 * self.std:.{self.column.decimals}f}"
+    return text
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """The last metrics of a group.
+
+  Attributes:
+    group: The evaluators.
+    heads: Titles of columns, ascending by count.
+    rows: Row -> title of a column -> its cell.
+    mean: Title -> mean over the rows without a variant, where columns have
+      counts and there are several such rows.
+    num_averaged: Number of these rows.
+  """
+
+  group: Group
+  heads: tuple[str, ...]
+  rows: Mapping[str, Mapping[str, Cell]]
+  mean: Mapping[str, Cell]
+  num_averaged: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+  """Values over counts, such as shots."""
+
+  name: str
+  cells: Mapping[int, Cell]
+
+  @property
+  def finite_cells(self) -> dict[int, Cell]:
+    return {k: one for k, one in self.cells.items() if math.isfinite(one.mean)}
+
+
+def groups(declarations: Mapping[str, Any]) -> list[Group]:
+  """Groups in the order of the config; what is damaged is left out."""
+  found: dict[str, Group] = {}
+  for entry in declarations.values():
+    if not isinstance(entry, dict) or not isinstance(entry.get("prefix"), str):
+      continue
+    prefix = entry["prefix"]
+    group = found.get(prefix)
+    found[prefix] = Group(
+      prefix,
+      str(entry.get("title") or prefix),
+      tuple(
+        dict.fromkeys(
+          (*(group.protocol if group else ()), str(entry.get("protocol") or ""))
+        )
+      ),
+      {**(group.columns if group else {}), **_columns(entry.get("columns"))},
+      str(entry.get("counts") or ""),
+    )
+  return list(found.values())
+
+
+def _columns(declared: Any) -> dict[str, Column]:
+  columns = {}
+  for one in declared if isinstance(declared, list) else ():
+    if isinstance(one, dict) and {"metric", "title"} <= one.keys():
+      known = {name: value for name, value in one.items() if name in _FIELDS}
+      columns[one["metric"]] = Column(**known)
+  return columns
+
+
+def table(group: Group, metrics: Mapping[str, Any]) -> Table | None:
+  """A group's values among the metrics; None where there are none."""
+  rows: dict[str, dict[str, Cell]] = {}
+  columns: dict[str, Column] = {}
+  plain = []
+  for name, (row, column) in group.found(metrics).items():
+    columns.setdefault(column.title, column)
+    if column.variant:
+      row = f"{row} ({column.variant})"
+    elif row not in plain:
+      plain.append(row)
+    cell = Cell(metrics[name], metrics.get(f"{name}_std"), column)
+    rows.setdefault(row, {})[column.title] = cell
+  if not rows:
+    return None
+  declared = [column.title for column in group.columns.values()]
+  heads = sorted(
+    columns,
+    key=lambda title: (
+      columns[title].count or 0,
+      declared.index(title) if title in declared else len(declared),
+    ),
+  )
+  mean = {}
+  for title, column in columns.items():
+    values = [rows[row][title].mean for row in plain if title in rows[row]]
+    if column.count is not None and len(values) == len(plain) > 1:
+      mean[title] = Cell(sum(values) / len(values), None, column)
+  return Table(group, tuple(heads), rows, mean, len(plain))
+
+
+def curves(rows: Mapping[str, Mapping[str, Cell]]) -> list[Curve]:
+  """Values of rows over the counts of their columns."""
+  found = []
+  for name, cells in rows.items():
+    counted = [one for one in cells.values() if one.column.count is not None]
+    counted.sort(key=lambda one: one.column.count)
+    found.append(Curve(name, {one.column.count: one for one in counted}))
+  return [curve for curve in found if curve.cells]
+
+
+def headline(found: Table) -> tuple[Column, Cell, str] | None:
+  """Column, value and row to put first; ten of what is counted if there are.
+
+  None where columns have no counts.
+  """
+  cells = {
+    cell.column.count: (cell.column, cell, row)
+    for row, one in reversed(found.rows.items())
+    for cell in one.values()
+    if cell.column.count is not None
+  }
+  if not cells:
+    return None
+  column, cell, row = cells[10 if 10 in cells else max(cells)]
+  if column.title in found.mean:
+    return (
+      column,
+      found.mean[column.title],
+      f"mean of {found.num_averaged} datasets",
+    )
+  return column, cell, row
+
+
+def described(curves: Sequence[Curve]) -> str:
+  """The values of a figure in words."""
+  return "; ".join(
+    f"{curve.name}: "
+    + ", ".join(f"{k}: {cell.text}%" for k, cell in curve.cells.items())
+    for curve in curves
+    if curve.cells
+  )
