@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 
 from vit_jax.aot import hlo_text, topology
-from vit_jax.models.attention import MultiHeadAttention
-from vit_jax.models.layers import LayerConfig
+from vit_jax.models.layers.attention import MultiHeadAttention
+from vit_jax.models.layers.mlp import LayerConfig
 
 BATCH, TOKENS, HEADS, WIDTH = 16, 197, 6, 384
 # Instructions that name a result of another one.

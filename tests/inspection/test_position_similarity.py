@@ -6,7 +6,7 @@ import pytest
 from tests.inspection.networks import network_of
 from tests.models.networks import tiny, tiny_resnet
 from vit_jax.inspection import position_similarity
-from vit_jax.models.embeddings import sincos2d
+from vit_jax.models.layers.embeddings import sincos2d
 
 
 def test_similarity_of_sines_depends_on_the_displacement_only():

@@ -7,7 +7,7 @@ import pytest
 
 from vit_jax import rngs
 from vit_jax.config import schema
-from vit_jax.models.normalize import normalize
+from vit_jax.models.layers.normalize import normalize
 from vit_jax.objectives import build
 
 _RNGS = functools.partial(rngs.stream, 0, step=5)

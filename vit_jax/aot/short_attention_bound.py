@@ -1,4 +1,4 @@
-"""The fewest cycles of the kernels of `vit_jax.models.short_attention`.
+"""The fewest cycles of the kernels of `vit_jax.models.layers.short_attention`.
 
 Not an estimate of their time but one that they cannot beat: the longer of
 what the matrix units and the memory need for themselves. What a schedule loses

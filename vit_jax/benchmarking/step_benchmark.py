@@ -18,7 +18,7 @@ from vit_jax.benchmarking.plain_resnet import PlainResNet
 from vit_jax.benchmarking.plain_vit import PlainViT
 from vit_jax.config import schema, sizes
 from vit_jax.durations import EverySteps
-from vit_jax.models import normalize
+from vit_jax.models.layers import normalize
 from vit_jax.rundir.position import Position
 from vit_jax.rundir.run_directory import RunDirectory
 from vit_jax.rundir.timing import Clock

@@ -11,8 +11,8 @@ from jaxtyping import Float
 
 from vit_jax.inspection import principal_components
 from vit_jax.inspection.network import Network
-from vit_jax.models import convolution
-from vit_jax.models.resnet import ResNet
+from vit_jax.models.layers import convolution
+from vit_jax.models.resnet.network import ResNet
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,8 +9,8 @@ from vit_jax import trees
 from vit_jax.config import schema, sizes
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.models.resnet import ResNet
-from vit_jax.models.vit import ViT
+from vit_jax.models.resnet.network import ResNet
+from vit_jax.models.vit.network import ViT
 from vit_jax.weights import stacking
 from vit_jax.weights.contract import Weights
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from vit_jax.inspection.network import Network
-from vit_jax.models.embeddings import PositionEmbedding
+from vit_jax.models.layers.embeddings import PositionEmbedding
 
 
 def has_table(network: Network) -> bool:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from vit_jax.config import schema, sizes
 from vit_jax.errors import UserError
-from vit_jax.models import resnet_checks, vit_checks
+from vit_jax.models.resnet import checks as resnet_checks
+from vit_jax.models.vit import checks as vit_checks
 
 if TYPE_CHECKING:
   import flax.linen as nn
@@ -47,7 +48,7 @@ def config_of(network: "nn.Module") -> schema.Model:
   `num_classes` is that of its head; where a variant has the network's sizes,
   it is named.
   """
-  from vit_jax.models.resnet import ResNet
+  from vit_jax.models.resnet.network import ResNet
 
   if isinstance(network, ResNet):
     size = sizes.ResNetSize(network.blocks, network.width)
@@ -69,7 +70,7 @@ def config_of(network: "nn.Module") -> schema.Model:
 
 
 def _vit(model: schema.Model, num_classes: int | None) -> "nn.Module":
-  from vit_jax.models.vit import ViT
+  from vit_jax.models.vit.network import ViT
 
   size = sizes.vit(model)
   return ViT(
@@ -87,7 +88,7 @@ def _vit(model: schema.Model, num_classes: int | None) -> "nn.Module":
 
 
 def _resnet(model: schema.Model, num_classes: int | None) -> "nn.Module":
-  from vit_jax.models.resnet import ResNet
+  from vit_jax.models.resnet.network import ResNet
 
   size = sizes.resnet(model)
   return ResNet(

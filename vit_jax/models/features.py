@@ -17,9 +17,9 @@ import numpy as np
 from jaxtyping import Array, Float, UInt8
 
 from vit_jax.errors import UserError
-from vit_jax.models.attention import ATTENTION_MAPS
-from vit_jax.models.resnet import ResNet, unit_name
-from vit_jax.models.vit import ViT
+from vit_jax.models.layers.attention import ATTENTION_MAPS
+from vit_jax.models.resnet.network import ResNet, unit_name
+from vit_jax.models.vit.network import ViT
 
 POOL_ATTENTION = "pool_attention"
 _LAYER = re.compile(r"layer_(\d+)/(tokens|attention)")

@@ -18,7 +18,8 @@ from jaxtyping import Array, Float, Int, Key
 from vit_jax.config import schema, sizes
 from vit_jax.data import spec
 from vit_jax.models import build as models_build
-from vit_jax.models import features, heads
+from vit_jax.models import features
+from vit_jax.models.layers import heads
 from vit_jax.objectives import contract, patch_targets
 from vit_jax.paper import cost
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped, UInt8
 
-from vit_jax.models.normalize import normalize
+from vit_jax.models.layers.normalize import normalize
 from vit_jax.objectives import losses
 
 # Three bits for each of red, green and blue.

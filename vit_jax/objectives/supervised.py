@@ -11,7 +11,8 @@ from jaxtyping import Array, Float, Int, Key
 from vit_jax.config import schema
 from vit_jax.data import spec
 from vit_jax.models import build as models_build
-from vit_jax.models import features, normalize
+from vit_jax.models import features
+from vit_jax.models.layers import normalize
 from vit_jax.objectives import contract, losses, mixing
 from vit_jax.paper import cost
 

@@ -4,9 +4,9 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from vit_jax.models.attention import MultiHeadAttention
-from vit_jax.models.layer_norm import LayerNorm
-from vit_jax.models.layers import LayerConfig, MlpBlock
+from vit_jax.models.layers.attention import MultiHeadAttention
+from vit_jax.models.layers.layer_norm import LayerNorm
+from vit_jax.models.layers.mlp import LayerConfig, MlpBlock
 
 
 class MAPHead(nn.Module):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.models import oracle
-from vit_jax.models.layers import LayerConfig, MlpBlock
+from vit_jax.models.layers.mlp import LayerConfig, MlpBlock
 
 
 @pytest.mark.parametrize("gelu", ["tanh", "exact"])

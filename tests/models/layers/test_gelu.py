@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.models import oracle
-from vit_jax.models.gelu import gelu
+from vit_jax.models.layers.gelu import gelu
 
 X = jnp.linspace(-8, 8, 401)[None]
 

@@ -6,7 +6,7 @@ import numpy as np
 from jax.test_util import check_grads
 
 from tests.models import oracle
-from vit_jax.models.layer_norm import LayerNorm
+from vit_jax.models.layers.layer_norm import LayerNorm
 
 
 def _params(width, rng):

@@ -24,8 +24,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jaxtyping import Array, Bool, Float
 
-from vit_jax.models import placement
-from vit_jax.models.short_attention_memory import LANES, lanes_per_step
+from vit_jax.models.layers import placement
+from vit_jax.models.layers.short_attention_memory import LANES, lanes_per_step
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
-from vit_jax.models.convolution import (
+from vit_jax.models.layers.convolution import (
   BETWEEN_UNITS,
   REMAT_POLICIES,
   StandardizedConv,
 )
-from vit_jax.models.group_norm import GroupNorm
-from vit_jax.models.heads import LinearHead
-from vit_jax.models.normalize import check_size, normalize
+from vit_jax.models.layers.group_norm import GroupNorm
+from vit_jax.models.layers.heads import LinearHead
+from vit_jax.models.layers.normalize import check_size, normalize
 
 _NORM_EPSILON = 1e-5
 # What a filter is divided by, per `config.model.standardization`.

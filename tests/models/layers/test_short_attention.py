@@ -12,14 +12,14 @@ from tests.models import oracle
 from tests.models.networks import assert_trees_close
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.models import (
+from vit_jax.models.layers import (
   placement,
   short_attention,
   short_attention_memory,
-  vit_checks,
 )
-from vit_jax.models.attention import MultiHeadAttention
-from vit_jax.models.layers import LayerConfig
+from vit_jax.models.layers.attention import MultiHeadAttention
+from vit_jax.models.layers.mlp import LayerConfig
+from vit_jax.models.vit import checks as vit_checks
 from vit_jax.sharding import activations
 from vit_jax.sharding import mesh as mesh_lib
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vit_jax.models import placement, softmax_attention
-from vit_jax.models.softmax_attention import attend
+from vit_jax.models.layers import placement, softmax_attention
+from vit_jax.models.layers.softmax_attention import attend
 
 
 @pytest.fixture(autouse=True, params=["cpu", "tpu"])

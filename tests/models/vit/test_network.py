@@ -16,7 +16,7 @@ from vit_jax import trees
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.models.vit import ViT
+from vit_jax.models.vit.network import ViT
 
 
 @pytest.mark.parametrize("scan_layers", [False, True])

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.experimental.pallas.ops.tpu import flash_attention
 from jaxtyping import Array, Float
 
-from vit_jax.models import placement
+from vit_jax.models.layers import placement
 
 # Tokens that are worked on at a time; multiples of the 128 lanes of a
 # register. Larger ones would do less of the work twice, but do not fit.

@@ -8,8 +8,8 @@ import pytest
 from tests.models import oracle
 from tests.models.networks import assert_trees_close
 from vit_jax.errors import UserError
-from vit_jax.models.attention import ATTENTION_MAPS, MultiHeadAttention
-from vit_jax.models.layers import LayerConfig
+from vit_jax.models.layers.attention import ATTENTION_MAPS, MultiHeadAttention
+from vit_jax.models.layers.mlp import LayerConfig
 
 CONFIG = LayerConfig(num_heads=3, mlp_dim=8)
 

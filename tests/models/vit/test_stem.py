@@ -20,7 +20,7 @@ from vit_jax.benchmarking.plain_vit import PlainViT
 from vit_jax.config import schema
 from vit_jax.models import build
 from vit_jax.models.features import feature_names
-from vit_jax.models.vit import ViT
+from vit_jax.models.vit.network import ViT
 
 GOLDEN = ViT(
   48,

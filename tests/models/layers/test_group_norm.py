@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.models import oracle
-from vit_jax.models.group_norm import GroupNorm
+from vit_jax.models.layers.group_norm import GroupNorm
 
 
 def _params(channels, rng):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from vit_jax.models import placement
+from vit_jax.models.layers import placement
 
 
 class Layout(NamedTuple):

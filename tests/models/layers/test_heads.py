@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vit_jax.models.heads import LinearHead
+from vit_jax.models.layers.heads import LinearHead
 
 
 def test_head_starts_at_its_bias():

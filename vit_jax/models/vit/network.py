@@ -9,14 +9,14 @@ from jaxtyping import Array, Float, UInt8
 
 from vit_jax.config import sizes
 from vit_jax.errors import UserError
-from vit_jax.models.embeddings import PatchEmbedding
-from vit_jax.models.encoder import Encoder
-from vit_jax.models.heads import LinearHead
-from vit_jax.models.layer_norm import LayerNorm
-from vit_jax.models.layers import LayerConfig
-from vit_jax.models.normalize import check_size, normalize
-from vit_jax.models.pooling import pool
-from vit_jax.models.resnet_stem import stem
+from vit_jax.models.layers.embeddings import PatchEmbedding
+from vit_jax.models.layers.encoder import Encoder
+from vit_jax.models.layers.heads import LinearHead
+from vit_jax.models.layers.layer_norm import LayerNorm
+from vit_jax.models.layers.mlp import LayerConfig
+from vit_jax.models.layers.normalize import check_size, normalize
+from vit_jax.models.layers.pooling import pool
+from vit_jax.models.vit.stem import stem
 
 
 class ViT(nn.Module):

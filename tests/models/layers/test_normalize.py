@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from vit_jax.models.normalize import normalize
+from vit_jax.models.layers.normalize import normalize
 
 
 def test_bytes_span_minus_one_to_one():

@@ -9,9 +9,10 @@ from jax.experimental.pallas import tpu as pltpu
 from tests.models.networks import assert_trees_close
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.models import flash_attention, placement, vit_checks
-from vit_jax.models.attention import MultiHeadAttention
-from vit_jax.models.layers import LayerConfig
+from vit_jax.models.layers import flash_attention, placement
+from vit_jax.models.layers.attention import MultiHeadAttention
+from vit_jax.models.layers.mlp import LayerConfig
+from vit_jax.models.vit import checks as vit_checks
 
 
 def _plain(query, key, value):

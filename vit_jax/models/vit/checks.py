@@ -5,7 +5,7 @@ Imports neither jax nor flax, so that a command answers a bad value at once.
 
 from vit_jax.config import schema, sizes
 from vit_jax.errors import UserError
-from vit_jax.models import short_attention_memory
+from vit_jax.models.layers import short_attention_memory
 
 
 def check(model: schema.Model) -> None:

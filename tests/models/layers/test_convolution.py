@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.models import oracle
-from vit_jax.models.convolution import StandardizedConv, standardize
+from vit_jax.models.layers.convolution import StandardizedConv, standardize
 
 DEVIATIONS = {
   "in the root": (

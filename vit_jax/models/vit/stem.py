@@ -9,12 +9,12 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from vit_jax.models.convolution import (
+from vit_jax.models.layers.convolution import (
   BETWEEN_UNITS,
   REMAT_POLICIES,
   StandardizedConv,
 )
-from vit_jax.models.group_norm import GroupNorm
+from vit_jax.models.layers.group_norm import GroupNorm
 
 # What a filter is divided by and what is added to the variance of a group,
 # per `config.model.standardization`.

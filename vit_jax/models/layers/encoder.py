@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
-from vit_jax.models.attention import ATTENTION_MAPS, MultiHeadAttention
-from vit_jax.models.dropout import Dropout
-from vit_jax.models.embeddings import PositionEmbedding, RelativeKeys
-from vit_jax.models.layer_norm import LayerNorm
-from vit_jax.models.layers import LayerConfig, MlpBlock
+from vit_jax.models.layers.attention import ATTENTION_MAPS, MultiHeadAttention
+from vit_jax.models.layers.dropout import Dropout
+from vit_jax.models.layers.embeddings import PositionEmbedding, RelativeKeys
+from vit_jax.models.layers.layer_norm import LayerNorm
+from vit_jax.models.layers.mlp import LayerConfig, MlpBlock
 
 # What the backward pass finds ready, per `config.model.remat`; the rest is
 # computed again. 'dots' keeps the results of all products with parameters;

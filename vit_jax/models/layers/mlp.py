@@ -6,8 +6,8 @@ import flax.linen as nn
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
-from vit_jax.models.dropout import Dropout
-from vit_jax.models.gelu import gelu
+from vit_jax.models.layers.dropout import Dropout
+from vit_jax.models.layers.gelu import gelu
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vit_jax.models.embeddings import (
+from vit_jax.models.layers.embeddings import (
   PatchEmbedding,
   PositionEmbedding,
   RelativeKeys,

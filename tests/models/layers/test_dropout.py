@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from vit_jax.models import dropout
-from vit_jax.models.dropout import Dropout, dropped_draws, keep_mask
+from vit_jax.models.layers import dropout
+from vit_jax.models.layers.dropout import Dropout, dropped_draws, keep_mask
 
 SHAPE = (16, 65, 96)
 

@@ -11,8 +11,8 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from vit_jax.errors import UserError
-from vit_jax.models import placement, softmax_attention
-from vit_jax.models.layers import LayerConfig
+from vit_jax.models.layers import placement, softmax_attention
+from vit_jax.models.layers.mlp import LayerConfig
 
 # A collection of its own: maps are large, so they are sown only where a
 # caller makes this collection mutable.
@@ -203,7 +203,7 @@ def _short_attention(
       " config.model.attention='xla'."
     )
   # Late, as the kernels' compiler takes a while to import.
-  from vit_jax.models import short_attention
+  from vit_jax.models.layers import short_attention
 
   arrays, biases = zip(query, key, value, strict=True)
   return short_attention.attend(
@@ -228,7 +228,7 @@ def _flash_attention(
       f" a {placement.platform()}. Use config.model.attention='xla'."
     )
   # Late, as the kernels' compiler takes a while to import.
-  from vit_jax.models import flash_attention
+  from vit_jax.models.layers import flash_attention
 
   by_head = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
   return jnp.swapaxes(flash_attention.attend(*by_head), 1, 2)

@@ -1,0 +1,1 @@
+"""Modules that architectures are built of."""

@@ -1,0 +1,1 @@
+"""ResNet-v2 as Big Transfer trains it."""

@@ -1,0 +1,1 @@
+"""The Vision Transformer and its hybrids."""
