@@ -205,7 +205,7 @@ def _evaluator(train, test, context, **changes):
   config = schema.FewshotEval(
     type="fewshot", **({"shots": (1, 5), "num_seeds": 3} | changes)
   )
-  return fewshot.Fewshot(config, {"toy": (train, test)}, context)
+  return fewshot.evaluator(config, {"toy": (train, test)}, context)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from vit_jax.evaluators import knn
 
 def _evaluator(train, test, context, **changes):
   config = schema.KnnEval(type="knn", **({"neighbors": (1, 20)} | changes))
-  return knn.Knn(config, {"toy": (train, test)}, context)
+  return knn.evaluator(config, {"toy": (train, test)}, context)
 
 
 def _features(source, state):

@@ -133,7 +133,7 @@ def _evaluator(train, test, context, **changes):
   config = schema.LinearProbeEval(
     type="linear_probe", **({"l2_sweep": (1e-3, 1e-1)} | changes)
   )
-  return linear_probe.LinearProbe(config, {"toy": (train, test)}, context)
+  return linear_probe.evaluator(config, {"toy": (train, test)}, context)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def build(
   """Opens the data of `config.evals.<name>`.
 
   Raises:
-    UserError: the data is not there or has classes that the model has not.
+    UserError: The data is missing, or has more classes than the model.
   """
   key = f"config.evals.{name}"
   split = open_split(
@@ -51,11 +51,11 @@ def build(
 
 
 class Classification:
-  """Top-1, top-5 and loss; leaves predictions and images for the report.
+  """Top-1, top-5 and loss; writes predictions and images for the report.
 
-  An example's label is a class, or a set of accepted classes of which any
+  An example's label is a class, or a set of accepted classes, any of which
   counts as right (ImageNet-ReaL). Examples whose set is empty, or whose label
-  is -1, are left out of everything, also of `num_examples`.
+  is -1, are left out of everything, `num_examples` included.
   """
 
   def __init__(
@@ -77,14 +77,13 @@ class Classification:
     five classes top5 is 1, as every class is among the best five.
 
     Raises:
-      UserError: no example has a label.
+      UserError: No example has a label.
     """
     gallery = None
     if self._context.workdir is not None:
       gallery = Gallery(self._split.num_examples, self._context.mesh)
-    collected = []
-    for batch in self._split.batches():
-      rows = jax.device_get(self._measure(state.eval_params, batch))
+
+    def after_batch(batch, rows):
       if gallery is not None:
         gallery.offer(
           batch["image"],
@@ -93,9 +92,11 @@ class Classification:
           rows["top1"],
           rows["probability"],
         )
-      collected.append({k: v[rows["mask"]] for k, v in rows.items()})
       self._context.heartbeat()
-    results = _in_order(collected, self._split.num_examples)
+
+    results = self._split.measured(
+      lambda batch: self._measure(state.eval_params, batch), after_batch
+    )
     num_left_out = np.count_nonzero(~results["counted"])
     results = {k: v[results["counted"]] for k, v in results.items()}
     if not len(results["id"]):
@@ -147,17 +148,17 @@ def measure(
   *,
   loss: str,
 ) -> dict[str, Float[Array, " b"] | Int[Array, " b"] | Bool[Array, " b"]]:
-  """What is known of each row.
+  """Prediction, loss and correctness of each row.
 
   Args:
-    logits: scores, float32.
-    labels: a class, or a set of classes padded with -1.
+    logits: Scores, float32.
+    labels: A class, or a set of classes padded with -1.
     loss: 'softmax' or 'sigmoid'.
 
   Returns:
     `prediction`, the first of the highest scores; its `probability`; `top1`
-    and `top5`, whether a label is it or among the five highest; `loss`; and
-    `counted`, whether there is a label at all.
+    and `top5`, true if a label is the prediction or among the five highest;
+    `loss`; and `counted`, true if the row has a label.
   """
   accepted = labels.reshape(len(labels), 1, -1)
   _, best = jax.lax.top_k(logits, min(5, logits.shape[1]))
@@ -171,13 +172,3 @@ def measure(
     "loss": losses.LOSSES[loss](logits, labels),
     "counted": (accepted >= 0).any(axis=(1, 2)),
   }
-
-
-def _in_order(
-  collected: list[dict[str, np.ndarray]], num_examples: int
-) -> dict[str, np.ndarray]:
-  """Rows of all batches by ascending id; each example must be there once."""
-  rows = {k: np.concatenate([c[k] for c in collected]) for k in collected[0]}
-  order = np.argsort(rows["id"])
-  assert np.array_equal(rows["id"][order], np.arange(num_examples))
-  return {k: v[order] for k, v in rows.items()}

@@ -1,4 +1,4 @@
-"""What an evaluator is, and what it is given."""
+"""The interface of evaluators, and the context they are given."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from vit_jax.config import schema
 
 @runtime_checkable
 class EvaluatedState(Protocol):
-  """The part of a train state that evaluators look at."""
+  """The part of a train state that evaluators read."""
 
   @property
   def eval_params(self) -> Any:
@@ -25,18 +25,19 @@ def _no_heartbeat() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-  """What all evaluators of a run share.
+  """Shared by all evaluators of a run.
 
   Attributes:
-    config: the run's.
+    config: Config of the run.
     outputs: `(params, images uint8 [b, h, w, c]) -> {"logits", "pre_logits"}`,
       traceable; an objective's `outputs`.
-    mesh: the devices that parameters and batches are sharded over.
-    workdir: where `evaluations/` goes; None writes no files.
-    num_classes: columns of the logits.
-    class_names: what they stand for, if known.
-    heartbeat: called after every batch, on every process; what it raises ends
-      the evaluation. A long one thus tells the watchdog that it lives.
+    mesh: Devices that parameters and batches are sharded over.
+    workdir: Directory that `evaluations/` is written to; None writes no files.
+    num_classes: Number of columns of the logits.
+    class_names: Names of the classes, if known.
+    heartbeat: Called after every batch, on every process, which tells the
+      watchdog that a long evaluation is alive; what it raises ends the
+      evaluation.
   """
 
   config: schema.Config

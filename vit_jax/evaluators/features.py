@@ -23,7 +23,7 @@ class Examples:
   labels: Int[np.ndarray, " n"]
 
   def rows(self, rows: Int[np.ndarray, " k"]) -> "Examples":
-    """Only these rows."""
+    """These rows only."""
     return Examples(self.features[rows], self.labels[rows])
 
 
@@ -41,27 +41,20 @@ class Extractor:
     """Features and labels in the order of the split, on every process.
 
     Raises:
-      UserError: a feature is not finite, is not a vector, or is not there.
+      UserError: A feature is missing, not finite or not a vector.
     """
-    features, labels, ids = [], [], []
-    for batch in split.batches():
-      rows = jax.device_get(self._compute(params, batch))
-      mask = rows["mask"]
-      features.append(rows["feature"][mask])
-      labels.append(rows["label"][mask])
-      ids.append(rows["id"][mask])
-      self._context.heartbeat()
-    ids = np.concatenate(ids)
-    order = np.argsort(ids)
-    assert np.array_equal(ids[order], np.arange(split.num_examples))
-    features = np.concatenate(features)[order]
+    rows = split.measured(
+      lambda batch: self._compute(params, batch),
+      lambda *_: self._context.heartbeat(),
+    )
+    features = rows["feature"]
     if not np.isfinite(features).all():
       raise UserError(
         f"{split.key}: {self._representation!r} is NaN or infinite for some"
         " images, so the parameters are damaged; evaluate an earlier"
         " checkpoint."
       )
-    return Examples(features, np.concatenate(labels)[order])
+    return Examples(features, rows["label"])
 
   def _compute_batch(
     self, params: Any, batch: Mapping[str, Array]

@@ -12,9 +12,16 @@ from jax.typing import ArrayLike
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.evaluators import contract, feature_datasets, ridge
-from vit_jax.evaluators import shots as shots_lib
-from vit_jax.evaluators.features import Examples, Extractor
+from vit_jax.evaluators import contract, ridge
+from vit_jax.evaluators.feature_evaluator import FeatureEvaluator, open_datasets
+from vit_jax.evaluators.features import Examples
+from vit_jax.evaluators.shots import (
+  class_permutations,
+  held_out_set,
+  require_classes,
+  require_shots,
+  support_set,
+)
 from vit_jax.evaluators.split import Split
 
 _logger = logging.getLogger(__name__)
@@ -34,21 +41,21 @@ def linear_fewshot_accuracy(
   """Accuracy of a ridge classifier fitted to a few examples of each class.
 
   Args:
-    train_features: [n, d]; the support set is drawn from them.
-    train_labels: [n], in 0..num_classes-1.
-    test_features: [m, d].
-    test_labels: [m].
-    num_classes: classes; all must be among the training labels.
-    shots: examples of each class in the support set. With the same seed fewer
+    train_features: Features [n, d] that the support set is drawn from.
+    train_labels: Their classes [n], in 0..num_classes-1.
+    test_features: Features [m, d].
+    test_labels: Their classes [m].
+    num_classes: Number of classes; all must be among the training labels.
+    shots: Examples of each class in the support set. With the same seed, fewer
       shots are a subset of more.
-    l2: strength of the regularisation.
-    seed: decides which examples are drawn.
+    l2: Strength of the regularisation.
+    seed: Seed of the draw.
 
   Returns:
     The fraction of the test examples whose class is predicted.
 
   Raises:
-    ValueError: a class has fewer than `shots` examples (it is named), or the
+    ValueError: A class has fewer than `shots` examples (it is named), or the
       arrays do not fit together.
   """
   train = _checked(train_features, train_labels, "train")
@@ -83,21 +90,20 @@ def seed_accuracies(
   split has no say in it.
 
   Raises:
-    ValueError: a class has too few examples, none is left to hold out, or a
+    ValueError: A class has too few examples, none is left to hold out, or a
       label is no class.
   """
-  for examples in (train, test):
-    shots_lib.require_classes(examples.labels, num_classes=num_classes)
-  shots_lib.require_shots(
+  require_classes(train.labels, test.labels, num_classes=num_classes)
+  require_shots(
     train.labels,
     num_classes=num_classes,
     shots=max(shots),
     class_names=class_names,
   )
-  permutations = shots_lib.class_permutations(
+  permutations = class_permutations(
     train.labels, num_classes=num_classes, seed=seed
   )
-  held_out = train.rows(shots_lib.held_out_set(permutations, max(shots)))
+  held_out = train.rows(held_out_set(permutations, max(shots)))
   if l2_sweep and not len(held_out.labels):
     raise ValueError(
       f"No training example is left beside {max(shots)} shots to choose the"
@@ -105,7 +111,7 @@ def seed_accuracies(
     )
   accuracies = {}
   for count in shots:
-    drawn = train.rows(shots_lib.support_set(permutations, count))
+    drawn = train.rows(support_set(permutations, count))
     factors = ridge.factorize(
       drawn.features, drawn.labels, num_classes=num_classes
     )
@@ -144,14 +150,14 @@ def _checked(features: ArrayLike, labels: ArrayLike, split: str) -> Examples:
 
 def build(
   name: str, config: schema.FewshotEval, context: contract.Context
-) -> "Fewshot":
+) -> FeatureEvaluator:
   """Opens the data of `config.evals.<name>`.
 
   Raises:
-    UserError: the data is not there, has several labels an image, or has
-      fewer examples than the shots need.
+    UserError: The data is missing, has several labels an image, or has fewer
+      examples than the shots need.
   """
-  datasets = feature_datasets.open_datasets(name, config, context)
+  datasets = open_datasets(name, config, context)
   for dataset_name, (train, _) in datasets.items():
     wanted = max(config.shots) * train.num_classes
     if train.num_examples < wanted:
@@ -161,62 +167,43 @@ def build(
         f" {train.num_examples} examples; {max(config.shots)} shots of"
         f" {train.num_classes} classes need {wanted}."
       )
-  return Fewshot(config, datasets, context)
+  return evaluator(config, datasets, context)
 
 
-class Fewshot:
-  """Ridge accuracy of frozen features on several datasets."""
+def evaluator(
+  config: schema.FewshotEval,
+  datasets: Mapping[str, tuple[Split, Split]],
+  context: contract.Context,
+) -> FeatureEvaluator:
+  """Mean and standard deviation over the seeds 0, 1, ... of each accuracy.
 
-  def __init__(
-    self,
-    config: schema.FewshotEval,
-    datasets: Mapping[str, tuple[Split, Split]],
-    context: contract.Context,
-  ):
-    self._config = config
-    self._datasets = datasets
-    self._extract = Extractor(config.representation, context)
-    self._heartbeat = context.heartbeat
+  `fewshot/<dataset>/<k>shot` and `..._std`, with a sweep also
+  `<k>shot_l2_swept` and `..._std`. The deviation is that of a sample (n - 1),
+  and 0 for a single seed.
+  """
 
-  def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
-    """Mean and standard deviation over the seeds 0, 1, ... of each accuracy.
-
-    `fewshot/<dataset>/<k>shot` and `..._std`, with a sweep also
-    `<k>shot_l2_swept` and `..._std`. The deviation is that of a sample
-    (n - 1), and 0 for a single seed.
-
-    Raises:
-      UserError: a class of a dataset has fewer examples than the shots.
-    """
-    del step  # Writes no files.
+  def measure(train: Examples, test: Examples, split: Split):
+    draws = []
+    for seed in range(config.num_seeds):
+      draws.append(
+        seed_accuracies(
+          train,
+          test,
+          num_classes=split.num_classes,
+          shots=config.shots,
+          l2=config.l2,
+          l2_sweep=config.l2_sweep,
+          seed=seed,
+          class_names=split.class_names,
+        )
+      )
+      context.heartbeat()
     metrics = {}
-    for name, (train_split, test_split) in self._datasets.items():
-      train = self._extract(state.eval_params, train_split)
-      test = self._extract(state.eval_params, test_split)
-      draws = []
-      for seed in range(self._config.num_seeds):
-        draws.append(self._draw(train_split, train, test, seed))
-        self._heartbeat()
-      for metric in draws[0]:
-        values = np.array([draw[metric] for draw in draws])
-        std = values.std(ddof=1) if len(values) > 1 else 0.0
-        metrics[f"fewshot/{name}/{metric}"] = float(values.mean())
-        metrics[f"fewshot/{name}/{metric}_std"] = float(std)
+    for metric in draws[0]:
+      values = np.array([draw[metric] for draw in draws])
+      std = values.std(ddof=1) if len(values) > 1 else 0.0
+      metrics[metric] = float(values.mean())
+      metrics[f"{metric}_std"] = float(std)
     return metrics
 
-  def _draw(
-    self, split: Split, train: Examples, test: Examples, seed: int
-  ) -> dict[str, float]:
-    try:
-      return seed_accuracies(
-        train,
-        test,
-        num_classes=split.num_classes,
-        shots=self._config.shots,
-        l2=self._config.l2,
-        l2_sweep=self._config.l2_sweep,
-        seed=seed,
-        class_names=split.class_names,
-      )
-    except ValueError as error:
-      raise UserError(f"{split.key}: {error}") from None
+  return FeatureEvaluator(config, datasets, context, measure)

@@ -1,4 +1,4 @@
-"""The directory that a classification evaluation leaves for the report."""
+"""The directory that a classification evaluation writes for the report."""
 
 import contextlib
 import json
@@ -29,19 +29,19 @@ def write(
 ) -> None:
   """Writes predictions, confusion counts, class names and a few images.
 
-  Everything is there or nothing is: the files are written to a directory
-  beside `path` which then takes its name, in place of an earlier one. A full
-  disk costs these files, with an alarm, and not the run.
+  All files appear at once: they are written to a directory beside `path` that
+  then takes its name, replacing an earlier one. On a full disk these files are
+  lost, with an alarm, and the run continues.
 
   Args:
     path: `evaluations/<name>/<step>`.
-    example_id: ascending ids of the examples that have a label.
-    label: their classes, or sets of classes padded with -1.
-    prediction: the classes predicted.
-    probability: that of the prediction.
-    num_classes: rows and columns of the confusion counts.
-    class_names: if known.
-    gallery: has the images of its samples and mistakes.
+    example_id: Ascending ids of the examples that have a label.
+    label: Their classes, or sets of classes padded with -1.
+    prediction: Predicted classes.
+    probability: Probability of the prediction.
+    num_classes: Number of rows and columns of the confusion counts.
+    class_names: Names of the classes, if known.
+    gallery: Images of samples and mistakes.
   """
   with _replacing(path) as partial:
     _write_arrays(
@@ -73,8 +73,8 @@ def write(
 
 @contextlib.contextmanager
 def _replacing(path: epath.Path) -> Iterator[epath.Path]:
-  """A directory that takes the name of `path` once all is written to it."""
-  _remove_leftovers(path)  # A kill was here.
+  """A directory that takes the name of `path` once everything is in it."""
+  _remove_leftovers(path)  # Of a killed process.
   partial = path.parent / f"{path.name}.tmp"
   try:
     (partial / "images").mkdir(parents=True)

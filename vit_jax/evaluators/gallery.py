@@ -1,8 +1,8 @@
-"""The few images of an evaluation that are worth a look.
+"""A few images of an evaluation to look at.
 
 They are chosen while the split streams by, so that no image is read twice:
-evenly spaced samples, known beforehand, and the mistakes that the model was
-surest of, known at the end only.
+evenly spaced samples, known beforehand, and the most confident mistakes, known
+only at the end.
 """
 
 import heapq
@@ -40,7 +40,7 @@ class Gallery:
 
   @property
   def mistakes(self) -> list[int]:
-    """Ids of the most confident mistakes, the surest first."""
+    """Ids of the most confident mistakes, the most confident first."""
     return [-example for _, example in sorted(self._mistakes, reverse=True)]
 
   def offer(
@@ -51,7 +51,7 @@ class Gallery:
     correct: Bool[np.ndarray, " b"],
     probability: Float[np.ndarray, " b"],
   ) -> None:
-    """Keeps what it wants of a batch; `mask` is False for what is none."""
+    """Keeps chosen images of a batch; `mask` is False for padding."""
     wanted = set(self.samples)
     rows = {r for r in np.flatnonzero(mask).tolist() if int(ids[r]) in wanted}
     wrong = mask & ~correct & np.isfinite(probability)

@@ -14,9 +14,9 @@ from jax.sharding import Mesh
 from jaxtyping import Int
 
 from vit_jax.config import schema
-from vit_jax.errors import UserError
-from vit_jax.evaluators import contract, feature_datasets, shots
-from vit_jax.evaluators.features import Examples, Extractor
+from vit_jax.evaluators import contract, shots
+from vit_jax.evaluators.feature_evaluator import FeatureEvaluator, open_datasets
+from vit_jax.evaluators.features import Examples
 from vit_jax.evaluators.logistic import Regression, Scale
 from vit_jax.evaluators.split import Split
 
@@ -25,58 +25,36 @@ _logger = logging.getLogger(__name__)
 
 def build(
   name: str, config: schema.LinearProbeEval, context: contract.Context
-) -> "LinearProbe":
+) -> FeatureEvaluator:
   """Opens the data of `config.evals.<name>`.
 
   Raises:
-    UserError: the data is not there or has several labels an image.
+    UserError: The data is missing or has several labels an image.
   """
-  datasets = feature_datasets.open_datasets(name, config, context)
-  return LinearProbe(config, datasets, context)
+  return evaluator(config, open_datasets(name, config, context), context)
 
 
-class LinearProbe:
-  """Accuracy of a linear classifier of frozen features."""
+def evaluator(
+  config: schema.LinearProbeEval,
+  datasets: Mapping[str, tuple[Split, Split]],
+  context: contract.Context,
+) -> FeatureEvaluator:
+  """`linear_probe/<dataset>/{top1,l2}`: on all of test, with which l2."""
 
-  def __init__(
-    self,
-    config: schema.LinearProbeEval,
-    datasets: Mapping[str, tuple[Split, Split]],
-    context: contract.Context,
-  ):
-    self._config = config
-    self._datasets = datasets
-    self._mesh = context.mesh
-    self._extract = Extractor(config.representation, context)
-    self._heartbeat = context.heartbeat
+  def measure(train: Examples, test: Examples, split: Split):
+    result = probe(
+      train,
+      test,
+      num_classes=split.num_classes,
+      l2_sweep=config.l2_sweep,
+      held_out=config.held_out,
+      max_iterations=config.max_iterations,
+      mesh=context.mesh,
+      heartbeat=context.heartbeat,
+    )
+    return dataclasses.asdict(result)
 
-  def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
-    """`linear_probe/<dataset>/{top1,l2}`: on all of test, with which l2.
-
-    Raises:
-      UserError: an example has no label, or no class has two to divide.
-    """
-    del step  # Writes no files.
-    metrics = {}
-    for name, (train_split, test_split) in self._datasets.items():
-      train = self._extract(state.eval_params, train_split)
-      test = self._extract(state.eval_params, test_split)
-      try:
-        result = probe(
-          train,
-          test,
-          num_classes=train_split.num_classes,
-          l2_sweep=self._config.l2_sweep,
-          held_out=self._config.held_out,
-          max_iterations=self._config.max_iterations,
-          mesh=self._mesh,
-          heartbeat=self._heartbeat,
-        )
-      except ValueError as error:
-        raise UserError(f"{train_split.key}: {error}") from None
-      metrics[f"linear_probe/{name}/top1"] = result.top1
-      metrics[f"linear_probe/{name}/l2"] = result.l2
-    return metrics
+  return FeatureEvaluator(config, datasets, context, measure)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,20 +79,19 @@ def probe(
   """Chooses an l2, fits to all of `train` and measures on all of `test`.
 
   Args:
-    train: examples to fit.
-    test: examples to measure on.
-    num_classes: of the labels; some may be without examples.
-    l2_sweep: strengths to choose among; a single one is not compared.
-    held_out: share of each class of `train` to compare them on.
-    max_iterations: of L-BFGS, for each l2.
-    mesh: examples are divided over its devices.
-    heartbeat: called every few iterations.
+    train: Examples to fit.
+    test: Examples to measure on.
+    num_classes: Number of classes; some may be without examples.
+    l2_sweep: Strengths to choose among; a single one is not compared.
+    held_out: Share of each class of `train` to compare them on.
+    max_iterations: Most iterations of L-BFGS, for each l2.
+    mesh: Devices that the examples are divided over.
+    heartbeat: Called every few iterations.
 
   Raises:
-    ValueError: a label is no class, or none is left to hold out.
+    ValueError: A label is no class, or no example is left to hold out.
   """
-  for examples in (train, test):
-    shots.require_classes(examples.labels, num_classes=num_classes)
+  shots.require_classes(train.labels, test.labels, num_classes=num_classes)
   regression = Regression(num_classes, mesh=mesh, heartbeat=heartbeat)
   l2 = l2_sweep[0]
   if len(l2_sweep) > 1:
@@ -145,7 +122,7 @@ def divide(
   keeps at least one.
 
   Raises:
-    ValueError: no class has two examples.
+    ValueError: No class has two examples.
   """
   kept, held = [], []
   for rows in shots.class_permutations(labels, num_classes=num_classes, seed=0):
@@ -168,7 +145,7 @@ def _choose_l2(
   l2_sweep: Sequence[float],
   max_iterations: int,
 ) -> float:
-  """The most accurate on the held-out examples; of equals, the largest."""
+  """The l2 most accurate on the held-out examples; of equals, the largest."""
   scale = Scale.of(train.features)
   placed, held_placed = (
     regression.place(examples, scale) for examples in (train, held)

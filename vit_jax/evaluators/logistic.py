@@ -1,8 +1,8 @@
 """Multinomial logistic regression on all devices, by full-batch L-BFGS.
 
 The objective is the mean cross-entropy plus l2 / 2 times the squared kernel;
-the bias is free. It is convex, so that its solution says nothing of a learning
-rate or of an order of examples.
+the bias is free. It is convex, so its solution depends on no learning rate and
+no order of examples.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from vit_jax.sharding import mesh as meshes
 # Logits that a device holds at a time: 256 MB.
 _MAX_LOGITS = 2**26
 _SCALED_ROWS = 2**16
-_SEGMENT_ITERATIONS = 20  # Between two signs of life.
+_SEGMENT_ITERATIONS = 20  # Between two heartbeats.
 _MAX_GRADIENT = 1e-5
 _STD_OFFSET = 1e-5
 _NO_EXAMPLE = -1
@@ -36,7 +36,7 @@ Params = dict[str, Array]
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-  """What brings every feature to mean 0 and deviation 1 on some examples."""
+  """Shift and scale to mean 0 and deviation 1 of every feature."""
 
   mean: Float[np.ndarray, " d"]
   std: Float[np.ndarray, " d"]
@@ -60,12 +60,12 @@ class Scale:
 
 @dataclasses.dataclass(frozen=True)
 class Placed:
-  """Scaled examples on the devices, in blocks that are worked on in turn.
+  """Scaled examples on the devices, in blocks processed in turn.
 
   Attributes:
-    features: the rows of a block are divided over the devices.
-    labels: -1 where there is no example.
-    num_examples: without those.
+    features: Features; the rows of a block are divided over the devices.
+    labels: Classes; -1 marks padding.
+    num_examples: Number of examples without padding.
   """
 
   features: Float[Array, "blocks rows d"]
@@ -77,9 +77,9 @@ class Regression:
   """Fits and applies regressions with one number of classes.
 
   Args:
-    num_classes: columns of the kernel.
-    mesh: examples are divided over its axes `data` and `fsdp`.
-    heartbeat: called every few iterations.
+    num_classes: Number of columns of the kernel.
+    mesh: Devices; examples are divided over the axes `data` and `fsdp`.
+    heartbeat: Called every few iterations.
   """
 
   def __init__(
@@ -141,10 +141,10 @@ class Regression:
     """The solution: `kernel` [d, classes] and `bias` [1, classes].
 
     Args:
-      placed: examples to fit.
-      l2: strength of the regularisation.
-      max_iterations: if they do not suffice, a warning says so.
-      start: where to begin, such as the solution for another l2.
+      placed: Examples to fit.
+      l2: Strength of the regularisation.
+      max_iterations: Most iterations; a warning says if they do not suffice.
+      start: First parameters, such as the solution for another l2.
     """
     params = self._zeros(placed) if start is None else start
     state = self._init(params)
@@ -198,7 +198,7 @@ class Regression:
     num_examples: Int[Array, ""],
     num_iterations: Int[Array, ""],
   ) -> tuple[Params, optax.OptState, Float[Array, ""], Int[Array, ""]]:
-    """Up to so many iterations; their number, and the largest gradient."""
+    """Up to `num_iterations`; returns their number and the largest gradient."""
 
     def value(params: Params) -> Float[Array, ""]:
       total = _cross_entropy(params, features, labels) / num_examples
@@ -237,7 +237,7 @@ def _cross_entropy(
   features: Float[Array, "blocks rows d"],
   labels: Int[Array, "blocks rows"],
 ) -> Float[Array, ""]:
-  """Summed over the examples; the logits of one block at a time are kept."""
+  """Sum over the examples; the logits of one block at a time are kept."""
 
   def of_block(block):
     rows, truth = block

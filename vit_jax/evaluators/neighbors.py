@@ -1,8 +1,8 @@
-"""Nearest neighbours by cosine similarity, and what they vote for.
+"""Nearest neighbours by cosine similarity, and their votes.
 
-The rows of the training set are divided over the devices. Each finds the best
-among its own for a chunk of queries, and the best of all are chosen among
-those: no device ever holds more than its part of the training set and a
+The rows of the training set are divided over the devices. Each device finds the
+best of its own rows for a chunk of queries, and the best overall are chosen
+among those: no device ever holds more than its part of the training set and a
 bounded number of similarities.
 """
 
@@ -25,12 +25,12 @@ _SMALLEST_NORM = 1e-12
 
 
 class Neighbors:
-  """A training set on the devices that can be asked for neighbours.
+  """A training set on the devices, searched for neighbours.
 
   Args:
-    features: of the training set, finite.
-    count: neighbours wanted of every query, at most n.
-    mesh: the rows are divided over its axes `data` and `fsdp`.
+    features: Features of the training set, finite.
+    count: Number of neighbours of every query, at most n.
+    mesh: Devices; rows are divided over the axes `data` and `fsdp`.
   """
 
   def __init__(
@@ -57,7 +57,7 @@ class Neighbors:
         mesh=mesh,
         in_specs=(rows, PartitionSpec()),
         out_specs=PartitionSpec(),
-        # What was gathered from all devices is the same on each.
+        # The result of all_gather is equal on all devices.
         check_vma=False,
       )
     )
@@ -69,8 +69,8 @@ class Neighbors:
   ]:
     """(similarities, rows of the training set), the most similar first.
 
-    Of equally similar rows the first comes first. A chunk has the neighbours
-    of the queries that follow those of the chunk before.
+    Of equally similar rows the first comes first. Chunks follow the order of
+    the queries.
     """
     for start in range(0, len(queries), self._chunk):
       part = normalized(queries[start : start + self._chunk])
@@ -86,7 +86,7 @@ class Neighbors:
 def normalized(
   features: Float[np.ndarray, "n d"],
 ) -> Float[np.ndarray, "n d"]:
-  """Rows of length 1; zeros stay what they are."""
+  """Rows scaled to length 1; rows of zeros stay unchanged."""
   norms = np.linalg.norm(features, axis=1, keepdims=True)
   return features / np.maximum(norms, np.float32(_SMALLEST_NORM))
 
@@ -98,13 +98,13 @@ def vote(
   temperature: float,
   num_classes: int,
 ) -> Int[np.ndarray, " m"]:
-  """The class with most votes, of equals the first.
+  """The class with the most votes; of equals, the first.
 
   Args:
-    similarity: of the neighbours, the most similar first.
-    labels: theirs, in 0..num_classes-1.
-    temperature: a vote weighs exp(similarity / temperature).
-    num_classes: that may be voted for.
+    similarity: Similarities of the neighbours, the most similar first.
+    labels: Classes of the neighbours, in 0..num_classes-1.
+    temperature: A vote weighs exp(similarity / temperature).
+    num_classes: Number of classes.
   """
   # Relative to the first: a low temperature would leave float64's range.
   relative = similarity.astype(np.float64) - similarity[:, :1]
@@ -124,7 +124,7 @@ def _nearest(
   num_rows: int,
   count: int,
 ) -> tuple[Float[Array, "c count"], Int[Array, "c count"]]:
-  """What one device does: `bank` has its rows, the last ones may be none."""
+  """Search on one device: `bank` has its rows, padding at the end included."""
   first = jax.lax.axis_index(meshes.BATCH_AXES) * len(bank)
   similarity = jnp.matmul(queries, bank.T, precision="highest")
   is_row = (first + jnp.arange(len(bank)) < num_rows)[None, :]

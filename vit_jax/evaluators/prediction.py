@@ -28,14 +28,14 @@ def predict(
   """Classifies image files on all devices.
 
   Args:
-    use: the checkpoint.
-    paths: of the files.
+    use: Checkpoint to apply.
+    paths: Image files.
 
   Yields:
     Each file in order, with its probabilities, float32 [num_classes], or None
     where `problem` says why it has no pixels.
   """
-  # Decoding takes TensorFlow, which is imported last.
+  # Decoding needs TensorFlow, which is imported last.
   from vit_jax.data import image_files, spec
 
   model = use.weights.model

@@ -21,7 +21,7 @@ _CHUNK_ROWS = 1024
 
 @dataclasses.dataclass(frozen=True)
 class Ridge:
-  """A support set, factorised: the weights for any l2 are one product away.
+  """A factorised support set; the weights for any l2 are one product away.
 
   With X the whitened features and Y the targets, the decomposed matrix is
   `X^T X` when there are at least as many examples as features (primal) and

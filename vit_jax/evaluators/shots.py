@@ -1,4 +1,4 @@
-"""Which examples of a training split make up a few-shot support set."""
+"""Draws of few-shot support sets from the examples of a training split."""
 
 from collections.abc import Sequence
 
@@ -49,13 +49,13 @@ def require_shots(
   """Checks that every class has `shots` examples.
 
   Args:
-    labels: classes of the training split, all in 0..num_classes-1.
-    num_classes: classes that must be there.
-    shots: examples wanted of each.
-    class_names: shown in the message beside the class's number.
+    labels: Classes of the training split, all in 0..num_classes-1.
+    num_classes: Number of classes that are required.
+    shots: Examples required of each.
+    class_names: Names shown in the message beside a class's number.
 
   Raises:
-    ValueError: naming the first class that has fewer.
+    ValueError: A class has fewer; the first is named.
   """
   counts = np.bincount(labels, minlength=num_classes)
   short = np.flatnonzero(counts < shots)
@@ -69,11 +69,12 @@ def require_shots(
     )
 
 
-def require_classes(labels: Int[np.ndarray, " n"], *, num_classes: int) -> None:
+def require_classes(*labels: Int[np.ndarray, " _"], num_classes: int) -> None:
   """Raises ValueError naming a label that is not in 0..num_classes-1."""
-  wrong = labels[(labels < 0) | (labels >= num_classes)]
-  if wrong.size:
-    raise ValueError(
-      f"Label {wrong[0]} is outside 0..{num_classes - 1}, the range for"
-      f" num_classes = {num_classes}."
-    )
+  for some in labels:
+    wrong = some[(some < 0) | (some >= num_classes)]
+    if wrong.size:
+      raise ValueError(
+        f"Label {wrong[0]} is outside 0..{num_classes - 1}, the range for"
+        f" num_classes = {num_classes}."
+      )

@@ -1,9 +1,11 @@
 """A split of a dataset, opened once and read once for every evaluation."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import jax
+import numpy as np
 from jax.sharding import Mesh
 
 from vit_jax.errors import UserError
@@ -15,15 +17,15 @@ class Split:
   """Examples in a fixed order, each exactly once.
 
   Attributes:
-    key: the config key of the evaluator, for messages.
-    source: an opened `vit_jax.data.sources.Source`.
-    num_classes: classes of the labels, after the label ops.
-    max_labels: labels per example, after the label ops.
-    class_names: those of the source, unless the label ops renumber classes.
-    preprocess: string of host ops.
-    image_size: side of the images, pixels.
-    batch_size: examples on all devices together.
-    mesh: what batches are sharded over.
+    key: Config key of the evaluator, for messages.
+    source: An opened `vit_jax.data.sources.Source`.
+    num_classes: Number of classes, after the label ops.
+    max_labels: Labels per example, after the label ops.
+    class_names: Names of the classes, unless the label ops renumber them.
+    preprocess: Host ops.
+    image_size: Side of the images, pixels.
+    batch_size: Examples on all devices together.
+    mesh: Devices that batches are sharded over.
   """
 
   key: str
@@ -53,6 +55,28 @@ class Split:
       where=f"{self.key}.preprocess",
     )
 
+  def measured(
+    self,
+    measure: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    after_batch: Callable[[Mapping[str, Any], Mapping[str, np.ndarray]], None],
+  ) -> dict[str, np.ndarray]:
+    """Results of `measure` for every example, in the order of the split.
+
+    Args:
+      measure: Global batch -> rows on every process, `id` and `mask` of the
+        batch among them.
+      after_batch: Called with each batch and its rows, padding included.
+    """
+    collected = []
+    for batch in self.batches():
+      rows = jax.device_get(measure(batch))
+      after_batch(batch, rows)
+      collected.append({k: v[rows["mask"]] for k, v in rows.items()})
+    rows = {k: np.concatenate([c[k] for c in collected]) for k in collected[0]}
+    order = np.argsort(rows["id"])
+    assert np.array_equal(rows["id"][order], np.arange(self.num_examples))
+    return {k: v[order] for k, v in rows.items()}
+
 
 def open_split(
   context: Context,
@@ -69,19 +93,19 @@ def open_split(
   """Opens the data of an evaluator.
 
   Args:
-    context: of the run.
-    key: the evaluator's config key, for messages.
-    dataset: as `train.dataset`.
+    context: Context of the run.
+    key: Config key of the evaluator, for messages.
+    dataset: As `train.dataset`.
     split: TFDS split string.
-    preprocess: host ops.
-    batch_size: examples a batch; None: `train.batch_size`.
-    image_key: feature that holds the image.
-    label_key: feature that holds the label or labels.
-    label_sets: file of sets of labels that take their place.
+    preprocess: Host ops.
+    batch_size: Examples per batch; None: `train.batch_size`.
+    image_key: Feature that holds the image.
+    label_key: Feature that holds the label or labels.
+    label_sets: File of label sets that replace the labels.
 
   Raises:
-    UserError: there is no such data, the split is empty, its examples have no
-      labels, or those of the file are not theirs.
+    UserError: The data is missing, the split is empty, its examples have no
+      labels, or the file is of other examples.
   """
   from vit_jax.data import label_sets as label_files
   from vit_jax.data import sources, spec
