@@ -168,7 +168,7 @@ def test_a_line_says_what_was_read_and_what_was_written(
   [
     ("there.npz", {}, "exists, and nothing is overwritten"),
     ("model.pt", {}, "ends in '.pt'"),
-    ("model.npz", {"dtype": "bfloat16"}, "--dtype is of .stablehlo"),
+    ("model.npz", {"dtype": "bfloat16"}, "--dtype is for .stablehlo"),
     ("there.npz/model.npz", {}, "cannot be written"),
     ("there.npz/model.stablehlo", {}, "cannot be written"),
     ("model.npz", {"image_size": 18}, "image_size = 18"),

@@ -1,4 +1,4 @@
-"""Turns a checkpoint of any form into another form.
+"""Converts a checkpoint of any form into another form.
 
   python -m vit_jax.convert runs/photos photos.npz
   python -m vit_jax.convert runs/photos/checkpoints/4000 photos_hf
@@ -6,7 +6,7 @@
 
   python -m vit_jax.convert SRC DST
 
-SRC is a workdir (its newest step counts, and the average of the parameters if
+SRC is a workdir (the newest step is read, and the average of its parameters if
 there is one), one of its checkpoints/STEP, a published .npz or .safetensors
 file, or a Hugging Face directory. DST is a name that is still free:
 
@@ -50,7 +50,7 @@ def define_flags() -> None:
   flags.DEFINE_integer(
     "num_classes",
     None,
-    "Classes of a new head of zeros in place of SRC's.",
+    "Number of classes of a new head of zeros, which replaces SRC's.",
     lower_bound=1,
   )
   flags.DEFINE_enum(
@@ -84,16 +84,24 @@ def convert(
   num_classes: int | None = None,
   dtype: str | None = None,
 ) -> None:
-  """Reads `src` and writes `dst`, saying what they are.
+  """Reads `src`, writes `dst` and prints a line about each.
+
+  Args:
+    src: Checkpoint of any form.
+    dst: Path that is still free.
+    to: Form of `dst`, a key of `FORMS`; None: as its name tells.
+    image_size: Side of the images in pixels; None: that of `src`.
+    num_classes: Outputs of a new head of zeros; None keeps the head.
+    dtype: Type of the parameters in a .stablehlo.
 
   Raises:
-    UserError: `src` cannot be read, `dst` is there already, or what was read
-      cannot be told in that form.
+    UserError: `src` cannot be read, `dst` exists, or its form cannot hold the
+      network.
   """
   form = _form(dst, to)
   if dtype is not None and form != "stablehlo":
     raise UserError(
-      f"--dtype is of .stablehlo files; in {dst} parameters are float32."
+      f"--dtype is for .stablehlo files; in {dst} parameters are float32."
     )
   with path_errors.explained(dst):
     exists = epath.Path(dst).exists()
@@ -116,13 +124,12 @@ def convert(
     f"read {src}: {names.describe(model)}, {head},"
     f" {trees.num_elements(source.weights.params):,} parameters{step}"
   )
-  called, write = FORMS[form]
-  write(dst, source, dtype)
-  print(f"wrote {dst}: {called}")
+  _write(dst, form, source, dtype)
+  print(f"wrote {dst}: {FORMS[form]}")
 
 
 def _form(dst: str, to: str | None) -> str:
-  """The form that DST is written in, a key of FORMS."""
+  """The form of DST, a key of FORMS."""
   suffix = epath.Path(dst).suffix
   if to is None and suffix not in _BY_SUFFIX:
     raise UserError(
@@ -133,55 +140,33 @@ def _form(dst: str, to: str | None) -> str:
   return _BY_SUFFIX[suffix] if to is None else to
 
 
-def _write_npz(dst: str, source: "Inference", dtype: str | None) -> None:
-  from vit_jax.weights.spellings import npz
+def _write(dst: str, form: str, source: "Inference", dtype: str | None) -> None:
+  if form == "stablehlo":
+    from vit_jax.aot import export
 
-  del dtype
-  weights = source.weights
-  npz.write(
-    epath.Path(dst),
-    weights.model,
-    weights.params,
-    weights.class_names,
-    preprocess=weights.preprocess,
-    activation=weights.activation,
-  )
+    export.write(dst, source.weights, dtype=dtype or "float32")
+  elif form == "workdir":
+    from vit_jax.pretrained import workdir
 
+    workdir.write(dst, source)
+  else:
+    from vit_jax.pretrained import reading, save
+    from vit_jax.weights import model_card, training_record
 
-def _write_huggingface(
-  dst: str, source: "Inference", dtype: str | None
-) -> None:
-  from vit_jax.pretrained import reading
-  from vit_jax.weights import model_card, training_record
-  from vit_jax.weights.spellings import huggingface
-
-  del dtype
-  training = None
-  if source.step is not None:
-    training = training_record.read(*reading.locate(source.weights.path))
-  card = model_card.text(epath.Path(dst).name, source.weights, training)
-  huggingface.write(dst, source.weights, card)
+    card, training = None, None
+    if form == "huggingface":
+      if source.step is not None:
+        training = training_record.read(*reading.locate(source.weights.path))
+      card = model_card.text(epath.Path(dst).name, source.weights, training)
+    save.write(dst, source.weights, form, card)
 
 
-def _write_stablehlo(dst: str, source: "Inference", dtype: str | None) -> None:
-  from vit_jax.aot import export
-
-  export.write(dst, source.weights, dtype=dtype or "float32")
-
-
-def _write_workdir(dst: str, source: "Inference", dtype: str | None) -> None:
-  from vit_jax.pretrained import workdir
-
-  del dtype
-  workdir.write(dst, source)
-
-
-# Form -> what it is called, and what writes it.
+# Forms of DST, as messages call them.
 FORMS = {
-  "npz": ("published names", _write_npz),
-  "huggingface": ("Hugging Face directory", _write_huggingface),
-  "stablehlo": ("StableHLO for CPU, GPU and TPU", _write_stablehlo),
-  "workdir": ("workdir", _write_workdir),
+  "npz": "published names",
+  "huggingface": "Hugging Face directory",
+  "stablehlo": "StableHLO for CPU, GPU and TPU",
+  "workdir": "workdir",
 }
 _BY_SUFFIX = {".npz": "npz", ".stablehlo": "stablehlo", "": "huggingface"}
 

@@ -92,7 +92,7 @@ def test_what_one_machine_wanted_is_left_behind(run):
 
 def test_a_published_file_has_no_step(params, tmp_path):
   path = tmp_path / "model.npz"
-  npz.write(epath.Path(path), MODEL, params)
+  npz.write(epath.Path(path), Weights("test", MODEL, params))
   found = inference.read(str(path))
   assert found.step is None
   assert found.weights.preprocess == "decode|resize"
@@ -106,7 +106,9 @@ def test_what_the_file_does_not_say_is_logged(params, tmp_path, caplog):
   encoder = dict(leaves["Transformer"])
   table = encoder["posembed_input"]["pos_embedding"][:, 1:]
   encoder["posembed_input"] = {"pos_embedding": table}
-  npz.write(epath.Path(path), gap, {**leaves, "Transformer": encoder})
+  npz.write(
+    epath.Path(path), Weights("test", gap, {**leaves, "Transformer": encoder})
+  )
   with caplog.at_level(logging.INFO, logger="vit_jax"):
     found = inference.read(str(path))
   assert len(found.weights.assumed) == len(caplog.records)

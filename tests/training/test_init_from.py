@@ -15,6 +15,7 @@ from vit_jax.rundir.run_directory import RunDirectory
 from vit_jax.rundir.timing import Clock
 from vit_jax.training import dry_run
 from vit_jax.weights import flat
+from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import npz
 
 HEAD = {"head/kernel", "head/bias"}
@@ -29,7 +30,7 @@ def saved(path, **keys):
   params = networks.random_params(network)
   model = build.config_of(network)
   if path.suffix == ".npz":
-    npz.write(epath.Path(path), model, params)
+    npz.write(epath.Path(path), Weights("test", model, params))
   else:
     runs.write(path, model, {3: params})
   return str(path), params

@@ -1,4 +1,4 @@
-"""Parameters written in a published form."""
+"""Writing parameters in a published form."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,61 +21,57 @@ def save(
   *,
   class_names: Sequence[str] | None = None,
 ) -> None:
-  """Writes a model, so that `load` gives it back.
+  """Saves a model and its parameters, to be loaded with `vit_jax.load`.
 
-  The form goes by the path: NAME.npz is a file with google-research's names,
-  any other path without a suffix is a Hugging Face directory. (Our own
-  workdirs are written by training.) Nothing is left half written.
+  The path decides the form: NAME.npz is a file with google-research's names,
+  a path without a suffix is a Hugging Face directory. (Workdirs are written by
+  training.) Nothing is left half written.
 
   Args:
-    path: an .npz is replaced if it exists; a directory must not exist yet.
-    model: of `load` or `create_model`.
-    params: its parameters.
-    class_names: of the head's outputs.
+    path: Where to save. An existing .npz is replaced; an existing directory is
+      an error.
+    model: Flax module made by `load` or `create_model`.
+    params: Parameters of `model`, a nested dict.
+    class_names: Names of the head's outputs, in order.
 
   Raises:
-    UserError: the model cannot be told in that form, or the path cannot be
-      written to.
+    UserError: The form cannot hold the model, or the path cannot be written.
+
+  Example:
+    model, params = vit_jax.load("B_16.npz", num_classes=10)
+    vit_jax.save("b16_ten_classes", model, params)
   """
+  leaves = flat.flatten(params)
   weights = Weights(
     path=path,
     model=build.config_of(model),
-    params=_as_numpy(params),
+    params=flat.unflatten({name: np.asarray(x) for name, x in leaves.items()}),
     class_names=class_names,
   )
-  write(path, weights)
-
-
-def write(path: str, weights: Weights, card: str | None = None) -> None:
-  """Writes weights in the form that the path asks for, as `save` says.
-
-  Args:
-    path: an .npz is replaced if it exists; a directory must not exist yet.
-    weights: layers stacked or not; they are written one by one.
-    card: README.md of a directory.
-
-  Raises:
-    UserError: as `save`.
-  """
-  where = epath.Path(path)
-  if where.suffix == ".npz":
-    npz.write(
-      where,
-      weights.model,
-      weights.params,
-      weights.class_names,
-      preprocess=weights.preprocess,
-      activation=weights.activation,
-    )
-  elif where.suffix:
+  suffix = epath.Path(path).suffix
+  if suffix not in ("", ".npz"):
     raise UserError(
-      f"{path} ends in '{where.suffix}', which is no form that is written; give"
+      f"{path} ends in '{suffix}', which is no form that is written; give"
       " a NAME.npz, or a name without a suffix for a Hugging Face directory."
     )
+  write(path, weights, "npz" if suffix else "huggingface")
+
+
+def write(
+  path: str, weights: Weights, form: str, card: str | None = None
+) -> None:
+  """Writes weights in a published form.
+
+  Args:
+    path: Where to write, as for `save`.
+    weights: Network and parameters; stacked layers are written one by one.
+    form: 'npz' or 'huggingface'.
+    card: Text of a directory's README.md.
+
+  Raises:
+    UserError: The form cannot hold the model, or the path cannot be written.
+  """
+  if form == "npz":
+    npz.write(epath.Path(path), weights)
   else:
     huggingface.write(path, weights, card)
-
-
-def _as_numpy(params: Mapping[str, Any]) -> dict[str, Any]:
-  leaves = flat.flatten(params)
-  return flat.unflatten({name: np.asarray(x) for name, x in leaves.items()})

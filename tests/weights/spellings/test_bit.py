@@ -13,6 +13,7 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.weights import bit, flat
+from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import npz
 from vit_jax.weights.spellings.resnet.npz import NPZ
 
@@ -111,7 +112,9 @@ def test_a_written_file_is_read_back_the_same(tmp_path):
     }
   )
   path = epath.Path(tmp_path / "bit.npz")
-  npz.write(path, section, flat.unflatten(params), list("abcde"))
+  npz.write(
+    path, Weights("test", section, flat.unflatten(params), list("abcde"))
+  )
   with np.load(path) as file:
     assert set(file.files) == set(NPZ.published(params))
   found = npz.read(path)

@@ -19,6 +19,7 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.weights import archive, flat
+from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import npz
 from vit_jax.weights.spellings.vit import npz as vit
 
@@ -360,7 +361,7 @@ def test_a_written_file_is_read_back_the_same(tmp_path, kind):
   path = epath.Path(tmp_path / "new/x.npz")
   section = build.config_of(model)
   names = None if model.num_classes is None else list("abcde")
-  npz.write(path, section, flat.unflatten(params), names)
+  npz.write(path, Weights("test", section, flat.unflatten(params), names))
   found = npz.read(path)
   assert found.model == section
   assert found.class_names == names and not found.assumed
@@ -385,7 +386,7 @@ def test_stacked_layers_are_written_one_by_one(tmp_path):
   _, params = published_npz.vit()
   path = epath.Path(tmp_path / "x.npz")
   tree = flat.unflatten(published_npz.stacked(params))
-  npz.write(path, schema.Model(scan_layers=True), tree)
+  npz.write(path, Weights("test", schema.Model(scan_layers=True), tree))
   assert set(np.load(path).files) == set(params)
 
 
@@ -393,7 +394,9 @@ def test_the_same_parameters_give_the_same_bytes(tmp_path):
   model, params = published_npz.vit()
   for name in "ab":
     path = epath.Path(tmp_path / f"{name}.npz")
-    npz.write(path, build.config_of(model), flat.unflatten(params))
+    npz.write(
+      path, Weights("x", build.config_of(model), flat.unflatten(params))
+    )
   assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
@@ -401,7 +404,9 @@ def test_too_many_class_names_are_left_out_with_a_warning(tmp_path, caplog):
   model, params = published_npz.vit()
   path = epath.Path(tmp_path / "x.npz")
   names = ["a class with a long name"] * 5000
-  npz.write(path, build.config_of(model), flat.unflatten(params), names)
+  npz.write(
+    path, Weights("x", build.config_of(model), flat.unflatten(params), names)
+  )
   assert npz.read(path).class_names is None
   assert "5000 class names" in caplog.text
 
@@ -416,7 +421,9 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 
   monkeypatch.setattr(np.lib.format, "write_array", fail)
   with pytest.raises(UserError, match="No space left on device"):
-    npz.write(path, build.config_of(model), flat.unflatten(params))
+    npz.write(
+      path, Weights("x", build.config_of(model), flat.unflatten(params))
+    )
   assert path.read_bytes() == b"old"
   assert [file.name for file in tmp_path.iterdir()] == ["x.npz"]
 

@@ -2,13 +2,11 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from etils import epath
 
-from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.weights import architecture, archive, flat, network, stacking
 from vit_jax.weights.contract import Weights
@@ -22,10 +20,10 @@ _LONGEST_COMMENT = 0xFFFF
 
 
 def read(path: epath.Path) -> Weights:
-  """The parameters of a file, and the network that they are of.
+  """Reads the parameters of a file, and the network that they make up.
 
   Raises:
-    UserError: the file cannot be read, or is not all understood.
+    UserError: The file cannot be read, or is not all understood.
   """
   where = str(path)
   contents = archive.read(
@@ -35,7 +33,7 @@ def read(path: epath.Path) -> Weights:
 
 
 def interpret(contents: archive.Contents, path: str) -> Weights:
-  """What the arrays of a file mean; arguments and errors as of `read`."""
+  """Interprets the arrays of a file; raises as `read`."""
   found, left_out = npz_parameters.find(contents.names, path)
   params = {short: contents.arrays[name] for name, short in found.items()}
   said = _said(contents.comment, path)
@@ -53,59 +51,46 @@ def interpret(contents: archive.Contents, path: str) -> Weights:
   )
 
 
-def write(
-  path: epath.Path,
-  model: schema.Model,
-  params: Mapping[str, Any],
-  class_names: Sequence[str] | None = None,
-  *,
-  preprocess: str | None = None,
-  activation: str | None = None,
-) -> None:
+def write(path: epath.Path, weights: Weights) -> None:
   """Writes parameters by the published names, all of them or no file at all.
 
-  What names and shapes do not tell, such as the form of the GELU, goes into
-  the comment of the archive, where `read` finds it and others do not look.
+  Facts that names and shapes do not tell, such as the form of the GELU, go into
+  the comment of the archive, where `read` finds them and others do not look.
+  Class names are left out if they are too many for a comment, 64 KiB.
 
   Args:
-    path: replaced if it exists.
-    model: what the parameters are of.
-    params: nested dict of arrays; stacked layers are written one by one.
-    class_names: of the head's outputs; left out if they are too many for an
-      archive's comment, 64 KiB.
-    preprocess: host ops that prepare images.
-    activation: of the logits, 'softmax' or 'sigmoid'.
+    path: An .npz, replaced if it exists.
+    weights: Network and parameters; stacked layers are written one by one.
 
   Raises:
-    UserError: the file cannot be written.
+    UserError: The file cannot be written.
   """
+  model = weights.model
   family = NPZ.get(model.name)
-  leaves = flat.flatten(stacking.unstack_layers(params))
+  leaves = flat.flatten(stacking.unstack_layers(weights.params))
   arrays = family.published({name: np.asarray(x) for name, x in leaves.items()})
   said: dict[str, Any] = {
     "model": {key: getattr(model, key) for key in family.unseen}
   }
-  use = {"preprocess": preprocess, "activation": activation}
-  said |= {key: value for key, value in use.items() if value is not None}
-  if class_names is not None:
-    said["class_names"] = list(class_names)
+  for key in ("preprocess", "activation", "class_names"):
+    if (value := getattr(weights, key)) is not None:
+      said[key] = value
   comment = json.dumps({_SECTION: said}).encode()
-  if class_names is not None and len(comment) > _LONGEST_COMMENT:
+  if len(comment) > _LONGEST_COMMENT and weights.class_names is not None:
     _logger.warning(
       "%s has no room for its %d class names; they are left out.",
       path,
-      len(class_names),
+      len(said.pop("class_names")),
     )
-    del said["class_names"]
     comment = json.dumps({_SECTION: said}).encode()
   archive.write(path, arrays, comment)
 
 
 def _said(comment: bytes, path: str) -> dict[str, Any]:
-  """What `write` put into the comment; of other writers' nothing is taken.
+  """Reads the comment that `write` made; one of another writer is ignored.
 
   Raises:
-    UserError: it is damaged.
+    UserError: The comment is damaged.
   """
   if not comment.startswith(json.dumps({_SECTION: 0})[:-2].encode()):
     return {"model": {}, "use": {}}
