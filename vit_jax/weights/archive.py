@@ -1,4 +1,8 @@
-"""Arrays of an .npz file: read without trust, written whole or not at all."""
+"""Arrays of an .npz file: read without trust, written whole or not at all.
+
+`np.load` alone does not notice arrays that are longer than they say, or two of
+one name, and its errors for damaged files are those of five libraries.
+"""
 
 import dataclasses
 import io
@@ -15,7 +19,7 @@ from vit_jax import records
 from vit_jax.errors import UserError
 from vit_jax.weights import path_errors
 
-# What zipfile, zlib and NumPy raise for bytes that are not what they say.
+# Errors of zipfile, zlib and NumPy for damaged bytes.
 _DAMAGED = (
   zipfile.BadZipFile,
   zlib.error,
@@ -34,12 +38,12 @@ _SUFFIX = ".npy"
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-  """What is in a file.
+  """Contents of a file.
 
   Attributes:
-    names: of all its arrays.
-    arrays: those that were read, float32.
-    comment: of the archive; b"" if it has none.
+    names: Names of all its arrays.
+    arrays: Arrays that were read, float32.
+    comment: Comment of the archive; b"" if it has none.
   """
 
   names: Sequence[str]
@@ -55,11 +59,11 @@ def read(
   Nothing in the file is ever unpickled.
 
   Args:
-    path: the .npz file.
-    select: from all names in the file, those to read.
+    path: Path of the .npz file.
+    select: Function from all names in the file to those to read.
 
   Raises:
-    UserError: the file cannot be read, is damaged, or holds something other
+    UserError: The file cannot be read, is damaged, or holds something other
       than arrays of floating point numbers.
   """
   with path_errors.explained(os.fspath(path)), path.open("rb") as file:
@@ -85,7 +89,7 @@ def write(
   The same arrays always give the same bytes.
 
   Raises:
-    UserError: the file cannot be written.
+    UserError: The file cannot be written.
   """
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +164,7 @@ def _array(
 
 
 def _as_float32(array: np.ndarray, name: str, path: epath.Path) -> np.ndarray:
-  """float32; bfloat16 is stored by NumPy as two bytes without a type."""
+  """Turns floats into float32; NumPy stores bfloat16 as two untyped bytes."""
   if array.dtype.kind == "V" and array.dtype.itemsize == 2:
     bits = np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16
     return bits.view(np.float32)

@@ -1,4 +1,4 @@
-"""What every reader of checkpoint files returns, and every writer takes."""
+"""The record that every reader of checkpoint files returns."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -9,19 +9,20 @@ from vit_jax.config import schema
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-  """The parameters of one file and the architecture that they are of.
+  """The parameters of one file and the architecture that they belong to.
 
   Attributes:
-    path: where they are from, for messages.
-    model: the architecture as the file says it; `num_classes` is None where
-      there is no head.
-    params: nested dict of NumPy arrays, with the names and shapes of our
-      module for `model`.
-    class_names: of the head's outputs, if the file has them.
-    assumed: a sentence for each thing that the file does not say and that was
-      taken to be so, such as the size of the heads.
-    preprocess: host ops that prepare images for it, if the file says so.
-    activation: what makes probabilities of its logits, if the file says so.
+    path: Origin of the parameters, for messages.
+    model: Architecture that the file tells; `num_classes` is None where there
+      is no head.
+    params: Nested dict of NumPy arrays, with the names and shapes of our module
+      for `model`.
+    class_names: Names of the head's outputs; None if the file has none.
+    assumed: A sentence for each assumption about facts that the file does not
+      tell, such as the number of heads.
+    preprocess: Host ops that prepare images; None if the file has none.
+    activation: Function that turns logits into probabilities; None if the file
+      has none.
   """
 
   path: str

@@ -1,4 +1,4 @@
-"""Weights of any published form of file."""
+"""Reading published files of any form."""
 
 import types
 
@@ -13,10 +13,10 @@ from vit_jax.weights.spellings import huggingface, npz, timm
 
 
 def is_published(path: str) -> bool:
-  """Whether a path is a published file or directory, by name and content.
+  """Tells a published file or directory from a workdir.
 
   Raises:
-    UserError: if a bucket cannot be reached.
+    UserError: A bucket cannot be reached.
   """
   where = epath.Path(path)
   if where.suffix in (".npz", tensors.SUFFIX, *tensors.PICKLES):
@@ -37,11 +37,11 @@ def read(path: str) -> Weights:
   """Reads a published file.
 
   Args:
-    path: an .npz of google-research, a .safetensors, or a directory of
-      Hugging Face or timm; a local one or a bucket's.
+    path: An .npz of google-research, a .safetensors, or a directory of
+      Hugging Face or timm, on disk or in a bucket.
 
   Raises:
-    UserError: it is not there, is damaged or is not all understood.
+    UserError: The file is missing, damaged or not all understood.
   """
   require(path)
   where = epath.Path(path)
@@ -54,7 +54,7 @@ def read(path: str) -> Weights:
 
 
 def _library(path: epath.Path) -> types.ModuleType:
-  """Who wrote a safetensors file, by the config.json beside it."""
+  """The reader of a safetensors file, told by the config.json beside it."""
   directory = path if path.is_dir() else path.parent
   config = directory / CONFIG
   # timm's files are understood without one.

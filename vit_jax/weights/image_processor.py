@@ -1,4 +1,4 @@
-"""How images are prepared for a published checkpoint, as its files say it."""
+"""Preprocessing of images, as told by the files beside a checkpoint."""
 
 import ast
 import dataclasses
@@ -16,7 +16,7 @@ CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"
 # The value of problem_type in config.json that stands for a sigmoid.
 MULTI_LABEL = "multi_label_classification"
-# Where we write ops that Hugging Face cannot say as they are; others overlook
+# Key of our own for ops that Hugging Face cannot express; other readers ignore
 # it.
 _OURS = "vit_jax_preprocess"
 
@@ -28,11 +28,11 @@ _METHODS = {1: "bicubic", _BILINEAR: "bilinear", _BICUBIC: "bicubic", 4: "area"}
 
 @dataclasses.dataclass(frozen=True)
 class ImageProcessor:
-  """What the files beside a checkpoint say of its use.
+  """The use of a checkpoint, as the files beside it tell it.
 
   Attributes:
-    preprocess: host ops; sizes left out are the model's. None: not said.
-    activation: of the logits.
+    preprocess: Host ops; omitted sizes are the model's. None if not told.
+    activation: Function that turns logits into probabilities.
   """
 
   preprocess: str | None = None
@@ -43,10 +43,10 @@ def read(path: epath.PathLike) -> ImageProcessor:
   """Reads preprocessor_config.json, or timm's config.json.
 
   Args:
-    path: of any published checkpoint: a file or a directory.
+    path: File or directory of any published checkpoint.
 
   Raises:
-    UserError: one of the files is damaged.
+    UserError: One of the files is damaged.
   """
   path = epath.Path(path)
   if not path.is_dir():
@@ -68,13 +68,13 @@ def read(path: epath.PathLike) -> ImageProcessor:
 def resizing(preprocess: str | None, image_size: int) -> dict[str, Any]:
   """Keys of preprocessor_config.json that come nearest to host ops.
 
-  `resize_small` and then `central_crop` are told as such, everything else as a
-  resize to a square. Hugging Face always looks at all pixels when it shrinks;
-  the ops themselves are told, too, for `read`.
+  `resize_small` followed by `central_crop` is written as such, everything else
+  as a resize to a square. Hugging Face always antialiases when it shrinks; the
+  ops themselves are written, too, for `read`.
 
   Args:
-    preprocess: ops of an evaluation; None: a resize to a square.
-    image_size: of the model, pixels.
+    preprocess: Ops of an evaluation; None for a resize to a square.
+    image_size: Side of the model's images, pixels.
   """
   keys: dict[str, Any] = {"do_resize": True, "resample": _BILINEAR}
   if preprocess is None:
@@ -107,13 +107,13 @@ def normalize_key(
   """config.model.normalize for a file's statistics.
 
   Args:
-    config: where they are from, for messages.
-    mean: one number or three.
-    deviation: one number or three.
-    scale: pixels in [0, 1] per pixel of those that the statistics are of.
+    config: Origin of the statistics, for messages.
+    mean: One number or three.
+    deviation: One number or three.
+    scale: Factor from the pixels that the statistics are of to [0, 1].
 
   Raises:
-    UserError: they are not of three channels, or out of range.
+    UserError: The statistics are not of three channels, or out of range.
   """
   # 12 digits: 1 / (255 * (1 / 255)) need not be 1.
   statistics = [
@@ -127,7 +127,7 @@ def normalize_key(
 
 
 def image_size(config: Fields) -> int | None:
-  """Side of the images that leave the preprocessor, if it says so."""
+  """Side of the images that leave the preprocessor; None if not told."""
   name = "size"
   if config.get("do_center_crop", FLAG, True) and "crop_size" in config:
     name = "crop_size"
@@ -139,7 +139,7 @@ def _name(call: ast.expr) -> str:
 
 
 def _arguments(call: ast.expr, names: tuple[str, ...]) -> dict[str, Any]:
-  """Arguments of an op by name, those that are given."""
+  """The given arguments of an op, by name."""
   if not isinstance(call, ast.Call):
     return {}
   given = dict(zip(names, call.args, strict=False))

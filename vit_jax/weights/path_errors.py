@@ -1,4 +1,4 @@
-"""Paths that cannot be read, said in a sentence."""
+"""Sentences about paths that cannot be read."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,13 +9,14 @@ from vit_jax.errors import UserError
 
 @contextlib.contextmanager
 def explained(path: str) -> Iterator[None]:
-  """Turns what goes wrong with a path, a file's or a bucket's, into UserError.
+  """Turns errors about a path, on disk or in a bucket, into a UserError.
 
   Args:
-    path: what is looked for or read inside the `with`.
+    path: Path that is looked for or read inside the `with`.
 
   Raises:
-    UserError: it cannot be read, or needs a package that is not installed.
+    UserError: The path cannot be read, or needs a package that is not
+      installed.
   """
   buckets.check(path)
   try:

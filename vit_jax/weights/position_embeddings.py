@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 
 def square_side(num_patches: int) -> int | None:
-  """Side of the square that so many patches make up; None: they do not."""
+  """Side of the square that so many patches make up; None if they do not."""
   side = math.isqrt(max(num_patches, 0))
   return side if side > 0 and side * side == num_patches else None
 
@@ -32,17 +32,17 @@ def resize(
   num_prefix: int,
   method: str,
 ) -> Float[np.ndarray, "tables m d"]:
-  """Brings tables to another grid; rows of prefix tokens stay as they are.
+  """Resizes tables to another grid; rows of prefix tokens stay as they are.
 
   Args:
-    table: prefix tokens first, then patches row by row.
-    old_grid: rows and columns of patches in `table`.
-    new_grid: those wanted.
-    num_prefix: tokens that are not patches, such as the class token.
-    method: 'bilinear': corners aligned, `scipy.ndimage.zoom(order=1)`, as
-      [VT] and [BV] have it; 'bicubic': `torch.nn.functional.interpolate`
-      without aligned corners, as Hugging Face, DeiT, MAE and DINO have it;
-      'bicubic_antialias': the same with `antialias=True`, as timm has it.
+    table: Rows of prefix tokens, then of patches row by row.
+    old_grid: Rows and columns of patches in `table`.
+    new_grid: Rows and columns of patches in the result.
+    num_prefix: Number of tokens that are not patches, such as the class token.
+    method: 'bilinear' aligns corners like `scipy.ndimage.zoom(order=1)`, as
+      [VT] and [BV] do; 'bicubic' is `torch.nn.functional.interpolate` without
+      aligned corners, as in Hugging Face, DeiT, MAE and DINO;
+      'bicubic_antialias' is the same with `antialias=True`, as in timm.
   """
   prefix, patches = table[:, :num_prefix], table[:, num_prefix:]
   if tuple(old_grid) == tuple(new_grid):
@@ -63,7 +63,7 @@ def resize(
 def _bilinear(
   grid: Float[np.ndarray, "tables rows columns d"], new_grid: tuple[int, int]
 ) -> Float[np.ndarray, "tables new_rows new_columns d"]:
-  """SciPy's sums in SciPy's order, so that results are equal to the bit.
+  """Adds in SciPy's order, so that results are equal to the bit.
 
   For a few sizes (8 to 26, say) SciPy's rounding puts the last place outside
   of the grid and it fills in zeros; here that place is the border's.
@@ -91,7 +91,7 @@ def _neighbours(
 
 
 def _cubic(x: np.ndarray, a: float) -> np.ndarray:
-  """Keys's kernel, with a = -0.75 in PyTorch, -0.5 where it antialiases."""
+  """Keys's kernel; PyTorch has a = -0.75, or -0.5 where it antialiases."""
   x = np.abs(x)
   near = ((a + 2) * x - (a + 3)) * x * x + 1
   far = (((x - 5) * x + 8) * x - 4) * a
@@ -99,7 +99,7 @@ def _cubic(x: np.ndarray, a: float) -> np.ndarray:
 
 
 def _bicubic(old: int, new: int) -> Float[np.ndarray, "new old"]:
-  """Weights of four old places; those beyond the border are the border's."""
+  """Weights of four old places; places beyond the border take its value."""
   places = (np.arange(new) + 0.5) * (old / new) - 0.5
   low = np.floor(places)
   weights = np.zeros((new, old))
@@ -111,7 +111,7 @@ def _bicubic(old: int, new: int) -> Float[np.ndarray, "new old"]:
 
 
 def _bicubic_antialias(old: int, new: int) -> Float[np.ndarray, "new old"]:
-  """The kernel widened when shrinking; nothing from beyond the border."""
+  """Weights of a kernel widened for shrinking, cut at the border."""
   scale = old / new
   stretch = max(scale, 1.0)
   centres = scale * (np.arange(new)[:, None] + 0.5)

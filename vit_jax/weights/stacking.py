@@ -1,4 +1,4 @@
-"""Layers one by one (a loop over them) or along a first axis (a scan)."""
+"""Layers stacked along a first axis for a scan, or one by one for a loop."""
 
 import re
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ _LAYER = re.compile(r"Transformer/encoderblock_(\d+)/(.+)")
 
 
 def unstack_layers(params: Mapping[str, Any]) -> dict[str, Any]:
-  """Parameters of `scan_layers=True` as those of `scan_layers=False`.
+  """Turns parameters of `scan_layers=True` into those of `False`.
 
   Args:
-    params: nested dict; without stacked layers it is returned as it is.
+    params: Nested dict; without stacked layers it is returned unchanged.
   """
   leaves: dict[str, Any] = {}
   for name, leaf in flat.flatten(params).items():
@@ -30,10 +30,10 @@ def unstack_layers(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stack_layers(params: Mapping[str, Any]) -> dict[str, Any]:
-  """Parameters of `scan_layers=False` as those of `scan_layers=True`.
+  """Turns parameters of `scan_layers=False` into those of `True`.
 
   Args:
-    params: nested dict whose layers have the same parameters each.
+    params: Nested dict whose layers all have the same parameters.
   """
   leaves: dict[str, Any] = {}
   layers: dict[str, dict[int, Any]] = {}

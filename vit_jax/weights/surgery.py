@@ -1,7 +1,7 @@
-"""Parameters of one network made to start another of the same body.
+"""Fitting the parameters of one network to another with the same body.
 
-What differs may be the grid of patches, the head, the class token and whether
-layers are stacked; anything else is a misfit. Plain NumPy.
+The grid of patches, the head, the class token and the stacking of layers may
+differ; anything else is a misfit. Plain NumPy.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from vit_jax.weights.vit_shapes import TABLE
 
 _STACKED = "Transformer/encoderblock/"
 _HEAD = ("head/kernel", "head/bias")
-# Of masked patch prediction alone.
+# Parameters of masked patch prediction alone.
 _PREDICTION = ("mask_token", "patch_head/kernel", "patch_head/bias")
 _PRE_LOGITS = ("pre_logits/kernel", "pre_logits/bias")
 # Keys that change what the same parameters compute.
@@ -34,13 +34,13 @@ _FUNCTION = ("gelu", "layer_norm_eps", "normalize")
 
 @dataclasses.dataclass(frozen=True)
 class Fitted:
-  """What a network takes over from a file.
+  """Parameters that a network takes over from a file.
 
   Attributes:
-    params: nested dict of those that the file gives, in the network's shapes.
-    fresh: paths of the others, which are to be initialised.
-    dropped: paths of what the file has and the network has no use for.
-    notes: a sentence for everything fresh, dropped or resized.
+    params: Nested dict of the file's parameters, in the network's shapes.
+    fresh: Paths of the other parameters, which are to be initialised.
+    dropped: Paths in the file that the network has no use for.
+    notes: A sentence for everything fresh, dropped or resized.
   """
 
   params: dict[str, Any]
@@ -55,21 +55,21 @@ def fit(
   shapes: Mapping[str, Shape],
   without: Sequence[str] = (),
 ) -> Fitted:
-  """Parameters of a file in the shapes of a network.
+  """Fits the parameters of a file to the shapes of a network.
 
-  Position embeddings are resized as `wanted.pos_embedding_resize` says. A head
-  of another number of classes is not taken over; a pre-training head
-  (`pre_logits`) that the network does not have goes with the head on top of
-  it, as section 3.2 of the paper has it.
+  Position embeddings are resized by `wanted.pos_embedding_resize`. A head with
+  another number of classes is not taken over; a pre-training head
+  (`pre_logits`) that the network lacks is dropped together with the head on
+  top of it, as in section 3.2 of the paper.
 
   Args:
-    weights: of the file.
-    wanted: the network's section `model`.
-    shapes: {path: shape} of all its parameters.
-    without: regexes of whole paths that the file shall not give.
+    weights: Parameters of the file.
+    wanted: Section `model` of the network.
+    shapes: {path: shape} of all parameters of the network.
+    without: Regexes of whole paths that are not taken from the file.
 
   Raises:
-    UserError: a table of all that fits in no such way; or a regex that
+    UserError: Some parameters fit in no such way, with a table; or a regex
       matches no parameter.
   """
   leaves = _layout(weights.params, shapes)
@@ -90,7 +90,7 @@ def fit(
 
 
 class _Surgeon:
-  """Takes leaves out and puts others in, and writes down that it did."""
+  """Drops, changes and starts leaves, and keeps a note of each."""
 
   def __init__(
     self,
@@ -107,7 +107,7 @@ class _Surgeon:
     self._had_cls = "cls" in leaves
 
   def leave_out(self, patterns: Sequence[str], path: str) -> None:
-    """Drops what regexes name, on both sides."""
+    """Drops and starts the parameters that regexes match."""
     for pattern in patterns:
       try:
         matches = re.compile(pattern).fullmatch
@@ -143,7 +143,7 @@ class _Surgeon:
       )
 
   def fit_positions(self) -> None:
-    """Brings the table of positions to the grid and the class token."""
+    """Fits the table of positions to the grid and the class token."""
     table, shape = self.leaves.get(TABLE), self.shapes.get(TABLE)
     if table is None or shape is None or np.ndim(table) != 3:
       return
@@ -193,7 +193,7 @@ class _Surgeon:
       self.notes.append(f"A new head of {new[0]} classes starts at zeros.")
 
   def fit_prediction(self) -> None:
-    """Drops or starts what masked patch prediction has beside the network."""
+    """Drops or starts the parameters of masked patch prediction."""
     had, has = (
       [name for name in _PREDICTION if name in names]
       for names in (self.leaves, self.shapes)
@@ -210,7 +210,7 @@ class _Surgeon:
       )
 
   def compare_functions(self, found: schema.Model) -> None:
-    """Notes what the file's network does otherwise with its parameters."""
+    """Notes keys by which the same parameters compute something else."""
     for key in _FUNCTION:
       theirs, ours = getattr(found, key), getattr(self._wanted, key)
       if theirs != ours and (key == "normalize" or found.name == "vit"):
@@ -233,7 +233,7 @@ class _Surgeon:
 def _layout(
   params: Mapping[str, Any], shapes: Mapping[str, Shape]
 ) -> dict[str, Any]:
-  """Flat parameters with layers stacked or not, as `shapes` has them."""
+  """Flat parameters with layers stacked as in `shapes`."""
   if any(name.startswith(_STACKED) for name in shapes):
     return flat.flatten(stacking.stack_layers(params))
   return flat.flatten(stacking.unstack_layers(params))

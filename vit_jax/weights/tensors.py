@@ -1,4 +1,8 @@
-"""Tensors of safetensors files, read without trust, as float32."""
+"""Tensors of safetensors files, read without trust, as float32.
+
+The library checks a file's header and bounds. Shards, kinds of numbers, pickles
+and buckets are left to this file.
+"""
 
 import contextlib
 import os
@@ -12,6 +16,7 @@ import safetensors.numpy
 from etils import epath
 
 from vit_jax.errors import UserError
+from vit_jax.weights import path_errors
 from vit_jax.weights.fields import Fields
 
 FILE = "model.safetensors"
@@ -31,34 +36,28 @@ _FLOATS = {
 
 
 def read(path: epath.Path) -> dict[str, np.ndarray]:
-  """All tensors of a file, or of a directory's file or shards.
+  """Reads all tensors of a file, or of a directory's file or shards.
 
   Args:
-    path: a .safetensors file, or a directory that holds `model.safetensors`
-      or `model.safetensors.index.json` and the shards that this names.
+    path: A .safetensors file, or a directory that holds `model.safetensors`
+      or `model.safetensors.index.json` and the shards named there.
 
   Raises:
-    UserError: there is no such file, or it is damaged, or it holds something
-      other than floating point numbers; a pickle is refused unread.
+    UserError: The file is missing or damaged, or holds something other than
+      floating point numbers; a pickle is refused unread.
   """
   if path.suffix in PICKLES:
     raise UserError(_about_pickle(path))
-  try:
-    if not path.exists():
-      raise UserError(f"{path} does not exist.")
+  with path_errors.explained(os.fspath(path)):
     if not path.is_dir():
       return _read_file(path)
     if (path / FILE).exists():
       return _read_file(path / FILE)
     if (path / INDEX).exists():
       return _read_shards(path)
-    pickles = [f for f in sorted(path.iterdir()) if f.suffix in PICKLES]
-  except OSError as error:
-    raise UserError(
-      f"{path} cannot be read ({error.strerror or error})."
-    ) from None
-  if pickles:
-    raise UserError(_about_pickle(pickles[0]))
+    for file in sorted(path.iterdir()):
+      if file.suffix in PICKLES:
+        raise UserError(_about_pickle(file))
   raise UserError(f"{path} holds no weights: neither {FILE} nor {INDEX}.")
 
 
@@ -130,7 +129,7 @@ def _check_kinds(path: epath.Path, kinds: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def _local(path: epath.Path) -> Iterator[str]:
-  """A file's name that the library can map into memory."""
+  """Gives a local name of a file, which the library maps into memory."""
   if "://" not in os.fspath(path):
     yield os.fspath(path)
     return

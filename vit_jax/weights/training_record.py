@@ -1,4 +1,4 @@
-"""What a workdir says of the training of one of its checkpoints."""
+"""The training of a checkpoint, as recorded in its workdir."""
 
 import dataclasses
 import math
@@ -20,13 +20,13 @@ _FEWSHOT = re.compile(r"fewshot/(.+)/(\d+)shot")
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-  """What a run left about the training of a checkpoint.
+  """A run's record of the training of a checkpoint.
 
   Attributes:
-    config: its config.
-    step: updates done.
-    metrics: of the evaluations at that step.
-    devices: what it ran on, such as '8 x TPU v4'; "" if unknown.
+    config: Config of the run.
+    step: Number of updates done.
+    metrics: Metrics of the evaluations at that step.
+    devices: Devices of the run, such as '8 x TPU v4'; "" if unknown.
   """
 
   config: schema.Config
@@ -36,19 +36,20 @@ class Training:
 
 
 def read(workdir: epath.PathLike, step: int) -> Training | None:
-  """What a workdir says of one of its checkpoints.
+  """Reads the record of one checkpoint from its workdir.
 
-  Metrics of other steps are left out: they are not this checkpoint's.
+  Metrics of other steps are left out: They are not this checkpoint's.
 
   Args:
-    workdir: has a config.json, and may have a summary.json.
-    step: of the checkpoint.
+    workdir: Directory with a config.json and, perhaps, a summary.json.
+    step: Step of the checkpoint.
 
   Returns:
-    None if no run has left the workdir: there is no metrics.jsonl.
+    The record; None if no run has left the workdir, which then has no
+    metrics.jsonl.
 
   Raises:
-    UserError: config.json is of another version's schema.
+    UserError: config.json has another version's schema.
   """
   workdir = epath.Path(workdir)
   if not (workdir / _METRICS).exists():
@@ -85,6 +86,7 @@ class Result:
 
 
 def results(training: Training) -> Iterator[Result]:
+  """Lists accuracies of classification, then of few-shot evaluations."""
   metrics, config = training.metrics, training.config
   for metric in sorted(metrics):
     match = _TOP1.fullmatch(metric)
