@@ -10,7 +10,7 @@ from etils import epath
 from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.pretrained import inference, run_config, workdir
+from vit_jax.pretrained import inference, run_files, workdir
 from vit_jax.pretrained.inference import Inference
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import npz
@@ -49,8 +49,8 @@ def run(params, tmp_path):
   workdir.write(path, Inference(weights, step=3))
 
   def change(**keys):
-    config = run_config.read(path).model_copy(update=keys)
-    (path / run_config.FILE).write_text(resolve.dump(config))
+    config = run_files.read_config(path).model_copy(update=keys)
+    (path / run_files.CONFIG).write_text(resolve.dump(config))
     return str(path)
 
   return change
@@ -135,6 +135,6 @@ def test_ops_for_images_of_one_size_do_not_stay_for_another(run):
 
 def test_a_workdir_without_its_config_is_a_sentence(run):
   path = run()
-  (epath.Path(path) / run_config.FILE).unlink()
+  (epath.Path(path) / run_files.CONFIG).unlink()
   with pytest.raises(UserError, match="config.json"):
     inference.read(path)

@@ -1,4 +1,4 @@
-"""A network's parameters from a checkpoint's: what fits, put in place."""
+"""Fitting a checkpoint's parameters to a network and placing them."""
 
 import dataclasses
 import logging
@@ -14,21 +14,21 @@ from vit_jax.errors import UserError
 from vit_jax.weights import flat, surgery
 from vit_jax.weights.contract import Weights
 
-# Of classes, and of masked patch prediction.
+# Heads of classification and of masked patch prediction.
 _HEADS = ("head", "patch_head", "mask_token")
 _logger = logging.getLogger(__name__)
 
 
 def place(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
-  """All parameters of a network from a checkpoint, on the devices.
+  """Places all parameters of a network from a checkpoint.
 
   Args:
     wanted: ShapeDtypeStructs or arrays with shardings.
-    weights: of the same network; another size of images is allowed for.
-    model: the section of the network.
+    weights: Checkpoint of the same network; its image size may differ.
+    model: Section `model` of the network.
 
   Raises:
-    UserError: something does not fit, or is missing or left over.
+    UserError: A parameter does not fit, is missing or is left over.
   """
   fitted = fit(wanted, weights, model)
   if fitted.fresh or fitted.dropped:
@@ -39,9 +39,10 @@ def place(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
 
 
 def place_body(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
-  """As `place`, but heads, whatever the checkpoint has of them, are zeros.
+  """Places all parameters below the heads; heads are zeros.
 
-  For whoever looks at features below them.
+  For evaluations of features, whatever heads the checkpoint has. Arguments and
+  errors are those of `place`.
   """
   body = {name: tree for name, tree in wanted.items() if name not in _HEADS}
   params = {k: tree for k, tree in weights.params.items() if k not in _HEADS}
@@ -65,18 +66,18 @@ def fit(
   model: schema.Model,
   without: Sequence[str] = (),
 ) -> surgery.Fitted:
-  """What a network takes over from a checkpoint.
+  """Finds the parameters that a network takes over from a checkpoint.
 
-  What starts afresh, is dropped, resized or assumed is logged.
+  Logs parameters that are new, dropped, resized or assumed.
 
   Args:
-    wanted: arrays or ShapeDtypeStructs of all its parameters.
-    weights: what to start from.
-    model: the section of the network.
-    without: regexes of parameters that the checkpoint shall not give.
+    wanted: Arrays or ShapeDtypeStructs of all parameters of the network.
+    weights: Checkpoint to initialise from.
+    model: Section `model` of the network.
+    without: Regexes of parameters that are not taken from the checkpoint.
 
   Raises:
-    UserError: a table of the parameters that do not fit.
+    UserError: Some parameters do not fit; with a table.
   """
   shapes = {name: leaf.shape for name, leaf in trees.named_leaves(wanted)}
   fitted = surgery.fit(weights, model, shapes, without)
@@ -86,12 +87,12 @@ def fit(
 
 
 def put(wanted: PyTree, fitted: surgery.Fitted) -> PyTree:
-  """What was fitted, on the devices; the rest is as in `wanted`.
+  """Places fitted parameters; fresh ones stay as in `wanted`.
 
   Args:
-    wanted: newly made parameters; ShapeDtypeStructs with shardings will do
-      where nothing is fresh.
-    fitted: of `fit`.
+    wanted: New parameters; ShapeDtypeStructs with shardings where nothing is
+      fresh.
+    fitted: Result of `fit`.
   """
   found = flat.flatten(fitted.params)
   return trees.map_named(

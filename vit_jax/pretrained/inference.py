@@ -1,4 +1,4 @@
-"""What a checkpoint says of its own use: how images go in, what comes out."""
+"""A checkpoint with its own preprocessing and activation."""
 
 import dataclasses
 import logging
@@ -7,7 +7,7 @@ from vit_jax.config import main_evaluator, schema
 from vit_jax.data import spec
 from vit_jax.errors import UserError
 from vit_jax.models import build as models_build
-from vit_jax.pretrained import load, reading, run_config
+from vit_jax.pretrained import load, reading, run_files
 from vit_jax.weights import files, image_processor
 from vit_jax.weights.contract import Weights
 
@@ -20,12 +20,12 @@ _DEFAULT_PREPROCESS = schema.ClassificationEval(
 
 @dataclasses.dataclass(frozen=True)
 class Inference:
-  """A checkpoint and how it is to be used.
+  """A checkpoint ready for inference.
 
   Attributes:
-    weights: its parameters and their architecture, as inference wants it;
-      `preprocess` and `activation` are set.
-    step: updates done; None for a published file, which does not say.
+    weights: Parameters and their architecture, for any device; `preprocess`
+      and `activation` are set.
+    step: Number of updates done; None for a published file.
   """
 
   weights: Weights
@@ -34,7 +34,7 @@ class Inference:
   def adapted(
     self, *, image_size: int | None = None, num_classes: int | None = None
   ) -> "Inference":
-    """For images of another size, or with a new head; see `load.load`."""
+    """Adapts to images of another size or to a new head; see `load.load`."""
     module, params = load.adapt(
       self.weights, image_size=image_size, num_classes=num_classes
     )
@@ -53,16 +53,16 @@ class Inference:
 def read(path: str) -> Inference:
   """Reads a checkpoint of any form.
 
-  A run's images are prepared as its evaluator prepares them (the one called
-  "test", else the first of classification), and its loss says what its logits
-  mean. A published file may have an image processor's config beside it; else
+  A run's images are prepared as in its evaluator (the one named "test", else
+  the first that classifies), and its loss tells the activation of its logits. A
+  published file may have an image processor's config beside it; otherwise
   images are resized to a square and logits go through a softmax.
 
   Args:
-    path: workdir, step, .npz, .safetensors or a Hugging Face directory.
+    path: Workdir, step, .npz, .safetensors or Hugging Face directory.
 
   Raises:
-    UserError: it cannot be read.
+    UserError: The checkpoint cannot be read.
   """
   weights = reading.read(path)
   for sentence in weights.assumed:
@@ -74,12 +74,13 @@ def read(path: str) -> Inference:
     activation = weights.activation or said.activation
   else:
     workdir, step = reading.locate(path)
-    config = run_config.read(workdir)
-    preprocess = _evaluators_preprocess(config)
+    config = run_files.read_config(workdir)
+    name = main_evaluator.find(config)
+    preprocess = config.evals[name].preprocess if name else _DEFAULT_PREPROCESS
     activation = config.objective.loss
   weights = dataclasses.replace(
     weights,
-    model=for_inference(weights.model),
+    model=weights.model.model_copy(update=load.ANY_DEVICE),
     preprocess=preprocess,
     activation=activation,
   )
@@ -87,20 +88,10 @@ def read(path: str) -> Inference:
 
 
 def _for_size(preprocess: str, image_size: int) -> str:
-  """The same ops, unless they are for images of one other size."""
+  """The same ops; the default ones if they suit one other size only."""
   try:
     spec.check(preprocess, image_size, where="preprocess", train=False)
   except UserError as error:
     _logger.warning("%s %r takes its place.", error, _DEFAULT_PREPROCESS)
     return _DEFAULT_PREPROCESS
   return preprocess
-
-
-def for_inference(model: schema.Model) -> schema.Model:
-  """The same network without what training alone or one machine wants."""
-  return model.model_copy(update=load.ANY_DEVICE)
-
-
-def _evaluators_preprocess(config: schema.Config) -> str:
-  name = main_evaluator.find(config)
-  return _DEFAULT_PREPROCESS if name is None else config.evals[name].preprocess

@@ -1,21 +1,21 @@
-"""Taking the architecture from a checkpoint to start from, or to look at."""
+"""The architecture of a run, taken from the checkpoint that it starts from."""
 
-import difflib
 import logging
 
 from etils import epy
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.pretrained import run_config
+from vit_jax.pretrained import run_files
+from vit_jax.suggestions import did_you_mean
 
 with epy.lazy_imports():  # A config without init_from must not wait for jax.
   from vit_jax.pretrained import reading
 
 _logger = logging.getLogger(__name__)
 
-# Keys of model that do not say which function the loaded parameters compute:
-# how to train, and the head, which belongs to the classes.
+# Keys of model that do not change the function that the loaded parameters
+# compute: those of training, and of the head, which belongs to the classes.
 _OF_TRAINING = (
   "num_classes",
   "representation_size",
@@ -44,19 +44,20 @@ _OF_VARIANT = (
 def resolve_architecture(
   config: schema.Config, workdir: str | None = None
 ) -> schema.Config:
-  """The config with its architecture known.
+  """Settles the architecture of a config.
 
-  With `model_from_init` that is the one of `init_from`; of a run that goes on,
-  the one that it was begun with, so that `init_from` may be gone by then. The
-  result has `model_from_init` off.
+  With `model_from_init` it is that of `init_from`; a resumed run keeps the one
+  that it started with, so that `init_from` may be gone by then. The result has
+  `model_from_init` off.
 
   Args:
-    config: resolved.
-    workdir: of the run, which may have checkpoints; None: there is none.
+    config: Resolved config.
+    workdir: Directory of the run, with or without checkpoints; None if there is
+      none.
 
   Raises:
-    UserError: if `init_from` or the config in `workdir` cannot be read, or
-      `keep_model_keys` names no key.
+    UserError: `init_from` or the config in `workdir` cannot be read, or
+      `keep_model_keys` has an unknown key.
   """
   if not (config.model_from_init and config.init_from):
     return config
@@ -71,17 +72,17 @@ def resolve_architecture(
 
 
 def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:
-  """The config to evaluate a checkpoint with.
+  """Settles the architecture of a config that evaluates a checkpoint.
 
-  With `model_from_init` the model is the checkpoint's, head included, but for
-  `keep_model_keys` and what suits one machine and not another.
+  With `model_from_init` it is the checkpoint's, head included, except for
+  `keep_model_keys` and the keys that depend on the machine.
 
   Args:
-    config: resolved.
-    found: the checkpoint's model.
+    config: Resolved config.
+    found: Section `model` of the checkpoint.
 
   Raises:
-    UserError: if `keep_model_keys` names no key.
+    UserError: `keep_model_keys` has an unknown key.
   """
   if not config.model_from_init:
     return config
@@ -94,7 +95,7 @@ def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:
 
 
 def merge(config: schema.Config, found: schema.Model) -> schema.Model:
-  """`found` with the keys of `config.model` that count nevertheless."""
+  """`found` with the keys of `config.model` that take precedence."""
   kept = set(config.keep_model_keys).union(_OF_TRAINING)
   if "variant" in kept:
     kept.update(_OF_VARIANT)
@@ -109,15 +110,14 @@ def _begun_with(workdir: str) -> schema.Model | None:
     directory, _ = reading.locate(workdir)
   except UserError:
     return None
-  return run_config.read(directory).model
+  return run_files.read_config(directory).model
 
 
 def _check_names(names: tuple[str, ...]) -> None:
   known = list(schema.Model.model_fields)
   for name in names:
     if name not in known:
-      near = difflib.get_close_matches(name, known, n=1, cutoff=0)
       raise UserError(
         f"config.keep_model_keys: {name!r} is no key of config.model; did you"
-        f" mean {near[0]!r}?"
+        f" mean {did_you_mean(name, known, cutoff=0.0)!r}?"
       )

@@ -1,4 +1,4 @@
-"""Models ready to use: from a checkpoint, or by name."""
+"""Models with parameters: from a checkpoint, or by name."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from vit_jax.weights import flat
 from vit_jax.weights.contract import Weights
 
 _SEED = 0
-# The same network without what training alone or one kind of device wants.
+# Keys that make a network run on any device, without training.
 ANY_DEVICE = {"attention": "xla", "remat": "none"}
 
 
@@ -26,30 +26,32 @@ def load(
   *,
   drop_remainder: bool | None = None,
 ) -> tuple[nn.Module, dict[str, Any]]:
-  """A model and its parameters, from a checkpoint of any form.
+  """Loads a model and its parameters from a checkpoint of any form.
 
-  Another number of classes than the file's is taken as the paper takes it
-  (section 3.2): the whole pre-training head goes, with its pre_logits layer if
-  it has one, and a linear layer of zeros takes its place. What is dropped, made
-  anew, resized or assumed is logged.
+  Parameters that are dropped, new, resized or assumed are logged.
 
   Args:
-    path: a google-research .npz, a .safetensors file or directory of Hugging
-      Face or timm, or a workdir of ours or one of its checkpoints/STEP; on
-      disk or in a bucket.
-    image_size: side of the square images, pixels; None: the file's. The
-      position embedding is resized for another.
-    num_classes: None: the file's, without a head if it has none.
-    drop_remainder: whether pixels that fill no patch are left unused, as for
-      the published H/14 at 384 pixels; None: as the file has it.
+    path: A google-research .npz, a .safetensors file or directory of Hugging
+      Face or timm, or a workdir or one of its checkpoints/STEP; on disk or in
+      a bucket.
+    image_size: Side of the square images, pixels; the position embedding is
+      resized if it differs from the checkpoint's. None keeps the checkpoint's.
+    num_classes: Number of outputs. If it differs from the checkpoint's, the
+      whole pre-training head is replaced by a linear layer of zeros (section
+      3.2 of the paper). None keeps the checkpoint's head, or none.
+    drop_remainder: Ignores pixels at the border that fill no patch, as for the
+      published H/14 at 384 pixels; None keeps the checkpoint's setting.
 
   Returns:
-    The flax module, with attention that runs on any device, and its
-    parameters: `logits = model.apply({"params": params}, images)`.
+    The flax module and its parameters, a nested dict.
 
   Raises:
-    UserError: the checkpoint is not there, is damaged or is not understood; or
-      the image's size does not suit its patches.
+    UserError: The checkpoint is missing, damaged or not understood; or the
+      image size does not suit its patches.
+
+  Example:
+    model, params = vit_jax.load("B_16.npz", image_size=384)
+    logits = model.apply({"params": params}, images)  # uint8 [n, 384, 384, 3]
   """
   return adapt(
     reading.read(path),
@@ -66,7 +68,7 @@ def adapt(
   num_classes: int | None = None,
   drop_remainder: bool | None = None,
 ) -> tuple[nn.Module, dict[str, Any]]:
-  """`load` of what has been read already."""
+  """Builds the model of weights that are read already, as `load` does."""
   changes: dict[str, Any] = {}
   if image_size is not None:
     changes["image_size"] = image_size
@@ -85,21 +87,24 @@ def create_model(
   image_size: int = 224,
   pretrained: str | None = None,
 ) -> tuple[nn.Module, dict[str, Any]]:
-  """A model by name, with new parameters or those of a checkpoint.
+  """Creates a model by name, with random parameters or a checkpoint's.
 
   Args:
-    name: one of `vit_jax.list_models()`.
-    num_classes: outputs of the head; None: no head.
-    image_size: side of the square images, pixels.
-    pretrained: a checkpoint whose body is taken over, and its head if it has
-      as many classes; a path as `load` takes it.
+    name: One of `vit_jax.list_models()`.
+    num_classes: Number of outputs of the head; None for no head.
+    image_size: Side of the square images, pixels.
+    pretrained: Path of a checkpoint as for `load`. Its head is taken over if it
+      has `num_classes` classes.
 
   Returns:
-    The flax module and its parameters.
+    The flax module and its parameters, a nested dict.
 
   Raises:
-    UserError: the name is not known, with the nearest; or the checkpoint is
-      not of such a model, with a table of what does not fit.
+    UserError: The name is unknown, with the nearest known one; or the
+      checkpoint is of another model, with a table of what does not fit.
+
+  Example:
+    model, params = vit_jax.create_model("S/16", num_classes=10)
   """
   model = names.resolve(name, num_classes=num_classes, image_size=image_size)
   if pretrained is None:
@@ -110,7 +115,7 @@ def create_model(
 def _build(
   model: schema.Model, weights: Weights | None
 ) -> tuple[nn.Module, dict[str, Any]]:
-  """The network, with what `weights` gives and the rest initialised."""
+  """Builds a network with the parameters of `weights`, the rest initialised."""
   module = build.create(model, num_classes=model.num_classes)
   size = model.image_size
 

@@ -1,20 +1,26 @@
-"""Reading the parameters of any checkpoint, ours or a published one."""
+"""Reading the parameters of any checkpoint: a run's or a published one."""
 
 from etils import epath
 
 from vit_jax.checkpoint import verification
 from vit_jax.checkpoint.store import DIRECTORY, read_params
 from vit_jax.errors import UserError
-from vit_jax.pretrained import class_names, run_config
+from vit_jax.pretrained import run_files
 from vit_jax.weights import files, path_errors
 from vit_jax.weights.contract import Weights
 
 
 def locate(path: str) -> tuple[epath.Path, int]:
-  """The workdir and step that a path to a workdir or a step means.
+  """Finds a run's checkpoint.
+
+  Args:
+    path: A workdir, its folder of checkpoints, or one step of them.
+
+  Returns:
+    The workdir and the step, by default the newest complete one.
 
   Raises:
-    UserError: if there is no checkpoint.
+    UserError: There is no checkpoint.
   """
   where = epath.Path(path)
   with path_errors.explained(path):
@@ -29,8 +35,8 @@ def locate(path: str) -> tuple[epath.Path, int]:
     return where.parent.parent, int(where.name)
   if where.is_file():
     raise UserError(
-      f"{path} is a file, but its name does not tell of what form: files of"
-      " weights end in .npz or .safetensors."
+      f"{path} is a file, but its name does not tell its form: files of weights"
+      " end in .npz or .safetensors."
     )
   workdir = where.parent if where.name == DIRECTORY else where
   directory = workdir / DIRECTORY
@@ -43,19 +49,19 @@ def locate(path: str) -> tuple[epath.Path, int]:
 
 
 def read(path: str) -> Weights:
-  """The parameters of any checkpoint, and the network that they are of.
+  """Reads the parameters of any checkpoint, and the network they belong to.
 
   Args:
-    path: a workdir, one of its checkpoint steps, or a published file or
+    path: A workdir, one of its checkpoint steps, or a published file or
       directory (`vit_jax.weights.files`).
 
   Raises:
-    UserError: if there is none, or it is damaged or not understood.
+    UserError: The checkpoint is missing, damaged or not understood.
   """
   if files.is_published(path):
     return files.read(path)
   workdir, step = locate(path)
-  model = run_config.read(workdir).model
+  model = run_files.read_config(workdir).model
   params = read_params(workdir, step)
   head = params.get("head")
   num_classes = None if head is None else head["kernel"].shape[-1]
@@ -63,5 +69,5 @@ def read(path: str) -> Weights:
     path=path,
     model=model.model_copy(update={"num_classes": num_classes}),
     params=params,
-    class_names=class_names.read(workdir),
+    class_names=run_files.read_class_names(workdir),
   )

@@ -14,9 +14,9 @@ from etils import epath
 from vit_jax import buckets, records, trees, versions
 from vit_jax.checkpoint import resume
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
-from vit_jax.config import evaluator_declarations, resolve, schema
+from vit_jax.config import evaluator_declarations, schema
 from vit_jax.errors import DivergedError, UserError
-from vit_jax.pretrained import class_names, fitting, reading, run_config
+from vit_jax.pretrained import fitting, reading, run_files
 from vit_jax.processes import agreement
 from vit_jax.rundir import goodput
 from vit_jax.rundir.bucket_upload import BucketUpload
@@ -127,12 +127,12 @@ class RunDirectory:
       self._spool = self._open_spool()
       at = self.records_path = self._spool.path
       self._goodput = goodput.Goodput(at, self._clock, self.first_step)
-      records.write_text(at / run_config.FILE, resolve.dump(config) + "\n")
+      run_files.write_config(at, config)
       records.write_json(
         at / evaluator_declarations.FILE,
         evaluator_declarations.declarations(config),
       )
-      class_names.write(at, parts.facts.class_names)
+      run_files.write_class_names(at, parts.facts.class_names)
       self._open_metrics()
     if self.evaluation_due:
       # It may have been caught up with before the run was killed.

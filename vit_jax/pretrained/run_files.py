@@ -1,0 +1,67 @@
+"""Files of a workdir that describe its checkpoints: its config and classes."""
+
+from collections.abc import Sequence
+
+import pydantic
+from etils import epath
+
+from vit_jax import records
+from vit_jax.config import resolve, schema
+from vit_jax.errors import UserError
+
+CONFIG = "config.json"
+CLASSES = "classes.json"
+
+_NAMES = pydantic.TypeAdapter(tuple[pydantic.StrictStr, ...] | None)
+
+
+def write_config(workdir: epath.PathLike, config: schema.Config) -> None:
+  """Writes config.json: the resolved config."""
+  text = resolve.dump(config) + "\n"
+  records.write_text(epath.Path(workdir) / CONFIG, text)
+
+
+def read_config(workdir: epath.PathLike) -> schema.Config:
+  """Reads the config of the run in a workdir.
+
+  Raises:
+    UserError: The file is missing, damaged or of another version's schema.
+  """
+  path = epath.Path(workdir) / CONFIG
+  try:
+    text = path.read_text()
+  except (OSError, UnicodeDecodeError) as error:
+    raise UserError(
+      f"{path}, which describes the checkpoints, cannot be read"
+      f" ({getattr(error, 'strerror', None) or error}); restore that file."
+    ) from None
+  try:
+    return resolve.load(text)
+  except UserError as error:
+    raise UserError(f"{path} cannot be used: {error}") from None
+
+
+def write_class_names(
+  workdir: epath.PathLike, names: Sequence[str] | None
+) -> None:
+  """Writes classes.json: a list in the order of the labels, or null."""
+  text = _NAMES.dump_json(None if names is None else tuple(names)).decode()
+  records.write_text(epath.Path(workdir) / CLASSES, text + "\n")
+
+
+def read_class_names(workdir: epath.PathLike) -> tuple[str, ...] | None:
+  """Reads the names of classes; None if they are not known.
+
+  Raises:
+    UserError: The file holds something else.
+  """
+  path = epath.Path(workdir) / CLASSES
+  if not path.exists():
+    return None
+  try:
+    return _NAMES.validate_json(path.read_bytes())
+  except pydantic.ValidationError:
+    raise UserError(
+      f"{path} does not hold a list of names; repair it, or remove it to see"
+      " the numbers of classes."
+    ) from None
