@@ -12,7 +12,6 @@ how many tasks they are. WORKDIR/vtab.json and vtab.md hold the table. Exit
 codes are those of train, and 1 if a task failed.
 """
 
-import difflib
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -24,6 +23,7 @@ from vit_jax.config import main_evaluator, schema
 from vit_jax.data import sources, tfds_directory
 from vit_jax.errors import UserError
 from vit_jax.paper import vtab
+from vit_jax.suggestions import did_you_mean
 from vit_jax.sweeping import runner
 from vit_jax.sweeping.plan import Run
 from vit_jax.sweeping.vtab_table import ABSENT, FAILED, VtabTable
@@ -116,8 +116,8 @@ def _chosen(words: Sequence[str]) -> list[str]:
   known = [*vtab.GROUPS, *vtab.TASKS]
   for word in words:
     if word not in known:
-      near = difflib.get_close_matches(word, known, n=1)
-      hint = f" Did you mean {near[0]!r}?" if near else ""
+      near = did_you_mean(word, known, cutoff=0.6)
+      hint = f" Did you mean {near!r}?" if near else ""
       raise UserError(
         f"--tasks: {word!r} is not known.{hint} Known: {', '.join(known)}."
       )

@@ -1,11 +1,11 @@
 """Argument strings of experiment files: `configs/x.py:model=L/16,smoke`."""
 
-import difflib
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
 from vit_jax.errors import UserError
+from vit_jax.suggestions import did_you_mean
 
 
 def parse(text: str | None, **defaults: Any) -> SimpleNamespace:
@@ -25,8 +25,8 @@ def parse(text: str | None, **defaults: Any) -> SimpleNamespace:
     name, has_value, value = item.partition("=")
     name = name.strip()
     if name not in values:
-      near = difflib.get_close_matches(name, values, n=1)
-      hint = f'did you mean "{near[0]}"?' if near else "known are"
+      near = did_you_mean(name, values, cutoff=0.6)
+      hint = f'did you mean "{near}"?' if near else "known are"
       known = "" if near else " " + ", ".join(sorted(values)) + "."
       raise UserError(f'Unknown config argument "{name}"; {hint}{known}')
     values[name] = _convert(name, value if has_value else "true", values[name])
@@ -38,8 +38,8 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> None:
   known = list(known)
   if value in known:
     return
-  near = difflib.get_close_matches(value, known, n=1)
-  hint = f' Did you mean "{near[0]}"?' if near else ""
+  near = did_you_mean(value, known, cutoff=0.6)
+  hint = f' Did you mean "{near}"?' if near else ""
   shown = ", ".join(choice for choice in known if choice)
   raise UserError(
     f'Config argument {name} = "{value}" is not known.{hint} Known: {shown}.'

@@ -1,11 +1,11 @@
 """Models by name: 'ViT-B/16', 'R50+B/16', 'BiT-R50x1'."""
 
-import difflib
 import re
 from collections.abc import Iterator
 
 from vit_jax.config import schema, sizes
 from vit_jax.errors import UserError
+from vit_jax.suggestions import did_you_mean
 
 # Patch sizes, pixels, that Vision Transformers are trained with.
 _PATCHES = {
@@ -68,10 +68,9 @@ def find(name: str) -> schema.Model:
   try:
     sizes.resolve(model)
   except UserError:
-    near = {one.lower(): one for one in _known()}
-    close = difflib.get_close_matches(name.lower(), near, n=1, cutoff=0)
+    near = did_you_mean(name, _known(), cutoff=0.0)
     raise UserError(
-      f"No model is named '{name}'. Did you mean '{near[close[0]]}'?"
+      f"No model is named '{name}'. Did you mean '{near}'?"
       " vit_jax.list_models() has all names."
     ) from None
   return model

@@ -1,6 +1,5 @@
 """From a ConfigDict to frozen, checked models: the only place that does so."""
 
-import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from vit_jax import durations, registry
 from vit_jax.config import schema
 from vit_jax.config.defaults import UNSET, IfInitFrom
 from vit_jax.errors import UserError
+from vit_jax.suggestions import did_you_mean
 
 # Where pydantic's paths to values hold the name that selects a section.
 _TAGS = {"model": 1, "objective": 1, "evals": 2}
@@ -140,13 +140,13 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def unknown_key(name: str, value: Any, known: list[str]) -> str:
   """The sentence about a key that does not exist, naming the nearest."""
-  near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-  if not near:
+  near = did_you_mean(name, known, cutoff=0.6)
+  if near is None:
     leaf = name.rsplit(".", 1)[-1]
-    near = [key for key in known if key.rsplit(".", 1)[-1] == leaf][:1]
+    near = next((key for key in known if key.rsplit(".", 1)[-1] == leaf), None)
   shown = "" if value is None else f" ({value})"
   if near:
-    return f'Unknown key "{name}"{shown}. Did you mean "{near[0]}"?'
+    return f'Unknown key "{name}"{shown}. Did you mean "{near}"?'
   return f'Unknown key "{name}"{shown}. Known keys: {", ".join(known)}.'
 
 

@@ -5,13 +5,12 @@ the total stride; ResNets 'R50x1', whose last number is the width factor.
 """
 
 import dataclasses
-import difflib
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.suggestions import did_you_mean
 
 # (width, depth, num_heads, mlp_dim). B, L and H: table 1 of arXiv 2010.11929;
 # Ti and S: arXiv 2012.12877; the others: google-research/big_vision.
@@ -118,7 +117,7 @@ def vit(model: schema.Model) -> Size:
   name, slash, patch = model.variant.partition("/")
   stem, plus, name = name.rpartition("+")
   if name not in VARIANTS:
-    hint = _nearest(name, VARIANTS)
+    hint = did_you_mean(name, VARIANTS, cutoff=0.3) or ""
     hint = f" Did you mean '{stem}{plus}{hint}/{patch or 16}'?" if hint else ""
     raise UserError(
       f"config.model.variant = '{model.variant}' is not known.{hint} Known"
@@ -136,7 +135,7 @@ def vit(model: schema.Model) -> Size:
     if (stem, patch_size) not in STEMS:
       known = {f"{s}+{name}/{p}": s for s, p in STEMS}
       same_stem = [one for one, s in known.items() if s == stem]
-      hint = _nearest(model.variant, same_stem or known)
+      hint = did_you_mean(model.variant, same_stem or known, cutoff=0.3) or ""
       raise UserError(
         f"config.model.variant = '{model.variant}' is not known. Did you mean"
         f" '{hint}'? Stems: {', '.join(known)}; others by"
@@ -166,7 +165,7 @@ def resnet(model: schema.Model) -> ResNetSize:
   match = re.fullmatch(r"R(\d{2,3})x([1-9]\d?)", model.variant, re.ASCII)
   if not match or int(match[1]) not in RESNETS:
     known = [f"R{depth}x1" for depth in RESNETS]
-    hint = _nearest(model.variant, known)
+    hint = did_you_mean(model.variant, known, cutoff=0.3) or ""
     hint = f" Did you mean '{hint}'?" if hint else ""
     raise UserError(
       f"config.model.variant = '{model.variant}' is not a ResNet.{hint}"
@@ -237,10 +236,3 @@ def resnet_keys(size: ResNetSize) -> dict[str, Any]:
   if size.width != ROOT_WIDTH * factor:
     keys["width"] = size.width
   return keys
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-  """The known name most like this one, in either case; '': none is like it."""
-  near = {one.lower(): one for one in known}
-  close = difflib.get_close_matches(name.lower(), near, n=1, cutoff=0.3)
-  return near[close[0]] if close else ""

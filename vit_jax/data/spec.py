@@ -7,7 +7,6 @@ both, and says neither where a mistake is nor what would be right.
 
 import ast
 import dataclasses
-import difflib
 import functools
 import warnings
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import pydantic
 from vit_jax.data import ops_device, ops_image, ops_label  # noqa: F401
 from vit_jax.data.registry import OPS, UNKNOWN_SIDE, Op
 from vit_jax.errors import UserError
+from vit_jax.suggestions import did_you_mean
 
 # Ops of other projects' strings whose work is done elsewhere here.
 _ELSEWHERE = {
@@ -212,8 +212,8 @@ def _find(name: str, where: str) -> Op:
       f"{where} is not a preprocessing op here: {_ELSEWHERE[name]}. Leave it"
       " out."
     )
-  near = difflib.get_close_matches(name, OPS, n=1)
-  hint = f' Did you mean "{near[0]}"?' if near else ""
+  near = did_you_mean(name, OPS, cutoff=0.6)
+  hint = f' Did you mean "{near}"?' if near else ""
   raise UserError(
     f"{where} is not known.{hint} Known ops: {', '.join(sorted(OPS))}."
   )

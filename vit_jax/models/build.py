@@ -1,12 +1,12 @@
 """Networks by name. Imports jax only when one is built."""
 
-import difflib
 from typing import TYPE_CHECKING
 
 from vit_jax.config import schema, sizes
 from vit_jax.errors import UserError
 from vit_jax.models.resnet import checks as resnet_checks
 from vit_jax.models.vit import checks as vit_checks
+from vit_jax.suggestions import did_you_mean
 
 if TYPE_CHECKING:
   import flax.linen as nn
@@ -33,8 +33,8 @@ def check(model: schema.Model) -> None:
     UserError: naming the key, its value and what would do.
   """
   if model.name not in CHECKS:
-    close = difflib.get_close_matches(model.name, CHECKS, n=1, cutoff=0.4)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
+    close = did_you_mean(model.name, CHECKS)
+    hint = f" Did you mean '{close}'?" if close else ""
     raise UserError(
       f"config.model.name = '{model.name}' is not known.{hint} Known:"
       f" {', '.join(CHECKS)}."

@@ -8,7 +8,6 @@ maps, [b, heads, n, n]); one that pools by attention has 'pool_attention', [b,
 heads, 1, n]. A ResNet has 'root' and the result of each unit, 'block1/unit01'.
 """
 
-import difflib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from vit_jax.errors import UserError
 from vit_jax.models.layers.attention import ATTENTION_MAPS
 from vit_jax.models.resnet.network import ResNet, unit_name
 from vit_jax.models.vit.network import ViT
+from vit_jax.suggestions import did_you_mean
 
 POOL_ATTENTION = "pool_attention"
 _LAYER = re.compile(r"layer_(\d+)/(tokens|attention)")
@@ -70,8 +70,8 @@ def feature_names(model: ViT | ResNet) -> list[str]:
 def _unknown(name: str, known: list[str]) -> str:
   if name == "logits":
     return "The model has no head, so it has no 'logits'; use 'pre_logits'."
-  close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-  hint = f" Did you mean '{close[0]}'?" if close else ""
+  close = did_you_mean(name, known)
+  hint = f" Did you mean '{close}'?" if close else ""
   layers = [n for n in known if "/" in n]
   names = [n for n in known if "/" not in n]
   return (

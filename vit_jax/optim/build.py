@@ -1,6 +1,5 @@
 """From `config.optimizer` and `config.schedule` to an optax transformation."""
 
-import difflib
 import re
 from typing import Any
 
@@ -10,6 +9,7 @@ from vit_jax import durations
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.optim import schedules, transforms
+from vit_jax.suggestions import did_you_mean
 
 with epy.lazy_imports():  # Checking a config must not wait for jax.
   import numpy as np
@@ -24,10 +24,10 @@ def check(config: schema.Config) -> None:
   optimizer = config.optimizer
   if optimizer.name not in transforms.OPTIMIZERS:
     known = list(transforms.OPTIMIZERS)
-    near = difflib.get_close_matches(optimizer.name, known, n=1, cutoff=0)
+    near = did_you_mean(optimizer.name, known, cutoff=0.0)
     raise UserError(
       f"config.optimizer.name = {optimizer.name!r} is not known; did you"
-      f" mean {near[0]!r}? Known: {', '.join(known)}."
+      f" mean {near!r}? Known: {', '.join(known)}."
     )
   if optimizer.name == "adam" and optimizer.weight_decay:
     raise UserError(

@@ -12,14 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
-from vit_jax.models.layers.convolution import (
-  BETWEEN_UNITS,
-  REMAT_POLICIES,
-  StandardizedConv,
-)
+from vit_jax.models.layers.convolution import BETWEEN_UNITS, StandardizedConv
 from vit_jax.models.layers.group_norm import GroupNorm
 from vit_jax.models.layers.heads import LinearHead
 from vit_jax.models.layers.normalize import check_size, normalize
+from vit_jax.models.layers.stage import Stage
 
 _NORM_EPSILON = 1e-5
 # What a filter is divided by, per `config.model.standardization`.
@@ -55,29 +52,6 @@ class Unit(nn.Module):
     x = shortcut + conv("c", 4 * self.width, 1, 1)(x)
     x = nn.with_logical_constraint(x, BETWEEN_UNITS)
     self.sow("intermediates", "map", x)
-    return x
-
-
-class Stage(nn.Module):
-  """Units of one width; the first has the stride."""
-
-  num_units: int
-  width: int
-  stride: int
-  dtype: str
-  remat: str
-  standardization: str
-
-  @nn.compact
-  def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b y x k"]:
-    unit = Unit
-    if self.remat != "none":
-      unit = nn.remat(unit, policy=REMAT_POLICIES[self.remat])
-    for i in range(self.num_units):
-      stride = 1 if i else self.stride
-      x = unit(
-        self.width, stride, self.dtype, self.standardization, name=unit_name(i)
-      )(x)
     return x
 
 
@@ -131,6 +105,8 @@ class ResNet(nn.Module):
     self.sow("intermediates", "root", x)
     for i, num_units in enumerate(self.blocks):
       x = Stage(
+        Unit,
+        unit_name,
         num_units,
         self.width * 2**i,
         2 if i else 1,

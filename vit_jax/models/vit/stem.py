@@ -9,12 +9,9 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from vit_jax.models.layers.convolution import (
-  BETWEEN_UNITS,
-  REMAT_POLICIES,
-  StandardizedConv,
-)
+from vit_jax.models.layers.convolution import BETWEEN_UNITS, StandardizedConv
 from vit_jax.models.layers.group_norm import GroupNorm
+from vit_jax.models.layers.stage import Stage
 
 # What a filter is divided by and what is added to the variance of a group,
 # per `config.model.standardization`.
@@ -51,33 +48,6 @@ class Unit(nn.Module):
     return nn.with_logical_constraint(nn.relu(shortcut + x), BETWEEN_UNITS)
 
 
-class Stage(nn.Module):
-  """Units of one width; the first has the stride."""
-
-  num_units: int
-  width: int
-  stride: int
-  dtype: str
-  remat: str
-  standardization: str
-
-  @nn.compact
-  def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b y x k"]:
-    unit = Unit
-    if self.remat != "none":
-      unit = nn.remat(unit, policy=REMAT_POLICIES[self.remat])
-    for i in range(self.num_units):
-      stride = 1 if i else self.stride
-      x = unit(
-        self.width,
-        stride,
-        self.dtype,
-        self.standardization,
-        name=f"unit{i + 1}",
-      )(x)
-    return x
-
-
 def stem(
   images: Float[Array, "b h w c"],
   blocks: tuple[int, ...],
@@ -107,6 +77,8 @@ def stem(
   x = nn.with_logical_constraint(x, BETWEEN_UNITS)
   for i, num_units in enumerate(blocks):
     x = Stage(
+      Unit,
+      _unit_name,
       num_units,
       width * 2**i,
       2 if i else 1,
@@ -116,6 +88,10 @@ def stem(
       name=f"block{i + 1}",
     )(x)
   return x
+
+
+def _unit_name(index: int) -> str:
+  return f"unit{index + 1}"
 
 
 def _conv(
