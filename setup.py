@@ -38,6 +38,7 @@ REQUIRES = [
   "pyyaml>=6",
   "safetensors>=0.8,<1",
   "scikit-learn>=1.5",
+  "scipy>=1.13",
   "tensorboard>=2.20",  # Used by clu.metric_writers, undeclared.
   "tensorflow-datasets>=4.9.10,<4.10",
   f"tensorflow-cpu>=2.20,<2.22; {X86_LINUX}",

@@ -1,16 +1,16 @@
-"""Says what is in images, by any checkpoint that has a head.
+"""Classifies images with any checkpoint that has a head.
 
   python -m vit_jax.predict --checkpoint=runs/photos cat.jpg holiday/
   python -m vit_jax.predict --checkpoint=B_16.npz --top_k=3 --json '*.png'
 
-CHECKPOINT is a workdir (its newest step counts), one of its checkpoints/STEP, a
-published .npz or .safetensors file, or a Hugging Face directory. Images are
+CHECKPOINT is a workdir (the newest step is read), one of its checkpoints/STEP,
+a published .npz or .safetensors file, or a Hugging Face directory. Images are
 files, folders with all folders below them, and glob patterns. They are prepared
-as the checkpoint's evaluations prepare theirs. Classes have names where the
-checkpoint knows them, and numbers elsewhere.
+as in the checkpoint's evaluations. Classes have names where the checkpoint
+knows them, and numbers elsewhere.
 
-A file that is no image is named on stderr, the rest go on, and the exit code is
-1. --json prints one document:
+A file that is no image is reported on stderr, the others are classified, and
+the exit code is 1. --json prints one document:
 
   {"checkpoint": PATH, "step": NUMBER or null, "preprocess": OPS,
    "activation": "softmax" or "sigmoid",
@@ -39,14 +39,16 @@ def define_flags() -> None:
     "Workdir, one of its checkpoints/STEP, .npz, .safetensors or Hugging Face"
     " directory.",
   )
-  flags.DEFINE_integer("top_k", 5, "Classes shown for an image.", lower_bound=1)
+  flags.DEFINE_integer(
+    "top_k", 5, "Number of classes shown for each image.", lower_bound=1
+  )
   flags.DEFINE_bool("json", False, "Print one JSON document.")
 
 
 def main(argv: Sequence[str]) -> int:
   from vit_jax.data import image_files
 
-  # Of a broken file we say a sentence, TensorFlow a page.
+  # A broken file gets a sentence from us; TensorFlow would print a page.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   if not flags.FLAGS.checkpoint:
     raise UserError("No checkpoint was named: give --checkpoint=PATH.")
@@ -70,19 +72,19 @@ def predict(
   top_k: int = 5,
   as_json: bool = False,
 ) -> int:
-  """Prints the best classes of image files.
+  """Prints the most probable classes of image files.
 
   Args:
-    checkpoint: of any form.
-    paths: of the files.
-    top_k: classes printed for each.
-    as_json: print one document in place of a table for each.
+    checkpoint: Path of a checkpoint of any form.
+    paths: Paths of the images.
+    top_k: Number of classes printed for each image.
+    as_json: Prints one JSON document instead of tables.
 
   Returns:
     The exit code.
 
   Raises:
-    UserError: the checkpoint cannot be read, or has no head.
+    UserError: The checkpoint cannot be read, or has no head.
   """
   from vit_jax.evaluators import prediction
   from vit_jax.pretrained import inference
@@ -127,7 +129,7 @@ def predict(
 def _best(
   probabilities: np.ndarray, names: Sequence[str] | None, top_k: int
 ) -> Iterator[dict[str, Any]]:
-  """The most probable classes; of equal ones the first comes first."""
+  """The most probable classes; of equal ones, the lower label first."""
   for label in np.argsort(-probabilities, kind="stable")[:top_k].tolist():
     is_named = names is not None and label < len(names)
     yield {
@@ -147,7 +149,7 @@ def _table(path: str, best: Sequence[dict[str, Any]]) -> str:
 
 
 def _shown(text: str) -> str:
-  """One line of a name: what would move the cursor is written out."""
+  """A name on one line, with control characters written out."""
   return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

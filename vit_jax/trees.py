@@ -13,13 +13,13 @@ def path_name(path: tuple[Any, ...]) -> str:
 
 
 def named_leaves(tree: Any) -> list[tuple[str, Any]]:
-  """Leaves in tree order, each with its path."""
+  """Lists leaves in tree order, each with its path."""
   leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
   return [(path_name(path), leaf) for path, leaf in leaves]
 
 
 def map_named(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-  """`jax.tree.map` whose function also gets the path: fn(path, leaf, ...)."""
+  """Maps like `jax.tree.map`, with the path: fn(path, leaf, ...)."""
   return jax.tree_util.tree_map_with_path(
     lambda path, *leaves: fn(path_name(path), *leaves), tree, *rest
   )
@@ -31,7 +31,7 @@ def num_elements(tree: Any) -> int:
 
 
 def num_bytes(tree: Any) -> int:
-  """Bytes that all leaves take, unsharded."""
+  """Number of bytes of all leaves, unsharded."""
   return sum(
     math.prod(leaf.shape) * leaf.dtype.itemsize
     for leaf in jax.tree.leaves(tree)

@@ -12,10 +12,16 @@ from vit_jax.config import schema
 
 @dataclasses.dataclass(frozen=True)
 class IfInitFrom:
-  """A key's value that hangs on whether `config.init_from` is set.
+  """A key's default that depends on `config.init_from` being set.
 
-  An experiment file cannot know that, as it may be set on the command line;
-  `resolve` decides. An override of the key itself takes its place.
+  `resolve` chooses; an override of the key itself replaces both values. The
+  command line sets `init_from` after the experiment file has run, so the file
+  cannot choose; a second experiment file would ask users for one more argument,
+  and the lazy references of ml_collections know arithmetic only.
+
+  Attributes:
+    then: Value where `init_from` is set.
+    otherwise: Value where it is not.
   """
 
   then: Any

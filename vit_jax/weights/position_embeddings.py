@@ -49,7 +49,12 @@ def resize(
     return table
   grid = patches.reshape(len(table), *old_grid, -1).astype(np.float64)
   if method == "bilinear":
-    grid = _bilinear(grid, new_grid)
+    # Imported here, as it is seldom needed. For a few sizes (8 to 26, say)
+    # rounding puts the last place outside of the grid: there the border counts.
+    from scipy import ndimage
+
+    zoom = (1, *np.divide(new_grid, old_grid), 1)
+    grid = ndimage.zoom(grid, zoom, order=1, mode="nearest")
   else:
     weights = _BICUBIC[method]
     rows, columns = (
@@ -58,36 +63,6 @@ def resize(
     grid = np.einsum("ir,jc,trcd->tijd", rows, columns, grid, optimize=True)
   resized = grid.reshape(len(table), -1, table.shape[-1]).astype(table.dtype)
   return np.concatenate([prefix, resized], axis=1)
-
-
-def _bilinear(
-  grid: Float[np.ndarray, "tables rows columns d"], new_grid: tuple[int, int]
-) -> Float[np.ndarray, "tables new_rows new_columns d"]:
-  """Adds in SciPy's order, so that results are equal to the bit.
-
-  For a few sizes (8 to 26, say) SciPy's rounding puts the last place outside
-  of the grid and it fills in zeros; here that place is the border's.
-  """
-  rows, row_share = _neighbours(grid.shape[1], new_grid[0])
-  columns, column_share = _neighbours(grid.shape[2], new_grid[1])
-  result = np.zeros((len(grid), *new_grid, grid.shape[-1]))
-  for row, row_weight in zip(rows, row_share, strict=True):
-    for column, column_weight in zip(columns, column_share, strict=True):
-      corner = grid[:, row][:, :, column]
-      corner = corner * row_weight[None, :, None, None]
-      result += corner * column_weight[None, None, :, None]
-  return result
-
-
-def _neighbours(
-  old: int, new: int
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-  """Indices of the two old places around each new one, and their shares."""
-  step = (old - 1) / (new - 1) if new > 1 else 0.0
-  places = np.minimum(np.arange(new) * step, old - 1)
-  low = np.floor(places).astype(int)
-  first = 1 - (places - low)
-  return [low, np.minimum(low + 1, old - 1)], [first, 1 - first]
 
 
 def _cubic(x: np.ndarray, a: float) -> np.ndarray:

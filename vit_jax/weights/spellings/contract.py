@@ -11,11 +11,6 @@ from vit_jax.weights.fields import Fields
 from vit_jax.weights.spellings.names import Names, Tensors
 
 
-def _unchanged(model: schema.Model, tensors: Tensors) -> Tensors:
-  del model
-  return tensors
-
-
 @dataclasses.dataclass(frozen=True)
 class Npz:
   """A family's names in google-research's .npz files.
@@ -71,7 +66,9 @@ class HuggingFace:
     lambda config, tensors: (tensors, [])
   )
   says_image_size: bool = False
-  scale: Callable[[schema.Model, Tensors], Tensors] = _unchanged
+  scale: Callable[[schema.Model, Tensors], Tensors] = lambda model, tensors: (
+    tensors
+  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,14 +79,16 @@ class Timm:
     label: Names of the architectures, for messages.
     architectures: Regex of the starts of these names.
     names: Spelling of the parameters; the first of `required` marks a file.
-    prepare: (tensors, path, notes) -> tensors with the parts that our networks
-      have; adds notes about what was changed.
     said: (config.json, tensors, path, notes) -> keys of `schema.Model` that
       tensors do not tell.
+    prepare: (tensors, path, notes) -> tensors with the parts that our networks
+      have; adds notes about what was changed.
   """
 
   label: str
   architectures: str
   names: Names
-  prepare: Callable[[Tensors, str, list[str]], Tensors]
   said: Callable[[Fields, Tensors, str, list[str]], dict[str, Any]]
+  prepare: Callable[[Tensors, str, list[str]], Tensors] = (
+    lambda tensors, path, notes: tensors
+  )
