@@ -19,7 +19,7 @@ from what: `REGULARISATION` is our grid, around Table 3's values.
 import ml_collections
 
 from vit_jax.config import arguments
-from vit_jax.configs.recipes import pretraining
+from vit_jax.configs.recipes import paper_row, pretraining
 from vit_jax.errors import UserError
 from vit_jax.paper.datasets import DATASETS
 
@@ -61,6 +61,8 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   )
   if is_half:
     config.model.update(HALF_BASE)
+  if is_half or args.images:
+    paper_row.nothing(config)
   if args.images:
     _take(config, args.images)
   if args.weight_decay != _UNSET:

@@ -11,7 +11,7 @@ ViT-B/16, as Table 3 has it on JFT-300M, or on `data` and for `epochs`.
 import ml_collections
 
 from vit_jax.config import arguments
-from vit_jax.configs.recipes import pretraining
+from vit_jax.configs.recipes import paper_row, pretraining
 
 # In the labels of Figure 9 alone, and not checked against it.
 RATES = {"cls": 8e-4, "gap": 3e-4}
@@ -25,6 +25,8 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config.model.pool = args.pool
   if args.pool == "gap":
     config.model.representation_size = None
+  if args.pool == "gap" or args.lr:
+    paper_row.nothing(config)
   config.schedule.base_lr = args.lr or RATES[args.pool]
   pretraining.measure_imagenet(config)
   return pretraining.shrink(config, args.data) if args.smoke else config

@@ -12,7 +12,7 @@ on `data` and for `epochs`.
 import ml_collections
 
 from vit_jax.config import arguments
-from vit_jax.configs.recipes import pretraining
+from vit_jax.configs.recipes import paper_row, pretraining
 
 KINDS = ("none", "learned_1d", "learned_2d", "relative")
 PLACES = ("stem", "every_layer", "every_layer_shared")
@@ -27,5 +27,6 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   arguments.check_choice("data", args.data, pretraining.DATA)
   config = pretraining.build("B/16", args.data, epochs=args.epochs)
   config.model.update(pos_embedding=args.kind, pos_embedding_at=args.at)
+  paper_row.position_embeddings(config)
   pretraining.measure_imagenet(config)
   return pretraining.shrink(config, args.data) if args.smoke else config

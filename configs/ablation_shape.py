@@ -13,7 +13,7 @@ as Table 3 has B/32 on JFT-300M, or on `data` and for `epochs`.
 import ml_collections
 
 from vit_jax.config import arguments
-from vit_jax.configs.recipes import pretraining
+from vit_jax.configs.recipes import paper_row, pretraining
 
 BASE = {"depth": 8, "width": 1024, "mlp_dim": 2048, "patch": 32}
 GRID = {
@@ -36,5 +36,6 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     mlp_dim=args.mlp_dim,
     num_heads=max(1, args.width // _HEAD_SIZE),
   )
+  paper_row.nothing(config)
   pretraining.measure_imagenet(config)
   return pretraining.shrink(config, args.data) if args.smoke else config

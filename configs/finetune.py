@@ -22,7 +22,7 @@ import ml_collections
 
 from vit_jax.config import arguments, smoke
 from vit_jax.config.defaults import default_eval
-from vit_jax.configs.recipes import finetuning
+from vit_jax.configs.recipes import finetuning, paper_row
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
@@ -58,4 +58,6 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
       split="validation",
       label_key="real_label",
     )
+  if not is_dev and (args.polyak or args.image_size == 384):
+    paper_row.finetuning(config)
   return smoke.shrink(config) if args.smoke else config

@@ -16,7 +16,7 @@ Crops and mirroring are those that leave a task's label as it is.
 import ml_collections
 
 from vit_jax.config import arguments, smoke
-from vit_jax.configs.recipes import finetuning
+from vit_jax.configs.recipes import finetuning, paper_row
 from vit_jax.paper import vtab
 
 _PLAIN = (None, False)
@@ -81,6 +81,8 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     image_size=args.image_size,
     is_dev=args.split == "dev",
   )
+  if args.split == "full" and args.image_size == 384:
+    paper_row.vtab(config, args.task)
   if args.lr:
     config.schedule.base_lr = args.lr
   if args.steps:

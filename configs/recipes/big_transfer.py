@@ -5,7 +5,7 @@ import dataclasses
 import ml_collections
 
 from vit_jax.config import names
-from vit_jax.configs.recipes import finetuning, pretraining
+from vit_jax.configs.recipes import finetuning, paper_row, pretraining
 from vit_jax.configs.recipes.finetuning import Task
 
 # Data -> (epochs, those at which the rate falls to a tenth). BiT-S, M and L.
@@ -54,6 +54,7 @@ def pretrain(
     boundaries=tuple(f"{epochs * fall / length:g} epochs" for fall in falls),
     end_lr=0.0,
   )
+  paper_row.pretraining(config, data, "sgd")
   return config
 
 
@@ -89,4 +90,5 @@ def finetune(
   )
   if steps > _STEPS[0][1]:  # Medium and large.
     config.objective.mixup_alpha = 0.1
+  paper_row.finetuning(config)
   return config

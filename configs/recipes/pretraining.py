@@ -10,6 +10,7 @@ from vit_jax.config.defaults import (
   default_eval,
   default_fewshot_dataset,
 )
+from vit_jax.configs.recipes import paper_row
 from vit_jax.errors import UserError
 
 
@@ -118,6 +119,7 @@ def build(
   else:  # A ResNet has no dropout, and its head is linear.
     config.model.dropout_rate = 0.0
   config.schedule.base_lr = base_lr
+  paper_row.pretraining(config, data)
   return config
 
 

@@ -10,7 +10,7 @@ from vit_jax.errors import UserError
 # These may differ between the run that saved and the one that goes on.
 _FREE = ("log_every_steps", "checkpoint.", "evals", "mesh.", "allow_change")
 _FREE += ("sweep.", "train.max_bad_examples", "faults.watchdog_seconds")
-_FREE += ("profile.",)
+_FREE += ("profile.", "paper_row.")
 # Sections whose keys depend on their name.
 _NAMED = ("model", "objective")
 

@@ -456,6 +456,21 @@ class LinearProbeEval(FeaturesEval):
   max_iterations: PositiveInt = key(1000, "Of L-BFGS, for each l2.")
 
 
+class PaperRow(Section):
+  """Cells of the tables of [P] that a run fills; set by shipped configs."""
+
+  cells: tuple[str, ...] = key(
+    (),
+    "Cells as 'TABLE:ROW:COLUMN=METRIC'. A pre-training leaves COLUMN empty; a"
+    " fine-tuning leaves ROW to the run that it starts from.",
+  )
+  settings: tuple[str, ...] = key(
+    (),
+    "Values, as 'KEY=JSON', that the cells require; vit_jax.tables leaves out"
+    " a run in which one was overridden.",
+  )
+
+
 class Config(Section):
   """One experiment."""
 
@@ -515,6 +530,7 @@ class Config(Section):
     {}, "Name -> evaluator."
   )
   sweep: Sweep = Sweep()
+  paper_row: PaperRow = PaperRow()
 
 
 # Sections that are discriminated by the name of a registered record, with the

@@ -29,6 +29,7 @@ def shrink(
   config.train.update(dataset=data, split="train", batch_size=16)
   config.update(total_steps=4, total_epochs=None, log_every_steps=1)
   config.update(data_dir=None, init_from=None)
+  config.paper_row.update(cells=(), settings=())
   config.sweep.update(train_split=None, dev_split=None)
   config.schedule.warmup_steps = 1
   if config.schedule.decay == "steps":

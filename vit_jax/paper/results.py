@@ -29,6 +29,18 @@ TRANSFER = {
   "pets": Column("Pets", 2, "%"),
   "flowers": Column("Flowers", 2, "%"),
 }
+# Columns -> datasets that they are fine-tuned on. ReaL is other labels of
+# ImageNet's validation images: the same run has it.
+FINETUNING = {
+  "imagenet": "imagenet2012",
+  "real": "imagenet2012",
+  "cifar10": "cifar10",
+  "cifar100": "cifar100",
+  "pets": "oxford_iiit_pet",
+  "flowers": "oxford_flowers102",
+}
+# Table 2 alone: sides of the images of ImageNet, pixels.
+LARGE_IMAGES = {"ViT-L/16": 512, "ViT-H/14": 518}
 # Figure 5 and Table 7 average over these.
 AVERAGED = ("imagenet", "cifar10", "cifar100", "pets", "flowers")
 
@@ -412,3 +424,8 @@ TABLES = {
     TABLE_9,
   )
 }
+
+
+def has_large_images(table: Table, column: str) -> bool:
+  """Whether a column is of larger images, with averaged parameters."""
+  return table.number == 2 and FINETUNING.get(column) == "imagenet2012"

@@ -58,6 +58,20 @@ class Row:
   epochs: int | float | None = None
   optimizer: str = "adam"
 
+  @property
+  def key(self) -> str:
+    """'ViT-L/16,jft,14,adam': what `paper_row` calls the row."""
+    if self.data is None or self.epochs is None:
+      return self.name
+    return f"{self.model},{self.data},{self.epochs:g},{self.optimizer}"
+
+  @property
+  def variant(self) -> str | None:
+    """'B/16', 'R50+B/16', 'R50x1': what configs call the network."""
+    if self.model is None:
+      return None
+    return self.model.replace("R50x1+", "R50+").replace("ViT-", "")
+
 
 @dataclasses.dataclass(frozen=True)
 class Table:

@@ -74,11 +74,10 @@ def test_unknown_epochs_that_fit_two_rows_are_ambiguous(tmp_path):
 
 
 def test_the_optimizer_of_pre_training_tells_rows_of_table_7_apart(tmp_path):
-  for name, top1 in (("adamw", 0.9), ("sgd", 0.8)):
+  for file, name, top1 in (("pretrain", "adamw", 0.9), ("resnet", "sgd", 0.8)):
     start = workdirs.pretrain(
       tmp_path / f"pre-{name}",
-      "configs/pretrain.py:model=R50x1,data=jft",
-      optimizer__name=name,
+      f"configs/{file}.py:model=R50x1,data=jft,epochs=7",
     )
     workdirs.finetune(tmp_path / name, start, top1, model="R50x1")
   table = results.TABLE_7

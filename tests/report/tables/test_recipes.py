@@ -89,7 +89,7 @@ def test_fine_tuning_is_the_rows(table, row):
       assert resolved.train.label_key == task.label_key
       assert resolved.evals["test"].split == task.test
     elif column != "vtab":
-      assert resolved.train.dataset == recipes.FINETUNING[column]
+      assert resolved.train.dataset == results.FINETUNING[column]
     if column == "real":
       assert "real" in resolved.evals
 
@@ -131,7 +131,7 @@ def test_every_row_of_ours_has_its_configs(table, row):
     made = finetunings(table, row)
     more = {2: ("vtab",), 9: tuple(vtab.TASKS)}.get(table.number, ())
     assert set(made) == {
-      key for key in row.cells if key in (*recipes.FINETUNING, *more)
+      key for key in row.cells if key in (*results.FINETUNING, *more)
     }
 
 
@@ -167,5 +167,5 @@ def test_what_table_3_has_not_is_inferred():
 
 
 def test_columns_are_datasets_whose_classes_are_known():
-  assert set(recipes.FINETUNING) == set(results.TRANSFER)
-  assert set(recipes.FINETUNING.values()) <= set(DATASETS)
+  assert set(results.FINETUNING) == set(results.TRANSFER)
+  assert set(results.FINETUNING.values()) <= set(DATASETS)

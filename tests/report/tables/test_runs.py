@@ -32,10 +32,10 @@ def test_a_checkpoint_counts_for_the_epochs_up_to_it(tmp_path):
   workdirs.finetune(tmp_path / "early" / "tuned", checkpoints / "1000", 0.98)
   cells, (remark,) = workdirs.measure(tmp_path / "early")
   assert cells == {}
-  assert "0.293 epochs of pre-training, Table 5 has 90" in remark
+  assert "at step 1,000 of 307,617 of pre-training" in remark
   workdirs.finetune(tmp_path / "none" / "tuned", checkpoints / "0", 0.98)
   cells, (remark,) = workdirs.measure(tmp_path / "none")
-  assert cells == {} and "starts from 0 epochs" in remark
+  assert cells == {} and "at step 0 of 307,617" in remark
 
 
 def test_a_file_without_provenance_has_to_be_named(tmp_path):

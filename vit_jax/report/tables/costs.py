@@ -4,7 +4,6 @@ from vit_jax.config import names, schema
 from vit_jax.paper import cost, parameters, results, vtab
 from vit_jax.paper.datasets import DATASETS
 from vit_jax.paper.table import Row, Table
-from vit_jax.report.tables import recipes
 
 # Of Table 4: images of fine-tuning, 512 a step.
 _FINETUNING_IMAGES = {
@@ -72,7 +71,7 @@ def finetuning_exaflops(table: Table, row: Row) -> float:
 def _finetuning_flops(table: Table, row: Row) -> float:
   total = 0.0
   for column in table.columns:
-    config = recipes.FINETUNING.get(column)
+    config = results.FINETUNING.get(column)
     if table.number == 2 and column == "vtab":
       total += _finetuning_flops(results.TABLE_9, row)
       continue
@@ -83,8 +82,8 @@ def _finetuning_flops(table: Table, row: Row) -> float:
     else:
       images = _FINETUNING_IMAGES[config]
       classes = DATASETS[config].num_classes
-    large = recipes.has_large_images(table, column)
-    side = recipes.LARGE_IMAGES[row.model] if large else 384
+    large = results.has_large_images(table, column)
+    side = results.LARGE_IMAGES[row.model] if large else 384
     total += (
       3
       * images

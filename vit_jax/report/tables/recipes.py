@@ -3,19 +3,6 @@
 from vit_jax.paper import results, vtab
 from vit_jax.paper.table import Row, Table
 
-# What stands for a column of a table as `dataset=` of configs/finetune.py.
-# ReaL is other labels of ImageNet's validation images: the same run has it.
-FINETUNING = {
-  "imagenet": "imagenet2012",
-  "real": "imagenet2012",
-  "cifar10": "cifar10",
-  "cifar100": "cifar100",
-  "pets": "oxford_iiit_pet",
-  "flowers": "oxford_flowers102",
-}
-# Table 2 alone: sides of the images of ImageNet, pixels.
-LARGE_IMAGES = {"ViT-L/16": 512, "ViT-H/14": 518}
-
 
 def main(table: Table, row: Row) -> str | None:
   """The row's own config: of pre-training; in Table 4, of fine-tuning.
@@ -33,7 +20,7 @@ def main(table: Table, row: Row) -> str | None:
     return None
   epochs = "" if row.epochs is None else f",epochs={row.epochs:g}"
   file = {"adam": "pretrain", "sgd": "resnet"}[row.optimizer]
-  return f"configs/{file}.py:model={short(row)},data={row.data}{epochs}"
+  return f"configs/{file}.py:model={row.variant},data={row.data}{epochs}"
 
 
 def is_inferred(row: Row) -> bool:
@@ -69,24 +56,14 @@ def finetuning(table: Table, row: Row, column: str) -> str | None:
     return None
   if table.number == 9:
     is_task = column in vtab.TASKS
-    task = f"configs/vtab.py:task={column},model={short(row)}"
+    task = f"configs/vtab.py:task={column},model={row.variant}"
     return task if is_task else None
   if table.number == 2 and column == "vtab":
-    return f"configs/vtab.py:model={short(row)}"
-  dataset = FINETUNING.get(column)
+    return f"configs/vtab.py:model={row.variant}"
+  dataset = results.FINETUNING.get(column)
   if dataset is None:
     return None
-  arguments = f"dataset={dataset},model={short(row)}"
-  if has_large_images(table, column):
-    arguments += f",image_size={LARGE_IMAGES[row.model]},polyak"
+  arguments = f"dataset={dataset},model={row.variant}"
+  if results.has_large_images(table, column):
+    arguments += f",image_size={results.LARGE_IMAGES[row.model]},polyak"
   return f"configs/finetune.py:{arguments}"
-
-
-def has_large_images(table: Table, column: str) -> bool:
-  """Whether a column is of larger images, with averaged parameters."""
-  return table.number == 2 and FINETUNING.get(column) == "imagenet2012"
-
-
-def short(row: Row) -> str:
-  """'B/16', 'R50+B/16', 'R50x1': what configs call the network."""
-  return row.model.replace("R50x1+", "R50+").replace("ViT-", "")

@@ -111,7 +111,7 @@ def against_examples(
   remarks, places = [], {}
   for run in runs:
     value, objective = run.largest.get(metric), run.config.objective.name
-    if run.is_finetuning or value is None:
+    if run.start is not None or value is None:
       continue
     images = data_size.count(run.config.train.dataset, run.config.train.split)
     if run.unfinished:

@@ -1,10 +1,12 @@
-"""A run is of a place where all that the table says holds."""
+"""A run fills the cells it declares while what they require holds."""
+
+import json
 
 import pytest
 
 from tests.report.tables import workdirs
 from vit_jax.paper import results
-from vit_jax.report.tables import measuring, runs
+from vit_jax.report.tables import measuring, recipes, runs
 
 
 @pytest.mark.parametrize(
@@ -12,14 +14,14 @@ from vit_jax.report.tables import measuring, runs
   [
     (dict(status="preempted"), "is 'preempted', at 10,000 of 10,000 steps"),
     (dict(status=None), "has no summary.json"),
-    (dict(model__image_size=224), "has images of 224 px, Table 5 384 px"),
+    (dict(model__image_size=224), "has model.image_size 224, Table 5 384"),
     (dict(ema_decay=0.9999), "has ema_decay 0.9999, Table 5 None"),
     (
       dict(metrics={"eval/test/num_examples": 512}),
       "of 512 examples, not of all 10,000",
     ),
     (dict(metrics={"eval/test/top1": None}), "has no eval/test/top1"),
-    (dict(evals={}), "has no evaluator on 'test' of cifar10"),
+    (dict(evals={}), "has evals.test.split None, Table 5 'test'"),
   ],
   ids=str,
 )
@@ -40,27 +42,27 @@ def test_a_run_that_just_does_not_fit_is_said_to_be_left_out(
     (
       "configs/ablation_head.py:pool=gap,data=i21k",
       {},
-      "starts from a network that has pool 'gap', ViT-B/16 'cls'",
+      "whose config names no row of the paper's tables (paper_row)",
     ),
     (
       "configs/ablation_posembed.py:kind=none,data=i21k",
       {},
-      "starts from a network that has pos_embedding 'none'",
+      "whose config names no row of the paper's tables (paper_row)",
     ),
     (
       "configs/selfsupervised.py:data=i21k",
       {},
-      "starts from a network trained by masked_patch",
+      "whose config names no row of the paper's tables (paper_row)",
     ),
     (
       "configs/pretrain.py:model=L/16,data=i21k",
       {},
-      "starts from ViT-L/16 at 224 pixels",
+      "pre, a ViT-L/16 at 224 pixels",
     ),
     (
       "configs/pretrain.py:model=B/16,data=i21k",
       dict(model__image_size=32),
-      "starts from a network trained at 32 px, the paper's at 224 px",
+      "which has model.image_size 32, its row 224",
     ),
     (
       "configs/pretrain.py:model=B/16,data=i21k",
@@ -70,7 +72,12 @@ def test_a_run_that_just_does_not_fit_is_said_to_be_left_out(
     (
       "configs/pretrain.py:model=B/16,data=i21k,epochs=30",
       {},
-      "starts from 30 epochs of pre-training, Table 5 has 90",
+      "whose config names no row of the paper's tables (paper_row)",
+    ),
+    (
+      "configs/pretrain.py:model=B/16,data=i21k",
+      dict(total_epochs=30.0),
+      "which has total_epochs 30.0, its row 90.0",
     ),
   ],
 )
@@ -145,7 +152,7 @@ def test_real_from_a_file_of_labels_is_not_taken_for_imagenet(tmp_path):
   evals = {
     name: {
       "type": "classification",
-      "dataset": "imagenet2012",
+      "dataset": "imagenet2012" if sets else None,
       "split": "validation",
       "label_sets": sets,
     }
@@ -170,10 +177,14 @@ def test_table_2_takes_large_images_and_averages(tmp_path):
   start = workdirs.pretrain(
     tmp_path / "pre", "configs/pretrain.py:model=L/16,data=i21k"
   )
-  large = dict(model__image_size=512, ema_decay=0.9999)
-  options = dict(dataset="imagenet2012", model="L/16")
-  workdirs.finetune(tmp_path / "large", start, 0.853, **options, **large)
-  workdirs.finetune(tmp_path / "small", start, 0.851, **options)
+  large = "imagenet2012,image_size=512,polyak"
+  for name, dataset, top1 in (
+    ("large", large, 0.853),
+    ("small", "imagenet2012", 0.851),
+  ):
+    workdirs.finetune(
+      tmp_path / name, start, top1, dataset=dataset, model="L/16"
+    )
   assert workdirs.measure(tmp_path, 2)[0][
     "ViT-L/16", "i21k", "imagenet"
   ].mean == pytest.approx(85.3)
@@ -202,18 +213,11 @@ def test_tasks_of_vtab_are_told_from_the_datasets_they_are_of(tmp_path):
 
 
 def test_table_8_is_measured_by_few_shots_of_pre_training(tmp_path):
-  data = {
-    "dataset": "imagenet2012",
-    "train_split": "train[:65000]",
-    "test_split": "validation",
-  }
   for at, value in (("every_layer", 0.6), ("stem", 0.7)):
     workdirs.pretrain(
       tmp_path / at,
-      metrics={"fewshot/in/5shot": value},
-      model__pos_embedding="learned_2d",
-      model__pos_embedding_at=at,
-      evals={"fewshot": {"type": "fewshot", "datasets": {"in": data}}},
+      f"configs/ablation_posembed.py:kind=learned_2d,at={at}",
+      metrics={"fewshot/imagenet/5shot": value},
     )
   table = results.TABLE_8
   measured = measuring.measure(table, runs.find(tmp_path, {})[0])
@@ -229,7 +233,7 @@ def test_table_8_is_measured_by_few_shots_of_pre_training(tmp_path):
     ("configs/ablation_head.py:pool=gap", {}),
     ("configs/ablation_data.py:model=B/16,images=9M", {}),
     ("configs/ablation_data.py:model=B/32,data=i1k", {}),
-    ("configs/ablation_posembed.py", dict(objective__name="masked_patch")),
+    ("configs/selfsupervised.py", {}),
     ("configs/ablation_posembed.py", dict(model__pos_embedding="sincos2d")),
   ],
   ids=str,
@@ -238,7 +242,8 @@ def test_other_studies_have_no_place_in_table_8(tmp_path, config, changes):
   workdirs.write(
     tmp_path / "run", config, {"fewshot/imagenet/5shot": 0.6}, **changes
   )
-  assert workdirs.measure(tmp_path, 8) == ({}, [])
+  cells, remarks = workdirs.measure(tmp_path, 8)
+  assert cells == {} and len(remarks) == len(changes)
 
 
 def test_shorter_fine_tunings_count_and_are_named(tmp_path):
@@ -247,3 +252,56 @@ def test_shorter_fine_tunings_count_and_are_named(tmp_path):
   cells, (remark,) = workdirs.measure(tmp_path)
   assert len(cells) == 1
   assert "500 steps of 512 images; Table 4 has 10,000" in remark
+
+
+def test_runs_older_than_the_key_are_left_out_in_one_sentence(tmp_path):
+  start = workdirs.pretrain(tmp_path / "pre")
+  workdirs.finetune(tmp_path / "tuned", start, 0.98)
+  for name in ("pre", "tuned"):
+    path = tmp_path / name / "config.json"
+    config = json.loads(path.read_text())
+    del config["paper_row"]
+    path.write_text(json.dumps(config))
+  cells, (remark,) = workdirs.measure(tmp_path)
+  assert cells == {}
+  assert remark.startswith("pre, tuned: made before config.paper_row")
+
+
+def test_a_run_needs_no_model_argument_to_be_matched(tmp_path):
+  """As where the architecture is that of `init_from`."""
+  start = workdirs.pretrain(tmp_path / "pre")
+  workdirs.write(
+    tmp_path / "tuned",
+    "configs/finetune.py:dataset=cifar10",
+    {"eval/test/top1": 0.98},
+    init_from=str(start),
+  )
+  assert list(workdirs.measure(tmp_path)[0]) == [
+    ("ViT-B/16", "i21k", "cifar10")
+  ]
+
+
+@pytest.mark.parametrize("table", [2, 5, 6, 7, 8, 9])
+def test_shipped_configs_declare_every_cell_that_a_run_can_fill(table):
+  """Pre-training declares the row, fine-tuning the column."""
+  table = results.TABLES[table]
+  for row in table.rows:
+    for column, one in table.columns.items():
+      if not one.is_accuracy or column not in row.cells or row.model is None:
+        continue
+      if column == "vtab":  # A mean over Table 9.
+        continue
+      finetuning = recipes.finetuning(table, row, column)
+      config = recipes.pretraining(table, row, column)
+      config = config or recipes.main(table, row)
+      declared = [
+        cell.split("=")[0] for cell in workdirs.load(config).paper_row.cells
+      ]
+      if finetuning is None:
+        assert f"{table.number}:{row.key}:{column}" in declared
+        continue
+      assert f"{table.number}:{row.key}:" in declared
+      columns = [
+        cell.split("=")[0] for cell in workdirs.load(finetuning).paper_row.cells
+      ]
+      assert f"{table.number}::{column}" in columns
