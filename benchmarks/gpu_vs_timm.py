@@ -13,6 +13,7 @@ torch, and shows no more than that the script works.
 """
 
 import argparse
+import functools
 import importlib.util
 import json
 import os
@@ -53,11 +54,12 @@ def time_ours(config: schema.Config, steps: int) -> dict[str, Any]:
   import jax
   import numpy as np
 
+  from vit_jax.data import facts
   from vit_jax.training import experiment
 
-  facts, _ = experiment.facts_of_config(config)
-  parts = experiment.build(config, facts)
-  limits = {"image": 256, "label": facts.num_classes}
+  found, _ = facts.find(config)
+  parts = experiment.build(config, found)
+  limits = {"image": 256, "label": found.num_classes}
   rng = np.random.default_rng(0)
   batch = {
     name: jax.device_put(
@@ -66,7 +68,8 @@ def time_ours(config: schema.Config, steps: int) -> dict[str, Any]:
     )
     for name, spec in parts.abstract_batch().items()
   }
-  step, state = parts.compile(), parts.init_state()
+  step = functools.partial(parts.compile(), parts.constants)
+  state = parts.init_state()
 
   def run(count: int) -> float:
     nonlocal state

@@ -24,6 +24,7 @@ from vit_jax import trees
 from vit_jax.checkpoint import manifest
 from vit_jax.checkpoint.store import CheckpointStore
 from vit_jax.config import defaults, resolve
+from vit_jax.data import facts
 from vit_jax.training import experiment
 
 MAX_RATIO = 0.5
@@ -45,10 +46,9 @@ def random_state() -> tuple[Any, Any]:
   config.model.update(variant="B/16", image_size=224)
   config.train.dataset = "generated:classes=1000,size=224,examples=8"
   config.train.batch_size = 8
-  facts = experiment.DataFacts(
-    num_classes=1000, max_labels=1, num_examples=8, fingerprint="generated"
-  )
-  abstract = experiment.build(resolve.resolve(config), facts).abstract_state
+  resolved = resolve.resolve(config)
+  found = facts.without_data(resolved)
+  abstract = experiment.build(resolved, found).abstract_state
 
   def fill(name: str, leaf: jax.ShapeDtypeStruct) -> jax.Array:
     if not leaf.ndim:

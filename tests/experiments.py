@@ -6,13 +6,12 @@ import jax
 import jax.numpy as jnp
 
 from vit_jax.config import defaults, resolve, schema
+from vit_jax.data import facts as facts_lib
+from vit_jax.data.facts import DataFacts
 from vit_jax.training import experiment
-from vit_jax.training.experiment import DataFacts, Experiment
+from vit_jax.training.experiment import Experiment
 
 DATASET = "generated:classes=4,size=8,examples=64"
-FACTS = DataFacts(
-  num_classes=4, max_labels=1, num_examples=64, fingerprint="generated"
-)
 # Changes that make the model of two layers one with convolutions.
 RESNET = {
   "model__name": "resnet",
@@ -45,8 +44,16 @@ def config(**changes: Any) -> schema.Config:
   return resolve.resolve(built)
 
 
+def facts(config: schema.Config) -> DataFacts:
+  """Facts of the generated data, which are not opened."""
+  return facts_lib.declare(
+    config, num_classes=4, num_examples=64, fingerprint="generated"
+  )
+
+
 def build(**changes: Any) -> Experiment:
-  return experiment.build(config(**changes), FACTS)
+  made = config(**changes)
+  return experiment.build(made, facts(made))
 
 
 def batch(parts: Experiment, seed: int = 0) -> dict[str, jax.Array]:

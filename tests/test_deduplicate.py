@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from vit_jax.config import schema
+from vit_jax.data import facts
 from vit_jax.errors import UserError
-from vit_jax.training import experiment
 
 
 def run(repo, *arguments, cwd=None):
@@ -98,14 +98,14 @@ def test_pairs_are_listed_and_can_be_left_out_of_training(
   config = schema.Config(data_dir=str(photos), total_steps=1)
   exclude = str(output / "exclude.json")
   train = schema.Train(dataset="folder", max_bad_examples=1, exclude=exclude)
-  source = experiment.open_data(config.model_copy(update={"train": train}))
+  source = facts.open_data(config.model_copy(update={"train": train}))
   names = map(os.path.basename, source.names(np.arange(source.num_examples)))
   left = {"blank.png", *(f"{i}.jpg" for i in range(12) if i not in (3, 5))}
   assert sorted(names) == sorted(left)
 
   train = train.model_copy(update={"split": "train[:50%]"})
   with pytest.raises(UserError, match="config.train.exclude = .* other data"):
-    experiment.open_data(config.model_copy(update={"train": train}))
+    facts.open_data(config.model_copy(update={"train": train}))
 
 
 def test_a_test_set_is_added_without_hashing_again(repo, tmp_path, photos):

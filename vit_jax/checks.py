@@ -1,7 +1,7 @@
-"""All that can be said against a config before jax or data is touched."""
+"""Checks of a config before jax or data is touched."""
 
 from vit_jax.config import schema
-from vit_jax.data import sources, spec, splits
+from vit_jax.data import features, sources, splits
 from vit_jax.evaluators import build as evaluators_build
 from vit_jax.models import build as models_build
 from vit_jax.objectives import build as objectives_build
@@ -12,12 +12,11 @@ def check(config: schema.Config) -> None:
   """Asks every room about the names and values that it knows.
 
   Raises:
-    UserError: the first problem found.
+    UserError: The first problem found.
   """
   models_build.check(config.model)
   sources.check(config.train.dataset)
   splits.check(config.train.split)
-  spec.check(config.train.preprocess, image_size=config.model.image_size)
-  objectives_build.check(config)
+  objectives_build.check(config, features.check(config))
   optim_build.check(config)
   evaluators_build.check(config)

@@ -239,19 +239,20 @@ class _Bench:
 
 
 def _build(config: schema.Config) -> _Bench:
+  from vit_jax.data import facts
   from vit_jax.evaluators.contract import Context
   from vit_jax.training import experiment
 
   checks.check(config)
-  facts, _ = experiment.facts_of_config(config)
-  parts = experiment.build(config, facts)
+  found, _ = facts.find(config)
+  parts = experiment.build(config, found)
   context = Context(
     config=config,
     outputs=parts.objective.outputs,
     mesh=parts.mesh,
     workdir=None,
-    num_classes=facts.num_classes,
-    class_names=facts.class_names,
+    num_classes=found.num_classes,
+    class_names=found.class_names,
   )
   evaluators = [
     evaluators_build.build(name, entry, context)

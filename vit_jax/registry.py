@@ -85,8 +85,8 @@ FAMILIES = Registry("config.model.name", {})
 OBJECTIVES = Registry(
   "config.objective.name",
   {
-    "supervised": "vit_jax.objectives.build:SUPERVISED",
-    "masked_patch": "vit_jax.objectives.build:MASKED_PATCH",
+    "supervised": "vit_jax.objectives.supervised.kind:KIND",
+    "masked_patch": "vit_jax.objectives.masked_patch.kind:KIND",
   },
 )
 EVALUATORS = Registry(

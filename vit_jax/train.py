@@ -8,6 +8,7 @@ Exit codes: 0 finished; 1 bad input, or an error that a restart would repeat;
 process of the run was lost (start all again).
 """
 
+import functools
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 
@@ -67,6 +68,7 @@ def train(config: schema.Config, workdir: str) -> int:
   import jax
 
   from vit_jax.aot import xla_flags
+  from vit_jax.data import facts
   from vit_jax.durations import EverySteps
   from vit_jax.processes import compile_cache, start
   from vit_jax.processes.liveness import Peers
@@ -95,8 +97,8 @@ def train(config: schema.Config, workdir: str) -> int:
       starting = stack.enter_context(LeaveAtOnce(peers.leave))
       start.check_alike(config)
       compile_cache.enable()
-      source = experiment.open_data(config)
-      parts = experiment.build(config, experiment.facts(config, source))
+      source = facts.open_data(config)
+      parts = experiment.build(config, facts.of_source(config, source))
       stack.enter_context(experiment.memory_explained(config))
       directory = stack.enter_context(RunDirectory(workdir, parts, clock))
       peers.on_leave(directory.release)
@@ -111,7 +113,8 @@ def train(config: schema.Config, workdir: str) -> int:
       evaluation = Evaluation(parts, directory, monitor, request, clock)
     with clock.phase("compile"):
       device_kind = jax.devices()[0].device_kind
-      train_step = parts.compile(xla_flags.options(device_kind))
+      compiled = parts.compile(xla_flags.options(device_kind))
+      train_step = functools.partial(compiled, parts.constants)
     with clock.phase("restore"):
       state = directory.restore_or_init()
     every_steps = parts.steps(config.checkpoint.every_steps)

@@ -9,6 +9,7 @@ import pytest
 from tests import experiments
 from vit_jax.aot import hlo_text, step_compilation, table, topology
 from vit_jax.aot.step_compilation import Compilation
+from vit_jax.data import facts
 from vit_jax.training import experiment
 
 CONTRACT = {
@@ -33,7 +34,7 @@ CONTRACT = {
 
 
 def hlo(parts: experiment.Experiment) -> str:
-  lowered = parts.train_step.lower(parts.abstract_state, parts.abstract_batch())
+  lowered = parts.lower()
   return lowered.as_text()
 
 
@@ -48,8 +49,8 @@ def hlo(parts: experiment.Experiment) -> str:
 )
 def test_the_step_is_that_of_train(changes):
   config = experiments.config(**changes)
-  source = experiment.open_data(config)
-  of_train = experiment.build(config, experiment.facts(config, source))
+  source = facts.open_data(config)
+  of_train = experiment.build(config, facts.of_source(config, source))
   assert hlo(step_compilation.build(config)) == hlo(of_train)
 
 

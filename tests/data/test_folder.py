@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vit_jax.data import encoded, folder, integrity, spec
+from vit_jax.data import encoded, features, folder, integrity, spec
 from vit_jax.data.host_batches import HostBatches
 from vit_jax.errors import UserError
 
@@ -238,7 +238,7 @@ def test_batches_are_the_same_whoever_reads_the_files(pets, memory_source):
     return next(
       HostBatches(
         source,
-        spec.parse("decode|inception_crop", 16),
+        features.of_images(spec.parse("decode|inception_crop", 16)),
         order=lambda rows: rows % 41,
         local_rows=np.arange(41),
         batch_size=41,

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from vit_jax.data import order, spec
+from vit_jax.data import features, order, spec
 from vit_jax.data.host_batches import HostBatches
 from vit_jax.errors import UserError
 
@@ -15,9 +15,12 @@ def host_batches(
   def ids(rows):
     return order.example_ids(rows, source.num_examples, seed=seed)[0]
 
+  _, declared = features.of_images(spec.parse(text, 16)).suited_to(
+    source.num_classes, source.max_labels
+  )
   return HostBatches(
     source,
-    spec.parse(text, 16),
+    declared,
     **{
       "order": ids,
       "local_rows": np.array(rows),

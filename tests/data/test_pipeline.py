@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, PartitionSpec
 
-from vit_jax.data import order, pipeline
+from vit_jax.data import features, order, pipeline, spec
 from vit_jax.errors import UserError
 
 
@@ -20,9 +20,9 @@ def mesh_of(data=1, fsdp=1, tensor=1):
 
 
 def train_batches(source, **changes):
+  text = changes.pop("preprocess", "decode|inception_crop|flip_lr")
   settings = {
-    "preprocess": "decode|inception_crop|flip_lr",
-    "image_size": 16,
+    "features": features.of_images(spec.parse(text, 16)),
     "batch_size": 8,
     "seed": 3,
     "shuffle_block": 1,
@@ -99,8 +99,7 @@ def test_batches_need_no_implicit_transfer(jpegs):
 
 def iterate(source, batch_size, **changes):
   settings = {
-    "preprocess": "decode|resize",
-    "image_size": 16,
+    "preprocess": spec.parse("decode|resize", 16),
     "mesh": mesh_of(4),
   }
   return pipeline.eval_batches(
@@ -143,18 +142,6 @@ def test_lists_of_labels_are_filled_up_too(jpegs, memory_source):
   (batch,) = evaluate(source, 24)
   assert np.array_equal(batch["label"][:20], labels)
   assert (batch["label"][20:] == -1).all()
-
-
-def test_an_evaluation_refuses_ops_of_the_step_before_it_starts(jpegs):
-  with pytest.raises(UserError, match=r"config.evals.a.* op 3 .*flip_lr"):
-    pipeline.eval_batches(
-      jpegs,
-      preprocess="decode|resize|flip_lr",
-      image_size=16,
-      batch_size=4,
-      mesh=mesh_of(),
-      where="config.evals.a.preprocess",
-    )
 
 
 def test_a_broken_image_of_an_evaluation_is_named(jpegs):

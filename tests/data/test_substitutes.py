@@ -9,7 +9,7 @@ import pytest
 from jax.sharding import AxisType
 
 from tests.data.test_host_batches import assert_equal, host_batches, take
-from vit_jax.data import pipeline
+from vit_jax.data import features, pipeline, spec
 from vit_jax.data.substitutes import Substitutes
 from vit_jax.errors import UserError
 
@@ -188,8 +188,7 @@ def test_global_batches_can_go_on_from_another_row(damaged):
   )
   batches = pipeline.TrainBatches(
     damaged,
-    preprocess="decode|inception_crop",
-    image_size=16,
+    features=features.of_images(spec.parse("decode|inception_crop", 16)),
     batch_size=BATCH,
     seed=3,
     shuffle_block=1,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from vit_jax.config import schema
+from vit_jax.data import spec
 from vit_jax.evaluators import contract, split
 from vit_jax.sharding import mesh as meshes
 
@@ -57,8 +58,9 @@ class FakeSplit(split.Split):
       yield {k: jax.device_put(v, sharding) for k, v in batch.items()}
 
 
-def _outputs(params, images):
+def _outputs(params, batch):
   """A linear model on pixels."""
+  images = batch["image"]
   pixels = images.astype(jnp.float32).reshape(len(images), -1) / 255
   return {
     "logits": pixels @ params["kernel"],
@@ -106,8 +108,7 @@ def make_split(make_mesh):
       num_classes=source.num_classes,
       max_labels=source.max_labels,
       class_names=source.class_names,
-      preprocess="decode",
-      image_size=images.shape[1],
+      preprocess=spec.parse("decode", images.shape[1]),
       batch_size=batch_size,
       mesh=mesh or make_mesh(),
     )

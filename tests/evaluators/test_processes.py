@@ -56,7 +56,8 @@ config = schema.Config(
 )
 
 
-def outputs(params, images):
+def outputs(params, batch):
+  images = batch["image"]
   pixels = images.reshape(len(images), -1).astype(jnp.float32) / 255
   return {"logits": pixels @ params, "pre_logits": pixels[:, ::7]}
 

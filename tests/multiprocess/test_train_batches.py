@@ -14,14 +14,15 @@ from jax.sharding import AxisType
 count, number, port, path = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]
 if count > 1:
   jax.distributed.initialize(f"localhost:{port}", count, number)
-from vit_jax.data import pipeline, sources
+from vit_jax.data import features, pipeline, sources, spec
 mesh = jax.make_mesh(
   (2, jax.device_count() // 2), ("data", "fsdp"),
   axis_types=(AxisType.Auto,) * 2,
 )
 batches = pipeline.TrainBatches(
   sources.open_source("generated:examples=20,size=24", "train", data_dir=None),
-  preprocess="decode|inception_crop", image_size=16, batch_size=8, seed=1,
+  features=features.of_images(spec.parse("decode|inception_crop", 16)),
+  batch_size=8, seed=1,
   shuffle_block=1, first_example=16, mesh=mesh, prefetch_batches=2,
 )
 rows = {}

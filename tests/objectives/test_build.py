@@ -1,6 +1,7 @@
 import pytest
 
 from vit_jax.config import schema
+from vit_jax.data import features
 from vit_jax.errors import UserError
 from vit_jax.objectives import build
 
@@ -12,6 +13,10 @@ def _config(preprocess="decode|resize", pool="cls", **objective):
     train=schema.Train(preprocess=preprocess),
     objective=schema.section("objective", **objective),
   )
+
+
+def check(config):
+  build.check(config, features.check(config))
 
 
 @pytest.mark.parametrize(
@@ -31,9 +36,9 @@ def _config(preprocess="decode|resize", pool="cls", **objective):
 )
 def test_what_cannot_be_built_is_a_sentence(keys, message):
   with pytest.raises(UserError, match=message):
-    build.check(_config(**keys))
+    check(_config(**keys))
 
 
 def test_defaults_and_the_papers_loss_pass():
-  build.check(_config())
-  build.check(_config(loss="sigmoid", label_smoothing=1e-4))
+  check(_config())
+  check(_config(loss="sigmoid", label_smoothing=1e-4))

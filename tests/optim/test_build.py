@@ -31,7 +31,7 @@ def test_gradients_are_clipped_to_the_global_norm(config, params, grads):
 
 
 def test_rate_follows_the_schedule_it_returns(config, params, grads):
-  tx, schedule = build.build(
+  tx, scalars = build.build(
     config({"base_lr": 0.2, "warmup_steps": 4}, name="sgd", momentum=0.0),
     params=params,
     total_steps=10,
@@ -42,7 +42,7 @@ def test_rate_follows_the_schedule_it_returns(config, params, grads):
   for step in range(10):
     updates, state = update(grads, state, params)
     np.testing.assert_allclose(
-      updates["cls"], -schedule(step) * grads["cls"], rtol=1e-6
+      updates["cls"], -scalars["learning_rate"](step) * grads["cls"], rtol=1e-6
     )
 
 
@@ -193,8 +193,10 @@ def test_checking_needs_neither_jax_nor_optax():
     "from vit_jax.config import schema\n"
     "from vit_jax.objectives import build as objectives\n"
     "from vit_jax.optim import build as optim\n"
+    "from vit_jax.data import features\n"
     "config = schema.Config(total_steps=10)\n"
-    "optim.check(config), objectives.check(config)\n"
+    "optim.check(config)\n"
+    "objectives.check(config, features.check(config))\n"
     "print([m for m in ('jax', 'optax', 'tensorflow') if m in sys.modules])"
   )
   result = subprocess.run(

@@ -29,7 +29,7 @@ def losses(sizes):
     ),
   )
   mesh = mesh_lib.create_mesh(config.mesh, jax.devices()[: math.prod(sizes)])
-  parts = experiment.build(config, experiments.FACTS, mesh)
+  parts = experiment.build(config, experiments.facts(config), mesh)
   state, found = parts.init_state(), []
   for step in range(STEPS):
     batch = experiments.batch(parts, seed=step % 2)

@@ -29,8 +29,8 @@ def test_less_than_a_batch_is_refused():
 
 
 def test_epochs_need_the_datas_size():
-  facts = dataclasses.replace(experiments.FACTS, num_examples=None)
   config = experiments.config(total_steps=None, total_epochs=1)
+  facts = dataclasses.replace(experiments.facts(config), num_examples=None)
   with pytest.raises(UserError, match="set config.total_steps"):
     experiment.build(config, facts)
 
@@ -57,27 +57,6 @@ def test_model_flops_are_three_forward_passes():
   assert parts.flops_per_step == 3 * forward * 16
 
 
-def test_a_model_with_fewer_classes_than_the_data_is_refused():
-  config = experiments.config(model__num_classes=3)
-  with pytest.raises(UserError, match="less than the 4 classes"):
-    experiment.facts(config, experiment.open_data(config))
-
-
-def test_a_model_may_have_more_classes_than_the_data():
-  config = experiments.config(model__num_classes=7)
-  assert experiment.facts(config, experiment.open_data(config)).num_classes == 7
-
-
-def test_without_the_data_the_config_must_say_classes_and_steps():
-  changes = {"train__dataset": "not_there"}
-  config = experiments.config(model__num_classes=7, **changes)
-  facts, missing = experiment.facts_of_config(config)
-  assert facts.num_classes == 7
-  assert "not_there" in str(missing)
-  with pytest.raises(UserError, match="not_there"):
-    experiment.facts_of_config(experiments.config(**changes))
-
-
 def test_running_out_of_memory_says_what_to_lower():
   parts = experiments.build()
   out_of_memory = jax.errors.JaxRuntimeError(
@@ -89,6 +68,6 @@ def test_running_out_of_memory_says_what_to_lower():
 
   fail.lower = fail
   with pytest.raises(UserError, match="config.train.accumulate_steps") as error:
-    dataclasses.replace(parts, train_step=fail).compile()
+    dataclasses.replace(parts, jitted_step=fail).compile()
   assert "17179869184 bytes" in str(error.value)
   assert "config.train.batch_size" in str(error.value)

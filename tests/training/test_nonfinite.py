@@ -19,6 +19,7 @@ def first_bad(parts, params, grad_finite=None):
     parts.objective,
     params,
     {},
+    {},
     experiments.batch(parts),
     KEYS,
     0,

@@ -87,8 +87,10 @@ def test_micro_batches_have_dropout_of_their_own():
   )
   original = parts.objective.loss
 
-  def spy(params, objective_state, batch, rngs, step):
-    loss, (aux, metrics) = original(params, objective_state, batch, rngs, step)
+  def spy(params, constants, objective_state, batch, rngs, step):
+    loss, (aux, metrics) = original(
+      params, constants, objective_state, batch, rngs, step
+    )
     drawn = jax.random.uniform(rngs("dropout"))
     return loss, (aux, {**metrics, "first": drawn, "second": drawn**2})
 
@@ -96,11 +98,12 @@ def test_micro_batches_have_dropout_of_their_own():
     parts.config,
     dataclasses.replace(parts.objective, loss=spy),
     parts.tx,
-    parts.schedule,
+    parts.scalars,
     parts.mesh,
     parts.shardings,
+    {},
   )
-  _, metrics = spied(parts.init_state(), twice)
+  _, metrics = spied({}, parts.init_state(), twice)
   mean, mean_square = float(metrics["first"]), float(metrics["second"])
   assert mean_square > mean**2 + 1e-6  # Two draws that differ.
 
@@ -117,10 +120,10 @@ def test_an_update_equals_optax_applied_by_hand():
 
   def loss(params):
     key = lambda name: jax.random.key(0)  # noqa: E731
-    return parts.objective.loss(params, {}, batch, key, 0)[0]
+    return parts.objective.loss(params, {}, {}, batch, key, 0)[0]
 
   mask = trees.map_named(lambda name, _: name.endswith("kernel"), before)
-  tx = optax.adamw(parts.schedule, weight_decay=0.1, mask=mask)
+  tx = optax.adamw(parts.scalars["learning_rate"], weight_decay=0.1, mask=mask)
   params, opt_state = before, tx.init(before)
 
   @jax.jit

@@ -84,7 +84,12 @@ def argument_bytes(parts: Experiment) -> dict[str, int]:
   """What the step's arguments are, in bytes of one device, without padding."""
   state, shardings = parts.abstract_state, parts.shardings
   batch = parts.abstract_batch()
+  constants = parts.abstract_constants
   named = {
+    "constants": (
+      constants,
+      jax.tree.map(lambda leaf: leaf.sharding, constants),
+    ),
     "parameters": (state.params, shardings.params),
     "optimizer": (state.opt_state, shardings.opt_state),
     "averaged parameters": (state.ema_params, shardings.ema_params),
@@ -97,4 +102,5 @@ def argument_bytes(parts: Experiment) -> dict[str, int]:
   return {
     name: rules.shard_bytes(tree, placed)
     for name, (tree, placed) in named.items()
+    if name != "constants" or jax.tree.leaves(tree)
   }

@@ -15,9 +15,10 @@ from vit_jax.aot.estimate import Estimate
 from vit_jax.aot.hlo_cost import Cost
 from vit_jax.aot.topology import Topology
 from vit_jax.config import schema
+from vit_jax.data import facts
 from vit_jax.errors import UserError
 from vit_jax.sharding import mesh as mesh_lib
-from vit_jax.training import experiment, known_facts
+from vit_jax.training import experiment
 from vit_jax.training.experiment import Experiment
 
 
@@ -93,7 +94,7 @@ def build(
       fit the devices.
   """
   mesh = mesh_lib.create_mesh(config.mesh, devices)
-  return experiment.build(config, known_facts.facts(config), mesh)
+  return experiment.build(config, facts.without_data(config), mesh)
 
 
 def compile_step(
@@ -116,7 +117,7 @@ def compile_step(
   parts = build(config, devices)
   arguments = memory.argument_bytes(parts)
   start = time.monotonic()
-  lowered = parts.train_step.lower(parts.abstract_state, parts.abstract_batch())
+  lowered = parts.lower()
   try:
     compiled = lowered.compile(compiler_options=dict(options or {}))
   except jax.errors.JaxRuntimeError as error:

@@ -10,6 +10,7 @@ import jax
 from jax.sharding import Mesh
 
 from vit_jax.benchmarking import plain_pipeline
+from vit_jax.data import features as features_lib
 from vit_jax.data import pipeline, spec
 from vit_jax.data.sources import Source
 
@@ -43,19 +44,18 @@ def compare(
       form.
   """
   parsed = spec.parse(preprocess, image_size)
-  device_ops = parsed.device_ops()
+  _, features = features_lib.of_images(parsed).suited_to(
+    source.num_classes, source.max_labels
+  )
 
   @jax.jit
   def on_device(batch: Any, rng: Any) -> Any:
-    for _, op in device_ops:
-      batch = op(batch, rng)
-    return batch
+    return features.on_device(batch, lambda name: rng)
 
   def ours() -> tuple[Iterator[Any], Callable[[], None]]:
     batches = pipeline.TrainBatches(
       source,
-      preprocess=preprocess,
-      image_size=image_size,
+      features=features,
       batch_size=batch_size,
       seed=seed,
       shuffle_block=1,

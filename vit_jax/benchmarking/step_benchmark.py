@@ -1,6 +1,7 @@
 """The train step and the loop, timed against plain baselines in one run."""
 
 import dataclasses
+import functools
 import statistics
 import tempfile
 import time
@@ -17,6 +18,7 @@ import optax
 from vit_jax.benchmarking.plain_resnet import PlainResNet
 from vit_jax.benchmarking.plain_vit import PlainViT
 from vit_jax.config import schema, sizes
+from vit_jax.data import facts
 from vit_jax.durations import EverySteps
 from vit_jax.models.layers import normalize
 from vit_jax.rundir.position import Position
@@ -49,7 +51,7 @@ def measure_step(config: schema.Config, *, rounds: int) -> dict[str, Any]:
   """
   parts = _build(config)
   batch = _random_batch(parts)
-  ours = _stepper(parts.compile(), parts.init_state(), batch)
+  ours = _stepper(_compiled(parts), parts.init_state(), batch)
   plain = _stepper(*_plain_step(parts), batch)
   for step in (ours, plain, ours, plain):
     step()
@@ -76,10 +78,10 @@ def measure_loop(config: schema.Config, *, rounds: int) -> dict[str, Any]:
     `loop_seconds` and `bare_seconds` of a step; `loop_ratio`, the median over
     blocks of looped / bare; and the share of `data_wait_fraction`.
   """
-  source = experiment.open_data(config)
-  parts = experiment.build(config, experiment.facts(config, source))
+  source = facts.open_data(config)
+  parts = experiment.build(config, facts.of_source(config, source))
   batches = DataStream(parts, source, 0, Position())
-  train_step, clock = parts.compile(), Clock()
+  train_step, clock = _compiled(parts), Clock()
   bare = _stepper(train_step, parts.init_state(), next(batches))
   with tempfile.TemporaryDirectory() as workdir, closing(batches):
     looped = _Looped(parts, train_step, batches, workdir, clock)
@@ -101,8 +103,11 @@ def measure_loop(config: schema.Config, *, rounds: int) -> dict[str, Any]:
 
 
 def _build(config: schema.Config) -> Experiment:
-  facts, _ = experiment.facts_of_config(config)
-  return experiment.build(config, facts)
+  return experiment.build(config, facts.find(config)[0])
+
+
+def _compiled(parts: Experiment) -> Callable[..., Any]:
+  return functools.partial(parts.compile(), parts.constants)
 
 
 def _random_batch(parts: Experiment) -> dict[str, jax.Array]:
@@ -146,16 +151,17 @@ def _plain_step(parts: Experiment) -> tuple[Callable[..., Any], Any]:
   """The baseline's compiled step and its first state."""
   config = parts.config
   model = _plain_model(config.model, parts.facts.num_classes)
+  decay = parts.scalars.get("weight_decay", config.optimizer.weight_decay)
   tx = optax.chain(
     optax.clip_by_global_norm(config.optimizer.grad_clip_norm or 1.0),
-    optax.adamw(parts.schedule, weight_decay=config.optimizer.weight_decay),
+    optax.adamw(parts.scalars["learning_rate"], weight_decay=decay),
   )
 
   def images_of(batch: Any) -> Any:
     return normalize.normalize(batch["image"], config.model.normalize)
 
   def init() -> Any:
-    image = jnp.zeros((1, *parts.objective.batch_spec["image"].shape[1:]))
+    image = jnp.zeros((1, *parts.abstract_batch()["image"].shape[1:]))
     params = model.init(jax.random.key(config.seed), image)["params"]
     return params, tx.init(params), jnp.zeros((), jnp.int32)
 

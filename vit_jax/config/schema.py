@@ -164,6 +164,17 @@ class Model(Section):
   qkv_bias: bool = key(True, "Bias in the query, key and value projections.")
 
 
+class View(Section):
+  """A group of crops of every training image: one feature of the batch."""
+
+  count: PositiveInt = key(1, "Crops of an image.")
+  preprocess: str = key(
+    "decode|inception_crop|flip_lr",
+    "Ops that make one crop; each crop draws on its own.",
+  )
+  size: Size | None = key(None, "Side in pixels; None: model.image_size.")
+
+
 class Train(Section):
   """The training data and the batch."""
 
@@ -177,6 +188,11 @@ class Train(Section):
   preprocess: str = key(
     "decode|inception_crop|flip_lr",
     "Ops separated by '|'; a size left out is model.image_size. [VT]",
+  )
+  views: dict[str, View] = key(
+    {},
+    "Name of a feature -> the crops it holds, [batch, count, size, size, 3];"
+    " preprocess is then 'decode' and ops of labels. Empty: one image.",
   )
   accumulate_steps: PositiveInt = key(
     1, "Micro-batches whose gradients are averaged before one update."

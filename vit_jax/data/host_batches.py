@@ -17,9 +17,10 @@ import numpy as np
 from PIL import Image
 
 from vit_jax.data import encoded, integrity, substitutes
-from vit_jax.data.host_ops import HostOps
+from vit_jax.data.features import LABEL, Features
+from vit_jax.data.host_ops import HostViews
 from vit_jax.data.sources import Source
-from vit_jax.data.spec import Preprocess, check_side
+from vit_jax.data.spec import check_side
 from vit_jax.data.tf_import import tf
 from vit_jax.data.tf_iterator import DatasetIterator
 from vit_jax.errors import UserError
@@ -34,16 +35,16 @@ _logger = logging.getLogger(__name__)
 
 
 class HostBatches:
-  """Iterator of {"image": uint8 [n, S, S, 3], "label": int32 [n, ...]}.
+  """Iterator of this host's rows of batches: feature name -> array [n, ...].
 
-  "label" is absent if the preprocessing drops it. With `num_rows` the batch
-  that crosses the end is cut short there, and the ones after it do not come.
+  With `num_rows` the batch that crosses the end is cut short there, and is
+  the last.
   """
 
   def __init__(
     self,
     source: Source,
-    preprocess: Preprocess,
+    features: Features,
     *,
     order: Order,
     local_rows: np.ndarray,
@@ -57,31 +58,31 @@ class HostBatches:
     """Builds the pipeline; its threads start at the first `next`.
 
     Args:
-      source: where records are read.
-      preprocess: the ops; those of the device are left alone.
-      order: rows of the stream to record numbers; pure, any thread.
+      source: Where records are read.
+      features: What batches hold; the ops of the device are left alone.
+      order: Rows of the stream to record numbers; pure, called in any thread.
       local_rows: int64 [n], the rows of a global batch that this host holds,
         ascending, each in 0..batch_size-1.
-      batch_size: of the global batch.
-      first_row: row of the stream at which the first batch begins.
-      seed: of the augmentation.
-      num_rows: rows of the stream; None: it has no end.
-      max_bad_examples: how many that cannot be read are replaced, see
-        `substitutes`; None: none, and none may be allowed.
-      bad_examples: those that an earlier part of the run has replaced.
+      batch_size: Size of the global batch.
+      first_row: Row of the stream at which the first batch begins.
+      seed: Seed of the augmentation.
+      num_rows: Rows of the stream; None: endless.
+      max_bad_examples: Number of unreadable examples that are replaced, see
+        `substitutes`; None: none, and messages do not offer it.
+      bad_examples: Examples that an earlier part of the run has replaced.
 
     Raises:
-      UserError: if the preprocessing does not suit the source.
+      UserError: An op does not suit the images of the source.
     """
     self._source = source
-    self._preprocess = preprocess
+    self._declared = features
     self._order = order
     self._local_rows = np.asarray(local_rows, np.int64)
     self._batch_size = batch_size
     self._first_row = first_row
     self._num_rows = num_rows
-    self._image_ops = HostOps(
-      preprocess, seed=seed, is_encoded=source.image_shape is None
+    self._views = HostViews(
+      features.views, seed=seed, is_encoded=source.image_shape is None
     )
     self._batch = 0
     self._may_allow = max_bad_examples is not None
@@ -93,8 +94,8 @@ class HostBatches:
     self._failures = 0
     shape = source.image_shape
     side = shape[0] if shape and shape[0] == shape[1] else None
-    check_side(preprocess, preprocess.side(side))
-    preprocess.label_space(source.num_classes, source.max_labels)
+    for view in features.views:
+      check_side(view.preprocess, view.preprocess.side(side))
     self._batches = DatasetIterator(self._dataset())
 
   def __iter__(self) -> "HostBatches":
@@ -153,9 +154,9 @@ class HostBatches:
       features["form"] = (
         encoded.forms(record["image"]) if known is None else known
       )
-    labels = self._preprocess.labels(record["label"])
+    labels = self._declared.label_ops.labels(record[LABEL])
     if labels is not None:
-      features["label"] = labels.astype(np.int32)
+      features[LABEL] = labels.astype(np.int32)
     return features
 
   def _signature(self) -> dict[str, Any]:
@@ -167,12 +168,10 @@ class HostBatches:
       spec["form"] = tf.TensorSpec([None], tf.int32)
     else:
       spec["image"] = tf.TensorSpec([None, *shape], tf.uint8)
-    if self._preprocess.has_labels:
-      _, max_labels = self._preprocess.label_space(
-        self._source.num_classes, self._source.max_labels
-      )
-      shape = [None] if max_labels == 1 else [None, max_labels]
-      spec["label"] = tf.TensorSpec(shape, tf.int32)
+    declared = self._declared.example_spec()
+    if LABEL in declared:
+      shape, dtype = declared[LABEL]
+      spec[LABEL] = tf.TensorSpec([None, *shape], dtype)
     return spec
 
   def _dataset(self) -> Any:
@@ -218,12 +217,11 @@ class HostBatches:
 
   def preprocess_one(self, features: dict[str, Any]) -> dict[str, Any]:
     """Applies the image ops to one record, in TensorFlow."""
-    image = self._image_ops(
+    result = self._views(
       features["image"], features["row"], features.get("form")
     )
-    result = {"image": image}
-    if "label" in features:
-      result["label"] = features["label"]
+    if LABEL in features:
+      result[LABEL] = features[LABEL]
     return result
 
   def _replace_bad_examples(self, error: Exception) -> None:
@@ -297,8 +295,8 @@ class HostBatches:
       width, height = self._size(record)
       raise UserError(
         f"{name}: the image of {width} x {height} pixels does not suit"
-        f' {self._preprocess.where} = "{self._preprocess.text}"'
-        f" ({_first_line(problem)}). Resize before cropping."
+        f" {self._declared.ops_shown} ({_first_line(problem)}). Resize before"
+        " cropping."
       ) from error
 
   def _size(self, record: dict[str, np.ndarray]) -> tuple[int, int]:

@@ -5,12 +5,13 @@ pixels.
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from vit_jax.data import encoded
+from vit_jax.data.features import View
 from vit_jax.data.spec import Call, Preprocess
 from vit_jax.data.tf_import import tf
 
@@ -19,21 +20,31 @@ class HostOps:
   """Applies the image ops of a preprocessing string to one image.
 
   Args:
-    preprocess: the ops; those of labels and of the device are left alone.
-    seed: of the augmentation.
-    is_encoded: whether images come as encoded files or as pixels.
+    preprocess: The ops; those of labels and of the device are left alone.
+    seed: Seed of the augmentation.
+    is_encoded: True for encoded files, False for pixels.
+    stream: Prefix of the names of the ops' random streams.
   """
 
-  def __init__(self, preprocess: Preprocess, *, seed: int, is_encoded: bool):
+  def __init__(
+    self,
+    preprocess: Preprocess,
+    *,
+    seed: int,
+    is_encoded: bool,
+    stream: str = "",
+  ):
     self._size = preprocess.image_size
-    self._ops = _seeded(preprocess.of_kind("image"), seed)
+    self._ops = [
+      _seeded(call, seed, stream) for call in preprocess.of_kind("image")
+    ]
     self._is_encoded = is_encoded
 
   def __call__(self, image: Any, row: Any, form: Any = None) -> Any:
-    """uint8 [S, S, 3], S being the model's image size.
+    """uint8 [S, S, 3], S being the size of the preprocessing.
 
     Args:
-      image: a string scalar, or uint8 [h, w, c] if images are not encoded.
+      image: A string scalar, or uint8 [h, w, c] if images are not encoded.
       row: int64 scalar, row of the endless stream; what augmentation draws
         depends on it.
       form: int32 scalar, `encoded.form` of an encoded image.
@@ -51,19 +62,56 @@ class HostOps:
     return tf.ensure_shape(image, (self._size, self._size, 3))
 
 
-def _seeded(calls: tuple[Call, ...], seed: int) -> list[Any]:
-  """Ops as functions of the row, each with a random stream of its own."""
+class HostViews:
+  """Makes all views of one image.
 
-  def bind(call: Call) -> Callable[[Any], Callable[[Any], Any]]:
-    stream = np.uint64(seed << 32 | zlib.crc32(call.name.encode()))
-    key = int(stream.astype(np.int64))
+  An image that is cropped more than once is decoded once, as a whole; of one
+  that is cropped once no more is decoded than the crop needs.
 
-    def at_row(row: Any) -> Callable[[Any], Any]:
-      row_seed = tf.stack([tf.constant(key, tf.int64), row])
-      return lambda image: call.op.function(
-        image, row_seed, *call.args, **call.kwargs
+  Args:
+    views: Groups of crops.
+    seed: Seed of the augmentation.
+    is_encoded: True for encoded files, False for pixels.
+  """
+
+  def __init__(self, views: Sequence[View], *, seed: int, is_encoded: bool):
+    self._is_shared = is_encoded and sum(len(v.streams) for v in views) > 1
+    is_encoded = is_encoded and not self._is_shared
+    self._crops = [
+      (
+        view,
+        [
+          HostOps(
+            view.preprocess, seed=seed, is_encoded=is_encoded, stream=stream
+          )
+          for stream in view.streams
+        ],
       )
+      for view in views
+    ]
 
-    return at_row
+  def __call__(self, image: Any, row: Any, form: Any = None) -> dict[str, Any]:
+    """View name -> uint8 of the view's shape; arguments as of `HostOps`."""
+    if self._is_shared:
+      image = encoded.decode_into(lambda whole: whole.pixels(), image, form)
+    result = {}
+    for view, crops in self._crops:
+      made = [crop(image, row, form) for crop in crops]
+      result[view.name] = made[0] if view.count is None else tf.stack(made)
+    return result
 
-  return [bind(call) for call in calls]
+
+def _seeded(
+  call: Call, seed: int, stream: str
+) -> Callable[[Any], Callable[[Any], Any]]:
+  """The op as a function of the row, with a random stream of its own."""
+  named = zlib.crc32((stream + call.name).encode())
+  key = int(np.uint64(seed << 32 | named).astype(np.int64))
+
+  def at_row(row: Any) -> Callable[[Any], Any]:
+    row_seed = tf.stack([tf.constant(key, tf.int64), row])
+    return lambda image: call.op.function(
+      image, row_seed, *call.args, **call.kwargs
+    )
+
+  return at_row

@@ -8,10 +8,13 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from vit_jax.data import order, spec
+from vit_jax.data import features as features_lib
+from vit_jax.data import order
+from vit_jax.data.features import LABEL, Features
 from vit_jax.data.host_batches import HostBatches
 from vit_jax.data.prefetch import Prefetcher
 from vit_jax.data.sources import Source
+from vit_jax.data.spec import Preprocess
 
 _BATCH_AXES = ("data", "fsdp")
 _EVAL_PREFETCH_BATCHES = 2
@@ -20,21 +23,20 @@ _EVAL_PREFETCH_BATCHES = 2
 class TrainBatches:
   """Endless iterator of training batches, kept ready on the devices.
 
-  A batch is {"image": uint8 [B, S, S, 3], "label": int32 [B] or
-  [B, max_labels]}, global arrays sharded over the mesh axes data and fsdp.
-  Row r of the batch is row `first_example + r` of the endless stream,
-  whatever the mesh and the number of processes.
+  A batch maps the names of features to global arrays, as `Features.batch_spec`
+  declares them, sharded over the mesh axes data and fsdp. Row r of the batch
+  is row `first_example + r` of the endless stream, whatever the mesh and the
+  number of processes.
 
   Attributes:
-    first_example: row of the stream at which the next batch begins.
+    first_example: Row of the stream at which the next batch begins.
   """
 
   def __init__(
     self,
     source: Source,
     *,
-    preprocess: str,
-    image_size: int,
+    features: Features,
     batch_size: int,
     seed: int,
     shuffle_block: int,
@@ -47,21 +49,20 @@ class TrainBatches:
     """Starts reading.
 
     Args:
-      source: where records are read.
-      preprocess: string of ops; those of the device are the objective's.
-      image_size: side S of the images, pixels.
+      source: Where records are read.
+      features: What batches hold; the ops of the device run in the step.
       batch_size: B, examples in the global batch.
-      seed: of the order and the augmentation.
-      shuffle_block: see `order.example_ids`.
-      first_example: row of the stream at which to start.
-      mesh: with axes data and fsdp, over which B divides.
-      prefetch_batches: batches kept on the devices beyond the one in use.
-      max_bad_examples: how many that cannot be read may be replaced.
-      bad_examples: numbers of those that the run has replaced before.
+      seed: Seed of the order and of the augmentation.
+      shuffle_block: Records that stay together, see `order.example_ids`.
+      first_example: Row of the stream at which to start.
+      mesh: Has the axes data and fsdp, over which B divides.
+      prefetch_batches: Batches kept on the devices beyond the one in use.
+      max_bad_examples: Number of unreadable examples that are replaced.
+      bad_examples: Numbers of those that the run has replaced before.
 
     Raises:
-      UserError: if the preprocessing does not suit the source. While
-        iterating, if more records than that cannot be read; names them.
+      UserError: The ops do not suit the source. While iterating, if more
+        records than that cannot be read; names them.
     """
 
     def ids(rows: np.ndarray) -> np.ndarray:
@@ -76,7 +77,7 @@ class TrainBatches:
     self._make_host_batches = functools.partial(
       HostBatches,
       source,
-      spec.parse(preprocess, image_size),
+      features,
       order=ids,
       local_rows=self._placement.local_rows,
       batch_size=batch_size,
@@ -107,7 +108,7 @@ class TrainBatches:
     return self._host_batches.bad_examples(before)
 
   def seek(self, first_example: int, bad_examples: Iterable[int]) -> None:
-    """Goes on from another row of the stream."""
+    """Continues from another row of the stream."""
     self.close()
     self.first_example = first_example
     self._start(bad_examples)
@@ -121,22 +122,18 @@ class TrainBatches:
 def eval_batches(
   source: Source,
   *,
-  preprocess: str,
-  image_size: int,
+  preprocess: Preprocess,
   batch_size: int,
   mesh: Mesh,
-  where: str = "preprocess",
 ) -> Iterator[dict[str, jax.Array]]:
   """Batches that hold each example exactly once, in order.
 
   Args:
-    source: where records are read.
-    preprocess: string of host ops.
-    image_size: side S of the images, pixels.
-    batch_size: examples in a global batch; rounded up to divide over the
+    source: Where records are read.
+    preprocess: Ops of the host.
+    batch_size: Examples in a global batch; rounded up to divide over the
       devices.
-    mesh: with axes data and fsdp.
-    where: config key of `preprocess`, for messages.
+    mesh: Has the axes data and fsdp.
 
   Returns:
     Batches as of `TrainBatches` with "mask", bool [B], False where the last
@@ -144,18 +141,20 @@ def eval_batches(
     black images.
 
   Raises:
-    UserError: as `TrainBatches`.
+    UserError: As `TrainBatches`.
   """
   num_shards = mesh.shape["data"] * mesh.shape["fsdp"]
   batch_size = -(-batch_size // num_shards) * num_shards
-  parsed = spec.check(preprocess, image_size, where=where, train=False)
+  _, features = features_lib.of_images(preprocess).suited_to(
+    source.num_classes, source.max_labels
+  )
   placement = _Placement(mesh, batch_size)
   num_examples = source.num_examples
   num_batches = -(-num_examples // batch_size)
   local_rows = placement.local_rows
   batches = HostBatches(
     source,
-    parsed,
+    features,
     order=lambda rows: rows,
     local_rows=local_rows,
     batch_size=batch_size,
@@ -163,20 +162,20 @@ def eval_batches(
     seed=0,
     num_rows=num_examples,
   )
-  _, max_labels = parsed.label_space(source.num_classes, source.max_labels)
-  empty = {"image": np.zeros((0, image_size, image_size, 3), np.uint8)}
-  if parsed.has_labels:
-    shape = (0,) if max_labels == 1 else (0, max_labels)
-    empty["label"] = np.zeros(shape, np.int32)
+  empty = {
+    name: np.zeros((0, *shape), dtype)
+    for name, (shape, dtype) in features.example_spec().items()
+  }
 
   def filled() -> Iterator[dict[str, np.ndarray]]:
     for number in range(num_batches):
       ids = number * batch_size + local_rows
       mask = ids < num_examples
       batch = next(batches) if mask.any() else empty
-      for name, fill in (("image", 0), ("label", -1)):
-        if name in batch:
-          batch = {**batch, name: _fill(batch[name], len(ids), fill)}
+      batch = {
+        name: _fill(array, len(ids), -1 if name == LABEL else 0)
+        for name, array in batch.items()
+      }
       ids = np.where(mask, ids, -1).astype(np.int32)
       yield {**batch, "mask": mask, "id": ids}
 

@@ -7,9 +7,7 @@ both, and says neither where a mistake is nor what would be right.
 
 import ast
 import dataclasses
-import functools
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -61,15 +59,17 @@ class Preprocess:
 
   Attributes:
     text: the string.
-    where: the config key it came from, for messages.
-    image_size: side of the images that the model takes, pixels.
-    calls: the ops in order.
+    where: Config key of the string, for messages.
+    image_size: Side of the images that the ops make, pixels.
+    calls: The ops in order.
+    size_key: Config key of `image_size`, for messages.
   """
 
   text: str
   where: str
   image_size: int
   calls: tuple[Call, ...]
+  size_key: str = "config.model.image_size"
 
   def of_kind(self, kind: str) -> tuple[Call, ...]:
     return tuple(call for call in self.calls if call.op.kind == kind)
@@ -114,24 +114,6 @@ class Preprocess:
   def renumbers(self) -> bool:
     """Whether labels come to mean other classes than the source's."""
     return any(call.op.name == "remap" for call in self.calls)
-
-  def device_ops(self) -> tuple[tuple[str, Callable[..., Any]], ...]:
-    """(name, (batch, rng) -> batch) of each op of the jitted step.
-
-    The name is that of the op's random stream. A batch is a dict whose
-    "image" is uint8 [b, h, w, c].
-    """
-
-    def apply(function, batch, rng):
-      return {**batch, "image": function(batch["image"], rng)}
-
-    return tuple(
-      (
-        call.name,
-        functools.partial(apply, call.op.function(**call.kwargs)),
-      )
-      for call in self.of_kind("device")
-    )
 
 
 def _arguments(op: Op, node: ast.expr, image_size: int, where: str):
@@ -220,18 +202,22 @@ def _find(name: str, where: str) -> Op:
 
 
 def parse(
-  text: str, image_size: int, *, where: str = "config.train.preprocess"
+  text: str,
+  image_size: int,
+  *,
+  where: str = "config.train.preprocess",
+  size_key: str = "config.model.image_size",
 ) -> Preprocess:
   """Reads a preprocessing string.
 
   Args:
-    text: ops separated by '|', with literal arguments.
-    image_size: side of the images that the model takes, pixels.
-    where: the config key of the string, for messages.
+    text: Ops separated by '|', with literal arguments.
+    image_size: Side of the images that the ops shall make, pixels.
+    where: Config key of the string, for messages.
+    size_key: Config key of `image_size`, for messages.
 
   Raises:
-    UserError: if it cannot be read, or does not end in images of that size;
-      names the op's position in the string.
+    UserError: The string cannot be read; names the op's position in it.
   """
   calls: list[Call] = []
   start = 0
@@ -268,7 +254,7 @@ def parse(
       )
     calls.append(call)
 
-  preprocess = Preprocess(text, where, image_size, tuple(calls))
+  preprocess = Preprocess(text, where, image_size, tuple(calls), size_key)
   images = preprocess.of_kind("image")
   if not images or images[0].name != "decode":
     raise UserError(f'{where} = "{text}" has to begin with "decode".')
@@ -285,17 +271,17 @@ def check(
   """Like `parse`, and checks what can be told without the data.
 
   Args:
-    text, image_size, where: as for `parse`.
-    train: False for an evaluation, which has no step for ops to run in.
+    text: Ops separated by '|', with literal arguments.
+    image_size: Side of the images that the ops shall make, pixels.
+    where: Config key of the string, for messages.
+    train: False for an evaluation, which has no step for device ops to run in.
 
   Raises:
-    UserError: also if the images come out in another size than the model's,
-      or an evaluation has ops of the training step.
+    UserError: Also if the images come out in another size, or an evaluation
+      has ops of the training step.
   """
   preprocess = parse(text, image_size, where=where)
-  side = preprocess.side(UNKNOWN_SIDE)
-  if side != UNKNOWN_SIDE:
-    check_side(preprocess, side)
+  check_known_side(preprocess)
   device = preprocess.of_kind("device")
   if device and not train:
     raise UserError(
@@ -305,11 +291,22 @@ def check(
   return preprocess
 
 
-def check_side(preprocess: Preprocess, side: int | None) -> None:
-  """Checks the side of the host's images against the model's.
+def check_known_side(preprocess: Preprocess) -> None:
+  """Checks the side of the images if it follows from the ops alone.
 
   Raises:
-    UserError: if they differ, or the side varies between images (None).
+    UserError: as `check_side`.
+  """
+  side = preprocess.side(UNKNOWN_SIDE)
+  if side != UNKNOWN_SIDE:
+    check_side(preprocess, side)
+
+
+def check_side(preprocess: Preprocess, side: int | None) -> None:
+  """Checks the side of the images that the host makes.
+
+  Raises:
+    UserError: The side is not `image_size`, or varies between images (None).
   """
   size = preprocess.image_size
   start = f'{preprocess.where} = "{preprocess.text}"'
@@ -321,6 +318,6 @@ def check_side(preprocess: Preprocess, side: int | None) -> None:
   if side != size:
     raise UserError(
       f"{start} yields images of {side} x {side} pixels, but"
-      f" config.model.image_size = {size}; leave the size out of the last"
-      " op, or set the image size."
+      f" {preprocess.size_key} = {size}; leave the size out of the last op, or"
+      " set the image size."
     )

@@ -131,7 +131,7 @@ class Classification:
   def _measure_batch(
     self, params: Any, batch: Mapping[str, Array]
   ) -> dict[str, Array]:
-    logits = self._context.outputs(params, batch["image"])["logits"]
+    logits = self._context.outputs(params, batch)["logits"]
     rows = measure(logits.astype(jnp.float32), batch["label"], loss=self._loss)
     rows["counted"] &= batch["mask"]
     kept = {key: batch[key] for key in ("id", "mask", "label")}

@@ -29,8 +29,8 @@ class Context:
 
   Attributes:
     config: Config of the run.
-    outputs: `(params, images uint8 [b, h, w, c]) -> {"logits", "pre_logits"}`,
-      traceable; an objective's `outputs`.
+    outputs: `(params, batch) -> {"logits", "pre_logits"}`, traceable; an
+      objective's `outputs`. A batch holds `image`, uint8 [b, h, w, c].
     mesh: Devices that parameters and batches are sharded over.
     workdir: Directory that `evaluations/` is written to; None writes no files.
     num_classes: Number of columns of the logits.

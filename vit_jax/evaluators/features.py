@@ -59,7 +59,7 @@ class Extractor:
   def _compute_batch(
     self, params: Any, batch: Mapping[str, Array]
   ) -> dict[str, Array]:
-    outputs = self._context.outputs(params, batch["image"])
+    outputs = self._context.outputs(params, batch)
     if self._representation not in outputs:
       raise UserError(
         f"representation = {self._representation!r} is not an output of the"

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from vit_jax.data.spec import Preprocess
 from vit_jax.errors import UserError
 from vit_jax.evaluators.contract import Context
 
@@ -23,7 +24,6 @@ class Split:
     max_labels: Labels per example, after the label ops.
     class_names: Names of the classes, unless the label ops renumber them.
     preprocess: Host ops.
-    image_size: Side of the images, pixels.
     batch_size: Examples on all devices together.
     mesh: Devices that batches are sharded over.
   """
@@ -33,8 +33,7 @@ class Split:
   num_classes: int
   max_labels: int
   class_names: tuple[str, ...] | None
-  preprocess: str
-  image_size: int
+  preprocess: Preprocess
   batch_size: int
   mesh: Mesh
 
@@ -49,10 +48,8 @@ class Split:
     return pipeline.eval_batches(
       self.source,
       preprocess=self.preprocess,
-      image_size=self.image_size,
       batch_size=min(self.batch_size, self.num_examples),
       mesh=self.mesh,
-      where=f"{self.key}.preprocess",
     )
 
   def measured(
@@ -144,8 +141,7 @@ def open_split(
     num_classes=num_classes,
     max_labels=max_labels,
     class_names=None if ops.renumbers else source.class_names,
-    preprocess=preprocess,
-    image_size=context.config.model.image_size,
+    preprocess=ops,
     batch_size=batch_size or context.config.train.batch_size,
     mesh=context.mesh,
   )

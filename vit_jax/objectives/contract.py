@@ -1,4 +1,4 @@
-"""What an objective is: the only view of a task that the train step has.
+"""The contract of an objective, the only view of a task that the step has.
 
 The step calls, once per update and in this order,
 
@@ -6,17 +6,21 @@ The step calls, once per update and in this order,
     loss, (aux, metrics) = objective.loss(...)          # every micro-batch
     objective_state = objective.after_update(...)       # on the new params
 
-so whatever a method needs beyond gradients (a teacher, a centre, a queue) is
-in `objective_state`, which the train state carries and checkpoints, and never
-on an object.
+Whatever a method changes besides the parameters (a teacher, a centre, a queue)
+is in `objective_state`, which the train state carries and checkpoints, and
+never on an object. What it only reads (a frozen teacher) is in `constants`.
 """
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+import numpy as np
 from jaxtyping import Array, Key
+
+from vit_jax import trees
 
 Rngs = Callable[[str], Key[Array, ""]]
 Batch = Mapping[str, Any]
@@ -27,39 +31,35 @@ Metrics = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Objective:
-  """A task as pure functions; all but `batch_spec` are traced under jit.
+class Constants:
+  """Frozen parameters, which the step takes as an argument.
 
-  `rngs(name)` gives the key of the random stream `name` at this step, and is
-  different in each micro-batch of `loss`.
+  They are sharded by the rules of the parameters, neither donated nor saved.
+  A checkpoint names them by path and digest, so that a run does not resume
+  with others.
 
   Attributes:
-    batch_spec: shape and dtype of each array of the global batch as it reaches
-      the device; enough to compile the step without data.
-    init: `init(rng) -> (params, objective_state)`.
-    prepare: `prepare(batch, rngs) -> batch`, the random work on the whole
-      global batch: flips, mixing. Every array of the result keeps the batch as
-      its first dimension, so that it can be split into micro-batches.
-    loss: `loss(params, objective_state, batch, rngs, step)
-      -> (loss, (aux, metrics))`, on a prepared batch or a micro-batch of it.
-      `loss` is a float32 scalar, the mean over the examples; `aux` and
-      `metrics` are trees of floating arrays which are means over examples too,
-      because the step averages all three over micro-batches. `metrics` are
-      scalars, named without the `train/` prefix.
-    after_update: `after_update(objective_state, params, aux, step)
-      -> objective_state`, with the updated params.
-    outputs: `outputs(params, images) -> {name: array}`, what evaluators see of
-      the model without dropout: "pre_logits", and "logits" if it classifies.
+    params: Tree of arrays.
+    digests: Path they were read from -> digest of what was read.
   """
 
-  batch_spec: dict[str, jax.ShapeDtypeStruct]
-  init: Callable[[Key[Array, ""]], tuple[Params, State]]
-  prepare: Callable[[Batch, Rngs], Batch]
-  loss: Callable[
-    [Params, State, Batch, Rngs, Any], tuple[Any, tuple[Aux, Metrics]]
-  ]
-  after_update: Callable[[State, Params, Aux, Any], State]
-  outputs: Callable[[Params, Any], dict[str, Any]]
+  params: Params = dataclasses.field(default_factory=dict)
+  digests: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+  @classmethod
+  def of(cls, path: str, params: Params) -> "Constants":
+    """Constants that were read from one path."""
+    return cls(params, {path: digest(params)})
+
+
+def digest(params: Params) -> str:
+  """Digest of the names, shapes, dtypes and values of a tree of arrays."""
+  total = hashlib.sha256()
+  for name, leaf in sorted(trees.named_leaves(params)):
+    array = np.ascontiguousarray(leaf)
+    total.update(f"{name} {array.dtype} {array.shape}\n".encode())
+    total.update(array.tobytes())
+  return total.hexdigest()[:32]
 
 
 def keep_state(
@@ -68,3 +68,48 @@ def keep_state(
   """`after_update` of an objective whose state the updates leave alone."""
   del params, aux, step
   return objective_state
+
+
+def keep_batch(batch: Batch, rngs: Rngs) -> Batch:
+  """`prepare` of an objective without random work of its own."""
+  del rngs
+  return batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+  """A task as pure functions that are traced under jit.
+
+  `rngs(name)` gives the key of the random stream `name` at this step, and
+  differs in each micro-batch of `loss`.
+
+  Attributes:
+    init: `init(rng) -> (params, objective_state)`.
+    loss: `loss(params, constants, objective_state, batch, rngs, step)
+      -> (loss, (aux, metrics))`, on a prepared batch or a micro-batch of it.
+      `loss` is a float32 scalar, the mean over the examples; `aux` and
+      `metrics` are trees of floating arrays which are means over examples too,
+      because the step averages all three over micro-batches. `metrics` are
+      scalars, named without the `train/` prefix. `step` counts the updates
+      done.
+    outputs: `outputs(params, batch) -> {name: array}`, the features that
+      evaluators see, without dropout: "pre_logits", and "logits" of a
+      classifier. `params` are those that `ObjectiveKind.exported` gives;
+      `batch` holds the features of an evaluation, such as `image`.
+    prepare: `prepare(batch, rngs) -> batch`, the random work on the whole
+      global batch after the ops of the config: mixing, masking. Every array of
+      the result keeps the examples as its first dimension, so that it can be
+      split into micro-batches.
+    after_update: `after_update(objective_state, params, aux, step)
+      -> objective_state`, with the updated params.
+    constants: Frozen parameters; `loss` gets their `params`.
+  """
+
+  init: Callable[[Key[Array, ""]], tuple[Params, State]]
+  loss: Callable[
+    [Params, Params, State, Batch, Rngs, Any], tuple[Any, tuple[Aux, Metrics]]
+  ]
+  outputs: Callable[[Params, Batch], dict[str, jax.Array]]
+  prepare: Callable[[Batch, Rngs], Batch] = keep_batch
+  after_update: Callable[[State, Params, Aux, Any], State] = keep_state
+  constants: Constants = Constants()

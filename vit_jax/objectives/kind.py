@@ -1,9 +1,34 @@
-"""The declaration of an objective: all that is known of it without jax."""
+"""The declaration of an objective: all that is known of it without jax.
+
+An objective is a folder or a file of its own with such a record in it, named
+in `registry.OBJECTIVES`:
+
+  KIND = ObjectiveKind(
+    section=Rotation,  # Its keys: config.objective with name = "rotation".
+    build=build,
+    forward_flops=lambda config, num_classes: ...,
+    describe=lambda config: {"objective": "four rotations"},
+    needs=("image",),
+  )
+
+`build` imports jax; the module that holds the record does not, so that a
+config is checked, and a report written, without it.
+"""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
+
+if TYPE_CHECKING:
+  from vit_jax.data.facts import DataFacts
+  from vit_jax.objectives.contract import Objective
+
+
+def accept(config: schema.Config) -> None:
+  """Accepts every config, as `ObjectiveKind.check`."""
+  del config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,8 +37,27 @@ class ObjectiveKind:
 
   Attributes:
     section: Class of `config.objective` under this name.
-    check: Raises UserError for a config that it cannot train.
+    build: `build(config, facts, total_steps) -> Objective`; `facts` declares
+      the features of a batch and the number of classes, `total_steps` is the
+      length of the run in updates.
+    forward_flops: `forward_flops(config, num_classes) -> int`, the FLOPs of
+      one example's forward pass in training, two for each multiply-add.
+    describe: `describe(config) -> {label: text}`, what a report and a model
+      card say of the objective; the first entry names it.
+    needs: Features that a batch must have.
+    check: `check(config)` raises UserError for a config it cannot train.
+    decomposes: `decomposes(config)` is True if the loss of a batch is the mean
+      of those of its micro-batches, as `train.accumulate_steps` requires.
+    exported: `exported(params, objective_state) -> params`, the parameters
+      that evaluators, `load`, `predict` and export see, from the parameters
+      (their average, if there is one) and the objective's state.
   """
 
   section: type[schema.Objective]
-  check: Callable[[schema.Config], None]
+  build: "Callable[[schema.Config, DataFacts, int], Objective]"
+  forward_flops: Callable[[schema.Config, int], int]
+  describe: Callable[[schema.Config], Mapping[str, str]]
+  needs: tuple[str, ...] = ("image",)
+  check: Callable[[schema.Config], None] = accept
+  decomposes: Callable[[schema.Config], bool] = lambda config: True
+  exported: Callable[[Any, Any], Any] = lambda params, objective_state: params

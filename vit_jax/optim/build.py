@@ -76,8 +76,8 @@ def build(
   total_steps: int,
   batch_size: int,
   num_examples: int | None,
-) -> "tuple[optax.GradientTransformation, schedules.Schedule]":
-  """The update rule and the learning rate.
+) -> "tuple[optax.GradientTransformation, dict[str, schedules.Schedule]]":
+  """The update rule, and the scalars that change over the run.
 
   In order: the gradients are clipped to a global norm, the optimizer makes
   updates at the scheduled rate, and the parameters' own factors multiply them,
@@ -92,7 +92,8 @@ def build(
     num_examples: training examples, to count durations given in epochs.
 
   Returns:
-    The transformation, and the schedule: updates done -> learning rate.
+    The transformation, and the schedules to log: updates done -> value of
+    `learning_rate`, and of `weight_decay` if that changes.
 
   Raises:
     UserError: as `check` does, and for a regex that matches no parameter or a
@@ -117,6 +118,7 @@ def build(
       tree,
     )
 
+  scalars = {"learning_rate": schedule}
   tx = transforms.OPTIMIZERS[optimizer.name](optimizer, schedule, decays)
   if optimizer.grad_clip_norm is not None:
     tx = optax.chain(optax.clip_by_global_norm(optimizer.grad_clip_norm), tx)
@@ -136,4 +138,4 @@ def build(
         lambda path, _: "frozen" if path in frozen else "trained", tree
       ),
     )
-  return tx, schedule
+  return tx, scalars

@@ -1,4 +1,4 @@
-"""What a run would be, without running it."""
+"""Description of a run that is not started."""
 
 import math
 from typing import Any
@@ -8,25 +8,25 @@ from clu import parameter_overview
 
 from vit_jax import trees
 from vit_jax.config import resolve, schema
-from vit_jax.errors import UserError
+from vit_jax.data import facts
 from vit_jax.optim import multipliers
 from vit_jax.pretrained import fitting, reading
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules, table
-from vit_jax.training import experiment, known_facts
+from vit_jax.training import experiment
 
 
 def describe(config: schema.Config) -> str:
-  """Config, parameters, sharding, batch and memory as text.
+  """Describes config, parameters, sharding, batch and memory.
 
-  The data need not be there if the config says how many classes and steps
-  there are, or the dataset is a well-known one.
+  The data may be missing if the config gives the numbers of classes and
+  steps, or the dataset is a well-known one.
 
   Raises:
-    UserError: for whatever would keep the run from starting.
+    UserError: Anything that would keep the run from starting.
   """
-  facts, missing = _facts(config)
-  parts = experiment.build(config, facts)
+  found, missing = facts.find(config)
+  parts = experiment.build(config, found)
   state = parts.abstract_state
   sections = [
     ("Config", resolve.dump(config)),
@@ -57,19 +57,6 @@ def describe(config: schema.Config) -> str:
   return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections)
 
 
-def _facts(
-  config: schema.Config,
-) -> tuple[experiment.DataFacts, UserError | None]:
-  """The facts, and what is missing of the data, if anything is."""
-  try:
-    return experiment.facts_of_config(config)
-  except UserError as missing:
-    try:
-      return known_facts.facts(config), missing
-    except UserError:
-      raise missing from None
-
-
 def _start(parts: experiment.Experiment) -> str:
   """What the run takes over from `init_from`."""
   config = parts.config
@@ -95,7 +82,7 @@ def _batch_table(parts: experiment.Experiment) -> str:
 
 
 def _memory_table(parts: experiment.Experiment) -> str:
-  rows = memory(parts)
+  rows = {name: size for name, size in memory(parts).items() if size}
   rows["total"] = sum(rows.values())
   width = max(map(len, rows))
   return "\n".join(
@@ -115,6 +102,10 @@ def memory(parts: experiment.Experiment) -> dict[str, int]:
       state.ema_params, shardings.ema_params
     ),
     "gradients": params,
+    "constants": rules.shard_bytes(
+      parts.abstract_constants,
+      jax.tree.map(lambda leaf: leaf.sharding, parts.abstract_constants),
+    ),
     "batch": sum(
       math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
       for leaf in parts.abstract_batch().values()
@@ -135,10 +126,10 @@ def activation_bytes(parts: experiment.Experiment) -> int:
   num_examples = config.train.batch_size // config.train.accumulate_steps
   batch = {
     name: jax.ShapeDtypeStruct((num_examples, *leaf.shape[1:]), leaf.dtype)
-    for name, leaf in objective.batch_spec.items()
+    for name, leaf in parts.abstract_batch().items()
   }
 
-  def residuals(params: Any, batch: Any) -> Any:
+  def residuals(params: Any, constants: Any, batch: Any) -> Any:
     def keys(name: str) -> Any:
       del name
       return jax.random.key(0)
@@ -147,11 +138,15 @@ def activation_bytes(parts: experiment.Experiment) -> int:
 
     def loss(params: Any) -> Any:
       params = multipliers.stop_frozen(config.optimizer, params)
-      return objective.loss(params, state.objective_state, batch, keys, 0)[0]
+      return objective.loss(
+        params, constants, state.objective_state, batch, keys, 0
+      )[0]
 
     return jax.vjp(loss, params)[1]
 
-  kept = jax.eval_shape(residuals, state.params, batch)
+  kept = jax.eval_shape(
+    residuals, state.params, parts.abstract_constants, batch
+  )
   sizes = {leaf.shape for leaf in jax.tree.leaves(state.params)}
   whole = sum(
     trees.num_bytes(leaf)

@@ -1,4 +1,4 @@
-"""Runs the evaluators of a config when they are due."""
+"""Evaluation in the course of training."""
 
 import contextlib
 
@@ -20,12 +20,14 @@ class _CutShortError(Exception):
 class Evaluation:
   """The evaluators of `config.evals`, each on its own schedule.
 
+  They see the parameters that the objective exports.
+
   Attributes:
-    unfinished: what was due at the last step was left for the next start, as
-      the run was asked to stop.
+    unfinished: True if an evaluation of the last step is left for the next
+      start, because the run was asked to stop.
 
   Raises:
-    UserError: if the data of one of them is not there.
+    UserError: The data of an evaluator are missing.
   """
 
   def __init__(
@@ -41,6 +43,7 @@ class Evaluation:
     self._monitor = monitor
     self._request = request
     self._clock = clock
+    self._exported = parts.exported
     context = Context(
       config=parts.config,
       outputs=parts.objective.outputs,
@@ -62,23 +65,24 @@ class Evaluation:
     return any(every.due(step) for every, _ in self._scheduled)
 
   def catch_up(self, state: TrainState) -> None:
-    """Runs what the start before left unfinished."""
+    """Runs the evaluation that the previous start left unfinished."""
     if self._directory.evaluation_due:
       self.run(self._directory.first_step, state)
 
   def run(self, step: int, state: TrainState) -> None:
-    """Runs what is due; the metrics make one line of the records.
+    """Runs the evaluators that are due; writes one line of metrics.
 
-    If the run is asked to stop it is left unfinished, without a trace.
+    If the run is asked to stop, the evaluation leaves no trace.
     """
     metrics: dict[str, float] = {}
     self.unfinished = self.due(step)
     if not self.unfinished or self._request.given:
       return
     with self._clock.phase("evaluate"), contextlib.suppress(_CutShortError):
+      seen = state.replace(params=self._exported(state), ema_params=None)
       for every, evaluator in self._scheduled:
         if every.due(step):
-          metrics |= evaluator.run(state, step)
+          metrics |= evaluator.run(seen, step)
       self.unfinished = False
     if self.unfinished:
       return

@@ -1,11 +1,12 @@
-"""The parts of a run that follow from config and data: nothing is read here.
+"""The parts of a run that follow from its config and facts of its data.
 
-`train`, `evaluate`, `--dry_run` and `benchmark step` all build them here, so
-they speak of the same step.
+`train`, `evaluate`, `compile`, `--dry_run` and `benchmark step` all build them
+here, so that they speak of the same step. No data are read.
 """
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,8 @@ from jax.sharding import Mesh
 from vit_jax import durations
 from vit_jax.checkpoint import store
 from vit_jax.config import schema
-from vit_jax.data import exclusion, pipeline, sources, spec
+from vit_jax.data import pipeline
+from vit_jax.data.facts import DataFacts
 from vit_jax.data.sources import Source
 from vit_jax.errors import UserError
 from vit_jax.objectives import build as objectives_build
@@ -29,25 +31,6 @@ from vit_jax.training import step as step_lib
 
 
 @dataclasses.dataclass(frozen=True)
-class DataFacts:
-  """What must be known of the training data before anything is built.
-
-  Attributes:
-    num_classes: classes of the head.
-    max_labels: labels per image; 1: scalar labels.
-    num_examples: examples in an epoch; None if not known.
-    fingerprint: identifies the data's content.
-    class_names: of the classes, if known.
-  """
-
-  num_classes: int
-  max_labels: int
-  num_examples: int | None
-  fingerprint: str
-  class_names: Sequence[str] | None = None
-
-
-@dataclasses.dataclass(frozen=True)
 class Experiment:
   """A run ready to start; `abstract_state` carries shardings."""
 
@@ -57,32 +40,56 @@ class Experiment:
   total_steps: int
   objective: Objective
   tx: optax.GradientTransformation
-  schedule: Callable[[Any], Any]
+  scalars: Mapping[str, Callable[[Any], Any]]
   abstract_state: state_lib.TrainState
   shardings: state_lib.TrainState
-  train_step: Callable[..., Any]
+  abstract_constants: Any
+  jitted_step: Callable[..., Any]
   _init: Callable[[], state_lib.TrainState]
 
   def init_state(self) -> state_lib.TrainState:
     """The state at step 0, made on its shardings."""
     return jax.jit(self._init, out_shardings=self.shardings)()
 
+  @functools.cached_property
+  def constants(self) -> Any:
+    """The objective's frozen parameters, on their shardings."""
+    return jax.tree.map(
+      lambda array, leaf: jax.device_put(array, leaf.sharding),
+      self.objective.constants.params,
+      self.abstract_constants,
+    )
+
+  def train_step(
+    self, state: state_lib.TrainState, batch: Mapping[str, Any]
+  ) -> tuple[state_lib.TrainState, dict[str, Any]]:
+    """One update, `(state, batch) -> (state, metrics)`; donates the state."""
+    return self.jitted_step(self.constants, state, batch)
+
+  def exported(self, state: state_lib.TrainState) -> Any:
+    """The parameters of a state that evaluators see."""
+    exported = objectives_build.kind_of(self.config).exported
+    return exported(state.eval_params, state.objective_state)
+
+  def lower(self) -> Any:
+    """The train step, lowered for its shapes."""
+    return self.jitted_step.lower(
+      self.abstract_constants, self.abstract_state, self.abstract_batch()
+    )
+
   def compile(
     self, options: Mapping[str, str] | None = None
   ) -> Callable[..., Any]:
-    """The train step, compiled for its shapes.
+    """The train step, compiled: `(constants, state, batch)`.
 
     Args:
-      options: of the compiler.
+      options: Options of the compiler.
 
     Raises:
-      UserError: if it does not fit into the device's memory.
+      UserError: The step does not fit into the device's memory.
     """
     with memory_explained(self.config):
-      lowered = self.train_step.lower(
-        self.abstract_state, self.abstract_batch()
-      )
-      return lowered.compile(compiler_options=dict(options or {}))
+      return self.lower().compile(compiler_options=dict(options or {}))
 
   def train_batches(
     self,
@@ -90,21 +97,20 @@ class Experiment:
     first_example: int,
     bad_examples: Sequence[int] = (),
   ) -> pipeline.TrainBatches:
-    """The global batches from a position in the stream of examples on.
+    """The global batches from a position in the stream of examples.
 
     Args:
-      source: the training data.
-      first_example: the position.
-      bad_examples: examples that were found before it to be unreadable.
+      source: The training data.
+      first_example: Row of the stream at which the first batch begins.
+      bad_examples: Examples before it that were found to be unreadable.
 
     Raises:
-      UserError: if the preprocessing does not suit the source.
+      UserError: The preprocessing does not suit the source.
     """
     config = self.config
     return pipeline.TrainBatches(
       source,
-      preprocess=config.train.preprocess,
-      image_size=config.model.image_size,
+      features=self.facts.features,
       batch_size=config.train.batch_size,
       seed=config.seed,
       shuffle_block=config.train.shuffle_block,
@@ -117,7 +123,7 @@ class Experiment:
 
   @property
   def flops_per_step(self) -> int:
-    """Model FLOPs of an update: 3 x forward, 2 a multiply-add."""
+    """Model FLOPs of an update: 3 x forward, 2 for each multiply-add."""
     forward = objectives_build.forward_flops(
       self.config, num_classes=self.facts.num_classes
     )
@@ -135,91 +141,11 @@ class Experiment:
   def abstract_batch(self) -> dict[str, jax.ShapeDtypeStruct]:
     """The global batch as it reaches the step, with its sharding."""
     sharding = mesh_lib.batch_sharding(self.mesh)
+    spec = self.facts.features.batch_spec(self.config.train.batch_size)
     return {
-      name: jax.ShapeDtypeStruct(spec.shape, spec.dtype, sharding=sharding)
-      for name, spec in self.objective.batch_spec.items()
+      name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+      for name, leaf in spec.items()
     }
-
-
-def open_data(config: schema.Config) -> Source:
-  """Opens the training data, without the examples that are to be left out.
-
-  Raises:
-    UserError: if they are not there, or the list of examples is not theirs.
-  """
-  source = sources.open_source(
-    config.train.dataset,
-    config.train.split,
-    data_dir=config.data_dir,
-    image_key=config.train.image_key,
-    label_key=config.train.label_key,
-    max_bad_examples=config.train.max_bad_examples,
-  )
-  if config.train.exclude is None:
-    return source
-  return exclusion.without(
-    source, config.train.exclude, key="config.train.exclude"
-  )
-
-
-def facts(config: schema.Config, source: Source) -> DataFacts:
-  """What the opened training data say, after the label ops.
-
-  Raises:
-    UserError: if `config.model.num_classes` is less than the data's.
-  """
-  preprocess = spec.parse(
-    config.train.preprocess, image_size=config.model.image_size
-  )
-  num_classes, max_labels = preprocess.label_space(
-    source.num_classes, source.max_labels
-  )
-  wanted = config.model.num_classes
-  if wanted is not None and wanted < num_classes:
-    raise UserError(
-      f"config.model.num_classes = {wanted} is less than the {num_classes}"
-      f" classes of {config.train.dataset}; leave it unset to take the"
-      " dataset's."
-    )
-  return DataFacts(
-    num_classes=wanted or num_classes,
-    max_labels=max_labels,
-    num_examples=source.num_examples,
-    fingerprint=source.fingerprint,
-    class_names=None if preprocess.renumbers else source.class_names,
-  )
-
-
-def facts_of_config(
-  config: schema.Config,
-) -> tuple[DataFacts, UserError | None]:
-  """The facts, from the config alone where the training data are not here.
-
-  Returns:
-    The facts, and what is missing, if anything is.
-
-  Raises:
-    UserError: if the data are missing and the config does not say how many
-      classes and steps there are.
-  """
-  try:
-    return facts(config, open_data(config)), None
-  except UserError as missing:
-    if config.model.num_classes is None or config.total_steps is None:
-      raise
-    preprocess = spec.parse(
-      config.train.preprocess, image_size=config.model.image_size
-    )
-    num_classes, max_labels = preprocess.label_space(
-      config.model.num_classes, 1
-    )
-    from_config = DataFacts(
-      num_classes=num_classes,
-      max_labels=max_labels,
-      num_examples=None,
-      fingerprint="",
-    )
-    return from_config, missing
 
 
 def build(
@@ -228,19 +154,17 @@ def build(
   """Builds all parts from shapes alone.
 
   Args:
-    config: the experiment.
-    facts: of the training data.
-    mesh: None: over all devices, as `config.mesh` says.
+    config: The experiment.
+    facts: Facts of the training data.
+    mesh: The mesh; None: over all devices, as `config.mesh` says.
 
   Raises:
-    UserError: if batch, mesh, rules or lengths do not fit.
+    UserError: Batch, mesh, rules or lengths do not fit.
   """
   mesh = mesh_lib.create_mesh(config.mesh) if mesh is None else mesh
   mesh_lib.check_batch(config.train, mesh_lib.batch_shards(mesh))
   total_steps = count_steps(config, facts.num_examples)
-  objective = objectives_build.build(
-    config, num_classes=facts.num_classes, max_labels=facts.max_labels
-  )
+  objective = objectives_build.build(config, facts, total_steps)
   objective = dataclasses.replace(
     objective,
     loss=activations.on(mesh, objective.loss),
@@ -248,7 +172,7 @@ def build(
   )
   key = jax.eval_shape(lambda: jax.random.key(0))
   abstract_params, _ = jax.eval_shape(objective.init, key)
-  tx, schedule = optim_build.build(
+  tx, scalars = optim_build.build(
     config,
     params=abstract_params,
     total_steps=total_steps,
@@ -258,6 +182,13 @@ def build(
   init = state_lib.initialiser(config, objective, tx)
   abstract_state = jax.eval_shape(init)
   shardings = state_lib.state_shardings(abstract_state, mesh, config.mesh)
+  constants = jax.tree.map(
+    lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype),
+    objective.constants.params,
+  )
+  constant_shardings = state_lib.constant_shardings(
+    constants, mesh, config.mesh
+  )
   return Experiment(
     config=config,
     facts=facts,
@@ -265,11 +196,12 @@ def build(
     total_steps=total_steps,
     objective=objective,
     tx=tx,
-    schedule=schedule,
+    scalars=scalars,
     abstract_state=store.with_shardings(abstract_state, shardings),
     shardings=shardings,
-    train_step=step_lib.build_train_step(
-      config, objective, tx, schedule, mesh, shardings
+    abstract_constants=store.with_shardings(constants, constant_shardings),
+    jitted_step=step_lib.build_train_step(
+      config, objective, tx, scalars, mesh, shardings, constant_shardings
     ),
     _init=init,
   )

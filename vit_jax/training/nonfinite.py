@@ -1,4 +1,4 @@
-"""Finding the first tensor that is not finite, once a step went wrong."""
+"""The first tensor that is not finite, found once a step went wrong."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,6 +15,7 @@ from vit_jax.objectives.contract import Objective
 def first_bad_tensor(
   objective: Objective,
   params: PyTree,
+  constants: PyTree,
   objective_state: PyTree,
   batch: Mapping[str, Any],
   rngs: Callable[[str], Array],
@@ -27,12 +28,13 @@ def first_bad_tensor(
   takes the gradients' flags.
 
   Args:
-    objective: what was minimised.
-    params: the parameters before the bad update.
-    objective_state: the objective's state before it.
-    batch: the batch of the bad step, as it came from the pipeline.
-    rngs: stream name -> key at that step.
-    step: number of updates before it.
+    objective: The objective that was minimised.
+    params: Parameters before the bad update.
+    constants: The objective's frozen parameters.
+    objective_state: The objective's state before it.
+    batch: The batch of the bad step, as it came from the pipeline.
+    rngs: Name of a random stream -> its key at that step.
+    step: Number of updates before it.
     grad_finite: bool, one for each parameter in tree order.
   """
   names = [name for name, _ in trees.named_leaves(params)]
@@ -43,6 +45,7 @@ def first_bad_tensor(
     bad = _first_bad_output(
       lambda: objective.loss(
         params,
+        constants,
         objective_state,
         objective.prepare(batch, rngs),
         rngs,

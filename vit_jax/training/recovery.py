@@ -97,6 +97,7 @@ class Recovery:
     bad = nonfinite.first_bad_tensor(
       self._parts.objective,
       state.params,
+      self._parts.constants,
       state.objective_state,
       batch,
       functools.partial(rngs.stream, self._parts.config.seed, step=step - 1),

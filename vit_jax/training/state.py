@@ -1,5 +1,6 @@
-"""All that training carries from one step to the next."""
+"""The state that training carries from one step to the next."""
 
+import re
 from typing import Any
 
 import flax.struct
@@ -8,7 +9,7 @@ import optax
 from jax.sharding import Mesh
 from jaxtyping import PyTree
 
-from vit_jax import rngs
+from vit_jax import rngs, trees
 from vit_jax.config import schema
 from vit_jax.objectives.contract import Objective
 from vit_jax.optim import averaging
@@ -19,11 +20,15 @@ from vit_jax.training import spikes
 
 @flax.struct.dataclass
 class TrainState:
-  """`step` (int32 []) updates are done; `ema_params`: None if not averaged.
+  """The state of a run; its leaves are arrays, their shapes or shardings.
 
-  `spikes` are statistics of the steps, None if they are not watched.
-
-  Arrays, ShapeDtypeStructs or shardings may stand at the leaves.
+  Attributes:
+    step: int32 [], number of updates done.
+    params: Trained parameters.
+    opt_state: State of the optimizer.
+    ema_params: Average of the parameters; None if they are not averaged.
+    objective_state: What the objective updates besides the parameters.
+    spikes: Running statistics of the steps; None if they are not watched.
   """
 
   step: PyTree
@@ -35,7 +40,7 @@ class TrainState:
 
   @property
   def eval_params(self) -> PyTree:
-    """What evaluators use: the average, if there is one."""
+    """The average of the parameters if there is one, else the parameters."""
     return self.params if self.ema_params is None else self.ema_params
 
 
@@ -44,7 +49,7 @@ def initialiser(
   objective: Objective,
   tx: optax.GradientTransformation,
 ) -> Any:
-  """A function without arguments that makes the state at step 0."""
+  """Makes a function without arguments that returns the state at step 0."""
 
   def init() -> TrainState:
     params, objective_state = objective.init(
@@ -69,11 +74,11 @@ def state_shardings(
 
   Args:
     abstract_state: ShapeDtypeStructs of the state.
-    mesh: the mesh.
-    config: holds the user's rules.
+    mesh: The mesh.
+    config: The section with the user's rules.
 
   Raises:
-    UserError: if a rule of the user's does not fit.
+    UserError: A rule of the user does not fit.
   """
   params = abstract_state.params
   shardings = rules.param_shardings(params, mesh, config.rules)
@@ -89,3 +94,23 @@ def state_shardings(
     objective_state=follow(abstract_state.objective_state),
     spikes=follow(abstract_state.spikes),
   )
+
+
+def constant_shardings(
+  constants: PyTree, mesh: Mesh, config: schema.Mesh
+) -> PyTree:
+  """Shardings of an objective's frozen parameters, by the same rules.
+
+  Args:
+    constants: Tree of ShapeDtypeStructs.
+    mesh: The mesh.
+    config: The section with the user's rules; those that match none of the
+      constants are for the parameters alone.
+  """
+  paths = [path for path, _ in trees.named_leaves(constants)]
+  user_rules = [
+    rule
+    for rule in config.rules
+    if any(re.fullmatch(rule[0], path) for path in paths)
+  ]
+  return rules.param_shardings(constants, mesh, user_rules)

@@ -1,7 +1,7 @@
 """One update of the training state: a single jitted function over a mesh."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -26,36 +26,37 @@ def build_train_step(
   config: schema.Config,
   objective: Objective,
   tx: optax.GradientTransformation,
-  schedule: Callable[[Any], Any],
+  scalars: Mapping[str, Callable[[Any], Any]],
   mesh: Mesh,
   shardings: TrainState,
-) -> Callable[[TrainState, Batch], tuple[TrainState, Metrics]]:
-  """Makes `train_step(state, batch) -> (state, metrics)`.
+  constant_shardings: PyTree,
+) -> Callable[[PyTree, TrainState, Batch], tuple[TrainState, Metrics]]:
+  """Makes `train_step(constants, state, batch) -> (state, metrics)`.
 
-  The state is donated. An update whose loss or gradient is not finite is not
-  applied: the state comes back as it was, one step further, and
-  `metrics["finite"]` is False. Likewise a spike, if `config.faults` says so.
+  The state is donated, the constants are not. An update whose loss or gradient
+  is not finite is not applied: The state comes back unchanged but for its step,
+  and `metrics["finite"]` is False. So is a spike, if `config.faults` says so.
 
   Args:
-    config: the experiment.
-    objective: what is minimised.
-    tx: the optimizer, clipping included.
-    schedule: step -> learning rate, for the metrics.
-    mesh: the mesh.
-    shardings: those of the state.
+    config: The experiment.
+    objective: The objective that is minimised.
+    tx: The optimizer, clipping included.
+    scalars: Metric -> its schedule, step -> value, such as `learning_rate`.
+    mesh: The mesh.
+    shardings: Shardings of the state.
+    constant_shardings: Shardings of the objective's constants.
 
   Returns:
-    A jitted function. `batch` has the global shapes of
-    `objective.batch_spec`; metrics are float32 scalars, but for `finite`,
-    `spike` (bool) and `grad_finite` (bool, one for each parameter in tree
-    order).
+    A jitted function. `batch` has the global shapes that the data declare;
+    metrics are float32 scalars, but for `finite`, `spike` (bool) and
+    `grad_finite` (bool, one for each parameter in tree order).
   """
 
-  def train_step(state: TrainState, batch: Batch):
+  def train_step(constants: PyTree, state: TrainState, batch: Batch):
     keys = functools.partial(rngs.stream, config.seed, step=state.step)
     batch = objective.prepare(batch, keys)
     loss, aux, metrics, grads = _value_and_grads(
-      config, objective, state, batch, keys, mesh
+      config, objective, constants, state, batch, keys, mesh
     )
     # Clipping takes the same norm; XLA computes it once.
     squares = jnp.stack(
@@ -87,9 +88,12 @@ def build_train_step(
     )
     unchanged = state.replace(step=updated.step, spikes=seen)
     metrics |= {
+      name: jnp.asarray(schedule(state.step), jnp.float32)
+      for name, schedule in scalars.items()
+    }
+    metrics |= {
       "loss": loss,
       "grad_norm": grad_norm,
-      "learning_rate": jnp.asarray(schedule(state.step), jnp.float32),
       "finite": finite,
       "spike": spike,
       "grad_finite": jnp.isfinite(squares),
@@ -98,9 +102,13 @@ def build_train_step(
 
   return jax.jit(
     train_step,
-    in_shardings=(shardings, mesh_lib.batch_sharding(mesh)),
+    in_shardings=(
+      constant_shardings,
+      shardings,
+      mesh_lib.batch_sharding(mesh),
+    ),
     out_shardings=(shardings, mesh_lib.replicated(mesh)),
-    donate_argnums=0,
+    donate_argnums=1,
   )
 
 
@@ -127,6 +135,7 @@ def _select(finite: Bool[Array, ""], updated: PyTree, unchanged: PyTree):
 def _value_and_grads(
   config: schema.Config,
   objective: Objective,
+  constants: PyTree,
   state: TrainState,
   batch: Batch,
   keys: Callable[[str], Array],
@@ -142,7 +151,12 @@ def _value_and_grads(
 
   def run(batch: Batch, keys: Callable[[str], Array]):
     (loss, (aux, metrics)), grads = grad_fn(
-      state.params, state.objective_state, batch, keys, state.step
+      state.params,
+      constants,
+      state.objective_state,
+      batch,
+      keys,
+      state.step,
     )
     return loss, aux, metrics, grads
 

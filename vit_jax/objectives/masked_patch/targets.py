@@ -1,4 +1,4 @@
-"""What masked patch prediction predicts of a patch. [P] appendix B.1.2."""
+"""The targets of masked patch prediction. [P] appendix B.1.2."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,10 +8,9 @@ from jaxtyping import Array, Float, Int, Shaped, UInt8
 
 from vit_jax.models.layers.normalize import normalize
 from vit_jax.objectives import losses
+from vit_jax.objectives.masked_patch.kind import COLOURS
 
-# Three bits for each of red, green and blue.
-_LEVELS = 8
-NUM_COLOURS = _LEVELS**3
+_LEVELS = 8  # Of red, green and blue each.
 _SIDE = 4  # Of the small picture that a patch can be scaled down to.
 
 Metrics = dict[str, Float[Array, ""]]
@@ -22,14 +21,12 @@ class Target:
   """One kind of target.
 
   Attributes:
-    num_outputs: side of a patch, pixels -> outputs of the head for one patch.
     of: (images, side of a patch, patches along a side of the image,
       `config.model.normalize`) -> targets [b, n, m].
     metrics: (outputs [b, k, num_outputs], targets [b, k, m]) -> means over
       the patches; "loss" is minimised.
   """
 
-  num_outputs: Callable[[int], int]
   of: Callable[[UInt8[Array, "b h w c"], int, int, str], Shaped[Array, "b n m"]]
   metrics: Callable[[Float[Array, "b k o"], Shaped[Array, "b k m"]], Metrics]
 
@@ -66,7 +63,7 @@ def _classification(
   outputs: Float[Array, "b k o"], wanted: Int[Array, "b k m"]
 ) -> Metrics:
   """Cross-entropy in nats a colour, and the share that is right."""
-  logits = outputs.reshape(-1, NUM_COLOURS)
+  logits = outputs.reshape(-1, COLOURS)
   labels = wanted.reshape(-1)
   return {
     "loss": losses.softmax_cross_entropy(logits, labels).mean(),
@@ -90,17 +87,14 @@ def _regression(
 
 TARGETS = {
   "mean_colour": Target(
-    num_outputs=lambda size: NUM_COLOURS,
     of=lambda images, size, grid, kind: colours(images, size, grid, 1),
     metrics=_classification,
   ),
   "colours_4x4": Target(
-    num_outputs=lambda size: _SIDE**2 * NUM_COLOURS,
     of=lambda images, size, grid, kind: colours(images, size, grid, _SIDE),
     metrics=_classification,
   ),
   "pixels": Target(
-    num_outputs=lambda size: 3 * size**2,
     of=_values,
     metrics=_regression,
   ),

@@ -11,9 +11,12 @@ import vit_jax
 from tests import experiments
 from vit_jax import records, rngs, trees
 from vit_jax.config import defaults, schema
+from vit_jax.data import facts, features
 from vit_jax.errors import UserError
 from vit_jax.models import build as models_build
-from vit_jax.objectives import build, masked_patch, patch_targets
+from vit_jax.objectives import build
+from vit_jax.objectives.masked_patch import objective as masked_patch
+from vit_jax.objectives.masked_patch import targets
 from vit_jax.paper import cost
 from vit_jax.pretrained import fitting, reading
 from vit_jax.train import train
@@ -34,8 +37,18 @@ def config(preprocess="decode|resize|keep('image')", model=None, **objective):
   )  # fmt: skip
 
 
+def built(config):
+  """The objective, and the spec of its batches."""
+  found = facts.declare(config, num_classes=5, num_examples=None)
+  return build.build(config, found, 10), found.features.batch_spec(8)
+
+
 def objective_of(**keys):
-  return build.build(config(**keys), num_classes=5, max_labels=1)
+  return built(config(**keys))[0]
+
+
+def check(config):
+  build.check(config, features.check(config))
 
 
 def batch():
@@ -64,7 +77,7 @@ def prepared_by(objective):
 
 
 def loss_of(objective, params, batch):
-  loss = jax.jit(lambda p, b: objective.loss(p, {}, b, RNGS, 0))
+  loss = jax.jit(lambda p, b: objective.loss(p, {}, {}, b, RNGS, 0))
   return loss(params, batch)
 
 
@@ -156,7 +169,7 @@ def test_without_corruption_the_network_is_the_plain_one(pool):
   )
   tokens = apply(params, image)
   feature = tokens[:, 0] if pool == "cls" else tokens.mean(axis=1)
-  outputs = jax.jit(objective.outputs)(params, image)
+  outputs = jax.jit(objective.outputs)(params, {"image": image})
   assert set(outputs) == {"pre_logits"}
   np.testing.assert_allclose(feature, outputs["pre_logits"], atol=1e-5)
 
@@ -171,7 +184,7 @@ def test_no_trace_of_a_masked_patch_reaches_the_prediction():
   def gradient(images):
     def loss(params):
       return objective.loss(
-        params, {}, {**prepared, "image": images, "source": masked}, RNGS, 0
+        params, {}, {}, {**prepared, "image": images, "source": masked}, RNGS, 0
       )[0]
 
     return jax.jit(jax.grad(loss))(params)["embedding"]["kernel"]
@@ -198,7 +211,7 @@ def test_only_corrupted_patches_count():
   params, _ = jax.jit(objective.init)(jax.random.key(0))
   prepared = prepared_by(objective)
   found, _ = loss_of(objective, params, prepared)
-  pixels = np.asarray(patch_targets.patches(prepared["image"], 8, 4))
+  pixels = np.asarray(targets.patches(prepared["image"], 8, 4))
   squares = np.square((pixels / 127.5 - 1).reshape(8, NUM_PATCHES, -1))
   squares = squares.mean(axis=2)
   corrupted = np.asarray(prepared["corrupted"])
@@ -221,17 +234,17 @@ def test_micro_batches_average_to_the_whole_batch():
   "preprocess", ["decode|resize", "decode|resize|keep('image')"]
 )
 def test_it_compiles_from_the_batch_spec_alone(preprocess):
-  objective = objective_of(preprocess=preprocess)
-  assert ("label" in objective.batch_spec) == ("keep" not in preprocess)
+  objective, spec = built(config(preprocess=preprocess))
+  assert ("label" in spec) == ("keep" not in preprocess)
 
   def step(rng, batch):
     params, state = objective.init(rng)
     batch = objective.prepare(batch, RNGS)
-    loss, (aux, _) = objective.loss(params, state, batch, RNGS, 0)
+    loss, (aux, _) = objective.loss(params, {}, state, batch, RNGS, 0)
     return loss, objective.after_update(state, params, aux, 0)
 
   loss, state = jax.eval_shape(
-    step, jax.eval_shape(lambda: jax.random.key(0)), objective.batch_spec
+    step, jax.eval_shape(lambda: jax.random.key(0)), spec
   )
   assert loss.shape == () and loss.dtype == jnp.float32
   assert state == {}
@@ -261,7 +274,7 @@ def test_cost_is_that_of_the_body_and_of_the_corrupted_patches():
 )
 def test_what_it_cannot_do_is_a_sentence(model, objective, message):
   with pytest.raises(UserError, match=message):
-    build.check(
+    check(
       schema.Config(
         model=schema.Model(**model),
         objective=schema.section("objective", name="masked_patch", **objective),
@@ -272,7 +285,7 @@ def test_what_it_cannot_do_is_a_sentence(model, objective, message):
 def test_there_is_nothing_to_classify():
   evals = {"test": schema.ClassificationEval(type="classification")}
   with pytest.raises(UserError, match="config.evals.test .* no classifier"):
-    build.check(config().model_copy(update={"evals": evals}))
+    check(config().model_copy(update={"evals": evals}))
 
 
 def fewshot():

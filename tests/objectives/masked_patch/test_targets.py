@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vit_jax.objectives import patch_targets
+from vit_jax.objectives.masked_patch import kind, targets
 
 SIZE, GRID = 8, 3
 
@@ -44,7 +44,7 @@ def colours_of_parts(patch):
 
 @pytest.mark.parametrize("side", [SIZE * GRID, SIZE * GRID + 5])
 def test_patches_are_cut_row_by_row_and_leave_the_rest(side):
-  found = patch_targets.patches(jnp.asarray(images(side)), SIZE, GRID)
+  found = targets.patches(jnp.asarray(images(side)), SIZE, GRID)
   np.testing.assert_array_equal(
     found, loop_over_patches(images(side), lambda patch: patch)
   )
@@ -59,7 +59,7 @@ def test_patches_are_cut_row_by_row_and_leave_the_rest(side):
   ],
 )
 def test_targets_are_those_of_a_loop_in_numpy(name, expected):
-  target = patch_targets.TARGETS[name]
+  target = targets.TARGETS[name]
   wanted = target.of(
     jnp.asarray(images(SIZE * GRID + 5)), SIZE, GRID, "minus_one_to_one"
   )
@@ -76,7 +76,7 @@ def test_targets_are_those_of_a_loop_in_numpy(name, expected):
 )
 def test_a_level_is_an_eighth_of_the_range(value, level):
   image = jnp.full((1, 4, 4, 3), value, jnp.uint8)
-  found = patch_targets.colours(image, size=4, grid=1, side=1)
+  found = targets.colours(image, size=4, grid=1, side=1)
   assert found.item() == level * (64 + 8 + 1)
 
 
@@ -85,14 +85,14 @@ def test_a_level_is_an_eighth_of_the_range(value, level):
   [("mean_colour", 512), ("colours_4x4", 16 * 512), ("pixels", 16 * 16 * 3)],
 )
 def test_the_head_has_as_many_outputs_as_the_paper_says(name, outputs):
-  assert patch_targets.TARGETS[name].num_outputs(16) == outputs
+  assert kind.NUM_OUTPUTS[name](16) == outputs
 
 
 def test_colours_are_classified():
   wanted = np.array([[[3], [500]]])
   logits = np.zeros((1, 2, 512), np.float32)
   logits[0, 0, 3], logits[0, 1, 7] = 2.0, 1.0
-  found = patch_targets.TARGETS["mean_colour"].metrics(
+  found = targets.TARGETS["mean_colour"].metrics(
     jnp.asarray(logits), jnp.asarray(wanted)
   )
   losses = [np.log(511 + np.e**2) - 2, np.log(511 + np.e)]
@@ -102,7 +102,7 @@ def test_colours_are_classified():
 
 def test_each_part_has_logits_of_its_own():
   """A head that is sure of every part of every patch is right."""
-  target = patch_targets.TARGETS["colours_4x4"]
+  target = targets.TARGETS["colours_4x4"]
   wanted = target.of(
     jnp.asarray(images(SIZE * GRID + 5)), SIZE, GRID, "minus_one_to_one"
   )
@@ -112,7 +112,7 @@ def test_each_part_has_logits_of_its_own():
 
 
 def test_pixels_are_regressed():
-  target = patch_targets.TARGETS["pixels"]
+  target = targets.TARGETS["pixels"]
   wanted = jnp.asarray([[[0.5, -1.0, 0.0]]])
   found = target.metrics(jnp.zeros((1, 1, 3)), wanted)
   assert set(found) == {"loss"}

@@ -7,7 +7,6 @@ its head; `mask_token` and `patch_head` come beside it and stay behind when
 another run starts from the parameters.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -16,14 +15,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from vit_jax.config import schema, sizes
-from vit_jax.data import spec
 from vit_jax.models import build as models_build
 from vit_jax.models import features
 from vit_jax.models.layers import heads
-from vit_jax.objectives import contract, patch_targets
-from vit_jax.paper import cost
-
-DeviceOp = Callable[[contract.Batch, Key[Array, ""]], contract.Batch]
+from vit_jax.objectives import contract
+from vit_jax.objectives.masked_patch import kind, targets
 
 # What takes the place of a corrupted patch's embedding: the mask token, or that
 # of another patch of the image, each with this chance; else it stays. [P]
@@ -32,46 +28,12 @@ MASK, OTHER = 0.8, 0.1
 MASK_TOKEN = -1
 
 
-def build(
-  config: schema.Config, *, num_classes: int, max_labels: int
-) -> contract.Objective:
-  """The objective of an experiment.
-
-  Args:
-    config: the experiment.
-    num_classes: of the data; what labels there are is not looked at.
-    max_labels: labels per image, likewise.
-  """
-  del num_classes
-  preprocess = spec.parse(
-    config.train.preprocess, image_size=config.model.image_size
-  )
-  batch_size, size = config.train.batch_size, config.model.image_size
-  batch_spec = {
-    "image": jax.ShapeDtypeStruct((batch_size, size, size, 3), jnp.uint8)
-  }
-  if preprocess.has_labels:  # They cross to the device for nothing.
-    shape = (batch_size,) if max_labels == 1 else (batch_size, max_labels)
-    batch_spec["label"] = jax.ShapeDtypeStruct(shape, jnp.int32)
-  return masked_patch(config, preprocess.device_ops(), batch_spec)
-
-
-def masked_patch(
-  config: schema.Config,
-  device_ops: Sequence[tuple[str, DeviceOp]],
-  batch_spec: dict[str, jax.ShapeDtypeStruct],
-) -> contract.Objective:
-  """Prediction of corrupted patches by the Vision Transformer of a config.
-
-  Args:
-    config: the experiment.
-    device_ops: (name, op) pairs applied to the uint8 batch in this order.
-    batch_spec: of the contract.
-  """
+def masked_patch(config: schema.Config) -> contract.Objective:
+  """Prediction of corrupted patches by the Vision Transformer of a config."""
   size = sizes.vit(config.model)
   grid = size.grid(config.model.image_size)
-  num_corrupted = _num_corrupted(config)
-  target = patch_targets.TARGETS[config.objective.target]
+  num_corrupted = kind.num_corrupted(config)
+  target = targets.TARGETS[config.objective.target]
   # Two views of one network: what evaluators see, and all its tokens.
   has_cls = sizes.has_cls(config.model.pool, config.model.cls_token)
   plain = models_build.create(config.model, num_classes=None)
@@ -80,12 +42,14 @@ def masked_patch(
     num_classes=None,
   )
   head = heads.LinearHead(
-    target.num_outputs(size.patch_size), 0.0, config.model.dtype
+    kind.NUM_OUTPUTS[config.objective.target](size.patch_size),
+    0.0,
+    config.model.dtype,
   )
 
   def init(rng: Key[Array, ""]) -> tuple[contract.Params, contract.State]:
     model_rng, token_rng, head_rng = jax.random.split(rng, 3)
-    images = jnp.zeros(batch_spec["image"].shape[1:], jnp.uint8)[None]
+    images = jnp.zeros((1, *[config.model.image_size] * 2, 3), jnp.uint8)
     normal = nn.initializers.normal(0.02)
     beside = {
       "mask_token": normal(token_rng, (1, 1, size.width)),
@@ -94,8 +58,6 @@ def masked_patch(
     return {**plain.init(model_rng, images)["params"], **beside}, {}
 
   def prepare(batch: contract.Batch, rngs: contract.Rngs) -> contract.Batch:
-    for name, op in device_ops:
-      batch = op(batch, rngs(name))
     corrupted, source = draw(
       rngs("corruption"),
       num_images=len(batch["image"]),
@@ -106,12 +68,13 @@ def masked_patch(
 
   def loss(
     params: contract.Params,
+    constants: contract.Params,
     objective_state: contract.State,
     batch: contract.Batch,
     rngs: contract.Rngs,
     step: Int[Array, ""] | int,
   ) -> tuple[Float[Array, ""], tuple[contract.Aux, contract.Metrics]]:
-    del objective_state, step
+    del constants, objective_state, step
     images, corrupted = batch["image"], batch["corrupted"]
     tokens = every_token.apply(
       {"params": params},
@@ -131,16 +94,11 @@ def masked_patch(
     metrics = target.metrics(outputs, wanted)
     return metrics["loss"], ({}, metrics)
 
-  def outputs(params: contract.Params, images: Array) -> dict[str, Any]:
-    return features.features(plain, params, images, ("pre_logits",))
+  def outputs(params: contract.Params, batch: contract.Batch) -> dict[str, Any]:
+    return features.features(plain, params, batch["image"], ("pre_logits",))
 
   return contract.Objective(
-    batch_spec=batch_spec,
-    init=init,
-    prepare=prepare,
-    loss=loss,
-    after_update=contract.keep_state,
-    outputs=outputs,
+    init=init, prepare=prepare, loss=loss, outputs=outputs
   )
 
 
@@ -195,19 +153,3 @@ def take(
   """
   chosen = jax.nn.one_hot(places, patches.shape[1], dtype=patches.dtype)
   return jnp.einsum("bkn,bnd->bkd", chosen, patches, precision="highest")
-
-
-def forward_flops(config: schema.Config, *, num_classes: int) -> int:
-  """FLOPs of an image's forward pass, two per multiply-add."""
-  del num_classes
-  size = sizes.vit(config.model)
-  target = patch_targets.TARGETS[config.objective.target]
-  outputs = _num_corrupted(config) * target.num_outputs(size.patch_size)
-  body = cost.forward_flops(config.model, num_classes=None)
-  return body + 2 * size.width * outputs
-
-
-def _num_corrupted(config: schema.Config) -> int:
-  """Corrupted patches of an image, at least one."""
-  grid = sizes.vit(config.model).grid(config.model.image_size)
-  return max(1, round(config.objective.mask_rate * grid**2))

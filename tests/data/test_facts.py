@@ -1,12 +1,13 @@
-"""What is known of data that are not here."""
+"""Facts of the training data, opened or known."""
 
 import pytest
 
 from tests import experiments
 from vit_jax import command_line
 from vit_jax.config import resolve
+from vit_jax.data import facts
 from vit_jax.errors import UserError
-from vit_jax.training import experiment, known_facts
+from vit_jax.training import experiment
 
 # Of the tiny configs, this does not fit a dataset's split.
 PLAIN = {"train__preprocess": "decode|inception_crop|flip_lr"}
@@ -26,39 +27,39 @@ def test_well_known_datasets_are_known(dataset, split, classes, examples):
   config = experiments.config(
     train__dataset=dataset, train__split=split, **PLAIN
   )
-  found = known_facts.facts(config)
+  found = facts.without_data(config)
   assert (found.num_classes, found.num_examples) == (classes, examples)
 
 
 def test_digits_and_generated_data_have_the_facts_of_their_source():
   for dataset in ("digits", "generated:classes=3,labels=2"):
     config = experiments.config(train__dataset=dataset, **PLAIN)
-    true = experiment.facts(config, experiment.open_data(config))
-    found = known_facts.facts(config)
+    true = facts.of_source(config, facts.open_data(config))
+    found = facts.without_data(config)
     assert found.num_classes == true.num_classes
     assert found.num_examples == true.num_examples
-    assert found.max_labels == true.max_labels
+    assert found.features.max_labels == true.features.max_labels
 
 
 def test_the_config_wins():
   config = experiments.config(
     train__dataset="imagenet2012", model__num_classes=1010, **PLAIN
   )
-  assert known_facts.facts(config).num_classes == 1010
+  assert facts.without_data(config).num_classes == 1010
 
 
 def test_of_a_stranger_the_config_must_say_what_is_missing():
   changes = {"train__dataset": "our_photos", **PLAIN}
   with pytest.raises(UserError, match="set config.model.num_classes."):
-    known_facts.facts(experiments.config(**changes))
+    facts.without_data(experiments.config(**changes))
   with pytest.raises(
     UserError, match="config.model.num_classes and config.total_steps"
   ):
-    known_facts.facts(
+    facts.without_data(
       experiments.config(total_steps=None, total_epochs=3, **changes)
     )
   config = experiments.config(model__num_classes=5, **changes)
-  assert known_facts.facts(config).num_classes == 5
+  assert facts.without_data(config).num_classes == 5
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,27 @@ def test_of_a_stranger_the_config_must_say_what_is_missing():
 def test_the_papers_pretraining_is_known(repo, arguments, classes, labels):
   path = str(repo / "configs" / "pretrain.py")
   config = resolve.resolve(command_line.load_config(path, arguments))
-  found = known_facts.facts(config)
-  assert (found.num_classes, found.max_labels) == (classes, labels)
+  found = facts.without_data(config)
+  assert (found.num_classes, found.features.max_labels) == (classes, labels)
   assert experiment.count_steps(config, found.num_examples) > 90_000
+
+
+def test_a_model_with_fewer_classes_than_the_data_is_refused():
+  config = experiments.config(model__num_classes=3)
+  with pytest.raises(UserError, match="less than the 4 classes"):
+    facts.of_source(config, facts.open_data(config))
+
+
+def test_a_model_may_have_more_classes_than_the_data():
+  config = experiments.config(model__num_classes=7)
+  assert facts.of_source(config, facts.open_data(config)).num_classes == 7
+
+
+def test_without_the_data_the_config_must_say_classes_and_steps():
+  changes = {"train__dataset": "not_there"}
+  config = experiments.config(model__num_classes=7, **changes)
+  found, missing = facts.find(config)
+  assert found.num_classes == 7
+  assert "not_there" in str(missing)
+  with pytest.raises(UserError, match="not_there"):
+    facts.find(experiments.config(**changes))

@@ -7,6 +7,7 @@ import pytest
 
 from vit_jax import rngs
 from vit_jax.config import schema
+from vit_jax.data import facts
 from vit_jax.models.layers.normalize import normalize
 from vit_jax.objectives import build
 
@@ -26,7 +27,15 @@ def _config(preprocess="decode|resize", model=None, **objective):
 
 
 def _objective(max_labels=1, **keys):
-  return build.build(_config(**keys), num_classes=5, max_labels=max_labels)
+  return _built(_config(**keys), max_labels)[0]
+
+
+def _built(config, max_labels=1):
+  """The objective, and the spec of its batches."""
+  found = facts.declare(
+    config, num_classes=5, max_labels=max_labels, num_examples=None
+  )
+  return build.build(config, found, 10), found.features.batch_spec(8)
 
 
 def _batch(max_labels=1):
@@ -48,7 +57,7 @@ def _params(objective):
 def _loss(objective, params, batch, step=5):
   keys = functools.partial(rngs.stream, 0, step=step)
   loss = jax.jit(
-    lambda params, batch: objective.loss(params, {}, batch, keys, 0)
+    lambda params, batch: objective.loss(params, {}, {}, batch, keys, 0)
   )
   return loss(params, batch)
 
@@ -61,7 +70,7 @@ def _halves(objective, params, batch):
 
 @pytest.mark.parametrize(("max_labels", "shape"), [(1, (8,)), (3, (8, 3))])
 def test_batch_spec_is_uint8_images_and_int32_labels(max_labels, shape):
-  spec = _objective(max_labels).batch_spec
+  _, spec = _built(_config(), max_labels)
   assert spec["image"].shape == (8, 32, 32, 3)
   assert spec["image"].dtype == jnp.uint8
   assert spec["label"].shape == shape
@@ -69,16 +78,16 @@ def test_batch_spec_is_uint8_images_and_int32_labels(max_labels, shape):
 
 
 def test_loss_compiles_from_the_batch_spec_alone():
-  objective = _objective(max_labels=3, loss="sigmoid", mixup_alpha=0.2)
+  objective, spec = _built(_config(loss="sigmoid", mixup_alpha=0.2), 3)
 
   def step(rng, batch):
     params, state = objective.init(rng)
     batch = objective.prepare(batch, _RNGS)
-    loss, (aux, metrics) = objective.loss(params, state, batch, _RNGS, 0)
+    loss, (aux, metrics) = objective.loss(params, {}, state, batch, _RNGS, 0)
     return loss, metrics, objective.after_update(state, params, aux, 0)
 
   loss, metrics, state = jax.eval_shape(
-    step, jax.eval_shape(lambda: jax.random.key(0)), objective.batch_spec
+    step, jax.eval_shape(lambda: jax.random.key(0)), spec
   )
   assert loss.shape == () and loss.dtype == jnp.float32
   assert set(metrics) == {"loss", "top1"}
@@ -102,9 +111,7 @@ def test_loss_and_accuracy_are_means_over_the_batch(loss):
   np.testing.assert_allclose(
     value, np.mean(_halves(objective, params, batch)), rtol=1e-5
   )
-  predicted = jax.jit(objective.outputs)(params, batch["image"])[
-    "logits"
-  ].argmax(axis=1)
+  predicted = jax.jit(objective.outputs)(params, batch)["logits"].argmax(axis=1)
   np.testing.assert_allclose(
     metrics["top1"], np.mean(predicted == batch["label"]), rtol=1e-6
   )
@@ -149,7 +156,7 @@ def test_mixed_loss_is_that_of_mixed_targets(loss):
   )
   value, _ = _loss(objective, params, mixed)
 
-  logits = np.asarray(objective.outputs(params, mixed["image"])["logits"], "f8")
+  logits = np.asarray(objective.outputs(params, mixed)["logits"], "f8")
   own, other = np.eye(5)[batch["label"]], np.eye(5)[mixed["other_label"]]
   targets = share * own + (1 - share) * other
   if loss == "softmax":
@@ -173,10 +180,9 @@ def test_mixed_micro_batches_average_to_the_whole_batch():
 
 
 def test_mixed_images_have_the_compute_dtype():
-  objective = _objective(mixup_alpha=0.4, model={"dtype": "bfloat16"})
-  prepared = jax.eval_shape(
-    lambda batch: objective.prepare(batch, _RNGS), objective.batch_spec
-  )
+  config = _config(mixup_alpha=0.4, model={"dtype": "bfloat16"})
+  objective, spec = _built(config)
+  prepared = jax.eval_shape(lambda batch: objective.prepare(batch, _RNGS), spec)
   assert prepared["image"].dtype == jnp.bfloat16
 
 
@@ -188,15 +194,15 @@ def test_dropout_follows_its_stream_and_is_off_in_outputs():
     return _loss(objective, params, batch, step)[0]
 
   assert loss(1) == loss(1) != loss(2)
-  outputs = jax.jit(objective.outputs)(params, batch["image"])
-  again = jax.jit(objective.outputs)(params, batch["image"])
+  outputs = jax.jit(objective.outputs)(params, batch)
+  again = jax.jit(objective.outputs)(params, batch)
   np.testing.assert_array_equal(outputs["logits"], again["logits"])
 
 
 def test_outputs_are_logits_and_the_features_before_the_head():
   objective = _objective()
   params = _params(objective)
-  outputs = jax.jit(objective.outputs)(params, _batch()["image"])
+  outputs = jax.jit(objective.outputs)(params, _batch())
   assert set(outputs) == {"logits", "pre_logits"}
   np.testing.assert_allclose(
     outputs["logits"],

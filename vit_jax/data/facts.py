@@ -1,0 +1,170 @@
+"""What must be known of the training data before anything is built."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from vit_jax.config import schema
+from vit_jax.data import exclusion, features, sources, splits
+from vit_jax.data.features import Features
+from vit_jax.data.sources import Source
+from vit_jax.errors import UserError
+from vit_jax.paper.datasets import DATASETS
+
+
+@dataclasses.dataclass(frozen=True)
+class DataFacts:
+  """Facts of the training data, after the ops of the config.
+
+  Attributes:
+    num_classes: Classes of the head.
+    features: The features of a training batch.
+    num_examples: Examples in an epoch; None if unknown.
+    fingerprint: Identifies the content of the data.
+    class_names: Names of the classes, if known.
+  """
+
+  num_classes: int
+  features: Features
+  num_examples: int | None
+  fingerprint: str = ""
+  class_names: Sequence[str] | None = None
+
+
+def open_data(config: schema.Config) -> Source:
+  """Opens the training data, without the examples of `train.exclude`.
+
+  Raises:
+    UserError: The data are missing, or the excluded examples are not theirs.
+  """
+  source = sources.open_source(
+    config.train.dataset,
+    config.train.split,
+    data_dir=config.data_dir,
+    image_key=config.train.image_key,
+    label_key=config.train.label_key,
+    max_bad_examples=config.train.max_bad_examples,
+  )
+  if config.train.exclude is None:
+    return source
+  return exclusion.without(
+    source, config.train.exclude, key="config.train.exclude"
+  )
+
+
+def declare(
+  config: schema.Config,
+  *,
+  num_classes: int,
+  max_labels: int = 1,
+  num_examples: int | None,
+  fingerprint: str = "",
+  class_names: Sequence[str] | None = None,
+) -> DataFacts:
+  """The facts that follow from those of a dataset by the ops of the config.
+
+  Args:
+    config: The experiment; `model.num_classes` wins over the data's.
+    num_classes: Classes of the dataset.
+    max_labels: Labels that an example of the dataset can have.
+    num_examples: Examples in an epoch; None if unknown.
+    fingerprint: Identifies the content of the data.
+    class_names: Names of the dataset's classes, if known.
+
+  Raises:
+    UserError: The ops cannot be read or do not suit the labels.
+  """
+  parsed = features.parse(config)
+  num_classes, declared = parsed.suited_to(num_classes, max_labels)
+  return DataFacts(
+    num_classes=config.model.num_classes or num_classes,
+    features=declared,
+    num_examples=num_examples,
+    fingerprint=fingerprint,
+    class_names=None if parsed.label_ops.renumbers else class_names,
+  )
+
+
+def of_source(config: schema.Config, source: Source) -> DataFacts:
+  """The facts of the opened training data.
+
+  Raises:
+    UserError: The ops do not suit the data, or `model.num_classes` is less
+      than the number of their classes.
+  """
+  facts = declare(
+    config,
+    num_classes=source.num_classes,
+    max_labels=source.max_labels,
+    num_examples=source.num_examples,
+    fingerprint=source.fingerprint,
+    class_names=source.class_names,
+  )
+  num_classes, _ = facts.features.label_ops.label_space(
+    source.num_classes, source.max_labels
+  )
+  if facts.num_classes < num_classes:
+    raise UserError(
+      f"config.model.num_classes = {facts.num_classes} is less than the"
+      f" {num_classes} classes of {config.train.dataset}; leave it unset to"
+      " take the dataset's."
+    )
+  return facts
+
+
+def without_data(config: schema.Config) -> DataFacts:
+  """The facts, from the config and published sizes of well-known datasets.
+
+  Raises:
+    UserError: The number of classes, or of examples where the length of the
+      run is in epochs, is given by neither.
+  """
+  dataset, train = config.train.dataset, config.train
+  num_classes, num_examples, max_labels = config.model.num_classes, None, 1
+  known = DATASETS.get(dataset.partition(":")[0])
+  if dataset == "digits" or dataset.startswith("generated"):
+    source = sources.open_source(dataset, train.split, data_dir=None)
+    num_classes, num_examples = source.num_classes, source.num_examples
+    max_labels = source.max_labels
+  elif known is not None:
+    num_classes = known.num_classes or num_classes
+    pieces = splits.resolve(
+      train.split,
+      {name: [count] for name, count in known.num_examples.items()},
+      dataset=dataset,
+    )
+    num_examples = splits.count(pieces)
+  missing = []
+  if num_classes is None:
+    missing.append("config.model.num_classes")
+  if num_examples is None and config.total_steps is None:
+    missing.append("config.total_steps")
+  if missing:
+    raise UserError(
+      f"The data are not looked at, and {dataset} is not one of the datasets"
+      f" whose size is known ({', '.join(DATASETS)}); set"
+      f" {' and '.join(missing)}."
+    )
+  return declare(
+    config,
+    num_classes=num_classes,
+    max_labels=max_labels,
+    num_examples=num_examples,
+  )
+
+
+def find(config: schema.Config) -> tuple[DataFacts, UserError | None]:
+  """The facts of the data if they are here, else those that are known.
+
+  Returns:
+    The facts, and what is missing of the data, if anything is.
+
+  Raises:
+    UserError: The data are missing, and `without_data` has no answer.
+  """
+  try:
+    return of_source(config, open_data(config)), None
+  except UserError as missing:
+    try:
+      return without_data(config), missing
+    except UserError:
+      raise missing from None

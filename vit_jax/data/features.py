@@ -1,0 +1,207 @@
+"""The features of a batch: their names, shapes and dtypes, and their ops.
+
+A batch is a dictionary of arrays whose first axis counts examples. It holds
+one feature for each view of the images and, unless the ops drop it, `label`.
+`train.preprocess` makes a single view called `image`; with `train.views` each
+group of crops is a view of its own:
+
+  image                          uint8 [b, S, S, 3]
+  a view with a count of k       uint8 [b, k, s, s, 3]
+  label, one per example         int32 [b]
+  label, up to m per example     int32 [b, m], padded with -1
+
+All who need to know a batch before there is one, the pipeline as much as the
+compiler, ask `Features.batch_spec`. Neither TensorFlow nor jax is imported.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from etils import epy
+
+from vit_jax.config import schema
+from vit_jax.data import spec
+from vit_jax.data.spec import Preprocess
+from vit_jax.errors import UserError
+
+with epy.lazy_imports():  # Checking a config must not wait for jax.
+  import jax
+
+IMAGE, LABEL = "image", "label"
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+  """A group of crops of an image.
+
+  Attributes:
+    name: The feature of the batch.
+    preprocess: The ops that make one crop.
+    count: Crops of an image; None: one, without an axis of its own.
+  """
+
+  name: str
+  preprocess: Preprocess
+  count: int | None = None
+
+  @property
+  def shape(self) -> tuple[int, ...]:
+    """Shape of the feature for one example."""
+    size = self.preprocess.image_size
+    counted = () if self.count is None else (self.count,)
+    return (*counted, size, size, 3)
+
+  @property
+  def streams(self) -> tuple[str, ...]:
+    """Prefix of the names of the random streams of each crop's ops."""
+    if self.count is None:
+      return ("",)
+    return tuple(f"{self.name}/{index}/" for index in range(self.count))
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+  """The declared features of a batch.
+
+  Attributes:
+    views: Groups of crops, in the order of the config.
+    label_ops: Preprocessing whose label ops apply.
+    max_labels: Labels of an example after these ops.
+  """
+
+  views: tuple[View, ...]
+  label_ops: Preprocess
+  max_labels: int = 1
+
+  @property
+  def names(self) -> tuple[str, ...]:
+    """The features of a batch."""
+    return tuple(self.example_spec())
+
+  @property
+  def ops_shown(self) -> str:
+    """How messages name the image ops."""
+    return " and ".join(
+      f'{view.preprocess.where} = "{view.preprocess.text}"'
+      for view in self.views
+    )
+
+  def suited_to(
+    self, num_classes: int, max_labels: int
+  ) -> tuple[int, "Features"]:
+    """The number of classes after the label ops, and the features.
+
+    Args:
+      num_classes: Classes of the source.
+      max_labels: Labels that an example of the source can have.
+
+    Raises:
+      UserError: An op does not suit the source's labels.
+    """
+    num_classes, max_labels = self.label_ops.label_space(
+      num_classes, max_labels
+    )
+    return num_classes, dataclasses.replace(self, max_labels=max_labels)
+
+  def example_spec(self) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """Shape and dtype of each feature, without the axis of examples."""
+    found = {view.name: (view.shape, np.uint8) for view in self.views}
+    if self.label_ops.has_labels:
+      shape = () if self.max_labels == 1 else (self.max_labels,)
+      found[LABEL] = (shape, np.int32)
+    return found
+
+  def batch_spec(self, batch_size: int) -> "dict[str, jax.ShapeDtypeStruct]":
+    """Shape and dtype of each feature of a batch."""
+    return {
+      name: jax.ShapeDtypeStruct((batch_size, *shape), dtype)
+      for name, (shape, dtype) in self.example_spec().items()
+    }
+
+  def on_device(self, batch: Any, rngs: Callable[[str], Any]) -> dict[str, Any]:
+    """Applies the device ops to a global batch, under jit.
+
+    Every crop draws on its own: the ops see [b * count, s, s, 3].
+
+    Args:
+      batch: Features as the pipeline makes them.
+      rngs: Name of a random stream -> its key at this step.
+    """
+    batch = dict(batch)
+    for view in self.views:
+      images = batch[view.name]
+      prefix = "" if view.count is None else f"{view.name}/"
+      crops = images.reshape(-1, *view.shape[-3:])
+      for call in view.preprocess.of_kind("device"):
+        op = call.op.function(**call.kwargs)
+        crops = op(crops, rngs(prefix + call.name))
+      batch[view.name] = crops.reshape(images.shape)
+    return batch
+
+
+def of_images(preprocess: Preprocess) -> Features:
+  """Features of a single view, `image`, and the labels."""
+  return Features((View(IMAGE, preprocess),), preprocess)
+
+
+def parse(config: schema.Config) -> Features:
+  """The features of a training batch; their labels are those of one class.
+
+  Raises:
+    UserError: A preprocessing string cannot be read, or does not go together
+      with `train.views`.
+  """
+  train, size = config.train, config.model.image_size
+  preprocess = spec.parse(train.preprocess, size)
+  if not train.views:
+    return of_images(preprocess)
+  misplaced = [
+    call
+    for call in (*preprocess.of_kind("image"), *preprocess.of_kind("device"))
+    if call.op.name != "decode"
+  ]
+  if misplaced:
+    raise UserError(
+      f"{misplaced[0].where} makes a single image, but config.train.views says"
+      " how images are made; move it there, and leave only decode and ops of"
+      " labels here."
+    )
+  return Features(
+    tuple(_view(name, view, size) for name, view in train.views.items()),
+    preprocess,
+  )
+
+
+def check(config: schema.Config) -> Features:
+  """Like `parse`, and checks what can be told without the data.
+
+  Raises:
+    UserError: Also if crops come out in another size than their view's.
+  """
+  features = parse(config)
+  for view in features.views:
+    spec.check_known_side(view.preprocess)
+  return features
+
+
+def _view(name: str, view: schema.View, image_size: int) -> View:
+  key = f"config.train.views.{name}"
+  if name in (LABEL, "mask", "id") or not name.isidentifier():
+    raise UserError(
+      f"{key} cannot be called {name!r}; choose a word that is not the name of"
+      " another feature, such as 'global'."
+    )
+  preprocess = spec.parse(
+    view.preprocess,
+    image_size if view.size is None else view.size,
+    where=f"{key}.preprocess",
+    size_key="config.model.image_size" if view.size is None else f"{key}.size",
+  )
+  for call in preprocess.of_kind("label"):
+    raise UserError(
+      f"{call.where} changes labels, which all views share; move it to"
+      " config.train.preprocess."
+    )
+  return View(name, preprocess, view.count)

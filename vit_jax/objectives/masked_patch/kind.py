@@ -1,0 +1,110 @@
+"""The declaration of masked patch prediction."""
+
+from typing import TYPE_CHECKING
+
+from vit_jax.config import schema, sizes
+from vit_jax.data.facts import DataFacts
+from vit_jax.errors import UserError
+from vit_jax.objectives.kind import ObjectiveKind
+from vit_jax.paper import cost
+
+if TYPE_CHECKING:
+  from vit_jax.objectives.contract import Objective
+
+COLOURS = 512  # Three bits for each of red, green and blue.
+# Target -> (side of a patch, pixels -> outputs of the head for one patch).
+NUM_OUTPUTS = {
+  "mean_colour": lambda patch_size: COLOURS,
+  "colours_4x4": lambda patch_size: 16 * COLOURS,
+  "pixels": lambda patch_size: 3 * patch_size**2,
+}
+_TARGETS = {
+  "mean_colour": "mean colour",
+  "colours_4x4": "colours of 4 x 4 parts",
+  "pixels": "pixels",
+}
+
+
+def check(config: schema.Config) -> None:
+  """Raises UserError for a config that cannot be trained."""
+  model = config.model
+  if model.name != "vit":
+    raise UserError(
+      f"config.model.name = {model.name!r} has no patches; objective"
+      ' "masked_patch" needs "vit".'
+    )
+  if model.pool == "map":
+    raise UserError(
+      'config.model.pool = "map" learns how to pool, which objective'
+      ' "masked_patch" does not train; use "cls" or "gap".'
+    )
+  if model.representation_size is not None:
+    raise UserError(
+      f"config.model.representation_size = {model.representation_size!r} is of"
+      ' a head that objective "masked_patch" does not have; leave it unset.'
+    )
+  size = sizes.vit(model)
+  covered = size.grid(model.image_size) * size.patch_size
+  if covered > model.image_size:
+    raise UserError(
+      f"config.model.image_size = {model.image_size} is less than the"
+      f" {covered} pixels that the patches of {model.variant!r} stand for;"
+      f' objective "masked_patch" predicts their pixels: Use {covered}.'
+    )
+  if config.objective.target == "colours_4x4" and size.patch_size % 4:
+    raise UserError(
+      'config.objective.target = "colours_4x4" cuts patches of'
+      f" {size.patch_size} pixels in four; use a patch size that is a multiple"
+      ' of 4, or target "mean_colour" or "pixels".'
+    )
+  for name, entry in config.evals.items():
+    if entry.type == "classification":
+      raise UserError(
+        f'config.evals.{name} is of type "classification", but objective'
+        ' "masked_patch" trains no classifier; use "fewshot".'
+      )
+
+
+def build(
+  config: schema.Config, facts: DataFacts, total_steps: int
+) -> "Objective":
+  """Prediction of corrupted patches by the network of the config."""
+  from vit_jax.objectives.masked_patch import objective
+
+  del facts, total_steps
+  return objective.masked_patch(config)
+
+
+def num_corrupted(config: schema.Config) -> int:
+  """Corrupted patches of an image, at least one."""
+  grid = sizes.vit(config.model).grid(config.model.image_size)
+  return max(1, round(config.objective.mask_rate * grid**2))
+
+
+def forward_flops(config: schema.Config, num_classes: int) -> int:
+  """FLOPs of an image's forward pass, two for each multiply-add."""
+  del num_classes
+  size = sizes.vit(config.model)
+  of_patch = NUM_OUTPUTS[config.objective.target](size.patch_size)
+  body = cost.forward_flops(config.model, num_classes=None)
+  return body + 2 * size.width * of_patch * num_corrupted(config)
+
+
+def describe(config: schema.Config) -> dict[str, str]:
+  """The target and the share of corrupted patches."""
+  objective = config.objective
+  return {
+    "objective": (
+      f"masked patch prediction, {_TARGETS[objective.target]} of"
+      f" {objective.mask_rate:g} of the patches"
+    )
+  }
+
+
+KIND = ObjectiveKind(
+  section=schema.MaskedPatch,
+  build=build,
+  forward_flops=forward_flops,
+  describe=describe,
+  check=check,
+)
