@@ -110,13 +110,6 @@ def test_a_pair_that_table_3_has_not_is_refused():
     load(PRETRAIN, "model=H/14,data=i1k")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["B/16", "R50x1"])
-def test_pretraining_on_lists_of_labels_has_a_smoke_run_too(model, tmp_path):
-  config = load(PRETRAIN, f"model={model},data=jft,smoke")
-  assert train(config, str(tmp_path)) == 0
-
-
 FINETUNE = [p for p in FILES if p.stem == "finetune"][0]
 
 

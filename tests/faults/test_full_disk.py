@@ -152,20 +152,3 @@ def test_a_run_that_is_to_go_on_outlives_a_full_disk(repo, disk, tmp_path):
   assert not set(steps) & set(runs.saved_steps(disk.workdir))
   logged = {s for s, name in runs.values(disk.workdir) if name == "train/loss"}
   assert logged == set(range(1, 1001))
-
-
-@pytest.mark.slow
-def test_a_run_whose_last_save_is_missing_does_not_end_well(
-  repo, disk, tmp_path
-):
-  options = {"checkpoint.on_save_error": "continue", "total_steps": 400}
-  process = disk.start(repo, **options)
-  runs.wait_for(process, disk.holds(50))
-  disk.fill()
-  out, _ = process.communicate(timeout=200)
-  assert process.returncode == 1, disk.said()
-  assert "finished" not in out
-  assert len(disk.alarms()) >= 2
-  assert "error: The checkpoint of step 400 could not be saved" in disk.said()
-  disk.free()
-  assert disk.newest_is_sound(tmp_path / "copy") >= 50

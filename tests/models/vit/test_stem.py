@@ -124,15 +124,7 @@ def test_plain_and_ours_start_from_the_same_parameters(large_images):
   )
 
 
-@pytest.mark.parametrize(
-  "remat",
-  [
-    "full",
-    pytest.param("named", marks=pytest.mark.slow),
-    pytest.param("offload", marks=pytest.mark.slow),
-  ],
-)
-def test_remat_changes_no_gradient(remat, large_images):
+def test_remat_changes_no_gradient(large_images):
   images = jnp.asarray(large_images)
   params = random_params(tiny_hybrid())
 
@@ -143,7 +135,7 @@ def test_remat_changes_no_gradient(remat, large_images):
     return jax.jit(jax.grad(loss))(params)
 
   assert_trees_close(
-    grads(tiny_hybrid(remat=remat)), grads(tiny_hybrid()), rtol=1e-3, atol=1e-4
+    grads(tiny_hybrid(remat="full")), grads(tiny_hybrid()), rtol=1e-3, atol=1e-4
   )
 
 
