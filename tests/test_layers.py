@@ -14,8 +14,8 @@ FILES = {
 
 # From the bottom up: a room imports itself and the rows below it.
 FLOOR = {"config", "durations", "errors", "installation", "paper", "records"}
-FLOOR |= {"buckets", "heartbeat", "registry", "rngs", "suggestions", "trees"}
-FLOOR |= {"truncate", "versions"}
+FLOOR |= {"buckets", "heartbeat", "registry", "rngs", "suggestions"}
+FLOOR |= {"text_tables", "trees", "truncate", "versions"}
 ROWS = (
   FLOOR,  # One room.
   {"processes"},

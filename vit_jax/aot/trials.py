@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from vit_jax import text_tables
 from vit_jax.aot import step_compilation
 from vit_jax.aot.step_compilation import Compilation
 from vit_jax.aot.topology import Topology
@@ -155,13 +156,7 @@ def table(trials: Sequence[Trial]) -> str:
   """Aligned lines, the fastest first, and what was refused with the reason."""
   ordered = sorted(trials, key=lambda one: -one.images_per_second)
   rows = [_HEADER, *map(row, ordered)]
-  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-  lines = [
-    "  ".join(
-      cell.ljust(width) for cell, width in zip(cells, widths, strict=True)
-    ).rstrip()
-    for cells in rows
-  ]
+  lines = text_tables.aligned(rows)
   lines += [f"refused: {trial.refusal}" for trial in ordered if trial.refusal]
   return "\n".join(lines)
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from vit_jax import text_tables
 from vit_jax.report import formatting, measures
 from vit_jax.report.figures import fewshot as figures
 from vit_jax.report.figures import svg
@@ -72,7 +73,7 @@ def compare(
 def text(subjects: Sequence[Subject]) -> str:
   """Metrics by checkpoints, for a terminal."""
   names = short_names([one.path for one in subjects])
-  # The step leads, whoever has one.
+  # The step leads, even if the first checkpoint lacks one.
   ordered = sorted(subjects, key=lambda one: "step" not in one.metrics)
   metrics = dict.fromkeys(m for one in ordered for m in one.metrics)
   rows = [("", *names)]
@@ -80,11 +81,7 @@ def text(subjects: Sequence[Subject]) -> str:
     values = (one.metrics.get(metric) for one in subjects)
     cells = (formatting.MISSING if v is None else f"{v:.6g}" for v in values)
     rows.append((metric, *cells))
-  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-  lines = []
-  for first, *cells in rows:
-    padded = [c.rjust(w) for c, w in zip(cells, widths[1:], strict=True)]
-    lines.append("  ".join([first.ljust(widths[0]), *padded]).rstrip())
+  lines = text_tables.aligned(rows, right=range(1, len(rows[0])))
   return "\n".join(lines) + "\n"
 
 

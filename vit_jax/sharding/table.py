@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from vit_jax import trees
+from vit_jax import text_tables, trees
 from vit_jax.sharding.rules import Placement, format_bytes
 
 
@@ -39,12 +39,7 @@ def table(params: Any, placements: Mapping[str, Placement]) -> str:
   for (pattern, placed, why), sizes in groups.items():
     held_text = format_bytes(sum(sizes))
     rows.append((pattern, str(len(sizes)), held_text, placed, why))
-  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-  lines = [
-    f"{pattern:{widths[0]}}  {count:>{widths[1]}}  {size:>{widths[2]}}"
-    f"  {placed:{widths[3]}}  {why}".rstrip()
-    for pattern, count, size, placed, why in rows
-  ]
+  lines = text_tables.aligned(rows, right=(1, 2))
   lines.append(f"A device holds {format_bytes(held)} of {format_bytes(whole)}.")
   return "\n".join(lines)
 

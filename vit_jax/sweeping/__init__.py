@@ -1,1 +1,1 @@
-"""The parts of `vit_jax.sweep`: which runs there are, running them, a table."""
+"""The parts of `vit_jax.sweep`: a plan of runs, their processes, a table."""

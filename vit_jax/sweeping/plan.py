@@ -1,4 +1,4 @@
-"""Which runs a sweep is made of."""
+"""The runs of a sweep."""
 
 import dataclasses
 import re
@@ -9,7 +9,7 @@ from etils import epath
 from vit_jax.config import main_evaluator, schema
 from vit_jax.errors import UserError
 
-_DEV_SHARE = 10  # Percent of a split that a config says nothing about.
+_DEV_SHARE = 10  # Percent of a split that the config does not divide.
 _WHOLE_SPLIT = re.compile(r"[A-Za-z_]\w*")
 DEV = "dev"
 
@@ -27,7 +27,7 @@ def read_rates(texts: Sequence[str]) -> tuple[float, ...]:
   """Learning rates from the words of a flag.
 
   Raises:
-    UserError: if one of them is not a number.
+    UserError: One of them is not a number.
   """
   try:
     return tuple(float(text) for text in texts)
@@ -39,7 +39,7 @@ def read_rates(texts: Sequence[str]) -> tuple[float, ...]:
 
 
 def check(config: schema.Config) -> None:
-  """Raises UserError if nothing can be tried, or not compared."""
+  """Raises UserError if there are no rates to try, or no way to compare."""
   rates = config.sweep.learning_rates
   if not rates:
     raise UserError(
@@ -57,10 +57,10 @@ def check(config: schema.Config) -> None:
 
 
 def splits(config: schema.Config) -> tuple[str, str]:
-  """What is trained on and what is compared on while rates are tried.
+  """The splits that rates are trained on and compared on.
 
   Raises:
-    UserError: if the config does not say, and it does not follow.
+    UserError: The config neither names them nor implies them.
   """
   train, dev = config.sweep.train_split, config.sweep.dev_split
   if train is not None and dev is not None:
@@ -77,10 +77,10 @@ def splits(config: schema.Config) -> tuple[str, str]:
 
 
 def evaluator(config: schema.Config) -> str:
-  """The evaluator whose way of measuring counts: `test`, or the first one.
+  """The evaluator that rates are compared by: `test`, or the first one.
 
   Raises:
-    UserError: if none measures accuracy.
+    UserError: No evaluator measures accuracy.
   """
   name = main_evaluator.find(config)
   if name is None:
@@ -92,7 +92,7 @@ def evaluator(config: schema.Config) -> str:
 
 
 def trial(config: schema.Config, rate: float, workdir: str) -> Run:
-  """The run that tries `rate`; it never sees what the config evaluates on."""
+  """The run that tries `rate`; it never sees the test data of the config."""
   train_split, dev_split = splits(config)
   measured = config.evals[evaluator(config)].model_copy(
     update={
@@ -115,7 +115,7 @@ def trial(config: schema.Config, rate: float, workdir: str) -> Run:
 
 
 def final(config: schema.Config, rate: float, workdir: str) -> Run:
-  """The run on all of the training data with the rate that was chosen."""
+  """The run on all of the training data with the chosen rate."""
   return Run(
     config=_at_rate(config, rate),
     workdir=epath.Path(workdir) / "final",

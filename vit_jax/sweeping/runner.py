@@ -1,4 +1,4 @@
-"""Runs `vit_jax.train` in processes of their own, one after the other."""
+"""Runs `vit_jax.train` in child processes, one after the other."""
 
 import ctypes
 import json
@@ -17,16 +17,16 @@ from vit_jax.errors import UserError
 from vit_jax.sweeping.plan import Run
 
 EXPERIMENT = "experiment.json"
-# What train returns when it was asked to stop; a process that was asked before
-# it listened dies of the signal.
+# Exit codes of train when asked to stop; a process that is asked before its
+# handlers are installed dies of the signal.
 _STOPPED = {signal.SIGTERM: 42, signal.SIGINT: 130}
 _ENDED = ("finished", "diverged")
 
 
 class Runner:
-  """Starts runs, and hands on requests to stop to the one that is under way.
+  """Starts runs, and forwards requests to stop to the current one.
 
-  Works as a context; calling it runs one run.
+  A context manager; calling it runs one run.
   """
 
   def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Runner:
 
   def __enter__(self) -> "Runner":
     for number in _STOPPED:
-      self._previous[number] = signal.signal(number, self._hand_on)
+      self._previous[number] = signal.signal(number, self._forward)
     return self
 
   def __exit__(self, *unused: object) -> None:
@@ -44,14 +44,14 @@ class Runner:
       signal.signal(number, handler)
 
   def __call__(self, run: Run) -> int:
-    """Brings a run to its end, if it is not there already.
+    """Runs a run to its end, unless it has ended already.
 
     Returns:
-      0 if it has ended, well or with a loss that is not finite; otherwise the
-      exit code of the run, which was stopped.
+      0 if it has ended, finished or with a loss that is not finite; otherwise
+      the exit code of the run, which was stopped.
 
     Raises:
-      UserError: if the run's directory holds another one, or it failed.
+      UserError: The directory holds another run, or the run failed.
     """
     _write_experiment(run)
     if status(run) in _ENDED:
@@ -87,7 +87,7 @@ class Runner:
     finally:
       self._child = None
 
-  def _hand_on(self, number: int, frame: FrameType | None) -> None:
+  def _forward(self, number: int, frame: FrameType | None) -> None:
     del frame
     self._asked = number
     if self._child is not None:
@@ -95,26 +95,26 @@ class Runner:
 
 
 def summary(run: Run) -> dict[str, Any]:
-  """The run's summary.json; {} if there is none that can be read.
+  """The run's summary.json; {} if it is missing or damaged.
 
-  A run whose summary is damaged goes on from its last checkpoint, and writes
-  it anew.
+  A run whose summary is damaged resumes from its last checkpoint and writes it
+  again.
   """
   value = records.read_json(run.workdir / "summary.json")
   return value if isinstance(value.get("metrics"), dict) else {}
 
 
 def status(run: Run) -> str | None:
-  """How the run ended, in the words of its summary."""
+  """The status of the run in its summary."""
   return summary(run).get("status")
 
 
 def _write_experiment(run: Run) -> None:
-  """Writes the run's config to where train reads it.
+  """Writes the run's config to the file that train reads.
 
   Raises:
-    UserError: if the directory was made for another one, or what it was made
-      for cannot be read.
+    UserError: The directory was made for another config, or for one that
+      cannot be read.
   """
   path = epath.Path(run.workdir / EXPERIMENT)
   if path.exists():
@@ -154,8 +154,8 @@ def _experiment(path: epath.Path) -> dict[str, Any]:
 def _end_with_parent() -> None:
   """Makes Linux kill this process when the sweep is killed.
 
-  Two processes would write in one directory if it lived on while the sweep is
-  started again.
+  Otherwise it would still write to its directory when the sweep is started
+  again.
   """
   if sys.platform == "linux":
     set_parent_death_signal = 1

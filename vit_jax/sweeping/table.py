@@ -4,7 +4,7 @@ from typing import Any
 
 from etils import epath
 
-from vit_jax import records
+from vit_jax import records, text_tables
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.sweeping import plan, runner
@@ -16,8 +16,8 @@ class Table:
   """Collects the results of runs; the files are written after each.
 
   Args:
-    config: the experiment that is swept.
-    workdir: of all the runs.
+    config: Experiment that is swept.
+    workdir: Directory of all runs.
   """
 
   def __init__(self, config: schema.Config, workdir: str):
@@ -37,7 +37,7 @@ class Table:
     }
 
   def add(self, rate: float, run: plan.Run) -> None:
-    """Notes how a rate did on the dev split."""
+    """Adds the result of a rate on the dev split."""
     metrics = runner.summary(run)["metrics"]
     self._rows.append(
       {
@@ -52,10 +52,10 @@ class Table:
     self._write()
 
   def best(self) -> float:
-    """The rate with the best top-1 on dev; of equals, the one of less loss.
+    """The rate with the best top-1 on dev; of equals, that of lower loss.
 
     Raises:
-      UserError: if none came to an end.
+      UserError: No run finished.
     """
     ended = [row for row in self._rows if row["status"] == "finished"]
     if not ended:
@@ -77,10 +77,10 @@ class Table:
     return best["learning_rate"]
 
   def finish(self, run: plan.Run) -> None:
-    """Notes the metrics of the run on all of the training data.
+    """Adds the metrics of the run on all of the training data.
 
     Raises:
-      UserError: if it did not come to its end.
+      UserError: It did not finish.
     """
     if runner.status(run) != "finished":
       raise UserError(
@@ -100,14 +100,11 @@ class Table:
 
   def text(self) -> str:
     """A Markdown table with aligned columns."""
-    rows = [_HEADER, *map(self._cells, self._rows)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
-    lines = [_line(row, widths) for row in rows]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    table = text_tables.markdown([_HEADER, *map(self._cells, self._rows)])
     values = self._values
     dev = f"dev: {values['dev_split']} of {values['dataset']}"
     test = f"test: evals.{self._test}, after training on"
-    return "\n".join([*lines, "", f"{dev}; {test} {values['final_split']}."])
+    return f"{table}\n\n{dev}; {test} {values['final_split']}."
 
   def _cells(self, row: dict[str, Any]) -> tuple[str, ...]:
     is_chosen = row["chosen"]
@@ -125,8 +122,3 @@ class Table:
       self._directory / "sweep.json", {**self._values, "runs": self._rows}
     )
     records.write_text(self._directory / "sweep.md", self.text() + "\n")
-
-
-def _line(cells: tuple[str, ...], widths: list[int]) -> str:
-  padded = [cell.ljust(w) for cell, w in zip(cells, widths, strict=True)]
-  return "| " + " | ".join(padded) + " |"

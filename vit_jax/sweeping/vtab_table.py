@@ -4,21 +4,21 @@ from typing import Any
 
 from etils import epath
 
-from vit_jax import records
+from vit_jax import records, text_tables
 from vit_jax.paper import vtab
 from vit_jax.sweeping import runner
 from vit_jax.sweeping.plan import Run
 
 _HEADER = ("task", "group", "top-1", "examples")
-# How it stands with a task: that it ended is said by its run.
+# Status of a task without a run; otherwise it is that of the run.
 NOT_RUN, ABSENT, FAILED = "not run", "absent", "failed"
 
 
 class VtabTable:
-  """Collects what the tasks came to; the files are written after each.
+  """Collects the results of tasks; the files are written after each.
 
   Args:
-    workdir: of all the runs.
+    workdir: Directory of all runs.
   """
 
   def __init__(self, workdir: str):
@@ -37,11 +37,11 @@ class VtabTable:
     }
 
   def set(self, task: str, status: str) -> None:
-    """Notes that a task is absent, or that its run failed."""
+    """Marks a task as absent or failed."""
     self._rows[task]["status"] = status
 
   def add(self, task: str, run: Run) -> None:
-    """Notes what the run of a task measured."""
+    """Adds the result of the run of a task."""
     summary = runner.summary(run)
     row = self._rows[task]
     row["status"] = summary["status"]
@@ -72,12 +72,7 @@ class VtabTable:
       title = f"{vtab.GROUPS[name]} mean" if name != "mean" else "Mean"
       over = f"over {mean.over} of {mean.of} tasks"
       rows.append((title, over, _percent(mean.value), ""))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-      "| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows
-    ]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(lines)
+    return text_tables.markdown(rows)
 
   def _means(self) -> dict[str, vtab.Mean]:
     return vtab.means(

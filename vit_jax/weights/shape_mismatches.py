@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from vit_jax import text_tables
 from vit_jax.config import schema, sizes
 from vit_jax.errors import UserError
 
@@ -144,8 +145,7 @@ def table(misfits: Sequence[Misfit]) -> str:
   rows = rows[: _MAX_ROWS + 1]
   if not any(reason for *_, reason in rows[1:]):
     rows[0] = (*rows[0][:3], "")
-  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-  lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+  lines = text_tables.aligned(rows)
   if num_more > 0:
     lines.append(f"... and {num_more} more")
   return "\n".join(lines)

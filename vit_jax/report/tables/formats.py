@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from vit_jax import text_tables
 from vit_jax.report.tables.sheet import Sheet
 
 HOW = (
@@ -32,14 +33,8 @@ _LATEX = str.maketrans(
 def text(sheet: Sheet) -> str:
   """For a terminal: columns aligned, numbers to the right."""
   rows = [sheet.heads, *((line.name, *line.cells) for line in sheet.lines)]
-  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-  body = [
-    "  ".join(
-      cell.ljust(width) if is_word else cell.rjust(width)
-      for cell, width, is_word in zip(row, widths, sheet.is_word, strict=True)
-    ).rstrip()
-    for row in rows
-  ]
+  numbers = [k for k, is_word in enumerate(sheet.is_word) if not is_word]
+  body = text_tables.aligned(rows, right=numbers)
   parts = [f"Table {sheet.number}. {sheet.title}", "", *body]
   if sheet.configs:
     width = max(len(label) for label, _ in sheet.configs)
