@@ -1,6 +1,5 @@
 """Models with parameters: from a checkpoint, or by name."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -123,20 +122,18 @@ def _build(
     images = jnp.zeros((1, size, size, 3), jnp.uint8)
     return module.init(jax.random.key(_SEED), images)["params"]
 
-  abstract = dict(trees.named_leaves(jax.eval_shape(init)))
-  fresh: Sequence[str] = tuple(abstract)
-  given: dict[str, Any] = {}
-  if weights is not None:
-    fitted = fitting.fit(flat.unflatten(abstract), weights, model)
-    given, fresh = flat.flatten(fitted.params), fitted.fresh
+  if weights is None:
+    return module, jax.jit(init)()
+  abstract = jax.eval_shape(init)
+  fitted = fitting.fit(abstract, weights, model)
+  leaves = flat.flatten(fitted.params)
 
   def init_fresh() -> dict[str, Any]:
     made = dict(trees.named_leaves(init()))
-    return {name: made[name] for name in fresh}
+    return {name: made[name] for name in fitted.fresh}
 
-  made = jax.jit(init_fresh)() if fresh else {}
-  leaves = {
-    name: made[name] if name in made else jnp.asarray(given[name], leaf.dtype)
-    for name, leaf in abstract.items()
-  }
-  return module, flat.unflatten(leaves)
+  if fitted.fresh:
+    leaves |= jax.jit(init_fresh)()
+  return module, trees.map_named(
+    lambda name, leaf: jnp.asarray(leaves[name], leaf.dtype), abstract
+  )

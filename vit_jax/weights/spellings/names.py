@@ -45,11 +45,11 @@ class Names:
   def ours(self, name: str, rank: int) -> str:
     """Our path for a tensor; an unknown name is returned as it is."""
     for ours, theirs in self.rows:
-      if (found := _renumbered(name, theirs, ours)) is not None:
+      if (found := renumbered(name, theirs, ours)) is not None:
         return found
     module, _, leaf = name.rpartition(".")
     for ours, theirs in self.rows:
-      found = _renumbered(module, theirs, ours)
+      found = renumbered(module, theirs, ours)
       if found is not None and leaf in ("weight", "bias"):
         kind = "scale" if rank == 1 else "kernel"
         return f"{found}/{'bias' if leaf == 'bias' else kind}"
@@ -59,9 +59,9 @@ class Names:
     """The tensor's name for our path; an unknown path as it is."""
     module, _, leaf = path.rpartition("/")
     for ours, theirs in self.rows:
-      if (found := _renumbered(path, ours, theirs)) is not None:
+      if (found := renumbered(path, ours, theirs)) is not None:
         return found
-      found = _renumbered(module, ours, theirs)
+      found = renumbered(module, ours, theirs)
       if found is not None and leaf in _LEAVES:
         return f"{found}.{_LEAVES[leaf]}"
     return path
@@ -161,8 +161,14 @@ def _to_theirs(path: str, array: np.ndarray) -> np.ndarray:
   return array.T if array.ndim == 2 else array
 
 
-def _renumbered(name: str, source: str, target: str) -> str | None:
-  """A name that matches a template, as another template spells it."""
+def renumbered(name: str, source: str, target: str) -> str | None:
+  """Spells a name that matches one template by another; None without a match.
+
+  Args:
+    name: A name such as "blocks.3.norm1".
+    source: Template of the name, with numbers as in `Names`.
+    target: Template of the result.
+  """
   pattern, firsts = _compiled(source)
   match = pattern.fullmatch(name)
   if match is None:

@@ -7,49 +7,46 @@ from typing import Any
 import numpy as np
 
 from vit_jax.errors import UserError
+from vit_jax.weights.spellings import names
 from vit_jax.weights.spellings.contract import Npz
 
-# Regex of a name in a file -> ours. TensorFlow's modules are counted in some
-# files (`standardized_conv2d_12`); big_vision names them as flax does.
-_RULES = tuple(
-  (re.compile(regex), ours)
-  for regex, ours in (
-    (
-      r"resnet/root_block/standardized_conv2d(?:_\d+)?/kernel",
-      r"root_conv/kernel",
-    ),
-    (
-      r"resnet/(block\d+/unit\d+)/([abc])/standardized_conv2d(?:_\d+)?/kernel",
-      r"\1/\2/kernel",
-    ),
-    (
-      r"resnet/(block\d+/unit\d+)/a/proj/standardized_conv2d(?:_\d+)?/kernel",
-      r"\1/proj/kernel",
-    ),
-    (
-      r"resnet/(block\d+/unit\d+)/([abc])/group_norm(?:_\d+)?/(gamma|beta)",
-      r"\1/\2_norm/\3",
-    ),
-    (r"resnet/group_norm(?:_\d+)?/(gamma|beta)", r"norm/\1"),
-    (r"resnet/head/conv2d(?:_\d+)?/(kernel|bias)", r"head/\1"),
-    (r"root_block/conv_root/kernel", r"root_conv/kernel"),
-    (r"(block\d+/unit\d+)/conv_proj/kernel", r"\1/proj/kernel"),
-    (r"(block\d+/unit\d+)/conv([123])/kernel", r"\1/\2/kernel"),
-    (r"(block\d+/unit\d+)/gn([123])/(scale|bias)", r"\1/\2_norm/\3"),
-    (r"norm-pre-head/(scale|bias)", r"norm/\1"),
-  )
-)
-_OURS = {"gamma": "scale", "beta": "bias", "1": "a", "2": "b", "3": "c"}
-_OURS |= {"1_norm": "a_norm", "2_norm": "b_norm", "3_norm": "c_norm"}
+
+def _rows() -> list[tuple[str, str]]:
+  """Our modules beside google's, which are written, and big_vision's."""
+  unit = "block{1}/unit{01}"
+  rows = [
+    ("root_conv", "resnet/root_block/standardized_conv2d"),
+    ("root_conv", "root_block/conv_root"),
+    ("norm", "resnet/group_norm"),
+    ("norm", "norm-pre-head"),
+    ("head", "resnet/head/conv2d"),
+    (f"{unit}/proj", f"resnet/{unit}/a/proj/standardized_conv2d"),
+    (f"{unit}/proj", f"{unit}/conv_proj"),
+  ]
+  for number, letter in enumerate("abc", 1):
+    conv, norm = f"{unit}/{letter}", f"{unit}/{letter}_norm"
+    rows += [
+      (conv, f"resnet/{unit}/{letter}/standardized_conv2d"),
+      (conv, f"{unit}/conv{number}"),
+      (norm, f"resnet/{unit}/{letter}/group_norm"),
+      (norm, f"{unit}/gn{number}"),
+    ]
+  return rows
+
+
+_ROWS = _rows()
+_OURS = {"gamma": "scale", "beta": "bias"}
+_THEIRS = {"scale": "gamma", "bias": "beta"}
+# Some files count TensorFlow's modules: `standardized_conv2d_12`.
+_COUNTED = re.compile(r"(conv2d|group_norm)_\d+(?=/)")
 _LAYER = re.compile(r"(root_conv|block\d+/unit\d+/([abc](_norm)?|proj))/")
-_TF_NAMES = {"scale": "gamma", "bias": "beta"}
 
 
-def _matches(names: Iterable[str]) -> bool:
-  names = list(names)
+def _matches(arrays: Iterable[str]) -> bool:
+  arrays = list(arrays)
   # The stem of a hybrid has similar names, below a Transformer.
-  return not any(name.startswith("Transformer/") for name in names) and any(
-    _LAYER.match(_our_name(name)) for name in names
+  return not any(name.startswith("Transformer/") for name in arrays) and any(
+    _LAYER.match(_our_name(name)) for name in arrays
   )
 
 
@@ -59,7 +56,7 @@ def _canonical(
   """Parameters by our names and in our shapes; others stay as they are.
 
   Raises:
-    UserError: two names mean the same.
+    UserError: Two names mean the same.
   """
   renamed: dict[str, np.ndarray] = {}
   for name, array in params.items():
@@ -81,25 +78,22 @@ def _published(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _our_name(name: str) -> str:
-  for regex, ours in _RULES:
-    if match := regex.fullmatch(name):
-      parts = match.expand(ours).split("/")
-      return "/".join(_OURS.get(part, part) for part in parts)
+  module, _, leaf = _COUNTED.sub(r"\1", name).rpartition("/")
+  for ours, theirs in _ROWS:
+    if (found := names.renumbered(module, theirs, ours)) is not None:
+      return f"{found}/{_OURS.get(leaf, leaf)}"
   return name
 
 
-def _their_name(name: str) -> str:
-  *modules, leaf = name.split("/")
-  layer = modules.pop()
-  parents = "/".join(["resnet", *modules])
-  if layer == "head":
-    return f"{parents}/head/conv2d/{leaf}"
-  if layer == "norm":
-    return f"{parents}/group_norm/{_TF_NAMES[leaf]}"
-  if layer.endswith("_norm"):
-    return f"{parents}/{layer[0]}/group_norm/{_TF_NAMES[leaf]}"
-  room = {"root_conv": "root_block", "proj": "a/proj"}.get(layer, layer)
-  return f"{parents}/{room}/standardized_conv2d/{leaf}"
+def _their_name(path: str) -> str:
+  module, _, leaf = path.rpartition("/")
+  found = next(
+    found
+    for ours, theirs in _ROWS
+    if (found := names.renumbered(module, ours, theirs)) is not None
+  )
+  is_norm = found.endswith("group_norm")
+  return f"{found}/{_THEIRS[leaf] if is_norm else leaf}"
 
 
 def _as_theirs(name: str, leaf: Any) -> np.ndarray:

@@ -40,7 +40,7 @@ def _canonical(
   Names that are not known stay as they are.
 
   Raises:
-    UserError: two names mean the same, or stacked layers are not alike.
+    UserError: Two names mean the same, or stacked layers are not alike.
   """
   renamed: dict[str, np.ndarray] = {}
 
