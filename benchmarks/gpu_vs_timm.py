@@ -27,8 +27,9 @@ ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vit_jax import command_line  # noqa: E402
-from vit_jax.config import resolve, schema, sizes  # noqa: E402
+from vit_jax.config import resolve, schema  # noqa: E402
 from vit_jax.errors import UserError  # noqa: E402
+from vit_jax.models.vit import sizes  # noqa: E402
 
 _WARMUP_STEPS = 5
 _SMOKE = {"model": {"image_size": 32, "depth": 2}}

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vit_jax import command_line  # noqa: E402
+from vit_jax import command_line, registry  # noqa: E402
 from vit_jax.config import names, resolve, schema  # noqa: E402
 from vit_jax.objectives import build as objectives_build  # noqa: E402
 from vit_jax.paper import results  # noqa: E402
@@ -105,10 +105,11 @@ class Step:
       parts.append(f"MLP {model.mlp_dim}")
     parts += ["no clipping"] * (self.config.optimizer.grad_clip_norm is None)
     parts += [f"dropout {model.dropout_rate:g}"] * bool(model.dropout_rate)
-    if model.name == "vit" and model.pos_embedding != "learned_1d":
+    has_attention = registry.FAMILIES.get(model.name).has_attention
+    if has_attention and model.pos_embedding != "learned_1d":
       parts.append(model.pos_embedding)
     parts += [model.pos_embedding_at] * (model.pos_embedding_at != "stem")
-    parts += [model.pool] * (model.name == "vit" and model.pool != "cls")
+    parts += [model.pool] * (has_attention and model.pool != "cls")
     parts += ["average"] * (self.config.ema_decay is not None)
     parts += ["mixup"] * bool(objective.mixup_alpha)
     if objective.name != "supervised":

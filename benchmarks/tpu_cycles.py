@@ -24,8 +24,9 @@ sys.path.insert(0, str(ROOT))
 
 from vit_jax import command_line  # noqa: E402
 from vit_jax.aot import topology as topology_lib  # noqa: E402
-from vit_jax.config import resolve, schema, sizes  # noqa: E402
+from vit_jax.config import resolve, schema  # noqa: E402
 from vit_jax.errors import UserError  # noqa: E402
+from vit_jax.models.vit import sizes  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,8 +9,9 @@ import runpy
 import pytest
 
 from vit_jax import checks, command_line, records
-from vit_jax.config import resolve, sizes
+from vit_jax.config import resolve
 from vit_jax.errors import UserError
+from vit_jax.models.vit import sizes
 from vit_jax.paper import vtab
 from vit_jax.train import train
 from vit_jax.training import dry_run

@@ -19,7 +19,8 @@ FLOOR |= {"text_tables", "trees", "truncate", "versions"}
 ROWS = (
   FLOOR,  # One room.
   {"processes"},
-  {"models", "data", "optim", "sharding", "weights", "checkpoint", "report"},
+  {"models", "data", "sharding"},
+  {"checkpoint", "optim", "report", "weights"},
   {"objectives", "pretrained"},
   {"evaluators", "rundir"},
   {"training", "inspection"},

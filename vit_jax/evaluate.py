@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from vit_jax import buckets, checks, command_line, records
+from vit_jax import buckets, checks, command_line, records, registry
 from vit_jax.config import evaluator_declarations, schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import build as evaluators_build
@@ -228,10 +228,9 @@ class _Bench:
     metrics: dict[str, float | int] = {} if step is None else {"step": step}
     for evaluator in self.evaluators:
       metrics |= jax.device_get(evaluator.run(state, step or 0))
-    family = "ViT" if model.name == "vit" else model.name
     return Subject(
       path=path,
-      model=f"{family}-{model.variant}",
+      model=registry.FAMILIES.get(model.name).describe(model),
       image_size=model.image_size,
       num_params=trees.num_elements(weights.params),
       metrics=metrics,

@@ -81,7 +81,13 @@ class Registry:
         raise ValueError(f"{self._key} = {name!r} is registered already.")
 
 
-FAMILIES = Registry("config.model.name", {})
+FAMILIES = Registry(
+  "config.model.name",
+  {
+    "vit": "vit_jax.models.vit.family:FAMILY",
+    "resnet": "vit_jax.models.resnet.family:FAMILY",
+  },
+)
 OBJECTIVES = Registry(
   "config.objective.name",
   {

@@ -4,6 +4,7 @@ import dataclasses
 
 import ml_collections
 
+from vit_jax import registry
 from vit_jax.config import names, smoke
 from vit_jax.config.defaults import (
   default_config,
@@ -114,7 +115,7 @@ def build(
   config = on(data)
   config.total_epochs = float(epochs or length)
   config.model.update(names.find(model).model_dump(exclude_unset=True))
-  if config.model.name == "vit":
+  if registry.FAMILIES.get(config.model.name).has_attention:
     config.model.representation_size = "width"
   else:  # A ResNet has no dropout, and its head is linear.
     config.model.dropout_rate = 0.0

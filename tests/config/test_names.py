@@ -2,13 +2,15 @@
 
 import pytest
 
-from vit_jax.config import names, schema, sizes
+from vit_jax import registry
+from vit_jax.config import names, schema
 from vit_jax.errors import UserError
 
 
 @pytest.mark.parametrize("name", names.known())
 def test_every_listed_name_is_found(name):
-  sizes.resolve(names.find(name))
+  model = names.find(name)
+  assert registry.FAMILIES.get(model.name).size(model)
 
 
 def test_names_are_listed_once():

@@ -2,13 +2,15 @@
 
 import pytest
 
-from vit_jax.config import resolve, sizes, smoke
+from vit_jax.config import resolve, smoke
 from vit_jax.config.defaults import (
   default_config,
   default_eval,
   default_fewshot_dataset,
 )
 from vit_jax.models import build
+from vit_jax.models.resnet import sizes as resnet_sizes
+from vit_jax.models.vit import sizes
 
 
 def shrunk(**keys):
@@ -38,7 +40,7 @@ def test_a_transformer_keeps_its_patches_and_stages(
 def test_a_resnet_keeps_its_stages():
   model = shrunk(name="resnet", variant="R152x4").model
   build.check(model)
-  assert sizes.resnet(model) == sizes.ResNetSize((1, 1, 1, 1), 32)
+  assert resnet_sizes.resnet(model) == resnet_sizes.ResNetSize((1, 1, 1, 1), 32)
 
 
 def test_the_data_are_of_the_networks_size():

@@ -4,10 +4,10 @@ import pytest
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.models.vit.cost import vit_forward_flops
 from vit_jax.paper.cost import (
   forward_flops,
   training_exaflops,
-  vit_forward_flops,
 )
 
 

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from vit_jax.config import schema, sizes
+from vit_jax.config import schema
+from vit_jax.models.vit import sizes
 from vit_jax.weights import vit_shapes
 from vit_jax.weights.vit_shapes import Layout, Positions
 

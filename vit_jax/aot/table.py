@@ -2,10 +2,10 @@
 
 import jax.numpy as jnp
 
-from vit_jax import trees
+from vit_jax import registry, trees
 from vit_jax.aot.collectives import BETWEEN_SLICES
 from vit_jax.aot.step_compilation import Compilation
-from vit_jax.config import names, sizes
+from vit_jax.config import names
 from vit_jax.sharding.rules import format_bytes
 
 
@@ -145,10 +145,11 @@ def _share_of_scores(found: Compilation) -> str:
   """That attention by plain products is why, if it is."""
   config = found.parts.config
   model = config.model
-  if model.name == "resnet" or model.attention != "xla":
+  family = registry.FAMILIES.get(model.name)
+  if not family.has_attention or model.attention != "xla":
     return ""
-  size = sizes.vit(model)
-  num_tokens = size.grid(model.image_size) ** 2 + (model.pool == "cls")
+  size, (side, _) = family.size(model), family.grid(model)
+  num_tokens = side**2 + family.num_prefix_tokens(model)
   images = config.train.batch_size / found.topology.num_devices
   scores = int(
     (size.depth if model.remat == "none" else 1)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from vit_jax.benchmarking.plain_resnet import plain_stem
-from vit_jax.config.sizes import stem_stride
+from vit_jax.models.resnet.sizes import stem_stride
 
 
 class PlainViT(nn.Module):

@@ -15,11 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from vit_jax import registry
 from vit_jax.benchmarking.plain_resnet import PlainResNet
 from vit_jax.benchmarking.plain_vit import PlainViT
-from vit_jax.config import schema, sizes
+from vit_jax.config import schema
 from vit_jax.data import facts
 from vit_jax.durations import EverySteps
+from vit_jax.errors import UserError
 from vit_jax.models.layers import normalize
 from vit_jax.rundir.position import Position
 from vit_jax.rundir.run_directory import RunDirectory
@@ -31,6 +33,13 @@ from vit_jax.training.monitor import Monitor
 from vit_jax.training.recovery import Recovery
 
 _BLOCK = 10  # Steps of a block.
+# The baseline of each family that has one.
+PLAIN = {
+  "vit": lambda model, **sizes: PlainViT(
+    **sizes, dropout_rate=model.dropout_rate
+  ),
+  "resnet": lambda model, **sizes: PlainResNet(**sizes),
+}
 
 
 def measure_step(config: schema.Config, *, rounds: int) -> dict[str, Any]:
@@ -139,12 +148,14 @@ def _stepper(
 
 def _plain_model(model: schema.Model, num_classes: int) -> nn.Module:
   """Flax's layers in the sizes of the config's network."""
-  size = dataclasses.asdict(sizes.resolve(model))
-  if model.name == "resnet":
-    return PlainResNet(**size, num_classes=num_classes)
-  return PlainViT(
-    **size, num_classes=num_classes, dropout_rate=model.dropout_rate
-  )
+  size = dataclasses.asdict(registry.FAMILIES.get(model.name).size(model))
+  plain = PLAIN.get(model.name)
+  if plain is None:
+    raise UserError(
+      f"config.model.name = {model.name!r} has no plain baseline to compare"
+      f" with; there is one for {' and '.join(map(repr, PLAIN))}."
+    )
+  return plain(model, num_classes=num_classes, **size)
 
 
 def _plain_step(parts: Experiment) -> tuple[Callable[..., Any], Any]:

@@ -560,9 +560,7 @@ NAMED = {
 
 def sections(group: str) -> dict[str, type[Section]]:
   """Sections of `config.<group>` by the name that selects them."""
-  known, _, default = NAMED[group]
-  if not known.names():
-    return {default: Model}
+  known, _, _ = NAMED[group]
   return {name: known.get(name).section for name in known.names()}
 
 
@@ -596,12 +594,19 @@ def _validated_class(*names: tuple[str, ...]) -> type[Config]:
   """`validated_class`, made once for each set of registered names."""
 
   def any_of(group: str) -> Any:
-    kinds = tuple(sections(group).values())
-    if len(kinds) == 1:
-      return kinds[0]
+    _, tag, _ = NAMED[group]
+
+    def name_in(value: Any) -> Any:
+      is_section = isinstance(value, Section)
+      return getattr(value, tag) if is_section else value.get(tag)
+
+    kinds = (
+      Annotated[section, pydantic.Tag(name)]
+      for name, section in sections(group).items()
+    )
     return Annotated[
       functools.reduce(lambda one, other: one | other, kinds),
-      pydantic.Field(discriminator=NAMED[group][1]),
+      pydantic.Discriminator(name_in),
     ]
 
   model, objective = (

@@ -2,7 +2,8 @@
 
 import ml_collections
 
-from vit_jax.config import defaults, schema, sizes
+from vit_jax import registry
+from vit_jax.config import defaults
 
 
 def shrink(
@@ -18,7 +19,8 @@ def shrink(
     classes: classes of the generated data.
     max_labels: labels an image; above 1 the data is multi-label.
   """
-  _shrink_model(config.model)
+  config.model.num_classes = None
+  registry.FAMILIES.get(config.model.name).shrink(config.model)
   side = config.model.image_size
   num_examples = max(64, 10 * classes)  # Enough for five shots of each.
   single_label = (
@@ -53,22 +55,3 @@ def shrink(
     elif entry.l2_sweep:
       entry.l2_sweep = entry.l2_sweep[:2]
   return config
-
-
-def _shrink_model(model: ml_collections.ConfigDict) -> None:
-  """Two layers of width 32 on two by two patches; one unit in each stage."""
-  size = sizes.resolve(
-    schema.Model(
-      name=model.name, variant=model.variant, stem_blocks=model.stem_blocks
-    )
-  )
-  model.num_classes = None
-  if isinstance(size, sizes.ResNetSize):
-    model.update(width=32, blocks=(1,) * len(size.blocks), image_size=64)
-    return
-  model.update(width=32, depth=2, num_heads=2, mlp_dim=64)
-  model.image_size = 2 * size.patch_size
-  if size.stem_blocks is not None:
-    model.update(stem_width=32, stem_blocks=(1,) * len(size.stem_blocks))
-  if isinstance(model.representation_size, int):
-    model.representation_size = 32

@@ -5,14 +5,12 @@ Figure 7, left, of arXiv 2010.11929.
 
 import dataclasses
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from vit_jax.inspection import principal_components
 from vit_jax.inspection.network import Network
-from vit_jax.models.layers import convolution
-from vit_jax.models.resnet.network import ResNet
+from vit_jax.models import build
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,15 +39,9 @@ def find(network: Network, count: int) -> Filters:
 
 def first_kernel(network: Network) -> Float[np.ndarray, "y x c k"]:
   """The kernel that is multiplied with pixels, k filters."""
-  module, params = network.module, network.params
-  if not isinstance(module, ResNet) and module.stem_blocks is None:
-    return np.asarray(params["embedding"]["kernel"], np.float32)
-  name = "root_conv" if isinstance(module, ResNet) else "conv_root"
-  kernel = jnp.asarray(params[name]["kernel"], jnp.float32)
-  standardized = convolution.standardize(
-    kernel, lambda variance: jnp.sqrt(variance + 1e-10)
-  )
-  return np.asarray(standardized)
+  family = build.family_of(network.module)
+  filters = family.pixel_filters(network.module, network.params)
+  return np.asarray(filters, np.float32)
 
 
 def principal_filters(

@@ -3,14 +3,12 @@
 import dataclasses
 from typing import Any
 
+import flax.linen as nn
 import numpy as np
 
 from vit_jax import trees
-from vit_jax.config import schema, sizes
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.models.resnet.network import ResNet
-from vit_jax.models.vit.network import ViT
 from vit_jax.weights import stacking
 from vit_jax.weights.contract import Weights
 
@@ -28,7 +26,7 @@ class Network:
     num_extra_tokens: tokens before the patches: the cls token, or none.
   """
 
-  module: ViT | ResNet
+  module: nn.Module
   params: dict[str, Any]
   grid: tuple[int, int]
   stride: int
@@ -36,7 +34,7 @@ class Network:
 
   @property
   def has_attention(self) -> bool:
-    return isinstance(self.module, ViT)
+    return build.family_of(self.module).has_attention
 
 
 def of_weights(weights: Weights) -> Network:
@@ -55,28 +53,12 @@ def of_weights(weights: Weights) -> Network:
     update={"scan_layers": False, "attention": "xla", "remat": "none"}
   )
   module = build.create(model, num_classes=model.num_classes)
-  stride, side = _stride(model), _grid_side(model)
-  has_cls = isinstance(module, ViT) and sizes.has_cls(
-    model.pool, model.cls_token
-  )
+  family = build.family_of(module)
+  side, stride = family.grid(model)
   return Network(
     module=module,
     params=stacking.unstack_layers(weights.params),
     grid=(side, side),
     stride=stride,
-    num_extra_tokens=int(has_cls),
+    num_extra_tokens=family.num_prefix_tokens(model),
   )
-
-
-def _stride(model: schema.Model) -> int:
-  size = sizes.resolve(model)
-  if isinstance(size, sizes.ResNetSize):
-    return sizes.stem_stride(size.blocks)
-  return size.patch_size
-
-
-def _grid_side(model: schema.Model) -> int:
-  size = sizes.resolve(model)
-  if isinstance(size, sizes.ResNetSize):
-    return -(-model.image_size // sizes.stem_stride(size.blocks))
-  return size.grid(model.image_size)

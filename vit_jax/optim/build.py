@@ -5,7 +5,7 @@ from typing import Any
 
 from etils import epy
 
-from vit_jax import durations
+from vit_jax import durations, registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.optim import schedules, transforms
@@ -34,10 +34,12 @@ def check(config: schema.Config) -> None:
       f"config.optimizer.weight_decay = {optimizer.weight_decay:g} has no"
       " effect on config.optimizer.name = 'adam'; use 'adamw'."
     )
-  if optimizer.name == "muon" and config.model.name == "resnet":
+  family = registry.FAMILIES.get(config.model.name)
+  if optimizer.name == "muon" and not family.matrix_optimizer:
     raise UserError(
       "config.optimizer.name = 'muon' is for the matrices of encoder blocks,"
-      " and config.model.name = 'resnet' has none; use 'sgd' or 'adamw'."
+      f" and config.model.name = {config.model.name!r} has none; use 'sgd' or"
+      " 'adamw'."
     )
   regexes = [("decay_mask", regex) for regex in optimizer.decay_mask]
   regexes += [

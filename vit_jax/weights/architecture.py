@@ -6,8 +6,10 @@ from typing import Any
 
 import pydantic
 
-from vit_jax.config import schema, sizes
+from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.models.resnet.sizes import ROOT_WIDTH, stem_stride
+from vit_jax.models.vit import sizes
 from vit_jax.weights import (
   numbering,
   position_embeddings,
@@ -111,7 +113,7 @@ def _size(shapes: Mapping[str, Shape], path: str) -> sizes.Size:
       f"{path} has {num_heads} heads of {head_size} units, which do not make"
       f" up its width of {width}; such a model is not supported."
     )
-  stem_blocks, stem_width = None, sizes.ROOT_WIDTH
+  stem_blocks, stem_width = None, ROOT_WIDTH
   if "conv_root/kernel" in shapes:
     stem_blocks = numbering.counts(shapes)
     stem_width = shape_of(shapes, "conv_root/kernel", 4, path)[-1]
@@ -120,7 +122,7 @@ def _size(shapes: Mapping[str, Shape], path: str) -> sizes.Size:
     depth=numbering.count(_BLOCK, shapes, 0),
     num_heads=num_heads,
     mlp_dim=mlp_dim,
-    patch_size=patch * sizes.stem_stride(stem_blocks),
+    patch_size=patch * stem_stride(stem_blocks),
     stem_blocks=stem_blocks,
     stem_width=stem_width,
   )

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from vit_jax.config import schema, sizes
+from vit_jax.config import schema
+from vit_jax.models.resnet import sizes
 from vit_jax.weights import architecture, numbering, shape_mismatches
 from vit_jax.weights.shape_mismatches import Shape
 

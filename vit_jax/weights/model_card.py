@@ -15,11 +15,11 @@ import numpy as np
 import yaml
 from etils import epath
 
-from vit_jax.config import names, pixels, sizes
+from vit_jax import registry
+from vit_jax.config import names, pixels
 from vit_jax.weights import flat, training_record
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.markup import code, plain, shortened
-from vit_jax.weights.spellings.registry import HUGGINGFACE_WRITTEN
 from vit_jax.weights.training_record import Result, Training
 
 # Our names of datasets, without configs and versions -> the hub's.
@@ -37,6 +37,7 @@ def text(name: str, weights: Weights, training: Training | None = None) -> str:
     training: Record of the run that left them; None if there is none.
   """
   model = weights.model
+  family = registry.FAMILIES.get(model.name)
   mean, deviation = pixels.parse(model.normalize)
   results = []
   if training and _is_as_trained(weights, training):
@@ -54,8 +55,8 @@ def text(name: str, weights: Weights, training: Training | None = None) -> str:
     name=name,
     weights=weights,
     model=model,
-    size=sizes.resolve(model),
-    kind="ResNet" if model.name == "resnet" else "Vision Transformer",
+    family=family,
+    details=family.details(model),
     description=names.describe(model),
     num_params=sum(map(np.size, flat.flatten(weights.params).values())),
     auto=f"AutoModel{'ForImageClassification' if model.num_classes else ''}",
@@ -84,11 +85,12 @@ def _is_as_trained(weights: Weights, training: Training) -> bool:
 
 
 def _regularisation(training: Training) -> list[str]:
-  objective, model = training.config.objective, training.config.model
+  model = training.config.model
+  objective = training.config.objective.model_dump()
   strengths = {
-    "label smoothing": objective.label_smoothing,
-    "mixup": objective.mixup_alpha,
-    "CutMix": objective.cutmix_alpha,
+    "label smoothing": objective.get("label_smoothing"),
+    "mixup": objective.get("mixup_alpha"),
+    "CutMix": objective.get("cutmix_alpha"),
     "dropout": model.dropout_rate,
     "stochastic depth": model.stochastic_depth_rate,
   }
@@ -101,13 +103,13 @@ def _front_matter(
   training: Training | None,
   results: Sequence[Result],
 ) -> dict[str, Any]:
-  family = HUGGINGFACE_WRITTEN[weights.model.name]
+  tag = registry.FAMILIES.get(weights.model.name).tag
   has_head = weights.model.num_classes is not None
   task = "image-classification" if has_head else "image-feature-extraction"
   front: dict[str, Any] = {
     "library_name": "transformers",
     "pipeline_tag": task,
-    "tags": ["vision", family, "jax", "vit_jax"],
+    "tags": ["vision", tag, "jax", "vit_jax"],
   }
   if training and (dataset := _hub_id(training.config.train.dataset)):
     front["datasets"] = [dataset]

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.config import schema, sizes
+from vit_jax import registry
+from vit_jax.config import schema
 from vit_jax.weights import architecture, bit
 
 
@@ -28,9 +29,9 @@ def detect(
   shapes = {name: array.shape for name, array in params.items()}
   infer = bit.infer if bit.is_resnet(shapes) else architecture.infer
   model, assumed = infer(shapes, path, said)
-  if "drop_remainder" not in said and isinstance(
-    sizes.resolve(model), sizes.Size
-  ):
-    left_over = model.image_size % sizes.vit(model).patch_size
+  family = registry.FAMILIES.get(model.name)
+  if "drop_remainder" not in said and family.has_attention:
+    _, patch_size = family.grid(model)
+    left_over = model.image_size % patch_size
     model = model.model_copy(update={"drop_remainder": left_over != 0})
   return model, assumed

@@ -8,9 +8,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from vit_jax import text_tables
-from vit_jax.config import schema, sizes
+from vit_jax import registry, text_tables
+from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.models.vit import sizes
 
 Shape = tuple[int, ...]
 _MAX_ROWS = 40
@@ -168,8 +169,9 @@ def _ranges(numbers: Sequence[int]) -> str:
 def _facts(model: schema.Model) -> dict[str, Any]:
   """Keys of a section, with the numbers that its variant stands for."""
   facts = model.model_dump()
-  facts.update(dataclasses.asdict(sizes.resolve(model)))
-  if model.name == "vit":
+  family = registry.FAMILIES.get(model.name)
+  facts.update(dataclasses.asdict(family.size(model)))
+  if family.has_attention:
     facts["representation_size"] = sizes.representation_size(model)
     facts["cls_token"] = sizes.has_cls(model.pool, model.cls_token)
   return facts

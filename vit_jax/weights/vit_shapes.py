@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from vit_jax.config import sizes
+from vit_jax.models.vit import sizes
 from vit_jax.weights.shape_mismatches import Shape
 
 TABLE = "Transformer/posembed_input/pos_embedding"

@@ -12,7 +12,7 @@ from vit_jax.errors import UserError
 from vit_jax.models.layers import flash_attention, placement
 from vit_jax.models.layers.attention import MultiHeadAttention
 from vit_jax.models.layers.mlp import LayerConfig
-from vit_jax.models.vit import checks as vit_checks
+from vit_jax.models.vit import checks
 
 
 def _plain(query, key, value):
@@ -73,4 +73,4 @@ def test_relative_positions_are_refused():
     variant="Ti/16", attention="flash", pos_embedding="relative"
   )
   with pytest.raises(UserError, match="'flash' does not take"):
-    vit_checks.check(model)
+    checks.check(model)

@@ -19,7 +19,7 @@ from vit_jax.models.layers import (
 )
 from vit_jax.models.layers.attention import MultiHeadAttention
 from vit_jax.models.layers.mlp import LayerConfig
-from vit_jax.models.vit import checks as vit_checks
+from vit_jax.models.vit import checks
 from vit_jax.sharding import activations
 from vit_jax.sharding import mesh as mesh_lib
 
@@ -213,8 +213,8 @@ def test_too_many_tokens_name_the_way_out():
     variant="H/14", image_size=518, dtype="bfloat16", attention="pallas"
   )
   with pytest.raises(UserError, match="1370 tokens.*attention='flash'"):
-    vit_checks.check(model)
-  vit_checks.check(model.model_copy(update={"image_size": 224}))
+    checks.check(model)
+  checks.check(model.model_copy(update={"image_size": 224}))
 
 
 def test_relative_positions_are_refused():
@@ -222,7 +222,7 @@ def test_relative_positions_are_refused():
     variant="Ti/16", attention="pallas", pos_embedding="relative"
   )
   with pytest.raises(UserError, match="pos_embedding = 'relative'"):
-    vit_checks.check(model)
+    checks.check(model)
 
 
 def test_without_a_tpu_says_what_to_use():

@@ -5,9 +5,10 @@ import sys
 
 import pytest
 
-from vit_jax.config import schema, sizes
+from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
+from vit_jax.models.vit import sizes
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
-from vit_jax import checks, command_line
-from vit_jax.config import names, resolve, sizes
+from vit_jax import checks, command_line, registry
+from vit_jax.config import names, resolve
 from vit_jax.paper import results, vtab
 from vit_jax.paper.datasets import DATASETS
 from vit_jax.report.tables import recipes
@@ -18,6 +18,11 @@ ROWS = [
   for index, row in enumerate(table.rows)
 ]
 every_row = pytest.mark.parametrize("table, row", ROWS)
+
+
+def size_of(model):
+  """The numbers that fix the shapes of `config.model`'s network."""
+  return registry.FAMILIES.get(model.name).size(model)
 
 
 @functools.cache
@@ -40,7 +45,7 @@ def test_pre_training_is_the_rows(table, row):
     return
   resolved = load(config)
   checks.check(resolved)
-  assert sizes.resolve(resolved.model) == sizes.resolve(names.find(row.model))
+  assert size_of(resolved.model) == size_of(names.find(row.model))
   if row.data is not None:
     assert resolved.train.dataset == results.PRETRAINING_DATASETS[row.data]
   if row.epochs is not None:
@@ -81,7 +86,7 @@ def test_fine_tuning_is_the_rows(table, row):
   for column, config in finetunings(table, row).items():
     resolved = load(config)
     checks.check(resolved)
-    assert sizes.resolve(resolved.model) == sizes.resolve(names.find(row.model))
+    assert size_of(resolved.model) == size_of(names.find(row.model))
     if table.number == 9:
       task = vtab.TASKS[column]
       assert resolved.train.dataset == task.dataset

@@ -16,8 +16,8 @@ from tests.weights.published import (
   outputs_at,
   relative_error,
 )
-from vit_jax.config import sizes
 from vit_jax.errors import UserError
+from vit_jax.models.vit import sizes
 from vit_jax.weights import files
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import timm

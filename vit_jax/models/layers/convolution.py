@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 # What the backward pass of a residual unit finds ready, per
@@ -72,6 +73,16 @@ class StandardizedConv(nn.Module):
         dimension_numbers=("NHWC", "HWIO", "NHWC"),
       )
     return checkpoint_name(x, "convolution")
+
+
+def standardized_filters(
+  kernel: Float[ArrayLike, "y x c k"],
+) -> Float[Array, "y x c k"]:
+  """The filters that a standardised convolution applies, in float32."""
+  return standardize(
+    jnp.asarray(kernel, jnp.float32),
+    lambda variance: jnp.sqrt(variance + 1e-10),
+  )
 
 
 def standardize(

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from vit_jax.config.sizes import NUM_GROUPS
+from vit_jax.models.resnet.sizes import NUM_GROUPS
 
 
 class GroupNorm(nn.Module):

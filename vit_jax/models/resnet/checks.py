@@ -1,7 +1,8 @@
 """The checks of `config.model` for a ResNet. Imports neither jax nor flax."""
 
-from vit_jax.config import schema, sizes
+from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.models.resnet import sizes
 
 # Keys that a ResNet takes, and those that only say how tokens would be loaded.
 _KEYS = {

@@ -6,6 +6,7 @@ Parameters: root_conv, block1/unit01/{a,b,c,proj}/kernel with
 """
 
 import functools
+from typing import ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -67,6 +68,8 @@ class ResNet(nn.Module):
 
   The others are the keys of `config.model` of the same names.
   """
+
+  family: ClassVar[str] = "resnet"
 
   blocks: tuple[int, ...]
   width: int

@@ -3,9 +3,11 @@
 Imports neither jax nor flax, so that a command answers a bad value at once.
 """
 
-from vit_jax.config import schema, sizes
+from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models.layers import short_attention_memory
+from vit_jax.models.resnet.sizes import NUM_GROUPS, ROOT_WIDTH
+from vit_jax.models.vit import sizes
 
 
 def check(model: schema.Model) -> None:
@@ -48,18 +50,18 @@ def _check_stem(model: schema.Model, size: sizes.Size) -> None:
       " config.model.stem_blocks."
     )
   if size.stem_blocks is None:
-    if size.stem_width != sizes.ROOT_WIDTH:
+    if size.stem_width != ROOT_WIDTH:
       raise UserError(
         f"config.model.stem_width = {size.stem_width}, but '{model.variant}'"
         " has no stem; set config.model.stem_blocks or a variant such as"
         " 'R50+B/16'."
       )
     return
-  if size.stem_width % sizes.NUM_GROUPS:
+  if size.stem_width % NUM_GROUPS:
     raise UserError(
       f"config.model.stem_width = {size.stem_width} does not divide into the"
-      f" {sizes.NUM_GROUPS} groups of its norms; use"
-      f" {_nearest_multiples(size.stem_width, sizes.NUM_GROUPS)}."
+      f" {NUM_GROUPS} groups of its norms; use"
+      f" {_nearest_multiples(size.stem_width, NUM_GROUPS)}."
     )
   if size.patch_size % size.stem_stride:
     raise UserError(

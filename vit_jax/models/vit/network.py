@@ -1,13 +1,13 @@
 """The Vision Transformer of arXiv 2010.11929."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
-from vit_jax.config import sizes
 from vit_jax.errors import UserError
 from vit_jax.models.layers.embeddings import PatchEmbedding
 from vit_jax.models.layers.encoder import Encoder
@@ -16,6 +16,8 @@ from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.layers.normalize import check_size, normalize
 from vit_jax.models.layers.pooling import pool
+from vit_jax.models.resnet.sizes import stem_stride
+from vit_jax.models.vit import sizes
 from vit_jax.models.vit.stem import stem
 
 
@@ -33,6 +35,8 @@ class ViT(nn.Module):
   The others are the keys of `config.model` of the same names, with the
   variant's numbers put in.
   """
+
+  family: ClassVar[str] = "vit"
 
   width: int
   depth: int
@@ -113,7 +117,7 @@ class ViT(nn.Module):
         self.standardization,
       )
       self.sow("intermediates", "stem", maps)
-    patch_size = self.patch_size // sizes.stem_stride(self.stem_blocks)
+    patch_size = self.patch_size // stem_stride(self.stem_blocks)
     self._check_patches(maps.shape[1], patch_size)
     grid = tuple(side // patch_size for side in maps.shape[1:3])
     tokens = PatchEmbedding(

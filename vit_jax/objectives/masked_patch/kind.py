@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from vit_jax.config import schema, sizes
+from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
+from vit_jax.models.vit import sizes
 from vit_jax.objectives.kind import ObjectiveKind
 from vit_jax.paper import cost
 

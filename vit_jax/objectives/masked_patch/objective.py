@@ -14,10 +14,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from vit_jax.config import schema, sizes
+from vit_jax.config import schema
 from vit_jax.models import build as models_build
 from vit_jax.models import features
 from vit_jax.models.layers import heads
+from vit_jax.models.vit import sizes
 from vit_jax.objectives import contract
 from vit_jax.objectives.masked_patch import kind, targets
 

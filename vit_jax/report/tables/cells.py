@@ -4,7 +4,8 @@ import json
 import math
 from collections.abc import Iterator
 
-from vit_jax.config import names, schema, sizes
+from vit_jax import registry
+from vit_jax.config import names, schema
 from vit_jax.paper import results
 from vit_jax.paper.datasets import DATASETS
 from vit_jax.paper.table import Row, Table
@@ -182,7 +183,7 @@ def _length(table: Table, run: Found) -> Iterator[str]:
 
 
 def _size(model: schema.Model) -> object:
-  return model.name, sizes.resolve(model)
+  return model.name, registry.FAMILIES.get(model.name).size(model)
 
 
 def _structure(model: schema.Model, key: str) -> object:

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.config import schema, sizes
+from vit_jax.config import schema
+from vit_jax.models.resnet import sizes
 from vit_jax.weights.fields import COUNT, COUNTS, Fields
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Tensors

@@ -8,8 +8,9 @@ import dataclasses
 import re
 from typing import Any
 
-from vit_jax.config import schema, sizes
+from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.models.vit import sizes
 from vit_jax.weights.fields import COUNT, NUMBER, TEXT, Fields
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Names, Tensors

@@ -2,12 +2,16 @@
 
 import pytest
 
-from vit_jax.config import schema, sizes
+from vit_jax import registry
+from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.models.resnet import sizes as resnet_sizes
+from vit_jax.models.vit import sizes
 
 
 def size_of(**keys):
-  return sizes.resolve(schema.Model(**keys))
+  model = schema.Model(**keys)
+  return registry.FAMILIES.get(model.name).size(model)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +47,7 @@ def test_variant_has_its_published_size(variant, expected):
 )
 def test_resnet_has_its_published_size(variant, expected):
   found = size_of(name="resnet", variant=variant)
-  assert found == sizes.ResNetSize(*expected)
+  assert found == resnet_sizes.ResNetSize(*expected)
 
 
 def test_numbers_set_by_hand_win_over_the_variant():
@@ -54,7 +58,7 @@ def test_numbers_set_by_hand_win_over_the_variant():
   assert (size.stem_blocks, size.stem_width) == ((1, 2), 32)
   assert size_of(variant="B/16", stem_blocks=()).stem_blocks == ()
   size = size_of(name="resnet", variant="R50x2", width=32, blocks=(1, 1))
-  assert size == sizes.ResNetSize((1, 1), 32)
+  assert size == resnet_sizes.ResNetSize((1, 1), 32)
 
 
 def test_representation_size_width_is_the_models_width():
@@ -67,7 +71,7 @@ def test_representation_size_width_is_the_models_width():
   [(None, 1), ((), 4), ((3,), 4), ((1, 1), 8), ((3, 4, 9), 16)],
 )
 def test_every_stage_but_the_first_halves(blocks, stride):
-  assert sizes.stem_stride(blocks) == stride
+  assert resnet_sizes.stem_stride(blocks) == stride
 
 
 @pytest.mark.parametrize(
@@ -104,16 +108,18 @@ def test_keys_of_a_vit_ask_for_its_size(size):
 @pytest.mark.parametrize(
   "size",
   [
-    sizes.ResNetSize((3, 4, 6, 3), 64),
-    sizes.ResNetSize((3, 8, 36, 3), 256),
-    sizes.ResNetSize((1, 1), 64),
-    sizes.ResNetSize((3, 4, 6, 3), 32),
-    sizes.ResNetSize((3, 4, 6, 3), 96),
+    resnet_sizes.ResNetSize((3, 4, 6, 3), 64),
+    resnet_sizes.ResNetSize((3, 8, 36, 3), 256),
+    resnet_sizes.ResNetSize((1, 1), 64),
+    resnet_sizes.ResNetSize((3, 4, 6, 3), 32),
+    resnet_sizes.ResNetSize((3, 4, 6, 3), 96),
   ],
   ids=str,
 )
 def test_keys_of_a_resnet_ask_for_its_size(size):
-  assert sizes.resnet(schema.Model(**sizes.resnet_keys(size))) == size
+  assert (
+    resnet_sizes.resnet(schema.Model(**resnet_sizes.resnet_keys(size))) == size
+  )
 
 
 def test_published_sizes_get_their_names_alone():
@@ -121,7 +127,7 @@ def test_published_sizes_get_their_names_alone():
     keys = sizes.vit_keys(size_of(variant=variant))
     assert keys == {"variant": variant}
   for variant in ("R50x1", "R152x4", "R200x3"):
-    keys = sizes.resnet_keys(size_of(name="resnet", variant=variant))
+    keys = resnet_sizes.resnet_keys(size_of(name="resnet", variant=variant))
     assert keys == {"name": "resnet", "variant": variant}
 
 

@@ -1,7 +1,7 @@
-"""Sizes of the named networks, and of those whose numbers are set by hand.
+"""Sizes of the named Vision Transformers, and of those set by hand.
 
-Vision Transformers are named 'B/16'; hybrids 'R50+B/16', whose last number is
-the total stride; ResNets 'R50x1', whose last number is the width factor.
+They are named 'B/16', and hybrids 'R50+B/16', whose last number is the total
+stride in pixels.
 """
 
 import dataclasses
@@ -10,6 +10,7 @@ from typing import Any
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.models.resnet.sizes import ROOT_WIDTH, stem_stride
 from vit_jax.suggestions import did_you_mean
 
 # (width, depth, num_heads, mlp_dim). B, L and H: table 1 of arXiv 2010.11929;
@@ -36,19 +37,6 @@ STEMS = {
   ("R50", 16): ((3, 4, 9), 16),
   ("R50", 32): ((3, 4, 6, 3), 32),
 }
-
-# Units of each stage of the ResNets. google-research/big_vision.
-RESNETS = {
-  26: (2, 2, 2, 2),
-  50: (3, 4, 6, 3),
-  101: (3, 4, 23, 3),
-  152: (3, 8, 36, 3),
-  200: (3, 24, 36, 3),
-}
-
-# Channels of a root of width factor 1, and those that share group statistics.
-ROOT_WIDTH = 64
-NUM_GROUPS = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,28 +74,6 @@ class Size:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class ResNetSize:
-  """Units of each stage, and channels of the root."""
-
-  blocks: tuple[int, ...]
-  width: int
-
-
-def stem_stride(blocks: tuple[int, ...] | None) -> int:
-  """Stride of a stem: 4 of its root, 2 of every stage but the first."""
-  return 1 if blocks is None else 4 * 2 ** max(0, len(blocks) - 1)
-
-
-def resolve(model: schema.Model) -> Size | ResNetSize:
-  """The size that `config.model` asks for.
-
-  Raises:
-    UserError: if the variant is not known.
-  """
-  return resnet(model) if model.name == "resnet" else vit(model)
-
-
 def vit(model: schema.Model) -> Size:
   """The size of `model.variant`, with the numbers set by hand put over it.
 
@@ -117,7 +83,7 @@ def vit(model: schema.Model) -> Size:
   name, slash, patch = model.variant.partition("/")
   stem, plus, name = name.rpartition("+")
   if name not in VARIANTS:
-    hint = did_you_mean(name, VARIANTS, cutoff=0.3) or ""
+    hint = did_you_mean(name, VARIANTS, 0.3)
     hint = f" Did you mean '{stem}{plus}{hint}/{patch or 16}'?" if hint else ""
     raise UserError(
       f"config.model.variant = '{model.variant}' is not known.{hint} Known"
@@ -135,7 +101,7 @@ def vit(model: schema.Model) -> Size:
     if (stem, patch_size) not in STEMS:
       known = {f"{s}+{name}/{p}": s for s, p in STEMS}
       same_stem = [one for one, s in known.items() if s == stem]
-      hint = did_you_mean(model.variant, same_stem or known, cutoff=0.3) or ""
+      hint = did_you_mean(model.variant, same_stem or known, 0.0)
       raise UserError(
         f"config.model.variant = '{model.variant}' is not known. Did you mean"
         f" '{hint}'? Stems: {', '.join(known)}; others by"
@@ -153,28 +119,6 @@ def vit(model: schema.Model) -> Size:
     patch_size=patch_size,
     stem_blocks=blocks,
     stem_width=model.stem_width,
-  )
-
-
-def resnet(model: schema.Model) -> ResNetSize:
-  """The size of `model.variant`, with the numbers set by hand put over it.
-
-  Raises:
-    UserError: the variant is not known.
-  """
-  match = re.fullmatch(r"R(\d{2,3})x([1-9]\d?)", model.variant, re.ASCII)
-  if not match or int(match[1]) not in RESNETS:
-    known = [f"R{depth}x1" for depth in RESNETS]
-    hint = did_you_mean(model.variant, known, cutoff=0.3) or ""
-    hint = f" Did you mean '{hint}'?" if hint else ""
-    raise UserError(
-      f"config.model.variant = '{model.variant}' is not a ResNet.{hint}"
-      f" Known: {', '.join(known)}, and any width factor after the x; for"
-      " other numbers of units set config.model.blocks too."
-    )
-  return ResNetSize(
-    blocks=model.blocks or RESNETS[int(match[1])],
-    width=model.width or ROOT_WIDTH * int(match[2]),
   )
 
 
@@ -220,19 +164,4 @@ def vit_keys(size: Size) -> dict[str, Any]:
   ):
     if value != default:
       keys[field] = value
-  return keys
-
-
-def resnet_keys(size: ResNetSize) -> dict[str, Any]:
-  """Keys of `config.model` that `resnet` makes this size of."""
-  known = {blocks: depth for depth, blocks in RESNETS.items()}
-  factor = max(1, size.width // ROOT_WIDTH)
-  keys: dict[str, Any] = {
-    "name": "resnet",
-    "variant": f"R{known.get(size.blocks, 50)}x{factor}",
-  }
-  if size.blocks not in known:
-    keys["blocks"] = size.blocks
-  if size.width != ROOT_WIDTH * factor:
-    keys["width"] = size.width
   return keys

@@ -1,0 +1,86 @@
+"""The record that every architecture fills: all that others ask of it.
+
+No other room knows an architecture by its class or by its name. A family is a
+folder of `vit_jax/models/` (or a module outside the package) whose `FAMILY` is
+entered in `vit_jax.registry.FAMILIES`. Importing it imports neither jax nor
+flax; functions that build or run a network do that when they are called.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vit_jax.config import schema
+
+if TYPE_CHECKING:
+  import flax.linen as nn
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+  """An architecture as plain functions and values.
+
+  `model` is a section of `config.model` of the class `section`; `network` is
+  a Flax module made by `create`, whose class attribute `family` is the name
+  under which the family is registered.
+
+  Attributes:
+    section: Class of `config.model` under this name: `schema.Model`, or a
+      subclass with keys of the family's own.
+    title: Name of the architecture for people, such as 'Vision Transformer'.
+    tag: Name of the architecture on hubs, such as 'vit'.
+    check: `check(model)`; raises UserError for keys that do not fit together.
+    create: `create(model, num_classes) -> network`; None: no head.
+    config_of: `config_of(network) -> model`; `create` makes this network of it.
+    size: `size(model)`, a dataclass of the numbers that fix all shapes.
+    forward_flops: `forward_flops(model, num_classes)`, FLOPs of one image's
+      forward pass, two per multiply-add.
+    num_params: `num_params(model, num_classes)`, all parameters.
+    grid: `grid(model) -> (side, stride)` of the tokens or of the last map: how
+      many along a side of the image, and pixels from one to the next.
+    describe: `describe(model) -> str`, such as 'ViT-B/16', or the sizes of a
+      network that has no name.
+    details: `details(model) -> list[str]`, the lines of a model card.
+    names: Published names, in the order of their sizes.
+    find: `find(name) -> model` for a published name, in any of its spellings,
+      and for names of the same form; None for other families' names.
+    shrink: `shrink(model)` makes an overridable `config.model` tiny, in place.
+    feature_names: `feature_names(network) -> list[str]`, every name that
+      `models.features.features` takes, in the order of computation.
+    feature: `feature(network, name, sown) -> array`, found among the variables
+      that applying the network has sown.
+    num_prefix_tokens: `num_prefix_tokens(model)`: Tokens before those of the
+      patches.
+    has_attention: True if feature maps of attention can be asked for.
+    pixel_filters: `pixel_filters(network, params) -> [y, x, 3, filters]`, the
+      filters that meet the pixels.
+    layer_of: `layer_of(path) -> int | None`: Layer that a parameter belongs
+      to, counted from 0; None for parameters before and after the layers.
+    sharding_rules: (regex on the parameter path, mesh axis per dimension)
+      pairs, tried before those that all families share.
+    matrix_optimizer: True if Muon knows the family's matrices.
+  """
+
+  section: type[schema.Model]
+  title: str
+  tag: str
+  check: Callable[[schema.Model], None]
+  create: Callable[[schema.Model, int | None], "nn.Module"]
+  config_of: Callable[["nn.Module"], schema.Model]
+  size: Callable[[schema.Model], Any]
+  forward_flops: Callable[[schema.Model, int | None], int]
+  num_params: Callable[[schema.Model, int | None], int]
+  grid: Callable[[schema.Model], tuple[int, int]]
+  describe: Callable[[schema.Model], str]
+  details: Callable[[schema.Model], Sequence[str]]
+  names: tuple[str, ...]
+  find: Callable[[str], schema.Model | None]
+  shrink: Callable[[Any], None]
+  feature_names: Callable[["nn.Module"], list[str]]
+  feature: Callable[["nn.Module", str, Mapping[str, Any]], Any]
+  pixel_filters: Callable[["nn.Module", Mapping[str, Any]], Any]
+  num_prefix_tokens: Callable[[schema.Model], int] = lambda model: 0
+  has_attention: bool = False
+  layer_of: Callable[[str], int | None] = lambda path: None
+  sharding_rules: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
+  matrix_optimizer: bool = False

@@ -1,0 +1,136 @@
+"""Big Transfer's ResNet-v2 (arXiv 1912.11370) as a family."""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from vit_jax.config import schema
+from vit_jax.models.family import Family
+from vit_jax.models.resnet import checks, cost, sizes
+
+if TYPE_CHECKING:
+  from vit_jax.models.resnet.network import ResNet
+
+# Published by Big Transfer, or in table 6 of the ViT paper.
+_VARIANTS = (
+  "R50x1",
+  "R50x2",
+  "R50x3",
+  "R101x1",
+  "R101x3",
+  "R152x1",
+  "R152x2",
+  "R152x4",
+  "R200x3",
+)
+# Keys that the network takes as `config.model` has them.
+_KEYS = (
+  "image_size",
+  "head_bias_init",
+  "dtype",
+  "remat",
+  "normalize",
+  "standardization",
+)
+
+
+def _create(model: schema.Model, num_classes: int | None) -> "ResNet":
+  from vit_jax.models.resnet.network import ResNet
+
+  size = sizes.resnet(model)
+  return ResNet(
+    blocks=size.blocks,
+    width=size.width,
+    num_classes=num_classes,
+    **{key: getattr(model, key) for key in _KEYS},
+  )
+
+
+def _config_of(network: "ResNet") -> schema.Model:
+  keys = sizes.resnet_keys(sizes.ResNetSize(network.blocks, network.width))
+  keys.update({key: getattr(network, key) for key in _KEYS})
+  return schema.Model(num_classes=network.num_classes, **keys)
+
+
+def _grid(model: schema.Model) -> tuple[int, int]:
+  stride = sizes.stem_stride(sizes.resnet(model).blocks)
+  return -(-model.image_size // stride), stride
+
+
+def _describe(model: schema.Model) -> str:
+  size = sizes.resnet(model)
+  keys = sizes.resnet_keys(size)
+  if keys.keys() <= {"name", "variant"}:
+    return f"BiT-{keys['variant']}"
+  return f"BiT of {sum(size.blocks)} units and root width {size.width}"
+
+
+def _details(model: schema.Model) -> list[str]:
+  size = sizes.resnet(model)
+  return [
+    f"units of the stages: {', '.join(map(str, size.blocks))}",
+    f"channels of the root: {size.width}",
+  ]
+
+
+def _find(name: str) -> schema.Model | None:
+  match = re.fullmatch(r"(?:BiT-)?(R\d+x\d+)", name, re.ASCII)
+  return schema.Model(name="resnet", variant=match[1]) if match else None
+
+
+def _shrink(model: Any) -> None:
+  """One unit in each stage."""
+  named = schema.Model(name="resnet", variant=model.variant)
+  stages = len(sizes.resnet(named).blocks)
+  model.update(width=32, blocks=(1,) * stages, image_size=64)
+
+
+def _feature_names(network: "ResNet") -> list[str]:
+  from vit_jax.models.resnet.network import unit_name
+
+  return [
+    "root",
+    *(
+      f"block{stage + 1}/{unit_name(unit)}"
+      for stage, num_units in enumerate(network.blocks)
+      for unit in range(num_units)
+    ),
+    "encoded",
+    "pre_logits",
+  ]
+
+
+def _feature(network: "ResNet", name: str, sown: Mapping[str, Any]) -> Any:
+  values = sown["intermediates"]
+  if "/" not in name:
+    return values[name][0]
+  stage, unit = name.split("/")
+  return values[stage][unit]["map"][0]
+
+
+def _pixel_filters(network: "ResNet", params: Mapping[str, Any]) -> Any:
+  from vit_jax.models.layers import convolution
+
+  return convolution.standardized_filters(params["root_conv"]["kernel"])
+
+
+FAMILY = Family(
+  section=schema.Model,
+  title="ResNet",
+  tag="bit",
+  check=checks.check,
+  create=_create,
+  config_of=_config_of,
+  size=sizes.resnet,
+  forward_flops=cost.forward_flops,
+  num_params=cost.num_params,
+  grid=_grid,
+  describe=_describe,
+  details=_details,
+  names=tuple(f"BiT-{name}" for name in _VARIANTS),
+  find=_find,
+  shrink=_shrink,
+  feature_names=_feature_names,
+  feature=_feature,
+  pixel_filters=_pixel_filters,
+)

@@ -1,0 +1,221 @@
+"""The Vision Transformer (arXiv 2010.11929) and its hybrids as a family."""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from vit_jax.config import schema
+from vit_jax.models.family import Family
+from vit_jax.models.vit import checks, cost, sizes
+
+if TYPE_CHECKING:
+  from vit_jax.models.vit.network import ViT
+
+# Patch sizes, pixels, that Vision Transformers are trained with.
+_PATCHES = {
+  "mu": (16,),
+  "Ti": (16,),
+  "S": (8, 16, 32),
+  "M": (16, 32),
+  "B": (8, 16, 32),
+  "L": (14, 16, 32),
+  "So400m": (14, 16),
+  "H": (14,),
+  "g": (14,),
+  "G": (14,),
+}
+# Of google-research/vision_transformer and tables 3 and 6 of the ViT paper.
+_HYBRIDS = (
+  "R+Ti/16",
+  "R26+S/32",
+  "R26+B/32",
+  "R50+B/16",
+  "R50+B/32",
+  "R50+L/16",
+  "R50+L/32",
+)
+_NUMBERS = (
+  "width",
+  "depth",
+  "num_heads",
+  "mlp_dim",
+  "patch_size",
+  "stem_blocks",
+  "stem_width",
+)
+# Keys that the network takes as `config.model` has them.
+_KEYS = (
+  "image_size",
+  "head_bias_init",
+  "dtype",
+  "remat",
+  "normalize",
+  "standardization",
+  "drop_remainder",
+  "pool",
+  "cls_token",
+  "norm_after_pool",
+  "pos_embedding",
+  "pos_embedding_at",
+  "dropout_rate",
+  "stochastic_depth_rate",
+  "softmax_dtype",
+  "attention",
+  "scan_layers",
+  "gelu",
+  "layer_norm_eps",
+  "qkv_bias",
+)
+_LAYER = re.compile(r"layer_(\d+)/(tokens|attention)")
+_BLOCK = re.compile(r"(?:.*/)?encoderblock_(\d+)/.*")
+
+
+def _create(model: schema.Model, num_classes: int | None) -> "ViT":
+  from vit_jax.models.vit.network import ViT
+
+  size = sizes.vit(model)
+  return ViT(
+    num_classes=num_classes,
+    representation_size=sizes.representation_size(model),
+    **{name: getattr(size, name) for name in _NUMBERS},
+    **{key: getattr(model, key) for key in _KEYS},
+  )
+
+
+def _config_of(network: "ViT") -> schema.Model:
+  size = sizes.Size(**{name: getattr(network, name) for name in _NUMBERS})
+  keys = sizes.vit_keys(size)
+  keys["representation_size"] = network.representation_size
+  keys.update({key: getattr(network, key) for key in _KEYS})
+  return schema.Model(num_classes=network.num_classes, **keys)
+
+
+def _grid(model: schema.Model) -> tuple[int, int]:
+  size = sizes.vit(model)
+  return size.grid(model.image_size), size.patch_size
+
+
+def _describe(model: schema.Model) -> str:
+  size = sizes.vit(model)
+  keys = sizes.vit_keys(size)
+  if keys.keys() <= {"variant"}:
+    variant = keys["variant"]
+    return variant if "+" in variant else f"ViT-{variant}"
+  stem = "" if size.stem_blocks is None else " and a convolutional stem"
+  return (
+    f"ViT of width {size.width}, depth {size.depth}, patches of"
+    f" {size.patch_size} pixels{stem}"
+  )
+
+
+def _details(model: schema.Model) -> list[str]:
+  size = sizes.vit(model)
+  return [
+    f"width {size.width}, {size.depth} layers of {size.num_heads} heads,"
+    f" MLPs of {size.mlp_dim}",
+    f"patches of {size.patch_size} x {size.patch_size} pixels",
+    f"pooling: `{model.pool}`",
+    f"position embedding: `{model.pos_embedding}`",
+    f"GELU: `{model.gelu}`; LayerNorm epsilon: {model.layer_norm_eps:g}",
+  ]
+
+
+def _find(name: str) -> schema.Model | None:
+  stem, plus, vit = name.rpartition("+")
+  stem = re.sub(r"^(R\d+)x1$", r"\1", stem)
+  variant = stem + plus + vit.removeprefix("ViT-")
+  return schema.Model(variant=variant) if "/" in variant else None
+
+
+def _shrink(model: Any) -> None:
+  """Two layers of width 32 on two by two patches; one unit in each stage."""
+  size = sizes.vit(
+    schema.Model(variant=model.variant, stem_blocks=model.stem_blocks)
+  )
+  model.update(width=32, depth=2, num_heads=2, mlp_dim=64)
+  model.image_size = 2 * size.patch_size
+  if size.stem_blocks is not None:
+    model.update(stem_width=32, stem_blocks=(1,) * len(size.stem_blocks))
+  if isinstance(model.representation_size, int):
+    model.representation_size = 32
+
+
+def _num_prefix_tokens(model: schema.Model) -> int:
+  return int(sizes.has_cls(model.pool, model.cls_token))
+
+
+def _feature_names(network: "ViT") -> list[str]:
+  names = ["embedded"] if network.stem_blocks is None else ["stem", "embedded"]
+  for layer in range(network.depth):
+    names += [f"layer_{layer:02d}/attention", f"layer_{layer:02d}/tokens"]
+  names.append("encoded")
+  if network.pool == "map":
+    names.append("pool_attention")
+  return [*names, "pre_logits"]
+
+
+def _feature(network: "ViT", name: str, sown: Mapping[str, Any]) -> Any:
+  from vit_jax.models.layers.attention import ATTENTION_MAPS
+
+  if name == "embedded":
+    return sown["intermediates"]["Transformer"][name][0]
+  if name == "pool_attention":
+    pooling = sown[ATTENTION_MAPS]["MAPHead_0"]
+    return pooling["MultiHeadDotProductAttention_0"]["attention"][0]
+  match = _LAYER.fullmatch(name)
+  if not match:
+    return sown["intermediates"][name][0]
+  layer, kind = int(match[1]), match[2]
+  collection = ATTENTION_MAPS if kind == "attention" else "intermediates"
+  block = "encoderblock" if network.scan_layers else f"encoderblock_{layer}"
+  values = sown[collection]["Transformer"][block]
+  if kind == "attention":
+    values = values["MultiHeadDotProductAttention_0"]
+  value = values[kind][0]
+  return value[layer] if network.scan_layers else value
+
+
+def _pixel_filters(network: "ViT", params: Mapping[str, Any]) -> Any:
+  from vit_jax.models.layers import convolution
+
+  if network.stem_blocks is None:
+    return params["embedding"]["kernel"]
+  return convolution.standardized_filters(params["conv_root"]["kernel"])
+
+
+def _layer_of(path: str) -> int | None:
+  match = _BLOCK.fullmatch(path)
+  return int(match[1]) if match else None
+
+
+FAMILY = Family(
+  section=schema.Model,
+  title="Vision Transformer",
+  tag="vit",
+  check=checks.check,
+  create=_create,
+  config_of=_config_of,
+  size=sizes.vit,
+  forward_flops=cost.forward_flops,
+  num_params=cost.num_params,
+  grid=_grid,
+  describe=_describe,
+  details=_details,
+  names=(
+    *(
+      f"ViT-{name}/{patch}"
+      for name, patches in _PATCHES.items()
+      for patch in patches
+    ),
+    *_HYBRIDS,
+  ),
+  find=_find,
+  shrink=_shrink,
+  feature_names=_feature_names,
+  feature=_feature,
+  pixel_filters=_pixel_filters,
+  num_prefix_tokens=_num_prefix_tokens,
+  has_attention=True,
+  layer_of=_layer_of,
+  matrix_optimizer=True,
+)
