@@ -51,7 +51,7 @@ def photos(tmp_path):
 @pytest.mark.parametrize(
   ("arguments", "sentence"),
   [
-    (["digits"], "Name what is trained on and one test set or more"),
+    (["digits"], "Name a training set and one test set or more"),
     (["digits", "digits@test"], "--output=DIR"),
     (["digits", "digits@te[st", "--output=x"], "is not a split string"),
     (["digits@test", "digits", "--output=x"], "digits@test is named twice"),

@@ -1,11 +1,11 @@
-"""Lists training images that are nearly test images, so that they are left out.
+"""Lists training images that are near test images, to be left out.
 
   python -m vit_jax.deduplicate imagenet21k@train imagenet2012@validation \\
       cifar10@test ./photos@test --data_dir=data --output=runs/near
 
-The first word is what will be trained on, the others are test sets: each a
-dataset and its split, or an image folder (a path that begins with / . or ~) and
-one of its splits. Without @SPLIT the first is 'train', the others are 'test'.
+The first word is the training set, the others are test sets: each a dataset and
+its split, or an image folder (a path that begins with / . or ~) and one of its
+splits. Without @SPLIT the first is 'train', the others are 'test'.
 
 Images are compared by a perceptual hash, also left to right. OUTPUT gets
 
@@ -14,9 +14,9 @@ Images are compared by a perceptual hash, also left to right. OUTPUT gets
                  "distance": BITS, "mirrored": BOOLEAN}
   exclude.json   the training images among them, for
                  --config.train.exclude=OUTPUT/exclude.json
-  summary.json   what was compared, and the counts
-  hashes/        so that the same command, killed anywhere, goes on, and that
-                 another --max_distance or test set takes moments
+  summary.json   the datasets that were compared, and the counts
+  hashes/        of images, so that the same command continues after a kill,
+                 and another --max_distance or test set takes moments
 
 See docs/deduplication.md.
 """
@@ -28,7 +28,7 @@ import functools
 import json
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from absl import flags
@@ -54,7 +54,8 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "data_dir",
     None,
-    "Where datasets are; by default TFDS_DATA_DIR, then ~/tensorflow_datasets.",
+    "Directory of datasets; by default TFDS_DATA_DIR, then"
+    " ~/tensorflow_datasets.",
   )
   flags.DEFINE_string("output", None, "Directory of the results.")
   flags.DEFINE_integer(
@@ -73,7 +74,7 @@ def define_flags() -> None:
 def main(argv: Sequence[str]) -> int:
   if len(argv) < 3:
     raise UserError(
-      "Name what is trained on and one test set or more, as in: python -m"
+      "Name a training set and one test set or more, as in: python -m"
       " vit_jax.deduplicate cifar10@train cifar10@test --output=DIR"
     )
   if not flags.FLAGS.output:
@@ -92,7 +93,7 @@ def main(argv: Sequence[str]) -> int:
       raise UserError(f"{word} is named twice.")
   output = pathlib.Path(flags.FLAGS.output).expanduser()
   opened = [(word, word.open(flags.FLAGS.data_dir)) for word in words]
-  with _progress() as progress:
+  with contextlib.closing(CountProgress()) as progress:
     train, *tests = [
       _hash(output / "hashes", str(word), source, progress)
       for word, source in opened
@@ -117,10 +118,10 @@ class _Word:
 
   @classmethod
   def parse(cls, text: str, default_split: str) -> "_Word":
-    """Reads DATASET[@SPLIT].
+    """Parses DATASET[@SPLIT].
 
     Raises:
-      UserError: it is neither a dataset nor a path, or has no such split.
+      UserError: It is neither a dataset nor a path, or no split is named so.
     """
     dataset, at, split = text.rpartition("@")
     if not at or "/" in split:  # A folder may have an @ in its name.
@@ -132,10 +133,10 @@ class _Word:
     return cls(dataset, split, None)
 
   def open(self, data_dir: str | None) -> sources.Source:
-    """The images.
+    """Opens the images.
 
     Raises:
-      UserError: they are not there.
+      UserError: They are not there.
     """
     problems = []
     for label_key in _label_keys(self.dataset):
@@ -156,7 +157,7 @@ class _Word:
 
 
 def _label_keys(dataset: str) -> list[str]:
-  """Where labels may be, which nothing is made of here; the likeliest first."""
+  """Lists features that may hold labels, which are not used here."""
   name = dataset.partition("/")[0].partition(":")[0]
   keys = ["label", "labels"]
   keys += [
@@ -165,15 +166,6 @@ def _label_keys(dataset: str) -> list[str]:
     if task.dataset.partition("/")[0] == name
   ]
   return list(dict.fromkeys(keys))
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[CountProgress]:
-  progress = CountProgress()
-  try:
-    yield progress
-  finally:
-    progress.close()
 
 
 def _hash(
@@ -199,7 +191,7 @@ def _write(
   max_distance: int,
   progress: CountProgress,
 ) -> dict:
-  """Writes all results; returns the summary."""
+  """Writes all results and returns the summary."""
   found_train: set[int] = set()
   train_of = [set() for _ in tests]
   test_of = [set() for _ in tests]

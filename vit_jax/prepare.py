@@ -1,4 +1,4 @@
-"""Makes a dataset ready: downloads it, makes it of your files, or checks it.
+"""Downloads a dataset, makes one of your files, or checks one.
 
 Examples:
   python -m vit_jax.prepare cifar10 --data_dir=DIR
@@ -13,7 +13,7 @@ ArrayRecord format; TFRecord files that are there are indexed. 'digits' is
 written; an image folder and generated data need no preparation.
 
 With --from, a dataset of that name is written in the same format, in shuffled
-order, from what PATH is:
+order, from PATH, which is one of these:
 
   an image folder  PATH/{train,val,validation,test}/CLASS/*.{jpg,png,...}
   tar files        PATH/CLASS.tar, or PATH/SPLIT/CLASS.tar
@@ -21,11 +21,12 @@ order, from what PATH is:
                    {"path": FILE, "label": CLASS} or
                    {"path": FILE, "labels": [CLASS, ...]}; CLASS: number or name
 
-Killed anywhere, the same command goes on with the shards that are missing.
---check compares the checksums that the files were written with, then reads and
-decodes every image and names all that cannot be. See docs/data.md.
+After a kill, the same command continues with the shards that are missing.
+--check compares the checksums written with the files, then reads and decodes
+every image and names those that cannot be. See docs/data.md.
 """
 
+import contextlib
 import os
 import shlex
 from collections.abc import Sequence
@@ -43,8 +44,8 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "data_dir",
     None,
-    "Where datasets are, for 'folder' the folder that holds train/; by default"
-    " TFDS_DATA_DIR, then ~/tensorflow_datasets.",
+    "Directory of datasets, for 'folder' the folder that holds train/; by"
+    " default TFDS_DATA_DIR, then ~/tensorflow_datasets.",
   )
   flags.DEFINE_bool(
     "check", False, "Compare checksums; read and decode every image."
@@ -52,12 +53,12 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "split",
     None,
-    "Split that is checked, by default all; with --from of files that do not"
-    " say their split: its name, by default train.",
+    "Split to check, by default all; with --from of files that name no split,"
+    " its name, by default train.",
   )
-  flags.DEFINE_string("image_key", "image", "Feature checked.")
+  flags.DEFINE_string("image_key", "image", "Feature to check.")
   flags.DEFINE_string(
-    "label_key", None, "Feature checked; by default label or labels."
+    "label_key", None, "Feature to check; by default label or labels."
   )
   flags.DEFINE_string(
     "from", None, "Image folder, folder of tar files, or JSON lines."
@@ -66,13 +67,13 @@ def define_flags() -> None:
     "image_root",
     None,
     "Directory that the paths of JSON lines start from and stay in; by default"
-    " the one of the lines.",
+    " that of the lines.",
   )
   flags.DEFINE_string(
     "class_names",
     None,
     "File of the names of all classes, one in each line, in the order of their"
-    " labels; by default those that are found, sorted.",
+    " labels; by default those found, sorted.",
   )
   flags.DEFINE_integer(
     "shards",
@@ -97,7 +98,7 @@ def main(argv: Sequence[str]) -> None:
       "Name one dataset, as in: python -m vit_jax.prepare cifar10"
       " --data_dir=DIR"
     )
-  # Of a broken image we say a sentence, TensorFlow a page.
+  # We report a broken image in a sentence, TensorFlow in a page.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   dataset = argv[1]
   sources.check(dataset)
@@ -121,19 +122,14 @@ def _raise_if_only_for_from() -> None:
 
 
 def _build(dataset: str) -> tuple[str, str]:
-  """Makes a dataset of a person's files.
-
-  Returns:
-    Its name with its version, and the key of its labels.
-  """
+  """Makes a dataset of files; returns its name and the key of its labels."""
   from vit_jax.data.building import build
 
   if sources.is_built_in(dataset):
     raise UserError(
       f"{dataset!r} is built in; give what is made by --from another name."
     )
-  progress = CountProgress()
-  try:
+  with contextlib.closing(CountProgress()) as progress:
     built = build.build(
       dataset,
       flags.FLAGS.data_dir,
@@ -146,8 +142,6 @@ def _build(dataset: str) -> tuple[str, str]:
       skip_unusable=flags.FLAGS.skip_bad,
       show=progress.show,
     )
-  finally:
-    progress.close()
   label_key = "label" if built.max_labels == 1 else "labels"
   there = "was ready" if built.was_there else "is ready"
   counts = ", ".join(f"{name} {n}" for name, n in built.splits.items())
@@ -168,12 +162,12 @@ def _build(dataset: str) -> tuple[str, str]:
 
 
 def _path(given: str | None) -> str | None:
-  """As --data_dir takes paths: a shell leaves the ~ of --from=~/photos."""
+  """Expands ~, which a shell does not in --from=~/photos."""
   return None if given is None else os.path.expanduser(given)
 
 
 def _train_command(built) -> str:
-  """A command that trains on a new dataset with the shipped settings."""
+  """Returns a command that trains on a new dataset with shipped settings."""
   home = built.directory.parent.parent
   plain = tfds_directory.DatasetName(built.name.name)
   is_newest = tfds_directory.find(plain, home) == built.directory
@@ -201,7 +195,7 @@ def _train_command(built) -> str:
 
 
 def _prepare(dataset: str, data_dir: str | None) -> str:
-  """Prepares a dataset; returns a line about it."""
+  """Prepares a dataset and returns a line about it."""
   kind = dataset.partition(":")[0]
   if kind == "digits":
     from vit_jax.data.digits import source as digits
@@ -221,7 +215,7 @@ def _prepare(dataset: str, data_dir: str | None) -> str:
 def _open(dataset: str, label_key: str) -> sources.Source:
   split = flags.FLAGS.split or "all"
   if dataset == "folder":
-    # Damaged files are for the check to find, all of them at once.
+    # The check finds damaged files, all of them at once.
     return folder.scan(split, flags.FLAGS.data_dir)
   return sources.open_source(
     dataset,
@@ -233,7 +227,7 @@ def _open(dataset: str, label_key: str) -> sources.Source:
 
 
 def _check_files(dataset: str) -> None:
-  """Raises a UserError that names every file that has changed."""
+  """Raises UserError naming every file that has changed."""
   if sources.is_built_in(dataset):
     return
   from vit_jax.data import checksums
@@ -246,29 +240,22 @@ def _check_files(dataset: str) -> None:
   if files is None:
     print(f"No checksums were written in {directory}.")
     return
-  progress = CountProgress()
-  try:
+  with contextlib.closing(CountProgress()) as progress:
     checksums.verify(directory, files, progress.show)
-  finally:
-    progress.close()
   print(f"All {len(files)} files are as they were written.")
 
 
 def _check_images(source: sources.Source) -> None:
-  """Raises a UserError that names every image that cannot be decoded."""
+  """Raises UserError naming every image that cannot be decoded."""
   from vit_jax.data import integrity
 
   problems = []
-  progress = CountProgress()
-  try:
-    for looked_at, problem in integrity.unreadable(
-      source, np.arange(source.num_examples)
-    ):
+  ids = np.arange(source.num_examples)
+  with contextlib.closing(CountProgress()) as progress:
+    for num_checked, problem in integrity.unreadable(source, ids):
       if problem:
         problems.append(problem)
-      progress.show("images", looked_at, source.num_examples)
-  finally:
-    progress.close()
+      progress.show("images", num_checked, source.num_examples)
   if problems:
     raise integrity.report(problems, source.num_examples, source.num_examples)
   print(f"All {source.num_examples} images can be read.")

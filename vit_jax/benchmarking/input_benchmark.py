@@ -1,4 +1,4 @@
-"""Images per second of our pipeline beside those of a plain one."""
+"""Comparison of our input pipeline with a plain one, in images per second."""
 
 import itertools
 import statistics
@@ -14,7 +14,7 @@ from vit_jax.data import features as features_lib
 from vit_jax.data import pipeline, spec
 from vit_jax.data.sources import Source
 
-_SECONDS = 3.0  # That each pipeline runs in a round.
+_SECONDS = 3.0  # Time for each pipeline in a round.
 _WARM_UP_BATCHES = 8
 
 
@@ -31,8 +31,8 @@ def compare(
   """Measures both pipelines in alternation, `rounds` times each.
 
   Ours yields batches on the devices and runs the device ops there; the plain
-  one runs all ops on the host and yields NumPy arrays. What else the machine
-  does slows both.
+  one runs all ops on the host and yields NumPy arrays. Other work of the
+  machine slows both.
 
   Returns:
     "ratio": the median over the rounds of our images per second over the
@@ -40,8 +40,7 @@ def compare(
     "images_per_second" and "plain_images_per_second": medians.
 
   Raises:
-    UserError: if the preprocessing does not suit the source or has no plain
-      form.
+    UserError: The preprocessing does not suit the source or has no plain form.
   """
   parsed = spec.parse(preprocess, image_size)
   _, features = features_lib.of_images(parsed).suited_to(
@@ -71,13 +70,13 @@ def compare(
     batches = plain_pipeline.batches(source, parsed, batch_size=batch_size)
     return batches, lambda: None
 
-  # Compiled before anything is measured: batches would pile up meanwhile.
+  # Compile before measuring: batches would pile up meanwhile.
   batches, close = ours()
   next(batches)
   close()
   rates: dict[Any, list[float]] = {ours: [], plain: []}
   for number in range(rounds):
-    # Whoever comes second in a round comes first in the next.
+    # The second in a round is the first in the next.
     for start in (ours, plain) if number % 2 else (plain, ours):
       batches, close = start()
       rates[start].append(_batches_per_second(batches) * batch_size)

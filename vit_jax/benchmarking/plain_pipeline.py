@@ -1,8 +1,7 @@
-"""The tf.data pipeline one would write without any wish for exactness.
+"""A tf.data pipeline without exactness, the baseline for the speed of ours.
 
-Files are shuffled in memory, augmentation draws from TensorFlow's global
-state, threads take what comes. It is what our pipeline's speed is compared
-with, and good for nothing else: no two of its runs are alike.
+Files are shuffled in memory, augmentation draws from TensorFlow's global state,
+and threads return images in any order, so that no two runs are alike.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from vit_jax.data.spec import Call, Preprocess
 from vit_jax.data.tf_import import tf
 from vit_jax.errors import UserError
 
-# Records of a source that has no files are held in memory, no more than these.
+# Records of a source without files are held in memory, up to this number.
 _MAX_RECORDS = 2000
 
 Tensor = Any
@@ -60,16 +59,16 @@ _FIRST: dict[str, Callable[..., Tensor]] = {
 def batches(
   source: Source, preprocess: Preprocess, *, batch_size: int
 ) -> Iterator[dict[str, np.ndarray]]:
-  """Endless batches of the same form as ours, in no reproducible order.
+  """Returns endless batches of the form of ours, in no reproducible order.
 
   Args:
-    source: of JPEG files; read through TensorFlow if its names are paths.
+    source: Source of JPEG files; TensorFlow reads them if its names are paths.
     preprocess: 'decode|inception_crop' or 'decode|resize', with arguments,
-      and perhaps flip_lr.
-    batch_size: images.
+      and optionally flip_lr.
+    batch_size: Number of images in a batch.
 
   Raises:
-    UserError: if there is no plain form of the preprocessing or the images.
+    UserError: There is no plain form of the preprocessing or the images.
   """
   ids = np.arange(min(source.num_examples, _MAX_RECORDS))
   record = source.read(ids)
@@ -101,7 +100,7 @@ def batches(
 
 
 def _plain_ops(preprocess: Preprocess) -> tuple[Call, bool]:
-  """The op after decode, and whether images are flipped."""
+  """Returns the op after decode, and True if images are flipped."""
   names = [call.name for call in preprocess.calls]
   if names[0] == "decode" and names[2:] in ([], ["flip_lr"]):
     if len(names) > 1 and names[1] in _FIRST:

@@ -1,4 +1,9 @@
-"""Random access to the records of ArrayRecord files."""
+"""Random access to the records of ArrayRecord files.
+
+array_record's own `ArrayRecordDataSource` does the same over whole files, but
+refuses a shard that lacks records, which `max_bad_examples` may tolerate, and
+its errors name no file.
+"""
 
 import os
 import resource
@@ -10,8 +15,8 @@ from etils import epath
 
 from vit_jax.errors import UserError
 
-# How to write such files: images are compressed already, so it takes half the
-# time to read them, and the same space.
+# For writers: images are compressed already, so leaving them alone halves the
+# time to read them, in the same space.
 WRITER_OPTIONS = "group_size:1,uncompressed"
 
 # Descriptors left to everything else that the process opens.
@@ -19,7 +24,18 @@ _OTHER_FILES = 512
 
 
 class ArrayRecordFiles:
-  """The shards of a split; readers stay open and are shared by all threads."""
+  """The shards of a split; readers stay open and are shared by all threads.
+
+  Files are opened when they are first read.
+
+  Args:
+    paths: Paths of the shards.
+    shard_lengths: Number of records in each of them.
+    max_missing: Number of records that each of them may lack.
+
+  Raises:
+    UserError: The files are in a bucket.
+  """
 
   def __init__(
     self,
@@ -27,16 +43,6 @@ class ArrayRecordFiles:
     shard_lengths: Sequence[int],
     max_missing: int = 0,
   ):
-    """Opens nothing yet.
-
-    Args:
-      paths: the shards.
-      shard_lengths: records in each of them.
-      max_missing: records that each of them may lack.
-
-    Raises:
-      UserError: if they are in a bucket.
-    """
     self._paths = [os.fspath(path) for path in paths]
     self._lengths = shard_lengths
     self._max_missing = max_missing
@@ -51,14 +57,14 @@ class ArrayRecordFiles:
     _allow_open_files(len(self._paths) + _OTHER_FILES)
 
   def read(self, shard: int, positions: np.ndarray) -> list[bytes]:
-    """Records of one shard.
+    """Reads records of a shard.
 
     Args:
-      shard: number of the shard.
+      shard: Number of the shard.
       positions: int64 [n], positions in it.
 
     Raises:
-      UserError: naming the file that cannot be read.
+      UserError: Naming the file that cannot be read.
     """
     try:
       reader = self._reader(shard)
@@ -72,13 +78,11 @@ class ArrayRecordFiles:
       raise damaged(self._paths[shard], str(error)) from None
 
   def _reader(self, shard: int):
-    reader = self._readers.get(shard)
-    if reader is None:
+    if shard not in self._readers:
       with self._lock:
-        reader = self._readers.get(shard)
-        if reader is None:
-          reader = self._readers[shard] = self._open(shard)
-    return reader
+        if shard not in self._readers:  # Another thread may have opened it.
+          self._readers[shard] = self._open(shard)
+    return self._readers[shard]
 
   def _open(self, shard: int):
     from array_record.python import array_record_module
@@ -89,7 +93,7 @@ class ArrayRecordFiles:
     reader = array_record_module.ArrayRecordReader(
       path,
       # Random access: nothing ahead of what is asked for, and no threads of
-      # its own, for several calls run at once.
+      # its own, as several calls run at once.
       "readahead_buffer_size:0,max_parallelism:0",
       file_reader_buffer_size=32768,
     )
@@ -103,7 +107,7 @@ class ArrayRecordFiles:
 
 
 def damaged(path: str, reason: str) -> UserError:
-  """What to say of a file of records that cannot be read."""
+  """Returns the error for a file of records that cannot be read."""
   return UserError(
     f"{path} cannot be read ({reason}): it is missing or damaged; remove the"
     " dataset's directory and prepare it again with python -m vit_jax.prepare."
@@ -111,7 +115,7 @@ def damaged(path: str, reason: str) -> UserError:
 
 
 def _allow_open_files(count: int) -> None:
-  """Raises this process's limit, often 1024, where the system lets it."""
+  """Raises this process's limit, often 1024, as far as the system allows."""
   soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
   wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
   if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,6 +1,9 @@
-"""Checksums of a dataset's files, written beside them when they are made."""
+"""Checksums of a dataset's files, written beside them when they are made.
 
-import concurrent.futures
+TFDS stores checksums of downloads only, and ArrayRecord's own cover neither
+padding nor a file that is missing.
+"""
+
 import dataclasses
 import hashlib
 import json
@@ -10,10 +13,10 @@ from collections.abc import Callable, Mapping
 from etils import epath
 
 from vit_jax import records, truncate
+from vit_jax.data import parallel
 from vit_jax.errors import UserError
 
 FILE = "checksums.json"
-_CHUNK = 1 << 22
 _THREADS = 4
 
 
@@ -26,24 +29,17 @@ class Checksum:
 
 
 def of_new_file(path: epath.PathLike) -> Checksum:
-  """Like `of_file`; the file is then on the disk, not only in its cache."""
+  """Like `of_file`, and has the disk store what is in its cache."""
   with open(path, "rb", buffering=0) as file:
     os.fsync(file.fileno())
   return of_file(path)
 
 
 def of_file(path: epath.PathLike) -> Checksum:
-  """Reads a file.
-
-  Raises:
-    OSError: it cannot be read.
-  """
-  digest, size = hashlib.sha256(), 0
+  """Reads a file; raises OSError if that fails."""
   with open(path, "rb", buffering=0) as file:
-    while chunk := file.read(_CHUNK):
-      digest.update(chunk)
-      size += len(chunk)
-  return Checksum(size, digest.hexdigest())
+    digest = hashlib.file_digest(file, "sha256")
+    return Checksum(file.tell(), digest.hexdigest())
 
 
 def write(directory: epath.Path, files: Mapping[str, Checksum]) -> None:
@@ -53,10 +49,10 @@ def write(directory: epath.Path, files: Mapping[str, Checksum]) -> None:
 
 
 def read(directory: epath.Path) -> dict[str, Checksum] | None:
-  """File name -> checksum; None where none were written.
+  """Maps file names to checksums; None if none were written.
 
   Raises:
-    UserError: the file of checksums is damaged, or names other directories.
+    UserError: The file of checksums is damaged, or names other directories.
   """
   path = directory / FILE
   if not path.exists():
@@ -83,12 +79,12 @@ def verify(
   """Reads files and compares their checksums.
 
   Args:
-    directory: where they are.
-    files: name -> what it should have.
-    show: told now and then of how many files are done out of how many.
+    directory: Directory of the files.
+    files: Expected checksums by file name.
+    show: Called with "files", the number of files read and of all.
 
   Raises:
-    UserError: naming those that differ or cannot be read.
+    UserError: Naming files that differ or cannot be read.
   """
   problems = []
 
@@ -101,16 +97,16 @@ def verify(
       return f"{name} ({found.size} bytes instead of {files[name].size})"
     return None if found == files[name] else f"{name} (other bytes)"
 
-  with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-    for number, text in enumerate(pool.map(problem, sorted(files)), start=1):
-      if text:
-        problems.append(text)
-      show("files", number, len(files))
+  results = parallel.in_threads(problem, sorted(files), num_threads=_THREADS)
+  for number, text in enumerate(results, start=1):
+    if text:
+      problems.append(text)
+    show("files", number, len(files))
   if problems:
     raise UserError(
       f"{len(problems)} of {len(files)} files in {directory} are not as they"
-      f" were written: {truncate.first(problems)}. Copy them"
-      " again from where they are whole. Or, if the dataset was made by prepare"
-      " --from, remove them and run that command again; if not, remove the"
-      " directory and prepare it again."
+      f" were written: {truncate.first(problems)}. Copy them again from where"
+      " they are whole. Or, if the dataset was made by prepare --from, remove"
+      " them and run that command again; if not, remove the directory and"
+      " prepare it again."
     )

@@ -1,7 +1,7 @@
-"""Labels that no feature of a dataset holds but that follow from others.
+"""Labels computed from the features of a dataset.
 
-Their names stand where that of a feature would, in `train.label_key` and in
-the evaluators'. Those here are VTAB's, of google-research/task_adaptation.
+Their names can be given in place of a feature's, in `train.label_key` and that
+of evaluators. They are VTAB's, as in google-research/task_adaptation.
 """
 
 import dataclasses
@@ -17,10 +17,10 @@ class ComputedLabel:
   """A class that is computed for each record.
 
   Attributes:
-    features: what it is computed from, named as in the records.
-    class_names: of the classes 0, 1, ...
-    compute: (values of each feature, flat) -> class; any other number where
-      the record does not allow one.
+    features: Names, in the records, of the features it is computed from.
+    class_names: Names of the classes 0, 1, ...
+    compute: Function from the flat values of each feature to the class, or to
+      any other number if the record has none.
   """
 
   features: tuple[str, ...]
@@ -28,18 +28,18 @@ class ComputedLabel:
   compute: Callable[..., int]
 
   def of(self, record: Any) -> int:
-    """The class of a tf.train.Example's map of features."""
+    """Returns the class of a tf.train.Example's map of features."""
     return int(self.compute(*(_values(record[name]) for name in self.features)))
 
 
 def _values(feature: Any) -> np.ndarray:
-  """Numbers of a tf.train.Feature, in the order that they are stored in."""
+  """Returns the numbers of a tf.train.Feature, in their order."""
   kind = feature.WhichOneof("kind")
   return np.array(getattr(feature, kind).value if kind else ())
 
 
 def _bin(value: float, edges: Sequence[float]) -> int:
-  """The i with edges[i] < value <= edges[i + 1]; -1 below, beyond above."""
+  """Returns i with edges[i] < value <= edges[i + 1]; -1 if below."""
   return int(np.searchsorted(edges, value, side="left")) - 1
 
 
@@ -63,7 +63,7 @@ def _closest_object(pixel_coords: np.ndarray) -> int:
   return _bin(float(depths.min(initial=np.inf)), _CLEVR_EDGES)
 
 
-# Metres in front of the camera; the last class is of images without vehicles.
+# Metres from the camera; the last class is that of images without vehicles.
 _KITTI_EDGES = (-100.0, 8.0, 20.0, 999.0)
 _NUM_VEHICLES = 3  # Types 0, 1, 2: car, van, truck.
 
@@ -74,7 +74,7 @@ def _closest_vehicle(types: np.ndarray, locations: np.ndarray) -> int:
 
 
 def _coarse(feature: str, num_values: int, num_classes: int) -> ComputedLabel:
-  """Neighbouring values of a feature as one class, equally many in each."""
+  """Groups neighbouring values of a feature, equally many in each class."""
   return ComputedLabel(
     features=(feature,),
     class_names=tuple(map(str, range(num_classes))),

@@ -1,7 +1,7 @@
-"""Images of a training set that are nearly those of test sets.
+"""Search for images of a training set that are near images of test sets.
 
-The hashes of the test sets are held in memory, those of the training set are
-read in pieces from their file, so its size costs time alone.
+The hashes of the test sets are in memory, those of the training set are read in
+pieces from their file, so that its size costs time only.
 """
 
 import dataclasses
@@ -22,9 +22,9 @@ class Hashed:
   """A dataset whose hashes are in a file.
 
   Attributes:
-    name: for people.
-    source: the images.
-    path: of the hashes of all of them.
+    name: Name for people.
+    source: The images.
+    path: Path of the hashes of all images.
   """
 
   name: str
@@ -37,11 +37,11 @@ class Duplicate:
   """A training image and a test image that are near each other.
 
   Attributes:
-    train_id: number of the training image.
-    test_set: which test set.
-    test_id: number of the image in it.
-    distance: bits in which their hashes differ.
-    mirrored: whether one of them is turned left to right.
+    train_id: Number of the training image.
+    test_set: Number of the test set.
+    test_id: Number of the image in it.
+    distance: Number of bits in which their hashes differ.
+    mirrored: True if one is the mirror image of the other.
   """
 
   train_id: int
@@ -62,12 +62,11 @@ def find(
   """Finds every near pair, mirrored ones among them.
 
   Args:
-    train: the training set.
-    tests: what it is compared with.
-    max_distance: bits in which hashes of a pair may differ.
-    num_threads: that compare.
-    show: called now and then with how many training images have been
-      compared, and of how many.
+    train: The training set.
+    tests: The test sets.
+    max_distance: Number of bits in which hashes of a pair may differ.
+    num_threads: Number of threads that compare.
+    show: Called with the number of training images compared and of all.
 
   Yields:
     Each pair once, by ascending `train_id`, `test_set` and `test_id`. Images
@@ -111,21 +110,16 @@ def find(
 
 
 def count(dataset: Hashed, state: int) -> int:
-  """How many images of a dataset are in a state of `hash_file`."""
-  return sum(
-    int(np.count_nonzero(piece["state"] == state)) for piece in _pieces(dataset)
-  )
-
-
-def _pieces(dataset: Hashed) -> Iterator[np.ndarray]:
-  for start in range(0, dataset.source.num_examples, _PIECE):
-    yield hash_file.read(dataset.path, start, _PIECE)
+  """Counts the images of a dataset in a state of `hash_file`."""
+  starts = range(0, dataset.source.num_examples, _PIECE)
+  pieces = (hash_file.read(dataset.path, start, _PIECE) for start in starts)
+  return sum(int(np.count_nonzero(p["state"] == state)) for p in pieces)
 
 
 def _views(
   dataset: Hashed, start: int, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-  """The views of the images that can be compared, each once.
+  """Returns the views of images that can be compared, each once.
 
   Returns:
     int64 [n], numbers of the images, and uint64 [n, words], hashes.

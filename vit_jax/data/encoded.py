@@ -1,9 +1,10 @@
-"""Encoded images: which form they have, and their decoding in TensorFlow.
+"""Encoded images: recognition of their form, and decoding in TensorFlow.
 
-Upright JPEGs, nearly all images there are, take the short way: only the
-window that is wanted is decoded. JPEGs with an EXIF orientation are decoded
-and turned, PNGs decoded, both in TensorFlow's threads; anything else (WebP,
-BMP, GIF, ...) is left to Pillow. TensorFlow itself ignores orientation.
+Upright JPEGs, nearly all images, take the short way: only the window that an op
+wants is decoded. JPEGs with an EXIF orientation are decoded and turned, PNGs
+decoded, both in TensorFlow's threads; anything else (WebP, BMP, GIF, ...) is
+left to Pillow. TensorFlow ignores orientation, and Pillow takes tens of
+microseconds to find it, while Python's lock is held: so it is parsed here.
 """
 
 import io
@@ -19,7 +20,7 @@ Tensor = Any
 
 # Forms 2 to 8 are JPEGs with that EXIF orientation.
 UPRIGHT_JPEG, PNG, OTHER = 1, 9, 10
-# Of a path instead of the content: that of an upright JPEG.
+# The path of an upright JPEG in place of its content.
 UPRIGHT_JPEG_FILE = 0
 
 _TURNED = 5  # Orientations from here on swap rows and columns.
@@ -29,7 +30,7 @@ _ORIENTATION_TAG = 0x0112
 
 
 def _exif_orientation(tiff: bytes) -> int:
-  """The orientation 1..8 in an EXIF block that begins with a TIFF header."""
+  """Finds the orientation 1..8 in an EXIF block, after its 'Exif' mark."""
   order = "<" if tiff[:2] == b"II" else ">"
   try:
     (offset,) = struct.unpack_from(order + "I", tiff, 4)
@@ -41,18 +42,18 @@ def _exif_orientation(tiff: bytes) -> int:
       if tag == _ORIENTATION_TAG:
         return value if 1 <= value <= 8 else 1
   except struct.error:
-    pass  # A broken block says nothing; the pixels may still be whole.
+    pass  # The block is broken; the pixels may still be whole.
   return 1
 
 
 def jpeg_orientation(data: bytes) -> int | None:
-  """The EXIF orientation 1..8 of a JPEG; 1 if it has none.
+  """Returns the EXIF orientation 1..8 of a JPEG; 1 if it has none.
 
   Args:
-    data: the file, or as much of its beginning as there is.
+    data: The file, or its beginning.
 
   Returns:
-    None if the data ends before that can be told.
+    None if the data ends too early to tell.
   """
   position = 2
   # Segments: 0xff, a marker, a length that counts itself. EXIF is in APP1,
@@ -79,12 +80,12 @@ def jpeg_orientation(data: bytes) -> int | None:
 
 
 def is_jpeg(data: bytes) -> bool:
-  """Whether data begins as a JPEG does."""
+  """Returns True if data begins as a JPEG does."""
   return data[:2] == b"\xff\xd8"
 
 
 def form(data: bytes) -> int:
-  """The form of an encoded image: one of the numbers above, by its header."""
+  """Returns the form of an encoded image, one of the numbers above."""
   if is_jpeg(data):
     return jpeg_orientation(data) or UPRIGHT_JPEG
   if data[:8] == b"\x89PNG\r\n\x1a\n" and b"eXIf" not in data:
@@ -93,12 +94,12 @@ def form(data: bytes) -> int:
 
 
 def forms(images: np.ndarray) -> np.ndarray:
-  """int32 [n]: the form of each of the encoded images, object [n]."""
+  """Returns the forms, int32 [n], of encoded images, object [n]."""
   return np.fromiter(map(form, images), np.int32, len(images))
 
 
 def _decode_with_pillow(data: bytes | np.ndarray) -> np.ndarray:
-  """uint8 [h, w, 3], upright; `data` is a scalar array outside of graphs."""
+  """Returns uint8 [h, w, 3], upright; outside graphs `data` is an array."""
   from PIL import Image, ImageOps
 
   if isinstance(data, np.ndarray):
@@ -127,7 +128,7 @@ def _decode_other(data: Tensor) -> Tensor:
 
 
 class PixelImage:
-  """Pixels, uint8 [h, w, c], as ops take them; see `ops_image.Image`."""
+  """Pixels, uint8 [h, w, c], that ops can use; see `ops_image.Image`."""
 
   def __init__(self, pixels: Tensor):
     if pixels.shape[-1] == 1:
@@ -146,7 +147,7 @@ class PixelImage:
 
 
 class JpegImage:
-  """An upright JPEG that is decoded as far as an op needs it."""
+  """An upright JPEG of which only what an op needs is decoded."""
 
   def __init__(self, data: Tensor):
     self._data = data
@@ -164,12 +165,12 @@ class JpegImage:
 def decode_into(
   op: Callable[[Any], Tensor], data: Tensor, form: Tensor
 ) -> Tensor:
-  """Decodes one image and applies the op that wants it.
+  """Decodes one image as far as an op needs it, and applies the op.
 
   Args:
-    op: takes a `JpegImage` or `PixelImage`, gives uint8 [h, w, 3].
-    data: the encoded bytes, or a path if `form` says so, a string scalar.
-    form: their form, an int32 scalar.
+    op: Function from a `JpegImage` or `PixelImage` to uint8 [h, w, 3].
+    data: String scalar, the encoded bytes, or a path if `form` says so.
+    form: int32 scalar, their form.
   """
 
   def other() -> Tensor:

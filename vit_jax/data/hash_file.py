@@ -1,8 +1,8 @@
-"""The hashes of all images of a source, in a file that a kill cuts short.
+"""The hashes of all images of a source, in a file that survives a kill.
 
-A few bytes an image, in the order of the records: the hashes of its views, and
-a state that tells images that cannot be compared. What is there when the file
-is opened again is not computed again.
+A record per image, in the order of the source: the hashes of its views, and a
+state that marks images that cannot be compared. Records in the file are not
+computed again.
 """
 
 import fcntl
@@ -29,12 +29,12 @@ _CHUNK = 64  # Images that one thread reads and hashes.
 
 
 def path_of(directory: pathlib.Path, name: str, source: Source) -> pathlib.Path:
-  """Where the hashes of a source are kept; another source has another place.
+  """Returns the path of the hashes of a source; no other source has it.
 
   Args:
-    directory: of the files of hashes.
-    name: of the source, for people.
-    source: whose fingerprint says what its record numbers mean.
+    directory: Directory of the files of hashes.
+    name: Name of the source, for people.
+    source: The images; its fingerprint becomes part of the path.
   """
   plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.")[-80:]
   form = f"{perceptual_hash.VERSION}:{source.fingerprint}"
@@ -49,18 +49,19 @@ def complete(
   num_threads: int,
   show: Callable[[int, int], None],
 ) -> None:
-  """Adds the hashes that are missing at the end of the file.
+  """Appends the hashes that are missing.
 
   Args:
-    path: of the file.
-    source: the images.
-    num_threads: that read and hash.
-    show: called now and then with how many images are done, and of how many.
+    path: Path of the file.
+    source: The images.
+    num_threads: Number of threads that read and hash.
+    show: Called with the number of images hashed and of all.
 
   Raises:
-    UserError: the file cannot be written, or another process is at it.
+    UserError: The file cannot be written, or another process writes it.
   """
-  if _size(path) == source.num_examples * RECORD.itemsize:
+  whole = source.num_examples * RECORD.itemsize
+  if path.exists() and path.stat().st_size == whole:
     return
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,22 +86,17 @@ def complete(
   except OSError as error:
     raise UserError(
       f"{path} cannot be written ({error.strerror or error}). Once that is"
-      " mended, run the same command again: it goes on from there."
+      " mended, run the same command again: it continues from there."
     ) from error
 
 
 def read(path: pathlib.Path, start: int, count: int) -> np.ndarray:
-  """`RECORD` [<= count] from number `start` on."""
+  """Returns `RECORD` [<= count], those from number `start` on."""
   return np.fromfile(path, RECORD, count=count, offset=start * RECORD.itemsize)
 
 
-def _size(path: pathlib.Path) -> int:
-  """Bytes of a file; 0 if it is not there."""
-  return path.stat().st_size if path.exists() else 0
-
-
 def _hash_chunk(source: Source, start: int) -> np.ndarray:
-  """`RECORD` of the images from number `start` on."""
+  """Returns `RECORD` [n], of the images from number `start` on."""
   stop = min(start + _CHUNK, source.num_examples)
   records = np.zeros(stop - start, RECORD)
   side = perceptual_hash.SIDE
@@ -108,13 +104,13 @@ def _hash_chunk(source: Source, start: int) -> np.ndarray:
   for row, image in enumerate(_images(source, start, stop)):
     try:
       views[row] = perceptual_hash.thumbnails(image)
-    except Exception:  # Decoders fail in many ways; all mean the same here.
+    except Exception:  # Decoders fail in many ways that mean the same here.
       records["state"][row] = UNREADABLE
   whole, middle = views[:, 0], views[:, 1]
   flat = perceptual_hash.are_flat(whole) & (records["state"] == GOOD)
   records["state"][flat] = FLAT
   records["hash"][:, 0] = perceptual_hash.hashes(whole)
-  # A middle that says nothing counts as one that is no other view.
+  # A flat middle says nothing: the whole image stands for it.
   records["hash"][:, 1] = np.where(
     perceptual_hash.are_flat(middle)[:, None],
     records["hash"][:, 0],
@@ -126,7 +122,7 @@ def _hash_chunk(source: Source, start: int) -> np.ndarray:
 def _images(
   source: Source, start: int, stop: int
 ) -> Iterator[bytes | np.ndarray]:
-  """The images; an empty one for each that cannot be read."""
+  """Yields the images; an empty one for each that cannot be read."""
   ids = np.arange(start, stop)
   try:
     yield from source.read(ids)["image"]

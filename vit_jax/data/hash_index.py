@@ -1,9 +1,10 @@
-"""All hashes within a distance of others, without comparing all pairs.
+"""Search for all hashes within a distance of others, faster than by pairs.
 
 Hashes are cut into bands of 16 bits. If two of B bands differ in D = q B + r
-bits altogether, then one of the first r + 1 bands differs in q bits at most, or
-one of the others in q - 1. Only hashes that agree so far are compared (Norouzi
-et al., arXiv 1307.2982).
+bits altogether, then one of the first r + 1 bands differs in at most q bits, or
+one of the others in at most q - 1. Only hashes that agree so far are compared
+(Norouzi et al., arXiv 1307.2982; Faiss has it as IndexBinaryMultiHash, which
+would be a dependency for these hundred lines).
 """
 
 import itertools
@@ -20,19 +21,19 @@ _CHUNK = 1 << 14
 
 
 class HashIndex:
-  """Hashes held in memory, to be found by others that come along.
+  """Hashes in memory that can be searched for those near others.
 
-  Memory is 4 bytes for every band of a hash beside the hash itself, and up to
-  50 MB for a search.
+  Takes 4 bytes of memory for every band of a hash beside the hash itself, and
+  up to 50 MB for a search.
 
   Args:
     values: uint64 [n, words].
-    max_distance: bits that two may differ in.
+    max_distance: Number of bits that near hashes may differ in.
   """
 
   def __init__(self, values: np.ndarray, *, max_distance: int):
     bands = np.ascontiguousarray(values).view(_BAND)
-    # Word by word, as they are looked up one word after the other.
+    # Word by word, as `_near` reads them.
     self._values = np.asfortranarray(values)
     self._max_distance = max_distance
     radius, rest = divmod(max_distance, bands.shape[1])
@@ -50,14 +51,14 @@ class HashIndex:
   def search(
     self, queries: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every pair of a query and an entry that are near each other.
+    """Finds every pair of a query and an entry that are near each other.
 
     Args:
       queries: uint64 [m, words].
 
     Returns:
       int64 [p] each: number of the query, ascending; number of the entry,
-      ascending for a query; the distance.
+      ascending within a query; distance, bits.
     """
     queries = np.ascontiguousarray(queries)
     found = [np.empty((0, 2), np.int64)]
@@ -76,7 +77,7 @@ class HashIndex:
   def _near(
     self, queries: np.ndarray, rows: np.ndarray, band: int, keys: np.ndarray
   ) -> list[np.ndarray]:
-    """Near pairs, int64 [p, 2], among those whose keys in a band are equal."""
+    """Finds near pairs, int64 [p, 2], among those with equal keys in a band."""
     starts = self._starts[band]
     first = starts[keys]
     counts = starts[keys.astype(np.int64) + 1] - first
@@ -89,8 +90,8 @@ class HashIndex:
         *self._near(queries, rows[:half], band, keys[:half]),
         *self._near(queries, rows[half:], band, keys[half:]),
       ]
-    # Each query stands once for every entry of its bucket, which are those
-    # from its first on.
+    # A query is repeated for every entry of its bucket; a bucket's entries
+    # follow each other from its first.
     shift = first - (np.cumsum(counts) - counts)
     entry = self._order[band][np.arange(total) + np.repeat(shift, counts)]
     distance = np.zeros(total, np.uint8)
@@ -106,7 +107,7 @@ class HashIndex:
 
 
 def _masks(radius: int) -> np.ndarray:
-  """uint16 [k]: every way in which up to `radius` bits differ; -1: none."""
+  """Returns uint16 [k]: all masks of at most `radius` bits; -1: none."""
   masks = [
     sum(1 << bit for bit in bits)
     for count in range(radius + 1)

@@ -1,6 +1,6 @@
 """Image files named by a person, decoded as an evaluation would.
 
-A file that cannot be used is told of and does not stop the others.
+A file that cannot be used is reported and does not stop the others.
 """
 
 import concurrent.futures
@@ -25,12 +25,12 @@ _BATCHES_AHEAD = 2
 
 @dataclasses.dataclass(frozen=True)
 class ImageFile:
-  """One file: its pixels, or the sentence that says why there are none.
+  """A file and its pixels, or a sentence on why there are none.
 
   Attributes:
-    path: as it was named or found.
+    path: Path as it was named or found.
     pixels: uint8 [S, S, 3], or None.
-    problem: None, or what is wrong, beginning with the path.
+    problem: Sentence that begins with the path, or None.
   """
 
   path: str
@@ -39,20 +39,20 @@ class ImageFile:
 
 
 def find(words: Sequence[str]) -> list[str]:
-  """The files that a command line means, each once, in its order.
+  """Lists the files that a command line names, each once, in its order.
 
   Args:
-    words: files, whatever their names end in; folders, which are searched
-      with all folders below for images (.jpg, .jpeg, .png, .webp, .bmp); or
-      glob patterns, in which ** crosses folders.
+    words: Files of any suffix; folders, searched with all folders below for
+      images (.jpg, .jpeg, .png, .webp, .bmp); or glob patterns, in which **
+      crosses folders.
 
   Raises:
-    UserError: naming every word that means no file.
+    UserError: Naming every word that matches no file.
   """
   paths: dict[str, None] = {}
   problems = []
   for word in words:
-    # A file may be called "a[1].jpg": what is there wins over the pattern.
+    # "a[1].jpg" may be a file: a path that exists is no pattern.
     found = [word] if os.path.exists(word) else sorted(_glob(word))
     images = [image for path in found for image in _images_of(path)]
     paths.update(dict.fromkeys(images))
@@ -78,9 +78,9 @@ def read(
   """Reads, decodes and preprocesses files, in threads and ahead of the reader.
 
   Args:
-    paths: of the files.
-    preprocess: of an evaluation; its ops of labels have nothing to do.
-    batch_size: files in a list; the last list may be shorter.
+    paths: Paths of the files.
+    preprocess: Preprocessing of an evaluation; its label ops are not used.
+    batch_size: Number of files in a list; the last list may be shorter.
 
   Yields:
     The files in their order.
@@ -125,7 +125,7 @@ def _glob(pattern: str) -> list[str]:
 
 
 def _images_of(path: str) -> Iterator[str]:
-  """The file itself, or the images in a folder and those below, sorted."""
+  """Yields the file itself, or the images in a folder and below, sorted."""
   if not os.path.isdir(path):
     yield path
     return
@@ -145,14 +145,14 @@ def _images_of(path: str) -> Iterator[str]:
 def _problem(
   path: str, data: bytes, preprocess: Preprocess, error: Exception
 ) -> str:
-  """A sentence about a file that the ops failed at."""
+  """Returns a sentence about a file for which the ops failed."""
   if not data:
     return f"{path} is empty."
   try:
     with Image.open(io.BytesIO(data)) as image:
       image.load()
       width, height = image.size
-  except Exception:  # Decoders fail in many ways; all mean the same here.
+  except Exception:  # Decoders fail in many ways that mean the same here.
     return f"{path} is damaged, or is no image of a known kind."
   return (
     f"{path}: the image of {width} x {height} pixels does not suit"

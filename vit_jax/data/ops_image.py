@@ -1,9 +1,9 @@
 """Preprocessing ops on images that run on the host, one image at a time.
 
-An op takes an `Image`, not yet or already decoded, and a seed of its own for
-this row, int64 [2]; it returns uint8 [h, w, 3]. It draws random numbers with
-stateless functions of the seed alone. Ops that cut a window out call
-`image.crop`, which decodes no more of a JPEG than it has to.
+An op takes an `Image`, decoded or not, and a seed for the op and the row,
+int64 [2]; it returns uint8 [h, w, 3]. It draws random numbers with stateless
+functions of the seed alone. Ops that cut out a window call `image.crop`, which
+decodes no more of a JPEG than it has to.
 """
 
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
@@ -13,7 +13,7 @@ import pydantic
 from vit_jax.data.registry import register
 from vit_jax.data.tf_import import tf
 
-Tensor = Any  # TensorFlow's, which is not imported for the sake of a name.
+Tensor = Any  # TensorFlow's, which would have to be imported.
 Size = Annotated[int, pydantic.Field(gt=0)]
 Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 Percent = Annotated[float, pydantic.Field(gt=0, le=100)]
@@ -22,26 +22,26 @@ Method = Literal["bilinear", "bicubic", "area"]
 
 @runtime_checkable
 class Image(Protocol):
-  """What an op can ask of its input."""
+  """The input of an op."""
 
   def shape(self) -> Tensor:
-    """int32 [3]: height, width and the channels that are stored, 1 to 4."""
+    """Returns int32 [3]: height, width and stored channels, 1 to 4."""
 
   def pixels(self) -> Tensor:
-    """uint8 [height, width, 3]."""
+    """Returns uint8 [height, width, 3]."""
 
   def crop(self, window: Tensor) -> Tensor:
-    """uint8 [h, w, 3] of the window int32 [4]: top, left, h, w."""
+    """Returns uint8 [h, w, 3] of a window, int32 [4]: top, left, h, w."""
 
 
 def _resize(
   pixels: Tensor, height: Any, width: Any, method: str, antialias: bool
 ) -> Tensor:
-  """uint8 [h, w, 3] in, uint8 [height, width, 3] out, rounded."""
+  """Resizes uint8 [h, w, 3] to uint8 [height, width, 3], rounded."""
   pixels = tf.image.resize(
     pixels, (height, width), method=method, antialias=antialias
   )
-  # One pass rounds halves up and cuts off what bicubic overshoots.
+  # One pass rounds halves up and clips where bicubic overshoots.
   quantized, _, _ = tf.raw_ops.QuantizeV2(
     input=pixels,
     min_range=0.0,
@@ -58,9 +58,9 @@ def _window(top: Any, left: Any, height: Any, width: Any) -> Tensor:
 
 @register("image")
 def decode(image: Image, seed: Tensor, /) -> Tensor:
-  """Decodes to 8-bit RGB, upright as the EXIF tag says; always comes first.
+  """Decodes to 8-bit RGB, upright by the EXIF tag; has to come first.
 
-  The pipeline leaves it to the next op to say which part is wanted.
+  The pipeline leaves it to the next op which part is decoded.
   """
   return image.pixels()
 
@@ -84,7 +84,7 @@ def inception_crop(
   ratio_min: Positive = 3 / 4,
   ratio_max: Positive = 4 / 3,
 ) -> Tensor:
-  """A random part of the image, resized (bilinear) to size x size pixels.
+  """Crops a random part and resizes it (bilinear) to size x size pixels.
 
   `area_min` and `area_max` bound the part in percent of the image's area,
   `ratio_min` and `ratio_max` its width over its height. [BV]
@@ -111,7 +111,7 @@ def resize(
   method: Method = "bilinear",
   antialias: bool = False,
 ) -> Tensor:
-  """The whole image at size x size pixels, whatever its proportions."""
+  """Resizes the whole image to size x size pixels, of any proportions."""
   return _resize(image.pixels(), size, size, method, antialias)
 
 
@@ -125,7 +125,7 @@ def resize_small(
   method: Method = "area",
   antialias: bool = False,
 ) -> Tensor:
-  """The smaller side becomes round(scale * size); proportions stay. [BV]"""
+  """Resizes the smaller side to round(scale * size), in proportion. [BV]"""
   pixels = image.pixels()
   sides = tf.cast(tf.shape(pixels)[:2], tf.float32)
   factor = round(scale * size) / tf.reduce_min(sides)
@@ -135,7 +135,7 @@ def resize_small(
 
 @register("image")
 def central_crop(image: Image, seed: Tensor, /, size: Size) -> Tensor:
-  """The central size x size pixels; a smaller image is an error."""
+  """Crops the central size x size pixels; a smaller image is an error."""
   shape = image.shape()
   top, left = (shape[0] - size) // 2, (shape[1] - size) // 2
   crop = image.crop(_window(top, left, size, size))
@@ -144,7 +144,7 @@ def central_crop(image: Image, seed: Tensor, /, size: Size) -> Tensor:
 
 @register("image")
 def random_crop(image: Image, seed: Tensor, /, size: Size) -> Tensor:
-  """Any size x size pixels of the image; a smaller image is an error."""
+  """Crops any size x size pixels; a smaller image is an error."""
   room = tf.cast(image.shape()[:2] - size + 1, tf.float32)
   place = tf.cast(tf.random.stateless_uniform([2], seed) * room, tf.int32)
   crop = image.crop(_window(place[0], place[1], size, size))

@@ -1,6 +1,6 @@
 """Preprocessing ops on labels: NumPy, on the labels of many examples at once.
 
-Labels are int32 [n], or [n, max_labels] with -1 where there is none.
+Labels are int32 [n], or [n, max_labels] padded with -1.
 """
 
 from typing import Annotated, Any, Literal
@@ -39,7 +39,7 @@ def _pad_space(
 def pad_labels(
   labels: np.ndarray, /, size: Annotated[int, pydantic.Field(gt=0)]
 ) -> np.ndarray:
-  """Labels as lists of `size` ids, -1 where there are fewer."""
+  """Pads labels to lists of `size` with -1."""
   labels = labels.reshape(len(labels), -1)
   missing = size - labels.shape[1]
   return np.pad(labels, ((0, 0), (0, missing)), constant_values=-1)
@@ -68,5 +68,5 @@ def remap(
   ],
 ) -> np.ndarray:
   """Renumbers the classes: label i becomes table[i] (-1: no label)."""
-  # The last entry is what -1, no label, becomes.
+  # The last entry is that of -1, no label.
   return np.asarray((*table, -1), np.int32)[labels]

@@ -1,10 +1,9 @@
-"""Which example stands at a row of the endless training stream.
+"""The order of examples in the endless training stream.
 
 Row c lies in epoch c // N at position c % N, and every epoch is a keyed
-pseudo-random permutation of the N examples, computed index by index: nothing
-is stored, so any row of any epoch costs the same, however large N is. NumPy
-alone is used, integers only, so that the order depends on no library's
-version.
+pseudo-random permutation of the N examples, computed index by index: nothing is
+stored, so any row of any epoch costs the same for any N. Only NumPy's integers
+are used, so that the order depends on no library's version.
 """
 
 import math
@@ -15,18 +14,18 @@ import numpy as np
 WINDOW_BLOCKS = 16
 
 _ROUNDS = 8
-_BLOCKS, _WINDOW, _SHORT_WINDOW, _ROWS = range(4)  # What a key is for.
+_BLOCKS, _WINDOW, _SHORT_WINDOW, _ROWS = range(4)  # Purposes of keys.
 
 
 def _mix(x: np.ndarray) -> np.ndarray:
-  """SplitMix64's finaliser: uint64 in, uint64 of the same shape out."""
+  """Applies SplitMix64's finaliser to uint64 of any shape."""
   x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
   x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
   return x ^ (x >> np.uint64(31))
 
 
 def _key(*parts: int | np.ndarray) -> np.ndarray:
-  """One uint64 key [n] (or [1]) from whole numbers, in their order."""
+  """Derives a key, uint64 [n] or [1], from whole numbers in their order."""
   key = np.zeros(1, np.uint64)
   for part in parts:
     part = np.atleast_1d(np.asarray(part)).astype(np.uint64)
@@ -35,15 +34,15 @@ def _key(*parts: int | np.ndarray) -> np.ndarray:
 
 
 def _permute(index: np.ndarray, n: int, key: np.ndarray) -> np.ndarray:
-  """Sends each index to its image under the permutation that `key` names.
+  """Maps each index to its image under the permutation given by `key`.
 
   A Feistel network over pairs (left, right) in Z_a x Z_b, where a * b is
-  barely above n; an image that falls outside 0..n-1 is sent on until it falls
-  inside (cycle walking), which keeps the map one to one.
+  barely above n; an image outside 0..n-1 is mapped again until it is inside
+  (cycle walking), which keeps the map one to one.
 
   Args:
     index: int64 [m], values in 0..n-1.
-    n: size of the permuted set.
+    n: Size of the permuted set.
     key: uint64 [m] or [1].
 
   Returns:
@@ -75,13 +74,13 @@ def _permute(index: np.ndarray, n: int, key: np.ndarray) -> np.ndarray:
 def permute(
   index: np.ndarray, n: int, *, seed: int, epoch: int | np.ndarray
 ) -> np.ndarray:
-  """The example at position `index` of an epoch.
+  """Returns the examples at positions of an epoch.
 
   Args:
     index: int64 [m], positions in 0..n-1.
-    n: examples in an epoch.
-    seed: the run's seed.
-    epoch: one epoch for all positions, or int64 [m].
+    n: Number of examples in an epoch.
+    seed: Seed of the run.
+    epoch: One epoch for all positions, or int64 [m].
 
   Returns:
     int64 [m]; for a fixed seed and epoch a permutation of 0..n-1.
@@ -96,7 +95,7 @@ def _permute_blocks(
 
   The epoch is cut into windows whose rows are permuted among themselves, then
   into blocks that are permuted as wholes. The short block at the end of the
-  data, if there is one, always comes first: it is less than one block.
+  data, if there is one, always comes first: it is shorter than a block.
   """
   window = block * WINDOW_BLOCKS
   start = position - position % window
@@ -127,15 +126,15 @@ def _permute_blocks(
 def example_ids(
   rows: np.ndarray, num_examples: int, *, seed: int, shuffle_block: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-  """The examples at the given rows of the endless stream.
+  """Returns the examples at rows of the endless stream.
 
   Args:
     rows: int64 [m], any rows >= 0 in any order.
-    num_examples: examples in an epoch.
-    seed: the run's seed.
-    shuffle_block: consecutive examples that are kept together, for storage
+    num_examples: Number of examples in an epoch.
+    seed: Seed of the run.
+    shuffle_block: Number of consecutive examples kept together, for storage
       that random access does not suit; rows of `WINDOW_BLOCKS` such blocks
-      are mixed. 1: all examples are mixed with all.
+      are mixed. 1: All examples are mixed with all.
 
   Returns:
     ids: int64 [m] in 0..num_examples-1; each exactly once in every epoch.

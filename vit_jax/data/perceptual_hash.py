@@ -1,11 +1,13 @@
-"""A perceptual hash: bits of an image that hardly change where people see none.
+"""A perceptual hash: bits that hardly change where people see no change.
 
-An image becomes 32 x 32 grey values; the signs of its lowest frequencies, by a
-discrete cosine transform, are the bits. Scaling and compression leave nearly
-all of them as they are, small crops most. How many differ is the distance.
+An image is reduced to 32 x 32 grey values; the bits are the signs of its lowest
+frequencies by a discrete cosine transform. Scaling and compression change
+hardly any of them, small crops few. The distance is the number that differ.
 
 Datasets often hold the middle square of a photograph, which is far from the
-whole by this measure, so an image has two views: all of it and that square.
+whole by this measure, so an image has two views: all of it and that square. The
+package imagehash has neither the views, nor the hash of the mirror image
+without decoding again, nor thousands of hashes at once.
 """
 
 import io
@@ -16,7 +18,7 @@ from PIL import Image, ImageOps
 SIDE = 32  # Of the thumbnails, pixels.
 VIEWS = 2  # The whole image, and the square in its middle.
 BITS = 128
-VERSION = 1  # Another number for hashes that differ from those of before.
+VERSION = 1  # To be increased when hashes change.
 NEAR = 20  # Bits that near images may differ in; see docs/deduplication.md.
 _WORD = 64
 
@@ -25,16 +27,16 @@ _MIN_CONTRAST = 2.0
 
 
 def thumbnails(image: bytes | np.ndarray) -> np.ndarray:
-  """The views of an image, small and grey.
+  """Returns the views of an image, small and grey.
 
   Args:
-    image: an encoded file, or pixels, uint8 [h, w, 1 or 3].
+    image: Encoded file, or pixels, uint8 [h, w, 1 or 3].
 
   Returns:
     uint8 [VIEWS, SIDE, SIDE], upright.
 
   Raises:
-    Exception: of many kinds, if it cannot be decoded.
+    Exception: Of many kinds, if the image cannot be decoded.
   """
   if isinstance(image, np.ndarray):
     pixels = image[..., 0] if image.shape[-1] == 1 else image
@@ -57,7 +59,7 @@ def _views(image: Image.Image) -> np.ndarray:
 
 
 def _frequencies() -> np.ndarray:
-  """int [BITS, 2]: rows and columns of the lowest ones but the mean's."""
+  """Returns int [BITS, 2]: row and column of the lowest but the mean's."""
   pairs = np.stack(np.mgrid[:SIDE, :SIDE], axis=-1).reshape(-1, 2)
   order = np.lexsort((pairs[:, 0], (pairs**2).sum(axis=1)))
   return pairs[order[1 : BITS + 1]]
@@ -70,44 +72,33 @@ _COSINES = np.cos(
 
 
 def hashes(views: np.ndarray) -> np.ndarray:
-  """The hashes of thumbnails.
-
-  Args:
-    views: uint8 [n, SIDE, SIDE].
-
-  Returns:
-    uint64 [n, BITS / 64].
-  """
+  """Hashes thumbnails, uint8 [n, SIDE, SIDE], to uint64 [n, BITS / 64]."""
   coefficients = _COSINES @ views.astype(np.float64) @ _COSINES.T
   return _packed(coefficients[:, _FREQUENCIES[:, 0], _FREQUENCIES[:, 1]] > 0)
 
 
 def mirrored(values: np.ndarray) -> np.ndarray:
-  """The hashes of the same images, left and right exchanged.
+  """Returns the hashes of the mirror images, uint64 [n, BITS / 64].
 
-  That turns the sign of every odd frequency along a row.
-
-  Args:
-    values: uint64 [n, BITS / 64].
+  A mirror changes the sign of every odd frequency along a row.
   """
   return values ^ _packed(_FREQUENCIES[None, :, 1] % 2 == 1)
 
 
 def are_flat(views: np.ndarray) -> np.ndarray:
-  """bool [n]: thumbnails of which a hash says nothing, such as blank pages.
+  """Marks thumbnails, uint8 [n, SIDE, SIDE], with too little contrast to hash.
 
-  Args:
-    views: uint8 [n, SIDE, SIDE].
+  Blank pages are of that kind.
   """
   return views.std(axis=(1, 2)) < _MIN_CONTRAST
 
 
 def distances(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-  """int64 [...]: bits that differ, of uint64 [..., BITS / 64] each."""
+  """Counts bits that differ, int64 [...], of uint64 [..., BITS / 64] each."""
   return np.bitwise_count(first ^ second).sum(axis=-1, dtype=np.int64)
 
 
 def _packed(bits: np.ndarray) -> np.ndarray:
-  """uint64 [n, BITS / 64] of bool [n, BITS]."""
+  """Packs bool [n, BITS] into uint64 [n, BITS / 64]."""
   packed = np.ascontiguousarray(np.packbits(bits, axis=1))
   return packed.view(f"<u{_WORD // 8}")

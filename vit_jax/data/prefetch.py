@@ -8,13 +8,13 @@ from typing import Any
 
 from vit_jax import heartbeat
 
-_POLL_SECONDS = 0.1  # How soon a full queue notices that it is not wanted.
+_POLL_SECONDS = 0.1  # Time in which a full queue notices that it is closed.
 
 
 def _pump(
   items: Iterator[Any], ready: queue.Queue, stopped: threading.Event
 ) -> None:
-  """Fills the queue with (item, None), at the end with (None, exception)."""
+  """Puts (item, None) into the queue, and (None, exception) at the end."""
 
   def put(entry: tuple[Any, BaseException | None]) -> None:
     while not stopped.is_set():
@@ -39,9 +39,9 @@ def _stop(thread: threading.Thread, stopped: threading.Event) -> None:
 class Prefetcher:
   """Iterates over `items`, `size` of which are produced ahead in a thread.
 
-  An exception of theirs, the end included, is raised where the item would
-  have come. `close` stops the thread; so do the end of the interpreter and
-  the collection of this object.
+  An exception of theirs, the end included, is raised in place of the item.
+  `close` stops the thread, as do the end of the interpreter and the collection
+  of this object.
   """
 
   def __init__(self, items: Iterator[Any], size: int):

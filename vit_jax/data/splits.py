@@ -1,7 +1,7 @@
-"""TFDS split strings, such as 'train[:99%]' or 'train[:800]+test', anywhere.
+"""TFDS split strings, such as 'train[:99%]' or 'train[:800]+test'.
 
-Parsing and rounding are TFDS's own, so that 'train[:99%]' has the same number
-of examples in an image folder as in a TFDS dataset of the same size.
+TFDS parses and rounds them for every source, so that 'train[:99%]' has the same
+number of examples in an image folder as in a TFDS dataset of the same size.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ class Piece:
 
 @dataclasses.dataclass(frozen=True)
 class _SplitInfo:
-  """The part of tfds.core.SplitInfo that TFDS's own parser reads."""
+  """The part of tfds.core.SplitInfo that TFDS's parser reads."""
 
   shard_lengths: Sequence[int]
 
@@ -33,10 +33,10 @@ class _SplitInfo:
 
 
 def check(split: str) -> None:
-  """Checks the form of a split string; looks at no data.
+  """Checks the form of a split string; reads no data.
 
   Raises:
-    UserError: if it is not a split string.
+    UserError: It is not a split string.
   """
   _parse(split)
 
@@ -44,17 +44,17 @@ def check(split: str) -> None:
 def resolve(
   split: str, shard_lengths: Mapping[str, Sequence[int]], *, dataset: str
 ) -> list[Piece]:
-  """The pieces that a split string stands for, in order.
+  """Returns the pieces that a split string stands for, in order.
 
   Args:
-    split: the split string.
-    shard_lengths: split name -> records in each shard; one shard for sources
-      that have none. Only 'train[2shard:]' makes a difference between shards.
-    dataset: name for messages.
+    split: The split string.
+    shard_lengths: Number of records in each shard, by split; one shard for
+      sources that have none. They matter to 'train[2shard:]' only.
+    dataset: Name for messages.
 
   Raises:
-    UserError: if the string is malformed, a split is not there, a slice goes
-      beyond the split's end, or nothing is left.
+    UserError: The string is malformed, a split is not there, a slice exceeds
+      the split, or nothing is left.
   """
   infos = {name: _SplitInfo(n) for name, n in shard_lengths.items()}
   present = ", ".join(
@@ -81,21 +81,21 @@ def resolve(
 
 
 def count(pieces: Sequence[Piece]) -> int:
-  """Records in all of `pieces`."""
+  """Returns the number of records in all of `pieces`."""
   return sum(piece.stop - piece.start for piece in pieces)
 
 
 def locate(
   pieces: Sequence[Piece], ids: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Turns record numbers of the whole into places in the pieces' splits.
+  """Maps record numbers of the whole to positions in the pieces' splits.
 
   Args:
-    pieces: what `resolve` returned.
+    pieces: Pieces from `resolve`.
     ids: int64 [n], numbers from 0 to count(pieces) - 1.
 
   Returns:
-    int64 [n], which piece, and int64 [n], which record of that piece's split.
+    int64 [n], numbers of pieces, and int64 [n], positions in their splits.
   """
   lengths = np.array([piece.stop - piece.start for piece in pieces])
   ends = np.cumsum(lengths)

@@ -1,10 +1,11 @@
-"""Examples that stand in for those that cannot be read.
+"""Examples that take the place of those that cannot be read.
 
-A row of the stream whose example fails there is filled with the next example
-of the dataset that does not; the last one is followed by the first. Which one
-that is depends on the row and the data alone, so any process finds the same at
-any time. It depends on the row, for of an image that is cut off a crop above
-the damage can be decoded.
+A row of the stream whose example fails there gets the next example of the
+dataset that does not; the last one is followed by the first. The choice depends
+on the row and the data alone, so any process makes the same at any time, which
+a filter in tf.data, `ignore_errors`, could not promise: it would shift the rows
+that follow. It depends on the row because of an image that is cut off, a crop
+above the damage can be decoded.
 """
 
 import logging
@@ -22,16 +23,16 @@ _logger = logging.getLogger(__name__)
 
 
 class Substitutes:
-  """The bad examples that are known, and what stands in their place.
+  """The bad examples that are known, and their substitutes.
 
   Attributes:
-    limit: bad examples that are put up with.
-    suspects: numbers of the examples that were found to be damaged.
+    limit: Number of bad examples tolerated.
+    suspects: Numbers of the examples found to be damaged.
 
   Args:
-    num_examples: of the source.
-    limit: bad examples that are put up with.
-    known: examples that an earlier part of the run has replaced.
+    num_examples: Number of examples of the source.
+    limit: Number of bad examples tolerated.
+    known: Examples that an earlier part of the run has replaced.
   """
 
   def __init__(
@@ -43,13 +44,13 @@ class Substitutes:
   ):
     self.limit = limit
     self._num_examples = num_examples
-    # Example -> the first row that it failed in.
+    # First row that each example failed in.
     self._first_rows = dict.fromkeys(known, -1)
     self._lock = threading.Lock()
     self.suspects = frozenset(self._first_rows)
 
   def suspect(self, problems: Mapping[int, str]) -> bool:
-    """Takes up damaged examples: number -> problem; whether any is new."""
+    """Adds damaged examples, given their problems; True if any is new."""
     new = problems.keys() - self.suspects
     for example in sorted(new):
       _logger.warning(
@@ -64,30 +65,34 @@ class Substitutes:
     ids: np.ndarray,
     fails: Callable[[int, int], bool],
   ) -> np.ndarray:
-    """The examples to read in `rows` instead of `ids`; int64 [n] all.
+    """Returns the examples to read in `rows` instead of `ids`.
 
     Args:
-      rows: of the stream.
-      ids: the examples that stand there.
-      fails: (example, row) -> whether a suspect cannot be used in that row.
+      rows: int64 [n], rows of the stream.
+      ids: int64 [n], examples at these rows.
+      fails: Function of (example, row), True if a suspect cannot be used
+        there.
+
+    Returns:
+      int64 [n].
     """
     if not self.suspects:
       return ids
     found = ids.copy()
     for place in np.flatnonzero(np.isin(ids, list(self.suspects))):
       row, example = int(rows[place]), int(ids[place])
-      found[place] = self._stand_in(row, example, fails)
+      found[place] = self._substitute(row, example, fails)
     return found
 
   def met(self, before: int) -> list[int]:
-    """Examples replaced in the rows before the given one, ascending."""
+    """Returns the examples replaced in rows before the given one, sorted."""
     with self._lock:
       return sorted(i for i, row in self._first_rows.items() if row < before)
 
-  def _stand_in(
+  def _substitute(
     self, row: int, example: int, fails: Callable[[int, int], bool]
   ) -> int:
-    # One more than allowed, so that the excess is seen.
+    # One more than tolerated, so that the excess is seen.
     for _ in range(self.limit + 1):
       if example not in self.suspects or not fails(example, row):
         break
@@ -99,7 +104,7 @@ class Substitutes:
 
 
 def too_many(names: list[str], limit: int) -> UserError:
-  """What to say of more bad examples than are put up with."""
+  """Returns the error for more bad examples than tolerated."""
   return UserError(
     f"{len(names)} examples could not be used, more than {KEY} = {limit}:"
     f" {truncate.first(names, separator='; ')}. Replace or remove them, or"

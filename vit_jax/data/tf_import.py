@@ -1,7 +1,7 @@
 """TensorFlow, imported at its first use, quietly and without any GPU.
 
-`from vit_jax.data.tf_import import tf` costs nothing; the first attribute
-that is looked up imports TensorFlow (2 to 3 seconds).
+`from vit_jax.data.tf_import import tf` costs nothing; the first use of one of
+its attributes imports TensorFlow (2 to 3 seconds).
 """
 
 import functools
@@ -12,7 +12,7 @@ import tempfile
 import threading
 from typing import Any
 
-# What TensorFlow writes to stderr at import whatever the log level is.
+# Lines that TensorFlow writes to stderr at import at any log level.
 _NOISE = re.compile(
   "|".join(
     (
@@ -38,14 +38,14 @@ _LOCK = threading.RLock()
 def _load() -> Any:
   """Imports TensorFlow and hides the accelerators from it.
 
-  TensorFlow writes from C++, so file descriptor 2 itself is held back; lines
-  that are not known noise are written once the import is over.
+  TensorFlow writes from C++, so file descriptor 2 is redirected; lines that are
+  not known noise are written after the import.
   """
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-  # Same numbers on every machine, and no complaints where it does not run.
+  # Gives the same numbers on every machine, and no complaints on others.
   os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-  # TensorFlow looks for the older Keras, finds none and goes on: importing the
-  # newer one, and with it scikit-learn and SciPy, would take a second more.
+  # TensorFlow looks for the older Keras and does without if there is none; the
+  # newer one, with scikit-learn and SciPy, would take a second more.
   keras = os.environ.get("TF_USE_LEGACY_KERAS")
   os.environ["TF_USE_LEGACY_KERAS"] = "1"
   sys.stderr.flush()
@@ -72,10 +72,10 @@ def _load() -> Any:
 
 
 class _LazyTensorFlow:
-  """Stands for the module `tensorflow` until it is needed."""
+  """A proxy for the module `tensorflow` until it is needed."""
 
   def __getattr__(self, name: str) -> Any:
-    with _LOCK:  # Two threads that held fd 2 back at once would lose it.
+    with _LOCK:  # Two threads that redirected fd 2 at once would lose it.
       module = _load()
     return getattr(module, name)
 

@@ -9,13 +9,12 @@ from vit_jax.data.tf_import import tf
 
 
 class DatasetIterator:
-  """Iterates over a dataset of dicts; its end waits for no one.
+  """Iterates over a dataset of dicts, and can be deleted at any time.
 
-  tf.data's own Python iterator is deleted with the interpreter's lock held,
-  and waits there for threads that may wait for that lock to call
-  `numpy_function`: a deadlock. A handle lets the lock go when it is deleted,
-  which has to be before the interpreter ends: its lock is given to no other
-  thread then.
+  tf.data's own Python iterator is deleted with the interpreter's lock held, and
+  then waits for threads that may wait for that lock to call `numpy_function`: a
+  deadlock. A handle releases the lock when it is deleted, which has to be
+  before the interpreter ends, as no other thread gets its lock after that.
   """
 
   def __init__(self, dataset: Any):
@@ -30,7 +29,7 @@ class DatasetIterator:
       dataset=tf.data.experimental.to_variant(dataset), iterator=handle
     )
     self._held = [handle]
-    # Also called at exit, for those that something still refers to.
+    # Also called at exit, for iterators that are still referred to.
     weakref.finalize(self, self._held.clear)
 
   def __next__(self) -> dict[str, np.ndarray]:
@@ -46,9 +45,9 @@ class DatasetIterator:
     }
 
   def close(self) -> None:
-    """Ends its threads; nothing can be taken from it any more.
+    """Ends its threads; nothing can be taken from it afterwards.
 
-    TensorFlow keeps the functions of a dataset, and what they refer to. An
-    iterator among that would keep its threads as long as the process lives.
+    TensorFlow keeps the functions of a dataset and what they refer to. An
+    iterator among that would keep its threads until the process ends.
     """
     self._held.clear()

@@ -1,17 +1,16 @@
-"""Where on disk a TFDS dataset is; looks and never downloads.
+"""Locations of TFDS datasets on disk; nothing is downloaded.
 
-TFDS keeps DATA_DIR/NAME[/CONFIG]/VERSION/dataset_info.json. Asking TFDS itself
+TFDS keeps DATA_DIR/NAME[/CONFIG]/VERSION/dataset_info.json. `tfds.builder`
 would run the dataset's own code and may try the network for minutes.
 """
 
 import dataclasses
-import json
 import os
 import re
-from typing import Any
 
 from etils import epath
 
+from vit_jax import records
 from vit_jax.errors import UserError
 
 _NAME = re.compile(
@@ -30,7 +29,7 @@ class DatasetName:
 
   @classmethod
   def parse(cls, text: str) -> "DatasetName":
-    """Reads a name that `sources.check` has let pass."""
+    """Parses a name that `sources.check` has accepted."""
     match = _NAME.fullmatch(text)
     assert match, text
     return cls(**match.groupdict())
@@ -48,13 +47,14 @@ def resolve_data_dir(data_dir: str | None) -> epath.Path:
 
 
 def find(dataset: DatasetName, data_dir: epath.Path) -> epath.Path | None:
-  """The directory of a prepared dataset, of its newest version by default.
+  """Returns the directory of a prepared dataset, by default its newest version.
 
   Returns:
     None if it is not there.
 
   Raises:
-    UserError: if no config is named and several, none the default, are there.
+    UserError: No config is named, and several are there, none of them the
+      default.
   """
   directory = data_dir / dataset.name
   if dataset.config:
@@ -73,7 +73,7 @@ def require(dataset: DatasetName, data_dir: epath.Path) -> epath.Path:
   """Like `find`.
 
   Raises:
-    UserError: saying how to prepare the dataset if it is not there.
+    UserError: The dataset is not there; says how to prepare it.
   """
   directory = find(dataset, data_dir)
   if directory is None:
@@ -87,13 +87,13 @@ def require(dataset: DatasetName, data_dir: epath.Path) -> epath.Path:
 
 
 def _names(data_dir: epath.Path) -> list[str]:
-  """The datasets in `data_dir`, with configs and versions."""
-  found = []
-  for name in _folders(data_dir):
-    for config in ("", *_folders(data_dir / name)):
-      for version in _versions(data_dir / name / config):
-        found.append(str(DatasetName(name, config or None, version)))
-  return found
+  """Lists the datasets in `data_dir`, with configs and versions."""
+  return [
+    str(DatasetName(name, config or None, version))
+    for name in _folders(data_dir)
+    for config in ("", *_folders(data_dir / name))
+    for version in _versions(data_dir / name / config)
+  ]
 
 
 def _folders(directory: epath.Path) -> list[str]:
@@ -109,7 +109,7 @@ def _folders(directory: epath.Path) -> list[str]:
 
 
 def _versions(directory: epath.Path) -> list[str]:
-  """The versions prepared in `directory`, oldest first."""
+  """Lists the versions prepared in `directory`, oldest first."""
   versions = [
     name
     for name in _folders(directory)
@@ -120,21 +120,11 @@ def _versions(directory: epath.Path) -> list[str]:
   return sorted(versions, key=lambda v: tuple(map(int, v.split("."))))
 
 
-def _read_object(path: epath.Path) -> dict[str, Any]:
-  """What a JSON file holds; {} if that is no object."""
-  try:
-    value = json.loads(path.read_text())
-  except ValueError:
-    return {}
-  return value if isinstance(value, dict) else {}
-
-
 def _default_config(dataset: DatasetName, directory: epath.Path) -> str | None:
-  metadata = directory / ".config" / "metadata.json"
-  if metadata.exists():
-    default = _read_object(metadata).get("default_config_name")
-    if default and _versions(directory / default):
-      return default
+  metadata = records.read_json(directory / ".config" / "metadata.json")
+  default = metadata.get("default_config_name")
+  if default and _versions(directory / default):
+    return default
   configs = [
     name for name in _folders(directory) if _versions(directory / name)
   ]

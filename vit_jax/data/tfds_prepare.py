@@ -1,4 +1,4 @@
-"""Downloads and prepares TFDS datasets, when a person asks for it."""
+"""Download and preparation of TFDS datasets, by TFDS, for one command."""
 
 import contextlib
 import difflib
@@ -23,13 +23,13 @@ from vit_jax.errors import UserError
 
 _logger = logging.getLogger(__name__)
 
-# What instructions call the files that a person must fetch.
+# Names of files in instructions to fetch them by hand.
 _ARCHIVE = re.compile(r"\b[\w-]+\.(?:tar(?:\.\w+)?|tgz|zip)\b")
 _ARRAY_RECORD = file_adapters.FileFormat.ARRAY_RECORD
 
 
 class _Uncompressed(file_adapters.ArrayRecordFileAdapter):
-  """Writes as `array_record_files.WRITER_OPTIONS` says."""
+  """Writes with `array_record_files.WRITER_OPTIONS`."""
 
   @classmethod
   def write_examples(cls, path: Any, iterator: Any) -> None:
@@ -44,18 +44,18 @@ class _Uncompressed(file_adapters.ArrayRecordFileAdapter):
 def prepare(dataset: str, data_dir: str | None) -> str:
   """Makes a TFDS dataset ready for random access.
 
-  What is not there is downloaded and written as ArrayRecord, with checksums
-  beside it; TFRecord files that are there are indexed.
+  A dataset that is not there is downloaded and written as ArrayRecord, with
+  checksums beside it; TFRecord files that are there are indexed.
 
   Args:
     dataset: 'name', 'name/config' or either with ':version'.
-    data_dir: as in `sources.open_source`.
+    data_dir: As in `sources.open_source`.
 
   Returns:
-    A line on what is there.
+    A line that describes the dataset.
 
   Raises:
-    UserError: if TFDS does not know the dataset or cannot prepare it.
+    UserError: TFDS does not know the dataset or cannot prepare it.
   """
   name = tfds_directory.DatasetName.parse(dataset)
   home = tfds_directory.resolve_data_dir(data_dir)
@@ -106,10 +106,10 @@ def _download(name: tfds_directory.DatasetName, home: epath.Path) -> None:
 
 
 def _raise_if_manual(builder: Any, home: epath.Path) -> None:
-  """Raises a UserError if no file is there of those a person must fetch.
+  """Raises UserError if all files that a person must fetch are missing.
 
-  Where some are, only a warning tells of the others: TFDS makes what it can,
-  and instructions may name files of which one is enough, or to be unpacked.
+  If only some are, a warning names them: TFDS makes the splits that it can, and
+  instructions may name alternatives, or files to be unpacked.
   """
   instructions = builder.MANUAL_DOWNLOAD_INSTRUCTIONS
   if not instructions:
@@ -141,7 +141,7 @@ def _write_checksums(info: Any, directory: epath.Path) -> None:
 
 @contextlib.contextmanager
 def _uncompressed() -> Iterator[None]:
-  """Has TFDS write ArrayRecord files without compression."""
+  """Makes TFDS write ArrayRecord files without compression."""
   adapters = file_adapters.ADAPTER_FOR_FORMAT
   before = adapters[_ARRAY_RECORD]
   adapters[_ARRAY_RECORD] = _Uncompressed

@@ -1,12 +1,12 @@
 """Random access to the records of TFRecord files, by an index of offsets.
 
-A TFRecord is the length of its data (uint64), a checksum of that (uint32), the
-data and a checksum of the data (uint32). Where records begin is found once by
-hopping from length to length, and cached beside the data, or in
-$XDG_CACHE_HOME/vit_jax (~/.cache/vit_jax) where that cannot be written to.
+TensorFlow reads such files from the front only. A record is the length of its
+data (uint64), a checksum of that (uint32), the data and a checksum of the data
+(uint32). The positions of records are found once, from length to length, and
+cached beside the data, or in $XDG_CACHE_HOME/vit_jax (~/.cache/vit_jax) if
+nothing can be written there.
 """
 
-import concurrent.futures
 import hashlib
 import io
 import logging
@@ -19,6 +19,7 @@ import numpy as np
 from etils import epath
 
 from vit_jax import records
+from vit_jax.data import parallel
 from vit_jax.data.array_record_files import damaged
 
 _LENGTH = struct.Struct("<Q")
@@ -30,7 +31,18 @@ _logger = logging.getLogger(__name__)
 
 
 class TFRecordFiles:
-  """The shards of a split, opened for every call."""
+  """The shards of a split, opened for every call.
+
+  Loads the index, or builds it, which reads the length of every record.
+
+  Args:
+    paths: Paths of the shards, all in one directory.
+    shard_lengths: Number of records in each of them.
+    max_missing: Number of records that each may lack or have cut off.
+
+  Raises:
+    UserError: Naming a file that is missing, cut off or damaged.
+  """
 
   def __init__(
     self,
@@ -38,16 +50,6 @@ class TFRecordFiles:
     shard_lengths: Sequence[int],
     max_missing: int = 0,
   ):
-    """Loads the index, or builds it, which reads every record's length.
-
-    Args:
-      paths: the shards, all in one directory.
-      shard_lengths: records in each of them.
-      max_missing: records that each of them may lack or have cut off.
-
-    Raises:
-      UserError: naming a file that is missing, cut off or damaged.
-    """
     self._paths = [os.fspath(path) for path in paths]
     self._ends = np.cumsum([0, *shard_lengths])
     sizes = [_size(path) for path in self._paths]
@@ -63,26 +65,17 @@ class TFRecordFiles:
     self._lengths = following - offsets - _HEADER_BYTES - _FOOTER_BYTES
 
   def read(self, shard: int, positions: np.ndarray) -> list[bytes]:
-    """Records of one shard.
-
-    Args:
-      shard: number of the shard.
-      positions: int64 [n], positions in it.
-
-    Raises:
-      UserError: naming the file that cannot be read.
-    """
+    """Reads records of a shard; see `ArrayRecordFiles.read`."""
     path = self._paths[shard]
     numbers = self._ends[shard] + positions
-    offsets, lengths = self._offsets[numbers], self._lengths[numbers]
+    places = zip(
+      self._offsets[numbers].tolist(),
+      self._lengths[numbers].tolist(),
+      strict=True,
+    )
     try:
       with _open(path) as file:
-        return [
-          _read_record(file, offset, length)
-          for offset, length in zip(
-            offsets.tolist(), lengths.tolist(), strict=True
-          )
-        ]
+        return [_read_record(file, *place) for place in places]
     except (OSError, EOFError) as error:
       raise damaged(path, str(error)) from None
 
@@ -92,14 +85,16 @@ class TFRecordFiles:
     shard_lengths: Sequence[int],
     max_missing: int,
   ) -> tuple[np.ndarray, bool]:
-    """Offsets of all records, int64 [sum of shard_lengths].
+    """Returns the offsets of all records, int64 [n], and True if all are whole.
 
-    One that is missing stands at the end of its file. Also returns whether
-    none is missing or cut off.
+    The offset of a record that is missing is the end of its file.
     """
     _logger.info("Indexing %d TFRecord files.", len(self._paths))
-    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-      found = list(pool.map(_record_offsets, self._paths, sizes))
+    found = parallel.in_threads(
+      _record_offsets,
+      zip(self._paths, sizes, strict=True),
+      num_threads=_THREADS,
+    )
     offsets, is_whole = [], True
     for path, (begins, end), size, wanted in zip(
       self._paths, found, sizes, shard_lengths, strict=True
@@ -115,14 +110,19 @@ class TFRecordFiles:
     return np.concatenate(offsets), is_whole
 
 
-def _record_offsets(path: str, size: int) -> tuple[np.ndarray, int]:
-  """Where each record of a file begins, int64 [n], and where the last ends."""
+def _record_offsets(file: tuple[str, int]) -> tuple[np.ndarray, int]:
+  """Finds records in a file, given its path and size.
+
+  Returns:
+    int64 [n], the position of each record, and the end of the last.
+  """
+  path, size = file
   offsets, position = [], 0
   try:
-    with _open(path) as file:
+    with _open(path) as stream:
       while position < size:
-        file.seek(position)
-        header = file.read(_HEADER_BYTES)
+        stream.seek(position)
+        header = stream.read(_HEADER_BYTES)
         offsets.append(position)
         if len(header) < _HEADER_BYTES:
           position = size + _HEADER_BYTES
@@ -162,11 +162,11 @@ def _size(path: str) -> int:
 def _index_places(
   paths: Sequence[str], sizes: Sequence[int]
 ) -> list[epath.Path]:
-  """Where the index of these files may be, best first."""
+  """Lists the paths that the index of these files may have, best first."""
   first = epath.Path(paths[0])
   home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
   places = []
-  # The place beside the data moves with them.
+  # An index beside the data moves with them, so it knows no directories.
   for directory, names in (
     (first.parent, [os.path.basename(path) for path in paths]),
     (epath.Path(home) / "vit_jax", paths),
@@ -190,13 +190,13 @@ def _load(candidates: Sequence[epath.Path], count: int) -> np.ndarray | None:
 
 
 def _store(candidates: Sequence[epath.Path], offsets: np.ndarray) -> None:
-  """Writes the index to the first place that can be written to."""
+  """Writes the index to the first path that can be written."""
   content = io.BytesIO()
   np.save(content, offsets)
   for path in candidates:
     try:
       path.parent.mkdir(parents=True, exist_ok=True)
-      # Others may index at the same time.
+      # Other processes may index at the same time.
       with records.replacing(path) as partial:
         partial.write_bytes(content.getvalue())
       return

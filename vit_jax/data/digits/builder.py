@@ -1,4 +1,4 @@
-"""The TFDS builder of `digits`; TFDS asks for it to live in a package."""
+"""The TFDS builder of `digits`; TFDS requires a package for it."""
 
 import io
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ import tensorflow_datasets as tfds
 from PIL import Image
 from sklearn import datasets
 
-# Every fifth image of a class is held out, in the order of the data set, in
-# which each writer's digits follow one another: all writers are in both splits.
+# Every fifth image of a class is held out. In the order of the data set each
+# writer's digits follow one another, so all writers are in both splits.
 _TEST_STRIDE = 5
 
 

@@ -1,4 +1,4 @@
-"""`digits`, prepared at its first use: 2 seconds, a megabyte, no network."""
+"""`digits`, prepared when first used: 2 seconds, a megabyte, no network."""
 
 import contextlib
 import io
@@ -24,7 +24,7 @@ def open_source(
   """Opens `digits`; see `vit_jax.data.sources.open_source`.
 
   Raises:
-    UserError: if the dataset is not there and `data_dir` cannot be written to.
+    UserError: The dataset is not there and `data_dir` cannot be written.
   """
   del arguments
   prepare(data_dir)
@@ -39,13 +39,13 @@ def open_source(
 
 
 def prepare(data_dir: str | None) -> epath.Path:
-  """Writes the dataset, unless it is there, and returns its directory.
+  """Writes the dataset unless it is there, and returns its directory.
 
-  Several processes may do so at once: each writes a copy and the first to be
-  done puts it in place.
+  Several processes may do so at once: each writes a copy, and the first to
+  finish puts it in place.
 
   Raises:
-    UserError: if `data_dir` cannot be written to.
+    UserError: `data_dir` cannot be written.
   """
   home = tfds_directory.resolve_data_dir(data_dir)
   target = home / _NAME.name / _NAME.version
@@ -53,7 +53,7 @@ def prepare(data_dir: str | None) -> epath.Path:
     return target
   try:
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its place, for only a rename on one disk happens at once.
+    # Beside its place: only a rename on one disk is atomic.
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
       _build(scratch).rename(target)
   except OSError as error:
