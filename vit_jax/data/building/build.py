@@ -201,7 +201,7 @@ def _differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-  """What is made of what, and where."""
+  """A dataset to make: its name, place, source and plan."""
 
   name: tfds_directory.DatasetName
   target: epath.Path
