@@ -84,6 +84,7 @@ setuptools.setup(
   package_data={
     "vit_jax": ["py.typed"],
     "vit_jax.weights": ["*.md"],
+    "vit_jax.paper": ["*.json"],
     "vit_jax.report": ["**/*.html", "**/*.css", "**/*.js"],
   },
   zip_safe=False,

@@ -9,10 +9,11 @@ rates and lengths do not), and compiles the rest ahead of time with
 `vit_jax.compile`, the cheapest first: minutes for a small network, an hour for
 a large one. One that does not fit into a chip is compiled a second time with
 all activations recomputed. Each step leaves a JSON file in DIR, so that a run
-that was stopped goes on where it was; one that could not be compiled leaves
-FILE.err and is tried again. At the end, and with --list without compiling,
-DIR/steps.md has the steps' table, DIR/runs.md what each config's whole run
-takes and DIR/totals.md what each table takes. Needs libtpu, no TPU and no data.
+that was stopped resumes; one that could not be compiled leaves FILE.err and is
+tried again. At the end, and with --list without compiling,
+DIR/compiled_steps.json has the figures of the steps, what each config's whole
+run takes and what each table takes: copied to vit_jax/paper it is what
+`vit_jax.tables --costs` prints. Needs libtpu, no TPU and no data.
 """
 
 import argparse
@@ -42,7 +43,7 @@ _SMALLER = "--config.model.remat=full"
 # Keys that leave the step's arithmetic as it is.
 _ASIDE = re.compile(
   r"seed|(total|log|init|keep|allow|data_dir|model_from).*"
-  r"|(checkpoint|evals|faults|mesh|profile|schedule|sweep)\..*"
+  r"|(checkpoint|evals|faults|mesh|paper_row|profile|schedule|sweep)\..*"
   r"|evals|model\.(num_classes|head_bias_init)"
   r"|objective\.(loss|label_smoothing)"
   r"|optimizer\.weight_decay"
@@ -111,7 +112,7 @@ class Step:
     parts += [model.pos_embedding_at] * (model.pos_embedding_at != "stem")
     parts += [model.pool] * (has_attention and model.pool != "cls")
     parts += ["average"] * (self.config.ema_decay is not None)
-    parts += ["mixup"] * bool(objective.mixup_alpha)
+    parts += ["mixup"] * bool(getattr(objective, "mixup_alpha", None))
     if objective.name != "supervised":
       parts.append(f"{objective.name} {objective.target}")
     return ", ".join(parts)
@@ -147,7 +148,7 @@ def configs() -> Iterator[tuple[str, str]]:
   for model in ("B/32", "B/16", "L/32", "L/16"):
     for data in ("i1k", "i21k"):
       yield f"configs/ablation_data.py:model={model},data={data}", "Figure 3"
-  datasets = sorted({recipes.FINETUNING[key] for key in results.AVERAGED})
+  datasets = sorted({results.FINETUNING[key] for key in results.AVERAGED})
   for row in results.TABLE_7.rows:
     for dataset in datasets:
       yield (
@@ -234,103 +235,113 @@ def _compile(
   return True
 
 
-def table(found: dict[str, dict], all_steps: list[Step]) -> str:
-  """The steps that have been compiled, as Markdown."""
-  lines = [
-    "| step | chips | images a chip | parameters | memory of a chip | model"
-    " TFLOPs | cycles | step | images/s |",
-    "|---|---|---|---|---|---|---|---|---|",
-  ]
-  rows = [
-    row
-    for step in all_steps
-    for row in (
+def step_rows(found: dict[str, dict], all_steps: list[Step]) -> list[dict]:
+  """Figures of the steps that have been compiled."""
+  rows = []
+  for step in all_steps:
+    for file, title in (
       (step.file, step.title),
       (step.smaller_file, f"{step.title}, all recomputed"),
-    )
-  ]
-  for file, title in rows:
-    figures = found.get(file)
-    if figures is None:
-      continue
-    devices, batch = figures["num_devices"], figures["global_batch"]
-    memory = figures["hbm_bytes_per_device"]["total"] / 2**30
-    cells = [
-      title,
-      f"`{figures['topology']}`",
-      f"{batch / devices:g}",
-      f"{figures['param_count'] / 1e6:.1f} M",
-      f"{memory:.2f} GiB",
-      f"{figures['model_flops_per_step'] / 1e12:,.1f}",
-    ]
-    if figures["fits"]:
-      seconds = figures["estimated_step_seconds"]
-      cells += [
-        f"{figures['estimated_cycles'] / 1e6:.1f} M",
-        f"{1e3 * seconds:.1f} ms",
-        f"{batch / seconds:,.0f}",
-      ]
-    else:
-      cells += ["does not fit", "", ""]
-    lines.append(f"| {' | '.join(cells)} |")
-  return "\n".join(lines) + "\n"
+    ):
+      figures = found.get(file)
+      if figures is None:
+        continue
+      batch, seconds = (
+        figures["global_batch"],
+        figures["estimated_step_seconds"],
+      )
+      memory = figures["hbm_bytes_per_device"]["total"]
+      fits = figures["fits"]
+      rows.append(
+        {
+          "step": title,
+          "chips": figures["topology"],
+          "images_per_chip": batch // figures["num_devices"],
+          "parameters_m": round(figures["param_count"] / 1e6, 1),
+          "memory_gib": round(memory / 2**30, 2),
+          "model_tflops": round(figures["model_flops_per_step"] / 1e12, 1),
+          "cycles_m": round(figures["estimated_cycles"] / 1e6, 1)
+          if fits
+          else None,
+          "step_ms": round(1e3 * seconds, 1) if fits else None,
+          "images_per_second": round(batch / seconds) if fits else None,
+        }
+      )
+  return rows
 
 
-def runs(found: dict[str, dict], all_steps: list[Step]) -> str:
-  """What the whole run of each config takes, as Markdown."""
-  lines = [
-    "| config | for | steps | chips | hours | chip-days |",
-    "|---|---|---|---|---|---|",
-  ]
+def run_rows(found: dict[str, dict], all_steps: list[Step]) -> list[dict]:
+  """What the whole run of each config takes."""
+  rows = []
   for step in all_steps:
     figures, overrides = fitting(step, found)
     if figures is None:
       continue
     for argument, makes in step.makes.items():
-      count = num_steps(load(argument))
+      count, chips = num_steps(load(argument)), figures["num_devices"]
       seconds = count * figures["estimated_step_seconds"]
-      chips = figures["num_devices"]
-      what = "; ".join(dict.fromkeys(makes))
-      lines.append(
-        f"| `{argument}{overrides}` | {what} | {count:,} | {chips}"
-        f" | {seconds / 3600:,.2f} | {seconds * chips / 86400:,.2f} |"
+      rows.append(
+        {
+          "config": argument + overrides,
+          "for": list(dict.fromkeys(makes)),
+          "steps": count,
+          "chips": chips,
+          "hours": round(seconds / 3600, 2),
+          "chip_days": round(seconds * chips / 86400, 2),
+        }
       )
-  return "\n".join(lines) + "\n"
+  return rows
 
 
-def totals(found: dict[str, dict], all_steps: list[Step]) -> str:
-  """What all runs of each table and study take, as Markdown.
+def totals(found: dict[str, dict], all_steps: list[Step]) -> list[dict]:
+  """What all runs of each table and study take.
 
-  A config that several places of a table share is one run.
+  A config that several places of a table share is one run. Configs whose step
+  is missing are named as `not_compiled`.
   """
-  counts: dict[str, dict[bool, list[float]]] = {}
-  missing: dict[str, list[str]] = {}
+  rows: dict[str, dict] = {}
   for step in all_steps:
     figures, _ = fitting(step, found)
     for argument, makes in step.makes.items():
       config = load(argument)
+      kind = "pretraining" if config.init_from is None else "finetuning"
       for name in {make.partition(":")[0] for make in makes}:
-        kinds = counts.setdefault(name, {False: [], True: []})
+        row = rows.setdefault(
+          name,
+          {
+            "table": name,
+            "pretrainings": 0,
+            "pretraining_chip_days": 0.0,
+            "finetunings": 0,
+            "finetuning_chip_days": 0.0,
+          },
+        )
         if figures is None:
-          missing.setdefault(name, []).append(f"`{argument}`")
+          row.setdefault("not_compiled", []).append(argument)
           continue
         seconds = num_steps(config) * figures["estimated_step_seconds"]
-        days = seconds * figures["num_devices"] / 86400
-        kinds[config.init_from is not None].append(days)
-  rows = [
-    ["table", "pre-trainings", "chip-days", "fine-tunings", "chip-days"],
-    ["---"] * 5,
-  ]
-  for name, kinds in sorted(counts.items()):
-    rows.append([name])
-    for days in kinds.values():
-      rows[-1] += [f"{len(days)}", f"{sum(days):,.1f}"] if days else ["", ""]
-  if missing:
-    rows[0].append("not compiled")
-    rows[1].append("---")
-    for row in rows[2:]:
-      row.append(", ".join(missing.get(row[0], [])))
-  return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+        row[f"{kind}s"] += 1
+        row[f"{kind}_chip_days"] += seconds * figures["num_devices"] / 86400
+  for row in rows.values():
+    for key in ("pretraining_chip_days", "finetuning_chip_days"):
+      row[key] = round(row[key], 1)
+  return [rows[name] for name in sorted(rows)]
+
+
+def costs(found: dict[str, dict], all_steps: list[Step]) -> str:
+  """What `vit_jax.tables --costs` reads, a line for each row."""
+  versions = next((one["versions"] for one in found.values()), {})
+  parts = [f'  "versions": {json.dumps(versions)}']
+  for key, make in (
+    ("steps", step_rows),
+    ("runs", run_rows),
+    ("totals", totals),
+  ):
+    rows = ",\n".join(
+      f"    {json.dumps(row)}" for row in make(found, all_steps)
+    )
+    parts.append(f'  "{key}": [\n{rows}\n  ]')
+  return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def fitting(step: Step, found: dict[str, dict]) -> tuple[dict | None, str]:
@@ -392,9 +403,8 @@ def main() -> None:
     for file in (step.file, step.smaller_file)
     if (figures := read(file, arguments.output)) is not None
   }
-  (arguments.output / "steps.md").write_text(table(found, all_steps))
-  (arguments.output / "runs.md").write_text(runs(found, all_steps))
-  (arguments.output / "totals.md").write_text(totals(found, all_steps))
+  path = arguments.output / "compiled_steps.json"
+  path.write_text(costs(found, all_steps))
   if failed:
     sys.exit(f"Not compiled: {'; '.join(failed)}.")
 

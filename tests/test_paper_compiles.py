@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from vit_jax.paper import results
-from vit_jax.report.tables import recipes
+from vit_jax.report.tables import compiled, formats, recipes
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,7 @@ def test_files_and_titles_tell_steps_apart(all_steps):
 
 def figures(seconds):
   return {
+    "versions": {"jax": "1.2"},
     "topology": "v5e:16x16",
     "num_devices": 256,
     "global_batch": 4096,
@@ -76,23 +77,26 @@ def figures(seconds):
   }
 
 
-def test_tables_have_what_was_compiled_and_its_whole_run(script, all_steps):
+def test_costs_have_what_was_compiled_and_its_whole_run(script, all_steps):
   config = "configs/pretrain.py:model=B/16,data=jft,epochs=7"
   (step,) = (step for step in all_steps if config in step.makes)
-  head, _, row = script.table({step.file: figures(0.1)}, all_steps).splitlines()
-  assert head.startswith("| step |")
-  assert "ViT-B/16" in row and "100.0 ms" in row and "40,960" in row
-  rows = script.runs({step.file: figures(0.1)}, all_steps).splitlines()[2:]
-  (run,) = (row for row in rows if config in row)
+  found = {step.file: figures(0.1)}
+  (row,) = script.step_rows(found, all_steps)
+  assert row["step"].startswith("ViT-B/16")
+  assert (row["step_ms"], row["images_per_second"]) == (100.0, 40_960)
+  assert (row["parameters_m"], row["memory_gib"]) == (86.6, 4.0)
+  rows = script.run_rows(found, all_steps)
+  (run,) = (row for row in rows if config == row["config"])
   steps = round(7 * 303e6 / 4096)
-  days = steps * 0.1 * 256 / 86400
-  assert f"| {steps:,} | 256 |" in run and f"{days:,.2f}" in run
+  assert (run["steps"], run["chips"]) == (steps, 256)
+  assert run["chip_days"] == round(steps * 0.1 * 256 / 86400, 2)
 
 
 def test_what_does_not_fit_is_said_and_has_no_run(script, all_steps):
   found = {all_steps[-1].file: figures(None)}
-  assert "does not fit" in script.table(found, all_steps)
-  assert len(script.runs(found, all_steps).splitlines()) == 2
+  (row,) = script.step_rows(found, all_steps)
+  assert row["step_ms"] is None
+  assert script.run_rows(found, all_steps) == []
 
 
 def test_a_step_that_fits_the_second_time_has_its_run_by_that(
@@ -100,12 +104,42 @@ def test_a_step_that_fits_the_second_time_has_its_run_by_that(
 ):
   step = all_steps[-1]
   found = {step.file: figures(None), step.smaller_file: figures(0.2)}
-  *_, first, second = script.table(found, all_steps).splitlines()
-  assert "does not fit" in first
-  assert f"| {step.title}, all recomputed |" in second and "200.0 ms" in second
-  rows = script.runs(found, all_steps).splitlines()[2:]
+  first, second = script.step_rows(found, all_steps)
+  assert first["step_ms"] is None
+  assert second["step"] == f"{step.title}, all recomputed"
+  assert second["step_ms"] == 200.0
+  rows = script.run_rows(found, all_steps)
   assert len(rows) == len(step.makes)
-  assert all("--config.model.remat=full` |" in row for row in rows)
+  assert all(
+    row["config"].endswith(" --config.model.remat=full") for row in rows
+  )
+
+
+def test_the_command_prints_what_the_script_writes(script, all_steps):
+  step = all_steps[-1]
+  found = {step.file: figures(None), step.smaller_file: figures(0.2)}
+  written = json.loads(script.costs(found, all_steps))
+  text = "".join(map(formats.text, compiled.lay_out(written)))
+  assert "does not fit" in text and "200.0 ms" in text
+  assert step.argument in text and "By jax 1.2." in text
+
+
+def test_the_packaged_costs_are_of_every_step_and_config(script, all_steps):
+  packaged = compiled.read()
+  titles = {row["step"] for row in packaged["steps"]}
+  assert {step.title for step in all_steps} <= titles
+  runs = [run["config"].partition(" ")[0] for run in packaged["runs"]]
+  assert sorted(runs) == sorted(c for step in all_steps for c in step.makes)
+  for total in packaged["totals"]:
+    days = [
+      run["chip_days"]
+      for run in packaged["runs"]
+      if any(one.partition(":")[0] == total["table"] for one in run["for"])
+    ]
+    kinds = total["pretrainings"], total["finetunings"]
+    assert len(days) == sum(kinds)
+    both = total["pretraining_chip_days"] + total["finetuning_chip_days"]
+    assert sum(days) == pytest.approx(both, abs=0.1 + 0.005 * len(days))
 
 
 @pytest.mark.parametrize(
@@ -146,10 +180,13 @@ def test_totals_count_a_run_once_for_each_table(script, all_steps):
   """ViT-B/32's fine-tunings are both Table 5's and Table 6's, five of each."""
   config = "configs/finetune.py:dataset=cifar10,model=B/32"
   (step,) = (step for step in all_steps if config in step.makes)
-  lines = script.totals({step.file: figures(86400 / 256)}, all_steps)
-  rows = {line.split(" | ")[0]: line for line in lines.splitlines()[2:]}
+  rows = {
+    row["table"]: row
+    for row in script.totals({step.file: figures(86400 / 256)}, all_steps)
+  }
   # A chip-day a step: 20,000 of ImageNet, 10,000 twice and 500 twice.
-  for table in ("| Table 5", "| Table 6"):
-    assert rows[table].startswith(f"{table} |  |  | 5 | 41,000.0 | `configs/")
-  assert config not in rows["| Table 5"]
-  assert "model=L/32" in rows["| Table 5"]
+  for table in ("Table 5", "Table 6"):
+    assert (rows[table]["pretrainings"], rows[table]["finetunings"]) == (0, 5)
+    assert rows[table]["finetuning_chip_days"] == 41_000
+  missing = " ".join(rows["Table 5"]["not_compiled"])
+  assert config not in missing and "model=L/32" in missing

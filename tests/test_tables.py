@@ -75,6 +75,14 @@ def test_figures_are_svg_or_pages(repo, tmp_path):
   assert "ViT-H/14" in path.read_text()
 
 
+def test_costs_are_text_or_data_and_need_no_jax(repo):
+  result = command(repo, "--costs", missing=HEAVY)
+  assert result.returncode == 0, result.stderr
+  assert "Table 6" in result.stdout and "does not fit" in result.stdout
+  value = json.loads(command(repo, "--costs", "--json").stdout)
+  assert set(value) == {"versions", "steps", "runs", "totals"}
+
+
 def test_help_has_examples_and_loads_no_tables(repo):
   result = subprocess.run(
     [sys.executable, "-m", "vit_jax.tables", "--help"],
@@ -102,6 +110,7 @@ def test_help_has_examples_and_loads_no_tables(repo):
     (["5", "--figure=5"], "without the number of a table"),
     (["--figure=5", "--json"], "not json"),
     (["--figure=5", "--output=x.png"], "not png"),
+    (["5", "--costs"], "--costs stands alone"),
     (["--figure=4"], "drawn from runs alone"),
     (["5", "--pretrained=B_16.npz"], "is not FILE=DATA"),
     (["5", "--pretrained=B_16.npz=jft300"], "one of i1k, i21k, jft"),

@@ -6,6 +6,7 @@
   python -m vit_jax.tables 5 --runs=runs
   python -m vit_jax.tables --format=html --output=tables.html
   python -m vit_jax.tables --figure=5 --runs=runs --output=figure5.svg
+  python -m vit_jax.tables --costs --format=markdown
 
 Beside the paper's numbers stand the exaFLOPs that we compute from shapes, and
 below the table the config that makes each row, for vit_jax.train, and each of
@@ -21,6 +22,10 @@ What cannot be used, or would have to be guessed, is said below the table.
 --figure=3 is accuracy against images of pre-training, --figure=5 against its
 cost, with runs where there are any. --figure=4 is drawn from runs alone: a
 metric of those that started from nothing, by the images they were trained on.
+
+--costs prints what the runs behind the tables take on TPUs, by train steps that
+were compiled ahead of time: memory, FLOPs, cycles and time of each step, hours
+and chip-days of each run, and the total of each table.
 
 --json prints {"table", "title", "rows": [{"row", "paper": {COLUMN: VALUE},
 "computed": {NAME: VALUE}, "measured": {COLUMN: VALUE} or null, "config":
@@ -57,6 +62,7 @@ def define_flags() -> None:
   flags.DEFINE_bool("json", False, "The same as --format=json.")
   flags.DEFINE_string("output", None, "File to write in place of stdout.")
   flags.DEFINE_string("runs", None, "Directory with workdirs to measure by.")
+  flags.DEFINE_bool("costs", False, "What the tables' runs take on TPUs.")
   flags.DEFINE_integer("figure", None, "Figure 3, 4 or 5 in place of a table.")
   flags.DEFINE_string(
     "metric",
@@ -77,7 +83,16 @@ def main(argv: Sequence[str]) -> int:
   options = flags.FLAGS
   number = _number(argv[1:])
   pretrained = _pretrained(options.pretrained)
-  if options.figure is not None:
+  if options.costs:
+    if (number, options.figure, options.runs) != (None, None, None):
+      raise UserError(
+        "--costs stands alone, without the number of a table, --figure and"
+        " --runs."
+      )
+    text = output.render_costs(
+      _format(options.format, options.json, options.output)
+    )
+  elif options.figure is not None:
     text, remarks = output.draw(
       _figure(options.figure, number),
       _picture(options.format, options.json, options.output),

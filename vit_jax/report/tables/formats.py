@@ -35,7 +35,7 @@ def text(sheet: Sheet) -> str:
   rows = [sheet.heads, *((line.name, *line.cells) for line in sheet.lines)]
   numbers = [k for k, is_word in enumerate(sheet.is_word) if not is_word]
   body = text_tables.aligned(rows, right=numbers)
-  parts = [f"Table {sheet.number}. {sheet.title}", "", *body]
+  parts = [sheet.heading, "", *body]
   if sheet.configs:
     width = max(len(label) for label, _ in sheet.configs)
     parts += ["", "Configs. " + HOW.replace("`", "")]
@@ -51,7 +51,7 @@ def markdown(sheet: Sheet) -> str:
   def line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(c.replace("|", r"\|") for c in cells) + " |"
 
-  parts = [f"## Table {sheet.number}. {sheet.title}", "", line(sheet.heads)]
+  parts = [f"## {sheet.heading}", "", line(sheet.heads)]
   parts.append("|" + "".join("---|" if w else "---:|" for w in sheet.is_word))
   for row in sheet.lines:
     is_measured = row.kind == "measured"
@@ -77,7 +77,7 @@ def latex(sheet: Sheet) -> str:
     r"\begin{table}",
     r"\centering",
     rf"\caption{{{sheet.title.translate(_LATEX)}}}",
-    rf"\label{{tab:vit-{sheet.number}}}",
+    *([rf"\label{{tab:vit-{sheet.number}}}"] if sheet.number else []),
     rf"\begin{{tabular}}{{{''.join('rl'[w] for w in sheet.is_word)}}}",
     r"\toprule",
     line(sheet.heads),

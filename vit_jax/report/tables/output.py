@@ -7,6 +7,7 @@ from typing import Any
 from vit_jax.errors import UserError
 from vit_jax.paper.results import TABLES
 from vit_jax.report.tables import (
+  compiled,
   document,
   formats,
   measuring,
@@ -52,6 +53,17 @@ def render(
       for k, one in zip(numbers, sheets, strict=True)
     ]
     return page.render(sections, with_runs=runs is not None)
+  return "\n".join(formats.FORMATS[kind](one) for one in sheets)
+
+
+def render_costs(kind: str) -> str:
+  """Returns what the paper's runs cost on TPUs, in one of the formats."""
+  costs = compiled.read()
+  if kind == "json":
+    return json.dumps(costs, indent=2, ensure_ascii=False) + "\n"
+  sheets = compiled.lay_out(costs)
+  if kind == "html":
+    return page.render([page.of_table(one) for one in sheets], with_runs=False)
   return "\n".join(formats.FORMATS[kind](one) for one in sheets)
 
 

@@ -34,8 +34,7 @@ def of_table(
   sheet: Sheet, figures: Sequence[Figure] = (), remarks: Sequence[str] = ()
 ) -> Section:
   """A section with a table."""
-  title = f"Table {sheet.number}. {sheet.title}"
-  return Section(title, sheet, tuple(figures), tuple(remarks))
+  return Section(sheet.heading, sheet, tuple(figures), tuple(remarks))
 
 
 def render(sections: Sequence[Section], *, with_runs: bool) -> str:

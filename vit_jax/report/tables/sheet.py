@@ -45,7 +45,7 @@ class Sheet:
   """A table in words.
 
   Attributes:
-    number: the paper's.
+    number: The paper's; None: a table of ours.
     title: of the table.
     heads: of the columns, that of the rows' names first.
     lines: rows, each with one cell less than there are heads.
@@ -53,12 +53,17 @@ class Sheet:
     notes: sentences.
   """
 
-  number: int
+  number: int | None
   title: str
   heads: tuple[str, ...]
   lines: tuple[Line, ...]
   configs: tuple[tuple[str, str], ...]
   notes: tuple[str, ...]
+
+  @property
+  def heading(self) -> str:
+    """The title, with the paper's number."""
+    return f"Table {self.number}. {self.title}" if self.number else self.title
 
   @property
   def is_word(self) -> tuple[bool, ...]:
