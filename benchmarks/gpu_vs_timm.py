@@ -146,7 +146,7 @@ def time_timm(config: schema.Config, steps: int, smoke: bool) -> dict[str, Any]:
 
 
 def missing(smoke: bool) -> str | None:
-  """What this machine lacks, as a sentence; None if nothing."""
+  """A sentence on what this machine lacks; None if nothing."""
   for module in ("torch", "timm"):
     if importlib.util.find_spec(module) is None:
       return (
@@ -169,7 +169,7 @@ def measured(engine: str, model: str, arguments: Any) -> dict[str, Any]:
   """Runs one measurement in a process of its own.
 
   Raises:
-    UserError: with the last line that it wrote, if it fails.
+    UserError: It fails; the message has the last line it wrote.
   """
   command = [sys.executable, __file__, f"--engine={engine}"]
   command += [f"--models={model}", f"--batch={arguments.batch}"]

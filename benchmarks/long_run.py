@@ -1,4 +1,4 @@
-"""Whether a long run stays as it began: memory, open files and throughput.
+"""Checks memory, open files and throughput over a long run.
 
   python benchmarks/long_run.py [--steps=20000] [--output=JSON]
 

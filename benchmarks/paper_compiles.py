@@ -179,7 +179,7 @@ def load(argument: str) -> schema.Config:
 
 
 def is_done(step: Step, directory: pathlib.Path) -> bool:
-  """Whether a step's figures are there, and a second time if it needs that."""
+  """True if the figures of a step exist, and a second time if it needs that."""
   found = read(step.file, directory)
   if found is None:
     return False

@@ -33,7 +33,7 @@ def main() -> None:
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
   parser.add_argument("--data_dir", required=True, help="An image folder.")
-  parser.add_argument("--runs", required=True, help="Where the runs go.")
+  parser.add_argument("--runs", required=True, help="Directory of the runs.")
   parser.add_argument("--seeds", type=int, default=1, help="Runs of each kind.")
   options = parser.parse_args()
   runs = pathlib.Path(options.runs)

@@ -38,11 +38,11 @@ class Baseline:
   nothing recomputed, parameters replicated; jax 0.10.2, libtpu 0.0.51.
 
   Attributes:
-    variant: of the model.
-    classes: of the head.
-    batch_size: global.
-    topology: all its chips.
-    cycles: millions, estimated by the compiler.
+    variant: Variant of the model.
+    classes: Number of classes of the head.
+    batch_size: Global.
+    topology: All its chips.
+    cycles: Millions, estimated by the compiler.
     temporaries: GiB of a device's memory.
     float32: (cycles, temporaries) with the softmax in float32, if known.
   """
@@ -99,10 +99,10 @@ def compiled(
   """Cycles, bytes of temporaries and softmax dtype of our step.
 
   Args:
-    row: shapes and topology.
-    depth: layers; None: the variant's.
-    overrides: values of dotted config keys.
-    options: of the compiler.
+    row: Shapes and topology.
+    depth: Layers; None: the variant's.
+    overrides: Values of dotted config keys.
+    options: Options of the compiler.
   """
   from vit_jax.aot import step_compilation
 

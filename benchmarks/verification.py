@@ -1,4 +1,4 @@
-"""What comparing a checkpoint with its manifest costs beside restoring it.
+"""Cost of comparing a checkpoint with its manifest, relative to restoring.
 
   python benchmarks/verification.py [--rounds=5] [--output=JSON]
 

@@ -1,4 +1,4 @@
-"""How much data: Figures 3 and 4 of the ViT paper (arXiv 2010.11929).
+"""Amounts of data: Figures 3 and 4 of the ViT paper (arXiv 2010.11929).
 
   --config=configs/ablation_data.py:model=b/32,images=9M
   --config=configs/ablation_data.py:model=L/16,data=i1k,weight_decay=0.1

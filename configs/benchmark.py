@@ -1,4 +1,4 @@
-"""What `python -m vit_jax.benchmark step` measures: S/16 in float32, batch 32.
+"""The model of `python -m vit_jax.benchmark step`: S/16, float32, batch 32.
 
 --config=configs/benchmark.py:model=B/16,batch=512,dtype=bfloat16
 --config=configs/benchmark.py:model=R50x1

@@ -1,11 +1,11 @@
-"""What the frozen features of any checkpoint are worth, on several datasets.
+"""Quality of the frozen features of any checkpoint, on several datasets.
 
   --config=configs/frozen_features.py:datasets=digits
   --config=configs/frozen_features.py:datasets=cifar100+oxford_iiit_pet+dtd
 
 For vit_jax.evaluate: few-shot accuracy, k nearest neighbours and a linear
-probe, of the checkpoint's architecture at its image size. Its head plays no
-part. `imagenet` is imagenet2012; few shots are drawn from its first 65,000
+probe, with the architecture and image size of the checkpoint. Its head is not
+used. `imagenet` is imagenet2012; few shots are drawn from its first 65,000
 training images, as in big_vision, and the others use all of them.
 """
 

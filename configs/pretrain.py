@@ -5,7 +5,7 @@
 
 Models B/16, B/32, L/16, L/32 and, on JFT, H/14, the ResNets R50x1 to R152x2
 and the hybrids R50+B/32 to R50+L/16. `data` is i1k (TFDS's
-imagenet2012), i21k (`imagenet21k`, which TFDS has not: prepare your own under
+imagenet2012), i21k (`imagenet21k`, which TFDS lacks: prepare your own under
 that name) or jft (`jft_300m`, not public). Weight decay is multiplied by the
 learning rate, as the paper's is.
 

@@ -50,7 +50,10 @@ def run(*arguments, module="vit_jax.train", cwd=None):
       'Did you mean "flip_lr"?',
     ),
     ([QUICKSTART, "--config.optimizer.name=adamm"], "adamw"),
-    ([QUICKSTART, "--config.evals.test.type=x"], "is not an evaluator"),
+    (
+      [QUICKSTART, "--config.evals.test.type=x"],
+      "config.evals.test.type = 'x' is not known. Known: classification",
+    ),
     ([QUICKSTART, "--config.train.dataset=digits:3"], "takes no arguments"),
   ],
 )

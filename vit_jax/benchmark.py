@@ -1,4 +1,4 @@
-"""Prints a speed of ours as a ratio to a named baseline, measured beside it.
+"""Prints speeds as ratios to a named baseline, measured in the same process.
 
   python -m vit_jax.benchmark input --config=configs/finetune_folder.py \\
       --config.data_dir=DIR
@@ -27,7 +27,7 @@ def define_flags() -> None:
   flags.DEFINE_integer(
     "rounds",
     10,
-    "How often ours and the baseline are timed in turn.",
+    "Number of rounds; ours and the baseline are timed in turn in each.",
     lower_bound=1,
   )
   flags.DEFINE_string(
@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def compare_input(config: schema.Config) -> dict[str, Any]:
-  """Measures the input pipeline of a config; see `throughput.compare`."""
+  """Measures the input pipeline of a config; see `input_benchmark.compare`."""
   from vit_jax.benchmarking import input_benchmark
   from vit_jax.data import sources
   from vit_jax.sharding import mesh

@@ -9,7 +9,7 @@ from vit_jax.optim import build as optim_build
 
 
 def check(config: schema.Config) -> None:
-  """Asks every room about the names and values that it knows.
+  """Runs the check of every package on its part of the config.
 
   Raises:
     UserError: The first problem found.

@@ -1,4 +1,4 @@
-"""What all commands share: flags, config files and errors as sentences."""
+"""Flags, config files and error messages of all commands."""
 
 import atexit
 import contextlib
@@ -31,8 +31,8 @@ def run(
   A `UserError` or a bad flag becomes one message on stderr and its exit code.
 
   Args:
-    main: the command.
-    config_flag: name of the flag that takes a config file, if it has one.
+    main: Function of the command.
+    config_flag: Name of the flag that takes a config file, if there is one.
   """
 
   def main_and_leave(argv: Sequence[str]) -> None:
@@ -49,10 +49,10 @@ def run(
     except Exception:
       traceback.print_exc()
       code = EXIT_BAD_INPUT
-    # All is written. Beyond their exit handlers, TensorFlow's and jax's threads
-    # were seen to hang for minutes while they take each other down.
+    # All output is written. Threads of TensorFlow and jax were seen to hang for
+    # minutes in interpreter shutdown, after their exit handlers.
     atexit._run_exitfuncs()
-    # Whoever read the output, such as `head`, may have seen enough.
+    # A reader of the output, such as `head`, may have closed the pipe.
     with contextlib.suppress(BrokenPipeError):
       sys.stdout.flush()
     sys.stderr.flush()
@@ -77,27 +77,28 @@ def define_config(name: str = "config") -> flags.FlagHolder:
 
 
 def resolved_config(name: str = "config") -> schema.Config:
-  """What `--config` and its overrides come to.
+  """The config of `--config` and its overrides.
 
-  Where the architecture will be a checkpoint's, the keys of model that were
-  overridden are noted in `keep_model_keys`.
+  If the architecture comes from a checkpoint, overridden keys of `model` are
+  added to `keep_model_keys`.
 
   Raises:
-    UserError: as `resolve.resolve` does.
+    UserError: Any error of `resolve.resolve`.
   """
   flag = flags.FLAGS[name]
   return _resolved(flag.value, config_flags.get_override_values(flag))
 
 
 def resolved_config_of(argument: str, name: str = "config") -> schema.Config:
-  """What `--config` would come to with one more argument after its colon.
+  """The config of `--config` with one more argument after its colon.
 
   Args:
-    argument: such as 'task=dtd'; its name must not be among those given.
-    name: of the flag.
+    argument: Argument such as 'task=dtd', not given on the command line.
+    name: Name of the flag.
 
   Raises:
-    UserError: the experiment file does not take it, or as `resolved_config`.
+    UserError: The experiment file refuses it, or an error of
+      `resolved_config`.
   """
   flag = flags.FLAGS[name]
   file = config_flags.get_config_filename(flag)
@@ -131,8 +132,8 @@ def _resolved(
 
 
 def _speak_plainly() -> None:
-  """Lets our own messages through, and only warnings of the libraries'."""
-  # A name may have characters that the terminal's encoding has not.
+  """Shows all messages of this package, and only warnings of libraries."""
+  # A name may have characters that the terminal's encoding lacks.
   sys.stdout.reconfigure(errors="backslashreplace")
   if not flags.FLAGS["verbosity"].present:
     absl_logging.set_verbosity(absl_logging.WARNING)
@@ -145,7 +146,7 @@ def _speak_plainly() -> None:
 def writing(
   write: Callable[[str, object], None], path: str, value: object
 ) -> None:
-  """`write(path, value)`, with a sentence if the path cannot be written."""
+  """Calls `write(path, value)`; raises UserError if that fails."""
   try:
     write(path, value)
   except OSError as error:
@@ -155,7 +156,7 @@ def writing(
 
 
 def no_arguments(argv: Sequence[str]) -> None:
-  """Raises UserError if words are left that are no flags."""
+  """Raises UserError if arguments other than flags are left."""
   if len(argv) > 1:
     raise UserError(
       f'Unexpected argument "{argv[1]}"; flags are written --NAME=VALUE.'
@@ -184,7 +185,7 @@ def _asks_for_help(argv: Sequence[str]) -> bool:
 
 
 def _with_config_found(argv: list[str], name: str) -> list[str]:
-  """Checks the config file and the overridden keys before absl sees them."""
+  """Checks the config file and the overridden keys before absl parses them."""
   argv = list(argv)
   for index, arg in enumerate(argv[1:], start=1):
     if arg in (f"--{name}", f"-{name}") and index + 1 < len(argv):
@@ -206,10 +207,10 @@ def _with_config_found(argv: list[str], name: str) -> list[str]:
 
 
 def _experiment(value: str) -> tuple[str, str, str]:
-  """The experiment file, a colon if arguments follow, and they.
+  """(experiment file, ":" if arguments follow, arguments).
 
   Raises:
-    UserError: if there is no such file.
+    UserError: There is no such file.
   """
   if value.endswith(".json"):
     return from_json.__file__, ":", value
@@ -221,7 +222,7 @@ def find_config(path: str) -> str:
   """`path` itself, or the installed config of that name.
 
   Raises:
-    UserError: if there is neither.
+    UserError: Neither exists.
   """
   if os.path.isfile(path):
     return path
@@ -257,7 +258,7 @@ def load_config(path: str, arguments: str | None) -> ml_collections.ConfigDict:
   """Runs `get_config` of an experiment file.
 
   Raises:
-    UserError: naming the file and line where it fails.
+    UserError: The file fails; the line is named.
   """
   spec = importlib.util.spec_from_file_location("experiment", path)
   if spec is None or spec.loader is None:
@@ -291,7 +292,7 @@ def load_config(path: str, arguments: str | None) -> ml_collections.ConfigDict:
 def _check_overrides(
   argv: Sequence[str], name: str, config: ml_collections.ConfigDict
 ) -> None:
-  """Raises UserError for an override of a key that `config` does not have."""
+  """Raises UserError for overrides of keys that `config` lacks."""
   problems = []
   for arg in argv[1:]:
     key, has_value, value = arg.lstrip("-").partition("=")

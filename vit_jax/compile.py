@@ -1,4 +1,4 @@
-"""Compiles the train step for TPUs that are not here; says what it will cost.
+"""Compiles the train step for TPUs that are not attached; prints its cost.
 
   python -m vit_jax.compile --config=configs/vit_h14_jft.py \\
       --topology=v5e:16x16 --output=cost.json
@@ -6,8 +6,8 @@
 Needs the TPU's compiler (pip install 'libtpu==0.0.51'), no TPU and no
 data. A topology is a generation (v2, v3, v4, v5e, v5p, v6e) and its grid of
 chips: v3:16x16, v4:4x4x4, v5e:16x16; 2*v5e:16x16 are two slices. A large model
-takes minutes. That it does not fit is a result, not an error: exit code 0, and
-"fits": false in the JSON. docs/compile.md tells how the figures come about.
+takes minutes. A step that does not fit is a result, not an error: exit code 0,
+and "fits": false in the JSON. docs/compile.md explains the figures.
 
 --sweep tries every combination of --sweep_batches, --sweep_remat and
 --sweep_meshes and names the fastest that fits.
@@ -30,7 +30,7 @@ def define_flags() -> None:
   command_line.define_config()
   flags.DEFINE_string("topology", None, "TPUs to compile for: v5e:16x16.")
   flags.DEFINE_integer(
-    "num_slices", None, "Slices of that form; 2*v5e:16x16 says so too.", 1
+    "num_slices", None, "Slices of that form; short form: 2*v5e:16x16.", 1
   )
   flags.DEFINE_string("output", None, "JSON file for the figures.")
   flags.DEFINE_string("dump_hlo", None, "File for the compiled program's text.")
@@ -82,17 +82,17 @@ def main(argv: Sequence[str]) -> int:
 
 
 def show(config: schema.Config, topology: Topology) -> int:
-  """Compiles the config and prints what was found.
+  """Compiles the config and prints its figures.
 
   Args:
-    config: the experiment.
-    topology: what it shall run on.
+    config: Experiment to compile.
+    topology: Devices to compile for.
 
   Returns:
     The exit code.
 
   Raises:
-    UserError: if the step cannot be built, or libtpu lacks the topology.
+    UserError: The step cannot be built, or libtpu lacks the topology.
   """
   from vit_jax.aot import step_compilation, table
 
@@ -113,14 +113,14 @@ def sweep(config: schema.Config, topology: Topology) -> int:
   """Compiles the config in many settings; prints the fastest that fits.
 
   Args:
-    config: the experiment.
-    topology: what it shall run on.
+    config: Experiment to compile.
+    topology: Devices to compile for.
 
   Returns:
     The exit code.
 
   Raises:
-    UserError: if a setting is written wrong, or none is allowed.
+    UserError: A setting is malformed, or none is allowed.
   """
   from vit_jax.aot import trials
 

@@ -1,4 +1,4 @@
-"""Lengths of training and moments of it, as values.
+"""Durations of training, and moments in it, as values.
 
 A duration is written as a number of steps (`1000`) or as text: `'1000 steps'`,
 `'90 epochs'`, `'1.5 epochs'`, `'10M examples'`.
@@ -11,7 +11,7 @@ import re
 _TEXT = re.compile(
   r"\s*([\d_]*\.?\d+(?:e\d+)?)\s*([kKMG]?)\s*(steps?|epochs?|examples?)\s*"
 )
-_MAX_LENGTH = 50  # Matching takes the length's square.
+_MAX_LENGTH = 50  # Matching takes quadratic time.
 _FACTORS = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -26,11 +26,11 @@ class Duration:
     """The nearest whole number of steps.
 
     Args:
-      batch_size: global batch, examples.
-      num_examples: examples in an epoch; needed for epochs only.
+      batch_size: Global batch, examples.
+      num_examples: Examples per epoch; needed only for epochs.
 
     Raises:
-      ValueError: if epochs are given and `num_examples` is not known.
+      ValueError: Epochs are given and `num_examples` is not known.
     """
     if self.unit == "step":
       return round(self.amount)
@@ -48,10 +48,10 @@ def parse(value: int | str) -> Duration:
   """Reads a duration.
 
   Args:
-    value: a number of steps, or text as the module's docstring shows.
+    value: Number of steps, or text as in the docstring of the module.
 
   Raises:
-    ValueError: if it is negative or not of that form.
+    ValueError: It is negative or not of that form.
   """
   if isinstance(value, int) and not isinstance(value, bool):
     if value < 0:

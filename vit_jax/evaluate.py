@@ -9,17 +9,18 @@
   python -m vit_jax.evaluate --config=configs/quickstart.py \\
       --checkpoint=runs/first --checkpoint=runs/second --report=compared.html
 
-CHECKPOINT is a workdir (its newest step counts), a checkpoints/STEP in one, a
-published .npz or .safetensors file, or a Hugging Face directory. It has to be
-of the config's model; where the config says `model_from_init`, as
+CHECKPOINT is a workdir (its newest step is used), a checkpoints/STEP in one, a
+published .npz or .safetensors file, or a Hugging Face directory. It must hold
+the config's model; where the config sets `model_from_init`, as
 finetune_folder.py and frozen_features.py do, the model is the checkpoint's. If
-all evaluators are on features below the head, that may be of any classes, or
+all evaluators use features below the head, the head may have any classes or be
 missing.
 
-The JSON of --output holds the metrics of the checkpoint; of several, an object
-with those of each under its path. There is no `step` for a published file,
-which does not say how many updates it has seen. --report=FILE.html, or .md,
-puts them side by side with how they were measured.
+The JSON of --output holds the metrics of the checkpoint, or for several
+checkpoints an object with the metrics of each under its path. A published file
+has no `step`, as it does not say how many updates it has seen.
+--report=FILE.html, or .md, shows the checkpoints side by side with the protocol
+of each evaluator.
 """
 
 import dataclasses
@@ -76,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
     for subject in measure(config, paths):
       found.append(subject)
       if options.output:
-        # After each, so that nothing is lost if a later one fails.
+        # Written after each, so that nothing is lost if a later one fails.
         value = {one.path: one.metrics for one in found}
         if len(paths) == 1:
           value = dict(subject.metrics)
@@ -98,7 +99,7 @@ def main(argv: Sequence[str]) -> int:
 def _check_flags(
   paths: Sequence[str], output: str | None, report: str | None
 ) -> None:
-  """Raises UserError for what would only fail when all has been measured."""
+  """Raises UserError for flags that would fail only after measuring."""
   from vit_jax.report import comparison_formats, subjects
 
   if not paths or not all(paths):
@@ -131,15 +132,15 @@ def _ending(path: str) -> str:
 
 
 def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
-  """Metrics of a checkpoint: `step` if it says so, then of every evaluator.
+  """Metrics of a checkpoint: its `step` if known, then those of evaluators.
 
   Args:
-    config: the experiment; its `evals` are run on its `model`, or with
+    config: The experiment; its `evals` are run on its `model`, or with
       `model_from_init` on the checkpoint's.
-    checkpoint: a workdir, one of its steps, or a published file.
+    checkpoint: A workdir, one of its steps, or a published file.
 
   Raises:
-    UserError: as `measure` does.
+    UserError: Any error of `measure`.
   """
   (subject,) = measure(config, [checkpoint])
   return dict(subject.metrics)
@@ -150,15 +151,15 @@ def measure(
 ) -> Iterator["Subject"]:
   """Runs the evaluators on each checkpoint in turn.
 
-  Those of one model share the data that is open and what is compiled.
+  Checkpoints of one model share open data and compiled programs.
 
   Args:
-    config: as of `evaluate`.
-    checkpoints: as of `evaluate`.
+    config: Same as in `evaluate`.
+    checkpoints: Paths, each as in `evaluate`.
 
   Raises:
-    UserError: a checkpoint is not there or is of another model, or the data of
-      an evaluator are not there.
+    UserError: A checkpoint is missing or of another model, or the data of an
+      evaluator is missing.
   """
   # jax is imported after all checks of the config, which answer at once.
   from vit_jax.pretrained import initial_model, reading
@@ -166,7 +167,7 @@ def measure(
 
   start.initialize()
   compile_cache.enable()
-  # All are looked for before hours are spent on the first.
+  # All paths are checked before hours are spent on the first.
   steps = [_step(path) for path in checkpoints]
   bench = None
   for path, step in zip(checkpoints, steps, strict=True):
@@ -183,10 +184,10 @@ def measure(
 
 
 def _step(path: str) -> int | None:
-  """Updates that a checkpoint has seen; None: it does not say.
+  """Updates that a checkpoint has seen; None if it does not say.
 
   Raises:
-    UserError: there is no checkpoint.
+    UserError: There is no such checkpoint.
   """
   from vit_jax.pretrained import reading
   from vit_jax.weights import files

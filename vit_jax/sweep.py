@@ -5,9 +5,9 @@
 
 Each rate is a run in WORKDIR/lr_RATE, trained on config.sweep.train_split and
 measured on config.sweep.dev_split. The best one is trained again, in
-WORKDIR/final, on all of config.train.split, and only that one meets the
-config's own evaluators. WORKDIR/sweep.json and sweep.md hold the table. The
-same command goes on where it was stopped. Exit codes are those of train.
+WORKDIR/final, on all of config.train.split; only that run uses the config's own
+evaluators. WORKDIR/sweep.json and sweep.md hold the table. The same command
+resumes a stopped sweep. Exit codes are those of train.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ from vit_jax.sweeping import plan, runner, table
 
 def define_flags() -> None:
   command_line.define_config()
-  flags.DEFINE_string("workdir", None, "Directory of all the runs.")
+  flags.DEFINE_string("workdir", None, "Directory of all runs.")
   flags.DEFINE_list(
     "learning_rates",
     None,
-    "What to try, separated by commas; without it config.sweep.learning_rates.",
+    "Rates to try, separated by commas; default: config.sweep.learning_rates.",
   )
 
 
@@ -44,17 +44,17 @@ def main(argv: Sequence[str]) -> int:
 
 
 def sweep(config: schema.Config, workdir: str) -> int:
-  """Runs what is not finished yet, and writes the table after every run.
+  """Runs all unfinished runs, and writes the table after each.
 
   Args:
-    config: the experiment; `config.sweep` says what is tried.
-    workdir: of all the runs.
+    config: Experiment; `config.sweep` has the rates to try.
+    workdir: Directory of all runs.
 
   Returns:
     The exit code: 0, or that of a run which was stopped.
 
   Raises:
-    UserError: if a run fails for another reason than its learning rate, or no
+    UserError: A run fails for another reason than its learning rate, or no
       rate is left.
   """
   results = table.Table(config, workdir)

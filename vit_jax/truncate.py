@@ -1,4 +1,4 @@
-"""Long lists in messages: the first few, and how many more there are."""
+"""Long lists in messages, cut after the first few."""
 
 from collections.abc import Sequence
 

@@ -6,10 +6,10 @@
       --tasks=natural,dmlab --workdir=runs/dev_0.003
 
 Each task is a run in WORKDIR/TASK, one after the other, with the arguments and
-overrides of --config; the same command goes on where it was stopped. A task
-whose dataset is not there is absent: it is left out, and the means say over
-how many tasks they are. WORKDIR/vtab.json and vtab.md hold the table. Exit
-codes are those of train, and 1 if a task failed.
+overrides of --config; the same command resumes where it was stopped. A task
+whose dataset is missing is left out, and the means say how many tasks they
+cover. WORKDIR/vtab.json and vtab.md hold the table. Exit codes are those of
+train, and 1 if a task failed.
 """
 
 import sys
@@ -31,7 +31,7 @@ from vit_jax.sweeping.vtab_table import ABSENT, FAILED, VtabTable
 
 def define_flags() -> None:
   command_line.define_config()
-  flags.DEFINE_string("workdir", None, "Directory of all the runs.")
+  flags.DEFINE_string("workdir", None, "Directory of all runs.")
   flags.DEFINE_list(
     "tasks",
     list(vtab.GROUPS),
@@ -54,22 +54,22 @@ def main(argv: Sequence[str]) -> int:
 
 
 def transfer(configs: Mapping[str, schema.Config], workdir: str) -> int:
-  """Runs what is not finished yet, and writes the table after every run.
+  """Runs all unfinished tasks, and writes the table after each.
 
   Args:
-    configs: task -> its experiment.
-    workdir: of all the runs.
+    configs: Task -> its experiment.
+    workdir: Directory of all runs.
 
   Returns:
     The exit code: 0, or that of a run which was stopped.
 
   Raises:
-    UserError: if no dataset is there, or a run failed.
+    UserError: All datasets are missing, or a run failed.
   """
   absent = [task for task, config in configs.items() if _is_absent(config)]
   if len(absent) == len(configs):
     raise UserError(
-      f"The datasets of these tasks are not there. {_advice(configs, absent)}"
+      f"The datasets of these tasks are missing. {_advice(configs, absent)}"
     )
   table = VtabTable(workdir)
   for task in absent:
@@ -90,7 +90,7 @@ def transfer(configs: Mapping[str, schema.Config], workdir: str) -> int:
           return code
       except UserError as error:
         if not table.tasks("finished"):
-          raise  # All others may well fail of the same.
+          raise  # All others may fail for the same reason.
         print(f"error: {error}", file=sys.stderr, flush=True)
         table.set(task, FAILED)
       else:
@@ -108,10 +108,10 @@ def transfer(configs: Mapping[str, schema.Config], workdir: str) -> int:
 
 
 def _chosen(words: Sequence[str]) -> list[str]:
-  """The tasks that are meant by names of tasks and of groups of them.
+  """The tasks named, or in the groups named.
 
   Raises:
-    UserError: a word is neither, or there is none.
+    UserError: A word is neither a task nor a group, or there is none.
   """
   known = [*vtab.GROUPS, *vtab.TASKS]
   for word in words:
@@ -141,7 +141,7 @@ def _is_absent(config: schema.Config) -> bool:
 
 
 def _advice(configs: Mapping[str, schema.Config], absent: Sequence[str]) -> str:
-  """How to come by what is absent."""
+  """Commands that prepare the absent datasets."""
   datasets = dict.fromkeys(configs[task].train.dataset for task in absent)
   home = tfds_directory.resolve_data_dir(configs[absent[0]].data_dir)
   commands = [

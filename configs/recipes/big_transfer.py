@@ -26,12 +26,12 @@ def pretrain(
   """SGD in place of Adam, with rates that fall in steps.
 
   Args:
-    model: a ResNet, such as 'R50x1'.
-    data: a key of `PRETRAINING`.
-    epochs: of another length the falls are at the same parts; 0: BiT's own.
+    model: A ResNet, such as 'R50x1'.
+    data: A key of `PRETRAINING`.
+    epochs: Length; the rate falls at the same fractions of it. 0: that of BiT.
 
   Raises:
-    UserError: if no model has that name.
+    UserError: No model has that name.
   """
   length, falls = PRETRAINING[data]
   epochs = epochs or length
@@ -42,8 +42,8 @@ def pretrain(
   if data == "i1k":
     config.model.head_bias_init = 0.0
     config.objective.update(loss="softmax", label_smoothing=0.0)
-  # A decay of 1e-4 inside of the gradient acts through the momentum, that is
-  # ten times; see vit_jax/optim/transforms.py.
+  # A decay of 1e-4 within the gradient passes through the momentum, which
+  # multiplies it by ten; see vit_jax/optim/transforms.py.
   config.optimizer.update(
     name="sgd", momentum=0.9, weight_decay=1e-3, grad_clip_norm=None
   )
@@ -64,13 +64,13 @@ def finetune(
   """The HyperRule: all settings follow from the dataset's size and images.
 
   Args:
-    task: what is fine-tuned on.
-    num_examples: of its training split.
-    image_side: of its images, pixels.
-    model: such as 'R50x1'; '': the architecture of `init_from`.
+    task: Task to fine-tune on.
+    num_examples: Examples of its training split.
+    image_side: Side of its images, pixels.
+    model: Such as 'R50x1'; '': the architecture of `init_from`.
 
   Raises:
-    UserError: if no model has that name.
+    UserError: No model has that name.
   """
   steps = next(
     (steps for most, steps in _STEPS if num_examples < most), _MOST_STEPS

@@ -14,24 +14,24 @@ _SMALL_RATES = (0.001, 0.003, 0.01, 0.03)
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """A dataset and how it is fine-tuned on.
+  """A dataset and its fine-tuning settings.
 
   Attributes:
     dataset: TFDS name.
-    steps: of 512 images each.
-    rates: learning rates that are tried.
-    base_lr: the one used without a sweep.
-    train: all that may be trained on.
-    without_dev: what is trained on while rates are compared.
-    dev: the rest of `train`, that they are compared on.
-    test: what is reported on.
-    warmup_steps: of the schedule.
-    crop: of training images: 'inception', 'random' (a crop of the resized
+    steps: Number of steps of 512 images each.
+    rates: Learning rates that a sweep tries.
+    base_lr: Learning rate used without a sweep.
+    train: Split of all training examples.
+    without_dev: Split trained on while rates are compared.
+    dev: Rest of `train`, on which rates are compared.
+    test: Split that results are reported on.
+    warmup_steps: Warmup of the schedule.
+    crop: Crop of training images: 'inception', 'random' (a crop of the resized
       image) or None.
-    flip: whether they are mirrored.
-    label_key: feature that holds the label.
-    decode: the first ops, of training and test images.
-    num_classes: of the head; None: the dataset's.
+    flip: True if training images are mirrored at random.
+    label_key: Feature that holds the label.
+    decode: First ops, of training and test images.
+    num_classes: Classes of the head; None: those of the dataset.
   """
 
   dataset: str
@@ -121,15 +121,15 @@ def build(
   """The config of a task: SGD of momentum 0.9, cosine, batch 512, clip 1.
 
   Args:
-    task: what is fine-tuned on.
-    model: a name such as 'H/14'; '': the architecture of `init_from`.
-    image_size: side of the images, pixels.
-    crop: of training images, in place of the task's: 'inception' or 'random'.
-    is_dev: whether the dev examples are left out and reported on, in place of
-      the test ones.
+    task: Task to fine-tune on.
+    model: A name such as 'H/14'; '': the architecture of `init_from`.
+    image_size: Side of the images, pixels.
+    crop: Crop in place of that of the task: 'inception' or 'random'.
+    is_dev: True leaves the dev examples out of training and reports on them,
+      in place of the test split.
 
   Raises:
-    UserError: if no model has that name.
+    UserError: No model has that name.
   """
   config = default_config()
   config.total_steps = task.steps

@@ -17,17 +17,17 @@ from vit_jax.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-  """What is pre-trained on, and what all networks on it share.
+  """A pre-training set and the settings shared by all networks on it.
 
   Attributes:
     dataset: TFDS name.
-    weight_decay: multiplied by the learning rate.
-    decay: of the learning rate.
-    dropout_rate: of Vision Transformers.
-    label_smoothing: of the sigmoid loss.
-    label_key: feature that holds the label or labels.
-    label_ops: preprocessing of labels, if there is any.
-    max_labels: labels an image can have.
+    weight_decay: Multiplied by the learning rate.
+    decay: Shape of the learning rate after warmup.
+    dropout_rate: Dropout of Vision Transformers.
+    label_smoothing: Smoothing of the labels of the sigmoid loss.
+    label_key: Feature that holds the label or labels.
+    label_ops: Preprocessing of labels, if any.
+    max_labels: Most labels of an image.
   """
 
   dataset: str
@@ -94,15 +94,15 @@ INFERRED = {
 def build(
   model: str, data: str, *, epochs: float = 0.0
 ) -> ml_collections.ConfigDict:
-  """The config of a network and what it is pre-trained on.
+  """The config of a network and its pre-training set.
 
   Args:
-    model: such as 'B/16', 'R50+B/16' or 'R50x1'.
-    data: a key of `DATA`.
-    epochs: 0: as many as Table 3 has.
+    model: Such as 'B/16', 'R50+B/16' or 'R50x1'.
+    data: A key of `DATA`.
+    epochs: Length; 0: that of Table 3.
 
   Raises:
-    UserError: Table 3 does not have this pair, and it is not inferred.
+    UserError: Table 3 lacks this pair, and it is not inferred.
   """
   recipes = RECIPES | INFERRED
   if (data, model) not in recipes:
@@ -125,13 +125,13 @@ def build(
 
 
 def on(data: str) -> ml_collections.ConfigDict:
-  """What all networks on a dataset share: all but network, rate and length.
+  """Settings shared by all networks on a dataset, without rate and length.
 
   Adam with decoupled decay, 4096 images of 224 px a step, 10,000 steps of
   warmup. The paper does not name the loss; its authors' code has this one.
 
   Args:
-    data: a key of `DATA`.
+    data: A key of `DATA`.
   """
   of = DATA[data]
   config = default_config()
@@ -163,7 +163,7 @@ def on(data: str) -> ml_collections.ConfigDict:
 
 
 def measure_imagenet(config: ml_collections.ConfigDict) -> None:
-  """Has the few-shot evaluator look at ImageNet, as the paper's studies do."""
+  """Makes the few-shot evaluator use ImageNet, as the paper's studies do."""
   config.evals.fewshot.datasets = ml_collections.ConfigDict(
     {
       "imagenet": default_fewshot_dataset(

@@ -47,12 +47,12 @@ def measure_step(config: schema.Config, *, rounds: int) -> dict[str, Any]:
 
   The baseline is `PlainViT` or `PlainResNet` of the same size on the same
   images, softmax cross-entropy, clipping and optax.adamw in one jitted,
-  donating function.
-  Needs no data, and no TensorFlow where the dataset is generated.
+  donating function. Needs no data, and no TensorFlow if the dataset is
+  generated.
 
   Args:
-    config: the experiment.
-    rounds: steps of each kind that count, after two that do not.
+    config: Experiment to measure.
+    rounds: Measured steps of each kind, after two of warmup.
 
   Returns:
     `step_seconds` and `plain_step_seconds`, medians; `ratio`, the median over
@@ -72,16 +72,16 @@ def measure_step(config: schema.Config, *, rounds: int) -> dict[str, Any]:
     "ratio": statistics.median(theirs / mine for mine, theirs in pairs),
     "ratios": [theirs / mine for mine, theirs in pairs],
     "images_per_second": config.train.batch_size / seconds,
-    "baseline": "vit_jax.models.plain_*, optax.adamw, one jitted step",
+    "baseline": "vit_jax.benchmarking.plain_*, optax.adamw, one jitted step",
   }
 
 
 def measure_loop(config: schema.Config, *, rounds: int) -> dict[str, Any]:
-  """Times the loop, with the config's data and logging, beside bare steps.
+  """Times the loop, with data and logging of the config, and bare steps.
 
   Args:
-    config: the experiment.
-    rounds: blocks of ten looped and ten bare steps that count.
+    config: Experiment to measure.
+    rounds: Measured blocks of ten looped and ten bare steps.
 
   Returns:
     `loop_seconds` and `bare_seconds` of a step; `loop_ratio`, the median over

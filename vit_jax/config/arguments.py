@@ -14,11 +14,11 @@ def parse(text: str | None, **defaults: Any) -> SimpleNamespace:
   Every experiment file also knows the flag `smoke`.
 
   Args:
-    text: what stands behind the colon of `--config=FILE:...`, or None.
-    **defaults: the known names; a value takes its default's type.
+    text: Text after the colon of `--config=FILE:...`, or None.
+    **defaults: Known names; a value takes the type of its default.
 
   Raises:
-    UserError: on an unknown name or a value of the wrong type.
+    UserError: A name is unknown or a value has the wrong type.
   """
   values = {"smoke": False, **defaults}
   for item in filter(None, (text or "").split(",")):

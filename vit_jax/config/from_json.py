@@ -9,13 +9,13 @@ from vit_jax.errors import UserError
 
 
 def get_config(path: str) -> ml_collections.ConfigDict:
-  """A config as a run has left it, ready to be overridden.
+  """The config written by a run, ready to be overridden.
 
   Args:
-    path: the JSON file.
+    path: JSON file.
 
   Raises:
-    UserError: if it is not there or does not fit this version's schema.
+    UserError: It is missing or does not fit the schema of this version.
   """
   try:
     text = epath.Path(path).read_text()

@@ -1,10 +1,10 @@
-"""The evaluator that speaks for a run, where one of several must."""
+"""The evaluator whose accuracy represents a run."""
 
 from vit_jax.config import schema
 
 
 def find(config: schema.Config) -> str | None:
-  """Its name: `test` if it classifies, else the first that does, or None."""
+  """Name of the classification evaluator `test`, else of the first, or None."""
   names = [
     name
     for name, entry in config.evals.items()

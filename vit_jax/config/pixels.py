@@ -15,10 +15,10 @@ def parse(text: str) -> Statistics:
   """Mean and standard deviation that a value of `model.normalize` stands for.
 
   Args:
-    text: a key of `NAMED`, or 'MEAN,MEAN,MEAN/STD,STD,STD'.
+    text: A key of `NAMED`, or 'MEAN,MEAN,MEAN/STD,STD,STD'.
 
   Raises:
-    ValueError: saying what would do.
+    ValueError: The text is neither; the message has an example.
   """
   if text in NAMED:
     return NAMED[text]

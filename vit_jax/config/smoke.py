@@ -15,9 +15,9 @@ def shrink(
   evaluators stay; sizes, lengths and datasets shrink.
 
   Args:
-    config: changed in place and returned.
-    classes: classes of the generated data.
-    max_labels: labels an image; above 1 the data is multi-label.
+    config: Changed in place and returned.
+    classes: Classes of the generated data.
+    max_labels: Labels an image; above 1 the data is multi-label.
   """
   config.model.num_classes = None
   registry.FAMILIES.get(config.model.name).shrink(config.model)

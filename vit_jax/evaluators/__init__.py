@@ -1,1 +1,1 @@
-"""What measures a model while it trains and afterwards."""
+"""Measurements of a model during and after training."""

@@ -1,5 +1,6 @@
 """Evaluators from `config.evals`."""
 
+import importlib
 from typing import TYPE_CHECKING
 
 from vit_jax import registry
@@ -18,7 +19,11 @@ def build(
   Raises:
     UserError: The data is missing or does not fit the model.
   """
-  return registry.EVALUATORS.get(config.type).build(name, config, context)
+  module, _, function = registry.EVALUATORS.get(config.type).build.partition(
+    ":"
+  )
+  build_one = getattr(importlib.import_module(module), function)
+  return build_one(name, config, context)
 
 
 def check(config: schema.Config) -> None:

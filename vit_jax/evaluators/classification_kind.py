@@ -6,12 +6,6 @@ from vit_jax.evaluators import entry_checks
 from vit_jax.evaluators.kind import EvaluatorKind
 
 
-def _build(name, entry, context):
-  from vit_jax.evaluators import classification
-
-  return classification.build(name, entry, context)
-
-
 def _check(
   name: str, entry: schema.ClassificationEval, config: schema.Config
 ) -> None:
@@ -38,7 +32,7 @@ def _protocol(
 
 KIND = EvaluatorKind(
   section=schema.ClassificationEval,
-  build=_build,
+  build="vit_jax.evaluators.classification:build",
   prefix="eval",
   title="Classification",
   protocol=_protocol,

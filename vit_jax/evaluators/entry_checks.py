@@ -24,25 +24,38 @@ def check_name(name: str, key: str) -> None:
     )
 
 
-def check_different(
-  key: str, values: tuple[int | float, ...], example: str
-) -> None:
-  """Raises UserError unless there are values and no two are equal."""
-  if not values or len(set(values)) != len(values):
-    raise UserError(
-      f"{key} = {values} must be different numbers, such as {example}."
-    )
+def features(
+  key: str, example: str
+) -> Callable[[str, schema.FeaturesEval, schema.Config], None]:
+  """The check of an evaluator on frozen features.
+
+  Args:
+    key: Key of an entry whose values must differ, such as 'shots'.
+    example: Such values, for the message.
+
+  Returns:
+    A function of (name, entry, config). It raises UserError for such values, a
+    representation or data that do not exist, or a dataset of the same name as
+    one of an earlier entry of the type.
+  """
+
+  def check(
+    name: str, entry: schema.FeaturesEval, config: schema.Config
+  ) -> None:
+    values = getattr(entry, key)
+    if not values or len(set(values)) != len(values):
+      raise UserError(
+        f"config.evals.{name}.{key} = {values} must be different numbers, such"
+        f" as {example}."
+      )
+    _check_features(name, entry, config)
+
+  return check
 
 
-def check_features(
+def _check_features(
   name: str, entry: schema.FeaturesEval, config: schema.Config
 ) -> None:
-  """Checks the representation and the datasets of an entry.
-
-  Raises:
-    UserError: A representation or data that do not exist, or a dataset of the
-      same name as one of an earlier entry of the type.
-  """
   key = f"config.evals.{name}"
   if entry.representation not in REPRESENTATIONS:
     near = did_you_mean(entry.representation, REPRESENTATIONS, cutoff=0.0)

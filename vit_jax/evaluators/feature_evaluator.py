@@ -1,4 +1,4 @@
-"""What evaluators on frozen features share: their data and their run."""
+"""The data and the run shared by evaluators on frozen features."""
 
 from collections.abc import Callable, Mapping
 

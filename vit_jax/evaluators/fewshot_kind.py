@@ -6,18 +6,6 @@ from vit_jax.evaluators import entry_checks
 from vit_jax.evaluators.kind import EvaluatorKind
 
 
-def _build(name, entry, context):
-  from vit_jax.evaluators import fewshot
-
-  return fewshot.build(name, entry, context)
-
-
-def _check(name: str, entry: schema.FewshotEval, config: schema.Config) -> None:
-  key = f"config.evals.{name}.shots"
-  entry_checks.check_different(key, entry.shots, "(1, 5, 10, 25)")
-  entry_checks.check_features(name, entry, config)
-
-
 def _protocol(
   name: str, entry: schema.FewshotEval, config: schema.Config
 ) -> str:
@@ -61,12 +49,12 @@ def _columns(entry: schema.FewshotEval) -> list[Column]:
 
 KIND = EvaluatorKind(
   section=schema.FewshotEval,
-  build=_build,
+  build="vit_jax.evaluators.fewshot:build",
   prefix="fewshot",
   title="Few-shot linear accuracy, %",
   protocol=_protocol,
   features=lambda entry: (entry.representation,),
-  check=_check,
+  check=entry_checks.features("shots", "(1, 5, 10, 25)"),
   columns=_columns,
   counts="examples per class",
 )

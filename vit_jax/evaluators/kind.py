@@ -2,13 +2,10 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vit_jax.config import schema
 from vit_jax.config.evaluator_declarations import Column
-
-if TYPE_CHECKING:
-  from vit_jax.evaluators.contract import Context, Evaluator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,8 +14,9 @@ class EvaluatorKind:
 
   Attributes:
     section: Class of an entry of `config.evals` of this type.
-    build: Makes the evaluator `config.evals.<name>` from (name, entry,
-      context) and opens its data; jax is imported no earlier.
+    build: "module:function" that makes the evaluator `config.evals.<name>`
+      from (name, entry, context) and opens its data. The module may import
+      jax; this record's own must not.
     prefix: First part of its metrics, `<prefix>/<row>/<metric>`.
     title: Heading of its part of a report.
     protocol: Sentences on how (name, entry, config) measures.
@@ -31,7 +29,7 @@ class EvaluatorKind:
   """
 
   section: type[schema.Eval]
-  build: "Callable[[str, Any, Context], Evaluator]"
+  build: str
   prefix: str
   title: str
   protocol: Callable[[str, Any, schema.Config], str]

@@ -6,18 +6,6 @@ from vit_jax.evaluators import entry_checks
 from vit_jax.evaluators.kind import EvaluatorKind
 
 
-def _build(name, entry, context):
-  from vit_jax.evaluators import knn
-
-  return knn.build(name, entry, context)
-
-
-def _check(name: str, entry: schema.KnnEval, config: schema.Config) -> None:
-  key = f"config.evals.{name}.neighbors"
-  entry_checks.check_different(key, entry.neighbors, "(10, 20, 100, 200)")
-  entry_checks.check_features(name, entry, config)
-
-
 def _protocol(name: str, entry: schema.KnnEval, config: schema.Config) -> str:
   return (
     "The k most similar images of the whole training split vote on the class of"
@@ -29,12 +17,12 @@ def _protocol(name: str, entry: schema.KnnEval, config: schema.Config) -> str:
 
 KIND = EvaluatorKind(
   section=schema.KnnEval,
-  build=_build,
+  build="vit_jax.evaluators.knn:build",
   prefix="knn",
   title="k-nearest-neighbour accuracy, %",
   protocol=_protocol,
   features=lambda entry: (entry.representation,),
-  check=_check,
+  check=entry_checks.features("neighbors", "(10, 20, 100, 200)"),
   columns=lambda entry: [
     Column(
       f"k{count}",

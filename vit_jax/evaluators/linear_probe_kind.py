@@ -6,20 +6,6 @@ from vit_jax.evaluators import entry_checks
 from vit_jax.evaluators.kind import EvaluatorKind
 
 
-def _build(name, entry, context):
-  from vit_jax.evaluators import linear_probe
-
-  return linear_probe.build(name, entry, context)
-
-
-def _check(
-  name: str, entry: schema.LinearProbeEval, config: schema.Config
-) -> None:
-  key = f"config.evals.{name}.l2_sweep"
-  entry_checks.check_different(key, entry.l2_sweep, "(1e-4, 1e-3, 1e-2)")
-  entry_checks.check_features(name, entry, config)
-
-
 def _protocol(
   name: str, entry: schema.LinearProbeEval, config: schema.Config
 ) -> str:
@@ -40,12 +26,12 @@ def _protocol(
 
 KIND = EvaluatorKind(
   section=schema.LinearProbeEval,
-  build=_build,
+  build="vit_jax.evaluators.linear_probe:build",
   prefix="linear_probe",
   title="Linear probe",
   protocol=_protocol,
   features=lambda entry: (entry.representation,),
-  check=_check,
+  check=entry_checks.features("l2_sweep", "(1e-4, 1e-3, 1e-2)"),
   columns=lambda entry: (
     Column(
       "top1",

@@ -73,9 +73,9 @@ def factorize(
   """Whitens and decomposes a support set.
 
   Args:
-    features: the support set's features, finite.
-    labels: their classes, in 0..num_classes-1.
-    num_classes: columns of the targets.
+    features: The support set's features, finite.
+    labels: Their classes, in 0..num_classes-1.
+    num_classes: Columns of the targets.
   """
   # The population's standard deviation, as jnp.std. [BV]
   mean = features.mean(axis=0, dtype=np.float64)

@@ -32,10 +32,10 @@ def update(
   """The average after an update.
 
   Args:
-    average: the average so far.
-    params: parameters after the update.
-    decay: final decay, `config.ema_decay`.
-    step: number of the update, counted from 0.
+    average: The average so far.
+    params: Parameters after the update.
+    decay: Final decay, `config.ema_decay`.
+    step: Number of the update, counted from 0.
   """
   share = 1 - decay_at(step, decay)
   return jax.tree.map(

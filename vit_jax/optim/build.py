@@ -1,4 +1,4 @@
-"""From `config.optimizer` and `config.schedule` to an optax transformation."""
+"""An optax transformation from `config.optimizer` and `config.schedule`."""
 
 import re
 from typing import Any
@@ -20,7 +20,7 @@ with epy.lazy_imports():  # Checking a config must not wait for jax.
 
 
 def check(config: schema.Config) -> None:
-  """Raises UserError for what is wrong whatever the data and the model are."""
+  """Raises UserError for errors that do not depend on data and model."""
   optimizer = config.optimizer
   if optimizer.name not in transforms.OPTIMIZERS:
     known = list(transforms.OPTIMIZERS)
@@ -87,18 +87,18 @@ def build(
   optimizer state and no part in the norm.
 
   Args:
-    config: the experiment.
-    params: parameters or their shapes; only paths and shapes are used.
-    total_steps: updates of the run.
-    batch_size: global batch, to count durations given in examples.
-    num_examples: training examples, to count durations given in epochs.
+    config: The experiment.
+    params: Parameters or their shapes; only paths and shapes are used.
+    total_steps: Updates of the run.
+    batch_size: Global batch, to count durations given in examples.
+    num_examples: Training examples, to count durations given in epochs.
 
   Returns:
     The transformation, and the schedules to log: updates done -> value of
     `learning_rate`, and of `weight_decay` if that changes.
 
   Raises:
-    UserError: as `check` does, and for a regex that matches no parameter or a
+    UserError: An error of `check`, a regex that matches no parameter, or a
       schedule that does not fit into the run.
   """
   check(config)

@@ -16,12 +16,12 @@ _BLOCK = re.compile(r"(?:.*/)?encoderblock(?:_(\d+))?/.*")
 
 
 def is_in_block(path: str) -> bool:
-  """Whether the parameter belongs to an encoder block."""
+  """True if the parameter belongs to an encoder block."""
   return bool(_BLOCK.fullmatch(path))
 
 
 def is_stacked(path: str) -> bool:
-  """Whether the first axis of the parameter counts layers."""
+  """True if the first axis of the parameter counts layers."""
   match = _BLOCK.fullmatch(path)
   return bool(match) and match.group(1) is None
 
@@ -47,7 +47,7 @@ def per_layer(
   """Applies `tx` to each layer of stacked arrays by itself.
 
   Args:
-    tx: stateless, treating each array on its own.
+    tx: Stateless, treating each array on its own.
   """
 
   def update(updates: optax.Updates, params: optax.Params) -> optax.Updates:

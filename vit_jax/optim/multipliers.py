@@ -13,7 +13,7 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.optim import encoder_blocks
 
-# What follows the last block; everything else that is outside precedes it.
+# Modules after the last block; all others outside of blocks precede it.
 _TOP = re.compile(
   r"(.*/)?(encoder_norm|fc_norm|pre_logits|(patch_)?head|MAPHead_0)/.*"
 )
@@ -27,17 +27,17 @@ Factors = dict[str, float | np.ndarray]
 def factors(optimizer: schema.Optimizer, params: Any) -> Factors:
   """Path -> factor on that parameter's rate.
 
-  `lr_multipliers` and `layer_decay` multiply. Of the former the first regex
+  `lr_multipliers` and `layer_decay` multiply. The first regex of the former
   that matches the whole path counts. What `freeze` matches has factor 0. The
   factor is a number, or an array that broadcasts over layers stacked by
   scan_layers.
 
   Args:
-    optimizer: the config's section.
-    params: arrays or their shapes.
+    optimizer: The config's section.
+    params: Arrays or their shapes.
 
   Raises:
-    UserError: if a regex matches no parameter, or there are no layers.
+    UserError: A regex matches no parameter, or there are no layers.
   """
   leaves = trees.named_leaves(params)
   paths = [path for path, _ in leaves]

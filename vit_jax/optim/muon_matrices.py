@@ -1,4 +1,4 @@
-"""Muon's view of a Vision Transformer: which arrays are matrices, and how.
+"""Muon's view of a Vision Transformer: its matrices and their axes.
 
 The kernels of the encoder blocks are orthogonalised (arXiv 2502.16982); the
 patch embedding, position embeddings, norms, biases and heads are not.
@@ -37,7 +37,7 @@ def dimensions(params: Any) -> Any:
   matrix of its own.
 
   Args:
-    params: arrays which are all 'matrices'.
+    params: Arrays which are all 'matrices'.
   """
 
   def axes(path: str, leaf: Any) -> contrib.MuonDimensionNumbers:
@@ -58,9 +58,9 @@ def scale_by_muon(
   """Orthogonalised momentum scaled to an RMS of 0.2.
 
   Args:
-    momentum: of Nesterov's kind.
-    eps: added to norms that divide.
-    mu_dtype: stored dtype of the momentum.
+    momentum: Decay of the Nesterov momentum.
+    eps: Added to norms that divide.
+    mu_dtype: Stored dtype of the momentum.
   """
 
   def scale(updates: optax.Updates, params: Any = None) -> optax.Updates:

@@ -37,17 +37,17 @@ def learning_rate(
     steps: base_lr factor ** (boundaries <= t); at least end_lr.
 
   Args:
-    schedule: the config's section.
-    total_steps: updates of the run.
-    batch_size: global batch, to count durations given in examples.
-    num_examples: training examples, to count durations given in epochs.
+    schedule: The config's section.
+    total_steps: Updates of the run.
+    batch_size: Global batch, to count durations given in examples.
+    num_examples: Training examples, to count durations given in epochs.
 
   Returns:
     A function of the number of updates done, an int or an integer scalar that
     may be traced; the result is a float32 scalar.
 
   Raises:
-    UserError: if warmup or a boundary does not lie within the run, or
+    UserError: Warmup or a boundary does not lie within the run, or
       `end_lr` is above `base_lr`.
   """
   base, end, decay = schedule.base_lr, schedule.end_lr, schedule.decay

@@ -1,4 +1,4 @@
-"""Checkpoints side by side: what each evaluator of a config found of them."""
+"""Checkpoints side by side, with the results of each evaluator."""
 
 import dataclasses
 import math
@@ -30,13 +30,13 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-  """What evaluators of one type found: rows by checkpoints.
+  """Results of the evaluators of one type: rows by checkpoints.
 
   Attributes:
-    title: its heading.
-    protocol: paragraphs on how it was measured.
-    lines: rows, each with a cell for every checkpoint.
-    figures: drawn of them.
+    title: Heading of the section.
+    protocol: Paragraphs on the measurement.
+    lines: Rows, each with a cell for every checkpoint.
+    figures: Figures of the results.
   """
 
   title: str
@@ -47,7 +47,7 @@ class Section:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-  """All that a comparison says, in words; `names` head its columns."""
+  """All results of a comparison; `names` head its columns."""
 
   subjects: tuple[Subject, ...]
   names: tuple[str, ...]
@@ -137,7 +137,7 @@ def _best(
   shown: Sequence[str],
   best: Callable[..., float] | None,
 ) -> tuple[bool, ...]:
-  """Which cells look as the best one does; none where there is no choice."""
+  """Marks of cells that look like the best one; none if all look equal."""
   finite = [v for v in values if v is not None and math.isfinite(v)]
   if best is None or len(finite) < 2:
     return (False,) * len(values)

@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 from vit_jax.report import formatting, pages
 from vit_jax.report.comparison import Comparison
 
-_LEAD = "What the evaluators of one config measured, the same for all of them."
+_LEAD = "Results of the evaluators of one config, the same for all checkpoints."
 _FOOTER = (
   "Made by vit_jax.evaluate; nothing in it was typed in. Where there are"
-  " several checkpoints the best of a row is marked; ± is a standard deviation,"
-  " and whether a difference matters is not said."
+  " several checkpoints the best of a row is marked; ± is a standard deviation."
+  " No significance is tested."
 )
 
 
 def html(comparison: Comparison) -> str:
-  """One page that asks the network for nothing."""
+  """One self-contained page."""
   environment = pages.environment()
   environment.filters |= {
     "breakable": pages.breakable,

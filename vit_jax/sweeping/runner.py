@@ -146,7 +146,7 @@ def _experiment(path: epath.Path) -> dict[str, Any]:
     reason = "it holds no JSON object"
   raise UserError(
     f"{path} cannot be read ({reason}). If the directory is of this experiment,"
-    " remove the file, and the same command goes on; otherwise choose another"
+    " remove the file, and the same command resumes; otherwise choose another"
     " --workdir."
   )
 
