@@ -35,7 +35,7 @@ def table(network: Network) -> Float[np.ndarray, "rows columns d"]:
     {"params": params},
     network.grid,
     module.width,
-    bool(network.num_extra_tokens),
+    network.num_extra_tokens,
   )
   patches = np.asarray(tables[0][network.num_extra_tokens :], np.float32)
   return patches.reshape(*network.grid, -1)

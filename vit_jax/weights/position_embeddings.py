@@ -5,6 +5,8 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from vit_jax.models.layers import position_resize
+
 
 def square_side(num_patches: int) -> int | None:
   """Side of the square that so many patches make up; None if they do not."""
@@ -39,10 +41,7 @@ def resize(
     old_grid: Rows and columns of patches in `table`.
     new_grid: Rows and columns of patches in the result.
     num_prefix: Number of tokens that are not patches, such as the class token.
-    method: 'bilinear' aligns corners like `scipy.ndimage.zoom(order=1)`, as
-      [VT] and [BV] do; 'bicubic' is `torch.nn.functional.interpolate` without
-      aligned corners, as in Hugging Face, DeiT, MAE and DINO;
-      'bicubic_antialias' is the same with `antialias=True`, as in timm.
+    method: A value of `config.model.pos_embedding_resize`.
   """
   prefix, patches = table[:, :num_prefix], table[:, num_prefix:]
   if tuple(old_grid) == tuple(new_grid):
@@ -56,48 +55,10 @@ def resize(
     zoom = (1, *np.divide(new_grid, old_grid), 1)
     grid = ndimage.zoom(grid, zoom, order=1, mode="nearest")
   else:
-    weights = _BICUBIC[method]
     rows, columns = (
-      weights(*sizes) for sizes in zip(old_grid, new_grid, strict=True)
+      position_resize.matrix(*sizes, method)
+      for sizes in zip(old_grid, new_grid, strict=True)
     )
     grid = np.einsum("ir,jc,trcd->tijd", rows, columns, grid, optimize=True)
   resized = grid.reshape(len(table), -1, table.shape[-1]).astype(table.dtype)
   return np.concatenate([prefix, resized], axis=1)
-
-
-def _cubic(x: np.ndarray, a: float) -> np.ndarray:
-  """Keys's kernel; PyTorch has a = -0.75, or -0.5 where it antialiases."""
-  x = np.abs(x)
-  near = ((a + 2) * x - (a + 3)) * x * x + 1
-  far = (((x - 5) * x + 8) * x - 4) * a
-  return np.where(x < 1, near, np.where(x < 2, far, 0.0))
-
-
-def _bicubic(old: int, new: int) -> Float[np.ndarray, "new old"]:
-  """Weights of four old places; places beyond the border take its value."""
-  places = (np.arange(new) + 0.5) * (old / new) - 0.5
-  low = np.floor(places)
-  weights = np.zeros((new, old))
-  for offset in (-1, 0, 1, 2):
-    index = np.clip(low + offset, 0, old - 1).astype(int)
-    share = _cubic(places - low - offset, -0.75)
-    np.add.at(weights, (np.arange(new), index), share)
-  return weights
-
-
-def _bicubic_antialias(old: int, new: int) -> Float[np.ndarray, "new old"]:
-  """Weights of a kernel widened for shrinking, cut at the border."""
-  scale = old / new
-  stretch = max(scale, 1.0)
-  centres = scale * (np.arange(new)[:, None] + 0.5)
-  places = np.arange(old)[None]
-  support = 2 * stretch
-  # Truncated as C does, which is not floor below zero.
-  first = np.maximum(np.trunc(centres - support + 0.5), 0)
-  last = np.minimum(np.trunc(centres + support + 0.5), old)
-  weights = _cubic((places - centres + 0.5) / stretch, -0.5)
-  weights = np.where((places >= first) & (places < last), weights, 0.0)
-  return weights / weights.sum(axis=1, keepdims=True)
-
-
-_BICUBIC = {"bicubic": _bicubic, "bicubic_antialias": _bicubic_antialias}

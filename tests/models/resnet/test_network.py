@@ -255,9 +255,25 @@ def test_bfloat16_stays_bfloat16_until_the_logits(large_images):
   )
 
 
-def test_images_of_another_size_are_refused(large_images):
-  with pytest.raises(UserError, match="16 x 16 pixels.*48 x 48"):
-    tiny_resnet(image_size=48).init(jax.random.key(0), large_images)
+def test_one_set_of_parameters_takes_images_of_any_size(large_images):
+  model = tiny_resnet(image_size=48)
+  np.testing.assert_array_equal(
+    apply(model, random_params(model), large_images),
+    apply(tiny_resnet(), random_params(model), large_images),
+  )
+
+
+def test_calling_it_composes_embed_encode_and_head(large_images):
+  model = tiny_resnet()
+
+  def by_parts(model, images):
+    return model.head(model.encode(model.embed(images)))
+
+  variables = {"params": random_params(model)}
+  np.testing.assert_array_equal(
+    model.apply(variables, large_images, method=by_parts),
+    model.apply(variables, large_images),
+  )
 
 
 @pytest.mark.parametrize("image_size", [17, 31])

@@ -194,9 +194,11 @@ def test_h14_at_384_px_has_27_by_27_patches():
   assert ours == 632_045_800 + extra * 1280
 
 
-def test_images_of_another_size_are_refused(images):
-  with pytest.raises(UserError, match="8 x 8 pixels.*12 x 12"):
-    tiny(image_size=12).init(jax.random.key(0), images)
+@pytest.mark.parametrize("size", [(10, 8), (2, 4)])
+def test_images_that_patches_do_not_cover_are_refused(size):
+  images = np.zeros((1, *size, 3), np.float32)
+  with pytest.raises(UserError, match="patches of 4 x 4 do not cover.*8 x 8"):
+    tiny().init(jax.random.key(0), images)
 
 
 def test_patches_that_do_not_cover_the_image_are_refused():

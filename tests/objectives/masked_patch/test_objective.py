@@ -156,18 +156,20 @@ def test_patches_are_taken_exactly(dtype):
 def test_without_corruption_the_network_is_the_plain_one(pool):
   objective = objective_of(model={"pool": pool})
   params, image = params_of(objective), batch()["image"]
-  model = models_build.create(config().model.model_copy(
-    update={"pool": "none", "cls_token": pool == "cls"}
-  ), num_classes=None)  # fmt: skip
-  own = jnp.broadcast_to(jnp.arange(NUM_PATCHES), (8, NUM_PATCHES))
-  apply = jax.jit(
-    lambda params, image: model.apply(
-      {"params": params},
-      image,
-      corrupt=lambda x: masked_patch.corrupt(x, params["mask_token"], own),
-    )
+  model = models_build.create(
+    config().model.model_copy(update={"pool": pool}), num_classes=None
   )
-  tokens = apply(params, image)
+  own = jnp.broadcast_to(jnp.arange(NUM_PATCHES), (8, NUM_PATCHES))
+
+  def features_of(model, image):
+    patches = masked_patch.corrupt(
+      model.embed_patches(image), params["mask_token"], own
+    )
+    return model.head(model.encode(model.add_prefix(patches)), pool="none")
+
+  tokens = jax.jit(model.apply, static_argnames="method")(
+    {"params": params}, image, method=features_of
+  )
   feature = tokens[:, 0] if pool == "cls" else tokens.mean(axis=1)
   outputs = jax.jit(objective.outputs)(params, {"image": image})
   assert set(outputs) == {"pre_logits"}

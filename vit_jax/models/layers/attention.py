@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from vit_jax.errors import UserError
 from vit_jax.models.layers import placement, softmax_attention
@@ -17,6 +17,8 @@ from vit_jax.models.layers.mlp import LayerConfig
 # A collection of its own: maps are large, so they are sown only where a
 # caller makes this collection mutable.
 ATTENTION_MAPS = "attention_maps"
+# Score of what a mask hides: its exponential is 0, and sums stay finite.
+_MASKED = -1e9
 
 
 class HeadProjection(nn.Module):
@@ -87,17 +89,24 @@ class MultiHeadAttention(nn.Module):
     queries: Float[Array, "b q d"],
     tokens: Float[Array, "b n d"],
     relative_keys: Float[Array, "offsets heads k"] | None = None,
+    mask: Bool[Array, "b n"] | Bool[Array, "b q n"] | None = None,
   ) -> Float[Array, "b q d"]:
     """Attends from `queries` to `tokens`.
 
     Args:
-      queries: normalised tokens that ask; for self-attention, `tokens`.
-      tokens: normalised tokens that keys and values are made of.
-      relative_keys: for self-attention, one key for each of the 2 n - 1
+      queries: Normalised tokens that ask; for self-attention, `tokens`.
+      tokens: Normalised tokens that keys and values are made of.
+      relative_keys: For self-attention, one key for each of the 2 n - 1
         offsets p_q - p_k, from -(n - 1) up.
+      mask: True for the tokens that are attended to, the same for all queries
+        or for each; None: all of them.
 
     Returns:
       The attended values, projected back to the tokens' width.
+
+    Raises:
+      UserError: The configured kernel is not available on this device, or
+        does not take a mask.
     """
     config = self.config
     # Initialisation may write every collection, and on any device.
@@ -107,6 +116,11 @@ class MultiHeadAttention(nn.Module):
     plain = maps_wanted or starting or queries.shape != tokens.shape
     attention = "xla" if plain else config.attention
     flat = attention == "pallas"
+    if mask is not None and attention != "xla":
+      raise UserError(
+        f"config.model.attention = '{attention}' does not take the mask that"
+        " this model or objective needs; use config.model.attention='xla'."
+      )
 
     def project(name, x):
       projection = HeadProjection(
@@ -126,7 +140,7 @@ class MultiHeadAttention(nn.Module):
       context = _cudnn_attention(query, key, value)
     else:
       context, maps = _attention(
-        query, key, value, relative_keys, config.softmax_dtype
+        query, key, value, relative_keys, mask, config.softmax_dtype
       )
       if maps_wanted:
         self.sow(ATTENTION_MAPS, "attention", maps())
@@ -146,6 +160,7 @@ def _attention(
   key: Float[Array, "b n heads k"],
   value: Float[Array, "b n heads k"],
   relative_keys: Float[Array, "offsets heads k"] | None,
+  mask: Bool[Array, "b n"] | Bool[Array, "b q n"] | None,
   softmax_dtype: str,
 ) -> tuple[
   Float[Array, "b q heads k"], Callable[[], Float[Array, "b heads q n"]]
@@ -156,6 +171,14 @@ def _attention(
   bias = None
   if relative_keys is not None:
     bias = _relative_scores(query, relative_keys.astype(dtype))
+  if mask is not None:
+    # By [b, heads, n, q], as the scores lie.
+    allowed = mask[:, None, :, None]
+    if mask.ndim == 3:
+      allowed = jnp.swapaxes(mask, 1, 2)[:, None]
+    shape = (len(key), key.shape[2], key.shape[1], query.shape[1])
+    bias = jnp.zeros(shape, dtype) if bias is None else bias
+    bias = jnp.where(allowed, bias, jnp.asarray(_MASKED, dtype))
   context = softmax_attention.attend(query, key, value, bias, softmax_dtype)
 
   def maps():

@@ -1,9 +1,11 @@
-"""Patches to tokens, and where tokens are told their place."""
+"""Patches to tokens, and the positions that tokens are given."""
 
 import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+
+from vit_jax.models.layers import position_resize
 
 
 class PatchEmbedding(nn.Module):
@@ -38,39 +40,73 @@ class PositionEmbedding(nn.Module):
   """Tables that are added to the tokens, float32.
 
   Attributes:
-    kind: 'learned_1d': one row per token. 'learned_2d': a table of width D / 2
-      for columns (X) and one for rows (Y), concatenated; the cls token has a
-      row of its own. 'sincos2d': fixed, zero for cls.
-    num_tables: learned tables, one for each place where one is added.
+    kind: 'learned_1d': One row per token. 'learned_2d': A table of width D / 2
+      for columns (X) and one for rows (Y), concatenated; prefix tokens have
+      rows of their own. 'sincos2d': Fixed, zero for prefix tokens.
+    num_tables: Learned tables, one for each place where one is added.
+    resize: Method by which learned tables meet another grid than their own, a
+      value of `config.model.pos_embedding_resize`.
   """
 
   kind: str
   num_tables: int = 1
+  resize: str = "bilinear"
 
   @nn.compact
   def __call__(
-    self, grid: tuple[int, int], width: int, has_cls: bool
+    self,
+    grid: tuple[int, int],
+    width: int,
+    num_prefix: int,
+    to: tuple[int, int] | None = None,
   ) -> Float[Array, "tables n d"]:
+    """The tables for one grid of patches.
+
+    Args:
+      grid: Rows and columns of patches that the parameters are for.
+      width: Width D of the tokens.
+      num_prefix: Tokens before the patches, such as the class token.
+      to: Rows and columns of patches wanted; None: `grid`.
+    """
+    to = to or grid
     if self.kind == "sincos2d":
-      fixed = np.pad(sincos2d(grid, width), ((int(has_cls), 0), (0, 0)))
+      fixed = np.pad(sincos2d(to, width), ((int(num_prefix), 0), (0, 0)))
       return jnp.asarray(np.tile(fixed[None], (self.num_tables, 1, 1)))
     init = nn.initializers.normal(0.02)
     if self.kind == "learned_1d":
-      num_tokens = grid[0] * grid[1] + has_cls
+      num_tokens = grid[0] * grid[1] + num_prefix
       shape = (self.num_tables, num_tokens, width)
-      return jnp.asarray(self.param("pos_embedding", init, shape))
+      table = jnp.asarray(self.param("pos_embedding", init, shape))
+      if to == grid:
+        return table
+      patches = table[:, num_prefix:].reshape(self.num_tables, *grid, width)
+      patches = self._resized(self._resized(patches, 1, to[0]), 2, to[1])
+      patches = patches.reshape(self.num_tables, -1, width)
+      return jnp.concatenate([table[:, :num_prefix], patches], axis=1)
     rows, columns = grid
-    half = (self.num_tables, rows, columns, width // 2)
     x = self.param("x_embedding", init, (self.num_tables, columns, width // 2))
     y = self.param("y_embedding", init, (self.num_tables, rows, width // 2))
+    x, y = self._resized(x, 1, to[1]), self._resized(y, 1, to[0])
+    half = (self.num_tables, *to, width // 2)
     x = jnp.broadcast_to(x[:, None], half)
     y = jnp.broadcast_to(y[:, :, None], half)
     table = jnp.concatenate([x, y], axis=-1)
-    table = table.reshape(self.num_tables, rows * columns, width)
-    if has_cls:
-      cls = self.param("cls_embedding", init, (self.num_tables, 1, width))
-      table = jnp.concatenate([cls, table], axis=1)
+    table = table.reshape(self.num_tables, to[0] * to[1], width)
+    if num_prefix:
+      shape = (self.num_tables, int(num_prefix), width)
+      prefix = self.param("cls_embedding", init, shape)
+      table = jnp.concatenate([prefix, table], axis=1)
     return table
+
+  def _resized(self, table, axis, new):
+    """A table with `new` places along an axis."""
+    old = table.shape[axis]
+    if old == new:
+      return table
+    weights = position_resize.matrix(old, new, self.resize)
+    weights = jnp.asarray(weights, table.dtype)
+    result = jnp.tensordot(table, weights, (axis, 1), precision="highest")
+    return jnp.moveaxis(result, -1, axis)
 
 
 class RelativeKeys(nn.Module):

@@ -6,8 +6,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
+from vit_jax.errors import UserError
 from vit_jax.models.layers.attention import ATTENTION_MAPS, MultiHeadAttention
 from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.embeddings import PositionEmbedding, RelativeKeys
@@ -31,8 +32,8 @@ REMAT_POLICIES = {
   ),
 }
 
-# What the dimensions of the residual stream are; whoever has a mesh says how
-# they lie on it.
+# Names of the dimensions of the residual stream, which the rules of a mesh
+# (`vit_jax.sharding.activations`) assign to its axes.
 BETWEEN_BLOCKS = ("batch", "tokens", "width")
 
 
@@ -49,17 +50,19 @@ class EncoderBlock(nn.Module):
     posemb: Float[Array, "n d"] | None,
     relative_keys: Float[Array, "offsets heads k"] | None,
     drop_rate: Float[Array, ""] | None,
+    mask: Bool[Array, "b n"] | Bool[Array, "b n n"] | None = None,
   ) -> tuple[Float[Array, "b n d"], None]:
     """One layer.
 
     Args:
-      tokens: the residual stream.
-      posemb: position embedding that this layer adds first.
-      relative_keys: see `MultiHeadAttention`.
-      drop_rate: probability that an example skips a branch of this layer.
+      tokens: Residual stream.
+      posemb: Position embedding that this layer adds first.
+      relative_keys: Keys of the offsets, see `MultiHeadAttention`.
+      drop_rate: Probability that an example skips a branch of this layer.
+      mask: Tokens that are attended to, see `MultiHeadAttention`.
 
     Returns:
-      The tokens and None, the pair that `nn.scan` wants.
+      The tokens and None, the pair that `nn.scan` expects.
     """
     config = self.config
     norm = functools.partial(LayerNorm, config.layer_norm_eps, config.dtype)
@@ -68,7 +71,7 @@ class EncoderBlock(nn.Module):
 
     x = norm(name="LayerNorm_0")(tokens)
     x = MultiHeadAttention(config, name="MultiHeadDotProductAttention_0")(
-      x, x, relative_keys
+      x, x, relative_keys, mask
     )
     x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
     tokens = tokens + self._skip_examples(x, drop_rate)
@@ -92,44 +95,85 @@ class EncoderBlock(nn.Module):
 
 
 class Encoder(nn.Module):
-  """Position embedding, dropout, `depth` blocks and a last LayerNorm.
+  """Positions, dropout, `depth` blocks and a last LayerNorm.
 
-  A position embedding at every layer is added before each block, at the first
-  one in place of the stem's. Relative keys have no place at the stem: they
-  are one table per layer there as well, or one for all if shared. The last
-  LayerNorm is left out where `norm` is False.
+  `add_positions` comes first; calling the module then encodes the tokens. A
+  position embedding at every layer is added before each block, at the first
+  one in place of the stem's. Relative keys have no place at the stem: They
+  are one table per layer there as well, or one for all if shared.
+
+  Attributes:
+    config: Settings of the layers.
+    depth: Number of blocks.
+    grid: Rows and columns of patches that positions are learned for.
+    num_prefix: Tokens before the patches, such as the class token.
+    norm: Whether the last LayerNorm is applied.
+
+  The others are the keys of `config.model` of the same names.
   """
 
   config: LayerConfig
   depth: int
+  grid: tuple[int, int]
+  num_prefix: int
   pos_embedding: str = "learned_1d"
   pos_embedding_at: str = "stem"
+  pos_embedding_resize: str = "bilinear"
   stochastic_depth_rate: float = 0.0
   scan_layers: bool = False
   remat: str = "none"
   norm: bool = True
 
+  def setup(self):
+    if self.pos_embedding not in ("none", "relative"):
+      every_layer = self.pos_embedding_at == "every_layer"
+      self.posembed_input = PositionEmbedding(
+        self.pos_embedding,
+        self.depth if every_layer else 1,
+        self.pos_embedding_resize,
+      )
+
+  def add_positions(
+    self,
+    tokens: Float[Array, "b n d"],
+    grid: tuple[int, int] | None = None,
+  ) -> Float[Array, "b n d"]:
+    """Adds the position embedding of the stem, if there is one.
+
+    Args:
+      tokens: Prefix tokens, then patches row by row.
+      grid: Rows and columns of the patches; None: those of the module.
+    """
+    if self.pos_embedding in ("none", "relative"):
+      return tokens
+    tables = self._tables(tokens, grid)
+    return tokens + tables[:1].astype(tokens.dtype)
+
   @nn.compact
   def __call__(
     self,
     tokens: Float[Array, "b n d"],
-    grid: tuple[int, int],
+    grid: tuple[int, int] | None = None,
+    mask: Bool[Array, "b n"] | Bool[Array, "b n n"] | None = None,
     *,
-    has_cls: bool,
     train: bool,
   ) -> Float[Array, "b n d"]:
-    """Encodes tokens.
+    """Encodes tokens that have their positions.
 
     Args:
-      tokens: the cls token first if there is one, then patches row by row.
-      grid: rows and columns of patches.
-      has_cls: whether there is a cls token.
-      train: whether dropout and stochastic depth act.
+      tokens: Any tokens; all of the image's, in their order, if positions are
+        relative or added at every layer.
+      grid: Rows and columns of the patches, if positions are added at every
+        layer; None: those of the module.
+      mask: Tokens that are attended to, by all tokens or by each; None: all.
+      train: Whether dropout and stochastic depth are active.
 
     Returns:
-      The tokens of the last layer, normalised.
+      The tokens of the last layer, normalised if `norm`.
+
+    Raises:
+      UserError: Positions in the layers do not fit the number of tokens.
     """
-    tokens, layer_posembs = self._embed_positions(tokens, grid, has_cls)
     dropout = Dropout(self.config.dropout_rate, deterministic=not train)
     tokens = dropout(tokens)
     tokens = nn.with_logical_constraint(tokens, BETWEEN_BLOCKS)
@@ -138,9 +182,9 @@ class Encoder(nn.Module):
     drop_rates = None
     if train and self.stochastic_depth_rate:
       drop_rates = jnp.linspace(0, self.stochastic_depth_rate, self.depth)
-    relative_keys = self._relative_keys(tokens)
-    per_layer = (layer_posembs, relative_keys, drop_rates)
-    tokens = self._apply_blocks(tokens, per_layer, train)
+    posembs = self._layer_positions(tokens, grid)
+    per_layer = (posembs, self._relative_keys(tokens), drop_rates)
+    tokens = self._apply_blocks(tokens, per_layer, mask, train)
     if not self.norm:
       return tokens
     norm = LayerNorm(
@@ -148,37 +192,46 @@ class Encoder(nn.Module):
     )
     return norm(tokens)
 
-  def _embed_positions(self, tokens, grid, has_cls):
-    """Tokens with the stem's embedding, and [depth, n, d] or None."""
-    if self.pos_embedding in ("none", "relative"):
-      return tokens, None
-    width = tokens.shape[-1]
-    every_layer = self.pos_embedding_at == "every_layer"
-    embedding = PositionEmbedding(
-      self.pos_embedding,
-      self.depth if every_layer else 1,
-      name="posembed_input",
+  def _tables(self, tokens, grid):
+    return self.posembed_input(
+      self.grid, tokens.shape[-1], self.num_prefix, grid
     )
-    tables = embedding(grid, width, has_cls)
-    tokens = tokens + tables[:1].astype(tokens.dtype)
-    if self.pos_embedding_at == "stem":
-      return tokens, None
+
+  def _layer_positions(self, tokens, grid):
+    """Positions added before each block, [depth, n, d], or None."""
+    is_table = self.pos_embedding not in ("none", "relative")
+    if not is_table or self.pos_embedding_at == "stem":
+      return None
+    tables = self._tables(tokens, grid)
+    self._check_length(tokens, tables.shape[1])
     tables = jnp.broadcast_to(tables, (self.depth, *tables.shape[1:]))
     # The first layer's stands at the stem, before the dropout.
-    return tokens, tables.at[0].set(0.0)
+    return tables.at[0].set(0.0)
 
   def _relative_keys(self, tokens):
     """[depth, offsets, heads, head size], or None."""
     if self.pos_embedding != "relative":
       return None
+    num_tokens = self.grid[0] * self.grid[1] + self.num_prefix
+    self._check_length(tokens, num_tokens)
     shared = self.pos_embedding_at == "every_layer_shared"
     keys = RelativeKeys(
       self.config.num_heads, 1 if shared else self.depth, name="posembed"
-    )(*tokens.shape[1:])
+    )(num_tokens, tokens.shape[-1])
     return jnp.broadcast_to(keys, (self.depth, *keys.shape[1:]))
 
-  def _apply_blocks(self, tokens, per_layer, train):
-    """`depth` blocks, each with its slice of `per_layer`."""
+  def _check_length(self, tokens, wanted):
+    if tokens.shape[1] != wanted:
+      raise UserError(
+        f"config.model.pos_embedding = '{self.pos_embedding}' at"
+        f" '{self.pos_embedding_at}' gives positions to {wanted} tokens in"
+        f" every layer, but there are {tokens.shape[1]}; use"
+        " config.model.pos_embedding='learned_1d' with"
+        " config.model.pos_embedding_at='stem'."
+      )
+
+  def _apply_blocks(self, tokens, per_layer, mask, train):
+    """Applies `depth` blocks, each with its slice of `per_layer`."""
     block = EncoderBlock
     if self.remat != "none":
       # Inside a scan nothing can be merged away, so XLA need not be stopped.
@@ -192,12 +245,12 @@ class Encoder(nn.Module):
         block,
         variable_axes={"params": 0, "intermediates": 0, ATTENTION_MAPS: 0},
         split_rngs={"params": True, "dropout": True},
-        in_axes=0,
+        in_axes=(0, 0, 0, nn.broadcast),
         length=self.depth,
       )(self.config, train, name="encoderblock")
-      return layers(tokens, *per_layer)[0]
+      return layers(tokens, *per_layer, mask)[0]
     for i in range(self.depth):
       layer = block(self.config, train, name=f"encoderblock_{i}")
       arguments = (None if x is None else x[i] for x in per_layer)
-      tokens, _ = layer(tokens, *arguments)
+      tokens, _ = layer(tokens, *arguments, mask)
     return tokens

@@ -5,7 +5,10 @@ import numpy as np
 from jaxtyping import Array, Float, UInt8
 
 from vit_jax.config import pixels
-from vit_jax.errors import UserError
+
+Images = (
+  UInt8[Array | np.ndarray, "b h w c"] | Float[Array | np.ndarray, "b h w c"]
+)
 
 
 def normalize(
@@ -28,18 +31,3 @@ def normalize(
   shape = (1,) * (images.ndim - 1) + (-1,)
   normalized = jnp.asarray(images, jnp.float32) - mean.reshape(shape)
   return (normalized * (1 / deviation).reshape(shape)).astype(dtype)
-
-
-def check_size(
-  images: UInt8[Array | np.ndarray, "b h w c"]
-  | Float[Array | np.ndarray, "b h w c"],
-  image_size: int,
-) -> None:
-  """Raises UserError for images that are not squares of `image_size`."""
-  height, width = images.shape[1:3]
-  if (height, width) != (image_size, image_size):
-    raise UserError(
-      f"The images are {height} x {width} pixels, but the model takes"
-      f" {image_size} x {image_size} (config.model.image_size); resize them,"
-      " or build the model for their size."
-    )

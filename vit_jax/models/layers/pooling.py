@@ -1,8 +1,8 @@
-"""From encoded tokens to one feature per image."""
+"""Poolings of encoded tokens into one feature per image."""
 
 import flax.linen as nn
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from vit_jax.models.layers.attention import MultiHeadAttention
 from vit_jax.models.layers.layer_norm import LayerNorm
@@ -13,10 +13,15 @@ class MAPHead(nn.Module):
   """Multi-head attention pooling: a learned query attends to all tokens."""
 
   config: LayerConfig
-  train: bool
 
   @nn.compact
-  def __call__(self, tokens: Float[Array, "b n d"]) -> Float[Array, "b d"]:
+  def __call__(
+    self,
+    tokens: Float[Array, "b n d"],
+    mask: Bool[Array, "b n"] | None = None,
+    *,
+    train: bool,
+  ) -> Float[Array, "b d"]:
     batch, _, width = tokens.shape
     config = self.config
     init = nn.initializers.xavier_uniform()
@@ -25,35 +30,18 @@ class MAPHead(nn.Module):
     attention = MultiHeadAttention(
       config, name="MultiHeadDotProductAttention_0"
     )
-    x = attention(probe, tokens)
+    x = attention(probe, tokens, mask=mask)
     norm = LayerNorm(config.layer_norm_eps, config.dtype, name="LayerNorm_0")
-    x = x + MlpBlock(config, self.train, name="MlpBlock_0")(norm(x))
+    x = x + MlpBlock(config, train, name="MlpBlock_0")(norm(x))
     return x[:, 0]
 
 
-def pool(
-  tokens: Float[Array, "b n d"],
-  kind: str,
-  config: LayerConfig,
-  *,
-  has_cls: bool,
-  train: bool,
-) -> Float[Array, "b d"] | Float[Array, "b n d"]:
-  """One feature per image, or, for 'none', one per token.
-
-  To be called inside a compact module, which then owns the parameters.
-
-  Args:
-    tokens: encoded tokens, the cls token first if there is one.
-    kind: 'cls', 'gap' (mean of the patches), 'map' or 'none'.
-    config: settings of the 'map' head's layers.
-    has_cls: whether there is a cls token.
-    train: whether dropout acts in it.
-  """
-  if kind == "cls":
-    return tokens[:, 0]
-  if kind == "gap":
-    return jnp.mean(tokens[:, int(has_cls) :], axis=1)
-  if kind == "map":
-    return MAPHead(config, train, name="MAPHead_0")(tokens)
-  return tokens
+def mean(
+  tokens: Float[Array, "b n d"], mask: Bool[Array, "b n"] | None = None
+) -> Float[Array, "b d"]:
+  """Mean of each image's tokens, or of those that the mask keeps."""
+  if mask is None:
+    return jnp.mean(tokens, axis=1)
+  total = jnp.sum(jnp.where(mask[:, :, None], tokens, 0), axis=1)
+  count = jnp.maximum(jnp.sum(mask, axis=1), 1)
+  return total / count[:, None].astype(tokens.dtype)

@@ -10,13 +10,12 @@ from typing import ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, UInt8
+from jaxtyping import Array, Float
 
 from vit_jax.models.layers.convolution import BETWEEN_UNITS, StandardizedConv
 from vit_jax.models.layers.group_norm import GroupNorm
 from vit_jax.models.layers.heads import LinearHead
-from vit_jax.models.layers.normalize import check_size, normalize
+from vit_jax.models.layers.normalize import Images, normalize
 from vit_jax.models.layers.stage import Stage
 
 _NORM_EPSILON = 1e-5
@@ -60,10 +59,10 @@ class ResNet(nn.Module):
   """Images to logits.
 
   Attributes:
-    blocks: units of each stage; every stage but the first halves the map and
+    blocks: Units of each stage; every stage but the first halves the map and
       doubles the width.
-    width: channels of the root; 64 times the width factor.
-    num_classes: outputs of the linear head; None: no head, and calls return
+    width: Channels of the root; 64 times the width factor.
+    num_classes: Outputs of the linear head; None: no head, and calls return
       the pooled features.
 
   The others are the keys of `config.model` of the same names.
@@ -81,33 +80,11 @@ class ResNet(nn.Module):
   normalize: str = "minus_one_to_one"
   standardization: str = "google"
 
-  @nn.compact
-  def __call__(
-    self,
-    images: UInt8[Array | np.ndarray, "b h w c"]
-    | Float[Array | np.ndarray, "b h w c"],
-    *,
-    train: bool = False,
-  ) -> Float[Array, "b classes"]:
-    """Logits, in float32.
-
-    Args:
-      images: bytes, normalised here as `normalize` says, or floats that are.
-      train: makes no difference, as nothing is dropped.
-
-    Raises:
-      UserError: the images are not of `image_size`.
-    """
-    del train
-    check_size(images, self.image_size)
-    x = normalize(images, self.normalize, self.dtype)
+  def setup(self):
     conv = functools.partial(_conv, self.dtype, self.standardization)
-    x = conv("root_conv", self.width, 7, 2)(x)
-    x = _zero_padded_max_pool(x)
-    x = nn.with_logical_constraint(x, BETWEEN_UNITS)
-    self.sow("intermediates", "root", x)
-    for i, num_units in enumerate(self.blocks):
-      x = Stage(
+    self._root = conv("root_conv", self.width, 7, 2)
+    self._stages = [
+      Stage(
         Unit,
         unit_name,
         num_units,
@@ -117,16 +94,51 @@ class ResNet(nn.Module):
         self.remat,
         self.standardization,
         name=f"block{i + 1}",
-      )(x)
-    x = nn.relu(GroupNorm(_NORM_EPSILON, self.dtype, name="norm")(x))
+      )
+      for i, num_units in enumerate(self.blocks)
+    ]
+    self._norm = GroupNorm(_NORM_EPSILON, self.dtype, name="norm")
+    if self.num_classes is not None:
+      self._head = LinearHead(
+        self.num_classes, self.head_bias_init, self.dtype, name="head"
+      )
+
+  def __call__(
+    self, images: Images, *, train: bool = False
+  ) -> Float[Array, "b classes"]:
+    """Logits, in float32.
+
+    Args:
+      images: Bytes, normalised here as `normalize` says, or floats that are
+        normalised already; of any size.
+      train: Ignored, as nothing is dropped.
+    """
+    return self.head(self.encode(self.embed(images), train=train))
+
+  def embed(self, images: Images) -> Float[Array, "b y x k"]:
+    """The root's map, of a quarter of the image's size."""
+    x = self._root(normalize(images, self.normalize, self.dtype))
+    x = _zero_padded_max_pool(x)
+    x = nn.with_logical_constraint(x, BETWEEN_UNITS)
+    self.sow("intermediates", "root", x)
+    return x
+
+  def encode(
+    self, x: Float[Array, "b h w c"], *, train: bool = False
+  ) -> Float[Array, "b y x k"]:
+    """The last map, normalised and rectified."""
+    del train
+    for stage in self._stages:
+      x = stage(x)
+    x = nn.relu(self._norm(x))
     self.sow("intermediates", "encoded", x)
+    return x
+
+  def head(self, x: Float[Array, "b y x k"]) -> Float[Array, "b classes"]:
+    """Logits of a map, or its mean if there is no head; float32."""
     x = jnp.mean(x, axis=(1, 2), dtype=jnp.float32).astype(self.dtype)
     self.sow("intermediates", "representation", x)
-    if self.num_classes is None:
-      return x.astype(jnp.float32)
-    return LinearHead(
-      self.num_classes, self.head_bias_init, self.dtype, name="head"
-    )(x)
+    return x.astype(jnp.float32) if self.num_classes is None else self._head(x)
 
 
 def unit_name(index: int) -> str:

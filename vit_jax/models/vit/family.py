@@ -57,6 +57,7 @@ _KEYS = (
   "norm_after_pool",
   "pos_embedding",
   "pos_embedding_at",
+  "pos_embedding_resize",
   "dropout_rate",
   "stochastic_depth_rate",
   "softmax_dtype",

@@ -1,12 +1,10 @@
 """The Vision Transformer of arXiv 2010.11929."""
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, UInt8
+from jaxtyping import Array, Bool, Float
 
 from vit_jax.errors import UserError
 from vit_jax.models.layers.embeddings import PatchEmbedding
@@ -14,26 +12,29 @@ from vit_jax.models.layers.encoder import Encoder
 from vit_jax.models.layers.heads import LinearHead
 from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.models.layers.mlp import LayerConfig
-from vit_jax.models.layers.normalize import check_size, normalize
-from vit_jax.models.layers.pooling import pool
+from vit_jax.models.layers.normalize import Images, normalize
+from vit_jax.models.layers.pooling import MAPHead, mean
 from vit_jax.models.resnet.sizes import stem_stride
 from vit_jax.models.vit import sizes
-from vit_jax.models.vit.stem import stem
+from vit_jax.models.vit.stem import Stem
 
 
 class ViT(nn.Module):
   """Images to logits; parameters are named as in the published checkpoints.
 
+  Calling it composes `embed`, `encode` and `head`, which objectives also call
+  one by one.
+
   Attributes:
-    num_classes: outputs of the linear head; None: no head, and calls return
+    num_classes: Outputs of the linear head; None: no head, and calls return
       the features before it.
-    representation_size: hidden units of the tanh head before it; None: none.
-    patch_size: side of the image that becomes one token, pixels.
-    stem_blocks: units of each stage of the convolutional stem; (): its root
+    representation_size: Hidden units of the tanh head before it; None: none.
+    patch_size: Side of the image that becomes one token, pixels.
+    stem_blocks: Units of each stage of the convolutional stem; (): its root
       alone; None: no stem.
 
   The others are the keys of `config.model` of the same names, with the
-  variant's numbers put in.
+  variant's numbers filled in.
   """
 
   family: ClassVar[str] = "vit"
@@ -54,6 +55,7 @@ class ViT(nn.Module):
   representation_size: int | None = None
   pos_embedding: str = "learned_1d"
   pos_embedding_at: str = "stem"
+  pos_embedding_resize: str = "bilinear"
   dropout_rate: float = 0.0
   stochastic_depth_rate: float = 0.0
   head_bias_init: float = 0.0
@@ -68,34 +70,231 @@ class ViT(nn.Module):
   qkv_bias: bool = True
   standardization: str = "google"
 
-  @nn.compact
+  def setup(self):
+    if self.stem_blocks is not None:
+      self._stem = Stem(
+        self.stem_blocks,
+        self.stem_width,
+        self.dtype,
+        self.remat,
+        self.standardization,
+      )
+      # The published names have no level for the stem.
+      nn.share_scope(self, self._stem)
+    self._embedding = PatchEmbedding(
+      self.width, self._map_patch, self.dtype, name="embedding"
+    )
+    self._prefix = []
+    if self.num_prefix:
+      zeros = nn.initializers.zeros
+      self._prefix = [self.param("cls", zeros, (1, 1, self.width))]
+    config = self._layer_config()
+    self._encoder = Encoder(
+      config,
+      self.depth,
+      self._grid(self.image_size, self.image_size),
+      self.num_prefix,
+      self.pos_embedding,
+      self.pos_embedding_at,
+      self.pos_embedding_resize,
+      self.stochastic_depth_rate,
+      self.scan_layers,
+      self.remat,
+      not self.norm_after_pool,
+      name="Transformer",
+    )
+    if self.pool == "map":
+      self._map_head = MAPHead(config, name="MAPHead_0")
+    if self.norm_after_pool:
+      self._fc_norm = LayerNorm(self.layer_norm_eps, self.dtype, name="fc_norm")
+    if self.representation_size is not None:
+      # The name is the layer's in the published checkpoints too.
+      self._pre_logits = nn.Dense(
+        self.representation_size, dtype=self.dtype, name="pre_logits"
+      )
+    if self.num_classes is not None:
+      self._head = LinearHead(
+        self.num_classes, self.head_bias_init, self.dtype, name="head"
+      )
+
   def __call__(
     self,
-    images: UInt8[Array | np.ndarray, "b h w c"]
-    | Float[Array | np.ndarray, "b h w c"],
+    images: Images,
     *,
     train: bool = False,
-    corrupt: Callable[[Array], Array] | None = None,
   ) -> Float[Array, "b *tokens classes"]:
     """Logits, in float32.
 
     Args:
-      images: bytes, normalised here as `normalize` says, or floats that are.
-      train: whether dropout and stochastic depth act; they draw from the flax
-        stream "dropout".
-      corrupt: what the embeddings of the patches, [b, n, d], become before
-        they get their positions; None: they stay.
+      images: Bytes, normalised here as `normalize` says, or floats that are
+        normalised already; of any size that patches cover. Positions are
+        resized to sizes other than `image_size`.
+      train: Whether dropout and stochastic depth are active; they draw from
+        the flax stream "dropout".
 
     Returns:
       [b, num_classes]; with pool 'none' the head is applied to every token,
       [b, n, num_classes]; without a head, features in place of classes.
 
     Raises:
-      UserError: the images are not of `image_size`, or the patches do not
-        cover them and `drop_remainder` is not set.
+      UserError: The patches do not cover the images and `drop_remainder` is
+        not set, or the positions cannot be resized.
     """
-    check_size(images, self.image_size)
-    config = LayerConfig(
+    grid = self.patch_grid(*images.shape[1:3])
+    tokens = self.add_prefix(self.embed_patches(images), grid)
+    tokens = self.encode(tokens, grid=grid, train=train)
+    return self.head(tokens, train=train)
+
+  def embed(self, images: Images) -> Float[Array, "b n d"]:
+    """Tokens with positions: `num_prefix` of them, then patches row by row."""
+    grid = self.patch_grid(*images.shape[1:3])
+    return self.add_prefix(self.embed_patches(images), grid)
+
+  def embed_patches(self, images: Images) -> Float[Array, "b n d"]:
+    """Embeddings of the patches, row by row, without positions."""
+    self.patch_grid(*images.shape[1:3])
+    maps = normalize(images, self.normalize, self.dtype)
+    if self.stem_blocks is not None:
+      maps = self._stem(maps)
+      self.sow("intermediates", "stem", maps)
+    return self._embedding(maps)
+
+  def add_prefix(
+    self, patches: Float[Array, "b n d"], grid: tuple[int, int] | None = None
+  ) -> Float[Array, "b m d"]:
+    """Joins the prefix tokens to the patches and adds positions to all.
+
+    Args:
+      patches: Embeddings of all patches of an image, row by row.
+      grid: Rows and columns of the patches; None: those of `image_size`.
+    """
+    prefix = [
+      jnp.broadcast_to(
+        token.astype(self.dtype), (len(patches), *token.shape[1:])
+      )
+      for token in self._prefix
+    ]
+    tokens = patches
+    if prefix:
+      tokens = jnp.concatenate([*prefix, patches], axis=1)
+    return self._encoder.add_positions(tokens, grid)
+
+  def encode(
+    self,
+    tokens: Float[Array, "b n d"],
+    *,
+    grid: tuple[int, int] | None = None,
+    mask: Bool[Array, "b n"] | Bool[Array, "b n n"] | None = None,
+    train: bool = False,
+  ) -> Float[Array, "b n d"]:
+    """Encodes any number of tokens, such as those that a mask left visible.
+
+    Args:
+      tokens: Tokens with positions, as `embed` returns them, or some of them.
+      grid: Rows and columns of the patches, if positions are added at every
+        layer; None: those of `image_size`.
+      mask: True for the tokens that are attended to, by all tokens or by each;
+        None: all of them.
+      train: Whether dropout and stochastic depth are active.
+
+    Returns:
+      The tokens of the last layer, normalised unless `norm_after_pool`.
+    """
+    tokens = self._encoder(tokens, grid, mask, train=train)
+    self.sow("intermediates", "encoded", tokens)
+    return tokens
+
+  def head(
+    self,
+    tokens: Float[Array, "b n d"],
+    *,
+    pool: str | None = None,
+    mask: Bool[Array, "b n"] | None = None,
+    train: bool = False,
+  ) -> Float[Array, "b *tokens classes"]:
+    """Logits of encoded tokens, or features if there is no head; float32.
+
+    Args:
+      tokens: Encoded tokens, prefix tokens first.
+      pool: How tokens become one feature; None: as the model does it. 'none'
+        keeps a feature for each token.
+      mask: True for the tokens that 'gap' and 'map' pool; None: all of them.
+      train: Whether dropout is active in the pooling by attention.
+    """
+    pool = pool or self.pool
+    x = tokens
+    if pool == "cls":
+      x = tokens[:, 0]
+    elif pool == "gap":
+      start = self.num_prefix
+      x = mean(tokens[:, start:], None if mask is None else mask[:, start:])
+    elif pool == "map":
+      x = self._map_head(tokens, mask, train=train)
+    if self.norm_after_pool:
+      x = self._fc_norm(x)
+    if self.representation_size is not None:
+      x = nn.tanh(self._pre_logits(x))
+    self.sow("intermediates", "representation", x)
+    return x.astype(jnp.float32) if self.num_classes is None else self._head(x)
+
+  @property
+  def num_prefix(self) -> int:
+    """Tokens before the patches."""
+    return int(sizes.has_cls(self.pool, self.cls_token))
+
+  def patch_grid(self, height: int, width: int) -> tuple[int, int]:
+    """Rows and columns of the patches of an image.
+
+    Args:
+      height: Of the image, pixels.
+      width: Likewise.
+
+    Raises:
+      UserError: The patches do not cover the image and `drop_remainder` is
+        not set, or relative positions are for another grid.
+    """
+    size, patch = self.image_size, self.patch_size
+    stride, map_patch = self._stem_stride, self._map_patch
+    rest = [-(-side // stride) % map_patch for side in (height, width)]
+    below = patch * max(1, size // patch)
+    multiples = f"{below} or {below + patch}"
+    if any(rest) and not self.drop_remainder and height == width == size:
+      raise UserError(
+        f"config.model.image_size = {size} is not a multiple of the patch"
+        f" size {patch}; use {multiples}, or config.model.drop_remainder=True."
+      )
+    grid = self._grid(height, width)
+    if (any(rest) and not self.drop_remainder) or min(grid) < 1:
+      raise UserError(
+        f"The images are {height} x {width} pixels, which patches of {patch} x"
+        f" {patch} do not cover; resize them to {size} x {size}"
+        " (config.model.image_size), or to multiples of the patch."
+      )
+    if self.pos_embedding == "relative" and grid != self._grid(size, size):
+      raise UserError(
+        f"The images are {height} x {width} pixels, but relative positions"
+        f" are for {size} x {size} (config.model.image_size); resize them, or"
+        " use config.model.pos_embedding='learned_1d'."
+      )
+    return grid
+
+  def _grid(self, height, width):
+    stride = self._stem_stride
+    return tuple(
+      -(-side // stride) // self._map_patch for side in (height, width)
+    )
+
+  @property
+  def _stem_stride(self):
+    return stem_stride(self.stem_blocks)
+
+  @property
+  def _map_patch(self):
+    """Side of a patch on the stem's maps."""
+    return self.patch_size // self._stem_stride
+
+  def _layer_config(self):
+    return LayerConfig(
       num_heads=self.num_heads,
       mlp_dim=self.mlp_dim,
       dropout_rate=self.dropout_rate,
@@ -106,68 +305,3 @@ class ViT(nn.Module):
       layer_norm_eps=self.layer_norm_eps,
       qkv_bias=self.qkv_bias,
     )
-    maps = normalize(images, self.normalize, self.dtype)
-    if self.stem_blocks is not None:
-      maps = stem(
-        maps,
-        self.stem_blocks,
-        self.stem_width,
-        self.dtype,
-        self.remat,
-        self.standardization,
-      )
-      self.sow("intermediates", "stem", maps)
-    patch_size = self.patch_size // stem_stride(self.stem_blocks)
-    self._check_patches(maps.shape[1], patch_size)
-    grid = tuple(side // patch_size for side in maps.shape[1:3])
-    tokens = PatchEmbedding(
-      self.width, patch_size, self.dtype, name="embedding"
-    )(maps)
-    if corrupt is not None:
-      tokens = corrupt(tokens)
-    has_cls = sizes.has_cls(self.pool, self.cls_token)
-    if has_cls:
-      cls = self.param("cls", nn.initializers.zeros, (1, 1, self.width))
-      cls = jnp.broadcast_to(
-        cls.astype(self.dtype), (tokens.shape[0], 1, self.width)
-      )
-      tokens = jnp.concatenate([cls, tokens], axis=1)
-    tokens = Encoder(
-      config,
-      self.depth,
-      self.pos_embedding,
-      self.pos_embedding_at,
-      self.stochastic_depth_rate,
-      self.scan_layers,
-      self.remat,
-      not self.norm_after_pool,
-      name="Transformer",
-    )(tokens, grid, has_cls=has_cls, train=train)
-    self.sow("intermediates", "encoded", tokens)
-
-    x = pool(tokens, self.pool, config, has_cls=has_cls, train=train)
-    if self.norm_after_pool:
-      x = LayerNorm(self.layer_norm_eps, self.dtype, name="fc_norm")(x)
-    if self.representation_size is not None:
-      x = nn.Dense(
-        self.representation_size, dtype=self.dtype, name="pre_logits"
-      )(x)
-      x = nn.tanh(x)
-    # The name "pre_logits" is the layer's, in the published checkpoints too.
-    self.sow("intermediates", "representation", x)
-    if self.num_classes is None:
-      return x.astype(jnp.float32)
-    head = LinearHead(
-      self.num_classes, self.head_bias_init, self.dtype, name="head"
-    )
-    return head(x)
-
-  def _check_patches(self, side, patch_size):
-    if side % patch_size and not self.drop_remainder:
-      size, patch = self.image_size, self.patch_size
-      raise UserError(
-        f"config.model.image_size = {size} is not a multiple of the patch"
-        f" size {patch}; use {size // patch * patch} or"
-        f" {(size // patch + 1) * patch}, or"
-        " config.model.drop_remainder=True."
-      )

@@ -48,46 +48,50 @@ class Unit(nn.Module):
     return nn.with_logical_constraint(nn.relu(shortcut + x), BETWEEN_UNITS)
 
 
-def stem(
-  images: Float[Array, "b h w c"],
-  blocks: tuple[int, ...],
-  width: int,
-  dtype: str,
-  remat: str,
-  standardization: str,
-) -> Float[Array, "b y x k"]:
+class Stem(nn.Module):
   """Feature maps that patches are cut from.
 
-  To be called inside a compact module, which then owns the parameters.
-
-  Args:
-    images: normalised pixels.
-    blocks: units of each stage; (): the root alone.
-    width: channels of the root; stage i has 4 * 2^i times as many.
-    dtype: of the products.
-    remat: as `config.model.remat`, for each unit.
-    standardization: as `config.model.standardization`.
-
-  Returns:
-    Maps of 1 / 4 of the image's size, halved by every stage but the first.
+  Attributes:
+    blocks: Units of each stage; (): the root alone.
+    width: Channels of the root; stage i has 4 * 2^i times as many.
+    dtype: Dtype of the products.
+    remat: A value of `config.model.remat`, applied to each unit.
+    standardization: A value of `config.model.standardization`.
   """
-  x = _conv(dtype, standardization, "conv_root", width, 7, 2)(images)
-  x = nn.relu(_norm(dtype, standardization, "gn_root")(x))
-  x = nn.max_pool(x, (3, 3), strides=(2, 2), padding="SAME")
-  x = nn.with_logical_constraint(x, BETWEEN_UNITS)
-  for i, num_units in enumerate(blocks):
-    x = Stage(
-      Unit,
-      _unit_name,
-      num_units,
-      width * 2**i,
-      2 if i else 1,
-      dtype,
-      remat,
-      standardization,
-      name=f"block{i + 1}",
-    )(x)
-  return x
+
+  blocks: tuple[int, ...]
+  width: int
+  dtype: str
+  remat: str
+  standardization: str
+
+  @nn.compact
+  def __call__(
+    self, images: Float[Array, "b h w c"]
+  ) -> Float[Array, "b y x k"]:
+    """Maps of 1 / 4 of the image's size, halved by every stage but the first.
+
+    Args:
+      images: Normalised pixels.
+    """
+    dtype, standardization = self.dtype, self.standardization
+    x = _conv(dtype, standardization, "conv_root", self.width, 7, 2)(images)
+    x = nn.relu(_norm(dtype, standardization, "gn_root")(x))
+    x = nn.max_pool(x, (3, 3), strides=(2, 2), padding="SAME")
+    x = nn.with_logical_constraint(x, BETWEEN_UNITS)
+    for i, num_units in enumerate(self.blocks):
+      x = Stage(
+        Unit,
+        _unit_name,
+        num_units,
+        self.width * 2**i,
+        2 if i else 1,
+        dtype,
+        self.remat,
+        standardization,
+        name=f"block{i + 1}",
+      )(x)
+    return x
 
 
 def _unit_name(index: int) -> str:

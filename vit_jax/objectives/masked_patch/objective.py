@@ -35,13 +35,7 @@ def masked_patch(config: schema.Config) -> contract.Objective:
   grid = size.grid(config.model.image_size)
   num_corrupted = kind.num_corrupted(config)
   target = targets.TARGETS[config.objective.target]
-  # Two views of one network: what evaluators see, and all its tokens.
-  has_cls = sizes.has_cls(config.model.pool, config.model.cls_token)
   plain = models_build.create(config.model, num_classes=None)
-  every_token = models_build.create(
-    config.model.model_copy(update={"pool": "none", "cls_token": has_cls}),
-    num_classes=None,
-  )
   head = heads.LinearHead(
     kind.NUM_OUTPUTS[config.objective.target](size.patch_size),
     0.0,
@@ -77,16 +71,14 @@ def masked_patch(config: schema.Config) -> contract.Objective:
   ) -> tuple[Float[Array, ""], tuple[contract.Aux, contract.Metrics]]:
     del constants, objective_state, step
     images, corrupted = batch["image"], batch["corrupted"]
-    tokens = every_token.apply(
+    patches = plain.apply(
       {"params": params},
       images,
-      train=True,
-      corrupt=lambda patches: corrupt(
-        patches, params["mask_token"], batch["source"]
-      ),
+      params["mask_token"],
+      batch["source"],
       rngs={"dropout": rngs("dropout")},
-    )
-    patches = tokens[:, int(has_cls) :].astype(config.model.dtype)
+      method=corrupted_features,
+    ).astype(config.model.dtype)
     outputs = head.apply(
       {"params": params["patch_head"]}, take(patches, corrupted)
     )
@@ -101,6 +93,25 @@ def masked_patch(config: schema.Config) -> contract.Objective:
   return contract.Objective(
     init=init, prepare=prepare, loss=loss, outputs=outputs
   )
+
+
+def corrupted_features(
+  model: nn.Module,
+  images: Array,
+  mask_token: Float[Array, "1 1 d"],
+  source: Int[Array, "b n"],
+) -> Float[Array, "b n d"]:
+  """Features of all patches in training, with some embeddings corrupted.
+
+  Args:
+    model: Vision Transformer without a head.
+    images: Images of the batch.
+    mask_token: Embedding that stands for a masked patch.
+    source: For every patch, the one whose embedding it has, as `draw` has it.
+  """
+  patches = corrupt(model.embed_patches(images), mask_token, source)
+  tokens = model.encode(model.add_prefix(patches), train=True)
+  return model.head(tokens, pool="none")[:, model.num_prefix :]
 
 
 def draw(

@@ -1,0 +1,211 @@
+"""The parts of a Vision Transformer, and images of other sizes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.models.networks import apply, random_params, tiny, tiny_hybrid
+from vit_jax.errors import UserError
+from vit_jax.weights import position_embeddings
+
+METHODS = ["bilinear", "bicubic", "bicubic_antialias"]
+
+
+def _images(*size, count=2):
+  rng = np.random.default_rng(4)
+  return rng.standard_normal((count, *size, 3)).astype(np.float32)
+
+
+def _run(model, params, function, *args):
+  return jax.jit(lambda p: model.apply({"params": p}, *args, method=function))(
+    params
+  )
+
+
+@pytest.mark.parametrize(
+  "keys",
+  [
+    {},
+    dict(pool="map", scan_layers=True),
+    dict(pos_embedding="relative"),
+    dict(pos_embedding_at="every_layer", norm_after_pool=True),
+  ],
+)
+def test_calling_it_composes_embed_encode_and_head(keys, images):
+  model = tiny(**keys)
+  params = random_params(model)
+
+  def by_parts(model, images):
+    tokens = model.embed(images)
+    assert tokens.shape[1] == 4 + model.num_prefix
+    return model.head(model.encode(tokens))
+
+  np.testing.assert_array_equal(
+    _run(model, params, by_parts, images), apply(model, params, images)
+  )
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("place", ["stem", "every_layer"])
+@pytest.mark.parametrize("pool", ["cls", "gap"])
+def test_positions_are_resized_as_those_of_a_loaded_checkpoint(
+  method, place, pool
+):
+  keys = dict(pool=pool, pos_embedding_at=place, pos_embedding_resize=method)
+  model, larger = tiny(**keys), tiny(**keys, image_size=20)
+  params = random_params(model)
+  found = apply(model, params, _images(20, 20))
+  positions = params["Transformer"]["posembed_input"]
+  positions["pos_embedding"] = position_embeddings.resize(
+    positions["pos_embedding"],
+    (2, 2),
+    (5, 5),
+    num_prefix=model.num_prefix,
+    method=method,
+  )
+  expected = apply(larger, params, _images(20, 20))
+  np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_learned_2d_is_resized_along_each_axis():
+  keys = dict(pos_embedding="learned_2d")
+  model = tiny(**keys)
+  params = random_params(model)
+  found = apply(model, params, _images(12, 8))
+  positions = params["Transformer"]["posembed_input"]
+  rows = positions["y_embedding"]
+  middle = rows.mean(axis=1, keepdims=True)
+  positions["y_embedding"] = np.concatenate(
+    [rows[:, :1], middle, rows[:, 1:]], axis=1
+  )
+  x, y = positions["x_embedding"], positions["y_embedding"]
+  table = np.concatenate(
+    [
+      np.broadcast_to(x[:, None], (1, 3, 2, 8)),
+      np.broadcast_to(y[:, :, None], (1, 3, 2, 8)),
+    ],
+    axis=-1,
+  ).reshape(1, 6, 16)
+  none = tiny(pos_embedding="none")
+  added = np.concatenate([positions["cls_embedding"], table], axis=1)
+
+  def with_table(model, images):
+    tokens = model.embed(images) + added
+    return model.head(model.encode(tokens))
+
+  expected = _run(none, params, with_table, _images(12, 8))
+  np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_one_step_takes_several_sizes_and_trains_one_table():
+  model = tiny()
+  params = random_params(model)
+
+  def loss(params):
+    logits = [
+      model.apply({"params": params}, _images(side, side)) for side in (8, 16)
+    ]
+    return sum((x**2).sum() for x in logits)
+
+  grads = jax.jit(jax.grad(loss))(params)
+  table = grads["Transformer"]["posembed_input"]["pos_embedding"]
+  assert table.shape == (1, 5, 16)
+  assert np.all(np.any(np.asarray(table), axis=-1))
+
+
+def test_a_hybrid_takes_other_sizes_too():
+  model = tiny_hybrid()
+  assert apply(model, random_params(model), _images(24, 16)).shape == (2, 5)
+
+
+def test_relative_positions_are_for_one_size():
+  model = tiny(pos_embedding="relative")
+  with pytest.raises(UserError, match="relative positions are for 8 x 8"):
+    apply(model, random_params(model), _images(12, 12))
+
+
+@pytest.mark.parametrize("scan_layers", [False, True])
+def test_encode_takes_any_number_of_tokens(scan_layers, images):
+  """Tokens that a mask hides are as good as left out."""
+  model = tiny(scan_layers=scan_layers, pool="gap", cls_token=True)
+  params = random_params(model)
+  seen = np.array([True, True, False, True, False])
+
+  def left_out(model, images):
+    tokens = model.encode(model.embed(images)[:, seen])
+    return model.head(tokens)
+
+  def masked(model, images):
+    mask = jnp.broadcast_to(seen, (len(images), 5))
+    tokens = model.encode(model.embed(images), mask=mask)
+    return model.head(tokens, mask=mask)
+
+  np.testing.assert_allclose(
+    _run(model, params, masked, images),
+    _run(model, params, left_out, images),
+    rtol=1e-5,
+    atol=1e-5,
+  )
+
+
+def test_attention_pooling_heeds_the_mask(images):
+  model = tiny(pool="map")
+  params = random_params(model)
+  seen = np.array([True, False, True, True])
+
+  def left_out(model, images):
+    return model.head(model.encode(model.embed(images))[:, seen])
+
+  def masked(model, images):
+    mask = jnp.broadcast_to(seen, (len(images), 4))
+    return model.head(model.encode(model.embed(images)), mask=mask)
+
+  np.testing.assert_allclose(
+    _run(model, params, masked, images),
+    _run(model, params, left_out, images),
+    rtol=1e-5,
+    atol=1e-5,
+  )
+
+
+def test_a_mask_for_each_query_hides_later_tokens(images):
+  """Of causal attention, a token does not change when later ones go."""
+  model = tiny(pool="gap")
+  params = random_params(model)
+  causal = np.tril(np.ones((4, 4), bool))
+
+  def encoded(model, images):
+    mask = jnp.broadcast_to(causal, (len(images), 4, 4))
+    return model.encode(model.embed(images), mask=mask)
+
+  def first_two(model, images):
+    mask = jnp.broadcast_to(causal[:2, :2], (len(images), 2, 2))
+    return model.encode(model.embed(images)[:, :2], mask=mask)
+
+  np.testing.assert_allclose(
+    np.asarray(_run(model, params, encoded, images))[:, :2],
+    _run(model, params, first_two, images),
+    rtol=1e-5,
+    atol=1e-5,
+  )
+
+
+def test_positions_in_every_layer_need_all_tokens(images):
+  model = tiny(pos_embedding_at="every_layer")
+
+  def some(model, images):
+    return model.encode(model.embed(images)[:, :3])
+
+  with pytest.raises(UserError, match="5 tokens in every layer.* are 3"):
+    _run(model, random_params(model), some, images)
+
+
+def test_a_kernel_refuses_a_mask(images):
+  params = random_params(tiny())
+
+  def masked(model, images):
+    return model.encode(model.embed(images), mask=jnp.ones((4, 5), bool))
+
+  with pytest.raises(UserError, match="'flash' does not take the mask"):
+    _run(tiny(attention="flash"), params, masked, images)

@@ -1,0 +1,69 @@
+"""Weights that bring learned positions to another grid of patches.
+
+NumPy only: the same weights resize the table of a file and, inside a compiled
+step, the table of a model that is given images of another size.
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+
+def matrix(old: int, new: int, method: str) -> Float[np.ndarray, "new old"]:
+  """Weights of the old places along one axis for each new place.
+
+  Args:
+    old: Places along the axis of the table.
+    new: Places wanted.
+    method: A value of `config.model.pos_embedding_resize`. 'bilinear': corners
+      aligned, `scipy.ndimage.zoom(order=1)`, as [VT] and [BV] do it; 'bicubic':
+      `torch.nn.functional.interpolate` without aligned corners, as Hugging
+      Face, DeiT, MAE and DINO do it; 'bicubic_antialias': the same with
+      `antialias=True`, as timm does it.
+  """
+  if method == "bicubic":
+    return _bicubic(old, new)
+  if method == "bicubic_antialias":
+    return _bicubic_antialias(old, new)
+  weights = np.zeros((new, old))
+  step = (old - 1) / (new - 1) if new > 1 else 0.0
+  places = np.minimum(np.arange(new) * step, old - 1)
+  low = np.floor(places).astype(int)
+  rows = np.arange(new)
+  np.add.at(weights, (rows, low), 1 - (places - low))
+  np.add.at(weights, (rows, np.minimum(low + 1, old - 1)), places - low)
+  return weights
+
+
+def _cubic(x: np.ndarray, a: float) -> np.ndarray:
+  """Keys's kernel, with a = -0.75 in PyTorch, -0.5 where it antialiases."""
+  x = np.abs(x)
+  near = ((a + 2) * x - (a + 3)) * x * x + 1
+  far = (((x - 5) * x + 8) * x - 4) * a
+  return np.where(x < 1, near, np.where(x < 2, far, 0.0))
+
+
+def _bicubic(old: int, new: int) -> Float[np.ndarray, "new old"]:
+  """Weights of four old places; those beyond the border are the border's."""
+  places = (np.arange(new) + 0.5) * (old / new) - 0.5
+  low = np.floor(places)
+  weights = np.zeros((new, old))
+  for offset in (-1, 0, 1, 2):
+    index = np.clip(low + offset, 0, old - 1).astype(int)
+    share = _cubic(places - low - offset, -0.75)
+    np.add.at(weights, (np.arange(new), index), share)
+  return weights
+
+
+def _bicubic_antialias(old: int, new: int) -> Float[np.ndarray, "new old"]:
+  """The kernel widened when shrinking; nothing from beyond the border."""
+  scale = old / new
+  stretch = max(scale, 1.0)
+  centres = scale * (np.arange(new)[:, None] + 0.5)
+  places = np.arange(old)[None]
+  support = 2 * stretch
+  # Truncated as C does, which is not floor below zero.
+  first = np.maximum(np.trunc(centres - support + 0.5), 0)
+  last = np.minimum(np.trunc(centres + support + 0.5), old)
+  weights = _cubic((places - centres + 0.5) / stretch, -0.5)
+  weights = np.where((places >= first) & (places < last), weights, 0.0)
+  return weights / weights.sum(axis=1, keepdims=True)
