@@ -221,10 +221,11 @@ class _Bench:
     from vit_jax.report.subjects import Subject
 
     state, model = self.parts.abstract_state, self.config.model
+    wanted = self.parts.exported(state)
     if _looks_at_head(self.config):
-      params = fitting.place(state.params, weights, model)
+      params = fitting.place(wanted, weights, model)
     else:
-      params = fitting.place_body(state.params, weights, model)
+      params = fitting.place_body(wanted, weights, model)
     state = state.replace(params=params, ema_params=None)
     metrics: dict[str, float | int] = {} if step is None else {"step": step}
     for evaluator in self.evaluators:

@@ -1,4 +1,4 @@
-"""Whether a run may go on from a checkpoint that was made before."""
+"""Differences that keep a run from resuming from a checkpoint."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
 
-# These may differ between the run that saved and the one that goes on.
+# These may differ between the run that saved and the one that resumes.
 _FREE = ("log_every_steps", "checkpoint.", "evals", "mesh.", "allow_change")
 _FREE += ("sweep.", "train.max_bad_examples", "faults.watchdog_seconds")
 _FREE += ("profile.", "paper_row.")
@@ -16,33 +16,45 @@ _NAMED = ("model", "objective")
 
 
 def metadata(
-  config: schema.Config, *, fingerprint: str, versions: Mapping[str, str]
+  config: schema.Config,
+  *,
+  fingerprint: str,
+  versions: Mapping[str, str],
+  constants: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-  """What is saved beside the state; `first_example` is added at each save."""
+  """Metadata saved beside the state; `first_example` is added at each save.
+
+  Args:
+    config: The experiment.
+    fingerprint: Identifies the content of the training data.
+    versions: Package -> version.
+    constants: Path of frozen parameters, such as a teacher's -> their digest.
+  """
   return {
     "config": json.loads(resolve.dump(config)),
     "dataset_fingerprint": fingerprint,
     "versions": dict(versions),
+    "constants": dict(constants or {}),
   }
 
 
 def differences(
   saved: Mapping[str, Any], current: Mapping[str, Any], allow_change: str = ""
 ) -> list[str]:
-  """What differs and is neither free nor allowed.
+  """Finds the keys that differ and are neither free nor allowed.
 
   A key that the saved config does not know, as it is newer, counts as its
   default.
 
   Args:
-    saved: a checkpoint's metadata.
-    current: that of the run that goes on.
-    allow_change: comma list of keys, or of sections such as 'versions'.
+    saved: Metadata of a checkpoint.
+    current: Metadata of the run that resumes.
+    allow_change: Comma list of keys, or of sections such as 'versions'.
 
   Returns:
     One line each: "key: was 1, is 2".
   """
-  defaults = resolve.flatten(_defaults_of(current["config"]))
+  defaults = _present(resolve.flatten(_defaults_of(current["config"])))
   old, new = defaults | _flat(saved), _flat(current)
   allowed = [
     key.strip().removeprefix("config.") for key in allow_change.split(",")
@@ -65,14 +77,21 @@ def _defaults_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(metadata: Mapping[str, Any]) -> dict[str, Any]:
-  """Keys of the config, `dataset_fingerprint` and `versions.PACKAGE`."""
-  return resolve.flatten(
+  """Keys of the config, dataset_fingerprint, versions.NAME, constants.PATH."""
+  flat = resolve.flatten(
     {
       **metadata["config"],
       "dataset_fingerprint": metadata["dataset_fingerprint"],
       "versions": metadata["versions"],
+      "constants": metadata.get("constants", {}),
     }
   )
+  return _present(flat)
+
+
+def _present(flat: Mapping[str, Any]) -> dict[str, Any]:
+  """Leaves out groups without entries, such as `train.views` by default."""
+  return {key: value for key, value in flat.items() if value != {}}
 
 
 def check_same(
@@ -82,13 +101,13 @@ def check_same(
   allow_change: str,
   workdir: Any,
 ) -> None:
-  """Raises UserError naming every key that keeps a run from going on.
+  """Raises UserError naming every key that keeps a run from resuming.
 
   Args:
-    saved: a checkpoint's metadata.
-    current: that of the run that goes on.
+    saved: Metadata of a checkpoint.
+    current: Metadata of the run that resumes.
     allow_change: `config.allow_change`.
-    workdir: where the checkpoint is.
+    workdir: Directory of the checkpoint.
   """
   different = differences(saved, current, allow_change)
   if different:

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import jax
@@ -265,13 +266,23 @@ class _Quiet(logging.Filter):
 logging.getLogger("absl").addFilter(_Quiet())
 
 
-def read_params(workdir: epath.PathLike, step: int) -> PyTree:
+def read_params(
+  workdir: epath.PathLike,
+  step: int,
+  exported: Callable[[PyTree, PyTree], PyTree] | None = None,
+) -> PyTree:
   """Parameters for evaluation, as NumPy arrays: the average if it was saved.
 
-  Reads nothing else of the state, and leaves the run's directory as it is.
+  Reads no optimizer state, and leaves the run's directory as it is.
+
+  Args:
+    workdir: Directory of the run.
+    step: Step of the checkpoint.
+    exported: `(params, objective_state) -> params`, which picks what an
+      objective exports; None: the parameters.
 
   Raises:
-    UserError: the files are not those that were written.
+    UserError: The files are not those that were written.
   """
   directory = buckets.absolute(workdir) / DIRECTORY
   path = directory / str(step)
@@ -283,6 +294,10 @@ def read_params(workdir: epath.PathLike, step: int) -> PyTree:
     saved = checkpointer.metadata(path).item_metadata["state"].tree
     name = "params" if saved["ema_params"] is None else "ema_params"
     target = {name: jax.tree.map(lambda leaf: 0, saved[name])}
+    if exported and saved.get("objective_state"):
+      target["objective_state"] = jax.tree.map(
+        lambda leaf: 0, saved["objective_state"]
+      )
     restore_args = jax.tree.map(
       lambda _: ocp.RestoreArgs(restore_type=np.ndarray), target
     )
@@ -290,7 +305,10 @@ def read_params(workdir: epath.PathLike, step: int) -> PyTree:
       item=target, restore_args=restore_args, partial_restore=True
     )
     restored = checkpointer.restore(path, ocp.args.Composite(state=wanted))
-  return restored["state"][name]
+  state = restored["state"]
+  if exported is None:
+    return state[name]
+  return exported(state[name], state.get("objective_state", {}))
 
 
 def with_shardings(abstract: PyTree, shardings: PyTree) -> PyTree:

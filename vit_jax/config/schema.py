@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from vit_jax import durations, registry
-from vit_jax.config import pixels
+from vit_jax.config import pixels, scalars
 from vit_jax.errors import UserError
 
 
@@ -27,6 +27,14 @@ def _check_pixels(value: str) -> str:
   return value
 
 
+def _check_not_negative(value: float | str) -> float | str:
+  if min(scalars.parse(value).values) < 0:
+    raise ValueError(f"{value!r} is negative at times; use 0 or more")
+  return value
+
+
+# A number, or how it changes over the run: see `config.scalars`.
+Scalar = Annotated[float | str, pydantic.AfterValidator(_check_not_negative)]
 Duration = Annotated[int | str, pydantic.AfterValidator(_check_duration)]
 # Steps and examples of a batch are counted in int32.
 PositiveInt = Annotated[int, pydantic.Field(gt=0, lt=2**31)]
@@ -255,8 +263,10 @@ class Optimizer(Section):
   """The update rule."""
 
   name: str = key("adamw", "Optimizer.")
-  weight_decay: NonNegative = key(
-    0.0, "Decoupled, multiplied by the learning rate, as in [P] Table 3."
+  weight_decay: Scalar = key(
+    0.0,
+    "Decoupled, multiplied by the learning rate, as in [P] Table 3; a number,"
+    " or a change over the run such as 'cosine(0.04, 0.4)'.",
   )
   decay_mask: tuple[str, ...] = key(
     (r".*/kernel$",), "Regexes of the parameter paths that decay. [BV]"

@@ -49,8 +49,9 @@ class ObjectiveKind:
     decomposes: `decomposes(config)` is True if the loss of a batch is the mean
       of those of its micro-batches, as `train.accumulate_steps` requires.
     exported: `exported(params, objective_state) -> params`, the parameters
-      that evaluators, `load`, `predict` and export see, from the parameters
-      (their average, if there is one) and the objective's state.
+      that evaluators, `load`, `predict` and export see: a selection from the
+      parameters (their average, if there is one) and the objective's state,
+      which may be arrays or their shapes.
   """
 
   section: type[schema.Objective]

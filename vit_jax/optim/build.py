@@ -6,8 +6,9 @@ from typing import Any
 from etils import epy
 
 from vit_jax import durations, registry
-from vit_jax.config import schema
+from vit_jax.config import scalars, schema
 from vit_jax.errors import UserError
+from vit_jax.optim import scalars as scalar_schedules
 from vit_jax.optim import schedules, transforms
 from vit_jax.suggestions import did_you_mean
 
@@ -31,7 +32,7 @@ def check(config: schema.Config) -> None:
     )
   if optimizer.name == "adam" and optimizer.weight_decay:
     raise UserError(
-      f"config.optimizer.weight_decay = {optimizer.weight_decay:g} has no"
+      f"config.optimizer.weight_decay = {optimizer.weight_decay} has no"
       " effect on config.optimizer.name = 'adam'; use 'adamw'."
     )
   family = registry.FAMILIES.get(config.model.name)
@@ -120,8 +121,19 @@ def build(
       tree,
     )
 
-  scalars = {"learning_rate": schedule}
-  tx = transforms.OPTIMIZERS[optimizer.name](optimizer, schedule, decays)
+  scheduled = {"learning_rate": schedule}
+  decay = scalars.parse(optimizer.weight_decay).first
+  if not scalars.is_constant(optimizer.weight_decay):
+    decay = scheduled["weight_decay"] = scalar_schedules.schedule(
+      optimizer.weight_decay,
+      key="config.optimizer.weight_decay",
+      total_steps=total_steps,
+      batch_size=batch_size,
+      num_examples=num_examples,
+    )
+  tx = transforms.OPTIMIZERS[optimizer.name](
+    optimizer, schedule, transforms.Decay(decay, decays)
+  )
   if optimizer.grad_clip_norm is not None:
     tx = optax.chain(optax.clip_by_global_norm(optimizer.grad_clip_norm), tx)
   factors = multipliers.factors(optimizer, params)
@@ -140,4 +152,4 @@ def build(
         lambda path, _: "frozen" if path in frozen else "trained", tree
       ),
     )
-  return tx, scalars
+  return tx, scheduled

@@ -5,19 +5,17 @@ has rate 0, and the last of T uses schedule(T - 1), one short of the end value,
 as in big_vision and google-research/vision_transformer.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from etils import epy
 
 from vit_jax import durations
-from vit_jax.config import schema
+from vit_jax.config import scalars, schema
 from vit_jax.errors import UserError
+from vit_jax.optim.scalars import Schedule, interpolate
 
 with epy.lazy_imports():  # Checking a config must not wait for jax.
   import jax.numpy as jnp
-
-Schedule = Callable[[Any], Any]
 
 
 def learning_rate(
@@ -30,7 +28,7 @@ def learning_rate(
   """Linear warmup from 0 to `base_lr`, then the shape named by `decay`.
 
   With W warmup steps, T total steps and progress p = (t - W) / (T - W):
-    constant: base_lr; `end_lr` has no part in it.
+    constant: base_lr; `end_lr` is not used.
     linear: base_lr + p (end_lr - base_lr).
     cosine: end_lr + (base_lr - end_lr) (1 + cos(pi p)) / 2.
     rsqrt: base_lr sqrt(s / (s + t - W)), s = rsqrt_timescale; at least end_lr.
@@ -60,12 +58,8 @@ def learning_rate(
     step = jnp.asarray(step, jnp.float32)
     after = jnp.maximum(step - warmup, 0)
     progress = jnp.minimum(after / (total_steps - warmup), 1)
-    if decay == "constant":
-      rate = base
-    elif decay == "linear":
-      rate = base + progress * (end - base)
-    elif decay == "cosine":
-      rate = end + (base - end) * (1 + jnp.cos(jnp.pi * progress)) / 2
+    if decay in scalars.SHAPES:
+      rate = interpolate(decay, base, end, progress)
     elif decay == "rsqrt":
       rate = jnp.maximum(base * jnp.sqrt(timescale / (timescale + after)), end)
     else:

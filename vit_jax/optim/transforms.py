@@ -1,13 +1,14 @@
 """Optimizers by name: gradients in, updates to be added out.
 
-All have the same signature, `f(optimizer, learning_rate, decays)`: the config's
-section, the schedule, and a function from a parameter tree to a tree of bools
-(which of them decay). Weight decay is decoupled and multiplied by the learning
-rate, as optax.adamw and the paper's numbers have it, except where the method
-itself puts it elsewhere. `optimizer.mu_dtype` is the stored dtype of the first
-moment; all arithmetic is in float32.
+All have the same signature, `f(optimizer, learning_rate, decay)`: the section
+of the config, the schedule of the rate, and the weight decay. The latter is
+decoupled and multiplied by the learning rate, as optax.adamw and the paper's
+numbers have it, except where the method itself puts it elsewhere.
+`optimizer.mu_dtype` is the stored dtype of the first moment; all arithmetic is
+in float32.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -22,31 +23,43 @@ with epy.lazy_imports():  # Checking a name must not wait for jax.
 
   from vit_jax.optim import encoder_blocks, muon_matrices
 
-Decays = Callable[[Any], Any]
 Transform = "optax.GradientTransformation"
 
 
+@dataclasses.dataclass(frozen=True)
+class Decay:
+  """Weight decay.
+
+  Attributes:
+    rate: A number, or a function of the updates done.
+    mask: Tree of parameters -> tree of bools, True for those that decay.
+  """
+
+  rate: float | Schedule
+  mask: Callable[[Any], Any]
+
+
 def adam(
-  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+  optimizer: schema.Optimizer, learning_rate: Schedule, decay: Decay
 ) -> Transform:
   """Adam without weight decay."""
-  del decays
+  del decay
   return optax.adam(learning_rate, **_adam_options(optimizer))
 
 
 def adamw(
-  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+  optimizer: schema.Optimizer, learning_rate: Schedule, decay: Decay
 ) -> Transform:
   """Adam with decoupled weight decay (arXiv 1711.05101)."""
   return optax.chain(
     optax.scale_by_adam(**_adam_options(optimizer)),
-    _decay(optimizer, decays),
+    _add(decay),
     optax.scale_by_learning_rate(learning_rate),
   )
 
 
 def sgd(
-  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+  optimizer: schema.Optimizer, learning_rate: Schedule, decay: Decay
 ) -> Transform:
   """SGD with momentum, the paper's for fine-tuning.
 
@@ -55,13 +68,13 @@ def sgd(
   """
   return optax.chain(
     _momentum(optimizer),
-    _decay(optimizer, decays),
+    _add(decay),
     optax.scale_by_learning_rate(learning_rate),
   )
 
 
 def lars(
-  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+  optimizer: schema.Optimizer, learning_rate: Schedule, decay: Decay
 ) -> Transform:
   """LARS (arXiv 1708.03888): layer-wise rates under SGD with momentum.
 
@@ -69,12 +82,12 @@ def lars(
   take plain SGD steps. The trust coefficient is optax's, 0.001.
   """
   return optax.chain(
-    _decay(optimizer, decays),
+    _add(decay),
     optax.masked(
       encoder_blocks.per_layer(
         optax.scale_by_trust_ratio(trust_coefficient=0.001)
       ),
-      decays,
+      decay.mask,
     ),
     optax.scale_by_learning_rate(learning_rate),
     _momentum(optimizer),
@@ -82,32 +95,32 @@ def lars(
 
 
 def lamb(
-  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+  optimizer: schema.Optimizer, learning_rate: Schedule, decay: Decay
 ) -> Transform:
   """LAMB (arXiv 1904.00962): layer-wise rates under Adam; decay inside."""
   return optax.chain(
     optax.scale_by_adam(**_adam_options(optimizer)),
-    _decay(optimizer, decays),
+    _add(decay),
     encoder_blocks.per_layer(optax.scale_by_trust_ratio()),
     optax.scale_by_learning_rate(learning_rate),
   )
 
 
 def lion(
-  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+  optimizer: schema.Optimizer, learning_rate: Schedule, decay: Decay
 ) -> Transform:
   """Lion (arXiv 2302.06675); its authors use b2 0.99, a tenth of the rate."""
   return optax.chain(
     optax.scale_by_lion(
       b1=optimizer.b1, b2=optimizer.b2, mu_dtype=optimizer.mu_dtype
     ),
-    _decay(optimizer, decays),
+    _add(decay),
     optax.scale_by_learning_rate(learning_rate),
   )
 
 
 def adafactor(
-  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+  optimizer: schema.Optimizer, learning_rate: Schedule, decay: Decay
 ) -> Transform:
   """Adafactor as Scaling Vision Transformers has it (arXiv 2106.04560).
 
@@ -126,13 +139,13 @@ def adafactor(
     ),
     encoder_blocks.per_layer(optax.clip_by_block_rms(1.0)),
     optax.ema(optimizer.b1, debias=False, accumulator_dtype=optimizer.mu_dtype),
-    _decay(optimizer, decays),
+    _add(decay),
     optax.scale_by_learning_rate(learning_rate),
   )
 
 
 def muon(
-  optimizer: schema.Optimizer, learning_rate: Schedule, decays: Decays
+  optimizer: schema.Optimizer, learning_rate: Schedule, decay: Decay
 ) -> Transform:
   """Muon for the matrices of the encoder blocks, AdamW for everything else.
 
@@ -145,10 +158,10 @@ def muon(
       eps=optimizer.eps,
       mu_dtype=optimizer.mu_dtype,
     ),
-    _decay(optimizer, decays),
+    _add(decay),
     optax.scale_by_learning_rate(learning_rate),
   )
-  others = adamw(optimizer, learning_rate, decays)
+  others = adamw(optimizer, learning_rate, decay)
   return optax.partition(
     {"matrices": matrices, "others": others}, muon_matrices.labels
   )
@@ -175,10 +188,10 @@ def _adam_options(optimizer: schema.Optimizer) -> dict[str, Any]:
   }
 
 
-def _decay(optimizer: schema.Optimizer, decays: Decays) -> Transform:
-  if not optimizer.weight_decay:
+def _add(decay: Decay) -> Transform:
+  if not callable(decay.rate) and not decay.rate:
     return optax.identity()
-  return optax.add_decayed_weights(optimizer.weight_decay, mask=decays)
+  return optax.add_decayed_weights(decay.rate, mask=decay.mask)
 
 
 def _momentum(optimizer: schema.Optimizer) -> Transform:

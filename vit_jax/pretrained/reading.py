@@ -2,6 +2,7 @@
 
 from etils import epath
 
+from vit_jax import registry
 from vit_jax.checkpoint import verification
 from vit_jax.checkpoint.store import DIRECTORY, read_params
 from vit_jax.errors import UserError
@@ -61,13 +62,14 @@ def read(path: str) -> Weights:
   if files.is_published(path):
     return files.read(path)
   workdir, step = locate(path)
-  model = run_files.read_config(workdir).model
-  params = read_params(workdir, step)
+  config = run_files.read_config(workdir)
+  kind = registry.OBJECTIVES.get(config.objective.name)
+  params = read_params(workdir, step, kind.exported)
   head = params.get("head")
   num_classes = None if head is None else head["kernel"].shape[-1]
   return Weights(
     path=path,
-    model=model.model_copy(update={"num_classes": num_classes}),
+    model=config.model.model_copy(update={"num_classes": num_classes}),
     params=params,
     class_names=run_files.read_class_names(workdir),
   )

@@ -36,12 +36,14 @@ class Run(Protocol):
   Attributes:
     config: The resolved config.
     facts: Facts of the training data: `fingerprint` and `class_names`.
+    objective: The objective: `constants.digests`.
     total_steps: Updates in the whole run.
     abstract_state: ShapeDtypeStructs of the train state with their shardings.
   """
 
   config: schema.Config
   facts: Any
+  objective: Any
   total_steps: int
   abstract_state: Any
 
@@ -248,6 +250,7 @@ class RunDirectory:
       self._parts.config,
       fingerprint=self._parts.facts.fingerprint,
       versions=versions.installed(),
+      constants=self._parts.objective.constants.digests,
     )
 
   def check(self) -> None:

@@ -129,7 +129,11 @@ def activation_bytes(parts: experiment.Experiment) -> int:
     for name, leaf in parts.abstract_batch().items()
   }
 
-  def residuals(params: Any, constants: Any, batch: Any) -> Any:
+  held = state.params, parts.abstract_constants, state.objective_state
+
+  def residuals(held: Any, batch: Any) -> Any:
+    params, constants, objective_state = held
+
     def keys(name: str) -> Any:
       del name
       return jax.random.key(0)
@@ -138,16 +142,14 @@ def activation_bytes(parts: experiment.Experiment) -> int:
 
     def loss(params: Any) -> Any:
       params = multipliers.stop_frozen(config.optimizer, params)
-      return objective.loss(
-        params, constants, state.objective_state, batch, keys, 0
-      )[0]
+      return objective.loss(params, constants, objective_state, batch, keys, 0)[
+        0
+      ]
 
     return jax.vjp(loss, params)[1]
 
-  kept = jax.eval_shape(
-    residuals, state.params, parts.abstract_constants, batch
-  )
-  sizes = {leaf.shape for leaf in jax.tree.leaves(state.params)}
+  kept = jax.eval_shape(residuals, held, batch)
+  sizes = {leaf.shape for leaf in jax.tree.leaves(held)}
   whole = sum(
     trees.num_bytes(leaf)
     for leaf in jax.tree.leaves(kept)
