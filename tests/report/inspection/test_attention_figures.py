@@ -5,7 +5,8 @@ import io
 import numpy as np
 from PIL import Image
 
-from vit_jax.report.inspection import attention_figures, canvas
+from vit_jax.report.figures import canvas
+from vit_jax.report.inspection import attention_figures
 
 RNG = np.random.default_rng(0)
 PHOTOS = [RNG.integers(0, 256, (16, 16, 3), np.uint8) for _ in range(8)]

@@ -5,7 +5,8 @@ import io
 import numpy as np
 from PIL import Image
 
-from vit_jax.report.inspection import canvas, feature_figures
+from vit_jax.report.figures import canvas
+from vit_jax.report.inspection import feature_figures
 
 PHOTOS = [np.zeros((16, 16, 3), np.uint8)] * 2
 

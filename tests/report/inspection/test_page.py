@@ -4,8 +4,8 @@ import io
 
 import numpy as np
 
+from vit_jax.report.figures.canvas import Canvas
 from vit_jax.report.inspection import page
-from vit_jax.report.inspection.canvas import Canvas
 from vit_jax.report.inspection.figure import Figure
 
 

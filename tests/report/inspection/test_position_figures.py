@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vit_jax.report.inspection import canvas, position_figures
+from vit_jax.report.figures import canvas
+from vit_jax.report.inspection import position_figures
 
 
 def drawn(figure):

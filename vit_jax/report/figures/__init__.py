@@ -1,1 +1,1 @@
-"""Figures as inline SVG; colours come from the page, so dark mode works."""
+"""Figures as inline SVG, coloured by the page, and as PNG files."""

@@ -1,7 +1,7 @@
 """What charts share: grid and ticks, legend, lines and markers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,6 +11,8 @@ WIDTH, PLOT_HEIGHT = 440.0, 186.0
 LEFT, RIGHT, TOP, BOTTOM = 50.0, 16.0, 30.0, 40.0
 FONT = 11.5
 ROW = 16.0  # Of the legend.
+# Draws series `kind` in the legend, x pixels from the left at height y.
+Sample = Callable[[int, float, float], svg.Markup]
 _SAMPLE = 44.0  # Pixels of a legend's entry beside its name.
 
 
@@ -60,7 +62,7 @@ def style(kind: int) -> str:
 
 
 def legend(
-  names: Sequence[str], unit: str, *, with_markers: bool = False
+  names: Sequence[str], unit: str, sample: Sample | None = None
 ) -> tuple[svg.Markup, float]:
   """The legend, right-aligned above the plot, and where the plot starts.
 
@@ -90,13 +92,16 @@ def legend(
     at = WIDTH - RIGHT - sum(widths[k] for k in members)
     y = 10.0 + ROW * (first + row)
     for k in members:
-      sample = svg.element(
-        "line", x1=at + 8, x2=at + 32, y1=y, y2=y, class_=f"line {style(k)}"
-      )
-      parts.append(marker(k, at + 26, y, names[k]) if with_markers else sample)
+      parts.append((sample or _line_sample)(k, at, y))
       parts.append(svg.element("text", shown[k], x=at + 37, y=y + 4))
       at += widths[k]
   return svg.element("g", *parts), TOP + ROW * (first + len(rows) - 1)
+
+
+def _line_sample(kind: int, x: float, y: float) -> svg.Markup:
+  return svg.element(
+    "line", x1=x + 8, x2=x + 32, y1=y, y2=y, class_=f"line {style(kind)}"
+  )
 
 
 def _entry_width(name: str) -> float:

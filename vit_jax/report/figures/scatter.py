@@ -56,7 +56,9 @@ def draw(
   if not clouds:
     return None
   legend, top = frame.legend(
-    [cloud.name for cloud in clouds], unit, with_markers=True
+    [cloud.name for cloud in clouds],
+    unit,
+    lambda k, x, y: frame.marker(k, x + 26, y, clouds[k].name),
   )
   points = [point for cloud in clouds for point in cloud.points]
   low = min(point.y - (point.std or 0) for point in points)

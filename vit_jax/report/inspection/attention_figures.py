@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from vit_jax.report.inspection import chart, colours, overlay, sheet
-from vit_jax.report.inspection.canvas import Canvas
+from vit_jax.report.figures import by_layer, colours, raster, sheet
+from vit_jax.report.figures.canvas import Canvas
+from vit_jax.report.inspection import overlay
 from vit_jax.report.inspection.figure import Figure, images_counted
 
 _SHEET_WIDTH = 620.0
@@ -23,14 +24,14 @@ def distance(
   layers = np.arange(1, depth + 1, dtype=float)
   series = [
     _uniform_line(uniform),
-    chart.Series(
+    by_layer.Series(
       "one head",
       np.repeat(layers, num_heads),
       mean.ravel().astype(float),
       colours.series(1)[0],
       "dots",
     ),
-    chart.Series(
+    by_layer.Series(
       "mean of heads", layers, mean.mean(axis=1).astype(float), colours.ACCENT
     ),
   ]
@@ -121,7 +122,7 @@ def distance_over_training(
   """Attention distance by layer, a line for each step."""
   layers = np.arange(1, distances.shape[1] + 1, dtype=float)
   series = [_uniform_line(uniform)] + [
-    chart.Series(f"step {step:,}", layers, row.astype(float), colour)
+    by_layer.Series(f"step {step:,}", layers, row.astype(float), colour)
     for step, row, colour in zip(
       steps, distances, colours.series(len(steps)), strict=True
     )
@@ -172,19 +173,21 @@ def rollout_over_training(
 
 
 def _layers_chart(
-  series: Sequence[chart.Series], *, from_zero: bool = True
+  series: Sequence[by_layer.Series], *, from_zero: bool = True
 ) -> Canvas:
-  return chart.draw(
-    series,
-    x_label="network depth (layer)",
-    y_label="mean attention distance (pixels)",
-    from_zero=from_zero,
+  return raster.paint(
+    by_layer.draw(
+      series,
+      x_label="network depth (layer)",
+      y_label="mean attention distance (pixels)",
+      from_zero=from_zero,
+    )
   )
 
 
-def _uniform_line(uniform: float) -> chart.Series:
+def _uniform_line(uniform: float) -> by_layer.Series:
   ends = np.array([1.0, 1.0])
-  return chart.Series(
+  return by_layer.Series(
     "uniform attention", ends, np.full(2, uniform), colours.MUTED, "dashes"
   )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vit_jax.report.inspection.canvas import Canvas
+from vit_jax.report.figures.canvas import Canvas
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from vit_jax.report import formatting
-from vit_jax.report.inspection import sheet
+from vit_jax.report.figures import sheet
 from vit_jax.report.inspection.figure import Figure
 
 # Side by side.

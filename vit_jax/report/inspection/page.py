@@ -5,9 +5,9 @@ import dataclasses
 import io
 from collections.abc import Mapping, Sequence
 
-import jinja2
 import numpy as np
 
+from vit_jax.report import pages
 from vit_jax.report.inspection.figure import Figure
 
 FILE, NUMBERS = "index.html", "numbers.npz"
@@ -61,17 +61,11 @@ def _render(
   paths: Sequence[str],
 ) -> str:
   """The page, with `pictures`, PNG files by the names of the figures."""
-  environment = jinja2.Environment(
-    loader=jinja2.PackageLoader("vit_jax.report"),
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-  )
   sources = {
     name: f"data:image/png;base64,{base64.b64encode(data).decode()}"
     for name, data in pictures.items()
   }
-  return environment.get_template("inspection.html").render(
+  template = pages.environment().get_template("inspection.html")
+  return template.render(
     title=title, lead=lead, sections=sections, sources=sources, paths=paths
   )

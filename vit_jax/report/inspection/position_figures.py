@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from vit_jax.report.inspection import chart, colours, sheet
+from vit_jax.report.figures import by_layer, colours, raster, sheet
 from vit_jax.report.inspection.figure import Figure
 
 # Places of the mosaic along a side.
@@ -53,9 +53,9 @@ def over_training(
 ) -> Figure:
   """Similarity of position embeddings by distance, a line for each step."""
   apart = np.arange(by_distance.shape[1], dtype=float)
-  canvas = chart.draw(
+  chart = by_layer.draw(
     [
-      chart.Series(f"step {step:,}", apart, row.astype(float), colour)
+      by_layer.Series(f"step {step:,}", apart, row.astype(float), colour)
       for step, row, colour in zip(
         steps, by_distance, colours.series(len(steps)), strict=True
       )
@@ -71,7 +71,7 @@ def over_training(
     "training_position_similarity",
     "Position embeddings over training",
     caption,
-    canvas,
+    raster.paint(chart),
     {"training_position_similarity": by_distance},
   )
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vit_jax.report.inspection import colours
+from vit_jax.report.figures import colours
 
 _TO_XYZ = np.array(
   [

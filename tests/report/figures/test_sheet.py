@@ -5,7 +5,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from vit_jax.report.inspection import canvas, colours, sheet
+from vit_jax.report.figures import canvas, colours, sheet
 
 RNG = np.random.default_rng(0)
 PHOTOS = [RNG.integers(0, 256, (16, 16, 3), np.uint8) for _ in range(5)]

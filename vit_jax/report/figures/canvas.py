@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageDraw, ImageFont
 
-from vit_jax.report.inspection.colours import INK, PAPER
+from vit_jax.report.figures.colours import INK, PAPER
 
 # Pixels of the file per point; 96 points are an inch on a page.
 SCALE = 3

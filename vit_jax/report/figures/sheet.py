@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import UInt8
 
-from vit_jax.report.inspection.canvas import FONT, Canvas, text_width
-from vit_jax.report.inspection.colours import INK, MUTED, RULE
+from vit_jax.report.figures.canvas import FONT, Canvas, text_width
+from vit_jax.report.figures.colours import INK, MUTED, RULE
 
 _MARGIN = 4.0
 _BESIDE = 6  # Pictures in a band.

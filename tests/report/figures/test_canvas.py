@@ -5,7 +5,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from vit_jax.report.inspection import canvas
+from vit_jax.report.figures import canvas
 
 
 def pixels(drawn):

@@ -1,0 +1,115 @@
+"""A chart over whole numbers, such as layers, in colours of its own."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from vit_jax.report import formatting
+from vit_jax.report.figures import axes, frame, svg
+from vit_jax.report.figures.colours import MUTED
+
+_HEIGHT = 240.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+  """Values of one kind.
+
+  Attributes:
+    name: Name in the legend.
+    x: Whole numbers.
+    y: As many values.
+    colour: Colour as '#rrggbb'.
+    mark: 'dots', 'line' (with a dot at each value) or 'dashes', which stand for
+      one value across the plot.
+  """
+
+  name: str
+  x: Float[np.ndarray, " n"]
+  y: Float[np.ndarray, " n"]
+  colour: str
+  mark: str = "line"
+
+
+def draw(
+  series: Sequence[Series],
+  *,
+  x_label: str,
+  y_label: str,
+  from_zero: bool = True,
+) -> svg.Markup:
+  """Draws the series, the first at the bottom.
+
+  Args:
+    series: Series of finite values.
+    x_label: Name of the axis of whole numbers.
+    y_label: Name of the other axis, with its unit.
+    from_zero: Whether the y axis begins at 0.
+  """
+  legend, top = frame.legend(
+    [one.name for one in series],
+    y_label,
+    lambda k, x, y: _marks(
+      series[k],
+      np.array([x + 7, x + 19, x + 31]),
+      np.full(3, y),
+      dots=slice(1, 2),
+    ),
+  )
+  bottom = top + _HEIGHT
+  values = np.concatenate([one.y for one in series])
+  low = min(0.0, values.min()) if from_zero else values.min()
+  y = axes.linear(
+    float(low), float(values.max()), bottom, top, formatting.quantity
+  )
+  x = counting_axis(np.concatenate([one.x for one in series]))
+  marks = []
+  for one in series:
+    across = np.linspace(x.start, x.end, len(one.x))
+    at = across if one.mark == "dashes" else x.at(one.x)
+    marks.append(_marks(one, at, y.at(one.y)))
+  return svg.figure(
+    frame.axes_frame(x, y, unit=y_label, x_label=x_label),
+    legend,
+    *marks,
+    width=frame.WIDTH,
+    height=bottom + frame.BOTTOM,
+    label=f"{y_label} by {x_label}",
+    class_="chart",
+  )
+
+
+def counting_axis(values: np.ndarray) -> axes.Axis:
+  """Ticks at whole numbers only, and half a place free at both ends."""
+  low, high = float(values.min()), float(values.max())
+  free = max(0.5, 0.02 * (high - low))
+  start, end = frame.LEFT, frame.WIDTH - frame.RIGHT
+  step = max(1, math.ceil((high - low + 1) * 28 / (end - start)))
+  if step > 2:
+    step = next(s for s in (4, 5, 10, 20, 25, 50, 100, 200, 500) if s >= step)
+  ticks = [t for t in range(int(low), int(high) + 1) if t % step == 0]
+  if low == 1 and step > 2:
+    ticks = [1, *ticks]
+  named = tuple((float(t), str(t)) for t in ticks)
+  return axes.Axis(low - free, high + free, start, end, False, named)
+
+
+def _marks(
+  one: Series, x: np.ndarray, y: np.ndarray, *, dots: slice = slice(None)
+) -> svg.Markup:
+  """Marks at pixel positions, with dots at some of them."""
+  if one.mark == "dashes":
+    x, y = x[[0, -1]], y[[0, -1]]  # Dashes begin again at every point.
+    return frame.path(x, y, stroke=MUTED, stroke_dasharray="4 4", fill="none")
+  parts, radius = [], 2.8
+  if one.mark == "line":
+    parts.append(frame.path(x, y, stroke=one.colour, class_="line"))
+    radius = 2.2
+  parts += [
+    svg.element("circle", cx=cx, cy=cy, r=radius, fill=one.colour)
+    for cx, cy in zip(x[dots].tolist(), y[dots].tolist(), strict=True)
+  ]
+  return svg.element("g", *parts)
