@@ -40,18 +40,14 @@ def shrink(
   for entry in config.evals.values():
     entry.every_steps = 2
     entry.batch_size = 16
-    if entry.type == "classification":
+    if "dataset" in entry:
       entry.update(dataset=None, split="test")
-      continue
-    entry.datasets = ml_collections.ConfigDict(
-      {"generated": defaults.default_fewshot_dataset(dataset=single_label)}
-    )
-    if entry.type == "fewshot":
-      entry.shots = (1, 5)
-    if entry.type == "linear_probe":
-      entry.max_iterations = 20
-    if entry.type == "knn":
-      entry.neighbors = (1, 5)
-    elif entry.l2_sweep:
+    if "datasets" in entry:
+      entry.datasets = ml_collections.ConfigDict(
+        {"generated": defaults.default_fewshot_dataset(dataset=single_label)}
+      )
+    small = {"shots": (1, 5), "neighbors": (1, 5), "max_iterations": 20}
+    entry.update({key: small[key] for key in small if key in entry})
+    if entry.get("l2_sweep"):
       entry.l2_sweep = entry.l2_sweep[:2]
   return config
