@@ -1,8 +1,9 @@
 """Recognition of the form of an input by what is there."""
 
 import os
+import pathlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from vit_jax.data.building import class_names as names_file
@@ -45,9 +46,9 @@ def read(
     )
   if not os.path.exists(path):
     raise UserError(f"--from={path} does not exist.")
-  path = path.rstrip("/") or "/"
   names = names_file.read(class_names) if class_names else None
-  lines, tars = _json_lines(path), _tars(path)
+  path = str(pathlib.Path(path))  # Without a slash at its end.
+  lines, tars = _json_lines(pathlib.Path(path)), _tars(pathlib.Path(path))
   if lines and tars:
     raise UserError(
       f"--from={path} has tar files and JSON lines; name a folder of either."
@@ -92,50 +93,32 @@ def _with_split(
   return found
 
 
-def _json_lines(path: str) -> dict[str, str]:
+def _json_lines(path: pathlib.Path) -> dict[str, str]:
   """Maps splits to paths of their JSON lines."""
-  if os.path.isfile(path):
-    return {_UNNAMED: path} if path.endswith(".jsonl") else {}
-  return {
-    name.removesuffix(".jsonl"): os.path.join(path, name)
-    for name in _names(path)
-    if name.endswith(".jsonl")
-  }
+  if path.is_file():
+    return {_UNNAMED: str(path)} if path.suffix == ".jsonl" else {}
+  return {file.stem: str(file) for file in sorted(path.glob("[!.]*.jsonl"))}
 
 
-def _tars(path: str) -> dict[str, list[str]]:
+def _tars(path: pathlib.Path) -> dict[str, list[str]]:
   """Maps splits to paths of their tar files, sorted."""
-  if not os.path.isdir(path):
-    return {}
   if tars := _tars_in(path):
     return {_UNNAMED: tars}
-  folders = [n for n in _names(path) if os.path.isdir(os.path.join(path, n))]
-  found = {name: _tars_in(os.path.join(path, name)) for name in folders}
-  return {name: tars for name, tars in found.items() if tars}
+  entries = sorted(path.glob("[!.]*"))
+  return {p.name: tars for p in entries if (tars := _tars_in(p))}
 
 
-def _tars_in(directory: str) -> list[str]:
+def _tars_in(directory: pathlib.Path) -> list[str]:
   """Lists tar files; refuses folders beside them.
 
   These may be other splits, or the same images unpacked.
   """
-  paths = [os.path.join(directory, name) for name in _names(directory)]
-  tars = [path for path in paths if path.endswith(".tar")]
-  folders = [path for path in paths if os.path.isdir(path)]
-  if tars and folders:
+  entries = sorted(directory.glob("[!.]*"))
+  tars = [str(path) for path in entries if path.suffix == ".tar"]
+  folder = next((path for path in entries if path.is_dir()), None)
+  if tars and folder:
     raise UserError(
-      f"{directory} has tar files ({tars[0]}) and folders ({folders[0]}); name"
-      " a folder that has only the one or the other."
+      f"{directory} has tar files ({tars[0]}) and folders ({folder}); name a"
+      " folder that has only the one or the other."
     )
   return tars
-
-
-def _names(directory: str) -> Sequence[str]:
-  """Lists the files and folders that are not hidden, sorted."""
-  try:
-    names = os.listdir(directory)
-  except OSError as error:
-    raise UserError(
-      f"{directory} cannot be listed ({error.strerror})."
-    ) from None
-  return sorted(name for name in names if not name.startswith("."))
