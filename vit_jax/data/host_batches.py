@@ -1,9 +1,9 @@
 """One host's rows of consecutive global batches, as NumPy arrays.
 
 Python touches a chunk of raw records at a time; decoding, cropping and
-resizing run in tf.data's threads, one image at a time. Nothing is drawn from
-an order of arrival: which example stands at row c of the endless stream, and
-what its augmentation draws, are functions of (seed, c).
+resizing run in tf.data's threads, one image at a time. Nothing depends on an
+order of arrival: the example at row c of the endless stream, and the random
+numbers of its augmentation, are functions of (seed, c).
 """
 
 import io
@@ -28,8 +28,8 @@ from vit_jax.errors import UserError
 Order = Callable[[np.ndarray], np.ndarray]  # Rows int64 [n] -> ids int64 [n].
 
 _CHUNK = 64  # Records that one call of the source reads.
-_MAX_READERS = 8  # Such calls under way at once, so that disks are kept busy.
-_RETRIES = 3  # Of a batch that fails though all its examples are whole.
+_MAX_READERS = 8  # Such calls at once, so that disks are kept busy.
+_RETRIES = 3  # Of a batch that fails although all its examples are whole.
 
 _logger = logging.getLogger(__name__)
 
@@ -58,8 +58,8 @@ class HostBatches:
     """Builds the pipeline; its threads start at the first `next`.
 
     Args:
-      source: Where records are read.
-      features: What batches hold; the ops of the device are left alone.
+      source: Source of the records.
+      features: Features of a batch; the ops of the device are ignored.
       order: Rows of the stream to record numbers; pure, called in any thread.
       local_rows: int64 [n], the rows of a global batch that this host holds,
         ascending, each in 0..batch_size-1.
@@ -119,11 +119,11 @@ class HostBatches:
     self._batches.close()
 
   def bad_examples(self, before: int) -> list[int]:
-    """Numbers of the examples that were replaced in the rows before that."""
+    """Returns the examples replaced in the rows before the given one."""
     return self._substitutes.met(before)
 
   def _rows(self, positions: np.ndarray) -> np.ndarray:
-    """Rows of the stream at positions of this host's share of it."""
+    """Maps positions in this host's share of the stream to its rows."""
     batch, place = np.divmod(positions, len(self._local_rows))
     rows = self._first_row + batch * self._batch_size
     return rows + self._local_rows[place]
@@ -138,11 +138,11 @@ class HostBatches:
     )
 
   def _ids(self, rows: np.ndarray) -> np.ndarray:
-    """Numbers of the examples that stand in these rows, int64 [n]."""
+    """Returns the examples at rows of the stream, int64 [n]."""
     return self._substitutes.replace(rows, self._order(rows), self._fails)
 
   def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Raw records: image, row, perhaps form and label; first axis the rows."""
+    """Reads image, row and, if any, form and label; the first axis is rows."""
     return self._features(self._source.read_or_locate(self._ids(rows)), rows)
 
   def _features(
@@ -160,7 +160,7 @@ class HostBatches:
     return features
 
   def _signature(self) -> dict[str, Any]:
-    """What `_read` returns, as tensors of an unknown number of rows."""
+    """Describes the result of `_read` for an unknown number of rows."""
     shape = self._source.image_shape
     spec = {"row": tf.TensorSpec([None], tf.int64)}
     if shape is None:
@@ -199,11 +199,10 @@ class HostBatches:
     num_readers = min(num_threads // 2, _MAX_READERS)
     options = tf.data.Options()
     options.deterministic = True
-    # No more threads than cores: they would take them from each other.
+    # More threads than cores would take these from each other.
     options.threading.private_threadpool_size = num_threads
     options.threading.max_intra_op_parallelism = 1
-    # Images go from the op that resizes them straight to their place in the
-    # batch, while they are still in the cache.
+    # Images are copied to the batch while they are still in the cache.
     options.experimental_optimization.map_and_batch_fusion = True
     return (
       tf.data.Dataset.range(-(-end // _CHUNK))
@@ -225,14 +224,14 @@ class HostBatches:
     return result
 
   def _replace_bad_examples(self, error: Exception) -> None:
-    """Finds out what the next batch failed at, and what can be done.
+    """Finds the examples that made the next batch fail.
 
     Raises:
-      UserError: a list of the examples that cannot be read, if they are too
-        many, or else the first image that the ops do not suit.
+      UserError: Listing the examples that cannot be read, if they are too
+        many, or naming the first image that the ops do not suit.
     """
     start = self._batch * len(self._local_rows)
-    # A chunk that the source could not read may go on beyond the batch.
+    # A chunk that the source could not read may extend beyond the batch.
     stop = -(-(start + len(self._local_rows)) // _CHUNK) * _CHUNK
     end = self._num_positions()
     stop = stop if end is None else min(stop, end)
@@ -246,7 +245,7 @@ class HostBatches:
       raise UserError(message) from error
     new = self._substitutes.suspect(problems)
     rows = rows[: len(self._local_rows)]
-    self._ids(rows)  # Takes down which of them fail here.
+    self._ids(rows)  # Notes which of them fail here.
     self._raise_if_too_many(int(rows[-1]) + 1)
     if new:
       return
@@ -259,17 +258,17 @@ class HostBatches:
     _logger.warning("Reading a batch again: %s.", _first_line(error))
 
   def _start_again(self) -> None:
-    """Makes the pipeline anew from the next batch on."""
+    """Makes a new pipeline from the next batch on."""
     self._first_row += self._batch * self._batch_size
     self._batch = 0
     self._batches.close()
     self._batches = DatasetIterator(self._dataset())
 
   def _fails(self, example: int, row: int) -> bool:
-    """Whether an example cannot be used in a row."""
+    """Returns True if an example cannot be used in a row."""
     try:
       self._preprocess_alone(self._source.read(np.array([example])), row)
-    except Exception:  # The source's, and those of decoders: all mean the same.
+    except Exception:  # The source's and the decoders', of many kinds.
       return True
     return False
 
@@ -300,7 +299,7 @@ class HostBatches:
       ) from error
 
   def _size(self, record: dict[str, np.ndarray]) -> tuple[int, int]:
-    """Width and height of one record's image, pixels."""
+    """Returns width and height of a record's image, pixels."""
     shape = self._source.image_shape
     if shape is not None:
       return shape[1], shape[0]
@@ -315,6 +314,6 @@ def _num_cpus() -> int:
 
 
 def _first_line(error: Exception) -> str:
-  """The message of an error without TensorFlow's bookkeeping."""
+  """Returns the message of an error without TensorFlow's bookkeeping."""
   text = re.sub(r"\{\{.*?\}\}\s*| ?\[Op:.*", "", str(error), flags=re.DOTALL)
   return text.strip().split("\n")[0].rstrip(".") or type(error).__name__

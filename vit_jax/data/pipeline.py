@@ -49,8 +49,8 @@ class TrainBatches:
     """Starts reading.
 
     Args:
-      source: Where records are read.
-      features: What batches hold; the ops of the device run in the step.
+      source: Source of the records.
+      features: Features of a batch; the ops of the device run in the step.
       batch_size: B, examples in the global batch.
       seed: Seed of the order and of the augmentation.
       shuffle_block: Records that stay together, see `order.example_ids`.
@@ -103,8 +103,10 @@ class TrainBatches:
     return batch
 
   def bad_examples(self, before: int) -> list[int]:
-    """Numbers of the examples that could not be read in this process's part
-    of the rows before the given one, ascending."""
+    """Returns the examples replaced in this process's rows before the given.
+
+    Numbers of examples are ascending.
+    """
     return self._host_batches.bad_examples(before)
 
   def seek(self, first_example: int, bad_examples: Iterable[int]) -> None:
@@ -198,7 +200,7 @@ def _fill(array: np.ndarray, length: int, value: int) -> np.ndarray:
 
 
 class _Placement:
-  """Which rows of a global batch this process holds, and on which devices.
+  """The rows of a global batch that this process holds, and their devices.
 
   Attributes:
     local_rows: int64 [n], ascending.

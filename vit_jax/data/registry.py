@@ -1,10 +1,10 @@
-"""The preprocessing ops by name, and what a config may say about each.
+"""The preprocessing ops by name, and the arguments that a config may give.
 
 An op is a decorated function in `ops_image.py`, `ops_label.py` or
-`ops_device.py`. Its positional-only parameters are what the pipeline hands
-over; the other ones can be written in the preprocessing string, where their
-annotations are checked by pydantic. A parameter called `size` that the string
-leaves out is `model.image_size`.
+`ops_device.py`. The pipeline passes its positional-only parameters; the others
+can be written in the preprocessing string, where pydantic checks them against
+their annotations. A parameter called `size` that the string leaves out is
+`model.image_size`, or the size of the view.
 """
 
 import dataclasses
@@ -12,11 +12,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Literal
 
-# Side of the source's images as long as nobody has looked.
+# Side of the images of a source that is not open yet.
 UNKNOWN_SIDE = 0
 
 Kind = Literal["image", "label", "device"]
-# (num_classes, max_labels, **arguments) -> (num_classes, max_labels)
 LabelSpace = Callable[..., tuple[int, int]]
 
 
@@ -25,15 +24,16 @@ class Op:
   """A registered op.
 
   Attributes:
-    name: as written in preprocessing strings.
+    name: Name in preprocessing strings.
     kind: 'image' ops run on the host, one image at a time; 'label' ops on
       the host, on the labels of many examples; 'device' ops inside the jitted
       step, on the global batch.
-    function: the decorated function.
-    parameters: what a string can set, in order.
+    function: The decorated function.
+    parameters: Parameters that a string can set, in order.
     side: (side of the input, **arguments) -> side of the output, pixels; None:
       it varies, or images are not square.
-    label_space: how num_classes and max_labels change.
+    label_space: Function from (num_classes, max_labels, **arguments) to these
+      numbers after the op.
     check: **arguments -> what is wrong with them together, or None.
   """
 
@@ -47,7 +47,7 @@ class Op:
 
   @property
   def is_variadic(self) -> bool:
-    """Whether it takes any number of arguments, without their names."""
+    """True if it takes any number of arguments, without their names."""
     kinds = (p.kind for p in self.parameters.values())
     return any(kind is inspect.Parameter.VAR_POSITIONAL for kind in kinds)
 

@@ -1,8 +1,8 @@
-"""Reads preprocessing strings: 'decode|inception_crop(224)|flip_lr'.
+"""Parser of preprocessing strings: 'decode|inception_crop(224)|flip_lr'.
 
 Neither TensorFlow nor jax is imported, so that a mistake in a config is
-answered at once. `clu.preprocess_spec` reads the same language but imports
-both, and says neither where a mistake is nor what would be right.
+reported at once. `clu.preprocess_spec` reads the same language but imports
+both, and tells neither where a mistake is nor what would be right.
 """
 
 import ast
@@ -35,10 +35,11 @@ class Call:
   """One op of a string with its arguments.
 
   Attributes:
-    op: the registered op.
-    args, kwargs: its arguments; `size` is filled in.
-    name: the op's name, with '_2' and so on where the string repeats it.
-    where: how messages name it.
+    op: The registered op.
+    args: Positional arguments.
+    kwargs: Arguments by name; `size` is filled in.
+    name: Name of the op, with '_2' and so on if the string repeats it.
+    where: Name of the op in messages.
   """
 
   op: Op
@@ -55,10 +56,10 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Preprocess:
-  """A preprocessing string that has been read.
+  """A parsed preprocessing string.
 
   Attributes:
-    text: the string.
+    text: The string.
     where: Config key of the string, for messages.
     image_size: Side of the images that the ops make, pixels.
     calls: The ops in order.
@@ -75,19 +76,19 @@ class Preprocess:
     return tuple(call for call in self.calls if call.op.kind == kind)
 
   def side(self, side: int | None) -> int | None:
-    """Side of the host's square images, given that of the source's.
+    """Returns the side of the host's square images, given the source's.
 
-    None: they vary. `UNKNOWN_SIDE`: the source is not open yet.
+    None: Sides vary. `UNKNOWN_SIDE`: The source is not open yet.
     """
     for call in self.of_kind("image"):
       side = call.op.side(side, **call.bound)
     return side
 
   def label_space(self, num_classes: int, max_labels: int) -> tuple[int, int]:
-    """The number of classes and of labels an example can have, after the ops.
+    """Returns the numbers of classes and of labels per example after the ops.
 
     Raises:
-      UserError: if an op does not suit the dataset's.
+      UserError: An op does not suit the dataset's numbers.
     """
     for call in self.of_kind("label"):
       try:
@@ -107,17 +108,17 @@ class Preprocess:
 
   @property
   def has_labels(self) -> bool:
-    """Whether batches have labels."""
+    """True if batches have labels."""
     return self.labels(np.zeros(1, np.int32)) is not None
 
   @property
   def renumbers(self) -> bool:
-    """Whether labels come to mean other classes than the source's."""
+    """True if an op changes which classes the labels mean."""
     return any(call.op.name == "remap" for call in self.calls)
 
 
 def _arguments(op: Op, node: ast.expr, image_size: int, where: str):
-  """The checked (args, kwargs) of a call; `size` is filled in."""
+  """Checks the (args, kwargs) of a call and fills in `size`."""
   args, kwargs = [], {}
   if isinstance(node, ast.Call):
     try:
@@ -176,11 +177,11 @@ def _checked(parameter: Any, value: Any, where: str) -> Any:
 
 
 def _parsed(text: str) -> ast.expr:
-  """The expression that `text` is.
+  """Parses an expression.
 
   Raises:
-    SyntaxError, ValueError, RecursionError, MemoryError: it is none, or too
-      deep.
+    SyntaxError, ValueError, RecursionError, MemoryError: It is none, or is
+      nested too deep.
   """
   with warnings.catch_warnings(action="ignore", category=SyntaxWarning):
     return ast.parse(text, mode="eval").body
@@ -208,11 +209,11 @@ def parse(
   where: str = "config.train.preprocess",
   size_key: str = "config.model.image_size",
 ) -> Preprocess:
-  """Reads a preprocessing string.
+  """Parses a preprocessing string.
 
   Args:
     text: Ops separated by '|', with literal arguments.
-    image_size: Side of the images that the ops shall make, pixels.
+    image_size: Side of the images that the ops make, pixels.
     where: Config key of the string, for messages.
     size_key: Config key of `image_size`, for messages.
 
@@ -268,11 +269,11 @@ def check(
   where: str = "config.train.preprocess",
   train: bool = True,
 ) -> Preprocess:
-  """Like `parse`, and checks what can be told without the data.
+  """Parses a string and checks what needs no data.
 
   Args:
     text: Ops separated by '|', with literal arguments.
-    image_size: Side of the images that the ops shall make, pixels.
+    image_size: Side of the images that the ops make, pixels.
     where: Config key of the string, for messages.
     train: False for an evaluation, which has no step for device ops to run in.
 
@@ -295,7 +296,7 @@ def check_known_side(preprocess: Preprocess) -> None:
   """Checks the side of the images if it follows from the ops alone.
 
   Raises:
-    UserError: as `check_side`.
+    UserError: As `check_side`.
   """
   side = preprocess.side(UNKNOWN_SIDE)
   if side != UNKNOWN_SIDE:
