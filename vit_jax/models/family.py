@@ -7,10 +7,11 @@ flax; functions that build or run a network do that when they are called.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
+from vit_jax.models.detection import Detected, Shape
 
 if TYPE_CHECKING:
   import flax.linen as nn
@@ -42,6 +43,12 @@ class Family:
       network that has no name.
     details: `details(model) -> list[str]`, the lines of a model card.
     names: Published names, in the order of their sizes.
+    matches: `matches(names) -> bool` tells whether a file's parameters, by our
+      paths, are of the family.
+    detect: `detect(shapes, path, said) -> Detected` tells the network from the
+      shapes of a file's parameters, {path: shape} with layers not stacked;
+      `path` is the file's, for messages, and `said` has the keys of `model`
+      that the file tells. Raises UserError for shapes of no network.
     find: `find(name) -> model` for a published name, in any of its spellings,
       and for names of the same form; None for other families' names.
     shrink: `shrink(model)` makes an overridable `config.model` tiny, in place.
@@ -74,6 +81,8 @@ class Family:
   describe: Callable[[schema.Model], str]
   details: Callable[[schema.Model], Sequence[str]]
   names: tuple[str, ...]
+  matches: Callable[[Iterable[str]], bool]
+  detect: Callable[[Mapping[str, Shape], str, Mapping[str, Any]], Detected]
   find: Callable[[str], schema.Model | None]
   shrink: Callable[[Any], None]
   feature_names: Callable[["nn.Module"], list[str]]

@@ -1,13 +1,15 @@
-"""The network that a file's parameters make up, in whatever form they came."""
+"""The network that a file's parameters make up, whatever the file's form."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pydantic
 
-from vit_jax import registry
 from vit_jax.config import schema
-from vit_jax.weights import architecture, bit
+from vit_jax.errors import UserError
+from vit_jax.registry import FAMILIES
+from vit_jax.weights import shape_mismatches
 
 
 def detect(
@@ -18,7 +20,7 @@ def detect(
   Args:
     params: Parameters by our paths, layers not stacked.
     path: Path of the file, for messages.
-    said: Keys of `schema.Model` that no shape tells, as the file has them.
+    said: Keys of the section that no shape tells, as the file has them.
 
   Returns:
     The section, and a sentence for each assumption.
@@ -27,11 +29,30 @@ def detect(
     UserError: The parameters are not those of one network; with a table.
   """
   shapes = {name: array.shape for name, array in params.items()}
-  infer = bit.infer if bit.is_resnet(shapes) else architecture.infer
-  model, assumed = infer(shapes, path, said)
-  family = registry.FAMILIES.get(model.name)
-  if "drop_remainder" not in said and family.has_attention:
-    _, patch_size = family.grid(model)
-    left_over = model.image_size % patch_size
-    model = model.model_copy(update={"drop_remainder": left_over != 0})
-  return model, assumed
+  families = [FAMILIES.get(name) for name in FAMILIES.names()]
+  # Parameters that match no family are reported by the first.
+  family = next((f for f in families if f.matches(shapes)), families[0])
+  found = family.detect(shapes, path, said)
+  shape_mismatches.check(
+    shapes,
+    found.shapes,
+    f"{path} is not a whole {family.title}, or not one that is known",
+  )
+  return section(found.keys, path), list(found.assumed)
+
+
+def section(keys: Mapping[str, Any], path: str) -> schema.Model:
+  """Makes the section `model` of the keys that a file tells.
+
+  Raises:
+    UserError: Some keys or values are unknown; they are named.
+  """
+  kind = FAMILIES.get(keys.get("name", "vit")).section
+  try:
+    return kind.model_validate(keys)
+  except pydantic.ValidationError as error:
+    wrong = {".".join(map(str, item["loc"])) for item in error.errors()}
+    raise UserError(
+      f"{path} has a model that this version does not know, by its"
+      f" {', '.join(sorted(wrong))}."
+    ) from None

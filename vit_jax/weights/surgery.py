@@ -13,6 +13,7 @@ import numpy as np
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.models.vit.shapes import TABLE
 from vit_jax.weights import (
   flat,
   position_embeddings,
@@ -21,7 +22,6 @@ from vit_jax.weights import (
 )
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.shape_mismatches import Shape
-from vit_jax.weights.vit_shapes import TABLE
 
 _STACKED = "Transformer/encoderblock/"
 _HEAD = ("head/kernel", "head/bias")

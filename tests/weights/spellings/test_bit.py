@@ -12,7 +12,8 @@ from tests.models import networks
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.weights import bit, flat
+from vit_jax.models.resnet.detect import detect
+from vit_jax.weights import flat
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import npz
 from vit_jax.weights.spellings.resnet.npz import NPZ
@@ -132,8 +133,9 @@ def test_the_variant_is_told_by_the_shapes(variant):
   image = jax.ShapeDtypeStruct((1, 224, 224, 3), np.uint8)
   params = jax.eval_shape(model.init, jax.random.key(0), image)["params"]
   shapes = {name: leaf.shape for name, leaf in flat.flatten(params).items()}
-  found, _ = bit.infer(shapes, "x.npz", {})
-  assert found == wanted
+  found = detect(shapes, "x.npz", {})
+  assert schema.Model(**found.keys) == wanted
+  assert found.shapes == shapes
 
 
 @pytest.mark.parametrize(

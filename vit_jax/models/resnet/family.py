@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
 from vit_jax.models.family import Family
-from vit_jax.models.resnet import checks, cost, sizes
+from vit_jax.models.resnet import checks, cost, detect, sizes
 
 if TYPE_CHECKING:
   from vit_jax.models.resnet.network import ResNet
@@ -128,6 +128,8 @@ FAMILY = Family(
   describe=_describe,
   details=_details,
   names=tuple(f"BiT-{name}" for name in _VARIANTS),
+  matches=detect.matches,
+  detect=detect.detect,
   find=_find,
   shrink=_shrink,
   feature_names=_feature_names,

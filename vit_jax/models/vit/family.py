@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
 from vit_jax.models.family import Family
-from vit_jax.models.vit import checks, cost, sizes
+from vit_jax.models.vit import checks, cost, detect, sizes
 
 if TYPE_CHECKING:
   from vit_jax.models.vit.network import ViT
@@ -210,6 +210,8 @@ FAMILY = Family(
     ),
     *_HYBRIDS,
   ),
+  matches=detect.matches,
+  detect=detect.detect,
   find=_find,
   shrink=_shrink,
   feature_names=_feature_names,

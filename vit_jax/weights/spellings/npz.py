@@ -8,7 +8,7 @@ import numpy as np
 from etils import epath
 
 from vit_jax.errors import UserError
-from vit_jax.weights import architecture, archive, flat, network, stacking
+from vit_jax.weights import archive, flat, network, stacking
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import npz_parameters
 from vit_jax.weights.spellings.registry import NPZ
@@ -101,7 +101,7 @@ def _said(comment: bytes, path: str) -> dict[str, Any]:
     unseen = {key for name in NPZ.names() for key in NPZ.get(name).unseen}
     if not unseen.issuperset(model):
       raise KeyError
-    architecture.section(model, path)
+    network.section(model, path)
     if names is not None and not all(isinstance(name, str) for name in names):
       raise TypeError
     if not isinstance(use["preprocess"], str | None):

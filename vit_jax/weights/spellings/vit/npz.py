@@ -12,7 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from vit_jax.errors import UserError
-from vit_jax.weights import position_embeddings, vit_shapes
+from vit_jax.models.vit.shapes import TABLE
+from vit_jax.weights import position_embeddings
 from vit_jax.weights.spellings.contract import Npz
 
 _PRE_LINEN = {
@@ -52,7 +53,7 @@ def _canonical(
   for name, array in params.items():
     name = _MODULE.sub(lambda match: _PRE_LINEN[match[0]], name)
     if name in _TABLES:
-      name = vit_shapes.TABLE
+      name = TABLE
     if _MAP_HEAD.fullmatch(name):
       name = f"MAPHead_0/{name}"
     if _GROUP_NORM.fullmatch(name) and array.shape[:-1] == (1, 1, 1):
@@ -63,9 +64,9 @@ def _canonical(
         add(f"Transformer/encoderblock_{i}/{rest}", array[i, ...])
     else:
       add(name, array)
-  table = renamed.get(vit_shapes.TABLE)
+  table = renamed.get(TABLE)
   if table is not None and "cls" in renamed:
-    renamed[vit_shapes.TABLE] = position_embeddings.with_class_row(table)
+    renamed[TABLE] = position_embeddings.with_class_row(table)
   return renamed
 
 

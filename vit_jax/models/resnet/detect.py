@@ -1,19 +1,17 @@
-"""Which Big Transfer ResNet a set of parameters is of."""
+"""Telling a BiT ResNet from the names and shapes of its parameters."""
 
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from vit_jax.config import schema
+from vit_jax.models.detection import Detected, Shape, columns, shape_of, units
 from vit_jax.models.resnet import sizes
-from vit_jax.weights import architecture, numbering, shape_mismatches
-from vit_jax.weights.shape_mismatches import Shape
 
 _LAYER = re.compile(r"(root_conv|block\d+/unit\d+/([abc](_norm)?|proj))/")
 _IMAGE_SIZE = 224
 
 
-def is_resnet(names: Iterable[str]) -> bool:
+def matches(names: Iterable[str]) -> bool:
   """Tells whether these are parameters of a BiT, by our names.
 
   The stem of a hybrid has similar names, below a Transformer.
@@ -24,30 +22,23 @@ def is_resnet(names: Iterable[str]) -> bool:
   )
 
 
-def infer(
+def detect(
   shapes: Mapping[str, Shape], path: str, said: Mapping[str, Any]
-) -> tuple[schema.Model, list[str]]:
-  """The section `model` of a BiT; arguments and errors as for a ViT."""
+) -> Detected:
+  """Tells the network; see `Family.detect`."""
   size = sizes.ResNetSize(
-    blocks=numbering.counts(shapes),
-    width=architecture.shape_of(shapes, "root_conv/kernel", 4, path)[-1],
+    blocks=units(shapes),
+    width=shape_of(shapes, "root_conv/kernel", 4, path)[-1],
   )
-  num_classes = None
-  if "head/kernel" in shapes:
-    num_classes = architecture.shape_of(shapes, "head/kernel", 2, path)[-1]
-  shape_mismatches.check(
-    shapes,
-    _shapes(size, num_classes),
-    f"{path} is not a whole BiT ResNet, or not one that is known",
-  )
+  num_classes = columns(shapes, "head/kernel", path)
   assumed = []
   if "image_size" not in said:
     assumed.append(
       f"Images are taken to be of {_IMAGE_SIZE} pixels; any size will do."
     )
-  keys = {**sizes.resnet_keys(size), "num_classes": num_classes}
-  keys |= {"image_size": _IMAGE_SIZE}
-  return architecture.section({**keys, **said}, path), assumed
+  keys = {"num_classes": num_classes, "image_size": _IMAGE_SIZE}
+  keys |= sizes.resnet_keys(size)
+  return Detected({**keys, **said}, _shapes(size, num_classes), assumed)
 
 
 def _shapes(

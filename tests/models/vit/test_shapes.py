@@ -5,9 +5,9 @@ import math
 import pytest
 
 from vit_jax.config import schema
+from vit_jax.models.vit import shapes as vit_shapes
 from vit_jax.models.vit import sizes
-from vit_jax.weights import vit_shapes
-from vit_jax.weights.vit_shapes import Layout, Positions
+from vit_jax.models.vit.shapes import Layout, Positions
 
 
 def num_params(variant, image_size=224, num_classes=1000, feature=None):

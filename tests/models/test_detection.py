@@ -1,10 +1,10 @@
-"""How many numbered modules there are."""
+"""Counts of numbered modules."""
 
 import re
 
 import pytest
 
-from vit_jax.weights import numbering
+from vit_jax.models import detection
 
 LAYER = re.compile(r"layer_(\d+)/")
 
@@ -15,10 +15,10 @@ LAYER = re.compile(r"layer_(\d+)/")
 )
 def test_layers_are_counted_up_to_what_names_can_bear_out(numbers, count):
   names = [f"layer_{number}/x" for number in numbers]
-  assert numbering.count(LAYER, names, 0) == count
+  assert detection.count(LAYER, names, 0) == count
 
 
 def test_units_of_each_stage():
   names = ["block1/unit1/a", "block1/unit2/a", "block2/unit01/a", "head"]
-  assert numbering.counts(names) == (2, 1)
-  assert numbering.counts(["head"]) == ()
+  assert detection.units(names) == (2, 1)
+  assert detection.units(["head"]) == ()

@@ -1,23 +1,23 @@
-"""Which ViT or hybrid a set of parameters is of, told by names and shapes."""
+"""Telling a ViT or hybrid from the names and shapes of its parameters."""
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import pydantic
-
-from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.models.resnet.sizes import ROOT_WIDTH, stem_stride
-from vit_jax.models.vit import sizes
-from vit_jax.weights import (
-  numbering,
-  position_embeddings,
-  shape_mismatches,
-  vit_shapes,
+from vit_jax.models.detection import (
+  Detected,
+  Shape,
+  columns,
+  count,
+  shape_of,
+  units,
 )
-from vit_jax.weights.shape_mismatches import Shape
-from vit_jax.weights.vit_shapes import Layout, Positions
+from vit_jax.models.resnet.sizes import ROOT_WIDTH, stem_stride
+from vit_jax.models.vit import shapes as vit_shapes
+from vit_jax.models.vit import sizes
+from vit_jax.models.vit.shapes import Layout, Positions
 
 _BLOCK = re.compile(r"Transformer/encoderblock_(\d+)/")
 _QUERY = "Transformer/encoderblock_0/MultiHeadDotProductAttention_0/query"
@@ -25,40 +25,27 @@ _HIDDEN = "Transformer/encoderblock_0/MlpBlock_0/Dense_0/kernel"
 _IMAGE_SIZE = 224
 
 
-def infer(
+def matches(names: Iterable[str]) -> bool:
+  """Tells whether these are parameters of a ViT or hybrid, by our names."""
+  return any(name.startswith("Transformer/") for name in names)
+
+
+def detect(
   shapes: Mapping[str, Shape], path: str, said: Mapping[str, Any]
-) -> tuple[schema.Model, list[str]]:
-  """The section `model` of a ViT or hybrid.
-
-  Args:
-    shapes: {path: shape} by our names, layers not stacked.
-    path: of the file, for messages.
-    said: keys of `schema.Model` that no shape tells, as the file has them.
-
-  Returns:
-    The section, and a sentence for each thing taken to be so.
-
-  Raises:
-    UserError: a table of the parameters that do not make up a ViT.
-  """
-  said = dict(said)
+) -> Detected:
+  """Tells the network; see `Family.detect`."""
   size = _size(shapes, path)
   pooling, assumed = _pooling(shapes, said)
   positions = _positions(shapes, size, path)
   layout = Layout(
     size=size,
     positions=positions,
-    num_classes=_columns(shapes, "head/kernel", path),
-    representation_size=_columns(shapes, "pre_logits/kernel", path),
+    num_classes=columns(shapes, "head/kernel", path),
+    representation_size=columns(shapes, "pre_logits/kernel", path),
     has_cls="cls" in shapes,
     has_map_head=pooling["pool"] == "map",
     norm_after_pool="fc_norm/scale" in shapes,
     qkv_bias=f"{_QUERY}/bias" in shapes,
-  )
-  shape_mismatches.check(
-    shapes,
-    vit_shapes.shapes(layout),
-    f"{path} is not a whole Vision Transformer, or not one that is known",
   )
   keys = {
     **sizes.vit_keys(size),
@@ -67,41 +54,30 @@ def infer(
     "representation_size": layout.representation_size,
     "norm_after_pool": layout.norm_after_pool,
     "qkv_bias": layout.qkv_bias,
+    **said,
   }
   if positions.kind != "none":
-    keys["pos_embedding"] = positions.kind
-    keys["pos_embedding_at"] = _place(positions, size.depth)
+    keys.setdefault("pos_embedding", positions.kind)
+    keys.setdefault("pos_embedding_at", _place(positions, size.depth))
     image_size = positions.side * size.patch_size
     # A size that the patches do not fill cannot be told from the table.
-    if size.grid(said.get("image_size", image_size)) != positions.side:
-      said["image_size"] = image_size
-    keys["image_size"] = image_size
+    keys.setdefault("image_size", image_size)
+    if size.grid(keys["image_size"]) != positions.side:
+      keys["image_size"] = image_size
   elif "pos_embedding" not in said:
     keys["pos_embedding"] = "sincos2d"
-    keys["image_size"] = max(1, _IMAGE_SIZE // size.patch_size)
-    keys["image_size"] *= size.patch_size
+    keys.setdefault(
+      "image_size", max(1, _IMAGE_SIZE // size.patch_size) * size.patch_size
+    )
     assumed.append(
       "It has no position embedding: the fixed one of sines and cosines is"
       " taken (model.pos_embedding='sincos2d'), at"
       f" {keys['image_size']} pixels."
     )
-  return section({**keys, **said}, path), assumed
-
-
-def section(keys: Mapping[str, Any], path: str) -> schema.Model:
-  """The section `model` of these keys.
-
-  Raises:
-    UserError: naming those that the file should not have.
-  """
-  try:
-    return schema.Model.model_validate(keys)
-  except pydantic.ValidationError as error:
-    wrong = {".".join(map(str, item["loc"])) for item in error.errors()}
-    raise UserError(
-      f"{path} says of its model what this version does not know:"
-      f" {', '.join(sorted(wrong))}."
-    ) from None
+  if "image_size" in keys:
+    left_over = keys["image_size"] % size.patch_size
+    keys.setdefault("drop_remainder", left_over != 0)
+  return Detected(keys, vit_shapes.shapes(layout), assumed)
 
 
 def _size(shapes: Mapping[str, Shape], path: str) -> sizes.Size:
@@ -115,11 +91,11 @@ def _size(shapes: Mapping[str, Shape], path: str) -> sizes.Size:
     )
   stem_blocks, stem_width = None, ROOT_WIDTH
   if "conv_root/kernel" in shapes:
-    stem_blocks = numbering.counts(shapes)
+    stem_blocks = units(shapes)
     stem_width = shape_of(shapes, "conv_root/kernel", 4, path)[-1]
   return sizes.Size(
     width=width,
-    depth=numbering.count(_BLOCK, shapes, 0),
+    depth=count(_BLOCK, shapes, 0),
     num_heads=num_heads,
     mlp_dim=mlp_dim,
     patch_size=patch * stem_stride(stem_blocks),
@@ -128,15 +104,10 @@ def _size(shapes: Mapping[str, Shape], path: str) -> sizes.Size:
   )
 
 
-def _columns(shapes: Mapping[str, Shape], name: str, path: str) -> int | None:
-  """Outputs of a dense layer; None: there is none."""
-  return shape_of(shapes, name, 2, path)[1] if name in shapes else None
-
-
 def _pooling(
   shapes: Mapping[str, Shape], said: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-  """How tokens become a feature, as far as parameters tell."""
+  """Keys of the pooling of tokens, as far as parameters tell; assumptions."""
   has_cls, assumed = "cls" in shapes, []
   if "MAPHead_0/probe" in shapes:
     pool = "map"
@@ -172,8 +143,9 @@ def _positions(
     num_tokens = (offsets + 1) // 2
   else:
     return Positions("none")
-  side = position_embeddings.square_side(num_tokens - num_prefix)
-  if side is None:
+  num_patches = max(num_tokens - num_prefix, 0)
+  side = math.isqrt(num_patches)
+  if not side or side * side != num_patches:
     raise UserError(
       f"{path}: its position embedding is for {num_tokens - num_prefix}"
       " patches, which make up no square; only models of square images are"
@@ -188,22 +160,3 @@ def _place(positions: Positions, depth: int) -> str:
   if positions.kind == "relative":
     return "every_layer_shared" if shared else "stem"
   return "stem" if positions.num_tables == 1 else "every_layer"
-
-
-def shape_of(
-  shapes: Mapping[str, Shape], name: str, rank: int, path: str
-) -> Shape:
-  """The shape of a parameter that every such model has."""
-  if name not in shapes:
-    some = ", ".join(list(shapes)[:5]) or "none"
-    raise UserError(
-      f"{path} holds no Vision Transformer: there is no {name} in it. Its"
-      f" parameters: {some}{', ...' if len(shapes) > 5 else ''}."
-    )
-  shape = shapes[name]
-  if len(shape) != rank or 0 in shape:
-    raise UserError(
-      f"{path}: {name} has the shape {shape}; {rank} dimensions, none of them"
-      " 0, are wanted."
-    )
-  return shape

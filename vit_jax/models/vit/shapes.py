@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Sequence
 
+from vit_jax.models.detection import Shape
 from vit_jax.models.vit import sizes
-from vit_jax.weights.shape_mismatches import Shape
 
 TABLE = "Transformer/posembed_input/pos_embedding"
 X_TABLE = "Transformer/posembed_input/x_embedding"
@@ -17,8 +17,8 @@ class Positions:
 
   Attributes:
     kind: 'none' where it has no parameters; otherwise as in `schema.Model`.
-    side: patches along a side of the image.
-    num_tables: one, or one for each layer.
+    side: Number of patches along a side of the image.
+    num_tables: Number of tables, one or one for each layer.
   """
 
   kind: str
@@ -28,7 +28,7 @@ class Positions:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-  """All that names and shapes depend on; None: no such layer."""
+  """The facts that fix names and shapes; None stands for no such layer."""
 
   size: sizes.Size
   positions: Positions
@@ -41,7 +41,7 @@ class Layout:
 
 
 def shapes(layout: Layout) -> dict[str, Shape]:
-  """{path: shape}, layers not stacked."""
+  """Shapes of all parameters, {path: shape}, layers not stacked."""
   size = layout.size
   width = size.width
   patch, channels = size.patch_size // size.stem_stride, 3
