@@ -1,4 +1,4 @@
-"""What must be known of the training data before anything is built."""
+"""Facts of the training data that are needed before anything is built."""
 
 import dataclasses
 from collections.abc import Sequence

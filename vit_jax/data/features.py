@@ -82,7 +82,7 @@ class Features:
 
   @property
   def ops_shown(self) -> str:
-    """How messages name the image ops."""
+    """Name of the image ops in messages."""
     return " and ".join(
       f'{view.preprocess.where} = "{view.preprocess.text}"'
       for view in self.views

@@ -1,1 +1,1 @@
-"""What is minimised: the seam between the step and the task."""
+"""Objectives: the tasks that are trained, behind one contract."""

@@ -94,5 +94,5 @@ def forward_flops(config: schema.Config, *, num_classes: int) -> int:
 
 
 def describe(config: schema.Config) -> Mapping[str, Any]:
-  """What a report says of the objective: label -> text."""
+  """Describes the objective for a report: label -> text."""
   return kind_of(config).describe(config)

@@ -28,10 +28,10 @@ def softmax_cross_entropy(
   """Cross-entropy between the labels and softmax(logits).
 
   Args:
-    logits: scores.
-    labels: a set of labels is a uniform distribution over its members; a row
+    logits: Scores.
+    labels: A set of labels is a uniform distribution over its members; a row
       without any has loss 0.
-    label_smoothing: mass taken off the labels and spread evenly over all
+    label_smoothing: Mass taken off the labels and spread evenly over all
       classes.
 
   Returns:
@@ -61,9 +61,9 @@ def sigmoid_cross_entropy(
   paper's authors minimise.
 
   Args:
-    logits: scores.
-    labels: classes whose target is 1; the others' is 0.
-    label_smoothing: targets become 1 - label_smoothing and label_smoothing,
+    logits: Scores.
+    labels: Classes whose target is 1; that of all others is 0.
+    label_smoothing: Targets become 1 - label_smoothing and label_smoothing,
       the form of the ImageNet runs from scratch (1e-4); below 0.5.
 
   Returns:
@@ -79,13 +79,13 @@ LOSSES = {
   "softmax": softmax_cross_entropy,
   "sigmoid": sigmoid_cross_entropy,
 }
-# What makes probabilities of the logits that a loss trains.
+# Loss -> function that makes probabilities of the logits it trains.
 PROBABILITIES = {"softmax": jax.nn.softmax, "sigmoid": jax.nn.sigmoid}
 
 
 def is_top1(
   logits: Float[Array, "b classes"], labels: Int[Array, "b ..."]
 ) -> Bool[Array, " b"]:
-  """Whether the highest score's class is (among) the row's labels."""
+  """True where the class of the highest score is among the row's labels."""
   labels = labels.reshape(len(labels), -1)
   return (labels == jnp.argmax(logits, axis=1)[:, None]).any(axis=1)

@@ -42,10 +42,10 @@ def mix(
   """Mixes every image with the one before it, the first with the last.
 
   Args:
-    images: pixels on any affine scale.
-    rng: key of this step.
-    mixup_alpha: ratio ~ Beta(alpha, alpha) of mixup; 0: no mixup.
-    cutmix_alpha: the same for CutMix; 0: no CutMix. With both, one is drawn
+    images: Pixels on any affine scale.
+    rng: Key of this step.
+    mixup_alpha: Ratio ~ Beta(alpha, alpha) of mixup; 0: no mixup.
+    cutmix_alpha: The same for CutMix; 0: no CutMix. With both, one is drawn
       per batch with probability 1/2.
 
   Returns:

@@ -1,4 +1,4 @@
-"""Which examples a run sees, step by step."""
+"""The examples that a run sees, step by step."""
 
 import dataclasses
 import json
@@ -15,13 +15,13 @@ from vit_jax.training.experiment import Experiment
 
 
 class DataStream(Iterator[dict[str, Any]]):
-  """Iterator of the training batches that knows what it has given.
+  """Iterator of the training batches that knows its position.
 
   Args:
-    parts: the experiment.
-    source: the training data.
-    first_step: updates that earlier batches were used for.
-    position: of the run after them.
+    parts: The experiment.
+    source: The training data.
+    first_step: Updates that earlier batches were used for.
+    position: Position of the run after them.
   """
 
   def __init__(
@@ -45,10 +45,10 @@ class DataStream(Iterator[dict[str, Any]]):
     return next(self._batches)
 
   def position(self, step: int) -> Position:
-    """Where the run stands after `step` updates; all processes must ask.
+    """Position of the run after `step` updates; all processes must ask.
 
     Raises:
-      UserError: if more examples were bad than the config puts up with.
+      UserError: More examples were bad than the config tolerates.
     """
     return Position(
       first_example=self._row(step),
@@ -64,7 +64,7 @@ class DataStream(Iterator[dict[str, Any]]):
     All processes must ask.
 
     Raises:
-      UserError: if they are more than the config puts up with.
+      UserError: They are more than the config tolerates.
     """
     limit = self._config.train.max_bad_examples
     if not limit:
@@ -77,10 +77,10 @@ class DataStream(Iterator[dict[str, Any]]):
     return found
 
   def metrics(self, step: int) -> dict[str, int]:
-    """What was left out up to `step`, if any may be; all must ask.
+    """Counts of what was left out up to `step`; all processes must ask.
 
     Raises:
-      UserError: as `bad_examples`.
+      UserError: As `bad_examples`.
     """
     faults, counts = self._config.faults, {}
     if self._config.train.max_bad_examples:
@@ -94,7 +94,7 @@ class DataStream(Iterator[dict[str, Any]]):
     return counts
 
   def leave_out(self, bad_step: int, saved_step: int, saved: Position) -> None:
-    """Goes on from `saved_step` with the batches after that of `bad_step`."""
+    """Resumes from `saved_step` with the batches after that of `bad_step`."""
     self._first = dataclasses.replace(
       saved,
       first_example=self._row(bad_step),

@@ -58,7 +58,7 @@ def describe(config: schema.Config) -> str:
 
 
 def _start(parts: experiment.Experiment) -> str:
-  """What the run takes over from `init_from`."""
+  """Describes what the run takes over from `init_from`."""
   config = parts.config
   fitted = fitting.fit(
     parts.abstract_state.params,

@@ -229,8 +229,8 @@ def count_steps(config: schema.Config, num_examples: int | None) -> int:
   """Length of the run in steps.
 
   Raises:
-    UserError: if it is given in epochs and the data's size is not known, or
-      comes to less than one step.
+    UserError: The length is given in epochs and the number of examples is not
+      known, or it comes to less than one step.
   """
   if config.total_steps is not None:
     return config.total_steps

@@ -117,13 +117,13 @@ def corrupted_features(
 def draw(
   rng: Key[Array, ""], *, num_images: int, num_patches: int, num_corrupted: int
 ) -> tuple[Int[Array, "b k"], Int[Array, "b n"]]:
-  """Which patches of each image are corrupted, and how.
+  """Draws the patches of each image that are corrupted, and their sources.
 
   Args:
-    rng: key of this step.
-    num_images: of the global batch.
-    num_patches: of an image.
-    num_corrupted: of them; as many in every image.
+    rng: Key of this step.
+    num_images: Images of the global batch.
+    num_patches: Patches of an image.
+    num_corrupted: Corrupted patches of an image, as many in every one.
 
   Returns:
     The numbers of the corrupted patches, in no order; and for every patch the

@@ -21,9 +21,9 @@ class Target:
   """One kind of target.
 
   Attributes:
-    of: (images, side of a patch, patches along a side of the image,
+    of: (Images, side of a patch, patches along a side of the image,
       `config.model.normalize`) -> targets [b, n, m].
-    metrics: (outputs [b, k, num_outputs], targets [b, k, m]) -> means over
+    metrics: (Outputs [b, k, num_outputs], targets [b, k, m]) -> means over
       the patches; "loss" is minimised.
   """
 
