@@ -48,7 +48,8 @@ class Family:
     detect: `detect(shapes, path, said) -> Detected` tells the network from the
       shapes of a file's parameters, {path: shape} with layers not stacked;
       `path` is the file's, for messages, and `said` has the keys of `model`
-      that the file tells. Raises UserError for shapes of no network.
+      that the file tells. Raises UserError for shapes of no network. None for
+      a family that is not published: its .npz files tell all keys.
     find: `find(name) -> model` for a published name, in any of its spellings,
       and for names of the same form; None for other families' names.
     shrink: `shrink(model)` makes an overridable `config.model` tiny, in place.
@@ -81,13 +82,15 @@ class Family:
   describe: Callable[[schema.Model], str]
   details: Callable[[schema.Model], Sequence[str]]
   names: tuple[str, ...]
-  matches: Callable[[Iterable[str]], bool]
-  detect: Callable[[Mapping[str, Shape], str, Mapping[str, Any]], Detected]
   find: Callable[[str], schema.Model | None]
   shrink: Callable[[Any], None]
   feature_names: Callable[["nn.Module"], list[str]]
   feature: Callable[["nn.Module", str, Mapping[str, Any]], Any]
   pixel_filters: Callable[["nn.Module", Mapping[str, Any]], Any]
+  matches: Callable[[Iterable[str]], bool] = lambda names: False
+  detect: (
+    Callable[[Mapping[str, Shape], str, Mapping[str, Any]], Detected] | None
+  ) = None
   num_prefix_tokens: Callable[[schema.Model], int] = lambda model: 0
   has_attention: bool = False
   layer_of: Callable[[str], int | None] = lambda path: None

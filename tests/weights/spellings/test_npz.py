@@ -1,5 +1,6 @@
 """google-research's files in every spelling, and files that are not whole."""
 
+import dataclasses
 import io
 import json
 import pickle
@@ -18,9 +19,10 @@ from tests.weights import published_npz
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
+from vit_jax.registry import FAMILIES
 from vit_jax.weights import archive, flat
 from vit_jax.weights.contract import Weights
-from vit_jax.weights.spellings import npz
+from vit_jax.weights.spellings import huggingface, npz
 from vit_jax.weights.spellings.vit import npz as vit
 
 
@@ -452,3 +454,22 @@ def test_a_foreign_comment_is_not_looked_at(tmp_path):
   with zipfile.ZipFile(path, "a") as archive:
     archive.comment = b'{"made by": "others"}'
   assert read(path).model.gelu == "tanh"
+
+
+def test_a_family_without_published_names_is_read_back(tmp_path, monkeypatch):
+  monkeypatch.setattr(FAMILIES, "_entries", dict(FAMILIES._entries))
+
+  class Section(schema.Model):
+    channels: int = 3
+
+  record = dataclasses.replace(FAMILIES.get("vit"), section=Section)
+  FAMILIES.register("toy", record)
+  section = Section(name="toy", channels=5, num_classes=2, pool="gap")
+  params = {"layer": {"kernel": np.ones((2, 3), np.float32)}}
+  path = epath.Path(tmp_path / "toy.npz")
+  npz.write(path, Weights("toy", section, params))
+  found = npz.read(path)
+  assert found.model == section
+  jax.tree.map(np.testing.assert_array_equal, found.params, params)
+  with pytest.raises(UserError, match="no network such as .*'toy'.*npz"):
+    huggingface.write(tmp_path / "toy", found)

@@ -77,6 +77,11 @@ def write(
   """
   directory = epath.Path(directory)
   model = weights.model
+  if model.name not in HUGGINGFACE_WRITTEN:
+    raise UserError(
+      f"Hugging Face has no network such as config.model.name='{model.name}'. A"
+      " NAME.npz or a workdir can hold it."
+    )
   kind = HUGGINGFACE_WRITTEN[model.name]
   family = HUGGINGFACE.get(kind)
   config = {**family.config(model), "model_type": kind}

@@ -37,11 +37,14 @@ def interpret(contents: archive.Contents, path: str) -> Weights:
   found, left_out = npz_parameters.find(contents.names, path)
   params = {short: contents.arrays[name] for name, short in found.items()}
   said = _said(contents.comment, path)
-  families = [NPZ.get(name) for name in NPZ.names()]
-  # What matches none is told by ViT's reader what it lacks.
-  family = next((f for f in families if f.matches(params)), families[0])
-  params = family.canonical(params, path)
-  model, assumed = network.detect(params, path, said["model"])
+  if "name" in said["model"]:
+    model, assumed = network.section(said["model"], path), []
+  else:
+    families = [NPZ.get(name) for name in NPZ.names()]
+    # What matches none is told by ViT's reader what it lacks.
+    family = next((f for f in families if f.matches(params)), families[0])
+    params = family.canonical(params, path)
+    model, assumed = network.detect(params, path, said["model"])
   return Weights(
     path=path,
     model=model,
@@ -55,7 +58,8 @@ def write(path: epath.Path, weights: Weights) -> None:
   """Writes parameters by the published names, all of them or no file at all.
 
   Facts that names and shapes do not tell, such as the form of the GELU, go into
-  the comment of the archive, where `read` finds them and others do not look.
+  the comment of the archive, where `read` finds them and others do not look; so
+  do all keys of a family without published names, which is written by ours.
   Class names are left out if they are too many for a comment, 64 KiB.
 
   Args:
@@ -66,12 +70,14 @@ def write(path: epath.Path, weights: Weights) -> None:
     UserError: The file cannot be written.
   """
   model = weights.model
-  family = NPZ.get(model.name)
   leaves = flat.flatten(stacking.unstack_layers(weights.params))
-  arrays = family.published({name: np.asarray(x) for name, x in leaves.items()})
-  said: dict[str, Any] = {
-    "model": {key: getattr(model, key) for key in family.unseen}
-  }
+  arrays = {name: np.asarray(leaf) for name, leaf in leaves.items()}
+  keys = model.model_dump(mode="json")
+  if model.name in NPZ.names():
+    family = NPZ.get(model.name)
+    arrays = family.published(arrays)
+    keys = {key: keys[key] for key in family.unseen}
+  said: dict[str, Any] = {"model": keys}
   for key in ("preprocess", "activation", "class_names"):
     if (value := getattr(weights, key)) is not None:
       said[key] = value
@@ -99,7 +105,9 @@ def _said(comment: bytes, path: str) -> dict[str, Any]:
     model, names = said["model"], said.get("class_names")
     use = {key: said.get(key) for key in ("preprocess", "activation")}
     unseen = {key for name in NPZ.names() for key in NPZ.get(name).unseen}
-    if not unseen.issuperset(model):
+    if model.get("name") in NPZ.names() or not (
+      "name" in model or unseen.issuperset(model)
+    ):
       raise KeyError
     network.section(model, path)
     if names is not None and not all(isinstance(name, str) for name in names):
