@@ -64,7 +64,7 @@ class Step:
   """A train step, and the configs that have it.
 
   Attributes:
-    config: the first of them, resolved.
+    config: Resolved config of the first of them.
     makes: `--config` -> what it makes, as 'Table 6: R50x1'.
   """
 
@@ -271,7 +271,7 @@ def step_rows(found: dict[str, dict], all_steps: list[Step]) -> list[dict]:
 
 
 def run_rows(found: dict[str, dict], all_steps: list[Step]) -> list[dict]:
-  """What the whole run of each config takes."""
+  """Steps, hours and chip-days of the whole run of each config."""
   rows = []
   for step in all_steps:
     figures, overrides = fitting(step, found)
@@ -294,7 +294,7 @@ def run_rows(found: dict[str, dict], all_steps: list[Step]) -> list[dict]:
 
 
 def totals(found: dict[str, dict], all_steps: list[Step]) -> list[dict]:
-  """What all runs of each table and study take.
+  """Numbers of runs and chip-days of each table and study.
 
   A config that several places of a table share is one run. Configs whose step
   is missing are named as `not_compiled`.
@@ -329,7 +329,7 @@ def totals(found: dict[str, dict], all_steps: list[Step]) -> list[dict]:
 
 
 def costs(found: dict[str, dict], all_steps: list[Step]) -> str:
-  """What `vit_jax.tables --costs` reads, a line for each row."""
+  """The file that `vit_jax.tables --costs` reads, a line for each row."""
   versions = next((one["versions"] for one in found.values()), {})
   parts = [f'  "versions": {json.dumps(versions)}']
   for key, make in (

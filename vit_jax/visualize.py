@@ -84,17 +84,17 @@ def visualize(
   """Writes the figures of a checkpoint and their page.
 
   Args:
-    checkpoint: of any form.
-    output: a directory that is absent or empty.
-    paths: of image files; a file that is no image is named on stderr.
-    num_shown: images that are shown.
-    num_steps: steps of a workdir that are compared.
+    checkpoint: Path of a checkpoint of any form.
+    output: Directory that is absent or empty.
+    paths: Paths of image files; one that is no image is named on stderr.
+    num_shown: Number of images that are shown.
+    num_steps: Number of steps of a workdir that are compared.
 
   Returns:
     The exit code.
 
   Raises:
-    UserError: the checkpoint cannot be read, or `output` has files or cannot
+    UserError: The checkpoint cannot be read, or `output` has files or cannot
       be written to.
   """
   from vit_jax.inspection import network as networks

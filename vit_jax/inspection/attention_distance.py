@@ -1,4 +1,4 @@
-"""How far from each other the patches are that attend to one another.
+"""Distances between patches that attend to each other.
 
 Figure 7, right, and section D.7 of arXiv 2010.11929: the distance in the image
 that information crosses, weighted by attention. The cls token lies nowhere in
@@ -17,8 +17,8 @@ def between_patches(
   """Distances between the centres of patches, pixels of the image.
 
   Args:
-    grid: rows and columns of patches.
-    stride: pixels from a patch to its neighbour.
+    grid: Numbers of rows and columns of patches.
+    stride: Pixels from a patch to its neighbour.
   """
   places = np.stack(np.mgrid[: grid[0], : grid[1]], axis=-1).reshape(-1, 2)
   apart = (places[:, None] - places[None]).astype(np.float32)
@@ -34,9 +34,9 @@ def mean_distance(
   A query that attends to no patch at all has no distance and is left out.
 
   Args:
-    maps: attention, a distribution over keys for each query; the patches are
+    maps: Attention, a distribution over keys for each query; the patches are
       the last n of both.
-    distances: between patches, in any unit.
+    distances: Distances between patches, in any unit.
 
   Returns:
     In that unit; 0 where no query attends to a patch.

@@ -18,9 +18,9 @@ class Filters:
   """Principal components of filters.
 
   Attributes:
-    components: each of the size of a filter.
-    shares: of the filters' variance, each in [0, 1].
-    num_filters: how many filters they are of.
+    components: Principal components, each of the size of a filter.
+    shares: Share of the filters' variance of each component, in [0, 1].
+    num_filters: Number of filters that they are computed from.
   """
 
   components: Float[np.ndarray, "k y x c"]

@@ -20,9 +20,9 @@ def steps(checkpoint: str, count: int) -> list[int]:
   """Evenly spaced ones of the steps that a path stands for.
 
   Args:
-    checkpoint: as `reading.read` takes it; a workdir stands for all its steps,
-      anything else for none.
-    count: steps wanted; the first and the last are among them.
+    checkpoint: Path as `reading.read` takes it; a workdir stands for all its
+      steps, any other path for none.
+    count: Number of steps wanted; the first and the last are among them.
   """
   if files.is_published(checkpoint):
     return []

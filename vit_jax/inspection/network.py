@@ -1,4 +1,4 @@
-"""A checkpoint's network as it is looked at, and where its tokens lie."""
+"""A checkpoint's network as figures need it, and the places of its tokens."""
 
 import dataclasses
 from typing import Any
@@ -18,12 +18,13 @@ class Network:
   """A network and its parameters.
 
   Attributes:
-    module: with layers one by one, so that the attention maps of a layer need
-      not be kept for those of the next.
-    params: nested dict of NumPy arrays.
-    grid: rows and columns of patches, or of a ResNet's last map.
-    stride: pixels of the image between two neighbours of the grid.
-    num_extra_tokens: tokens before the patches: the cls token, or none.
+    module: Network that runs its layers one by one, so that the attention maps
+      of a layer need not be kept for the next.
+    params: Nested dict of NumPy arrays.
+    grid: Numbers of rows and columns of patches, or of a ResNet's last map.
+    stride: Pixels of the image between two neighbours of the grid.
+    num_extra_tokens: Number of tokens before the patches: 1 for a cls token,
+      else 0.
   """
 
   module: nn.Module
@@ -41,7 +42,7 @@ def of_weights(weights: Weights) -> Network:
   """The network of what was read from a checkpoint.
 
   Raises:
-    UserError: parameters are NaN or infinite.
+    UserError: Parameters are NaN or infinite.
   """
   for name, leaf in trees.named_leaves(weights.params):
     if not np.isfinite(np.asarray(leaf, np.float32)).all():

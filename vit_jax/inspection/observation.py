@@ -1,4 +1,4 @@
-"""What a network does with one image, brought down to a few small arrays.
+"""One image's pass through a network, reduced to a few small arrays.
 
 Attention maps are large, heads x n^2 numbers in every layer: 21 MB for L/16 at
 384 pixels, 0.5 GB over its layers. So images come one by one, and what is
@@ -20,13 +20,13 @@ from vit_jax.models.features import POOL_ATTENTION, features
 
 
 class Attention(NamedTuple):
-  """What the attention maps of an image come to.
+  """The attention maps of an image, reduced.
 
   Attributes:
-    distances: mean distance of each head, pixels.
-    heads: what the image's feature is pooled from attends to, each head; a
-      map sums to one less what goes to the cls token.
-    rollout: what the image's feature is made of; the same of the sum.
+    distances: Mean distance of each head, in pixels.
+    heads: Attention of the token that the image's feature is pooled from, by
+      head; a map sums to one, less what goes to the cls token.
+    rollout: Share of each patch in the image's feature; it sums to the same.
   """
 
   distances: Float[Array, "depth heads"]
@@ -38,7 +38,8 @@ class Observation(NamedTuple):
   """Of one image.
 
   Attributes:
-    tokens: the patches, or a ResNet's last map, after the last norm.
+    tokens: Features of the patches, or a ResNet's last map, after the last
+      norm.
     attention: None for a ResNet.
   """
 

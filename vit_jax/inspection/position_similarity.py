@@ -1,4 +1,4 @@
-"""How alike the position embeddings of patches are.
+"""Similarity of the position embeddings of patches.
 
 Figure 7, centre, of arXiv 2010.11929.
 """
@@ -11,7 +11,7 @@ from vit_jax.models.layers.embeddings import PositionEmbedding
 
 
 def has_table(network: Network) -> bool:
-  """Whether something is added to tokens by their place."""
+  """Tells if tokens get an embedding of their place."""
   return network.has_attention and network.module.pos_embedding not in (
     "none",
     "relative",
@@ -26,7 +26,7 @@ def of_network(
 
 
 def table(network: Network) -> Float[np.ndarray, "rows columns d"]:
-  """What is added to the patches before the first layer."""
+  """The embeddings that are added to the patches before the first layer."""
   module = network.module
   kind = module.pos_embedding
   num_tables = module.depth if module.pos_embedding_at == "every_layer" else 1

@@ -11,11 +11,11 @@ class Components:
   """Principal components of a set of vectors, the largest first.
 
   Attributes:
-    mean: of the vectors.
-    directions: orthonormal rows; the entry of largest size is positive, as the
+    mean: Mean of the vectors.
+    directions: Orthonormal rows; the entry of largest size is positive, as the
       sign is free.
-    deviations: standard deviation of the vectors along each.
-    shares: of the whole variance, each in [0, 1].
+    deviations: Standard deviation of the vectors along each direction.
+    shares: Share of the whole variance of each direction, in [0, 1].
   """
 
   mean: Float[np.ndarray, " d"]
@@ -35,8 +35,8 @@ def find(rows: Float[np.ndarray, "m d"], count: int) -> Components:
   may be large, or d, but not both.
 
   Args:
-    rows: the vectors; finite.
-    count: components wanted; no more than min(m, d) are returned.
+    rows: Vectors of finite numbers.
+    count: Number of components wanted; at most min(m, d) are returned.
   """
   num_rows, width = rows.shape
   mean = rows.mean(axis=0)

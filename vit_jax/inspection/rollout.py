@@ -21,8 +21,8 @@ def through_layer(
   """The rollout after one more layer.
 
   Args:
-    rollout: row i says what token i is made of before the layer.
-    maps: the layer's attention, rows that sum to one.
+    rollout: Rows that say what each token is made of before the layer.
+    maps: Attention of the layer, in rows that sum to one.
 
   Returns:
     The same after it; its rows sum to one.

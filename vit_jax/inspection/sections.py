@@ -38,7 +38,7 @@ Images = Sequence[UInt8[np.ndarray, "h w c"]]
 
 
 def parameters(network: Network) -> Section:
-  """What is seen without an image."""
+  """Draws the parameters, which need no image."""
   found = filters.find(network, NUM_FILTERS)
   drawn = [
     filter_figures.draw(found.components, found.shares, found.num_filters)
@@ -94,13 +94,13 @@ def of_images(
 def over_training(
   checkpoint: str, images: Images, *, num_shown: int, num_steps: int
 ) -> list[Section]:
-  """How figures changed over the steps of a run; none if there are not two.
+  """Draws figures over the steps of a run; none for fewer than two.
 
   Args:
-    checkpoint: as it was named; see `history.steps`.
-    images: all of them.
-    num_shown: how many of the first are shown.
-    num_steps: steps compared.
+    checkpoint: Path as the user gave it; see `history.steps`.
+    images: All images.
+    num_shown: Number of images, from the first, that are shown.
+    num_steps: Number of steps that are compared.
   """
   wanted = history.steps(checkpoint, num_steps)
   if len(wanted) < 2:

@@ -1,4 +1,4 @@
-"""What a network does with a number of images, kept as small as can be."""
+"""Passes of many images through a network, reduced as they are computed."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -19,10 +19,10 @@ class Survey:
   """Of some images, in their order.
 
   Attributes:
-    tokens: features of the patches of at most `MAX_FEATURES` images.
-    distances: attention distances of all images, pixels.
-    rollout: of those that are shown.
-    heads: of those that are shown.
+    tokens: Features of the patches of at most `MAX_FEATURES` images.
+    distances: Attention distances of all images, in pixels.
+    rollout: Attention rollout of the images that are shown.
+    heads: Attention maps of the heads, of the images that are shown.
 
   The last three are None for a ResNet.
   """
@@ -43,10 +43,10 @@ def survey(
   """Looks at images one by one.
 
   Args:
-    observe: of `observation.observer`.
-    params: of that network.
-    images: at least one.
-    num_shown: how many of the first are shown.
+    observe: Function made by `observation.observer`.
+    params: Parameters of that network.
+    images: Images, at least one.
+    num_shown: Number of images, from the first, that are shown.
   """
   params = jax.device_put(params)
   tokens, distances, rollouts, heads = [], [], [], []

@@ -1,4 +1,4 @@
-"""Where the paper says two things at once, or prints what cannot be.
+"""Contradictions and impossible numbers in the paper.
 
 Whoever checks a number against the paper has to name the table.
 """
@@ -13,9 +13,9 @@ class Contradiction:
   """One of them.
 
   Attributes:
-    tables: that it concerns.
-    sentence: what it is.
-    source: tag of where it is known from; [P] the paper itself, [calc] from
+    tables: Numbers of the tables that it concerns.
+    sentence: Description of the contradiction.
+    source: Tag of its evidence: [P] the paper itself, [calc] a calculation from
       its numbers.
   """
 

@@ -17,14 +17,14 @@ def training_exaflops(
   Forward and backward passes, three times the forward pass.
 
   Args:
-    model: a name such as 'ViT-B/16', 'R50+B/16' or 'BiT-R50x1', at 224 px
+    model: A name such as 'ViT-B/16', 'R50+B/16' or 'BiT-R50x1', at 224 px
       with 1000 classes; or the section of a config, of which a `num_classes`
       of None counts as 1000 classes.
-    images: images of the data set.
-    epochs: passes over it.
+    images: Number of images of the dataset.
+    epochs: Number of passes over it.
 
   Raises:
-    UserError: if there is no model of this name.
+    UserError: There is no model of this name.
   """
   if isinstance(model, str):
     model = names.find(model)
@@ -36,8 +36,8 @@ def forward_flops(model: schema.Model, *, num_classes: int | None) -> int:
   """FLOPs of one image's forward pass, two per multiply-add.
 
   Args:
-    model: the section; its own `num_classes` is not looked at.
-    num_classes: outputs of the head; None: no head.
+    model: The section of a config; its own `num_classes` is ignored.
+    num_classes: Outputs of the head; None is no head.
   """
   family = registry.FAMILIES.get(model.name)
   return family.forward_flops(model, num_classes)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-  """What is published of a dataset.
+  """Published sizes of a dataset.
 
   Attributes:
-    num_classes: classes of its labels.
-    num_examples: split -> images in it.
+    num_classes: Number of classes of its labels.
+    num_examples: Number of images of each split.
   """
 
   num_classes: int

@@ -427,5 +427,5 @@ TABLES = {
 
 
 def has_large_images(table: Table, column: str) -> bool:
-  """Whether a column is of larger images, with averaged parameters."""
+  """Tells if a column has larger images and averaged parameters."""
   return table.number == 2 and FINETUNING.get(column) == "imagenet2012"

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-  """What is printed in one place.
+  """A printed cell.
 
   Attributes:
-    value: a number, or words such as 'cosine'.
-    std: what stands behind ±, over three fine-tuning runs; None: nothing.
+    value: A number, or words such as 'cosine'.
+    std: Standard deviation over three fine-tuning runs; None if not printed.
   """
 
   value: int | float | str
@@ -23,8 +23,8 @@ class Column:
   """A column.
 
   Attributes:
-    title: its head.
-    digits: decimals that numbers are printed with; None: as many as needed.
+    title: Head of the column.
+    digits: Decimals of its numbers; None prints as many as needed.
     unit: '%', or 'fraction' of an accuracy between 0 and 1; '' of all else.
   """
 
@@ -34,7 +34,7 @@ class Column:
 
   @property
   def is_accuracy(self) -> bool:
-    """Whether a run can be measured by it."""
+    """Tells if a run can be measured by it."""
     return self.unit in ("%", "fraction")
 
 
@@ -43,12 +43,12 @@ class Row:
   """A row: a network, how it was pre-trained, and what is printed of it.
 
   Attributes:
-    name: as the paper has it.
-    cells: column -> what is printed there; a place left empty has no key.
-    model: a name that `config.names.find` knows; None: no network of ours.
-    data: what it was pre-trained on: 'i1k', 'i21k' or 'jft'; None: not said.
-    epochs: of pre-training, said in this table or another; None: not said.
-    optimizer: of pre-training: 'adam' or 'sgd'.
+    name: Name of the row in the paper.
+    cells: Printed cells by column; an empty one has no key.
+    model: A name that `config.names.find` knows; None is no network of ours.
+    data: Pre-training data, 'i1k', 'i21k' or 'jft'; None if not said.
+    epochs: Epochs of pre-training, said in any table; None if not said.
+    optimizer: Optimizer of pre-training, 'adam' or 'sgd'.
   """
 
   name: str
@@ -78,12 +78,12 @@ class Table:
   """A table of the paper.
 
   Attributes:
-    number: the paper's.
-    title: what it shows, in our words.
-    source: tag of where its numbers are from; [P] the paper's second version.
-    columns: key -> column, in the order of printing.
-    rows: from the top.
-    notes: what has to be known to read it.
+    number: Number of the table in the paper.
+    title: Subject of the table, in our words.
+    source: Tag of the source of its numbers; [P] is the paper's second version.
+    columns: Columns by key, in the order of printing.
+    rows: Rows from the top.
+    notes: Sentences that a reader of the table needs.
   """
 
   number: int
@@ -97,7 +97,7 @@ class Table:
     """The one row of this name and these attributes.
 
     Raises:
-      LookupError: there is none, or several.
+      LookupError: There is none, or several.
     """
     found = [
       row
@@ -116,14 +116,14 @@ def lines(text: str) -> list[tuple[str, dict[str, Cell]]]:
   """Rows of a literal: the head names columns, '-' is an empty place.
 
   Args:
-    text: lines of 'NAME | CELL CELL ...', of which the first has column keys
+    text: Lines of 'NAME | CELL CELL ...', of which the first has column keys
       for cells. A cell is a number, NUMBER±STD or a word.
 
   Returns:
     Name and cells of each row.
 
   Raises:
-    ValueError: a row has not one cell for each column.
+    ValueError: A row lacks cells or has too many.
   """
   table = [line.split("|") for line in text.strip().splitlines()]
   keys = table[0][1].split()

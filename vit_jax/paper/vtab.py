@@ -19,15 +19,15 @@ class Task:
   """A task.
 
   Attributes:
-    title: as Table 9 has it.
-    group: a key of `GROUPS`.
+    title: Name of the task in Table 9.
+    group: A key of `GROUPS`.
     dataset: TFDS name.
-    num_classes: classes of its labels.
-    dev: the 200 examples that settings are compared on; training has
-      train[:800], and with a setting chosen all 1000.
-    test: what is reported on.
-    label_key: the label, as `train.label_key` names it; of five tasks one that
-      is computed from other features.
+    num_classes: Number of classes of its labels.
+    dev: Split of the 200 examples that settings are compared on; training then
+      has train[:800], and all 1000 once a setting is chosen.
+    test: Split that is reported on.
+    label_key: Label as `train.label_key` names it; of five tasks one that is
+      computed from other features.
   """
 
   title: str
@@ -115,8 +115,8 @@ class Mean:
 
   Attributes:
     value: None if none has.
-    over: how many have.
-    of: how many tasks there are.
+    over: Number of tasks in the mean.
+    of: Number of tasks in the group.
   """
 
   value: float | None
@@ -128,7 +128,7 @@ def means(accuracies: Mapping[str, float]) -> dict[str, Mean]:
   """Means over each group and, called 'mean', over all nineteen tasks.
 
   Args:
-    accuracies: task -> accuracy; what is no task is not looked at.
+    accuracies: Accuracies by task; other keys are ignored.
   """
   parts = {
     name: [task for task in TASKS if TASKS[task].group == name]
@@ -147,7 +147,7 @@ def group_means(accuracies: Mapping[str, float]) -> dict[str, float]:
   """Means of the groups of which all tasks are there, and of all nineteen.
 
   Args:
-    accuracies: task -> accuracy; what is no task is not looked at.
+    accuracies: Accuracies by task; other keys are ignored.
 
   Returns:
     Group, or 'mean', -> mean over its tasks. A mean over fewer tasks is

@@ -1,4 +1,4 @@
-"""How numbers are written in a report."""
+"""Numbers as a report writes them."""
 
 import math
 

@@ -26,7 +26,7 @@ class Picture:
 
 @dataclasses.dataclass(frozen=True)
 class Gallery:
-  """All that a page shows of one classification evaluator."""
+  """The part of a page on one classification evaluator."""
 
   name: str
   step: int

@@ -23,11 +23,11 @@ def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
   """Reads whatever a workdir holds.
 
   Args:
-    workdir: of a run, at any stage.
-    with_evaluations: whether predictions and images are read, too.
+    workdir: Workdir of a run at any stage.
+    with_evaluations: Reads predictions and images, too.
 
   Raises:
-    UserError: there is no such directory, or it holds no run at all.
+    UserError: There is no such directory, or it holds no run at all.
   """
   buckets.check(workdir)
   root = epath.Path(workdir)

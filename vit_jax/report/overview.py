@@ -53,7 +53,7 @@ def status(run: Run) -> tuple[str, str]:
 
 
 def sentence(run: Run) -> str:
-  """What was run, in one sentence."""
+  """Describes the run in one sentence."""
   parameters = number(run.summary.get("num_params"))
   total = run.total_steps
   text = "A Vision Transformer"
@@ -115,7 +115,7 @@ def cards(run: Run) -> list[Card]:
 
 
 def _time(run: Run) -> list[Card]:
-  """How long the run took, over all its starts, and what was of use."""
+  """Time that the run took over all its starts, and its useful part."""
   account = run.section("goodput") or run.section("timings")
   total = number(account.get("total_seconds"))
   if not total:
@@ -170,7 +170,7 @@ def evaluator_names(run: Run) -> list[str]:
 
 
 def facts(run: Run) -> dict[str, list[Fact]]:
-  """What was run, by group; what the records do not say is left out."""
+  """Facts about the run by group; unrecorded ones are left out."""
   groups = {
     "Model": _model(run),
     "Data and devices": _data(run) + _machine(run),

@@ -1,4 +1,4 @@
-"""What our HTML pages share."""
+"""The template environment that HTML pages share."""
 
 import jinja2
 import markupsafe

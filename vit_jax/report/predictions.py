@@ -1,4 +1,4 @@
-"""What a classification evaluator's outcomes say beyond one number."""
+"""Details of a classification evaluator's outcomes beyond one number."""
 
 import dataclasses
 

@@ -24,13 +24,13 @@ def write_report(workdir: epath.PathLike) -> str:
   """Draws the report of a workdir into it.
 
   Args:
-    workdir: of a training run, at any stage.
+    workdir: Workdir of a training run at any stage.
 
   Returns:
     The path of `report/index.html`.
 
   Raises:
-    UserError: there is no run in `workdir`.
+    UserError: There is no run in `workdir`.
   """
   page = render(load.load_run(workdir))
   path = epath.Path(workdir) / "report" / "index.html"

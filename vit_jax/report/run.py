@@ -66,7 +66,7 @@ class Predictions:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-  """What a classification evaluator left at its newest step."""
+  """The outcomes of a classification evaluator at its newest step."""
 
   name: str
   step: int
@@ -83,7 +83,7 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """All that a report draws from."""
+  """The records that a report draws from."""
 
   name: str
   config: dict[str, Any]

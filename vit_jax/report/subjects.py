@@ -11,10 +11,10 @@ class Subject:
   """A checkpoint and what was measured on it.
 
   Attributes:
-    path: as it was given.
-    model: such as 'ViT-B/16'.
-    image_size: side of its images, pixels.
-    num_params: of the model.
+    path: Path as the user gave it.
+    model: Name such as 'ViT-B/16'.
+    image_size: Side of its images, in pixels.
+    num_params: Number of parameters of the model.
     metrics: `step`, if it is known, and those of the evaluators.
   """
 
@@ -31,7 +31,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
   A step of a run, RUN/checkpoints/500, is written 'RUN, step 500'.
 
   Args:
-    paths: no two of the same place.
+    paths: Paths of which no two are the same place.
   """
   words = [_words(path) for path in paths]
   lengths = [1] * len(words)

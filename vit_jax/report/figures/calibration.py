@@ -1,4 +1,4 @@
-"""How often predictions of a given confidence are right."""
+"""Accuracy of predictions by their confidence."""
 
 import numpy as np
 

@@ -19,9 +19,9 @@ def draw(
   that rare confusions show. Every count that is not 0 is written.
 
   Args:
-    counts: int [k, k], rows the truth, columns the prediction.
-    names: k class names.
-    label: text alternative.
+    counts: Integers [k, k], with truths as rows and predictions as columns.
+    names: Names of the k classes.
+    label: Text alternative.
   """
   k = len(counts)
   names = [svg.shorten(name, 16) for name in names]

@@ -24,7 +24,7 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-  """How the y axis is drawn: 'linear', 'log', or 'auto' by the data's span."""
+  """Form of the y axis: 'linear', 'log', or 'auto' by the data's span."""
 
   kind: str = "linear"
   label: axes.Label = formatting.quantity
@@ -43,11 +43,11 @@ def draw(
   """A chart of the lines over steps; None where no value is finite.
 
   Args:
-    lines: series, drawn in this order with distinct colours and dashes.
-    unit: what the y axis measures, written above it.
-    label: text alternative.
-    scale: of the y axis.
-    span: first and last step of the x axis.
+    lines: Series, drawn in this order with distinct colours and dashes.
+    unit: Name of the y axis, written above it.
+    label: Text alternative.
+    scale: Scale of the y axis.
+    span: First and last step of the x axis.
   """
   lines = [line for line in lines if len(line.series.finite)]
   if not lines:

@@ -15,9 +15,9 @@ def draw(
   """One line per row over its counts (log scale); None without values.
 
   Args:
-    rows: their cells are keyed by the counts.
-    label: text alternative.
-    x_label: what is counted.
+    rows: Curves whose cells are keyed by the counts.
+    label: Text alternative.
+    x_label: Name of the counts.
   """
   rows = [row for row in rows if row.finite_cells]
   if not rows:

@@ -1,4 +1,4 @@
-"""What charts share: grid and ticks, legend, lines and markers."""
+"""Parts that charts share: grid and ticks, legend, lines and markers."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -25,10 +25,10 @@ class Cloud:
   """Points of one kind: printed ones are drawn hollow, measured ones full.
 
   Attributes:
-    name: in the legend.
-    printed: of the paper.
-    measured: of runs.
-    is_joined: whether each of the two is joined by a line along x.
+    name: Name in the legend.
+    printed: Points of the paper.
+    measured: Points of runs.
+    is_joined: Joins each of the two kinds by a line along x.
   """
 
   name: str
@@ -47,10 +47,10 @@ def draw(
   """The clouds over a logarithmic axis; None where there is no point.
 
   Args:
-    clouds: with distinct colours and markers.
-    unit: what the y axis measures, written above it.
-    x_label: what the x axis measures.
-    label: text alternative.
+    clouds: Clouds, drawn with distinct colours and markers.
+    unit: Name of the y axis, written above it.
+    x_label: Name of the x axis.
+    label: Text alternative.
   """
   clouds = [cloud for cloud in clouds if cloud.points]
   if not clouds:

@@ -19,9 +19,9 @@ class Row:
   """Pictures of one row.
 
   Attributes:
-    pictures: from the left.
-    name: at the left; '': none.
-    titles: above each picture; (): none.
+    pictures: Pictures from the left.
+    name: Text at the left; '' is none.
+    titles: Text above each picture; () is none.
   """
 
   pictures: Sequence[UInt8[np.ndarray, "_ _ 3"]]
@@ -31,13 +31,13 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class ColourBar:
-  """What colours mean.
+  """A legend that maps colours to values.
 
   Attributes:
-    colours: of values, [n] -> uint8 [n, 3].
-    low, high: its ends.
-    ticks: values with what is written beside them.
-    label: what is measured.
+    colours: Function from values [n] to colours, uint8 [n, 3].
+    low, high: Values at its ends.
+    ticks: Values with the text beside them.
+    label: Name of the measured quantity.
   """
 
   colours: Callable[[np.ndarray], np.ndarray]
@@ -59,12 +59,12 @@ def draw(
   """The sheet.
 
   Args:
-    rows: one or more.
-    side: of a picture, points.
-    gap: between pictures, points.
-    row_label: what the names of rows are, written upwards beside them.
-    column_label: what the titles are, written above them.
-    bar: drawn at the right.
+    rows: Rows, at least one.
+    side: Side of a picture, in points.
+    gap: Gap between pictures, in points.
+    row_label: Heading of the rows' names, written upwards beside them.
+    column_label: Heading of the titles, written above them.
+    bar: Colour bar at the right.
   """
   names = max(text_width(row.name) for row in rows)
   left = _MARGIN + (names + 8 if names else 0) + (20 if row_label else 0)

@@ -1,4 +1,4 @@
-"""Where attention goes: distances, rollout and the maps of heads."""
+"""Pictures of attention: distances, rollout and the maps of heads."""
 
 from collections.abc import Sequence
 
@@ -79,12 +79,12 @@ def rollout(
 def heads(
   maps: Float[np.ndarray, "depth heads rows columns"], number: int, asking: str
 ) -> Figure:
-  """What each head of each layer attends to, for one image.
+  """Attention of each head of each layer, for one image.
 
   Args:
-    maps: attention to patches.
-    number: of the image.
-    asking: whose attention it is.
+    maps: Attention to patches.
+    number: Number of the image.
+    asking: Name of the tokens whose attention it is.
   """
   depth, num_heads = maps.shape[:2]
   pixels = colours.sequential(overlay.relative(maps))

@@ -13,11 +13,11 @@ class Figure:
   """One picture.
 
   Attributes:
-    name: of its file, without '.png'.
-    title: a few words.
-    caption: sentences: what is seen, in which units, of how much.
-    canvas: the picture.
-    numbers: the arrays behind it, by names of their own.
+    name: Name of its file, without '.png'.
+    title: Title of a few words.
+    caption: Sentences on the content, its units and the amount of data.
+    canvas: The picture.
+    numbers: Arrays behind it, by names of their own.
   """
 
   name: str

@@ -18,9 +18,9 @@ class Section:
   """Figures under a heading.
 
   Attributes:
-    title: the heading.
-    figures: in order; may be none if there is a remark.
-    remarks: sentences, such as why a figure is not there.
+    title: Heading of the section.
+    figures: Figures in order; may be empty if there is a remark.
+    remarks: Sentences, such as the reason why a figure is missing.
   """
 
   title: str
@@ -31,13 +31,13 @@ class Section:
 def files(
   sections: Sequence[Section], *, title: str, lead: str, paths: Sequence[str]
 ) -> dict[str, bytes]:
-  """All that is written: pictures, numbers and the page, by their names.
+  """Returns the files to write: pictures, numbers and the page, by name.
 
   Args:
-    sections: in order; names of figures are distinct.
-    title: what was looked at.
-    lead: a sentence on it.
-    paths: of the images that are shown, numbered from 1.
+    sections: Sections in order; names of figures are distinct.
+    title: Name of the network.
+    lead: A sentence on it.
+    paths: Paths of the images that are shown, numbered from 1.
   """
   figures = [figure for section in sections for figure in section.figures]
   pictures = {figure.name: figure.canvas.png() for figure in figures}

@@ -1,4 +1,4 @@
-"""What rows of the paper's tables cost and come to, computed from shapes."""
+"""Costs and sums of rows of the paper's tables, computed from shapes."""
 
 from vit_jax.config import names, schema
 from vit_jax.paper import cost, parameters, results, vtab

@@ -1,4 +1,4 @@
-"""How many images a split string stands for, from what is published."""
+"""Numbers of images of split strings, from published sizes."""
 
 import re
 
@@ -12,7 +12,7 @@ def count(dataset: str, split: str) -> int | None:
 
   Args:
     dataset: TFDS name.
-    split: counted from the start of its parts; percentages are rounded.
+    split: Split string, counted from the start; percentages are rounded.
 
   Returns:
     None where the dataset's size would have to be known and is not, or the
@@ -35,7 +35,7 @@ def count(dataset: str, split: str) -> int | None:
 
 
 def _place(word: str, size: int | None) -> int | None:
-  """Where a slice begins or ends; a split has no more than all."""
+  """Position at which a slice begins or ends, at most the split's size."""
   if not word.endswith("%"):
     return int(word) if size is None else min(int(word), size)
   return None if size is None else round(int(word[:-1]) * size / 100)

@@ -15,8 +15,8 @@ def build(table: Table, measured: Measured | None = None) -> dict[str, Any]:
   """The table as JSON has it.
 
   Args:
-    table: of `paper.results`.
-    measured: its measurements; None: no runs were looked for.
+    table: One of `paper.results`.
+    measured: Its measurements; None if no runs were looked for.
 
   Returns:
     `table`, `title`, `source`, `columns` (key -> title), `rows`, `notes`,

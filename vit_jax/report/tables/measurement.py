@@ -1,4 +1,4 @@
-"""What runs come to in the places of a table."""
+"""Measurements of runs in the cells of a table."""
 
 import dataclasses
 import statistics
@@ -10,8 +10,8 @@ class Measurement:
   """One place of a table, in the table's unit.
 
   Attributes:
-    values: one for each seed.
-    runs: workdirs that they are from, in that order.
+    values: Values, one for each seed.
+    runs: Workdirs of the values, in the same order.
   """
 
   values: tuple[float, ...]
@@ -33,7 +33,7 @@ class Measured:
 
   Attributes:
     cells: (number of the row, column) -> what was measured.
-    remarks: sentences on runs that were found and could not be used.
+    remarks: Sentences on runs that were found and could not be used.
   """
 
   cells: Mapping[tuple[int, str], Measurement]

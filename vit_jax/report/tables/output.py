@@ -29,13 +29,15 @@ def render(
   """Tables in one of the formats.
 
   Args:
-    number: of the table; None: all, or in 'text' without runs their titles.
-    kind: a format.
-    runs: directory with workdirs; None: nothing is measured.
-    pretrained: file that runs started from -> 'i1k', 'i21k' or 'jft'.
+    number: Number of the table; None is all, or in 'text' without runs their
+      titles.
+    kind: Name of a format.
+    runs: Directory with workdirs; None measures nothing.
+    pretrained: Pre-training data, 'i1k', 'i21k' or 'jft', of files that runs
+      started from.
 
   Raises:
-    UserError: there is no run in `runs`.
+    UserError: There is no run in `runs`.
   """
   if number is None and kind == "text" and runs is None:
     return _titles()
@@ -78,17 +80,18 @@ def draw(
   """Figure 3, 4 or 5 as 'svg' or 'html'.
 
   Args:
-    figure: the paper's number.
-    kind: a format.
-    runs: directory with workdirs; None: the paper's numbers alone.
-    pretrained: file that runs started from -> 'i1k', 'i21k' or 'jft'.
-    metric: that figure 4 shows.
+    figure: Number of the figure in the paper.
+    kind: Name of a format.
+    runs: Directory with workdirs; None draws the paper's numbers alone.
+    pretrained: Pre-training data, 'i1k', 'i21k' or 'jft', of files that runs
+      started from.
+    metric: Metric that figure 4 shows.
 
   Returns:
     The file, and sentences on runs left out that are not in it.
 
   Raises:
-    UserError: there is no run to draw figure 4 of.
+    UserError: There is no run to draw figure 4 from.
   """
   found, remarks = _found(runs, pretrained)
   if figure == 4:

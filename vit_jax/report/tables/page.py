@@ -18,10 +18,10 @@ class Section:
   """A table and its figures, or figures alone.
 
   Attributes:
-    title: its heading.
-    sheet: the table; None: there is none.
-    figures: below it.
-    remarks: sentences on the figures.
+    title: Heading of the section.
+    sheet: The table, or None.
+    figures: Figures below the table.
+    remarks: Sentences on the figures.
   """
 
   title: str
@@ -41,8 +41,8 @@ def render(sections: Sequence[Section], *, with_runs: bool) -> str:
   """The page.
 
   Args:
-    sections: at least one.
-    with_runs: whether runs were looked for.
+    sections: Sections, at least one.
+    with_runs: Says in the lead that runs were looked for.
   """
   title = "The tables of the ViT paper"
   if len(sections) == 1:
@@ -89,7 +89,7 @@ def standalone(figures: Sequence[Figure]) -> str:
 
 
 def _code(text: str) -> markupsafe.Markup:
-  """What stands between backquotes as code."""
+  """Marks text between backquotes as code."""
   parts = []
   for index, part in enumerate(text.split("`")):
     part = markupsafe.escape(part)

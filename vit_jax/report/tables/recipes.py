@@ -24,7 +24,7 @@ def main(table: Table, row: Row) -> str | None:
 
 
 def is_inferred(row: Row) -> bool:
-  """Whether Table 3 lacks how a row's network is pre-trained by Adam."""
+  """Tells if Table 3 lacks the pre-training of a row's network by Adam."""
   if row.model is None or row.data is None or row.optimizer != "adam":
     return False
   return not any(

@@ -102,8 +102,8 @@ def against_examples(
   the paper.
 
   Args:
-    runs: what there is; finished supervised ones that have the metric count.
-    metric: a fraction, such as 'eval/test/top1'.
+    runs: Runs that were found; finished supervised ones with the metric count.
+    metric: Name of a fraction, such as 'eval/test/top1'.
 
   Returns:
     One figure, or none if no run counts; and sentences on runs left out.
@@ -162,7 +162,7 @@ def _network(model: schema.Model) -> str:
 
 
 def _is_line(points: Sequence[scatter.Point]) -> bool:
-  """Whether no two points, of other settings, stand above each other."""
+  """Tells if no two points stand above each other."""
   return len({point.x for point in points}) == len(points)
 
 

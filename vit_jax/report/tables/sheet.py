@@ -46,11 +46,11 @@ class Sheet:
 
   Attributes:
     number: The paper's; None: a table of ours.
-    title: of the table.
-    heads: of the columns, that of the rows' names first.
-    lines: rows, each with one cell less than there are heads.
+    title: Title of the table.
+    heads: Heads of the columns, that of the rows' names first.
+    lines: Rows, each with one cell less than there are heads.
     configs: (what it makes, --config) in the order of the rows.
-    notes: sentences.
+    notes: Sentences below the table.
   """
 
   number: int | None
@@ -116,7 +116,7 @@ def name(row: Mapping[str, Any]) -> str:
 
 
 def _printed(row: Mapping[str, Any], key: str, column: Column) -> str:
-  """What the paper has: '88.55 ± 0.04'."""
+  """The paper's value: '88.55 ± 0.04'."""
   value = row["paper"].get(key)
   if value is None:
     return MISSING
@@ -174,7 +174,7 @@ def _signed(value: float, digits: int) -> str:
 
 
 def _is_compared(key: str, columns: Mapping[str, Column]) -> bool:
-  """Whether a computed number stands next to the paper's."""
+  """Tells if a computed number stands next to the paper's."""
   return key in _COMPARED and key in columns
 
 
