@@ -93,8 +93,10 @@ def test_tfrecord_files_that_are_there_are_indexed(tmp_path):
   assert list(tmp_path.rglob("*train*.offsets.npy"))
 
 
-def test_unknown_dataset_names_near_ones(tmp_path):
-  with pytest.raises(UserError, match="no dataset 'tiny_picture'. Near names:"):
+def test_unknown_dataset_names_the_nearest(tmp_path):
+  with pytest.raises(
+    UserError, match="no dataset 'tiny_picture'. Did you mean"
+  ):
     tfds_prepare.prepare("tiny_picture", str(tmp_path))
 
 

@@ -1,7 +1,6 @@
 """Download and preparation of TFDS datasets, by TFDS, for one command."""
 
 import contextlib
-import difflib
 import logging
 import re
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from vit_jax.data import (
 )
 from vit_jax.data.tf_import import tf
 from vit_jax.errors import UserError
+from vit_jax.suggestions import did_you_mean
 
 _logger = logging.getLogger(__name__)
 
@@ -79,8 +79,8 @@ def prepare(dataset: str, data_dir: str | None) -> str:
 def _download(name: tfds_directory.DatasetName, home: epath.Path) -> None:
   known = tfds.list_builders(with_community_datasets=False)
   if name.name not in known:
-    near = difflib.get_close_matches(name.name, known, n=3)
-    hint = f" Near names: {', '.join(near)}." if near else ""
+    near = did_you_mean(name.name, known)
+    hint = f" Did you mean {near!r}?" if near else ""
     raise UserError(
       f"TFDS knows no dataset {name.name!r}.{hint} A folder of images needs"
       " no preparation: use dataset 'folder'."
