@@ -8,14 +8,15 @@ the fingerprint has to be that of the source.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 import pydantic
 from etils import epath
 
 from vit_jax import buckets, records
-from vit_jax.data.sources import Image, Label, Source
+from vit_jax.data.sources import Source
+from vit_jax.data.wrapped import Wrapped
 from vit_jax.errors import UserError
 
 
@@ -83,15 +84,13 @@ def without(source: Source, path: str, *, key: str) -> "Remaining":
 
 
 @dataclasses.dataclass(frozen=True)
-class Remaining(Source):
+class Remaining(Wrapped):
   """A source with examples left out; see `sources.Source`.
 
   Attributes:
-    source: All examples.
     left_out: int64 [m], numbers of those left out, ascending, each once.
   """
 
-  source: Source
   left_out: np.ndarray
 
   @property
@@ -99,32 +98,16 @@ class Remaining(Source):
     return self.source.num_examples - len(self.left_out)
 
   @property
-  def features(self) -> Mapping[str, Image | Label]:
-    return self.source.features
-
-  @property
   def fingerprint(self) -> str:
     content = self.left_out.astype("<i8").tobytes()
     digest = hashlib.sha256(content).hexdigest()[:16]
     return f"{self.source.fingerprint}:without:{len(self.left_out)}:{digest}"
 
-  def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """See `sources.Source.read`."""
-    return self.source.read(self._originals(ids))
-
   def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     """See `sources.Source.read_or_locate`."""
-    return self.source.read_or_locate(self._originals(ids))
+    return self.source.read_or_locate(self.originals(ids))
 
-  def names(self, ids: np.ndarray) -> list[str]:
-    """See `sources.Source.names`."""
-    return self.source.names(self._originals(ids))
-
-  def file_names(self, ids: np.ndarray) -> list[str] | None:
-    """See `sources.Source.file_names`."""
-    return self.source.file_names(self._originals(ids))
-
-  def _originals(self, ids: np.ndarray) -> np.ndarray:
+  def originals(self, ids: np.ndarray) -> np.ndarray:
     """Maps numbers of remaining examples to numbers in the whole source."""
     # Number of remaining examples before each that is left out.
     before = self.left_out - np.arange(len(self.left_out))

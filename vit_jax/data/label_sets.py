@@ -20,6 +20,7 @@ from etils import epath
 
 from vit_jax import buckets
 from vit_jax.data.sources import Image, Label, Source
+from vit_jax.data.wrapped import Wrapped
 from vit_jax.errors import UserError
 
 _Class = Annotated[int, pydantic.Field(ge=0, lt=2**31, strict=True)]
@@ -97,15 +98,10 @@ def relabel(source: Source, sets: LabelSets) -> "Relabelled":
 
 
 @dataclasses.dataclass(frozen=True)
-class Relabelled(Source):
+class Relabelled(Wrapped):
   """A source with other labels; see `sources.Source`."""
 
-  source: Source
   sets: LabelSets
-
-  @property
-  def num_examples(self) -> int:
-    return self.source.num_examples
 
   @property
   def features(self) -> Mapping[str, Image | Label]:
@@ -122,10 +118,6 @@ class Relabelled(Source):
     """See `sources.Source.read`."""
     labels = self.sets.labels[self.rows(ids)]
     return {**self.source.read(ids), "label": labels}
-
-  def names(self, ids: np.ndarray) -> list[str]:
-    """See `sources.Source.names`."""
-    return self.source.names(ids)
 
   def rows(self, ids: np.ndarray) -> Sequence[int]:
     """Returns the entries of the file that belong to these records.
