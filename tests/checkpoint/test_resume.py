@@ -36,6 +36,7 @@ def check(saved=SAVED, **changes):
     {"mesh__fsdp": 2},
     {"evals__test__every_steps": 1},
     {"evals": {}},
+    {"paper_row__cells": ("5::cifar10=eval/test/top1",)},
     {"seed": 1, "total_steps": 9, "allow_change": "seed, config.total_steps"},
     {"versions": {"jax": "2"}, "allow_change": "versions"},
     {"versions": VERSIONS | {"jax": "2"}, "allow_change": "versions.jax"},
