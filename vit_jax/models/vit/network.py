@@ -170,7 +170,7 @@ class ViT(nn.Module):
     """
     prefix = [
       jnp.broadcast_to(
-        token.astype(self.dtype), (len(patches), *token.shape[1:])
+        token.astype(self.dtype), (patches.shape[0], *token.shape[1:])
       )
       for token in self._prefix
     ]
