@@ -74,6 +74,13 @@ def default_fewshot_dataset(**values: Any) -> ml_collections.ConfigDict:
   return entry
 
 
+def default_view(**values: Any) -> ml_collections.ConfigDict:
+  """An entry of `config.train.views`: the defaults, then `values`."""
+  entry = _as_config_dict(schema.View)
+  entry.update(values)
+  return entry
+
+
 def as_config_dict(config: schema.Section) -> ml_collections.ConfigDict:
   """A resolved config, or a section of one, made overridable again."""
   return _as_config_dict(config)

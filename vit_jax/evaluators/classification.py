@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import contract, files
@@ -45,9 +46,15 @@ def build(
       f"{key}: the labels have {split.num_classes} classes and the"
       f" model {context.num_classes}; choose another dataset or label_key."
     )
-  return Classification(
-    name, split, context, loss=config.loss or context.config.objective.loss
-  )
+  kind = registry.OBJECTIVES.get(context.config.objective.name)
+  loss = config.loss or kind.activation(context.config)
+  if loss is None:
+    raise UserError(
+      f'{key} is of type "classification", but objective'
+      f' "{context.config.objective.name}" trains no classifier; use "knn",'
+      ' "fewshot" or "linear_probe".'
+    )
+  return Classification(name, split, context, loss=loss)
 
 
 class Classification:

@@ -62,8 +62,10 @@ class Family:
     has_attention: True if feature maps of attention can be asked for.
     pixel_filters: `pixel_filters(network, params) -> [y, x, 3, filters]`, the
       filters that meet the pixels.
-    layer_of: `layer_of(path) -> int | None`: Layer that a parameter belongs
-      to, counted from 0; None for parameters before and after the layers.
+    layer_of: `layer_of(path) -> int | None`: Layer of a parameter, counted
+      from 0, by which its learning rate decays; -1 before the first layer, None
+      after the last. Paths of layers stacked by scan_layers are not asked for.
+      None of a family without layers.
     sharding_rules: (regex on the parameter path, mesh axis per dimension)
       pairs, tried before those that all families share.
     matrix_optimizer: True if Muon knows the family's matrices.
@@ -80,9 +82,6 @@ class Family:
   num_params: Callable[[schema.Model, int | None], int]
   grid: Callable[[schema.Model], tuple[int, int]]
   describe: Callable[[schema.Model], str]
-  details: Callable[[schema.Model], Sequence[str]]
-  names: tuple[str, ...]
-  find: Callable[[str], schema.Model | None]
   shrink: Callable[[Any], None]
   feature_names: Callable[["nn.Module"], list[str]]
   feature: Callable[["nn.Module", str, Mapping[str, Any]], Any]
@@ -91,8 +90,11 @@ class Family:
   detect: (
     Callable[[Mapping[str, Shape], str, Mapping[str, Any]], Detected] | None
   ) = None
+  details: Callable[[schema.Model], Sequence[str]] = lambda model: ()
+  names: tuple[str, ...] = ()
+  find: Callable[[str], schema.Model | None] = lambda name: None
   num_prefix_tokens: Callable[[schema.Model], int] = lambda model: 0
   has_attention: bool = False
-  layer_of: Callable[[str], int | None] = lambda path: None
+  layer_of: Callable[[str], int | None] | None = None
   sharding_rules: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
   matrix_optimizer: bool = False

@@ -52,6 +52,9 @@ class ObjectiveKind:
       that evaluators, `load`, `predict` and export see: a selection from the
       parameters (their average, if there is one) and the objective's state,
       which may be arrays or their shapes.
+    activation: `activation(config)`: Name in `objectives.losses.PROBABILITIES`
+      of what turns logits into probabilities; None of an objective whose
+      network has no logits.
   """
 
   section: type[schema.Objective]
@@ -62,3 +65,4 @@ class ObjectiveKind:
   check: Callable[[schema.Config], None] = accept
   decomposes: Callable[[schema.Config], bool] = lambda config: True
   exported: Callable[[Any, Any], Any] = lambda params, objective_state: params
+  activation: Callable[[schema.Config], str | None] = lambda config: None

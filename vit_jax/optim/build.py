@@ -136,7 +136,9 @@ def build(
   )
   if optimizer.grad_clip_norm is not None:
     tx = optax.chain(optax.clip_by_global_norm(optimizer.grad_clip_norm), tx)
-  factors = multipliers.factors(optimizer, params)
+  factors = multipliers.factors(
+    optimizer, params, registry.FAMILIES.get(config.model.name).layer_of
+  )
   if any(np.any(factor != 1) for factor in factors.values()):
     tx = optax.chain(tx, multipliers.scale_by_factors(factors))
   frozen = multipliers.frozen(factors)

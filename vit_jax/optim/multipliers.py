@@ -1,7 +1,7 @@
 """Factors on the learning rate of single parameters."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,18 +13,19 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.optim import encoder_blocks
 
-# Modules after the last block; all others outside of blocks precede it.
-_TOP = re.compile(
-  r"(.*/)?(encoder_norm|fc_norm|pre_logits|(patch_)?head|MAPHead_0)/.*"
-)
-
 # `optimizer.freeze`: names of regexes that would be awkward to type.
 _FREEZE = {"backbone": r"(?!head/).*"}
 
 Factors = dict[str, float | np.ndarray]
 
 
-def factors(optimizer: schema.Optimizer, params: Any) -> Factors:
+# The layer of a parameter, as `vit_jax.models.family.Family.layer_of`.
+LayerOf = Callable[[str], int | None]
+
+
+def factors(
+  optimizer: schema.Optimizer, params: Any, layer_of: LayerOf | None = None
+) -> Factors:
   """Path -> factor on that parameter's rate.
 
   `lr_multipliers` and `layer_decay` multiply. The first regex of the former
@@ -45,8 +46,7 @@ def factors(optimizer: schema.Optimizer, params: Any) -> Factors:
   check_regexes("lr_multipliers", regexes, paths)
   freeze = freeze_regex(optimizer)
   check_regexes("freeze", freeze, paths)
-  depth = encoder_blocks.depth(params)
-  if optimizer.layer_decay is not None and not depth:
+  if optimizer.layer_decay is not None and layer_of is None:
     raise UserError(
       f"config.optimizer.layer_decay = {optimizer.layer_decay:g} needs a"
       " model with encoder blocks, and this one has none; leave it None."
@@ -58,7 +58,8 @@ def factors(optimizer: schema.Optimizer, params: Any) -> Factors:
       (factor for regex, factor in rules if re.fullmatch(regex, path)), 1.0
     )
     if optimizer.layer_decay is not None:
-      layers_above = _layers_above(path, leaf, depth)
+      depth = _depth(leaves, layer_of)
+      layers_above = _layers_above(path, leaf, depth, layer_of)
       factor = factor * optimizer.layer_decay**layers_above
     result[path] = factor
   return result
@@ -80,7 +81,8 @@ def stop_frozen(optimizer: schema.Optimizer, params: Any) -> Any:
 
   A loss of the result has zero gradients for them, which XLA does not compute.
   """
-  stopped = frozen(factors(optimizer, params))
+  undecayed = optimizer.model_copy(update={"layer_decay": None})
+  stopped = frozen(factors(undecayed, params))
   return trees.map_named(
     lambda path, x: jax.lax.stop_gradient(x) if path in stopped else x, params
   )
@@ -109,11 +111,23 @@ def check_regexes(
       )
 
 
-def _layers_above(path: str, leaf: Any, depth: int) -> float | np.ndarray:
+def _depth(leaves: Sequence[tuple[str, Any]], layer_of: LayerOf) -> int:
+  """Number of layers."""
+  counts = (
+    leaf.shape[0]
+    if encoder_blocks.is_stacked(path)
+    else 1 + (layer_of(path) or 0)
+    for path, leaf in leaves
+  )
+  return max(counts)
+
+
+def _layers_above(
+  path: str, leaf: Any, depth: int, layer_of: LayerOf
+) -> float | np.ndarray:
   """depth - l: layer l counts from 0, embeddings as -1, the head as depth."""
   if encoder_blocks.is_stacked(path):
     layers = depth - np.arange(depth, dtype=np.float32)
     return layers.reshape(-1, *(1,) * (len(leaf.shape) - 1))
-  if encoder_blocks.is_in_block(path):
-    return float(depth - encoder_blocks.layer(path))
-  return 0.0 if _TOP.fullmatch(path) else float(depth + 1)
+  layer = layer_of(path)
+  return 0.0 if layer is None else float(depth - layer)

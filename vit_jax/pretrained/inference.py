@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 
+from vit_jax import registry
 from vit_jax.config import main_evaluator, schema
 from vit_jax.data import spec
 from vit_jax.errors import UserError
@@ -77,7 +78,8 @@ def read(path: str) -> Inference:
     config = run_files.read_config(workdir)
     name = main_evaluator.find(config)
     preprocess = config.evals[name].preprocess if name else _DEFAULT_PREPROCESS
-    activation = config.objective.loss
+    kind = registry.OBJECTIVES.get(config.objective.name)
+    activation = kind.activation(config)
   weights = dataclasses.replace(
     weights,
     model=weights.model.model_copy(update=load.ANY_DEVICE),

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -249,22 +250,9 @@ def _data(run: Run) -> list[Fact]:
 
 
 def _optimisation(run: Run) -> list[Fact]:
-  loss = run.setting("objective.loss")
-  extras = [
-    f"{name} {_plain(run.setting(f'objective.{key}'))}"
-    for key, name in (
-      ("label_smoothing", "label smoothing"),
-      ("mixup_alpha", "mixup"),
-      ("cutmix_alpha", "CutMix"),
-    )
-    if number(run.setting(f"objective.{key}"))
-  ]
   decay = _plain(run.setting("optimizer.weight_decay"))
   return _facts(
-    (
-      "objective",
-      ", ".join([f"{loss} cross-entropy", *extras]) if loss else None,
-    ),
+    *_objective(run),
     ("optimizer", run.setting("optimizer.name")),
     ("learning rate", _schedule(run)),
     ("weight decay", decay),
@@ -275,6 +263,16 @@ def _optimisation(run: Run) -> list[Fact]:
     ("average", _plain(run.setting("ema_decay"))),
     ("seed", run.setting("seed")),
   )
+
+
+def _objective(run: Run) -> Iterator[tuple[str, str]]:
+  """The objective's own description of itself, as the run recorded it."""
+  described = run.summary.get("objective")
+  if not isinstance(described, dict):  # A summary from before, or none yet.
+    described = {"objective": run.setting("objective.name")}
+  for label, text in described.items():
+    if text:
+      yield str(label), str(text)
 
 
 def _schedule(run: Run) -> str | None:

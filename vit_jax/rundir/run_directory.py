@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 from etils import epath
 
-from vit_jax import buckets, records, trees, versions
+from vit_jax import buckets, records, registry, trees, versions
 from vit_jax.checkpoint import resume
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
 from vit_jax.config import evaluator_declarations, schema
@@ -80,6 +80,7 @@ class RunDirectory:
   def __init__(self, workdir: str, parts: Run, clock: Clock):
     self.path = epath.Path(workdir)
     self._parts = parts
+    self._kind = registry.OBJECTIVES.get(parts.config.objective.name)
     self._clock = clock
     self._is_first = jax.process_index() == 0
     buckets.check_workdir(self.path)
@@ -323,6 +324,7 @@ class RunDirectory:
         "num_params": trees.num_elements(parts.abstract_state.params),
         "devices": f"{jax.device_count()} x {device.device_kind}",
         "command": _command(),
+        "objective": dict(self._kind.describe(parts.config)),
         **self.facts,
       },
     )

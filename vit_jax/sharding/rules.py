@@ -41,7 +41,10 @@ class Placement:
 
 
 def placements(
-  params: Any, mesh: Mesh, user_rules: Sequence[Rule] = ()
+  params: Any,
+  mesh: Mesh,
+  user_rules: Sequence[Rule] = (),
+  family_rules: Sequence[Rule] = (),
 ) -> dict[str, Placement]:
   """A Placement for the path of each parameter, in tree order.
 
@@ -53,16 +56,18 @@ def placements(
   Args:
     params: tree of arrays or ShapeDtypeStructs.
     mesh: the mesh.
-    user_rules: tried before the built-in ones.
+    user_rules: Tried first.
+    family_rules: Rules of the model's family, tried before the shared ones.
 
   Raises:
     UserError: if a rule of the user's matches nothing, names an axis that
       does not exist, or does not divide a dimension.
   """
+  rules = (*user_rules, *family_rules, *TENSOR_RULES)
   used = set()
   found = {}
   for path, leaf in trees.named_leaves(params):
-    index, rule = _first_match(path, (*user_rules, *TENSOR_RULES))
+    index, rule = _first_match(path, rules)
     used.add(index)
     is_users = index < len(user_rules)
     found[path] = _place(path, leaf, rule, is_users, mesh)
@@ -76,10 +81,13 @@ def placements(
 
 
 def param_shardings(
-  params: Any, mesh: Mesh, user_rules: Sequence[Rule] = ()
+  params: Any,
+  mesh: Mesh,
+  user_rules: Sequence[Rule] = (),
+  family_rules: Sequence[Rule] = (),
 ) -> Any:
   """A NamedSharding for each parameter, by `placements`, as a tree."""
-  found = placements(params, mesh, user_rules)
+  found = placements(params, mesh, user_rules, family_rules)
   return trees.map_named(lambda path, _: found[path].sharding, params)
 
 

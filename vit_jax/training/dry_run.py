@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from clu import parameter_overview
 
-from vit_jax import trees
+from vit_jax import registry, trees
 from vit_jax.config import resolve, schema
 from vit_jax.data import facts
 from vit_jax.optim import multipliers
@@ -40,7 +40,12 @@ def describe(config: schema.Config) -> str:
       f"Sharding over {dict(parts.mesh.shape)}",
       table.table(
         state.params,
-        rules.placements(state.params, parts.mesh, config.mesh.rules),
+        rules.placements(
+          state.params,
+          parts.mesh,
+          config.mesh.rules,
+          registry.FAMILIES.get(config.model.name).sharding_rules,
+        ),
       ),
     ),
     ("Batch", _batch_table(parts)),

@@ -14,7 +14,7 @@ import jax
 import optax
 from jax.sharding import Mesh
 
-from vit_jax import durations
+from vit_jax import durations, registry
 from vit_jax.checkpoint import store
 from vit_jax.config import schema
 from vit_jax.data import pipeline
@@ -181,7 +181,12 @@ def build(
   )
   init = state_lib.initialiser(config, objective, tx)
   abstract_state = jax.eval_shape(init)
-  shardings = state_lib.state_shardings(abstract_state, mesh, config.mesh)
+  shardings = state_lib.state_shardings(
+    abstract_state,
+    mesh,
+    config.mesh,
+    registry.FAMILIES.get(config.model.name).sharding_rules,
+  )
   constants = jax.tree.map(
     lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype),
     objective.constants.params,

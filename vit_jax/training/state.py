@@ -1,6 +1,7 @@
 """The state that training carries from one step to the next."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import flax.struct
@@ -68,7 +69,10 @@ def initialiser(
 
 
 def state_shardings(
-  abstract_state: TrainState, mesh: Mesh, config: schema.Mesh
+  abstract_state: TrainState,
+  mesh: Mesh,
+  config: schema.Mesh,
+  family_rules: Sequence[rules.Rule] = (),
 ) -> TrainState:
   """Shardings of a state: moments and averages follow their parameter.
 
@@ -76,12 +80,13 @@ def state_shardings(
     abstract_state: ShapeDtypeStructs of the state.
     mesh: The mesh.
     config: The section with the user's rules.
+    family_rules: Rules of the model's family, tried after the user's.
 
   Raises:
     UserError: A rule of the user does not fit.
   """
   params = abstract_state.params
-  shardings = rules.param_shardings(params, mesh, config.rules)
+  shardings = rules.param_shardings(params, mesh, config.rules, family_rules)
 
   def follow(tree: PyTree) -> PyTree:
     return rules.state_shardings(tree, params, shardings, mesh)

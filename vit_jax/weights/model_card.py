@@ -7,7 +7,7 @@ would fill in a template of its own and quotes nothing.)
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -16,7 +16,7 @@ import yaml
 from etils import epath
 
 from vit_jax import registry
-from vit_jax.config import names, pixels
+from vit_jax.config import names, pixels, schema
 from vit_jax.weights import flat, training_record
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.markup import code, plain, shortened
@@ -63,6 +63,7 @@ def text(name: str, weights: Weights, training: Training | None = None) -> str:
     mean=list(mean),
     deviation=list(deviation),
     training=training,
+    objective=_objective(training.config) if training else {},
     regularisation=_regularisation(training) if training else [],
     results=results,
   )
@@ -84,13 +85,14 @@ def _is_as_trained(weights: Weights, training: Training) -> bool:
   return same_size and (head is None or bool(np.any(head)))
 
 
+def _objective(config: schema.Config) -> Mapping[str, str]:
+  """The objective's description of itself."""
+  return registry.OBJECTIVES.get(config.objective.name).describe(config)
+
+
 def _regularisation(training: Training) -> list[str]:
   model = training.config.model
-  objective = training.config.objective.model_dump()
   strengths = {
-    "label smoothing": objective.get("label_smoothing"),
-    "mixup": objective.get("mixup_alpha"),
-    "CutMix": objective.get("cutmix_alpha"),
     "dropout": model.dropout_rate,
     "stochastic depth": model.stochastic_depth_rate,
   }

@@ -69,6 +69,10 @@ _KEYS = (
 )
 _LAYER = re.compile(r"layer_(\d+)/(tokens|attention)")
 _BLOCK = re.compile(r"(?:.*/)?encoderblock_(\d+)/.*")
+# Parameters after the last block; all others outside of blocks precede them.
+_TOP = re.compile(
+  r"(.*/)?(encoder_norm|fc_norm|pre_logits|(patch_)?head|MAPHead_0)/.*"
+)
 
 
 def _create(model: schema.Model, num_classes: int | None) -> "ViT":
@@ -186,7 +190,9 @@ def _pixel_filters(network: "ViT", params: Mapping[str, Any]) -> Any:
 
 def _layer_of(path: str) -> int | None:
   match = _BLOCK.fullmatch(path)
-  return int(match[1]) if match else None
+  if match:
+    return int(match[1])
+  return None if _TOP.fullmatch(path) else -1
 
 
 FAMILY = Family(

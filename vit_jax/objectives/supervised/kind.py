@@ -59,4 +59,5 @@ KIND = ObjectiveKind(
   describe=describe,
   needs=("image", "label"),
   check=check,
+  activation=lambda config: config.objective.loss,
 )
