@@ -49,7 +49,7 @@ class Spread:
 
 KIND = EvaluatorKind(
   section=Section,
-  build=Spread,
+  build="spread:Spread",
   prefix="spread",
   title="Spread of features",
   protocol=lambda name, entry, config: (
