@@ -6,7 +6,7 @@ import re
 import pytest
 
 
-@pytest.fixture(scope="module", params=["reliability", "buckets"])
+@pytest.fixture(scope="module", params=["notes/reliability", "buckets"])
 def page(repo, request):
   return (repo / "docs" / f"{request.param}.md").read_text()
 
@@ -28,8 +28,9 @@ def test_every_row_names_one(page):
     assert "`tests/" in row, row
 
 
-def test_the_keys_it_names_exist(repo):
-  page = (repo / "docs" / "reliability.md").read_text()
+@pytest.mark.parametrize("name", ["reliability", "notes/reliability"])
+def test_the_keys_it_names_exist(repo, name):
+  page = (repo / "docs" / f"{name}.md").read_text()
   from vit_jax.config import resolve, schema
 
   known = resolve.flatten(schema.Config().model_dump())

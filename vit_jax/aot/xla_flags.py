@@ -1,6 +1,7 @@
 """Options of the compiler that were seen to help, by kind of device.
 
-One that helps nobody stands in docs/performance.md with its figure, not here.
+Options that help nowhere are listed with their figures in
+docs/notes/performance.md.
 """
 
 import dataclasses

@@ -20,7 +20,7 @@ class Dropout(nn.Module):
   stays.
 
   Flax's draws 32 random bits for each entry and throws as many away, which
-  makes up to half of a train step with dropout (docs/performance.md). The
+  makes up to half of a train step with dropout (docs/notes/performance.md). The
   probability here is `rate` rounded to a multiple of 2^-16, and the scale that
   belongs to it. Masks depend on key and shape alone, not on the mesh.
   """

@@ -43,7 +43,7 @@ def attend(
 
   Scores lie keys by queries, and for TPUs the projections by token, because
   then XLA makes product, maximum, exponentials and sum in one pass
-  (docs/performance.md). Elsewhere projections are laid by head first, as
+  (docs/notes/performance.md). Elsewhere projections are laid by head first, as
   products of matrices want them.
 
   Args:
