@@ -23,11 +23,11 @@ class Slices:
   """TPU slices: chips that are wired together, on one or more hosts each.
 
   Attributes:
-    count: of slices.
+    count: Number of slices.
     accelerator: GKE's name of the generation.
-    topology: chips of a slice along each dimension, such as 16x16.
-    chips_per_host: of each host.
-    num_hosts: of a slice.
+    topology: Chips of a slice along each dimension, such as 16x16.
+    chips_per_host: Chips of each host.
+    num_hosts: Number of hosts of a slice.
   """
 
   count: int
@@ -41,11 +41,12 @@ def parse(name: str, chips_per_host: int | None = None) -> Slices:
   """The slices of a name such as v5e:16x16, or 2*v4:4x4x8 for two of them.
 
   Args:
-    name: count, if there are several, generation and topology.
-    chips_per_host: by default four, or all of a smaller slice.
+    name: Number of slices (if several), generation and topology.
+    chips_per_host: Chips of each host; by default four, or all of a smaller
+      slice.
 
   Raises:
-    UserError: there is no such slice, or its hosts cannot be so large.
+    UserError: There is no such slice, or its hosts cannot be so large.
   """
   count, star, one = name.rpartition("*")
   generation, _, topology = one.partition(":")

@@ -98,7 +98,7 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-  """What Cloud TPU is asked for; fields are the flags of the same names."""
+  """Cloud TPU resources to request; fields are the flags of the same names."""
 
   accelerator_type: str
   runtime_version: str
@@ -147,7 +147,7 @@ def runtime_version(accelerator_type: str | None) -> str:
   """The software of a TPU VM, by the accelerator type.
 
   Raises:
-    UserError: no such accelerator is known.
+    UserError: No such accelerator is known.
   """
   if not accelerator_type:
     raise UserError(
@@ -184,14 +184,14 @@ def make_plan(
   """The scripts for here and for the workers, and what starts them.
 
   Args:
-    taken: what to train.
-    config: the experiment file's path inside the clone.
-    place: of the TPU.
-    job: what to train it on.
-    revision: commit to train with.
+    taken: Experiment to train.
+    config: The experiment file's path inside the clone.
+    place: Queued resource of the TPU.
+    job: Resources to train it on.
+    revision: Commit to train with.
 
   Raises:
-    UserError: the run's directory would vanish with the TPU.
+    UserError: The run's directory would vanish with the TPU.
   """
   if not taken.workdir.startswith("gs://"):
     raise UserError(

@@ -1,4 +1,4 @@
-"""What the exit codes of vit_jax.train ask of whoever started it.
+"""Meaning of the exit codes of vit_jax.train for the process that started it.
 
 Imports the standard library alone, as all does that runs beside a train
 process.
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 
 class Outcome(enum.IntEnum):
-  """How a process ended, the worse the higher."""
+  """Outcomes of a process, the worse the higher."""
 
   FINISHED = 0
   PREEMPTED = 1  # It saved: start it again where there is a machine.
@@ -24,10 +24,11 @@ _FIRST_SIGNAL = 128
 
 
 def outcome(code: int) -> Outcome:
-  """What an exit code means.
+  """Translates an exit code.
 
   Args:
-    code: as a shell has it: 128 + n for a process that signal n killed.
+    code: Exit code as a shell gives it: 128 + n for a process killed by signal
+      n.
   """
   if code == 0:
     return Outcome.FINISHED

@@ -24,13 +24,13 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-  """What vit_jax.train is to be run with.
+  """Arguments to run vit_jax.train with.
 
   Attributes:
-    config: the experiment file, as it was named here.
-    arguments: what follows it, from the colon on; "" if nothing does.
-    overrides: words --config.KEY=VALUE.
-    workdir: of the run.
+    config: Path of the experiment file, as given on the command line.
+    arguments: Part of `--config` from the colon on; "" if there is none.
+    overrides: Words of the form --config.KEY=VALUE.
+    workdir: Directory of the run.
   """
 
   config: str
@@ -74,7 +74,7 @@ def name() -> str:
   """The value of --name.
 
   Raises:
-    UserError: it is missing, or no name for the services that will bear it.
+    UserError: The name is missing or not valid for the services that use it.
   """
   value = flags.FLAGS.name
   if not value:
@@ -91,10 +91,10 @@ def from_flags(words: Sequence[str] | None = None) -> Experiment:
   """The experiment of the flags, after all checks that need no data.
 
   Args:
-    words: of the command line, without the program; by default this one's.
+    words: Command line without the program; by default that of this process.
 
   Raises:
-    UserError: the config has an error, or there is no workdir.
+    UserError: The config has an error, or there is no workdir.
   """
   checks.check(command_line.resolved_config())
   workdir = flags.FLAGS.workdir
@@ -134,10 +134,10 @@ def commit(*, allow_changes: bool) -> str:
   """The commit that is checked out, which is what will run elsewhere.
 
   Args:
-    allow_changes: if files differ from the commit, only say so.
+    allow_changes: Only warns if files differ from the commit.
 
   Raises:
-    UserError: this is no clone, or files differ from the commit.
+    UserError: This is no clone, or files differ from the commit.
   """
   revision = _git("rev-parse", "--verify", "HEAD").strip()
   changed = _git("status", "--porcelain", "--untracked-files=no").splitlines()
@@ -166,11 +166,12 @@ def config_inside(experiment: Experiment, revision: str | None) -> str:
   """The experiment file's path inside the clone.
 
   Args:
-    experiment: whose file it is.
-    revision: commit that must have it; None: any that was launched before.
+    experiment: Experiment whose file is looked up.
+    revision: Commit that must contain the file; None accepts any that was
+      launched before.
 
   Raises:
-    UserError: it will not be where the run is.
+    UserError: The file will not be there where the run is.
   """
   path = pathlib.Path(command_line.find_config(experiment.config)).resolve()
   if not path.is_relative_to(REPO):

@@ -82,12 +82,12 @@ class Nodes:
   """The pods of a JobSet and the nodes they want.
 
   Attributes:
-    selector: labels of a node.
-    resource: name of what is counted on it.
-    per_node: how many of the resource; a pod takes them all.
-    replicas: jobs: TPU slices, or one for all GPUs.
-    pods: of each job.
-    extra: of jax, installed in the image.
+    selector: Labels that select a node.
+    resource: Name of the resource that is counted on a node.
+    per_node: Amount of the resource on a node; a pod takes all of it.
+    replicas: Number of jobs: TPU slices, or one for all GPUs.
+    pods: Number of pods of each job.
+    extra: Extra of jax that is installed in the image.
   """
 
   selector: dict[str, str]
@@ -100,7 +100,7 @@ class Nodes:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-  """What Kubernetes is asked for; fields are the flags of the same names."""
+  """Kubernetes resources to request; fields are the flags of the same names."""
 
   name: str
   image: str
@@ -201,13 +201,13 @@ def make_plan(
   """The manifest, and the commands that build the image and create the JobSet.
 
   Args:
-    taken: what to train.
-    config: the experiment file's path inside the image.
-    job: what to train it on.
-    revision: commit to build the image from; None: the image is there.
+    taken: Experiment to train.
+    config: The experiment file's path inside the image.
+    job: Resources to train it on.
+    revision: Commit to build the image from; None uses an existing image.
 
   Raises:
-    UserError: the run's directory would vanish with its pod.
+    UserError: The run's directory would vanish with its pod.
   """
   if "://" not in taken.workdir:
     raise UserError(

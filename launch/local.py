@@ -54,10 +54,10 @@ def run(
   """Runs a command as several processes, again if need be.
 
   Args:
-    command: of each process.
-    count: of processes.
-    num_devices: simulated by each.
-    max_restarts: as `restarts.repeat` takes it.
+    command: Command of each process.
+    count: Number of processes.
+    num_devices: Devices simulated by each process.
+    max_restarts: Restarts without progress, as in `restarts.repeat`.
 
   Returns:
     The exit code of the last attempt: of its processes, the worst one's.

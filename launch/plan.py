@@ -1,4 +1,4 @@
-"""What a launch would do: files to write, then commands to run."""
+"""Plan of a launch: files to write, then commands to run."""
 
 import dataclasses
 import pathlib
@@ -46,7 +46,7 @@ class Plan:
       The exit code of the last command that was run.
 
     Raises:
-      UserError: a file cannot be written or a program is not installed.
+      UserError: A file cannot be written or a program is not installed.
     """
     for path, content in self.files.items():
       try:

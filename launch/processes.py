@@ -20,10 +20,10 @@ _POLL_SECONDS = 0.05
 
 
 def environments(count: int, num_devices: int) -> list[dict[str, str]]:
-  """What makes `count` processes of this machine one run on simulated devices.
+  """Environment variables that join `count` processes on simulated devices.
 
   Args:
-    count: of processes.
+    count: Number of processes.
     num_devices: CPU devices that each of them simulates.
 
   Returns:
@@ -49,7 +49,7 @@ class Signals:
   """Passes SIGTERM and SIGINT of this process on, as a context.
 
   Attributes:
-    received: at least one came.
+    received: Set once at least one signal has been received.
   """
 
   def __init__(self) -> None:
@@ -89,9 +89,9 @@ class Processes:
   this process alone, which passes it on once.
 
   Args:
-    command: of every process.
-    environments: variables of each process, beyond those of this one.
-    labelled: write their output by lines, each with the index of its process.
+    command: Command of every process.
+    environments: Variables of each process, in addition to those of this one.
+    labelled: Prefixes each line of output with the index of its process.
   """
 
   def __init__(

@@ -19,11 +19,11 @@ def render(template: str, **values: object) -> str:
   """A template's text with the values filled in.
 
   Args:
-    template: a file of templates/.
-    values: all that it names.
+    template: Name of a file in templates/.
+    values: Values of all its placeholders.
 
   Raises:
-    UserError: a value has a character that no script can hold.
+    UserError: A value has a character that a script cannot contain.
   """
   environment = jinja2.Environment(
     loader=jinja2.FileSystemLoader(TEMPLATES),

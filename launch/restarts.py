@@ -21,14 +21,14 @@ def repeat(
   """Makes attempts until one ends for good.
 
   Args:
-    attempt: runs to its end and returns the exit code.
-    max_restarts: how often to start again without an hour's run in between.
-    restart_preempted: whether to start again here after a preemption; else it
-      is left to whoever finds the next machine.
-    asked_to_stop: whether somebody asked this machine's processes to end;
-      then there is no other attempt.
-    say: takes a line about a restart.
-    now: seconds.
+    attempt: Runs the command to its end and returns the exit code.
+    max_restarts: Number of restarts allowed without an hour's run in between.
+    restart_preempted: Restarts here after a preemption; otherwise the scheduler
+      that finds the next machine restarts.
+    asked_to_stop: Returns True once this machine's processes were asked to end;
+      then there is no further attempt.
+    say: Receives a line about each restart.
+    now: Clock, in seconds.
 
   Returns:
     The exit code of the last attempt.

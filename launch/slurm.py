@@ -52,7 +52,7 @@ def define_flags() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-  """What SLURM is asked for; the fields are the flags of the same names."""
+  """SLURM resources to request; the fields are the flags of the same names."""
 
   name: str
   nodes: int
@@ -91,10 +91,10 @@ def make_plan(
   """The batch script and the command that submits it.
 
   Args:
-    taken: what to train.
-    job: what to train it on.
-    python: interpreter of the environment; all nodes see it.
-    place: absolute directory that relative paths start from, on all nodes.
+    taken: Experiment to train.
+    job: Resources to train it on.
+    python: Interpreter of the environment, visible to all nodes.
+    place: Absolute directory that relative paths start from, on all nodes.
 
   Raises:
     UserError: SLURM cannot write to the directory of the logs.

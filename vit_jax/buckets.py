@@ -19,15 +19,15 @@ from vit_jax.errors import UserError
 
 
 def is_bucket(path: epath.PathLike) -> bool:
-  """Whether a path is in a bucket, of any provider."""
+  """Tests if a path is in a bucket, of any provider."""
   return "://" in os.fspath(path)
 
 
 def check(path: epath.PathLike) -> None:
-  """Looks whether the package is installed that a path needs.
+  """Checks that the package that a path needs is installed.
 
   Raises:
-    UserError: it is not.
+    UserError: The package is missing.
   """
   if not os.fspath(path).startswith("gs://"):
     return
@@ -48,8 +48,8 @@ def check_workdir(path: epath.PathLike) -> None:
   """Looks whether a run can write to a path; touches nothing.
 
   Raises:
-    UserError: it is in a bucket of another kind than gs://, or the package
-      that gs:// needs is missing.
+    UserError: The path is in a bucket of another kind than gs://, or the
+      package that gs:// needs is missing.
   """
   if is_bucket(path) and not os.fspath(path).startswith("gs://"):
     raise UserError(
@@ -67,7 +67,7 @@ def absolute(path: epath.PathLike) -> epath.Path:
 
 @contextlib.contextmanager
 def as_os_error(path: epath.PathLike) -> Iterator[None]:
-  """What a bucket's libraries raise inside becomes OSError with a line."""
+  """Turns errors of a bucket's libraries into OSError with one line."""
   try:
     yield
   except UserError:
@@ -93,7 +93,7 @@ def upload(source: epath.PathLike, target: epath.PathLike) -> None:
   """Copies a file of this machine to an object.
 
   Raises:
-    OSError: it could not be written.
+    OSError: The file could not be written.
   """
   with as_os_error(target), open(source, "rb") as file:
     with epath.Path(target).open("wb") as stream:
@@ -104,7 +104,7 @@ def upload_all(source: epath.PathLike, target: epath.PathLike) -> None:
   """Copies all files below a directory of this machine.
 
   Raises:
-    OSError: one could not be written.
+    OSError: A file could not be written.
   """
   for path in files(epath.Path(source)):
     upload(path, epath.Path(target) / path.relative_to(source))
@@ -127,9 +127,9 @@ def move(
   All is copied before anything is removed.
 
   Args:
-    source: a directory.
-    target: a name that is free.
-    first: names in it that are removed before the others.
+    source: Directory to move.
+    target: Name that is free.
+    first: Names in the directory that are removed before the others.
   """
   with as_os_error(source):
     for path in files(source):
@@ -147,7 +147,7 @@ def local(path: epath.PathLike) -> Iterator[epath.Path]:
   A file or a directory may be made there.
 
   Raises:
-    OSError: it cannot be copied.
+    OSError: The file cannot be copied.
   """
   with tempfile.TemporaryDirectory(prefix="vit_jax-") as directory:
     made = epath.Path(directory) / epath.Path(path).name

@@ -1,4 +1,4 @@
-"""What a run writes down: JSON lines and JSON files in a workdir.
+"""Records of a run: JSON lines and JSON files in a workdir.
 
 `metrics.jsonl` holds one object a line, with `step` and flat metric names.
 Lines are written in the order of the steps, so that everything up to a
@@ -27,9 +27,9 @@ class MetricsFile:
   A line that cannot be written, as on a full disk, waits for the next one.
 
   Args:
-    path: the file; created when first written.
-    last_step: the step that the run goes on from; later lines, and a last
-      line that a kill tore, are removed.
+    path: File that is created when first written.
+    last_step: Step that the run resumes from; later lines, and a last line torn
+      by a kill, are removed.
   """
 
   def __init__(self, path: epath.PathLike, *, last_step: int):
@@ -126,10 +126,10 @@ def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
   copied at the end.
 
   Args:
-    path: in a directory that exists; replaced if it exists.
+    path: File in an existing directory; replaced if it exists.
 
   Raises:
-    OSError: it cannot be written.
+    OSError: The file cannot be written.
   """
   path = epath.Path(path)
   if buckets.is_bucket(path):

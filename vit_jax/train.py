@@ -54,14 +54,15 @@ def train(config: schema.Config, workdir: str) -> int:
   """Runs an experiment to its end, or to a request to stop.
 
   Args:
-    config: the experiment.
-    workdir: created if absent; a run in it goes on from its last checkpoint.
+    config: Resolved config of the experiment.
+    workdir: Directory that is created if absent; a run in it resumes from its
+      last checkpoint.
 
   Returns:
     The exit code.
 
   Raises:
-    UserError: for whatever the user can mend.
+    UserError: Anything that the user can mend.
   """
   config = initial_model.resolve_architecture(config, workdir)
   # Heavy imports come after all checks of the config, which answer at once.

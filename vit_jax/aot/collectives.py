@@ -1,4 +1,4 @@
-"""What devices send each other in a compiled program, and how long it takes."""
+"""Exchanges between devices in a compiled program, and their duration."""
 
 import dataclasses
 import math
@@ -23,11 +23,12 @@ class Collective:
   """One exchange.
 
   Attributes:
-    kind: of `KINDS`, or `BETWEEN_SLICES`.
-    num_bytes: of the whole array on a device: what is reduced, scattered or
-      sent, or what is there when all is gathered.
-    group: devices that take part together.
-    channel: what the parts of one exchange have in common; None: no parts.
+    kind: One of `KINDS`, or `BETWEEN_SLICES`.
+    num_bytes: Bytes of the whole array on a device: the array that is reduced,
+      scattered or sent, or the result of a gather.
+    group: Number of devices that take part together.
+    channel: Channel shared by the parts of one exchange; None if it has no
+      parts.
   """
 
   kind: str
@@ -59,9 +60,9 @@ def find(
   """The exchange that an instruction is or begins; None if it is none.
 
   Args:
-    computation: where the instruction stands.
-    instruction: any.
-    num_devices: the group where the program names none.
+    computation: Computation that contains the instruction.
+    instruction: Any instruction.
+    num_devices: Size of the group where the program names none.
   """
   opcode = instruction.opcode.removesuffix("-start")
   taken = sum(s.num_bytes for s in computation.operand_shapes(instruction))
@@ -91,7 +92,7 @@ def find(
 
 
 def _keeps_a_part(computation: Computation, instruction: Instruction) -> bool:
-  """Whether a fusion takes its own part of a sum: XLA:TPU's reduce-scatter."""
+  """Recognises a fusion that takes its part of a sum: a reduce-scatter."""
   root = computation[computation.root]
   return root.opcode == "dynamic-slice" and instruction.name in root.operands
 

@@ -9,14 +9,15 @@ _DAY = 24 * 3600
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-  """How long a step and a run take.
+  """Estimated duration of a step and of a run.
 
   Attributes:
-    compute_seconds: of the arithmetic of a step.
-    collective_seconds: of its exchanges; none is hidden behind arithmetic.
-    images_per_second: of all devices together.
-    utilization: model FLOPs over the peak of all chips (MFU).
-    run_days: of the whole run.
+    compute_seconds: Seconds of a step's arithmetic.
+    collective_seconds: Seconds of its exchanges; none is hidden behind
+      arithmetic.
+    images_per_second: Images per second of all devices together.
+    utilization: Model FLOPs over the peak of all chips (MFU).
+    run_days: Days of the whole run.
     device_days: `run_days` of all devices, as jax counts them: chips, but
       cores of v2 and v3.
   """
@@ -46,13 +47,13 @@ def estimate(
   """The times that follow from one device's cycles.
 
   Args:
-    cycles: of a step.
-    collective_seconds: of a step.
-    accelerator: a TPU, whose clock is known.
-    num_devices: that run the step together.
-    batch_size: examples of all of them.
+    cycles: Cycles of a step.
+    collective_seconds: Seconds of exchanges in a step.
+    accelerator: TPU whose clock is known.
+    num_devices: Number of devices that run the step together.
+    batch_size: Examples of all devices together.
     model_flops: 3 x forward of a step.
-    total_steps: of the run.
+    total_steps: Number of steps of the run.
   """
   if accelerator.clock is None:
     raise ValueError("Cycles are seconds only where the clock is known.")

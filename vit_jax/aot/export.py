@@ -32,7 +32,7 @@ def write(path: epath.PathLike, weights: Weights, *, dtype: str) -> None:
   """Writes the file; nothing is left half written.
 
   Raises:
-    UserError: as `export`, or the path cannot be written to.
+    UserError: As for `export`, or the path cannot be written to.
   """
   content = export(weights.model, weights.params, dtype=dtype)
   path = epath.Path(path)
@@ -52,13 +52,13 @@ def export(
   """The file's content, for any batch size.
 
   Args:
-    model: the architecture, with `num_classes` of the head (None: features).
-    params: its parameters.
-    dtype: of the parameters and of the computation: 'float32', or 'bfloat16'
-      for half the size.
+    model: Architecture, with `num_classes` of the head (None: features).
+    params: Parameters of the model.
+    dtype: Dtype of the parameters and of the computation: 'float32', or
+      'bfloat16' for half the size.
 
   Raises:
-    UserError: the parameters are too large for the format.
+    UserError: The parameters are too large for the format.
   """
   model = model.model_copy(update={"dtype": dtype, "attention": "xla"})
   network = models_build.create(model, num_classes=model.num_classes)

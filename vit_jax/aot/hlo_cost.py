@@ -1,4 +1,4 @@
-"""What a compiled step costs, added up over the whole program.
+"""Cost of a compiled step, summed over the whole program.
 
 XLA:TPU writes beside each fusion how many cycles it thinks it takes. A loop's
 body counts as often as it runs, branches count as the costliest. What a kernel
@@ -38,13 +38,13 @@ class Cost:
   """One device's share of a program.
 
   Attributes:
-    cycles: the compiler's estimate and the kernels' bounds.
-    kernel_cycles: the kernels' bounds alone.
-    kernel_calls: how often kernels are called, with a bound or without.
-    flops: of matrix products and convolutions, not of kernels.
-    collectives: how often each exchange happens.
-    uncosted: custom calls without an estimate: target or kernel -> how often.
-    loops_of_unknown_length: counted as if they ran once.
+    cycles: Cycles of the compiler's estimate plus the kernels' bounds.
+    kernel_cycles: Cycles of the kernels' bounds alone.
+    kernel_calls: Number of kernel calls, with a bound or without.
+    flops: FLOPs of matrix products and convolutions, without kernels.
+    collectives: Number of times that each exchange happens.
+    uncosted: Number of calls of each target or kernel without an estimate.
+    loops_of_unknown_length: Number of loops counted as if they ran once.
   """
 
   cycles: float = 0.0
@@ -94,9 +94,9 @@ def cost(module: Module, *, accelerator: Accelerator, num_devices: int) -> Cost:
   """The cost of a program.
 
   Args:
-    module: the program of one device.
-    accelerator: that it is compiled for.
-    num_devices: that run it together.
+    module: Program of one device.
+    accelerator: Accelerator that it is compiled for.
+    num_devices: Number of devices that run it together.
   """
   return _Reader(module, accelerator, num_devices).cost(module.entry)
 
@@ -197,7 +197,7 @@ class _Reader:
       total.uncosted[target[1]] += 1
 
   def _trips(self, computation: Computation, loop: Instruction) -> int | None:
-    """How often a loop runs that counts from 0 by 1; None if not found."""
+    """Trip count of a loop that counts from 0 by 1; None if not found."""
     known = _KNOWN_TRIPS.search(loop.attributes)
     if known:
       return int(known[1])
@@ -211,8 +211,8 @@ class _Reader:
     """Whole numbers that something is compared with in a computation.
 
     Args:
-      name: of the computation.
-      arguments: values of its parameters, where they are constants.
+      name: Name of the computation.
+      arguments: Values of its parameters, where they are constants.
     """
     computation = self._module[name]
 

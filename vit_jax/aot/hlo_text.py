@@ -40,11 +40,11 @@ class Instruction:
   """A line of a computation.
 
   Attributes:
-    name: without the '%'.
-    shapes: of the result; several if it is a tuple.
-    opcode: such as 'fusion'.
-    arguments: what stands in the parentheses.
-    attributes: what stands behind them.
+    name: Name without the '%'.
+    shapes: Shape of the result; several if it is a tuple.
+    opcode: Operation, such as 'fusion'.
+    arguments: Text between the parentheses.
+    attributes: Text after the parentheses.
   """
 
   name: str
@@ -116,7 +116,7 @@ def parse(text: str) -> Module:
   """Reads the text of a compiled module.
 
   Raises:
-    ValueError: if it has no entry computation.
+    ValueError: The text has no entry computation.
   """
   computations, entry = {}, None
   name, instructions, root = None, {}, ""

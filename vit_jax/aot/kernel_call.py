@@ -10,9 +10,9 @@ class Call:
   """A call of a kernel on one device.
 
   Attributes:
-    name: the `name` of its `pallas_call`.
-    operands: types of what it takes.
-    results: types of what it gives.
+    name: Value of `name` in its `pallas_call`.
+    operands: Types of its operands.
+    results: Types of its results.
   """
 
   name: str

@@ -1,4 +1,4 @@
-"""What our own kernels cost at least, as the compiler does not know it.
+"""Lower bounds for our own kernels, whose cost the compiler does not know.
 
 A Pallas kernel is a custom call in the compiled program, without an estimate.
 `BOUNDS` has a lower bound for each of ours, from the shapes it is called with.

@@ -20,8 +20,8 @@ def flops(computation: Computation, instruction: Instruction) -> int:
   """Two for each multiply-add; 0 for what is neither product nor convolution.
 
   Args:
-    computation: where the instruction stands.
-    instruction: any.
+    computation: Computation that contains the instruction.
+    instruction: Any instruction.
   """
   if instruction.opcode == "dot":
     return _dot(computation, instruction)

@@ -29,7 +29,7 @@ class Overflow:
 
 
 def overflow(error: Exception) -> Overflow | None:
-  """What an error of the compiler says of memory; None: it is another one."""
+  """Memory figures in an error of the compiler; None for any other error."""
   for pattern in _OVERFLOWS:
     found = pattern.search(str(error))
     if found:
@@ -62,7 +62,7 @@ def compiled_bytes(compiled: Any) -> dict[str, int]:
   """Arguments, outputs, aliased, temporaries and total of one device.
 
   Args:
-    compiled: a `jax.stages.Compiled`.
+    compiled: Compiled program, a `jax.stages.Compiled`.
   """
   stats = compiled.memory_analysis()
   sizes = {
@@ -81,7 +81,7 @@ def compiled_bytes(compiled: Any) -> dict[str, int]:
 
 
 def argument_bytes(parts: Experiment) -> dict[str, int]:
-  """What the step's arguments are, in bytes of one device, without padding."""
+  """Bytes of the step's arguments on one device, without padding."""
   state, shardings = parts.abstract_state, parts.shardings
   batch = parts.abstract_batch()
   constants = parts.abstract_constants

@@ -35,9 +35,9 @@ def cycles(call: Call, accelerator: Accelerator) -> float:
   """The fewest cycles that a call may take on a device.
 
   Args:
-    call: of short_attention_forward_64 or short_attention_backward_64, named
-      by the head size, on arrays (batch, tokens, heads * head size).
-    accelerator: a TPU.
+    call: Call of short_attention_forward_64 or short_attention_backward_64,
+      named by the head size, on arrays (batch, tokens, heads * head size).
+    accelerator: TPU that it runs on.
   """
   direction, head_size = re.fullmatch(
     r"short_attention_(forward|backward)_(\d+)", call.name

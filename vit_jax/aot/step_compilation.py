@@ -24,19 +24,19 @@ from vit_jax.training.experiment import Experiment
 
 @dataclasses.dataclass(frozen=True)
 class Compilation:
-  """What is known of a step before it runs.
+  """Facts about a step that are known before it runs.
 
   Attributes:
-    parts: the experiment.
-    topology: that it is compiled for.
-    hbm_limit: bytes of a device that the compiler has.
-    hbm: bytes of a device: arguments, outputs, aliased, temporaries, total;
-      what the compiler does not say is None, as where the step does not fit.
-    arguments: bytes of a device that the arguments consist of.
+    parts: Parts of the experiment.
+    topology: Topology that it is compiled for.
+    hbm_limit: Bytes of a device that are available to the compiler.
+    hbm: Bytes of a device: arguments, outputs, aliased, temporaries, total;
+      None where the compiler gives no figure, as when the step does not fit.
+    arguments: Bytes of a device that each kind of argument takes.
     cost: None if the step does not fit.
     estimate: None if the step does not fit.
-    compile_seconds: that tracing and compiling took here.
-    text: the compiled program; None if the step does not fit.
+    compile_seconds: Seconds that tracing and compiling took here.
+    text: Text of the compiled program; None if the step does not fit.
   """
 
   parts: Experiment
@@ -86,12 +86,12 @@ def build(
   """The experiment from its config alone; no data are looked for.
 
   Args:
-    config: the experiment.
-    devices: of the mesh; None: those that are here.
+    config: Resolved config of the experiment.
+    devices: Devices of the mesh; None uses those of this process.
 
   Raises:
-    UserError: if the config leaves open what only the data say, or does not
-      fit the devices.
+    UserError: The config leaves open a value that only the data determine, or
+      does not fit the devices.
   """
   mesh = mesh_lib.create_mesh(config.mesh, devices)
   return experiment.build(config, facts.without_data(config), mesh)
@@ -105,12 +105,12 @@ def compile_step(
   """Compiles the train step for a topology. Too little memory is a result.
 
   Args:
-    config: the experiment.
-    topology: what it shall run on.
-    options: of the compiler.
+    config: Resolved config of the experiment.
+    topology: Topology to compile for.
+    options: Options of the compiler.
 
   Raises:
-    UserError: as `build`, and if libtpu does not know the topology or cannot
+    UserError: As for `build`, or libtpu does not know the topology or cannot
       compile the step.
   """
   devices = topology_lib.devices(topology)

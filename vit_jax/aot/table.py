@@ -1,4 +1,4 @@
-"""What a compilation found, for people."""
+"""Table of a compilation's results."""
 
 import jax.numpy as jnp
 

@@ -37,9 +37,9 @@ class Topology:
   """Slices of TPUs, all of one form.
 
   Attributes:
-    generation: key of `GENERATIONS`.
-    grid: chips of a slice along each dimension.
-    num_slices: slices that only their hosts' network joins.
+    generation: Name of a generation in `GENERATIONS`.
+    grid: Chips of a slice along each dimension.
+    num_slices: Slices that are joined only by their hosts' network.
   """
 
   generation: str
@@ -70,11 +70,12 @@ def parse(name: str, num_slices: int | None = None) -> Topology:
   """Reads a name: 'v5e:16x16', or '2*v5e:16x16' for two slices.
 
   Args:
-    name: the name.
-    num_slices: another way to say how many slices; None: the name says it.
+    name: Name of the topology.
+    num_slices: Number of slices, if the name does not give it; None takes it
+      from the name.
 
   Raises:
-    UserError: if there is no such TPU.
+    UserError: There is no such TPU.
   """
   examples = ", ".join(example for _, example in GENERATIONS.values())
   found = _NAME.fullmatch(name)
@@ -125,7 +126,7 @@ def prepare_environment() -> None:
   """Settings for compiling without a TPU; must come before jax is imported.
 
   Raises:
-    UserError: if libtpu is not installed.
+    UserError: The package libtpu is not installed.
   """
   if importlib.util.find_spec("libtpu") is None:
     raise UserError(
@@ -144,7 +145,7 @@ def devices(topology: Topology) -> list:
   """The devices of a topology, which can be compiled for but not run on.
 
   Raises:
-    UserError: if libtpu does not know the topology.
+    UserError: The compiler does not know the topology.
   """
   import jax
   from jax.experimental import topologies

@@ -27,12 +27,12 @@ _HEADER = (
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-  """What is tried.
+  """Combination of settings to try.
 
   Attributes:
-    batch_per_device: images of the global batch over devices.
+    batch_per_device: Images of the global batch over devices.
     remat: `config.model.remat`.
-    mesh: sizes of data, fsdp and tensor; one may be -1.
+    mesh: Sizes of data, fsdp and tensor; one may be -1.
   """
 
   batch_per_device: int
@@ -43,7 +43,7 @@ class Setting:
     """The config with this setting.
 
     Raises:
-      UserError: if a value is not allowed.
+      UserError: A value is not allowed.
     """
     values = config.model_dump()
     values["train"]["batch_size"] = self.batch_per_device * num_devices
@@ -87,12 +87,12 @@ def settings(
   """All combinations.
 
   Args:
-    batches: images a device.
-    remats: values of `config.model.remat`.
-    meshes: such as '-1x1x1', data x fsdp x tensor.
+    batches: Numbers of images a device.
+    remats: Values of `config.model.remat`.
+    meshes: Mesh sizes, data x fsdp x tensor, such as '-1x1x1'.
 
   Raises:
-    UserError: if a mesh is not written so.
+    UserError: A mesh is not written in this form.
   """
   return [
     Setting(batch, remat, mesh)

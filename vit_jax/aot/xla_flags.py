@@ -14,9 +14,9 @@ class Flag:
   """An option.
 
   Attributes:
-    value: that it is set to.
-    reason: why it helps.
-    figure: by how much it was seen to.
+    value: Value that the option is set to.
+    reason: Reason why it helps.
+    figure: Measured or estimated gain.
   """
 
   value: str

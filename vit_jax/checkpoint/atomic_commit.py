@@ -1,4 +1,4 @@
-"""How Orbax's temporary directory becomes a step: with a manifest in it.
+"""Commit of Orbax's temporary directory as a step, with a manifest in it.
 
 Orbax writes into `STEP.orbax-checkpoint-tmp` and renames that to `STEP`. Here
 it is renamed to a name that still counts as temporary; the manifest is added,
@@ -65,10 +65,10 @@ def _is_step(path: epath.Path) -> bool:
 
 
 def path_class(path: epath.Path) -> type[atomicity_types.TemporaryPath]:
-  """What suits the place that checkpoints are written to."""
+  """Class of temporary directory that suits the place of the checkpoints."""
   return SealedBeforeCommit if buckets.is_bucket(path) else SealedByRename
 
 
 def is_whole(step: epath.Path) -> bool:
-  """Whether a directory named by a number is a step, not one being written."""
+  """Tests if a directory named by a number is a complete step."""
   return not buckets.is_bucket(step) or (step / COMMITTED).exists()

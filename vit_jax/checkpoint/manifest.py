@@ -50,12 +50,12 @@ def write(directory: epath.PathLike) -> None:
 def damage(
   directory: epath.PathLike, *, share: tuple[int, int] = (0, 1)
 ) -> list[str]:
-  """What is wrong with the files of a checkpoint; empty: nothing.
+  """Lists the damage to the files of a checkpoint; empty if there is none.
 
   Files that the manifest does not name are not looked at.
 
   Args:
-    directory: of one step.
+    directory: Directory of one step.
     share: (i, n): look at every n-th piece from the i-th on only, while other
       processes look at the rest.
 

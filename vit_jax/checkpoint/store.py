@@ -33,8 +33,8 @@ class SaveError(Exception):
   """A checkpoint could not be written; those before it are as they were.
 
   Attributes:
-    step: the one that is missing.
-    reason: a line.
+    step: Step that is missing.
+    reason: One line of explanation.
   """
 
   def __init__(self, step: int, error: BaseException):
@@ -76,13 +76,13 @@ class CheckpointStore:
   moved to `damaged-STEP` and the one before it takes its place.
 
   Args:
-    workdir: the run's directory.
-    keep_last: newest checkpoints kept.
-    keep_every_steps: multiples of this are kept for ever.
+    workdir: Directory of the run.
+    keep_last: Number of newest checkpoints kept.
+    keep_every_steps: Steps that are multiples of this are kept for ever.
     keep_multiples: (n, m): the newest m multiples of n are kept too.
 
   Raises:
-    UserError: the directory cannot be reached, or all steps are damaged.
+    UserError: The directory cannot be reached, or all steps are damaged.
   """
 
   def __init__(
@@ -133,8 +133,8 @@ class CheckpointStore:
     """Removes all steps after `step`; returns the newest that is left.
 
     Raises:
-      SaveError: a save under way failed.
-      UserError: all that are left are damaged.
+      SaveError: A save under way failed.
+      UserError: All remaining checkpoints are damaged.
     """
     self.wait()
     for later in self.all_steps():
@@ -155,7 +155,7 @@ class CheckpointStore:
     """The state saved at `step`, on the shardings of `abstract_state`.
 
     Args:
-      step: one that exists.
+      step: Step of a checkpoint that exists.
       abstract_state: ShapeDtypeStructs with shardings; the mesh may differ
         from the one that the state was saved from.
     """
@@ -169,7 +169,7 @@ class CheckpointStore:
     """Starts to write `state`; returns when its arrays may be donated.
 
     Raises:
-      SaveError: this save could not be begun, or the one before it failed.
+      SaveError: This save could not be started, or the previous one failed.
     """
     self.wait()
     if step == self.latest_step():
@@ -249,7 +249,7 @@ def _wait_for_writers() -> None:
 
 
 def _reason(error: BaseException) -> str:
-  """What the system says, rather than what each layer above it adds."""
+  """The system's own message, without what each layer above it adds."""
   text = " ".join(str(error).split())
   plain = (os.strerror(code) for code in sorted(errno.errorcode))
   long = (words for words in plain if " " in words and words in text)

@@ -31,7 +31,7 @@ def set_damaged_aside(directory: epath.Path) -> None:
   All processes must call it, before any of them reads.
 
   Raises:
-    UserError: all are damaged; they stay where they are.
+    UserError: All checkpoints are damaged; they stay where they are.
   """
   damaged = {}
   for step in reversed(steps_in(directory)):
@@ -82,7 +82,7 @@ def check(directory: epath.Path, step: int) -> None:
 
 
 def _damage(path: epath.Path) -> list[str]:
-  """What is wrong with a step; each process looks at its share."""
+  """Lists the damage to a step; each process checks its share."""
   share = jax.process_index(), jax.process_count()
   texts = agreement.gather(json.dumps(manifest.damage(path, share=share)))
   return sorted({line for text in texts for line in json.loads(text)})

@@ -1,4 +1,4 @@
-"""What the evaluators of a config declare, written beside their metrics.
+"""Declarations of a config's evaluators, written beside their metrics.
 
 A report reads it to draw and explain evaluators of any kind, also those from
 outside the package.

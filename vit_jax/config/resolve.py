@@ -34,10 +34,10 @@ def resolve(
   """Checks every key and every rule between keys that needs no data.
 
   Args:
-    config: what an experiment file made, overrides applied.
+    config: Config of an experiment file, with overrides applied.
 
   Raises:
-    UserError: one line for each problem: the key, its value and the fix.
+    UserError: One line for each problem: the key, its value and the remedy.
   """
   if isinstance(config, ml_collections.ConfigDict):
     config = config.to_dict()
@@ -54,7 +54,7 @@ def load(text: str) -> schema.Config:
   """Reads a resolved config back from the JSON of `dump`.
 
   Raises:
-    UserError: if it does not fit this version's schema.
+    UserError: The file does not fit this version's schema.
   """
   try:
     config = json.loads(text)

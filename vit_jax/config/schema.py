@@ -327,7 +327,7 @@ class Mesh(Section):
 
 
 class Checkpoint(Section):
-  """When to save and what to keep."""
+  """Schedule of saves, and the number of checkpoints kept."""
 
   every_steps: Duration = key(1000, "Interval between saves.")
   keep_last: PositiveInt = key(2, "Newest checkpoints kept.")
@@ -342,7 +342,7 @@ class Checkpoint(Section):
 
 
 class Sweep(Section):
-  """What `vit_jax.sweep` tries; training itself does not look at it."""
+  """Values that `vit_jax.sweep` tries; training itself ignores them."""
 
   learning_rates: tuple[Positive, ...] = key((), "Values of base_lr. [P] T4.")
   train_split: str | None = key(
@@ -354,14 +354,14 @@ class Sweep(Section):
 
 
 class Profile(Section):
-  """Which steps are traced; SIGUSR1 asks a running job for the next ones."""
+  """Range of traced steps; SIGUSR1 asks a running job for the next ones."""
 
   first_step: PositiveInt | None = key(None, "Update traced first; None: none.")
   num_steps: PositiveInt = key(5, "Updates in a trace.")
 
 
 class Faults(Section):
-  """What becomes of a run whose numbers go bad."""
+  """Reaction to numbers that are not finite, spikes, and standstills."""
 
   not_finite: Literal["stop", "skip", "roll_back"] = key(
     "stop",
@@ -435,7 +435,7 @@ class FewshotDataset(Section):
 
 
 class FeaturesEval(Eval):
-  """What all evaluators on frozen features have."""
+  """Settings shared by all evaluators on frozen features."""
 
   datasets: dict[str, FewshotDataset] = key({}, "Name in the metrics -> data.")
   representation: str = key("pre_logits", "Feature that is evaluated.")

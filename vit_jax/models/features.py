@@ -1,4 +1,4 @@
-"""What a network computes on the way to its logits, by name.
+"""Intermediate results of a network on the way to its logits, by name.
 
 All have 'logits', 'pre_logits' (the feature that the head sees) and 'encoded'
 (tokens, or a ResNet's maps, after the last norm). A Vision Transformer also
@@ -35,7 +35,7 @@ def features(
   Under `jax.jit` what is not named is not kept.
 
   Raises:
-    UserError: a name that the model does not have.
+    UserError: The model lacks a feature of this name.
   """
   family, known = build.family_of(model), feature_names(model)
   for name in names:

@@ -17,13 +17,14 @@ def resolve(
   """`config.model` of a name such as 'ViT-B/16', 'R50+B/16' or 'BiT-R50x1'.
 
   Args:
-    name: of `list_models`, or with another patch size or width factor.
-    num_classes: outputs of the head.
-    image_size: side of the square input, pixels.
+    name: Name from `list_models`, or one with another patch size or width
+      factor.
+    num_classes: Outputs of the head.
+    image_size: Side of the square input, pixels.
 
   Raises:
-    UserError: no such name, with the nearest; or the image's size does not
-      suit the patch.
+    UserError: The name is unknown (the nearest is named), or the image's size
+      does not suit the patch.
   """
   model = names.find(name).model_copy(
     update={"num_classes": num_classes, "image_size": image_size}

@@ -35,7 +35,7 @@ def enable() -> None:
   might wait for it. To be called by all processes.
 
   Raises:
-    UserError: if the limit is no number.
+    UserError: The limit is not a number.
   """
   limit = _limit_bytes()
   if jax.config.jax_compilation_cache_dir or not limit:
@@ -58,8 +58,9 @@ class Cache(CacheInterface):
   """Files of a directory, each written whole, sealed by a CRC-32.
 
   Args:
-    path: the directory, which is there.
-    limit: bytes of all files together; those not used for longest go first.
+    path: Existing directory of the cache.
+    limit: Bytes of all files together; those least recently used are removed
+      first.
   """
 
   def __init__(self, path: pathlib.Path, limit: int):
@@ -67,7 +68,7 @@ class Cache(CacheInterface):
     self._limit = limit
 
   def get(self, key: str) -> bytes | None:
-    """What was put under `key`; None if it is not there or damaged."""
+    """Value stored under `key`; None if it is missing or damaged."""
     file = self._path / key
     try:
       sealed = file.read_bytes()
@@ -127,7 +128,7 @@ def _limit_bytes() -> int:
 
 
 def _all_see(path: pathlib.Path) -> bool:
-  """Whether `path` can be written to and is one directory for all."""
+  """Tests if `path` is writable and one directory for all processes."""
   mark = path / f"{uuid.uuid4().hex}.partial"
   try:
     # Whoever may write there can have any code run by whoever reads it.

@@ -30,13 +30,13 @@ def meet(address: str, count: int, index: int, seconds: int) -> None:
 
   Args:
     address: HOST:PORT of process 0.
-    count: processes of the run.
-    index: of this one.
-    seconds: to wait for the others.
+    count: Number of processes of the run.
+    index: Index of this process.
+    seconds: Seconds to wait for the others.
 
   Raises:
-    LostError: they did not come; the message says which.
-    UserError: the address cannot be used, or processes contradict each other.
+    LostError: Processes are missing; the message names them.
+    UserError: The address cannot be used, or processes contradict each other.
   """
   host, _, port = address.rpartition(":")
   if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
@@ -93,7 +93,7 @@ def _receive(
 
 
 class _Meeting:
-  """Who of `count` processes has come, as process 0 sees it."""
+  """Processes of `count` that have arrived, as process 0 sees it."""
 
   def __init__(self, count: int):
     self._count = count
@@ -121,7 +121,7 @@ class _Meeting:
     """Reads what `peer` says; False if it has ended or is none of ours.
 
     Raises:
-      UserError: if it contradicts the others, which all are told.
+      UserError: The process contradicts the others; all are told.
     """
     # One that came and speaks again has ended, and may come again.
     for number, (known, _) in list(self._here.items()):
@@ -209,7 +209,7 @@ def _listener(address: str, port: int) -> socket.socket:
 
 
 def _received(peer: socket.socket) -> str:
-  """What a process says of itself; '' if it is gone."""
+  """Message of a process about itself; '' if it is gone."""
   try:
     return peer.recv(_MAX_BYTES).decode(errors="replace")
   except OSError:

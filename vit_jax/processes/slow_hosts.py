@@ -1,4 +1,4 @@
-"""How long the hosts of a run take for a step, and which of them is slowest.
+"""Step times of the hosts of a run, and the slowest of them.
 
 Steps end together on all hosts, for they exchange gradients; a slow one is
 known by how long it waits for its data while the others wait for it.
@@ -23,7 +23,7 @@ class Hosts:
   """Compares the hosts at every line of the records.
 
   Attributes:
-    slowest: name of the host that waited longest for data at the last line;
+    slowest: Name of the host that waited longest for data at the last line;
       None in a run of one process.
   """
 
@@ -37,8 +37,8 @@ class Hosts:
     """Metrics of all hosts; every process calls it, the first one gets them.
 
     Args:
-      step_seconds: of this host, for a step, data included.
-      data_seconds: of these, waiting for data.
+      step_seconds: Seconds of this host for a step, data included.
+      data_seconds: Seconds of these spent waiting for data.
     """
     if jax.process_count() == 1:
       return {}

@@ -30,9 +30,9 @@ def initialize() -> None:
   stop rather than the end of the process.
 
   Raises:
-    LostError: not all came within five minutes, or the seconds that
-      VIT_JAX_START_SECONDS says.
-    UserError: what the environment says makes no sense.
+    LostError: Processes are missing after five minutes, or
+      VIT_JAX_START_SECONDS.
+    UserError: The environment variables make no sense.
   """
   if jax.distributed.is_initialized():
     return
@@ -103,12 +103,13 @@ def _initialize_alone() -> None:
 
 
 def check_alike(config: schema.Config) -> None:
-  """Whether all processes were started with the same config and packages.
+  """Checks that all processes were started with the same config and packages.
 
   `data_dir` may differ: hosts keep their data where they like.
 
   Raises:
-    UserError: on all processes, naming the first that differs and its keys.
+    UserError: Processes differ; raised on all of them, naming the first that
+      differs and its keys.
   """
   mine = resolve.flatten(json.loads(resolve.dump(config)))
   mine |= {f"versions.{k}": v for k, v in versions.installed().items()}

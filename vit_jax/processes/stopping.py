@@ -22,7 +22,7 @@ _NOTICE = "RECEIVED_PREEMPTION_NOTICE"
 
 
 class StopRequest:
-  """Whether to save and leave.
+  """Request to save and leave.
 
   As a context it turns the first Ctrl-C into a request; the second one ends
   the process. With several processes Ctrl-C becomes SIGTERM, on which all stop
@@ -30,7 +30,7 @@ class StopRequest:
 
   Attributes:
     interrupted: Ctrl-C was pressed.
-    given: the answer was yes; it stays so.
+    given: True once a stop was requested; it stays so.
   """
 
   def __init__(self) -> None:
@@ -72,7 +72,7 @@ class LeaveAtOnce:
   compiles and the state is restored, which cannot be interrupted otherwise.
 
   Args:
-    leave: called before the process ends, with the exit code.
+    leave: Called with the exit code before the process ends.
   """
 
   def __init__(self, leave: Callable[[int], None]):

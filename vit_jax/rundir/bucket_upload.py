@@ -25,20 +25,20 @@ _logger = logging.getLogger(__name__)
 
 
 class BucketUpload:
-  """Where a run's records are written to, and how they reach its workdir.
+  """Local place of a run's records, and their upload to its workdir.
 
   A workdir on a file system is written to itself, and nothing is copied.
 
   Attributes:
-    path: the directory to write to.
+    path: Directory to write to.
 
   Args:
-    workdir: of the run; exists.
-    fetch: names of files that go on from what is in the workdir.
-    every_seconds: between copies.
+    workdir: Existing directory of the run.
+    fetch: Names of files that are continued from the copy in the workdir.
+    every_seconds: Seconds between copies.
 
   Raises:
-    OSError: the files of the run before cannot be fetched.
+    OSError: The files of the earlier run cannot be fetched.
   """
 
   def __init__(
@@ -93,7 +93,7 @@ class BucketUpload:
     """Copies what is new for the last time; further calls do nothing.
 
     Raises:
-      OSError: it failed; the files stay where they are.
+      OSError: The upload failed; the files stay where they are.
     """
     if self._thread is None:
       return
@@ -110,7 +110,7 @@ class BucketUpload:
       self.upload()
 
   def _upload(self) -> OSError | None:
-    """What went wrong, at the first file that could not be copied."""
+    """Error of the first file that could not be copied."""
     for name in _in_order(self.path):
       path = self.path / name
       try:

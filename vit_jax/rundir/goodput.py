@@ -1,4 +1,4 @@
-"""Where the seconds of a run went, over all its starts.
+"""Account of the seconds of a run, over all its starts.
 
 A run that is killed trains again what it had trained since its last checkpoint:
 those seconds are lost, and so are those of batches that it goes back behind.
@@ -28,9 +28,9 @@ class Goodput:
   """The seconds of this start and of those before, by phase.
 
   Args:
-    workdir: of the run.
-    clock: of this start.
-    first_step: that it goes on from.
+    workdir: Directory of the run.
+    clock: Clock of this start.
+    first_step: Step that the run resumes from.
   """
 
   def __init__(self, workdir: epath.Path, clock: Clock, first_step: int):
@@ -46,8 +46,9 @@ class Goodput:
     """Takes down how the seconds stand after `step`.
 
     Args:
-      step: updates done.
-      is_saved: whether a run may go on from here; such a step is always marked.
+      step: Number of updates done.
+      is_saved: True if a run may resume from here; such a step is always
+        marked.
     """
     self._step = step
     now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Where a run stands in its data, as it is saved beside the state."""
+"""Position of a run in its data, as it is saved beside the state."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,14 +7,14 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Position:
-  """What the batches to come depend on, and what befell the run so far.
+  """State that determines the batches to come, and counts of past faults.
 
   Attributes:
-    first_example: row of the stream of examples at which the next batch begins.
-    bad_examples: numbers of the examples that could not be read, ascending.
-    skipped_steps: updates that were left out, not being finite.
-    spikes: steps whose loss or gradient norm stood out.
-    roll_backs: times that the run went back to an earlier checkpoint.
+    first_example: Row of the stream of examples at which the next batch begins.
+    bad_examples: Numbers of the unreadable examples, ascending.
+    skipped_steps: Updates that were skipped because they were not finite.
+    spikes: Steps whose loss or gradient norm stood out.
+    roll_backs: Number of returns to an earlier checkpoint.
   """
 
   first_example: int = 0

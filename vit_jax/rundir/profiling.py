@@ -27,8 +27,8 @@ class Profiler:
   """Traces steps of a run; SIGUSR1 asks for the ones to come.
 
   Args:
-    config: says which steps without being asked.
-    workdir: of the run.
+    config: Section that names the steps to trace unasked.
+    workdir: Directory of the run.
   """
 
   def __init__(self, config: schema.Profile, workdir: epath.Path):

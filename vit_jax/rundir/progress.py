@@ -1,4 +1,4 @@
-"""What a person sees while a run trains, or something else takes long."""
+"""Progress lines for a person who watches a run or another long task."""
 
 import sys
 import time
@@ -13,8 +13,9 @@ class Progress:
   """One line that renews itself on a terminal, plain lines elsewhere.
 
   Args:
-    total_steps: length of the run.
-    stream: where to write; None: nowhere (processes other than the first).
+    total_steps: Length of the run in steps.
+    stream: Stream to write to; None writes nothing (processes other than the
+      first).
   """
 
   def __init__(self, total_steps: int, stream: TextIOBase | None = sys.stdout):

@@ -58,22 +58,22 @@ class RunDirectory:
   """Checkpoints, metrics, config and summary of one run.
 
   Attributes:
-    path: the directory.
-    records_path: where to write what is told of the run: the directory, or
-      if that is in a bucket one of this machine that is copied to it.
-    store: its checkpoints.
-    first_step: updates already done by an earlier run in it.
-    position: where in its data it goes on.
-    facts: what else the summary is to tell, by key.
-    evaluation_due: an evaluation of that step was left unfinished.
+    path: Path of the directory.
+    records_path: Directory for the records: the run's own or, if that is in a
+      bucket, a local one that is copied to it.
+    store: Checkpoints of the run.
+    first_step: Updates already done by an earlier run in it.
+    position: Position in its data to resume from.
+    facts: Further facts for the summary, by key.
+    evaluation_due: True if an evaluation of that step was left unfinished.
 
   Args:
-    workdir: created if absent.
-    parts: the experiment.
-    clock: whose phases the summary tells.
+    workdir: Directory that is created if absent.
+    parts: Parts of the experiment.
+    clock: Clock whose phases appear in the summary.
 
   Raises:
-    UserError: the directory cannot be written to, is used by another job, or
+    UserError: The directory cannot be written to, is used by another job, or
       holds another run.
   """
 
@@ -155,7 +155,7 @@ class RunDirectory:
       ) from error
 
   def _fit_start(self) -> surgery.Fitted | None:
-    """What `config.init_from` gives; None: nothing, as it is not set."""
+    """Start given by `config.init_from`; None if it is not set."""
     config = self._parts.config
     if config.init_from is None:
       return None
@@ -198,7 +198,7 @@ class RunDirectory:
     """The state to go on from: saved, from `init_from`, or new.
 
     Raises:
-      UserError: if `config.init_from` does not fit the model.
+      UserError: `config.init_from` does not fit the model.
     """
     parts = self._parts
     if self.first_step:
@@ -224,14 +224,14 @@ class RunDirectory:
     """Starts a checkpoint, once the one before is written.
 
     Args:
-      step: updates done.
-      state: after them.
-      position: of the next batch.
-      evaluation_due: an evaluation of this step is left for the next start.
+      step: Number of updates done.
+      state: State after these updates.
+      position: Position of the next batch.
+      evaluation_due: Leaves an evaluation of this step for the next start.
 
     Raises:
-      UserError: another job has taken the directory over, or a save failed and
-        `config.checkpoint.on_save_error` does not say to go on.
+      UserError: Another job has taken the directory over, or a save failed and
+        `config.checkpoint.on_save_error` does not say to continue.
     """
     self.check()
     with self._alarm():
@@ -258,7 +258,7 @@ class RunDirectory:
     """Raises what ends the run for the directory's sake; asked at every step.
 
     Raises:
-      UserError: as `save` does.
+      UserError: As for `save`.
     """
     if self._lock:
       self._lock.check()
@@ -333,7 +333,7 @@ class RunDirectory:
     """Waits for the last checkpoint, then says in the summary how it ended.
 
     Raises:
-      UserError: the last checkpoint, or lines of the records, are missing.
+      UserError: The last checkpoint, or lines of the records, are missing.
     """
     problem = ""
     try:
@@ -404,7 +404,7 @@ def _lock(path: epath.Path) -> WorkdirLock | None:
   """The first process holds the directory for all.
 
   Raises:
-    UserError: on all processes, if another job holds it.
+    UserError: Another job holds it; raised on all processes.
   """
   lock, refusal = None, ""
   if jax.process_index() == 0:

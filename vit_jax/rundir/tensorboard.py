@@ -18,7 +18,7 @@ class TensorBoard:
   more: `metrics.jsonl` has it.
 
   Args:
-    workdir: where the event files go.
+    workdir: Directory of the event files.
   """
 
   def __init__(self, workdir: epath.Path):

@@ -1,4 +1,4 @@
-"""Where the time of a run goes."""
+"""Account of the time of a run."""
 
 import contextlib
 import time
@@ -11,8 +11,8 @@ class Clock:
   """Adds up seconds by phase: 'start', 'compile', 'data', 'step', ...
 
   Attributes:
-    seconds: by phase, as far as they have ended.
-    current: the phase that is under way, or None.
+    seconds: Seconds of each phase, as far as they have ended.
+    current: Current phase, or None.
   """
 
   def __init__(self) -> None:
@@ -45,11 +45,11 @@ class Throughput:
   """Rates between two log lines, time of evaluations and saves left out.
 
   Args:
-    clock: the run's clock; its phases 'evaluate' and 'save' do not count.
-    batch_size: examples a step.
-    flops_per_step: model FLOPs of a step, forward and backward.
-    device_kind: jax's name of the accelerator.
-    num_devices: devices of all processes.
+    clock: Clock of the run; its phases 'evaluate' and 'save' do not count.
+    batch_size: Examples a step.
+    flops_per_step: Model FLOPs of a step, forward and backward.
+    device_kind: Name of the accelerator in jax.
+    num_devices: Devices of all processes.
   """
 
   _EXCLUDED = ("evaluate", "save", "report")

@@ -41,11 +41,11 @@ class WorkdirLock:
   """Holds a workdir, from construction to `release`.
 
   Args:
-    workdir: exists.
+    workdir: Existing directory.
 
   Raises:
-    UserError: another job holds it, naming host and process.
-    OSError: the lock cannot be written.
+    UserError: Another job holds it, naming host and process.
+    OSError: The lock cannot be written.
   """
 
   def __init__(self, workdir: epath.PathLike):
@@ -88,7 +88,7 @@ class WorkdirLock:
     """Takes the lock if it is free; False: its holder may be dead, ask again.
 
     Raises:
-      UserError: its holder lives.
+      UserError: Its holder is alive.
     """
     with _alone(self._workdir):
       holder = self._read()
@@ -132,7 +132,7 @@ class WorkdirLock:
     """Waits for others that saw the lock free when this job did.
 
     Raises:
-      UserError: one of them has it.
+      UserError: Another job holds it.
     """
     time.sleep(SETTLE_SECONDS)
     holder = self._read()
@@ -159,7 +159,7 @@ class WorkdirLock:
           os.utime(self._path)
 
   def _read(self) -> dict[str, Any] | None:
-    """Who holds the lock; None if nobody, or what is there is no lock."""
+    """Holder of the lock; None if there is none or the file is no lock."""
     try:
       holder = json.loads(self._path.read_text())
       return holder if holder.keys() == self._owner.keys() else None
@@ -183,7 +183,7 @@ def _alone(directory: epath.Path) -> Iterator[None]:
 
 
 def _mtime(path: epath.Path) -> float:
-  """When a file was written, in seconds, by the clock of where it is."""
+  """Modification time, in seconds, by the clock of the file system."""
   if buckets.is_bucket(path):
     return float(path.stat().mtime)
   return os.stat(path).st_mtime  # With parts of a second.
@@ -211,7 +211,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str | None:
-  """When a process started; None if there is no such process."""
+  """Start time of a process; None if there is no such process."""
   try:
     with open(f"/proc/{pid}/stat") as file:
       # Fields are counted after the name, which may hold spaces.

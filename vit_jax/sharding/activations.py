@@ -1,4 +1,4 @@
-"""Where activations lie: the axes of the mesh for what a model calls by name.
+"""Placement of activations: the axes of the mesh for dimensions by name.
 
 A model names the dimensions of the arrays between its blocks, with
 `nn.with_logical_constraint`, and knows no mesh; outside of `on` the names say

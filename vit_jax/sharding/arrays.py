@@ -16,9 +16,9 @@ def divided(
   """A global array, of which each process makes its own parts only.
 
   Args:
-    shape: of the whole.
-    sharding: over which devices, and how.
-    part: makes what lies at an index of the whole.
+    shape: Shape of the whole array.
+    sharding: Sharding of the array over the devices.
+    part: Returns the part of the array at an index of the whole.
   """
   # It is wanted here, whatever a guard says of transfers by accident.
   with jax.transfer_guard_host_to_device("allow"):

@@ -20,7 +20,7 @@ def axis_sizes(config: schema.Mesh, num_devices: int) -> dict[str, int]:
   """Size of each axis, -1 filled in.
 
   Raises:
-    UserError: if the axes do not multiply to `num_devices`.
+    UserError: The axes do not multiply to `num_devices`.
   """
   sizes = {axis: getattr(config, axis) for axis in AXES}
   fixed = math.prod(size for size in sizes.values() if size != -1)
@@ -48,8 +48,8 @@ def create_mesh(
   what crosses it is the sum of the gradients.
 
   Raises:
-    UserError: if the axes do not multiply to the devices, or a slice would be
-      divided by another axis than `data`.
+    UserError: The axes do not multiply to the devices, or a slice would be
+      divided by an axis other than `data`.
   """
   devices = jax.devices() if devices is None else list(devices)
   grid = _arranged(axis_sizes(config, len(devices)), devices)

@@ -1,4 +1,4 @@
-"""Which mesh axis holds which dimension of which array."""
+"""Assignment of array dimensions to mesh axes."""
 
 import dataclasses
 import math
@@ -29,11 +29,11 @@ FSDP_MIN_BYTES = 4 * 2**20
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-  """Where one parameter lies.
+  """Placement of one parameter.
 
   Attributes:
-    sharding: its dimensions' axes.
-    whole_along: axis of more than one device that does not split it -> why.
+    sharding: Axes of its dimensions.
+    whole_along: Reason why each axis of more than one device does not split it.
   """
 
   sharding: NamedSharding
@@ -54,14 +54,14 @@ def placements(
   axis at all.
 
   Args:
-    params: tree of arrays or ShapeDtypeStructs.
-    mesh: the mesh.
+    params: Tree of arrays or ShapeDtypeStructs.
+    mesh: Mesh of the devices.
     user_rules: Tried first.
     family_rules: Rules of the model's family, tried before the shared ones.
 
   Raises:
-    UserError: if a rule of the user's matches nothing, names an axis that
-      does not exist, or does not divide a dimension.
+    UserError: A rule of the user's matches nothing, names an axis that does not
+      exist, or does not divide a dimension.
   """
   rules = (*user_rules, *family_rules, *TENSOR_RULES)
   used = set()
@@ -95,10 +95,10 @@ def state_shardings(state: Any, params: Any, shardings: Any, mesh: Mesh) -> Any:
   """Shardings of optimizer state: each moment follows its parameter.
 
   Args:
-    state: tree of arrays or ShapeDtypeStructs, such as an optax state.
-    params: the parameters.
-    shardings: theirs, from `param_shardings`.
-    mesh: the mesh; leaves that mirror no parameter are replicated on it.
+    state: Tree of arrays or ShapeDtypeStructs, such as an optax state.
+    params: Parameters that the state belongs to.
+    shardings: Shardings of the parameters, from `param_shardings`.
+    mesh: Mesh on which leaves that mirror no parameter are replicated.
   """
   by_path = {
     path: (leaf.shape, sharding)
@@ -194,7 +194,7 @@ def _checked(
   """The user's `axes` for the last dimensions.
 
   Raises:
-    UserError: if they do not fit.
+    UserError: The rules do not fit.
   """
   if len(axes) > len(shape):
     raise UserError(

@@ -1,4 +1,4 @@
-"""What is split how, and what is not and why, for a person to read."""
+"""Table of splits, with the reason for each array that stays whole."""
 
 import math
 import re
@@ -13,8 +13,8 @@ def table(params: Any, placements: Mapping[str, Placement]) -> str:
   """One line for each group of parameters that are placed alike.
 
   Args:
-    params: tree of arrays or ShapeDtypeStructs.
-    placements: theirs, from `rules.placements`.
+    params: Tree of arrays or ShapeDtypeStructs.
+    placements: Placements of the parameters, from `rules.placements`.
 
   Returns:
     Count, bytes on one device, shape, axes of the mesh, and for every axis of

@@ -9,14 +9,14 @@ class Accelerator:
   """Datasheet figures of one chip.
 
   Attributes:
-    flops: dense bfloat16 peak (float16 where there is no bfloat16), FLOP/s.
-    hbm_bytes: memory.
-    hbm_bandwidth: of the memory, bytes/s.
-    interconnect: bytes/s to and from all other chips together, both ways; 0
-      where there is none.
-    clock: cycles/s of a TPU's core; None elsewhere.
-    devices_per_chip: how many devices jax sees in a chip.
-    matrix_side: side of a TPU's matrix units, numbers.
+    flops: Dense bfloat16 peak (float16 where there is no bfloat16), FLOP/s.
+    hbm_bytes: Bytes of memory.
+    hbm_bandwidth: Bandwidth of the memory, bytes/s.
+    interconnect: Bytes/s to and from all other chips together, both ways; 0
+      where there is no interconnect.
+    clock: Cycles/s of a TPU's core; None elsewhere.
+    devices_per_chip: Number of devices that jax sees in a chip.
+    matrix_side: Side of a TPU's matrix units, in numbers.
   """
 
   flops: float

@@ -30,17 +30,17 @@ def train(
   """Trains from `first_step` updates done to `total_steps`.
 
   Args:
-    state: after `first_step` updates; donated.
-    batches: the first is that of update `first_step + 1`.
-    train_step: compiled.
-    first_step, total_steps: updates.
+    state: State after `first_step` updates; donated.
+    batches: Batches, the first for update `first_step + 1`.
+    train_step: Compiled train step.
+    first_step, total_steps: Updates done before and at the end.
     log: (step, metrics, batch, newest state), for every step in order; raises
       to end the run.
-    evaluate_due, evaluate: when and what to measure.
-    save_due, save: when and how to save.
-    stop: step -> whether to save and leave; asked before the first step and
-      after every step and evaluation.
-    clock: phases 'data', 'step' and 'save' are timed.
+    evaluate_due, evaluate: Predicate of steps, and the measurement to make.
+    save_due, save: Predicate of steps, and the save to make.
+    stop: Returns, for a step, True to save and leave; asked before the first
+      step and after every step and evaluation.
+    clock: Clock that times the phases 'data', 'step' and 'save'.
 
   Returns:
     The last state, and the number of updates done: fewer than `total_steps`

@@ -18,15 +18,15 @@ from vit_jax.training.state import TrainState
 
 
 class Monitor:
-  """Where numbers of a run go: metrics.jsonl, TensorBoard and the terminal.
+  """Writer of a run's numbers: metrics.jsonl, TensorBoard and the terminal.
 
   Args:
-    parts: the experiment.
-    directory: of the run.
-    course: its batches.
-    recovery: is told of numbers that are not finite.
-    clock: of the run.
-    quiet: says nothing on the terminal.
+    parts: Parts of the experiment.
+    directory: Directory of the run.
+    course: Stream of its batches.
+    recovery: Recovery that is told of numbers that are not finite.
+    clock: Clock of the run.
+    quiet: Suppresses output on the terminal.
   """
 
   def __init__(
@@ -79,13 +79,13 @@ class Monitor:
     """Takes the metrics of `step`; writes them if it is time.
 
     Args:
-      step: updates done when they were measured.
-      metrics: of the train step, on the device.
-      batch: that they were measured on.
-      state: the newest.
+      step: Updates done when the metrics were measured.
+      metrics: Metrics of the train step, on the device.
+      batch: Batch that they were measured on.
+      state: Newest state.
 
     Raises:
-      DivergedError: numbers were not finite, and the run is to end.
+      DivergedError: Numbers were not finite, and the run must end.
     """
     self._directory.check()
     values = jax.device_get(dict(metrics))

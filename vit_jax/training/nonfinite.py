@@ -35,7 +35,7 @@ def first_bad_tensor(
     batch: The batch of the bad step, as it came from the pipeline.
     rngs: Name of a random stream -> its key at that step.
     step: Number of updates before it.
-    grad_finite: bool, one for each parameter in tree order.
+    grad_finite: Bool for each parameter, in tree order.
   """
   names = [name for name, _ in trees.named_leaves(params)]
   if jax.process_count() == 1:

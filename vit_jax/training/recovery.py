@@ -1,4 +1,4 @@
-"""What becomes of a run whose numbers are not finite: `config.faults`."""
+"""Reaction of a run to numbers that are not finite: `config.faults`."""
 
 import functools
 import logging
@@ -42,10 +42,10 @@ class Recovery:
   started again in between.
 
   Args:
-    parts: the experiment.
-    directory: of the run.
-    course: its batches.
-    clock: of the run; going back is in phase 'restore'.
+    parts: Parts of the experiment.
+    directory: Directory of the run.
+    course: Stream of its batches.
+    clock: Clock of the run; going back is in phase 'restore'.
   """
 
   def __init__(
@@ -86,13 +86,13 @@ class Recovery:
     """Answers to a step whose update was not applied.
 
     Args:
-      step: updates done, this one included.
-      values: its metrics.
-      batch: that they were measured on.
-      state: the newest.
+      step: Updates done, this one included.
+      values: Metrics of the update.
+      batch: Batch that they were measured on.
+      state: Newest state.
 
     Raises:
-      DivergedError: if the run is to end; names the first bad tensor.
+      DivergedError: The run must end; names the first bad tensor.
     """
     bad = nonfinite.first_bad_tensor(
       self._parts.objective,
@@ -131,7 +131,7 @@ class Recovery:
     """`state`, which is about to be saved, if all of it is finite.
 
     Raises:
-      DivergedError: if it is not, and the run is to end.
+      DivergedError: The state is not finite, and the run must end.
     """
     flags = np.asarray(self._finite_leaves(state))
     if not flags.all():

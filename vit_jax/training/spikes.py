@@ -45,9 +45,10 @@ def update(
   does not hide the next, and a new level is got used to.
 
   Args:
-    statistics: of the steps before.
-    loss, grad_norm: of this step; if they are not finite, nothing changes.
-    zscore: standard deviations above the mean that make a spike.
+    statistics: Statistics of the steps before.
+    loss, grad_norm: Values of this step; if they are not finite, nothing
+      changes.
+    zscore: Standard deviations above the mean that make a spike.
 
   Returns:
     The statistics, and whether the step is a spike.

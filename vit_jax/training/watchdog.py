@@ -39,11 +39,11 @@ class Watchdog:
   changed, a compiler at work, and files that grow during a save.
 
   Args:
-    limit_seconds: how long a run may stand still; 0: for ever.
-    clock: tells what the run is at.
-    saves: directory of the checkpoints.
-    end: what to do in the end, after all stacks have been printed.
-    now: the time, in seconds since any moment.
+    limit_seconds: Longest standstill allowed, in seconds; 0 for no limit.
+    clock: Clock that tells the current phase.
+    saves: Directory of the checkpoints.
+    end: Called in the end, after all stacks have been printed.
+    now: Clock, in seconds since any moment.
   """
 
   def __init__(
@@ -124,7 +124,7 @@ class Watchdog:
 
 
 def _stack(frame: FrameType | None) -> list[tuple[int, int]]:
-  """Which instruction each frame of a stack is at."""
+  """Current instruction of each frame of a stack."""
   found = []
   while frame is not None:
     found.append((id(frame), frame.f_lasti))

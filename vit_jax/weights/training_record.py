@@ -49,7 +49,7 @@ def read(workdir: epath.PathLike, step: int) -> Training | None:
     metrics.jsonl.
 
   Raises:
-    UserError: config.json has another version's schema.
+    UserError: The config.json has another version's schema.
   """
   workdir = epath.Path(workdir)
   if not (workdir / _METRICS).exists():

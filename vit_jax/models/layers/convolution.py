@@ -37,13 +37,13 @@ class StandardizedConv(nn.Module):
   """A convolution without bias whose filters have mean 0 and deviation 1.
 
   Attributes:
-    features: channels of the result.
-    kernel_size: side of the filters.
-    stride: in both directions.
-    padding: rows and columns of zeros on each side; None: as 'SAME' has it,
+    features: Channels of the result.
+    kernel_size: Side of the filters.
+    stride: Stride in both directions.
+    padding: Rows and columns of zeros on each side; None pads like 'SAME',
       which under a stride depends on the size and may be uneven.
-    deviation: what a filter is divided by, from its variance.
-    dtype: of the product; statistics are in float32.
+    deviation: Divisor of a filter, computed from its variance.
+    dtype: Dtype of the product; statistics are in float32.
   """
 
   features: int

@@ -39,7 +39,7 @@ class Dropout(nn.Module):
 
 
 def dropped_draws(rate: float) -> int:
-  """How many of the 2^16 draws drop an entry; never all."""
+  """Number of the 2^16 draws that drop an entry; never all."""
   return min(round(rate * _DRAWS), _DRAWS - 1)
 
 
@@ -53,9 +53,9 @@ def keep_mask(
   quarters side by side moves nothing between devices.
 
   Args:
-    key: what the mask is drawn from.
-    shape: of the mask: any dimensions, tokens, width.
-    dropped: of 2^16.
+    key: Key that the mask is drawn from.
+    shape: Shape of the mask: any dimensions, tokens, width.
+    dropped: Number of dropped draws out of 2^16.
   """
   *outer, num_tokens, width = shape
   rows = math.ceil(num_tokens / _PER_BLOCK)

@@ -17,9 +17,9 @@ class GroupNorm(nn.Module):
   """Normalisation over places and 1 / 32 of the channels, scale and shift.
 
   Attributes:
-    epsilon: added to the variance.
-    dtype: of the result.
-    scale_init: of the scale.
+    epsilon: Value added to the variance.
+    dtype: Dtype of the result.
+    scale_init: Initializer of the scale.
   """
 
   epsilon: float

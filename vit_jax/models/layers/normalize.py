@@ -19,9 +19,10 @@ def normalize(
   """Bytes become (x - mean) / deviation; floats count as done and are cast.
 
   Args:
-    images: channels last, uint8 in [0, 255] or already normalised floats.
-    kind: a value of `config.model.normalize`.
-    dtype: of the result; the arithmetic is in float32.
+    images: Channels-last images, uint8 in [0, 255] or already normalised
+      floats.
+    kind: Value of `config.model.normalize`.
+    dtype: Dtype of the result; the arithmetic is in float32.
   """
   if images.dtype != jnp.uint8:
     return jnp.asarray(images, dtype)

@@ -1,4 +1,4 @@
-"""Where a model's arrays lie, for the few parts of it that must know.
+"""Placement of a model's arrays, for the few parts of it that must know.
 
 What compiles a model for a mesh sets the mesh and the rules for the names of
 dimensions around it (`vit_jax.sharding.activations.on`); where nobody has,
@@ -31,11 +31,11 @@ def device_kind() -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-  """How arrays lie over devices.
+  """Placement of arrays over devices.
 
   Attributes:
     mesh: None: there is one device.
-    spec: of each dimension, the axes of the mesh that it is split over.
+    spec: Axes of the mesh that each dimension is split over.
   """
 
   mesh: AbstractMesh | None
@@ -48,7 +48,7 @@ class Placement:
     not depend on the others.
 
     Args:
-      function: from arrays to arrays, all placed so.
+      function: Function from arrays to arrays, all placed so.
     """
     if self.mesh is None:
       return function
@@ -62,14 +62,15 @@ class Placement:
 
 
 def of_heads(dims: Sequence[str | None], num_heads: int) -> Placement:
-  """Where arrays with these dimensions lie, on the devices compiled for.
+  """Placement of arrays with these dimensions on the devices compiled for.
 
   A backward pass is traced when nobody says so any more: it must be told what
   the forward pass found.
 
   Args:
     dims: 'batch', 'heads' or None for what is whole.
-    num_heads: heads; whole on each device if they do not divide over them.
+    num_heads: Number of heads; they stay whole on each device if they do not
+      divide.
   """
   mesh = jax.sharding.get_abstract_mesh()
   if mesh.empty or mesh.size == 1:

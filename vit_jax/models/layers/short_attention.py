@@ -48,13 +48,12 @@ def attend(
   """softmax(q k^T / sqrt(head size)) v for each head.
 
   Args:
-    query, key, value: the heads side by side, of one dtype.
-    biases: of query, key and value, added to them here, so that the kernel of
-      the backward pass, which has their gradients' summands at hand, sums
-      them; None: there are none.
-    num_heads: heads.
-    softmax_dtype: of scores and weights; sums are float32.
-    interpret: emulates the kernel where there is no TPU, slowly.
+    query, key, value: Arrays of one dtype, with the heads side by side.
+    biases: Biases of query, key and value, added inside the kernel, so that its
+      backward pass can sum their gradients; None if there are none.
+    num_heads: Number of heads.
+    softmax_dtype: Dtype of scores and weights; sums are float32.
+    interpret: Emulates the kernel where there is no TPU, slowly.
 
   Returns:
     The heads' results side by side.
@@ -163,8 +162,8 @@ def _windows(
   that do not fit into registers evenly are moved.
 
   Args:
-    width: lanes of all heads.
-    head_size: lanes of a head.
+    width: Lanes of all heads.
+    head_size: Lanes of a head.
 
   Yields:
     A slice of lanes, and for each head in it the mask of its lanes, or None if

@@ -1,4 +1,4 @@
-"""How much of an image a step of the short attention kernel works on.
+"""Share of an image that a step of the short attention kernel works on.
 
 Imports neither jax nor flax, so that a command answers a bad value at once.
 """
@@ -23,10 +23,10 @@ def lanes_per_step(
   """Lanes of whole heads that a step works on: all of them, if they fit.
 
   Args:
-    length: tokens.
-    width: lanes of all heads that a device holds.
-    head_size: lanes of a head.
-    itemsize: bytes of a number.
+    length: Number of tokens.
+    width: Lanes of all heads that a device holds.
+    head_size: Lanes of a head.
+    itemsize: Bytes of a number.
 
   Returns:
     None if not even the fewest possible fit into a core's vector memory.

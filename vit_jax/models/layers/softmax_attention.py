@@ -14,8 +14,8 @@ class Layout(NamedTuple):
   """The dimensions of projections, as `einsum` names them.
 
   Attributes:
-    queries: of queries and results; ends with the head size.
-    keys: of keys and values.
+    queries: Dimensions of queries and results; ends with the head size.
+    keys: Dimensions of keys and values.
   """
 
   queries: str
@@ -47,11 +47,11 @@ def attend(
   products of matrices want them.
 
   Args:
-    query: what asks; already divided by sqrt(k).
-    key: what is asked.
-    value: what is averaged.
-    bias: added to the scores.
-    softmax_dtype: of the scores and exponentials; sums are float32.
+    query: Queries, already divided by sqrt(k).
+    key: Keys.
+    value: Values to be averaged.
+    bias: Bias added to the scores.
+    softmax_dtype: Dtype of the scores and exponentials; sums are float32.
 
   Returns:
     The means of `value`, in its dtype.

@@ -25,7 +25,7 @@ def check(model: schema.Model) -> None:
   """Checks the keys of a ResNet against each other.
 
   Raises:
-    UserError: naming the key of `config.model`, its value and what would do.
+    UserError: Names the key of `config.model`, its value and a valid one.
   """
   size = sizes.resnet(model)
   if size.width % sizes.NUM_GROUPS:

@@ -32,10 +32,10 @@ def resnet_forward_flops(
   """FLOPs of one image's forward pass through a ResNet of bottlenecks.
 
   Args:
-    blocks: units of each stage.
-    width: channels of the root.
-    image_size: side of the image, pixels.
-    num_classes: outputs of the linear head; None: no head.
+    blocks: Units of each stage.
+    width: Channels of the root.
+    image_size: Side of the image, pixels.
+    num_classes: Outputs of the linear head; None: no head.
   """
   macs, _, channels = backbone_macs(image_size, blocks, width, same=False)
   return 2 * (macs + channels * (num_classes or 0))
@@ -54,10 +54,10 @@ def backbone_macs(
   """A root and stages of bottlenecks.
 
   Args:
-    side: of the image, pixels.
-    blocks: units of each stage.
-    width: channels of the root.
-    same: whether padding is as 'SAME' has it, or half a kernel on each side.
+    side: Side of the image, pixels.
+    blocks: Units of each stage.
+    width: Channels of the root.
+    same: True pads like 'SAME', False half a kernel on each side.
 
   Returns:
     Multiply-adds, side and channels of the resulting map.
@@ -90,10 +90,10 @@ def backbone_params(
   """A root and stages of bottlenecks, convolutions without biases.
 
   Args:
-    blocks: units of each stage.
-    width: channels of the root.
-    norm_first: whether normalisation and activation stand before each
-      convolution, as in Big Transfer, or behind it, as in hybrids.
+    blocks: Units of each stage.
+    width: Channels of the root.
+    norm_first: True if normalisation and activation precede each convolution,
+      as in Big Transfer; False if they follow it, as in hybrids.
 
   Returns:
     Parameters, and channels of the result.

@@ -43,7 +43,7 @@ def resnet(model: schema.Model) -> ResNetSize:
   """The size of `model.variant`, with the numbers set by hand put over it.
 
   Raises:
-    UserError: the variant is not known.
+    UserError: The variant is unknown.
   """
   match = re.fullmatch(r"R(\d{2,3})x([1-9]\d?)", model.variant, re.ASCII)
   if not match or int(match[1]) not in RESNETS:

@@ -14,7 +14,7 @@ def check(model: schema.Model) -> None:
   """Checks the keys of a ViT, with or without a stem, against each other.
 
   Raises:
-    UserError: naming the key of `config.model`, its value and what would do.
+    UserError: Names the key of `config.model`, its value and a valid one.
   """
   size = sizes.vit(model)
   if size.width % size.num_heads:

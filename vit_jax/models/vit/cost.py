@@ -52,18 +52,18 @@ def vit_forward_flops(
   The number of heads does not change them.
 
   Args:
-    width: token width D.
-    depth: number of layers.
-    mlp_dim: hidden units of each layer's MLP.
-    patch_size: side of a patch, pixels.
-    num_patches: patches per image, without the cls token.
-    num_classes: outputs of the linear head; None: no head.
-    representation_size: hidden units of the tanh head; None: no such layer.
+    width: Token width D.
+    depth: Number of layers.
+    mlp_dim: Hidden units of each layer's MLP.
+    patch_size: Side of a patch, pixels.
+    num_patches: Patches per image, without the cls token.
+    num_classes: Outputs of the linear head; None for no head.
+    representation_size: Hidden units of the tanh head; None for no such layer.
     pool: 'map' adds an attention-pooling layer, and 'none' applies the head
       to every token.
-    cls_token: whether there is one; None: if pool is 'cls'.
-    relative: whether queries also meet 2 T - 1 relative keys in every layer.
-    channels: channels of the image, or of a stem's maps.
+    cls_token: True if there is a class token; None if `pool` decides.
+    relative: True if queries also meet 2 T - 1 relative keys in every layer.
+    channels: Channels of the image, or of a stem's maps.
 
   Returns:
     Floating-point operations; a training step takes three times as many.

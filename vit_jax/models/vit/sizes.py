@@ -45,13 +45,13 @@ class Size:
 
   Attributes:
     width: D.
-    depth: layers.
-    num_heads: heads.
-    mlp_dim: hidden units of the MLPs.
-    patch_size: side of the image that becomes one token, pixels.
-    stem_blocks: units of each stage of the convolutional stem; (): its root
-      alone; None: no stem.
-    stem_width: channels of the stem's root.
+    depth: Number of layers.
+    num_heads: Number of heads.
+    mlp_dim: Hidden units of the MLPs.
+    patch_size: Side of the part of the image that becomes one token, pixels.
+    stem_blocks: Units of each stage of the convolutional stem; () for its root
+      alone, None for no stem.
+    stem_width: Channels of the stem's root.
   """
 
   width: int
@@ -78,7 +78,7 @@ def vit(model: schema.Model) -> Size:
   """The size of `model.variant`, with the numbers set by hand put over it.
 
   Raises:
-    UserError: the variant's name is unknown or has no patch size.
+    UserError: The variant's name is unknown or has no patch size.
   """
   name, slash, patch = model.variant.partition("/")
   stem, plus, name = name.rpartition("+")
@@ -123,7 +123,7 @@ def vit(model: schema.Model) -> Size:
 
 
 def has_cls(pool: str, cls_token: bool | None) -> bool:
-  """Whether there is a class token; None: if `pool` is 'cls'."""
+  """Tests for a class token; None: if `pool` is 'cls'."""
   return pool == "cls" if cls_token is None else cls_token
 
 
