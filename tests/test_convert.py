@@ -18,7 +18,8 @@ from vit_jax.pretrained.inference import Inference
 from vit_jax.weights import stacking
 from vit_jax.weights.contract import Weights
 
-MODEL = schema.Model(
+MODEL = schema.section(
+  "model",
   variant="Ti/4",
   width=32,
   depth=2,

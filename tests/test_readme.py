@@ -71,7 +71,8 @@ def save_published(path: str) -> None:
   """A network that is smaller than the published one of that name."""
   sizes = {"width": 32, "depth": 1, "num_heads": 2, "mlp_dim": 64}
   model = build.create(
-    schema.Model(variant="B/16", image_size=32, **sizes), num_classes=5
+    schema.section("model", variant="B/16", image_size=32, **sizes),
+    num_classes=5,
   )
   images = np.zeros((1, 32, 32, 3), np.uint8)
   vit_jax.save(path, model, model.init(jax.random.key(0), images)["params"])

@@ -12,8 +12,14 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
 
-MODEL = schema.Model(
-  variant="Ti/4", width=32, depth=2, num_heads=2, mlp_dim=64, image_size=8
+MODEL = schema.section(
+  "model",
+  variant="Ti/4",
+  width=32,
+  depth=2,
+  num_heads=2,
+  mlp_dim=64,
+  image_size=8,
 )
 MODELS = {
   "cls": MODEL.model_copy(update={"num_classes": 5}),

@@ -32,7 +32,7 @@ def test_names_are_listed_once():
   ],
 )
 def test_name_and_its_other_spellings(name, keys):
-  assert names.find(name) == schema.Model(**keys)
+  assert names.find(name) == schema.section("model", **keys)
 
 
 @pytest.mark.parametrize(

@@ -50,4 +50,6 @@ def test_the_config_names_the_key():
   with pytest.raises(UserError, match="config.model.normalize: 'image_net'"):
     resolve.resolve(config)
   config.model.normalize = "0,0,0/1,1,1"
-  assert resolve.resolve(config).model == schema.Model(normalize="0,0,0/1,1,1")
+  assert resolve.resolve(config).model == schema.section(
+    "model", normalize="0,0,0/1,1,1"
+  )

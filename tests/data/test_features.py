@@ -26,7 +26,7 @@ VIEWS = {
 
 def config(views=VIEWS, preprocess="decode"):
   return schema.Config(
-    model=schema.Model(image_size=16),
+    model=schema.section("model", image_size=16),
     train=schema.Train(
       preprocess=preprocess,
       views={name: schema.View(**view) for name, view in views.items()},

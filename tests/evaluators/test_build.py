@@ -16,7 +16,7 @@ _DATASET = "generated:classes=5,size=8,examples=200"
 
 def _config(**evals):
   return schema.Config(
-    model=schema.Model(image_size=8),
+    model=schema.section("model", image_size=8),
     train=schema.Train(dataset=_DATASET, batch_size=32),
     evals=evals,
   )

@@ -50,7 +50,7 @@ entries = {
   ),
 }
 config = schema.Config(
-  model=schema.Model(image_size=8),
+  model=schema.section("model", image_size=8),
   train=schema.Train(dataset=DATASET, batch_size=16),
   evals=entries,
 )

@@ -15,7 +15,7 @@ def tiny(num_classes=NUM_CLASSES, **keys):
   defaults = dict(
     variant="Ti/4", width=16, depth=3, num_heads=2, mlp_dim=24, image_size=8
   )
-  model = schema.Model(**{**defaults, **keys})
+  model = schema.section("model", **{**defaults, **keys})
   return build.create(model, num_classes=num_classes)
 
 
@@ -28,7 +28,7 @@ def tiny_hybrid(num_classes=NUM_CLASSES, **keys):
 def tiny_resnet(num_classes=NUM_CLASSES, **keys):
   """A ResNet of three units in two stages, for images of 16 px."""
   defaults = dict(variant="R50x1", width=32, blocks=(1, 2), image_size=16)
-  model = schema.Model(**{"name": "resnet", **defaults, **keys})
+  model = schema.section("model", **{"name": "resnet", **defaults, **keys})
   return build.create(model, num_classes=num_classes)
 
 

@@ -35,25 +35,24 @@ def test_every_key_of_the_config_reaches_the_network():
     stem_width=32,
     standardization="torch",
   )
-  network = build.create(schema.Model(**keys), num_classes=7)
+  network = build.create(schema.section("model", **keys), num_classes=7)
   expected = dict(keys, representation_size=384, num_classes=7, patch_size=8)
   del expected["variant"]
   found = {key: getattr(network, key) for key in expected}
   assert found == expected
-  assert set(schema.Model.model_fields) <= {
+  assert set(schema.sections("model")["vit"].model_fields) <= {
     "name",
     "variant",
     "width",
     "num_heads",
     "mlp_dim",
-    "blocks",
     "pos_embedding_resize",
     *expected,
   }
 
 
 def test_defaults_of_network_and_config_agree():
-  network = build.create(schema.Model(), num_classes=7)
+  network = build.create(schema.section("model"), num_classes=7)
   assert network == type(network)(768, 12, 12, 3072, 16, num_classes=7)
 
 
@@ -66,7 +65,7 @@ def test_every_key_of_the_config_reaches_a_resnet():
     normalize="imagenet",
     standardization="torch",
   )
-  model = schema.Model(name="resnet", variant="R26x3", **keys)
+  model = schema.section("model", name="resnet", variant="R26x3", **keys)
   network = build.create(model, num_classes=7)
   expected = dict(keys, blocks=(2, 2, 2, 2), width=192, num_classes=7)
   assert expected == {key: getattr(network, key) for key in expected}
@@ -88,7 +87,7 @@ def test_every_key_of_the_config_reaches_a_resnet():
   ids=str,
 )
 def test_a_networks_config_makes_the_same_network(keys):
-  network = build.create(schema.Model(**keys), num_classes=7)
+  network = build.create(schema.section("model", **keys), num_classes=7)
   model = build.config_of(network)
   assert model.num_classes == 7
   assert build.create(model, num_classes=model.num_classes) == network
@@ -96,4 +95,4 @@ def test_a_networks_config_makes_the_same_network(keys):
 
 def test_unknown_architecture_is_refused():
   with pytest.raises(UserError, match="config.model.name = 'swin'"):
-    build.create(schema.Model(name="swin"), num_classes=7)
+    build.create(schema.section("model", name="swin"), num_classes=7)

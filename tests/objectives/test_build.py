@@ -9,7 +9,7 @@ from vit_jax.objectives import build
 def _config(preprocess="decode|resize", pool="cls", **objective):
   return schema.Config(
     total_steps=1,
-    model=schema.Model(pool=pool),
+    model=schema.section("model", pool=pool),
     train=schema.Train(preprocess=preprocess),
     objective=schema.section("objective", **objective),
   )

@@ -174,7 +174,7 @@ def test_bad_config_is_a_sentence_once_there_are_parameters(
 
 
 def test_muon_finds_no_matrices_in_a_resnet(config):
-  resnet = schema.Model(name="resnet", variant="R50x1")
+  resnet = schema.section("model", name="resnet", variant="R50x1")
   muon = config(name="muon").model_copy(update={"model": resnet})
   with pytest.raises(UserError, match="'muon'.*'resnet' has none"):
     build.check(muon)

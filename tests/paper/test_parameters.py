@@ -60,7 +60,7 @@ def test_networks_have_as_many(keys):
   jax = pytest.importorskip("jax")
   from vit_jax.models import build
 
-  model = schema.Model(**keys)
+  model = schema.section("model", **keys)
   network = build.create(model, num_classes=5)
   images = jax.ShapeDtypeStruct((1, 224, 224, 3), "float32")
   params = jax.eval_shape(network.init, jax.random.key(0), images)

@@ -141,7 +141,7 @@ def test_parameters_of_table_1_are_the_networks(row):
 
 
 def test_table_1_s_large_is_l32_with_its_pre_training_head():
-  model = schema.Model(variant="L/32", representation_size="width")
+  model = schema.section("model", variant="L/32", representation_size="width")
   assert parameters.count(model) // 1_000_000 == 307
   assert round(parameters.count("ViT-L/16") / 1e6) == 304
 

@@ -11,7 +11,7 @@ from vit_jax.errors import UserError
 from vit_jax.pretrained import fitting
 from vit_jax.weights.contract import Weights
 
-MODEL = schema.Model()
+MODEL = schema.section("model")
 
 
 def params(num_classes=3, width=4):

@@ -15,7 +15,8 @@ from vit_jax.pretrained.inference import Inference
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import npz
 
-MODEL = schema.Model(
+MODEL = schema.section(
+  "model",
   variant="Ti/4",
   width=32,
   depth=1,

@@ -10,7 +10,8 @@ from vit_jax.errors import UserError
 from vit_jax.pretrained import initial_model
 from vit_jax.train import train
 
-FOUND = schema.Model(
+FOUND = schema.section(
+  "model",
   variant="S/8",
   depth=3,
   num_classes=7,
@@ -27,7 +28,7 @@ FOUND = schema.Model(
 
 def config(*keep, **model):
   return schema.Config(
-    model=schema.Model(**model), keep_model_keys=keep, init_from="x"
+    model=schema.section("model", **model), keep_model_keys=keep, init_from="x"
   )
 
 

@@ -9,7 +9,7 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.pretrained import reading
 
-MODEL = schema.Model()
+MODEL = schema.section("model")
 
 
 def test_workdir_directory_and_step_all_lead_to_a_checkpoint(tmp_path):

@@ -23,7 +23,7 @@ def weights():
 
 def training(**keys) -> Training:
   config = schema.Config(
-    model=schema.Model(image_size=16),
+    model=schema.section("model", image_size=16),
     total_steps=1500,
     train=schema.Train(dataset="imagenet2012:5.1.0", split="train[:99%]"),
     optimizer=schema.Optimizer(name="sgd", weight_decay=0.1),

@@ -60,7 +60,7 @@ def export(
   Raises:
     UserError: The parameters are too large for the format.
   """
-  model = model.model_copy(update={"dtype": dtype, "attention": "xla"})
+  model = model.updated(dtype=dtype, attention="xla")
   network = models_build.create(model, num_classes=model.num_classes)
   params = jax.tree.map(lambda leaf: np.asarray(leaf, jnp.dtype(dtype)), params)
   num_bytes = sum(leaf.nbytes for _, leaf in trees.named_leaves(params))

@@ -1,7 +1,7 @@
 """From a ConfigDict to frozen, checked models: the only place that does so."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import ml_collections
@@ -88,43 +88,13 @@ def _validated(config: Mapping[str, Any] | str) -> schema.Config:
 
 
 def _with_own_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-  """`config` whose named sections lack the unset keys of other names.
-
-  An experiment file's `model` and `objective` have the keys of every name;
-  those that belong to another name and are at their default there are dropped.
-  """
+  """`config` whose named sections lack the unset keys of other names."""
   config = dict(config)
   for group in ("model", "objective"):
-    value = config.get(group)
-    if not isinstance(value, Mapping):
-      continue
-    _, tag, default = schema.NAMED[group]
-    sections = schema.sections(group)
-    value = {tag: default, **value}
-    own = sections.get(value[tag])
-    config[group] = {
-      name: item
-      for name, item in value.items()
-      if item is not UNSET
-      and (
-        own is None
-        or name in own.model_fields
-        or not _is_default(name, item, sections.values())
-      )
-    }
+    if isinstance(config.get(group), Mapping):
+      keys = {k: v for k, v in config[group].items() if v is not UNSET}
+      config[group] = schema.own_keys(group, keys)
   return config
-
-
-def _is_default(
-  name: str, value: Any, sections: Iterable[type[schema.Section]]
-) -> bool:
-  """True if a section has this key and this default, in Python or in JSON."""
-  if isinstance(value, list):
-    value = tuple(value)
-  return any(
-    name in section.model_fields and section.model_fields[name].default == value
-    for section in sections
-  )
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -8,7 +8,8 @@ google-research/big_vision, [DINO] facebookresearch/dino.
 """
 
 import functools
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
@@ -47,7 +48,14 @@ Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
 
 class Section(pydantic.BaseModel):
-  """A frozen group of keys that refuses unknown ones and wrong types."""
+  """A frozen group of keys that refuses unknown ones and wrong types.
+
+  Attributes:
+    implied: Keys of sections of other names, with the values that this one
+      stands for anyway, so that they are accepted.
+  """
+
+  implied: ClassVar[Mapping[str, Any]] = {}
 
   model_config = pydantic.ConfigDict(
     frozen=True, extra="forbid", strict=True, protected_namespaces=()
@@ -59,7 +67,10 @@ def key(default: Any, description: str) -> Any:
 
 
 class Model(Section):
-  """The network."""
+  """The network: the keys that every family has.
+
+  A family adds its own in a subclass, the `section` of its record.
+  """
 
   name: str = key(
     "vit", "'vit', hybrids among them, or 'resnet' (BiT ResNet-v2)."
@@ -70,92 +81,12 @@ class Model(Section):
     " and the total stride, 'R50+B/16', 'R26+S/32', 'R+Ti/16'; for 'resnet'"
     " depth and width factor, 'R50x1', 'R152x4'. [P] T1, T6.",
   )
-  width: Size | None = key(
-    None,
-    "Token width D, or channels of a ResNet's root (64 x width factor); None:"
-    " the variant's.",
-  )
-  depth: Layers | None = key(None, "Layers; None: the variant's.")
-  num_heads: Size | None = key(None, "Heads; None: the variant's.")
-  mlp_dim: Size | None = key(None, "MLP width; None: the variant's.")
-  stem_blocks: tuple[Layers, ...] | None = key(
-    None,
-    "Residual units of each stage of a hybrid's stem, before patches are cut;"
-    " (): its root alone; None: the variant's, none for 'B/16'. The variant's"
-    " number stays the total stride in pixels. [P] B.4",
-  )
-  stem_width: Size = key(
-    64, "Channels of the stem's root; 64 is width factor 1. [VT]"
-  )
-  blocks: tuple[Layers, ...] | None = key(
-    None, "Residual units of each stage of a ResNet; None: the variant's."
-  )
-  standardization: Literal["google", "torch"] = key(
-    "google",
-    "What is added to variances of kernels and of groups of channels, in"
-    " ResNets and stems: the numbers of [VT] and BiT, or those of timm and"
-    " Hugging Face, whose logits differ by about 1e-4.",
-  )
   num_classes: Size | None = key(None, "None: the dataset's.")
   image_size: Size = key(224, "Side of the square input, pixels. [P]")
-  drop_remainder: bool = key(
-    False,
-    "Drop the pixels that do not fill a patch, as the published H/14 at"
-    " 384 px does.",
-  )
-  pool: Literal["cls", "gap", "map", "none"] = key(
-    "cls", "How tokens become one feature. [P] equation 4, appendix D.3."
-  )
-  cls_token: bool | None = key(
-    None,
-    "Whether a learned token is joined to the patches; None: where pool is"
-    " 'cls'. With pool 'gap' it takes part in the layers but not in the mean,"
-    " as timm's and MAE's averaging models have it.",
-  )
-  norm_after_pool: bool = key(
-    False,
-    "The last LayerNorm stands after the pooling in place of before it, as"
-    " timm's fc_norm and MAE's fine-tuned models have it.",
-  )
-  representation_size: Size | Literal["width"] | None = key(
-    None,
-    "Hidden units of the tanh pre-training head; 'width' is the paper's,"
-    " None a single linear layer. [P] section 3.1.",
-  )
-  pos_embedding: Literal[
-    "none", "learned_1d", "learned_2d", "relative", "sincos2d"
-  ] = key("learned_1d", "Position embedding. [P] appendix D.4.")
-  pos_embedding_at: Literal["stem", "every_layer", "every_layer_shared"] = key(
-    "stem", "Where it is added. [P] Table 8."
-  )
-  pos_embedding_resize: Literal["bilinear", "bicubic", "bicubic_antialias"] = (
-    key(
-      "bilinear",
-      "How a loaded position embedding is brought to another grid: bilinear"
-      " with the corners aligned [VT] [BV], bicubic as Hugging Face, DeiT, MAE"
-      " and DINO do, or with antialiasing, as timm does.",
-    )
-  )
-  dropout_rate: Fraction = key(0.0, "Dropout. [P] Table 3.")
-  stochastic_depth_rate: Fraction = key(
-    0.0, "Rate of the last layer, growing linearly from 0 at the first."
-  )
   head_bias_init: Annotated[float, pydantic.Field(allow_inf_nan=False)] = key(
     0.0, "Head bias at the start; -10 for ImageNet-21k sigmoid. [VT] [BV]"
   )
   dtype: Literal["float32", "bfloat16"] = key("float32", "Compute dtype.")
-  softmax_dtype: Literal["float32", "bfloat16"] = key(
-    "float32", "Dtype of the attention softmax."
-  )
-  attention: Literal["xla", "cudnn", "pallas", "flash"] = key(
-    "xla",
-    "Attention implementation. pallas: TPUs, up to a few hundred tokens; flash:"
-    " TPUs and NVIDIA GPUs, any number of tokens; cudnn: NVIDIA GPUs. cudnn,"
-    " and flash on GPUs, compute in bfloat16.",
-  )
-  scan_layers: bool = key(
-    False, "Compile one layer and scan: quick compilation, slower steps."
-  )
   remat: Literal["none", "full", "dots", "named", "offload"] = key(
     "none",
     "What the backward pass recomputes to save memory; 'offload' keeps what"
@@ -167,9 +98,21 @@ class Model(Section):
     " standard deviation of that set; or 'MEAN,MEAN,MEAN/STD,STD,STD' of"
     " pixels in [0, 1].",
   )
-  gelu: Literal["tanh", "exact"] = key("tanh", "GELU form. [VT] [BV]: tanh.")
-  layer_norm_eps: Positive = key(1e-6, "[VT] [BV]")
-  qkv_bias: bool = key(True, "Bias in the query, key and value projections.")
+  pos_embedding_resize: Literal["bilinear", "bicubic", "bicubic_antialias"] = (
+    key(
+      "bilinear",
+      "How a loaded position embedding is brought to another grid: bilinear"
+      " with the corners aligned [VT] [BV], bicubic as Hugging Face, DeiT, MAE"
+      " and DINO do, or with antialiasing, as timm does.",
+    )
+  )
+
+  def updated(self, **keys: Any) -> "Model":
+    """Copy with other values of those keys that the family has."""
+    known = type(self).model_fields
+    return self.model_copy(
+      update={name: value for name, value in keys.items() if name in known}
+    )
 
 
 class View(Section):
@@ -586,7 +529,38 @@ def section(group: str, **keys: Any) -> Section:
   classes = sections(group)
   if name not in classes:
     raise UserError(known.unknown(name))
-  return classes[name](**keys)
+  return classes[name](**own_keys(group, keys))
+
+
+def own_keys(group: str, keys: Mapping[str, Any]) -> dict[str, Any]:
+  """`keys` of `config.<group>` without the unset keys of other names.
+
+  An experiment file has the keys of every name; those that belong to another
+  name and are at their default there are dropped.
+  """
+  _, tag, default = NAMED[group]
+  keys = {tag: default, **keys}
+  classes = sections(group)
+  own = classes.get(keys[tag])
+  if own is None:
+    return keys
+  return {
+    name: value
+    for name, value in keys.items()
+    if name in own.model_fields
+    or not (
+      own.implied.get(name, ...) == value
+      or any(_is_default(name, value, one) for one in classes.values())
+    )
+  }
+
+
+def _is_default(name: str, value: Any, section: type[Section]) -> bool:
+  """True if a section has this key and this default, in Python or in JSON."""
+  if isinstance(value, list):
+    value = tuple(value)
+  fields = section.model_fields
+  return name in fields and fields[name].default == value
 
 
 def default_section(group: str) -> Section:

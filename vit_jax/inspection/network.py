@@ -50,8 +50,8 @@ def of_weights(weights: Weights) -> Network:
         f"{weights.path}: the parameter {name} is NaN or infinite, so there is"
         " nothing to see; take an earlier checkpoint."
       )
-  model = weights.model.model_copy(
-    update={"scan_layers": False, "attention": "xla", "remat": "none"}
+  model = weights.model.updated(
+    scan_layers=False, attention="xla", remat="none"
   )
   module = build.create(model, num_classes=model.num_classes)
   family = build.family_of(module)

@@ -31,7 +31,7 @@ def check(config: schema.Config, features: Features) -> None:
     UserError: The objective cannot be trained so.
   """
   name, kind = config.objective.name, kind_of(config)
-  if config.model.pool == "none":
+  if getattr(config.model, "pool", None) == "none":
     raise UserError(
       'config.model.pool = "none" gives features of every patch; objective'
       f' "{name}" needs one of the image: Use "cls", "gap" or "map".'

@@ -82,7 +82,7 @@ def read(path: str) -> Inference:
     activation = kind.activation(config)
   weights = dataclasses.replace(
     weights,
-    model=weights.model.model_copy(update=load.ANY_DEVICE),
+    model=weights.model.updated(**load.ANY_DEVICE),
     preprocess=preprocess,
     activation=activation,
   )

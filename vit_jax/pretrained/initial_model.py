@@ -88,9 +88,11 @@ def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:
     return config
   _check_names(config.keep_model_keys)
   names = (*config.keep_model_keys, "attention", "remat")
-  kept = {name: getattr(config.model, name) for name in names}
   return config.model_copy(
-    update={"model": found.model_copy(update=kept), "model_from_init": False}
+    update={
+      "model": _taken_over(config.model, found, set(names)),
+      "model_from_init": False,
+    }
   )
 
 
@@ -99,9 +101,31 @@ def merge(config: schema.Config, found: schema.Model) -> schema.Model:
   kept = set(config.keep_model_keys).union(_OF_TRAINING)
   if "variant" in kept:
     kept.update(_OF_VARIANT)
-  return found.model_copy(
-    update={name: getattr(config.model, name) for name in kept}
-  )
+  return _taken_over(config.model, found, kept)
+
+
+def _taken_over(
+  given: schema.Model, found: schema.Model, kept: set[str]
+) -> schema.Model:
+  """`found` with the keys `kept` of `given`.
+
+  Raises:
+    UserError: A key is set that the family lacks.
+  """
+  if "name" in kept and given.name != found.name:
+    left = found.model_dump(exclude=kept)
+    return given.updated(**left)
+  keys = given.model_dump(include=kept)
+  for name in sorted(keys.keys() - type(found).model_fields):
+    value = keys[name]
+    usual = (type(given).model_fields[name].default, found.implied.get(name))
+    if value not in usual:
+      raise UserError(
+        f"config.model.{name} = {value!r} is a key of config.model.name ="
+        f" {given.name!r}, but config.init_from is a {found.name!r}; leave it"
+        " unset."
+      )
+  return found.updated(**keys)
 
 
 def _begun_with(workdir: str) -> schema.Model | None:
@@ -114,7 +138,8 @@ def _begun_with(workdir: str) -> schema.Model | None:
 
 
 def _check_names(names: tuple[str, ...]) -> None:
-  known = list(schema.Model.model_fields)
+  sections = schema.sections("model").values()
+  known = list({name: None for one in sections for name in one.model_fields})
   for name in names:
     if name not in known:
       raise UserError(

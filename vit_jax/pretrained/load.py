@@ -75,7 +75,7 @@ def adapt(
     changes["drop_remainder"] = drop_remainder
   if num_classes is not None and num_classes != weights.model.num_classes:
     changes.update(num_classes=num_classes, representation_size=None)
-  model = weights.model.model_copy(update={**ANY_DEVICE, **changes})
+  model = weights.model.updated(**ANY_DEVICE, **changes)
   return _build(model, weights)
 
 

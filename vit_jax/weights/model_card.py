@@ -93,8 +93,8 @@ def _objective(config: schema.Config) -> Mapping[str, str]:
 def _regularisation(training: Training) -> list[str]:
   model = training.config.model
   strengths = {
-    "dropout": model.dropout_rate,
-    "stochastic depth": model.stochastic_depth_rate,
+    "dropout": getattr(model, "dropout_rate", 0),
+    "stochastic depth": getattr(model, "stochastic_depth_rate", 0),
   }
   return [f"{name} {value:g}" for name, value in strengths.items() if value]
 

@@ -49,7 +49,7 @@ def section(keys: Mapping[str, Any], path: str) -> schema.Model:
   """
   kind = FAMILIES.get(keys.get("name", "vit")).section
   try:
-    return kind.model_validate(keys)
+    return kind.model_validate(schema.own_keys("model", keys))
   except pydantic.ValidationError as error:
     wrong = {".".join(map(str, item["loc"])) for item in error.errors()}
     raise UserError(

@@ -211,9 +211,12 @@ class _Surgeon:
 
   def compare_functions(self, found: schema.Model) -> None:
     """Notes keys by which the same parameters compute something else."""
+    in_file, wanted = found.model_dump(), self._wanted.model_dump()
     for key in _FUNCTION:
-      theirs, ours = getattr(found, key), getattr(self._wanted, key)
-      if theirs != ours and (key == "normalize" or found.name == "vit"):
+      if key not in in_file or key not in wanted:
+        continue
+      theirs, ours = in_file[key], wanted[key]
+      if theirs != ours:
         self.notes.append(
           f"The file's network has model.{key}={theirs!r}, this one {ours!r}:"
           " the same parameters give other results."

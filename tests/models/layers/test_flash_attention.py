@@ -69,8 +69,8 @@ def test_without_tpu_and_gpu_says_what_to_use():
 
 
 def test_relative_positions_are_refused():
-  model = schema.Model(
-    variant="Ti/16", attention="flash", pos_embedding="relative"
+  model = schema.section(
+    "model", variant="Ti/16", attention="flash", pos_embedding="relative"
   )
   with pytest.raises(UserError, match="'flash' does not take"):
     checks.check(model)

@@ -209,8 +209,12 @@ def test_many_tokens_are_worked_on_in_steps_of_whole_registers():
 
 def test_too_many_tokens_name_the_way_out():
   assert short_attention_memory.lanes_per_step(1370, 1280, 80, 2) is None
-  model = schema.Model(
-    variant="H/14", image_size=518, dtype="bfloat16", attention="pallas"
+  model = schema.section(
+    "model",
+    variant="H/14",
+    image_size=518,
+    dtype="bfloat16",
+    attention="pallas",
   )
   with pytest.raises(UserError, match="1370 tokens.*attention='flash'"):
     checks.check(model)
@@ -218,8 +222,8 @@ def test_too_many_tokens_name_the_way_out():
 
 
 def test_relative_positions_are_refused():
-  model = schema.Model(
-    variant="Ti/16", attention="pallas", pos_embedding="relative"
+  model = schema.section(
+    "model", variant="Ti/16", attention="pallas", pos_embedding="relative"
   )
   with pytest.raises(UserError, match="pos_embedding = 'relative'"):
     checks.check(model)

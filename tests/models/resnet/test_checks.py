@@ -2,23 +2,27 @@
 
 import pytest
 
-from vit_jax.config import schema
+from vit_jax.config import resolve
+from vit_jax.config.defaults import default_config
 from vit_jax.errors import UserError
 from vit_jax.models import build
 
 
 def check(**keys):
-  build.check(schema.Model(**{"name": "resnet", "variant": "R50x1", **keys}))
+  config = default_config()
+  config.total_steps = 1
+  config.model.update({"name": "resnet", "variant": "R50x1", **keys})
+  build.check(resolve.resolve(config).model)
 
 
 @pytest.mark.parametrize(
   "keys, words",
   [
-    (dict(width=100), ["width = 100", "32 groups", "use 128"]),
     (dict(variant="B/16"), ["'B/16'", "R50x1"]),
-    (dict(dropout_rate=0.1), ["dropout_rate = 0.1", "leave it at 0.0"]),
-    (dict(depth=50), ["config.model.depth = 50", "None"]),
-    (dict(pool="map"), ["pool = 'map'", "'cls'"]),
+    (dict(width=100), ["width = 100", "32 groups", "use 128"]),
+    (dict(dropout_rate=0.1), ["dropout_rate = 0.1", "'vit'", "leave it unset"]),
+    (dict(depth=50), ["config.model.depth = 50", "'resnet' lacks"]),
+    (dict(pool="map"), ["pool = 'map'", "'vit'"]),
     (dict(stem_blocks=(1,)), ["stem_blocks = (1,)"]),
     (dict(scan_layers=True), ["scan_layers = True"]),
     (dict(representation_size="width"), ["representation_size = 'width'"]),

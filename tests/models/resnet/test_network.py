@@ -37,7 +37,7 @@ PLAIN = PlainResNet(blocks=(1, 2), width=32, num_classes=5)
   ],
 )
 def test_parameters_are_as_many_as_published(variant, millions):
-  model = schema.Model(name="resnet", variant=variant)
+  model = schema.section("model", name="resnet", variant=variant)
   network = build.create(model, num_classes=1000)
   images = jax.ShapeDtypeStruct((1, 32, 32, 3), jnp.uint8)
   init = network.clone(image_size=32).init

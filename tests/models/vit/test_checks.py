@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from vit_jax.config import schema
+from vit_jax.config import resolve, schema
+from vit_jax.config.defaults import default_config
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.models.vit import sizes
@@ -48,7 +49,6 @@ from vit_jax.models.vit import sizes
       dict(attention="cudnn", dtype="bfloat16", pos_embedding="relative"),
       ["'cudnn'", "'relative'", "'xla'"],
     ),
-    (dict(blocks=(1,)), ["blocks = (1,)", "'resnet'", "stem_blocks"]),
     (dict(stem_width=32), ["stem_width = 32", "no stem", "R50+B/16"]),
     (
       dict(variant="R50+B/16", stem_width=40),
@@ -70,24 +70,35 @@ from vit_jax.models.vit import sizes
 )
 def test_bad_value_is_named_with_what_would_do(keys, words):
   with pytest.raises(UserError) as error:
-    build.check(schema.Model(**keys))
+    build.check(schema.section("model", **keys))
   for word in words:
     assert word in str(error.value)
 
 
+def test_units_of_a_resnet_are_refused():
+  config = default_config()
+  config.model.blocks = (1,)
+  with pytest.raises(UserError, match=r"blocks = \(1,\).*'resnet'.*'vit'"):
+    resolve.resolve(config)
+
+
 @pytest.mark.parametrize("variant", sizes.VARIANTS)
 def test_every_variant_passes_its_own_check(variant):
-  build.check(schema.Model(variant=f"{variant}/16"))
+  build.check(schema.section("model", variant=f"{variant}/16"))
 
 
 def test_h14_at_384_px_passes_when_the_remainder_may_be_dropped():
-  build.check(schema.Model(variant="H/14", image_size=384, drop_remainder=True))
+  build.check(
+    schema.section("model", variant="H/14", image_size=384, drop_remainder=True)
+  )
 
 
 @pytest.mark.parametrize("image_size", [224, 225, 384, 500])
 def test_any_image_size_suits_patches_of_one_place(image_size):
   """A stem's convolutions round up, so that nothing is dropped."""
-  build.check(schema.Model(variant="R50+B/16", image_size=image_size))
+  build.check(
+    schema.section("model", variant="R50+B/16", image_size=image_size)
+  )
 
 
 def test_checks_import_no_jax():

@@ -48,7 +48,8 @@ FACTS_1_1 = [
 
 def _count(num_classes=1000, image_size=224, **keys):
   model = build.create(
-    schema.Model(image_size=image_size, **keys), num_classes=num_classes
+    schema.section("model", image_size=image_size, **keys),
+    num_classes=num_classes,
   )
   images = jax.ShapeDtypeStruct((1, image_size, image_size, 3), jnp.uint8)
   shapes = jax.eval_shape(model.init, jax.random.key(0), images)

@@ -11,7 +11,7 @@ from vit_jax.models.vit.shapes import Layout, Positions
 
 
 def num_params(variant, image_size=224, num_classes=1000, feature=None):
-  size = sizes.vit(schema.Model(variant=variant))
+  size = sizes.vit(schema.section("model", variant=variant))
   layout = Layout(
     size=size,
     positions=Positions("learned_1d", size.grid(image_size), 1),

@@ -10,7 +10,7 @@ from vit_jax.models.vit import sizes
 
 
 def size_of(**keys):
-  model = schema.Model(**keys)
+  model = schema.section("model", **keys)
   return registry.FAMILIES.get(model.name).size(model)
 
 
@@ -62,7 +62,9 @@ def test_numbers_set_by_hand_win_over_the_variant():
 
 
 def test_representation_size_width_is_the_models_width():
-  model = schema.Model(variant="B/16", width=64, representation_size="width")
+  model = schema.section(
+    "model", variant="B/16", width=64, representation_size="width"
+  )
   assert sizes.representation_size(model) == 64
 
 
@@ -102,7 +104,7 @@ VIT_SIZES = [
 
 @pytest.mark.parametrize("size", VIT_SIZES, ids=str)
 def test_keys_of_a_vit_ask_for_its_size(size):
-  assert sizes.vit(schema.Model(**sizes.vit_keys(size))) == size
+  assert sizes.vit(schema.section("model", **sizes.vit_keys(size))) == size
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,10 @@ def test_keys_of_a_vit_ask_for_its_size(size):
 )
 def test_keys_of_a_resnet_ask_for_its_size(size):
   assert (
-    resnet_sizes.resnet(schema.Model(**resnet_sizes.resnet_keys(size))) == size
+    resnet_sizes.resnet(
+      schema.section("model", **resnet_sizes.resnet_keys(size))
+    )
+    == size
   )
 
 

@@ -28,7 +28,7 @@ NUM_PATCHES, NUM_CORRUPTED = 16, 8
 def config(preprocess="decode|resize|keep('image')", model=None, **objective):
   return schema.Config(
     total_steps=10,
-    model=schema.Model(
+    model=schema.section("model", 
       variant="Ti/8", width=16, depth=2, num_heads=2, mlp_dim=32,
       image_size=32, **(model or {}),
     ),
@@ -278,7 +278,7 @@ def test_what_it_cannot_do_is_a_sentence(model, objective, message):
   with pytest.raises(UserError, match=message):
     check(
       schema.Config(
-        model=schema.Model(**model),
+        model=schema.section("model", **model),
         objective=schema.section("objective", name="masked_patch", **objective),
       )
     )

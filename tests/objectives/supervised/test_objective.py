@@ -17,7 +17,7 @@ _RNGS = functools.partial(rngs.stream, 0, step=5)
 def _config(preprocess="decode|resize", model=None, **objective):
   return schema.Config(
     total_steps=10,
-    model=schema.Model(
+    model=schema.section("model", 
       variant="Ti/16", width=16, depth=1, num_heads=2, mlp_dim=32,
       image_size=32, **(model or {}),
     ),

@@ -381,14 +381,18 @@ def test_every_key_of_the_model_is_told_by_shapes_or_by_the_comment():
   told |= {"cls_token", "norm_after_pool", "representation_size"}
   training = {"dropout_rate", "stochastic_depth_rate", "head_bias_init"}
   training |= {"dtype", "softmax_dtype", "attention", "scan_layers", "remat"}
-  assert set(schema.Model.model_fields) == told | training | set(vit.NPZ.unseen)
+  sections = schema.sections("model").values()
+  keys = {key for section in sections for key in section.model_fields}
+  assert keys == told | training | set(vit.NPZ.unseen)
 
 
 def test_stacked_layers_are_written_one_by_one(tmp_path):
   _, params = published_npz.vit()
   path = epath.Path(tmp_path / "x.npz")
   tree = flat.unflatten(published_npz.stacked(params))
-  npz.write(path, Weights("test", schema.Model(scan_layers=True), tree))
+  npz.write(
+    path, Weights("test", schema.section("model", scan_layers=True), tree)
+  )
   assert set(np.load(path).files) == set(params)
 
 
@@ -464,7 +468,7 @@ def test_a_family_without_published_names_is_read_back(tmp_path, monkeypatch):
 
   record = dataclasses.replace(FAMILIES.get("vit"), section=Section)
   FAMILIES.register("toy", record)
-  section = Section(name="toy", channels=5, num_classes=2, pool="gap")
+  section = Section(name="toy", channels=5, num_classes=2, dtype="bfloat16")
   params = {"layer": {"kernel": np.ones((2, 3), np.float32)}}
   path = epath.Path(tmp_path / "toy.npz")
   npz.write(path, Weights("toy", section, params))

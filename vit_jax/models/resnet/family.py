@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vit_jax.config import schema
 from vit_jax.models.family import Family
 from vit_jax.models.resnet import checks, cost, detect, sizes
+from vit_jax.models.resnet.section import ResNetModel
 
 if TYPE_CHECKING:
   from vit_jax.models.resnet.network import ResNet
@@ -49,7 +50,7 @@ def _create(model: schema.Model, num_classes: int | None) -> "ResNet":
 def _config_of(network: "ResNet") -> schema.Model:
   keys = sizes.resnet_keys(sizes.ResNetSize(network.blocks, network.width))
   keys.update({key: getattr(network, key) for key in _KEYS})
-  return schema.Model(num_classes=network.num_classes, **keys)
+  return ResNetModel(num_classes=network.num_classes, **keys)
 
 
 def _grid(model: schema.Model) -> tuple[int, int]:
@@ -75,12 +76,12 @@ def _details(model: schema.Model) -> list[str]:
 
 def _find(name: str) -> schema.Model | None:
   match = re.fullmatch(r"(?:BiT-)?(R\d+x\d+)", name, re.ASCII)
-  return schema.Model(name="resnet", variant=match[1]) if match else None
+  return ResNetModel(name="resnet", variant=match[1]) if match else None
 
 
 def _shrink(model: Any) -> None:
   """One unit in each stage."""
-  named = schema.Model(name="resnet", variant=model.variant)
+  named = ResNetModel(name="resnet", variant=model.variant)
   stages = len(sizes.resnet(named).blocks)
   model.update(width=32, blocks=(1,) * stages, image_size=64)
 
@@ -115,7 +116,7 @@ def _pixel_filters(network: "ResNet", params: Mapping[str, Any]) -> Any:
 
 
 FAMILY = Family(
-  section=schema.Model,
+  section=ResNetModel,
   title="ResNet",
   tag="bit",
   check=checks.check,

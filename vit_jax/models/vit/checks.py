@@ -43,12 +43,6 @@ def _nearest_multiples(value: int, of: int) -> str:
 
 
 def _check_stem(model: schema.Model, size: sizes.Size) -> None:
-  if model.blocks is not None:
-    raise UserError(
-      f"config.model.blocks = {model.blocks} are the units of"
-      " config.model.name = 'resnet'; the stem of a 'vit' has"
-      " config.model.stem_blocks."
-    )
   if size.stem_blocks is None:
     if size.stem_width != ROOT_WIDTH:
       raise UserError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vit_jax.config import schema
 from vit_jax.models.family import Family
 from vit_jax.models.vit import checks, cost, detect, sizes
+from vit_jax.models.vit.section import ViTModel
 
 if TYPE_CHECKING:
   from vit_jax.models.vit.network import ViT
@@ -92,7 +93,7 @@ def _config_of(network: "ViT") -> schema.Model:
   keys = sizes.vit_keys(size)
   keys["representation_size"] = network.representation_size
   keys.update({key: getattr(network, key) for key in _KEYS})
-  return schema.Model(num_classes=network.num_classes, **keys)
+  return ViTModel(num_classes=network.num_classes, **keys)
 
 
 def _grid(model: schema.Model) -> tuple[int, int]:
@@ -129,13 +130,13 @@ def _find(name: str) -> schema.Model | None:
   stem, plus, vit = name.rpartition("+")
   stem = re.sub(r"^(R\d+)x1$", r"\1", stem)
   variant = stem + plus + vit.removeprefix("ViT-")
-  return schema.Model(variant=variant) if "/" in variant else None
+  return ViTModel(variant=variant) if "/" in variant else None
 
 
 def _shrink(model: Any) -> None:
   """Two layers of width 32 on two by two patches; one unit in each stage."""
   size = sizes.vit(
-    schema.Model(variant=model.variant, stem_blocks=model.stem_blocks)
+    ViTModel(variant=model.variant, stem_blocks=model.stem_blocks)
   )
   model.update(width=32, depth=2, num_heads=2, mlp_dim=64)
   model.image_size = 2 * size.patch_size
@@ -196,7 +197,7 @@ def _layer_of(path: str) -> int | None:
 
 
 FAMILY = Family(
-  section=schema.Model,
+  section=ViTModel,
   title="Vision Transformer",
   tag="vit",
   check=checks.check,

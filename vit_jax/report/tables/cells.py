@@ -187,7 +187,7 @@ def _size(model: schema.Model) -> object:
 
 
 def _structure(model: schema.Model, key: str) -> object:
-  value = getattr(model, key)
+  value = getattr(model, key, None)
   if key == "cls_token" and value is None:
-    return model.pool == "cls"
+    return getattr(model, "pool", None) == "cls"
   return value

@@ -153,11 +153,11 @@ def against_examples(
 
 def _network(model: schema.Model) -> str:
   """'ViT-B/16 at 224 pixels', and what is not as usual."""
-  usual = schema.Model()
+  usual = schema.default_section("model")
   parts = [names.describe(model)]
   for key in ("pool", "pos_embedding", "pos_embedding_at"):
-    value = getattr(model, key)
-    parts += [f"{key} {value}"] * (value != getattr(usual, key))
+    value, default = getattr(model, key, None), getattr(usual, key)
+    parts += [f"{key} {value}"] * (value not in (None, default))
   return ", ".join(parts)
 
 

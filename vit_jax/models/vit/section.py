@@ -1,0 +1,81 @@
+"""Keys of `config.model` that Vision Transformers add."""
+
+from typing import Literal
+
+from vit_jax.config.schema import Fraction, Layers, Model, Positive, Size, key
+
+
+class ViTModel(Model):
+  """A Vision Transformer, or a hybrid with a convolutional stem."""
+
+  width: Size | None = key(
+    None,
+    "Token width D; None: the variant's.",
+  )
+  depth: Layers | None = key(None, "Layers; None: the variant's.")
+  num_heads: Size | None = key(None, "Heads; None: the variant's.")
+  mlp_dim: Size | None = key(None, "MLP width; None: the variant's.")
+  stem_blocks: tuple[Layers, ...] | None = key(
+    None,
+    "Residual units of each stage of a hybrid's stem, before patches are cut;"
+    " (): its root alone; None: the variant's, none for 'B/16'. The variant's"
+    " number stays the total stride in pixels. [P] B.4",
+  )
+  stem_width: Size = key(
+    64, "Channels of the stem's root; 64 is width factor 1. [VT]"
+  )
+  standardization: Literal["google", "torch"] = key(
+    "google",
+    "What is added to variances of kernels and of groups of channels, in"
+    " ResNets and stems: the numbers of [VT] and BiT, or those of timm and"
+    " Hugging Face, whose logits differ by about 1e-4.",
+  )
+  drop_remainder: bool = key(
+    False,
+    "Drop the pixels that do not fill a patch, as the published H/14 at"
+    " 384 px does.",
+  )
+  pool: Literal["cls", "gap", "map", "none"] = key(
+    "cls", "How tokens become one feature. [P] equation 4, appendix D.3."
+  )
+  cls_token: bool | None = key(
+    None,
+    "Whether a learned token is joined to the patches; None: where pool is"
+    " 'cls'. With pool 'gap' it takes part in the layers but not in the mean,"
+    " as timm's and MAE's averaging models have it.",
+  )
+  norm_after_pool: bool = key(
+    False,
+    "The last LayerNorm stands after the pooling in place of before it, as"
+    " timm's fc_norm and MAE's fine-tuned models have it.",
+  )
+  representation_size: Size | Literal["width"] | None = key(
+    None,
+    "Hidden units of the tanh pre-training head; 'width' is the paper's,"
+    " None a single linear layer. [P] section 3.1.",
+  )
+  pos_embedding: Literal[
+    "none", "learned_1d", "learned_2d", "relative", "sincos2d"
+  ] = key("learned_1d", "Position embedding. [P] appendix D.4.")
+  pos_embedding_at: Literal["stem", "every_layer", "every_layer_shared"] = key(
+    "stem", "Where it is added. [P] Table 8."
+  )
+  dropout_rate: Fraction = key(0.0, "Dropout. [P] Table 3.")
+  stochastic_depth_rate: Fraction = key(
+    0.0, "Rate of the last layer, growing linearly from 0 at the first."
+  )
+  softmax_dtype: Literal["float32", "bfloat16"] = key(
+    "float32", "Dtype of the attention softmax."
+  )
+  attention: Literal["xla", "cudnn", "pallas", "flash"] = key(
+    "xla",
+    "Attention implementation. pallas: TPUs, up to a few hundred tokens; flash:"
+    " TPUs and NVIDIA GPUs, any number of tokens; cudnn: NVIDIA GPUs. cudnn,"
+    " and flash on GPUs, compute in bfloat16.",
+  )
+  scan_layers: bool = key(
+    False, "Compile one layer and scan: quick compilation, slower steps."
+  )
+  gelu: Literal["tanh", "exact"] = key("tanh", "GELU form. [VT] [BV]: tanh.")
+  layer_norm_eps: Positive = key(1e-6, "[VT] [BV]")
+  qkv_bias: bool = key(True, "Bias in the query, key and value projections.")
