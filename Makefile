@@ -1,4 +1,4 @@
-# `make quickstart` and `make test` each do all the set-up that is missing.
+# `make quickstart` and `make test` each do the missing set-up.
 # On another Python: make PYTHON=python3.12 test
 
 SHELL := bash
@@ -26,7 +26,7 @@ check: $(INSTALLED)  ## Lint, format and layers: what to run before a commit.
 	$(RUN) -m ruff format --check .
 	$(RUN) -m pytest -q tests/test_layers.py tests/test_packaging.py
 
-format: $(INSTALLED)  ## Let ruff mend what it can.
+format: $(INSTALLED)  ## Apply ruff's fixes.
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 

@@ -74,7 +74,7 @@ setuptools.setup(
     "Typing :: Typed",
   ],
   python_requires=">=3.11",
-  # Not launch/: what that starts elsewhere is a commit of a clone.
+  # Without launch/: it starts commits of a clone elsewhere.
   packages=[
     *setuptools.find_packages(include=["vit_jax", "vit_jax.*"]),
     "vit_jax.configs",

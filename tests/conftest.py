@@ -1,7 +1,7 @@
 """Settings and fixtures of every test.
 
-The settings are environment variables, so that commands which tests start
-have them too; they must stand before jax or TensorFlow is imported.
+The settings are environment variables, so that commands started by tests
+inherit them; they must be set before jax or TensorFlow is imported.
 """
 
 import importlib
@@ -70,7 +70,7 @@ def shared() -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def storage() -> Iterator["server.Server"]:
-  """The stand-in for a provider of buckets."""
+  """Serves a local stand-in for a provider of buckets."""
   from tests.buckets import server
 
   with server.Server() as storage:
