@@ -66,7 +66,7 @@ def test_card_tells_architecture_data_recipe_and_results(weights):
     "`imagenet2012:5.1.0`, split `train[:99%]`",
     "1,000 of 1,500 updates of 4,096 images",
     "`sgd`, weight decay 0.1",
-    "`sigmoid` cross-entropy",
+    "objective: sigmoid cross-entropy, mixup 0.2",
     "mixup 0.2",
     "8 x TPU v4",
     "80.00% (50,000 images)",

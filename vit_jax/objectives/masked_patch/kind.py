@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
@@ -29,7 +30,7 @@ _TARGETS = {
 def check(config: schema.Config) -> None:
   """Raises UserError for a config that cannot be trained."""
   model = config.model
-  if model.name != "vit":
+  if not registry.FAMILIES.get(model.name).has_attention:
     raise UserError(
       f"config.model.name = {model.name!r} has no patches; objective"
       ' "masked_patch" needs "vit".'
