@@ -1,4 +1,4 @@
-"""Every train step of the paper's tables and studies, compiled for TPUs.
+"""Compiles every train step of the paper's tables and studies for TPUs.
 
   python benchmarks/paper_compiles.py --output=DIR [--rows=B/32] [--list]
 
@@ -78,12 +78,12 @@ class Step:
 
   @property
   def file(self) -> str:
-    """Of its figures, without an ending."""
+    """Name of the file of its figures, without an ending."""
     return re.sub(r"[^\w.-]+", "-", self.argument.removeprefix("configs/"))
 
   @property
   def smaller_file(self) -> str:
-    """Of its figures with `_SMALLER`, without an ending."""
+    """Name of the file of its figures with `_SMALLER`, without an ending."""
     return f"{self.file}-remat"
 
   @property
@@ -92,7 +92,7 @@ class Step:
 
   @property
   def flops(self) -> int:
-    """Of one image's forward pass."""
+    """FLOPs of one image's forward pass."""
     return objectives_build.forward_flops(
       self.config, num_classes=self.config.model.num_classes or 1000
     )
@@ -204,7 +204,7 @@ def compile_step(step: Step, directory: pathlib.Path) -> bool:
 def _compile(
   step: Step, file: str, directory: pathlib.Path, *overrides: str
 ) -> bool:
-  """Compiles a step in a process of its own; whether that succeeded."""
+  """Compiles a step in a separate process; returns true on success."""
   output = directory / f"{file}.json"
   partial = output.with_suffix(".part")
   if step.config.model.num_classes is None:

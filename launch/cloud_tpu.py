@@ -7,7 +7,8 @@
 Asks for the TPU, waits for it, installs the commit that is checked out on all
 workers, starts train there, and watches. A TPU that is taken away is asked for
 again; when the run has ended, the logs are fetched and the TPU is deleted.
-Stop watching with Ctrl-C: the run goes on, and the same command watches again.
+Stop watching with Ctrl-C: the run continues, and the same command can
+watch it again.
 
   python -m launch.cloud_tpu logs --name=h14 --zone=us-west4-a
   python -m launch.cloud_tpu stop --name=h14 --zone=us-west4-a
@@ -86,13 +87,13 @@ class Place:
 
   @property
   def options(self) -> list[str]:
-    """Of every gcloud command; nothing is ever asked."""
+    """Flags of every gcloud command, which never prompts."""
     project = [f"--project={self.project}"] if self.project else []
     return [f"--zone={self.zone}", *project, "--quiet"]
 
   @property
   def folder(self) -> str:
-    """On each worker, in the home directory."""
+    """Folder on each worker, in the home directory."""
     return f"vit_jax-{self.name}"
 
 

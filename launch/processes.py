@@ -69,7 +69,7 @@ class Signals:
       signal.signal(number, handler)
 
   def pass_to(self, processes: "Processes") -> None:
-    """From now on to these; they also get what came before they were there."""
+    """Passes signals on to these processes, the last earlier one included."""
     self._to = processes
     if self._last is not None:
       processes.send(self._last)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from launch.exit_codes import Outcome, outcome
 
-# A start that lasted so long was a good one; failures are counted anew.
+# A start that lasted so long was a good one; the count of failures restarts.
 GOOD_SECONDS = 3600
 
 

@@ -7,7 +7,7 @@ _latest = 0
 
 
 def beat() -> None:
-  """Says that something was done; any thread may."""
+  """Records that something was done; any thread may call it."""
   global _latest
   _latest = next(_beats)
 

@@ -70,7 +70,7 @@ class Registry:
     """Adds an entry; registering the same one again changes nothing.
 
     Args:
-      name: How configs name it.
+      name: Name that configs use for it.
       entry: The record, or "module:ATTRIBUTE" where it is defined.
 
     Raises:

@@ -112,7 +112,7 @@ def finetuning(config: ml_collections.ConfigDict) -> None:
 
 
 def vtab(config: ml_collections.ConfigDict, task: str) -> None:
-  """Declares the task of Table 9 that a fine-tuning is of."""
+  """Declares the task of Table 9 that a fine-tuning reproduces."""
   _declare(config, [f"{_VTAB}::{task}=eval/test/top1"], _FINETUNING)
 
 

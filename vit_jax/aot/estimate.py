@@ -1,4 +1,4 @@
-"""From cycles and bytes to seconds, images per second and device-days."""
+"""Conversion of cycles and bytes to seconds, images/s and device-days."""
 
 import dataclasses
 

@@ -83,7 +83,7 @@ class Cost:
     return dict(sorted(kinds.items()))
 
   def collective_seconds(self, accelerator: Accelerator) -> float:
-    """Of all exchanges whose time is known, one after the other."""
+    """Returns the time of all known exchanges, one after the other."""
     return math.fsum(
       count * (one.seconds(accelerator) or 0.0)
       for one, count in self.collectives.items()
@@ -112,7 +112,7 @@ class _Reader:
     self._num_devices = num_devices
 
   def cost(self, name: str) -> Cost:
-    """Of a computation that control flow reaches."""
+    """Adds up a computation that control flow reaches."""
     computation, total = self._module[name], Cost()
     in_fusions: set[tuple[str, str | None]] = set()
     for instruction in computation:

@@ -142,7 +142,7 @@ def _verdict(found: Compilation) -> str:
 
 
 def _share_of_scores(found: Compilation) -> str:
-  """That attention by plain products is why, if it is."""
+  """Names plain attention as the reason, if it is."""
   config = found.parts.config
   model = config.model
   family = registry.FAMILIES.get(model.name)

@@ -130,7 +130,7 @@ def fastest(trials: Sequence[Trial]) -> Trial | None:
 
 
 def row(trial: Trial) -> tuple[str, ...]:
-  """Its cells under `_HEADER`."""
+  """Returns a trial's cells under `_HEADER`."""
   setting, found = trial.setting, trial.found
   cells = (
     str(setting.batch_per_device),
