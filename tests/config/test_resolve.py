@@ -207,10 +207,51 @@ def test_the_keys_of_another_objective_are_left_out_unless_they_are_set():
   message = complaint(objective__mask_rate=0.75)
   assert message == (
     "config.objective.mask_rate = 0.75 is a key of config.objective.name ="
-    " 'masked_patch', which 'supervised' lacks; leave it unset."
+    " 'masked_patch', which 'supervised' lacks; leave it at 0.5."
   )
 
 
 def test_a_dumped_objective_of_another_name_is_read_back():
   resolved = resolve.resolve(config(objective__name="masked_patch"))
   assert resolve.load(resolve.dump(resolved)) == resolved
+
+
+@pytest.mark.parametrize(
+  ("changes", "sentence"),
+  [
+    ({"evals__x": 5}, "config.evals.x = 5 must be a group of keys."),
+    ({"objective": None}, "config.objective = None must be a group of keys."),
+    (
+      {"objective__name": ["a"]},
+      "config.objective.name = ['a'] is not known. Known: supervised,",
+    ),
+    (
+      {"extensions": "my_module"},
+      "config.extensions = 'my_module' must be a tuple of modules, such as",
+    ),
+    (
+      {"optimizer__weight_decay": float("inf")},
+      "config.optimizer.weight_decay: inf is not finite",
+    ),
+  ],
+)
+def test_values_of_the_wrong_kind_are_sentences(changes, sentence):
+  assert sentence in complaint(**changes)
+
+
+@pytest.mark.parametrize(
+  "text", ['"model": 5', '"objective": []', '"evals": {"a": 3}']
+)
+def test_a_damaged_section_of_a_runs_config_is_a_sentence(text):
+  with pytest.raises(UserError, match="must be a group of keys"):
+    resolve.load(f'{{"total_steps": 1, {text}}}')
+
+
+def test_keys_without_effect_in_an_older_runs_config_are_dropped():
+  text = (
+    '{"total_steps": 1, "objective":'
+    ' {"name": "masked_patch", "loss": "sigmoid", "mask_rate": 0.5}}'
+  )
+  assert resolve.load(text).objective == schema.section(
+    "objective", name="masked_patch"
+  )

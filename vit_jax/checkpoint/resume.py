@@ -78,9 +78,13 @@ def _defaults_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _flat(metadata: Mapping[str, Any]) -> dict[str, Any]:
   """Keys of the config, dataset_fingerprint, versions.NAME, constants.PATH."""
+  config = dict(metadata["config"])
+  for group in _NAMED:  # Of older runs: they held the keys of all names.
+    if group in config:
+      config[group] = schema.own_keys(group, config[group])
   flat = resolve.flatten(
     {
-      **metadata["config"],
+      **config,
       "dataset_fingerprint": metadata["dataset_fingerprint"],
       "versions": metadata["versions"],
       "constants": metadata.get("constants", {}),

@@ -1,7 +1,7 @@
 """From a ConfigDict to frozen, checked models: the only place that does so."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import ml_collections
@@ -42,7 +42,7 @@ def resolve(
   if isinstance(config, ml_collections.ConfigDict):
     config = config.to_dict()
   config = _decided(config, config.get("init_from") is not None)
-  registry.import_extensions(config.get("extensions") or ())
+  _import_extensions(config)
   resolved = _validated(_with_own_keys(config))
   problems = list(_conflicts(resolved))
   if problems:
@@ -62,8 +62,17 @@ def load(text: str) -> schema.Config:
     config = None  # Which pydantic says in more words.
   if not isinstance(config, Mapping):
     return _validated(text)
-  registry.import_extensions(config.get("extensions") or ())
-  return _validated(json.dumps(_with_own_keys(config)))
+  _import_extensions(config)
+  config = _with_own_keys(config)
+  for group in ("model", "objective"):
+    # A run of an older version may have set keys that had no effect.
+    if isinstance(config.get(group), Mapping):
+      config[group] = {
+        key: value
+        for key, value in config[group].items()
+        if not _owners(group, config[group], key)
+      }
+  return _validated(json.dumps(config))
 
 
 def dump(config: schema.Config) -> str:
@@ -85,6 +94,24 @@ def _validated(config: Mapping[str, Any] | str) -> schema.Config:
     valid.model_fields_set,
     **{name: getattr(valid, name) for name in schema.Config.model_fields},
   )
+
+
+def _import_extensions(config: Mapping[str, Any]) -> None:
+  """Imports the modules of `extensions`, before its sections are looked up.
+
+  Raises:
+    UserError: It is not a tuple of names, or one cannot be imported.
+  """
+  modules = config.get("extensions") or ()
+  if isinstance(modules, str) or not (
+    isinstance(modules, Sequence)
+    and all(isinstance(module, str) for module in modules)
+  ):
+    raise UserError(
+      f"config.extensions = {modules!r} must be a tuple of modules, such as"
+      " ('my_package.my_objective',)."
+    )
+  registry.import_extensions(modules)
 
 
 def _with_own_keys(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,6 +172,11 @@ def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
       yield _foreign_key(item["loc"], value) or unknown_key(
         name, value, _known_keys(item["loc"][:-1])
       )
+    elif kind == "union_tag_not_found" and not isinstance(value, Mapping):
+      yield f"{name} = {value!r} must be {_WANTED['dict_type']}."
+    elif kind == "union_tag_not_found" and schema.NAMED[loc[0]][1] in value:
+      known, tag, _ = schema.NAMED[loc[0]]
+      yield known.unknown(value[tag], f"{name}.{tag}")
     elif kind == "union_tag_not_found" or kind == "missing":
       yield f'{name} needs a "type": {_eval_types()}.'
     elif kind == "union_tag_invalid":
@@ -186,15 +218,27 @@ def _foreign_key(loc: tuple[int | str, ...], value: Any) -> str | None:
   if len(loc) != 3 or loc[0] not in ("model", "objective"):
     return None
   group, chosen, key = loc
-  sections = schema.sections(group)
-  names = [name for name, one in sections.items() if key in one.model_fields]
+  tag = schema.NAMED[group][1]
+  names = _owners(group, {tag: chosen}, key)
   if not names:
     return None
-  tag = schema.NAMED[group][1]
+  default = schema.sections(group)[names[0]].model_fields[key].default
   return (
     f"config.{group}.{key} = {value!r} is a key of config.{group}.{tag} ="
-    f" {' or '.join(map(repr, names))}, which {chosen!r} lacks; leave it unset."
+    f" {' or '.join(map(repr, names))}, which {chosen!r} lacks; leave it at"
+    f" {default!r}."
   )
+
+
+def _owners(group: str, keys: Mapping[str, Any], key: str) -> list[str]:
+  """Names of `config.<group>` that have a key which the named one lacks."""
+  sections = schema.sections(group)
+  chosen = keys.get(schema.NAMED[group][1])
+  if not isinstance(chosen, str) or chosen not in sections:
+    return []
+  if key in sections[chosen].model_fields:
+    return []
+  return [name for name, one in sections.items() if key in one.model_fields]
 
 
 def _known_keys(loc: tuple[int | str, ...]) -> list[str]:

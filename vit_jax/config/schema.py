@@ -8,6 +8,7 @@ google-research/big_vision, [DINO] facebookresearch/dino.
 """
 
 import functools
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -29,7 +30,10 @@ def _check_pixels(value: str) -> str:
 
 
 def _check_not_negative(value: float | str) -> float | str:
-  if min(scalars.parse(value).values) < 0:
+  values = scalars.parse(value).values
+  if not all(map(math.isfinite, values)):
+    raise ValueError(f"{value!r} is not finite; use numbers of 0 or more")
+  if min(values) < 0:
     raise ValueError(f"{value!r} is negative at times; use 0 or more")
   return value
 
@@ -541,7 +545,7 @@ def own_keys(group: str, keys: Mapping[str, Any]) -> dict[str, Any]:
   _, tag, default = NAMED[group]
   keys = {tag: default, **keys}
   classes = sections(group)
-  own = classes.get(keys[tag])
+  own = classes.get(keys[tag]) if isinstance(keys[tag], str) else None
   if own is None:
     return keys
   return {
@@ -581,8 +585,10 @@ def _validated_class(*names: tuple[str, ...]) -> type[Config]:
     _, tag, _ = NAMED[group]
 
     def name_in(value: Any) -> Any:
-      is_section = isinstance(value, Section)
-      return getattr(value, tag) if is_section else value.get(tag)
+      if isinstance(value, Section):
+        return getattr(value, tag)
+      name = value.get(tag) if isinstance(value, Mapping) else None
+      return name if isinstance(name, str) else None
 
     kinds = (
       Annotated[section, pydantic.Tag(name)]

@@ -79,7 +79,7 @@ def read(path: str) -> Inference:
     name = main_evaluator.find(config)
     preprocess = config.evals[name].preprocess if name else _DEFAULT_PREPROCESS
     kind = registry.OBJECTIVES.get(config.objective.name)
-    activation = kind.activation(config)
+    activation = kind.activation(config) or "softmax"  # Of a new head.
   weights = dataclasses.replace(
     weights,
     model=weights.model.updated(**load.ANY_DEVICE),

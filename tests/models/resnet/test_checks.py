@@ -20,7 +20,10 @@ def check(**keys):
   [
     (dict(variant="B/16"), ["'B/16'", "R50x1"]),
     (dict(width=100), ["width = 100", "32 groups", "use 128"]),
-    (dict(dropout_rate=0.1), ["dropout_rate = 0.1", "'vit'", "leave it unset"]),
+    (
+      dict(dropout_rate=0.1),
+      ["dropout_rate = 0.1", "'vit'", "leave it at 0.0"],
+    ),
     (dict(depth=50), ["config.model.depth = 50", "'resnet' lacks"]),
     (dict(pool="map"), ["pool = 'map'", "'vit'"]),
     (dict(stem_blocks=(1,)), ["stem_blocks = (1,)"]),
