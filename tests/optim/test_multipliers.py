@@ -2,11 +2,13 @@ import jax
 import numpy as np
 import pytest
 
+from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.optim import multipliers
 
 _MLP = "MlpBlock_0/Dense_0/kernel"
+_LAYER_OF = registry.FAMILIES.get("vit").layer_of
 
 
 def test_first_matching_regex_counts(params):
@@ -27,7 +29,9 @@ def test_regexes_match_whole_paths(params):
 
 
 def test_layer_decay_falls_from_head_to_embeddings(params):
-  factors = multipliers.factors(schema.Optimizer(layer_decay=0.5), params)
+  factors = multipliers.factors(
+    schema.Optimizer(layer_decay=0.5), params, _LAYER_OF
+  )
   assert factors["head/kernel"] == 1
   assert factors["Transformer/encoder_norm/scale"] == 1
   for layer, factor in enumerate([0.125, 0.25, 0.5]):
@@ -50,7 +54,7 @@ def test_a_stem_decays_as_the_embedding_and_a_norm_after_pooling_as_the_head(
     "fc_norm": params["Transformer"]["encoder_norm"],
   }
   optimizer = schema.Optimizer(layer_decay=0.5)
-  factors = multipliers.factors(optimizer, {**params, **stem})
+  factors = multipliers.factors(optimizer, {**params, **stem}, _LAYER_OF)
   assert factors["fc_norm/scale"] == 1
   for path in (
     "conv_root/kernel",
@@ -64,8 +68,8 @@ def test_layer_decay_is_the_same_looped_and_scanned(params, stack):
   optimizer = schema.Optimizer(
     layer_decay=0.5, lr_multipliers=((".*/kernel", 3.0),)
   )
-  looped = multipliers.factors(optimizer, params)
-  scanned = multipliers.factors(optimizer, stack(params))
+  looped = multipliers.factors(optimizer, params, _LAYER_OF)
+  scanned = multipliers.factors(optimizer, stack(params), _LAYER_OF)
   for path, factor in scanned.items():
     if "encoderblock/" in path:
       layers = [looped[path.replace("block/", f"block_{i}/")] for i in range(3)]
@@ -115,7 +119,7 @@ def test_freeze_wins_over_multipliers_and_leaves_the_others_theirs(params):
     lr_multipliers=(("head/.*", 3.0), (".*", 2.0)),
     layer_decay=0.5,
   )
-  factors = multipliers.factors(optimizer, params)
+  factors = multipliers.factors(optimizer, params, _LAYER_OF)
   assert factors["head/kernel"] == 3
   assert factors["cls"] == 0
 
@@ -123,3 +127,16 @@ def test_freeze_wins_over_multipliers_and_leaves_the_others_theirs(params):
 def test_a_freeze_that_matches_nothing_is_a_sentence(params):
   with pytest.raises(UserError, match="freeze: 'had/.*' matches no parameter"):
     multipliers.factors(schema.Optimizer(freeze="had/.*"), params)
+
+
+def test_the_number_of_layers_is_counted_once():
+  asked = []
+
+  def layer_of(path):
+    asked.append(path)
+    return int(path.removeprefix("layer_"))
+
+  leaves = {f"layer_{i}": np.zeros(2) for i in range(8)}
+  optimizer = schema.Optimizer(layer_decay=0.5)
+  multipliers.factors(optimizer, leaves, layer_of)
+  assert len(asked) == 2 * len(leaves)

@@ -30,9 +30,9 @@ def nest(flat):
   return tree
 
 
-def specs(flat, config, user_rules=()):
+def specs(flat, config, user_rules=(), family_rules=()):
   mesh = mesh_lib.create_mesh(config)
-  placed = rules.param_shardings(nest(flat), mesh, user_rules)
+  placed = rules.param_shardings(nest(flat), mesh, user_rules, family_rules)
   leaves = jax.tree.leaves(placed)
   return dict(zip(sorted(flat), [leaf.spec for leaf in leaves], strict=True))
 
@@ -106,6 +106,23 @@ def test_a_rule_of_the_users_without_axes_keeps_an_array_whole():
     mesh = schema.Mesh(data=1, fsdp=2, tensor=2)
     found = specs(large, mesh, user_rules=[("head/kernel", axes)])
     assert found["head/kernel"] == expected
+
+
+@pytest.mark.parametrize(
+  ("axes", "expected"),
+  [
+    ((None, "fsdp"), P(None, "fsdp")),
+    (("fsdp", "tensor"), P(None, "tensor")),
+    ((None, None), P()),
+  ],
+)
+def test_a_rule_of_the_family_may_name_any_axis(axes, expected):
+  found = specs(
+    {"layer_0/kernel": shape(7, 8)},
+    schema.Mesh(data=1, fsdp=2, tensor=2),
+    family_rules=[("layer_0/kernel", axes)],
+  )
+  assert found["layer_0/kernel"] == expected
 
 
 def test_what_stays_whole_says_why():

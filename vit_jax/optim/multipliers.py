@@ -53,12 +53,13 @@ def factors(
     )
   result = {}
   rules = [(regex, 0.0) for regex in freeze] + [*optimizer.lr_multipliers]
+  if optimizer.layer_decay is not None:
+    depth = _depth(leaves, layer_of)
   for path, leaf in leaves:
     factor = next(
       (factor for regex, factor in rules if re.fullmatch(regex, path)), 1.0
     )
     if optimizer.layer_decay is not None:
-      depth = _depth(leaves, layer_of)
       layers_above = _layers_above(path, leaf, depth, layer_of)
       factor = factor * optimizer.layer_decay**layers_above
     result[path] = factor

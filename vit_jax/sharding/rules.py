@@ -163,13 +163,17 @@ def _place(
     spec = _checked(path, leaf.shape, axes, mesh)
     whole_along["tensor"] = "config.mesh.rules says so"
   elif len(axes) <= len(spec):
-    dimension = len(spec) - len(axes) + axes.index("tensor")
-    if leaf.shape[dimension] % mesh.shape["tensor"]:
-      whole_along["tensor"] = (
-        f"{mesh.shape['tensor']} do not divide {leaf.shape[dimension]}"
-      )
-    else:
-      spec[dimension] = "tensor"
+    if "tensor" not in axes:
+      whole_along["tensor"] = "no rule splits it"
+    for dimension, axis in enumerate(axes, len(spec) - len(axes)):
+      if axis is None:
+        continue
+      if leaf.shape[dimension] % mesh.shape[axis]:
+        whole_along[axis] = (
+          f"{mesh.shape[axis]} do not divide {leaf.shape[dimension]}"
+        )
+      else:
+        spec[dimension] = axis
   # Axes of one device split nothing, and leave a dimension to FSDP.
   spec = [axis if axis and mesh.shape[axis] > 1 else None for axis in spec]
   if is_users and not any(axes):

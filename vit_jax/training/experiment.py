@@ -181,18 +181,16 @@ def build(
   )
   init = state_lib.initialiser(config, objective, tx)
   abstract_state = jax.eval_shape(init)
+  family_rules = registry.FAMILIES.get(config.model.name).sharding_rules
   shardings = state_lib.state_shardings(
-    abstract_state,
-    mesh,
-    config.mesh,
-    registry.FAMILIES.get(config.model.name).sharding_rules,
+    abstract_state, mesh, config.mesh, family_rules
   )
   constants = jax.tree.map(
     lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype),
     objective.constants.params,
   )
   constant_shardings = state_lib.constant_shardings(
-    constants, mesh, config.mesh
+    constants, mesh, config.mesh, family_rules
   )
   return Experiment(
     config=config,

@@ -102,7 +102,10 @@ def state_shardings(
 
 
 def constant_shardings(
-  constants: PyTree, mesh: Mesh, config: schema.Mesh
+  constants: PyTree,
+  mesh: Mesh,
+  config: schema.Mesh,
+  family_rules: Sequence[rules.Rule] = (),
 ) -> PyTree:
   """Shardings of an objective's frozen parameters, by the same rules.
 
@@ -111,6 +114,7 @@ def constant_shardings(
     mesh: The mesh.
     config: The section with the user's rules; those that match none of the
       constants are for the parameters alone.
+    family_rules: Rules of the model's family, tried after the user's.
   """
   paths = [path for path, _ in trees.named_leaves(constants)]
   user_rules = [
@@ -118,4 +122,4 @@ def constant_shardings(
     for rule in config.rules
     if any(re.fullmatch(rule[0], path) for path in paths)
   ]
-  return rules.param_shardings(constants, mesh, user_rules)
+  return rules.param_shardings(constants, mesh, user_rules, family_rules)
