@@ -29,7 +29,7 @@ from collections.abc import Iterator
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vit_jax import command_line, registry  # noqa: E402
+from vit_jax import command_line  # noqa: E402
 from vit_jax.config import names, resolve, schema  # noqa: E402
 from vit_jax.objectives import build as objectives_build  # noqa: E402
 from vit_jax.paper import results  # noqa: E402
@@ -101,16 +101,19 @@ class Step:
   def title(self) -> str:
     """'ViT-B/16 at 224 pixels, adamw, masked_patch'."""
     parts = [names.describe(self.config.model), self.config.optimizer.name]
-    model, objective = self.config.model, self.config.objective
-    if model.mlp_dim is not None:
-      parts.append(f"MLP {model.mlp_dim}")
+    objective = self.config.objective
+    kept = self.config.model.model_dump()  # A ResNet lacks most of these keys.
+    if kept.get("mlp_dim") is not None:
+      parts.append(f"MLP {kept['mlp_dim']}")
     parts += ["no clipping"] * (self.config.optimizer.grad_clip_norm is None)
-    parts += [f"dropout {model.dropout_rate:g}"] * bool(model.dropout_rate)
-    has_attention = registry.FAMILIES.get(model.name).has_attention
-    if has_attention and model.pos_embedding != "learned_1d":
-      parts.append(model.pos_embedding)
-    parts += [model.pos_embedding_at] * (model.pos_embedding_at != "stem")
-    parts += [model.pool] * (has_attention and model.pool != "cls")
+    if kept.get("dropout_rate"):
+      parts.append(f"dropout {kept['dropout_rate']:g}")
+    usual = schema.default_section("model")
+    parts += [
+      kept[key]
+      for key in ("pos_embedding", "pos_embedding_at", "pool")
+      if kept.get(key, getattr(usual, key)) != getattr(usual, key)
+    ]
     parts += ["average"] * (self.config.ema_decay is not None)
     parts += ["mixup"] * bool(getattr(objective, "mixup_alpha", None))
     if objective.name != "supervised":

@@ -9,8 +9,8 @@ import time
 import pytest
 
 PROGRAM = """
-from vit_jax.training import processes
-processes.initialize()
+from vit_jax.processes import start
+start.initialize()
 print("joined", flush=True)
 input()
 print("awake", flush=True)

@@ -13,7 +13,7 @@ import jax
 number, port = int(sys.argv[1]), sys.argv[2]
 jax.distributed.initialize(f"localhost:{port}", 3, number)
 from jax._src import distributed
-from vit_jax.sharding import agreement
+from vit_jax.processes import agreement
 for turn in range(20):
   time.sleep(0.01 * (number * turn % 3))
   expected = [f"{turn} {i}" for i in range(3)]

@@ -16,7 +16,7 @@ from vit_jax.processes import compile_cache
 START = """
 import collections, json, jax
 from tests import experiments
-from vit_jax.training import compile_cache
+from vit_jax.processes import compile_cache
 compile_cache.enable()
 counts = collections.Counter()
 jax.monitoring.register_event_listener(lambda name, **_: counts.update([name]))

@@ -79,8 +79,8 @@ def test_a_task_of_slurm_has_the_gpus_that_it_was_given(variables, devices):
   }
   code = """
 import jax
-from vit_jax.training import processes
-processes.initialize()
+from vit_jax.processes import start
+start.initialize()
 print(jax.config.values["jax_cuda_visible_devices"])
 """
   run = subprocess.run(
