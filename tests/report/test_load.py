@@ -111,3 +111,9 @@ def test_a_directory_without_a_run_is_named(tmp_path):
     load.load_run(tmp_path / "no_such_run")
   with pytest.raises(errors.UserError, match="holds no config.json"):
     load.load_run(tmp_path)
+
+
+def test_evaluators_of_an_older_run_declare_themselves(finished):
+  whole = load.load_run(finished).evaluators
+  (finished / "evaluators.json").unlink()
+  assert whole and load.load_run(finished).evaluators == whole

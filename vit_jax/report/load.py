@@ -5,6 +5,7 @@ later: every piece may be missing or torn, and a missing piece is a gap in
 the `Run` with a sentence in `Run.notes`, never an exception.
 """
 
+import contextlib
 import io
 import json
 import zipfile
@@ -15,7 +16,7 @@ import numpy as np
 from etils import epath
 
 from vit_jax import buckets, errors, records
-from vit_jax.config import evaluator_declarations
+from vit_jax.config import evaluator_declarations, resolve
 from vit_jax.report.run import Evaluation, Example, Predictions, Run
 
 
@@ -48,7 +49,7 @@ def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
   evaluators = {}
   evals = config.get("evals")
   if evals:
-    evaluators = _json_object(root / evaluator_declarations.FILE, notes)
+    evaluators = _declared(root / evaluator_declarations.FILE, config, notes)
   order = list(evals) if isinstance(evals, dict) else []
   return Run(
     name=buckets.absolute(root).name,
@@ -61,6 +62,17 @@ def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
     notes=tuple(notes),
     evaluators=evaluators,
   )
+
+
+def _declared(
+  path: epath.Path, config: dict[str, Any], notes: list[str]
+) -> dict[str, Any]:
+  """The declarations of the evaluators; of an older run, today's."""
+  if not path.exists():
+    with contextlib.suppress(errors.UserError):
+      resolved = resolve.load(json.dumps(config))
+      return evaluator_declarations.declarations(resolved)
+  return _json_object(path, notes)
 
 
 def _json_object(path: epath.Path, notes: list[str]) -> dict[str, Any]:
