@@ -126,6 +126,7 @@ def test_device_ops_see_every_crop_by_itself():
     (VIEWS, "decode|resize", "op 2 .*config.train.views says how"),
     (VIEWS, "decode|flip_lr", "op 2 .*config.train.views says how"),
     ({"label": {}}, "decode", "config.train.views.label cannot be called"),
+    ({"image": {}}, "decode", "config.train.views.image cannot be called"),
     (
       {"a": {"preprocess": "decode|resize|keep('image')"}},
       "decode",

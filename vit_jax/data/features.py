@@ -188,7 +188,7 @@ def check(config: schema.Config) -> Features:
 
 def _view(name: str, view: schema.View, image_size: int) -> View:
   key = f"config.train.views.{name}"
-  if name in (LABEL, "mask", "id") or not name.isidentifier():
+  if name in (IMAGE, LABEL, "mask", "id") or not name.isidentifier():
     raise UserError(
       f"{key} cannot be called {name!r}; choose a word that is not the name of"
       " another feature, such as 'global'."

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators.contract import Context, EvaluatedState
@@ -27,13 +28,13 @@ class FeatureEvaluator:
     context: Context,
     measure: Callable[[Examples, Examples, Split], Mapping[str, float]],
   ):
-    self._type = config.type
+    self._prefix = registry.EVALUATORS.get(config.type).prefix
     self._datasets = datasets
     self._extract = Extractor(config.representation, context)
     self._measure = measure
 
   def run(self, state: EvaluatedState, step: int) -> dict[str, float]:
-    """`<type>/<dataset>/<metric>` of each dataset.
+    """`<prefix>/<dataset>/<metric>` of each dataset.
 
     Raises:
       UserError: A label is no class, or the examples do not allow to measure.
@@ -47,7 +48,7 @@ class FeatureEvaluator:
         found = self._measure(train, test, train_split)
       except ValueError as error:
         raise UserError(f"{train_split.key}: {error}") from None
-      metrics |= {f"{self._type}/{name}/{k}": v for k, v in found.items()}
+      metrics |= {f"{self._prefix}/{name}/{k}": v for k, v in found.items()}
     return metrics
 
 
