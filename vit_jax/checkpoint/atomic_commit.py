@@ -9,11 +9,10 @@ does. So a kill at any moment leaves either no step, or one with its manifest.
 import time
 
 from etils import epath
-from orbax.checkpoint._src.metadata import checkpoint as orbax_metadata
 from orbax.checkpoint.path import atomicity, atomicity_types
 
 from vit_jax import buckets
-from vit_jax.checkpoint import manifest
+from vit_jax.checkpoint import manifest, orbax_private
 
 TEMPORARY = atomicity_types.TMP_DIR_SUFFIX
 COMMITTED = atomicity_types.COMMIT_SUCCESS_FILE
@@ -52,7 +51,7 @@ class SealedBeforeCommit(atomicity.CommitFileTemporaryPath):
     store = self._checkpoint_metadata_store
     if store is None:
       return
-    path = orbax_metadata.step_metadata_file_path(self._tmp_path)
+    path = orbax_private.step_metadata_file(self._tmp_path)
     store.wait_until_finished()
     store.update(file_path=path, commit_timestamp_nsecs=time.time_ns())
     store.wait_until_finished()

@@ -15,10 +15,9 @@ import orbax.checkpoint as ocp
 from etils import epath
 from jaxtyping import PyTree
 from orbax.checkpoint import checkpoint_managers as policies
-from orbax.checkpoint._src.futures import future
 
 from vit_jax import buckets
-from vit_jax.checkpoint import atomic_commit, verification
+from vit_jax.checkpoint import atomic_commit, orbax_private, verification
 from vit_jax.errors import UserError
 
 DIRECTORY = "checkpoints"
@@ -243,7 +242,7 @@ def _wait_for_writers() -> None:
   """
   deadline = time.monotonic() + _WRITERS_SECONDS
   for thread in threading.enumerate():
-    if isinstance(thread, future._SignalingThread):
+    if orbax_private.is_writer(thread):
       # Not its own `join`, which raises its error.
       threading.Thread.join(thread, max(0, deadline - time.monotonic()))
 

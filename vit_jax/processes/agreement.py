@@ -8,7 +8,8 @@ import itertools
 import json
 
 import jax
-from jax._src import distributed
+
+from vit_jax.processes import jax_private
 
 _TIMEOUT_MS = 30 * 60 * 1000  # The death of a process is noticed elsewhere.
 _turn = itertools.count()
@@ -24,7 +25,7 @@ def gather(text: str) -> list[str]:
   turn, texts = _collect(text)
   if jax.process_count() == 1:
     return texts
-  client = distributed.global_state.client
+  client = jax_private.coordination_client()
   if texts is None:
     return json.loads(client.blocking_key_value_get(f"{turn}/all", _TIMEOUT_MS))
   client.key_value_set(f"{turn}/all", json.dumps(texts))
@@ -42,7 +43,7 @@ def collect(text: str) -> list[str] | None:
 
 def _collect(text: str) -> tuple[str, list[str] | None]:
   global _answered
-  client = distributed.global_state.client
+  client = jax_private.coordination_client()
   count, index = jax.process_count(), jax.process_index()
   if count == 1:
     return "", [text]

@@ -12,11 +12,9 @@ import uuid
 import zlib
 
 import jax
-from jax._src import compilation_cache
-from jax._src.compilation_cache_interface import CacheInterface
 
 from vit_jax.errors import UserError
-from vit_jax.processes import agreement
+from vit_jax.processes import agreement, jax_private
 
 LIMIT = "VIT_JAX_COMPILE_CACHE_GIB"
 _DEFAULT_GIB = 4.0
@@ -51,10 +49,10 @@ def enable() -> None:
       )
     return
   jax.config.update("jax_compilation_cache_dir", str(path))
-  compilation_cache._cache = Cache(path, limit)
+  jax_private.use_compilation_cache(Cache(path, limit))
 
 
-class Cache(CacheInterface):
+class Cache(jax_private.CacheInterface):
   """Files of a directory, each written whole, sealed by a CRC-32.
 
   Args:

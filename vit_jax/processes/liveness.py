@@ -5,7 +5,6 @@ reads them all, and tells the others which process it misses; without it the
 others cannot go on, and jax itself ends them with exit code 134.
 """
 
-import atexit
 import contextlib
 import json
 import os
@@ -16,11 +15,9 @@ import time
 from typing import Any
 
 import jax
-from jax._src import api as jax_api
-from jax._src import distributed
 
 from vit_jax.errors import LostError, UserError
-from vit_jax.processes import agreement
+from vit_jax.processes import agreement, jax_private
 
 EXIT_LOST = LostError.exit_code
 PERIOD_SECONDS = 2
@@ -89,7 +86,7 @@ class Peers:
     self._over.set()
     self._say({"code": 1, "said": f"ended: {error or kind.__name__}"})
     # jax would wait for the others, which wait for this process.
-    atexit.unregister(jax_api.clean_up)
+    jax_private.forget_exit_handler()
 
   def _say(self, word: dict[str, Any]) -> None:
     """Tells the others, and gives them time to hear it."""
@@ -100,17 +97,17 @@ class Peers:
 
   def _put(self, word: str) -> None:
     with contextlib.suppress(jax.errors.JaxRuntimeError):
-      distributed.global_state.client.key_value_set(
+      jax_private.coordination_client().key_value_set(
         f"{_WORDS}/{self._index}", word, allow_overwrite=True
       )
 
   def _publish(self, lost: dict[str, Any]) -> None:
     with contextlib.suppress(jax.errors.JaxRuntimeError):
-      distributed.global_state.client.key_value_set(_LOST, json.dumps(lost))
+      jax_private.coordination_client().key_value_set(_LOST, json.dumps(lost))
     time.sleep(2 * PERIOD_SECONDS)
 
   def _watch(self) -> None:
-    client = distributed.global_state.client
+    client = jax_private.coordination_client()
     seen: dict[int, tuple[str, float]] = {}
     turn = 0
     while not self._over.wait(PERIOD_SECONDS):

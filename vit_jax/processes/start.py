@@ -8,12 +8,11 @@ import socket
 from collections.abc import Sequence
 
 import jax
-from jax._src import clusters, xla_bridge
 
 from vit_jax import versions
 from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
-from vit_jax.processes import agreement, liveness, rendezvous
+from vit_jax.processes import agreement, jax_private, liveness, rendezvous
 
 _START_SECONDS = 300  # jax's own.
 # How long a lone process may hear nothing of itself, as while a laptop sleeps;
@@ -36,7 +35,7 @@ def initialize() -> None:
   """
   if jax.distributed.is_initialized():
     return
-  if xla_bridge.backends_are_initialized():
+  if jax_private.backends_are_initialized():
     return  # Called from a program that has used jax before: it stays alone.
   seconds = _number("VIT_JAX_START_SECONDS", _START_SECONDS)
   place = _place(seconds)
@@ -70,10 +69,7 @@ def _place(seconds: int) -> tuple[str, int, int, Sequence[int] | None] | None:
         f" {count}; the first process is 0."
       )
     return os.environ["JAX_COORDINATOR_ADDRESS"], count, index, None
-  detect = clusters.ClusterEnv.auto_detect_unset_distributed_params
-  address, count, index, local_devices = detect(
-    None, None, None, None, None, seconds
-  )
+  address, count, index, local_devices = jax_private.detect_cluster(seconds)
   if "JAX_LOCAL_DEVICE_IDS" in os.environ:
     local_devices = None  # jax takes these, unless it is given others.
   return address and (address, count, index, local_devices)

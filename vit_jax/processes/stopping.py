@@ -13,8 +13,9 @@ from collections.abc import Callable
 from types import FrameType
 
 import jax
-from jax._src import distributed
 from jax.experimental import multihost_utils
+
+from vit_jax.processes import jax_private
 
 EXIT_PREEMPTED = 42
 # Where jax's coordination service notes that a process got SIGTERM.
@@ -95,7 +96,7 @@ class LeaveAtOnce:
       self._over.set()
 
   def _watch(self) -> None:
-    client = distributed.global_state.client
+    client = jax_private.coordination_client()
     while not self._over.wait(0.5):
       try:
         client.key_value_try_get(_NOTICE)

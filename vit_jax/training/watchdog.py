@@ -16,12 +16,13 @@ import jax
 from etils import epath
 
 from vit_jax import buckets, heartbeat
+from vit_jax.processes import jax_private
 from vit_jax.rundir.timing import Clock
 
 EXIT_HUNG = 137
 _CHECKS = 20  # In the time that a run may stand still.
 # Compilation takes as long as it takes.
-_COMPILER = os.path.join("jax", "_src", "compiler.py")
+_COMPILER = jax_private.COMPILER_FILE
 
 _logger = logging.getLogger(__name__)
 

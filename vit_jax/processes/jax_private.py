@@ -1,0 +1,70 @@
+"""The private interfaces of jax that this package uses, read at jax 0.10.2.
+
+Nothing else in the package imports `jax._src`. Each use names the public
+interface that would replace it; `tests/processes/test_jax_private.py` fails
+with a sentence when one of them moves.
+"""
+
+import atexit
+import os
+from typing import Any
+
+from jax._src import (
+  api,
+  clusters,
+  compilation_cache,
+  distributed,
+  xla_bridge,
+)
+from jax._src.compilation_cache_interface import CacheInterface
+
+__all__ = ["CacheInterface"]
+
+# End of the path of the file that compiles, as a stack shows it.
+COMPILER_FILE = os.path.join("jax", "_src", "compiler.py")
+
+
+def coordination_client() -> Any:
+  """The client of the service that joined the processes; None: there is none.
+
+  Its key-value store passes words while devices are busy. Public would be a
+  key-value store in `jax.distributed`; `jax.experimental.multihost_utils`
+  needs the devices.
+  """
+  return distributed.global_state.client
+
+
+def backends_are_initialized() -> bool:
+  """Tells whether devices were asked for, after which processes cannot join.
+
+  Public would be a function of this name in `jax.extend.backend`.
+  """
+  return xla_bridge.backends_are_initialized()
+
+
+def detect_cluster(timeout_seconds: int | None) -> tuple[Any, Any, Any, Any]:
+  """Coordinator, count, index and devices that a known cluster says.
+
+  `jax.distributed.initialize()` detects them too, but only tells by joining;
+  public would be the detection alone.
+  """
+  detect = clusters.ClusterEnv.auto_detect_unset_distributed_params
+  return detect(None, None, None, None, None, timeout_seconds)
+
+
+def use_compilation_cache(cache: CacheInterface) -> None:
+  """Makes a cache of our own jax's persistent one.
+
+  Public would be a setter that takes a `CacheInterface`;
+  `jax.config.jax_compilation_cache_dir` takes a directory, whose files are not
+  checked when they are read.
+  """
+  compilation_cache._cache = cache
+
+
+def forget_exit_handler() -> None:
+  """Lets this process exit without waiting for the others.
+
+  Public would be an argument of `jax.distributed.shutdown`.
+  """
+  atexit.unregister(api.clean_up)
