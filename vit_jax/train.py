@@ -72,7 +72,7 @@ def train(config: schema.Config, workdir: str) -> int:
   from vit_jax.data import facts
   from vit_jax.durations import EverySteps
   from vit_jax.processes import compile_cache, start
-  from vit_jax.processes.liveness import Peers
+  from vit_jax.processes.liveness import Liveness
   from vit_jax.processes.stopping import (
     EXIT_PREEMPTED,
     LeaveAtOnce,
@@ -94,21 +94,21 @@ def train(config: schema.Config, workdir: str) -> int:
   with ExitStack() as stack:
     with clock.phase("start"):
       start.initialize()
-      peers = stack.enter_context(Peers())
-      starting = stack.enter_context(LeaveAtOnce(peers.leave))
+      liveness = stack.enter_context(Liveness())
+      starting = stack.enter_context(LeaveAtOnce(liveness.leave))
       start.check_alike(config)
       compile_cache.enable()
       source = facts.open_data(config)
       parts = experiment.build(config, facts.of_source(config, source))
       stack.enter_context(experiment.memory_explained(config))
       directory = stack.enter_context(RunDirectory(workdir, parts, clock))
-      peers.on_leave(directory.release)
-      course = DataStream(
+      liveness.on_leave(directory.release)
+      data_stream = DataStream(
         parts, source, directory.first_step, directory.position
       )
-      stack.enter_context(closing(course))
-      recovery = Recovery(parts, directory, course, clock)
-      monitor = Monitor(parts, directory, course, recovery, clock)
+      stack.enter_context(closing(data_stream))
+      recovery = Recovery(parts, directory, data_stream, clock)
+      monitor = Monitor(parts, directory, data_stream, recovery, clock)
       stack.enter_context(closing(monitor))
       request = StopRequest()
       evaluation = Evaluation(parts, directory, monitor, request, clock)
@@ -132,7 +132,7 @@ def train(config: schema.Config, workdir: str) -> int:
       monitor.start()
       return loop.train(
         state,
-        course,
+        data_stream,
         profiler.watched(train_step, directory.first_step),
         first_step=directory.first_step,
         total_steps=parts.total_steps,
@@ -143,7 +143,7 @@ def train(config: schema.Config, workdir: str) -> int:
         save=lambda step, state: directory.save(
           step,
           recovery.checked(step, state),
-          course.position(step),
+          data_stream.position(step),
           evaluation_due=evaluation.unfinished,
         ),
         stop=lambda step: request.asked(),

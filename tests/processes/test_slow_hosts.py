@@ -6,7 +6,7 @@ import jax
 import pytest
 
 from vit_jax.processes import agreement
-from vit_jax.processes.slow_hosts import Hosts
+from vit_jax.processes.slow_hosts import SlowHosts
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def others(monkeypatch):
 
 
 def test_one_host_has_nobody_to_be_compared_with():
-  assert Hosts().compare(1.0, 0.5) == {}
+  assert SlowHosts().compare(1.0, 0.5) == {}
 
 
 def test_the_slowest_host_is_named(others):
   others(0.02, 0.01, 0.6)
-  hosts = Hosts()
+  hosts = SlowHosts()
   metrics = hosts.compare(1.5, 0.03)
   assert metrics == {
     "perf/host_step_seconds_max": 1.5,
@@ -43,7 +43,7 @@ def test_the_slowest_host_is_named(others):
 
 
 def test_a_straggler_is_told_of_once(others, caplog):
-  hosts = Hosts()
+  hosts = SlowHosts()
   others(0.02, 0.6)
   for _ in range(3):
     hosts.compare(1.0, 0.01)
@@ -57,11 +57,11 @@ def test_a_straggler_is_told_of_once(others, caplog):
 
 def test_a_wait_that_is_nothing_beside_the_step_is_not_told_of(others, caplog):
   others(0.0001, 0.05)
-  Hosts().compare(1.0, 0.0001)
+  SlowHosts().compare(1.0, 0.0001)
   assert "holds" not in caplog.text
 
 
 def test_other_processes_get_nothing(monkeypatch):
   monkeypatch.setattr(jax, "process_count", lambda: 2)
   monkeypatch.setattr(agreement, "collect", lambda text: None)
-  assert Hosts().compare(1.0, 0.1) == {}
+  assert SlowHosts().compare(1.0, 0.1) == {}

@@ -20,62 +20,62 @@ def wait_until(condition):
 
 
 def test_a_directory_is_written_to_itself(tmp_path):
-  spool = BucketUpload(epath.Path(tmp_path))
-  assert spool.path == tmp_path
-  spool.upload()
-  spool.close()
+  upload = BucketUpload(epath.Path(tmp_path))
+  assert upload.path == tmp_path
+  upload.upload()
+  upload.close()
   assert not any(tmp_path.iterdir())
 
 
 def test_what_is_written_is_in_the_bucket_after_a_call(bucket):
-  spool = BucketUpload(bucket, every_seconds=SELDOM)
-  (spool.path / "a").mkdir()
-  (spool.path / "a" / "b").write_text("1")
-  spool.upload()
+  upload = BucketUpload(bucket, every_seconds=SELDOM)
+  (upload.path / "a").mkdir()
+  (upload.path / "a" / "b").write_text("1")
+  upload.upload()
   assert (bucket / "a" / "b").read_text() == "1"
-  spool.close()
+  upload.close()
 
 
 def test_it_is_there_before_long_without_one(bucket):
-  spool = BucketUpload(bucket, every_seconds=0.1)
-  (spool.path / "a").write_text("1")
+  upload = BucketUpload(bucket, every_seconds=0.1)
+  (upload.path / "a").write_text("1")
   wait_until((bucket / "a").exists)
-  spool.close()
+  upload.close()
 
 
 def test_a_run_goes_on_from_the_files_of_the_one_before(bucket):
   (bucket / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n')
-  spool = BucketUpload(
+  upload = BucketUpload(
     bucket, fetch=["metrics.jsonl", "none"], every_seconds=SELDOM
   )
-  path = spool.path / "metrics.jsonl"
+  path = upload.path / "metrics.jsonl"
   file = records.MetricsFile(path, last_step=1)
   file.write(2, {"x": 5})
   file.close()
-  spool.close()
+  upload.close()
   found = records.read_lines(bucket / "metrics.jsonl")
   assert found == [{"step": 1}, {"step": 2, "x": 5}]
 
 
 def test_only_what_is_new_is_copied(bucket, storage):
-  spool = BucketUpload(bucket, every_seconds=SELDOM)
-  (spool.path / "a").write_text("1")
-  (spool.path / "b").write_text("1")
-  spool.upload()
+  upload = BucketUpload(bucket, every_seconds=SELDOM)
+  (upload.path / "a").write_text("1")
+  (upload.path / "b").write_text("1")
+  upload.upload()
   before = storage.counts.copy()
-  with (spool.path / "b").open("a") as file:
+  with (upload.path / "b").open("a") as file:
     file.write("2")
-  spool.upload()
+  upload.upload()
   written = [name for kind, name in storage.counts - before if kind == "write"]
   assert len(written) == 1 and written[0].endswith("/b")
-  spool.close()
+  upload.close()
 
 
 def test_lines_come_after_the_files_they_tell_of(bucket, storage):
-  spool = BucketUpload(bucket, every_seconds=SELDOM)
+  upload = BucketUpload(bucket, every_seconds=SELDOM)
   for name in ("summary.json", "metrics.jsonl", "evaluations", "z"):
-    (spool.path / name).write_text("1")
-  spool.close()
+    (upload.path / name).write_text("1")
+  upload.close()
   order = sorted(
     bucket.iterdir(), key=lambda path: storage.objects[at(path)].generation
   )
@@ -88,21 +88,21 @@ def at(path):
 
 
 def test_what_has_no_name_of_its_own_yet_stays(bucket):
-  spool = BucketUpload(bucket, every_seconds=SELDOM)
-  (spool.path / "5.tmp").mkdir()
-  (spool.path / "5.tmp" / "a").write_text("1")
-  (spool.path / ".b.12.partial").write_text("1")
-  (spool.path / "c").write_text("1")
-  spool.upload()
+  upload = BucketUpload(bucket, every_seconds=SELDOM)
+  (upload.path / "5.tmp").mkdir()
+  (upload.path / "5.tmp" / "a").write_text("1")
+  (upload.path / ".b.12.partial").write_text("1")
+  (upload.path / "c").write_text("1")
+  upload.upload()
   assert [path.name for path in bucket.iterdir()] == ["c"]
-  spool.close()
+  upload.close()
 
 
 def test_a_failure_is_told_once_and_mended(bucket, storage, caplog):
   caplog.set_level(logging.WARNING)
-  spool = BucketUpload(bucket, every_seconds=0.1)
+  upload = BucketUpload(bucket, every_seconds=0.1)
   storage.refused = lambda kind, name: kind == "write"
-  (spool.path / "a").write_text("1")
+  (upload.path / "a").write_text("1")
   before = sum(storage.counts.values())
   wait_until(lambda: sum(storage.counts.values()) >= before + 3)
   assert caplog.text.count("ALARM") == 1
@@ -110,19 +110,19 @@ def test_a_failure_is_told_once_and_mended(bucket, storage, caplog):
   storage.refused = lambda kind, name: False
   wait_until((bucket / "a").exists)
   wait_until(lambda: "whole again" in caplog.text)
-  spool.close()
+  upload.close()
 
 
 def test_nothing_is_left_here_unless_it_could_not_be_copied(
   bucket, storage, tmp_path
 ):
-  spool = BucketUpload(bucket, every_seconds=SELDOM)
-  (spool.path / "a").write_text("1")
-  spool.close()
+  upload = BucketUpload(bucket, every_seconds=SELDOM)
+  (upload.path / "a").write_text("1")
+  upload.close()
   assert not any((tmp_path / "here").iterdir())
-  spool = BucketUpload(bucket, every_seconds=SELDOM)
-  (spool.path / "a").write_text("2")
+  upload = BucketUpload(bucket, every_seconds=SELDOM)
+  (upload.path / "a").write_text("2")
   storage.refused = lambda kind, name: kind == "write"
   with pytest.raises(OSError, match="Not today"):
-    spool.close()
-  assert (spool.path / "a").read_text() == "2"
+    upload.close()
+  assert (upload.path / "a").read_text() == "2"

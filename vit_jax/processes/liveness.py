@@ -28,7 +28,7 @@ _LOST = "vit_jax/lost"
 _DONE = "done"
 
 
-class Peers:
+class Liveness:
   """Watches over the other processes, as a context around the run.
 
   An error that leaves the context is told to the others. One that may come of
@@ -57,7 +57,7 @@ class Peers:
     sys.stderr.flush()
     os._exit(code)
 
-  def __enter__(self) -> "Peers":
+  def __enter__(self) -> "Liveness":
     if not self._alone:
       self._hosts = agreement.gather(platform.node())
       print(

@@ -19,7 +19,7 @@ _MIN_SHARE = 0.1  # Of the step, below which nobody minds.
 _logger = logging.getLogger(__name__)
 
 
-class Hosts:
+class SlowHosts:
   """Compares the hosts at every line of the records.
 
   Attributes:

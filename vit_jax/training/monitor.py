@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from vit_jax.processes.slow_hosts import Hosts
+from vit_jax.processes.slow_hosts import SlowHosts
 from vit_jax.rundir.progress import Progress
 from vit_jax.rundir.run_directory import RunDirectory
 from vit_jax.rundir.tensorboard import TensorBoard
@@ -23,7 +23,7 @@ class Monitor:
   Args:
     parts: Parts of the experiment.
     directory: Directory of the run.
-    course: Stream of its batches.
+    data_stream: Stream of its batches.
     recovery: Recovery that is told of numbers that are not finite.
     clock: Clock of the run.
     quiet: Suppresses output on the terminal.
@@ -33,7 +33,7 @@ class Monitor:
     self,
     parts: Experiment,
     directory: RunDirectory,
-    course: DataStream,
+    data_stream: DataStream,
     recovery: Recovery,
     clock: Clock,
     *,
@@ -41,7 +41,7 @@ class Monitor:
   ):
     self._parts = parts
     self._directory = directory
-    self._course = course
+    self._data_stream = data_stream
     self._recovery = recovery
     self._clock = clock
     self._is_first = jax.process_index() == 0
@@ -51,7 +51,7 @@ class Monitor:
     speaks = self._is_first and not quiet
     self._progress = Progress(parts.total_steps, sys.stdout if speaks else None)
     self._throughput: Throughput | None = None
-    self._hosts = Hosts()
+    self._hosts = SlowHosts()
     self._last_step = 0
 
   def start(self) -> None:
@@ -107,7 +107,7 @@ class Monitor:
     )
     if self._hosts.slowest:
       self._directory.facts["slowest_host"] = self._hosts.slowest
-    line |= self._course.metrics(step)
+    line |= self._data_stream.metrics(step)
     self.write(step, line)
     self._progress.step(step, line, step_seconds)
 

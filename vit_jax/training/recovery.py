@@ -44,7 +44,7 @@ class Recovery:
   Args:
     parts: Parts of the experiment.
     directory: Directory of the run.
-    course: Stream of its batches.
+    data_stream: Stream of its batches.
     clock: Clock of the run; going back is in phase 'restore'.
   """
 
@@ -52,14 +52,14 @@ class Recovery:
     self,
     parts: Experiment,
     directory: RunDirectory,
-    course: DataStream,
+    data_stream: DataStream,
     clock: Clock,
   ):
     self._parts = parts
     self._clock = clock
     self._faults = parts.config.faults
     self._directory = directory
-    self._course = course
+    self._data_stream = data_stream
     self._finite_leaves = jax.jit(
       _finite_leaves, out_shardings=mesh_lib.replicated(parts.mesh)
     )
@@ -109,15 +109,15 @@ class Recovery:
       f" {values['grad_norm']:g}. The first tensor that is not finite is {bad}."
     )
     if self._faults.not_finite == "skip":
-      self._course.skipped_steps += 1
-      self._raise_if_too_many(self._course.skipped_steps, "left out", what)
+      self._data_stream.skipped_steps += 1
+      self._raise_if_too_many(self._data_stream.skipped_steps, "left out", what)
       _warn("The update is left out %s", what)
       return
     self._give_up(step, what)
 
   def spike(self, step: int, values: Mapping[str, Any]) -> None:
     """Tells of a spike, whose update may have been left out."""
-    self._course.spikes += 1
+    self._data_stream.spikes += 1
     left_out = self._faults.on_spike == "skip"
     _warn(
       "Step %d is a spike%s: loss %g, gradient norm %g.",
@@ -169,9 +169,9 @@ class Recovery:
         " go back to, nor one before it."
       )
     step, position = saved
-    self._course.leave_out(fault.step, step, position)
+    self._data_stream.leave_out(fault.step, step, position)
     self._raise_if_too_many(
-      self._course.roll_backs, "gone back from", str(fault)
+      self._data_stream.roll_backs, "gone back from", str(fault)
     )
     _warn(
       "Going back from step %d to %d, and on with other examples. Stopped %s",
