@@ -14,14 +14,15 @@ from vit_jax.processes import compile_cache
 # Trains six steps; says how often a program came from the cache, and what it
 # computed, to the bit.
 START = """
-import collections, json, jax
+import collections, functools, json, jax
 from tests import experiments
 from vit_jax.processes import compile_cache
 compile_cache.enable()
 counts = collections.Counter()
 jax.monitoring.register_event_listener(lambda name, **_: counts.update([name]))
 parts = experiments.build(model__dropout_rate=0.1, model__depth=1)
-step, state, losses = parts.compile(), parts.init_state(), []
+step = functools.partial(parts.compile(), parts.constants)
+state, losses = parts.init_state(), []
 for number in range(6):
   state, metrics = step(state, experiments.batch(parts, number))
   losses.append(float(metrics["loss"]).hex())
