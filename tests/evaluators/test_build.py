@@ -1,5 +1,6 @@
 """From the config to evaluators, and what is wrong with one."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from etils import epath
 
+from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import build
@@ -185,6 +187,28 @@ def test_good_configs_pass():
 def test_bad_configs_name_their_key(evals, message):
   with pytest.raises(UserError, match=message):
     build.check(_config(**evals))
+
+
+@pytest.fixture
+def neighbors_as_fewshot(monkeypatch):
+  """An entry of a type of its own, whose metrics begin with fewshot/."""
+  kind = registry.EVALUATORS.get("knn")
+  entries = {**registry.EVALUATORS._entries}
+  monkeypatch.setattr(registry.EVALUATORS, "_entries", entries)
+  registry.EVALUATORS.register(
+    "neighbors", dataclasses.replace(kind, prefix="fewshot")
+  )
+  return _knn(neighbors=(1,)).model_copy(update={"type": "neighbors"})
+
+
+def test_two_types_of_one_prefix_do_not_share_a_dataset(neighbors_as_fewshot):
+  with pytest.raises(UserError, match="be reported as fewshot/toy; rename"):
+    build.check(_config(f=_fewshot(), k=neighbors_as_fewshot))
+  build.check(_config(f=_fewshot("a"), k=neighbors_as_fewshot))
+
+
+def test_metrics_begin_with_the_declared_prefix(run, neighbors_as_fewshot):
+  assert set(run(neighbors_as_fewshot)) == {"fewshot/toy/k1"}
 
 
 def test_checking_imports_neither_jax_nor_tensorflow():

@@ -115,6 +115,13 @@ def test_what_the_file_does_not_say_is_logged(params, tmp_path, caplog):
   assert len(found.weights.assumed) == len(caplog.records)
 
 
+def test_a_converted_run_names_its_extensions(run, tmp_path):
+  found = inference.read(run(extensions=("calendar",)))
+  workdir.write(tmp_path / "copy", found.adapted(num_classes=2))
+  copied = run_files.read_config(tmp_path / "copy")
+  assert copied.extensions == ("calendar",)
+
+
 def test_another_head_takes_the_names_away(run):
   found = inference.read(run())
   larger = found.adapted(image_size=12)

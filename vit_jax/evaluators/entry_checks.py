@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
+from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data import sources, spec
 from vit_jax.data import splits as split_strings
@@ -36,7 +37,7 @@ def features(
   Returns:
     A function of (name, entry, config). It raises UserError for such values, a
     representation or data that do not exist, or a dataset of the same name as
-    one of an earlier entry of the type.
+    one of an earlier entry whose metrics have the same prefix.
   """
 
   def check(
@@ -63,11 +64,14 @@ def _check_features(
       f"{key}.representation = {entry.representation!r} is not known; did you"
       f" mean {near!r}? Known: {', '.join(REPRESENTATIONS)}."
     )
+  prefix = registry.EVALUATORS.get(entry.type).prefix
   taken: dict[str, str] = {}
   for other, one in config.evals.items():
     if other == name:
       break
-    if one.type == entry.type:
+    if not isinstance(one, schema.FeaturesEval):
+      continue
+    if registry.EVALUATORS.get(one.type).prefix == prefix:
       taken |= {data: f"config.evals.{other}.datasets" for data in one.datasets}
   for data_name, data in entry.datasets.items():
     data_key = f"{key}.datasets.{data_name}"
@@ -75,7 +79,7 @@ def _check_features(
     if data_name in taken:
       raise UserError(
         f"{data_key} and {taken[data_name]}.{data_name} would both be reported"
-        f" as {entry.type}/{data_name}; rename one."
+        f" as {prefix}/{data_name}; rename one."
       )
     splits = {"train_split": data.train_split, "test_split": data.test_split}
     check_data(data_key, data.dataset, splits, data.preprocess, config)

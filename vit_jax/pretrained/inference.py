@@ -27,10 +27,12 @@ class Inference:
     weights: Parameters and their architecture, for any device; `preprocess`
       and `activation` are set.
     step: Number of updates done; None for a published file.
+    extensions: Modules that register what the run's config names.
   """
 
   weights: Weights
   step: int | None
+  extensions: tuple[str, ...] = ()
 
   def adapted(
     self, *, image_size: int | None = None, num_classes: int | None = None
@@ -69,13 +71,14 @@ def read(path: str) -> Inference:
   for sentence in weights.assumed:
     _logger.info("%s: %s", path, sentence)
   if files.is_published(path):
-    step = None
+    step, extensions = None, ()
     said = image_processor.read(path)
     preprocess = weights.preprocess or said.preprocess or _DEFAULT_PREPROCESS
     activation = weights.activation or said.activation
   else:
     workdir, step = reading.locate(path)
     config = run_files.read_config(workdir)
+    extensions = config.extensions
     name = main_evaluator.find(config)
     preprocess = config.evals[name].preprocess if name else _DEFAULT_PREPROCESS
     kind = registry.OBJECTIVES.get(config.objective.name)
@@ -86,7 +89,7 @@ def read(path: str) -> Inference:
     preprocess=preprocess,
     activation=activation,
   )
-  return Inference(weights, step)
+  return Inference(weights, step, extensions)
 
 
 def _for_size(preprocess: str, image_size: int) -> str:

@@ -29,6 +29,7 @@ def write(path: epath.PathLike, source: Inference) -> None:
     type="classification", preprocess=weights.preprocess
   )
   config = schema.Config(
+    extensions=source.extensions,
     model=weights.model,
     total_steps=max(step, 1),
     objective=schema.Supervised(loss=weights.activation),
