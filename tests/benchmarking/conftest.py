@@ -1,5 +1,6 @@
-"""The images in memory of the data's tests."""
+"""The images of the tests of data and of models."""
 
 from tests.data.conftest import encode, jpegs, memory_source, raw, smooth
+from tests.models.conftest import images
 
-__all__ = ["encode", "jpegs", "memory_source", "raw", "smooth"]
+__all__ = ["encode", "images", "jpegs", "memory_source", "raw", "smooth"]
