@@ -60,6 +60,8 @@ class Family:
     num_prefix_tokens: `num_prefix_tokens(model)`: Tokens before those of the
       patches.
     has_attention: True if feature maps of attention can be asked for.
+    has_tokens: True if networks have the methods `embed_patches`, `add_prefix`,
+      `encode` and `head` of the Vision Transformer, and `size(model)` a width.
     pixel_filters: `pixel_filters(network, params) -> [y, x, 3, filters]`, the
       filters that meet the pixels.
     layer_of: `layer_of(path) -> int | None`: Layer of a parameter, counted
@@ -95,6 +97,7 @@ class Family:
   find: Callable[[str], schema.Model | None] = lambda name: None
   num_prefix_tokens: Callable[[schema.Model], int] = lambda model: 0
   has_attention: bool = False
+  has_tokens: bool = False
   layer_of: Callable[[str], int | None] | None = None
   sharding_rules: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
   matrix_optimizer: bool = False

@@ -226,6 +226,7 @@ FAMILY = Family(
   pixel_filters=_pixel_filters,
   num_prefix_tokens=_num_prefix_tokens,
   has_attention=True,
+  has_tokens=True,
   layer_of=_layer_of,
   matrix_optimizer=True,
 )

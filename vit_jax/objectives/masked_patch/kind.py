@@ -6,7 +6,6 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
-from vit_jax.models.vit import sizes
 from vit_jax.objectives.kind import ObjectiveKind
 from vit_jax.paper import cost
 
@@ -30,7 +29,8 @@ _TARGETS = {
 def check(config: schema.Config) -> None:
   """Raises UserError for a config that cannot be trained."""
   model = config.model
-  if not registry.FAMILIES.get(model.name).has_attention:
+  family = registry.FAMILIES.get(model.name)
+  if not family.has_tokens:
     raise UserError(
       f"config.model.name = {model.name!r} has no patches; objective"
       ' "masked_patch" needs "vit".'
@@ -45,18 +45,18 @@ def check(config: schema.Config) -> None:
       f"config.model.representation_size = {model.representation_size!r} is of"
       ' a head that objective "masked_patch" does not have; leave it unset.'
     )
-  size = sizes.vit(model)
-  covered = size.grid(model.image_size) * size.patch_size
+  side, patch_size = family.grid(model)
+  covered = side * patch_size
   if covered > model.image_size:
     raise UserError(
       f"config.model.image_size = {model.image_size} is less than the"
       f" {covered} pixels that the patches of {model.variant!r} stand for;"
       f' objective "masked_patch" predicts their pixels: Use {covered}.'
     )
-  if config.objective.target == "colours_4x4" and size.patch_size % 4:
+  if config.objective.target == "colours_4x4" and patch_size % 4:
     raise UserError(
       'config.objective.target = "colours_4x4" cuts patches of'
-      f" {size.patch_size} pixels in four; use a patch size that is a multiple"
+      f" {patch_size} pixels in four; use a patch size that is a multiple"
       ' of 4, or target "mean_colour" or "pixels".'
     )
   for name, entry in config.evals.items():
@@ -79,17 +79,19 @@ def build(
 
 def num_corrupted(config: schema.Config) -> int:
   """Corrupted patches of an image, at least one."""
-  grid = sizes.vit(config.model).grid(config.model.image_size)
-  return max(1, round(config.objective.mask_rate * grid**2))
+  side, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
+  return max(1, round(config.objective.mask_rate * side**2))
 
 
 def forward_flops(config: schema.Config, num_classes: int) -> int:
   """FLOPs of an image's forward pass, two for each multiply-add."""
   del num_classes
-  size = sizes.vit(config.model)
-  of_patch = NUM_OUTPUTS[config.objective.target](size.patch_size)
+  family = registry.FAMILIES.get(config.model.name)
+  _, patch_size = family.grid(config.model)
+  of_patch = NUM_OUTPUTS[config.objective.target](patch_size)
+  width = family.size(config.model).width
   body = cost.forward_flops(config.model, num_classes=None)
-  return body + 2 * size.width * of_patch * num_corrupted(config)
+  return body + 2 * width * of_patch * num_corrupted(config)
 
 
 def describe(config: schema.Config) -> dict[str, str]:

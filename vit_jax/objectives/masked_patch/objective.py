@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.models import build as models_build
 from vit_jax.models import features
 from vit_jax.models.layers import heads
-from vit_jax.models.vit import sizes
 from vit_jax.objectives import contract
 from vit_jax.objectives.masked_patch import kind, targets
 
@@ -31,13 +31,14 @@ MASK_TOKEN = -1
 
 def masked_patch(config: schema.Config) -> contract.Objective:
   """Prediction of corrupted patches by the Vision Transformer of a config."""
-  size = sizes.vit(config.model)
-  grid = size.grid(config.model.image_size)
+  family = registry.FAMILIES.get(config.model.name)
+  width = family.size(config.model).width
+  grid, patch_size = family.grid(config.model)
   num_corrupted = kind.num_corrupted(config)
   target = targets.TARGETS[config.objective.target]
   plain = models_build.create(config.model, num_classes=None)
   head = heads.LinearHead(
-    kind.NUM_OUTPUTS[config.objective.target](size.patch_size),
+    kind.NUM_OUTPUTS[config.objective.target](patch_size),
     0.0,
     config.model.dtype,
   )
@@ -47,8 +48,8 @@ def masked_patch(config: schema.Config) -> contract.Objective:
     images = jnp.zeros((1, *[config.model.image_size] * 2, 3), jnp.uint8)
     normal = nn.initializers.normal(0.02)
     beside = {
-      "mask_token": normal(token_rng, (1, 1, size.width)),
-      "patch_head": head.init(head_rng, jnp.zeros((1, size.width)))["params"],
+      "mask_token": normal(token_rng, (1, 1, width)),
+      "patch_head": head.init(head_rng, jnp.zeros((1, width)))["params"],
     }
     return {**plain.init(model_rng, images)["params"], **beside}, {}
 
@@ -82,7 +83,7 @@ def masked_patch(config: schema.Config) -> contract.Objective:
     outputs = head.apply(
       {"params": params["patch_head"]}, take(patches, corrupted)
     )
-    wanted = target.of(images, size.patch_size, grid, config.model.normalize)
+    wanted = target.of(images, patch_size, grid, config.model.normalize)
     wanted = jnp.take_along_axis(wanted, corrupted[:, :, None], axis=1)
     metrics = target.metrics(outputs, wanted)
     return metrics["loss"], ({}, metrics)
