@@ -30,7 +30,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vit_jax import command_line  # noqa: E402
-from vit_jax.config import names, resolve, schema  # noqa: E402
+from vit_jax.config import named_sections, names, resolve, schema  # noqa: E402
 from vit_jax.objectives import build as objectives_build  # noqa: E402
 from vit_jax.paper import results  # noqa: E402
 from vit_jax.paper.datasets import DATASETS  # noqa: E402
@@ -108,7 +108,7 @@ class Step:
     parts += ["no clipping"] * (self.config.optimizer.grad_clip_norm is None)
     if kept.get("dropout_rate"):
       parts.append(f"dropout {kept['dropout_rate']:g}")
-    usual = schema.default_section("model")
+    usual = named_sections.default_section("model")
     parts += [
       kept[key]
       for key in ("pos_embedding", "pos_embedding_at", "pool")

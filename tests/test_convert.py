@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vit_jax import convert
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.pretrained import inference, load, save, workdir
@@ -18,7 +18,7 @@ from vit_jax.pretrained.inference import Inference
 from vit_jax.weights import stacking
 from vit_jax.weights.contract import Weights
 
-MODEL = schema.section(
+MODEL = named_sections.section(
   "model",
   variant="Ti/4",
   width=32,

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import vit_jax
-from vit_jax.config import resolve, schema
+from vit_jax.config import named_sections, resolve, schema
 from vit_jax.models import build
 
 REPO = pathlib.Path(__file__).parents[1]
@@ -71,7 +71,7 @@ def save_published(path: str) -> None:
   """A network that is smaller than the published one of that name."""
   sizes = {"width": 32, "depth": 1, "num_heads": 2, "mlp_dim": 64}
   model = build.create(
-    schema.section("model", variant="B/16", image_size=32, **sizes),
+    named_sections.section("model", variant="B/16", image_size=32, **sizes),
     num_classes=5,
   )
   images = np.zeros((1, 32, 32, 3), np.uint8)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from vit_jax.aot import export
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
 
-MODEL = schema.section(
+MODEL = named_sections.section(
   "model",
   variant="Ti/4",
   width=32,

@@ -2,13 +2,13 @@
 
 import pytest
 
-from vit_jax.config import defaults, resolve, schema
+from vit_jax.config import defaults, named_sections, resolve, schema
 
 
 def keys(model, prefix=""):
   for name, field in model.model_fields.items():
     if model is schema.Config and name in ("model", "objective"):
-      for section in schema.sections(name).values():
+      for section in named_sections.sections(name).values():
         yield from keys(section, f"{name}.")
     elif isinstance(field.default, schema.Section):
       yield from keys(type(field.default), f"{prefix}{name}.")

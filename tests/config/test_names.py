@@ -3,7 +3,7 @@
 import pytest
 
 from vit_jax import registry
-from vit_jax.config import names, schema
+from vit_jax.config import named_sections, names
 from vit_jax.errors import UserError
 
 
@@ -32,7 +32,7 @@ def test_names_are_listed_once():
   ],
 )
 def test_name_and_its_other_spellings(name, keys):
-  assert names.find(name) == schema.section("model", **keys)
+  assert names.find(name) == named_sections.section("model", **keys)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vit_jax.config import pixels, resolve, schema
+from vit_jax.config import named_sections, pixels, resolve
 from vit_jax.config.defaults import default_config
 from vit_jax.errors import UserError
 
@@ -50,6 +50,6 @@ def test_the_config_names_the_key():
   with pytest.raises(UserError, match="config.model.normalize: 'image_net'"):
     resolve.resolve(config)
   config.model.normalize = "0,0,0/1,1,1"
-  assert resolve.resolve(config).model == schema.section(
+  assert resolve.resolve(config).model == named_sections.section(
     "model", normalize="0,0,0/1,1,1"
   )

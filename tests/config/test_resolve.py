@@ -3,7 +3,7 @@
 import pydantic
 import pytest
 
-from vit_jax.config import defaults, resolve, schema
+from vit_jax.config import defaults, named_sections, resolve, schema
 from vit_jax.errors import UserError
 
 
@@ -180,9 +180,9 @@ def test_every_key_says_what_it_means():
 
   for model in (
     schema.Config,
-    *schema.sections("objective").values(),
-    *schema.sections("model").values(),
-    *schema.sections("evals").values(),
+    *named_sections.sections("objective").values(),
+    *named_sections.sections("model").values(),
+    *named_sections.sections("evals").values(),
     schema.FewshotDataset,
   ):
     check(model)
@@ -252,6 +252,6 @@ def test_keys_without_effect_in_an_older_runs_config_are_dropped():
     '{"total_steps": 1, "objective":'
     ' {"name": "masked_patch", "loss": "sigmoid", "mask_rate": 0.5}}'
   )
-  assert resolve.load(text).objective == schema.section(
+  assert resolve.load(text).objective == named_sections.section(
     "objective", name="masked_patch"
   )

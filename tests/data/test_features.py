@@ -9,7 +9,7 @@ import pytest
 from tests import experiments
 from tests.data.test_pipeline import mesh_of, take, train_batches
 from vit_jax import rngs
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.data import features
 from vit_jax.data.host_batches import HostBatches
 from vit_jax.errors import UserError
@@ -26,7 +26,7 @@ VIEWS = {
 
 def config(views=VIEWS, preprocess="decode"):
   return schema.Config(
-    model=schema.section("model", image_size=16),
+    model=named_sections.section("model", image_size=16),
     train=schema.Train(
       preprocess=preprocess,
       views={name: schema.View(**view) for name, view in views.items()},

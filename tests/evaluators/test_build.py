@@ -9,7 +9,7 @@ import pytest
 from etils import epath
 
 from vit_jax import registry
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import build
 
@@ -18,7 +18,7 @@ _DATASET = "generated:classes=5,size=8,examples=200"
 
 def _config(**evals):
   return schema.Config(
-    model=schema.section("model", image_size=8),
+    model=named_sections.section("model", image_size=8),
     train=schema.Train(dataset=_DATASET, batch_size=32),
     evals=evals,
   )

@@ -10,7 +10,7 @@ from etils import epath
 from PIL import Image
 from scipy import special
 
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import classification
 
@@ -145,7 +145,7 @@ def test_sets_of_a_file_take_the_place_of_the_folders_classes(
     Image.fromarray(pixels).save(file)
   config = schema.Config(
     data_dir=str(tmp_path),
-    model=schema.section("model", image_size=4),
+    model=named_sections.section("model", image_size=4),
     train=schema.Train(dataset="folder", batch_size=8),
   )
   entry = schema.ClassificationEval(

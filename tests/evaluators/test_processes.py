@@ -25,7 +25,7 @@ if count > 1:
   jax.distributed.initialize(f"localhost:{port}", count, number)
 assert jax.device_count() == 4
 
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.evaluators import build, contract
 from vit_jax.sharding import mesh as meshes
 
@@ -50,7 +50,7 @@ entries = {
   ),
 }
 config = schema.Config(
-  model=schema.section("model", image_size=8),
+  model=named_sections.section("model", image_size=8),
   train=schema.Train(dataset=DATASET, batch_size=16),
   evals=entries,
 )

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.models import build
 from vit_jax.models.features import features
 
@@ -15,7 +15,7 @@ def tiny(num_classes=NUM_CLASSES, **keys):
   defaults = dict(
     variant="Ti/4", width=16, depth=3, num_heads=2, mlp_dim=24, image_size=8
   )
-  model = schema.section("model", **{**defaults, **keys})
+  model = named_sections.section("model", **{**defaults, **keys})
   return build.create(model, num_classes=num_classes)
 
 
@@ -28,7 +28,9 @@ def tiny_hybrid(num_classes=NUM_CLASSES, **keys):
 def tiny_resnet(num_classes=NUM_CLASSES, **keys):
   """A ResNet of three units in two stages, for images of 16 px."""
   defaults = dict(variant="R50x1", width=32, blocks=(1, 2), image_size=16)
-  model = schema.section("model", **{"name": "resnet", **defaults, **keys})
+  model = named_sections.section(
+    "model", **{"name": "resnet", **defaults, **keys}
+  )
   return build.create(model, num_classes=num_classes)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.models import build
 
@@ -35,12 +35,12 @@ def test_every_key_of_the_config_reaches_the_network():
     stem_width=32,
     standardization="torch",
   )
-  network = build.create(schema.section("model", **keys), num_classes=7)
+  network = build.create(named_sections.section("model", **keys), num_classes=7)
   expected = dict(keys, representation_size=384, num_classes=7, patch_size=8)
   del expected["variant"]
   found = {key: getattr(network, key) for key in expected}
   assert found == expected
-  assert set(schema.sections("model")["vit"].model_fields) <= {
+  assert set(named_sections.sections("model")["vit"].model_fields) <= {
     "name",
     "variant",
     "width",
@@ -52,7 +52,7 @@ def test_every_key_of_the_config_reaches_the_network():
 
 
 def test_defaults_of_network_and_config_agree():
-  network = build.create(schema.section("model"), num_classes=7)
+  network = build.create(named_sections.section("model"), num_classes=7)
   assert network == type(network)(768, 12, 12, 3072, 16, num_classes=7)
 
 
@@ -65,7 +65,9 @@ def test_every_key_of_the_config_reaches_a_resnet():
     normalize="imagenet",
     standardization="torch",
   )
-  model = schema.section("model", name="resnet", variant="R26x3", **keys)
+  model = named_sections.section(
+    "model", name="resnet", variant="R26x3", **keys
+  )
   network = build.create(model, num_classes=7)
   expected = dict(keys, blocks=(2, 2, 2, 2), width=192, num_classes=7)
   assert expected == {key: getattr(network, key) for key in expected}
@@ -87,7 +89,7 @@ def test_every_key_of_the_config_reaches_a_resnet():
   ids=str,
 )
 def test_a_networks_config_makes_the_same_network(keys):
-  network = build.create(schema.section("model", **keys), num_classes=7)
+  network = build.create(named_sections.section("model", **keys), num_classes=7)
   model = build.config_of(network)
   assert model.num_classes == 7
   assert build.create(model, num_classes=model.num_classes) == network
@@ -95,4 +97,4 @@ def test_a_networks_config_makes_the_same_network(keys):
 
 def test_unknown_architecture_is_refused():
   with pytest.raises(UserError, match="config.model.name = 'swin'"):
-    build.create(schema.section("model", name="swin"), num_classes=7)
+    build.create(named_sections.section("model", name="swin"), num_classes=7)

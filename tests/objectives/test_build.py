@@ -1,6 +1,6 @@
 import pytest
 
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.data import features
 from vit_jax.errors import UserError
 from vit_jax.objectives import build
@@ -9,9 +9,9 @@ from vit_jax.objectives import build
 def _config(preprocess="decode|resize", pool="cls", **objective):
   return schema.Config(
     total_steps=1,
-    model=schema.section("model", pool=pool),
+    model=named_sections.section("model", pool=pool),
     train=schema.Train(preprocess=preprocess),
-    objective=schema.section("objective", **objective),
+    objective=named_sections.section("objective", **objective),
   )
 
 

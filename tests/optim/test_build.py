@@ -7,7 +7,7 @@ import numpy as np
 import optax
 import pytest
 
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.optim import build
 
@@ -174,7 +174,7 @@ def test_bad_config_is_a_sentence_once_there_are_parameters(
 
 
 def test_muon_finds_no_matrices_in_a_resnet(config):
-  resnet = schema.section("model", name="resnet", variant="R50x1")
+  resnet = named_sections.section("model", name="resnet", variant="R50x1")
   muon = config(name="muon").model_copy(update={"model": resnet})
   with pytest.raises(UserError, match="'muon'.*'resnet' has none"):
     build.check(muon)

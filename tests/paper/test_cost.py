@@ -2,7 +2,7 @@
 
 import pytest
 
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.models.vit.cost import vit_forward_flops
 from vit_jax.paper.cost import (
@@ -37,7 +37,9 @@ from vit_jax.paper.cost import (
   ],
 )
 def test_gmacs_are_those_of_the_facts(variant, image_size, gmacs):
-  model = schema.section("model", variant=variant, image_size=image_size)
+  model = named_sections.section(
+    "model", variant=variant, image_size=image_size
+  )
   flops = forward_flops(model, num_classes=1000)
   digits = len(str(gmacs).split(".")[1])
   assert round(flops / 2e9, digits) == gmacs
@@ -84,10 +86,10 @@ def test_resnets_cost_what_the_facts_say(row, exaflops):
 
 
 def test_a_section_of_a_config_costs_as_its_name():
-  assert training_exaflops(schema.section("model"), 1e6, 3) == (
+  assert training_exaflops(named_sections.section("model"), 1e6, 3) == (
     training_exaflops("ViT-B/16", 1e6, 3)
   )
-  larger = schema.section("model", image_size=384, num_classes=5)
+  larger = named_sections.section("model", image_size=384, num_classes=5)
   forward = forward_flops(larger, num_classes=5)
   assert training_exaflops(larger, 1e6, 3) == 9e6 * forward / 1e18
 
@@ -131,7 +133,7 @@ def test_cost_is_what_xla_counts_in_matrix_products(pool, pos_embedding):
   jax = pytest.importorskip("jax")
   from vit_jax.models import build
 
-  model = schema.section(
+  model = named_sections.section(
     "model",
     variant="mu/4",
     depth=2,
@@ -163,7 +165,7 @@ def test_cost_of_convolutions_is_what_xla_counts(keys):
   jax = pytest.importorskip("jax")
   from vit_jax.models import build
 
-  model = schema.section("model", **{"image_size": 64, **keys})
+  model = named_sections.section("model", **{"image_size": 64, **keys})
   network = build.create(model, num_classes=5)
   size = model.image_size
   images = jax.ShapeDtypeStruct((1, size, size, 3), "float32")
@@ -186,7 +188,7 @@ def test_cost_is_within_3_percent_of_xlas_analysis(keys):
   jax = pytest.importorskip("jax")
   from vit_jax.models import build
 
-  model = schema.section("model", **keys)
+  model = named_sections.section("model", **keys)
   network = build.create(model, num_classes=1000)
   # A batch, as the kernels' standardisation is counted once.
   side = model.image_size

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vit_jax.config import names, schema
+from vit_jax.config import named_sections, names
 from vit_jax.paper import parameters
 
 
@@ -60,7 +60,7 @@ def test_networks_have_as_many(keys):
   jax = pytest.importorskip("jax")
   from vit_jax.models import build
 
-  model = schema.section("model", **keys)
+  model = named_sections.section("model", **keys)
   network = build.create(model, num_classes=5)
   images = jax.ShapeDtypeStruct((1, 224, 224, 3), "float32")
   params = jax.eval_shape(network.init, jax.random.key(0), images)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.paper import contradictions, parameters, results
 from vit_jax.paper.table import Cell, lines
 
@@ -141,7 +141,9 @@ def test_parameters_of_table_1_are_the_networks(row):
 
 
 def test_table_1_s_large_is_l32_with_its_pre_training_head():
-  model = schema.section("model", variant="L/32", representation_size="width")
+  model = named_sections.section(
+    "model", variant="L/32", representation_size="width"
+  )
   assert parameters.count(model) // 1_000_000 == 307
   assert round(parameters.count("ViT-L/16") / 1e6) == 304
 

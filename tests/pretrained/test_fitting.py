@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tests import experiments
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.pretrained import fitting
 from vit_jax.weights.contract import Weights
 
-MODEL = schema.section("model")
+MODEL = named_sections.section("model")
 
 
 def params(num_classes=3, width=4):

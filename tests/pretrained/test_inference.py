@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from etils import epath
 
-from vit_jax.config import resolve, schema
+from vit_jax.config import named_sections, resolve, schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.pretrained import inference, run_files, workdir
@@ -15,7 +15,7 @@ from vit_jax.pretrained.inference import Inference
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import npz
 
-MODEL = schema.section(
+MODEL = named_sections.section(
   "model",
   variant="Ti/4",
   width=32,

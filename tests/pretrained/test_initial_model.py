@@ -5,12 +5,12 @@ import shutil
 import pytest
 
 from tests import experiments
-from vit_jax.config import resolve, schema
+from vit_jax.config import named_sections, resolve, schema
 from vit_jax.errors import UserError
 from vit_jax.pretrained import initial_model
 from vit_jax.train import train
 
-FOUND = schema.section(
+FOUND = named_sections.section(
   "model",
   variant="S/8",
   depth=3,
@@ -28,7 +28,9 @@ FOUND = schema.section(
 
 def config(*keep, **model):
   return schema.Config(
-    model=schema.section("model", **model), keep_model_keys=keep, init_from="x"
+    model=named_sections.section("model", **model),
+    keep_model_keys=keep,
+    init_from="x",
   )
 
 

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from tests.checkpoint import runs
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.pretrained import reading
 
-MODEL = schema.section("model")
+MODEL = named_sections.section("model")
 
 
 def test_workdir_directory_and_step_all_lead_to_a_checkpoint(tmp_path):

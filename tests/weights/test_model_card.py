@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.weights.published import GOLDEN
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.weights import model_card
 from vit_jax.weights.spellings import huggingface
 from vit_jax.weights.training_record import Training
@@ -23,7 +23,7 @@ def weights():
 
 def training(**keys) -> Training:
   config = schema.Config(
-    model=schema.section("model", image_size=16),
+    model=named_sections.section("model", image_size=16),
     total_steps=1500,
     train=schema.Train(dataset="imagenet2012:5.1.0", split="train[:99%]"),
     optimizer=schema.Optimizer(name="sgd", weight_decay=0.1),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.weights import published_npz
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.weights import flat, position_embeddings, surgery
@@ -293,7 +293,7 @@ def test_a_misfit_is_a_row_with_its_likely_reason(name):
 def test_another_family_is_named():
   resnet = Weights(
     "r.npz",
-    schema.section("model", name="resnet", variant="R50x1"),
+    named_sections.section("model", name="resnet", variant="R50x1"),
     {"root_conv": {"kernel": np.ones((7, 7, 3, 64), np.float32)}},
   )
   with pytest.raises(UserError, match="config.model.name='resnet'"):

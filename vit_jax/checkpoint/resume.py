@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from vit_jax.config import resolve, schema
+from vit_jax.config import named_sections, resolve, schema
 from vit_jax.errors import UserError
 
 # These may differ between the run that saved and the one that resumes.
@@ -81,7 +81,7 @@ def _flat(metadata: Mapping[str, Any]) -> dict[str, Any]:
   config = dict(metadata["config"])
   for group in _NAMED:  # Of older runs: they held the keys of all names.
     if group in config:
-      config[group] = schema.own_keys(group, config[group])
+      config[group] = named_sections.own_keys(group, config[group])
   flat = resolve.flatten(
     {
       **config,

@@ -7,7 +7,7 @@ import ml_collections
 from ml_collections import config_dict
 
 from vit_jax import registry
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,9 +115,9 @@ def _of_any_name(
   group: str, chosen: schema.Section
 ) -> ml_collections.ConfigDict:
   """`chosen` beside the keys that `config.<group>` has under other names."""
-  _, tag, _ = schema.NAMED[group]
+  _, tag, _ = named_sections.NAMED[group]
   entries: dict[str, Any] = {}
-  for section in schema.sections(group).values():
+  for section in named_sections.sections(group).values():
     for name, field in section.model_fields.items():
       agrees = name not in entries or entries[name] == field.default
       entries[name] = field.default if agrees else UNSET

@@ -8,7 +8,7 @@ import ml_collections
 import pydantic
 
 from vit_jax import durations, registry
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.config.defaults import UNSET, IfInitFrom
 from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean
@@ -82,7 +82,7 @@ def dump(config: schema.Config) -> str:
 
 def _validated(config: Mapping[str, Any] | str) -> schema.Config:
   """The checked config, from a mapping of Python values or from JSON."""
-  section = schema.validated_class()
+  section = named_sections.validated_class()
   try:
     if isinstance(config, str):
       valid = section.model_validate_json(config)
@@ -120,7 +120,7 @@ def _with_own_keys(config: Mapping[str, Any]) -> dict[str, Any]:
   for group in ("model", "objective"):
     if isinstance(config.get(group), Mapping):
       keys = {k: v for k, v in config[group].items() if v is not UNSET}
-      config[group] = schema.own_keys(group, keys)
+      config[group] = named_sections.own_keys(group, keys)
   return config
 
 
@@ -174,13 +174,15 @@ def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
       )
     elif kind == "union_tag_not_found" and not isinstance(value, Mapping):
       yield f"{name} = {value!r} must be {_WANTED['dict_type']}."
-    elif kind == "union_tag_not_found" and schema.NAMED[loc[0]][1] in value:
-      known, tag, _ = schema.NAMED[loc[0]]
+    elif (
+      kind == "union_tag_not_found" and named_sections.NAMED[loc[0]][1] in value
+    ):
+      known, tag, _ = named_sections.NAMED[loc[0]]
       yield known.unknown(value[tag], f"{name}.{tag}")
     elif kind == "union_tag_not_found" or kind == "missing":
       yield f'{name} needs a "type": {_eval_types()}.'
     elif kind == "union_tag_invalid":
-      known, tag, _ = schema.NAMED[item["loc"][0]]
+      known, tag, _ = named_sections.NAMED[item["loc"][0]]
       yield known.unknown(item["ctx"]["tag"], f"{name}.{tag}")
     elif kind == "literal_error":
       yield f"{name} = {value!r} is not one of {item['ctx']['expected']}."
@@ -205,7 +207,7 @@ def _location(loc: tuple[int | str, ...]) -> tuple[str, ...]:
   kept: list[str] = []
   for index, part in enumerate(parts):
     is_tag = index == _TAGS.get(parts[0]) and part in (
-      schema.sections(parts[0])
+      named_sections.sections(parts[0])
     )
     is_type = "[" in part or part in ("int", "str", "float", "constrained-int")
     if not is_tag and not is_type:
@@ -218,11 +220,11 @@ def _foreign_key(loc: tuple[int | str, ...], value: Any) -> str | None:
   if len(loc) != 3 or loc[0] not in ("model", "objective"):
     return None
   group, chosen, key = loc
-  tag = schema.NAMED[group][1]
+  tag = named_sections.NAMED[group][1]
   names = _owners(group, {tag: chosen}, key)
   if not names:
     return None
-  default = schema.sections(group)[names[0]].model_fields[key].default
+  default = named_sections.sections(group)[names[0]].model_fields[key].default
   return (
     f"config.{group}.{key} = {value!r} is a key of config.{group}.{tag} ="
     f" {' or '.join(map(repr, names))}, which {chosen!r} lacks; leave it at"
@@ -232,8 +234,8 @@ def _foreign_key(loc: tuple[int | str, ...], value: Any) -> str | None:
 
 def _owners(group: str, keys: Mapping[str, Any], key: str) -> list[str]:
   """Names of `config.<group>` that have a key which the named one lacks."""
-  sections = schema.sections(group)
-  chosen = keys.get(schema.NAMED[group][1])
+  sections = named_sections.sections(group)
+  chosen = keys.get(named_sections.NAMED[group][1])
   if not isinstance(chosen, str) or chosen not in sections:
     return []
   if key in sections[chosen].model_fields:
@@ -245,8 +247,8 @@ def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
   """Full names of the keys of the section at `loc`, then of all sections."""
   prefix = ".".join(("config", *_location(loc)))
   tagged = loc and len(loc) > _TAGS.get(str(loc[0]), len(loc))
-  if tagged and loc[_TAGS[loc[0]]] in schema.sections(loc[0]):
-    section = schema.sections(loc[0])[loc[_TAGS[loc[0]]]]
+  if tagged and loc[_TAGS[loc[0]]] in named_sections.sections(loc[0]):
+    section = named_sections.sections(loc[0])[loc[_TAGS[loc[0]]]]
     if "datasets" in loc[3:]:
       section = schema.FewshotDataset
     return [f"{prefix}.{name}" for name in section.model_fields]

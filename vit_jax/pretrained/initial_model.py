@@ -4,7 +4,7 @@ import logging
 
 from etils import epy
 
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
 from vit_jax.pretrained import run_files
 from vit_jax.suggestions import did_you_mean
@@ -138,7 +138,7 @@ def _begun_with(workdir: str) -> schema.Model | None:
 
 
 def _check_names(names: tuple[str, ...]) -> None:
-  sections = schema.sections("model").values()
+  sections = named_sections.sections("model").values()
   known = list({name: None for one in sections for name in one.model_fields})
   for name in names:
     if name not in known:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pydantic
 
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
 from vit_jax.registry import FAMILIES
 from vit_jax.weights import shape_mismatches
@@ -49,7 +49,7 @@ def section(keys: Mapping[str, Any], path: str) -> schema.Model:
   """
   kind = FAMILIES.get(keys.get("name", "vit")).section
   try:
-    return kind.model_validate(schema.own_keys("model", keys))
+    return kind.model_validate(named_sections.own_keys("model", keys))
   except pydantic.ValidationError as error:
     wrong = {".".join(map(str, item["loc"])) for item in error.errors()}
     raise UserError(

@@ -7,7 +7,7 @@ import pytest
 from jax.experimental.pallas import tpu as pltpu
 
 from tests.models.networks import assert_trees_close
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.models.layers import flash_attention, placement
 from vit_jax.models.layers.attention import MultiHeadAttention
@@ -69,7 +69,7 @@ def test_without_tpu_and_gpu_says_what_to_use():
 
 
 def test_relative_positions_are_refused():
-  model = schema.section(
+  model = named_sections.section(
     "model", variant="Ti/16", attention="flash", pos_embedding="relative"
   )
   with pytest.raises(UserError, match="'flash' does not take"):

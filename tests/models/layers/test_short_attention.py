@@ -10,7 +10,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from tests.models import oracle
 from tests.models.networks import assert_trees_close
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
 from vit_jax.models.layers import (
   placement,
@@ -209,7 +209,7 @@ def test_many_tokens_are_worked_on_in_steps_of_whole_registers():
 
 def test_too_many_tokens_name_the_way_out():
   assert short_attention_memory.lanes_per_step(1370, 1280, 80, 2) is None
-  model = schema.section(
+  model = named_sections.section(
     "model",
     variant="H/14",
     image_size=518,
@@ -222,7 +222,7 @@ def test_too_many_tokens_name_the_way_out():
 
 
 def test_relative_positions_are_refused():
-  model = schema.section(
+  model = named_sections.section(
     "model", variant="Ti/16", attention="pallas", pos_embedding="relative"
   )
   with pytest.raises(UserError, match="pos_embedding = 'relative'"):

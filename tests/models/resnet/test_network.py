@@ -17,7 +17,7 @@ from tests.models.networks import (
 )
 from vit_jax import trees
 from vit_jax.benchmarking.plain_resnet import PlainResNet
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.models.features import feature_names, features
@@ -37,7 +37,7 @@ PLAIN = PlainResNet(blocks=(1, 2), width=32, num_classes=5)
   ],
 )
 def test_parameters_are_as_many_as_published(variant, millions):
-  model = schema.section("model", name="resnet", variant=variant)
+  model = named_sections.section("model", name="resnet", variant=variant)
   network = build.create(model, num_classes=1000)
   images = jax.ShapeDtypeStruct((1, 32, 32, 3), jnp.uint8)
   init = network.clone(image_size=32).init

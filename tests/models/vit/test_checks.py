@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from vit_jax.config import resolve, schema
+from vit_jax.config import named_sections, resolve
 from vit_jax.config.defaults import default_config
 from vit_jax.errors import UserError
 from vit_jax.models import build
@@ -70,7 +70,7 @@ from vit_jax.models.vit import sizes
 )
 def test_bad_value_is_named_with_what_would_do(keys, words):
   with pytest.raises(UserError) as error:
-    build.check(schema.section("model", **keys))
+    build.check(named_sections.section("model", **keys))
   for word in words:
     assert word in str(error.value)
 
@@ -84,12 +84,14 @@ def test_units_of_a_resnet_are_refused():
 
 @pytest.mark.parametrize("variant", sizes.VARIANTS)
 def test_every_variant_passes_its_own_check(variant):
-  build.check(schema.section("model", variant=f"{variant}/16"))
+  build.check(named_sections.section("model", variant=f"{variant}/16"))
 
 
 def test_h14_at_384_px_passes_when_the_remainder_may_be_dropped():
   build.check(
-    schema.section("model", variant="H/14", image_size=384, drop_remainder=True)
+    named_sections.section(
+      "model", variant="H/14", image_size=384, drop_remainder=True
+    )
   )
 
 
@@ -97,7 +99,7 @@ def test_h14_at_384_px_passes_when_the_remainder_may_be_dropped():
 def test_any_image_size_suits_patches_of_one_place(image_size):
   """A stem's convolutions round up, so that nothing is dropped."""
   build.check(
-    schema.section("model", variant="R50+B/16", image_size=image_size)
+    named_sections.section("model", variant="R50+B/16", image_size=image_size)
   )
 
 

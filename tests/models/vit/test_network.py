@@ -13,7 +13,7 @@ from tests.models.networks import (
   unflatten,
 )
 from vit_jax import trees
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.models.vit.network import ViT
@@ -48,7 +48,7 @@ FACTS_1_1 = [
 
 def _count(num_classes=1000, image_size=224, **keys):
   model = build.create(
-    schema.section("model", image_size=image_size, **keys),
+    named_sections.section("model", image_size=image_size, **keys),
     num_classes=num_classes,
   )
   images = jax.ShapeDtypeStruct((1, image_size, image_size, 3), jnp.uint8)

@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.models.vit import shapes as vit_shapes
 from vit_jax.models.vit import sizes
 from vit_jax.models.vit.shapes import Layout, Positions
 
 
 def num_params(variant, image_size=224, num_classes=1000, feature=None):
-  size = sizes.vit(schema.section("model", variant=variant))
+  size = sizes.vit(named_sections.section("model", variant=variant))
   layout = Layout(
     size=size,
     positions=Positions("learned_1d", size.grid(image_size), 1),

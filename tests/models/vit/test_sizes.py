@@ -3,14 +3,14 @@
 import pytest
 
 from vit_jax import registry
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.models.resnet import sizes as resnet_sizes
 from vit_jax.models.vit import sizes
 
 
 def size_of(**keys):
-  model = schema.section("model", **keys)
+  model = named_sections.section("model", **keys)
   return registry.FAMILIES.get(model.name).size(model)
 
 
@@ -62,7 +62,7 @@ def test_numbers_set_by_hand_win_over_the_variant():
 
 
 def test_representation_size_width_is_the_models_width():
-  model = schema.section(
+  model = named_sections.section(
     "model", variant="B/16", width=64, representation_size="width"
   )
   assert sizes.representation_size(model) == 64
@@ -104,7 +104,9 @@ VIT_SIZES = [
 
 @pytest.mark.parametrize("size", VIT_SIZES, ids=str)
 def test_keys_of_a_vit_ask_for_its_size(size):
-  assert sizes.vit(schema.section("model", **sizes.vit_keys(size))) == size
+  assert (
+    sizes.vit(named_sections.section("model", **sizes.vit_keys(size))) == size
+  )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_keys_of_a_vit_ask_for_its_size(size):
 def test_keys_of_a_resnet_ask_for_its_size(size):
   assert (
     resnet_sizes.resnet(
-      schema.section("model", **resnet_sizes.resnet_keys(size))
+      named_sections.section("model", **resnet_sizes.resnet_keys(size))
     )
     == size
   )

@@ -17,7 +17,7 @@ from tests.models.networks import (
 )
 from vit_jax import trees
 from vit_jax.benchmarking.plain_vit import PlainViT
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.models import build
 from vit_jax.models.features import feature_names
 from vit_jax.models.vit.network import ViT
@@ -67,7 +67,9 @@ def test_parameters_have_the_published_names(shared):
 
 def _count(variant, image_size=224):
   keys = dict(variant=variant, image_size=image_size, scan_layers=True)
-  model = build.create(schema.section("model", **keys), num_classes=1000)
+  model = build.create(
+    named_sections.section("model", **keys), num_classes=1000
+  )
   images = jax.ShapeDtypeStruct((1, image_size, image_size, 3), jnp.uint8)
   shapes = jax.eval_shape(model.init, jax.random.key(0), images)
   return trees.num_elements(shapes["params"])
@@ -184,7 +186,7 @@ def test_units_start_as_their_shortcuts():
 def test_patches_are_cut_from_the_maps():
   """R+Ti/16: a root of stride 4, then patches of 8 x 8."""
   model = build.create(
-    schema.section("model", variant="R+Ti/16"), num_classes=3
+    named_sections.section("model", variant="R+Ti/16"), num_classes=3
   )
   images = jax.ShapeDtypeStruct((1, 224, 224, 3), jnp.uint8)
   params = jax.eval_shape(model.init, jax.random.key(0), images)["params"]

@@ -10,7 +10,7 @@ import pytest
 import vit_jax
 from tests import experiments
 from vit_jax import records, rngs, trees
-from vit_jax.config import defaults, schema
+from vit_jax.config import defaults, named_sections, schema
 from vit_jax.data import facts, features
 from vit_jax.errors import UserError
 from vit_jax.models import build as models_build
@@ -28,13 +28,21 @@ NUM_PATCHES, NUM_CORRUPTED = 16, 8
 def config(preprocess="decode|resize|keep('image')", model=None, **objective):
   return schema.Config(
     total_steps=10,
-    model=schema.section("model", 
-      variant="Ti/8", width=16, depth=2, num_heads=2, mlp_dim=32,
-      image_size=32, **(model or {}),
+    model=named_sections.section(
+      "model",
+      variant="Ti/8",
+      width=16,
+      depth=2,
+      num_heads=2,
+      mlp_dim=32,
+      image_size=32,
+      **(model or {}),
     ),
     train=schema.Train(batch_size=8, preprocess=preprocess),
-    objective=schema.section("objective", name="masked_patch", **objective),
-  )  # fmt: skip
+    objective=named_sections.section(
+      "objective", name="masked_patch", **objective
+    ),
+  )
 
 
 def built(config):
@@ -278,8 +286,10 @@ def test_what_it_cannot_do_is_a_sentence(model, objective, message):
   with pytest.raises(UserError, match=message):
     check(
       schema.Config(
-        model=schema.section("model", **model),
-        objective=schema.section("objective", name="masked_patch", **objective),
+        model=named_sections.section("model", **model),
+        objective=named_sections.section(
+          "objective", name="masked_patch", **objective
+        ),
       )
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vit_jax import rngs
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.data import facts
 from vit_jax.models.layers.normalize import normalize
 from vit_jax.objectives import build
@@ -17,12 +17,12 @@ _RNGS = functools.partial(rngs.stream, 0, step=5)
 def _config(preprocess="decode|resize", model=None, **objective):
   return schema.Config(
     total_steps=10,
-    model=schema.section("model", 
+    model=named_sections.section("model", 
       variant="Ti/16", width=16, depth=1, num_heads=2, mlp_dim=32,
       image_size=32, **(model or {}),
     ),
     train=schema.Train(batch_size=8, preprocess=preprocess),
-    objective=schema.section("objective", **objective),
+    objective=named_sections.section("objective", **objective),
   )  # fmt: skip
 
 

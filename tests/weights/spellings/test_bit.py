@@ -9,7 +9,7 @@ import pytest
 from etils import epath
 
 from tests.models import networks
-from vit_jax.config import schema
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.models.resnet.detect import detect
@@ -22,7 +22,7 @@ from vit_jax.weights.spellings.resnet.npz import NPZ
 @functools.cache
 def _resnet():
   keys = dict(name="resnet", variant="R50x1", blocks=(1, 2), width=32)
-  model = build.create(schema.section("model", **keys), num_classes=5)
+  model = build.create(named_sections.section("model", **keys), num_classes=5)
   return model, flat.flatten(networks.random_params(model))
 
 
@@ -128,7 +128,7 @@ def test_a_written_file_is_read_back_the_same(tmp_path):
 
 @pytest.mark.parametrize("variant", ["R26x1", "R50x3", "R101x1"])
 def test_the_variant_is_told_by_the_shapes(variant):
-  wanted = schema.section(
+  wanted = named_sections.section(
     "model", name="resnet", variant=variant, num_classes=7
   )
   model = build.create(wanted, num_classes=7)
@@ -136,7 +136,7 @@ def test_the_variant_is_told_by_the_shapes(variant):
   params = jax.eval_shape(model.init, jax.random.key(0), image)["params"]
   shapes = {name: leaf.shape for name, leaf in flat.flatten(params).items()}
   found = detect(shapes, "x.npz", {})
-  assert schema.section("model", **found.keys) == wanted
+  assert named_sections.section("model", **found.keys) == wanted
   assert found.shapes == shapes
 
 

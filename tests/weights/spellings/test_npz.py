@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.models import networks
 from tests.weights import published_npz
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.registry import FAMILIES
@@ -381,7 +381,7 @@ def test_every_key_of_the_model_is_told_by_shapes_or_by_the_comment():
   told |= {"cls_token", "norm_after_pool", "representation_size"}
   training = {"dropout_rate", "stochastic_depth_rate", "head_bias_init"}
   training |= {"dtype", "softmax_dtype", "attention", "scan_layers", "remat"}
-  sections = schema.sections("model").values()
+  sections = named_sections.sections("model").values()
   keys = {key for section in sections for key in section.model_fields}
   assert keys == told | training | set(vit.NPZ.unseen)
 
@@ -391,7 +391,8 @@ def test_stacked_layers_are_written_one_by_one(tmp_path):
   path = epath.Path(tmp_path / "x.npz")
   tree = flat.unflatten(published_npz.stacked(params))
   npz.write(
-    path, Weights("test", schema.section("model", scan_layers=True), tree)
+    path,
+    Weights("test", named_sections.section("model", scan_layers=True), tree),
   )
   assert set(np.load(path).files) == set(params)
 

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from vit_jax.config import names, schema
+from vit_jax.config import named_sections, names, schema
 from vit_jax.paper import results
 from vit_jax.paper.table import Row
 from vit_jax.report.figures import scatter, svg
@@ -153,7 +153,7 @@ def against_examples(
 
 def _network(model: schema.Model) -> str:
   """'ViT-B/16 at 224 pixels', and what is not as usual."""
-  usual = schema.default_section("model")
+  usual = named_sections.default_section("model")
   parts = [names.describe(model)]
   for key in ("pool", "pos_embedding", "pos_embedding_at"):
     value, default = getattr(model, key, None), getattr(usual, key)
