@@ -1,6 +1,7 @@
 """The schema's defaults as a ConfigDict that experiment files build on."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import ml_collections
@@ -59,31 +60,31 @@ def default_config(*extensions: str) -> ml_collections.ConfigDict:
 
 def default_eval(**values: Any) -> ml_collections.ConfigDict:
   """An entry of `config.evals`: the defaults of its type, then `values`."""
-  kind = registry.EVALUATORS.get(values["type"])
-  entry = _as_config_dict(kind.section)
-  for name, value in values.items():
-    entry[name] = value
-  return entry
+  return _filled(registry.EVALUATORS.get(values["type"]).section, values)
 
 
 def default_fewshot_dataset(**values: Any) -> ml_collections.ConfigDict:
   """An entry of `datasets` of an evaluator on frozen features."""
-  entry = _as_config_dict(schema.FewshotDataset)
-  for name, value in values.items():
-    entry[name] = value
-  return entry
+  return _filled(schema.FewshotDataset, values)
 
 
 def default_view(**values: Any) -> ml_collections.ConfigDict:
   """An entry of `config.train.views`: the defaults, then `values`."""
-  entry = _as_config_dict(schema.View)
-  entry.update(values)
-  return entry
+  return _filled(schema.View, values)
 
 
 def as_config_dict(config: schema.Section) -> ml_collections.ConfigDict:
   """A resolved config, or a section of one, made overridable again."""
   return _as_config_dict(config)
+
+
+def _filled(
+  section: type[schema.Section], values: Mapping[str, Any]
+) -> ml_collections.ConfigDict:
+  entry = _as_config_dict(section)
+  for name, value in values.items():
+    entry[name] = value
+  return entry
 
 
 def _as_config_dict(

@@ -34,7 +34,7 @@ def check(config: schema.Config, features: Features) -> None:
   if getattr(config.model, "pool", None) == "none":
     raise UserError(
       'config.model.pool = "none" gives features of every patch; objective'
-      f' "{name}" needs one of the image: Use "cls", "gap" or "map".'
+      f' "{name}" needs one of the image: use "cls", "gap" or "map".'
     )
   for feature in kind.needs:
     if feature not in features.names:

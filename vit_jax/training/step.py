@@ -34,7 +34,7 @@ def build_train_step(
   """Makes `train_step(constants, state, batch) -> (state, metrics)`.
 
   The state is donated, the constants are not. An update whose loss or gradient
-  is not finite is not applied: The state comes back unchanged but for its step,
+  is not finite is not applied: the state comes back unchanged but for its step,
   and `metrics["finite"]` is False. So is a spike, if `config.faults` says so.
 
   Args:

@@ -99,7 +99,7 @@ class Encoder(nn.Module):
 
   `add_positions` comes first; calling the module then encodes the tokens. A
   position embedding at every layer is added before each block, at the first
-  one in place of the stem's. Relative keys have no place at the stem: They
+  one in place of the stem's. Relative keys have no place at the stem: they
   are one table per layer there as well, or one for all if shared.
 
   Attributes:

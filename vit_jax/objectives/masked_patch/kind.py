@@ -51,7 +51,7 @@ def check(config: schema.Config) -> None:
     raise UserError(
       f"config.model.image_size = {model.image_size} is less than the"
       f" {covered} pixels that the patches of {model.variant!r} stand for;"
-      f' objective "masked_patch" predicts their pixels: Use {covered}.'
+      f' objective "masked_patch" predicts their pixels: use {covered}.'
     )
   if config.objective.target == "colours_4x4" and patch_size % 4:
     raise UserError(

@@ -18,7 +18,7 @@ def check(config: schema.Config) -> None:
   if objective.loss == "sigmoid" and objective.label_smoothing >= 0.5:
     raise UserError(
       f"config.objective.label_smoothing = {objective.label_smoothing:g}"
-      " leaves the sigmoid loss nothing to learn: Its targets are 1 - s and"
+      " leaves the sigmoid loss nothing to learn: its targets are 1 - s and"
       " s; use a value below 0.5, such as 1e-4."
     )
 
