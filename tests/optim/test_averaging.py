@@ -25,6 +25,18 @@ def test_average_is_the_recurrence_computed_in_float64():
   np.testing.assert_allclose(average["x"], expected, rtol=1e-5)
 
 
+def test_without_warmup_the_decay_is_constant_from_the_first_update():
+  values = np.random.default_rng(0).normal(size=(5, 3))
+  expected = np.full(3, 7.0)
+  average = averaging.init(jnp.full(3, 7.0))
+  for step, value in enumerate(values):
+    average = averaging.update(
+      average, jnp.asarray(value), decay=0.99, step=step, warmup=False
+    )
+    expected = 0.99 * expected + 0.01 * value
+  np.testing.assert_allclose(average, expected, rtol=1e-5)
+
+
 def test_initial_parameters_vanish_quickly():
   average = averaging.init(jnp.ones(()))
   for step in range(100):

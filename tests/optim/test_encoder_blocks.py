@@ -28,7 +28,8 @@ def test_stacked_layers_are_transformed_one_by_one(params, grads, stack):
   looped, _ = tx.update(grads, tx.init(params), params)
   plain = optax.scale_by_trust_ratio()
   expected, _ = plain.update(grads, plain.init(params), params)
-  scanned, _ = tx.update(stack(grads), tx.init(params), stack(params))
+  stacked = stack(params)
+  scanned, _ = tx.update(stack(grads), tx.init(stacked), stacked)
   kernel = ("Transformer", "encoderblock", "MlpBlock_0", "Dense_0", "kernel")
   for name in kernel:
     scanned = scanned[name]

@@ -2,6 +2,7 @@ import math
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 from vit_jax.config import schema
@@ -62,6 +63,25 @@ def test_every_shape_has_its_closed_form_under_jit(keys, expected):
   np.testing.assert_allclose(rate(33), traced[33], rtol=1e-6)
 
 
+@pytest.mark.parametrize("decay", ["constant", "rsqrt"])
+def test_cooldown_ramps_to_zero_on_top_of_the_shape(decay):
+  # big_vision's train_vit_g.py in small: rsqrt, warm-up and cooldown.
+  keys = {"base_lr": 8e-4, "decay": decay, "warmup_steps": 10}
+  keys["rsqrt_timescale"] = 10
+  rate = _schedule(total_steps=100, cooldown_steps=50, **keys)
+  plain = _schedule(total_steps=100, **keys)
+  for step in range(101):
+    expected = float(plain(step)) * min(1, (100 - step) / 50)
+    np.testing.assert_allclose(rate(step), expected, rtol=1e-6, atol=1e-12)
+  shape = math.sqrt(10 / (10 + 80)) if decay == "rsqrt" else 1
+  np.testing.assert_allclose(rate(90), 8e-4 * shape * 10 / 50, rtol=1e-6)
+
+
+def test_cooldown_and_warmup_that_do_not_fit_are_refused():
+  with pytest.raises(UserError, match="cooldown_steps = 95 .* 100 of the run"):
+    _schedule(total_steps=100, warmup_steps=10, cooldown_steps=95)
+
+
 def test_without_warmup_the_first_update_has_the_base_rate():
   assert _schedule(base_lr=0.25, decay="cosine")(0) == 0.25
 
@@ -93,3 +113,18 @@ def test_a_schedule_that_does_not_fit_is_a_sentence(keys, message):
 def test_epochs_of_unknown_data_are_a_sentence():
   with pytest.raises(UserError, match="config.schedule.warmup_steps: 1 epochs"):
     _schedule(num_examples=None, warmup_steps="1 epochs")
+
+
+def test_an_optimizers_schedules_are_set_to_the_step():
+  rate = _schedule(base_lr=0.4, decay="linear")
+  tx = optax.chain(
+    optax.scale_by_adam(),
+    optax.add_decayed_weights(lambda step: 0.01 * step),
+    optax.scale_by_learning_rate(rate),
+  )
+  params = {"x": np.ones(2, np.float32)}
+  state = schedules.at_step(tx.init(params), np.int32(25))
+  grads = {"x": np.full(2, 3.0, np.float32)}
+  updates, state = tx.update(grads, state, params)
+  # Adam's own count, of updates that were applied, stays: it corrects a bias.
+  np.testing.assert_allclose(updates["x"], -0.3 * (1 + 0.25), rtol=1e-5)

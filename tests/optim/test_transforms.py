@@ -128,6 +128,71 @@ def test_adafactor_is_its_recurrence_in_numpy(config):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("threshold", [None, 1.0, 0.5])
+def test_adafactor_clips_to_its_threshold(threshold, config):
+  # The second moment lags behind a gradient that grows, so that its RMS is
+  # above 1: here 3 / sqrt(1 b2 + 9 (1 - b2)) with b2 = 1 - 2 ** -0.8.
+  params = {"head": {"kernel": jnp.ones((4, 4))}}
+  tx = _build(
+    config,
+    params,
+    "adafactor",
+    b1=0.0,
+    weight_decay=0.0,
+    clipping_threshold=threshold,
+  )
+  state = tx.init(params)
+  for size in (1.0, 3.0):
+    grads = {"head": {"kernel": jnp.full((4, 4), size)}}
+    updates, state = tx.update(grads, state, params)
+  share = 2**-0.8
+  expected = 3 / np.sqrt((1 - share) + 9 * share)
+  expected = min(expected, threshold or expected)
+  np.testing.assert_allclose(
+    updates["head"]["kernel"], np.full((4, 4), -0.1 * expected), rtol=1e-5
+  )
+
+
+@pytest.mark.parametrize("name", ["adamw", "sgd", "lion", "adafactor"])
+def test_decay_multipliers_scale_the_decay_of_single_parameters(
+  name, config, params
+):
+  zeros = jax.tree.map(jnp.zeros_like, params)
+  tx = _build(
+    config,
+    params,
+    name,
+    weight_decay=0.3,
+    decay_multipliers=(("head/.*", 100.0), ("embedding/.*", 0.0)),
+  )
+  (updates,) = _run(tx, params, zeros, 1)
+  for path, expected in (
+    ("head/kernel", -0.1 * 30.0),
+    ("head/bias", 0.0),  # Outside decay_mask.
+    ("embedding/kernel", 0.0),
+    ("Transformer/encoderblock_1/MlpBlock_0/Dense_0/kernel", -0.1 * 0.3),
+  ):
+    update, param = (
+      dict(trees.named_leaves(x))[path] for x in (updates, params)
+    )
+    np.testing.assert_allclose(update, expected * param, rtol=1e-5, atol=1e-9)
+
+
+def test_decay_multipliers_follow_a_scheduled_decay(config, params):
+  zeros = jax.tree.map(jnp.zeros_like, params)
+  tx = _build(
+    config,
+    params,
+    "adamw",
+    weight_decay="linear(0.2, 0.4)",
+    decay_multipliers=(("head/.*", 10.0),),
+  )
+  second = _run(tx, params, zeros, 2)[1]["head"]["kernel"]
+  first_param = np.asarray(params["head"]["kernel"]) * (1 - 0.1 * 2.0)
+  rate = 10 * (0.2 + 0.2 / 100)
+  np.testing.assert_allclose(second, -0.1 * rate * first_param, rtol=1e-4)
+
+
 def test_muon_is_adamw_outside_the_blocks(config, params, grads):
   muon = _run(_build(config, params, "muon"), params, grads)
   adamw = _run(_build(config, params, "adamw"), params, grads)
@@ -157,6 +222,48 @@ def test_scanned_layers_are_updated_like_looped_ones(
   )
   for ours, theirs in zip(scanned, looped, strict=True):
     _assert_close(ours, stack(theirs), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", transforms.OPTIMIZERS)
+def test_33_scanned_layers_are_updated_like_looped_ones(name, config, stack):
+  # More layers than the 32 from which on an axis is factored by Adafactor.
+  rng = np.random.default_rng(0)
+
+  def tree():
+    return {
+      "Transformer": {
+        f"encoderblock_{i:02d}": {
+          "Dense_0": {
+            "bias": jnp.asarray(rng.normal(size=40), "f4"),
+            "kernel": jnp.asarray(rng.normal(size=(32, 40)), "f4"),
+          }
+        }
+        for i in range(33)
+      }
+    }
+
+  params, grads = tree(), tree()
+  looped = _run(_build(config, params, name), params, grads)
+  scanned = _run(
+    _build(config, stack(params), name), stack(params), stack(grads)
+  )
+  for ours, theirs in zip(scanned, looped, strict=True):
+    _assert_close(ours, stack(theirs), rtol=1e-3, atol=1e-5)
+
+
+def test_factored_moments_of_scanned_layers_take_no_more_memory(config, stack):
+  params = {
+    "Transformer": {
+      f"encoderblock_{i}": {"kernel": jnp.ones((64, 64))} for i in range(3)
+    }
+  }
+  sizes = [
+    trees.num_elements(
+      jax.eval_shape(_build(config, tree, "adafactor").init, tree)
+    )
+    for tree in (params, stack(params))
+  ]
+  assert sizes[1] <= sizes[0] + 3 * 5  # Counts of each layer.
 
 
 @pytest.mark.parametrize("name", transforms.OPTIMIZERS)

@@ -175,6 +175,34 @@ def test_a_step_that_is_not_finite_changes_nothing_but_the_step():
     np.testing.assert_array_equal(x, y, err_msg=name)
 
 
+def test_the_rate_after_skipped_updates_is_the_one_that_is_logged():
+  # The change of plain SGD is the rate times the gradient.
+  parts = experiments.build(
+    optimizer__name="sgd",
+    optimizer__momentum=0.0,
+    optimizer__weight_decay=0.0,
+    optimizer__freeze="(?!head/kernel).*",
+    optimizer__grad_clip_norm=None,
+  )
+  batch = experiments.batch(parts)
+  state = parts.init_state()
+  before = jax.device_get(state.params)
+  broken = jax.tree.map(lambda x: jnp.full_like(x, jnp.nan), state.params)
+  state = state.replace(params=broken)
+  for _ in range(3):
+    state, metrics = parts.train_step(state, batch)
+    assert not metrics["finite"]
+  placed = jax.device_put(before, parts.shardings.params)
+  state, metrics = parts.train_step(state.replace(params=placed), batch)
+  assert int(state.step) == 4
+  rate = float(parts.scalars["learning_rate"](3))
+  assert float(metrics["learning_rate"]) == pytest.approx(rate)
+  change = np.asarray(state.params["head"]["kernel"]) - before["head"]["kernel"]
+  assert np.linalg.norm(change) == pytest.approx(
+    rate * float(metrics["grad_norm"]), rel=1e-3
+  )
+
+
 def test_the_average_is_what_evaluators_see():
   parts = experiments.build(ema_decay=0.5)
   state = parts.init_state()

@@ -220,10 +220,20 @@ class Optimizer(Section):
   b1: Fraction = key(0.9, "Adam's and its relatives' first decay. [P]")
   b2: Fraction = key(0.999, "Second decay. [P]")
   eps: Positive = key(1e-8, "Adam's epsilon.")
+  clipping_threshold: Positive | None = key(
+    1.0,
+    "Adafactor: RMS to which the update of each array is clipped; None: off."
+    " [BV]: None.",
+  )
   momentum: Fraction = key(0.9, "SGD, LARS and Muon momentum. [P] Table 4.")
   nesterov: bool = key(False, "Nesterov momentum (SGD, LARS).")
   mu_dtype: Literal["float32", "bfloat16"] = key(
     "float32", "Dtype of the first moment. [BV]: bfloat16."
+  )
+  decay_multipliers: tuple[tuple[str, NonNegative], ...] = key(
+    (),
+    "(regex, factor) pairs; the first match scales the weight decay of a"
+    " parameter that decays.",
   )
   lr_multipliers: tuple[tuple[str, NonNegative], ...] = key(
     (), "(regex, factor) pairs; the first match scales a parameter's rate."
@@ -249,6 +259,11 @@ class Schedule(Section):
     "cosine", "Shape after warmup. [P] Table 3."
   )
   end_lr: NonNegative = key(0.0, "Final value. [VT]: 1e-5 for linear.")
+  cooldown_steps: Duration = key(
+    0,
+    "Length of a linear ramp to 0 at the end of the run, on top of the shape."
+    " [BV] train_vit_g: 50,000 after rsqrt.",
+  )
   rsqrt_timescale: Duration = key(
     10_000, "rsqrt: lr * sqrt(timescale / (timescale + step - warmup))."
   )
@@ -475,6 +490,11 @@ class Config(Section):
   )
   ema_decay: Annotated[float, pydantic.Field(gt=0, lt=1)] | None = key(
     None, "Polyak averaging of parameters; None: off. [P]: 0.9999."
+  )
+  ema_warmup: bool = key(
+    True,
+    "The decay of update t, from 0, is at most (1 + t) / (10 + t); False: it is"
+    " ema_decay from the first update on.",
   )
   allow_change: str = key(
     "", "Comma list of keys that may differ from the run being resumed."

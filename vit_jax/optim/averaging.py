@@ -7,7 +7,7 @@ average started at the initial parameters would still hold 0.9999 ** 20_000 =
 `ExponentialMovingAverage(num_updates=t)`: the average spans about the last
 tenth of the updates so far until that is longer than 1 / (1 - decay), so that
 it is useful at any moment, initial parameters vanish as t ** -9, and it takes
-no state beyond the step.
+no state beyond the step. Without warm-up the decay is constant.
 """
 
 import jax
@@ -20,14 +20,23 @@ def init(params: PyTree) -> PyTree:
   return jax.tree.map(jnp.copy, params)
 
 
-def decay_at(step: Int[Array, ""] | int, decay: float) -> Float[Array, ""]:
+def decay_at(
+  step: Int[Array, ""] | int, decay: float, warmup: bool = True
+) -> Float[Array, ""]:
   """The decay of update number `step`, counted from 0."""
+  if not warmup:
+    return jnp.asarray(decay, jnp.float32)
   step = jnp.asarray(step, jnp.float32)
   return jnp.minimum(decay, (1 + step) / (10 + step))
 
 
 def update(
-  average: PyTree, params: PyTree, *, decay: float, step: Int[Array, ""] | int
+  average: PyTree,
+  params: PyTree,
+  *,
+  decay: float,
+  step: Int[Array, ""] | int,
+  warmup: bool = True,
 ) -> PyTree:
   """The average after an update.
 
@@ -36,8 +45,9 @@ def update(
     params: Parameters after the update.
     decay: Final decay, `config.ema_decay`.
     step: Number of the update, counted from 0.
+    warmup: Let the decay grow to its final value, `config.ema_warmup`.
   """
-  share = 1 - decay_at(step, decay)
+  share = 1 - decay_at(step, decay, warmup)
   return jax.tree.map(
     lambda mean, new: mean + share.astype(mean.dtype) * (new - mean),
     average,

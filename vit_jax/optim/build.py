@@ -43,9 +43,8 @@ def check(config: schema.Config) -> None:
       " 'adamw'."
     )
   regexes = [("decay_mask", regex) for regex in optimizer.decay_mask]
-  regexes += [
-    ("lr_multipliers", regex) for regex, _ in optimizer.lr_multipliers
-  ]
+  for key in ("lr_multipliers", "decay_multipliers"):
+    regexes += [(key, regex) for regex, _ in getattr(optimizer, key)]
   if optimizer.freeze is not None:
     regexes.append(("freeze", optimizer.freeze))
   for key, regex in regexes:
@@ -59,6 +58,7 @@ def check(config: schema.Config) -> None:
   schedule = config.schedule
   lengths = (
     schedule.warmup_steps,
+    schedule.cooldown_steps,
     schedule.rsqrt_timescale,
     *schedule.boundaries,
   )
@@ -111,16 +111,6 @@ def build(
     num_examples=num_examples,
   )
   paths = [path for path, _ in trees.named_leaves(params)]
-  multipliers.check_regexes("decay_mask", optimizer.decay_mask, paths)
-
-  def decays(tree: Any) -> Any:
-    return trees.map_named(
-      lambda path, _: any(
-        re.fullmatch(regex, path) for regex in optimizer.decay_mask
-      ),
-      tree,
-    )
-
   scheduled = {"learning_rate": schedule}
   decay = scalars.parse(optimizer.weight_decay).first
   if not scalars.is_constant(optimizer.weight_decay):
@@ -132,7 +122,9 @@ def build(
       num_examples=num_examples,
     )
   tx = transforms.OPTIMIZERS[optimizer.name](
-    optimizer, schedule, transforms.Decay(decay, decays)
+    optimizer,
+    schedule,
+    transforms.Decay(decay, multipliers.decay_factors(optimizer, paths)),
   )
   if optimizer.grad_clip_norm is not None:
     tx = optax.chain(optax.clip_by_global_norm(optimizer.grad_clip_norm), tx)

@@ -44,20 +44,34 @@ def depth(params: Any) -> int:
 def per_layer(
   tx: optax.GradientTransformation,
 ) -> optax.GradientTransformation:
-  """Applies `tx` to each layer of stacked arrays by itself.
+  """Applies `tx` to every layer of stacked arrays by itself.
+
+  A transformation that reduces over arrays or looks at their shapes (a norm, a
+  factored moment) then computes the same for scanned layers as for looped ones.
 
   Args:
-    tx: Stateless, treating each array on its own.
+    tx: Treats each array on its own; may have state.
   """
 
-  def update(updates: optax.Updates, params: optax.Params) -> optax.Updates:
-    def one(array: Any, param: Any) -> Any:
-      return tx.update(array, optax.EmptyState(), param)[0]
-
-    return trees.map_named(
-      lambda path, *pair: (jax.vmap(one) if is_stacked(path) else one)(*pair),
-      updates,
-      params,
+  def split(tree: Any) -> optax.GradientTransformation:
+    depths = trees.map_named(
+      lambda path, x: str(x.shape[0]) if is_stacked(path) else "one", tree
+    )
+    present = set(jax.tree.leaves(depths))
+    if present <= {"one"}:
+      return tx
+    stacked = optax.GradientTransformation(
+      jax.vmap(tx.init), jax.vmap(tx.update)
+    )
+    return optax.partition(
+      {depth: tx if depth == "one" else stacked for depth in present}, depths
     )
 
-  return optax.stateless(update)
+  def update(
+    updates: optax.Updates, state: Any, params: optax.Params
+  ) -> tuple[optax.Updates, Any]:
+    return split(updates).update(updates, state, params)
+
+  return optax.GradientTransformation(
+    lambda params: split(params).init(params), update
+  )

@@ -1,4 +1,4 @@
-"""Factors on the learning rate of single parameters."""
+"""Factors on the learning rate and weight decay of single parameters."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -56,14 +56,34 @@ def factors(
   if optimizer.layer_decay is not None:
     depth = _depth(leaves, layer_of)
   for path, leaf in leaves:
-    factor = next(
-      (factor for regex, factor in rules if re.fullmatch(regex, path)), 1.0
-    )
+    factor = _first(rules, path)
     if optimizer.layer_decay is not None:
       layers_above = _layers_above(path, leaf, depth, layer_of)
       factor = factor * optimizer.layer_decay**layers_above
     result[path] = factor
   return result
+
+
+def decay_factors(
+  optimizer: schema.Optimizer, paths: Sequence[str]
+) -> dict[str, float]:
+  """Path -> factor on that parameter's weight decay.
+
+  Parameters that `decay_mask` does not match have factor 0. For the others the
+  first regex of `decay_multipliers` that matches the whole path counts.
+
+  Raises:
+    UserError: A regex matches no parameter.
+  """
+  check_regexes("decay_mask", optimizer.decay_mask, paths)
+  rules = optimizer.decay_multipliers
+  check_regexes("decay_multipliers", [regex for regex, _ in rules], paths)
+  return {
+    path: _first(rules, path)
+    if any(re.fullmatch(regex, path) for regex in optimizer.decay_mask)
+    else 0.0
+    for path in paths
+  }
 
 
 def freeze_regex(optimizer: schema.Optimizer) -> tuple[str, ...]:
@@ -110,6 +130,13 @@ def check_regexes(
         " are matched against whole paths such as"
         f" {paths[0]!r} or {paths[-1]!r}."
       )
+
+
+def _first(rules: Sequence[tuple[str, float]], path: str) -> float:
+  """Factor of the first regex that matches the whole path, else 1."""
+  return next(
+    (factor for regex, factor in rules if re.fullmatch(regex, path)), 1.0
+  )
 
 
 def _depth(leaves: Sequence[tuple[str, Any]], layer_of: LayerOf) -> int:

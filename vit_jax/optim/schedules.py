@@ -16,6 +16,7 @@ from vit_jax.optim.scalars import Schedule, interpolate
 
 with epy.lazy_imports():  # Checking a config must not wait for jax.
   import jax.numpy as jnp
+  import optax
 
 
 def learning_rate(
@@ -33,6 +34,8 @@ def learning_rate(
     cosine: end_lr + (base_lr - end_lr) (1 + cos(pi p)) / 2.
     rsqrt: base_lr sqrt(s / (s + t - W)), s = rsqrt_timescale; at least end_lr.
     steps: base_lr factor ** (boundaries <= t); at least end_lr.
+  With C cooldown steps the result is multiplied by min(1, (T - t) / C), so that
+  it falls to 0 whatever end_lr is.
 
   Args:
     schedule: The config's section.
@@ -45,12 +48,12 @@ def learning_rate(
     may be traced; the result is a float32 scalar.
 
   Raises:
-    UserError: Warmup or a boundary does not lie within the run, or
+    UserError: Warmup, cooldown or a boundary does not lie within the run, or
       `end_lr` is above `base_lr`.
   """
   base, end, decay = schedule.base_lr, schedule.end_lr, schedule.decay
   counts = {"batch_size": batch_size, "num_examples": num_examples}
-  warmup, boundaries, timescale = in_steps(
+  warmup, cooldown, boundaries, timescale = in_steps(
     schedule, total_steps=total_steps, **counts
   )
 
@@ -66,9 +69,29 @@ def learning_rate(
       passed = jnp.sum(step >= jnp.asarray(boundaries, jnp.float32))
       rate = jnp.maximum(base * schedule.factor**passed, end)
     ramp = jnp.minimum(step / warmup, 1) if warmup else 1
+    if cooldown:
+      ramp *= jnp.clip((total_steps - step) / cooldown, 0, 1)
     return jnp.asarray(rate * ramp, jnp.float32)
 
   return at
+
+
+def at_step(opt_state: Any, step: Any) -> Any:
+  """The optimizer's state with its schedules at `step`.
+
+  optax counts the updates that were applied. A run also counts those that were
+  skipped, so that it ends at the end of its schedules.
+
+  Args:
+    opt_state: State of a transformation of `build.build`.
+    step: int32 [], number of updates done, skipped ones included.
+  """
+  schedules = ("ScaleByScheduleState", "WeightDecaySchedule")
+  return optax.tree.set(
+    opt_state,
+    lambda path, _: getattr(path[-1], "tuple_name", None) in schedules,
+    count=step,
+  )
 
 
 def in_steps(
@@ -77,8 +100,8 @@ def in_steps(
   total_steps: int,
   batch_size: int,
   num_examples: int | None,
-) -> tuple[int, tuple[int, ...], int]:
-  """Warmup, boundaries and rsqrt timescale in steps, checked.
+) -> tuple[int, int, tuple[int, ...], int]:
+  """Warmup, cooldown, boundaries and rsqrt timescale in steps, checked.
 
   Arguments and errors are those of `learning_rate`.
   """
@@ -97,6 +120,13 @@ def in_steps(
       f"config.schedule.warmup_steps = {schedule.warmup_steps!r} is {warmup}"
       f" steps and the run has {total_steps}; use fewer than that or train"
       " longer."
+    )
+  cooldown = count("cooldown_steps", schedule.cooldown_steps)
+  if warmup + cooldown > total_steps:
+    raise UserError(
+      f"config.schedule.cooldown_steps = {schedule.cooldown_steps!r} is"
+      f" {cooldown} steps; with {warmup} of warmup they are more than the"
+      f" {total_steps} of the run. Use fewer or train longer."
     )
   if schedule.decay != "constant" and schedule.end_lr > schedule.base_lr:
     raise UserError(
@@ -126,4 +156,4 @@ def in_steps(
         f"config.schedule.rsqrt_timescale = {schedule.rsqrt_timescale!r}"
         " must be at least one step."
       )
-  return warmup, boundaries, timescale
+  return warmup, cooldown, boundaries, timescale

@@ -9,7 +9,7 @@ in float32.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from etils import epy
@@ -21,6 +21,7 @@ with epy.lazy_imports():  # Checking a name must not wait for jax.
   import jax.numpy as jnp
   import optax
 
+  from vit_jax import trees
   from vit_jax.optim import encoder_blocks, muon_matrices
 
 Transform = "optax.GradientTransformation"
@@ -32,11 +33,16 @@ class Decay:
 
   Attributes:
     rate: A number, or a function of the updates done.
-    mask: Tree of parameters -> tree of bools, True for those that decay.
+    factors: Path of a parameter -> factor on the rate; 0 for those that do not
+      decay.
   """
 
   rate: float | Schedule
-  mask: Callable[[Any], Any]
+  factors: Mapping[str, float]
+
+  def mask(self, tree: Any) -> Any:
+    """Tree of bools like `tree`, True for parameters that decay."""
+    return trees.map_named(lambda path, _: self.factors[path] > 0, tree)
 
 
 def adam(
@@ -125,19 +131,27 @@ def adafactor(
   """Adafactor as Scaling Vision Transformers has it (arXiv 2106.04560).
 
   The second moment is factored, its decay grows as 1 - t**-0.8 and is capped
-  at b2; the first moment, with b1, may be bfloat16; updates are clipped to RMS
-  1 and not scaled by the parameters, so that rates are Adam's.
+  at b2; the first moment, with b1, may be bfloat16; the update of an array is
+  clipped to an RMS of `clipping_threshold` and not scaled by the parameters, so
+  that rates are Adam's.
   """
 
   def second_decay(step: Any, exponent: Any) -> Any:
     count = jnp.asarray(step, jnp.float32) + 1
     return jnp.minimum(optimizer.b2, 1 - count**-exponent)
 
+  threshold = optimizer.clipping_threshold
   return optax.chain(
-    optax.scale_by_factored_rms(
-      min_dim_size_to_factor=32, decay_rate_fn=second_decay
+    encoder_blocks.per_layer(
+      optax.scale_by_factored_rms(
+        min_dim_size_to_factor=32, decay_rate_fn=second_decay
+      )
     ),
-    encoder_blocks.per_layer(optax.clip_by_block_rms(1.0)),
+    encoder_blocks.per_layer(
+      optax.identity()
+      if threshold is None
+      else optax.clip_by_block_rms(threshold)
+    ),
     optax.ema(optimizer.b1, debias=False, accumulator_dtype=optimizer.mu_dtype),
     _add(decay),
     optax.scale_by_learning_rate(learning_rate),
@@ -191,7 +205,22 @@ def _adam_options(optimizer: schema.Optimizer) -> dict[str, Any]:
 def _add(decay: Decay) -> Transform:
   if not callable(decay.rate) and not decay.rate:
     return optax.identity()
-  return optax.add_decayed_weights(decay.rate, mask=decay.mask)
+
+  def with_factor(factor: float) -> Transform:
+    def rate(step: Any) -> Any:
+      return factor * decay.rate(step)
+
+    def mask(tree: Any) -> Any:
+      return trees.map_named(
+        lambda path, _: decay.factors[path] == factor, tree
+      )
+
+    return optax.add_decayed_weights(
+      rate if callable(decay.rate) else factor * decay.rate, mask
+    )
+
+  parts = [with_factor(x) for x in sorted(set(decay.factors.values())) if x]
+  return parts[0] if len(parts) == 1 else optax.chain(*parts)
 
 
 def _momentum(optimizer: schema.Optimizer) -> Transform:

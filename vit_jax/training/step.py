@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from vit_jax import rngs
 from vit_jax.config import schema
 from vit_jax.objectives.contract import Objective
-from vit_jax.optim import averaging, multipliers
+from vit_jax.optim import averaging, multipliers, schedules
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.training import spikes
 from vit_jax.training.state import TrainState
@@ -74,7 +74,8 @@ def build_train_step(
       )
     skipped = spike & (config.faults.on_spike == "skip")
 
-    updates, opt_state = tx.update(grads, state.opt_state, state.params)
+    opt_state = schedules.at_step(state.opt_state, state.step)
+    updates, opt_state = tx.update(grads, opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
     updated = TrainState(
       step=state.step + 1,
@@ -116,7 +117,11 @@ def _averaged(config: schema.Config, state: TrainState, params: PyTree):
   if config.ema_decay is None:
     return None
   return averaging.update(
-    state.ema_params, params, decay=config.ema_decay, step=state.step
+    state.ema_params,
+    params,
+    decay=config.ema_decay,
+    step=state.step,
+    warmup=config.ema_warmup,
   )
 
 
