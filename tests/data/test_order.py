@@ -1,4 +1,5 @@
 import itertools
+import math
 import tracemalloc
 
 import numpy as np
@@ -56,20 +57,42 @@ def test_epochs_and_seeds_differ(block):
 
 def test_the_order_never_changes():
   ids, _ = order.example_ids(np.arange(8), 10, seed=0)
-  assert ids.tolist() == [4, 5, 2, 1, 6, 7, 3, 9]
+  assert ids.tolist() == [4, 2, 5, 0, 3, 8, 1, 7]
+  ids, _ = order.example_ids(np.arange(86, 96), 13, seed=5)
+  assert ids.tolist() == [4, 8, 1, 0, 7, 2, 12, 5, 8, 1]
   ids, _ = order.example_ids(np.arange(8), 10, seed=0, shuffle_block=2)
   assert ids.tolist() == [0, 8, 1, 7, 6, 5, 4, 9]
   ids, _ = order.example_ids(10**12 + np.arange(4), 300_000_000, seed=7)
   assert ids.tolist() == [55689342, 206254161, 27183889, 252401918]
 
 
-def test_every_permutation_of_few_examples_is_about_as_likely():
-  n, epochs = 4, 12_000
-  ids, _ = order.example_ids(np.arange(n * epochs), n, seed=1)
+def _assert_uniform(counts):
+  """Chi-square within five standard deviations, and room for its skew."""
+  expected, freedom = counts.mean(), counts.size - 1
+  chi_square = np.sum((counts - expected) ** 2) / expected
+  assert chi_square < freedom + 5 * np.sqrt(2 * freedom) + 10
+
+
+@pytest.mark.parametrize("n", range(2, 7))
+def test_every_permutation_of_few_examples_is_as_likely(n):
+  ids, _ = order.example_ids(np.arange(n * 20_000), n, seed=1)
   found, counts = np.unique(ids.reshape(-1, n), axis=0, return_counts=True)
-  assert len(found) == 24
-  chi_square = np.sum((counts - epochs / 24) ** 2) / (epochs / 24)
-  assert chi_square < 50  # 23 degrees of freedom: P < 0.001.
+  assert len(found) == math.factorial(n)
+  _assert_uniform(counts)
+
+
+@pytest.mark.parametrize("n", range(2, 13))
+def test_any_two_positions_of_few_examples_hold_any_two_as_likely(n):
+  ids, _ = order.example_ids(np.arange(n * 20_000), n, seed=3)
+  of_seeds = [
+    order.permute(np.arange(n), n, seed=seed, epoch=0) for seed in range(2000)
+  ]
+  for orders in (ids.reshape(-1, n), np.array(of_seeds)):
+    for first, second in itertools.combinations(range(min(n, 5)), 2):
+      pairs = orders[:, first] * n + orders[:, second]
+      counts = np.bincount(pairs, minlength=n * n).reshape(n, n)
+      assert not counts.diagonal().any()
+      _assert_uniform(counts[~np.eye(n, dtype=bool)])
 
 
 @pytest.mark.parametrize("n", [5, 64, 1000])
