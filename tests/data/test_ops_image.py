@@ -128,11 +128,28 @@ def test_inception_crop_keeps_area_and_proportions_in_their_ranges():
     top, left, height, width = image.window
     assert top >= 0 and left >= 0
     assert top + height <= 300 and left + width <= 400
-    assert 0.74 < width / height < 1.35
+    assert 0.74 < width / height < 1.335
     areas.append(height * width / (300 * 400))
   assert min(areas) > 0.195 and max(areas) > 0.85
   # Windows that do not fit are drawn anew, so large ones are rarer.
   assert 0.45 < np.mean(areas) < 0.62
+
+
+def test_inception_crop_draws_the_windows_of_tensorflows_defaults():
+  """As big_vision's op, which passes neither of the two proportions."""
+  image = Recorder(200, 300)
+  for row in range(50):
+    ops_image.inception_crop(image, seed(row), 16)
+    begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
+      (200, 300, 3),
+      tf.zeros([0, 0, 4]),
+      seed(row),
+      min_object_covered=0.0,
+      area_range=(0.05, 1.0),
+      use_image_if_no_bounding_boxes=True,
+    )
+    expected = [*begin.numpy()[:2], *extent.numpy()[:2]]
+    assert image.window.tolist() == expected
 
 
 def test_inception_crop_depends_on_the_seed_alone():
