@@ -49,6 +49,15 @@ def test_its_smoke_run_trains_evaluates_and_reports(path, tmp_path):
   assert summary["status"] == "finished"
 
 
+def test_vit_h14_jft_trains_on_lists_of_32_labels(tmp_path):
+  config = load(file("vit_h14_jft"), "smoke")
+  dataset = config.train.dataset.replace("labels=3", "labels=32")
+  assert dataset != config.train.dataset
+  training = config.train.model_copy(update={"dataset": dataset})
+  config = config.model_copy(update={"train": training})
+  assert train(config, str(tmp_path)) == 0
+
+
 @every_config
 def test_its_smoke_run_keeps_what_is_studied(path):
   full, small = load(path), load(path, "smoke")

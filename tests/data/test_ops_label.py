@@ -20,6 +20,13 @@ def test_lists_of_labels_are_padded_further():
   assert labels.tolist() == [[4, 0, -1], [1, -1, -1]]
 
 
+def test_longer_lists_are_cut_to_their_first_labels():
+  labels = np.array([[4, 0, 7], [1, -1, -1], [-1, 3, 5]], np.int32)
+  cut = ops_label.pad_labels(labels, 2)
+  assert cut.tolist() == [[4, 0], [1, -1], [3, 5]]
+  assert cut.dtype == np.int32
+
+
 def test_remap_renumbers_and_leaves_padding():
   labels = np.array([[0, 2], [1, -1]], np.int32)
   assert ops_label.remap(labels, (5, -1, 3)).tolist() == [[5, 3], [-1, -1]]

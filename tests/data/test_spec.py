@@ -136,9 +136,11 @@ def test_a_label_op_that_does_not_suit_the_dataset_is_named():
   preprocess = spec.parse("decode|resize|remap([2, 0, 0])", 8)
   with pytest.raises(UserError, match=r"op 3 .*3 entries, the dataset 5 cl"):
     preprocess.label_space(5, 1)
+
+
+def test_pad_labels_sets_the_number_of_labels_of_any_dataset():
   preprocess = spec.parse("decode|resize|pad_labels(2)", 8)
-  with pytest.raises(UserError, match="less than the 4 labels"):
-    preprocess.label_space(5, 4)
+  assert preprocess.label_space(5, 1) == preprocess.label_space(5, 32) == (5, 2)
 
 
 def test_labels_can_be_dropped():

@@ -25,23 +25,17 @@ def keep(
   return labels if "label" in keys else None
 
 
-def _pad_space(
-  num_classes: int, max_labels: int, *, size: int
-) -> tuple[int, int]:
-  if size < max_labels:
-    raise ValueError(
-      f"size={size} is less than the {max_labels} labels an example can have"
-    )
-  return num_classes, size
-
-
-@register("label", label_space=_pad_space)
+@register("label", label_space=lambda classes, _, *, size: (classes, size))
 def pad_labels(
   labels: np.ndarray, /, size: Annotated[int, pydantic.Field(gt=0)]
 ) -> np.ndarray:
-  """Pads labels to lists of `size` with -1."""
+  """Pads labels to lists of `size` with -1, or keeps the first `size`."""
   labels = labels.reshape(len(labels), -1)
   missing = size - labels.shape[1]
+  if missing < 0:
+    # Classes first, in their order: `remap` may leave -1 among them.
+    order = np.argsort(labels < 0, axis=1, kind="stable")
+    return np.take_along_axis(labels, order[:, :size], axis=1)
   return np.pad(labels, ((0, 0), (0, missing)), constant_values=-1)
 
 
