@@ -34,6 +34,7 @@ def check(saved=SAVED, **changes):
     {"log_every_steps": 7},
     {"checkpoint__every_steps": 5, "checkpoint__keep_last": 9},
     {"mesh__fsdp": 2},
+    {"data_dir": "/another/disk"},
     {"evals__test__every_steps": 1},
     {"evals": {}},
     {"paper_row__cells": ("5::cifar10=eval/test/top1",)},
@@ -70,6 +71,15 @@ def test_any_other_key_is_named_with_both_values(changes, line):
   assert line in str(error.value)
   key = line.partition(":")[0]
   assert f"--config.allow_change={key}" in str(error.value)
+
+
+def test_other_data_in_another_directory_are_refused_with_both_places():
+  with pytest.raises(UserError) as error:
+    check(fingerprint="cats", data_dir="/another/disk")
+  message = str(error.value)
+  assert 'dataset_fingerprint: was "digits", is "cats"' in message
+  assert 'config.data_dir was unset, is "/another/disk"' in message
+  assert message.endswith("--config.allow_change=dataset_fingerprint.")
 
 
 def test_all_keys_that_differ_are_named_at_once():

@@ -1,6 +1,7 @@
 """A run that is started again with something changed."""
 
 import pytest
+from PIL import Image
 
 from tests import experiments
 from vit_jax import versions
@@ -45,3 +46,40 @@ def test_another_version_is_named_and_may_be_allowed(workdir, monkeypatch):
     train(config, str(workdir))
   config = experiments.config(total_steps=2, evals={}, allow_change="versions")
   assert train(config, str(workdir)) == 0
+
+
+def _photos(root, names):
+  root.mkdir()
+  for label in range(2):
+    for name in names:
+      path = root / "train" / f"class{label}" / f"{name}.png"
+      path.parent.mkdir(parents=True, exist_ok=True)
+      Image.new("RGB", (8, 8), (40 * label, int(name), 0)).save(path)
+
+
+def _train_on(data_dir, workdir, total_steps):
+  config = experiments.config(
+    total_steps=total_steps,
+    evals={},
+    train__dataset="folder",
+    data_dir=str(data_dir),
+    allow_change="total_steps",
+  )
+  return train(config, str(workdir))
+
+
+def test_a_run_resumes_where_its_data_were_moved(tmp_path):
+  photos, moved = tmp_path / "photos", tmp_path / "moved"
+  _photos(photos, range(20))
+  assert _train_on(photos, tmp_path / "run", 2) == 0
+  photos.rename(moved)
+  assert _train_on(moved, tmp_path / "run", 4) == 0
+
+
+def test_other_data_in_another_directory_are_refused(tmp_path):
+  photos, others = tmp_path / "photos", tmp_path / "others"
+  _photos(photos, range(20))
+  _photos(others, range(1, 21))
+  assert _train_on(photos, tmp_path / "run", 2) == 0
+  with pytest.raises(UserError, match="config.data_dir was .*photos.*others"):
+    _train_on(others, tmp_path / "run", 4)

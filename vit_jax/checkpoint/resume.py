@@ -7,10 +7,11 @@ from typing import Any
 from vit_jax.config import named_sections, resolve, schema
 from vit_jax.errors import UserError
 
-# These may differ between the run that saved and the one that resumes.
+# These may differ between the run that saved and the one that resumes. Data may
+# move: `dataset_fingerprint` tells whether they are the same.
 _FREE = ("log_every_steps", "checkpoint.", "evals", "mesh.", "allow_change")
 _FREE += ("sweep.", "train.max_bad_examples", "faults.watchdog_seconds")
-_FREE += ("profile.", "paper_row.")
+_FREE += ("profile.", "paper_row.", "data_dir")
 # Sections whose keys depend on their name.
 _NAMED = ("model", "objective")
 
@@ -116,9 +117,17 @@ def check_same(
   different = differences(saved, current, allow_change)
   if different:
     keys = ",".join(line.partition(":")[0] for line in different)
+    old, new = (of["config"].get("data_dir") for of in (saved, current))
+    moved = (
+      f"\nconfig.data_dir was {_shown(old)}, is {_shown(new)}: the data there"
+      " are not those of the run; name the directory that holds them."
+      if old != new and "dataset_fingerprint" in keys.split(",")
+      else ""
+    )
     raise UserError(
       f"{workdir} holds checkpoints of another run:\n"
       + "\n".join(f"  {line}" for line in different)
+      + moved
       + "\nUse another --workdir, or go on regardless with"
       f" --config.allow_change={keys}."
     )
