@@ -83,6 +83,34 @@ def test_parameters_lie_on_the_mesh_and_the_average_starts_there(tmp_path):
   jax.tree.map(np.testing.assert_array_equal, state.ema_params, state.params)
 
 
+@pytest.mark.parametrize(
+  ("kind", "tables"),
+  [
+    ("learned_2d", {"posembed_input/x_embedding": 2}),
+    ("relative", {"posembed/relative_keys": 9}),
+  ],
+)
+def test_positions_of_the_paper_s_study_change_resolution(
+  tmp_path, kind, tables
+):
+  """Table 8's networks: 16 pixels, 4 x 4 patches, to 8 pixels, 2 x 2."""
+  path, given = saved(tmp_path / "x.npz", pos_embedding=kind)
+  params, parts, state = started(
+    tmp_path / "new", init_from=path, model__pos_embedding=kind
+  )
+  given = flat.flatten(given)
+  for name, places in tables.items():
+    name = f"Transformer/{name}"
+    assert params[name].shape[1] == places
+    # Corners stay where they are.
+    for corner in (0, -1):
+      np.testing.assert_allclose(
+        params[name][:, corner], given[name][:, corner], rtol=1e-6
+      )
+  logits = parts.objective.outputs(state.params, experiments.batch(parts))
+  assert all(np.isfinite(x).all() for x in jax.tree.leaves(logits))
+
+
 def test_named_parameters_start_afresh(tmp_path):
   path, given = saved(tmp_path / "x.npz")
   params, _, _ = started(

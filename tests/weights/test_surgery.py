@@ -141,6 +141,65 @@ def test_a_class_token_that_the_file_lacks_starts_without_a_position():
   assert "A class token starts at zeros" in notes
 
 
+IMAGES = np.random.default_rng(5).standard_normal((2, 20, 20, 3))
+
+
+@pytest.mark.parametrize(
+  ("kind", "place"),
+  [
+    ("learned_2d", "stem"),
+    ("learned_2d", "every_layer"),
+    ("relative", "stem"),
+    ("relative", "every_layer_shared"),
+  ],
+)
+@pytest.mark.parametrize("method", ["bilinear", "bicubic"])
+def test_other_positions_are_resized_as_the_network_resizes_them(
+  kind, place, method
+):
+  """In the file they give what they give in the graph at another size."""
+  keys = dict(
+    pos_embedding=kind, pos_embedding_at=place, pos_embedding_resize=method
+  )
+  model, params = published_npz.vit(**keys)
+  larger, given = published_npz.vit(**keys, image_size=20)
+  wanted = build.config_of(larger)
+  shapes = {name: leaf.shape for name, leaf in given.items()}
+  fitted = surgery.fit(weights(**keys), wanted, shapes)
+  assert not fitted.fresh and not fitted.dropped
+  assert all("resized" in note and method in note for note in fitted.notes)
+  images = IMAGES.astype(np.float32)
+  np.testing.assert_allclose(
+    larger.apply({"params": fitted.params}, images),
+    model.apply({"params": flat.unflatten(params)}, images),
+    rtol=1e-4,
+    atol=1e-5,
+  )
+
+
+@pytest.mark.parametrize("kind", ["learned_2d", "relative"])
+def test_other_positions_outlive_the_class_token(kind):
+  """The offsets of patches stay; so do the tables of rows and columns."""
+  found = weights(pos_embedding=kind)
+  fitted, given, _ = fit(found, pos_embedding=kind, pool="gap")
+  assert not fitted.fresh
+  if kind == "relative":
+    name = "Transformer/posembed/relative_keys"
+    np.testing.assert_array_equal(given[name], leaves(found)[name][:, 1:-1])
+  else:
+    name = "Transformer/posembed_input/x_embedding"
+    np.testing.assert_array_equal(given[name], leaves(found)[name])
+    name = "Transformer/posembed_input/cls_embedding"
+    assert name in fitted.dropped and name not in given
+  back, given, _ = fit(
+    weights(pos_embedding=kind, pool="gap"), pos_embedding=kind
+  )
+  added = {"cls"}
+  if kind == "learned_2d":
+    added.add("Transformer/posembed_input/cls_embedding")
+  assert set(back.fresh) == added
+
+
 def test_layers_are_stacked_and_taken_apart():
   found = weights()
   _, stacked, notes = fit(found, scan_layers=True)
@@ -266,8 +325,8 @@ MISFITS = {
   ),
   "Transformer/posembed_input/x_embedding": (
     {"pos_embedding": "learned_2d"},
-    {"pos_embedding": "learned_2d", "image_size": 12},
-    "set config.model.image_size=8 (it is 12)",
+    {},
+    "set config.model.pos_embedding='learned_2d' (it is 'learned_1d')",
   ),
   "Transformer/posembed_input/pos_embedding": (
     {},

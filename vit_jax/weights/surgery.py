@@ -13,7 +13,8 @@ import numpy as np
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.models.vit.shapes import TABLE
+from vit_jax.models.layers import position_resize
+from vit_jax.models.vit.shapes import CLS_ROW, RELATIVE, TABLE, X_TABLE, Y_TABLE
 from vit_jax.weights import (
   flat,
   position_embeddings,
@@ -77,6 +78,7 @@ def fit(
   surgeon.leave_out(without, weights.path)
   surgeon.fit_class_token()
   surgeon.fit_positions()
+  surgeon.fit_axes()
   surgeon.fit_head()
   surgeon.fit_prediction()
   surgeon.compare_functions(weights.model)
@@ -168,6 +170,32 @@ class _Surgeon:
         f" {new} x {new} patches ({method})."
       )
     self.leaves[TABLE] = table
+
+  def fit_axes(self) -> None:
+    """Fits tables of columns, of rows and of offsets between tokens."""
+    prefix = int("cls" in self.shapes) - int(self._had_cls)
+    if RELATIVE in self.leaves and prefix:
+      # A class token adds the longest offset at either end, which starts at 0.
+      keys = self.leaves[RELATIVE]
+      added = ((0, 0), (1, 1), (0, 0), (0, 0))
+      keys = np.pad(keys, added) if prefix > 0 else keys[:, 1:-1]
+      self.leaves[RELATIVE] = keys
+    if X_TABLE in self.leaves and prefix:
+      change = self._start if prefix > 0 else self._drop
+      change([CLS_ROW])
+    method = self._wanted.pos_embedding_resize
+    for name in (X_TABLE, Y_TABLE, RELATIVE):
+      table, shape = np.asarray(self.leaves.get(name)), self.shapes.get(name)
+      if shape is None or table.ndim != len(shape):
+        continue
+      old, new = table.shape[1], shape[1]
+      if old != new:
+        weights = position_resize.matrix(old, new, method)
+        table = np.moveaxis(np.tensordot(table, weights, (1, 1)), -1, 1)
+        self.leaves[name] = table.astype(np.float32)
+        self.notes.append(
+          f"{name} is resized from {old} to {new} places ({method})."
+        )
 
   def fit_head(self) -> None:
     """Keeps the head, or drops and starts it, whole."""

@@ -119,10 +119,21 @@ def test_a_hybrid_takes_other_sizes_too():
   assert apply(model, random_params(model), _images(24, 16)).shape == (2, 5)
 
 
-def test_relative_positions_are_for_one_size():
-  model = tiny(pos_embedding="relative")
-  with pytest.raises(UserError, match="relative positions are for 8 x 8"):
-    apply(model, random_params(model), _images(12, 12))
+@pytest.mark.parametrize("place", ["stem", "every_layer_shared"])
+def test_relative_keys_are_resized_along_their_offsets(place):
+  """From 9 offsets of 5 tokens to 19 of 10, as NumPy interpolates them."""
+  keys = dict(pos_embedding="relative", pos_embedding_at=place)
+  model, other = tiny(**keys), tiny(**keys, image_size=12)
+  params = random_params(model)
+  found = apply(model, params, _images(12, 12))
+  room = params["Transformer"]["posembed"]
+  old = room["relative_keys"]
+  places = np.linspace(-4, 4, 19)
+  room["relative_keys"] = np.apply_along_axis(
+    lambda values: np.interp(places, np.arange(-4, 5), values), 1, old
+  ).astype(np.float32)
+  expected = apply(other, params, _images(12, 12))
+  np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("scan_layers", [False, True])

@@ -80,13 +80,15 @@ class PositionEmbedding(nn.Module):
       if to == grid:
         return table
       patches = table[:, num_prefix:].reshape(self.num_tables, *grid, width)
-      patches = self._resized(self._resized(patches, 1, to[0]), 2, to[1])
+      patches = _resized(patches, 1, to[0], self.resize)
+      patches = _resized(patches, 2, to[1], self.resize)
       patches = patches.reshape(self.num_tables, -1, width)
       return jnp.concatenate([table[:, :num_prefix], patches], axis=1)
     rows, columns = grid
     x = self.param("x_embedding", init, (self.num_tables, columns, width // 2))
     y = self.param("y_embedding", init, (self.num_tables, rows, width // 2))
-    x, y = self._resized(x, 1, to[1]), self._resized(y, 1, to[0])
+    x = _resized(x, 1, to[1], self.resize)
+    y = _resized(y, 1, to[0], self.resize)
     half = (self.num_tables, *to, width // 2)
     x = jnp.broadcast_to(x[:, None], half)
     y = jnp.broadcast_to(y[:, :, None], half)
@@ -98,34 +100,34 @@ class PositionEmbedding(nn.Module):
       table = jnp.concatenate([prefix, table], axis=1)
     return table
 
-  def _resized(self, table, axis, new):
-    """A table with `new` places along an axis."""
-    old = table.shape[axis]
-    if old == new:
-      return table
-    weights = position_resize.matrix(old, new, self.resize)
-    weights = jnp.asarray(weights, table.dtype)
-    result = jnp.tensordot(table, weights, (axis, 1), precision="highest")
-    return jnp.moveaxis(result, -1, axis)
-
 
 class RelativeKeys(nn.Module):
-  """A key per head for each 1-D offset p_q - p_k of two tokens."""
+  """A key per head for each 1-D offset p_q - p_k of two tokens.
+
+  Attributes:
+    num_heads: Number of heads.
+    num_tables: Tables of keys, one for each layer or one for all.
+    resize: As in `PositionEmbedding`, along the offsets: the largest of the
+      other number of tokens takes the place of the largest that was learned.
+  """
 
   num_heads: int
   num_tables: int
+  resize: str = "bilinear"
 
   @nn.compact
   def __call__(
-    self, num_tokens: int, width: int
+    self, num_tokens: int, width: int, to: int | None = None
   ) -> Float[Array, "tables offsets heads k"]:
+    """The keys for `to` tokens, of parameters for `num_tokens`."""
     shape = (self.num_heads, width // self.num_heads)
     keys = self.param(
       "relative_keys",
       nn.initializers.normal(0.02),
       (self.num_tables, 2 * num_tokens - 1, *shape),
     )
-    return jnp.asarray(keys)
+    num_offsets = 2 * (to or num_tokens) - 1
+    return _resized(jnp.asarray(keys), 1, num_offsets, self.resize)
 
 
 def sincos2d(
@@ -141,3 +143,15 @@ def sincos2d(
   x, y = columns * frequencies, rows * frequencies
   table = np.concatenate([np.sin(x), np.cos(x), np.sin(y), np.cos(y)], axis=1)
   return table.astype(np.float32)
+
+
+def _resized(
+  table: Float[Array | np.ndarray, "..."], axis: int, new: int, method: str
+) -> Float[Array | np.ndarray, "..."]:
+  """A table with `new` places along an axis."""
+  old = table.shape[axis]
+  if old == new:
+    return table
+  weights = jnp.asarray(position_resize.matrix(old, new, method), table.dtype)
+  result = jnp.tensordot(table, weights, (axis, 1), precision="highest")
+  return jnp.moveaxis(result, -1, axis)

@@ -163,8 +163,8 @@ class Encoder(nn.Module):
     Args:
       tokens: Any tokens; all of the image's, in their order, if positions are
         relative or added at every layer.
-      grid: Rows and columns of the patches, if positions are added at every
-        layer; None: those of the module.
+      grid: Rows and columns of the patches, if positions are relative or added
+        at every layer; None: those of the module.
       mask: Tokens that are attended to, by all tokens or by each; None: all.
       train: Whether dropout and stochastic depth are active.
 
@@ -183,7 +183,7 @@ class Encoder(nn.Module):
     if train and self.stochastic_depth_rate:
       drop_rates = jnp.linspace(0, self.stochastic_depth_rate, self.depth)
     posembs = self._layer_positions(tokens, grid)
-    per_layer = (posembs, self._relative_keys(tokens), drop_rates)
+    per_layer = (posembs, self._relative_keys(tokens, grid), drop_rates)
     tokens = self._apply_blocks(tokens, per_layer, mask, train)
     if not self.norm:
       return tokens
@@ -208,16 +208,22 @@ class Encoder(nn.Module):
     # The first layer's stands at the stem, before the dropout.
     return tables.at[0].set(0.0)
 
-  def _relative_keys(self, tokens):
+  def _relative_keys(self, tokens, grid):
     """[depth, offsets, heads, head size], or None."""
     if self.pos_embedding != "relative":
       return None
-    num_tokens = self.grid[0] * self.grid[1] + self.num_prefix
-    self._check_length(tokens, num_tokens)
+    learned, wanted = (
+      rows * columns + self.num_prefix
+      for rows, columns in (self.grid, grid or self.grid)
+    )
+    self._check_length(tokens, wanted)
     shared = self.pos_embedding_at == "every_layer_shared"
     keys = RelativeKeys(
-      self.config.num_heads, 1 if shared else self.depth, name="posembed"
-    )(num_tokens, tokens.shape[-1])
+      self.config.num_heads,
+      1 if shared else self.depth,
+      self.pos_embedding_resize,
+      name="posembed",
+    )(learned, tokens.shape[-1], wanted)
     return jnp.broadcast_to(keys, (self.depth, *keys.shape[1:]))
 
   def _check_length(self, tokens, wanted):

@@ -138,7 +138,7 @@ class ViT(nn.Module):
 
     Raises:
       UserError: The patches do not cover the images and `drop_remainder` is
-        not set, or the positions cannot be resized.
+        not set.
     """
     grid = self.patch_grid(*images.shape[1:3])
     tokens = self.add_prefix(self.embed_patches(images), grid)
@@ -191,8 +191,8 @@ class ViT(nn.Module):
 
     Args:
       tokens: Tokens with positions, as `embed` returns them, or some of them.
-      grid: Rows and columns of the patches, if positions are added at every
-        layer; None: those of `image_size`.
+      grid: Rows and columns of the patches, if positions are relative or added
+        at every layer; None: those of `image_size`.
       mask: True for the tokens that are attended to, by all tokens or by each;
         None: all of them.
       train: Whether dropout and stochastic depth are active.
@@ -251,7 +251,7 @@ class ViT(nn.Module):
 
     Raises:
       UserError: The patches do not cover the image and `drop_remainder` is
-        not set, or relative positions are for another grid.
+        not set.
     """
     size, patch = self.image_size, self.patch_size
     stride, map_patch = self._stem_stride, self._map_patch
@@ -269,12 +269,6 @@ class ViT(nn.Module):
         f"The images are {height} x {width} pixels, which patches of {patch} x"
         f" {patch} do not cover; resize them to {size} x {size}"
         " (config.model.image_size), or to multiples of the patch."
-      )
-    if self.pos_embedding == "relative" and grid != self._grid(size, size):
-      raise UserError(
-        f"The images are {height} x {width} pixels, but relative positions"
-        f" are for {size} x {size} (config.model.image_size); resize them, or"
-        " use config.model.pos_embedding='learned_1d'."
       )
     return grid
 

@@ -8,6 +8,8 @@ from vit_jax.models.vit import sizes
 
 TABLE = "Transformer/posembed_input/pos_embedding"
 X_TABLE = "Transformer/posembed_input/x_embedding"
+Y_TABLE = "Transformer/posembed_input/y_embedding"
+CLS_ROW = "Transformer/posembed_input/cls_embedding"
 RELATIVE = "Transformer/posembed/relative_keys"
 
 
@@ -112,11 +114,10 @@ def _positions(layout: Layout) -> dict[str, Shape]:
   half = (tables, positions.side, width // 2)
   wanted: dict[str, Shape] = {
     X_TABLE: half,
-    "Transformer/posembed_input/y_embedding": half,
+    Y_TABLE: half,
   }
   if layout.has_cls:
-    name = "Transformer/posembed_input/cls_embedding"
-    wanted[name] = (tables, 1, width)
+    wanted[CLS_ROW] = (tables, 1, width)
   return wanted
 
 
