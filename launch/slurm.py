@@ -6,8 +6,8 @@
 
 Run it on a login node, from a clone in an environment that the compute nodes
 see too. One task runs on each node and drives all of its GPUs. Before the time
-limit, and when SLURM preempts it, the run saves, and the job is queued again;
-it goes on from there. docs/slurm.md tells more.
+limit, and when SLURM preempts it, the run saves, and the job is queued again
+and resumes. See docs/slurm.md.
 """
 
 import dataclasses

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,21 +29,79 @@ JOB = slurm.Job(
   max_restarts=3,
   sbatch=("--partition=gpu", "--account=a b"),
 )
-# A step that waits for SIGTERM, saves for a moment and ends with 42.
+# srun as rough as Slurm's: the step is made a moment after it starts, and on
+# SIGTERM it kills its tasks. It runs `commands`, a task each.
+STEP = """
+import signal, subprocess, time
+def forced(*unused):
+  print("srun: forcing job termination", file=sys.stderr)
+  for task in tasks:
+    task.kill()
+signal.signal(signal.SIGTERM, forced)
+tasks = []
+time.sleep(0.5)
+for index, command in enumerate(commands):
+  task = {
+    "SLURM_JOB_ID": "77",
+    "SLURM_STEP_NODELIST": "localhost",
+    "SLURM_NTASKS": str(len(commands)),
+    "SLURM_PROCID": str(index),
+    "SLURM_LOCALID": "0",
+  }
+  tasks.append(subprocess.Popen(command, env={**os.environ, **task}))
+pids = " ".join(str(task.pid) for task in tasks)
+(place / "step.partial").write_text(pids)
+(place / "step.partial").rename(place / "step")
+codes = [task.wait() for task in tasks]
+(place / "step").unlink()
+sys.exit(max(code if code >= 0 else 128 - code for code in codes))
+"""
+# Both look for a step as Slurm 22.05's do: scancel succeeds without one until
+# srun has asked for it, and then fails until it is there.
+SQUEUE = """
+assert words == ["--noheader", "--steps=77.0"], words
+if (place / "step").exists():
+  print("77.0 python")
+"""
+SCANCEL = """
+import shutil
+import signal
+assert words == ["--signal=TERM", "77.0"], words
+if not (place / "step").exists():
+  print("scancel: error: Kill job error on job step id 77: Invalid job id"
+    " specified", file=sys.stderr)
+  sys.exit(225)
+for pid in (place / "step").read_text().split():
+  os.kill(int(pid), signal.SIGTERM)
+"""
+# A task that waits for SIGTERM, saves for a moment and ends with 42.
 SAVES_ON_TERM = """
-import signal, time
+import os, pathlib, signal, sys, time
 def leave(*unused):
   time.sleep(0.3)
   os._exit(42)
 signal.signal(signal.SIGTERM, leave)
-(place / "running").touch()
+pathlib.Path(sys.argv[1]).touch()
 time.sleep(600)
 """
 
 
 @pytest.fixture
 def programs(tmp_path):
-  return Programs(tmp_path / "programs", "srun", "scontrol", "sbatch", "python")
+  names = ("srun", "scancel", "squeue", "scontrol", "sbatch", "python")
+  programs = Programs(tmp_path / "programs", *names)
+  programs.behave("squeue", SQUEUE)
+  programs.behave("scancel", SCANCEL)
+  return programs
+
+
+def run_step(programs, *commands):
+  """Has srun run these commands; None stands for the one it is given."""
+  parts = [
+    'words[words.index("--label") + 1 :]' if command is None else repr(command)
+    for command in commands
+  ]
+  programs.behave("srun", f"commands = [{', '.join(parts)}]\n{STEP}")
 
 
 def plan_in(tmp_path, taken, **changes):
@@ -204,22 +263,45 @@ def test_any_other_end_is_the_end(tmp_path, taken, programs, code):
   assert programs.words("scontrol") == []
 
 
+@pytest.mark.parametrize("when", ["at once", "running"])
 @pytest.mark.parametrize(
   ("number", "queued"), [(signal.SIGUSR1, True), (signal.SIGTERM, False)]
 )
 def test_before_the_time_limit_it_saves_and_is_queued_again(
-  tmp_path, taken, programs, number, queued
+  tmp_path, taken, programs, number, queued, when
 ):
   """After scancel or SLURM's own preemption it saves, and leaves it at that."""
-  programs.behave("srun", SAVES_ON_TERM)
+  running = [programs.place / f"running-{index}" for index in range(2)]
+  tasks = [[sys.executable, "-c", SAVES_ON_TERM, str(x)] for x in running]
+  run_step(programs, *tasks)
   process = start(script_of(plan_in(tmp_path, taken)), programs)
-  while not (programs.place / "running").exists():
+  if when == "running":
+    wait_for = running
+  else:
+    wait_for = [programs.place / "calls.jsonl"]  # srun was started.
+  while not all(path.exists() for path in wait_for):
     time.sleep(0.02)
   process.send_signal(number)
   out, _ = process.communicate(timeout=300)
-  assert process.returncode == 42
-  assert "ended with exit code 42" in out
+  # A task that is told before it listens dies of the signal, with 143.
+  codes = (42,) if when == "running" else (42, 143)
+  assert process.returncode in codes, out
+  assert f"ended with exit code {process.returncode}" in out
   assert programs.words("scontrol") == ([["requeue", "77"]] if queued else [])
+
+
+def test_a_signal_after_the_step_has_ended_does_not_hold_the_job_up(
+  tmp_path, taken, programs
+):
+  # srun lingers for a moment when its tasks are gone.
+  programs.behave("srun", "import time; time.sleep(1.5); sys.exit(0)")
+  process = start(script_of(plan_in(tmp_path, taken)), programs)
+  while not programs.calls("srun"):
+    time.sleep(0.02)
+  process.send_signal(signal.SIGUSR1)
+  process.communicate(timeout=60)
+  assert process.returncode == 0
+  assert programs.words("scancel") == []
 
 
 def test_relative_paths_start_where_it_was_submitted(tmp_path, taken, programs):
@@ -245,25 +327,6 @@ def test_a_program_that_is_not_installed_is_named(tmp_path, taken, monkeypatch):
     plan_in(tmp_path, taken).carry_out()
 
 
-# Plays a cluster of two nodes: a task on each, with SLURM's variables.
-CLUSTER = """
-import signal, subprocess
-words = words[words.index("--label") + 1 :]
-tasks = []
-for index in range(2):
-  task = {
-    "SLURM_JOB_ID": "77",
-    "SLURM_STEP_NODELIST": "localhost",
-    "SLURM_NTASKS": "2",
-    "SLURM_PROCID": str(index),
-    "SLURM_LOCALID": "0",
-  }
-  tasks.append(subprocess.Popen(words, env={**os.environ, **task}))
-signal.signal(signal.SIGTERM, lambda n, f: [t.send_signal(n) for t in tasks])
-sys.exit(max(task.wait() for task in tasks))
-"""
-
-
 @pytest.mark.exhaustive
 def test_a_run_goes_on_after_its_time_limit(tmp_path, programs):
   """The script, its supervisors and train itself, on the CPU."""
@@ -272,7 +335,7 @@ def test_a_run_goes_on_after_its_time_limit(tmp_path, programs):
   taken = experiment.Experiment(
     "configs/quickstart.py", ":smoke", tuple(words), "runs/first"
   )
-  programs.behave("srun", CLUSTER)
+  run_step(programs, None, None)
   job = dataclasses.replace(JOB, nodes=2, gpus_per_node=1)
   plan = slurm.make_plan(taken, job, python=sys.executable, place=str(tmp_path))
   process = start(script_of(plan), programs, JAX_NUM_CPU_DEVICES="1")
@@ -285,3 +348,67 @@ def test_a_run_goes_on_after_its_time_limit(tmp_path, programs):
   values = runs.values(tmp_path / "runs" / "first")
   steps = [step for step, name in values if name == "train/loss"]
   assert steps == list(range(1, 151))
+
+
+@pytest.fixture
+def real_slurm(shared, tmp_path_factory):
+  """Environment variables of a real Slurm of two nodes; skips without it."""
+  if os.geteuid() or not shutil.which("slurmctld"):
+    pytest.skip("needs root and the packages slurmctld, slurmd and munge")
+  tool, place = shared / "tools" / "slurm_cluster", tmp_path_factory.mktemp("s")
+  outcome = subprocess.run(
+    [tool, "start", place], capture_output=True, text=True, timeout=300
+  )
+  if outcome.returncode:
+    pytest.skip(f"Slurm does not start here: {outcome.stderr}")
+  name, _, value = outcome.stdout.strip().removeprefix("export ").partition("=")
+  yield {**os.environ, name: value, "JAX_NUM_CPU_DEVICES": "1"}
+  subprocess.run([tool, "stop", place], check=True, timeout=60)
+
+
+@pytest.mark.slow
+def test_on_a_real_slurm_it_saves_and_is_queued_again(tmp_path, real_slurm):
+  def slurm_says(*words):
+    return subprocess.run(
+      words, env=real_slurm, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+  options = runs.SELDOM | {"total_steps": 100_000}
+  taken = experiment.Experiment(
+    "configs/quickstart.py",
+    ":smoke",
+    tuple(f"--config.{key}={value}" for key, value in options.items()),
+    "runs/first",
+  )
+  job = dataclasses.replace(
+    JOB, nodes=2, gpus_per_node=1, cpus_per_node=1, time="10", sbatch=()
+  )
+  plan = slurm.make_plan(taken, job, python=sys.executable, place=str(tmp_path))
+  for path, content in plan.files.items():
+    pathlib.Path(path).parent.mkdir(parents=True)
+    pathlib.Path(path).write_text(content)
+  (command,) = plan.commands
+  job_id = slurm_says(*command.words).split()[-1]
+  workdir = tmp_path / "runs" / "first"
+  log = workdir / "launch" / f"{job_id}.log"
+  wait_until(lambda: "train/loss" in read(workdir / "metrics.jsonl"), log)
+  # As SLURM does it before the time limit: to the batch script alone.
+  slurm_says("scancel", "--batch", "--signal=USR1", job_id)
+  wait_until(lambda: "ended with exit code 42" in read(log), log)
+  state = ("squeue", "--noheader", "--format=%T", f"--jobs={job_id}")
+  wait_until(lambda: slurm_says(*state) in ("PENDING", "CONFIGURING"), log)
+  slurm_says("scancel", job_id)
+  last_step = max(step for step, _ in runs.values(workdir))
+  assert runs.saved_steps(workdir)[-1] == last_step
+
+
+def read(path):
+  return path.read_text() if path.exists() else ""
+
+
+def wait_until(true, log, seconds=240):
+  """Waits until `true()`; fails with the job's log if that takes too long."""
+  end = time.monotonic() + seconds
+  while not true():
+    assert time.monotonic() < end, read(log)
+    time.sleep(0.2)
