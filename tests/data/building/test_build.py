@@ -345,17 +345,12 @@ def test_links_made_after_the_listing_lead_nowhere_else(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_is_an_os_error(tmp_path):
-  task = shards.ShardTask(
-    path=str(tmp_path / "shard"),
-    done_path=str(tmp_path / "done.json"),
-    examples=(),
-    max_labels=1,
-  )
+  path, done_path = str(tmp_path / "shard"), str(tmp_path / "done.json")
   unfinished = tmp_path / f".shard.{os.getpid()}.partial"
   os.symlink("/dev/full", unfinished)
   with pytest.raises(OSError, match="No space left"):
-    shards.write(task)
-  assert not os.path.exists(task.path) and not os.path.exists(task.done_path)
+    shards.write(path, (), 1, done_path)
+  assert not os.path.exists(path) and not os.path.exists(done_path)
 
 
 def test_a_directory_that_cannot_be_written_is_a_sentence(photos, tmp_path):

@@ -18,8 +18,10 @@ one process and keeps no list of what is whole.
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import hashlib
 import json
+import operator
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,9 +59,8 @@ class Built:
     name: Name with its version.
     directory: Directory of the dataset.
     splits: From the name of each split to its number of examples.
-    max_labels: See `contract.Inputs`.
+    max_labels, num_ignored: See `contract.Inputs`.
     num_unusable: Number of images that were left out.
-    num_ignored: Number of files that are no images by their names.
     was_there: True if nothing had to be made.
   """
 
@@ -102,14 +103,10 @@ def build(
   Args:
     dataset: 'name' or 'name:version'.
     data_dir: As in `sources.open_source`.
-    path: The input; see `inputs.read`, also for the next three.
-    split: Name for the only split of an input that does not name it.
-    image_root: Directory that the paths of JSON lines start from.
-    class_names: File of the names of all classes.
+    path: The input; see `inputs.read`, also for `split`, `image_root`,
+      `class_names`, `num_workers` and `show`.
     num_shards: Number of files of each split; None: by that of examples.
-    num_workers: Number of processes.
-    skip_unusable: Leave out images that cannot be read or decoded.
-    show: Called with what is worked on, how much is done and of how much.
+    skip_unusable: Leaves out images that cannot be read or decoded.
 
   Raises:
     UserError: The input or its images cannot be used, another dataset is
@@ -132,10 +129,16 @@ def build(
   plan = _plan(name, found, num_shards)
   target = home / name.name / name.version
   job = _Job(name, target, found, plan, num_workers, show)
-  made = not target.exists() and job.make(skip_unusable)
-  if not made:
-    job.check_made()
-    job.replace_lost()
+  try:
+    made = not target.exists() and job.make(skip_unusable)
+    if not made:
+      job.check_made()
+      job.replace_lost()
+  except OSError as error:
+    raise UserError(
+      f"{target} cannot be written ({error.strerror or error}). Once that is"
+      " mended, run the same command again: it continues with what is missing."
+    ) from error
   if not (job.partial / "dataset").exists():  # Else it is another's.
     shutil.rmtree(job.partial, ignore_errors=True)
   info = json.loads((target / "dataset_info.json").read_text())
@@ -216,22 +219,15 @@ class _Job:
 
   def make(self, skip_unusable: bool) -> bool:
     """Makes the dataset; False if another preparation has just done so."""
-    try:
-      (self.partial / "dataset").mkdir(parents=True, exist_ok=True)
-      (self.partial / "done").mkdir(exist_ok=True)
-      with _alone(self.partial):
-        is_needed = not self.target.exists()
-        if is_needed:
-          self._keep_to_plan()
-          self._finish(self._make_shards(skip_unusable))
-          (self.partial / "dataset").rename(self.target)
-        shutil.rmtree(self.partial)
-    except OSError as error:
-      raise UserError(
-        f"{self.partial} cannot be written ({error.strerror or error}). Once"
-        " that is mended, run the same command again: it continues with what is"
-        " missing."
-      ) from error
+    (self.partial / "dataset").mkdir(parents=True, exist_ok=True)
+    (self.partial / "done").mkdir(exist_ok=True)
+    with _alone(self.partial):
+      is_needed = not self.target.exists()
+      if is_needed:
+        self._keep_to_plan()
+        self._finish(self._make_shards(skip_unusable))
+        (self.partial / "dataset").rename(self.target)
+      shutil.rmtree(self.partial)
     return is_needed
 
   def check_made(self) -> None:
@@ -248,25 +244,18 @@ class _Job:
     """Writes the shards that a whole dataset has lost since.
 
     Raises:
-      UserError: One cannot be written, or images have changed.
+      UserError: Images have changed.
     """
     files = checksums.read(self.target) or {}
     lost = [s for s in self._shards() if not (self.target / s.file).exists()]
-    try:
-      for shard, whole in self._write(lost, self.target):
-        if files.get(shard.file) != checksums.Checksum(
-          whole.size, whole.sha256
-        ):
-          (self.target / shard.file).unlink()
-          raise UserError(
-            f"{self.target / shard.file} was lost and cannot be made again: the"
-            " images are not those it was made of. Remove the directory to make"
-            " everything again."
-          )
-    except OSError as error:
-      raise UserError(
-        f"{self.target} cannot be written ({error.strerror or error})."
-      ) from error
+    for shard, whole in self._write(lost, self.target):
+      if files.get(shard.file) != whole.checksum:
+        (self.target / shard.file).unlink()
+        raise UserError(
+          f"{self.target / shard.file} was lost and cannot be made again: the"
+          " images are not those it was made of. Remove the directory to make"
+          " everything again."
+        )
 
   def _keep_to_plan(self) -> None:
     path = self.partial / "plan.json"
@@ -300,7 +289,7 @@ class _Job:
   ) -> Iterator[tuple[_Shard, shards.Shard]]:
     """Writes shards in parallel; yields each when it and those before are."""
 
-    def task(shard: _Shard) -> shards.ShardTask:
+    def task(shard: _Shard) -> Callable[[], shards.Shard]:
       split = self.inputs.splits[shard.split]
       ids = order.permute(
         np.arange(shard.start, shard.stop),
@@ -308,16 +297,17 @@ class _Job:
         seed=_ORDER_SEED,
         epoch=0,
       )
-      return shards.ShardTask(
-        path=os.fspath(directory / shard.file),
-        done_path=done and os.fspath(done / f"{shard.file}.json"),
-        examples=split.examples(ids),
-        max_labels=self.inputs.max_labels,
+      return functools.partial(
+        shards.write,
+        os.fspath(directory / shard.file),
+        split.examples(ids),
+        self.inputs.max_labels,
+        done and os.fspath(done / f"{shard.file}.json"),
       )
 
     total = num_done + sum(shard.stop - shard.start for shard in wanted)
     results = parallel.in_processes(
-      shards.write,
+      operator.call,
       map(task, wanted),
       num_processes=self.num_workers,
       what="images",
@@ -379,11 +369,9 @@ class _Job:
       if not any(whole.num_examples for whole in found):
         raise UserError(f"Split {split!r} has no image that can be used.")
     metadata.write(directory, self.name, self.inputs, splits)
-    files = {
-      shard.file: checksums.Checksum(whole.size, whole.sha256)
-      for shard, whole in made.items()
-    }
-    checksums.write(directory, files)
+    checksums.write(
+      directory, {shard.file: whole.checksum for shard, whole in made.items()}
+    )
     records.write_json(directory / PLAN_FILE, self.plan)
     if unusable := _unusable(made):
       _write_lines(directory / UNUSABLE_FILE, unusable)

@@ -30,7 +30,6 @@ class _Tar:
   """A tar file, and the images in it in its order.
 
   Attributes:
-    path: Path of the tar file.
     names: Names of the images, without folders.
     offsets: int64 [n], positions of their bytes; -1 for what has the name of
       an image and is no file.
@@ -62,8 +61,7 @@ def read(
     root: Directory that they are in.
     names: Names of all classes, in the order of their labels; None: those
       found, sorted.
-    num_workers: Number of processes.
-    show: Called with "tar files", the number read and the number of all.
+    num_workers, show: As in `inputs.read`.
 
   Raises:
     UserError: Naming tar files that lead elsewhere, cannot be read or have no

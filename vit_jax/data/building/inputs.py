@@ -1,14 +1,18 @@
-"""Recognition of the form of an input by what is there."""
+"""Recognition of the form of an input by what is there, and image folders."""
 
+import hashlib
 import os
 import pathlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from vit_jax.data import folder
 from vit_jax.data.building import class_names as names_file
-from vit_jax.data.building import class_tars, image_folder, json_lines
-from vit_jax.data.building.contract import Inputs
+from vit_jax.data.building import class_tars, json_lines
+from vit_jax.data.building.contract import Example, Inputs, Split
 from vit_jax.errors import UserError
 
 _DEFAULT_SPLIT = "train"
@@ -71,7 +75,42 @@ def read(
     raise UserError(
       f"--split={split}: the splits of --from={path} are the folders in it."
     )
-  return image_folder.read(path, names)
+  return _image_folder(path, names)
+
+
+def _image_folder(root: str, names: Sequence[str] | None) -> Inputs:
+  """Lists DIR/SPLIT/CLASS/ as `folder.find_images`, and opens no file."""
+  files = folder.find_images(root)
+  found = {name for pairs in files.values() for name, _ in pairs}
+  ordered = names_file.order(found, names, root)
+  labels = {name: label for label, name in enumerate(ordered)}
+  real_root = os.path.realpath(root)
+
+  def split_of(split: str, pairs: Sequence[tuple[str, str]]) -> Split:
+    def examples(ids: np.ndarray) -> list[Example]:
+      return [
+        Example(
+          name=f"{name}/{file}",
+          labels=(labels[name],),
+          path=f"{root}/{split}/{name}/{file}",
+          root=real_root,
+        )
+        for name, file in (pairs[i] for i in ids)
+      ]
+
+    return Split(len(pairs), examples)
+
+  listing = hashlib.sha256()
+  for split, pairs in sorted(files.items()):
+    for pair in pairs:
+      listing.update(os.fsencode("/".join((split, *pair))) + b"\0")
+  return Inputs(
+    splits={split: split_of(split, pairs) for split, pairs in files.items()},
+    class_names=ordered,
+    num_classes=len(ordered),
+    max_labels=1,
+    identity=listing.hexdigest(),
+  )
 
 
 def _with_split(
@@ -115,10 +154,10 @@ def _tars_in(directory: pathlib.Path) -> list[str]:
   """
   entries = sorted(directory.glob("[!.]*"))
   tars = [str(path) for path in entries if path.suffix == ".tar"]
-  folder = next((path for path in entries if path.is_dir()), None)
-  if tars and folder:
+  inner = next((path for path in entries if path.is_dir()), None)
+  if tars and inner:
     raise UserError(
-      f"{directory} has tar files ({tars[0]}) and folders ({folder}); name a"
+      f"{directory} has tar files ({tars[0]}) and folders ({inner}); name a"
       " folder that has only the one or the other."
     )
   return tars

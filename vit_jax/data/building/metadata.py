@@ -23,11 +23,7 @@ def write(
 ) -> None:
   """Writes dataset_info.json, features.json and the names of the classes.
 
-  Args:
-    directory: Directory of the shards.
-    name: Name with its version.
-    inputs: Source of the shards; says what their labels mean.
-    shards: From the name of each split to its shards in order.
+  `shards` maps the name of each split to its shards in order.
   """
   assert tf.version  # Imports TensorFlow, before TFDS does so noisily.
   import tensorflow_datasets as tfds

@@ -13,23 +13,6 @@ _THREADS = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardTask:
-  """A shard to write.
-
-  Attributes:
-    path: Path of the shard.
-    done_path: Path of a JSON file, written when the shard is whole.
-    examples: Examples in order.
-    max_labels: See `contract.Inputs`.
-  """
-
-  path: str
-  done_path: str | None
-  examples: Sequence[Example]
-  max_labels: int
-
-
-@dataclasses.dataclass(frozen=True)
 class Shard:
   """A shard that is whole, as its JSON file describes it.
 
@@ -47,9 +30,24 @@ class Shard:
   sha256: str
   unusable: Sequence[Sequence[str]]
 
+  @property
+  def checksum(self) -> checksums.Checksum:
+    return checksums.Checksum(self.size, self.sha256)
 
-def write(task: ShardTask) -> Shard:
+
+def write(
+  path: str,
+  examples: Sequence[Example],
+  max_labels: int,
+  done_path: str | None = None,
+) -> Shard:
   """Writes a shard, which has another name until it is whole.
+
+  Args:
+    path: Path of the shard.
+    examples: Examples in order.
+    max_labels: See `contract.Inputs`.
+    done_path: Path of a JSON file, written when the shard is whole.
 
   Raises:
     OSError: It cannot be written.
@@ -58,34 +56,28 @@ def write(task: ShardTask) -> Shard:
 
   num_examples = num_bytes = 0
   unusable = []
-  with records.replacing(task.path) as partial:
+  with records.replacing(path) as partial:
     try:
       writer = array_record_module.ArrayRecordWriter(
         os.fspath(partial), array_record_files.WRITER_OPTIONS
       )
       for example, image, problem in parallel.in_threads(
-        _load, task.examples, num_threads=_THREADS
+        _load, examples, num_threads=_THREADS
       ):
         if problem:
           unusable.append((example.name, problem))
           continue
-        record = _serialize(example, image, task.max_labels)
+        record = _serialize(example, image, max_labels)
         writer.write(record)
         num_examples += 1
         num_bytes += len(record)
       writer.close()
     except RuntimeError as error:  # ArrayRecord's form of a full disk.
       raise OSError(str(error)) from None
-    checksum = checksums.of_new_file(partial)
-  shard = Shard(
-    num_examples=num_examples,
-    num_bytes=num_bytes,
-    size=checksum.size,
-    sha256=checksum.sha256,
-    unusable=unusable,
-  )
-  if task.done_path:
-    records.write_json(task.done_path, dataclasses.asdict(shard))
+    checksum = dataclasses.asdict(checksums.of_new_file(partial))
+  shard = Shard(num_examples, num_bytes, **checksum, unusable=unusable)
+  if done_path:
+    records.write_json(done_path, dataclasses.asdict(shard))
   return shard
 
 
