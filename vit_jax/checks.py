@@ -16,7 +16,7 @@ def check(config: schema.Config) -> None:
   """
   models_build.check(config.model)
   sources.check(config.train.dataset)
-  splits.check(config.train.split)
+  splits.parse(config.train.split)
   objectives_build.check(config, features.check(config))
   optim_build.check(config)
   evaluators_build.check(config)

@@ -118,26 +118,18 @@ class _Word:
 
   @classmethod
   def parse(cls, text: str, default_split: str) -> "_Word":
-    """Parses DATASET[@SPLIT].
-
-    Raises:
-      UserError: It is neither a dataset nor a path, or no split is named so.
-    """
+    """Parses DATASET[@SPLIT]; raises UserError if it is something else."""
     dataset, at, split = text.rpartition("@")
     if not at or "/" in split:  # A folder may have an @ in its name.
       dataset, split = text, default_split
-    splits.check(split)
+    splits.parse(split)
     if dataset.startswith(_PATH):
       return cls("folder", split, dataset)
     sources.check(dataset)
     return cls(dataset, split, None)
 
   def open(self, data_dir: str | None) -> sources.Source:
-    """Opens the images.
-
-    Raises:
-      UserError: They are not there.
-    """
+    """Opens the images; raises UserError if they are not there."""
     problems = []
     for label_key in _label_keys(self.dataset):
       try:
@@ -192,9 +184,7 @@ def _write(
   progress: CountProgress,
 ) -> dict:
   """Writes all results and returns the summary."""
-  found_train: set[int] = set()
-  train_of = [set() for _ in tests]
-  test_of = [set() for _ in tests]
+  near_train, near_test = [[set() for _ in tests] for _ in range(2)]
   num_pairs = 0
   with (
     records.replacing(output / "pairs.jsonl") as path,
@@ -210,31 +200,24 @@ def _write(
       test = tests[pair.test_set]
       line = {
         "train": _name(train, pair.train_id),
-        "train_id": pair.train_id,
-        "test_set": test.name,
         "test": _name(test, pair.test_id),
-        "test_id": pair.test_id,
-        "distance": pair.distance,
-        "mirrored": pair.mirrored,
+        **dataclasses.asdict(pair),
+        "test_set": test.name,
       }
       file.write(json.dumps(line) + "\n")
       num_pairs += 1
-      found_train.add(pair.train_id)
-      train_of[pair.test_set].add(pair.train_id)
-      test_of[pair.test_set].add(pair.test_id)
-  exclusion.write(output / "exclude.json", train.source, found_train)
+      near_train[pair.test_set].add(pair.train_id)
+      near_test[pair.test_set].add(pair.test_id)
+  near = set().union(*near_train)
+  exclusion.write(output / "exclude.json", train.source, near)
   summary = {
     "max_distance": max_distance,
     "bits": perceptual_hash.BITS,
     "pairs": num_pairs,
-    "train": {**_described(train), "near": len(found_train)},
+    "train": {**_described(train), "near": len(near)},
     "tests": [
-      {
-        **_described(test),
-        "near": len(test_of[number]),
-        "near_train": len(train_of[number]),
-      }
-      for number, test in enumerate(tests)
+      _described(test) | {"near": len(near), "near_train": len(of_train)}
+      for test, near, of_train in zip(tests, near_test, near_train, strict=True)
     ],
   }
   records.write_json(output / "summary.json", summary)

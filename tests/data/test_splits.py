@@ -47,7 +47,7 @@ def test_percentages_cut_a_split_without_gap_or_overlap(num_examples):
 @pytest.mark.parametrize("split", ["", "train[", "train[5]", "train[a:b]", "+"])
 def test_malformed_split_is_a_sentence(split):
   with pytest.raises(UserError, match="is not a split string"):
-    splits.check(split)
+    splits.parse(split)
 
 
 def test_missing_split_names_those_that_are_there():

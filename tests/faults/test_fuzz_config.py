@@ -124,7 +124,7 @@ def test_bad_datasets_and_splits_are_answered_with_a_sentence(num_cases):
     for call in (
       lambda t: sources.check(t),
       lambda t: sources.check(f"generated:{t}"),
-      lambda t: splits.check(t),
+      splits.parse,
       lambda t: splits.resolve(t, lengths, dataset="toy"),
     ):
       fuzz.answers_with_a_sentence(lambda: call(text), f"{text:.200}")  # noqa: B023

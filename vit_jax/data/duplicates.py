@@ -19,13 +19,7 @@ _PIECE = 1 << 15
 
 @dataclasses.dataclass(frozen=True)
 class Hashed:
-  """A dataset whose hashes are in a file.
-
-  Attributes:
-    name: Name for people.
-    source: The images.
-    path: Path of the hashes of all images.
-  """
+  """A dataset, its name for people, and the file of its hashes."""
 
   name: str
   source: Source
@@ -34,14 +28,9 @@ class Hashed:
 
 @dataclasses.dataclass(frozen=True)
 class Duplicate:
-  """A training image and a test image that are near each other.
+  """A training image and an image of test set number `test_set`.
 
-  Attributes:
-    train_id: Number of the training image.
-    test_set: Number of the test set.
-    test_id: Number of the image in it.
-    distance: Number of bits in which their hashes differ.
-    mirrored: True if one is the mirror image of the other.
+  Their hashes differ in `distance` bits, after one was mirrored if `mirrored`.
   """
 
   train_id: int
@@ -64,8 +53,8 @@ def find(
   Args:
     train: The training set.
     tests: The test sets.
-    max_distance: Number of bits in which hashes of a pair may differ.
-    num_threads: Number of threads that compare.
+    max_distance: Bits in which hashes of a pair may differ.
+    num_threads: Threads that compare.
     show: Called with the number of training images compared and of all.
 
   Yields:
@@ -92,13 +81,8 @@ def find(
   for start, (train_id, entry, distance) in zip(starts, results, strict=True):
     if len(entry):
       mirrored, entry = np.divmod(entry, len(values))
-      columns = (
-        train_id,
-        test_set[entry],
-        test_id[entry],
-        distance,
-        mirrored,
-      )
+      tested = test_set[entry], test_id[entry]
+      columns = (train_id, *tested, distance, mirrored)
       # Of several views of a pair, the nearest comes first.
       order = np.lexsort(columns[::-1])
       previous = None

@@ -15,8 +15,7 @@ import pydantic
 from etils import epath
 
 from vit_jax import buckets, records
-from vit_jax.data.sources import Source
-from vit_jax.data.wrapped import Wrapped
+from vit_jax.data.sources import Source, Wrapped
 from vit_jax.errors import UserError
 
 
@@ -28,22 +27,13 @@ class _List(pydantic.BaseModel, strict=True):
 def write(
   path: epath.PathLike, source: Source, examples: Iterable[int]
 ) -> None:
-  """Writes the numbers of the examples of a source to leave out.
-
-  Raises:
-    OSError: The file cannot be written.
-  """
+  """Writes the numbers of the examples of a source to leave out."""
   content = {"source": source.fingerprint, "examples": sorted(examples)}
   records.write_text(path, json.dumps(content) + "\n")
 
 
 def without(source: Source, path: str, *, key: str) -> "Remaining":
-  """Returns the examples of a source that a file does not list.
-
-  Args:
-    source: All examples.
-    path: Path of the file.
-    key: Config key that names the file, for messages.
+  """Returns the examples of a source that a file, set by a config key, lacks.
 
   Raises:
     UserError: The file cannot be read, belongs to other data, or leaves
@@ -85,13 +75,9 @@ def without(source: Source, path: str, *, key: str) -> "Remaining":
 
 @dataclasses.dataclass(frozen=True)
 class Remaining(Wrapped):
-  """A source with examples left out; see `sources.Source`.
+  """A source with examples left out; see `sources.Source`."""
 
-  Attributes:
-    left_out: int64 [m], numbers of those left out, ascending, each once.
-  """
-
-  left_out: np.ndarray
+  left_out: np.ndarray  # int64 [m], numbers, ascending, each once.
 
   @property
   def num_examples(self) -> int:
@@ -104,7 +90,6 @@ class Remaining(Wrapped):
     return f"{self.source.fingerprint}:without:{len(self.left_out)}:{digest}"
 
   def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """See `sources.Source.read_or_locate`."""
     return self.source.read_or_locate(self.originals(ids))
 
   def originals(self, ids: np.ndarray) -> np.ndarray:

@@ -12,12 +12,12 @@ import hashlib
 import logging
 import os
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from etils import epath
 
-from vit_jax import truncate
+from vit_jax import buckets, truncate
 from vit_jax.data import encoded, parallel, sources, splits
 from vit_jax.errors import UserError
 
@@ -40,22 +40,20 @@ def open_source(
   split: str,
   *,
   data_dir: str | None,
-  image_key: str = "image",
-  label_key: str = "label",
   max_bad_examples: int = 0,
+  **unused: object,
 ) -> "FolderSource":
   """Opens an image folder; see `vit_jax.data.sources.open_source`.
 
-  Names of features have no meaning here. The first bytes of every image are
-  checked, unless there are more than 100,000 or they are in a bucket.
+  The first bytes of every image are checked, unless there are more than 100,000
+  or they are in a bucket.
 
   Raises:
     UserError: As `scan`; or more than `max_bad_examples` files are no images,
       which names all that cannot be decoded.
   """
-  del arguments, image_key, label_key
   source = scan(split, data_dir)
-  if source.num_examples <= _MAX_FILES_CHECKED and not _is_remote(
+  if source.num_examples <= _MAX_FILES_CHECKED and not buckets.is_bucket(
     source.paths[0]
   ):
     _raise_if_no_images(source, max_bad_examples)
@@ -115,22 +113,19 @@ class FolderSource(sources.Source):
     return len(self.paths)
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Reads image files; see `sources.Source.read`."""
     paths = self.names(ids)
-    if _is_remote(paths[0]):
-      contents = list(
-        parallel.in_threads(_read_remote, paths, num_threads=_REMOTE_READERS)
+    images = np.empty(len(paths), object)
+    if buckets.is_bucket(paths[0]):
+      images[:] = list(
+        parallel.in_threads(_read, paths, num_threads=_REMOTE_READERS)
       )
     else:
-      contents = [_read_local(path) for path in paths]
-    images = np.empty(len(paths), object)
-    images[:] = contents
+      images[:] = [_read(path) for path in paths]
     return {"image": images, "label": self.labels[ids]}
 
   def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Reads what Python has to; see `sources.Source.read_or_locate`."""
     paths = self.names(ids)
-    if _is_remote(paths[0]):
+    if buckets.is_bucket(paths[0]):
       return self.read(ids)
     images = np.empty(len(paths), object)
     images[:], forms = zip(*map(_read_or_locate, paths), strict=True)
@@ -138,11 +133,9 @@ class FolderSource(sources.Source):
     return {"image": images, "form": forms, "label": self.labels[ids]}
 
   def names(self, ids: np.ndarray) -> list[str]:
-    """Returns the path of each image."""
     return [self.paths[i] for i in ids]
 
   def file_names(self, ids: np.ndarray) -> list[str]:
-    """See `sources.Source.file_names`."""
     return [posixpath.basename(path) for path in self.names(ids)]
 
 
@@ -158,13 +151,7 @@ def find_images(root: str) -> dict[str, list[tuple[str, str]]]:
   found: dict[str, list[tuple[str, str]]] = {}
   empty: set[str] = set()
   num_ignored = 0
-  try:
-    folders = sorted(name for name, is_dir in _list(root, root) if is_dir)
-  except OSError as error:
-    raise UserError(
-      f"The image folder {root} cannot be listed ({error.strerror}); give the"
-      " one that holds train/."
-    ) from None
+  folders = sorted(name for name, is_dir in _entries(root, root) if is_dir)
   for split in filter(_SPLITS.__contains__, folders):
     found[split] = []
     for name, is_dir in sorted(_entries(f"{root}/{split}", root)):
@@ -236,52 +223,53 @@ def _raise_if_no_images(source: FolderSource, max_bad_examples: int) -> None:
 
 def _begins_like_an_image(path: str) -> bool:
   try:
-    return _read_local(path, 16).startswith(_SIGNATURES)
+    return _read(path, 16).startswith(_SIGNATURES)
   except UserError:  # Reading it for training raises it again.
     return False
 
 
 def _entries(directory: str, root: str) -> list[tuple[str, bool]]:
-  """Like `_list`, with a sentence if the directory cannot be listed."""
-  try:
-    return list(_list(directory, root))
-  except OSError as error:
-    raise UserError(
-      f"{directory} cannot be listed ({error.strerror or error}); mend that, or"
-      " remove it."
-    ) from None
+  """Lists (name, is a folder) of all files and folders in a directory.
 
-
-def _list(directory: str, root: str) -> Iterator[tuple[str, bool]]:
-  """Yields (name, is a folder) of all files and folders in a directory.
-
-  A link that leads out of `root` is an error.
+  Raises:
+    UserError: It cannot be listed, or a link leads out of `root`.
   """
-  if _is_remote(directory):
-    for path in epath.Path(directory).iterdir():
-      yield path.name, path.is_dir()
-    return
-  # Unlike pathlib, scandir learns the kinds from the listing itself.
-  with os.scandir(directory) as entries:
-    for entry in entries:
-      if entry.is_symlink():
-        _raise_if_outside(entry.path, root)
-      elif not entry.is_dir() and not entry.is_file():
-        continue  # Reading from a pipe or a device would never end.
-      yield entry.name, entry.is_dir()
-
-
-def _raise_if_outside(path: str, root: str) -> None:
-  target, root = os.path.realpath(path), os.path.realpath(root)
-  if os.path.commonpath([target, root]) != root:
+  found = []
+  try:
+    if buckets.is_bucket(directory):
+      return [(p.name, p.is_dir()) for p in epath.Path(directory).iterdir()]
+    # Unlike pathlib, scandir learns the kinds from the listing itself.
+    with os.scandir(directory) as entries:
+      for entry in entries:
+        if entry.is_symlink():
+          check_inside(entry.path, root)
+        elif not entry.is_dir() and not entry.is_file():
+          continue  # Reading from a pipe or a device would never end.
+        found.append((entry.name, entry.is_dir()))
+  except OSError as error:
+    what, remedy = f"{directory} cannot", "mend that, or remove it"
+    if directory == root:
+      what = f"The image folder {root} cannot"
+      remedy = "give the one that holds train/"
     raise UserError(
-      f"{path} is a link to {target}, which is outside of the image folder"
-      f" {root}. Copy what it leads to, or name a folder that holds both."
+      f"{what} be listed ({error.strerror or error}); {remedy}."
+    ) from None
+  return found
+
+
+def check_inside(path: str, root: str) -> None:
+  """Raises UserError if `path`, perhaps a link, leads out of `root`."""
+  target = os.path.realpath(path)
+  if not is_inside(target, os.path.realpath(root)):
+    raise UserError(
+      f"{path} is a link to {target}, which is outside of {root}. Copy what it"
+      " leads to, or name a folder that holds both."
     )
 
 
-def _is_remote(path: str) -> bool:
-  return "://" in path
+def is_inside(real: str, root: str) -> bool:
+  """Compares two real paths: a file's, and a directory's."""
+  return os.path.commonpath([real, root]) == root
 
 
 def is_image(file: str) -> bool:
@@ -294,8 +282,10 @@ def _shuffled(pair: tuple[str, str]) -> bytes:
   return hashlib.blake2b(os.fsencode("/".join(pair)), digest_size=16).digest()
 
 
-def _read_local(path: str, size: int = -1) -> bytes:
+def _read(path: str, size: int = -1) -> bytes:
   try:
+    if buckets.is_bucket(path):
+      return epath.Path(path).read_bytes()
     with open(path, "rb", buffering=0) as file:
       return file.read(size)
   except OSError as error:
@@ -325,15 +315,8 @@ def _read_or_locate(path: str) -> tuple[bytes, int]:
       os.close(file)
   except OSError as error:
     raise _unreadable(path, error) from None
-  content = _read_local(path)
+  content = _read(path)
   return content, encoded.form(content)
-
-
-def _read_remote(path: str) -> bytes:
-  try:
-    return epath.Path(path).read_bytes()
-  except OSError as error:
-    raise _unreadable(path, error) from None
 
 
 def _unreadable(path: str, error: OSError) -> UserError:

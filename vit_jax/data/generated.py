@@ -24,30 +24,14 @@ _AT_LEAST = {"classes": 2, "size": 1, "examples": 4, "labels": 1, "seed": 0}
 _SPLIT_STRIDE = 2**40
 
 
-def check(arguments: str) -> None:
-  """Checks the part after 'generated:'.
-
-  Raises:
-    UserError: Naming the argument that is unknown or out of range.
-  """
-  _parse(arguments)
-
-
 def open_source(
-  arguments: str,
-  split: str,
-  *,
-  data_dir: str | None = None,
-  image_key: str = "image",
-  label_key: str = "label",
-  max_bad_examples: int = 0,
+  arguments: str, split: str, **unused: object
 ) -> "GeneratedSource":
   """Opens generated data; see `vit_jax.data.sources.open_source`.
 
   The directory, the names of features and damage have no meaning here.
   """
-  del data_dir, image_key, label_key, max_bad_examples
-  values = _parse(arguments)
+  values = check(arguments)
   counts = {
     "train": values["examples"],
     "validation": values["examples"] // 4,
@@ -83,7 +67,6 @@ class GeneratedSource(sources.Source):
   offsets: Sequence[int]
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Draws images; see `sources.Source.read`."""
     which, positions = splits.locate(self.pieces, np.asarray(ids))
     labels = _labels(positions, self.num_classes, self.max_labels)
     images = np.empty((len(positions), *self.image_shape), np.uint8)
@@ -95,7 +78,6 @@ class GeneratedSource(sources.Source):
     return {"image": images, "label": label}
 
   def names(self, ids: np.ndarray) -> list[str]:
-    """Returns the split and number of each image."""
     which, positions = splits.locate(self.pieces, np.asarray(ids))
     return [
       f"generated {self.pieces[w].name} image {position}"
@@ -139,7 +121,12 @@ def _draw(seed: int, key: int, classes: np.ndarray, size: int) -> np.ndarray:
   return np.clip(image, 0, 255).astype(np.uint8)
 
 
-def _parse(arguments: str) -> dict[str, int]:
+def check(arguments: str) -> dict[str, int]:
+  """Parses the part after 'generated:'.
+
+  Raises:
+    UserError: Naming the argument that is unknown or out of range.
+  """
   values = dict(_DEFAULTS)
   for part in filter(None, arguments.split(",")):
     match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d{1,9})\s*", part)

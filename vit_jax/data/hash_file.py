@@ -29,13 +29,7 @@ _CHUNK = 64  # Images that one thread reads and hashes.
 
 
 def path_of(directory: pathlib.Path, name: str, source: Source) -> pathlib.Path:
-  """Returns the path of the hashes of a source; no other source has it.
-
-  Args:
-    directory: Directory of the files of hashes.
-    name: Name of the source, for people.
-    source: The images; its fingerprint becomes part of the path.
-  """
+  """Returns the path of the hashes of a source; no other source has it."""
   plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.")[-80:]
   form = f"{perceptual_hash.VERSION}:{source.fingerprint}"
   digest = hashlib.sha256(form.encode()).hexdigest()[:16]
@@ -51,11 +45,7 @@ def complete(
 ) -> None:
   """Appends the hashes that are missing.
 
-  Args:
-    path: Path of the file.
-    source: The images.
-    num_threads: Number of threads that read and hash.
-    show: Called with the number of images hashed and of all.
+  `show` is called with the number of images hashed and of all.
 
   Raises:
     UserError: The file cannot be written, or another process writes it.

@@ -28,7 +28,7 @@ class HashIndex:
 
   Args:
     values: uint64 [n, words].
-    max_distance: Number of bits that near hashes may differ in.
+    max_distance: Bits in which near hashes may differ.
   """
 
   def __init__(self, values: np.ndarray, *, max_distance: int):
@@ -51,10 +51,7 @@ class HashIndex:
   def search(
     self, queries: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Finds every pair of a query and an entry that are near each other.
-
-    Args:
-      queries: uint64 [m, words].
+    """Finds every pair of a query, uint64 [m, words], and an entry near it.
 
     Returns:
       int64 [p] each: number of the query, ascending; number of the entry,

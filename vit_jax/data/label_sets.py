@@ -19,8 +19,7 @@ import pydantic
 from etils import epath
 
 from vit_jax import buckets
-from vit_jax.data.sources import Image, Label, Source
-from vit_jax.data.wrapped import Wrapped
+from vit_jax.data.sources import Image, Label, Source, Wrapped
 from vit_jax.errors import UserError
 
 _Class = Annotated[int, pydantic.Field(ge=0, lt=2**31, strict=True)]
@@ -32,16 +31,10 @@ _NUMBER = re.compile(r"_val_(\d{8})\.\w+")
 
 @dataclasses.dataclass(frozen=True)
 class LabelSets:
-  """The content of a file of label sets.
+  """The content of a file of label sets."""
 
-  Attributes:
-    name: Config key and path of the file, for messages.
-    labels: int32 [n, max_labels], padded with -1 to a width of at least two.
-    digest: Hash of the content.
-  """
-
-  name: str
-  labels: np.ndarray
+  name: str  # Config key and path of the file, for messages.
+  labels: np.ndarray  # int32 [n, max_labels >= 2], padded with -1.
   digest: str
 
 
@@ -115,7 +108,6 @@ class Relabelled(Wrapped):
     return f"{self.source.fingerprint}:labels:{self.sets.digest}"
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """See `sources.Source.read`."""
     labels = self.sets.labels[self.rows(ids)]
     return {**self.source.read(ids), "label": labels}
 

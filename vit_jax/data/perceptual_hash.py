@@ -27,13 +27,10 @@ _MIN_CONTRAST = 2.0
 
 
 def thumbnails(image: bytes | np.ndarray) -> np.ndarray:
-  """Returns the views of an image, small and grey.
+  """Returns the views of an image, small and grey: uint8 [VIEWS, SIDE, SIDE].
 
   Args:
     image: Encoded file, or pixels, uint8 [h, w, 1 or 3].
-
-  Returns:
-    uint8 [VIEWS, SIDE, SIDE], upright.
 
   Raises:
     Exception: Of many kinds, if the image cannot be decoded.

@@ -17,8 +17,8 @@ from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean
 
 # Sources that are not TFDS datasets: module, and True if arguments may follow a
-# colon. Each module has `open_source(arguments, split, *, data_dir, image_key,
-# label_key, max_bad_examples)`, and `check(arguments)` if it takes arguments.
+# colon. Each module has `open_source`, with the keywords of that below, and
+# `check(arguments)` if it takes arguments.
 _MODULES = {
   "digits": ("vit_jax.data.digits.source", False),
   "folder": ("vit_jax.data.folder", False),
@@ -43,10 +43,9 @@ class Image:
 
 @dataclasses.dataclass(frozen=True)
 class Label:
-  """A feature that holds classes, int32.
+  """A feature that holds classes, int32 from 0 to num_classes - 1.
 
   Attributes:
-    num_classes: Number of classes; labels are 0 to num_classes - 1.
     class_names: Names in the order of the labels, if known.
     max_labels: 1 for one label per record, else the width of the lists of
       labels, padded with -1.
@@ -61,7 +60,6 @@ class Source(abc.ABC):
   """A split of a dataset: `num_examples` records, read by their number.
 
   Attributes:
-    num_examples: Number of records in the split.
     features: Descriptions of the arrays that `read` returns, by their names.
     fingerprint: Name, version, split, count and a hash of what identifies the
       content: equal if and only if record numbers mean the same images.
@@ -110,23 +108,47 @@ class Source(abc.ABC):
 
   @property
   def image_shape(self) -> tuple[int, int, int] | None:
-    """The shape of the feature "image"."""
     return self.features["image"].shape
 
   @property
   def num_classes(self) -> int:
-    """The number of classes of the feature "label"."""
     return self.features["label"].num_classes
 
   @property
   def class_names(self) -> tuple[str, ...] | None:
-    """The names of these classes, in the order of the labels, if known."""
     return self.features["label"].class_names
 
   @property
   def max_labels(self) -> int:
-    """The number of labels that a record can have."""
     return self.features["label"].max_labels
+
+
+@dataclasses.dataclass(frozen=True)
+class Wrapped(Source):
+  """A source made of another; forwards all but the fingerprint to `source`."""
+
+  source: Source
+
+  def originals(self, ids: np.ndarray) -> np.ndarray:
+    """Maps record numbers to those of `source`."""
+    return ids
+
+  @property
+  def num_examples(self) -> int:
+    return self.source.num_examples
+
+  @property
+  def features(self) -> Mapping[str, Image | Label]:
+    return self.source.features
+
+  def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+    return self.source.read(self.originals(ids))
+
+  def names(self, ids: np.ndarray) -> list[str]:
+    return self.source.names(self.originals(ids))
+
+  def file_names(self, ids: np.ndarray) -> list[str] | None:
+    return self.source.file_names(self.originals(ids))
 
 
 def open_source(

@@ -6,6 +6,7 @@ number of examples in an image folder as in a TFDS dataset of the same size.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,22 +33,13 @@ class _SplitInfo:
     return sum(self.shard_lengths)
 
 
-def check(split: str) -> None:
-  """Checks the form of a split string; reads no data.
-
-  Raises:
-    UserError: It is not a split string.
-  """
-  _parse(split)
-
-
 def resolve(
   split: str, shard_lengths: Mapping[str, Sequence[int]], *, dataset: str
 ) -> list[Piece]:
   """Returns the pieces that a split string stands for, in order.
 
   Args:
-    split: The split string.
+    split: Split string.
     shard_lengths: Number of records in each shard, by split; one shard for
       sources that have none. They matter to 'train[2shard:]' only.
     dataset: Name for messages.
@@ -60,7 +52,7 @@ def resolve(
   present = ", ".join(
     f"{name} ({info.num_examples} examples)" for name, info in infos.items()
   )
-  instruction = _parse(split)
+  instruction = parse(split)
   try:
     absolute = instruction.to_absolute(infos)
   except ValueError as error:
@@ -90,10 +82,6 @@ def locate(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Maps record numbers of the whole to positions in the pieces' splits.
 
-  Args:
-    pieces: Pieces from `resolve`.
-    ids: int64 [n], numbers from 0 to count(pieces) - 1.
-
   Returns:
     int64 [n], numbers of pieces, and int64 [n], positions in their splits.
   """
@@ -104,7 +92,12 @@ def locate(
   return which, ids - (ends - lengths)[which] + starts[which]
 
 
-def _parse(split: str):
+def parse(split: str) -> Any:
+  """Parses a split string into TFDS's form; reads no data.
+
+  Raises:
+    UserError: It is not a split string.
+  """
   from tensorflow_datasets.core import splits
 
   try:

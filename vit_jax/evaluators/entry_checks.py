@@ -106,7 +106,7 @@ def check_data(
   """
   _check_part(f"{key}.dataset", sources.check, dataset)
   for name, split in splits.items():
-    _check_part(f"{key}.{name}", split_strings.check, split)
+    _check_part(f"{key}.{name}", split_strings.parse, split)
   spec.check(
     preprocess,
     config.model.image_size,

@@ -18,7 +18,7 @@ import numpy as np
 from vit_jax import truncate
 from vit_jax.data import folder, parallel
 from vit_jax.data.building import class_names
-from vit_jax.data.building.contract import Example, Inputs, Split, is_inside
+from vit_jax.data.building.contract import Example, Inputs, Split
 from vit_jax.errors import UserError
 
 _MAX_NAMED = 10
@@ -70,11 +70,7 @@ def read(
   real_root = os.path.realpath(root)
   paths = [path for found in splits.values() for path in found]
   for path in paths:
-    if not is_inside(os.path.realpath(path), real_root):
-      raise UserError(
-        f"{path} is a link to {os.path.realpath(path)}, which is outside of"
-        f" {root}. Copy what it leads to, or name a folder that holds both."
-      )
+    folder.check_inside(path, root)
   tars: dict[str, _Tar] = {}
   for tar in parallel.in_processes(
     _read_headers, paths, num_processes=num_workers, what="tar files"

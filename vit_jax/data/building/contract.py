@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from vit_jax.data import folder
+
 
 @dataclasses.dataclass(frozen=True)
 class Example:
@@ -35,7 +37,7 @@ class Example:
       OSError, ValueError: It is not there, or must not be read.
     """
     real = os.path.realpath(self.path)
-    if not is_inside(real, self.root):
+    if not folder.is_inside(real, self.root):
       raise OSError(f"leads to {real}, outside of {self.root}")
     # Reading from a pipe or a device would never end.
     if os.path.exists(real) and not os.path.isfile(real):
@@ -54,10 +56,8 @@ class Example:
 class Split:
   """The examples of a split, in an order that is always the same.
 
-  Attributes:
-    num_examples: Number of examples.
-    examples: From numbers, int64 [n], to the examples; lists of files are
-      long, so only those of a shard exist at once.
+  `examples` maps numbers, int64 [n], to the examples; lists of files are long,
+  so only those of a shard exist at once.
   """
 
   num_examples: int
@@ -84,8 +84,3 @@ class Inputs:
   max_labels: int
   identity: str
   num_ignored: int = 0
-
-
-def is_inside(real: str, root: str) -> bool:
-  """Compares two real paths: a file's, and a directory's."""
-  return os.path.commonpath([real, root]) == root

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import tempfile
+from typing import Any
 
 from etils import epath
 
@@ -13,28 +14,16 @@ _NAME = tfds_directory.DatasetName("digits", version="1.0.0")
 
 
 def open_source(
-  arguments: str,
-  split: str,
-  *,
-  data_dir: str | None,
-  image_key: str = "image",
-  label_key: str = "label",
-  max_bad_examples: int = 0,
+  arguments: str, split: str, *, data_dir: str | None, **options: Any
 ) -> tfds_source.TFDSSource:
   """Opens `digits`; see `vit_jax.data.sources.open_source`.
 
   Raises:
     UserError: The dataset is not there and `data_dir` cannot be written.
   """
-  del arguments
   prepare(data_dir)
   return tfds_source.open_source(
-    str(_NAME),
-    split,
-    data_dir=data_dir,
-    image_key=image_key,
-    label_key=label_key,
-    max_bad_examples=max_bad_examples,
+    str(_NAME), split, data_dir=data_dir, **options
   )
 
 
