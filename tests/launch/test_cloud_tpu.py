@@ -34,7 +34,8 @@ TAKEN = Experiment(
 )
 
 # Answers `list` and `status` from lists; what is asked for or deleted by
-# `create` and `delete` changes nothing by itself. Fails where it is told to.
+# `create` and `delete` changes nothing by itself. Fails where it is told to. An
+# answer of one word to `status` comes in the worker's sentence.
 GCLOUD = """
 import re
 play = json.loads((place / "play.json").read_text())
@@ -46,6 +47,8 @@ value = answer.pop(0) if answer else ""
 (place / "play.json").write_text(json.dumps(play))
 if value == "fail":
   sys.exit(1)
+if key == "status" and value.isalnum():
+  value = f"launch: status is {value}."
 print(value)
 """
 
@@ -205,6 +208,32 @@ def test_network_troubles_are_sat_out(gcloud):
   assert actions(gcloud) == [*START[:2], *START, *END]
 
 
+@pytest.mark.parametrize(
+  "odd",
+  [
+    "",
+    "Connection closed by 10.0.0.2 port 22",
+    "client_loop: send disconnect: Broken pipe",
+    "launch: status is 1",  # Cut short: of 143, perhaps.
+    "launch: status is .",
+    "launch: status is lost.",
+    "launch: status is 0. Write failed",
+    "255\n",
+    "\r",
+  ],
+)
+def test_an_odd_answer_is_no_status_and_deletes_nothing(gcloud, odd):
+  status = [odd, "running", odd, "0"]
+  assert watched(gcloud, list=["ACTIVE"] * 5, status=status) == 0
+  assert actions(gcloud) == [*START, *END]
+
+
+def test_a_status_is_found_among_lines_of_ssh(gcloud):
+  status = ["Warning: Permanently added 'x'.\nlaunch: status is 0.\nClosed."]
+  assert watched(gcloud, list=["ACTIVE"] * 2, status=status) == 0
+  assert actions(gcloud) == [*START, *END]
+
+
 def test_after_ten_troubles_it_says_that_the_tpu_costs(gcloud, capfd):
   states = ["ACTIVE"] * 99
   assert watched(gcloud, list=states, status=["fail"] * 99) == 1
@@ -360,7 +389,10 @@ class Worker:
     return done if done.returncode else self.run("start")
 
   def status(self) -> str:
-    return self.run("status").stdout.strip()
+    sentence = self.run("status").stdout
+    assert sentence.startswith("launch: status is "), sentence
+    assert sentence.endswith(".\n"), sentence
+    return sentence.removeprefix("launch: status is ").removesuffix(".\n")
 
   def wait_for(self, status: str) -> None:
     deadline = time.monotonic() + 300
