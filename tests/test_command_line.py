@@ -93,10 +93,15 @@ runpy.run_module("vit_jax.train", run_name="__main__")
     "vit_jax.sweep",
     "vit_jax.vtab",
     "vit_jax.deduplicate",
+    "launch.local",
+    "launch.slurm",
+    "launch.gke",
+    "launch.cloud_tpu",
   ],
 )
 def test_help_shows_the_flags_and_an_example(repo, module):
   result = run("--help", module=module, cwd=repo)
+  assert result.returncode == 0
   assert f"python -m {module}" in result.stdout
   assert "--" in result.stdout
 

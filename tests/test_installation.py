@@ -23,7 +23,7 @@ def import_in(folder: pathlib.Path, module: str) -> str:
 def site(tmp_path):
   """A folder of installed packages with a few files of ours in it."""
   (tmp_path / "vit_jax").mkdir()
-  for name in ("__init__.py", "errors.py", "installation.py"):
+  for name in ("__init__.py", "absent_tpu.py", "errors.py", "installation.py"):
     shutil.copy(PACKAGE / name, tmp_path / "vit_jax")
   return tmp_path
 

@@ -7,11 +7,13 @@ logits = model.apply({"params": params}, images)
 import importlib as _importlib
 import os as _os
 
+from vit_jax import absent_tpu as _absent_tpu
 from vit_jax import installation as _installation
 
 __version__ = "0.1.0"
 
 _installation.check()
+_absent_tpu.choose_platform()
 
 # For paths in buckets, before etils is first asked for one. TensorFlow's access
 # to them takes seconds to import and has errors of its own, and a listing that

@@ -174,6 +174,9 @@ def _parse_flags(argv: list[str], config_flag: str | None) -> list[str]:
     if config_flag and not _asks_for_help(argv):
       argv = _with_config_found(argv, config_flag)
     return flags.FLAGS(argv)
+  except SystemExit:
+    # absl exits with 1 when it has shown what --help asks for.
+    sys.exit(0)
   except flags.Error as error:
     sys.exit(_complain(f"{error} Run with --help to see the flags."))
   except UserError as error:

@@ -1,0 +1,44 @@
+"""Keeps jax from trying TPUs on a machine that has none.
+
+Where libtpu is installed, as `vit_jax.compile` needs it, jax initialises a TPU
+first: without one that takes seconds and prints lines of errors. The choice
+must be made before jax is imported.
+"""
+
+import glob
+import importlib.metadata
+import importlib.util
+import os
+from collections.abc import Mapping, MutableMapping
+
+# A TPU, or another device that a plugin may drive.
+_DEVICES = ("accel*", "vfio/[0-9]*", "nvidia*", "kfd", "dxg")
+
+
+def choose_platform(
+  environment: MutableMapping[str, str] = os.environ, devices: str = "/dev"
+) -> None:
+  """Sets JAX_PLATFORMS=cpu if libtpu is here and nothing that it could drive.
+
+  Leaves everything as it is if the environment says anything about TPUs or
+  platforms, or if there is an accelerator, or a jax plugin other than CUDA's.
+
+  Args:
+    environment: Environment variables.
+    devices: Folder of device files.
+  """
+  if _says_something(environment) or not importlib.util.find_spec("libtpu"):
+    return
+  if any(glob.glob(f"{devices}/{pattern}") for pattern in _DEVICES):
+    return
+  plugins = importlib.metadata.entry_points(group="jax_plugins")
+  if all(plugin.name.startswith("xla_cuda") for plugin in plugins):
+    environment["JAX_PLATFORMS"] = "cpu"
+
+
+def _says_something(environment: Mapping[str, str]) -> bool:
+  return any(
+    name in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "JAX_FORCE_TPU_INIT")
+    or name.startswith("TPU_")
+    for name in environment
+  )
