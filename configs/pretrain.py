@@ -11,7 +11,8 @@ learning rate, as the paper's is.
 
 Tables 5 and 6 have results of networks that Table 3 has no row for: H/14 on
 i21k, and on jft R200x3 and R152x2 for 14 epochs. Their settings are inferred
-from the other rows; configs/recipes/pretraining.py says how.
+from the other rows, as is the clipping of gradients on jft, which the paper
+states for ImageNet alone; configs/recipes/pretraining.py says how.
 """
 
 import ml_collections

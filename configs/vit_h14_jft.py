@@ -31,6 +31,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config.model.update(representation_size="width", dtype="bfloat16")
   config.model.head_bias_init = -10.0
   config.objective.loss = "sigmoid"
+  # Clipping is inferred: the paper states it for ImageNet alone.
   config.optimizer.update(
     name="adamw", weight_decay=0.1, grad_clip_norm=1.0, mu_dtype="bfloat16"
   )

@@ -129,6 +129,8 @@ def on(data: str) -> ml_collections.ConfigDict:
 
   Adam with decoupled decay, 4096 images of 224 px a step, 10,000 steps of
   warmup. The paper does not name the loss; its authors' code has this one.
+  Clipping is stated for ImageNet alone: on ImageNet-21k it is that of [BV], and
+  on JFT-300M it is inferred.
 
   Args:
     data: A key of `DATA`.

@@ -21,6 +21,7 @@ def test_every_key_of_the_config_reaches_the_network():
     stochastic_depth_rate=0.2,
     head_bias_init=-3.0,
     dtype="bfloat16",
+    head_dtype="bfloat16",
     softmax_dtype="bfloat16",
     attention="cudnn",
     scan_layers=True,

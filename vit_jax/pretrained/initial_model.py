@@ -23,6 +23,7 @@ _OF_TRAINING = (
   "dropout_rate",
   "stochastic_depth_rate",
   "dtype",
+  "head_dtype",
   "softmax_dtype",
   "attention",
   "scan_layers",

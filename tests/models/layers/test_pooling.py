@@ -37,6 +37,23 @@ def _map_head(tokens, params):
   return np.stack(features)
 
 
+def test_nothing_is_dropped_after_the_last_layer(images):
+  """As in big_vision's MAP head: its result is that of the tokens alone."""
+  model = tiny(pool="map", dropout_rate=0.5)
+  params = {"params": random_params(model)}
+  logits, sown = model.apply(
+    params,
+    images,
+    train=True,
+    rngs={"dropout": jax.random.key(0)},
+    mutable=["intermediates"],
+  )
+  (tokens,) = sown["intermediates"]["encoded"]
+  np.testing.assert_array_equal(
+    logits, model.apply(params, tokens, method="head")
+  )
+
+
 def test_pool_none_applies_the_head_to_every_token(images):
   model = tiny(pool="none")
   params = random_params(model)

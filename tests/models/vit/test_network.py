@@ -177,6 +177,32 @@ def test_bfloat16_stays_bfloat16_until_the_logits(
   )
 
 
+@pytest.mark.parametrize(
+  "keys",
+  [
+    {},
+    {"pool": "gap"},
+    {"pool": "map"},
+    {"pool": "gap", "norm_after_pool": True},
+  ],
+)
+def test_a_float32_head_brings_bfloat16_nearer_to_float32(keys):
+  """Of 64 images, the root of the mean squared distance of their logits."""
+  keys = {**keys, "representation_size": 16}
+  rng = np.random.default_rng(3)
+  images = rng.standard_normal((64, 8, 8, 3)).astype(np.float32)
+  params = random_params(tiny(**keys))
+  exact = apply(tiny(**keys), params, images)
+
+  def distance(**dtypes):
+    found = apply(tiny(**keys, **dtypes), params, images)
+    return np.sqrt(np.mean(np.square(found - exact)))
+
+  by_default = distance(dtype="bfloat16")
+  assert by_default == distance(dtype="bfloat16", head_dtype="float32")
+  assert distance(dtype="bfloat16", head_dtype="bfloat16") > 1.1 * by_default
+
+
 def test_pixels_beyond_the_last_patch_are_dropped_on_request():
   model = tiny(image_size=11, drop_remainder=True)
   params = random_params(model)

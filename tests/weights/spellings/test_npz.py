@@ -380,7 +380,8 @@ def test_every_key_of_the_model_is_told_by_shapes_or_by_the_comment():
   told |= {"stem_blocks", "stem_width", "blocks", "num_classes", "qkv_bias"}
   told |= {"cls_token", "norm_after_pool", "representation_size"}
   training = {"dropout_rate", "stochastic_depth_rate", "head_bias_init"}
-  training |= {"dtype", "softmax_dtype", "attention", "scan_layers", "remat"}
+  training |= {"dtype", "head_dtype", "softmax_dtype", "attention"}
+  training |= {"scan_layers", "remat"}
   sections = named_sections.sections("model").values()
   keys = {key for section in sections for key in section.model_fields}
   assert keys == told | training | set(vit.NPZ.unseen)

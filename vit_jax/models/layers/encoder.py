@@ -107,7 +107,7 @@ class Encoder(nn.Module):
     depth: Number of blocks.
     grid: Rows and columns of patches that positions are learned for.
     num_prefix: Tokens before the patches, such as the class token.
-    norm: Whether the last LayerNorm is applied.
+    norm_dtype: Dtype of the last LayerNorm's result; None: it is left out.
 
   The others are the keys of `config.model` of the same names.
   """
@@ -122,7 +122,7 @@ class Encoder(nn.Module):
   stochastic_depth_rate: float = 0.0
   scan_layers: bool = False
   remat: str = "none"
-  norm: bool = True
+  norm_dtype: str | None = "float32"
 
   def setup(self):
     if self.pos_embedding not in ("none", "relative"):
@@ -169,7 +169,7 @@ class Encoder(nn.Module):
       train: Whether dropout and stochastic depth are active.
 
     Returns:
-      The tokens of the last layer, normalised if `norm`.
+      The tokens of the last layer, normalised unless `norm_dtype` is None.
 
     Raises:
       UserError: Positions in the layers do not fit the number of tokens.
@@ -185,10 +185,10 @@ class Encoder(nn.Module):
     posembs = self._layer_positions(tokens, grid)
     per_layer = (posembs, self._relative_keys(tokens, grid), drop_rates)
     tokens = self._apply_blocks(tokens, per_layer, mask, train)
-    if not self.norm:
+    if self.norm_dtype is None:
       return tokens
     norm = LayerNorm(
-      self.config.layer_norm_eps, self.config.dtype, name="encoder_norm"
+      self.config.layer_norm_eps, self.norm_dtype, name="encoder_norm"
     )
     return norm(tokens)
 

@@ -10,7 +10,10 @@ from vit_jax.models.layers.mlp import LayerConfig, MlpBlock
 
 
 class MAPHead(nn.Module):
-  """Multi-head attention pooling: a learned query attends to all tokens."""
+  """Multi-head attention pooling: a learned query attends to all tokens.
+
+  Nothing is dropped, whatever the rate of the other layers. [BV]
+  """
 
   config: LayerConfig
 
@@ -19,8 +22,6 @@ class MAPHead(nn.Module):
     self,
     tokens: Float[Array, "b n d"],
     mask: Bool[Array, "b n"] | None = None,
-    *,
-    train: bool,
   ) -> Float[Array, "b d"]:
     batch, _, width = tokens.shape
     config = self.config
@@ -32,7 +33,7 @@ class MAPHead(nn.Module):
     )
     x = attention(probe, tokens, mask=mask)
     norm = LayerNorm(config.layer_norm_eps, config.dtype, name="LayerNorm_0")
-    x = x + MlpBlock(config, train, name="MlpBlock_0")(norm(x))
+    x = x + MlpBlock(config, False, name="MlpBlock_0")(norm(x))
     return x[:, 0]
 
 

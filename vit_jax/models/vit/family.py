@@ -49,6 +49,7 @@ _KEYS = (
   "image_size",
   "head_bias_init",
   "dtype",
+  "head_dtype",
   "remat",
   "normalize",
   "standardization",

@@ -1,5 +1,6 @@
 """The Vision Transformer of arXiv 2010.11929."""
 
+import dataclasses
 from typing import ClassVar
 
 import flax.linen as nn
@@ -60,6 +61,7 @@ class ViT(nn.Module):
   stochastic_depth_rate: float = 0.0
   head_bias_init: float = 0.0
   dtype: str = "float32"
+  head_dtype: str = "float32"
   softmax_dtype: str = "float32"
   attention: str = "xla"
   scan_layers: bool = False
@@ -100,21 +102,25 @@ class ViT(nn.Module):
       self.stochastic_depth_rate,
       self.scan_layers,
       self.remat,
-      not self.norm_after_pool,
+      None if self.norm_after_pool else self.head_dtype,
       name="Transformer",
     )
     if self.pool == "map":
-      self._map_head = MAPHead(config, name="MAPHead_0")
+      self._map_head = MAPHead(
+        dataclasses.replace(config, dtype=self.head_dtype), name="MAPHead_0"
+      )
     if self.norm_after_pool:
-      self._fc_norm = LayerNorm(self.layer_norm_eps, self.dtype, name="fc_norm")
+      self._fc_norm = LayerNorm(
+        self.layer_norm_eps, self.head_dtype, name="fc_norm"
+      )
     if self.representation_size is not None:
       # The name is the layer's in the published checkpoints too.
       self._pre_logits = nn.Dense(
-        self.representation_size, dtype=self.dtype, name="pre_logits"
+        self.representation_size, dtype=self.head_dtype, name="pre_logits"
       )
     if self.num_classes is not None:
       self._head = LinearHead(
-        self.num_classes, self.head_bias_init, self.dtype, name="head"
+        self.num_classes, self.head_bias_init, self.head_dtype, name="head"
       )
 
   def __call__(
@@ -143,7 +149,7 @@ class ViT(nn.Module):
     grid = self.patch_grid(*images.shape[1:3])
     tokens = self.add_prefix(self.embed_patches(images), grid)
     tokens = self.encode(tokens, grid=grid, train=train)
-    return self.head(tokens, train=train)
+    return self.head(tokens)
 
   def embed(self, images: Images) -> Float[Array, "b n d"]:
     """Tokens with positions: `num_prefix` of them, then patches row by row."""
@@ -210,7 +216,6 @@ class ViT(nn.Module):
     *,
     pool: str | None = None,
     mask: Bool[Array, "b n"] | None = None,
-    train: bool = False,
   ) -> Float[Array, "b *tokens classes"]:
     """Logits of encoded tokens, or features if there is no head; float32.
 
@@ -219,17 +224,16 @@ class ViT(nn.Module):
       pool: How tokens become one feature; None: as the model does it. 'none'
         keeps a feature for each token.
       mask: True for the tokens that 'gap' and 'map' pool; None: all of them.
-      train: Whether dropout is active in the pooling by attention.
     """
     pool = pool or self.pool
-    x = tokens
+    x = tokens = tokens.astype(self.head_dtype)
     if pool == "cls":
       x = tokens[:, 0]
     elif pool == "gap":
       start = self.num_prefix
       x = mean(tokens[:, start:], None if mask is None else mask[:, start:])
     elif pool == "map":
-      x = self._map_head(tokens, mask, train=train)
+      x = self._map_head(tokens, mask)
     if self.norm_after_pool:
       x = self._fc_norm(x)
     if self.representation_size is not None:

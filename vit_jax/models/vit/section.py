@@ -64,6 +64,11 @@ class ViTModel(Model):
   stochastic_depth_rate: Fraction = key(
     0.0, "Rate of the last layer, growing linearly from 0 at the first."
   )
+  head_dtype: Literal["float32", "bfloat16"] = key(
+    "float32",
+    "Dtype of all that comes after the last layer: norm, pooling, pre_logits"
+    " and head. [BV]",
+  )
   softmax_dtype: Literal["float32", "bfloat16"] = key(
     "float32", "Dtype of the attention softmax."
   )
