@@ -37,6 +37,21 @@ def test_defaults_resolve_to_the_schemas_own():
   assert resolve.resolve(built) == schema.Config(total_steps=5)
 
 
+@pytest.mark.parametrize("value", [0, "0 epochs"])
+@pytest.mark.parametrize(
+  "key",
+  [
+    "checkpoint.every_steps",
+    "checkpoint.keep_every_steps",
+    "evals.test.every_steps",
+  ],
+)
+def test_an_interval_of_nothing_is_refused(key, value):
+  told = complaint(**{key.replace(".", "__"): value})
+  assert f"config.{key}" in told
+  assert f"{value!r} is no interval; use at least 1 step" in told
+
+
 def test_a_resolved_config_is_frozen():
   resolved = resolve.resolve(config())
   with pytest.raises(pydantic.ValidationError):

@@ -268,6 +268,39 @@ def test_a_fault_before_the_first_save_goes_back_to_the_start(
   assert len(lines(tmp_path)) == STEPS
 
 
+def test_rolling_back_further_than_there_are_saves_keeps_the_first(
+  tmp_path, monkeypatch, caplog
+):
+  poison(monkeypatch, 4)
+  settings = {"faults__roll_back_checkpoints": 9, "checkpoint__keep_last": 1}
+  settings |= {"faults__not_finite": "roll_back", "total_steps": 5}
+  assert train(config(**settings), str(tmp_path)) == 0
+  assert "Going back from step 5 to 2" in caplog.text
+  assert saved_steps(tmp_path)[0] == 2
+
+
+def test_the_newest_save_stays_if_the_one_to_go_back_to_is_damaged(
+  tmp_path, monkeypatch
+):
+  poison(monkeypatch, 4)
+  settings = config(
+    faults__not_finite="roll_back", faults__roll_back_checkpoints=2
+  )
+  go_back = RunDirectory.go_back
+
+  def damaged(self, step):
+    self.store.wait()
+    for path in (tmp_path / "checkpoints" / "2").rglob("*"):
+      if path.is_file() and path.stat().st_size > 1000:
+        path.write_bytes(bytes(path.stat().st_size))
+    return go_back(self, step)
+
+  monkeypatch.setattr(RunDirectory, "go_back", damaged)
+  with pytest.raises(DivergedError, match="no checkpoint of step 2 to go back"):
+    train(settings, str(tmp_path))
+  assert saved_steps(tmp_path) == [2, 4]
+
+
 def test_rolling_back_has_an_end(tmp_path, monkeypatch):
   poison(monkeypatch, *range(3, 12))
   settings = config(faults__not_finite="roll_back", faults__max_not_finite=3)

@@ -18,6 +18,11 @@ def test_epochs_are_counted_in_steps():
   assert parts.steps(None) is None
 
 
+@pytest.mark.parametrize("interval", ["1 examples", "0.01 epochs", "0.2 steps"])
+def test_an_interval_shorter_than_a_step_is_a_step(interval):
+  assert experiments.build().steps(interval) == 1
+
+
 def test_steps_win_over_epochs():
   parts = experiments.build(total_steps=3, total_epochs=100)
   assert parts.total_steps == 3

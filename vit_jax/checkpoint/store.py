@@ -128,6 +128,15 @@ class CheckpointStore:
     """Complete steps, ascending."""
     return sorted(self._manager.all_steps())
 
+  def has_whole_step(self, step: int) -> bool:
+    """True if `step` or one before it is there and not damaged.
+
+    Raises:
+      SaveError: A save under way failed.
+    """
+    self.wait()
+    return verification.has_whole(self.path, step)
+
   def go_back(self, step: int) -> int | None:
     """Removes all steps after `step`; returns the newest that is left.
 

@@ -61,6 +61,12 @@ def set_damaged_aside(directory: epath.Path) -> None:
   agreement.gather("damaged steps are out of the way")
 
 
+def has_whole(directory: epath.Path, last: int) -> bool:
+  """True if a step up to `last` is not damaged; all processes must call it."""
+  steps = [step for step in steps_in(directory) if step <= last]
+  return any(not _damage(directory / str(step)) for step in reversed(steps))
+
+
 def _move(step: epath.Path, aside: epath.Path) -> None:
   if buckets.is_bucket(step):
     # Without it what is left is no step, whenever this is cut short.

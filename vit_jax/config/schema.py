@@ -22,6 +22,12 @@ def _check_duration(value: Any) -> Any:
   return value
 
 
+def _check_interval(value: Any) -> Any:
+  if not durations.parse(value).amount:
+    raise ValueError(f"{value!r} is no interval; use at least 1 step")
+  return value
+
+
 def _check_pixels(value: str) -> str:
   pixels.parse(value)
   return value
@@ -39,6 +45,8 @@ def _check_not_negative(value: float | str) -> float | str:
 # A number, or how it changes over the run: see `config.scalars`.
 Scalar = Annotated[float | str, pydantic.AfterValidator(_check_not_negative)]
 Duration = Annotated[int | str, pydantic.AfterValidator(_check_duration)]
+# More than nothing; what is shorter than a step counts as one.
+Interval = Annotated[int | str, pydantic.AfterValidator(_check_interval)]
 # Steps and examples of a batch are counted in int32.
 PositiveInt = Annotated[int, pydantic.Field(gt=0, lt=2**31)]
 Layers = Annotated[int, pydantic.Field(gt=0, le=1000)]
@@ -289,9 +297,9 @@ class Mesh(Section):
 class Checkpoint(Section):
   """Schedule of saves, and the number of checkpoints kept."""
 
-  every_steps: Duration = key(1000, "Interval between saves.")
+  every_steps: Interval = key(1000, "Interval between saves.")
   keep_last: PositiveInt = key(2, "Newest checkpoints kept.")
-  keep_every_steps: Duration | None = key(
+  keep_every_steps: Interval | None = key(
     None, "Checkpoints at multiples of this are kept for ever."
   )
   on_save_error: Literal["stop", "continue"] = key(
@@ -353,7 +361,7 @@ class Eval(Section):
   """An evaluator; its keys are those of the type named."""
 
   type: str
-  every_steps: Duration | None = key(None, "None: only after the last step.")
+  every_steps: Interval | None = key(None, "None: only after the last step.")
   batch_size: PositiveInt | None = key(None, "None: train.batch_size.")
 
 

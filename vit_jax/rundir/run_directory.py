@@ -47,8 +47,8 @@ class Run(Protocol):
   total_steps: int
   abstract_state: Any
 
-  def steps(self, duration: int | str | None) -> int | None:
-    """Converts a duration of the config to steps; None stays None."""
+  def steps(self, interval: int | str | None) -> int | None:
+    """Converts an interval of the config to steps; None stays None."""
 
   def init_state(self) -> Any:
     """Makes the train state of step 0 on its shardings."""
@@ -174,7 +174,7 @@ class RunDirectory:
       self._values.update(line)
 
   def go_back(self, step: int) -> tuple[int, Position] | None:
-    """Makes the run one that goes on from `step`, or the save before it.
+    """Makes the run resume from `step`, or the newest whole save before it.
 
     Later checkpoints and lines are removed.
 
@@ -182,7 +182,7 @@ class RunDirectory:
       The step gone back to and the position there; None if there is none, in
       which case all is left as it is. Step 0 is always there.
     """
-    if step and not any(saved <= step for saved in self.store.all_steps()):
+    if step and not self.store.has_whole_step(step):
       return None
     self.first_step = self.store.go_back(step) or 0
     self.position = Position()

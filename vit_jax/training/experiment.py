@@ -129,14 +129,15 @@ class Experiment:
     )
     return 3 * forward * self.config.train.batch_size
 
-  def steps(self, duration: int | str | None) -> int | None:
-    """A duration of the config in steps; None stays None."""
-    if duration is None:
+  def steps(self, interval: int | str | None) -> int | None:
+    """An interval of the config in steps, at least one; None stays None."""
+    if interval is None:
       return None
-    return durations.parse(duration).to_steps(
+    steps = durations.parse(interval).to_steps(
       batch_size=self.config.train.batch_size,
       num_examples=self.facts.num_examples,
     )
+    return max(steps, 1)
 
   def abstract_batch(self) -> dict[str, jax.ShapeDtypeStruct]:
     """The global batch as it reaches the step, with its sharding."""

@@ -158,10 +158,12 @@ class Recovery:
 
     Counts the saves that are due by the config rather than those that are
     there, so that one made because the run was asked to stop changes nothing.
+    Where there are fewer than it shall go back, the first is the one.
     """
     every = self._parts.steps(self._parts.config.checkpoint.every_steps)
-    last = (fault.step - 1) // every
-    wanted = max(last + 1 - self._faults.roll_back_checkpoints, 0) * every
+    num_saves = (fault.step - 1) // every
+    back = self._faults.roll_back_checkpoints
+    wanted = max(num_saves + 1 - back, min(num_saves, 1)) * every
     saved = self._directory.go_back(wanted)
     if saved is None:
       raise DivergedError(
