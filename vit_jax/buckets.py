@@ -24,11 +24,7 @@ def is_bucket(path: epath.PathLike) -> bool:
 
 
 def check(path: epath.PathLike) -> None:
-  """Checks that the package that a path needs is installed.
-
-  Raises:
-    UserError: The package is missing.
-  """
+  """Raises UserError if the package that a path needs is missing."""
   if not os.fspath(path).startswith("gs://"):
     return
   import fsspec
@@ -45,12 +41,7 @@ def check(path: epath.PathLike) -> None:
 
 
 def check_workdir(path: epath.PathLike) -> None:
-  """Looks whether a run can write to a path; touches nothing.
-
-  Raises:
-    UserError: The path is in a bucket of another kind than gs://, or the
-      package that gs:// needs is missing.
-  """
+  """Like `check`, and refuses buckets of another kind than gs://."""
   if is_bucket(path) and not os.fspath(path).startswith("gs://"):
     raise UserError(
       f"The workdir {path} is in a bucket that checkpoints cannot be written"
@@ -90,22 +81,14 @@ def _os_error(error: Exception) -> OSError:
 
 
 def upload(source: epath.PathLike, target: epath.PathLike) -> None:
-  """Copies a file of this machine to an object.
-
-  Raises:
-    OSError: The file could not be written.
-  """
+  """Copies a file of this machine to an object; raises OSError."""
   with as_os_error(target), open(source, "rb") as file:
     with epath.Path(target).open("wb") as stream:
       shutil.copyfileobj(file, stream, 16 << 20)
 
 
 def upload_all(source: epath.PathLike, target: epath.PathLike) -> None:
-  """Copies all files below a directory of this machine.
-
-  Raises:
-    OSError: A file could not be written.
-  """
+  """Copies all files below a directory of this machine; raises OSError."""
   for path in files(epath.Path(source)):
     upload(path, epath.Path(target) / path.relative_to(source))
 
@@ -122,14 +105,9 @@ def files(directory: epath.Path) -> Iterator[epath.Path]:
 def move(
   source: epath.Path, target: epath.Path, *, first: Iterable[str] = ()
 ) -> None:
-  """Moves a directory of a bucket, object by object.
+  """Moves a directory of a bucket, object by object, to a name that is free.
 
-  All is copied before anything is removed.
-
-  Args:
-    source: Directory to move.
-    target: Name that is free.
-    first: Names in the directory that are removed before the others.
+  All is copied before anything is removed, names in `first` before the others.
   """
   with as_os_error(source):
     for path in files(source):
@@ -144,10 +122,7 @@ def move(
 def local(path: epath.PathLike) -> Iterator[epath.Path]:
   """A path on this machine, copied to `path` if all goes well.
 
-  A file or a directory may be made there.
-
-  Raises:
-    OSError: The file cannot be copied.
+  A file or a directory may be made there; OSError: it cannot be copied.
   """
   with tempfile.TemporaryDirectory(prefix="vit_jax-") as directory:
     made = epath.Path(directory) / epath.Path(path).name

@@ -26,12 +26,8 @@ _OTHER_FILES = 512
 class ArrayRecordFiles:
   """The shards of a split; readers stay open and are shared by all threads.
 
-  Files are opened when they are first read.
-
-  Args:
-    paths: Paths of the shards.
-    shard_lengths: Number of records in each of them.
-    max_missing: Number of records that each of them may lack.
+  Files are opened when they are first read. Each may lack `max_missing` of its
+  records.
 
   Raises:
     UserError: The files are in a bucket.
@@ -57,11 +53,7 @@ class ArrayRecordFiles:
     _allow_open_files(len(self._paths) + _OTHER_FILES)
 
   def read(self, shard: int, positions: np.ndarray) -> list[bytes]:
-    """Reads records of a shard.
-
-    Args:
-      shard: Number of the shard.
-      positions: int64 [n], positions in it.
+    """Reads the records at positions, int64 [n], of a shard.
 
     Raises:
       UserError: Naming the file that cannot be read.

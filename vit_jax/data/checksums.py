@@ -76,12 +76,9 @@ def verify(
   files: Mapping[str, Checksum],
   show: Callable[[str, int, int], None],
 ) -> None:
-  """Reads files and compares their checksums.
+  """Reads files of a directory and compares their checksums, by file name.
 
-  Args:
-    directory: Directory of the files.
-    files: Expected checksums by file name.
-    show: Called with "files", the number of files read and of all.
+  `show` is called with "files", the number of files read and of all.
 
   Raises:
     UserError: Naming files that differ or cannot be read.

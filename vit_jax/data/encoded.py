@@ -49,11 +49,7 @@ def _exif_orientation(tiff: bytes) -> int:
 def jpeg_orientation(data: bytes) -> int | None:
   """Returns the EXIF orientation 1..8 of a JPEG; 1 if it has none.
 
-  Args:
-    data: The file, or its beginning.
-
-  Returns:
-    None if the data ends too early to tell.
+  None: `data`, the file or its beginning, ends too early to tell.
   """
   position = 2
   # Segments: 0xff, a marker, a length that counts itself. EXIF is in APP1,

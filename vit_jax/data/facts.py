@@ -20,7 +20,6 @@ class DataFacts:
     features: The features of a training batch.
     num_examples: Examples in an epoch; None if unknown.
     fingerprint: Identifies the content of the data.
-    class_names: Names of the classes, if known.
   """
 
   num_classes: int
@@ -64,11 +63,8 @@ def declare(
 
   Args:
     config: The experiment; `model.num_classes` wins over the data's.
-    num_classes: Classes of the dataset.
-    max_labels: Labels that an example of the dataset can have.
-    num_examples: Examples in an epoch; None if unknown.
-    fingerprint: Identifies the content of the data.
-    class_names: Names of the dataset's classes, if known.
+    num_classes, max_labels, class_names: Of the dataset.
+    num_examples, fingerprint: As in `DataFacts`.
 
   Raises:
     UserError: The ops cannot be read or do not suit the labels.

@@ -77,12 +77,10 @@ class Features:
 
   @property
   def names(self) -> tuple[str, ...]:
-    """The features of a batch."""
     return tuple(self.example_spec())
 
   @property
   def ops_shown(self) -> str:
-    """Name of the image ops in messages."""
     return " and ".join(
       f'{view.preprocess.where} = "{view.preprocess.text}"'
       for view in self.views
@@ -92,10 +90,6 @@ class Features:
     self, num_classes: int, max_labels: int
   ) -> tuple[int, "Features"]:
     """The number of classes after the label ops, and the features.
-
-    Args:
-      num_classes: Classes of the source.
-      max_labels: Labels that an example of the source can have.
 
     Raises:
       UserError: An op does not suit the source's labels.
@@ -175,11 +169,7 @@ def parse(config: schema.Config) -> Features:
 
 
 def check(config: schema.Config) -> Features:
-  """Like `parse`, and checks what can be told without the data.
-
-  Raises:
-    UserError: Also if crops come out in another size than their view's.
-  """
+  """Like `parse`; also refuses crops of another size than their view's."""
   features = parse(config)
   for view in features.views:
     spec.check_known_side(view.preprocess)

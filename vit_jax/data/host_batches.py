@@ -63,7 +63,7 @@ class HostBatches:
       order: Rows of the stream to record numbers; pure, called in any thread.
       local_rows: int64 [n], the rows of a global batch that this host holds,
         ascending, each in 0..batch_size-1.
-      batch_size: Size of the global batch.
+      batch_size: Examples in the global batch.
       first_row: Row of the stream at which the first batch begins.
       seed: Seed of the augmentation.
       num_rows: Rows of the stream; None: endless.
@@ -119,7 +119,7 @@ class HostBatches:
     self._batches.close()
 
   def bad_examples(self, before: int) -> list[int]:
-    """Returns the examples replaced in the rows before the given one."""
+    """See `Substitutes.met`."""
     return self._substitutes.met(before)
 
   def _rows(self, positions: np.ndarray) -> np.ndarray:
@@ -195,7 +195,9 @@ class HostBatches:
       return features
 
     as_it_is = tf.autograph.experimental.do_not_convert
-    num_threads = max(2, _num_cpus())
+    is_linux = hasattr(os, "sched_getaffinity")
+    num_cpus = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count()
+    num_threads = max(2, num_cpus)
     num_readers = min(num_threads // 2, _MAX_READERS)
     options = tf.data.Options()
     options.deterministic = True
@@ -305,12 +307,6 @@ class HostBatches:
       return shape[1], shape[0]
     with Image.open(io.BytesIO(record["image"][0])) as image:
       return image.size
-
-
-def _num_cpus() -> int:
-  if hasattr(os, "sched_getaffinity"):
-    return len(os.sched_getaffinity(0))
-  return os.cpu_count() or 1
 
 
 def _first_line(error: Exception) -> str:

@@ -4,6 +4,7 @@ Training, evaluation and prediction all call it, so that they see the same
 pixels.
 """
 
+import functools
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,9 +45,8 @@ class HostOps:
     """uint8 [S, S, 3], S being the size of the preprocessing.
 
     Args:
-      image: A string scalar, or uint8 [h, w, c] if images are not encoded.
-      row: int64 scalar, row of the endless stream; what augmentation draws
-        depends on it.
+      image: String scalar, or uint8 [h, w, c] if images are not encoded.
+      row: int64 scalar, row of the endless stream; random draws depend on it.
       form: int32 scalar, `encoded.form` of an encoded image.
     """
     first, *others = (op(row) for op in self._ops)
@@ -67,26 +67,14 @@ class HostViews:
 
   An image that is cropped more than once is decoded once, as a whole; of one
   that is cropped once no more is decoded than the crop needs.
-
-  Args:
-    views: Groups of crops.
-    seed: Seed of the augmentation.
-    is_encoded: True for encoded files, False for pixels.
   """
 
   def __init__(self, views: Sequence[View], *, seed: int, is_encoded: bool):
     self._is_shared = is_encoded and sum(len(v.streams) for v in views) > 1
     is_encoded = is_encoded and not self._is_shared
+    make = functools.partial(HostOps, seed=seed, is_encoded=is_encoded)
     self._crops = [
-      (
-        view,
-        [
-          HostOps(
-            view.preprocess, seed=seed, is_encoded=is_encoded, stream=stream
-          )
-          for stream in view.streams
-        ],
-      )
+      (view, [make(view.preprocess, stream=stream) for stream in view.streams])
       for view in views
     ]
 

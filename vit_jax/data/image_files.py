@@ -25,17 +25,11 @@ _BATCHES_AHEAD = 2
 
 @dataclasses.dataclass(frozen=True)
 class ImageFile:
-  """A file and its pixels, or a sentence on why there are none.
+  """A file and its pixels, or a sentence on why there are none."""
 
-  Attributes:
-    path: Path as it was named or found.
-    pixels: uint8 [S, S, 3], or None.
-    problem: Sentence that begins with the path, or None.
-  """
-
-  path: str
-  pixels: np.ndarray | None
-  problem: str | None = None
+  path: str  # As it was named or found.
+  pixels: np.ndarray | None  # uint8 [S, S, 3].
+  problem: str | None = None  # Begins with the path.
 
 
 def find(words: Sequence[str]) -> list[str]:
@@ -77,13 +71,10 @@ def read(
 ) -> Iterator[list[ImageFile]]:
   """Reads, decodes and preprocesses files, in threads and ahead of the reader.
 
-  Args:
-    paths: Paths of the files.
-    preprocess: Preprocessing of an evaluation; its label ops are not used.
-    batch_size: Number of files in a list; the last list may be shorter.
+  Label ops are not used.
 
   Yields:
-    The files in their order.
+    The files in their order, `batch_size` in a list; the last may be shorter.
   """
   ops = HostOps(preprocess, seed=0, is_encoded=True)
   row = np.int64(0)  # An evaluation's ops draw no random numbers.

@@ -27,17 +27,13 @@ _SECONDS = 20.0
 def unreadable(source: Source, ids: np.ndarray) -> Iterator[tuple[int, str]]:
   """Reads and decodes records in parallel, as a pipeline would.
 
-  Args:
-    source: Any source.
-    ids: int64 [n], numbers of the records.
-
   Yields:
-    (number of records checked so far, problem or "") for each record in order.
+    (number of records checked so far, problem or "") for each of the records,
+    int64 [n], in order.
   """
   check = functools.partial(_problem, source)
-  problems = parallel.in_threads(
-    check, ids.tolist(), num_threads=os.cpu_count() or 1
-  )
+  threads = os.cpu_count() or 1
+  problems = parallel.in_threads(check, ids.tolist(), num_threads=threads)
   yield from enumerate(problems, start=1)
 
 
@@ -49,13 +45,9 @@ def damaged(source: Source, ids: np.ndarray) -> dict[int, str]:
 
 
 def explain(source: Source, ids: np.ndarray) -> UserError | None:
-  """Explains why a batch could not be decoded.
+  """Explains why a batch, records int64 [n], could not be decoded.
 
   Checks the batch, and then for some seconds the rest of the source.
-
-  Args:
-    source: Source of the batch.
-    ids: int64 [n], records of the batch.
 
   Returns:
     The error to raise, or None if all records of the batch can be decoded.
@@ -79,13 +71,10 @@ def report(
   problems: list[str], num_checked: int, num_examples: int
 ) -> UserError:
   """Returns one error for all problems, naming the first twenty."""
-  part = (
-    f"all {num_examples}"
-    if num_checked == num_examples
-    else f"{num_checked} of {num_examples}"
-  )
+  part = "all" if num_checked == num_examples else f"{num_checked} of"
   return UserError(
-    f"{len(problems)} of the images cannot be read ({part} were checked):"
+    f"{len(problems)} of the images cannot be read ({part} {num_examples} were"
+    " checked):"
     f" {truncate.first(problems, separator='; ')}. Remove or replace them and"
     " start again."
   )

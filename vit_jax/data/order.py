@@ -43,12 +43,9 @@ def _permute(index: np.ndarray, n: int, key: np.ndarray) -> np.ndarray:
   (cycle walking), which keeps the map one to one.
 
   Args:
-    index: int64 [m], values in 0..n-1.
+    index: int64 [m], values in 0..n-1, as are those returned.
     n: Size of the permuted set.
     key: uint64 [m] or [1].
-
-  Returns:
-    int64 [m], values in 0..n-1.
   """
   a = math.isqrt(n - 1) + 1
   b = -(-n // a)
@@ -91,16 +88,10 @@ def _shuffle(index: np.ndarray, n: int, key: np.ndarray) -> np.ndarray:
 def permute(
   index: np.ndarray, n: int, *, seed: int, epoch: int | np.ndarray
 ) -> np.ndarray:
-  """Returns the examples at positions of an epoch.
+  """Returns the examples at positions of an epoch of n examples, int64 [m].
 
-  Args:
-    index: int64 [m], positions in 0..n-1.
-    n: Number of examples in an epoch.
-    seed: Seed of the run.
-    epoch: One epoch for all positions, or int64 [m].
-
-  Returns:
-    int64 [m]; for a fixed seed and epoch a permutation of 0..n-1.
+  For a fixed seed and epoch, one for all positions or int64 [m], this is a
+  permutation of 0..n-1.
   """
   function = _shuffle if n < _MIN_FEISTEL else _permute
   return function(np.asarray(index), n, _key(seed, _ROWS, epoch))

@@ -31,10 +31,7 @@ def in_threads(
 ) -> Iterator[Result]:
   """Like `map`, with several calls at once and few results held back.
 
-  Args:
-    function: Called in any thread.
-    tasks: Iterated over as tasks are needed.
-    num_threads: Number of calls at once.
+  Tasks are iterated over as they are needed.
   """
   with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
     yield from _in_order(pool, function, tasks, _AHEAD * num_threads)
@@ -49,11 +46,8 @@ def in_processes(
 ) -> Iterator[Result]:
   """Like `in_threads`, in processes that end with this one.
 
-  Args:
-    function: Can be pickled, as can its tasks and results.
-    tasks: Iterated over as tasks are needed.
-    num_processes: Number of processes; with 1, this one does the work.
-    what: Name of what is processed, for the error message.
+  With one process this one does the work. The function, its tasks and results
+  can be pickled; `what` names what is processed in the error message.
 
   Raises:
     UserError: A process died.

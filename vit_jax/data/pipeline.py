@@ -57,12 +57,11 @@ class TrainBatches:
       first_example: Row of the stream at which to start.
       mesh: Has the axes data and fsdp, over which B divides.
       prefetch_batches: Batches kept on the devices beyond the one in use.
-      max_bad_examples: Number of unreadable examples that are replaced.
-      bad_examples: Numbers of those that the run has replaced before.
+      max_bad_examples, bad_examples: As in `HostBatches`.
 
     Raises:
-      UserError: The ops do not suit the source. While iterating, if more
-        records than that cannot be read; names them.
+      UserError: The ops do not suit the source, or, while iterating, more
+        than `max_bad_examples` records cannot be read; names them.
     """
 
     def ids(rows: np.ndarray) -> np.ndarray:
@@ -103,10 +102,7 @@ class TrainBatches:
     return batch
 
   def bad_examples(self, before: int) -> list[int]:
-    """Returns the examples replaced in this process's rows before the given.
-
-    Numbers of examples are ascending.
-    """
+    """Lists the examples replaced in this process's rows before the given."""
     return self._host_batches.bad_examples(before)
 
   def seek(self, first_example: int, bad_examples: Iterable[int]) -> None:
@@ -130,12 +126,7 @@ def eval_batches(
 ) -> Iterator[dict[str, jax.Array]]:
   """Batches that hold each example exactly once, in order.
 
-  Args:
-    source: Where records are read.
-    preprocess: Ops of the host.
-    batch_size: Examples in a global batch; rounded up to divide over the
-      devices.
-    mesh: Has the axes data and fsdp.
+  `batch_size` is rounded up to divide over the devices.
 
   Returns:
     Batches as of `TrainBatches` with "mask", bool [B], False where the last
@@ -202,8 +193,7 @@ def _fill(array: np.ndarray, length: int, value: int) -> np.ndarray:
 class _Placement:
   """The rows of a global batch that this process holds, and their devices.
 
-  Attributes:
-    local_rows: int64 [n], ascending.
+  `local_rows` is int64 [n], ascending.
   """
 
   def __init__(self, mesh: Mesh, batch_size: int):

@@ -28,7 +28,6 @@ class Op:
     kind: 'image' ops run on the host, one image at a time; 'label' ops on
       the host, on the labels of many examples; 'device' ops inside the jitted
       step, on the global batch.
-    function: The decorated function.
     parameters: Parameters that a string can set, in order.
     side: (side of the input, **arguments) -> side of the output, pixels; None:
       it varies, or images are not square.
@@ -55,26 +54,12 @@ class Op:
 OPS: dict[str, Op] = {}
 
 
-def _same_side(side: int | None, **arguments: Any) -> int | None:
-  return arguments.get("size", side)
-
-
-def _same_labels(
-  num_classes: int, max_labels: int, **_: Any
-) -> tuple[int, int]:
-  return num_classes, max_labels
-
-
-def _nothing_wrong(**_: Any) -> str | None:
-  return None
-
-
 def register(
   kind: Kind,
   *,
-  side: Callable[..., int | None] = _same_side,
-  label_space: LabelSpace = _same_labels,
-  check: Callable[..., str | None] = _nothing_wrong,
+  side: Callable[..., int | None] = lambda side, size=None, **_: size or side,
+  label_space: LabelSpace = lambda *labels, **_: labels,
+  check: Callable[..., str | None] = lambda **_: None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
   """Decorates a function as the op of its name; see `Op` for the arguments."""
 

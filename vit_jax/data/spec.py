@@ -7,6 +7,7 @@ both, and tells neither where a mistake is nor what would be right.
 
 import ast
 import dataclasses
+import inspect
 import warnings
 from typing import Any
 
@@ -129,36 +130,27 @@ def _arguments(op: Op, node: ast.expr, image_size: int, where: str):
         f"{where}: arguments are written out, such as 224, 0.5, 'bicubic' or"
         " [0, 1]."
       ) from error
-  known = ", ".join(op.parameters) or "none"
-  for name in kwargs:
-    if name not in op.parameters:
-      raise UserError(
-        f"{where}: {op.name} has no argument {name!r}; its arguments: {known}."
-      )
-  if op.is_variadic and kwargs:
-    raise UserError(f"{where}: write {op.name}('image'), without a name.")
-  if not op.is_variadic:
-    if len(args) > len(op.parameters):
-      raise UserError(
-        f"{where}: {len(args)} arguments are too many; {op.name} takes {known}."
-      )
-    for name, value in zip(op.parameters, args, strict=False):
-      if name in kwargs:
-        raise UserError(f"{where}: the argument {name!r} is given twice.")
-      kwargs[name] = value
-    args = []
-  if "size" in op.parameters and kwargs.get("size") is None:
-    kwargs["size"] = image_size
+  signature = inspect.Signature(list(op.parameters.values()))
+  try:
+    bound = signature.bind_partial(*args, **kwargs)
+  except TypeError as error:
+    known = ", ".join(
+      map("*{}".format if op.is_variadic else str, op.parameters)
+    )
+    raise UserError(
+      f"{where}: {error}; the arguments of {op.name}: {known or 'none'}."
+    ) from None
+  if "size" in op.parameters and bound.arguments.get("size") is None:
+    bound.arguments["size"] = image_size
+  bound.apply_defaults()
   for name, parameter in op.parameters.items():
-    if op.is_variadic:
-      args = [_checked(parameter, value, where) for value in args]
-    elif name in kwargs:
-      kwargs[name] = _checked(parameter, kwargs[name], where)
-    elif parameter.default is parameter.empty:
+    if name not in bound.arguments:
       raise UserError(f"{where}: the argument {name!r} is missing.")
-    else:
-      kwargs[name] = parameter.default
-  return tuple(args), kwargs
+    value = bound.arguments[name]
+    if op.is_variadic:
+      return tuple(_checked(parameter, one, where) for one in value), {}
+    bound.arguments[name] = _checked(parameter, value, where)
+  return (), bound.arguments
 
 
 def _checked(parameter: Any, value: Any, where: str) -> Any:
@@ -174,17 +166,6 @@ def _checked(parameter: Any, value: Any, where: str) -> Any:
       f"{where}: {parameter.name} = {value!r} does not do:"
       f" {problem[0].lower()}{problem[1:]}."
     ) from error
-
-
-def _parsed(text: str) -> ast.expr:
-  """Parses an expression.
-
-  Raises:
-    SyntaxError, ValueError, RecursionError, MemoryError: It is none, or is
-      nested too deep.
-  """
-  with warnings.catch_warnings(action="ignore", category=SyntaxWarning):
-    return ast.parse(text, mode="eval").body
 
 
 def _find(name: str, where: str) -> Op:
@@ -230,16 +211,15 @@ def parse(
     if not part:
       raise UserError(f"{here} is empty; write ops separated by '|'.")
     try:
-      node = _parsed(part)
+      with warnings.catch_warnings(action="ignore", category=SyntaxWarning):
+        node = ast.parse(part, mode="eval").body
+      function = node.func if isinstance(node, ast.Call) else node
+      if not isinstance(function, ast.Name):
+        raise ValueError(part)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
       raise UserError(
         f"{here} cannot be read; write an op as name or name(arguments)."
       ) from error
-    function = node.func if isinstance(node, ast.Call) else node
-    if not isinstance(function, ast.Name):
-      raise UserError(
-        f"{here} cannot be read; write an op as name or name(arguments)."
-      )
     op = _find(function.id, here)
     args, kwargs = _arguments(op, node, image_size, here)
     repeats = sum(call.op is op for call in calls)
@@ -269,17 +249,11 @@ def check(
   where: str = "config.train.preprocess",
   train: bool = True,
 ) -> Preprocess:
-  """Parses a string and checks what needs no data.
-
-  Args:
-    text: Ops separated by '|', with literal arguments.
-    image_size: Side of the images that the ops make, pixels.
-    where: Config key of the string, for messages.
-    train: False for an evaluation, which has no step for device ops to run in.
+  """Like `parse`, and checks what needs no data.
 
   Raises:
-    UserError: Also if the images come out in another size, or an evaluation
-      has ops of the training step.
+    UserError: Also if the images come out in another size, or an evaluation,
+      not `train`, has ops of the training step.
   """
   preprocess = parse(text, image_size, where=where)
   check_known_side(preprocess)
@@ -293,11 +267,7 @@ def check(
 
 
 def check_known_side(preprocess: Preprocess) -> None:
-  """Checks the side of the images if it follows from the ops alone.
-
-  Raises:
-    UserError: As `check_side`.
-  """
+  """Checks the side of the images if it follows from the ops alone."""
   side = preprocess.side(UNKNOWN_SIDE)
   if side != UNKNOWN_SIDE:
     check_side(preprocess, side)

@@ -27,20 +27,12 @@ class Substitutes:
 
   Attributes:
     limit: Number of bad examples tolerated.
-    suspects: Numbers of the examples found to be damaged.
-
-  Args:
-    num_examples: Number of examples of the source.
-    limit: Number of bad examples tolerated.
-    known: Examples that an earlier part of the run has replaced.
+    suspects: Numbers of the examples found to be damaged, or `known`, that is
+      replaced in an earlier part of the run.
   """
 
   def __init__(
-    self,
-    num_examples: int,
-    *,
-    limit: int,
-    known: Iterable[int] = (),
+    self, num_examples: int, *, limit: int, known: Iterable[int] = ()
   ):
     self.limit = limit
     self._num_examples = num_examples
@@ -65,16 +57,10 @@ class Substitutes:
     ids: np.ndarray,
     fails: Callable[[int, int], bool],
   ) -> np.ndarray:
-    """Returns the examples to read in `rows` instead of `ids`.
+    """Returns the examples to read in rows of the stream instead of `ids`.
 
-    Args:
-      rows: int64 [n], rows of the stream.
-      ids: int64 [n], examples at these rows.
-      fails: Function of (example, row), True if a suspect cannot be used
-        there.
-
-    Returns:
-      int64 [n].
+    All are int64 [n]; `fails(example, row)` is True if a suspect cannot be used
+    there.
     """
     if not self.suspects:
       return ids

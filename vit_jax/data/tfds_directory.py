@@ -47,10 +47,7 @@ def resolve_data_dir(data_dir: str | None) -> epath.Path:
 
 
 def find(dataset: DatasetName, data_dir: epath.Path) -> epath.Path | None:
-  """Returns the directory of a prepared dataset, by default its newest version.
-
-  Returns:
-    None if it is not there.
+  """Returns the directory of a dataset, by default its newest version, or None.
 
   Raises:
     UserError: No config is named, and several are there, none of them the
@@ -70,11 +67,7 @@ def find(dataset: DatasetName, data_dir: epath.Path) -> epath.Path | None:
 
 
 def require(dataset: DatasetName, data_dir: epath.Path) -> epath.Path:
-  """Like `find`.
-
-  Raises:
-    UserError: The dataset is not there; says how to prepare it.
-  """
+  """Like `find`; the UserError for a missing one says how to prepare it."""
   directory = find(dataset, data_dir)
   if directory is None:
     there = ", ".join(_names(data_dir)) or "no dataset"

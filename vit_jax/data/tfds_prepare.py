@@ -47,10 +47,6 @@ def prepare(dataset: str, data_dir: str | None) -> str:
   A dataset that is not there is downloaded and written as ArrayRecord, with
   checksums beside it; TFRecord files that are there are indexed.
 
-  Args:
-    dataset: 'name', 'name/config' or either with ':version'.
-    data_dir: As in `sources.open_source`.
-
   Returns:
     A line that describes the dataset.
 
@@ -65,7 +61,10 @@ def prepare(dataset: str, data_dir: str | None) -> str:
   directory = tfds_directory.require(name, home)
   info = tfds_source.read_info(directory)
   if is_new:
-    _write_checksums(info, directory)
+    paths = [p for split in info.splits.values() for p in split.filepaths]
+    checksums.write(
+      directory, {path.name: checksums.of_new_file(path) for path in paths}
+    )
   for split in info.splits:
     tfds_source.open_shards(info, split)
   counts = ", ".join(
@@ -129,14 +128,6 @@ def _raise_if_manual(builder: Any, home: epath.Path) -> None:
     _logger.warning(
       "%s is not in %s; a split that needs it will be left out.", file, manual
     )
-
-
-def _write_checksums(info: Any, directory: epath.Path) -> None:
-  files = {}
-  for split_info in info.splits.values():
-    for path in split_info.filepaths:
-      files[path.name] = checksums.of_new_file(path)
-  checksums.write(directory, files)
 
 
 @contextlib.contextmanager

@@ -39,14 +39,8 @@ def open_source(
 ) -> "TFDSSource":
   """Opens a prepared dataset; see `vit_jax.data.sources.open_source`.
 
-  Args:
-    arguments: 'name', 'name/config' or either with ':version'.
-    split: Split string.
-    data_dir: As in `sources.open_source`.
-    image_key: Feature of the image; 'a/b' for feature b inside feature a.
-    label_key: Feature of the label or the list of labels, likewise; or one of
-      `computed_labels.LABELS`.
-    max_bad_examples: Number of records that each shard may lack.
+  `arguments` is 'name', 'name/config' or either with ':version'. A key 'a/b' is
+  feature b inside feature a; a label may be one of `computed_labels.LABELS`.
 
   Raises:
     UserError: The dataset, a split or a feature is missing or unsuitable.
@@ -86,11 +80,7 @@ def open_source(
 
 
 def read_info(directory: os.PathLike) -> Any:
-  """Returns the tfds.core.DatasetInfo of a prepared dataset.
-
-  Raises:
-    UserError: It cannot be read.
-  """
+  """Returns the tfds.core.DatasetInfo of a prepared dataset."""
   from tensorflow_datasets.core import read_only_builder
 
   try:
@@ -136,7 +126,6 @@ class TFDSSource(sources.Source):
   )
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """See `sources.Source.read`."""
     ids = np.asarray(ids)
     images = np.empty(len(ids), object)
     labels = np.full((len(ids), self.max_labels), -1, np.int32)
@@ -168,7 +157,6 @@ class TFDSSource(sources.Source):
     }
 
   def names(self, ids: np.ndarray) -> list[str]:
-    """Returns the split, number and file of each record."""
     return [self._name(i) for i in ids]
 
   def _name(self, record: int | np.integer) -> str:
@@ -182,7 +170,7 @@ class TFDSSource(sources.Source):
     )
 
   def file_names(self, ids: np.ndarray) -> list[str]:
-    """See `sources.Source.file_names`; reads the records again."""
+    """Reads the records again; see `sources.Source.file_names`."""
     names = []
     for record in self._records(np.asarray(ids)):
       features = _parse(record)
@@ -198,12 +186,10 @@ class TFDSSource(sources.Source):
   def _records(self, ids: np.ndarray) -> list[bytes]:
     """Reads serialized examples, in the order of `ids`."""
     which, positions = splits.locate(self.pieces, ids)
-    records: list[bytes] = [b""] * len(ids)
+    records = np.empty(len(ids), object)
 
     def read(files, shard: int, rows: np.ndarray, places: np.ndarray) -> None:
-      found = files.read(shard, places)
-      for row, record in zip(rows.tolist(), found, strict=True):
-        records[row] = record
+      records[rows] = files.read(shard, places)
 
     tasks = []
     for name, shards in self.shards.items():
@@ -217,7 +203,7 @@ class TFDSSource(sources.Source):
       read(*tasks[0])
     else:
       list(self._pool.map(lambda task: read(*task), tasks))
-    return records
+    return records.tolist()
 
   def _raise_if_no_class(self, ids: np.ndarray, labels: np.ndarray) -> None:
     wrong = (labels < -1) | (labels >= self.num_classes)
@@ -226,11 +212,8 @@ class TFDSSource(sources.Source):
     if wrong.any():
       row = int(wrong.any(1).argmax())
       value = labels[row][wrong[row]][0]
-      hint = (
-        " The split may have been published without labels."
-        if value == -1
-        else ""
-      )
+      unlabelled = " The split may have been published without labels."
+      hint = unlabelled if value == -1 else ""
       raise UserError(
         f"The {self._name(ids[row])} has {self.label_key} {value}; classes are"
         f" 0 to {self.num_classes - 1}.{hint}"
@@ -247,11 +230,7 @@ def _parse(record: bytes) -> Any:
 def open_shards(info: Any, split: str, max_missing: int = 0) -> _Shards:
   """Opens the record files of a whole split; indexes TFRecord files.
 
-  Args:
-    info: The tfds.core.DatasetInfo.
-    split: Name of the split.
-    max_missing: Number of records that each file may lack; these fail when
-      they are read.
+  Each file may lack `max_missing` records, which fail when they are read.
 
   Raises:
     UserError: The files are in another format, missing or damaged.

@@ -33,12 +33,8 @@ _logger = logging.getLogger(__name__)
 class TFRecordFiles:
   """The shards of a split, opened for every call.
 
-  Loads the index, or builds it, which reads the length of every record.
-
-  Args:
-    paths: Paths of the shards, all in one directory.
-    shard_lengths: Number of records in each of them.
-    max_missing: Number of records that each may lack or have cut off.
+  Loads the index, or builds it, which reads the length of every record. Paths
+  are those of one directory; each file may lack `max_missing` of its records.
 
   Raises:
     UserError: Naming a file that is missing, cut off or damaged.
