@@ -42,8 +42,6 @@ def test_cells_hold_mean_and_deviation(tmp_path):
   assert table.heads == ("1-shot", "5-shot")
   texts = {name: cell.text for name, cell in table.rows["a"].items()}
   assert texts == {"5-shot": "81.2 ± 1.3", "1-shot": "NaN"}
-  (curve,) = measures.curves(table.rows)
-  assert list(curve.cells) == [1, 5] and list(curve.finite_cells) == [5]
 
 
 def test_a_swept_ridge_has_a_row_of_its_own(tmp_path):

@@ -7,8 +7,7 @@ from typing import Any
 
 from vit_jax import text_tables
 from vit_jax.report import formatting, measures
-from vit_jax.report.figures import fewshot as figures
-from vit_jax.report.figures import svg
+from vit_jax.report.figures import fewshot, svg
 from vit_jax.report.subjects import Subject, short_names
 
 
@@ -20,12 +19,6 @@ class Line:
   cells: tuple[str, ...]
   best: tuple[bool, ...]
   is_mean: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Figure:
-  svg: svg.Markup
-  caption: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +35,7 @@ class Section:
   title: str
   protocol: tuple[str, ...]
   lines: tuple[Line, ...]
-  figures: tuple[Figure, ...] = ()
+  figures: tuple[svg.Figure, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,16 +102,14 @@ def _section(
     for head in heads
     if any(head in one for one in cells)
   ]
-  drawn = [
-    _figure(group, row, dict(zip(names, cells, strict=True)))
-    for row, cells in rows.items()
-  ]
-  return Section(
-    group.title,
-    group.protocol,
-    tuple(lines),
-    tuple(figure for figure in drawn if figure is not None),
-  )
+  figures = []
+  for row, cells in rows.items():
+    title = f"{row[:1].upper()}{row[1:]}: {group.title.removesuffix(', %')}"
+    columns = dict(zip(names, cells, strict=True))
+    drawn = fewshot.draw(columns, title=title, counts=group.counts)
+    if drawn is not None:
+      figures.append(svg.Figure(drawn, title))
+  return Section(group.title, group.protocol, tuple(lines), tuple(figures))
 
 
 def _line(
@@ -144,16 +135,3 @@ def _best(
   winner = shown[list(values).index(best(finite))]
   marks = tuple(text == winner for text in shown)
   return marks if not all(marks) else (False,) * len(marks)
-
-
-def _figure(
-  group: measures.Group,
-  row: str,
-  cells: Mapping[str, Mapping[str, measures.Cell]],
-) -> Figure | None:
-  """A line for each checkpoint, over the counts of the columns."""
-  curves = measures.curves(cells)
-  title = f"{row[:1].upper()}{row[1:]}: {group.title.removesuffix(', %')}"
-  label = f"{title}, by {group.counts}. {measures.described(curves)}."
-  drawn = figures.draw(curves, label=label, x_label=group.counts)
-  return None if drawn is None else Figure(drawn, title)

@@ -8,7 +8,7 @@ declares is shown as recorded. Entries of one prefix share a table.
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from vit_jax.config.evaluator_declarations import Column
@@ -94,18 +94,6 @@ class Table:
   num_averaged: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Curve:
-  """Values over counts, such as shots."""
-
-  name: str
-  cells: Mapping[int, Cell]
-
-  @property
-  def finite_cells(self) -> dict[int, Cell]:
-    return {k: one for k, one in self.cells.items() if math.isfinite(one.mean)}
-
-
 def groups(declarations: Mapping[str, Any]) -> list[Group]:
   """Groups in the order of the config; what is damaged is left out."""
   found: dict[str, Group] = {}
@@ -168,16 +156,6 @@ def table(group: Group, metrics: Mapping[str, Any]) -> Table | None:
   return Table(group, tuple(heads), rows, mean, len(plain))
 
 
-def curves(rows: Mapping[str, Mapping[str, Cell]]) -> list[Curve]:
-  """Values of rows over the counts of their columns."""
-  found = []
-  for name, cells in rows.items():
-    counted = [one for one in cells.values() if one.column.count is not None]
-    counted.sort(key=lambda one: one.column.count)
-    found.append(Curve(name, {one.column.count: one for one in counted}))
-  return [curve for curve in found if curve.cells]
-
-
 def headline(found: Table) -> tuple[Column, Cell, str] | None:
   """Column, value and row to put first; ten of what is counted if there are.
 
@@ -199,13 +177,3 @@ def headline(found: Table) -> tuple[Column, Cell, str] | None:
       f"mean of {found.num_averaged} datasets",
     )
   return column, cell, row
-
-
-def described(curves: Sequence[Curve]) -> str:
-  """The values of a figure in words."""
-  return "; ".join(
-    f"{curve.name}: "
-    + ", ".join(f"{k}: {cell.text}%" for k, cell in curve.cells.items())
-    for curve in curves
-    if curve.cells
-  )

@@ -15,8 +15,7 @@ from vit_jax.report import (
   pages,
   panels,
 )
-from vit_jax.report.figures import fewshot as fewshot_figure
-from vit_jax.report.figures import svg
+from vit_jax.report.figures import fewshot, svg
 from vit_jax.report.run import Run, number, whole
 
 
@@ -86,10 +85,8 @@ def _measured(run: Run) -> list[tuple[measures.Table, svg.Markup | None]]:
   found = []
   for group in measures.groups(run.evaluators):
     if table := measures.table(group, run.metrics()):
-      curves = measures.curves(table.rows)
-      title = f"{group.title.removesuffix(', %')} by {group.counts}"
-      label = f"{title}. {measures.described(curves)}."
-      figure = fewshot_figure.draw(curves, label=label, x_label=group.counts)
+      title = group.title.removesuffix(", %")
+      figure = fewshot.draw(table.rows, title=title, counts=group.counts)
       found.append((table, figure))
   return found
 

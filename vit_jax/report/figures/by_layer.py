@@ -71,14 +71,14 @@ def draw(
     across = np.linspace(x.start, x.end, len(one.x))
     at = across if one.mark == "dashes" else x.at(one.x)
     marks.append(_marks(one, at, y.at(one.y)))
-  return svg.figure(
-    frame.axes_frame(x, y, unit=y_label, x_label=x_label),
+  return frame.chart(
+    x,
+    y,
     legend,
     *marks,
-    width=frame.WIDTH,
-    height=bottom + frame.BOTTOM,
+    unit=y_label,
+    x_label=x_label,
     label=f"{y_label} by {x_label}",
-    class_="chart",
   )
 
 
@@ -86,7 +86,7 @@ def counting_axis(values: np.ndarray) -> axes.Axis:
   """Ticks at whole numbers only, and half a place free at both ends."""
   low, high = float(values.min()), float(values.max())
   free = max(0.5, 0.02 * (high - low))
-  start, end = frame.LEFT, frame.WIDTH - frame.RIGHT
+  start, end = frame.ACROSS
   step = max(1, math.ceil((high - low + 1) * 28 / (end - start)))
   if step > 2:
     step = next(s for s in (4, 5, 10, 20, 25, 50, 100, 200, 500) if s >= step)

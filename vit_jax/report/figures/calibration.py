@@ -1,5 +1,7 @@
 """Accuracy of predictions by their confidence."""
 
+import functools
+
 import numpy as np
 
 from vit_jax.report import formatting
@@ -12,15 +14,12 @@ WIDTH, HEIGHT = 340.0, 300.0
 def draw(bins: list[Bin], *, label: str) -> svg.Markup:
   """Accuracy against mean confidence per bin; area shows the bin's size."""
   bottom, top = HEIGHT - frame.BOTTOM, 28.0
-  y = axes.linear(0.0, 1.0, bottom, top, lambda v: formatting.percent(v, 0))
-  x = axes.linear(
-    0.0, 1.0, frame.LEFT, WIDTH - 16, lambda v: formatting.percent(v, 0)
-  )
+  write = functools.partial(formatting.percent, digits=0)
+  y = axes.linear(0.0, 1.0, bottom, top, write)
+  x = axes.linear(0.0, 1.0, frame.LEFT, WIDTH - frame.RIGHT, write)
   largest = max(b.num_examples for b in bins)
   marks = [
-    svg.element(
-      "line", x1=x.start, x2=x.end, y1=y.start, y2=y.end, class_="ideal"
-    ),
+    svg.line((x.start, x.end), (y.start, y.end), "ideal"),
     frame.path(
       x.at(np.array([b.confidence for b in bins])),
       y.at(np.array([b.accuracy for b in bins])),
@@ -43,11 +42,6 @@ def draw(bins: list[Bin], *, label: str) -> svg.Markup:
         class_="bubble",
       )
     )
-  return svg.figure(
-    frame.axes_frame(x, y, unit="accuracy", x_label="confidence"),
-    *marks,
-    width=WIDTH,
-    height=HEIGHT,
-    label=label,
-    class_="chart",
+  return frame.chart(
+    x, y, *marks, unit="accuracy", x_label="confidence", label=label
   )

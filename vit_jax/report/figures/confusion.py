@@ -39,89 +39,60 @@ def draw(
   wrong = share.copy()
   np.fill_diagonal(wrong, 0)
   worst = max(float(wrong.max()), 1e-9)
+  past = left + k * cell + 8  # Where recalls stand.
   parts = [
-    svg.element("text", "prediction", x=left, y=13, class_="axis-name"),
-    svg.element(
-      "text",
-      "truth",
-      transform=f"translate(12 {head:.1f}) rotate(-90)",
-      class_="axis-name end",
-    ),
-    svg.element(
-      "text",
-      "recall",
-      x=left + k * cell + 8,
-      y=13.0 if slanted else head - 8,
-      class_="axis-name",
-    ),
+    svg.text("prediction", left, 13, "axis-name"),
+    _turned("truth", 12.0, head, -90, "axis-name end"),
+    svg.text("recall", past, 13.0 if slanted else head - 8, "axis-name"),
   ]
   for i, name in enumerate(names):
-    middle = left + (i + 0.5) * cell
-    turn = f"translate({middle:.1f} {head - 8:.1f})"
-    parts.append(
-      svg.element(
-        "text",
-        name,
-        transform=f"{turn} rotate(-45)" if slanted else turn,
-        class_="tick" if slanted else "tick middle",
-      )
-    )
-    y = head + (i + 0.5) * cell + 4
-    parts.append(svg.element("text", name, x=left - 6, y=y, class_="tick end"))
+    middle, y = left + (i + 0.5) * cell, head + (i + 0.5) * cell + 4
     recall = share[i, i] if totals[i] else None
+    parts += [
+      _turned(name, middle, head - 8, -45, "tick")
+      if slanted
+      else svg.text(name, middle, head - 8, "tick middle"),
+      svg.text(name, left - 6, y, "tick end"),
+      svg.text(formatting.percent(recall, 1), past, y, "tick"),
+    ]
+  for i, j in np.ndindex(k, k):
+    is_right = i == j
+    strength = share[i, j] if is_right else 0.75 * wrong[i, j] / worst
+    shade = strength * 0.92 + (0.08 if counts[i, j] else 0)
+    x, y = left + j * cell, head + i * cell
+    title = (
+      f"{names[i]} taken for {names[j]}: {counts[i, j]:,} of {totals[i]:,}"
+    )
     parts.append(
       svg.element(
-        "text",
-        formatting.percent(recall, 1),
-        x=left + k * cell + 8,
+        "rect",
+        svg.element("title", title),
+        x=x,
         y=y,
-        class_="tick",
+        width=cell,
+        height=cell,
+        class_="right" if is_right else "wrong",
+        fill_opacity=f"{min(shade, 1):.3f}",
       )
     )
-  for i in range(k):
-    for j in range(k):
-      right_cell = i == j
-      strength = share[i, j] if right_cell else 0.75 * wrong[i, j] / worst
-      shade = strength * 0.92 + (0.08 if counts[i, j] else 0)
-      parts.append(
-        svg.element(
-          "rect",
-          svg.element(
-            "title",
-            f"{names[i]} taken for {names[j]}: {counts[i, j]:,} of"
-            f" {totals[i]:,}",
-          ),
-          x=left + j * cell,
-          y=head + i * cell,
-          width=cell,
-          height=cell,
-          class_="right" if right_cell else "wrong",
-          fill_opacity=f"{min(shade, 1):.3f}",
-        )
-      )
-      if counts[i, j]:
-        strong = " strong" if right_cell and shade > 0.55 else ""
-        parts.append(
-          svg.element(
-            "text",
-            f"{counts[i, j]:,}",
-            x=left + (j + 0.5) * cell,
-            y=head + (i + 0.5) * cell + 4,
-            class_=f"count middle{strong}",
-          )
-        )
-  parts.append(
-    svg.element(
-      "path",
-      d="".join(
-        f"M{left:.1f} {head + i * cell:.1f}h{k * cell:.1f}"
-        f"M{left + i * cell:.1f} {head:.1f}v{k * cell:.1f}"
-        for i in range(k + 1)
-      ),
-      class_="cells",
-    )
+    if counts[i, j]:
+      strong = " strong" if is_right and shade > 0.55 else ""
+      words, class_ = f"{counts[i, j]:,}", f"count middle{strong}"
+      parts.append(svg.text(words, x + 0.5 * cell, y + 0.5 * cell + 4, class_))
+  grid = "".join(
+    f"M{left:.1f} {head + i * cell:.1f}h{k * cell:.1f}"
+    f"M{left + i * cell:.1f} {head:.1f}v{k * cell:.1f}"
+    for i in range(k + 1)
   )
+  parts.append(svg.element("path", d=grid, class_="cells"))
   figure = svg.figure(
     *parts, width=width, height=height, label=label, class_="confusion"
   )
   return figure, width
+
+
+def _turned(
+  words: str, x: float, y: float, degrees: int, class_: str
+) -> svg.Markup:
+  place = f"translate({x:.1f} {y:.1f}) rotate({degrees})"
+  return svg.element("text", words, transform=place, class_=class_)

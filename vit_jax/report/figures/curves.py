@@ -55,16 +55,11 @@ def draw(
   legend, top = frame.legend([line.name for line in lines], unit)
   bottom = top + frame.PLOT_HEIGHT
   y = _y_axis(lines, scale, bottom, top)
-  x = axes.linear(
-    *span,
-    frame.LEFT,
-    frame.WIDTH - frame.RIGHT,
-    formatting.short_count,
-    widen=False,
-  )
+  x = axes.linear(*span, *frame.ACROSS, formatting.short_count, widen=False)
   marks = [_marks(line, index, x, y) for index, line in enumerate(lines)]
-  return svg.figure(
-    frame.axes_frame(x, y, unit=unit, x_label="step"),
+  return frame.chart(
+    x,
+    y,
     legend,
     # A nested viewport clips without an id that other figures could share.
     svg.element(
@@ -76,10 +71,9 @@ def draw(
       height=frame.PLOT_HEIGHT + 8,
       viewBox=f"0 {top - 4:g} {frame.WIDTH:g} {frame.PLOT_HEIGHT + 8:g}",
     ),
-    width=frame.WIDTH,
-    height=bottom + frame.BOTTOM,
+    unit=unit,
+    x_label="step",
     label=label,
-    class_="chart",
   )
 
 
@@ -131,7 +125,7 @@ def _marks(line: Line, kind: int, x: axes.Axis, y: axes.Axis) -> svg.Markup:
     for step, value in zip(
       series.finite.steps, series.finite.values, strict=True
     ):
-      title = f"{line.name}, step {step:,}: {y_label(value)}"
+      title = f"{line.name}, step {step:,}: {formatting.quantity(value, 5)}"
       px, py = x.place(float(step)), y.place(value)
       if math.isfinite(px) and math.isfinite(py):
         parts.append(frame.marker(kind, px, py, title))
@@ -148,7 +142,3 @@ def _marks(line: Line, kind: int, x: axes.Axis, y: axes.Axis) -> svg.Markup:
       )
     )
   return svg.element("g", *parts)
-
-
-def y_label(value: float) -> str:
-  return formatting.quantity(value, 5)

@@ -9,6 +9,7 @@ from vit_jax.report.figures import axes, svg
 
 WIDTH, PLOT_HEIGHT = 440.0, 186.0
 LEFT, RIGHT, TOP, BOTTOM = 50.0, 16.0, 30.0, 40.0
+ACROSS = LEFT, WIDTH - RIGHT  # Ends of the x axis.
 FONT = 11.5
 ROW = 16.0  # Of the legend.
 # Draws series `kind` in the legend, x pixels from the left at height y.
@@ -16,41 +17,46 @@ Sample = Callable[[int, float, float], svg.Markup]
 _SAMPLE = 44.0  # Pixels of a legend's entry beside its name.
 
 
-def axes_frame(
-  x: axes.Axis, y: axes.Axis, *, unit: str, x_label: str
+def chart(
+  x: axes.Axis,
+  y: axes.Axis,
+  *marks: svg.Markup,
+  unit: str,
+  x_label: str,
+  label: str,
 ) -> svg.Markup:
-  """Grid, ticks and axis names."""
+  """A figure: grid, ticks and names of the axes, then the marks.
+
+  Args:
+    x: Axis along the foot of the plot.
+    y: Axis from the foot of the plot to its top.
+    *marks: Legend and marks, the first at the bottom.
+    unit: Name of the y axis, written above it.
+    x_label: Name of the x axis.
+    label: Text alternative.
+    legend: Legend above the plot.
+  """
   parts = []
   for value, text in y.ticks:
     at = y.place(value)
-    parts.append(
-      svg.element("line", x1=x.start, x2=x.end, y1=at, y2=at, class_="grid")
-    )
-    parts.append(
-      svg.element("text", text, x=x.start - 7, y=at + 4, class_="tick end")
-    )
-  parts.append(
-    svg.element(
-      "line", x1=x.start, x2=x.end, y1=y.start, y2=y.start, class_="axis"
-    )
-  )
+    parts.append(svg.line((x.start, x.end), (at, at), "grid"))
+    parts.append(svg.text(text, x.start - 7, at + 4, "tick end"))
+  foot = y.start
+  parts.append(svg.line((x.start, x.end), (foot, foot), "axis"))
   for value, text in x.ticks:
     at = x.place(value)
-    parts.append(
-      svg.element(
-        "line", x1=at, x2=at, y1=y.start, y2=y.start + 4, class_="axis"
-      )
-    )
-    parts.append(
-      svg.element("text", text, x=at, y=y.start + 17, class_="tick middle")
-    )
-  parts.append(
-    svg.element(
-      "text", x_label, x=x.end, y=y.start + 33, class_="axis-name end"
-    )
+    parts.append(svg.line((at, at), (foot, foot + 4), "axis"))
+    parts.append(svg.text(text, at, foot + 17, "tick middle"))
+  parts.append(svg.text(x_label, x.end, foot + 33, "axis-name end"))
+  parts.append(svg.text(unit, 4, 14, "axis-name"))
+  return svg.figure(
+    svg.element("g", *parts),
+    *marks,
+    width=x.end + RIGHT,
+    height=foot + BOTTOM,
+    label=label,
+    class_="chart",
   )
-  parts.append(svg.element("text", unit, x=4, y=14, class_="axis-name"))
-  return svg.element("g", *parts)
 
 
 def style(kind: int) -> str:
@@ -93,15 +99,13 @@ def legend(
     y = 10.0 + ROW * (first + row)
     for k in members:
       parts.append((sample or _line_sample)(k, at, y))
-      parts.append(svg.element("text", shown[k], x=at + 37, y=y + 4))
+      parts.append(svg.text(shown[k], at + 37, y + 4))
       at += widths[k]
   return svg.element("g", *parts), TOP + ROW * (first + len(rows) - 1)
 
 
 def _line_sample(kind: int, x: float, y: float) -> svg.Markup:
-  return svg.element(
-    "line", x1=x + 8, x2=x + 32, y1=y, y2=y, class_=f"line {style(kind)}"
-  )
+  return svg.line((x + 8, x + 32), (y, y), f"line {style(kind)}")
 
 
 def _entry_width(name: str) -> float:

@@ -42,7 +42,12 @@ class Cloud:
 
 
 def draw(
-  clouds: Sequence[Cloud], *, unit: str, x_label: str, label: str
+  clouds: Sequence[Cloud],
+  *,
+  unit: str,
+  x_label: str,
+  label: str,
+  counted: bool = False,
 ) -> svg.Markup | None:
   """The clouds over a logarithmic axis; None where there is no point.
 
@@ -51,6 +56,9 @@ def draw(
     unit: Name of the y axis, written above it.
     x_label: Name of the x axis.
     label: Text alternative.
+    counted: Whether x is one of a few counts, such as shots: the axis names
+      each of them, and the clouds stand side by side, so that their error bars
+      do not hide each other.
   """
   clouds = [cloud for cloud in clouds if cloud.points]
   if not clouds:
@@ -58,7 +66,9 @@ def draw(
   legend, top = frame.legend(
     [cloud.name for cloud in clouds],
     unit,
-    lambda k, x, y: frame.marker(k, x + 26, y, clouds[k].name),
+    None
+    if counted
+    else lambda k, x, y: frame.marker(k, x + 26, y, clouds[k].name),
   )
   points = [point for cloud in clouds for point in cloud.points]
   low = min(point.y - (point.std or 0) for point in points)
@@ -67,23 +77,21 @@ def draw(
   y = axes.linear(
     max(low, 0.0), min(high, 1.0), bottom, top, formatting.percent_tick
   )
-  xs = [float(point.x) for point in points]
-  x = axes.logarithmic(
-    min(xs),
-    max(xs),
-    frame.LEFT,
-    frame.WIDTH - frame.RIGHT,
-    formatting.short_count,
-  )
-  marks = [_marks(cloud, kind, x, y) for kind, cloud in enumerate(clouds)]
-  return svg.figure(
-    frame.axes_frame(x, y, unit=unit, x_label=x_label),
-    legend,
-    *marks,
-    width=frame.WIDTH,
-    height=bottom + frame.BOTTOM,
-    label=label,
-    class_="chart",
+  xs = sorted({float(point.x) for point in points})
+  if counted:
+    ticks = tuple((count, f"{count:g}") for count in xs)
+    x = axes.Axis(xs[0] / 1.35, xs[-1] * 1.6, *frame.ACROSS, True, ticks)
+    beside = 5.0 * min(1.0, 6 / len(clouds))
+  else:
+    x = axes.logarithmic(xs[0], xs[-1], *frame.ACROSS, formatting.short_count)
+    beside = 0.0
+  marks = []
+  for kind, cloud in enumerate(clouds):
+    shift = beside * (kind - (len(clouds) - 1) / 2)
+    moved = dataclasses.replace(x, start=x.start + shift, end=x.end + shift)
+    marks.append(_marks(cloud, kind, moved, y))
+  return frame.chart(
+    x, y, legend, *marks, unit=unit, x_label=x_label, label=label
   )
 
 
@@ -106,15 +114,7 @@ def _marks(cloud: Cloud, kind: int, x: axes.Axis, y: axes.Axis) -> svg.Markup:
   for point in cloud.measured:
     px = x.place(float(point.x))
     if point.std is not None and math.isfinite(point.std):
-      parts.append(
-        svg.element(
-          "line",
-          x1=px,
-          x2=px,
-          y1=y.place(point.y - point.std),
-          y2=y.place(point.y + point.std),
-          class_=f"bar {style}",
-        )
-      )
+      ends = y.place(point.y - point.std), y.place(point.y + point.std)
+      parts.append(svg.line((px, px), ends, f"bar {style}"))
     parts.append(frame.marker(kind, px, y.place(point.y), point.title))
   return svg.element("g", *parts)

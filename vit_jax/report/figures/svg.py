@@ -1,8 +1,19 @@
 """SVG elements as escaped markup."""
 
+import dataclasses
+
 import markupsafe
 
 Markup = markupsafe.Markup
+Number = int | float
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+  """A figure with the caption that stands below it."""
+
+  svg: Markup
+  caption: str
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
@@ -18,6 +29,16 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
   )
   body = "".join(str(markupsafe.escape(child)) for child in children)
   return Markup(f"<{name}{head}>{body}</{name}>")
+
+
+def text(words: str, x: Number, y: Number, class_: str | None = None) -> Markup:
+  """Words whose base line is at (x, y)."""
+  return element("text", words, x=x, y=y, class_=class_)
+
+
+def line(x: tuple[float, float], y: tuple[float, float], class_: str) -> Markup:
+  """A straight line from (x[0], y[0]) to (x[1], y[1])."""
+  return element("line", x1=x[0], x2=x[1], y1=y[0], y2=y[1], class_=class_)
 
 
 def _attribute(value: object) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from vit_jax.errors import UserError
 from vit_jax.paper.results import TABLES
+from vit_jax.report.figures.svg import Figure
 from vit_jax.report.tables import (
   compiled,
   document,
@@ -128,7 +129,7 @@ def _found(
 
 def _figures_of(
   number: int, measured: Measured, found: Sequence[workdirs.Found]
-) -> tuple[list[scatters.Figure], list[str]]:
+) -> tuple[list[Figure], list[str]]:
   """Figures below a table on its page, and sentences on runs left out."""
   figures, remarks = [], []
   for table, make in scatters.OF_TABLES.values():

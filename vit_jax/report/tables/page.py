@@ -9,7 +9,6 @@ import markupsafe
 from vit_jax.report import pages
 from vit_jax.report.figures import svg
 from vit_jax.report.tables.formats import HOW
-from vit_jax.report.tables.scatters import Figure
 from vit_jax.report.tables.sheet import Sheet
 
 
@@ -26,12 +25,12 @@ class Section:
 
   title: str
   sheet: Sheet | None = None
-  figures: tuple[Figure, ...] = ()
+  figures: tuple[svg.Figure, ...] = ()
   remarks: tuple[str, ...] = ()
 
 
 def of_table(
-  sheet: Sheet, figures: Sequence[Figure] = (), remarks: Sequence[str] = ()
+  sheet: Sheet, figures: Sequence[svg.Figure] = (), remarks: Sequence[str] = ()
 ) -> Section:
   """A section with a table."""
   return Section(sheet.heading, sheet, tuple(figures), tuple(remarks))
@@ -59,7 +58,7 @@ def render(sections: Sequence[Section], *, with_runs: bool) -> str:
   )
 
 
-def standalone(figures: Sequence[Figure]) -> str:
+def standalone(figures: Sequence[svg.Figure]) -> str:
   """An SVG file of figures side by side, with the page's colours."""
   environment = pages.environment()
   style, _, _ = environment.loader.get_source(environment, "style.css")

@@ -1,26 +1,18 @@
 """Figures 3, 4 and 5 of the paper: accuracy against data and against cost."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
 from vit_jax.config import named_sections, names, schema
 from vit_jax.paper import results
 from vit_jax.paper.table import Row
-from vit_jax.report.figures import scatter, svg
+from vit_jax.report.figures import scatter
+from vit_jax.report.figures.svg import Figure
 from vit_jax.report.tables import costs, data_size
 from vit_jax.report.tables.measurement import Measured, Measurement
 from vit_jax.report.tables.runs import Found, differing
 
 FEWSHOT = "fewshot/imagenet/5shot"
 _KEY = "Hollow: the paper's numbers; full: runs."
-
-
-@dataclasses.dataclass(frozen=True)
-class Figure:
-  """A figure of one plot."""
-
-  svg: svg.Markup
-  caption: str
 
 
 def against_cost(measured: Measured) -> list[Figure]:
