@@ -17,6 +17,8 @@ def test_every_key_of_the_config_reaches_the_network():
     representation_size="width",
     pos_embedding="learned_2d",
     pos_embedding_at="every_layer",
+    pos_embedding_stddev="width",
+    cls_position=False,
     dropout_rate=0.1,
     stochastic_depth_rate=0.2,
     head_bias_init=-3.0,

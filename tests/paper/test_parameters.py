@@ -49,6 +49,7 @@ def test_resnets_have_the_parameters_of_the_facts(name, millions):
   [
     dict(variant="mu/16", pool="map", qkv_bias=False),
     dict(variant="Ti/16", depth=2, pool="gap", pos_embedding="sincos2d"),
+    dict(variant="mu/16", cls_position=False),
     dict(variant="R50+B/16", depth=1, representation_size=9),
     dict(variant="R+Ti/16", depth=1, cls_token=True, pool="gap"),
     dict(name="resnet", variant="R50x1", blocks=(1, 2), width=32),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.models import networks
 from tests.weights import published_npz
 from vit_jax.config import named_sections
 from vit_jax.errors import UserError
@@ -16,6 +17,7 @@ from vit_jax.weights import flat, position_embeddings, surgery
 from vit_jax.weights.contract import Weights
 
 TABLE = "Transformer/posembed_input/pos_embedding"
+CLS_ROW = "Transformer/posembed_input/cls_embedding"
 HEAD = ("head/bias", "head/kernel")
 
 
@@ -189,15 +191,31 @@ def test_other_positions_outlive_the_class_token(kind):
   else:
     name = "Transformer/posembed_input/x_embedding"
     np.testing.assert_array_equal(given[name], leaves(found)[name])
-    name = "Transformer/posembed_input/cls_embedding"
-    assert name in fitted.dropped and name not in given
+    assert CLS_ROW in fitted.dropped and CLS_ROW not in given
   back, given, _ = fit(
     weights(pos_embedding=kind, pool="gap"), pos_embedding=kind
   )
-  added = {"cls"}
+  assert back.fresh == ("cls",)
   if kind == "learned_2d":
-    added.add("Transformer/posembed_input/cls_embedding")
-  assert set(back.fresh) == added
+    assert not given[CLS_ROW].any()
+
+
+@pytest.mark.parametrize("kind", ["learned_1d", "learned_2d"])
+@pytest.mark.parametrize("from_file", [True, False])
+def test_the_class_token_takes_in_its_position_or_gets_one(kind, from_file):
+  """Either way, the same logits."""
+  theirs = dict(pos_embedding=kind, cls_position=from_file)
+  found = weights(**theirs)
+  fitted, _, _ = fit(found, pos_embedding=kind, cls_position=not from_file)
+  assert not fitted.fresh
+  images = IMAGES[:, :8, :8].astype(np.float32)
+  other, _ = published_npz.vit(pos_embedding=kind, cls_position=not from_file)
+  np.testing.assert_allclose(
+    networks.apply(other, fitted.params, images),
+    networks.apply(published_npz.vit(**theirs)[0], found.params, images),
+    rtol=1e-5,
+    atol=1e-5,
+  )
 
 
 def test_layers_are_stacked_and_taken_apart():

@@ -31,13 +31,11 @@ def table(network: Network) -> Float[np.ndarray, "rows columns d"]:
   kind = module.pos_embedding
   num_tables = module.depth if module.pos_embedding_at == "every_layer" else 1
   params = network.params["Transformer"].get("posembed_input", {})
+  num_rows = network.num_extra_tokens if module.cls_position else 0
   tables = PositionEmbedding(kind, num_tables).apply(
-    {"params": params},
-    network.grid,
-    module.width,
-    network.num_extra_tokens,
+    {"params": params}, network.grid, module.width, num_rows
   )
-  patches = np.asarray(tables[0][network.num_extra_tokens :], np.float32)
+  patches = np.asarray(tables[0][num_rows:], np.float32)
   return patches.reshape(*network.grid, -1)
 
 

@@ -20,6 +20,7 @@ _OF_TRAINING = (
   "num_classes",
   "representation_size",
   "head_bias_init",
+  "pos_embedding_stddev",
   "dropout_rate",
   "stochastic_depth_rate",
   "dtype",

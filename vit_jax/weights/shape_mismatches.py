@@ -26,7 +26,8 @@ _DECIDING = (
   (r"(fc_norm|Transformer/encoder_norm)/.*", "norm_after_pool width"),
   (
     r"Transformer/posembed.*",
-    "pos_embedding pos_embedding_at cls_token width num_heads image_size",
+    "pos_embedding pos_embedding_at cls_token cls_position width num_heads"
+    " image_size",
   ),
   (r".*/(query|key|value)/bias", "qkv_bias num_heads width"),
   (r".*/MultiHeadDotProductAttention_0/.*", "num_heads width"),

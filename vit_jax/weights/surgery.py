@@ -149,20 +149,24 @@ class _Surgeon:
     table, shape = self.leaves.get(TABLE), self.shapes.get(TABLE)
     if table is None or shape is None or np.ndim(table) != 3:
       return
-    has_cls = "cls" in self.shapes
-    if self._had_cls and not has_cls:
+    # A square and one more is never a square.
+    square_side = position_embeddings.square_side
+    had_row = self._had_cls and not square_side(table.shape[1])
+    has_row = "cls" in self.shapes and not square_side(shape[1])
+    if had_row and not has_row:
+      self._join_class_token(table[:, :1])
       table = table[:, 1:]
-    elif has_cls and not self._had_cls:
+    elif has_row and not had_row:
       table = np.pad(table, ((0, 0), (1, 0), (0, 0)))
-    old = position_embeddings.square_side(table.shape[1] - has_cls)
-    new = position_embeddings.square_side(shape[1] - has_cls)
+    old = square_side(table.shape[1] - has_row)
+    new = square_side(shape[1] - has_row)
     if old and new and old != new:
       method = self._wanted.pos_embedding_resize
       table = position_embeddings.resize(
         np.asarray(table),
         (old, old),
         (new, new),
-        num_prefix=int(has_cls),
+        num_prefix=int(has_row),
         method=method,
       )
       self.notes.append(
@@ -180,9 +184,12 @@ class _Surgeon:
       added = ((0, 0), (1, 1), (0, 0), (0, 0))
       keys = np.pad(keys, added) if prefix > 0 else keys[:, 1:-1]
       self.leaves[RELATIVE] = keys
-    if X_TABLE in self.leaves and prefix:
-      change = self._start if prefix > 0 else self._drop
-      change([CLS_ROW])
+    row, shape = self.leaves.get(CLS_ROW), self.shapes.get(CLS_ROW)
+    if row is not None and shape is None:
+      self._join_class_token(row)
+      self._drop([CLS_ROW])
+    elif row is None and shape is not None and X_TABLE in self.leaves:
+      self.leaves[CLS_ROW] = np.zeros(shape, np.float32)
     method = self._wanted.pos_embedding_resize
     for name in (X_TABLE, Y_TABLE, RELATIVE):
       table, shape = np.asarray(self.leaves.get(name)), self.shapes.get(name)
@@ -196,6 +203,16 @@ class _Surgeon:
         self.notes.append(
           f"{name} is resized from {old} to {new} places ({method})."
         )
+
+  def _join_class_token(self, row: np.ndarray) -> None:
+    """Adds the class token's position to a token that has none of its own."""
+    if "cls" not in self.shapes or "cls" not in self.leaves:
+      return
+    if self._wanted.pos_embedding_at == "stem":
+      self.leaves["cls"] = self.leaves["cls"] + row
+      self.notes.append("The class token takes in its position.")
+    else:
+      self.notes.append("The class token's positions are dropped.")
 
   def fit_head(self) -> None:
     """Keeps the head, or drops and starts it, whole."""

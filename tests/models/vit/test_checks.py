@@ -63,6 +63,10 @@ from vit_jax.models.vit import sizes
       ["225", "224 or 256", "drop_remainder", " 4 "],
     ),
     (dict(variant="R+Ti/16", image_size=20), ["image_size = 20", "32 or"]),
+    (
+      dict(cls_position=False, pos_embedding="relative"),
+      ["cls_position = False", "'relative'"],
+    ),
     (dict(cls_token=False), ["pool = 'cls'", "cls_token", "'gap'"]),
     (dict(cls_token=True, pool="map"), ["'map'", "cls_token"]),
     (dict(name="vti"), ["config.model.name", "'vit'"]),

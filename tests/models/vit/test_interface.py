@@ -119,6 +119,39 @@ def test_a_hybrid_takes_other_sizes_too():
   assert apply(model, random_params(model), _images(24, 16)).shape == (2, 5)
 
 
+@pytest.mark.parametrize("place", ["stem", "every_layer"])
+@pytest.mark.parametrize("kind", ["learned_1d", "learned_2d", "sincos2d"])
+@pytest.mark.parametrize("side", [8, 12])
+def test_a_class_token_without_a_position_has_one_of_zeros(kind, place, side):
+  keys = dict(pos_embedding=kind, pos_embedding_at=place)
+  model = tiny(**keys, cls_position=False)
+  params = random_params(model)
+  found = apply(model, params, _images(side, side))
+  tables = 3 if place == "every_layer" else 1
+  positions = params["Transformer"].get("posembed_input", {})
+  if kind == "learned_1d":
+    table = positions["pos_embedding"]
+    assert table.shape == (tables, 4, 16)
+    positions["pos_embedding"] = np.pad(table, ((0, 0), (1, 0), (0, 0)))
+  elif kind == "learned_2d":
+    positions["cls_embedding"] = np.zeros((tables, 1, 16), np.float32)
+  np.testing.assert_allclose(
+    found, apply(tiny(**keys), params, _images(side, side)), rtol=1e-6
+  )
+
+
+@pytest.mark.parametrize("kind", ["learned_1d", "learned_2d", "relative"])
+def test_positions_start_with_the_deviation_of_the_key(kind):
+  keys = dict(pos_embedding=kind, width=64, image_size=64, depth=1)
+  for value, stddev in ((0.02, 0.02), ("width", 1 / 8)):
+    model = tiny(**keys, pos_embedding_stddev=value)
+    params = jax.jit(model.init)(jax.random.key(0), _images(64, 64))["params"]
+    rooms = ("posembed_input", "posembed")
+    for room in rooms:
+      for table in params["Transformer"].get(room, {}).values():
+        assert np.std(table) == pytest.approx(stddev, rel=0.15)
+
+
 @pytest.mark.parametrize("place", ["stem", "every_layer_shared"])
 def test_relative_keys_are_resized_along_their_offsets(place):
   """From 9 offsets of 5 tokens to 19 of 10, as NumPy interpolates them."""

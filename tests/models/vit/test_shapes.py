@@ -18,6 +18,7 @@ def num_params(variant, image_size=224, num_classes=1000, feature=None):
     num_classes=num_classes,
     representation_size=feature,
     has_cls=True,
+    cls_position=True,
     has_map_head=False,
     norm_after_pool=False,
     qkv_bias=True,

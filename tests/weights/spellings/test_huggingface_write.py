@@ -119,6 +119,19 @@ def test_stacked_layers_are_taken_apart(tmp_path, vit):
   jax.tree.map(np.testing.assert_array_equal, found, vit.params)
 
 
+def test_a_class_token_without_a_position_gets_one_of_zeros(tmp_path, vit):
+  params = jax.tree.map(np.asarray, vit.params)
+  positions = params["Transformer"]["posembed_input"]
+  positions["pos_embedding"] = positions["pos_embedding"][:, 1:]
+  weights = changed(dataclasses.replace(vit, params=params), cls_position=False)
+  images = expected("huggingface_vit")["images"]
+  wanted = outputs(weights, images)
+  huggingface.write(tmp_path / "out", weights)
+  written = huggingface.read(tmp_path / "out")
+  assert written.model.cls_position
+  assert relative_error(outputs(written, images), wanted) < 1e-6
+
+
 def test_original_bit_computes_the_same_with_larger_constants(
   tmp_path, bit, caplog
 ):

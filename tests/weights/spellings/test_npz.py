@@ -335,6 +335,11 @@ IDENTITY = {
   "tokens": {"pool": "none"},
   "no head": {"num_classes": None},
   "pre_logits": {"representation_size": 12},
+  "a class token without a position": {"cls_position": False},
+  "2-D positions beside one": {
+    "pos_embedding": "learned_2d",
+    "cls_position": False,
+  },
   "2-D positions": {"pos_embedding": "learned_2d"},
   "relative positions": {"pos_embedding": "relative"},
   "fixed positions": {"pos_embedding": "sincos2d", "pool": "gap"},
@@ -378,10 +383,15 @@ def test_a_written_file_is_read_back_the_same(tmp_path, kind):
 def test_every_key_of_the_model_is_told_by_shapes_or_by_the_comment():
   told = {"name", "variant", "width", "depth", "num_heads", "mlp_dim"}
   told |= {"stem_blocks", "stem_width", "blocks", "num_classes", "qkv_bias"}
-  told |= {"cls_token", "norm_after_pool", "representation_size"}
+  told |= {
+    "cls_token",
+    "cls_position",
+    "norm_after_pool",
+    "representation_size",
+  }
   training = {"dropout_rate", "stochastic_depth_rate", "head_bias_init"}
   training |= {"dtype", "head_dtype", "softmax_dtype", "attention"}
-  training |= {"scan_layers", "remat"}
+  training |= {"scan_layers", "remat", "pos_embedding_stddev"}
   sections = named_sections.sections("model").values()
   keys = {key for section in sections for key in section.model_fields}
   assert keys == told | training | set(vit.NPZ.unseen)

@@ -46,11 +46,13 @@ class PositionEmbedding(nn.Module):
     num_tables: Learned tables, one for each place where one is added.
     resize: Method by which learned tables meet another grid than their own, a
       value of `config.model.pos_embedding_resize`.
+    stddev: Standard deviation that learned tables start with.
   """
 
   kind: str
   num_tables: int = 1
   resize: str = "bilinear"
+  stddev: float = 0.02
 
   @nn.compact
   def __call__(
@@ -65,14 +67,14 @@ class PositionEmbedding(nn.Module):
     Args:
       grid: Rows and columns of patches that the parameters are for.
       width: Width D of the tokens.
-      num_prefix: Tokens before the patches, such as the class token.
+      num_prefix: Tokens before the patches that have positions of their own.
       to: Rows and columns of patches wanted; None: `grid`.
     """
     to = to or grid
     if self.kind == "sincos2d":
       fixed = np.pad(sincos2d(to, width), ((int(num_prefix), 0), (0, 0)))
       return jnp.asarray(np.tile(fixed[None], (self.num_tables, 1, 1)))
-    init = nn.initializers.normal(0.02)
+    init = nn.initializers.normal(self.stddev)
     if self.kind == "learned_1d":
       num_tokens = grid[0] * grid[1] + num_prefix
       shape = (self.num_tables, num_tokens, width)
@@ -109,11 +111,13 @@ class RelativeKeys(nn.Module):
     num_tables: Tables of keys, one for each layer or one for all.
     resize: As in `PositionEmbedding`, along the offsets: the largest of the
       other number of tokens takes the place of the largest that was learned.
+    stddev: Standard deviation that keys start with.
   """
 
   num_heads: int
   num_tables: int
   resize: str = "bilinear"
+  stddev: float = 0.02
 
   @nn.compact
   def __call__(
@@ -123,7 +127,7 @@ class RelativeKeys(nn.Module):
     shape = (self.num_heads, width // self.num_heads)
     keys = self.param(
       "relative_keys",
-      nn.initializers.normal(0.02),
+      nn.initializers.normal(self.stddev),
       (self.num_tables, 2 * num_tokens - 1, *shape),
     )
     num_offsets = 2 * (to or num_tokens) - 1

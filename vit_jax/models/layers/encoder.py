@@ -107,6 +107,8 @@ class Encoder(nn.Module):
     depth: Number of blocks.
     grid: Rows and columns of patches that positions are learned for.
     num_prefix: Tokens before the patches, such as the class token.
+    prefix_positions: Whether those have positions too.
+    pos_embedding_stddev: Standard deviation of learned positions at the start.
     norm_dtype: Dtype of the last LayerNorm's result; None: it is left out.
 
   The others are the keys of `config.model` of the same names.
@@ -116,6 +118,8 @@ class Encoder(nn.Module):
   depth: int
   grid: tuple[int, int]
   num_prefix: int
+  prefix_positions: bool = True
+  pos_embedding_stddev: float = 0.02
   pos_embedding: str = "learned_1d"
   pos_embedding_at: str = "stem"
   pos_embedding_resize: str = "bilinear"
@@ -131,6 +135,7 @@ class Encoder(nn.Module):
         self.pos_embedding,
         self.depth if every_layer else 1,
         self.pos_embedding_resize,
+        self.pos_embedding_stddev,
       )
 
   def add_positions(
@@ -193,9 +198,9 @@ class Encoder(nn.Module):
     return norm(tokens)
 
   def _tables(self, tokens, grid):
-    return self.posembed_input(
-      self.grid, tokens.shape[-1], self.num_prefix, grid
-    )
+    with_rows = self.num_prefix if self.prefix_positions else 0
+    tables = self.posembed_input(self.grid, tokens.shape[-1], with_rows, grid)
+    return jnp.pad(tables, ((0, 0), (self.num_prefix - with_rows, 0), (0, 0)))
 
   def _layer_positions(self, tokens, grid):
     """Positions added before each block, [depth, n, d], or None."""
@@ -222,6 +227,7 @@ class Encoder(nn.Module):
       self.config.num_heads,
       1 if shared else self.depth,
       self.pos_embedding_resize,
+      self.pos_embedding_stddev,
       name="posembed",
     )(learned, tokens.shape[-1], wanted)
     return jnp.broadcast_to(keys, (self.depth, *keys.shape[1:]))

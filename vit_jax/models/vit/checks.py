@@ -101,6 +101,12 @@ def _check_tokens(model: schema.Model) -> None:
 
 def _check_position_embedding(model: schema.Model, width: int) -> None:
   kind = model.pos_embedding
+  if kind == "relative" and not model.cls_position:
+    raise UserError(
+      "config.model.cls_position = False leaves the class token out of a table"
+      " of positions, which config.model.pos_embedding = 'relative' does not"
+      " have; leave config.model.cls_position at True."
+    )
   # sincos2d divides by width / 4 - 1 frequencies.
   of, least = {"learned_2d": (2, 2), "sincos2d": (4, 8)}.get(kind, (1, 1))
   if width % of or width < least:

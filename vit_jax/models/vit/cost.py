@@ -107,7 +107,7 @@ def num_params(model: schema.Model, num_classes: int | None) -> int:
   patch = size.patch_size // size.stem_stride
   total += _dense(patch**2 * channels, width) + has_cls * width
   if model.pos_embedding == "learned_1d":
-    total += tokens * width
+    total += (tokens - (has_cls and not model.cls_position)) * width
   attention = 4 * _dense(width, width) - 3 * width * (not model.qkv_bias)
   mlp = _dense(width, mlp_dim) + _dense(mlp_dim, width)
   total += size.depth * (attention + mlp + 4 * width) + 2 * width

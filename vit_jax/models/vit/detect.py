@@ -43,6 +43,7 @@ def detect(
     num_classes=columns(shapes, "head/kernel", path),
     representation_size=columns(shapes, "pre_logits/kernel", path),
     has_cls="cls" in shapes,
+    cls_position=_has_cls_position(shapes),
     has_map_head=pooling["pool"] == "map",
     norm_after_pool="fc_norm/scale" in shapes,
     qkv_bias=f"{_QUERY}/bias" in shapes,
@@ -59,6 +60,7 @@ def detect(
   if positions.kind != "none":
     keys.setdefault("pos_embedding", positions.kind)
     keys.setdefault("pos_embedding_at", _place(positions, size.depth))
+    keys["cls_position"] = layout.cls_position
     image_size = positions.side * size.patch_size
     # A size that the patches do not fill cannot be told from the table.
     keys.setdefault("image_size", image_size)
@@ -127,10 +129,20 @@ def _pooling(
   return keys, assumed
 
 
+def _has_cls_position(shapes: Mapping[str, Shape]) -> bool:
+  """Tells by the number of rows: a square and one more is never a square."""
+  if "cls" not in shapes:
+    return True
+  if vit_shapes.X_TABLE in shapes:
+    return vit_shapes.CLS_ROW in shapes
+  rows = shapes.get(vit_shapes.TABLE, ())[1:2]
+  return not rows or rows[0] == 0 or math.isqrt(rows[0]) ** 2 != rows[0]
+
+
 def _positions(
   shapes: Mapping[str, Shape], size: sizes.Size, path: str
 ) -> Positions:
-  num_prefix = int("cls" in shapes)
+  num_prefix = int("cls" in shapes and _has_cls_position(shapes))
   if vit_shapes.TABLE in shapes:
     kind = "learned_1d"
     num_tables, num_tokens, _ = shape_of(shapes, vit_shapes.TABLE, 3, path)

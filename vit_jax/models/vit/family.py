@@ -58,6 +58,8 @@ _KEYS = (
   "cls_token",
   "norm_after_pool",
   "pos_embedding",
+  "pos_embedding_stddev",
+  "cls_position",
   "pos_embedding_at",
   "pos_embedding_resize",
   "dropout_rate",

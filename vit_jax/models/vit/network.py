@@ -55,6 +55,8 @@ class ViT(nn.Module):
   norm_after_pool: bool = False
   representation_size: int | None = None
   pos_embedding: str = "learned_1d"
+  pos_embedding_stddev: float | str = 0.02
+  cls_position: bool = True
   pos_embedding_at: str = "stem"
   pos_embedding_resize: str = "bilinear"
   dropout_rate: float = 0.0
@@ -91,11 +93,14 @@ class ViT(nn.Module):
       zeros = nn.initializers.zeros
       self._prefix = [self.param("cls", zeros, (1, 1, self.width))]
     config = self._layer_config()
+    stddev = self.pos_embedding_stddev
     self._encoder = Encoder(
       config,
       self.depth,
       self._grid(self.image_size, self.image_size),
       self.num_prefix,
+      self.cls_position,
+      self.width**-0.5 if stddev == "width" else stddev,
       self.pos_embedding,
       self.pos_embedding_at,
       self.pos_embedding_resize,

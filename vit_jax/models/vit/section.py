@@ -57,6 +57,16 @@ class ViTModel(Model):
   pos_embedding: Literal[
     "none", "learned_1d", "learned_2d", "relative", "sincos2d"
   ] = key("learned_1d", "Position embedding. [P] appendix D.4.")
+  pos_embedding_stddev: Positive | Literal["width"] = key(
+    0.02,
+    "Standard deviation that learned positions start with; 'width': 1 /"
+    " sqrt(width). 0.02 [VT], 'width' [BV].",
+  )
+  cls_position: bool = key(
+    True,
+    "The class token has a position of its own [P]; False: it is joined to"
+    " patches that have theirs [BV].",
+  )
   pos_embedding_at: Literal["stem", "every_layer", "every_layer_shared"] = key(
     "stem", "Where it is added. [P] Table 8."
   )

@@ -37,6 +37,7 @@ class Layout:
   num_classes: int | None
   representation_size: int | None
   has_cls: bool
+  cls_position: bool
   has_map_head: bool
   norm_after_pool: bool
   qkv_bias: bool
@@ -103,7 +104,8 @@ def _stem(
 def _positions(layout: Layout) -> dict[str, Shape]:
   size, positions = layout.size, layout.positions
   width, tables = size.width, positions.num_tables
-  num_tokens = positions.side**2 + layout.has_cls
+  has_cls_row = layout.has_cls and layout.cls_position
+  num_tokens = positions.side**2 + has_cls_row
   if positions.kind == "learned_1d":
     return {TABLE: (tables, num_tokens, width)}
   if positions.kind == "relative":
@@ -116,7 +118,7 @@ def _positions(layout: Layout) -> dict[str, Shape]:
     X_TABLE: half,
     Y_TABLE: half,
   }
-  if layout.has_cls:
+  if has_cls_row:
     wanted[CLS_ROW] = (tables, 1, width)
   return wanted
 

@@ -11,6 +11,7 @@ from typing import Any
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models.vit import sizes
+from vit_jax.weights import position_embeddings
 from vit_jax.weights.fields import COUNT, NUMBER, TEXT, Fields
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Names, Tensors
@@ -175,6 +176,13 @@ def _config(model: schema.Model) -> dict[str, Any]:
   return found
 
 
+def _with_class_row(model: schema.Model, tensors: Tensors) -> Tensors:
+  """Gives the class token a position, of zeros, where it has none."""
+  name = "embeddings.position_embeddings"
+  table = position_embeddings.with_class_row(tensors[name])
+  return {**tensors, name: table}
+
+
 def _not_expressible(what: str) -> UserError:
   return UserError(
     f"Hugging Face's ViT cannot have {what}. A NAME.npz or a workdir can hold"
@@ -204,5 +212,6 @@ VIT = HuggingFace(
   processor=_processor,
   file_name=_file_name,
   select=_select,
+  scale=_with_class_row,
 )
 DEIT = dataclasses.replace(VIT, prefix="deit.")

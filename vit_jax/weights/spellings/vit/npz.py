@@ -44,6 +44,7 @@ def _canonical(
     UserError: Two names mean the same, or stacked layers are not alike.
   """
   renamed: dict[str, np.ndarray] = {}
+  has_no_row = False
 
   def add(name: str, array: np.ndarray) -> None:
     if name in renamed:
@@ -53,7 +54,7 @@ def _canonical(
   for name, array in params.items():
     name = _MODULE.sub(lambda match: _PRE_LINEN[match[0]], name)
     if name in _TABLES:
-      name = TABLE
+      name, has_no_row = TABLE, True
     if _MAP_HEAD.fullmatch(name):
       name = f"MAPHead_0/{name}"
     if _GROUP_NORM.fullmatch(name) and array.shape[:-1] == (1, 1, 1):
@@ -64,9 +65,10 @@ def _canonical(
         add(f"Transformer/encoderblock_{i}/{rest}", array[i, ...])
     else:
       add(name, array)
-  table = renamed.get(TABLE)
-  if table is not None and "cls" in renamed:
-    renamed[TABLE] = position_embeddings.with_class_row(table)
+  if has_no_row and "cls" in renamed:
+    # A row of zeros, which the other published spellings have room for. Under
+    # our own name a table without that row is of a network without it.
+    renamed[TABLE] = position_embeddings.with_class_row(renamed[TABLE])
   return renamed
 
 
