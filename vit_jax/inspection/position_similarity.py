@@ -18,13 +18,6 @@ def has_table(network: Network) -> bool:
   )
 
 
-def of_network(
-  network: Network,
-) -> Float[np.ndarray, "rows columns rows columns"]:
-  """The similarity of a network's table."""
-  return similarity(table(network))
-
-
 def table(network: Network) -> Float[np.ndarray, "rows columns d"]:
   """The embeddings that are added to the patches before the first layer."""
   module = network.module

@@ -12,7 +12,6 @@ from vit_jax.inspection import (
   observation,
   patch_colours,
   position_similarity,
-  survey,
 )
 from vit_jax.inspection.network import Network
 from vit_jax.report.inspection import (
@@ -39,13 +38,13 @@ Images = Sequence[UInt8[np.ndarray, "h w c"]]
 
 def parameters(network: Network) -> Section:
   """Draws the parameters, which need no image."""
-  found = filters.find(network, NUM_FILTERS)
-  drawn = [
-    filter_figures.draw(found.components, found.shares, found.num_filters)
-  ]
+  kernel = filters.first_kernel(network)
+  components, shares = filters.principal_filters(kernel, NUM_FILTERS)
+  drawn = [filter_figures.draw(components, shares, kernel.shape[-1])]
   remarks = []
   if position_similarity.has_table(network):
-    similarity = position_similarity.of_network(network)
+    table = position_similarity.table(network)
+    similarity = position_similarity.similarity(table)
     drawn.append(position_figures.draw(similarity))
   elif network.has_attention:
     remarks.append(
@@ -65,7 +64,7 @@ def of_images(
   if not images:
     remark = "There are no images, so neither attention nor features are seen."
     return [Section("Images", remarks=[remark])]
-  seen = survey.survey(
+  seen = observation.survey(
     observation.observer(network), network.params, images, num_shown=num_shown
   )
   shown = list(images[:num_shown])
@@ -110,14 +109,18 @@ def over_training(
   observe = None
   for step, network in history.networks(checkpoint, wanted):
     steps.append(step)
-    components.append(filters.find(network, NUM_FILTERS).components)
+    kernel = filters.first_kernel(network)
+    components.append(filters.principal_filters(kernel, NUM_FILTERS)[0])
     if position_similarity.has_table(network):
-      similarity = position_similarity.of_network(network)
+      table = position_similarity.table(network)
+      similarity = position_similarity.similarity(table)
       similarities.append(position_similarity.by_distance(similarity))
     if network.has_attention and images:
       # The steps differ in parameters only: one program does for all.
       observe = observe or observation.observer(network)
-      seen = survey.survey(observe, network.params, images, num_shown=num_shown)
+      seen = observation.survey(
+        observe, network.params, images, num_shown=num_shown
+      )
       distances.append(seen.distances.mean(axis=(0, 2)))
       rollouts.append(seen.rollout)
   if len(steps) < 2:

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,6 @@ class Card:
   exact: float | None
   name: str
   detail: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Fact:
-  name: str
-  value: str
 
 
 def title(run: Run) -> str:
@@ -170,22 +163,18 @@ def evaluator_names(run: Run) -> list[str]:
   )
 
 
-def facts(run: Run) -> dict[str, list[Fact]]:
-  """Facts about the run by group; unrecorded ones are left out."""
+def facts(run: Run) -> dict[str, dict[str, str]]:
+  """Facts about the run by group and name; unrecorded ones are left out."""
   groups = {
     "Model": _model(run),
-    "Data and devices": _data(run) + _machine(run),
+    "Data and devices": _data(run),
     "Optimisation": _optimisation(run),
   }
-  return {name: group for name, group in groups.items() if group}
-
-
-def _facts(*pairs: tuple[str, Any]) -> list[Fact]:
-  return [
-    Fact(name, str(value))
-    for name, value in pairs
-    if value is not None and value != ""
-  ]
+  known = {
+    group: {k: str(v) for k, v in found.items() if v is not None and v != ""}
+    for group, found in groups.items()
+  }
+  return {group: found for group, found in known.items() if found}
 
 
 def _plain(value: Any) -> str | None:
@@ -198,8 +187,7 @@ def _plain(value: Any) -> str | None:
   return formatting.quantity(as_number, 6)
 
 
-def _model(run: Run) -> list[Fact]:
-  variant = run.setting("model.variant")
+def _model(run: Run) -> dict[str, Any]:
   sizes = [
     f"{name} {_plain(run.setting(f'model.{key}'))}"
     for key, name in (
@@ -210,17 +198,17 @@ def _model(run: Run) -> list[Fact]:
     )
     if run.setting(f"model.{key}") is not None
   ]
-  return _facts(
-    ("variant", variant),
-    ("size", ", ".join(sizes)),
-    ("parameters", _plain(run.summary.get("num_params"))),
-    ("image", _image(run)),
-    ("pooling", run.setting("model.pool")),
-    ("positions", run.setting("model.pos_embedding")),
-    ("head", _plain(run.setting("model.representation_size"))),
-    ("compute", run.setting("model.dtype")),
-    ("started from", run.setting("init_from")),
-  )
+  return {
+    "variant": run.setting("model.variant"),
+    "size": ", ".join(sizes),
+    "parameters": _plain(run.summary.get("num_params")),
+    "image": _image(run),
+    "pooling": run.setting("model.pool"),
+    "positions": run.setting("model.pos_embedding"),
+    "head": _plain(run.setting("model.representation_size")),
+    "compute": run.setting("model.dtype"),
+    "started from": run.setting("init_from"),
+  }
 
 
 def _image(run: Run) -> str | None:
@@ -235,44 +223,49 @@ def _image(run: Run) -> str | None:
   return text
 
 
-def _data(run: Run) -> list[Fact]:
+def _data(run: Run) -> dict[str, Any]:
   batch = _plain(run.setting("train.batch_size"))
   accumulate = number(run.setting("train.accumulate_steps")) or 1
   if batch and accumulate > 1:
     batch += f", in {accumulate:g} parts"
-  return _facts(
-    ("training set", run.setting("train.dataset")),
-    ("split", run.setting("train.split")),
-    ("directory", run.setting("data_dir")),
-    ("preprocessing", run.setting("train.preprocess")),
-    ("batch", batch),
+  mesh = ", ".join(
+    f"{axis} {run.setting(f'mesh.{axis}')}"
+    for axis in ("data", "fsdp", "tensor")
+    if run.setting(f"mesh.{axis}") not in (None, 1, -1)
   )
+  return {
+    "training set": run.setting("train.dataset"),
+    "split": run.setting("train.split"),
+    "directory": run.setting("data_dir"),
+    "preprocessing": run.setting("train.preprocess"),
+    "batch": batch,
+    "devices": _devices(run),
+    "mesh": mesh,
+  }
 
 
-def _optimisation(run: Run) -> list[Fact]:
-  decay = _plain(run.setting("optimizer.weight_decay"))
-  return _facts(
-    *_objective(run),
-    ("optimizer", run.setting("optimizer.name")),
-    ("learning rate", _schedule(run)),
-    ("weight decay", decay),
-    ("gradient clip", _plain(run.setting("optimizer.grad_clip_norm"))),
-    ("steps", _plain(run.total_steps)),
-    ("epochs", _plain(run.setting("total_epochs"))),
-    ("dropout", _plain(number(run.setting("model.dropout_rate")) or None)),
-    ("average", _plain(run.setting("ema_decay"))),
-    ("seed", run.setting("seed")),
-  )
+def _optimisation(run: Run) -> dict[str, Any]:
+  return {
+    **_objective(run),
+    "optimizer": run.setting("optimizer.name"),
+    "learning rate": _schedule(run),
+    "weight decay": _plain(run.setting("optimizer.weight_decay")),
+    "gradient clip": _plain(run.setting("optimizer.grad_clip_norm")),
+    "steps": _plain(run.total_steps),
+    "epochs": _plain(run.setting("total_epochs")),
+    "dropout": _plain(number(run.setting("model.dropout_rate")) or None),
+    "average": _plain(run.setting("ema_decay")),
+    "seed": run.setting("seed"),
+  }
 
 
-def _objective(run: Run) -> Iterator[tuple[str, str]]:
+def _objective(run: Run) -> dict[str, Any]:
   """The objective's own description of itself, as the run recorded it."""
   described = run.summary.get("objective")
-  if not isinstance(described, dict):  # A summary from before, or none yet.
-    described = {"objective": run.setting("objective.name")}
-  for label, text in described.items():
-    if text:
-      yield str(label), str(text)
+  if isinstance(described, dict):
+    return {str(label): text or None for label, text in described.items()}
+  # A summary from before, or none yet.
+  return {"objective": run.setting("objective.name")}
 
 
 def _schedule(run: Run) -> str | None:
@@ -291,15 +284,6 @@ def _schedule(run: Run) -> str | None:
     towards = f" to {end}" if decay in ("linear", "cosine") else ""
     text += f", {decay}{towards}"
   return text
-
-
-def _machine(run: Run) -> list[Fact]:
-  mesh = ", ".join(
-    f"{axis} {run.setting(f'mesh.{axis}')}"
-    for axis in ("data", "fsdp", "tensor")
-    if run.setting(f"mesh.{axis}") not in (None, 1, -1)
-  )
-  return _facts(("devices", _devices(run)), ("mesh", mesh))
 
 
 def _devices(run: Run) -> str | None:

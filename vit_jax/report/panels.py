@@ -35,37 +35,34 @@ def panels(run: Run) -> list[Panel]:
         in_percent.add(column.panel)
   drawn = []
   for title, found in lines.items():
-    unit, scale, write = title.lower(), Scale("auto"), formatting.quantity
     if title in in_percent:
-      unit, scale, write = "accuracy", percent, formatting.percent
-    drawn.append(_panel(run, title, unit, found, scale, write))
-  drawn += [
-    _learning_rate(run),
-    _single(
-      run, "Gradient norm", "global norm", "train/grad_norm", Scale("auto")
-    ),
-    _single(
-      run,
+      drawn.append(_panel(run, title, "accuracy", found, percent))
+    else:
+      drawn.append(_panel(run, title, title.lower(), found, Scale("auto")))
+  drawn.append(_learning_rate(run))
+  for title, unit, metric, scale in (
+    ("Gradient norm", "global norm", "train/grad_norm", Scale("auto")),
+    (
       "Throughput",
       "images per second",
       "perf/images_per_second",
       Scale(from_zero=True),
     ),
-    _single(
-      run,
+    (
       "Waiting for data",
       "share of the time",
       "perf/data_wait_fraction",
       share,
     ),
-    _single(
-      run,
+    (
       "Model FLOPs utilisation",
       "share of the peak",
       "perf/model_flops_utilization",
       share,
     ),
-  ]
+  ):
+    line = Line("", run.series(metric), smooth=True)
+    drawn.append(_panel(run, title, unit, [line], scale))
   return [panel for panel in drawn if panel is not None]
 
 
@@ -85,8 +82,7 @@ def _learning_rate(run: Run) -> Panel | None:
       label=lambda value: formatting.quantity(value / 10.0**power, 3),
       from_zero=True,
     )
-  lines = [Line("", series)]
-  panel = _panel(run, "Learning rate", unit, lines, scale, formatting.quantity)
+  panel = _panel(run, "Learning rate", unit, [Line("", series)], scale)
   if panel is None:
     return None
   caption = f"Highest recorded: {formatting.quantity(float(values.max()))}."
@@ -121,32 +117,18 @@ def _span(run: Run) -> tuple[float, float]:
   return (0.0 if first < 0.5 * last else float(first), float(last))
 
 
-def _single(
-  run: Run,
-  title: str,
-  unit: str,
-  metric: str,
-  scale: Scale,
-  smooth: bool = True,
-) -> Panel | None:
-  line = Line("", run.series(metric), smooth=smooth)
-  write = formatting.quantity
-  if scale.label is not formatting.quantity:
-    write = formatting.percent
-  return _panel(run, title, unit, [line], scale, write)
-
-
 def _panel(
   run: Run,
   title: str,
   unit: str,
   lines: Sequence[Line],
   scale: Scale,
-  write,
 ) -> Panel | None:
   lines = [line for line in lines if len(line.series.finite)]
   if not lines:
     return None
+  is_percent = scale.label is formatting.percent_tick
+  write = formatting.percent if is_percent else formatting.quantity
   values = []
   for line in lines:
     finite = line.series.finite
@@ -169,11 +151,6 @@ def _panel(
     f"{title} over training, from {write(first.values[0])} at step"
     f" {first.steps[0]:,}. {caption}"
   )
-  figure = curves.draw(
-    lines,
-    unit=unit,
-    label=label,
-    scale=scale,
-    span=_span(run),
-  )
+  span = _span(run)
+  figure = curves.draw(lines, unit=unit, label=label, scale=scale, span=span)
   return Panel(figure, title, caption) if figure is not None else None

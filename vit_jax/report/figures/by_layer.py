@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from vit_jax.report import formatting
-from vit_jax.report.figures import axes, frame, svg
-from vit_jax.report.figures.colours import MUTED
+from vit_jax.report.figures import axes, colours, frame, svg
 
 _HEIGHT = 240.0
 
@@ -32,6 +31,19 @@ class Series:
   y: Float[np.ndarray, " n"]
   colour: str
   mark: str = "line"
+
+
+def by_step(
+  steps: Sequence[int],
+  x: Float[np.ndarray, " n"],
+  values: Float[np.ndarray, "steps n"],
+) -> list[Series]:
+  """A line for each step of a run, the last one the darkest."""
+  shades = colours.series(len(steps))
+  return [
+    Series(f"step {step:,}", x, y.astype(float), colour)
+    for step, y, colour in zip(steps, values, shades, strict=True)
+  ]
 
 
 def draw(
@@ -103,7 +115,9 @@ def _marks(
   """Marks at pixel positions, with dots at some of them."""
   if one.mark == "dashes":
     x, y = x[[0, -1]], y[[0, -1]]  # Dashes begin again at every point.
-    return frame.path(x, y, stroke=MUTED, stroke_dasharray="4 4", fill="none")
+    return frame.path(
+      x, y, stroke=colours.MUTED, stroke_dasharray="4 4", fill="none"
+    )
   parts, radius = [], 2.8
   if one.mark == "line":
     parts.append(frame.path(x, y, stroke=one.colour, class_="line"))

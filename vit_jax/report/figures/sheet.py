@@ -1,7 +1,7 @@
 """Pictures side by side in rows, with names and, if wanted, a colour bar."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import UInt8
@@ -9,8 +9,9 @@ from jaxtyping import UInt8
 from vit_jax.report.figures.canvas import FONT, Canvas, text_width
 from vit_jax.report.figures.colours import INK, MUTED, RULE
 
+Pictures = Sequence[np.ndarray] | UInt8[np.ndarray, "_ _ _ 3"]
+
 _MARGIN = 4.0
-_BESIDE = 6  # Pictures in a band.
 _BAR_WIDTH, _BAR_ROOM = 12.0, 68.0
 
 
@@ -100,16 +101,22 @@ def draw(
   return canvas
 
 
-def bands(named: dict[str, Sequence[np.ndarray]]) -> list[Row]:
-  """Rows of each kind for a few images, then for the next few."""
+def grid(named: Mapping[str, Pictures], titles: Sequence[str]) -> list[Row]:
+  """Rows by name, with titles above the first of them."""
+  return [
+    Row(list(pictures), name, () if number else titles)
+    for number, (name, pictures) in enumerate(named.items())
+  ]
+
+
+def bands(named: Mapping[str, Pictures], beside: int = 6) -> list[Row]:
+  """Rows of each kind for the first `beside` images, then for the next."""
   count = len(next(iter(named.values())))
   rows = []
-  for start in range(0, count, _BESIDE):
-    stop = min(start + _BESIDE, count)
-    titles = [str(n + 1) for n in range(start, stop)]
-    for name, pictures in named.items():
-      rows.append(Row(pictures[start:stop], name=name, titles=titles))
-      titles = []
+  for start in range(0, count, beside):
+    stop = min(start + beside, count)
+    part = {name: pictures[start:stop] for name, pictures in named.items()}
+    rows += grid(part, [str(n + 1) for n in range(start, stop)])
   return rows
 
 

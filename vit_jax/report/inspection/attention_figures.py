@@ -89,14 +89,10 @@ def heads(
   depth, num_heads = maps.shape[:2]
   pixels = colours.sequential(overlay.relative(maps))
   canvas = sheet.draw(
-    [
-      sheet.Row(
-        list(row),
-        name=str(i + 1),
-        titles=[str(j + 1) for j in range(num_heads)] if i == 0 else (),
-      )
-      for i, row in enumerate(pixels)
-    ],
+    sheet.grid(
+      {str(i + 1): row for i, row in enumerate(pixels)},
+      titles=[str(j + 1) for j in range(num_heads)],
+    ),
     side=min(64.0, max(24.0, _SHEET_WIDTH / num_heads - 3)),
     gap=3.0,
     row_label="layer",
@@ -121,12 +117,7 @@ def distance_over_training(
 ) -> Figure:
   """Attention distance by layer, a line for each step."""
   layers = np.arange(1, distances.shape[1] + 1, dtype=float)
-  series = [_uniform_line(uniform)] + [
-    by_layer.Series(f"step {step:,}", layers, row.astype(float), colour)
-    for step, row, colour in zip(
-      steps, distances, colours.series(len(steps)), strict=True
-    )
-  ]
+  series = [_uniform_line(uniform), *by_layer.by_step(steps, layers, distances)]
   caption = (
     "Mean attention distance of a layer's heads after so many steps, over"
     f" {images_counted(num_images)}."
@@ -148,16 +139,12 @@ def rollout_over_training(
   """The rollout of a few images, a column for each step."""
   heat = colours.sequential(overlay.relative(maps))
   titles = ["image", *(f"{step:,}" for step in steps)]
-  rows = [
-    sheet.Row(
-      [image, *heat[:, number]],
-      name=str(number + 1),
-      titles=titles if number == 0 else (),
-    )
+  rows = {
+    str(number + 1): [image, *heat[:, number]]
     for number, image in enumerate(images)
-  ]
+  }
   canvas = sheet.draw(
-    rows,
+    sheet.grid(rows, titles),
     side=min(96.0, max(44.0, _SHEET_WIDTH / len(titles) - 4)),
     row_label="image",
     column_label="step",

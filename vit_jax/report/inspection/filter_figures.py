@@ -19,19 +19,10 @@ def draw(
   num_filters: int,
 ) -> Figure:
   """Figure 7, left: the components of the first filters."""
-  pictures = list(pixels(components))
-  rows = [
-    sheet.Row(
-      pictures[start : start + _BESIDE],
-      titles=[
-        str(n + 1) for n in range(start, min(start + _BESIDE, len(pictures)))
-      ],
-    )
-    for start in range(0, len(pictures), _BESIDE)
-  ]
+  rows = sheet.bands({"": pixels(components)}, beside=_BESIDE)
   height, width = components.shape[1:3]
   caption = (
-    f"The first {len(pictures)} principal components of the {num_filters:,}"
+    f"The first {len(components)} principal components of the {num_filters:,}"
     f" filters of {height} × {width} pixels that meet the image, in"
     f" order; they hold {formatting.percent(float(shares.sum()), 1)} of the"
     " filters' variance. Each is scaled to its largest weight, grey is 0, and"
@@ -58,17 +49,16 @@ def over_training(
 ) -> Figure:
   """The first components of the filters, a row for each step."""
   shown = min(_BESIDE, min(len(found) for found in components))
-  titles = [str(k + 1) for k in range(shown)]
-  rows = [
-    sheet.Row(
-      list(pixels(found[:shown])),
-      name=f"{step:,}",
-      titles=titles if i == 0 else (),
-    )
-    for i, (step, found) in enumerate(zip(steps, components, strict=True))
-  ]
+  rows = {
+    f"{step:,}": pixels(found[:shown])
+    for step, found in zip(steps, components, strict=True)
+  }
   canvas = sheet.draw(
-    rows, side=52.0, gap=6.0, row_label="step", column_label="component"
+    sheet.grid(rows, titles=[str(k + 1) for k in range(shown)]),
+    side=52.0,
+    gap=6.0,
+    row_label="step",
+    column_label="component",
   )
   caption = (
     f"The first {shown} principal components of the filters after so many"

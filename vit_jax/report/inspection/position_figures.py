@@ -19,20 +19,19 @@ def draw(
   rows, columns = similarity.shape[:2]
   down, across = _spread(rows, _MOSAIC), _spread(columns, _MOSAIC)
   pixels = colours.diverging(similarity)
+  ticks = [(-1.0, "-1"), (0.0, "0"), (1.0, "1")]
   canvas = sheet.draw(
-    [
-      sheet.Row(
-        [pixels[i, j] for j in across],
-        name=str(i + 1),
-        titles=[str(j + 1) for j in across] if i == down[0] else (),
-      )
-      for i in down
-    ],
+    sheet.grid(
+      {str(i + 1): pixels[i, across] for i in down},
+      titles=[str(j + 1) for j in across],
+    ),
     side=min(72.0, 500.0 / len(across) - 2),
     gap=2.0 if len(across) > 8 else 6.0,
     row_label="patch row",
     column_label="patch column",
-    bar=_similarity_bar(),
+    bar=sheet.ColourBar(
+      colours.diverging, -1.0, 1.0, ticks, "cosine similarity"
+    ),
   )
   shown = f"{len(down)} × {len(across)}"
   which = "every patch"
@@ -54,12 +53,7 @@ def over_training(
   """Similarity of position embeddings by distance, a line for each step."""
   apart = np.arange(by_distance.shape[1], dtype=float)
   chart = by_layer.draw(
-    [
-      by_layer.Series(f"step {step:,}", apart, row.astype(float), colour)
-      for step, row, colour in zip(
-        steps, by_distance, colours.series(len(steps)), strict=True
-      )
-    ],
+    by_layer.by_step(steps, apart, by_distance),
     x_label="distance (patches)",
     y_label="mean cosine similarity",
   )
@@ -82,11 +76,4 @@ def _spread(count: int, most: int) -> list[int]:
     np.unique(np.rint(np.linspace(0, count - 1, min(count, most))))
     .astype(int)
     .tolist()
-  )
-
-
-def _similarity_bar() -> sheet.ColourBar:
-  ticks = [(-1.0, "-1"), (0.0, "0"), (1.0, "1")]
-  return sheet.ColourBar(
-    colours.diverging, -1.0, 1.0, ticks, "cosine similarity"
   )
