@@ -4,7 +4,6 @@ import pytest
 
 from vit_jax.config import named_sections
 from vit_jax.errors import UserError
-from vit_jax.models.vit.cost import vit_forward_flops
 from vit_jax.paper.cost import (
   forward_flops,
   training_exaflops,
@@ -99,30 +98,28 @@ def test_an_unknown_name_gets_the_nearest():
     training_exaflops("ViTB/16", 1e6, 3)
 
 
-SIZES = dict(width=16, mlp_dim=24, patch_size=4, num_patches=9)
+def tiny_flops(num_classes, **keys):
+  sizes = dict(variant="mu/4", width=16, mlp_dim=24, image_size=12)
+  model = named_sections.section("model", **sizes, **{"depth": 1, **keys})
+  return forward_flops(model, num_classes=num_classes)
 
 
 def test_cost_is_linear_in_depth():
-  costs = [
-    vit_forward_flops(**SIZES, depth=depth, num_classes=5)
-    for depth in (1, 2, 3)
-  ]
+  costs = [tiny_flops(5, depth=depth) for depth in (1, 2, 3)]
   assert costs[2] - costs[1] == costs[1] - costs[0] > 0
 
 
 def test_heads_add_their_products():
-  bare = vit_forward_flops(**SIZES, depth=1, num_classes=None)
-  head = vit_forward_flops(**SIZES, depth=1, num_classes=5)
-  deep = vit_forward_flops(
-    **SIZES, depth=1, num_classes=5, representation_size=7
-  )
+  bare = tiny_flops(None)
+  head = tiny_flops(5)
+  deep = tiny_flops(5, representation_size=7)
   assert head - bare == 2 * 16 * 5
   assert deep - bare == 2 * (16 * 7 + 7 * 5)
 
 
 def test_pool_none_pays_the_head_for_every_token():
-  bare = vit_forward_flops(**SIZES, depth=1, num_classes=None, pool="none")
-  head = vit_forward_flops(**SIZES, depth=1, num_classes=5, pool="none")
+  bare = tiny_flops(None, pool="none")
+  head = tiny_flops(5, pool="none")
   assert head - bare == 9 * 2 * 16 * 5
 
 

@@ -101,3 +101,21 @@ class Family:
   layer_of: Callable[[str], int | None] | None = None
   sharding_rules: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
   matrix_optimizer: bool = False
+
+
+def shared_keys(
+  source: Any, section: type[schema.Model], network: type, but: Iterable[str]
+) -> dict[str, Any]:
+  """Values of the keys of `config.model` that a network takes as they are.
+
+  Args:
+    source: The section or the network that has the values.
+    section: Class of the section.
+    network: Class of the network, a Flax module.
+    but: Attributes of the network that are computed from several keys.
+  """
+  taken = {field.name for field in dataclasses.fields(network)}
+  keys = section.model_fields.keys() & taken - {"name", *but}
+  return {
+    key: getattr(source, key) for key in section.model_fields if key in keys
+  }

@@ -1,4 +1,4 @@
-"""FLOPs and parameters of ResNets and of hybrids' stems, in closed form.
+"""FLOPs of ResNets and of hybrids' stems, in closed form.
 
 Counted as the ViT paper's tables do: matrix products and convolutions only, so
 that normalisation, softmax and activations are left out. Convolutions are
@@ -14,38 +14,10 @@ from vit_jax.models.resnet import sizes
 def forward_flops(model: schema.Model, num_classes: int | None) -> int:
   """FLOPs of one image's forward pass, two per multiply-add."""
   size = sizes.resnet(model)
-  return resnet_forward_flops(
-    blocks=size.blocks,
-    width=size.width,
-    image_size=model.image_size,
-    num_classes=num_classes,
+  macs, _, channels = backbone_macs(
+    model.image_size, size.blocks, size.width, same=False
   )
-
-
-def resnet_forward_flops(
-  *,
-  blocks: Sequence[int],
-  width: int,
-  image_size: int,
-  num_classes: int | None,
-) -> int:
-  """FLOPs of one image's forward pass through a ResNet of bottlenecks.
-
-  Args:
-    blocks: Units of each stage.
-    width: Channels of the root.
-    image_size: Side of the image, pixels.
-    num_classes: Outputs of the linear head; None: no head.
-  """
-  macs, _, channels = backbone_macs(image_size, blocks, width, same=False)
   return 2 * (macs + channels * (num_classes or 0))
-
-
-def num_params(model: schema.Model, num_classes: int | None) -> int:
-  """Parameters of the network, its head's included."""
-  size = sizes.resnet(model)
-  total, channels = backbone_params(size.blocks, size.width, norm_first=True)
-  return total + (channels + 1) * (num_classes or 0)
 
 
 def backbone_macs(
@@ -82,34 +54,6 @@ def backbone_macs(
         macs += more
       channels = outer
   return macs, side, channels
-
-
-def backbone_params(
-  blocks: Sequence[int], width: int, *, norm_first: bool
-) -> tuple[int, int]:
-  """A root and stages of bottlenecks, convolutions without biases.
-
-  Args:
-    blocks: Units of each stage.
-    width: Channels of the root.
-    norm_first: True if normalisation and activation precede each convolution,
-      as in Big Transfer; False if they follow it, as in hybrids.
-
-  Returns:
-    Parameters, and channels of the result.
-  """
-  total, channels = 7 * 7 * 3 * width, width
-  if not norm_first:
-    total += 2 * width
-  for stage, num_units in enumerate(blocks):
-    inner, outer = width * 2**stage, 4 * width * 2**stage
-    for unit in range(num_units):
-      total += channels * inner + 9 * inner**2 + inner * outer
-      total += 4 * inner + 2 * (channels if norm_first else outer)
-      if channels != outer or (stage and not unit):
-        total += channels * outer + (0 if norm_first else 2 * outer)
-      channels = outer
-  return total + (2 * channels if norm_first else 0), channels
 
 
 def _convolution(

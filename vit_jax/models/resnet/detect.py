@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vit_jax.models.detection import Detected, Shape, columns, shape_of, units
+from vit_jax.models.resnet import shapes as shapes_lib
 from vit_jax.models.resnet import sizes
 
 _LAYER = re.compile(r"(root_conv|block\d+/unit\d+/([abc](_norm)?|proj))/")
@@ -38,34 +39,6 @@ def detect(
     )
   keys = {"num_classes": num_classes, "image_size": _IMAGE_SIZE}
   keys |= sizes.resnet_keys(size)
-  return Detected({**keys, **said}, _shapes(size, num_classes), assumed)
-
-
-def _shapes(
-  size: sizes.ResNetSize, num_classes: int | None
-) -> dict[str, Shape]:
-  """Every parameter of a BiT of this size."""
-  wanted: dict[str, Shape] = {"root_conv/kernel": (7, 7, 3, size.width)}
-  channels = size.width
-
-  def norm(name: str, features: int) -> None:
-    wanted[f"{name}/scale"] = wanted[f"{name}/bias"] = (features,)
-
-  for stage, num_units in enumerate(size.blocks):
-    hidden = size.width * 2**stage
-    for unit in range(num_units):
-      name = f"block{stage + 1}/unit{unit + 1:02d}"
-      wanted[f"{name}/a/kernel"] = (1, 1, channels, hidden)
-      wanted[f"{name}/b/kernel"] = (3, 3, hidden, hidden)
-      wanted[f"{name}/c/kernel"] = (1, 1, hidden, 4 * hidden)
-      if unit == 0:
-        wanted[f"{name}/proj/kernel"] = (1, 1, channels, 4 * hidden)
-      norm(f"{name}/a_norm", channels)
-      norm(f"{name}/b_norm", hidden)
-      norm(f"{name}/c_norm", hidden)
-      channels = 4 * hidden
-  norm("norm", channels)
-  if num_classes:
-    wanted["head/kernel"] = (channels, num_classes)
-    wanted["head/bias"] = (num_classes,)
-  return wanted
+  return Detected(
+    {**keys, **said}, shapes_lib.shapes(size, num_classes), assumed
+  )

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
-from vit_jax.models.family import Family
-from vit_jax.models.resnet import checks, cost, detect, sizes
+from vit_jax.errors import UserError
+from vit_jax.models.family import Family, shared_keys
+from vit_jax.models.resnet import cost, detect, shapes, sizes
 from vit_jax.models.resnet.section import ResNetModel
 
 if TYPE_CHECKING:
@@ -24,15 +25,22 @@ _VARIANTS = (
   "R152x4",
   "R200x3",
 )
-# Keys that the network takes as `config.model` has them.
-_KEYS = (
-  "image_size",
-  "head_bias_init",
-  "dtype",
-  "remat",
-  "normalize",
-  "standardization",
-)
+_COMPUTED = ("blocks", "width", "num_classes")
+
+
+def _check(model: schema.Model) -> None:
+  """Checks the keys of a ResNet against each other.
+
+  Raises:
+    UserError: Names the key of `config.model`, its value and a valid one.
+  """
+  size = sizes.resnet(model)
+  if size.width % sizes.NUM_GROUPS:
+    above = -(-size.width // sizes.NUM_GROUPS) * sizes.NUM_GROUPS
+    raise UserError(
+      f"config.model.width = {size.width} does not divide into the"
+      f" {sizes.NUM_GROUPS} groups of a ResNet's norms; use {above}."
+    )
 
 
 def _create(model: schema.Model, num_classes: int | None) -> "ResNet":
@@ -43,13 +51,13 @@ def _create(model: schema.Model, num_classes: int | None) -> "ResNet":
     blocks=size.blocks,
     width=size.width,
     num_classes=num_classes,
-    **{key: getattr(model, key) for key in _KEYS},
+    **shared_keys(model, ResNetModel, ResNet, _COMPUTED),
   )
 
 
 def _config_of(network: "ResNet") -> schema.Model:
   keys = sizes.resnet_keys(sizes.ResNetSize(network.blocks, network.width))
-  keys.update({key: getattr(network, key) for key in _KEYS})
+  keys.update(shared_keys(network, ResNetModel, type(network), _COMPUTED))
   return ResNetModel(num_classes=network.num_classes, **keys)
 
 
@@ -119,12 +127,12 @@ FAMILY = Family(
   section=ResNetModel,
   title="ResNet",
   tag="bit",
-  check=checks.check,
+  check=_check,
   create=_create,
   config_of=_config_of,
   size=sizes.resnet,
   forward_flops=cost.forward_flops,
-  num_params=cost.num_params,
+  num_params=shapes.num_params,
   grid=_grid,
   describe=_describe,
   details=_details,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
-from vit_jax.models.family import Family
-from vit_jax.models.vit import checks, cost, detect, sizes
+from vit_jax.models.family import Family, shared_keys
+from vit_jax.models.vit import checks, cost, detect, shapes, sizes
 from vit_jax.models.vit.section import ViTModel
 
 if TYPE_CHECKING:
@@ -44,33 +44,7 @@ _NUMBERS = (
   "stem_blocks",
   "stem_width",
 )
-# Keys that the network takes as `config.model` has them.
-_KEYS = (
-  "image_size",
-  "head_bias_init",
-  "dtype",
-  "head_dtype",
-  "remat",
-  "normalize",
-  "standardization",
-  "drop_remainder",
-  "pool",
-  "cls_token",
-  "norm_after_pool",
-  "pos_embedding",
-  "pos_embedding_stddev",
-  "cls_position",
-  "pos_embedding_at",
-  "pos_embedding_resize",
-  "dropout_rate",
-  "stochastic_depth_rate",
-  "softmax_dtype",
-  "attention",
-  "scan_layers",
-  "gelu",
-  "layer_norm_eps",
-  "qkv_bias",
-)
+_COMPUTED = (*_NUMBERS, "num_classes", "representation_size")
 _LAYER = re.compile(r"layer_(\d+)/(tokens|attention)")
 _BLOCK = re.compile(r"(?:.*/)?encoderblock_(\d+)/.*")
 # Parameters after the last block; all others outside of blocks precede them.
@@ -87,7 +61,7 @@ def _create(model: schema.Model, num_classes: int | None) -> "ViT":
     num_classes=num_classes,
     representation_size=sizes.representation_size(model),
     **{name: getattr(size, name) for name in _NUMBERS},
-    **{key: getattr(model, key) for key in _KEYS},
+    **shared_keys(model, ViTModel, ViT, _COMPUTED),
   )
 
 
@@ -95,7 +69,7 @@ def _config_of(network: "ViT") -> schema.Model:
   size = sizes.Size(**{name: getattr(network, name) for name in _NUMBERS})
   keys = sizes.vit_keys(size)
   keys["representation_size"] = network.representation_size
-  keys.update({key: getattr(network, key) for key in _KEYS})
+  keys.update(shared_keys(network, ViTModel, type(network), _COMPUTED))
   return ViTModel(num_classes=network.num_classes, **keys)
 
 
@@ -208,7 +182,7 @@ FAMILY = Family(
   config_of=_config_of,
   size=sizes.vit,
   forward_flops=cost.forward_flops,
-  num_params=cost.num_params,
+  num_params=shapes.num_params,
   grid=_grid,
   describe=_describe,
   details=_details,

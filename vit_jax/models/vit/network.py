@@ -297,14 +297,5 @@ class ViT(nn.Module):
     return self.patch_size // self._stem_stride
 
   def _layer_config(self):
-    return LayerConfig(
-      num_heads=self.num_heads,
-      mlp_dim=self.mlp_dim,
-      dropout_rate=self.dropout_rate,
-      dtype=self.dtype,
-      softmax_dtype=self.softmax_dtype,
-      attention=self.attention,
-      gelu=self.gelu,
-      layer_norm_eps=self.layer_norm_eps,
-      qkv_bias=self.qkv_bias,
-    )
+    fields = dataclasses.fields(LayerConfig)
+    return LayerConfig(**{one.name: getattr(self, one.name) for one in fields})

@@ -1,8 +1,10 @@
 """Names and shapes of every parameter of a ViT or hybrid."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
+from vit_jax.config import schema
 from vit_jax.models.detection import Shape
 from vit_jax.models.vit import sizes
 
@@ -41,6 +43,30 @@ class Layout:
   has_map_head: bool
   norm_after_pool: bool
   qkv_bias: bool
+
+
+def num_params(model: schema.Model, num_classes: int | None) -> int:
+  """Parameters of the network, its head's included."""
+  size, kind = sizes.vit(model), model.pos_embedding
+  one_table = model.pos_embedding_at != "every_layer"
+  if kind == "relative":
+    one_table = model.pos_embedding_at == "every_layer_shared"
+  layout = Layout(
+    size=size,
+    positions=Positions(
+      "none" if kind == "sincos2d" else kind,
+      size.grid(model.image_size),
+      1 if one_table else size.depth,
+    ),
+    num_classes=num_classes,
+    representation_size=sizes.representation_size(model),
+    has_cls=sizes.has_cls(model.pool, model.cls_token),
+    cls_position=model.cls_position,
+    has_map_head=model.pool == "map",
+    norm_after_pool=model.norm_after_pool,
+    qkv_bias=model.qkv_bias,
+  )
+  return sum(map(math.prod, shapes(layout).values()))
 
 
 def shapes(layout: Layout) -> dict[str, Shape]:
