@@ -97,8 +97,8 @@ def test_evaluation_takes_no_other_head():
 
 
 @pytest.mark.parametrize("num_classes", [3, 10])
-def test_the_body_is_placed_whatever_the_heads(num_classes):
-  found = weights(num_classes, mask_token=np.ones((1, 1, 4), np.float32))
+def test_the_body_is_placed_whatever_the_head(num_classes):
+  found = weights(num_classes)
   result = fitting.place_body(params(), found, MODEL)
   np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
   np.testing.assert_array_equal(result["head"]["kernel"], np.zeros((4, 3)))

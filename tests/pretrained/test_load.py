@@ -104,6 +104,16 @@ def test_models_by_name_are_new_or_from_a_file(tmp_path, caplog):
   )
 
 
+def test_a_model_by_name_computes_what_its_file_was_trained_for(tmp_path):
+  model, params = vit_jax.create_model("ViT-mu/16", image_size=32)
+  other = model.clone(gelu="exact", normalize="imagenet", layer_norm_eps=1e-4)
+  path = str(tmp_path / "x.npz")
+  vit_jax.save(path, other, params)
+  again, _ = vit_jax.create_model("ViT-mu/16", image_size=32, pretrained=path)
+  for key in ("gelu", "normalize", "layer_norm_eps"):
+    assert getattr(again, key) == getattr(other, key)
+
+
 def test_a_file_of_another_model_than_the_name_says_is_a_table(file):
   with pytest.raises(UserError, match="set config.model.width=16"):
     vit_jax.create_model("ViT-mu/16", pretrained=file)

@@ -269,14 +269,6 @@ def test_a_regex_that_leaves_nothing_out_is_an_error(regex):
     fit(weights(), without=(regex,))
 
 
-def test_another_function_of_the_same_parameters_is_said():
-  found = weights(gelu="exact", layer_norm_eps=1e-12, normalize="imagenet")
-  _, _, notes = fit(found)
-  assert "model.gelu='exact', this one 'tanh'" in notes
-  assert "model.layer_norm_eps=1e-12" in notes
-  assert "model.normalize='imagenet'" in notes
-
-
 LAYERS = "Transformer/encoderblock_{0...2}"
 MISFITS = {
   "pre_logits/kernel": (

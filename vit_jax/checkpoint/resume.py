@@ -57,9 +57,7 @@ def differences(
   """
   defaults = _present(resolve.flatten(_defaults_of(current["config"])))
   old, new = defaults | _flat(saved), _flat(current)
-  allowed = [
-    key.strip().removeprefix("config.") for key in allow_change.split(",")
-  ]
+  allowed = allowed_keys(allow_change)
   absent = object()
   return [
     f"{key}: was {_shown(old.get(key))}, is {_shown(new.get(key))}"
@@ -67,6 +65,13 @@ def differences(
     if old.get(key, absent) != new.get(key, absent)
     and not key.startswith(_FREE)
     and not any(key == name or key.startswith(name + ".") for name in allowed)
+  ]
+
+
+def allowed_keys(allow_change: str) -> list[str]:
+  """The keys that `config.allow_change` names, without 'config.'."""
+  return [
+    key.strip().removeprefix("config.") for key in allow_change.split(",")
   ]
 
 

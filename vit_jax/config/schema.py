@@ -505,7 +505,9 @@ class Config(Section):
     " ema_decay from the first update on.",
   )
   allow_change: str = key(
-    "", "Comma list of keys that may differ from the run being resumed."
+    "",
+    "Comma list of keys that may differ from the run being resumed, or from the"
+    " network of init_from.",
   )
   extensions: tuple[str, ...] = key(
     (),

@@ -9,13 +9,14 @@ import numpy as np
 from jaxtyping import PyTree
 
 from vit_jax import trees
+from vit_jax.checkpoint import resume
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.pretrained import function_keys
 from vit_jax.weights import flat, surgery
 from vit_jax.weights.contract import Weights
 
-# Heads of classification and of masked patch prediction.
-_HEADS = ("head", "patch_head", "mask_token")
+_HEAD = "head"
 _logger = logging.getLogger(__name__)
 
 
@@ -39,13 +40,13 @@ def place(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
 
 
 def place_body(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
-  """Places all parameters below the heads; heads are zeros.
+  """Places all parameters below the head, which is zeros.
 
-  For evaluations of features, whatever heads the checkpoint has. Arguments and
+  For evaluations of features, whatever head the checkpoint has. Arguments and
   errors are those of `place`.
   """
-  body = {name: tree for name, tree in wanted.items() if name not in _HEADS}
-  params = {k: tree for k, tree in weights.params.items() if k not in _HEADS}
+  body = {name: tree for name, tree in wanted.items() if name != _HEAD}
+  params = {k: tree for k, tree in weights.params.items() if k != _HEAD}
   headless = dataclasses.replace(
     weights,
     params=params,
@@ -55,7 +56,7 @@ def place_body(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
     lambda leaf: jax.device_put(
       np.zeros(leaf.shape, leaf.dtype), leaf.sharding
     ),
-    {name: tree for name, tree in wanted.items() if name in _HEADS},
+    {name: tree for name, tree in wanted.items() if name == _HEAD},
   )
   return {**place(body, headless, model), **zeros}
 
@@ -65,6 +66,7 @@ def fit(
   weights: Weights,
   model: schema.Model,
   without: Sequence[str] = (),
+  allow_change: str = "",
 ) -> surgery.Fitted:
   """Finds the parameters that a network takes over from a checkpoint.
 
@@ -75,12 +77,17 @@ def fit(
     weights: Checkpoint to initialise from.
     model: Section `model` of the network.
     without: Regexes of parameters that are not taken from the checkpoint.
+    allow_change: Comma list of keys by which the networks may differ.
 
   Raises:
-    UserError: Some parameters do not fit; with a table.
+    UserError: Some parameters do not fit, with a table; or the checkpoint's
+      network computes another function of them.
   """
   shapes = {name: leaf.shape for name, leaf in trees.named_leaves(wanted)}
   fitted = surgery.fit(weights, model, shapes, without)
+  function_keys.check(
+    weights.path, weights.model, model, resume.allowed_keys(allow_change)
+  )
   for note in (*weights.assumed, *fitted.notes):
     _logger.warning("%s: %s", weights.path, note)
   return fitted

@@ -6,41 +6,13 @@ from etils import epy
 
 from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
-from vit_jax.pretrained import run_files
+from vit_jax.pretrained import function_keys, run_files
 from vit_jax.suggestions import did_you_mean
 
 with epy.lazy_imports():  # A config without init_from must not wait for jax.
   from vit_jax.pretrained import reading
 
 _logger = logging.getLogger(__name__)
-
-# Keys of model that do not change the function that the loaded parameters
-# compute: those of training, and of the head, which belongs to the classes.
-_OF_TRAINING = (
-  "num_classes",
-  "representation_size",
-  "head_bias_init",
-  "pos_embedding_stddev",
-  "dropout_rate",
-  "stochastic_depth_rate",
-  "dtype",
-  "head_dtype",
-  "softmax_dtype",
-  "attention",
-  "scan_layers",
-  "remat",
-)
-# A variant stands for all its numbers.
-_OF_VARIANT = (
-  "name",
-  "width",
-  "depth",
-  "num_heads",
-  "mlp_dim",
-  "stem_blocks",
-  "stem_width",
-  "blocks",
-)
 
 
 def resolve_architecture(
@@ -100,9 +72,9 @@ def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:
 
 def merge(config: schema.Config, found: schema.Model) -> schema.Model:
   """`found` with the keys of `config.model` that take precedence."""
-  kept = set(config.keep_model_keys).union(_OF_TRAINING)
+  kept = set(config.keep_model_keys).union(function_keys.OF_TRAINING)
   if "variant" in kept:
-    kept.update(_OF_VARIANT)
+    kept.update(function_keys.OF_VARIANT)
   return _taken_over(config.model, found, kept)
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from vit_jax import trees
 from vit_jax.config import schema
 from vit_jax.models import build, names
-from vit_jax.pretrained import fitting, reading
+from vit_jax.pretrained import fitting, function_keys, reading
 from vit_jax.weights import flat
 from vit_jax.weights.contract import Weights
 
@@ -93,7 +93,8 @@ def create_model(
     num_classes: Number of outputs of the head; None for no head.
     image_size: Side of the square images, pixels.
     pretrained: Path of a checkpoint as for `load`. Its head is taken over if it
-      has `num_classes` classes.
+      has `num_classes` classes; its form of the GELU, its pixel mean and other
+      keys that shapes do not tell are taken over always.
 
   Returns:
     The flax module and its parameters, a nested dict.
@@ -108,7 +109,10 @@ def create_model(
   model = names.resolve(name, num_classes=num_classes, image_size=image_size)
   if pretrained is None:
     return _build(model, None)
-  return _build(model, reading.read(pretrained))
+  weights = reading.read(pretrained)
+  if weights.model.name == model.name:
+    model = model.updated(**function_keys.told(weights.model))
+  return _build(model, weights)
 
 
 def _build(

@@ -1,5 +1,7 @@
 """Reading the parameters of any checkpoint: a run's or a published one."""
 
+from typing import Any
+
 from etils import epath
 
 from vit_jax import registry
@@ -64,7 +66,14 @@ def read(path: str) -> Weights:
   workdir, step = locate(path)
   config = run_files.read_config(workdir)
   kind = registry.OBJECTIVES.get(config.objective.name)
-  params = read_params(workdir, step, kind.exported)
+  left_out: set[str] = set()
+
+  def exported(params: Any, objective_state: Any) -> Any:
+    chosen = kind.exported(params, objective_state)
+    left_out.update(set(params) - set(chosen))
+    return chosen
+
+  params = read_params(workdir, step, exported)
   head = params.get("head")
   num_classes = None if head is None else head["kernel"].shape[-1]
   return Weights(
@@ -72,4 +81,8 @@ def read(path: str) -> Weights:
     model=config.model.model_copy(update={"num_classes": num_classes}),
     params=params,
     class_names=run_files.read_class_names(workdir),
+    assumed=[
+      f"Left out: {name}, which only objective {config.objective.name!r} uses."
+      for name in sorted(left_out)
+    ],
   )

@@ -25,7 +25,10 @@ def panels(run: Run) -> list[Panel]:
   share = Scale(label=formatting.percent_tick, from_zero=True)
   lines = {
     "Loss": [Line("train", run.series("train/loss"), smooth=True)],
-    "Accuracy": [Line("train", run.series("train/top1"), smooth=True)],
+    "Accuracy": [
+      Line("train", run.series("train/top1"), smooth=True),
+      Line("prediction", run.series("train/accuracy"), smooth=True),
+    ],
   }
   in_percent = {"Accuracy"}
   for group in measures.groups(run.evaluators):

@@ -164,6 +164,7 @@ class RunDirectory:
       reading.read(config.init_from),
       config.model,
       config.init_without,
+      config.allow_change,
     )
 
   def _open_metrics(self) -> None:

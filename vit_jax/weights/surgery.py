@@ -29,8 +29,6 @@ _HEAD = ("head/kernel", "head/bias")
 # Parameters of masked patch prediction alone.
 _PREDICTION = ("mask_token", "patch_head/kernel", "patch_head/bias")
 _PRE_LOGITS = ("pre_logits/kernel", "pre_logits/bias")
-# Keys that change what the same parameters compute.
-_FUNCTION = ("gelu", "layer_norm_eps", "normalize")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,8 +78,7 @@ def fit(
   surgeon.fit_positions()
   surgeon.fit_axes()
   surgeon.fit_head()
-  surgeon.fit_prediction()
-  surgeon.compare_functions(weights.model)
+  surgeon.start_prediction()
   _check(surgeon, weights, wanted)
   return Fitted(
     params=flat.unflatten(surgeon.leaves),
@@ -237,35 +234,14 @@ class _Surgeon:
       self._start(_HEAD)
       self.notes.append(f"A new head of {new[0]} classes starts at zeros.")
 
-  def fit_prediction(self) -> None:
-    """Drops or starts the parameters of masked patch prediction."""
-    had, has = (
-      [name for name in _PREDICTION if name in names]
-      for names in (self.leaves, self.shapes)
-    )
-    if had and not has:
-      self._drop(had)
-      self.notes.append(
-        "The mask token and the head that predicts patches are dropped."
-      )
-    elif has and not had:
-      self._start(has)
+  def start_prediction(self) -> None:
+    """Starts the parameters of masked patch prediction, which files lack."""
+    new = [name for name in _PREDICTION if name in self.shapes]
+    if new:
+      self._start(new)
       self.notes.append(
         "A mask token and a head that predicts patches are initialised."
       )
-
-  def compare_functions(self, found: schema.Model) -> None:
-    """Notes keys by which the same parameters compute something else."""
-    in_file, wanted = found.model_dump(), self._wanted.model_dump()
-    for key in _FUNCTION:
-      if key not in in_file or key not in wanted:
-        continue
-      theirs, ours = in_file[key], wanted[key]
-      if theirs != ours:
-        self.notes.append(
-          f"The file's network has model.{key}={theirs!r}, this one {ours!r}:"
-          " the same parameters give other results."
-        )
 
   def _drop(self, names: Sequence[str]) -> None:
     for name in names:

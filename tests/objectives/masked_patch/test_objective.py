@@ -1,15 +1,17 @@
 """Masked patch prediction: appendix B.1.2 of arXiv 2010.11929."""
 
 import functools
+import pathlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 
 import vit_jax
 from tests import experiments
-from vit_jax import records, rngs, trees
+from vit_jax import convert, records, rngs, trees
 from vit_jax.config import defaults, named_sections, schema
 from vit_jax.data import facts, features
 from vit_jax.errors import UserError
@@ -338,6 +340,35 @@ def test_what_is_loaded_has_no_head(pretrained):
   assert features.shape == (1, 32)
 
 
+@pytest.mark.parametrize("name", ["masked.npz", "masked", "masked.stablehlo"])
+def test_it_is_exported_without_what_predicts_patches(
+  pretrained, tmp_path, name, caplog
+):
+  path = str(tmp_path / name)
+  with caplog.at_level("INFO", "vit_jax"):
+    convert.convert(pretrained, path)
+  assert "Left out: mask_token" in caplog.text
+  assert "Left out: patch_head" in caplog.text
+  images = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), np.uint8)
+  model, params = vit_jax.load(pretrained)
+  expected = model.apply({"params": params}, images)
+  if name.endswith(".stablehlo"):
+    data = bytearray((tmp_path / name).read_bytes())
+    found = export.deserialize(data).call(images)
+  else:
+    model, params = vit_jax.load(path)
+    assert model.num_classes is None
+    found = model.apply({"params": params}, images)
+  np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_report_shows_the_loss_by_its_name_and_the_accuracy(pretrained):
+  page = pathlib.Path(pretrained, "report", "index.html").read_text()
+  assert "masked patch prediction, mean colour of 0.5 of the patches" in page
+  assert "cross-entropy of labels" not in page
+  assert "Accuracy" in page
+
+
 def test_fine_tuning_takes_the_body_and_nothing_else(pretrained, tmp_path):
   tuned = experiments.config(total_steps=2, init_from=pretrained)
   tuned = tuned.model_copy(update={"init_without": ("head/.*",)})
@@ -346,11 +377,7 @@ def test_fine_tuning_takes_the_body_and_nothing_else(pretrained, tmp_path):
   fitted = fitting.fit(
     parts.abstract_state.params, reading.read(pretrained), tuned.model
   )
-  assert set(fitted.dropped) == {
-    "mask_token",
-    "patch_head/kernel",
-    "patch_head/bias",
-  }
+  assert not fitted.dropped
   assert set(fitted.fresh) == {"head/kernel", "head/bias"}
   source = dict(trees.named_leaves(reading.read(pretrained).params))
   for name, leaf in trees.named_leaves(fitted.params):

@@ -1,6 +1,6 @@
 """The declaration of masked patch prediction."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vit_jax import registry
 from vit_jax.config import schema
@@ -105,10 +105,18 @@ def describe(config: schema.Config) -> dict[str, str]:
   }
 
 
+def exported(params: Any, objective_state: Any) -> dict[str, Any]:
+  """The network, without what predicts patches."""
+  del objective_state
+  beside = ("mask_token", "patch_head")
+  return {name: tree for name, tree in params.items() if name not in beside}
+
+
 KIND = ObjectiveKind(
   section=schema.MaskedPatch,
   build=build,
   forward_flops=forward_flops,
   describe=describe,
   check=check,
+  exported=exported,
 )

@@ -1,0 +1,96 @@
+"""Networks that compute something else from the same parameters."""
+
+import re
+
+import pytest
+
+from tests import experiments
+from vit_jax import convert
+from vit_jax.config import named_sections
+from vit_jax.errors import UserError
+from vit_jax.evaluate import evaluate
+from vit_jax.pretrained import function_keys
+from vit_jax.train import train
+
+OTHERS = {
+  "gelu": "exact",
+  "layer_norm_eps": 1e-12,
+  "normalize": "imagenet",
+  "pool": "gap",
+  "standardization": "torch",
+  "norm_after_pool": True,
+  "pos_embedding": "sincos2d",
+}
+
+
+def section(**keys):
+  return named_sections.section("model", **keys)
+
+
+@pytest.mark.parametrize(("key", "value"), OTHERS.items())
+def test_every_key_that_changes_the_function_is_compared(key, value):
+  found = section(**{key: value})
+  with pytest.raises(UserError) as error:
+    function_keys.check("runs/x", found, section())
+  usual = getattr(section(), key)
+  line = f"config.model.{key} is {usual!r}, {value!r} there"
+  assert line in str(error.value)
+  function_keys.check("runs/x", found, section(), [f"model.{key}"])
+  with pytest.raises(UserError, match=f"config.model.{key} is"):
+    function_keys.check("runs/x", found, section(), ["model.dtype"])
+
+
+@pytest.mark.parametrize(("key", "value"), OTHERS.items())
+def test_a_key_that_the_file_does_not_tell_is_not_compared(key, value):
+  function_keys.check("B_16.npz", section(), section(**{key: value}))
+
+
+@pytest.mark.parametrize(
+  ("key", "value"),
+  [
+    ("num_classes", 10),
+    ("image_size", 384),
+    ("dropout_rate", 0.1),
+    ("dtype", "bfloat16"),
+    ("attention", "flash"),
+    ("scan_layers", True),
+    ("variant", "S/16"),
+  ],
+)
+def test_keys_of_training_images_and_shapes_may_differ(key, value):
+  function_keys.check("runs/x", section(**{key: value}), section())
+
+
+def test_the_resizing_of_positions_matters_only_where_they_are_resized():
+  found = section(pos_embedding_resize="bicubic", image_size=224)
+  function_keys.check("runs/x", found, section(image_size=224))
+  with pytest.raises(UserError, match="pos_embedding_resize"):
+    function_keys.check("runs/x", found, section(image_size=384))
+
+
+@pytest.fixture(scope="module")
+def exact(tmp_path_factory):
+  """A run with the exact GELU, as workdir and as .npz."""
+  place = tmp_path_factory.mktemp("exact")
+  config = experiments.config(total_steps=2, model__gelu="exact")
+  assert train(config, str(place / "run")) == 0
+  convert.convert(str(place / "run"), str(place / "file.npz"))
+  return place
+
+
+@pytest.mark.parametrize("form", ["run", "file.npz"])
+def test_evaluate_refuses_a_checkpoint_of_another_function(exact, form):
+  message = "config.model.gelu is 'tanh', 'exact' there"
+  with pytest.raises(UserError, match=re.escape(message)):
+    evaluate(experiments.config(), str(exact / form))
+
+
+@pytest.mark.parametrize("form", ["run", "file.npz"])
+def test_train_refuses_to_start_from_it_unless_the_key_is_named(
+  exact, form, tmp_path
+):
+  config = experiments.config(total_steps=2, init_from=str(exact / form))
+  with pytest.raises(UserError, match="config.model.gelu is 'tanh'"):
+    train(config, str(tmp_path / "refused"))
+  allowed = config.model_copy(update={"allow_change": "model.gelu"})
+  assert train(allowed, str(tmp_path / "allowed")) == 0

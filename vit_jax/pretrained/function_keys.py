@@ -1,0 +1,86 @@
+"""Keys of `config.model` by which equal parameters compute something else.
+
+Shapes do not tell the form of the GELU, how tokens are pooled or how pixels are
+normalised. A network with other values than those that the parameters were
+trained with gives wrong results without an error, so they are compared.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+
+# Keys of training, and of the head, which belongs to the classes.
+OF_TRAINING = (
+  "num_classes",
+  "representation_size",
+  "head_bias_init",
+  "pos_embedding_stddev",
+  "dropout_rate",
+  "stochastic_depth_rate",
+  "dtype",
+  "head_dtype",
+  "softmax_dtype",
+  "attention",
+  "scan_layers",
+  "remat",
+)
+# A variant stands for all its numbers, which the shapes of parameters tell.
+OF_VARIANT = (
+  "name",
+  "width",
+  "depth",
+  "num_heads",
+  "mlp_dim",
+  "stem_blocks",
+  "stem_width",
+  "blocks",
+)
+# The shapes tell these too; of the images, `image_size` may change.
+_OF_SHAPES = ("variant", "cls_token", "cls_position", "qkv_bias")
+_OF_IMAGES = ("image_size", "drop_remainder")
+
+
+def told(found: schema.Model) -> dict[str, Any]:
+  """Function-changing keys of a checkpoint's section that the file tells."""
+  others = {*OF_TRAINING, *OF_VARIANT, *_OF_SHAPES, *_OF_IMAGES}
+  return found.model_dump(include=found.model_fields_set - others)
+
+
+def check(
+  path: str,
+  found: schema.Model,
+  wanted: schema.Model,
+  allowed: Collection[str] = (),
+) -> None:
+  """Checks that a network computes what its parameters were trained for.
+
+  Args:
+    path: Origin of the parameters, for messages.
+    found: Section of the checkpoint; keys that are not set are not known.
+    wanted: Section of the network.
+    allowed: Keys that may differ, such as 'model.pool'.
+
+  Raises:
+    UserError: Keys differ; each is named with both values.
+  """
+  if found.name != wanted.name:
+    return  # The parameters do not fit, or an outside family takes them over.
+  keys = told(found)
+  if found.image_size == wanted.image_size:
+    keys.pop("pos_embedding_resize", None)
+  lines = [
+    f"  config.model.{key} is {getattr(wanted, key)!r}, {value!r} there"
+    for key, value in keys.items()
+    if value != getattr(wanted, key) and f"model.{key}" not in allowed
+  ]
+  if lines:
+    raise UserError(
+      f"The network of {path} computes another function of the same"
+      " parameters:\n"
+      + "\n".join(lines)
+      + "\nGive the config the same values, or set"
+      " config.model_from_init=True. To train with the others on purpose, name"
+      " the keys in config.allow_change, such as 'model.pool'."
+    )
