@@ -98,10 +98,10 @@ OBJECTIVES = Registry(
 EVALUATORS = Registry(
   "config.evals.NAME.type",
   {
-    "classification": "vit_jax.evaluators.classification_kind:KIND",
-    "fewshot": "vit_jax.evaluators.fewshot_kind:KIND",
-    "knn": "vit_jax.evaluators.knn_kind:KIND",
-    "linear_probe": "vit_jax.evaluators.linear_probe_kind:KIND",
+    "classification": "vit_jax.evaluators.kinds:CLASSIFICATION",
+    "fewshot": "vit_jax.evaluators.kinds:FEWSHOT",
+    "knn": "vit_jax.evaluators.kinds:KNN",
+    "linear_probe": "vit_jax.evaluators.kinds:LINEAR_PROBE",
   },
 )
 

@@ -3,6 +3,10 @@
 The objective is the mean cross-entropy plus l2 / 2 times the squared kernel;
 the bias is free. It is convex, so its solution depends on no learning rate and
 no order of examples.
+
+The solver is `optax.lbfgs`. What is written here divides the examples over the
+devices and keeps the logits of one block at a time: scikit-learn fits on one
+host, and jaxopt's solver would leave both to be written here as well.
 """
 
 import dataclasses
