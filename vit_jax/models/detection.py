@@ -16,12 +16,10 @@ class Detected:
 
   Attributes:
     keys: Keys of the section `model`.
-    shapes: Shapes of all parameters of such a network, by path.
     assumed: A sentence for each assumption.
   """
 
   keys: Mapping[str, Any]
-  shapes: Mapping[str, Shape]
   assumed: Sequence[str] = ()
 
 

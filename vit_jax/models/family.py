@@ -50,6 +50,8 @@ class Family:
       `path` is the file's, for messages, and `said` has the keys of `model`
       that the file tells. Raises UserError for shapes of no network. None for
       a family that is not published: its .npz files tell all keys.
+    shapes: `shapes(model, num_classes) -> {path: shape}` of all parameters,
+      which what is detected must have. None where `detect` is.
     find: `find(name) -> model` for a published name, in any of its spellings,
       and for names of the same form; None for other families' names.
     shrink: `shrink(model)` makes an overridable `config.model` tiny, in place.
@@ -92,6 +94,7 @@ class Family:
   detect: (
     Callable[[Mapping[str, Shape], str, Mapping[str, Any]], Detected] | None
   ) = None
+  shapes: Callable[[schema.Model, int | None], dict[str, Shape]] | None = None
   details: Callable[[schema.Model], Sequence[str]] = lambda model: ()
   names: tuple[str, ...] = ()
   find: Callable[[str], schema.Model | None] = lambda name: None

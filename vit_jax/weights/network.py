@@ -33,12 +33,13 @@ def detect(
   # Parameters that match no family are reported by the first.
   family = next((f for f in families if f.matches(shapes)), families[0])
   found = family.detect(shapes, path, said)
+  model = section(found.keys, path)
   shape_mismatches.check(
     shapes,
-    found.shapes,
+    family.shapes(model, model.num_classes),
     f"{path} is not a whole {family.title}, or not one that is known",
   )
-  return section(found.keys, path), list(found.assumed)
+  return model, list(found.assumed)
 
 
 def section(keys: Mapping[str, Any], path: str) -> schema.Model:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vit_jax.models.detection import Detected, Shape, columns, shape_of, units
-from vit_jax.models.resnet import shapes as shapes_lib
 from vit_jax.models.resnet import sizes
 
 _LAYER = re.compile(r"(root_conv|block\d+/unit\d+/([abc](_norm)?|proj))/")
@@ -39,6 +38,4 @@ def detect(
     )
   keys = {"num_classes": num_classes, "image_size": _IMAGE_SIZE}
   keys |= sizes.resnet_keys(size)
-  return Detected(
-    {**keys, **said}, shapes_lib.shapes(size, num_classes), assumed
-  )
+  return Detected({**keys, **said}, assumed)

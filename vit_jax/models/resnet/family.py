@@ -139,6 +139,7 @@ FAMILY = Family(
   names=tuple(f"BiT-{name}" for name in _VARIANTS),
   matches=detect.matches,
   detect=detect.detect,
+  shapes=shapes.shapes,
   find=_find,
   shrink=_shrink,
   feature_names=_feature_names,

@@ -9,12 +9,12 @@ from vit_jax.models.resnet import sizes
 
 def num_params(model: schema.Model, num_classes: int | None) -> int:
   """Parameters of the network, its head's included."""
-  found = shapes(sizes.resnet(model), num_classes)
-  return sum(map(math.prod, found.values()))
+  return sum(map(math.prod, shapes(model, num_classes).values()))
 
 
-def shapes(size: sizes.ResNetSize, num_classes: int | None) -> dict[str, Shape]:
+def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
   """Shapes of all parameters, {path: shape}."""
+  size = sizes.resnet(model)
   wanted: dict[str, Shape] = {"root_conv/kernel": (7, 7, 3, size.width)}
   channels = size.width
 

@@ -17,7 +17,6 @@ from vit_jax.models.detection import (
 from vit_jax.models.resnet.sizes import ROOT_WIDTH, stem_stride
 from vit_jax.models.vit import shapes as vit_shapes
 from vit_jax.models.vit import sizes
-from vit_jax.models.vit.shapes import Layout, Positions
 
 _BLOCK = re.compile(r"Transformer/encoderblock_(\d+)/")
 _QUERY = "Transformer/encoderblock_0/MultiHeadDotProductAttention_0/query"
@@ -36,35 +35,25 @@ def detect(
   """Tells the network; see `Family.detect`."""
   size = _size(shapes, path)
   pooling, assumed = _pooling(shapes, said)
-  positions = _positions(shapes, size, path)
-  layout = Layout(
-    size=size,
-    positions=positions,
-    num_classes=columns(shapes, "head/kernel", path),
-    representation_size=columns(shapes, "pre_logits/kernel", path),
-    has_cls="cls" in shapes,
-    cls_position=_has_cls_position(shapes),
-    has_map_head=pooling["pool"] == "map",
-    norm_after_pool="fc_norm/scale" in shapes,
-    qkv_bias=f"{_QUERY}/bias" in shapes,
-  )
+  kind, side, num_tables = _positions(shapes, path)
   keys = {
     **sizes.vit_keys(size),
     **pooling,
-    "num_classes": layout.num_classes,
-    "representation_size": layout.representation_size,
-    "norm_after_pool": layout.norm_after_pool,
-    "qkv_bias": layout.qkv_bias,
+    "num_classes": columns(shapes, "head/kernel", path),
+    "representation_size": columns(shapes, "pre_logits/kernel", path),
+    "norm_after_pool": "fc_norm/scale" in shapes,
+    "qkv_bias": f"{_QUERY}/bias" in shapes,
     **said,
   }
-  if positions.kind != "none":
-    keys.setdefault("pos_embedding", positions.kind)
-    keys.setdefault("pos_embedding_at", _place(positions, size.depth))
-    keys["cls_position"] = layout.cls_position
-    image_size = positions.side * size.patch_size
+  if kind != "none":
+    keys.setdefault("pos_embedding", kind)
+    place = _place(kind, num_tables, size.depth)
+    keys.setdefault("pos_embedding_at", place)
+    keys["cls_position"] = _has_cls_position(shapes)
+    image_size = side * size.patch_size
     # A size that the patches do not fill cannot be told from the table.
     keys.setdefault("image_size", image_size)
-    if size.grid(keys["image_size"]) != positions.side:
+    if size.grid(keys["image_size"]) != side:
       keys["image_size"] = image_size
   elif "pos_embedding" not in said:
     keys["pos_embedding"] = "sincos2d"
@@ -79,7 +68,7 @@ def detect(
   if "image_size" in keys:
     left_over = keys["image_size"] % size.patch_size
     keys.setdefault("drop_remainder", left_over != 0)
-  return Detected(keys, vit_shapes.shapes(layout), assumed)
+  return Detected(keys, assumed)
 
 
 def _size(shapes: Mapping[str, Shape], path: str) -> sizes.Size:
@@ -139,22 +128,21 @@ def _has_cls_position(shapes: Mapping[str, Shape]) -> bool:
   return not rows or rows[0] == 0 or math.isqrt(rows[0]) ** 2 != rows[0]
 
 
-def _positions(
-  shapes: Mapping[str, Shape], size: sizes.Size, path: str
-) -> Positions:
+def _positions(shapes: Mapping[str, Shape], path: str) -> tuple[str, int, int]:
+  """Kind of the positions, patches along a side, and number of tables."""
   num_prefix = int("cls" in shapes and _has_cls_position(shapes))
   if vit_shapes.TABLE in shapes:
     kind = "learned_1d"
     num_tables, num_tokens, _ = shape_of(shapes, vit_shapes.TABLE, 3, path)
   elif vit_shapes.X_TABLE in shapes:
     num_tables, side, _ = shape_of(shapes, vit_shapes.X_TABLE, 3, path)
-    return Positions("learned_2d", side, num_tables)
+    return "learned_2d", side, num_tables
   elif vit_shapes.RELATIVE in shapes:
     kind = "relative"
     num_tables, offsets, *_ = shape_of(shapes, vit_shapes.RELATIVE, 4, path)
     num_tokens = (offsets + 1) // 2
   else:
-    return Positions("none")
+    return "none", 0, 0
   num_patches = max(num_tokens - num_prefix, 0)
   side = math.isqrt(num_patches)
   if not side or side * side != num_patches:
@@ -163,12 +151,11 @@ def _positions(
       " patches, which make up no square; only models of square images are"
       " supported."
     )
-  return Positions(kind, side, num_tables)
+  return kind, side, num_tables
 
 
-def _place(positions: Positions, depth: int) -> str:
+def _place(kind: str, num_tables: int, depth: int) -> str:
   """The value of `pos_embedding_at` that has this many tables."""
-  shared = positions.num_tables == 1 < depth
-  if positions.kind == "relative":
-    return "every_layer_shared" if shared else "stem"
-  return "stem" if positions.num_tables == 1 else "every_layer"
+  if kind == "relative":
+    return "every_layer_shared" if num_tables == 1 < depth else "stem"
+  return "stem" if num_tables == 1 else "every_layer"

@@ -196,6 +196,7 @@ FAMILY = Family(
   ),
   matches=detect.matches,
   detect=detect.detect,
+  shapes=shapes.shapes,
   find=_find,
   shrink=_shrink,
   feature_names=_feature_names,

@@ -1,6 +1,5 @@
 """Names and shapes of every parameter of a ViT or hybrid."""
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -15,90 +14,42 @@ CLS_ROW = "Transformer/posembed_input/cls_embedding"
 RELATIVE = "Transformer/posembed/relative_keys"
 
 
-@dataclasses.dataclass(frozen=True)
-class Positions:
-  """A position embedding.
-
-  Attributes:
-    kind: 'none' where it has no parameters; otherwise as in `schema.Model`.
-    side: Number of patches along a side of the image.
-    num_tables: Number of tables, one or one for each layer.
-  """
-
-  kind: str
-  side: int = 0
-  num_tables: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Layout:
-  """The facts that fix names and shapes; None stands for no such layer."""
-
-  size: sizes.Size
-  positions: Positions
-  num_classes: int | None
-  representation_size: int | None
-  has_cls: bool
-  cls_position: bool
-  has_map_head: bool
-  norm_after_pool: bool
-  qkv_bias: bool
-
-
 def num_params(model: schema.Model, num_classes: int | None) -> int:
   """Parameters of the network, its head's included."""
-  size, kind = sizes.vit(model), model.pos_embedding
-  one_table = model.pos_embedding_at != "every_layer"
-  if kind == "relative":
-    one_table = model.pos_embedding_at == "every_layer_shared"
-  layout = Layout(
-    size=size,
-    positions=Positions(
-      "none" if kind == "sincos2d" else kind,
-      size.grid(model.image_size),
-      1 if one_table else size.depth,
-    ),
-    num_classes=num_classes,
-    representation_size=sizes.representation_size(model),
-    has_cls=sizes.has_cls(model.pool, model.cls_token),
-    cls_position=model.cls_position,
-    has_map_head=model.pool == "map",
-    norm_after_pool=model.norm_after_pool,
-    qkv_bias=model.qkv_bias,
-  )
-  return sum(map(math.prod, shapes(layout).values()))
+  return sum(map(math.prod, shapes(model, num_classes).values()))
 
 
-def shapes(layout: Layout) -> dict[str, Shape]:
+def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
   """Shapes of all parameters, {path: shape}, layers not stacked."""
-  size = layout.size
+  size = sizes.vit(model)
   width = size.width
   patch, channels = size.patch_size // size.stem_stride, 3
   wanted: dict[str, Shape] = {}
   if size.stem_blocks is not None:
     wanted, channels = _stem(size.stem_blocks, size.stem_width)
   wanted |= _dense("embedding", (patch, patch, channels, width))
-  if layout.has_cls:
+  has_cls = sizes.has_cls(model.pool, model.cls_token)
+  if has_cls:
     wanted["cls"] = (1, 1, width)
-  wanted |= _positions(layout)
+  wanted |= _positions(model, size, has_cls)
   for i in range(size.depth):
     name = f"Transformer/encoderblock_{i}"
     wanted |= _norm(f"{name}/LayerNorm_0", width)
-    wanted |= _attention(name, layout)
+    wanted |= _attention(name, size, model.qkv_bias)
     wanted |= _norm(f"{name}/LayerNorm_1", width) | _mlp(name, size)
-  norm = "fc_norm" if layout.norm_after_pool else "Transformer/encoder_norm"
+  norm = "fc_norm" if model.norm_after_pool else "Transformer/encoder_norm"
   wanted |= _norm(norm, width)
-  if layout.has_map_head:
+  if model.pool == "map":
     name = "MAPHead_0"
     wanted[f"{name}/probe"] = (1, 1, width)
-    wanted |= _attention(name, layout)
+    wanted |= _attention(name, size, model.qkv_bias)
     wanted |= _norm(f"{name}/LayerNorm_0", width) | _mlp(name, size)
   feature = width
-  if layout.representation_size:
-    feature = layout.representation_size
+  if representation_size := sizes.representation_size(model):
+    feature = representation_size
     wanted |= _dense("pre_logits", (width, feature))
-  if layout.num_classes:
-    wanted |= _dense("head", (feature, layout.num_classes))
+  if num_classes:
+    wanted |= _dense("head", (feature, num_classes))
   return wanted
 
 
@@ -127,36 +78,37 @@ def _stem(
   return wanted, channels
 
 
-def _positions(layout: Layout) -> dict[str, Shape]:
-  size, positions = layout.size, layout.positions
-  width, tables = size.width, positions.num_tables
-  has_cls_row = layout.has_cls and layout.cls_position
-  num_tokens = positions.side**2 + has_cls_row
-  if positions.kind == "learned_1d":
-    return {TABLE: (tables, num_tokens, width)}
-  if positions.kind == "relative":
-    per_head = (size.num_heads, width // size.num_heads)
-    return {RELATIVE: (tables, 2 * num_tokens - 1, *per_head)}
-  if positions.kind == "none":
+def _positions(
+  model: schema.Model, size: sizes.Size, has_cls: bool
+) -> dict[str, Shape]:
+  kind, place = model.pos_embedding, model.pos_embedding_at
+  width, side = size.width, size.grid(model.image_size)
+  if kind in ("none", "sincos2d"):
     return {}
-  half = (tables, positions.side, width // 2)
-  wanted: dict[str, Shape] = {
-    X_TABLE: half,
-    Y_TABLE: half,
-  }
+  if kind == "relative":
+    tables = 1 if place == "every_layer_shared" else size.depth
+    per_head = (size.num_heads, width // size.num_heads)
+    return {RELATIVE: (tables, 2 * (side**2 + has_cls) - 1, *per_head)}
+  tables = size.depth if place == "every_layer" else 1
+  has_cls_row = has_cls and model.cls_position
+  if kind == "learned_1d":
+    return {TABLE: (tables, side**2 + has_cls_row, width)}
+  wanted = dict.fromkeys((X_TABLE, Y_TABLE), (tables, side, width // 2))
   if has_cls_row:
     wanted[CLS_ROW] = (tables, 1, width)
   return wanted
 
 
-def _attention(parent: str, layout: Layout) -> dict[str, Shape]:
-  width, heads = layout.size.width, layout.size.num_heads
+def _attention(
+  parent: str, size: sizes.Size, qkv_bias: bool
+) -> dict[str, Shape]:
+  width, heads = size.width, size.num_heads
   head_size = width // heads
   room = f"{parent}/MultiHeadDotProductAttention_0"
   wanted: dict[str, Shape] = {}
   for name in ("query", "key", "value"):
     wanted[f"{room}/{name}/kernel"] = (width, heads, head_size)
-    if layout.qkv_bias:
+    if qkv_bias:
       wanted[f"{room}/{name}/bias"] = (heads, head_size)
   wanted[f"{room}/out/kernel"] = (heads, head_size, width)
   wanted[f"{room}/out/bias"] = (width,)
