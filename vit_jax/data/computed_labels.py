@@ -29,13 +29,11 @@ class ComputedLabel:
 
   def of(self, record: Any) -> int:
     """Returns the class of a tf.train.Example's map of features."""
-    return int(self.compute(*(_values(record[name]) for name in self.features)))
-
-
-def _values(feature: Any) -> np.ndarray:
-  """Returns the numbers of a tf.train.Feature, in their order."""
-  kind = feature.WhichOneof("kind")
-  return np.array(getattr(feature, kind).value if kind else ())
+    values = []
+    for name in self.features:
+      kind = record[name].WhichOneof("kind")
+      values.append(np.array(getattr(record[name], kind).value if kind else ()))
+    return int(self.compute(*values))
 
 
 def _bin(value: float, edges: Sequence[float]) -> int:

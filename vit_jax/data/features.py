@@ -34,10 +34,9 @@ IMAGE, LABEL = "image", "label"
 
 @dataclasses.dataclass(frozen=True)
 class View:
-  """A group of crops of an image.
+  """A group of crops of an image: the feature `name` of the batch.
 
   Attributes:
-    name: The feature of the batch.
     preprocess: The ops that make one crop.
     count: Crops of an image; None: one, without an axis of its own.
   """

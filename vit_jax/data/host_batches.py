@@ -3,7 +3,8 @@
 Python touches a chunk of raw records at a time; decoding, cropping and
 resizing run in tf.data's threads, one image at a time. Nothing depends on an
 order of arrival: the example at row c of the endless stream, and the random
-numbers of its augmentation, are functions of (seed, c).
+numbers of its augmentation, are functions of (seed, c). Grain, which also reads
+by index, ties the state of an iterator to the number of processes.
 """
 
 import io
@@ -293,20 +294,15 @@ class HostBatches:
       self._preprocess_alone(record, row)
     except Exception as problem:
       (name,) = self._source.names(ids)
-      width, height = self._size(record)
+      shape = self._source.image_shape
+      if shape is None:
+        with Image.open(io.BytesIO(record["image"][0])) as image:
+          shape = image.height, image.width
       raise UserError(
-        f"{name}: the image of {width} x {height} pixels does not suit"
+        f"{name}: the image of {shape[1]} x {shape[0]} pixels does not suit"
         f" {self._declared.ops_shown} ({_first_line(problem)}). Resize before"
         " cropping."
       ) from error
-
-  def _size(self, record: dict[str, np.ndarray]) -> tuple[int, int]:
-    """Returns width and height of a record's image, pixels."""
-    shape = self._source.image_shape
-    if shape is not None:
-      return shape[1], shape[0]
-    with Image.open(io.BytesIO(record["image"][0])) as image:
-      return image.size
 
 
 def _first_line(error: Exception) -> str:

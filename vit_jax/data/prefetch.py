@@ -1,4 +1,8 @@
-"""Keeps the next items of an iterator ready, in a thread."""
+"""Keeps the next items of an iterator ready, in a thread.
+
+flax's `prefetch_to_device` has no thread and cannot be closed; tf.data's
+prefetching ends before the copy to the devices.
+"""
 
 import queue
 import threading

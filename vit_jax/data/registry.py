@@ -24,7 +24,6 @@ class Op:
   """A registered op.
 
   Attributes:
-    name: Name in preprocessing strings.
     kind: 'image' ops run on the host, one image at a time; 'label' ops on
       the host, on the labels of many examples; 'device' ops inside the jitted
       step, on the global batch.

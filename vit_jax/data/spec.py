@@ -33,12 +33,9 @@ _ELSEWHERE = {
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-  """One op of a string with its arguments.
+  """One op of a string with its arguments; `size` is filled in.
 
   Attributes:
-    op: The registered op.
-    args: Positional arguments.
-    kwargs: Arguments by name; `size` is filled in.
     name: Name of the op, with '_2' and so on if the string repeats it.
     where: Name of the op in messages.
   """
@@ -57,15 +54,7 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Preprocess:
-  """A parsed preprocessing string.
-
-  Attributes:
-    text: The string.
-    where: Config key of the string, for messages.
-    image_size: Side of the images that the ops make, pixels.
-    calls: The ops in order.
-    size_key: Config key of `image_size`, for messages.
-  """
+  """A parsed preprocessing string; see `parse`."""
 
   text: str
   where: str

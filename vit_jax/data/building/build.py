@@ -143,6 +143,7 @@ def build(
     shutil.rmtree(job.partial, ignore_errors=True)
   info = json.loads((target / "dataset_info.json").read_text())
   unusable = target / UNUSABLE_FILE
+  left_out = unusable.read_text() if unusable.exists() else ""
   return Built(
     name=name,
     directory=target,
@@ -151,9 +152,7 @@ def build(
       for split in info["splits"]
     },
     max_labels=found.max_labels,
-    num_unusable=len(unusable.read_text().splitlines())
-    if unusable.exists()
-    else 0,
+    num_unusable=left_out.count("\n"),
     num_ignored=found.num_ignored,
     was_there=not made,
   )
@@ -341,14 +340,12 @@ class _Job:
       if num_unusable > _MAX_UNUSABLE and not skip_unusable:
         break
     if num_unusable and not skip_unusable:
-      unusable = _unusable(made)
-      path = self.partial / UNUSABLE_FILE
-      _write_lines(path, unusable)
-      named = [f"{u['split']} {u['name']} ({u['problem']})" for u in unusable]
+      named = _list_unusable(made, self.partial)
       extent = " so far" * (num_unusable > _MAX_UNUSABLE)
       raise UserError(
         f"{num_unusable} images{extent} cannot be used:"
-        f" {truncate.first(named, separator='; ')}. All are listed in {path}."
+        f" {truncate.first(named, separator='; ')}. All are listed in"
+        f" {self.partial / UNUSABLE_FILE}."
         " Mend them and run the same command again, or leave them out with"
         " --skip_bad."
       )
@@ -373,8 +370,7 @@ class _Job:
       directory, {shard.file: whole.checksum for shard, whole in made.items()}
     )
     records.write_json(directory / PLAN_FILE, self.plan)
-    if unusable := _unusable(made):
-      _write_lines(directory / UNUSABLE_FILE, unusable)
+    _list_unusable(made, directory)
 
 
 @contextlib.contextmanager
@@ -390,16 +386,17 @@ def _alone(partial: epath.Path) -> Iterator[None]:
     yield
 
 
-def _unusable(made: Mapping[_Shard, shards.Shard]) -> list[dict[str, str]]:
-  """The images that cannot be used, by split and name."""
+def _list_unusable(
+  made: Mapping[_Shard, shards.Shard], directory: epath.Path
+) -> list[str]:
+  """Names the images that cannot be used, if any, and lists them in a file."""
   found = sorted(
     (shard.split, name, problem)
     for shard, whole in made.items()
     for name, problem in whole.unusable
   )
   keys = ("split", "name", "problem")
-  return [dict(zip(keys, values, strict=True)) for values in found]
-
-
-def _write_lines(path: epath.Path, values: Sequence[dict[str, str]]) -> None:
-  records.write_text(path, "".join(json.dumps(v) + "\n" for v in values))
+  lines = [json.dumps(dict(zip(keys, image, strict=True))) for image in found]
+  if lines:
+    records.write_text(directory / UNUSABLE_FILE, "\n".join(lines) + "\n")
+  return [f"{split} {name} ({problem})" for split, name, problem in found]

@@ -37,10 +37,8 @@ def order(
 ) -> tuple[str, ...]:
   """Returns the names of all classes in the order of their labels.
 
-  Args:
-    found: Names in the input.
-    names: Names of --class_names, if it was given.
-    where: Name of the input, for messages.
+  Those `found` in the input, called `where`, are sorted, unless `names`, which
+  are those of --class_names, are given.
 
   Raises:
     UserError: There is only one class, or one is not among `names` or has

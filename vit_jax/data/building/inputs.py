@@ -37,7 +37,7 @@ def read(
     split: Name for the split of files that do not name one; None: 'train'.
     image_root: Directory that the paths of JSON lines start from and stay in.
     class_names: File of the names of all classes, in the order of the labels.
-    num_workers: Number of processes.
+    num_workers: Processes.
     show: Called with what is read, how much of it and out of how much.
 
   Raises:

@@ -38,11 +38,8 @@ def read(
 ) -> Inputs:
   """Reads every line once, and no image.
 
-  Args:
-    splits: From names to paths of JSON lines.
-    image_root: Directory that paths start from; None: that of the lines.
-    names: Names of all classes, in the order of their labels; None: names are
-      sorted, numbers go up to the highest.
+  Without `image_root`, paths start from the directory of the lines; without
+  `names`, those of classes are sorted, and numbers go up to the highest.
 
   Raises:
     UserError: Naming lines of another form, or that do not agree.
