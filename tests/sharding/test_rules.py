@@ -175,6 +175,22 @@ def test_a_rule_that_does_not_fit_is_an_error(rule, sentence):
     specs({"head/kernel": shape(8, 7)}, schema.Mesh(data=2, tensor=2), [rule])
 
 
+@pytest.mark.parametrize(
+  ("axes", "sentence"),
+  [
+    (("model",), "family's sharding rule 'head/.*' names the axis 'model'; "),
+    (("data", "data"), "rule 'head/.*' names the axis 'data' twice"),
+  ],
+)
+def test_a_family_s_rule_that_does_not_fit_the_mesh_is_an_error(axes, sentence):
+  with pytest.raises(UserError, match=sentence):
+    specs(
+      {"head/kernel": shape(8, 7)},
+      schema.Mesh(data=2, tensor=2),
+      family_rules=[("head/.*", axes)],
+    )
+
+
 def test_optimizer_moments_follow_their_parameters():
   params = nest(
     {

@@ -60,9 +60,11 @@ def placements(
     family_rules: Rules of the model's family, tried before the shared ones.
 
   Raises:
-    UserError: A rule of the user's matches nothing, names an axis that does not
-      exist, or does not divide a dimension.
+    UserError: A rule of the user's matches nothing, or does not divide a
+      dimension; or a rule names an axis that does not exist, or one twice.
   """
+  for pattern, axes in family_rules:
+    _check_axes(f"The family's sharding rule {pattern!r}", axes, mesh)
   rules = (*user_rules, *family_rules, *TENSOR_RULES)
   used = set()
   found = {}
@@ -192,6 +194,18 @@ def _place(
   )
 
 
+def _check_axes(rule: str, axes: Sequence[str | None], mesh: Mesh) -> None:
+  for axis in filter(None, axes):
+    if axis not in mesh.shape:
+      raise UserError(
+        f"{rule} names the axis {axis!r}; the axes are {', '.join(mesh.shape)}."
+      )
+    if axes.count(axis) > 1:
+      raise UserError(
+        f"{rule} names the axis {axis!r} twice; one dimension can have it."
+      )
+
+
 def _checked(
   path: str, shape: tuple[int, ...], axes: tuple[str | None, ...], mesh: Mesh
 ) -> list[str | None]:
@@ -206,20 +220,9 @@ def _checked(
       f" {len(shape)} dimensions."
     )
   spec = [None] * (len(shape) - len(axes)) + list(axes)
+  _check_axes(f"For {path}, config.mesh.rules", axes, mesh)
   for index, axis in enumerate(spec):
-    if axis is None:
-      continue
-    if axis not in mesh.shape:
-      raise UserError(
-        f"config.mesh.rules names the axis {axis!r} for {path}; the axes are"
-        f" {', '.join(mesh.shape)}."
-      )
-    if spec.count(axis) > 1:
-      raise UserError(
-        f"config.mesh.rules names the axis {axis!r} twice for {path}; one"
-        " dimension can have it."
-      )
-    if shape[index] % mesh.shape[axis]:
+    if axis and shape[index] % mesh.shape[axis]:
       raise UserError(
         f"config.mesh.rules splits dimension {index} of {path}"
         f" ({shape[index]}) over {mesh.shape[axis]} devices of {axis!r},"
