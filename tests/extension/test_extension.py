@@ -135,6 +135,29 @@ np.testing.assert_allclose(
 
 
 @pytest.mark.slow
+def test_a_run_from_a_file_starts_its_teacher_there(finished, tmp_path):
+  done(
+    train(
+      tmp_path / "run",
+      f"--config.init_from={finished[0]}",
+      "--config.schedule.base_lr=1e-9",
+      "--config.total_steps=4",
+    )
+  )
+  code = f"""
+import jax, numpy as np, vit_jax
+
+_, given = vit_jax.load({str(finished[0])!r})
+_, teacher = vit_jax.load({str(tmp_path / "run")!r})
+jax.tree.map(
+  lambda *x: np.testing.assert_allclose(*x, atol=1e-6), teacher, given
+)
+"""
+  env = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{REPO}"}
+  subprocess.run([sys.executable, "-c", code], check=True, env=env, cwd=HERE)
+
+
+@pytest.mark.slow
 def test_the_report_explains_what_it_never_heard_of(finished):
   workdir, _ = finished
   page = (workdir / "report" / "index.html").read_text()

@@ -64,7 +64,11 @@ def build(
 
   def init(rng):
     params = network.init(rng, images)["params"]
-    return params, {"teacher": jax.tree.map(jnp.copy, params)}
+    return params, after_load({}, params)
+
+  def after_load(objective_state, params):
+    del objective_state
+    return {"teacher": jax.tree.map(jnp.copy, params)}
 
   def loss(params, constants, objective_state, batch, rngs, step):
     del rngs, step
@@ -100,6 +104,7 @@ def build(
     loss=loss,
     outputs=outputs,
     after_update=after_update,
+    after_load=after_load,
     constants=contract.Constants.of(f"random:{seed}", frozen),
   )
 

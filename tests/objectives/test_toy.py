@@ -105,6 +105,19 @@ def workdir(tmp_path):
   return tmp_path / "run"
 
 
+def test_the_teacher_starts_from_the_loaded_student(workdir, tmp_path):
+  parts = build(init_from=str(workdir), mesh__data=2, mesh__fsdp=2)
+  given = reading.read(str(workdir)).params["kernel"]
+  with RunDirectory(str(tmp_path / "new"), parts, Clock()) as directory:
+    state = directory.restore_or_init()
+    directory.finish("finished")
+  for kernel in (state.params["kernel"], state.objective_state["teacher"]):
+    np.testing.assert_array_equal(jax.tree.leaves(kernel)[0], given)
+  # The step donates the state: student and teacher must not share a buffer.
+  state, _ = parts.train_step(state, one_batch(parts))
+  assert np.isfinite(state.objective_state["teacher"]["kernel"]).all()
+
+
 def test_checkpoints_export_the_teacher_and_know_their_constants(workdir):
   parts = build(allow_change="dataset_fingerprint")
   with RunDirectory(str(workdir), parts, Clock()) as directory:

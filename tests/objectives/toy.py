@@ -41,7 +41,10 @@ def build(config, facts, total_steps):
 
   def init(rng):
     params = {"kernel": jax.random.normal(rng, (3, 8))}
-    return params, {"teacher": jax.tree.map(jnp.copy, params)}
+    return params, after_load({}, params)
+
+  def after_load(state, params):
+    return {**state, "teacher": params}
 
   def loss(params, constants, state, batch, rngs, step):
     del rngs, step
@@ -63,6 +66,7 @@ def build(config, facts, total_steps):
     init=init,
     loss=loss,
     after_update=after_update,
+    after_load=after_load,
     outputs=lambda params, batch: {"pre_logits": embed(params, batch["image"])},
     constants=Constants.of("teacher.npz", frozen),
   )

@@ -6,6 +6,8 @@ The step calls, once per update and in this order,
     loss, (aux, metrics) = objective.loss(...)          # every micro-batch
     objective_state = objective.after_update(...)       # on the new params
 
+and a run that starts from a file of parameters calls `after_load` once.
+
 Whatever a method changes besides the parameters (a teacher, a centre, a queue)
 is in `objective_state`, which the train state carries and checkpoints, and
 never on an object. What it only reads (a frozen teacher) is in `constants`.
@@ -70,6 +72,12 @@ def keep_state(
   return objective_state
 
 
+def keep_loaded(objective_state: State, params: Params) -> State:
+  """`after_load` of an objective whose state copies no parameters."""
+  del params
+  return objective_state
+
+
 def keep_batch(batch: Batch, rngs: Rngs) -> Batch:
   """`prepare` of an objective without random work of its own."""
   del rngs
@@ -102,6 +110,9 @@ class Objective:
       split into micro-batches.
     after_update: `after_update(objective_state, params, aux, step)
       -> objective_state`, with the updated params.
+    after_load: `after_load(objective_state, params) -> objective_state`, where
+      `config.init_from` has replaced the params of `init`; a teacher that
+      starts as a copy of the student is copied again.
     constants: Frozen parameters; `loss` gets their `params`.
   """
 
@@ -112,4 +123,5 @@ class Objective:
   outputs: Callable[[Params, Batch], dict[str, jax.Array]]
   prepare: Callable[[Batch, Rngs], Batch] = keep_batch
   after_update: Callable[[State, Params, Aux, Any], State] = keep_state
+  after_load: Callable[[State, Params], State] = keep_loaded
   constants: Constants = Constants()

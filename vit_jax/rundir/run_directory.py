@@ -36,7 +36,7 @@ class Run(Protocol):
   Attributes:
     config: The resolved config.
     facts: Facts of the training data: `fingerprint` and `class_names`.
-    objective: The objective: `constants.digests`.
+    objective: The objective: `constants.digests` and `after_load`.
     total_steps: Updates in the whole run.
     abstract_state: ShapeDtypeStructs of the train state with their shardings.
   """
@@ -210,9 +210,19 @@ class RunDirectory:
       return state
     self._start = None
     params = fitting.put(state.params, fitted)
-    # A copy: the step donates its state, which must not hold a buffer twice.
-    average = state.ema_params and jax.tree.map(lambda x: x.copy(), params)
-    return state.replace(params=params, ema_params=average)
+    objective_state = jax.jit(
+      parts.objective.after_load,
+      out_shardings=jax.tree.map(
+        lambda leaf: leaf.sharding, parts.abstract_state.objective_state
+      ),
+    )(state.objective_state, params)
+    # Copies: the step donates its state, which must not hold a buffer twice.
+    average, objective_state = jax.tree.map(
+      lambda x: x.copy(), (state.ema_params and params, objective_state)
+    )
+    return state.replace(
+      params=params, ema_params=average, objective_state=objective_state
+    )
 
   def save(
     self,
