@@ -1,4 +1,7 @@
-"""Tables of text with aligned columns."""
+"""Tables of text with aligned columns.
+
+Our own, as a library for these thirty lines would be one more to install.
+"""
 
 from collections.abc import Sequence
 

@@ -3,7 +3,7 @@
 import pytest
 
 from vit_jax.config import named_sections
-from vit_jax.paper import contradictions, parameters, results
+from vit_jax.paper import contradictions, cost, results
 from vit_jax.paper.table import Cell, lines
 
 TABLES = results.TABLES
@@ -136,7 +136,7 @@ def test_weight_decay_and_decay_of_table_3_go_by_dataset():
 
 @pytest.mark.parametrize("row", TABLES[1].rows, ids=lambda r: r.name)
 def test_parameters_of_table_1_are_the_networks(row):
-  ours = parameters.count(row.model)
+  ours = cost.num_params(row.model)
   assert row.cells["params"].value == pytest.approx(ours, rel=0.01)
 
 
@@ -144,8 +144,8 @@ def test_table_1_s_large_is_l32_with_its_pre_training_head():
   model = named_sections.section(
     "model", variant="L/32", representation_size="width"
   )
-  assert parameters.count(model) // 1_000_000 == 307
-  assert round(parameters.count("ViT-L/16") / 1e6) == 304
+  assert cost.num_params(model) // 1_000_000 == 307
+  assert round(cost.num_params("ViT-L/16") / 1e6) == 304
 
 
 def test_best_in_table_8_is_one_dimension_at_every_layer_shared():

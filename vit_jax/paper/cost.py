@@ -1,8 +1,8 @@
-"""Cost of networks in closed form: 2 FLOPs per multiply-add.
+"""FLOPs and parameters of networks in closed form.
 
-Counted as the paper's tables do: matrix products and convolutions only, so
-that normalisation, softmax and activations are left out. Each family counts
-its own.
+Two FLOPs are one multiply-add. They are counted as the paper's tables do:
+matrix products and convolutions only, so that normalisation, softmax and
+activations are left out. Each family counts its own.
 """
 
 from vit_jax import registry
@@ -41,3 +41,20 @@ def forward_flops(model: schema.Model, *, num_classes: int | None) -> int:
   """
   family = registry.FAMILIES.get(model.name)
   return family.forward_flops(model, num_classes)
+
+
+def num_params(
+  model: str | schema.Model, *, num_classes: int | None = 1000
+) -> int:
+  """Parameters of a network, its head's included.
+
+  Args:
+    model: A name, or the section of a config, as in `training_exaflops`.
+    num_classes: Outputs of the head; None is no head.
+
+  Raises:
+    UserError: There is no model of this name.
+  """
+  if isinstance(model, str):
+    model = names.find(model)
+  return registry.FAMILIES.get(model.name).num_params(model, num_classes)

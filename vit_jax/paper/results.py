@@ -85,7 +85,6 @@ ViT-Huge  |  32   1280    5120    16  632e6  H/14
 TABLE_1 = Table(
   number=1,
   title="Sizes of the Vision Transformer",
-  source="[P]",
   columns={
     "layers": Column("layers", 0),
     "width": Column("width D", 0),
@@ -116,7 +115,6 @@ _TABLE_2 = TRANSFER | {
 TABLE_2 = Table(
   number=2,
   title="The largest networks against the state of the art",
-  source="[P]",
   columns=_DATA | _TABLE_2,
   rows=(
     *_networks(
@@ -186,7 +184,6 @@ ViT-L/32        | i1k  300      3e-3   cosine   0.3          0.1
 TABLE_3 = Table(
   number=3,
   title="How networks are pre-trained",
-  source="[P]",
   columns=_DATA
   | _EPOCHS
   | {
@@ -227,7 +224,6 @@ VTAB (19 tasks)    |  2500  0.01                   -  -
 TABLE_4 = Table(
   number=4,
   title="How networks are fine-tuned",
-  source="[P]",
   columns={
     "steps": Column("steps", 0),
     "base_lr": Column("base rates tried"),
@@ -245,7 +241,6 @@ TABLE_4 = Table(
 TABLE_5 = Table(
   number=5,
   title="Vision Transformers by what they are pre-trained on",
-  source="[P]",
   columns=_DATA | TRANSFER,
   rows=(
     *_networks(
@@ -313,7 +308,6 @@ R50x1+ViT-L/16 | 14  87.12  89.76  99.31  93.89  97.36  99.11  1668
 TABLE_6 = Table(
   number=6,
   title="Transformers, ResNets and hybrids pre-trained on JFT-300M",
-  source="[P]",
   columns=_EPOCHS | TRANSFER | _FLOPS,
   rows=tuple(
     Row(name, cells, name, "jft", cells["epochs"].value)
@@ -338,7 +332,6 @@ R152x2 |  84.37    99.07   91.06   94.79  99.32   93.72
 TABLE_7 = Table(
   number=7,
   title="ResNets pre-trained on JFT-300M by Adam and by SGD",
-  source="[P]",
   columns={"optimizer": Column("optimizer")}
   | _EPOCHS
   | {key: TRANSFER[key] for key in AVERAGED}
@@ -372,7 +365,6 @@ relative       | 0.64032    -           -      relative
 TABLE_8 = Table(
   number=8,
   title="Position embeddings of ViT-B/16, 5-shot linear on ImageNet",
-  source="[P]",
   columns={
     "stem": Column("at the stem", 5, "fraction"),
     "every_layer": Column("at every layer", 5, "fraction"),
@@ -399,7 +391,6 @@ ViT-L/16 | 90.8 84.1 74.1 99.3 92.7 61.0 80.9  82.5 95.6 85.2 75.3  70.3 56.1 41
 TABLE_9 = Table(
   number=9,
   title="The nineteen tasks of VTAB-1k",
-  source="[P]",
   columns=_DATA
   | {key: Column(task.title, 1, "%") for key, task in vtab.TASKS.items()}
   | {"mean": Column("mean", 1)},

@@ -80,18 +80,18 @@ class Table:
   Attributes:
     number: Number of the table in the paper.
     title: Subject of the table, in our words.
-    source: Tag of the source of its numbers; [P] is the paper's second version.
     columns: Columns by key, in the order of printing.
     rows: Rows from the top.
     notes: Sentences that a reader of the table needs.
+    source: Tag of the source of its numbers; [P] is the paper's second version.
   """
 
   number: int
   title: str
-  source: str
   columns: Mapping[str, Column]
   rows: tuple[Row, ...]
   notes: tuple[str, ...] = ()
+  source: str = "[P]"
 
   def find(self, name: str, **attributes: object) -> Row:
     """The one row of this name and these attributes.

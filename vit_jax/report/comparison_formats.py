@@ -15,18 +15,17 @@ _FOOTER = (
 
 def html(comparison: Comparison) -> str:
   """One self-contained page."""
-  environment = pages.environment()
-  environment.filters |= {
-    "breakable": pages.breakable,
-    "count": formatting.count,
-  }
-  return environment.get_template("comparison.html").render(
-    title=_title(comparison),
-    lead=_LEAD,
-    names=comparison.names,
-    rows=list(zip(comparison.names, comparison.subjects, strict=True)),
-    sections=comparison.sections,
-    footer=_FOOTER,
+  return (
+    pages.environment()
+    .get_template("comparison.html")
+    .render(
+      title=_title(comparison),
+      lead=_LEAD,
+      names=comparison.names,
+      rows=list(zip(comparison.names, comparison.subjects, strict=True)),
+      sections=comparison.sections,
+      footer=_FOOTER,
+    )
   )
 
 

@@ -3,19 +3,29 @@
 import jinja2
 import markupsafe
 
+from vit_jax.report import formatting
+
 
 def environment() -> jinja2.Environment:
   """Reads `report/templates`; what is put into them is escaped."""
-  return jinja2.Environment(
+  environment = jinja2.Environment(
     loader=jinja2.PackageLoader("vit_jax.report"),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
   )
+  environment.filters |= {
+    "breakable": _breakable,
+    "count": formatting.count,
+    "quantity": formatting.quantity,
+    "percent": formatting.percent,
+    "seconds": formatting.seconds,
+  }
+  return environment
 
 
-def breakable(text: str) -> markupsafe.Markup:
+def _breakable(text: str) -> markupsafe.Markup:
   """Lets a long string of ops, or a path, break after its separators."""
   escaped = markupsafe.escape(text)
   for separator in "|/_":

@@ -7,7 +7,6 @@ from etils import epath
 
 from vit_jax import records
 from vit_jax.report import (
-  formatting,
   gallery,
   load,
   measures,
@@ -41,32 +40,28 @@ def write_report(workdir: epath.PathLike) -> str:
 
 def render(run: Run) -> str:
   """The page of a run."""
-  environment = pages.environment()
-  environment.filters |= {
-    "breakable": pages.breakable,
-    "count": formatting.count,
-    "quantity": formatting.quantity,
-    "percent": formatting.percent,
-    "seconds": formatting.seconds,
-  }
   symbol, words = overview.status(run)
-  return environment.get_template("report.html").render(
-    run=run,
-    title=overview.title(run),
-    symbol=symbol,
-    status=words,
-    sentence=overview.sentence(run),
-    cards=overview.cards(run),
-    facts=overview.facts(run),
-    panels=panels.panels(run),
-    measured=_measured(run),
-    galleries=[gallery.gallery(e) for e in run.evaluations],
-    timings=_timings(run),
-    starts=whole(run.section("goodput").get("starts")) or 1,
-    versions=_versions(run),
-    metrics=run.metrics(),
-    config=json.dumps(run.config, indent=2) if run.config else None,
-    command=_command(run),
+  return (
+    pages.environment()
+    .get_template("report.html")
+    .render(
+      run=run,
+      title=overview.title(run),
+      symbol=symbol,
+      status=words,
+      sentence=overview.sentence(run),
+      cards=overview.cards(run),
+      facts=overview.facts(run),
+      panels=panels.panels(run),
+      measured=_measured(run),
+      galleries=[gallery.gallery(e) for e in run.evaluations],
+      timings=_timings(run),
+      starts=whole(run.section("goodput").get("starts")) or 1,
+      versions=_versions(run),
+      metrics=run.metrics(),
+      config=json.dumps(run.config, indent=2) if run.config else None,
+      command=_command(run),
+    )
   )
 
 

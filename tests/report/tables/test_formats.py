@@ -7,7 +7,7 @@ import pytest
 
 from vit_jax.paper import results
 from vit_jax.report.tables import document, formats, page, sheet
-from vit_jax.report.tables.measurement import Measured, Measurement
+from vit_jax.report.tables.measuring import Measured, Measurement
 
 every_table = pytest.mark.parametrize("number", results.TABLES)
 NINE = ("ViT-B/16", "jft")

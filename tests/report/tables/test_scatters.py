@@ -10,7 +10,7 @@ import pytest
 from tests.report.tables import workdirs
 from vit_jax.paper import results
 from vit_jax.report.tables import output, page, runs, scatters
-from vit_jax.report.tables.measurement import Measured, Measurement
+from vit_jax.report.tables.measuring import Measured, Measurement
 
 
 def titles(figure):

@@ -1,7 +1,7 @@
 """Costs and sums of rows of the paper's tables, computed from shapes."""
 
 from vit_jax.config import names, schema
-from vit_jax.paper import cost, parameters, results, vtab
+from vit_jax.paper import cost, results, vtab
 from vit_jax.paper.datasets import DATASETS
 from vit_jax.paper.table import Row, Table
 
@@ -30,7 +30,7 @@ def computed(table: Table, row: Row) -> dict[str, int | float]:
   if row.model is None:
     return {}
   if table.number == 1:
-    return {"params": parameters.count(row.model)}
+    return {"params": cost.num_params(row.model)}
   if table.number == 8:
     return _position_embeddings(row)
   found = {}

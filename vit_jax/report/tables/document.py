@@ -8,7 +8,7 @@ from typing import Any
 from vit_jax.paper.contradictions import CONTRADICTIONS
 from vit_jax.paper.table import Table
 from vit_jax.report.tables import costs, recipes
-from vit_jax.report.tables.measurement import Measured
+from vit_jax.report.tables.measuring import Measured
 
 
 def build(table: Table, measured: Measured | None = None) -> dict[str, Any]:

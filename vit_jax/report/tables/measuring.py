@@ -1,17 +1,52 @@
 """Averages the runs that fill the cells of a table."""
 
+import dataclasses
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from vit_jax.config import names
 from vit_jax.paper import results, vtab
 from vit_jax.paper.table import Row, Table
 from vit_jax.report.tables import cells
-from vit_jax.report.tables.measurement import Measured, Measurement
 from vit_jax.report.tables.runs import Found, differing
 
 # Table -> the column of a mean, and the columns that it is over.
 _MEANS = {7: ("average", results.AVERAGED), 9: ("mean", tuple(vtab.TASKS))}
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+  """One place of a table, in the table's unit.
+
+  Attributes:
+    values: Values, one for each seed.
+    runs: Workdirs of the values, in the same order.
+  """
+
+  values: tuple[float, ...]
+  runs: tuple[str, ...]
+
+  @property
+  def mean(self) -> float:
+    return statistics.fmean(self.values)
+
+  @property
+  def std(self) -> float | None:
+    """Standard deviation over the seeds, of a sample; None: one seed."""
+    return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+  """A table's measurements.
+
+  Attributes:
+    cells: (number of the row, column) -> what was measured.
+    remarks: Sentences on runs that were found and could not be used.
+  """
+
+  cells: Mapping[tuple[int, str], Measurement]
+  remarks: Sequence[str] = ()
 
 
 def measure(

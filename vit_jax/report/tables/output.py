@@ -17,7 +17,7 @@ from vit_jax.report.tables import (
   sheet,
 )
 from vit_jax.report.tables import runs as workdirs
-from vit_jax.report.tables.measurement import Measured
+from vit_jax.report.tables.measuring import Measured
 
 
 def render(

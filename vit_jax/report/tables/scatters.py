@@ -8,7 +8,7 @@ from vit_jax.paper.table import Row
 from vit_jax.report.figures import scatter
 from vit_jax.report.figures.svg import Figure
 from vit_jax.report.tables import costs, data_size
-from vit_jax.report.tables.measurement import Measured, Measurement
+from vit_jax.report.tables.measuring import Measured, Measurement
 from vit_jax.report.tables.runs import Found, differing
 
 FEWSHOT = "fewshot/imagenet/5shot"
