@@ -82,14 +82,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def show(config: schema.Config, topology: Topology) -> int:
-  """Compiles the config and prints its figures.
-
-  Args:
-    config: Experiment to compile.
-    topology: Devices to compile for.
-
-  Returns:
-    The exit code.
+  """Compiles the config and prints its figures; returns the exit code.
 
   Raises:
     UserError: The step cannot be built, or libtpu lacks the topology.
@@ -110,14 +103,7 @@ def show(config: schema.Config, topology: Topology) -> int:
 
 
 def sweep(config: schema.Config, topology: Topology) -> int:
-  """Compiles the config in many settings; prints the fastest that fits.
-
-  Args:
-    config: Experiment to compile.
-    topology: Devices to compile for.
-
-  Returns:
-    The exit code.
+  """Compiles the config in many settings and prints the fastest that fits.
 
   Raises:
     UserError: A setting is malformed, or none is allowed.

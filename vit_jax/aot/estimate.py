@@ -44,16 +44,9 @@ def estimate(
   model_flops: float | int,
   total_steps: int,
 ) -> Estimate:
-  """The times that follow from one device's cycles.
+  """The times that follow from one device's cycles in a step.
 
-  Args:
-    cycles: Cycles of a step.
-    collective_seconds: Seconds of exchanges in a step.
-    accelerator: TPU whose clock is known.
-    num_devices: Number of devices that run the step together.
-    batch_size: Examples of all devices together.
-    model_flops: 3 x forward of a step.
-    total_steps: Number of steps of the run.
+  `batch_size` and `model_flops`, 3 x forward, are those of all devices.
   """
   if accelerator.clock is None:
     raise ValueError("Cycles are seconds only where the clock is known.")

@@ -91,13 +91,7 @@ class Cost:
 
 
 def cost(module: Module, *, accelerator: Accelerator, num_devices: int) -> Cost:
-  """The cost of a program.
-
-  Args:
-    module: Program of one device.
-    accelerator: Accelerator that it is compiled for.
-    num_devices: Number of devices that run it together.
-  """
+  """The cost, on one device, of a program that `num_devices` run together."""
   return _Reader(module, accelerator, num_devices).cost(module.entry)
 
 
@@ -210,9 +204,7 @@ class _Reader:
   ) -> Iterator[int]:
     """Whole numbers that something is compared with in a computation.
 
-    Args:
-      name: Name of the computation.
-      arguments: Values of its parameters, where they are constants.
+    `arguments` has the values of those of its parameters that are constants.
     """
     computation = self._module[name]
 

@@ -17,12 +17,7 @@ _WINDOW = re.compile(r"\bwindow=\{([^}]*)\}")
 
 
 def flops(computation: Computation, instruction: Instruction) -> int:
-  """Two for each multiply-add; 0 for what is neither product nor convolution.
-
-  Args:
-    computation: Computation that contains the instruction.
-    instruction: Any instruction.
-  """
+  """Two for each multiply-add; 0 for all but products and convolutions."""
   if instruction.opcode == "dot":
     return _dot(computation, instruction)
   if instruction.opcode == "convolution":

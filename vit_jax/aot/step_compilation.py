@@ -83,11 +83,9 @@ class Compilation:
 def build(
   config: schema.Config, devices: Sequence[jax.Device] | None = None
 ) -> Experiment:
-  """The experiment from its config alone; no data are looked for.
+  """The experiment from its config alone, without looking for its data.
 
-  Args:
-    config: Resolved config of the experiment.
-    devices: Devices of the mesh; None uses those of this process.
+  The mesh is made of `devices`; None takes those of this process.
 
   Raises:
     UserError: The config leaves open a value that only the data determine, or
@@ -103,11 +101,6 @@ def compile_step(
   options: Mapping[str, str] | None = None,
 ) -> Compilation:
   """Compiles the train step for a topology. Too little memory is a result.
-
-  Args:
-    config: Resolved config of the experiment.
-    topology: Topology to compile for.
-    options: Options of the compiler.
 
   Raises:
     UserError: As for `build`, or libtpu does not know the topology or cannot

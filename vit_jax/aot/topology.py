@@ -69,10 +69,7 @@ class Topology:
 def parse(name: str, num_slices: int | None = None) -> Topology:
   """Reads a name: 'v5e:16x16', or '2*v5e:16x16' for two slices.
 
-  Args:
-    name: Name of the topology.
-    num_slices: Number of slices, if the name does not give it; None takes it
-      from the name.
+  `num_slices` gives their number where the name does not.
 
   Raises:
     UserError: There is no such TPU.

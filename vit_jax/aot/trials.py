@@ -84,12 +84,9 @@ def settings(
   remats: Sequence[str],
   meshes: Sequence[str],
 ) -> list[Setting]:
-  """All combinations.
+  """All combinations of images a device, `config.model.remat` and meshes.
 
-  Args:
-    batches: Numbers of images a device.
-    remats: Values of `config.model.remat`.
-    meshes: Mesh sizes, data x fsdp x tensor, such as '-1x1x1'.
+  A mesh is written data x fsdp x tensor, such as '-1x1x1'.
 
   Raises:
     UserError: A mesh is not written in this form.

@@ -7,6 +7,7 @@ only at the end.
 
 import heapq
 import io
+import operator
 from typing import Any
 
 import jax
@@ -36,7 +37,7 @@ class Gallery:
     self._mistakes: list[tuple[float, int]] = []
     self._thumbnails: dict[int, UInt8[np.ndarray, "h w 3"]] = {}
     self._replicated = meshes.replicated(mesh)
-    self._take = jax.jit(_take, out_shardings=self._replicated)
+    self._take = jax.jit(operator.getitem, out_shardings=self._replicated)
 
   @property
   def mistakes(self) -> list[int]:
@@ -97,7 +98,3 @@ def thumbnail(
   picture = Image.fromarray(image)
   picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
   return np.asarray(picture)
-
-
-def _take(images: Array, rows: Array) -> Array:
-  return images[rows]

@@ -48,12 +48,6 @@ def require_shots(
 ) -> None:
   """Checks that every class has `shots` examples.
 
-  Args:
-    labels: Classes of the training split, all in 0..num_classes-1.
-    num_classes: Number of classes that are required.
-    shots: Examples required of each.
-    class_names: Names shown in the message beside a class's number.
-
   Raises:
     ValueError: A class has fewer; the first is named.
   """

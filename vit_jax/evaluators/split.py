@@ -87,18 +87,10 @@ def open_split(
   label_key: str,
   label_sets: str | None = None,
 ) -> Split:
-  """Opens the data of an evaluator.
+  """Opens the data of an evaluator, whose config key `key` messages name.
 
-  Args:
-    context: Context of the run.
-    key: Config key of the evaluator, for messages.
-    dataset: As `train.dataset`.
-    split: TFDS split string.
-    preprocess: Host ops.
-    batch_size: Examples per batch; None: `train.batch_size`.
-    image_key: Feature that holds the image.
-    label_key: Feature that holds the label or labels.
-    label_sets: File of label sets that replace the labels.
+  The other arguments are the values of its keys of the same names.
+  `batch_size` None is that of training; the file `label_sets` replaces labels.
 
   Raises:
     UserError: The data is missing, the split is empty, its examples have no
