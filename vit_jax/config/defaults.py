@@ -55,7 +55,7 @@ def default_config(*extensions: str) -> ml_collections.ConfigDict:
     UserError: An extension cannot be imported.
   """
   registry.import_extensions(extensions)
-  return _as_config_dict(schema.Config(extensions=extensions))
+  return as_config_dict(schema.Config(extensions=extensions))
 
 
 def default_eval(**values: Any) -> ml_collections.ConfigDict:
@@ -73,24 +73,10 @@ def default_view(**values: Any) -> ml_collections.ConfigDict:
   return _filled(schema.View, values)
 
 
-def as_config_dict(config: schema.Section) -> ml_collections.ConfigDict:
-  """A resolved config, or a section of one, made overridable again."""
-  return _as_config_dict(config)
-
-
-def _filled(
-  section: type[schema.Section], values: Mapping[str, Any]
-) -> ml_collections.ConfigDict:
-  entry = _as_config_dict(section)
-  for name, value in values.items():
-    entry[name] = value
-  return entry
-
-
-def _as_config_dict(
+def as_config_dict(
   section: schema.Section | type[schema.Section],
 ) -> ml_collections.ConfigDict:
-  """A section's values, or the defaults of a class of sections."""
+  """A section made overridable again, or the defaults of a class of them."""
   is_class = isinstance(section, type)
   entries = {}
   for name, field in (
@@ -110,6 +96,15 @@ def _as_config_dict(
     else:
       entries[name] = config_dict.FieldReference(value, field_type=object)
   return ml_collections.ConfigDict(entries)
+
+
+def _filled(
+  section: type[schema.Section], values: Mapping[str, Any]
+) -> ml_collections.ConfigDict:
+  entry = as_config_dict(section)
+  for name, value in values.items():
+    entry[name] = value
+  return entry
 
 
 def _of_any_name(

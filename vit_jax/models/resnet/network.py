@@ -12,11 +12,14 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from vit_jax.models.layers.convolution import BETWEEN_UNITS, StandardizedConv
+from vit_jax.models.layers.convolution import (
+  BETWEEN_UNITS,
+  Stage,
+  StandardizedConv,
+)
 from vit_jax.models.layers.group_norm import GroupNorm
 from vit_jax.models.layers.heads import LinearHead
 from vit_jax.models.layers.normalize import Images, normalize
-from vit_jax.models.layers.stage import Stage
 
 _NORM_EPSILON = 1e-5
 # What a filter is divided by, per `config.model.standardization`.

@@ -9,9 +9,12 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from vit_jax.models.layers.convolution import BETWEEN_UNITS, StandardizedConv
+from vit_jax.models.layers.convolution import (
+  BETWEEN_UNITS,
+  Stage,
+  StandardizedConv,
+)
 from vit_jax.models.layers.group_norm import GroupNorm
-from vit_jax.models.layers.stage import Stage
 
 # What a filter is divided by and what is added to the variance of a group,
 # per `config.model.standardization`.
