@@ -95,11 +95,7 @@ def over_training(
 ) -> list[Section]:
   """Draws figures over the steps of a run; none for fewer than two.
 
-  Args:
-    checkpoint: Path as the user gave it; see `history.steps`.
-    images: All images.
-    num_shown: Number of images, from the first, that are shown.
-    num_steps: Number of steps that are compared.
+  `checkpoint` is the path as the user gave it; see `history.steps`.
   """
   wanted = history.steps(checkpoint, num_steps)
   if len(wanted) < 2:

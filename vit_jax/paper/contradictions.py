@@ -10,13 +10,10 @@ from vit_jax.paper.results import TRANSFER
 
 @dataclasses.dataclass(frozen=True)
 class Contradiction:
-  """One of them.
+  """One of them, in the tables of these numbers.
 
-  Attributes:
-    tables: Numbers of the tables that it concerns.
-    sentence: Description of the contradiction.
-    source: Tag of its evidence: [P] the paper itself, [calc] a calculation from
-      its numbers.
+  `source` is a tag of its evidence: [P] the paper itself, [calc] a calculation
+  from its numbers.
   """
 
   tables: tuple[int, ...]

@@ -6,12 +6,7 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-  """Published sizes of a dataset.
-
-  Attributes:
-    num_classes: Number of classes of its labels.
-    num_examples: Number of images of each split.
-  """
+  """Published sizes: classes of the labels, and images of each split."""
 
   num_classes: int
   num_examples: Mapping[str, int]

@@ -25,11 +25,7 @@ class Line:
 class Section:
   """Results of the evaluators of one type: rows by checkpoints.
 
-  Attributes:
-    title: Heading of the section.
-    protocol: Paragraphs on the measurement.
-    lines: Rows, each with a cell for every checkpoint.
-    figures: Figures of the results.
+  `protocol` holds paragraphs on how they measure.
   """
 
   title: str

@@ -79,12 +79,9 @@ def rollout(
 def heads(
   maps: Float[np.ndarray, "depth heads rows columns"], number: int, asking: str
 ) -> Figure:
-  """Attention of each head of each layer, for one image.
+  """Attention to patches of each head of each layer, for image `number`.
 
-  Args:
-    maps: Attention to patches.
-    number: Number of the image.
-    asking: Name of the tokens whose attention it is.
+  `asking` names the tokens whose attention it is.
   """
   depth, num_heads = maps.shape[:2]
   pixels = colours.sequential(overlay.relative(maps))

@@ -15,13 +15,7 @@ FILE, NUMBERS = "index.html", "numbers.npz"
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-  """Figures under a heading.
-
-  Attributes:
-    title: Heading of the section.
-    figures: Figures in order; may be empty if there is a remark.
-    remarks: Sentences, such as the reason why a figure is missing.
-  """
+  """Figures under a heading; remarks say why one is missing."""
 
   title: str
   figures: Sequence[Figure] = ()

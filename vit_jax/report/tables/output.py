@@ -84,8 +84,7 @@ def draw(
     figure: Number of the figure in the paper.
     kind: Name of a format.
     runs: Directory with workdirs; None draws the paper's numbers alone.
-    pretrained: Pre-training data, 'i1k', 'i21k' or 'jft', of files that runs
-      started from.
+    pretrained: As in `render`.
     metric: Metric that figure 4 shows.
 
   Returns:

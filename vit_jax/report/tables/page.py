@@ -14,14 +14,7 @@ from vit_jax.report.tables.sheet import Sheet
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-  """A table and its figures, or figures alone.
-
-  Attributes:
-    title: Heading of the section.
-    sheet: The table, or None.
-    figures: Figures below the table.
-    remarks: Sentences on the figures.
-  """
+  """A table and the figures below it, or figures alone; remarks on them."""
 
   title: str
   sheet: Sheet | None = None
