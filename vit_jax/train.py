@@ -1,4 +1,4 @@
-"""Trains a model; goes on by itself where an earlier run in WORKDIR stopped.
+"""Trains a model; resumes where an earlier run in WORKDIR stopped.
 
   python -m vit_jax.train --config=configs/quickstart.py --workdir=runs/first
 

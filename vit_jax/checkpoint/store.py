@@ -77,7 +77,7 @@ class CheckpointStore:
   Args:
     workdir: Directory of the run.
     keep_last: Number of newest checkpoints kept.
-    keep_every_steps: Steps that are multiples of this are kept for ever.
+    keep_every_steps: Steps that are multiples of this are never removed.
     keep_multiples: (n, m): the newest m multiples of n are kept too.
 
   Raises:
@@ -245,9 +245,9 @@ class CheckpointStore:
 
 
 def _wait_for_writers() -> None:
-  """Waits for threads of a save, which go on after another of them failed.
+  """Waits for threads of a save, which write on after another of them failed.
 
-  They make anew what is removed from under them.
+  They would create again the files that are removed meanwhile.
   """
   deadline = time.monotonic() + _WRITERS_SECONDS
   for thread in threading.enumerate():

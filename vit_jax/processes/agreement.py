@@ -55,7 +55,7 @@ def _collect(text: str) -> tuple[str, list[str] | None]:
     client.blocking_key_value_get(f"{turn}/{i}", _TIMEOUT_MS)
     for i in range(count)
   ]
-  # Whoever takes this turn has read the answer to the last one.
+  # A process that takes part in this turn has read the last answer.
   for past in filter(None, (_answered, turn)):
     client.key_value_delete(past)
   _answered = None

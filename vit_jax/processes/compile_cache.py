@@ -1,8 +1,9 @@
 """Compiled programs are kept on disk: a second start does not compile again.
 
-jax's persistent cache, with a store of our own: jax's writes entries in place,
-so that a kill leaves a broken one for ever, checks none of them when they are
-read, and wants a further package to bound their size.
+It is jax's persistent cache with our own storage of entries. jax's storage
+writes them in place, so that a kill leaves a truncated entry that is never
+replaced; verifies none of them when read; and needs the package `filelock` to
+bound their total size (`jax_compilation_cache_max_size`).
 """
 
 import logging
@@ -27,7 +28,7 @@ def enable() -> None:
 
   In $XDG_CACHE_HOME/vit_jax/compiled (~/.cache/vit_jax/compiled), of at most 4
   GiB or what VIT_JAX_COMPILE_CACHE_GIB says; 0: not at all. Where
-  JAX_COMPILATION_CACHE_DIR is set, jax's own cache is left to do as it does.
+  JAX_COMPILATION_CACHE_DIR is set, jax's own storage is used.
   Processes on several hosts use it only if they share the directory: jax lets
   process 0 alone write, and where it did not compile as the others do, they
   might wait for it. To be called by all processes.
@@ -74,7 +75,7 @@ class Cache(jax_private.CacheInterface):
       return None
     value, seal = sealed[:-_CRC_BYTES], sealed[-_CRC_BYTES:]
     if zlib.crc32(value).to_bytes(_CRC_BYTES, "big") != seal:
-      _logger.warning("%s is damaged and is compiled anew.", file)
+      _logger.warning("%s is damaged and is compiled again.", file)
       file.unlink(missing_ok=True)
       return None
     os.utime(file)
@@ -95,7 +96,7 @@ class Cache(jax_private.CacheInterface):
     self._trim(keep=file)
 
   def _trim(self, keep: pathlib.Path) -> None:
-    """Another process may do the same: what is gone is gone."""
+    """Removes old entries; another process may be removing the same ones."""
     found = []
     for file in self._path.iterdir():
       try:
@@ -129,7 +130,7 @@ def _all_see(path: pathlib.Path) -> bool:
   """Tests if `path` is writable and one directory for all processes."""
   mark = path / f"{uuid.uuid4().hex}.partial"
   try:
-    # Whoever may write there can have any code run by whoever reads it.
+    # Entries are code: a user who may write there could run theirs as us.
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     mark.touch()
   except OSError:

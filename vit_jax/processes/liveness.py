@@ -1,8 +1,11 @@
 """The other processes of a run: when one is gone, the rest end and name it.
 
 Each process renews a word of its own in the coordination service. Process 0
-reads them all, and tells the others which process it misses; without it the
-others cannot go on, and jax itself ends them with exit code 134.
+reads them all, and tells the others which process is missing. If process 0
+itself is missing, jax ends the others with exit code 134.
+
+It is our own because jax's heartbeat aborts the processes from C++: it names no
+host, and leaves no time to release the workdir.
 """
 
 import contextlib
@@ -44,7 +47,7 @@ class Liveness:
     self._leaving = contextlib.ExitStack()
 
   def on_leave(self, call: Any) -> None:
-    """`call()` is made before the process ends for another's sake."""
+    """Calls `call()` before this process exits because a peer was lost."""
     self._leaving.callback(call)
 
   def leave(self, code: int) -> None:

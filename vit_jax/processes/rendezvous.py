@@ -1,9 +1,9 @@
-"""The processes of a run meet before jax joins them: who is missing has a name.
+"""Meeting of the processes before jax joins them, which names missing ones.
 
-When not all come, jax ends those that did, after the stack of a C++ check,
-and cannot say whom they waited for. So process 0 first listens at the
-coordinator's address itself; the others say who they are, hear who is missing,
-and are sent on when all are there. Then the port is jax's.
+Process 0 first listens at the coordinator's address itself. The others say who
+they are, hear who is missing, and leave when all are there; then jax takes the
+port. It is our own because `jax.distributed.initialize` aborts the processes
+that came with the stack of a C++ check, and cannot say which did not come.
 """
 
 import contextlib
@@ -100,7 +100,7 @@ class _Meeting:
     self._here: dict[int, tuple[socket.socket, str]] = {}
 
   def missing(self) -> str:
-    """Those who have not come, in words; '' if all have."""
+    """Processes that have not arrived, in words; '' if all have."""
     numbers = [i for i in range(1, self._count) if i not in self._here]
     shown = ", ".join(map(str, numbers[:_MAX_SHOWN]))
     if len(numbers) > _MAX_SHOWN:
@@ -113,7 +113,7 @@ class _Meeting:
   def tell(self, line: str) -> None:
     """Sends a line to all who have come."""
     for peer in self.peers():
-      # Who has ended meanwhile is noticed when it is read from.
+      # A process that ended meanwhile is noticed when it is read from.
       with contextlib.suppress(OSError):
         peer.sendall(f"{line}\n".encode())
 
@@ -123,7 +123,7 @@ class _Meeting:
     Raises:
       UserError: The process contradicts the others; all are told.
     """
-    # One that came and speaks again has ended, and may come again.
+    # A second message means that the process ended; it may come again.
     for number, (known, _) in list(self._here.items()):
       if known is peer:
         del self._here[number]

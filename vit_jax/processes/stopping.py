@@ -91,7 +91,7 @@ class LeaveAtOnce:
     self.close()
 
   def close(self) -> None:
-    """From here on there is something to save."""
+    """Stops watching: from now on there is something to save."""
     with self._deciding:
       self._over.set()
 

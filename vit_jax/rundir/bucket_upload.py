@@ -17,7 +17,7 @@ from etils import epath
 from vit_jax import buckets
 
 EVERY_SECONDS = 60.0
-# Whoever finds a line in these finds the files that the line tells of.
+# Copied after the files that their lines refer to.
 _LAST = ("attempts.json", "metrics.jsonl", "summary.json")
 # Files and directories that are about to take another name.
 _UNFINISHED = (".tmp", ".tmp-old", ".partial")

@@ -1,9 +1,11 @@
 """Account of the seconds of a run, over all its starts.
 
-A run that is killed trains again what it had trained since its last checkpoint:
-those seconds are lost, and so are those of batches that it goes back behind.
-What became of them is known from marks, written at every save and now and then
-between, which tell how the seconds stood at a step.
+Training repeated after a kill, or undone by a roll-back, counts as lost. Marks
+(a step and the seconds by phase up to it), written at every save and every few
+seconds, tell how much that is.
+
+It is our own because Google's `ml-goodput-measurement` keeps its records in
+Google Cloud Logging; this account has to be in the run's directory.
 """
 
 import contextlib
@@ -43,7 +45,7 @@ class Goodput:
     self._written = -_SECONDS_BETWEEN_MARKS
 
   def mark(self, step: int, *, is_saved: bool = False) -> None:
-    """Takes down how the seconds stand after `step`.
+    """Records the seconds by phase after `step`.
 
     Args:
       step: Number of updates done.
@@ -57,7 +59,7 @@ class Goodput:
     self._written = now
     self._marks.append((step, self._now()))
     if len(self._marks) > _MAX_MARKS:
-      # Old saves are hardly gone back to, and then a neighbour's mark does.
+      # Roll-backs to old saves are rare, and a neighbouring mark will do.
       older = self._marks[: _MAX_MARKS // 2]
       self._marks = older[::2] + self._marks[_MAX_MARKS // 2 :]
     self._write()
@@ -74,7 +76,7 @@ class Goodput:
       records.write_json(self._path, known)
 
   def close(self) -> None:
-    """Takes down how the seconds stand at the end of this start."""
+    """Records the seconds by phase at the end of this start."""
     self._marks.append((self._step, self._now()))
     self._write()
 

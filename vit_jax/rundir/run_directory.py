@@ -1,4 +1,4 @@
-"""The directory of a run: what is in it, and where a run in it goes on."""
+"""The directory of a run: its files, and the step a run in it resumes from."""
 
 import contextlib
 import logging
@@ -196,7 +196,7 @@ class RunDirectory:
     return self.first_step, self.position
 
   def restore_or_init(self) -> Any:
-    """The state to go on from: saved, from `init_from`, or new.
+    """The state to resume from: saved, from `init_from`, or new.
 
     Raises:
       UserError: `config.init_from` does not fit the model.
@@ -266,7 +266,7 @@ class RunDirectory:
     )
 
   def check(self) -> None:
-    """Raises what ends the run for the directory's sake; asked at every step.
+    """Checks that this run may still write here; called at every step.
 
     Raises:
       UserError: As for `save`.
@@ -278,7 +278,7 @@ class RunDirectory:
 
   @contextlib.contextmanager
   def _alarm(self) -> Iterator[None]:
-    """Tells of a checkpoint that is missing, and ends the run or goes on."""
+    """Reports a failed save, and ends the run unless the config continues."""
     try:
       yield
     except SaveError as error:
@@ -384,7 +384,7 @@ class RunDirectory:
     """A run that an error ends is left with its saves finished and named."""
     if kind is not None:
       diverged = issubclass(kind, DivergedError)
-      with contextlib.suppress(UserError):  # It was told when it came.
+      with contextlib.suppress(UserError):  # Already logged.
         self.finish("diverged" if diverged else "failed")
 
 

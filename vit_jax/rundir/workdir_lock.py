@@ -1,14 +1,17 @@
 """One job at a time in a workdir.
 
-The file `run.lock` names the job that writes there. Whether that job still
-lives is seen from its process, on the same machine, and otherwise from the
-file's time, which it renews: so a job that was killed stands in nobody's way.
-Clocks of different hosts are not compared, only times of the file system.
+The file `run.lock` names the job that writes there. On the same machine, the
+job's process shows whether it is alive; on others, the file's modification
+time, which the job renews. Only times of the file system are compared, never
+the clocks of hosts. So a job that was killed blocks no other.
 
-In a bucket nothing can be tested and set at once. There the file is an object
-which is written and read again after a while: of two jobs that start together
-the one whose name stands goes on, and if both have gone on by then, one of them
-finds the other's name when it renews its own, and ends.
+In a bucket the lock is an object that is written and read again after a pause:
+of two jobs that start together, the one whose name is there continues. If both
+continue, one finds the other's name when it renews its own, and ends.
+
+It is our own because `filelock` and `fcntl.flock` exclude processes of one
+machine, and not dependably over network file systems; they know no buckets,
+and can neither name the holder nor tell that it died on another host.
 """
 
 import contextlib
@@ -78,7 +81,7 @@ class WorkdirLock:
       return
     self._thread.join()
     self._thread = None
-    # One that cannot be removed counts as dead after a while.
+    # A lock that cannot be removed expires after DEAD_SECONDS.
     with contextlib.suppress(OSError), buckets.as_os_error(self._path):
       with _alone(self._workdir):
         if self._read() == self._owner:
@@ -147,7 +150,7 @@ class WorkdirLock:
 
   def _renew(self) -> None:
     while not self._released.wait(RENEW_SECONDS):
-      # It may pass; the next time counts.
+      # An error may be temporary; the next renewal tries again.
       with contextlib.suppress(OSError), buckets.as_os_error(self._path):
         holder = self._read()
         if holder not in (self._owner, None):
@@ -169,7 +172,7 @@ class WorkdirLock:
 
 @contextlib.contextmanager
 def _alone(directory: epath.Path) -> Iterator[None]:
-  """Only one process at a time gets in, where the file system can do that."""
+  """Excludes other processes, where the file system supports that."""
   if buckets.is_bucket(directory):
     yield
     return

@@ -63,7 +63,7 @@ def train(
     saving = stopping or save_due(step)
     if saving or evaluate_due(step):
       # All lines up to a step come before its checkpoint, so that a run that
-      # goes on from there has each line once.
+      # resumes there has each line once.
       log(*pending, state)
       pending = None
       evaluate(step, state)

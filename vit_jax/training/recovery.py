@@ -194,7 +194,7 @@ class Recovery:
 
 
 def _warn(message: str, *values: object) -> None:
-  """One process speaks for all, which see the same."""
+  """Logs on the first process only; all processes see the same values."""
   if jax.process_index() == 0:
     _logger.warning(message, *values)
 

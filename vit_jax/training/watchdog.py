@@ -96,7 +96,7 @@ class Watchdog:
     return sys._current_frames().get(self._watched)
 
   def _signs(self) -> tuple[Any, ...]:
-    """Something that differs from the last time if the run gets on."""
+    """A value that changes between two calls while the run makes progress."""
     saved = _sizes(self._saves) if self._clock.current == "save" else None
     return heartbeat.count(), _stack(self._frame()), saved
 
