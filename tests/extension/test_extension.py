@@ -135,6 +135,21 @@ np.testing.assert_allclose(
 
 
 @pytest.mark.slow
+def test_a_file_of_a_family_from_outside_names_its_module(finished, tmp_path):
+  workdir, _ = finished
+  file = tmp_path / "teacher.npz"
+  done(command("convert", str(workdir), str(file)))
+  process = command("convert", str(file), str(tmp_path / "again.npz"))
+  _, errors = process.communicate(timeout=600)
+  assert process.returncode == 1
+  assert "model.name = 'toy_convnet'" in errors
+  assert "import toy_convnet first" in errors
+  code = f"import toy_convnet, vit_jax; vit_jax.load({str(file)!r})"
+  env = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{REPO}"}
+  subprocess.run([sys.executable, "-c", code], check=True, env=env, cwd=HERE)
+
+
+@pytest.mark.slow
 def test_a_run_from_a_file_starts_its_teacher_there(finished, tmp_path):
   done(
     train(

@@ -268,6 +268,14 @@ NAMES = {
 }
 
 
+def test_a_bias_of_two_dimensions_is_named_in_the_table(copied):
+  directory = copied("timm_vit")
+  bias = np.ones((1, 0), np.float32)
+  change_tensors(directory, lambda x: x | {"blocks.0.attn.proj.bias": bias})
+  with pytest.raises(UserError, match=r"blocks.0.attn.proj.bias +\(1, 0\)"):
+    timm.read(directory)
+
+
 @settings(max_examples=100)
 @given(st.data())
 def test_any_tensors_give_weights_or_a_sentence(tmp_path_factory, data):

@@ -17,7 +17,7 @@ from vit_jax.weights.fields import FLAG, NUMBER, NUMBERS, TEXT, Fields
 from vit_jax.weights.image_processor import CONFIG, PREPROCESSOR
 from vit_jax.weights.spellings import names
 from vit_jax.weights.spellings.contract import HuggingFace
-from vit_jax.weights.spellings.registry import HUGGINGFACE, HUGGINGFACE_WRITTEN
+from vit_jax.weights.spellings.registry import HUGGINGFACE
 
 CARD = "README.md"
 
@@ -77,12 +77,17 @@ def write(
   """
   directory = epath.Path(directory)
   model = weights.model
-  if model.name not in HUGGINGFACE_WRITTEN:
+  writers = [
+    kind
+    for kind in HUGGINGFACE.names()
+    if HUGGINGFACE.get(kind).writes == model.name
+  ]
+  if not writers:
     raise UserError(
       f"Hugging Face has no network such as config.model.name='{model.name}'. A"
       " NAME.npz or a workdir can hold it."
     )
-  kind = HUGGINGFACE_WRITTEN[model.name]
+  kind = writers[0]
   family = HUGGINGFACE.get(kind)
   config = {**family.config(model), "model_type": kind}
   found = names.write(stacking.unstack_layers(weights.params), family.names)

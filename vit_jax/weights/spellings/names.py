@@ -152,7 +152,7 @@ def _to_theirs(path: str, array: np.ndarray) -> np.ndarray:
   is_split = array.ndim == (3 if leaf == "kernel" else 2)
   if module in _HEADS and is_split:
     array = array.reshape(*array.shape[:-2], array.shape[-2] * array.shape[-1])
-  elif module == "out" and is_split:
+  elif module == "out" and leaf == "kernel" and is_split:
     array = array.reshape(array.shape[0] * array.shape[1], array.shape[2])
   if leaf != "kernel":
     return array

@@ -8,6 +8,7 @@ import numpy as np
 from etils import epath
 
 from vit_jax.errors import UserError
+from vit_jax.registry import FAMILIES
 from vit_jax.weights import archive, flat, network, stacking
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import npz_parameters
@@ -78,6 +79,8 @@ def write(path: epath.Path, weights: Weights) -> None:
     arrays = family.published(arrays)
     keys = {key: keys[key] for key in family.unseen}
   said: dict[str, Any] = {"model": keys}
+  if model.name not in NPZ.names():
+    said["module"] = type(model).__module__
   for key in ("preprocess", "activation", "class_names"):
     if (value := getattr(weights, key)) is not None:
       said[key] = value
@@ -103,6 +106,14 @@ def _said(comment: bytes, path: str) -> dict[str, Any]:
   try:
     said = json.loads(comment)[_SECTION]
     model, names = said["model"], said.get("class_names")
+    if (name := model.get("name", "vit")) not in FAMILIES.names():
+      # Not imported here: a file of a stranger must not choose what is run.
+      module = said.get("module", "its module")
+      raise UserError(
+        f"{path} holds a network of model.name = {name!r}, a family from"
+        f" outside the package; import {module} first, or name it in"
+        " config.extensions."
+      )
     use = {key: said.get(key) for key in ("preprocess", "activation")}
     unseen = {key for name in NPZ.names() for key in NPZ.get(name).unseen}
     if model.get("name") in NPZ.names() or not (

@@ -17,8 +17,6 @@ HUGGINGFACE = Registry(
     "bit": f"{_ROOM}.resnet.huggingface:BIT",
   },
 )
-# model.name -> model_type that is written.
-HUGGINGFACE_WRITTEN = {"vit": "vit", "resnet": "bit"}
 # model.name -> record `Timm`.
 TIMM = Registry(
   "architecture",

@@ -196,6 +196,7 @@ def _processor(model: schema.Model) -> dict[str, Any]:
 
 
 VIT = HuggingFace(
+  writes="vit",
   prefix="vit.",
   normalize="minus_one_to_one",
   names=_NAMES,
@@ -214,4 +215,4 @@ VIT = HuggingFace(
   select=_select,
   scale=_with_class_row,
 )
-DEIT = dataclasses.replace(VIT, prefix="deit.")
+DEIT = dataclasses.replace(VIT, writes=None, prefix="deit.")
