@@ -2,7 +2,7 @@ import jax
 import numpy as np
 import pytest
 
-from vit_jax import registry
+from vit_jax import registry, trees
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.optim import multipliers
@@ -26,6 +26,13 @@ def test_regexes_match_whole_paths(params):
   optimizer = schema.Optimizer(lr_multipliers=(("head", 2.0),))
   with pytest.raises(UserError, match="lr_multipliers: 'head' matches no"):
     multipliers.factors(optimizer, params)
+
+
+def test_a_decay_multiplier_must_match_a_parameter_that_is_there(params):
+  paths = [path for path, _ in trees.named_leaves(params)]
+  optimizer = schema.Optimizer(decay_multipliers=(("heads/.*", 2.0),))
+  with pytest.raises(UserError, match="decay_multipliers: 'heads/.*' matches"):
+    multipliers.decay_factors(optimizer, paths)
 
 
 def test_layer_decay_falls_from_head_to_embeddings(params):
