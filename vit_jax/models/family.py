@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
 from vit_jax.models.detection import Detected, Shape
+from vit_jax.models.fitting import Fitting
 
 if TYPE_CHECKING:
   import flax.linen as nn
@@ -52,6 +53,13 @@ class Family:
       a family that is not published: its .npz files tell all keys.
     shapes: `shapes(model, num_classes) -> {path: shape}` of all parameters,
       which what is detected must have. None where `detect` is.
+    fit: `fit(fitting)` brings the parameters of a file below the head to a
+      network that differs in what the family can change, such as its grid.
+    deciding: `deciding(path, one_sided) -> keys`: Keys of `model` that decide
+      the shape of a parameter, the likeliest first; `one_sided` is True if
+      either a file or the network lacks it.
+    implied: `implied(model) -> {key: value}`: Keys of `deciding` whose values
+      follow from others, beside the numbers of `size`.
     find: `find(name) -> model` for a published name, in any of its spellings,
       and for names of the same form; None for other families' names.
     shrink: `shrink(model)` makes an overridable `config.model` tiny, in place.
@@ -96,6 +104,9 @@ class Family:
   ) = None
   shapes: Callable[[schema.Model, int | None], dict[str, Shape]] | None = None
   details: Callable[[schema.Model], Sequence[str]] = lambda model: ()
+  fit: Callable[[Fitting], None] = lambda fitting: None
+  deciding: Callable[[str, bool], Sequence[str]] = lambda path, one_sided: ()
+  implied: Callable[[schema.Model], Mapping[str, Any]] = lambda model: {}
   names: tuple[str, ...] = ()
   find: Callable[[str], schema.Model | None] = lambda name: None
   num_prefix_tokens: Callable[[schema.Model], int] = lambda model: 0

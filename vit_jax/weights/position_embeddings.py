@@ -1,17 +1,10 @@
 """Learned position embeddings on another grid of patches."""
 
-import math
-
 import numpy as np
 from jaxtyping import Float
 
 from vit_jax.models.layers import position_resize
-
-
-def square_side(num_patches: int) -> int | None:
-  """Side of the square that so many patches make up; None if they do not."""
-  side = math.isqrt(max(num_patches, 0))
-  return side if side > 0 and side * side == num_patches else None
+from vit_jax.models.layers.position_resize import square_side
 
 
 def with_class_row(table: np.ndarray) -> np.ndarray:

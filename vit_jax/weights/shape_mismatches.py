@@ -11,33 +11,10 @@ from typing import Any
 from vit_jax import registry, text_tables
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.models.vit import sizes
 
 Shape = tuple[int, ...]
 _MAX_ROWS = 40
 _BLOCK = re.compile(r"\bencoderblock_(\d+)\b")
-
-# Regex of a parameter -> keys that decide its shape, the likeliest first.
-_DECIDING = (
-  (r"pre_logits/.*", "representation_size width"),
-  (r"head/.*", "num_classes representation_size width"),
-  (r"cls", "pool cls_token width"),
-  (r"MAPHead_0/.*", "pool mlp_dim num_heads width"),
-  (r"(fc_norm|Transformer/encoder_norm)/.*", "norm_after_pool width"),
-  (
-    r"Transformer/posembed.*",
-    "pos_embedding pos_embedding_at cls_token cls_position width num_heads"
-    " image_size",
-  ),
-  (r".*/(query|key|value)/bias", "qkv_bias num_heads width"),
-  (r".*/MultiHeadDotProductAttention_0/.*", "num_heads width"),
-  (r".*/MlpBlock_0/.*", "mlp_dim width"),
-  (r"embedding/.*", "patch_size stem_blocks stem_width width"),
-  (r"(conv_root|gn_root|block\d+)/.*", "stem_blocks stem_width"),
-  (r".*", "width blocks"),
-)
-_LAYER = re.compile(r"Transformer/encoderblock(_\d+)?/")
-_STACKED = "Transformer/encoderblock/"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +98,7 @@ def explain(
     if theirs[key] != ours[key]
   }
   return [
-    dataclasses.replace(misfit, reason=_reason(misfit, differing))
+    dataclasses.replace(misfit, reason=_reason(misfit, wanted.name, differing))
     for misfit in misfits
   ]
 
@@ -169,25 +146,22 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 def _facts(model: schema.Model) -> dict[str, Any]:
   """Keys of a section, with the numbers that its variant stands for."""
-  facts = model.model_dump()
   family = registry.FAMILIES.get(model.name)
-  facts.update(dataclasses.asdict(family.size(model)))
-  if family.has_attention:
-    facts["representation_size"] = sizes.representation_size(model)
-    facts["cls_token"] = sizes.has_cls(model.pool, model.cls_token)
-  return facts
+  return {
+    **model.model_dump(),
+    **dataclasses.asdict(family.size(model)),
+    **family.implied(model),
+  }
 
 
-def _reason(misfit: Misfit, differing: dict[str, tuple[Any, Any]]) -> str:
-  name = misfit.parameter
+def _reason(
+  misfit: Misfit, model: str, differing: dict[str, tuple[Any, Any]]
+) -> str:
   if "name" in differing:
     return f"the file is of config.model.name={differing['name'][0]!r}"
-  keys = next(k for regex, k in _DECIDING if re.fullmatch(regex, name)).split()
   one_sided = misfit.in_file is None or misfit.wanted is None
-  if name.startswith(_STACKED) or (one_sided and _LAYER.match(name)):
-    # Depth decides first, but a missing bias is first of all qkv_bias.
-    keys = [*keys[: keys[0] == "qkv_bias"], "depth", *keys]
-  for key in keys:
+  family = registry.FAMILIES.get(model)
+  for key in family.deciding(misfit.parameter, one_sided):
     if key in differing:
       return _advice(key, *differing[key])
   return ""

@@ -4,8 +4,16 @@ NumPy only: the same weights resize the table of a file and, inside a compiled
 step, the table of a model that is given images of another size.
 """
 
+import math
+
 import numpy as np
 from jaxtyping import Float
+
+
+def square_side(num_patches: int) -> int | None:
+  """Side of the square that so many patches make up; None if they do not."""
+  side = math.isqrt(max(num_patches, 0))
+  return side if side > 0 and side * side == num_patches else None
 
 
 def matrix(old: int, new: int, method: str) -> Float[np.ndarray, "new old"]:

@@ -140,6 +140,11 @@ FAMILY = Family(
   matches=detect.matches,
   detect=detect.detect,
   shapes=shapes.shapes,
+  deciding=lambda path, one_sided: (
+    ("num_classes", "width")
+    if path.startswith("head/")
+    else ("width", "blocks")
+  ),
   find=_find,
   shrink=_shrink,
   feature_names=_feature_names,

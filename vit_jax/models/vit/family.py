@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
 from vit_jax.models.family import Family, shared_keys
-from vit_jax.models.vit import checks, cost, detect, shapes, sizes
+from vit_jax.models.vit import checks, cost, detect, fitting, shapes, sizes
+from vit_jax.models.vit.deciding import deciding
 from vit_jax.models.vit.section import ViTModel
 
 if TYPE_CHECKING:
@@ -103,6 +104,13 @@ def _details(model: schema.Model) -> list[str]:
   ]
 
 
+def _implied(model: schema.Model) -> dict[str, Any]:
+  return {
+    "representation_size": sizes.representation_size(model),
+    "cls_token": sizes.has_cls(model.pool, model.cls_token),
+  }
+
+
 def _find(name: str) -> schema.Model | None:
   stem, plus, vit = name.rpartition("+")
   stem = re.sub(r"^(R\d+)x1$", r"\1", stem)
@@ -197,6 +205,9 @@ FAMILY = Family(
   matches=detect.matches,
   detect=detect.detect,
   shapes=shapes.shapes,
+  fit=fitting.fit,
+  deciding=deciding,
+  implied=_implied,
   find=_find,
   shrink=_shrink,
   feature_names=_feature_names,

@@ -1,0 +1,35 @@
+"""Keys of `config.model` that decide the shape of a ViT's parameter."""
+
+import re
+
+# Regex of a parameter -> keys, the likeliest first.
+_KEYS = (
+  (r"pre_logits/.*", "representation_size width"),
+  (r"head/.*", "num_classes representation_size width"),
+  (r"cls", "pool cls_token width"),
+  (r"MAPHead_0/.*", "pool mlp_dim num_heads width"),
+  (r"(fc_norm|Transformer/encoder_norm)/.*", "norm_after_pool width"),
+  (
+    r"Transformer/posembed.*",
+    "pos_embedding pos_embedding_at cls_token cls_position width num_heads"
+    " image_size",
+  ),
+  (r".*/(query|key|value)/bias", "qkv_bias num_heads width"),
+  (r".*/MultiHeadDotProductAttention_0/.*", "num_heads width"),
+  (r".*/MlpBlock_0/.*", "mlp_dim width"),
+  (r"embedding/.*", "patch_size stem_blocks stem_width width"),
+  (r"(conv_root|gn_root|block\d+)/.*", "stem_blocks stem_width"),
+  (r".*", "width blocks"),
+)
+_LAYER = re.compile(r"Transformer/encoderblock(_\d+)?/")
+_STACKED = "Transformer/encoderblock/"
+
+
+def deciding(path: str, one_sided: bool) -> list[str]:
+  """Keys, the likeliest first; see `Family.deciding`."""
+  keys = next(keys for regex, keys in _KEYS if re.fullmatch(regex, path))
+  names = keys.split()
+  if path.startswith(_STACKED) or (one_sided and _LAYER.match(path)):
+    # Depth decides first, but a missing bias is first of all qkv_bias.
+    names = [*names[: names[0] == "qkv_bias"], "depth", *names]
+  return names
