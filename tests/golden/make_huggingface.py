@@ -23,7 +23,12 @@ import torch
 import transformers
 from safetensors.torch import save_file
 from timm.layers import StdConv2d, StdConv2dSame
-from timm.models import resnetv2, vision_transformer, vision_transformer_hybrid
+from timm.models import (
+  deit,
+  resnetv2,
+  vision_transformer,
+  vision_transformer_hybrid,
+)
 
 HERE = pathlib.Path(__file__).parent
 HALVES = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
@@ -33,6 +38,8 @@ CLIP = (
   (0.26862954, 0.26130258, 0.27577711),
 )
 LABELS = dict(enumerate(("ant", "bee", "cat: a pet", "dog", "eel")))
+
+SIZE = {"size": {"height": 16, "width": 16}}
 
 VIT = dict(
   hidden_size=32,
@@ -209,7 +216,7 @@ def make_deit() -> None:
 
 
 def make_distilled() -> None:
-  """What is refused: a second token."""
+  """A second token that the head does not see."""
   tiny = VIT | dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1)
   config = transformers.DeiTConfig(**tiny, num_labels=3)
   model = transformers.DeiTForImageClassification(config)
@@ -219,6 +226,21 @@ def make_distilled() -> None:
     model,
     IMAGENET,
     {16: lambda x: model(x).logits},
+    processor=SIZE,
+  )
+
+
+def make_teacher() -> None:
+  """Class and distillation token, each with a head; their mean."""
+  config = transformers.DeiTConfig(**VIT, id2label=LABELS)
+  model = transformers.DeiTForImageClassificationWithTeacher(config)
+  randomize(model, 20)
+  functions = {
+    16: lambda x: model(x).logits,
+    24: lambda x: model(x, interpolate_pos_encoding=True).logits,
+  }
+  save_huggingface(
+    "huggingface_deit_teacher", model, IMAGENET, functions, processor=SIZE
   )
 
 
@@ -341,6 +363,39 @@ def make_timm_alone() -> None:
   save_file(model.bfloat16().state_dict(), HERE / name / "model.safetensors")
 
 
+def make_timm_distilled() -> None:
+  """Class and distillation token, each with a head; their mean."""
+  model = deit.VisionTransformerDistilled(**TIMM_VIT | dict(depth=1))
+  randomize(model, 18)
+  larger = copy.deepcopy(model)
+  larger.set_input_size(img_size=24)
+  save_timm(
+    "timm_deit_distilled",
+    model,
+    IMAGENET,
+    {16: model, 24: larger},
+    "deit_tiny_distilled_patch16_224",
+    model_args=TIMM_VIT | dict(depth=1),
+  )
+
+
+def make_timm_deit3() -> None:
+  """LayerScale, and no position for the class token."""
+  sizes = TIMM_VIT | dict(no_embed_class=True, init_values=1e-4)
+  model = vision_transformer.VisionTransformer(**sizes)
+  randomize(model, 19)
+  larger = copy.deepcopy(model)
+  larger.set_input_size(img_size=24)
+  save_timm(
+    "timm_deit3",
+    model,
+    IMAGENET,
+    {16: model, 24: larger},
+    "deit3_small_patch16_224",
+    model_args=sizes,
+  )
+
+
 def make_timm_gap() -> None:
   """Averaged patches and fc_norm, with a class token, as MAE fine-tunes."""
   sizes = TIMM_VIT | dict(depth=1)
@@ -449,10 +504,13 @@ if __name__ == "__main__":
   make_pooler()
   make_deit()
   make_distilled()
+  make_teacher()
   make_mae()
   make_bit()
   make_timm_vit()
   make_timm_alone()
+  make_timm_distilled()
+  make_timm_deit3()
   make_timm_gap()
   make_timm_map()
   make_timm_hybrid()

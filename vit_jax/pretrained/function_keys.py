@@ -19,6 +19,7 @@ OF_TRAINING = (
   "pos_embedding_stddev",
   "dropout_rate",
   "stochastic_depth_rate",
+  "stochastic_depth",
   "dtype",
   "head_dtype",
   "softmax_dtype",
@@ -38,7 +39,14 @@ OF_VARIANT = (
   "blocks",
 )
 # The shapes tell these too; of the images, `image_size` may change.
-_OF_SHAPES = ("variant", "cls_token", "cls_position", "qkv_bias")
+_OF_SHAPES = (
+  "variant",
+  "cls_token",
+  "cls_position",
+  "distillation",
+  "qkv_bias",
+  "layer_scale",
+)
 _OF_IMAGES = ("image_size", "drop_remainder")
 
 

@@ -7,16 +7,17 @@ from vit_jax.models.layers import position_resize
 from vit_jax.models.layers.position_resize import square_side
 
 
-def with_class_row(table: np.ndarray) -> np.ndarray:
-  """Adds a row of zeros for the class token to a table that lacks one.
+def with_prefix_rows(table: np.ndarray, num_prefix: int = 1) -> np.ndarray:
+  """Adds rows of zeros for the prefix tokens to a table that lacks them.
 
-  The number of rows tells: A square and one more is never a square. A table
-  without that row is added before the class token is joined, so the token has
-  no position. An array of another rank than [tables, n, d] stays as it is.
+  The number of rows tells: A square and one or two more is never a square. A
+  table without those rows is added before the prefix tokens are joined, so
+  that they have no positions. An array of another rank than [tables, n, d]
+  stays as it is.
   """
   if table.ndim != 3 or not square_side(table.shape[1]):
     return table
-  return np.pad(table, ((0, 0), (1, 0), (0, 0)))
+  return np.pad(table, ((0, 0), (num_prefix, 0), (0, 0)))
 
 
 def resize(

@@ -24,6 +24,8 @@ FIXTURES = [
   "huggingface_vit_without_bias",
   "huggingface_vit_pooler",
   "huggingface_deit",
+  "huggingface_deit_distilled",
+  "huggingface_deit_teacher",
   "huggingface_mae",
   "huggingface_bit",
 ]
@@ -72,9 +74,12 @@ def test_outputs_are_those_of_transformers(name):
   assert relative_error(found, wanted["outputs"]) < 1e-5
 
 
-def test_larger_images_give_what_transformers_gives():
-  wanted = expected("huggingface_vit")
-  found = outputs_at("huggingface_vit", 24, wanted["images_24"])
+@pytest.mark.parametrize(
+  "name", ["huggingface_vit", "huggingface_deit_teacher"]
+)
+def test_larger_images_give_what_transformers_gives(name):
+  wanted = expected(name)
+  found = outputs_at(name, 24, wanted["images_24"])
   assert relative_error(found, wanted["outputs_24"]) < 1e-5
 
 
@@ -204,9 +209,10 @@ def test_bit_that_is_not_ours_is_named(bit, values, words):
   assert all(word in message for word in words), message
 
 
-def test_distilled_deit_is_refused():
-  message = refusal(GOLDEN / "huggingface_deit_distilled")
-  assert "distillation_token" in message
+def test_distillation_token_without_a_head_is_kept():
+  weights = huggingface.read(GOLDEN / "huggingface_deit_distilled")
+  assert weights.model.distillation == "token"
+  assert "dist" in weights.params and "head_dist" not in weights.params
 
 
 def test_other_pooler_than_tanh_is_refused(tmp_path):

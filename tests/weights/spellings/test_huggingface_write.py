@@ -29,6 +29,8 @@ FIXTURES = [
   "huggingface_vit_without_bias",
   "huggingface_vit_pooler",
   "huggingface_deit",
+  "huggingface_deit_distilled",
+  "huggingface_deit_teacher",
   "huggingface_mae",
   "huggingface_bit",
 ]
@@ -87,6 +89,24 @@ def test_keys_of_the_config_are_those_of_transformers(tmp_path, name):
   for key in found.keys() - own:
     assert wanted.get(key) in (None, found[key]), key
   assert {"hidden_sizes", "hidden_size"} & found.keys()
+
+
+def test_layer_scale_and_missing_positions_are_put_into_what_a_vit_has(
+  tmp_path,
+):
+  weights = timm.read(GOLDEN / "timm_deit3")
+  huggingface.write(tmp_path / "out", weights)
+  found = huggingface.read(tmp_path / "out")
+  assert found.model.layer_scale is None and found.model.cls_position
+  images = expected("timm_deit3")["images"]
+  assert relative_error(outputs(found, images), outputs(weights, images)) < 1e-5
+
+
+def test_mean_of_two_tokens_without_heads_is_refused(tmp_path):
+  weights = timm.read(GOLDEN / "timm_deit_distilled")
+  del weights.params["head"], weights.params["head_dist"]
+  with pytest.raises(UserError, match="Hugging Face's DeiT cannot have"):
+    huggingface.write(tmp_path / "out", changed(weights, num_classes=None))
 
 
 def test_classes_without_names_are_counted(tmp_path, vit):

@@ -22,7 +22,7 @@ from vit_jax.models import build
 from vit_jax.registry import FAMILIES
 from vit_jax.weights import archive, flat
 from vit_jax.weights.contract import Weights
-from vit_jax.weights.spellings import huggingface, npz
+from vit_jax.weights.spellings import huggingface, npz, registry
 from vit_jax.weights.spellings.vit import npz as vit
 
 
@@ -392,7 +392,8 @@ def test_every_key_of_the_model_is_told_by_shapes_or_by_the_comment():
   training = {"dropout_rate", "stochastic_depth_rate", "head_bias_init"}
   training |= {"dtype", "head_dtype", "softmax_dtype", "attention"}
   training |= {"scan_layers", "remat", "pos_embedding_stddev"}
-  sections = named_sections.sections("model").values()
+  training |= {"stochastic_depth"}
+  sections = [FAMILIES.get(name).section for name in registry.NPZ.names()]
   keys = {key for section in sections for key in section.model_fields}
   assert keys == told | training | set(vit.NPZ.unseen)
 

@@ -74,15 +74,26 @@ class EncoderBlock(nn.Module):
       x, x, relative_keys, mask
     )
     x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
+    x = self._scaled(x, "layer_scale_0")
     tokens = tokens + self._skip_examples(x, drop_rate)
     tokens = checkpoint_name(tokens, "after_attention")
 
     x = norm(name="LayerNorm_1")(tokens)
     x = MlpBlock(config, self.train, name="MlpBlock_0")(x)
+    x = self._scaled(x, "layer_scale_1")
     tokens = tokens + self._skip_examples(x, drop_rate)
     tokens = nn.with_logical_constraint(tokens, BETWEEN_BLOCKS)
     self.sow("intermediates", "tokens", tokens)
     return tokens, None
+
+  def _scaled(self, branch, name):
+    """LayerScale: a learned factor for each channel. arXiv 2103.17239."""
+    start = self.config.layer_scale
+    if start is None:
+      return branch
+    init = nn.initializers.constant(start)
+    factors = self.param(name, init, branch.shape[-1:])
+    return branch * factors.astype(branch.dtype)[None, None]
 
   def _skip_examples(self, branch, drop_rate):
     """Stochastic depth: the branch is zeroed for some examples."""
@@ -124,6 +135,7 @@ class Encoder(nn.Module):
   pos_embedding_at: str = "stem"
   pos_embedding_resize: str = "bilinear"
   stochastic_depth_rate: float = 0.0
+  stochastic_depth: str = "linear"
   scan_layers: bool = False
   remat: str = "none"
   norm_dtype: str | None = "float32"
@@ -186,7 +198,9 @@ class Encoder(nn.Module):
 
     drop_rates = None
     if train and self.stochastic_depth_rate:
-      drop_rates = jnp.linspace(0, self.stochastic_depth_rate, self.depth)
+      rate = self.stochastic_depth_rate
+      first = rate if self.stochastic_depth == "constant" else 0.0
+      drop_rates = jnp.linspace(first, rate, self.depth)
     posembs = self._layer_positions(tokens, grid)
     per_layer = (posembs, self._relative_keys(tokens, grid), drop_rates)
     tokens = self._apply_blocks(tokens, per_layer, mask, train)

@@ -4,6 +4,10 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+# Collection in which a network with several heads sows the logits of each:
+# "class", that of the labels, and "distillation", that of a teacher.
+HEADS = "heads"
+
 
 class LinearHead(nn.Module):
   """x W + b with W = 0 at the start and float32 results.

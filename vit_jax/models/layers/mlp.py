@@ -23,6 +23,7 @@ class LayerConfig:
   gelu: str = "tanh"
   layer_norm_eps: float = 1e-6
   qkv_bias: bool = True
+  layer_scale: float | None = None
 
 
 class MlpBlock(nn.Module):

@@ -28,6 +28,7 @@ def check(model: schema.Model) -> None:
   _check_stem(model, size)
   _check_image_size(model, size)
   _check_tokens(model)
+  _check_distillation(model)
   _check_position_embedding(model, size.width)
   if model.attention != "xla":
     _check_kernel(model)
@@ -99,6 +100,23 @@ def _check_tokens(model: schema.Model) -> None:
     )
 
 
+def _check_distillation(model: schema.Model) -> None:
+  if model.distillation == "none":
+    return
+  if model.pool != "cls":
+    raise UserError(
+      f"config.model.distillation = '{model.distillation}' adds a token beside"
+      f" the class token, but config.model.pool = '{model.pool}'; use"
+      " config.model.pool='cls'."
+    )
+  if model.representation_size is not None:
+    raise UserError(
+      f"config.model.distillation = '{model.distillation}' has linear heads;"
+      f" config.model.representation_size = {model.representation_size} would"
+      " add a hidden layer. Leave it None."
+    )
+
+
 def _check_position_embedding(model: schema.Model, width: int) -> None:
   kind = model.pos_embedding
   if kind == "relative" and not model.cls_position:
@@ -133,8 +151,7 @@ def _check_kernel(model: schema.Model) -> None:
 
 
 def _check_pallas(model: schema.Model, size: sizes.Size) -> None:
-  has_cls = sizes.has_cls(model.pool, model.cls_token)
-  length = size.grid(model.image_size) ** 2 + has_cls
+  length = size.grid(model.image_size) ** 2 + sizes.num_prefix(model)
   fits = short_attention_memory.lanes_per_step(
     length,
     size.width,

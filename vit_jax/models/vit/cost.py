@@ -22,7 +22,7 @@ def forward_flops(model: schema.Model, num_classes: int | None) -> int:
       model.image_size, size.stem_blocks, size.stem_width, same=True
     )
   num_patches = size.grid(model.image_size) ** 2
-  tokens = num_patches + sizes.has_cls(model.pool, model.cls_token)
+  tokens = num_patches + sizes.num_prefix(model)
   patch = size.patch_size // size.stem_stride
   macs += num_patches * patch**2 * channels * width
   projections = 4 * tokens * width**2
@@ -35,6 +35,7 @@ def forward_flops(model: schema.Model, num_classes: int | None) -> int:
     macs += 2 * (1 + tokens) * width**2 + 2 * tokens * width
     macs += 2 * width * size.mlp_dim
   outputs = tokens if model.pool == "none" else 1
+  outputs += model.distillation == "average"
   features = width
   if representation_size := sizes.representation_size(model):
     macs += outputs * width * representation_size

@@ -6,13 +6,15 @@ import re
 _KEYS = (
   (r"pre_logits/.*", "representation_size width"),
   (r"head/.*", "num_classes representation_size width"),
+  (r"dist|head_dist/.*", "distillation num_classes width"),
   (r"cls", "pool cls_token width"),
+  (r".*/layer_scale_\d", "layer_scale width"),
   (r"MAPHead_0/.*", "pool mlp_dim num_heads width"),
   (r"(fc_norm|Transformer/encoder_norm)/.*", "norm_after_pool width"),
   (
     r"Transformer/posembed.*",
-    "pos_embedding pos_embedding_at cls_token cls_position width num_heads"
-    " image_size",
+    "pos_embedding pos_embedding_at cls_token distillation cls_position width"
+    " num_heads image_size",
   ),
   (r".*/(query|key|value)/bias", "qkv_bias num_heads width"),
   (r".*/MultiHeadDotProductAttention_0/.*", "num_heads width"),
@@ -31,5 +33,6 @@ def deciding(path: str, one_sided: bool) -> list[str]:
   names = keys.split()
   if path.startswith(_STACKED) or (one_sided and _LAYER.match(path)):
     # Depth decides first, but a missing bias is first of all qkv_bias.
-    names = [*names[: names[0] == "qkv_bias"], "depth", *names]
+    told = names[0] in ("qkv_bias", "layer_scale")
+    names = [*names[:told], "depth", *names]
   return names

@@ -21,6 +21,9 @@ from vit_jax.models.vit import sizes
 _BLOCK = re.compile(r"Transformer/encoderblock_(\d+)/")
 _QUERY = "Transformer/encoderblock_0/MultiHeadDotProductAttention_0/query"
 _HIDDEN = "Transformer/encoderblock_0/MlpBlock_0/Dense_0/kernel"
+_HAS_LAYER_SCALE = "Transformer/encoderblock_0/layer_scale_0"
+# Where it starts, which no file tells and which does not matter any more.
+_LAYER_SCALE = 1e-4
 _IMAGE_SIZE = 224
 
 
@@ -43,7 +46,9 @@ def detect(
     "representation_size": columns(shapes, "pre_logits/kernel", path),
     "norm_after_pool": "fc_norm/scale" in shapes,
     "qkv_bias": f"{_QUERY}/bias" in shapes,
+    "layer_scale": _LAYER_SCALE if _HAS_LAYER_SCALE in shapes else None,
     **said,
+    "distillation": _distillation(shapes, said),
   }
   if kind != "none":
     keys.setdefault("pos_embedding", kind)
@@ -118,6 +123,15 @@ def _pooling(
   return keys, assumed
 
 
+def _distillation(shapes: Mapping[str, Shape], said: Mapping[str, Any]) -> str:
+  if "dist" not in shapes:
+    return "none"
+  if "head_dist/kernel" in shapes:
+    return "average"
+  has_head = "head/kernel" in shapes
+  return "token" if has_head else said.get("distillation", "average")
+
+
 def _has_cls_position(shapes: Mapping[str, Shape]) -> bool:
   """Tells by the number of rows: a square and one more is never a square."""
   if "cls" not in shapes:
@@ -130,7 +144,9 @@ def _has_cls_position(shapes: Mapping[str, Shape]) -> bool:
 
 def _positions(shapes: Mapping[str, Shape], path: str) -> tuple[str, int, int]:
   """Kind of the positions, patches along a side, and number of tables."""
-  num_prefix = int("cls" in shapes and _has_cls_position(shapes))
+  num_prefix = 0
+  if _has_cls_position(shapes):
+    num_prefix = sum(name in shapes for name in ("cls", "dist"))
   if vit_shapes.TABLE in shapes:
     kind = "learned_1d"
     num_tables, num_tokens, _ = shape_of(shapes, vit_shapes.TABLE, 3, path)

@@ -50,7 +50,7 @@ _LAYER = re.compile(r"layer_(\d+)/(tokens|attention)")
 _BLOCK = re.compile(r"(?:.*/)?encoderblock_(\d+)/.*")
 # Parameters after the last block; all others outside of blocks precede them.
 _TOP = re.compile(
-  r"(.*/)?(encoder_norm|fc_norm|pre_logits|(patch_)?head|MAPHead_0)/.*"
+  r"(.*/)?(encoder_norm|fc_norm|pre_logits|(patch_)?head|head_dist|MAPHead_0)/.*"
 )
 
 
@@ -132,7 +132,7 @@ def _shrink(model: Any) -> None:
 
 
 def _num_prefix_tokens(model: schema.Model) -> int:
-  return int(sizes.has_cls(model.pool, model.cls_token))
+  return sizes.num_prefix(model)
 
 
 def _feature_names(network: "ViT") -> list[str]:

@@ -7,82 +7,109 @@ from vit_jax.models.layers import position_resize
 from vit_jax.models.layers.position_resize import square_side
 from vit_jax.models.vit.shapes import CLS_ROW, RELATIVE, TABLE, X_TABLE, Y_TABLE
 
+# Tokens before the patches, in their order.
+_PREFIX = {"cls": "class", "dist": "distillation"}
+_KEY = {
+  "cls": "config.model.pool='{0.pool}'",
+  "dist": "config.model.distillation='{0.distillation}'",
+}
+_DISTILLATION_HEAD = ("head_dist/kernel", "head_dist/bias")
 # Parameters of masked patch prediction alone.
 _PREDICTION = ("mask_token", "patch_head/kernel", "patch_head/bias")
 
 
 def fit(fitting: Fitting) -> None:
   """Fits all but the head; see `Family.fit`."""
-  had_cls = "cls" in fitting.in_file
-  _fit_class_token(fitting, had_cls)
-  _fit_positions(fitting, had_cls)
-  _fit_axes(fitting, had_cls)
+  had = [name for name in _PREFIX if name in fitting.in_file]
+  _fit_prefix(fitting, had)
+  _fit_positions(fitting, had)
+  _fit_axes(fitting, had)
+  _fit_distillation_head(fitting)
   _start_prediction(fitting)
 
 
-def _fit_class_token(fitting: Fitting, had_cls: bool) -> None:
-  """Keeps, drops or starts the class token."""
-  has = "cls" in fitting.shapes
-  if had_cls and not has:
-    fitting.drop(["cls"])
-    fitting.notes.append(
-      "The class token is dropped; this model has none"
-      f" (config.model.pool='{fitting.wanted.pool}')."
-    )
-  elif has and not had_cls and "cls" not in fitting.fresh:
-    fitting.start(["cls"])
-    fitting.notes.append(
-      "A class token starts at zeros, without a position of its own: the"
-      " file has none."
-    )
+def _fit_prefix(fitting: Fitting, had: list[str]) -> None:
+  """Keeps, drops or starts the class token and the distillation token."""
+  for name, title in _PREFIX.items():
+    has = name in fitting.shapes
+    if name in had and not has:
+      fitting.drop([name])
+      fitting.notes.append(
+        f"The {title} token is dropped; this model has none"
+        f" ({_KEY[name].format(fitting.wanted)})."
+      )
+    elif has and name not in had and name not in fitting.fresh:
+      fitting.start([name])
+      fitting.notes.append(
+        f"A {title} token starts at zeros, without a position of its own: the"
+        " file has none."
+      )
 
 
-def _fit_positions(fitting: Fitting, had_cls: bool) -> None:
-  """Fits the table of positions to the grid and the class token."""
+def _fit_positions(fitting: Fitting, had: list[str]) -> None:
+  """Fits the table of positions to the grid and the prefix tokens."""
   table, shape = fitting.leaves.get(TABLE), fitting.shapes.get(TABLE)
   if table is None or shape is None or np.ndim(table) != 3:
     return
-  # A square and one more is never a square.
-  had_row = had_cls and not square_side(table.shape[1])
-  has_row = "cls" in fitting.shapes and not square_side(shape[1])
-  if had_row and not has_row:
-    _join_class_token(fitting, table[:, :1])
-    table = table[:, 1:]
-  elif has_row and not had_row:
-    table = np.pad(table, ((0, 0), (1, 0), (0, 0)))
-  old = square_side(table.shape[1] - has_row)
-  new = square_side(shape[1] - has_row)
+  # A square and one or two more is never a square.
+  num_rows = 0 if square_side(table.shape[1]) else len(had)
+  num_wanted = 0 if square_side(shape[1]) else len(_prefix(fitting))
+  rows, table = np.split(np.asarray(table), [num_rows], axis=1)
+  if num_rows and not num_wanted:
+    _join_class_token(fitting, rows[:, :1])
+  old = square_side(table.shape[1])
+  new = square_side(shape[1] - num_wanted)
   if old and new and old != new:
     method = fitting.wanted.pos_embedding_resize
     table = fitting.resize(
-      np.asarray(table),
+      table,
       (old, old),
       (new, new),
-      num_prefix=int(has_row),
+      num_prefix=0,
       method=method,
     )
     fitting.notes.append(
       f"The position embedding is resized from {old} x {old} to"
       f" {new} x {new} patches ({method})."
     )
+  if num_wanted:
+    rows = _prefix_rows(fitting, rows, had[:num_rows])
+    table = np.concatenate([rows, table], axis=1)
   fitting.leaves[TABLE] = table
 
 
-def _fit_axes(fitting: Fitting, had_cls: bool) -> None:
+def _prefix(fitting: Fitting) -> list[str]:
+  """The network's tokens before the patches."""
+  return [name for name in _PREFIX if name in fitting.shapes]
+
+
+def _prefix_rows(
+  fitting: Fitting, rows: np.ndarray, had: list[str]
+) -> np.ndarray:
+  """The prefix tokens' positions, zeros for a token that the file lacks."""
+  zeros = np.zeros((len(rows), 1, rows.shape[2]), rows.dtype)
+  known = {name: rows[:, i : i + 1] for i, name in enumerate(had)}
+  wanted = [known.get(name, zeros) for name in _prefix(fitting)]
+  return np.concatenate(wanted, axis=1)
+
+
+def _fit_axes(fitting: Fitting, had: list[str]) -> None:
   """Fits tables of columns, of rows and of offsets between tokens."""
-  prefix = int("cls" in fitting.shapes) - int(had_cls)
+  prefix = len(_prefix(fitting)) - len(had)
   if RELATIVE in fitting.leaves and prefix:
-    # A class token adds the longest offset at either end, which starts at 0.
-    keys = fitting.leaves[RELATIVE]
-    added = ((0, 0), (1, 1), (0, 0), (0, 0))
-    keys = np.pad(keys, added) if prefix > 0 else keys[:, 1:-1]
+    # A token adds the longest offset at either end, which starts at 0.
+    keys, more = fitting.leaves[RELATIVE], abs(prefix)
+    added = ((0, 0), (more, more), (0, 0), (0, 0))
+    keys = np.pad(keys, added) if prefix > 0 else keys[:, more:-more]
     fitting.leaves[RELATIVE] = keys
-  row, shape = fitting.leaves.get(CLS_ROW), fitting.shapes.get(CLS_ROW)
-  if row is not None and shape is None:
-    _join_class_token(fitting, row)
+  rows, shape = fitting.leaves.get(CLS_ROW), fitting.shapes.get(CLS_ROW)
+  if rows is not None and shape is None:
+    _join_class_token(fitting, rows[:, :1])
     fitting.drop([CLS_ROW])
-  elif row is None and shape is not None and X_TABLE in fitting.leaves:
-    fitting.leaves[CLS_ROW] = np.zeros(shape, np.float32)
+  elif shape is not None and X_TABLE in fitting.leaves:
+    if rows is None:
+      rows, had = np.zeros((shape[0], 0, shape[2]), np.float32), []
+    fitting.leaves[CLS_ROW] = _prefix_rows(fitting, rows, had)
   method = fitting.wanted.pos_embedding_resize
   for name in (X_TABLE, Y_TABLE, RELATIVE):
     table, shape = (
@@ -110,6 +137,23 @@ def _join_class_token(fitting: Fitting, row: np.ndarray) -> None:
     fitting.notes.append("The class token takes in its position.")
   else:
     fitting.notes.append("The class token's positions are dropped.")
+
+
+def _fit_distillation_head(fitting: Fitting) -> None:
+  """Keeps the distillation token's head, or drops and starts it, whole."""
+  kernel, _ = _DISTILLATION_HEAD
+  old = np.shape(fitting.leaves.get(kernel))[1:]
+  new = tuple(fitting.shapes.get(kernel, ()))[1:]
+  if old and old != new:
+    fitting.drop(_DISTILLATION_HEAD)
+    fitting.notes.append(
+      f"The distillation head of {old[0]} classes is dropped."
+    )
+  if new and kernel not in fitting.leaves:
+    fitting.start(_DISTILLATION_HEAD)
+    fitting.notes.append(
+      f"A new distillation head of {new[0]} classes starts at zeros."
+    )
 
 
 def _start_prediction(fitting: Fitting) -> None:

@@ -1,6 +1,7 @@
 """The Vision Transformer of arXiv 2010.11929."""
 
 import dataclasses
+import functools
 from typing import ClassVar
 
 import flax.linen as nn
@@ -10,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 from vit_jax.errors import UserError
 from vit_jax.models.layers.embeddings import PatchEmbedding
 from vit_jax.models.layers.encoder import Encoder
-from vit_jax.models.layers.heads import LinearHead
+from vit_jax.models.layers.heads import HEADS, LinearHead
 from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.layers.normalize import Images, normalize
@@ -52,6 +53,7 @@ class ViT(nn.Module):
   drop_remainder: bool = False
   pool: str = "cls"
   cls_token: bool | None = None
+  distillation: str = "none"
   norm_after_pool: bool = False
   representation_size: int | None = None
   pos_embedding: str = "learned_1d"
@@ -61,6 +63,8 @@ class ViT(nn.Module):
   pos_embedding_resize: str = "bilinear"
   dropout_rate: float = 0.0
   stochastic_depth_rate: float = 0.0
+  stochastic_depth: str = "linear"
+  layer_scale: float | None = None
   head_bias_init: float = 0.0
   dtype: str = "float32"
   head_dtype: str = "float32"
@@ -88,10 +92,12 @@ class ViT(nn.Module):
     self._embedding = PatchEmbedding(
       self.width, self._map_patch, self.dtype, name="embedding"
     )
-    self._prefix = []
-    if self.num_prefix:
-      zeros = nn.initializers.zeros
-      self._prefix = [self.param("cls", zeros, (1, 1, self.width))]
+    names = ["cls"] if sizes.has_cls(self.pool, self.cls_token) else []
+    names += [] if self.distillation == "none" else ["dist"]
+    zeros = nn.initializers.zeros
+    self._prefix = [
+      self.param(name, zeros, (1, 1, self.width)) for name in names
+    ]
     config = self._layer_config()
     stddev = self.pos_embedding_stddev
     self._encoder = Encoder(
@@ -105,6 +111,7 @@ class ViT(nn.Module):
       self.pos_embedding_at,
       self.pos_embedding_resize,
       self.stochastic_depth_rate,
+      self.stochastic_depth,
       self.scan_layers,
       self.remat,
       None if self.norm_after_pool else self.head_dtype,
@@ -124,9 +131,12 @@ class ViT(nn.Module):
         self.representation_size, dtype=self.head_dtype, name="pre_logits"
       )
     if self.num_classes is not None:
-      self._head = LinearHead(
-        self.num_classes, self.head_bias_init, self.head_dtype, name="head"
+      head = functools.partial(
+        LinearHead, self.num_classes, self.head_bias_init, self.head_dtype
       )
+      self._head = head(name="head")
+      if self.distillation == "average":
+        self._distillation_head = head(name="head_dist")
 
   def __call__(
     self,
@@ -234,6 +244,8 @@ class ViT(nn.Module):
     x = tokens = tokens.astype(self.head_dtype)
     if pool == "cls":
       x = tokens[:, 0]
+      if self.distillation == "average":
+        return self._average(x, tokens[:, 1])
     elif pool == "gap":
       start = self.num_prefix
       x = mean(tokens[:, start:], None if mask is None else mask[:, start:])
@@ -246,10 +258,27 @@ class ViT(nn.Module):
     self.sow("intermediates", "representation", x)
     return x.astype(jnp.float32) if self.num_classes is None else self._head(x)
 
+  def _average(self, class_token, distillation_token):
+    """Mean of both heads; the logits of each are sown in `HEADS`."""
+    if self.norm_after_pool:
+      class_token, distillation_token = map(
+        self._fc_norm, (class_token, distillation_token)
+      )
+    x = (class_token + distillation_token) / 2
+    self.sow("intermediates", "representation", x)
+    if self.num_classes is None:
+      return x.astype(jnp.float32)
+    logits = self._head(class_token)
+    distilled = self._distillation_head(distillation_token)
+    self.sow(HEADS, "class", logits)
+    self.sow(HEADS, "distillation", distilled)
+    return (logits + distilled) / 2
+
   @property
   def num_prefix(self) -> int:
-    """Tokens before the patches."""
-    return int(sizes.has_cls(self.pool, self.cls_token))
+    """Tokens before the patches: class and distillation token."""
+    has_cls = sizes.has_cls(self.pool, self.cls_token)
+    return has_cls + (self.distillation != "none")
 
   def patch_grid(self, height: int, width: int) -> tuple[int, int]:
     """Rows and columns of the patches of an image.

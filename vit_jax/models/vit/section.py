@@ -44,6 +44,13 @@ class ViTModel(Model):
     " 'cls'. With pool 'gap' it takes part in the layers but not in the mean,"
     " as timm's and MAE's averaging models have it.",
   )
+  distillation: Literal["none", "token", "average"] = key(
+    "none",
+    "A second learned token, after the class token, that learns from a teacher."
+    " 'average': with a head of its own; predictions are the mean of both"
+    " heads [DeiT]. 'token': without, as Hugging Face's"
+    " DeiTForImageClassification has it.",
+  )
   norm_after_pool: bool = key(
     False,
     "The last LayerNorm stands after the pooling in place of before it, as"
@@ -73,6 +80,16 @@ class ViTModel(Model):
   dropout_rate: Fraction = key(0.0, "Dropout. [P] Table 3.")
   stochastic_depth_rate: Fraction = key(
     0.0, "Rate of the last layer, growing linearly from 0 at the first."
+  )
+  stochastic_depth: Literal["linear", "constant"] = key(
+    "linear",
+    "Whether the rate grows over the layers or is that of the last in all."
+    " constant [DeiT3].",
+  )
+  layer_scale: Positive | None = key(
+    None,
+    "Value at which a learned factor of every channel of every branch starts;"
+    " None: no such factors. 1e-4 [DeiT3].",
   )
   head_dtype: Literal["float32", "bfloat16"] = key(
     "float32",

@@ -28,15 +28,19 @@ def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
   if size.stem_blocks is not None:
     wanted, channels = _stem(size.stem_blocks, size.stem_width)
   wanted |= _dense("embedding", (patch, patch, channels, width))
-  has_cls = sizes.has_cls(model.pool, model.cls_token)
-  if has_cls:
+  if sizes.has_cls(model.pool, model.cls_token):
     wanted["cls"] = (1, 1, width)
-  wanted |= _positions(model, size, has_cls)
+  if model.distillation != "none":
+    wanted["dist"] = (1, 1, width)
+  wanted |= _positions(model, size, sizes.num_prefix(model))
   for i in range(size.depth):
     name = f"Transformer/encoderblock_{i}"
     wanted |= _norm(f"{name}/LayerNorm_0", width)
     wanted |= _attention(name, size, model.qkv_bias)
     wanted |= _norm(f"{name}/LayerNorm_1", width) | _mlp(name, size)
+    if model.layer_scale is not None:
+      for branch in (0, 1):
+        wanted[f"{name}/layer_scale_{branch}"] = (width,)
   norm = "fc_norm" if model.norm_after_pool else "Transformer/encoder_norm"
   wanted |= _norm(norm, width)
   if model.pool == "map":
@@ -50,6 +54,8 @@ def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
     wanted |= _dense("pre_logits", (width, feature))
   if num_classes:
     wanted |= _dense("head", (feature, num_classes))
+    if model.distillation == "average":
+      wanted |= _dense("head_dist", (feature, num_classes))
   return wanted
 
 
@@ -79,7 +85,7 @@ def _stem(
 
 
 def _positions(
-  model: schema.Model, size: sizes.Size, has_cls: bool
+  model: schema.Model, size: sizes.Size, num_prefix: int
 ) -> dict[str, Shape]:
   kind, place = model.pos_embedding, model.pos_embedding_at
   width, side = size.width, size.grid(model.image_size)
@@ -88,14 +94,14 @@ def _positions(
   if kind == "relative":
     tables = 1 if place == "every_layer_shared" else size.depth
     per_head = (size.num_heads, width // size.num_heads)
-    return {RELATIVE: (tables, 2 * (side**2 + has_cls) - 1, *per_head)}
+    return {RELATIVE: (tables, 2 * (side**2 + num_prefix) - 1, *per_head)}
   tables = size.depth if place == "every_layer" else 1
-  has_cls_row = has_cls and model.cls_position
+  rows = num_prefix if model.cls_position else 0
   if kind == "learned_1d":
-    return {TABLE: (tables, side**2 + has_cls_row, width)}
+    return {TABLE: (tables, side**2 + rows, width)}
   wanted = dict.fromkeys((X_TABLE, Y_TABLE), (tables, side, width // 2))
-  if has_cls_row:
-    wanted[CLS_ROW] = (tables, 1, width)
+  if rows:
+    wanted[CLS_ROW] = (tables, rows, width)
   return wanted
 
 

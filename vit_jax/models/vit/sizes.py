@@ -127,6 +127,12 @@ def has_cls(pool: str, cls_token: bool | None) -> bool:
   return pool == "cls" if cls_token is None else cls_token
 
 
+def num_prefix(model: schema.Model) -> int:
+  """Tokens before the patches: class and distillation token."""
+  has_distillation = model.distillation != "none"
+  return has_cls(model.pool, model.cls_token) + has_distillation
+
+
 def representation_size(model: schema.Model) -> int | None:
   """Hidden units of the pre-training head, 'width' made a number."""
   if model.representation_size == "width":

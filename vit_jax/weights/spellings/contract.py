@@ -36,8 +36,8 @@ class HuggingFace:
   """A `model_type` of Hugging Face's config.json.
 
   Attributes:
-    writes: Value of `model.name` whose networks are written as the first
-      `model_type` of this record.
+    writes: (section `model`) -> whether its networks are written so; the first
+      `model_type` that says so is.
     prefix: Start of all names where there is a head.
     normalize: Value of `model.normalize` for the family's own preprocessor.
     names: Spelling of the parameters.
@@ -56,7 +56,7 @@ class HuggingFace:
       network computes the same.
   """
 
-  writes: str | None
+  writes: Callable[[schema.Model], bool]
   prefix: str
   normalize: str
   names: Names

@@ -63,8 +63,8 @@ def write(
 ) -> None:
   """Writes a directory that transformers loads, with equal outputs.
 
-  `ViTForImageClassification` or `BitForImageClassification`, or `ViTModel` or
-  `BitModel` where there is no head.
+  A network of its family `ForImageClassification`, or the bare model where
+  there is no head.
 
   Args:
     directory: A path that is still free; it appears once it is complete.
@@ -78,9 +78,7 @@ def write(
   directory = epath.Path(directory)
   model = weights.model
   writers = [
-    kind
-    for kind in HUGGINGFACE.names()
-    if HUGGINGFACE.get(kind).writes == model.name
+    kind for kind in HUGGINGFACE.names() if HUGGINGFACE.get(kind).writes(model)
   ]
   if not writers:
     raise UserError(
@@ -96,7 +94,7 @@ def write(
     config |= _labels(weights.class_names, model.num_classes)
     # The classifier stands beside the rest, which then has a name.
     found = {
-      key if key.startswith("classifier.") else family.prefix + key: tensor
+      key if "classifier." in key else family.prefix + key: tensor
       for key, tensor in found.items()
     }
   if weights.activation == "sigmoid":

@@ -76,7 +76,7 @@ def _scale(model: schema.Model, tensors: Tensors) -> Tensors:
 
 
 BIT = HuggingFace(
-  writes="resnet",
+  writes=lambda model: model.name == "resnet",
   prefix="bit.",
   normalize="0.48145466,0.4578275,0.40821073/0.26862954,0.26130258,0.27577711",
   names=torch.names(

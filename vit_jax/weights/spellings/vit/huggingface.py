@@ -5,6 +5,7 @@ its newer modules use inside are understood as well.
 """
 
 import dataclasses
+import logging
 import re
 from typing import Any
 
@@ -16,6 +17,8 @@ from vit_jax.weights.fields import COUNT, NUMBER, TEXT, Fields
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Names, Tensors
 
+_logger = logging.getLogger(__name__)
+
 # hidden_act of config.json -> config.model.gelu.
 _GELUS = {
   "gelu": "exact",
@@ -26,6 +29,7 @@ _GELUS = {
 }
 _ACTIVATIONS = {"exact": "gelu", "tanh": "gelu_pytorch_tanh"}
 
+_DISTILLED_HEAD = "distillation_classifier"
 _BLOCK = "Transformer/encoderblock_{0}"
 _ATTENTION = f"{_BLOCK}/MultiHeadDotProductAttention_0"
 _LAYER = "encoder.layer.{0}"
@@ -33,6 +37,7 @@ _NAMES = Names(
   rows=(
     ("embedding", "embeddings.patch_embeddings.projection"),
     ("cls", "embeddings.cls_token"),
+    ("dist", "embeddings.distillation_token"),
     (
       "Transformer/posembed_input/pos_embedding",
       "embeddings.position_embeddings",
@@ -48,6 +53,8 @@ _NAMES = Names(
     ("Transformer/encoder_norm", "layernorm"),
     ("pre_logits", "pooler.dense"),
     ("head", "classifier"),
+    ("head", "cls_classifier"),
+    ("head_dist", _DISTILLED_HEAD),
   ),
   required=(
     "embeddings.patch_embeddings.projection.weight",
@@ -67,6 +74,8 @@ _NEWER = (
   (re.compile(r"\.mlp\.fc2\."), ".output.dense."),
 )
 _DISTILLATION = "embeddings.distillation_token"
+_LAYER_SCALE = re.compile(r"Transformer/encoderblock_(\d+)/layer_scale_([01])")
+_SCALED = {"0": "attention.output.dense", "1": "output.dense"}
 _MASK_TOKEN = "embeddings.mask_token"
 
 
@@ -77,17 +86,8 @@ def _file_name(name: str) -> str:
 
 
 def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
-  """Tensors that outputs depend on, and notes about the others.
-
-  Raises:
-    UserError: The model was distilled.
-  """
-  if _DISTILLATION in tensors:
-    raise UserError(
-      f"{config.path} is of a distilled DeiT, whose second token (distillation"
-      "_token) our models do not have. The DeiTs without distillation, such as"
-      " facebook/deit-base-patch16-224, can be loaded."
-    )
+  """Tensors that outputs depend on, and notes about the others."""
+  del config
   notes = []
   unused = {name for name in tensors if name.startswith("decoder.")}
   if unused:
@@ -103,7 +103,6 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
 
 
 def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
-  del tensors
   width = config.get("hidden_size", COUNT, 768)
   num_heads = config.get("num_attention_heads", COUNT, 12)
   if width % num_heads:
@@ -131,6 +130,8 @@ def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
     "pos_embedding_resize": "bicubic",
     "gelu": _GELUS[activation],
     "layer_norm_eps": eps,
+    # Without a head, Hugging Face's DeiT pools the class token alone.
+    "distillation": "token" if _DISTILLATION in tensors else "none",
   }
 
 
@@ -176,17 +177,55 @@ def _config(model: schema.Model) -> dict[str, Any]:
   return found
 
 
-def _with_class_row(model: schema.Model, tensors: Tensors) -> Tensors:
-  """Gives the class token a position, of zeros, where it has none."""
+def _deit_config(model: schema.Model) -> dict[str, Any]:
+  found = _config(model)
+  found["architectures"] = ["DeiTModel"]
+  if model.num_classes is not None:
+    with_teacher = "WithTeacher" * (model.distillation == "average")
+    found["architectures"] = [f"DeiTForImageClassification{with_teacher}"]
+  elif model.distillation == "average":
+    raise _not_expressible(
+      "the mean of class and distillation token without their heads", "DeiT"
+    )
+  return found
+
+
+def _scale(model: schema.Model, tensors: Tensors) -> Tensors:
+  """Puts what Hugging Face's network lacks into what it has."""
   name = "embeddings.position_embeddings"
-  table = position_embeddings.with_class_row(tensors[name])
-  return {**tensors, name: table}
+  num_prefix = sizes.num_prefix(model)
+  table = position_embeddings.with_prefix_rows(tensors[name], num_prefix)
+  tensors = _without_layer_scale({**tensors, name: table})
+  if f"{_DISTILLED_HEAD}.weight" not in tensors:
+    return tensors
+  return {
+    re.sub(r"^classifier\.", "cls_classifier.", name): tensor
+    for name, tensor in tensors.items()
+  }
 
 
-def _not_expressible(what: str) -> UserError:
+def _without_layer_scale(tensors: Tensors) -> Tensors:
+  """Multiplies the factors of LayerScale into the projections before them."""
+  found = dict(tensors)
+  for name in tensors:
+    if match := _LAYER_SCALE.fullmatch(name):
+      factors = found.pop(name)
+      projection = f"{_LAYER.format(match[1])}.{_SCALED[match[2]]}"
+      weight, bias = f"{projection}.weight", f"{projection}.bias"
+      found[weight] = found[weight] * factors[:, None]
+      found[bias] = found[bias] * factors
+  if len(found) < len(tensors):
+    _logger.warning(
+      "The factors of LayerScale, which Hugging Face's ViT does not have, are"
+      " multiplied into the projections before them: outputs are the same."
+    )
+  return found
+
+
+def _not_expressible(what: str, kind: str = "ViT") -> UserError:
   return UserError(
-    f"Hugging Face's ViT cannot have {what}. A NAME.npz or a workdir can hold"
-    " this network."
+    f"Hugging Face's {kind} cannot have {what}. A NAME.npz or a workdir can"
+    " hold this network."
   )
 
 
@@ -196,7 +235,7 @@ def _processor(model: schema.Model) -> dict[str, Any]:
 
 
 VIT = HuggingFace(
-  writes="vit",
+  writes=lambda model: model.name == "vit" and model.distillation == "none",
   prefix="vit.",
   normalize="minus_one_to_one",
   names=_NAMES,
@@ -213,6 +252,11 @@ VIT = HuggingFace(
   processor=_processor,
   file_name=_file_name,
   select=_select,
-  scale=_with_class_row,
+  scale=_scale,
 )
-DEIT = dataclasses.replace(VIT, writes=None, prefix="deit.")
+DEIT = dataclasses.replace(
+  VIT,
+  writes=lambda model: model.name == "vit" and model.distillation != "none",
+  prefix="deit.",
+  config=_deit_config,
+)

@@ -68,7 +68,7 @@ def _canonical(
   if has_no_row and "cls" in renamed:
     # A row of zeros, which the other published spellings have room for. Under
     # our own name a table without that row is of a network without it.
-    renamed[TABLE] = position_embeddings.with_class_row(renamed[TABLE])
+    renamed[TABLE] = position_embeddings.with_prefix_rows(renamed[TABLE])
   return renamed
 
 
@@ -87,5 +87,7 @@ NPZ = Npz(
     "pos_embedding_resize",
     "gelu",
     "layer_norm_eps",
+    "distillation",
+    "layer_scale",
   ),
 )

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from vit_jax.errors import UserError
-from vit_jax.weights import position_embeddings
 from vit_jax.weights.fields import COUNT, TEXT, Fields
 from vit_jax.weights.spellings.contract import Timm
 from vit_jax.weights.spellings.names import Names, Tensors
@@ -54,6 +53,7 @@ _NAMES = Names(
   rows=(
     ("embedding", "patch_embed.proj"),
     ("cls", "cls_token"),
+    ("dist", "dist_token"),
     ("Transformer/posembed_input/pos_embedding", "pos_embed"),
     (f"{_BLOCK}/LayerNorm_0", "blocks.{0}.norm1"),
     *_transformer(_BLOCK, "blocks.{0}.attn"),
@@ -67,6 +67,9 @@ _NAMES = Names(
     *_mlp("MAPHead_0", "attn_pool"),
     ("pre_logits", "pre_logits.fc"),
     ("head", "head"),
+    ("head_dist", "head_dist"),
+    (f"{_BLOCK}/layer_scale_0", "blocks.{0}.ls1.gamma"),
+    (f"{_BLOCK}/layer_scale_1", "blocks.{0}.ls2.gamma"),
     ("conv_root", f"{_STEM}.stem.conv"),
     ("gn_root", f"{_STEM}.stem.norm"),
     # A stem without stages is the root alone.
@@ -80,7 +83,6 @@ _NAMES = Names(
 # Patterns of names that our networks lack, and the part that they belong to.
 _UNKNOWN = (
   (r"^reg_token$", "register tokens"),
-  (r"^dist_token$|^head_dist\.", "a distillation token"),
   (r"^norm_pre\.", "a norm before the blocks, as CLIP has"),
   (r"^patch_embed\.norm\.", "a norm of the patches"),
   (r"\.running_mean$", "batch norm"),
@@ -93,8 +95,6 @@ _UNKNOWN = (
   (r"\.attn\.lambda_", "differential attention"),
 )
 _QKV = re.compile(r"^(blocks\.\d+\.attn|attn_pool)\.(qkv|kv)\.(weight|bias)$")
-_LAYER_SCALE = re.compile(r"^(blocks\.\d+)\.ls([12])\.gamma$")
-_SCALED = {"1": "attn.proj", "2": "mlp.fc2"}
 
 _HAS_TANH_GELU = re.compile(
   r"_(base_patch32|so400m_patch16|giantopt_patch16)_siglip"
@@ -109,10 +109,7 @@ _HAS_16_HEADS = re.compile(r"vit_base_patch16_gap_224|vit_giantopt_.*")
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """The tensors of a plain ViT that computes the same.
-
-  LayerScale is multiplied into the projections that it follows, joined
-  projections are taken apart, and the class token gets a position.
+  """The tensors with joined projections taken apart.
 
   Raises:
     UserError: The file has a part that our networks lack.
@@ -124,32 +121,9 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
         f"{path} has {part} ('{name}'), which our networks do not have, so it"
         " cannot be loaded."
       )
-  found = _without_layer_scale(tensors, path)
-  if found.keys() != tensors.keys():
-    notes.append("LayerScale is multiplied into the projections before it.")
-  _refuse_swiglu(found, path)
-  found = _without_joined_projections(found, path)
-  if "cls_token" in found and "pos_embed" in found:
-    table = position_embeddings.with_class_row(found["pos_embed"])
-    found["pos_embed"] = table
-  return found
-
-
-def _without_layer_scale(tensors: Tensors, path: str) -> dict[str, np.ndarray]:
-  found = dict(tensors)
-  for name in tensors:
-    match = _LAYER_SCALE.match(name)
-    if not match:
-      continue
-    gamma = found.pop(name)
-    projection = f"{match[1]}.{_SCALED[match[2]]}"
-    for part in ("weight", "bias"):
-      tensor = found.get(f"{projection}.{part}")
-      if tensor is None or tensor.shape[:1] != gamma.shape:
-        raise UserError(f"{path}: '{name}' does not fit '{projection}.{part}'.")
-      factor = gamma.reshape(-1, *[1] * (tensor.ndim - 1))
-      found[f"{projection}.{part}"] = tensor * factor
-  return found
+  del notes
+  _refuse_swiglu(tensors, path)
+  return _without_joined_projections(tensors, path)
 
 
 def _refuse_swiglu(tensors: Tensors, path: str) -> None:
