@@ -378,3 +378,40 @@ def test_any_grid_fits_any_other(old, new, pool, scan):
   keys = {"pool": "cls", "image_size": 4 * new, "scan_layers": scan}
   _, given, _ = fit(found, **keys)
   assert given[TABLE].shape == (1, new * new + 1, 16)
+
+
+def test_a_distillation_token_that_the_file_lacks_starts_without_a_position():
+  found = weights()
+  fitted, given, notes = fit(found, distillation="average", image_size=12)
+  assert set(fitted.fresh) == {"dist", "head_dist/kernel", "head_dist/bias"}
+  table = leaves(found)[TABLE]
+  np.testing.assert_array_equal(given[TABLE][:, 0], table[:, 0])
+  np.testing.assert_array_equal(given[TABLE][:, 1], 0)
+  assert given[TABLE].shape[1] == 2 + 9
+  assert "A distillation token starts at zeros" in notes
+
+
+def test_a_distillation_token_is_dropped_with_its_position_and_head():
+  found = weights(distillation="average")
+  fitted, given, notes = fit(found)
+  assert set(fitted.dropped) == {"dist", "head_dist/kernel", "head_dist/bias"}
+  kept = np.delete(leaves(found)[TABLE], 1, axis=1)
+  np.testing.assert_array_equal(given[TABLE], kept)
+  assert "config.model.distillation='none'" in notes
+
+
+def test_both_heads_change_their_classes_together():
+  fitted, _, notes = fit(
+    weights(distillation="average"), distillation="average", num_classes=3
+  )
+  assert set(fitted.fresh) == {*HEAD, "head_dist/kernel", "head_dist/bias"}
+  assert "distillation head of 3 classes" in notes
+
+
+@pytest.mark.parametrize("kind", ["learned_2d", "relative"])
+@pytest.mark.parametrize("distillation", ["none", "token"])
+def test_other_positions_have_places_for_both_tokens(kind, distillation):
+  found = weights(pos_embedding=kind, distillation=distillation)
+  other = "none" if distillation == "token" else "token"
+  fitted, _, _ = fit(found, pos_embedding=kind, distillation=other)
+  assert set(fitted.fresh) <= {"dist"}

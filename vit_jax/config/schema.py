@@ -4,7 +4,8 @@ An experiment file builds on `default_config()`, a `ConfigDict`;
 `vit_jax.config.resolve` turns that into these frozen models, which is all the
 rest of the code ever sees. Tags in the descriptions: [P] the ViT paper
 (arXiv 2010.11929), [VT] google-research/vision_transformer, [BV]
-google-research/big_vision, [DINO] facebookresearch/dino.
+google-research/big_vision, [DINO] facebookresearch/dino, [DeiT] and [DeiT3]
+facebookresearch/deit.
 """
 
 import math
@@ -196,6 +197,23 @@ class Supervised(Objective):
   label_smoothing: Fraction = key(0.0, "Mass moved off the true label.")
   mixup_alpha: NonNegative = key(0.0, "Beta parameter of mixup; 0: off.")
   cutmix_alpha: NonNegative = key(0.0, "Beta parameter of CutMix; 0: off.")
+  teacher: str | None = key(
+    None,
+    "Checkpoint of any form and family whose predictions are learned too, by"
+    " the distillation token of a model that has one; None: no teacher. [DeiT]",
+  )
+  distillation: Literal["hard", "soft", "soft_batchmean"] = key(
+    "hard",
+    "Loss between student and teacher: cross-entropy with the teacher's class;"
+    " the divergence as released, divided by the classes; or as in the paper."
+    " [DeiT]",
+  )
+  distillation_weight: Annotated[float, pydantic.Field(ge=0, le=1)] = key(
+    0.5, "Share of that loss; the labels' has the rest. [DeiT]"
+  )
+  distillation_temperature: Positive = key(
+    1.0, "What soft losses divide logits by. [DeiT]: 1, 3 in the paper."
+  )
 
 
 class MaskedPatch(Objective):

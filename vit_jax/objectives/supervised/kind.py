@@ -2,14 +2,24 @@
 
 from typing import TYPE_CHECKING
 
+from etils import epath
+
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
 from vit_jax.objectives.kind import ObjectiveKind
 from vit_jax.paper import cost
+from vit_jax.weights import path_errors
 
 if TYPE_CHECKING:
   from vit_jax.objectives.contract import Objective
+
+
+_DISTILLATION = {
+  "hard": "hard",
+  "soft": "soft, at temperature {:g}, divided by the classes",
+  "soft_batchmean": "soft, at temperature {:g}",
+}
 
 
 def check(config: schema.Config) -> None:
@@ -21,6 +31,14 @@ def check(config: schema.Config) -> None:
       " leaves the sigmoid loss nothing to learn: its targets are 1 - s and"
       " s; use a value below 0.5, such as 1e-4."
     )
+  if objective.teacher is not None:
+    path = epath.Path(objective.teacher)
+    with path_errors.explained(objective.teacher):
+      if not path.exists():
+        raise UserError(
+          f"config.objective.teacher = {objective.teacher!r} does not exist;"
+          " give a workdir or a file of weights, or None for no teacher."
+        )
 
 
 def build(
@@ -32,16 +50,30 @@ def build(
 
   del total_steps
   network = models_build.create(config.model, num_classes=facts.num_classes)
-  return objective.supervised(network, config)
+  master = None
+  if config.objective.teacher is not None:
+    from vit_jax.objectives.supervised import teacher
+
+    master = teacher.read(config, facts.num_classes)
+  return objective.supervised(network, config, master)
 
 
 def forward_flops(config: schema.Config, num_classes: int) -> int:
-  """FLOPs of an image's forward pass, two for each multiply-add."""
-  return cost.forward_flops(config.model, num_classes=num_classes)
+  """FLOPs of an image's forward pass, two for each multiply-add.
+
+  A training step is counted as three forward passes, of which a teacher has
+  one.
+  """
+  flops = cost.forward_flops(config.model, num_classes=num_classes)
+  if config.objective.teacher is not None:
+    from vit_jax.objectives.supervised import teacher
+
+    flops += teacher.forward_flops(config.objective.teacher) // 3
+  return flops
 
 
 def describe(config: schema.Config) -> dict[str, str]:
-  """The loss, label smoothing and mixing."""
+  """The loss, label smoothing, mixing and the teacher."""
   objective = config.objective
   extras = {
     "label smoothing": objective.label_smoothing,
@@ -49,7 +81,16 @@ def describe(config: schema.Config) -> dict[str, str]:
     "CutMix": objective.cutmix_alpha,
   }
   shown = [f"{name} {value:g}" for name, value in extras.items() if value]
-  return {"objective": ", ".join([f"{objective.loss} cross-entropy", *shown])}
+  found = {"objective": ", ".join([f"{objective.loss} cross-entropy", *shown])}
+  if objective.teacher is not None:
+    kind = _DISTILLATION[objective.distillation].format(
+      objective.distillation_temperature
+    )
+    found["distillation"] = (
+      f"{kind}, weight {objective.distillation_weight:g}, from"
+      f" {objective.teacher}"
+    )
+  return found
 
 
 KIND = ObjectiveKind(

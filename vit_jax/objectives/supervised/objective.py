@@ -9,20 +9,28 @@ from jaxtyping import Array, Float, Int, Key
 from vit_jax.config import schema
 from vit_jax.models import features
 from vit_jax.models.layers import normalize
+from vit_jax.models.layers.heads import HEADS
 from vit_jax.objectives import contract, losses, mixing
+from vit_jax.objectives.supervised import distillation
+from vit_jax.objectives.supervised.teacher import Teacher
 
 
-def supervised(model: nn.Module, config: schema.Config) -> contract.Objective:
+def supervised(
+  model: nn.Module, config: schema.Config, teacher: Teacher | None = None
+) -> contract.Objective:
   """Classification by any module with `model(images, train=...) -> logits`.
 
   Args:
     model: Takes uint8 images, which it normalises itself, or floating ones
       that are normalised already; draws dropout from the stream "dropout".
     config: The experiment.
+    teacher: Network whose predictions are learned too, by the head that the
+      model sows as "distillation" in `HEADS`, or else by its only one.
   """
   size = config.model.image_size
   mixes = bool(config.objective.mixup_alpha or config.objective.cutmix_alpha)
   loss_fn = losses.LOSSES[config.objective.loss]
+  distill = distillation.LOSSES[config.objective.distillation]
 
   def init(rng: Key[Array, ""]) -> tuple[contract.Params, contract.State]:
     images = jnp.zeros((1, size, size, 3), jnp.uint8)
@@ -39,13 +47,19 @@ def supervised(model: nn.Module, config: schema.Config) -> contract.Objective:
     rngs: contract.Rngs,
     step: Int[Array, ""] | int,
   ) -> tuple[Float[Array, ""], tuple[contract.Aux, contract.Metrics]]:
-    del constants, objective_state, step
-    logits = model.apply(
+    del objective_state, step
+    logits, sown = model.apply(
       {"params": params},
       batch["image"],
       train=True,
       rngs={"dropout": rngs("dropout")},
+      mutable=[HEADS],
     )
+    learned = logits
+    if teacher is not None and HEADS in sown:
+      (logits,), (learned,) = (
+        sown[HEADS][name] for name in ("class", "distillation")
+      )
 
     def per_example(labels: Int[Array, "b ..."]) -> Float[Array, " b"]:
       return loss_fn(
@@ -60,14 +74,33 @@ def supervised(model: nn.Module, config: schema.Config) -> contract.Objective:
       right = jnp.where(share >= 0.5, right, losses.is_top1(logits, other))
     mean_loss = example_loss.mean()
     metrics = {"loss": mean_loss, "top1": right.astype(jnp.float32).mean()}
-    return mean_loss, ({}, metrics)
+    if teacher is None:
+      return mean_loss, ({}, metrics)
+    taught = teacher.logits(constants, batch["image"], config.model)
+    divergence = distill(
+      learned, taught, config.objective.distillation_temperature
+    ).mean()
+    agreement = jnp.argmax(learned, axis=1) == jnp.argmax(taught, axis=1)
+    weight = config.objective.distillation_weight
+    total = (1 - weight) * mean_loss + weight * divergence
+    metrics |= {
+      "loss": total,
+      "label_loss": mean_loss,
+      "distillation_loss": divergence,
+      "teacher_agreement": agreement.astype(jnp.float32).mean(),
+    }
+    return total, ({}, metrics)
 
   def outputs(params: contract.Params, batch: contract.Batch) -> dict[str, Any]:
     wanted = ("logits", "pre_logits")
     return features.features(model, params, batch["image"], wanted)
 
   return contract.Objective(
-    init=init, prepare=prepare, loss=loss, outputs=outputs
+    init=init,
+    prepare=prepare,
+    loss=loss,
+    outputs=outputs,
+    constants=contract.Constants() if teacher is None else teacher.constants,
   )
 
 
