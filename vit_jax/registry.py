@@ -86,6 +86,7 @@ FAMILIES = Registry(
   {
     "vit": "vit_jax.models.vit.family:FAMILY",
     "resnet": "vit_jax.models.resnet.family:FAMILY",
+    "convnext": "vit_jax.models.convnext.family:FAMILY",
   },
 )
 OBJECTIVES = Registry(

@@ -117,7 +117,7 @@ def feature(network: ConvNet, name: str, sown: Mapping[str, Any]) -> jax.Array:
   return sown["intermediates"][name][0]
 
 
-def layer_of(path: str) -> int | None:
+def layer_of(model: Section, path: str) -> int | None:
   return None if path.startswith("head/") else int(path[len("layer_")])
 
 

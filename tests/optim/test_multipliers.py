@@ -1,14 +1,18 @@
+import functools
+
 import jax
 import numpy as np
 import pytest
 
 from vit_jax import registry, trees
-from vit_jax.config import schema
+from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
 from vit_jax.optim import multipliers
 
 _MLP = "MlpBlock_0/Dense_0/kernel"
-_LAYER_OF = registry.FAMILIES.get("vit").layer_of
+_LAYER_OF = functools.partial(
+  registry.FAMILIES.get("vit").layer_of, named_sections.section("model")
+)
 
 
 def test_first_matching_regex_counts(params):

@@ -74,10 +74,10 @@ class Family:
       `encode` and `head` of the Vision Transformer, and `size(model)` a width.
     pixel_filters: `pixel_filters(network, params) -> [y, x, 3, filters]`, the
       filters that meet the pixels.
-    layer_of: `layer_of(path) -> int | None`: Layer of a parameter, counted
-      from 0, by which its learning rate decays; -1 before the first layer, None
-      after the last. Paths of layers stacked by scan_layers are not asked for.
-      None of a family without layers.
+    layer_of: `layer_of(model, path) -> int | None`: Layer of a parameter,
+      counted from 0, by which its learning rate decays; -1 before the first
+      layer, None after the last. Paths of layers stacked by scan_layers are not
+      asked for. None of a family without layers.
     sharding_rules: (regex on the parameter path, mesh axis per dimension)
       pairs, tried before those that all families share.
     matrix_optimizer: True if Muon knows the family's matrices.
@@ -112,7 +112,7 @@ class Family:
   num_prefix_tokens: Callable[[schema.Model], int] = lambda model: 0
   has_attention: bool = False
   has_tokens: bool = False
-  layer_of: Callable[[str], int | None] | None = None
+  layer_of: Callable[[schema.Model, str], int | None] | None = None
   sharding_rules: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
   matrix_optimizer: bool = False
 

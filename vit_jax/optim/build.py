@@ -1,5 +1,6 @@
 """An optax transformation from `config.optimizer` and `config.schedule`."""
 
+import functools
 import re
 from typing import Any
 
@@ -128,9 +129,10 @@ def build(
   )
   if optimizer.grad_clip_norm is not None:
     tx = optax.chain(optax.clip_by_global_norm(optimizer.grad_clip_norm), tx)
-  factors = multipliers.factors(
-    optimizer, params, registry.FAMILIES.get(config.model.name).layer_of
-  )
+  layer_of = registry.FAMILIES.get(config.model.name).layer_of
+  if layer_of is not None:
+    layer_of = functools.partial(layer_of, config.model)
+  factors = multipliers.factors(optimizer, params, layer_of)
   if any(np.any(factor != 1) for factor in factors.values()):
     tx = optax.chain(tx, multipliers.scale_by_factors(factors))
   frozen = multipliers.frozen(factors)

@@ -19,7 +19,8 @@ _FREEZE = {"backbone": r"(?!head/).*"}
 Factors = dict[str, float | np.ndarray]
 
 
-# The layer of a parameter, as `vit_jax.models.family.Family.layer_of`.
+# The layer of a parameter, as `vit_jax.models.family.Family.layer_of` of a
+# network.
 LayerOf = Callable[[str], int | None]
 
 

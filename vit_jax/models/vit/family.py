@@ -174,7 +174,8 @@ def _pixel_filters(network: "ViT", params: Mapping[str, Any]) -> Any:
   return convolution.standardized_filters(params["conv_root"]["kernel"])
 
 
-def _layer_of(path: str) -> int | None:
+def _layer_of(model: schema.Model, path: str) -> int | None:
+  del model
   match = _BLOCK.fullmatch(path)
   if match:
     return int(match[1])

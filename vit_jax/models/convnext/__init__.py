@@ -1,0 +1,1 @@
+"""ConvNeXt and ConvNeXt V2."""

@@ -1,0 +1,255 @@
+"""ConvNeXt (arXiv 2201.03545) and ConvNeXt V2 (arXiv 2301.00808).
+
+Parameters: stem/{conv,norm}, stage1/block01/{depthwise,norm,expand,project} and
+gamma or grn, stage2/downsample/{norm,conv}, norm, head.
+"""
+
+from typing import ClassVar
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.ad_checkpoint import checkpoint_name
+from jaxtyping import Array, Float
+
+from vit_jax.models.convnext import sizes
+from vit_jax.models.layers.convolution import BETWEEN_UNITS
+from vit_jax.models.layers.depthwise import DepthwiseConv
+from vit_jax.models.layers.gelu import gelu
+from vit_jax.models.layers.heads import LinearHead
+from vit_jax.models.layers.layer_norm import LayerNorm
+from vit_jax.models.layers.normalize import Images, normalize
+from vit_jax.models.layers.patch_conv import PatchConv
+from vit_jax.models.layers.response_norm import GlobalResponseNorm
+from vit_jax.models.layers.stochastic_depth import skip_examples
+
+# Published as a normal distribution truncated at -2 and 2, which are a hundred
+# deviations away.
+_INIT = nn.initializers.normal(0.02)
+_GAMMA = 1e-6  # Factor on each block's result at the start.
+
+# What the backward pass of a block finds ready, per `config.model.remat`: all
+# products, 6 C numbers a place, or those of the depthwise convolution, C of
+# them; 'offload' keeps the latter in the host's memory.
+_POLICIES = jax.checkpoint_policies
+REMAT_POLICIES = {
+  "full": _POLICIES.nothing_saveable,
+  "dots": _POLICIES.save_only_these_names("depthwise", "expand", "project"),
+  "named": _POLICIES.save_only_these_names("depthwise"),
+  "offload": _POLICIES.save_and_offload_only_these_names(
+    names_which_can_be_saved=[],
+    names_which_can_be_offloaded=["depthwise"],
+    offload_src="device",
+    offload_dst="pinned_host",
+  ),
+}
+
+
+class Block(nn.Module):
+  """Depthwise convolution, then two dense layers; added to what came in.
+
+  Attributes:
+    drop_rate: Probability that an example skips the block; 0 when nothing is
+      trained.
+
+  The others are the keys of `config.model` of the same names.
+  """
+
+  version: int
+  layer_norm_eps: float
+  dtype: str
+  drop_rate: float
+
+  @nn.compact
+  def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b h w c"]:
+    shortcut, width = x, x.shape[-1]
+    x = DepthwiseConv(sizes.KERNEL, _INIT, self.dtype, name="depthwise")(x)
+    x = checkpoint_name(x, "depthwise")
+    x = LayerNorm(self.layer_norm_eps, self.dtype, name="norm")(x)
+    x = self._dense("expand", sizes.EXPANSION * width, x)
+    x = gelu(x, "exact")
+    if self.version == 2:
+      x = GlobalResponseNorm(self.dtype, name="grn")(x)
+    x = self._dense("project", width, x)
+    if self.version == 1:
+      gamma = self.param("gamma", nn.initializers.constant(_GAMMA), (width,))
+      x = x * gamma.astype(self.dtype).reshape(1, 1, 1, -1)
+    if self.drop_rate:
+      x = skip_examples(x, self.drop_rate, self.make_rng("dropout"))
+    x = nn.with_logical_constraint(shortcut + x, BETWEEN_UNITS)
+    self.sow("intermediates", "map", x)
+    return x
+
+  def _dense(self, name, features, x):
+    dense = nn.Dense(features, dtype=self.dtype, kernel_init=_INIT, name=name)
+    return checkpoint_name(dense(x), name)
+
+
+class Stem(nn.Module):
+  """Patches of the image as channels, normalised."""
+
+  width: int
+  stride: int
+  layer_norm_eps: float
+  dtype: str
+
+  @nn.compact
+  def __call__(self, images: Float[Array, "b h w c"]) -> Array:
+    x = PatchConv(self.width, self.stride, _INIT, self.dtype, name="conv")(
+      images
+    )
+    return LayerNorm(self.layer_norm_eps, self.dtype, name="norm")(x)
+
+
+class Downsample(nn.Module):
+  """Half the map, between two stages."""
+
+  width: int
+  layer_norm_eps: float
+  dtype: str
+
+  @nn.compact
+  def __call__(self, x: Float[Array, "b h w c"]) -> Array:
+    x = LayerNorm(self.layer_norm_eps, self.dtype, name="norm")(x)
+    return PatchConv(self.width, 2, _INIT, self.dtype, name="conv")(x)
+
+
+class Stage(nn.Module):
+  """Blocks of one width, after a downsampling in all stages but the first.
+
+  Attributes:
+    drop_rates: Probability that an example skips a block, for each.
+
+  The others are as in `ConvNeXt`.
+  """
+
+  width: int
+  is_first: bool
+  drop_rates: tuple[float, ...]
+  version: int
+  layer_norm_eps: float
+  dtype: str
+  remat: str
+
+  @nn.compact
+  def __call__(
+    self, x: Float[Array, "b h w c"], *, train: bool
+  ) -> Float[Array, "b y x k"]:
+    if not self.is_first:
+      x = Downsample(
+        self.width, self.layer_norm_eps, self.dtype, name="downsample"
+      )(x)
+    block = Block
+    if self.remat != "none":
+      block = nn.remat(block, policy=REMAT_POLICIES[self.remat])
+    for i, rate in enumerate(self.drop_rates):
+      x = block(
+        self.version,
+        self.layer_norm_eps,
+        self.dtype,
+        rate if train else 0.0,
+        name=block_name(i),
+      )(x)
+    return x
+
+
+class ConvNeXt(nn.Module):
+  """Images to logits.
+
+  Attributes:
+    depths: Blocks of each stage; every stage but the first halves the map.
+    widths: Channels of each stage.
+    num_classes: Outputs of the linear head; None: no head, and calls return
+      the pooled and normalised features.
+
+  The others are the keys of `config.model` of the same names.
+  """
+
+  family: ClassVar[str] = "convnext"
+
+  depths: tuple[int, ...]
+  widths: tuple[int, ...]
+  num_classes: int | None
+  version: int = 1
+  stem_stride: int = 4
+  image_size: int = 224
+  head_bias_init: float = 0.0
+  dtype: str = "float32"
+  remat: str = "none"
+  normalize: str = "minus_one_to_one"
+  stochastic_depth_rate: float = 0.0
+  layer_norm_eps: float = 1e-6
+  head_norm_eps: float = 1e-6
+
+  def setup(self):
+    self._stem = Stem(
+      self.widths[0],
+      self.stem_stride,
+      self.layer_norm_eps,
+      self.dtype,
+      name="stem",
+    )
+    rates = iter(
+      np.linspace(0, self.stochastic_depth_rate, sum(self.depths)).tolist()
+    )
+    self._stages = [
+      Stage(
+        width,
+        i == 0,
+        tuple(next(rates) for _ in range(depth)),
+        self.version,
+        self.layer_norm_eps,
+        self.dtype,
+        self.remat,
+        name=f"stage{i + 1}",
+      )
+      for i, (depth, width) in enumerate(
+        zip(self.depths, self.widths, strict=True)
+      )
+    ]
+    self._norm = LayerNorm(self.head_norm_eps, self.dtype, name="norm")
+    if self.num_classes is not None:
+      self._head = LinearHead(
+        self.num_classes, self.head_bias_init, self.dtype, name="head"
+      )
+
+  def __call__(
+    self, images: Images, *, train: bool = False
+  ) -> Float[Array, "b classes"]:
+    """Logits, in float32.
+
+    Args:
+      images: Bytes, normalised here as `normalize` says, or floats that are
+        normalised already; of any size.
+      train: Whether stochastic depth is active.
+    """
+    return self.head(self.encode(self.embed(images), train=train))
+
+  def embed(self, images: Images) -> Float[Array, "b y x k"]:
+    """The stem's map."""
+    x = self._stem(normalize(images, self.normalize, self.dtype))
+    x = nn.with_logical_constraint(x, BETWEEN_UNITS)
+    self.sow("intermediates", "stem", x)
+    return x
+
+  def encode(
+    self, x: Float[Array, "b h w c"], *, train: bool = False
+  ) -> Float[Array, "b y x k"]:
+    """The last map, which is normalised after the pooling only."""
+    for i, stage in enumerate(self._stages, 1):
+      x = stage(x, train=train)
+      self.sow("intermediates", f"stage{i}_map", x)
+    self.sow("intermediates", "encoded", x)
+    return x
+
+  def head(self, x: Float[Array, "b y x k"]) -> Float[Array, "b classes"]:
+    """Logits of a map, or its normalised mean if there is no head; float32."""
+    x = self._norm(jnp.mean(x, axis=(1, 2), dtype=jnp.float32))
+    self.sow("intermediates", "representation", x)
+    return x.astype(jnp.float32) if self.num_classes is None else self._head(x)
+
+
+def block_name(index: int) -> str:
+  """Name of a stage's block, from its index: 'block01' for 0."""
+  return f"block{index + 1:02d}"

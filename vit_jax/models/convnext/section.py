@@ -1,0 +1,47 @@
+"""Keys of `config.model` that ConvNeXts add."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from vit_jax.config.schema import (
+  Fraction,
+  Layers,
+  Model,
+  Positive,
+  Size,
+  key,
+)
+
+
+class ConvNeXtModel(Model):
+  """A ConvNeXt (arXiv 2201.03545) or ConvNeXt V2 (arXiv 2301.00808)."""
+
+  # A ConvNeXt averages its last map before its last norm, and knows one GELU.
+  implied: ClassVar[Mapping[str, Any]] = {
+    "pool": "gap",
+    "norm_after_pool": True,
+    "gelu": "exact",
+  }
+
+  name: str = key("convnext", "Name of the family.")
+  version: Literal[1, 2] = key(
+    1,
+    "ConvNeXt: 1 scales each block's result, 2 has global response"
+    " normalisation inside the block instead.",
+  )
+  depths: tuple[Layers, ...] | None = key(
+    None, "Blocks of each stage; None: the variant's."
+  )
+  widths: tuple[Size, ...] | None = key(
+    None, "Channels of each stage; None: the variant's."
+  )
+  stem_stride: Size = key(
+    4, "Side and stride of the first convolution, pixels."
+  )
+  stochastic_depth_rate: Fraction = key(
+    0.0, "Rate of the last layer, growing linearly from 0 at the first."
+  )
+  layer_norm_eps: Positive = key(1e-6, "Of the norms before the pooling.")
+  head_norm_eps: Positive = key(
+    1e-6, "Of the norm after the pooling, which Hugging Face sets by itself."
+  )

@@ -1,0 +1,110 @@
+"""Depthwise convolutions: a filter for each channel."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from vit_jax.models.layers import placement
+
+
+class DepthwiseConv(nn.Module):
+  """A filter for each channel, with zeros around the map, then a bias.
+
+  Attributes:
+    kernel_size: Side of the filters, odd.
+    kernel_init: Initialiser of the filters.
+    dtype: Dtype of the result.
+  """
+
+  kernel_size: int
+  kernel_init: nn.initializers.Initializer
+  dtype: str
+
+  @nn.compact
+  def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b h w c"]:
+    channels = x.shape[-1]
+    shape = (self.kernel_size, self.kernel_size, 1, channels)
+    kernel = self.param("kernel", self.kernel_init, shape)
+    bias = self.param("bias", nn.initializers.zeros, (channels,))
+    x = depthwise_conv(x.astype(self.dtype), kernel.astype(self.dtype))
+    return x + bias.astype(self.dtype).reshape(1, 1, 1, -1)
+
+
+def depthwise_conv(
+  x: Float[Array, "b h w c"], kernel: Float[Array, "k k 1 c"]
+) -> Float[Array, "b h w c"]:
+  """Convolves each channel with its own filter; the map keeps its size.
+
+  XLA has no kernel for it on CPUs, where a sum of shifted maps takes a tenth
+  of the time (docs/notes/performance.md).
+  """
+  if placement.platform() == "cpu":
+    return sum_of_shifts(x, kernel)
+  return grouped_conv(x, kernel)
+
+
+def grouped_conv(
+  x: Float[Array, "b h w c"], kernel: Float[Array, "k k 1 c"]
+) -> Float[Array, "b h w c"]:
+  """The convolution as XLA's own, with as many groups as channels."""
+  return jax.lax.conv_general_dilated(
+    x,
+    kernel,
+    window_strides=(1, 1),
+    padding=[(kernel.shape[0] // 2,) * 2] * 2,
+    dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    feature_group_count=x.shape[-1],
+  )
+
+
+@jax.custom_vjp
+def sum_of_shifts(
+  x: Float[Array, "b h w c"], kernel: Float[Array, "k k 1 c"]
+) -> Float[Array, "b h w c"]:
+  """The convolution as a sum of shifted maps, each times its tap."""
+  _, rows, columns, _ = x.shape
+  padded = _padded(x, kernel.shape[0])
+  taps = kernel.astype(jnp.float32)
+  total = jnp.zeros(x.shape, jnp.float32)
+  for i in range(kernel.shape[0]):
+    for j in range(kernel.shape[1]):
+      shifted = padded[:, i : i + rows, j : j + columns]
+      total = total + shifted * taps[i, j][None, None]
+  return total.astype(x.dtype)
+
+
+def _forward(x, kernel):
+  return sum_of_shifts(x, kernel), (x, kernel)
+
+
+def _backward(saved, gradient):
+  x, kernel = saved
+  size = kernel.shape[0]
+  dx = sum_of_shifts(gradient, kernel[::-1, ::-1])
+  # A tap's gradient sums products of places that lie its shift apart. Products
+  # of whole rows with rows hold them on their diagonals, and are matrix
+  # products, which CPUs are much quicker at than at so many sums.
+  _, rows, columns, channels = x.shape
+  padded = _padded(x, size).transpose(3, 0, 1, 2)
+  gradient = gradient.astype(jnp.float32).transpose(3, 0, 1, 2)
+  gradient = gradient.reshape(channels, -1, columns)
+  taps = []
+  for i in range(size):
+    shifted = padded[:, :, i : i + rows].reshape(
+      channels, gradient.shape[1], -1
+    )
+    products = jnp.einsum("cnw,cnv->cwv", gradient, shifted)
+    taps += [
+      jnp.trace(products[:, :, j : j + columns], axis1=1, axis2=2)
+      for j in range(size)
+    ]
+  return dx, jnp.stack(taps).reshape(kernel.shape).astype(kernel.dtype)
+
+
+sum_of_shifts.defvjp(_forward, _backward)
+
+
+def _padded(x: Array, kernel_size: int) -> Array:
+  edge = (kernel_size // 2,) * 2
+  return jnp.pad(x.astype(jnp.float32), ((0, 0), edge, edge, (0, 0)))
