@@ -10,12 +10,13 @@ from vit_jax.weights import image_processor
 from vit_jax.weights.image_processor import ImageProcessor
 
 SQUARE = {"height": 224, "width": 224}
-# As transformers and timm write them: ViT, DeiT, BiT, older files.
+# As transformers and timm write them: ViT, DeiT, BiT, ConvNeXt, older files.
 PROCESSORS = {
   "decode|resize(method='bilinear', antialias=True)": [
     {"do_resize": True, "resample": 2, "size": SQUARE},
     {"do_resize": True, "resample": 2, "size": 224},
     {"size": SQUARE, "crop_size": SQUARE, "do_center_crop": False},
+    {"size": {"shortest_edge": 384}, "crop_pct": 0.875},
   ],
   "decode|resize(256, method='bicubic', antialias=True)|central_crop": [
     {
@@ -32,7 +33,8 @@ PROCESSORS = {
       "size": {"shortest_edge": 256},
       "do_center_crop": True,
       "crop_size": 224,
-    }
+    },
+    {"resample": 3, "size": {"shortest_edge": 224}, "crop_pct": 0.875},
   ],
 }
 TIMM = {

@@ -24,6 +24,9 @@ _OURS = "vit_jax_preprocess"
 # pixel when they shrink, as ours do with antialias.
 _BILINEAR, _BICUBIC = 2, 3
 _METHODS = {1: "bicubic", _BILINEAR: "bilinear", _BICUBIC: "bicubic", 4: "area"}
+# ConvNeXt's processor (the one with crop_pct) makes squares of images from this
+# side on, pixels, and crops smaller ones.
+_SQUASHED = 384
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,10 +155,7 @@ def _timm(config: Fields) -> str:
   size = config.get("input_size", COUNTS, (3, 224, 224))[-1]
   interpolation = config.get("interpolation", TEXT, "bicubic")
   method = interpolation if interpolation == "bilinear" else "bicubic"
-  part = config.get("crop_pct", NUMBER, 0.875)
-  if not 0 < part <= 1:
-    raise config.refusal("crop_pct", "is not above 0 and at most 1")
-  scaled = math.floor(size / part)
+  scaled = math.floor(size / _part(config))
   is_squashed = config.get("crop_mode", TEXT, "center") == "squash"
   return _ops(scaled, size, is_squashed=is_squashed, method=method)
 
@@ -168,10 +168,22 @@ def _hugging_face(config: Fields) -> str | None:
     return None
   method = _METHODS.get(config.values.get("resample"), "bilinear")
   size, is_squashed = _size(config, "size")
+  if "crop_pct" in config:
+    is_squashed = size >= _SQUASHED
+    scaled = size if is_squashed else int(size / _part(config))
+    return _ops(scaled, size, is_squashed=is_squashed, method=method)
   crop = size
   if config.get("do_center_crop", FLAG, False) and "crop_size" in config:
     crop, _ = _size(config, "crop_size")
   return _ops(size, crop, is_squashed=is_squashed, method=method)
+
+
+def _part(config: Fields) -> float:
+  """Side of the crop over that of the image."""
+  part = config.get("crop_pct", NUMBER, 0.875)
+  if not 0 < part <= 1:
+    raise config.refusal("crop_pct", "is not above 0 and at most 1")
+  return part
 
 
 def _size(config: Fields, name: str) -> tuple[int, bool]:

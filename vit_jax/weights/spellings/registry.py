@@ -15,6 +15,8 @@ HUGGINGFACE = Registry(
     "deit": f"{_ROOM}.vit.huggingface:DEIT",
     "vit_mae": f"{_ROOM}.vit.huggingface:VIT",
     "bit": f"{_ROOM}.resnet.huggingface:BIT",
+    "convnext": f"{_ROOM}.convnext.huggingface:CONVNEXT",
+    "convnextv2": f"{_ROOM}.convnext.huggingface:CONVNEXT_V2",
   },
 )
 # model.name -> record `Timm`.
@@ -23,6 +25,7 @@ TIMM = Registry(
   {
     "vit": f"{_ROOM}.vit.timm:TIMM",
     "resnet": f"{_ROOM}.resnet.timm:TIMM",
+    "convnext": f"{_ROOM}.convnext.timm:TIMM",
   },
 )
 # model.name -> record `Npz`.

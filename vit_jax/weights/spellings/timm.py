@@ -24,6 +24,8 @@ _ARGUMENTS = re.compile(
   r"|dynamic_img_size|strict_img_size|weight_init|fix_init|\w*drop\w*_rate"
   r"|layers|channels|stem_chs|width_factor|zero_init_last"
   r"|num_heads|global_pool|act_layer"
+  r"|depths|dims|kernel_sizes|conv_mlp|conv_bias|use_grn|ls_init_value"
+  r"|head_init_scale|head_norm_first|head_hidden_size|norm_eps"
 )
 
 
@@ -84,8 +86,9 @@ def _family(found: Tensors, families: list[Timm], path: str) -> Timm:
     if family.names.required[0] in found:
       return family
   some = ", ".join(sorted(found)[:4]) or "none"
+  known = ", ".join(family.label for family in families)
   raise UserError(
-    f"{path} is no ViT or BiT of timm's: it has none of"
+    f"{path} is none of timm's networks that are read ({known}): it has none of"
     f" {', '.join(family.names.required[0] for family in families)}. Its"
     f" tensors: {some}{', ...' if len(found) > 4 else ''}. (Hugging Face's"
     " files are read with the config.json beside them.)"

@@ -1,0 +1,118 @@
+"""Hugging Face's ConvNext and ConvNextV2."""
+
+from typing import Any
+
+import numpy as np
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.models.convnext import sizes
+from vit_jax.weights.fields import NUMBER, TEXT, Fields
+from vit_jax.weights.spellings.contract import HuggingFace
+from vit_jax.weights.spellings.convnext import torch
+from vit_jax.weights.spellings.names import Tensors
+
+# Of all norms but the last, whatever config.json says.
+_EPSILON = 1e-6
+_CLASSES = {1: "ConvNext", 2: "ConvNextV2"}
+_NAMES = torch.names(
+  stem=("embeddings.patch_embeddings", "embeddings.layernorm"),
+  downsample="encoder.stages.{1}.downsampling_layer",
+  block="encoder.stages.{0}.layers.{0}",
+  parts={
+    "depthwise": "dwconv",
+    "norm": "layernorm",
+    "expand": "pwconv1",
+    "project": "pwconv2",
+    "gamma": "layer_scale_parameter",
+    "grn/scale": "grn.weight",
+    "grn/bias": "grn.bias",
+  },
+  norm="layernorm",
+  head="classifier",
+)
+
+
+def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
+  """Vectors without the axes of length 1 that a map's would have."""
+  del config
+  return {
+    name: tensor.reshape(-1) if ".grn." in name else tensor
+    for name, tensor in tensors.items()
+  }, []
+
+
+def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
+  del tensors
+  if config.get("hidden_act", TEXT, "gelu") != "gelu":
+    raise config.refusal("hidden_act", "is not 'gelu', as in our ConvNeXts")
+  epsilon = config.get("layer_norm_eps", NUMBER, 1e-12)
+  if epsilon <= 0:
+    raise config.refusal("layer_norm_eps", "is not positive")
+  return {
+    "image_size": config.side("image_size", 224),
+    "layer_norm_eps": _EPSILON,
+    "head_norm_eps": epsilon,
+  }
+
+
+def _config(model: schema.Model) -> dict[str, Any]:
+  size = sizes.convnext(model)
+  if model.layer_norm_eps != _EPSILON:
+    raise UserError(
+      "Hugging Face's ConvNeXt cannot have"
+      f" model.layer_norm_eps={model.layer_norm_eps:g}. A NAME.npz or a workdir"
+      " can hold this network."
+    )
+  kind = "ForImageClassification" if model.num_classes else "Model"
+  return {
+    "architectures": [_CLASSES[size.version] + kind],
+    "num_channels": 3,
+    "patch_size": size.stem_stride,
+    "num_stages": len(size.depths),
+    "hidden_sizes": list(size.widths),
+    "depths": list(size.depths),
+    "hidden_act": "gelu",
+    "layer_norm_eps": model.head_norm_eps,
+    "drop_path_rate": 0.0,
+    "image_size": model.image_size,
+  }
+
+
+def _processor(model: schema.Model) -> dict[str, Any]:
+  # ConvNeXt's own processor makes crops below 384 pixels only.
+  side = {"height": model.image_size, "width": model.image_size}
+  return {
+    "image_processor_type": "BitImageProcessor",
+    "size": side,
+    "do_center_crop": False,
+    "crop_size": side,
+  }
+
+
+def _scale(model: schema.Model, tensors: Tensors) -> Tensors:
+  """Vectors with the axes that Hugging Face's network has them with."""
+  del model
+  return {
+    name: np.reshape(tensor, (1, 1, 1, -1)) if ".grn." in name else tensor
+    for name, tensor in tensors.items()
+  }
+
+
+def _record(version: int, prefix: str) -> HuggingFace:
+  return HuggingFace(
+    writes=lambda model: model.name == "convnext" and model.version == version,
+    prefix=prefix,
+    normalize="imagenet",
+    names=_NAMES,
+    said=_said,
+    config=_config,
+    unchecked=frozenset({"hidden_act", "drop_path_rate"}),
+    processor=_processor,
+    select=_select,
+    scale=_scale,
+  )
+
+
+CONVNEXT = _record(1, "convnext.")
+CONVNEXT_V2 = _record(2, "convnextv2.")

@@ -1,0 +1,83 @@
+"""timm's convnext_* and convnextv2_*."""
+
+import re
+from typing import Any
+
+from vit_jax.errors import UserError
+from vit_jax.weights.fields import NUMBER, TEXT, Fields
+from vit_jax.weights.spellings.contract import Timm
+from vit_jax.weights.spellings.convnext import torch
+from vit_jax.weights.spellings.names import Tensors
+
+_NAMES = torch.names(
+  stem=("stem.0", "stem.1"),
+  downsample="stages.{1}.downsample",
+  block="stages.{0}.blocks.{0}",
+  parts={
+    "depthwise": "conv_dw",
+    "norm": "norm",
+    "expand": "mlp.fc1",
+    "project": "mlp.fc2",
+    "gamma": "gamma",
+    "grn/scale": "mlp.grn.weight",
+    "grn/bias": "mlp.grn.bias",
+  },
+  norm="head.norm",
+  head="head.fc",
+)
+# Patterns of names that our networks lack, and the part that they belong to.
+_UNKNOWN = (
+  (r"^norm_pre\.", "a norm before the pooling (head_norm_first)"),
+  (r"^stem\.[23]\.", "a stem of convolutions that overlap"),
+  (r"^head\.pre_logits\.", "a hidden layer before the classifier"),
+  (r"\.shortcut\.", "convolutions beside the blocks"),
+)
+# Whose norms add another number to variances than the others' do.
+_LARGE_EPSILON = re.compile(r"convnext_xxlarge")
+
+
+def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
+  """Dense layers that are convolutions of one pixel become matrices.
+
+  Raises:
+    UserError: The file has a part that our networks lack.
+  """
+  del notes
+  for pattern, part in _UNKNOWN:
+    name = next((name for name in tensors if re.search(pattern, name)), None)
+    if name is not None:
+      raise UserError(
+        f"{path} has {part} ('{name}'), which our networks do not have, so it"
+        " cannot be loaded."
+      )
+  return {
+    name: tensor[:, :, 0, 0]
+    if re.search(r"\.mlp\.fc[12]\.weight$", name) and tensor.shape[2:] == (1, 1)
+    else tensor
+    for name, tensor in tensors.items()
+  }
+
+
+def _said(
+  config: Fields, tensors: Tensors, path: str, notes: list[str]
+) -> dict[str, Any]:
+  del tensors, path, notes
+  arguments = config.mapping("model_args")
+  for fields in (config, arguments):
+    if fields.values.get("global_pool") not in (None, "", "avg"):
+      raise fields.refusal("global_pool", "is not 'avg', as in our ConvNeXts")
+  if arguments.get("act_layer", TEXT, "gelu") != "gelu":
+    raise arguments.refusal("act_layer", "is not 'gelu', as in our ConvNeXts")
+  name = config.get("architecture", TEXT, "convnext")
+  usual = 1e-5 if _LARGE_EPSILON.match(name) else 1e-6
+  epsilon = arguments.get("norm_eps", NUMBER, usual)
+  return {"layer_norm_eps": epsilon, "head_norm_eps": epsilon}
+
+
+TIMM = Timm(
+  label="convnext_*, convnextv2_*",
+  architectures=r"convnext(v2)?_",
+  names=_NAMES,
+  prepare=_prepare,
+  said=_said,
+)
