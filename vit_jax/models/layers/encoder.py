@@ -14,6 +14,7 @@ from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.embeddings import PositionEmbedding, RelativeKeys
 from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.models.layers.mlp import LayerConfig, MlpBlock
+from vit_jax.models.layers.stochastic_depth import skip_examples
 
 # What the backward pass finds ready, per `config.model.remat`; the rest is
 # computed again. 'dots' keeps the results of all products with parameters;
@@ -99,10 +100,7 @@ class EncoderBlock(nn.Module):
     """Stochastic depth: the branch is zeroed for some examples."""
     if drop_rate is None:
       return branch
-    keep = 1.0 - drop_rate
-    shape = (branch.shape[0], 1, 1)
-    kept = jax.random.bernoulli(self.make_rng("dropout"), keep, shape)
-    return branch * (kept.astype(jnp.float32) / keep).astype(branch.dtype)
+    return skip_examples(branch, drop_rate, self.make_rng("dropout"))
 
 
 class Encoder(nn.Module):

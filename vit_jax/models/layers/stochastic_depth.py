@@ -6,7 +6,9 @@ from jaxtyping import Array, Float, Key
 
 
 def skip_examples(
-  branch: Float[Array, "b ..."], rate: float, key: Key[Array, ""]
+  branch: Float[Array, "b ..."],
+  rate: float | Float[Array, ""],
+  key: Key[Array, ""],
 ) -> Float[Array, "b ..."]:
   """Zeroes the branch for some examples, and scales it up for the others.
 

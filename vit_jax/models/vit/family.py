@@ -36,6 +36,14 @@ _HYBRIDS = (
   "R50+L/16",
   "R50+L/32",
 )
+# Of facebookresearch/deit.
+_DEITS = (
+  *(f"DeiT-{size}/16" for size in ("Ti", "S", "B")),
+  *(f"DeiT-{size}/16-distilled" for size in ("Ti", "S", "B")),
+  *(f"DeiT3-{size}/16" for size in ("S", "M", "B", "L")),
+  "DeiT3-H/14",
+)
+_DEIT = re.compile(r"DeiT(3?)-(\w+/\d+)(-distilled)?", re.ASCII)
 _NUMBERS = (
   "width",
   "depth",
@@ -112,10 +120,29 @@ def _implied(model: schema.Model) -> dict[str, Any]:
 
 
 def _find(name: str) -> schema.Model | None:
+  if match := _DEIT.fullmatch(name):
+    return _deit(variant=match[2], is_third=bool(match[1]), distilled=match[3])
   stem, plus, vit = name.rpartition("+")
   stem = re.sub(r"^(R\d+)x1$", r"\1", stem)
   variant = stem + plus + vit.removeprefix("ViT-")
   return ViTModel(variant=variant) if "/" in variant else None
+
+
+def _deit(
+  variant: str, *, is_third: bool, distilled: str | None
+) -> schema.Model | None:
+  """A network of DeiT, or of DeiT III, which has no distillation token."""
+  keys: dict[str, Any] = {"variant": variant}
+  keys |= {"gelu": "exact", "normalize": "imagenet"}
+  keys["pos_embedding_resize"] = "bicubic"
+  if is_third and distilled:
+    return None
+  if is_third:
+    keys |= {"layer_scale": 1e-4, "cls_position": False}
+    keys["stochastic_depth"] = "constant"
+  elif distilled:
+    keys["distillation"] = "average"
+  return ViTModel(**keys)
 
 
 def _shrink(model: Any) -> None:
@@ -202,6 +229,7 @@ FAMILY = Family(
       for patch in patches
     ),
     *_HYBRIDS,
+    *_DEITS,
   ),
   matches=detect.matches,
   detect=detect.detect,
