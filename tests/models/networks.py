@@ -34,6 +34,15 @@ def tiny_resnet(num_classes=NUM_CLASSES, **keys):
   return build.create(model, num_classes=num_classes)
 
 
+def tiny_convnext(num_classes=NUM_CLASSES, **keys):
+  """A ConvNeXt of three blocks in two stages, for images of 16 px."""
+  defaults = dict(variant="T", depths=(1, 2), widths=(6, 8), image_size=16)
+  model = named_sections.section(
+    "model", **{"name": "convnext", **defaults, **keys}
+  )
+  return build.create(model, num_classes=num_classes)
+
+
 def apply(model, params, images):
   """Logits; compiled as a whole, which is quicker than step by step."""
   return jax.jit(model.apply)({"params": params}, images)

@@ -123,7 +123,7 @@ def _feature(network: "ConvNeXt", name: str, sown: Mapping[str, Any]) -> Any:
   if "/" in name:
     stage, block = name.split("/")
     return values[stage][block]["map"][0]
-  return values[f"{name}_map" if name.startswith("stage") else name][0]
+  return values[f"{name}_map" if name != "encoded" else name][0]
 
 
 def _pixel_filters(network: "ConvNeXt", params: Mapping[str, Any]) -> Any:
