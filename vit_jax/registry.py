@@ -87,6 +87,7 @@ FAMILIES = Registry(
     "vit": "vit_jax.models.vit.family:FAMILY",
     "resnet": "vit_jax.models.resnet.family:FAMILY",
     "convnext": "vit_jax.models.convnext.family:FAMILY",
+    "swin": "vit_jax.models.swin.family:FAMILY",
   },
 )
 OBJECTIVES = Registry(

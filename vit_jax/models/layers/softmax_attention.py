@@ -22,17 +22,17 @@ class Layout(NamedTuple):
   keys: str
 
 
-BY_TOKEN = Layout("bqhk", "bnhk")
-BY_HEAD = Layout("bhqk", "bhnk")
+BY_TOKEN = Layout("...qhk", "...nhk")
+BY_HEAD = Layout("...hqk", "...hnk")
 
 
 def attend(
-  query: Float[Array, "b q heads k"],
-  key: Float[Array, "b n heads k"],
-  value: Float[Array, "b n heads k"],
-  bias: Float[Array, "b heads n q"] | None = None,
+  query: Float[Array, "*b q heads k"],
+  key: Float[Array, "*b n heads k"],
+  value: Float[Array, "*b n heads k"],
+  bias: Float[Array, "*c heads n q"] | None = None,
   softmax_dtype: str = "float32",
-) -> Float[Array, "b q heads k"]:
+) -> Float[Array, "*b q heads k"]:
   """softmax(q k^T + bias) v for each head.
 
   The scores are the largest arrays of an encoder block, and passes over them
@@ -50,7 +50,7 @@ def attend(
     query: Queries, already divided by sqrt(k).
     key: Keys.
     value: Values to be averaged.
-    bias: Bias added to the scores.
+    bias: Bias added to the scores; dimensions of length 1 count for all.
     softmax_dtype: Dtype of the scores and exponentials; sums are float32.
 
   Returns:
@@ -58,9 +58,9 @@ def attend(
   """
   if placement.platform() == "tpu":
     return _attend(BY_TOKEN, softmax_dtype, query, key, value, bias)
-  query, key, value = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
+  query, key, value = (jnp.swapaxes(x, -3, -2) for x in (query, key, value))
   mean = _attend(BY_HEAD, softmax_dtype, query, key, value, bias)
-  return jnp.swapaxes(mean, 1, 2)
+  return jnp.swapaxes(mean, -3, -2)
 
 
 def scores(
@@ -74,7 +74,7 @@ def scores(
 
 def _scores(layout, dtype, query, key, bias):
   product = jnp.einsum(
-    f"{layout.queries},{layout.keys}->bhnq",
+    f"{layout.queries},{layout.keys}->...hnq",
     query,
     key,
     preferred_element_type=dtype,
@@ -90,13 +90,13 @@ def _attend(layout, softmax_dtype, query, key, value, bias):
 def _forward(layout, softmax_dtype, query, key, value, bias):
   queries, keys = layout
   logits = _scores(layout, softmax_dtype, query, key, bias)
-  weights = jnp.exp(logits - jnp.max(logits, axis=2, keepdims=True))
-  total = jnp.sum(weights, axis=2, dtype=jnp.float32)
-  total = jnp.einsum(f"bhq->{queries[:-1]}", total)[..., None]
+  weights = jnp.exp(logits - jnp.max(logits, axis=-2, keepdims=True))
+  total = jnp.sum(weights, axis=-2, dtype=jnp.float32)
+  total = jnp.einsum(f"...hq->{queries[:-1]}", total)[..., None]
   weights = weights.astype(value.dtype)
   # Division of the result, which is smaller than the scores.
   mean = jnp.einsum(
-    f"bhnq,{keys}->{queries}",
+    f"...hnq,{keys}->{queries}",
     weights,
     value,
     preferred_element_type=jnp.float32,
@@ -112,21 +112,37 @@ def _backward(layout, softmax_dtype, saved, gradient):
   # The gradient's part along the weights, sum(dweights * weights), is that
   # along the mean: a sum over k, not over n.
   along = jnp.sum(gradient * mean.astype(jnp.float32), axis=-1)
-  along = jnp.einsum(f"{queries[:-1]}->bhq", along)[:, :, None]
+  along = jnp.einsum(f"{queries[:-1]}->...hq", along)[..., None, :]
   gradient = gradient.astype(value.dtype)
-  dvalue = jnp.einsum(f"bhnq,{queries}->{keys}", weights, gradient)
+  dvalue = jnp.einsum(f"...hnq,{queries}->{keys}", weights, gradient)
   dweights = jnp.einsum(
-    f"{queries},{keys}->bhnq",
+    f"{queries},{keys}->...hnq",
     gradient,
     value,
     preferred_element_type=jnp.float32,
   )
   dscores = weights.astype(jnp.float32) * (dweights - along)
   dscores = dscores.astype(value.dtype)
-  dquery = jnp.einsum(f"bhnq,{keys}->{queries}", dscores, key)
-  dkey = jnp.einsum(f"bhnq,{queries}->{keys}", dscores, query)
-  dbias = None if bias is None else dscores.astype(bias.dtype)
+  dquery = jnp.einsum(f"...hnq,{keys}->{queries}", dscores, key)
+  dkey = jnp.einsum(f"...hnq,{queries}->{keys}", dscores, query)
+  dbias = None if bias is None else _summed(dscores, bias.shape)
+  if dbias is not None:
+    dbias = dbias.astype(bias.dtype)
   return dquery, dkey, dvalue, dbias
+
+
+def _summed(gradient, shape):
+  """Sum over the axes along which an array of this shape was repeated."""
+  axes = [
+    axis
+    for axis, (length, own) in enumerate(
+      zip(gradient.shape, shape, strict=True)
+    )
+    if own < length
+  ]
+  return (
+    jnp.sum(gradient, axes, jnp.float32, keepdims=True) if axes else gradient
+  )
 
 
 _attend.defvjp(_forward, _backward)

@@ -1,0 +1,1 @@
+"""Swin Transformers, whose attention stays within windows."""

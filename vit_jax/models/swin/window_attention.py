@@ -1,0 +1,203 @@
+"""Attention within the windows of a map, which may be moved.
+
+The windows are a dimension of the batch, and the position biases are gathered
+once a layer for all of them. Windows that moved over the border of the image
+hold parts of opposite sides, which do not attend to each other.
+"""
+
+import functools
+import math
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.ad_checkpoint import checkpoint_name
+from jaxtyping import Array, Float, Int
+
+from vit_jax.models.layers import softmax_attention
+from vit_jax.models.swin import sizes
+
+# Published as a normal distribution truncated at -2 and 2, which are a hundred
+# deviations away.
+INIT = nn.initializers.normal(0.02)
+_MASKED = -100.0  # Added to scores, as published.
+# Of version 2: cosines are multiplied by at most 1 / 0.01, 10 at the start.
+_LARGEST_SCALE = math.log(1 / 0.01)
+_FIRST_SCALE = math.log(10)
+_LARGEST_BIAS = 16.0
+# Offsets of version 2 reach from -8 to 8, and log2(8) is their unit.
+_FARTHEST = 8.0
+_SHORTEST = 1e-12  # Length that a vector is divided by at least.
+
+
+class WindowAttention(nn.Module):
+  """Attention of each place to those of its window.
+
+  Attributes:
+    num_heads: Number of heads.
+    window: Side of the windows, places.
+    shift: Places by which the windows are moved, down and to the right.
+    version: As `config.model.version`.
+    pretrained_window: Side of the windows that version 2's offsets are
+      measured in.
+    dtype: Dtype of the products; softmax and position biases are in float32.
+  """
+
+  num_heads: int
+  window: int
+  shift: int
+  version: int
+  pretrained_window: int
+  dtype: str
+
+  @nn.compact
+  def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b h w c"]:
+    _, height, width, channels = x.shape
+    window, shift = self.window, self.shift
+    # As Hugging Face does: the padding takes part in the attention.
+    padding = [(0, -side % window) for side in (height, width)]
+    x = jnp.pad(x, ((0, 0), *padding, (0, 0)))
+    rows, columns = x.shape[1:3]
+    if shift:
+      x = jnp.roll(x, (-shift, -shift), axis=(1, 2))
+    x = partition(x, window)
+
+    def project(name, kept, has_bias=True):
+      dense = nn.Dense(
+        channels,
+        use_bias=has_bias,
+        dtype=self.dtype,
+        kernel_init=INIT,
+        name=name,
+      )
+      heads = dense(x).reshape(*x.shape[:-1], self.num_heads, -1)
+      return checkpoint_name(heads, kept)
+
+    query = project("queries", "query")
+    key = project("keys", "key", has_bias=self.version == 1)
+    value = project("values", "value")
+    query, key = self._scaled(query, key)
+    bias = self._position_bias()[None, None]
+    if shift:
+      mask = region_mask(rows, columns, window, shift)
+      bias = bias + jnp.asarray(mask)[None, :, None]
+    context = softmax_attention.attend(query, key, value, bias)
+    context = checkpoint_name(context.reshape(x.shape), "context")
+    x = nn.Dense(channels, dtype=self.dtype, kernel_init=INIT, name="output")(
+      context
+    )
+    x = merge(x, rows, columns, window)
+    if shift:
+      x = jnp.roll(x, (shift, shift), axis=(1, 2))
+    return x[:, :height, :width]
+
+  def _scaled(self, query, key):
+    """Queries and keys whose products are the scores."""
+    if self.version == 1:
+      scale = 1 / math.sqrt(query.shape[-1])
+      return query * jnp.asarray(scale, query.dtype), key
+    init = nn.initializers.constant(_FIRST_SCALE)
+    scale = self.param("log_scale", init, (self.num_heads,))
+    scale = jnp.exp(jnp.minimum(scale, _LARGEST_SCALE)).reshape(1, 1, 1, -1, 1)
+    query = _unit(query) * scale
+    return query.astype(self.dtype), _unit(key).astype(self.dtype)
+
+  def _position_bias(self):
+    """Biases of keys by queries for each head, [heads, n, n]; float32."""
+    places = self.window**2
+    if self.version == 1:
+      shape = ((2 * self.window - 1) ** 2, self.num_heads)
+      table = self.param("positions", INIT, shape)
+    else:
+      offsets = log_offsets(self.window, self.pretrained_window)
+      hidden = nn.Dense(
+        sizes.POSITION_WIDTH, kernel_init=INIT, name="position_hidden"
+      )(jnp.asarray(offsets))
+      table = nn.Dense(
+        self.num_heads, use_bias=False, kernel_init=INIT, name="position_bias"
+      )(nn.relu(hidden))
+      table = _LARGEST_BIAS * nn.sigmoid(table)
+    index = offset_index(self.window).T.reshape(-1)
+    bias = jnp.take(table, jnp.asarray(index), axis=0)
+    return bias.T.reshape(self.num_heads, places, places)
+
+
+def partition(
+  x: Float[Array, "b h w c"], window: int
+) -> Float[Array, "b windows n c"]:
+  """Windows row by row, and the places of each row by row."""
+  batch, height, width, channels = x.shape
+  rows, columns = height // window, width // window
+  x = x.reshape(batch, rows, window, columns, window, channels)
+  x = x.transpose(0, 1, 3, 2, 4, 5)
+  return x.reshape(batch, rows * columns, window * window, channels)
+
+
+def merge(
+  x: Float[Array, "b windows n c"], height: int, width: int, window: int
+) -> Float[Array, "b {height} {width} c"]:
+  """The map of these windows."""
+  batch, _, _, channels = x.shape
+  rows, columns = height // window, width // window
+  x = x.reshape(batch, rows, columns, window, window, channels)
+  return x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, height, width, channels)
+
+
+@functools.lru_cache
+def offset_index(window: int) -> Int[np.ndarray, "n n"]:
+  """Row of the table for each query and key.
+
+  It is (dy + window - 1) (2 window - 1) + (dx + window - 1) for a query that
+  lies dy places below the key, and dx to its right.
+  """
+  y, x = np.divmod(np.arange(window * window), window)
+  rows, columns = (
+    place[:, None] - place[None] + window - 1 for place in (y, x)
+  )
+  return rows * (2 * window - 1) + columns
+
+
+@functools.lru_cache
+def region_mask(
+  rows: int, columns: int, window: int, shift: int
+) -> Float[np.ndarray, "windows n n"]:
+  """-100 for keys of another part of the image than the query's.
+
+  Args:
+    rows: Of the map, with its padding.
+    columns: Likewise.
+    window: Side of the windows, places.
+    shift: Places by which the windows are moved.
+  """
+  regions = []
+  for side in (rows, columns):
+    place = np.arange(side)
+    last = (place >= side - window).astype(int) + (place >= side - shift)
+    regions.append(last.reshape(side // window, window))
+  y, x = regions
+  region = 3 * y[:, None, :, None] + x[None, :, None, :]
+  region = region.reshape(-1, window * window)
+  differs = region[:, :, None] != region[:, None, :]
+  return np.where(differs, np.float32(_MASKED), np.float32(0))
+
+
+@functools.lru_cache
+def log_offsets(window: int, pretrained: int) -> Float[np.ndarray, "offsets 2"]:
+  """Rows and columns between two places, on a scale that is finest at 0.
+
+  Args:
+    window: Side of the windows, places.
+    pretrained: Side of the windows whose farthest places are 8 apart.
+  """
+  offset = np.arange(1 - window, window) * (_FARTHEST / max(pretrained - 1, 1))
+  offset = np.sign(offset) * np.log2(np.abs(offset) + 1) / math.log2(_FARTHEST)
+  y, x = np.meshgrid(offset, offset, indexing="ij")
+  return np.stack([y, x], axis=-1).reshape(-1, 2).astype(np.float32)
+
+
+def _unit(x: Float[Array, "*b heads k"]) -> Float[Array, "*b heads k"]:
+  """Vectors of length 1, in float32."""
+  x = x.astype(jnp.float32)
+  square = jnp.sum(x * x, axis=-1, keepdims=True)
+  return x * jax.lax.rsqrt(jnp.maximum(square, _SHORTEST**2))
