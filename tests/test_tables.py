@@ -121,3 +121,17 @@ def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):
   assert result.returncode == 1
   assert sentence in result.stderr
   assert "Traceback" not in result.stderr
+
+
+def test_families_have_a_table_without_jax(repo):
+  result = command(repo, "families", "--json", missing=HEAVY)
+  assert result.returncode == 0, result.stderr
+  value = json.loads(result.stdout)
+  assert value["table"] == "families"
+  assert {"row", "paper", "computed", "config"} <= value["rows"][0].keys()
+
+
+def test_families_stand_alone(repo):
+  result = command(repo, "families", "--runs=x")
+  assert result.returncode == 1
+  assert "families stands alone" in result.stderr

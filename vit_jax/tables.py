@@ -1,8 +1,13 @@
 """Shows tables 1 to 9 of the ViT paper, what they cost, and our numbers.
 
+With `families` in place of a number, what DeiT, Swin, ConvNeXt and the other
+families have published, with the parameters and FLOPs that we count and the
+config of each.
+
   python -m vit_jax.tables
   python -m vit_jax.tables 5
   python -m vit_jax.tables 6 --json
+  python -m vit_jax.tables families --format=markdown
   python -m vit_jax.tables 5 --runs=runs
   python -m vit_jax.tables --format=html --output=tables.html
   python -m vit_jax.tables --figure=5 --runs=runs --output=figure5.svg
@@ -41,6 +46,7 @@ from absl import flags
 from vit_jax import command_line, records
 from vit_jax.errors import UserError
 
+_FAMILIES = "families"
 _FIGURES = (3, 4, 5)
 _FORMATS = ("text", "markdown", "latex", "html", "json")
 _ENDINGS = {
@@ -81,6 +87,8 @@ def main(argv: Sequence[str]) -> int:
   from vit_jax.report.tables import output
 
   options = flags.FLAGS
+  if argv[1:] == [_FAMILIES]:
+    return _print(output.render_families(_families_format(options)), options)
   number = _number(argv[1:])
   pretrained = _pretrained(options.pretrained)
   if options.costs:
@@ -105,11 +113,25 @@ def main(argv: Sequence[str]) -> int:
   else:
     kind = _format(options.format, options.json, options.output)
     text = output.render(number, kind, runs=options.runs, pretrained=pretrained)
+  return _print(text, options)
+
+
+def _print(text: str, options: flags.FlagValues) -> int:
   if options.output:
     command_line.writing(records.write_text, options.output, text)
   else:
     print(text, end="")
   return 0
+
+
+def _families_format(options: flags.FlagValues) -> str:
+  others = (options.figure, options.runs, options.costs or None)
+  if others != (None, None, None):
+    raise UserError(
+      "The table of families stands alone, without --costs, --figure and"
+      " --runs."
+    )
+  return _format(options.format, options.json, options.output)
 
 
 def _number(words: Sequence[str]) -> int | None:
@@ -120,7 +142,7 @@ def _number(words: Sequence[str]) -> int | None:
   if len(words) > 1 or words[0] not in map(str, TABLES):
     raise UserError(
       f"There is no table {' '.join(words)!r}: give one number from"
-      f" {min(TABLES)} to {max(TABLES)}, or none for the list."
+      f" {min(TABLES)} to {max(TABLES)}, '{_FAMILIES}', or none for the list."
     )
   return int(words[0])
 

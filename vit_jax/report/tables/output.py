@@ -10,6 +10,7 @@ from vit_jax.report.figures.svg import Figure
 from vit_jax.report.tables import (
   compiled,
   document,
+  families,
   formats,
   measuring,
   page,
@@ -68,6 +69,17 @@ def render_costs(kind: str) -> str:
   if kind == "html":
     return page.render([page.of_table(one) for one in sheets], with_runs=False)
   return "\n".join(formats.FORMATS[kind](one) for one in sheets)
+
+
+def render_families(kind: str) -> str:
+  """Returns the table of the families after ViT, in one of the formats."""
+  found = families.build()
+  if kind == "json":
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+  one = families.lay_out(found)
+  if kind == "html":
+    return page.render([page.of_table(one)], with_runs=False)
+  return formats.FORMATS[kind](one)
 
 
 def draw(
