@@ -25,6 +25,8 @@ SUFFIX = ".safetensors"
 # Suffixes of files that PyTorch pickles.
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
+# Swin's table of places, whole numbers that follow from its window.
+_INDEX = "relative_position_index"
 # A count that PyTorch keeps for every batch norm.
 _BATCH_NORM = ".num_batches_tracked"
 _FLOATS = {
@@ -80,7 +82,11 @@ def _read_shards(directory: epath.Path) -> dict[str, np.ndarray]:
     if os.path.basename(shard) != shard or not shard.endswith(SUFFIX):
       raise UserError(f"{index.path}: '{shard}' is not the name of a shard.")
     found = _read_file(directory / shard)
-    expected = {name for name, place in places.items() if place == shard}
+    expected = {
+      name
+      for name, place in places.items()
+      if place == shard and not name.endswith(_INDEX)
+    }
     if found.keys() != expected:
       odd = sorted(found.keys() ^ expected)
       raise UserError(
@@ -98,7 +104,11 @@ def _read_file(path: epath.Path) -> dict[str, np.ndarray]:
   with _local(path) as local:
     try:
       with safetensors.safe_open(local, framework="np") as file:
-        kinds = {name: file.get_slice(name).get_dtype() for name in file.keys()}
+        kinds = {
+          name: file.get_slice(name).get_dtype()
+          for name in file.keys()
+          if not name.endswith(_INDEX)
+        }
         _check_kinds(path, kinds)
         return {
           name: np.asarray(file.get_tensor(name)).astype(np.float32, copy=False)

@@ -17,12 +17,16 @@ HUGGINGFACE = Registry(
     "bit": f"{_ROOM}.resnet.huggingface:BIT",
     "convnext": f"{_ROOM}.convnext.huggingface:CONVNEXT",
     "convnextv2": f"{_ROOM}.convnext.huggingface:CONVNEXT_V2",
+    "swin": f"{_ROOM}.swin.huggingface:SWIN",
+    "swinv2": f"{_ROOM}.swin.huggingface:SWIN_V2",
   },
 )
 # model.name -> record `Timm`.
 TIMM = Registry(
   "architecture",
   {
+    # First, as it has all that marks a ViT.
+    "swin": f"{_ROOM}.swin.timm:TIMM",
     "vit": f"{_ROOM}.vit.timm:TIMM",
     "resnet": f"{_ROOM}.resnet.timm:TIMM",
     "convnext": f"{_ROOM}.convnext.timm:TIMM",

@@ -1,0 +1,1 @@
+"""Published names of Swin Transformers."""

@@ -1,0 +1,172 @@
+"""Hugging Face's Swin and Swinv2.
+
+The names in files are those that transformers has always written; those that
+its newer modules use inside are understood as well.
+"""
+
+import re
+from typing import Any
+
+import numpy as np
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.models.swin import sizes
+from vit_jax.weights.fields import COUNT, NUMBERS, TEXT, Fields
+from vit_jax.weights.spellings.contract import HuggingFace
+from vit_jax.weights.spellings.names import Tensors
+from vit_jax.weights.spellings.swin import torch
+
+_EPSILON = 1e-5  # Of all norms.
+_CLASSES = {1: "Swin", 2: "Swinv2"}
+_SELF = "attention.self"
+_NAMES = torch.names(
+  stem=("embeddings.patch_embeddings.projection", "embeddings.norm"),
+  block="encoder.layers.{0}.blocks.{0}",
+  parts={
+    "attention_norm": "layernorm_before",
+    "attention/queries": f"{_SELF}.query",
+    "attention/keys": f"{_SELF}.key",
+    "attention/values": f"{_SELF}.value",
+    "attention/output": "attention.output.dense",
+    "attention/positions": f"{_SELF}.relative_position_bias_table",
+    "attention/log_scale": f"{_SELF}.logit_scale",
+    "attention/position_hidden": f"{_SELF}.continuous_position_bias_mlp.0",
+    "attention/position_bias": f"{_SELF}.continuous_position_bias_mlp.2",
+    "mlp_norm": "layernorm_after",
+    "expand": "intermediate.dense",
+    "project": "output.dense",
+  },
+  merge="encoder.layers.{0}.downsample",
+  norm="layernorm",
+  head="classifier",
+)
+# Patterns of the newer modules' names, and the files' names.
+_NEWER = (
+  (re.compile(r"\.attention\.relative_position_bias\."), f".{_SELF}."),
+  (re.compile(r"\.attention\.q_proj\."), f".{_SELF}.query."),
+  (re.compile(r"\.attention\.k_proj\."), f".{_SELF}.key."),
+  (re.compile(r"\.attention\.v_proj\."), f".{_SELF}.value."),
+  (re.compile(r"\.attention\.o_proj\."), ".attention.output.dense."),
+  (re.compile(r"\.mlp\.fc1\."), ".intermediate.dense."),
+  (re.compile(r"\.mlp\.fc2\."), ".output.dense."),
+)
+_MASK_TOKEN = "embeddings.mask_token"
+
+
+def _file_name(name: str) -> str:
+  for pattern, replacement in _NEWER:
+    name = pattern.sub(replacement, name)
+  return name
+
+
+def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
+  """Tensors that outputs depend on, and notes about the others."""
+  del config
+  notes = []
+  unused = {name for name in tensors if name.startswith("decoder.")}
+  if unused:
+    notes.append(f"The decoder ({len(unused)} tensors) is left out.")
+  if _MASK_TOKEN in tensors:
+    notes.append(f"The mask token ({_MASK_TOKEN}) is left out.")
+    unused.add(_MASK_TOKEN)
+  found = torch.parameters(tensors)
+  return {n: x for n, x in found.items() if n not in unused}, notes
+
+
+def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
+  del tensors
+  if config.get("hidden_act", TEXT, "gelu") != "gelu":
+    raise config.refusal("hidden_act", "is not 'gelu', as in our Swins")
+  return {
+    "image_size": config.side("image_size", 224),
+    "pos_embedding_resize": "bicubic",
+  }
+
+
+def _said_v2(config: Fields, tensors: Tensors) -> dict[str, Any]:
+  said = _said(config, tensors)
+  said["window_size"] = config.get("window_size", COUNT, 7)
+  windows = config.get("pretrained_window_sizes", NUMBERS, [0])
+  if any(windows):
+    said["pretrained_window_sizes"] = tuple(map(int, windows))
+  return said
+
+
+def _config(model: schema.Model) -> dict[str, Any]:
+  size = sizes.swin(model)
+  windows = size.windows(model.image_size)
+  if size.version == 1 and min(windows) < size.window_size:
+    raise UserError(
+      "Hugging Face's Swin cannot have windows smaller than"
+      f" model.window_size={size.window_size} in a stage, which at"
+      f" model.image_size={model.image_size} has {min(windows)}. A NAME.npz or"
+      " a workdir can hold this network."
+    )
+  kind = "Model" if model.num_classes is None else "ForImageClassification"
+  found = {
+    "architectures": [_CLASSES[size.version] + kind],
+    "image_size": model.image_size,
+    "patch_size": size.patch_size,
+    "num_channels": 3,
+    "embed_dim": size.width,
+    "depths": list(size.depths),
+    "num_heads": list(size.num_heads),
+    "window_size": size.window_size,
+    "mlp_ratio": float(sizes.EXPANSION),
+    "qkv_bias": True,
+    "hidden_act": "gelu",
+    "use_absolute_embeddings": False,
+    "layer_norm_eps": _EPSILON,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "drop_path_rate": 0.0,
+  }
+  if size.version == 2:
+    windows = model.pretrained_window_sizes or (0,) * len(size.depths)
+    found["pretrained_window_sizes"] = list(windows)
+  return found
+
+
+def _processor(model: schema.Model) -> dict[str, Any]:
+  side = {"height": model.image_size, "width": model.image_size}
+  return {"image_processor_type": "ViTImageProcessor", "size": side}
+
+
+def _scale(model: schema.Model, tensors: Tensors) -> Tensors:
+  """Scales with the axes that Hugging Face's network has them with."""
+  del model
+  return {
+    name: np.reshape(tensor, (-1, 1, 1))
+    if name.endswith(".logit_scale")
+    else tensor
+    for name, tensor in tensors.items()
+  }
+
+
+def _record(version: int, prefix: str, said) -> HuggingFace:
+  return HuggingFace(
+    writes=lambda model: model.name == "swin" and model.version == version,
+    prefix=prefix,
+    normalize="imagenet",
+    names=_NAMES,
+    said=said,
+    config=_config,
+    unchecked=frozenset(
+      {
+        "hidden_act",
+        "hidden_dropout_prob",
+        "attention_probs_dropout_prob",
+        "drop_path_rate",
+        "pretrained_window_sizes",
+      }
+    ),
+    processor=_processor,
+    file_name=_file_name,
+    select=_select,
+    scale=_scale,
+  )
+
+
+SWIN = _record(1, "swin.", _said)
+SWIN_V2 = _record(2, "swinv2.", _said_v2)

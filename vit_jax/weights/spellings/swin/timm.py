@@ -1,0 +1,76 @@
+"""timm's swin_* and swinv2_*."""
+
+import re
+from typing import Any
+
+from vit_jax.errors import UserError
+from vit_jax.weights.fields import COUNT, NUMBERS, TEXT, Fields
+from vit_jax.weights.spellings.contract import Timm
+from vit_jax.weights.spellings.names import Tensors
+from vit_jax.weights.spellings.swin import torch
+
+_NAMES = torch.names(
+  stem=("patch_embed.proj", "patch_embed.norm"),
+  block="layers.{0}.blocks.{0}",
+  parts=torch.AUTHORS,
+  merge="layers.{1}.downsample",
+  norm="norm",
+  head="head.fc",
+)
+_WINDOW = re.compile(r".*_window(\d+)(?:to(\d+))?(?:_(\d+))?")
+# The merging at the end of a stage is the authors' place for it.
+_AUTHORS_MERGE = "layers.0.downsample.reduction.weight"
+_PLACES = 32  # Pixels from one place of the last map to the next.
+
+
+def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
+  """Parameters with joined projections taken apart.
+
+  Raises:
+    UserError: The file has the authors' names.
+  """
+  del notes
+  if _AUTHORS_MERGE in tensors:
+    raise UserError(
+      f"{path} has the authors' names of a Swin, not timm's:"
+      f" '{_AUTHORS_MERGE}' is the end of a stage. Load the original .pth, or"
+      " timm's own file."
+    )
+  return torch.apart(tensors, path)
+
+
+def _said(
+  config: Fields, tensors: Tensors, path: str, notes: list[str]
+) -> dict[str, Any]:
+  del path, notes
+  arguments = config.mapping("model_args")
+  for fields in (config, arguments):
+    if fields.values.get("global_pool") not in (None, "", "avg"):
+      raise fields.refusal("global_pool", "is not 'avg', as in our Swins")
+  said: dict[str, Any] = {"pos_embedding_resize": "bicubic"}
+  if "layers.0.blocks.0.attn.logit_scale" not in tensors:
+    return said
+  name = config.get("architecture", TEXT, "swinv2")
+  match = _WINDOW.match(name)
+  if match:
+    said["window_size"] = int(match[2] or match[1])
+    if match[2]:
+      first, side = int(match[1]), int(match[3] or 0) // _PLACES
+      said["pretrained_window_sizes"] = tuple(
+        min(first, side * 2**stage) for stage in (3, 2, 1, 0)
+      )
+  if "window_size" in arguments:
+    said["window_size"] = arguments.get("window_size", COUNT)
+  if "pretrained_window_sizes" in arguments:
+    sizes = arguments.get("pretrained_window_sizes", NUMBERS)
+    said["pretrained_window_sizes"] = tuple(map(int, sizes))
+  return said
+
+
+TIMM = Timm(
+  label="swin_*, swinv2_*",
+  architectures=r"swin(v2)?_(tiny|small|base|large)_",
+  names=_NAMES,
+  prepare=_prepare,
+  said=_said,
+)

@@ -1,0 +1,102 @@
+"""PyTorch's names of a Swin, and its arrays that are no parameters of ours."""
+
+import re
+
+import numpy as np
+
+from vit_jax.errors import UserError
+from vit_jax.weights.spellings.names import Names, Tensors
+
+# Computed from the sizes; `relative_position_index` holds whole numbers.
+_BUFFER = re.compile(
+  r"(.*\.)?(relative_position_index|relative_coords_table|attn_mask|k_bias)"
+)
+_JOINED = re.compile(r"(layers\.\d+\.blocks\.\d+\.attn)\.qkv\.(weight|bias)")
+_BIAS = re.compile(r"(layers\.\d+\.blocks\.\d+\.attn)\.([qv])_bias")
+_SCALE = re.compile(r".*\.logit_scale")
+
+# Our parts of a block -> the authors' and timm's.
+AUTHORS = {
+  "attention_norm": "norm1",
+  "attention/queries": "attn.q",
+  "attention/keys": "attn.k",
+  "attention/values": "attn.v",
+  "attention/output": "attn.proj",
+  "attention/positions": "attn.relative_position_bias_table",
+  "attention/log_scale": "attn.logit_scale",
+  "attention/position_hidden": "attn.cpb_mlp.0",
+  "attention/position_bias": "attn.cpb_mlp.2",
+  "mlp_norm": "norm2",
+  "expand": "mlp.fc1",
+  "project": "mlp.fc2",
+}
+
+
+def names(
+  *,
+  stem: tuple[str, str],
+  block: str,
+  parts: dict[str, str],
+  merge: str,
+  norm: str,
+  head: str,
+) -> Names:
+  """Names of a Swin of either version.
+
+  Args:
+    stem: Names of the first convolution and of the norm after it.
+    block: Name of a block, with numbers as in `Names`.
+    parts: Our name of a block's module or parameter -> theirs.
+    merge: Name of a merging, with the stage's number as in `Names`.
+    norm: Name of the last norm.
+    head: Name of the classifier.
+  """
+  ours = "stage{1}/block{01}"
+  first = block.replace("{0}", "0")
+  rows = [
+    ("stem/conv", stem[0]),
+    ("stem/norm", stem[1]),
+    *((f"{ours}/{part}", f"{block}.{name}") for part, name in parts.items()),
+    ("stage{1}/merge/norm", f"{merge}.norm"),
+    ("stage{1}/merge/reduction", f"{merge}.reduction"),
+    ("norm", norm),
+    ("head", head),
+  ]
+  required = (f"{first}.{parts['attention_norm']}.weight", f"{stem[0]}.weight")
+  return Names(tuple(rows), required=required)
+
+
+def parameters(tensors: Tensors) -> dict[str, np.ndarray]:
+  """Tensors without buffers, scales as vectors."""
+  return {
+    name: tensor.reshape(-1) if _SCALE.fullmatch(name) else tensor
+    for name, tensor in tensors.items()
+    if not _BUFFER.fullmatch(name)
+  }
+
+
+def apart(tensors: Tensors, path: str) -> dict[str, np.ndarray]:
+  """Parameters with joined projections taken apart.
+
+  Args:
+    tensors: By the authors' or timm's names.
+    path: Path of the file, for messages.
+
+  Raises:
+    UserError: A joined projection is not of three parts.
+  """
+  found: dict[str, np.ndarray] = {}
+  for name, tensor in parameters(tensors).items():
+    if match := _BIAS.fullmatch(name):
+      found[f"{match[1]}.{match[2]}.bias"] = tensor
+    elif match := _JOINED.fullmatch(name):
+      if tensor.ndim == 0 or len(tensor) % 3:
+        raise UserError(
+          f"{path}: '{name}' is of shape {tensor.shape}, which is not 3"
+          " projections."
+        )
+      for part, array in zip("qkv", np.split(tensor, 3), strict=True):
+        found[f"{match[1]}.{part}.{match[2]}"] = array
+    else:
+      found[name] = tensor
+  return found
