@@ -34,7 +34,7 @@ class Image(Protocol):
     """Returns uint8 [h, w, 3] of a window, int32 [4]: top, left, h, w."""
 
 
-def _resize(
+def resize_pixels(
   pixels: Tensor, height: Any, width: Any, method: str, antialias: bool
 ) -> Tensor:
   """Resizes uint8 [h, w, 3] to uint8 [height, width, 3], rounded."""
@@ -102,7 +102,7 @@ def inception_crop(
     use_image_if_no_bounding_boxes=True,
   )
   window = tf.concat([top_left[:2], extent[:2]], axis=0)
-  return _resize(image.crop(window), size, size, "bilinear", False)
+  return resize_pixels(image.crop(window), size, size, "bilinear", False)
 
 
 @register("image")
@@ -115,7 +115,7 @@ def resize(
   antialias: bool = False,
 ) -> Tensor:
   """Resizes the whole image to size x size pixels, of any proportions."""
-  return _resize(image.pixels(), size, size, method, antialias)
+  return resize_pixels(image.pixels(), size, size, method, antialias)
 
 
 @register("image", side=lambda side, **_: None)
@@ -133,7 +133,7 @@ def resize_small(
   sides = tf.cast(tf.shape(pixels)[:2], tf.float32)
   factor = round(scale * size) / tf.reduce_min(sides)
   new = tf.cast(tf.round(sides * factor), tf.int32)
-  return _resize(pixels, new[0], new[1], method, antialias)
+  return resize_pixels(pixels, new[0], new[1], method, antialias)
 
 
 @register("image")

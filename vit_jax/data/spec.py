@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 import pydantic
 
-from vit_jax.data import ops_device, ops_image, ops_label  # noqa: F401
+from vit_jax.data import (  # noqa: F401
+  ops_augment,
+  ops_device,
+  ops_image,
+  ops_label,
+)
 from vit_jax.data.registry import OPS, UNKNOWN_SIDE, Op
 from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean

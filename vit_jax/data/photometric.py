@@ -1,0 +1,245 @@
+"""Functions of colours, uint8 [h, w, 3] to uint8 [h, w, 3], as Pillow's.
+
+Each gives Pillow's pixels, with Pillow's rounding: a blend is cut off to whole
+levels, a filter is rounded. Numbers may be Python's or scalar tensors. What
+Pillow looks up in a table is computed where that is faster in TensorFlow: a
+table costs three times as much as arithmetic in float32.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from vit_jax.data.tf_import import tf
+
+Tensor = Any
+
+_LEVELS = 256
+# Of ITU-R 601-2, in 1/65536; the sums stay exact in float32.
+_LUMA = (19595.0, 38470.0, 7471.0)
+_LUMA_UNIT = 65536.0
+_BLUR_PASSES = 3
+
+
+def invert(pixels: Tensor) -> Tensor:
+  return 255 - pixels
+
+
+def posterize(pixels: Tensor, bits: Any) -> Tensor:
+  """Keeps the highest `bits`, int32, 0 to 8, of each value."""
+  mask = _LEVELS - tf.bitwise.left_shift(1, 8 - bits)
+  return tf.bitwise.bitwise_and(pixels, tf.cast(mask, tf.uint8))
+
+
+def solarize(pixels: Tensor, threshold: Any) -> Tensor:
+  """Inverts values from the threshold, 0 to 256, on."""
+  values = tf.cast(pixels, tf.int16)
+  kept = values < tf.cast(threshold, tf.int16)
+  return tf.where(kept, pixels, 255 - pixels)
+
+
+def solarize_add(pixels: Tensor, addition: Any) -> Tensor:
+  """Adds to the values below 128, up to 255."""
+  values = tf.cast(pixels, tf.int16)
+  added = tf.minimum(values + tf.cast(addition, tf.int16), 255)
+  return tf.where(values < 128, tf.cast(added, tf.uint8), pixels)
+
+
+def _looked_up(pixels: Tensor, table: Tensor) -> Tensor:
+  """Looks values up in the table of their channel, [3, 256]."""
+  table = tf.cast(tf.clip_by_value(table, 0, 255), tf.uint8)
+  return tf.gather(tf.reshape(table, [-1]), _table_places(pixels))
+
+
+def _table_places(pixels: Tensor) -> Tensor:
+  return tf.cast(pixels, tf.int32) + [0, _LEVELS, 2 * _LEVELS]
+
+
+def autocontrast(pixels: Tensor) -> Tensor:
+  """Stretches each channel from its darkest and brightest value to 0 to 255."""
+  flat = tf.reshape(pixels, [-1, 3])
+  low = tf.cast(tf.reduce_min(flat, axis=0), tf.float64)[:, None]
+  high = tf.cast(tf.reduce_max(flat, axis=0), tf.float64)[:, None]
+  scale = 255 / tf.maximum(high - low, 1)
+  levels = tf.range(_LEVELS, dtype=tf.float64)
+  # Casting cuts the fraction off only once the values are not negative.
+  stretched = tf.clip_by_value(levels * scale - low * scale, 0, 255)
+  return _looked_up(pixels, tf.where(high > low, stretched, levels))
+
+
+def equalize(pixels: Tensor) -> Tensor:
+  """Makes the histogram of each channel as even as a table can."""
+  places = tf.reshape(_table_places(pixels), [-1])
+  counts = tf.math.bincount(places, minlength=3 * _LEVELS)
+  counts = tf.reshape(counts, [3, _LEVELS])
+  levels = tf.range(_LEVELS)
+  last = tf.reduce_max(tf.where(counts > 0, levels, 0), axis=1)
+  last_count = tf.gather(counts, last, batch_dims=1)
+  step = (tf.reduce_sum(counts, axis=1) - last_count) // 255
+  step = step[:, None]
+  below = tf.cumsum(counts, axis=1, exclusive=True)
+  table = (below + step // 2) // tf.maximum(step, 1)
+  return _looked_up(pixels, tf.where(step > 0, table, levels))
+
+
+def _luma(pixels: Tensor) -> Tensor:
+  """Returns the luma, whole numbers in float32 [h, w, 1]."""
+  flat = tf.cast(tf.reshape(pixels, [-1, 3]), tf.float32)
+  sums = tf.linalg.matmul(flat, tf.constant(_LUMA, shape=(3, 1)))
+  luma = tf.floor((sums + _LUMA_UNIT / 2) / _LUMA_UNIT)
+  return tf.reshape(luma, tf.concat([tf.shape(pixels)[:2], [1]], axis=0))
+
+
+def greyscale(pixels: Tensor) -> Tensor:
+  luma = tf.cast(_luma(pixels), tf.uint8)
+  return tf.broadcast_to(luma, tf.shape(pixels))
+
+
+def blend(start: Any, pixels: Tensor, factor: Any) -> Tensor:
+  """Goes from `start`, factor 0, to the pixels, factor 1, and beyond."""
+  pixels = tf.cast(pixels, tf.float32)
+  mixed = start + tf.cast(factor, tf.float32) * (pixels - start)
+  return tf.cast(tf.clip_by_value(mixed, 0, 255), tf.uint8)
+
+
+def brightness(pixels: Tensor, factor: Any) -> Tensor:
+  return blend(0.0, pixels, factor)
+
+
+def contrast(pixels: Tensor, factor: Any) -> Tensor:
+  """Blends with the rounded mean of the luma."""
+  luma = tf.cast(_luma(pixels), tf.float64)
+  mean = tf.floor(tf.reduce_mean(luma) + 0.5)
+  return blend(tf.cast(mean, tf.float32), pixels, factor)
+
+
+def color(pixels: Tensor, factor: Any) -> Tensor:
+  """Blends with the greyscale image; the saturation."""
+  return blend(_luma(pixels), pixels, factor)
+
+
+def sharpness(pixels: Tensor, factor: Any) -> Tensor:
+  """Blends with the smoothed image, whose edge pixels stay as they are."""
+  values = tf.cast(pixels, tf.int16)
+  rows = values[:-2] + values[1:-1] + values[2:]
+  squares = rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:]
+  inner = values[1:-1, 1:-1]
+  sums = tf.cast(squares + 4 * inner, tf.float32)
+  smooth = tf.floor((sums + 6.5) / 13)
+  change = smooth - tf.cast(inner, tf.float32)
+  change = tf.pad(change, [[1, 1], [1, 1], [0, 0]])
+  start = tf.cast(pixels, tf.float32) + change
+  return blend(start, pixels, factor)
+
+
+def _box_weights(radius: Any, reach: int) -> list[Tensor]:
+  """Weights, by distance 0 to `reach`, of one of the blur's boxes.
+
+  A box of fractional size has the variance of a third of the blur.
+  """
+  variance = tf.cast(radius, tf.float64) ** 2 / _BLUR_PASSES
+  whole = tf.floor((tf.sqrt(12 * variance + 1) - 1) / 2)
+  size = 2 * whole + 1
+  part = size * (whole * (whole + 1) - 3 * variance)
+  part /= 6 * (variance - (whole + 1) ** 2)
+  # As Pillow's fixed point: the two outermost take what the others leave.
+  inner = tf.floor(2.0**24 / (2 * (whole + part) + 1))
+  outer = tf.floor((2.0**24 - size * inner) / 2)
+  return [
+    tf.cast(
+      tf.where(
+        distance <= whole, inner, tf.where(distance == whole + 1, outer, 0)
+      )
+      / 2.0**24,
+      tf.float32,
+    )
+    for distance in range(reach + 1)
+  ]
+
+
+def _box_blur(pixels: Tensor, weights: Sequence[Tensor], axis: int) -> Tensor:
+  """Blurs along an axis, uint8 to uint8, the edges being repeated."""
+  reach = len(weights) - 1
+  length = tf.shape(pixels)[axis]
+  places = tf.clip_by_value(tf.range(-reach, length + reach), 0, length - 1)
+  padded = tf.cast(tf.gather(pixels, places, axis=axis), tf.int16)
+
+  def moved(by: int) -> Tensor:
+    return (
+      padded[reach + by : reach + by + length]
+      if axis == 0
+      else padded[:, reach + by : reach + by + length]
+    )
+
+  total = tf.cast(moved(0), tf.float32) * weights[0]
+  for distance in range(1, reach + 1):
+    pair = tf.cast(moved(-distance) + moved(distance), tf.float32)
+    total += pair * weights[distance]
+  return tf.cast(total + 0.5, tf.uint8)
+
+
+def gaussian_blur(
+  pixels: Tensor, radius: Any, *, largest_radius: float
+) -> Tensor:
+  """Blurs by three boxes in each direction, whose variances add up.
+
+  Args:
+    pixels: uint8 [h, w, 3].
+    radius: Standard deviation, pixels.
+    largest_radius: Bound of `radius`, which fixes the work.
+  """
+  variance = largest_radius**2 / _BLUR_PASSES
+  reach = int(((12 * variance + 1) ** 0.5 - 1) / 2) + 1
+  weights = _box_weights(radius, reach)
+  for axis in (1, 0):
+    for _ in range(_BLUR_PASSES):
+      pixels = _box_blur(pixels, weights, axis)
+  return pixels
+
+
+def hue(pixels: Tensor, shift: Any) -> Tensor:
+  """Turns the hue by `shift` of a circle, -0.5 to 0.5, in Pillow's HSV."""
+  values = tf.cast(pixels, tf.float32)
+  red, green, blue = tf.unstack(values, axis=-1)
+  high = tf.reduce_max(values, axis=-1)
+  spread = high - tf.reduce_min(values, axis=-1)
+  divisor = tf.maximum(spread, 1)
+  sixth = tf.where(
+    high == red,
+    (green - blue) / divisor,
+    tf.where(
+      high == green,
+      2 + (blue - red) / divisor,
+      4 + (red - green) / divisor,
+    ),
+  )
+  angle = tf.floor(tf.math.floormod(sixth / 6 + 1, 1) * 255)
+  saturation = tf.floor(spread / tf.maximum(high, 1) * 255) / 255
+  # A level of the hue is one of 256, and the shift is cut off to whole ones.
+  turn = tf.cast(tf.cast(shift, tf.float64) * 255, tf.int32)
+  angle = tf.math.floormod(angle + tf.cast(turn, tf.float32), 256) * 6 / 255
+  sector = tf.floor(angle)
+  within = angle - sector
+  sector = tf.math.floormod(sector, 6)
+  low = _rounded(high * (1 - saturation))
+  falling = _rounded(high * (1 - saturation * within))
+  rising = _rounded(high * (1 - saturation * (1 - within)))
+  order = tf.cast(sector, tf.int32)
+  channels = (
+    (high, falling, low, low, rising, high),
+    (rising, high, high, falling, low, low),
+    (low, low, rising, high, high, falling),
+  )
+  return tf.cast(
+    tf.stack([_chosen(order, six) for six in channels], axis=-1), tf.uint8
+  )
+
+
+def _rounded(values: Tensor) -> Tensor:
+  return tf.floor(values + 0.5)
+
+
+def _chosen(order: Tensor, options: Sequence[Tensor]) -> Tensor:
+  result = options[0]
+  for number, option in enumerate(options[1:], start=1):
+    result = tf.where(order == number, option, result)
+  return result
