@@ -50,6 +50,7 @@ Duration = Annotated[int | str, pydantic.AfterValidator(_check_duration)]
 Interval = Annotated[int | str, pydantic.AfterValidator(_check_interval)]
 # Steps and examples of a batch are counted in int32.
 PositiveInt = Annotated[int, pydantic.Field(gt=0, lt=2**31)]
+NonNegativeInt = Annotated[int, pydantic.Field(ge=0, lt=2**31)]
 Layers = Annotated[int, pydantic.Field(gt=0, le=1000)]
 # Units, classes, pixels.
 Size = Annotated[int, pydantic.Field(gt=0, le=2**20)]
@@ -169,7 +170,7 @@ class Train(Section):
   prefetch_batches: PositiveInt = key(
     2, "Batches kept ready on the device ahead of the step."
   )
-  max_bad_examples: Annotated[int, pydantic.Field(ge=0)] = key(
+  max_bad_examples: NonNegativeInt = key(
     0,
     "Examples that cannot be read or decoded and are replaced by the next one"
     " that can; one more ends the run.",

@@ -1,14 +1,16 @@
 """Keys of `config.model` that Swin Transformers add."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-import pydantic
-
-from vit_jax.config.schema import Fraction, Layers, Model, Size, key
-
-# 0 for what was not trained before.
-_Window = Annotated[int, pydantic.Field(ge=0, le=2**20)]
+from vit_jax.config.schema import (
+  Fraction,
+  Layers,
+  Model,
+  NonNegativeInt,
+  Size,
+  key,
+)
 
 
 class SwinModel(Model):
@@ -28,7 +30,7 @@ class SwinModel(Model):
     "Side of a window, places of a map; a smaller map is one window. None: 7,"
     " or 8 for version 2.",
   )
-  pretrained_window_sizes: tuple[_Window, ...] | None = key(
+  pretrained_window_sizes: tuple[NonNegativeInt, ...] | None = key(
     None,
     "Version 2: side of each stage's windows that position biases were trained"
     " with, in which offsets are measured; None or 0: those of this model.",
