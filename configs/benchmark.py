@@ -2,11 +2,12 @@
 
 --config=configs/benchmark.py:model=B/16,batch=512,dtype=bfloat16
 --config=configs/benchmark.py:model=R50x1
+--config=configs/benchmark.py:model=Swin-T
 """
 
 import ml_collections
 
-from vit_jax.config import arguments, smoke
+from vit_jax.config import arguments, names, smoke
 from vit_jax.config.defaults import default_config, default_eval
 
 
@@ -15,9 +16,8 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config = default_config()
   config.total_steps = 1000
   config.log_every_steps = 5
-  config.model.update(variant=args.model, dtype=args.dtype)
-  if "/" not in args.model:
-    config.model.name = "resnet"
+  config.model.update(names.find(args.model).model_dump(exclude_unset=True))
+  config.model.dtype = args.dtype
   config.train.update(
     dataset="generated:classes=1000,size=224,examples=1000",
     batch_size=args.batch,

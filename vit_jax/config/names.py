@@ -29,7 +29,8 @@ def find(name: str) -> schema.Model:
         family.size(model)
       except UserError:
         break
-      return model
+      # A key that is set is one that an experiment file passes on.
+      return model.model_copy(update={"name": model.name})
   near = did_you_mean(name, known(), 0.0)
   raise UserError(
     f"No model is named '{name}'. Did you mean '{near}'?"
