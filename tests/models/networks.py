@@ -25,6 +25,21 @@ def tiny_hybrid(num_classes=NUM_CLASSES, **keys):
   return tiny(num_classes, **{"variant": "Ti/8", **defaults, **keys})
 
 
+def tiny_swin(num_classes=NUM_CLASSES, **keys):
+  """A Swin of four blocks in two stages, windows of 2, for images of 16 px.
+
+  The first map has 4 x 4 windows, the second is 4 x 4 places.
+  """
+  defaults = dict(
+    depths=(2, 2), num_heads=(2, 4), width=8, patch_size=2, window_size=2
+  )
+  model = named_sections.section(
+    "model",
+    **{"name": "swin", "variant": "T", "image_size": 16, **defaults, **keys},
+  )
+  return build.create(model, num_classes=num_classes)
+
+
 def tiny_resnet(num_classes=NUM_CLASSES, **keys):
   """A ResNet of three units in two stages, for images of 16 px."""
   defaults = dict(variant="R50x1", width=32, blocks=(1, 2), image_size=16)

@@ -161,7 +161,8 @@ def _feature(network: "Swin", name: str, sown: Mapping[str, Any]) -> Any:
   if "/" in name:
     stage, block = name.split("/")
     return values[stage][block]["map"][0]
-  return values[f"{name}_map" if name.startswith("stage") else name][0]
+  is_module = name == "stem" or name.startswith("stage")
+  return values[f"{name}_map" if is_module else name][0]
 
 
 def _pixel_filters(network: "Swin", params: Mapping[str, Any]) -> Any:

@@ -255,7 +255,7 @@ class Swin(nn.Module):
     """The normalised patches."""
     x = self._stem(normalize(images, self.normalize, self.dtype))
     x = nn.with_logical_constraint(x, BETWEEN_UNITS)
-    self.sow("intermediates", "stem", x)
+    self.sow("intermediates", "stem_map", x)
     return x
 
   def encode(

@@ -1,0 +1,260 @@
+"""Published Swins give what transformers and timm make of them."""
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from etils import epath
+from safetensors.numpy import load_file, save_file
+
+import vit_jax
+from tests.weights.published import (
+  GOLDEN,
+  expected,
+  outputs,
+  outputs_at,
+  relative_error,
+)
+from vit_jax.errors import UserError
+from vit_jax.models import build
+from vit_jax.models.swin import sizes
+from vit_jax.weights import files, surgery, tensors
+from vit_jax.weights.spellings import huggingface, timm
+
+HUGGING_FACE = ("huggingface_swin", "huggingface_swinv2")
+TIMM = ("timm_swin", "timm_swinv2")
+READERS = dict.fromkeys(HUGGING_FACE, huggingface) | dict.fromkeys(TIMM, timm)
+
+
+@pytest.fixture
+def copied(tmp_path):
+  """A function that copies a fixture, to be changed."""
+  return lambda name: shutil.copytree(GOLDEN / name, tmp_path / name)
+
+
+def change(directory, **values):
+  """Changes keys of config.json."""
+  path = directory / "config.json"
+  path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def change_tensors(directory, function):
+  path = directory / "model.safetensors"
+  save_file(function(load_file(path)), path)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_outputs_are_those_of_the_reference(name):
+  wanted = expected(name)
+  found = outputs(READERS[name].read(GOLDEN / name), wanted["images"])
+  assert relative_error(found, wanted["outputs"]) < 1e-5
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_larger_images_give_what_the_reference_gives(name):
+  """Hugging Face's are padded; in timm's more windows fit."""
+  wanted = expected(name)
+  (key,) = (key for key in wanted if key.startswith("images_"))
+  size = wanted[key].shape[1]
+  found = outputs_at(name, size, wanted[key])
+  assert relative_error(found, wanted[f"outputs_{size}"]) < 1e-5
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_form_and_sizes_are_told(name):
+  weights = files.read(str(GOLDEN / name))
+  model, is_timm = weights.model, name in TIMM
+  size = sizes.swin(model)
+  assert size == sizes.SwinSize(
+    depths=(2, 2),
+    num_heads=(2, 4),
+    width=8,
+    patch_size=4 if is_timm else 2,
+    window_size=4,
+    version=2 if "v2" in name else 1,
+  )
+  assert model.image_size == (32 if is_timm else 16)
+  assert model.normalize == "imagenet"
+  assert model.pos_embedding_resize == "bicubic"
+  names = ("ant", "bee", "cat: a pet", "dog", "eel")
+  headless = name == "huggingface_swinv2"
+  assert weights.class_names == (None if headless else names)
+  assert model.pretrained_window_sizes == ((3, 0) if headless else None)
+  assert weights.assumed == ()
+
+
+@pytest.mark.parametrize("name", HUGGING_FACE)
+def test_written_directories_are_those_of_transformers(tmp_path, name):
+  wanted = huggingface.read(GOLDEN / name)
+  huggingface.write(tmp_path / "out", wanted)
+  found = huggingface.read(tmp_path / "out")
+  assert found.model == wanted.model
+  assert found.class_names == wanted.class_names
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
+  theirs = tensors.read(epath.Path(GOLDEN / name))
+  ours = load_file(tmp_path / "out" / tensors.FILE)
+  assert ours.keys() == theirs.keys()
+  for key, tensor in theirs.items():
+    np.testing.assert_array_equal(ours[key], tensor)
+  config, original = (
+    json.loads((directory / "config.json").read_text())
+    for directory in (tmp_path / "out", GOLDEN / name)
+  )
+  for key in config.keys() - {"drop_path_rate"}:
+    assert original.get(key) in (None, config[key]), key
+
+
+@pytest.mark.parametrize("name", TIMM)
+def test_networks_of_timm_become_hugging_faces(tmp_path, name):
+  wanted = expected(name)
+  huggingface.write(tmp_path / "x", timm.read(GOLDEN / name))
+  found = outputs(huggingface.read(tmp_path / "x"), wanted["images"])
+  assert relative_error(found, wanted["outputs"]) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["huggingface_swin", "timm_swinv2"])
+def test_an_npz_keeps_everything(tmp_path, name):
+  network, params = vit_jax.load(str(GOLDEN / name))
+  vit_jax.save(str(tmp_path / "x.npz"), network, params)
+  again, same = vit_jax.load(str(tmp_path / "x.npz"))
+  assert again == network
+  jax.tree.map(np.testing.assert_array_equal, same, params)
+
+
+def test_buffers_of_older_files_are_skipped(copied):
+  directory = copied("huggingface_swin")
+  start = "swin.encoder.layers.0.blocks.1"
+  buffers = {
+    f"{start}.attention.self.relative_position_index": np.zeros((16, 16), int),
+    f"{start}.attn_mask": np.zeros((4, 16, 16), np.float32),
+  }
+  change_tensors(directory, lambda found: found | buffers)
+  huggingface.read(directory)
+
+
+def test_names_of_newer_modules_are_understood(copied):
+  directory = copied("huggingface_swin")
+  newer = {
+    ".attention.self.query.": ".attention.q_proj.",
+    ".attention.self.key.": ".attention.k_proj.",
+    ".attention.self.value.": ".attention.v_proj.",
+    ".attention.output.dense.": ".attention.o_proj.",
+    ".attention.self.relative": ".attention.relative_position_bias.relative",
+    ".intermediate.dense.": ".mlp.fc1.",
+    ".output.dense.": ".mlp.fc2.",
+  }
+
+  def rename(name):
+    for old, new in newer.items():
+      name = name.replace(old, new)
+    return name
+
+  change_tensors(directory, lambda x: {rename(n): a for n, a in x.items()})
+  found = huggingface.read(directory)
+  wanted = huggingface.read(GOLDEN / "huggingface_swin")
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
+
+
+def test_other_windows_resize_the_position_biases():
+  """A linear table stays linear inside; a constant one stays constant."""
+  weights = timm.read(GOLDEN / "timm_swin")
+  table = np.tile(np.arange(7.0, dtype=np.float32)[:, None, None], (1, 7, 2))
+  attention = weights.params["stage1"]["block01"]["attention"]
+  attention["positions"] = table.reshape(49, 2)
+  wanted = weights.model.updated(image_size=48, window_size=6)
+  network = build.create(wanted, num_classes=5)
+  shapes = build.family_of(network).shapes(wanted, 5)
+  fitted = surgery.fit(weights, wanted, shapes)
+  assert fitted.fresh == fitted.dropped == ()
+  assert "windows of 4 x 4 are resized to 6 x 6" in " ".join(fitted.notes)
+  found = fitted.params["stage1"]["block01"]["attention"]["positions"]
+  found = found.reshape(11, 11, 2)
+  rows = (np.arange(11) + 0.5) * 7 / 11 - 0.5
+  np.testing.assert_allclose(found[3:8, 4, 0], rows[3:8], rtol=1e-5)
+  np.testing.assert_allclose(found[:, 2], found[:, 8], rtol=1e-5)
+  loaded = fitted.params["stage2"]["block02"]["mlp_norm"]["scale"]
+  kept = weights.params["stage2"]["block02"]["mlp_norm"]["scale"]
+  np.testing.assert_array_equal(loaded, kept)
+
+
+@pytest.mark.parametrize(
+  "architecture, window, pretrained",
+  [
+    ("swinv2_tiny_window4_256", 4, None),
+    ("swinv2_base_window12to16_192to256", 16, (12, 12, 12, 6)),
+    ("swinv2_large_window12to24_192to384.ms_in22k", 24, (12, 12, 12, 6)),
+  ],
+)
+def test_names_of_timm_tell_the_windows(
+  copied, architecture, window, pretrained
+):
+  directory = copied("timm_swinv2")
+  change(directory, architecture=architecture, model_args={})
+  model = timm.read(directory).model
+  assert model.window_size == window
+  assert model.pretrained_window_sizes == pretrained
+
+
+def test_a_lone_file_says_what_is_assumed(copied):
+  directory = copied("timm_swinv2")
+  (directory / "config.json").unlink()
+  weights = timm.read(directory / "model.safetensors")
+  said = " ".join(weights.assumed)
+  for words in ("model.window_size=8", "128 pixels", "model.normalize="):
+    assert words in said
+
+
+@pytest.mark.parametrize(
+  "name, values, words",
+  [
+    ("huggingface_swin", {"hidden_act": "relu"}, ["hidden_act", "'gelu'"]),
+    ("huggingface_swin", {"depths": [2, 4]}, ["depths", "[2, 2]"]),
+    ("huggingface_swin", {"num_heads": [4, 4]}, ["num_heads", "[2, 4]"]),
+    ("huggingface_swin", {"window_size": 7}, ["window_size", "is not 4"]),
+    ("huggingface_swin", {"mlp_ratio": 2.0}, ["mlp_ratio", "is not 4.0"]),
+    (
+      "huggingface_swin",
+      {"use_absolute_embeddings": True},
+      ["use_absolute_embeddings"],
+    ),
+    ("timm_swin", {"global_pool": "max"}, ["global_pool", "'avg'"]),
+    ("timm_swin", {"architecture": "swin_s3_tiny_224"}, ["swin_s3_tiny_224"]),
+    (
+      "timm_swin",
+      {"model_args": {"always_partition": True}},
+      ["always_partition", "understood"],
+    ),
+  ],
+)
+def test_another_network_is_refused(copied, name, values, words):
+  directory = copied(name)
+  change(directory, **values)
+  with pytest.raises(UserError) as caught:
+    READERS[name].read(directory)
+  for word in words:
+    assert word in str(caught.value)
+
+
+def test_windows_that_transformers_lacks_are_named(tmp_path):
+  weights = timm.read(GOLDEN / "timm_swin")
+  model = weights.model.updated(image_size=16)
+  with pytest.raises(UserError, match="smaller than.*window_size=4.*NAME.npz"):
+    huggingface.write(
+      tmp_path / "x",
+      weights.__class__(path="x", model=model, params=weights.params),
+    )
+
+
+def test_a_missing_block_is_a_table(copied):
+  directory = copied("timm_swin")
+  left_out = "layers.1.blocks.0.mlp.fc1"
+  change_tensors(
+    directory,
+    lambda found: {
+      name: x for name, x in found.items() if not name.startswith(left_out)
+    },
+  )
+  with pytest.raises(UserError, match=f"(?s)Swin.*{left_out}.weight"):
+    timm.read(directory)
