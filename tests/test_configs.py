@@ -120,6 +120,65 @@ def test_a_pair_that_table_3_has_not_is_refused():
     load(PRETRAIN, "model=H/14,data=i1k")
 
 
+@pytest.mark.parametrize(
+  "arguments, epochs, base_lr, decay, rate, layer_decay, size",
+  [
+    ("model=ConvNeXt-T", 300, 4e-3, 0.05, 0.1, None, 224),
+    ("model=ConvNeXt-L", 300, 4e-3, 0.05, 0.5, None, 224),
+    ("model=ConvNeXt-B,phase=finetune384", 30, 5e-5, 1e-8, 0.8, 0.7, 384),
+    ("model=ConvNeXt-XL,phase=pretrain22k", 90, 4e-3, 0.05, 0.2, None, 224),
+    ("model=ConvNeXt-L,phase=finetune22k", 30, 5e-5, 1e-8, 0.3, 0.8, 224),
+    (
+      "model=ConvNeXt-XL,phase=finetune22k,image_size=384",
+      *(30, 5e-5, 1e-8, 0.4, 0.8, 384),
+    ),
+  ],
+)
+def test_convnexts_are_trained_as_published(
+  arguments, epochs, base_lr, decay, rate, layer_decay, size
+):
+  """The commands of facebookresearch/ConvNeXt, TRAINING.md."""
+  config = load(file("convnext"), arguments)
+  checks.check(config)
+  pretrains = epochs > 30
+  assert (config.total_epochs, config.schedule.base_lr) == (epochs, base_lr)
+  assert config.train.batch_size == (4096 if pretrains else 512)
+  assert config.schedule.end_lr == 1e-6
+  optimizer = config.optimizer
+  assert (optimizer.name, optimizer.weight_decay) == ("adamw", decay)
+  assert optimizer.layer_decay == layer_decay
+  assert optimizer.grad_clip_norm is None
+  model = config.model
+  assert (model.stochastic_depth_rate, model.image_size) == (rate, size)
+  assert model.normalize == "imagenet"
+  objective = config.objective
+  mixes = (0.8, 1.0) if pretrains else (0, 0)
+  assert (objective.mixup_alpha, objective.cutmix_alpha) == mixes
+  assert objective.label_smoothing == 0.1
+  averaged = epochs == 300 or "XL,phase=finetune" in arguments
+  assert config.ema_decay == (0.9999 if averaged else None)
+  assert ("central_crop" in config.evals["val"].preprocess) == (size < 384)
+  assert bool(config.init_from) != pretrains
+
+
+def test_convnexts_without_a_recipe_are_answered_with_those_that_have_one():
+  with pytest.raises(UserError, match="ConvNeXt-T.*ConvNeXt-B, ConvNeXt-L"):
+    load(file("convnext"), "phase=finetune384")
+  with pytest.raises(UserError, match='Did you mean "pretrain22k"'):
+    load(file("convnext"), "phase=pretrain21k")
+
+
+def test_every_phase_of_convnexts_shrinks():
+  for phase in ("finetune384", "pretrain22k", "finetune22k"):
+    config = load(file("convnext"), f"model=ConvNeXt-B,phase={phase},smoke")
+    checks.check(config)
+    assert (
+      config.optimizer
+      == load(file("convnext"), f"model=ConvNeXt-B,phase={phase}").optimizer
+    )
+    assert config.init_from is None
+
+
 FINETUNE = [p for p in FILES if p.stem == "finetune"][0]
 
 

@@ -37,6 +37,10 @@ OF_VARIANT = (
   "stem_blocks",
   "stem_width",
   "blocks",
+  "depths",
+  "widths",
+  "stem_stride",
+  "version",
 )
 # The shapes tell these too; of the images, `image_size` may change.
 _OF_SHAPES = (

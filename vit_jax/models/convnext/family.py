@@ -98,7 +98,9 @@ def _find(name: str) -> schema.Model | None:
   match = re.fullmatch(r"ConvNeXt(V2)?-(\w+)", name, re.ASCII)
   if not match:
     return None
-  return ConvNeXtModel(variant=match[2], version=2 if match[1] else 1)
+  return ConvNeXtModel(
+    name="convnext", variant=match[2], version=2 if match[1] else 1
+  )
 
 
 def _shrink(model: Any) -> None:
