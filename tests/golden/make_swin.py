@@ -5,10 +5,12 @@ python tests/golden/make_swin.py
 
 import copy
 
+import numpy as np
 import timm
 import torch
 import transformers
 from make_huggingface import (
+  HERE,
   IMAGENET,
   LABELS,
   randomize,
@@ -72,6 +74,24 @@ def _outputs(model):
   return function
 
 
+def save_resized(name: str, model, window: int) -> None:
+  """Adds the first table of biases for another window to expected.npz.
+
+  As the authors resize it; timm's own way is another.
+  """
+  path = HERE / f"timm_{name}" / "expected.npz"
+  table = model.layers[0].blocks[0].attn.relative_position_bias_table.detach()
+  heads, side = table.shape[1], 2 * window - 1
+  grid = table.T.reshape(1, heads, 7, 7)
+  resized = torch.nn.functional.interpolate(
+    grid, size=(side, side), mode="bicubic"
+  )
+  with np.load(path) as arrays:
+    arrays = dict(arrays)
+  resized = resized.reshape(heads, -1).T.numpy()
+  np.savez(path, **arrays, **{f"positions_{window}": resized})
+
+
 def timms(name: str, architecture: str, seed: int, **more) -> None:
   """A folder of timm's; its larger images have the same windows."""
   arguments = dict(SIZES, img_size=32, num_classes=5, **more)
@@ -89,6 +109,8 @@ def timms(name: str, architecture: str, seed: int, **more) -> None:
     model_args=arguments,
     label_names=list(LABELS.values()),
   )
+  if name == "swin":
+    save_resized(name, model, 6)
 
 
 if __name__ == "__main__":

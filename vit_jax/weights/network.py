@@ -1,5 +1,6 @@
 """The network that a file's parameters make up, whatever the file's form."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,8 +50,10 @@ def section(keys: Mapping[str, Any], path: str) -> schema.Model:
     UserError: Some keys or values are unknown; they are named.
   """
   kind = FAMILIES.get(keys.get("name", "vit")).section
+  own = named_sections.own_keys("model", keys)
   try:
-    return kind.model_validate(named_sections.own_keys("model", keys))
+    # As JSON, in which a tuple that was saved is a list.
+    return kind.model_validate_json(json.dumps(own))
   except pydantic.ValidationError as error:
     wrong = {".".join(map(str, item["loc"])) for item in error.errors()}
     raise UserError(

@@ -18,9 +18,10 @@ from tests.weights.published import (
   relative_error,
 )
 from vit_jax.errors import UserError
-from vit_jax.models import build
 from vit_jax.models.swin import sizes
-from vit_jax.weights import files, surgery, tensors
+from vit_jax.registry import FAMILIES
+from vit_jax.weights import files, flat, surgery, tensors
+from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import huggingface, timm
 
 HUGGING_FACE = ("huggingface_swin", "huggingface_swinv2")
@@ -158,25 +159,30 @@ def test_names_of_newer_modules_are_understood(copied):
 
 
 def test_other_windows_resize_the_position_biases():
-  """A linear table stays linear inside; a constant one stays constant."""
+  """As PyTorch's bicubic does, which the authors use; the rest stays."""
   weights = timm.read(GOLDEN / "timm_swin")
-  table = np.tile(np.arange(7.0, dtype=np.float32)[:, None, None], (1, 7, 2))
-  attention = weights.params["stage1"]["block01"]["attention"]
-  attention["positions"] = table.reshape(49, 2)
   wanted = weights.model.updated(image_size=48, window_size=6)
-  network = build.create(wanted, num_classes=5)
-  shapes = build.family_of(network).shapes(wanted, 5)
+  shapes = FAMILIES.get("swin").shapes(wanted, 5)
   fitted = surgery.fit(weights, wanted, shapes)
   assert fitted.fresh == fitted.dropped == ()
   assert "windows of 4 x 4 are resized to 6 x 6" in " ".join(fitted.notes)
-  found = fitted.params["stage1"]["block01"]["attention"]["positions"]
-  found = found.reshape(11, 11, 2)
-  rows = (np.arange(11) + 0.5) * 7 / 11 - 0.5
-  np.testing.assert_allclose(found[3:8, 4, 0], rows[3:8], rtol=1e-5)
-  np.testing.assert_allclose(found[:, 2], found[:, 8], rtol=1e-5)
-  loaded = fitted.params["stage2"]["block02"]["mlp_norm"]["scale"]
-  kept = weights.params["stage2"]["block02"]["mlp_norm"]["scale"]
-  np.testing.assert_array_equal(loaded, kept)
+  found = dict(flat.flatten(fitted.params))
+  table = found.pop("stage1/block01/attention/positions")
+  np.testing.assert_allclose(
+    table, expected("timm_swin")["positions_6"], rtol=1e-4, atol=1e-6
+  )
+  for name, leaf in flat.flatten(weights.params).items():
+    if not name.endswith("positions"):
+      np.testing.assert_array_equal(found[name], leaf)
+
+
+def test_computed_biases_take_any_window():
+  weights = timm.read(GOLDEN / "timm_swinv2")
+  wanted = weights.model.updated(image_size=48, window_size=6)
+  shapes = FAMILIES.get("swin").shapes(wanted, 5)
+  fitted = surgery.fit(weights, wanted, shapes)
+  assert fitted.notes == ()
+  jax.tree.map(np.testing.assert_array_equal, fitted.params, weights.params)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +208,7 @@ def test_a_lone_file_says_what_is_assumed(copied):
   (directory / "config.json").unlink()
   weights = timm.read(directory / "model.safetensors")
   said = " ".join(weights.assumed)
-  for words in ("model.window_size=8", "128 pixels", "model.normalize="):
+  for words in ("model.window_size=8", "64 pixels", "model.normalize="):
     assert words in said
 
 
@@ -240,11 +246,9 @@ def test_another_network_is_refused(copied, name, values, words):
 def test_windows_that_transformers_lacks_are_named(tmp_path):
   weights = timm.read(GOLDEN / "timm_swin")
   model = weights.model.updated(image_size=16)
+  smaller = Weights(path="x", model=model, params=weights.params)
   with pytest.raises(UserError, match="smaller than.*window_size=4.*NAME.npz"):
-    huggingface.write(
-      tmp_path / "x",
-      weights.__class__(path="x", model=model, params=weights.params),
-    )
+    huggingface.write(tmp_path / "x", smaller)
 
 
 def test_a_missing_block_is_a_table(copied):

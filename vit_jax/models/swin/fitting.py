@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from vit_jax.models.fitting import Fitting
-from vit_jax.models.layers import position_resize
+from vit_jax.models.layers.position_resize import square_side
 
 _TABLE = re.compile(r".*/attention/positions")
 
@@ -17,13 +17,13 @@ def fit(fitting: Fitting) -> None:
     table = np.asarray(fitting.leaves.get(name))
     if not _TABLE.fullmatch(name) or table.ndim != 2:
       continue
-    old, new = map(position_resize.square_side, (table.shape[0], shape[0]))
+    old, new = map(square_side, (table.shape[0], shape[0]))
     if not old or not new or old == new:
       continue
-    weights = position_resize.matrix(old, new, "bicubic")
-    grid = table.reshape(old, old, -1).astype(np.float64)
-    grid = np.einsum("ir,jc,rch->ijh", weights, weights, grid, optimize=True)
-    fitting.leaves[name] = grid.reshape(new * new, -1).astype(table.dtype)
+    grids = ((old, old), (new, new))
+    (fitting.leaves[name],) = fitting.resize(
+      table[None], *grids, num_prefix=0, method="bicubic"
+    )
     resized.add((old, new))
   for old, new in sorted(resized):
     fitting.notes.append(
