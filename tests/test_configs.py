@@ -179,6 +179,59 @@ def test_every_phase_of_convnexts_shrinks():
     assert config.init_from is None
 
 
+@pytest.mark.parametrize(
+  "arguments, epochs, base_lr, end_lr, decay, rate, size, window",
+  [
+    ("model=Swin-T", 300, 1e-3, 1e-5, 0.05, 0.2, 224, None),
+    ("model=Swin-S", 300, 1e-3, 1e-5, 0.05, 0.3, 224, None),
+    ("model=Swin-B", 300, 1e-3, 1e-5, 0.05, 0.5, 224, None),
+    ("model=SwinV2-T", 300, 1e-3, 1e-5, 0.05, 0.2, 256, None),
+    ("model=Swin-B,phase=finetune384", 30, 4e-5, 4e-7, 1e-8, 0.5, 384, 12),
+    ("model=Swin-L,phase=pretrain22k", 90, 1e-3, 1e-5, 0.05, 0.2, 224, None),
+    ("model=Swin-L,phase=finetune22k", 30, 4e-5, 4e-7, 1e-8, 0.2, 224, None),
+    (
+      "model=Swin-B,phase=finetune22k,image_size=384",
+      *(30, 4e-5, 4e-7, 1e-8, 0.2, 384, 12),
+    ),
+  ],
+)
+def test_swins_are_trained_as_published(
+  arguments, epochs, base_lr, end_lr, decay, rate, size, window
+):
+  """config.py, configs/ and main.py of microsoft/Swin-Transformer."""
+  config = load(file("swin"), arguments)
+  checks.check(config)
+  assert config.total_epochs == epochs
+  assert config.schedule.base_lr == pytest.approx(base_lr)
+  assert config.schedule.end_lr == pytest.approx(end_lr)
+  warmup = {300: 20, 90: 5, 30: 5}[epochs]
+  assert config.schedule.warmup_steps == f"{warmup} epochs"
+  assert config.train.batch_size == (4096 if epochs == 90 else 1024)
+  optimizer = config.optimizer
+  assert (optimizer.name, optimizer.weight_decay) == ("adamw", decay)
+  assert optimizer.grad_clip_norm == 5
+  model = config.model
+  assert (model.stochastic_depth_rate, model.image_size) == (rate, size)
+  assert (model.normalize, model.window_size) == ("imagenet", window)
+  objective = config.objective
+  assert (objective.mixup_alpha, objective.cutmix_alpha) == (0.8, 1.0)
+  assert objective.label_smoothing == 0.1
+  assert ("central_crop" in config.evals["val"].preprocess) == (size < 384)
+  assert bool(config.init_from) == ("finetune" in arguments)
+
+
+def test_swins_without_a_recipe_are_answered_with_those_that_have_one():
+  with pytest.raises(UserError, match="Swin-T.*it is for Swin-B"):
+    load(file("swin"), "phase=finetune384")
+
+
+def test_every_phase_of_swins_shrinks():
+  for phase in ("finetune384", "pretrain22k", "finetune22k"):
+    config = load(file("swin"), f"model=Swin-B,phase={phase},smoke")
+    checks.check(config)
+    assert config.init_from is None
+
+
 FINETUNE = [p for p in FILES if p.stem == "finetune"][0]
 
 

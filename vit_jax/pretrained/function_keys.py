@@ -42,16 +42,18 @@ OF_VARIANT = (
   "stem_stride",
   "version",
 )
-# The shapes tell these too; of the images, `image_size` may change.
+# The shapes tell these too; of the images, `image_size` may change, and with it
+# the windows of a Swin.
 _OF_SHAPES = (
   "variant",
+  "patch_size",
   "cls_token",
   "cls_position",
   "distillation",
   "qkv_bias",
   "layer_scale",
 )
-_OF_IMAGES = ("image_size", "drop_remainder")
+_OF_IMAGES = ("image_size", "drop_remainder", "window_size")
 
 
 def told(found: schema.Model) -> dict[str, Any]:

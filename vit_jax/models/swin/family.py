@@ -135,7 +135,8 @@ def _find(name: str) -> schema.Model | None:
   match = re.fullmatch(r"Swin(V2)?-(\w+)", name, re.ASCII)
   if not match:
     return None
-  return SwinModel(variant=match[2], version=2 if match[1] else 1)
+  version = 2 if match[1] else 1
+  return SwinModel(name="swin", variant=match[2], version=version)
 
 
 def _shrink(model: Any) -> None:

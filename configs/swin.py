@@ -1,0 +1,157 @@
+"""Swin Transformers by their authors' recipes (arXiv 2103.14030, 2111.09883).
+
+  --config=configs/swin.py:model=Swin-T
+  --config=configs/swin.py:model=Swin-B,phase=finetune384 \\
+      --config.init_from=runs/swin_b
+
+Phases: `pretrain`, on ImageNet for 300 epochs (Swin T, S and B at 224 pixels,
+Swin V2 T, S and B at 256); `finetune384`, 30 epochs more at 384 pixels with
+windows of 12 (B); `pretrain22k`, on ImageNet-21k for 90 epochs (B, L);
+`finetune22k`, 30 epochs on ImageNet after that (B, L), at 224 pixels or with
+`image_size=384`, in windows of 12.
+
+Numbers are those of the files in microsoft/Swin-Transformer, config.py and
+configs/, whose learning rates are for 512 images and grow with the batch. Its
+networks were trained with automatic mixed precision; here the products are in
+bfloat16.
+"""
+
+import dataclasses
+
+import ml_collections
+
+from vit_jax.config import arguments, names, smoke
+from vit_jax.config.defaults import default_config, default_eval
+from vit_jax.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+  """A run of the recipe.
+
+  Attributes:
+    drop_rates: Model -> rate of stochastic depth.
+    dataset: TFDS name.
+    epochs: Passes over its training split.
+    warmup: Epochs of warmup.
+    image_size: Side of the images, pixels; None: that of the model.
+    base_lr: Peak learning rate for 512 images an update.
+    end_lr: The last one, likewise.
+    batch_size: Images of an update.
+    weight_decay: Multiplied by the learning rate.
+    keeps_head: False starts a new head in place of that of `init_from`.
+  """
+
+  drop_rates: dict[str, float]
+  dataset: str = "imagenet2012"
+  epochs: int = 30
+  warmup: int = 5
+  image_size: int | None = None
+  base_lr: float = 2e-5
+  end_lr: float = 2e-7
+  batch_size: int = 1024
+  weight_decay: float = 1e-8
+  keeps_head: bool = False
+
+
+_T, _S, _B, _L = (f"Swin-{name}" for name in ("T", "S", "B", "L"))
+_PRETRAIN = Phase(
+  drop_rates={
+    _T: 0.2,
+    _S: 0.3,
+    _B: 0.5,
+    "SwinV2-T": 0.2,
+    "SwinV2-S": 0.3,
+    "SwinV2-B": 0.5,
+  },
+  epochs=300,
+  warmup=20,
+  base_lr=5e-4,
+  end_lr=5e-6,
+  weight_decay=0.05,
+)
+PHASES = {
+  "pretrain": _PRETRAIN,
+  "finetune384": Phase(drop_rates={_B: 0.5}, image_size=384, keeps_head=True),
+  "pretrain22k": dataclasses.replace(
+    _PRETRAIN,
+    drop_rates={_B: 0.2, _L: 0.2},
+    dataset="imagenet21k",
+    epochs=90,
+    warmup=5,
+    base_lr=1.25e-4,
+    end_lr=1.25e-6,
+    batch_size=4096,
+  ),
+  "finetune22k": Phase(drop_rates={_B: 0.2, _L: 0.2}),
+}
+_RATES_ARE_FOR = 512  # Images.
+# Images of this side, pixels, are squares of whole images, in windows of 12.
+_LARGE, _LARGE_WINDOW = 384, 12
+
+
+def get_config(args: str | None = None) -> ml_collections.ConfigDict:
+  args = arguments.parse(args, model=_T, phase="pretrain", image_size=0)
+  arguments.check_choice("phase", args.phase, PHASES)
+  phase = PHASES[args.phase]
+  if args.model not in phase.drop_rates:
+    raise UserError(
+      f"Config argument model = {args.model!r} has no published recipe for"
+      f" phase={args.phase}; it is for {', '.join(phase.drop_rates)}."
+    )
+  usual = 256 if args.model.startswith("SwinV2") else 224
+  image_size = args.image_size or phase.image_size or usual
+  config = _config(args.model, phase, image_size)
+  if args.phase.startswith("finetune"):
+    # A run beside which the command is run, if none is named.
+    config.init_from = f"runs/{args.model}"
+    config.init_without = () if phase.keeps_head else ("head/.*",)
+  return smoke.shrink(config) if args.smoke else config
+
+
+def _config(
+  model: str, phase: Phase, image_size: int
+) -> ml_collections.ConfigDict:
+  config = default_config()
+  config.total_epochs = float(phase.epochs)
+  config.log_every_steps = 100
+  config.model.update(names.find(model).model_dump(exclude_unset=True))
+  config.model.update(
+    image_size=image_size,
+    dtype="bfloat16",
+    normalize="imagenet",
+    stochastic_depth_rate=phase.drop_rates[model],
+  )
+  if image_size >= _LARGE:
+    config.model.window_size = _LARGE_WINDOW
+  config.train.update(
+    dataset=phase.dataset,
+    batch_size=phase.batch_size,
+    preprocess="decode|inception_crop(area_min=8)|flip_lr",
+  )
+  config.objective.update(
+    loss="softmax", label_smoothing=0.1, mixup_alpha=0.8, cutmix_alpha=1.0
+  )
+  config.optimizer.update(
+    name="adamw", weight_decay=phase.weight_decay, grad_clip_norm=5.0
+  )
+  if "V2" in model:
+    # Kernels that make position biases do not decay.
+    config.optimizer.decay_mask = (r"(?!.*/position_).*/kernel",)
+  scale = phase.batch_size / _RATES_ARE_FOR
+  config.schedule.update(
+    base_lr=phase.base_lr * scale,
+    warmup_steps=f"{phase.warmup} epochs",
+    decay="cosine",
+    end_lr=phase.end_lr * scale,
+  )
+  config.evals.val = default_eval(
+    type="classification", split="validation", every_steps=5000
+  )
+  how = "method='bicubic', antialias=True"
+  config.evals.val.preprocess = (
+    f"decode|resize({how})"
+    if image_size >= _LARGE
+    else f"decode|resize_small(scale=1.1429, {how})|central_crop"
+  )
+  return config
