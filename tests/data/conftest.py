@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import tarfile
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -69,6 +70,30 @@ def smooth() -> Callable[..., np.ndarray]:
     return np.uint8(128 + 100 * np.stack(planes, axis=-1))
 
   return smooth
+
+
+@pytest.fixture
+def scene(smooth) -> np.ndarray:
+  """uint8 [96, 80, 3]: smooth, noisy, even, grey, black and white parts."""
+  pixels = smooth(96, 80)
+  rng = np.random.default_rng(0)
+  pixels[:30, :40] = rng.integers(0, 256, (30, 40, 3), np.uint8)
+  pixels[30:40, :20] = 77
+  pixels[40:50, :20] = rng.integers(0, 256, (10, 20, 1), np.uint8)
+  pixels[50:60, :20], pixels[60:70, :20] = 0, 255
+  return pixels
+
+
+@pytest.fixture(scope="session")
+def photographs(shared) -> list[np.ndarray]:
+  """12 of ImageNet, uint8 [224, 224, 3]."""
+  with tarfile.open(shared / "data" / "imagenet_sample.tar") as archive:
+    files = [m for m in archive if m.isfile()][::25]
+    images = [Image.open(archive.extractfile(file)) for file in files]
+    return [
+      np.asarray(i.convert("RGB").resize((224, 224), Image.BICUBIC))
+      for i in images
+    ]
 
 
 @pytest.fixture

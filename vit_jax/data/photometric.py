@@ -18,6 +18,7 @@ _LEVELS = 256
 _LUMA = (19595.0, 38470.0, 7471.0)
 _LUMA_UNIT = 65536.0
 _BLUR_PASSES = 3
+_BLUR_UNIT = 2.0**24
 
 
 def invert(pixels: Tensor) -> Tensor:
@@ -134,26 +135,25 @@ def sharpness(pixels: Tensor, factor: Any) -> Tensor:
 def _box_weights(radius: Any, reach: int) -> list[Tensor]:
   """Weights, by distance 0 to `reach`, of one of the blur's boxes.
 
-  A box of fractional size has the variance of a third of the blur.
+  A box of fractional size has the variance of a third of the blur. Weights are
+  uint32, in 2^-24, as Pillow's: a float32 would round ties otherwise.
   """
-  variance = tf.cast(radius, tf.float64) ** 2 / _BLUR_PASSES
+  variance = _as_float32(tf.cast(radius, tf.float32) ** 2 / _BLUR_PASSES)
   whole = tf.floor((tf.sqrt(12 * variance + 1) - 1) / 2)
   size = 2 * whole + 1
-  part = size * (whole * (whole + 1) - 3 * variance)
-  part /= 6 * (variance - (whole + 1) ** 2)
-  # As Pillow's fixed point: the two outermost take what the others leave.
-  inner = tf.floor(2.0**24 / (2 * (whole + part) + 1))
-  outer = tf.floor((2.0**24 - size * inner) / 2)
-  return [
-    tf.cast(
-      tf.where(
-        distance <= whole, inner, tf.where(distance == whole + 1, outer, 0)
-      )
-      / 2.0**24,
-      tf.float32,
+  part = _as_float32(size * (whole * (whole + 1) - 3 * variance))
+  part = _as_float32(part / (6 * (variance - (whole + 1) ** 2)))
+  width = tf.cast(2 * (whole + part) + 1, tf.float32)
+  inner = tf.cast(tf.floor(_BLUR_UNIT / width), tf.float64)
+  # The two outermost take what the others leave.
+  outer = tf.floor((_BLUR_UNIT - size * inner) / 2)
+  weights = [
+    tf.where(
+      distance <= whole, inner, tf.where(distance == whole + 1, outer, 0)
     )
     for distance in range(reach + 1)
   ]
+  return [tf.cast(weight, tf.uint32) for weight in weights]
 
 
 def _box_blur(pixels: Tensor, weights: Sequence[Tensor], axis: int) -> Tensor:
@@ -161,7 +161,7 @@ def _box_blur(pixels: Tensor, weights: Sequence[Tensor], axis: int) -> Tensor:
   reach = len(weights) - 1
   length = tf.shape(pixels)[axis]
   places = tf.clip_by_value(tf.range(-reach, length + reach), 0, length - 1)
-  padded = tf.cast(tf.gather(pixels, places, axis=axis), tf.int16)
+  padded = tf.cast(tf.gather(pixels, places, axis=axis), tf.uint32)
 
   def moved(by: int) -> Tensor:
     return (
@@ -170,11 +170,12 @@ def _box_blur(pixels: Tensor, weights: Sequence[Tensor], axis: int) -> Tensor:
       else padded[:, reach + by : reach + by + length]
     )
 
-  total = tf.cast(moved(0), tf.float32) * weights[0]
+  total = moved(0) * weights[0] + tf.constant(1 << 23, tf.uint32)
   for distance in range(1, reach + 1):
-    pair = tf.cast(moved(-distance) + moved(distance), tf.float32)
-    total += pair * weights[distance]
-  return tf.cast(total + 0.5, tf.uint8)
+    total += (moved(-distance) + moved(distance)) * weights[distance]
+  return tf.cast(
+    tf.bitwise.right_shift(total, tf.constant(24, tf.uint32)), tf.uint8
+  )
 
 
 def gaussian_blur(
@@ -198,28 +199,30 @@ def gaussian_blur(
 
 def hue(pixels: Tensor, shift: Any) -> Tensor:
   """Turns the hue by `shift` of a circle, -0.5 to 0.5, in Pillow's HSV."""
+  # In Pillow's mixture of float32 and float64: colours are often on the edge.
   values = tf.cast(pixels, tf.float32)
-  red, green, blue = tf.unstack(values, axis=-1)
   high = tf.reduce_max(values, axis=-1)
   spread = high - tf.reduce_min(values, axis=-1)
   divisor = tf.maximum(spread, 1)
-  sixth = tf.where(
-    high == red,
-    (green - blue) / divisor,
-    tf.where(
-      high == green,
-      2 + (blue - red) / divisor,
-      4 + (red - green) / divisor,
-    ),
+  below = (high[..., None] - values) / divisor[..., None]
+  red, green, blue = tf.unstack(tf.cast(below, tf.float64), axis=-1)
+  sixths = tf.where(
+    red == 0,
+    blue - green,
+    tf.where(green == 0, 2 + red - blue, 4 + green - red),
   )
-  angle = tf.floor(tf.math.floormod(sixth / 6 + 1, 1) * 255)
-  saturation = tf.floor(spread / tf.maximum(high, 1) * 255) / 255
+  angle = tf.math.floormod(_as_float32(sixths) / 6 + 1, 1)
+  angle = tf.floor(_as_float32(angle) * 255)
+  saturation = tf.cast(spread / tf.maximum(high, 1), tf.float64)
+  saturation = _as_float32(tf.floor(saturation * 255) / 255)
   # A level of the hue is one of 256, and the shift is cut off to whole ones.
   turn = tf.cast(tf.cast(shift, tf.float64) * 255, tf.int32)
-  angle = tf.math.floormod(angle + tf.cast(turn, tf.float32), 256) * 6 / 255
+  angle += tf.cast(turn, tf.float64)
+  angle = tf.math.floormod(angle, 256) * 6 / 255
   sector = tf.floor(angle)
-  within = angle - sector
+  within = _as_float32(angle - sector)
   sector = tf.math.floormod(sector, 6)
+  high = tf.cast(high, tf.float64)
   low = _rounded(high * (1 - saturation))
   falling = _rounded(high * (1 - saturation * within))
   rising = _rounded(high * (1 - saturation * (1 - within)))
@@ -232,6 +235,10 @@ def hue(pixels: Tensor, shift: Any) -> Tensor:
   return tf.cast(
     tf.stack([_chosen(order, six) for six in channels], axis=-1), tf.uint8
   )
+
+
+def _as_float32(values: Tensor) -> Tensor:
+  return tf.cast(tf.cast(values, tf.float32), tf.float64)
 
 
 def _rounded(values: Tensor) -> Tensor:

@@ -284,17 +284,21 @@ def _apply(
   """Applies one op for each draw; levels are tenths of magnitudes."""
   levels = draws.magnitude / MAX_MAGNITUDE
   shape = pixels.shape
-  for number in range(draws.op.shape[0]):
-    image = pixels
+  # There is nothing to convert in them, and looking takes seconds.
+  plain = tf.autograph.experimental.do_not_convert
+
+  def after(number: int, pixels: Tensor) -> Tensor:
     given = levels[number], draws.sign[number], draws.place[number]
 
-    def branch(name: str, image: Tensor = image, given: Any = given) -> Any:
-      return lambda: ops[name](image, *given)
+    def branch(name: str) -> Callable[[], Tensor]:
+      return plain(lambda: ops[name](pixels, *given))
 
-    pixels = tf.switch_case(
-      draws.op[number],
-      {place: branch(name) for place, name in enumerate(order)},
-      lambda image=image: tf.identity(image),
+    branches = {place: branch(name) for place, name in enumerate(order)}
+    result = tf.switch_case(
+      draws.op[number], branches, plain(lambda: tf.identity(pixels))
     )
-    pixels = tf.ensure_shape(pixels, shape)
+    return tf.ensure_shape(result, shape)
+
+  for number in range(draws.op.shape[0]):
+    pixels = after(number, pixels)
   return pixels
