@@ -7,7 +7,12 @@ from vit_jax.errors import UserError
 
 
 @pytest.mark.parametrize(
-  "text", ["decode|resize", "decode|inception_crop(area_min=9)|flip_lr"]
+  "text",
+  [
+    "decode|resize",
+    "decode|inception_crop(area_min=9)|flip_lr",
+    "decode|random_resized_crop|randaug(1, 9, 0.5)|flip_lr",
+  ],
 )
 def test_it_yields_batches_like_ours(text, jpegs):
   batches = plain_pipeline.batches(jpegs, spec.parse(text, 16), batch_size=6)
@@ -33,7 +38,6 @@ def test_it_reads_the_files_of_a_folder(jpegs, tmp_path):
 def test_what_has_no_plain_form_is_refused(raw, jpegs):
   with pytest.raises(UserError, match="JPEG images only"):
     plain_pipeline.batches(raw, spec.parse("decode|resize", 16), batch_size=4)
-  with pytest.raises(UserError, match="no plain form"):
-    plain_pipeline.batches(
-      jpegs, spec.parse("decode|pad(2)|random_crop", 16), batch_size=4
-    )
+  for text in ("decode|pad(2)|random_crop", "decode|resize|random_crop"):
+    with pytest.raises(UserError, match="no plain form"):
+      plain_pipeline.batches(jpegs, spec.parse(text, 16), batch_size=4)

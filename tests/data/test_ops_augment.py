@@ -37,7 +37,8 @@ def images_of(text, pixels, rows, *, size=24, seed=3):
   preprocess = spec.parse(text, size)
   ops = host_ops.HostOps(preprocess, seed=seed, is_encoded=False)
   rows = tf.data.Dataset.from_tensor_slices(np.array(rows, np.int64))
-  made = rows.map(lambda row: ops(tf.constant(pixels), row))
+  as_it_is = tf.autograph.experimental.do_not_convert
+  made = rows.map(as_it_is(lambda row: ops(tf.constant(pixels), row)))
   return np.stack(list(made.as_numpy_iterator()))
 
 

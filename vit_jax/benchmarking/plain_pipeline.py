@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.data import encoded
+from vit_jax.data import encoded, ops_augment
 from vit_jax.data.sources import Source
 from vit_jax.data.spec import Call, Preprocess
 from vit_jax.data.tf_import import tf
@@ -44,14 +44,25 @@ def _inception_crop(
   return tf.image.resize(pixels, (size, size))
 
 
+def _random_resized_crop(data: Tensor, size: int, **arguments: Any) -> Tensor:
+  return ops_augment.random_resized_crop(
+    encoded.JpegImage(data), _any_seed(), size, **arguments
+  )
+
+
+def _any_seed() -> Tensor:
+  return tf.random.uniform([2], maxval=tf.int64.max, dtype=tf.int64)
+
+
 def _resize(data: Tensor, size: int, method: str, antialias: bool) -> Tensor:
   pixels = tf.io.decode_jpeg(data, channels=3)
   return tf.image.resize(pixels, (size, size), method, antialias=antialias)
 
 
-# The first op decodes what it needs; the second is optional.
+# The first op decodes what it needs.
 _FIRST: dict[str, Callable[..., Tensor]] = {
   "inception_crop": _inception_crop,
+  "random_resized_crop": _random_resized_crop,
   "resize": _resize,
 }
 
@@ -63,8 +74,10 @@ def batches(
 
   Args:
     source: Source of JPEG files; TensorFlow reads them if its names are paths.
-    preprocess: 'decode|inception_crop' or 'decode|resize', with arguments,
-      and optionally flip_lr.
+    preprocess: 'decode|inception_crop', 'decode|random_resized_crop' or
+      'decode|resize', with arguments, then any ops of `ops_augment`, which
+      are the same functions with seeds drawn at random, and optionally
+      flip_lr.
     batch_size: Number of images in a batch.
 
   Raises:
@@ -79,14 +92,18 @@ def batches(
   names = source.names(ids)
   are_files = all(map(tf.io.gfile.exists, names[:1]))
   images = names if are_files else record["image"].tolist()
-  first, flips = _plain_ops(preprocess)
+  first, others, flips = _plain_ops(preprocess)
 
   def example(image: Tensor, label: Tensor) -> dict[str, Tensor]:
     data = tf.io.read_file(image) if are_files else image
     pixels = _FIRST[first.name](data, **first.kwargs)
+    pixels = tf.cast(pixels, tf.uint8)
+    for op in others:
+      image = encoded.PixelImage(pixels)
+      pixels = op.op.function(image, _any_seed(), **op.kwargs)
     if flips:
       pixels = tf.image.random_flip_left_right(pixels)
-    return {"image": tf.cast(pixels, tf.uint8), "label": label}
+    return {"image": pixels, "label": label}
 
   return (
     tf.data.Dataset.from_tensor_slices((images, record["label"]))
@@ -99,13 +116,19 @@ def batches(
   )
 
 
-def _plain_ops(preprocess: Preprocess) -> tuple[Call, bool]:
-  """Returns the op after decode, and True if images are flipped."""
-  names = [call.name for call in preprocess.calls]
-  if names[0] == "decode" and names[2:] in ([], ["flip_lr"]):
-    if len(names) > 1 and names[1] in _FIRST:
-      return preprocess.calls[1], len(names) > 2
+def _plain_ops(preprocess: Preprocess) -> tuple[Call, list[Call], bool]:
+  """Returns the op after decode, those after it, and True if they flip."""
+  first, *others = preprocess.calls[1:] or (None,)
+  flips = bool(others) and others[-1].name == "flip_lr"
+  others = others[: len(others) - flips]
+  if first and first.name in _FIRST and all(map(_is_augmentation, others)):
+    return first, others, flips
   raise UserError(
     f'There is no plain form of {preprocess.where} = "{preprocess.text}"; use'
-    " decode|inception_crop|flip_lr or decode|resize."
+    f" decode, then {' or '.join(_FIRST)}, then any augmentations, then"
+    " flip_lr."
   )
+
+
+def _is_augmentation(call: Call) -> bool:
+  return call.op.function.__module__ == ops_augment.__name__

@@ -85,8 +85,8 @@ def _move_lines(
     moved[:, tap : tap + length] if axis == 1 else moved[tap : tap + length]
     for tap in range(len(taps))
   ]
-  centres = tf.range(tf.cast(length, tf.float64), dtype=tf.float64) + 0.5
-  source = tf.expand_dims(centres, 1 - axis) + tf.expand_dims(offsets, axis)
+  source = tf.expand_dims(_centres(length), 1 - axis)
+  source += tf.expand_dims(offsets, axis)
   inside = (source >= 0) & (source < tf.cast(length, tf.float64))
   return _filled(interpolate(neighbours, fraction[..., None]), inside, fill)
 
@@ -158,8 +158,8 @@ def rotate(pixels: Tensor, degrees: Any, method: Method, fill: Fill) -> Tensor:
 def rotation(radians: Tensor, shape: Tensor) -> list[Any]:
   """Returns a rotation about the middle of an image, for `nearest`."""
   cosine, sine = tf.cos(radians), tf.sin(radians)
-  bottom = tf.cast(shape[0] - 1, tf.float32)
-  right = tf.cast(shape[1] - 1, tf.float32)
+  bottom = tf.cast(shape[0] - 1, radians.dtype)
+  right = tf.cast(shape[1] - 1, radians.dtype)
   x = (right - (cosine * right - sine * bottom)) / 2
   y = (bottom - (sine * right + cosine * bottom)) / 2
   return [cosine, -sine, x, sine, cosine, y, 0, 0]

@@ -188,10 +188,8 @@ def big_vision(pixels: Tensor, draws: Draws) -> Tensor:
     matrix: Callable[[Tensor, Tensor], Tensor],
   ) -> Callable[..., Tensor]:
     def apply(image: Tensor, level: Tensor, sign: Tensor, place: Tensor):
-      amount = tf.cast(sign * level, tf.float32)
-      return geometric.nearest(
-        image, matrix(amount, tf.shape(image)), float(_GREY)
-      )
+      numbers = matrix(sign * level, tf.shape(image))
+      return geometric.nearest(image, numbers, float(_GREY))
 
     return apply
 
@@ -284,18 +282,16 @@ def _apply(
   """Applies one op for each draw; levels are tenths of magnitudes."""
   levels = draws.magnitude / MAX_MAGNITUDE
   shape = pixels.shape
-  # There is nothing to convert in them, and looking takes seconds.
-  plain = tf.autograph.experimental.do_not_convert
 
   def after(number: int, pixels: Tensor) -> Tensor:
     given = levels[number], draws.sign[number], draws.place[number]
 
     def branch(name: str) -> Callable[[], Tensor]:
-      return plain(lambda: ops[name](pixels, *given))
+      return lambda: ops[name](pixels, *given)
 
     branches = {place: branch(name) for place, name in enumerate(order)}
     result = tf.switch_case(
-      draws.op[number], branches, plain(lambda: tf.identity(pixels))
+      draws.op[number], branches, lambda: tf.identity(pixels)
     )
     return tf.ensure_shape(result, shape)
 
