@@ -95,3 +95,24 @@ class Timm:
   prepare: Callable[[Tensors, str, list[str]], Tensors] = (
     lambda tensors, path, notes: tensors
   )
+
+
+@dataclasses.dataclass(frozen=True)
+class Original:
+  """A family's names in the PyTorch checkpoints of those who published it.
+
+  Attributes:
+    label: Names of the architectures, for messages.
+    names: Spelling of the parameters; the first of `required` marks a file.
+    said: (tensors, path, notes) -> keys of `schema.Model` that tensors do not
+      tell.
+    prepare: (tensors, path, notes) -> tensors with the parts that our networks
+      have; adds notes about what was changed.
+  """
+
+  label: str
+  names: Names
+  said: Callable[[Tensors, str, list[str]], dict[str, Any]]
+  prepare: Callable[[Tensors, str, list[str]], Tensors] = (
+    lambda tensors, path, notes: tensors
+  )

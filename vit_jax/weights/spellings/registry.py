@@ -40,3 +40,10 @@ NPZ = Registry(
     "resnet": f"{_ROOM}.resnet.npz:NPZ",
   },
 )
+# model.name -> record `Original`.
+ORIGINAL = Registry(
+  "model.name",
+  {
+    "vit": f"{_ROOM}.vit.original:ORIGINAL",
+  },
+)
