@@ -103,4 +103,6 @@ def test_a_networks_config_makes_the_same_network(keys):
 
 def test_unknown_architecture_is_refused():
   with pytest.raises(UserError, match="config.model.name = 'inception'"):
-    build.create(named_sections.section("model", name="inception"), num_classes=7)
+    build.create(
+      named_sections.section("model", name="inception"), num_classes=7
+    )
