@@ -127,7 +127,7 @@ def _config(
   config.train.update(
     dataset=phase.dataset,
     batch_size=phase.batch_size,
-    preprocess="decode|inception_crop(area_min=8)|flip_lr",
+    preprocess="decode|random_resized_crop|randaug(2, 9, 0.5, True)|flip_lr",
   )
   config.objective.update(loss="softmax", label_smoothing=0.1)
   if phase.mixes:

@@ -155,6 +155,7 @@ def test_convnexts_are_trained_as_published(
   mixes = (0.8, 1.0) if pretrains else (0, 0)
   assert (objective.mixup_alpha, objective.cutmix_alpha) == mixes
   assert objective.label_smoothing == 0.1
+  assert "randaug(2, 9, 0.5, True)" in config.train.preprocess
   averaged = epochs == 300 or "XL,phase=finetune" in arguments
   assert config.ema_decay == (0.9999 if averaged else None)
   assert ("central_crop" in config.evals["val"].preprocess) == (size < 384)

@@ -18,6 +18,7 @@ from make_huggingface import (
   save_huggingface,
   save_timm,
 )
+from safetensors.torch import save_file
 
 SIZES = dict(depths=(1, 2, 4, 1), dims=(8, 12, 16, 24))
 SMALL = dict(depths=(1, 1, 2, 1), dims=(8, 8, 12, 16))
@@ -98,7 +99,7 @@ def timms(
   for key, tensor in model.state_dict().items():
     grn = ".grn." in key
     tensors[original(key)] = tensor.reshape(1, 1, 1, -1) if grn else tensor
-  torch.save({"model": tensors}, folder / "model.pth")
+  save_file(tensors, folder / "model.safetensors")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,9 @@ from tests.weights.published import (
 from vit_jax.errors import UserError
 from vit_jax.models.convnext import sizes
 from vit_jax.weights import files, tensors
-from vit_jax.weights.spellings import huggingface, timm
+from vit_jax.weights.contract import Weights
+from vit_jax.weights.spellings import huggingface, names, timm
+from vit_jax.weights.spellings.registry import ORIGINAL
 
 HUGGING_FACE = ("huggingface_convnext", "huggingface_convnextv2")
 TIMM = ("timm_convnext", "timm_convnextv2")
@@ -57,6 +59,22 @@ def test_larger_images_give_what_the_reference_gives(name):
   size = wanted[key].shape[1]
   found = outputs_at(name, size, wanted[key])
   assert relative_error(found, wanted[f"outputs_{size}"]) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["original_convnext", "original_convnextv2"])
+def test_names_of_the_authors_give_what_their_networks_give(name):
+  record = ORIGINAL.get("convnext")
+  found, notes = load_file(GOLDEN / name / tensors.FILE), []
+  assert set(record.names.required) <= found.keys()
+  prepared = record.prepare(found, name, notes)
+  said = record.said(found, name, notes)
+  model, params, _ = names.read(name, prepared, record.names, said)
+  assert model.normalize == "imagenet"
+  wanted = expected(name)
+  for suffix in ("", "_70"):
+    images = wanted[f"images{suffix}"]
+    outs = outputs(Weights(name, model, params), images)
+    assert relative_error(outs, wanted[f"outputs{suffix}"]) < 1e-5
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -45,5 +45,6 @@ ORIGINAL = Registry(
   "model.name",
   {
     "vit": f"{_ROOM}.vit.original:ORIGINAL",
+    "convnext": f"{_ROOM}.convnext.original:ORIGINAL",
   },
 )
