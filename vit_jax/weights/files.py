@@ -9,7 +9,7 @@ from vit_jax.weights import path_errors, tensors
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import Fields
 from vit_jax.weights.image_processor import CONFIG
-from vit_jax.weights.spellings import huggingface, npz, timm
+from vit_jax.weights.spellings import huggingface, npz, original, timm
 
 
 def is_published(path: str) -> bool:
@@ -37,8 +37,8 @@ def read(path: str) -> Weights:
   """Reads a published file.
 
   Args:
-    path: An .npz of google-research, a .safetensors, or a directory of
-      Hugging Face or timm, on disk or in a bucket.
+    path: An .npz of google-research, a .safetensors, a PyTorch checkpoint, or
+      a directory of Hugging Face or timm, on disk or in a bucket.
 
   Raises:
     UserError: The file is missing, damaged or not all understood.
@@ -54,10 +54,10 @@ def read(path: str) -> Weights:
 
 
 def _library(path: epath.Path) -> types.ModuleType:
-  """The reader of a safetensors file, told by the config.json beside it."""
+  """The reader of PyTorch's weights, told by the config.json beside them."""
   directory = path if path.is_dir() else path.parent
   config = directory / CONFIG
   # timm's files are understood without one.
   if not config.exists() or "model_type" not in Fields.read(config):
-    return timm
+    return original if path.suffix in tensors.PICKLES else timm
   return huggingface

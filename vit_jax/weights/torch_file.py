@@ -1,0 +1,202 @@
+"""PyTorch's checkpoints (.pth, .pt, .bin, .ckpt), read without trust.
+
+Such a file is a zip archive of a pickle and of the numbers that it refers to.
+The pickle is read as data, and nothing takes more memory than a small multiple
+of the file.
+"""
+
+import math
+import os
+import sys
+import zipfile
+from typing import Any, BinaryIO
+
+import ml_dtypes
+import numpy as np
+from etils import epath
+
+from vit_jax.errors import UserError
+from vit_jax.weights import path_errors, torch_pickle
+
+_KINDS = {
+  "torch DoubleStorage": np.dtype(np.float64),
+  "torch FloatStorage": np.dtype(np.float32),
+  "torch HalfStorage": np.dtype(np.float16),
+  "torch BFloat16Storage": np.dtype(ml_dtypes.bfloat16),
+  "torch LongStorage": np.dtype(np.int64),
+  "torch IntStorage": np.dtype(np.int32),
+  "torch ShortStorage": np.dtype(np.int16),
+  "torch CharStorage": np.dtype(np.int8),
+  "torch ByteStorage": np.dtype(np.uint8),
+  "torch BoolStorage": np.dtype(np.bool_),
+}
+_FLOATS = {kind for kind in _KINDS.values() if kind.kind in "fV"}
+_MAX_PICKLE = 2**26
+_MAX_DEPTH = 32
+# All views of shared numbers together, per byte of the archive.
+_MAX_SHARING = 4
+
+
+def read(path: epath.PathLike) -> dict[Any, Any]:
+  """Reads the dictionaries and tensors of a checkpoint.
+
+  Args:
+    path: A zip archive that `torch.save` wrote.
+
+  Returns:
+    Nested dictionaries of arrays, floating point numbers as float32; whatever
+    is neither is left out.
+
+  Raises:
+    UserError: The file is damaged, of an older form, TorchScript, or holds
+      something other than data.
+  """
+  path = epath.Path(path)
+  with path_errors.explained(os.fspath(path)), path.open("rb") as file:
+    start = file.read(4)
+    if start != b"PK\x03\x04":
+      raise UserError(_about_start(path, start))
+    try:
+      with zipfile.ZipFile(file) as archive:
+        return _Archive(path, archive, _size(file)).read()
+    except torch_pickle.Unreadable as error:
+      raise UserError(
+        f"{path} is not read: {error}. Only tensors are read from a pickle,"
+        " and nothing in it is run. Where you trust the file, save its state"
+        " dict alone with PyTorch."
+      ) from None
+    except (
+      zipfile.BadZipFile,
+      EOFError,
+      KeyError,
+      ValueError,
+      NotImplementedError,
+      RuntimeError,
+      MemoryError,
+    ) as error:
+      reason = (str(error).splitlines() or [type(error).__name__])[0]
+      raise UserError(
+        f"{path} is damaged or incomplete ({reason[:200]}). Copy or download"
+        " it again."
+      ) from None
+
+
+def _size(file: BinaryIO) -> int:
+  return file.seek(0, os.SEEK_END)
+
+
+def _about_start(path: epath.Path, start: bytes) -> str:
+  if start[:1] == b"\x80":
+    return (
+      f"{path} is a pickle of PyTorch's form before 1.6, which is never loaded."
+      " Where you trust it, write it anew with PyTorch: `torch.save("
+      "torch.load(FILE, weights_only=True), NEW_FILE)`."
+    )
+  return (
+    f"{path} is damaged or no checkpoint of PyTorch: it is not a zip archive."
+    " Copy or download it again."
+  )
+
+
+class _Archive:
+  def __init__(
+    self, path: epath.Path, archive: zipfile.ZipFile, size: int
+  ) -> None:
+    self.path, self.archive, self.size = path, archive, size
+    self.numbers: dict[str, tuple[str, np.ndarray]] = {}
+    self.made: dict[int, Any] = {}
+    self.shared = 0
+
+  def read(self) -> dict[Any, Any]:
+    entries = self.archive.infolist()
+    # Without compression no entry is larger than the file.
+    if sum(entry.file_size for entry in entries) > self.size or any(
+      entry.compress_type != zipfile.ZIP_STORED for entry in entries
+    ):
+      raise ValueError("its entries are compressed or larger than the file")
+    names = {entry.filename for entry in entries}
+    pickles = [name for name in names if name.endswith("/data.pkl")]
+    if len(pickles) != 1:
+      raise ValueError("it does not hold one data.pkl")
+    self.root = pickles[0].removesuffix("data.pkl")
+    if f"{self.root}constants.pkl" in names or any(
+      name.startswith(f"{self.root}code/") for name in names
+    ):
+      raise UserError(
+        f"{self.path} is TorchScript, a program and its weights, which is not"
+        " read. Save the state dict alone with PyTorch: `torch.save("
+        "torch.jit.load(FILE).state_dict(), NEW_FILE)`."
+      )
+    if self.archive.getinfo(pickles[0]).file_size > _MAX_PICKLE:
+      raise ValueError("its data.pkl is larger than weights need")
+    self.order = "little"
+    if f"{self.root}byteorder" in names:
+      self.order = self.archive.read(f"{self.root}byteorder").decode("ascii")
+    if self.order not in ("little", "big"):
+      raise ValueError("its byteorder is neither little nor big")
+    value = torch_pickle.read(self.archive.read(pickles[0]))
+    if not isinstance(value, dict):
+      raise torch_pickle.Unreadable("it holds no dictionary")
+    return self._dictionary(value, 0)
+
+  def _dictionary(self, value: dict[Any, Any], depth: int) -> dict[Any, Any]:
+    if depth > _MAX_DEPTH:
+      raise torch_pickle.Unreadable("its dictionaries are nested too deep")
+    # A dictionary that is referred to often is made once.
+    if id(value) not in self.made:
+      made = {}
+      for key, item in value.items():
+        if isinstance(item, dict):
+          made[key] = self._dictionary(item, depth + 1)
+        elif isinstance(item, torch_pickle.Tensor):
+          made[key] = self._array(item)
+      self.made[id(value)] = made
+    return self.made[id(value)]
+
+  def _array(self, tensor: torch_pickle.Tensor) -> np.ndarray:
+    numbers = self._numbers(tensor.storage)
+    count = math.prod(tensor.shape)
+    last = tensor.offset + sum(
+      (size - 1) * stride
+      for size, stride in zip(tensor.shape, tensor.strides, strict=True)
+    )
+    self.shared += count
+    if count > len(numbers) or self.shared > _MAX_SHARING * self.size:
+      raise ValueError("a tensor is larger than its numbers")
+    if count == 0:
+      return np.zeros(tensor.shape, numbers.dtype)
+    if last >= len(numbers):
+      raise ValueError("a tensor ends after its numbers")
+    return np.lib.stride_tricks.as_strided(
+      numbers[tensor.offset :],
+      tensor.shape,
+      [stride * numbers.itemsize for stride in tensor.strides],
+      writeable=False,
+    )
+
+  def _numbers(self, storage: torch_pickle.Storage) -> np.ndarray:
+    """The numbers of a storage, read and converted once."""
+    if storage.kind not in _KINDS:
+      raise torch_pickle.Unreadable(
+        f"it holds numbers of the kind {storage.kind[:80].replace(' ', '.')}"
+      )
+    if storage.key in self.numbers:
+      kind, numbers = self.numbers[storage.key]
+      if kind != storage.kind:
+        raise ValueError("the same numbers are of two kinds")
+      return numbers
+    dtype = _KINDS[storage.kind]
+    data = self.archive.read(f"{self.root}data/{storage.key}")
+    if len(data) != storage.size * dtype.itemsize:
+      raise ValueError(f"data/{storage.key[:80]} is of another size")
+    words = np.frombuffer(data, f"u{dtype.itemsize}")
+    if self.order != sys.byteorder:
+      words = words.byteswap()
+    if dtype == np.bool_:
+      numbers = words != 0
+    else:
+      numbers = words.view(dtype)
+    if dtype in _FLOATS:
+      numbers = numbers.astype(np.float32, copy=False)
+    self.numbers[storage.key] = storage.kind, numbers
+    return numbers

@@ -1,0 +1,304 @@
+"""Pickles of PyTorch read as data: no function that they name is called.
+
+The opcodes that tensors are written with are interpreted here. A global is a
+name; a call of it gives a tensor, an ordered dictionary, or an `Opaque`.
+"""
+
+import dataclasses
+import pickletools
+from collections.abc import Callable
+from typing import Any
+
+_MAX_OPCODES = 5_000_000
+_MAX_STACK = 1_000_000
+_MARK = object()
+
+_TENSOR = "torch._utils _rebuild_tensor_v2"
+_PARAMETER = "torch._utils _rebuild_parameter"
+_ORDERED = "collections OrderedDict"
+
+
+class Unreadable(ValueError):
+  """A pickle that is damaged, or that holds more than data."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Global:
+  """The name of something in Python, which is not looked up."""
+
+  name: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Opaque:
+  """What a call would have given, had it been made."""
+
+  name: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Storage:
+  """What a pickle says of the numbers of one or more tensors."""
+
+  kind: str
+  key: str
+  size: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tensor:
+  """A view of a storage; offset and strides count elements."""
+
+  storage: Storage
+  offset: int
+  shape: tuple[int, ...]
+  strides: tuple[int, ...]
+
+
+# Globals of which an object may be made, as an `Opaque`: settings beside the
+# weights, of no use here. Any other global ends the reading.
+_INERT = frozenset(
+  {
+    "argparse Namespace",
+    "torch device",
+    "torch.serialization _get_layout",
+    "pathlib PosixPath",
+    "pathlib PurePosixPath",
+    "pathlib WindowsPath",
+    "pathlib._local PosixPath",
+    "numpy dtype",
+    "numpy ndarray",
+    "numpy.core.multiarray scalar",
+    "numpy._core.multiarray scalar",
+    "numpy.core.multiarray _reconstruct",
+    "numpy._core.multiarray _reconstruct",
+    "_codecs encode",
+    "collections defaultdict",
+    "collections Counter",
+    "builtins set",
+    "__builtin__ set",
+    "yacs.config CfgNode",
+    "omegaconf.dictconfig DictConfig",
+    "torch Size",
+  }
+)
+_BUILTINS = frozenset({"dict", "list", "int", "float", "str", "bool"})
+
+
+def read(data: bytes) -> Any:
+  """Reads the value of a pickle.
+
+  Raises:
+    Unreadable: The pickle is damaged, or calls something that is not data.
+  """
+  return _Reader().read(data)
+
+
+class _Reader:
+  def __init__(self) -> None:
+    self.stack: list[Any] = []
+    self.memo: dict[int, Any] = {}
+
+  def read(self, data: bytes) -> Any:
+    try:
+      for count, (opcode, value, _) in enumerate(pickletools.genops(data)):
+        if count > _MAX_OPCODES or len(self.stack) > _MAX_STACK:
+          raise Unreadable("it is longer than weights need")
+        if opcode.name == "STOP":
+          return self.stack.pop()
+        self._step(opcode.name, value)
+    except Unreadable:
+      raise
+    except (
+      ValueError,
+      IndexError,
+      KeyError,
+      TypeError,
+      AttributeError,
+      OverflowError,
+      RecursionError,
+    ) as error:
+      raise Unreadable(str(error)[:120] or type(error).__name__) from None
+    raise Unreadable("it has no end")
+
+  def _step(self, name: str, value: Any) -> None:
+    if name in _VALUES:
+      self.stack.append(value)
+    elif name in _CONSTANTS:
+      self.stack.append(_CONSTANTS[name]())
+    elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
+      self.memo[value] = self.stack[-1]
+    elif name == "MEMOIZE":
+      self.memo[len(self.memo)] = self.stack[-1]
+    elif name in ("GET", "BINGET", "LONG_BINGET"):
+      self.stack.append(self.memo[value])
+    elif name == "GLOBAL":
+      self.stack.append(_global(value))
+    elif name not in ("PROTO", "FRAME"):
+      act = getattr(self, f"_{name.lower()}", None) if name in _ACTS else None
+      if act is None:
+        raise Unreadable(f"it has the opcode {name}")
+      act()
+
+  def _items(self) -> list[Any]:
+    """Takes what lies above the last mark."""
+    items: list[Any] = []
+    while (item := self.stack.pop()) is not _MARK:
+      items.append(item)
+    return items[::-1]
+
+  def _stack_global(self) -> None:
+    name, module = self.stack.pop(), self.stack.pop()
+    if not isinstance(name, str) or not isinstance(module, str):
+      raise Unreadable("a global has no name")
+    self.stack.append(_global(f"{module} {name}"))
+
+  def _pop(self) -> None:
+    self.stack.pop()
+
+  def _pop_mark(self) -> None:
+    self._items()
+
+  def _dup(self) -> None:
+    self.stack.append(self.stack[-1])
+
+  def _tuple(self) -> None:
+    self._push_tuple(self._items())
+
+  def _tuple1(self) -> None:
+    self._push_tuple([self.stack.pop()])
+
+  def _tuple2(self) -> None:
+    self._push_tuple([self.stack.pop() for _ in range(2)][::-1])
+
+  def _tuple3(self) -> None:
+    self._push_tuple([self.stack.pop() for _ in range(3)][::-1])
+
+  def _push_tuple(self, items: list[Any]) -> None:
+    self.stack.append(tuple(items))
+
+  def _list(self) -> None:
+    self.stack.append(self._items())
+
+  def _dict(self) -> None:
+    items = self._items()
+    self.stack.append({})
+    self._put(items)
+
+  def _append(self) -> None:
+    self._extend([self.stack.pop()])
+
+  def _appends(self) -> None:
+    self._extend(self._items())
+
+  def _additems(self) -> None:
+    self._extend(self._items())
+
+  def _extend(self, items: list[Any]) -> None:
+    target = self.stack[-1]
+    if isinstance(target, list):
+      target.extend(items)
+    elif not isinstance(target, Opaque):
+      raise Unreadable("items are added to something that has none")
+
+  def _setitem(self) -> None:
+    self._put([self.stack.pop() for _ in range(2)][::-1])
+
+  def _setitems(self) -> None:
+    self._put(self._items())
+
+  def _put(self, items: list[Any]) -> None:
+    target = self.stack[-1]
+    if isinstance(target, Opaque):
+      return
+    if not isinstance(target, dict):
+      raise Unreadable("items are set in something that has none")
+    for key, value in zip(items[::2], items[1::2], strict=True):
+      # The hash of a nested tuple takes as long as its writer likes.
+      if not isinstance(key, (str, int, float)):
+        key = Opaque("key")
+      target[key] = value
+
+  def _build(self) -> None:
+    self.stack.pop()
+    # The attributes that torch sets, such as _metadata, are of no use here.
+    if not isinstance(self.stack[-1], (Opaque, dict)):
+      raise Unreadable("it changes something that is not data")
+
+  def _reduce(self) -> None:
+    arguments, called = self.stack.pop(), self.stack.pop()
+    self.stack.append(_call(called, arguments))
+
+  _newobj = _reduce
+
+  def _binpersid(self) -> None:
+    match self.stack.pop():
+      case ("storage", Global(kind), str(key), _, int(size)):
+        self.stack.append(Storage(kind, key, size))
+      case _:
+        raise Unreadable("it refers to something that is no storage")
+
+
+_VALUES = frozenset(
+  "INT BININT BININT1 BININT2 LONG LONG1 LONG4 STRING BINSTRING"
+  " SHORT_BINSTRING BINBYTES SHORT_BINBYTES BINBYTES8 UNICODE"
+  " SHORT_BINUNICODE BINUNICODE BINUNICODE8 FLOAT BINFLOAT".split()
+)
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+  "NONE": lambda: None,
+  "NEWTRUE": lambda: True,
+  "NEWFALSE": lambda: False,
+  "EMPTY_LIST": list,
+  "EMPTY_TUPLE": tuple,
+  "EMPTY_DICT": dict,
+  "EMPTY_SET": lambda: Opaque("set"),
+  "MARK": lambda: _MARK,
+}
+_ACTS = frozenset(
+  "STACK_GLOBAL POP POP_MARK DUP TUPLE TUPLE1 TUPLE2 TUPLE3 LIST DICT APPEND"
+  " APPENDS ADDITEMS SETITEM SETITEMS BUILD REDUCE NEWOBJ BINPERSID".split()
+)
+
+
+def _global(name: str) -> Global:
+  module, _, last = name.partition(" ")
+  is_plain = module in ("builtins", "__builtin__") and last in _BUILTINS
+  is_storage = module == "torch" and last.isidentifier()
+  known = (_TENSOR, _PARAMETER, _ORDERED)
+  if not (is_plain or is_storage or name in _INERT or name in known):
+    raise Unreadable(f"it names {name[:80].replace(' ', '.')}, no part of data")
+  return Global(name)
+
+
+def _call(called: Any, arguments: Any) -> Any:
+  if not isinstance(called, Global) or not isinstance(arguments, tuple):
+    raise Unreadable("it calls something that is not a name")
+  if called.name == _ORDERED:
+    if arguments:
+      raise Unreadable("an OrderedDict is made of something")
+    return {}
+  if called.name == _PARAMETER:
+    if not arguments or not isinstance(arguments[0], Tensor):
+      raise Unreadable("a parameter is made of no tensor")
+    return arguments[0]
+  if called.name == _TENSOR:
+    return _tensor(arguments)
+  if called.name in _INERT:
+    return Opaque(called.name)
+  raise Unreadable(f"it calls {called.name[:80].replace(' ', '.')}")
+
+
+def _tensor(arguments: tuple[Any, ...]) -> Tensor:
+  match arguments:
+    case (Storage() as storage, int(offset), tuple(shape), tuple(strides), *_):
+      pass
+    case _:
+      raise Unreadable("a tensor is not made of a storage")
+  counts = (offset, *shape, *strides)
+  if (
+    len(shape) != len(strides)
+    or len(shape) > 16
+    or not all(type(count) is int and 0 <= count < 2**40 for count in counts)
+  ):
+    raise Unreadable("a tensor has no shape")
+  return Tensor(storage, offset, shape, strides)
