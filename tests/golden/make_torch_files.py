@@ -35,9 +35,7 @@ def main() -> None:
     logits = net(images)
   state = net.bfloat16().state_dict()
   arguments = argparse.Namespace(lr=1e-3, data=pathlib.Path("data"))
-  torch.save(
-    {"model": state, "args": arguments, "epoch": 3}, HERE / "deit.pth"
-  )
+  torch.save({"model": state, "args": arguments, "epoch": 3}, HERE / "deit.pth")
   table = torch.arange(24, dtype=torch.float32).reshape(4, 6)
   torch.save(
     {

@@ -109,11 +109,6 @@ class _Archive:
 
   def read(self) -> dict[Any, Any]:
     entries = self.archive.infolist()
-    # Without compression no entry is larger than the file.
-    if sum(entry.file_size for entry in entries) > self.size or any(
-      entry.compress_type != zipfile.ZIP_STORED for entry in entries
-    ):
-      raise ValueError("its entries are compressed or larger than the file")
     names = {entry.filename for entry in entries}
     pickles = [name for name in names if name.endswith("/data.pkl")]
     if len(pickles) != 1:
@@ -127,6 +122,11 @@ class _Archive:
         " read. Save the state dict alone with PyTorch: `torch.save("
         "torch.jit.load(FILE).state_dict(), NEW_FILE)`."
       )
+    # Without compression no entry is larger than the file.
+    if sum(entry.file_size for entry in entries) > self.size or any(
+      entry.compress_type != zipfile.ZIP_STORED for entry in entries
+    ):
+      raise ValueError("its entries are compressed or larger than the file")
     if self.archive.getinfo(pickles[0]).file_size > _MAX_PICKLE:
       raise ValueError("its data.pkl is larger than weights need")
     self.order = "little"

@@ -1,0 +1,85 @@
+"""Checkpoints of a family's own authors."""
+
+import io
+import pathlib
+import pickle
+import zipfile
+
+import jax
+import numpy as np
+import pytest
+
+import vit_jax
+from tests.weights.published import GOLDEN, expected, relative_error
+from vit_jax.errors import UserError
+from vit_jax.weights import files
+
+DEIT = GOLDEN / "torch_files" / "deit.pth"
+
+
+def test_logits_are_those_of_timm():
+  network, params = vit_jax.load(str(DEIT))
+  wanted = expected("torch_files")
+  found = jax.jit(network.apply)({"params": params}, wanted["images"])
+  assert relative_error(np.asarray(found), wanted["logits"]) < 1e-5
+
+
+def test_what_no_tensor_tells_is_assumed_and_said():
+  weights = files.read(str(DEIT))
+  assert weights.model.normalize == "imagenet"
+  assert weights.model.num_heads == 1
+  assert any("model.num_heads=1" in note for note in weights.assumed)
+
+
+def checkpoint(path: pathlib.Path, data: bytes) -> str:
+  """The fixture with another data.pkl."""
+  stream = io.BytesIO()
+  with (
+    zipfile.ZipFile(DEIT) as source,
+    zipfile.ZipFile(stream, "w") as target,
+  ):
+    for entry in source.infolist():
+      is_pickle = entry.filename.endswith("/data.pkl")
+      content = data if is_pickle else source.read(entry)
+      target.writestr(entry.filename, content)
+  path.write_bytes(stream.getvalue())
+  return str(path)
+
+
+def fixture_pickle() -> bytes:
+  with zipfile.ZipFile(DEIT) as archive:
+    name = next(n for n in archive.namelist() if n.endswith("/data.pkl"))
+    return archive.read(name)
+
+
+def renamed(old: str, new: str) -> bytes:
+  def text(value: str) -> bytes:
+    return b"X" + len(value).to_bytes(4, "little") + value.encode()
+
+  return fixture_pickle().replace(text(old), text(new))
+
+
+@pytest.mark.parametrize("key", ["state_dict", "module", "model_ema"])
+def test_other_containers_are_opened(tmp_path, key):
+  path = checkpoint(tmp_path / "x.pth", renamed("model", key))
+  found, wanted = files.read(path), files.read(str(DEIT))
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
+
+
+def test_start_of_parallel_names_is_taken_off(tmp_path):
+  data = renamed("cls_token", "module.cls_token")
+  found = files.read(checkpoint(tmp_path / "x.ckpt", data))
+  wanted = files.read(str(DEIT))
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
+
+
+def test_first_of_several_containers_is_said(tmp_path):
+  data = fixture_pickle()[:-1] + b"X\x09\0\0\0model_ema}s."
+  weights = files.read(checkpoint(tmp_path / "x.pth", data))
+  assert any("'model' is taken" in note for note in weights.assumed)
+
+
+def test_unknown_network_is_named(tmp_path):
+  path = checkpoint(tmp_path / "x.pth", pickle.dumps({"model": {}}, 2))
+  with pytest.raises(UserError, match="no checkpoint of DeiT.*tensors: none"):
+    files.read(path)

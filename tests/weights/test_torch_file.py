@@ -1,0 +1,176 @@
+"""Checkpoints of PyTorch: what is read, and that nothing in them runs."""
+
+import builtins
+import os
+import pathlib
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+
+from vit_jax.errors import UserError
+from vit_jax.weights import torch_file
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "torch_files"
+TABLE = np.arange(24, dtype=np.float32).reshape(4, 6)
+
+
+def test_kinds_and_views_are_those_of_torch():
+  found = torch_file.read(GOLDEN / "kinds.pt")
+  wanted = {
+    "whole": TABLE,
+    "transposed": TABLE.T,
+    "view": TABLE[1:3, ::2],
+    "half": TABLE,
+    "brain": TABLE,
+    "double": TABLE,
+    "count": np.array(7),
+    "flags": np.array([True, False]),
+    "parameter": np.ones(2, np.float32),
+    "empty": np.zeros((0, 3), np.float32),
+  }
+  assert found.keys() == wanted.keys()
+  for name, array in wanted.items():
+    np.testing.assert_array_equal(found[name], array)
+    assert found[name].dtype == array.dtype
+
+
+def test_settings_beside_the_weights_are_left_out():
+  assert torch_file.read(GOLDEN / "deit.pth").keys() == {"model"}
+
+
+@pytest.mark.parametrize(
+  "name, words",
+  [("legacy.pth", "before 1.6.*torch.save"), ("script.pt", "is TorchScript")],
+)
+def test_other_forms_are_named(name, words):
+  with pytest.raises(UserError, match=words):
+    torch_file.read(GOLDEN / name)
+
+
+def write(path, data: bytes, compression=zipfile.ZIP_STORED, **entries):
+  with zipfile.ZipFile(path, "w", compression) as archive:
+    archive.writestr("archive/data.pkl", data)
+    for name, content in entries.items():
+      archive.writestr(f"archive/{name}", content)
+
+
+class Calls:
+  def __init__(self, function, *arguments):
+    self.call = function, arguments
+
+  def __reduce__(self):
+    return self.call
+
+
+def nested(depth: int) -> bytes:
+  return b"\x80\x02" + b"}X\x01\0\0\0a" * depth + b"N" + b"s" * depth + b"."
+
+
+# A list in which every element is twice the one before it.
+_BOMB = b"\x80\x02]q\0" + b"".join(
+  b"]q%c(h%ch%ce" % (n + 1, n, n) for n in range(200)
+)
+
+
+@pytest.mark.parametrize(
+  "data",
+  [
+    pickle.dumps(Calls(os.system, "touch ran"), 2),
+    pickle.dumps(Calls(builtins.eval, "open('ran', 'w')"), 4),
+    pickle.dumps({"model": [Calls(open, "ran", "w")]}, 2),
+    pickle.dumps(Calls(getattr, Calls(os.system, "touch ran"), "a"), 0),
+    b"\x80\x02ctorch\nload\nX\x03\0\0\0ran\x85R.",
+    b"\x80\x02cbuiltins\ndict\n}X\x03\0\0\0getNsb.",
+    b"\x80\x02cargparse\nNamespace\n}X\x01\0\0\0aNsb.",
+    b"(S'touch ran'\nios\nsystem\n.",
+    _BOMB + b".",
+    nested(100_000),
+    b"\x80\x02\x8b\xff\xff\xff\x7f\0.",
+    b"\x80\x02\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.",
+    b"\x80\x02Nr\xff\xff\xff\x7f.",
+    b"I" + b"9" * 100_000 + b"\n.",
+    b"\x80\x02}h\x07.",
+    b"\x80\x02}",
+    b"0.",
+    b"",
+  ],
+)
+def test_hostile_pickle_is_refused_and_runs_nothing(
+  tmp_path, monkeypatch, data
+):
+  monkeypatch.chdir(tmp_path)
+  write("x.pth", data)
+  with pytest.raises(UserError, match=r"x\.pth is (not read|damaged)"):
+    torch_file.read("x.pth")
+  assert not pathlib.Path("ran").exists()
+
+
+def test_state_of_an_inert_object_is_ignored(tmp_path):
+  data = b"\x80\x02}X\x01\0\0\0acargparse\nNamespace\n)\x81}b" + b"s."
+  write(tmp_path / "x.pth", data)
+  assert torch_file.read(tmp_path / "x.pth") == {}
+
+
+def tensor(offset, shape, strides, size=4) -> bytes:
+  storage = (
+    b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000X\x03\0\0\0cpu"
+    b"J" + size.to_bytes(4, "little") + b"tQ"
+  )
+  numbers = b"".join(
+    b"("
+    + b"".join(b"J" + n.to_bytes(4, "little", signed=True) for n in counts)
+    + b"t"
+    for counts in (shape, strides)
+  )
+  return (
+    b"\x80\x02}X\x01\0\0\0actorch._utils\n_rebuild_tensor_v2\n("
+    + storage
+    + b"J"
+    + offset.to_bytes(4, "little", signed=True)
+    + numbers
+    + b"tRs."
+  )
+
+
+@pytest.mark.parametrize(
+  "offset, shape, strides, size",
+  [
+    (1, (4,), (1,), 4),
+    (0, (2, 2), (3, 1), 4),
+    (-1, (2,), (1,), 4),
+    (3, (2,), (-1,), 4),
+    (0, (1 << 30,), (0,), 4),
+    (0, (4,), (1,), 1 << 30),
+    (0, (2, 2), (1,), 4),
+  ],
+)
+def test_views_stay_inside_their_numbers(
+  tmp_path, offset, shape, strides, size
+):
+  data = tensor(offset, shape, strides, size)
+  write(tmp_path / "x.pth", data, **{"data/0": bytes(16)})
+  with pytest.raises(UserError, match=r"x\.pth is (not read|damaged)"):
+    torch_file.read(tmp_path / "x.pth")
+
+
+def test_big_endian_numbers_are_turned(tmp_path):
+  numbers = np.arange(4, dtype=">f4").tobytes()
+  entries = {"data/0": numbers, "byteorder": b"big"}
+  write(tmp_path / "x.pth", tensor(1, (3,), (1,)), **entries)
+  found = torch_file.read(tmp_path / "x.pth")
+  np.testing.assert_array_equal(found["a"], [1, 2, 3])
+
+
+def test_compressed_and_cut_archives_are_refused(tmp_path):
+  path = tmp_path / "x.pth"
+  write(path, bytes(1 << 20), zipfile.ZIP_DEFLATED)
+  with pytest.raises(UserError, match="compressed"):
+    torch_file.read(path)
+  path.write_bytes((GOLDEN / "kinds.pt").read_bytes()[:-100])
+  with pytest.raises(UserError, match="damaged"):
+    torch_file.read(path)
+  path.write_bytes(b"text")
+  with pytest.raises(UserError, match="not a zip archive"):
+    torch_file.read(path)
