@@ -36,7 +36,7 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "checkpoint",
     None,
-    "Workdir, one of its checkpoints/STEP, .npz, .safetensors or Hugging Face"
+    "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging Face"
     " directory.",
   )
   flags.DEFINE_integer(

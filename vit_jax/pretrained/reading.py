@@ -31,7 +31,7 @@ def locate(path: str) -> tuple[epath.Path, int]:
   if not exists:
     raise UserError(
       f"The checkpoint {path} does not exist; give a workdir, one of its"
-      f" {DIRECTORY}/STEP, an .npz or .safetensors file, or a Hugging Face"
+      f" {DIRECTORY}/STEP, an .npz, .safetensors or .pth, or a Hugging Face"
       " directory."
     )
   if where.parent.name == DIRECTORY and where.name.isdigit():
@@ -39,7 +39,7 @@ def locate(path: str) -> tuple[epath.Path, int]:
   if where.is_file():
     raise UserError(
       f"{path} is a file, but its name does not tell its form: files of weights"
-      " end in .npz or .safetensors."
+      " end in .npz, .safetensors or .pth."
     )
   workdir = where.parent if where.name == DIRECTORY else where
   directory = workdir / DIRECTORY

@@ -31,14 +31,14 @@ class Global:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Opaque:
-  """What a call would have given, had it been made."""
+  """An object of no use here, which is not made: its name stands for it."""
 
   name: str
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Storage:
-  """What a pickle says of the numbers of one or more tensors."""
+  """The place of the numbers of one or more tensors."""
 
   kind: str
   key: str
