@@ -47,7 +47,7 @@ def define_flags() -> None:
   flags.DEFINE_multi_string(
     "checkpoint",
     None,
-    "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging Face"
+    "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging"
     " directory; repeat it to compare several.",
   )
   flags.DEFINE_string(

@@ -36,8 +36,8 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "checkpoint",
     None,
-    "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging Face"
-    " directory.",
+    "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging"
+    " Face directory.",
   )
   flags.DEFINE_integer(
     "top_k", 5, "Number of classes shown for each image.", lower_bound=1

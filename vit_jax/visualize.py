@@ -35,8 +35,8 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "checkpoint",
     None,
-    "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging Face"
-    " directory.",
+    "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging"
+    " Face directory.",
   )
   flags.DEFINE_string("output", None, "Directory for the figures.")
   flags.DEFINE_integer(

@@ -53,5 +53,5 @@ def test_a_path_without_checkpoints_is_said_in_a_sentence(
 
 def test_a_file_of_an_unknown_form_is_a_sentence(tmp_path):
   (tmp_path / "B_16").write_text("")
-  with pytest.raises(UserError, match="end in .npz or .safetensors"):
+  with pytest.raises(UserError, match="end in .npz, .safetensors or .pth"):
     reading.read(str(tmp_path / "B_16"))
