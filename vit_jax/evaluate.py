@@ -48,7 +48,7 @@ def define_flags() -> None:
     "checkpoint",
     None,
     "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging"
-    " directory; repeat it to compare several.",
+    " Face directory; repeat it to compare several.",
   )
   flags.DEFINE_string(
     "output", None, "JSON file for the metrics, besides the terminal."
