@@ -223,3 +223,11 @@ def test_a_batch_of_100_million_records_lies_in_a_few_blocks(block):
     assert len(np.unique(ids // block)) <= most
     scattered, _ = order.example_ids(rows, n, seed=1)
     assert len(np.unique(scattered // block)) > 0.9 * batch
+
+
+def test_repeated_rows_are_the_same_example_and_an_epoch_has_all():
+  rows = np.arange(3 * 50)
+  ids, epochs = order.example_ids(rows, 50, seed=3, repeats=3)
+  plain, _ = order.example_ids(np.arange(50), 50, seed=3)
+  assert np.array_equal(ids, np.repeat(plain, 3))
+  assert not epochs.any()

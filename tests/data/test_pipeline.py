@@ -160,3 +160,18 @@ def test_evaluations_leave_no_threads_behind(jpegs):
     evaluate(jpegs, 4)
   next(iterate(jpegs, 4))  # One that is left in the middle.
   assert threads() <= before + 2
+
+
+def test_repeats_show_an_example_in_several_augmentations(jpegs):
+  (batch,) = take(train_batches(jpegs, repeats=2), 1)
+  ids, _ = order.example_ids(np.arange(8), 20, seed=3, repeats=2)
+  assert np.array_equal(batch["label"], jpegs.labels[ids])
+  assert np.array_equal(batch["label"][::2], batch["label"][1::2])
+  images = np.asarray(batch["image"])
+  assert (images[::2] != images[1::2]).any(axis=(1, 2, 3)).all()
+
+
+def test_repeats_resume_at_any_batch(jpegs):
+  *_, third = take(train_batches(jpegs, repeats=4), 3)
+  (resumed,) = take(train_batches(jpegs, repeats=4, first_example=16), 1)
+  assert np.array_equal(third["image"], resumed["image"])

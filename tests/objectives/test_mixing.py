@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from vit_jax.objectives import mixing
 
@@ -22,7 +23,8 @@ def _cutmix(rng):
 
 def test_mixup_is_the_weighted_mean_with_the_image_before():
   mixed, share = _mixup(jax.random.key(3))
-  share = float(share)
+  assert share.shape == (4,) and len(set(share.tolist())) == 1
+  share = float(share[0])
   assert 0 <= share <= 1
   before = np.roll(_IMAGES, 1, axis=0)
   np.testing.assert_allclose(
@@ -37,7 +39,7 @@ def test_cutmix_pastes_one_box_and_its_share_is_the_area_left(seed):
   pasted = np.all(mixed == np.roll(_IMAGES, 1, axis=0), axis=3)
   np.testing.assert_array_equal(own, ~pasted)
   assert (own == own[:1]).all()
-  np.testing.assert_allclose(own.mean(), share, rtol=1e-6)
+  np.testing.assert_allclose(own.mean(), share[0], rtol=1e-6)
   rows, columns = pasted[0].any(axis=1), pasted[0].any(axis=0)
   np.testing.assert_array_equal(pasted[0], np.outer(rows, columns))
   for line in (rows, columns):
@@ -74,3 +76,88 @@ def test_with_both_each_is_drawn_about_half_of_the_time():
   pure = (mixed == _IMAGES[:2][None]) | (mixed == _IMAGES[1::-1][None])
   is_cutmix = np.asarray(pure.all(axis=(1, 2, 3, 4)))
   assert 0.35 < is_cutmix.mean() < 0.65
+
+
+def test_repeated_examples_are_mixed_with_the_example_before():
+  mixed, share = mixing.mix(
+    _IMAGES, jax.random.key(1), mixup_alpha=0.4, cutmix_alpha=0.0, repeats=2
+  )
+  share = float(share[0])
+  before = np.roll(_IMAGES, 2, axis=0)
+  np.testing.assert_allclose(
+    mixed, share * _IMAGES + (1 - share) * before, rtol=1e-4, atol=1e-5
+  )
+  labels = mixing.partners(jnp.arange(6) // 3, mode="batch", repeats=3)
+  assert labels.tolist() == [1, 1, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("mode", ["pair", "elem"])
+def test_ratios_are_of_pairs_or_of_images(mode):
+  mixed, share = mixing.mix(
+    _IMAGES, jax.random.key(2), mixup_alpha=0.8, cutmix_alpha=0.0, mode=mode
+  )
+  assert len(set(share.tolist())) == (2 if mode == "pair" else 4)
+  if mode == "pair":
+    np.testing.assert_array_equal(share, share[::-1])
+    other = _IMAGES[::-1]
+  else:
+    other = np.roll(_IMAGES, 1, axis=0)
+  weight = np.asarray(share).reshape(-1, 1, 1, 1)
+  np.testing.assert_allclose(
+    mixed, weight * _IMAGES + (1 - weight) * other, rtol=1e-4, atol=1e-5
+  )
+
+
+def _drawn(**keys):
+  """Kinds of many images under 'elem': kept, blended or pasted."""
+  images = jnp.arange(2000.0).reshape(-1, 1, 1, 1) + jnp.ones((2000, 16, 16, 1))
+  mixed, share = mixing.mix(
+    images,
+    jax.random.key(0),
+    mixup_alpha=1.0,
+    cutmix_alpha=1.0,
+    mode="elem",
+    **keys,
+  )
+  other = jnp.roll(images, 1, axis=0)
+  kept = np.asarray((mixed == images).all((1, 2, 3)) & (share == 1))
+  pure = np.asarray(((mixed == images) | (mixed == other)).all((1, 2, 3)))
+  return kept, pure & ~kept
+
+
+def test_probability_is_the_share_of_images_that_are_mixed():
+  kept, _ = _drawn(probability=0.3)
+  assert kept.mean() == pytest.approx(0.7, abs=0.04)
+
+
+def test_switch_is_the_share_of_cutmix():
+  kept, pasted = _drawn(switch=0.8)
+  # Boxes too small for a pixel change nothing.
+  assert (kept | pasted).mean() == pytest.approx(0.8, abs=0.04)
+
+
+def test_areas_of_boxes_are_those_of_timm():
+  """Its `rand_bbox` and `correct_lam`, by NumPy."""
+  rng = np.random.default_rng(0)
+  height, width, count = 24, 16, 4000
+  ratio = rng.beta(1, 1, count)
+  cut = np.sqrt(1 - ratio)
+  rows, columns = (
+    ((cut * side).astype(int) // 2, rng.integers(0, side, count), side)
+    for side in (height, width)
+  )
+
+  def extent(half, centre, side):
+    return np.clip(centre + half, 0, side) - np.clip(centre - half, 0, side)
+
+  wanted = 1 - extent(*rows) * extent(*columns) / (height * width)
+  _, share = mixing.mix(
+    jnp.zeros((count, height, width, 1)),
+    jax.random.key(5),
+    mixup_alpha=0.0,
+    cutmix_alpha=1.0,
+    mode="elem",
+  )
+  # Rounded, as shares are counts of pixels in another precision.
+  found, wanted = (np.round(x, 4) for x in (np.asarray(share), wanted))
+  assert stats.ks_2samp(found, wanted).pvalue > 0.01

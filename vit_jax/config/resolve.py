@@ -272,6 +272,13 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
       f" micro-batches; use {below or train.accumulate_steps} or"
       f" {below + train.accumulate_steps}."
     )
+  if train.batch_size % train.repeats:
+    below = train.batch_size // train.repeats * train.repeats
+    yield (
+      f"config.train.batch_size = {train.batch_size} does not divide into"
+      f" examples that are repeated config.train.repeats = {train.repeats}"
+      f" times; use {below or train.repeats} or {below + train.repeats}."
+    )
   warmup = durations.parse(config.schedule.warmup_steps)
   if warmup.unit == "step" and config.total_steps is not None:
     if warmup.amount >= config.total_steps:

@@ -5,7 +5,7 @@ An experiment file builds on `default_config()`, a `ConfigDict`;
 rest of the code ever sees. Tags in the descriptions: [P] the ViT paper
 (arXiv 2010.11929), [VT] google-research/vision_transformer, [BV]
 google-research/big_vision, [DINO] facebookresearch/dino, [DeiT] and [DeiT3]
-facebookresearch/deit.
+facebookresearch/deit, [timm] huggingface/pytorch-image-models.
 """
 
 import math
@@ -55,6 +55,7 @@ Layers = Annotated[int, pydantic.Field(gt=0, le=1000)]
 # Units, classes, pixels.
 Size = Annotated[int, pydantic.Field(gt=0, le=2**20)]
 Fraction = Annotated[float, pydantic.Field(ge=0, lt=1)]
+Probability = Annotated[float, pydantic.Field(ge=0, le=1)]
 NonNegative = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
@@ -160,6 +161,11 @@ class Train(Section):
     "Name of a feature -> the crops it holds, [batch, count, size, size, 3];"
     " preprocess is then 'decode' and ops of labels. Empty: one image.",
   )
+  repeats: PositiveInt = key(
+    1,
+    "Rows of a batch in succession that are the same example, each with an"
+    " augmentation of its own; an epoch stays as many rows. [DeiT]: 3.",
+  )
   accumulate_steps: PositiveInt = key(
     1, "Micro-batches whose gradients are averaged before one update."
   )
@@ -195,12 +201,35 @@ class Supervised(Objective):
   """Classification, with one label or a set of labels an image."""
 
   name: Literal["supervised"] = key("supervised", "Classification.")
-  loss: Literal["softmax", "sigmoid"] = key(
-    "softmax", "Cross-entropy; sigmoid sums over classes. [BV]"
+  loss: Literal["softmax", "sigmoid", "sigmoid_mean"] = key(
+    "softmax",
+    "Cross-entropy; sigmoid sums over classes [BV], sigmoid_mean averages over"
+    " them [DeiT3].",
   )
   label_smoothing: Fraction = key(0.0, "Mass moved off the true label.")
   mixup_alpha: NonNegative = key(0.0, "Beta parameter of mixup; 0: off.")
   cutmix_alpha: NonNegative = key(0.0, "Beta parameter of CutMix; 0: off.")
+  mix_probability: Probability = key(
+    1.0, "Probability that images are mixed at all. [timm]"
+  )
+  mix_switch: Probability = key(
+    0.5, "Probability of CutMix in place of mixup, if both are on. [timm]"
+  )
+  mix_mode: Literal["batch", "pair", "elem"] = key(
+    "batch",
+    "What ratio and box are drawn for: the batch, each pair of images that are"
+    " mixed with one another, or each image. [timm]",
+  )
+  binarize_targets: bool = key(
+    False,
+    "Both labels of a mixed image have target 1 in place of their shares;"
+    " for sigmoid losses. [DeiT3]",
+  )
+  erase_probability: Probability = key(
+    0.0,
+    "Share of the images of which a random box is filled with noise, after"
+    " normalisation and before mixing. [timm] [DeiT]: 0.25.",
+  )
   teacher: str | None = key(
     None,
     "Checkpoint of any form and family whose predictions are learned too, by"
@@ -212,7 +241,7 @@ class Supervised(Objective):
     " the divergence as released, divided by the classes; or as in the paper."
     " [DeiT]",
   )
-  distillation_weight: Annotated[float, pydantic.Field(ge=0, le=1)] = key(
+  distillation_weight: Probability = key(
     0.5, "Share of that loss; the labels' has the rest. [DeiT]"
   )
   distillation_temperature: Positive = key(

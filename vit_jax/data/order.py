@@ -133,7 +133,12 @@ def _permute_blocks(
 
 
 def example_ids(
-  rows: np.ndarray, num_examples: int, *, seed: int, shuffle_block: int = 1
+  rows: np.ndarray,
+  num_examples: int,
+  *,
+  seed: int,
+  shuffle_block: int = 1,
+  repeats: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the examples at rows of the endless stream.
 
@@ -144,12 +149,14 @@ def example_ids(
     shuffle_block: Number of consecutive examples kept together, for storage
       that random access does not suit; rows of `WINDOW_BLOCKS` such blocks
       are mixed. 1: All examples are mixed with all.
+    repeats: Rows in succession that are the same example.
 
   Returns:
-    ids: int64 [m] in 0..num_examples-1; each exactly once in every epoch.
+    ids: int64 [m] in 0..num_examples-1; each exactly once in every epoch,
+      or `repeats` times in an epoch of as many times the rows.
     epochs: int64 [m].
   """
-  rows = np.asarray(rows, np.int64)
+  rows = np.asarray(rows, np.int64) // repeats
   epochs, positions = np.divmod(rows, num_examples)
   if shuffle_block == 1:
     ids = permute(positions, num_examples, seed=seed, epoch=epochs)

@@ -40,6 +40,7 @@ class TrainBatches:
     batch_size: int,
     seed: int,
     shuffle_block: int,
+    repeats: int = 1,
     first_example: int,
     mesh: Mesh,
     prefetch_batches: int,
@@ -54,6 +55,7 @@ class TrainBatches:
       batch_size: B, examples in the global batch.
       seed: Seed of the order and of the augmentation.
       shuffle_block: Records that stay together, see `order.example_ids`.
+      repeats: Rows in succession that are the same example.
       first_example: Row of the stream at which to start.
       mesh: Has the axes data and fsdp, over which B divides.
       prefetch_batches: Batches kept on the devices beyond the one in use.
@@ -66,7 +68,11 @@ class TrainBatches:
 
     def ids(rows: np.ndarray) -> np.ndarray:
       return order.example_ids(
-        rows, source.num_examples, seed=seed, shuffle_block=shuffle_block
+        rows,
+        source.num_examples,
+        seed=seed,
+        shuffle_block=shuffle_block,
+        repeats=repeats,
       )[0]
 
     self.first_example = first_example

@@ -75,11 +75,23 @@ def sigmoid_cross_entropy(
   return jnp.sum(jax.nn.softplus(logits) - target * logits, axis=1)
 
 
+def mean_sigmoid_cross_entropy(
+  logits: Float[Array, "b classes"],
+  labels: Int[Array, "b ..."],
+  *,
+  label_smoothing: float = 0.0,
+) -> Float[Array, " b"]:
+  """`sigmoid_cross_entropy` averaged over the classes, as DeiT III has it."""
+  total = sigmoid_cross_entropy(logits, labels, label_smoothing=label_smoothing)
+  return total / logits.shape[-1]
+
+
 LOSSES = {
   "softmax": softmax_cross_entropy,
   "sigmoid": sigmoid_cross_entropy,
+  "sigmoid_mean": mean_sigmoid_cross_entropy,
 }
-# Loss -> function that makes probabilities of the logits it trains.
+# Activation -> function that makes probabilities of logits.
 PROBABILITIES = {"softmax": jax.nn.softmax, "sigmoid": jax.nn.sigmoid}
 
 

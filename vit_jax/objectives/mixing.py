@@ -1,15 +1,16 @@
 """Mixup and CutMix on a global batch.
 
-Each image is mixed with its predecessor in the batch, which is as random as
-any partner since the batch itself is, and moves one row per device only. One
-ratio is drawn per batch, as in the methods' own code. Labels stay integers:
-the loss is linear in the targets, so it is enough to remember both labels and
-the share of the first.
+Each image is mixed with one before it in the batch, which is as random as any
+partner since the batch itself is, and moves a row per device only. Labels stay
+integers: the loss is linear in the targets, so it is enough to remember both
+labels and the share of the first.
 """
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
+
+MODES = ("batch", "pair", "elem")
 
 
 def cutmix_box(
@@ -32,41 +33,87 @@ def cutmix_box(
   return inside(row_rng, height)[:, None] & inside(column_rng, width)[None, :]
 
 
+def partners(x: Array, *, mode: str, repeats: int = 1) -> Array:
+  """What each row is mixed with.
+
+  Args:
+    x: Array whose first axis is the batch.
+    mode: 'pair': the rows that mirror each other are partners, [0] and [-1];
+      else each row's is the one `repeats` before it, the first ones' the last.
+    repeats: Rows in succession that are of the same example.
+  """
+  if mode == "pair":
+    return x[::-1]
+  return jnp.roll(x, repeats, axis=0)
+
+
 def mix(
   images: Float[Array, "b h w c"],
   rng: Key[Array, ""],
   *,
   mixup_alpha: float,
   cutmix_alpha: float,
-) -> tuple[Float[Array, "b h w c"], Float[Array, ""]]:
-  """Mixes every image with the one before it, the first with the last.
+  probability: float = 1.0,
+  switch: float = 0.5,
+  mode: str = "batch",
+  repeats: int = 1,
+) -> tuple[Float[Array, "b h w c"], Float[Array, " b"]]:
+  """Mixes every image with its partner.
 
   Args:
     images: Pixels on any affine scale.
     rng: Key of this step.
     mixup_alpha: Ratio ~ Beta(alpha, alpha) of mixup; 0: no mixup.
-    cutmix_alpha: The same for CutMix; 0: no CutMix. With both, one is drawn
-      per batch with probability 1/2.
+    cutmix_alpha: The same for CutMix; 0: no CutMix.
+    probability: Probability that anything is mixed.
+    switch: Probability of CutMix, if there are both.
+    mode: What is drawn once: 'batch': for the batch; 'pair': for each pair of
+      images, each of which is the other's partner; 'elem': for each image.
+      timm's `Mixup`.
+    repeats: As in `partners`.
 
   Returns:
     The mixed images, and the share of each image's own label in its target;
-    that of the image before it has the rest.
+    that of its partner has the rest.
   """
-  height, width = images.shape[1:3]
-  choice_rng, mixup_rng, cutmix_rng, box_rng = jax.random.split(rng, 4)
-  kept = []  # (share of each pixel that is kept, its mean)
-  if mixup_alpha:
-    ratio = jax.random.beta(mixup_rng, mixup_alpha, mixup_alpha)
-    kept.append((jnp.full((height, width), ratio), ratio))
-  if cutmix_alpha:
-    ratio = jax.random.beta(cutmix_rng, cutmix_alpha, cutmix_alpha)
-    outside = ~cutmix_box(box_rng, ratio, height, width)
-    share = jnp.count_nonzero(outside) / outside.size
-    kept.append((outside.astype(jnp.float32), share))
-  if len(kept) == 2:
-    first = jax.random.bernoulli(choice_rng)
-    kept = [jax.tree.map(lambda *pair: jnp.where(first, *pair), *kept)]
-  ((weight, share),) = kept
-  weight = weight.astype(images.dtype)[None, :, :, None]
-  mixed = weight * images + (1 - weight) * jnp.roll(images, 1, axis=0)
-  return mixed, share
+  batch, height, width = images.shape[:3]
+  draw = _draw(mixup_alpha, cutmix_alpha, probability, switch, height, width)
+  if mode == "batch":
+    weight, share = (x[None] for x in draw(rng))
+  elif mode == "elem":
+    weight, share = jax.vmap(draw)(jax.random.split(rng, batch))
+  else:
+    drawn = jax.vmap(draw)(jax.random.split(rng, batch // 2))
+    weight, share = (jnp.concatenate([x, x[::-1]]) for x in drawn)
+  weight = weight.astype(images.dtype)[..., None]
+  other = partners(images, mode=mode, repeats=repeats)
+  mixed = weight * images + (1 - weight) * other
+  return mixed, jnp.broadcast_to(share, (batch,))
+
+
+def _draw(mixup_alpha, cutmix_alpha, probability, switch, height, width):
+  """Function of a key: share of each pixel that is kept, and its mean."""
+
+  def draw(
+    rng: Key[Array, ""],
+  ) -> tuple[Float[Array, "h w"], Float[Array, ""]]:
+    choice_rng, mixup_rng, cutmix_rng, box_rng = jax.random.split(rng, 4)
+    kept = []  # (share of each pixel that is kept, its mean)
+    if mixup_alpha:
+      ratio = jax.random.beta(mixup_rng, mixup_alpha, mixup_alpha)
+      kept.append((jnp.full((height, width), ratio), ratio))
+    if cutmix_alpha:
+      ratio = jax.random.beta(cutmix_rng, cutmix_alpha, cutmix_alpha)
+      outside = ~cutmix_box(box_rng, ratio, height, width)
+      share = jnp.count_nonzero(outside) / outside.size
+      kept.append((outside.astype(jnp.float32), share))
+    if len(kept) == 2:
+      first = jax.random.bernoulli(choice_rng, 1 - switch)
+      kept = [jax.tree.map(lambda *pair: jnp.where(first, *pair), *kept)]
+    ((weight, share),) = kept
+    if probability < 1:
+      mixes = jax.random.bernoulli(jax.random.fold_in(rng, 1), probability)
+      weight, share = (jnp.where(mixes, x, 1.0) for x in (weight, share))
+    return weight, share
+
+  return draw

@@ -114,6 +114,7 @@ class Experiment:
       batch_size=config.train.batch_size,
       seed=config.seed,
       shuffle_block=config.train.shuffle_block,
+      repeats=config.train.repeats,
       first_example=first_example,
       mesh=self.mesh,
       prefetch_batches=config.train.prefetch_batches,

@@ -8,6 +8,7 @@ import pytest
 from vit_jax import rngs
 from vit_jax.config import named_sections, schema
 from vit_jax.data import facts
+from vit_jax.errors import UserError
 from vit_jax.models.layers.normalize import normalize
 from vit_jax.objectives import build
 
@@ -210,3 +211,102 @@ def test_outputs_are_logits_and_the_features_before_the_head():
     rtol=1e-4,
     atol=1e-4,
   )
+
+
+def test_binarised_targets_have_both_labels_of_a_mixed_image():
+  """`targets.gt(0)` of DeiT III's engine.py, with torch's mean over classes."""
+  objective = _objective(
+    mixup_alpha=0.8, loss="sigmoid_mean", binarize_targets=True
+  )
+  batch, params = _batch(), _params(objective)
+  mixed = objective.prepare(batch, _RNGS)
+  value, _ = _loss(objective, params, mixed)
+  logits = np.asarray(objective.outputs(params, mixed)["logits"], "f8")
+  shares = np.asarray(mixed["label_share"])[:, None]
+  own, other = np.eye(5)[batch["label"]], np.eye(5)[mixed["other_label"]]
+  targets = (shares * own + (1 - shares) * other > 0).astype(float)
+  wanted = np.logaddexp(0, logits) - targets * logits
+  np.testing.assert_allclose(value, wanted.mean(), rtol=1e-5)
+
+
+def test_images_that_are_not_mixed_keep_one_target():
+  objective = _objective(
+    mixup_alpha=0.8,
+    loss="sigmoid_mean",
+    binarize_targets=True,
+    mix_probability=0.0,
+  )
+  batch, params = _batch(), _params(objective)
+  mixed = objective.prepare(batch, _RNGS)
+  plain = _objective(loss="sigmoid_mean")
+  np.testing.assert_allclose(
+    _loss(objective, params, mixed)[0],
+    _loss(plain, params, batch)[0],
+    rtol=1e-5,
+  )
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_softmax_targets_of_mixed_images_are_those_of_timm(smoothing):
+  """`mixup_target`: smoothed one-hot rows, off = s / K, mixed by the share."""
+  objective = _objective(
+    mixup_alpha=0.8, label_smoothing=smoothing, mix_mode="elem"
+  )
+  batch, params = _batch(), _params(objective)
+  mixed = objective.prepare(batch, _RNGS)
+  value, _ = _loss(objective, params, mixed)
+  logits = np.asarray(objective.outputs(params, mixed)["logits"], "f8")
+  off = smoothing / 5
+
+  def one_hot(labels):
+    return np.eye(5)[labels] * (1 - smoothing) + off
+
+  shares = np.asarray(mixed["label_share"], "f8")[:, None]
+  targets = shares * one_hot(batch["label"])
+  targets += (1 - shares) * one_hot(mixed["other_label"])
+  log_probabilities = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+  wanted = -(targets * log_probabilities).sum(1).mean()
+  np.testing.assert_allclose(value, wanted, rtol=1e-5)
+
+
+def test_erasing_comes_before_mixing_and_changes_no_label():
+  keys = dict(mixup_alpha=0.4)
+  erased = _objective(erase_probability=1.0, **keys).prepare(_batch(), _RNGS)
+  plain = _objective(**keys).prepare(_batch(), _RNGS)
+  for name in ("label", "other_label", "label_share"):
+    np.testing.assert_array_equal(erased[name], plain[name])
+  assert (erased["image"] != plain["image"]).any(axis=(1, 2, 3)).all()
+  alone = _objective(erase_probability=1.0).prepare(_batch(), _RNGS)
+  assert "label_share" not in alone
+  assert alone["image"].dtype == jnp.float32
+
+
+@pytest.mark.parametrize(
+  ("train", "objective", "words"),
+  [
+    (
+      {"batch_size": 7},
+      {"mixup_alpha": 0.2, "mix_mode": "pair"},
+      ["batch_size = 7 is odd", "use 8"],
+    ),
+    (
+      {"batch_size": 3, "repeats": 3},
+      {"cutmix_alpha": 1.0},
+      ["repeated 3 times", "use 6 or more"],
+    ),
+    ({}, {"binarize_targets": True}, ["binarize_targets", "'sigmoid_mean'"]),
+    (
+      {},
+      {"loss": "sigmoid", "binarize_targets": True, "label_smoothing": 0.1},
+      ["label_smoothing = 0.1", "without smoothing"],
+    ),
+  ],
+)
+def test_keys_that_do_not_go_together_are_named(train, objective, words):
+  config = _config(**objective)
+  config = config.model_copy(
+    update={"train": config.train.model_copy(update=train)}
+  )
+  with pytest.raises(UserError) as caught:
+    _built(config)
+  assert all(word in str(caught.value) for word in words)

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
   from vit_jax.objectives.contract import Objective
 
 
+_LOSSES = {
+  "softmax": "softmax",
+  "sigmoid": "sigmoid",
+  "sigmoid_mean": "sigmoid (mean over classes)",
+}
 _DISTILLATION = {
   "hard": "hard",
   "soft": "soft, at temperature {:g}, divided by the classes",
@@ -25,11 +30,34 @@ _DISTILLATION = {
 def check(config: schema.Config) -> None:
   """Raises UserError for a config that cannot be trained."""
   objective = config.objective
-  if objective.loss == "sigmoid" and objective.label_smoothing >= 0.5:
+  if objective.loss != "softmax" and objective.label_smoothing >= 0.5:
     raise UserError(
       f"config.objective.label_smoothing = {objective.label_smoothing:g}"
       " leaves the sigmoid loss nothing to learn: its targets are 1 - s and"
       " s; use a value below 0.5, such as 1e-4."
+    )
+  if objective.binarize_targets and (
+    objective.loss == "softmax" or objective.label_smoothing
+  ):
+    raise UserError(
+      "config.objective.binarize_targets = True gives every label the target 1,"
+      f" but config.objective.loss = {objective.loss!r} with"
+      f" config.objective.label_smoothing = {objective.label_smoothing:g} wants"
+      " shares; use loss 'sigmoid' or 'sigmoid_mean' without smoothing."
+    )
+  batch_size, repeats = config.train.batch_size, config.train.repeats
+  mixes = objective.mixup_alpha or objective.cutmix_alpha
+  if mixes and objective.mix_mode == "pair" and batch_size % 2:
+    raise UserError(
+      f"config.train.batch_size = {batch_size} is odd, so that an image has no"
+      " partner under config.objective.mix_mode = 'pair'; use"
+      f" {batch_size + 1}, or mix_mode 'batch' or 'elem'."
+    )
+  if mixes and batch_size <= repeats:
+    raise UserError(
+      f"config.train.batch_size = {batch_size} holds one example, repeated"
+      f" {repeats} times (config.train.repeats), so that there is none to mix"
+      f" it with; use {2 * repeats} or more."
     )
   if objective.teacher is not None:
     path = epath.Path(objective.teacher)
@@ -79,9 +107,13 @@ def describe(config: schema.Config) -> dict[str, str]:
     "label smoothing": objective.label_smoothing,
     "mixup": objective.mixup_alpha,
     "CutMix": objective.cutmix_alpha,
+    "random erasing": objective.erase_probability,
   }
   shown = [f"{name} {value:g}" for name, value in extras.items() if value]
-  found = {"objective": ", ".join([f"{objective.loss} cross-entropy", *shown])}
+  if objective.binarize_targets:
+    shown.append("binarised targets")
+  loss = _LOSSES[objective.loss]
+  found = {"objective": ", ".join([f"{loss} cross-entropy", *shown])}
   if objective.teacher is not None:
     kind = _DISTILLATION[objective.distillation].format(
       objective.distillation_temperature
@@ -100,5 +132,5 @@ KIND = ObjectiveKind(
   describe=describe,
   needs=("image", "label"),
   check=check,
-  activation=lambda config: config.objective.loss,
+  activation=lambda config: config.objective.loss.removesuffix("_mean"),
 )

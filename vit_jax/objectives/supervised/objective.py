@@ -10,7 +10,7 @@ from vit_jax.config import schema
 from vit_jax.models import features
 from vit_jax.models.layers import normalize
 from vit_jax.models.layers.heads import HEADS
-from vit_jax.objectives import contract, losses, mixing
+from vit_jax.objectives import contract, erasing, losses, mixing
 from vit_jax.objectives.supervised import distillation
 from vit_jax.objectives.supervised.teacher import Teacher
 
@@ -37,7 +37,7 @@ def supervised(
     return model.init(rng, images)["params"], {}
 
   def prepare(batch: contract.Batch, rngs: contract.Rngs) -> contract.Batch:
-    return _mixed(batch, rngs("mixing"), config) if mixes else batch
+    return _augmented(batch, rngs, config)
 
   def loss(
     params: contract.Params,
@@ -66,11 +66,17 @@ def supervised(
         logits, labels, label_smoothing=config.objective.label_smoothing
       )
 
-    example_loss = per_example(batch["label"])
     right = losses.is_top1(logits, batch["label"])
-    if mixes:
+    if not mixes:
+      example_loss = per_example(batch["label"])
+    else:
       share, other = batch["label_share"], batch["other_label"]
-      example_loss = share * example_loss + (1 - share) * per_example(other)
+      if config.objective.binarize_targets:
+        both = _both(batch["label"], other, share)
+        example_loss = per_example(both)
+      else:
+        own_loss = per_example(batch["label"])
+        example_loss = share * own_loss + (1 - share) * per_example(other)
       right = jnp.where(share >= 0.5, right, losses.is_top1(logits, other))
     mean_loss = example_loss.mean()
     metrics = {"loss": mean_loss, "top1": right.astype(jnp.float32).mean()}
@@ -104,22 +110,52 @@ def supervised(
   )
 
 
-def _mixed(
-  batch: contract.Batch, rng: Key[Array, ""], config: schema.Config
+def _augmented(
+  batch: contract.Batch, rngs: contract.Rngs, config: schema.Config
 ) -> contract.Batch:
-  """The batch with mixed float images, both labels and the first's share."""
+  """The batch after erasing and mixing, which want normalised floats.
+
+  Mixing adds `other_label`, that of the image mixed in, and `label_share`, the
+  share of the image's own.
+  """
+  objective = config.objective
+  mixes = bool(objective.mixup_alpha or objective.cutmix_alpha)
+  if not (mixes or objective.erase_probability):
+    return batch
   images = normalize.normalize(
     batch["image"], config.model.normalize, "float32"
   )
-  images, share = mixing.mix(
-    images,
-    rng,
-    mixup_alpha=config.objective.mixup_alpha,
-    cutmix_alpha=config.objective.cutmix_alpha,
+  result = dict(batch)
+  if objective.erase_probability:
+    images = erasing.erase(
+      images, rngs("erasing"), probability=objective.erase_probability
+    )
+  if mixes:
+    images, share = mixing.mix(
+      images,
+      rngs("mixing"),
+      mixup_alpha=objective.mixup_alpha,
+      cutmix_alpha=objective.cutmix_alpha,
+      probability=objective.mix_probability,
+      switch=objective.mix_switch,
+      mode=objective.mix_mode,
+      repeats=config.train.repeats,
+    )
+    result["label_share"] = share
+    result["other_label"] = mixing.partners(
+      batch["label"], mode=objective.mix_mode, repeats=config.train.repeats
+    )
+  return {**result, "image": images.astype(config.model.dtype)}
+
+
+def _both(
+  own: Int[Array, "b ..."],
+  other: Int[Array, "b ..."],
+  share: Float[Array, " b"],
+) -> Int[Array, "b labels"]:
+  """The set of both labels of an image, each as far as it has a share."""
+  own, other = (x.reshape(len(x), -1) for x in (own, other))
+  share = share[:, None]
+  return jnp.concatenate(
+    [jnp.where(share > 0, own, -1), jnp.where(share < 1, other, -1)], axis=1
   )
-  return {
-    **batch,
-    "image": images.astype(config.model.dtype),
-    "other_label": jnp.roll(batch["label"], 1, axis=0),
-    "label_share": jnp.full((len(images),), share),
-  }
