@@ -142,6 +142,11 @@ def test_dump_and_load_give_the_same_config():
       " config.train.accumulate_steps = 3 micro-batches; use 4095 or 4098.",
     ),
     (
+      {"train__repeats": 3},
+      "config.train.batch_size = 4096 does not divide into examples that are"
+      " repeated config.train.repeats = 3 times; use 4095 or 4098.",
+    ),
+    (
       {"schedule__warmup_steps": 1000},
       "config.schedule.warmup_steps = 1000 is not shorter",
     ),

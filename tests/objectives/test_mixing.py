@@ -159,5 +159,5 @@ def test_areas_of_boxes_are_those_of_timm():
     mode="elem",
   )
   # Rounded, as shares are counts of pixels in another precision.
-  found, wanted = (np.round(x, 4) for x in (np.asarray(share), wanted))
+  found, wanted = (np.round(np.float64(x), 4) for x in (share, wanted))
   assert stats.ks_2samp(found, wanted).pvalue > 0.01
