@@ -33,16 +33,16 @@ def posterize(pixels: Tensor, bits: Any) -> Tensor:
 
 def solarize(pixels: Tensor, threshold: Any) -> Tensor:
   """Inverts values from the threshold, 0 to 256, on."""
-  values = tf.cast(pixels, tf.int16)
-  kept = values < tf.cast(threshold, tf.int16)
-  return tf.where(kept, pixels, 255 - pixels)
+  bright = tf.cast(pixels, tf.int16) >= tf.cast(threshold, tf.int16)
+  return tf.bitwise.bitwise_xor(pixels, tf.cast(bright, tf.uint8) * 255)
 
 
 def solarize_add(pixels: Tensor, addition: Any) -> Tensor:
   """Adds to the values below 128, up to 255."""
   values = tf.cast(pixels, tf.int16)
-  added = tf.minimum(values + tf.cast(addition, tf.int16), 255)
-  return tf.where(values < 128, tf.cast(added, tf.uint8), pixels)
+  added = tf.minimum(tf.cast(addition, tf.int16), 255 - values)
+  added *= tf.cast(values < 128, tf.int16)
+  return tf.cast(values + added, tf.uint8)
 
 
 def _looked_up(pixels: Tensor, table: Tensor) -> Tensor:
