@@ -41,7 +41,7 @@ def test_a_size_left_out_is_the_models(size):
     (
       "decode|inception_cropp(224)|flip_lr",
       'op 2 "inception_cropp(224)" (character 8 of .* is not known. Did you'
-      ' mean "inception_crop"?.* Known ops: central_crop, decode',
+      ' mean "inception_crop"?.* Known ops: central_crop, color_jitter, decode',
     ),
     ("decode|  flip_rl", 'op 2 "flip_rl" (character 10 .*mean "flip_lr"?'),
     ("decode|resize|xyz", 'op 3 "xyz" (character 15 .*known. Known ops'),

@@ -2,8 +2,7 @@
 
 Each gives Pillow's pixels, with Pillow's rounding: a blend is cut off to whole
 levels, a filter is rounded. Numbers may be Python's or scalar tensors. What
-Pillow looks up in a table is computed where that is faster in TensorFlow: a
-table costs three times as much as arithmetic in float32.
+Pillow looks up in a table is computed where TensorFlow is faster at that.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
 """The preprocessing ops by name, and the arguments that a config may give.
 
 An op is a decorated function in `ops_image.py`, `ops_augment.py`,
-`ops_label.py` or `ops_device.py`. The pipeline passes its positional-only parameters; the others
-can be written in the preprocessing string, where pydantic checks them against
-their annotations. A parameter called `size` that the string leaves out is
-`model.image_size`, or the size of the view.
+`ops_label.py` or `ops_device.py`. The pipeline passes its positional-only
+parameters; the others can be written in the preprocessing string, where
+pydantic checks them against their annotations. A parameter called `size` that
+the string leaves out is `model.image_size`, or the size of the view.
 """
 
 import dataclasses
