@@ -62,7 +62,7 @@ def _move_lines(
 
   Args:
     pixels: uint8 [h, w, 3].
-    offsets: float64 [h], pixels, if `axis` is 1 (lines are rows); [w] if 0.
+    offsets: Pixels for each line, float64; [h] if `axis` is 1, [w] if 0.
     axis: Axis along which the lines run.
     method: Interpolation.
     fill: Colour of what comes from outside.

@@ -62,13 +62,13 @@ BIG_VISION_OPS = (
 
 
 class Draws(NamedTuple):
-  """What is drawn for the n ops of an image.
+  """The random numbers of the n ops of an image.
 
   Attributes:
-    op: int32 [n], place in the list of ops; beyond its end: no op.
-    magnitude: float64 [n].
-    sign: float64 [n], -1 or 1.
-    place: float32 [n, 2], uniform in [0, 1), for whatever else an op draws.
+    op: Place in the list of ops, int32 [n]; beyond its end: no op.
+    magnitude: Strength in units of timm's scale, 0 to 10, float64 [n].
+    sign: Direction, -1 or 1, float64 [n].
+    place: Uniform numbers in [0, 1) for other uses, float32 [n, 2].
   """
 
   op: Tensor
