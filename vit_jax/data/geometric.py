@@ -143,6 +143,10 @@ def rotate(pixels: Tensor, degrees: Any, method: Method, fill: Fill) -> Tensor:
   inside &= (source_y >= 0) & (source_y < 2 * middle_y)
   column, fraction_x = _split(source_x - 0.5)
   row, fraction_y = _split(source_y - 0.5)
+  # Spread over the channels once: arithmetic on equal shapes is faster.
+  fraction_x, fraction_y = (
+    tf.repeat(one[..., None], 3, axis=-1) for one in (fraction_x, fraction_y)
+  )
   columns = [tf.clip_by_value(column + tap, 0, width - 1) for tap in taps]
   flat = tf.reshape(pixels, [-1, 3])
   lines = []
@@ -151,8 +155,8 @@ def rotate(pixels: Tensor, degrees: Any, method: Method, fill: Fill) -> Tensor:
     neighbours = [
       tf.cast(tf.gather(flat, first + column), tf.float32) for column in columns
     ]
-    lines.append(interpolate(neighbours, fraction_x[..., None]))
-  return _filled(interpolate(lines, fraction_y[..., None]), inside, fill)
+    lines.append(interpolate(neighbours, fraction_x))
+  return _filled(interpolate(lines, fraction_y), inside, fill)
 
 
 def rotation(radians: Tensor, shape: Tensor) -> list[Any]:
