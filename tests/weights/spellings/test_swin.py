@@ -22,7 +22,8 @@ from vit_jax.models.swin import sizes
 from vit_jax.registry import FAMILIES
 from vit_jax.weights import files, flat, surgery, tensors
 from vit_jax.weights.contract import Weights
-from vit_jax.weights.spellings import huggingface, timm
+from vit_jax.weights.spellings import huggingface, names, timm
+from vit_jax.weights.spellings.registry import ORIGINAL
 
 HUGGING_FACE = ("huggingface_swin", "huggingface_swinv2")
 TIMM = ("timm_swin", "timm_swinv2")
@@ -261,4 +262,49 @@ def test_a_missing_block_is_a_table(copied):
     },
   )
   with pytest.raises(UserError, match=f"(?s)Swin.*{left_out}.weight"):
+    timm.read(directory)
+
+
+def by_the_authors(tensors):
+  """timm's tensors by the names of microsoft/Swin-Transformer."""
+
+  def rename(name):
+    name = name.replace("head.fc", "head")
+    before = {f"layers.{i + 1}.down": f"layers.{i}.down" for i in range(3)}
+    for new, old in before.items():
+      name = name.replace(new, old)
+    return name
+
+  found = {rename(name): tensor for name, tensor in tensors.items()}
+  index = np.zeros((16, 16), np.float32)
+  return found | {"layers.0.blocks.1.attn.relative_position_index": index}
+
+
+@pytest.mark.parametrize("name", TIMM)
+def test_the_authors_names_are_understood(name):
+  theirs = by_the_authors(load_file(GOLDEN / name / "model.safetensors"))
+  path = "runs/swin_tiny_patch4_window4_32.pth"
+  record, notes = ORIGINAL.get("swin"), []
+  assert record.names.required[0] in theirs
+  found = record.prepare(theirs, path, notes)
+  said = record.said(found, path, notes)
+  model, params, _ = names.read(path, found, record.names, said)
+  wanted = timm.read(GOLDEN / name)
+  assert model == wanted.model
+  jax.tree.map(np.testing.assert_array_equal, params, wanted.params)
+
+
+def test_the_authors_file_names_tell_two_trainings():
+  path = "swinv2_base_patch4_window12to16_192to256_22kto1k_ft.pth"
+  tensors = {"layers.0.blocks.0.attn.logit_scale": np.zeros((4, 1, 1))}
+  said = ORIGINAL.get("swin").said(tensors, path, [])
+  assert said["image_size"] == 256
+  assert said["window_size"] == 16
+  assert said["pretrained_window_sizes"] == (12, 12, 12, 6)
+
+
+def test_the_authors_tensors_are_not_taken_for_timms(copied):
+  directory = copied("timm_swin")
+  change_tensors(directory, by_the_authors)
+  with pytest.raises(UserError, match=r"authors' names.*original \.pth"):
     timm.read(directory)

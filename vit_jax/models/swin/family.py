@@ -76,10 +76,10 @@ def _check_pretrained(model: schema.Model, size: sizes.SwinSize) -> None:
       " position biases are computed; leave it None, or set"
       " config.model.version=2."
     )
-  if len(windows) != len(size.depths):
+  if len(windows) != len(size.depths) or min(windows) < 0:
     raise UserError(
-      f"config.model.pretrained_window_sizes = {windows} needs a number for"
-      f" each of the {len(size.depths)} stages."
+      f"config.model.pretrained_window_sizes = {windows} needs a number of"
+      f" places, or 0, for each of the {len(size.depths)} stages."
     )
 
 

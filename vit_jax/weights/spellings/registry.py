@@ -44,6 +44,7 @@ NPZ = Registry(
 ORIGINAL = Registry(
   "model.name",
   {
+    "swin": f"{_ROOM}.swin.original:ORIGINAL",
     "vit": f"{_ROOM}.vit.original:ORIGINAL",
     "convnext": f"{_ROOM}.convnext.original:ORIGINAL",
   },

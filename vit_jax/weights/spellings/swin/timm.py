@@ -1,6 +1,5 @@
 """timm's swin_* and swinv2_*."""
 
-import re
 from typing import Any
 
 from vit_jax.errors import UserError
@@ -17,10 +16,8 @@ _NAMES = torch.names(
   norm="norm",
   head="head.fc",
 )
-_WINDOW = re.compile(r".*_window(\d+)(?:to(\d+))?(?:_(\d+))?")
 # The merging at the end of a stage is the authors' place for it.
 _AUTHORS_MERGE = "layers.0.downsample.reduction.weight"
-_PLACES = 32  # Pixels from one place of the last map to the next.
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
@@ -50,15 +47,7 @@ def _said(
   said: dict[str, Any] = {"pos_embedding_resize": "bicubic"}
   if "layers.0.blocks.0.attn.logit_scale" not in tensors:
     return said
-  name = config.get("architecture", TEXT, "swinv2")
-  match = _WINDOW.match(name)
-  if match:
-    said["window_size"] = int(match[2] or match[1])
-    if match[2]:
-      first, side = int(match[1]), int(match[3] or 0) // _PLACES
-      said["pretrained_window_sizes"] = tuple(
-        min(first, side * 2**stage) for stage in (3, 2, 1, 0)
-      )
+  said |= torch.windows(config.get("architecture", TEXT, "swinv2"))
   if "window_size" in arguments:
     said["window_size"] = arguments.get("window_size", COUNT)
   if "pretrained_window_sizes" in arguments:

@@ -1,6 +1,7 @@
 """PyTorch's names of a Swin, and its arrays that are no parameters of ours."""
 
 import re
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,8 @@ _BUFFER = re.compile(
 _JOINED = re.compile(r"(layers\.\d+\.blocks\.\d+\.attn)\.qkv\.(weight|bias)")
 _BIAS = re.compile(r"(layers\.\d+\.blocks\.\d+\.attn)\.([qv])_bias")
 _SCALE = re.compile(r".*\.logit_scale")
+_WINDOW = re.compile(r"_window(\d+)(?:to(\d+))?(?:_(\d+))?(?:to(\d+))?")
+_STRIDE = 32  # Pixels from one place of the last of four maps to the next.
 
 # Our parts of a block -> the authors' and timm's.
 AUTHORS = {
@@ -64,6 +67,30 @@ def names(
   ]
   required = (f"{first}.{parts['attention_norm']}.weight", f"{stem[0]}.weight")
   return Names(tuple(rows), required=required)
+
+
+def windows(name: str) -> dict[str, Any]:
+  """Keys of `model` that the name of a published version 2 network tells.
+
+  A name such as 'swinv2_base_window12to16_192to256' has the windows and images
+  of two trainings; position biases are measured in the first one's windows.
+  """
+  match = _WINDOW.search(name)
+  if not match:
+    return {}
+  first, last, first_size, _ = (int(x) if x else None for x in match.groups())
+  if last is None:
+    return {"window_size": first}
+  side = (first_size or first * _STRIDE) // _STRIDE
+  pretrained = tuple(min(first, side * 2**stage) for stage in (3, 2, 1, 0))
+  return {"window_size": last, "pretrained_window_sizes": pretrained}
+
+
+def image_size(name: str) -> int | None:
+  """Side of the images, pixels, that the name of a network tells."""
+  match = _WINDOW.search(name)
+  size = match and (match[4] or match[3])
+  return int(size) if size else None
 
 
 def parameters(tensors: Tensors) -> dict[str, np.ndarray]:

@@ -1,0 +1,40 @@
+"""The authors' own checkpoints, microsoft/Swin-Transformer."""
+
+import os
+from typing import Any
+
+from vit_jax.weights.spellings.contract import Original
+from vit_jax.weights.spellings.names import Tensors
+from vit_jax.weights.spellings.swin import torch
+
+_NAMES = torch.names(
+  stem=("patch_embed.proj", "patch_embed.norm"),
+  block="layers.{0}.blocks.{0}",
+  parts=torch.AUTHORS,
+  merge="layers.{0}.downsample",
+  norm="norm",
+  head="head",
+)
+
+
+def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
+  """Keys that the tensors do not tell; the published files' names do."""
+  del notes
+  name = os.path.basename(path)
+  said: dict[str, Any] = {
+    "normalize": "imagenet",
+    "pos_embedding_resize": "bicubic",
+  }
+  if (image_size := torch.image_size(name)) is not None:
+    said["image_size"] = image_size
+  if "layers.0.blocks.0.attn.logit_scale" in tensors:
+    said |= torch.windows(name)
+  return said
+
+
+ORIGINAL = Original(
+  label="Swin, Swin V2",
+  names=_NAMES,
+  said=_said,
+  prepare=lambda tensors, path, notes: torch.apart(tensors, path),
+)
