@@ -87,15 +87,15 @@ class Model(Section):
 
   name: str = key(
     "vit",
-    "'vit', hybrids among them, 'resnet' (BiT ResNet-v2), or 'convnext'"
-    " (ConvNeXt and its V2).",
+    "'vit', hybrids among them, 'resnet' (BiT ResNet-v2), 'convnext', 'swin', or"
+    " another of `registry.FAMILIES`.",
   )
   variant: str = key(
     "B/16",
     "Size and patch, such as 'Ti/16', 'B/32', 'So400m/14'; with a ResNet stem"
     " and the total stride, 'R50+B/16', 'R26+S/32', 'R+Ti/16'; for 'resnet'"
     " depth and width factor, 'R50x1', 'R152x4'. [P] T1, T6. For 'convnext'"
-    " the size alone, 'T', 'XL', 'atto'.",
+    " and 'swin' the size alone, such as 'T' or 'XL'.",
   )
   num_classes: Size | None = key(None, "None: the dataset's.")
   image_size: Size = key(224, "Side of the square input, pixels. [P]")

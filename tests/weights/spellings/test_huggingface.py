@@ -180,7 +180,7 @@ def test_other_floats_become_float32(vit, dtype):
     ({"layer_norm_eps": 0}, ["layer_norm_eps", "0"]),
     ({"qkv_bias": "no"}, ["qkv_bias", '"no"']),
     ({"image_size": 2}, ["image_size = 2", "is not 16"]),
-    ({"model_type": "swin"}, ["model_type", "swin", "vit, deit"]),
+    ({"model_type": "levit"}, ["model_type", "levit", "vit, deit"]),
     ({"model_type": None}, ["config.json", "model_type"]),
     ({"id2label": [1]}, ["id2label"]),
   ],

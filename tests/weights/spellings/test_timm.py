@@ -188,7 +188,7 @@ def test_joined_swiglu_is_named(copied):
 @pytest.mark.parametrize(
   "values, words",
   [
-    ({"architecture": "swin_tiny"}, ["architecture", "swin_tiny", "vit_*"]),
+    ({"architecture": "mixer_b16"}, ["architecture", "mixer_b16", "vit_*"]),
     ({"architecture": "resnetv2_50"}, ["architecture", "resnetv2_*_bit"]),
     ({"architecture": "vit_base_patch16_rpn_224"}, ["norms after"]),
     ({"global_pool": "max"}, ["global_pool", "max"]),
