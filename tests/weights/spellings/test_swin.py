@@ -308,3 +308,22 @@ def test_the_authors_tensors_are_not_taken_for_timms(copied):
   change_tensors(directory, by_the_authors)
   with pytest.raises(UserError, match=r"authors' names.*original \.pth"):
     timm.read(directory)
+
+
+@pytest.mark.parametrize(
+  "keys, words",
+  [
+    (dict(depths=(2, 4)), ["stage2/block03", "config.model.depths"]),
+    (dict(num_heads=(4, 4)), ["attention/positions", "config.model.num_heads"]),
+    (dict(width=16), ["attention/queries/kernel", "config.model.width"]),
+    (dict(version=2), ["attention/log_scale", "config.model.version"]),
+  ],
+)
+def test_a_misfit_names_the_key_that_decides(keys, words):
+  weights = timm.read(GOLDEN / "timm_swin")
+  wanted = weights.model.updated(**keys)
+  shapes = FAMILIES.get("swin").shapes(wanted, 5)
+  with pytest.raises(UserError) as caught:
+    surgery.fit(weights, wanted, shapes)
+  for word in words:
+    assert word in str(caught.value)
