@@ -13,7 +13,8 @@ windows of 12 (B); `pretrain22k`, on ImageNet-21k for 90 epochs (B, L);
 Numbers are those of the files in microsoft/Swin-Transformer, config.py and
 configs/, whose learning rates are for 512 images and grow with the batch. Its
 networks were trained with automatic mixed precision; here the products are in
-bfloat16.
+bfloat16. Its RandAugment (rand-m9-mstd0.5-inc1) and random erasing (0.25)
+are left out.
 """
 
 import dataclasses
