@@ -129,7 +129,9 @@ def _config(
     batch_size=phase.batch_size,
     preprocess="decode|random_resized_crop|randaug(2, 9, 0.5, True)|flip_lr",
   )
-  config.objective.update(loss="softmax", label_smoothing=0.1)
+  config.objective.update(
+    loss="softmax", label_smoothing=0.1, erase_probability=0.25
+  )
   if phase.mixes:
     config.objective.update(mixup_alpha=0.8, cutmix_alpha=1.0)
   config.optimizer.update(

@@ -13,8 +13,7 @@ windows of 12 (B); `pretrain22k`, on ImageNet-21k for 90 epochs (B, L);
 Numbers are those of the files in microsoft/Swin-Transformer, config.py and
 configs/, whose learning rates are for 512 images and grow with the batch. Its
 networks were trained with automatic mixed precision; here the products are in
-bfloat16. Its RandAugment (rand-m9-mstd0.5-inc1) and random erasing (0.25)
-are left out.
+bfloat16.
 """
 
 import dataclasses
@@ -128,10 +127,14 @@ def _config(
   config.train.update(
     dataset=phase.dataset,
     batch_size=phase.batch_size,
-    preprocess="decode|inception_crop(area_min=8)|flip_lr",
+    preprocess="decode|random_resized_crop|randaug(2, 9, 0.5, True)|flip_lr",
   )
   config.objective.update(
-    loss="softmax", label_smoothing=0.1, mixup_alpha=0.8, cutmix_alpha=1.0
+    loss="softmax",
+    label_smoothing=0.1,
+    mixup_alpha=0.8,
+    cutmix_alpha=1.0,
+    erase_probability=0.25,
   )
   config.optimizer.update(
     name="adamw", weight_decay=phase.weight_decay, grad_clip_norm=5.0

@@ -619,3 +619,66 @@ def test_a_folder_is_finetuned_with_other_settings_than_from_scratch():
   assert tuned.total_steps < scratch.total_steps
   for config in (scratch, tuned):
     assert config.schedule.base_lr in config.sweep.learning_rates
+
+
+@pytest.mark.parametrize(
+  "arguments, epochs, base_lr, decay, rate, size, optimizer",
+  [
+    ("model=Ti", 300, 9.375e-4, 0.05, 0.1, 224, "adamw"),
+    ("model=B,distilled", 300, 9.375e-4, 0.05, 0.1, 224, "adamw"),
+    ("model=B,phase=finetune384", 30, 5e-6, 1e-8, 0.1, 384, "adamw"),
+    ("recipe=deit3,model=S", 800, 4e-3, 0.05, 0.05, 224, "lamb"),
+    ("recipe=deit3,model=B", 800, 3e-3, 0.05, 0.2, 192, "lamb"),
+    ("recipe=deit3,model=H", 800, 3e-3, 0.05, 0.6, 154, "lamb"),
+    (
+      "recipe=deit3,model=L,phase=finetune224",
+      *(20, 1e-5, 0.1, 0.45, 224, "adamw"),
+    ),
+    ("recipe=deit3,model=S,phase=finetune384", 20, 1e-5, 0.1, 0, 384, "adamw"),
+    ("recipe=deit3,model=H,phase=i21k", 90, 1e-3, 0.02, 0.5, 126, "lamb"),
+    (
+      "recipe=deit3,model=B,phase=i21k_to_i1k",
+      *(50, 3e-4, 0.02, 0.15, 224, "lamb"),
+    ),
+  ],
+)
+def test_deits_are_trained_as_published(
+  arguments, epochs, base_lr, decay, rate, size, optimizer
+):
+  """README.md, main.py and README_revenge.md of facebookresearch/deit."""
+  config = load(file("deit"), arguments)
+  checks.check(config)
+  assert config.total_epochs == epochs
+  assert config.schedule.base_lr == pytest.approx(base_lr)
+  assert config.optimizer.name == optimizer
+  assert config.optimizer.weight_decay == decay
+  assert config.optimizer.grad_clip_norm is None
+  model, objective = config.model, config.objective
+  assert (model.stochastic_depth_rate, model.image_size) == (rate, size)
+  assert model.normalize == "imagenet" and model.gelu == "exact"
+  is_third = "deit3" in arguments
+  of_scratch = is_third and epochs == 800
+  assert (model.layer_scale is not None) == is_third
+  assert objective.loss == ("sigmoid_mean" if of_scratch else "softmax")
+  assert objective.binarize_targets == of_scratch
+  assert objective.label_smoothing == (0.0 if of_scratch else 0.1)
+  assert objective.mixup_alpha == (0.0 if "i21k" in arguments else 0.8)
+  assert objective.cutmix_alpha == 1.0
+  assert objective.erase_probability == (0.0 if is_third else 0.25)
+  assert config.train.repeats == (3 if of_scratch or not is_third else 1)
+  assert (config.init_from is None) == (epochs >= 90)
+
+
+@pytest.mark.parametrize(
+  "arguments, words",
+  [
+    ("model=B,teacher=runs/x", "add distilled"),
+    ("recipe=deit3,model=S,phase=finetune224", "only of B, L, H"),
+    ("recipe=deit3,model=S,phase=tune", "finetune224, finetune384"),
+    ("recipe=deit3,model=S,distilled", "no distillation token"),
+    ("model=B,phase=i21k", "known are pretrain, finetune384"),
+  ],
+)
+def test_deits_without_a_recipe_are_answered(arguments, words):
+  with pytest.raises(UserError, match=words):
+    load(file("deit"), arguments)

@@ -29,6 +29,11 @@ _SIDES = {
   ("pretrain", "H"): 154,
   ("i21k", "H"): 126,
 }
+# Copies of an image stand together in a batch, where the released sampler
+# deals them out to GPUs. Batches are the multiples of 3 x 64 that are nearest to
+# 1024, 2048 and 512, so that copies and 64 devices divide them.
+_REPEATS = 3
+_BATCH, _BATCH_OF_LAMB, _FINETUNING_BATCH = 960, 2112, 576
 _RANDAUG = "randaug(2, 9, 0.5, True)"
 _CROP = "random_resized_crop"
 _THREE = "three_augment|color_jitter(0.3, 0.3, 0.3)|flip_lr"
@@ -54,10 +59,10 @@ def deit(
       " distilled."
     )
   suffix = "-distilled" if distilled else ""
-  config = _base(f"DeiT-{model}/16{suffix}", batch_size=1024, crop=0.875)
+  config = _base(f"DeiT-{model}/16{suffix}", batch_size=_BATCH, crop=0.875)
   config.model.update(stochastic_depth_rate=0.1)
   config.train.update(preprocess=f"decode|{_CROP}|{_RANDAUG}|flip_lr")
-  config.train.repeats = 3
+  config.train.repeats = _REPEATS
   config.objective.update(
     label_smoothing=0.1,
     mixup_alpha=0.8,
@@ -68,11 +73,13 @@ def deit(
   config.optimizer.update(name="adamw", weight_decay=0.05)
   if phase == "pretrain":
     config.total_epochs = 300.0
-    config.schedule.update(base_lr=1e-3, warmup_steps="5 epochs", end_lr=1e-5)
+    config.schedule.update(
+      base_lr=5e-4 * _BATCH / 512, warmup_steps="5 epochs", end_lr=1e-5
+    )
   elif phase == "finetune384":
     _start(config, 384, crop=1.0)
     config.total_epochs = 30.0
-    config.train.batch_size = 512
+    config.train.batch_size = _FINETUNING_BATCH
     config.optimizer.weight_decay = 1e-8
     config.schedule.update(base_lr=5e-6, decay="constant")
   else:
@@ -111,7 +118,7 @@ def deit3(model: str, *, phase: str) -> ml_collections.ConfigDict:
   config.train.preprocess = f"decode|{_CROP}|{_THREE}"
   if phase == "pretrain":
     config.total_epochs = 800.0
-    config.train.repeats = 3
+    config.train.update(batch_size=_BATCH_OF_LAMB, repeats=_REPEATS)
     config.objective.update(loss="sigmoid_mean", binarize_targets=True)
     config.schedule.base_lr = 4e-3 if model == "S" else 3e-3
   elif phase in ("i21k", "i21k_to_i1k"):
@@ -135,7 +142,7 @@ def deit3(model: str, *, phase: str) -> ml_collections.ConfigDict:
 def _base(
   name: str, *, batch_size: int, crop: float
 ) -> ml_collections.ConfigDict:
-  """What all phases share: data, precision and evaluation."""
+  """Data, precision and evaluation of all phases."""
   config = default_config()
   config.log_every_steps = 100
   config.model.update(names.find(name).model_dump(exclude_unset=True))

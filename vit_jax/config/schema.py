@@ -87,8 +87,8 @@ class Model(Section):
 
   name: str = key(
     "vit",
-    "'vit', hybrids among them, 'resnet' (BiT ResNet-v2), 'convnext', 'swin', or"
-    " another of `registry.FAMILIES`.",
+    "'vit', hybrids among them, 'resnet' (BiT ResNet-v2), 'convnext', 'swin',"
+    " or another of `registry.FAMILIES`.",
   )
   variant: str = key(
     "B/16",

@@ -1,5 +1,7 @@
 """Shrinks an experiment to seconds on a CPU, keeping its structure."""
 
+import math
+
 import ml_collections
 
 from vit_jax import registry
@@ -28,7 +30,8 @@ def shrink(
   )
   multi_label = f"{single_label},labels={max_labels}"
   data = multi_label if max_labels > 1 else single_label
-  config.train.update(dataset=data, split="train", batch_size=16)
+  batch_size = math.lcm(16, config.train.repeats)
+  config.train.update(dataset=data, split="train", batch_size=batch_size)
   config.update(total_steps=4, total_epochs=None, log_every_steps=1)
   config.update(data_dir=None, init_from=None)
   config.paper_row.update(cells=(), settings=())

@@ -34,7 +34,7 @@ def cutmix_box(
 
 
 def partners(x: Array, *, mode: str, repeats: int = 1) -> Array:
-  """What each row is mixed with.
+  """Rows that the rows of a batch are mixed with.
 
   Args:
     x: Array whose first axis is the batch.
