@@ -17,7 +17,7 @@ i21k_to_i1k.
 
 The released code sets the rate once an epoch and warms up from 1e-6; here it
 changes at every step and warms up from 0. With repeated augmentation batches
-are of 960 and 2112 images, which three copies divide, in place of 1024 and 2048.
+are of 960 and 2112 images, which three copies divide, not of 1024 and 2048.
 """
 
 import ml_collections

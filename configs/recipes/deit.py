@@ -30,8 +30,8 @@ _SIDES = {
   ("i21k", "H"): 126,
 }
 # Copies of an image stand together in a batch, where the released sampler
-# deals them out to GPUs. Batches are the multiples of 3 x 64 that are nearest to
-# 1024, 2048 and 512, so that copies and 64 devices divide them.
+# deals them out to GPUs. Batches are the multiples of 3 x 64 that are nearest
+# to 1024, 2048 and 512, so that copies and 64 devices divide them.
 _REPEATS = 3
 _BATCH, _BATCH_OF_LAMB, _FINETUNING_BATCH = 960, 2112, 576
 _RANDAUG = "randaug(2, 9, 0.5, True)"

@@ -11,12 +11,26 @@ import pathlib
 import numpy as np
 import timm
 import torch
+from safetensors.torch import load_file
 
 HERE = pathlib.Path(__file__).parent / "torch_files"
 
 
+def rename(name: str, file: str, **names: str) -> None:
+  """Writes tensors of a folder of timm's by the names of their authors."""
+  tensors = load_file(HERE.parent / name / "model.safetensors")
+  renamed = {}
+  for key, tensor in tensors.items():
+    for old, new in names.items():
+      key = key.replace(old.replace("_", "."), new)
+    renamed[key] = tensor
+  torch.save({"model": renamed}, HERE / file)
+
+
 def main() -> None:
   HERE.mkdir(exist_ok=True)
+  rename("timm_deit3", "deit3.pth", ls1_gamma="gamma_1", ls2_gamma="gamma_2")
+  rename("timm_deit_distilled", "deit_distilled.pth")
   torch.manual_seed(0)
   net = timm.create_model(
     "deit_tiny_patch16_224",

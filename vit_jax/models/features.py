@@ -8,8 +8,8 @@ maps, [b, heads, n, n]); one that pools by attention has 'pool_attention', [b,
 heads, 1, n]. A ResNet has 'root' and the result of each unit, 'block1/unit01'.
 A ConvNeXt has 'stem', the result of each block, 'stage1/block01', and of each
 stage, 'stage1'; its 'encoded' is the last one, as its norm follows the pooling.
-A Swin has 'stem', the result of each block, 'stage1/block01', and of each stage,
-'stage1', before it is merged.
+A Swin has 'stem', the result of each block, 'stage1/block01', and of each
+stage, 'stage1', before it is merged.
 """
 
 from collections.abc import Sequence

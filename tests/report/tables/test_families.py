@@ -38,3 +38,15 @@ def test_every_format_has_every_row_and_its_config():
     for result in families.RESULTS:
       assert result.row in text
       assert result.config.replace("_", "\\_") in text or result.config in text
+
+
+def test_the_page_has_the_table(repo):
+  text = (repo / "docs" / "families.md").read_text()
+  rows = [
+    line
+    for line in output.render_families("markdown").splitlines()
+    if line.startswith("|") and " px" in line and "configs/" not in line
+  ]
+  assert len(rows) == len(ROWS)
+  for row in rows:
+    assert row in text

@@ -3,6 +3,7 @@
 import io
 import pathlib
 import pickle
+import shutil
 import zipfile
 
 import jax
@@ -81,5 +82,25 @@ def test_first_of_several_containers_is_said(tmp_path):
 
 def test_unknown_network_is_named(tmp_path):
   path = checkpoint(tmp_path / "x.pth", pickle.dumps({"model": {}}, 2))
-  with pytest.raises(UserError, match="no checkpoint of DeiT.*tensors: none"):
+  with pytest.raises(UserError, match="no checkpoint of .*DeiT.*tensors: none"):
     files.read(path)
+
+
+@pytest.mark.parametrize(
+  ("file", "folder"),
+  [
+    ("deit_distilled.pth", "timm_deit_distilled"),
+    ("deit3.pth", "timm_deit3"),
+  ],
+)
+def test_deits_by_the_names_of_their_authors_are_those_by_timms(
+  tmp_path, file, folder
+):
+  found = files.read(str(DEIT.with_name(file)))
+  lone = tmp_path / "model.safetensors"
+  shutil.copy(GOLDEN / folder / lone.name, lone)
+  wanted = files.read(str(lone))
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
+  keys = ("distillation", "layer_scale", "cls_position", "image_size", "gelu")
+  for key in keys:
+    assert getattr(found.model, key) == getattr(wanted.model, key), key
