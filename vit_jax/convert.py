@@ -7,8 +7,8 @@
   python -m vit_jax.convert SRC DST
 
 SRC is a workdir (the newest step is read, and the average of its parameters if
-there is one), one of its checkpoints/STEP, a published .npz or .safetensors
-file, or a Hugging Face directory. DST is a name that is still free:
+there is one), one of its checkpoints/STEP, a published .npz, .safetensors or
+.pth file, or a Hugging Face directory. DST is a name that is still free:
 
   NAME.npz        google-research's names of parameters
   NAME            Hugging Face directory, with a model card

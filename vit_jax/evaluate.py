@@ -10,8 +10,8 @@
       --checkpoint=runs/first --checkpoint=runs/second --report=compared.html
 
 CHECKPOINT is a workdir (its newest step is used), a checkpoints/STEP in one, a
-published .npz or .safetensors file, or a Hugging Face directory. It must hold
-the config's model; where the config sets `model_from_init`, as
+published .npz, .safetensors or .pth file, or a Hugging Face directory. It must
+hold the config's model; where the config sets `model_from_init`, as
 finetune_folder.py and frozen_features.py do, the model is the checkpoint's. If
 all evaluators use features below the head, the head may have any classes or be
 missing.

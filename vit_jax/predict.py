@@ -4,8 +4,8 @@
   python -m vit_jax.predict --checkpoint=B_16.npz --top_k=3 --json '*.png'
 
 CHECKPOINT is a workdir (the newest step is read), one of its checkpoints/STEP,
-a published .npz or .safetensors file, or a Hugging Face directory. Images are
-files, folders with all folders below them, and glob patterns. They are prepared
+a published .npz, .safetensors or .pth file, or a Hugging Face directory. Images
+are files, folders with all folders below them, and glob patterns. They are prepared
 as in the checkpoint's evaluations. Classes have names where the checkpoint
 knows them, and numbers elsewhere.
 

@@ -3,8 +3,8 @@
   python -m vit_jax.visualize --checkpoint=runs/photos --output=seen cat.jpg
   python -m vit_jax.visualize --checkpoint=B_16.npz --output=seen 'photos/*'
 
-CHECKPOINT is a workdir, one of its checkpoints/STEP, a published .npz or
-.safetensors file, or a Hugging Face directory. Of a workdir the newest step is
+CHECKPOINT is a workdir, one of its checkpoints/STEP, a published .npz,
+.safetensors or .pth file, or a Hugging Face directory. Of a workdir the newest step is
 shown, and how the figures changed over its steps; keep more of them by
 --config.checkpoint.keep_every_steps. Images are files, folders with all folders
 below them, and glob patterns, prepared as the checkpoint's evaluations prepare

@@ -62,7 +62,7 @@ def read(path: str) -> Inference:
   images are resized to a square and logits go through a softmax.
 
   Args:
-    path: Workdir, step, .npz, .safetensors or Hugging Face directory.
+    path: Workdir, step, .npz, .safetensors, .pth or Hugging Face directory.
 
   Raises:
     UserError: The checkpoint cannot be read.

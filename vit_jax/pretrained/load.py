@@ -31,8 +31,8 @@ def load(
 
   Args:
     path: A google-research .npz, a .safetensors file or directory of Hugging
-      Face or timm, or a workdir or one of its checkpoints/STEP; on disk or in
-      a bucket.
+      Face or timm, a .pth of a family's authors, or a workdir or one of its
+      checkpoints/STEP; on disk or in a bucket.
     image_size: Side of the square images, pixels; the position embedding is
       resized if it differs from the checkpoint's. None keeps the checkpoint's.
     num_classes: Number of outputs. If it differs from the checkpoint's, the
