@@ -5,9 +5,9 @@
 
 CHECKPOINT is a workdir (the newest step is read), one of its checkpoints/STEP,
 a published .npz, .safetensors or .pth file, or a Hugging Face directory. Images
-are files, folders with all folders below them, and glob patterns. They are prepared
-as in the checkpoint's evaluations. Classes have names where the checkpoint
-knows them, and numbers elsewhere.
+are files, folders with all folders below them, and glob patterns. They are
+prepared as in the checkpoint's evaluations. Classes have names where the
+checkpoint knows them, and numbers elsewhere.
 
 A file that is no image is reported on stderr, the others are classified, and
 the exit code is 1. --json prints one document:

@@ -4,8 +4,8 @@
   python -m vit_jax.visualize --checkpoint=B_16.npz --output=seen 'photos/*'
 
 CHECKPOINT is a workdir, one of its checkpoints/STEP, a published .npz,
-.safetensors or .pth file, or a Hugging Face directory. Of a workdir the newest step is
-shown, and how the figures changed over its steps; keep more of them by
+.safetensors or .pth file, or a Hugging Face directory. Of a workdir the newest
+step is shown, and how the figures changed over its steps; keep more of them by
 --config.checkpoint.keep_every_steps. Images are files, folders with all folders
 below them, and glob patterns, prepared as the checkpoint's evaluations prepare
 theirs; attention distances are means over all of them, and the first --shown
