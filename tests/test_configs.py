@@ -682,3 +682,49 @@ def test_deits_are_trained_as_published(
 def test_deits_without_a_recipe_are_answered(arguments, words):
   with pytest.raises(UserError, match=words):
     load(file("deit"), arguments)
+
+
+def test_the_plain_baseline_is_that_of_big_vision():
+  """vit_s16_i1k.py."""
+  config = load(file("augreg"))
+  checks.check(config)
+  assert (config.total_epochs, config.train.batch_size) == (90, 1024)
+  assert "randaug(2, 10)" in config.train.preprocess
+  model, objective = config.model, config.objective
+  assert (model.variant, model.pool) == ("S/16", "gap")
+  assert model.pos_embedding == "sincos2d"
+  assert (objective.loss, objective.mixup_alpha) == ("softmax", 0.2)
+  optimizer, schedule = config.optimizer, config.schedule
+  assert optimizer.weight_decay * schedule.base_lr == pytest.approx(1e-4)
+  assert (optimizer.mu_dtype, optimizer.grad_clip_norm) == ("bfloat16", 1.0)
+  assert (schedule.base_lr, schedule.warmup_steps) == (1e-3, 10_000)
+
+
+@pytest.mark.parametrize(
+  "arguments, randaug, mixup, bias",
+  [
+    ("model=Ti/16", "randaug(2, 0)", 0.0, -6.9),
+    ("model=S/32", "randaug(2, 15)", 0.2, -6.9),
+    ("model=L/16", "randaug(2, 15)", 0.5, -6.9),
+    ("model=B/16,aug=strong2,reg=0.1", "randaug(2, 20)", 0.8, -6.9),
+    ("model=S/32,data=i21k", "", 0.0, -10.0),
+    ("model=B/16,data=i21k", "randaug(2, 10)", 0.2, -10.0),
+  ],
+)
+def test_augmented_vits_are_those_of_big_vision(
+  arguments, randaug, mixup, bias
+):
+  """vit_i1k.py and vit_i21k.py."""
+  config = load(file("augreg"), f"recipe=augreg,{arguments}")
+  checks.check(config)
+  assert (config.total_epochs, config.train.batch_size) == (300, 4096)
+  assert randaug in config.train.preprocess
+  assert ("randaug" in config.train.preprocess) == bool(randaug)
+  assert (config.objective.loss, config.objective.mixup_alpha) == (
+    "sigmoid",
+    mixup,
+  )
+  assert config.model.head_bias_init == bias
+  rate = 0.1 if "reg" in arguments else 0.0
+  assert config.model.dropout_rate == rate
+  assert config.model.stochastic_depth_rate == rate
