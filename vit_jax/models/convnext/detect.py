@@ -7,7 +7,7 @@ from typing import Any
 from vit_jax.models.convnext import sizes
 from vit_jax.models.detection import Detected, Shape, columns, count, shape_of
 
-_LAYER = re.compile(r"stage\d+/block\d+/(depthwise|expand|project)/")
+_LAYER = re.compile(r"stage\d+/block\d+/depthwise/")
 _STAGE = re.compile(r"stage(\d+)/block\d+/")
 _IMAGE_SIZE = 224
 
