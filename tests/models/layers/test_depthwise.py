@@ -31,7 +31,7 @@ def test_each_channel_meets_its_own_filter(form, rows, columns, size):
   np.testing.assert_allclose(form(x, kernel), wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("rows, columns", [(9, 8), (1, 1), (2, 3)])
+@pytest.mark.parametrize("rows, columns", [(9, 8), (1, 1), (2, 3), (19, 4)])
 def test_gradients_of_the_shifts_are_those_of_the_convolution(rows, columns):
   x, kernel = arrays(rows, columns, 7)
 
