@@ -13,12 +13,12 @@ on. Prints a table; the plot is that of
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import studies  # noqa: E402
 from configs import study_small  # noqa: E402
 from vit_jax.config import resolve  # noqa: E402
 from vit_jax.paper import cost  # noqa: E402
@@ -48,9 +48,9 @@ def main() -> None:
     for network in study_small.NETWORKS
   ]
   for part, network, seed in cells:
-    _command(
+    studies.command(
       "train",
-      f"network={network},part={part}",
+      f"study_small.py:network={network},part={part}",
       options.data_dir,
       _workdir(runs, part, network, seed),
       f"--config.schedule.base_lr={rates[network]}",
@@ -69,9 +69,10 @@ def main() -> None:
 def _rate(network: str, data_dir: str, root: pathlib.Path) -> float:
   """The learning rate that did best on images held out of train."""
   workdir = root / network
-  _command(
+  arguments = f"network={network},part={_SWEEP_PART},images={_SWEEP_IMAGES}"
+  studies.command(
     "sweep",
-    f"network={network},part={_SWEEP_PART},images={_SWEEP_IMAGES}",
+    f"study_small.py:{arguments}",
     data_dir,
     workdir,
   )
@@ -84,32 +85,10 @@ def _workdir(
   return runs / f"{network}_{study_small.NUM_TRAIN // part}_seed{seed}"
 
 
-def _command(
-  name: str,
-  arguments: str,
-  data_dir: str,
-  workdir: pathlib.Path,
-  *overrides: str,
-) -> None:
-  config = ROOT / "configs" / "study_small.py"
-  subprocess.run(
-    [
-      *(sys.executable, "-m", f"vit_jax.{name}"),
-      f"--config={config}:{arguments}",
-      f"--config.data_dir={data_dir}",
-      f"--workdir={workdir}",
-      *overrides,
-    ],
-    cwd=ROOT,
-    check=True,
-  )
-
-
 def _line(
   workdir: pathlib.Path, part: int, network: str, seed: int, rate: float
 ) -> str:
-  summary = json.loads((workdir / "summary.json").read_text())
-  metrics = summary["metrics"]
+  metrics = studies.metrics(workdir)
   return (
     f"{study_small.NUM_TRAIN // part:6}  {network:7}  {seed:4}  {rate:<6g}"
     f"  {metrics['eval/test/top1']:.4f}  {metrics['eval/test/loss']:.4f}"
