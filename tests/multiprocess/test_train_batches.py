@@ -11,7 +11,8 @@ WORKER = """
 import sys
 import jax, numpy as np
 from jax.sharding import AxisType
-count, number, port, path = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]
+count, number, repeats = map(int, sys.argv[1:4])
+port, path = sys.argv[4:]
 if count > 1:
   jax.distributed.initialize(f"localhost:{port}", count, number)
 from vit_jax.data import features, pipeline, sources, spec
@@ -22,7 +23,7 @@ mesh = jax.make_mesh(
 batches = pipeline.TrainBatches(
   sources.open_source("generated:examples=20,size=24", "train", data_dir=None),
   features=features.of_images(spec.parse("decode|inception_crop", 16)),
-  batch_size=8, seed=1,
+  batch_size=8, seed=1, repeats=repeats,
   shuffle_block=1, first_example=16, mesh=mesh, prefetch_batches=2,
 )
 rows = {}
@@ -38,7 +39,7 @@ np.savez(f"{path}/{count}_{number}.npz", **rows)
 """
 
 
-def rows_of(count, repo, path):
+def rows_of(count, repeats, repo, path):
   """Every row of four batches, from `count` processes with 4 devices in all."""
   with socket.socket() as free:
     free.bind(("localhost", 0))
@@ -47,7 +48,7 @@ def rows_of(count, repo, path):
   workers = [
     subprocess.Popen(
       [sys.executable, "-c", code + WORKER]
-      + [str(count), str(number), str(port), str(path)],
+      + [str(count), str(number), str(repeats), str(port), str(path)],
       cwd=repo,
     )
     for number in range(count)
@@ -63,11 +64,14 @@ def rows_of(count, repo, path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-  "count", [2, pytest.param(4, marks=pytest.mark.exhaustive)]
+  ("count", "repeats"),
+  [(2, 1), (2, 8), pytest.param(4, 1, marks=pytest.mark.exhaustive)],
 )
-def test_processes_share_the_batches_of_one_process(count, repo, tmp_path):
-  expected = rows_of(1, repo, tmp_path)
-  found = rows_of(count, repo, tmp_path)
+def test_processes_share_the_batches_of_one_process(
+  count, repeats, repo, tmp_path
+):
+  expected = rows_of(1, repeats, repo, tmp_path)
+  found = rows_of(count, repeats, repo, tmp_path)
   assert len(expected) == 2 * 4 * 8
   assert found.keys() == expected.keys()
   for name, row in expected.items():
