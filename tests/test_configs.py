@@ -10,9 +10,10 @@ import pytest
 
 from vit_jax import checks, command_line, records
 from vit_jax.config import resolve
+from vit_jax.configs import study_families
 from vit_jax.errors import UserError
 from vit_jax.models.vit import sizes
-from vit_jax.paper import vtab
+from vit_jax.paper import cost, vtab
 from vit_jax.train import train
 from vit_jax.training import dry_run
 
@@ -66,6 +67,20 @@ def test_its_smoke_run_keeps_what_is_studied(path):
   assert small.train.preprocess == full.train.preprocess
   assert small.schedule.decay == full.schedule.decay
   assert small.evals.keys() == full.evals.keys()
+
+
+@pytest.mark.parametrize("run", study_families.RUNS)
+def test_the_study_of_families_gives_each_run_the_same_compute(run):
+  config = load(file("study_families"), f"run={run},teacher=resnet")
+  passes = 3 * study_families.MACS[run]
+  if run == "distilled":
+    assert config.objective.teacher == "resnet"
+    passes += study_families.MACS["resnet"]
+  macs = cost.forward_flops(config.model, num_classes=10) / 2e6
+  assert study_families.MACS[run] == pytest.approx(macs, abs=0.01)
+  wanted = study_families.SEEN * 3 * study_families.MACS["plain"]
+  images = config.total_steps * config.train.batch_size
+  assert images * passes == pytest.approx(wanted, rel=1e-3)
 
 
 def test_the_jft_run_is_the_papers():

@@ -39,6 +39,7 @@ def draw(
   label: str,
   scale: Scale,
   span: tuple[float, float],
+  x_label: str = "step",
 ) -> svg.Markup | None:
   """A chart of the lines over steps; None where no value is finite.
 
@@ -48,6 +49,7 @@ def draw(
     label: Text alternative.
     scale: Scale of the y axis.
     span: First and last step of the x axis.
+    x_label: Name of the x axis.
   """
   lines = [line for line in lines if len(line.series.finite)]
   if not lines:
@@ -72,7 +74,7 @@ def draw(
       viewBox=f"0 {top - 4:g} {frame.WIDTH:g} {frame.PLOT_HEIGHT + 8:g}",
     ),
     unit=unit,
-    x_label="step",
+    x_label=x_label,
     label=label,
   )
 
