@@ -8,7 +8,9 @@ Phases: `pretrain`, on ImageNet for 300 epochs (Swin T, S and B at 224 pixels,
 Swin V2 T, S and B at 256); `finetune384`, 30 epochs more at 384 pixels with
 windows of 12 (B); `pretrain22k`, on ImageNet-21k for 90 epochs (B, L);
 `finetune22k`, 30 epochs on ImageNet after that (B, L), at 224 pixels or with
-`image_size=384`, in windows of 12.
+`image_size=384`, in windows of 12. The published fine-tunings start from the
+head's rows of ImageNet's classes: `class_map=map22kto1k.txt`, a file of the
+authors' data/; without it the head starts afresh.
 
 Numbers are those of the files in microsoft/Swin-Transformer, config.py and
 configs/, whose learning rates are for 512 images and grow with the batch. Its
@@ -91,7 +93,9 @@ _LARGE, _LARGE_WINDOW = 384, 12
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
-  args = arguments.parse(args, model=_T, phase="pretrain", image_size=0)
+  args = arguments.parse(
+    args, model=_T, phase="pretrain", image_size=0, class_map=""
+  )
   arguments.check_choice("phase", args.phase, PHASES)
   phase = PHASES[args.phase]
   if args.model not in phase.drop_rates:
@@ -99,13 +103,20 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
       f"Config argument model = {args.model!r} has no published recipe for"
       f" phase={args.phase}; it is for {', '.join(phase.drop_rates)}."
     )
+  if args.class_map and args.phase != "finetune22k":
+    raise UserError(
+      f"Config argument class_map = {args.class_map!r} is of"
+      " phase=finetune22k, which starts from a head of other classes."
+    )
   usual = 256 if args.model.startswith("SwinV2") else 224
   image_size = args.image_size or phase.image_size or usual
   config = _config(args.model, phase, image_size)
   if args.phase.startswith("finetune"):
     # A run beside which the command is run, if none is named.
     config.init_from = f"runs/{args.model}"
-    config.init_without = () if phase.keeps_head else ("head/.*",)
+    keeps_head = phase.keeps_head or args.class_map
+    config.init_without = () if keeps_head else ("head/.*",)
+    config.init_classes = args.class_map or None
   return smoke.shrink(config) if args.smoke else config
 
 

@@ -248,6 +248,17 @@ def test_every_phase_of_swins_shrinks():
     assert config.init_from is None
 
 
+def test_swins_start_from_the_rows_of_a_larger_head_if_told_which():
+  arguments = "model=Swin-B,phase=finetune22k"
+  fresh = load(file("swin"), arguments)
+  assert fresh.init_without == ("head/.*",) and fresh.init_classes is None
+  mapped = load(file("swin"), f"{arguments},class_map=map22kto1k.txt")
+  assert mapped.init_without == ()
+  assert mapped.init_classes == "map22kto1k.txt"
+  with pytest.raises(UserError, match="class_map = 'a.txt' is of phase"):
+    load(file("swin"), "class_map=a.txt")
+
+
 FINETUNE = [p for p in FILES if p.stem == "finetune"][0]
 
 

@@ -142,6 +142,11 @@ def test_dump_and_load_give_the_same_config():
       " config.train.accumulate_steps = 3 micro-batches; use 4095 or 4098.",
     ),
     (
+      {"init_classes": "map.txt"},
+      "config.init_classes = 'map.txt' chooses from the head of"
+      " config.init_from, which is not set; set both or neither.",
+    ),
+    (
       {"train__repeats": 3},
       "config.train.batch_size = 4096 does not divide into examples that are"
       " repeated config.train.repeats = 3 times; use 4095 or 4098.",

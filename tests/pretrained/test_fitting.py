@@ -35,8 +35,12 @@ def weights(num_classes=3, width=4, **others):
   return Weights(path="runs/x", model=MODEL, params=leaves | others)
 
 
-def started(fresh, found, without=()):
-  return fitting.put(fresh, fitting.fit(fresh, found, MODEL, without))
+def started(fresh, found, without=(), classes=None):
+  model = MODEL.model_copy(
+    update={"num_classes": fresh["head"]["bias"].shape[0]}
+  )
+  fitted = fitting.fit(fresh, found, model, without, classes=classes)
+  return fitting.put(fresh, fitted)
 
 
 def test_all_that_fits_is_taken():
@@ -52,6 +56,53 @@ def test_a_head_of_another_size_starts_afresh_and_is_named(caplog):
   np.testing.assert_array_equal(result["head"]["bias"], 0)
   assert "runs/x: The head of 3 classes is dropped" in caplog.text
   assert "A new head of 10 classes starts at zeros" in caplog.text
+
+
+def with_own_rows(num_classes):
+  """A checkpoint with a number of its own in each class of the head."""
+  rows = np.arange(num_classes, dtype=np.float32)
+  kernel = np.tile(10 * rows, (4, 1))
+  return weights(head={"kernel": kernel, "bias": rows})
+
+
+def test_a_head_starts_from_the_classes_that_a_file_lists(tmp_path, caplog):
+  path = tmp_path / "map.txt"
+  path.write_text("4\n0\r\n 4 \n")
+  result = started(params(), with_own_rows(5), classes=str(path))
+  np.testing.assert_array_equal(result["head"]["bias"], [4, 0, 4])
+  np.testing.assert_array_equal(result["head"]["kernel"], [[40, 0, 40]] * 4)
+  np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
+  assert not caplog.text
+
+
+@pytest.mark.parametrize(
+  ("text", "words"),
+  [
+    ("4\n0\n", ["has 2 lines", "has 3 classes"]),
+    ("4\n0\n5\n", ["line 3 is '5'", "0 to 4"]),
+    ("4\n-1\n0\n", ["line 2 is '-1'", "one number a line"]),
+    ("4\n\n0\n", ["line 2 is ''"]),
+    ("n01440764\n", ["line 1 is 'n01440764'"]),
+    (b"\xff\xfe", ["line 1 is"]),
+    (None, ["map.txt does not exist"]),
+  ],
+)
+def test_a_list_of_classes_that_does_not_fit_is_a_sentence(
+  text, words, tmp_path
+):
+  path = tmp_path / "map.txt"
+  if text is not None:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+  with pytest.raises(UserError) as caught:
+    started(params(), with_own_rows(5), classes=str(path))
+  assert all(word in str(caught.value) for word in words)
+
+
+def test_a_checkpoint_without_a_head_has_no_classes_to_list(tmp_path):
+  found = weights()
+  del found.params["head"]
+  with pytest.raises(UserError, match="runs/x, which has no head"):
+    started(params(), found, classes=str(tmp_path / "map.txt"))
 
 
 def test_parameters_left_out_by_name_stay_fresh(caplog):

@@ -279,6 +279,11 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
       f" examples that are repeated config.train.repeats = {train.repeats}"
       f" times; use {below or train.repeats} or {below + train.repeats}."
     )
+  if config.init_classes is not None and config.init_from is None:
+    yield (
+      f"config.init_classes = {config.init_classes!r} chooses from the head of"
+      " config.init_from, which is not set; set both or neither."
+    )
   warmup = durations.parse(config.schedule.warmup_steps)
   if warmup.unit == "step" and config.total_steps is not None:
     if warmup.amount >= config.total_steps:

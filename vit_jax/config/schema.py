@@ -536,6 +536,12 @@ class Config(Section):
     "Regexes of parameters that init_from shall not give; ('head/.*',) is a"
     " new head. [P] 3.2",
   )
+  init_classes: str | None = key(
+    None,
+    "Text file with a line for each class: the class of init_from's head, from"
+    " 0, that it starts from, such as Swin's data/map22kto1k.txt. None: a head"
+    " of another size starts afresh.",
+  )
   model_from_init: bool = key(
     False,
     "The architecture is that of init_from, if that is set: of model only the"

@@ -33,7 +33,7 @@ def shrink(
   batch_size = math.lcm(16, config.train.repeats)
   config.train.update(dataset=data, split="train", batch_size=batch_size)
   config.update(total_steps=4, total_epochs=None, log_every_steps=1)
-  config.update(data_dir=None, init_from=None)
+  config.update(data_dir=None, init_from=None, init_classes=None)
   config.paper_row.update(cells=(), settings=())
   config.sweep.update(train_split=None, dev_split=None)
   config.schedule.warmup_steps = 1

@@ -12,7 +12,7 @@ from vit_jax import trees
 from vit_jax.checkpoint import resume
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.pretrained import function_keys
+from vit_jax.pretrained import function_keys, head_classes
 from vit_jax.weights import flat, surgery
 from vit_jax.weights.contract import Weights
 
@@ -67,6 +67,7 @@ def fit(
   model: schema.Model,
   without: Sequence[str] = (),
   allow_change: str = "",
+  classes: str | None = None,
 ) -> surgery.Fitted:
   """Finds the parameters that a network takes over from a checkpoint.
 
@@ -78,11 +79,16 @@ def fit(
     model: Section `model` of the network.
     without: Regexes of parameters that are not taken from the checkpoint.
     allow_change: Comma list of keys by which the networks may differ.
+    classes: File that says from which classes of the checkpoint's head the new
+      one starts, as in `head_classes.select`; None: a head with another number
+      of classes starts afresh.
 
   Raises:
     UserError: Some parameters do not fit, with a table; or the checkpoint's
-      network computes another function of them.
+      network computes another function of them; or `classes` does not fit.
   """
+  if classes is not None:
+    weights = head_classes.select(weights, classes, model.num_classes)
   shapes = {name: leaf.shape for name, leaf in trees.named_leaves(wanted)}
   fitted = surgery.fit(weights, model, shapes, without)
   function_keys.check(

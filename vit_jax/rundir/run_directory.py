@@ -165,6 +165,7 @@ class RunDirectory:
       config.model,
       config.init_without,
       config.allow_change,
+      config.init_classes,
     )
 
   def _open_metrics(self) -> None:

@@ -70,6 +70,8 @@ def _start(parts: experiment.Experiment) -> str:
     reading.read(config.init_from),
     config.model,
     config.init_without,
+    config.allow_change,
+    config.init_classes,
   )
   given = trees.num_elements(fitted.params)
   total = trees.num_elements(parts.abstract_state.params)

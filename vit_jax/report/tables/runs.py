@@ -24,6 +24,7 @@ _ASIDE = (
   "data_dir",
   "init_from",
   "init_without",
+  "init_classes",
   "model_from_init",
   "keep_model_keys",
   "allow_change",
