@@ -14,7 +14,10 @@ from vit_jax.models.resnet.sizes import stem_stride
 
 
 class PlainViT(nn.Module):
-  """Normalised float images to logits; attributes as `ViT`'s."""
+  """Normalised float images to logits; attributes as `ViT`'s.
+
+  A stem of residual blocks is in float32 whatever `dtype` is.
+  """
 
   width: int
   depth: int
@@ -25,6 +28,9 @@ class PlainViT(nn.Module):
   stem_blocks: tuple[int, ...] | None = None
   stem_width: int = 64
   dropout_rate: float = 0.0
+  dtype: str = "float32"
+  softmax_dtype: str = "float32"
+  gelu: str = "tanh"
 
   @nn.compact
   def __call__(
@@ -35,22 +41,34 @@ class PlainViT(nn.Module):
       x = plain_stem(x, self.stem_blocks, self.stem_width)
     patches = (patch, patch)
     x = nn.Conv(
-      self.width, patches, strides=patches, padding="VALID", name="embedding"
+      self.width,
+      patches,
+      strides=patches,
+      padding="VALID",
+      dtype=self.dtype,
+      name="embedding",
     )(x)
     x = x.reshape(x.shape[0], -1, self.width)
     cls = self.param("cls", nn.initializers.zeros, (1, 1, self.width))
-    x = jnp.concatenate([jnp.tile(cls, (x.shape[0], 1, 1)), x], axis=1)
+    cls = jnp.tile(cls.astype(x.dtype), (x.shape[0], 1, 1))
+    x = jnp.concatenate([cls, x], axis=1)
     x = PlainEncoder(
       self.depth,
       self.num_heads,
       self.mlp_dim,
       self.dropout_rate,
+      self.dtype,
+      self.softmax_dtype,
+      self.gelu,
       name="Transformer",
     )(x, train)
     head = nn.Dense(
-      self.num_classes, kernel_init=nn.initializers.zeros, name="head"
+      self.num_classes,
+      dtype=self.dtype,
+      kernel_init=nn.initializers.zeros,
+      name="head",
     )
-    return head(x[:, 0])
+    return head(x[:, 0]).astype(jnp.float32)
 
 
 class PlainEncoder(nn.Module):
@@ -58,6 +76,9 @@ class PlainEncoder(nn.Module):
   num_heads: int
   mlp_dim: int
   dropout_rate: float
+  dtype: str
+  softmax_dtype: str
+  gelu: str
 
   @nn.compact
   def __call__(
@@ -70,54 +91,67 @@ class PlainEncoder(nn.Module):
         self.num_heads,
         self.mlp_dim,
         self.dropout_rate,
+        self.dtype,
+        self.softmax_dtype,
+        self.gelu,
         name=f"encoderblock_{i}",
       )(x, train)
-    return nn.LayerNorm(name="encoder_norm")(x)
+    return nn.LayerNorm(dtype=self.dtype, name="encoder_norm")(x)
 
 
 class PlainPositionEmbedding(nn.Module):
   @nn.compact
   def __call__(self, x: Float[Array, "b n d"]) -> Float[Array, "b n d"]:
     init = nn.initializers.normal(0.02)
-    return x + self.param("pos_embedding", init, (1, *x.shape[1:]))
+    positions = self.param("pos_embedding", init, (1, *x.shape[1:]))
+    return x + positions.astype(x.dtype)
 
 
 class PlainBlock(nn.Module):
   num_heads: int
   mlp_dim: int
   dropout_rate: float
+  dtype: str
+  softmax_dtype: str
+  gelu: str
 
   @nn.compact
   def __call__(
     self, x: Float[Array, "b n d"], train: bool
   ) -> Float[Array, "b n d"]:
-    y = nn.LayerNorm(name="LayerNorm_0")(x)
+    y = nn.LayerNorm(dtype=self.dtype, name="LayerNorm_0")(x)
     y = nn.MultiHeadDotProductAttention(
       self.num_heads,
+      dtype=self.dtype,
       kernel_init=nn.initializers.xavier_uniform(),
+      force_fp32_for_softmax=self.softmax_dtype == "float32",
       name="MultiHeadDotProductAttention_0",
     )(y, y)
     x = x + nn.Dropout(self.dropout_rate, deterministic=not train)(y)
-    y = nn.LayerNorm(name="LayerNorm_1")(x)
-    return x + PlainMlp(self.mlp_dim, self.dropout_rate, name="MlpBlock_0")(
-      y, train
+    y = nn.LayerNorm(dtype=self.dtype, name="LayerNorm_1")(x)
+    mlp = PlainMlp(
+      self.mlp_dim, self.dropout_rate, self.dtype, self.gelu, name="MlpBlock_0"
     )
+    return x + mlp(y, train)
 
 
 class PlainMlp(nn.Module):
   mlp_dim: int
   dropout_rate: float
+  dtype: str
+  gelu: str
 
   @nn.compact
   def __call__(
     self, x: Float[Array, "b n d"], train: bool
   ) -> Float[Array, "b n d"]:
     width = x.shape[-1]
-    init = dict(
+    settings = dict(
+      dtype=self.dtype,
       kernel_init=nn.initializers.xavier_uniform(),
       bias_init=nn.initializers.normal(1e-6),
     )
-    x = nn.gelu(nn.Dense(self.mlp_dim, **init)(x))
+    x = nn.gelu(nn.Dense(self.mlp_dim, **settings)(x), self.gelu == "tanh")
     x = nn.Dropout(self.dropout_rate, deterministic=not train)(x)
-    x = nn.Dense(width, **init)(x)
+    x = nn.Dense(width, **settings)(x)
     return nn.Dropout(self.dropout_rate, deterministic=not train)(x)
