@@ -5,7 +5,10 @@ results; nothing trains it. Its parameters are those of `ViT` with pool 'cls'
 and learned 1-D position embeddings.
 """
 
+import functools
+
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -124,7 +127,7 @@ class PlainBlock(nn.Module):
       self.num_heads,
       dtype=self.dtype,
       kernel_init=nn.initializers.xavier_uniform(),
-      force_fp32_for_softmax=self.softmax_dtype == "float32",
+      attention_fn=functools.partial(plain_attention, self.softmax_dtype),
       name="MultiHeadDotProductAttention_0",
     )(y, y)
     x = x + nn.Dropout(self.dropout_rate, deterministic=not train)(y)
@@ -133,6 +136,19 @@ class PlainBlock(nn.Module):
       self.mlp_dim, self.dropout_rate, self.dtype, self.gelu, name="MlpBlock_0"
     )
     return x + mlp(y, train)
+
+
+def plain_attention(
+  softmax_dtype: str,
+  query: Float[Array, "b q heads k"],
+  key: Float[Array, "b n heads k"],
+  value: Float[Array, "b n heads k"],
+) -> Float[Array, "b q heads k"]:
+  """As Flax's, whose float32 softmax makes the second product float32 too."""
+  query = query / jnp.sqrt(query.shape[-1]).astype(query.dtype)
+  scores = jnp.einsum("bqhk,bnhk->bhqn", query, key).astype(softmax_dtype)
+  weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
+  return jnp.einsum("bhqn,bnhk->bqhk", weights, value)
 
 
 class PlainMlp(nn.Module):
