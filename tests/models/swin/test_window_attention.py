@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.models.networks import unflatten
+from tests.models.networks import assert_trees_close, unflatten
 from tests.models.oracle import float64
+from vit_jax.models.layers import placement
 from vit_jax.models.swin import window_attention
 from vit_jax.models.swin.window_attention import WindowAttention
 
@@ -158,6 +159,61 @@ def test_places_see_those_of_their_window_and_side(
       pretrained=pretrained,
     )
     np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=2e-5)
+
+
+@pytest.fixture
+def as_on_tpus(monkeypatch):
+  """The form that TPUs get, for this machine."""
+  monkeypatch.setattr(placement, "platform", lambda: "tpu")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+  "height, width, window, shift",
+  [(6, 6, 3, 1), (6, 4, 2, 0), (8, 5, 3, 1), (9, 9, 3, 2), (16, 8, 8, 4)],
+)
+def test_two_windows_in_a_sequence_do_not_see_each_other(
+  as_on_tpus, version, height, width, window, shift
+):
+  params = random_params(version, window)
+  images = maps(height, width)
+  module = WindowAttention(HEADS, window, shift, version, window, "float32")
+  found = jax.jit(module.apply)({"params": params}, images)
+  for image, ours in zip(images, found, strict=True):
+    wanted = looped(
+      image,
+      params,
+      version=version,
+      window=window,
+      shift=shift,
+      pretrained=window,
+    )
+    np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("shift", [0, 1])
+def test_gradients_on_tpus_are_those_elsewhere(monkeypatch, version, shift):
+  params, images = random_params(version, 2), jnp.asarray(maps(4, 6))
+  module = WindowAttention(HEADS, 2, shift, version, 2, "float32")
+
+  def gradients(platform):
+    monkeypatch.setattr(placement, "platform", lambda: platform)
+
+    def loss(params, images):
+      return jnp.sum(jnp.sin(module.apply({"params": params}, images)))
+
+    return jax.jit(jax.grad(loss, argnums=(0, 1)))(params, images)
+
+  assert_trees_close(gradients("tpu"), gradients("cpu"))
+
+
+@pytest.mark.parametrize("places", [-3, -1, 0, 2, 4])
+def test_moving_closes_the_map_to_a_torus(as_on_tpus, places):
+  images = maps(5, 7)
+  found = window_attention.moved(jnp.asarray(images), places)
+  wanted = np.roll(images, (places, places), axis=(1, 2))
+  np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -3,6 +3,9 @@
 The windows are a dimension of the batch, and the position biases are gathered
 once a layer for all of them. Windows that moved over the border of the image
 hold parts of opposite sides, which do not attend to each other.
+
+A TPU's registers are 128 places wide, of which a window of 49 fills a third:
+there two windows are one sequence, whose halves do not attend to each other.
 """
 
 import functools
@@ -15,13 +18,16 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Int
 
-from vit_jax.models.layers import softmax_attention
+from vit_jax.models.layers import placement, softmax_attention
 from vit_jax.models.swin import sizes
 
 # Published as a normal distribution truncated at -2 and 2, which are a hundred
 # deviations away.
 INIT = nn.initializers.normal(0.02)
 _MASKED = -100.0  # Added to scores, as published.
+# Added to scores of another window's keys, whose weights are then exactly 0.
+_APART = -1e9
+_LANES = 128  # Places across a register of a TPU.
 # Of version 2: cosines are multiplied by at most 1 / 0.01, 10 at the start.
 _LARGEST_SCALE = math.log(1 / 0.01)
 _FIRST_SCALE = math.log(10)
@@ -59,9 +65,9 @@ class WindowAttention(nn.Module):
     padding = [(0, -side % window) for side in (height, width)]
     x = jnp.pad(x, ((0, 0), *padding, (0, 0)))
     rows, columns = x.shape[1:3]
-    if shift:
-      x = jnp.roll(x, (-shift, -shift), axis=(1, 2))
-    x = partition(x, window)
+    x = partition(moved(x, -shift), window)
+    together = _together(x.shape[1], window)
+    x = x.reshape(x.shape[0], -1, together * window**2, channels)
 
     def project(name, kept, has_bias=True):
       dense = nn.Dense(
@@ -79,17 +85,17 @@ class WindowAttention(nn.Module):
     value = project("values", "value")
     query, key = self._scaled(query, key)
     bias = self._position_bias()[None, None]
-    if shift:
-      mask = region_mask(rows, columns, window, shift)
+    bias = jnp.tile(bias, (1, 1, 1, together, together))
+    mask = window_mask(rows, columns, window, shift, together)
+    if mask is not None:
       bias = bias + jnp.asarray(mask)[None, :, None]
     context = softmax_attention.attend(query, key, value, bias)
     context = checkpoint_name(context.reshape(x.shape), "context")
     x = nn.Dense(channels, dtype=self.dtype, kernel_init=INIT, name="output")(
       context
     )
-    x = merge(x, rows, columns, window)
-    if shift:
-      x = jnp.roll(x, (shift, shift), axis=(1, 2))
+    x = x.reshape(x.shape[0], -1, window**2, channels)
+    x = moved(merge(x, rows, columns, window), shift)
     return x[:, :height, :width]
 
   def _scaled(self, query, key):
@@ -142,6 +148,65 @@ def merge(
   rows, columns = height // window, width // window
   x = x.reshape(batch, rows, columns, window, window, channels)
   return x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, height, width, channels)
+
+
+def moved(x: Float[Array, "b h w c"], places: int) -> Float[Array, "b h w c"]:
+  """The map, closed to a torus, moved down and to the right by `places`.
+
+  `roll` cuts and joins maps for each axis, each a pass of its own on a TPU. A
+  sum of maps that are padded on one side and cut off on the other is one pass
+  (docs/notes/performance.md).
+  """
+  if not places:
+    return x
+  if placement.platform() != "tpu":
+    return jnp.roll(x, (places, places), axis=(1, 2))
+  _, rows, columns, _ = x.shape
+  down, right = places % rows, places % columns
+  still, zero = (0, 0, 0), jnp.zeros((), x.dtype)
+  parts = [
+    jax.lax.pad(x, zero, (still, (y, -y, 0), (z, -z, 0), still))
+    for y in (down, down - rows)
+    for z in (right, right - columns)
+  ]
+  return functools.reduce(jnp.add, parts)
+
+
+def _together(num_windows: int, window: int) -> int:
+  """Number of windows that are one sequence."""
+  fits = 2 * window**2 <= _LANES and num_windows % 2 == 0
+  return 2 if fits and placement.platform() == "tpu" else 1
+
+
+@functools.lru_cache
+def window_mask(
+  rows: int, columns: int, window: int, shift: int, together: int
+) -> Float[np.ndarray, "sequences n n"] | None:
+  """What is added to the scores of sequences of `together` windows.
+
+  Args:
+    rows: Of the map, with its padding.
+    columns: Likewise.
+    window: Side of the windows, places.
+    shift: Places by which the windows are moved.
+    together: Number of windows in a sequence.
+
+  Returns:
+    None if all places of a sequence see each other.
+  """
+  places = window**2
+  if shift:
+    regions = region_mask(rows, columns, window, shift)
+  elif together > 1:
+    regions = np.zeros((together, places, places), np.float32)
+  else:
+    return None
+  sequences = len(regions) // together
+  size = together * places
+  mask = np.full((sequences, together, places, together, places), _APART)
+  for i in range(together):
+    mask[:, i, :, i] = regions[i::together]
+  return mask.reshape(sequences, size, size).astype(np.float32)
 
 
 @functools.lru_cache
