@@ -13,7 +13,7 @@ Whole networks take minutes to hours of a core each. With --by_stage shallow
 ones are compiled in their place: one with the fewest blocks that a stage has
 all kinds of, and for each deeper stage one that has these twice. What they add
 is added up, and what all the others add is then no more than an estimate.
-Needs libtpu, no TPU.
+DeiTs have no stages, and are whole. Needs libtpu, no TPU.
 """
 
 import argparse
@@ -45,10 +45,10 @@ _HEADER = (
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-  """What the compiler says of a device's share of a step.
+  """The compiler's estimates of a device's share of a step.
 
   Attributes:
-    cycles: Its estimate.
+    cycles: Number of cycles.
     temporaries: Bytes of memory.
     params: Number of parameters of the network.
   """
@@ -125,14 +125,15 @@ def measure(
       print(f"  {depths}: {found.cycles / 1e6:.2f} M", flush=True)
     return found
 
-  found = figures(None) if not arguments.by_stage else by_stage(whole, figures)
+  in_stages = arguments.by_stage and whole.model.name in _KINDS
+  found = by_stage(whole, figures) if in_stages else figures(None)
   peak = topology.accelerator.flops_per_device / topology.accelerator.clock
   return {
     "model": model,
     "step": step,
     "topology": arguments.topology,
     "batch_size": arguments.batch,
-    "by_stage": arguments.by_stage,
+    "by_stage": in_stages,
     **dataclasses.asdict(found),
     "share_of_peak": model_flops(whole, topology) / (peak * found.cycles),
   }

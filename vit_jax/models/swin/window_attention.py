@@ -182,7 +182,7 @@ def _together(num_windows: int, window: int) -> int:
 def window_mask(
   rows: int, columns: int, window: int, shift: int, together: int
 ) -> Float[np.ndarray, "sequences n n"] | None:
-  """What is added to the scores of sequences of `together` windows.
+  """Summand of the scores of sequences of `together` windows.
 
   Args:
     rows: Of the map, with its padding.
