@@ -45,7 +45,7 @@ def _exact_backward(x, gradient):
   wide = x.astype(jnp.float32)
   density = jnp.exp(-0.5 * wide * wide) / math.sqrt(2 * math.pi)
   derivative = _normal_distribution(wide) + wide * density
-  return ((gradient * derivative).astype(x.dtype),)
+  return ((gradient.astype(jnp.float32) * derivative).astype(x.dtype),)
 
 
 _exact_gelu.defvjp(lambda x: (_exact_gelu(x), x), _exact_backward)
