@@ -106,7 +106,9 @@ def read(
         f" tensors: {some}{', ...' if len(tensors) > 4 else ''}."
       )
   said = dict(said)
-  num_heads = said.pop("num_heads", 1)
+  # Numbers of heads by stage are a family's own key.
+  is_one = isinstance(said.get("num_heads"), int)
+  num_heads = said.pop("num_heads") if is_one else 1
   params: dict[str, np.ndarray] = {}
   for name, tensor in tensors.items():
     ours = names.ours(name, tensor.ndim)
