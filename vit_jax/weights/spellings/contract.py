@@ -86,6 +86,8 @@ class Timm:
       tensors do not tell.
     prepare: (tensors, path, notes) -> tensors with the parts that our networks
       have; adds notes about what was changed.
+    arguments: Names of `model_args` that shapes tell or that `said` reads,
+      beside those that families share.
   """
 
   label: str
@@ -95,6 +97,7 @@ class Timm:
   prepare: Callable[[Tensors, str, list[str]], Tensors] = (
     lambda tensors, path, notes: tensors
   )
+  arguments: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True)

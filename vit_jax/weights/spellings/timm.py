@@ -69,7 +69,10 @@ def _check_config(config: Fields, families: list[Timm]) -> None:
   if "architecture" not in config:
     return
   name = config.get("architecture", TEXT)
-  if not any(re.match(family.architectures, name) for family in families):
+  families_of_name = [
+    family for family in families if re.match(family.architectures, name)
+  ]
+  if not families_of_name:
     known = " and ".join(family.label for family in families)
     raise config.refusal("architecture", f"is not one of {known}")
   if _IS_POST_NORM.search(name):
@@ -78,7 +81,8 @@ def _check_config(config: Fields, families: list[Timm]) -> None:
     )
   arguments = config.mapping("model_args")
   for key, value in arguments.values.items():
-    if value and not _ARGUMENTS.fullmatch(key):
+    its_own = any(key in family.arguments for family in families_of_name)
+    if value and not (its_own or _ARGUMENTS.fullmatch(key)):
       raise arguments.refusal(key, "is an argument that is not understood")
 
 
