@@ -88,6 +88,7 @@ FAMILIES = Registry(
     "resnet": "vit_jax.models.resnet.family:FAMILY",
     "convnext": "vit_jax.models.convnext.family:FAMILY",
     "swin": "vit_jax.models.swin.family:FAMILY",
+    "pvt": "vit_jax.models.pvt.family:FAMILY",
   },
 )
 OBJECTIVES = Registry(

@@ -19,14 +19,16 @@ HUGGINGFACE = Registry(
     "convnextv2": f"{_ROOM}.convnext.huggingface:CONVNEXT_V2",
     "swin": f"{_ROOM}.swin.huggingface:SWIN",
     "swinv2": f"{_ROOM}.swin.huggingface:SWIN_V2",
+    "pvt_v2": f"{_ROOM}.pvt.huggingface:PVT_V2",
   },
 )
 # model.name -> record `Timm`.
 TIMM = Registry(
   "architecture",
   {
-    # First, as it has all that marks a ViT.
+    # First, as they have all that marks a ViT.
     "swin": f"{_ROOM}.swin.timm:TIMM",
+    "pvt": f"{_ROOM}.pvt.timm:TIMM",
     "vit": f"{_ROOM}.vit.timm:TIMM",
     "resnet": f"{_ROOM}.resnet.timm:TIMM",
     "convnext": f"{_ROOM}.convnext.timm:TIMM",
@@ -47,5 +49,6 @@ ORIGINAL = Registry(
     "swin": f"{_ROOM}.swin.original:ORIGINAL",
     "vit": f"{_ROOM}.vit.original:ORIGINAL",
     "convnext": f"{_ROOM}.convnext.original:ORIGINAL",
+    "pvt": f"{_ROOM}.pvt.original:ORIGINAL",
   },
 )

@@ -1,0 +1,1 @@
+"""Pyramid Vision Transformers, whose keys and values are of smaller maps."""

@@ -1,0 +1,55 @@
+"""Keys of `config.model` that Pyramid Vision Transformers add."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from vit_jax.config.schema import (
+  Fraction,
+  Layers,
+  Model,
+  Positive,
+  Size,
+  key,
+)
+
+
+class PVTModel(Model):
+  """A Pyramid Vision Transformer v2 (arXiv 2106.13797)."""
+
+  # A PVT averages its last map anyway, and knows one GELU.
+  implied: ClassVar[Mapping[str, Any]] = {"pool": "gap", "gelu": "exact"}
+
+  name: str = key("pvt", "Name of the family.")
+  linear_attention: bool = key(
+    False,
+    "True: queries of any map meet 7 x 7 keys, averages of its parts. False:"
+    " keys are made by a convolution of stride `reductions`.",
+  )
+  depths: tuple[Layers, ...] | None = key(
+    None, "Blocks of each stage; None: the variant's."
+  )
+  widths: tuple[Size, ...] | None = key(
+    None, "Channels of each stage; None: the variant's."
+  )
+  num_heads: tuple[Size, ...] | None = key(
+    None, "Heads of each stage; None: 1, 2, 5 and 8."
+  )
+  reductions: tuple[Size, ...] | None = key(
+    None,
+    "Side of a map over that of its keys, of each stage; None: 8, 4, 2 and 1.",
+  )
+  expansions: tuple[Size, ...] | None = key(
+    None,
+    "Channels inside the MLPs over those outside, of each stage; None: the"
+    " variant's.",
+  )
+  stochastic_depth_rate: Fraction = key(
+    0.0, "Rate of the last layer, growing linearly from 0 at the first."
+  )
+  layer_norm_eps: Positive = key(
+    1e-6, "Of the norms before branches and at the end of a stage."
+  )
+  map_norm_eps: Positive = key(
+    1e-5,
+    "Of the norms after convolutions; Hugging Face has that of all the others.",
+  )

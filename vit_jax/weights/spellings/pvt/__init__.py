@@ -1,0 +1,1 @@
+"""Published names of Pyramid Vision Transformers."""

@@ -1,0 +1,77 @@
+"""PyTorch's names of a PVT, and projections that are joined in files."""
+
+import re
+
+import numpy as np
+
+from vit_jax.errors import UserError
+from vit_jax.weights.spellings.names import Names, Tensors
+
+_JOINED = re.compile(r"(.*\.attn)\.kv\.(weight|bias)")
+
+# Our parts of a block -> the authors' and timm's.
+AUTHORS = {
+  "attention_norm": "norm1",
+  "reduced_attention/queries": "attn.q",
+  "reduced_attention/keys": "attn.k",
+  "reduced_attention/values": "attn.v",
+  "reduced_attention/output": "attn.proj",
+  "reduced_attention/reduce": "attn.sr",
+  "reduced_attention/reduce_norm": "attn.norm",
+  "mlp_norm": "norm2",
+  "mlp/expand": "mlp.fc1",
+  "mlp/project": "mlp.fc2",
+}
+
+
+def names(
+  *,
+  embed: tuple[tuple[str, str, str], ...],
+  block: str,
+  parts: dict[str, str],
+  norm: str,
+  head: str,
+) -> Names:
+  """Names of a PVT.
+
+  Args:
+    embed: Our name of a stage's embedding, and theirs of its convolution and
+      of the norm after it, with numbers as in `Names`.
+    block: Name of a block, with numbers as in `Names`.
+    parts: Our name of a block's module -> theirs.
+    norm: Name of the norm at the end of a stage.
+    head: Name of the classifier.
+  """
+  rows = []
+  for ours, conv, its_norm in embed:
+    rows += [(f"{ours}/conv", conv), (f"{ours}/norm", its_norm)]
+  rows += [
+    (f"stage{{1}}/block{{01}}/{part}", f"{block}.{name}")
+    for part, name in parts.items()
+  ]
+  rows += [("stage{1}/norm", norm), ("head", head)]
+  first = re.sub(r"\{(\d+)\}", lambda match: match[1], block)
+  depthwise = parts["mlp/depthwise"]
+  return Names(tuple(rows), required=(f"{first}.{depthwise}.weight",))
+
+
+def apart(tensors: Tensors, path: str) -> dict[str, np.ndarray]:
+  """Tensors with the joined projections of keys and values taken apart.
+
+  Raises:
+    UserError: A joined projection is not of two parts.
+  """
+  found: dict[str, np.ndarray] = {}
+  for name, tensor in tensors.items():
+    match = _JOINED.fullmatch(name)
+    if not match:
+      found[name] = tensor
+      continue
+    if tensor.ndim == 0 or len(tensor) % 2:
+      raise UserError(
+        f"{path}: '{name}' is of shape {tensor.shape}, which is not 2"
+        " projections."
+      )
+    for part, array in zip("kv", np.split(tensor, 2), strict=True):
+      found[f"{match[1]}.{part}.{match[2]}"] = array
+  return found
