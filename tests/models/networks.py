@@ -58,6 +58,21 @@ def tiny_convnext(num_classes=NUM_CLASSES, **keys):
   return build.create(model, num_classes=num_classes)
 
 
+def tiny_pvt(num_classes=NUM_CLASSES, **keys):
+  """A PVT of three blocks in two stages, for images of 16 px."""
+  defaults = dict(
+    variant="b0",
+    depths=(1, 2),
+    widths=(4, 6),
+    num_heads=(1, 2),
+    reductions=(2, 1),
+    expansions=(3, 2),
+    image_size=16,
+  )
+  model = named_sections.section("model", **{"name": "pvt", **defaults, **keys})
+  return build.create(model, num_classes=num_classes)
+
+
 def apply(model, params, images):
   """Logits; compiled as a whole, which is quicker than step by step."""
   return jax.jit(model.apply)({"params": params}, images)
