@@ -59,23 +59,10 @@ def deit(
       " distilled."
     )
   suffix = "-distilled" if distilled else ""
-  config = _base(f"DeiT-{model}/16{suffix}", batch_size=_BATCH, crop=0.875)
-  config.model.update(stochastic_depth_rate=0.1)
-  config.train.update(preprocess=f"decode|{_CROP}|{_RANDAUG}|flip_lr")
-  config.train.repeats = _REPEATS
-  config.objective.update(
-    label_smoothing=0.1,
-    mixup_alpha=0.8,
-    cutmix_alpha=1.0,
-    erase_probability=0.25,
-    teacher=teacher or None,
-  )
-  config.optimizer.update(name="adamw", weight_decay=0.05)
+  config = regularized(f"DeiT-{model}/16{suffix}", drop_rate=0.1)
+  config.objective.teacher = teacher or None
   if phase == "pretrain":
-    config.total_epochs = 300.0
-    config.schedule.update(
-      base_lr=5e-4 * _BATCH / 512, warmup_steps="5 epochs", end_lr=1e-5
-    )
+    pretrain(config)
   elif phase == "finetune384":
     _start(config, 384, crop=1.0)
     config.total_epochs = 30.0
@@ -85,6 +72,35 @@ def deit(
   else:
     raise _unknown(phase, ("pretrain", "finetune384"))
   return config
+
+
+def regularized(name: str, *, drop_rate: float) -> ml_collections.ConfigDict:
+  """DeiT's augmentation and regularisation of any network.
+
+  Args:
+    name: Name of the network.
+    drop_rate: Of its stochastic depth.
+  """
+  config = _base(name, batch_size=_BATCH, crop=0.875)
+  config.model.update(stochastic_depth_rate=drop_rate)
+  config.train.update(preprocess=f"decode|{_CROP}|{_RANDAUG}|flip_lr")
+  config.train.repeats = _REPEATS
+  config.objective.update(
+    label_smoothing=0.1,
+    mixup_alpha=0.8,
+    cutmix_alpha=1.0,
+    erase_probability=0.25,
+  )
+  config.optimizer.update(name="adamw", weight_decay=0.05)
+  return config
+
+
+def pretrain(config: ml_collections.ConfigDict) -> None:
+  """Makes a `regularized` network's run the 300 epochs of DeiT, in place."""
+  config.total_epochs = 300.0
+  config.schedule.update(
+    base_lr=5e-4 * _BATCH / 512, warmup_steps="5 epochs", end_lr=1e-5
+  )
 
 
 def deit3(model: str, *, phase: str) -> ml_collections.ConfigDict:

@@ -2,7 +2,8 @@
 
 Sources: [DeiT] arXiv 2012.12877 and facebookresearch/deit, [DeiT3] its
 README_revenge.md, [Swin] microsoft/Swin-Transformer, [ConvNeXt]
-facebookresearch/ConvNeXt.
+facebookresearch/ConvNeXt, [PVT] arXiv 2106.13797 and whai362/PVT, whose issue
+60 corrects the parameters of b0; those of b1 are of no released network.
 """
 
 import dataclasses
@@ -88,6 +89,13 @@ ConvNeXt-L | 384 i1k 30 85.5 197.8 101.0 | finetune384
 ConvNeXt-B | 224 i21k 30 85.8 88.6 15.4 | finetune22k
 ConvNeXt-L | 224 i21k 30 86.6 197.8 34.4 | finetune22k
 ConvNeXt-XL | 224 i21k 30 87.0 350.2 60.9 | finetune22k
+PVTv2-b0 | 224 i1k 300 70.5 3.7 0.6 | pretrain
+PVTv2-b1 | 224 i1k 300 78.7 - 2.1 | pretrain
+PVTv2-b2 | 224 i1k 300 82.0 25.4 4.0 | pretrain
+PVTv2-b2-li | 224 i1k 300 82.1 22.6 3.9 | pretrain
+PVTv2-b3 | 224 i1k 300 83.1 45.2 6.9 | pretrain
+PVTv2-b4 | 224 i1k 300 83.6 62.6 10.1 | pretrain
+PVTv2-b5 | 224 i1k 300 83.8 82.0 11.8 | pretrain
 """
 
 
@@ -121,7 +129,7 @@ def _config(name: str, phase: str) -> str:
     arguments += [distilled] if distilled else []
   if phase != "pretrain":
     arguments.append(f"phase={phase}")
-  file = re.match("[a-z]+", family.lower())[0]
+  file = re.sub(r"v?\d*$", "", family.lower())
   return f"configs/{file}.py:{','.join(arguments)}"
 
 

@@ -28,7 +28,7 @@ def check(**keys):
     ),
     (
       dict(image_size=28),
-      ["image_size = 28", "stage 1", "7 x 7", "larger images"],
+      ["image_size = 28", "stage 1", "7 x 7", "at least 29"],
     ),
     (dict(dropout_rate=0.1), ["dropout_rate = 0.1", "leave it at 0.0"]),
     (dict(pool="map"), ["pool = 'map'"]),

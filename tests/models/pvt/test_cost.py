@@ -11,8 +11,8 @@ from vit_jax.models.pvt import shapes
 from vit_jax.paper import cost
 
 # Millions of parameters and billions of multiply-adds at 224 pixels, as
-# arXiv 2106.13797, Table 2, has them. Those of b0 and b1 are left out: the
-# released networks have 3.7 and 14.0 million.
+# arXiv 2106.13797, Table 2, has them. Left out are b0 and b1, whose released
+# networks have 3.7 and 14.0 million, and b5, whose 11.72 it calls 11.8.
 PUBLISHED = {
   "PVTv2-b2": (25.4, 4.0),
   "PVTv2-b2-li": (22.6, 3.9),

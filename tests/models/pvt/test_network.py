@@ -132,8 +132,9 @@ def test_pooling_has_pytorchs_parts(rows, columns):
 
 def test_parameters_start_as_published(large_images):
   """0.02 of dense layers, sqrt(2 / fan-out) of convolutions, zeros."""
-  model = tiny_pvt(depths=(1,), widths=(64,), num_heads=(1,), reductions=(2,))
-  model = model.clone(expansions=(8,))
+  model = tiny_pvt(
+    depths=(1,), widths=(64,), num_heads=(1,), reductions=(2,), expansions=(8,)
+  )
   stage = model.init(jax.random.key(0), large_images)["params"]["stage1"]
   first = stage["block01"]
   deviations = {

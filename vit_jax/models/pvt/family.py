@@ -1,5 +1,6 @@
 """Pyramid Vision Transformer v2 (arXiv 2106.13797) as a family."""
 
+import operator
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -47,9 +48,18 @@ def _check(model: schema.Model) -> None:
       raise UserError(
         f"config.model.image_size = {model.image_size} gives stage {stage} a"
         f" map of {side} x {side} places, of which config.model.reductions ="
-        f" {size.reductions} leaves no keys; use larger images, or a smaller"
-        " reduction."
+        f" {size.reductions} leaves no keys; use images of at least"
+        f" {_least_side(size)}, or smaller reductions."
       )
+
+
+def _least_side(size: sizes.PVTSize) -> int:
+  """Side of the smallest images whose maps have a key in every stage."""
+  return next(
+    side
+    for side in range(1, max(size.reductions) * size.stride + 1)
+    if all(map(operator.ge, size.sides(side), size.reductions))
+  )
 
 
 def _create(model: schema.Model, num_classes: int | None) -> "PVT":
@@ -102,12 +112,10 @@ def _details(model: schema.Model) -> list[str]:
 
 
 def _find(name: str) -> schema.Model | None:
-  match = re.fullmatch(r"PVTv2-(b\d)(-li)?", name, re.ASCII | re.IGNORECASE)
+  match = re.fullmatch(r"PVTv2-(b\d)(-li)?", name, re.ASCII)
   if not match:
     return None
-  return PVTModel(
-    name="pvt", variant=match[1].lower(), linear_attention=bool(match[2])
-  )
+  return PVTModel(name="pvt", variant=match[1], linear_attention=bool(match[2]))
 
 
 def _shrink(model: Any) -> None:

@@ -84,8 +84,9 @@ def average_pool(
   Part i of n places begins at floor(i n / side) and ends before
   ceil((i + 1) n / side): parts overlap where they do not divide the map.
   """
-  rows, columns = (jnp.asarray(_parts(n, side), x.dtype) for n in x.shape[1:3])
-  return jnp.einsum("bhwc,yh,xw->byxc", x, rows, columns)
+  rows, columns = (_parts(n, side) for n in x.shape[1:3])
+  found = jnp.einsum("bhwc,yh,xw->byxc", x.astype(jnp.float32), rows, columns)
+  return found.astype(x.dtype)
 
 
 def _parts(places: int, side: int) -> Float[np.ndarray, "side places"]:
@@ -94,4 +95,5 @@ def _parts(places: int, side: int) -> Float[np.ndarray, "side places"]:
   begins, ends = index * places // side, -(-(index + 1) * places // side)
   place = np.arange(places)
   inside = (place >= begins) & (place < ends)
-  return inside / inside.sum(axis=1, keepdims=True)
+  weights = inside / inside.sum(axis=1, keepdims=True)
+  return weights.astype(np.float32)

@@ -62,8 +62,8 @@ def _config(model: schema.Model) -> dict[str, Any]:
     raise UserError(
       "Hugging Face's PVT has one number for all norms, not"
       f" model.layer_norm_eps={model.layer_norm_eps:g} and"
-      f" model.map_norm_eps={model.map_norm_eps:g}. A NAME.npz or a workdir can"
-      " hold this network."
+      f" model.map_norm_eps={model.map_norm_eps:g}. Train with both equal, or"
+      " keep the network as a NAME.npz or a workdir."
     )
   size = sizes.pvt(model)
   num_stages = len(size.depths)
