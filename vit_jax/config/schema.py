@@ -88,7 +88,7 @@ class Model(Section):
   name: str = key(
     "vit",
     "'vit', hybrids among them, 'resnet' (BiT ResNet-v2), 'convnext', 'swin',"
-    " or another of `registry.FAMILIES`.",
+    " 'pvt', or another of `registry.FAMILIES`.",
   )
   variant: str = key(
     "B/16",

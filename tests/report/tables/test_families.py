@@ -23,7 +23,9 @@ def test_what_we_count_is_what_is_published(name):
     whole = paper["params"] == int(paper["params"])
     assert millions == pytest.approx(paper["params"], abs=1 if whole else 0.1)
   if "gmacs" in paper:
-    assert computed["gmacs"] == pytest.approx(paper["gmacs"], rel=0.012)
+    assert computed["gmacs"] == pytest.approx(
+      paper["gmacs"], rel=0.012, abs=0.05
+    )
 
 
 def test_costs_are_three_forward_passes_of_every_image():
