@@ -259,6 +259,31 @@ def test_swins_start_from_the_rows_of_a_larger_head_if_told_which():
     load(file("swin"), "class_map=a.txt")
 
 
+@pytest.mark.parametrize(
+  "name, rate, norm",
+  [
+    ("PVTv2-b0", 0.1, None),
+    ("PVTv2-b2-li", 0.1, None),
+    ("PVTv2-b3", 0.3, 1.0),
+    ("PVTv2-b5", 0.3, 1.0),
+  ],
+)
+def test_pvts_are_trained_as_published(name, rate, norm):
+  """classification/main.py and configs/pvt_v2/ of whai362/PVT."""
+  config = load(file("pvt"), f"model={name}")
+  checks.check(config)
+  assert config.model.stochastic_depth_rate == rate
+  assert config.model.linear_attention == name.endswith("-li")
+  assert config.optimizer.grad_clip_norm == norm
+  assert config.total_epochs == 300
+  assert config.schedule.base_lr == 5e-4 * config.train.batch_size / 512
+  assert config.schedule.warmup_steps == "5 epochs"
+  assert config.schedule.end_lr == 1e-5
+  assert (config.optimizer.weight_decay, config.train.repeats) == (0.05, 3)
+  assert "randaug(2, 9, 0.5, True)" in config.train.preprocess
+  assert config.ema_decay is None
+
+
 FINETUNE = [p for p in FILES if p.stem == "finetune"][0]
 
 
