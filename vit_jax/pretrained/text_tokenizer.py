@@ -1,0 +1,43 @@
+"""The tokenizer that belongs to a checkpoint's text tower."""
+
+from vit_jax import registry
+from vit_jax.errors import UserError
+from vit_jax.pretrained.inference import Inference
+from vit_jax.tokenization.load import load_tokenizer
+from vit_jax.tokenization.tokenizer import Tokenizer
+
+
+def read(use: Inference, checkpoint: str, path: str | None = None) -> Tokenizer:
+  """Loads the tokenizer for the length of the checkpoint's texts.
+
+  Args:
+    use: The checkpoint.
+    checkpoint: Its path, where the tokenizer is looked for.
+    path: Path of the tokenizer; None: that of the checkpoint.
+
+  Raises:
+    UserError: The checkpoint has no text tower or no tokenizer, or the
+      tokenizer has more pieces than the tower knows.
+  """
+  model = use.weights.model
+  if not registry.FAMILIES.get(model.name).has_text:
+    raise UserError(
+      f"{checkpoint} has no text tower, so texts cannot be compared with"
+      " images; give a checkpoint of CLIP or SigLIP."
+    )
+  try:
+    found = load_tokenizer(path or checkpoint, length=model.text.length)
+  except UserError as error:
+    if path is not None:
+      raise
+    raise UserError(
+      f"{checkpoint} has no tokenizer that can be used ({error}) Give one as"
+      " --tokenizer=PATH."
+    ) from None
+  if found.vocab_size > model.text.vocab_size:
+    raise UserError(
+      f"The tokenizer {path or checkpoint} has {found.vocab_size} tokens, but"
+      f" {checkpoint} knows {model.text.vocab_size}; give the tokenizer that"
+      " the checkpoint was trained with, as --tokenizer=PATH."
+    )
+  return found

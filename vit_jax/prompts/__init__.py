@@ -1,0 +1,1 @@
+"""Words for classes: their names, and the sentences they are put into."""

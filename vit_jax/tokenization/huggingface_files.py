@@ -1,0 +1,157 @@
+"""Tokenizers of Hugging Face's directories, as transformers uses them."""
+
+import dataclasses
+import json
+
+from etils import epath
+
+from vit_jax.errors import UserError
+from vit_jax.tokenization import (
+  clip_pairs,
+  json_files,
+  single_files,
+  vocabulary,
+)
+from vit_jax.tokenization.settings import (
+  SENTENCEPIECE,
+  TOKENIZER_JSON,
+  Settings,
+)
+from vit_jax.tokenization.tokenizer import Tokenizer
+
+_GEMMA = ("Siglip2Tokenizer", "GemmaTokenizer", "GemmaTokenizerFast")
+_UNLIMITED = 10**6  # transformers states 1e30 for no limit.
+
+
+def read(directory: epath.Path) -> Tokenizer:
+  """Reads CLIP's, SigLIP's or SigLIP 2's.
+
+  Files: spiece.model; tokenizer.json; vocab.json and merges.txt; or Gemma's
+  tokenizer.model; the first that is there.
+  """
+  config_file = directory / "config.json"
+  config = json_files.read(config_file)
+  named = json_files.read(directory / "tokenizer_config.json")
+  text = json_files.section(config, "text_config") or config
+  found = _read_vocabulary(directory, config, named)
+  json_files.raise_if_other_vocabulary(
+    text.get("vocab_size"), found.vocab_size, config_file, found.source
+  )
+  length = text.get("max_position_embeddings") or _limit(named)
+  if length:
+    settings = dataclasses.replace(found.settings, length=length)
+    found = dataclasses.replace(found, settings=settings)
+  return found
+
+
+def _read_vocabulary(directory: epath.Path, config, named) -> Tokenizer:
+  if (directory / "spiece.model").exists():
+    return _siglip(directory / "spiece.model")
+  if (directory / "tokenizer.json").exists():
+    content = (directory / "tokenizer.json").read_bytes()
+    is_siglip_2 = named.get("tokenizer_class") in _GEMMA or str(
+      config.get("model_type")
+    ).startswith("siglip")
+    return from_json(directory, content, named, is_siglip_2)
+  if (directory / "vocab.json").exists():
+    return _clip(directory, named)
+  if (directory / "tokenizer.model").exists():
+    file = directory / "tokenizer.model"
+    return single_files.sentencepiece_model(file, single_files.SIGLIP_LENGTH)
+  raise UserError(
+    f"{directory} holds no tokenizer: there is no spiece.model, tokenizer.json,"
+    " vocab.json or tokenizer.model."
+  )
+
+
+def _siglip(file: epath.Path) -> Tokenizer:
+  found = single_files.sentencepiece_model(file, single_files.SIGLIP_LENGTH)
+  (end,) = found.settings.end
+  settings = dataclasses.replace(
+    found.settings,
+    vocabulary=SENTENCEPIECE,
+    clean="siglip",
+    pad_id=end,
+    end_once=True,
+  )
+  return dataclasses.replace(found, settings=settings)
+
+
+def from_json(
+  directory: epath.Path, content: bytes, named: dict, is_siglip_2: bool
+) -> Tokenizer:
+  """Reads a tokenizer.json, with what tokenizer_config.json adds to it.
+
+  Args:
+    directory: Where it lies.
+    content: Its bytes.
+    named: Content of tokenizer_config.json, empty without one.
+    is_siglip_2: Puts the text in lower case, as SigLIP 2's training did and
+      as no file says.
+  """
+  source = str(directory / "tokenizer.json")
+  pieces = vocabulary.JsonVocabulary(content, source)
+  begin, end = pieces.ends()
+  if is_siglip_2:
+    begin, end = _ends_of_gemma(pieces, named, begin, end)
+    content = vocabulary.in_lower_case(content)
+  stated = vocabulary.stated_by(content)
+  pad_id = _id(pieces, named.get("pad_token"))
+  if pad_id is None and is_siglip_2:
+    pad_id = pieces.id_of("<pad>")
+  if pad_id is None:
+    pad_id = stated.pad_id
+  if pad_id is None:
+    pad_id = end[-1] if end else 0
+  side = named.get("padding_side", "left" if stated.pad_left else "right")
+  default = single_files.CLIP_LENGTH if begin else single_files.SIGLIP_LENGTH
+  settings = Settings(
+    vocabulary=TOKENIZER_JSON,
+    clean="none",
+    length=_limit(named) or stated.length or default,
+    pad_id=pad_id,
+    begin=begin,
+    end=end,
+    pad_left=side == "left",
+  )
+  return Tokenizer(settings, content, source)
+
+
+def _ends_of_gemma(pieces, named: dict, begin, end):
+  """Returns the ends by tokenizer_config.json, or else those of the file."""
+  asked = (("add_bos_token", "<bos>", begin), ("add_eos_token", "<eos>", end))
+  found = []
+  for key, token, of_file in asked:
+    if key not in named:
+      found.append(of_file)
+    elif named[key]:
+      found.append((pieces.id_of(token),))
+    else:
+      found.append(())
+  return found
+
+
+def _clip(directory: epath.Path, named: dict) -> Tokenizer:
+  source = directory / "vocab.json"
+  merges = directory / "merges.txt"
+  if not merges.exists():
+    raise UserError(f"{source} needs merges.txt beside it, which is missing.")
+  pairs = clip_pairs.parse_merges(merges.read_text("utf-8"), str(merges))
+  ids = json_files.read(source)
+  try:
+    content = clip_pairs.by_transformers(ids, pairs, str(source))
+  except (TypeError, ValueError, KeyError, json.JSONDecodeError):
+    raise UserError(f"{source} and {merges} do not fit together.") from None
+  found = from_json(directory, content, named, is_siglip_2=False)
+  return dataclasses.replace(found, source=str(source))
+
+
+def _id(pieces: vocabulary.JsonVocabulary, token) -> int | None:
+  if isinstance(token, dict):
+    token = token.get("content")
+  return pieces.id_of(token) if isinstance(token, str) else None
+
+
+def _limit(named: dict) -> int | None:
+  limit = named.get("model_max_length")
+  return int(limit) if limit and limit < _UNLIMITED else None

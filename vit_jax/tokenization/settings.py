@@ -1,0 +1,68 @@
+"""Settings of a tokenizer: the rule of cleaning, the ends, the length."""
+
+import dataclasses
+import json
+
+from vit_jax.errors import UserError
+from vit_jax.tokenization import cleaning
+
+FILE = "vit_jax_tokenizer.json"
+TOKENIZER_JSON = "tokenizer.json"
+SENTENCEPIECE = "spiece.model"
+BYTES = "bytes"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+  """All of a tokenizer but its vocabulary.
+
+  Attributes:
+    vocabulary: Name of the file of pieces, TOKENIZER_JSON or SENTENCEPIECE, or
+      BYTES, which has no file.
+    clean: Name of a rule of `cleaning.RULES`.
+    length: Number of ids of each row.
+    pad_id: Id that fills a row.
+    begin: Ids at the start of each row.
+    end: Ids after the last piece; a row that is cut keeps them.
+    end_once: Adds no `end` to pieces that have it already.
+    pad_left: Fills rows on the left.
+    special_words: Special tokens that count only where a word starts.
+  """
+
+  vocabulary: str
+  clean: str
+  length: int
+  pad_id: int
+  begin: tuple[int, ...] = ()
+  end: tuple[int, ...] = ()
+  end_once: bool = False
+  pad_left: bool = False
+  special_words: tuple[str, ...] = ()
+
+  def __post_init__(self):
+    if self.clean not in cleaning.RULES:
+      raise UserError(
+        f"There is no cleaning rule {self.clean!r}; the rules are"
+        f" {', '.join(cleaning.RULES)}."
+      )
+    least = len(self.begin) + len(self.end) + 1
+    if self.length < least:
+      raise UserError(
+        f"A length of {self.length} leaves no room for text; use {least} or"
+        " more."
+      )
+
+  def to_json(self) -> bytes:
+    text = json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True)
+    return (text + "\n").encode()
+
+  @classmethod
+  def from_json(cls, content: bytes, name: str) -> "Settings":
+    try:
+      found = json.loads(content)
+      lists = ("begin", "end", "special_words")
+      return cls(**{k: tuple(v) if k in lists else v for k, v in found.items()})
+    except (ValueError, TypeError, AttributeError):
+      raise UserError(
+        f"{name} is not the description of a tokenizer that vit_jax wrote."
+      ) from None

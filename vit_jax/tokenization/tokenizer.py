@@ -1,0 +1,113 @@
+"""Captions in, rows of token ids out."""
+
+import dataclasses
+import functools
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from vit_jax.tokenization import cleaning, clip_pairs, vocabulary
+from vit_jax.tokenization.settings import BYTES, FILE, SENTENCEPIECE, Settings
+
+# Halves of characters, which JSON can hold and UTF-8 cannot.
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Tokenizer:
+  """Turns captions into rows of token ids; any threads may share it.
+
+  Attributes:
+    settings: The rule of cleaning, the ends, the length.
+    content: The bytes of the vocabulary.
+    source: What messages call the vocabulary.
+  """
+
+  settings: Settings
+  content: bytes = dataclasses.field(default=b"", repr=False)
+  source: str = dataclasses.field(default="the tokenizer", compare=False)
+
+  def __post_init__(self):
+    # Read now: a file that is no tokenizer is told of at once.
+    _ = self._vocabulary
+
+  @functools.cached_property
+  def _vocabulary(self):
+    if self.settings.vocabulary == BYTES:
+      return vocabulary.ByteVocabulary()
+    if self.settings.vocabulary != SENTENCEPIECE:
+      kind = vocabulary.JsonVocabulary
+    elif self.settings.clean == "siglip":
+      kind = vocabulary.SiglipVocabulary
+    else:
+      kind = vocabulary.SentencePieceVocabulary
+    return kind(self.content, self.source)
+
+  def __call__(self, texts: str | Sequence[str]) -> np.ndarray:
+    """Returns int32 ids of shape [len(texts), length]; a text counts as one."""
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    texts = [t if t.isascii() else _without_surrogates(t) for t in texts]
+    return self._rows(self._vocabulary.encode(texts, self._clean))
+
+  def _clean(self, text: str) -> str:
+    text = cleaning.RULES[self.settings.clean](text)
+    if self.settings.special_words:
+      text = clip_pairs.set_apart(text, self.settings.special_words)
+    return text
+
+  def _rows(self, pieces: list[list[int]]) -> np.ndarray:
+    settings = self.settings
+    begin, end = list(settings.begin), list(settings.end)
+    room = settings.length - len(begin) - len(end)
+    rows = []
+    for ids in pieces:
+      row = begin + ids[:room]
+      if not (settings.end_once and row[-len(end) :] == end):
+        row += end
+      padding = [settings.pad_id] * (settings.length - len(row))
+      rows.append(padding + row if settings.pad_left else row + padding)
+    return np.array(rows, np.int32).reshape(len(rows), settings.length)
+
+  @property
+  def length(self) -> int:
+    """Number of ids of each row."""
+    return self.settings.length
+
+  @property
+  def vocab_size(self) -> int:
+    """Number of pieces; every id is below it."""
+    return self._vocabulary.size
+
+  @property
+  def pad_id(self) -> int:
+    """Id that fills a row after its text."""
+    return self.settings.pad_id
+
+  @property
+  def files(self) -> Mapping[str, bytes]:
+    """Files of a directory that `load_tokenizer` reads as this tokenizer."""
+    described = {FILE: self.settings.to_json()}
+    if self.settings.vocabulary == BYTES:
+      return described
+    return {**described, self.settings.vocabulary: self.content}
+
+  @functools.cached_property
+  def fingerprint(self) -> str:
+    """Digest of all that the ids depend on but the libraries' versions."""
+    digest = hashlib.sha256(self.settings.to_json())
+    digest.update(hashlib.sha256(self.content).digest())
+    return digest.hexdigest()[:16]
+
+  def __reduce__(self):
+    # The libraries' objects stay behind; they are made of the bytes again.
+    return type(self), (self.settings, self.content, self.source)
+
+
+def _without_surrogates(text: str) -> str:
+  if not _SURROGATES.search(text):
+    return text
+  # Two halves that belong together become their character.
+  pairs = text.encode("utf-16-le", "surrogatepass")
+  return pairs.decode("utf-16-le", "replace")

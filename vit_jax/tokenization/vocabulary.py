@@ -1,0 +1,151 @@
+"""Files of pieces, and the libraries that cut texts by them."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Sequence
+
+import sentencepiece
+import tokenizers
+
+from vit_jax.errors import UserError
+
+Clean = Callable[[str], str]
+
+
+class JsonVocabulary:
+  """A tokenizer.json of the library tokenizers."""
+
+  def __init__(self, content: bytes, name: str):
+    try:
+      self.tokenizer = tokenizers.Tokenizer.from_str(content.decode())
+    except Exception:  # The library raises nothing more specific.
+      raise UserError(
+        f"{name} is not a tokenizer.json of the library tokenizers."
+      ) from None
+    self.tokenizer.no_truncation()
+    self.tokenizer.no_padding()
+    self.size = self.tokenizer.get_vocab_size()
+
+  def encode(self, texts: Sequence[str], clean: Clean) -> list[list[int]]:
+    """Returns the ids of the pieces of each text, without ends."""
+    found = self.tokenizer.encode_batch_fast(
+      [clean(text) for text in texts], add_special_tokens=False
+    )
+    return [encoding.ids for encoding in found]
+
+  def ends(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns the ids that the file puts before and after a text."""
+    inner = self.tokenizer.encode("a", add_special_tokens=False).ids
+    outer = self.tokenizer.encode("a").ids
+    for start in range(len(outer) - len(inner) + 1):
+      if outer[start : start + len(inner)] == inner:
+        return tuple(outer[:start]), tuple(outer[start + len(inner) :])
+    return (), ()
+
+  def id_of(self, token: str) -> int | None:
+    return self.tokenizer.token_to_id(token)
+
+
+class ByteVocabulary:
+  """The bytes of a text in UTF-8, each one higher; 0 and 257 are left over."""
+
+  size = 258
+
+  def encode(self, texts: Sequence[str], clean: Clean) -> list[list[int]]:
+    """Returns the ids of the bytes of each text."""
+    return [[byte + 1 for byte in clean(text).encode()] for text in texts]
+
+
+class SentencePieceVocabulary:
+  """A model of the library sentencepiece, used as it stands."""
+
+  def __init__(self, content: bytes, name: str):
+    self.processor = sentencepiece.SentencePieceProcessor()
+    try:
+      self.processor.load_from_serialized_proto(content)
+      self.size = self.processor.get_piece_size()
+    except Exception:  # The library raises nothing more specific.
+      self.size = 0
+    if not self.size:
+      raise UserError(f"{name} is not a model of the library sentencepiece.")
+
+  def encode(self, texts: Sequence[str], clean: Clean) -> list[list[int]]:
+    """Returns the ids of the pieces of each text, without ends."""
+    return self.processor.encode([clean(text) for text in texts])
+
+
+class SiglipVocabulary(SentencePieceVocabulary):
+  """A model of sentencepiece, used as transformers' SiglipTokenizer does.
+
+  Special tokens that stand in a text count as such, and what is between them
+  is cleaned and cut alone, behind a prefix of which the pieces are removed.
+  """
+
+  _SPACE = "\u2581"  # The mark of sentencepiece at the start of a word.
+  _PREFIX = "<unk>"
+  _SPECIAL = re.compile("(</s>|<unk>)")
+
+  def __init__(self, content: bytes, name: str):
+    super().__init__(content, name)
+    self._num_prefix = len(self.processor.encode(self._PREFIX))
+    self._space_id = self.processor.piece_to_id(self._SPACE)
+
+  def encode(self, texts: Sequence[str], clean: Clean) -> list[list[int]]:
+    texts = [self._SPACE + t.replace(self._SPACE, " ") for t in texts]
+    rows = self._cut([clean(text) for text in texts])
+    for row, text in enumerate(texts):
+      if self._SPECIAL.search(text):
+        rows[row] = self._encode_with_special_tokens(text, clean)
+    return rows
+
+  def _cut(self, texts: list[str]) -> list[list[int]]:
+    rows = self.processor.encode([self._PREFIX + text for text in texts])
+    return [row[self._num_prefix :] for row in rows]
+
+  def _encode_with_special_tokens(self, text: str, clean: Clean) -> list[int]:
+    ids = []
+    for number, part in enumerate(self._SPECIAL.split(text)):
+      if number % 2:
+        ids.append(self.processor.piece_to_id(part))
+      elif part.strip():
+        ids += self._cut([clean(part)])[0]
+    special = {self.processor.piece_to_id(s) for s in ("</s>", "<unk>")}
+    if len(ids) > 1 and ids[0] == self._space_id and ids[1] in special:
+      ids = ids[1:]
+    return ids
+
+
+@dataclasses.dataclass(frozen=True)
+class Stated:
+  """Length and padding that a tokenizer.json states; None: it does not."""
+
+  length: int | None
+  pad_id: int | None
+  pad_left: bool
+
+
+def stated_by(content: bytes) -> Stated:
+  """Reads what a tokenizer.json says of lengths; it must be a valid one."""
+  found = json.loads(content)
+  padding = found.get("padding") or {}
+  return Stated(
+    length=(found.get("truncation") or {}).get("max_length"),
+    pad_id=padding.get("pad_id"),
+    pad_left=padding.get("direction") == "Left",
+  )
+
+
+def in_lower_case(content: bytes) -> bytes:
+  """Returns a tokenizer.json that first puts the text in lower case."""
+  found = json.loads(content)
+  lower = {"type": "Lowercase"}
+  rest = found.get("normalizer")
+  parts = rest["normalizers"] if _is_sequence(rest) else [rest] if rest else []
+  if lower not in parts:
+    found["normalizer"] = {"type": "Sequence", "normalizers": [lower, *parts]}
+  return json.dumps(found, ensure_ascii=False).encode()
+
+
+def _is_sequence(normalizer: dict | None) -> bool:
+  return bool(normalizer) and normalizer["type"] == "Sequence"
