@@ -1,11 +1,13 @@
 """Data that lie in a bucket."""
 
+import io
 import struct
+import tarfile
 
 import numpy as np
 import pytest
 
-from vit_jax.data import folder
+from vit_jax.data import captions, folder, webdataset
 from vit_jax.data.array_record_files import ArrayRecordFiles
 from vit_jax.data.tfrecord_files import TFRecordFiles
 from vit_jax.errors import UserError
@@ -57,3 +59,42 @@ def test_array_record_files_are_to_be_mounted_or_copied(bucket):
   with pytest.raises(UserError, match="gcsfuse") as error:
     ArrayRecordFiles([bucket / "x.array_record-00000-of-00001"], [3])
   assert str(bucket) in str(error.value)
+
+
+def test_pairs_of_a_list_are_read(bucket):
+  for i in range(3):
+    (bucket / "train" / "images" / f"{i}.png").write_bytes(bytes([i]))
+  lines = "".join(
+    f'{{"image": "images/{i}.png", "text": "{i}"}}\n' for i in range(3)
+  )
+  outside = '{"image": "../../x.png", "text": "x"}\n'
+  (bucket / "train" / "captions.jsonl").write_text(lines + outside)
+  ours = captions.open_source("", "train[:3]", data_dir=str(bucket))
+  ids = np.array([2, 0])
+  batch = ours.read_or_locate(ids)
+  assert batch["image"].tolist() == [b"\x02", b"\x00"]
+  assert batch["text"].tolist() == [("2",), ("0",)]
+  assert ours.names(ids[:1]) == [f"{bucket}/train/images/2.png"]
+  with pytest.raises(UserError, match="x.png is outside of gs://"):
+    captions.open_source("", "train", data_dir=str(bucket))
+
+
+def test_tar_files_are_indexed_once_and_read_by_their_parts(bucket):
+  content = io.BytesIO()
+  with tarfile.open(fileobj=content, mode="w") as tar:
+    for i in range(20):
+      for name, data in ((f"{i}.png", bytes([i]) * 9000), (f"{i}.txt", b"hi")):
+        member = tarfile.TarInfo(name)
+        member.size = len(data)
+        tar.addfile(member, io.BytesIO(data))
+  (bucket / "0.tar").write_bytes(content.getvalue())
+  first = webdataset.open_source("0.tar", "train", data_dir=str(bucket))
+  (index,) = [path for path in bucket.iterdir() if path.suffix == ".npy"]
+  assert index.name.startswith("0.tar.")
+  again = webdataset.open_source(f"{bucket}/0.tar", "train", data_dir=None)
+  assert again.fingerprint == first.fingerprint
+  batch = again.read(np.array([19, 3]))
+  assert batch["image"].tolist() == [bytes([19]) * 9000, bytes([3]) * 9000]
+  assert batch["text"].tolist() == [("hi",), ("hi",)]
+  with pytest.raises(UserError, match="1 of 1 tar files are missing: gs://"):
+    webdataset.open_source("1.tar", "train", data_dir=str(bucket))

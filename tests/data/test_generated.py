@@ -76,10 +76,26 @@ def test_classes_can_be_told_apart_by_a_linear_classifier_of_colours():
   assert ((test_x @ weights).argmax(1) == test_y).mean() > 0.8
 
 
+def test_captions_are_distinct_sentences_about_the_classes():
+  batch = _read("classes=7,labels=3,examples=100,captions=2")
+  for labels, texts in zip(batch["label"], batch["text"], strict=True):
+    assert isinstance(texts, tuple) and len(set(texts)) == 2
+    for text in texts:
+      named = [int(word) for word in text.split() if word.isdigit()]
+      assert named == labels[labels >= 0].tolist()
+
+
+def test_captions_change_nothing_else():
+  plain, described = _read("examples=16"), _read("examples=16,captions=1")
+  assert plain.keys() == {"image", "label"}
+  for name, array in plain.items():
+    np.testing.assert_array_equal(described[name], array)
+
+
 def test_structure_is_part_of_the_fingerprint():
-  names = ("size=8", "size=16", "seed=1", "examples=16")
+  names = ("size=8", "size=16", "seed=1", "examples=16", "captions=1")
   prints = {generated.open_source(n, "train").fingerprint for n in names}
-  assert len(prints) == 4
+  assert len(prints) == 5
 
 
 @pytest.mark.parametrize(
@@ -89,6 +105,7 @@ def test_structure_is_part_of_the_fingerprint():
     ("classes=x", "'classes=x' is not an argument"),
     ("classes=1", "classes=1 is too small"),
     ("size=0", "size=0 is too small"),
+    ("captions=9", "captions=9 is too large; use 3 or less"),
   ],
 )
 def test_bad_argument_is_a_sentence(arguments, message):

@@ -11,6 +11,9 @@ from vit_jax.errors import UserError
   "name",
   [
     "folder",
+    "captions",
+    "webdataset:cc3m-{000..331}.tar",
+    "webdataset:gs://bucket/{train,val}/0.tar",
     "digits",
     "generated:",
     "generated:classes=10,size=32",
@@ -31,6 +34,8 @@ def test_known_forms_of_names_pass(name):
     ("my data", "'my data' is not the name of a dataset"),
     ("generate:classes=3", "Did you mean 'generated'?"),
     ("folder:DIR", "'folder' takes no arguments"),
+    ("captions:DIR", "'captions' takes no arguments"),
+    ("webdataset", "webdataset: does not name tar files"),
     ("generated:classes=ten", "'classes=ten' is not an argument"),
     ("cifar10:3", "is not the name of a dataset"),
   ],

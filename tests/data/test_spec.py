@@ -59,7 +59,7 @@ def test_a_size_left_out_is_the_models(size):
     ("decode|resize(8, 'spline')", "method = 'spline' does not do"),
     ("decode|resize(size)", "arguments are written out"),
     ("decode|resize(**{'size': 3})", "keywords must be strings"),
-    ("decode|resize(1, 'area', True, 4)", "too many positional arguments"),
+    ("decode|resize(1, 'area', True, 1.0, 4)", "too many positional arguments"),
     ("decode|resize(1, size=1)", "multiple values for argument 'size'"),
     ("decode|pad|resize", "'pixels' is missing"),
     ("decode|flip_lr|resize", "op 3 .* runs on the host, but flip_lr"),

@@ -152,6 +152,96 @@ def test_missing_feature_names_those_that_are_there(data_dir):
     _open(data_dir, label_key="id")
 
 
+@pytest.fixture(scope="module")
+def captioned(tmp_path_factory):
+  """Datasets whose captions have the names that are in use."""
+  path = tmp_path_factory.mktemp("captioned")
+  image = tfds.features.Image(shape=(4, 4, 3), encoding_format="png")
+  words = [f"picture {i}" for i in range(4)]
+  texts = {
+    "one": ({"text": tfds.features.Text()}, lambda i: {"text": words[i]}),
+    "lists": (
+      {"caption": tfds.features.Sequence(tfds.features.Text())},
+      lambda i: {"caption": words[: i + 1]},
+    ),
+    # As coco_captions has them.
+    "nested": (
+      {"captions": tfds.features.Sequence({"id": np.int64, "text": np.str_})},
+      lambda i: {
+        "captions": [{"id": k, "text": words[k]} for k in range(i + 1)]
+      },
+    ),
+    "labelled": (
+      {
+        "label": tfds.features.ClassLabel(num_classes=4),
+        "story": tfds.features.Text(),
+      },
+      lambda i: {"label": i, "story": words[i]},
+    ),
+    "bad": (
+      {"text": tfds.features.Text()},
+      lambda i: {"text": [b"good", b"", b"caf\xe9", b"good"][i]},
+    ),
+  }
+  tfds.disable_progress_bar()
+  for name, (features, example) in texts.items():
+    tfds.dataset_builders.AdhocBuilder(
+      name=name,
+      version="1.0.0",
+      data_dir=path,
+      file_format="array_record",
+      features=tfds.features.FeaturesDict({"image": image, **features}),
+      split_datasets={
+        "train": [(i, {"image": _png(i), **example(i)}) for i in range(4)]
+      },
+      disable_shuffling=True,
+    ).download_and_prepare(file_format="array_record")
+  return path
+
+
+@pytest.mark.parametrize(
+  ("name", "expected"),
+  [
+    ("one", [(f"picture {i}",) for i in range(4)]),
+    ("lists", [tuple(f"picture {k}" for k in range(i + 1)) for i in range(4)]),
+    ("nested", [tuple(f"picture {k}" for k in range(i + 1)) for i in range(4)]),
+  ],
+)
+def test_captions_are_found_by_their_name(name, expected, captioned):
+  source = _open(captioned, name=name)
+  assert source.num_classes is None and source.max_labels == 0
+  batch = source.read(np.arange(4))
+  assert batch["text"].tolist() == expected
+  assert batch["image"].tolist() == [_png(i) for i in range(4)]
+  assert batch.keys() == source.features.keys() == {"image", "text"}
+
+
+def test_a_dataset_may_have_captions_and_labels(captioned):
+  source = _open(captioned, name="labelled", text_key="story")
+  batch = source.read(np.array([2]))
+  assert batch["text"].tolist() == [("picture 2",)]
+  assert batch["label"].tolist() == [2]
+  assert "text" not in _open(captioned, name="labelled").features
+
+
+def test_another_text_than_the_datasets_is_a_sentence(captioned):
+  with pytest.raises(UserError, match="text_key = 'x': .* no text .* 'story'"):
+    _open(captioned, name="labelled", text_key="x")
+
+
+@pytest.mark.parametrize(
+  ("number", "reason"), [(1, "empty caption"), (2, "broken UTF-8")]
+)
+def test_captions_that_cannot_be_used_name_the_record(
+  number, reason, captioned
+):
+  source = _open(captioned, name="bad")
+  assert source.captions(np.array([0, 3])).tolist() == [("good",)] * 2
+  says = rf"The record {number} of bad/1.0.0 train .* no caption .*{reason}"
+  with pytest.raises(UserError, match=says):
+    source.read(np.array([0, number]))
+
+
 def test_missing_split_names_those_that_are_there(data_dir):
   with pytest.raises(UserError, match="Unknown split 'dev'. Present: train"):
     _open(data_dir, "dev")

@@ -2,9 +2,10 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from vit_jax.config import schema
-from vit_jax.data import exclusion, features, sources, splits
+from vit_jax.data import caption_tokens, exclusion, features, sources, splits
 from vit_jax.data.features import Features
 from vit_jax.data.sources import Source
 from vit_jax.errors import UserError
@@ -16,17 +17,20 @@ class DataFacts:
   """Facts of the training data, after the ops of the config.
 
   Attributes:
-    num_classes: Classes of the head.
+    num_classes: Classes of the head; None: nobody gives their number.
     features: The features of a training batch.
     num_examples: Examples in an epoch; None if unknown.
     fingerprint: Identifies the content of the data.
+    class_names: Names of the classes, if known.
+    tokenizer: Tokenizer of the captions, if there are any.
   """
 
-  num_classes: int
+  num_classes: int | None
   features: Features
   num_examples: int | None
   fingerprint: str = ""
   class_names: Sequence[str] | None = None
+  tokenizer: Any = None
 
 
 def open_data(config: schema.Config) -> Source:
@@ -41,6 +45,7 @@ def open_data(config: schema.Config) -> Source:
     data_dir=config.data_dir,
     image_key=config.train.image_key,
     label_key=config.train.label_key,
+    text_key=config.train.text_key,
     max_bad_examples=config.train.max_bad_examples,
   )
   if config.train.exclude is None:
@@ -53,7 +58,7 @@ def open_data(config: schema.Config) -> Source:
 def declare(
   config: schema.Config,
   *,
-  num_classes: int,
+  num_classes: int | None,
   max_labels: int = 1,
   num_examples: int | None,
   fingerprint: str = "",
@@ -63,7 +68,8 @@ def declare(
 
   Args:
     config: The experiment; `model.num_classes` wins over the data's.
-    num_classes, max_labels, class_names: Of the dataset.
+    num_classes, max_labels, class_names: Of the dataset; None, 0 and None if
+      it has no labels.
     num_examples, fingerprint: As in `DataFacts`.
 
   Raises:
@@ -84,8 +90,8 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
   """The facts of the opened training data.
 
   Raises:
-    UserError: The ops do not suit the data, or `model.num_classes` is less
-      than the number of their classes.
+    UserError: The ops do not suit the data, `model.num_classes` is less than
+      the number of their classes, or the tokenizer does not suit the model.
   """
   facts = declare(
     config,
@@ -98,13 +104,26 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
   num_classes, _ = facts.features.label_ops.label_space(
     source.num_classes, source.max_labels
   )
-  if facts.num_classes < num_classes:
+  if num_classes is not None and facts.num_classes < num_classes:
     raise UserError(
       f"config.model.num_classes = {facts.num_classes} is less than the"
       f" {num_classes} classes of {config.train.dataset}; leave it unset to"
       " take the dataset's."
     )
-  return facts
+  captions = facts.features.captions
+  if captions is None:
+    return facts
+  if "text" not in source.features:
+    raise UserError(
+      f"{captions.call.where}: config.train.dataset = {config.train.dataset!r}"
+      " has no captions; leave it out, or name a dataset that has."
+    )
+  tokenizer = caption_tokens.of_captions(captions)
+  return dataclasses.replace(
+    facts,
+    fingerprint=f"{source.fingerprint}:tokens:{tokenizer.fingerprint}",
+    tokenizer=tokenizer,
+  )
 
 
 def without_data(config: schema.Config) -> DataFacts:
@@ -116,6 +135,8 @@ def without_data(config: schema.Config) -> DataFacts:
   """
   dataset, train = config.train.dataset, config.train
   num_classes, num_examples, max_labels = config.model.num_classes, None, 1
+  if dataset == "captions":
+    num_classes, max_labels = None, 0
   known = DATASETS.get(dataset.partition(":")[0])
   if dataset == "digits" or dataset.startswith("generated"):
     source = sources.open_source(dataset, train.split, data_dir=None)
@@ -130,7 +151,9 @@ def without_data(config: schema.Config) -> DataFacts:
     )
     num_examples = splits.count(pieces)
   missing = []
-  if num_classes is None:
+  if num_classes is None and features.parse(config).captions:
+    max_labels = 0
+  elif num_classes is None:
     missing.append("config.model.num_classes")
   if num_examples is None and config.total_steps is None:
     missing.append("config.total_steps")

@@ -1,12 +1,14 @@
 """The features of a batch: their names, shapes and dtypes, and their ops.
 
 A batch is a dictionary of arrays whose first axis counts examples. It holds
-one feature for each view of the images and, unless the ops drop it, `label`.
+one feature for each view of the images, `text` if an op makes it and, unless
+the data have none or the ops drop it, `label`.
 `train.preprocess` makes a single view called `image`; with `train.views` each
 group of crops is a view of its own:
 
   image                          uint8 [b, S, S, 3]
   a view with a count of k       uint8 [b, k, s, s, 3]
+  text, of the op tokenize       int32 [b, length]
   label, one per example         int32 [b]
   label, up to m per example     int32 [b, m], padded with -1
 
@@ -29,7 +31,7 @@ from vit_jax.errors import UserError
 with epy.lazy_imports():  # Checking a config must not wait for jax.
   import jax
 
-IMAGE, LABEL = "image", "label"
+IMAGE, LABEL, TEXT = "image", "label", "text"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,18 +63,46 @@ class View:
 
 
 @dataclasses.dataclass(frozen=True)
+class Captions:
+  """The feature `text`: tokens of one caption of each example.
+
+  Attributes:
+    call: The op that makes it.
+    length: Tokens of a text.
+    vocab_size: Tokens that the model knows; None: any.
+    tokenizer: File of the tokenizer, or "bytes"; None: not given.
+  """
+
+  call: spec.Call
+  length: int
+  vocab_size: int | None = None
+  tokenizer: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Features:
   """The declared features of a batch.
 
   Attributes:
     views: Groups of crops, in the order of the config.
     label_ops: Preprocessing whose label ops apply.
-    max_labels: Labels of an example after these ops.
+    max_labels: Labels of an example after these ops; 0: the data have none.
+    captions: The text, if batches have any.
+    stored: (name, shape of an example) of float32 features that the source
+      has ready; then there are no views.
   """
 
   views: tuple[View, ...]
   label_ops: Preprocess
   max_labels: int = 1
+  captions: Captions | None = None
+  stored: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+  def with_stored(self, name: str, shape: tuple[int, ...]) -> "Features":
+    """Features with a stored one in place of all views and the labels."""
+    return dataclasses.replace(
+      self, views=(), max_labels=0, stored=((name, shape),)
+    )
 
   @property
   def names(self) -> tuple[str, ...]:
@@ -86,9 +116,11 @@ class Features:
     )
 
   def suited_to(
-    self, num_classes: int, max_labels: int
-  ) -> tuple[int, "Features"]:
+    self, num_classes: int | None, max_labels: int
+  ) -> tuple[int | None, "Features"]:
     """The number of classes after the label ops, and the features.
+
+    Of data without labels, the arguments are None and 0.
 
     Raises:
       UserError: An op does not suit the source's labels.
@@ -101,7 +133,10 @@ class Features:
   def example_spec(self) -> dict[str, tuple[tuple[int, ...], Any]]:
     """Shape and dtype of each feature, without the axis of examples."""
     found = {view.name: (view.shape, np.uint8) for view in self.views}
-    if self.label_ops.has_labels:
+    found |= {name: (shape, np.float32) for name, shape in self.stored}
+    if self.captions:
+      found[TEXT] = ((self.captions.length,), np.int32)
+    if self.max_labels and self.label_ops.has_labels:
       shape = () if self.max_labels == 1 else (self.max_labels,)
       found[LABEL] = (shape, np.int32)
     return found
@@ -148,8 +183,9 @@ def parse(config: schema.Config) -> Features:
   """
   train, size = config.train, config.model.image_size
   preprocess = spec.parse(train.preprocess, size)
+  captions = _captions(preprocess, config)
   if not train.views:
-    return of_images(preprocess)
+    return dataclasses.replace(of_images(preprocess), captions=captions)
   misplaced = [
     call
     for call in (*preprocess.of_kind("image"), *preprocess.of_kind("device"))
@@ -164,6 +200,7 @@ def parse(config: schema.Config) -> Features:
   return Features(
     tuple(_view(name, view, size) for name, view in train.views.items()),
     preprocess,
+    captions=captions,
   )
 
 
@@ -175,9 +212,35 @@ def check(config: schema.Config) -> Features:
   return features
 
 
+def _captions(preprocess: Preprocess, config: schema.Config) -> Captions | None:
+  """The text that an op makes; a text tower says how long it may be."""
+  call = preprocess.tokenizes
+  if call is None:
+    return None
+  tower = getattr(config.model, "text", None)
+  limit = getattr(tower, "length", None)
+  length = call.bound["length"] or limit
+  if length is None:
+    raise UserError(
+      f"{call.where}: config.model has no text tower that says how many tokens"
+      " a text has; write it out, such as tokenize(64)."
+    )
+  if limit is not None and length > limit:
+    raise UserError(
+      f"{call.where} makes {length} tokens, but config.model.text.length ="
+      f" {limit}; leave the length out."
+    )
+  return Captions(
+    call,
+    length,
+    vocab_size=getattr(tower, "vocab_size", None),
+    tokenizer=config.train.tokenizer,
+  )
+
+
 def _view(name: str, view: schema.View, image_size: int) -> View:
   key = f"config.train.views.{name}"
-  if name in (IMAGE, LABEL, "mask", "id") or not name.isidentifier():
+  if name in (IMAGE, LABEL, TEXT, "mask", "id") or not name.isidentifier():
     raise UserError(
       f"{key} cannot be called {name!r}; choose a word that is not the name of"
       " another feature, such as 'global'."
@@ -192,5 +255,10 @@ def _view(name: str, view: schema.View, image_size: int) -> View:
     raise UserError(
       f"{call.where} changes labels, which all views share; move it to"
       " config.train.preprocess."
+    )
+  if preprocess.tokenizes:
+    raise UserError(
+      f"{preprocess.tokenizes.where} makes text, which all views share; move it"
+      " to config.train.preprocess."
     )
   return View(name, preprocess, view.count)

@@ -18,19 +18,14 @@ import numpy as np
 from etils import epath
 
 from vit_jax import buckets, truncate
-from vit_jax.data import encoded, parallel, sources, splits
+from vit_jax.data import sources, splits, stored_images
 from vit_jax.errors import UserError
 
-_SPLITS = ("train", "val", "validation", "test")
+SPLITS = ("train", "val", "validation", "test")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
-# First bytes of the files that can be decoded; published datasets hold GIFs
-# with a wrong suffix.
-_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF", b"BM", b"GIF8")
 # Reading the first bytes takes 0.2 s for 50,000 cached files on a local disk,
 # but a network file system may need a millisecond for each.
-_MAX_FILES_CHECKED = 100_000
-_REMOTE_READERS = 16
-_HEAD_BYTES = 16 * 1024  # Longer headers of JPEGs are rare: 3 % of ImageNet.
+MAX_FILES_CHECKED = 100_000
 
 _logger = logging.getLogger(__name__)
 
@@ -53,7 +48,7 @@ def open_source(
       which names all that cannot be decoded.
   """
   source = scan(split, data_dir)
-  if source.num_examples <= _MAX_FILES_CHECKED and not buckets.is_bucket(
+  if source.num_examples <= MAX_FILES_CHECKED and not buckets.is_bucket(
     source.paths[0]
   ):
     _raise_if_no_images(source, max_bad_examples)
@@ -105,7 +100,7 @@ class FolderSource(sources.Source):
 
   paths: Sequence[str]
   labels: np.ndarray
-  features: Mapping[str, sources.Image | sources.Label]
+  features: Mapping[str, sources.Feature]
   fingerprint: str
 
   @property
@@ -113,24 +108,12 @@ class FolderSource(sources.Source):
     return len(self.paths)
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    paths = self.names(ids)
-    images = np.empty(len(paths), object)
-    if buckets.is_bucket(paths[0]):
-      images[:] = list(
-        parallel.in_threads(_read, paths, num_threads=_REMOTE_READERS)
-      )
-    else:
-      images[:] = [_read(path) for path in paths]
+    images = stored_images.read_all(self.names(ids))
     return {"image": images, "label": self.labels[ids]}
 
   def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    paths = self.names(ids)
-    if buckets.is_bucket(paths[0]):
-      return self.read(ids)
-    images = np.empty(len(paths), object)
-    images[:], forms = zip(*map(_read_or_locate, paths), strict=True)
-    forms = np.array(forms, np.int32)
-    return {"image": images, "form": forms, "label": self.labels[ids]}
+    images = stored_images.read_or_locate_all(self.names(ids))
+    return {**images, "label": self.labels[ids]}
 
   def names(self, ids: np.ndarray) -> list[str]:
     return [self.paths[i] for i in ids]
@@ -151,14 +134,14 @@ def find_images(root: str) -> dict[str, list[tuple[str, str]]]:
   found: dict[str, list[tuple[str, str]]] = {}
   empty: set[str] = set()
   num_ignored = 0
-  folders = sorted(name for name, is_dir in _entries(root, root) if is_dir)
-  for split in filter(_SPLITS.__contains__, folders):
+  folders = sorted(name for name, is_dir in entries(root, root) if is_dir)
+  for split in filter(SPLITS.__contains__, folders):
     found[split] = []
-    for name, is_dir in sorted(_entries(f"{root}/{split}", root)):
+    for name, is_dir in sorted(entries(f"{root}/{split}", root)):
       if not is_dir or name.startswith("."):
         num_ignored += 1
         continue
-      inside = _entries(f"{root}/{split}/{name}", root)
+      inside = entries(f"{root}/{split}/{name}", root)
       images = [f for f, is_dir in inside if is_image(f) and not is_dir]
       num_ignored += len(inside) - len(images)
       found[split].extend((name, file) for file in images)
@@ -211,7 +194,9 @@ def _class_names(
 
 def _raise_if_no_images(source: FolderSource, max_bad_examples: int) -> None:
   suspects = [
-    i for i, path in enumerate(source.paths) if not _begins_like_an_image(path)
+    i
+    for i, path in enumerate(source.paths)
+    if not stored_images.begins_like_one(path)
   ]
   if len(suspects) > max_bad_examples:
     # Imported late, for decoding takes TensorFlow.
@@ -221,14 +206,7 @@ def _raise_if_no_images(source: FolderSource, max_bad_examples: int) -> None:
       raise error
 
 
-def _begins_like_an_image(path: str) -> bool:
-  try:
-    return _read(path, 16).startswith(_SIGNATURES)
-  except UserError:  # Reading it for training raises it again.
-    return False
-
-
-def _entries(directory: str, root: str) -> list[tuple[str, bool]]:
+def entries(directory: str, root: str) -> list[tuple[str, bool]]:
   """Lists (name, is a folder) of all files and folders in a directory.
 
   Raises:
@@ -280,47 +258,3 @@ def is_image(file: str) -> bool:
 def _shuffled(pair: tuple[str, str]) -> bytes:
   """Returns a sort key that has nothing to do with the class."""
   return hashlib.blake2b(os.fsencode("/".join(pair)), digest_size=16).digest()
-
-
-def _read(path: str, size: int = -1) -> bytes:
-  try:
-    if buckets.is_bucket(path):
-      return epath.Path(path).read_bytes()
-    with open(path, "rb", buffering=0) as file:
-      return file.read(size)
-  except OSError as error:
-    raise _unreadable(path, error) from None
-
-
-def _read_or_locate(path: str) -> tuple[bytes, int]:
-  """Returns the path of an upright JPEG, else the content; and the form.
-
-  The path spares nearly all images the copies from Python to TensorFlow.
-  """
-  name = os.fsencode(path)
-  try:
-    # A file object makes more system calls, which cost more than this read.
-    file = os.open(path, os.O_RDONLY)
-    try:
-      head = os.read(file, _HEAD_BYTES)
-      if (
-        name.isascii()  # TensorFlow's errors cannot hold other bytes.
-        and encoded.is_jpeg(head)
-        and encoded.jpeg_orientation(head) == 1
-      ):
-        if hasattr(os, "posix_fadvise"):  # So that TensorFlow does not wait.
-          os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
-        return name, encoded.UPRIGHT_JPEG_FILE
-    finally:
-      os.close(file)
-  except OSError as error:
-    raise _unreadable(path, error) from None
-  content = _read(path)
-  return content, encoded.form(content)
-
-
-def _unreadable(path: str, error: OSError) -> UserError:
-  return UserError(
-    f"{path} cannot be read ({error.strerror or error}); replace it, or"
-    " remove it and start a new run."
-  )

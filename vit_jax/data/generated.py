@@ -5,7 +5,8 @@ images of 32 px in 10 classes (the defaults); `validation` and `test` have a
 quarter of that each. Every class has its own stripes and colour, every image
 its own phase and noise: a model can learn the classes, but not by comparing
 pixels. With labels=3 an image shows one to three classes at once, and its
-labels are a list padded with -1.
+labels are a list padded with -1. With captions=2 it has two captions as well,
+sentences about its classes, which have names then.
 """
 
 import dataclasses
@@ -17,8 +18,16 @@ import numpy as np
 from vit_jax.data import sources, splits
 from vit_jax.errors import UserError
 
-_DEFAULTS = {"classes": 10, "size": 32, "examples": 512, "labels": 1, "seed": 0}
-_AT_LEAST = {"classes": 2, "size": 1, "examples": 4, "labels": 1, "seed": 0}
+_DEFAULTS = {
+  "classes": 10,
+  "size": 32,
+  "examples": 512,
+  "labels": 1,
+  "seed": 0,
+  "captions": 0,
+}
+_AT_LEAST = {"classes": 2, "size": 1, "examples": 4, "labels": 1}
+_SENTENCES = ("stripes of {}", "a picture of {}", "{} and some noise")
 # Splits begin this far apart in the numbering that seeds the noise, so that no
 # two of them share an image.
 _SPLIT_STRIDE = 2**40
@@ -41,15 +50,24 @@ def open_source(
     split, {name: [n] for name, n in counts.items()}, dataset="generated"
   )
   offsets = {name: i * _SPLIT_STRIDE for i, name in enumerate(counts)}
+  num_captions = values.pop("captions")
   name = ",".join(f"{key}={value}" for key, value in values.items())
+  names = None
+  if num_captions:
+    names = tuple(f"class {label}" for label in range(values["classes"]))
+  features = {
+    "image": sources.Image((values["size"], values["size"], 3)),
+    "label": sources.Label(values["classes"], names, values["labels"]),
+  }
+  if num_captions:
+    name += f",captions={num_captions}"
+    features["text"] = sources.Text()
   return GeneratedSource(
     num_examples=splits.count(pieces),
-    features={
-      "image": sources.Image((values["size"], values["size"], 3)),
-      "label": sources.Label(values["classes"], max_labels=values["labels"]),
-    },
+    features=features,
     fingerprint=f"generated:{name}:{split}:{splits.count(pieces)}",
     seed=values["seed"],
+    num_captions=num_captions,
     pieces=tuple(pieces),
     offsets=tuple(offsets[piece.name] for piece in pieces),
   )
@@ -60,9 +78,10 @@ class GeneratedSource(sources.Source):
   """A split of generated data; see `sources.Source`."""
 
   num_examples: int
-  features: Mapping[str, sources.Image | sources.Label]
+  features: Mapping[str, sources.Feature]
   fingerprint: str
   seed: int
+  num_captions: int
   pieces: Sequence[splits.Piece]
   offsets: Sequence[int]
 
@@ -75,7 +94,10 @@ class GeneratedSource(sources.Source):
       classes = shown[shown >= 0]
       image[:] = _draw(self.seed, int(key), classes, self.image_shape[0])
     label = labels[:, 0] if self.max_labels == 1 else labels
-    return {"image": images, "label": label}
+    result = {"image": images, "label": label}
+    if self.num_captions:
+      result["text"] = _captions(labels, self.num_captions)
+    return result
 
   def names(self, ids: np.ndarray) -> list[str]:
     which, positions = splits.locate(self.pieces, np.asarray(ids))
@@ -97,6 +119,15 @@ def _labels(
   labels = (positions[:, None] + column) % num_classes
   counts = 1 + positions // num_classes % min(max_labels, num_classes)
   return np.where(column < counts[:, None], labels, -1).astype(np.int32)
+
+
+def _captions(labels: np.ndarray, count: int) -> np.ndarray:
+  """Returns object [n] of `count` captions each, from int32 [n, max_labels]."""
+  texts = np.empty(len(labels), object)
+  for row, shown in enumerate(labels):
+    classes = " and ".join(f"class {label}" for label in shown[shown >= 0])
+    texts[row] = tuple(text.format(classes) for text in _SENTENCES[:count])
+  return texts
 
 
 def _draw(seed: int, key: int, classes: np.ndarray, size: int) -> np.ndarray:
@@ -138,10 +169,15 @@ def check(arguments: str) -> dict[str, int]:
         " 'generated:classes=10,size=32,examples=512,labels=1,seed=0'."
       )
     name, value = match[1], int(match[2])
-    if value < _AT_LEAST[name]:
+    least = _AT_LEAST.get(name, 0)
+    if value < least:
       raise UserError(
-        f"generated: {name}={value} is too small; use {_AT_LEAST[name]} or"
-        " more."
+        f"generated: {name}={value} is too small; use {least} or more."
+      )
+    if name == "captions" and value > len(_SENTENCES):
+      raise UserError(
+        f"generated: captions={value} is too large; use {len(_SENTENCES)} or"
+        " less."
       )
     values[name] = value
   return values

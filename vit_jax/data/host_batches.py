@@ -18,8 +18,10 @@ import numpy as np
 from PIL import Image
 
 from vit_jax.data import encoded, integrity, substitutes
-from vit_jax.data.features import LABEL, Features
+from vit_jax.data.caption_tokens import CaptionTokens
+from vit_jax.data.features import LABEL, TEXT, Features
 from vit_jax.data.host_ops import HostViews
+from vit_jax.data.ops_text import Tokenizer
 from vit_jax.data.sources import Source
 from vit_jax.data.spec import check_side
 from vit_jax.data.tf_import import tf
@@ -55,6 +57,7 @@ class HostBatches:
     num_rows: int | None = None,
     max_bad_examples: int | None = None,
     bad_examples: Iterable[int] = (),
+    tokenizer: Tokenizer | None = None,
   ):
     """Builds the pipeline; its threads start at the first `next`.
 
@@ -71,12 +74,15 @@ class HostBatches:
       max_bad_examples: Number of unreadable examples that are replaced, see
         `substitutes`; None: none, and messages do not offer it.
       bad_examples: Examples that an earlier part of the run has replaced.
+      tokenizer: Makes the tokens of captions; None: that of the features.
 
     Raises:
-      UserError: An op does not suit the images of the source.
+      UserError: An op does not suit the images of the source, or the tokenizer
+        cannot be loaded.
     """
     self._source = source
     self._declared = features
+    self._passed_on = {LABEL, TEXT, *(name for name, _ in features.stored)}
     self._order = order
     self._local_rows = np.asarray(local_rows, np.int64)
     self._batch_size = batch_size
@@ -84,6 +90,9 @@ class HostBatches:
     self._num_rows = num_rows
     self._views = HostViews(
       features.views, seed=seed, is_encoded=source.image_shape is None
+    )
+    self._tokens = features.captions and CaptionTokens(
+      features.captions, seed=seed, tokenizer=tokenizer
     )
     self._batch = 0
     self._may_allow = max_bad_examples is not None
@@ -143,20 +152,25 @@ class HostBatches:
     return self._substitutes.replace(rows, self._order(rows), self._fails)
 
   def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Reads image, row and, if any, form and label; the first axis is rows."""
+    """Reads image, row and, if any, form, text and label; first axis: rows."""
     return self._features(self._source.read_or_locate(self._ids(rows)), rows)
 
   def _features(
     self, record: dict[str, np.ndarray], rows: np.ndarray
   ) -> dict[str, np.ndarray]:
-    features = {"image": record["image"], "row": rows}
-    if self._source.image_shape is None:
+    features = {"row": rows}
+    features |= {name: record[name] for name, _ in self._declared.stored}
+    if self._declared.views:
+      features["image"] = record["image"]
+    if self._declared.views and self._source.image_shape is None:
       known = record.get("form")
       features["form"] = (
         encoded.forms(record["image"]) if known is None else known
       )
-    labels = self._declared.label_ops.labels(record[LABEL])
-    if labels is not None:
+    if self._tokens:
+      features[TEXT] = self._tokens(record[TEXT], rows)
+    if LABEL in self._declared.names:
+      labels = self._declared.label_ops.labels(record[LABEL])
       features[LABEL] = labels.astype(np.int32)
     return features
 
@@ -164,15 +178,17 @@ class HostBatches:
     """Describes the result of `_read` for an unknown number of rows."""
     shape = self._source.image_shape
     spec = {"row": tf.TensorSpec([None], tf.int64)}
-    if shape is None:
+    if not self._declared.views:
+      pass  # Images are not read.
+    elif shape is None:
       spec["image"] = tf.TensorSpec([None], tf.string)
       spec["form"] = tf.TensorSpec([None], tf.int32)
     else:
       spec["image"] = tf.TensorSpec([None, *shape], tf.uint8)
     declared = self._declared.example_spec()
-    if LABEL in declared:
-      shape, dtype = declared[LABEL]
-      spec[LABEL] = tf.TensorSpec([None, *shape], dtype)
+    for name in declared.keys() & self._passed_on:
+      shape, dtype = declared[name]
+      spec[name] = tf.TensorSpec([None, *shape], dtype)
     return spec
 
   def _dataset(self) -> Any:
@@ -219,12 +235,13 @@ class HostBatches:
 
   def preprocess_one(self, features: dict[str, Any]) -> dict[str, Any]:
     """Applies the image ops to one record, in TensorFlow."""
-    result = self._views(
-      features["image"], features["row"], features.get("form")
-    )
-    if LABEL in features:
-      result[LABEL] = features[LABEL]
-    return result
+    result = {}
+    if self._declared.views:
+      result = self._views(
+        features["image"], features["row"], features.get("form")
+      )
+    passed_on = features.keys() & self._passed_on
+    return result | {name: features[name] for name in passed_on}
 
   def _replace_bad_examples(self, error: Exception) -> None:
     """Finds the examples that made the next batch fail.

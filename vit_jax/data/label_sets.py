@@ -19,7 +19,7 @@ import pydantic
 from etils import epath
 
 from vit_jax import buckets
-from vit_jax.data.sources import Image, Label, Source, Wrapped
+from vit_jax.data.sources import Feature, Source, Wrapped
 from vit_jax.errors import UserError
 
 _Class = Annotated[int, pydantic.Field(ge=0, lt=2**31, strict=True)]
@@ -97,7 +97,7 @@ class Relabelled(Wrapped):
   sets: LabelSets
 
   @property
-  def features(self) -> Mapping[str, Image | Label]:
+  def features(self) -> Mapping[str, Feature]:
     label = dataclasses.replace(
       self.source.features["label"], max_labels=self.sets.labels.shape[1]
     )

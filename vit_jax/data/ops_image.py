@@ -105,7 +105,7 @@ def inception_crop(
   return resize_pixels(image.crop(window), size, size, "bilinear", False)
 
 
-@register("image")
+@register("image", side=lambda side, size, scale, **_: round(scale * size))
 def resize(
   image: Image,
   seed: Tensor,
@@ -113,9 +113,11 @@ def resize(
   size: Size,
   method: Method = "bilinear",
   antialias: bool = False,
+  scale: Positive = 1.0,
 ) -> Tensor:
-  """Resizes the whole image to size x size pixels, of any proportions."""
-  return resize_pixels(image.pixels(), size, size, method, antialias)
+  """Resizes the whole image to a square of round(scale * size) pixels."""
+  side = round(scale * size)
+  return resize_pixels(image.pixels(), side, side, method, antialias)
 
 
 @register("image", side=lambda side, **_: None)

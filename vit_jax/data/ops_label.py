@@ -13,15 +13,16 @@ from vit_jax.data.registry import register
 Label = Annotated[int, pydantic.Field(ge=-1)]
 
 
+_Feature = Literal["image", "label", "text"]
+
+
 def _keep_check(keys: tuple[str, ...]) -> str | None:
   return None if "image" in keys else "'image' has to be kept"
 
 
 @register("label", check=_keep_check)
-def keep(
-  labels: np.ndarray | None, /, *keys: Literal["image", "label"]
-) -> np.ndarray | None:
-  """Keeps only the named features: keep('image') drops the labels."""
+def keep(labels: np.ndarray | None, /, *keys: _Feature) -> np.ndarray | None:
+  """Keeps only the named features: keep('image') drops labels and text."""
   return labels if "label" in keys else None
 
 

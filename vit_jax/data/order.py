@@ -26,7 +26,7 @@ def _mix(x: np.ndarray) -> np.ndarray:
   return x ^ (x >> np.uint64(31))
 
 
-def _key(*parts: int | np.ndarray) -> np.ndarray:
+def derive_key(*parts: int | np.ndarray) -> np.ndarray:
   """Derives a key, uint64 [n] or [1], from whole numbers in their order."""
   key = np.zeros(1, np.uint64)
   for part in parts:
@@ -94,7 +94,7 @@ def permute(
   permutation of 0..n-1.
   """
   function = _shuffle if n < _MIN_FEISTEL else _permute
-  return function(np.asarray(index), n, _key(seed, _ROWS, epoch))
+  return function(np.asarray(index), n, derive_key(seed, _ROWS, epoch))
 
 
 def _permute_blocks(
@@ -117,7 +117,7 @@ def _permute_blocks(
   ):
     here = np.flatnonzero(full == of_full)
     if here.size:
-      key = _key(seed, kind, epoch[here], start[here])
+      key = derive_key(seed, kind, epoch[here], start[here])
       within[here] = _permute(position[here], size, key)
   position = start + within
 
@@ -126,7 +126,7 @@ def _permute_blocks(
     return position
   slot = np.maximum(position - short, 0) // block
   offset = (position - short) % block
-  moved = _permute(slot, num_blocks, _key(seed, _BLOCKS, epoch)) * block
+  moved = _permute(slot, num_blocks, derive_key(seed, _BLOCKS, epoch)) * block
   return np.where(
     position < short, num_blocks * block + position, moved + offset
   )

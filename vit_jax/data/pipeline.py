@@ -129,10 +129,12 @@ def eval_batches(
   preprocess: Preprocess,
   batch_size: int,
   mesh: Mesh,
+  first_batch: int = 0,
 ) -> Iterator[dict[str, jax.Array]]:
   """Batches that hold each example exactly once, in order.
 
-  `batch_size` is rounded up to divide over the devices.
+  `batch_size` is rounded up to divide over the devices; `first_batch` batches
+  are passed over.
 
   Returns:
     Batches as of `TrainBatches` with "mask", bool [B], False where the last
@@ -157,7 +159,7 @@ def eval_batches(
     order=lambda rows: rows,
     local_rows=local_rows,
     batch_size=batch_size,
-    first_row=0,
+    first_row=first_batch * batch_size,
     seed=0,
     num_rows=num_examples,
   )
@@ -167,7 +169,7 @@ def eval_batches(
   }
 
   def filled() -> Iterator[dict[str, np.ndarray]]:
-    for number in range(num_batches):
+    for number in range(first_batch, num_batches):
       ids = number * batch_size + local_rows
       mask = ids < num_examples
       batch = next(batches) if mask.any() else empty
@@ -187,6 +189,36 @@ def eval_batches(
       batches.close()
 
   return iterate()
+
+
+def images(
+  source: Source, ids: np.ndarray, *, preprocess: Preprocess
+) -> np.ndarray:
+  """Reads a few images on the host, uint8 [len(ids), S, S, 3].
+
+  Raises:
+    UserError: As `TrainBatches`.
+  """
+  if not len(ids):
+    side = preprocess.image_size
+    return np.zeros((0, side, side, 3), np.uint8)
+  _, features = features_lib.of_images(preprocess).suited_to(
+    source.num_classes, source.max_labels
+  )
+  batches = HostBatches(
+    source,
+    features,
+    order=lambda rows: ids[rows],
+    local_rows=np.arange(len(ids)),
+    batch_size=len(ids),
+    first_row=0,
+    seed=0,
+    num_rows=len(ids),
+  )
+  try:
+    return next(batches)[features_lib.IMAGE]
+  finally:
+    batches.close()
 
 
 def _fill(array: np.ndarray, length: int, value: int) -> np.ndarray:

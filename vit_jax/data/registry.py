@@ -1,10 +1,11 @@
 """The preprocessing ops by name, and the arguments that a config may give.
 
 An op is a decorated function in `ops_image.py`, `ops_augment.py`,
-`ops_label.py` or `ops_device.py`. The pipeline passes its positional-only
-parameters; the others can be written in the preprocessing string, where
-pydantic checks them against their annotations. A parameter called `size` that
-the string leaves out is `model.image_size`, or the size of the view.
+`ops_label.py`, `ops_text.py` or `ops_device.py`. The pipeline passes its
+positional-only parameters; the others can be written in the preprocessing
+string, where pydantic checks them against their annotations. A parameter
+called `size` that the string leaves out is `model.image_size`, or the size of
+the view.
 """
 
 import dataclasses
@@ -15,7 +16,7 @@ from typing import Any, Literal
 # Side of the images of a source that is not open yet.
 UNKNOWN_SIDE = 0
 
-Kind = Literal["image", "label", "device"]
+Kind = Literal["image", "label", "text", "device"]
 LabelSpace = Callable[..., tuple[int, int]]
 
 
@@ -25,8 +26,9 @@ class Op:
 
   Attributes:
     kind: 'image' ops run on the host, one image at a time; 'label' ops on
-      the host, on the labels of many examples; 'device' ops inside the jitted
-      step, on the global batch.
+      the host, on the labels of many examples; 'text' ops on the host, on the
+      captions of many examples; 'device' ops inside the jitted step, on the
+      global batch.
     parameters: Parameters that a string can set, in order.
     side: (side of the input, **arguments) -> side of the output, pixels; None:
       it varies, or images are not square.

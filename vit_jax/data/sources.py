@@ -20,9 +20,11 @@ from vit_jax.suggestions import did_you_mean
 # colon. Each module has `open_source`, with the keywords of that below, and
 # `check(arguments)` if it takes arguments.
 _MODULES = {
+  "captions": ("vit_jax.data.captions", False),
   "digits": ("vit_jax.data.digits.source", False),
   "folder": ("vit_jax.data.folder", False),
   "generated": ("vit_jax.data.generated", True),
+  "webdataset": ("vit_jax.data.webdataset", True),
 }
 _TFDS_NAME = re.compile(
   r"[a-z]\w*(/\w[\w.+-]*)?(:\d+\.\d+\.\d+)?", re.IGNORECASE
@@ -56,17 +58,26 @@ class Label:
   max_labels: int = 1
 
 
+@dataclasses.dataclass(frozen=True)
+class Text:
+  """A feature that holds captions, one or more of each record."""
+
+
+Feature = Image | Label | Text
+
+
 class Source(abc.ABC):
   """A split of a dataset: `num_examples` records, read by their number.
 
   Attributes:
-    features: Descriptions of the arrays that `read` returns, by their names.
+    features: Descriptions of the arrays that `read` returns, by their names:
+      "image" and, where the dataset has them, "label" and "text".
     fingerprint: Name, version, split, count and a hash of what identifies the
       content: equal if and only if record numbers mean the same images.
   """
 
   num_examples: int
-  features: Mapping[str, Image | Label]
+  features: Mapping[str, Feature]
   fingerprint: str
 
   @abc.abstractmethod
@@ -78,11 +89,12 @@ class Source(abc.ABC):
 
     Returns:
       "image": object [n] of bytes, or uint8 [n, height, width, channels];
-      "label": int32 [n] or [n, max_labels]; see `features`.
+      "label": int32 [n] or [n, max_labels]; "text": object [n] of tuples of
+      one or more str; see `features`.
 
     Raises:
-      UserError: Naming the record that cannot be read or whose label is not a
-        class.
+      UserError: Naming the record that cannot be read, whose label is not a
+        class or that has no caption.
     """
 
   @abc.abstractmethod
@@ -98,6 +110,10 @@ class Source(abc.ABC):
     """
     return self.read(ids)
 
+  def captions(self, ids: np.ndarray) -> np.ndarray:
+    """Reads "text" alone, all captions of each record; see `read`."""
+    return self.read(ids)["text"]
+
   def file_names(self, ids: np.ndarray) -> list[str] | None:
     """Returns the names of image files, without folders; None: unknown.
 
@@ -111,16 +127,22 @@ class Source(abc.ABC):
     return self.features["image"].shape
 
   @property
-  def num_classes(self) -> int:
-    return self.features["label"].num_classes
+  def label(self) -> Label | None:
+    return self.features.get("label")
+
+  @property
+  def num_classes(self) -> int | None:
+    """Number of classes; None: records have no labels."""
+    return self.label and self.label.num_classes
 
   @property
   def class_names(self) -> tuple[str, ...] | None:
-    return self.features["label"].class_names
+    return self.label and self.label.class_names
 
   @property
   def max_labels(self) -> int:
-    return self.features["label"].max_labels
+    """Width of the labels, see `Label`; 0: records have no labels."""
+    return self.label.max_labels if self.label else 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,11 +160,14 @@ class Wrapped(Source):
     return self.source.num_examples
 
   @property
-  def features(self) -> Mapping[str, Image | Label]:
+  def features(self) -> Mapping[str, Feature]:
     return self.source.features
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     return self.source.read(self.originals(ids))
+
+  def captions(self, ids: np.ndarray) -> np.ndarray:
+    return self.source.captions(self.originals(ids))
 
   def names(self, ids: np.ndarray) -> list[str]:
     return self.source.names(self.originals(ids))
@@ -158,18 +183,23 @@ def open_source(
   data_dir: str | None,
   image_key: str = "image",
   label_key: str = "label",
+  text_key: str | None = None,
   max_bad_examples: int = 0,
 ) -> Source:
   """Opens a dataset that is on disk; downloads nothing.
 
   Args:
-    dataset: 'folder', 'digits', 'generated:...' or a TFDS name such as
-      'imagenet2012', 'cifar10:3.0.2' or 'vtab/config:1.0.0'.
+    dataset: 'folder', 'captions', 'webdataset:...', 'digits', 'generated:...'
+      or a TFDS name such as 'imagenet2012', 'cifar10:3.0.2' or
+      'vtab/config:1.0.0'.
     split: TFDS split string, such as 'train[:99%]'.
-    data_dir: Directory of datasets; for 'folder' the image folder itself; None:
-      the environment variable TFDS_DATA_DIR, then ~/tensorflow_datasets.
+    data_dir: Directory of datasets; for 'folder' and 'captions' the folder of
+      images itself; None: the environment variable TFDS_DATA_DIR, then
+      ~/tensorflow_datasets.
     image_key: Feature of a TFDS dataset that holds the image.
     label_key: Feature of a TFDS dataset that holds the label or labels.
+    text_key: Feature of a TFDS dataset that holds the captions; None: found by
+      its name, if there is one.
     max_bad_examples: Number of records that may be missing or damaged; these
       fail when they are read.
 
@@ -190,6 +220,7 @@ def open_source(
     data_dir=data_dir,
     image_key=image_key,
     label_key=label_key,
+    text_key=text_key,
     max_bad_examples=max_bad_examples,
   )
 
@@ -220,6 +251,6 @@ def check(dataset: str) -> None:
     hint = f" Did you mean {near!r}?" if near else ""
     raise UserError(
       f"{dataset!r} is not the name of a dataset.{hint} Write 'folder',"
-      " 'digits', 'generated:classes=10,size=32' or a TFDS name such as"
-      " 'imagenet2012' or 'cifar10:3.0.2'."
+      " 'captions', 'digits', 'generated:classes=10,size=32' or a TFDS name"
+      " such as 'imagenet2012' or 'cifar10:3.0.2'."
     )

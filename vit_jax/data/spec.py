@@ -19,6 +19,7 @@ from vit_jax.data import (  # noqa: F401
   ops_device,
   ops_image,
   ops_label,
+  ops_text,
 )
 from vit_jax.data.registry import OPS, UNKNOWN_SIDE, Op
 from vit_jax.errors import UserError
@@ -79,13 +80,23 @@ class Preprocess:
       side = call.op.side(side, **call.bound)
     return side
 
-  def label_space(self, num_classes: int, max_labels: int) -> tuple[int, int]:
+  def label_space(
+    self, num_classes: int | None, max_labels: int
+  ) -> tuple[int | None, int]:
     """Returns the numbers of classes and of labels per example after the ops.
+
+    They are None and 0 where there are no labels.
 
     Raises:
       UserError: An op does not suit the dataset's numbers.
     """
     for call in self.of_kind("label"):
+      if num_classes is None:
+        if call.op.name == "keep":
+          continue
+        raise UserError(
+          f"{call.where} changes labels, and the data have none; leave it out."
+        )
       try:
         num_classes, max_labels = call.op.label_space(
           num_classes, max_labels, **call.bound
@@ -105,6 +116,12 @@ class Preprocess:
   def has_labels(self) -> bool:
     """True if batches have labels."""
     return self.labels(np.zeros(1, np.int32)) is not None
+
+  @property
+  def tokenizes(self) -> Call | None:
+    """The op that makes `text`, if batches have it."""
+    calls = self.of_kind("text")
+    return calls[0] if calls else None
 
   @property
   def renumbers(self) -> bool:
@@ -233,7 +250,21 @@ def parse(
   images = preprocess.of_kind("image")
   if not images or images[0].name != "decode":
     raise UserError(f'{where} = "{text}" has to begin with "decode".')
+  _check_text(preprocess)
   return preprocess
+
+
+def _check_text(preprocess: Preprocess) -> None:
+  """Raises UserError for text that is made twice, or made and dropped."""
+  calls = preprocess.of_kind("text")
+  if len(calls) > 1:
+    raise UserError(f"{calls[1].where} is there twice; leave one.")
+  for call in preprocess.of_kind("label"):
+    if calls and call.op.name == "keep" and "text" not in call.args:
+      raise UserError(
+        f"{call.where} drops what {calls[0].name} makes; name 'text' in it, or"
+        f" leave out {calls[0].name}."
+      )
 
 
 def check(
@@ -251,6 +282,11 @@ def check(
   """
   preprocess = parse(text, image_size, where=where)
   check_known_side(preprocess)
+  if preprocess.tokenizes and not train:
+    raise UserError(
+      f"{preprocess.tokenizes.where} draws captions for training; leave it out"
+      " of an evaluation, which reads all captions itself."
+    )
   device = preprocess.of_kind("device")
   if device and not train:
     raise UserError(

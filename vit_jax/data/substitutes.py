@@ -96,3 +96,12 @@ def too_many(names: list[str], limit: int) -> UserError:
     f" {truncate.first(names, separator='; ')}. Replace or remove them, or"
     f" raise {KEY}."
   )
+
+
+def found_unusable(problems: list[str]) -> UserError:
+  """Returns the error for examples that data cannot be opened with."""
+  return UserError(
+    f"{len(problems)} of the examples cannot be used:"
+    f" {truncate.first(problems, separator='; ')}. Mend or remove them; of"
+    f" training data, {KEY} = {len(problems)} lets others take their place."
+  )

@@ -14,7 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.data import computed_labels, sources, splits, tfds_directory
+from vit_jax.data import (
+  caption_lists,
+  computed_labels,
+  sources,
+  splits,
+  tfds_directory,
+)
 from vit_jax.data.array_record_files import ArrayRecordFiles
 from vit_jax.data.computed_labels import ComputedLabel
 from vit_jax.data.tfrecord_files import TFRecordFiles
@@ -26,6 +32,8 @@ _MAX_LABELS = 32
 _THREADS = 8
 # The name in TFDS's imagenet2012, and in datasets that `building` makes.
 _FILE_NAME = "file_name"
+# Features taken for captions, in this order, if no other is named.
+_CAPTIONS = ("text", "caption", "captions", "captions/text")
 
 
 def open_source(
@@ -35,12 +43,14 @@ def open_source(
   data_dir: str | None,
   image_key: str = "image",
   label_key: str = "label",
+  text_key: str | None = None,
   max_bad_examples: int = 0,
 ) -> "TFDSSource":
   """Opens a prepared dataset; see `vit_jax.data.sources.open_source`.
 
   `arguments` is 'name', 'name/config' or either with ':version'. A key 'a/b' is
-  feature b inside feature a; a label may be one of `computed_labels.LABELS`.
+  feature b inside feature a; a label may be one of `computed_labels.LABELS`. A
+  dataset with captions may lack labels.
 
   Raises:
     UserError: The dataset, a split or a feature is missing or unsuitable.
@@ -51,7 +61,13 @@ def open_source(
   )
   info = read_info(directory)
   _check_image(info, image_key)
-  label, computed = _label(info, label_key)
+  text_key = _text_key(info, text_key)
+  label, computed = _label(info, label_key, is_optional=text_key is not None)
+  features: dict[str, sources.Feature] = {"image": sources.Image()}
+  if label is not None:
+    features["label"] = label
+  if text_key is not None:
+    features["text"] = sources.Text()
   shard_lengths = {
     name: list(split_info.shard_lengths)
     for name, split_info in info.splits.items()
@@ -65,10 +81,11 @@ def open_source(
   count = splits.count(pieces)
   return TFDSSource(
     num_examples=count,
-    features={"image": sources.Image(), "label": label},
+    features=features,
     fingerprint=f"{info.full_name}:{split}:{count}:{content}",
     image_key=image_key,
     label_key=label_key,
+    text_key=text_key,
     computed=computed,
     dataset=info.full_name,
     pieces=tuple(pieces),
@@ -112,10 +129,11 @@ class TFDSSource(sources.Source):
   """A split of a TFDS dataset; see `sources.Source`."""
 
   num_examples: int
-  features: Mapping[str, sources.Image | sources.Label]
+  features: Mapping[str, sources.Feature]
   fingerprint: str
   image_key: str
   label_key: str
+  text_key: str | None
   computed: ComputedLabel | None
   dataset: str
   pieces: Sequence[splits.Piece]
@@ -127,16 +145,13 @@ class TFDSSource(sources.Source):
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     ids = np.asarray(ids)
-    images = np.empty(len(ids), object)
+    images, texts = np.empty(len(ids), object), np.empty(len(ids), object)
     labels = np.full((len(ids), self.max_labels), -1, np.int32)
     for row, record in enumerate(self._records(ids)):
       try:
         features = _parse(record)
         (images[row],) = features[self.image_key].bytes_list.value
-        if self.computed is None:
-          values = features[self.label_key].int64_list.value
-        else:
-          values = [self.computed.of(features)]
+        values = self._labels(features)
       except Exception as error:  # A DecodeError, or no image.
         raise UserError(
           f"The {self._name(ids[row])} is damaged ({type(error).__name__});"
@@ -150,11 +165,40 @@ class TFDSSource(sources.Source):
             f" {self.max_labels} are supported."
           )
       labels[row, : len(values)] = values
-    self._raise_if_no_class(ids, labels)
-    return {
-      "image": images,
-      "label": labels[:, 0] if self.max_labels == 1 else labels,
-    }
+      if self.text_key is not None:
+        texts[row] = self._texts(ids[row], features)
+    result = {"image": images}
+    if self.text_key is not None:
+      result["text"] = texts
+    if self.max_labels:
+      self._raise_if_no_class(ids, labels)
+      result["label"] = labels[:, 0] if self.max_labels == 1 else labels
+    return result
+
+  def _labels(self, features: Any) -> Sequence[int]:
+    """The labels of a record, stored or computed; none of unlabelled data."""
+    if self.label is None:
+      return []
+    if self.computed is None:
+      return features[self.label_key].int64_list.value
+    return [self.computed.of(features)]
+
+  def _texts(self, record: int | np.integer, features: Any) -> tuple[str, ...]:
+    """The captions of a record.
+
+    Raises:
+      UserError: None of them can be used.
+    """
+    stored = features[self.text_key].bytes_list.value
+    # Broken bytes become surrogates, which are not taken for UTF-8.
+    texts = [text.decode("utf-8", "surrogateescape") for text in stored]
+    kept, problem = caption_lists.usable(texts)
+    if not kept:
+      raise UserError(
+        f"The {self._name(record)} has no caption that can be used in"
+        f" {self.text_key!r} ({problem})."
+      )
+    return kept
 
   def names(self, ids: np.ndarray) -> list[str]:
     return [self._name(i) for i in ids]
@@ -275,7 +319,39 @@ def _check_image(info: Any, key: str) -> None:
     raise UserError(_missing("image_key", key, "image", info, found))
 
 
-def _label(info: Any, key: str) -> tuple[sources.Label, ComputedLabel | None]:
+def _text_key(info: Any, key: str | None) -> str | None:
+  """The feature that holds captions; without a `key`, by its name.
+
+  Raises:
+    UserError: The feature `key` is not there, or is no text.
+  """
+  found = {
+    name: feature
+    for name, (feature, repeats) in _flatten(info.features).items()
+    if _is_text(feature) and len(repeats) <= 1
+  }
+  if key is None:
+    return next(filter(found.__contains__, _CAPTIONS), None)
+  if key not in found:
+    raise UserError(_missing("text_key", key, "text", info, found))
+  return key
+
+
+def _is_text(feature: Any) -> bool:
+  import tensorflow_datasets as tfds
+
+  # Text is a Tensor too; one of any other shape would be no single string.
+  return (
+    isinstance(feature, tfds.features.Tensor)
+    and not isinstance(feature, tfds.features.Image)
+    and feature.shape == ()
+    and np.dtype(feature.np_dtype).kind in "OSU"
+  )
+
+
+def _label(
+  info: Any, key: str, *, is_optional: bool = False
+) -> tuple[sources.Label | None, ComputedLabel | None]:
   """Describes the label `key`, and its computation if no feature holds it.
 
   Raises:
@@ -304,6 +380,8 @@ def _label(info: Any, key: str) -> tuple[sources.Label, ComputedLabel | None]:
   if key in computed:
     names = computed[key].class_names
     return sources.Label(len(names), names), computed[key]
+  if is_optional:
+    return None, None
   found = stored | computed
   raise UserError(_missing("label_key", key, "class label", info, found))
 

@@ -3,23 +3,19 @@
 TensorFlow reads such files from the front only. A record is the length of its
 data (uint64), a checksum of that (uint32), the data and a checksum of the data
 (uint32). The positions of records are found once, from length to length, and
-cached beside the data, or in $XDG_CACHE_HOME/vit_jax (~/.cache/vit_jax) if
-nothing can be written there.
+cached by `vit_jax.data.index_files`.
 """
 
-import hashlib
 import io
 import logging
 import os
-import pathlib
 import struct
 from collections.abc import Sequence
 
 import numpy as np
 from etils import epath
 
-from vit_jax import records
-from vit_jax.data import parallel
+from vit_jax.data import index_files, parallel
 from vit_jax.data.array_record_files import damaged
 
 _LENGTH = struct.Struct("<Q")
@@ -49,12 +45,13 @@ class TFRecordFiles:
     self._paths = [os.fspath(path) for path in paths]
     self._ends = np.cumsum([0, *shard_lengths])
     sizes = [_size(path) for path in self._paths]
-    places = _index_places(self._paths, sizes)
-    offsets = _load(places, sum(shard_lengths))
+    places = index_files.places(self._paths, sizes, "offsets")
+    count = sum(shard_lengths)
+    offsets = index_files.load(places, lambda array: array.shape == (count,))
     if offsets is None:
       offsets, is_whole = self._build(sizes, shard_lengths, max_missing)
       if is_whole:
-        _store(places, offsets)
+        index_files.store(places, offsets)
     following = np.append(offsets[1:], 0)
     following[self._ends[1:] - 1] = sizes
     self._offsets = offsets
@@ -70,7 +67,7 @@ class TFRecordFiles:
       strict=True,
     )
     try:
-      with _open(path) as file:
+      with index_files.open_file(path) as file:
         return [_read_record(file, *place) for place in places]
     except (OSError, EOFError) as error:
       raise damaged(path, str(error)) from None
@@ -115,7 +112,7 @@ def _record_offsets(file: tuple[str, int]) -> tuple[np.ndarray, int]:
   path, size = file
   offsets, position = [], 0
   try:
-    with _open(path) as stream:
+    with index_files.open_file(path) as stream:
       while position < size:
         stream.seek(position)
         header = stream.read(_HEADER_BYTES)
@@ -142,59 +139,8 @@ def _read_record(file: io.IOBase, offset: int, length: int) -> bytes:
   return record[_HEADER_BYTES:]
 
 
-def _open(path: str) -> io.IOBase:
-  if "://" in path:
-    return epath.Path(path).open("rb")
-  return open(path, "rb", buffering=0)
-
-
 def _size(path: str) -> int:
   try:
     return epath.Path(path).stat().length
   except OSError as error:
     raise damaged(path, str(error)) from None
-
-
-def _index_places(
-  paths: Sequence[str], sizes: Sequence[int]
-) -> list[epath.Path]:
-  """Lists the paths that the index of these files may have, best first."""
-  first = epath.Path(paths[0])
-  home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-  places = []
-  # An index beside the data moves with them, so it knows no directories.
-  for directory, names in (
-    (first.parent, [os.path.basename(path) for path in paths]),
-    (epath.Path(home) / "vit_jax", paths),
-  ):
-    identity = repr((list(names), list(sizes))).encode()
-    key = hashlib.sha256(identity).hexdigest()[:16]
-    split = first.name.split("-0")[0]
-    places.append(directory / f"{split}.{key}.offsets.npy")
-  return places
-
-
-def _load(candidates: Sequence[epath.Path], count: int) -> np.ndarray | None:
-  for path in candidates:
-    try:
-      offsets = np.load(io.BytesIO(path.read_bytes()))
-    except (OSError, ValueError):
-      continue
-    if offsets.shape == (count,):
-      return offsets
-  return None
-
-
-def _store(candidates: Sequence[epath.Path], offsets: np.ndarray) -> None:
-  """Writes the index to the first path that can be written."""
-  content = io.BytesIO()
-  np.save(content, offsets)
-  for path in candidates:
-    try:
-      path.parent.mkdir(parents=True, exist_ok=True)
-      # Other processes may index at the same time.
-      with records.replacing(path) as partial:
-        partial.write_bytes(content.getvalue())
-      return
-    except OSError as error:
-      _logger.info("No index at %s (%s).", path, error)

@@ -1,0 +1,345 @@
+"""Tar files of images and captions."""
+
+import io
+import json
+import os
+import re
+import tarfile
+
+import numpy as np
+import pytest
+
+from tests.data.test_captions import (
+  BATCH,
+  host_batches,
+  picture,
+  take,
+)
+from tests.data.test_host_batches import assert_equal
+from vit_jax.data import order, sources, webdataset, webdataset_index
+from vit_jax.errors import UserError
+
+PATTERN = "part-{00..02}.tar"
+NUM_EACH = 5
+
+
+def write_tar(path, files, form=tarfile.USTAR_FORMAT):
+  """Writes {name: content}, in this order."""
+  path.parent.mkdir(parents=True, exist_ok=True)
+  with tarfile.open(path, "w", format=form) as tar:
+    for name, content in files.items():
+      member = tarfile.TarInfo(name)
+      member.size = len(content)
+      tar.addfile(member, io.BytesIO(content))
+
+
+def example(number, *, image=True, text=None, **others):
+  """Files of one example: {extension: content}."""
+  files = {"png": picture(number)} if image else {}
+  files["txt"] = f"text {number}".encode() if text is None else text
+  return {f"{number:06d}.{name}": c for name, c in (files | others).items()}
+
+
+def join(examples):
+  return {
+    name: content for files in examples for name, content in files.items()
+  }
+
+
+@pytest.fixture
+def shards(tmp_path):
+  """Three tar files of five examples each, numbered throughout."""
+  for shard in range(3):
+    numbers = range(shard * NUM_EACH, (shard + 1) * NUM_EACH)
+    write_tar(tmp_path / f"part-{shard:02d}.tar", join(map(example, numbers)))
+  return tmp_path
+
+
+def open_(root, pattern=PATTERN, split="train", **options):
+  return sources.open_source(
+    f"webdataset:{pattern}", split, data_dir=str(root), **options
+  )
+
+
+def texts(source):
+  return [t for (t, *_) in source.captions(np.arange(source.num_examples))]
+
+
+def test_examples_are_read_by_number_from_any_shard(shards):
+  source = open_(shards)
+  assert source.num_examples == 15
+  assert source.features == {"image": sources.Image(), "text": sources.Text()}
+  assert source.num_classes is None and source.max_labels == 0
+  ids = np.array([14, 0, 7, 7, 5])
+  batch = source.read(ids)
+  assert batch["image"].tolist() == [picture(i) for i in ids]
+  assert batch["text"].tolist() == [(f"text {i}",) for i in ids]
+  assert source.file_names(ids[:2]) == ["000014.png", "000000.png"]
+  (name,) = source.names(np.array([7]))
+  assert name == f"000007.png in {shards}/part-01.tar"
+
+
+def test_files_are_indexed_once(shards, monkeypatch):
+  first = open_(shards)
+  monkeypatch.setattr(webdataset_index, "of_shard", lambda *_: 1 / 0)
+  again = open_(shards)
+  assert again.fingerprint == first.fingerprint
+  assert texts(again) == texts(first)
+
+
+def test_a_changed_file_of_the_same_size_is_indexed_again(shards):
+  first = open_(shards)
+  path = shards / "part-01.tar"
+  size = path.stat().st_size
+  write_tar(
+    path,
+    join(example(i, text=b"another text") for i in (5, 6, 7, 8, 9)),
+  )
+  os.utime(path, (1, 1))
+  assert path.stat().st_size == size  # Tar files are padded.
+  again = open_(shards)
+  assert texts(again)[5:10] == ["another text"] * 5
+  assert again.fingerprint != first.fingerprint
+
+
+def test_where_nothing_can_be_written_the_cache_holds_the_index(
+  shards, monkeypatch, tmp_path_factory
+):
+  cache = tmp_path_factory.mktemp("cache")
+  monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+  real = webdataset.index_files.store
+  monkeypatch.setattr(
+    webdataset.index_files, "store", lambda found, index: real(found[1:], index)
+  )
+  open_(shards)
+  assert len(list((cache / "vit_jax").iterdir())) == 1
+  monkeypatch.setattr(webdataset_index, "of_shard", lambda *_: 1 / 0)
+  assert open_(shards).num_examples == 15
+
+
+@pytest.mark.parametrize(
+  "form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
+)
+def test_any_form_of_tar_and_of_name_is_read(form, tmp_path):
+  long = "folder/" + "n" * 90
+  names = ["./a/0001", "b.c/0001", "naïve", long, "a/0002"]
+  files = {}
+  for number, name in enumerate(names):
+    files[f"{name}.jpg"] = picture(number)
+    files[f"{name}.seg.txt"] = b"not a caption"
+    files[f"{name}.txt"] = f"text {number}".encode()
+  if form == tarfile.USTAR_FORMAT:
+    files = {name: c for name, c in files.items() if name.isascii()}
+  write_tar(tmp_path / "a.tar", files, form)
+  source = open_(tmp_path, "a.tar")
+  with tarfile.open(tmp_path / "a.tar") as tar:
+    expected = [
+      tar.extractfile(member).read()
+      for member in tar
+      if member.name.endswith(".jpg")
+    ]
+  found = source.read(np.arange(source.num_examples))["image"].tolist()
+  assert found == expected
+
+
+def test_captions_may_be_json_with_several(tmp_path):
+  caption = {"caption": "one", "url": "x"}
+  several = {"captions": ["one", "two"]}
+  both = example(2, json=json.dumps(several).encode())
+  alone = {
+    f"{i}.{name}": content
+    for i, value in enumerate((caption, several))
+    for name, content in (
+      ("json", json.dumps(value).encode()),
+      ("webp", picture(i)),
+    )
+  }
+  write_tar(tmp_path / "a.tar", alone | both)
+  source = open_(tmp_path, "a.tar")
+  assert source.captions(np.arange(3)).tolist() == [
+    ("one",),
+    ("one", "two"),
+    ("text 2",),
+  ]
+
+
+def test_classes_are_labels(tmp_path):
+  files = join(example(i, cls=str(i % 3).encode()) for i in range(6))
+  write_tar(tmp_path / "a.tar", files)
+  source = open_(tmp_path, "a.tar")
+  assert source.num_classes == 3 and source.max_labels == 1
+  labels = source.read(np.arange(6))["label"]
+  assert labels.dtype == np.int32 and labels.tolist() == [0, 1, 2, 0, 1, 2]
+
+
+def test_where_some_have_classes_all_must(tmp_path):
+  files = [example(i, cls=b"1") for i in range(3)]
+  write_tar(
+    tmp_path / "a.tar", join([*files, example(3), example(4, cls=b"cat")])
+  )
+  says = (
+    "2 of the examples .*: 000003.png in .*a.tar .no class in .cls.; 000004.png"
+  )
+  with pytest.raises(UserError, match=says):
+    open_(tmp_path, "a.tar")
+
+
+@pytest.mark.parametrize(
+  ("pattern", "files"),
+  [
+    ("a.tar", ["a.tar"]),
+    ("{a,b}/{0..2}.tar", [f"{x}/{i}.tar" for x in "ab" for i in range(3)]),
+    ("x-{008..011}.tar", [f"x-{i:03d}.tar" for i in range(8, 12)]),
+    ("gs://bucket/{7..7}.tar", ["gs://bucket/7.tar"]),
+  ],
+)
+def test_braces_name_files(pattern, files):
+  assert webdataset.check(pattern) == files
+
+
+@pytest.mark.parametrize(
+  "pattern",
+  ["", "a.tar.gz", "a{0..1}", "a{0..1.tar", "{3..1}.tar", "{0..999999999}.tar"],
+)
+def test_other_patterns_are_a_sentence(pattern):
+  with pytest.raises(UserError, match=r"^webdataset:.*write (one|it)"):
+    sources.check(f"webdataset:{pattern}")
+
+
+def test_missing_files_are_named_together(shards):
+  with pytest.raises(UserError, match="2 of 5 tar files are missing: .*03.tar"):
+    open_(shards, "part-{00..04}.tar")
+
+
+def test_slices_count_examples_and_shards(shards):
+  assert texts(open_(shards, split="train[4:6]")) == ["text 4", "text 5"]
+  assert texts(open_(shards, split="train[2shard:]"))[0] == "text 10"
+  assert open_(shards, split="all").num_examples == 15
+  with pytest.raises(UserError, match="Present: train .15 examples"):
+    open_(shards, split="test")
+
+
+@pytest.mark.parametrize("step", [1, 4])
+def test_a_resumed_run_reads_the_same_pairs(step, shards):
+  whole = take(host_batches(open_(shards)), 6)
+  late = take(host_batches(open_(shards), first=step * BATCH), 6 - step)
+  assert_equal(late, whole[step:])
+
+
+def test_processes_together_read_the_same_pairs(shards):
+  whole = take(host_batches(open_(shards)), 6)
+  parts = [
+    take(host_batches(open_(shards), rows=rows), 6)
+    for rows in (range(2), range(2, 4))
+  ]
+  together = [
+    {name: np.concatenate([part[name] for part in step]) for name in step[0]}
+    for step in zip(*parts, strict=True)
+  ]
+  assert_equal(together, whole)
+
+
+BAD = {
+  "no image": example(2, image=False),
+  "no caption": {"000002.png": picture(2)},
+  "empty caption": example(2, text=b" \n"),
+  "broken UTF-8": example(2, text=b"caf\xe9"),
+  "no JSON object": {"000002.png": picture(2), "000002.json": b"[1]"},
+  "caption that is no text": {
+    "000002.png": picture(2),
+    "000002.json": b'{"caption": 3}',
+  },
+}
+
+
+@pytest.mark.parametrize("reason", BAD)
+def test_what_cannot_be_used_is_named_or_replaced(reason, tmp_path):
+  files = [example(i) if i != 2 else BAD[reason] for i in range(5)]
+  write_tar(tmp_path / "a.tar", join(files))
+  says = (
+    r"1 of the examples cannot be used: 000002\.\w+ in"
+    rf" {tmp_path}/a.tar \({reason}\)\."
+  )
+  for _ in range(2):  # Scanned, and from the index.
+    with pytest.raises(UserError, match=says):
+      open_(tmp_path, "a.tar")
+  source = open_(tmp_path, "a.tar", max_bad_examples=1)
+  assert source.num_examples == 5
+  batches = host_batches(source, max_bad_examples=1)
+  found = [tuple(t) for batch in take(batches, 5) for t in batch["text"]]
+  ids, _ = order.example_ids(np.arange(20), 5, seed=5)
+  ids[ids == 2] = 3  # The next one takes its place.
+  expected = [tuple(list(f"text {i}".encode()) + [256] * 6) for i in ids]
+  assert found == expected
+  assert batches.bad_examples(before=20) == [2]
+
+
+def test_a_damaged_image_is_named(tmp_path):
+  files = [example(i) for i in range(8)]
+  files[3]["000003.png"] = files[3]["000003.png"][:90]
+  write_tar(tmp_path / "a.tar", join(files))
+  with pytest.raises(UserError, match=r"000003.png in .*a.tar \(damaged\)"):
+    take(host_batches(open_(tmp_path, "a.tar")), 2)
+
+
+def whole_before(path, end):
+  """Numbers of the examples whose data end before a byte of a tar file."""
+  with tarfile.open(path) as tar:
+    return sum(
+      member.offset_data + member.size <= end
+      for member in tar
+      if member.name.endswith(".txt")
+    )
+
+
+def test_a_tar_cut_anywhere_is_named_and_its_beginning_kept(tmp_path):
+  write_tar(tmp_path / "whole.tar", join(map(example, range(4))))
+  content = (tmp_path / "whole.tar").read_bytes()
+  with tarfile.open(tmp_path / "whole.tar") as tar:
+    last = max(member.offset_data + member.size for member in tar)
+  last += -last % 512
+  for end in range(1, last + 511, 97):
+    (tmp_path / "cut.tar").write_bytes(content[:end])
+    os.utime(tmp_path / "cut.tar", (end, end))
+    count = whole_before(tmp_path / "whole.tar", end)
+    says = f"cut.tar .it is cut off after {count} examples; copy it again"
+    if end < 512:
+      says = "cut.tar .it is no tar file"
+    with pytest.raises(UserError, match=says):
+      open_(tmp_path, "cut.tar")
+    if count:
+      source = open_(tmp_path, "cut.tar", max_bad_examples=1)
+      assert texts(source) == [f"text {i}" for i in range(count)], end
+
+
+@pytest.mark.parametrize(
+  ("content", "says"),
+  [
+    (b"", "it is empty"),
+    (bytes(10240), "it holds no examples"),
+    (b"no tar at all" * 100, "it is no tar file"),
+  ],
+)
+def test_a_tar_without_examples_is_named(content, says, shards):
+  (shards / "part-01.tar").write_bytes(content)
+  with pytest.raises(UserError, match=rf"part-01.tar \({says}"):
+    open_(shards)
+  assert open_(shards, max_bad_examples=1).num_examples == 10
+
+
+def test_damage_in_the_middle_does_not_pass_for_the_end(tmp_path):
+  write_tar(tmp_path / "a.tar", join(map(example, range(4))))
+  with tarfile.open(tmp_path / "a.tar") as tar:
+    start = tar.getmember("000002.png").offset
+  content = bytearray((tmp_path / "a.tar").read_bytes())
+  content[start : start + 512] = b"x" * 512
+  (tmp_path / "a.tar").write_bytes(content)
+  says = f"it is damaged at byte {start} after 2 examples; copy it again"
+  with pytest.raises(UserError, match=re.escape(says)):
+    open_(tmp_path, "a.tar")
+
+
+def test_other_files_are_passed_over(tmp_path):
+  files = {"LICENSE": b"", **example(0), ".hidden.png": b"", **example(1)}
+  write_tar(tmp_path / "a.tar", files)
+  assert texts(open_(tmp_path, "a.tar")) == ["text 0", "text 1"]

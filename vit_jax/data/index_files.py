@@ -1,0 +1,80 @@
+"""Files that say where records lie in others, so that these are scanned once.
+
+An index lies beside the data, or in $XDG_CACHE_HOME/vit_jax (~/.cache/vit_jax)
+if nothing can be written there.
+"""
+
+import hashlib
+import io
+import logging
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from etils import epath
+
+from vit_jax import records
+
+_logger = logging.getLogger(__name__)
+
+
+def open_file(path: str) -> io.IOBase:
+  """Opens a file of a file system or bucket, to read parts of it."""
+  if "://" in path:
+    return epath.Path(path).open("rb")
+  return open(path, "rb", buffering=0)
+
+
+def places(
+  paths: Sequence[str], states: Sequence[object], kind: str
+) -> list[epath.Path]:
+  """Lists the paths that the index of files may have, best first.
+
+  Args:
+    paths: The files.
+    states: Sizes, or whatever else changes with the content of each.
+    kind: Part of the name of the index.
+  """
+  first = epath.Path(paths[0])
+  home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+  found = []
+  # An index beside the data moves with them, so it knows no directories.
+  for directory, names in (
+    (first.parent, [os.path.basename(path) for path in paths]),
+    (epath.Path(home) / "vit_jax", paths),
+  ):
+    identity = repr((list(names), list(states))).encode()
+    key = hashlib.sha256(identity).hexdigest()[:16]
+    split = first.name.split("-0")[0]
+    found.append(directory / f"{split}.{key}.{kind}.npy")
+  return found
+
+
+def load(
+  candidates: Sequence[epath.Path], fits: Callable[[np.ndarray], bool]
+) -> np.ndarray | None:
+  """Loads the first index that can be read and fits; None: there is none."""
+  for path in candidates:
+    try:
+      index = np.load(io.BytesIO(path.read_bytes()))
+    except (OSError, ValueError):
+      continue
+    if fits(index):
+      return index
+  return None
+
+
+def store(candidates: Sequence[epath.Path], index: np.ndarray) -> None:
+  """Writes an index to the first path that can be written."""
+  content = io.BytesIO()
+  np.save(content, index)
+  for path in candidates:
+    try:
+      path.parent.mkdir(parents=True, exist_ok=True)
+      # Other processes may index at the same time.
+      with records.replacing(path) as partial:
+        partial.write_bytes(content.getvalue())
+      return
+    except OSError as error:
+      _logger.info("No index at %s (%s).", path, error)

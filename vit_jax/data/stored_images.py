@@ -1,0 +1,98 @@
+"""Reads encoded images from files or buckets, for sources of single files."""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from etils import epath
+
+from vit_jax import buckets
+from vit_jax.data import encoded, parallel
+from vit_jax.errors import UserError
+
+# First bytes of the files that can be decoded; published datasets hold GIFs
+# with a wrong suffix.
+_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF", b"BM", b"GIF8")
+_REMOTE_READERS = 16
+_HEAD_BYTES = 16 * 1024  # Longer headers of JPEGs are rare: 3 % of ImageNet.
+
+
+def read_all(paths: Sequence[str]) -> np.ndarray:
+  """Reads files of the same file system or bucket, object [n] of bytes.
+
+  Raises:
+    UserError: Naming a file that cannot be read.
+  """
+  images = np.empty(len(paths), object)
+  if len(paths) and buckets.is_bucket(paths[0]):
+    images[:] = list(
+      parallel.in_threads(read, paths, num_threads=_REMOTE_READERS)
+    )
+  else:
+    images[:] = [read(path) for path in paths]
+  return images
+
+
+def read_or_locate_all(paths: Sequence[str]) -> dict[str, np.ndarray]:
+  """Like `read_all`, but names files where that is faster.
+
+  Returns:
+    "image" and perhaps "form", see `sources.Source.read_or_locate`.
+  """
+  if buckets.is_bucket(paths[0]):
+    return {"image": read_all(paths)}
+  images = np.empty(len(paths), object)
+  images[:], forms = zip(*map(read_or_locate, paths), strict=True)
+  return {"image": images, "form": np.array(forms, np.int32)}
+
+
+def begins_like_one(path: str) -> bool:
+  """Tests the first bytes; False of a file that cannot be read."""
+  try:
+    return read(path, 16).startswith(_SIGNATURES)
+  except UserError:  # Reading it for training raises it again.
+    return False
+
+
+def read(path: str, size: int = -1) -> bytes:
+  try:
+    if buckets.is_bucket(path):
+      return epath.Path(path).read_bytes()
+    with open(path, "rb", buffering=0) as file:
+      return file.read(size)
+  except OSError as error:
+    raise _unreadable(path, error) from None
+
+
+def read_or_locate(path: str) -> tuple[bytes, int]:
+  """Returns the path of an upright JPEG, else the content; and the form.
+
+  The path spares nearly all images the copies from Python to TensorFlow.
+  """
+  name = os.fsencode(path)
+  try:
+    # A file object makes more system calls, which cost more than this read.
+    file = os.open(path, os.O_RDONLY)
+    try:
+      head = os.read(file, _HEAD_BYTES)
+      if (
+        name.isascii()  # TensorFlow's errors cannot hold other bytes.
+        and encoded.is_jpeg(head)
+        and encoded.jpeg_orientation(head) == 1
+      ):
+        if hasattr(os, "posix_fadvise"):  # So that TensorFlow does not wait.
+          os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
+        return name, encoded.UPRIGHT_JPEG_FILE
+    finally:
+      os.close(file)
+  except OSError as error:
+    raise _unreadable(path, error) from None
+  content = read(path)
+  return content, encoded.form(content)
+
+
+def _unreadable(path: str, error: OSError) -> UserError:
+  return UserError(
+    f"{path} cannot be read ({error.strerror or error}); replace it, or"
+    " remove it and start a new run."
+  )

@@ -1,0 +1,288 @@
+"""Tar files of images and captions, in webdataset's form.
+
+'webdataset:cc3m-{000..331}.tar' names the files below `data_dir`; braces hold a
+range of numbers or words separated by commas. Together they are the split
+`train`. Nothing is unpacked: the files are scanned once, and records are then
+read by their place. `vit_jax.data.webdataset_index` describes the examples.
+"""
+
+import dataclasses
+import hashlib
+import logging
+import os
+import posixpath
+import re
+import tarfile
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from etils import epath
+
+from vit_jax import buckets, truncate
+from vit_jax.data import (
+  index_files,
+  parallel,
+  sources,
+  splits,
+  substitutes,
+  webdataset_index,
+)
+from vit_jax.errors import UserError
+
+_SPLIT = "train"
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})")
+_MAX_FILES = 100_000
+_THREADS = 16
+_HEADER_BYTES = 512
+
+_logger = logging.getLogger(__name__)
+
+
+def check(arguments: str) -> list[str]:
+  """Lists the files that a pattern names.
+
+  Raises:
+    UserError: It is no pattern of tar files.
+  """
+  files = [arguments]
+  while any(map(_BRACES.search, files)):
+    files = [name for file in files for name in _expanded(file, arguments)]
+    if len(files) > _MAX_FILES:
+      raise UserError(
+        f"webdataset:{arguments} names more than {_MAX_FILES} files; name"
+        " fewer."
+      )
+  wrong = [file for file in files if not file.endswith(".tar")]
+  if wrong or set("{}") & set("".join(files)):
+    raise UserError(
+      f"webdataset:{arguments} does not name tar files; write one, or several"
+      " as in 'webdataset:shards/cc3m-{000..331}.tar'. Compressed ones cannot"
+      " be read at random: unpack the compression."
+    )
+  return files
+
+
+def open_source(
+  arguments: str,
+  split: str,
+  *,
+  data_dir: str | None,
+  max_bad_examples: int = 0,
+  **unused: object,
+) -> "WebDatasetSource":
+  """Opens tar files; see `vit_jax.data.sources.open_source`.
+
+  Raises:
+    UserError: A file is missing, or more than `max_bad_examples` of the
+      examples cannot be used or files are cut off; names them.
+  """
+  paths = [_path(name, data_dir) for name in check(arguments)]
+  examples, problems = _index(paths)
+  if len(problems) > max_bad_examples:
+    raise substitutes.found_unusable(problems)
+  has_labels = bool((examples["label"] >= 0).any())
+  lengths = np.bincount(examples["shard"], minlength=len(paths)).tolist()
+  pieces = splits.resolve(
+    split, {_SPLIT: lengths}, dataset=f"webdataset:{arguments}"
+  )
+  num_classes = int(examples["label"].max(initial=-1)) + 1
+  examples = np.concatenate([examples[p.start : p.stop] for p in pieces])
+  if has_labels:
+    unlabelled = (examples["label"] < 0) & (examples["problem"] == 0)
+    reason = webdataset_index.PROBLEMS.index("no class in .cls")
+    examples["problem"][unlabelled] = reason
+    examples["is_usable"][unlabelled] = False
+  features: dict[str, sources.Feature] = {"image": sources.Image()}
+  if has_labels:
+    features["label"] = sources.Label(num_classes)
+  features["text"] = sources.Text()
+  names = "\n".join(map(posixpath.basename, paths))
+  content = hashlib.sha256(names.encode() + b"\0" + examples.tobytes())
+  source = WebDatasetSource(
+    paths=paths,
+    examples=examples,
+    features=features,
+    fingerprint=(
+      f"webdataset:{split}:{len(examples)}:{content.hexdigest()[:16]}"
+    ),
+  )
+  bad = np.flatnonzero(examples["problem"])
+  problems = [*problems, *map(source.problem, bad)]
+  if len(problems) > max_bad_examples:
+    raise substitutes.found_unusable(problems)
+  if problems:
+    _logger.warning(
+      "webdataset:%s: %d examples or files cannot be used as they are: %s.",
+      arguments,
+      len(problems),
+      truncate.first(problems, separator="; "),
+    )
+  return source
+
+
+@dataclasses.dataclass(frozen=True)
+class WebDatasetSource(sources.Source):
+  """Examples of tar files; see `sources.Source`."""
+
+  paths: Sequence[str]
+  examples: np.ndarray  # `webdataset_index.EXAMPLE` [n].
+  features: Mapping[str, sources.Feature]
+  fingerprint: str
+
+  @property
+  def num_examples(self) -> int:
+    return len(self.examples)
+
+  def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+    text = self.captions(ids)
+    images = self._parts(ids, "image", "image_size")
+    for number, image, size in zip(
+      ids, images, self.examples["image_size"][ids], strict=True
+    ):
+      if len(image) < size:
+        (name,) = self.names(np.array([number]))
+        raise UserError(f"{name} is cut off; copy the file again.")
+    result = {"image": images, "text": text}
+    if self.label is not None:
+      result["label"] = self.examples["label"][ids]
+    return result
+
+  def captions(self, ids: np.ndarray) -> np.ndarray:
+    for number in ids:
+      if not self.examples["is_usable"][number]:
+        raise UserError(f"{self.problem(number)}.")
+    texts = np.empty(len(ids), object)
+    contents = self._parts(ids, "text", "text_size")
+    for row, (number, content) in enumerate(zip(ids, contents, strict=True)):
+      is_json = bool(self.examples["is_json"][number])
+      texts[row], problem = webdataset_index.captions(content, is_json)
+      if not texts[row]:
+        (name,) = self.names(np.array([number]))
+        raise UserError(f"{name} has changed ({problem}); start a new run.")
+    return texts
+
+  def names(self, ids: np.ndarray) -> list[str]:
+    headers, shards = self.examples["header"], self.examples["shard"]
+    return [
+      f"{self._member(i, headers[i])} in {self.paths[shards[i]]}" for i in ids
+    ]
+
+  def file_names(self, ids: np.ndarray) -> list[str]:
+    headers = self.examples["image"] - _HEADER_BYTES
+    return [posixpath.basename(self._member(i, headers[i])) for i in ids]
+
+  def problem(self, number: int | np.integer) -> str:
+    """Names an example and says what is wrong with it."""
+    (name,) = self.names(np.array([number]))
+    reason = webdataset_index.PROBLEMS[self.examples["problem"][number]]
+    return f"{name} ({reason})"
+
+  def _member(self, number: int | np.integer, header: int | np.integer) -> str:
+    """The name in the header of a file of an example."""
+    path = self.paths[self.examples["shard"][number]]
+    try:
+      content = _read(path, int(header), _HEADER_BYTES)
+      return (
+        tarfile.TarInfo.frombuf(content, "utf-8", "surrogateescape")
+        .name.encode("utf-8", "replace")
+        .decode()
+      )
+    except (UserError, tarfile.HeaderError):
+      return f"the file at byte {header}"
+
+  def _parts(self, ids: np.ndarray, offset: str, size: str) -> np.ndarray:
+    """Reads one file of each example, object [n] of bytes."""
+    found = self.examples[ids]
+    tasks = [
+      (self.paths[shard], at, length)
+      for shard, at, length in zip(
+        found["shard"].tolist(),
+        found[offset].tolist(),
+        found[size].tolist(),
+        strict=True,
+      )
+    ]
+    parts = np.empty(len(tasks), object)
+    if tasks and buckets.is_bucket(tasks[0][0]):
+      parts[:] = list(
+        parallel.in_threads(
+          lambda task: _read(*task), tasks, num_threads=_THREADS
+        )
+      )
+    else:
+      parts[:] = [_read(*task) for task in tasks]
+    return parts
+
+
+def _expanded(file: str, pattern: str) -> list[str]:
+  """Replaces the first braces by each of the texts that they stand for."""
+  braces = _BRACES.search(file)
+  if braces is None:
+    return [file]
+  texts = braces[1].split(",")
+  if limits := _RANGE.fullmatch(braces[1]):
+    first, last = int(limits[1]), int(limits[2])
+    if last - first >= _MAX_FILES or last < first:
+      raise UserError(
+        f"webdataset:{pattern}: {braces[0]} does not count up to at most"
+        f" {_MAX_FILES} files; write it as {{000..331}}."
+      )
+    texts = [f"{i:0{len(limits[1])}d}" for i in range(first, last + 1)]
+  return [file[: braces.start()] + t + file[braces.end() :] for t in texts]
+
+
+def _path(name: str, data_dir: str | None) -> str:
+  if data_dir is None or buckets.is_bucket(name) or os.path.isabs(name):
+    return name
+  return posixpath.join(os.fspath(epath.Path(data_dir).expanduser()), name)
+
+
+def _index(paths: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+  """Loads or makes the index of the files, and says which are not whole."""
+  states = list(parallel.in_threads(_state, paths, num_threads=_THREADS))
+  missing = [p for p, state in zip(paths, states, strict=True) if not state]
+  if missing:
+    raise UserError(
+      f"{len(missing)} of {len(paths)} tar files are missing:"
+      f" {truncate.first(missing)}. Copy them there, or name others."
+    )
+  places = index_files.places(paths, states, "webdataset")
+  index = index_files.load(
+    places, lambda array: array.dtype == webdataset_index.EXAMPLE
+  )
+  if index is not None:
+    return index, []
+  _logger.info("Indexing %d tar files.", len(paths))
+  found = parallel.in_threads(
+    lambda task: webdataset_index.of_shard(*task),
+    [(path, number) for number, path in enumerate(paths)],
+    num_threads=_THREADS,
+  )
+  examples, problems = zip(*found, strict=True)
+  index = np.concatenate(examples)
+  problems = list(filter(None, problems))
+  if not problems:
+    index_files.store(places, index)
+  return index, problems
+
+
+def _state(path: str) -> tuple[int, int] | None:
+  """Size and time of change: tar files are padded, so that sizes repeat."""
+  try:
+    found = epath.Path(path).stat()
+  except OSError:
+    return None
+  return found.length, int(found.mtime)
+
+
+def _read(path: str, offset: int, length: int) -> bytes:
+  try:
+    with index_files.open_file(path) as file:
+      file.seek(offset)
+      return file.read(length)
+  except OSError as error:
+    raise UserError(
+      f"{path} cannot be read ({error.strerror or error}); mend that and start"
+      " again."
+    ) from None

@@ -1,0 +1,196 @@
+"""The places of images, texts and classes in tar files of webdataset's form.
+
+Successive files of a tar whose names agree up to the first dot of the last part
+are an example: an image, its captions as .txt or .json, and perhaps its class
+as .cls. Only headers and these small files are read, nothing is unpacked.
+"""
+
+import io
+import json
+import tarfile
+from typing import Any
+
+import numpy as np
+
+from vit_jax.data import caption_lists, folder, index_files
+from vit_jax.errors import UserError
+
+# Reasons why a part of an example cannot be used, by their number in an index.
+PROBLEMS = (
+  "",
+  "no image",
+  "no caption",
+  "caption that is no text",
+  "empty caption",
+  "broken UTF-8",
+  "no JSON object",
+  "no class in .cls",
+)
+EXAMPLE = np.dtype(
+  [
+    ("shard", "<i4"),
+    ("header", "<i8"),  # Of the first file.
+    ("image", "<i8"),
+    ("image_size", "<i8"),
+    ("text", "<i8"),
+    ("text_size", "<i4"),
+    ("is_json", "?"),
+    ("label", "<i4"),  # -1: no .cls.
+    ("problem", "u1"),
+    ("is_usable", "?"),
+  ]
+)
+_BLOCK = 512
+
+
+def of_shard(path: str, number: int) -> tuple[np.ndarray, str]:
+  """Finds the examples of a tar file.
+
+  Args:
+    path: The file.
+    number: Its number, for the index.
+
+  Returns:
+    `EXAMPLE` [n], and a description of what is wrong with the file as a whole,
+    or "". What comes before a cut is found.
+
+  Raises:
+    UserError: The file cannot be read at all.
+  """
+  try:
+    with index_files.open_file(path) as file:
+      size = file.seek(0, 2)
+      file.seek(0)
+      scan = _Scan(file, number)
+      problem = _scan(file, size, scan)
+  except OSError as error:
+    raise UserError(
+      f"{path} cannot be read ({error.strerror or error}); mend that, or name"
+      " other files."
+    ) from None
+  examples = np.array(scan.rows, EXAMPLE)
+  if not problem and not len(examples):
+    problem = "it holds no examples"
+  return examples, problem and f"{path} ({problem})"
+
+
+def captions(content: bytes, is_json: bool) -> tuple[tuple[str, ...], str]:
+  """The captions in a .txt or .json that can be used, and what is wrong."""
+  try:
+    text = content.decode("utf-8-sig")
+    if not is_json:
+      return caption_lists.usable(text)
+    value = json.loads(text)
+  except UnicodeDecodeError:
+    return (), "broken UTF-8"
+  except (ValueError, RecursionError):
+    value = None
+  if not isinstance(value, dict):
+    return (), "no JSON object"
+  return caption_lists.of_object(value)
+
+
+class _Scan:
+  """The rows of an index, made file by file."""
+
+  def __init__(self, file: io.IOBase, shard: int):
+    self.rows: list[tuple[Any, ...]] = []
+    self._file = file
+    self._shard = shard
+    self._key: str | None = None
+    self._parts: dict[str, tarfile.TarInfo] = {}
+
+  @property
+  def is_open(self) -> bool:
+    """True in the middle of an example that lacks an image or a text."""
+    has_image = any(map(_is_image, self._parts))
+    return bool(self._parts) and not (has_image and self._texts())
+
+  def add(self, member: tarfile.TarInfo) -> None:
+    directory, _, name = member.name.rpartition("/")
+    stem, _, extension = name.partition(".")
+    if not member.isfile() or not stem:
+      return
+    key = f"{directory}/{stem}"
+    if key != self._key:
+      self.end()
+      self._key = key
+    self._parts.setdefault(extension.lower(), member)
+
+  def end(self) -> None:
+    """Ends the example that files were added to."""
+    parts, self._parts = self._parts, {}
+    images = [part for name, part in parts.items() if _is_image(name)]
+    texts = [parts[name] for name in ("txt", "json") if name in parts]
+    if not images and not texts:  # A licence, or the like.
+      return
+    kept, problem = (), "no caption"
+    if texts:
+      is_json = texts[0] is not parts.get("txt")
+      kept, problem = captions(self._read(texts[0]), is_json)
+    label = self._label(parts["cls"]) if "cls" in parts else -1
+    problem = "no image" if not images else problem
+    problem = problem or ("no class in .cls" if label < -1 else "")
+    image = images[0] if images else None
+    text = texts[0] if texts else None
+    self.rows.append(
+      (
+        self._shard,
+        next(iter(parts.values())).offset_data - _BLOCK,
+        image.offset_data if image else 0,
+        image.size if image else 0,
+        text.offset_data if text else 0,
+        text.size if text else 0,
+        text is not None and text is not parts.get("txt"),
+        max(label, -1),
+        PROBLEMS.index(problem),
+        bool(image and kept and label >= -1),
+      )
+    )
+
+  def _texts(self) -> bool:
+    return bool(self._parts.keys() & {"txt", "json"})
+
+  def _read(self, member: tarfile.TarInfo) -> bytes:
+    self._file.seek(member.offset_data)
+    return self._file.read(member.size)
+
+  def _label(self, member: tarfile.TarInfo) -> int:
+    """The class in a file; -2: it holds none."""
+    content = self._read(member).strip()
+    return int(content) if content.isdigit() and len(content) < 10 else -2
+
+
+def _is_image(extension: str) -> bool:
+  return f".{extension}".endswith(folder.SUFFIXES)
+
+
+def _scan(file: io.IOBase, size: int, scan: _Scan) -> str:
+  """Adds the files of a tar to a scan; returns what is wrong with the tar."""
+  if not size:
+    return "it is empty"
+  try:
+    tar = tarfile.open(fileobj=file, mode="r:")
+  except tarfile.ReadError:
+    return "it is no tar file"
+  end = size
+  try:
+    with tar:
+      while (member := tar.next()) is not None:
+        tar.members.clear()  # They would stay in memory.
+        if member.offset_data + member.size > size:
+          break
+        scan.add(member)
+      end = tar.offset
+  except tarfile.ReadError:
+    pass
+  # A tar ends with blocks of zeros; tarfile takes any damage for the end.
+  file.seek(min(end, size))
+  after = file.read(_BLOCK)
+  is_whole = len(after) == _BLOCK and not any(after)
+  if is_whole or not scan.is_open:
+    scan.end()
+  if is_whole:
+    return ""
+  what = f"damaged at byte {end}" if len(after) == _BLOCK else "cut off"
+  return f"it is {what} after {len(scan.rows)} examples; copy it again"
