@@ -1,0 +1,184 @@
+"""Two-tower networks as a family: sizes, configs, sections and messages."""
+
+import jax
+import numpy as np
+import pytest
+
+import vit_jax
+from vit_jax import registry, trees
+from vit_jax.config import defaults, resolve
+from vit_jax.errors import UserError
+from vit_jax.models import build, names
+
+FAMILY = registry.FAMILIES.get("two_towers")
+TINY = {
+  "name": "two_towers",
+  "variant": "Ti/8",
+  "image_size": 16,
+  "image": {"width": 16, "depth": 2, "num_heads": 2, "mlp_dim": 24},
+  "text": {
+    "width": 16,
+    "depth": 2,
+    "num_heads": 4,
+    "mlp_dim": 20,
+    "vocab_size": 50,
+    "length": 6,
+  },
+}
+
+
+def resolved(**keys):
+  config = defaults.default_config()
+  config.total_steps = 1
+  for name, value in keys.items():
+    if isinstance(value, dict):
+      config.model[name].update(value)
+    else:
+      config.model[name] = value
+  return resolve.resolve(config)
+
+
+def tiny(**keys):
+  merged = {**TINY, **keys}
+  for part in ("image", "text"):
+    merged[part] = {**TINY[part], **keys.get(part, {})}
+  return resolved(**merged).model
+
+
+# Parameters of openai/CLIP and google/siglip checkpoints, and of open_clip's
+# model profile.
+@pytest.mark.parametrize(
+  ("name", "params"),
+  [
+    ("CLIP-B/32", 151_277_313),
+    ("CLIP-B/16", 149_620_737),
+    ("CLIP-L/14", 427_616_513),
+    ("SigLIP-B/16", 203_155_970),
+  ],
+)
+def test_published_networks_have_their_number_of_parameters(name, params):
+  model = names.resolve(name)
+  assert FAMILY.num_params(model, None) == params
+
+
+@pytest.mark.parametrize(
+  "keys",
+  [
+    {},
+    {"bias_init": -10.0, "image": {"pool": "map"}},
+    {"embedding_size": 12, "image_projection": "linear"},
+    {"text": {"pool": "map"}, "text_projection": "none"},
+    {"text": {"causal": True, "pool": "eot"}},
+    {
+      "image": {"patch_bias": False, "pre_norm": True, "gelu": "quick"},
+      "text_projection": "linear",
+    },
+    {
+      "image": {"name": "convnext", "depths": (1, 1), "widths": (8, 16)},
+      "variant": "T",
+      "image_size": 32,
+    },
+  ],
+)
+def test_a_network_is_what_shapes_and_config_say(keys):
+  if "widths" in keys.get("image", {}):
+    base = {k: v for k, v in TINY.items() if k != "image"}
+    model = resolved(**{**base, **keys}).model
+  else:
+    model = tiny(**keys)
+  network = build.create(model, num_classes=None)
+  side = model.image_size
+  params = jax.eval_shape(
+    lambda: network.init(
+      jax.random.key(0), np.zeros((1, side, side, 3), np.uint8)
+    )
+  )["params"]
+  found = {name: leaf.shape for name, leaf in trees.named_leaves(params)}
+  assert found == FAMILY.shapes(model, None)
+  again = build.create(build.config_of(network), num_classes=None)
+  assert again == network
+
+
+def test_keys_of_the_device_reach_the_image_tower():
+  model = tiny(image={"attention": "flash"}, remat="full")
+  found = model.updated(attention="xla", remat="none")
+  assert (found.image.attention, found.remat) == ("xla", "none")
+  assert found.image.width == model.image.width
+
+
+def test_a_config_survives_its_file():
+  config = resolved(**TINY)
+  assert resolve.load(resolve.dump(config)) == config
+
+
+@pytest.mark.parametrize(
+  ("keys", "message"),
+  [
+    ({"image": {"poool": "cls"}}, "poool"),
+    ({"image": {"name": "vitt"}}, "'vitt' is not known. Did you mean 'vit'?"),
+    ({"image": {"image_size": 32}}, "set config.model.image_size"),
+    ({"image": {"pool": "none"}}, "config.model.image.pool = 'none'"),
+    ({"text": {"variant": "Bb"}}, "Did you mean 'B'?"),
+    ({"text": {"num_heads": 3}}, "config.model.text.num_heads = 3"),
+    ({"embedding_size": 12}, "config.model.image_projection='linear'"),
+  ],
+)
+def test_mistakes_are_answered_by_a_sentence(keys, message):
+  with pytest.raises(UserError, match=message.replace("?", r"\?")):
+    model = tiny(**keys)
+    build.check(model)
+
+
+def test_a_tower_cannot_be_two_towers():
+  config = resolved(name="two_towers", image={"name": "two_towers"})
+  with pytest.raises(UserError, match="is no image tower"):
+    build.check(config.model)
+
+
+@pytest.fixture(scope="module")
+def towers():
+  model = tiny(bias_init=-10.0, image={"pool": "map"})
+  network = build.create(model, num_classes=None)
+  images = np.zeros((1, 16, 16, 3), np.uint8)
+  return network, network.init(jax.random.key(0), images)["params"]
+
+
+def test_embeddings_have_unit_length_and_logits_compare_all(towers):
+  network, params = towers
+  rng = np.random.default_rng(0)
+  images = rng.integers(0, 255, (3, 16, 16, 3)).astype(np.uint8)
+  text = rng.integers(0, 50, (5, 6)).astype(np.int32)
+  found = network.apply({"params": params}, images, text)
+  assert set(found) == {"image_embedding", "text_embedding", "logits"}
+  for name, rows in (("image_embedding", 3), ("text_embedding", 5)):
+    assert found[name].shape == (rows, 16)
+    lengths = np.linalg.norm(found[name], axis=-1)
+    np.testing.assert_allclose(lengths, 1, rtol=1e-6)
+  wanted = 10 * found["image_embedding"] @ found["text_embedding"].T - 10
+  np.testing.assert_allclose(found["logits"], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("given", ["image", "text"])
+def test_one_tower_gives_its_embedding_alone(towers, given):
+  network, params = towers
+  images = np.zeros((2, 16, 16, 3), np.uint8) if given == "image" else None
+  text = np.zeros((2, 6), np.int32) if given == "text" else None
+  found = network.apply({"params": params}, images=images, text=text)
+  assert set(found) == {f"{given}_embedding"}
+
+
+def test_a_causal_tower_reads_no_token_after_the_end():
+  model = tiny(text={"causal": True, "pool": "eot", "eot_token": 49})
+  network = build.create(model, num_classes=None)
+  images = np.zeros((1, 16, 16, 3), np.uint8)
+  params = network.init(jax.random.key(0), images)["params"]
+  texts = np.array([[3, 4, 49, 0, 0, 0], [3, 4, 49, 7, 49, 9]], np.int32)
+  one, other = network.apply({"params": params}, None, texts)["text_embedding"]
+  np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_a_published_name_makes_a_network():
+  model, params = vit_jax.create_model("SigLIP-Ti/16", image_size=32)
+  assert model.image.pool == "map"
+  assert params["text_projection"]["kernel"].shape == (192, 192)
+  np.testing.assert_allclose(params["logit_bias"], -10)

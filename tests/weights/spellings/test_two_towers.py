@@ -1,0 +1,388 @@
+"""Published CLIP and SigLIP give what transformers and timm make of them."""
+
+import json
+import re
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from etils import epath
+from safetensors.numpy import load_file, save_file
+
+import vit_jax
+from tests.weights.published import (
+  GOLDEN,
+  expected,
+  outputs,
+  relative_error,
+)
+from vit_jax import convert
+from vit_jax.errors import UserError
+from vit_jax.weights import files, flat, tensors
+from vit_jax.weights.spellings import huggingface, timm
+
+BOTH = ("huggingface_clip", "huggingface_siglip")
+both = pytest.mark.parametrize("name", BOTH)
+
+
+@pytest.fixture
+def copied(tmp_path):
+  """A function that copies a fixture, to be changed."""
+  return lambda name: shutil.copytree(GOLDEN / name, tmp_path / name)
+
+
+def change(directory, tower, **values):
+  """Changes keys of a tower in config.json."""
+  path = directory / "config.json"
+  config = json.loads(path.read_text())
+  config[tower] |= values
+  path.write_text(json.dumps(config))
+
+
+@both
+def test_outputs_of_both_towers_are_those_of_the_reference(name):
+  wanted = expected(name)
+  network, params = vit_jax.load(str(GOLDEN / name))
+  found = network.apply({"params": params}, wanted["images"], wanted["text"])
+  for key in ("image_embedding", "text_embedding", "logits"):
+    assert relative_error(found[key], wanted[key]) < 1e-5, key
+
+
+@both
+def test_larger_images_give_what_the_reference_gives(name):
+  wanted = expected(name)
+  network, params = vit_jax.load(str(GOLDEN / name), image_size=24)
+  found = network.apply({"params": params}, wanted["images_24"])
+  error = relative_error(found["image_embedding"], wanted["image_embedding_24"])
+  assert error < 1e-5
+
+
+def test_what_tensors_do_not_tell_is_read_from_the_config():
+  clip, siglip = (files.read(str(GOLDEN / name)).model for name in BOTH)
+  assert (clip.normalize, siglip.normalize) == ("clip", "minus_one_to_one")
+  assert (clip.image.pool, siglip.image.pool) == ("cls", "map")
+  assert (clip.image.gelu, siglip.image.gelu) == ("quick", "tanh")
+  assert (clip.text.causal, siglip.text.causal) == (True, False)
+  assert (clip.text.pool, siglip.text.pool) == ("eot", "last")
+  assert (clip.text.eot_token, clip.text.length) == (59, 8)
+  assert (clip.embedding_size, siglip.embedding_size) == (12, 24)
+  assert clip.bias_init is None and siglip.bias_init is not None
+
+
+def test_the_id_of_old_files_stands_for_the_largest(copied):
+  directory = copied("huggingface_clip")
+  change(directory, "text_config", eos_token_id=2)
+  assert files.read(str(directory)).model.text.eot_token is None
+
+
+@both
+def test_written_directories_are_those_of_transformers(tmp_path, name):
+  wanted = huggingface.read(GOLDEN / name)
+  network, params = vit_jax.load(str(GOLDEN / name))
+  vit_jax.save(str(tmp_path / "out"), network, params)
+  found = huggingface.read(tmp_path / "out")
+  assert found.model == wanted.model
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
+  theirs = tensors.read(epath.Path(GOLDEN / name))
+  ours = load_file(tmp_path / "out" / tensors.FILE)
+  assert ours.keys() == theirs.keys()
+  for key, tensor in theirs.items():
+    np.testing.assert_array_equal(ours[key], tensor)
+  config, original = (
+    json.loads((directory / "config.json").read_text())
+    for directory in (tmp_path / "out", GOLDEN / name)
+  )
+  for tower in ("vision_config", "text_config"):
+    # transformers writes its default here, and reads the one above them.
+    for key, value in config[tower].items() - {("projection_dim", 12)}:
+      assert original[tower].get(key, value) == value, key
+  assert original["architectures"] == config["architectures"]
+
+
+@both
+@pytest.mark.parametrize(
+  "tower, values, words",
+  [
+    ("text_config", {"hidden_act": "relu"}, ["hidden_act", "relu", "gelu"]),
+    ("vision_config", {"image_size": [16, 24]}, ["image_size", "square"]),
+    ("vision_config", {"num_attention_heads": 5}, ["image", "query"]),
+  ],
+)
+def test_a_config_of_another_network_is_refused(
+  copied, name, tower, values, words
+):
+  directory = copied(name)
+  change(directory, tower, **values)
+  with pytest.raises(UserError) as caught:
+    huggingface.read(directory)
+  for word in words:
+    assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  "missing", ["text_projection.weight", "vision_model.post_layernorm.bias"]
+)
+def test_a_file_without_a_part_is_refused_by_name(copied, missing):
+  directory = copied("huggingface_clip")
+  path = directory / tensors.FILE
+  found = load_file(path)
+  del found[missing]
+  save_file(found, path)
+  with pytest.raises(UserError, match=missing.rpartition(".")[0]):
+    vit_jax.load(str(directory))
+
+
+def test_what_transformers_lacks_is_named(tmp_path):
+  network, params = vit_jax.create_model("SigLIP-Ti/16", image_size=32)
+  network = network.clone(text=network.text.clone(pool="mean"))
+  with pytest.raises(UserError, match="SigLIP cannot have model.text.pool"):
+    vit_jax.save(str(tmp_path / "out"), network, params)
+  assert not (tmp_path / "out").exists()
+
+
+BIG_VISION = (
+  (r"^image/Transformer/posembed_input/pos_embedding$", "img/pos_embedding"),
+  (r"^image/", "img/"),
+  (r"^text/token_embedding/", "txt/Embed_0/"),
+  (r"^text/Transformer/", "txt/Encoder_0/"),
+  (r"^text_projection/", "txt/head/"),
+  (r"^text/", "txt/"),
+  (r"^logit_scale$", "t"),
+  (r"^logit_bias$", "b"),
+)
+
+
+def big_visions(name):
+  """The parameters of a fixture by big_vision's names."""
+  leaves = flat.flatten(files.read(str(GOLDEN / name)).params)
+  found = {}
+  for path, leaf in leaves.items():
+    for pattern, replacement in BIG_VISION:
+      if re.search(pattern, path):
+        path = re.sub(pattern, replacement, path)
+        break
+    found[path] = leaf.reshape(leaf.shape or (1,))
+  return found
+
+
+def stacked(params):
+  """Layers of the text tower along a first axis, as its scan keeps them."""
+  start = "txt/Encoder_0/encoderblock_"
+  found = {k: x for k, x in params.items() if not k.startswith(start)}
+  for path in params:
+    if path.startswith(f"{start}0/"):
+      rest = path.removeprefix(f"{start}0/")
+      layers = [params[f"{start}{i}/{rest}"] for i in range(3)]
+      found[f"txt/Encoder_0/encoderblock/{rest}"] = np.stack(layers)
+  return found
+
+
+@pytest.mark.parametrize("prefix", ["", "params/"])
+@pytest.mark.parametrize("arranged", [dict, stacked])
+def test_an_npz_of_big_vision_holds_both_towers(tmp_path, prefix, arranged):
+  wanted = expected("huggingface_siglip")
+  params = arranged(big_visions("huggingface_siglip"))
+  path = str(tmp_path / "siglip.npz")
+  np.savez(path, **{prefix + name: leaf for name, leaf in params.items()})
+  network, params = vit_jax.load(path)
+  found = network.apply({"params": params}, wanted["images"], wanted["text"])
+  for key in ("image_embedding", "text_embedding", "logits"):
+    assert relative_error(found[key], wanted[key]) < 1e-5, key
+
+
+def test_the_image_tower_alone_is_a_vision_transformer(tmp_path):
+  params = big_visions("huggingface_siglip")
+  tower = {k: x for k, x in params.items() if k.startswith("img/")}
+  path = str(tmp_path / "tower.npz")
+  np.savez(path, **tower)
+  network, params = vit_jax.load(path)
+  wanted = expected("huggingface_siglip")
+  found = np.array(network.apply({"params": params}, wanted["images"]))
+  found /= np.linalg.norm(found, axis=-1, keepdims=True)
+  assert relative_error(found, wanted["image_embedding"]) < 1e-5
+
+
+@both
+def test_an_npz_that_is_written_has_big_visions_names(tmp_path, name):
+  wanted = expected(name)
+  network, params = vit_jax.load(str(GOLDEN / name))
+  path = str(tmp_path / "towers.npz")
+  vit_jax.save(path, network, params)
+  if name == "huggingface_siglip":
+    with np.load(path) as arrays:
+      assert set(arrays) == set(big_visions(name))
+  again, params = vit_jax.load(path)
+  assert again == network
+  found = again.apply({"params": params}, wanted["images"], wanted["text"])
+  assert relative_error(found["logits"], wanted["logits"]) < 1e-5
+
+
+@pytest.mark.parametrize("file", ["", "open_clip_model.safetensors"])
+def test_open_clips_networks_give_what_it_gives(file):
+  wanted = expected("open_clip")
+  path = GOLDEN / "open_clip" / file
+  network, params = vit_jax.load(str(path))
+  found = network.apply({"params": params}, wanted["images"], wanted["text"])
+  for key in ("image_embedding", "text_embedding"):
+    assert relative_error(found[key], wanted[key]) < 1e-5, key
+  assert network.image.gelu == "quick"
+
+
+def test_a_directory_of_open_clip_is_written_as_it_was_read(tmp_path):
+  place = tmp_path / "clip"
+  convert.convert(str(GOLDEN / "open_clip"), str(place), to="open_clip")
+  theirs, ours = (
+    load_file(folder / "open_clip_model.safetensors")
+    for folder in (GOLDEN / "open_clip", place)
+  )
+  assert ours.keys() == theirs.keys()
+  for name, tensor in theirs.items():
+    np.testing.assert_array_equal(ours[name], tensor, err_msg=name)
+  theirs, ours = (
+    json.loads((folder / "open_clip_config.json").read_text())
+    for folder in (GOLDEN / "open_clip", place)
+  )
+  for section in ("vision_cfg", "text_cfg"):
+    wanted = theirs["model_cfg"].pop(section)
+    found = ours["model_cfg"].pop(section)
+    assert found.pop("mlp_ratio") == 4.0
+    assert found == wanted
+  assert ours["model_cfg"] == theirs["model_cfg"]
+  assert ours["preprocess_cfg"]["mean"] == theirs["preprocess_cfg"]["mean"]
+  assert ours["preprocess_cfg"]["std"] == theirs["preprocess_cfg"]["std"]
+
+
+@pytest.mark.parametrize(
+  ("golden", "words"),
+  [
+    ("huggingface_siglip", "CLIPs alone"),
+    ("huggingface_vit", "CLIPs alone"),
+  ],
+)
+def test_what_open_clip_has_no_form_for_is_refused(tmp_path, golden, words):
+  place = tmp_path / "clip"
+  with pytest.raises(UserError, match=words):
+    convert.convert(str(GOLDEN / golden), str(place), to="open_clip")
+  assert not place.exists()
+
+
+def test_openais_program_is_read_as_data():
+  wanted = expected("openai")
+  path = str(GOLDEN / "openai" / "openai.pt")
+  network, params = vit_jax.load(path)
+  found = network.apply({"params": params}, wanted["images"], wanted["text"])
+  for key in ("image_embedding", "text_embedding"):
+    assert relative_error(found[key], wanted[key]) < 1e-5, key
+  assert network.image.gelu == network.text.gelu == "quick"
+  assert network.text.causal and network.text.pool == "eot"
+
+
+def test_a_program_of_another_network_is_a_sentence():
+  with pytest.raises(UserError, match=r"script\.pt"):
+    vit_jax.load(str(GOLDEN / "torch_files" / "script.pt"))
+
+
+OPEN_CLIP = (
+  (r"^vision_model\.embeddings\.patch_embedding", "patch_embed.proj"),
+  (r"^vision_model\.embeddings\.position_embedding\.weight", "pos_embed"),
+  (
+    r"^vision_model\.encoder\.layers\.(\d)\.self_attn\.out_",
+    r"blocks.\1.attn.",
+  ),
+  (r"^vision_model\.encoder\.layers\.(\d)\.self_attn\.", r"blocks.\1.attn."),
+  (r"^vision_model\.encoder\.layers\.(\d)\.layer_norm", r"blocks.\1.norm"),
+  (r"^vision_model\.encoder\.layers\.", "blocks."),
+  (r"^vision_model\.post_layernorm", "norm"),
+  (r"^vision_model\.head\.probe", "attn_pool.latent"),
+  (r"^vision_model\.head\.attention\.out_proj", "attn_pool.proj"),
+  (r"^vision_model\.head\.attention\.in_proj_", "attn_pool.qkv."),
+  (r"^vision_model\.head\.layernorm", "attn_pool.norm"),
+  (r"^vision_model\.head\.", "attn_pool."),
+)
+
+
+def test_open_clips_siglip_is_read_by_its_names(tmp_path):
+  """timm's names in the image tower, the text tower's under `text.`."""
+  theirs, found = load_file(GOLDEN / "huggingface_siglip" / tensors.FILE), {}
+  for name, tensor in theirs.items():
+    if name.startswith("vision_model."):
+      for pattern, replacement in OPEN_CLIP:
+        if re.search(pattern, name):
+          name = re.sub(pattern, replacement, name)
+          break
+      found["visual.trunk." + name] = tensor
+    else:
+      name = name.replace(
+        "text_model.embeddings.token_embedding", "token_embedding"
+      )
+      name = name.replace(
+        "text_model.embeddings.position_embedding.weight",
+        "positional_embedding",
+      )
+      name = name.replace(
+        "text_model.encoder.layers.", "transformer.resblocks."
+      )
+      name = name.replace("text_model.final_layer_norm", "ln_final")
+      name = name.replace("text_model.head", "text_projection")
+      name = name.replace("layer_norm", "ln_").replace("self_attn.", "attn.")
+      name = name.replace("mlp.fc1", "mlp.c_fc").replace(
+        "mlp.fc2", "mlp.c_proj"
+      )
+      found[name if name.startswith("logit") else f"text.{name}"] = tensor
+  found["visual.trunk.pos_embed"] = found["visual.trunk.pos_embed"][None]
+  for name in [n for n in found if ".q_proj." in n]:
+    parts = [found.pop(name.replace(".q_", f".{x}_")) for x in "qkv"]
+    joined = np.concatenate(parts)
+    if name.startswith("visual."):
+      found[name.replace("q_proj", "qkv")] = joined
+    else:
+      found[name.replace("q_proj.", "in_proj_")] = joined
+  for leaf in ("weight", "bias"):
+    joined = found.pop(f"visual.trunk.attn_pool.qkv.{leaf}")
+    query, *others = np.split(joined, 3)
+    found[f"visual.trunk.attn_pool.q.{leaf}"] = query
+    found[f"visual.trunk.attn_pool.kv.{leaf}"] = np.concatenate(others)
+  config = {
+    "model_cfg": {
+      "vision_cfg": {
+        "timm_model_name": "vit_so400m_patch16_siglip_256",
+        "head_width": 8,
+      },
+      "text_cfg": {
+        "heads": 2,
+        "no_causal_mask": True,
+        "pool_type": "last",
+        "norm_kwargs": {"eps": 1e-6},
+        "act_kwargs": {"approximate": "tanh"},
+      },
+    },
+    "preprocess_cfg": {"mean": [0.5] * 3, "std": [0.5] * 3},
+  }
+  (tmp_path / "open_clip_config.json").write_text(json.dumps(config))
+  save_file(found, tmp_path / "open_clip_model.safetensors")
+  wanted = expected("huggingface_siglip")
+  network, params = vit_jax.load(str(tmp_path))
+  ours = network.apply({"params": params}, wanted["images"], wanted["text"])
+  # timm's networks have the exact GELU, but for those of So400m.
+  for key in ("image_embedding", "text_embedding", "logits"):
+    assert relative_error(ours[key], wanted[key]) < 1e-5, key
+
+
+def test_a_resnet_of_clip_is_refused(tmp_path):
+  path = tmp_path / "open_clip_model.safetensors"
+  found = load_file(GOLDEN / "open_clip" / path.name)
+  found["visual.layer1.0.conv1.weight"] = np.zeros((1, 1, 1, 1), np.float32)
+  save_file(found, path)
+  shutil.copy(GOLDEN / "open_clip" / "open_clip_config.json", tmp_path)
+  with pytest.raises(UserError, match="ResNet for its image tower"):
+    vit_jax.load(str(tmp_path))
+
+
+def test_timms_image_tower_is_a_network_with_a_head():
+  wanted = expected("timm_clip")
+  weights = timm.read(GOLDEN / "timm_clip")
+  assert (weights.model.pre_norm, weights.model.patch_bias) == (True, False)
+  assert weights.model.gelu == "quick"
+  error = relative_error(outputs(weights, wanted["images"]), wanted["outputs"])
+  assert error < 1e-5

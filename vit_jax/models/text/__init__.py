@@ -1,0 +1,1 @@
+"""The text transformer of two-tower models."""

@@ -1,0 +1,107 @@
+"""The text tower of CLIP (arXiv 2103.00020) and SigLIP (arXiv 2303.15343)."""
+
+import dataclasses
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from vit_jax.models.layers.encoder import Encoder
+from vit_jax.models.layers.mlp import LayerConfig
+from vit_jax.models.layers.pooling import MAPHead
+
+
+class TextTransformer(nn.Module):
+  """Tokens to one feature a text.
+
+  Attributes:
+    dtype: Compute dtype.
+    remat: Key of `config.model`.
+
+  The others are the keys of `config.model.text` of the same names, with the
+  variant's numbers filled in.
+  """
+
+  width: int
+  depth: int
+  num_heads: int
+  mlp_dim: int
+  vocab_size: int
+  length: int
+  causal: bool = False
+  pool: str = "last"
+  eot_token: int | None = None
+  embedding_stddev: float | str = "width"
+  pos_embedding_stddev: float | str = "width"
+  dropout_rate: float = 0.0
+  gelu: str = "tanh"
+  layer_norm_eps: float = 1e-6
+  softmax_dtype: str = "float32"
+  scan_layers: bool = False
+  dtype: str = "float32"
+  remat: str = "none"
+
+  @nn.compact
+  def __call__(
+    self, tokens: Int[Array, "b n"], *, train: bool = False
+  ) -> Float[Array, "b d"]:
+    """The feature of each text, float32.
+
+    Args:
+      tokens: Ids, padded as the tokenizer does; at most `length` of them.
+      train: Whether dropout is active; it draws from the stream "dropout".
+    """
+    embedding = nn.Embed(
+      self.vocab_size,
+      self.width,
+      dtype=self.dtype,
+      embedding_init=nn.initializers.normal(
+        self._stddev(self.embedding_stddev)
+      ),
+      name="token_embedding",
+    )
+    positions = self.param(
+      "pos_embedding",
+      nn.initializers.normal(self._stddev(self.pos_embedding_stddev)),
+      (1, self.length, self.width),
+    )
+    batch, length = tokens.shape
+    x = embedding(tokens) + positions[:, :length].astype(self.dtype)
+    mask = None
+    if self.causal:
+      mask = jnp.tril(jnp.ones((length, length), bool))
+      mask = jnp.broadcast_to(mask[None], (batch, length, length))
+    config = self._layer_config()
+    x = Encoder(
+      config,
+      self.depth,
+      (1, length),
+      0,
+      pos_embedding="none",
+      scan_layers=self.scan_layers,
+      remat=self.remat,
+      name="Transformer",
+    )(x, None, mask, train=train)
+    return self._pooled(x, tokens, config).astype(jnp.float32)
+
+  def _pooled(self, x, tokens, config):
+    if self.pool == "map":
+      return MAPHead(
+        dataclasses.replace(config, dtype="float32"), name="MAPHead_0"
+      )(x)
+    if self.pool == "mean":
+      return jnp.mean(x, axis=1)
+    if self.pool == "last":
+      return x[:, -1]
+    is_end = tokens if self.eot_token is None else tokens == self.eot_token
+    # Of several largest the first.
+    place = jnp.argmax(is_end, axis=1)
+    return jnp.take_along_axis(x, place[:, None, None], axis=1)[:, 0]
+
+  def _stddev(self, stddev):
+    return self.width**-0.5 if stddev == "width" else stddev
+
+  def _layer_config(self):
+    fields = {field.name for field in dataclasses.fields(LayerConfig)}
+    own = {field.name for field in dataclasses.fields(self)}
+    return LayerConfig(**{name: getattr(self, name) for name in fields & own})

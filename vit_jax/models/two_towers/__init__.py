@@ -1,0 +1,1 @@
+"""Two towers, of images and of text, with one space of embeddings."""

@@ -1,0 +1,10 @@
+"""Contrastive learning of images and texts: CLIP, SigLIP and LiT."""
+
+
+def __getattr__(name: str):
+  # The losses need jax, for which importing the package must not wait.
+  if name not in ("softmax_loss", "sigmoid_loss"):
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  from vit_jax.objectives.contrastive import losses
+
+  return getattr(losses, name)

@@ -1,0 +1,109 @@
+"""The declaration of contrastive learning of images and texts."""
+
+from typing import TYPE_CHECKING
+
+from vit_jax import registry
+from vit_jax.config import schema
+from vit_jax.data import spec
+from vit_jax.data.facts import DataFacts
+from vit_jax.errors import UserError
+from vit_jax.objectives.kind import ObjectiveKind
+from vit_jax.paper import cost
+
+if TYPE_CHECKING:
+  from vit_jax.objectives.contract import Objective
+
+# Ops of images without randomness.
+_SAME_EVERY_TIME = ("decode", "resize", "resize_small", "central_crop")
+
+
+def check(config: schema.Config) -> None:
+  """Raises UserError for a config that cannot be trained."""
+  model = config.model
+  if not registry.FAMILIES.get(model.name).has_text:
+    raise UserError(
+      f"config.model.name = {model.name!r} has no text tower; objective"
+      ' "contrastive" needs "two_towers".'
+    )
+  loss = loss_of(config)
+  if (loss == "sigmoid") != (model.bias_init is not None):
+    remedy = "learns a bias; use -10"
+    if loss == "softmax":
+      remedy = "takes no bias, which changes nothing there; use None"
+    raise UserError(
+      f"config.model.bias_init = {model.bias_init}, but config.objective.loss ="
+      f" {loss!r} {remedy}."
+    )
+  if config.objective.cache_frozen is not None:
+    _check_cache(config)
+  for name, entry in config.evals.items():
+    if entry.type == "classification":
+      raise UserError(
+        f'config.evals.{name} is of type "classification", but objective'
+        ' "contrastive" trains no classifier; use "zeroshot" or "fewshot".'
+      )
+
+
+def loss_of(config: schema.Config) -> str:
+  """The loss, 'sigmoid' or 'softmax': that of the config, else the model's."""
+  by_model = "softmax" if config.model.bias_init is None else "sigmoid"
+  return config.objective.loss or by_model
+
+
+def _check_cache(config: schema.Config) -> None:
+  """Raises UserError if an image is not the same in every epoch."""
+  cache = f"config.objective.cache_frozen = {config.objective.cache_frozen!r}"
+  train = config.train
+  preprocess = spec.parse(train.preprocess, config.model.image_size)
+  ops = (*preprocess.of_kind("image"), *preprocess.of_kind("device"))
+  for call in ops:
+    if call.name not in _SAME_EVERY_TIME:
+      raise UserError(
+        f"{cache} keeps one embedding of an image, but {call.where} makes it"
+        " another every time; leave one of them out. Ops that do not:"
+        f" {', '.join(_SAME_EVERY_TIME)}."
+      )
+  if train.max_bad_examples:
+    raise UserError(
+      f"{cache} embeds every image, and config.train.max_bad_examples ="
+      f" {train.max_bad_examples} lets some be damaged; set it to 0 and name"
+      " the damaged ones in config.train.exclude."
+    )
+
+
+def build(
+  config: schema.Config, facts: DataFacts, total_steps: int
+) -> "Objective":
+  """The two towers of the config, trained on pairs."""
+  from vit_jax.objectives.contrastive import objective
+
+  del facts, total_steps
+  return objective.contrastive(config)
+
+
+def forward_flops(config: schema.Config, num_classes: int | None) -> int:
+  """FLOPs of a pair: both towers, and an image among all texts of a batch."""
+  del num_classes
+  size = registry.FAMILIES.get(config.model.name).size(config.model)
+  towers = cost.forward_flops(config.model, num_classes=None)
+  return towers + 2 * config.train.batch_size * size.embedding_size
+
+
+def describe(config: schema.Config) -> dict[str, str]:
+  """The loss, and the number of texts that an image is compared with."""
+  return {
+    "objective": (
+      f"contrastive, {loss_of(config)} loss over pairs of"
+      f" {config.train.batch_size} images and texts"
+    )
+  }
+
+
+KIND = ObjectiveKind(
+  section=schema.Contrastive,
+  build=build,
+  forward_flops=forward_flops,
+  describe=describe,
+  needs=("image", "text"),
+  check=check,
+)

@@ -1,0 +1,246 @@
+"""OpenAI's CLIP and open_clip's networks, respelled as Hugging Face's.
+
+A state dict tells the network, but for its form of the GELU and the like, which
+open_clip_config.json beside it tells.
+"""
+
+import re
+from typing import Any
+
+import numpy as np
+from etils import epath
+
+from vit_jax.errors import UserError
+from vit_jax.weights.fields import COUNT, FLAG, NUMBER, NUMBERS, TEXT, Fields
+from vit_jax.weights.image_processor import normalize_key
+from vit_jax.weights.spellings.contract import SCRIPT_NOTE, Original
+from vit_jax.weights.spellings.names import Tensors
+from vit_jax.weights.spellings.two_towers.huggingface import (
+  NAMES,
+  in_our_shapes,
+)
+from vit_jax.weights.spellings.vit.timm import TIMM as VIT
+
+CONFIG = "open_clip_config.json"
+_TRUNK = "visual.trunk."
+# Numbers beside the tensors of OpenAI's files, and buffers.
+_NUMBERS = {"input_resolution", "context_length", "vocab_size"}
+_BUFFER = re.compile(r"(.*\.)?attn_mask")
+_HEAD_SIZE = 64
+_SO400M = 1152
+
+_LAYER = (
+  (r"\.ln_1\.", ".layer_norm1."),
+  (r"\.ln_2\.", ".layer_norm2."),
+  (r"\.attn\.out_proj\.", ".self_attn.out_proj."),
+  (r"\.attn\.in_proj_(weight|bias)$", r".self_attn.qkv.\1"),
+  (r"\.mlp\.c_fc\.", ".mlp.fc1."),
+  (r"\.mlp\.c_proj\.", ".mlp.fc2."),
+)
+_VISION = (
+  (r"^visual\.class_embedding$", "embeddings.class_embedding"),
+  (r"^visual\.positional_embedding$", "embeddings.position_embedding.weight"),
+  (r"^visual\.conv1\.", "embeddings.patch_embedding."),
+  (r"^visual\.ln_pre\.", "pre_layrnorm."),
+  (r"^visual\.ln_post\.", "post_layernorm."),
+  (r"^visual\.transformer\.resblocks\.", "encoder.layers."),
+)
+# timm's Vision Transformers, which are the image towers of open_clip's SigLIP.
+_OF_TRUNK = (
+  (r"^patch_embed\.proj\.", "embeddings.patch_embedding."),
+  (r"^pos_embed$", "embeddings.position_embedding.weight"),
+  (r"^blocks\.(\d+)\.norm([12])\.", r"encoder.layers.\1.layer_norm\2."),
+  (r"^blocks\.(\d+)\.attn\.qkv\.", r"encoder.layers.\1.self_attn.qkv."),
+  (r"^blocks\.(\d+)\.attn\.proj\.", r"encoder.layers.\1.self_attn.out_proj."),
+  (r"^blocks\.(\d+)\.mlp\.", r"encoder.layers.\1.mlp."),
+  (r"^norm\.", "post_layernorm."),
+  (r"^attn_pool\.latent$", "head.probe"),
+  (r"^attn_pool\.q\.", "head.q_proj."),
+  (r"^attn_pool\.kv\.", "head.kv."),
+  (r"^attn_pool\.proj\.", "head.attention.out_proj."),
+  (r"^attn_pool\.norm\.", "head.layernorm."),
+  (r"^attn_pool\.mlp\.", "head.mlp."),
+)
+_TEXT = (
+  (r"^positional_embedding$", "embeddings.position_embedding.weight"),
+  (r"^token_embedding\.", "embeddings.token_embedding."),
+  (r"^ln_final\.", "final_layer_norm."),
+  (r"^transformer\.resblocks\.", "encoder.layers."),
+)
+_JOINED = {
+  ".qkv.": ("q_proj", "k_proj", "v_proj"),
+  ".kv.": ("k_proj", "v_proj"),
+}
+_TOP = {"logit_scale", "logit_bias"}
+
+
+def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
+  """The tensors by Hugging Face's names and in our shapes.
+
+  Raises:
+    UserError: The image tower is one that is not read, such as a ResNet.
+  """
+  del notes
+  if "visual.layer1.0.conv1.weight" in tensors:
+    raise UserError(
+      f"{path} has a ResNet for its image tower, and of CLIP only Vision"
+      " Transformers are read."
+    )
+  found: dict[str, np.ndarray] = {}
+  for name, tensor in tensors.items():
+    if name in _NUMBERS or _BUFFER.fullmatch(name):
+      continue
+    found[_respelled(name)] = tensor
+  for name in list(found):
+    for joined, parts in _JOINED.items():
+      if joined in name:
+        pieces = _split(found.pop(name), len(parts), name, path)
+        for part, piece in zip(parts, pieces, strict=True):
+          found[name.replace(joined, f".{part}.")] = piece
+  # Kept as what features are multiplied by, in place of PyTorch's transpose.
+  for theirs, ours in (
+    ("visual.proj", "visual_projection.weight"),
+    ("text_projection", "text_projection.weight"),
+  ):
+    if theirs in found:
+      found[ours] = found.pop(theirs).T
+  if "text_projection.bias" in found:
+    for leaf in ("weight", "bias"):
+      found[f"text_model.head.{leaf}"] = found.pop(f"text_projection.{leaf}")
+  if "visual.head.proj.weight" in found:
+    found["visual_projection.weight"] = found.pop("visual.head.proj.weight")
+  return in_our_shapes(found)
+
+
+def _respelled(name: str) -> str:
+  if name in _TOP or name.startswith(("visual.proj", "visual.head.")):
+    return name
+  if name.startswith(_TRUNK):
+    return "vision_model." + _first(name.removeprefix(_TRUNK), _OF_TRUNK)
+  if name.startswith("visual."):
+    return "vision_model." + _in_layer(_first(name, _VISION))
+  name = name.removeprefix("text.")
+  if name.startswith("text_projection"):
+    return name
+  return "text_model." + _in_layer(_first(name, _TEXT))
+
+
+def _first(name: str, rows: tuple[tuple[str, str], ...]) -> str:
+  """The name by the first row that fits; as it is if none does."""
+  for pattern, replacement in rows:
+    if re.search(pattern, name):
+      return re.sub(pattern, replacement, name)
+  return name
+
+
+def _in_layer(name: str) -> str:
+  return _first(name, _LAYER)
+
+
+def _split(
+  joined: np.ndarray, count: int, name: str, path: str
+) -> list[np.ndarray]:
+  if joined.ndim == 0 or len(joined) % count:
+    raise UserError(
+      f"{path}: '{name}' is of shape {joined.shape}, which is not {count}"
+      " projections."
+    )
+  return np.split(joined, count)
+
+
+def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
+  config = _config(path)
+  model = config.mapping("model_cfg")
+  vision, text = model.mapping("vision_cfg"), model.mapping("text_cfg")
+  widths = {
+    tower: (0, *tensors.get(name, np.zeros(0)).shape)[-1]
+    for tower, name in (
+      ("image", "vision_model.embeddings.position_embedding.weight"),
+      ("text", "text_model.embeddings.token_embedding.weight"),
+    )
+  }
+  has_head = "vision_model.head.probe" in tensors
+  gelu = "exact"
+  # Of CLIPs only OpenAI's are published as TorchScript.
+  if model.get("quick_gelu", FLAG, False) or SCRIPT_NOTE in notes:
+    gelu = "quick"
+  elif CONFIG not in config.path:
+    notes.append(
+      "No open_clip_config.json says which GELU there is: the exact one is"
+      " taken (model.image.gelu='exact'); OpenAI's networks have 'quick'."
+    )
+  text_gelu = gelu
+  if text.mapping("act_kwargs").values.get("approximate") == "tanh":
+    text_gelu = "tanh"
+  name = vision.get("timm_model_name", TEXT, "")
+  image_gelu = VIT.said(
+    Fields(config.path, {"architecture": name or "vit_"}),
+    {"patch_embed.proj.weight": np.zeros((widths["image"] or 64, 1, 1, 1))},
+    path,
+    [],
+  )["gelu"]
+  pool = text.get("pool_type", TEXT, "argmax")
+  if pool not in ("argmax", "last"):
+    raise text.refusal("pool_type", "is neither 'argmax' nor 'last'")
+  said: dict[str, Any] = {
+    "pos_embedding_resize": "bicubic_antialias",
+    "normalize": _normalize(config, notes),
+    "image": {
+      "num_heads": _num_heads(vision, widths["image"], "head_width"),
+      "gelu": image_gelu if has_head else gelu,
+      "layer_norm_eps": 1e-6 if has_head else _epsilon(vision),
+    },
+    "text": {
+      "num_heads": text.get(
+        "heads", COUNT, max(1, widths["text"] // _HEAD_SIZE)
+      ),
+      "causal": not text.get("no_causal_mask", FLAG, False),
+      "pool": "last" if pool == "last" else "eot",
+      "gelu": text_gelu,
+      "layer_norm_eps": _epsilon(text),
+    },
+  }
+  if not has_head:
+    said["image"]["pool"] = "cls"
+  return said
+
+
+def _config(path: str) -> Fields:
+  """open_clip_config.json beside a file, or in a directory; {} without one."""
+  where = epath.Path(path)
+  directory = where if where.is_dir() else where.parent
+  if (directory / CONFIG).exists():
+    return Fields.read(directory / CONFIG)
+  return Fields(path, {})
+
+
+def _normalize(config: Fields, notes: list[str]) -> str:
+  settings = config.mapping("preprocess_cfg")
+  if "mean" in settings and "std" in settings:
+    return normalize_key(
+      settings, settings.get("mean", NUMBERS), settings.get("std", NUMBERS)
+    )
+  notes.append(
+    f"No {CONFIG} says how pixels are normalised: CLIP's mean and deviation are"
+    " taken (model.normalize='clip')."
+  )
+  return "clip"
+
+
+def _num_heads(vision: Fields, width: int, key: str) -> int:
+  size = vision.get(key, COUNT, _HEAD_SIZE)
+  # timm's So400m, whose heads are of another size.
+  return 16 if width == _SO400M else max(1, width // size)
+
+
+def _epsilon(tower: Fields) -> float:
+  return tower.mapping("norm_kwargs").get("eps", NUMBER, 1e-5)
+
+
+ORIGINAL = Original(
+  label="CLIP and open_clip",
+  names=NAMES,
+  said=_said,
+  prepare=_prepare,
+  marks=("visual.conv1.weight", f"{_TRUNK}patch_embed.proj.weight"),
+)
