@@ -1,0 +1,123 @@
+"""A contact sheet: the pictures that were found for each query, on one page."""
+
+import base64
+import dataclasses
+import pathlib
+import struct
+from collections.abc import Sequence
+
+from vit_jax.report import pages
+from vit_jax.report.formatting import count
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+  """An image on the page.
+
+  Attributes:
+    path: Path of its file.
+    jpeg: A small copy of it; None: the file is gone.
+    score: Its similarity to the query; None of a query itself.
+  """
+
+  path: str
+  jpeg: bytes | None
+  score: float | None = None
+
+  @property
+  def source(self) -> str | None:
+    """Data URI."""
+    if self.jpeg is None:
+      return None
+    return f"data:image/jpeg;base64,{base64.b64encode(self.jpeg).decode()}"
+
+  @property
+  def ratio(self) -> float:
+    """Width over height, within what a page can show."""
+    width, height = _jpeg_size(self.jpeg) if self.jpeg else (1, 1)
+    return min(max(width / height, 0.5), 3.0)
+
+  @property
+  def name(self) -> str:
+    return _text(pathlib.PurePath(self.path).name)
+
+  @property
+  def link(self) -> str:
+    return pathlib.Path(self.path).absolute().as_uri()
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+  """A query and what was found for it, the best first.
+
+  Attributes:
+    query: The text; or the path of the picture.
+    picture: The query if it is a picture.
+    found: The answers.
+  """
+
+  query: str
+  picture: Picture | None
+  found: Sequence[Picture]
+
+
+def render(
+  answers: Sequence[Answer],
+  *,
+  images: str,
+  num_images: int,
+  num_unreadable: int,
+  checkpoint: str,
+  step: int | None,
+) -> bytes:
+  """Renders an HTML file that asks the network for nothing.
+
+  Args:
+    answers: Queries in order.
+    images: The folder that was searched.
+    num_images: Number of images in it.
+    num_unreadable: Number of files in it that are no images.
+    checkpoint: Path of the checkpoint.
+    step: Its step; None for a published file.
+  """
+  queries = f"{len(answers)} queries" if len(answers) != 1 else "One query"
+  page = (
+    pages.environment()
+    .get_template("contact_sheet.html")
+    .render(
+      title=_text(pathlib.PurePath(images).name) or "Images",
+      lead=f"{queries} among {count(num_images)} images of {_text(images)}.",
+      folder=lambda picture: _folder(picture.path, images),
+      answers=answers,
+      text=_text,
+      checkpoint=_text(checkpoint),
+      step=step,
+      num_unreadable=num_unreadable,
+    )
+  )
+  return page.encode()
+
+
+def _folder(path: str, images: str) -> str:
+  """Folder of a file, below that of all images if it lies there."""
+  parent = pathlib.PurePath(path).parent
+  if parent.is_relative_to(images):
+    parent = parent.relative_to(images)
+  return "" if parent == pathlib.PurePath() else _text(str(parent))
+
+
+def _text(name: str) -> str:
+  """A name of a file, whose bytes may be no UTF-8."""
+  return name.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
+  """Width and height, from the segment that begins a JPEG's frame."""
+  place = 2
+  while place + 9 <= len(data):
+    marker, length = struct.unpack(">xBH", data[place : place + 4])
+    if 0xC0 <= marker <= 0xC2:
+      height, width = struct.unpack(">HH", data[place + 5 : place + 9])
+      return width, height
+    place += 2 + length
+  return 1, 1

@@ -1,0 +1,337 @@
+"""Searches a folder of images by texts and by images.
+
+  python -m vit_jax.search --checkpoint=clip-vit-base-patch32 \\
+      --index=photos.index --images=photos "a dog on grass" "snow at night"
+  python -m vit_jax.search --checkpoint=clip-vit-base-patch32 \\
+      --index=photos.index cat.jpg --json
+
+CHECKPOINT is one with an image and a text tower (CLIP, SigLIP): a workdir, one
+of its checkpoints/STEP, a published file or a Hugging Face directory. With any
+other checkpoint, images find images.
+
+INDEX keeps the embeddings of all images in a folder and those below it. It is
+made the first time, for which --images names the folder. Later calls embed only
+images that are new or have changed (path, size and time of the file) and forget
+those that are gone; --noupdate takes the index as it is. A call that was killed
+is continued by the next. Without a query the index is brought up to date.
+
+A query is an image if it names a file or ends like an image (.jpg, .jpeg, .png,
+.webp, .bmp), and a text otherwise. The answers are printed and shown on a
+contact sheet, INDEX/results.html or --output. --json prints one document:
+
+  {"checkpoint": PATH, "step": NUMBER or null, "index": PATH, "images": FOLDER,
+   "num_images": NUMBER, "output": PATH or null,
+   "queries": [{"query": TEXT or PATH, "kind": "text" or "image",
+     "results": [{"path": PATH, "score": COSINE}, ...]}, ...],
+   "unreadable": [{"path": PATH, "problem": SENTENCE}, ...]}
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from vit_jax import command_line, records, truncate
+from vit_jax.errors import UserError
+from vit_jax.printable import on_one_line
+
+if TYPE_CHECKING:
+  import numpy as np
+
+  from vit_jax.pretrained.inference import Inference
+  from vit_jax.searching.index import Hit, Index
+  from vit_jax.tokenization.tokenizer import Tokenizer
+
+PAGE = "results.html"
+
+
+def define_flags() -> None:
+  flags.DEFINE_string(
+    "checkpoint",
+    None,
+    "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging"
+    " Face directory.",
+  )
+  flags.DEFINE_string("index", None, "Directory that keeps the embeddings.")
+  flags.DEFINE_string(
+    "images", None, "Folder that is searched; needed when INDEX is made."
+  )
+  flags.DEFINE_bool(
+    "update", True, "Look for new, changed and removed images first."
+  )
+  flags.DEFINE_string(
+    "tokenizer", None, "Tokenizer of texts; by default the checkpoint's."
+  )
+  flags.DEFINE_integer(
+    "top_k", 20, "Number of images shown for each query.", lower_bound=1
+  )
+  flags.DEFINE_string(
+    "output", None, f"Contact sheet, HTML; by default INDEX/{PAGE}."
+  )
+  flags.DEFINE_bool("json", False, "Print one JSON document.")
+
+
+def main(argv: Sequence[str]) -> int:
+  # A broken file gets a sentence from us; TensorFlow would print a page.
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+  given = flags.FLAGS
+  if not given.checkpoint:
+    raise UserError("No checkpoint was named: give --checkpoint=PATH.")
+  if not given.index:
+    raise UserError(
+      "No index was named: give --index=DIR, a directory that is made to keep"
+      " the embeddings of your images."
+    )
+  return search(
+    given.checkpoint,
+    given.index,
+    argv[1:],
+    images=given.images,
+    update=given.update,
+    tokenizer=given.tokenizer,
+    top_k=given.top_k,
+    output=given.output,
+    as_json=given.json,
+  )
+
+
+def search(
+  checkpoint: str,
+  directory: str,
+  queries: Sequence[str] = (),
+  *,
+  images: str | None = None,
+  update: bool = True,
+  tokenizer: str | None = None,
+  top_k: int = 20,
+  output: str | None = None,
+  as_json: bool = False,
+) -> int:
+  """Prints and shows the images that are nearest to each query.
+
+  Args:
+    checkpoint: Path of a checkpoint of any form.
+    directory: Path of the index, which is made if it does not exist.
+    queries: Texts, and paths of images.
+    images: Folder of the images; None: the one that the index is of.
+    update: Makes the index fit the folder first.
+    tokenizer: Path of the tokenizer; None: the checkpoint's.
+    top_k: Number of images for each query.
+    output: Path of the contact sheet; None: in the index.
+    as_json: Prints one JSON document instead of tables.
+
+  Returns:
+    The exit code.
+
+  Raises:
+    UserError: The checkpoint cannot be read, the index is another's or cannot
+      be written, or a query cannot be understood.
+  """
+  from vit_jax.pretrained import inference, text_tokenizer
+  from vit_jax.searching import embedding
+  from vit_jax.searching import index as indexes
+
+  is_image = [_is_image(query) for query in queries]
+  known = indexes.source_of(directory)
+  if known is None and (images is None or not update):
+    raise UserError(
+      f"There is no index at {directory} yet; name the folder of the images"
+      " once, as --images=DIR."
+    )
+  use = inference.read(checkpoint)
+  loaded = None
+  if not all(is_image):
+    loaded = text_tokenizer.read(use, checkpoint, tokenizer)
+  source = indexes.Source(
+    images=known.images if images is None else os.path.abspath(images),
+    checkpoint=_absolute(checkpoint),
+    step=use.step,
+    fingerprint=embedding.fingerprint(use),
+  )
+  if known is not None:
+    indexes.check(known, source, directory)
+  # Before the work on the index: a query that cannot be read ends the command.
+  embedded = _embed_queries(use, queries, is_image, loaded)
+  found = _update(use, directory, source) if update else None
+  found = found or indexes.load(directory, source)
+  hits = found.search(embedded, top_k) if queries else []
+  if queries:
+    output = output or os.path.join(directory, PAGE)
+    page = _page(found, queries, is_image, hits)
+    command_line.writing(_write, output, page)
+  if as_json:
+    print(
+      json.dumps(_document(found, queries, is_image, hits, output), indent=2)
+    )
+    return 0
+  for query, answers in zip(queries, hits, strict=True):
+    print(_table(query, answers))
+  print(_summary(found))
+  if queries:
+    print(f"wrote {on_one_line(output)}")
+  return 0
+
+
+def _is_image(query: str) -> bool:
+  """Tests if a query is a picture.
+
+  Raises:
+    UserError: It is empty, or is a picture that does not exist.
+  """
+  from vit_jax.data import folder
+
+  if not query.strip():
+    raise UserError("A query is empty; write what is to be seen in the images.")
+  if os.path.isfile(query):
+    return True
+  if query.lower().endswith(folder.SUFFIXES):
+    raise UserError(
+      f"The query {query} is the name of an image, but there is none."
+    )
+  return False
+
+
+def _absolute(checkpoint: str) -> str:
+  return checkpoint if "://" in checkpoint else os.path.abspath(checkpoint)
+
+
+def _embed_queries(
+  use: "Inference",
+  queries: Sequence[str],
+  is_image: Sequence[bool],
+  tokenizer: "Tokenizer | None",
+) -> "np.ndarray":
+  """Embeddings of the queries in their order, float32 [q, e].
+
+  Raises:
+    UserError: A query is a file, but no image.
+  """
+  import numpy as np
+
+  from vit_jax.evaluators import file_outputs
+  from vit_jax.searching import embedding
+
+  rows: dict[int, np.ndarray] = {}
+  pictures = [number for number, is_one in enumerate(is_image) if is_one]
+  texts = [number for number, is_one in enumerate(is_image) if not is_one]
+  if pictures:
+    side = use.weights.model.image_size
+    embedded = embedding.of_images(
+      use,
+      [queries[number] for number in pictures],
+      batch_size=file_outputs.batch_size(side, len(pictures)),
+    )
+    for number, (file, row) in zip(pictures, embedded, strict=True):
+      if row is None:
+        raise UserError(f"The query {on_one_line(file.problem)}")
+      rows[number] = row
+  if texts:
+    assert tokenizer is not None
+    embedded = embedding.of_texts(use, tokenizer, [queries[n] for n in texts])
+    rows.update(zip(texts, embedded, strict=True))
+  return np.array([rows[number] for number in range(len(queries))])
+
+
+def _update(use: "Inference", directory: str, source) -> "Index":
+  from vit_jax.evaluators import file_outputs
+  from vit_jax.searching import embedding
+  from vit_jax.searching import index as indexes
+
+  size = file_outputs.batch_size(use.weights.model.image_size)
+  return indexes.update(
+    directory,
+    source,
+    lambda paths: embedding.of_images(use, paths, batch_size=size),
+    shard_size=-(-indexes.SHARD_SIZE // size) * size,
+  )
+
+
+def _page(
+  found: "Index",
+  queries: Sequence[str],
+  is_image: Sequence[bool],
+  hits: "Sequence[Sequence[Hit]]",
+) -> bytes:
+  from vit_jax.report import contact_sheet
+  from vit_jax.searching import thumbnails
+
+  paths = [hit.path for answers in hits for hit in answers]
+  asked = [q for q, is_one in zip(queries, is_image, strict=True) if is_one]
+  small = thumbnails.jpegs([*paths, *asked])
+  Picture = contact_sheet.Picture
+  return contact_sheet.render(
+    [
+      contact_sheet.Answer(
+        query,
+        Picture(query, small[query]) if is_one else None,
+        [Picture(hit.path, small[hit.path], hit.score) for hit in answers],
+      )
+      for query, is_one, answers in zip(queries, is_image, hits, strict=True)
+    ],
+    images=found.source.images,
+    num_images=found.num_images,
+    num_unreadable=len(found.unreadable),
+    checkpoint=found.source.checkpoint,
+    step=found.source.step,
+  )
+
+
+def _document(
+  found: "Index",
+  queries: Sequence[str],
+  is_image: Sequence[bool],
+  hits: "Sequence[Sequence[Hit]]",
+  output: str | None,
+) -> dict[str, object]:
+  return {
+    "checkpoint": found.source.checkpoint,
+    "step": found.source.step,
+    "index": found.directory,
+    "images": found.source.images,
+    "num_images": found.num_images,
+    "output": output if queries else None,
+    "queries": [
+      {
+        "query": query,
+        "kind": "image" if is_one else "text",
+        "results": [{"path": h.path, "score": h.score} for h in answers],
+      }
+      for query, is_one, answers in zip(queries, is_image, hits, strict=True)
+    ],
+    "unreadable": [
+      {
+        "path": os.path.join(found.source.images, entry.path),
+        "problem": entry.problem,
+      }
+      for entry in found.unreadable
+    ],
+  }
+
+
+def _table(query: str, answers: "Sequence[Hit]") -> str:
+  rows = [f"  {hit.score:7.3f}  {on_one_line(hit.path)}" for hit in answers]
+  return "\n".join([on_one_line(query), *rows])
+
+
+def _summary(found: "Index") -> str:
+  count = f"{found.num_images:,} images of {found.source.images} are indexed"
+  names = [on_one_line(entry.path) for entry in found.unreadable]
+  if not names:
+    return f"{count}."
+  return (
+    f"{count}; {len(names)} left out, being no images that can be read:"
+    f" {truncate.first(names, 5)}."
+  )
+
+
+def _write(path: str, value: object) -> None:
+  assert isinstance(value, bytes)
+  with records.replacing(path) as partial:
+    partial.write_bytes(value)
+
+
+if __name__ == "__main__":
+  define_flags()
+  command_line.run(main)

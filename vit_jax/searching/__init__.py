@@ -1,0 +1,1 @@
+"""Search of image folders by texts and images, with an index on disk."""
