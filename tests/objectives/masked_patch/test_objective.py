@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
+from PIL import Image
 
 import vit_jax
 from tests import experiments
@@ -16,9 +17,8 @@ from vit_jax.config import defaults, named_sections, schema
 from vit_jax.data import facts, features
 from vit_jax.errors import UserError
 from vit_jax.models import build as models_build
-from vit_jax.objectives import build
+from vit_jax.objectives import build, patches
 from vit_jax.objectives.masked_patch import objective as masked_patch
-from vit_jax.objectives.masked_patch import targets
 from vit_jax.paper import cost
 from vit_jax.pretrained import fitting, reading
 from vit_jax.train import train
@@ -149,19 +149,6 @@ def test_corruption_puts_embeddings_in_the_places_drawn():
   assert found.tolist() == [[[0, 1], [-5, -5], [6, 7], [6, 7]]]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_patches_are_taken_exactly(dtype):
-  rng = np.random.default_rng(0)
-  patches = jnp.asarray(rng.normal(size=(2, 5, 3)), dtype)
-  places = jnp.array([[4, 0, -1], [2, 2, 1]])
-  found = masked_patch.take(patches, places)
-  assert found.dtype == patches.dtype
-  assert found.tolist() == [
-    [patches[0, 4].tolist(), patches[0, 0].tolist(), [0, 0, 0]],
-    [patches[1, i].tolist() for i in (2, 2, 1)],
-  ]
-
-
 @pytest.mark.parametrize("pool", ["cls", "gap"])
 def test_without_corruption_the_network_is_the_plain_one(pool):
   objective = objective_of(model={"pool": pool})
@@ -223,7 +210,7 @@ def test_only_corrupted_patches_count():
   params, _ = jax.jit(objective.init)(jax.random.key(0))
   prepared = prepared_by(objective)
   found, _ = loss_of(objective, params, prepared)
-  pixels = np.asarray(targets.patches(prepared["image"], 8, 4))
+  pixels = np.asarray(patches.cut(prepared["image"], 8, 4))
   squares = np.square((pixels / 127.5 - 1).reshape(8, NUM_PATCHES, -1))
   squares = squares.mean(axis=2)
   corrupted = np.asarray(prepared["corrupted"])
@@ -395,3 +382,21 @@ def test_it_may_start_from_a_supervised_network_too(tmp_path):
     evals={},
   )
   assert train(masked, str(tmp_path / "second")) == 0
+
+
+def test_images_without_labels_can_be_learned_from(tmp_path):
+  rng = np.random.default_rng(0)
+  lines = ["image,caption"]
+  for number in range(16):
+    pixels = rng.integers(0, 256, (8, 8, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+    lines.append(f"{number}.png,a picture")
+  (tmp_path / "captions.csv").write_text("\n".join(lines))
+  made = experiments.config(
+    objective__name="masked_patch",
+    train__preprocess="decode|resize",
+    train__dataset="captions",
+    data_dir=str(tmp_path),
+    evals={},
+  )
+  assert train(made, str(tmp_path / "run")) == 0

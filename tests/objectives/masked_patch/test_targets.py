@@ -42,14 +42,6 @@ def colours_of_parts(patch):
   ]
 
 
-@pytest.mark.parametrize("side", [SIZE * GRID, SIZE * GRID + 5])
-def test_patches_are_cut_row_by_row_and_leave_the_rest(side):
-  found = targets.patches(jnp.asarray(images(side)), SIZE, GRID)
-  np.testing.assert_array_equal(
-    found, loop_over_patches(images(side), lambda patch: patch)
-  )
-
-
 @pytest.mark.parametrize(
   ("name", "expected"),
   [

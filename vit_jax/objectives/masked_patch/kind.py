@@ -6,6 +6,7 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
+from vit_jax.objectives import encoder_checks
 from vit_jax.objectives.kind import ObjectiveKind
 from vit_jax.paper import cost
 
@@ -28,43 +29,14 @@ _TARGETS = {
 
 def check(config: schema.Config) -> None:
   """Raises UserError for a config that cannot be trained."""
-  model = config.model
-  family = registry.FAMILIES.get(model.name)
-  if not family.has_tokens:
-    raise UserError(
-      f"config.model.name = {model.name!r} has no patches; objective"
-      ' "masked_patch" needs "vit".'
-    )
-  if model.pool == "map":
-    raise UserError(
-      'config.model.pool = "map" learns how to pool, which objective'
-      ' "masked_patch" does not train; use "cls" or "gap".'
-    )
-  if model.representation_size is not None:
-    raise UserError(
-      f"config.model.representation_size = {model.representation_size!r} is of"
-      ' a head that objective "masked_patch" does not have; leave it unset.'
-    )
-  side, patch_size = family.grid(model)
-  covered = side * patch_size
-  if covered > model.image_size:
-    raise UserError(
-      f"config.model.image_size = {model.image_size} is less than the"
-      f" {covered} pixels that the patches of {model.variant!r} stand for;"
-      f' objective "masked_patch" predicts their pixels: use {covered}.'
-    )
+  encoder_checks.check(config)
+  _, patch_size = registry.FAMILIES.get(config.model.name).grid(config.model)
   if config.objective.target == "colours_4x4" and patch_size % 4:
     raise UserError(
       'config.objective.target = "colours_4x4" cuts patches of'
       f" {patch_size} pixels in four; use a patch size that is a multiple"
       ' of 4, or target "mean_colour" or "pixels".'
     )
-  for name, entry in config.evals.items():
-    if entry.type == "classification":
-      raise UserError(
-        f'config.evals.{name} is of type "classification", but objective'
-        ' "masked_patch" trains no classifier; use "fewshot".'
-      )
 
 
 def build(
@@ -83,7 +55,7 @@ def num_corrupted(config: schema.Config) -> int:
   return max(1, round(config.objective.mask_rate * side**2))
 
 
-def forward_flops(config: schema.Config, num_classes: int) -> int:
+def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   """FLOPs of an image's forward pass, two for each multiply-add."""
   del num_classes
   family = registry.FAMILIES.get(config.model.name)

@@ -20,6 +20,7 @@ from vit_jax.models import build as models_build
 from vit_jax.models import features
 from vit_jax.models.layers import heads
 from vit_jax.objectives import contract
+from vit_jax.objectives import patches as patches_of
 from vit_jax.objectives.masked_patch import kind, targets
 
 # What takes the place of a corrupted patch's embedding: the mask token, or that
@@ -81,7 +82,7 @@ def masked_patch(config: schema.Config) -> contract.Objective:
       method=corrupted_features,
     ).astype(config.model.dtype)
     outputs = head.apply(
-      {"params": params["patch_head"]}, take(patches, corrupted)
+      {"params": params["patch_head"]}, patches_of.take(patches, corrupted)
     )
     wanted = target.of(images, patch_size, grid, config.model.normalize)
     wanted = jnp.take_along_axis(wanted, corrupted[:, :, None], axis=1)
@@ -152,17 +153,7 @@ def corrupt(
   """Embeddings with others in their places, as `draw` has it."""
   is_masked = source[:, :, None] == MASK_TOKEN
   return jnp.where(
-    is_masked, mask_token.astype(patches.dtype), take(patches, source)
+    is_masked,
+    mask_token.astype(patches.dtype),
+    patches_of.take(patches, source),
   )
-
-
-def take(
-  patches: Float[Array, "b n d"], places: Int[Array, "b k"]
-) -> Float[Array, "b k d"]:
-  """The patches at some places of each image; zeros where a place is -1.
-
-  A product with ones and zeros, exact, is quicker on TPUs than gathering rows
-  and, in the backward pass, adding them up one by one.
-  """
-  chosen = jax.nn.one_hot(places, patches.shape[1], dtype=patches.dtype)
-  return jnp.einsum("bkn,bnd->bkd", chosen, patches, precision="highest")

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped, UInt8
 
 from vit_jax.models.layers.normalize import normalize
-from vit_jax.objectives import losses
+from vit_jax.objectives import losses, patches
 from vit_jax.objectives.masked_patch.kind import COLOURS
 
 _LEVELS = 8  # Of red, green and blue each.
@@ -29,17 +29,6 @@ class Target:
 
   of: Callable[[UInt8[Array, "b h w c"], int, int, str], Shaped[Array, "b n m"]]
   metrics: Callable[[Float[Array, "b k o"], Shaped[Array, "b k m"]], Metrics]
-
-
-def patches(
-  images: UInt8[Array, "b h w c"], size: int, grid: int
-) -> UInt8[Array, "b n p p c"]:
-  """The patches of images row by row; pixels that fill none are left out."""
-  batch, channels = images.shape[0], images.shape[3]
-  images = images[:, : grid * size, : grid * size]
-  images = images.reshape(batch, grid, size, grid, size, channels)
-  images = images.transpose(0, 1, 3, 2, 4, 5)
-  return images.reshape(batch, grid**2, size, size, channels)
 
 
 def colours(
@@ -74,7 +63,7 @@ def _classification(
 def _values(
   images: UInt8[Array, "b h w c"], size: int, grid: int, kind: str
 ) -> Float[Array, "b n m"]:
-  pixels = patches(images, size, grid)
+  pixels = patches.cut(images, size, grid)
   return normalize(pixels, kind).reshape(*pixels.shape[:2], -1)
 
 

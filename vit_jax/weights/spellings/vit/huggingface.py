@@ -16,6 +16,7 @@ from vit_jax.weights import position_embeddings
 from vit_jax.weights.fields import COUNT, NUMBER, TEXT, Fields
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Names, Tensors
+from vit_jax.weights.spellings.vit import mae
 
 _logger = logging.getLogger(__name__)
 
@@ -252,6 +253,7 @@ VIT = HuggingFace(
   processor=_processor,
   file_name=_file_name,
   select=_select,
+  beside=mae.of_huggingface,
   scale=_scale,
 )
 DEIT = dataclasses.replace(

@@ -55,6 +55,7 @@ _NAMES = Names(
     ("cls", "cls_token"),
     ("dist", "dist_token"),
     ("Transformer/posembed_input/pos_embedding", "pos_embed"),
+    ("norm_pre", "norm_pre"),
     (f"{_BLOCK}/LayerNorm_0", "blocks.{0}.norm1"),
     *_transformer(_BLOCK, "blocks.{0}.attn"),
     (f"{_BLOCK}/LayerNorm_1", "blocks.{0}.norm2"),
@@ -83,7 +84,6 @@ _NAMES = Names(
 # Patterns of names that our networks lack, and the part that they belong to.
 _UNKNOWN = (
   (r"^reg_token$", "register tokens"),
-  (r"^norm_pre\.", "a norm before the blocks, as CLIP has"),
   (r"^patch_embed\.norm\.", "a norm of the patches"),
   (r"\.running_mean$", "batch norm"),
   (r"\.attn\.[qk]_norm\.", "normalised queries and keys"),
@@ -94,13 +94,15 @@ _UNKNOWN = (
   (r"\.(attns|ffns)\.\d", "parallel branches"),
   (r"\.attn\.lambda_", "differential attention"),
 )
-_QKV = re.compile(r"^(blocks\.\d+\.attn|attn_pool)\.(qkv|kv)\.(weight|bias)$")
+_QKV = re.compile(
+  r"^((?:decoder_)?blocks\.\d+\.attn|attn_pool)\.(qkv|kv)\.(weight|bias)$"
+)
 
 _HAS_TANH_GELU = re.compile(
   r"_(base_patch32|so400m_patch16|giantopt_patch16)_siglip"
   r"|_large_patch16_siglip(_gap)?_512"
 )
-_GELUS = {"gelu": "exact", "gelu_tanh": "tanh"}
+_GELUS = {"gelu": "exact", "gelu_tanh": "tanh", "quick_gelu": "quick"}
 _POOLS = {"token": "cls", "avg": "gap", "map": "map"}
 _HEAD_SIZE = 64
 # Models whose heads are of another size, by width and by name.
@@ -123,7 +125,7 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
       )
   del notes
   _refuse_swiglu(tensors, path)
-  return _without_joined_projections(tensors, path)
+  return without_joined_projections(tensors, path)
 
 
 def _refuse_swiglu(tensors: Tensors, path: str) -> None:
@@ -139,9 +141,14 @@ def _refuse_swiglu(tensors: Tensors, path: str) -> None:
     )
 
 
-def _without_joined_projections(
+def without_joined_projections(
   tensors: Mapping[str, np.ndarray], path: str
 ) -> dict[str, np.ndarray]:
+  """The tensors with a matrix each for queries, keys and values.
+
+  Raises:
+    UserError: A joined matrix does not come apart.
+  """
   found = dict(tensors)
   for name in tensors:
     match = _QKV.match(name)
@@ -174,12 +181,15 @@ def _said(
       f"{path} has both a class token and attention pooling, which our networks"
       " do not have together."
     )
+  # CLIP's networks, which alone have the norm, normalise with PyTorch's own.
+  of_clip = "norm_pre.weight" in tensors
   has_stem = any(name.startswith(f"{_STEM}.") for name in tensors)
   return {
     "num_heads": _num_heads(config, width, notes),
     "pool": pool,
     "pos_embedding_resize": "bicubic_antialias",
     "gelu": _gelu(config),
+    "layer_norm_eps": 1e-5 if of_clip else 1e-6,
     "standardization": "torch" if has_stem else "google",
   }
 
@@ -229,6 +239,8 @@ def _gelu(config: Fields) -> str:
       )
     return _GELUS[name]
   architecture = config.get("architecture", TEXT, "vit_")
+  if "_quickgelu_" in architecture:
+    return "quick"
   return "tanh" if _HAS_TANH_GELU.search(architecture) else "exact"
 
 

@@ -1,0 +1,67 @@
+"""Runs without labels lose nothing when they are killed, and need not be one
+process."""
+
+import signal
+
+import numpy as np
+import pytest
+
+from launch import processes
+from tests.faults import runs
+
+# Config -> what its evaluators measure.
+CONFIGS = {"mae": "reconstruction/val/loss"}
+OPTIONS = {
+  "model.dtype": "float32",
+  "checkpoint.every_steps": 4,
+  "evals.knn.every_steps": 10,
+  "evals.val.every_steps": 10,
+  "model.stochastic_depth_rate": 0.2,
+  "objective.decoder_width": 32,
+  "objective.decoder_depth": 1,
+  "objective.decoder_num_heads": 2,
+}
+
+
+def start(repo, workdir, config, environment=None):
+  command = runs.command_of(f"configs/{config}.py:smoke", workdir, **OPTIONS)
+  return runs.start_command(repo, command, environment)
+
+
+@pytest.fixture(scope="module", params=CONFIGS)
+def whole(request, repo, tmp_path_factory):
+  """A config and the values of its undisturbed run."""
+  workdir = tmp_path_factory.mktemp(request.param)
+  runs.end(start(repo, workdir, request.param))
+  found = runs.values(workdir)
+  assert CONFIGS[request.param] in {name for _, name in found}
+  return request.param, found
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_bit_identical_losses_and_metrics(
+  repo, tmp_path, whole
+):
+  config, wanted = whole
+  process = start(repo, tmp_path, config)
+  runs.wait_for_step(process, tmp_path, 7)
+  process.send_signal(signal.SIGKILL)
+  process.communicate()
+  runs.end(start(repo, tmp_path, config))
+  assert runs.values(tmp_path) == wanted
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_losses_of_one(repo, tmp_path, whole):
+  config, wanted = whole
+  started = [
+    start(repo, tmp_path, config, environment)
+    for environment in processes.environments(2, 2)
+  ]
+  for process in started:
+    runs.end(process)
+  found = runs.values(tmp_path)
+  for key in wanted:
+    np.testing.assert_allclose(
+      found[key], wanted[key], rtol=1e-5, err_msg=str(key)
+    )

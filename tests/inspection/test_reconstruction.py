@@ -1,0 +1,65 @@
+"""Reconstructions that a checkpoint's decoder draws."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from vit_jax.inspection import reconstruction
+from vit_jax.pretrained import reading
+
+
+@pytest.fixture(scope="module")
+def weights(repo):
+  return reading.read(str(repo / "tests" / "golden" / "mae_pretraining"))
+
+
+@pytest.fixture(scope="module")
+def images():
+  rng = np.random.default_rng(0)
+  return list(rng.integers(0, 256, (3, 16, 16, 3), np.uint8))
+
+
+def test_a_quarter_of_the_patches_is_seen_and_stays(weights, images):
+  masked, drawn, losses = reconstruction.reconstruct(weights, images)
+  for image, seen, whole in zip(images, masked, drawn, strict=True):
+    patches = [
+      (slice(row, row + 4), slice(column, column + 4))
+      for row in range(0, 16, 4)
+      for column in range(0, 16, 4)
+    ]
+    visible = [p for p in patches if (seen[p] == image[p]).all()]
+    assert len(visible) == 4
+    for patch in patches:
+      if patch in visible:
+        np.testing.assert_array_equal(whole[patch], image[patch])
+      else:
+        assert (seen[patch] == 128).all()
+  assert losses.shape == (3,) and (losses > 0).all()
+
+
+def test_what_is_predicted_has_the_statistics_of_its_patch(weights, images):
+  """A decoder that predicts zeros draws the mean of each hidden patch."""
+  decoder = dict(weights.beside["decoder"])
+  decoder["prediction"] = {
+    name: np.zeros_like(leaf) for name, leaf in decoder["prediction"].items()
+  }
+  silent = dataclasses.replace(weights, beside={"decoder": decoder})
+  masked, drawn, losses = reconstruction.reconstruct(silent, images)
+  means = {
+    (row, column): images[0][row : row + 4, column : column + 4].mean()
+    for row in range(0, 16, 4)
+    for column in range(0, 16, 4)
+    if (masked[0][row : row + 4, column : column + 4] == 128).all()
+  }
+  assert len(means) == 12
+  for (row, column), mean in means.items():
+    found = drawn[0][row : row + 4, column : column + 4]
+    assert np.abs(found.astype(float) - mean).max() <= 0.5001
+  # Normalised pixels have a mean square of (n - 1) / n.
+  np.testing.assert_allclose(losses, 47 / 48, rtol=1e-3)
+
+
+def test_a_network_alone_draws_nothing(weights, images):
+  alone = dataclasses.replace(weights, beside={})
+  assert reconstruction.reconstruct(alone, images) is None

@@ -1,0 +1,57 @@
+"""Objectives without labels have the same losses on every mesh."""
+
+import jax
+import ml_collections
+import numpy as np
+import pytest
+
+from tests import experiments
+from vit_jax.sharding import mesh as mesh_lib
+from vit_jax.sharding import rules
+from vit_jax.training import experiment
+
+OBJECTIVES = {
+  "mae": dict(
+    objective__decoder_width=32,
+    objective__decoder_depth=1,
+    objective__decoder_num_heads=4,
+  ),
+}
+
+
+def losses(name, sizes):
+  """Five losses on a mesh of DATA x FSDP x TENSOR devices."""
+  config = experiments.config(
+    objective__name=name,
+    train__preprocess="decode|resize|keep('image')|flip_lr",
+    model__image_size=16,
+    evals=ml_collections.ConfigDict(),
+    **OBJECTIVES[name],
+    **dict(
+      zip(("mesh__data", "mesh__fsdp", "mesh__tensor"), sizes, strict=True)
+    ),
+  )
+  devices = jax.devices()[: int(np.prod(sizes))]
+  mesh = mesh_lib.create_mesh(config.mesh, devices)
+  parts = experiment.build(config, experiments.facts(config), mesh)
+  state, found = parts.init_state(), []
+  for step in range(5):
+    pixels = np.random.default_rng(step % 2).integers(0, 256, (16, 16, 16, 3))
+    spec = parts.abstract_batch()["image"]
+    batch = {"image": jax.device_put(pixels.astype(np.uint8), spec.sharding)}
+    state, metrics = parts.train_step(state, batch)
+    found.append(float(metrics["loss"]))
+  return found
+
+
+@pytest.fixture(scope="module", params=OBJECTIVES)
+def one_device(request):
+  return request.param, losses(request.param, (1, 1, 1))
+
+
+@pytest.mark.parametrize("sizes", [(2, 1, 1), (1, 4, 1), (2, 1, 2)])
+def test_losses_are_those_of_one_device(one_device, sizes, monkeypatch):
+  monkeypatch.setattr(rules, "FSDP_MIN_BYTES", 0)
+  name, wanted = one_device
+  assert wanted[-1] < wanted[0]
+  np.testing.assert_allclose(losses(name, sizes), wanted, rtol=1e-5)

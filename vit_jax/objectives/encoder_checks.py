@@ -1,0 +1,44 @@
+"""The checks that all objectives share which train tokens without labels."""
+
+from vit_jax import registry
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+
+
+def check(config: schema.Config) -> None:
+  """Checks that the network has patches and no head that stays untrained.
+
+  Raises:
+    UserError: Names the key of the config, its value and a valid one.
+  """
+  model, objective = config.model, config.objective.name
+  family = registry.FAMILIES.get(model.name)
+  if not family.has_tokens:
+    raise UserError(
+      f"config.model.name = {model.name!r} has no patches; objective"
+      f' "{objective}" needs "vit".'
+    )
+  if model.pool == "map":
+    raise UserError(
+      'config.model.pool = "map" learns how to pool, which objective'
+      f' "{objective}" does not train; use "cls" or "gap".'
+    )
+  if model.representation_size is not None:
+    raise UserError(
+      f"config.model.representation_size = {model.representation_size!r} is of"
+      f' a head that objective "{objective}" does not have; leave it unset.'
+    )
+  side, patch_size = family.grid(model)
+  covered = side * patch_size
+  if covered > model.image_size:
+    raise UserError(
+      f"config.model.image_size = {model.image_size} is less than the"
+      f" {covered} pixels that the patches of {model.variant!r} stand for;"
+      f' objective "{objective}" predicts their pixels: use {covered}.'
+    )
+  for name, entry in config.evals.items():
+    if entry.type == "classification":
+      raise UserError(
+        f'config.evals.{name} is of type "classification", but objective'
+        f' "{objective}" trains no classifier; use "fewshot".'
+      )

@@ -1,0 +1,127 @@
+"""The declaration of masked autoencoders."""
+
+from typing import TYPE_CHECKING, Any
+
+from vit_jax import registry
+from vit_jax.config import schema
+from vit_jax.data.facts import DataFacts
+from vit_jax.errors import UserError
+from vit_jax.objectives import encoder_checks
+from vit_jax.objectives.kind import ObjectiveKind
+
+if TYPE_CHECKING:
+  from vit_jax.objectives.contract import Objective
+
+MLP_RATIO = 4
+
+
+def check(config: schema.Config) -> None:
+  """Raises UserError for a config that cannot be trained."""
+  encoder_checks.check(config)
+  model, objective = config.model, config.objective
+  if model.norm_after_pool:
+    raise UserError(
+      "config.model.norm_after_pool = True has no norm of the tokens that"
+      ' objective "mae" decodes; set it for fine-tuning alone.'
+    )
+  if model.pos_embedding_at != "stem" or model.pos_embedding == "relative":
+    raise UserError(
+      f"config.model.pos_embedding = {model.pos_embedding!r} at"
+      f" {model.pos_embedding_at!r} gives positions to all patches in every"
+      ' layer, but the encoder of objective "mae" sees a part of them; use'
+      " 'learned_1d' at 'stem'."
+    )
+  if num_visible(config) < 1:
+    side, _ = registry.FAMILIES.get(model.name).grid(model)
+    raise UserError(
+      f"config.objective.mask_ratio = {objective.mask_ratio:g} leaves none of"
+      f" the {side**2} patches visible; use at most {1 - 1 / side**2:.4g}."
+    )
+  width, heads = objective.decoder_width, objective.decoder_num_heads
+  if width % heads or width % 4:
+    raise UserError(
+      f"config.objective.decoder_width = {width} must be a multiple of 4 and of"
+      f" config.objective.decoder_num_heads = {heads}."
+    )
+
+
+def num_visible(config: schema.Config) -> int:
+  """Patches of an image that the encoder sees."""
+  side, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
+  # As models_mae.py has it: int(L * (1 - mask_ratio)).
+  return int(side**2 * (1 - config.objective.mask_ratio))
+
+
+def build(
+  config: schema.Config, facts: DataFacts, total_steps: int
+) -> "Objective":
+  """A masked autoencoder around the network of the config."""
+  from vit_jax.objectives.mae import objective
+
+  del facts, total_steps
+  return objective.mae(config)
+
+
+def decoder_model(config: schema.Config) -> schema.Model:
+  """The decoder's layers as a section of `config.model`."""
+  objective = config.objective
+  return config.model.updated(
+    width=objective.decoder_width,
+    depth=objective.decoder_depth,
+    num_heads=objective.decoder_num_heads,
+    mlp_dim=MLP_RATIO * objective.decoder_width,
+    mlp="gelu",
+  )
+
+
+def forward_flops(config: schema.Config, num_classes: int | None) -> int:
+  """FLOPs of an image's forward pass, two for each multiply-add.
+
+  The encoder's layers see the visible patches alone.
+  """
+  del num_classes
+  model = config.model
+  family = registry.FAMILIES.get(model.name)
+  side, patch_size = family.grid(model)
+  prefix = family.num_prefix_tokens(model)
+  width, smaller = family.size(model).width, config.objective.decoder_width
+  seen, every = prefix + num_visible(config), prefix + side**2
+  pixels = 3 * patch_size**2
+  return (
+    2 * side**2 * pixels * width
+    + family.layer_flops(model, seen)
+    + 2 * seen * width * smaller
+    + family.layer_flops(decoder_model(config), every)
+    + 2 * side**2 * smaller * pixels
+  )
+
+
+def describe(config: schema.Config) -> dict[str, str]:
+  """The share of masked patches, the target and the decoder."""
+  objective = config.objective
+  target = "normalised pixels" if objective.normalize_pixels else "pixels"
+  return {
+    "objective": (
+      f"masked autoencoder, {target} of {objective.mask_ratio:g} of the patches"
+    ),
+    "decoder": (
+      f"{objective.decoder_depth} layers of width {objective.decoder_width}"
+    ),
+  }
+
+
+def exported(params: Any, objective_state: Any) -> dict[str, Any]:
+  """The encoder, without what predicts patches."""
+  del objective_state
+  return {name: tree for name, tree in params.items() if name != "decoder"}
+
+
+KIND = ObjectiveKind(
+  section=schema.MAE,
+  build=build,
+  forward_flops=forward_flops,
+  describe=describe,
+  check=check,
+  exported=exported,
+  beside=("decoder",),
+)

@@ -1,0 +1,135 @@
+"""Prediction of the patches that the encoder does not see, and its targets."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, UInt8
+
+from vit_jax import registry
+from vit_jax.config import schema
+from vit_jax.models import build as models_build
+from vit_jax.models.layers.mlp import LayerConfig
+from vit_jax.models.layers.normalize import normalize
+from vit_jax.objectives import contract
+from vit_jax.objectives import patches as patches_of
+from vit_jax.objectives.mae import kind
+from vit_jax.objectives.mae.decoder import Decoder
+
+# Added to a patch's variance. models_mae.py
+_EPSILON = 1e-6
+
+
+def encoder_of(config: schema.Config) -> nn.Module:
+  """The network of a config, without a head."""
+  return models_build.create(config.model, num_classes=None)
+
+
+def decoder_of(config: schema.Config) -> Decoder:
+  """The decoder that a config describes."""
+  family = registry.FAMILIES.get(config.model.name)
+  grid, patch_size = family.grid(config.model)
+  model = kind.decoder_model(config)
+  size = family.size(model)
+  return Decoder(
+    config=LayerConfig(
+      num_heads=size.num_heads,
+      mlp_dim=size.mlp_dim,
+      dtype=model.dtype,
+      softmax_dtype=model.softmax_dtype,
+      attention=model.attention,
+      gelu=model.gelu,
+      layer_norm_eps=model.layer_norm_eps,
+      qkv_bias=model.qkv_bias,
+    ),
+    width=size.width,
+    depth=size.depth,
+    grid=grid,
+    num_outputs=3 * patch_size**2,
+    num_prefix=family.num_prefix_tokens(model),
+    scan_layers=model.scan_layers,
+    remat=model.remat,
+  )
+
+
+def predict(
+  encoder: nn.Module,
+  decoder: Decoder,
+  params: contract.Params,
+  images: UInt8[Array, "b h w 3"] | Float[Array, "b h w 3"],
+  visible: Int[Array, "b v"],
+  dropout: Key[Array, ""] | None = None,
+) -> Float[Array, "b n pixels"]:
+  """Predicts every patch of images from the visible ones.
+
+  Args:
+    encoder: Vision Transformer without a head.
+    decoder: The decoder.
+    params: Parameters of the encoder, those of the decoder under `decoder`.
+    images: Images.
+    visible: Numbers of the patches that the encoder sees, in any order.
+    dropout: Key of dropout and stochastic depth; None: they are off.
+  """
+  tokens = encoder.apply(
+    {"params": params},
+    images,
+    visible,
+    dropout is not None,
+    rngs={} if dropout is None else {"dropout": dropout},
+    method=visible_features,
+  )
+  return decoder.apply({"params": params["decoder"]}, tokens, visible)
+
+
+def visible_features(
+  model: nn.Module,
+  images: Array,
+  visible: Int[Array, "b v"],
+  train: bool,
+) -> Float[Array, "b k d"]:
+  """Encoded prefix tokens and visible patches.
+
+  Patches have their positions when the others are left out; the class token is
+  joined to those that stay.
+  """
+  tokens = model.embed(images)
+  prefix, patches = jnp.split(tokens, [model.num_prefix], axis=1)
+  seen = patches_of.take(patches, visible)
+  return model.encode(jnp.concatenate([prefix, seen], axis=1), train=train)
+
+
+def draw(
+  rng: Key[Array, ""], num_images: int, num_patches: int, num_visible: int
+) -> Int[Array, "b v"]:
+  """Draws the patches of each image that stay visible, in no order."""
+  noise = jax.random.uniform(rng, (num_images, num_patches))
+  return jnp.argsort(noise, axis=1)[:, :num_visible].astype(jnp.int32)
+
+
+def targets(
+  images: UInt8[Array, "b h w 3"],
+  patch_size: int,
+  grid: int,
+  normalization: str,
+  objective: schema.MAE,
+) -> Float[Array, "b n pixels"]:
+  """Pixels of every patch, rows of it first; normalised within the patch.
+
+  The variance is that of a sample: divided by one less than the number of
+  pixels, as `torch.var` does.
+  """
+  pixels = patches_of.cut(images, patch_size, grid)
+  pixels = normalize(pixels, normalization)
+  pixels = pixels.reshape(*pixels.shape[:2], -1)
+  if not objective.normalize_pixels:
+    return pixels
+  mean, deviation = statistics(pixels)
+  return (pixels - mean) / deviation
+
+
+def statistics(
+  pixels: Float[Array, "b n pixels"],
+) -> tuple[Float[Array, "b n 1"], Float[Array, "b n 1"]]:
+  """Mean of a patch and what divides its pixels."""
+  mean = pixels.mean(axis=2, keepdims=True)
+  variance = pixels.var(axis=2, keepdims=True, ddof=1)
+  return mean, jnp.sqrt(variance + _EPSILON)

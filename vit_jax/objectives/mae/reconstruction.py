@@ -1,0 +1,92 @@
+"""Reconstructions of images, to measure and to look at."""
+
+from collections.abc import Callable
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, UInt8
+
+from vit_jax import registry, rngs
+from vit_jax.config import pixels, schema
+from vit_jax.objectives import contract
+from vit_jax.objectives import patches as patches_of
+from vit_jax.objectives.mae import kind, prediction
+from vit_jax.objectives.mae.decoder import Decoder
+
+_GREY = 128
+
+
+def reconstructor(
+  config: schema.Config, encoder: nn.Module, decoder: Decoder
+) -> Callable[..., dict[str, Array]]:
+  """Makes `reconstruct(params, images, ids) -> {name: array}`.
+
+  The result has `reconstruction_loss` [b], the loss of each image;
+  `masked` and `reconstruction`, uint8 [b, h, w, 3], the images with grey in
+  place of hidden patches, and with what is predicted of them. Which patches are
+  hidden follows from an image's id alone.
+  """
+  model = config.model
+  grid, patch_size = registry.FAMILIES.get(model.name).grid(model)
+  num_visible = kind.num_visible(config)
+
+  def reconstruct(
+    params: contract.Params,
+    images: UInt8[Array, "b h w 3"],
+    ids: Int[Array, " b"],
+  ) -> dict[str, Array]:
+    visible = _visible(ids, grid**2, num_visible)
+    predicted = prediction.predict(encoder, decoder, params, images, visible)
+    predicted = predicted.astype(jnp.float32)
+    wanted = prediction.targets(
+      images, patch_size, grid, model.normalize, config.objective
+    )
+    is_visible = patches_of.put(jnp.ones((*visible.shape, 1)), visible, grid**2)
+    errors = jnp.square(predicted - wanted).mean(axis=2)
+    errors = errors * (1 - is_visible[..., 0])
+    if config.objective.normalize_pixels:
+      plain = prediction.targets(
+        images,
+        patch_size,
+        grid,
+        model.normalize,
+        config.objective.model_copy(update={"normalize_pixels": False}),
+      )
+      mean, deviation = prediction.statistics(plain)
+      predicted = predicted * deviation + mean
+    original = patches_of.cut(images, patch_size, grid)
+    shown = _bytes(predicted.reshape(original.shape), model.normalize)
+    keep = is_visible[..., None, None] > 0
+    return {
+      "reconstruction_loss": errors.sum(axis=1) / (grid**2 - num_visible),
+      "masked": patches_of.join(
+        jnp.where(keep, original, jnp.uint8(_GREY)), grid
+      ),
+      "reconstruction": patches_of.join(jnp.where(keep, original, shown), grid),
+    }
+
+  return reconstruct
+
+
+def _visible(
+  ids: Int[Array, " b"], num_patches: int, num_visible: int
+) -> Int[Array, "b v"]:
+  key = rngs.stream(0, "reconstruction", 0)
+
+  def draw(number):
+    key_of_image = jax.random.fold_in(key, number)
+    return prediction.draw(key_of_image, 1, num_patches, num_visible)[0]
+
+  return jax.vmap(draw)(ids)
+
+
+def _bytes(
+  values: Float[Array, "*b c"], normalization: str
+) -> UInt8[Array, "*b c"]:
+  """Pixels whose normalised values these are, the nearest that there are."""
+  mean, deviation = (np.float32(part) for part in pixels.parse(normalization))
+  shape = (1,) * (values.ndim - 1) + (-1,)
+  values = values * deviation.reshape(shape) + mean.reshape(shape)
+  return jnp.clip(jnp.round(values * 255), 0, 255).astype(jnp.uint8)
