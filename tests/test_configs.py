@@ -10,9 +10,10 @@ import pytest
 
 from vit_jax import checks, command_line, records
 from vit_jax.config import resolve
-from vit_jax.configs import study_families
+from vit_jax.configs import study_captions, study_families
 from vit_jax.errors import UserError
 from vit_jax.models.vit import sizes
+from vit_jax.objectives import build as objectives
 from vit_jax.paper import cost, vtab
 from vit_jax.train import train
 from vit_jax.training import dry_run
@@ -67,6 +68,21 @@ def test_its_smoke_run_keeps_what_is_studied(path):
   assert small.train.preprocess == full.train.preprocess
   assert small.schedule.decay == full.schedule.decay
   assert small.evals.keys() == full.evals.keys()
+
+
+@pytest.mark.parametrize("run", study_captions.RUNS)
+def test_the_study_of_captions_gives_each_run_the_same_compute(run):
+  config = load(file("study_captions"), f"run={run}")
+  macs = cost.forward_flops(config.model, num_classes=10) / 2e6
+  if run != "supervised":
+    macs = objectives.forward_flops(config, num_classes=None) / 2e6
+  # A frozen tower, which needs no backward pass, is as dear as one that learns.
+  if run != "lit":
+    assert study_captions.MACS[run] == pytest.approx(macs, abs=0.02)
+  seen = config.total_steps * config.train.batch_size
+  assert seen * study_captions.cost(run) == pytest.approx(
+    study_captions.SEEN, rel=1e-3
+  )
 
 
 @pytest.mark.parametrize("run", study_families.RUNS)
@@ -670,6 +686,43 @@ def test_a_folder_is_finetuned_with_other_settings_than_from_scratch():
   assert tuned.total_steps < scratch.total_steps
   for config in (scratch, tuned):
     assert config.schedule.base_lr in config.sweep.learning_rates
+
+
+@pytest.mark.parametrize(
+  ("model", "epochs", "rate", "layer_decay", "drop_rate"),
+  [
+    ("B", 100, 5e-4, 0.65, 0.1),
+    ("L", 50, 1e-3, 0.75, 0.2),
+    ("H", 50, 1e-3, 0.75, 0.3),
+  ],
+)
+def test_masked_autoencoders_are_trained_as_published(
+  model, epochs, rate, layer_decay, drop_rate
+):
+  """PRETRAIN.md, FINETUNE.md and main_*.py of facebookresearch/mae."""
+  config = load(file("mae"), f"model={model}")
+  assert (config.total_epochs, config.train.batch_size) == (800, 4096)
+  assert config.schedule.base_lr == pytest.approx(1.5e-4 * 4096 / 256)
+  assert config.schedule.warmup_steps == "40 epochs"
+  optimizer = config.optimizer
+  assert (optimizer.b1, optimizer.b2, optimizer.weight_decay) == (
+    *(0.9, 0.95),
+    0.05,
+  )
+  assert optimizer.grad_clip_norm is None
+  tuned = load(file("mae"), f"model={model},phase=finetune")
+  assert (tuned.total_epochs, tuned.train.batch_size) == (epochs, 1024)
+  assert tuned.schedule.base_lr == pytest.approx(rate * 1024 / 256)
+  assert (tuned.schedule.warmup_steps, tuned.schedule.end_lr) == (
+    "5 epochs",
+    1e-6,
+  )
+  assert tuned.optimizer.layer_decay == layer_decay
+  assert tuned.model.stochastic_depth_rate == drop_rate
+  objective = tuned.objective
+  assert (objective.mixup_alpha, objective.cutmix_alpha) == (0.8, 1.0)
+  assert (objective.erase_probability, objective.label_smoothing) == (0.25, 0.1)
+  assert tuned.model.pool == "gap" and tuned.model.norm_after_pool
 
 
 @pytest.mark.parametrize(
