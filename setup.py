@@ -22,6 +22,7 @@ REQUIRES = [
   "clu>=0.0.12",
   "etils[epath,epy]>=1.9.1",
   "flax>=0.12.8,<0.13",
+  "ftfy>=6.1",
   "fsspec>=2024.2",  # etils reaches buckets through it.
   "importlib_resources>=6",  # Used by TFDS, undeclared.
   "jax>=0.10.2,<0.12",
@@ -39,8 +40,10 @@ REQUIRES = [
   "safetensors>=0.8,<1",
   "scikit-learn>=1.5",
   "scipy>=1.13",
+  "sentencepiece>=0.2",
   "tensorboard>=2.20",  # Used by clu.metric_writers, undeclared.
   "tensorflow-datasets>=4.9.10,<4.10",
+  "tokenizers>=0.20",
   f"tensorflow-cpu>=2.20,<2.22; {X86_LINUX}",
   f"tensorflow>=2.20,<2.22; {NOT_X86_LINUX}",
 ]
@@ -85,6 +88,7 @@ setuptools.setup(
     "vit_jax": ["py.typed"],
     "vit_jax.weights": ["*.md"],
     "vit_jax.paper": ["*.json"],
+    "vit_jax.prompts": ["named/*.txt"],
     "vit_jax.report": ["**/*.html", "**/*.css", "**/*.js"],
   },
   zip_safe=False,

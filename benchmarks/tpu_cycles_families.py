@@ -13,7 +13,9 @@ Whole networks take minutes to hours of a core each. With --by_stage shallow
 ones are compiled in their place: one with the fewest blocks that a stage has
 all kinds of, and for each deeper stage one that has these twice. What they add
 is added up, and what all the others add is then no more than an estimate.
-DeiTs have no stages, and are whole. Needs libtpu, no TPU.
+DeiTs have no stages, and are whole. Needs libtpu, no TPU. Our steps of the
+JSON files are in vit_jax/paper/compiled_families.json, from which
+`vit_jax.tables families` computes days of training.
 """
 
 import argparse
@@ -132,9 +134,12 @@ def measure(
     "model": model,
     "step": step,
     "topology": arguments.topology,
+    "image_size": whole.model.image_size,
     "batch_size": arguments.batch,
+    "chips": topology.num_devices,
     "by_stage": in_stages,
     **dataclasses.asdict(found),
+    "step_seconds": found.cycles / topology.accelerator.clock,
     "share_of_peak": model_flops(whole, topology) / (peak * found.cycles),
   }
 
@@ -144,7 +149,7 @@ def by_stage(
 ) -> Figures:
   """The figures of shallow networks, added up to those of the whole one."""
   family = registry.FAMILIES.get(whole.model.name)
-  depths, kinds = family.size(whole.model).depths, _KINDS[family.name]
+  depths, kinds = family.size(whole.model).depths, _KINDS[whole.model.name]
   shallow = (kinds,) * len(depths)
   base = figures(shallow)
   cycles, temporaries, params = dataclasses.astuple(base)

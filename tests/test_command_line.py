@@ -87,6 +87,7 @@ runpy.run_module("vit_jax.train", run_name="__main__")
     "vit_jax.train",
     "vit_jax.evaluate",
     "vit_jax.predict",
+    "vit_jax.search",
     "vit_jax.convert",
     "vit_jax.prepare",
     "vit_jax.benchmark",

@@ -58,7 +58,7 @@ def test_every_config_named_is_there():
   named = re.findall(
     r"--config=(configs/\w+\.py)(?::(\S+))?", "".join(COMMANDS)
   )
-  assert len(named) == 4
+  assert len(named) == 6
   for path, arguments in named:
     built = command_line.load_config(str(REPO / path), arguments or None)
     checks.check(resolve.resolve(built))
@@ -68,7 +68,7 @@ def test_every_type_and_key_is_in_the_page():
   for kind, section in named_sections.sections("evals").items():
     assert f"| `{kind}` |" in PAGE
     own = section.model_fields.keys() - schema.FeaturesEval.model_fields.keys()
-    if kind in ("knn", "linear_probe"):
+    if kind in ("knn", "linear_probe", "zeroshot"):
       assert all(f"`{key}`" in PAGE or key == "type" for key in own)
 
 

@@ -15,17 +15,18 @@ FILES = {
 # From the bottom up: a room imports itself and the rows below it.
 FLOOR = {"config", "durations", "errors", "installation", "paper", "records"}
 FLOOR |= {"buckets", "heartbeat", "registry", "rngs", "suggestions"}
-FLOOR |= {"absent_tpu", "text_tables", "trees", "truncate", "versions"}
+FLOOR |= {"absent_tpu", "printable", "text_tables", "trees", "truncate"}
+FLOOR |= {"versions"}
 ROWS = (
   FLOOR,  # One room.
-  {"processes"},
+  {"processes", "prompts", "tokenization"},
   {"models", "data", "sharding"},
   {"checkpoint", "optim", "report", "weights"},
   {"pretrained"},
   {"objectives"},
   {"evaluators", "rundir"},
   {"training", "inspection"},
-  {"aot", "benchmarking", "sweeping"},
+  {"aot", "benchmarking", "searching", "sweeping"},
 )
 # What commands share; nothing imports a command.
 SHARED = {"checks", "command_line"}

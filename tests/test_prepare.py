@@ -3,6 +3,7 @@ import pathlib
 import shlex
 import subprocess
 import sys
+import tarfile
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import tensorflow_datasets as tfds
 from etils import epath
 from PIL import Image
 
+import vit_jax
 from tests.data.building import pictures
 from vit_jax.data import checksums, sources, tfds_prepare
 from vit_jax.errors import UserError
@@ -178,6 +180,25 @@ def test_check_of_a_good_folder_says_so(tmp_path):
   ]
 
 
+def test_pairs_need_no_preparation_and_are_checked(tmp_path):
+  Image.new("RGB", (4, 4)).save(tmp_path / "1.png")
+  (tmp_path / "captions.csv").write_text("image,caption\n1.png,a dot\n")
+  run = _run("captions", f"--data_dir={tmp_path}", "--check")
+  assert run.returncode == 0, run.stderr
+  assert run.stdout.splitlines() == [
+    "captions needs no preparation: 1 images with captions.",
+    "All 1 images can be read.",
+  ]
+  with tarfile.open(tmp_path / "0.tar", "w") as tar:
+    tar.add(tmp_path / "1.png", "1.png")
+    (tmp_path / "1.txt").write_text("a dot")
+    tar.add(tmp_path / "1.txt", "1.txt")
+  run = _run("webdataset:{0,0}.tar", f"--data_dir={tmp_path}")
+  assert run.stdout == (
+    "webdataset:{0,0}.tar is indexed: 2 images with captions.\n"
+  )
+
+
 def test_check_names_every_damaged_image(tmp_path):
   _fill(tmp_path)
   damaged = sorted(tmp_path.rglob("*.jpg"))[3:6]
@@ -299,3 +320,32 @@ def test_bad_flags_of_making_are_sentences(arguments, message, tmp_path):
   run = _run(*arguments, f"--data_dir={tmp_path}")
   assert run.returncode == 1
   assert run.stderr.startswith("error: ") and message in run.stderr
+
+
+def test_a_tokenizer_is_learnt_and_reads_back(tmp_path):
+  captions = tmp_path / "captions.txt"
+  captions.write_text("a red cat\na blue cat\n" * 20)
+  output = tmp_path / "tokenizer"
+  run = _run(
+    "tokenizer",
+    f"--from={captions}",
+    f"--output={output}",
+    "--vocab_size=520",
+    "--length=8",
+  )
+  assert run.returncode == 0, run.stderr
+  assert "520 pieces and length 8" in run.stdout
+  assert vit_jax.load_tokenizer(output)(["a cat"]).shape == (1, 8)
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    (["tokenizer", "--output=here"], "Name the captions"),
+    (["cifar10", "--vocab_size=9"], "--vocab_size goes with 'tokenizer'"),
+  ],
+)
+def test_bad_flags_of_tokenizers_are_sentences(arguments, message):
+  run = _run(*arguments)
+  assert run.returncode == 1
+  assert message in run.stderr

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 import vit_jax
+from tests import clip_checkpoint
 from vit_jax.config import named_sections, resolve, schema
 from vit_jax.models import build
 
@@ -54,7 +55,7 @@ runpy.run_module("vit_jax.benchmark", run_name="__main__", alter_sys=True)
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> pathlib.Path:
-  """A folder to run the commands in: photographs of two classes, B_16.npz."""
+  """A folder to run the commands in: photographs and published networks."""
   place = tmp_path_factory.mktemp("readme")
   rng = np.random.default_rng(0)
   for split, name in itertools.product(("train", "test"), ("cat", "dog")):
@@ -64,6 +65,7 @@ def place(tmp_path_factory) -> pathlib.Path:
       pixels = rng.integers(0, 256, (48, 64, 3), np.uint8)
       Image.fromarray(pixels).save(folder / f"{number}.jpg")
   save_published(str(place / "B_16.npz"))
+  clip_checkpoint.save(place / "clip-vit-base-patch32")
   return place
 
 

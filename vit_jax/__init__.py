@@ -26,6 +26,7 @@ _HOMES = {
   "create_model": "vit_jax.pretrained.load",
   "list_models": "vit_jax.models.names",
   "load": "vit_jax.pretrained.load",
+  "load_tokenizer": "vit_jax.tokenization.load",
   "save": "vit_jax.pretrained.save",
 }
 

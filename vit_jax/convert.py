@@ -16,11 +16,14 @@ there is one), one of its checkpoints/STEP, a published .npz, .safetensors or
                     from jax import export
                     data = bytearray(open("NAME.stablehlo", "rb").read())
                     logits = export.deserialize(data).call(images)
-                  for images of uint8 [n, size, size, 3]
-  NAME with --to=workdir   workdir with one checkpoint
+                  for images of uint8 [n, size, size, 3]; of CLIP and SigLIP a
+                  directory with such a file for images, one for texts, their
+                  scale and bias, and the tokenizer
+  NAME with --to=workdir     workdir with one checkpoint
+  NAME with --to=open_clip   directory of open_clip, of a CLIP
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -144,7 +147,12 @@ def _write(dst: str, form: str, source: "Inference", dtype: str | None) -> None:
   if form == "stablehlo":
     from vit_jax.aot import export
 
-    export.write(dst, source.weights, dtype=dtype or "float32")
+    export.write(
+      dst,
+      source.weights,
+      dtype=dtype or "float32",
+      tokenizer=_tokenizer_files(source),
+    )
   elif form == "workdir":
     from vit_jax.pretrained import workdir
 
@@ -161,10 +169,25 @@ def _write(dst: str, form: str, source: "Inference", dtype: str | None) -> None:
     save.write(dst, source.weights, form, card)
 
 
+def _tokenizer_files(source: "Inference") -> Mapping[str, bytes] | None:
+  """The files of the tokenizer of a checkpoint; None: it has none."""
+  from vit_jax import registry
+  from vit_jax.pretrained import text_tokenizer
+
+  if not registry.FAMILIES.get(source.weights.model.name).has_text:
+    return None
+  try:
+    return text_tokenizer.read(source, source.weights.path).files
+  except UserError:
+    print(f"{source.weights.path} has no tokenizer, so none is written")
+    return None
+
+
 # Forms of DST, as messages call them.
 FORMS = {
   "npz": "published names",
   "huggingface": "Hugging Face directory",
+  "open_clip": "open_clip's directory",
   "stablehlo": "StableHLO for CPU, GPU and TPU",
   "workdir": "workdir",
 }

@@ -34,6 +34,7 @@ from vit_jax import buckets, checks, command_line, records, registry
 from vit_jax.config import evaluator_declarations, schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import build as evaluators_build
+from vit_jax.objectives import build as objectives_build
 
 if TYPE_CHECKING:
   from vit_jax.evaluators.contract import Evaluator
@@ -222,6 +223,10 @@ class _Bench:
 
     state, model = self.parts.abstract_state, self.config.model
     wanted = self.parts.exported(state)
+    # A file may have the network alone.
+    for name in objectives_build.kind_of(self.config).beside:
+      if name not in weights.beside:
+        del wanted[name]
     if _looks_at_head(self.config):
       params = fitting.place(wanted, weights, model)
     else:

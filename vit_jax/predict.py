@@ -1,13 +1,21 @@
-"""Classifies images with any checkpoint that has a head.
+"""Classifies images, with a checkpoint's head or by words.
 
   python -m vit_jax.predict --checkpoint=runs/photos cat.jpg holiday/
   python -m vit_jax.predict --checkpoint=B_16.npz --top_k=3 --json '*.png'
+  python -m vit_jax.predict --checkpoint=clip-vit-base-patch32 \\
+      --classes="a cat,a dog,a red car" *.jpg
 
 CHECKPOINT is a workdir (the newest step is read), one of its checkpoints/STEP,
 a published .npz, .safetensors or .pth file, or a Hugging Face directory. Images
 are files, folders with all folders below them, and glob patterns. They are
 prepared as in the checkpoint's evaluations. Classes have names where the
 checkpoint knows them, and numbers elsewhere.
+
+A checkpoint with a text tower, CLIP or SigLIP, takes --classes: texts divided
+by commas, a file with one in each line, or the names of 'imagenet', 'cifar10'
+or 'cifar100'. Texts are taken as they are; --templates=clip80 puts each into
+CLIP's 80 sentences, --templates="a photo of a {}." into this one. SigLIP says
+of each text whether it fits: its probabilities do not add up to one.
 
 A file that is no image is reported on stderr, the others are classified, and
 the exit code is 1. --json prints one document:
@@ -30,6 +38,7 @@ from absl import flags
 
 from vit_jax import command_line
 from vit_jax.errors import UserError
+from vit_jax.printable import on_one_line
 
 
 def define_flags() -> None:
@@ -38,6 +47,21 @@ def define_flags() -> None:
     None,
     "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging"
     " Face directory.",
+  )
+  flags.DEFINE_string(
+    "classes",
+    None,
+    "Texts that images are compared with, divided by commas, or a file with one"
+    " in each line.",
+  )
+  flags.DEFINE_multi_string(
+    "templates",
+    ["{}"],
+    "Sentence with {} for the text of a class; clip80, clip7 and cifar18 are"
+    " CLIP's. Repeat it for several.",
+  )
+  flags.DEFINE_string(
+    "tokenizer", None, "Tokenizer of --classes; by default the checkpoint's."
   )
   flags.DEFINE_integer(
     "top_k", 5, "Number of classes shown for each image.", lower_bound=1
@@ -62,6 +86,9 @@ def main(argv: Sequence[str]) -> int:
     image_files.find(argv[1:]),
     top_k=flags.FLAGS.top_k,
     as_json=flags.FLAGS.json,
+    classes=flags.FLAGS.classes,
+    templates=flags.FLAGS.templates,
+    tokenizer=flags.FLAGS.tokenizer,
   )
 
 
@@ -71,6 +98,9 @@ def predict(
   *,
   top_k: int = 5,
   as_json: bool = False,
+  classes: str | None = None,
+  templates: Sequence[str] = ("{}",),
+  tokenizer: str | None = None,
 ) -> int:
   """Prints the most probable classes of image files.
 
@@ -79,28 +109,46 @@ def predict(
     paths: Paths of the images.
     top_k: Number of classes printed for each image.
     as_json: Prints one JSON document instead of tables.
+    classes: Texts that images are compared with, as of `--classes`.
+    templates: Sentences that each text is put into.
+    tokenizer: Path of the tokenizer; None: the checkpoint's.
 
   Returns:
     The exit code.
 
   Raises:
-    UserError: The checkpoint cannot be read, or has no head.
+    UserError: The checkpoint cannot be read, has no head, or cannot compare
+      images with texts.
   """
+  from vit_jax import registry
   from vit_jax.evaluators import prediction
   from vit_jax.pretrained import inference
 
   use = inference.read(checkpoint)
-  if use.weights.model.num_classes is None:
+  words, activation = None, use.weights.activation
+  names = use.weights.class_names
+  if classes is not None:
+    from vit_jax.evaluators import words as words_lib
+
+    words = words_lib.read(
+      use, checkpoint, classes, template=templates, tokenizer=tokenizer
+    )
+    names, activation = words.names, words_lib.activation(use)
+  elif registry.FAMILIES.get(use.weights.model.name).has_text:
+    raise UserError(
+      f"{checkpoint} classifies by words: say between which, as in"
+      ' --classes="a cat,a dog".'
+    )
+  elif use.weights.model.num_classes is None:
     raise UserError(
       f"{checkpoint} has no head, so it gives features and no classes."
       " Fine-tune it first: --config=configs/finetune_folder.py"
       f" --config.init_from={checkpoint}."
     )
-  names = use.weights.class_names
   predicted, failed = [], []
-  for file, probabilities in prediction.predict(use, paths):
+  for file, probabilities in prediction.predict(use, paths, words):
     if probabilities is None:
-      print(f"error: {_shown(file.problem)}", file=sys.stderr, flush=True)
+      print(f"error: {on_one_line(file.problem)}", file=sys.stderr, flush=True)
       failed.append({"path": file.path, "problem": file.problem})
       continue
     if not np.isfinite(probabilities).all():
@@ -118,7 +166,7 @@ def predict(
       "checkpoint": checkpoint,
       "step": use.step,
       "preprocess": use.weights.preprocess,
-      "activation": use.weights.activation,
+      "activation": activation,
       "images": predicted,
       "failed": failed,
     }
@@ -140,17 +188,12 @@ def _best(
 
 
 def _table(path: str, best: Sequence[dict[str, Any]]) -> str:
-  lines = [_shown(path)]
+  lines = [on_one_line(path)]
   for row in best:
     name = row["name"]
-    name = f"class {row['label']}" if name is None else _shown(name)
+    name = f"class {row['label']}" if name is None else on_one_line(name)
     lines.append(f"  {row['probability']:7.2%}  {name}")
   return "\n".join(lines)
-
-
-def _shown(text: str) -> str:
-  """A name on one line, with control characters written out."""
-  return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 if __name__ == "__main__":

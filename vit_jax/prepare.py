@@ -7,10 +7,12 @@ Examples:
   python -m vit_jax.prepare jft_like --data_dir=DIR --from=lists \\
       --image_root=images --class_names=classes.txt
   python -m vit_jax.prepare folder --data_dir=DIR --check
+  python -m vit_jax.prepare tokenizer --from=captions.txt --output=DIR
 
 A TFDS dataset that is not in the data directory is downloaded and prepared in
-ArrayRecord format; TFRecord files that are there are indexed. 'digits' is
-written; an image folder and generated data need no preparation.
+ArrayRecord format; TFRecord files that are there are indexed, and so are tar
+files in webdataset's form. 'digits' is written; folders of images or captions
+and generated data need no preparation.
 
 With --from, a dataset of that name is written in the same format, in shuffled
 order, from PATH, which is one of these:
@@ -24,6 +26,10 @@ order, from PATH, which is one of these:
 After a kill, the same command continues with the shards that are missing.
 --check compares the checksums written with the files, then reads and decodes
 every image and names those that cannot be. See docs/data.md.
+
+'tokenizer' learns pieces of words from captions: a .txt file with one in each
+line, or a .jsonl file of objects with "caption" or "text". docs/tokenizers.md
+says more.
 """
 
 import contextlib
@@ -38,6 +44,9 @@ from vit_jax import command_line
 from vit_jax.data import folder, sources, tfds_directory
 from vit_jax.errors import UserError
 from vit_jax.rundir.progress import CountProgress
+
+_ONLY_FOR_TOKENIZER = ("kind", "vocab_size", "length", "output")
+_PUBLISHED_SIZES = {"bpe": 49_408, "sentencepiece": 32_000}
 
 
 def define_flags() -> None:
@@ -90,6 +99,25 @@ def define_flags() -> None:
     False,
     "Leave out images that cannot be read or decoded, and list them.",
   )
+  flags.DEFINE_enum(
+    "kind",
+    None,
+    ["bpe", "sentencepiece"],
+    "Tokenizer of CLIP's or of SigLIP's kind; by default bpe.",
+  )
+  flags.DEFINE_integer(
+    "vocab_size",
+    None,
+    "Pieces of a tokenizer at most; by default 49408 (bpe) or 32000.",
+    lower_bound=1,
+  )
+  flags.DEFINE_integer(
+    "length",
+    None,
+    "Ids that a tokenizer gives each caption; by default 77 (bpe) or 64.",
+    lower_bound=1,
+  )
+  flags.DEFINE_string("output", None, "Directory for a tokenizer.")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -101,18 +129,45 @@ def main(argv: Sequence[str]) -> None:
   # We report a broken image in a sentence, TensorFlow in a page.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   dataset = argv[1]
+  if dataset == "tokenizer":
+    _learn_tokenizer()
+    return
+  for name in _ONLY_FOR_TOKENIZER:
+    if flags.FLAGS[name].value:
+      raise UserError(f"--{name} goes with 'tokenizer', not with {dataset!r}.")
   sources.check(dataset)
   label_key = flags.FLAGS.label_key or "label"
   if flags.FLAGS["from"].value:
     dataset, label_key = _build(dataset)
   else:
     _raise_if_only_for_from()
-    if dataset == "folder" and flags.FLAGS.data_dir is None:
+    if dataset in ("folder", "captions") and flags.FLAGS.data_dir is None:
       raise UserError("Name the image folder with --data_dir=DIR.")
     print(_prepare(dataset, flags.FLAGS.data_dir))
   if flags.FLAGS.check:
     _check_files(dataset)
     _check_images(_open(dataset, label_key))
+
+
+def _learn_tokenizer() -> None:
+  from vit_jax.tokenization import learn
+
+  source, output = _path(flags.FLAGS["from"].value), _path(flags.FLAGS.output)
+  if not source or not output:
+    raise UserError(
+      "Name the captions and the directory of the tokenizer, as in: python -m"
+      " vit_jax.prepare tokenizer --from=captions.txt --output=DIR"
+    )
+  kind = flags.FLAGS.kind or "bpe"
+  size = flags.FLAGS.vocab_size or _PUBLISHED_SIZES[kind]
+  found = learn.learn(source, kind, size, flags.FLAGS.length)
+  learn.write(found, output)
+  print(
+    f"A tokenizer of {found.vocab_size} pieces and length {found.length} is in"
+    f" {output}."
+  )
+  print("Use it with:")
+  print(f"  vit_jax.load_tokenizer({output!r})")
 
 
 def _raise_if_only_for_from() -> None:
@@ -201,12 +256,15 @@ def _prepare(dataset: str, data_dir: str | None) -> str:
     from vit_jax.data.digits import source as digits
 
     return f"digits is ready in {digits.prepare(data_dir)}."
-  if kind in ("folder", "generated"):
+  if sources.is_built_in(dataset):
     source = _open(dataset, "label")
-    return (
-      f"{dataset} needs no preparation: {source.num_examples} images in"
-      f" {source.num_classes} classes."
-    )
+    is_ready = "is indexed" if kind == "webdataset" else "needs no preparation"
+    contents = f"{source.num_examples} images"
+    if source.num_classes is not None:
+      contents += f" in {source.num_classes} classes"
+    if "text" in source.features:
+      contents += " with captions"
+    return f"{dataset} {is_ready}: {contents}."
   from vit_jax.data import tfds_prepare
 
   return tfds_prepare.prepare(dataset, data_dir)

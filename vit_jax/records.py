@@ -10,12 +10,14 @@ import json
 import logging
 import math
 import os
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etils import epath
 
 from vit_jax import buckets
+from vit_jax.errors import UserError
 
 _logger = logging.getLogger(__name__)
 
@@ -154,3 +156,37 @@ def _plain(value: Any) -> Any:
   if isinstance(value, float) and not math.isfinite(value):
     return None
   return value
+
+
+@contextlib.contextmanager
+def new_directory(directory: epath.Path) -> Iterator[epath.Path]:
+  """A directory that appears at a path once all is in it, or not at all.
+
+  Raises:
+    UserError: The path exists, or cannot be written to.
+  """
+  partial = directory.with_name(
+    f".{directory.name}.{uuid.uuid4().hex[:8]}.partial"
+  )
+  try:
+    if directory.exists():
+      raise UserError(
+        f"{directory} exists, and nothing is overwritten; remove it, or name"
+        " another."
+      )
+    if buckets.is_bucket(directory):
+      with buckets.local(directory) as made:
+        made.mkdir()
+        yield made
+      return
+    partial.mkdir(parents=True)
+    try:
+      yield partial
+      partial.rename(directory)
+    except BaseException:
+      partial.rmtree(missing_ok=True)
+      raise
+  except OSError as error:
+    raise UserError(
+      f"{directory} cannot be written ({error.strerror or error})."
+    ) from None

@@ -89,6 +89,7 @@ FAMILIES = Registry(
     "convnext": "vit_jax.models.convnext.family:FAMILY",
     "swin": "vit_jax.models.swin.family:FAMILY",
     "pvt": "vit_jax.models.pvt.family:FAMILY",
+    "two_towers": "vit_jax.models.two_towers.family:FAMILY",
   },
 )
 OBJECTIVES = Registry(
@@ -96,6 +97,8 @@ OBJECTIVES = Registry(
   {
     "supervised": "vit_jax.objectives.supervised.kind:KIND",
     "masked_patch": "vit_jax.objectives.masked_patch.kind:KIND",
+    "mae": "vit_jax.objectives.mae.kind:KIND",
+    "contrastive": "vit_jax.objectives.contrastive.kind:KIND",
   },
 )
 EVALUATORS = Registry(
@@ -105,6 +108,9 @@ EVALUATORS = Registry(
     "fewshot": "vit_jax.evaluators.kinds:FEWSHOT",
     "knn": "vit_jax.evaluators.kinds:KNN",
     "linear_probe": "vit_jax.evaluators.kinds:LINEAR_PROBE",
+    "reconstruction": "vit_jax.evaluators.kinds:RECONSTRUCTION",
+    "zeroshot": "vit_jax.evaluators.kinds:ZEROSHOT",
+    "retrieval": "vit_jax.evaluators.kinds:RETRIEVAL",
   },
 )
 

@@ -82,7 +82,7 @@ def train(config: schema.Config, workdir: str) -> int:
   from vit_jax.rundir.profiling import Profiler
   from vit_jax.rundir.run_directory import RunDirectory
   from vit_jax.rundir.timing import Clock
-  from vit_jax.training import experiment, loop
+  from vit_jax.training import experiment, feature_cache, loop
   from vit_jax.training.data_stream import DataStream
   from vit_jax.training.evaluation import Evaluation
   from vit_jax.training.monitor import Monitor
@@ -103,6 +103,10 @@ def train(config: schema.Config, workdir: str) -> int:
       stack.enter_context(experiment.memory_explained(config))
       directory = stack.enter_context(RunDirectory(workdir, parts, clock))
       liveness.on_leave(directory.release)
+      state = None
+      if parts.objective.stored is not None:
+        state = directory.restore_or_init()
+        source = feature_cache.with_stored(parts, source, state.params)
       data_stream = DataStream(
         parts, source, directory.first_step, directory.position
       )
@@ -117,7 +121,7 @@ def train(config: schema.Config, workdir: str) -> int:
       compiled = parts.compile(xla_flags.options(device_kind))
       train_step = functools.partial(compiled, parts.constants)
     with clock.phase("restore"):
-      state = directory.restore_or_init()
+      state = state or directory.restore_or_init()
     every_steps = parts.steps(config.checkpoint.every_steps)
     stack.enter_context(
       Watchdog(config.faults.watchdog_seconds, clock, directory.store.path)

@@ -110,6 +110,7 @@ def visualize(
   images, shown, failed = _read_images(use, paths, num_shown)
   found = [sections.parameters(network)]
   found += sections.of_images(network, images, num_shown=num_shown)
+  found += sections.of_pretraining(use.weights, images, num_shown=num_shown)
   found += sections.over_training(
     checkpoint, images, num_shown=num_shown, num_steps=num_steps
   )

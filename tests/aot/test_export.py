@@ -1,5 +1,6 @@
 """An exported network gives the logits of the network that it was made of."""
 
+import json
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from vit_jax.aot import export
 from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
+from vit_jax.weights import contract
 
 MODEL = named_sections.section(
   "model",
@@ -92,6 +94,83 @@ def test_half_the_size_costs_some_precision():
   want = network.apply({"params": params}, images)
   assert logits.dtype == np.float32
   np.testing.assert_allclose(logits, want, atol=0.05 * np.abs(want).max())
+
+
+TOWERS = named_sections.section(
+  "model",
+  name="two_towers",
+  variant="Ti/4",
+  image_size=8,
+  image={"width": 32, "depth": 1, "num_heads": 2, "mlp_dim": 64},
+  text={
+    **{"width": 24, "depth": 2, "num_heads": 2, "mlp_dim": 48},
+    **{"vocab_size": 50, "length": 6, "causal": True, "pool": "eot"},
+  },
+  embedding_size=16,
+  image_projection="linear",
+  bias_init=-3.0,
+)
+
+
+@pytest.fixture(scope="module")
+def towers():
+  """A network of two towers, its parameters, images and texts."""
+  network = build.create(TOWERS, num_classes=None)
+  rng = np.random.default_rng(0)
+  images = rng.integers(0, 256, (5, 8, 8, 3), np.uint8)
+  texts = rng.integers(0, 50, (4, 6), np.int32)
+  params = network.init(jax.random.key(0), images, texts)["params"]
+  return network, params, images, texts
+
+
+def test_each_tower_is_a_function_of_any_number_of_examples(towers):
+  network, params, images, texts = towers
+  want = network.apply({"params": params}, images, texts)
+  programs = export.export_towers(TOWERS, params)
+  for tower, inputs in (("image", images), ("text", texts)):
+    exported = jax.export.deserialize(bytearray(programs[tower]))
+    for rows in (slice(0, 1), slice(1, None)):
+      np.testing.assert_allclose(
+        exported.call(inputs[rows]),
+        want[f"{tower}_embedding"][rows],
+        rtol=1e-5,
+        atol=1e-6,
+      )
+
+
+def test_a_directory_has_all_that_makes_logits(towers, tmp_path):
+  network, params, images, texts = towers
+  weights = contract.Weights(
+    path="towers", model=TOWERS, params=params, preprocess="decode|resize"
+  )
+  place = tmp_path / "deep" / "towers.stablehlo"
+  export.write(
+    place, weights, dtype="float32", tokenizer={"tokenizer.json": b"{}"}
+  )
+  image, text = (
+    jax.export.deserialize(
+      bytearray((place / f"{tower}.stablehlo").read_bytes())
+    )
+    for tower in ("image", "text")
+  )
+  described = json.loads((place / "towers.json").read_text())
+  logits = described["scale"] * image.call(images) @ text.call(texts).T
+  logits += described["bias"]
+  want = network.apply({"params": params}, images, texts)["logits"]
+  np.testing.assert_allclose(logits, want, rtol=1e-5, atol=1e-5)
+  assert described["text_length"] == 6 and described["image_size"] == 8
+  assert described["preprocess"] == "decode|resize"
+  assert (place / "tokenizer" / "tokenizer.json").read_bytes() == b"{}"
+  assert [path.name for path in place.parent.iterdir()] == [place.name]
+
+
+def test_only_the_towers_own_parameters_are_in_its_program(towers):
+  _, params, _, _ = towers
+  programs = export.export_towers(TOWERS, params)
+  for tower in ("image", "text"):
+    parts = [params[name] for name in params if name.startswith(tower)]
+    num_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(parts))
+    assert num_bytes < len(programs[tower]) < num_bytes + 100_000
 
 
 def test_parameters_beyond_the_format_are_refused(monkeypatch):

@@ -1,8 +1,11 @@
 import jax
 import pytest
 from jax.sharding import AxisType
+from PIL import Image
 
 from vit_jax.benchmarking import input_benchmark
+from vit_jax.data import sources
+from vit_jax.errors import UserError
 
 
 def test_both_pipelines_are_measured_in_every_round(jpegs, monkeypatch):
@@ -22,3 +25,20 @@ def test_both_pipelines_are_measured_in_every_round(jpegs, monkeypatch):
   assert result["ratio"] == pytest.approx(sum(result["ratios"]) / 2)
   assert result["images_per_second"] > 0
   assert result["plain_images_per_second"] > 0
+
+
+def test_data_without_labels_are_a_sentence(tmp_path):
+  (tmp_path / "captions.csv").write_text("image,caption\n1.png,a dot\n")
+  Image.new("RGB", (8, 8)).save(tmp_path / "1.png")
+  with pytest.raises(UserError, match="have no labels, which the plain"):
+    input_benchmark.compare(
+      sources.open_source("captions", "train", data_dir=str(tmp_path)),
+      preprocess="decode|resize",
+      image_size=8,
+      batch_size=1,
+      seed=0,
+      mesh=jax.make_mesh(
+        (1, 1), ("data", "fsdp"), axis_types=(AxisType.Auto,) * 2
+      ),
+      rounds=1,
+    )

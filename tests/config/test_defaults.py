@@ -10,6 +10,10 @@ def keys(model, prefix=""):
     if model is schema.Config and name in ("model", "objective"):
       for section in named_sections.sections(name).values():
         yield from keys(section, f"{name}.")
+    elif isinstance(field.default, schema.Model):  # A part of any family.
+      for section in named_sections.sections("model").values():
+        if section is not model:
+          yield from keys(section, f"{prefix}{name}.")
     elif isinstance(field.default, schema.Section):
       yield from keys(type(field.default), f"{prefix}{name}.")
     else:

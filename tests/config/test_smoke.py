@@ -7,6 +7,8 @@ from vit_jax.config.defaults import (
   default_config,
   default_eval,
   default_fewshot_dataset,
+  default_retrieval_dataset,
+  default_zeroshot_dataset,
 )
 from vit_jax.models import build
 from vit_jax.models.resnet import sizes as resnet_sizes
@@ -46,6 +48,32 @@ def test_a_resnet_keeps_its_stages():
 def test_the_data_are_of_the_networks_size():
   config = shrunk(variant="R50+B/16")
   assert f"size={config.model.image_size}," in config.train.dataset
+
+
+def test_pairs_stay_pairs_without_a_file():
+  config = default_config()
+  config.total_steps = 100
+  config.train.update(dataset="captions", tokenizer="bpe.json")
+  config.train.preprocess = "decode|resize|tokenize(16)"
+  train = resolve.resolve(smoke.shrink(config)).train
+  assert train.dataset.endswith(",captions=2")
+  assert train.tokenizer == "bytes"
+
+
+def test_evaluators_of_texts_shrink_to_the_generated_pairs():
+  config = default_config()
+  config.total_steps = 100
+  config.train.update(preprocess="decode|resize|tokenize(16)")
+  for kind, dataset in (
+    ("zeroshot", default_zeroshot_dataset(class_names="imagenet")),
+    ("retrieval", default_retrieval_dataset()),
+  ):
+    config.evals[kind] = default_eval(type=kind)
+    config.evals[kind].datasets.some = dataset
+  for entry in resolve.resolve(smoke.shrink(config)).evals.values():
+    ((_, data),) = entry.datasets.items()
+    assert data.dataset.endswith(",captions=2") and data.split == "test"
+    assert entry.every_steps == 2
 
 
 def test_every_type_of_evaluator_shrinks_to_the_generated_data():

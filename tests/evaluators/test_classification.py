@@ -12,7 +12,7 @@ from scipy import special
 
 from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
-from vit_jax.evaluators import classification
+from vit_jax.evaluators import classification, classified_split
 
 
 def _logits(images, state):
@@ -238,7 +238,7 @@ def test_empty_sets_are_not_among_the_predictions(
 
 
 def test_measure_takes_the_first_of_equal_scores():
-  rows = classification.measure(
+  rows = classified_split.measure(
     jnp.zeros((2, 7)), jnp.array([0, 5]), loss="softmax"
   )
   np.testing.assert_array_equal(rows["prediction"], [0, 0])
@@ -261,7 +261,7 @@ def test_published_real_labels_leave_46837_images(shared):
   for start in range(0, len(sets), 5000):
     part = slice(start, start + 5000)
     logits = jnp.asarray(np.eye(1000, dtype=np.float32)[predictions[part]])
-    rows = classification.measure(
+    rows = classified_split.measure(
       logits, jnp.asarray(labels[part]), loss="softmax"
     )
     counted += int(rows["counted"].sum())

@@ -30,6 +30,7 @@ from vit_jax.evaluators import build, contract
 from vit_jax.sharding import mesh as meshes
 
 DATASET = "generated:classes=5,size=8,examples=212"
+PAIRS = DATASET + ",captions=3"
 entries = {
   "test": schema.ClassificationEval(type="classification"),
   "few": schema.FewshotEval(
@@ -48,18 +49,51 @@ entries = {
     l2_sweep=(1e-3, 1e-1),
     max_iterations=100,
   ),
+  "words": schema.ZeroShotEval(
+    type="zeroshot",
+    datasets={
+      "toy": schema.ZeroShotDataset(
+        dataset=PAIRS, split="test", preprocess="decode", templates=("clip7",)
+      )
+    },
+  ),
+  "find": schema.RetrievalEval(
+    type="retrieval",
+    datasets={
+      "toy": schema.RetrievalDataset(
+        dataset=PAIRS, split="test", preprocess="decode"
+      )
+    },
+  ),
 }
 config = schema.Config(
-  model=named_sections.section("model", image_size=8),
-  train=schema.Train(dataset=DATASET, batch_size=16),
+  model=named_sections.section(
+    "model",
+    name="two_towers",
+    image_size=8,
+    text={"length": 32, "vocab_size": 258},
+  ),
+  train=schema.Train(dataset=DATASET, batch_size=16, tokenizer="bytes"),
   evals=entries,
 )
 
 
+def unit(x):
+  return x / jnp.linalg.norm(x, axis=1, keepdims=True)
+
+
 def outputs(params, batch):
+  if "text" in batch:
+    bytes_ = jax.nn.one_hot(batch["text"], 258).sum(1) @ params_of_text
+    return {"text_embedding": unit(bytes_)}
   images = batch["image"]
   pixels = images.reshape(len(images), -1).astype(jnp.float32) / 255
-  return {"logits": pixels @ params, "pre_logits": pixels[:, ::7]}
+  return {
+    "logits": pixels @ params,
+    "pre_logits": pixels[:, ::7],
+    "image_embedding": unit((pixels - 0.5) @ params),
+    "scale": jnp.float32(5),
+  }
 
 
 class State:
@@ -68,6 +102,7 @@ class State:
 
 mesh = meshes.create_mesh(config.mesh)
 weights = np.random.default_rng(0).normal(size=(192, 5)).astype(np.float32)
+params_of_text = np.random.default_rng(1).normal(size=(258, 5))
 state = State()
 state.eval_params = jax.device_put(weights, meshes.replicated(mesh))
 context = contract.Context(
@@ -128,6 +163,12 @@ def test_two_processes_equal_one(tmp_path, repo):
   for file in written:
     if file.suffix in (".png", ".json"):
       assert (one / file).read_bytes() == (two / file).read_bytes()
+  found = pathlib.Path("evaluations/find/toy/9/retrieval.json")
+  assert (tmp_path / "one" / found).read_bytes() == (
+    tmp_path / "two" / found
+  ).read_bytes()
+  assert 0 < alone["retrieval/toy/image_to_text_r10"] < 1
+  assert alone["zeroshot/toy/num_examples"] == 53
   predictions = (np.load(p / "predictions.npz") for p in (one, two))
   for ours, theirs in zip(*(p["prediction"] for p in predictions), strict=True):
     assert ours == theirs

@@ -1,8 +1,11 @@
 """Opening the data of an evaluator."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
+from PIL import Image
 
 from vit_jax.errors import UserError
 from vit_jax.evaluators import split
@@ -67,3 +70,13 @@ def test_labels_that_are_dropped_are_an_error(context):
 def test_training_ops_are_an_error(context):
   with pytest.raises(UserError, match="config.evals.test.preprocess: op 3"):
     _open(context, preprocess="decode|resize|flip_lr")
+
+
+def test_data_without_labels_are_a_sentence(context, tmp_path):
+  (tmp_path / "captions.csv").write_text("image,caption\n1.png,a dot\n")
+  Image.new("RGB", (8, 8)).save(tmp_path / "1.png")
+  config = context.config.model_copy(update={"data_dir": str(tmp_path)})
+  changed = dataclasses.replace(context, config=config)
+  says = "config.evals.test: 'captions' has no labels, which an evaluation"
+  with pytest.raises(UserError, match=says):
+    _open(changed, dataset="captions", split="train")

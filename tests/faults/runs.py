@@ -14,6 +14,10 @@ OFTEN = {
   "evals.test.every_steps": 10,
   "evals.fewshot.every_steps": 30,
 }
+PREFIXES = (
+  *("train/", "eval/", "fewshot/", "knn/", "zeroshot/", "retrieval/"),
+  "reconstruction/",
+)
 SELDOM = {
   "checkpoint.every_steps": 10_000,
   "evals.test.every_steps": 10_000,
@@ -23,21 +27,30 @@ SELDOM = {
 
 def command(workdir, **options):
   """The train command of a tiny run; options override config keys."""
-  options = OFTEN | {"total_steps": STEPS} | options
+  options = OFTEN | {"model.dropout_rate": 0.1} | options
+  return command_of("configs/quickstart.py:smoke", workdir, **options)
+
+
+def command_of(config, workdir, **options):
+  """The train command of any config; options override its keys."""
+  options = {"total_steps": STEPS} | options
   return [
     sys.executable,
     "-m",
     "vit_jax.train",
-    "--config=configs/quickstart.py:smoke",
+    f"--config={config}",
     f"--workdir={workdir}",
-    "--config.model.dropout_rate=0.1",
     *(f"--config.{key}={value}" for key, value in options.items()),
   ]
 
 
 def start(repo, workdir, *, environment=None, **options):
+  return start_command(repo, command(workdir, **options), environment)
+
+
+def start_command(repo, command, environment=None):
   return subprocess.Popen(
-    command(workdir, **options),
+    command,
     cwd=repo,
     env={**os.environ, **(environment or {})},
     stdout=subprocess.PIPE,
@@ -86,7 +99,7 @@ def values(workdir):
   found = {}
   for line in lines(workdir):
     for name, value in line.items():
-      if name.startswith(("train/", "eval/", "fewshot/")):
+      if name.startswith(PREFIXES):
         assert (line["step"], name) not in found
         found[line["step"], name] = value
   return found

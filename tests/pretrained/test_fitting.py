@@ -1,5 +1,7 @@
 """What a network takes over from the parameters of a checkpoint."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -167,3 +169,24 @@ def test_the_body_is_placed_of_a_checkpoint_without_a_head():
 def test_a_body_that_does_not_fit_is_refused():
   with pytest.raises(UserError, match="embedding/kernel"):
     fitting.place_body(params(width=8), weights(), MODEL)
+
+
+def test_what_stands_beside_the_network_is_taken_whole_or_starts(caplog):
+  """As the decoder of a masked autoencoder, whose sizes a config may change."""
+  decoder = {"kernel": np.full((2, 3), 8.0, np.float32)}
+  found = dataclasses.replace(weights(), beside={"decoder": decoder})
+  same = {**params(), "decoder": {"kernel": jnp.zeros((2, 3))}}
+  np.testing.assert_array_equal(started(same, found)["decoder"]["kernel"], 8)
+  assert "parameters that predict" not in caplog.text
+  wider = {**params(), "decoder": {"kernel": jnp.zeros((2, 4))}}
+  np.testing.assert_array_equal(started(wider, found)["decoder"]["kernel"], 0)
+  assert "parameters that predict patches are initialised" in caplog.text
+
+
+def test_a_norm_after_the_pooling_starts_in_place_of_one_before_it(caplog):
+  norm = {"scale": np.full(4, 3.0, np.float32), "bias": np.zeros(4, np.float32)}
+  found = weights(Transformer={"encoder_norm": norm})
+  fresh = {**params(), "fc_norm": jax.tree.map(jnp.ones_like, norm)}
+  result = started(fresh, found)
+  np.testing.assert_array_equal(result["fc_norm"]["scale"], 1)
+  assert "norm_after_pool=True" in caplog.text

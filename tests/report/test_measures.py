@@ -70,6 +70,19 @@ def test_the_mean_is_over_datasets_that_all_have_the_shots(tmp_path):
   assert (column.title, cell.text, row) == ("5-shot", "90.0", "b")
 
 
+def test_without_counts_the_first_metric_that_has_a_curve_is_put_first(
+  tmp_path,
+):
+  metrics = {"linear_probe/digits/l2": 1e-3, "linear_probe/digits/top1": 0.9}
+  column, cell, row = measures.headline(
+    table_of(tmp_path, metrics, "linear_probe")
+  )
+  assert (column.metric, cell.text, row) == ("top1", "90.00", "digits")
+  del metrics["linear_probe/digits/top1"]
+  table = table_of(tmp_path, metrics, "linear_probe")
+  assert measures.headline(table) is None
+
+
 def test_classifiers_are_columns(tmp_path):
   metrics = {
     "knn/digits/k20": 0.7,

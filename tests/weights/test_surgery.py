@@ -328,10 +328,10 @@ MISFITS = {
     {"pool": "gap"},
     "set config.model.pool='map' (it is 'gap')",
   ),
-  "fc_norm/scale": (
-    {"pool": "gap"},
+  "Transformer/encoder_norm/scale": (
     {"pool": "gap", "norm_after_pool": True},
-    "set config.model.norm_after_pool=False (it is True)",
+    {"pool": "gap"},
+    "set config.model.norm_after_pool=True (it is False)",
   ),
   "Transformer/posembed_input/x_embedding": (
     {"pos_embedding": "learned_2d"},

@@ -40,13 +40,41 @@ def test_settings_beside_the_weights_are_left_out():
   assert torch_file.read(GOLDEN / "deit.pth").keys() == {"model"}
 
 
-@pytest.mark.parametrize(
-  "name, words",
-  [("legacy.pth", "before 1.6.*torch.save"), ("script.pt", "is TorchScript")],
-)
-def test_other_forms_are_named(name, words):
-  with pytest.raises(UserError, match=words):
-    torch_file.read(GOLDEN / name)
+def test_an_older_form_is_named():
+  with pytest.raises(UserError, match="before 1.6.*torch.save"):
+    torch_file.read(GOLDEN / "legacy.pth")
+
+
+def test_of_a_program_the_attributes_of_its_modules_are_read():
+  found = torch_file.read(GOLDEN / "script.pt")
+  assert found.keys() == {torch_file.SCRIPT}
+  shapes = {name: x.shape for name, x in found[torch_file.SCRIPT].items()}
+  assert shapes == {"weight": (2, 2), "bias": (2,)}
+
+
+def test_nothing_of_a_program_is_run_or_looked_at(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  hostile = pickle.dumps(Calls(os.system, "touch ran"), 2)
+  with zipfile.ZipFile(GOLDEN / "script.pt") as source:
+    root = source.namelist()[0].split("/")[0]
+    with zipfile.ZipFile("x.pt", "w") as target:
+      for entry in source.infolist():
+        content = source.read(entry)
+        if entry.filename == f"{root}/constants.pkl":
+          content = hostile
+        elif "/code/" in entry.filename:
+          content = b"import os; os.system('touch ran')"
+        target.writestr(entry.filename, content)
+  found = torch_file.read("x.pt")[torch_file.SCRIPT]
+  assert found.keys() == {"weight", "bias"}
+  assert not pathlib.Path("ran").exists()
+
+
+def test_a_module_that_is_called_with_something_is_refused(tmp_path):
+  data = b"\x80\x02c__torch__.os\nsystem\nX\x03\0\0\0ran\x85R."
+  write(tmp_path / "x.pt", data)
+  with pytest.raises(UserError, match="x.pt is not read"):
+    torch_file.read(tmp_path / "x.pt")
 
 
 def write(path, data: bytes, compression=zipfile.ZIP_STORED, **entries):

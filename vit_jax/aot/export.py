@@ -6,8 +6,18 @@
 
 The file holds StableHLO, which jax promises to run for at least six months
 after it was written, on CPU, NVIDIA GPU and TPU.
+
+Of a network with an image and a text tower there is a directory:
+
+  image.stablehlo   uint8 [n, S, S, 3] -> float32 [n, e], of unit length
+  text.stablehlo    int32 [t, length] -> float32 [t, e], of unit length
+  towers.json       the scale and the bias, so that the logits are
+                    scale * image @ text.T + bias; how images are prepared
+  tokenizer/        the tokenizer, if the checkpoint has one
 """
 
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -15,9 +25,9 @@ import jax.numpy as jnp
 import numpy as np
 from etils import epath
 from jax import export as jax_export
-from jaxtyping import Array, Float, UInt8
+from jaxtyping import Array, Float, Int, UInt8
 
-from vit_jax import records, trees
+from vit_jax import records, registry, trees
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build as models_build
@@ -28,14 +38,33 @@ PLATFORMS = ("cpu", "cuda", "tpu")
 _MAX_PARAMETER_BYTES = 2**31 - 2**25
 
 
-def write(path: epath.PathLike, weights: Weights, *, dtype: str) -> None:
-  """Writes the file; nothing is left half written.
+def write(
+  path: epath.PathLike,
+  weights: Weights,
+  *,
+  dtype: str,
+  tokenizer: Mapping[str, bytes] | None = None,
+) -> None:
+  """Writes the file or the directory; nothing is left half written.
+
+  Args:
+    path: Path that is free.
+    weights: Parameters and their architecture.
+    dtype: As for `export`.
+    tokenizer: Files of the tokenizer of a text tower; None: it is not known.
 
   Raises:
     UserError: As for `export`, or the path cannot be written to.
   """
-  content = export(weights.model, weights.params, dtype=dtype)
   path = epath.Path(path)
+  if registry.FAMILIES.get(weights.model.name).has_text:
+    files = _towers_files(weights, dtype, tokenizer)
+    with records.new_directory(path) as partial:
+      for name, content in files.items():
+        (partial / name).parent.mkdir(exist_ok=True)
+        (partial / name).write_bytes(content)
+    return
+  content = export(weights.model, weights.params, dtype=dtype)
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
     with records.replacing(path) as partial:
@@ -44,6 +73,30 @@ def write(path: epath.PathLike, weights: Weights, *, dtype: str) -> None:
     raise UserError(
       f"{path} cannot be written ({error.strerror or error})."
     ) from None
+
+
+def _towers_files(
+  weights: Weights, dtype: str, tokenizer: Mapping[str, bytes] | None
+) -> dict[str, bytes]:
+  """Contents by the name of the file."""
+  files = {
+    f"{tower}.stablehlo": content
+    for tower, content in export_towers(
+      weights.model, weights.params, dtype=dtype
+    ).items()
+  }
+  bias = weights.params.get("logit_bias")
+  described = {
+    "image_size": weights.model.image_size,
+    "text_length": weights.model.text.length,
+    "scale": float(np.exp(np.float32(weights.params["logit_scale"]))),
+    "bias": None if bias is None else float(bias),
+    "preprocess": weights.preprocess,
+  }
+  files["towers.json"] = (json.dumps(described, indent=2) + "\n").encode()
+  for name, content in (tokenizer or {}).items():
+    files[f"tokenizer/{name}"] = content
+  return files
 
 
 def export(
@@ -60,9 +113,61 @@ def export(
   Raises:
     UserError: The parameters are too large for the format.
   """
+  network, params = _built(model, params, dtype)
+  _check_size(params, dtype)
+
+  def classify(images: UInt8[Array, "b h w c"]) -> Float[Array, "b classes"]:
+    return network.apply({"params": params}, images).astype(jnp.float32)
+
+  return _program(classify, _images(model), jnp.uint8)
+
+
+def export_towers(
+  model: schema.Model, params: Any, *, dtype: str = "float32"
+) -> dict[str, bytes]:
+  """The files' contents of a network of two towers, for any batch size.
+
+  Args:
+    model: Architecture.
+    params: Parameters of the model.
+    dtype: As of `export`.
+
+  Returns:
+    'image', a function of uint8 [n, S, S, 3], and 'text', one of int32
+    [t, length]; both give embeddings, float32 of unit length.
+
+  Raises:
+    UserError: The parameters of a tower are too large for the format.
+  """
+  network, params = _built(model, params, dtype)
+  for tower in ("image", "text"):
+    of_tower = (tower, f"{tower}_projection")
+    _check_size({k: v for k, v in params.items() if k in of_tower}, dtype)
+
+  def image(images: UInt8[Array, "b h w c"]) -> Float[Array, "b e"]:
+    found = network.apply({"params": params}, images)
+    return found["image_embedding"].astype(jnp.float32)
+
+  def text(tokens: Int[Array, "t n"]) -> Float[Array, "t e"]:
+    found = network.apply({"params": params}, text=tokens)
+    return found["text_embedding"].astype(jnp.float32)
+
+  return {
+    "image": _program(image, _images(model), jnp.uint8),
+    "text": _program(text, (model.text.length,), jnp.int32),
+  }
+
+
+def _built(model: schema.Model, params: Any, dtype: str) -> tuple[Any, Any]:
+  """The network, and its parameters in a dtype."""
   model = model.updated(dtype=dtype, attention="xla")
   network = models_build.create(model, num_classes=model.num_classes)
-  params = jax.tree.map(lambda leaf: np.asarray(leaf, jnp.dtype(dtype)), params)
+  return network, jax.tree.map(
+    lambda leaf: np.asarray(leaf, jnp.dtype(dtype)), params
+  )
+
+
+def _check_size(params: Any, dtype: str) -> None:
   num_bytes = sum(leaf.nbytes for _, leaf in trees.named_leaves(params))
   if num_bytes > _MAX_PARAMETER_BYTES:
     raise UserError(
@@ -71,12 +176,17 @@ def export(
       + ("; use --dtype=bfloat16." if dtype == "float32" else ".")
     )
 
-  def classify(images: UInt8[Array, "b h w c"]) -> Float[Array, "b classes"]:
-    return network.apply({"params": params}, images).astype(jnp.float32)
 
+def _images(model: schema.Model) -> tuple[int, ...]:
+  return (model.image_size, model.image_size, 3)
+
+
+def _program(
+  function: Callable[..., Any], shape: tuple[int, ...], dtype: Any
+) -> bytes:
+  """A function of one batch, serialised; `shape` is that of an example."""
   (batch,) = jax_export.symbolic_shape("batch")
-  size = model.image_size
-  exported = jax_export.export(jax.jit(classify), platforms=PLATFORMS)(
-    jax.ShapeDtypeStruct((batch, size, size, 3), jnp.uint8)
+  exported = jax_export.export(jax.jit(function), platforms=PLATFORMS)(
+    jax.ShapeDtypeStruct((batch, *shape), dtype)
   )
   return bytes(exported.serialize())

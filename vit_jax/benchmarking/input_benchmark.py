@@ -13,6 +13,7 @@ from vit_jax.benchmarking import plain_pipeline
 from vit_jax.data import features as features_lib
 from vit_jax.data import pipeline, spec
 from vit_jax.data.sources import Source
+from vit_jax.errors import UserError
 
 _SECONDS = 3.0  # Time for each pipeline in a round.
 _WARM_UP_BATCHES = 8
@@ -42,6 +43,11 @@ def compare(
   Raises:
     UserError: The preprocessing does not suit the source or has no plain form.
   """
+  if source.num_classes is None:
+    raise UserError(
+      f"The data ({source.fingerprint}) have no labels, which the plain"
+      " pipeline reads too; name a dataset that has."
+    )
   parsed = spec.parse(preprocess, image_size)
   _, features = features_lib.of_images(parsed).suited_to(
     source.num_classes, source.max_labels

@@ -54,9 +54,12 @@ def _any_seed() -> Tensor:
   return tf.random.uniform([2], maxval=tf.int64.max, dtype=tf.int64)
 
 
-def _resize(data: Tensor, size: int, method: str, antialias: bool) -> Tensor:
+def _resize(
+  data: Tensor, size: int, method: str, antialias: bool, scale: float
+) -> Tensor:
   pixels = tf.io.decode_jpeg(data, channels=3)
-  return tf.image.resize(pixels, (size, size), method, antialias=antialias)
+  side = round(scale * size)
+  return tf.image.resize(pixels, (side, side), method, antialias=antialias)
 
 
 # The first op decodes what it needs.

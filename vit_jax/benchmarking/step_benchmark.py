@@ -122,6 +122,8 @@ def _compiled(parts: Experiment) -> Callable[..., Any]:
 def _random_batch(parts: Experiment) -> dict[str, jax.Array]:
   rng = np.random.default_rng(0)
   limits = {"image": 256, "label": parts.facts.num_classes}
+  if captions := parts.facts.features.captions:
+    limits["text"] = captions.vocab_size
   return {
     name: jax.device_put(
       rng.integers(0, limits[name], spec.shape).astype(spec.dtype),

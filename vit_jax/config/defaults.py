@@ -68,6 +68,16 @@ def default_fewshot_dataset(**values: Any) -> ml_collections.ConfigDict:
   return _filled(schema.FewshotDataset, values)
 
 
+def default_zeroshot_dataset(**values: Any) -> ml_collections.ConfigDict:
+  """An entry of `datasets` of a zero-shot evaluator."""
+  return _filled(schema.ZeroShotDataset, values)
+
+
+def default_retrieval_dataset(**values: Any) -> ml_collections.ConfigDict:
+  """An entry of `datasets` of a retrieval evaluator."""
+  return _filled(schema.RetrievalDataset, values)
+
+
 def default_view(**values: Any) -> ml_collections.ConfigDict:
   """An entry of `config.train.views`: the defaults, then `values`."""
   return _filled(schema.View, values)
@@ -108,13 +118,24 @@ def _filled(
 
 
 def _of_any_name(
-  group: str, chosen: schema.Section
+  group: str, chosen: schema.Section, *, in_model: bool = False
 ) -> ml_collections.ConfigDict:
-  """`chosen` beside the keys that `config.<group>` has under other names."""
+  """`chosen` beside the keys that `config.<group>` has under other names.
+
+  Args:
+    group: 'model' or 'objective'.
+    chosen: The section.
+    in_model: Whether it is a part of another one, whose name it cannot have.
+  """
   _, tag, _ = named_sections.NAMED[group]
   entries: dict[str, Any] = {}
   for section in named_sections.sections(group).values():
-    for name, field in section.model_fields.items():
+    fields = section.model_fields
+    if in_model and any(
+      isinstance(field.default, schema.Section) for field in fields.values()
+    ):
+      continue
+    for name, field in fields.items():
       agrees = name not in entries or entries[name] == field.default
       entries[name] = field.default if agrees else UNSET
   for name, field in type(chosen).model_fields.items():
@@ -122,8 +143,14 @@ def _of_any_name(
     if name == tag or value != field.default:
       entries[name] = value
   return ml_collections.ConfigDict(
-    {
-      name: config_dict.FieldReference(value, field_type=object)
-      for name, value in entries.items()
-    }
+    {name: _overridable(value) for name, value in entries.items()}
   )
+
+
+def _overridable(value: Any) -> Any:
+  """A key's value as a ConfigDict holds it."""
+  if isinstance(value, schema.Model):  # A part that is of any family too.
+    return _of_any_name("model", value, in_model=True)
+  if isinstance(value, schema.Section):
+    return as_config_dict(value)
+  return config_dict.FieldReference(value, field_type=object)

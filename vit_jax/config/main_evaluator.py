@@ -1,4 +1,4 @@
-"""The evaluator whose accuracy represents a run."""
+"""The evaluator whose accuracy and whose images represent a run."""
 
 from vit_jax.config import schema
 
@@ -11,3 +11,21 @@ def find(config: schema.Config) -> str | None:
     if isinstance(entry, schema.ClassificationEval)
   ]
   return "test" if "test" in names else next(iter(names), None)
+
+
+def preprocess(config: schema.Config) -> str | None:
+  """Host ops of that evaluator, or of another one that represents the run.
+
+  The first that compares with texts, else the first that reconstructs images.
+  """
+  name = find(config)
+  if name is not None:
+    return config.evals[name].preprocess
+  for kind in (schema.ZeroShotEval, schema.RetrievalEval):
+    for entry in config.evals.values():
+      if isinstance(entry, kind):
+        return next(iter(entry.datasets.values())).preprocess
+  for entry in config.evals.values():
+    if isinstance(entry, schema.ReconstructionEval):
+      return entry.preprocess
+  return None

@@ -5,6 +5,7 @@ section; a config holds the keys of the one that it names.
 """
 
 import functools
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -62,17 +63,22 @@ def own_keys(group: str, keys: Mapping[str, Any]) -> dict[str, Any]:
     if name in own.model_fields
     or not (
       own.implied.get(name, ...) == value
-      or any(_is_default(name, value, one) for one in classes.values())
+      or any(is_default(name, value, one) for one in classes.values())
     )
   }
 
 
-def _is_default(name: str, value: Any, section: type[schema.Section]) -> bool:
+def is_default(name: str, value: Any, section: type[schema.Section]) -> bool:
   """True if a section has this key and this default, in Python or in JSON."""
-  if isinstance(value, list):
-    value = tuple(value)
-  fields = section.model_fields
-  return name in fields and fields[name].default == value
+  if name not in section.model_fields:
+    return False
+  default = section.model_fields[name].default
+  if isinstance(default, schema.Section) and isinstance(value, Mapping):
+    try:
+      return getattr(section(**{name: value}), name) == default
+    except pydantic.ValidationError:
+      return False
+  return default == (tuple(value) if isinstance(value, list) else value)
 
 
 def default_section(group: str) -> schema.Section:
@@ -118,3 +124,50 @@ def _validated_class(*names: tuple[str, ...]) -> type[schema.Config]:
     objective=(any_of("objective"), objective),
     evals=(dict[str, any_of("evals")], {}),
   )
+
+
+class PartError(ValueError):
+  """A part of a network, itself one, has a bad name or bad keys.
+
+  Attributes:
+    section: Class of the part's section; None: its name is unknown.
+    errors: As pydantic's.
+  """
+
+  def __init__(
+    self, section: type[schema.Model] | None, errors: list[Mapping[str, Any]]
+  ):
+    super().__init__("; ".join(str(item["msg"]) for item in errors))
+    self.section = section
+    self.errors = errors
+
+
+def _model(value: Any, info: Any) -> schema.Model:
+  """A section of `config.model`, of the class that its name selects.
+
+  Raises:
+    ValueError: It is no group of keys.
+    PartError: The name or a key is unknown, or a value is wrong.
+  """
+  if isinstance(value, schema.Model):
+    return value
+  if not isinstance(value, Mapping):
+    raise ValueError(f"{value!r} must be a group of keys")
+  known, tag, default = NAMED["model"]
+  name = value.get(tag, default)
+  if not isinstance(name, str) or name not in sections("model"):
+    unknown = {"loc": (tag,), "type": "unknown", "input": name}
+    raise PartError(None, [{**unknown, "msg": known.unknown(name, tag)}])
+  section, keys = sections("model")[name], own_keys("model", value)
+  try:
+    if info.mode == "json":  # In which a tuple that was saved is a list.
+      return section.model_validate_json(json.dumps(keys))
+    return section.model_validate(keys)
+  except pydantic.ValidationError as error:
+    raise PartError(section, error.errors()) from None
+
+
+# A part of a network that is itself a network, of any family.
+AnyModel = Annotated[
+  pydantic.SerializeAsAny[schema.Model], pydantic.BeforeValidator(_model)
+]

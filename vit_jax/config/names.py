@@ -28,7 +28,7 @@ def find(name: str) -> schema.Model:
       try:
         family.size(model)
       except UserError:
-        break
+        continue
       # A key that is set is one that an experiment file passes on.
       return model.model_copy(update={"name": model.name})
   near = did_you_mean(name, known(), 0.0)

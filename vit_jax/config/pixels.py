@@ -8,6 +8,11 @@ Statistics = tuple[tuple[float, ...], tuple[float, ...]]
 NAMED: dict[str, Statistics] = {
   "minus_one_to_one": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
   "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+  # Of openai/CLIP.
+  "clip": (
+    (0.48145466, 0.4578275, 0.40821073),
+    (0.26862954, 0.26130258, 0.27577711),
+  ),
 }
 
 

@@ -119,9 +119,18 @@ def _with_own_keys(config: Mapping[str, Any]) -> dict[str, Any]:
   config = dict(config)
   for group in ("model", "objective"):
     if isinstance(config.get(group), Mapping):
-      keys = {k: v for k, v in config[group].items() if v is not UNSET}
+      keys = _without_unset(config[group])
       config[group] = named_sections.own_keys(group, keys)
   return config
+
+
+def _without_unset(keys: Mapping[str, Any]) -> dict[str, Any]:
+  """`keys`, those of parts too, without those whose default a name decides."""
+  return {
+    name: _without_unset(value) if isinstance(value, Mapping) else value
+    for name, value in keys.items()
+    if value is not UNSET
+  }
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -184,15 +193,39 @@ def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
     elif kind == "union_tag_invalid":
       known, tag, _ = named_sections.NAMED[item["loc"][0]]
       yield known.unknown(item["ctx"]["tag"], f"{name}.{tag}")
-    elif kind == "literal_error":
-      yield f"{name} = {value!r} is not one of {item['ctx']['expected']}."
-    elif kind == "value_error":
-      yield f"{name}: {item['ctx']['error']}."
-    elif kind in _WANTED:
-      yield f"{name} = {value!r} must be {_WANTED[kind]}."
+    elif kind == "value_error" and isinstance(
+      item["ctx"]["error"], named_sections.PartError
+    ):
+      yield from _of_part(name, item["ctx"]["error"])
     else:
-      wanted = item["msg"].removeprefix("Input should be ")
-      yield f"{name} = {value!r} must be {wanted}."
+      yield _about_value(name, item)
+
+
+def _of_part(part: str, error: named_sections.PartError) -> Iterator[str]:
+  """One sentence for each thing wrong in a part of the network."""
+  known, tag, _ = named_sections.NAMED["model"]
+  for item in error.errors:
+    name = ".".join((part, *filter(_is_key, map(str, item["loc"]))))
+    if error.section is None:
+      yield known.unknown(item["input"], f"{part}.{tag}")
+    elif item["type"] == "extra_forbidden":
+      keys = [f"{part}.{key}" for key in error.section.model_fields]
+      yield unknown_key(name, item["input"], keys)
+    else:
+      yield _about_value(name, item)
+
+
+def _about_value(name: str, item: Mapping[str, Any]) -> str:
+  """The sentence about a value that is of another kind than is wanted."""
+  value, kind = item["input"], item["type"]
+  if kind == "literal_error":
+    return f"{name} = {value!r} is not one of {item['ctx']['expected']}."
+  if kind == "value_error":
+    return f"{name}: {item['ctx']['error']}."
+  if kind in _WANTED:
+    return f"{name} = {value!r} must be {_WANTED[kind]}."
+  wanted = item["msg"].removeprefix("Input should be ")
+  return f"{name} = {value!r} must be {wanted}."
 
 
 def _eval_types() -> str:
@@ -209,10 +242,19 @@ def _location(loc: tuple[int | str, ...]) -> tuple[str, ...]:
     is_tag = index == _TAGS.get(parts[0]) and part in (
       named_sections.sections(parts[0])
     )
-    is_type = "[" in part or part in ("int", "str", "float", "constrained-int")
-    if not is_tag and not is_type:
+    if not is_tag and _is_key(part):
       kept.append(part)
   return tuple(kept)
+
+
+def _is_key(part: str) -> bool:
+  """False for a type, which pydantic adds to the path of a union."""
+  return "[" not in part and part not in (
+    "int",
+    "str",
+    "float",
+    "constrained-int",
+  )
 
 
 def _foreign_key(loc: tuple[int | str, ...], value: Any) -> str | None:
@@ -225,6 +267,17 @@ def _foreign_key(loc: tuple[int | str, ...], value: Any) -> str | None:
   if not names:
     return None
   default = named_sections.sections(group)[names[0]].model_fields[key].default
+  if isinstance(default, schema.Section) and isinstance(value, Mapping):
+    sections = [type(default)]
+    if isinstance(default, schema.Model):  # Of any family.
+      sections = named_sections.sections("model").values()
+    for inner, one in value.items():
+      if not any(named_sections.is_default(inner, one, s) for s in sections):
+        return (
+          f"config.{group}.{key}.{inner} = {one!r} is a key of"
+          f" config.{group}.{tag} = {' or '.join(map(repr, names))}, which"
+          f" {chosen!r} lacks; leave it unset."
+        )
   return (
     f"config.{group}.{key} = {value!r} is a key of config.{group}.{tag} ="
     f" {' or '.join(map(repr, names))}, which {chosen!r} lacks; leave it at"
@@ -284,6 +337,14 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
       f"config.init_classes = {config.init_classes!r} chooses from the head of"
       " config.init_from, which is not set; set both or neither."
     )
+  known = registry.FAMILIES.get(config.model.name).parts
+  if config.init_part is not None and config.init_part not in known:
+    parts = ", ".join(map(repr, known)) or "none"
+    yield (
+      f"config.init_part = {config.init_part!r} is no part of config.model.name"
+      f" = {config.model.name!r}, which has {parts}; leave it unset, or name"
+      " another."
+    )
   warmup = durations.parse(config.schedule.warmup_steps)
   if warmup.unit == "step" and config.total_steps is not None:
     if warmup.amount >= config.total_steps:
@@ -315,5 +376,5 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
       " such as (30_000, 60_000)."
     )
   for name, entry in config.evals.items():
-    if isinstance(entry, schema.FeaturesEval) and not entry.datasets:
+    if getattr(entry, "datasets", None) == {}:
       yield f"config.evals.{name}.datasets is empty; name at least one dataset."

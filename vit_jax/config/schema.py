@@ -5,7 +5,9 @@ An experiment file builds on `default_config()`, a `ConfigDict`;
 rest of the code ever sees. Tags in the descriptions: [P] the ViT paper
 (arXiv 2010.11929), [VT] google-research/vision_transformer, [BV]
 google-research/big_vision, [DINO] facebookresearch/dino, [DeiT] and [DeiT3]
-facebookresearch/deit, [timm] huggingface/pytorch-image-models.
+facebookresearch/deit, [timm] huggingface/pytorch-image-models,
+[CLIP] openai/CLIP, [SigLIP] arXiv 2303.15343, [MAE] facebookresearch/mae,
+[DV2] facebookresearch/dinov2, [EVA] baaivision/EVA.
 """
 
 import math
@@ -58,6 +60,7 @@ Fraction = Annotated[float, pydantic.Field(ge=0, lt=1)]
 Probability = Annotated[float, pydantic.Field(ge=0, le=1)]
 NonNegative = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
+Finite = Annotated[float, pydantic.Field(allow_inf_nan=False)]
 
 
 class Section(pydantic.BaseModel):
@@ -88,7 +91,7 @@ class Model(Section):
   name: str = key(
     "vit",
     "'vit', hybrids among them, 'resnet' (BiT ResNet-v2), 'convnext', 'swin',"
-    " 'pvt', or another of `registry.FAMILIES`.",
+    " 'pvt', 'two_towers' (CLIP, SigLIP), or another of `registry.FAMILIES`.",
   )
   variant: str = key(
     "B/16",
@@ -99,7 +102,7 @@ class Model(Section):
   )
   num_classes: Size | None = key(None, "None: the dataset's.")
   image_size: Size = key(224, "Side of the square input, pixels. [P]")
-  head_bias_init: Annotated[float, pydantic.Field(allow_inf_nan=False)] = key(
+  head_bias_init: Finite = key(
     0.0, "Head bias at the start; -10 for ImageNet-21k sigmoid. [VT] [BV]"
   )
   dtype: Literal["float32", "bfloat16"] = key("float32", "Compute dtype.")
@@ -110,9 +113,9 @@ class Model(Section):
   )
   normalize: Annotated[str, pydantic.AfterValidator(_check_pixels)] = key(
     "minus_one_to_one",
-    "Pixel mean and scale: (x - 127.5) / 127.5 [VT]; 'imagenet', the mean and"
-    " standard deviation of that set; or 'MEAN,MEAN,MEAN/STD,STD,STD' of"
-    " pixels in [0, 1].",
+    "Pixel mean and scale: (x - 127.5) / 127.5 [VT]; 'imagenet' or 'clip', the"
+    " mean and standard deviation of that set; or"
+    " 'MEAN,MEAN,MEAN/STD,STD,STD' of pixels in [0, 1].",
   )
   pos_embedding_resize: Literal["bilinear", "bicubic", "bicubic_antialias"] = (
     key(
@@ -147,8 +150,8 @@ class Train(Section):
 
   dataset: str = key(
     "digits",
-    "A TFDS name, 'folder' (data_dir holds train/, val/, test/), 'digits' or"
-    " 'generated:classes=10,size=32,...'.",
+    "A TFDS name, 'folder' (data_dir holds train/, val/, test/), 'captions',"
+    " 'webdataset:SHARDS', 'digits' or 'generated:classes=10,size=32,...'.",
   )
   split: str = key("train", "A TFDS split string, such as 'train[:99%]'.")
   batch_size: PositiveInt = key(4096, "Global batch, examples. [P] Table 3.")
@@ -171,6 +174,16 @@ class Train(Section):
   )
   image_key: str = key("image", "Feature that holds the image.")
   label_key: str = key("label", "Feature that holds the label or labels.")
+  text_key: str | None = key(
+    None,
+    "Feature of a TFDS dataset that holds the captions; None: text, caption or"
+    " captions, if there is one.",
+  )
+  tokenizer: str | None = key(
+    None,
+    "File of the tokenizer that the op tokenize takes; 'bytes': the bytes of"
+    " the texts, which needs no file.",
+  )
   shuffle_block: PositiveInt = key(
     1,
     "Consecutive records that stay together when shuffling; 1: every record"
@@ -263,6 +276,46 @@ class MaskedPatch(Objective):
   )
 
 
+class MAE(Objective):
+  """Masked autoencoders. [MAE]"""
+
+  name: Literal["mae"] = key("mae", "Masked autoencoders.")
+  mask_ratio: Annotated[float, pydantic.Field(ge=0, lt=1)] = key(
+    0.75, "Share of an image's patches that the encoder does not see. [MAE]"
+  )
+  normalize_pixels: bool = key(
+    True,
+    "Predict pixels normalised by the mean and the deviation of their patch."
+    " [MAE]",
+  )
+  decoder_width: Size = key(512, "Width of the decoder. [MAE]")
+  decoder_depth: Layers = key(8, "Layers of the decoder. [MAE]")
+  decoder_num_heads: Size = key(16, "Heads of the decoder. [MAE]")
+
+
+class Contrastive(Objective):
+  """Images and texts that belong together. [CLIP], [SigLIP]"""
+
+  name: Literal["contrastive"] = key("contrastive", "Pairs of image and text.")
+  loss: Literal["sigmoid", "softmax"] | None = key(
+    None,
+    "sigmoid asks of every pair whether it belongs together [SigLIP]; softmax"
+    " asks which text is an image's, and which image a text's [CLIP]. None:"
+    " sigmoid if the model has a bias.",
+  )
+  max_scale: Annotated[float, pydantic.Field(ge=1)] | None = key(
+    None,
+    "After each update the factor of similarities is brought back between 1 and"
+    " this, 100 in [CLIP]; None: it is free [SigLIP].",
+  )
+  cache_frozen: str | None = key(
+    None,
+    "Directory that keeps what a frozen image tower makes of the training"
+    " images, computed once; all processes must see it. None: the tower"
+    " computes in every step.",
+  )
+
+
 class Optimizer(Section):
   """The update rule."""
 
@@ -303,7 +356,7 @@ class Optimizer(Section):
   freeze: str | None = key(
     None,
     "What stays as it is: 'backbone', all but the head; or a regex of parameter"
-    " paths, such as 'embedding/.*|cls'.",
+    " paths, such as 'embedding/.*|cls', or 'image/.*' of two towers [LiT].",
   )
 
 
@@ -501,6 +554,83 @@ class LinearProbeEval(FeaturesEval):
   max_iterations: PositiveInt = key(1000, "Of L-BFGS, for each l2.")
 
 
+class ReconstructionEval(Eval):
+  """Hidden patches of images, predicted from the others. [MAE]"""
+
+  type: Literal["reconstruction"]
+  dataset: str | None = key(None, "None: train.dataset.")
+  split: str = key("test", "TFDS split string.")
+  preprocess: str = key(
+    "decode|resize_small(scale=1.1429)|central_crop", "Host ops. [BV]"
+  )
+  image_key: str = key("image", "Feature that holds the image.")
+  num_shown: PositiveInt = key(12, "Images that the report shows.")
+
+
+class ZeroShotDataset(Section):
+  """One dataset of a zero-shot evaluator."""
+
+  dataset: str = key("imagenet2012", "TFDS name, 'folder' or another source.")
+  split: str = key("validation", "Split that accuracy is measured on.")
+  preprocess: str = key(
+    "decode|resize_small(method='bicubic', antialias=True)|central_crop",
+    "Host ops. [CLIP]",
+  )
+  image_key: str = key("image", "Feature that holds the image.")
+  label_key: str = key(
+    "label", "Feature that holds the label or the set of accepted labels."
+  )
+  label_sets: str | None = key(
+    None, "JSON file of sets of accepted labels, as of a classification."
+  )
+  class_names: str | None = key(
+    None,
+    "Names in the order of the labels: 'imagenet', 'cifar10', 'cifar100', or a"
+    " file with one in each line; None: those that the dataset has.",
+  )
+  templates: tuple[str, ...] = key(
+    ("clip80",),
+    "Sentences with {} for the name: 'clip80', 'clip7' and 'cifar18' of CLIP, a"
+    " file with one in each line, or a sentence itself.",
+  )
+
+
+class ZeroShotEval(Eval):
+  """Classes by the nearest text. [CLIP] 3.1."""
+
+  type: Literal["zeroshot"]
+  datasets: dict[str, ZeroShotDataset] = key({}, "Name in the metrics -> data.")
+  prompts: Literal["clip", "siglip"] = key(
+    "clip",
+    "siglip splits names at commas into aliases and removes punctuation and"
+    " capitals; clip leaves them as they are.",
+  )
+
+
+class RetrievalDataset(Section):
+  """One dataset of a retrieval evaluator."""
+
+  dataset: str = key("captions", "A source of images and captions.")
+  split: str = key("validation", "Split that is searched.")
+  preprocess: str = key(
+    "decode|resize_small(method='bicubic', antialias=True)|central_crop",
+    "Host ops. [CLIP]",
+  )
+  image_key: str = key("image", "Feature that holds the image.")
+  text_key: str | None = key(
+    None, "Feature that holds the captions; None: as of train.text_key."
+  )
+
+
+class RetrievalEval(Eval):
+  """Images by their captions, and captions by their images. [CLIP]"""
+
+  type: Literal["retrieval"]
+  datasets: dict[str, RetrievalDataset] = key(
+    {}, "Name in the metrics -> data."
+  )
+
+
 class PaperRow(Section):
   """Cells of the tables of [P] that a run fills; set by shipped configs."""
 
@@ -535,6 +665,12 @@ class Config(Section):
     (),
     "Regexes of parameters that init_from shall not give; ('head/.*',) is a"
     " new head. [P] 3.2",
+  )
+  init_part: str | None = key(
+    None,
+    "Part of the network that init_from gives, such as 'image' of two towers:"
+    " init_from is then a checkpoint of any family of images, or of two towers,"
+    " and the rest starts afresh. [LiT]",
   )
   init_classes: str | None = key(
     None,

@@ -30,6 +30,9 @@ def shrink(
   )
   multi_label = f"{single_label},labels={max_labels}"
   data = multi_label if max_labels > 1 else single_label
+  if "tokenize" in config.train.preprocess:
+    data += ",captions=2"
+    config.train.tokenizer = "bytes"
   batch_size = math.lcm(16, config.train.repeats)
   config.train.update(dataset=data, split="train", batch_size=batch_size)
   config.update(total_steps=4, total_epochs=None, log_every_steps=1)
@@ -47,10 +50,19 @@ def shrink(
       entry.update(dataset=None, split="test")
     if "datasets" in entry:
       entry.datasets = ml_collections.ConfigDict(
-        {"generated": defaults.default_fewshot_dataset(dataset=single_label)}
+        {"generated": _dataset(entry.type, data, single_label)}
       )
     small = {"shots": (1, 5), "neighbors": (1, 5), "max_iterations": 20}
     entry.update({key: small[key] for key in small if key in entry})
     if entry.get("l2_sweep"):
       entry.l2_sweep = entry.l2_sweep[:2]
   return config
+
+
+def _dataset(kind: str, data: str, single_label: str):
+  """The dataset of an evaluator that names several."""
+  if kind == "zeroshot":
+    return defaults.default_zeroshot_dataset(dataset=data, split="test")
+  if kind == "retrieval":
+    return defaults.default_retrieval_dataset(dataset=data, split="test")
+  return defaults.default_fewshot_dataset(dataset=single_label)

@@ -33,7 +33,7 @@ class Context:
       objective's `outputs`. A batch holds `image`, uint8 [b, h, w, c].
     mesh: Devices that parameters and batches are sharded over.
     workdir: Directory that `evaluations/` is written to; None writes no files.
-    num_classes: Number of columns of the logits.
+    num_classes: Number of columns of the logits; None: there are none.
     class_names: Names of the classes, if known.
     heartbeat: Called after every batch, on every process, which tells the
       watchdog that a long evaluation is alive; what it raises ends the
@@ -44,7 +44,7 @@ class Context:
   outputs: Callable[[Any, Any], dict[str, Any]]
   mesh: Mesh
   workdir: epath.Path | None
-  num_classes: int
+  num_classes: int | None
   class_names: Sequence[str] | None = None
   heartbeat: Callable[[], None] = _no_heartbeat
 

@@ -64,25 +64,50 @@ def _check_features(
       f"{key}.representation = {entry.representation!r} is not known; did you"
       f" mean {near!r}? Known: {', '.join(REPRESENTATIONS)}."
     )
-  prefix = registry.EVALUATORS.get(entry.type).prefix
+  check_dataset_names(name, config)
+  for data_name, data in entry.datasets.items():
+    splits = {"train_split": data.train_split, "test_split": data.test_split}
+    data_key = f"{key}.datasets.{data_name}"
+    check_data(data_key, data.dataset, splits, data.preprocess, config)
+
+
+def check_dataset_names(name: str, config: schema.Config) -> None:
+  """Checks the names in `config.evals.<name>.datasets`.
+
+  Raises:
+    UserError: A name cannot be part of a metric, or an earlier entry reports
+      its metrics under the same names.
+  """
+  entry = config.evals[name]
+  key, prefix = f"config.evals.{name}", _prefix(entry)
   taken: dict[str, str] = {}
   for other, one in config.evals.items():
     if other == name:
       break
-    if not isinstance(one, schema.FeaturesEval):
-      continue
-    if registry.EVALUATORS.get(one.type).prefix == prefix:
+    if _prefix(one) == prefix:
       taken |= {data: f"config.evals.{other}.datasets" for data in one.datasets}
-  for data_name, data in entry.datasets.items():
-    data_key = f"{key}.datasets.{data_name}"
-    check_name(data_name, f"{key}.datasets")
-    if data_name in taken:
+  for data in entry.datasets:
+    check_name(data, f"{key}.datasets")
+    if data in taken:
       raise UserError(
-        f"{data_key} and {taken[data_name]}.{data_name} would both be reported"
-        f" as {prefix}/{data_name}; rename one."
+        f"{key}.datasets.{data} and {taken[data]}.{data} would both be reported"
+        f" as {prefix}/{data}; rename one."
       )
-    splits = {"train_split": data.train_split, "test_split": data.test_split}
-    check_data(data_key, data.dataset, splits, data.preprocess, config)
+
+
+def _prefix(entry: schema.Eval) -> str:
+  return registry.EVALUATORS.get(entry.type).prefix
+
+
+def check_texts(name: str, config: schema.Config) -> None:
+  """Raises UserError for `config.evals.<name>` of a model without text."""
+  if registry.FAMILIES.get(config.model.name).has_text:
+    return
+  raise UserError(
+    f'config.evals.{name} of type "{config.evals[name].type}" compares images'
+    f" with texts, but config.model.name = {config.model.name!r} has no text"
+    ' tower; use "two_towers".'
+  )
 
 
 def check_data(

@@ -30,8 +30,7 @@ def write(
   """Writes predictions, confusion counts, class names and a few images.
 
   All files appear at once: they are written to a directory beside `path` that
-  then takes its name, replacing an earlier one. On a full disk these files are
-  lost, with an alarm, and the run continues.
+  then takes its name, replacing an earlier one; see `replacing`.
 
   Args:
     path: `evaluations/<name>/<step>`.
@@ -43,7 +42,7 @@ def write(
     class_names: Names of the classes, if known.
     gallery: Images of samples and mistakes.
   """
-  with _replacing(path) as partial:
+  with replacing(path) as partial:
     _write_arrays(
       partial / "predictions.npz",
       example_id=example_id.astype(np.int64),
@@ -72,8 +71,12 @@ def write(
 
 
 @contextlib.contextmanager
-def _replacing(path: epath.Path) -> Iterator[epath.Path]:
-  """A directory that takes the name of `path` once everything is in it."""
+def replacing(path: epath.Path) -> Iterator[epath.Path]:
+  """A directory that takes the name of `path` once everything is in it.
+
+  It holds an empty `images`. On a full disk what was written is lost, with an
+  alarm, and the run continues.
+  """
   _remove_leftovers(path)  # Of a killed process.
   partial = path.parent / f"{path.name}.tmp"
   try:

@@ -72,9 +72,7 @@ class Gallery:
 
   def png(self, example: int) -> bytes:
     """The thumbnail of a kept example as a PNG file."""
-    file = io.BytesIO()
-    Image.fromarray(self._thumbnails[example]).save(file, "PNG", optimize=True)
-    return file.getvalue()
+    return encode(self._thumbnails[example])
 
   def _keep(self, images: Any, row_of: dict[int, int]) -> None:
     if not row_of:
@@ -98,3 +96,10 @@ def thumbnail(
   picture = Image.fromarray(image)
   picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
   return np.asarray(picture)
+
+
+def encode(image: UInt8[np.ndarray, "h w 3"]) -> bytes:
+  """The PNG file of an image."""
+  file = io.BytesIO()
+  Image.fromarray(image).save(file, "PNG", optimize=True)
+  return file.getvalue()

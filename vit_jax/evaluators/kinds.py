@@ -4,10 +4,13 @@ Configs are checked and reports are drawn from these records alone; the module
 that `build` names is imported when an evaluator is made.
 """
 
+from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.config.evaluator_declarations import Column
+from vit_jax.errors import UserError
 from vit_jax.evaluators import entry_checks
 from vit_jax.evaluators.kind import EvaluatorKind
+from vit_jax.prompts import class_names, ensemble, templates
 
 
 def _representation(entry: schema.FeaturesEval) -> tuple[str, ...]:
@@ -178,5 +181,155 @@ LINEAR_PROBE = EvaluatorKind(
       panel="Linear-probe accuracy",
     ),
     Column("l2", "l2"),
+  ),
+)
+
+
+def _reconstruction_check(
+  name: str, entry: schema.ReconstructionEval, config: schema.Config
+) -> None:
+  key, objective = f"config.evals.{name}", config.objective.name
+  if not registry.OBJECTIVES.get(objective).beside:
+    raise UserError(
+      f'{key} is of type "reconstruction", but objective "{objective}" has no'
+      ' decoder that draws images; "mae" has.'
+    )
+  entry_checks.check_data(
+    key,
+    entry.dataset or config.train.dataset,
+    {"split": entry.split},
+    entry.preprocess,
+    config,
+  )
+
+
+def _reconstruction_protocol(
+  name: str, entry: schema.ReconstructionEval, config: schema.Config
+) -> str:
+  return (
+    f"{name}: the training loss on all images of split {entry.split!r} of"
+    f" {entry.dataset or config.train.dataset}, with the same patches hidden at"
+    " every step."
+  )
+
+
+RECONSTRUCTION = EvaluatorKind(
+  section=schema.ReconstructionEval,
+  build="vit_jax.evaluators.reconstruction:build",
+  prefix="reconstruction",
+  title="Reconstruction",
+  protocol=_reconstruction_protocol,
+  features=lambda entry: ("reconstruction",),
+  check=_reconstruction_check,
+  columns=lambda entry: (
+    Column("loss", "loss", better="lower", panel="Loss of hidden patches"),
+    Column("num_examples", "images"),
+  ),
+)
+
+
+def _zeroshot_check(
+  name: str, entry: schema.ZeroShotEval, config: schema.Config
+) -> None:
+  entry_checks.check_texts(name, config)
+  entry_checks.check_dataset_names(name, config)
+  for data_name, data in entry.datasets.items():
+    key = f"config.evals.{name}.datasets.{data_name}"
+    splits = {"split": data.split}
+    entry_checks.check_data(key, data.dataset, splits, data.preprocess, config)
+    sentences = templates.read(data.templates, key=f"{key}.templates")
+    if data.class_names is not None:
+      here = f"{key}.class_names"
+      names = class_names.read(data.class_names, key=here)
+      ensemble.prompts(names, sentences, style=entry.prompts, key=here)
+
+
+def _zeroshot_protocol(
+  name: str, entry: schema.ZeroShotEval, config: schema.Config
+) -> str:
+  prompts = (
+    "A class is embedded as the mean of the texts of its name in"
+    f" {' + '.join(dict.fromkeys(map(_words, entry.datasets.values())))}, each"
+    " of unit length; an image is of the class whose embedding is nearest."
+  )
+  if entry.prompts == "siglip":
+    prompts += (
+      " Names are split at commas into aliases; texts are lower-cased and have"
+      " no punctuation."
+    )
+  return prompts
+
+
+def _words(data: schema.ZeroShotDataset) -> str:
+  return " + ".join(
+    repr(one) if "{" in one else f"the templates {one}"
+    for one in data.templates
+  )
+
+
+ZEROSHOT = EvaluatorKind(
+  section=schema.ZeroShotEval,
+  build="vit_jax.evaluators.zeroshot:build",
+  prefix="zeroshot",
+  title="Zero-shot classification",
+  protocol=_zeroshot_protocol,
+  features=lambda entry: ("image_embedding", "text_embedding"),
+  check=_zeroshot_check,
+  columns=lambda entry: (
+    Column(
+      "top1",
+      "top-1, %",
+      "percent",
+      better="higher",
+      panel="Zero-shot accuracy",
+    ),
+    Column("top5", "top-5, %", "percent", better="higher"),
+    Column("loss", "loss", better="lower"),
+    Column("num_examples", "images"),
+  ),
+)
+
+
+def _retrieval_check(
+  name: str, entry: schema.RetrievalEval, config: schema.Config
+) -> None:
+  entry_checks.check_texts(name, config)
+  entry_checks.check_dataset_names(name, config)
+  for data_name, data in entry.datasets.items():
+    key = f"config.evals.{name}.datasets.{data_name}"
+    splits = {"split": data.split}
+    entry_checks.check_data(key, data.dataset, splits, data.preprocess, config)
+
+
+RETRIEVAL = EvaluatorKind(
+  section=schema.RetrievalEval,
+  build="vit_jax.evaluators.retrieval:build",
+  prefix="retrieval",
+  title="Retrieval",
+  protocol=lambda name, entry, config: (
+    "Recall at k: 'text' is the share of images of which a caption is among the"
+    " k nearest of all captions, 'image' the share of captions whose image is"
+    " among the k nearest of all images; near is a large cosine."
+  ),
+  features=lambda entry: ("image_embedding", "text_embedding"),
+  check=_retrieval_check,
+  columns=lambda entry: (
+    *(
+      Column(
+        f"{direction}_r{rank}",
+        f"{short} R@{rank}, %",
+        "percent",
+        decimals=1,
+        better="higher",
+        panel=f"{words}, recall at 1" if rank == 1 else "",
+      )
+      for direction, short, words in (
+        ("image_to_text", "text", "Image to text"),
+        ("text_to_image", "image", "Text to image"),
+      )
+      for rank in (1, 5, 10)
+    ),
+    Column("num_images", "images"),
+    Column("num_texts", "captions"),
   ),
 )

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.sharding import Mesh
+from jaxtyping import Int, UInt8
 
 from vit_jax.data.spec import Preprocess
 from vit_jax.errors import UserError
@@ -20,7 +21,7 @@ class Split:
   Attributes:
     key: Config key of the evaluator, for messages.
     source: An opened `vit_jax.data.sources.Source`.
-    num_classes: Number of classes, after the label ops.
+    num_classes: Number of classes, after the label ops; None: no labels.
     max_labels: Labels per example, after the label ops.
     class_names: Names of the classes, unless the label ops renumber them.
     preprocess: Host ops.
@@ -30,7 +31,7 @@ class Split:
 
   key: str
   source: Any
-  num_classes: int
+  num_classes: int | None
   max_labels: int
   class_names: tuple[str, ...] | None
   preprocess: Preprocess
@@ -51,6 +52,14 @@ class Split:
       batch_size=min(self.batch_size, self.num_examples),
       mesh=self.mesh,
     )
+
+  def images(
+    self, ids: Int[np.ndarray, " n"]
+  ) -> UInt8[np.ndarray, "n side side 3"]:
+    """Some of the images, for people to look at."""
+    from vit_jax.data import pipeline
+
+    return pipeline.images(self.source, ids, preprocess=self.preprocess)
 
   def measured(
     self,
@@ -97,28 +106,19 @@ def open_split(
       labels, or the file is of other examples.
   """
   from vit_jax.data import label_sets as label_files
-  from vit_jax.data import sources, spec
 
-  source = sources.open_source(
-    dataset,
-    split,
-    data_dir=context.config.data_dir,
-    image_key=image_key,
-    label_key=label_key,
+  source = _open(
+    context, key, dataset, split, image_key=image_key, label_key=label_key
   )
-  if not source.num_examples:
+  if source.num_classes is None:
     raise UserError(
-      f"{key}: split {split!r} of {dataset!r} has no examples; choose another."
+      f"{key}: {dataset!r} has no labels, which an evaluation compares with;"
+      " choose a dataset that has."
     )
   if label_sets is not None:
     accepted = label_files.read(label_sets, key=f"{key}.label_sets")
     source = label_files.relabel(source, accepted)
-  ops = spec.check(
-    preprocess,
-    image_size=context.config.model.image_size,
-    where=f"{key}.preprocess",
-    train=False,
-  )
+  ops = _preprocess(context, key, preprocess)
   if not ops.has_labels:
     raise UserError(
       f'{key}.preprocess = "{preprocess}" drops the labels that an evaluation'
@@ -136,4 +136,99 @@ def open_split(
     preprocess=ops,
     batch_size=batch_size or context.config.train.batch_size,
     mesh=context.mesh,
+  )
+
+
+def open_captioned_split(
+  context: Context,
+  *,
+  key: str,
+  dataset: str,
+  split: str,
+  preprocess: str,
+  batch_size: int | None,
+  image_key: str,
+  text_key: str | None,
+) -> Split:
+  """Opens images and captions; labels, if the data have any, are left alone.
+
+  The arguments are those of `open_split`.
+
+  Raises:
+    UserError: The data is missing, the split is empty, or its examples have no
+      captions.
+  """
+  source = _open(
+    context, key, dataset, split, image_key=image_key, text_key=text_key
+  )
+  if "text" not in source.features:
+    raise UserError(
+      f"{key}: {dataset!r} has no captions, which a retrieval searches; choose"
+      " a dataset that has."
+    )
+  return Split(
+    key=key,
+    source=source,
+    num_classes=source.num_classes,
+    max_labels=source.max_labels,
+    class_names=None,
+    preprocess=_preprocess(context, key, preprocess),
+    batch_size=batch_size or context.config.train.batch_size,
+    mesh=context.mesh,
+  )
+
+
+def open_image_split(
+  context: Context,
+  *,
+  key: str,
+  dataset: str,
+  split: str,
+  preprocess: str,
+  batch_size: int | None,
+  image_key: str,
+) -> Split:
+  """Opens images alone; labels, if the data have any, are left alone.
+
+  The arguments are those of `open_split`.
+
+  Raises:
+    UserError: The data is missing, or the split is empty.
+  """
+  source = _open(context, key, dataset, split, image_key=image_key)
+  return Split(
+    key=key,
+    source=source,
+    num_classes=source.num_classes,
+    max_labels=source.max_labels,
+    class_names=None,
+    preprocess=_preprocess(context, key, preprocess),
+    batch_size=batch_size or context.config.train.batch_size,
+    mesh=context.mesh,
+  )
+
+
+def _open(
+  context: Context, key: str, dataset: str, split: str, **keys: str | None
+) -> Any:
+  from vit_jax.data import sources
+
+  source = sources.open_source(
+    dataset, split, data_dir=context.config.data_dir, **keys
+  )
+  if not source.num_examples:
+    raise UserError(
+      f"{key}: split {split!r} of {dataset!r} has no examples; choose another."
+    )
+  return source
+
+
+def _preprocess(context: Context, key: str, preprocess: str) -> Preprocess:
+  from vit_jax.data import spec
+
+  return spec.check(
+    preprocess,
+    image_size=context.config.model.image_size,
+    where=f"{key}.preprocess",
+    train=False,
   )

@@ -12,6 +12,7 @@ from vit_jax.inspection import (
   observation,
   patch_colours,
   position_similarity,
+  reconstruction,
 )
 from vit_jax.inspection.network import Network
 from vit_jax.report.inspection import (
@@ -19,8 +20,10 @@ from vit_jax.report.inspection import (
   feature_figures,
   filter_figures,
   position_figures,
+  reconstruction_figures,
 )
 from vit_jax.report.inspection.page import Section
+from vit_jax.weights.contract import Weights
 
 # As many as in Figure 7 of the paper.
 NUM_FILTERS = 28
@@ -88,6 +91,18 @@ def of_images(
     shown[: len(pixels)], pixels, basis.shares, len(seen.tokens)
   )
   return [*sections, Section("Features", [features])]
+
+
+def of_pretraining(
+  weights: Weights, images: Images, *, num_shown: int
+) -> list[Section]:
+  """Draws what a decoder beside the network predicts; none without one."""
+  shown = list(images[:num_shown])
+  drawn = reconstruction.reconstruct(weights, shown)
+  if drawn is None:
+    return []
+  figure = reconstruction_figures.draw(shown, *drawn)
+  return [Section("Pre-training", [figure])]
 
 
 def over_training(

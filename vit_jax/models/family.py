@@ -19,6 +19,21 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
+class Part:
+  """A part of a network that is a network of another family.
+
+  Its parameters are those below its name.
+
+  Attributes:
+    take: `take(model) -> section`, the section of the part alone, headless.
+    put: `put(model, section) -> model` with that network as the part.
+  """
+
+  take: Callable[[schema.Model], schema.Model]
+  put: Callable[[schema.Model, schema.Model], schema.Model]
+
+
+@dataclasses.dataclass(frozen=True)
 class Family:
   """An architecture as plain functions and values.
 
@@ -37,6 +52,8 @@ class Family:
     size: `size(model)`, a dataclass of the numbers that fix all shapes.
     forward_flops: `forward_flops(model, num_classes)`, FLOPs of one image's
       forward pass, two per multiply-add.
+    layer_flops: `layer_flops(model, num_tokens)`, FLOPs of all layers on a
+      number of tokens. None where not `has_tokens`.
     num_params: `num_params(model, num_classes)`, all parameters.
     grid: `grid(model) -> (side, stride)` of the tokens or of the last map: how
       many along a side of the image, and pixels from one to the next.
@@ -72,6 +89,8 @@ class Family:
     has_attention: True if feature maps of attention can be asked for.
     has_tokens: True if networks have the methods `embed_patches`, `add_prefix`,
       `encode` and `head` of the Vision Transformer, and `size(model)` a width.
+    has_text: True if networks have the methods `embed_images`, `embed_text`,
+      `scale` and `bias` of a two-tower network.
     pixel_filters: `pixel_filters(network, params) -> [y, x, 3, filters]`, the
       filters that meet the pixels.
     layer_of: `layer_of(model, path) -> int | None`: Layer of a parameter,
@@ -81,6 +100,7 @@ class Family:
     sharding_rules: (regex on the parameter path, mesh axis per dimension)
       pairs, tried before those that all families share.
     matrix_optimizer: True if Muon knows the family's matrices.
+    parts: Parts that may start from a checkpoint of their own, by name.
   """
 
   section: type[schema.Model]
@@ -103,6 +123,7 @@ class Family:
     Callable[[Mapping[str, Shape], str, Mapping[str, Any]], Detected] | None
   ) = None
   shapes: Callable[[schema.Model, int | None], dict[str, Shape]] | None = None
+  layer_flops: Callable[[schema.Model, int], int] | None = None
   details: Callable[[schema.Model], Sequence[str]] = lambda model: ()
   fit: Callable[[Fitting], None] = lambda fitting: None
   deciding: Callable[[str, bool], Sequence[str]] = lambda path, one_sided: ()
@@ -112,13 +133,15 @@ class Family:
   num_prefix_tokens: Callable[[schema.Model], int] = lambda model: 0
   has_attention: bool = False
   has_tokens: bool = False
+  has_text: bool = False
   layer_of: Callable[[schema.Model, str], int | None] | None = None
   sharding_rules: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
   matrix_optimizer: bool = False
+  parts: Mapping[str, Part] = dataclasses.field(default_factory=dict)
 
 
 def shared_keys(
-  source: Any, section: type[schema.Model], network: type, but: Iterable[str]
+  source: Any, section: type[schema.Section], network: type, but: Iterable[str]
 ) -> dict[str, Any]:
   """Values of the keys of `config.model` that a network takes as they are.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
-from vit_jax.data.features import LABEL, Features
+from vit_jax.data.features import LABEL, TEXT, Features
 from vit_jax.errors import UserError
 from vit_jax.objectives.kind import ObjectiveKind
 
@@ -38,7 +38,7 @@ def check(config: schema.Config, features: Features) -> None:
     )
   for feature in kind.needs:
     if feature not in features.names:
-      raise UserError(_missing(name, feature, config.train))
+      raise UserError(_missing(name, feature, features, config.train))
   kind.check(config)
   if config.train.accumulate_steps > 1 and not kind.decomposes(config):
     raise UserError(
@@ -49,8 +49,20 @@ def check(config: schema.Config, features: Features) -> None:
     )
 
 
-def _missing(name: str, feature: str, train: schema.Train) -> str:
+def _missing(
+  name: str, feature: str, features: Features, train: schema.Train
+) -> str:
   """The sentence about a feature that batches lack."""
+  if feature == TEXT:
+    return (
+      f'config.train.preprocess = "{train.preprocess}" makes no text, which'
+      f' objective "{name}" learns from; add tokenize.'
+    )
+  if feature == LABEL and not features.max_labels:
+    return (
+      f"config.train.dataset = {train.dataset!r} has no labels, which objective"
+      f' "{name}" learns from; name a dataset that has, or another objective.'
+    )
   if feature == LABEL:
     return (
       f'config.train.preprocess = "{train.preprocess}" drops the labels that'
@@ -82,13 +94,23 @@ def build(
   check(config, facts.features)
   objective = kind_of(config).build(config, facts, total_steps)
 
+  declared = features(objective, facts)
+
   def prepare(batch: "Batch", rngs: "Rngs") -> "Batch":
-    return objective.prepare(facts.features.on_device(batch, rngs), rngs)
+    return objective.prepare(declared.on_device(batch, rngs), rngs)
 
   return dataclasses.replace(objective, prepare=prepare)
 
 
-def forward_flops(config: schema.Config, *, num_classes: int) -> int:
+def features(objective: "Objective", facts: DataFacts) -> Features:
+  """The features of a training batch, a stored one in place of images."""
+  stored = objective.stored
+  if stored is None:
+    return facts.features
+  return facts.features.with_stored(stored.feature, stored.shape)
+
+
+def forward_flops(config: schema.Config, *, num_classes: int | None) -> int:
   """FLOPs of an example's forward pass in training, two per multiply-add."""
   return kind_of(config).forward_flops(config, num_classes)
 

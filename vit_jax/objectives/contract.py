@@ -4,6 +4,7 @@ The step calls, once per update and in this order,
 
     batch = objective.prepare(batch, rngs)              # the global batch
     loss, (aux, metrics) = objective.loss(...)          # every micro-batch
+    params = objective.constrain(...)                   # the updated params
     objective_state = objective.after_update(...)       # on the new params
 
 and a run that starts from a file of parameters calls `after_load` once.
@@ -78,10 +79,38 @@ def keep_loaded(objective_state: State, params: Params) -> State:
   return objective_state
 
 
+def keep_params(params: Params) -> Params:
+  """`constrain` of an objective whose parameters may be anything."""
+  return params
+
+
 def keep_batch(batch: Batch, rngs: Rngs) -> Batch:
   """`prepare` of an objective without random work of its own."""
   del rngs
   return batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+  """A feature that is computed from each training image once and for all.
+
+  Batches of training have it in place of their images.
+
+  Attributes:
+    directory: Where it is kept.
+    feature: Its name.
+    shape: Its shape for one example; it is float32.
+    compute: `compute(params, images) -> [b, *shape]`, under jit.
+    params: `params(params)`, the frozen parameters it depends on.
+    keys: What else it depends on, as text.
+  """
+
+  directory: str
+  feature: str
+  shape: tuple[int, ...]
+  compute: Callable[[Params, Any], Any]
+  params: Callable[[Params], Params]
+  keys: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,10 +139,16 @@ class Objective:
       split into micro-batches.
     after_update: `after_update(objective_state, params, aux, step)
       -> objective_state`, with the updated params.
+    constrain: `constrain(params) -> params`, what an update may leave of them,
+      such as a bound on a temperature.
     after_load: `after_load(objective_state, params) -> objective_state`, where
       `config.init_from` has replaced the params of `init`; a teacher that
       starts as a copy of the student is copied again.
     constants: Frozen parameters; `loss` gets their `params`.
+    accumulates: True if `loss` takes the whole batch and goes through its
+      micro-batches by itself, as one that compares all examples must.
+    stored: A feature that batches have in place of `image`; None: they have
+      images.
   """
 
   init: Callable[[Key[Array, ""]], tuple[Params, State]]
@@ -123,5 +158,8 @@ class Objective:
   outputs: Callable[[Params, Batch], dict[str, jax.Array]]
   prepare: Callable[[Batch, Rngs], Batch] = keep_batch
   after_update: Callable[[State, Params, Aux, Any], State] = keep_state
+  constrain: Callable[[Params], Params] = keep_params
   after_load: Callable[[State, Params], State] = keep_loaded
   constants: Constants = Constants()
+  accumulates: bool = False
+  stored: Stored | None = None

@@ -38,8 +38,8 @@ class ObjectiveKind:
   Attributes:
     section: Class of `config.objective` under this name.
     build: `build(config, facts, total_steps) -> Objective`; `facts` declares
-      the features of a batch and the number of classes, `total_steps` is the
-      length of the run in updates.
+      the features of a batch and the number of classes (None: the data have no
+      labels), `total_steps` is the length of the run in updates.
     forward_flops: `forward_flops(config, num_classes) -> int`, the FLOPs of
       one example's forward pass in training, two for each multiply-add.
     describe: `describe(config) -> {label: text}`, what a report and a model
@@ -47,11 +47,14 @@ class ObjectiveKind:
     needs: Features that a batch must have.
     check: `check(config)` raises UserError for a config it cannot train.
     decomposes: `decomposes(config)` is True if the loss of a batch is the mean
-      of those of its micro-batches, as `train.accumulate_steps` requires.
+      of those of its micro-batches, as `train.accumulate_steps` requires, or if
+      the objective goes through them by itself (`Objective.accumulates`).
     exported: `exported(params, objective_state) -> params`, the parameters
       that evaluators, `load`, `predict` and export see: a selection from the
       parameters (their average, if there is one) and the objective's state,
       which may be arrays or their shapes.
+    beside: Names of parameters that evaluators see beside those `exported`,
+      such as a decoder that draws reconstructions.
     activation: `activation(config)`: Name in `objectives.losses.PROBABILITIES`
       of what turns logits into probabilities; None of an objective whose
       network has no logits.
@@ -59,10 +62,11 @@ class ObjectiveKind:
 
   section: type[schema.Objective]
   build: "Callable[[schema.Config, DataFacts, int], Objective]"
-  forward_flops: Callable[[schema.Config, int], int]
+  forward_flops: Callable[[schema.Config, int | None], int]
   describe: Callable[[schema.Config], Mapping[str, str]]
   needs: tuple[str, ...] = ("image",)
   check: Callable[[schema.Config], None] = accept
   decomposes: Callable[[schema.Config], bool] = lambda config: True
   exported: Callable[[Any, Any], Any] = lambda params, objective_state: params
+  beside: tuple[str, ...] = ()
   activation: Callable[[schema.Config], str | None] = lambda config: None

@@ -98,13 +98,23 @@ def frozen(scales: Factors) -> set[str]:
   return {path for path, factor in scales.items() if np.all(factor == 0)}
 
 
+def frozen_paths(optimizer: schema.Optimizer, params: Any) -> set[str]:
+  """Paths of the parameters that an optimizer leaves as they are.
+
+  Args:
+    optimizer: The config's section.
+    params: Arrays or their shapes.
+  """
+  undecayed = optimizer.model_copy(update={"layer_decay": None})
+  return frozen(factors(undecayed, params))
+
+
 def stop_frozen(optimizer: schema.Optimizer, params: Any) -> Any:
   """The parameters, frozen ones as constants.
 
   A loss of the result has zero gradients for them, which XLA does not compute.
   """
-  undecayed = optimizer.model_copy(update={"layer_decay": None})
-  stopped = frozen(factors(undecayed, params))
+  stopped = frozen_paths(optimizer, params)
   return trees.map_named(
     lambda path, x: jax.lax.stop_gradient(x) if path in stopped else x, params
   )

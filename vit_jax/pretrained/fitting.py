@@ -12,7 +12,7 @@ from vit_jax import trees
 from vit_jax.checkpoint import resume
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.pretrained import function_keys, head_classes
+from vit_jax.pretrained import function_keys, head_classes, parts
 from vit_jax.weights import flat, surgery
 from vit_jax.weights.contract import Weights
 
@@ -68,6 +68,7 @@ def fit(
   without: Sequence[str] = (),
   allow_change: str = "",
   classes: str | None = None,
+  part: str | None = None,
 ) -> surgery.Fitted:
   """Finds the parameters that a network takes over from a checkpoint.
 
@@ -82,6 +83,7 @@ def fit(
     classes: File that says from which classes of the checkpoint's head the new
       one starts, as in `head_classes.select`; None: a head with another number
       of classes starts afresh.
+    part: Part of the network that the checkpoint gives; None: all of it.
 
   Raises:
     UserError: Some parameters do not fit, with a table; or the checkpoint's
@@ -90,7 +92,9 @@ def fit(
   if classes is not None:
     weights = head_classes.select(weights, classes, model.num_classes)
   shapes = {name: leaf.shape for name, leaf in trees.named_leaves(wanted)}
-  fitted = surgery.fit(weights, model, shapes, without)
+  if part is not None:
+    weights = parts.weights(weights, model, part, shapes)
+  fitted = surgery.fit(weights, model, shapes, without, part)
   function_keys.check(
     weights.path, weights.model, model, resume.allowed_keys(allow_change)
   )

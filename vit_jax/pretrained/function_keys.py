@@ -5,6 +5,7 @@ normalised. A network with other values than those that the parameters were
 trained with gives wrong results without an error, so they are compared.
 """
 
+import operator
 from collections.abc import Collection
 from typing import Any
 
@@ -17,6 +18,9 @@ OF_TRAINING = (
   "representation_size",
   "head_bias_init",
   "pos_embedding_stddev",
+  "pos_embedding_init",
+  "embedding_stddev",
+  "scale_init",
   "dropout_rate",
   "stochastic_depth_rate",
   "stochastic_depth",
@@ -51,15 +55,48 @@ _OF_SHAPES = (
   "cls_position",
   "distillation",
   "qkv_bias",
+  "patch_bias",
+  "pre_norm",
+  "vocab_size",
+  "length",
+  "embedding_size",
+  "image_projection",
+  "text_projection",
+  "bias_init",
   "layer_scale",
+  "mlp",
+  "mlp_norm",
 )
 _OF_IMAGES = ("image_size", "drop_remainder", "window_size")
 
 
-def told(found: schema.Model) -> dict[str, Any]:
-  """Function-changing keys of a checkpoint's section that the file tells."""
+def told(found: schema.Section) -> dict[str, Any]:
+  """Function-changing keys of a checkpoint's section that the file tells.
+
+  Those of a part of the network are named 'image.pool' and the like.
+  """
   others = {*OF_TRAINING, *OF_VARIANT, *_OF_SHAPES, *_OF_IMAGES}
-  return found.model_dump(include=found.model_fields_set - others)
+  keys: dict[str, Any] = {}
+  for name in type(found).model_fields:
+    value = getattr(found, name)
+    if isinstance(value, schema.Section):
+      keys |= {f"{name}.{key}": inner for key, inner in told(value).items()}
+    elif name in found.model_fields_set - others:
+      keys[name] = value
+  return keys
+
+
+def taken_over(model: schema.Model, found: schema.Model) -> schema.Model:
+  """`model` with what a checkpoint's section tells in place of its own."""
+  values: dict[str, Any] = {}
+  for key, value in told(found).items():
+    part, _, name = key.rpartition(".")
+    if part:
+      section = values.get(part, getattr(model, part))
+      values[part] = section.model_copy(update={name: value})
+    else:
+      values[key] = value
+  return model.updated(**values)
 
 
 def check(
@@ -84,10 +121,11 @@ def check(
   keys = told(found)
   if found.image_size == wanted.image_size:
     keys.pop("pos_embedding_resize", None)
+  here = {key: operator.attrgetter(key)(wanted) for key in keys}
   lines = [
-    f"  config.model.{key} is {getattr(wanted, key)!r}, {value!r} there"
+    f"  config.model.{key} is {here[key]!r}, {value!r} there"
     for key, value in keys.items()
-    if value != getattr(wanted, key) and f"model.{key}" not in allowed
+    if value != here[key] and f"model.{key}" not in allowed
   ]
   if lines:
     raise UserError(

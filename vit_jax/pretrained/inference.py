@@ -57,9 +57,10 @@ def read(path: str) -> Inference:
   """Reads a checkpoint of any form.
 
   A run's images are prepared as in its evaluator (the one named "test", else
-  the first that classifies), and its loss tells the activation of its logits. A
-  published file may have an image processor's config beside it; otherwise
-  images are resized to a square and logits go through a softmax.
+  the first that classifies, else the first that compares with texts), and its
+  loss tells the activation of its logits. A published file may have an image
+  processor's config beside it; otherwise images are resized to a square and
+  logits go through a softmax.
 
   Args:
     path: Workdir, step, .npz, .safetensors, .pth or Hugging Face directory.
@@ -79,8 +80,7 @@ def read(path: str) -> Inference:
     workdir, step = reading.locate(path)
     config = run_files.read_config(workdir)
     extensions = config.extensions
-    name = main_evaluator.find(config)
-    preprocess = config.evals[name].preprocess if name else _DEFAULT_PREPROCESS
+    preprocess = main_evaluator.preprocess(config) or _DEFAULT_PREPROCESS
     kind = registry.OBJECTIVES.get(config.objective.name)
     activation = kind.activation(config) or "softmax"  # Of a new head.
   weights = dataclasses.replace(

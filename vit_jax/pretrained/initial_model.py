@@ -10,7 +10,7 @@ from vit_jax.pretrained import function_keys, run_files
 from vit_jax.suggestions import did_you_mean
 
 with epy.lazy_imports():  # A config without init_from must not wait for jax.
-  from vit_jax.pretrained import reading
+  from vit_jax.pretrained import parts, reading
 
 _logger = logging.getLogger(__name__)
 
@@ -20,7 +20,8 @@ def resolve_architecture(
 ) -> schema.Config:
   """Settles the architecture of a config.
 
-  With `model_from_init` it is that of `init_from`; a resumed run keeps the one
+  With `model_from_init` it is that of `init_from`, or with `init_part` that
+  part's; a resumed run keeps the one
   that it started with, so that `init_from` may be gone by then. The result has
   `model_from_init` off.
 
@@ -35,11 +36,13 @@ def resolve_architecture(
   """
   if not (config.model_from_init and config.init_from):
     return config
-  _check_names(config.keep_model_keys)
+  _check_names(config.keep_model_keys, config.init_part)
   found = _begun_with(workdir) if workdir else None
   if found is None:
     found = reading.read(config.init_from).model
     _logger.info("The architecture is that of %s.", config.init_from)
+    if config.init_part is not None:
+      found = parts.section(config.model, config.init_part, found)
   return config.model_copy(
     update={"model": merge(config, found), "model_from_init": False}
   )
@@ -111,11 +114,17 @@ def _begun_with(workdir: str) -> schema.Model | None:
   return run_files.read_config(directory).model
 
 
-def _check_names(names: tuple[str, ...]) -> None:
+def _check_names(names: tuple[str, ...], part: str | None = None) -> None:
   sections = named_sections.sections("model").values()
   known = list({name: None for one in sections for name in one.model_fields})
   for name in names:
-    if name not in known:
+    if part is not None and name.startswith(f"{part}."):
+      raise UserError(
+        f"config.model.{name} is that of config.init_from; leave it unset, or"
+        " set config.model_from_init=False and describe the whole of"
+        f" config.model.{part}."
+      )
+    if name not in known and not (part and name.partition(".")[0] in known):
       raise UserError(
         f"config.keep_model_keys: {name!r} is no key of config.model; did you"
         f" mean {did_you_mean(name, known, cutoff=0.0)!r}?"

@@ -111,7 +111,7 @@ def create_model(
     return _build(model, None)
   weights = reading.read(pretrained)
   if weights.model.name == model.name:
-    model = model.updated(**function_keys.told(weights.model))
+    model = function_keys.taken_over(model, weights.model)
   return _build(model, weights)
 
 

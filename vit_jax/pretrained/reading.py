@@ -66,11 +66,12 @@ def read(path: str) -> Weights:
   workdir, step = locate(path)
   config = run_files.read_config(workdir)
   kind = registry.OBJECTIVES.get(config.objective.name)
-  left_out: set[str] = set()
+  beside: dict[str, Any] = {}
 
   def exported(params: Any, objective_state: Any) -> Any:
     chosen = kind.exported(params, objective_state)
-    left_out.update(set(params) - set(chosen))
+    names = sorted(set(params) - set(chosen))
+    beside.update((name, params[name]) for name in names)
     return chosen
 
   params = read_params(workdir, step, exported)
@@ -83,6 +84,8 @@ def read(path: str) -> Weights:
     class_names=run_files.read_class_names(workdir),
     assumed=[
       f"Left out: {name}, which only objective {config.objective.name!r} uses."
-      for name in sorted(left_out)
+      for name in beside
     ],
+    beside=beside,
+    objective=config.objective,
   )

@@ -1,6 +1,7 @@
 """Files of a workdir that describe its checkpoints: its config and classes."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pydantic
 from etils import epath
@@ -9,8 +10,12 @@ from vit_jax import records
 from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
 
+if TYPE_CHECKING:  # Its libraries take a second to import.
+  from vit_jax.tokenization.tokenizer import Tokenizer
+
 CONFIG = "config.json"
 CLASSES = "classes.json"
+TOKENIZER = "tokenizer"
 
 _NAMES = pydantic.TypeAdapter(tuple[pydantic.StrictStr, ...] | None)
 
@@ -47,6 +52,15 @@ def write_class_names(
   """Writes classes.json: a list in the order of the labels, or null."""
   text = _NAMES.dump_json(None if names is None else tuple(names)).decode()
   records.write_text(epath.Path(workdir) / CLASSES, text + "\n")
+
+
+def write_tokenizer(workdir: epath.PathLike, tokenizer: "Tokenizer") -> None:
+  """Writes the files of a tokenizer, which `vit_jax.load_tokenizer` reads."""
+  directory = epath.Path(workdir) / TOKENIZER
+  directory.mkdir(parents=True, exist_ok=True)
+  for name, content in tokenizer.files.items():
+    with records.replacing(directory / name) as partial:
+      partial.write_bytes(content)
 
 
 def read_class_names(workdir: epath.PathLike) -> tuple[str, ...] | None:

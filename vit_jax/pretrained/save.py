@@ -12,6 +12,7 @@ from vit_jax.models import build
 from vit_jax.weights import flat
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import huggingface, npz
+from vit_jax.weights.spellings.two_towers import open_clip_write
 
 
 def save(
@@ -65,7 +66,7 @@ def write(
   Args:
     path: Where to write, as for `save`.
     weights: Network and parameters; stacked layers are written one by one.
-    form: 'npz' or 'huggingface'.
+    form: 'npz', 'huggingface' or 'open_clip'.
     card: Text of a directory's README.md.
 
   Raises:
@@ -73,5 +74,7 @@ def write(
   """
   if form == "npz":
     npz.write(epath.Path(path), weights)
+  elif form == "open_clip":
+    open_clip_write.write(path, weights)
   else:
     huggingface.write(path, weights, card)

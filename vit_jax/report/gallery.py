@@ -76,11 +76,7 @@ def _picture(evaluation: Evaluation, example: Example) -> Picture:
   truth = truth or "no label"
   probability = formatting.percent(example.probability, 1)
   verdict = "correct" if example.correct else f"wrong, the truth is {truth}"
-  source, pixelated = None, False
-  if example.image is not None:
-    data = base64.b64encode(example.image).decode()
-    source = f"data:image/png;base64,{data}"
-    pixelated = max(_png_size(example.image)) <= SMALL
+  source, pixelated = embedded(example.image)
   return Picture(
     source=source,
     pixelated=pixelated,
@@ -93,6 +89,14 @@ def _picture(evaluation: Evaluation, example: Example) -> Picture:
       f" {probability}: {verdict}."
     ),
   )
+
+
+def embedded(image: bytes | None) -> tuple[str | None, bool]:
+  """The data URI of a PNG file, and whether it is enlarged by its pixels."""
+  if image is None:
+    return None, False
+  source = f"data:image/png;base64,{base64.b64encode(image).decode()}"
+  return source, max(_png_size(image)) <= SMALL
 
 
 def _png_size(data: bytes) -> tuple[int, int]:

@@ -17,7 +17,19 @@ from etils import epath
 
 from vit_jax import buckets, errors, records
 from vit_jax.config import evaluator_declarations, resolve
-from vit_jax.report.run import Evaluation, Example, Predictions, Run
+from vit_jax.report.run import (
+  Evaluation,
+  Example,
+  Predictions,
+  Reconstructed,
+  Reconstructions,
+  Retrievals,
+  Run,
+  Shown,
+)
+
+_RETRIEVAL = "retrieval.json"
+_RECONSTRUCTION = "reconstruction.json"
 
 
 def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
@@ -51,14 +63,29 @@ def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
   if evals:
     evaluators = _declared(root / evaluator_declarations.FILE, config, notes)
   order = list(evals) if isinstance(evals, dict) else []
+  newest = {}
+  if with_evaluations:
+    newest = _newest(root / "evaluations", order)
   return Run(
     name=buckets.absolute(root).name,
     config=config,
     summary=summary,
     records=tuple(lines),
-    evaluations=tuple(_evaluations(root / "evaluations", order, notes))
-    if with_evaluations
-    else (),
+    evaluations=tuple(
+      _evaluation(path, name, notes)
+      for name, path in newest.items()
+      if not any((path / n).exists() for n in (_RETRIEVAL, _RECONSTRUCTION))
+    ),
+    retrievals=tuple(
+      _retrievals(path, name, notes)
+      for name, path in newest.items()
+      if (path / _RETRIEVAL).exists()
+    ),
+    reconstructions=tuple(
+      _reconstructions(path, name, notes)
+      for name, path in newest.items()
+      if (path / _RECONSTRUCTION).exists()
+    ),
     notes=tuple(notes),
     evaluators=evaluators,
   )
@@ -101,19 +128,35 @@ def _records(path: epath.Path, notes: list[str]) -> list[dict[str, Any]]:
     return []
 
 
-def _evaluations(
-  root: epath.Path, order: list[str], notes: list[str]
-) -> Iterable[Evaluation]:
-  """The newest step of every evaluator, in the order of the config."""
-  if not root.is_dir():
-    return
-  names = sorted(path.name for path in root.iterdir() if path.is_dir())
+def _newest(root: epath.Path, order: list[str]) -> dict[str, epath.Path]:
+  """The newest step of every evaluator, in the order of the config.
+
+  One of several datasets has a directory for each: its name is then
+  '<evaluator>/<dataset>'.
+  """
+  found = {}
+  names = _directories(root)
   names.sort(key=lambda n: order.index(n) if n in order else len(order))
   for name in names:
-    # Directories being written have other names than a bare step.
-    steps = [int(p.name) for p in (root / name).iterdir() if p.name.isdigit()]
-    if steps:
-      yield _evaluation(root / name / str(max(steps)), name, notes)
+    places = {name: root / name}
+    places |= {
+      f"{name}/{d}": root / name / d for d in _directories(root / name)
+    }
+    for place, path in places.items():
+      steps = [
+        int(step)
+        for step in _directories(path)
+        if step.isdigit() and (path / step / "images").is_dir()
+      ]
+      if steps:
+        found[place] = path / str(max(steps))
+  return found
+
+
+def _directories(path: epath.Path) -> list[str]:
+  if not path.is_dir():
+    return []
+  return sorted(one.name for one in path.iterdir() if one.is_dir())
 
 
 def _evaluation(path: epath.Path, name: str, notes: list[str]) -> Evaluation:
@@ -142,6 +185,65 @@ def _evaluation(path: epath.Path, name: str, notes: list[str]) -> Evaluation:
     confusion=confusion,
     examples=tuple(_examples(path, notes)),
   )
+
+
+def _retrievals(path: epath.Path, name: str, notes: list[str]) -> Retrievals:
+  found = _json_object(path / _RETRIEVAL, notes)
+  return Retrievals(
+    name=name,
+    step=int(path.name),
+    image_to_text=tuple(_queries(path, found.get("image_to_text"), notes)),
+    text_to_image=tuple(_queries(path, found.get("text_to_image"), notes)),
+  )
+
+
+def _reconstructions(
+  path: epath.Path, name: str, notes: list[str]
+) -> Reconstructions:
+  images = []
+  for entry in _json_list(path / _RECONSTRUCTION):
+    try:
+      example, loss = int(entry["id"]), float(entry["loss"])
+    except (KeyError, TypeError, ValueError) as error:
+      notes.append(f"{name}: an image is damaged ({error!r}).")
+      continue
+    images.append(
+      Reconstructed(
+        id=example,
+        loss=loss,
+        original=_png(path, f"images/{example}.png"),
+        masked=_png(path, f"images/{example}-masked.png"),
+        reconstruction=_png(path, f"images/{example}-reconstruction.png"),
+      )
+    )
+  return Reconstructions(name, int(path.name), tuple(images))
+
+
+def _queries(
+  path: epath.Path, entries: Any, notes: list[str]
+) -> Iterable[Shown]:
+  for entry in entries if isinstance(entries, list) else ():
+    try:
+      answers = tuple(_shown(path, answer) for answer in entry["answers"])
+      yield _shown(path, entry, answers)
+    except (KeyError, TypeError, ValueError) as error:
+      notes.append(f"{path.parent.name}: a query is damaged ({error!r}).")
+
+
+def _shown(
+  path: epath.Path, entry: Any, answers: tuple[Shown, ...] = ()
+) -> Shown:
+  similarity = entry.get("similarity")
+  common = {
+    "right": bool(entry["right"]),
+    "similarity": None if similarity is None else float(similarity),
+    "answers": answers,
+  }
+  if "text" in entry:
+    return Shown(text=str(entry["text"]), **common)
+  example = int(entry["image"])
+  image = _png(path, f"images/{example}.png")
+  return Shown(id=example, image=image, **common)
 
 
 def _json_list(path: epath.Path) -> list[Any]:

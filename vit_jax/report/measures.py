@@ -159,7 +159,7 @@ def table(group: Group, metrics: Mapping[str, Any]) -> Table | None:
 def headline(found: Table) -> tuple[Column, Cell, str] | None:
   """Column, value and row to put first; ten of what is counted if there are.
 
-  None where columns have no counts.
+  Where columns have no counts it is the first that has a panel; None if none.
   """
   cells = {
     cell.column.count: (cell.column, cell, row)
@@ -168,7 +168,12 @@ def headline(found: Table) -> tuple[Column, Cell, str] | None:
     if cell.column.count is not None
   }
   if not cells:
-    return None
+    drawn = (title for title in found.heads if _panel(found, title))
+    title = next(drawn, None)
+    if title is None:
+      return None
+    row, one = next((r, c) for r, c in found.rows.items() if title in c)
+    return one[title].column, one[title], row
   column, cell, row = cells[10 if 10 in cells else max(cells)]
   if column.title in found.mean:
     return (
@@ -177,3 +182,9 @@ def headline(found: Table) -> tuple[Column, Cell, str] | None:
       f"mean of {found.num_averaged} datasets",
     )
   return column, cell, row
+
+
+def _panel(found: Table, title: str) -> str:
+  return next(
+    one[title].column.panel for one in found.rows.values() if title in one
+  )

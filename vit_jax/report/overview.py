@@ -88,6 +88,8 @@ def cards(run: Run) -> list[Card]:
       Card(formatting.percent(top1), top1, f"top-1 accuracy, {name}", detail)
     )
   for group in measures.groups(run.evaluators):
+    if group.prefix == "eval":
+      continue  # Shown above, with their intervals.
     table = measures.table(group, metrics)
     if table and (first := measures.headline(table)):
       column, cell, where = first

@@ -13,6 +13,8 @@ from vit_jax.report import (
   overview,
   pages,
   panels,
+  reconstructions,
+  retrievals,
 )
 from vit_jax.report.figures import fewshot, svg
 from vit_jax.report.run import Run, number, whole
@@ -54,6 +56,8 @@ def render(run: Run) -> str:
       facts=overview.facts(run),
       panels=panels.panels(run),
       measured=_measured(run),
+      retrieved=[retrievals.section(r) for r in run.retrievals],
+      reconstructed=[reconstructions.section(r) for r in run.reconstructions],
       galleries=[gallery.gallery(e) for e in run.evaluations],
       timings=_timings(run),
       starts=whole(run.section("goodput").get("starts")) or 1,

@@ -82,6 +82,58 @@ class Evaluation:
 
 
 @dataclasses.dataclass(frozen=True)
+class Shown:
+  """An image or a caption of a retrieval evaluator.
+
+  Attributes:
+    right: Of a query, whether its first answer belongs to it; of an answer,
+      whether it belongs to the query.
+    text: The caption; None: it is an image.
+    image: PNG bytes, if they could be read.
+    id: Number of the image in its split.
+    similarity: Cosine with the query; None of a query.
+    answers: Of a query, what is nearest to it.
+  """
+
+  right: bool
+  text: str | None = None
+  image: bytes | None = None
+  id: int | None = None
+  similarity: float | None = None
+  answers: "tuple[Shown, ...]" = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Retrievals:
+  """Queries of a retrieval evaluator at its newest step, with their answers."""
+
+  name: str
+  step: int
+  image_to_text: tuple[Shown, ...]
+  text_to_image: tuple[Shown, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reconstructed:
+  """An image, what was seen of it and what was made of that; PNG bytes."""
+
+  id: int
+  loss: float
+  original: bytes | None
+  masked: bytes | None
+  reconstruction: bytes | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Reconstructions:
+  """The images of a reconstruction evaluator at its newest step."""
+
+  name: str
+  step: int
+  images: tuple[Reconstructed, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Run:
   """The records that a report draws from."""
 
@@ -92,6 +144,8 @@ class Run:
   evaluations: tuple[Evaluation, ...]
   notes: tuple[str, ...]
   evaluators: dict[str, Any] = dataclasses.field(default_factory=dict)
+  retrievals: tuple[Retrievals, ...] = ()
+  reconstructions: tuple[Reconstructions, ...] = ()
 
   def setting(self, path: str, default: Any = None) -> Any:
     """The value of a dotted config key, such as 'model.variant'."""

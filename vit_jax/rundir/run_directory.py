@@ -35,7 +35,8 @@ class Run(Protocol):
 
   Attributes:
     config: The resolved config.
-    facts: Facts of the training data: `fingerprint` and `class_names`.
+    facts: Facts of the training data: `fingerprint`, `class_names` and
+      `tokenizer`.
     objective: The objective: `constants.digests` and `after_load`.
     total_steps: Updates in the whole run.
     abstract_state: ShapeDtypeStructs of the train state with their shardings.
@@ -136,6 +137,8 @@ class RunDirectory:
         evaluator_declarations.declarations(config),
       )
       run_files.write_class_names(at, parts.facts.class_names)
+      if parts.facts.tokenizer is not None:
+        run_files.write_tokenizer(at, parts.facts.tokenizer)
       self._open_metrics()
     if self.evaluation_due:
       # It may have been caught up with before the run was killed.
@@ -166,6 +169,7 @@ class RunDirectory:
       config.init_without,
       config.allow_change,
       config.init_classes,
+      config.init_part,
     )
 
   def _open_metrics(self) -> None:

@@ -145,7 +145,7 @@ class WorkdirLock:
   def _refuse(self, holder: dict[str, Any]) -> NoReturn:
     raise UserError(
       f"{self._workdir} is in use by {_named(holder)}. Wait for it or stop it,"
-      " or give another --workdir."
+      " or give another directory."
     )
 
   def _renew(self) -> None:

@@ -19,8 +19,9 @@ TENSOR_RULES: tuple[Rule, ...] = (
   (r".*/(query|key|value)/kernel", (None, "tensor", None)),
   (r".*/(query|key|value)/bias", ("tensor", None)),
   (r".*/out/kernel", ("tensor", None, None)),
-  (r".*/MlpBlock_\d+/Dense_0/kernel", (None, "tensor")),
-  (r".*/MlpBlock_\d+/Dense_0/bias", ("tensor",)),
+  (r".*/MlpBlock_\d+/(Dense_0|gate)/kernel", (None, "tensor")),
+  (r".*/MlpBlock_\d+/(Dense_0|gate)/bias", ("tensor",)),
+  (r".*/MlpBlock_\d+/LayerNorm_0/(scale|bias)", ("tensor",)),
   (r".*/MlpBlock_\d+/Dense_1/kernel", ("tensor", None)),
 )
 # Smaller arrays cost more to gather than they save.

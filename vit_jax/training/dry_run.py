@@ -72,6 +72,7 @@ def _start(parts: experiment.Experiment) -> str:
     config.init_without,
     config.allow_change,
     config.init_classes,
+    config.init_part,
   )
   given = trees.num_elements(fitted.params)
   total = trees.num_elements(parts.abstract_state.params)

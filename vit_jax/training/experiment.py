@@ -68,8 +68,12 @@ class Experiment:
 
   def exported(self, state: state_lib.TrainState) -> Any:
     """The parameters of a state that evaluators see."""
-    exported = objectives_build.kind_of(self.config).exported
-    return exported(state.eval_params, state.objective_state)
+    kind = objectives_build.kind_of(self.config)
+    exported = kind.exported(state.eval_params, state.objective_state)
+    if not kind.beside:
+      return exported
+    beside = {name: state.eval_params[name] for name in kind.beside}
+    return {**exported, **beside}
 
   def lower(self) -> Any:
     """The train step, lowered for its shapes."""
@@ -167,6 +171,9 @@ def build(
   mesh_lib.check_batch(config.train, mesh_lib.batch_shards(mesh))
   total_steps = count_steps(config, facts.num_examples)
   objective = objectives_build.build(config, facts, total_steps)
+  facts = dataclasses.replace(
+    facts, features=objectives_build.features(objective, facts)
+  )
   objective = dataclasses.replace(
     objective,
     loss=activations.on(mesh, objective.loss),

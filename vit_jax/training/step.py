@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, PyTree
 
 from vit_jax import rngs
@@ -15,6 +15,7 @@ from vit_jax.config import schema
 from vit_jax.objectives.contract import Objective
 from vit_jax.optim import averaging, multipliers, schedules
 from vit_jax.sharding import mesh as mesh_lib
+from vit_jax.sharding import micro_batches as micro_batches_lib
 from vit_jax.training import spikes
 from vit_jax.training.state import TrainState
 
@@ -76,7 +77,7 @@ def build_train_step(
 
     opt_state = schedules.at_step(state.opt_state, state.step)
     updates, opt_state = tx.update(grads, opt_state, state.params)
-    params = optax.apply_updates(state.params, updates)
+    params = objective.constrain(optax.apply_updates(state.params, updates))
     updated = TrainState(
       step=state.step + 1,
       params=params,
@@ -166,7 +167,7 @@ def _value_and_grads(
     return loss, aux, metrics, grads
 
   num_micro = config.train.accumulate_steps
-  if num_micro == 1:
+  if num_micro == 1 or objective.accumulates:
     return run(batch, keys)
 
   def add(total: PyTree, numbered_batch: tuple[Any, Batch]):
@@ -178,7 +179,7 @@ def _value_and_grads(
     return jax.tree.map(jnp.add, total, run(micro_batch, micro_keys)), None
 
   micro_batches = jax.tree.map(
-    functools.partial(_split, num_micro=num_micro, mesh=mesh), batch
+    lambda x: micro_batches_lib.split(x, num_micro, mesh), batch
   )
   shapes = jax.eval_shape(
     lambda batches: run(jax.tree.map(lambda x: x[0], batches), keys),
@@ -187,17 +188,3 @@ def _value_and_grads(
   zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
   total, _ = jax.lax.scan(add, zeros, (jnp.arange(num_micro), micro_batches))
   return jax.tree.map(lambda x: x / num_micro, total)
-
-
-def _split(x: Array, *, num_micro: int, mesh: Mesh) -> Array:
-  """[b, ...] -> [num_micro, b / num_micro, ...].
-
-  Micro-batch i takes every num_micro-th example, so that no device sends data
-  to another.
-  """
-  size = x.shape[0] // num_micro
-  parts = jnp.swapaxes(x.reshape(size, num_micro, *x.shape[1:]), 0, 1)
-  spec = mesh_lib.batch_sharding(mesh).spec
-  return jax.lax.with_sharding_constraint(
-    parts, NamedSharding(mesh, PartitionSpec(None, *spec))
-  )

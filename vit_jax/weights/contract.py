@@ -21,6 +21,11 @@ class Weights:
     assumed: A sentence for each assumption about facts that the file does not
       tell, such as the number of heads.
     preprocess: Host ops that prepare images; None if the file has none.
+    beside: Parameters that are not the network's but belong to what it learnt
+      by, such as the decoder of a masked autoencoder: {name: nested dict}, by
+      the names that the objective gives them.
+    objective: Section `objective` of what the network learnt by; None: it is
+      not known, or not one of ours.
     activation: Function that turns logits into probabilities; None if the file
       has none.
   """
@@ -31,4 +36,6 @@ class Weights:
   class_names: Sequence[str] | None = None
   assumed: Sequence[str] = ()
   preprocess: str | None = None
+  beside: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  objective: schema.Objective | None = None
   activation: Literal["softmax", "sigmoid"] | None = None

@@ -10,6 +10,7 @@ from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import Fields
 from vit_jax.weights.image_processor import CONFIG
 from vit_jax.weights.spellings import huggingface, npz, original, timm
+from vit_jax.weights.spellings.two_towers.open_clip import CONFIG as OPEN_CLIP
 
 
 def is_published(path: str) -> bool:
@@ -22,7 +23,7 @@ def is_published(path: str) -> bool:
   if where.suffix in (".npz", tensors.SUFFIX, *tensors.PICKLES):
     return True
   with path_errors.explained(path):
-    files = (tensors.FILE, tensors.INDEX, "pytorch_model.bin")
+    files = (tensors.FILE, tensors.INDEX, "pytorch_model.bin", OPEN_CLIP)
     return any((where / name).exists() for name in files)
 
 
@@ -56,6 +57,8 @@ def read(path: str) -> Weights:
 def _library(path: epath.Path) -> types.ModuleType:
   """The reader of PyTorch's weights, told by the config.json beside them."""
   directory = path if path.is_dir() else path.parent
+  if (directory / OPEN_CLIP).exists() and not (directory / CONFIG).exists():
+    return original
   config = directory / CONFIG
   # timm's files are understood without one.
   if not config.exists() or "model_type" not in Fields.read(config):

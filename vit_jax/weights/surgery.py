@@ -51,6 +51,7 @@ def fit(
   wanted: schema.Model,
   shapes: Mapping[str, Shape],
   without: Sequence[str] = (),
+  part: str | None = None,
 ) -> Fitted:
   """Fits the parameters of a file to the shapes of a network.
 
@@ -64,12 +65,13 @@ def fit(
     wanted: Section `model` of the network.
     shapes: {path: shape} of all parameters of the network.
     without: Regexes of whole paths that are not taken from the file.
+    part: Part of the network that the file gives; None: all of it.
 
   Raises:
     UserError: Some parameters fit in no such way, with a table; or a regex
       matches no parameter.
   """
-  leaves = _layout(weights.params, shapes)
+  leaves = _layout(weights.params, shapes) | _beside(weights, shapes)
   fitting = Fitting(
     leaves,
     dict(shapes),
@@ -80,6 +82,9 @@ def fit(
   _leave_out(fitting, without, weights.path)
   registry.FAMILIES.get(wanted.name).fit(fitting)
   _fit_head(fitting)
+  if part is not None:
+    fitting.start([name for name in shapes if not name.startswith(f"{part}/")])
+    fitting.notes.append(f"All but {part} is initialised.")
   _check(fitting, weights, wanted)
   return Fitted(
     params=flat.unflatten(fitting.leaves),
@@ -141,6 +146,21 @@ def _layout(
   if any(name.startswith(_STACKED) for name in shapes):
     return flat.flatten(stacking.stack_layers(params))
   return flat.flatten(stacking.unstack_layers(params))
+
+
+def _beside(weights: Weights, shapes: Mapping[str, Shape]) -> dict[str, Any]:
+  """Parameters beside the file's network that the objective wants, whole."""
+  found: dict[str, Any] = {}
+  for name, tree in weights.beside.items():
+    wanted = {
+      path.removeprefix(name).removeprefix("/"): tuple(shape)
+      for path, shape in shapes.items()
+      if path.partition("/")[0] == name
+    }
+    leaves = _layout(tree, wanted) if isinstance(tree, Mapping) else {"": tree}
+    if {path: np.shape(leaf) for path, leaf in leaves.items()} == wanted:
+      found |= {f"{name}/{p}".rstrip("/"): leaf for p, leaf in leaves.items()}
+  return found
 
 
 def _check(fitting: Fitting, weights: Weights, wanted: schema.Model) -> None:

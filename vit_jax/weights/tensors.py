@@ -66,7 +66,7 @@ def read(path: epath.Path) -> dict[str, np.ndarray]:
 def write(path: epath.Path, tensors: Mapping[str, np.ndarray]) -> None:
   """Writes float32 tensors as PyTorch's own writer would."""
   contiguous = {
-    name: np.ascontiguousarray(tensor, np.float32)
+    name: np.asarray(tensor, np.float32, order="C")
     for name, tensor in tensors.items()
   }
   path.write_bytes(safetensors.numpy.save(contiguous, {"format": "pt"}))

@@ -32,6 +32,8 @@ _KINDS = {
 }
 _FLOATS = {kind for kind in _KINDS.values() if kind.kind in "fV"}
 _MAX_PICKLE = 2**26
+# Key of the modules of a program, which are nested dictionaries.
+SCRIPT = "TorchScript"
 _MAX_DEPTH = 32
 # All views of shared numbers together, per byte of the archive.
 _MAX_SHARING = 4
@@ -45,11 +47,12 @@ def read(path: epath.PathLike) -> dict[Any, Any]:
 
   Returns:
     Nested dictionaries of arrays, floating point numbers as float32; whatever
-    is neither is left out.
+    is neither is left out. Of TorchScript, whose program is not looked at,
+    the attributes of its modules, under `SCRIPT`.
 
   Raises:
-    UserError: The file is damaged, of an older form, TorchScript, or holds
-      something other than data.
+    UserError: The file is damaged, of an older form, or holds something other
+      than data.
   """
   path = epath.Path(path)
   with path_errors.explained(os.fspath(path)), path.open("rb") as file:
@@ -114,15 +117,14 @@ class _Archive:
     if len(pickles) != 1:
       raise ValueError("it does not hold one data.pkl")
     self.root = pickles[0].removesuffix("data.pkl")
-    if f"{self.root}constants.pkl" in names or any(
-      name.startswith(f"{self.root}code/") for name in names
-    ):
-      raise UserError(
-        f"{self.path} is TorchScript, a program and its weights, which is not"
-        " read. Save the state dict alone with PyTorch: `torch.save("
-        "torch.jit.load(FILE).state_dict(), NEW_FILE)`."
-      )
-    # Without compression no entry is larger than the file.
+    # Without compression no entry is larger than the file. The program of
+    # TorchScript, which may be compressed, is not read.
+    entries = [
+      entry
+      for entry in entries
+      if entry.filename == pickles[0]
+      or entry.filename.startswith(f"{self.root}data/")
+    ]
     if sum(entry.file_size for entry in entries) > self.size or any(
       entry.compress_type != zipfile.ZIP_STORED for entry in entries
     ):
@@ -137,7 +139,8 @@ class _Archive:
     value = torch_pickle.read(self.archive.read(pickles[0]))
     if not isinstance(value, dict):
       raise torch_pickle.Unreadable("it holds no dictionary")
-    return self._dictionary(value, 0)
+    found = self._dictionary(value, 0)
+    return {SCRIPT: found} if isinstance(value, torch_pickle.Module) else found
 
   def _dictionary(self, value: dict[Any, Any], depth: int) -> dict[Any, Any]:
     if depth > _MAX_DEPTH:

@@ -18,6 +18,10 @@ _PARAMETER = "torch._utils _rebuild_parameter"
 _ORDERED = "collections OrderedDict"
 
 
+class Module(dict):
+  """The attributes of a module of TorchScript, by name."""
+
+
 class Unreadable(ValueError):
   """A pickle that is damaged, or that holds more than data."""
 
@@ -82,6 +86,8 @@ _INERT = frozenset(
     "torch Size",
   }
 )
+# Start of the names of TorchScript's modules, whose attributes are data.
+_SCRIPT = "__torch__"
 _BUILTINS = frozenset({"dict", "list", "int", "float", "str", "bool"})
 
 
@@ -220,7 +226,10 @@ class _Reader:
       target[key] = value
 
   def _build(self) -> None:
-    self.stack.pop()
+    state = self.stack.pop()
+    if isinstance(self.stack[-1], Module) and isinstance(state, dict):
+      self.stack[-1].update(state)
+      return
     # The attributes that torch sets, such as _metadata, are of no use here.
     if not isinstance(self.stack[-1], (Opaque, dict)):
       raise Unreadable("it changes something that is not data")
@@ -265,7 +274,10 @@ def _global(name: str) -> Global:
   is_plain = module in ("builtins", "__builtin__") and last in _BUILTINS
   is_storage = module == "torch" and last.isidentifier()
   known = (_TENSOR, _PARAMETER, _ORDERED)
-  if not (is_plain or is_storage or name in _INERT or name in known):
+  is_script = module.split(".")[0] == _SCRIPT
+  if not (
+    is_plain or is_storage or is_script or name in _INERT or name in known
+  ):
     raise Unreadable(f"it names {name[:80].replace(' ', '.')}, no part of data")
   return Global(name)
 
@@ -283,6 +295,8 @@ def _call(called: Any, arguments: Any) -> Any:
     return arguments[0]
   if called.name == _TENSOR:
     return _tensor(arguments)
+  if called.name.startswith(_SCRIPT) and not arguments:
+    return Module()
   if called.name in _INERT:
     return Opaque(called.name)
   raise Unreadable(f"it calls {called.name[:80].replace(' ', '.')}")

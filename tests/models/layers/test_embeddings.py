@@ -10,6 +10,7 @@ from vit_jax.models.layers.embeddings import (
   PatchEmbedding,
   PositionEmbedding,
   RelativeKeys,
+  mae_sincos2d,
   sincos2d,
 )
 
@@ -87,6 +88,21 @@ def test_sincos2d_is_big_visions_formula():
   np.testing.assert_allclose(
     sincos2d((height, width), dim), expected, rtol=1e-6, atol=1e-7
   )
+
+
+def test_a_learned_table_may_start_at_the_positions_of_mae():
+  """As util/pos_embed.py: `omega /= dim / 4`, columns before rows."""
+  table = PositionEmbedding("learned_1d", start="sincos2d")
+  variables = table.init(jax.random.key(0), (2, 3), 8, num_prefix=1)
+  found = variables["params"]["pos_embedding"]
+  wanted = [[0.0] * 8]
+  for row, column in np.ndindex(2, 3):
+    wanted.append([])
+    for place in (column, row):
+      angles = [place / 10_000 ** (i / 2) for i in range(2)]
+      wanted[-1] += [*np.sin(angles), *np.cos(angles)]
+  np.testing.assert_allclose(found, [wanted], rtol=1e-6, atol=1e-7)
+  np.testing.assert_array_equal(found[0, 1:], mae_sincos2d((2, 3), 8))
 
 
 def test_sincos2d_learns_nothing_and_leaves_cls_alone():

@@ -21,6 +21,35 @@ def test_mlp_is_two_dense_layers_with_a_gelu(gelu):
   )
 
 
+@pytest.mark.parametrize("norm", [False, True])
+def test_swiglu_is_a_product_of_two_layers(norm):
+  rng = np.random.default_rng(0)
+  x = rng.standard_normal((2, 3, 8))
+  keys = dict(mlp="swiglu", mlp_norm=norm, layer_norm_eps=0.01)
+  mlp = MlpBlock(LayerConfig(num_heads=2, mlp_dim=12, **keys), train=False)
+  params = mlp.init(jax.random.key(0), jnp.float32(x))["params"]
+  params = jax.tree.map(
+    lambda p: rng.standard_normal(p.shape).astype(np.float32), params
+  )
+
+  def dense(name, x):
+    return x @ params[name]["kernel"] + params[name]["bias"]
+
+  gate = dense("gate", x)
+  hidden = gate / (1 + np.exp(-gate)) * dense("Dense_0", x)
+  if norm:
+    mean, variance = hidden.mean(-1), hidden.var(-1)
+    hidden = (hidden - mean[..., None]) / np.sqrt(variance + 0.01)[..., None]
+    hidden = hidden * params["LayerNorm_0"]["scale"]
+    hidden = hidden + params["LayerNorm_0"]["bias"]
+  np.testing.assert_allclose(
+    mlp.apply({"params": params}, jnp.float32(x)),
+    dense("Dense_1", hidden),
+    rtol=1e-4,
+    atol=1e-4,
+  )
+
+
 def test_dropout_follows_both_dense_layers():
   """With half of each dropped, both kinds of zeros are seen."""
   config = LayerConfig(num_heads=2, mlp_dim=64, dropout_rate=0.5)

@@ -19,6 +19,14 @@ from vit_jax.models.vit import shapes
     ({"variant": "L/32", "num_classes": None}, 305_510_400),
     ({"variant": "H/14"}, 632_045_800),
     ({"variant": "R50+B/16"}, 98_659_112),
+    (
+      {  # timm 1.0.31's vit_giant_patch14_dinov2.
+        **{"variant": "g/14", "width": 1536, "num_heads": 24, "mlp_dim": 4096},
+        **{"mlp": "swiglu", "layer_scale": 1e-5, "image_size": 518},
+        "num_classes": None,
+      },
+      1_136_479_232,
+    ),
   ],
 )
 def test_parameters_are_as_many_as_published(keys, count):

@@ -34,6 +34,15 @@ def test_costs_are_three_forward_passes_of_every_image():
   assert row["computed"]["exaflops"] == pytest.approx(wanted, rel=1e-6)
 
 
+def test_days_of_a_chip_are_those_of_every_image_at_the_compiled_rate():
+  row = ROWS["Swin-T, 224 px"]
+  # 121.46 million cycles of 1.5 GHz for 64 images on each chip.
+  seconds = 121.46e6 / 1.5e9 / 64 * 1_281_167 * 300
+  wanted = seconds / 86_400
+  assert row["computed"]["chip_days"] == pytest.approx(wanted, abs=0.05)
+  assert "chip_days" not in ROWS["Swin-B, 384 px"]["computed"]
+
+
 def test_every_format_has_every_row_and_its_config():
   for kind in ("text", "markdown", "latex", "html"):
     text = output.render_families(kind)

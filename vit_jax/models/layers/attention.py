@@ -176,7 +176,7 @@ def _attention(
     allowed = mask[:, None, :, None]
     if mask.ndim == 3:
       allowed = jnp.swapaxes(mask, 1, 2)[:, None]
-    shape = (len(key), key.shape[2], key.shape[1], query.shape[1])
+    shape = (key.shape[0], key.shape[2], key.shape[1], query.shape[1])
     bias = jnp.zeros(shape, dtype) if bias is None else bias
     bias = jnp.where(allowed, bias, jnp.asarray(_MASKED, dtype))
   context = softmax_attention.attend(query, key, value, bias, softmax_dtype)

@@ -17,6 +17,7 @@ class PatchEmbedding(nn.Module):
   width: int
   patch_size: int
   dtype: str
+  use_bias: bool = True
 
   @nn.compact
   def __call__(self, images: Float[Array, "b h w c"]) -> Float[Array, "b n d"]:
@@ -28,12 +29,15 @@ class PatchEmbedding(nn.Module):
       nn.initializers.lecun_normal(),
       (patch, patch, channels, self.width),
     )
-    bias = self.param("bias", nn.initializers.zeros, (self.width,))
     x = images[:, : rows * patch, : columns * patch]
     x = x.reshape(batch, rows, patch, columns, patch, channels)
     x = x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, rows * columns, -1)
     kernel = kernel.astype(self.dtype).reshape(-1, self.width)
-    return jnp.matmul(x, kernel) + bias.astype(self.dtype)[None, None]
+    x = jnp.matmul(x, kernel)
+    if not self.use_bias:
+      return x
+    bias = self.param("bias", nn.initializers.zeros, (self.width,))
+    return x + bias.astype(self.dtype)[None, None]
 
 
 class PositionEmbedding(nn.Module):
@@ -47,12 +51,15 @@ class PositionEmbedding(nn.Module):
     resize: Method by which learned tables meet another grid than their own, a
       value of `config.model.pos_embedding_resize`.
     stddev: Standard deviation that learned tables start with.
+    start: 'normal', or 'sincos2d': a table of 'learned_1d' starts at the
+      sines and cosines of MAE, with zeros for prefix tokens.
   """
 
   kind: str
   num_tables: int = 1
   resize: str = "bilinear"
   stddev: float = 0.02
+  start: str = "normal"
 
   @nn.compact
   def __call__(
@@ -76,6 +83,14 @@ class PositionEmbedding(nn.Module):
       return jnp.asarray(np.tile(fixed[None], (self.num_tables, 1, 1)))
     init = nn.initializers.normal(self.stddev)
     if self.kind == "learned_1d":
+      if self.start == "sincos2d":
+        fixed = mae_sincos2d(grid, width)
+
+        def init(rng, shape):
+          del rng
+          table = np.pad(fixed, ((int(num_prefix), 0), (0, 0)))
+          return jnp.broadcast_to(table, shape)
+
       num_tokens = grid[0] * grid[1] + num_prefix
       shape = (self.num_tables, num_tokens, width)
       table = jnp.asarray(self.param("pos_embedding", init, shape))
@@ -134,16 +149,27 @@ class RelativeKeys(nn.Module):
     return _resized(jnp.asarray(keys), 1, num_offsets, self.resize)
 
 
-def sincos2d(
-  grid: tuple[int, int], width: int, temperature: float = 10_000.0
-) -> Float[np.ndarray, "n d"]:
+def sincos2d(grid: tuple[int, int], width: int) -> Float[np.ndarray, "n d"]:
   """Sines and cosines of column and row at width / 4 frequencies each.
 
   As big_vision's `posemb_sincos_2d`; rows of the table in raster order.
   """
+  return _sincos2d(grid, np.arange(width // 4) / (width // 4 - 1))
+
+
+def mae_sincos2d(grid: tuple[int, int], width: int) -> Float[np.ndarray, "n d"]:
+  """`sincos2d` at the frequencies of MAE's util/pos_embed.py.
+
+  Its lowest is a step above 1 / 10,000, which big_vision's reaches.
+  """
+  return _sincos2d(grid, np.arange(width // 4) / (width // 4))
+
+
+def _sincos2d(
+  grid: tuple[int, int], omega: Float[np.ndarray, " f"]
+) -> Float[np.ndarray, "n d"]:
   rows, columns = np.mgrid[: grid[0], : grid[1]].reshape(2, -1, 1)
-  omega = np.arange(width // 4) / (width // 4 - 1)
-  frequencies = 1.0 / temperature**omega
+  frequencies = 1.0 / 10_000.0**omega
   x, y = columns * frequencies, rows * frequencies
   table = np.concatenate([np.sin(x), np.cos(x), np.sin(y), np.cos(y)], axis=1)
   return table.astype(np.float32)

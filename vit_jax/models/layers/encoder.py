@@ -118,6 +118,7 @@ class Encoder(nn.Module):
     num_prefix: Tokens before the patches, such as the class token.
     prefix_positions: Whether those have positions too.
     pos_embedding_stddev: Standard deviation of learned positions at the start.
+    pos_embedding_init: How a table of 'learned_1d' starts.
     norm_dtype: Dtype of the last LayerNorm's result; None: it is left out.
 
   The others are the keys of `config.model` of the same names.
@@ -129,6 +130,7 @@ class Encoder(nn.Module):
   num_prefix: int
   prefix_positions: bool = True
   pos_embedding_stddev: float = 0.02
+  pos_embedding_init: str = "normal"
   pos_embedding: str = "learned_1d"
   pos_embedding_at: str = "stem"
   pos_embedding_resize: str = "bilinear"
@@ -146,6 +148,7 @@ class Encoder(nn.Module):
         self.depth if every_layer else 1,
         self.pos_embedding_resize,
         self.pos_embedding_stddev,
+        self.pos_embedding_init,
       )
 
   def add_positions(

@@ -1,4 +1,4 @@
-"""GELU, exact or in the tanh form of the published models."""
+"""GELU: exact, in the tanh form of the published models, or CLIP's."""
 
 import math
 
@@ -8,14 +8,20 @@ from jaxtyping import Array, Float
 
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
+_QUICK = 1.702
 
 
 def gelu(x: Float[Array, "*b d"], kind: str) -> Float[Array, "*b d"]:
-  """x Phi(x), with Phi the normal distribution; kind 'exact' or 'tanh'."""
-  return _exact_gelu(x) if kind == "exact" else _tanh_gelu(x)
+  """x Phi(x), with Phi the normal distribution, or an approximation of it.
+
+  Args:
+    x: Activations.
+    kind: 'exact', 'tanh', or 'quick', which is x sigmoid(1.702 x) as in CLIP.
+  """
+  return _KINDS[kind](x)
 
 
-# Both save x alone, not the steps between: that costs a tanh or an erf more
+# All save x alone, not the steps between: that costs a tanh or an erf more
 # and saves several passes over the widest activations of the network.
 
 
@@ -54,3 +60,18 @@ _exact_gelu.defvjp(lambda x: (_exact_gelu(x), x), _exact_backward)
 def _normal_distribution(x):
   # By erf, which takes far fewer operations than jax.nn.gelu's erfc.
   return 0.5 * (1 + jax.lax.erf(x * math.sqrt(0.5)))
+
+
+@jax.custom_vjp
+def _quick_gelu(x):
+  return x * jax.nn.sigmoid(_QUICK * x)
+
+
+def _quick_backward(x, gradient):
+  gate = jax.nn.sigmoid(_QUICK * x)
+  return (gradient * (gate + _QUICK * x * gate * (1 - gate)),)
+
+
+_quick_gelu.defvjp(lambda x: (_quick_gelu(x), x), _quick_backward)
+
+_KINDS = {"exact": _exact_gelu, "tanh": _tanh_gelu, "quick": _quick_gelu}

@@ -1,6 +1,7 @@
 """The MLP of an encoder block, and the settings that all layers share."""
 
 import dataclasses
+import functools
 
 import flax.linen as nn
 from jax.ad_checkpoint import checkpoint_name
@@ -8,6 +9,7 @@ from jaxtyping import Array, Float
 
 from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.gelu import gelu
+from vit_jax.models.layers.layer_norm import LayerNorm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,13 +23,19 @@ class LayerConfig:
   softmax_dtype: str = "float32"
   attention: str = "xla"
   gelu: str = "tanh"
+  mlp: str = "gelu"
+  mlp_norm: bool = False
   layer_norm_eps: float = 1e-6
   qkv_bias: bool = True
   layer_scale: float | None = None
 
 
 class MlpBlock(nn.Module):
-  """Two dense layers with a GELU between, dropout after each. Equation 3."""
+  """Two dense layers with a GELU between, dropout after each. Equation 3.
+
+  With `mlp='swiglu'` the hidden units are silu(x W + b) * (x V + c), where W is
+  the layer "gate" and V is "Dense_0".
+  """
 
   config: LayerConfig
   train: bool
@@ -35,15 +43,24 @@ class MlpBlock(nn.Module):
   @nn.compact
   def __call__(self, x: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
     config = self.config
-    dense = dict(
+    dense = functools.partial(
+      nn.Dense,
       dtype=config.dtype,
       kernel_init=nn.initializers.xavier_uniform(),
       bias_init=nn.initializers.normal(1e-6),
     )
     width = x.shape[-1]
-    x = nn.Dense(config.mlp_dim, name="Dense_0", **dense)(x)
-    x = checkpoint_name(x, "mlp_hidden")
-    x = gelu(x, config.gelu)
+    hidden = checkpoint_name(
+      dense(config.mlp_dim, name="Dense_0")(x), "mlp_hidden"
+    )
+    if config.mlp == "swiglu":
+      gate = dense(config.mlp_dim, name="gate")(x)
+      x = hidden * nn.silu(checkpoint_name(gate, "mlp_gate"))
+    else:
+      x = gelu(hidden, config.gelu)
+    if config.mlp_norm:
+      norm = LayerNorm(config.layer_norm_eps, config.dtype, name="LayerNorm_0")
+      x = norm(x)
     x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
-    x = nn.Dense(width, name="Dense_1", **dense)(x)
+    x = dense(width, name="Dense_1")(x)
     return Dropout(config.dropout_rate, deterministic=not self.train)(x)

@@ -125,6 +125,14 @@ def _check_position_embedding(model: schema.Model, width: int) -> None:
       " of positions, which config.model.pos_embedding = 'relative' does not"
       " have; leave config.model.cls_position at True."
     )
+  if model.pos_embedding_init == "sincos2d":
+    if kind != "learned_1d":
+      raise UserError(
+        "config.model.pos_embedding_init = 'sincos2d' is where a table of"
+        " config.model.pos_embedding = 'learned_1d' starts, but that is"
+        f" '{kind}'; leave pos_embedding_init at 'normal'."
+      )
+    kind = "sincos2d"
   # sincos2d divides by width / 4 - 1 frequencies.
   of, least = {"learned_2d": (2, 2), "sincos2d": (4, 8)}.get(kind, (1, 1))
   if width % of or width < least:

@@ -25,15 +25,10 @@ def forward_flops(model: schema.Model, num_classes: int | None) -> int:
   tokens = num_patches + sizes.num_prefix(model)
   patch = size.patch_size // size.stem_stride
   macs += num_patches * patch**2 * channels * width
-  projections = 4 * tokens * width**2
-  scores = 2 * tokens**2 * width
-  mlp = 2 * tokens * width * size.mlp_dim
-  macs += size.depth * (projections + scores + mlp)
-  if model.pos_embedding == "relative":  # Queries meet 2 T - 1 more keys.
-    macs += size.depth * tokens * (2 * tokens - 1) * width
+  macs += _layer_macs(model, size, tokens)
   if model.pool == "map":  # One query; keys and values of every token.
     macs += 2 * (1 + tokens) * width**2 + 2 * tokens * width
-    macs += 2 * width * size.mlp_dim
+    macs += _mlp_matrices(model) * width * size.mlp_dim
   outputs = tokens if model.pool == "none" else 1
   outputs += model.distillation == "average"
   features = width
@@ -41,3 +36,22 @@ def forward_flops(model: schema.Model, num_classes: int | None) -> int:
     macs += outputs * width * representation_size
     features = representation_size
   return 2 * (macs + outputs * features * (num_classes or 0))
+
+
+def layer_flops(model: schema.Model, num_tokens: int) -> int:
+  """FLOPs of all layers on a number of tokens, two per multiply-add."""
+  return 2 * _layer_macs(model, sizes.vit(model), num_tokens)
+
+
+def _layer_macs(model: schema.Model, size: sizes.Size, tokens: int) -> int:
+  width = size.width
+  projections = 4 * tokens * width**2
+  scores = 2 * tokens**2 * width
+  mlp = _mlp_matrices(model) * tokens * width * size.mlp_dim
+  if model.pos_embedding == "relative":  # Queries meet 2 T - 1 more keys.
+    scores += tokens * (2 * tokens - 1) * width
+  return size.depth * (projections + scores + mlp)
+
+
+def _mlp_matrices(model: schema.Model) -> int:
+  return 3 if model.mlp == "swiglu" else 2

@@ -18,7 +18,11 @@ _KEYS = (
   ),
   (r".*/(query|key|value)/bias", "qkv_bias num_heads width"),
   (r".*/MultiHeadDotProductAttention_0/.*", "num_heads width"),
+  (r".*/MlpBlock_0/gate/.*", "mlp mlp_dim width"),
+  (r".*/MlpBlock_0/LayerNorm_0/.*", "mlp_norm mlp_dim width"),
   (r".*/MlpBlock_0/.*", "mlp_dim width"),
+  (r"norm_pre/.*", "pre_norm width"),
+  (r"embedding/bias", "patch_bias width"),
   (r"embedding/.*", "patch_size stem_blocks stem_width width"),
   (r"(conv_root|gn_root|block\d+)/.*", "stem_blocks stem_width"),
   (r".*", "width blocks"),
@@ -33,6 +37,6 @@ def deciding(path: str, one_sided: bool) -> list[str]:
   names = keys.split()
   if path.startswith(_STACKED) or (one_sided and _LAYER.match(path)):
     # Depth decides first, but a missing bias is first of all qkv_bias.
-    told = names[0] in ("qkv_bias", "layer_scale")
+    told = names[0] in ("qkv_bias", "layer_scale", "mlp", "mlp_norm")
     names = [*names[:told], "depth", *names]
   return names

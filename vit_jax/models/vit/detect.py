@@ -20,7 +20,8 @@ from vit_jax.models.vit import sizes
 
 _BLOCK = re.compile(r"Transformer/encoderblock_(\d+)/")
 _QUERY = "Transformer/encoderblock_0/MultiHeadDotProductAttention_0/query"
-_HIDDEN = "Transformer/encoderblock_0/MlpBlock_0/Dense_0/kernel"
+_MLP = "Transformer/encoderblock_0/MlpBlock_0"
+_HIDDEN = f"{_MLP}/Dense_0/kernel"
 _HAS_LAYER_SCALE = "Transformer/encoderblock_0/layer_scale_0"
 # Where it starts, which no file tells and which does not matter any more.
 _LAYER_SCALE = 1e-4
@@ -46,6 +47,10 @@ def detect(
     "representation_size": columns(shapes, "pre_logits/kernel", path),
     "norm_after_pool": "fc_norm/scale" in shapes,
     "qkv_bias": f"{_QUERY}/bias" in shapes,
+    "patch_bias": "embedding/bias" in shapes,
+    "pre_norm": "norm_pre/scale" in shapes,
+    "mlp": "swiglu" if f"{_MLP}/gate/kernel" in shapes else "gelu",
+    "mlp_norm": f"{_MLP}/LayerNorm_0/scale" in shapes,
     "layer_scale": _LAYER_SCALE if _HAS_LAYER_SCALE in shapes else None,
     **said,
     "distillation": _distillation(shapes, said),

@@ -14,8 +14,13 @@ _KEY = {
   "dist": "config.model.distillation='{0.distillation}'",
 }
 _DISTILLATION_HEAD = ("head_dist/kernel", "head_dist/bias")
-# Parameters of masked patch prediction alone.
-_PREDICTION = ("mask_token", "patch_head/kernel", "patch_head/bias")
+_ENCODER_NORM = (
+  "Transformer/encoder_norm/scale",
+  "Transformer/encoder_norm/bias",
+)
+_FC_NORM = ("fc_norm/scale", "fc_norm/bias")
+# Parameters of what predicts patches, which no network has.
+_PREDICTION = ("mask_token", "patch_head/", "decoder/")
 
 
 def fit(fitting: Fitting) -> None:
@@ -25,6 +30,7 @@ def fit(fitting: Fitting) -> None:
   _fit_positions(fitting, had)
   _fit_axes(fitting, had)
   _fit_distillation_head(fitting)
+  _fit_last_norm(fitting)
   _start_prediction(fitting)
 
 
@@ -156,11 +162,28 @@ def _fit_distillation_head(fitting: Fitting) -> None:
     )
 
 
+def _fit_last_norm(fitting: Fitting) -> None:
+  """Starts a norm after the pooling in place of the file's before it.
+
+  As MAE, BEiT and EVA-02 begin their fine-tuning.
+  """
+  if _FC_NORM[0] not in fitting.shapes or _FC_NORM[0] in fitting.leaves:
+    return
+  fitting.drop(_ENCODER_NORM)
+  fitting.start(_FC_NORM)
+  fitting.notes.append(
+    "The norm of the tokens is dropped; one of their mean is initialised"
+    " (config.model.norm_after_pool=True)."
+  )
+
+
 def _start_prediction(fitting: Fitting) -> None:
-  """Starts the parameters of masked patch prediction, which files lack."""
-  new = [name for name in _PREDICTION if name in fitting.shapes]
+  """Starts what predicts patches, which the files of networks lack."""
+  new = [
+    name
+    for name in fitting.shapes
+    if name.startswith(_PREDICTION) and name not in fitting.leaves
+  ]
   if new:
     fitting.start(new)
-    fitting.notes.append(
-      "A mask token and a head that predicts patches are initialised."
-    )
+    fitting.notes.append("The parameters that predict patches are initialised.")

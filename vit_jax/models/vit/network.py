@@ -58,6 +58,7 @@ class ViT(nn.Module):
   representation_size: int | None = None
   pos_embedding: str = "learned_1d"
   pos_embedding_stddev: float | str = 0.02
+  pos_embedding_init: str = "normal"
   cls_position: bool = True
   pos_embedding_at: str = "stem"
   pos_embedding_resize: str = "bilinear"
@@ -75,7 +76,11 @@ class ViT(nn.Module):
   normalize: str = "minus_one_to_one"
   gelu: str = "tanh"
   layer_norm_eps: float = 1e-6
+  mlp: str = "gelu"
+  mlp_norm: bool = False
   qkv_bias: bool = True
+  patch_bias: bool = True
+  pre_norm: bool = False
   standardization: str = "google"
 
   def setup(self):
@@ -90,8 +95,16 @@ class ViT(nn.Module):
       # The published names have no level for the stem.
       nn.share_scope(self, self._stem)
     self._embedding = PatchEmbedding(
-      self.width, self._map_patch, self.dtype, name="embedding"
+      self.width,
+      self._map_patch,
+      self.dtype,
+      self.patch_bias,
+      name="embedding",
     )
+    if self.pre_norm:
+      self._norm_pre = LayerNorm(
+        self.layer_norm_eps, self.dtype, name="norm_pre"
+      )
     names = ["cls"] if sizes.has_cls(self.pool, self.cls_token) else []
     names += [] if self.distillation == "none" else ["dist"]
     zeros = nn.initializers.zeros
@@ -107,6 +120,7 @@ class ViT(nn.Module):
       self.num_prefix,
       self.cls_position,
       self.width**-0.5 if stddev == "width" else stddev,
+      self.pos_embedding_init,
       self.pos_embedding,
       self.pos_embedding_at,
       self.pos_embedding_resize,
@@ -221,6 +235,8 @@ class ViT(nn.Module):
     Returns:
       The tokens of the last layer, normalised unless `norm_after_pool`.
     """
+    if self.pre_norm:
+      tokens = self._norm_pre(tokens)
     tokens = self._encoder(tokens, grid, mask, train=train)
     self.sow("intermediates", "encoded", tokens)
     return tokens

@@ -69,6 +69,12 @@ class ViTModel(Model):
     "Standard deviation that learned positions start with; 'width': 1 /"
     " sqrt(width). 0.02 [VT], 'width' [BV].",
   )
+  pos_embedding_init: Literal["normal", "sincos2d"] = key(
+    "normal",
+    "How a table of 'learned_1d' starts: at random, or at sines and cosines of"
+    " column and row, with zeros for prefix tokens, as [MAE], which keeps them"
+    " so (optimizer.freeze) until it is fine-tuned.",
+  )
   cls_position: bool = key(
     True,
     "The class token has a position of its own [P]; False: it is joined to"
@@ -108,6 +114,23 @@ class ViTModel(Model):
   scan_layers: bool = key(
     False, "Compile one layer and scan: quick compilation, slower steps."
   )
-  gelu: Literal["tanh", "exact"] = key("tanh", "GELU form. [VT] [BV]: tanh.")
+  gelu: Literal["tanh", "exact", "quick"] = key(
+    "tanh",
+    "GELU form. [VT] [BV]: tanh; 'quick' is x sigmoid(1.702 x) [CLIP].",
+  )
   layer_norm_eps: Positive = key(1e-6, "[VT] [BV]")
+  mlp: Literal["gelu", "swiglu"] = key(
+    "gelu",
+    "Hidden layer of the MLPs: a GELU [P], or the product of a second layer and"
+    " the SiLU of the first, arXiv 2002.05202, as in [DV2] and [EVA].",
+  )
+  mlp_norm: bool = key(
+    False, "A LayerNorm of the hidden units of the MLPs, as in [EVA]."
+  )
   qkv_bias: bool = key(True, "Bias in the query, key and value projections.")
+  patch_bias: bool = key(
+    True, "Bias of the embedding of patches; none in [CLIP]."
+  )
+  pre_norm: bool = key(
+    False, "A LayerNorm of the tokens before the first layer, as in [CLIP]."
+  )

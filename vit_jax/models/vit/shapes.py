@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 from vit_jax.config import schema
 from vit_jax.models.detection import Shape
@@ -12,6 +13,15 @@ X_TABLE = "Transformer/posembed_input/x_embedding"
 Y_TABLE = "Transformer/posembed_input/y_embedding"
 CLS_ROW = "Transformer/posembed_input/cls_embedding"
 RELATIVE = "Transformer/posembed/relative_keys"
+
+
+@runtime_checkable
+class Transformer(Protocol):
+  """The numbers that fix the shapes of encoder blocks."""
+
+  width: int
+  num_heads: int
+  mlp_dim: int
 
 
 def num_params(model: schema.Model, num_classes: int | None) -> int:
@@ -28,6 +38,10 @@ def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
   if size.stem_blocks is not None:
     wanted, channels = _stem(size.stem_blocks, size.stem_width)
   wanted |= _dense("embedding", (patch, patch, channels, width))
+  if not model.patch_bias:
+    del wanted["embedding/bias"]
+  if model.pre_norm:
+    wanted |= norm("norm_pre", width)
   if sizes.has_cls(model.pool, model.cls_token):
     wanted["cls"] = (1, 1, width)
   if model.distillation != "none":
@@ -35,19 +49,16 @@ def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
   wanted |= _positions(model, size, sizes.num_prefix(model))
   for i in range(size.depth):
     name = f"Transformer/encoderblock_{i}"
-    wanted |= _norm(f"{name}/LayerNorm_0", width)
-    wanted |= _attention(name, size, model.qkv_bias)
-    wanted |= _norm(f"{name}/LayerNorm_1", width) | _mlp(name, size)
+    wanted |= block(name, size, model.qkv_bias)
+    wanted |= _gate_and_norm(f"{name}/MlpBlock_0", model, size)
     if model.layer_scale is not None:
       for branch in (0, 1):
         wanted[f"{name}/layer_scale_{branch}"] = (width,)
-  norm = "fc_norm" if model.norm_after_pool else "Transformer/encoder_norm"
-  wanted |= _norm(norm, width)
+  last_norm = "fc_norm" if model.norm_after_pool else "Transformer/encoder_norm"
+  wanted |= norm(last_norm, width)
   if model.pool == "map":
-    name = "MAPHead_0"
-    wanted[f"{name}/probe"] = (1, 1, width)
-    wanted |= _attention(name, size, model.qkv_bias)
-    wanted |= _norm(f"{name}/LayerNorm_0", width) | _mlp(name, size)
+    wanted |= map_head(size, model.qkv_bias)
+    wanted |= _gate_and_norm("MAPHead_0/MlpBlock_0", model, size)
   feature = width
   if representation_size := sizes.representation_size(model):
     feature = representation_size
@@ -59,12 +70,40 @@ def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
   return wanted
 
 
+def block(
+  name: str, size: Transformer, qkv_bias: bool = True
+) -> dict[str, Shape]:
+  """Shapes of an encoder block, without LayerScale."""
+  return {
+    **norm(f"{name}/LayerNorm_0", size.width),
+    **_attention(name, size, qkv_bias),
+    **norm(f"{name}/LayerNorm_1", size.width),
+    **_mlp(name, size),
+  }
+
+
+def map_head(size: Transformer, qkv_bias: bool = True) -> dict[str, Shape]:
+  """Shapes of the head that pools by attention."""
+  name = "MAPHead_0"
+  return {
+    f"{name}/probe": (1, 1, size.width),
+    **_attention(name, size, qkv_bias),
+    **norm(f"{name}/LayerNorm_0", size.width),
+    **_mlp(name, size),
+  }
+
+
+def norm(name: str, width: int) -> dict[str, Shape]:
+  """Shapes of a LayerNorm or GroupNorm."""
+  return {f"{name}/scale": (width,), f"{name}/bias": (width,)}
+
+
 def _stem(
   blocks: Sequence[int], root_width: int
 ) -> tuple[dict[str, Shape], int]:
   """Parameters of a hybrid's stem, and the channels that come out of it."""
   wanted: dict[str, Shape] = {"conv_root/kernel": (7, 7, 3, root_width)}
-  wanted |= _norm("gn_root", root_width)
+  wanted |= norm("gn_root", root_width)
   channels = root_width
   for stage, num_units in enumerate(blocks):
     hidden = root_width * 2**stage
@@ -79,7 +118,7 @@ def _stem(
         kernels["_proj"] = (1, 1, channels, 4 * hidden)
       for layer, kernel in kernels.items():
         wanted[f"{name}/conv{layer}/kernel"] = kernel
-        wanted |= _norm(f"{name}/gn{layer}", kernel[-1])
+        wanted |= norm(f"{name}/gn{layer}", kernel[-1])
       channels = 4 * hidden
   return wanted, channels
 
@@ -106,7 +145,7 @@ def _positions(
 
 
 def _attention(
-  parent: str, size: sizes.Size, qkv_bias: bool
+  parent: str, size: Transformer, qkv_bias: bool
 ) -> dict[str, Shape]:
   width, heads = size.width, size.num_heads
   head_size = width // heads
@@ -121,7 +160,7 @@ def _attention(
   return wanted
 
 
-def _mlp(parent: str, size: sizes.Size) -> dict[str, Shape]:
+def _mlp(parent: str, size: Transformer) -> dict[str, Shape]:
   room = f"{parent}/MlpBlock_0"
   return {
     **_dense(f"{room}/Dense_0", (size.width, size.mlp_dim)),
@@ -129,9 +168,17 @@ def _mlp(parent: str, size: sizes.Size) -> dict[str, Shape]:
   }
 
 
+def _gate_and_norm(
+  room: str, model: schema.Model, size: Transformer
+) -> dict[str, Shape]:
+  """Parameters of an MLP beside its two layers."""
+  wanted: dict[str, Shape] = {}
+  if model.mlp == "swiglu":
+    wanted |= _dense(f"{room}/gate", (size.width, size.mlp_dim))
+  if model.mlp_norm:
+    wanted |= norm(f"{room}/LayerNorm_0", size.mlp_dim)
+  return wanted
+
+
 def _dense(name: str, kernel: Shape) -> dict[str, Shape]:
   return {f"{name}/kernel": kernel, f"{name}/bias": kernel[-1:]}
-
-
-def _norm(name: str, width: int) -> dict[str, Shape]:
-  return {f"{name}/scale": (width,), f"{name}/bias": (width,)}

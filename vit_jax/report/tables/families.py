@@ -1,7 +1,15 @@
-"""The families that followed: what is published of them, and what it costs."""
+"""The families that followed: what is published of them, and what it costs.
 
+`benchmarks/tpu_cycles_families.py` writes the steps that were compiled for
+TPUs; docs/compile.md says what such figures count.
+"""
+
+import json
+import pathlib
+from collections.abc import Mapping
 from typing import Any
 
+from vit_jax import paper as paper_room
 from vit_jax.paper import cost, families
 from vit_jax.paper.datasets import DATASETS
 from vit_jax.report.formatting import MISSING, quantity
@@ -17,20 +25,31 @@ _HEADS = (
   "computed",
   "epochs",
   "exaFLOPs",
+  "chip-days",
 )
 _NOTES = (
   "Parameters are in millions, GMACs 10^9 multiply-adds of a forward pass."
   " ExaFLOPs are of the row's phase alone, three forward passes an image,"
-  " without teachers.",
+  " without teachers. A chip-day is a day of one chip of TPU v5e at 64 images a"
+  " chip in bfloat16, by the compiler's estimate of a step, likewise of the"
+  " phase alone.",
 )
+_STEPS = pathlib.Path(paper_room.__file__).parent / "compiled_families.json"
+_OURS = "ours"
+_SECONDS_A_DAY = 86_400
 
 
 def build() -> dict[str, Any]:
   """The table as data: `table`, `title` and `rows`, as of other tables."""
+  steps = {
+    step["model"]: step
+    for step in json.loads(_STEPS.read_text())
+    if step["step"] == _OURS
+  }
   return {
     "table": "families",
     "title": _TITLE,
-    "rows": [_row(result) for result in families.RESULTS],
+    "rows": [_row(result, steps) for result in families.RESULTS],
   }
 
 
@@ -50,6 +69,7 @@ def lay_out(document: dict[str, Any]) -> Sheet:
           f"{computed['gmacs']:.1f}",
           str(paper["epochs"]),
           quantity(computed["exaflops"], 4),
+          _shown(computed.get("chip_days")),
         ),
       )
     )
@@ -64,7 +84,9 @@ def lay_out(document: dict[str, Any]) -> Sheet:
   )
 
 
-def _row(result: families.Result) -> dict[str, Any]:
+def _row(
+  result: families.Result, steps: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
   model = result.model
   images = DATASETS["imagenet2012"].num_examples["train"]
   paper = {
@@ -73,14 +95,20 @@ def _row(result: families.Result) -> dict[str, Any]:
     "gmacs": result.gmacs,
     "epochs": result.epochs,
   }
+  computed = {
+    "params": cost.num_params(model),
+    "gmacs": cost.forward_flops(model, num_classes=1000) / 2e9,
+    "exaflops": cost.training_exaflops(model, images, result.epochs),
+  }
+  step = steps.get(result.name)
+  if step is not None and step["image_size"] == result.image_size:
+    seconds = step["step_seconds"] * step["chips"] / step["batch_size"]
+    days = seconds * images * result.epochs / _SECONDS_A_DAY
+    computed["chip_days"] = round(days, 1)
   return {
     "row": result.row,
     "paper": {key: x for key, x in paper.items() if x is not None},
-    "computed": {
-      "params": cost.num_params(model),
-      "gmacs": cost.forward_flops(model, num_classes=1000) / 2e9,
-      "exaflops": cost.training_exaflops(model, images, result.epochs),
-    },
+    "computed": computed,
     "measured": None,
     "config": result.config,
   }

@@ -10,6 +10,10 @@ from vit_jax.config import schema
 from vit_jax.weights.fields import Fields
 from vit_jax.weights.spellings.names import Names, Tensors
 
+Beside = tuple[dict[str, Any], schema.Objective | None]
+# Among the notes that `Original.said` is given, of a file of TorchScript.
+SCRIPT_NOTE = "The file is TorchScript: its weights are read, its program not."
+
 
 @dataclasses.dataclass(frozen=True)
 class Npz:
@@ -22,7 +26,8 @@ class Npz:
       mean the same.
     published: (arrays by our paths, layers not stacked) -> arrays by the names
       that are written.
-    unseen: Keys of `schema.Model` that neither names nor shapes tell.
+    unseen: Keys of `schema.Model` that neither names nor shapes tell; those of
+      a part of it are written as 'text.pool'.
   """
 
   matches: Callable[[Iterable[str]], bool]
@@ -52,6 +57,7 @@ class HuggingFace:
     select: (config.json, tensors) -> the tensors that outputs depend on, and
       notes about the others.
     says_image_size: Whether the preprocessor's size is that of the model.
+    beside: (config.json, tensors) -> `Weights.beside` and `Weights.objective`.
     scale: (section `model`, tensors) -> tensors with which Hugging Face's
       network computes the same.
   """
@@ -69,6 +75,7 @@ class HuggingFace:
     lambda config, tensors: (tensors, [])
   )
   says_image_size: bool = False
+  beside: Callable[[Fields, Tensors], Beside] = lambda *_: ({}, None)
   scale: Callable[[schema.Model, Tensors], Tensors] = lambda model, tensors: (
     tensors
   )
@@ -111,6 +118,9 @@ class Original:
       tell.
     prepare: (tensors, path, notes) -> tensors with the parts that our networks
       have; adds notes about what was changed.
+    marks: Names in a file, any of which marks it, where `prepare` changes the
+      one that `names` requires first.
+    beside: (tensors) -> `Weights.beside` and `Weights.objective`.
   """
 
   label: str
@@ -119,3 +129,5 @@ class Original:
   prepare: Callable[[Tensors, str, list[str]], Tensors] = (
     lambda tensors, path, notes: tensors
   )
+  marks: tuple[str, ...] = ()
+  beside: Callable[[Tensors], Beside] = lambda tensors: ({}, None)

@@ -1,14 +1,12 @@
 """Hugging Face directories: config.json beside safetensors."""
 
-import contextlib
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from etils import epath
 
-from vit_jax import buckets, records
+from vit_jax import records
 from vit_jax.config import pixels, schema
 from vit_jax.errors import UserError
 from vit_jax.weights import image_processor, stacking, tensors
@@ -44,6 +42,7 @@ def read(path: epath.PathLike) -> Weights:
     )
   family = HUGGINGFACE.get(kind)
   found = _bare_names(tensors.read(file or directory), family)
+  beside, objective = family.beside(config, found)
   found, notes = family.select(config, found)
   said = family.said(config, found)
   said |= _preprocessing(directory, kind, family, notes)
@@ -55,6 +54,8 @@ def read(path: epath.PathLike) -> Weights:
     params=params,
     class_names=_class_names(config, model.num_classes),
     assumed=(*notes, *assumed),
+    beside=beside,
+    objective=objective,
   )
 
 
@@ -109,7 +110,7 @@ def write(
     "image_mean": mean,
     "image_std": deviation,
   }
-  with _complete_or_not_at_all(directory) as partial:
+  with records.new_directory(directory) as partial:
     tensors.write(partial / tensors.FILE, found)
     records.write_json(partial / CONFIG, config)
     records.write_json(partial / PREPROCESSOR, processor)
@@ -126,36 +127,6 @@ def _labels(
     "id2label": {str(i): name for i, name in enumerate(labels)},
     "label2id": {name: i for i, name in enumerate(labels)},
   }
-
-
-@contextlib.contextmanager
-def _complete_or_not_at_all(directory: epath.Path) -> Iterator[epath.Path]:
-  """Gives a directory to write to, and moves it into place at the end."""
-  partial = directory.with_name(
-    f".{directory.name}.{uuid.uuid4().hex[:8]}.partial"
-  )
-  try:
-    if directory.exists():
-      raise UserError(
-        f"{directory} exists, and nothing is overwritten; remove it, or name"
-        " another."
-      )
-    if buckets.is_bucket(directory):
-      with buckets.local(directory) as made:
-        made.mkdir()
-        yield made
-      return
-    partial.mkdir(parents=True)
-    try:
-      yield partial
-      partial.rename(directory)
-    except BaseException:
-      partial.rmtree(missing_ok=True)
-      raise
-  except OSError as error:
-    raise UserError(
-      f"{directory} cannot be written ({error.strerror or error})."
-    ) from None
 
 
 def _bare_names(

@@ -89,7 +89,7 @@ def read(
     tensors: Tensors by their names.
     names: Spelling of the file.
     said: Keys of `schema.Model` that no tensor tells; `num_heads` among them
-      for a Transformer.
+      for a Transformer, and among those of each part for one made of several.
 
   Returns:
     The section `model`, a nested dict of parameters, and a sentence for each
@@ -105,16 +105,20 @@ def read(
         f"{path} has no tensor '{name}', so it is not of this kind. Its"
         f" tensors: {some}{', ...' if len(tensors) > 4 else ''}."
       )
-  said = dict(said)
-  # Numbers of heads by stage are a family's own key.
-  is_one = isinstance(said.get("num_heads"), int)
-  num_heads = said.pop("num_heads") if is_one else 1
+  said, num_heads = _without_heads(said)
+  parts = {
+    name: _without_heads(value)
+    for name, value in said.items()
+    if isinstance(value, Mapping)
+  }
+  said |= {name: keys for name, (keys, _) in parts.items()}
   params: dict[str, np.ndarray] = {}
   for name, tensor in tensors.items():
     ours = names.ours(name, tensor.ndim)
     if ours in params:
       raise UserError(f"{path} holds {ours} twice, once as '{name}'.")
-    params[ours] = np.ascontiguousarray(_to_ours(ours, tensor, num_heads))
+    _, heads = parts.get(ours.partition("/")[0], (None, num_heads))
+    params[ours] = np.asarray(to_ours(ours, tensor, heads), order="C")
   try:
     model, assumed = network.detect(params, path, said)
   except ShapeMismatchError as error:
@@ -122,18 +126,34 @@ def read(
   return model, flat.unflatten(params), assumed
 
 
+def _without_heads(said: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+  """The keys but for the number of heads, and that; 1 if it is not one.
+
+  Numbers of heads by stage are a family's own key.
+  """
+  said = dict(said)
+  is_one = isinstance(said.get("num_heads"), int)
+  return said, said.pop("num_heads") if is_one else 1
+
+
 def write(params: Mapping[str, Any], names: Names) -> dict[str, np.ndarray]:
   """Turns parameters, layers not stacked, into PyTorch's tensors."""
   return {
-    names.theirs(path): np.ascontiguousarray(
-      _to_theirs(path, np.asarray(leaf, np.float32))
+    names.theirs(path): np.asarray(
+      _to_theirs(path, np.asarray(leaf, np.float32)), order="C"
     )
     for path, leaf in flat.flatten(params).items()
   }
 
 
-def _to_ours(path: str, tensor: np.ndarray, num_heads: int) -> np.ndarray:
-  """A tensor with our axes; of an unexpected shape it stays as it is."""
+def to_ours(path: str, tensor: np.ndarray, num_heads: int) -> np.ndarray:
+  """A tensor with our axes; of an unexpected shape it stays as it is.
+
+  Args:
+    path: Our path of the parameter.
+    tensor: With PyTorch's axes.
+    num_heads: Heads of the attention it may belong to.
+  """
   *_, module, leaf = ("", *path.split("/"))
   if leaf == "kernel" and tensor.ndim == 4:
     tensor = tensor.transpose(2, 3, 1, 0)

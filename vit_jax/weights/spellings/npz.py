@@ -2,11 +2,13 @@
 
 import json
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from etils import epath
 
+from vit_jax.config import resolve
 from vit_jax.errors import UserError
 from vit_jax.registry import FAMILIES
 from vit_jax.weights import archive, flat, network, stacking
@@ -38,9 +40,10 @@ def interpret(contents: archive.Contents, path: str) -> Weights:
   found, left_out = npz_parameters.find(contents.names, path)
   params = {short: contents.arrays[name] for name, short in found.items()}
   said = _said(contents.comment, path)
-  if "name" in said["model"]:
+  if said["model"].get("name", "vit") not in NPZ.names():
     model, assumed = network.section(said["model"], path), []
   else:
+    said["model"].pop("name", None)
     families = [NPZ.get(name) for name in NPZ.names()]
     # What matches none is told by ViT's reader what it lacks.
     family = next((f for f in families if f.matches(params)), families[0])
@@ -77,7 +80,9 @@ def write(path: epath.Path, weights: Weights) -> None:
   if model.name in NPZ.names():
     family = NPZ.get(model.name)
     arrays = family.published(arrays)
-    keys = {key: keys[key] for key in family.unseen}
+    keys = _picked(keys, family.unseen)
+    if any("." in key for key in family.unseen):
+      keys["name"] = model.name  # Tells which parts these keys are of.
   said: dict[str, Any] = {"model": keys}
   if model.name not in NPZ.names():
     said["module"] = type(model).__module__
@@ -93,6 +98,19 @@ def write(path: epath.Path, weights: Weights) -> None:
     )
     comment = json.dumps({_SECTION: said}).encode()
   archive.write(path, arrays, comment)
+
+
+def _picked(keys: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+  """The values of some keys; of parts as {'text': {'pool': ...}}."""
+  found: dict[str, Any] = {}
+  for name in names:
+    part, _, key = name.rpartition(".")
+    values, into = (
+      (keys[part], found.setdefault(part, {})) if part else (keys, found)
+    )
+    if key in values:  # Parts are of any family.
+      into[key] = values[key]
+  return found
 
 
 def _said(comment: bytes, path: str) -> dict[str, Any]:
@@ -115,11 +133,11 @@ def _said(comment: bytes, path: str) -> dict[str, Any]:
         " config.extensions."
       )
     use = {key: said.get(key) for key in ("preprocess", "activation")}
-    unseen = {key for name in NPZ.names() for key in NPZ.get(name).unseen}
-    if model.get("name") in NPZ.names() or not (
-      "name" in model or unseen.issuperset(model)
-    ):
-      raise KeyError
+    if name in NPZ.names():
+      kinds = [name] if "name" in model else NPZ.names()
+      unseen = {key for kind in kinds for key in NPZ.get(kind).unseen}
+      if not unseen.issuperset(resolve.flatten(model).keys() - {"name"}):
+        raise KeyError
     network.section(model, path)
     if names is not None and not all(isinstance(name, str) for name in names):
       raise TypeError

@@ -1,6 +1,5 @@
 """The network's parameters among the arrays of a published .npz file."""
 
-import re
 from collections.abc import Iterable
 
 from vit_jax.errors import UserError
@@ -12,10 +11,9 @@ _TRAINING = {
   "extra/": "the trainer's counters",
 }
 _ROOTS = (("opt/target/", _TRAINING), ("params/", _TRAINING), ("", {}))
-# A model of images and texts keeps the parts beside each other.
-_IMAGE_TOWER = "img/"
-_TEXT_TOWER = re.compile(r"(txt/.+|t|b)")
-_TEXT = "the text model"
+# A model of images and texts keeps the parts beside each other. Its image
+# tower alone is a network of its own.
+IMAGE_TOWER, TEXT_TOWER = "img/", "txt/"
 
 
 def find(names: Iterable[str], path: str) -> tuple[dict[str, str], list[str]]:
@@ -50,13 +48,8 @@ def find(names: Iterable[str], path: str) -> tuple[dict[str, str], list[str]]:
       left_out[kind] = left_out.get(kind, 0) + 1
     else:
       found[name] = name
-  if any(short.startswith(_IMAGE_TOWER) for short in found.values()):
-    texts = [n for n, short in found.items() if _TEXT_TOWER.fullmatch(short)]
-    for name in texts:
-      del found[name]
-    found = {n: short.removeprefix(_IMAGE_TOWER) for n, short in found.items()}
-    if texts:
-      left_out[_TEXT] = len(texts)
+  if not any(short.startswith(TEXT_TOWER) for short in found.values()):
+    found = {n: short.removeprefix(IMAGE_TOWER) for n, short in found.items()}
   if not found:
     raise UserError(f"{path} holds no parameters: {_some(names)}.")
   sentences = [

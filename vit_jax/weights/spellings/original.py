@@ -1,36 +1,48 @@
 """PyTorch checkpoints of those who published a family."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from etils import epath
 
 from vit_jax.errors import UserError
-from vit_jax.weights import torch_file
+from vit_jax.weights import tensors, torch_file
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import names
-from vit_jax.weights.spellings.contract import Original
+from vit_jax.weights.spellings.contract import SCRIPT_NOTE, Original
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import ORIGINAL
 
 # Where a checkpoint keeps its state dict; the first that is there is taken.
 _CONTAINERS = ("model", "state_dict", "module", "model_ema")
 _PARALLEL = "module."
+# Weights in a directory of open_clip's, the first that is there is taken.
+OPEN_CLIP_FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 
 
 def read(path: epath.PathLike) -> Weights:
   """Reads the parameters of a checkpoint, and the network that they make up.
 
   Args:
-    path: A .pth, .pt, .bin or .ckpt file.
+    path: A .pth, .pt, .bin or .ckpt file; or a directory of open_clip's or a
+      .safetensors in it.
 
   Raises:
     UserError: The file is damaged, or its network is not one of ours.
   """
   where, notes = str(path), []
-  found = _state_dict(torch_file.read(path), where, notes)
+  file = _file(epath.Path(path))
+  if file.suffix == tensors.SUFFIX:
+    found = tensors.read(file)
+  else:
+    contents = torch_file.read(file)
+    if (modules := contents.get(torch_file.SCRIPT)) is not None:
+      notes.append(SCRIPT_NOTE)
+      contents = dict(_joined(modules))
+    found = _state_dict(contents, where, notes)
   family = _family(found, where)
+  beside, objective = family.beside(found)
   found = family.prepare(found, where, notes)
   said = {"normalize": "imagenet", **family.said(found, where, notes)}
   model, params, assumed = names.read(where, found, family.names, said)
@@ -40,6 +52,31 @@ def read(path: epath.PathLike) -> Weights:
     params=params,
     class_names=None,
     assumed=(*notes, *assumed),
+    beside=beside,
+    objective=objective,
+  )
+
+
+def _joined(
+  modules: Mapping[Any, Any], prefix: str = ""
+) -> Iterator[tuple[str, np.ndarray]]:
+  """Arrays by the names of a state dict, of the attributes of modules."""
+  for name, value in modules.items():
+    if isinstance(value, dict):
+      yield from _joined(value, f"{prefix}{name}.")
+    else:
+      yield f"{prefix}{name}", value
+
+
+def _file(path: epath.Path) -> epath.Path:
+  """The file of weights in a directory of open_clip's; a file is itself."""
+  if not path.is_dir():
+    return path
+  for name in OPEN_CLIP_FILES:
+    if (path / name).exists():
+      return path / name
+  raise UserError(
+    f"{path} holds no weights: there is none of {', '.join(OPEN_CLIP_FILES)}."
   )
 
 
@@ -71,13 +108,17 @@ def _state_dict(
 def _family(found: Tensors, path: str) -> Original:
   families = [ORIGINAL.get(name) for name in ORIGINAL.names()]
   for family in families:
-    if family.names.required[0] in found:
+    if any(name in found for name in _marks(family)):
       return family
   some = ", ".join(sorted(found)[:4]) or "none"
-  marks = dict.fromkeys(family.names.required[0] for family in families)
+  marks = dict.fromkeys(mark for one in families for mark in _marks(one))
   raise UserError(
     f"{path} is no checkpoint of"
     f" {', '.join(family.label for family in families)}: it has none of"
     f" {', '.join(marks)}. Its tensors: {some}"
     f"{', ...' if len(found) > 4 else ''}."
   )
+
+
+def _marks(family: Original) -> tuple[str, ...]:
+  return family.marks or family.names.required[:1]

@@ -20,6 +20,8 @@ HUGGINGFACE = Registry(
     "swin": f"{_ROOM}.swin.huggingface:SWIN",
     "swinv2": f"{_ROOM}.swin.huggingface:SWIN_V2",
     "pvt_v2": f"{_ROOM}.pvt.huggingface:PVT_V2",
+    "clip": f"{_ROOM}.two_towers.huggingface:CLIP",
+    "siglip": f"{_ROOM}.two_towers.huggingface:SIGLIP",
   },
 )
 # model.name -> record `Timm`.
@@ -38,6 +40,8 @@ TIMM = Registry(
 NPZ = Registry(
   "model.name",
   {
+    # First, as a ViT is a part of it.
+    "two_towers": f"{_ROOM}.two_towers.npz:NPZ",
     "vit": f"{_ROOM}.vit.npz:NPZ",
     "resnet": f"{_ROOM}.resnet.npz:NPZ",
   },
@@ -46,6 +50,7 @@ NPZ = Registry(
 ORIGINAL = Registry(
   "model.name",
   {
+    "two_towers": f"{_ROOM}.two_towers.open_clip:ORIGINAL",
     "swin": f"{_ROOM}.swin.original:ORIGINAL",
     "vit": f"{_ROOM}.vit.original:ORIGINAL",
     "convnext": f"{_ROOM}.convnext.original:ORIGINAL",

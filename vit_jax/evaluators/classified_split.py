@@ -1,0 +1,160 @@
+"""Accuracy and loss of predicted classes over a split, every example once."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from vit_jax.errors import UserError
+from vit_jax.evaluators import contract, files
+from vit_jax.evaluators.gallery import Gallery
+from vit_jax.evaluators.split import Split
+from vit_jax.objectives import losses
+from vit_jax.sharding import mesh as meshes
+
+_logger = logging.getLogger(__name__)
+
+
+class ClassifiedSplit:
+  """Measures logits over a split; writes predictions and images for the report.
+
+  An example's label is a class, or a set of accepted classes, any of which
+  counts as right (ImageNet-ReaL). Examples whose set is empty, or whose label
+  is -1, are left out of everything, `num_examples` included.
+
+  Args:
+    place: Path of its files below `evaluations/`.
+    split: Examples.
+    context: Of the run.
+    logits: `logits(batch, *values) -> [b, classes]`, traceable, of the values
+      that `run` is given.
+    loss: 'softmax' or 'sigmoid'.
+    num_classes: Number of columns of the logits.
+    class_names: Names of the classes, if known.
+  """
+
+  def __init__(
+    self,
+    place: str,
+    split: Split,
+    context: contract.Context,
+    logits: Callable[..., Float[Array, "b classes"]],
+    *,
+    loss: str,
+    num_classes: int,
+    class_names: list[str] | None,
+  ):
+    self._place = place
+    self._split = split
+    self._context = context
+    self._logits = logits
+    self._loss = loss
+    self._num_classes = num_classes
+    self._class_names = class_names
+    # Results are whole on every process: all agree on the metrics.
+    self._measure = jax.jit(
+      self._measure_batch, out_shardings=meshes.replicated(context.mesh)
+    )
+
+  def run(self, step: int, *values: Any) -> dict[str, float]:
+    """`top1`, `top5`, `loss` and `num_examples`.
+
+    Fractions of the examples, nats an example, and a count. With fewer than
+    five classes top5 is 1, as every class is among the best five.
+
+    Raises:
+      UserError: No example has a label.
+    """
+    gallery = None
+    if self._context.workdir is not None:
+      gallery = Gallery(self._split.num_examples, self._context.mesh)
+
+    def after_batch(batch, rows):
+      if gallery is not None:
+        gallery.offer(
+          batch["image"],
+          rows["id"],
+          rows["counted"],
+          rows["top1"],
+          rows["probability"],
+        )
+      self._context.heartbeat()
+
+    results = self._split.measured(
+      lambda batch: self._measure(batch, *values), after_batch
+    )
+    num_left_out = np.count_nonzero(~results["counted"])
+    results = {k: v[results["counted"]] for k, v in results.items()}
+    if not len(results["id"]):
+      raise UserError(
+        f"{self._split.key}: no example of the split has a label; choose"
+        " another split or label_key."
+      )
+    if num_left_out:
+      _logger.info(
+        "%s: %d examples without a label left out.", self._place, num_left_out
+      )
+    if gallery is not None and jax.process_index() == 0:
+      files.write(
+        self._context.workdir / "evaluations" / self._place / str(step),
+        example_id=results["id"],
+        label=results["label"],
+        prediction=results["prediction"],
+        probability=results["probability"],
+        num_classes=self._num_classes,
+        class_names=self._class_names,
+        gallery=gallery,
+      )
+    # Sums in float64 and in the order of the split: the same whatever the
+    # batch size, as far as the rows are.
+    metrics = {
+      metric: float(results[metric].mean(dtype=np.float64))
+      for metric in ("top1", "top5", "loss")
+    }
+    metrics["num_examples"] = float(len(results["id"]))
+    return metrics
+
+  def _measure_batch(
+    self, batch: Mapping[str, Array], *values: Any
+  ) -> dict[str, Array]:
+    logits = self._logits(batch, *values)
+    rows = measure(logits.astype(jnp.float32), batch["label"], loss=self._loss)
+    rows["counted"] &= batch["mask"]
+    kept = {key: batch[key] for key in ("id", "mask", "label")}
+    return rows | kept
+
+
+def measure(
+  logits: Float[Array, "b classes"],
+  labels: Int[Array, " b *labels"],
+  *,
+  loss: str,
+) -> dict[str, Float[Array, " b"] | Int[Array, " b"] | Bool[Array, " b"]]:
+  """Prediction, loss and correctness of each row.
+
+  Args:
+    logits: Scores, float32.
+    labels: A class, or a set of classes padded with -1.
+    loss: 'softmax' or 'sigmoid'.
+
+  Returns:
+    `prediction`, the first of the highest scores; its `probability`; `top1`
+    and `top5`, true if a label is the prediction or among the five highest;
+    `loss`; and `counted`, true if the row has a label.
+  """
+  accepted = labels.reshape(len(labels), 1, -1)
+  _, best = jax.lax.top_k(logits, min(5, logits.shape[1]))
+  # A padding of -1 equals no class.
+  hits = (best[:, :, None] == accepted).any(axis=2)
+  return {
+    "prediction": best[:, 0],
+    "probability": losses.PROBABILITIES[loss](logits).max(axis=1),
+    "top1": hits[:, 0],
+    "top5": hits.any(axis=1),
+    "loss": losses.LOSSES[loss](logits, labels),
+    "counted": (accepted >= 0).any(axis=(1, 2)),
+  }

@@ -1,0 +1,78 @@
+"""Results of a function for image files, in batches on all devices."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from vit_jax.config import schema
+from vit_jax.pretrained.inference import Inference
+from vit_jax.sharding import mesh as meshes
+
+if TYPE_CHECKING:
+  from vit_jax.data.image_files import ImageFile
+
+# Pixels of a batch: 32 images of 224 x 224.
+_BATCH_PIXELS = 32 * 224**2
+_MAX_BATCH = 256
+
+
+def batch_size(image_size: int, num_images: int | None = None) -> int:
+  """Number of images computed at once, a multiple of the devices.
+
+  Args:
+    image_size: Side of the images, pixels.
+    num_images: Number of all images, if a batch may be made for so few.
+  """
+  shards = meshes.batch_shards(meshes.create_mesh(schema.Mesh()))
+  wanted = min(_MAX_BATCH, _BATCH_PIXELS // image_size**2)
+  if num_images is not None:
+    wanted = min(wanted, num_images)
+  return -(-max(wanted, 1) // shards) * shards
+
+
+def rows(
+  use: Inference,
+  paths: Sequence[str],
+  function: Callable[[Any, Any], Any],
+  *,
+  batch_size: int,
+) -> Iterator[tuple["ImageFile", np.ndarray | None]]:
+  """Applies a function to images, which are prepared as in evaluations.
+
+  Files are decoded in threads, ahead of the devices.
+
+  Args:
+    use: Checkpoint whose parameters and preprocessing are used.
+    paths: Image files.
+    function: (parameters, uint8 [b, h, w, 3]) -> array [b, ...]; it is
+      compiled here.
+    batch_size: As `batch_size` gives it.
+
+  Yields:
+    Each file in order, with its row of the result, or None where `problem` says
+    why it has no pixels.
+  """
+  # Decoding needs TensorFlow, which is imported last.
+  from vit_jax.data import image_files, spec
+
+  mesh = meshes.create_mesh(schema.Mesh())
+  side = use.weights.model.image_size
+  preprocess = spec.check(
+    use.weights.preprocess, side, where="preprocess", train=False
+  )
+  params = jax.device_put(use.weights.params, meshes.replicated(mesh))
+  compute = jax.jit(
+    function,
+    in_shardings=(meshes.replicated(mesh), meshes.batch_sharding(mesh)),
+    out_shardings=meshes.replicated(mesh),
+  )
+  for files in image_files.read(paths, preprocess, batch_size=batch_size):
+    images = np.zeros((batch_size, side, side, 3), np.uint8)
+    decoded = [file.pixels for file in files if file.pixels is not None]
+    if decoded:
+      images[: len(decoded)] = decoded
+      computed = iter(jax.device_get(compute(params, images)))
+    for file in files:
+      yield file, None if file.pixels is None else next(computed)

@@ -1,0 +1,172 @@
+"""Zero-shot accuracy: an image is of the class whose texts are nearest.
+
+CLIP (arXiv 2103.00020, 3.1.4): the embeddings of all prompts of a class, each
+of unit length, are averaged, and the mean is brought to unit length again.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.evaluators import contract
+from vit_jax.evaluators.classified_split import ClassifiedSplit
+from vit_jax.evaluators.split import Split, open_split
+from vit_jax.evaluators.texts import TextEmbedder
+from vit_jax.prompts import class_names, ensemble, templates
+from vit_jax.sharding import arrays
+from vit_jax.sharding import mesh as meshes
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+  """A split and the words for its classes.
+
+  Attributes:
+    split: Examples.
+    names: A name of each class, for the report.
+    prompts: The prompts of each class.
+  """
+
+  split: Split
+  names: Sequence[str]
+  prompts: Sequence[Sequence[str]]
+
+
+def build(
+  name: str, config: schema.ZeroShotEval, context: contract.Context
+) -> "ZeroShot":
+  """Opens the data of `config.evals.<name>`.
+
+  Raises:
+    UserError: The data, the names, the templates or the tokenizer are missing,
+      or there are not as many names as classes.
+  """
+  key = f"config.evals.{name}"
+  tasks = {}
+  for dataset, keys in config.datasets.items():
+    here = f"{key}.datasets.{dataset}"
+    split = open_split(
+      context,
+      key=here,
+      batch_size=config.batch_size,
+      **keys.model_dump(exclude={"class_names", "templates"}),
+    )
+    tasks[dataset] = _task(keys, split, config.prompts, here)
+  batch_size = config.batch_size or context.config.train.batch_size
+  embed = TextEmbedder(context, key=key, batch_size=batch_size)
+  return ZeroShot(name, tasks, embed, context)
+
+
+def _task(
+  keys: schema.ZeroShotDataset, split: Split, style: str, key: str
+) -> Task:
+  names_key = f"{key}.class_names"
+  if keys.class_names is not None:
+    names = class_names.read(keys.class_names, key=names_key)
+  elif split.class_names is not None:
+    names = class_names.of_dataset(split.class_names)
+  else:
+    raise UserError(
+      f"{names_key} = None, but {keys.dataset!r} has no names for its classes;"
+      " give a file with one in each line."
+    )
+  if len(names) != split.num_classes:
+    raise UserError(
+      f"{names_key} = {keys.class_names!r} has {len(names)} classes, but"
+      f" {keys.dataset!r} has {split.num_classes}; name each of them, in the"
+      " order of the labels."
+    )
+  found = templates.read(keys.templates, key=f"{key}.templates")
+  prompts = ensemble.prompts(names, found, style=style, key=names_key)
+  return Task(split, [one[0] for one in names], prompts)
+
+
+class ZeroShot:
+  """Top-1 and top-5 of several datasets, by text alone.
+
+  Args:
+    name: Key in `config.evals`.
+    tasks: Datasets by name.
+    embed: Embeds texts.
+    context: Of the run.
+  """
+
+  def __init__(
+    self,
+    name: str,
+    tasks: Mapping[str, Task],
+    embed: TextEmbedder,
+    context: contract.Context,
+  ):
+    self._embed = embed
+    self._replicated = meshes.replicated(context.mesh)
+    self._tasks = tasks
+    self._classified = {
+      dataset: ClassifiedSplit(
+        f"{name}/{dataset}",
+        task.split,
+        context,
+        _logits(context),
+        loss="softmax",
+        num_classes=len(task.names),
+        class_names=list(task.names),
+      )
+      for dataset, task in tasks.items()
+    }
+
+  def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
+    """`zeroshot/<dataset>/{top1,top5,loss,num_examples}`.
+
+    The loss is the softmax's over the classes, with the learned scale.
+
+    Raises:
+      UserError: No example has a label, or the parameters are not finite.
+    """
+    metrics = {}
+    for dataset, classified in self._classified.items():
+      classes = class_embeddings(
+        self._tasks[dataset].prompts,
+        lambda texts: self._embed(state.eval_params, texts),
+      )
+      placed = arrays.divided(
+        classes.shape, self._replicated, classes.__getitem__
+      )
+      found = classified.run(step, state.eval_params, placed)
+      metrics |= {f"zeroshot/{dataset}/{k}": v for k, v in found.items()}
+    return metrics
+
+
+def class_embeddings(
+  prompts: Sequence[Sequence[str]],
+  embed: Callable[[Sequence[str]], Float[np.ndarray, "n e"]],
+) -> Float[np.ndarray, "classes e"]:
+  """The embedding of each class: the mean of those of its prompts, normalised.
+
+  Args:
+    prompts: Prompts of each class.
+    embed: Texts -> embeddings of unit length, in their order.
+  """
+  counts = [len(one) for one in prompts]
+  embedded = embed([prompt for one in prompts for prompt in one])
+  starts = np.cumsum([0, *counts[:-1]])
+  sums = np.add.reduceat(embedded, starts, axis=0, dtype=np.float64)
+  norms = np.linalg.norm(sums, axis=1, keepdims=True)
+  return (sums / np.maximum(norms, 1e-12)).astype(np.float32)
+
+
+def _logits(context: contract.Context):
+  def logits(
+    batch: Mapping[str, Array], params: Any, classes: Float[Array, "classes e"]
+  ) -> Float[Array, "b classes"]:
+    outputs = context.outputs(params, batch)
+    images = outputs["image_embedding"].astype(jnp.float32)
+    similarity = jnp.matmul(images, classes.T, precision="highest")
+    return outputs["scale"].astype(jnp.float32) * similarity
+
+  return logits

@@ -1,0 +1,57 @@
+"""Checkpoints that give a part of a network, such as one of two towers."""
+
+import dataclasses
+from collections.abc import Collection
+
+from vit_jax import registry
+from vit_jax.config import schema
+from vit_jax.weights import stacking
+from vit_jax.weights.contract import Weights
+
+_STACKED = "Transformer/encoderblock/"
+_HEAD = ("head", "head_dist", "pre_logits")
+
+
+def section(
+  model: schema.Model, part: str, found: schema.Model
+) -> schema.Model:
+  """`model` with the network of a checkpoint as one of its parts.
+
+  Args:
+    model: Section `model` of a network that has the part.
+    part: Name of the part.
+    found: Section of the checkpoint: of the part alone, or of a network that
+      has the same part.
+  """
+  whole = registry.FAMILIES.get(found.name).parts.get(part)
+  if whole is not None:
+    found = whole.take(found)
+  headless = found.updated(num_classes=None, representation_size=None)
+  return registry.FAMILIES.get(model.name).parts[part].put(model, headless)
+
+
+def weights(
+  found: Weights, model: schema.Model, part: str, paths: Collection[str]
+) -> Weights:
+  """The parameters of a checkpoint as those of a part, without its head.
+
+  Args:
+    found: Checkpoint, as for `section`.
+    model: Section `model` of the network that has the part.
+    part: Name of the part.
+    paths: Paths of all parameters of that network.
+  """
+  params = found.params
+  if part in registry.FAMILIES.get(found.model.name).parts:
+    params = params[part]
+  params = {name: tree for name, tree in params.items() if name not in _HEAD}
+  if any(path.startswith(f"{part}/{_STACKED}") for path in paths):
+    params = stacking.stack_layers(params)
+  else:
+    params = stacking.unstack_layers(params)
+  return dataclasses.replace(
+    found,
+    model=section(model, part, found.model),
+    params={part: params},
+    class_names=None,
+  )

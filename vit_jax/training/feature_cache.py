@@ -1,0 +1,134 @@
+"""Features of the training images that are computed once and kept on disk."""
+
+import hashlib
+import logging
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+
+from vit_jax.data import pipeline, spec
+from vit_jax.data.sources import Source
+from vit_jax.data.stored_features import WithFeature
+from vit_jax.errors import UserError
+from vit_jax.objectives import contract
+from vit_jax.processes import agreement
+from vit_jax.sharding import activations
+from vit_jax.sharding import mesh as mesh_lib
+from vit_jax.training.experiment import Experiment
+
+_ROWS, _DONE = "rows.npy", "batches_done.txt"
+_BATCHES = 20  # Between two marks of how far the file is filled.
+_logger = logging.getLogger(__name__)
+
+
+def with_stored(parts: Experiment, source: Source, params: Any) -> Source:
+  """The source whose records have the objective's stored feature.
+
+  What is missing of the file is computed, batch by batch as training would;
+  each process writes the rows that its devices hold. The file is that of these
+  parameters, keys, preprocessing and data.
+
+  Args:
+    parts: The experiment, whose objective has a stored feature.
+    source: The training data.
+    params: Parameters of the network, on their shardings.
+
+  Raises:
+    UserError: The directory cannot be written.
+  """
+  stored = parts.objective.stored
+  folder = pathlib.Path(stored.directory) / _digest(parts, source, params)
+  shape = (source.num_examples, *stored.shape)
+  try:
+    _create(folder, shape)
+    rows = np.load(folder / _ROWS, mmap_mode="r+")
+    _fill(parts, source, params, rows, folder / _DONE)
+  except OSError as error:
+    raise UserError(
+      f"config.objective.cache_frozen = {stored.directory!r} cannot be written"
+      f" ({error.strerror or error}); name another directory, or free space."
+    ) from error
+  return WithFeature(
+    source, stored.feature, np.load(folder / _ROWS, mmap_mode="r")
+  )
+
+
+def _digest(parts: Experiment, source: Source, params: Any) -> str:
+  """Digest of all that the file depends on."""
+  stored, train = parts.objective.stored, parts.config.train
+  replicated = mesh_lib.replicated(parts.mesh)
+  tower = jax.jit(lambda tree: tree, out_shardings=replicated)(
+    stored.params(params)
+  )
+  text = "\n".join(
+    [
+      contract.digest(jax.device_get(tower)),
+      stored.keys,
+      train.preprocess,
+      str(train.batch_size),
+      source.fingerprint,
+    ]
+  )
+  return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _create(folder: pathlib.Path, shape: tuple[int, ...]) -> None:
+  """Makes the file, in process 0, before any process opens it."""
+  if jax.process_index() == 0 and not (folder / _DONE).exists():
+    folder.mkdir(parents=True, exist_ok=True)
+    np.lib.format.open_memmap(
+      folder / _ROWS, mode="w+", dtype=np.float32, shape=shape
+    ).flush()
+    _mark(folder / _DONE, 0)
+  agreement.gather("")
+
+
+def _mark(path: pathlib.Path, count: int) -> None:
+  new = path.with_suffix(".new")
+  new.write_text(str(count))
+  new.replace(path)
+
+
+def _fill(
+  parts: Experiment,
+  source: Source,
+  params: Any,
+  rows: np.ndarray,
+  done: pathlib.Path,
+) -> None:
+  """Computes the rows of the batches that are not marked as done."""
+  config, stored = parts.config, parts.objective.stored
+  batch_size = config.train.batch_size
+  count = -(-source.num_examples // batch_size)
+  first = int(done.read_text())
+  agreement.gather("")  # All have read it before process 0 writes it again.
+  if first == count:
+    return
+  _logger.info("Embedding %d images: %s.", source.num_examples, done.parent)
+  compute = jax.jit(
+    activations.on(parts.mesh, stored.compute),
+    out_shardings=mesh_lib.batch_sharding(parts.mesh),
+  )
+  batches = pipeline.eval_batches(
+    source,
+    preprocess=spec.parse(config.train.preprocess, config.model.image_size),
+    batch_size=batch_size,
+    mesh=parts.mesh,
+    first_batch=first,
+  )
+  for number, batch in enumerate(batches, start=first):
+    found = compute(params, batch["image"])
+    for shard in found.addressable_shards:
+      start, stop, _ = shard.index[0].indices(batch_size)
+      values = np.asarray(shard.data)
+      start += number * batch_size
+      stop = min(stop + number * batch_size, len(rows))
+      if shard.replica_id == 0 and start < stop:
+        rows[start:stop] = values[: stop - start]
+    if (number + 1) % _BATCHES == 0 or number + 1 == count:
+      rows.flush()
+      agreement.gather("")
+      if jax.process_index() == 0:
+        _mark(done, number + 1)
