@@ -63,7 +63,8 @@ def test_vit_h14_jft_trains_on_lists_of_32_labels(tmp_path):
 @every_config
 def test_its_smoke_run_keeps_what_is_studied(path):
   full, small = load(path), load(path, "smoke")
-  assert small.objective == full.objective
+  sizes = objectives.kind_of(full).small
+  assert small.objective == full.objective.model_copy(update=sizes)
   assert small.optimizer == full.optimizer
   assert small.train.preprocess == full.train.preprocess
   assert small.schedule.decay == full.schedule.decay
@@ -832,3 +833,39 @@ def test_augmented_vits_are_those_of_big_vision(
   rate = 0.1 if "reg" in arguments else 0.0
   assert config.model.dropout_rate == rate
   assert config.model.stochastic_depth_rate == rate
+
+
+@pytest.mark.parametrize(
+  ("model", "unit_prototypes"),
+  [("S/16", False), ("S/8", False), ("B/16", True), ("B/8", True)],
+)
+def test_dino_is_trained_as_released(model, unit_prototypes):
+  """main_dino.py and README.md of facebookresearch/dino."""
+  config = load(file("dino"), f"model={model}")
+  checks.check(config)
+  assert config.objective.unit_prototypes == unit_prototypes
+  assert config.objective.prototypes == 65_536
+  assert config.schedule.base_lr == pytest.approx(5e-4 * 1024 / 256)
+  assert (config.schedule.warmup_steps, config.schedule.end_lr) == (
+    "10 epochs",
+    1e-6,
+  )
+  optimizer = config.optimizer
+  assert optimizer.weight_decay == "cosine(0.04, 0.4)"
+  assert (optimizer.grad_clip, optimizer.grad_clip_norm) == ("parameter", 3)
+  blurs = {
+    name: view.preprocess.partition("gaussian_blur(p=")[2].partition(")")[0]
+    for name, view in config.train.views.items()
+  }
+  assert blurs == {"global_1": "1.0", "global_2": "0.1", "local": "0.5"}
+  assert (
+    config.train.views["local"].count,
+    config.train.views["local"].size,
+  ) == (
+    8,
+    96,
+  )
+  solarized = [
+    v for v in config.train.views.values() if "solarize" in v.preprocess
+  ]
+  assert solarized == [config.train.views["global_2"]]

@@ -98,6 +98,7 @@ OBJECTIVES = Registry(
     "supervised": "vit_jax.objectives.supervised.kind:KIND",
     "masked_patch": "vit_jax.objectives.masked_patch.kind:KIND",
     "mae": "vit_jax.objectives.mae.kind:KIND",
+    "dino": "vit_jax.objectives.dino.kind:KIND",
     "contrastive": "vit_jax.objectives.contrastive.kind:KIND",
   },
 )

@@ -10,16 +10,12 @@ from launch import processes
 from tests.faults import runs
 
 # Config -> what its evaluators measure.
-CONFIGS = {"mae": "reconstruction/val/loss"}
+CONFIGS = {"mae": "reconstruction/val/loss", "dino": "knn/generated/k1"}
 OPTIONS = {
   "model.dtype": "float32",
   "checkpoint.every_steps": 4,
   "evals.knn.every_steps": 10,
-  "evals.val.every_steps": 10,
   "model.stochastic_depth_rate": 0.2,
-  "objective.decoder_width": 32,
-  "objective.decoder_depth": 1,
-  "objective.decoder_num_heads": 2,
 }
 
 

@@ -293,6 +293,37 @@ class MAE(Objective):
   decoder_num_heads: Size = key(16, "Heads of the decoder. [MAE]")
 
 
+class DINO(Objective):
+  """Self-distillation without labels. [DINO]"""
+
+  name: Literal["dino"] = key("dino", "DINO.")
+  prototypes: Size = key(65_536, "Number of prototypes. [DINO]")
+  hidden_width: Size = key(2048, "Width of the head's hidden layers. [DINO]")
+  bottleneck: Size = key(256, "Length of prototypes. [DINO]")
+  unit_prototypes: bool = key(
+    True,
+    "Prototypes have unit length; otherwise it is learned. [DINO]: False of S.",
+  )
+  centering: Literal["mean", "sinkhorn"] = key(
+    "mean",
+    "What keeps one prototype from taking all: the mean of the teacher's"
+    " similarities is taken off, or Sinkhorn's iterations balance them"
+    " [DINOv2].",
+  )
+  center_momentum: Fraction = key(
+    0.9, "Share of the centre that stays at each update. [DINO]"
+  )
+  student_temperature: Positive = key(0.1, "Of the student's softmax. [DINO]")
+  teacher_temperature: Scalar = key(
+    "linear(0.04, 0.07, over='29 epochs', per='epoch')",
+    "Of the teacher's softmax; a number, or a change over the run. [DINO]",
+  )
+  teacher_momentum: Scalar = key(
+    "cosine(0.996, 1.0)",
+    "Share of the teacher that stays at each update; likewise. [DINO]",
+  )
+
+
 class Contrastive(Objective):
   """Images and texts that belong together. [CLIP], [SigLIP]"""
 
@@ -328,7 +359,12 @@ class Optimizer(Section):
   decay_mask: tuple[str, ...] = key(
     (r".*/kernel$",), "Regexes of the parameter paths that decay. [BV]"
   )
-  grad_clip_norm: Positive | None = key(1.0, "Global norm; None: off. [P]")
+  grad_clip_norm: Positive | None = key(1.0, "Largest norm; None: off. [P]")
+  grad_clip: Literal["global", "parameter"] = key(
+    "global",
+    "What has this norm at most: all gradients together, or those of each"
+    " parameter by itself [DINO].",
+  )
   b1: Fraction = key(0.9, "Adam's and its relatives' first decay. [P]")
   b2: Fraction = key(0.999, "Second decay. [P]")
   eps: Positive = key(1e-8, "Adam's epsilon.")
@@ -357,6 +393,12 @@ class Optimizer(Section):
     None,
     "What stays as it is: 'backbone', all but the head; or a regex of parameter"
     " paths, such as 'embedding/.*|cls', or 'image/.*' of two towers [LiT].",
+  )
+  freeze_until: tuple[tuple[str, Duration], ...] = key(
+    (),
+    "(regex, duration) pairs; the first match keeps a parameter as it is until"
+    " then, without moments and decay, such as the last layer of [DINO] for"
+    " '1 epochs'.",
   )
 
 

@@ -13,8 +13,8 @@ def shrink(
 ) -> ml_collections.ConfigDict:
   """Makes `config` a run of four steps of a tiny model on generated data.
 
-  Objective, optimizer, schedule shape, preprocessing and the kinds of
-  evaluators stay; sizes, lengths and datasets shrink.
+  The kind of objective, optimizer, schedule shape, preprocessing and the kinds
+  of evaluators stay; sizes, lengths and datasets shrink.
 
   Args:
     config: Changed in place and returned.
@@ -23,7 +23,10 @@ def shrink(
   """
   config.model.num_classes = None
   registry.FAMILIES.get(config.model.name).shrink(config.model)
+  config.objective.update(registry.OBJECTIVES.get(config.objective.name).small)
   side = config.model.image_size
+  for view in config.train.views.values():
+    view.size = None if view.size is None else side // 2
   num_examples = max(64, 10 * classes)  # Enough for five shots of each.
   single_label = (
     f"generated:classes={classes},size={side},examples={num_examples}"

@@ -130,11 +130,12 @@ def color_jitter(
   contrast: Finite,
   saturation: Finite,
   hue: Annotated[float, pydantic.Field(ge=0, le=0.5)] = 0.0,
+  p: Probability = 1.0,
 ) -> Tensor:
   """Changes the parts in random order, as torchvision's ColorJitter.
 
   A factor is drawn from 1 - x to 1 + x, at least 0; a hue is turned by -x to x
-  of the circle. A part of 0 is left out.
+  of the circle. A part of 0 is left out. Images change with probability p.
   """
   pixels = image.pixels()
   parts = [
@@ -149,7 +150,7 @@ def color_jitter(
   ]
   if not parts:
     return pixels
-  draws = _uniform(seed, 1 + len(parts))
+  draws = _uniform(seed, 1 + len(parts) + (p < 1))
   orders = list(itertools.permutations(range(len(parts))))
   order = tf.cast(draws[0] * len(orders), tf.int32)
   shape = pixels.shape
@@ -158,16 +159,19 @@ def color_jitter(
     function, low, high = parts[number]
     return function(pixels, low + draws[1 + number] * (high - low))
 
-  for step in range(len(parts)):
-    part = tf.gather([numbers[step] for numbers in orders], order)
-    pixels = tf.switch_case(
-      part,
-      [
-        lambda number=number, pixels=pixels: changed(number, pixels)
-        for number in range(len(parts))
-      ],
-    )
-  return tf.ensure_shape(pixels, shape)
+  def jittered(pixels: Tensor) -> Tensor:
+    for step in range(len(parts)):
+      part = tf.gather([numbers[step] for numbers in orders], order)
+      pixels = tf.switch_case(
+        part,
+        [
+          lambda number=number, pixels=pixels: changed(number, pixels)
+          for number in range(len(parts))
+        ],
+      )
+    return tf.ensure_shape(pixels, shape)
+
+  return _sometimes(draws[-1], p, jittered, pixels)
 
 
 def _radius_check(radius_min: float, radius_max: float, **_: Any) -> str | None:

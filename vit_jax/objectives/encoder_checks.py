@@ -36,9 +36,18 @@ def check(config: schema.Config) -> None:
       f" {covered} pixels that the patches of {model.variant!r} stand for;"
       f' objective "{objective}" predicts their pixels: use {covered}.'
     )
+  check_no_classifier(config)
+
+
+def check_no_classifier(config: schema.Config) -> None:
+  """Checks that no evaluator asks for the classes that are not learned.
+
+  Raises:
+    UserError: Names the key of the config, its value and a valid one.
+  """
   for name, entry in config.evals.items():
     if entry.type == "classification":
       raise UserError(
         f'config.evals.{name} is of type "classification", but objective'
-        f' "{objective}" trains no classifier; use "fewshot".'
+        f' "{config.objective.name}" trains no classifier; use "fewshot".'
       )

@@ -58,6 +58,9 @@ class ObjectiveKind:
     activation: `activation(config)`: Name in `objectives.losses.PROBABILITIES`
       of what turns logits into probabilities; None of an objective whose
       network has no logits.
+    small: Keys of the section with values of a run of seconds.
+    warning: `warning(config, values) -> str | None`, a sentence about metrics
+      of a step that show that training goes wrong, with what to do.
   """
 
   section: type[schema.Objective]
@@ -70,3 +73,7 @@ class ObjectiveKind:
   exported: Callable[[Any, Any], Any] = lambda params, objective_state: params
   beside: tuple[str, ...] = ()
   activation: Callable[[schema.Config], str | None] = lambda config: None
+  small: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  warning: Callable[[schema.Config, Mapping[str, float]], str | None] = (
+    lambda config, values: None
+  )

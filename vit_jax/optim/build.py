@@ -18,7 +18,7 @@ with epy.lazy_imports():  # Checking a config must not wait for jax.
   import optax
 
   from vit_jax import trees
-  from vit_jax.optim import multipliers
+  from vit_jax.optim import clipping, holding, multipliers
 
 
 def check(config: schema.Config) -> None:
@@ -44,7 +44,7 @@ def check(config: schema.Config) -> None:
       " 'adamw'."
     )
   regexes = [("decay_mask", regex) for regex in optimizer.decay_mask]
-  for key in ("lr_multipliers", "decay_multipliers"):
+  for key in ("lr_multipliers", "decay_multipliers", "freeze_until"):
     regexes += [(key, regex) for regex, _ in getattr(optimizer, key)]
   if optimizer.freeze is not None:
     regexes.append(("freeze", optimizer.freeze))
@@ -83,7 +83,7 @@ def build(
 ) -> "tuple[optax.GradientTransformation, dict[str, schedules.Schedule]]":
   """The update rule, and the scalars that change over the run.
 
-  In order: the gradients are clipped to a global norm, the optimizer makes
+  In order: the gradients are clipped, the optimizer makes
   updates at the scheduled rate, and the parameters' own factors multiply them,
   weight decay included. A factor of 0 freezes: such parameters have no
   optimizer state and no part in the norm.
@@ -127,8 +127,14 @@ def build(
     schedule,
     transforms.Decay(decay, multipliers.decay_factors(optimizer, paths)),
   )
-  if optimizer.grad_clip_norm is not None:
-    tx = optax.chain(optax.clip_by_global_norm(optimizer.grad_clip_norm), tx)
+  if optimizer.freeze_until:
+    starts = holding.starts(
+      optimizer, paths, batch_size=batch_size, num_examples=num_examples
+    )
+    tx = holding.hold(tx, starts)
+  clip = clipping.clip(optimizer)
+  if clip is not None:
+    tx = optax.chain(clip, tx)
   layer_of = registry.FAMILIES.get(config.model.name).layer_of
   if layer_of is not None:
     layer_of = functools.partial(layer_of, config.model)

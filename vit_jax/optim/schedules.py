@@ -86,7 +86,11 @@ def at_step(opt_state: Any, step: Any) -> Any:
     opt_state: State of a transformation of `build.build`.
     step: int32 [], number of updates done, skipped ones included.
   """
-  schedules = ("ScaleByScheduleState", "WeightDecaySchedule")
+  schedules = (
+    "ScaleByScheduleState",
+    "WeightDecaySchedule",
+    "HeldUntilState",
+  )
   return optax.tree.set(
     opt_state,
     lambda path, _: getattr(path[-1], "tuple_name", None) in schedules,

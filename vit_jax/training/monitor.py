@@ -1,11 +1,13 @@
 """Looks at every step's metrics and writes them when due."""
 
+import logging
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 import jax
 
+from vit_jax.objectives import build as objectives_build
 from vit_jax.processes.slow_hosts import SlowHosts
 from vit_jax.rundir.progress import Progress
 from vit_jax.rundir.run_directory import RunDirectory
@@ -15,6 +17,8 @@ from vit_jax.training.data_stream import DataStream
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.recovery import Recovery
 from vit_jax.training.state import TrainState
+
+_logger = logging.getLogger(__name__)
 
 
 class Monitor:
@@ -53,6 +57,7 @@ class Monitor:
     self._throughput: Throughput | None = None
     self._hosts = SlowHosts()
     self._last_step = 0
+    self._warned = False
 
   def start(self) -> None:
     """Begins to measure throughput, from the step that the run is at."""
@@ -97,6 +102,7 @@ class Monitor:
     if step % self._parts.config.log_every_steps and step > 1:
       return
     steps, self._last_step = step - self._last_step, step
+    self._warn(step, values)
     line = {f"train/{name}": float(value) for name, value in values.items()}
     line |= self._throughput.since_last(steps)
     step_seconds = (
@@ -110,6 +116,15 @@ class Monitor:
     line |= self._data_stream.metrics(step)
     self.write(step, line)
     self._progress.step(step, line, step_seconds)
+
+  def _warn(self, step: int, values: Mapping[str, Any]) -> None:
+    """Says once what the objective finds wrong with its metrics."""
+    config = self._parts.config
+    found = objectives_build.kind_of(config).warning(config, values)
+    if found and not self._warned:
+      self._warned = True
+      if self._is_first:
+        _logger.warning("Step %d: %s", step, found)
 
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
     """A line in the records and points in TensorBoard."""

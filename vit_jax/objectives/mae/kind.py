@@ -124,4 +124,5 @@ KIND = ObjectiveKind(
   check=check,
   exported=exported,
   beside=("decoder",),
+  small={"decoder_width": 32, "decoder_depth": 1, "decoder_num_heads": 2},
 )

@@ -1,0 +1,145 @@
+"""Probabilities of many prototypes, beside those of whole arrays in NumPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special
+
+from vit_jax.objectives import dino
+from vit_jax.objectives.dino import prototypes
+
+RNG = np.random.default_rng(0)
+# Enough for two chunks.
+NUM, WIDTH = 8192, 6
+
+
+def unit(*shape):
+  x = RNG.normal(size=shape)
+  return (x / np.linalg.norm(x, axis=-1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def arrays():
+  """Features of student and teacher, and prototypes of both."""
+  return (
+    unit(5, 4, WIDTH),
+    unit(5, 2, WIDTH),
+    unit(NUM, WIDTH),
+    unit(NUM, WIDTH),
+  )
+
+
+def sinkhorn(logits, temperature, iterations, weights):
+  """Rows repeated as often as they count, in float64."""
+  scaled = np.exp(
+    np.repeat(logits.astype(np.float64) / temperature, weights, 0)
+  )
+  for _ in range(iterations):
+    scaled = scaled / scaled.sum(axis=0, keepdims=True)
+    scaled = scaled / scaled.sum(axis=1, keepdims=True)
+  return scaled
+
+
+@pytest.mark.parametrize("how", ["centred", "balanced"])
+def test_a_comparison_is_that_of_whole_arrays(arrays, how):
+  student, teacher, ours, theirs = arrays
+  center = RNG.normal(size=NUM).astype(np.float32) * 0.1
+  similarities = (teacher @ theirs.T).astype(np.float64)
+  if how == "centred":
+    given = prototypes.centred(teacher, theirs, 0.05, center)
+    wanted = special.softmax((similarities - center) / 0.05, axis=-1)
+  else:
+    given = prototypes.balanced(teacher, theirs, 0.05)
+    flat = similarities.reshape(10, NUM)
+    wanted = sinkhorn(flat, 0.05, 3, np.ones(10, int)).reshape(5, 2, NUM)
+  logs = special.log_softmax((student @ ours.T).astype(np.float64) / 0.1, -1)
+  found = jax.jit(prototypes.compare)(student, ours, 0.1, given)
+  np.testing.assert_allclose(
+    found.cross_entropy, -np.einsum("bgk,bvk->bgv", wanted, logs), rtol=1e-5
+  )
+  np.testing.assert_allclose(
+    found.entropy, special.entr(wanted).sum(axis=-1), rtol=1e-4
+  )
+  np.testing.assert_allclose(
+    found.used, wanted.mean(axis=(0, 1)), rtol=1e-4, atol=1e-9
+  )
+
+
+def test_gradients_are_those_of_whole_arrays(arrays):
+  student, teacher, ours, theirs = arrays
+
+  def chunked(student, teacher, ours, theirs):
+    given = prototypes.centred(teacher, theirs, 0.05, jnp.zeros(NUM))
+    return prototypes.compare(student, ours, 0.1, given).cross_entropy.mean()
+
+  def whole(student, teacher, ours, theirs):
+    wanted = jax.nn.softmax(jnp.einsum("bgd,kd->bgk", teacher, theirs) / 0.05)
+    logs = jax.nn.log_softmax(jnp.einsum("bvd,kd->bvk", student, ours) / 0.1)
+    return -jnp.einsum("bgk,bvk->bgv", wanted, logs).mean()
+
+  found = jax.jit(jax.grad(chunked, argnums=(0, 1, 2, 3)))(*arrays)
+  wanted = jax.jit(jax.grad(whole, argnums=(0, 2)))(*arrays)
+  for x, y in zip((found[0], found[2]), wanted, strict=True):
+    np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6 * np.abs(y).max())
+  # The teacher learns nothing.
+  assert not np.any(found[1]) and not np.any(found[3])
+
+
+@pytest.mark.parametrize("how", ["centred", "balanced"])
+def test_memory_is_that_of_a_chunk_however_many_prototypes(how):
+  """No array holds a number for each pair of a token and a prototype."""
+
+  def loss(student, teacher, rows):
+    given = (
+      prototypes.centred(teacher, rows, 0.05, jnp.zeros(len(rows)))
+      if how == "centred"
+      else prototypes.balanced(teacher, rows, 0.05)
+    )
+    return prototypes.compare(student, rows, 0.1, given).cross_entropy.mean()
+
+  def temporary(num_prototypes):
+    arguments = [
+      jax.ShapeDtypeStruct(shape, jnp.float32)
+      for shape in ((64, 10, WIDTH), (64, 2, WIDTH), (num_prototypes, WIDTH))
+    ]
+    compiled = jax.jit(jax.grad(loss, argnums=(0, 2))).lower(*arguments)
+    return compiled.compile().memory_analysis().temp_size_in_bytes
+
+  few, many = temporary(8192), temporary(65_536)
+  # 57,344 prototypes more: 24 bytes of each and some copies, not 640 tokens'.
+  assert many - few < 57_344 * WIDTH * 4 * 10
+
+
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_sinkhorn_is_the_scaling_of_a_matrix(iterations):
+  logits = RNG.normal(size=(7, 5)).astype(np.float32)
+  weights = np.array([1, 0, 3, 1, 2, 0, 1])
+  found = dino.sinkhorn(logits, 0.3, iterations, weights=weights)
+  wanted = sinkhorn(logits, 0.3, iterations, weights)
+  np.testing.assert_allclose(
+    np.repeat(found, weights, axis=0), wanted, rtol=1e-5, atol=1e-7
+  )
+  assert not np.any(found[weights == 0])
+
+
+def test_sinkhorn_is_finite_at_low_temperatures():
+  logits = RNG.uniform(-1, 1, size=(40, 30)).astype(np.float32)
+  found = np.asarray(dino.sinkhorn(logits, 1e-3))
+  assert np.isfinite(found).all()
+  np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_balanced_prototypes_are_used_alike():
+  """Many iterations give every prototype the same share."""
+  found = dino.sinkhorn(RNG.normal(size=(12, 4)), 0.5, iterations=200)
+  np.testing.assert_allclose(found.sum(axis=0), 3, rtol=1e-3)
+
+
+def test_tokens_of_no_weight_change_nothing(arrays):
+  _, teacher, _, theirs = arrays
+  weights = np.ones((5, 2), np.float32)
+  weights[3:] = 0
+  found = prototypes.balanced(teacher, theirs, 0.05, weights=weights)
+  wanted = prototypes.balanced(teacher[:3], theirs, 0.05)
+  np.testing.assert_allclose(found.offset, wanted.offset, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,68 @@
+"""Parameters that begin to learn later do so as if the run began there."""
+
+import jax
+import numpy as np
+import pytest
+
+from vit_jax.errors import UserError
+from vit_jax.optim import build, schedules
+
+
+def run(config, params, grads, steps, **settings):
+  """Parameters after each of some updates with the same gradients."""
+  tx, _ = build.build(
+    config({"base_lr": 0.1}, **settings),
+    params=params,
+    total_steps=100,
+    batch_size=8,
+    num_examples=80,
+  )
+  state, found = tx.init(params), []
+  for step in range(steps):
+    state = schedules.at_step(state, step)
+    updates, state = jax.jit(tx.update)(grads, state, params)
+    params = jax.tree.map(np.add, params, updates)
+    found.append(params)
+  return found
+
+
+def test_a_held_parameter_has_neither_moments_nor_decay(config, params, grads):
+  settings = dict(name="adamw", weight_decay=0.1)
+  held = (("head/.*", 3),)
+  found = run(config, params, grads, 5, freeze_until=held, **settings)
+  usual = run(config, params, grads, 5, **settings)
+  for step in range(3):
+    for name in ("kernel", "bias"):
+      np.testing.assert_array_equal(
+        found[step]["head"][name], params["head"][name]
+      )
+  # Its fourth update is the first of another run.
+  for step in (0, 1):
+    for name in ("kernel", "bias"):
+      np.testing.assert_allclose(
+        found[3 + step]["head"][name], usual[step]["head"][name], rtol=1e-6
+      )
+  for step in range(5):
+    np.testing.assert_array_equal(found[step]["cls"], usual[step]["cls"])
+
+
+def test_the_time_may_be_in_epochs(config, params, grads):
+  # An epoch is ten steps.
+  held = (("head/bias", "1 epochs"),)
+  found = run(config, params, grads, 11, freeze_until=held, name="sgd")
+  bias = params["head"]["bias"]
+  np.testing.assert_array_equal(found[9]["head"]["bias"], bias)
+  assert np.all(found[10]["head"]["bias"] != bias)
+  assert np.all(found[0]["head"]["kernel"] != params["head"]["kernel"])
+
+
+@pytest.mark.parametrize(
+  ("held", "words"),
+  [
+    ((("haed/.*", 3),), "freeze_until: 'haed/.*' matches no parameter"),
+    ((("head(", 3),), "freeze_until: 'head\\(' is not a regular expression"),
+  ],
+)
+def test_a_wrong_regex_is_told(config, params, grads, held, words):
+  with pytest.raises(UserError, match=words):
+    run(config, params, grads, 1, freeze_until=held)

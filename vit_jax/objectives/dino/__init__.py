@@ -1,0 +1,10 @@
+"""Self-distillation without labels: DINO."""
+
+
+def __getattr__(name: str):
+  # It needs jax, for which importing the package must not wait.
+  if name != "sinkhorn":
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  from vit_jax.objectives.dino import prototypes
+
+  return prototypes.sinkhorn

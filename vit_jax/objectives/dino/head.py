@@ -1,0 +1,86 @@
+"""The projection head of DINO: vision_transformer.py's DINOHead."""
+
+import math
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+# Added to lengths that are divided by, as torch's normalize does.
+_EPSILON = 1e-12
+
+
+class Head(nn.Module):
+  """Features to directions, and the prototypes that they are compared with.
+
+  Attributes:
+    num_prototypes: Number of prototypes.
+    hidden_width: Width of the hidden layers.
+    bottleneck: Length of directions and prototypes.
+    unit_prototypes: Whether prototypes have unit length; each has a learned
+      one otherwise.
+    dtype: Compute dtype.
+    num_layers: Layers of the MLP.
+  """
+
+  num_prototypes: int
+  hidden_width: int = 2048
+  bottleneck: int = 256
+  unit_prototypes: bool = True
+  dtype: str = "float32"
+  num_layers: int = 3
+
+  @nn.compact
+  def __call__(
+    self, features: Float[Array, "*b d"]
+  ) -> tuple[Float[Array, "*b e"], Float[Array, "k e"]]:
+    """Directions in the compute dtype, and the prototypes in float32."""
+    x = features.astype(self.dtype)
+    for layer in range(self.num_layers):
+      is_last = layer == self.num_layers - 1
+      x = nn.Dense(
+        self.bottleneck if is_last else self.hidden_width,
+        dtype=self.dtype,
+        kernel_init=nn.initializers.normal(0.02),
+        name=f"Dense_{layer}",
+      )(x)
+      x = x if is_last else nn.gelu(x, approximate=False)
+    return unit(x.astype(jnp.float32)).astype(self.dtype), Prototypes(
+      self.num_prototypes,
+      self.bottleneck,
+      self.unit_prototypes,
+      name="prototypes",
+    )()
+
+
+class Prototypes(nn.Module):
+  """Directions, and lengths if they are learned.
+
+  They start as torch's Linear does, as the released layer is made after the
+  others are initialised.
+  """
+
+  num_prototypes: int
+  width: int
+  unit: bool
+
+  @nn.compact
+  def __call__(self) -> Float[Array, "k e"]:
+    bound = 1 / math.sqrt(self.width)
+    kernel = self.param(
+      "kernel",
+      lambda rng, shape: nn.initializers.uniform(2 * bound)(rng, shape) - bound,
+      (self.num_prototypes, self.width),
+    )
+    rows = unit(kernel)
+    if self.unit:
+      return rows
+    ones = nn.initializers.ones
+    return rows * self.param("length", ones, (self.num_prototypes, 1))
+
+
+def unit(x: Float[Array, "*b e"]) -> Float[Array, "*b e"]:
+  """Vectors of unit length."""
+  squares = jnp.sum(jnp.square(x), axis=-1, keepdims=True)
+  # A square root has no gradient at 0.
+  return x / jnp.sqrt(jnp.maximum(squares, _EPSILON**2))

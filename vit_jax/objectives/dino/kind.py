@@ -1,0 +1,163 @@
+"""The declaration of DINO."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from vit_jax import registry
+from vit_jax.config import scalars, schema
+from vit_jax.data.facts import DataFacts
+from vit_jax.errors import UserError
+from vit_jax.objectives import encoder_checks
+from vit_jax.objectives.dino import views
+from vit_jax.objectives.kind import ObjectiveKind
+from vit_jax.paper import cost
+
+if TYPE_CHECKING:
+  from vit_jax.objectives.contract import Objective
+
+# Prototypes compared at a time, at most; more are a multiple of the second.
+CHUNK, STEP = 4096, 1024
+_REMEDIES = (
+  "Usual remedies: a lower objective.teacher_temperature or a longer warm-up of"
+  " it, a teacher_momentum nearer to 1, fewer objective.prototypes on small"
+  " data, a lower schedule.base_lr."
+)
+
+
+def check(config: schema.Config) -> None:
+  """Raises UserError for a config that cannot be trained."""
+  objective = config.objective
+  views.check(config)
+  encoder_checks.check_no_classifier(config)
+  if max(scalars.parse(objective.teacher_momentum).values) > 1:
+    raise UserError(
+      f"config.objective.teacher_momentum = {objective.teacher_momentum!r} is"
+      " above 1 at times; it is the share of the teacher that stays: use 1 or"
+      " less, such as 'cosine(0.996, 1.0)'."
+    )
+  if not min(scalars.parse(objective.teacher_temperature).values):
+    raise UserError(
+      "config.objective.teacher_temperature ="
+      f" {objective.teacher_temperature!r} is 0 at times, but logits are"
+      " divided by it; use more, such as 0.04."
+    )
+  number = objective.prototypes
+  if number > CHUNK and number % STEP:
+    raise UserError(
+      f"config.objective.prototypes = {number} cannot be compared in equal"
+      f" chunks; use a multiple of {STEP}, such as"
+      f" {max(STEP, round(number / STEP) * STEP)}."
+    )
+
+
+def build(
+  config: schema.Config, facts: DataFacts, total_steps: int
+) -> "Objective":
+  """Self-distillation of the network of the config."""
+  from vit_jax.objectives.dino import objective
+
+  return objective.dino(config, facts, total_steps)
+
+
+def forward_flops(config: schema.Config, num_classes: int | None) -> int:
+  """FLOPs of an image's forward pass, two for each multiply-add.
+
+  A training step is counted as three forward passes, of which the teacher, who
+  sees the global crops, has one.
+  """
+  del num_classes
+  large = views.count(config, views.GLOBAL)
+  of_head = _head_flops(config)
+  of_global = large * (_flops(config, views.GLOBAL) + of_head)
+  of_local = views.count(config, views.LOCAL) * of_head
+  if views.names(config, views.LOCAL):
+    of_local += views.count(config, views.LOCAL) * _flops(config, views.LOCAL)
+  return of_global + of_local + of_global // 3
+
+
+def _flops(config: schema.Config, kind: str) -> int:
+  model = config.model.updated(image_size=views.side(config, kind))
+  return cost.forward_flops(model, num_classes=None)
+
+
+def _head_flops(config: schema.Config) -> int:
+  """FLOPs of the head for one crop."""
+  objective = config.objective
+  num_params = registry.FAMILIES.get(config.model.name).num_params
+  # A linear head of one class has a weight for each feature and a bias.
+  width = num_params(config.model, 1) - num_params(config.model, None) - 1
+  hidden, bottleneck = objective.hidden_width, objective.bottleneck
+  return 2 * (
+    width * hidden
+    + hidden**2
+    + hidden * bottleneck
+    + bottleneck * objective.prototypes
+  )
+
+
+def describe(config: schema.Config) -> dict[str, str]:
+  """The prototypes and crops, and how the teacher follows."""
+  objective = config.objective
+  crops = [
+    f"{views.count(config, kind)} of {views.side(config, kind)} px"
+    for kind in (views.GLOBAL, views.LOCAL)
+    if views.names(config, kind)
+  ]
+  how = {
+    "mean": "centred by its mean",
+    "sinkhorn": "balanced by Sinkhorn's iterations",
+  }
+  return {
+    "objective": f"DINO, {objective.prototypes} prototypes",
+    "crops of an image": " and ".join(crops),
+    "teacher": (
+      f"average of the student with momentum {objective.teacher_momentum},"
+      f" temperature {objective.teacher_temperature},"
+      f" {how[objective.centering]}"
+    ),
+  }
+
+
+def exported(params: Any, objective_state: Any) -> dict[str, Any]:
+  """The teacher's network, without its head."""
+  del params
+  teacher = objective_state["teacher"]
+  return {name: tree for name, tree in teacher.items() if name != "dino_head"}
+
+
+def warning(config: schema.Config, values: Mapping[str, float]) -> str | None:
+  """A sentence about a collapse that the values of a step show."""
+  number = config.objective.prototypes
+  if values["prototypes_used"] * number < 1.5 and number > 2:
+    what = (
+      "The teacher gives all images to the same prototype"
+      f" (prototypes_used {values['prototypes_used']:.2g})."
+    )
+  elif values["teacher_entropy"] > 0.999 * math.log(number):
+    what = (
+      "The teacher gives every image to all prototypes alike (teacher_entropy"
+      f" {values['teacher_entropy']:.4g} of at most {math.log(number):.4g})."
+    )
+  elif values["feature_rank"] < 2:
+    what = (
+      "The teacher's features of all images lie on a line (feature_rank"
+      f" {values['feature_rank']:.3g})."
+    )
+  else:
+    return None
+  return f"{what} This is a collapse, if it lasts. {_REMEDIES}"
+
+
+KIND = ObjectiveKind(
+  section=schema.DINO,
+  build=build,
+  forward_flops=forward_flops,
+  describe=describe,
+  needs=(),
+  check=check,
+  decomposes=lambda config: config.objective.centering == "mean",
+  exported=exported,
+  small={"prototypes": 64, "hidden_width": 32, "bottleneck": 16},
+  warning=warning,
+)

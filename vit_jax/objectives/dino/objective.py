@@ -1,0 +1,203 @@
+"""Self-distillation without labels, DINO: Caron et al., arXiv 2104.14294.
+
+A student predicts, from any crop of an image, what a teacher says of another;
+the teacher is an average of the student over the updates. Parameters of the
+student's head are under `dino_head`, beside those of the network; the teacher,
+network and head, is in the objective's state with the centre.
+"""
+
+import functools
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, UInt8
+
+from vit_jax.config import schema
+from vit_jax.data.facts import DataFacts
+from vit_jax.models import build as models_build
+from vit_jax.models import features
+from vit_jax.objectives import contract
+from vit_jax.objectives.dino import head as head_lib
+from vit_jax.objectives.dino import prototypes as prototypes_lib
+from vit_jax.objectives.dino import views
+from vit_jax.optim import scalars
+
+_HEAD = "dino_head"
+
+
+def dino(
+  config: schema.Config, facts: DataFacts, total_steps: int
+) -> contract.Objective:
+  """Self-distillation of the network of a config.
+
+  Each resolution is one forward pass: the global crops of all images, then the
+  local ones.
+
+  Args:
+    config: The experiment.
+    facts: Facts of the training data.
+    total_steps: Length of the run in updates.
+
+  Raises:
+    UserError: A scalar of the config changes per epoch, and the number of
+      examples is not known.
+  """
+  settings = config.objective
+  network = models_build.create(config.model, num_classes=None)
+  head = head_lib.Head(
+    settings.prototypes,
+    settings.hidden_width,
+    settings.bottleneck,
+    settings.unit_prototypes,
+    config.model.dtype,
+  )
+  momentum, temperature = (
+    scalars.schedule(
+      getattr(settings, name),
+      key=f"config.objective.{name}",
+      total_steps=total_steps,
+      batch_size=config.train.batch_size,
+      num_examples=facts.num_examples,
+    )
+    for name in ("teacher_momentum", "teacher_temperature")
+  )
+  global_names, local_names = (
+    views.names(config, kind) for kind in (views.GLOBAL, views.LOCAL)
+  )
+
+  def init(rng: Key[Array, ""]) -> tuple[contract.Params, contract.State]:
+    network_rng, head_rng = jax.random.split(rng)
+    side = views.side(config, views.GLOBAL)
+    images = jnp.zeros((1, side, side, 3), jnp.uint8)
+    found, params = network.init_with_output(network_rng, images)
+    beside = head.init(head_rng, found)["params"]
+    params = {**params["params"], _HEAD: beside}
+    center = jnp.zeros(settings.prototypes, jnp.float32)
+    return params, after_load({"center": center}, params)
+
+  def after_load(
+    objective_state: contract.State, params: contract.Params
+  ) -> contract.State:
+    return {**objective_state, "teacher": params}
+
+  def loss(
+    params: contract.Params,
+    constants: contract.Params,
+    objective_state: contract.State,
+    batch: contract.Batch,
+    rngs: contract.Rngs,
+    step: Int[Array, ""] | int,
+  ) -> tuple[Float[Array, ""], tuple[contract.Aux, contract.Metrics]]:
+    del constants
+    apply = functools.partial(_features, network)
+    large = _joined(batch, global_names)
+    dropout = rngs("dropout")
+    seen = apply(params, large, jax.random.fold_in(dropout, 0))
+    if local_names:
+      small = _joined(batch, local_names)
+      more = apply(params, small, jax.random.fold_in(dropout, 1))
+      seen = jnp.concatenate([seen, more], axis=1)
+    teacher_params = jax.lax.stop_gradient(objective_state["teacher"])
+    taught = apply(teacher_params, large)
+
+    student, student_prototypes = head.apply({"params": params[_HEAD]}, seen)
+    teacher, teacher_prototypes = head.apply(
+      {"params": teacher_params[_HEAD]}, taught
+    )
+    given = teacher, teacher_prototypes, temperature(step)
+    if settings.centering == "mean":
+      probabilities = prototypes_lib.centred(*given, objective_state["center"])
+    else:
+      probabilities = prototypes_lib.balanced(*given)
+    found = prototypes_lib.compare(
+      student, student_prototypes, settings.student_temperature, probabilities
+    )
+    others = 1 - jnp.eye(*found.cross_entropy.shape[1:])
+    by_pair = found.cross_entropy.mean(axis=0)
+    value = jnp.sum(others * by_pair) / jnp.sum(others)
+    entropy = found.entropy.mean()
+    # The mean of the teacher's similarities is that of its mean direction.
+    mean = teacher.astype(jnp.float32).mean(axis=(0, 1))
+    center = jnp.matmul(teacher_prototypes, mean, precision="highest")
+    metrics = {
+      "loss": value,
+      "teacher_entropy": entropy,
+      "kl_to_student": value - entropy,
+      "prototypes_used": _effective(found.used) / settings.prototypes,
+      "feature_rank": _rank(taught.reshape(-1, taught.shape[-1])),
+      "center_norm": jnp.linalg.norm(objective_state["center"]),
+    }
+    return value, ({"center": center}, jax.lax.stop_gradient(metrics))
+
+  def after_update(
+    objective_state: contract.State,
+    params: contract.Params,
+    aux: contract.Aux,
+    step: Int[Array, ""] | int,
+  ) -> contract.State:
+    stays, kept = momentum(step), settings.center_momentum
+    center = kept * objective_state["center"] + (1 - kept) * aux["center"]
+    teacher = jax.tree.map(
+      lambda old, new: stays * old + (1 - stays) * new,
+      objective_state["teacher"],
+      params,
+    )
+    return {"center": center, "teacher": teacher}
+
+  def outputs(params: contract.Params, batch: contract.Batch) -> dict[str, Any]:
+    return features.features(network, params, batch["image"], ("pre_logits",))
+
+  return contract.Objective(
+    init=init,
+    loss=loss,
+    outputs=outputs,
+    after_update=after_update,
+    after_load=after_load,
+  )
+
+
+def _joined(
+  batch: contract.Batch, names: tuple[str, ...]
+) -> UInt8[Array | np.ndarray, "b k s s c"]:
+  """The crops of some views of each image."""
+  crops = [batch[name] for name in names]
+  return crops[0] if len(crops) == 1 else jnp.concatenate(crops, axis=1)
+
+
+def _features(
+  network: nn.Module,
+  params: contract.Params,
+  crops: UInt8[Array | np.ndarray, "b k s s c"],
+  dropout: Key[Array, ""] | None = None,
+) -> Float[Array, "b k d"]:
+  """Features of each crop; without a key, dropout is off."""
+  found = network.apply(
+    {"params": params},
+    crops.reshape(-1, *crops.shape[2:]),
+    train=dropout is not None,
+    rngs={} if dropout is None else {"dropout": dropout},
+  )
+  return found.reshape(*crops.shape[:2], -1)
+
+
+def _effective(probabilities: Float[Array, " k"]) -> Float[Array, ""]:
+  """Prototypes in use: the exponential of the entropy of their shares."""
+  positive = probabilities > 0
+  logs = jnp.log(jnp.where(positive, probabilities, 1.0))
+  return jnp.exp(-jnp.sum(probabilities * logs))
+
+
+def _rank(rows: Float[Array, "n d"]) -> Float[Array, ""]:
+  """Directions in which features vary: (sum of variances)^2 / sum of squares.
+
+  The variances are along principal axes; their sum and that of their squares
+  are known without them.
+  """
+  rows = rows.astype(jnp.float32)
+  rows = rows - rows.mean(axis=0, keepdims=True)
+  covariance = rows.T @ rows
+  squares = jnp.sum(jnp.square(covariance))
+  return jnp.square(jnp.trace(covariance)) / jnp.maximum(squares, 1e-30)

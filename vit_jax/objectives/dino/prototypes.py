@@ -1,0 +1,247 @@
+"""Softmaxes over many prototypes, of which a few are in memory at a time.
+
+Features of unit length are compared with K prototypes; their similarities,
+divided by a temperature, are logits. K is 65,536 or more, so that no array of
+[tokens, K] is ever whole: prototypes are taken in chunks, of which only sums
+over prototypes are kept, and logits are computed again in the backward pass.
+
+A teacher's probabilities are
+
+  p[i, k] = exp(logit[i, k] + offset[k] - norm[i])
+
+with an offset for each prototype, which keeps any of them from taking all: the
+negative centre of DINO, or what Sinkhorn and Knopp's iterations find.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Real
+
+from vit_jax.objectives.dino.kind import CHUNK
+
+Numbers = Array | np.ndarray
+Temperature = Float[Numbers, ""] | float
+Tokens = Float[Numbers, "*tokens d"]
+
+
+class Teacher(NamedTuple):
+  """Tokens and prototypes, with what makes probabilities of them.
+
+  Attributes:
+    features: Tokens, of unit length.
+    prototypes: Of unit length.
+    temperature: What similarities are divided by.
+    offset: Added to the logits of each prototype, float32.
+    norm: Logarithm of the sum of each token's probabilities before they are
+      normalised, float32.
+  """
+
+  features: Float[Numbers, "b g d"]
+  prototypes: Float[Numbers, "k d"]
+  temperature: Temperature
+  offset: Float[Numbers, " k"]
+  norm: Float[Numbers, "b g"]
+
+
+class Comparison(NamedTuple):
+  """A student beside its teacher, in float32.
+
+  Attributes:
+    cross_entropy: Of each view of the student with each of the teacher.
+    entropy: Of the teacher's probabilities of each of its views.
+    used: The teacher's probability of each prototype, in the mean.
+  """
+
+  cross_entropy: Float[Numbers, "b g v"]
+  entropy: Float[Numbers, "b g"]
+  used: Float[Numbers, " k"]
+
+
+def chunk_size(num_prototypes: int) -> int:
+  """Prototypes that are compared at a time."""
+  if num_prototypes <= CHUNK:
+    return num_prototypes
+  return math.gcd(num_prototypes, CHUNK)
+
+
+def centred(
+  features: Tokens,
+  prototypes: Float[Numbers, "k d"],
+  temperature: Temperature,
+  center: Float[Numbers, " k"],
+) -> Teacher:
+  """A teacher whose similarities are lowered by a centre. [DINO] equation 4."""
+  offset = -center / temperature
+
+  def of_chunk(rows, offset):
+    logits = _similarities(features, rows) / temperature
+    return jax.nn.logsumexp(logits + _beside(offset, logits), axis=-1)
+
+  norms = _over_chunks(of_chunk, prototypes, offset)
+  norm = jax.nn.logsumexp(norms, axis=0)
+  return Teacher(features, prototypes, temperature, offset, norm)
+
+
+def balanced(
+  features: Tokens,
+  prototypes: Float[Numbers, "k d"],
+  temperature: Temperature,
+  iterations: int = 3,
+  weights: Float[Numbers, "*tokens"] | None = None,
+) -> Teacher:
+  """A teacher that uses all prototypes alike, by Sinkhorn and Knopp.
+
+  Each iteration scales the probabilities of every prototype to one sum over
+  all tokens of the global batch, then those of every token to one. [SwAV]
+  appendix A, dinov2's dino_clstoken_loss.py, in logarithms.
+
+  Args:
+    features: Tokens, of unit length.
+    prototypes: Of unit length.
+    temperature: What similarities are divided by.
+    iterations: Number of times that both are scaled.
+    weights: How often each token counts, 0 of one that is padding; None: once.
+  """
+  norm = jnp.zeros(features.shape[:-1], jnp.float32)
+  log_weights = None if weights is None else jnp.log(weights)
+  offset = jnp.zeros(len(prototypes), jnp.float32)
+  for _ in range(iterations):
+
+    def of_chunk(rows, _, norm=norm):
+      logits = _similarities(features, rows) / temperature
+      return _scaled(logits, norm, log_weights)
+
+    offsets, norms = _over_chunks(of_chunk, prototypes, offset)
+    offset = _joined(offsets)
+    norm = jax.nn.logsumexp(norms, axis=0)
+  return Teacher(features, prototypes, temperature, offset, norm)
+
+
+def sinkhorn(
+  logits: Float[Numbers, "n k"],
+  temperature: float,
+  iterations: int = 3,
+  weights: Real[Numbers, " n"] | None = None,
+) -> Float[Numbers, "n k"]:
+  """Probabilities that use all prototypes alike, by Sinkhorn and Knopp.
+
+  As `balanced`, of logits that are in memory.
+
+  Args:
+    logits: Similarities of rows and prototypes, before the temperature.
+    temperature: What they are divided by; results are finite for any above 0.
+    iterations: Number of times that prototypes, then rows, are scaled.
+    weights: How often each row counts; a row of weight 0 counts for nothing,
+      and its result is zero. None: all count once.
+
+  Returns:
+    float32; rows sum to 1.
+  """
+  logits = jnp.asarray(logits, jnp.float32) / temperature
+  norm = jnp.zeros(len(logits), jnp.float32)
+  log_weights = None
+  if weights is not None:
+    log_weights = jnp.log(jnp.asarray(weights, jnp.float32))
+  offset = jnp.zeros(logits.shape[1], jnp.float32)
+  for _ in range(iterations):
+    offset, norm = _scaled(logits, norm, log_weights)
+  found = jnp.exp(logits + offset[None] - norm[:, None])
+  if weights is None:
+    return found
+  return jnp.where(jnp.asarray(weights)[:, None] > 0, found, 0.0)
+
+
+def _scaled(logits, norm, log_weights):
+  """An iteration: offsets of these prototypes, and their part in the norms."""
+  counted = logits - norm[..., None]
+  if log_weights is not None:
+    counted = counted + log_weights[..., None]
+  tokens = tuple(range(counted.ndim - 1))
+  offset = -jax.nn.logsumexp(counted, axis=tokens)
+  return offset, jax.nn.logsumexp(logits + _beside(offset, logits), axis=-1)
+
+
+def _beside(offset: Float[Numbers, " k"], logits: Array) -> Array:
+  """Numbers of prototypes with as many dimensions as the logits of tokens."""
+  return offset.reshape((1,) * (logits.ndim - 1) + offset.shape)
+
+
+def compare(
+  features: Float[Numbers, "b v d"],
+  prototypes: Float[Numbers, "k d"],
+  temperature: Temperature,
+  teacher: Teacher,
+) -> Comparison:
+  """Compares a student's probabilities with a teacher's.
+
+  Gradients reach the student's features and prototypes alone.
+
+  Args:
+    features: Of the student's views, of unit length.
+    prototypes: Of the student.
+    temperature: Of the student.
+    teacher: The teacher's probabilities of its views.
+  """
+  teacher = jax.lax.stop_gradient(teacher)
+
+  def of_chunk(rows, teachers, offset):
+    logits = _similarities(features, rows) / temperature
+    wanted = _similarities(teacher.features, teachers) / teacher.temperature
+    wanted = wanted + _beside(offset, wanted) - teacher.norm[..., None]
+    probabilities = jnp.exp(wanted)
+    # 0 log 0 is 0, also where a logarithm is -inf.
+    entropy = -jnp.where(probabilities > 0, probabilities * wanted, 0.0)
+    return (
+      jax.nn.logsumexp(logits, axis=-1),
+      jnp.einsum("bgk,bvk->bgv", probabilities, logits),
+      entropy.sum(axis=-1),
+      probabilities.mean(axis=(0, 1)),
+    )
+
+  norms, products, entropies, used = _over_chunks(
+    of_chunk, prototypes, teacher.prototypes, teacher.offset
+  )
+  norm = jax.nn.logsumexp(norms, axis=0)
+  return Comparison(
+    norm[:, None] - products.sum(axis=0),
+    entropies.sum(axis=0),
+    _joined(used),
+  )
+
+
+def _over_chunks(function: Callable[..., Any], *arrays: Numbers) -> Any:
+  """The results of `function` on chunks of the rows, stacked.
+
+  Rows of a chunk are far apart, so that every device that holds a part of the
+  prototypes holds a part of each chunk.
+  """
+  num_rows = len(arrays[0])
+  num_chunks = num_rows // chunk_size(num_rows)
+
+  def cut(array):
+    parts = array.reshape(-1, num_chunks, *array.shape[1:])
+    return jnp.swapaxes(parts, 0, 1)
+
+  return jax.lax.map(
+    jax.checkpoint(lambda chunks: function(*chunks)), tuple(map(cut, arrays))
+  )
+
+
+def _joined(chunks: Float[Numbers, "n c"]) -> Float[Numbers, " k"]:
+  """Numbers of the prototypes in their order, from those of chunks."""
+  return jnp.swapaxes(chunks, 0, 1).reshape(-1)
+
+
+def _similarities(features: Tokens, rows: Float[Numbers, "c d"]) -> Array:
+  """Products of tokens and prototypes in float32, of factors as they come."""
+  return jnp.einsum(
+    "...d,kd->...k",
+    features,
+    rows.astype(features.dtype),
+    preferred_element_type=jnp.float32,
+  )

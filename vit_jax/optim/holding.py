@@ -1,0 +1,96 @@
+"""Parameters that stay as they are at the beginning of a run."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from vit_jax import durations, trees
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.optim import multipliers
+
+
+class HeldUntilState(NamedTuple):
+  """State of `hold`.
+
+  Attributes:
+    count: Updates done, int32 [].
+    inner: State of what updates the parameters.
+  """
+
+  count: Any
+  inner: Any
+
+
+def starts(
+  optimizer: schema.Optimizer,
+  paths: Sequence[str],
+  *,
+  batch_size: int,
+  num_examples: int | None,
+) -> dict[str, int]:
+  """Path -> step of its first update, by `optimizer.freeze_until`.
+
+  Raises:
+    UserError: A regex matches no parameter, or a duration is in epochs and the
+      number of examples is not known.
+  """
+  rules = []
+  regexes = [regex for regex, _ in optimizer.freeze_until]
+  multipliers.check_regexes("freeze_until", regexes, paths)
+  for regex, duration in optimizer.freeze_until:
+    try:
+      steps = durations.parse(duration).to_steps(
+        batch_size=batch_size, num_examples=num_examples
+      )
+    except ValueError as error:
+      raise UserError(f"config.optimizer.freeze_until: {error}") from None
+    rules.append((regex, steps))
+  return {
+    path: next((n for regex, n in rules if re.fullmatch(regex, path)), 0)
+    for path in paths
+  }
+
+
+def hold(
+  tx: optax.GradientTransformation, starts: Mapping[str, int]
+) -> optax.GradientTransformation:
+  """Lets `tx` see each parameter from its step on, as if it began there.
+
+  Until then the parameter has neither moments nor weight decay.
+
+  Args:
+    tx: The update rule.
+    starts: Path -> step of the first update.
+  """
+
+  def labels(tree: Any) -> Any:
+    return trees.map_named(lambda path, _: str(starts[path]), tree)
+
+  return optax.partition(
+    {str(n): _from(tx, n) if n else tx for n in set(starts.values())}, labels
+  )
+
+
+def _from(
+  tx: optax.GradientTransformation, start: int
+) -> optax.GradientTransformation:
+  def init(params: Any) -> HeldUntilState:
+    return HeldUntilState(jnp.zeros((), jnp.int32), tx.init(params))
+
+  def update(updates: Any, state: HeldUntilState, params: Any = None):
+    begun = state.count >= start
+
+    def choose(new, old):
+      return jnp.where(begun, new, old)
+
+    updates, inner = tx.update(updates, state.inner, params)
+    updates = jax.tree.map(lambda x: choose(x, jnp.zeros_like(x)), updates)
+    inner = jax.tree.map(choose, inner, state.inner)
+    return updates, HeldUntilState(state.count + 1, inner)
+
+  return optax.GradientTransformation(init, update)
