@@ -24,6 +24,7 @@ def load(
   num_classes: int | None = None,
   *,
   drop_remainder: bool | None = None,
+  pretraining: bool = False,
 ) -> tuple[nn.Module, dict[str, Any]]:
   """Loads a model and its parameters from a checkpoint of any form.
 
@@ -40,6 +41,9 @@ def load(
       3.2 of the paper). None keeps the checkpoint's head, or none.
     drop_remainder: Ignores pixels at the border that fill no patch, as for the
       published H/14 at 384 pixels; None keeps the checkpoint's setting.
+    pretraining: Also returns the parameters that the network learned by, if the
+      checkpoint has them, such as a masked autoencoder's `decoder`. The module
+      leaves them alone.
 
   Returns:
     The flax module and its parameters, a nested dict.
@@ -52,12 +56,16 @@ def load(
     model, params = vit_jax.load("B_16.npz", image_size=384)
     logits = model.apply({"params": params}, images)  # uint8 [n, 384, 384, 3]
   """
-  return adapt(
-    reading.read(path),
+  weights = reading.read(path)
+  model, params = adapt(
+    weights,
     image_size=image_size,
     num_classes=num_classes,
     drop_remainder=drop_remainder,
   )
+  if pretraining:
+    params |= jax.tree.map(jnp.asarray, dict(weights.beside))
+  return model, params
 
 
 def adapt(

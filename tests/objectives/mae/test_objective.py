@@ -7,14 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import vit_jax
 from vit_jax import rngs, trees
 from vit_jax.config import named_sections, schema
 from vit_jax.data import facts, features
 from vit_jax.errors import UserError
-from vit_jax.objectives import build
+from vit_jax.objectives import build, mae
 from vit_jax.objectives.mae import kind, prediction
 from vit_jax.pretrained import reading
-from vit_jax.weights import surgery
+from vit_jax.weights import stacking, surgery
 
 RNGS = functools.partial(rngs.stream, 0, step=5)
 
@@ -241,3 +242,35 @@ def test_what_cannot_be_trained_is_refused(model, objective, words):
     check(settings)
   for word in words:
     assert word in str(error.value)
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_published_files_reconstruct_images(repo, published, stacked):
+  expected = published[1]
+  path = str(repo / "tests" / "golden" / "mae_pretraining")
+  model, params = vit_jax.load(path, pretraining=True)
+  if stacked:
+    params = {**params, "decoder": stacking.stack_layers(params["decoder"])}
+  images = (expected["images"] / 255 - pixels("mean")) / pixels("std")
+  loss, predicted, mask = mae.reconstruct(
+    model, params, images.astype(np.float32), expected["noise"]
+  )
+  np.testing.assert_allclose(loss, expected["loss"], rtol=1e-5)
+  wanted = expected["predictions"]
+  assert np.abs(predicted - wanted).max() <= 1e-5 * np.abs(wanted).max()
+  hidden = np.argsort(np.argsort(expected["noise"], axis=1), axis=1) >= 4
+  np.testing.assert_array_equal(mask, hidden)
+
+
+def pixels(which):
+  """ImageNet's statistics."""
+  values = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+  return np.array(values[which])
+
+
+def test_an_encoder_alone_reconstructs_nothing(repo):
+  path = str(repo / "tests" / "golden" / "mae_pretraining")
+  model, params = vit_jax.load(path)
+  images, noise = np.zeros((1, 16, 16, 3), np.float32), np.zeros((1, 16))
+  with pytest.raises(UserError, match="pretraining=True"):
+    mae.reconstruct(model, params, images, noise)

@@ -26,9 +26,32 @@ def encoder_of(config: schema.Config) -> nn.Module:
 
 def decoder_of(config: schema.Config) -> Decoder:
   """The decoder that a config describes."""
-  family = registry.FAMILIES.get(config.model.name)
-  grid, patch_size = family.grid(config.model)
-  model = kind.decoder_model(config)
+  return _decoder(config.model, kind.decoder_model(config))
+
+
+def decoder_with(model: schema.Model, params: contract.Params) -> Decoder:
+  """The decoder of an encoder's `model` that has these parameters."""
+  layers = params["Transformer"]
+  is_stacked = "encoderblock" in layers
+  first = "encoderblock" if is_stacked else "encoderblock_0"
+  query = layers[first]["MultiHeadDotProductAttention_0"]["query"]["kernel"]
+  width, num_heads = query.shape[-3:-1]
+  hidden = layers[first]["MlpBlock_0"]["Dense_0"]["kernel"]
+  sizes = model.updated(
+    width=width,
+    depth=query.shape[0] if is_stacked else len(layers) - 1,
+    num_heads=num_heads,
+    mlp_dim=hidden.shape[-1],
+    mlp="gelu",
+    scan_layers=is_stacked,
+  )
+  return _decoder(model, sizes)
+
+
+def _decoder(encoder: schema.Model, model: schema.Model) -> Decoder:
+  """The decoder of layers like those of `model`, behind an encoder."""
+  family = registry.FAMILIES.get(encoder.name)
+  grid, patch_size = family.grid(encoder)
   size = family.size(model)
   return Decoder(
     config=LayerConfig(
@@ -106,7 +129,7 @@ def draw(
 
 
 def targets(
-  images: UInt8[Array, "b h w 3"],
+  images: UInt8[Array, "b h w 3"] | Float[Array, "b h w 3"],
   patch_size: int,
   grid: int,
   normalization: str,

@@ -10,12 +10,66 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from vit_jax import registry, rngs
 from vit_jax.config import pixels, schema
+from vit_jax.errors import UserError
+from vit_jax.models import build
 from vit_jax.objectives import contract
 from vit_jax.objectives import patches as patches_of
 from vit_jax.objectives.mae import kind, prediction
 from vit_jax.objectives.mae.decoder import Decoder
 
 _GREY = 128
+
+
+def reconstruct(
+  model: nn.Module,
+  params: contract.Params,
+  images: Float[Array | np.ndarray, "b h w 3"],
+  noise: Float[Array | np.ndarray, "b n"],
+  *,
+  mask_ratio: float = 0.75,
+  normalize_pixels: bool = True,
+) -> tuple[Float[Array, ""], Float[Array, "b n pixels"], Float[Array, "b n"]]:
+  """Predicts the patches of images that a given noise hides.
+
+  Args:
+    model: The encoder, as `vit_jax.load` returns it.
+    params: Its parameters, the decoder's under `decoder`, as
+      `vit_jax.load(path, pretraining=True)` returns them.
+    images: Normalised already, of the encoder's size.
+    noise: The `int(n * (1 - mask_ratio))` patches of least noise are seen.
+    mask_ratio: Share of the patches that are hidden.
+    normalize_pixels: Whether the decoder predicts patches normalised by their
+      mean and deviation.
+
+  Returns:
+    The mean squared error of the hidden patches; the predictions of all
+    patches, pixels row by row; and 1 for each patch that is hidden.
+
+  Raises:
+    UserError: The parameters have no decoder.
+  """
+  if "decoder" not in params:
+    raise UserError(
+      "The parameters have no decoder; load a checkpoint that has one by"
+      " vit_jax.load(path, pretraining=True)."
+    )
+  images, noise = jnp.asarray(images), jnp.asarray(noise)
+  config = build.family_of(model).config_of(model)
+  grid, patch_size = registry.FAMILIES.get(config.name).grid(config)
+  decoder = prediction.decoder_with(config, params["decoder"])
+  num_visible = int(noise.shape[1] * (1 - mask_ratio))
+  order = jnp.argsort(noise, axis=1)
+  visible = order[:, :num_visible].astype(jnp.int32)
+  predicted = prediction.predict(model, decoder, params, images, visible)
+  predicted = predicted.astype(jnp.float32)
+  settings = schema.MAE(normalize_pixels=normalize_pixels)
+  wanted = prediction.targets(
+    images, patch_size, grid, config.normalize, settings
+  )
+  seen = patches_of.put(jnp.ones((*visible.shape, 1)), visible, grid**2)
+  mask = 1 - seen[:, :, 0]
+  errors = jnp.square(predicted - wanted).mean(axis=2)
+  return jnp.sum(errors * mask) / jnp.sum(mask), predicted, mask
 
 
 def reconstructor(
