@@ -222,19 +222,26 @@ class CheckpointStore:
   def _remove_remains(self) -> None:
     """Removes what a failed save left; the next start does what fails here."""
     for _ in range(_REMOVALS):
-      try:
-        with buckets.as_os_error(self.path):
-          return self._try_to_remove_remains()
-      except OSError:  # Another thread still writes into them.
-        time.sleep(_PAUSE_SECONDS)
+      # Another thread may still write into them, or make them again.
+      with contextlib.suppress(OSError), buckets.as_os_error(self.path):
+        if not self._try_to_remove_remains():
+          return
+      time.sleep(_PAUSE_SECONDS)
 
-  def _try_to_remove_remains(self) -> None:
-    for path in self.path.iterdir():
-      if atomic_commit.TEMPORARY in path.name:
-        path.rmtree(missing_ok=True)
+  def _try_to_remove_remains(self) -> bool:
+    """Removes the remains; returns whether there were any."""
+    remains = [
+      path
+      for path in self.path.iterdir()
+      if atomic_commit.TEMPORARY in path.name
+    ]
+    for path in remains:
+      path.rmtree(missing_ok=True)
     saving = self.path / str(self._saving)
     if saving.exists() and not atomic_commit.is_whole(saving):
       saving.rmtree(missing_ok=True)
+      return True
+    return bool(remains)
 
   def close(self) -> None:
     """Waits for a save under way; raises SaveError if it failed."""
