@@ -21,9 +21,9 @@ from vit_jax.models import build as models_build
 from vit_jax.models import features
 from vit_jax.objectives import contract
 from vit_jax.objectives.dino import head as head_lib
+from vit_jax.objectives.dino import health, views
 from vit_jax.objectives.dino import prototypes as prototypes_lib
-from vit_jax.objectives.dino import views
-from vit_jax.optim import scalars
+from vit_jax.objectives.dino import teacher as teacher_lib
 
 _HEAD = "dino_head"
 
@@ -54,16 +54,7 @@ def dino(
     settings.unit_prototypes,
     config.model.dtype,
   )
-  momentum, temperature = (
-    scalars.schedule(
-      getattr(settings, name),
-      key=f"config.objective.{name}",
-      total_steps=total_steps,
-      batch_size=config.train.batch_size,
-      num_examples=facts.num_examples,
-    )
-    for name in ("teacher_momentum", "teacher_temperature")
-  )
+  schedules = teacher_lib.schedules(config, facts, total_steps)
   global_names, local_names = (
     views.names(config, kind) for kind in (views.GLOBAL, views.LOCAL)
   )
@@ -76,12 +67,7 @@ def dino(
     beside = head.init(head_rng, found)["params"]
     params = {**params["params"], _HEAD: beside}
     center = jnp.zeros(settings.prototypes, jnp.float32)
-    return params, after_load({"center": center}, params)
-
-  def after_load(
-    objective_state: contract.State, params: contract.Params
-  ) -> contract.State:
-    return {**objective_state, "teacher": params}
+    return params, teacher_lib.keep_copy({"center": center}, params)
 
   def loss(
     params: contract.Params,
@@ -93,11 +79,11 @@ def dino(
   ) -> tuple[Float[Array, ""], tuple[contract.Aux, contract.Metrics]]:
     del constants
     apply = functools.partial(_features, network)
-    large = _joined(batch, global_names)
+    large = views.joined(batch, global_names)
     dropout = rngs("dropout")
     seen = apply(params, large, jax.random.fold_in(dropout, 0))
     if local_names:
-      small = _joined(batch, local_names)
+      small = views.joined(batch, local_names)
       more = apply(params, small, jax.random.fold_in(dropout, 1))
       seen = jnp.concatenate([seen, more], axis=1)
     teacher_params = jax.lax.stop_gradient(objective_state["teacher"])
@@ -107,7 +93,7 @@ def dino(
     teacher, teacher_prototypes = head.apply(
       {"params": teacher_params[_HEAD]}, taught
     )
-    given = teacher, teacher_prototypes, temperature(step)
+    given = teacher, teacher_prototypes, schedules.temperature(step)
     if settings.centering == "mean":
       probabilities = prototypes_lib.centred(*given, objective_state["center"])
     else:
@@ -118,19 +104,14 @@ def dino(
     others = 1 - jnp.eye(*found.cross_entropy.shape[1:])
     by_pair = found.cross_entropy.mean(axis=0)
     value = jnp.sum(others * by_pair) / jnp.sum(others)
-    entropy = found.entropy.mean()
     # The mean of the teacher's similarities is that of its mean direction.
     mean = teacher.astype(jnp.float32).mean(axis=(0, 1))
     center = jnp.matmul(teacher_prototypes, mean, precision="highest")
-    metrics = {
+    metrics = health.metrics(value, found, taught) | {
       "loss": value,
-      "teacher_entropy": entropy,
-      "kl_to_student": value - entropy,
-      "prototypes_used": _effective(found.used) / settings.prototypes,
-      "feature_rank": _rank(taught.reshape(-1, taught.shape[-1])),
       "center_norm": jnp.linalg.norm(objective_state["center"]),
     }
-    return value, ({"center": center}, jax.lax.stop_gradient(metrics))
+    return value, ({"center": center}, metrics)
 
   def after_update(
     objective_state: contract.State,
@@ -138,14 +119,12 @@ def dino(
     aux: contract.Aux,
     step: Int[Array, ""] | int,
   ) -> contract.State:
-    stays, kept = momentum(step), settings.center_momentum
-    center = kept * objective_state["center"] + (1 - kept) * aux["center"]
-    teacher = jax.tree.map(
-      lambda old, new: stays * old + (1 - stays) * new,
-      objective_state["teacher"],
-      params,
-    )
-    return {"center": center, "teacher": teacher}
+    follow = teacher_lib.follow
+    teacher, center = (objective_state[name] for name in ("teacher", "center"))
+    return {
+      "teacher": follow(teacher, params, schedules.momentum(step)),
+      "center": follow(center, aux["center"], settings.center_momentum),
+    }
 
   def outputs(params: contract.Params, batch: contract.Batch) -> dict[str, Any]:
     return features.features(network, params, batch["image"], ("pre_logits",))
@@ -155,16 +134,8 @@ def dino(
     loss=loss,
     outputs=outputs,
     after_update=after_update,
-    after_load=after_load,
+    after_load=teacher_lib.keep_copy,
   )
-
-
-def _joined(
-  batch: contract.Batch, names: tuple[str, ...]
-) -> UInt8[Array | np.ndarray, "b k s s c"]:
-  """The crops of some views of each image."""
-  crops = [batch[name] for name in names]
-  return crops[0] if len(crops) == 1 else jnp.concatenate(crops, axis=1)
 
 
 def _features(
@@ -181,23 +152,3 @@ def _features(
     rngs={} if dropout is None else {"dropout": dropout},
   )
   return found.reshape(*crops.shape[:2], -1)
-
-
-def _effective(probabilities: Float[Array, " k"]) -> Float[Array, ""]:
-  """Prototypes in use: the exponential of the entropy of their shares."""
-  positive = probabilities > 0
-  logs = jnp.log(jnp.where(positive, probabilities, 1.0))
-  return jnp.exp(-jnp.sum(probabilities * logs))
-
-
-def _rank(rows: Float[Array, "n d"]) -> Float[Array, ""]:
-  """Directions in which features vary: (sum of variances)^2 / sum of squares.
-
-  The variances are along principal axes; their sum and that of their squares
-  are known without them.
-  """
-  rows = rows.astype(jnp.float32)
-  rows = rows - rows.mean(axis=0, keepdims=True)
-  covariance = rows.T @ rows
-  squares = jnp.sum(jnp.square(covariance))
-  return jnp.square(jnp.trace(covariance)) / jnp.maximum(squares, 1e-30)

@@ -4,9 +4,17 @@ Views whose names begin with "global" are seen by teacher and student, those
 that begin with "local" by the student alone.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
+from etils import epy
+
 from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+
+with epy.lazy_imports():  # Checking a config must not wait for jax.
+  import jax.numpy as jnp
 
 GLOBAL, LOCAL = "global", "local"
 
@@ -25,6 +33,12 @@ def side(config: schema.Config, kind: str) -> int:
   """Side of the crops of a kind, pixels."""
   view = config.train.views[names(config, kind)[0]]
   return config.model.image_size if view.size is None else view.size
+
+
+def joined(batch: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+  """The crops of some views of each image, [b, crops, side, side, 3]."""
+  crops = [batch[name] for name in names]
+  return crops[0] if len(crops) == 1 else jnp.concatenate(crops, axis=1)
 
 
 def check(config: schema.Config) -> None:
