@@ -99,6 +99,7 @@ OBJECTIVES = Registry(
     "masked_patch": "vit_jax.objectives.masked_patch.kind:KIND",
     "mae": "vit_jax.objectives.mae.kind:KIND",
     "dino": "vit_jax.objectives.dino.kind:KIND",
+    "dinov2": "vit_jax.objectives.dinov2.kind:KIND",
     "contrastive": "vit_jax.objectives.contrastive.kind:KIND",
   },
 )

@@ -21,9 +21,13 @@ OBJECTIVES = {
     "train__preprocess": "decode|resize|keep('image')|flip_lr",
   },
 }
-for centering in ("mean", "sinkhorn"):
-  OBJECTIVES[f"dino, {centering}"] = {
-    "objective__name": "dino",
+for method, centering in (
+  ("dino", "mean"),
+  ("dino", "sinkhorn"),
+  ("dinov2", "sinkhorn"),
+):
+  OBJECTIVES[f"{method}, {centering}"] = {
+    "objective__name": method,
     "objective__centering": centering,
     "objective__prototypes": 96,
     "objective__hidden_width": 32,

@@ -180,7 +180,9 @@ def test_what_stands_beside_the_network_is_taken_whole_or_starts(caplog):
   assert "parameters that predict" not in caplog.text
   wider = {**params(), "decoder": {"kernel": jnp.zeros((2, 4))}}
   np.testing.assert_array_equal(started(wider, found)["decoder"]["kernel"], 0)
-  assert "parameters that predict patches are initialised" in caplog.text
+  assert (
+    "parameters that learn beside the network are initialised" in caplog.text
+  )
 
 
 def test_a_norm_after_the_pooling_starts_in_place_of_one_before_it(caplog):

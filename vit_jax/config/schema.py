@@ -324,6 +324,39 @@ class DINO(Objective):
   )
 
 
+class DINOv2(DINO):
+  """Self-distillation of images and of masked patches. [DINOv2]"""
+
+  name: Literal["dinov2"] = key("dinov2", "DINOv2.")
+  centering: Literal["mean", "sinkhorn"] = key(
+    "sinkhorn", "As of DINO; the released networks were trained by Sinkhorn."
+  )
+  separate_patch_head: bool = key(
+    True, "Masked patches have a head of their own. [DINOv2]"
+  )
+  patch_bottleneck: Size = key(
+    256, "Length of that head's prototypes. [DINOv2]"
+  )
+  mask_probability: Probability = key(
+    0.5, "Share of the global crops that are masked. [DINOv2]"
+  )
+  mask_ratio: tuple[Probability, Probability] = key(
+    (0.1, 0.5), "Shares of their patches that are masked. [DINOv2]"
+  )
+  patch_weight: NonNegative = key(
+    1.0, "Of the loss of masked patches. [DINOv2]"
+  )
+  koleo_weight: NonNegative = key(
+    0.1, "Of the loss that spreads features, one for each global crop. [DINOv2]"
+  )
+  group: PositiveInt = key(
+    32,
+    "Images that follow one another and are masked and spread together, as"
+    " those of one GPU were; batches hold a multiple, or the greatest common"
+    " divisor counts. [DINOv2]: 32 of ViT-L/14.",
+  )
+
+
 class Contrastive(Objective):
   """Images and texts that belong together. [CLIP], [SigLIP]"""
 

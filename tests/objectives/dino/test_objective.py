@@ -11,6 +11,7 @@ import pytest
 from scipy import special
 
 from tests import experiments
+from tests.objectives.dino import oracle
 from vit_jax import rngs
 from vit_jax.data import facts, features
 from vit_jax.errors import UserError
@@ -72,18 +73,9 @@ def similarities(settings, params, crops):
   """Of each crop with each prototype, by another path through the layers."""
   network = models_build.create(settings.model, num_classes=None)
   flat = crops.reshape(-1, *crops.shape[2:])
-  x = np.asarray(network.apply({"params": params}, flat), np.float64)
-  layers = jax.tree.map(np.float64, params["dino_head"])
-  for name in ("Dense_0", "Dense_1"):
-    x = x @ layers[name]["kernel"] + layers[name]["bias"]
-    x = x * special.ndtr(x)  # The exact GELU.
-  x = x @ layers["Dense_2"]["kernel"] + layers["Dense_2"]["bias"]
-  x = x / np.linalg.norm(x, axis=-1, keepdims=True)
-  rows = layers["prototypes"]["kernel"]
-  rows = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-  if "length" in layers["prototypes"]:
-    rows = rows * layers["prototypes"]["length"]
-  return (x @ rows.T).reshape(*crops.shape[:2], -1)
+  found = network.apply({"params": params}, flat)
+  found = oracle.similarities(params["dino_head"], found)
+  return found.reshape(*crops.shape[:2], -1)
 
 
 @pytest.mark.parametrize("unit_prototypes", [True, False])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+from tests.objectives.dino import oracle
 from vit_jax.objectives import dino
 from vit_jax.objectives.dino import prototypes
 
@@ -30,17 +31,6 @@ def arrays():
   )
 
 
-def sinkhorn(logits, temperature, iterations, weights):
-  """Rows repeated as often as they count, in float64."""
-  scaled = np.exp(
-    np.repeat(logits.astype(np.float64) / temperature, weights, 0)
-  )
-  for _ in range(iterations):
-    scaled = scaled / scaled.sum(axis=0, keepdims=True)
-    scaled = scaled / scaled.sum(axis=1, keepdims=True)
-  return scaled
-
-
 @pytest.mark.parametrize("how", ["centred", "balanced"])
 def test_a_comparison_is_that_of_whole_arrays(arrays, how):
   student, teacher, ours, theirs = arrays
@@ -52,7 +42,7 @@ def test_a_comparison_is_that_of_whole_arrays(arrays, how):
   else:
     given = prototypes.balanced(teacher, theirs, 0.05)
     flat = similarities.reshape(10, NUM)
-    wanted = sinkhorn(flat, 0.05, 3, np.ones(10, int)).reshape(5, 2, NUM)
+    wanted = oracle.sinkhorn(flat, 0.05).reshape(5, 2, NUM)
   logs = special.log_softmax((student @ ours.T).astype(np.float64) / 0.1, -1)
   found = jax.jit(prototypes.compare)(student, ours, 0.1, given)
   np.testing.assert_allclose(
@@ -116,7 +106,8 @@ def test_sinkhorn_is_the_scaling_of_a_matrix(iterations):
   logits = RNG.normal(size=(7, 5)).astype(np.float32)
   weights = np.array([1, 0, 3, 1, 2, 0, 1])
   found = dino.sinkhorn(logits, 0.3, iterations, weights=weights)
-  wanted = sinkhorn(logits, 0.3, iterations, weights)
+  rows = np.repeat(logits, weights, axis=0)
+  wanted = oracle.sinkhorn(rows, 0.3, iterations)
   np.testing.assert_allclose(
     np.repeat(found, weights, axis=0), wanted, rtol=1e-5, atol=1e-7
   )

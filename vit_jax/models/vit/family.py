@@ -58,7 +58,7 @@ _LAYER = re.compile(r"layer_(\d+)/(tokens|attention)")
 _BLOCK = re.compile(r"(?:.*/)?encoderblock_(\d+)/.*")
 # Parameters after the last block; all others outside of blocks precede them.
 _TOP = re.compile(
-  r"(.*/)?(encoder_norm|fc_norm|pre_logits|((patch|dino)_)?head|head_dist|MAPHead_0)/.*"
+  r"(.*/)?(encoder_norm|fc_norm|pre_logits|((patch|dino|ibot)_)?head|head_dist|MAPHead_0)/.*"
 )
 
 

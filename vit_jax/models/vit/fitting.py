@@ -19,8 +19,8 @@ _ENCODER_NORM = (
   "Transformer/encoder_norm/bias",
 )
 _FC_NORM = ("fc_norm/scale", "fc_norm/bias")
-# Parameters of what predicts patches, which no network has.
-_PREDICTION = ("mask_token", "patch_head/", "decoder/")
+# Parameters that stand beside a network's while it learns without labels.
+_BESIDE = ("mask_token", "patch_head/", "decoder/", "dino_head/", "ibot_head/")
 
 
 def fit(fitting: Fitting) -> None:
@@ -31,7 +31,7 @@ def fit(fitting: Fitting) -> None:
   _fit_axes(fitting, had)
   _fit_distillation_head(fitting)
   _fit_last_norm(fitting)
-  _start_prediction(fitting)
+  _start_beside(fitting)
 
 
 def _fit_prefix(fitting: Fitting, had: list[str]) -> None:
@@ -177,13 +177,15 @@ def _fit_last_norm(fitting: Fitting) -> None:
   )
 
 
-def _start_prediction(fitting: Fitting) -> None:
-  """Starts what predicts patches, which the files of networks lack."""
+def _start_beside(fitting: Fitting) -> None:
+  """Starts what learns beside a network, which the files of networks lack."""
   new = [
     name
     for name in fitting.shapes
-    if name.startswith(_PREDICTION) and name not in fitting.leaves
+    if name.startswith(_BESIDE) and name not in fitting.leaves
   ]
   if new:
     fitting.start(new)
-    fitting.notes.append("The parameters that predict patches are initialised.")
+    fitting.notes.append(
+      "The parameters that learn beside the network are initialised."
+    )

@@ -68,7 +68,9 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   """
   del num_classes
   large = views.count(config, views.GLOBAL)
-  of_head = _head_flops(config)
+  of_head = head_flops(
+    config.objective, _width(config), config.objective.bottleneck
+  )
   of_global = large * (_flops(config, views.GLOBAL) + of_head)
   of_local = views.count(config, views.LOCAL) * of_head
   if views.names(config, views.LOCAL):
@@ -81,13 +83,16 @@ def _flops(config: schema.Config, kind: str) -> int:
   return cost.forward_flops(model, num_classes=None)
 
 
-def _head_flops(config: schema.Config) -> int:
-  """FLOPs of the head for one crop."""
-  objective = config.objective
+def _width(config: schema.Config) -> int:
+  """Length of the network's features."""
   num_params = registry.FAMILIES.get(config.model.name).num_params
   # A linear head of one class has a weight for each feature and a bias.
-  width = num_params(config.model, 1) - num_params(config.model, None) - 1
-  hidden, bottleneck = objective.hidden_width, objective.bottleneck
+  return num_params(config.model, 1) - num_params(config.model, None) - 1
+
+
+def head_flops(objective: schema.DINO, width: int, bottleneck: int) -> int:
+  """FLOPs of a head for one token, its prototypes included."""
+  hidden = objective.hidden_width
   return 2 * (
     width * hidden
     + hidden**2

@@ -1,0 +1,265 @@
+"""DINOv2: Oquab et al., arXiv 2304.07193.
+
+DINO on images, iBOT on patches: the student also says of each masked patch
+what the teacher, who sees the whole crop, says of it. KoLeo spreads the
+features of a group of images. Beside the network's parameters are those of the
+heads, `dino_head` and `ibot_head`, and `mask_token`.
+"""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, UInt8
+
+from vit_jax.config import schema
+from vit_jax.data.facts import DataFacts
+from vit_jax.models import build as models_build
+from vit_jax.models import features
+from vit_jax.objectives import contract
+from vit_jax.objectives.dino import head as head_lib
+from vit_jax.objectives.dino import health, views
+from vit_jax.objectives.dino import prototypes as prototypes_lib
+from vit_jax.objectives.dino import teacher as teacher_lib
+from vit_jax.objectives.dinov2 import masks, spreading
+from vit_jax.objectives.dinov2 import plan as plans
+
+_HEAD, _PATCH_HEAD, _TOKEN = "dino_head", "ibot_head", "mask_token"
+
+
+def dinov2(
+  config: schema.Config, facts: DataFacts, total_steps: int
+) -> contract.Objective:
+  """Self-distillation of the network of a config.
+
+  Each resolution is one forward pass: the global crops of all images, some of
+  them masked, then the local ones.
+
+  Args:
+    config: The experiment.
+    facts: Facts of the training data.
+    total_steps: Length of the run in updates.
+
+  Raises:
+    UserError: A scalar of the config changes per epoch, and the number of
+      examples is not known.
+  """
+  settings = config.objective
+  network = models_build.create(config.model, num_classes=None)
+  head = _head(config, settings.bottleneck)
+  patch_head, of_patches = head, _HEAD
+  if settings.separate_patch_head:
+    patch_head, of_patches = (
+      _head(config, settings.patch_bottleneck),
+      _PATCH_HEAD,
+    )
+  schedules = teacher_lib.schedules(config, facts, total_steps)
+  global_names, local_names = (
+    views.names(config, kind) for kind in (views.GLOBAL, views.LOCAL)
+  )
+  plan = plans.of(config)
+
+  def init(rng: Key[Array, ""]) -> tuple[contract.Params, contract.State]:
+    network_rng, head_rng, patch_rng = jax.random.split(rng, 3)
+    side = views.side(config, views.GLOBAL)
+    images = jnp.zeros((1, side, side, 3), jnp.uint8)
+    found, variables = network.init_with_output(network_rng, images)
+    params = {
+      **variables["params"],
+      _HEAD: head.init(head_rng, found)["params"],
+      _TOKEN: jnp.zeros((1, 1, network.width)),
+    }
+    if settings.separate_patch_head:
+      params[_PATCH_HEAD] = patch_head.init(patch_rng, found)["params"]
+    center = jnp.zeros(settings.prototypes, jnp.float32)
+    state = {"center": center, "patch_center": center.copy()}
+    return params, teacher_lib.keep_copy(state, params)
+
+  def prepare(batch: contract.Batch, rngs: contract.Rngs) -> contract.Batch:
+    num_images = len(batch[global_names[0]])
+    return {**batch, "masks": masks.draw(rngs("masks"), plan, num_images)}
+
+  def loss(
+    params: contract.Params,
+    constants: contract.Params,
+    objective_state: contract.State,
+    batch: contract.Batch,
+    rngs: contract.Rngs,
+    step: Int[Array, ""] | int,
+  ) -> tuple[Float[Array, ""], tuple[contract.Aux, contract.Metrics]]:
+    del constants
+    large, mask = views.joined(batch, global_names), batch["masks"]
+    dropout = rngs("dropout")
+    seen, patches = _encoded(
+      network, params, large, mask, jax.random.fold_in(dropout, 0)
+    )
+    spread = seen
+    if local_names:
+      small = views.joined(batch, local_names)
+      key = jax.random.fold_in(dropout, 1)
+      more, _ = _encoded(network, params, small, None, key)
+      seen = jnp.concatenate([seen, more], axis=1)
+    teacher = jax.lax.stop_gradient(objective_state["teacher"])
+    taught, taught_patches = _encoded(network, teacher, large)
+
+    temperature = schedules.temperature(step)
+    center = objective_state["center"]
+    student, rows = head.apply({"params": params[_HEAD]}, seen)
+    found, mean = _compared(
+      settings, student, rows, *_of(head, teacher[_HEAD], taught), temperature,
+      center,
+    )  # fmt: skip
+    others = 1 - jnp.eye(*found.cross_entropy.shape[1:])
+    by_pair = found.cross_entropy.mean(axis=0)
+    of_images = jnp.sum(others * by_pair) / jnp.sum(others)
+
+    places, weights = masks.find(mask, plan)
+    student, rows = patch_head.apply(
+      {"params": params[of_patches]}, masks.take(patches, places)
+    )
+    # A token is a pair of one view of either.
+    wanted, teachers = _of(
+      patch_head, teacher[of_patches], masks.take(taught_patches, places)
+    )
+    flat = (-1, 1, student.shape[-1])
+    patches_found, patch_mean = _compared(
+      settings, student.reshape(flat), rows, wanted.reshape(flat), teachers,
+      temperature, objective_state["patch_center"], weights.reshape(-1, 1),
+    )  # fmt: skip
+    by_patch = patches_found.cross_entropy.reshape(weights.shape)
+    num_crops = mask.shape[0] * mask.shape[1]
+    of_masked = jnp.sum(weights * by_patch) / num_crops
+    koleo = sum(
+      spreading.by_group(spread[:, crop], plan.group)
+      for crop in range(spread.shape[1])
+    )
+    value = (
+      of_images
+      + settings.patch_weight * of_masked
+      + settings.koleo_weight * koleo
+    )
+    metrics = health.metrics(of_images, found, taught) | {
+      "loss": value,
+      "image_loss": of_images,
+      "patch_loss": of_masked,
+      "koleo": koleo,
+      "masked_share": mask.mean(),
+    }
+    return value, ({"center": mean, "patch_center": patch_mean}, metrics)
+
+  def after_update(
+    objective_state: contract.State,
+    params: contract.Params,
+    aux: contract.Aux,
+    step: Int[Array, ""] | int,
+  ) -> contract.State:
+    follow = teacher_lib.follow
+    centers = {
+      name: follow(objective_state[name], aux[name], settings.center_momentum)
+      for name in aux
+    }
+    momentum = schedules.momentum(step)
+    return {
+      "teacher": follow(objective_state["teacher"], params, momentum),
+      **centers,
+    }
+
+  def outputs(params: contract.Params, batch: contract.Batch) -> dict[str, Any]:
+    return features.features(network, params, batch["image"], ("pre_logits",))
+
+  return contract.Objective(
+    init=init,
+    loss=loss,
+    outputs=outputs,
+    prepare=prepare,
+    after_update=after_update,
+    after_load=teacher_lib.keep_copy,
+  )
+
+
+def _head(config: schema.Config, bottleneck: int) -> head_lib.Head:
+  settings = config.objective
+  return head_lib.Head(
+    settings.prototypes,
+    settings.hidden_width,
+    bottleneck,
+    settings.unit_prototypes,
+    config.model.dtype,
+  )
+
+
+def _of(head, params, tokens):
+  """Directions of the teacher's tokens, and its prototypes."""
+  return head.apply({"params": params}, tokens)
+
+
+def _compared(
+  settings: schema.DINOv2,
+  student: Float[Array, "b v e"],
+  rows: Float[Array, "k e"],
+  teacher: Float[Array, "b g e"],
+  teacher_rows: Float[Array, "k e"],
+  temperature: Float[Array, ""],
+  center: Float[Array, " k"],
+  weights: Float[Array, "b g"] | None = None,
+) -> tuple[prototypes_lib.Comparison, Float[Array, " k"]]:
+  """Student and teacher beside one another, and the teacher's new centre.
+
+  Tokens of weight 0 are padding.
+  """
+  given = teacher, teacher_rows, temperature
+  counted = jnp.ones(teacher.shape[:2])
+  if weights is not None:
+    counted = (weights > 0).astype(jnp.float32)
+  if settings.centering == "mean":
+    probabilities = prototypes_lib.centred(*given, center)
+  else:
+    probabilities = prototypes_lib.balanced(*given, weights=counted)
+  found = prototypes_lib.compare(
+    student, rows, settings.student_temperature, probabilities
+  )
+  # The mean of the similarities is that of the mean direction.
+  total = jnp.einsum("bg,bge->e", counted, teacher.astype(jnp.float32))
+  mean = total / jnp.maximum(counted.sum(), 1)
+  return found, jnp.matmul(teacher_rows, mean, precision="highest")
+
+
+def _encoded(
+  network: nn.Module,
+  params: contract.Params,
+  crops: UInt8[Array, "b c s s 3"],
+  mask: Bool[Array, "b c n"] | None = None,
+  dropout: Key[Array, ""] | None = None,
+) -> tuple[Float[Array, "b c d"], Float[Array, "b c n d"]]:
+  """Class tokens and patches of each crop, after the last norm.
+
+  Args:
+    network: Vision Transformer without a head.
+    params: Its parameters, with the mask token.
+    crops: Crops of each image.
+    mask: True for the patches that the mask token stands for; None: none.
+    dropout: Key of dropout and stochastic depth; None: they are off.
+  """
+  tokens = network.apply(
+    {"params": params},
+    crops.reshape(-1, *crops.shape[2:]),
+    params[_TOKEN],
+    None if mask is None else mask.reshape(-1, mask.shape[2]),
+    dropout is not None,
+    rngs={} if dropout is None else {"dropout": dropout},
+    method=_masked_tokens,
+  )
+  tokens = tokens.reshape(*crops.shape[:2], *tokens.shape[1:])
+  return tokens[:, :, 0], tokens[:, :, network.num_prefix :]
+
+
+def _masked_tokens(network, images, mask_token, mask, train):
+  grid = network.patch_grid(*images.shape[1:3])
+  patches = network.embed_patches(images)
+  if mask is not None:
+    token = mask_token.astype(patches.dtype)
+    patches = jnp.where(mask[:, :, None], token, patches)
+  return network.encode(
+    network.add_prefix(patches, grid), grid=grid, train=train
+  )

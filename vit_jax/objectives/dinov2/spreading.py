@@ -1,0 +1,37 @@
+"""The loss that spreads features over the sphere: dinov2's koleo_loss.py."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+_EPSILON = 1e-8
+
+
+def koleo(features: Float[Array | np.ndarray, "n d"]) -> Float[Array, ""]:
+  """Kozachenko and Leonenko's estimate of the entropy, negative. [DINOv2] 4.
+
+  Args:
+    features: Of any length; they are brought to unit length here.
+
+  Returns:
+    The mean of -log of each row's distance to its nearest neighbour, the row
+    whose product with it is largest, float32. It is finite for equal rows, and
+    gradients go through both.
+  """
+  rows = jnp.asarray(features, jnp.float32)
+  lengths = jnp.sqrt(jnp.sum(jnp.square(rows), axis=1, keepdims=True))
+  rows = rows / jnp.maximum(lengths, _EPSILON)
+  products = jnp.matmul(rows, rows.T, precision="highest")
+  own = jnp.eye(len(rows), dtype=bool)
+  nearest = jnp.argmax(jnp.where(own, -1.0, products), axis=1)
+  # As torch's PairwiseDistance, whose epsilon is added to the difference.
+  difference = rows - rows[nearest] + _EPSILON
+  distance = jnp.sqrt(jnp.sum(jnp.square(difference), axis=1))
+  return -jnp.mean(jnp.log(distance + _EPSILON))
+
+
+def by_group(features: Float[Array, "b d"], size: int) -> Float[Array, ""]:
+  """The mean of `koleo` over groups of rows that follow one another."""
+  groups = features.reshape(-1, size, features.shape[1])
+  return jnp.mean(jax.vmap(koleo)(groups))
