@@ -393,10 +393,10 @@ class Optimizer(Section):
     (r".*/kernel$",), "Regexes of the parameter paths that decay. [BV]"
   )
   grad_clip_norm: Positive | None = key(1.0, "Largest norm; None: off. [P]")
-  grad_clip: Literal["global", "parameter"] = key(
+  grad_clip: Literal["global", "module", "parameter"] = key(
     "global",
-    "What has this norm at most: all gradients together, or those of each"
-    " parameter by itself [DINO].",
+    "What has this norm at most: all gradients together; those of the network"
+    " and of each head beside it [DINOv2]; or those of each parameter [DINO].",
   )
   b1: Fraction = key(0.9, "Adam's and its relatives' first decay. [P]")
   b2: Fraction = key(0.999, "Second decay. [P]")

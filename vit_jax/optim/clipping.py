@@ -1,13 +1,16 @@
 """Clipping of gradients to a norm."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import optax
 
+from vit_jax import trees
 from vit_jax.config import schema
 from vit_jax.optim import encoder_blocks
 
-# Added to the norm of a parameter. dino's utils.clip_gradients
+# Added to a norm, as torch.nn.utils.clip_grad_norm_ does.
 _EPSILON = 1e-6
 
 
@@ -18,7 +21,35 @@ def clip(optimizer: schema.Optimizer) -> optax.GradientTransformation | None:
     return None
   if optimizer.grad_clip == "global":
     return optax.clip_by_global_norm(norm)
+  if optimizer.grad_clip == "module":
+    return _clip_modules(norm)
   return encoder_blocks.per_layer(_clip_each(norm))
+
+
+def _clip_modules(largest: float) -> optax.GradientTransformation:
+  """Clips the heads beside a network, `NAME_head`, and the rest by itself."""
+
+  def update(updates, params=None):
+    del params
+    squares: dict[str, Any] = {}
+    for path, gradient in trees.named_leaves(updates):
+      square = jnp.sum(jnp.square(gradient.astype(jnp.float32)))
+      squares[_module(path)] = squares.get(_module(path), 0.0) + square
+    factors = {
+      name: jnp.minimum(1.0, largest / (jnp.sqrt(square) + _EPSILON))
+      for name, square in squares.items()
+    }
+    return trees.map_named(
+      lambda path, x: (x * factors[_module(path)]).astype(x.dtype), updates
+    )
+
+  return optax.stateless(update)
+
+
+def _module(path: str) -> str:
+  """The head that a parameter is of; '' of all others."""
+  first = path.split("/")[0]
+  return first if first.endswith("_head") else ""
 
 
 def _clip_each(largest: float) -> optax.GradientTransformation:

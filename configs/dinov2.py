@@ -1,0 +1,150 @@
+"""DINOv2, self-distillation of images and patches (arXiv 2304.07193).
+
+  --config=configs/dinov2.py:model=L/16
+
+`model` is L/16, trained on ImageNet-1k for 100 epochs of 1250 updates, or L/14
+or g/14, for 500 on data of your own such as the authors' LVD-142M, which is not
+published: `data=folder` and its like name it. All are without labels.
+
+`blur=released` makes the crops of the released networks, whose first global
+crop is never blurred and whose second is with probability 0.9, by a mistake
+that the authors have told of; `blur=paper` has 1 and 0.1.
+
+Numbers are those of the released code (facebookresearch/dinov2: configs/train,
+configs/ssl_default_config.yaml, data/transforms.py). Three differences are
+left: Adam's moments of the prototypes begin with the second epoch, when they
+are first updated; stochastic depth leaves out single images and computes all;
+and blurs have Pillow's filter.
+"""
+
+import math
+
+import ml_collections
+
+from vit_jax.config import arguments, names, smoke
+from vit_jax.config.defaults import (
+  default_config,
+  default_eval,
+  default_fewshot_dataset,
+  default_view,
+)
+
+_STEPS_PER_EPOCH = 1250
+# Model -> epochs, batch size, epochs of warm-up, rate of a batch of 1024, last
+# weight decay, first momentum of the teacher, decay over layers, side of local
+# crops.
+_RECIPES = {
+  "L/16": (100, 2048, 10, 4e-3, 0.4, 0.992, 0.9, 96),
+  "L/14": (500, 3072, 80, 2e-4, 0.2, 0.994, 1.0, 98),
+  "g/14": (500, 3072, 80, 2e-4, 0.2, 0.994, 1.0, 98),
+}
+# Probability that the crops of each view are blurred.
+_BLURS = {"released": (0.0, 0.9, 0.5), "paper": (1.0, 0.1, 0.5)}
+_JITTER = "color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8)|greyscale(p=0.2)"
+
+
+def get_config(args: str | None = None) -> ml_collections.ConfigDict:
+  args = arguments.parse(
+    args, model="L/16", data="imagenet2012", blur="released", local=8
+  )
+  arguments.check_choice("model", args.model, _RECIPES)
+  arguments.check_choice("blur", args.blur, _BLURS)
+  epochs, batch, warmup, rate, decay, momentum, layers, side = _RECIPES[
+    args.model
+  ]
+  config = default_config()
+  config.log_every_steps = 100
+  config.total_steps = epochs * _STEPS_PER_EPOCH
+  _network(config, args.model)
+  _objective(config, args.model, momentum)
+  config.train.update(
+    dataset=args.data, batch_size=batch, preprocess="decode|keep('image')"
+  )
+  _views(config, _BLURS[args.blur], args.local, side)
+  config.optimizer.update(
+    name="adamw",
+    weight_decay=f"cosine(0.04, {decay})",
+    # All but norms, scales of layers and biases: tokens and positions too.
+    decay_mask=(r".*/(kernel|length|pos_embedding)", "cls|mask_token"),
+    lr_multipliers=((r"embedding/.*", 0.2),),
+    layer_decay=None if layers == 1 else layers,
+    grad_clip_norm=3.0,
+    grad_clip="module",
+    freeze_until=((r".*_head/prototypes/.*", _STEPS_PER_EPOCH),),
+  )
+  config.schedule.update(
+    base_lr=rate * math.sqrt(batch / 1024),
+    warmup_steps=warmup * _STEPS_PER_EPOCH,
+    decay="cosine",
+    end_lr=1e-6,
+  )
+  config.checkpoint.every_steps = 1000
+  config.evals.knn = default_eval(type="knn", every_steps=12_500)
+  config.evals.knn.datasets.imagenet = default_fewshot_dataset(
+    dataset="imagenet2012",
+    train_split="train",
+    test_split="validation",
+    preprocess="decode|resize_small(scale=1.14286, method='bicubic',"
+    " antialias=True)|central_crop",
+  )
+  return smoke.shrink(config) if args.smoke else config
+
+
+def _network(config: ml_collections.ConfigDict, model: str) -> None:
+  name = f"ViT-{model}"
+  config.model.update(names.find(name).model_dump(exclude_unset=True))
+  config.model.update(
+    image_size=224,
+    dtype="bfloat16",
+    gelu="exact",
+    normalize="imagenet",
+    pos_embedding_resize="bicubic_offset",
+    layer_scale=1e-5,
+    stochastic_depth_rate=0.3 if model == "L/16" else 0.4,
+    stochastic_depth="constant",
+  )
+  if model == "g/14":
+    # Width 1536 and depth 40, where the paper of ViT-g has 1408.
+    config.model.update(
+      width=1536, depth=40, num_heads=24, mlp="swiglu", mlp_dim=4096
+    )
+
+
+def _objective(
+  config: ml_collections.ConfigDict, model: str, momentum: float
+) -> None:
+  is_small = model == "L/16"
+  config.objective.update(
+    name="dinov2",
+    prototypes=65_536 if is_small else 131_072,
+    bottleneck=256 if is_small else 384,
+    separate_patch_head=not is_small,
+    unit_prototypes=True,
+    centering="mean" if is_small else "sinkhorn",
+    teacher_momentum=f"cosine({momentum}, 1.0)",
+    teacher_temperature=f"linear(0.04, 0.07, over={30 * _STEPS_PER_EPOCH})",
+    group=64 if is_small else 32,
+  )
+
+
+def _views(
+  config: ml_collections.ConfigDict,
+  blurs: tuple[float, float, float],
+  local: int,
+  side: int,
+) -> None:
+  views = config.train.views
+  first, second, small = (f"gaussian_blur(p={p})" for p in blurs)
+  views.global_1 = _crop((0.32, 1.0), first)
+  views.global_2 = _crop((0.32, 1.0), f"{second}|solarize(p=0.2)")
+  if local:
+    views.local = _crop((0.05, 0.32), small)
+    views.local.update(count=local, size=side)
+
+
+def _crop(scale: tuple[float, float], last: str) -> ml_collections.ConfigDict:
+  low, high = scale
+  return default_view(
+    preprocess=f"decode|random_resized_crop(scale=[{low}, {high}])|{_JITTER}"
+    f"|{last}|flip_lr"
+  )
