@@ -107,6 +107,7 @@ def _details(model: schema.Model) -> list[str]:
     f" MLPs of {size.mlp_dim}",
     f"patches of {size.patch_size} x {size.patch_size} pixels",
     f"pooling: `{model.pool}`",
+    *([f"registers: {model.registers}"] if model.registers else []),
     f"position embedding: `{model.pos_embedding}`",
     f"GELU: `{model.gelu}`; LayerNorm epsilon: {model.layer_norm_eps:g}",
   ]
