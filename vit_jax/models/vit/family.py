@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
 from vit_jax.models.family import Family, shared_keys
-from vit_jax.models.vit import checks, cost, detect, fitting, shapes, sizes
+from vit_jax.models.vit import (
+  checks,
+  cost,
+  detect,
+  dino_names,
+  fitting,
+  shapes,
+  sizes,
+)
 from vit_jax.models.vit.deciding import deciding
 from vit_jax.models.vit.section import ViTModel
 
@@ -123,6 +131,8 @@ def _implied(model: schema.Model) -> dict[str, Any]:
 def _find(name: str) -> schema.Model | None:
   if match := _DEIT.fullmatch(name):
     return _deit(variant=match[2], is_third=bool(match[1]), distilled=match[3])
+  if model := dino_names.find(name):
+    return model
   stem, plus, vit = name.rpartition("+")
   stem = re.sub(r"^(R\d+)x1$", r"\1", stem)
   variant = stem + plus + vit.removeprefix("ViT-")
@@ -232,6 +242,7 @@ FAMILY = Family(
     ),
     *_HYBRIDS,
     *_DEITS,
+    *dino_names.NAMES,
   ),
   matches=detect.matches,
   detect=detect.detect,
