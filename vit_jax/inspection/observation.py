@@ -133,7 +133,7 @@ def layer_names(network: Network) -> list[str]:
 
 
 def pooling_weights(
-  network: Network, pool_maps: Float[Array, "1 heads 1 n"] | None
+  network: Network, pool_maps: Float[Array, "1 heads 1 patches"] | None
 ) -> Float[Array, " n"]:
   """The share of each token in the feature that is pooled.
 
