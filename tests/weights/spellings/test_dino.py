@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import vit_jax
 from tests.weights.published import GOLDEN, outputs, relative_error
@@ -110,3 +111,11 @@ def test_halves_of_a_swiglu_keep_their_order():
   np.testing.assert_array_equal(back["blocks.0.mlp.w12.weight"], weight)
   with pytest.raises(UserError, match=r"w12.weight' is of shape \(5, 2\)"):
     swiglu.taken_apart({"blocks.0.mlp.w12.weight": weight[:5]}, *names, "x.pth")
+
+
+def test_safetensors_by_the_authors_names_are_read(tmp_path):
+  path = tmp_path / "model.safetensors"
+  save_file({n: x.copy() for n, x in state("dinov2").items()}, path)
+  found = files.read(str(path)).params
+  wanted = files.read(str(HERE / "dinov2.pth")).params
+  jax.tree.map(np.testing.assert_array_equal, found, wanted)

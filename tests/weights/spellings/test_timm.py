@@ -164,6 +164,7 @@ def test_gelu_is_that_of_timms_models(copied, architecture, gelu):
     ("blocks.0.attn.q_norm.weight", "normalised queries"),
     ("blocks.0.attn.norm.weight", "norms inside"),
     ("blocks.0.mlp.w12.weight", "SwiGLU"),
+    ("blocks.0.mlp.fc1_g.weight", "SwiGLU of two layers"),
     ("blocks.0.attn.rel_pos.relative_position_bias_table", "relative"),
     ("rope.freqs", "rotary"),
     ("patch_embed.backbone.bn1.running_mean", "batch norm"),

@@ -219,10 +219,12 @@ class Encoder(nn.Module):
     with_rows = self.num_prefix - self.num_registers
     with_rows = with_rows if self.prefix_positions else 0
     tables = self.posembed_input(self.grid, tokens.shape[-1], with_rows, grid)
+    if with_rows == self.num_prefix:
+      return tables
     rows, patches = jnp.split(tables, [with_rows], axis=1)
-    without = self.num_prefix - with_rows
-    patches = jnp.pad(patches, ((0, 0), (without, 0), (0, 0)))
-    return jnp.concatenate([rows, patches], axis=1) if with_rows else patches
+    shape = (len(tables), self.num_prefix - with_rows, tables.shape[-1])
+    zeros = jnp.zeros(shape, tables.dtype)
+    return jnp.concatenate([rows, zeros, patches], axis=1)
 
   def _layer_positions(self, tokens, grid):
     """Positions added before each block, [depth, n, d], or None."""

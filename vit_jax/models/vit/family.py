@@ -110,6 +110,7 @@ def _describe(model: schema.Model) -> str:
 
 def _details(model: schema.Model) -> list[str]:
   size = sizes.vit(model)
+  hidden = "SwiGLU" if model.mlp == "swiglu" else f"GELU: `{model.gelu}`"
   return [
     f"width {size.width}, {size.depth} layers of {size.num_heads} heads,"
     f" MLPs of {size.mlp_dim}",
@@ -117,7 +118,7 @@ def _details(model: schema.Model) -> list[str]:
     f"pooling: `{model.pool}`",
     *([f"registers: {model.registers}"] if model.registers else []),
     f"position embedding: `{model.pos_embedding}`",
-    f"GELU: `{model.gelu}`; LayerNorm epsilon: {model.layer_norm_eps:g}",
+    f"{hidden}; LayerNorm epsilon: {model.layer_norm_eps:g}",
   ]
 
 

@@ -35,8 +35,8 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
     others = {n: x for n, x in tensors.items() if not mae.is_of_decoder(n)}
     unused = len(tensors) - len(others)
     notes.append(f"The decoder ({unused} tensors) is left out.")
-    return TIMM.prepare(others, path, notes)
-  return TIMM.prepare(dino.timms(tensors, path, notes), path, notes)
+    tensors = others
+  return TIMM.prepare(tensors, path, notes)
 
 
 def _beside(tensors: Tensors) -> Beside:

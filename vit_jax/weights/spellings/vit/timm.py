@@ -14,7 +14,7 @@ from vit_jax.errors import UserError
 from vit_jax.weights.fields import COUNT, TEXT, Fields
 from vit_jax.weights.spellings.contract import Timm
 from vit_jax.weights.spellings.names import Names, Tensors
-from vit_jax.weights.spellings.vit import swiglu
+from vit_jax.weights.spellings.vit import dino, swiglu
 
 _BLOCK = "Transformer/encoderblock_{0}"
 _STEM = "patch_embed.backbone"
@@ -92,7 +92,7 @@ _UNKNOWN = (
   (r"\.attn\.norm\.|\.mlp\.norm\.", "norms inside the branches"),
   (r"rel_pos|relative_position", "relative positions"),
   (r"rope|\.freqs$", "rotary positions"),
-  (r"\.mlp\.(w12|w1|fc1_g)\.", "SwiGLU"),
+  (r"\.mlp\.(w1|fc1_g)\.", "SwiGLU of two layers"),
   (r"\.(attns|ffns)\.\d", "parallel branches"),
   (r"\.attn\.lambda_", "differential attention"),
 )
@@ -114,11 +114,12 @@ _HAS_16_HEADS = re.compile(r"vit_base_patch16_gap_224|vit_giantopt_.*")
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """The tensors with joined projections taken apart.
+  """The tensors by timm's names, with joined projections taken apart.
 
   Raises:
     UserError: The file has a part that our networks lack.
   """
+  tensors = dino.timms(tensors, path, notes)
   for pattern, part in _UNKNOWN:
     name = next((name for name in tensors if re.search(pattern, name)), None)
     if name is not None:
@@ -126,7 +127,6 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
         f"{path} has {part} ('{name}'), which our networks do not have, so it"
         " cannot be loaded."
       )
-  del notes
   if _has_swiglu(tensors):
     tensors = swiglu.taken_apart(tensors, *_SWIGLU, path)
   return without_joined_projections(tensors, path)
