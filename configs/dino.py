@@ -38,7 +38,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     dtype="bfloat16",
     gelu="exact",
     normalize="imagenet",
-    pos_embedding_resize="bicubic",
+    pos_embedding_resize="bicubic_offset",
     stochastic_depth_rate=0.1,
   )
   # The head of B has prototypes of unit length.

@@ -869,3 +869,44 @@ def test_dino_is_trained_as_released(model, unit_prototypes):
     v for v in config.train.views.values() if "solarize" in v.preprocess
   ]
   assert solarized == [config.train.views["global_2"]]
+
+
+@pytest.mark.parametrize(
+  ("model", "epochs", "warmup", "rate", "decay", "momentum"),
+  [
+    ("L/16", 100, 10, 4e-3 * 2**0.5, 0.4, 0.992),
+    ("L/14", 500, 80, 2e-4 * 3**0.5, 0.2, 0.994),
+    ("g/14", 500, 80, 2e-4 * 3**0.5, 0.2, 0.994),
+  ],
+)
+def test_dinov2_is_trained_as_released(
+  model, epochs, warmup, rate, decay, momentum
+):
+  """configs/train and ssl_default_config.yaml of facebookresearch/dinov2."""
+  config = load(file("dinov2"), f"model={model}")
+  checks.check(config)
+  assert config.total_steps == epochs * 1250
+  assert config.schedule.warmup_steps == warmup * 1250
+  assert config.schedule.base_lr == pytest.approx(rate)
+  optimizer, objective = config.optimizer, config.objective
+  assert optimizer.weight_decay == f"cosine(0.04, {decay})"
+  assert (optimizer.grad_clip, optimizer.grad_clip_norm) == ("module", 3)
+  assert objective.teacher_momentum == f"cosine({momentum}, 1.0)"
+  assert objective.separate_patch_head == (model != "L/16")
+  assert objective.prototypes == (65_536 if model == "L/16" else 131_072)
+  if model == "g/14":
+    found = cost.num_params(config.model, num_classes=None)
+    # Of 16 x 16 patches in place of 37 x 37.
+    assert found + (37**2 - 16**2) * 1536 == 1_136_479_232
+
+
+@pytest.mark.parametrize(
+  ("blur", "wanted"),
+  [("released", ["0.0", "0.9", "0.5"]), ("paper", ["1.0", "0.1", "0.5"])],
+)
+def test_dinov2s_crops_are_blurred_as_released_or_as_in_the_paper(blur, wanted):
+  config = load(file("dinov2"), f"blur={blur}")
+  assert [
+    view.preprocess.partition("gaussian_blur(p=")[2].partition(")")[0]
+    for view in config.train.views.values()
+  ] == wanted

@@ -22,6 +22,7 @@ from vit_jax.inspection import network
     (tiny(), (2, 2), 4, 1),
     (tiny(pool="gap"), (2, 2), 4, 0),
     (tiny(pool="gap", cls_token=True), (2, 2), 4, 1),
+    (tiny(registers=3), (2, 2), 4, 4),
     (tiny(image_size=10, drop_remainder=True), (2, 2), 4, 1),
     (tiny_hybrid(), (2, 2), 8, 1),
     (tiny_resnet(), (2, 2), 8, 0),

@@ -81,6 +81,26 @@ def test_a_network_that_pools_by_attention_is_asked_by_its_query():
   )
 
 
+@pytest.mark.parametrize("pool", ["cls", "gap", "map"])
+def test_registers_are_neither_shown_nor_asked(pool):
+  seen, found = look(tiny(pool=pool, registers=2))
+  extra = 3 if pool == "cls" else 2
+  weights = np.full(extra + 4, 1 / 4)
+  weights[:extra] = 0
+  if pool == "cls":
+    weights = np.eye(extra + 4)[0]
+  elif pool == "map":
+    weights[extra:] = np.mean(found["pool_attention"][0, :, 0], axis=0)
+  rolled = (weights @ rolled_by_hand(found))[extra:]
+  np.testing.assert_allclose(seen.attention.rollout.ravel(), rolled, rtol=1e-4)
+  np.testing.assert_allclose(
+    seen.tokens.reshape(4, 16),
+    found["encoded"][0, extra:],
+    rtol=1e-4,
+    atol=1e-5,
+  )
+
+
 def test_distances_are_between_zero_and_the_diagonal():
   seen, _ = look(tiny())
   assert seen.attention.distances.shape == (3, 2)

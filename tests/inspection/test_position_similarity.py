@@ -76,3 +76,11 @@ def test_networks_that_add_nothing_have_no_table(kind):
 
 def test_a_resnet_has_no_table():
   assert not position_similarity.has_table(network_of(tiny_resnet()))
+
+
+@pytest.mark.parametrize("cls_position", [True, False])
+def test_registers_have_no_rows_in_the_table(cls_position):
+  network = network_of(tiny(registers=3, cls_position=cls_position))
+  found = position_similarity.table(network)
+  table = network.params["Transformer"]["posembed_input"]["pos_embedding"]
+  np.testing.assert_array_equal(found.reshape(4, -1), table[0, -4:])

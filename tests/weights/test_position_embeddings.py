@@ -12,6 +12,7 @@ from vit_jax.weights import position_embeddings
 
 TORCH = np.load(pathlib.Path(__file__).with_name("bicubic.npz"))
 CASES = sorted({name.split("/")[0] for name in TORCH.files})
+METHODS = ("bilinear", "bicubic", "bicubic_antialias", "bicubic_offset")
 sides = st.integers(1, 30)
 
 
@@ -54,7 +55,7 @@ def test_corners_stay_where_scipy_loses_them():
   np.testing.assert_array_equal(result[0, 0], table[0, 0])
 
 
-@pytest.mark.parametrize("method", ["bicubic", "bicubic_antialias"])
+@pytest.mark.parametrize("method", METHODS[1:])
 @pytest.mark.parametrize("case", CASES)
 def test_bicubic_is_torchs_interpolation(case, method):
   old, new = (
@@ -70,7 +71,7 @@ def test_bicubic_is_torchs_interpolation(case, method):
   )
 
 
-@pytest.mark.parametrize("method", ["bilinear", "bicubic", "bicubic_antialias"])
+@pytest.mark.parametrize("method", METHODS)
 def test_prefix_tokens_and_every_table_are_kept(method):
   table = table_of((3, 3), num_prefix=2, tables=4)
   result = position_embeddings.resize(
@@ -84,7 +85,7 @@ def test_prefix_tokens_and_every_table_are_kept(method):
   np.testing.assert_allclose(result[2:3], alone, rtol=1e-6)
 
 
-@pytest.mark.parametrize("method", ["bilinear", "bicubic", "bicubic_antialias"])
+@pytest.mark.parametrize("method", METHODS)
 def test_a_constant_table_stays_constant_and_the_same_grid_is_no_change(method):
   ones = np.ones((1, 20, 3), np.float32)
   result = position_embeddings.resize(

@@ -95,7 +95,9 @@ def test_a_network_without_a_head_drops_it_and_says_so():
   assert notes == "The head of 5 classes is dropped."
 
 
-@pytest.mark.parametrize("method", ["bilinear", "bicubic", "bicubic_antialias"])
+@pytest.mark.parametrize(
+  "method", ["bilinear", "bicubic", "bicubic_antialias", "bicubic_offset"]
+)
 @pytest.mark.parametrize("pool", ["cls", "gap"])
 def test_positions_are_resized_to_the_grid_as_the_key_says(pool, method):
   found = weights(pool=pool)
@@ -415,3 +417,22 @@ def test_other_positions_have_places_for_both_tokens(kind, distillation):
   other = "none" if distillation == "token" else "token"
   fitted, _, _ = fit(found, pos_embedding=kind, distillation=other)
   assert set(fitted.fresh) <= {"dist"}
+
+
+@pytest.mark.parametrize("wanted", [0, 2])
+def test_registers_of_another_number_are_dropped(wanted):
+  found = weights(registers=3)
+  fitted, given, notes = fit(found, registers=wanted, image_size=12)
+  assert fitted.dropped == ("registers",)
+  assert fitted.fresh == (("registers",) if wanted else ())
+  assert "The 3 registers are dropped" in notes
+  assert f"config.model.registers={wanted}" in notes
+  # They have no rows in the table.
+  assert given[TABLE].shape[1] == 1 + 9
+  np.testing.assert_array_equal(given[TABLE][:, 0], leaves(found)[TABLE][:, 0])
+
+
+def test_registers_that_the_file_lacks_are_initialised():
+  fitted, _, notes = fit(weights(), registers=4)
+  assert fitted.fresh == ("registers",) and not fitted.dropped
+  assert notes == "4 registers are initialised."

@@ -117,13 +117,14 @@ class Model(Section):
     " mean and standard deviation of that set; or"
     " 'MEAN,MEAN,MEAN/STD,STD,STD' of pixels in [0, 1].",
   )
-  pos_embedding_resize: Literal["bilinear", "bicubic", "bicubic_antialias"] = (
-    key(
-      "bilinear",
-      "How a loaded position embedding is brought to another grid: bilinear"
-      " with the corners aligned [VT] [BV], bicubic as Hugging Face, DeiT, MAE"
-      " and DINO do, or with antialiasing, as timm does.",
-    )
+  pos_embedding_resize: Literal[
+    "bilinear", "bicubic", "bicubic_antialias", "bicubic_offset"
+  ] = key(
+    "bilinear",
+    "How a loaded position embedding is brought to another grid: bilinear with"
+    " the corners aligned [VT] [BV], bicubic as Hugging Face, DeiT and MAE do,"
+    " with antialiasing, as timm and [DV2] with registers do, or with 0.1 added"
+    " to the new sides, as [DINO] and [DV2] without them do.",
   )
 
   def updated(self, **keys: Any) -> "Model":

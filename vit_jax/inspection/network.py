@@ -23,8 +23,8 @@ class Network:
     params: Nested dict of NumPy arrays.
     grid: Numbers of rows and columns of patches, or of a ResNet's last map.
     stride: Pixels of the image between two neighbours of the grid.
-    num_extra_tokens: Number of tokens before the patches: 1 for a cls token,
-      else 0.
+    num_extra_tokens: Number of tokens before the patches: a cls token, a
+      distillation token, registers.
   """
 
   module: nn.Module

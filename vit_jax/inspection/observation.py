@@ -133,7 +133,7 @@ def layer_names(network: Network) -> list[str]:
 
 
 def pooling_weights(
-  network: Network, pool_maps: Float[Array, "1 heads 1 n"] | None
+  network: Network, pool_maps: Float[Array, "1 heads 1 patches"] | None
 ) -> Float[Array, " n"]:
   """The share of each token in the feature that is pooled.
 
@@ -144,7 +144,8 @@ def pooling_weights(
   extra = network.num_extra_tokens
   num_patches = network.grid[0] * network.grid[1]
   if pool_maps is not None:
-    return jnp.mean(pool_maps[0, :, 0], axis=0)
+    shares = jnp.mean(pool_maps[0, :, 0], axis=0)
+    return jnp.pad(shares, (extra + num_patches - len(shares), 0))
   if network.module.pool == "cls":
     return jnp.zeros(extra + num_patches).at[0].set(1.0)
   return jnp.full(extra + num_patches, 1 / num_patches).at[:extra].set(0.0)

@@ -24,7 +24,8 @@ def table(network: Network) -> Float[np.ndarray, "rows columns d"]:
   kind = module.pos_embedding
   num_tables = module.depth if module.pos_embedding_at == "every_layer" else 1
   params = network.params["Transformer"].get("posembed_input", {})
-  num_rows = network.num_extra_tokens if module.cls_position else 0
+  num_rows = network.num_extra_tokens - module.registers
+  num_rows = num_rows if module.cls_position else 0
   tables = PositionEmbedding(kind, num_tables).apply(
     {"params": params}, network.grid, module.width, num_rows
   )

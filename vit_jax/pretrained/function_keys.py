@@ -53,6 +53,7 @@ _OF_SHAPES = (
   "patch_size",
   "cls_token",
   "cls_position",
+  "registers",
   "distillation",
   "qkv_bias",
   "patch_bias",

@@ -67,6 +67,10 @@ from vit_jax.models.vit import sizes
       dict(cls_position=False, pos_embedding="relative"),
       ["cls_position = False", "'relative'"],
     ),
+    (
+      dict(registers=4, pos_embedding="relative"),
+      ["registers = 4", "'relative'", "'learned_1d'"],
+    ),
     (dict(cls_token=False), ["pool = 'cls'", "cls_token", "'gap'"]),
     (dict(cls_token=True, pool="map"), ["'map'", "cls_token"]),
     (dict(name="vti"), ["config.model.name", "'vit'"]),

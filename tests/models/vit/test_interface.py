@@ -9,7 +9,7 @@ from tests.models.networks import apply, random_params, tiny, tiny_hybrid
 from vit_jax.errors import UserError
 from vit_jax.weights import position_embeddings
 
-METHODS = ["bilinear", "bicubic", "bicubic_antialias"]
+METHODS = ["bilinear", "bicubic", "bicubic_antialias", "bicubic_offset"]
 
 
 def _images(*size, count=2):
@@ -253,3 +253,25 @@ def test_a_kernel_refuses_a_mask(images):
 
   with pytest.raises(UserError, match="'flash' does not take the mask"):
     _run(tiny(attention="flash"), params, masked, images)
+
+
+def test_an_offset_moves_a_side_that_stays():
+  model = tiny(pos_embedding_resize="bicubic_offset")
+  params = random_params(model)
+  found = apply(model, params, _images(8, 12))
+  positions = params["Transformer"]["posembed_input"]
+  resized = position_embeddings.resize(
+    positions["pos_embedding"],
+    (2, 2),
+    (2, 3),
+    num_prefix=1,
+    method="bicubic_offset",
+  )
+  none = tiny(pos_embedding="none")
+
+  def with_table(model, images):
+    tokens = model.embed(images) + resized
+    return model.head(model.encode(tokens))
+
+  expected = _run(none, params, with_table, _images(8, 12))
+  np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -28,6 +28,9 @@ FIXTURES = [
   "huggingface_deit_teacher",
   "huggingface_mae",
   "huggingface_bit",
+  "huggingface_dino",
+  "huggingface_dinov2",
+  "huggingface_dinov2_registers",
 ]
 
 
@@ -75,7 +78,14 @@ def test_outputs_are_those_of_transformers(name):
 
 
 @pytest.mark.parametrize(
-  "name", ["huggingface_vit", "huggingface_deit_teacher"]
+  "name",
+  [
+    "huggingface_vit",
+    "huggingface_deit_teacher",
+    "huggingface_dino",
+    "huggingface_dinov2",
+    "huggingface_dinov2_registers",
+  ],
 )
 def test_larger_images_give_what_transformers_gives(name):
   wanted = expected(name)
@@ -303,3 +313,43 @@ def test_missing_config_is_named(vit):
 def test_broken_config_is_named(vit, text):
   (vit / "config.json").write_bytes(text)
   assert "config.json" in refusal(vit)
+
+
+DINOV2_NEW_NAMES = (
+  ("attention.attention.query", "attention.q_proj"),
+  ("attention.attention.key", "attention.k_proj"),
+  ("attention.attention.value", "attention.v_proj"),
+  ("attention.output.dense", "attention.o_proj"),
+  ("weights_out", "down_proj"),
+)
+
+
+def test_newer_names_of_dinov2_are_the_same_parameters(tmp_path):
+  name = "huggingface_dinov2_registers"
+  directory = shutil.copytree(GOLDEN / name, tmp_path / "x")
+  wanted = huggingface.read(directory)
+
+  def rename(tensors):
+    found = {}
+    for name, tensor in tensors.items():
+      for old, new in DINOV2_NEW_NAMES:
+        name = name.replace(old, new)
+      if "weights_in" in name:
+        for part, half in zip(("gate", "up"), np.split(tensor, 2), strict=True):
+          found[name.replace("weights_in", f"{part}_proj")] = half.copy()
+      else:
+        found[name] = tensor
+    return found
+
+  change_tensors(directory, rename)
+  assert equal(huggingface.read(directory).params, wanted.params)
+  assert wanted.model.registers == 3 and wanted.model.mlp == "swiglu"
+  assert wanted.model.layer_norm_eps == 1e-6
+  assert wanted.beside["mask_token"].shape == (1, 1, 16)
+
+
+def test_a_classifier_of_dinov2_is_refused(tmp_path):
+  directory = shutil.copytree(GOLDEN / "huggingface_dinov2", tmp_path / "x")
+  head = {"classifier.weight": np.ones((5, 32), np.float32)}
+  change_tensors(directory, lambda x: x | head)
+  assert "class token and the mean" in refusal(directory)

@@ -20,7 +20,7 @@ from tests.weights.published import (
   relative_error,
 )
 from vit_jax.errors import UserError
-from vit_jax.weights import stacking, tensors
+from vit_jax.weights import files, stacking, tensors
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import huggingface, timm
 
@@ -33,6 +33,9 @@ FIXTURES = [
   "huggingface_deit_teacher",
   "huggingface_mae",
   "huggingface_bit",
+  "huggingface_dino",
+  "huggingface_dinov2",
+  "huggingface_dinov2_registers",
 ]
 
 
@@ -75,6 +78,8 @@ def test_tensors_are_those_of_transformers(tmp_path, name):
   wanted = tensors.read(epath.Path(GOLDEN / name))
   assert found.keys() == wanted.keys()
   for key, tensor in wanted.items():
+    if key == "embeddings.mask_token":
+      tensor = np.zeros_like(tensor)  # No part of the network: as it starts.
     np.testing.assert_array_equal(found[key], tensor)
 
 
@@ -233,3 +238,63 @@ def test_full_disk_leaves_nothing_behind(tmp_path, vit, monkeypatch):
   with pytest.raises(UserError, match="out cannot be written .No space left"):
     huggingface.write(tmp_path / "out", vit)
   assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+  "name, kind",
+  [
+    ("timm_dinov2_registers", "dinov2_with_registers"),
+    ("dino/dinov2.pth", "dinov2"),
+    ("dino/dino.pth", "vit"),
+  ],
+)
+def test_dinos_become_hugging_faces(tmp_path, name, kind):
+  weights = files.read(str(GOLDEN / name))
+  huggingface.write(tmp_path / "out", weights)
+  assert json_of(tmp_path / "out", "config.json")["model_type"] == kind
+  found = huggingface.read(tmp_path / "out")
+  assert found.model.registers == weights.model.registers
+  images = expected("timm_dinov2_registers")["images"]
+  assert relative_error(outputs(found, images), outputs(weights, images)) < 1e-6
+
+
+def test_registers_without_layer_scale_get_factors_of_one(tmp_path):
+  name = "huggingface_dinov2_registers"
+  weights = huggingface.read(GOLDEN / name)
+  params = jax.tree.map(np.asarray, weights.params)
+  block = params["Transformer"]["encoderblock_0"]
+  del block["layer_scale_0"], block["layer_scale_1"]
+  weights = changed(
+    dataclasses.replace(weights, params=params), layer_scale=None
+  )
+  huggingface.write(tmp_path / "out", weights)
+  found = load_file(tmp_path / "out" / tensors.FILE)
+  np.testing.assert_array_equal(
+    found["encoder.layer.0.layer_scale2.lambda1"], 1
+  )
+  images = expected(name)["images"]
+  written = outputs(huggingface.read(tmp_path / "out"), images)
+  assert relative_error(written, outputs(weights, images)) < 1e-6
+
+
+@pytest.mark.parametrize(
+  "keys, words",
+  [
+    ({"pool": "gap"}, "DINOv2 cannot have model.pool='gap'"),
+    ({"mlp_norm": True}, "mlp_norm=True"),
+    ({"pre_norm": True}, "pre_norm=True"),
+    ({"patch_bias": False}, "patch_bias=False"),
+    ({"norm_after_pool": True}, "norm_after_pool=True"),
+    ({"representation_size": 16}, "representation_size=16"),
+    ({"pos_embedding": "sincos2d"}, "'sincos2d' at 'stem'"),
+    ({"distillation": "token"}, "distillation='token'"),
+    ({"stem_blocks": (1,)}, "hybrid"),
+    ({"gelu": "quick"}, "gelu='quick'"),
+    ({"mlp_dim": 17}, "mlp_dim=17.*width 16"),
+    ({"num_classes": 5}, "registers=3.*mlp='swiglu'"),
+  ],
+)
+def test_what_hugging_faces_dinov2_cannot_have_is_named(tmp_path, keys, words):
+  weights = huggingface.read(GOLDEN / "huggingface_dinov2_registers")
+  with pytest.raises(UserError, match=words):
+    huggingface.write(tmp_path / "out", changed(weights, **keys))

@@ -32,6 +32,7 @@ FIXTURES = [
   "timm_hybrid",
   "timm_hybrid_root",
   "timm_bit",
+  "timm_dinov2_registers",
 ]
 
 
@@ -70,7 +71,8 @@ def test_outputs_are_those_of_timm(name):
 
 
 @pytest.mark.parametrize(
-  "name", ["timm_vit", "timm_deit_distilled", "timm_deit3"]
+  "name",
+  ["timm_vit", "timm_deit_distilled", "timm_deit3", "timm_dinov2_registers"],
 )
 def test_larger_images_give_what_timm_gives(name):
   wanted = expected(name)
@@ -159,10 +161,10 @@ def test_gelu_is_that_of_timms_models(copied, architecture, gelu):
 @pytest.mark.parametrize(
   "name, words",
   [
-    ("reg_token", "register tokens"),
     ("blocks.0.attn.q_norm.weight", "normalised queries"),
     ("blocks.0.attn.norm.weight", "norms inside"),
     ("blocks.0.mlp.w12.weight", "SwiGLU"),
+    ("blocks.0.mlp.fc1_g.weight", "SwiGLU of two layers"),
     ("blocks.0.attn.rel_pos.relative_position_bias_table", "relative"),
     ("rope.freqs", "rotary"),
     ("patch_embed.backbone.bn1.running_mean", "batch norm"),
@@ -177,11 +179,13 @@ def test_parts_that_our_networks_lack_are_named(copied, name, words):
   assert words in message and name in message
 
 
-def test_joined_swiglu_is_named(copied):
-  directory = copied("timm_vit")
-  name = "blocks.0.mlp.fc2.weight"
-  change_tensors(directory, lambda x: x | {name: x[name][:, ::2].copy()})
-  assert "SwiGLU" in refusal(directory)
+def test_registers_and_joined_swiglu_are_told():
+  weights = timm.read(GOLDEN / "timm_dinov2_registers")
+  model = weights.model
+  assert (model.registers, model.cls_position) == (2, False)
+  assert (model.mlp, sizes.vit(model).mlp_dim) == ("swiglu", 16)
+  table = weights.params["Transformer"]["posembed_input"]["pos_embedding"]
+  assert table.shape == (1, 16, 16)
 
 
 @pytest.mark.parametrize(

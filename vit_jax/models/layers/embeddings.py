@@ -97,8 +97,9 @@ class PositionEmbedding(nn.Module):
       if to == grid:
         return table
       patches = table[:, num_prefix:].reshape(self.num_tables, *grid, width)
-      patches = _resized(patches, 1, to[0], self.resize)
-      patches = _resized(patches, 2, to[1], self.resize)
+      # A side that stays is not skipped: `bicubic_offset` moves it as well.
+      patches = _weighted(patches, 1, to[0], self.resize)
+      patches = _weighted(patches, 2, to[1], self.resize)
       patches = patches.reshape(self.num_tables, -1, width)
       return jnp.concatenate([table[:, :num_prefix], patches], axis=1)
     rows, columns = grid
@@ -178,10 +179,17 @@ def _sincos2d(
 def _resized(
   table: Float[Array | np.ndarray, "..."], axis: int, new: int, method: str
 ) -> Float[Array | np.ndarray, "..."]:
-  """A table with `new` places along an axis."""
-  old = table.shape[axis]
-  if old == new:
+  """A table with `new` places along an axis; itself if it has as many."""
+  if table.shape[axis] == new:
     return table
+  return _weighted(table, axis, new, method)
+
+
+def _weighted(
+  table: Float[Array | np.ndarray, "..."], axis: int, new: int, method: str
+) -> Float[Array | np.ndarray, "..."]:
+  """New places along an axis, as sums of the old ones."""
+  old = table.shape[axis]
   weights = jnp.asarray(position_resize.matrix(old, new, method), table.dtype)
   result = jnp.tensordot(table, weights, (axis, 1), precision="highest")
   return jnp.moveaxis(result, -1, axis)

@@ -120,6 +120,8 @@ class Encoder(nn.Module):
     pos_embedding_stddev: Standard deviation of learned positions at the start.
     pos_embedding_init: How a table of 'learned_1d' starts.
     norm_dtype: Dtype of the last LayerNorm's result; None: it is left out.
+    num_registers: Tokens before the patches that have no positions, the last
+      of `num_prefix`.
 
   The others are the keys of `config.model` of the same names.
   """
@@ -139,6 +141,7 @@ class Encoder(nn.Module):
   scan_layers: bool = False
   remat: str = "none"
   norm_dtype: str | None = "float32"
+  num_registers: int = 0
 
   def setup(self):
     if self.pos_embedding not in ("none", "relative"):
@@ -213,9 +216,15 @@ class Encoder(nn.Module):
     return norm(tokens)
 
   def _tables(self, tokens, grid):
-    with_rows = self.num_prefix if self.prefix_positions else 0
+    with_rows = self.num_prefix - self.num_registers
+    with_rows = with_rows if self.prefix_positions else 0
     tables = self.posembed_input(self.grid, tokens.shape[-1], with_rows, grid)
-    return jnp.pad(tables, ((0, 0), (self.num_prefix - with_rows, 0), (0, 0)))
+    if with_rows == self.num_prefix:
+      return tables
+    rows, patches = jnp.split(tables, [with_rows], axis=1)
+    shape = (len(tables), self.num_prefix - with_rows, tables.shape[-1])
+    zeros = jnp.zeros(shape, tables.dtype)
+    return jnp.concatenate([rows, zeros, patches], axis=1)
 
   def _layer_positions(self, tokens, grid):
     """Positions added before each block, [depth, n, d], or None."""

@@ -9,6 +9,9 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+# interpolate_offset of dinov2/models/vision_transformer.py; 0.1 in DINO's too.
+_OFFSET = 0.1
+
 
 def square_side(num_patches: int) -> int | None:
   """Side of the square that so many patches make up; None if they do not."""
@@ -25,11 +28,15 @@ def matrix(old: int, new: int, method: str) -> Float[np.ndarray, "new old"]:
     method: A value of `config.model.pos_embedding_resize`. 'bilinear': corners
       aligned, `scipy.ndimage.zoom(order=1)`, as [VT] and [BV] do it; 'bicubic':
       `torch.nn.functional.interpolate` without aligned corners, as Hugging
-      Face, DeiT, MAE and DINO do it; 'bicubic_antialias': the same with
-      `antialias=True`, as timm does it.
+      Face, DeiT and MAE do it; 'bicubic_antialias': the same with
+      `antialias=True`, as timm does it, and DINOv2 with registers;
+      'bicubic_offset': without it, by `scale_factor=(new + 0.1) / old`, as DINO
+      and DINOv2 do it, which is not the identity where `new` is `old`.
   """
   if method == "bicubic":
-    return _bicubic(old, new)
+    return _bicubic(old, new, old / new)
+  if method == "bicubic_offset":
+    return _bicubic(old, new, old / (new + _OFFSET))
   if method == "bicubic_antialias":
     return _bicubic_antialias(old, new)
   weights = np.zeros((new, old))
@@ -50,9 +57,15 @@ def _cubic(x: np.ndarray, a: float) -> np.ndarray:
   return np.where(x < 1, near, np.where(x < 2, far, 0.0))
 
 
-def _bicubic(old: int, new: int) -> Float[np.ndarray, "new old"]:
-  """Weights of four old places; those beyond the border are the border's."""
-  places = (np.arange(new) + 0.5) * (old / new) - 0.5
+def _bicubic(old: int, new: int, scale: float) -> Float[np.ndarray, "new old"]:
+  """Weights of four old places; those beyond the border are the border's.
+
+  Args:
+    old: Places along the axis.
+    new: Places wanted.
+    scale: Old places from one new place to the next.
+  """
+  places = (np.arange(new) + 0.5) * scale - 0.5
   low = np.floor(places)
   weights = np.zeros((new, old))
   for offset in (-1, 0, 1, 2):

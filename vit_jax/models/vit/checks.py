@@ -119,6 +119,12 @@ def _check_distillation(model: schema.Model) -> None:
 
 def _check_position_embedding(model: schema.Model, width: int) -> None:
   kind = model.pos_embedding
+  if kind == "relative" and model.registers:
+    raise UserError(
+      f"config.model.registers = {model.registers} adds tokens without"
+      " positions, but config.model.pos_embedding = 'relative' places every"
+      " token; use config.model.pos_embedding='learned_1d'."
+    )
   if kind == "relative" and not model.cls_position:
     raise UserError(
       "config.model.cls_position = False leaves the class token out of a table"

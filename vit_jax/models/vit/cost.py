@@ -26,8 +26,8 @@ def forward_flops(model: schema.Model, num_classes: int | None) -> int:
   patch = size.patch_size // size.stem_stride
   macs += num_patches * patch**2 * channels * width
   macs += _layer_macs(model, size, tokens)
-  if model.pool == "map":  # One query; keys and values of every token.
-    macs += 2 * (1 + tokens) * width**2 + 2 * tokens * width
+  if model.pool == "map":  # One query; keys and values of every patch.
+    macs += 2 * (1 + num_patches) * width**2 + 2 * num_patches * width
     macs += _mlp_matrices(model) * width * size.mlp_dim
   outputs = tokens if model.pool == "none" else 1
   outputs += model.distillation == "average"

@@ -8,6 +8,7 @@ _KEYS = (
   (r"head/.*", "num_classes representation_size width"),
   (r"dist|head_dist/.*", "distillation num_classes width"),
   (r"cls", "pool cls_token width"),
+  (r"registers", "registers width"),
   (r".*/layer_scale_\d", "layer_scale width"),
   (r"MAPHead_0/.*", "pool mlp_dim num_heads width"),
   (r"(fc_norm|Transformer/encoder_norm)/.*", "norm_after_pool width"),

@@ -45,6 +45,7 @@ def detect(
     **pooling,
     "num_classes": columns(shapes, "head/kernel", path),
     "representation_size": columns(shapes, "pre_logits/kernel", path),
+    "registers": _registers(shapes, path),
     "norm_after_pool": "fc_norm/scale" in shapes,
     "qkv_bias": f"{_QUERY}/bias" in shapes,
     "patch_bias": "embedding/bias" in shapes,
@@ -126,6 +127,13 @@ def _pooling(
   if has_cls != (pool == "cls"):
     keys["cls_token"] = has_cls
   return keys, assumed
+
+
+def _registers(shapes: Mapping[str, Shape], path: str) -> int:
+  if "registers" not in shapes:
+    return 0
+  _, num_registers, _ = shape_of(shapes, "registers", 3, path)
+  return num_registers
 
 
 def _distillation(shapes: Mapping[str, Shape], said: Mapping[str, Any]) -> str:

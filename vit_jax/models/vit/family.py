@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
 from vit_jax.models.family import Family, shared_keys
-from vit_jax.models.vit import checks, cost, detect, fitting, shapes, sizes
+from vit_jax.models.vit import (
+  checks,
+  cost,
+  detect,
+  dino_names,
+  fitting,
+  shapes,
+  sizes,
+)
 from vit_jax.models.vit.deciding import deciding
 from vit_jax.models.vit.section import ViTModel
 
@@ -102,13 +110,15 @@ def _describe(model: schema.Model) -> str:
 
 def _details(model: schema.Model) -> list[str]:
   size = sizes.vit(model)
+  hidden = "SwiGLU" if model.mlp == "swiglu" else f"GELU: `{model.gelu}`"
   return [
     f"width {size.width}, {size.depth} layers of {size.num_heads} heads,"
     f" MLPs of {size.mlp_dim}",
     f"patches of {size.patch_size} x {size.patch_size} pixels",
     f"pooling: `{model.pool}`",
+    *([f"registers: {model.registers}"] if model.registers else []),
     f"position embedding: `{model.pos_embedding}`",
-    f"GELU: `{model.gelu}`; LayerNorm epsilon: {model.layer_norm_eps:g}",
+    f"{hidden}; LayerNorm epsilon: {model.layer_norm_eps:g}",
   ]
 
 
@@ -122,6 +132,8 @@ def _implied(model: schema.Model) -> dict[str, Any]:
 def _find(name: str) -> schema.Model | None:
   if match := _DEIT.fullmatch(name):
     return _deit(variant=match[2], is_third=bool(match[1]), distilled=match[3])
+  if model := dino_names.find(name):
+    return model
   stem, plus, vit = name.rpartition("+")
   stem = re.sub(r"^(R\d+)x1$", r"\1", stem)
   variant = stem + plus + vit.removeprefix("ViT-")
@@ -231,6 +243,7 @@ FAMILY = Family(
     ),
     *_HYBRIDS,
     *_DEITS,
+    *dino_names.NAMES,
   ),
   matches=detect.matches,
   detect=detect.detect,

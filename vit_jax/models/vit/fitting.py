@@ -13,6 +13,7 @@ _KEY = {
   "cls": "config.model.pool='{0.pool}'",
   "dist": "config.model.distillation='{0.distillation}'",
 }
+_REGISTERS = "registers"
 _DISTILLATION_HEAD = ("head_dist/kernel", "head_dist/bias")
 _ENCODER_NORM = (
   "Transformer/encoder_norm/scale",
@@ -27,6 +28,7 @@ def fit(fitting: Fitting) -> None:
   """Fits all but the head; see `Family.fit`."""
   had = [name for name in _PREFIX if name in fitting.in_file]
   _fit_prefix(fitting, had)
+  _fit_registers(fitting)
   _fit_positions(fitting, had)
   _fit_axes(fitting, had)
   _fit_distillation_head(fitting)
@@ -50,6 +52,22 @@ def _fit_prefix(fitting: Fitting, had: list[str]) -> None:
         f"A {title} token starts at zeros, without a position of its own: the"
         " file has none."
       )
+
+
+def _fit_registers(fitting: Fitting) -> None:
+  """Keeps the registers, or drops and starts them, all of them."""
+  old = np.shape(fitting.leaves.get(_REGISTERS))[1:2]
+  new = tuple(fitting.shapes.get(_REGISTERS, ()))[1:2]
+  if old and old != new:
+    fitting.drop([_REGISTERS])
+    fitting.notes.append(
+      f"The {old[0]} registers are dropped; this model has"
+      f" {new[0] if new else 'none'}"
+      f" (config.model.registers={fitting.wanted.registers})."
+    )
+  if new and old != new:
+    fitting.start([_REGISTERS])
+    fitting.notes.append(f"{new[0]} registers are initialised.")
 
 
 def _fit_positions(fitting: Fitting, had: list[str]) -> None:

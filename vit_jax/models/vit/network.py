@@ -20,6 +20,9 @@ from vit_jax.models.resnet.sizes import stem_stride
 from vit_jax.models.vit import sizes
 from vit_jax.models.vit.stem import Stem
 
+# Of facebookresearch/dinov2, as its class token too.
+_REGISTERS_STDDEV = 1e-6
+
 
 class ViT(nn.Module):
   """Images to logits; parameters are named as in the published checkpoints.
@@ -53,6 +56,7 @@ class ViT(nn.Module):
   drop_remainder: bool = False
   pool: str = "cls"
   cls_token: bool | None = None
+  registers: int = 0
   distillation: str = "none"
   norm_after_pool: bool = False
   representation_size: int | None = None
@@ -108,9 +112,13 @@ class ViT(nn.Module):
     names = ["cls"] if sizes.has_cls(self.pool, self.cls_token) else []
     names += [] if self.distillation == "none" else ["dist"]
     zeros = nn.initializers.zeros
-    self._prefix = [
-      self.param(name, zeros, (1, 1, self.width)) for name in names
-    ]
+    prefix = [self.param(name, zeros, (1, 1, self.width)) for name in names]
+    if self.registers:
+      # Small, but not alike: without positions only this tells them apart.
+      init = nn.initializers.normal(_REGISTERS_STDDEV)
+      shape = (1, self.registers, self.width)
+      prefix.append(self.param("registers", init, shape))
+    self._prefix = prefix
     config = self._layer_config()
     stddev = self.pos_embedding_stddev
     self._encoder = Encoder(
@@ -129,6 +137,7 @@ class ViT(nn.Module):
       self.scan_layers,
       self.remat,
       None if self.norm_after_pool else self.head_dtype,
+      self.registers,
       name="Transformer",
     )
     if self.pool == "map":
@@ -266,7 +275,10 @@ class ViT(nn.Module):
       start = self.num_prefix
       x = mean(tokens[:, start:], None if mask is None else mask[:, start:])
     elif pool == "map":
-      x = self._map_head(tokens, mask)
+      start = self.registers
+      x = self._map_head(
+        tokens[:, start:], None if mask is None else mask[:, start:]
+      )
     if self.norm_after_pool:
       x = self._fc_norm(x)
     if self.representation_size is not None:
@@ -292,9 +304,9 @@ class ViT(nn.Module):
 
   @property
   def num_prefix(self) -> int:
-    """Tokens before the patches: class and distillation token."""
+    """Tokens before the patches: class and distillation token, registers."""
     has_cls = sizes.has_cls(self.pool, self.cls_token)
-    return has_cls + (self.distillation != "none")
+    return has_cls + (self.distillation != "none") + self.registers
 
   def patch_grid(self, height: int, width: int) -> tuple[int, int]:
     """Rows and columns of the patches of an image.

@@ -2,7 +2,15 @@
 
 from typing import Literal
 
-from vit_jax.config.schema import Fraction, Layers, Model, Positive, Size, key
+from vit_jax.config.schema import (
+  Fraction,
+  Layers,
+  Model,
+  NonNegativeInt,
+  Positive,
+  Size,
+  key,
+)
 
 
 class ViTModel(Model):
@@ -43,6 +51,12 @@ class ViTModel(Model):
     "Whether a learned token is joined to the patches; None: where pool is"
     " 'cls'. With pool 'gap' it takes part in the layers but not in the mean,"
     " as timm's and MAE's averaging models have it.",
+  )
+  registers: NonNegativeInt = key(
+    0,
+    "Learned tokens without positions, after the class token, that take part in"
+    " the layers and that no pooling sees, arXiv 2309.16588. 4 in [DV2] with"
+    " registers.",
   )
   distillation: Literal["none", "token", "average"] = key(
     "none",

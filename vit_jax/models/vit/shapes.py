@@ -46,7 +46,9 @@ def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
     wanted["cls"] = (1, 1, width)
   if model.distillation != "none":
     wanted["dist"] = (1, 1, width)
-  wanted |= _positions(model, size, sizes.num_prefix(model))
+  if model.registers:
+    wanted["registers"] = (1, model.registers, width)
+  wanted |= _positions(model, size)
   for i in range(size.depth):
     name = f"Transformer/encoderblock_{i}"
     wanted |= block(name, size, model.qkv_bias)
@@ -123,9 +125,7 @@ def _stem(
   return wanted, channels
 
 
-def _positions(
-  model: schema.Model, size: sizes.Size, num_prefix: int
-) -> dict[str, Shape]:
+def _positions(model: schema.Model, size: sizes.Size) -> dict[str, Shape]:
   kind, place = model.pos_embedding, model.pos_embedding_at
   width, side = size.width, size.grid(model.image_size)
   if kind in ("none", "sincos2d"):
@@ -133,9 +133,10 @@ def _positions(
   if kind == "relative":
     tables = 1 if place == "every_layer_shared" else size.depth
     per_head = (size.num_heads, width // size.num_heads)
-    return {RELATIVE: (tables, 2 * (side**2 + num_prefix) - 1, *per_head)}
+    num_tokens = side**2 + sizes.num_prefix(model)
+    return {RELATIVE: (tables, 2 * num_tokens - 1, *per_head)}
   tables = size.depth if place == "every_layer" else 1
-  rows = num_prefix if model.cls_position else 0
+  rows = sizes.num_prefix_positions(model)
   if kind == "learned_1d":
     return {TABLE: (tables, side**2 + rows, width)}
   wanted = dict.fromkeys((X_TABLE, Y_TABLE), (tables, side, width // 2))

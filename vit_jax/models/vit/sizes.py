@@ -128,7 +128,16 @@ def has_cls(pool: str, cls_token: bool | None) -> bool:
 
 
 def num_prefix(model: schema.Model) -> int:
-  """Tokens before the patches: class and distillation token."""
+  """Tokens before the patches: class and distillation token, registers."""
+  return _num_with_positions(model) + model.registers
+
+
+def num_prefix_positions(model: schema.Model) -> int:
+  """The first of those tokens, which have positions as the patches do."""
+  return _num_with_positions(model) if model.cls_position else 0
+
+
+def _num_with_positions(model: schema.Model) -> int:
   has_distillation = model.distillation != "none"
   return has_cls(model.pool, model.cls_token) + has_distillation
 

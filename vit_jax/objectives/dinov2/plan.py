@@ -1,4 +1,4 @@
-"""How many patches of which crops are masked, as far as a config tells."""
+"""Numbers of masked patches and crops, as far as a config tells them."""
 
 import dataclasses
 import math

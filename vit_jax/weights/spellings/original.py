@@ -15,8 +15,16 @@ from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import ORIGINAL
 
 # Where a checkpoint keeps its state dict; the first that is there is taken.
-_CONTAINERS = ("model", "state_dict", "module", "model_ema")
-_PARALLEL = "module."
+_CONTAINERS = (
+  "model",
+  "state_dict",
+  "module",
+  "model_ema",
+  "teacher",
+  "student",
+)
+# Of networks that are trained in parallel, and of those beside their heads.
+_PREFIXES = ("module.", "backbone.")
 # Weights in a directory of open_clip's, the first that is there is taken.
 OPEN_CLIP_FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 
@@ -98,7 +106,9 @@ def _state_dict(
     # Counts and tables of indices follow from the shapes.
     if tensor.dtype != np.float32:
       continue
-    name = key.removeprefix(_PARALLEL)
+    name = key
+    for prefix in _PREFIXES:
+      name = name.removeprefix(prefix)
     if name in found:
       raise UserError(f"{path} holds '{name}' twice, as '{key}' too.")
     found[name] = tensor

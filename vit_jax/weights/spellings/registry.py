@@ -11,6 +11,9 @@ _ROOM = "vit_jax.weights.spellings"
 HUGGINGFACE = Registry(
   "model_type",
   {
+    # First, as a ViT is written of all that has no other form.
+    "dinov2": f"{_ROOM}.vit.dinov2:DINOV2",
+    "dinov2_with_registers": f"{_ROOM}.vit.dinov2:DINOV2_WITH_REGISTERS",
     "vit": f"{_ROOM}.vit.huggingface:VIT",
     "deit": f"{_ROOM}.vit.huggingface:DEIT",
     "vit_mae": f"{_ROOM}.vit.huggingface:VIT",

@@ -21,7 +21,7 @@ _IS_POST_NORM = re.compile(r"_rpn_")
 _ARGUMENTS = re.compile(
   r"img_size|patch_size|embed_dim|depth|mlp_ratio|num_classes|in_chans"
   r"|depths|window_size|pretrained_window_sizes"
-  r"|class_token|fc_norm|qkv_bias|no_embed_class|init_values"
+  r"|class_token|reg_tokens|fc_norm|qkv_bias|no_embed_class|init_values"
   r"|dynamic_img_size|strict_img_size|weight_init|fix_init|\w*drop\w*_rate"
   r"|layers|channels|stem_chs|width_factor|zero_init_last"
   r"|num_heads|global_pool|act_layer"

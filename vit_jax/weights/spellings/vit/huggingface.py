@@ -28,7 +28,7 @@ _GELUS = {
   "gelu_new": "tanh",
   "gelu_fast": "tanh",
 }
-_ACTIVATIONS = {"exact": "gelu", "tanh": "gelu_pytorch_tanh"}
+ACTIVATIONS = {"exact": "gelu", "tanh": "gelu_pytorch_tanh"}
 
 _DISTILLED_HEAD = "distillation_classifier"
 _BLOCK = "Transformer/encoderblock_{0}"
@@ -104,6 +104,24 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
 
 
 def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
+  return {
+    **encoder_keys(config, 1e-12),
+    "pos_embedding_resize": "bicubic",
+    # Without a head, Hugging Face's DeiT pools the class token alone.
+    "distillation": "token" if _DISTILLATION in tensors else "none",
+  }
+
+
+def encoder_keys(config: Fields, layer_norm_eps: float) -> dict[str, Any]:
+  """Keys of `schema.Model` that config.json tells of a ViT's layers.
+
+  Args:
+    config: Of a network that pools its class token.
+    layer_norm_eps: The family's own, where config.json has none.
+
+  Raises:
+    UserError: A value is not one of our networks.
+  """
   width = config.get("hidden_size", COUNT, 768)
   num_heads = config.get("num_attention_heads", COUNT, 12)
   if width % num_heads:
@@ -116,7 +134,7 @@ def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
       f"is not hidden_size / num_attention_heads, {width // num_heads}, as in"
       " our models",
     )
-  eps = config.get("layer_norm_eps", NUMBER, 1e-12)
+  eps = config.get("layer_norm_eps", NUMBER, layer_norm_eps)
   if eps <= 0:
     raise config.refusal("layer_norm_eps", "is not positive")
   activation = config.get("hidden_act", TEXT, "gelu")
@@ -128,11 +146,8 @@ def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
     "num_heads": num_heads,
     "image_size": config.side("image_size", 224),
     "pool": "cls",
-    "pos_embedding_resize": "bicubic",
     "gelu": _GELUS[activation],
     "layer_norm_eps": eps,
-    # Without a head, Hugging Face's DeiT pools the class token alone.
-    "distillation": "token" if _DISTILLATION in tensors else "none",
   }
 
 
@@ -142,17 +157,22 @@ def _config(model: schema.Model) -> dict[str, Any]:
   has_head = model.num_classes is not None
   positions = (model.pos_embedding, model.pos_embedding_at)
   if size.stem_blocks is not None:
-    raise _not_expressible("the convolutional stem of a hybrid")
+    raise not_expressible("the convolutional stem of a hybrid")
   if not sizes.has_cls(model.pool, model.cls_token) or model.pool != "cls":
-    raise _not_expressible(f"model.pool='{model.pool}'")
+    raise not_expressible(f"model.pool='{model.pool}'")
   if model.norm_after_pool:
-    raise _not_expressible("model.norm_after_pool=True")
+    raise not_expressible("model.norm_after_pool=True")
+  if model.registers or model.mlp != "gelu":
+    raise not_expressible(
+      f"model.registers={model.registers} with model.mlp='{model.mlp}'; without"
+      " the classifier, its DINOv2 can"
+    )
   if positions != ("learned_1d", "stem"):
-    raise _not_expressible(
+    raise not_expressible(
       f"model.pos_embedding='{positions[0]}' at '{positions[1]}'"
     )
   if has_head and representation is not None:
-    raise _not_expressible(
+    raise not_expressible(
       "a hidden layer (pre_logits) before the classifier; without the"
       " classifier, it can"
     )
@@ -162,7 +182,7 @@ def _config(model: schema.Model) -> dict[str, Any]:
     "num_hidden_layers": size.depth,
     "num_attention_heads": size.num_heads,
     "intermediate_size": size.mlp_dim,
-    "hidden_act": _ACTIVATIONS[model.gelu],
+    "hidden_act": ACTIVATIONS[model.gelu],
     "layer_norm_eps": model.layer_norm_eps,
     "image_size": model.image_size,
     "patch_size": size.patch_size,
@@ -185,7 +205,7 @@ def _deit_config(model: schema.Model) -> dict[str, Any]:
     with_teacher = "WithTeacher" * (model.distillation == "average")
     found["architectures"] = [f"DeiTForImageClassification{with_teacher}"]
   elif model.distillation == "average":
-    raise _not_expressible(
+    raise not_expressible(
       "the mean of class and distillation token without their heads", "DeiT"
     )
   return found
@@ -223,7 +243,13 @@ def _without_layer_scale(tensors: Tensors) -> Tensors:
   return found
 
 
-def _not_expressible(what: str, kind: str = "ViT") -> UserError:
+def not_expressible(what: str, kind: str = "ViT") -> UserError:
+  """The error that a network cannot be written.
+
+  Args:
+    what: Part of our network that Hugging Face's lacks.
+    kind: Name of Hugging Face's network.
+  """
   return UserError(
     f"Hugging Face's {kind} cannot have {what}. A NAME.npz or a workdir can"
     " hold this network."

@@ -107,6 +107,11 @@ def _objective(
   )
 
 
+def has_decoder(tensors: Tensors) -> bool:
+  """Tells whether an original file holds parts of a decoder."""
+  return any(_OF_DECODER.fullmatch(name) for name in tensors)
+
+
 def is_of_decoder(name: str) -> bool:
   """Tells whether a tensor of an original file belongs to the decoder."""
   return name == "mask_token" or _OF_DECODER.fullmatch(name) is not None

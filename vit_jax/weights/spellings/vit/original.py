@@ -1,7 +1,7 @@
-"""Checkpoints of DeiT, DeiT III and MAE.
+"""Checkpoints of DeiT, DeiT III, MAE, DINO and DINOv2.
 
-timm took over their names, but for DeiT III's factors of branches and for the
-decoder of MAE's `*_full.pth`.
+timm took over their names, but for DeiT III's factors of branches, for the
+decoder of MAE's `*_full.pth`, and for parts of DINOv2 (see `dino`).
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ from typing import Any
 from vit_jax.weights.fields import Fields
 from vit_jax.weights.spellings.contract import Beside, Original
 from vit_jax.weights.spellings.names import Tensors
-from vit_jax.weights.spellings.vit import mae
+from vit_jax.weights.spellings.vit import dino, mae
 from vit_jax.weights.spellings.vit.timm import TIMM, without_joined_projections
 
 _BLOCK = "Transformer/encoderblock_{0}"
@@ -23,24 +23,31 @@ _ROWS = (
 
 def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
   found = TIMM.said(Fields(path, {}), tensors, path, notes)
-  return {**found, "pos_embedding_resize": "bicubic"}
+  return {
+    **found,
+    "pos_embedding_resize": dino.resize(tensors, notes) or "bicubic",
+  }
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
   """The network's tensors, joined projections taken apart."""
-  others = {n: x for n, x in tensors.items() if not mae.is_of_decoder(n)}
-  if unused := len(tensors) - len(others):
+  if mae.has_decoder(tensors):
+    others = {n: x for n, x in tensors.items() if not mae.is_of_decoder(n)}
+    unused = len(tensors) - len(others)
     notes.append(f"The decoder ({unused} tensors) is left out.")
-  return TIMM.prepare(others, path, notes)
+    tensors = others
+  return TIMM.prepare(tensors, path, notes)
 
 
 def _beside(tensors: Tensors) -> Beside:
+  if not mae.has_decoder(tensors):
+    return dino.beside(tensors)
   decoder = {n: x for n, x in tensors.items() if mae.is_of_decoder(n)}
   return mae.of_original(without_joined_projections(decoder, "The decoder"))
 
 
 ORIGINAL = Original(
-  label="DeiT, MAE",
+  label="DeiT, MAE, DINO, DINOv2",
   names=dataclasses.replace(TIMM.names, rows=(*_ROWS, *TIMM.names.rows)),
   said=_said,
   prepare=_prepare,

@@ -14,6 +14,7 @@ from vit_jax.errors import UserError
 from vit_jax.weights.fields import COUNT, TEXT, Fields
 from vit_jax.weights.spellings.contract import Timm
 from vit_jax.weights.spellings.names import Names, Tensors
+from vit_jax.weights.spellings.vit import dino, swiglu
 
 _BLOCK = "Transformer/encoderblock_{0}"
 _STEM = "patch_embed.backbone"
@@ -33,6 +34,7 @@ def _transformer(ours: str, theirs: str) -> list[tuple[str, str]]:
 
 def _mlp(ours: str, theirs: str) -> list[tuple[str, str]]:
   return [
+    (f"{ours}/MlpBlock_0/gate", f"{theirs}.mlp.gate"),
     (f"{ours}/MlpBlock_0/Dense_0", f"{theirs}.mlp.fc1"),
     (f"{ours}/MlpBlock_0/Dense_1", f"{theirs}.mlp.fc2"),
   ]
@@ -54,6 +56,7 @@ _NAMES = Names(
     ("embedding", "patch_embed.proj"),
     ("cls", "cls_token"),
     ("dist", "dist_token"),
+    ("registers", "reg_token"),
     ("Transformer/posembed_input/pos_embedding", "pos_embed"),
     ("norm_pre", "norm_pre"),
     (f"{_BLOCK}/LayerNorm_0", "blocks.{0}.norm1"),
@@ -83,17 +86,17 @@ _NAMES = Names(
 
 # Patterns of names that our networks lack, and the part that they belong to.
 _UNKNOWN = (
-  (r"^reg_token$", "register tokens"),
   (r"^patch_embed\.norm\.", "a norm of the patches"),
   (r"\.running_mean$", "batch norm"),
   (r"\.attn\.[qk]_norm\.", "normalised queries and keys"),
   (r"\.attn\.norm\.|\.mlp\.norm\.", "norms inside the branches"),
   (r"rel_pos|relative_position", "relative positions"),
   (r"rope|\.freqs$", "rotary positions"),
-  (r"\.mlp\.(w12|w1|fc1_g)\.", "SwiGLU"),
+  (r"\.mlp\.(w1|fc1_g)\.", "SwiGLU of two layers"),
   (r"\.(attns|ffns)\.\d", "parallel branches"),
   (r"\.attn\.lambda_", "differential attention"),
 )
+_SWIGLU = (".mlp.fc1", ".mlp.gate", ".mlp.fc1")
 _QKV = re.compile(
   r"^((?:decoder_)?blocks\.\d+\.attn|attn_pool)\.(qkv|kv)\.(weight|bias)$"
 )
@@ -111,11 +114,12 @@ _HAS_16_HEADS = re.compile(r"vit_base_patch16_gap_224|vit_giantopt_.*")
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """The tensors with joined projections taken apart.
+  """The tensors by timm's names, with joined projections taken apart.
 
   Raises:
     UserError: The file has a part that our networks lack.
   """
+  tensors = dino.timms(tensors, path, notes)
   for pattern, part in _UNKNOWN:
     name = next((name for name in tensors if re.search(pattern, name)), None)
     if name is not None:
@@ -123,22 +127,18 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
         f"{path} has {part} ('{name}'), which our networks do not have, so it"
         " cannot be loaded."
       )
-  del notes
-  _refuse_swiglu(tensors, path)
+  if _has_swiglu(tensors):
+    tensors = swiglu.taken_apart(tensors, *_SWIGLU, path)
   return without_joined_projections(tensors, path)
 
 
-def _refuse_swiglu(tensors: Tensors, path: str) -> None:
+def _has_swiglu(tensors: Tensors) -> bool:
   """Tells SwiGLU's joined form, which has the usual names, by its shape."""
   first, second = (
     np.shape(tensors.get(f"blocks.0.mlp.{name}.weight", ()))
     for name in ("fc1", "fc2")
   )
-  if len(first) == len(second) == 2 and first[0] == 2 * second[1]:
-    raise UserError(
-      f"{path} has SwiGLU (the MLPs' first layer is twice as wide as the"
-      " second takes), which our networks do not have, so it cannot be loaded."
-    )
+  return len(first) == len(second) == 2 and first[0] == 2 * second[1]
 
 
 def without_joined_projections(

@@ -1,0 +1,38 @@
+"""Names of the networks of facebookresearch/dino and dinov2."""
+
+import re
+from typing import Any
+
+from vit_jax.models.vit.section import ViTModel
+
+# DINO's README.md; the table of models of DINOv2's, each with and without
+# registers.
+NAMES = (
+  *(f"DINO-{size}" for size in ("S/16", "S/8", "B/16", "B/8")),
+  *(f"DINOv2-{size}/14" for size in ("S", "B", "L", "g")),
+  *(f"DINOv2-{size}/14-registers" for size in ("S", "B", "L", "g")),
+)
+_NAME = re.compile(r"DINO(v2)?-(\w+/\d+)(-registers)?", re.ASCII)
+# `vit_giant2`, which is no 'g' of other authors; SwiGLU's hidden units are two
+# thirds of 4 D, in whole eights.
+_GIANT = {"width": 1536, "num_heads": 24, "mlp_dim": 4096, "mlp": "swiglu"}
+
+
+def find(name: str) -> ViTModel | None:
+  """The network of a name, for images of 224 pixels; None: it is no DINO."""
+  match = _NAME.fullmatch(name)
+  if not match:
+    return None
+  is_second, variant, registers = match.groups()
+  keys: dict[str, Any] = {"variant": variant}
+  keys |= {"gelu": "exact", "normalize": "imagenet"}
+  keys["pos_embedding_resize"] = "bicubic_offset"
+  if registers and not is_second:
+    return None
+  if is_second:
+    keys |= {"layer_scale": 1e-5, "stochastic_depth": "constant"}
+  if is_second and variant.startswith("g/"):
+    keys |= _GIANT
+  if registers:
+    keys |= {"registers": 4, "pos_embedding_resize": "bicubic_antialias"}
+  return ViTModel(**keys)
