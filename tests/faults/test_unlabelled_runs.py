@@ -10,7 +10,11 @@ from launch import processes
 from tests.faults import runs
 
 # Config -> what its evaluators measure.
-CONFIGS = {"mae": "reconstruction/val/loss", "dino": "knn/generated/k1"}
+CONFIGS = {
+  "mae": "reconstruction/val/loss",
+  "dino": "knn/generated/k1",
+  "dinov2": "knn/generated/k1",
+}
 OPTIONS = {
   "model.dtype": "float32",
   "checkpoint.every_steps": 4,
