@@ -1,14 +1,17 @@
 """Checkpoints of facebookresearch/dino and dinov2."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from scipy import special
 
 import vit_jax
 from tests.weights.published import GOLDEN, outputs, relative_error
 from vit_jax.errors import UserError
 from vit_jax.models.vit import sizes
+from vit_jax.objectives.dino import head
 from vit_jax.weights import files, torch_file
 from vit_jax.weights.spellings.vit import dino, swiglu
 from vit_jax.weights.spellings.vit.original import ORIGINAL
@@ -119,3 +122,72 @@ def test_safetensors_by_the_authors_names_are_read(tmp_path):
   found = files.read(str(path)).params
   wanted = files.read(str(HERE / "dinov2.pth")).params
   jax.tree.map(np.testing.assert_array_equal, found, wanted)
+
+
+def head_of_torch(prefix, length, number=24, width=5):
+  """A head of random numbers by the names of torch before 2.0."""
+  rng = np.random.default_rng(3)
+  shapes = {
+    "mlp.0.weight": (8, 16),
+    "mlp.0.bias": (8,),
+    "mlp.2.weight": (8, 8),
+    "mlp.2.bias": (8,),
+    "mlp.4.weight": (width, 8),
+    "mlp.4.bias": (width,),
+    "last_layer.weight_v": (number, width),
+  }
+  found = {
+    prefix + name: rng.normal(size=shape).astype(np.float32)
+    for name, shape in shapes.items()
+  }
+  return found | {
+    f"{prefix}last_layer.weight_g": np.full((number, 1), length, np.float32)
+  }
+
+
+@pytest.mark.parametrize("length", [1.0, 0.5])
+def test_a_head_comes_beside_the_network(length):
+  tensors = head_of_torch("head.", length)
+  newer = {
+    name.replace("weight_g", "parametrizations.weight.original0").replace(
+      "weight_v", "parametrizations.weight.original1"
+    ): tensor
+    for name, tensor in tensors.items()
+  }
+  features = np.random.default_rng(4).normal(size=(3, 16)).astype(np.float32)
+  for names in (tensors, newer):
+    found, objective = ORIGINAL.beside(names)
+    assert objective.name == "dino"
+    assert (objective.prototypes, objective.hidden_width) == (24, 8)
+    assert (objective.bottleneck, objective.unit_prototypes) == (5, length == 1)
+    module = head.Head(24, 8, 5, objective.unit_prototypes)
+    directions, rows = module.apply(
+      {"params": found["dino_head"]}, jnp.asarray(features)
+    )
+    # torch's linear layers, exact GELU, and weight_norm.
+    x = features.astype(np.float64)
+    for number in (0, 2, 4):
+      weight, bias = (
+        np.float64(tensors[f"head.mlp.{number}.{kind}"])
+        for kind in ("weight", "bias")
+      )
+      x = x @ weight.T + bias
+      x = x if number == 4 else x * special.ndtr(x)
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    weight = np.float64(tensors["head.last_layer.weight_v"])
+    weight = length * weight / np.linalg.norm(weight, axis=1, keepdims=True)
+    np.testing.assert_allclose(directions @ rows.T, x @ weight.T, atol=1e-5)
+
+
+def test_dinov2s_two_heads_come_with_its_mask_token():
+  tensors = {
+    **head_of_torch("dino_head.", 1.0),
+    **head_of_torch("ibot_head.", 1.0, width=3),
+    "cls_token": np.zeros((1, 1, 16), np.float32),
+    "mask_token": np.ones((1, 16), np.float32),
+  }
+  found, objective = ORIGINAL.beside(tensors)
+  assert found.keys() == {"dino_head", "ibot_head", "mask_token"}
+  assert objective.name == "dinov2" and objective.separate_patch_head
+  assert (objective.bottleneck, objective.patch_bottleneck) == (5, 3)
+  assert found["mask_token"].shape == (1, 1, 16)

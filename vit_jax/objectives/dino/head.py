@@ -4,6 +4,7 @@ import math
 
 import flax.linen as nn
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 # Added to lengths that are divided by, as torch's normalize does.
@@ -79,7 +80,7 @@ class Prototypes(nn.Module):
     return rows * self.param("length", ones, (self.num_prototypes, 1))
 
 
-def unit(x: Float[Array, "*b e"]) -> Float[Array, "*b e"]:
+def unit(x: Float[Array | np.ndarray, "*b e"]) -> Float[Array, "*b e"]:
   """Vectors of unit length."""
   squares = jnp.sum(jnp.square(x), axis=-1, keepdims=True)
   # A square root has no gradient at 0.

@@ -5,15 +5,25 @@ them come the projection heads and the embedding of masked patches.
 """
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from vit_jax.config import schema
 from vit_jax.weights.spellings.contract import Beside
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.vit import swiglu
 
 # DINO's head, DINOv2's two, and those that their training code wraps.
 _OF_HEADS = re.compile(r"(head\.(mlp|last_layer)|dino_head|ibot_head)\..+")
+# Ours, and where theirs is.
+_HEADS = (
+  ("dino_head", "head."),
+  ("dino_head", "dino_head."),
+  ("ibot_head", "ibot_head."),
+)
+_LINEAR = ("weight", "bias")
 _MASK_TOKEN = "mask_token"
 _REGISTERS = "register_tokens"
 # Blocks in chunks are numbered through: 'blocks.3.39.'.
@@ -38,18 +48,70 @@ def timms(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
     name = _LAST_OF_SWIGLU.sub(".mlp.fc2.", name)
     found["reg_token" if name == _REGISTERS else name] = tensor
   if num_left_out:
-    notes.append(f"The projection head ({num_left_out} tensors) is left out.")
+    notes.append(
+      f"The projection head ({num_left_out} tensors) is no part of the network."
+    )
   found.pop(_MASK_TOKEN, None)
   return swiglu.taken_apart(found, *_SWIGLU, path)
 
 
 def beside(tensors: Tensors) -> Beside:
-  """The embedding of masked patches, if there is one."""
+  """Heads and the embedding of masked patches, as far as a file has them."""
+  found: dict[str, Any] = {}
   token, cls = tensors.get(_MASK_TOKEN), tensors.get("cls_token")
   # A decoder's, without the decoder, is of another width.
-  if token is None or np.size(token) != np.size(cls):
-    return {}, None
-  return {_MASK_TOKEN: token.reshape(1, 1, -1)}, None
+  if token is not None and np.size(token) == np.size(cls):
+    found[_MASK_TOKEN] = token.reshape(1, 1, -1)
+  for name, prefix in _HEADS:
+    head = _head(tensors, prefix)
+    if head is not None:
+      found[name] = head
+  return found, _objective(found) if "dino_head" in found else None
+
+
+def _head(tensors: Tensors, prefix: str) -> dict[str, Any] | None:
+  """A head of three layers and its prototypes; None: there is none."""
+  layers = [f"{prefix}mlp.{number}." for number in (0, 2, 4)]
+  last = f"{prefix}last_layer."
+  # Before and since torch 2.0.
+  for length, direction in (
+    ("weight_g", "weight_v"),
+    ("parametrizations.weight.original0", "parametrizations.weight.original1"),
+  ):
+    wanted = [f"{layer}{kind}" for layer in layers for kind in _LINEAR]
+    wanted += [last + length, last + direction]
+    if all(name in tensors for name in wanted):
+      break
+  else:
+    return None
+  head: dict[str, Any] = {
+    f"Dense_{number}": {
+      "kernel": tensors[f"{layer}weight"].T,
+      "bias": tensors[f"{layer}bias"],
+    }
+    for number, layer in enumerate(layers)
+  }
+  prototypes = head["prototypes"] = {"kernel": tensors[last + direction]}
+  if np.any(tensors[last + length] != 1):
+    prototypes["length"] = tensors[last + length]
+  return head
+
+
+def _objective(found: Mapping[str, Any]) -> schema.Objective:
+  """What the heads were trained by, as far as their shapes tell."""
+  head, patch_head = found["dino_head"], found.get("ibot_head")
+  number, bottleneck = head["prototypes"]["kernel"].shape
+  keys = {
+    "prototypes": number,
+    "bottleneck": bottleneck,
+    "hidden_width": head["Dense_0"]["kernel"].shape[1],
+    "unit_prototypes": "length" not in head["prototypes"],
+  }
+  if _MASK_TOKEN not in found:
+    return schema.DINO(**keys)
+  if patch_head is not None:
+    keys["patch_bottleneck"] = patch_head["prototypes"]["kernel"].shape[1]
+  return schema.DINOv2(**keys, separate_patch_head=patch_head is not None)
 
 
 def resize(tensors: Tensors, notes: list[str]) -> str | None:
