@@ -46,13 +46,12 @@ def check_last_layers(model: schema.Model, count: int) -> None:
   if not known:
     raise UserError(
       f"{family.describe(model)} (config.model) has no class token in its"
-      " layers, so that those of the last layers cannot be had; use a network"
-      " that has one, or its 'pre_logits'."
+      " layers; use a network that has one."
     )
   if count > known:
     raise UserError(
-      f"{family.describe(model)} (config.model) has {known} layers, so that the"
-      f" class tokens of the last {count} cannot be had; ask for fewer."
+      f"{family.describe(model)} (config.model) has no more than {known}"
+      f" layers, not {count}; ask for fewer."
     )
 
 
