@@ -9,6 +9,7 @@ import pytest
 
 from tests.evaluators.conftest import State
 from tests.models.networks import random_params, tiny
+from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data import sources, spec
 from vit_jax.errors import UserError
@@ -288,3 +289,29 @@ def test_published_protocols_pass(protocol):
   counts = {"dino": 1, "dinov2": 52, "mae": 1}
   assert len(probe_protocols.of(entry).settings) == counts[protocol]
   np.testing.assert_allclose(probe_protocols.of(entry).rate_factor(16384), 64)
+
+
+def _words(protocol, **keys):
+  entry = schema.LinearProbeEval(type="linear_probe", protocol=protocol, **keys)
+  kind = registry.EVALUATORS.get("linear_probe")
+  titles = [column.title for column in kind.columns(entry)]
+  return kind.protocol("p", entry, schema.Config()), titles
+
+
+def test_the_report_says_how_it_was_trained_and_chosen():
+  text, titles = _words("dino")
+  assert titles == ["top-1, %"]
+  assert text == (
+    "DINO's protocol: a linear layer on the frozen class tokens of the last 4"
+    " layers, joined, of images of the whole training split is trained for 100"
+    " epochs by SGD with momentum, batches of 1024, learning rate 0.001 x"
+    " batch / 256 with cosine decay, and tested on the whole test split."
+  )
+  text, titles = _words("dinov2", learning_rates=(0.1, 0.2))
+  assert len(titles) == 4
+  assert "the last 1 or 4 layers, joined, with or without the mean of" in text
+  assert "Of 8 such layers the one most accurate on the test split" in text
+  text, _ = _words("mae", augment="decode|flip_lr")
+  assert "pre_logits features of augmented images (decode|flip_lr)" in text
+  assert "variance 1, is trained for 90 epochs by LARS" in text
+  assert "after 10 epochs of warmup" in text

@@ -150,7 +150,7 @@ def check_data(
   )
 
 
-def listed(values: Sequence[float]) -> str:
+def listed(values: Sequence[float] | Sequence[int]) -> str:
   """'1, 2 and 3', ascending."""
   *most, last = (f"{value:g}" for value in sorted(values))
   return f"{', '.join(most)} and {last}" if most else last

@@ -169,7 +169,7 @@ def _linear_probe_protocol(
 def _trained_probe_protocol(
   entry: schema.LinearProbeEval, protocol: probe_protocols.Protocol
 ) -> str:
-  """What was trained, on what, how long, and what is reported."""
+  """Sentences on what is trained, how long, and what is reported."""
   seen = f"the frozen {entry.representation} features"
   if protocol.blocks:
     counts = entry_checks.listed(protocol.blocks).replace(" and ", " or ")

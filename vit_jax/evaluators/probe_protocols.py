@@ -42,7 +42,7 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Protocol:
-  """How classifiers are trained; fields named as keys are theirs.
+  """The training of classifiers; fields named as keys are theirs.
 
   Attributes:
     optimizer: Both have a momentum of 0.9 and no weight decay.
@@ -77,7 +77,7 @@ class Protocol:
 
   @property
   def has_patches(self) -> bool:
-    """Whether a classifier sees the mean of the patches."""
+    """True if a classifier sees the mean of the patches."""
     return any(self.average_patches)
 
   def batch_size(self, num_examples: int) -> int:
