@@ -302,3 +302,16 @@ def test_a_training_repeats(fit):
     for _ in range(2)
   ]
   np.testing.assert_array_equal(*kernels)
+
+
+def test_what_diverged_is_never_the_best(fit):
+  protocol = _protocol(
+    "dinov2",
+    blocks=(),
+    epochs=5,
+    train_batch_size=16,
+    learning_rates=(1e38, 1.0),
+  )
+  trainer, state = fit(protocol, _examples(40))
+  diverged, trained = trainer.accuracies(state, _examples(30, seed=1))
+  assert diverged == 0 < trained

@@ -113,6 +113,8 @@ def test_a_sweep_reports_the_best_and_its_setting(probe, caplog):
   assert set(metrics) == {"top1", "learning_rate", "blocks", "average_patches"}
   lines = [r for r in caplog.records if "on the test split" in r.getMessage()]
   assert len(lines) == 2 * 12  # The fixture runs it twice.
+  start = "rate 0.001, last 1 layers, without patches: 0."
+  assert lines[0].getMessage().startswith(start)
   accuracies = [line.args[1] for line in lines[:12]]
   assert metrics["top1"] == max(accuracies) > min(accuracies)
   first = lines[accuracies.index(max(accuracies))].args[0]

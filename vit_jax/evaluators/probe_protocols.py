@@ -39,6 +39,14 @@ class Setting:
   blocks: int
   average_patches: bool
 
+  def __str__(self) -> str:
+    """'rate 0.1, last 4 layers, with patches'."""
+    parts = [f"rate {self.learning_rate:g}"]
+    if self.blocks:
+      parts.append(f"last {self.blocks} layers")
+      parts.append(f"with{'' if self.average_patches else 'out'} patches")
+    return ", ".join(parts)
+
 
 @dataclasses.dataclass(frozen=True)
 class Protocol:

@@ -296,7 +296,11 @@ class Trainer:
 
     def one(params: Params) -> Int[Array, ""]:
       scores = _scores(params["kernel"], params["bias"], features)
-      return (scores.argmax(axis=1) == labels).sum()
+      # One that diverged gets nothing right, not the first class.
+      is_right = (scores.argmax(axis=1) == labels) & jnp.isfinite(scores).all(
+        axis=1
+      )
+      return is_right.sum()
 
     return jax.vmap(one)(state["classifiers"]["params"])
 
