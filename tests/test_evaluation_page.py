@@ -13,6 +13,7 @@ import pytest
 
 from vit_jax import checks, command_line
 from vit_jax.config import named_sections, resolve, schema
+from vit_jax.evaluators import probe_protocols
 
 REPO = pathlib.Path(__file__).parents[1]
 PAGE = (REPO / "docs/evaluation.md").read_text(encoding="utf-8")
@@ -81,3 +82,21 @@ def test_the_defaults_are_those_of_the_page():
   powers = [b / a for a, b in itertools.pairwise(probe.l2_sweep)]
   assert powers == pytest.approx([10] * 5) and "six powers of ten" in PAGE
   assert schema.FewshotEval(type="fewshot").l2 == 1024
+
+
+def test_the_protocols_are_those_of_the_page():
+  names = ("dino", "dinov2", "mae")
+  entries = [
+    schema.LinearProbeEval(type="linear_probe", protocol=name) for name in names
+  ]
+  found = [probe_protocols.of(entry) for entry in entries]
+  for key in ("blocks", "average_patches"):
+    cells = " | ".join(f"`{getattr(one, key)}`" for one in found)
+    assert f"| `{key}` | {cells} |" in PAGE
+  for key in ("epochs", "warmup_epochs", "train_batch_size"):
+    cells = " | ".join(str(getattr(one, key)) for one in found)
+    assert f"| `{key}` | {cells} |" in PAGE
+  dino, dinov2, mae = (one.learning_rates for one in found)
+  assert (dino, mae) == ((0.001,), (0.1,)) and "| 0.001 | 13, from" in PAGE
+  assert len(dinov2) == 13 and (min(dinov2), max(dinov2)) == (1e-5, 0.1)
+  assert len(found[1].settings) == 52 and "52\nfor DINOv2" in PAGE

@@ -2,6 +2,7 @@
 
 import pytest
 
+from vit_jax import checks
 from vit_jax.config import resolve, smoke
 from vit_jax.config.defaults import (
   default_config,
@@ -92,3 +93,13 @@ def test_every_type_of_evaluator_shrinks_to_the_generated_data():
   assert evals["fewshot"].shots == (1, 5)
   assert evals["knn"].neighbors == (1, 5)
   assert len(evals["linear_probe"].l2_sweep) == 2
+
+
+@pytest.mark.parametrize("protocol", ["dino", "dinov2", "mae"])
+def test_every_protocol_of_a_probe_shrinks(protocol):
+  config = default_config()
+  config.total_steps = 100
+  config.evals.probe = default_eval(type="linear_probe", protocol=protocol)
+  config = resolve.resolve(smoke.shrink(config))
+  checks.check(config)
+  assert config.evals["probe"].epochs == 2

@@ -27,6 +27,7 @@ assert jax.device_count() == 4
 
 from vit_jax.config import named_sections, schema
 from vit_jax.evaluators import build, contract
+from vit_jax.models import build as models_build
 from vit_jax.sharding import mesh as meshes
 
 DATASET = "generated:classes=5,size=8,examples=212"
@@ -49,6 +50,21 @@ entries = {
     l2_sweep=(1e-3, 1e-1),
     max_iterations=100,
   ),
+  **{
+    protocol: schema.LinearProbeEval(
+      type="linear_probe",
+      protocol=protocol,
+      datasets={protocol: schema.FewshotDataset(dataset=DATASET)},
+      train_batch_size=32,
+      epochs=3,
+      **keys,
+    )
+    for protocol, keys in (
+      ("dino", {"blocks": (2,), "learning_rates": (1.0,)}),
+      ("dinov2", {"blocks": (1, 2), "augment": "decode|flip_lr"}),
+      ("mae", {"warmup_epochs": 1}),
+    )
+  },
   "words": schema.ZeroShotEval(
     type="zeroshot",
     datasets={
@@ -71,7 +87,9 @@ config = schema.Config(
     "model",
     name="two_towers",
     image_size=8,
-    text={"length": 32, "vocab_size": 258},
+    variant="Ti/4",
+    image={"width": 16, "depth": 2, "num_heads": 2},
+    text={"length": 32, "vocab_size": 258, "width": 16, "num_heads": 2},
   ),
   train=schema.Train(dataset=DATASET, batch_size=16, tokenizer="bytes"),
   evals=entries,
@@ -89,9 +107,9 @@ def outputs(params, batch):
   images = batch["image"]
   pixels = images.reshape(len(images), -1).astype(jnp.float32) / 255
   return {
-    "logits": pixels @ params,
+    "logits": pixels @ params["kernel"],
     "pre_logits": pixels[:, ::7],
-    "image_embedding": unit((pixels - 0.5) @ params),
+    "image_embedding": unit((pixels - 0.5) @ params["kernel"]),
     "scale": jnp.float32(5),
   }
 
@@ -104,7 +122,16 @@ mesh = meshes.create_mesh(config.mesh)
 weights = np.random.default_rng(0).normal(size=(192, 5)).astype(np.float32)
 params_of_text = np.random.default_rng(1).normal(size=(258, 5))
 state = State()
-state.eval_params = jax.device_put(weights, meshes.replicated(mesh))
+network = models_build.create(config.model, num_classes=None)
+shapes = jax.eval_shape(
+  network.init, jax.random.key(0), jnp.zeros((1, 8, 8, 3), jnp.uint8)
+)["params"]
+params = jax.tree.map(
+  lambda leaf: np.random.default_rng(leaf.size).normal(size=leaf.shape), shapes
+)
+params = {**params, "kernel": weights}
+params = jax.tree.map(lambda leaf: leaf.astype(np.float32), params)
+state.eval_params = jax.device_put(params, meshes.replicated(mesh))
 context = contract.Context(
   config=config,
   outputs=outputs,
@@ -168,6 +195,8 @@ def test_two_processes_equal_one(tmp_path, repo):
     tmp_path / "two" / found
   ).read_bytes()
   assert 0 < alone["retrieval/toy/image_to_text_r10"] < 1
+  for protocol in ("dino", "dinov2", "mae"):
+    assert 0 < alone[f"linear_probe/{protocol}/top1"] <= 1
   assert alone["zeroshot/toy/num_examples"] == 53
   predictions = (np.load(p / "predictions.npz") for p in (one, two))
   for ours, theirs in zip(*(p["prediction"] for p in predictions), strict=True):

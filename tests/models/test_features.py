@@ -4,9 +4,15 @@ import jax
 import numpy as np
 import pytest
 
-from tests.models.networks import random_params, stack_layers, tiny
+from tests.models.networks import (
+  random_params,
+  stack_layers,
+  tiny,
+  tiny_convnext,
+)
 from vit_jax.errors import UserError
-from vit_jax.models.features import feature_names, features
+from vit_jax.models import build
+from vit_jax.models.features import feature_names, features, last_layers
 
 
 def test_every_name_is_found_with_its_shape(images):
@@ -87,3 +93,56 @@ def test_unknown_name_gets_the_nearest(name, words, images):
 def test_a_model_without_head_has_no_logits(images):
   with pytest.raises(UserError, match="no head"):
     features(tiny(num_classes=None), {}, images, ["logits"])
+
+
+def _layer_norm(x, params, epsilon=1e-6):
+  centred = x - x.mean(-1, keepdims=True)
+  deviation = np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
+  ones = (1,) * (x.ndim - 1)
+  scale, bias = (params[key].reshape(*ones, -1) for key in ("scale", "bias"))
+  return centred / deviation * scale + bias
+
+
+@pytest.mark.parametrize(
+  "keys, prefix",
+  [({}, 1), ({"distillation": "average"}, 2), ({"scan_layers": True}, 1)],
+)
+def test_last_layers_are_normalised_class_tokens(keys, prefix, images):
+  model = tiny(**keys)
+  loop = tiny(**{**keys, "scan_layers": False})
+  params = random_params(loop)
+  ours = stack_layers(params) if model.scan_layers else params
+  tokens, mean = jax.jit(lambda p, x: last_layers(model, p, x, 2))(ours, images)
+  names = ["layer_01/tokens", "layer_02/tokens", "encoded"]
+  found = features(loop, params, images, names)
+  norm = params["Transformer"]["encoder_norm"]
+  for index, name in enumerate(names[:2]):
+    wanted = _layer_norm(np.asarray(found[name][:, 0]), norm)
+    np.testing.assert_allclose(tokens[:, index], wanted, rtol=1e-4, atol=1e-5)
+  encoded = np.asarray(found["encoded"])
+  np.testing.assert_allclose(tokens[:, 1], encoded[:, 0], rtol=1e-4, atol=1e-5)
+  wanted = encoded[:, prefix:].mean(1)
+  np.testing.assert_allclose(mean, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_norm_after_the_pool_normalises_the_mean(images):
+  model = tiny(pool="gap", cls_token=True, norm_after_pool=True)
+  params = random_params(model)
+  tokens, mean = last_layers(model, params, images, 1)
+  found = features(model, params, images, ["pre_logits", "encoded"])
+  np.testing.assert_allclose(mean, found["pre_logits"], rtol=1e-4, atol=1e-5)
+  wanted = _layer_norm(np.asarray(found["encoded"][:, 0]), params["fc_norm"])
+  np.testing.assert_allclose(tokens[:, 0], wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+  "model, count, message",
+  [
+    (tiny(pool="gap"), 1, "no class token in its layers"),
+    (tiny_convnext(), 1, "no class token in its layers"),
+    (tiny(), 4, "no more than 3 layers, not 4"),
+  ],
+)
+def test_networks_without_such_layers_say_so(model, count, message):
+  with pytest.raises(UserError, match=message):
+    build.check_last_layers(build.config_of(model), count)

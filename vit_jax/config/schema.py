@@ -616,9 +616,18 @@ class KnnEval(FeaturesEval):
 
 
 class LinearProbeEval(FeaturesEval):
-  """Multinomial logistic regression on all of a training split."""
+  """A linear classifier of all of a training split.
+
+  The keys from `epochs` on belong to the protocols that train by gradients;
+  None is the protocol's own value.
+  """
 
   type: Literal["linear_probe"]
+  protocol: Literal["logistic", "dino", "dinov2", "mae"] = key(
+    "logistic",
+    "logistic: regression by L-BFGS, ours; the others train as the published"
+    " evaluations do. [DINO], [DINOv2], [MAE]",
+  )
   l2_sweep: tuple[Positive, ...] = key(
     (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
     "Factors of half the squared weights beside the mean loss; the best on"
@@ -628,6 +637,31 @@ class LinearProbeEval(FeaturesEval):
     0.1, "Share of each class of the training split that l2 is chosen on."
   )
   max_iterations: PositiveInt = key(1000, "Of L-BFGS, for each l2.")
+  epochs: PositiveInt | None = key(None, "Passes over the training split.")
+  warmup_epochs: NonNegativeInt | None = key(
+    None, "Passes in which the rate rises from 0; at most epochs - 1."
+  )
+  train_batch_size: PositiveInt | None = key(
+    None, "Examples of a step; at most those of the training split."
+  )
+  learning_rates: tuple[Positive, ...] | None = key(
+    None, "For a batch of 256; a classifier is trained with each."
+  )
+  blocks: tuple[PositiveInt, ...] | None = key(
+    None,
+    "Numbers of last layers whose class tokens are joined, each a classifier's;"
+    " (): representation in their place.",
+  )
+  average_patches: tuple[bool, ...] | None = key(
+    None,
+    "Whether the mean of the last layer's patches is joined to them, each a"
+    " classifier's.",
+  )
+  augment: str = key(
+    "",
+    "Ops of training images, whose features are then computed anew in"
+    " every step; '': features of plain images, computed once.",
+  )
 
 
 class ReconstructionEval(Eval):

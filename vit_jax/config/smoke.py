@@ -7,6 +7,15 @@ import ml_collections
 from vit_jax import registry
 from vit_jax.config import defaults
 
+# Keys of a linear probe, by its protocol; shrunk networks have two layers.
+_TRAINED = {"epochs": 2, "train_batch_size": 16}
+_PROBES = {
+  "logistic": {"max_iterations": 20},
+  "dino": _TRAINED | {"blocks": (1,)},
+  "dinov2": _TRAINED | {"blocks": (1,), "learning_rates": (1e-3, 0.1)},
+  "mae": _TRAINED | {"warmup_epochs": 1},
+}
+
 
 def shrink(
   config: ml_collections.ConfigDict, *, classes: int = 4, max_labels: int = 1
@@ -55,9 +64,11 @@ def shrink(
       entry.datasets = ml_collections.ConfigDict(
         {"generated": _dataset(entry.type, data, single_label)}
       )
-    small = {"shots": (1, 5), "neighbors": (1, 5), "max_iterations": 20}
+    small = {"shots": (1, 5), "neighbors": (1, 5)}
+    if "protocol" in entry:
+      small |= _PROBES[entry.protocol]
     entry.update({key: small[key] for key in small if key in entry})
-    if entry.get("l2_sweep"):
+    if entry.get("protocol") == "logistic":
       entry.l2_sweep = entry.l2_sweep[:2]
   return config
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from vit_jax import registry
 from vit_jax.config import schema
@@ -43,20 +44,29 @@ def features(
   def check(
     name: str, entry: schema.FeaturesEval, config: schema.Config
   ) -> None:
-    values = getattr(entry, key)
-    if not values or len(set(values)) != len(values):
-      raise UserError(
-        f"config.evals.{name}.{key} = {values} must be different numbers, such"
-        f" as {example}."
-      )
-    _check_features(name, entry, config)
+    check_different(f"config.evals.{name}.{key}", getattr(entry, key), example)
+    check_features(name, entry, config)
 
   return check
 
 
-def _check_features(
+def check_different(key: str, values: Sequence[Any], example: str) -> None:
+  """Raises UserError unless there are values, no two of them equal."""
+  if not values or len(set(values)) != len(values):
+    raise UserError(
+      f"{key} = {values} must be different numbers, such as {example}."
+    )
+
+
+def check_features(
   name: str, entry: schema.FeaturesEval, config: schema.Config
 ) -> None:
+  """Checks the keys that all evaluators on frozen features have.
+
+  Raises:
+    UserError: The representation or data do not exist, or a dataset has the
+      name of one of an earlier entry whose metrics have the same prefix.
+  """
   key = f"config.evals.{name}"
   if entry.representation not in REPRESENTATIONS:
     near = did_you_mean(entry.representation, REPRESENTATIONS, cutoff=0.0)
@@ -140,7 +150,7 @@ def check_data(
   )
 
 
-def listed(values: Sequence[float]) -> str:
+def listed(values: Sequence[float] | Sequence[int]) -> str:
   """'1, 2 and 3', ascending."""
   *most, last = (f"{value:g}" for value in sorted(values))
   return f"{', '.join(most)} and {last}" if most else last

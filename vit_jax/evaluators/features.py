@@ -28,12 +28,16 @@ class Examples:
 
 
 class Extractor:
-  """Computes one named feature of images; compiled once for all splits."""
+  """Computes one named feature of images; compiled once for all splits.
+
+  `compute(params, batch)` is that of one batch: 'feature', and what it has of
+  'label', 'id' and 'mask', whole on every process.
+  """
 
   def __init__(self, representation: str, context: contract.Context):
     self._representation = representation
     self._context = context
-    self._compute = jax.jit(
+    self.compute = jax.jit(
       self._compute_batch, out_shardings=meshes.replicated(context.mesh)
     )
 
@@ -44,7 +48,7 @@ class Extractor:
       UserError: A feature is missing, not finite or not a vector.
     """
     rows = split.measured(
-      lambda batch: self._compute(params, batch),
+      lambda batch: self.compute(params, batch),
       lambda *_: self._context.heartbeat(),
     )
     features = rows["feature"]
@@ -71,5 +75,5 @@ class Extractor:
         f"representation = {self._representation!r} has shape"
         f" {feature.shape}; frozen features are to be one vector an image."
       )
-    kept = {key: batch[key] for key in ("id", "mask", "label")}
+    kept = {k: batch[k] for k in ("id", "mask", "label") if k in batch}
     return {"feature": feature.astype(jnp.float32)} | kept

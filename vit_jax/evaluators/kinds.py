@@ -8,7 +8,7 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.config.evaluator_declarations import Column
 from vit_jax.errors import UserError
-from vit_jax.evaluators import entry_checks
+from vit_jax.evaluators import entry_checks, probe_protocols
 from vit_jax.evaluators.kind import EvaluatorKind
 from vit_jax.prompts import class_names, ensemble, templates
 
@@ -149,6 +149,8 @@ KNN = EvaluatorKind(
 def _linear_probe_protocol(
   name: str, entry: schema.LinearProbeEval, config: schema.Config
 ) -> str:
+  if (protocol := probe_protocols.of(entry)) is not None:
+    return _trained_probe_protocol(entry, protocol)
   fitted = (
     "A multinomial logistic regression is fitted to the frozen"
     f" {entry.representation} features of the whole training split,"
@@ -164,24 +166,94 @@ def _linear_probe_protocol(
   )
 
 
+def _trained_probe_protocol(
+  entry: schema.LinearProbeEval, protocol: probe_protocols.Protocol
+) -> str:
+  """Sentences on what is trained, how long, and what is reported."""
+  seen = f"the frozen {entry.representation} features"
+  if protocol.blocks:
+    counts = entry_checks.listed(protocol.blocks).replace(" and ", " or ")
+    seen = f"the frozen class tokens of the last {counts} layers, joined,"
+    if protocol.has_patches:
+      always = all(protocol.average_patches)
+      seen += " with" if always else " with or without"
+      seen += " the mean of the patches"
+  of_what = f"augmented images ({entry.augment})" if entry.augment else "images"
+  rates = entry_checks.listed(protocol.learning_rates)
+  several = len(protocol.learning_rates) > 1
+  sentences = [
+    f"{_PROBES[entry.protocol]}: a linear layer on {seen} of {of_what} of the"
+    " whole training split"
+    + (", brought to mean 0 and variance 1," if protocol.batch_norm else ""),
+    f"is trained for {protocol.epochs} epochs by"
+    f" {_OPTIMIZERS[protocol.optimizer]}, batches of"
+    f" {protocol.train_batch_size}, learning rate{'s' if several else ''}"
+    f" {rates} x batch / 256 with cosine decay",
+  ]
+  if protocol.warmup_epochs:
+    sentences[-1] += f" after {protocol.warmup_epochs} epochs of warmup"
+  sentences[-1] += ", and tested on the whole test split."
+  count = len(protocol.settings)
+  if count > 1:
+    sentences.append(
+      f"Of {count} such layers the one most accurate on the test split is"
+      " reported, as published: that split has a say in it."
+    )
+  return " ".join(sentences)
+
+
+_PROBES = {
+  "dino": "DINO's protocol",
+  "dinov2": "DINOv2's protocol",
+  "mae": "MAE's protocol",
+}
+_OPTIMIZERS = {"sgd": "SGD with momentum", "lars": "LARS"}
+
+
+def _linear_probe_features(entry: schema.LinearProbeEval) -> tuple[str, ...]:
+  protocol = probe_protocols.of(entry)
+  if protocol is not None and protocol.blocks:
+    return ()  # Of the network's layers, none of the objective's outputs.
+  return _representation(entry)
+
+
+def _linear_probe_check(
+  name: str, entry: schema.LinearProbeEval, config: schema.Config
+) -> None:
+  probe_protocols.check(name, entry, config)
+  entry_checks.check_features(name, entry, config)
+
+
+def _linear_probe_columns(entry: schema.LinearProbeEval) -> list[Column]:
+  top1 = Column(
+    "top1",
+    "top-1, %",
+    "percent",
+    better="higher",
+    panel="Linear-probe accuracy",
+  )
+  protocol = probe_protocols.of(entry)
+  if protocol is None:
+    return [top1, Column("l2", "l2")]
+  if len(protocol.settings) == 1:
+    return [top1]
+  return [
+    top1,
+    Column("learning_rate", "rate for 256"),
+    Column("blocks", "last layers"),
+    Column("average_patches", "with patches"),
+  ]
+
+
 LINEAR_PROBE = EvaluatorKind(
   section=schema.LinearProbeEval,
   build="vit_jax.evaluators.linear_probe:build",
   prefix="linear_probe",
   title="Linear probe",
   protocol=_linear_probe_protocol,
-  features=_representation,
-  check=entry_checks.features("l2_sweep", "(1e-4, 1e-3, 1e-2)"),
-  columns=lambda entry: (
-    Column(
-      "top1",
-      "top-1, %",
-      "percent",
-      better="higher",
-      panel="Linear-probe accuracy",
-    ),
-    Column("l2", "l2"),
-  ),
+  features=_linear_probe_features,
+  check=_linear_probe_check,
+  columns=_linear_probe_columns,
 )
 
 

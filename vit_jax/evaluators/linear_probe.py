@@ -2,7 +2,8 @@
 
 The strength of the regularisation is the one most accurate on examples held
 out of the training split; the probe is then fitted to all of that. The test
-split has no say in it.
+split has no say in it. Under a protocol other than 'logistic' the evaluator is
+a `TrainedProbe`.
 """
 
 import dataclasses
@@ -14,24 +15,29 @@ from jax.sharding import Mesh
 from jaxtyping import Int
 
 from vit_jax.config import schema
-from vit_jax.evaluators import contract, shots
+from vit_jax.evaluators import contract, probe_protocols, shots
 from vit_jax.evaluators.feature_evaluator import FeatureEvaluator, open_datasets
 from vit_jax.evaluators.features import Examples
 from vit_jax.evaluators.logistic import Regression, Scale
 from vit_jax.evaluators.split import Split
+from vit_jax.evaluators.trained_probe import TrainedProbe
 
 _logger = logging.getLogger(__name__)
 
 
 def build(
   name: str, config: schema.LinearProbeEval, context: contract.Context
-) -> FeatureEvaluator:
+) -> FeatureEvaluator | TrainedProbe:
   """Opens the data of `config.evals.<name>`.
 
   Raises:
     UserError: The data is missing or has several labels an image.
   """
-  return evaluator(config, open_datasets(name, config, context), context)
+  datasets = open_datasets(name, config, context)
+  protocol = probe_protocols.of(config)
+  if protocol is not None:
+    return TrainedProbe(config, protocol, datasets, context)
+  return evaluator(config, datasets, context)
 
 
 def evaluator(

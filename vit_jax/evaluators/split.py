@@ -1,17 +1,25 @@
 """A split of a dataset, opened once and read once for every evaluation."""
 
+import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Int, UInt8
 
+from vit_jax import rngs
+from vit_jax.config import schema
 from vit_jax.data.spec import Preprocess
 from vit_jax.errors import UserError
 from vit_jax.evaluators.contract import Context
+from vit_jax.sharding import mesh as meshes
+
+_PREFETCH_BATCHES = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +60,48 @@ class Split:
       batch_size=min(self.batch_size, self.num_examples),
       mesh=self.mesh,
     )
+
+  def train_batches(
+    self, preprocess: Preprocess, batch_size: int
+  ) -> Iterator[dict[str, Any]]:
+    """Endless shuffled batches of global arrays, image and label.
+
+    The order and the random numbers of the ops are always the same.
+
+    Args:
+      preprocess: Ops of a training, in place of the split's own.
+      batch_size: Examples on all devices together, which divide it.
+    """
+    from vit_jax.data import features, pipeline
+
+    _, declared = features.of_images(preprocess).suited_to(
+      self.source.num_classes, self.source.max_labels
+    )
+    replicated = meshes.replicated(self.mesh)
+
+    def on_device(batch, step):
+      keys = functools.partial(rngs.stream, 0, step=step)
+      return declared.on_device(batch, keys), step + 1
+
+    advance = jax.jit(
+      on_device,
+      out_shardings=(meshes.batch_sharding(self.mesh), replicated),
+    )
+    step = jax.jit(lambda: jnp.int32(0), out_shardings=replicated)()
+    batches = pipeline.TrainBatches(
+      self.source,
+      features=declared,
+      batch_size=batch_size,
+      seed=0,
+      shuffle_block=schema.Train().shuffle_block,
+      first_example=0,
+      mesh=self.mesh,
+      prefetch_batches=_PREFETCH_BATCHES,
+    )
+    with contextlib.closing(batches):
+      for batch in batches:
+        batch, step = advance(batch, step)
+        yield batch
 
   def images(
     self, ids: Int[np.ndarray, " n"]

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from vit_jax import registry
 from vit_jax.config import schema
+from vit_jax.errors import UserError
 from vit_jax.models.family import Family
 
 if TYPE_CHECKING:
@@ -31,6 +32,27 @@ def check(model: schema.Model) -> None:
     UserError: Names the key, its value and a remedy.
   """
   registry.FAMILIES.get(model.name).check(model)
+
+
+def check_last_layers(model: schema.Model, count: int) -> None:
+  """Raises UserError unless `features.last_layers` can give so many.
+
+  Args:
+    model: The resolved section.
+    count: Number of layers.
+  """
+  family = registry.FAMILIES.get(model.name)
+  known = family.num_class_layers(model)
+  if not known:
+    raise UserError(
+      f"{family.describe(model)} (config.model) has no class token in its"
+      " layers; use a network that has one."
+    )
+  if count > known:
+    raise UserError(
+      f"{family.describe(model)} (config.model) has no more than {known}"
+      f" layers, not {count}; ask for fewer."
+    )
 
 
 def config_of(network: "nn.Module") -> schema.Model:

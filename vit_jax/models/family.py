@@ -84,6 +84,13 @@ class Family:
       `models.features.features` takes, in the order of computation.
     feature: `feature(network, name, sown) -> array`, found among the variables
       that applying the network has sown.
+    num_class_layers: `num_class_layers(model)`: Layers, counted from the last,
+      whose class token `last_layers` can give; 0 of a network without one.
+    last_layers: `last_layers(network, params, sown, count) -> (class tokens [b,
+      count, d], mean of the last layer's patches [b, d])`, found among the
+      variables that applying the network has sown, and normalised as the
+      network normalises its last layer. None where `num_class_layers` is 0 for
+      every model.
     num_prefix_tokens: `num_prefix_tokens(model)`: Tokens before those of the
       patches.
     has_attention: True if feature maps of attention can be asked for.
@@ -130,6 +137,13 @@ class Family:
   implied: Callable[[schema.Model], Mapping[str, Any]] = lambda model: {}
   names: tuple[str, ...] = ()
   find: Callable[[str], schema.Model | None] = lambda name: None
+  num_class_layers: Callable[[schema.Model], int] = lambda model: 0
+  last_layers: (
+    Callable[
+      ["nn.Module", Mapping[str, Any], Mapping[str, Any], int], tuple[Any, Any]
+    ]
+    | None
+  ) = None
   num_prefix_tokens: Callable[[schema.Model], int] = lambda model: 0
   has_attention: bool = False
   has_tokens: bool = False

@@ -59,6 +59,28 @@ def features(
   }
 
 
+def last_layers(
+  model: nn.Module,
+  params: Any,
+  images: UInt8[Array | np.ndarray, "b h w c"]
+  | Float[Array | np.ndarray, "b h w c"],
+  count: int,
+) -> tuple[Float[Array, "b {count} d"], Float[Array, "b d"]]:
+  """Class tokens of the last layers and the mean of the last one's patches.
+
+  Both are normalised as the network normalises its last layer, the last class
+  token then being that of 'encoded'. Layers come in the order of computation;
+  neither dropout nor the head is used.
+
+  Raises:
+    UserError: As `build.check_last_layers`.
+  """
+  family = build.family_of(model)
+  build.check_last_layers(build.config_of(model), count)
+  _, sown = model.apply({"params": params}, images, mutable=["intermediates"])
+  return family.last_layers(model, params, sown, count)
+
+
 def feature_names(model: nn.Module) -> list[str]:
   """Every name that `features` takes, in the order of computation."""
   names = build.family_of(model).feature_names(model)

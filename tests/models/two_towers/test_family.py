@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 
 import vit_jax
+from tests.models.networks import unflatten
 from vit_jax import registry, trees
-from vit_jax.config import defaults, resolve
+from vit_jax.config import defaults, named_sections, resolve
 from vit_jax.errors import UserError
 from vit_jax.models import build, names
+from vit_jax.models.features import last_layers
+from vit_jax.models.two_towers.shapes import image_tower
 
 FAMILY = registry.FAMILIES.get("two_towers")
 TINY = {
@@ -182,3 +185,18 @@ def test_a_published_name_makes_a_network():
   assert model.image.pool == "map"
   assert params["text_projection"]["kernel"].shape == (192, 192)
   np.testing.assert_allclose(params["logit_bias"], -10)
+
+
+def test_the_last_layers_are_those_of_the_image_tower():
+  model = named_sections.section("model", **TINY)
+  assert FAMILY.num_class_layers(model) == 2
+  network = build.create(model, num_classes=None)
+  rng = np.random.default_rng(0)
+  shapes = FAMILY.shapes(model, None)
+  params = unflatten({path: rng.normal(size=s) for path, s in shapes.items()})
+  images = rng.integers(0, 256, (3, 16, 16, 3), np.uint8)
+  found = last_layers(network, params, images, 2)
+  tower = build.create(image_tower(model), num_classes=None)
+  wanted = last_layers(tower, params["image"], images, 2)
+  for ours, theirs in zip(found, wanted, strict=True):
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)

@@ -353,11 +353,24 @@ def _shrink(model: Any) -> None:
 def _feature(network: "TwoTowers", name: str, sown: Mapping[str, Any]) -> Any:
   if name == "pre_logits":
     return sown["intermediates"]["representation"][0]
-  parts = {
-    kind: tree["image"] for kind, tree in sown.items() if "image" in tree
-  }
   family = registry.FAMILIES.get(network.image.family)
-  return family.feature(network.image, name, parts)
+  return family.feature(network.image, name, _sown_by_image(sown))
+
+
+def _last_layers(
+  network: "TwoTowers",
+  params: Mapping[str, Any],
+  sown: Mapping[str, Any],
+  count: int,
+) -> tuple[Any, Any]:
+  family = registry.FAMILIES.get(network.image.family)
+  return family.last_layers(
+    network.image, params["image"], _sown_by_image(sown), count
+  )
+
+
+def _sown_by_image(sown: Mapping[str, Any]) -> dict[str, Any]:
+  return {kind: tree["image"] for kind, tree in sown.items() if "image" in tree}
 
 
 def _with_image(model: schema.Model, tower: schema.Model) -> schema.Model:
@@ -415,6 +428,10 @@ FAMILY = Family(
   pixel_filters=lambda network, params: registry.FAMILIES.get(
     network.image.family
   ).pixel_filters(network.image, params["image"]),
+  num_class_layers=lambda model: _image_family(model).num_class_layers(
+    image_tower(model)
+  ),
+  last_layers=_last_layers,
   num_prefix_tokens=lambda model: _image_family(model).num_prefix_tokens(
     image_tower(model)
   ),

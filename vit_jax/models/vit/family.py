@@ -205,6 +205,25 @@ def _feature(network: "ViT", name: str, sown: Mapping[str, Any]) -> Any:
   return value[layer] if network.scan_layers else value
 
 
+def _num_class_layers(model: schema.Model) -> int:
+  has_cls = sizes.has_cls(model.pool, model.cls_token)
+  return sizes.vit(model).depth if has_cls else 0
+
+
+def _last_layers(
+  network: "ViT",
+  params: Mapping[str, Any],
+  sown: Mapping[str, Any],
+  count: int,
+) -> tuple[Any, Any]:
+  from vit_jax.models.vit import last_layers
+
+  layers = range(network.depth - count, network.depth)
+  names = [f"layer_{layer:02d}/tokens" for layer in layers]
+  tokens = [_feature(network, name, sown) for name in names]
+  return last_layers.normalized(network, params, tokens)
+
+
 def _pixel_filters(network: "ViT", params: Mapping[str, Any]) -> Any:
   from vit_jax.models.layers import convolution
 
@@ -256,6 +275,8 @@ FAMILY = Family(
   feature_names=_feature_names,
   feature=_feature,
   pixel_filters=_pixel_filters,
+  num_class_layers=_num_class_layers,
+  last_layers=_last_layers,
   num_prefix_tokens=_num_prefix_tokens,
   has_attention=True,
   has_tokens=True,

@@ -1,0 +1,46 @@
+"""Class tokens and patches of a Vision Transformer's last layers."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from vit_jax.models.layers.layer_norm import LayerNorm
+
+if TYPE_CHECKING:
+  from vit_jax.models.vit.network import ViT
+
+
+def normalized(
+  network: "ViT",
+  params: Mapping[str, Any],
+  tokens: Sequence[Float[Array, "b n d"]],
+) -> tuple[Float[Array, "b layers d"], Float[Array, "b d"]]:
+  """Class tokens of all layers and the mean of the last one's patches.
+
+  All go through the network's last norm, whose scale and shift belong to the
+  last layer but, as in DINO's evaluation, serve the others too. The mean is
+  taken where the network would take it: of normalised patches, or before the
+  norm if `norm_after_pool`.
+
+  Args:
+    network: The network.
+    params: Its parameters.
+    tokens: Results of the layers, not normalised, in the order of computation.
+  """
+  after_pool = network.norm_after_pool
+  scales = (
+    params["fc_norm"] if after_pool else params["Transformer"]["encoder_norm"]
+  )
+
+  def norm(x: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
+    module = LayerNorm(network.layer_norm_eps, network.head_dtype)
+    return module.apply({"params": scales}, x)
+
+  class_tokens = norm(jnp.stack([layer[:, 0] for layer in tokens], axis=1))
+  patches = tokens[-1][:, network.num_prefix :]
+  if after_pool:
+    patches = patches.astype(network.head_dtype)
+    return class_tokens, norm(patches.mean(axis=1))
+  return class_tokens, norm(patches).mean(axis=1)
