@@ -98,7 +98,7 @@ def _head(tensors: Tensors, prefix: str) -> dict[str, Any] | None:
 
 
 def _objective(found: Mapping[str, Any]) -> schema.Objective:
-  """What the heads were trained by, as far as their shapes tell."""
+  """The objective of the heads, as far as their shapes tell."""
   head, patch_head = found["dino_head"], found.get("ibot_head")
   number, bottleneck = head["prototypes"]["kernel"].shape
   keys = {
