@@ -102,8 +102,9 @@ class Monitor:
     if step % self._parts.config.log_every_steps and step > 1:
       return
     steps, self._last_step = step - self._last_step, step
+    values = {name: float(value) for name, value in values.items()}
     self._warn(step, values)
-    line = {f"train/{name}": float(value) for name, value in values.items()}
+    line = {f"train/{name}": value for name, value in values.items()}
     line |= self._throughput.since_last(steps)
     step_seconds = (
       self._parts.config.train.batch_size / line["perf/images_per_second"]
@@ -117,7 +118,7 @@ class Monitor:
     self.write(step, line)
     self._progress.step(step, line, step_seconds)
 
-  def _warn(self, step: int, values: Mapping[str, Any]) -> None:
+  def _warn(self, step: int, values: Mapping[str, float]) -> None:
     """Says once what the objective finds wrong with its metrics."""
     config = self._parts.config
     found = objectives_build.kind_of(config).warning(config, values)

@@ -6,6 +6,7 @@ import math
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import ml_collections
 import numpy as np
 import pytest
 from scipy import special
@@ -19,6 +20,7 @@ from vit_jax.models import build as models_build
 from vit_jax.models.vit.network import ViT
 from vit_jax.objectives import build
 from vit_jax.objectives.dino import head, kind
+from vit_jax.train import train
 
 RNGS = functools.partial(rngs.stream, 0, step=5)
 CROP = "decode|random_resized_crop"
@@ -216,6 +218,17 @@ def test_a_collapse_is_told_with_its_remedies(values, words):
     assert found is None
   else:
     assert words in found and "teacher_temperature" in found
+
+
+@pytest.mark.slow
+def test_a_run_warns_of_a_collapse_once(tmp_path, caplog):
+  """At so high a temperature a teacher gives all prototypes the same."""
+  settings = config(
+    objective__teacher_temperature=1e4, evals=ml_collections.ConfigDict()
+  )
+  assert train(settings, str(tmp_path)) == 0
+  said = [x for x in caplog.messages if "This is a collapse" in x]
+  assert len(said) == 1 and said[0].startswith("Step 1: ")
 
 
 @pytest.mark.parametrize(
