@@ -40,6 +40,7 @@ def test_every_key_of_the_config_reaches_the_network():
     gelu="exact",
     layer_norm_eps=1e-12,
     qkv_bias=False,
+    key_bias=False,
     cls_token=False,
     registers=3,
     norm_after_pool=True,

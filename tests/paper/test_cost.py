@@ -271,6 +271,7 @@ def test_resnets_have_the_parameters_of_the_facts(name, millions):
   "keys",
   [
     dict(variant="mu/16", pool="map", qkv_bias=False),
+    dict(variant="mu/16", pool="map", key_bias=False),
     dict(variant="Ti/16", depth=2, pool="gap", pos_embedding="sincos2d"),
     dict(variant="mu/16", cls_position=False),
     dict(variant="mu/16", pos_embedding="learned_2d"),

@@ -7,7 +7,8 @@ rest of the code ever sees. Tags in the descriptions: [P] the ViT paper
 google-research/big_vision, [DINO] facebookresearch/dino, [DeiT] and [DeiT3]
 facebookresearch/deit, [timm] huggingface/pytorch-image-models,
 [CLIP] openai/CLIP, [SigLIP] arXiv 2303.15343, [MAE] facebookresearch/mae,
-[DV2] facebookresearch/dinov2, [EVA] baaivision/EVA.
+[DV2] facebookresearch/dinov2, [EVA] baaivision/EVA, [BEiT]
+microsoft/unilm/beit.
 """
 
 import math

@@ -56,6 +56,7 @@ _OF_SHAPES = (
   "registers",
   "distillation",
   "qkv_bias",
+  "key_bias",
   "patch_bias",
   "pre_norm",
   "vocab_size",

@@ -53,6 +53,20 @@ def test_result_and_maps_are_the_equations(num_queries, qkv_bias):
   np.testing.assert_allclose(jnp.sum(sown_maps, -1), 1, rtol=1e-5)
 
 
+def test_keys_without_a_bias_give_what_those_with_any_give():
+  without = LayerConfig(num_heads=3, mlp_dim=8, key_bias=False)
+  attention, params, queries, tokens = _inputs(without)
+  assert "bias" in params["query"] and "bias" not in params["key"]
+  result = attention.apply({"params": params}, queries, tokens)
+  bias = np.float32(np.random.default_rng(3).standard_normal((3, 4)))
+  key = {**params["key"], "bias": bias}
+  with_bias = MultiHeadAttention(LayerConfig(num_heads=3, mlp_dim=8))
+  expected = with_bias.apply(
+    {"params": {**params, "key": key}}, queries, tokens
+  )
+  np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_relative_key_of_each_pair_is_that_of_its_offset():
   attention, params, _, tokens = _inputs()
   rng = np.random.default_rng(1)

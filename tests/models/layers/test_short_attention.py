@@ -170,12 +170,12 @@ def test_layer_is_the_equations(monkeypatch, qkv_bias):
   np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("qkv_bias", [True, False])
-def test_layer_has_the_gradients_of_the_plain_one(monkeypatch, qkv_bias):
-  attention, params, tokens = _attention(monkeypatch, qkv_bias=qkv_bias)
-  plain = MultiHeadAttention(
-    LayerConfig(num_heads=3, mlp_dim=8, qkv_bias=qkv_bias)
-  )
+@pytest.mark.parametrize(
+  "biases", [{}, {"qkv_bias": False}, {"key_bias": False}], ids=str
+)
+def test_layer_has_the_gradients_of_the_plain_one(monkeypatch, biases):
+  attention, params, tokens = _attention(monkeypatch, **biases)
+  plain = MultiHeadAttention(LayerConfig(num_heads=3, mlp_dim=8, **biases))
 
   def loss(layer, params, x):
     return jnp.sum(layer.apply({"params": params}, x, x) ** 2)

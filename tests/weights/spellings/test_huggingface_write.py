@@ -107,6 +107,22 @@ def test_layer_scale_and_missing_positions_are_put_into_what_a_vit_has(
   assert relative_error(outputs(found, images), outputs(weights, images)) < 1e-5
 
 
+@pytest.mark.parametrize("name", ["huggingface_vit", "huggingface_dinov2"])
+def test_keys_without_a_bias_get_one_of_zeros(tmp_path, name):
+  weights = huggingface.read(GOLDEN / name)
+  params = jax.tree.map(np.asarray, weights.params)
+  for block in params["Transformer"].values():
+    if attention := block.get("MultiHeadDotProductAttention_0"):
+      del attention["key"]["bias"]
+  without = dataclasses.replace(weights, params=params)
+  without = changed(without, key_bias=False)
+  huggingface.write(tmp_path / "out", without)
+  found = huggingface.read(tmp_path / "out")
+  assert found.model.key_bias
+  images = expected(name)["images"]
+  assert relative_error(outputs(found, images), outputs(without, images)) == 0
+
+
 def test_mean_of_two_tokens_without_heads_is_refused(tmp_path):
   weights = timm.read(GOLDEN / "timm_deit_distilled")
   del weights.params["head"], weights.params["head_dist"]

@@ -79,6 +79,7 @@ KINDS = {
   "pre_logits": {"representation_size": 12},
   "hybrid": {"variant": "Ti/8", "stem_blocks": (1, 2), "stem_width": 32},
   "no biases": {"qkv_bias": False},
+  "no bias of keys": {"key_bias": False},
 }
 
 

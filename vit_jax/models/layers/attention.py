@@ -123,8 +123,9 @@ class MultiHeadAttention(nn.Module):
       )
 
     def project(name, x):
+      use_bias = config.qkv_bias and (config.key_bias or name != "key")
       projection = HeadProjection(
-        config.num_heads, config.dtype, config.qkv_bias, flat, name=name
+        config.num_heads, config.dtype, use_bias, flat, name=name
       )
       x = projection(x)
       return x if flat else checkpoint_name(x, name)
@@ -229,9 +230,13 @@ def _short_attention(
   from vit_jax.models.layers import short_attention
 
   arrays, biases = zip(query, key, value, strict=True)
+  if config.qkv_bias:
+    # The kernel adds all three or none.
+    zeros = jnp.zeros_like(biases[0])
+    biases = [zeros if bias is None else bias for bias in biases]
   return short_attention.attend(
     *arrays,
-    biases if config.qkv_bias else None,
+    tuple(biases) if config.qkv_bias else None,
     config.num_heads,
     config.softmax_dtype,
   )

@@ -27,6 +27,7 @@ class LayerConfig:
   mlp_norm: bool = False
   layer_norm_eps: float = 1e-6
   qkv_bias: bool = True
+  key_bias: bool = True
   layer_scale: float | None = None
 
 

@@ -17,7 +17,8 @@ _KEYS = (
     "pos_embedding pos_embedding_at cls_token distillation cls_position width"
     " num_heads image_size",
   ),
-  (r".*/(query|key|value)/bias", "qkv_bias num_heads width"),
+  (r".*/key/bias", "key_bias qkv_bias num_heads width"),
+  (r".*/(query|value)/bias", "qkv_bias num_heads width"),
   (r".*/MultiHeadDotProductAttention_0/.*", "num_heads width"),
   (r".*/MlpBlock_0/gate/.*", "mlp mlp_dim width"),
   (r".*/MlpBlock_0/LayerNorm_0/.*", "mlp_norm mlp_dim width"),
@@ -28,6 +29,8 @@ _KEYS = (
   (r"(conv_root|gn_root|block\d+)/.*", "stem_blocks stem_width"),
   (r".*", "width blocks"),
 )
+# What a missing parameter of a layer is a sign of before the depth is.
+_OF_LAYERS = ("key_bias", "qkv_bias", "layer_scale", "mlp", "mlp_norm")
 _LAYER = re.compile(r"Transformer/encoderblock(_\d+)?/")
 _STACKED = "Transformer/encoderblock/"
 
@@ -37,7 +40,7 @@ def deciding(path: str, one_sided: bool) -> list[str]:
   keys = next(keys for regex, keys in _KEYS if re.fullmatch(regex, path))
   names = keys.split()
   if path.startswith(_STACKED) or (one_sided and _LAYER.match(path)):
-    # Depth decides first, but a missing bias is first of all qkv_bias.
-    told = names[0] in ("qkv_bias", "layer_scale", "mlp", "mlp_norm")
-    names = [*names[:told], "depth", *names]
+    # Depth decides first, but for what whole layers may lack.
+    told = [name for name in names if name in _OF_LAYERS]
+    names = [*told, "depth", *names]
   return names

@@ -19,7 +19,8 @@ from vit_jax.models.vit import shapes as vit_shapes
 from vit_jax.models.vit import sizes
 
 _BLOCK = re.compile(r"Transformer/encoderblock_(\d+)/")
-_QUERY = "Transformer/encoderblock_0/MultiHeadDotProductAttention_0/query"
+_ATTENTION = "Transformer/encoderblock_0/MultiHeadDotProductAttention_0"
+_QUERY = f"{_ATTENTION}/query"
 _MLP = "Transformer/encoderblock_0/MlpBlock_0"
 _HIDDEN = f"{_MLP}/Dense_0/kernel"
 _HAS_LAYER_SCALE = "Transformer/encoderblock_0/layer_scale_0"
@@ -48,6 +49,7 @@ def detect(
     "registers": _registers(shapes, path),
     "norm_after_pool": "fc_norm/scale" in shapes,
     "qkv_bias": f"{_QUERY}/bias" in shapes,
+    "key_bias": _has_key_bias(shapes),
     "patch_bias": "embedding/bias" in shapes,
     "pre_norm": "norm_pre/scale" in shapes,
     "mlp": "swiglu" if f"{_MLP}/gate/kernel" in shapes else "gelu",
@@ -127,6 +129,12 @@ def _pooling(
   if has_cls != (pool == "cls"):
     keys["cls_token"] = has_cls
   return keys, assumed
+
+
+def _has_key_bias(shapes: Mapping[str, Shape]) -> bool:
+  """Tells keys whose bias is left out from those that are like the queries."""
+  biased = [f"{_ATTENTION}/{name}/bias" in shapes for name in ("query", "key")]
+  return biased != [True, False]
 
 
 def _registers(shapes: Mapping[str, Shape], path: str) -> int:

@@ -83,6 +83,7 @@ class ViT(nn.Module):
   mlp: str = "gelu"
   mlp_norm: bool = False
   qkv_bias: bool = True
+  key_bias: bool = True
   patch_bias: bool = True
   pre_norm: bool = False
   standardization: str = "google"

@@ -142,6 +142,11 @@ class ViTModel(Model):
     False, "A LayerNorm of the hidden units of the MLPs, as in [EVA]."
   )
   qkv_bias: bool = key(True, "Bias in the query, key and value projections.")
+  key_bias: bool = key(
+    True,
+    "Whether that of the keys is among them; it changes no result but what the"
+    " optimizer does, and [BEiT] and [EVA] have none.",
+  )
   patch_bias: bool = key(
     True, "Bias of the embedding of patches; none in [CLIP]."
   )

@@ -1,7 +1,7 @@
 """Names and shapes of every parameter of a ViT or hybrid."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, runtime_checkable
 
 from vit_jax.config import schema
@@ -13,6 +13,7 @@ X_TABLE = "Transformer/posembed_input/x_embedding"
 Y_TABLE = "Transformer/posembed_input/y_embedding"
 CLS_ROW = "Transformer/posembed_input/cls_embedding"
 RELATIVE = "Transformer/posembed/relative_keys"
+PROJECTIONS = ("query", "key", "value")
 
 
 @runtime_checkable
@@ -49,9 +50,10 @@ def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
   if model.registers:
     wanted["registers"] = (1, model.registers, width)
   wanted |= _positions(model, size)
+  biased = _biased(model)
   for i in range(size.depth):
     name = f"Transformer/encoderblock_{i}"
-    wanted |= block(name, size, model.qkv_bias)
+    wanted |= block(name, size, biased)
     wanted |= _gate_and_norm(f"{name}/MlpBlock_0", model, size)
     if model.layer_scale is not None:
       for branch in (0, 1):
@@ -59,7 +61,7 @@ def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
   last_norm = "fc_norm" if model.norm_after_pool else "Transformer/encoder_norm"
   wanted |= norm(last_norm, width)
   if model.pool == "map":
-    wanted |= map_head(size, model.qkv_bias)
+    wanted |= map_head(size, biased)
     wanted |= _gate_and_norm("MAPHead_0/MlpBlock_0", model, size)
   feature = width
   if representation_size := sizes.representation_size(model):
@@ -73,23 +75,31 @@ def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
 
 
 def block(
-  name: str, size: Transformer, qkv_bias: bool = True
+  name: str, size: Transformer, biased: Collection[str] = PROJECTIONS
 ) -> dict[str, Shape]:
-  """Shapes of an encoder block, without LayerScale."""
+  """Shapes of an encoder block, without LayerScale.
+
+  Args:
+    name: Of the block.
+    size: Numbers that fix its shapes.
+    biased: Those of `PROJECTIONS` that have a bias.
+  """
   return {
     **norm(f"{name}/LayerNorm_0", size.width),
-    **_attention(name, size, qkv_bias),
+    **_attention(name, size, biased),
     **norm(f"{name}/LayerNorm_1", size.width),
     **_mlp(name, size),
   }
 
 
-def map_head(size: Transformer, qkv_bias: bool = True) -> dict[str, Shape]:
+def map_head(
+  size: Transformer, biased: Collection[str] = PROJECTIONS
+) -> dict[str, Shape]:
   """Shapes of the head that pools by attention."""
   name = "MAPHead_0"
   return {
     f"{name}/probe": (1, 1, size.width),
-    **_attention(name, size, qkv_bias),
+    **_attention(name, size, biased),
     **norm(f"{name}/LayerNorm_0", size.width),
     **_mlp(name, size),
   }
@@ -145,16 +155,23 @@ def _positions(model: schema.Model, size: sizes.Size) -> dict[str, Shape]:
   return wanted
 
 
+def _biased(model: schema.Model) -> tuple[str, ...]:
+  """Those of `PROJECTIONS` that have a bias."""
+  if not model.qkv_bias:
+    return ()
+  return PROJECTIONS if model.key_bias else ("query", "value")
+
+
 def _attention(
-  parent: str, size: Transformer, qkv_bias: bool
+  parent: str, size: Transformer, biased: Collection[str]
 ) -> dict[str, Shape]:
   width, heads = size.width, size.num_heads
   head_size = width // heads
   room = f"{parent}/MultiHeadDotProductAttention_0"
   wanted: dict[str, Shape] = {}
-  for name in ("query", "key", "value"):
+  for name in PROJECTIONS:
     wanted[f"{room}/{name}/kernel"] = (width, heads, head_size)
-    if qkv_bias:
+    if name in biased:
       wanted[f"{room}/{name}/bias"] = (heads, head_size)
   wanted[f"{room}/out/kernel"] = (heads, head_size, width)
   wanted[f"{room}/out/bias"] = (width,)

@@ -63,6 +63,7 @@ def _decoder(encoder: schema.Model, model: schema.Model) -> Decoder:
       gelu=model.gelu,
       layer_norm_eps=model.layer_norm_eps,
       qkv_bias=model.qkv_bias,
+      key_bias=model.key_bias,
     ),
     width=size.width,
     depth=size.depth,

@@ -17,7 +17,7 @@ from vit_jax.weights import position_embeddings
 from vit_jax.weights.fields import Fields
 from vit_jax.weights.spellings.contract import Beside, HuggingFace
 from vit_jax.weights.spellings.names import Names, Tensors
-from vit_jax.weights.spellings.vit import swiglu
+from vit_jax.weights.spellings.vit import key_biases, swiglu
 from vit_jax.weights.spellings.vit.huggingface import (
   ACTIVATIONS,
   VIT,
@@ -186,7 +186,7 @@ def _complete(model: schema.Model, tensors: Tensors) -> Tensors:
   """Adds what Hugging Face's network has beside ours, without effect."""
   width = sizes.vit(model).width
   name = "embeddings.position_embeddings"
-  found = dict(swiglu.put_together(tensors, *_SWIGLU))
+  found = dict(swiglu.put_together(key_biases.completed(tensors), *_SWIGLU))
   found[name] = position_embeddings.with_prefix_rows(found[name])
   found[_MASK_TOKEN] = np.zeros((1, width), np.float32)
   for layer in range(sizes.vit(model).depth):

@@ -16,7 +16,7 @@ from vit_jax.weights import position_embeddings
 from vit_jax.weights.fields import COUNT, NUMBER, TEXT, Fields
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Names, Tensors
-from vit_jax.weights.spellings.vit import mae
+from vit_jax.weights.spellings.vit import key_biases, mae
 
 _logger = logging.getLogger(__name__)
 
@@ -216,7 +216,8 @@ def _scale(model: schema.Model, tensors: Tensors) -> Tensors:
   name = "embeddings.position_embeddings"
   num_prefix = sizes.num_prefix(model)
   table = position_embeddings.with_prefix_rows(tensors[name], num_prefix)
-  tensors = _without_layer_scale({**tensors, name: table})
+  tensors = key_biases.completed({**tensors, name: table})
+  tensors = _without_layer_scale(tensors)
   if f"{_DISTILLED_HEAD}.weight" not in tensors:
     return tensors
   return {
