@@ -2,14 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from etils import epath
-
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
+from vit_jax.objectives import frozen_path
 from vit_jax.objectives.kind import ObjectiveKind
 from vit_jax.paper import cost
-from vit_jax.weights import path_errors
 
 if TYPE_CHECKING:
   from vit_jax.objectives.contract import Objective
@@ -60,13 +58,11 @@ def check(config: schema.Config) -> None:
       f" it with; use {2 * repeats} or more."
     )
   if objective.teacher is not None:
-    path = epath.Path(objective.teacher)
-    with path_errors.explained(objective.teacher):
-      if not path.exists():
-        raise UserError(
-          f"config.objective.teacher = {objective.teacher!r} does not exist;"
-          " give a workdir or a file of weights, or None for no teacher."
-        )
+    frozen_path.check(
+      "config.objective.teacher",
+      objective.teacher,
+      without=", or None for no teacher",
+    )
 
 
 def build(
@@ -94,9 +90,9 @@ def forward_flops(config: schema.Config, num_classes: int) -> int:
   """
   flops = cost.forward_flops(config.model, num_classes=num_classes)
   if config.objective.teacher is not None:
-    from vit_jax.objectives.supervised import teacher
+    from vit_jax.objectives import frozen_network
 
-    flops += teacher.forward_flops(config.objective.teacher) // 3
+    flops += frozen_network.forward_flops(config.objective.teacher) // 3
   return flops
 
 

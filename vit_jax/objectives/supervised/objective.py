@@ -11,12 +11,12 @@ from vit_jax.models import features
 from vit_jax.models.layers import normalize
 from vit_jax.models.layers.heads import HEADS
 from vit_jax.objectives import contract, erasing, losses, mixing
+from vit_jax.objectives.frozen_network import FrozenNetwork
 from vit_jax.objectives.supervised import distillation
-from vit_jax.objectives.supervised.teacher import Teacher
 
 
 def supervised(
-  model: nn.Module, config: schema.Config, teacher: Teacher | None = None
+  model: nn.Module, config: schema.Config, teacher: FrozenNetwork | None = None
 ) -> contract.Objective:
   """Classification by any module with `model(images, train=...) -> logits`.
 

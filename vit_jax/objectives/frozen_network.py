@@ -1,0 +1,216 @@
+"""A frozen network that an objective learns from, from any checkpoint."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, UInt8
+
+from vit_jax import registry
+from vit_jax.config import pixels, schema
+from vit_jax.errors import UserError
+from vit_jax.models import build, features
+from vit_jax.models.layers.normalize import normalize
+from vit_jax.objectives.contract import Constants, Params
+from vit_jax.objectives.frozen_path import RANDOM
+from vit_jax.paper import cost
+from vit_jax.pretrained import load, reading
+
+_IMAGE_TOWER = "image"
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenNetwork:
+  """A network of any family, from a checkpoint of any form.
+
+  Attributes:
+    network: The network.
+    section: Its section `model`; `image_size` is that of the images it sees.
+    constants: Its parameters, which no checkpoint of the student holds.
+  """
+
+  network: nn.Module
+  section: schema.Model
+  constants: Constants
+
+  @property
+  def width(self) -> int:
+    """Length of the features of a patch."""
+    return registry.FAMILIES.get(self.section.name).size(self.section).width
+
+  def logits(
+    self,
+    params: Params,
+    images: UInt8[Array, "b h w c"] | Float[Array, "b h w c"],
+    student: schema.Model,
+  ) -> Float[Array, "b classes"]:
+    """Logits of the images that the student sees, without gradients.
+
+    Args:
+      params: Parameters of the network.
+      images: Bytes, or floats that are normalised for the student; brought to
+        the network's normalisation and, bilinearly, to its image size.
+      student: Section `model` of the student.
+    """
+    images = self._seen(images, student)
+    return jax.lax.stop_gradient(self.network.apply({"params": params}, images))
+
+  def patches(
+    self,
+    params: Params,
+    images: UInt8[Array, "b h w c"] | Float[Array, "b h w c"],
+    student: schema.Model,
+  ) -> Float[Array, "b n d"]:
+    """Features of the patches, row by row, without gradients; float32.
+
+    They are those of the feature 'encoded', without the prefix tokens.
+
+    Args: As of `logits`.
+    """
+    images = self._seen(images, student)
+    found = features.features(self.network, params, images, ("encoded",))
+    family = registry.FAMILIES.get(self.section.name)
+    tokens = found["encoded"][:, family.num_prefix_tokens(self.section) :]
+    return jax.lax.stop_gradient(tokens.astype(jnp.float32))
+
+  def _seen(self, images: Any, student: schema.Model) -> Array:
+    """Images as the network wants them."""
+    images = _renormalized(images, student.normalize, self.section.normalize)
+    side = self.section.image_size
+    if images.shape[1:3] != (side, side):
+      shape = (images.shape[0], side, side, images.shape[3])
+      images = jax.image.resize(images, shape, "bilinear")
+    return images.astype(self.section.dtype)
+
+
+def read(path: str, dtype: str) -> FrozenNetwork:
+  """Reads a network as it was saved.
+
+  Args:
+    path: A checkpoint of any form.
+    dtype: Dtype that it computes in.
+
+  Raises:
+    UserError: The checkpoint is missing, damaged or not understood.
+  """
+  weights = reading.read(path)
+  section = weights.model.updated(**load.ANY_DEVICE, dtype=dtype)
+  network = build.create(section, num_classes=section.num_classes)
+  params = jax.tree.map(np.asarray, weights.params)
+  return FrozenNetwork(network, section, Constants.of(path, params))
+
+
+def read_patches(key: str, path: str, student: schema.Model) -> FrozenNetwork:
+  """Reads a network whose patches are those of a student.
+
+  It sees images of the size at which it has the student's grid; its positions
+  are resized. Of two towers it is that of images.
+
+  Args:
+    key: Key of the config that holds the path, for messages.
+    path: A checkpoint of any form, or 'random' as `frozen_path` has it.
+    student: Section `model` of the student, whose dtype it computes in.
+
+  Raises:
+    UserError: The checkpoint cannot be read, has no patches, or cannot have
+      the student's.
+  """
+  if match := RANDOM.fullmatch(path):
+    return _random(path, int(match[1] or 0), student)
+  weights = reading.read(path)
+  section = _with_grid(key, path, _tower_of(weights.model), student)
+  params = jax.tree.map(np.asarray, weights.params)
+  if registry.FAMILIES.get(weights.model.name).parts:
+    params = params[_IMAGE_TOWER]
+  # The digest is that of the file, which no resizing has rounded.
+  digests = Constants.of(path, params).digests
+  network, fitted = load.adapt(
+    dataclasses.replace(weights, model=section, params=params)
+  )
+  fitted = jax.tree.map(np.asarray, fitted)
+  return FrozenNetwork(network, section, Constants(fitted, digests))
+
+
+@functools.cache
+def model_in(path: str) -> schema.Model:
+  """Section `model` of what a checkpoint holds."""
+  return reading.read(path).model
+
+
+def forward_flops(path: str) -> int:
+  """FLOPs of the forward pass of one image of the network's size."""
+  section = model_in(path)
+  return cost.forward_flops(section, num_classes=section.num_classes)
+
+
+def patch_flops(key: str, path: str, student: schema.Model) -> int:
+  """FLOPs of the patches of one image, as `read_patches` reads them."""
+  if RANDOM.fullmatch(path):
+    return cost.forward_flops(student, num_classes=None)
+  section = _with_grid(key, path, _tower_of(model_in(path)), student)
+  return cost.forward_flops(section, num_classes=None)
+
+
+def _random(path: str, seed: int, student: schema.Model) -> FrozenNetwork:
+  """A network like the student, with random parameters of a seed."""
+  section = student.updated(**load.ANY_DEVICE, num_classes=None)
+  network = build.create(section, num_classes=None)
+  images = jnp.zeros((1, *[section.image_size] * 2, 3), jnp.uint8)
+  params = jax.jit(network.init)(jax.random.key(seed), images)["params"]
+  params = jax.tree.map(np.asarray, params)
+  return FrozenNetwork(network, section, Constants.of(path, params))
+
+
+def _tower_of(model: schema.Model) -> schema.Model:
+  """The network itself, or of two towers that of images."""
+  part = registry.FAMILIES.get(model.name).parts.get(_IMAGE_TOWER)
+  return model if part is None else part.take(model)
+
+
+def _with_grid(
+  key: str, path: str, section: schema.Model, student: schema.Model
+) -> schema.Model:
+  """The section of a network that has the grid of a student.
+
+  Raises:
+    UserError: The network has no patches, or not on this grid.
+  """
+  family = registry.FAMILIES.get(section.name)
+  if not family.has_tokens:
+    raise UserError(
+      f"{key} = {path!r} is a {family.title}, which has no patches; take a"
+      " Vision Transformer."
+    )
+  side, _ = registry.FAMILIES.get(student.name).grid(student)
+  section = section.updated(**load.ANY_DEVICE, dtype=student.dtype)
+  own, patch_size = family.grid(section)
+  if own == side:
+    return section
+  resized = section.updated(image_size=side * patch_size)
+  found, _ = family.grid(resized)
+  if found != side:
+    raise UserError(
+      f"{key} = {path!r} has patches of {patch_size} pixels, {own} along a side"
+      f" of its images, and no image size gives it the {side} of the student"
+      " (config.model.image_size and variant); take another checkpoint."
+    )
+  return resized
+
+
+def _renormalized(images: Any, given: str, wanted: str) -> Array:
+  """Pixels as another network wants them, float32."""
+  if images.dtype == jnp.uint8:
+    return normalize(images, wanted)
+  images = images.astype(jnp.float32)
+  if given == wanted:
+    return images
+  (mean, deviation), (new_mean, new_deviation) = (
+    np.float32(pixels.parse(kind)).reshape(2, 1, 1, 1, -1)
+    for kind in (given, wanted)
+  )
+  scale = deviation / new_deviation
+  return images * scale + (mean - new_mean) / new_deviation

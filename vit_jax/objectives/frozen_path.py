@@ -1,0 +1,31 @@
+"""Paths of the frozen networks that objectives learn from, without jax."""
+
+import re
+
+from etils import epath
+
+from vit_jax.errors import UserError
+from vit_jax.weights import path_errors
+
+# In place of a path: a network like the student, with random parameters of a
+# seed, by default 0.
+RANDOM = re.compile(r"random(?::(\d{1,9}))?", re.ASCII)
+
+
+def check(key: str, path: str, without: str = "") -> None:
+  """Checks that there is something at a path.
+
+  Args:
+    key: Key of the config that holds the path.
+    path: A checkpoint of any form.
+    without: What else the key may be, for the message.
+
+  Raises:
+    UserError: There is nothing, or it cannot be reached.
+  """
+  with path_errors.explained(path):
+    if not epath.Path(path).exists():
+      raise UserError(
+        f"{key} = {path!r} does not exist; give a workdir or a file of"
+        f" weights{without}."
+      )
