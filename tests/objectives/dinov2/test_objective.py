@@ -179,8 +179,14 @@ def test_koleo_is_finite_with_equal_rows_and_has_gradients_through_both():
   )
   np.testing.assert_allclose((gradient * step).sum(), change / 2, rtol=1e-2)
   rows[1] = rows[0]
+  rows[2] = 0
   found, gradient = jax.value_and_grad(public.koleo)(rows)
   assert np.isfinite(found) and np.isfinite(gradient).all()
+
+
+def test_koleo_of_two_opposite_rows_is_that_of_their_distance():
+  rows = np.array([[3.0, 0.0], [-1.0, 0.0]], np.float32)
+  np.testing.assert_allclose(public.koleo(rows), -np.log(2), rtol=1e-6)
 
 
 def test_masks_are_spread_over_crops_and_shares():

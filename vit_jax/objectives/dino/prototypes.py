@@ -142,18 +142,23 @@ def sinkhorn(
   Returns:
     float32; rows sum to 1.
   """
-  logits = jnp.asarray(logits, jnp.float32) / temperature
-  norm = jnp.zeros(len(logits), jnp.float32)
-  log_weights = None
+  logits = jnp.asarray(logits, jnp.float32)
+  counted, log_weights = jnp.ones(len(logits), bool), None
   if weights is not None:
-    log_weights = jnp.log(jnp.asarray(weights, jnp.float32))
+    weights = jnp.asarray(weights, jnp.float32)
+    counted, log_weights = weights > 0, jnp.log(weights)
+    # Padding may be anything, which -inf would not hide.
+    logits = jnp.where(counted[:, None], logits, 0.0)
+  # Prototypes come first, so that a number added to all of one's logits changes
+  # nothing; differences keep their digits when they are divided.
+  most = jnp.max(logits, axis=0, keepdims=True)
+  logits = (logits - most) / temperature
+  norm = jnp.zeros(len(logits), jnp.float32)
   offset = jnp.zeros(logits.shape[1], jnp.float32)
   for _ in range(iterations):
     offset, norm = _scaled(logits, norm, log_weights)
-  found = jnp.exp(logits + offset[None] - norm[:, None])
-  if weights is None:
-    return found
-  return jnp.where(jnp.asarray(weights)[:, None] > 0, found, 0.0)
+  found = jax.nn.softmax(logits + offset[None], axis=1)
+  return jnp.where(counted[:, None], found, 0.0)
 
 
 def _scaled(logits, norm, log_weights):

@@ -20,11 +20,12 @@ def koleo(features: Float[Array | np.ndarray, "n d"]) -> Float[Array, ""]:
     gradients go through both.
   """
   rows = jnp.asarray(features, jnp.float32)
-  lengths = jnp.sqrt(jnp.sum(jnp.square(rows), axis=1, keepdims=True))
-  rows = rows / jnp.maximum(lengths, _EPSILON)
+  squares = jnp.sum(jnp.square(rows), axis=1, keepdims=True)
+  # A square root has no gradient at 0.
+  rows = rows / jnp.sqrt(jnp.maximum(squares, _EPSILON**2))
   products = jnp.matmul(rows, rows.T, precision="highest")
   own = jnp.eye(len(rows), dtype=bool)
-  nearest = jnp.argmax(jnp.where(own, -1.0, products), axis=1)
+  nearest = jnp.argmax(jnp.where(own, -jnp.inf, products), axis=1)
   # As torch's PairwiseDistance, whose epsilon is added to the difference.
   difference = rows - rows[nearest] + _EPSILON
   distance = jnp.sqrt(jnp.sum(jnp.square(difference), axis=1))
