@@ -46,6 +46,33 @@ def test_a_held_parameter_has_neither_moments_nor_decay(config, params, grads):
     np.testing.assert_array_equal(found[step]["cls"], usual[step]["cls"])
 
 
+def test_moments_accumulate_at_a_rate_of_zero(config, params, grads):
+  held = (("head/.*", 3),)
+  found = run(
+    config,
+    params,
+    grads,
+    5,
+    freeze_until=held,
+    freeze_until_mode="zero_rate",
+    name="sgd",
+    momentum=0.9,
+    weight_decay=0.0,
+  )
+  usual = run(
+    config, params, grads, 5, name="sgd", momentum=0.9, weight_decay=0.0
+  )
+  for name in ("kernel", "bias"):
+    start = params["head"][name]
+    np.testing.assert_array_equal(found[2]["head"][name], start)
+    first, third, fourth = (usual[i]["head"][name] for i in (0, 2, 3))
+    moved = found[3]["head"][name] - start
+    np.testing.assert_allclose(moved, fourth - third, rtol=1e-4, atol=1e-6)
+    # The sum of four gradients, each of which fades by 0.9 a step.
+    assert np.abs(moved).sum() > 3 * np.abs(first - start).sum()
+  np.testing.assert_array_equal(found[4]["cls"], usual[4]["cls"])
+
+
 def test_the_time_may_be_in_epochs(config, params, grads):
   # An epoch is ten steps.
   held = (("head/bias", "1 epochs"),)

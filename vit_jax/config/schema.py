@@ -432,8 +432,12 @@ class Optimizer(Section):
   freeze_until: tuple[tuple[str, Duration], ...] = key(
     (),
     "(regex, duration) pairs; the first match keeps a parameter as it is until"
-    " then, without moments and decay, such as the last layer of [DINO] for"
-    " '1 epochs'.",
+    " then, without decay, such as the last layer of [DINO] for '1 epochs'.",
+  )
+  freeze_until_mode: Literal["hold", "zero_rate"] = key(
+    "hold",
+    "Whether such a parameter has no moments either before it begins [DINO], or"
+    " a rate of 0, so that moments accumulate from the first step [DV2].",
   )
 
 

@@ -131,7 +131,7 @@ def build(
     starts = holding.starts(
       optimizer, paths, batch_size=batch_size, num_examples=num_examples
     )
-    tx = holding.hold(tx, starts)
+    tx = holding.HOLDING[optimizer.freeze_until_mode](tx, starts)
   clip = clipping.clip(optimizer)
   if clip is not None:
     tx = optax.chain(clip, tx)

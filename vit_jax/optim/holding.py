@@ -15,7 +15,7 @@ from vit_jax.optim import multipliers
 
 
 class HeldUntilState(NamedTuple):
-  """State of `hold`.
+  """State of what holds parameters.
 
   Attributes:
     count: Updates done, int32 [].
@@ -61,7 +61,8 @@ def hold(
 ) -> optax.GradientTransformation:
   """Lets `tx` see each parameter from its step on, as if it began there.
 
-  Until then the parameter has neither moments nor weight decay.
+  Until then the parameter has neither moments nor weight decay, as in the
+  released code of DINO.
 
   Args:
     tx: The update rule.
@@ -74,6 +75,37 @@ def hold(
   return optax.partition(
     {str(n): _from(tx, n) if n else tx for n in set(starts.values())}, labels
   )
+
+
+def at_rate_zero(
+  tx: optax.GradientTransformation, starts: Mapping[str, int]
+) -> optax.GradientTransformation:
+  """Lets `tx` see all parameters, but drops updates before each one's step.
+
+  So moments accumulate from the first step, as in the released code of DINOv2.
+
+  Args:
+    tx: The update rule.
+    starts: Path -> step of the first update.
+  """
+
+  def init(params: Any) -> HeldUntilState:
+    return HeldUntilState(jnp.zeros((), jnp.int32), tx.init(params))
+
+  def update(updates: Any, state: HeldUntilState, params: Any = None):
+    updates, inner = tx.update(updates, state.inner, params)
+
+    def from_start(path, update):
+      begun = state.count >= starts[path]
+      return jnp.where(begun, update, jnp.zeros_like(update))
+
+    updates = trees.map_named(from_start, updates)
+    return updates, HeldUntilState(state.count + 1, inner)
+
+  return optax.GradientTransformation(init, update)
+
+
+HOLDING = {"hold": hold, "zero_rate": at_rate_zero}
 
 
 def _from(
