@@ -11,10 +11,8 @@ crop is never blurred and whose second is with probability 0.9, by a mistake
 that the authors have told of; `blur=paper` has 1 and 0.1.
 
 Numbers are those of the released code (facebookresearch/dinov2: configs/train,
-configs/ssl_default_config.yaml, data/transforms.py). Three differences are
-left: Adam's moments of the prototypes begin with the second epoch, when they
-are first updated; stochastic depth leaves out single images and computes all;
-and blurs have Pillow's filter.
+configs/ssl_default_config.yaml, data/transforms.py, layers/block.py). One
+difference is left: blurs have Pillow's filter.
 """
 
 import math
@@ -71,6 +69,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     grad_clip_norm=3.0,
     grad_clip="module",
     freeze_until=((r".*_head/prototypes/.*", _STEPS_PER_EPOCH),),
+    freeze_until_mode="zero_rate",
   )
   config.schedule.update(
     base_lr=rate * math.sqrt(batch / 1024),
@@ -102,6 +101,8 @@ def _network(config: ml_collections.ConfigDict, model: str) -> None:
     layer_scale=1e-5,
     stochastic_depth_rate=0.3 if model == "L/16" else 0.4,
     stochastic_depth="constant",
+    # Of 64 global crops of a GPU 38 are kept; 19 of 32 lie on one chip here.
+    stochastic_depth_group=32,
   )
   if model == "g/14":
     # Width 1536 and depth 40, where the paper of ViT-g has 1408.

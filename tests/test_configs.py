@@ -894,6 +894,12 @@ def test_dinov2_is_trained_as_released(
   assert objective.teacher_momentum == f"cosine({momentum}, 1.0)"
   assert objective.separate_patch_head == (model != "L/16")
   assert objective.prototypes == (65_536 if model == "L/16" else 131_072)
+  assert optimizer.freeze_until_mode == "zero_rate"
+  # Of 64 crops on a GPU, int(64 * 0.6) = 38; of 128, int(128 * 0.7) = 89.
+  kept, of = (89, 128) if model == "L/16" else (38, 64)
+  group = config.model.stochastic_depth_group
+  found = int(group * (1 - config.model.stochastic_depth_rate)) / group
+  assert found == pytest.approx(kept / of, abs=0.01)
   if model == "g/14":
     found = cost.num_params(config.model, num_classes=None)
     # Of 16 x 16 patches in place of 37 x 37.

@@ -23,6 +23,7 @@ def test_every_key_of_the_config_reaches_the_network():
     dropout_rate=0.1,
     stochastic_depth_rate=0.2,
     stochastic_depth="constant",
+    stochastic_depth_group=8,
     layer_scale=1e-4,
     distillation="none",
     head_bias_init=-3.0,

@@ -40,6 +40,13 @@ for method, centering in (
       "local": {"count": 2, "preprocess": CROP, "size": 8},
     },
   }
+# Parts of groups skip branches; a device holds no fewer crops than a group.
+OBJECTIVES["dinov2, sinkhorn"] |= {
+  "model__stochastic_depth_rate": 0.4,
+  "model__stochastic_depth": "constant",
+  "model__stochastic_depth_group": 8,
+  "schedule__base_lr": 3e-4,
+}
 
 
 def losses(name, sizes):

@@ -1,6 +1,7 @@
 """From a ConfigDict to frozen, checked models: the only place that does so."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -331,6 +332,14 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
       f"config.train.batch_size = {train.batch_size} does not divide into"
       f" examples that are repeated config.train.repeats = {train.repeats}"
       f" times; use {below or train.repeats} or {below + train.repeats}."
+    )
+  group = getattr(config.model, "stochastic_depth_group", None)
+  micro_batch = train.batch_size // train.accumulate_steps
+  if group is not None and math.gcd(micro_batch, group) == 1:
+    yield (
+      f"config.model.stochastic_depth_group = {group} and micro-batches of"
+      f" {micro_batch} examples make groups of one, which nothing can skip; use"
+      " numbers with a common divisor, or leave stochastic_depth_group unset."
     )
   if config.init_classes is not None and config.init_from is None:
     yield (

@@ -24,6 +24,7 @@ OF_TRAINING = (
   "dropout_rate",
   "stochastic_depth_rate",
   "stochastic_depth",
+  "stochastic_depth_group",
   "dtype",
   "head_dtype",
   "softmax_dtype",

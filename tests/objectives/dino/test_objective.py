@@ -194,6 +194,15 @@ def test_the_cost_counts_all_crops_and_a_third_of_the_teacher():
   large, small = network(5) + of_head, network(2) + of_head
   wanted = 2 * large + 3 * small + 2 * large // 3
   assert build.forward_flops(settings, num_classes=None) == wanted
+  skipping = config(
+    model__stochastic_depth_group=8,
+    model__stochastic_depth="constant",
+    model__stochastic_depth_rate=0.5,
+  )
+  # Half of the student's layers; patches and heads are computed for all.
+  saved = 2 * (network(5) - 2 * 4 * 48 * 32) + 3 * (network(2) - 2 * 48 * 32)
+  found = build.forward_flops(skipping, num_classes=None)
+  assert found == wanted - saved // 2
 
 
 HEALTHY = {

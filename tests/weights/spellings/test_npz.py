@@ -389,8 +389,10 @@ def test_every_key_of_the_model_is_told_by_shapes_or_by_the_comment():
   training = {"dropout_rate", "stochastic_depth_rate", "head_bias_init"}
   training |= {"dtype", "head_dtype", "softmax_dtype", "attention"}
   training |= {"scan_layers", "remat", "pos_embedding_stddev"}
-  training |= {"stochastic_depth", "pos_embedding_init"}
+  training |= {"stochastic_depth", "stochastic_depth_group"}
+  training |= {"pos_embedding_init"}
   told |= {"patch_bias", "pre_norm", "mlp", "mlp_norm", "registers"}
+  told |= {"key_bias"}
   sections = [FAMILIES.get(name).section for name in ("vit", "resnet")]
   keys = {key for section in sections for key in section.model_fields}
   assert keys == told | training | set(vit.NPZ.unseen)

@@ -14,7 +14,8 @@ from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.embeddings import PositionEmbedding, RelativeKeys
 from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.models.layers.mlp import LayerConfig, MlpBlock
-from vit_jax.models.layers.stochastic_depth import skip_examples
+from vit_jax.models.layers.skipping_groups import Groups, of_layers
+from vit_jax.models.layers.stochastic_depth import add_branch, skip_examples
 
 # What the backward pass finds ready, per `config.model.remat`; the rest is
 # computed again. 'dots' keeps the results of all products with parameters;
@@ -39,10 +40,18 @@ BETWEEN_BLOCKS = ("batch", "tokens", "width")
 
 
 class EncoderBlock(nn.Module):
-  """Pre-norm attention and MLP, each added to what came in."""
+  """Pre-norm attention and MLP, each added to what came in.
+
+  Attributes:
+    config: Settings of the layers.
+    train: Whether dropout and stochastic depth are active.
+    skipping: Groups of examples, parts of which skip a branch; None: examples
+      skip it one by one, if any do.
+  """
 
   config: LayerConfig
   train: bool
+  skipping: Groups | None = None
 
   @nn.compact
   def __call__(
@@ -70,19 +79,22 @@ class EncoderBlock(nn.Module):
     if posemb is not None:
       tokens = tokens + posemb.astype(tokens.dtype)[None]
 
-    x = norm(name="LayerNorm_0")(tokens)
-    x = MultiHeadAttention(config, name="MultiHeadDotProductAttention_0")(
-      x, x, relative_keys, mask
-    )
-    x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
-    x = self._scaled(x, "layer_scale_0")
-    tokens = tokens + self._skip_examples(x, drop_rate)
-    tokens = checkpoint_name(tokens, "after_attention")
+    def attention(tokens, mask):
+      x = norm(name="LayerNorm_0")(tokens)
+      x = MultiHeadAttention(config, name="MultiHeadDotProductAttention_0")(
+        x, x, relative_keys, mask
+      )
+      x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
+      return self._scaled(x, "layer_scale_0")
 
-    x = norm(name="LayerNorm_1")(tokens)
-    x = MlpBlock(config, self.train, name="MlpBlock_0")(x)
-    x = self._scaled(x, "layer_scale_1")
-    tokens = tokens + self._skip_examples(x, drop_rate)
+    def mlp(tokens):
+      x = norm(name="LayerNorm_1")(tokens)
+      x = MlpBlock(config, self.train, name="MlpBlock_0")(x)
+      return self._scaled(x, "layer_scale_1")
+
+    tokens = self._added(attention, tokens, drop_rate, mask)
+    tokens = checkpoint_name(tokens, "after_attention")
+    tokens = self._added(mlp, tokens, drop_rate)
     tokens = nn.with_logical_constraint(tokens, BETWEEN_BLOCKS)
     self.sow("intermediates", "tokens", tokens)
     return tokens, None
@@ -96,11 +108,15 @@ class EncoderBlock(nn.Module):
     factors = self.param(name, init, branch.shape[-1:])
     return branch * factors.astype(branch.dtype)[None, None]
 
-  def _skip_examples(self, branch, drop_rate):
-    """Stochastic depth: the branch is zeroed for some examples."""
+  def _added(self, branch, tokens, drop_rate, *others):
+    """Tokens with a branch added, which some examples skip."""
     if drop_rate is None:
-      return branch
-    return skip_examples(branch, drop_rate, self.make_rng("dropout"))
+      return tokens + branch(tokens, *others)
+    if self.skipping is None:
+      found = branch(tokens, *others)
+      return tokens + skip_examples(found, drop_rate, self.make_rng("dropout"))
+    key = self.make_rng("dropout")
+    return add_branch(branch, tokens, self.skipping, key, *others)
 
 
 class Encoder(nn.Module):
@@ -138,6 +154,7 @@ class Encoder(nn.Module):
   pos_embedding_resize: str = "bilinear"
   stochastic_depth_rate: float = 0.0
   stochastic_depth: str = "linear"
+  stochastic_depth_group: int | None = None
   scan_layers: bool = False
   remat: str = "none"
   norm_dtype: str | None = "float32"
@@ -276,6 +293,12 @@ class Encoder(nn.Module):
         policy=REMAT_POLICIES[self.remat],
         prevent_cse=not self.scan_layers,
       )
+    groups = of_layers(
+      self.stochastic_depth_rate,
+      self.stochastic_depth,
+      self.depth,
+      self.stochastic_depth_group,
+    )
     if self.scan_layers:
       layers = nn.scan(
         block,
@@ -283,10 +306,10 @@ class Encoder(nn.Module):
         split_rngs={"params": True, "dropout": True},
         in_axes=(0, 0, 0, nn.broadcast),
         length=self.depth,
-      )(self.config, train, name="encoderblock")
+      )(self.config, train, *groups[-1:], name="encoderblock")
       return layers(tokens, *per_layer, mask)[0]
     for i in range(self.depth):
-      layer = block(self.config, train, name=f"encoderblock_{i}")
+      layer = block(self.config, train, groups[i], name=f"encoderblock_{i}")
       arguments = (None if x is None else x[i] for x in per_layer)
       tokens, _ = layer(tokens, *arguments, mask)
     return tokens

@@ -30,6 +30,7 @@ def check(model: schema.Model) -> None:
   _check_tokens(model)
   _check_distillation(model)
   _check_position_embedding(model, size.width)
+  _check_stochastic_depth(model)
   if model.attention != "xla":
     _check_kernel(model)
   if model.attention == "cudnn":
@@ -152,6 +153,21 @@ def _check_position_embedding(model: schema.Model, width: int) -> None:
       f"config.model.pos_embedding_at = '{model.pos_embedding_at}' has"
       " nothing to place, as config.model.pos_embedding = 'none'; leave it"
       " at 'stem'."
+    )
+
+
+def _check_stochastic_depth(model: schema.Model) -> None:
+  if (
+    model.stochastic_depth_group is not None
+    and model.stochastic_depth_rate
+    and model.scan_layers
+    and model.stochastic_depth == "linear"
+  ):
+    raise UserError(
+      "config.model.stochastic_depth_group ="
+      f" {model.stochastic_depth_group} computes fewer examples in later"
+      " layers, but config.model.scan_layers = True compiles one layer for all;"
+      " set config.model.stochastic_depth='constant', or scan_layers to False."
     )
 
 

@@ -69,6 +69,7 @@ class ViT(nn.Module):
   dropout_rate: float = 0.0
   stochastic_depth_rate: float = 0.0
   stochastic_depth: str = "linear"
+  stochastic_depth_group: int | None = None
   layer_scale: float | None = None
   head_bias_init: float = 0.0
   dtype: str = "float32"
@@ -135,6 +136,7 @@ class ViT(nn.Module):
       self.pos_embedding_resize,
       self.stochastic_depth_rate,
       self.stochastic_depth,
+      self.stochastic_depth_group,
       self.scan_layers,
       self.remat,
       None if self.norm_after_pool else self.head_dtype,

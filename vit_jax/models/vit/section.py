@@ -106,6 +106,13 @@ class ViTModel(Model):
     "Whether the rate grows over the layers or is that of the last in all."
     " constant [DeiT3].",
   )
+  stochastic_depth_group: Size | None = key(
+    None,
+    "Examples that follow one another in the batch, of which a fixed share, at"
+    " rates above 0.1, skips each branch and is not computed, as in [DV2]; the"
+    " crops of an image are examples. None: every example is drawn by itself,"
+    " and all are computed.",
+  )
   layer_scale: Positive | None = key(
     None,
     "Value at which a learned factor of every channel of every branch starts;"

@@ -8,6 +8,7 @@ from vit_jax import registry
 from vit_jax.config import scalars, schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
+from vit_jax.models.layers import skipping_groups
 from vit_jax.objectives import encoder_checks
 from vit_jax.objectives.dino import views
 from vit_jax.objectives.kind import ObjectiveKind
@@ -64,23 +65,43 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   """FLOPs of an image's forward pass, two for each multiply-add.
 
   A training step is counted as three forward passes, of which the teacher, who
-  sees the global crops, has one.
+  sees the global crops, has one. What stochastic depth skips for the student is
+  not counted where it is not computed.
   """
   del num_classes
   large = views.count(config, views.GLOBAL)
   of_head = head_flops(
     config.objective, _width(config), config.objective.bottleneck
   )
-  of_global = large * (_flops(config, views.GLOBAL) + of_head)
-  of_local = views.count(config, views.LOCAL) * of_head
-  if views.names(config, views.LOCAL):
-    of_local += views.count(config, views.LOCAL) * _flops(config, views.LOCAL)
-  return of_global + of_local + of_global // 3
+  of_student = (large + views.count(config, views.LOCAL)) * of_head
+  for kind in (views.GLOBAL, views.LOCAL):
+    if views.names(config, kind):
+      skipped = _skipped_flops(config, kind)
+      of_student += views.count(config, kind) * (_flops(config, kind) - skipped)
+  return of_student + large * (_flops(config, views.GLOBAL) + of_head) // 3
 
 
 def _flops(config: schema.Config, kind: str) -> int:
   model = config.model.updated(image_size=views.side(config, kind))
   return cost.forward_flops(model, num_classes=None)
+
+
+def _skipped_flops(config: schema.Config, kind: str) -> int:
+  """FLOPs that stochastic depth saves for a crop of the student."""
+  model = config.model.updated(image_size=views.side(config, kind))
+  family = registry.FAMILIES.get(model.name)
+  if getattr(model, "stochastic_depth_group", None) is None:
+    return 0
+  side, _ = family.grid(model)
+  tokens = side**2 + family.num_prefix_tokens(model)
+  groups = skipping_groups.of_layers(
+    model.stochastic_depth_rate,
+    model.stochastic_depth,
+    family.size(model).depth,
+    model.stochastic_depth_group,
+  )
+  share = 1 - skipping_groups.computed_share(groups)
+  return round(share * family.layer_flops(model, tokens))
 
 
 def _width(config: schema.Config) -> int:
