@@ -11,7 +11,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float
 
 from vit_jax.errors import UserError
-from vit_jax.models.layers import placement, softmax_attention
+from vit_jax.models.layers import placement, rope, softmax_attention
 from vit_jax.models.layers.mlp import LayerConfig
 
 # A collection of its own: maps are large, so they are sown only where a
@@ -90,6 +90,7 @@ class MultiHeadAttention(nn.Module):
     tokens: Float[Array, "b n d"],
     relative_keys: Float[Array, "offsets heads k"] | None = None,
     mask: Bool[Array, "b n"] | Bool[Array, "b q n"] | None = None,
+    turns: Float[Array, "2 n k"] | None = None,
   ) -> Float[Array, "b q d"]:
     """Attends from `queries` to `tokens`.
 
@@ -100,13 +101,15 @@ class MultiHeadAttention(nn.Module):
         offsets p_q - p_k, from -(n - 1) up.
       mask: True for the tokens that are attended to, the same for all queries
         or for each; None: all of them.
+      turns: For self-attention, rotary positions of the tokens, see
+        `rope_table.table`.
 
     Returns:
       The attended values, projected back to the tokens' width.
 
     Raises:
       UserError: The configured kernel is not available on this device, or
-        does not take a mask.
+        does not take a mask or rotary positions.
     """
     config = self.config
     # Initialisation may write every collection, and on any device.
@@ -122,6 +125,13 @@ class MultiHeadAttention(nn.Module):
         " this model or objective needs; use config.model.attention='xla'."
       )
 
+    if turns is not None and flat:
+      # Its biases are added inside the kernel, after which it is too late.
+      raise UserError(
+        "config.model.attention = 'pallas' does not take config.model.rope ="
+        " True; use config.model.attention='xla' or 'flash'."
+      )
+
     def project(name, x):
       use_bias = config.qkv_bias and (config.key_bias or name != "key")
       projection = HeadProjection(
@@ -133,6 +143,8 @@ class MultiHeadAttention(nn.Module):
     query = project("query", queries)
     key = project("key", tokens)
     value = project("value", tokens)
+    if turns is not None:
+      query, key = rope.rotate(query, turns), rope.rotate(key, turns)
     if attention == "pallas":
       context = _short_attention(query, key, value, config)
     elif attention == "flash":

@@ -9,6 +9,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float
 
 from vit_jax.errors import UserError
+from vit_jax.models.layers import rope_table
 from vit_jax.models.layers.attention import ATTENTION_MAPS, MultiHeadAttention
 from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.embeddings import PositionEmbedding, RelativeKeys
@@ -61,6 +62,7 @@ class EncoderBlock(nn.Module):
     relative_keys: Float[Array, "offsets heads k"] | None,
     drop_rate: Float[Array, ""] | None,
     mask: Bool[Array, "b n"] | Bool[Array, "b n n"] | None = None,
+    turns: Float[Array, "2 n k"] | None = None,
   ) -> tuple[Float[Array, "b n d"], None]:
     """One layer.
 
@@ -70,6 +72,7 @@ class EncoderBlock(nn.Module):
       relative_keys: Keys of the offsets, see `MultiHeadAttention`.
       drop_rate: Probability that an example skips a branch of this layer.
       mask: Tokens that are attended to, see `MultiHeadAttention`.
+      turns: Rotary positions, likewise.
 
     Returns:
       The tokens and None, the pair that `nn.scan` expects.
@@ -82,7 +85,7 @@ class EncoderBlock(nn.Module):
     def attention(tokens, mask):
       x = norm(name="LayerNorm_0")(tokens)
       x = MultiHeadAttention(config, name="MultiHeadDotProductAttention_0")(
-        x, x, relative_keys, mask
+        x, x, relative_keys, mask, turns
       )
       x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
       return self._scaled(x, "layer_scale_0")
@@ -138,6 +141,9 @@ class Encoder(nn.Module):
     norm_dtype: Dtype of the last LayerNorm's result; None: it is left out.
     num_registers: Tokens before the patches that have no positions, the last
       of `num_prefix`.
+    rope: Whether patches have rotary positions beside `pos_embedding`.
+    rope_grid: Rows and columns that those of any grid are scaled to, see
+      `rope_table.table`.
 
   The others are the keys of `config.model` of the same names.
   """
@@ -159,6 +165,8 @@ class Encoder(nn.Module):
   remat: str = "none"
   norm_dtype: str | None = "float32"
   num_registers: int = 0
+  rope: bool = False
+  rope_grid: int | None = 16
 
   def setup(self):
     if self.pos_embedding not in ("none", "relative"):
@@ -200,9 +208,9 @@ class Encoder(nn.Module):
 
     Args:
       tokens: Any tokens; all of the image's, in their order, if positions are
-        relative or added at every layer.
-      grid: Rows and columns of the patches, if positions are relative or added
-        at every layer; None: those of the module.
+        relative, rotary or added at every layer.
+      grid: Rows and columns of the patches, if positions are relative, rotary
+        or added at every layer; None: those of the module.
       mask: Tokens that are attended to, by all tokens or by each; None: all.
       train: Whether dropout and stochastic depth are active.
 
@@ -224,7 +232,8 @@ class Encoder(nn.Module):
       drop_rates = jnp.linspace(first, rate, self.depth)
     posembs = self._layer_positions(tokens, grid)
     per_layer = (posembs, self._relative_keys(tokens, grid), drop_rates)
-    tokens = self._apply_blocks(tokens, per_layer, mask, train)
+    for_all = (mask, self._turns(tokens, grid))
+    tokens = self._apply_blocks(tokens, per_layer, for_all, train)
     if self.norm_dtype is None:
       return tokens
     norm = LayerNorm(
@@ -283,7 +292,29 @@ class Encoder(nn.Module):
         " config.model.pos_embedding_at='stem'."
       )
 
-  def _apply_blocks(self, tokens, per_layer, mask, train):
+  def _turns(self, tokens, grid):
+    """Rotary positions of all tokens, constants of the program, or None."""
+    if not self.rope:
+      return None
+    rows, columns = grid or self.grid
+    wanted = rows * columns + self.num_prefix
+    if tokens.shape[1] != wanted:
+      raise UserError(
+        f"config.model.rope = True turns the {wanted} tokens of an image in"
+        f" every layer by their places, but there are {tokens.shape[1]}; use"
+        " config.model.rope=False, or an objective that keeps all tokens."
+      )
+    head_size = tokens.shape[-1] // self.config.num_heads
+    return jnp.asarray(
+      rope_table.table(
+        (rows, columns),
+        head_size,
+        reference=self.rope_grid,
+        num_prefix=self.num_prefix,
+      )
+    )
+
+  def _apply_blocks(self, tokens, per_layer, for_all, train):
     """Applies `depth` blocks, each with its slice of `per_layer`."""
     block = EncoderBlock
     if self.remat != "none":
@@ -304,12 +335,12 @@ class Encoder(nn.Module):
         block,
         variable_axes={"params": 0, "intermediates": 0, ATTENTION_MAPS: 0},
         split_rngs={"params": True, "dropout": True},
-        in_axes=(0, 0, 0, nn.broadcast),
+        in_axes=(0, 0, 0, nn.broadcast, nn.broadcast),
         length=self.depth,
       )(self.config, train, *groups[-1:], name="encoderblock")
-      return layers(tokens, *per_layer, mask)[0]
+      return layers(tokens, *per_layer, *for_all)[0]
     for i in range(self.depth):
       layer = block(self.config, train, groups[i], name=f"encoderblock_{i}")
       arguments = (None if x is None else x[i] for x in per_layer)
-      tokens, _ = layer(tokens, *arguments, mask)
+      tokens, _ = layer(tokens, *arguments, *for_all)
     return tokens

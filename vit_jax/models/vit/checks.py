@@ -31,6 +31,7 @@ def check(model: schema.Model) -> None:
   _check_distillation(model)
   _check_position_embedding(model, size.width)
   _check_stochastic_depth(model)
+  _check_rope(model, size)
   if model.attention != "xla":
     _check_kernel(model)
   if model.attention == "cudnn":
@@ -168,6 +169,30 @@ def _check_stochastic_depth(model: schema.Model) -> None:
       f" {model.stochastic_depth_group} computes fewer examples in later"
       " layers, but config.model.scan_layers = True compiles one layer for all;"
       " set config.model.stochastic_depth='constant', or scan_layers to False."
+    )
+
+
+def _check_rope(model: schema.Model, size: sizes.Size) -> None:
+  if not model.rope:
+    return
+  heads = size.num_heads
+  if size.width // heads % 4:
+    raise UserError(
+      "config.model.rope = True turns pairs of units, half of them by row and"
+      f" half by column, but heads of {size.width // heads} units"
+      f" (config.model.num_heads = {heads}) are no multiple of 4; use"
+      f" config.model.width={_nearest_multiples(size.width, 4 * heads)}."
+    )
+  if model.pos_embedding == "relative":
+    raise UserError(
+      "config.model.rope = True is a relative position itself, so that"
+      " config.model.pos_embedding = 'relative' does not go with it; use"
+      " config.model.pos_embedding='learned_1d' or 'none'."
+    )
+  if model.attention == "pallas":
+    raise UserError(
+      "config.model.attention = 'pallas' does not take config.model.rope ="
+      " True; use config.model.attention='xla' or 'flash'."
     )
 
 

@@ -117,7 +117,8 @@ def _details(model: schema.Model) -> list[str]:
     f"patches of {size.patch_size} x {size.patch_size} pixels",
     f"pooling: `{model.pool}`",
     *([f"registers: {model.registers}"] if model.registers else []),
-    f"position embedding: `{model.pos_embedding}`",
+    f"position embedding: `{model.pos_embedding}`"
+    + (" and rotary positions" if model.rope else ""),
     f"{hidden}; LayerNorm epsilon: {model.layer_norm_eps:g}",
   ]
 

@@ -66,6 +66,8 @@ class ViT(nn.Module):
   cls_position: bool = True
   pos_embedding_at: str = "stem"
   pos_embedding_resize: str = "bilinear"
+  rope: bool = False
+  rope_grid: int | None = 16
   dropout_rate: float = 0.0
   stochastic_depth_rate: float = 0.0
   stochastic_depth: str = "linear"
@@ -141,6 +143,8 @@ class ViT(nn.Module):
       self.remat,
       None if self.norm_after_pool else self.head_dtype,
       self.registers,
+      self.rope,
+      self.rope_grid,
       name="Transformer",
     )
     if self.pool == "map":
@@ -238,8 +242,8 @@ class ViT(nn.Module):
 
     Args:
       tokens: Tokens with positions, as `embed` returns them, or some of them.
-      grid: Rows and columns of the patches, if positions are relative or added
-        at every layer; None: those of `image_size`.
+      grid: Rows and columns of the patches, if positions are relative, rotary
+        or added at every layer; None: those of `image_size`.
       mask: True for the tokens that are attended to, by all tokens or by each;
         None: all of them.
       train: Whether dropout and stochastic depth are active.

@@ -97,6 +97,17 @@ class ViTModel(Model):
   pos_embedding_at: Literal["stem", "every_layer", "every_layer_shared"] = key(
     "stem", "Where it is added. [P] Table 8."
   )
+  rope: bool = key(
+    False,
+    "Rotary positions beside `pos_embedding`: queries and keys of patches turn"
+    " by angles of row and column, arXiv 2104.09864, as in [EVA].",
+  )
+  rope_grid: Size | None = key(
+    16,
+    "Patches along a side that rotary positions of any grid are scaled to, so"
+    " that larger images have finer steps; None: steps of one patch in all."
+    " 16 [EVA].",
+  )
   dropout_rate: Fraction = key(0.0, "Dropout. [P] Table 3.")
   stochastic_depth_rate: Fraction = key(
     0.0, "Rate of the last layer, growing linearly from 0 at the first."

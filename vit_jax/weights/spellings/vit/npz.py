@@ -85,6 +85,8 @@ NPZ = Npz(
     "pos_embedding",
     "pos_embedding_at",
     "pos_embedding_resize",
+    "rope",
+    "rope_grid",
     "gelu",
     "layer_norm_eps",
     "distillation",

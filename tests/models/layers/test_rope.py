@@ -1,0 +1,142 @@
+"""Rotary positions: against complex numbers, and inside the network."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.models.networks import (
+  assert_trees_close,
+  random_params,
+  stack_layers,
+  tiny,
+)
+from vit_jax.errors import UserError
+from vit_jax.models.layers import rope, rope_table
+from vit_jax.models.layers.attention import MultiHeadAttention
+from vit_jax.models.layers.mlp import LayerConfig
+from vit_jax.weights import flat
+
+
+def table(grid, head_size, **keys):
+  return jnp.asarray(rope_table.table(grid, head_size, **keys))
+
+
+def turned(x, grid, reference, num_prefix):
+  """Pairs of units as complex numbers, token by token; in float64."""
+  batch, length, heads, size = x.shape
+  found = np.zeros((batch, length, heads, size // 2), np.complex128)
+  pairs = x[..., 0::2] + 1j * x[..., 1::2]
+  for token in range(length):
+    angles = np.zeros(size // 2)
+    if token >= num_prefix:
+      row, column = divmod(token - num_prefix, grid[1])
+      for axis, place in enumerate((row, column)):
+        if reference:
+          place = place / grid[axis] * reference
+        for i in range(size // 4):
+          angles[axis * size // 4 + i] = place / 10000 ** (i / (size // 4))
+    found[:, token] = pairs[:, token] * np.exp(1j * angles)
+  return np.stack([found.real, found.imag], axis=-1).reshape(x.shape)
+
+
+@pytest.mark.parametrize("grid", [(2, 3), (20, 4)])
+@pytest.mark.parametrize("reference", [16, None])
+def test_pairs_turn_as_complex_numbers(grid, reference):
+  num_tokens = 2 + grid[0] * grid[1]
+  x = np.random.default_rng(0).normal(size=(2, num_tokens, 3, 12))
+  turns = table(grid, 12, reference=reference, num_prefix=2)
+  found = rope.rotate(jnp.asarray(x, jnp.float32), turns)
+  wanted = turned(x, grid, reference, 2)
+  np.testing.assert_allclose(found, wanted, atol=2e-6)
+  np.testing.assert_array_equal(found[:, :2], np.float32(x[:, :2]))
+  half = rope.rotate(jnp.asarray(x, jnp.bfloat16), turns)
+  assert half.dtype == jnp.bfloat16
+  np.testing.assert_allclose(np.float32(half), wanted, rtol=0.02, atol=0.02)
+
+
+def test_scores_depend_on_distance_alone():
+  x = np.random.default_rng(1).normal(size=(2, 1, 1, 1, 8))
+  query, key = jnp.broadcast_to(jnp.asarray(x, jnp.float32), (2, 1, 16, 1, 8))
+  turns = table((4, 4), 8, reference=None)
+  scores = np.einsum(
+    "qk,nk->qn",
+    *(np.asarray(rope.rotate(one, turns))[0, :, 0] for one in (query, key)),
+  ).reshape(4, 4, 4, 4)
+  # One row down and two columns to the right, from everywhere.
+  found = [scores[r, c, r + 1, c + 2] for r in range(3) for c in range(2)]
+  np.testing.assert_allclose(found, found[0], rtol=1e-5)
+  assert abs(scores[0, 0, 2, 1] - found[0]) > 1e-3
+
+
+def test_attention_turns_queries_and_keys_alone():
+  config = LayerConfig(num_heads=2, mlp_dim=8)
+  rng = np.random.default_rng(2)
+  x = jnp.asarray(rng.normal(size=(1, 7, 16)), jnp.float32)
+  attention = MultiHeadAttention(config)
+  params = attention.init(jax.random.key(0), x, x)
+  params = jax.tree.map(
+    lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32) / 4,
+    params,
+  )
+  turns = table((2, 3), 8, reference=16, num_prefix=1)
+  found = attention.apply(params, x, x, turns=turns)
+  layers = jax.tree.map(np.float64, params["params"])
+  query, key, value = (
+    np.einsum("bnd,dhk->bnhk", x, layers[name]["kernel"]) + layers[name]["bias"]
+    for name in ("query", "key", "value")
+  )
+  query, key = (turned(one, (2, 3), 16, 1) for one in (query, key))
+  scores = np.exp(np.einsum("bqhk,bnhk->bhqn", query, key) / np.sqrt(8))
+  weights = scores / scores.sum(-1, keepdims=True)
+  wanted = np.einsum(
+    "bhqn,bnhk,hkd->bqd", weights, value, layers["out"]["kernel"]
+  )
+  np.testing.assert_allclose(found, wanted + layers["out"]["bias"], atol=1e-5)
+
+
+def test_scanned_and_rematerialized_layers_turn_alike(images):
+  """On a grid of another form than the one that positions are learned for."""
+  images = np.concatenate([images, images], axis=2)
+  params = random_params(tiny(rope=True))
+  assert not any("rope" in name for name in flat.flatten(params))
+
+  def value_and_grad(params, **keys):
+    model = tiny(**keys)
+
+    def loss(params):
+      return jnp.sum(jnp.sin(model.apply({"params": params}, images)))
+
+    return jax.jit(jax.value_and_grad(loss))(params)
+
+  value, grads = value_and_grad(params, rope=True, remat="named")
+  assert abs(value - value_and_grad(params)[0]) > 1e-4
+  found, other = value_and_grad(
+    stack_layers(params), rope=True, scan_layers=True, remat="full"
+  )
+  np.testing.assert_allclose(found, value, rtol=1e-5)
+  assert_trees_close(other, stack_layers(grads), rtol=1e-3, atol=1e-4)
+
+
+def test_some_of_the_tokens_are_refused(images):
+  model = tiny(rope=True)
+  params = random_params(model)
+
+  def encode(model, images):
+    return model.encode(model.embed(images)[:, :-1])
+
+  with pytest.raises(UserError, match="turns the 5 tokens .* there are 4; use"):
+    model.apply({"params": params}, images, method=encode)
+
+
+@pytest.mark.parametrize(
+  ("keys", "words"),
+  [
+    (dict(num_heads=8), "heads of 2 units .*width=32\\."),
+    (dict(pos_embedding="relative"), "pos_embedding='learned_1d'"),
+    (dict(attention="pallas"), "attention='xla' or 'flash'"),
+  ],
+)
+def test_what_does_not_go_with_it_is_refused(keys, words):
+  with pytest.raises(UserError, match=words):
+    tiny(rope=True, **keys)

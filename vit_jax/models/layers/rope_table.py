@@ -1,0 +1,45 @@
+"""Angles of rotary positions, arXiv 2104.09864, as EVA-02 has them.
+
+NumPy only: a file that keeps them is compared with the same numbers that a
+compiled step has as constants.
+"""
+
+import numpy as np
+from jaxtyping import Float32
+
+# theta of EVA-02/asuka/rope.py.
+_BASE = 10_000.0
+
+
+def table(
+  grid: tuple[int, int],
+  head_size: int,
+  *,
+  reference: int | None,
+  num_prefix: int = 0,
+) -> Float32[np.ndarray, "2 n k"]:
+  """Cosines and sines of the angles by which the tokens' units turn.
+
+  Args:
+    grid: Rows and columns of the patches.
+    head_size: Units of a head, a multiple of 4.
+    reference: Rows and columns that those of any grid are scaled to, so that
+      larger images have finer steps; None: steps of one.
+    num_prefix: Tokens before the patches, which do not turn.
+  """
+  frequencies = _BASE ** -(np.arange(0, head_size // 2, 2) / (head_size // 2))
+  by_axis = []
+  for size in grid:
+    places = np.arange(size) * (1.0 if reference is None else reference / size)
+    by_axis.append(np.repeat(places[:, None] * frequencies, 2, axis=1))
+  rows, columns = by_axis
+  shape = (*grid, head_size // 2)
+  angles = np.concatenate(
+    [
+      np.broadcast_to(rows[:, None], shape),
+      np.broadcast_to(columns[None], shape),
+    ],
+    axis=-1,
+  ).reshape(-1, head_size)
+  angles = np.concatenate([np.zeros((num_prefix, head_size)), angles])
+  return np.stack([np.cos(angles), np.sin(angles)]).astype(np.float32)
