@@ -100,6 +100,7 @@ OBJECTIVES = Registry(
     "mae": "vit_jax.objectives.mae.kind:KIND",
     "dino": "vit_jax.objectives.dino.kind:KIND",
     "dinov2": "vit_jax.objectives.dinov2.kind:KIND",
+    "feature_prediction": "vit_jax.objectives.feature_prediction.kind:KIND",
     "contrastive": "vit_jax.objectives.contrastive.kind:KIND",
   },
 )

@@ -13,6 +13,7 @@ from tests.faults import runs
 CONFIGS = {
   "mae": ("reconstruction/val/loss", {}),
   "dino": ("knn/generated/k1", {}),
+  "eva02": ("knn/generated/k1", {}),
   # Features that are nearly equal would be spread with gradients of thousands,
   # by directions that are rounding errors.
   "dinov2": ("knn/generated/k1", {"model.layer_scale": 1.0}),

@@ -20,6 +20,12 @@ OBJECTIVES = {
     "objective__decoder_num_heads": 4,
     "train__preprocess": "decode|resize|keep('image')|flip_lr",
   },
+  "feature_prediction": {
+    "objective__name": "feature_prediction",
+    "objective__teacher": "random",
+    "objective__smallest_mask": 2,
+    "train__preprocess": "decode|resize|keep('image')|flip_lr",
+  },
 }
 for method, centering in (
   ("dino", "mean"),

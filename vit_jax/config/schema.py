@@ -359,6 +359,32 @@ class DINOv2(DINO):
   )
 
 
+class FeaturePrediction(Objective):
+  """Prediction of a teacher's features of masked patches. [EVA]"""
+
+  name: Literal["feature_prediction"] = key(
+    "feature_prediction", "Features of masked patches."
+  )
+  teacher: str | None = key(
+    None,
+    "Checkpoint of any form, of a Vision Transformer or of two towers, whose"
+    " features of the patches are learned; 'random' or 'random:SEED': a network"
+    " like the student with random parameters, to try things out. [EVA]: CLIP's"
+    " image tower.",
+  )
+  mask_ratio: Annotated[float, pydantic.Field(gt=0, lt=1)] = key(
+    0.41, "Share of the patches that is masked. [EVA]: 105 of 256."
+  )
+  smallest_mask: PositiveInt = key(
+    16, "Least area of the rectangles that make a mask, patches. [EVA]"
+  )
+  embedding_gradient: Probability = key(
+    0.1,
+    "Share of the gradient that reaches the embedding of patches; 1: all of it."
+    " [EVA]: stop_grad_conv1.",
+  )
+
+
 class Contrastive(Objective):
   """Images and texts that belong together. [CLIP], [SigLIP]"""
 

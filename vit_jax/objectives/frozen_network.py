@@ -120,7 +120,8 @@ def read_patches(key: str, path: str, student: schema.Model) -> FrozenNetwork:
       the student's.
   """
   if match := RANDOM.fullmatch(path):
-    return _random(path, int(match[1] or 0), student)
+    section = section_of_patches(key, path, student)
+    return _random(path, int(match[1] or 0), section)
   weights = reading.read(path)
   section = _with_grid(key, path, _tower_of(weights.model), student)
   params = jax.tree.map(np.asarray, weights.params)
@@ -147,17 +148,17 @@ def forward_flops(path: str) -> int:
   return cost.forward_flops(section, num_classes=section.num_classes)
 
 
-def patch_flops(key: str, path: str, student: schema.Model) -> int:
-  """FLOPs of the patches of one image, as `read_patches` reads them."""
+def section_of_patches(
+  key: str, path: str, student: schema.Model
+) -> schema.Model:
+  """Section `model` of what `read_patches` reads; arguments are its own."""
   if RANDOM.fullmatch(path):
-    return cost.forward_flops(student, num_classes=None)
-  section = _with_grid(key, path, _tower_of(model_in(path)), student)
-  return cost.forward_flops(section, num_classes=None)
+    return student.updated(**load.ANY_DEVICE, num_classes=None)
+  return _with_grid(key, path, _tower_of(model_in(path)), student)
 
 
-def _random(path: str, seed: int, student: schema.Model) -> FrozenNetwork:
-  """A network like the student, with random parameters of a seed."""
-  section = student.updated(**load.ANY_DEVICE, num_classes=None)
+def _random(path: str, seed: int, section: schema.Model) -> FrozenNetwork:
+  """A network with random parameters of a seed."""
   network = build.create(section, num_classes=None)
   images = jnp.zeros((1, *[section.image_size] * 2, 3), jnp.uint8)
   params = jax.jit(network.init)(jax.random.key(seed), images)["params"]

@@ -29,3 +29,13 @@ def check(key: str, path: str, without: str = "") -> None:
         f"{key} = {path!r} does not exist; give a workdir or a file of"
         f" weights{without}."
       )
+
+
+def check_patches(key: str, path: str) -> None:
+  """Checks that there is something at a path, if it is not `RANDOM`.
+
+  Raises:
+    UserError: As `check`.
+  """
+  if not RANDOM.fullmatch(path):
+    check(key, path, without=", or 'random'")

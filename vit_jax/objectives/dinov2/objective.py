@@ -17,7 +17,7 @@ from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.models import build as models_build
 from vit_jax.models import features
-from vit_jax.objectives import contract
+from vit_jax.objectives import contract, masked_tokens
 from vit_jax.objectives.dino import head as head_lib
 from vit_jax.objectives.dino import health, views
 from vit_jax.objectives.dino import prototypes as prototypes_lib
@@ -241,25 +241,13 @@ def _encoded(
     mask: True for the patches that the mask token stands for; None: none.
     dropout: Key of dropout and stochastic depth; None: they are off.
   """
-  tokens = network.apply(
-    {"params": params},
+  tokens = masked_tokens.encode(
+    network,
+    params,
     crops.reshape(-1, *crops.shape[2:]),
     params[_TOKEN],
     None if mask is None else mask.reshape(-1, mask.shape[2]),
-    dropout is not None,
-    rngs={} if dropout is None else {"dropout": dropout},
-    method=_masked_tokens,
+    dropout=dropout,
   )
   tokens = tokens.reshape(*crops.shape[:2], *tokens.shape[1:])
   return tokens[:, :, 0], tokens[:, :, network.num_prefix :]
-
-
-def _masked_tokens(network, images, mask_token, mask, train):
-  grid = network.patch_grid(*images.shape[1:3])
-  patches = network.embed_patches(images)
-  if mask is not None:
-    token = mask_token.astype(patches.dtype)
-    patches = jnp.where(mask[:, :, None], token, patches)
-  return network.encode(
-    network.add_prefix(patches, grid), grid=grid, train=train
-  )

@@ -1,0 +1,1 @@
+"""Prediction of the features that a frozen network has of masked patches."""

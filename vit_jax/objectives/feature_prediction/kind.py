@@ -1,0 +1,113 @@
+"""The declaration of the prediction of a frozen network's features."""
+
+from typing import TYPE_CHECKING, Any
+
+from vit_jax import registry
+from vit_jax.config import schema
+from vit_jax.data.facts import DataFacts
+from vit_jax.errors import UserError
+from vit_jax.objectives import encoder_checks, frozen_path, mask_checks
+from vit_jax.objectives.kind import ObjectiveKind
+from vit_jax.paper import cost
+
+if TYPE_CHECKING:
+  from vit_jax.objectives.contract import Objective
+
+TEACHER = "config.objective.teacher"
+# Parameters beside those of the network.
+MASK_TOKEN, HEAD = "mask_token", "patch_head"
+
+
+def check(config: schema.Config) -> None:
+  """Raises UserError for a config that cannot be trained."""
+  encoder_checks.check(config)
+  model, objective = config.model, config.objective
+  if model.norm_after_pool:
+    raise UserError(
+      "config.model.norm_after_pool = True has no norm of the tokens that"
+      ' objective "feature_prediction" predicts from; set it for fine-tuning'
+      " alone."
+    )
+  mask_checks.check(config, num_masked(config), objective.smallest_mask)
+  if objective.teacher is not None:
+    frozen_path.check_patches(TEACHER, objective.teacher)
+
+
+def num_masked(config: schema.Config) -> int:
+  """Patches of an image that are masked, at most."""
+  side, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
+  return round(config.objective.mask_ratio * side**2)
+
+
+def build(
+  config: schema.Config, facts: DataFacts, total_steps: int
+) -> "Objective":
+  """Prediction of a teacher's features by the network of the config.
+
+  Raises:
+    UserError: There is no teacher, or it has not the student's patches.
+  """
+  from vit_jax.objectives import frozen_network
+  from vit_jax.objectives.feature_prediction import objective
+
+  del facts, total_steps
+  path = config.objective.teacher
+  if path is None:
+    raise UserError(
+      f'{TEACHER} is not set, and objective "feature_prediction" learns from'
+      " the features of a teacher; name a checkpoint of any form, or 'random'"
+      " for a network with random parameters, to try things out."
+    )
+  teacher = frozen_network.read_patches(TEACHER, path, config.model)
+  return objective.feature_prediction(config, teacher)
+
+
+def forward_flops(config: schema.Config, num_classes: int | None) -> int:
+  """FLOPs of an image's forward pass, two for each multiply-add.
+
+  A training step is counted as three forward passes, of which the teacher has
+  one.
+  """
+  del num_classes
+  flops = cost.forward_flops(config.model, num_classes=None)
+  path = config.objective.teacher
+  if path is None:
+    return flops
+  from vit_jax.objectives import frozen_network
+
+  width = registry.FAMILIES.get(config.model.name).size(config.model).width
+  section = frozen_network.section_of_patches(TEACHER, path, config.model)
+  taught = registry.FAMILIES.get(section.name).size(section).width
+  flops += 2 * width * taught * num_masked(config)
+  return flops + cost.forward_flops(section, num_classes=None) // 3
+
+
+def describe(config: schema.Config) -> dict[str, str]:
+  """The teacher and the share of masked patches."""
+  objective = config.objective
+  return {
+    "objective": (
+      "prediction of a teacher's features of"
+      f" {objective.mask_ratio:g} of the patches"
+    ),
+    "teacher": objective.teacher or "none yet",
+  }
+
+
+def exported(params: Any, objective_state: Any) -> dict[str, Any]:
+  """The network, without what predicts features."""
+  del objective_state
+  beside = (MASK_TOKEN, HEAD)
+  return {name: tree for name, tree in params.items() if name not in beside}
+
+
+KIND = ObjectiveKind(
+  section=schema.FeaturePrediction,
+  build=build,
+  forward_flops=forward_flops,
+  describe=describe,
+  check=check,
+  exported=exported,
+  # The two by two patches of a small network.
+  small={"teacher": "random", "mask_ratio": 0.5, "smallest_mask": 1},
+)

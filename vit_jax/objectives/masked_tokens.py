@@ -1,0 +1,57 @@
+"""Encoding images of which a mask token stands for some patches."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key, UInt8
+
+from vit_jax.objectives.contract import Params
+
+
+def encode(
+  network: nn.Module,
+  params: Params,
+  images: UInt8[Array, "b h w 3"] | Float[Array, "b h w 3"],
+  mask_token: Float[Array, "*one d"],
+  mask: Bool[Array, "b n"] | None,
+  *,
+  dropout: Key[Array, ""] | None = None,
+  embedding_gradient: float = 1.0,
+) -> Float[Array, "b k d"]:
+  """All tokens after the last layer, those of the prefix first.
+
+  Args:
+    network: Vision Transformer without a head.
+    params: Its parameters.
+    images: Images.
+    mask_token: Embedding that stands for a masked patch, without positions.
+    mask: True for the patches that it stands for; None: none.
+    dropout: Key of dropout and stochastic depth; None: they are off.
+    embedding_gradient: Share of the gradient that reaches the embedding of
+      patches.
+  """
+  return network.apply(
+    {"params": params},
+    images,
+    mask_token,
+    mask,
+    dropout is not None,
+    embedding_gradient,
+    rngs={} if dropout is None else {"dropout": dropout},
+    method=_encode,
+  )
+
+
+def _encode(network, images, mask_token, mask, train, embedding_gradient):
+  grid = network.patch_grid(*images.shape[1:3])
+  patches = network.embed_patches(images)
+  if embedding_gradient < 1:
+    # The value is that of the patches to the bit: what is added is 0.
+    fixed = jax.lax.stop_gradient(patches)
+    patches = fixed + embedding_gradient * (patches - fixed)
+  if mask is not None:
+    token = mask_token.astype(patches.dtype)
+    patches = jnp.where(mask[:, :, None], token, patches)
+  return network.encode(
+    network.add_prefix(patches, grid), grid=grid, train=train
+  )
