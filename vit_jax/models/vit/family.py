@@ -11,6 +11,7 @@ from vit_jax.models.vit import (
   cost,
   detect,
   dino_names,
+  eva_names,
   fitting,
   shapes,
   sizes,
@@ -133,7 +134,7 @@ def _implied(model: schema.Model) -> dict[str, Any]:
 def _find(name: str) -> schema.Model | None:
   if match := _DEIT.fullmatch(name):
     return _deit(variant=match[2], is_third=bool(match[1]), distilled=match[3])
-  if model := dino_names.find(name):
+  if model := dino_names.find(name) or eva_names.find(name):
     return model
   stem, plus, vit = name.rpartition("+")
   stem = re.sub(r"^(R\d+)x1$", r"\1", stem)
@@ -264,6 +265,7 @@ FAMILY = Family(
     *_HYBRIDS,
     *_DEITS,
     *dino_names.NAMES,
+    *eva_names.NAMES,
   ),
   matches=detect.matches,
   detect=detect.detect,

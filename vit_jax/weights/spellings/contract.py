@@ -95,6 +95,8 @@ class Timm:
       have; adds notes about what was changed.
     arguments: Names of `model_args` that shapes tell or that `said` reads,
       beside those that families share.
+    marks: Names in a file, any of which marks it, in place of the first of
+      `names.required`.
   """
 
   label: str
@@ -105,6 +107,7 @@ class Timm:
     lambda tensors, path, notes: tensors
   )
   arguments: frozenset[str] = frozenset()
+  marks: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +124,8 @@ class Original:
     marks: Names in a file, any of which marks it, where `prepare` changes the
       one that `names` requires first.
     beside: (tensors) -> `Weights.beside` and `Weights.objective`.
+    told: (tensors, path) -> keys of `schema.Model` that tensors tell which
+      `prepare` leaves out, instead of those of `said`.
   """
 
   label: str
@@ -131,3 +136,4 @@ class Original:
   )
   marks: tuple[str, ...] = ()
   beside: Callable[[Tensors], Beside] = lambda tensors: ({}, None)
+  told: Callable[[Tensors, str], dict[str, Any]] = lambda tensors, path: {}

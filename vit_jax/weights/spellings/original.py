@@ -51,8 +51,9 @@ def read(path: epath.PathLike) -> Weights:
     found = _state_dict(contents, where, notes)
   family = _family(found, where)
   beside, objective = family.beside(found)
+  told = family.told(found, where)
   found = family.prepare(found, where, notes)
-  said = {"normalize": "imagenet", **family.said(found, where, notes)}
+  said = {"normalize": "imagenet", **family.said(found, where, notes), **told}
   model, params, assumed = names.read(where, found, family.names, said)
   return Weights(
     path=where,

@@ -34,6 +34,8 @@ TIMM = Registry(
     # First, as they have all that marks a ViT.
     "swin": f"{_ROOM}.swin.timm:TIMM",
     "pvt": f"{_ROOM}.pvt.timm:TIMM",
+    # After BEiT, which has no bias of the keys either.
+    "eva02": f"{_ROOM}.vit.eva02:TIMM",
     "vit": f"{_ROOM}.vit.timm:TIMM",
     "resnet": f"{_ROOM}.resnet.timm:TIMM",
     "convnext": f"{_ROOM}.convnext.timm:TIMM",
@@ -55,6 +57,7 @@ ORIGINAL = Registry(
   {
     "two_towers": f"{_ROOM}.two_towers.open_clip:ORIGINAL",
     "swin": f"{_ROOM}.swin.original:ORIGINAL",
+    "eva02": f"{_ROOM}.vit.eva02:ORIGINAL",
     "vit": f"{_ROOM}.vit.original:ORIGINAL",
     "convnext": f"{_ROOM}.convnext.original:ORIGINAL",
     "pvt": f"{_ROOM}.pvt.original:ORIGINAL",

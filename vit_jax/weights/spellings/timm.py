@@ -88,16 +88,21 @@ def _check_config(config: Fields, families: list[Timm]) -> None:
 
 def _family(found: Tensors, families: list[Timm], path: str) -> Timm:
   for family in families:
-    if family.names.required[0] in found:
+    if any(name in found for name in _marks(family)):
       return family
   some = ", ".join(sorted(found)[:4]) or "none"
   known = ", ".join(family.label for family in families)
+  marks = dict.fromkeys(mark for one in families for mark in _marks(one))
   raise UserError(
     f"{path} is none of timm's networks that are read ({known}): it has none of"
-    f" {', '.join(family.names.required[0] for family in families)}. Its"
+    f" {', '.join(marks)}. Its"
     f" tensors: {some}{', ...' if len(found) > 4 else ''}. (Hugging Face's"
     " files are read with the config.json beside them.)"
   )
+
+
+def _marks(family: Timm) -> tuple[str, ...]:
+  return family.marks or family.names.required[:1]
 
 
 def _normalize(config: Fields, notes: list[str]) -> str:

@@ -131,6 +131,8 @@ def _writes(model: schema.Model) -> bool:
 def _config(model: schema.Model) -> dict[str, Any]:
   size = sizes.vit(model)
   positions = (model.pos_embedding, model.pos_embedding_at)
+  if model.rope:
+    raise _refusal("model.rope=True")
   if size.stem_blocks is not None:
     raise _refusal("the convolutional stem of a hybrid")
   if model.pool != "cls":

@@ -156,6 +156,8 @@ def _config(model: schema.Model) -> dict[str, Any]:
   representation = sizes.representation_size(model)
   has_head = model.num_classes is not None
   positions = (model.pos_embedding, model.pos_embedding_at)
+  if model.rope:
+    raise not_expressible("model.rope=True")
   if size.stem_blocks is not None:
     raise not_expressible("the convolutional stem of a hybrid")
   if not sizes.has_cls(model.pool, model.cls_token) or model.pool != "cls":

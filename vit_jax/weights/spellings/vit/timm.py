@@ -127,12 +127,12 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
         f"{path} has {part} ('{name}'), which our networks do not have, so it"
         " cannot be loaded."
       )
-  if _has_swiglu(tensors):
+  if has_joined_swiglu(tensors):
     tensors = swiglu.taken_apart(tensors, *_SWIGLU, path)
   return without_joined_projections(tensors, path)
 
 
-def _has_swiglu(tensors: Tensors) -> bool:
+def has_joined_swiglu(tensors: Tensors) -> bool:
   """Tells SwiGLU's joined form, which has the usual names, by its shape."""
   first, second = (
     np.shape(tensors.get(f"blocks.0.mlp.{name}.weight", ()))

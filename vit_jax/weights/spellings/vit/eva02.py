@@ -1,0 +1,186 @@
+"""EVA-02, in the forms of timm and of baaivision/EVA.
+
+Ti and S keep queries, keys and values in one matrix and a SwiGLU's two layers
+in another; B and L keep each by itself, and have a norm of the hidden units.
+The authors' files also hold the angles of the rotary positions, which follow
+from the size of the network and are checked here.
+"""
+
+import re
+from typing import Any
+
+import numpy as np
+
+from vit_jax.errors import UserError
+from vit_jax.models.layers import rope_table
+from vit_jax.models.layers.position_resize import square_side
+from vit_jax.weights.fields import FLAG, Fields
+from vit_jax.weights.spellings.contract import Beside, Original, Timm
+from vit_jax.weights.spellings.names import Names, Tensors
+from vit_jax.weights.spellings.vit import swiglu, timm
+
+_BLOCK = "Transformer/encoderblock_{0}"
+_NAMES = Names(
+  rows=(
+    (f"{_BLOCK}/MlpBlock_0/LayerNorm_0", "blocks.{0}.mlp.norm"),
+    *timm.TIMM.names.rows,
+  ),
+  required=timm.TIMM.names.required,
+)
+# Keys without a bias, which no other network with a table of positions has.
+_MARKS = ("blocks.0.attn.q_bias", "blocks.0.attn.q_proj.weight")
+# Patterns of names in files, the authors' first, and those of the table. Parts
+# of a SwiGLU's joined layer come apart afterwards.
+_OTHERS = (
+  (re.compile(r"\.mlp\.w1\."), ".mlp.fc1_g."),
+  (re.compile(r"\.mlp\.w2\."), ".mlp.fc1_x."),
+  (re.compile(r"\.mlp\.w3\."), ".mlp.fc2."),
+  (re.compile(r"\.mlp\.w12\."), ".mlp.fc1."),
+  (re.compile(r"\.mlp\.ffn_ln\."), ".mlp.norm."),
+  (re.compile(r"\.attn\.([qkv])_proj\."), r".attn.\1."),
+  (re.compile(r"\.attn\.([qv])_bias$"), r".attn.\1.bias"),
+)
+_GATE, _HIDDEN = (re.compile(rf"\.mlp\.fc1_{one}\.") for one in "gx")
+_SWIGLU = (".mlp.fc1", ".mlp.gate", ".mlp.fc1")
+_ANGLES = re.compile(r"(.*\.)?rope\.freqs_(cos|sin)")
+_COSINES = "rope.freqs_cos"
+_INNER_NORM = re.compile(r"blocks\.\d+\.attn\.(norm|inner_attn_ln)\..*")
+_PREDICTION = ("lm_head.weight", "lm_head.bias", "mask_token")
+# Patches along a side in pre-training: 224 pixels by 14.
+_GRID = 16
+
+
+def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
+  """The network's tensors by timm's names of a ViT, each layer by itself.
+
+  Raises:
+    UserError: The file has a part that EVA-02 lacks, or lacks its SwiGLU.
+  """
+  head = [name for name in tensors if name.startswith("lm_head.")]
+  if head:
+    notes.append(
+      f"The prediction head ({len(head)} tensors) is no part of the network."
+    )
+  found: dict[str, np.ndarray] = {}
+  for name, tensor in tensors.items():
+    if _INNER_NORM.fullmatch(name):
+      raise UserError(
+        f"{path} has norms inside the branches ('{name}'), as EVA-02-CLIP,"
+        " which our networks do not have, so it cannot be loaded."
+      )
+    if name in _PREDICTION or _ANGLES.fullmatch(name):
+      continue
+    for pattern, replacement in _OTHERS:
+      name = pattern.sub(replacement, name)
+    found[name] = tensor
+  is_apart = any(_GATE.search(name) for name in found)
+  if is_apart:
+    found = {
+      _HIDDEN.sub(".mlp.fc1.", _GATE.sub(".mlp.gate.", name)): tensor
+      for name, tensor in found.items()
+    }
+  elif timm.has_joined_swiglu(found):
+    found = dict(swiglu.taken_apart(found, *_SWIGLU, path))
+  else:
+    raise UserError(
+      f"{path} has no bias of the keys, as EVA-02, but MLPs without a gate, as"
+      " EVA; only EVA-02 is read."
+    )
+  return timm.without_joined_projections(found, path)
+
+
+def _said_by_timm(
+  config: Fields, tensors: Tensors, path: str, notes: list[str]
+) -> dict[str, Any]:
+  found = timm.TIMM.said(config, tensors, path, notes)
+  del found["gelu"], found["standardization"]  # There is neither.
+  if found["pool"] != "cls" and "cls_token" in tensors:
+    found["cls_token"] = True
+  arguments = config.mapping("model_args")
+  found["rope"] = arguments.get("use_rot_pos_emb", FLAG, True)
+  found["rope_grid"] = arguments.side("ref_feat_shape", _GRID)
+  if arguments.values.get("ref_feat_shape", _GRID) is None:
+    found["rope_grid"] = None
+  return found
+
+
+def _said_by_authors(
+  tensors: Tensors, path: str, notes: list[str]
+) -> dict[str, Any]:
+  # All heads have 64 units, so that nothing is assumed.
+  del notes
+  found = _said_by_timm(Fields(path, {}), tensors, path, [])
+  # The mean is taken as well where there is no head yet.
+  found |= {"pool": "gap", "cls_token": True, "normalize": "clip"}
+  return {**found, "pos_embedding_resize": "bicubic"}
+
+
+def _told_by_angles(tensors: Tensors, path: str) -> dict[str, Any]:
+  """Keys that the angles in a file tell; {} where it has none.
+
+  They are [rows, columns, head size] or [rows * columns, head size], by
+  version, and repeated in every layer.
+
+  Raises:
+    UserError: They are not EVA-02's.
+  """
+  if _COSINES not in tensors:
+    return {}
+  cosines = np.asarray(tensors[_COSINES])
+  head_size = (0, *cosines.shape)[-1]
+  if head_size and head_size % 4 == 0:
+    cosines = cosines.reshape(-1, head_size)
+    side = square_side(len(cosines)) or 0
+    for reference in (_GRID, None):
+      wanted, _ = rope_table.table((side, side), head_size, reference=reference)
+      # Files may keep them in half precision.
+      if side and np.allclose(cosines, wanted, atol=2e-3):
+        width = (*tensors["patch_embed.proj.weight"].shape, 0)[0]
+        heads = {"num_heads": width // head_size}
+        return {"rope_grid": reference, **(heads if width else {})}
+  raise UserError(
+    f"{path}: '{_COSINES}' of shape {tensors[_COSINES].shape} holds other"
+    f" rotary positions than EVA-02's, of any grid scaled to {_GRID} x {_GRID}"
+    " or not scaled, so it cannot be loaded."
+  )
+
+
+def _beside(tensors: Tensors) -> Beside:
+  """Embedding of masked patches and the head that predicts features."""
+  found: dict[str, Any] = {}
+  if "mask_token" in tensors:
+    found["mask_token"] = tensors["mask_token"].reshape(1, 1, -1)
+  kernel = tensors.get("lm_head.weight")
+  if kernel is not None and kernel.ndim == 2:
+    bias = tensors.get("lm_head.bias", np.zeros(len(kernel), np.float32))
+    found["patch_head"] = {"kernel": kernel.T, "bias": bias}
+  return found, None
+
+
+TIMM = Timm(
+  label="eva02_*",
+  architectures=r"eva02_",
+  names=_NAMES,
+  marks=_MARKS,
+  prepare=_prepare,
+  said=_said_by_timm,
+  arguments=frozenset(
+    {
+      "qkv_fused",
+      "swiglu_mlp",
+      "scale_mlp",
+      "use_rot_pos_emb",
+      "ref_feat_shape",
+      "use_fc_norm",
+    }
+  ),
+)
+ORIGINAL = Original(
+  label="EVA-02",
+  names=_NAMES,
+  marks=(_COSINES, *_MARKS),
+  prepare=_prepare,
+  said=_said_by_authors,
+  told=_told_by_angles,
+  beside=_beside,
+)
