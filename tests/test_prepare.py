@@ -343,6 +343,8 @@ def test_a_tokenizer_is_learnt_and_reads_back(tmp_path):
   [
     (["tokenizer", "--output=here"], "Name the captions"),
     (["cifar10", "--vocab_size=9"], "--vocab_size goes with 'tokenizer'"),
+    (["tokenizer", "--images=digits", "--output=x"], "Name the network"),
+    (["tokenizer", "--passes=2"], "--passes goes with --images"),
   ],
 )
 def test_bad_flags_of_tokenizers_are_sentences(arguments, message):

@@ -8,6 +8,8 @@ Examples:
       --image_root=images --class_names=classes.txt
   python -m vit_jax.prepare folder --data_dir=DIR --check
   python -m vit_jax.prepare tokenizer --from=captions.txt --output=DIR
+  python -m vit_jax.prepare tokenizer --images=imagenet2012 \\
+      --checkpoint=runs/dino --tokens=8192 --output=tokens.npz
 
 A TFDS dataset that is not in the data directory is downloaded and prepared in
 ArrayRecord format; TFRecord files that are there are indexed, and so are tar
@@ -29,7 +31,8 @@ every image and names those that cannot be. See docs/data.md.
 
 'tokenizer' learns pieces of words from captions: a .txt file with one in each
 line, or a .jsonl file of objects with "caption" or "text". docs/tokenizers.md
-says more.
+says more. With --images, a dataset, it makes a tokenizer of patches for BEiT:
+k-means of the features of the patches of a network, docs/beit.md.
 """
 
 import contextlib
@@ -45,7 +48,9 @@ from vit_jax.data import folder, sources, tfds_directory
 from vit_jax.errors import UserError
 from vit_jax.rundir.progress import CountProgress
 
-_ONLY_FOR_TOKENIZER = ("kind", "vocab_size", "length", "output")
+_ONLY_FOR_TEXT = ("kind", "vocab_size", "length")
+_ONLY_FOR_IMAGES = ("checkpoint", "tokens", "examples", "passes", "seed")
+_ONLY_FOR_TOKENIZER = (*_ONLY_FOR_TEXT, *_ONLY_FOR_IMAGES, "images", "output")
 _PUBLISHED_SIZES = {"bpe": 49_408, "sentencepiece": 32_000}
 
 
@@ -117,7 +122,27 @@ def define_flags() -> None:
     "Ids that a tokenizer gives each caption; by default 77 (bpe) or 64.",
     lower_bound=1,
   )
-  flags.DEFINE_string("output", None, "Directory for a tokenizer.")
+  flags.DEFINE_string(
+    "output", None, "Directory for a tokenizer, or .npz for one of patches."
+  )
+  flags.DEFINE_string(
+    "images", None, "Dataset whose patches a tokenizer is made of."
+  )
+  flags.DEFINE_string(
+    "checkpoint", None, "Network whose features of patches become tokens."
+  )
+  flags.DEFINE_integer(
+    "tokens", None, "Tokens of patches; by default 8192.", lower_bound=2
+  )
+  flags.DEFINE_integer(
+    "examples", None, "Images seen, at most; by default 10000.", lower_bound=1
+  )
+  flags.DEFINE_integer(
+    "passes", None, "Times that each is seen; by default 3.", lower_bound=1
+  )
+  flags.DEFINE_integer(
+    "seed", None, "Seed of images and centres; by default 0.", lower_bound=0
+  )
 
 
 def main(argv: Sequence[str]) -> None:
@@ -130,10 +155,13 @@ def main(argv: Sequence[str]) -> None:
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   dataset = argv[1]
   if dataset == "tokenizer":
-    _learn_tokenizer()
+    if flags.FLAGS.images:
+      _cluster_patches()
+    else:
+      _learn_tokenizer()
     return
   for name in _ONLY_FOR_TOKENIZER:
-    if flags.FLAGS[name].value:
+    if flags.FLAGS[name].value is not None:
       raise UserError(f"--{name} goes with 'tokenizer', not with {dataset!r}.")
   sources.check(dataset)
   label_key = flags.FLAGS.label_key or "label"
@@ -149,9 +177,46 @@ def main(argv: Sequence[str]) -> None:
     _check_images(_open(dataset, label_key))
 
 
+def _cluster_patches() -> None:
+  from vit_jax.objectives.beit import centres, clustering
+
+  given = flags.FLAGS
+  _raise_if_given(_ONLY_FOR_TEXT, "captions, not with --images")
+  checkpoint, output = _path(given.checkpoint), _path(given.output)
+  if not checkpoint or not output or not output.endswith(".npz"):
+    raise UserError(
+      "Name the network and the tokenizer's file, as in: python -m"
+      f" vit_jax.prepare tokenizer --images={given.images} --checkpoint=PATH"
+      " --output=FILE.npz"
+    )
+  chosen = {
+    name: given[name].value
+    for name in ("tokens", "examples", "passes", "seed")
+    if given[name].value is not None
+  }
+  source = sources.open_source(
+    given.images,
+    given.split or "train",
+    data_dir=given.data_dir,
+    image_key=given.image_key,
+    label_key=given.label_key or "label",
+  )
+  with contextlib.closing(CountProgress()) as progress:
+    found = clustering.cluster(source, checkpoint, show=progress.show, **chosen)
+  centres.write(output, found)
+  print(f"A tokenizer of {len(found.rows)} tokens is in {output}.")
+  print("Learn from it with:")
+  print(
+    "  python -m vit_jax.train"
+    f" --config=configs/beit.py:tokenizer={shlex.quote(output)}"
+    " --workdir=runs/beit"
+  )
+
+
 def _learn_tokenizer() -> None:
   from vit_jax.tokenization import learn
 
+  _raise_if_given(_ONLY_FOR_IMAGES, "--images=DATASET")
   source, output = _path(flags.FLAGS["from"].value), _path(flags.FLAGS.output)
   if not source or not output:
     raise UserError(
@@ -168,6 +233,12 @@ def _learn_tokenizer() -> None:
   )
   print("Use it with:")
   print(f"  vit_jax.load_tokenizer({output!r})")
+
+
+def _raise_if_given(names: Sequence[str], wanted: str) -> None:
+  for name in names:
+    if flags.FLAGS[name].value is not None:
+      raise UserError(f"--{name} goes with {wanted}.")
 
 
 def _raise_if_only_for_from() -> None:

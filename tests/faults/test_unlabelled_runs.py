@@ -12,6 +12,7 @@ from tests.faults import runs
 # Config -> what its evaluators measure, and options of its own.
 CONFIGS = {
   "mae": ("reconstruction/val/loss", {}),
+  "beit": ("knn/generated/k1", {}),
   "dino": ("knn/generated/k1", {}),
   "eva02": ("knn/generated/k1", {}),
   # Features that are nearly equal would be spread with gradients of thousands,

@@ -27,6 +27,14 @@ OBJECTIVES = {
     "train__preprocess": "decode|resize|keep('image')|flip_lr",
   },
 }
+OBJECTIVES["beit"] = {
+  "objective__name": "beit",
+  "objective__tokenizer": "random",
+  "objective__tokens": 32,
+  "objective__masked_patches": 6,
+  "objective__smallest_block": 2,
+  "train__preprocess": "decode|resize|keep('image')|flip_lr",
+}
 for method, centering in (
   ("dino", "mean"),
   ("dino", "sinkhorn"),

@@ -295,6 +295,28 @@ class MAE(Objective):
   decoder_num_heads: Size = key(16, "Heads of the decoder. [MAE]")
 
 
+class BEiT(Objective):
+  """Prediction of a frozen tokenizer's tokens of masked patches. [BEiT]"""
+
+  name: Literal["beit"] = key("beit", "BEiT.")
+  tokenizer: str | None = key(
+    None,
+    "What tokens are: a file of `vit_jax.prepare tokenizer --checkpoint=...`,"
+    " the encoder of DALL-E's dVAE (.pth, .pt, .pkl), 'mean_colour', the 512"
+    " mean colours of [P] B.1.2, or 'random:SEED', random centres of the"
+    " features of a random network, for trials.",
+  )
+  tokens: Size | None = key(
+    None, "Different tokens; None: as many as the tokenizer has. [BEiT]: 8192."
+  )
+  masked_patches: PositiveInt = key(
+    75, "Patches of an image that are masked, at most. [BEiT]"
+  )
+  smallest_block: PositiveInt = key(
+    16, "Least patches of a masked rectangle. [BEiT]"
+  )
+
+
 class DINO(Objective):
   """Self-distillation without labels. [DINO]"""
 

@@ -123,7 +123,7 @@ def read_patches(key: str, path: str, student: schema.Model) -> FrozenNetwork:
     section = section_of_patches(key, path, student)
     return _random(path, int(match[1] or 0), section)
   weights = reading.read(path)
-  section = _with_grid(key, path, _tower_of(weights.model), student)
+  section = _with_grid(key, path, image_tower(weights.model), student)
   params = jax.tree.map(np.asarray, weights.params)
   if registry.FAMILIES.get(weights.model.name).parts:
     params = params[_IMAGE_TOWER]
@@ -142,6 +142,12 @@ def model_in(path: str) -> schema.Model:
   return reading.read(path).model
 
 
+def image_tower(model: schema.Model) -> schema.Model:
+  """The section of a network itself, or of two towers that of images."""
+  part = registry.FAMILIES.get(model.name).parts.get(_IMAGE_TOWER)
+  return model if part is None else part.take(model)
+
+
 def forward_flops(path: str) -> int:
   """FLOPs of the forward pass of one image of the network's size."""
   section = model_in(path)
@@ -154,7 +160,7 @@ def section_of_patches(
   """Section `model` of what `read_patches` reads; arguments are its own."""
   if RANDOM.fullmatch(path):
     return student.updated(**load.ANY_DEVICE, num_classes=None)
-  return _with_grid(key, path, _tower_of(model_in(path)), student)
+  return _with_grid(key, path, image_tower(model_in(path)), student)
 
 
 def _random(path: str, seed: int, section: schema.Model) -> FrozenNetwork:
@@ -164,12 +170,6 @@ def _random(path: str, seed: int, section: schema.Model) -> FrozenNetwork:
   params = jax.jit(network.init)(jax.random.key(seed), images)["params"]
   params = jax.tree.map(np.asarray, params)
   return FrozenNetwork(network, section, Constants.of(path, params))
-
-
-def _tower_of(model: schema.Model) -> schema.Model:
-  """The network itself, or of two towers that of images."""
-  part = registry.FAMILIES.get(model.name).parts.get(_IMAGE_TOWER)
-  return model if part is None else part.take(model)
 
 
 def _with_grid(

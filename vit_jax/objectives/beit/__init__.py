@@ -1,0 +1,1 @@
+"""BEiT: a frozen tokenizer's tokens of masked patches."""

@@ -1,0 +1,155 @@
+"""The declaration of BEiT."""
+
+from typing import TYPE_CHECKING, Any
+
+from etils import epath
+
+from vit_jax import registry
+from vit_jax.config import schema
+from vit_jax.data.facts import DataFacts
+from vit_jax.errors import UserError
+from vit_jax.objectives import encoder_checks, frozen_path
+from vit_jax.objectives.beit import centres
+from vit_jax.objectives.kind import ObjectiveKind
+from vit_jax.objectives.masked_patch.kind import COLOURS
+from vit_jax.paper import cost
+
+if TYPE_CHECKING:
+  from vit_jax.objectives.contract import Objective
+
+KEY = "config.objective.tokenizer"
+MEAN_COLOUR = "mean_colour"
+# Parameters beside those of the network.
+BESIDE = ("mask_token", "patch_head")
+# Endings of tokenizers: of centres, and of the dVAE's state dict.
+CENTRES, PICKLES = ".npz", (".pth", ".pt", ".bin", ".pkl")
+
+
+def check(config: schema.Config) -> None:
+  """Raises UserError for a config that cannot be trained."""
+  encoder_checks.check(config)
+  if config.model.norm_after_pool:
+    raise UserError(
+      "config.model.norm_after_pool = True has no norm of the patches that"
+      ' objective "beit" tells tokens of; set it for fine-tuning alone.'
+    )
+  _check_masks(config)
+  _check_tokenizer(config.objective)
+
+
+def _check_masks(config: schema.Config) -> None:
+  objective = config.objective
+  side, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
+  count, least = objective.masked_patches, objective.smallest_block
+  if count >= side**2:
+    raise UserError(
+      f"config.objective.masked_patches = {count} leaves none of the {side**2}"
+      f" patches of an image to see; use {max(1, int(75 / 196 * side**2))} or"
+      f" so, at most {side**2 - 1}."
+    )
+  # A rectangle is smaller than the image in both directions.
+  most = min(count, (side - 1) ** 2)
+  if least > most:
+    raise UserError(
+      f"config.objective.smallest_block = {least} patches cannot be placed:"
+      f" images have {side} x {side}, of which {count} are masked in rectangles"
+      f" of fewer rows and columns; use at most {most}."
+    )
+
+
+def _check_tokenizer(objective: schema.BEiT) -> None:
+  path, tokens = objective.tokenizer, objective.tokens
+  if path is None:
+    raise UserError(
+      f"{KEY} = None names nothing to learn from; make a tokenizer by python -m"
+      " vit_jax.prepare tokenizer --images=DATASET --checkpoint=PATH"
+      f" --output=FILE.npz, or use '{MEAN_COLOUR}'."
+    )
+  if path == MEAN_COLOUR:
+    check_tokens(path, COLOURS, tokens)
+    return
+  if frozen_path.RANDOM.fullmatch(path):
+    return
+  frozen_path.check(KEY, path, without=f", or '{MEAN_COLOUR}'")
+  suffix = epath.Path(path).suffix
+  if suffix == CENTRES:
+    found = centres.read(path)
+    check_tokens(path, len(found.rows), tokens)
+    if not frozen_path.RANDOM.fullmatch(found.network):
+      frozen_path.check(f"The network of {KEY} = {path!r},", found.network)
+  elif suffix not in PICKLES:
+    raise UserError(
+      f"{KEY} = {path!r} is of no known form; give an {CENTRES} of `vit_jax"
+      f".prepare tokenizer`, or DALL-E's encoder in {', '.join(PICKLES)}."
+    )
+
+
+def check_tokens(path: str, count: int, wanted: int | None) -> None:
+  """Raises UserError where a tokenizer has not as many tokens as wanted."""
+  if wanted is not None and wanted != count:
+    raise UserError(
+      f"config.objective.tokens = {wanted}, but {KEY} = {path!r} has {count};"
+      f" use {count} or None."
+    )
+
+
+def build(
+  config: schema.Config, facts: DataFacts, total_steps: int
+) -> "Objective":
+  """Prediction of masked patches' tokens by the network of the config."""
+  from vit_jax.objectives.beit import objective
+
+  del facts, total_steps
+  return objective.beit(config)
+
+
+def forward_flops(config: schema.Config, num_classes: int | None) -> int:
+  """FLOPs of an image's forward pass, two for each multiply-add.
+
+  A training step is counted as three forward passes, of which a tokenizer has
+  one.
+  """
+  from vit_jax.objectives.beit import tokenizers
+
+  del num_classes
+  width = registry.FAMILIES.get(config.model.name).size(config.model).width
+  tokens, flops = tokenizers.cost_of(config)
+  head = 2 * width * tokens * config.objective.masked_patches
+  body = cost.forward_flops(config.model, num_classes=None)
+  return body + head + flops // 3
+
+
+def describe(config: schema.Config) -> dict[str, str]:
+  """The masks and the tokenizer."""
+  objective = config.objective
+  return {
+    "objective": (
+      f"BEiT, tokens of {objective.masked_patches} masked patches at most, in"
+      f" rectangles of {objective.smallest_block} or more"
+    ),
+    "tokenizer": {MEAN_COLOUR: f"{COLOURS} mean colours"}.get(
+      objective.tokenizer, objective.tokenizer
+    ),
+  }
+
+
+def exported(params: Any, objective_state: Any) -> dict[str, Any]:
+  """The network, without what predicts tokens."""
+  del objective_state
+  return {name: tree for name, tree in params.items() if name not in BESIDE}
+
+
+KIND = ObjectiveKind(
+  section=schema.BEiT,
+  build=build,
+  forward_flops=forward_flops,
+  describe=describe,
+  check=check,
+  exported=exported,
+  small={
+    "tokenizer": "random",
+    "tokens": 16,
+    "masked_patches": 2,
+    "smallest_block": 1,
+  },
+)

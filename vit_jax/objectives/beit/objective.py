@@ -1,0 +1,131 @@
+"""BEiT: Bao et al., arXiv 2106.08254.
+
+The embeddings of some rectangles of patches are a mask token, and the network
+tells from the rest which token a frozen tokenizer gives each masked patch. The
+network is what a supervised run trains, without its head; `mask_token` and
+`patch_head` come beside it and stay behind when another run starts from the
+parameters.
+"""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from vit_jax import registry
+from vit_jax.config import schema
+from vit_jax.models import build as models_build
+from vit_jax.models import features
+from vit_jax.models.layers import heads
+from vit_jax.objectives import contract, losses
+from vit_jax.objectives import patches as patches_of
+from vit_jax.objectives.beit import masks, start, tokenizers
+
+_TOKEN, _HEAD = "mask_token", "patch_head"
+
+
+def beit(config: schema.Config) -> contract.Objective:
+  """Prediction of tokens by the Vision Transformer of a config.
+
+  Raises:
+    UserError: The tokenizer cannot be read or does not suit the network.
+  """
+  settings = config.objective
+  family = registry.FAMILIES.get(config.model.name)
+  width = family.size(config.model).width
+  grid, _ = family.grid(config.model)
+  tokenizer = tokenizers.read(config)
+  network = models_build.create(config.model, num_classes=None)
+  head = heads.LinearHead(tokenizer.num_tokens, 0.0, config.model.dtype)
+
+  def init(rng: Key[Array, ""]) -> tuple[contract.Params, contract.State]:
+    network_rng, start_rng, token_rng, head_rng = jax.random.split(rng, 4)
+    images = jnp.zeros((1, *[config.model.image_size] * 2, 3), jnp.uint8)
+    params = network.init(network_rng, images)["params"]
+    last = head.init(head_rng, jnp.zeros((1, width)))["params"]
+    kernel = start.truncated_normal(head_rng, last["kernel"].shape)
+    return {
+      **start.started(params, start_rng),
+      _TOKEN: start.truncated_normal(token_rng, (1, 1, width)),
+      _HEAD: {**last, "kernel": kernel},
+    }, {}
+
+  def prepare(batch: contract.Batch, rngs: contract.Rngs) -> contract.Batch:
+    images, count = batch["image"], settings.masked_patches
+    mask = masks.draw(
+      rngs("masks"), len(images), count, grid, settings.smallest_block
+    )
+    places, weights = masks.find(mask, count)
+    return {"image": images, "mask": mask, "places": places, "weights": weights}
+
+  def loss(
+    params: contract.Params,
+    constants: contract.Params,
+    objective_state: contract.State,
+    batch: contract.Batch,
+    rngs: contract.Rngs,
+    step: Int[Array, ""] | int,
+  ) -> tuple[Float[Array, ""], tuple[contract.Aux, contract.Metrics]]:
+    del objective_state, step
+    images, places = batch["image"], batch["places"]
+    patches = network.apply(
+      {"params": params},
+      images,
+      params[_TOKEN],
+      batch["mask"],
+      rngs={"dropout": rngs("dropout")},
+      method=masked_patches,
+    )
+    patches = patches_of.take(patches.astype(config.model.dtype), places)
+    logits = head.apply({"params": params[_HEAD]}, patches)
+    wanted = jax.lax.stop_gradient(tokenizer.tokens(constants, images, places))
+    logits, wanted = (
+      logits.reshape(-1, tokenizer.num_tokens),
+      wanted.reshape(-1),
+    )
+    metrics = {
+      "loss": losses.softmax_cross_entropy(logits, wanted),
+      "accuracy": losses.is_top1(logits, wanted).astype(jnp.float32),
+    }
+    # Weights are of the global batch, so that micro-batches add up to it.
+    weights = batch["weights"].reshape(-1) / len(images)
+    metrics = {
+      name: jnp.sum(weights * values) for name, values in metrics.items()
+    }
+    metrics["masked_share"] = batch["mask"].mean(dtype=jnp.float32)
+    return metrics["loss"], ({}, metrics)
+
+  def outputs(params: contract.Params, batch: contract.Batch) -> dict[str, Any]:
+    return features.features(network, params, batch["image"], ("pre_logits",))
+
+  return contract.Objective(
+    init=init,
+    prepare=prepare,
+    loss=loss,
+    outputs=outputs,
+    constants=tokenizer.constants,
+  )
+
+
+def masked_patches(
+  model: nn.Module,
+  images: Array,
+  mask_token: Float[Array, "1 1 d"],
+  mask: Bool[Array, "b n"],
+) -> Float[Array, "b n d"]:
+  """Encoded patches in training, some of them seen as the mask token.
+
+  Args:
+    model: Vision Transformer without a head.
+    images: Images of the batch.
+    mask_token: Embedding that stands for a masked patch.
+    mask: True for the patches that it stands for.
+  """
+  patches = model.embed_patches(images)
+  patches = jnp.where(
+    mask[:, :, None], mask_token.astype(patches.dtype), patches
+  )
+  tokens = model.encode(model.add_prefix(patches), train=True)
+  return tokens[:, model.num_prefix :]

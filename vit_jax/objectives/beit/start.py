@@ -1,0 +1,59 @@
+"""Parameters at the start of the released code, where it is not the ViT's."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from vit_jax.objectives import contract
+
+_STDDEV = 0.02
+_BLOCK = "encoderblock_"
+# What a layer adds to its tokens comes out of these. modeling_pretrain.py
+_OUTPUTS = (("out", "kernel"), ("Dense_1", "kernel"))
+
+
+def truncated_normal(
+  rng: Key[Array, ""], shape: tuple[int, ...]
+) -> Float[Array, "..."]:
+  """N(0, 0.02^2), cut off at one standard deviation, not two."""
+  return _STDDEV * jax.random.truncated_normal(rng, -1, 1, shape)
+
+
+def started(params: contract.Params, rng: Key[Array, ""]) -> contract.Params:
+  """A Vision Transformer's parameters as the released code draws them.
+
+  Matrices and the class token are `truncated_normal`, biases 0, and the
+  last matrices of attention and MLP are divided by sqrt(2 layer), from 1.
+  """
+  leaves, tree = jax.tree_util.tree_flatten_with_path(params)
+  rngs = jax.random.split(rng, len(leaves))
+
+  def start(path, leaf, rng):
+    names = [part.key for part in path]
+    if names == ["cls"]:
+      return truncated_normal(rng, leaf.shape)
+    if names[-1] == "bias":
+      return jnp.zeros_like(leaf)
+    if names[-1] != "kernel":
+      return leaf
+    drawn = truncated_normal(rng, leaf.shape)
+    if tuple(names[-2:]) not in _OUTPUTS:
+      return drawn
+    return drawn / _divisor(names, leaf)
+
+  found = [
+    start(path, leaf, one)
+    for (path, leaf), one in zip(leaves, rngs, strict=True)
+  ]
+  return jax.tree.unflatten(tree, found)
+
+
+def _divisor(names: list[str], leaf: Array) -> Float[Array, "..."] | float:
+  """sqrt(2 layer) of a matrix, or of those of all layers in one array."""
+  for name in names:
+    if name.startswith(_BLOCK):
+      return math.sqrt(2 * (int(name.removeprefix(_BLOCK)) + 1))
+  layers = jnp.arange(1, len(leaf) + 1, dtype=jnp.float32)
+  return jnp.sqrt(2 * layers).reshape(-1, *[1] * (leaf.ndim - 1))

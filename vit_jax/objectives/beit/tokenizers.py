@@ -1,0 +1,162 @@
+"""Frozen tokenizers: what the token of a patch is."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from etils import epath
+from jaxtyping import Array, Int, UInt8
+
+from vit_jax import registry
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.objectives import contract, frozen_network, frozen_path
+from vit_jax.objectives.beit import centres as centres_lib
+from vit_jax.objectives.beit import dvae, kind
+from vit_jax.objectives.masked_patch import targets
+from vit_jax.paper import cost
+
+_TOKENS = 8192  # Of random centres, as many as DALL-E's dVAE has.
+_NETWORK, _CENTRES, _DVAE = "network", "centres", "dvae"
+
+
+@dataclasses.dataclass(frozen=True)
+class Tokenizer:
+  """Tokens of patches of the images that the student sees.
+
+  Attributes:
+    num_tokens: Different tokens.
+    constants: What they are computed by, which no checkpoint holds.
+    tokens: `tokens(constants.params, images, places)`, those of the patches of
+      these numbers, [b, k], without gradients.
+  """
+
+  num_tokens: int
+  constants: contract.Constants
+  tokens: Callable[
+    [contract.Params, UInt8[Array, "b h w 3"], Int[Array, "b k"]],
+    Int[Array, "b k"],
+  ]
+
+
+def read(config: schema.Config) -> Tokenizer:
+  """Reads the tokenizer of `config.objective.tokenizer`.
+
+  Raises:
+    UserError: It cannot be read, has other tokens than wanted, was made with
+      another network, or cannot have the student's grid.
+  """
+  path = config.objective.tokenizer
+  if path == kind.MEAN_COLOUR:
+    return _mean_colour(config.model)
+  if frozen_path.RANDOM.fullmatch(path):
+    return _random(config)
+  if epath.Path(path).suffix == kind.CENTRES:
+    return _centres(config)
+  return _dvae(config)
+
+
+def cost_of(config: schema.Config) -> tuple[int, int]:
+  """Different tokens, and FLOPs of the tokens of one image."""
+  objective, model = config.objective, config.model
+  path = objective.tokenizer
+  if path == kind.MEAN_COLOUR:
+    return kind.COLOURS, 0
+  if not frozen_path.RANDOM.fullmatch(path):
+    if epath.Path(path).suffix != kind.CENTRES:
+      side, _ = registry.FAMILIES.get(model.name).grid(model)
+      return _dvae_cost(path, dvae.STRIDE * side)
+    found = centres_lib.read(path)
+    num_tokens, width = found.rows.shape
+    path = found.network
+  else:
+    num_tokens = objective.tokens or _TOKENS
+    width = registry.FAMILIES.get(model.name).size(model).width
+  section = frozen_network.section_of_patches(kind.KEY, path, model)
+  flops = cost.forward_flops(section, num_classes=None)
+  return num_tokens, flops + 2 * num_tokens * width * objective.masked_patches
+
+
+@functools.cache
+def _dvae_cost(path: str, side: int) -> tuple[int, int]:
+  params = dvae.read(path)
+  return dvae.num_tokens(params), dvae.flops(params, side)
+
+
+def _mean_colour(model: schema.Model) -> Tokenizer:
+  """The mean colours of the ViT paper, which need no network."""
+  grid, patch_size = registry.FAMILIES.get(model.name).grid(model)
+
+  def tokens(params, images, places):
+    del params
+    found = targets.colours(images, patch_size, grid, 1)[:, :, 0]
+    return jnp.take_along_axis(found, places, axis=1)
+
+  return Tokenizer(kind.COLOURS, contract.Constants(), tokens)
+
+
+def _centres(config: schema.Config) -> Tokenizer:
+  path = config.objective.tokenizer
+  centres = centres_lib.read(path)
+  kind.check_tokens(path, len(centres.rows), config.objective.tokens)
+  network = frozen_network.read_patches(kind.KEY, centres.network, config.model)
+  if network.constants.digests[centres.network] != centres.digest:
+    raise UserError(
+      f"{kind.KEY} = {path!r} has centres of another network than the one in"
+      f" {centres.network!r} now; put that back, or make the tokenizer again."
+    )
+  digest = contract.digest({_CENTRES: centres.rows})
+  return _of_network(
+    config, network, centres.rows, network.constants.digests | {path: digest}
+  )
+
+
+def _random(config: schema.Config) -> Tokenizer:
+  path = config.objective.tokenizer
+  network = frozen_network.read_patches(kind.KEY, path, config.model)
+  seed = int(frozen_path.RANDOM.fullmatch(path)[1] or 0)
+  shape = (config.objective.tokens or _TOKENS, network.width)
+  rows = np.random.default_rng(seed).standard_normal(shape, np.float32)
+  return _of_network(
+    config, network, centres_lib.unit(rows), network.constants.digests
+  )
+
+
+def _of_network(config, network, rows, digests) -> Tokenizer:
+  """The centre that the feature of a patch points at most."""
+
+  def tokens(params, images, places):
+    features = network.patches(params[_NETWORK], images, config.model)
+    features = jnp.take_along_axis(features, places[:, :, None], axis=1)
+    similarity = jnp.einsum(
+      "bkd,td->bkt", features, params[_CENTRES], precision="highest"
+    )
+    return jnp.argmax(similarity, axis=2).astype(jnp.int32)
+
+  params = {_NETWORK: network.constants.params, _CENTRES: rows}
+  return Tokenizer(len(rows), contract.Constants(params, digests), tokens)
+
+
+def _dvae(config: schema.Config) -> Tokenizer:
+  """DALL-E's dVAE on a smaller view of the image that the student sees."""
+  path = config.objective.tokenizer
+  params = dvae.read(path)
+  kind.check_tokens(path, dvae.num_tokens(params), config.objective.tokens)
+  grid, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
+  side = dvae.STRIDE * grid
+
+  def tokens(params, images, places):
+    pixels = images.astype(jnp.float32) / 255
+    shape = (len(images), side, side, 3)
+    pixels = jnp.clip(jax.image.resize(pixels, shape, "lanczos3"), 0, 1)
+    found = dvae.tokens(params[_DVAE], pixels)
+    return jnp.take_along_axis(found, places, axis=1)
+
+  return Tokenizer(
+    dvae.num_tokens(params),
+    contract.Constants.of(path, {_DVAE: params}),
+    tokens,
+  )
