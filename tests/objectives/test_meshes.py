@@ -20,20 +20,20 @@ OBJECTIVES = {
     "objective__decoder_num_heads": 4,
     "train__preprocess": "decode|resize|keep('image')|flip_lr",
   },
+  "beit": {
+    "objective__name": "beit",
+    "objective__tokenizer": "random",
+    "objective__tokens": 32,
+    "objective__masked_patches": 6,
+    "objective__smallest_block": 2,
+    "train__preprocess": "decode|resize|keep('image')|flip_lr",
+  },
   "feature_prediction": {
     "objective__name": "feature_prediction",
     "objective__teacher": "random",
     "objective__smallest_mask": 2,
     "train__preprocess": "decode|resize|keep('image')|flip_lr",
   },
-}
-OBJECTIVES["beit"] = {
-  "objective__name": "beit",
-  "objective__tokenizer": "random",
-  "objective__tokens": 32,
-  "objective__masked_patches": 6,
-  "objective__smallest_block": 2,
-  "train__preprocess": "decode|resize|keep('image')|flip_lr",
 }
 for method, centering in (
   ("dino", "mean"),
