@@ -119,13 +119,21 @@ class Model(Section):
     " 'MEAN,MEAN,MEAN/STD,STD,STD' of pixels in [0, 1].",
   )
   pos_embedding_resize: Literal[
-    "bilinear", "bicubic", "bicubic_antialias", "bicubic_offset"
+    "bilinear",
+    "bilinear_half_pixel",
+    "bicubic",
+    "bicubic_antialias",
+    "bicubic_offset",
+    "geometric",
   ] = key(
     "bilinear",
     "How a loaded position embedding is brought to another grid: bilinear with"
     " the corners aligned [VT] [BV], bicubic as Hugging Face, DeiT and MAE do,"
     " with antialiasing, as timm and [DV2] with registers do, or with 0.1 added"
-    " to the new sides, as [DINO] and [DV2] without them do.",
+    " to the new sides, as [DINO] and [DV2] without them do. Tables of"
+    " relative biases: bilinear_half_pixel, without aligned corners, as Hugging"
+    " Face's BEiT does, or geometric, between offsets whose steps grow outwards"
+    " from the middle, as timm's does.",
   )
 
   def updated(self, **keys: Any) -> "Model":

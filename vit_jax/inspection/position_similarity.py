@@ -15,6 +15,7 @@ def has_table(network: Network) -> bool:
   return network.has_attention and network.module.pos_embedding not in (
     "none",
     "relative",
+    "relative_bias",
   )
 
 

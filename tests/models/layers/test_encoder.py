@@ -66,6 +66,8 @@ def test_each_block_is_equations_2_and_3(images, kind):
     ("learned_2d", "every_layer_shared"),
     ("relative", "every_layer"),
     ("relative", "every_layer_shared"),
+    ("relative_bias", "every_layer"),
+    ("relative_bias", "every_layer_shared"),
   ],
 )
 def test_scan_equals_loop(kind, place, images):

@@ -71,6 +71,38 @@ from vit_jax.models.vit import sizes
       dict(registers=4, pos_embedding="relative"),
       ["registers = 4", "'relative'", "'learned_1d'"],
     ),
+    (
+      dict(pos_embedding="relative_bias"),
+      ["'relative_bias'", "'stem'", "'every_layer'"],
+    ),
+    (
+      dict(
+        pos_embedding="relative_bias",
+        pos_embedding_at="every_layer",
+        attention="flash",
+      ),
+      ["'flash'", "'relative_bias'", "'xla'"],
+    ),
+    (
+      dict(
+        pos_embedding="relative_bias",
+        pos_embedding_at="every_layer",
+        pool="gap",
+      ),
+      ["'relative_bias'", "0 tokens", "cls_token=True"],
+    ),
+    (
+      dict(
+        pos_embedding="relative_bias",
+        pos_embedding_at="every_layer",
+        cls_position=False,
+      ),
+      ["cls_position = False", "'relative_bias'"],
+    ),
+    (
+      dict(pos_embedding_resize="geometric"),
+      ["'geometric'", "'learned_1d'", "'bicubic'"],
+    ),
     (dict(cls_token=False), ["pool = 'cls'", "cls_token", "'gap'"]),
     (dict(cls_token=True, pool="map"), ["'map'", "cls_token"]),
     (dict(name="vti"), ["config.model.name", "'vit'"]),

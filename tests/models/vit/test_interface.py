@@ -29,6 +29,7 @@ def _run(model, params, function, *args):
     {},
     dict(pool="map", scan_layers=True),
     dict(pos_embedding="relative"),
+    dict(pos_embedding="relative_bias", pos_embedding_at="every_layer"),
     dict(pos_embedding_at="every_layer", norm_after_pool=True),
   ],
 )

@@ -36,6 +36,7 @@ FIXTURES = [
   "huggingface_dino",
   "huggingface_dinov2",
   "huggingface_dinov2_registers",
+  "huggingface_beit",
 ]
 
 

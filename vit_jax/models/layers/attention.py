@@ -91,6 +91,7 @@ class MultiHeadAttention(nn.Module):
     relative_keys: Float[Array, "offsets heads k"] | None = None,
     mask: Bool[Array, "b n"] | Bool[Array, "b q n"] | None = None,
     turns: Float[Array, "2 n k"] | None = None,
+    bias: Float[Array, "heads n q"] | None = None,
   ) -> Float[Array, "b q d"]:
     """Attends from `queries` to `tokens`.
 
@@ -103,6 +104,7 @@ class MultiHeadAttention(nn.Module):
         or for each; None: all of them.
       turns: For self-attention, rotary positions of the tokens, see
         `rope_table.table`.
+      bias: Added to the score of each key with each query.
 
     Returns:
       The attended values, projected back to the tokens' width.
@@ -153,7 +155,7 @@ class MultiHeadAttention(nn.Module):
       context = _cudnn_attention(query, key, value)
     else:
       context, maps = _attention(
-        query, key, value, relative_keys, mask, config.softmax_dtype
+        query, key, value, relative_keys, mask, bias, config.softmax_dtype
       )
       if maps_wanted:
         self.sow(ATTENTION_MAPS, "attention", maps())
@@ -174,6 +176,7 @@ def _attention(
   value: Float[Array, "b n heads k"],
   relative_keys: Float[Array, "offsets heads k"] | None,
   mask: Bool[Array, "b n"] | Bool[Array, "b q n"] | None,
+  bias: Float[Array, "heads n q"] | None,
   softmax_dtype: str,
 ) -> tuple[
   Float[Array, "b q heads k"], Callable[[], Float[Array, "b heads q n"]]
@@ -181,7 +184,7 @@ def _attention(
   """Attention as matrix products; returns it and a function giving the maps."""
   dtype = query.dtype
   query = query * jnp.asarray(1 / math.sqrt(query.shape[-1]), dtype)
-  bias = None
+  bias = None if bias is None else bias[None]
   if relative_keys is not None:
     bias = _relative_scores(query, relative_keys.astype(dtype))
   if mask is not None:
@@ -191,7 +194,7 @@ def _attention(
       allowed = jnp.swapaxes(mask, 1, 2)[:, None]
     shape = (key.shape[0], key.shape[2], key.shape[1], query.shape[1])
     bias = jnp.zeros(shape, dtype) if bias is None else bias
-    bias = jnp.where(allowed, bias, jnp.asarray(_MASKED, dtype))
+    bias = jnp.where(allowed, bias, jnp.asarray(_MASKED, bias.dtype))
   context = softmax_attention.attend(query, key, value, bias, softmax_dtype)
 
   def maps():

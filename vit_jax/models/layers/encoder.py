@@ -15,6 +15,7 @@ from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.embeddings import PositionEmbedding, RelativeKeys
 from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.models.layers.mlp import LayerConfig, MlpBlock
+from vit_jax.models.layers.relative_bias import Places, RelativeBias
 from vit_jax.models.layers.skipping_groups import Groups, of_layers
 from vit_jax.models.layers.stochastic_depth import add_branch, skip_examples
 
@@ -39,6 +40,9 @@ REMAT_POLICIES = {
 # (`vit_jax.sharding.activations`) assign to its axes.
 BETWEEN_BLOCKS = ("batch", "tokens", "width")
 
+# Positions that are not added to the tokens.
+_BETWEEN_TOKENS = ("none", "relative", "relative_bias")
+
 
 class EncoderBlock(nn.Module):
   """Pre-norm attention and MLP, each added to what came in.
@@ -48,11 +52,13 @@ class EncoderBlock(nn.Module):
     train: Whether dropout and stochastic depth are active.
     skipping: Groups of examples, parts of which skip a branch; None: examples
       skip it one by one, if any do.
+    places: Grids of a table of biases of this layer; None: it has none.
   """
 
   config: LayerConfig
   train: bool
   skipping: Groups | None = None
+  places: Places | None = None
 
   @nn.compact
   def __call__(
@@ -63,6 +69,7 @@ class EncoderBlock(nn.Module):
     drop_rate: Float[Array, ""] | None,
     mask: Bool[Array, "b n"] | Bool[Array, "b n n"] | None = None,
     turns: Float[Array, "2 n k"] | None = None,
+    bias: Float[Array, "heads n n"] | None = None,
   ) -> tuple[Float[Array, "b n d"], None]:
     """One layer.
 
@@ -73,6 +80,7 @@ class EncoderBlock(nn.Module):
       drop_rate: Probability that an example skips a branch of this layer.
       mask: Tokens that are attended to, see `MultiHeadAttention`.
       turns: Rotary positions, likewise.
+      bias: Bias of the scores that layers share, likewise.
 
     Returns:
       The tokens and None, the pair that `nn.scan` expects.
@@ -82,10 +90,13 @@ class EncoderBlock(nn.Module):
     if posemb is not None:
       tokens = tokens + posemb.astype(tokens.dtype)[None]
 
+    if self.places is not None:
+      bias = RelativeBias(config.num_heads, self.places, name="relative_bias")()
+
     def attention(tokens, mask):
       x = norm(name="LayerNorm_0")(tokens)
       x = MultiHeadAttention(config, name="MultiHeadDotProductAttention_0")(
-        x, x, relative_keys, mask, turns
+        x, x, relative_keys, mask, turns, bias
       )
       x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
       return self._scaled(x, "layer_scale_0")
@@ -128,7 +139,8 @@ class Encoder(nn.Module):
   `add_positions` comes first; calling the module then encodes the tokens. A
   position embedding at every layer is added before each block, at the first
   one in place of the stem's. Relative keys have no place at the stem: they
-  are one table per layer there as well, or one for all if shared.
+  are one table per layer there as well, or one for all if shared. So are
+  relative biases, whose tables lie in their layers unless they are shared.
 
   Attributes:
     config: Settings of the layers.
@@ -169,7 +181,7 @@ class Encoder(nn.Module):
   rope_grid: int | None = 16
 
   def setup(self):
-    if self.pos_embedding not in ("none", "relative"):
+    if self.pos_embedding not in _BETWEEN_TOKENS:
       every_layer = self.pos_embedding_at == "every_layer"
       self.posembed_input = PositionEmbedding(
         self.pos_embedding,
@@ -190,7 +202,7 @@ class Encoder(nn.Module):
       tokens: Prefix tokens, then patches row by row.
       grid: Rows and columns of the patches; None: those of the module.
     """
-    if self.pos_embedding in ("none", "relative"):
+    if self.pos_embedding in _BETWEEN_TOKENS:
       return tokens
     tables = self._tables(tokens, grid)
     return tokens + tables[:1].astype(tokens.dtype)
@@ -232,8 +244,9 @@ class Encoder(nn.Module):
       drop_rates = jnp.linspace(first, rate, self.depth)
     posembs = self._layer_positions(tokens, grid)
     per_layer = (posembs, self._relative_keys(tokens, grid), drop_rates)
-    for_all = (mask, self._turns(tokens, grid))
-    tokens = self._apply_blocks(tokens, per_layer, for_all, train)
+    places, bias = self._relative_bias(tokens, grid)
+    for_all = (mask, self._turns(tokens, grid), bias)
+    tokens = self._apply_blocks(tokens, per_layer, for_all, train, places)
     if self.norm_dtype is None:
       return tokens
     norm = LayerNorm(
@@ -254,7 +267,7 @@ class Encoder(nn.Module):
 
   def _layer_positions(self, tokens, grid):
     """Positions added before each block, [depth, n, d], or None."""
-    is_table = self.pos_embedding not in ("none", "relative")
+    is_table = self.pos_embedding not in _BETWEEN_TOKENS
     if not is_table or self.pos_embedding_at == "stem":
       return None
     tables = self._tables(tokens, grid)
@@ -314,7 +327,19 @@ class Encoder(nn.Module):
       )
     )
 
-  def _apply_blocks(self, tokens, per_layer, for_all, train):
+  def _relative_bias(self, tokens, grid):
+    """Grids of the layers' tables of biases and the biases that they share."""
+    if self.pos_embedding != "relative_bias":
+      return None, None
+    rows, columns = wanted = grid or self.grid
+    self._check_length(tokens, rows * columns + self.num_prefix)
+    places = Places(self.grid, wanted, self.pos_embedding_resize)
+    if self.pos_embedding_at != "every_layer_shared":
+      return places, None
+    module = RelativeBias(self.config.num_heads, places, name="relative_bias")
+    return None, module()
+
+  def _apply_blocks(self, tokens, per_layer, for_all, train, places):
     """Applies `depth` blocks, each with its slice of `per_layer`."""
     block = EncoderBlock
     if self.remat != "none":
@@ -335,12 +360,14 @@ class Encoder(nn.Module):
         block,
         variable_axes={"params": 0, "intermediates": 0, ATTENTION_MAPS: 0},
         split_rngs={"params": True, "dropout": True},
-        in_axes=(0, 0, 0, nn.broadcast, nn.broadcast),
+        in_axes=(0, 0, 0, nn.broadcast, nn.broadcast, nn.broadcast),
         length=self.depth,
-      )(self.config, train, *groups[-1:], name="encoderblock")
+      )(self.config, train, *groups[-1:], places=places, name="encoderblock")
       return layers(tokens, *per_layer, *for_all)[0]
     for i in range(self.depth):
-      layer = block(self.config, train, groups[i], name=f"encoderblock_{i}")
+      layer = block(
+        self.config, train, groups[i], places, name=f"encoderblock_{i}"
+      )
       arguments = (None if x is None else x[i] for x in per_layer)
       tokens, _ = layer(tokens, *arguments, *for_all)
     return tokens

@@ -31,7 +31,11 @@ def matrix(old: int, new: int, method: str) -> Float[np.ndarray, "new old"]:
       Face, DeiT and MAE do it; 'bicubic_antialias': the same with
       `antialias=True`, as timm does it, and DINOv2 with registers;
       'bicubic_offset': without it, by `scale_factor=(new + 0.1) / old`, as DINO
-      and DINOv2 do it, which is not the identity where `new` is `old`.
+      and DINOv2 do it, which is not the identity where `new` is `old`;
+      'bilinear_half_pixel': torch's 'bilinear' without aligned corners, as
+      Hugging Face resizes BEiT's biases; 'geometric': linear between offsets
+      whose steps grow by a factor from the middle outwards so that they reach
+      as far as the new ones, as timm does it, for odd numbers of places.
   """
   if method == "bicubic":
     return _bicubic(old, new, old / new)
@@ -39,14 +43,42 @@ def matrix(old: int, new: int, method: str) -> Float[np.ndarray, "new old"]:
     return _bicubic(old, new, old / (new + _OFFSET))
   if method == "bicubic_antialias":
     return _bicubic_antialias(old, new)
-  weights = np.zeros((new, old))
+  if method == "geometric":
+    return _geometric(old, new)
+  if method == "bilinear_half_pixel":
+    places = (np.arange(new) + 0.5) * (old / new) - 0.5
+    return _linear(np.clip(places, 0, old - 1), old)
   step = (old - 1) / (new - 1) if new > 1 else 0.0
-  places = np.minimum(np.arange(new) * step, old - 1)
+  return _linear(np.minimum(np.arange(new) * step, old - 1), old)
+
+
+def _linear(
+  places: Float[np.ndarray, " new"], old: int
+) -> Float[np.ndarray, "new old"]:
+  """Weights of the two old places around each of some places."""
+  new = len(places)
+  weights = np.zeros((new, old))
   low = np.floor(places).astype(int)
   rows = np.arange(new)
   np.add.at(weights, (rows, low), 1 - (places - low))
   np.add.at(weights, (rows, np.minimum(low + 1, old - 1)), places - low)
   return weights
+
+
+def _geometric(old: int, new: int) -> Float[np.ndarray, "new old"]:
+  """Weights of the two old offsets around each new one, 0 in the middle."""
+  reach, low, high = new // 2, 1.01, 1.5
+  factor = high
+  while high - low > 1e-6:  # As exactly as BEiT's run_class_finetuning.py.
+    factor = (low + high) / 2
+    if (1 - factor ** (old // 2)) / (1 - factor) > reach:
+      high = factor
+    else:
+      low = factor
+  steps = np.cumsum(factor ** np.arange(old // 2, dtype=np.float64))
+  offsets = np.concatenate([-steps[::-1], [0.0], steps])
+  wanted = np.arange(-reach, reach + 1)
+  return _linear(np.interp(wanted, offsets, np.arange(old)), old)
 
 
 def _cubic(x: np.ndarray, a: float) -> np.ndarray:

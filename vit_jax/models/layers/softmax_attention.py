@@ -66,7 +66,7 @@ def attend(
 def scores(
   query: Float[Array, "b q heads k"],
   key: Float[Array, "b n heads k"],
-  bias: Float[Array, "b heads n q"] | None,
+  bias: Float[Array, "c heads n q"] | None,
 ) -> Float[Array, "b heads n q"]:
   """q k^T + bias in float32."""
   return _scores(BY_TOKEN, "float32", query, key, bias)

@@ -121,6 +121,14 @@ def _check_distillation(model: schema.Model) -> None:
 
 def _check_position_embedding(model: schema.Model, width: int) -> None:
   kind = model.pos_embedding
+  if kind == "relative_bias":
+    _check_relative_bias(model)
+  elif model.pos_embedding_resize == "geometric":
+    raise UserError(
+      "config.model.pos_embedding_resize = 'geometric' resizes tables of"
+      f" offsets, but config.model.pos_embedding = '{kind}'; use 'bilinear' or"
+      " 'bicubic'."
+    )
   if kind == "relative" and model.registers:
     raise UserError(
       f"config.model.registers = {model.registers} adds tokens without"
@@ -183,10 +191,11 @@ def _check_rope(model: schema.Model, size: sizes.Size) -> None:
       f" (config.model.num_heads = {heads}) are no multiple of 4; use"
       f" config.model.width={_nearest_multiples(size.width, 4 * heads)}."
     )
-  if model.pos_embedding == "relative":
+  if model.pos_embedding in ("relative", "relative_bias"):
     raise UserError(
       "config.model.rope = True is a relative position itself, so that"
-      " config.model.pos_embedding = 'relative' does not go with it; use"
+      f" config.model.pos_embedding = '{model.pos_embedding}' does not go with"
+      " it; use"
       " config.model.pos_embedding='learned_1d' or 'none'."
     )
   if model.attention == "pallas":
@@ -196,11 +205,35 @@ def _check_rope(model: schema.Model, size: sizes.Size) -> None:
     )
 
 
+def _check_relative_bias(model: schema.Model) -> None:
+  if model.pos_embedding_at == "stem":
+    raise UserError(
+      "config.model.pos_embedding = 'relative_bias' is added to scores of"
+      " attention, which config.model.pos_embedding_at = 'stem' has none of;"
+      " use 'every_layer', or 'every_layer_shared' for one table for all."
+    )
+  has_cls = sizes.has_cls(model.pool, model.cls_token)
+  if not has_cls or sizes.num_prefix(model) != 1:
+    raise UserError(
+      "config.model.pos_embedding = 'relative_bias' has places for one class"
+      " token and the patches, but there are"
+      f" {sizes.num_prefix(model)} tokens before them; use"
+      " config.model.cls_token=True, config.model.registers=0 and"
+      " config.model.distillation='none'."
+    )
+  if not model.cls_position:
+    raise UserError(
+      "config.model.cls_position = False leaves the class token out of a table"
+      " of positions, which config.model.pos_embedding = 'relative_bias' does"
+      " not have; leave config.model.cls_position at True."
+    )
+
+
 def _check_kernel(model: schema.Model) -> None:
-  if model.pos_embedding == "relative":
+  if model.pos_embedding in ("relative", "relative_bias"):
     raise UserError(
       f"config.model.attention = '{model.attention}' does not take"
-      " config.model.pos_embedding = 'relative'; use"
+      f" config.model.pos_embedding = '{model.pos_embedding}'; use"
       " config.model.attention='xla'."
     )
 

@@ -17,6 +17,10 @@ _KEYS = (
     "pos_embedding pos_embedding_at cls_token distillation cls_position width"
     " num_heads image_size",
   ),
+  (
+    r".*/relative_bias/table",
+    "pos_embedding pos_embedding_at num_heads image_size",
+  ),
   (r".*/key/bias", "key_bias qkv_bias num_heads width"),
   (r".*/(query|value)/bias", "qkv_bias num_heads width"),
   (r".*/MultiHeadDotProductAttention_0/.*", "num_heads width"),

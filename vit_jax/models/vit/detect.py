@@ -174,6 +174,17 @@ def _positions(shapes: Mapping[str, Shape], path: str) -> tuple[str, int, int]:
   elif vit_shapes.X_TABLE in shapes:
     num_tables, side, _ = shape_of(shapes, vit_shapes.X_TABLE, 3, path)
     return "learned_2d", side, num_tables
+  elif (bias := _relative_bias(shapes)) is not None:
+    name, num_tables = bias
+    rows, _ = shape_of(shapes, name, 2, path)
+    side = (math.isqrt(max(rows - 3, 0)) + 1) // 2
+    if not side or rows != vit_shapes.relative_bias_rows(side):
+      raise UserError(
+        f"{path}: '{name}' has {rows} rows, which are not the offsets within a"
+        " square of patches and three for the class token; only models of"
+        " square images are supported."
+      )
+    return "relative_bias", side, num_tables
   elif vit_shapes.RELATIVE in shapes:
     kind = "relative"
     num_tables, offsets, *_ = shape_of(shapes, vit_shapes.RELATIVE, 4, path)
@@ -191,8 +202,18 @@ def _positions(shapes: Mapping[str, Shape], path: str) -> tuple[str, int, int]:
   return kind, side, num_tables
 
 
+def _relative_bias(shapes: Mapping[str, Shape]) -> tuple[str, int] | None:
+  """Name of a table of relative biases, and how many there are; 0: shared."""
+  if vit_shapes.SHARED_BIAS in shapes:
+    return vit_shapes.SHARED_BIAS, 0
+  first = vit_shapes.LAYER_BIAS.format(0)
+  return (first, count(_BLOCK, shapes, 0)) if first in shapes else None
+
+
 def _place(kind: str, num_tables: int, depth: int) -> str:
   """The value of `pos_embedding_at` that has this many tables."""
+  if kind == "relative_bias":
+    return "every_layer" if num_tables else "every_layer_shared"
   if kind == "relative":
     return "every_layer_shared" if num_tables == 1 < depth else "stem"
   return "stem" if num_tables == 1 else "every_layer"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vit_jax.config import schema
 from vit_jax.models.family import Family, shared_keys
 from vit_jax.models.vit import (
+  beit_names,
   checks,
   cost,
   detect,
@@ -67,7 +68,7 @@ _LAYER = re.compile(r"layer_(\d+)/(tokens|attention)")
 _BLOCK = re.compile(r"(?:.*/)?encoderblock_(\d+)/.*")
 # Parameters after the last block; all others outside of blocks precede them.
 _TOP = re.compile(
-  r"(.*/)?(encoder_norm|fc_norm|pre_logits|((patch|dino|ibot)_)?head|head_dist|MAPHead_0)/.*"
+  r"(.*/)?(relative_bias|encoder_norm|fc_norm|pre_logits|((patch|dino|ibot)_)?head|head_dist|MAPHead_0)/.*"
 )
 
 
@@ -134,8 +135,9 @@ def _implied(model: schema.Model) -> dict[str, Any]:
 def _find(name: str) -> schema.Model | None:
   if match := _DEIT.fullmatch(name):
     return _deit(variant=match[2], is_third=bool(match[1]), distilled=match[3])
-  if model := dino_names.find(name) or eva_names.find(name):
-    return model
+  for others in (dino_names, beit_names, eva_names):
+    if model := others.find(name):
+      return model
   stem, plus, vit = name.rpartition("+")
   stem = re.sub(r"^(R\d+)x1$", r"\1", stem)
   variant = stem + plus + vit.removeprefix("ViT-")
@@ -265,6 +267,7 @@ FAMILY = Family(
     *_HYBRIDS,
     *_DEITS,
     *dino_names.NAMES,
+    *beit_names.NAMES,
     *eva_names.NAMES,
   ),
   matches=detect.matches,

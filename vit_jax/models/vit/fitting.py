@@ -1,11 +1,21 @@
 """Fitting a file's ViT to another class token, grid or kind of positions."""
 
+import re
+
 import numpy as np
 
 from vit_jax.models.fitting import Fitting
 from vit_jax.models.layers import position_resize
 from vit_jax.models.layers.position_resize import square_side
-from vit_jax.models.vit.shapes import CLS_ROW, RELATIVE, TABLE, X_TABLE, Y_TABLE
+from vit_jax.models.layers.relative_bias import NUM_CLS_ROWS
+from vit_jax.models.vit.shapes import (
+  CLS_ROW,
+  RELATIVE,
+  SHARED_BIAS,
+  TABLE,
+  X_TABLE,
+  Y_TABLE,
+)
 
 # Tokens before the patches, in their order.
 _PREFIX = {"cls": "class", "dist": "distillation"}
@@ -20,6 +30,8 @@ _ENCODER_NORM = (
   "Transformer/encoder_norm/bias",
 )
 _FC_NORM = ("fc_norm/scale", "fc_norm/bias")
+# Tables of biases, in layers that are stacked or not, or for all of them.
+_BIASES = re.compile(r"Transformer/(encoderblock(_\d+)?/)?relative_bias/table")
 # Parameters that stand beside a network's while it learns without labels.
 _BESIDE = ("mask_token", "patch_head/", "decoder/", "dino_head/", "ibot_head/")
 
@@ -31,6 +43,7 @@ def fit(fitting: Fitting) -> None:
   _fit_registers(fitting)
   _fit_positions(fitting, had)
   _fit_axes(fitting, had)
+  _fit_biases(fitting)
   _fit_distillation_head(fitting)
   _fit_last_norm(fitting)
   _start_beside(fitting)
@@ -150,6 +163,60 @@ def _fit_axes(fitting: Fitting, had: list[str]) -> None:
       fitting.notes.append(
         f"{name} is resized from {old} to {new} places ({method})."
       )
+
+
+def _fit_biases(fitting: Fitting) -> None:
+  """Fits tables of relative biases to the layers and to the grid."""
+  names = [name for name in fitting.shapes if _BIASES.fullmatch(name)]
+  shared = fitting.leaves.get(SHARED_BIAS)
+  if shared is not None and names and SHARED_BIAS not in names:
+    # As BEiT begins its fine-tuning.
+    fitting.drop([SHARED_BIAS])
+    for name in names:
+      is_stacked = len(fitting.shapes[name]) == 3
+      layers = fitting.shapes[name][:1] if is_stacked else ()
+      table = np.broadcast_to(shared, (*layers, *np.shape(shared)))
+      fitting.leaves[name] = table.copy()
+    fitting.dropped.remove(SHARED_BIAS)
+    fitting.notes.append(
+      "The table of relative biases that all layers shared is copied into each"
+      " (config.model.pos_embedding_at='every_layer')."
+    )
+  resized: set[tuple[int, int]] = set()
+  for name in names:
+    table = np.asarray(fitting.leaves.get(name))
+    if table.ndim != len(fitting.shapes[name]):
+      continue
+    old, new = (
+      _bias_side(shape) for shape in (table.shape, fitting.shapes[name])
+    )
+    if old and new and old != new:
+      fitting.leaves[name] = _resized_biases(
+        table, old, new, fitting.wanted.pos_embedding_resize
+      )
+      resized.add(((old + 1) // 2, (new + 1) // 2))
+  for old, new in resized:
+    fitting.notes.append(
+      f"Relative biases are resized from {old} x {old} to {new} x {new} patches"
+      f" ({fitting.wanted.pos_embedding_resize})."
+    )
+
+
+def _bias_side(shape: tuple[int, ...]) -> int | None:
+  """Offsets along a side of a table of biases; None if they are no square."""
+  return square_side(shape[-2] - NUM_CLS_ROWS)
+
+
+def _resized_biases(
+  table: np.ndarray, old: int, new: int, method: str
+) -> np.ndarray:
+  """A table of biases, or a stack of them, for another grid."""
+  offsets, others = np.split(table, [old * old], axis=-2)
+  weights = position_resize.matrix(old, new, method)
+  offsets = offsets.reshape(*table.shape[:-2], old, old, table.shape[-1])
+  offsets = np.einsum("ky,qx,...yxh->...kqh", weights, weights, offsets)
+  offsets = offsets.reshape(*table.shape[:-2], new * new, table.shape[-1])
+  return np.concatenate([offsets, others], axis=-2).astype(table.dtype)
 
 
 def _join_class_token(fitting: Fitting, row: np.ndarray) -> None:

@@ -76,8 +76,18 @@ class ViTModel(Model):
     " None a single linear layer. [P] section 3.1.",
   )
   pos_embedding: Literal[
-    "none", "learned_1d", "learned_2d", "relative", "sincos2d"
-  ] = key("learned_1d", "Position embedding. [P] appendix D.4.")
+    "none",
+    "learned_1d",
+    "learned_2d",
+    "relative",
+    "relative_bias",
+    "sincos2d",
+  ] = key(
+    "learned_1d",
+    "Position embedding. [P] appendix D.4. relative_bias: a learned bias of"
+    " each head's scores for each offset of rows and columns, arXiv 2106.08254;"
+    " a table in every layer, or one for all (pos_embedding_at).",
+  )
   pos_embedding_stddev: Positive | Literal["width"] = key(
     0.02,
     "Standard deviation that learned positions start with; 'width': 1 /"

@@ -13,6 +13,8 @@ X_TABLE = "Transformer/posembed_input/x_embedding"
 Y_TABLE = "Transformer/posembed_input/y_embedding"
 CLS_ROW = "Transformer/posembed_input/cls_embedding"
 RELATIVE = "Transformer/posembed/relative_keys"
+SHARED_BIAS = "Transformer/relative_bias/table"
+LAYER_BIAS = "Transformer/encoderblock_{}/relative_bias/table"
 PROJECTIONS = ("query", "key", "value")
 
 
@@ -145,6 +147,11 @@ def _positions(model: schema.Model, size: sizes.Size) -> dict[str, Shape]:
     per_head = (size.num_heads, width // size.num_heads)
     num_tokens = side**2 + sizes.num_prefix(model)
     return {RELATIVE: (tables, 2 * num_tokens - 1, *per_head)}
+  if kind == "relative_bias":
+    table = (relative_bias_rows(side), size.num_heads)
+    if place == "every_layer_shared":
+      return {SHARED_BIAS: table}
+    return {LAYER_BIAS.format(i): table for i in range(size.depth)}
   tables = size.depth if place == "every_layer" else 1
   rows = sizes.num_prefix_positions(model)
   if kind == "learned_1d":
@@ -160,6 +167,11 @@ def _biased(model: schema.Model) -> tuple[str, ...]:
   if not model.qkv_bias:
     return ()
   return PROJECTIONS if model.key_bias else ("query", "value")
+
+
+def relative_bias_rows(side: int) -> int:
+  """Rows of a table of biases for a square grid: of offsets, and three."""
+  return (2 * side - 1) ** 2 + 3
 
 
 def _attention(

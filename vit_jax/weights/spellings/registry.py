@@ -12,6 +12,7 @@ HUGGINGFACE = Registry(
   "model_type",
   {
     # First, as a ViT is written of all that has no other form.
+    "beit": f"{_ROOM}.vit.beit:HUGGINGFACE",
     "dinov2": f"{_ROOM}.vit.dinov2:DINOV2",
     "dinov2_with_registers": f"{_ROOM}.vit.dinov2:DINOV2_WITH_REGISTERS",
     "vit": f"{_ROOM}.vit.huggingface:VIT",
@@ -34,6 +35,7 @@ TIMM = Registry(
     # First, as they have all that marks a ViT.
     "swin": f"{_ROOM}.swin.timm:TIMM",
     "pvt": f"{_ROOM}.pvt.timm:TIMM",
+    "beit": f"{_ROOM}.vit.beit:TIMM",
     # After BEiT, which has no bias of the keys either.
     "eva02": f"{_ROOM}.vit.eva02:TIMM",
     "vit": f"{_ROOM}.vit.timm:TIMM",
@@ -57,6 +59,7 @@ ORIGINAL = Registry(
   {
     "two_towers": f"{_ROOM}.two_towers.open_clip:ORIGINAL",
     "swin": f"{_ROOM}.swin.original:ORIGINAL",
+    "beit": f"{_ROOM}.vit.beit:ORIGINAL",
     "eva02": f"{_ROOM}.vit.eva02:ORIGINAL",
     "vit": f"{_ROOM}.vit.original:ORIGINAL",
     "convnext": f"{_ROOM}.convnext.original:ORIGINAL",
