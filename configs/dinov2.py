@@ -1,10 +1,22 @@
 """DINOv2, self-distillation of images and patches (arXiv 2304.07193).
 
   --config=configs/dinov2.py:model=L/16
+  --config=configs/dinov2.py:model=g/14,phase=high_resolution,data=folder \\
+      --config.init_from=runs/g14
+  --config=configs/dinov2.py:model=S/14,phase=distill,teacher=runs/g14
 
 `model` is L/16, trained on ImageNet-1k for 100 epochs of 1250 updates, or L/14
 or g/14, for 500 on data of your own such as the authors' LVD-142M, which is not
 published: `data=folder` and its like name it. All are without labels.
+
+phase=high_resolution: 10,000 updates with global crops of 518 pixels, from a
+run of L/14 or g/14. The paper tells no more: all else is as before, with
+schedules shortened to fit.
+
+phase=distill: S/14, B/14 or L/14 learn from `teacher`, a run of this file or
+another checkpoint of a DINOv2 with its heads, which stays as it is. Numbers are
+the paper's: nothing is masked, all patches are compared, and there is no
+stochastic depth; an average of the student is what is exported.
 
 `blur=released` makes the crops of the released networks, whose first global
 crop is never blurred and whose second is with probability 0.9, by a mistake
@@ -16,6 +28,7 @@ difference is left: blurs have Pillow's filter.
 """
 
 import math
+from types import SimpleNamespace
 
 import ml_collections
 
@@ -26,8 +39,13 @@ from vit_jax.config.defaults import (
   default_fewshot_dataset,
   default_view,
 )
+from vit_jax.errors import UserError
 
 _STEPS_PER_EPOCH = 1250
+_PHASES = ("pretrain", "high_resolution", "distill")
+# Updates and side of the global crops of the phase of high resolution.
+_LAST_STEPS, _LAST_SIDE = 10_000, 518
+_DISTILLED = ("S/14", "B/14", "L/14")
 # Model -> epochs, batch size, epochs of warm-up, rate of a batch of 1024, last
 # weight decay, first momentum of the teacher, decay over layers, side of local
 # crops.
@@ -38,18 +56,49 @@ _RECIPES = {
 }
 # Probability that the crops of each view are blurred.
 _BLURS = {"released": (0.0, 0.9, 0.5), "paper": (1.0, 0.1, 0.5)}
+_PROTOTYPES = r".*_head/prototypes/.*"
 _JITTER = "color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8)|greyscale(p=0.2)"
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   args = arguments.parse(
-    args, model="L/16", data="imagenet2012", blur="released", local=8
+    args,
+    model="L/16",
+    phase="pretrain",
+    data="imagenet2012",
+    blur="released",
+    local=8,
+    teacher="",
   )
-  arguments.check_choice("model", args.model, _RECIPES)
+  arguments.check_choice("phase", args.phase, _PHASES)
   arguments.check_choice("blur", args.blur, _BLURS)
-  epochs, batch, warmup, rate, decay, momentum, layers, side = _RECIPES[
-    args.model
-  ]
+  if args.phase == "distill":
+    arguments.check_choice("model", args.model, _DISTILLED)
+    if not (args.teacher or args.smoke):
+      raise UserError(
+        "Config argument teacher is not set, which phase=distill learns from:"
+        " name a run, such as teacher=runs/dinov2-g14."
+      )
+  elif args.teacher:
+    raise UserError(
+      f'Config argument teacher = "{args.teacher}" is of phase=distill; add'
+      " that, or leave it out."
+    )
+  else:
+    models = _RECIPES if args.phase == "pretrain" else ("L/14", "g/14")
+    arguments.check_choice("model", args.model, models)
+  config = _pretrain(args)
+  if args.phase == "high_resolution":
+    _to_high_resolution(config)
+  elif args.phase == "distill":
+    _to_distillation(config, None if args.smoke else args.teacher)
+  return smoke.shrink(config) if args.smoke else config
+
+
+def _pretrain(args: SimpleNamespace) -> ml_collections.ConfigDict:
+  # What is distilled has the crops and heads of what is trained from scratch.
+  recipe = _RECIPES.get(args.model, _RECIPES["L/14"])
+  epochs, batch, warmup, rate, decay, momentum, layers, side = recipe
   config = default_config()
   config.log_every_steps = 100
   config.total_steps = epochs * _STEPS_PER_EPOCH
@@ -68,7 +117,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     layer_decay=None if layers == 1 else layers,
     grad_clip_norm=3.0,
     grad_clip="module",
-    freeze_until=((r".*_head/prototypes/.*", _STEPS_PER_EPOCH),),
+    freeze_until=((_PROTOTYPES, _STEPS_PER_EPOCH),),
     freeze_until_mode="zero_rate",
   )
   config.schedule.update(
@@ -86,7 +135,31 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     preprocess="decode|resize_small(scale=1.14286, method='bicubic',"
     " antialias=True)|central_crop",
   )
-  return smoke.shrink(config) if args.smoke else config
+  return config
+
+
+def _to_high_resolution(config: ml_collections.ConfigDict) -> None:
+  """Global crops are larger, and all that happens in time happens sooner."""
+  shorter = _LAST_STEPS / config.total_steps
+  config.total_steps = _LAST_STEPS
+  config.model.image_size = _LAST_SIDE
+  config.schedule.warmup_steps = round(config.schedule.warmup_steps * shorter)
+  config.objective.teacher_temperature = _temperature(shorter)
+  config.optimizer.freeze_until = (
+    (_PROTOTYPES, round(_STEPS_PER_EPOCH * shorter)),
+  )
+  config.evals.knn.every_steps = _LAST_STEPS // 4
+
+
+def _to_distillation(
+  config: ml_collections.ConfigDict, teacher: str | None
+) -> None:
+  """[DV2]: section 5 and the table of hyper-parameters."""
+  config.model.update(mlp="gelu", mlp_dim=None, stochastic_depth_rate=0.0)
+  config.model.stochastic_depth_group = None
+  config.objective.update(mask_probability=0.0, patches="all", teacher=teacher)
+  config.train.batch_size = 2048
+  config.schedule.update(base_lr=1e-3, warmup_steps=100_000)
 
 
 def _network(config: ml_collections.ConfigDict, model: str) -> None:
@@ -104,6 +177,8 @@ def _network(config: ml_collections.ConfigDict, model: str) -> None:
     # Of 64 global crops of a GPU 38 are kept; 19 of 32 lie on one chip here.
     stochastic_depth_group=32,
   )
+  if model == "L/14":
+    config.model.update(mlp="swiglu", mlp_dim=2736)
   if model == "g/14":
     # Width 1536 and depth 40, where the paper of ViT-g has 1408.
     config.model.update(
@@ -123,9 +198,14 @@ def _objective(
     unit_prototypes=True,
     centering="mean" if is_small else "sinkhorn",
     teacher_momentum=f"cosine({momentum}, 1.0)",
-    teacher_temperature=f"linear(0.04, 0.07, over={30 * _STEPS_PER_EPOCH})",
+    teacher_temperature=_temperature(),
     group=64 if is_small else 32,
   )
+
+
+def _temperature(shorter: float = 1.0) -> str:
+  over = round(30 * _STEPS_PER_EPOCH * shorter)
+  return f"linear(0.04, 0.07, over={over})"
 
 
 def _views(

@@ -900,10 +900,47 @@ def test_dinov2_is_trained_as_released(
   group = config.model.stochastic_depth_group
   found = int(group * (1 - config.model.stochastic_depth_rate)) / group
   assert found == pytest.approx(kept / of, abs=0.01)
+  if model == "L/14":
+    # (int(4096 * 2 / 3) + 7) // 8 * 8 of dinov2's SwiGLUFFNFused.
+    assert (config.model.mlp, config.model.mlp_dim) == ("swiglu", 2736)
   if model == "g/14":
     found = cost.num_params(config.model, num_classes=None)
     # Of 16 x 16 patches in place of 37 x 37.
     assert found + (37**2 - 16**2) * 1536 == 1_136_479_232
+
+
+def test_dinov2_ends_with_a_phase_of_high_resolution():
+  config = load(file("dinov2"), "model=g/14,phase=high_resolution")
+  checks.check(config)
+  before = load(file("dinov2"), "model=g/14")
+  assert (config.total_steps, config.model.image_size) == (10_000, 518)
+  assert config.schedule.base_lr == before.schedule.base_lr
+  # 80, 1 and 30 of 500 epochs.
+  assert config.schedule.warmup_steps == 1600
+  assert config.optimizer.freeze_until[0][1] == 20
+  assert config.objective.teacher_temperature == "linear(0.04, 0.07, over=600)"
+  with pytest.raises(UserError, match="L/14, g/14"):
+    load(file("dinov2"), "model=L/16,phase=high_resolution")
+
+
+@pytest.mark.parametrize("model", ["S/14", "B/14", "L/14"])
+def test_dinov2_is_distilled_as_in_the_paper(model, tmp_path):
+  arguments = f"model={model},phase=distill"
+  config = load(file("dinov2"), f"{arguments},teacher={tmp_path}")
+  checks.check(config)
+  assert config.objective.teacher == str(tmp_path)
+  assert config.total_steps == 625_000
+  assert (config.train.batch_size, config.schedule.base_lr) == (2048, 1e-3)
+  assert config.schedule.warmup_steps == 100_000
+  assert config.optimizer.weight_decay == "cosine(0.04, 0.2)"
+  assert config.objective.teacher_momentum == "cosine(0.994, 1.0)"
+  assert config.objective.mask_probability == 0
+  assert config.objective.patches == "all"
+  assert (config.model.mlp, config.model.stochastic_depth_rate) == ("gelu", 0)
+  with pytest.raises(UserError, match="teacher is not set"):
+    load(file("dinov2"), arguments)
+  with pytest.raises(UserError, match="teacher = .* is of phase=distill"):
+    load(file("dinov2"), f"model=g/14,teacher={tmp_path}")
 
 
 @pytest.mark.parametrize(

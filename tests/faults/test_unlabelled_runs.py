@@ -9,15 +9,17 @@ import pytest
 from launch import processes
 from tests.faults import runs
 
+# Features that are nearly equal would be spread with gradients of thousands, by
+# directions that are rounding errors.
+_DINOV2 = {"model.layer_scale": 1.0}
 # Config -> what its evaluators measure, and options of its own.
 CONFIGS = {
   "mae": ("reconstruction/val/loss", {}),
   "beit": ("knn/generated/k1", {}),
   "dino": ("knn/generated/k1", {}),
   "eva02": ("knn/generated/k1", {}),
-  # Features that are nearly equal would be spread with gradients of thousands,
-  # by directions that are rounding errors.
-  "dinov2": ("knn/generated/k1", {"model.layer_scale": 1.0}),
+  "dinov2": ("knn/generated/k1", _DINOV2),
+  "distilled": ("knn/generated/k1", _DINOV2),
 }
 OPTIONS = {
   "model.dtype": "float32",
@@ -29,16 +31,29 @@ OPTIONS = {
 
 def start(repo, workdir, config, environment=None):
   _, options = CONFIGS[config]
-  command = runs.command_of(
-    f"configs/{config}.py:smoke", workdir, **OPTIONS, **options
-  )
+  file = f"configs/{config}.py:smoke"
+  if config == "distilled":
+    file = "configs/dinov2.py:phase=distill,model=S/14,smoke"
+    options = options | {"objective.teacher": teacher(repo, workdir)}
+  command = runs.command_of(file, workdir, **OPTIONS, **options)
   return runs.start_command(repo, command, environment)
+
+
+def teacher(repo, workdir):
+  """A run that students of all tests learn from."""
+  path = workdir.parent / "teacher"
+  if not path.exists():
+    command = runs.command_of(
+      "configs/dinov2.py:model=L/14,smoke", path, total_steps=2
+    )
+    runs.end(runs.start_command(repo, command))
+  return path
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
 def whole(request, repo, tmp_path_factory):
   """A config and the values of its undisturbed run."""
-  workdir = tmp_path_factory.mktemp(request.param)
+  workdir = tmp_path_factory.mktemp("whole")
   runs.end(start(repo, workdir, request.param))
   found = runs.values(workdir)
   metric, _ = CONFIGS[request.param]

@@ -375,9 +375,13 @@ class DINOv2(DINO):
   mask_ratio: tuple[Probability, Probability] = key(
     (0.1, 0.5), "Shares of their patches that are masked. [DINOv2]"
   )
-  patch_weight: NonNegative = key(
-    1.0, "Of the loss of masked patches. [DINOv2]"
+  patches: Literal["masked", "all"] = key(
+    "masked",
+    "Patches of the global crops that student and teacher are compared on;"
+    " 'all' where a frozen teacher is distilled and nothing is masked."
+    " [DINOv2] 5",
   )
+  patch_weight: NonNegative = key(1.0, "Of the loss of patches. [DINOv2]")
   koleo_weight: NonNegative = key(
     0.1, "Of the loss that spreads features, one for each global crop. [DINOv2]"
   )
@@ -386,6 +390,13 @@ class DINOv2(DINO):
     "Images that follow one another and are masked and spread together, as"
     " those of one GPU were; batches hold a multiple, or the greatest common"
     " divisor counts. [DINOv2]: 32 of ViT-L/14.",
+  )
+  teacher: str | None = key(
+    None,
+    "Checkpoint of a DINOv2 with its heads that teaches and stays as it is, of"
+    " any size with the same patches and number of prototypes; an average of"
+    " the student, which nothing learns from, is exported. None: that average"
+    " teaches. [DINOv2] 5",
   )
 
 

@@ -53,6 +53,8 @@ class ObjectiveKind:
       that evaluators, `load`, `predict` and export see: a selection from the
       parameters (their average, if there is one) and the objective's state,
       which may be arrays or their shapes.
+    whole: `whole(params, objective_state) -> params`, those exported with what
+      the network learned by, such as the heads of a teacher.
     beside: Names of parameters that evaluators see beside those `exported`,
       such as a decoder that draws reconstructions.
     activation: `activation(config)`: Name in `objectives.losses.PROBABILITIES`
@@ -71,6 +73,7 @@ class ObjectiveKind:
   check: Callable[[schema.Config], None] = accept
   decomposes: Callable[[schema.Config], bool] = lambda config: True
   exported: Callable[[Any, Any], Any] = lambda params, objective_state: params
+  whole: Callable[[Any, Any], Any] = lambda params, objective_state: params
   beside: tuple[str, ...] = ()
   activation: Callable[[schema.Config], str | None] = lambda config: None
   small: Mapping[str, Any] = dataclasses.field(default_factory=dict)

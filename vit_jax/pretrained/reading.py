@@ -67,11 +67,15 @@ def read(path: str) -> Weights:
   config = run_files.read_config(workdir)
   kind = registry.OBJECTIVES.get(config.objective.name)
   beside: dict[str, Any] = {}
+  trained: dict[str, Any] = {}
 
   def exported(params: Any, objective_state: Any) -> Any:
     chosen = kind.exported(params, objective_state)
-    names = sorted(set(params) - set(chosen))
-    beside.update((name, params[name]) for name in names)
+    whole = kind.whole(params, objective_state)
+    names = sorted(set(whole) - set(chosen))
+    beside.update((name, whole[name]) for name in names)
+    if whole is not params:
+      trained.update(params)
     return chosen
 
   params = read_params(workdir, step, exported)
@@ -88,4 +92,5 @@ def read(path: str) -> Weights:
     ],
     beside=beside,
     objective=config.objective,
+    trained=trained,
   )

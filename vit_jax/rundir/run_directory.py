@@ -16,14 +16,13 @@ from vit_jax.checkpoint import resume
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
 from vit_jax.config import evaluator_declarations, schema
 from vit_jax.errors import DivergedError, UserError
-from vit_jax.pretrained import fitting, reading, run_files
+from vit_jax.pretrained import fitting, run_files, start
 from vit_jax.processes import agreement
 from vit_jax.rundir import goodput
 from vit_jax.rundir.bucket_upload import BucketUpload
 from vit_jax.rundir.position import Position
 from vit_jax.rundir.timing import Clock
 from vit_jax.rundir.workdir_lock import WorkdirLock
-from vit_jax.weights import surgery
 
 _METRICS = "metrics.jsonl"
 _logger = logging.getLogger(__name__)
@@ -157,20 +156,9 @@ class RunDirectory:
         f" ({error.strerror or error}); mend that and start the run again."
       ) from error
 
-  def _fit_start(self) -> surgery.Fitted | None:
+  def _fit_start(self) -> start.Start | None:
     """Start given by `config.init_from`; None if it is not set."""
-    config = self._parts.config
-    if config.init_from is None:
-      return None
-    return fitting.fit(
-      self._parts.abstract_state.params,
-      reading.read(config.init_from),
-      config.model,
-      config.init_without,
-      config.allow_change,
-      config.init_classes,
-      config.init_part,
-    )
+    return start.find(self._parts.config, self._parts.abstract_state.params)
 
   def _open_metrics(self) -> None:
     path = self.records_path / _METRICS
@@ -214,13 +202,16 @@ class RunDirectory:
     if fitted is None:
       return state
     self._start = None
-    params = fitting.put(state.params, fitted)
+    exported = fitting.put(state.params, fitted.exported)
+    params = exported
+    if fitted.trained is not None:
+      params = fitting.put(state.params, fitted.trained)
     objective_state = jax.jit(
       parts.objective.after_load,
       out_shardings=jax.tree.map(
         lambda leaf: leaf.sharding, parts.abstract_state.objective_state
       ),
-    )(state.objective_state, params)
+    )(state.objective_state, exported)
     # Copies: the step donates its state, which must not hold a buffer twice.
     average, objective_state = jax.tree.map(
       lambda x: x.copy(), (state.ema_params and params, objective_state)

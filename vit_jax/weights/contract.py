@@ -26,6 +26,9 @@ class Weights:
       the names that the objective gives them.
     objective: Section `objective` of what the network learnt by; None: it is
       not known, or not one of ours.
+    trained: Parameters of the same names as `params` and `beside` together,
+      where those are an average or a teacher of what was trained; {}: they are
+      what was trained.
     activation: Function that turns logits into probabilities; None if the file
       has none.
   """
@@ -38,4 +41,5 @@ class Weights:
   preprocess: str | None = None
   beside: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   objective: schema.Objective | None = None
+  trained: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   activation: Literal["softmax", "sigmoid"] | None = None

@@ -65,20 +65,35 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   """FLOPs of an image's forward pass, two for each multiply-add.
 
   A training step is counted as three forward passes, of which the teacher, who
-  sees the global crops, has one. What stochastic depth skips for the student is
-  not counted where it is not computed.
+  sees the global crops, has one.
   """
   del num_classes
-  large = views.count(config, views.GLOBAL)
+  return student_flops(config) + teacher_flops(config) // 3
+
+
+def teacher_flops(config: schema.Config) -> int:
+  """FLOPs of the global crops of an image, by network and head."""
   of_head = head_flops(
     config.objective, _width(config), config.objective.bottleneck
   )
-  of_student = (large + views.count(config, views.LOCAL)) * of_head
+  large = views.count(config, views.GLOBAL)
+  return large * (_flops(config, views.GLOBAL) + of_head)
+
+
+def student_flops(config: schema.Config) -> int:
+  """FLOPs of all crops of an image, by network and head.
+
+  What stochastic depth skips is not counted where it is not computed.
+  """
+  of_head = head_flops(
+    config.objective, _width(config), config.objective.bottleneck
+  )
+  found = 0
   for kind in (views.GLOBAL, views.LOCAL):
     if views.names(config, kind):
-      skipped = _skipped_flops(config, kind)
-      of_student += views.count(config, kind) * (_flops(config, kind) - skipped)
-  return of_student + large * (_flops(config, views.GLOBAL) + of_head) // 3
+      of_network = _flops(config, kind) - _skipped_flops(config, kind)
+      found += views.count(config, kind) * (of_network + of_head)
+  return found
 
 
 def _flops(config: schema.Config, kind: str) -> int:
@@ -145,10 +160,15 @@ def describe(config: schema.Config) -> dict[str, str]:
   }
 
 
+def whole(params: Any, objective_state: Any) -> Any:
+  """The teacher, network and head."""
+  del params
+  return objective_state["teacher"]
+
+
 def exported(params: Any, objective_state: Any) -> dict[str, Any]:
   """The teacher's network, without its head."""
-  del params
-  teacher = objective_state["teacher"]
+  teacher = whole(params, objective_state)
   return {name: tree for name, tree in teacher.items() if name != "dino_head"}
 
 
@@ -184,6 +204,7 @@ KIND = ObjectiveKind(
   check=check,
   decomposes=lambda config: config.objective.centering == "mean",
   exported=exported,
+  whole=whole,
   small={"prototypes": 64, "hidden_width": 32, "bottleneck": 16},
   warning=warning,
 )

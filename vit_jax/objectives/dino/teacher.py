@@ -51,7 +51,9 @@ def follow(old: Any, new: Any, stays: Float[Array, ""] | float) -> Any:
 
 
 def keep_copy(
-  objective_state: contract.State, params: contract.Params
+  objective_state: contract.State,
+  params: contract.Params,
+  name: str = "teacher",
 ) -> contract.State:
-  """The state with a teacher that starts as its student."""
-  return {**objective_state, "teacher": params}
+  """The state with an average that starts as the student, such as a teacher."""
+  return {**objective_state, name: params}

@@ -6,8 +6,9 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
-from vit_jax.objectives import encoder_checks
+from vit_jax.objectives import encoder_checks, frozen_path
 from vit_jax.objectives.dino import kind as dino_kind
+from vit_jax.objectives.dinov2 import frozen_checks
 from vit_jax.objectives.dinov2 import plan as plans
 from vit_jax.objectives.kind import ObjectiveKind
 
@@ -51,6 +52,9 @@ def check(config: schema.Config) -> None:
       f" = {config.train.batch_size} make groups of one image, which has no"
       " neighbour; use numbers with a common divisor, such as 32 and 1024."
     )
+  if objective.teacher is not None:
+    frozen_path.check("config.objective.teacher", objective.teacher)
+    frozen_checks.check_run(config)
 
 
 def build(
@@ -65,8 +69,21 @@ def build(
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   """FLOPs of an image's forward pass, two for each multiply-add.
 
-  As DINO's, with the head on masked patches by student and teacher.
+  As DINO's, with the head on patches by student and teacher.
   """
+  del num_classes
+  teacher = config
+  if config.objective.teacher is not None:
+    from vit_jax.objectives.dinov2 import frozen
+
+    teacher = frozen.config_of(config)
+  of_student = dino_kind.student_flops(config) + _patch_flops(config)
+  of_teacher = dino_kind.teacher_flops(teacher) + _patch_flops(teacher)
+  return of_student + of_teacher // 3
+
+
+def _patch_flops(config: schema.Config) -> int:
+  """FLOPs of the head on the patches of an image that are compared."""
   plan, objective = plans.of(config), config.objective
   width = registry.FAMILIES.get(config.model.name).size(config.model).width
   of_patch = dino_kind.head_flops(
@@ -76,9 +93,9 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
     if objective.separate_patch_head
     else objective.bottleneck,
   )
-  of_patches = of_patch * plan.bound // plan.group
-  whole = dino_kind.forward_flops(config, num_classes)
-  return whole + of_patches + of_patches // 3
+  if objective.patches == "all":
+    return of_patch * plan.crops_per_image * plan.num_patches
+  return of_patch * plan.bound // plan.group
 
 
 def describe(config: schema.Config) -> dict[str, str]:
@@ -86,22 +103,35 @@ def describe(config: schema.Config) -> dict[str, str]:
   objective = config.objective
   low, high = objective.mask_ratio
   found = dino_kind.describe(config)
+  if objective.teacher is not None:
+    found["teacher"] = (
+      f"{objective.teacher}, frozen, temperature"
+      f" {objective.teacher_temperature}; an average of the student with"
+      f" momentum {objective.teacher_momentum} is kept"
+    )
   return {
     "objective": f"DINOv2, {objective.prototypes} prototypes",
     **{name: text for name, text in found.items() if name != "objective"},
     "masked patches": (
       f"{low:g} to {high:g} of {objective.mask_probability:g} of the global"
       f" crops, weight {objective.patch_weight:g}"
+      + (", all patches are compared" if objective.patches == "all" else "")
     ),
     "KoLeo": f"weight {objective.koleo_weight:g}",
   }
 
 
-def exported(params: Any, objective_state: Any) -> dict[str, Any]:
-  """The teacher's network, without what stands beside it."""
+def whole(params: Any, objective_state: Any) -> Any:
+  """The average of the student, network and heads: the teacher, if it is."""
   del params
-  teacher = objective_state["teacher"]
-  return {name: tree for name, tree in teacher.items() if name not in BESIDE}
+  name = "average" if "average" in objective_state else "teacher"
+  return objective_state[name]
+
+
+def exported(params: Any, objective_state: Any) -> dict[str, Any]:
+  """The average's network, without what stands beside it."""
+  found = whole(params, objective_state)
+  return {name: tree for name, tree in found.items() if name not in BESIDE}
 
 
 KIND = ObjectiveKind(
@@ -113,6 +143,7 @@ KIND = ObjectiveKind(
   check=check,
   decomposes=lambda config: False,
   exported=exported,
+  whole=whole,
   small=dino_kind.KIND.small | {"patch_bottleneck": 16, "mask_ratio": (0.5, 1)},
   warning=dino_kind.warning,
 )

@@ -4,6 +4,10 @@ DINO on images, iBOT on patches: the student also says of each masked patch
 what the teacher, who sees the whole crop, says of it. KoLeo spreads the
 features of a group of images. Beside the network's parameters are those of the
 heads, `dino_head` and `ibot_head`, and `mask_token`.
+
+The teacher is an average of the student, in the objective's state. Where a
+frozen one is distilled it is a constant, and the average is kept as what is
+exported.
 """
 
 from typing import Any
@@ -18,14 +22,15 @@ from vit_jax.data.facts import DataFacts
 from vit_jax.models import build as models_build
 from vit_jax.models import features
 from vit_jax.objectives import contract, masked_tokens
-from vit_jax.objectives.dino import head as head_lib
 from vit_jax.objectives.dino import health, views
 from vit_jax.objectives.dino import prototypes as prototypes_lib
 from vit_jax.objectives.dino import teacher as teacher_lib
+from vit_jax.objectives.dinov2 import frozen as frozen_lib
 from vit_jax.objectives.dinov2 import masks, spreading
 from vit_jax.objectives.dinov2 import plan as plans
+from vit_jax.objectives.dinov2.heads import IMAGES, PATCHES, Learner
 
-_HEAD, _PATCH_HEAD, _TOKEN = "dino_head", "ibot_head", "mask_token"
+_TOKEN = "mask_token"
 
 
 def dinov2(
@@ -43,17 +48,15 @@ def dinov2(
 
   Raises:
     UserError: A scalar of the config changes per epoch, and the number of
-      examples is not known.
+      examples is not known; or a frozen teacher cannot be read or does not fit.
   """
   settings = config.objective
   network = models_build.create(config.model, num_classes=None)
-  head = _head(config, settings.bottleneck)
-  patch_head, of_patches = head, _HEAD
-  if settings.separate_patch_head:
-    patch_head, of_patches = (
-      _head(config, settings.patch_bottleneck),
-      _PATCH_HEAD,
-    )
+  student = master = Learner.of(network, settings, config.model.dtype)
+  average, frozen = "teacher", contract.Constants()
+  if settings.teacher is not None:
+    master, frozen = frozen_lib.read(config)
+    average = "average"
   schedules = teacher_lib.schedules(config, facts, total_steps)
   global_names, local_names = (
     views.names(config, kind) for kind in (views.GLOBAL, views.LOCAL)
@@ -67,14 +70,19 @@ def dinov2(
     found, variables = network.init_with_output(network_rng, images)
     params = {
       **variables["params"],
-      _HEAD: head.init(head_rng, found)["params"],
+      IMAGES: student.head.init(head_rng, found)["params"],
       _TOKEN: jnp.zeros((1, 1, network.width)),
     }
     if settings.separate_patch_head:
-      params[_PATCH_HEAD] = patch_head.init(patch_rng, found)["params"]
+      params[PATCHES] = student.patch_head.init(patch_rng, found)["params"]
     center = jnp.zeros(settings.prototypes, jnp.float32)
     state = {"center": center, "patch_center": center.copy()}
-    return params, teacher_lib.keep_copy(state, params)
+    return params, after_load(state, params)
+
+  def after_load(
+    objective_state: contract.State, params: contract.Params
+  ) -> contract.State:
+    return teacher_lib.keep_copy(objective_state, params, average)
 
   def prepare(batch: contract.Batch, rngs: contract.Rngs) -> contract.Batch:
     num_images = len(batch[global_names[0]])
@@ -88,7 +96,6 @@ def dinov2(
     rngs: contract.Rngs,
     step: Int[Array, ""] | int,
   ) -> tuple[Float[Array, ""], tuple[contract.Aux, contract.Metrics]]:
-    del constants
     large, mask = views.joined(batch, global_names), batch["masks"]
     dropout = rngs("dropout")
     seen, patches = _encoded(
@@ -100,33 +107,43 @@ def dinov2(
       key = jax.random.fold_in(dropout, 1)
       more, _ = _encoded(network, params, small, None, key)
       seen = jnp.concatenate([seen, more], axis=1)
-    teacher = jax.lax.stop_gradient(objective_state["teacher"])
-    taught, taught_patches = _encoded(network, teacher, large)
+    teacher = objective_state[average] if master is student else constants
+    teacher = jax.lax.stop_gradient(teacher)
+    taught, taught_patches = _encoded(master.network, teacher, large)
 
     temperature = schedules.temperature(step)
     center = objective_state["center"]
-    student, rows = head.apply({"params": params[_HEAD]}, seen)
     found, mean = _compared(
-      settings, student, rows, *_of(head, teacher[_HEAD], taught), temperature,
+      settings,
+      *student.say_of_images(params, seen),
+      *master.say_of_images(teacher, taught),
+      temperature,
       center,
-    )  # fmt: skip
+    )
     others = 1 - jnp.eye(*found.cross_entropy.shape[1:])
     by_pair = found.cross_entropy.mean(axis=0)
     of_images = jnp.sum(others * by_pair) / jnp.sum(others)
 
-    places, weights = masks.find(mask, plan)
-    student, rows = patch_head.apply(
-      {"params": params[of_patches]}, masks.take(patches, places)
-    )
+    if settings.patches == "all":
+      patches, taught_patches = map(_joined, (patches, taught_patches))
+      weights = jnp.full(patches.shape[:2], 1 / mask.shape[2])
+    else:
+      places, weights = masks.find(mask, plan)
+      patches = masks.take(patches, places)
+      taught_patches = masks.take(taught_patches, places)
+    said, rows = student.say_of_patches(params, patches)
+    wanted, teachers = master.say_of_patches(teacher, taught_patches)
     # A token is a pair of one view of either.
-    wanted, teachers = _of(
-      patch_head, teacher[of_patches], masks.take(taught_patches, places)
-    )
-    flat = (-1, 1, student.shape[-1])
     patches_found, patch_mean = _compared(
-      settings, student.reshape(flat), rows, wanted.reshape(flat), teachers,
-      temperature, objective_state["patch_center"], weights.reshape(-1, 1),
-    )  # fmt: skip
+      settings,
+      said.reshape(-1, 1, said.shape[-1]),
+      rows,
+      wanted.reshape(-1, 1, wanted.shape[-1]),
+      teachers,
+      temperature,
+      objective_state["patch_center"],
+      weights.reshape(-1, 1),
+    )
     by_patch = patches_found.cross_entropy.reshape(weights.shape)
     num_crops = mask.shape[0] * mask.shape[1]
     of_masked = jnp.sum(weights * by_patch) / num_crops
@@ -161,7 +178,7 @@ def dinov2(
     }
     momentum = schedules.momentum(step)
     return {
-      "teacher": follow(objective_state["teacher"], params, momentum),
+      average: follow(objective_state[average], params, momentum),
       **centers,
     }
 
@@ -174,32 +191,22 @@ def dinov2(
     outputs=outputs,
     prepare=prepare,
     after_update=after_update,
-    after_load=teacher_lib.keep_copy,
+    after_load=after_load,
+    constants=frozen,
   )
 
 
-def _head(config: schema.Config, bottleneck: int) -> head_lib.Head:
-  settings = config.objective
-  return head_lib.Head(
-    settings.prototypes,
-    settings.hidden_width,
-    bottleneck,
-    settings.unit_prototypes,
-    config.model.dtype,
-  )
-
-
-def _of(head, params, tokens):
-  """Directions of the teacher's tokens, and its prototypes."""
-  return head.apply({"params": params}, tokens)
+def _joined(tokens: Float[Array, "b c n d"]) -> Float[Array, "b m d"]:
+  """The patches of all crops of each image, one after the other."""
+  return tokens.reshape(len(tokens), -1, tokens.shape[-1])
 
 
 def _compared(
   settings: schema.DINOv2,
   student: Float[Array, "b v e"],
   rows: Float[Array, "k e"],
-  teacher: Float[Array, "b g e"],
-  teacher_rows: Float[Array, "k e"],
+  teacher: Float[Array, "b g t"],
+  teacher_rows: Float[Array, "k t"],
   temperature: Float[Array, ""],
   center: Float[Array, " k"],
   weights: Float[Array, "b g"] | None = None,
