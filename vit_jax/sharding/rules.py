@@ -19,6 +19,7 @@ TENSOR_RULES: tuple[Rule, ...] = (
   (r".*/(query|key|value)/kernel", (None, "tensor", None)),
   (r".*/(query|key|value)/bias", ("tensor", None)),
   (r".*/out/kernel", ("tensor", None, None)),
+  (r".*/relative_bias/table", (None, "tensor")),
   (r".*/MlpBlock_\d+/(Dense_0|gate)/kernel", (None, "tensor")),
   (r".*/MlpBlock_\d+/(Dense_0|gate)/bias", ("tensor",)),
   (r".*/MlpBlock_\d+/LayerNorm_0/(scale|bias)", ("tensor",)),

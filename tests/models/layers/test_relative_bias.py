@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from tests.models.networks import random_params, tiny
+from vit_jax.config import schema
 from vit_jax.models.layers.attention import ATTENTION_MAPS
 from vit_jax.models.layers.relative_bias import Places, RelativeBias, num_rows
+from vit_jax.sharding import mesh as mesh_lib
+from vit_jax.sharding import rules
 
 HEADS = 3
 
@@ -94,3 +97,25 @@ def test_scores_take_the_bias_and_masks_go_on_hiding(place, images):
     (found,) = maps["MultiHeadDotProductAttention_0"]["attention"]
     for one in np.asarray(found):
       np.testing.assert_allclose(one, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_heads_over_a_mesh_give_the_gradients_of_one_device(images):
+  model = tiny(
+    pos_embedding="relative_bias", pos_embedding_at="every_layer", depth=1
+  )
+  params = random_params(model)
+
+  def loss(params, images):
+    return jnp.sum(jnp.sin(model.apply({"params": params}, images)))
+
+  wanted = jax.jit(jax.value_and_grad(loss))(params, images)
+  mesh = mesh_lib.create_mesh(schema.Mesh(data=2, tensor=2))
+  placed = jax.device_put(params, rules.param_shardings(params, mesh))
+  table = placed["Transformer"]["encoderblock_0"]["relative_bias"]["table"]
+  assert table.sharding.spec == jax.P(None, "tensor")
+  found = jax.jit(jax.value_and_grad(loss))(placed, images)
+  jax.tree.map(
+    lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5),
+    found,
+    wanted,
+  )
