@@ -15,7 +15,7 @@ heads of classes start at a thousandth of their values; here both are at 0.
 
 import ml_collections
 
-from vit_jax.config import arguments, smoke
+from vit_jax.config import arguments, names, smoke
 from vit_jax.config.defaults import (
   default_config,
   default_eval,
@@ -39,7 +39,6 @@ _FINETUNING = {
   "L": (448, 30.0, 3, 5e-5, 0.8, 0.15, 0.2),
 }
 _FINETUNING_BATCH = 1024
-_WIDTHS = {"Ti": 192, "S": 384, "B": 768, "L": 1024}
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
@@ -59,6 +58,8 @@ def _pretraining(model: str, teacher: str) -> ml_collections.ConfigDict:
   config.log_every_steps = 100
   config.total_epochs = epochs
   _network(config, model)
+  # Tokens are predicted from after the last norm, and the class token pools.
+  config.model.update(pool="cls", cls_token=None, norm_after_pool=False)
   config.model.update(
     image_size=224, dtype="bfloat16", stochastic_depth_rate=drop_rate
   )
@@ -100,10 +101,7 @@ def _finetuning(model: str) -> ml_collections.ConfigDict:
   config = deit.regularized("ViT-B/16", drop_rate=drop_rate)
   _network(config, model)
   config.init_from = "runs/eva02"
-  # The mean of the patches, without the class token's, and a norm of it.
-  config.model.update(
-    image_size=side, pool="gap", cls_token=True, norm_after_pool=True
-  )
+  config.model.image_size = side
   config.allow_change = "model.pool, model.norm_after_pool"
   config.total_epochs = epochs
   config.train.update(batch_size=_FINETUNING_BATCH, repeats=1)
@@ -128,12 +126,5 @@ def _finetuning(model: str) -> ml_collections.ConfigDict:
 def _network(config: ml_collections.ConfigDict, model: str) -> None:
   """The network as released, for pixels of CLIP's statistics."""
   config.model.update(
-    variant=f"{model}/14",
-    mlp="swiglu",
-    mlp_dim=int(8 / 3 * _WIDTHS[model]),
-    mlp_norm=model in ("B", "L"),
-    key_bias=False,
-    rope=True,
-    normalize="clip",
-    pos_embedding_resize="bicubic",
+    names.find(f"EVA02-{model}/14").model_dump(exclude_unset=True)
   )

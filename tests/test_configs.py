@@ -944,6 +944,62 @@ def test_dinov2_is_distilled_as_in_the_paper(model, tmp_path):
 
 
 @pytest.mark.parametrize(
+  ("model", "epochs", "batch_size", "rate", "parameters"),
+  [
+    # Of timm's eva02_*_patch14_224, in millions.
+    ("Ti", 240, 4000, 3e-3, 5.50),
+    ("S", 240, 4000, 3e-3, 21.62),
+    ("B", 150, 2048, 1.5e-3, 85.77),
+    ("L", 150, 2048, 1.5e-3, 303.27),
+  ],
+)
+def test_eva02_is_pretrained_as_released(
+  model, epochs, batch_size, rate, parameters
+):
+  """README.md and run_eva_pretraining.py of baaivision/EVA, EVA-02/asuka."""
+  config = load(file("eva02"), f"model={model},teacher=random")
+  checks.check(config)
+  assert (config.total_epochs, config.train.batch_size) == (epochs, batch_size)
+  assert config.schedule.base_lr == rate
+  assert config.schedule.warmup_steps == "1 epochs"
+  optimizer, objective = config.optimizer, config.objective
+  assert (optimizer.b2, optimizer.eps) == (0.98, 1e-6)
+  assert (optimizer.weight_decay, optimizer.grad_clip_norm) == (0.05, 3)
+  assert (objective.masked_patches, objective.smallest_block) == (105, 16)
+  assert objective.embedding_gradient == 0.1
+  assert config.model.normalize == "clip"
+  assert config.model.stochastic_depth_rate == (0.1 if model == "L" else 0)
+  found = cost.num_params(config.model, num_classes=None) / 1e6
+  assert found == pytest.approx(parameters, abs=0.02)
+
+
+@pytest.mark.parametrize(
+  ("model", "size", "epochs", "rate", "layer_decay"),
+  [
+    ("Ti", 336, 100, 2e-4, 0.9),
+    ("S", 336, 100, 1e-4, 0.8),
+    ("B", 448, 30, 1e-4, 0.7),
+    ("L", 448, 30, 5e-5, 0.8),
+  ],
+)
+def test_eva02_is_finetuned_as_released(model, size, epochs, rate, layer_decay):
+  """README.md of baaivision/EVA, EVA-02/asuka."""
+  config = load(file("eva02"), f"model={model},phase=finetune")
+  checks.check(config)
+  checks.check(load(file("eva02"), f"model={model},phase=finetune,smoke"))
+  assert (config.model.image_size, config.total_epochs) == (size, epochs)
+  assert config.schedule.base_lr == rate
+  assert config.train.batch_size == 1024
+  optimizer, objective = config.optimizer, config.objective
+  assert (optimizer.layer_decay, optimizer.b2) == (layer_decay, 0.999)
+  assert optimizer.freeze == "embedding/.*"
+  assert (objective.mixup_alpha, objective.cutmix_alpha) == (0, 0)
+  assert objective.erase_probability == 0
+  assert objective.label_smoothing == (0.2 if model == "L" else 0.1)
+  assert config.model.norm_after_pool and config.model.pool == "gap"
+
+
+@pytest.mark.parametrize(
   ("blur", "wanted"),
   [("released", ["0.0", "0.9", "0.5"]), ("paper", ["1.0", "0.1", "0.5"])],
 )

@@ -31,7 +31,8 @@ OBJECTIVES = {
   "feature_prediction": {
     "objective__name": "feature_prediction",
     "objective__teacher": "random",
-    "objective__smallest_mask": 2,
+    "objective__masked_patches": 7,
+    "objective__smallest_block": 2,
     "train__preprocess": "decode|resize|keep('image')|flip_lr",
   },
 }

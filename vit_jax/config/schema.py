@@ -413,11 +413,11 @@ class FeaturePrediction(Objective):
     " like the student with random parameters, to try things out. [EVA]: CLIP's"
     " image tower.",
   )
-  mask_ratio: Annotated[float, pydantic.Field(gt=0, lt=1)] = key(
-    0.41, "Share of the patches that is masked. [EVA]: 105 of 256."
+  masked_patches: PositiveInt = key(
+    105, "Patches of an image that are masked, at most. [EVA]: of 256."
   )
-  smallest_mask: PositiveInt = key(
-    16, "Least area of the rectangles that make a mask, patches. [EVA]"
+  smallest_block: PositiveInt = key(
+    16, "Least patches of a masked rectangle. [EVA]"
   )
   embedding_gradient: Probability = key(
     0.1,

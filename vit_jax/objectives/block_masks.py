@@ -40,28 +40,6 @@ def draw(
   return masks.reshape(len(counts), -1)
 
 
-def places(
-  mask: Bool[Array, "b n"], bound: int
-) -> tuple[Int[Array, "b {bound}"], Bool[Array, "b {bound}"]]:
-  """Finds the masked patches of each image, as `patches.take` takes them.
-
-  Args:
-    mask: True where a patch is masked.
-    bound: Most patches that are masked in an image.
-
-  Returns:
-    Their numbers, in rising order, filled up with -1; and True where there is
-    one.
-  """
-
-  def of_image(mask):
-    (found,) = jnp.nonzero(mask, size=bound, fill_value=-1)
-    return found.astype(jnp.int32)
-
-  found = jax.vmap(of_image)(mask)
-  return found, found >= 0
-
-
 def _draw(rng, count, grid, smallest):
   rows, columns = grid
   row = jnp.arange(rows)[:, None]

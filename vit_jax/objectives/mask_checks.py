@@ -5,32 +5,30 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 
 
-def check(config: schema.Config, count: int, smallest: int) -> None:
+def check(config: schema.Config) -> None:
   """Checks that `block_masks.draw` finds rectangles that fit.
 
   Args:
-    config: The experiment, whose objective has `mask_ratio` and
-      `smallest_mask`.
-    count: Patches of an image to mask.
-    smallest: Least area of a rectangle, in patches.
+    config: The experiment, whose objective has `masked_patches` and
+      `smallest_block`.
 
   Raises:
     UserError: Names the key of the config, its value and a valid one.
   """
+  objective = config.objective
   side, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
-  # A rectangle leaves a row and a column, and covers half of the image at most.
-  most = min((side - 1) ** 2, side**2 // 2)
-  if smallest > most:
-    hint = f"use {most} or less" if most else "use smaller patches"
+  count, least = objective.masked_patches, objective.smallest_block
+  if count >= side**2:
     raise UserError(
-      f"config.objective.smallest_mask = {smallest} makes masks of rectangles"
-      f" of {smallest} patches or more, but of {side} x {side} patches they"
-      f" cover {most} at most; {hint}."
+      f"config.objective.masked_patches = {count} leaves none of the {side**2}"
+      f" patches of an image to see; use {max(1, int(0.4 * side**2))} or so,"
+      f" at most {side**2 - 1}."
     )
-  if count < smallest:
+  # A rectangle is smaller than the image in both directions, and than half.
+  most = min(count, (side - 1) ** 2, side**2 // 2)
+  if least > most:
     raise UserError(
-      f"config.objective.mask_ratio = {config.objective.mask_ratio:g} masks"
-      f" {count} of {side**2} patches, but masks are rectangles of {smallest}"
-      " or more, which cannot be placed; raise it, or lower"
-      " config.objective.smallest_mask."
+      f"config.objective.smallest_block = {least} patches cannot be placed:"
+      f" images have {side} x {side}, of which {count} are masked in rectangles"
+      f" of fewer rows and columns; use at most {most}."
     )

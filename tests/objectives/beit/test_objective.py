@@ -15,8 +15,8 @@ from vit_jax.data import facts, features
 from vit_jax.errors import UserError
 from vit_jax.models import build as models_build
 from vit_jax.models import features as models_features
-from vit_jax.objectives import build, contract
-from vit_jax.objectives.beit import centres, kind, masks, tokenizers
+from vit_jax.objectives import build, contract, masked_places
+from vit_jax.objectives.beit import centres, kind, tokenizers
 
 RNGS = functools.partial(rngs.stream, 0, step=5)
 SIDE = 16  # 4 x 4 patches of 4 pixels.
@@ -109,7 +109,7 @@ def test_the_loss_is_the_cross_entropy_of_the_masked_patches(scan):
 def test_micro_batches_of_unequal_masks_add_up_to_the_batch():
   objective, params, batch = started(config())
   mask = np.arange(16)[None] < np.array([[1], [6], [3], [0]])
-  places, weights = masks.find(jnp.asarray(mask), 6)
+  places, weights = masked_places.find(jnp.asarray(mask), 6)
   np.testing.assert_array_equal(weights > 0, mask[:, :6])
   np.testing.assert_allclose(weights[1], 4 / 10)
   batch = {**batch, "mask": mask, "places": places, "weights": weights}

@@ -32,7 +32,7 @@ def config(teacher="random", *, model=None, **objective):
       "objective",
       name="feature_prediction",
       teacher=teacher if teacher is None else str(teacher),
-      **{"smallest_mask": 2, **objective},
+      **{"masked_patches": 7, "smallest_block": 2, **objective},
     ),
   )
 
@@ -78,7 +78,7 @@ def prepared(objective):
 
 def test_the_loss_is_minus_the_cosine_of_all_masked_patches(teacher):
   path, features_of = teacher
-  objective = objective_of(config(path, mask_ratio=0.9, smallest_mask=7))
+  objective = objective_of(config(path, masked_patches=14, smallest_block=7))
   params, _ = jax.jit(objective.init)(jax.random.key(0))
   batch = prepared(objective)
   found, (_, metrics) = loss_of(objective, params, batch)
@@ -103,7 +103,9 @@ def test_the_loss_is_minus_the_cosine_of_all_masked_patches(teacher):
 
 
 def test_two_micro_batches_have_the_loss_of_the_whole_batch(teacher):
-  objective = objective_of(config(teacher[0], mask_ratio=0.9, smallest_mask=7))
+  objective = objective_of(
+    config(teacher[0], masked_patches=14, smallest_block=7)
+  )
   params, _ = jax.jit(objective.init)(jax.random.key(0))
   batch = prepared(objective)
   whole, _ = loss_of(objective, params, batch)
@@ -201,7 +203,7 @@ def test_the_network_alone_is_exported():
 
 def test_the_teacher_is_counted_once_and_the_head_on_masked_patches(teacher):
   path, _ = teacher
-  of_head = 2 * 16 * 24 * round(0.41 * 16)
+  of_head = 2 * 16 * 24 * 7
   alone = build.forward_flops(config(None), num_classes=None)
   both = build.forward_flops(config(path), num_classes=None)
   found = both - alone - of_head
@@ -214,8 +216,13 @@ def test_the_teacher_is_counted_once_and_the_head_on_masked_patches(teacher):
 @pytest.mark.parametrize(
   ("model", "objective", "words"),
   [
-    ({}, {"mask_ratio": 0.05}, ["mask_ratio = 0.05", "1 of 16", "2 or more"]),
-    ({}, {"smallest_mask": 9}, ["smallest_mask = 9", "4 x 4", "use 8"]),
+    ({}, {"masked_patches": 16}, ["masked_patches = 16", "at most 15"]),
+    ({}, {"masked_patches": 1}, ["smallest_block = 2", "1 are masked"]),
+    (
+      {},
+      {"masked_patches": 12, "smallest_block": 9},
+      ["smallest_block = 9", "4 x 4", "use at most 8"],
+    ),
     ({"norm_after_pool": True}, {}, ["norm_after_pool", "fine-tuning"]),
     ({"pool": "map"}, {}, ['pool = "map"', '"feature_prediction"']),
     ({}, {"teacher": "nothing.npz"}, ["teacher = 'nothing.npz'", "not exist"]),

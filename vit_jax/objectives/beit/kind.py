@@ -8,7 +8,7 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
-from vit_jax.objectives import encoder_checks, frozen_path
+from vit_jax.objectives import encoder_checks, frozen_path, mask_checks
 from vit_jax.objectives.beit import centres
 from vit_jax.objectives.kind import ObjectiveKind
 from vit_jax.objectives.masked_patch.kind import COLOURS
@@ -33,28 +33,8 @@ def check(config: schema.Config) -> None:
       "config.model.norm_after_pool = True has no norm of the patches that"
       ' objective "beit" tells tokens of; set it for fine-tuning alone.'
     )
-  _check_masks(config)
+  mask_checks.check(config)
   _check_tokenizer(config.objective)
-
-
-def _check_masks(config: schema.Config) -> None:
-  objective = config.objective
-  side, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
-  count, least = objective.masked_patches, objective.smallest_block
-  if count >= side**2:
-    raise UserError(
-      f"config.objective.masked_patches = {count} leaves none of the {side**2}"
-      f" patches of an image to see; use {max(1, int(75 / 196 * side**2))} or"
-      f" so, at most {side**2 - 1}."
-    )
-  # A rectangle is smaller than the image in both directions.
-  most = min(count, (side - 1) ** 2)
-  if least > most:
-    raise UserError(
-      f"config.objective.smallest_block = {least} patches cannot be placed:"
-      f" images have {side} x {side}, of which {count} are masked in rectangles"
-      f" of fewer rows and columns; use at most {most}."
-    )
 
 
 def _check_tokenizer(objective: schema.BEiT) -> None:

@@ -19,9 +19,9 @@ from vit_jax.config import schema
 from vit_jax.models import build as models_build
 from vit_jax.models import features
 from vit_jax.models.layers import heads
-from vit_jax.objectives import contract, losses
+from vit_jax.objectives import contract, losses, masked_places
 from vit_jax.objectives import patches as patches_of
-from vit_jax.objectives.beit import masks, start, tokenizers
+from vit_jax.objectives.beit import start, tokenizers
 
 _TOKEN, _HEAD = "mask_token", "patch_head"
 
@@ -54,10 +54,10 @@ def beit(config: schema.Config) -> contract.Objective:
 
   def prepare(batch: contract.Batch, rngs: contract.Rngs) -> contract.Batch:
     images, count = batch["image"], settings.masked_patches
-    mask = masks.draw(
+    mask = masked_places.draw(
       rngs("masks"), len(images), count, grid, settings.smallest_block
     )
-    places, weights = masks.find(mask, count)
+    places, weights = masked_places.find(mask, count)
     return {"image": images, "mask": mask, "places": places, "weights": weights}
 
   def loss(

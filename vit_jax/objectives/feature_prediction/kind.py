@@ -28,15 +28,9 @@ def check(config: schema.Config) -> None:
       ' objective "feature_prediction" predicts from; set it for fine-tuning'
       " alone."
     )
-  mask_checks.check(config, num_masked(config), objective.smallest_mask)
+  mask_checks.check(config)
   if objective.teacher is not None:
     frozen_path.check_patches(TEACHER, objective.teacher)
-
-
-def num_masked(config: schema.Config) -> int:
-  """Patches of an image that are masked, at most."""
-  side, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
-  return round(config.objective.mask_ratio * side**2)
 
 
 def build(
@@ -78,17 +72,17 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   width = registry.FAMILIES.get(config.model.name).size(config.model).width
   section = frozen_network.section_of_patches(TEACHER, path, config.model)
   taught = registry.FAMILIES.get(section.name).size(section).width
-  flops += 2 * width * taught * num_masked(config)
+  flops += 2 * width * taught * config.objective.masked_patches
   return flops + cost.forward_flops(section, num_classes=None) // 3
 
 
 def describe(config: schema.Config) -> dict[str, str]:
-  """The teacher and the share of masked patches."""
+  """The teacher and the number of masked patches."""
   objective = config.objective
   return {
     "objective": (
-      "prediction of a teacher's features of"
-      f" {objective.mask_ratio:g} of the patches"
+      f"prediction of a teacher's features of {objective.masked_patches}"
+      " masked patches"
     ),
     "teacher": objective.teacher or "none yet",
   }
@@ -109,5 +103,5 @@ KIND = ObjectiveKind(
   check=check,
   exported=exported,
   # The two by two patches of a small network.
-  small={"teacher": "random", "mask_ratio": 0.5, "smallest_mask": 1},
+  small={"teacher": "random", "masked_patches": 2, "smallest_block": 1},
 )

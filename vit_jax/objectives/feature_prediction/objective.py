@@ -19,7 +19,7 @@ from vit_jax.config import schema
 from vit_jax.models import build as models_build
 from vit_jax.models import features
 from vit_jax.models.layers import heads
-from vit_jax.objectives import block_masks, contract, masked_tokens
+from vit_jax.objectives import contract, masked_places, masked_tokens
 from vit_jax.objectives import patches as patches_of
 from vit_jax.objectives.feature_prediction import kind, start
 from vit_jax.objectives.frozen_network import FrozenNetwork
@@ -41,7 +41,7 @@ def feature_prediction(
   network = models_build.create(model, num_classes=None)
   width = network.width
   side, _ = registry.FAMILIES.get(model.name).grid(model)
-  bound = kind.num_masked(config)
+  count = settings.masked_patches
   head = heads.LinearHead(teacher.width, 0.0, model.dtype)
 
   def init(rng: Key[Array, ""]) -> tuple[contract.Params, contract.State]:
@@ -58,15 +58,16 @@ def feature_prediction(
 
   def prepare(batch: contract.Batch, rngs: contract.Rngs) -> contract.Batch:
     images = batch["image"]
-    counts = jnp.full(len(images), bound)
-    mask = block_masks.draw(
-      rngs("masks"), counts, (side, side), settings.smallest_mask
+    mask = masked_places.draw(
+      rngs("masks"), len(images), count, side, settings.smallest_block
     )
-    # The mean is over the masked patches of the batch, however an image has
-    # come by fewer than another.
-    share = len(images) / jnp.maximum(mask.sum(), 1)
-    weight = jnp.full(len(images), share, jnp.float32)
-    return {"image": images, "mask": mask, "weight": weight}
+    places, weights = masked_places.find(mask, count)
+    return {
+      "image": images,
+      "mask": mask,
+      "places": places,
+      "weights": weights,
+    }
 
   def loss(
     params: contract.Params,
@@ -87,14 +88,13 @@ def feature_prediction(
       dropout=rngs("dropout"),
       embedding_gradient=settings.embedding_gradient,
     )
-    places, is_there = block_masks.places(mask, bound)
+    places, weights = batch["places"], batch["weights"]
     seen = patches_of.take(tokens[:, network.num_prefix :], places)
     predicted = head.apply(
       {"params": params[kind.HEAD]}, seen.astype(model.dtype)
     )
     wanted = patches_of.take(teacher.patches(constants, images, model), places)
-    cosines = jnp.where(is_there, cosine(predicted, wanted), 0)
-    similarity = (batch["weight"] * cosines.sum(axis=1)).mean()
+    similarity = jnp.sum(weights * cosine(predicted, wanted), axis=1).mean()
     metrics = {
       "loss": -similarity,
       "cosine": similarity,
