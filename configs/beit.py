@@ -30,10 +30,11 @@ from vit_jax.config.defaults import (
 )
 from vit_jax.configs.recipes import deit
 
-_NAMES = {"B": "ViT-B/16", "L": "ViT-L/16"}
+_NAMES = {"B": "BEiT-B/16", "L": "BEiT-L/16"}
 _BATCH, _FINETUNING_BATCH = 2048, 1024
-# Size -> value at which LayerScale starts, largest norm of gradients.
-_NETWORKS = {"B": (0.1, 3.0), "L": (1e-5, 1.0)}
+_TABLES = r".*/relative_bias/table"
+# Size -> largest norm of gradients.
+_CLIPS = {"B": 3.0, "L": 1.0}
 # Size -> epochs, epochs of warm-up, rate, layer decay.
 _FINETUNING = {"B": (100.0, 20, 4e-3, 0.65), "L": (50.0, 5, 1e-3, 0.75)}
 
@@ -59,7 +60,15 @@ def _pretraining(
   config.total_epochs = float(epochs)
   _network(config, model)
   config.model.update(
-    image_size=224, dtype="bfloat16", stochastic_depth_rate=0.1
+    image_size=224,
+    dtype="bfloat16",
+    stochastic_depth_rate=0.1,
+    # Fine-tuning copies the table of biases into each layer, and has the norm
+    # after the pooling.
+    pos_embedding_at="every_layer_shared",
+    pool="cls",
+    cls_token=None,
+    norm_after_pool=False,
   )
   config.objective.update(name="beit", tokenizer=tokenizer)
   config.train.update(
@@ -72,8 +81,8 @@ def _pretraining(
     name="adamw",
     weight_decay=0.05,
     # All that is not a vector, but for the class token.
-    decay_mask=(r".*/kernel", "mask_token"),
-    grad_clip_norm=_NETWORKS[model][1],
+    decay_mask=(r".*/kernel", "mask_token", _TABLES),
+    grad_clip_norm=_CLIPS[model],
   )
   config.schedule.update(
     base_lr=1.5e-3, warmup_steps="10 epochs", decay="cosine", end_lr=1e-5
@@ -96,12 +105,14 @@ def _finetuning(model: str) -> ml_collections.ConfigDict:
   config = deit.regularized(_NAMES[model], drop_rate=0.1)
   _network(config, model)
   config.init_from = "runs/beit"
-  # The mean of the patches, without the class token's, and a norm of it.
-  config.model.update(pool="gap", cls_token=True, norm_after_pool=True)
-  config.allow_change = "model.pool, model.norm_after_pool"
+  config.allow_change = (
+    "model.pool, model.norm_after_pool, model.pos_embedding_at"
+  )
   config.total_epochs = epochs
   config.train.update(batch_size=_FINETUNING_BATCH, repeats=1)
-  config.optimizer.layer_decay = layer_decay
+  config.optimizer.update(
+    layer_decay=layer_decay, decay_mask=(r".*/kernel", _TABLES)
+  )
   config.schedule.update(
     base_lr=rate,
     warmup_steps=f"{warmup} epochs",
@@ -114,9 +125,4 @@ def _finetuning(model: str) -> ml_collections.ConfigDict:
 def _network(config: ml_collections.ConfigDict, model: str) -> None:
   """The network as released, for pixels of ImageNet's statistics."""
   config.model.update(names.find(_NAMES[model]).model_dump(exclude_unset=True))
-  config.model.update(
-    gelu="exact",
-    normalize="imagenet",
-    layer_scale=_NETWORKS[model][0],
-    key_bias=False,
-  )
+  config.model.normalize = "imagenet"

@@ -26,6 +26,8 @@ OBJECTIVES = {
     "objective__tokens": 32,
     "objective__masked_patches": 6,
     "objective__smallest_block": 2,
+    "model__pos_embedding": "relative_bias",
+    "model__pos_embedding_at": "every_layer_shared",
     "train__preprocess": "decode|resize|keep('image')|flip_lr",
   },
   "feature_prediction": {
