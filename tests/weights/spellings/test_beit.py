@@ -140,6 +140,9 @@ def test_newer_names_are_understood(tmp_path):
     for old, new in newer.items():
       name = name.replace(old, new)
     tensors[name] = tensor
+  # Older versions save it too.
+  index = "layers.0.relative_position_bias.relative_position_index"
+  tensors[f"beit.{index}"] = np.zeros((17, 17), np.int64)
   save_file(tensors, path / "model.safetensors")
   found = huggingface.read(path)
   wanted = huggingface.read(GOLDEN / "huggingface_beit")
