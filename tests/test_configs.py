@@ -10,7 +10,11 @@ import pytest
 
 from vit_jax import checks, command_line, records
 from vit_jax.config import resolve
-from vit_jax.configs import study_captions, study_families
+from vit_jax.configs import (
+  study_captions,
+  study_families,
+  study_selfsupervised,
+)
 from vit_jax.errors import UserError
 from vit_jax.models.vit import sizes
 from vit_jax.objectives import build as objectives
@@ -98,6 +102,17 @@ def test_the_study_of_families_gives_each_run_the_same_compute(run):
   wanted = study_families.SEEN * 3 * study_families.MACS["plain"]
   images = config.total_steps * config.train.batch_size
   assert images * passes == pytest.approx(wanted, rel=1e-3)
+
+
+@pytest.mark.parametrize("run", study_selfsupervised.MACS)
+def test_the_study_without_labels_gives_each_run_the_same_compute(run):
+  config = load(file("study_selfsupervised"), f"run={run}")
+  checks.check(config)
+  macs = objectives.forward_flops(config, num_classes=10) / 2e6
+  assert study_selfsupervised.MACS[run] == pytest.approx(macs, abs=0.01)
+  images = config.total_steps * config.train.batch_size
+  wanted = study_selfsupervised.SEEN * study_selfsupervised.MACS["supervised"]
+  assert images * macs == pytest.approx(wanted, rel=3e-3)
 
 
 def test_the_jft_run_is_the_papers():

@@ -1,0 +1,139 @@
+"""The study of docs/selfsupervised_study.md: learning without labels, in small.
+
+  --config=configs/study_selfsupervised.py:run=dino --config.data_dir=DIR
+  --config=configs/study_selfsupervised.py:run=tuned --config.data_dir=FEW \\
+      --config.init_from=RUN
+
+The plain ViT of docs/families_study.md is pre-trained on CIFAR-10, an image
+folder DIR, by MAE, DINO and DINOv2, and with labels for comparison
+(`run=supervised`); all are given the compute in which the supervised one sees
+`seen` images. `random` keeps the weights it starts from. Their frozen features
+are measured by k-NN and a linear probe.
+
+`tuned` trains all weights on FEW, which benchmarks/study_selfsupervised.py
+makes: DIR's test images and 10 training images a class. It starts from RUN, or
+from scratch without `init_from`.
+"""
+
+import ml_collections
+
+from vit_jax.config import arguments, smoke
+from vit_jax.config.defaults import (
+  default_config,
+  default_eval,
+  default_fewshot_dataset,
+  default_view,
+)
+
+# Multiply-adds of an image's forward pass, millions, a third of those of
+# learning from it: of all crops, of heads, decoders and teachers.
+MACS = {
+  "supervised": 3.69,
+  "mae": 2.28,
+  "dino": 14.89,
+  "dinov2": 15.67,
+}
+RUNS = ("random", *MACS, "tuned")
+SEEN = 1_000_000  # Of the supervised ViT: 20 epochs.
+BATCH_SIZE = 64
+_RATES = {"dino": 2e-3, "dinov2": 2e-3}
+_TUNED_STEPS, _TUNED_BATCH, _TUNED_RATE = 200, 50, 1e-3
+_CROP = "decode|simple_random_crop|flip_lr"
+_JITTER = "color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8)|greyscale(p=0.2)"
+
+
+def get_config(args: str | None = None) -> ml_collections.ConfigDict:
+  args = arguments.parse(args, run="dino", seen=SEEN)
+  arguments.check_choice("run", args.run, RUNS)
+  config = default_config()
+  config.log_every_steps = 20
+  config.model.update(variant="Ti/8", image_size=32, width=64, depth=4)
+  config.model.update(num_heads=4, mlp_dim=256, pool="cls")
+  config.train.update(dataset="folder", batch_size=BATCH_SIZE, preprocess=_CROP)
+  config.total_steps = 1
+  if args.run in MACS:
+    seen = args.seen * MACS["supervised"] / MACS[args.run]
+    config.total_steps = max(1, round(seen / BATCH_SIZE))
+  config.optimizer.update(name="adamw", weight_decay=0.05, grad_clip_norm=1.0)
+  config.schedule.update(
+    base_lr=_RATES.get(args.run, 1e-3),
+    warmup_steps=config.total_steps // 20,
+    decay="cosine",
+  )
+  config.checkpoint.every_steps = 500
+  if args.run == "tuned":
+    _tuning(config)
+  else:
+    _measure_features(config)
+  if args.run == "random":
+    config.schedule.base_lr = 1e-12
+  elif args.run == "mae":
+    _mae(config)
+  elif args.run in ("dino", "dinov2"):
+    _dino(config, args.run)
+  return smoke.shrink(config) if args.smoke else config
+
+
+def _measure_features(config: ml_collections.ConfigDict) -> None:
+  """By a fifth of the training images at times, by all at the end."""
+  every = max(1, config.total_steps // 5)
+  config.evals.watched = default_eval(type="knn", every_steps=every)
+  config.evals.knn = default_eval(type="knn", every_steps=None)
+  config.evals.probe = default_eval(type="linear_probe", every_steps=None)
+  config.evals.probe.l2_sweep = (1e-3,)
+  config.evals.watched.neighbors = config.evals.knn.neighbors = (20,)
+  for name, dataset, split in (
+    ("watched", "fifth", "train[:10000]"),
+    ("knn", "all", "train"),
+    ("probe", "all", "train"),
+  ):
+    config.evals[name].datasets[dataset] = default_fewshot_dataset(
+      dataset="folder",
+      train_split=split,
+      test_split="test",
+      preprocess="decode|resize",
+    )
+
+
+def _mae(config: ml_collections.ConfigDict) -> None:
+  """A decoder as wide as the encoder, of one layer."""
+  config.model.pos_embedding_init = "sincos2d"
+  config.objective.update(name="mae", decoder_width=64)
+  config.objective.update(decoder_depth=1, decoder_num_heads=4)
+  config.optimizer.update(b2=0.95, freeze=r"Transformer/posembed_input/.*")
+  config.train.preprocess = (
+    "decode|random_resized_crop(scale=[0.2, 1.0])|keep('image')|flip_lr"
+  )
+
+
+def _dino(config: ml_collections.ConfigDict, run: str) -> None:
+  """Crops of 32 and 16 px, and few prototypes."""
+  config.objective.update(
+    name=run,
+    prototypes=512,
+    hidden_width=256,
+    bottleneck=64,
+    teacher_momentum="cosine(0.97, 1.0)",
+    teacher_temperature=0.04,
+  )
+  if run == "dinov2":
+    config.objective.patch_bottleneck = 64
+  config.train.preprocess = "decode|keep('image')"
+  views = config.train.views
+  views["global"] = default_view(count=2, preprocess=_views(0.4, 1.0))
+  views.local = default_view(count=4, size=16, preprocess=_views(0.1, 0.4))
+  config.optimizer.update(weight_decay=0.04, grad_clip_norm=3.0)
+
+
+def _views(low: float, high: float) -> str:
+  return f"decode|random_resized_crop(scale=[{low}, {high}])|{_JITTER}|flip_lr"
+
+
+def _tuning(config: ml_collections.ConfigDict) -> None:
+  """A hundred passes over a hundred images."""
+  config.total_steps = _TUNED_STEPS
+  config.train.batch_size = _TUNED_BATCH
+  config.schedule.update(base_lr=_TUNED_RATE, warmup_steps=_TUNED_STEPS // 20)
+  config.evals.test = default_eval(
+    type="classification", split="test", every_steps=None
+  )
