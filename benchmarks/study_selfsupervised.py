@@ -1,7 +1,7 @@
 """Runs the study of docs/selfsupervised_study.md and prints its table.
 
   python benchmarks/study_selfsupervised.py --data_dir=CIFAR10 --runs=DIR
-      [--seen=200000] [--draws=1] [--methods=dino,mae]
+      [--seen=1000000] [--draws=1] [--methods=dino,mae]
 
 Trains each run of configs/study_selfsupervised.py in turn, then tunes each on
 10 labels a class, which are drawn anew `draws` times, and measures raw pixels.
@@ -40,6 +40,7 @@ _CLASSES = 10
 _FIFTH = 10_000
 _WATCHED = "knn/fifth/k20"
 _KNN, _PROBE = "knn/all/k20", "linear_probe/all/top1"
+_TUNED = "eval/test/top1"
 _CENTRED = "centred"
 _SCRATCH = "scratch"
 
@@ -103,7 +104,7 @@ def _draw_labels(data: pathlib.Path, few: pathlib.Path, seed: int) -> None:
 
 
 def _measure_pixels(data_dir: str) -> dict[str, float]:
-  """What k-NN and a linear classifier make of the pixels themselves.
+  """Accuracy of k-NN and of a linear classifier on the pixels themselves.
 
   k-NN sees them as they are, and minus their mean over the training images. The
   l2 of the probe is fixed, and its iterations are few: 3072 features are dear.
@@ -161,17 +162,19 @@ def _print_table(runs: pathlib.Path) -> None:
     print(f"{'pixels':10}  {'':6}  {found[_KNN]:.4f}  {found[_PROBE]:.4f}")
     print(f"{'centred':10}  {'':6}  {found[_CENTRED]:.4f}")
   for method in ("random", *study.MACS):
-    if not (runs / method / "summary.json").exists():
-      print(f"{method:10}  not run")
+    summary = runs / method / "summary.json"
+    found = studies.metrics(runs / method) if summary.exists() else {}
+    if _PROBE not in found:
+      print(f"{method:10}  not finished")
       continue
-    found = studies.metrics(runs / method)
     series = load.load_run(runs / method, with_evaluations=False)
     steps = int(series.series(_WATCHED).steps[-1])
     origin = _SCRATCH if method == "random" else method
-    tuned = [
-      studies.metrics(path.parent)["eval/test/top1"]
+    draws = [
+      studies.metrics(path.parent)
       for path in sorted(runs.glob(f"tuned_{origin}_*/summary.json"))
     ]
+    tuned = [draw[_TUNED] for draw in draws if _TUNED in draw]
     shown = " ".join(f"{value:.4f}" for value in tuned)
     mean = f"mean {np.mean(tuned):.4f} of {shown}" if tuned else "not run"
     print(
@@ -180,17 +183,19 @@ def _print_table(runs: pathlib.Path) -> None:
 
 
 def _figure(runs: pathlib.Path) -> svg.Figure:
-  """k-NN accuracy over the share of the compute that is spent."""
+  """k-NN accuracy over compute, of runs that are not finished too."""
   lines = []
   for method in study.MACS:
-    if not (runs / method / "summary.json").exists():
+    if not (runs / method / "metrics.jsonl").exists():
       continue
     series = load.load_run(runs / method, with_evaluations=False).series(
       _WATCHED
     )
-    share = series.steps / series.steps[-1]
-    lines.append(curves.Line(method, Series(share, series.values)))
-  ends = np.array([0.0, 1.0])
+    images = series.steps * study.BATCH_SIZE
+    spent = images * study.MACS[method] / study.MACS["supervised"]
+    lines.append(curves.Line(method, Series(spent, series.values)))
+  end = max((line.series.steps[-1] for line in lines), default=1)
+  ends = np.array([0, end])
   if (runs / "random" / "summary.json").exists():
     value = studies.metrics(runs / "random")[_WATCHED]
     lines.append(curves.Line("random", Series(ends, np.full(2, value))))
@@ -200,10 +205,10 @@ def _figure(runs: pathlib.Path) -> svg.Figure:
   drawn = curves.draw(
     lines,
     unit="k-NN accuracy, 20 of 10,000 neighbours",
-    x_label="share of the compute",
+    x_label="compute, in images of the supervised run",
     label="k-NN accuracy over compute of each method",
     scale=curves.Scale(label=formatting.percent_tick),
-    span=(0, 1),
+    span=(0, end),
   )
   return svg.Figure(drawn, "Each way to learn, at equal compute.")
 

@@ -36,7 +36,7 @@ MACS = {
 RUNS = ("random", *MACS, "tuned")
 SEEN = 1_000_000  # Of the supervised ViT: 20 epochs.
 BATCH_SIZE = 64
-_RATES = {"dino": 2e-3, "dinov2": 2e-3}
+_RATES = {"dino": 5e-4, "dinov2": 5e-4}
 _TUNED_STEPS, _TUNED_BATCH, _TUNED_RATE = 200, 50, 1e-3
 _CROP = "decode|simple_random_crop|flip_lr"
 _JITTER = "color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8)|greyscale(p=0.2)"
@@ -76,7 +76,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
 
 def _measure_features(config: ml_collections.ConfigDict) -> None:
   """By a fifth of the training images at times, by all at the end."""
-  every = max(1, config.total_steps // 5)
+  every = -(-config.total_steps // 5)
   config.evals.watched = default_eval(type="knn", every_steps=every)
   config.evals.knn = default_eval(type="knn", every_steps=None)
   config.evals.probe = default_eval(type="linear_probe", every_steps=None)
@@ -113,7 +113,7 @@ def _dino(config: ml_collections.ConfigDict, run: str) -> None:
     prototypes=512,
     hidden_width=256,
     bottleneck=64,
-    teacher_momentum="cosine(0.97, 1.0)",
+    teacher_momentum="cosine(0.99, 1.0)",
     teacher_temperature=0.04,
   )
   if run == "dinov2":
