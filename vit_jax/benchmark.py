@@ -6,9 +6,10 @@
   python -m vit_jax.benchmark step --config=configs/benchmark.py
 
 input: images per second read, decoded and augmented, against a plain unseeded
-tf.data pipeline of the same ops. step: the train step against a
-straightforward Flax network, and the training loop, with data and logging,
-against the bare step. The baselines are in vit_jax/benchmarking/.
+tf.data pipeline of the same ops; of a config with train.views, against a
+pipeline for each crop, which decodes the image anew. step: the train step
+against a straightforward Flax network, and the training loop, with data and
+logging, against the bare step. The baselines are in vit_jax/benchmarking/.
 """
 
 import importlib.util
@@ -52,29 +53,40 @@ def main(argv: Sequence[str]) -> int:
 def compare_input(config: schema.Config) -> dict[str, Any]:
   """Measures the input pipeline of a config; see `input_benchmark.compare`."""
   from vit_jax.benchmarking import input_benchmark
-  from vit_jax.data import sources
+  from vit_jax.data import features, sources
   from vit_jax.sharding import mesh
 
   train = config.train
-  result = input_benchmark.compare(
-    sources.open_source(
-      train.dataset,
-      train.split,
-      data_dir=config.data_dir,
-      image_key=train.image_key,
-      label_key=train.label_key,
-    ),
-    preprocess=train.preprocess,
-    image_size=config.model.image_size,
-    batch_size=train.batch_size,
-    seed=config.seed,
-    mesh=mesh.create_mesh(config.mesh),
-    rounds=flags.FLAGS.rounds,
+  source = sources.open_source(
+    train.dataset,
+    train.split,
+    data_dir=config.data_dir,
+    image_key=train.image_key,
+    label_key=train.label_key,
   )
+  options = {
+    "batch_size": train.batch_size,
+    "seed": config.seed,
+    "mesh": mesh.create_mesh(config.mesh),
+    "rounds": flags.FLAGS.rounds,
+  }
+  if train.views:
+    baseline, key = "a pipeline for each crop", "apart_images_per_second"
+    result = input_benchmark.compare_views(
+      source, features.parse(config), **options
+    )
+  else:
+    baseline, key = "plain tf.data", "plain_images_per_second"
+    result = input_benchmark.compare(
+      source,
+      preprocess=train.preprocess,
+      image_size=config.model.image_size,
+      **options,
+    )
   low, high = min(result["ratios"]), max(result["ratios"])
   print(
-    f"input: {result['images_per_second']:.0f} images/s; plain tf.data:"
-    f" {result['plain_images_per_second']:.0f}; ratio {result['ratio']:.2f}"
+    f"input: {result['images_per_second']:.0f} images/s; {baseline}:"
+    f" {result[key]:.0f}; ratio {result['ratio']:.2f}"
     f" ({low:.2f} to {high:.2f} in {len(result['ratios'])} rounds)"
   )
   return result

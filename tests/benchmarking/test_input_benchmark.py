@@ -3,8 +3,9 @@ import pytest
 from jax.sharding import AxisType
 from PIL import Image
 
+from tests import experiments
 from vit_jax.benchmarking import input_benchmark
-from vit_jax.data import sources
+from vit_jax.data import features, sources
 from vit_jax.errors import UserError
 
 
@@ -25,6 +26,31 @@ def test_both_pipelines_are_measured_in_every_round(jpegs, monkeypatch):
   assert result["ratio"] == pytest.approx(sum(result["ratios"]) / 2)
   assert result["images_per_second"] > 0
   assert result["plain_images_per_second"] > 0
+
+
+def test_crops_are_measured_together_and_apart(jpegs, monkeypatch):
+  monkeypatch.setattr(input_benchmark, "_SECONDS", 0.05)
+  crop = "decode|random_resized_crop"
+  config = experiments.config(
+    train__preprocess="decode|keep('image')",
+    train__views={
+      "global": {"count": 2, "preprocess": crop, "size": 16},
+      "local": {"count": 3, "preprocess": crop, "size": 8},
+    },
+  )
+  result = input_benchmark.compare_views(
+    jpegs,
+    features.parse(config),
+    batch_size=4,
+    seed=0,
+    mesh=jax.make_mesh(
+      (1, 1), ("data", "fsdp"), axis_types=(AxisType.Auto,) * 2
+    ),
+    rounds=2,
+  )
+  assert len(result["ratios"]) == 2
+  assert result["images_per_second"] > 0
+  assert result["apart_images_per_second"] > 0
 
 
 def test_data_without_labels_are_a_sentence(tmp_path):

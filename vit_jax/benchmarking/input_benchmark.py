@@ -1,5 +1,6 @@
-"""Comparison of our input pipeline with a plain one, in images per second."""
+"""Speed of our input pipeline beside a baseline's, in images per second."""
 
+import dataclasses
 import itertools
 import statistics
 import time
@@ -53,24 +54,7 @@ def compare(
     source.num_classes, source.max_labels
   )
 
-  @jax.jit
-  def on_device(batch: Any, rng: Any) -> Any:
-    return features.on_device(batch, lambda name: rng)
-
-  def ours() -> tuple[Iterator[Any], Callable[[], None]]:
-    batches = pipeline.TrainBatches(
-      source,
-      features=features,
-      batch_size=batch_size,
-      seed=seed,
-      shuffle_block=1,
-      first_example=0,
-      mesh=mesh,
-      prefetch_batches=2,
-    )
-    rng = jax.random.key(seed)
-    done = (jax.block_until_ready(on_device(b, rng)) for b in batches)
-    return done, batches.close
+  ours = _pipeline(source, features, batch_size, seed, mesh)
 
   def plain() -> tuple[Iterator[Any], Callable[[], None]]:
     batches = plain_pipeline.batches(source, parsed, batch_size=batch_size)
@@ -94,6 +78,96 @@ def compare(
     "images_per_second": statistics.median(rates[ours]),
     "plain_images_per_second": statistics.median(rates[plain]),
   }
+
+
+def compare_views(
+  source: Source,
+  features: features_lib.Features,
+  *,
+  batch_size: int,
+  seed: int,
+  mesh: Mesh,
+  rounds: int,
+) -> dict[str, Any]:
+  """Measures a pipeline of several crops beside one for each crop.
+
+  The former decodes an image once, the latter once for each crop, of which
+  they decode no more than it needs. A view's crops are alike, so that one of
+  them is measured.
+
+  Returns:
+    "ratio": the median over the rounds of our images per second over those of
+    the pipelines of single crops, one after the other; "ratios": of each
+    round; "images_per_second" and "apart_images_per_second": medians.
+
+  Raises:
+    UserError: The preprocessing does not suit the source.
+  """
+  _, features = features.suited_to(source.num_classes, source.max_labels)
+  single = [
+    dataclasses.replace(
+      features, views=(dataclasses.replace(view, count=None),)
+    )
+    for view in features.views
+  ]
+  counts = [len(view.streams) for view in features.views]
+  pipelines = [
+    _pipeline(source, one, batch_size, seed, mesh)
+    for one in (features, *single)
+  ]
+  for start in pipelines:  # Compile before measuring.
+    batches, close = start()
+    next(batches)
+    close()
+  together, apart = [], []
+  for _ in range(rounds):
+    rates = []
+    for start in pipelines:
+      batches, close = start()
+      rates.append(_batches_per_second(batches) * batch_size)
+      close()
+    ours, *of_views = rates
+    together.append(ours)
+    seconds = sum(n / rate for n, rate in zip(counts, of_views, strict=True))
+    apart.append(1 / seconds)
+  ratios = [a / b for a, b in zip(together, apart, strict=True)]
+  return {
+    "ratio": statistics.median(ratios),
+    "ratios": ratios,
+    "images_per_second": statistics.median(together),
+    "apart_images_per_second": statistics.median(apart),
+  }
+
+
+def _pipeline(
+  source: Source,
+  features: features_lib.Features,
+  batch_size: int,
+  seed: int,
+  mesh: Mesh,
+) -> Callable[[], tuple[Iterator[Any], Callable[[], None]]]:
+  """A function that starts our pipeline: its batches, and what ends it."""
+
+  @jax.jit
+  def on_device(batch: Any, rng: Any) -> Any:
+    return features.on_device(batch, lambda name: rng)
+
+  def start() -> tuple[Iterator[Any], Callable[[], None]]:
+    batches = pipeline.TrainBatches(
+      source,
+      features=features,
+      batch_size=batch_size,
+      seed=seed,
+      shuffle_block=1,
+      first_example=0,
+      mesh=mesh,
+      prefetch_batches=2,
+    )
+    rng = jax.random.key(seed)
+    done = (jax.block_until_ready(on_device(b, rng)) for b in batches)
+    return done, batches.close
+
+  return start
 
 
 def _batches_per_second(batches: Iterator[Any]) -> float:
