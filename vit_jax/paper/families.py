@@ -3,7 +3,9 @@
 Sources: [DeiT] arXiv 2012.12877 and facebookresearch/deit, [DeiT3] its
 README_revenge.md, [Swin] microsoft/Swin-Transformer, [ConvNeXt]
 facebookresearch/ConvNeXt, [PVT] arXiv 2106.13797 and whai362/PVT, whose issue
-60 corrects the parameters of b0; those of b1 are of no released network.
+60 corrects the parameters of b0; those of b1 are of no released network. [EVA]
+arXiv 2303.11331, whose networks first learned a teacher's features of
+ImageNet-21k, without labels.
 """
 
 import dataclasses
@@ -96,6 +98,9 @@ PVTv2-b2-li | 224 i1k 300 82.1 22.6 3.9 | pretrain
 PVTv2-b3 | 224 i1k 300 83.1 45.2 6.9 | pretrain
 PVTv2-b4 | 224 i1k 300 83.6 62.6 10.1 | pretrain
 PVTv2-b5 | 224 i1k 300 83.8 82.0 11.8 | pretrain
+EVA02-Ti/14 | 336 i21k 100 80.7 - - | finetune
+EVA02-S/14 | 336 i21k 100 85.8 - - | finetune
+EVA02-B/14 | 448 i21k 30 88.3 - - | finetune
 """
 
 
@@ -127,6 +132,8 @@ def _config(name: str, phase: str) -> str:
     arguments = ["recipe=deit3"] if family == "DeiT3" else []
     arguments.append(f"model={model.partition('/')[0]}")
     arguments += [distilled] if distilled else []
+  if family == "EVA02":
+    return f"configs/eva02.py:model={size.partition('/')[0]},phase={phase}"
   if phase != "pretrain":
     arguments.append(f"phase={phase}")
   file = re.sub(r"v?\d*$", "", family.lower())
