@@ -15,9 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from vit_jax.models.layers import position_resize
-
-# Rows of pairs with the class token: it asks, it is asked, both.
-NUM_CLS_ROWS = 3
+from vit_jax.models.layers.position_resize import NUM_CLS_ROWS
 
 
 class Places(NamedTuple):
