@@ -17,6 +17,7 @@ from make_huggingface import (
   save_expected,
   save_huggingface,
   save_timm,
+  stored,
 )
 from safetensors.torch import save_file
 
@@ -60,7 +61,7 @@ def randomize_all(model: torch.nn.Module, seed: int) -> None:
     for name, parameter in sorted(model.named_parameters()):
       if name.endswith(("grn.weight", "layer_scale_parameter")):
         value = torch.randn(parameter.shape, generator=generator)
-        parameter.copy_(1 + 0.3 * value)
+        parameter.copy_((1 + 0.3 * value).half())
 
 
 def original(name: str) -> str:
@@ -96,7 +97,7 @@ def timms(
   folder = fresh(f"original_{name}")
   save_expected(folder, IMAGENET, functions)
   tensors = {}
-  for key, tensor in model.state_dict().items():
+  for key, tensor in stored(model).items():
     grn = ".grn." in key
     tensors[original(key)] = tensor.reshape(1, 1, 1, -1) if grn else tensor
   save_file(tensors, folder / "model.safetensors")

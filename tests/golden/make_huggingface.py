@@ -3,8 +3,10 @@ own classes.
 
 Each folder holds a tiny model with random parameters as the library saves it,
 and `expected.npz`: `images`, uint8 [b, h, w, 3], and `outputs`, float32, what
-the library makes of them; some have another pair for a larger image. The tests
-need the folders only. To make them again, with torch 2.13.0, transformers
+the library makes of them; some have another pair for a larger image. Most
+parameters are kept in half precision, which is exact for the values that they
+have; `tests/test_golden_sizes.py` bounds the sizes. The tests need the folders
+only. To make them again, with torch 2.13.0, transformers
 5.23.0 and timm 1.0.31:
 
   pip install torch transformers timm
@@ -13,6 +15,7 @@ need the folders only. To make them again, with torch 2.13.0, transformers
 
 import copy
 import functools
+import gzip
 import json
 import pathlib
 import shutil
@@ -61,7 +64,10 @@ TIMM_VIT = dict(
 
 
 def randomize(
-  model: torch.nn.Module, seed: int, dtype: torch.dtype = torch.float32
+  model: torch.nn.Module,
+  seed: int,
+  dtype: torch.dtype = torch.float16,
+  bits: int | None = None,
 ) -> None:
   """Gives every parameter a value that the output depends on.
 
@@ -69,6 +75,8 @@ def randomize(
     model: changed in place.
     seed: of the values.
     dtype: the values can be saved in it without a change.
+    bits: Significant bits of a value, so that files can be compressed; None
+      leaves all of them.
   """
   generator = torch.Generator().manual_seed(seed)
   convolutions = {
@@ -90,8 +98,29 @@ def randomize(
         value = 1 + 0.3 * value
       else:
         value = 0.3 * value
+      if bits is not None:
+        mantissa, exponent = torch.frexp(value)
+        value = torch.ldexp((mantissa * 2**bits).round() / 2**bits, exponent)
       parameter.copy_(value.to(dtype))
   model.eval()
+
+
+def stored(
+  model: torch.nn.Module, dtype: torch.dtype = torch.float16
+) -> dict[str, torch.Tensor]:
+  """The tensors of a network, its floats in the type that they are saved in."""
+  return {
+    name: (x.to(dtype) if x.is_floating_point() else x).contiguous()
+    for name, x in model.state_dict().items()
+  }
+
+
+def compress(folder: pathlib.Path) -> None:
+  """Leaves model.safetensors.gz in place of model.safetensors."""
+  path = folder / "model.safetensors"
+  packed = gzip.compress(path.read_bytes(), mtime=0)
+  path.with_name(f"{path.name}.gz").write_bytes(packed)
+  path.unlink()
 
 
 def pixels(images: np.ndarray, statistics) -> torch.Tensor:
@@ -113,13 +142,14 @@ def save_expected(folder: pathlib.Path, statistics, functions) -> None:
   arrays = {}
   for number, (size, function) in enumerate(functions.items()):
     generator = np.random.default_rng(size)
-    images = generator.integers(0, 256, (2, size, size, 3), np.uint8)
+    # 16 levels, which are half as large when compressed.
+    images = generator.integers(0, 16, (2, size, size, 3), np.uint8) * 17
     with torch.no_grad():
       outputs = function(pixels(images, statistics))
     suffix = f"_{size}" if number else ""
     arrays[f"images{suffix}"] = images
     arrays[f"outputs{suffix}"] = outputs.numpy().astype(np.float32)
-  np.savez(folder / "expected.npz", **arrays)
+  np.savez_compressed(folder / "expected.npz", **arrays)
 
 
 def write_json(path: pathlib.Path, value) -> None:
@@ -134,7 +164,14 @@ def fresh(name: str) -> pathlib.Path:
 
 
 def save_huggingface(
-  name: str, model, statistics, functions, *, processor=None, **options
+  name: str,
+  model,
+  statistics,
+  functions,
+  *,
+  processor=None,
+  dtype: torch.dtype = torch.float16,
+  **options,
 ) -> None:
   """Writes a folder of Hugging Face's.
 
@@ -144,10 +181,11 @@ def save_huggingface(
     statistics: see `save_expected`.
     functions: see `save_expected`.
     processor: more for preprocessor_config.json; None: no such file.
+    dtype: that the parameters are saved in.
     **options: of `save_pretrained`.
   """
   folder = fresh(name)
-  model.save_pretrained(folder, **options)
+  copy.deepcopy(model).to(dtype).save_pretrained(folder, **options)
   if processor is not None:
     mean, deviation = statistics
     settings = {"do_normalize": True, "image_mean": mean}
@@ -159,7 +197,7 @@ def save_huggingface(
 def make_vit() -> None:
   config = transformers.ViTConfig(**VIT, id2label=LABELS, layer_norm_eps=1e-6)
   model = transformers.ViTForImageClassification(config)
-  randomize(model, 1)
+  randomize(model, 1, torch.float32)
   functions = {
     16: lambda x: model(x).logits,
     24: lambda x: model(x, interpolate_pos_encoding=True).logits,
@@ -167,7 +205,12 @@ def make_vit() -> None:
   size = {"size": {"height": 16, "width": 16}, "rescale_factor": 1 / 255}
   processor = {"do_rescale": True, "resample": 2, **size}
   save_huggingface(
-    "huggingface_vit", model, HALVES, functions, processor=processor
+    "huggingface_vit",
+    model,
+    HALVES,
+    functions,
+    processor=processor,
+    dtype=torch.float32,
   )
 
 
@@ -204,7 +247,7 @@ def make_deit() -> None:
   """As facebook/deit-tiny-patch16-224: a ViT with ImageNet's statistics."""
   config = transformers.ViTConfig(**VIT, id2label=LABELS)
   model = transformers.ViTForImageClassification(config)
-  randomize(model, 4, torch.float16)
+  randomize(model, 4)
   save_huggingface(
     "huggingface_deit",
     model,
@@ -212,7 +255,6 @@ def make_deit() -> None:
     {16: lambda x: model(x).logits},
     processor={"do_center_crop": True, "size": 18, "crop_size": 16},
   )
-  model.half().save_pretrained(HERE / "huggingface_deit")
 
 
 def make_distilled() -> None:
@@ -266,6 +308,7 @@ def make_mae() -> None:
     IMAGENET,
     {16: lambda x: model.vit(x, noise=noise).last_hidden_state[:, 0]},
     processor={"size": {"height": 16, "width": 16}},
+    dtype=torch.float32,
     max_shard_size="40KB",
   )
 
@@ -275,7 +318,7 @@ def make_bit() -> None:
     embedding_size=32, hidden_sizes=[128, 256], depths=[1, 1], id2label=LABELS
   )
   model = transformers.BitForImageClassification(config)
-  randomize(model, 7, torch.bfloat16)
+  randomize(model, 7, torch.bfloat16, bits=3)
   save_huggingface(
     "huggingface_bit",
     model,
@@ -286,8 +329,9 @@ def make_bit() -> None:
       "crop_size": {"height": 34, "width": 34},
       "size": {"shortest_edge": 36},
     },
+    dtype=torch.bfloat16,
   )
-  model.bfloat16().save_pretrained(HERE / "huggingface_bit")
+  compress(HERE / "huggingface_bit")
 
 
 def save_timm(
@@ -296,6 +340,8 @@ def save_timm(
   statistics,
   functions,
   architecture: str | None,
+  *,
+  dtype: torch.dtype = torch.float16,
   **more,
 ) -> None:
   """Writes a folder of timm's, as its `save_for_hf` does.
@@ -306,6 +352,7 @@ def save_timm(
     statistics: see `save_expected`.
     functions: see `save_expected`; or the size of the images.
     architecture: for config.json; None: no such file.
+    dtype: that the parameters are saved in.
     **more: for config.json.
   """
   folder = fresh(name)
@@ -313,7 +360,8 @@ def save_timm(
     functions = {functions: model}
   size = next(iter(functions))
   save_expected(folder, statistics, functions)
-  save_file(model.state_dict(), folder / "model.safetensors", {"format": "pt"})
+  tensors = stored(model, dtype)
+  save_file(tensors, folder / "model.safetensors", {"format": "pt"})
   if architecture is None:
     return
   mean, deviation = statistics
@@ -336,7 +384,7 @@ def save_timm(
 
 def make_timm_vit() -> None:
   model = timm.create_model("vit_tiny_patch16_224", **TIMM_VIT)
-  randomize(model, 11)
+  randomize(model, 11, torch.float32)
   larger = copy.deepcopy(model)
   larger.set_input_size(img_size=24)
   save_timm(
@@ -345,6 +393,7 @@ def make_timm_vit() -> None:
     HALVES,
     {16: model, 24: larger},
     "vit_tiny_patch16_224",
+    dtype=torch.float32,
     global_pool="token",
     model_args=TIMM_VIT,
     label_names=list(LABELS.values()),
@@ -358,9 +407,7 @@ def make_timm_alone() -> None:
     **sizes, no_embed_class=True, init_values=1.0
   )
   randomize(model, 12, torch.bfloat16)
-  name = "timm_vit_alone"
-  save_timm(name, model, HALVES, 16, None)
-  save_file(model.bfloat16().state_dict(), HERE / name / "model.safetensors")
+  save_timm("timm_vit_alone", model, HALVES, 16, None, dtype=torch.bfloat16)
 
 
 def make_timm_distilled() -> None:
@@ -431,14 +478,14 @@ def make_timm_map() -> None:
   )
 
 
-def hybrid(backbone, seed: int, dtype: torch.dtype, **more):
+def hybrid(backbone, seed: int, bits: int | None = None, **more):
   """A ViT on the maps of a convolutional stem."""
   sizes = TIMM_VIT | dict(depth=1, img_size=32, patch_size=1) | more
   embed = functools.partial(
     vision_transformer_hybrid.HybridEmbed, backbone=backbone
   )
   model = vision_transformer.VisionTransformer(**sizes, embed_layer=embed)
-  randomize(model, seed, dtype)
+  randomize(model, seed, bits=bits)
   return model
 
 
@@ -454,13 +501,13 @@ def make_timm_hybrid() -> None:
     stem_type="same",
     conv_layer=functools.partial(StdConv2dSame, eps=1e-8),
   )
-  model = hybrid(backbone, 15, torch.float16)
+  model = hybrid(backbone, 15, bits=3)
   name = "timm_hybrid"
   arguments = dict(num_heads=4)
   save_timm(
     name, model, HALVES, 32, "vit_base_r50_s16_224", model_args=arguments
   )
-  save_file(model.half().state_dict(), HERE / name / "model.safetensors")
+  compress(HERE / name)
 
 
 def make_timm_root() -> None:
@@ -472,7 +519,7 @@ def make_timm_root() -> None:
     preact=False,
     conv_layer=functools.partial(StdConv2dSame, eps=1e-8),
   )
-  model = hybrid(backbone, 16, torch.float32, patch_size=2)
+  model = hybrid(backbone, 16, patch_size=2)
   arguments = dict(num_heads=4)
   save_timm(
     "timm_hybrid_root",
@@ -493,9 +540,9 @@ def make_timm_bit() -> None:
     stem_type="fixed",
     conv_layer=functools.partial(StdConv2d, eps=1e-8),
   )
-  randomize(model, 17, torch.float16)
+  randomize(model, 17, bits=3)
   save_timm("timm_bit", model, HALVES, 34, "resnetv2_50x1_bit")
-  save_file(model.half().state_dict(), HERE / "timm_bit" / "model.safetensors")
+  compress(HERE / "timm_bit")
 
 
 if __name__ == "__main__":

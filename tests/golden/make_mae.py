@@ -36,16 +36,16 @@ def positions(side: int, width: int) -> np.ndarray:
 def main() -> None:
   torch.manual_seed(0)
   config = transformers.ViTMAEConfig(
-    hidden_size=32,
+    hidden_size=16,
     num_hidden_layers=2,
     num_attention_heads=4,
-    intermediate_size=64,
+    intermediate_size=32,
     image_size=16,
     patch_size=4,
-    decoder_hidden_size=16,
+    decoder_hidden_size=8,
     decoder_num_hidden_layers=2,
     decoder_num_attention_heads=2,
-    decoder_intermediate_size=64,
+    decoder_intermediate_size=32,
     mask_ratio=0.75,
     norm_pix_loss=True,
     layer_norm_eps=1e-6,

@@ -16,6 +16,7 @@ from make_huggingface import (
   save_expected,
   save_huggingface,
   save_timm,
+  stored,
 )
 from safetensors.torch import save_file
 
@@ -103,7 +104,7 @@ def timms(name: str, seed: int, *, linear: bool, is_saved: bool) -> None:
   folder = fresh(f"original_{name}")
   save_expected(folder, IMAGENET, functions)
   save_file(
-    {original(key): tensor for key, tensor in model.state_dict().items()},
+    {original(key): tensor for key, tensor in stored(model).items()},
     folder / "model.safetensors",
   )
 

@@ -31,7 +31,7 @@ def randomize_all(model: torch.nn.Module, seed: int) -> None:
       if name.endswith("logit_scale"):
         value = torch.rand(parameter.shape, generator=generator)
         # One head's is beyond the largest that counts.
-        parameter.copy_(1 + 4 * value)
+        parameter.copy_((1 + 4 * value).half())
 
 
 def huggingface(kind: str, seed: int, *, has_head: bool, **more) -> None:
@@ -89,7 +89,7 @@ def save_resized(name: str, model, window: int) -> None:
   with np.load(path) as arrays:
     arrays = dict(arrays)
   resized = resized.reshape(heads, -1).T.numpy()
-  np.savez(path, **arrays, **{f"positions_{window}": resized})
+  np.savez_compressed(path, **arrays, **{f"positions_{window}": resized})
 
 
 def timms(name: str, architecture: str, seed: int, **more) -> None:
@@ -117,4 +117,4 @@ if __name__ == "__main__":
   huggingface("swin", 31, has_head=True)
   huggingface("swinv2", 32, has_head=False, pretrained_window_sizes=[3, 0])
   timms("swin", "swin_tiny_patch4_window7_224", 33)
-  timms("swinv2", "swinv2_tiny_window8_256", 34)
+  timms("swinv2", "swinv2_tiny_window8_256", 36)

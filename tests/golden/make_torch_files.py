@@ -36,7 +36,7 @@ def main() -> None:
     "deit_tiny_patch16_224",
     img_size=32,
     embed_dim=64,
-    depth=2,
+    depth=1,
     num_heads=1,
     mlp_ratio=1,
     patch_size=8,

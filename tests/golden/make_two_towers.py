@@ -25,6 +25,7 @@ from make_huggingface import (
   randomize,
   save_huggingface,
   save_timm,
+  stored,
   write_json,
 )
 from safetensors.torch import save_file
@@ -149,10 +150,7 @@ def of_open_clip() -> None:
       "preprocess_cfg": {"mean": mean, "std": deviation},
     },
   )
-  save_file(
-    {name: x.contiguous() for name, x in model.state_dict().items()},
-    folder / "open_clip_model.safetensors",
-  )
+  save_file(stored(model), folder / "open_clip_model.safetensors")
   save_expected(model, folder, HALVES)
 
 

@@ -1,6 +1,10 @@
 """The fixtures of tests/golden and what our networks make of them."""
 
+import functools
+import gzip
 import pathlib
+import shutil
+import tempfile
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +16,20 @@ from vit_jax.models import build
 from vit_jax.weights.contract import Weights
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+_UNPACKED = tempfile.TemporaryDirectory()
+
+
+@functools.cache
+def folder(name: str) -> pathlib.Path:
+  """The directory of a fixture; one that is kept compressed is unpacked."""
+  path = GOLDEN / name
+  packed = path / "model.safetensors.gz"
+  if not packed.exists():
+    return path
+  whole = shutil.copytree(path, pathlib.Path(_UNPACKED.name) / name)
+  (whole / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+  (whole / packed.name).unlink()
+  return whole
 
 
 def expected(name: str) -> dict[str, np.ndarray]:
@@ -44,5 +62,5 @@ def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
 
 def outputs_at(name: str, image_size: int, images: np.ndarray) -> np.ndarray:
   """What `vit_jax.load` for another size makes of images."""
-  network, params = vit_jax.load(str(GOLDEN / name), image_size=image_size)
+  network, params = vit_jax.load(str(folder(name)), image_size=image_size)
   return np.asarray(jax.jit(network.apply)({"params": params}, images))

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.weights.published import GOLDEN
+from tests.weights.published import GOLDEN, folder
 from vit_jax.config import named_sections, schema
 from vit_jax.weights import model_card
 from vit_jax.weights.spellings import huggingface
@@ -121,7 +121,7 @@ def test_features_without_classes_have_another_task():
 
 
 def test_resnets_have_cards():
-  bit = huggingface.read(GOLDEN / "huggingface_bit")
+  bit = huggingface.read(folder("huggingface_bit"))
   assert "units of the stages: 1, 1" in model_card.text("bit", bit)
 
 

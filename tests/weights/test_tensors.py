@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from tests.weights.published import GOLDEN
+from tests.weights.published import GOLDEN, folder
 from vit_jax.errors import UserError
 from vit_jax.weights import tensors
 from vit_jax.weights.contract import Weights
@@ -162,7 +162,7 @@ def read_or_refuse(directory) -> None:
 def test_any_directory_gives_weights_or_a_sentence(tmp_path_factory, data):
   name = data.draw(st.sampled_from(["huggingface_vit", "huggingface_bit"]))
   directory = tmp_path_factory.mktemp("fuzz") / name
-  shutil.copytree(GOLDEN / name, directory)
+  shutil.copytree(folder(name), directory)
   file = data.draw(
     st.sampled_from(
       ["config.json", "preprocessor_config.json", "model.safetensors"]

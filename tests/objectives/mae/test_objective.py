@@ -27,7 +27,7 @@ def config(model=None, **objective):
     model=named_sections.section(
       "model",
       **{
-        **dict(variant="Ti/4", width=32, depth=2, num_heads=4, mlp_dim=64),
+        **dict(variant="Ti/4", width=16, depth=2, num_heads=4, mlp_dim=32),
         **dict(image_size=16, gelu="exact", normalize="imagenet"),
         **(model or {}),
       },
@@ -36,7 +36,7 @@ def config(model=None, **objective):
     objective=named_sections.section(
       "objective",
       **{
-        **dict(name="mae", decoder_width=16, decoder_depth=2),
+        **dict(name="mae", decoder_width=8, decoder_depth=2),
         **dict(decoder_num_heads=2),
         **objective,
       },
@@ -168,13 +168,13 @@ def test_parameters_start_as_in_the_released_code():
   decoder = params["decoder"]["Transformer"]["encoderblock_1"]
   for kernel, bound in (
     # Linear(d, 3 d), by heads; Conv2d as Linear(p * p * 3, d).
-    (attention["query"]["kernel"], np.sqrt(6 / (32 + 96))),
-    (params["embedding"]["kernel"], np.sqrt(6 / (48 + 32))),
+    (attention["query"]["kernel"], np.sqrt(6 / (16 + 48))),
+    (params["embedding"]["kernel"], np.sqrt(6 / (48 + 16))),
     (
       decoder["MultiHeadDotProductAttention_0"]["value"]["kernel"],
-      np.sqrt(6 / (16 + 48)),
+      np.sqrt(6 / (8 + 24)),
     ),
-    (params["decoder"]["prediction"]["kernel"], np.sqrt(6 / (16 + 48))),
+    (params["decoder"]["prediction"]["kernel"], np.sqrt(6 / (8 + 48))),
   ):
     assert 0.95 * bound < np.abs(kernel).max() <= bound
   assert 0 < np.std(params["cls"]) < 0.04
@@ -202,11 +202,11 @@ def test_the_encoders_cost_is_that_of_what_it_sees():
     return 2 * (macs + 2 * tokens * width * mlp)
 
   wanted = 2 * (
-    16 * 48 * 32
-    + blocks(5, 32, 64)
-    + 5 * 32 * 16
-    + blocks(17, 16, 64)
-    + 16 * 16 * 48
+    16 * 48 * 16
+    + blocks(5, 16, 32)
+    + 5 * 16 * 8
+    + blocks(17, 8, 32)
+    + 16 * 8 * 48
   )
   assert build.forward_flops(settings, num_classes=None) == wanted
 

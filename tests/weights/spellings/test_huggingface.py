@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 from tests.weights.published import (
   GOLDEN,
   expected,
+  folder,
   outputs,
   outputs_at,
   relative_error,
@@ -43,7 +44,7 @@ def vit(tmp_path):
 @pytest.fixture
 def bit(tmp_path):
   """A copy of the BiT's directory, to be changed."""
-  return shutil.copytree(GOLDEN / "huggingface_bit", tmp_path / "bit")
+  return shutil.copytree(folder("huggingface_bit"), tmp_path / "bit")
 
 
 def change(directory, name="config.json", **values):
@@ -71,7 +72,7 @@ def equal(one, other) -> bool:
 
 @pytest.mark.parametrize("name", FIXTURES)
 def test_outputs_are_those_of_transformers(name):
-  weights = huggingface.read(GOLDEN / name)
+  weights = huggingface.read(folder(name))
   wanted = expected(name)
   found = outputs(weights, wanted["images"])
   assert relative_error(found, wanted["outputs"]) < 1e-5
@@ -95,7 +96,7 @@ def test_larger_images_give_what_transformers_gives(name):
 
 def test_constants_of_the_standardised_convolutions_matter():
   name = "huggingface_bit"
-  weights = huggingface.read(GOLDEN / name)
+  weights = huggingface.read(folder(name))
   wanted = expected(name)
   google = weights.model.model_copy(update={"standardization": "google"})
   images = wanted["images"]
@@ -126,7 +127,9 @@ def test_numbered_labels_are_no_names():
 
 def test_what_is_left_out_of_the_file_is_said():
   notes = huggingface.read(GOLDEN / "huggingface_mae").assumed
-  assert any("decoder (24 tensors) is left out" in note for note in notes)
+  assert any(
+    "decoder (24 tensors) is left out" in note for note in notes
+  )
 
 
 def test_missing_preprocessor_is_said(vit):
@@ -326,7 +329,7 @@ DINOV2_NEW_NAMES = (
 
 def test_newer_names_of_dinov2_are_the_same_parameters(tmp_path):
   name = "huggingface_dinov2_registers"
-  directory = shutil.copytree(GOLDEN / name, tmp_path / "x")
+  directory = shutil.copytree(folder(name), tmp_path / "x")
   wanted = huggingface.read(directory)
 
   def rename(tensors):

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 from tests.weights.published import (
   GOLDEN,
   expected,
+  folder,
   outputs,
   relative_error,
 )
@@ -47,7 +48,7 @@ def vit() -> Weights:
 
 @pytest.fixture
 def bit() -> Weights:
-  return huggingface.read(GOLDEN / "huggingface_bit")
+  return huggingface.read(folder("huggingface_bit"))
 
 
 def changed(weights: Weights, **keys) -> Weights:
@@ -61,7 +62,7 @@ def json_of(directory, name: str) -> dict:
 
 @pytest.mark.parametrize("name", FIXTURES)
 def test_what_is_written_is_read_back(tmp_path, name):
-  wanted = huggingface.read(GOLDEN / name)
+  wanted = huggingface.read(folder(name))
   huggingface.write(tmp_path / "out", wanted)
   found = huggingface.read(tmp_path / "out")
   assert found.model == wanted.model
@@ -74,9 +75,9 @@ def test_what_is_written_is_read_back(tmp_path, name):
   "name", [name for name in FIXTURES if name != "huggingface_mae"]
 )
 def test_tensors_are_those_of_transformers(tmp_path, name):
-  huggingface.write(tmp_path / "out", huggingface.read(GOLDEN / name))
+  huggingface.write(tmp_path / "out", huggingface.read(folder(name)))
   found = load_file(tmp_path / "out" / tensors.FILE)
-  wanted = tensors.read(epath.Path(GOLDEN / name))
+  wanted = tensors.read(epath.Path(folder(name)))
   assert found.keys() == wanted.keys()
   for key, tensor in wanted.items():
     if key == "embeddings.mask_token":
@@ -86,9 +87,9 @@ def test_tensors_are_those_of_transformers(tmp_path, name):
 
 @pytest.mark.parametrize("name", FIXTURES)
 def test_keys_of_the_config_are_those_of_transformers(tmp_path, name):
-  huggingface.write(tmp_path / "out", huggingface.read(GOLDEN / name))
+  huggingface.write(tmp_path / "out", huggingface.read(folder(name)))
   found = json_of(tmp_path / "out", "config.json")
-  wanted = json_of(GOLDEN / name, "config.json")
+  wanted = json_of(folder(name), "config.json")
   own = {"architectures", "model_type"} if name == "huggingface_mae" else set()
   # Written by transformers, and of nothing that our networks have.
   own |= {"encoder_stride"}
@@ -110,7 +111,7 @@ def test_layer_scale_and_missing_positions_are_put_into_what_a_vit_has(
 
 @pytest.mark.parametrize("name", ["huggingface_vit", "huggingface_dinov2"])
 def test_keys_without_a_bias_get_one_of_zeros(tmp_path, name):
-  weights = huggingface.read(GOLDEN / name)
+  weights = huggingface.read(folder(name))
   params = jax.tree.map(np.asarray, weights.params)
   for block in params["Transformer"].values():
     if attention := block.get("MultiHeadDotProductAttention_0"):
@@ -214,7 +215,7 @@ def test_what_transformers_cannot_have_is_named(tmp_path, vit, keys, words):
 
 def test_hybrids_of_timm_are_refused(tmp_path):
   with pytest.raises(UserError, match="stem"):
-    huggingface.write(tmp_path / "x", timm.read(GOLDEN / "timm_hybrid"))
+    huggingface.write(tmp_path / "x", timm.read(folder("timm_hybrid")))
 
 
 def test_plain_vits_of_timm_become_hugging_faces(tmp_path):
@@ -266,7 +267,7 @@ def test_full_disk_leaves_nothing_behind(tmp_path, vit, monkeypatch):
   ],
 )
 def test_dinos_become_hugging_faces(tmp_path, name, kind):
-  weights = files.read(str(GOLDEN / name))
+  weights = files.read(str(folder(name)))
   huggingface.write(tmp_path / "out", weights)
   assert json_of(tmp_path / "out", "config.json")["model_type"] == kind
   found = huggingface.read(tmp_path / "out")
@@ -277,7 +278,7 @@ def test_dinos_become_hugging_faces(tmp_path, name, kind):
 
 def test_registers_without_layer_scale_get_factors_of_one(tmp_path):
   name = "huggingface_dinov2_registers"
-  weights = huggingface.read(GOLDEN / name)
+  weights = huggingface.read(folder(name))
   params = jax.tree.map(np.asarray, weights.params)
   block = params["Transformer"]["encoderblock_0"]
   del block["layer_scale_0"], block["layer_scale_1"]

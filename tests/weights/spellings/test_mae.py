@@ -57,13 +57,13 @@ def original(published):
 def test_hugging_faces_directory_tells_decoder_and_objective():
   weights = files.read(str(DIRECTORY))
   assert weights.objective == schema.MAE(
-    decoder_width=16, decoder_depth=2, decoder_num_heads=2
+    decoder_width=8, decoder_depth=2, decoder_num_heads=2
   )
   leaves = flat.flatten(weights.beside)
-  assert leaves["decoder/embedding/kernel"].shape == (32, 16)
+  assert leaves["decoder/embedding/kernel"].shape == (16, 8)
   query = "MultiHeadDotProductAttention_0/query/kernel"
   path = f"decoder/Transformer/encoderblock_1/{query}"
-  assert leaves[path].shape == (16, 2, 8)
+  assert leaves[path].shape == (8, 2, 4)
   # The fixed positions are no parameters of ours.
   assert not any("pos" in path for path in leaves)
 
@@ -75,7 +75,7 @@ def test_original_files_hold_the_same_decoder(original):
   found = flat.flatten(params)
   assert found.keys() == wanted.keys()
   for path, leaf in found.items():
-    # Of 16 units one head of 32 is made, as that is the size of MAE's heads.
+    # Of 8 units one head of 32 is made, as that is the size of MAE's heads.
     np.testing.assert_array_equal(
       leaf.reshape(wanted[path].shape), wanted[path]
     )

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 from tests.weights.published import (
   GOLDEN,
   expected,
+  folder,
   outputs,
   outputs_at,
   relative_error,
@@ -39,7 +40,7 @@ FIXTURES = [
 @pytest.fixture
 def copied(tmp_path):
   """A function that copies a fixture, to be changed."""
-  return lambda name: shutil.copytree(GOLDEN / name, tmp_path / name)
+  return lambda name: shutil.copytree(folder(name), tmp_path / name)
 
 
 def change(directory, **values):
@@ -64,7 +65,7 @@ def refusal(directory) -> str:
 
 @pytest.mark.parametrize("name", FIXTURES)
 def test_outputs_are_those_of_timm(name):
-  weights = timm.read(GOLDEN / name)
+  weights = timm.read(folder(name))
   wanted = expected(name)
   found = outputs(weights, wanted["images"])
   assert relative_error(found, wanted["outputs"]) < 1e-5
@@ -82,7 +83,7 @@ def test_larger_images_give_what_timm_gives(name):
 
 def test_constants_of_the_stem_matter():
   name = "timm_hybrid"
-  weights = timm.read(GOLDEN / name)
+  weights = timm.read(folder(name))
   wanted = expected(name)
   google = weights.model.model_copy(update={"standardization": "google"})
   found = outputs(weights, wanted["images"], model=google)
@@ -267,13 +268,13 @@ def test_file_of_hugging_face_alone_is_told_what_it_needs(tmp_path):
 
 @pytest.mark.parametrize("name", FIXTURES)
 def test_who_wrote_a_file_is_found_out(name):
-  path = str(GOLDEN / name)
+  path = str(folder(name))
   assert files.is_published(path)
   assert files.read(path).model == timm.read(path).model
 
 
 NAMES = {
-  name: sorted(load_file(GOLDEN / name / "model.safetensors"))
+  name: sorted(load_file(folder(name) / "model.safetensors"))
   for name in ("timm_vit", "timm_vit_gap", "timm_hybrid_root", "timm_bit")
 }
 
@@ -290,7 +291,7 @@ def test_a_bias_of_two_dimensions_is_named_in_the_table(copied):
 @given(st.data())
 def test_any_tensors_give_weights_or_a_sentence(tmp_path_factory, data):
   name = data.draw(st.sampled_from(sorted(NAMES)))
-  found = load_file(GOLDEN / name / "model.safetensors")
+  found = load_file(folder(name) / "model.safetensors")
   for _ in range(data.draw(st.integers(1, 3))):
     tensor = data.draw(st.sampled_from(NAMES[name]))
     old = found.pop(tensor, np.ones(1, np.float32))
