@@ -274,3 +274,18 @@ def test_an_encoder_alone_reconstructs_nothing(repo):
   images, noise = np.zeros((1, 16, 16, 3), np.float32), np.zeros((1, 16))
   with pytest.raises(UserError, match="pretraining=True"):
     mae.reconstruct(model, params, images, noise)
+
+
+@pytest.mark.parametrize(
+  ("images", "noise", "words"),
+  [
+    ((2, 8, 16, 3), (2, 16), r"images .*\(2, 8, 16, 3\).*image_size=SIDE"),
+    ((2, 16, 16, 3), (2, 9), r"4 x 4 patches; .*\(2, 16\)"),
+  ],
+)
+def test_shapes_that_do_not_fit_are_refused(repo, images, noise, words):
+  path = str(repo / "tests" / "golden" / "mae_pretraining")
+  model, params = vit_jax.load(path, pretraining=True)
+  images, noise = np.zeros(images, np.float32), np.zeros(noise)
+  with pytest.raises(UserError, match=words):
+    mae.reconstruct(model, params, images, noise)

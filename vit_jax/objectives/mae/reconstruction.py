@@ -46,7 +46,7 @@ def reconstruct(
     patches, pixels row by row; and 1 for each patch that is hidden.
 
   Raises:
-    UserError: The parameters have no decoder.
+    UserError: The parameters have no decoder, or the shapes do not fit.
   """
   if "decoder" not in params:
     raise UserError(
@@ -56,6 +56,7 @@ def reconstruct(
   images, noise = jnp.asarray(images), jnp.asarray(noise)
   config = build.family_of(model).config_of(model)
   grid, patch_size = registry.FAMILIES.get(config.name).grid(config)
+  _check_shapes(images, noise, config.image_size, grid)
   decoder = prediction.decoder_with(config, params["decoder"])
   num_visible = int(noise.shape[1] * (1 - mask_ratio))
   order = jnp.argsort(noise, axis=1)
@@ -70,6 +71,23 @@ def reconstruct(
   mask = 1 - seen[:, :, 0]
   errors = jnp.square(predicted - wanted).mean(axis=2)
   return jnp.sum(errors * mask) / jnp.sum(mask), predicted, mask
+
+
+def _check_shapes(
+  images: Array, noise: Array, image_size: int, grid: int
+) -> None:
+  size = (image_size, image_size, 3)
+  if images.shape[1:] != size:
+    raise UserError(
+      f"images of the shape {images.shape} do not suit the network, which takes"
+      f" {('b', *size)}; resize them, or load it with image_size=SIDE."
+    )
+  wanted = (len(images), grid**2)
+  if noise.shape != wanted:
+    raise UserError(
+      f"noise of the shape {noise.shape} does not suit {len(images)} images of"
+      f" {grid} x {grid} patches; give a number for each patch, {wanted}."
+    )
 
 
 def reconstructor(

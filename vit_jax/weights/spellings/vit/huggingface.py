@@ -92,7 +92,10 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
   notes = []
   unused = {name for name in tensors if name.startswith("decoder.")}
   if unused:
-    notes.append(f"The decoder ({len(unused)} tensors) is left out.")
+    notes.append(
+      f"The decoder ({len(unused)} tensors) is no part of the network;"
+      " vit_jax.load(path, pretraining=True) brings it along."
+    )
   if _MASK_TOKEN in tensors:
     notes.append(f"The mask token ({_MASK_TOKEN}) is left out.")
     unused.add(_MASK_TOKEN)

@@ -34,7 +34,10 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
   if mae.has_decoder(tensors):
     others = {n: x for n, x in tensors.items() if not mae.is_of_decoder(n)}
     unused = len(tensors) - len(others)
-    notes.append(f"The decoder ({unused} tensors) is left out.")
+    notes.append(
+      f"The decoder ({unused} tensors) is no part of the network;"
+      " vit_jax.load(path, pretraining=True) brings it along."
+    )
     tensors = others
   return TIMM.prepare(tensors, path, notes)
 
