@@ -232,6 +232,14 @@ def test_a_tokenizer_with_more_pieces_than_the_tower_is_refused(
     run("snow", images=str(photos), tokenizer=str(larger))
 
 
+def test_a_tokenizer_with_fewer_pieces_than_the_tower_is_doubted(
+  run, photos, caplog
+):
+  run("snow", images=str(photos), tokenizer="bytes")
+  (line,) = [x for x in caplog.messages if "answers mean nothing" in x]
+  assert "bytes has" in line and "knows 814" in line
+
+
 def command(repo, *words, **options):
   return subprocess.Popen(
     [sys.executable, "-m", "vit_jax.search", *map(str, words)],

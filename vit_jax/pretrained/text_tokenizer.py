@@ -1,10 +1,14 @@
 """The tokenizer that belongs to a checkpoint's text tower."""
 
+import logging
+
 from vit_jax import registry
 from vit_jax.errors import UserError
 from vit_jax.pretrained.inference import Inference
 from vit_jax.tokenization.load import load_tokenizer
 from vit_jax.tokenization.tokenizer import Tokenizer
+
+_logger = logging.getLogger(__name__)
 
 
 def read(use: Inference, checkpoint: str, path: str | None = None) -> Tokenizer:
@@ -13,7 +17,8 @@ def read(use: Inference, checkpoint: str, path: str | None = None) -> Tokenizer:
   Args:
     use: The checkpoint.
     checkpoint: Its path, where the tokenizer is looked for.
-    path: Path of the tokenizer; None: that of the checkpoint.
+    path: Path of the tokenizer; None: that of the checkpoint. If it has fewer
+      pieces than the tower knows, a line says so.
 
   Raises:
     UserError: The checkpoint has no text tower or no tokenizer, or the
@@ -39,5 +44,15 @@ def read(use: Inference, checkpoint: str, path: str | None = None) -> Tokenizer:
       f"The tokenizer {path or checkpoint} has {found.vocab_size} tokens, but"
       f" {checkpoint} knows {model.text.vocab_size}; give the tokenizer that"
       " the checkpoint was trained with, as --tokenizer=PATH."
+    )
+  if found.vocab_size < model.text.vocab_size:
+    _logger.warning(
+      "The tokenizer %s has %d tokens, but %s knows %d. Unless the checkpoint"
+      " was trained with it, answers mean nothing; the right one is given as"
+      " --tokenizer=PATH.",
+      path or checkpoint,
+      found.vocab_size,
+      checkpoint,
+      model.text.vocab_size,
     )
   return found
