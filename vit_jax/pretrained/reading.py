@@ -87,7 +87,8 @@ def read(path: str) -> Weights:
     params=params,
     class_names=run_files.read_class_names(workdir),
     assumed=[
-      f"Left out: {name}, which only objective {config.objective.name!r} uses."
+      f"{name} is no part of the network; only another run of objective"
+      f" {config.objective.name!r} takes it along."
       for name in beside
     ],
     beside=beside,
