@@ -67,6 +67,18 @@ def test_another_file_is_refused(repo):
     dvae.read(str(path))
 
 
+def test_layers_that_do_not_follow_on_one_another_are_refused(
+  golden, monkeypatch
+):
+  path = str(golden / "encoder.pth")
+  found = dict(dvae.torch_file.read(path))
+  name = "blocks.group_2.block_1.res_path.conv_2.w"
+  found[name] = found[name][:, :1]
+  monkeypatch.setattr(dvae.torch_file, "read", lambda path: found)
+  with pytest.raises(UserError, match="does not hold the encoder"):
+    dvae.read(path)
+
+
 def test_a_pickle_of_the_module_is_answered_with_a_sentence(golden, tmp_path):
   old = tmp_path / "encoder.pkl"
   old.write_bytes(b"\x80\x02" + struct.pack("<i", 0))

@@ -49,7 +49,7 @@ def read(path: str) -> dict[str, dict[str, np.ndarray]]:
       found.setdefault(layer, {})["w" if is_kernel else "b"] = array
   try:
     _check(found)
-  except (KeyError, ValueError):
+  except (KeyError, TypeError, ValueError):
     raise UserError(
       f"{path} does not hold the encoder of DALL-E's dVAE (blocks.input.w to"
       " blocks.output.conv.b); give the state dict of its encoder.pkl."
@@ -126,7 +126,7 @@ def _convolved(
 
 
 def _check(params: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-  """Raises KeyError or ValueError unless an encoder has these arrays."""
+  """Raises KeyError, TypeError or ValueError for what is no encoder."""
   blocks = _num_blocks(params)
   names = {"input", "output.conv"}
   if not blocks:
@@ -139,14 +139,13 @@ def _check(params: Mapping[str, Mapping[str, np.ndarray]]) -> None:
         names.add(f"{prefix}.id_path")
   if names != set(params):
     raise ValueError
-  shapes = {
-    name: jax.ShapeDtypeStruct(one["w"].shape, jnp.float32)
-    for name, one in params.items()
-  }
-  if any(len(shape.shape) != 4 for shape in shapes.values()):
+  if any(one["w"].ndim != 4 for one in params.values()):
     raise ValueError
-  if any(params[name]["b"].size != shapes[name].shape[3] for name in params):
+  if any(one["b"].size != one["w"].shape[3] for one in params.values()):
     raise ValueError
+  # One layer takes what the one before gives.
+  pixels = jax.ShapeDtypeStruct((1, STRIDE, STRIDE, 3), jnp.float32)
+  jax.eval_shape(tokens, params, pixels)
 
 
 def _flat(entries: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
