@@ -9,17 +9,16 @@ parameters.
 
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
 from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.models import build as models_build
 from vit_jax.models import features
 from vit_jax.models.layers import heads
-from vit_jax.objectives import contract, losses, masked_places
+from vit_jax.objectives import contract, losses, masked_places, masked_tokens
 from vit_jax.objectives import patches as patches_of
 from vit_jax.objectives.beit import start, tokenizers
 
@@ -70,15 +69,16 @@ def beit(config: schema.Config) -> contract.Objective:
   ) -> tuple[Float[Array, ""], tuple[contract.Aux, contract.Metrics]]:
     del objective_state, step
     images, places = batch["image"], batch["places"]
-    patches = network.apply(
-      {"params": params},
+    encoded = masked_tokens.encode(
+      network,
+      params,
       images,
       params[_TOKEN],
       batch["mask"],
-      rngs={"dropout": rngs("dropout")},
-      method=masked_patches,
+      dropout=rngs("dropout"),
     )
-    patches = patches_of.take(patches.astype(config.model.dtype), places)
+    patches = encoded[:, network.num_prefix :].astype(config.model.dtype)
+    patches = patches_of.take(patches, places)
     logits = head.apply({"params": params[_HEAD]}, patches)
     wanted = jax.lax.stop_gradient(tokenizer.tokens(constants, images, places))
     logits, wanted = (
@@ -107,25 +107,3 @@ def beit(config: schema.Config) -> contract.Objective:
     outputs=outputs,
     constants=tokenizer.constants,
   )
-
-
-def masked_patches(
-  model: nn.Module,
-  images: Array,
-  mask_token: Float[Array, "1 1 d"],
-  mask: Bool[Array, "b n"],
-) -> Float[Array, "b n d"]:
-  """Encoded patches in training, some of them seen as the mask token.
-
-  Args:
-    model: Vision Transformer without a head.
-    images: Images of the batch.
-    mask_token: Embedding that stands for a masked patch.
-    mask: True for the patches that it stands for.
-  """
-  patches = model.embed_patches(images)
-  patches = jnp.where(
-    mask[:, :, None], mask_token.astype(patches.dtype), patches
-  )
-  tokens = model.encode(model.add_prefix(patches), train=True)
-  return tokens[:, model.num_prefix :]
