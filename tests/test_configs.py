@@ -959,6 +959,37 @@ def test_dinov2_is_distilled_as_in_the_paper(model, tmp_path):
 
 
 @pytest.mark.parametrize(
+  ("model", "clip", "epochs", "warmup", "rate", "layer_decay"),
+  [("B", 3, 100, 20, 4e-3, 0.65), ("L", 1, 50, 5, 1e-3, 0.75)],
+)
+def test_beit_is_trained_as_published(
+  model, clip, epochs, warmup, rate, layer_decay
+):
+  """The paper and the README.md of microsoft/unilm, beit."""
+  config = load(file("beit"), f"model={model}")
+  checks.check(config)
+  assert (config.total_epochs, config.train.batch_size) == (800, 2048)
+  assert (config.schedule.base_lr, config.schedule.end_lr) == (1.5e-3, 1e-5)
+  assert config.schedule.warmup_steps == "10 epochs"
+  optimizer, objective = config.optimizer, config.objective
+  assert (optimizer.b2, optimizer.weight_decay) == (0.999, 0.05)
+  assert optimizer.grad_clip_norm == clip
+  assert (objective.masked_patches, objective.smallest_block) == (75, 16)
+  assert config.model.stochastic_depth_rate == 0.1
+  assert config.model.normalize == "imagenet"
+  tuned = load(file("beit"), f"model={model},phase=finetune")
+  checks.check(tuned)
+  assert (tuned.total_epochs, tuned.train.batch_size) == (epochs, 1024)
+  assert tuned.schedule.base_lr == rate
+  assert tuned.schedule.warmup_steps == f"{warmup} epochs"
+  assert tuned.optimizer.layer_decay == layer_decay
+  assert (tuned.optimizer.weight_decay, tuned.optimizer.b2) == (0.05, 0.999)
+  assert tuned.model.layer_scale == (0.1 if model == "B" else 1e-5)
+  assert tuned.model.stochastic_depth_rate == 0.1
+  assert tuned.model.norm_after_pool and tuned.model.pool == "gap"
+
+
+@pytest.mark.parametrize(
   ("model", "epochs", "batch_size", "rate", "parameters"),
   [
     # Of timm's eva02_*_patch14_224, in millions.
