@@ -224,6 +224,7 @@ def test_the_network_alone_is_exported():
     ({"norm_after_pool": True}, {}, ["norm_after_pool", "fine-tuning"]),
     ({"pool": "map"}, {}, ['pool = "map"', '"mae"']),
     ({"pos_embedding": "relative"}, {}, ["'relative'", "'learned_1d'"]),
+    ({"rope": True}, {}, ["model.rope = True", '"mae"']),
     (
       {"name": "resnet", "variant": "R50x1"},
       {},

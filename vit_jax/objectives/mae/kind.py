@@ -31,6 +31,12 @@ def check(config: schema.Config) -> None:
       ' layer, but the encoder of objective "mae" sees a part of them; use'
       " 'learned_1d' at 'stem'."
     )
+  if model.rope:
+    raise UserError(
+      "config.model.rope = True turns patches in every layer by their places,"
+      ' but the encoder of objective "mae" sees a part of them, in any order;'
+      " leave it at False."
+    )
   if num_visible(config) < 1:
     side, _ = registry.FAMILIES.get(model.name).grid(model)
     raise UserError(
