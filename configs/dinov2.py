@@ -142,6 +142,7 @@ def _to_high_resolution(config: ml_collections.ConfigDict) -> None:
   """Global crops are larger, and all that happens in time happens sooner."""
   shorter = _LAST_STEPS / config.total_steps
   config.total_steps = _LAST_STEPS
+  config.init_from = "runs/dinov2"
   config.model.image_size = _LAST_SIDE
   config.schedule.warmup_steps = round(config.schedule.warmup_steps * shorter)
   config.objective.teacher_temperature = _temperature(shorter)

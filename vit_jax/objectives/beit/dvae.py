@@ -121,6 +121,8 @@ def _convolved(
     (1, 1),
     "SAME",
     dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    # TPUs round to bfloat16 otherwise, and a token is a maximum.
+    precision="highest",
   )
   return x + layer["b"].reshape(1, 1, 1, -1)
 
