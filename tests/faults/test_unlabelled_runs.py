@@ -11,7 +11,7 @@ from tests.faults import runs
 
 # Features that are nearly equal would be spread with gradients of thousands, by
 # directions that are rounding errors.
-_DINOV2 = {"model.layer_scale": 1.0}
+_DINOV2 = {"model.layer_scale": 1.0, "schedule.base_lr": 1e-4}
 # Config -> what its evaluators measure, and options of its own.
 CONFIGS = {
   "mae": ("reconstruction/val/loss", {}),

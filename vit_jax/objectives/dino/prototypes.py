@@ -108,7 +108,10 @@ def balanced(
     weights: How often each token counts, 0 of one that is padding; None: once.
   """
   norm = jnp.zeros(features.shape[:-1], jnp.float32)
-  log_weights = None if weights is None else jnp.log(weights)
+  log_weights = None
+  if weights is not None:
+    # Where all is padding no result counts, but it has to be finite.
+    log_weights = jnp.log(jnp.where(jnp.any(weights > 0), weights, 1.0))
   offset = jnp.zeros(len(prototypes), jnp.float32)
   for _ in range(iterations):
 
