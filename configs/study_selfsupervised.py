@@ -71,7 +71,12 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     _mae(config)
   elif args.run in ("dino", "dinov2"):
     _dino(config, args.run)
-  return smoke.shrink(config) if args.smoke else config
+  if not args.smoke:
+    return config
+  if "watched" in config.evals:
+    # Generated data are one set, on which both k-NNs would have one name.
+    del config.evals["watched"]
+  return smoke.shrink(config)
 
 
 def _measure_features(config: ml_collections.ConfigDict) -> None:
