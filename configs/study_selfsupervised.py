@@ -73,10 +73,14 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     _dino(config, args.run)
   if not args.smoke:
     return config
+  config = smoke.shrink(config)
   if "watched" in config.evals:
-    # Generated data are one set, on which both k-NNs would have one name.
-    del config.evals["watched"]
-  return smoke.shrink(config)
+    # Generated data are one set: its two k-NNs need two names.
+    generated = config.evals.watched.datasets.generated
+    config.evals.watched.datasets = ml_collections.ConfigDict(
+      {"fifth": generated}
+    )
+  return config
 
 
 def _measure_features(config: ml_collections.ConfigDict) -> None:
