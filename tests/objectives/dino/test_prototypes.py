@@ -142,3 +142,14 @@ def test_tokens_of_no_weight_change_nothing(arrays):
   found = prototypes.balanced(teacher, theirs, 0.05, weights=weights)
   wanted = prototypes.balanced(teacher[:3], theirs, 0.05)
   np.testing.assert_allclose(found.offset, wanted.offset, rtol=1e-4, atol=1e-4)
+
+
+def test_a_batch_of_padding_alone_gives_finite_numbers():
+  rng = np.random.default_rng(0)
+  features, rows = (
+    rng.standard_normal(shape).astype(np.float32) for shape in ((6, 4), (5, 4))
+  )
+  found = prototypes.balanced(
+    features, rows, 0.04, weights=np.zeros(6, np.float32)
+  )
+  assert np.isfinite(found.offset).all() and np.isfinite(found.norm).all()
