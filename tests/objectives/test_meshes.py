@@ -58,7 +58,7 @@ for method, centering in (
     },
   }
 # Parts of groups skip branches; a device holds no fewer crops than a group.
-OBJECTIVES["dinov2, sinkhorn"] |= {
+OBJECTIVES["dinov2, groups"] = OBJECTIVES["dinov2, sinkhorn"] | {
   "model__stochastic_depth_rate": 0.4,
   "model__stochastic_depth": "constant",
   "model__stochastic_depth_group": 8,

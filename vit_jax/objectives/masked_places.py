@@ -9,18 +9,30 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from vit_jax.objectives import block_masks
+from vit_jax.objectives.contract import Batch
 
 
-def draw(
-  rng: Key[Array, ""],
-  num_images: int,
-  count: int,
-  grid: int,
-  smallest: int,
-) -> Bool[Array, "b n"]:
-  """Draws at most `count` of grid x grid patches of each image."""
-  counts = jnp.full(num_images, count, jnp.int32)
-  return block_masks.draw(rng, counts, (grid, grid), smallest)
+def prepare(
+  rng: Key[Array, ""], batch: Batch, count: int, grid: int, smallest: int
+) -> Batch:
+  """Draws which patches of the images of the global batch are masked.
+
+  Args:
+    rng: Key of this step.
+    batch: Images, `image` [b, h, w, 3].
+    count: Patches of an image to mask, at most.
+    grid: Patches along a side.
+    smallest: Least area of a rectangle, in patches.
+
+  Returns:
+    `image`; `mask` [b, n], True where a patch is masked; `places` and `weights`
+    [b, count], as `find` has them.
+  """
+  images = batch["image"]
+  counts = jnp.full(len(images), count, jnp.int32)
+  mask = block_masks.draw(rng, counts, (grid, grid), smallest)
+  places, weights = find(mask, count)
+  return {"image": images, "mask": mask, "places": places, "weights": weights}
 
 
 def find(

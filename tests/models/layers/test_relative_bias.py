@@ -8,7 +8,8 @@ import pytest
 from tests.models.networks import random_params, tiny
 from vit_jax.config import schema
 from vit_jax.models.layers.attention import ATTENTION_MAPS
-from vit_jax.models.layers.relative_bias import Places, RelativeBias, num_rows
+from vit_jax.models.layers.relative_bias import Places, RelativeBias
+from vit_jax.models.layers.relative_bias_rows import num_rows
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules
 

@@ -9,9 +9,6 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-# Rows of a table of relative biases for pairs with the class token: it asks, it
-# is asked, both.
-NUM_CLS_ROWS = 3
 # interpolate_offset of dinov2/models/vision_transformer.py; 0.1 in DINO's too.
 _OFFSET = 0.1
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from vit_jax.models.layers import position_resize
-from vit_jax.models.layers.position_resize import NUM_CLS_ROWS
+from vit_jax.models.layers.relative_bias_rows import NUM_CLS_ROWS, num_rows
 
 
 class Places(NamedTuple):
@@ -30,12 +30,6 @@ class Places(NamedTuple):
   learned: tuple[int, int]
   wanted: tuple[int, int]
   resize: str
-
-
-def num_rows(grid: tuple[int, int]) -> int:
-  """Rows of the table for a grid of patches."""
-  rows, columns = grid
-  return (2 * rows - 1) * (2 * columns - 1) + NUM_CLS_ROWS
 
 
 class RelativeBias(nn.Module):

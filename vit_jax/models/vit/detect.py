@@ -14,6 +14,7 @@ from vit_jax.models.detection import (
   shape_of,
   units,
 )
+from vit_jax.models.layers import relative_bias_rows
 from vit_jax.models.resnet.sizes import ROOT_WIDTH, stem_stride
 from vit_jax.models.vit import shapes as vit_shapes
 from vit_jax.models.vit import sizes
@@ -177,8 +178,8 @@ def _positions(shapes: Mapping[str, Shape], path: str) -> tuple[str, int, int]:
   elif (bias := _relative_bias(shapes)) is not None:
     name, num_tables = bias
     rows, _ = shape_of(shapes, name, 2, path)
-    side = (math.isqrt(max(rows - 3, 0)) + 1) // 2
-    if not side or rows != vit_shapes.relative_bias_rows(side):
+    side = relative_bias_rows.side(rows)
+    if side is None:
       raise UserError(
         f"{path}: '{name}' has {rows} rows, which are not the offsets within a"
         " square of patches and three for the class token; only models of"

@@ -6,7 +6,8 @@ import numpy as np
 
 from vit_jax.models.fitting import Fitting
 from vit_jax.models.layers import position_resize
-from vit_jax.models.layers.position_resize import NUM_CLS_ROWS, square_side
+from vit_jax.models.layers.position_resize import square_side
+from vit_jax.models.layers.relative_bias_rows import NUM_CLS_ROWS
 from vit_jax.models.vit.shapes import (
   CLS_ROW,
   RELATIVE,

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from vit_jax.config import schema
 from vit_jax.models.detection import Shape
+from vit_jax.models.layers import relative_bias_rows
 from vit_jax.models.vit import sizes
 
 TABLE = "Transformer/posembed_input/pos_embedding"
@@ -148,7 +149,7 @@ def _positions(model: schema.Model, size: sizes.Size) -> dict[str, Shape]:
     num_tokens = side**2 + sizes.num_prefix(model)
     return {RELATIVE: (tables, 2 * num_tokens - 1, *per_head)}
   if kind == "relative_bias":
-    table = (relative_bias_rows(side), size.num_heads)
+    table = (relative_bias_rows.num_rows((side, side)), size.num_heads)
     if place == "every_layer_shared":
       return {SHARED_BIAS: table}
     return {LAYER_BIAS.format(i): table for i in range(size.depth)}
@@ -167,11 +168,6 @@ def _biased(model: schema.Model) -> tuple[str, ...]:
   if not model.qkv_bias:
     return ()
   return PROJECTIONS if model.key_bias else ("query", "value")
-
-
-def relative_bias_rows(side: int) -> int:
-  """Rows of a table of biases for a square grid: of offsets, and three."""
-  return (2 * side - 1) ** 2 + 3
 
 
 def _attention(

@@ -52,12 +52,8 @@ def beit(config: schema.Config) -> contract.Objective:
     }, {}
 
   def prepare(batch: contract.Batch, rngs: contract.Rngs) -> contract.Batch:
-    images, count = batch["image"], settings.masked_patches
-    mask = masked_places.draw(
-      rngs("masks"), len(images), count, grid, settings.smallest_block
-    )
-    places, weights = masked_places.find(mask, count)
-    return {"image": images, "mask": mask, "places": places, "weights": weights}
+    count, smallest = settings.masked_patches, settings.smallest_block
+    return masked_places.prepare(rngs("masks"), batch, count, grid, smallest)
 
   def loss(
     params: contract.Params,

@@ -41,7 +41,6 @@ def feature_prediction(
   network = models_build.create(model, num_classes=None)
   width = network.width
   side, _ = registry.FAMILIES.get(model.name).grid(model)
-  count = settings.masked_patches
   head = heads.LinearHead(teacher.width, 0.0, model.dtype)
 
   def init(rng: Key[Array, ""]) -> tuple[contract.Params, contract.State]:
@@ -57,17 +56,8 @@ def feature_prediction(
     }, {}
 
   def prepare(batch: contract.Batch, rngs: contract.Rngs) -> contract.Batch:
-    images = batch["image"]
-    mask = masked_places.draw(
-      rngs("masks"), len(images), count, side, settings.smallest_block
-    )
-    places, weights = masked_places.find(mask, count)
-    return {
-      "image": images,
-      "mask": mask,
-      "places": places,
-      "weights": weights,
-    }
+    count, smallest = settings.masked_patches, settings.smallest_block
+    return masked_places.prepare(rngs("masks"), batch, count, side, smallest)
 
   def loss(
     params: contract.Params,
