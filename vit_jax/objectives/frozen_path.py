@@ -23,12 +23,21 @@ def check(key: str, path: str, without: str = "") -> None:
   Raises:
     UserError: There is nothing, or it cannot be reached.
   """
+  if not exists(path):
+    raise UserError(
+      f"{key} = {path!r} does not exist; give a workdir or a file of"
+      f" weights{without}."
+    )
+
+
+def exists(path: str) -> bool:
+  """Tells whether there is something at a path.
+
+  Raises:
+    UserError: It cannot be reached.
+  """
   with path_errors.explained(path):
-    if not epath.Path(path).exists():
-      raise UserError(
-        f"{key} = {path!r} does not exist; give a workdir or a file of"
-        f" weights{without}."
-      )
+    return epath.Path(path).exists()
 
 
 def check_patches(key: str, path: str) -> None:

@@ -264,6 +264,13 @@ def test_weights_of_a_network_are_no_tokenizer(tmp_path):
     check(config(tokenizer=str(tmp_path / "network.npz")))
 
 
+def test_a_tokenizer_whose_network_is_gone_is_refused(tmp_path):
+  path, _ = tokenizer(tmp_path)
+  (tmp_path / "network.npz").unlink()
+  with pytest.raises(UserError, match=r"was made with .*network\.npz', which"):
+    check(config(tokenizer=path))
+
+
 def test_a_network_that_has_changed_is_refused(tmp_path):
   path, _ = tokenizer(tmp_path, digest="0" * 32)
   with pytest.raises(UserError, match="centres of another network"):

@@ -55,13 +55,22 @@ def _check_tokenizer(objective: schema.BEiT) -> None:
   if suffix == CENTRES:
     found = centres.read(path)
     check_tokens(path, len(found.rows), tokens)
-    if not frozen_path.RANDOM.fullmatch(found.network):
-      frozen_path.check(f"The network of {KEY} = {path!r},", found.network)
+    _check_network(path, found.network)
   elif suffix not in PICKLES:
     raise UserError(
       f"{KEY} = {path!r} is of no known form; give an {CENTRES} of `vit_jax"
       f".prepare tokenizer`, or DALL-E's encoder in {', '.join(PICKLES)}."
     )
+
+
+def _check_network(path: str, network: str) -> None:
+  """Raises UserError where the network of a tokenizer of centres is gone."""
+  if frozen_path.RANDOM.fullmatch(network) or frozen_path.exists(network):
+    return
+  raise UserError(
+    f"{KEY} = {path!r} was made with the network {network!r}, which does not"
+    " exist; put it back, or make the tokenizer again."
+  )
 
 
 def check_tokens(path: str, count: int, wanted: int | None) -> None:

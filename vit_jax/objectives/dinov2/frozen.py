@@ -11,8 +11,11 @@ from vit_jax.models import build
 from vit_jax.objectives.contract import Constants
 from vit_jax.objectives.dino import views
 from vit_jax.objectives.dinov2 import frozen_checks
-from vit_jax.objectives.dinov2.heads import Learner
+from vit_jax.objectives.dinov2.heads import IMAGES, PATCHES, Learner
 from vit_jax.pretrained import load, reading
+
+# Whether patches have a head of their own -> names of the heads.
+_HEADS = {False: {IMAGES}, True: {IMAGES, PATCHES}}
 
 
 def read(config: schema.Config) -> tuple[Learner, Constants]:
@@ -41,10 +44,6 @@ def read(config: schema.Config) -> tuple[Learner, Constants]:
   params = jax.tree.map(np.asarray, {**params, **weights.beside})
   learner = Learner.of(network, weights.objective, dtype)
   return learner, Constants.of(path, params)
-
-
-# Whether patches have a head of their own -> names of the heads.
-_HEADS = {False: {"dino_head"}, True: {"dino_head", "ibot_head"}}
 
 
 @functools.cache
