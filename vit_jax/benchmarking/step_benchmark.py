@@ -57,8 +57,17 @@ def measure_step(config: schema.Config, *, rounds: int) -> dict[str, Any]:
   Returns:
     `step_seconds` and `plain_step_seconds`, medians; `ratio`, the median over
     rounds of baseline / ours; all `ratios`; and images per second.
+
+  Raises:
+    UserError: The network has no plain baseline, or the config has views.
   """
   parts = _build(config)
+  if "image" not in parts.abstract_batch():
+    raise UserError(
+      "The plain baseline trains on one crop of each image; config.train.views"
+      f" asks for {', '.join(config.train.views)}. python -m vit_jax.compile"
+      " prints what such a step costs."
+    )
   batch = _random_batch(parts)
   ours = _stepper(_compiled(parts), parts.init_state(), batch)
   plain = _stepper(*_plain_step(parts), batch)
