@@ -25,16 +25,19 @@ def command(
     workdir: Directory of the run.
     *overrides: Flags like '--config.seed=1'.
   """
+  run(
+    name,
+    f"--config={ROOT / 'configs'}/{config}",
+    f"--config.data_dir={data_dir}",
+    f"--workdir={workdir}",
+    *overrides,
+  )
+
+
+def run(name: str, *arguments: str) -> None:
+  """Runs `python -m vit_jax.NAME ARGUMENTS` from the repository's root."""
   subprocess.run(
-    [
-      *(sys.executable, "-m", f"vit_jax.{name}"),
-      f"--config={ROOT / 'configs'}/{config}",
-      f"--config.data_dir={data_dir}",
-      f"--workdir={workdir}",
-      *overrides,
-    ],
-    cwd=ROOT,
-    check=True,
+    [sys.executable, "-m", f"vit_jax.{name}", *arguments], cwd=ROOT, check=True
   )
 
 

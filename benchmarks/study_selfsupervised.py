@@ -5,9 +5,10 @@
 
 Trains each run of configs/study_selfsupervised.py in turn, then tunes each on
 10 labels a class, which are drawn anew `draws` times, and measures raw pixels.
-What is finished is not run again, and what was cut short goes on. Prints a
-table of what is finished and writes the accuracy over the compute to
-DIR/neighbors.svg. `--methods=` alone prints them and runs nothing.
+What is finished is not run again, and what was cut short goes on; BEiT needs
+the run `random`. Prints a table of what is finished and writes the accuracy
+over the compute to DIR/neighbors.svg. `--methods=` alone prints them and runs
+nothing.
 """
 
 import argparse
@@ -59,11 +60,11 @@ def main() -> None:
   runs = pathlib.Path(options.runs).absolute()
   methods = list(filter(None, options.methods.split(",")))
   for method in methods:
+    arguments = f"run={method},seen={options.seen}"
+    if method == "beit":
+      arguments += f",tokenizer={_make_tokenizer(data, runs)}"
     studies.command(
-      "train",
-      f"study_selfsupervised.py:run={method},seen={options.seen}",
-      str(data),
-      runs / method,
+      "train", f"study_selfsupervised.py:{arguments}", str(data), runs / method
     )
   for draw in range(options.draws if methods else 0):
     few = runs / f"few_{draw}"
@@ -86,6 +87,22 @@ def main() -> None:
     pixels.write_text(json.dumps(_measure_pixels(str(data))))
   _print_table(runs)
   (runs / "neighbors.svg").write_text(page.standalone([_figure(runs)]))
+
+
+def _make_tokenizer(data: pathlib.Path, runs: pathlib.Path) -> pathlib.Path:
+  """BEiT's tokens, made once: features of random weights in clusters."""
+  output = runs / "tokens.npz"
+  if not output.exists():
+    studies.run(
+      "prepare",
+      "tokenizer",
+      "--images=folder",
+      f"--data_dir={data}",
+      f"--checkpoint={runs / 'random'}",
+      f"--tokens={study.TOKENS}",
+      f"--output={output}",
+    )
+  return output
 
 
 def _draw_labels(data: pathlib.Path, few: pathlib.Path, seed: int) -> None:

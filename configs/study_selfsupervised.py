@@ -5,10 +5,11 @@
       --config.init_from=RUN
 
 The plain ViT of docs/families_study.md is pre-trained on CIFAR-10, an image
-folder DIR, by MAE, DINO and DINOv2, and with labels for comparison
+folder DIR, by MAE, BEiT, DINO and DINOv2, and with labels for comparison
 (`run=supervised`); all are given the compute in which the supervised one sees
 `seen` images. `random` keeps the weights it starts from. Their frozen features
-are measured by k-NN and a linear probe.
+are measured by k-NN and a linear probe. BEiT's `tokenizer` is the file that
+benchmarks/study_selfsupervised.py makes by k-means of the features of `random`.
 
 `tuned` trains all weights on FEW, which benchmarks/study_selfsupervised.py
 makes: DIR's test images and 10 training images a class. It starts from RUN, or
@@ -30,6 +31,7 @@ from vit_jax.config.defaults import (
 MACS = {
   "supervised": 3.69,
   "mae": 2.28,
+  "beit": 5.18,
   "dino": 14.89,
   "dinov2": 15.67,
 }
@@ -37,13 +39,14 @@ RUNS = ("random", *MACS, "tuned")
 SEEN = 1_000_000  # Of the supervised ViT: 20 epochs.
 BATCH_SIZE = 64
 _RATES = {"dino": 5e-4, "dinov2": 5e-4}
+TOKENS = 512
 _TUNED_STEPS, _TUNED_BATCH, _TUNED_RATE = 200, 50, 1e-3
 _CROP = "decode|simple_random_crop|flip_lr"
 _JITTER = "color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8)|greyscale(p=0.2)"
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
-  args = arguments.parse(args, run="dino", seen=SEEN)
+  args = arguments.parse(args, run="dino", seen=SEEN, tokenizer="random")
   arguments.check_choice("run", args.run, RUNS)
   config = default_config()
   config.log_every_steps = 20
@@ -69,6 +72,8 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     config.schedule.base_lr = 1e-12
   elif args.run == "mae":
     _mae(config)
+  elif args.run == "beit":
+    _beit(config, args.tokenizer)
   elif args.run in ("dino", "dinov2"):
     _dino(config, args.run)
   if not args.smoke:
@@ -112,6 +117,16 @@ def _mae(config: ml_collections.ConfigDict) -> None:
   config.optimizer.update(b2=0.95, freeze=r"Transformer/posembed_input/.*")
   config.train.preprocess = (
     "decode|random_resized_crop(scale=[0.2, 1.0])|keep('image')|flip_lr"
+  )
+
+
+def _beit(config: ml_collections.ConfigDict, tokenizer: str) -> None:
+  """Six of the sixteen patches are masked, the paper's share."""
+  config.objective.update(name="beit", tokenizer=tokenizer, tokens=TOKENS)
+  config.objective.update(masked_patches=6, smallest_block=2)
+  config.train.preprocess = (
+    "decode|random_resized_crop|color_jitter(0.4, 0.4, 0.4)|keep('image')"
+    "|flip_lr"
   )
 
 
