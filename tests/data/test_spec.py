@@ -100,6 +100,38 @@ def test_what_only_the_source_can_tell_is_left_open(text):
 
 
 @pytest.mark.parametrize(
+  ("text", "dataset", "says"),
+  [
+    ("random_crop(40)|resize", "cifar10:3.0.2", "op 2 .* a side has 32"),
+    ("central_crop(9)|resize", "digits", "op 2 .* a side has 8"),
+    ("random_crop(17)|resize", "generated:size=16", "op 2 .* a side has 16"),
+    ("pad(4)|random_crop(25)|resize", "generated:size=16", "op 3 .* has 24"),
+    ("resize(30)|random_crop|flip_lr", None, 'op 3 "random_crop" .* has 30'),
+    ("resize_small(28)|central_crop", None, "op 3 .* of which a side has 28"),
+    ("pad(4)", "imagenet2012", "leaves images of various sizes"),
+    ("flip_lr", "generated:size=16", "yields images of 16 x 16 pixels"),
+  ],
+)
+def test_what_the_name_of_the_data_tells_is_checked(text, dataset, says):
+  with pytest.raises(UserError, match=says):
+    spec.check(f"decode|{text}", 32, dataset=dataset)
+
+
+@pytest.mark.parametrize(
+  ("text", "dataset"),
+  [
+    ("random_crop(32)|resize", "cifar10"),
+    ("pad(4)|random_crop", "cifar10"),
+    ("random_crop", "imagenet2012"),
+    ("resize_small(scale=1.1)|central_crop", "digits"),
+    ("flip_lr", "generated:size=32"),
+  ],
+)
+def test_crops_that_images_have_are_taken(text, dataset):
+  spec.check(f"decode|{text}", 32, dataset=dataset)
+
+
+@pytest.mark.parametrize(
   ("op", "says"),
   [
     ("keep", "'image' has to be kept"),

@@ -334,8 +334,9 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
       f" times; use {below or train.repeats} or {below + train.repeats}."
     )
   group = getattr(config.model, "stochastic_depth_group", None)
+  skips = group is not None and config.model.stochastic_depth_rate > 0
   micro_batch = train.batch_size // train.accumulate_steps
-  if group is not None and math.gcd(micro_batch, group) == 1:
+  if skips and math.gcd(micro_batch, group) == 1:
     yield (
       f"config.model.stochastic_depth_group = {group} and micro-batches of"
       f" {micro_batch} examples make groups of one, which nothing can skip; use"

@@ -205,10 +205,10 @@ def parse(config: schema.Config) -> Features:
 
 
 def check(config: schema.Config) -> Features:
-  """Like `parse`; also refuses crops of another size than their view's."""
+  """Like `parse`; also refuses crops that are not of their view's size."""
   features = parse(config)
   for view in features.views:
-    spec.check_known_side(view.preprocess)
+    spec.check_sides(view.preprocess, config.train.dataset)
   return features
 
 

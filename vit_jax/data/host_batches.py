@@ -105,6 +105,7 @@ class HostBatches:
     shape = source.image_shape
     side = shape[0] if shape and shape[0] == shape[1] else None
     for view in features.views:
+      view.preprocess.check_crops(min(shape[:2]) if shape else None)
       check_side(view.preprocess, view.preprocess.side(side))
     self._batches = DatasetIterator(self._dataset())
 

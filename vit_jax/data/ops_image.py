@@ -120,7 +120,11 @@ def resize(
   return resize_pixels(image.pixels(), side, side, method, antialias)
 
 
-@register("image", side=lambda side, **_: None)
+@register(
+  "image",
+  side=lambda side, **_: None,
+  smaller=lambda side, size, scale, **_: round(scale * size),
+)
 def resize_small(
   image: Image,
   seed: Tensor,
@@ -138,7 +142,7 @@ def resize_small(
   return resize_pixels(pixels, new[0], new[1], method, antialias)
 
 
-@register("image")
+@register("image", cuts_out=True)
 def central_crop(image: Image, seed: Tensor, /, size: Size) -> Tensor:
   """Crops the central size x size pixels; a smaller image is an error."""
   shape = image.shape()
@@ -147,7 +151,7 @@ def central_crop(image: Image, seed: Tensor, /, size: Size) -> Tensor:
   return tf.ensure_shape(crop, (size, size, 3))
 
 
-@register("image")
+@register("image", cuts_out=True)
 def random_crop(image: Image, seed: Tensor, /, size: Size) -> Tensor:
   """Crops any size x size pixels; a smaller image is an error."""
   room = tf.cast(image.shape()[:2] - size + 1, tf.float32)

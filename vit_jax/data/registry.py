@@ -13,9 +13,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Literal
 
-# Side of the images of a source that is not open yet.
-UNKNOWN_SIDE = 0
-
 Kind = Literal["image", "label", "text", "device"]
 LabelSpace = Callable[..., tuple[int, int]]
 
@@ -32,6 +29,9 @@ class Op:
     parameters: Parameters that a string can set, in order.
     side: (side of the input, **arguments) -> side of the output, pixels; None:
       it varies, or images are not square.
+    smaller: (smaller side of the input, or None if unknown, **arguments) ->
+      that of the output.
+    cuts_out: Whether it cuts size x size pixels out of an image that has them.
     label_space: Function from (num_classes, max_labels, **arguments) to these
       numbers after the op.
     check: **arguments -> what is wrong with them together, or None.
@@ -42,6 +42,8 @@ class Op:
   function: Callable[..., Any]
   parameters: dict[str, inspect.Parameter]
   side: Callable[..., int | None]
+  smaller: Callable[..., int | None]
+  cuts_out: bool
   label_space: LabelSpace
   check: Callable[..., str | None]
 
@@ -59,10 +61,15 @@ def register(
   kind: Kind,
   *,
   side: Callable[..., int | None] = lambda side, size=None, **_: size or side,
+  smaller: Callable[..., int | None] | None = None,
+  cuts_out: bool = False,
   label_space: LabelSpace = lambda *labels, **_: labels,
   check: Callable[..., str | None] = lambda **_: None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-  """Decorates a function as the op of its name; see `Op` for the arguments."""
+  """Decorates a function as the op of its name; see `Op` for the arguments.
+
+  Without `smaller` it is `side`, for ops that treat both sides alike.
+  """
 
   def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
     name = function.__name__
@@ -73,7 +80,17 @@ def register(
       for p in inspect.signature(function).parameters.values()
       if p.kind is not p.POSITIONAL_ONLY
     }
-    OPS[name] = Op(name, kind, function, parameters, side, label_space, check)
+    OPS[name] = Op(
+      name,
+      kind,
+      function,
+      parameters,
+      side,
+      smaller or side,
+      cuts_out,
+      label_space,
+      check,
+    )
     return function
 
   return decorate

@@ -15,15 +15,19 @@ import numpy as np
 import pydantic
 
 from vit_jax.data import (  # noqa: F401
+  known_sides,
   ops_augment,
   ops_device,
   ops_image,
   ops_label,
   ops_text,
 )
-from vit_jax.data.registry import OPS, UNKNOWN_SIDE, Op
+from vit_jax.data.registry import OPS, Op
 from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean
+
+# Side of images that may be of one size or of many.
+_UNKNOWN_SIDE = 0
 
 # Ops of other projects' strings whose work is done elsewhere here.
 _ELSEWHERE = {
@@ -74,11 +78,29 @@ class Preprocess:
   def side(self, side: int | None) -> int | None:
     """Returns the side of the host's square images, given the source's.
 
-    None: Sides vary. `UNKNOWN_SIDE`: The source is not open yet.
+    None: Sides vary.
     """
     for call in self.of_kind("image"):
       side = call.op.side(side, **call.bound)
     return side
+
+  def check_crops(self, smaller: int | None) -> None:
+    """Checks that images are as large as the crops that are cut out of them.
+
+    Args:
+      smaller: Smaller side of the source's images; None: it is not known.
+
+    Raises:
+      UserError: A crop is larger than the image.
+    """
+    for call in self.of_kind("image"):
+      size = call.bound.get("size")
+      if call.op.cuts_out and smaller is not None and size > smaller:
+        raise UserError(
+          f"{call.where} cuts {size} x {size} pixels out of images of which a"
+          f" side has {smaller}; cut out less, or resize them before."
+        )
+      smaller = call.op.smaller(smaller, **call.bound)
 
   def label_space(
     self, num_classes: int | None, max_labels: int
@@ -273,15 +295,21 @@ def check(
   *,
   where: str = "config.train.preprocess",
   train: bool = True,
+  dataset: str | None = None,
 ) -> Preprocess:
   """Like `parse`, and checks what needs no data.
 
+  Args:
+    text, image_size, where: As in `parse`.
+    train: Whether it is of training, not of an evaluation.
+    dataset: Name of the images' dataset; None: files of any size.
+
   Raises:
-    UserError: Also if the images come out in another size, or an evaluation,
-      not `train`, has ops of the training step.
+    UserError: Also if the images come out in another size or are smaller than
+      a crop, or an evaluation has ops of the training step.
   """
   preprocess = parse(text, image_size, where=where)
-  check_known_side(preprocess)
+  check_sides(preprocess, dataset)
   if preprocess.tokenizes and not train:
     raise UserError(
       f"{preprocess.tokenizes.where} draws captions for training; leave it out"
@@ -296,11 +324,22 @@ def check(
   return preprocess
 
 
-def check_known_side(preprocess: Preprocess) -> None:
-  """Checks the side of the images if it follows from the ops alone."""
-  side = preprocess.side(UNKNOWN_SIDE)
-  if side != UNKNOWN_SIDE:
-    check_side(preprocess, side)
+def check_sides(preprocess: Preprocess, dataset: str | None) -> None:
+  """Checks sides as far as the ops and the dataset's name tell them.
+
+  Raises:
+    UserError: The images come out in another size than `image_size` or in
+      various sizes, or are smaller than a crop.
+  """
+  if dataset is None:
+    preprocess.check_crops(None)
+    side = preprocess.side(_UNKNOWN_SIDE)
+    if side == _UNKNOWN_SIDE:
+      return
+  else:
+    preprocess.check_crops(known_sides.smaller(dataset))
+    side = preprocess.side(known_sides.of_arrays(dataset))
+  check_side(preprocess, side)
 
 
 def check_side(preprocess: Preprocess, side: int | None) -> None:

@@ -147,6 +147,7 @@ def check_data(
     config.model.image_size,
     where=f"{key}.preprocess",
     train=False,
+    dataset=dataset,
   )
 
 

@@ -184,6 +184,8 @@ def check(
   if entry.augment:
     size = config.model.image_size
     ops = spec.check(entry.augment, size, where=f"{key}.augment")
+    for data in entry.datasets.values():
+      spec.check_sides(ops, data.dataset)
     if not ops.has_labels:
       raise UserError(
         f'{key}.augment = "{entry.augment}" drops the labels that a probe'

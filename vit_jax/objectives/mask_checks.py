@@ -1,8 +1,25 @@
-"""The check that masks of rectangles can be placed, without jax."""
+"""The checks that masks of patches can be placed, without jax."""
 
 from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+
+
+def several(config: schema.Config) -> int:
+  """Patches along a side of an image, of which there are several.
+
+  Raises:
+    UserError: An image is a single patch.
+  """
+  model, objective = config.model, config.objective.name
+  side, patch_size = registry.FAMILIES.get(model.name).grid(model)
+  if side < 2:
+    raise UserError(
+      f"config.model.image_size = {model.image_size} is a single patch of"
+      f' {patch_size} pixels, but objective "{objective}" masks a part of'
+      f" several; use {2 * patch_size} or more, or smaller patches."
+    )
+  return side
 
 
 def check(config: schema.Config) -> None:
@@ -16,7 +33,7 @@ def check(config: schema.Config) -> None:
     UserError: Names the key of the config, its value and a valid one.
   """
   objective = config.objective
-  side, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
+  side = several(config)
   count, least = objective.masked_patches, objective.smallest_block
   if count >= side**2:
     raise UserError(

@@ -194,7 +194,10 @@ def test_layers_of_low_rates_draw_each_example():
       {"model__scan_layers": True, "model__stochastic_depth_rate": 0.4},
       ["scan_layers = True", "stochastic_depth='constant'"],
     ),
-    ({"train__batch_size": 9}, ["group = 8", "micro-batches of 9"]),
+    (
+      {"train__batch_size": 9, "model__stochastic_depth_rate": 0.4},
+      ["group = 8", "micro-batches of 9"],
+    ),
   ],
 )
 def test_groups_that_cannot_be_are_refused(changes, words):
@@ -205,3 +208,12 @@ def test_groups_that_cannot_be_are_refused(changes, words):
     build.check(config.model)
   for word in words:
     assert word in str(error.value)
+
+
+def test_without_stochastic_depth_groups_may_be_of_any_size():
+  config = experiments.config(
+    model__stochastic_depth_group=8,
+    model__stochastic_depth_rate=0.0,
+    train__batch_size=9,
+  )
+  build.check(config.model)

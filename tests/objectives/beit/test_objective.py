@@ -235,6 +235,7 @@ def test_its_cost_is_that_of_network_head_and_a_third_of_the_tokenizers(
       {"masked_patches": 3, "smallest_block": 2},
       ["smallest_block = 2", "2 x 2", "at most 1"],
     ),
+    ({"image_size": 4}, {}, ["image_size = 4", "single patch", "use 8"]),
     ({"norm_after_pool": True}, {}, ["norm_after_pool", "fine-tuning"]),
     ({"pool": "map"}, {}, ['pool = "map"', '"beit"']),
   ],

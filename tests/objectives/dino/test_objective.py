@@ -272,6 +272,27 @@ def test_a_run_warns_of_a_collapse_once(tmp_path, caplog):
     ({"objective__teacher_temperature": 0.0}, ["teacher_temperature", "0"]),
     ({"objective__prototypes": 65_537}, ["65537", "1024", "65536"]),
     (
+      {"objective__prototypes": 65_536, "mesh__fsdp": 6},
+      ["prototypes = 65536", "mesh.fsdp = 6 devices", "64512"],
+    ),
+    (
+      {"objective__prototypes": 66, "mesh__fsdp": 4},
+      ["prototypes = 66", "mesh.fsdp = 4 devices", "use 64"],
+    ),
+    (
+      {
+        "train__views": {
+          **VIEWS,
+          "local": {
+            "count": 3,
+            "preprocess": "decode|random_crop(99)|resize",
+            "size": 4,
+          },
+        }
+      },
+      ["config.train.views.local.preprocess", "random_crop(99)", "a side has"],
+    ),
+    (
       {"objective__centering": "sinkhorn", "train__accumulate_steps": 2},
       ["accumulate_steps = 2", '"dino"'],
     ),

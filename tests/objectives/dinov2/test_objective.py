@@ -240,6 +240,10 @@ def test_the_teachers_network_is_exported():
     ({"objective__mask_ratio": (0.5, 0.1)}, ["mask_ratio = (0.5, 0.1)"]),
     ({"objective__mask_ratio": (0.1, 0.2)}, ["at most 3 of 16", "placed"]),
     ({"objective__group": 1}, ["group = 1", "no neighbour"]),
+    (
+      {"objective__prototypes": 66, "mesh__fsdp": 4},
+      ["prototypes = 66", "mesh.fsdp = 4 devices"],
+    ),
     ({"train__accumulate_steps": 2}, ["accumulate_steps = 2", '"dinov2"']),
     ({"objective__teacher_momentum": 1.5}, ["teacher_momentum", "above 1"]),
     (

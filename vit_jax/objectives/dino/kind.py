@@ -50,6 +50,15 @@ def check(config: schema.Config) -> None:
       f" chunks; use a multiple of {STEP}, such as"
       f" {max(STEP, round(number / STEP) * STEP)}."
     )
+  # Axes other than fsdp leave the prototypes whole.
+  devices = config.mesh.fsdp
+  if devices > 1 and number % devices:
+    step = math.lcm(devices, STEP if number > CHUNK else 1)
+    raise UserError(
+      f"config.objective.prototypes = {number} does not divide over the"
+      f" config.mesh.fsdp = {devices} devices that share them; use"
+      f" {max(1, round(number / step)) * step}, or another config.mesh.fsdp."
+    )
 
 
 def build(

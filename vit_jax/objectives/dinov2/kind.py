@@ -39,7 +39,8 @@ def check(config: schema.Config) -> None:
       f" after its end; use {(high, low)}."
     )
   plan = plans.of(config)
-  if int(high * plan.num_patches) < _SMALLEST:
+  masks = objective.mask_probability > 0
+  if masks and int(high * plan.num_patches) < _SMALLEST:
     raise UserError(
       f"config.objective.mask_ratio = {(low, high)} masks at most"
       f" {int(high * plan.num_patches)} of {plan.num_patches} patches, but"

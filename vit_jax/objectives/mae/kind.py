@@ -6,7 +6,7 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
-from vit_jax.objectives import encoder_checks
+from vit_jax.objectives import encoder_checks, mask_checks
 from vit_jax.objectives.kind import ObjectiveKind
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def check(config: schema.Config) -> None:
       ' but the encoder of objective "mae" sees a part of them, in any order;'
       " leave it at False."
     )
+  side = mask_checks.several(config)
   if num_visible(config) < 1:
-    side, _ = registry.FAMILIES.get(model.name).grid(model)
     raise UserError(
       f"config.objective.mask_ratio = {objective.mask_ratio:g} leaves none of"
       f" the {side**2} patches visible; use at most {1 - 1 / side**2:.4g}."
