@@ -3,8 +3,19 @@
   --config=configs/beit.py:model=B,tokenizer=FILE
   --config=configs/beit.py:model=B,phase=finetune --config.init_from=runs/beit
 
-`model` is B or L; the phases are pretrain, 800 epochs of ImageNet-1k without
-labels or as many as `epochs` says, and finetune, 100 epochs of B and 50 of L.
+`model` is B or L. The phases of the paper are pretrain, 800 epochs of
+ImageNet-1k without labels or as many as `epochs` says, and finetune, 100 epochs
+of B and 50 of L. Those of the published networks are
+
+  pretrain22k   150 epochs of ImageNet-21k without labels
+  labels22k     then 90 epochs of it with labels
+  finetune22k   then 30 epochs of ImageNet-1k, at 224 pixels or with
+                `image_size=384` or 512
+
+Networks of pretrain22k may also go to finetune at once, with
+--config.model.normalize=minus_one_to_one, as pixels of ImageNet-21k are scaled.
+Stochastic depth of L's finetune is 0.2 as in the released command; the paper
+has 0.1 (--config.model.stochastic_depth_rate=0.1).
 
 `tokenizer` is the encoder of DALL-E's dVAE, which the released networks learned
 from, or a file of `vit_jax.prepare tokenizer --checkpoint=...`; without it,
@@ -12,13 +23,15 @@ tokens are the 512 mean colours of the ViT paper, which need no file and teach
 less.
 
 Numbers are those of the paper and of the released code (microsoft/unilm, beit:
-README.md, run_beit_pretraining.py, optim_factory.py), whose rate changes at
-every step. There, images are jittered before they are cropped, and
+README.md, get_started_for_image_classification.md, run_beit_pretraining.py,
+run_class_finetuning.py, optim_factory.py), whose rate changes at every step. There, images are jittered before they are cropped, and
 classification heads start at a thousandth of a normal; here they are cropped
 first, which is quicker, and heads start at zeros. The dVAE sees the student's
 crop made smaller, where the released code makes both views from the original
 pixels.
 """
+
+import dataclasses
 
 import ml_collections
 
@@ -29,35 +42,88 @@ from vit_jax.config.defaults import (
   default_fewshot_dataset,
 )
 from vit_jax.configs.recipes import deit
+from vit_jax.errors import UserError
 
 _NAMES = {"B": "BEiT-B/16", "L": "BEiT-L/16"}
-_BATCH, _FINETUNING_BATCH = 2048, 1024
+_BATCH = 2048
 _TABLES = r".*/relative_bias/table"
+# Images of this side, pixels, are not cropped when they are evaluated.
+_LARGE = 384
 # Size -> largest norm of gradients.
 _CLIPS = {"B": 3.0, "L": 1.0}
-# Size -> epochs, epochs of warm-up, rate, layer decay.
-_FINETUNING = {"B": (100.0, 20, 4e-3, 0.65), "L": (50.0, 5, 1e-3, 0.75)}
+# Phase -> epochs of pre-training and its warm-up.
+_PRETRAINING = {
+  "pretrain": (800, "10 epochs"),
+  "pretrain22k": (150, 10_000),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Labels:
+  """A run with labels.
+
+  Attributes:
+    epochs: Passes over the training split.
+    warmup: Epochs of warm-up.
+    base_lr: Peak learning rate.
+    layer_decay: Factor of the rate from each layer to the one below it.
+    drop_rate: Stochastic depth.
+    batch_size: Images of an update.
+    weight_decay: Multiplied by the learning rate.
+  """
+
+  epochs: int
+  warmup: int
+  base_lr: float
+  layer_decay: float
+  drop_rate: float
+  batch_size: int = 1024
+  weight_decay: float = 0.05
+
+
+_LABELS = {
+  ("finetune", "B"): Labels(100, 20, 4e-3, 0.65, 0.1),
+  ("finetune", "L"): Labels(50, 5, 1e-3, 0.75, 0.2),
+  ("labels22k", "B"): Labels(90, 5, 3e-3, 0.65, 0.2, 4096),
+  ("labels22k", "L"): Labels(90, 5, 2e-3, 0.75, 0.2, 2048),
+  ("finetune22k", "B"): Labels(30, 5, 2e-5, 0.85, 0.1, 512, 1e-8),
+  ("finetune22k", "L"): Labels(30, 5, 2e-5, 0.9, 0.4, 512, 1e-8),
+}
+_PHASES = (*_PRETRAINING, *dict.fromkeys(phase for phase, _ in _LABELS))
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   args = arguments.parse(
-    args, model="B", phase="pretrain", epochs=800, tokenizer="mean_colour"
+    args,
+    model="B",
+    phase="pretrain",
+    epochs=0,
+    tokenizer="mean_colour",
+    image_size=224,
   )
   arguments.check_choice("model", args.model, _NAMES)
-  arguments.check_choice("phase", args.phase, ("pretrain", "finetune"))
-  if args.phase == "pretrain":
-    config = _pretraining(args.model, args.epochs, args.tokenizer)
+  arguments.check_choice("phase", args.phase, _PHASES)
+  if args.image_size != 224 and args.phase != "finetune22k":
+    raise UserError(
+      f"Config argument image_size = {args.image_size} is of"
+      " phase=finetune22k; the other phases are at 224 pixels."
+    )
+  if args.phase in _PRETRAINING:
+    config = _pretraining(args.model, args.phase, args.epochs, args.tokenizer)
   else:
-    config = _finetuning(args.model)
+    config = _with_labels(args.model, args.phase, args.image_size)
+  if args.phase.endswith("22k"):
+    config.model.normalize = "minus_one_to_one"
   return smoke.shrink(config) if args.smoke else config
 
 
 def _pretraining(
-  model: str, epochs: int, tokenizer: str
+  model: str, phase: str, epochs: int, tokenizer: str
 ) -> ml_collections.ConfigDict:
+  usual, warmup = _PRETRAINING[phase]
   config = default_config()
   config.log_every_steps = 100
-  config.total_epochs = float(epochs)
+  config.total_epochs = float(epochs or usual)
   _network(config, model)
   config.model.update(
     image_size=224,
@@ -72,7 +138,7 @@ def _pretraining(
   )
   config.objective.update(name="beit", tokenizer=tokenizer)
   config.train.update(
-    dataset="imagenet2012",
+    dataset="imagenet2012" if phase == "pretrain" else "imagenet21k",
     batch_size=_BATCH,
     preprocess="decode|random_resized_crop|color_jitter(0.4, 0.4, 0.4)"
     "|keep('image')|flip_lr",
@@ -85,7 +151,7 @@ def _pretraining(
     grad_clip_norm=_CLIPS[model],
   )
   config.schedule.update(
-    base_lr=1.5e-3, warmup_steps="10 epochs", decay="cosine", end_lr=1e-5
+    base_lr=1.5e-3, warmup_steps=warmup, decay="cosine", end_lr=1e-5
   )
   config.checkpoint.every_steps = 1000
   config.evals.knn = default_eval(type="knn", every_steps="50 epochs")
@@ -99,26 +165,44 @@ def _pretraining(
   return config
 
 
-def _finetuning(model: str) -> ml_collections.ConfigDict:
+def _with_labels(
+  model: str, phase: str, image_size: int
+) -> ml_collections.ConfigDict:
   """DeiT's augmentation of single copies, with a decay over layers."""
-  epochs, warmup, rate, layer_decay = _FINETUNING[model]
-  config = deit.regularized(_NAMES[model], drop_rate=0.1)
+  run = _LABELS[phase, model]
+  config = deit.regularized(_NAMES[model], drop_rate=run.drop_rate)
   _network(config, model)
+  config.model.image_size = image_size
   config.init_from = "runs/beit"
-  config.allow_change = (
-    "model.pool, model.norm_after_pool, model.pos_embedding_at"
-  )
-  config.total_epochs = epochs
-  config.train.update(batch_size=_FINETUNING_BATCH, repeats=1)
+  config.total_epochs = float(run.epochs)
+  config.train.update(batch_size=run.batch_size, repeats=1)
   config.optimizer.update(
-    layer_decay=layer_decay, decay_mask=(r".*/kernel", _TABLES)
+    weight_decay=run.weight_decay,
+    layer_decay=run.layer_decay,
+    decay_mask=(r".*/kernel", _TABLES),
   )
   config.schedule.update(
-    base_lr=rate,
-    warmup_steps=f"{warmup} epochs",
+    base_lr=run.base_lr,
+    warmup_steps=f"{run.warmup} epochs",
     decay="cosine",
     end_lr=1e-6,
   )
+  if phase != "finetune22k":
+    config.allow_change = (
+      "model.pool, model.norm_after_pool, model.pos_embedding_at"
+    )
+  if phase != "finetune":
+    config.objective.update(mixup_alpha=0.0, cutmix_alpha=0.0)
+  if phase == "labels22k":
+    config.train.dataset = "imagenet21k"
+    config.optimizer.grad_clip_norm = _CLIPS[model]
+    # ImageNet-21k has no validation split.
+    del config.evals.val
+  if image_size >= _LARGE:
+    config.evals.val.preprocess = (
+      "decode|resize_small(scale=1, method='bicubic', antialias=True)"
+      "|central_crop"
+    )
   return config
 
 

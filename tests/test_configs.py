@@ -985,8 +985,59 @@ def test_beit_is_trained_as_published(
   assert tuned.optimizer.layer_decay == layer_decay
   assert (tuned.optimizer.weight_decay, tuned.optimizer.b2) == (0.05, 0.999)
   assert tuned.model.layer_scale == (0.1 if model == "B" else 1e-5)
-  assert tuned.model.stochastic_depth_rate == 0.1
+  assert tuned.model.stochastic_depth_rate == (0.1 if model == "B" else 0.2)
   assert tuned.model.norm_after_pool and tuned.model.pool == "gap"
+  assert (tuned.objective.mixup_alpha, tuned.objective.cutmix_alpha) == (0.8, 1)
+
+
+@pytest.mark.parametrize(
+  ("model", "phase", "batch", "rate", "layer_decay", "drop", "decay", "clip"),
+  [
+    ("B", "labels22k", 4096, 3e-3, 0.65, 0.2, 0.05, 3),
+    ("L", "labels22k", 2048, 2e-3, 0.75, 0.2, 0.05, 1),
+    ("B", "finetune22k", 512, 2e-5, 0.85, 0.1, 1e-8, None),
+    ("L", "finetune22k,image_size=512", 512, 2e-5, 0.9, 0.4, 1e-8, None),
+  ],
+)
+def test_published_beits_are_tuned_as_released(
+  model, phase, batch, rate, layer_decay, drop, decay, clip
+):
+  """README.md and get_started_for_image_classification.md of unilm, beit."""
+  config = load(file("beit"), f"model={model},phase={phase}")
+  checks.check(config)
+  is_first = phase == "labels22k"
+  assert config.train.dataset == ("imagenet21k" if is_first else "imagenet2012")
+  assert config.total_epochs == (90 if is_first else 30)
+  assert config.train.batch_size == batch
+  assert (config.schedule.base_lr, config.schedule.end_lr) == (rate, 1e-6)
+  assert config.schedule.warmup_steps == "5 epochs"
+  assert config.optimizer.layer_decay == layer_decay
+  assert config.optimizer.weight_decay == decay
+  assert config.optimizer.grad_clip_norm == clip
+  assert config.model.stochastic_depth_rate == drop
+  assert config.model.normalize == "minus_one_to_one"
+  objective = config.objective
+  assert (objective.mixup_alpha, objective.cutmix_alpha) == (0, 0)
+  assert (objective.label_smoothing, objective.erase_probability) == (0.1, 0.25)
+  checks.check(load(file("beit"), f"model={model},phase={phase},smoke"))
+
+
+def test_published_beits_are_pretrained_as_released():
+  config = load(file("beit"), "phase=pretrain22k")
+  checks.check(config)
+  assert (config.train.dataset, config.total_epochs) == ("imagenet21k", 150)
+  assert config.schedule.warmup_steps == 10_000
+  assert config.model.normalize == "minus_one_to_one"
+  assert load(file("beit"), "epochs=300").total_epochs == 300
+  with pytest.raises(UserError, match="image_size = 384 is of phase=finetune22"):
+    load(file("beit"), "phase=finetune,image_size=384")
+
+
+def test_images_of_384_pixels_are_evaluated_whole():
+  small = load(file("beit"), "phase=finetune22k").evals["val"]
+  large = load(file("beit"), "phase=finetune22k,image_size=384").evals["val"]
+  assert "scale=1.14286" in small.preprocess
+  assert "scale=1," in large.preprocess
 
 
 @pytest.mark.parametrize(
