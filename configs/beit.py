@@ -24,11 +24,11 @@ less.
 
 Numbers are those of the paper and of the released code (microsoft/unilm, beit:
 README.md, get_started_for_image_classification.md, run_beit_pretraining.py,
-run_class_finetuning.py, optim_factory.py), whose rate changes at every step. There, images are jittered before they are cropped, and
-classification heads start at a thousandth of a normal; here they are cropped
-first, which is quicker, and heads start at zeros. The dVAE sees the student's
-crop made smaller, where the released code makes both views from the original
-pixels.
+run_class_finetuning.py, optim_factory.py), whose rate changes at every step.
+There, images are jittered before they are cropped, and classification heads
+start at a thousandth of a normal; here they are cropped first, which is
+quicker, and heads start at zeros. The dVAE sees the student's crop made
+smaller, where the released code makes both views from the original pixels.
 """
 
 import dataclasses
