@@ -9,6 +9,37 @@ from vit_jax.report.figures import curves, svg
 from vit_jax.report.figures.curves import Line, Scale
 from vit_jax.report.run import Run
 
+# Health of self-distillation: title, unit, name of a line -> metric, and scale.
+_HEALTH = (
+  (
+    "Teacher",
+    "nats",
+    {
+      "entropy": "train/teacher_entropy",
+      "KL to student": "train/kl_to_student",
+    },
+    Scale("auto"),
+  ),
+  (
+    "Rank of features",
+    "directions",
+    {"": "train/feature_rank"},
+    Scale(from_zero=True),
+  ),
+  (
+    "Prototypes in use",
+    "share",
+    {"": "train/prototypes_used"},
+    Scale(label=formatting.percent_tick, from_zero=True),
+  ),
+  (
+    "Centre",
+    "norm",
+    {"": "train/center_norm"},
+    Scale(from_zero=True),
+  ),
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
@@ -42,6 +73,12 @@ def panels(run: Run) -> list[Panel]:
       drawn.append(_panel(run, title, "accuracy", found, percent))
     else:
       drawn.append(_panel(run, title, title.lower(), found, Scale("auto")))
+  for title, unit, named, scale in _HEALTH:
+    found = [
+      Line(name, run.series(metric), smooth=True)
+      for name, metric in named.items()
+    ]
+    drawn.append(_panel(run, title, unit, found, scale))
   drawn.append(_learning_rate(run))
   for title, unit, metric, scale in (
     ("Gradient norm", "global norm", "train/grad_norm", Scale("auto")),

@@ -163,6 +163,8 @@ def dinov2(
       "koleo": koleo,
       "masked_share": mask.mean(),
     }
+    if settings.centering == "mean":
+      metrics["center_norm"] = jnp.linalg.norm(objective_state["center"])
     return value, ({"center": mean, "patch_center": patch_mean}, metrics)
 
   def after_update(
