@@ -168,7 +168,9 @@ def test_a_line_says_what_was_read_and_what_was_written(
   ("dst", "options", "sentence"),
   [
     ("there.npz", {}, "exists, and nothing is overwritten"),
-    ("model.pt", {}, "ends in '.pt'"),
+    ("model.pt", {}, "read but not written"),
+    ("model.pt", {"to": "open_clip"}, "read but not written"),
+    ("model.bin", {}, "ends in '.bin'"),
     ("model.npz", {"dtype": "bfloat16"}, "--dtype is for .stablehlo"),
     ("there.npz/model.npz", {}, "cannot be written"),
     ("there.npz/model.stablehlo", {}, "cannot be written"),

@@ -20,7 +20,7 @@ there is one), one of its checkpoints/STEP, a published .npz, .safetensors or
                   directory with such a file for images, one for texts, their
                   scale and bias, and the tokenizer
   NAME with --to=workdir     workdir with one checkpoint
-  NAME with --to=open_clip   directory of open_clip, of a CLIP
+  NAME with --to=open_clip   directory of open_clip, of a CLIP or a SigLIP
 """
 
 from collections.abc import Mapping, Sequence
@@ -134,6 +134,12 @@ def convert(
 def _form(dst: str, to: str | None) -> str:
   """The form of DST, a key of FORMS."""
   suffix = epath.Path(dst).suffix
+  if suffix == ".pt":
+    raise UserError(
+      f"{dst} ends in '.pt': such files, as OpenAI's of CLIP, hold a program of"
+      " TorchScript, and are read but not written; for open_clip give a name"
+      " without a suffix and --to=open_clip."
+    )
   if to is None and suffix not in _BY_SUFFIX:
     raise UserError(
       f"{dst} ends in '{suffix}', which is no form that is written; give"

@@ -109,6 +109,21 @@ def test_keys_of_the_device_reach_the_image_tower():
   assert found.image.width == model.image.width
 
 
+def test_the_text_tower_may_compute_in_another_dtype():
+  model = tiny(dtype="bfloat16", text={"dtype": "float32"})
+  network = build.create(model, num_classes=None)
+  assert (network.image.dtype, network.text.dtype) == ("bfloat16", "float32")
+  assert build.config_of(network).text.dtype == "float32"
+
+
+def test_the_text_tower_follows_the_dtype_of_the_model():
+  model = tiny(dtype="bfloat16")
+  network = build.create(model, num_classes=None)
+  assert network.text.dtype == "bfloat16"
+  followed = build.config_of(network).updated(dtype="float32")
+  assert build.create(followed, num_classes=None).text.dtype == "float32"
+
+
 def test_a_config_survives_its_file():
   config = resolved(**TINY)
   assert resolve.load(resolve.dump(config)) == config

@@ -19,8 +19,14 @@ from tests.weights.published import (
 )
 from vit_jax import convert
 from vit_jax.errors import UserError
+from vit_jax.models.names import resolve as resolve_name
+from vit_jax.models.text import sizes as text_sizes
 from vit_jax.weights import files, flat, tensors
 from vit_jax.weights.spellings import huggingface, timm
+from vit_jax.weights.spellings.two_towers import (
+  open_clip_trunks,
+  open_clip_write,
+)
 
 BOTH = ("huggingface_clip", "huggingface_siglip")
 both = pytest.mark.parametrize("name", BOTH)
@@ -256,8 +262,8 @@ def test_a_directory_of_open_clip_is_written_as_it_was_read(tmp_path):
 @pytest.mark.parametrize(
   ("golden", "words"),
   [
-    ("huggingface_siglip", "CLIPs alone"),
-    ("huggingface_vit", "CLIPs alone"),
+    ("huggingface_siglip", "timm has none of width 24"),
+    ("huggingface_vit", "CLIPs and SigLIPs alone"),
   ],
 )
 def test_what_open_clip_has_no_form_for_is_refused(tmp_path, golden, words):
@@ -302,8 +308,11 @@ OPEN_CLIP = (
 )
 
 
-def test_open_clips_siglip_is_read_by_its_names(tmp_path):
-  """timm's names in the image tower, the text tower's under `text.`."""
+def open_clips_siglip():
+  """The fixture's tensors by open_clip's names.
+
+  The image tower has timm's, the text tower CLIP's under `text.`.
+  """
   theirs, found = load_file(GOLDEN / "huggingface_siglip" / tensors.FILE), {}
   for name, tensor in theirs.items():
     if name.startswith("vision_model."):
@@ -343,6 +352,12 @@ def test_open_clips_siglip_is_read_by_its_names(tmp_path):
     query, *others = np.split(joined, 3)
     found[f"visual.trunk.attn_pool.q.{leaf}"] = query
     found[f"visual.trunk.attn_pool.kv.{leaf}"] = np.concatenate(others)
+  for name in ("logit_scale", "logit_bias"):
+    found[name] = found[name].reshape(())
+  return found
+
+
+def test_open_clips_siglip_is_read_by_its_names(tmp_path):
   config = {
     "model_cfg": {
       "vision_cfg": {
@@ -360,13 +375,141 @@ def test_open_clips_siglip_is_read_by_its_names(tmp_path):
     "preprocess_cfg": {"mean": [0.5] * 3, "std": [0.5] * 3},
   }
   (tmp_path / "open_clip_config.json").write_text(json.dumps(config))
-  save_file(found, tmp_path / "open_clip_model.safetensors")
+  save_file(open_clips_siglip(), tmp_path / "open_clip_model.safetensors")
   wanted = expected("huggingface_siglip")
   network, params = vit_jax.load(str(tmp_path))
   ours = network.apply({"params": params}, wanted["images"], wanted["text"])
-  # timm's networks have the exact GELU, but for those of So400m.
+  # timm's name of a network says that its GELU is not exact.
   for key in ("image_embedding", "text_embedding", "logits"):
     assert relative_error(ours[key], wanted[key]) < 1e-5, key
+
+
+@pytest.fixture
+def toy_trunk(monkeypatch):
+  """An image tower of the fixture's size among timm's."""
+  toy = open_clip_trunks.Trunk("toy", (24, 2, 3, 40), 4, (16, 32))
+  trunks = (*open_clip_trunks.TRUNKS, toy)
+  monkeypatch.setattr(open_clip_trunks, "TRUNKS", trunks)
+
+
+def test_open_clips_siglip_is_written_by_its_names(tmp_path, toy_trunk):
+  place = tmp_path / "siglip"
+  golden = str(GOLDEN / "huggingface_siglip")
+  convert.convert(golden, str(place), to="open_clip")
+  wanted = open_clips_siglip()
+  found = load_file(place / "open_clip_model.safetensors")
+  assert found.keys() == wanted.keys()
+  for name, tensor in wanted.items():
+    np.testing.assert_array_equal(found[name], tensor, err_msg=name)
+
+
+def test_open_clips_siglip_is_described_as_its_configs_do(tmp_path, toy_trunk):
+  """Keys and values are those of open_clip's ViT-B-16-SigLIP2.json."""
+  place = tmp_path / "siglip"
+  golden = str(GOLDEN / "huggingface_siglip")
+  convert.convert(golden, str(place), to="open_clip")
+  config = json.loads((place / "open_clip_config.json").read_text())
+  assert config["preprocess_cfg"] == {
+    "mean": [0.5, 0.5, 0.5],
+    "std": [0.5, 0.5, 0.5],
+    "interpolation": "bicubic",
+    "resize_mode": "squash",
+  }
+  model = config["model_cfg"]
+  assert model.pop("init_logit_scale") == pytest.approx(np.log(10))
+  assert model.pop("quick_gelu") is False
+  tokenizer = model["text_cfg"].pop("hf_tokenizer_name")
+  assert tokenizer  # An empty one would be CLIP's.
+  assert model == {
+    "embed_dim": 24,
+    "init_logit_bias": -10,
+    "custom_text": True,
+    "vision_cfg": {
+      "image_size": 16,
+      "timm_model_name": "vit_toy_patch4_siglip_16",
+      "timm_model_pretrained": False,
+      "timm_pool": "map",
+      "timm_proj": "none",
+    },
+    "text_cfg": {
+      "context_length": 8,
+      "vocab_size": 60,
+      "tokenizer_kwargs": {"clean": "canonicalize"},
+      "width": 16,
+      "heads": 2,
+      "layers": 3,
+      "mlp_ratio": 2.25,
+      "no_causal_mask": True,
+      "proj_bias": True,
+      "pool_type": "last",
+      "norm_kwargs": {"eps": 1e-6},
+      "act_kwargs": {"approximate": "tanh"},
+    },
+  }
+
+
+def test_a_gelu_that_timms_tower_lacks_is_said(tmp_path, toy_trunk, caplog):
+  golden = str(GOLDEN / "huggingface_siglip")
+  convert.convert(golden, str(tmp_path / "siglip"), to="open_clip")
+  (line,) = caplog.messages
+  assert "vit_toy_patch4_siglip_16 has the exact GELU" in line
+  assert "model.image.gelu='tanh'" in line
+
+
+# timm 1.0.31 has these: name, image size, form of the GELU.
+@pytest.mark.parametrize(
+  ("name", "image_size", "trunk", "gelu"),
+  [
+    ("SigLIP-B/16", 224, "vit_base_patch16_siglip_224", "exact"),
+    ("SigLIP-B/32", 256, "vit_base_patch32_siglip_256", "tanh"),
+    ("SigLIP-L/16", 384, "vit_large_patch16_siglip_384", "exact"),
+    ("SigLIP-L/16", 512, "vit_large_patch16_siglip_512", "tanh"),
+    ("SigLIP-So400m/14", 224, "vit_so400m_patch14_siglip_224", "exact"),
+    ("SigLIP-So400m/16", 256, "vit_so400m_patch16_siglip_256", "tanh"),
+  ],
+)
+def test_published_siglips_have_timms_image_towers(
+  name, image_size, trunk, gelu
+):
+  model = resolve_name(name).updated(image_size=image_size)
+  assert open_clip_trunks.find(model) == trunk
+  assert open_clip_trunks.gelu(trunk) == gelu
+
+
+@pytest.mark.parametrize(
+  ("name", "keys", "words"),
+  [
+    ("SigLIP-L/16", {"image_size": 224}, r"image_size=224.*256, 384, 512"),
+    ("SigLIP-B/16", {"gelu": "quick"}, "gelu='quick'"),
+    ("SigLIP-B/16", {"layer_norm_eps": 1e-5}, "layer_norm_eps=1e-05"),
+    (
+      "SigLIP-B/8",
+      {},
+      "timm has none of width 768, 12 layers and patches of 8",
+    ),
+  ],
+)
+def test_an_image_tower_that_timm_lacks_is_named(name, keys, words):
+  with pytest.raises(UserError, match=words):
+    open_clip_trunks.find(
+      resolve_name(name).updated(**{"image_size": 224, **keys})
+    )
+
+
+def test_heads_are_those_of_the_image_tower_that_is_named(tmp_path):
+  save_file(open_clips_siglip(), tmp_path / "open_clip_model.safetensors")
+  vision = {"timm_model_name": "vit_giantopt_patch16_siglip_256"}
+  config = {"model_cfg": {"vision_cfg": vision}}
+  (tmp_path / "open_clip_config.json").write_text(json.dumps(config))
+  with pytest.raises(UserError, match="16 heads do not divide the width of 24"):
+    vit_jax.load(str(tmp_path))
+
+
+def test_an_mlp_is_as_wide_as_its_ratio_says():
+  for width, mlp_dim in ((1152, 4304), (88, 109), (104, 426)):
+    size = text_sizes.Size(width, 1, 1, mlp_dim)
+    # As open_clip's ResidualAttentionBlock does.
+    assert int(width * open_clip_write.mlp_ratio(size)) == mlp_dim
 
 
 def test_a_resnet_of_clip_is_refused(tmp_path):

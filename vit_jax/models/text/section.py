@@ -55,6 +55,11 @@ class TextModel(Section):
     "tanh", "GELU form. tanh [BV], quick [CLIP]."
   )
   layer_norm_eps: Positive = key(1e-6, "1e-6 [BV], 1e-5 [CLIP].")
+  dtype: Literal["float32", "bfloat16"] | None = key(
+    None,
+    "Compute dtype of this tower; None: `model.dtype`. [BV] has float32 beside"
+    " images in bfloat16.",
+  )
   softmax_dtype: Literal["float32", "bfloat16"] = key(
     "float32", "Dtype of the attention softmax."
   )

@@ -85,11 +85,12 @@ def _create(model: schema.Model, num_classes: int | None) -> "TwoTowers":
   from vit_jax.models.two_towers.network import TwoTowers
 
   del num_classes
-  text = model.text.model_dump(exclude={"variant", *_TEXT_NUMBERS})
+  text = model.text.model_dump(exclude={"variant", "dtype", *_TEXT_NUMBERS})
+  dtype = model.text.dtype or model.dtype
   text |= dataclasses.asdict(text_sizes.size(model.text))
   return TwoTowers(
     image=_image_family(model).create(image_tower(model), None),
-    text=TextTransformer(dtype=model.dtype, remat=model.remat, **text),
+    text=TextTransformer(dtype=dtype, remat=model.remat, **text),
     embedding_size=tower_shapes.embedding_size(model),
     image_projection=model.image_projection,
     text_projection=model.text_projection,
@@ -110,6 +111,8 @@ def _config_of(network: "TwoTowers") -> schema.Model:
   text = shared_keys(
     network.text, TextModel, type(network.text), but=_TEXT_NUMBERS
   )
+  if network.text.dtype == image.dtype:
+    text.pop("dtype", None)
   size = text_sizes.Size(
     **{name: getattr(network.text, name) for name in _TEXT_NUMBERS}
   )

@@ -15,7 +15,8 @@ class TwoTowersModel(Model):
   """An image tower and a text tower that embed into one space.
 
   `variant`, `image_size`, `normalize` and the other keys that all families
-  have are those of the image tower; `dtype` and `remat` are of both.
+  have are those of the image tower; `remat` is of both, and `dtype` too where
+  `text.dtype` is None.
   """
 
   name: str = key("two_towers", "Name of the family.")

@@ -27,7 +27,6 @@ _TRUNK = "visual.trunk."
 _NUMBERS = {"input_resolution", "context_length", "vocab_size"}
 _BUFFER = re.compile(r"(.*\.)?attn_mask")
 _HEAD_SIZE = 64
-_SO400M = 1152
 
 _LAYER = (
   (r"\.ln_1\.", ".layer_norm1."),
@@ -172,24 +171,16 @@ def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
   text_gelu = gelu
   if text.mapping("act_kwargs").values.get("approximate") == "tanh":
     text_gelu = "tanh"
-  name = vision.get("timm_model_name", TEXT, "")
-  image_gelu = VIT.said(
-    Fields(config.path, {"architecture": name or "vit_"}),
-    {"patch_embed.proj.weight": np.zeros((widths["image"] or 64, 1, 1, 1))},
-    path,
-    [],
-  )["gelu"]
+  image = {"num_heads": _num_heads(vision, widths["image"])}
+  if has_head:
+    image = _said_of_trunk(vision, widths["image"], path)
   pool = text.get("pool_type", TEXT, "argmax")
   if pool not in ("argmax", "last"):
     raise text.refusal("pool_type", "is neither 'argmax' nor 'last'")
   said: dict[str, Any] = {
     "pos_embedding_resize": "bicubic_antialias",
     "normalize": _normalize(config, notes),
-    "image": {
-      "num_heads": _num_heads(vision, widths["image"], "head_width"),
-      "gelu": image_gelu if has_head else gelu,
-      "layer_norm_eps": 1e-6 if has_head else _epsilon(vision),
-    },
+    "image": {"gelu": gelu, "layer_norm_eps": _epsilon(vision), **image},
     "text": {
       "num_heads": text.get(
         "heads", COUNT, max(1, widths["text"] // _HEAD_SIZE)
@@ -227,10 +218,24 @@ def _normalize(config: Fields, notes: list[str]) -> str:
   return "clip"
 
 
-def _num_heads(vision: Fields, width: int, key: str) -> int:
-  size = vision.get(key, COUNT, _HEAD_SIZE)
-  # timm's So400m, whose heads are of another size.
-  return 16 if width == _SO400M else max(1, width // size)
+def _said_of_trunk(vision: Fields, width: int, path: str) -> dict[str, Any]:
+  """What timm's name of the image tower tells."""
+  name = vision.get("timm_model_name", TEXT, "") or "vit_"
+  kernel = np.zeros((width or _HEAD_SIZE, 1, 1, 1))
+  said = VIT.said(
+    Fields(vision.path, {"architecture": name}),
+    {"patch_embed.proj.weight": kernel},
+    path,
+    [],
+  )
+  found = {key: said[key] for key in ("num_heads", "gelu", "layer_norm_eps")}
+  if "head_width" in vision:
+    found["num_heads"] = _num_heads(vision, width)
+  return found
+
+
+def _num_heads(vision: Fields, width: int) -> int:
+  return max(1, width // vision.get("head_width", COUNT, _HEAD_SIZE))
 
 
 def _epsilon(tower: Fields) -> float:

@@ -1,6 +1,9 @@
-"""CLIPs as directories of open_clip."""
+"""CLIPs and SigLIPs as directories of open_clip."""
 
+import logging
+import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,11 +20,15 @@ from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import names
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import HUGGINGFACE
+from vit_jax.weights.spellings.two_towers import open_clip_trunks
 from vit_jax.weights.spellings.two_towers.open_clip import CONFIG
+
+_logger = logging.getLogger(__name__)
 
 _MODEL = "open_clip_model.safetensors"
 _EPSILON = 1e-5  # Where no norm_kwargs say another.
-_ROWS = (
+# Hugging Face's names to open_clip's, each row applied in turn.
+_VISION = (
   (r"^vision_model\.embeddings\.class_embedding$", "visual.class_embedding"),
   (
     r"^vision_model\.embeddings\.position_embedding\.weight$",
@@ -31,6 +38,8 @@ _ROWS = (
   (r"^vision_model\.pre_layrnorm\.", "visual.ln_pre."),
   (r"^vision_model\.post_layernorm\.", "visual.ln_post."),
   (r"^vision_model\.encoder\.layers\.", "visual.transformer.resblocks."),
+)
+_TEXT = (
   (
     r"^text_model\.embeddings\.position_embedding\.weight$",
     "positional_embedding",
@@ -38,12 +47,36 @@ _ROWS = (
   (r"^text_model\.embeddings\.token_embedding\.", "token_embedding."),
   (r"^text_model\.final_layer_norm\.", "ln_final."),
   (r"^text_model\.encoder\.layers\.", "transformer.resblocks."),
+)
+_LAYER = (
   (r"\.layer_norm([12])\.", r".ln_\1."),
   (r"\.self_attn\.out_proj\.", ".attn.out_proj."),
+  (r"\.self_attn\.qkv\.(weight|bias)$", r".attn.in_proj_\1"),
   (r"\.mlp\.fc1\.", ".mlp.c_fc."),
   (r"\.mlp\.fc2\.", ".mlp.c_proj."),
 )
-_QUERY = re.compile(r"(.*)\.self_attn\.q_proj\.(weight|bias)")
+_TRUNK = (
+  (r"^vision_model\.embeddings\.patch_embedding\.", "patch_embed.proj."),
+  (
+    r"^vision_model\.embeddings\.position_embedding\.weight$",
+    "pos_embed",
+  ),
+  (r"^vision_model\.post_layernorm\.", "norm."),
+  (r"^vision_model\.encoder\.layers\.", "blocks."),
+  (r"\.layer_norm([12])\.", r".norm\1."),
+  (r"\.self_attn\.qkv\.", ".attn.qkv."),
+  (r"\.self_attn\.out_proj\.", ".attn.proj."),
+  (r"^vision_model\.head\.probe$", "attn_pool.latent"),
+  (r"^vision_model\.head\.q_proj\.", "attn_pool.q."),
+  (r"^vision_model\.head\.kv\.", "attn_pool.kv."),
+  (r"^vision_model\.head\.attention\.out_proj\.", "attn_pool.proj."),
+  (r"^vision_model\.head\.layernorm\.", "attn_pool.norm."),
+  (r"^vision_model\.head\.mlp\.", "attn_pool.mlp."),
+)
+# Projections that are joined there.
+_QUERY = re.compile(r"(.*\.self_attn)\.q_proj\.(weight|bias)")
+_KEY = re.compile(r"(vision_model\.head)\.k_proj\.(weight|bias)")
+_JOINED = re.compile(r".*\.(self_attn\.[kv]|head\.v)_proj\.(weight|bias)")
 
 
 def write(directory: epath.PathLike, weights: Weights) -> None:
@@ -51,7 +84,7 @@ def write(directory: epath.PathLike, weights: Weights) -> None:
 
   Args:
     directory: A path that is still free; it appears once it is complete.
-    weights: A CLIP and its parameters.
+    weights: A CLIP or a SigLIP, and its parameters.
 
   Raises:
     UserError: The network is none that open_clip has, or the directory cannot
@@ -59,52 +92,95 @@ def write(directory: epath.PathLike, weights: Weights) -> None:
   """
   directory = epath.Path(directory)
   model = weights.model
-  family = HUGGINGFACE.get("clip")
-  if not family.writes(model):
-    raise UserError(
-      "open_clip's form is written of CLIPs alone; a Hugging Face directory, a"
-      f" NAME.npz or a workdir can hold model.name={model.name!r}."
-    )
-  family.config(model)  # Raises UserError of what no CLIP can be.
-  config = {
-    "model_cfg": _model_config(model),
-    "preprocess_cfg": _preprocessing(model),
-  }
+  kind = _kind(model)
+  family = HUGGINGFACE.get(kind)
+  family.config(model)  # Raises UserError of what neither can be.
   found = names.write(stacking.unstack_layers(weights.params), family.names)
-  found = _respelled(family.scale(model, found))
+  if kind == "clip":
+    config, found = (
+      _clip_config(model),
+      _clip_tensors(family.scale(model, found)),
+    )
+  else:
+    config, found = _siglip_config(model), _siglip_tensors(found)
+  preprocessing = {
+    **_pixels(model),
+    "interpolation": "bicubic",
+    "resize_mode": "shortest" if kind == "clip" else "squash",
+  }
   with records.new_directory(directory) as partial:
     tensors.write(partial / _MODEL, found)
-    records.write_json(partial / CONFIG, config)
+    records.write_json(
+      partial / CONFIG,
+      {"model_cfg": config, "preprocess_cfg": preprocessing},
+    )
 
 
-def _respelled(found: Tensors) -> dict[str, np.ndarray]:
-  """Tensors by open_clip's names, of those of Hugging Face."""
+def _kind(model: schema.Model) -> str:
+  for kind in ("clip", "siglip"):
+    if HUGGINGFACE.get(kind).writes(model):
+      return kind
+  raise UserError(
+    "open_clip's form is written of CLIPs and SigLIPs alone; a Hugging Face"
+    " directory, a NAME.npz or a workdir can hold"
+    f" model.name={model.name!r}."
+  )
+
+
+def _clip_tensors(found: Tensors) -> dict[str, np.ndarray]:
+  """Tensors by open_clip's names, of those of Hugging Face's CLIP."""
   theirs: dict[str, np.ndarray] = {}
-  for name, tensor in found.items():
-    if match := _QUERY.fullmatch(name):
-      parts = [
-        found[f"{match[1]}.self_attn.{part}_proj.{match[2]}"] for part in "qkv"
-      ]
-      joined = f"{match[1]}.attn.in_proj_{match[2]}"
-      theirs[_renamed(joined)] = np.concatenate(parts)
-    elif name == "visual_projection.weight":
+  for name, tensor in _joined(found).items():
+    if name == "visual_projection.weight":
       theirs["visual.proj"] = np.ascontiguousarray(tensor.T)
     elif name == "text_projection.weight":
       theirs["text_projection"] = np.ascontiguousarray(tensor.T)
-    elif ".self_attn.k_proj." not in name and ".self_attn.v_proj." not in name:
-      theirs[_renamed(name)] = tensor
+    else:
+      theirs[_renamed(name, _VISION + _TEXT + _LAYER)] = tensor
   return theirs
 
 
-def _renamed(name: str) -> str:
-  for pattern, replacement in _ROWS:
+def _siglip_tensors(found: Tensors) -> dict[str, np.ndarray]:
+  """Likewise of SigLIP's, in our shapes; the image tower is one of timm's."""
+  theirs: dict[str, np.ndarray] = {}
+  for name, tensor in _joined(found).items():
+    if name.startswith("vision_model."):
+      theirs["visual.trunk." + _renamed(name, _TRUNK)] = tensor
+    elif name.startswith("logit_"):
+      theirs[name] = tensor
+    else:
+      renamed = _renamed(name, _TEXT + _LAYER)
+      is_table = renamed == "positional_embedding"
+      theirs["text." + renamed] = tensor[0] if is_table else tensor
+  return theirs
+
+
+def _joined(found: Tensors) -> dict[str, np.ndarray]:
+  """Query, key and value as one; key and value of the head as one."""
+  joined: dict[str, np.ndarray] = {}
+  for name, tensor in found.items():
+    for pattern, parts in ((_QUERY, "qkv"), (_KEY, "kv")):
+      if match := pattern.fullmatch(name):
+        module, leaf = match.groups()
+        joined[f"{module}.{parts}.{leaf}"] = np.concatenate(
+          [found[f"{module}.{part}_proj.{leaf}"] for part in parts]
+        )
+        break
+    else:
+      if not _JOINED.fullmatch(name):
+        joined[name] = tensor
+  return joined
+
+
+def _renamed(name: str, rows: tuple[tuple[str, str], ...]) -> str:
+  for pattern, replacement in rows:
     name = re.sub(pattern, replacement, name)
   return name
 
 
-def _model_config(model: schema.Model) -> dict[str, Any]:
+def _clip_config(model: schema.Model) -> dict[str, Any]:
   tower, text = image_tower(model), model.text
-  size, of_text = vit_sizes.vit(tower), text_sizes.size(text)
+  size = vit_sizes.vit(tower)
   gelus = {tower.gelu, text.gelu}
   if len(gelus) > 1 or "tanh" in gelus:
     raise UserError(
@@ -125,12 +201,58 @@ def _model_config(model: schema.Model) -> dict[str, Any]:
       "head_width": size.width // size.num_heads,
       **_transformer(size, tower.layer_norm_eps),
     },
-    "text_cfg": {
-      "context_length": text.length,
-      "vocab_size": text.vocab_size,
-      "heads": of_text.num_heads,
-      **_transformer(of_text, text.layer_norm_eps),
+    "text_cfg": _text_config(text),
+  }
+
+
+def _siglip_config(model: schema.Model) -> dict[str, Any]:
+  """The network's settings; a line says what open_clip computes otherwise."""
+  trunk = open_clip_trunks.find(model)
+  theirs, ours = open_clip_trunks.gelu(trunk), model.image.gelu
+  if theirs != ours:
+    _logger.warning(
+      "open_clip's image tower %s has the %s GELU, in place of"
+      " model.image.gelu='%s': its embeddings will differ a little.",
+      trunk,
+      theirs,
+      ours,
+    )
+  text = {
+    **_text_config(model.text),
+    # Names the tokenizer's files beside the weights.
+    "hf_tokenizer_name": "tokenizer",
+    "tokenizer_kwargs": {"clean": "canonicalize"},
+    "no_causal_mask": True,
+    "proj_bias": True,
+    "pool_type": "last",
+  }
+  if model.text.gelu == "tanh":
+    text["act_kwargs"] = {"approximate": "tanh"}
+  return {
+    "embed_dim": embedding_size(model),
+    "init_logit_scale": math.log(model.scale_init),
+    "init_logit_bias": model.bias_init,
+    "custom_text": True,
+    # Of the text tower; timm's image towers do not look at it.
+    "quick_gelu": model.text.gelu == "quick",
+    "vision_cfg": {
+      "image_size": model.image_size,
+      "timm_model_name": trunk,
+      "timm_model_pretrained": False,
+      "timm_pool": "map",
+      "timm_proj": "none",
     },
+    "text_cfg": text,
+  }
+
+
+def _text_config(text: Any) -> dict[str, Any]:
+  size = text_sizes.size(text)
+  return {
+    "context_length": text.length,
+    "vocab_size": text.vocab_size,
+    "heads": size.num_heads,
+    **_transformer(size, text.layer_norm_eps),
   }
 
 
@@ -138,18 +260,21 @@ def _transformer(size: Any, epsilon: float) -> dict[str, Any]:
   found = {
     "layers": size.depth,
     "width": size.width,
-    "mlp_ratio": size.mlp_dim / size.width,
+    "mlp_ratio": mlp_ratio(size),
   }
   if epsilon != _EPSILON:
     found["norm_kwargs"] = {"eps": epsilon}
   return found
 
 
-def _preprocessing(model: schema.Model) -> dict[str, Any]:
+def mlp_ratio(size: Any) -> float:
+  """The ratio whose product with the width open_clip cuts to the MLP's."""
+  ratio = size.mlp_dim / size.width
+  if int(size.width * ratio) < size.mlp_dim:
+    ratio = math.nextafter(ratio, math.inf)
+  return ratio
+
+
+def _pixels(model: schema.Model) -> Mapping[str, Any]:
   mean, deviation = pixels.parse(model.normalize)
-  return {
-    "mean": mean,
-    "std": deviation,
-    "interpolation": "bicubic",
-    "resize_mode": "shortest",
-  }
+  return {"mean": mean, "std": deviation}

@@ -188,7 +188,7 @@ def _said(
     "num_heads": _num_heads(config, width, notes),
     "pool": pool,
     "pos_embedding_resize": "bicubic_antialias",
-    "gelu": _gelu(config),
+    "gelu": gelu(config),
     "layer_norm_eps": 1e-5 if of_clip else 1e-6,
     "standardization": "torch" if has_stem else "google",
   }
@@ -229,7 +229,8 @@ def _num_heads(config: Fields, width: int, notes: list[str]) -> int:
   return num_heads
 
 
-def _gelu(config: Fields) -> str:
+def gelu(config: Fields) -> str:
+  """The GELU's form, of a network that config.json names."""
   arguments = config.mapping("model_args")
   if "act_layer" in arguments:
     name = arguments.get("act_layer", TEXT)
