@@ -219,7 +219,7 @@ def _normalize(config: Fields, notes: list[str]) -> str:
 
 
 def _said_of_trunk(vision: Fields, width: int, path: str) -> dict[str, Any]:
-  """What timm's name of the image tower tells."""
+  """Keys that timm's name of the image tower tells."""
   name = vision.get("timm_model_name", TEXT, "") or "vit_"
   kernel = np.zeros((width or _HEAD_SIZE, 1, 1, 1))
   said = VIT.said(

@@ -44,7 +44,7 @@ def find(model: schema.Model) -> str:
   """timm's name of a SigLIP's image tower, whose GELU may be of another form.
 
   Raises:
-    UserError: timm has no such tower.
+    UserError: No tower of timm is such a one.
   """
   tower = image_tower(model)
   size = sizes.vit(tower)
