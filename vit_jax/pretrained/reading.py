@@ -87,8 +87,8 @@ def read(path: str) -> Weights:
     params=params,
     class_names=run_files.read_class_names(workdir),
     assumed=[
-      f"{name} is no part of the network; only another run of objective"
-      f" {config.objective.name!r} takes it along."
+      f"{name} stands beside the network; runs of objective"
+      f" {config.objective.name!r} take it along, others leave it."
       for name in beside
     ],
     beside=beside,
