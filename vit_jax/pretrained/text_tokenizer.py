@@ -18,7 +18,8 @@ def read(use: Inference, checkpoint: str, path: str | None = None) -> Tokenizer:
     use: The checkpoint.
     checkpoint: Its path, where the tokenizer is looked for.
     path: Path of the tokenizer; None: that of the checkpoint. If it has fewer
-      pieces than the tower knows, a line says so.
+      pieces than the tower knows, a line says so, but for the tokenizer that a
+      run keeps, by which it was trained.
 
   Raises:
     UserError: The checkpoint has no text tower or no tokenizer, or the
@@ -45,7 +46,8 @@ def read(use: Inference, checkpoint: str, path: str | None = None) -> Tokenizer:
       f" {checkpoint} knows {model.text.vocab_size}; give the tokenizer that"
       " the checkpoint was trained with, as --tokenizer=PATH."
     )
-  if found.vocab_size < model.text.vocab_size:
+  is_of_run = path is None and use.step is not None
+  if found.vocab_size < model.text.vocab_size and not is_of_run:
     _logger.warning(
       "The tokenizer %s has %d tokens, but %s knows %d. Unless the checkpoint"
       " was trained with it, answers mean nothing; the right one is given as"

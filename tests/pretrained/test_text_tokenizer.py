@@ -1,0 +1,34 @@
+"""Tokenizers of checkpoints: which are doubted."""
+
+import dataclasses
+
+import pytest
+
+import vit_jax
+from tests import clip_checkpoint
+from vit_jax.pretrained import inference, text_tokenizer
+
+
+@pytest.fixture
+def run(tmp_path):
+  """A small CLIP as the first step of a run with a tokenizer of bytes."""
+  clip_checkpoint.save(tmp_path / "clip")
+  kept = tmp_path / "run" / "tokenizer"
+  kept.mkdir(parents=True)
+  for name, content in vit_jax.load_tokenizer("bytes").files.items():
+    (kept / name).write_bytes(content)
+  use = inference.read(str(tmp_path / "clip"))
+  return dataclasses.replace(use, step=1), str(tmp_path / "run")
+
+
+def test_a_runs_own_tokenizer_with_fewer_pieces_is_not_doubted(run, caplog):
+  use, checkpoint = run
+  found = text_tokenizer.read(use, checkpoint)
+  assert found.vocab_size < use.weights.model.text.vocab_size
+  assert not caplog.messages
+
+
+def test_another_tokenizer_for_a_run_is_doubted(run, caplog):
+  text_tokenizer.read(*run, path="bytes")
+  (line,) = caplog.messages
+  assert "answers mean nothing" in line
