@@ -112,13 +112,35 @@ def visible_features(
 ) -> Float[Array, "b k d"]:
   """Encoded prefix tokens and visible patches.
 
-  Patches have their positions when the others are left out; the class token is
-  joined to those that stay.
+  Where a patch's token is made of its own pixels, those of the others are left
+  out before they are embedded. The class token is joined to what stays.
   """
-  tokens = model.embed(images)
-  prefix, patches = jnp.split(tokens, [model.num_prefix], axis=1)
-  seen = patches_of.take(patches, visible)
+  if model.stem_blocks is not None:
+    tokens = model.embed(images)
+    prefix, patches = jnp.split(tokens, [model.num_prefix], axis=1)
+    seen = patches_of.take(patches, visible)
+  else:
+    prefix, seen = _seen_alone(model, images, visible)
   return model.encode(jnp.concatenate([prefix, seen], axis=1), train=train)
+
+
+def _seen_alone(model, images, visible):
+  """Prefix tokens and visible patches, equal to those of `embed`."""
+  batch, num_visible = visible.shape
+  rows, columns = model.patch_grid(*images.shape[1:3])
+  size, num_patches = model.patch_size, rows * columns
+  pixels = patches_of.cut(images, size, rows).reshape(batch, num_patches, -1)
+  # Bytes are exact in any of the dtypes.
+  seen = patches_of.take(pixels.astype(model.dtype), visible)
+  # A column of patches is an image as well.
+  column = (batch, num_visible * size, size, images.shape[3])
+  seen = model.embed_patches(seen.astype(images.dtype).reshape(column))
+  nothing = jnp.zeros((1, num_patches, model.width), model.dtype)
+  positions = model.add_prefix(nothing, (rows, columns))
+  prefix, positions = jnp.split(positions, [model.num_prefix], axis=1)
+  prefix = jnp.broadcast_to(prefix, (batch, *prefix.shape[1:]))
+  positions = jnp.broadcast_to(positions, (batch, *positions.shape[1:]))
+  return prefix, seen + patches_of.take(positions, visible)
 
 
 def draw(
