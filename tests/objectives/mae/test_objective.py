@@ -106,6 +106,42 @@ def test_all_patches_are_predicted_as_by_hugging_face(fitted, published):
   assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
 
 
+@pytest.mark.parametrize(
+  "model",
+  [
+    {},
+    {"pos_embedding": "learned_2d", "pool": "gap"},
+    {"stem_blocks": (1,), "variant": "Ti/16", "image_size": 64},
+    {"dtype": "bfloat16", "registers": 2},
+  ],
+  ids=["plain", "without a class token", "stem", "bfloat16"],
+)
+@pytest.mark.parametrize("dtype", [jnp.uint8, jnp.float32])
+def test_visible_patches_are_those_of_the_whole_image(model, dtype):
+  encoder = prediction.encoder_of(config(model=model))
+  side = encoder.image_size
+  images = np.random.default_rng(0).integers(0, 256, (2, side, side, 3))
+  images = jnp.asarray(images, dtype)
+  params = jax.jit(encoder.init)(jax.random.key(0), images)
+  # Biases start at zeros.
+  params = jax.tree.map(lambda x: x + 0.1, params)
+  visible = jnp.asarray([[3, 0, 9, 5], [15, 2, 7, 8]])
+
+  def whole(module, images, visible):
+    tokens = module.embed(images)
+    count = module.num_prefix
+    rows = jnp.take_along_axis(tokens[:, count:], visible[:, :, None], axis=1)
+    return module.encode(jnp.concatenate([tokens[:, :count], rows], axis=1))
+
+  wanted = encoder.apply(params, images, visible, method=whole)
+  found = encoder.apply(
+    params, images, visible, False, method=prediction.visible_features
+  )
+  np.testing.assert_allclose(
+    found.astype(jnp.float32), wanted.astype(jnp.float32), rtol=1e-5, atol=1e-5
+  )
+
+
 def test_a_quarter_of_the_patches_stays_visible_each_as_often():
   draw = jax.jit(prediction.draw, static_argnums=(1, 2, 3))
   visible = np.asarray(draw(jax.random.key(0), 2000, 16, 4))
@@ -202,7 +238,7 @@ def test_the_encoders_cost_is_that_of_what_it_sees():
     return 2 * (macs + 2 * tokens * width * mlp)
 
   wanted = 2 * (
-    16 * 48 * 16
+    4 * 48 * 16
     + blocks(5, 16, 32)
     + 5 * 16 * 8
     + blocks(17, 8, 32)

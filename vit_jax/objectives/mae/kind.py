@@ -83,18 +83,22 @@ def decoder_model(config: schema.Config) -> schema.Model:
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   """FLOPs of an image's forward pass, two for each multiply-add.
 
-  The encoder's layers see the visible patches alone.
+  The encoder sees the visible patches alone; behind a convolutional stem, its
+  layers do.
   """
   del num_classes
   model = config.model
   family = registry.FAMILIES.get(model.name)
   side, patch_size = family.grid(model)
   prefix = family.num_prefix_tokens(model)
-  width, smaller = family.size(model).width, config.objective.decoder_width
-  seen, every = prefix + num_visible(config), prefix + side**2
+  size, smaller = family.size(model), config.objective.decoder_width
+  width = size.width
+  visible = num_visible(config)
+  seen, every = prefix + visible, prefix + side**2
+  embedded = visible if size.stem_blocks is None else side**2
   pixels = 3 * patch_size**2
   return (
-    2 * side**2 * pixels * width
+    2 * embedded * pixels * width
     + family.layer_flops(model, seen)
     + 2 * seen * width * smaller
     + family.layer_flops(decoder_model(config), every)
