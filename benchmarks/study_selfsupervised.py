@@ -209,7 +209,7 @@ def _figure(runs: pathlib.Path) -> svg.Figure:
       _WATCHED
     )
     images = series.steps * study.BATCH_SIZE
-    spent = images * study.MACS[method] / study.MACS["supervised"]
+    spent = np.round(images * study.MACS[method] / study.MACS["supervised"])
     lines.append(curves.Line(method, Series(spent, series.values)))
   end = max((line.series.steps[-1] for line in lines), default=1)
   ends = np.array([0, end])

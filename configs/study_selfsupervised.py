@@ -38,7 +38,6 @@ MACS = {
 RUNS = ("random", *MACS, "tuned")
 SEEN = 1_000_000  # Of the supervised ViT: 20 epochs.
 BATCH_SIZE = 64
-_RATES = {"dino": 5e-4, "dinov2": 5e-4}
 TOKENS = 512
 _TUNED_STEPS, _TUNED_BATCH, _TUNED_RATE = 200, 50, 1e-3
 _CROP = "decode|simple_random_crop|flip_lr"
@@ -59,7 +58,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     config.total_steps = max(1, round(seen / BATCH_SIZE))
   config.optimizer.update(name="adamw", weight_decay=0.05, grad_clip_norm=1.0)
   config.schedule.update(
-    base_lr=_RATES.get(args.run, 1e-3),
+    base_lr=1e-3,
     warmup_steps=config.total_steps // 20,
     decay="cosine",
   )
