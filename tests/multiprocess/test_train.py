@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from vit_jax import records
@@ -11,13 +12,24 @@ from vit_jax import records
 pytestmark = pytest.mark.slow
 
 
-def run(repo, workdir, *module, devices, **options):
+SMALL = {"optimizer.name": "sgd", "model.dropout_rate": 0.1}
+
+
+def run(
+  repo,
+  workdir,
+  *module,
+  devices,
+  config="configs/quickstart.py:smoke",
+  defaults=SMALL,
+  **options,
+):
   """Trains by a module, to the end; returns what it printed."""
-  options = {"optimizer.name": "sgd", "model.dropout_rate": 0.1} | options
+  options = defaults | options
   done = subprocess.run(
     [
       *(sys.executable, "-m", *module),
-      "--config=configs/quickstart.py:smoke",
+      f"--config={config}",
       f"--workdir={workdir}",
       *(f"--config.{key}={value}" for key, value in options.items()),
     ],
@@ -77,3 +89,27 @@ def test_another_number_of_processes_on_another_mesh_goes_on_alike(
   whole = tmp_path / "whole"
   run(repo, whole, "vit_jax.train", devices=1, total_steps=6, **longer)
   assert_alike(parts, whole)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_processes_keep_the_features_that_one_keeps(repo, tmp_path, dtype):
+  kept = {}
+  for name, train in (("together", run_together), ("one", run)):
+    how = (2,) if name == "together" else ("vit_jax.train",)
+    devices = {} if name == "together" else {"devices": 2}
+    train(
+      repo,
+      tmp_path / name,
+      *how,
+      **devices,
+      config="configs/lit.py:smoke",
+      defaults={"model.dtype": dtype},
+      **{"objective.cache_frozen": tmp_path / f"{name}_cache"},
+    )
+    (rows,) = (tmp_path / f"{name}_cache").glob("*/rows.npy")
+    kept[name] = np.load(rows)
+  assert np.all(np.any(kept["one"] != 0, axis=1))
+  np.testing.assert_allclose(
+    kept["together"], kept["one"], rtol=1e-6, atol=1e-6
+  )
+  assert_alike(tmp_path / "together", tmp_path / "one")

@@ -37,9 +37,12 @@ def rows_of(directory):
   return np.load(path)
 
 
-def test_a_run_with_it_is_the_run_without(tmp_path):
-  wanted = trained(config(), tmp_path / "without")
-  found = trained(config(tmp_path / "cache"), tmp_path / "with")
+@pytest.mark.parametrize(
+  "dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)]
+)
+def test_a_run_with_it_is_the_run_without(tmp_path, dtype):
+  wanted = trained(config(dtype=dtype), tmp_path / "without")
+  found = trained(config(tmp_path / "cache", dtype), tmp_path / "with")
   assert found.keys() == wanted.keys()
   for path, leaf in found.items():
     np.testing.assert_array_equal(leaf, wanted[path], err_msg=path)
