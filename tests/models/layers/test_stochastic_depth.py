@@ -65,6 +65,23 @@ def test_a_fixed_share_of_each_group_has_a_scaled_branch(
   np.testing.assert_allclose(change[has], whole[has], rtol=1e-4, atol=1e-5)
 
 
+def test_gradients_are_those_of_a_branch_that_is_multiplied_by_zero_or_more():
+  key, groups = jax.random.key(1), Groups(0.4, 8)
+  constant = add_branch(jnp.ones_like, jnp.zeros_like(TOKENS), groups, key)
+  weights = jnp.asarray(np.random.default_rng(1).normal(size=TOKENS.shape))
+
+  def skipped(tokens, scale):
+    found = add_branch(lambda x: jnp.sin(scale * x), tokens, groups, key)
+    return jnp.sum(weights * found)
+
+  def whole(tokens, scale):
+    return jnp.sum(weights * (tokens + constant * jnp.sin(scale * tokens)))
+
+  found = jax.jit(jax.grad(skipped, argnums=(0, 1)))(TOKENS, 1.5)
+  wanted = jax.jit(jax.grad(whole, argnums=(0, 1)))(TOKENS, 1.5)
+  assert_trees_close(found, wanted)
+
+
 def test_the_expectation_is_that_of_the_whole_branch():
   draw = jax.jit(
     jax.vmap(lambda key: add_branch(jnp.cos, TOKENS, Groups(0.4, 8), key))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, Shaped
+from jaxtyping import Array, Float, Int, Key, Shaped
 
 from vit_jax.models.layers.skipping_groups import Groups
 
@@ -47,22 +47,52 @@ def add_branch(
     *others: Further arrays of the examples, such as a mask; or None.
   """
   size, kept = groups.in_batch(len(tokens))
-  number = len(tokens) // size
-  drawn = jax.random.uniform(key, (number, size))
+  drawn = jax.random.uniform(key, (len(tokens) // size, size))
   places = jnp.argsort(drawn, axis=1)[:, :kept]
 
-  def grouped(array):
-    return array.reshape(-1, size, *array.shape[1:])
-
   def taken(array):
-    if array is None:
-      return None
-    found = jax.vmap(lambda rows, places: rows[places])(grouped(array), places)
-    return found.reshape(-1, *array.shape[1:])
+    return None if array is None else _take(array, places)
 
-  found = branch(taken(tokens), *map(taken, others))
+  kept_tokens, tokens = _take_along(tokens, places)
+  found = branch(kept_tokens, *map(taken, others))
   found = found * jnp.asarray(size / kept, found.dtype)
+  return _add(tokens, places, found)
+
+
+@jax.custom_vjp
+def _take_along(
+  array: Float[Array, "b ..."], places: Int[Array, "groups kept"]
+) -> tuple[Float[Array, "k ..."], Float[Array, "b ..."]]:
+  """The rows at some places of each group, and the array as it is.
+
+  Where the array goes on from here, its gradient is one sum in place; jax's own
+  is an array of zeros, a sum into it and a sum of two whole arrays.
+  """
+  return _take(array, places), array
+
+
+def _take_along_forward(array, places):
+  return _take_along(array, places), places
+
+
+def _take_along_backward(places, grads):
+  grad_of_rows, grad = grads
+  return _add(grad, places, grad_of_rows), None
+
+
+_take_along.defvjp(_take_along_forward, _take_along_backward)
+
+
+def _take(array, places):
+  groups = array.reshape(len(places), -1, *array.shape[1:])
+  rows = jax.vmap(lambda group, places: group[places])(groups, places)
+  return rows.reshape(-1, *array.shape[1:])
+
+
+def _add(array, places, rows):
+  groups = array.reshape(len(places), -1, *array.shape[1:])
+  rows = rows.reshape(*places.shape, *rows.shape[1:])
   added = jax.vmap(
-    lambda rows, places, more: rows.at[places].add(more, unique_indices=True)
-  )(grouped(tokens), places, found.reshape(number, kept, *found.shape[1:]))
-  return added.reshape(tokens.shape)
+    lambda group, places, rows: group.at[places].add(rows, unique_indices=True)
+  )(groups, places, rows)
+  return added.reshape(array.shape)
