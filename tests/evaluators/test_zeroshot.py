@@ -130,7 +130,7 @@ def test_a_mean_is_of_prompts_of_unit_length():
     ({"templates": ("a photo",)}, ["a photo", "templates"]),
     ({"preprocess": "decode|tokenize"}, ["preprocess"]),
     ({"dataset": "generated:size=8,classes=5"}, ["no names for its classes"]),
-    ({"dataset": "captions"}, ["data_dir"]),
+    ({"dataset": "captions", "preprocess": "decode|resize"}, ["data_dir"]),
   ],
 )
 def test_what_cannot_be_measured_is_said(make_context, keys, words):
