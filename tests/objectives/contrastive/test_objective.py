@@ -17,8 +17,10 @@ from tests.objectives.contrastive.test_losses import (
 from vit_jax import rngs
 from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
+from vit_jax.models.two_towers.shapes import image_tower
 from vit_jax.objectives.contrastive import kind
 from vit_jax.objectives.contrastive.objective import contrastive
+from vit_jax.paper import cost
 from vit_jax.sharding import activations
 from vit_jax.sharding import mesh as mesh_lib
 
@@ -179,6 +181,20 @@ def test_flops_are_those_of_both_towers_and_of_their_pairs():
     for size in (8, 16)
   )
   assert other - one == 2 * 8 * 16
+
+
+def test_a_frozen_image_tower_goes_forward_alone():
+  """Of three passes it has one, and none where its outputs are kept."""
+
+  def flops(freeze=None, **objective):
+    keys = {"optimizer": schema.Optimizer(freeze=freeze)}
+    return kind.forward_flops(config(**objective).model_copy(update=keys), 0)
+
+  tower = image_tower(config().model)
+  image = cost.forward_flops(tower, num_classes=None)
+  assert flops() - flops("image/.*") == image - image // 3
+  assert flops() - flops("image/.*", cache_frozen="kept") == image
+  assert flops("image/embedding/.*") == flops("text/.*") == flops()
 
 
 @pytest.mark.parametrize(

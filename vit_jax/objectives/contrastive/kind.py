@@ -1,5 +1,7 @@
 """The declaration of contrastive learning of images and texts."""
 
+import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from vit_jax import registry
@@ -7,6 +9,7 @@ from vit_jax.config import schema
 from vit_jax.data import spec
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
+from vit_jax.models.two_towers.shapes import IMAGE, image_tower
 from vit_jax.objectives.kind import ObjectiveKind
 from vit_jax.paper import cost
 
@@ -82,11 +85,34 @@ def build(
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of a pair: both towers, and an image among all texts of a batch."""
+  """FLOPs of a pair: both towers, and an image among all texts of a batch.
+
+  A training step is counted as three forward passes, of which a frozen image
+  tower has one, and none where its outputs are kept.
+  """
   del num_classes
-  size = registry.FAMILIES.get(config.model.name).size(config.model)
-  towers = cost.forward_flops(config.model, num_classes=None)
-  return towers + 2 * config.train.batch_size * size.embedding_size
+  model = config.model
+  family = registry.FAMILIES.get(model.name)
+  flops = cost.forward_flops(model, num_classes=None)
+  if _freezes_images(config.optimizer, family.shapes(model, None)):
+    image = cost.forward_flops(image_tower(model), num_classes=None)
+    flops -= image
+    if config.objective.cache_frozen is None:
+      flops += image // 3
+  return flops + (
+    2 * config.train.batch_size * family.size(model).embedding_size
+  )
+
+
+def _freezes_images(optimizer: schema.Optimizer, paths: Iterable[str]) -> bool:
+  from vit_jax.optim import multipliers
+
+  regexes = multipliers.freeze_regex(optimizer)
+  return all(
+    any(re.fullmatch(regex, path) for regex in regexes)
+    for path in paths
+    if path.startswith(IMAGE)
+  )
 
 
 def describe(config: schema.Config) -> dict[str, str]:
