@@ -62,7 +62,7 @@ OBJECTIVES["dinov2, groups"] = OBJECTIVES["dinov2, sinkhorn"] | {
   "model__stochastic_depth_rate": 0.4,
   "model__stochastic_depth": "constant",
   "model__stochastic_depth_group": 8,
-  "schedule__base_lr": 1e-4,
+  "schedule__base_lr": 3e-4,
 }
 
 
