@@ -1,6 +1,5 @@
 """PVTs: NumPy, dtypes, stochastic depth, features, layers."""
 
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -170,8 +169,7 @@ def test_features_have_their_names_and_shapes(large_images):
 
 
 @KINDS
-@pytest.mark.parametrize("remat", ["full", "dots", "named"])
-def test_remat_changes_no_gradient(linear, remat, large_images):
+def test_remat_changes_no_gradient(linear, large_images):
   images = jnp.asarray(large_images)
   keys = dict(linear_attention=linear, stochastic_depth_rate=0.5)
   params = random_params(tiny_pvt(**keys))
@@ -188,12 +186,10 @@ def test_remat_changes_no_gradient(linear, remat, large_images):
 
     return jax.jit(jax.grad(loss))(params)
 
-  assert_trees_close(
-    grads(tiny_pvt(remat=remat, **keys)),
-    grads(tiny_pvt(**keys)),
-    rtol=1e-3,
-    atol=1e-4,
-  )
+  wanted = grads(tiny_pvt(**keys))
+  for remat in ("full", "dots", "named"):
+    found = grads(tiny_pvt(remat=remat, **keys))
+    assert_trees_close(found, wanted, rtol=1e-3, atol=1e-4)
 
 
 @KINDS
@@ -217,14 +213,16 @@ def test_bfloat16_stays_bfloat16_until_the_logits(linear, large_images):
 def test_rates_of_stochastic_depth_grow_over_all_blocks(large_images):
   """0, 0.4 and 0.8, of each branch; examples are skipped one by one."""
   model = tiny_pvt(stochastic_depth_rate=0.8)
-  params = random_params(model)
+  params = jax.tree.map(jnp.asarray, random_params(model))
   examples = 400
   images = np.repeat(large_images[:1], examples, axis=0)
-  apply_train = functools.partial(
-    model.apply, train=True, mutable=["intermediates"]
-  )
-  _, sown = jax.jit(apply_train)(
-    {"params": params}, images, rngs={"dropout": jax.random.key(0)}
+  # Op by op: a map that a fused program computes twice is rounded twice.
+  _, sown = model.apply(
+    {"params": params},
+    images,
+    train=True,
+    mutable=["intermediates"],
+    rngs={"dropout": jax.random.key(0)},
   )
   maps = oracle.float64(sown["intermediates"])
   first = maps["stage1"]["block01"]["map"][0]

@@ -12,6 +12,7 @@ import pytest
 from scipy import special
 
 from tests import experiments
+from tests.models import networks
 from tests.objectives.dino import oracle
 from vit_jax import rngs
 from vit_jax.data import facts, features
@@ -75,7 +76,7 @@ def similarities(settings, params, crops):
   """Of each crop with each prototype, by another path through the layers."""
   network = models_build.create(settings.model, num_classes=None)
   flat = crops.reshape(-1, *crops.shape[2:])
-  found = network.apply({"params": params}, flat)
+  found = networks.apply(network, params, flat)
   found = oracle.similarities(params["dino_head"], found)
   return found.reshape(*crops.shape[:2], -1)
 

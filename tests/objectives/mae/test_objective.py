@@ -127,16 +127,18 @@ def test_visible_patches_are_those_of_the_whole_image(model, dtype):
   params = jax.tree.map(lambda x: x + 0.1, params)
   visible = jnp.asarray([[3, 0, 9, 5], [15, 2, 7, 8]])
 
-  def whole(module, images, visible):
+  def whole(module, images, visible, train):
     tokens = module.embed(images)
     count = module.num_prefix
     rows = jnp.take_along_axis(tokens[:, count:], visible[:, :, None], axis=1)
-    return module.encode(jnp.concatenate([tokens[:, :count], rows], axis=1))
+    rows = jnp.concatenate([tokens[:, :count], rows], axis=1)
+    return module.encode(rows, train=train)
 
-  wanted = encoder.apply(params, images, visible, method=whole)
-  found = encoder.apply(
-    params, images, visible, False, method=prediction.visible_features
-  )
+  def result(method):
+    apply = functools.partial(encoder.apply, method=method)
+    return jax.jit(apply, static_argnums=3)(params, images, visible, False)
+
+  wanted, found = result(whole), result(prediction.visible_features)
   np.testing.assert_allclose(
     found.astype(jnp.float32), wanted.astype(jnp.float32), rtol=1e-5, atol=1e-5
   )

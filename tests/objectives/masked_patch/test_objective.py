@@ -12,6 +12,7 @@ from PIL import Image
 
 import vit_jax
 from tests import experiments
+from tests.models import networks
 from vit_jax import convert, records, rngs, trees
 from vit_jax.config import defaults, named_sections, schema
 from vit_jax.data import facts, features
@@ -323,7 +324,8 @@ def test_what_is_loaded_has_no_head(pretrained):
   model, params = vit_jax.load(pretrained)
   assert model.num_classes is None
   assert not {"head", "patch_head", "mask_token"} & set(params)
-  features = model.apply({"params": params}, np.zeros((1, 8, 8, 3), np.uint8))
+  images = np.zeros((1, 8, 8, 3), np.uint8)
+  features = networks.apply(model, params, images)
   assert features.shape == (1, 32)
 
 
@@ -338,14 +340,14 @@ def test_it_is_exported_without_what_predicts_patches(
   assert "patch_head stands beside the network" in caplog.text
   images = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), np.uint8)
   model, params = vit_jax.load(pretrained)
-  expected = model.apply({"params": params}, images)
+  expected = networks.apply(model, params, images)
   if name.endswith(".stablehlo"):
     data = bytearray((tmp_path / name).read_bytes())
     found = export.deserialize(data).call(images)
   else:
     model, params = vit_jax.load(path)
     assert model.num_classes is None
-    found = model.apply({"params": params}, images)
+    found = networks.apply(model, params, images)
   np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 

@@ -107,7 +107,8 @@ def heads(params, images, **keys):
   model = networks.tiny(
     distillation="average", normalize="imagenet", depth=1, mlp_dim=16, **keys
   )
-  _, sown = model.apply({"params": params}, images, mutable=[HEADS])
+  apply = functools.partial(model.apply, mutable=[HEADS])
+  _, sown = jax.jit(apply)({"params": params}, images)
   return sown[HEADS]["class"][0], sown[HEADS]["distillation"][0]
 
 
@@ -125,7 +126,7 @@ def test_the_loss_is_that_of_deit(vit, batch, kind):
   )
   params, loss, metrics = step(objective, batch)
   by_label, learned = heads(params, batch["image"])
-  taught = model.apply({"params": teacher}, batch["image"])
+  taught = networks.apply(model, teacher, batch["image"])
   label_loss = divergence("hard", by_label, np.eye(CLASSES)[batch["label"]], 1)
   wanted = divergence(kind, learned, taught, 3.0)
   assert metrics["distillation_loss"] == pytest.approx(wanted, rel=1e-4)
@@ -140,7 +141,7 @@ def test_a_student_with_one_head_learns_both_with_it(vit, batch):
   objective = built(config(path, distillation="soft_batchmean"))
   params, _, metrics = step(objective, batch)
   student = objective.outputs(params, batch)["logits"]
-  taught = model.apply({"params": teacher}, batch["image"])
+  taught = networks.apply(model, teacher, batch["image"])
   wanted = divergence("soft_batchmean", student, taught, 1.0)
   assert metrics["distillation_loss"] == pytest.approx(wanted, rel=1e-4)
 
@@ -156,9 +157,8 @@ def test_a_teacher_of_another_family_sees_pixels_as_it_learned_to(
   mean = 255 * np.array([0.485, 0.456, 0.406])
   deviation = 255 * np.array([0.229, 0.224, 0.225])
   pixels = np.asarray(prepared) * deviation + mean
-  taught = model.apply(
-    {"params": teacher}, np.float32((pixels - 127.5) / 127.5)
-  )
+  pixels = np.float32((pixels - 127.5) / 127.5)
+  taught = networks.apply(model, teacher, pixels)
   _, learned = heads(params, prepared)
   wanted = divergence("soft_batchmean", learned, taught, 1.0)
   assert metrics["distillation_loss"] == pytest.approx(wanted, rel=1e-3)
@@ -176,7 +176,7 @@ def test_images_are_brought_to_the_teachers_size(tmp_path, batch):
   deviation = 255 * np.array([0.229, 0.224, 0.225], np.float32)
   images = (np.asarray(batch["image"], np.float32) - mean) / deviation
   images = jax.image.resize(images, (6, 16, 16, 3), "bilinear")
-  taught = model.apply({"params": teacher}, images)
+  taught = networks.apply(model, teacher, images)
   student = objective.outputs(params, batch)["logits"]
   wanted = divergence("soft_batchmean", student, taught, 1.0)
   assert metrics["distillation_loss"] == pytest.approx(wanted, rel=1e-3)
