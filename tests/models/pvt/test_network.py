@@ -1,6 +1,5 @@
 """PVTs: NumPy, dtypes, stochastic depth, features, layers."""
 
-
 import jax
 import jax.numpy as jnp
 import numpy as np
