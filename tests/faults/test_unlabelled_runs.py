@@ -28,8 +28,10 @@ CONFIGS = {
   "dinov2": ("knn/generated/k1", _DINOV2 | _NO_GROUPS),
   "distilled": ("knn/generated/k1", _DINOV2 | _GROUPS | _SMALL_STEPS),
 }
-# The code generator that users have: thirty steps grow what others round.
-_AS_USERS = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+# Other tests use XLA's older code generator (tests/conftest.py). With it, the
+# norms of DINOv2's gradients in one process and in two differ by 1.1e-5 at step
+# 7: those of the first steps are 2000, and each step enlarges what was rounded.
+_NEWER_CODE = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
 OPTIONS = {
   "model.dtype": "float32",
   "checkpoint.every_steps": 4,
@@ -45,7 +47,7 @@ def start(repo, workdir, config, environment=None):
     file = "configs/dinov2.py:phase=distill,model=S/14,smoke"
     options = options | {"objective.teacher": teacher(repo, workdir)}
   command = runs.command_of(file, workdir, **OPTIONS, **options)
-  return runs.start_command(repo, command, _AS_USERS | (environment or {}))
+  return runs.start_command(repo, command, _NEWER_CODE | (environment or {}))
 
 
 def teacher(repo, workdir):
@@ -83,21 +85,7 @@ def test_a_killed_run_goes_on_to_bit_identical_losses_and_metrics(
   assert runs.values(tmp_path) == wanted
 
 
-# The others draw masks and have teachers as these do.
-_IN_PROCESSES = ("mae", "dino", "dinov2")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  "whole",
-  [
-    pytest.param(
-      name, marks=() if name in _IN_PROCESSES else pytest.mark.exhaustive
-    )
-    for name in CONFIGS
-  ],
-  indirect=True,
-)
 def test_two_processes_have_the_losses_of_one(repo, tmp_path, whole):
   config, wanted = whole
   started = [

@@ -1,5 +1,7 @@
 """Small networks, their random parameters, and trees from files."""
 
+import functools
+
 import jax
 import numpy as np
 
@@ -73,9 +75,10 @@ def tiny_pvt(num_classes=NUM_CLASSES, **keys):
   return build.create(model, num_classes=num_classes)
 
 
-def apply(model, params, images):
-  """Logits; compiled as a whole, which is quicker than step by step."""
-  return jax.jit(model.apply)({"params": params}, images)
+def apply(model, params, *inputs, **options):
+  """`model.apply`, compiled as a whole, which is quicker than step by step."""
+  compiled = jax.jit(functools.partial(model.apply, **options))
+  return compiled({"params": params}, *inputs)
 
 
 def find(model, params, images, names):

@@ -11,10 +11,9 @@ from vit_jax.sharding import rules
 from vit_jax.training import experiment
 
 CROP = "decode|random_resized_crop|flip_lr"
-# Objective -> changes of its config; one layer where layers share nothing.
+# Objective -> changes of its config.
 OBJECTIVES = {
   "mae": {
-    "model__depth": 1,
     "objective__name": "mae",
     "objective__decoder_width": 32,
     "objective__decoder_depth": 1,
@@ -32,7 +31,6 @@ OBJECTIVES = {
     "train__preprocess": "decode|resize|keep('image')|flip_lr",
   },
   "feature_prediction": {
-    "model__depth": 1,
     "objective__name": "feature_prediction",
     "objective__teacher": "random",
     "objective__masked_patches": 7,
@@ -46,7 +44,6 @@ for method, centering in (
   ("dinov2", "sinkhorn"),
 ):
   OBJECTIVES[f"{method}, {centering}"] = {
-    "model__depth": 1,
     "objective__name": method,
     "objective__centering": centering,
     "objective__prototypes": 96,
@@ -62,7 +59,6 @@ for method, centering in (
   }
 # Parts of groups skip branches; a device holds no fewer crops than a group.
 OBJECTIVES["dinov2, groups"] = OBJECTIVES["dinov2, sinkhorn"] | {
-  "model__depth": 2,
   "model__stochastic_depth_rate": 0.4,
   "model__stochastic_depth": "constant",
   "model__stochastic_depth_group": 8,

@@ -9,9 +9,12 @@ the view.
 """
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, Literal
+
+import pydantic
 
 Kind = Literal["image", "label", "text", "device"]
 LabelSpace = Callable[..., tuple[int, int]]
@@ -52,6 +55,14 @@ class Op:
     """True if it takes any number of arguments, without their names."""
     kinds = (p.kind for p in self.parameters.values())
     return any(kind is inspect.Parameter.VAR_POSITIONAL for kind in kinds)
+
+  @functools.cached_property
+  def adapters(self) -> dict[str, pydantic.TypeAdapter]:
+    """Validators of the parameters; making one takes longer than using it."""
+    return {
+      name: pydantic.TypeAdapter(parameter.annotation)
+      for name, parameter in self.parameters.items()
+    }
 
 
 OPS: dict[str, Op] = {}

@@ -176,27 +176,26 @@ def _arguments(op: Op, node: ast.expr, image_size: int, where: str):
   if "size" in op.parameters and bound.arguments.get("size") is None:
     bound.arguments["size"] = image_size
   bound.apply_defaults()
-  for name, parameter in op.parameters.items():
+  for name in op.parameters:
     if name not in bound.arguments:
       raise UserError(f"{where}: the argument {name!r} is missing.")
     value = bound.arguments[name]
     if op.is_variadic:
-      return tuple(_checked(parameter, one, where) for one in value), {}
-    bound.arguments[name] = _checked(parameter, value, where)
+      return tuple(_checked(op, name, one, where) for one in value), {}
+    bound.arguments[name] = _checked(op, name, value, where)
   return (), bound.arguments
 
 
-def _checked(parameter: Any, value: Any, where: str) -> Any:
+def _checked(op: Op, name: str, value: Any, where: str) -> Any:
   """The value of an argument, if its annotation allows it."""
   if isinstance(value, list):
     value = tuple(value)
-  adapter = pydantic.TypeAdapter(parameter.annotation)
   try:
-    return adapter.validate_python(value, strict=True)
+    return op.adapters[name].validate_python(value, strict=True)
   except pydantic.ValidationError as error:
     problem = error.errors()[0]["msg"]
     raise UserError(
-      f"{where}: {parameter.name} = {value!r} does not do:"
+      f"{where}: {name} = {value!r} does not do:"
       f" {problem[0].lower()}{problem[1:]}."
     ) from error
 

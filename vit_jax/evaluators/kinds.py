@@ -313,7 +313,7 @@ def _zeroshot_check(
     if data.class_names is not None:
       here = f"{key}.class_names"
       names = class_names.read(data.class_names, key=here)
-      # Names can be wrong in themselves: no need of 80,000 prompts.
+      # Only names can be wrong here, so that one template is enough.
       ensemble.prompts(names, ["{}"], style=entry.prompts, key=here)
 
 

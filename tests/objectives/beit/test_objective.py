@@ -85,13 +85,12 @@ def test_the_loss_is_the_cross_entropy_of_the_masked_patches(scan):
   # The network on embeddings of which the masked ones are the mask token.
   network = models_build.create(settings.model, num_classes=None)
 
-  def encoded(model, params):
+  def encoded(model):
     patches = model.embed_patches(jnp.asarray(images_of()))
     patches = jnp.where(mask[:, :, None], params["mask_token"], patches)
     return model.encode(model.add_prefix(patches))[:, 1:]
 
-  apply = functools.partial(network.apply, method=encoded)
-  patches = np.asarray(jax.jit(apply)({"params": params}, params))
+  patches = np.asarray(networks.apply(network, params, method=encoded))
   head = params["patch_head"]
   logits = patches[mask].astype(np.float64) @ np.asarray(head["kernel"])
   # Three bits of the mean red, green and blue of 4 x 4 pixels.

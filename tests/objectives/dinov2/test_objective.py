@@ -8,6 +8,7 @@ import pytest
 from scipy import special
 
 from tests import experiments
+from tests.models import networks
 from tests.objectives.dino import oracle
 from vit_jax import rngs
 from vit_jax.data import facts, features
@@ -85,10 +86,12 @@ def tokens(settings, params, crops, mask=None):
     grid = (images.shape[1] // 4,) * 2
     return network.encode(network.add_prefix(patches, grid), grid=grid)
 
-  found = jax.jit(functools.partial(network.apply, method=encoded))(
-    {"params": params},
+  found = networks.apply(
+    network,
+    params,
     crops.reshape(-1, *crops.shape[2:]),
     None if mask is None else mask.reshape(-1, mask.shape[2]),
+    method=encoded,
   )
   found = np.asarray(found).reshape(*crops.shape[:2], *found.shape[1:])
   return found[:, :, 0], found[:, :, 1:]

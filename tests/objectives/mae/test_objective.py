@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import vit_jax
+from tests.models import networks
 from vit_jax import rngs, trees
 from vit_jax.config import named_sections, schema
 from vit_jax.data import facts, features
@@ -122,23 +123,24 @@ def test_visible_patches_are_those_of_the_whole_image(model, dtype):
   side = encoder.image_size
   images = np.random.default_rng(0).integers(0, 256, (2, side, side, 3))
   images = jnp.asarray(images, dtype)
-  params = jax.jit(encoder.init)(jax.random.key(0), images)
+  params = jax.jit(encoder.init)(jax.random.key(0), images)["params"]
   # Biases start at zeros.
   params = jax.tree.map(lambda x: x + 0.1, params)
   visible = jnp.asarray([[3, 0, 9, 5], [15, 2, 7, 8]])
 
-  def whole(module, images, visible, train):
+  def whole(module, images, visible):
     tokens = module.embed(images)
     count = module.num_prefix
     rows = jnp.take_along_axis(tokens[:, count:], visible[:, :, None], axis=1)
-    rows = jnp.concatenate([tokens[:, :count], rows], axis=1)
-    return module.encode(rows, train=train)
+    return module.encode(jnp.concatenate([tokens[:, :count], rows], axis=1))
 
-  def result(method):
-    apply = functools.partial(encoder.apply, method=method)
-    return jax.jit(apply, static_argnums=3)(params, images, visible, False)
+  def alone(module, images, visible):
+    return prediction.visible_features(module, images, visible, False)
 
-  wanted, found = result(whole), result(prediction.visible_features)
+  found, wanted = (
+    networks.apply(encoder, params, images, visible, method=method)
+    for method in (alone, whole)
+  )
   np.testing.assert_allclose(
     found.astype(jnp.float32), wanted.astype(jnp.float32), rtol=1e-5, atol=1e-5
   )

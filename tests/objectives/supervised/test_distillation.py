@@ -107,8 +107,7 @@ def heads(params, images, **keys):
   model = networks.tiny(
     distillation="average", normalize="imagenet", depth=1, mlp_dim=16, **keys
   )
-  apply = functools.partial(model.apply, mutable=[HEADS])
-  _, sown = jax.jit(apply)({"params": params}, images)
+  _, sown = networks.apply(model, params, images, mutable=[HEADS])
   return sown[HEADS]["class"][0], sown[HEADS]["distillation"][0]
 
 
