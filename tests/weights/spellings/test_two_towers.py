@@ -11,6 +11,7 @@ from etils import epath
 from safetensors.numpy import load_file, save_file
 
 import vit_jax
+from tests.models import networks
 from tests.weights.published import (
   GOLDEN,
   expected,
@@ -193,6 +194,14 @@ def test_an_npz_of_big_vision_holds_both_towers(tmp_path, prefix, arranged):
   np.savez(path, **{prefix + name: leaf for name, leaf in params.items()})
   network, params = vit_jax.load(path)
   found = network.apply({"params": params}, wanted["images"], wanted["text"])
+  for key in ("image_embedding", "text_embedding", "logits"):
+    assert relative_error(found[key], wanted[key]) < 1e-5, key
+
+
+def test_a_file_of_big_vision_gives_what_its_network_gives():
+  wanted = expected("big_vision_siglip")
+  network, params = vit_jax.load(str(GOLDEN / "big_vision_siglip/towers.npz"))
+  found = networks.apply(network, params, wanted["images"], wanted["text"])
   for key in ("image_embedding", "text_embedding", "logits"):
     assert relative_error(found[key], wanted[key]) < 1e-5, key
 
