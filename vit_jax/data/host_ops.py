@@ -6,7 +6,7 @@ pixels.
 
 import functools
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,21 +24,12 @@ class HostOps:
     preprocess: The ops; those of labels and of the device are left alone.
     seed: Seed of the augmentation.
     is_encoded: True for encoded files, False for pixels.
-    stream: Prefix of the names of the ops' random streams.
   """
 
-  def __init__(
-    self,
-    preprocess: Preprocess,
-    *,
-    seed: int,
-    is_encoded: bool,
-    stream: str = "",
-  ):
+  def __init__(self, preprocess: Preprocess, *, seed: int, is_encoded: bool):
     self._size = preprocess.image_size
-    self._ops = [
-      _seeded(call, seed, stream) for call in preprocess.of_kind("image")
-    ]
+    self._calls = preprocess.of_kind("image")
+    self._seed = seed
     self._is_encoded = is_encoded
 
   def __call__(self, image: Any, row: Any, form: Any = None) -> Any:
@@ -49,7 +40,20 @@ class HostOps:
       row: int64 scalar, row of the endless stream; random draws depend on it.
       form: int32 scalar, `encoded.form` of an encoded image.
     """
-    first, *others = (op(row) for op in self._ops)
+    return self.apply(image, row, self.keys(), form)
+
+  def keys(self, stream: str = "") -> np.ndarray:
+    """Seeds of the ops in a random stream, int64 [ops]."""
+    names = (zlib.crc32((stream + call.name).encode()) for call in self._calls)
+    keys = [self._seed << 32 | name for name in names]
+    return np.asarray(keys, np.uint64).astype(np.int64)
+
+  def apply(self, image: Any, row: Any, keys: Any, form: Any = None) -> Any:
+    """Applies the ops with seeds of their own; see `__call__`."""
+    first, *others = (
+      functools.partial(_apply, call, tf.stack([keys[index], row]))
+      for index, call in enumerate(self._calls)
+    )
     if not self._is_encoded:
       image = first(encoded.PixelImage(image))
     else:
@@ -72,9 +76,8 @@ class HostViews:
   def __init__(self, views: Sequence[View], *, seed: int, is_encoded: bool):
     self._is_shared = is_encoded and sum(len(v.streams) for v in views) > 1
     is_encoded = is_encoded and not self._is_shared
-    make = functools.partial(HostOps, seed=seed, is_encoded=is_encoded)
-    self._crops = [
-      (view, [make(view.preprocess, stream=stream) for stream in view.streams])
+    self._views = [
+      (view, HostOps(view.preprocess, seed=seed, is_encoded=is_encoded))
       for view in views
     ]
 
@@ -83,23 +86,21 @@ class HostViews:
     if self._is_shared:
       image = encoded.decode_into(lambda whole: whole.pixels(), image, form)
     result = {}
-    for view, crops in self._crops:
-      made = [crop(image, row, form) for crop in crops]
-      result[view.name] = made[0] if view.count is None else tf.stack(made)
+    for view, ops in self._views:
+      if view.count is None:
+        result[view.name] = ops(image, row, form)
+        continue
+      # Traced and optimized once, as ten crops would take half a minute.
+      apply = tf.function(
+        ops.apply,
+        autograph=False,
+        experimental_attributes={"_noinline": True},
+      )
+      keys = [ops.keys(stream) for stream in view.streams]
+      crops = [apply(image, row, tf.constant(key), form) for key in keys]
+      result[view.name] = tf.stack(crops)
     return result
 
 
-def _seeded(
-  call: Call, seed: int, stream: str
-) -> Callable[[Any], Callable[[Any], Any]]:
-  """The op as a function of the row, with a random stream of its own."""
-  named = zlib.crc32((stream + call.name).encode())
-  key = int(np.uint64(seed << 32 | named).astype(np.int64))
-
-  def at_row(row: Any) -> Callable[[Any], Any]:
-    row_seed = tf.stack([tf.constant(key, tf.int64), row])
-    return lambda image: call.op.function(
-      image, row_seed, *call.args, **call.kwargs
-    )
-
-  return at_row
+def _apply(call: Call, seed: Any, image: Any) -> Any:
+  return call.op.function(image, seed, *call.args, **call.kwargs)

@@ -5,6 +5,7 @@ Pillow, torchvision and timm, unless their docstring says otherwise. An op's
 random numbers are one vector, drawn from the seed of the op and the row.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -155,19 +156,19 @@ def color_jitter(
   order = tf.cast(draws[0] * len(orders), tf.int32)
   shape = pixels.shape
 
-  def changed(number: int, pixels: Tensor) -> Tensor:
-    function, low, high = parts[number]
-    return function(pixels, low + draws[1 + number] * (high - low))
+  def change(part: int) -> Callable[[Tensor], Tensor]:
+    function, low, high = parts[part]
+    factor = low + draws[1 + part] * (high - low)
+    # Traced once, not for every place in the order.
+    return tf.function(lambda pixels: function(pixels, factor), autograph=False)
+
+  changes = [change(part) for part in range(len(parts))]
 
   def jittered(pixels: Tensor) -> Tensor:
     for step in range(len(parts)):
       part = tf.gather([numbers[step] for numbers in orders], order)
       pixels = tf.switch_case(
-        part,
-        [
-          lambda number=number, pixels=pixels: changed(number, pixels)
-          for number in range(len(parts))
-        ],
+        part, [functools.partial(changed, pixels) for changed in changes]
       )
     return tf.ensure_shape(pixels, shape)
 
