@@ -50,7 +50,7 @@ def test_a_run_asked_to_stop_saves_and_loses_no_step(
   repo, tmp_path, sent, code, status
 ):
   # Long enough that it cannot end before it hears of the request.
-  options = {"total_steps": 1500, **runs.SELDOM}
+  options = {"total_steps": 400, **runs.SELDOM}
   process = runs.start(repo, tmp_path, **options)
   runs.wait_for_step(process, tmp_path, 2)
   process.send_signal(sent)
@@ -63,7 +63,7 @@ def test_a_run_asked_to_stop_saves_and_loses_no_step(
   assert runs.saved_steps(tmp_path) == [stopped]
   runs.end(runs.start(repo, tmp_path, **options))
   steps = [step for step, name in runs.values(tmp_path) if name == "train/loss"]
-  assert steps == list(range(1, 1501))
+  assert steps == list(range(1, 401))
 
 
 @pytest.mark.exhaustive
