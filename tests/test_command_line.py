@@ -55,6 +55,10 @@ def run(*arguments, module="vit_jax.train", cwd=None):
       "config.evals.test.type = 'x' is not known. Known: classification",
     ),
     ([QUICKSTART, "--config.train.dataset=digits:3"], "takes no arguments"),
+    (
+      [QUICKSTART, "--config.total_epochs=3", "--config.total_steps=10"],
+      "config.total_steps = 10 and config.total_epochs = 3 are two lengths",
+    ),
   ],
 )
 def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):
@@ -105,6 +109,36 @@ def test_help_shows_the_flags_and_an_example(repo, module):
   assert result.returncode == 0
   assert f"python -m {module}" in result.stdout
   assert "--" in result.stdout
+
+
+@pytest.mark.parametrize(
+  ("overrides", "length"),
+  [
+    ((), "1200 steps, None epochs"),
+    (("total_epochs=9",), "None steps, 9.0 epochs"),
+    (("total_steps=500",), "500 steps, None epochs"),
+    (("total_steps=None", "total_epochs=9"), "None steps, 9.0 epochs"),
+  ],
+)
+def test_a_length_of_the_command_line_wins_over_the_files(
+  repo, overrides, length
+):
+  code = """
+from vit_jax import command_line
+command_line.define_config()
+def main(argv):
+  config = command_line.resolved_config()
+  print(f"{config.total_steps} steps, {config.total_epochs} epochs")
+command_line.run(main, "config")
+"""
+  words = [QUICKSTART, *(f"--config.{override}" for override in overrides)]
+  result = subprocess.run(
+    [sys.executable, "-c", code, *words],
+    capture_output=True,
+    text=True,
+    cwd=repo,
+  )
+  assert result.stdout.strip() == length, result.stderr
 
 
 def test_a_config_is_found_from_anywhere(repo, tmp_path):

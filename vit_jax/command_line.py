@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import ml_collections
@@ -118,9 +118,20 @@ def resolved_config_of(argument: str, name: str = "config") -> schema.Config:
 
 
 def _resolved(
-  value: ml_collections.ConfigDict, overrides: Iterable[str]
+  value: ml_collections.ConfigDict, overrides: Collection[str]
 ) -> schema.Config:
-  """A config checked, with the keys of model that were overridden noted."""
+  """A config checked, with the keys of model that were overridden noted.
+
+  A length in epochs that the command line gives wins over steps of the file.
+  """
+  if "total_epochs" in overrides and value.total_epochs is not None:
+    if "total_steps" not in overrides:
+      value.total_steps = None
+    elif value.total_steps is not None:
+      raise UserError(
+        f"config.total_steps = {value.total_steps} and config.total_epochs ="
+        f" {value.total_epochs} are two lengths of one run; give one of them."
+      )
   config = resolve.resolve(value)
   if not config.model_from_init:
     return config
