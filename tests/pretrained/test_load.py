@@ -121,7 +121,28 @@ def test_a_file_of_another_model_than_the_name_says_is_a_table(file):
 
 def test_an_unknown_name_suggests_the_nearest():
   with pytest.raises(UserError, match="ViT-B/16"):
-    vit_jax.create_model("VIT-B-16")
+    vit_jax.create_model("ViT-B-16-224")
+
+
+def test_timms_names_and_habits_are_understood():
+  model, params = vit_jax.create_model(
+    "vit_tiny_patch16_384", num_classes=0, pretrained=False
+  )
+  assert (
+    model
+    == vit_jax.create_model("ViT-Ti/16", num_classes=None, image_size=384)[0]
+  )
+  assert "head" not in params
+
+
+def test_zero_classes_of_a_file_are_no_head(file):
+  _, params = vit_jax.load(file, num_classes=0)
+  assert "head" not in params
+
+
+def test_weights_are_given_by_their_path():
+  with pytest.raises(UserError, match="give the path of a checkpoint"):
+    vit_jax.create_model("ViT-mu/16", pretrained=True)
 
 
 def test_models_are_listed_by_pattern():

@@ -86,3 +86,14 @@ def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path):
   with pytest.raises(UserError, match="cannot be written"):
     path = str(tmp_path / "file/x.npz")
     vit_jax.save(path, model, networks.random_params(model))
+
+
+@pytest.mark.parametrize(("classes", "said"), [(10, 10), (None, 0)])
+def test_every_output_has_its_name(tmp_path, classes, said):
+  model, params = vit_jax.create_model(
+    "ViT-mu/16", num_classes=classes, image_size=32
+  )
+  place = tmp_path / "saved"
+  with pytest.raises(UserError, match=f"2 names and the head {said} outputs"):
+    vit_jax.save(str(place), model, params, class_names=["cat", "dog"])
+  assert not place.exists()

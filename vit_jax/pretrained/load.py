@@ -1,5 +1,6 @@
 """Models with parameters: from a checkpoint, or by name."""
 
+import os
 from typing import Any
 
 import flax.linen as nn
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 
 from vit_jax import trees
 from vit_jax.config import schema
+from vit_jax.errors import UserError
 from vit_jax.models import build, names
 from vit_jax.pretrained import fitting, function_keys, reading
 from vit_jax.weights import flat
@@ -19,7 +21,7 @@ ANY_DEVICE = {"attention": "xla", "remat": "none"}
 
 
 def load(
-  path: str,
+  path: str | os.PathLike,
   image_size: int | None = None,
   num_classes: int | None = None,
   *,
@@ -38,7 +40,7 @@ def load(
       resized if it differs from the checkpoint's. None keeps the checkpoint's.
     num_classes: Number of outputs. If it differs from the checkpoint's, the
       whole pre-training head is replaced by a linear layer of zeros (section
-      3.2 of the paper). None keeps the checkpoint's head, or none.
+      3.2 of the paper). None keeps the checkpoint's head, or none; 0 drops it.
     drop_remainder: Ignores pixels at the border that fill no patch, as for the
       published H/14 at 384 pixels; None keeps the checkpoint's setting.
     pretraining: Also returns the parameters that the network learned by, if the
@@ -56,7 +58,7 @@ def load(
     model, params = vit_jax.load("B_16.npz", image_size=384)
     logits = model.apply({"params": params}, images)  # uint8 [n, 384, 384, 3]
   """
-  weights = reading.read(path)
+  weights = reading.read(os.fspath(path))
   model, params = adapt(
     weights,
     image_size=image_size,
@@ -82,7 +84,7 @@ def adapt(
   if drop_remainder is not None:
     changes["drop_remainder"] = drop_remainder
   if num_classes is not None and num_classes != weights.model.num_classes:
-    changes.update(num_classes=num_classes, representation_size=None)
+    changes.update(num_classes=num_classes or None, representation_size=None)
   model = weights.model.updated(**ANY_DEVICE, **changes)
   return _build(model, weights)
 
@@ -91,18 +93,20 @@ def create_model(
   name: str,
   *,
   num_classes: int | None = 1000,
-  image_size: int = 224,
-  pretrained: str | None = None,
+  image_size: int | None = None,
+  pretrained: str | os.PathLike | bool | None = None,
 ) -> tuple[nn.Module, dict[str, Any]]:
   """Creates a model by name, with random parameters or a checkpoint's.
 
   Args:
-    name: One of `vit_jax.list_models()`.
-    num_classes: Number of outputs of the head; None for no head.
-    image_size: Side of the square images, pixels.
-    pretrained: Path of a checkpoint as for `load`. Its head is taken over if it
-      has `num_classes` classes; its form of the GELU, its pixel mean and other
-      keys that shapes do not tell are taken over always.
+    name: One of `vit_jax.list_models()`, or what timm, Hugging Face or
+      torchvision call it, such as 'vit_base_patch16_224'.
+    num_classes: Number of outputs of the head; None or 0 for no head.
+    image_size: Side of the square images, pixels. None: what the name says, or
+      224.
+    pretrained: Path of a checkpoint as for `load`; None or False for none. Its
+      head is taken over if it has `num_classes` classes; its form of the GELU,
+      its pixel mean and other keys that shapes do not tell always.
 
   Returns:
     The flax module and its parameters, a nested dict.
@@ -114,10 +118,17 @@ def create_model(
   Example:
     model, params = vit_jax.create_model("S/16", num_classes=10)
   """
-  model = names.resolve(name, num_classes=num_classes, image_size=image_size)
-  if pretrained is None:
+  model = names.resolve(
+    name, num_classes=num_classes or None, image_size=image_size
+  )
+  if pretrained is None or pretrained is False:
     return _build(model, None)
-  weights = reading.read(pretrained)
+  if pretrained is True:
+    raise UserError(
+      "pretrained = True names no weights, which are not downloaded here; give"
+      ' the path of a checkpoint, as in pretrained="B_16.npz".'
+    )
+  weights = reading.read(os.fspath(pretrained))
   if weights.model.name == model.name:
     model = function_keys.taken_over(model, weights.model)
   return _build(model, weights)

@@ -36,16 +36,23 @@ def save(
     class_names: Names of the head's outputs, in order.
 
   Raises:
-    UserError: The form cannot hold the model, or the path cannot be written.
+    UserError: The form cannot hold the model, there is not one name for each
+      output, or the path cannot be written.
 
   Example:
     model, params = vit_jax.load("B_16.npz", num_classes=10)
     vit_jax.save("b16_ten_classes", model, params)
   """
   leaves = flat.flatten(params)
+  config = build.config_of(model)
+  if class_names is not None and len(class_names) != config.num_classes:
+    raise UserError(
+      f"class_names has {len(class_names)} names and the head"
+      f" {config.num_classes or 0} outputs; give one name for each output."
+    )
   weights = Weights(
     path=path,
-    model=build.config_of(model),
+    model=config,
     params=flat.unflatten({name: np.asarray(x) for name, x in leaves.items()}),
     class_names=class_names,
   )

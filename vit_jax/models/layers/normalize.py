@@ -1,18 +1,24 @@
 """Pixel values as the network wants them."""
 
+import logging
+
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, UInt8
+from jaxtyping import Array, Float, Shaped
 
 from vit_jax.config import pixels
+from vit_jax.errors import UserError
 
-Images = (
-  UInt8[Array | np.ndarray, "b h w c"] | Float[Array | np.ndarray, "b h w c"]
-)
+# `normalize` says in words which dtypes they may have.
+Images = Shaped[Array | np.ndarray, "b h w c"]
+
+_logger = logging.getLogger(__name__)
+_doubted: set[str] = set()  # Values of `kind` that were warned of.
 
 
 def normalize(
-  images: UInt8[Array | np.ndarray, "*b c"] | Float[Array | np.ndarray, "*b c"],
+  images: Shaped[Array | np.ndarray, "*b c"],
   kind: str,
   dtype: str = "float32",
 ) -> Float[Array, "*b c"]:
@@ -23,12 +29,44 @@ def normalize(
       floats.
     kind: Value of `config.model.normalize`.
     dtype: Dtype of the result; the arithmetic is in float32.
+
+  Raises:
+    UserError: The images are of other integers, or their channels come first.
   """
-  if images.dtype != jnp.uint8:
+  if images.ndim == 4 and images.shape[1] == 3 and images.shape[3] > 4:
+    raise UserError(
+      f"Images of shape {images.shape} have their channels first; channels come"
+      " last here: give images.transpose(0, 2, 3, 1)."
+    )
+  if jnp.issubdtype(images.dtype, jnp.floating):
+    if not isinstance(images, jax.core.Tracer):
+      _doubt_floats(images, kind)
     return jnp.asarray(images, dtype)
+  if images.dtype != jnp.uint8:
+    raise UserError(
+      f"Images of dtype {images.dtype} are neither bytes nor normalised; give"
+      " uint8 in [0, 255], or floats that are normalised already."
+    )
   mean, deviation = (
     np.float32([255 * x for x in part]) for part in pixels.parse(kind)
   )
   shape = (1,) * (images.ndim - 1) + (-1,)
   normalized = jnp.asarray(images, jnp.float32) - mean.reshape(shape)
   return (normalized * (1 / deviation).reshape(shape)).astype(dtype)
+
+
+def _doubt_floats(images: Array | np.ndarray, kind: str) -> None:
+  """Warns of floats that are twice as large as normalised bytes can be."""
+  mean, deviation = map(np.array, pixels.parse(kind))
+  limit = 2 * float(np.max(np.maximum(mean, 1 - mean) / deviation))
+  largest = float(jnp.max(jnp.abs(images))) if images.size else 0.0
+  if largest > limit and kind not in _doubted:
+    _doubted.add(kind)
+    _logger.warning(
+      "Float images count as normalised already (%s), but their values reach"
+      " %.3g where pixels then have %.3g at most. Give bytes as uint8, or"
+      " normalise them.",
+      kind,
+      largest,
+      limit / 2,
+    )

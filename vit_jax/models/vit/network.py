@@ -189,22 +189,23 @@ class ViT(nn.Module):
 
     Raises:
       UserError: The patches do not cover the images and `drop_remainder` is
-        not set.
+        not set, or `normalize` refuses them.
     """
+    patches = self.embed_patches(images)
     grid = self.patch_grid(*images.shape[1:3])
-    tokens = self.add_prefix(self.embed_patches(images), grid)
+    tokens = self.add_prefix(patches, grid)
     tokens = self.encode(tokens, grid=grid, train=train)
     return self.head(tokens)
 
   def embed(self, images: Images) -> Float[Array, "b n d"]:
     """Tokens with positions: `num_prefix` of them, then patches row by row."""
-    grid = self.patch_grid(*images.shape[1:3])
-    return self.add_prefix(self.embed_patches(images), grid)
+    patches = self.embed_patches(images)
+    return self.add_prefix(patches, self.patch_grid(*images.shape[1:3]))
 
   def embed_patches(self, images: Images) -> Float[Array, "b n d"]:
     """Embeddings of the patches, row by row, without positions."""
-    self.patch_grid(*images.shape[1:3])
     maps = normalize(images, self.normalize, self.dtype)
+    self.patch_grid(*images.shape[1:3])
     if self.stem_blocks is not None:
       maps = self._stem(maps)
       self.sow("intermediates", "stem", maps)
