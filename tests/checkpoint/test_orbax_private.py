@@ -11,6 +11,7 @@ from etils import epath
   ("module", "name"),
   [
     ("futures.future", "_SignalingThread"),
+    ("metadata.array_metadata_store", "Store"),
     ("metadata.checkpoint", "step_metadata_file_path"),
   ],
 )

@@ -5,6 +5,7 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -50,6 +51,23 @@ def assert_equal(first, second):
     np.testing.assert_array_equal(
       np.asarray(x, np.float32), np.asarray(y, np.float32)
     )
+
+
+def test_replicas_share_the_writing_of_large_arrays_alone(tmp_path):
+  mesh = mesh_lib.create_mesh(schema.Mesh())
+  assert mesh.size == 4
+  # 16 kB, and a mebibyte for each device.
+  arrays = {"small": jnp.ones((64, 64)), "large": jnp.ones((1024, 1024))}
+  replicated = NamedSharding(mesh, PartitionSpec())
+  save(tmp_path, 1, jax.device_put(arrays, replicated))
+  with ocp.StandardCheckpointer() as reader:
+    found = reader.metadata(tmp_path / "checkpoints" / "1" / "state")
+  shapes = {
+    name: found.item_metadata[name].storage.write_shape for name in arrays
+  }
+  assert shapes == {"small": (64, 64), "large": (256, 1024)}
+  restored = store.CheckpointStore(tmp_path).restore(1, abstract(arrays))
+  assert_equal(restored, arrays)
 
 
 def test_a_state_comes_back_to_the_bit_with_its_metadata(tmp_path):

@@ -101,6 +101,7 @@ class CheckpointStore:
     if keep_multiples:
       steps, count = keep_multiples
       preserve.append(policies.EveryNSteps(steps, max_to_keep=count))
+    orbax_private.write_small_arrays_whole()
     try:
       with buckets.as_os_error(self.path):
         # Before the manager is made, which reads files of every step.
