@@ -1,4 +1,4 @@
-"""What timm, Hugging Face and torchvision call the networks of this package.
+"""Names of timm, Hugging Face and torchvision for the networks of this package.
 
 'vit_base_patch16_384', 'google/vit-base-patch16-384' and 'vit_b_16' are all
 ViT-B/16. An alias says the architecture; weights are given by a path.
