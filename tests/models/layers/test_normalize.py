@@ -1,5 +1,6 @@
 """Bytes to network inputs."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -59,3 +60,12 @@ def test_floats_of_0_to_255_are_warned_of_once(caplog):
     normalize(np.full((1, 2, 2, 3), 255, np.float32), kind)
   (message,) = caplog.messages
   assert "their values reach 255 where pixels then have 2 at most" in message
+
+
+def test_floats_may_be_constants_of_a_traced_function():
+  images = np.full((1, 2, 2, 3), 0.25, np.float32)
+  for constant in (images, jnp.asarray(images), jnp.bfloat16(images)):
+    result = jax.jit(
+      lambda constant=constant: normalize(constant, "imagenet")
+    )()
+    np.testing.assert_array_equal(result, images)
