@@ -40,8 +40,21 @@ def test_it_passes_all_checks(path):
   checks.check(load(path))
 
 
+# Studies and ablations train what other configs train, with other settings.
+_VARIANTS = ("ablation_", "study_")
+
+
 @pytest.mark.slow
-@every_config
+@pytest.mark.parametrize(
+  "path",
+  [
+    pytest.param(path, marks=pytest.mark.exhaustive)
+    if path.stem.startswith(_VARIANTS)
+    else path
+    for path in FILES
+  ],
+  ids=lambda p: p.stem,
+)
 def test_its_smoke_run_trains_evaluates_and_reports(path, tmp_path):
   config = load(path, "smoke")
   checks.check(config)

@@ -151,7 +151,7 @@ def expected(tmp_path_factory):
 @pytest.mark.parametrize(
   "question",
   [
-    pytest.param(x, marks=() if x in (1, 6, 9, 12) else pytest.mark.slow)
+    pytest.param(x, marks=() if x in (1, 6, 9, 12) else pytest.mark.exhaustive)
     for x in range(1, 15)
   ],
 )
