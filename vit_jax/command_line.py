@@ -127,7 +127,7 @@ def _resolved(
   if "total_epochs" in overrides and value.total_epochs is not None:
     if "total_steps" not in overrides:
       value.total_steps = None
-    elif value.total_steps is not None:
+    elif value.get("total_steps") is not None:
       raise UserError(
         f"config.total_steps = {value.total_steps} and config.total_epochs ="
         f" {value.total_epochs} are two lengths of one run; give one of them."

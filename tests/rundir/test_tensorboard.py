@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from etils import epath
 from tensorboard.backend.event_processing import event_accumulator
@@ -38,14 +39,21 @@ def test_tensorboard_reads_what_is_written_without_keras(tmp_path):
   }
 
 
-def test_what_cannot_be_written_is_told_once(tmp_path, monkeypatch, caplog):
-  def full(*args, **options):
-    raise OSError(errno.ENOSPC, "No space left on device")
+@pytest.mark.parametrize(
+  "error",
+  [OSError(errno.ENOSPC, "No space left"), ValueError("not a number")],
+  ids=lambda error: type(error).__name__,
+)
+def test_what_cannot_be_written_is_told_once(
+  tmp_path, monkeypatch, caplog, error
+):
+  def fails(*args, **options):
+    raise error
 
-  monkeypatch.setattr(tf.summary, "scalar", full)
+  monkeypatch.setattr(tf.summary, "scalar", fails)
   board = TensorBoard(epath.Path(tmp_path))
   for step in (1, 2):
     board.write(step, {"train/loss": 1.0})
   board.close()
   assert caplog.text.count("TensorBoard's events are incomplete") == 1
-  assert "No space left on device" in caplog.text
+  assert error.args[-1] in caplog.text

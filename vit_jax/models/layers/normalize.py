@@ -39,8 +39,8 @@ def normalize(
       " last here: give images.transpose(0, 2, 3, 1)."
     )
   if jnp.issubdtype(images.dtype, jnp.floating):
-    if isinstance(images, np.ndarray) or _is_here(images):
-      _doubt_floats(np.asarray(images), kind)
+    if kind not in _doubted and _is_here(images):
+      _doubt_floats(images, kind)
     return jnp.asarray(images, dtype)
   if images.dtype != jnp.uint8:
     raise UserError(
@@ -55,18 +55,20 @@ def normalize(
   return (normalized * (1 / deviation).reshape(shape)).astype(dtype)
 
 
-def _is_here(images: Array) -> bool:
+def _is_here(images: Array | np.ndarray) -> bool:
   """Tells whether an array has values, and this process all of them."""
-  is_traced = isinstance(images, jax.core.Tracer)
-  return not is_traced and images.is_fully_addressable
+  if isinstance(images, jax.core.Tracer):
+    return False
+  return isinstance(images, np.ndarray) or images.is_fully_addressable
 
 
-def _doubt_floats(images: np.ndarray, kind: str) -> None:
+def _doubt_floats(images: Array | np.ndarray, kind: str) -> None:
   """Warns of floats that are twice as large as normalised bytes can be."""
   mean, deviation = map(np.array, pixels.parse(kind))
   limit = 2 * float(np.max(np.maximum(mean, 1 - mean) / deviation))
-  largest = float(np.max(np.abs(images), initial=0))
-  if largest > limit and kind not in _doubted:
+  with jax.ensure_compile_time_eval():  # They may be a constant of a trace.
+    largest = float(jnp.max(jnp.abs(images), initial=0))
+  if largest > limit:
     _doubted.add(kind)
     _logger.warning(
       "Float images count as normalised already (%s), but their values reach"
