@@ -89,6 +89,12 @@ def compare_input(config: schema.Config) -> dict[str, Any]:
     f" {result[key]:.0f}; ratio {result['ratio']:.2f}"
     f" ({low:.2f} to {high:.2f} in {len(result['ratios'])} rounds)"
   )
+  if train.views:
+    ours, apart = result["build_seconds"], result["apart_build_seconds"]
+    print(
+      f"first batch: after {ours:.1f} s; {baseline}: {apart:.1f} s; ratio"
+      f" {ours / apart:.2f}"
+    )
   return result
 
 

@@ -51,6 +51,7 @@ def test_crops_are_measured_together_and_apart(jpegs, monkeypatch):
   assert len(result["ratios"]) == 2
   assert result["images_per_second"] > 0
   assert result["apart_images_per_second"] > 0
+  assert result["build_seconds"] > 0 < result["apart_build_seconds"]
 
 
 def test_data_without_labels_are_a_sentence(tmp_path):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import operator
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -98,7 +99,8 @@ def compare_views(
   Returns:
     "ratio": the median over the rounds of our images per second over those of
     the pipelines of single crops, one after the other; "ratios": of each
-    round; "images_per_second" and "apart_images_per_second": medians.
+    round; "images_per_second" and "apart_images_per_second": medians, as are
+    "build_seconds" and "apart_build_seconds", until the first batch is there.
 
   Raises:
     UserError: The preprocessing does not suit the source.
@@ -119,23 +121,30 @@ def compare_views(
     batches, close = start()
     next(batches)
     close()
-  together, apart = [], []
+  together, apart, built, built_apart = [], [], [], []
   for _ in range(rounds):
-    rates = []
+    rates, builds = [], []
     for start in pipelines:
+      began = time.perf_counter()
       batches, close = start()
+      next(batches)
+      builds.append(time.perf_counter() - began)
       rates.append(_batches_per_second(batches) * batch_size)
       close()
     ours, *of_views = rates
     together.append(ours)
     seconds = sum(n / rate for n, rate in zip(counts, of_views, strict=True))
     apart.append(1 / seconds)
+    built.append(builds[0])
+    built_apart.append(sum(map(operator.mul, counts, builds[1:])))
   ratios = [a / b for a, b in zip(together, apart, strict=True)]
   return {
     "ratio": statistics.median(ratios),
     "ratios": ratios,
     "images_per_second": statistics.median(together),
     "apart_images_per_second": statistics.median(apart),
+    "build_seconds": statistics.median(built),
+    "apart_build_seconds": statistics.median(built_apart),
   }
 
 

@@ -39,8 +39,8 @@ def write_small_arrays_whole() -> None:
   """Leaves small replicated arrays to their first replica, once and for all.
 
   Orbax has every replica write a slice, which it cuts with a program for each
-  array and device: 400 arrays of 16 kB on four devices held training up for 0.7
-  s at each save, and now for 0.1 s. Slices of a mebibyte and more are cut.
+  array and device, while training waits (`benchmarks/saving.py`). Slices of a
+  mebibyte and more are still cut.
 
   Public would be a store of array metadata that is not private, or a key of
   `CheckpointManagerOptions`.
