@@ -1,4 +1,4 @@
-"""How long a save holds training up, beside Orbax's own choice.
+"""Seconds that a save holds training up, beside Orbax's own choice.
 
   python benchmarks/saving.py [--arrays=400] [--side=64] [--devices=4]
 
