@@ -62,7 +62,8 @@ def teacher(repo, workdir):
   return path
 
 
-# What distillation shares with DINOv2 and with EVA-02 is run by these.
+# Distillation is DINOv2's objective with a frozen network, such as EVA-02 has;
+# CI runs those two.
 _PARAMS = [
   pytest.param(x, marks=pytest.mark.exhaustive) if x == "distilled" else x
   for x in CONFIGS

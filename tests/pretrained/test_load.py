@@ -1,5 +1,6 @@
 """Models ready to use, from files and by name."""
 
+import pathlib
 import subprocess
 import sys
 
@@ -134,7 +135,7 @@ def test_timms_names_and_habits_are_understood():
 
 
 def test_zero_classes_of_a_file_are_no_head(file):
-  _, params = vit_jax.load(file, num_classes=0)
+  _, params = vit_jax.load(pathlib.Path(file), num_classes=0)
   assert "head" not in params
 
 
