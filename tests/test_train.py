@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -55,6 +56,22 @@ def test_every_logged_step_has_its_metrics(finished):
     "perf/images_per_second",
     "perf/data_wait_fraction",
   }
+
+
+def test_a_line_has_the_means_since_the_one_before(finished, tmp_path):
+  config = experiments.config(ema_decay=0.9, log_every_steps=4)
+  train(config, str(tmp_path))
+  each = losses(finished)
+  assert losses(tmp_path) == {
+    1: each[1],
+    4: pytest.approx(np.mean([each[2], each[3], each[4]]), rel=1e-6),
+    6: pytest.approx(np.mean([each[5], each[6]]), rel=1e-6),
+  }
+  before = losses(tmp_path)
+  for step in (4, 6):
+    shutil.rmtree(tmp_path / "checkpoints" / str(step))
+  train(config, str(tmp_path))  # From step 2, within an interval.
+  assert losses(tmp_path) == before
 
 
 def test_an_evaluation_is_a_line_of_its_own(finished):

@@ -8,6 +8,7 @@ Exit codes: 0 finished; 1 bad input, or an error that a restart would repeat;
 process of the run was lost (start all again).
 """
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -147,7 +148,9 @@ def train(config: schema.Config, workdir: str) -> int:
         save=lambda step, state: directory.save(
           step,
           recovery.checked(step, state),
-          data_stream.position(step),
+          dataclasses.replace(
+            data_stream.position(step), unlogged=monitor.unlogged()
+          ),
           evaluation_due=evaluation.unfinished,
         ),
         stop=lambda step: request.asked(),

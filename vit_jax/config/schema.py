@@ -836,7 +836,9 @@ class Config(Section):
   )
   total_steps: PositiveInt | None = key(None, "Updates; wins over epochs.")
   total_epochs: Positive | None = key(None, "Passes over train.split.")
-  log_every_steps: PositiveInt = key(50, "Interval between metrics lines.")
+  log_every_steps: PositiveInt = key(
+    50, "Steps between metrics lines, which have the means over them."
+  )
   data_dir: str | None = key(
     None, "Where datasets are; None: TFDS_DATA_DIR, then TFDS's default."
   )

@@ -102,12 +102,24 @@ def cards(run: Run) -> list[Card]:
         formatting.quantity(float(loss.values[-1])),
         float(loss.values[-1]),
         "training loss",
-        f"at step {formatting.count(int(loss.steps[-1]))}",
+        _interval(run, loss.steps),
       )
     )
   if card := _throughput(run, metrics):
     found.append(card)
   return found + _time(run)
+
+
+def _interval(run: Run, steps: np.ndarray) -> str:
+  """The steps that the last line of training metrics is about."""
+  last = int(steps[-1])
+  first = int(steps[-2]) + 1 if len(steps) > 1 else last
+  text = f"step {formatting.count(last)}"
+  if first < last:
+    text = (
+      f"mean of steps {formatting.count(first)} to {formatting.count(last)}"
+    )
+  return text + (", of mixed images" if run.mixes_images else "")
 
 
 def _time(run: Run) -> list[Card]:

@@ -54,10 +54,11 @@ def panels(run: Run) -> list[Panel]:
   """Those curves that the records hold, loss and accuracy first."""
   percent = Scale(label=formatting.percent_tick, top=1.0)
   share = Scale(label=formatting.percent_tick, from_zero=True)
+  train = "train, mixed images" if run.mixes_images else "train"
   lines = {
-    "Loss": [Line("train", run.series("train/loss"), smooth=True)],
+    "Loss": [Line(train, run.series("train/loss"), smooth=True)],
     "Accuracy": [
-      Line("train", run.series("train/top1"), smooth=True),
+      Line(train, run.series("train/top1"), smooth=True),
       Line("prediction", run.series("train/accuracy"), smooth=True),
     ],
   }

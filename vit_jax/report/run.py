@@ -147,6 +147,12 @@ class Run:
   retrievals: tuple[Retrievals, ...] = ()
   reconstructions: tuple[Reconstructions, ...] = ()
 
+  @property
+  def mixes_images(self) -> bool:
+    """Whether it was trained on mixed images, which are harder than others."""
+    names = ("objective.mixup_alpha", "objective.cutmix_alpha")
+    return any(number(self.setting(name)) for name in names)
+
   def setting(self, path: str, default: Any = None) -> Any:
     """The value of a dotted config key, such as 'model.variant'."""
     value: Any = self.config

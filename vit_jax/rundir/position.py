@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Position:
-  """State that determines the batches to come, and counts of past faults.
+  """State that determines the batches to come, and sums over past steps.
 
   Attributes:
     first_example: Row of the stream of examples at which the next batch begins.
@@ -15,6 +15,8 @@ class Position:
     skipped_steps: Updates that were skipped because they were not finite.
     spikes: Steps whose loss or gradient norm stood out.
     roll_backs: Number of returns to an earlier checkpoint.
+    unlogged: Sums of the training metrics since the last line of metrics, as of
+      `IntervalMeans.sums`.
   """
 
   first_example: int = 0
@@ -22,6 +24,7 @@ class Position:
   skipped_steps: int = 0
   spikes: int = 0
   roll_backs: int = 0
+  unlogged: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
   @classmethod
   def of(cls, metadata: Mapping[str, Any]) -> "Position":
@@ -32,6 +35,7 @@ class Position:
       skipped_steps=metadata.get("skipped_steps", 0),
       spikes=metadata.get("spikes", 0),
       roll_backs=metadata.get("roll_backs", 0),
+      unlogged=metadata.get("unlogged", {}),
     )
 
   def metadata(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from vit_jax.rundir.tensorboard import TensorBoard
 from vit_jax.rundir.timing import Clock, Throughput
 from vit_jax.training.data_stream import DataStream
 from vit_jax.training.experiment import Experiment
+from vit_jax.training.interval import IntervalMeans
 from vit_jax.training.recovery import Recovery
 from vit_jax.training.state import TrainState
 
@@ -56,12 +57,16 @@ class Monitor:
     self._progress = Progress(parts.total_steps, sys.stdout if speaks else None)
     self._throughput: Throughput | None = None
     self._hosts = SlowHosts()
+    self._means = IntervalMeans({}, latest=parts.scalars)
     self._last_step = 0
     self._warned = False
 
   def start(self) -> None:
-    """Begins to measure throughput, from the step that the run is at."""
+    """Begins to measure, from the step that the run is at."""
     self._last_step = self._directory.first_step
+    self._means = IntervalMeans(
+      self._directory.position.unlogged, latest=self._parts.scalars
+    )
     device = jax.devices()[0]
     self._throughput = Throughput(
       self._clock,
@@ -81,7 +86,10 @@ class Monitor:
     batch: Mapping[str, Any],
     state: TrainState,
   ) -> None:
-    """Takes the metrics of `step`; writes them if it is time.
+    """Takes the metrics of `step`; if it is time, writes those since the last.
+
+    A line has the means over these steps, and the schedules' last values. The
+    first and the last step of the run have theirs always.
 
     Args:
       step: Updates done when the metrics were measured.
@@ -94,15 +102,20 @@ class Monitor:
     """
     self._directory.check()
     values = jax.device_get(dict(metrics))
-    if not values["finite"]:
+    finite = bool(values["finite"])
+    if not finite:
       self._recovery.not_finite(step, values, batch, state)
     if values["spike"]:
       self._recovery.spike(step, values)
     del values["finite"], values["spike"], values["grad_finite"]
-    if step % self._parts.config.log_every_steps and step > 1:
+    self._means.add(
+      {name: float(value) for name, value in values.items()}, finite=finite
+    )
+    due = step % self._parts.config.log_every_steps == 0
+    if not due and step not in (1, self._parts.total_steps):
       return
     steps, self._last_step = step - self._last_step, step
-    values = {name: float(value) for name, value in values.items()}
+    values = self._means.take()
     self._warn(step, values)
     line = {f"train/{name}": value for name, value in values.items()}
     line |= self._throughput.since_last(steps)
@@ -117,6 +130,10 @@ class Monitor:
     line |= self._data_stream.metrics(step)
     self.write(step, line)
     self._progress.step(step, line, step_seconds)
+
+  def unlogged(self) -> dict[str, float]:
+    """Sums of the metrics since the last line, for the checkpoint."""
+    return self._means.sums()
 
   def _warn(self, step: int, values: Mapping[str, float]) -> None:
     """Says once what the objective finds wrong with its metrics."""

@@ -1,0 +1,53 @@
+"""Means of the training metrics over the steps since the last logged one."""
+
+from collections.abc import Collection, Mapping
+
+
+class IntervalMeans:
+  """Running sums of what every step measured.
+
+  Sums are plain floats that are added in the order of the steps, and JSON
+  keeps them to the bit: a run that is stopped within an interval and goes on
+  logs the same means as one that never stopped.
+
+  Args:
+    sums: Sums that a checkpoint kept, with their number under 'steps'.
+    latest: Names of metrics that are not averaged; the last value is taken.
+  """
+
+  def __init__(self, sums: Mapping[str, float], *, latest: Collection[str]):
+    self._sums = dict(sums)
+    self._steps = int(self._sums.pop("steps", 0))
+    self._latest = frozenset(latest)
+    self._last: dict[str, float] = {}
+
+  def add(self, values: Mapping[str, float], *, finite: bool) -> None:
+    """Takes the metrics of a step.
+
+    Args:
+      values: Metrics of the step.
+      finite: False if its loss or gradient was not finite. Such a step is left
+        out of the means, as its update is left out of the weights.
+    """
+    self._last = dict(values)
+    if not finite:
+      return
+    self._steps += 1
+    for name, value in values.items():
+      self._sums[name] = self._sums.get(name, 0.0) + value
+
+  def take(self) -> dict[str, float]:
+    """The means, which begin anew; of no finite step, the last values."""
+    means = dict(self._last)
+    if self._steps:
+      means |= {
+        name: self._sums[name] / self._steps
+        for name in means
+        if name in self._sums and name not in self._latest
+      }
+    self._sums, self._steps = {}, 0
+    return means
+
+  def sums(self) -> dict[str, float]:
+    """What a checkpoint keeps, for the next `IntervalMeans`."""
+    return self._sums | {"steps": self._steps} if self._steps else {}
