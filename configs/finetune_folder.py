@@ -1,4 +1,4 @@
-"""Your own images: DIR/{train,val,test}/CLASS/*.{jpg,jpeg,png,webp,bmp}.
+"""Your own images: DIR/{train,val,test}/CLASS/*.jpg, or DIR/CLASS/*.jpg.
 
   --config=configs/finetune_folder.py --config.data_dir=DIR
   --config=configs/finetune_folder.py --config.data_dir=DIR \\

@@ -246,25 +246,13 @@ class _Bench:
 
 def _build(config: schema.Config) -> _Bench:
   from vit_jax.data import facts
-  from vit_jax.evaluators.contract import Context
-  from vit_jax.training import experiment
+  from vit_jax.training import evaluation, experiment
 
   checks.check(config)
   found, _ = facts.find(config)
   parts = experiment.build(config, found)
-  context = Context(
-    config=config,
-    outputs=parts.objective.outputs,
-    mesh=parts.mesh,
-    workdir=None,
-    num_classes=found.num_classes,
-    class_names=found.class_names,
-  )
-  evaluators = [
-    evaluators_build.build(name, entry, context)
-    for name, entry in config.evals.items()
-  ]
-  return _Bench(config, parts, evaluators)
+  evaluators = evaluation.build_evaluators(parts)
+  return _Bench(config, parts, list(evaluators.values()))
 
 
 if __name__ == "__main__":

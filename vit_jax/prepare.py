@@ -169,7 +169,8 @@ def main(argv: Sequence[str]) -> None:
     dataset, label_key = _build(dataset)
   else:
     _raise_if_only_for_from()
-    if dataset in ("folder", "captions") and flags.FLAGS.data_dir is None:
+    kind = dataset.partition(":")[0]
+    if kind in ("folder", "captions") and flags.FLAGS.data_dir is None:
       raise UserError("Name the image folder with --data_dir=DIR.")
     print(_prepare(dataset, flags.FLAGS.data_dir))
   if flags.FLAGS.check:
@@ -343,9 +344,11 @@ def _prepare(dataset: str, data_dir: str | None) -> str:
 
 def _open(dataset: str, label_key: str) -> sources.Source:
   split = flags.FLAGS.split or "all"
-  if dataset == "folder":
+  kind, _, arguments = dataset.partition(":")
+  if kind == "folder":
     # The check finds damaged files, all of them at once.
-    return folder.scan(split, flags.FLAGS.data_dir)
+    follow_links = folder.check(arguments)
+    return folder.scan(split, flags.FLAGS.data_dir, follow_links=follow_links)
   return sources.open_source(
     dataset,
     split,

@@ -180,13 +180,13 @@ def _is_image(query: str) -> bool:
   Raises:
     UserError: It is empty, or is a picture that does not exist.
   """
-  from vit_jax.data import folder
+  from vit_jax.data import image_formats
 
   if not query.strip():
     raise UserError("A query is empty; write what is to be seen in the images.")
   if os.path.isfile(query):
     return True
-  if query.lower().endswith(folder.SUFFIXES):
+  if query.lower().endswith(image_formats.SUFFIXES):
     raise UserError(
       f"The query {query} is the name of an image, but there is none."
     )

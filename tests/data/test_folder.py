@@ -1,12 +1,19 @@
 import io
-import logging
 import pathlib
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from vit_jax.data import encoded, features, folder, integrity, spec
+from vit_jax.data import (
+  encoded,
+  features,
+  folder,
+  image_formats,
+  integrity,
+  sources,
+  spec,
+)
 from vit_jax.data.host_batches import HostBatches
 from vit_jax.errors import UserError
 
@@ -77,7 +84,9 @@ def test_class_that_train_lacks_keeps_the_map_shared(pets, caplog):
 
 def test_all_suffixes_are_found_in_any_case(tmp_path):
   names = ["a.jpg", "b.JPEG", "c.png", "d.webp", "e.bmp", "f.PNG"]
+  names += ["g.gif", "h.tif", "i.TIFF", "j.avif", "k.heic"]
   forms = ["JPEG", "JPEG", "PNG", "WEBP", "BMP", "PNG"]
+  forms += ["GIF", "TIFF", "TIFF", "AVIF", "HEIF"]
   files = {
     f"train/x/{name}": _picture(form=form)
     for name, form in zip(names, forms, strict=True)
@@ -87,12 +96,67 @@ def test_all_suffixes_are_found_in_any_case(tmp_path):
   assert found == set(names)
 
 
-def test_other_files_are_ignored_with_a_count(pets, caplog):
-  junk = ["train/cat/notes.txt", "train/dog/.a.jpg", "train/LICENSE"]
-  _fill(pets, dict.fromkeys(junk, b"x") | {"train/.cache/1.jpg": None})
-  with caplog.at_level(logging.INFO):
+def test_other_files_are_counted_by_kind_once(pets, caplog):
+  junk = ["cat/a.txt", "dog/b.TXT", "cat/c.mov", "LICENSE", "cat/.DS_Store"]
+  _fill(pets, {f"train/{name}": b"x" for name in junk})
+  _fill(pets, {"train/.cache/1.jpg": None, "train/cat/more/1.jpg": None})
+  for _ in range(2):
     assert _open(pets).class_names == ("cat", "dog")
-  assert "4 files ignored" in caplog.text
+  (line,) = caplog.messages
+  counts = "2 .txt, 1 .mov, 1 folders, 1 without a suffix."
+  assert set(line.partition("read: ")[2].rstrip(".").split(", ")) == set(
+    counts.rstrip(".").split(", ")
+  )
+
+
+def test_a_format_that_a_package_reads_is_named_with_it(
+  pets, caplog, monkeypatch
+):
+  monkeypatch.setattr(image_formats, "_READS_HEIF", False)
+  monkeypatch.setattr(image_formats, "SUFFIXES", (".jpg",))
+  _fill(pets, {"train/cat/a.HEIC": b"x", "train/ape/b.heic": b"x"})
+  advice = ".heic is readable after `pip install pillow-heif`."
+  with pytest.raises(UserError, match="without any image: ape") as error:
+    _open(pets)
+  assert advice in str(error.value)
+  assert "2 .heic" in caplog.text and advice in caplog.text
+
+
+def test_a_folder_of_classes_is_one_split(tmp_path, caplog):
+  _fill(tmp_path, {f"{c}/{i}.jpg": None for c in "ab" for i in range(10)})
+  (tmp_path / "empty").mkdir()
+  _fill(tmp_path, {"other/more/1.jpg": None, "read.me": b"x"})
+  whole, part = _open(tmp_path), _open(tmp_path, "train[:80%]")
+  assert (whole.num_examples, part.num_examples) == (20, 16)
+  assert whole.class_names == ("a", "b")
+  assert f"{tmp_path}/a/3.jpg" in whole.names(np.arange(20))
+  assert "one split, 'train', of which 'train[:80%]' is a part" in caplog.text
+  with pytest.raises(UserError, match=r"Unknown split 'test'.*'train\[80%:\]'"):
+    _open(tmp_path, "test")
+
+
+def test_links_that_lead_out_are_followed_if_the_dataset_says_so(
+  pets, tmp_path_factory
+):
+  elsewhere = tmp_path_factory.mktemp("elsewhere")
+  _fill(elsewhere, {"ape/1.jpg": None})
+  (pets / "train/ape").symlink_to(elsewhere / "ape")
+  with pytest.raises(UserError, match="folder:links=anywhere"):
+    _open(pets)
+  source = sources.open_source(
+    "folder:links=anywhere", "train", data_dir=str(pets)
+  )
+  assert source.class_names == ("ape", "cat", "dog")
+  assert source.num_examples == 41
+  source.read(np.arange(41))
+  with pytest.raises(UserError, match="'folder:links=no': write 'folder'"):
+    sources.check("folder:links=no")
+
+
+@pytest.mark.parametrize("name", ["val", "valid", "validation"])
+def test_a_split_to_validate_on_has_several_names(pets, name):
+  (pets / "val").rename(pets / name)
+  assert _open(pets, name).num_examples == 2
 
 
 def test_slices_hold_every_class_and_do_not_overlap(pets):
@@ -128,11 +192,12 @@ def test_not_set_or_missing_data_dir_is_a_sentence(tmp_path):
 
 
 def test_folder_without_images_says_where_they_are_looked_for(tmp_path):
-  _fill(tmp_path, {"roses/1.jpg": None, "tulips/1.jpg": None})
+  _fill(tmp_path, {"photos/roses/1.jpg": None, "tulips/1.txt": b"x"})
   with pytest.raises(UserError) as error:
     _open(tmp_path)
-  assert "train/CLASS/*.{jpg,jpeg,png,webp,bmp}" in str(error.value)
-  assert "Folders found there: roses, tulips." in str(error.value)
+  assert "train/CLASS/*.{jpg,png,webp," in str(error.value)
+  assert "or as CLASS/*.{jpg,png,webp," in str(error.value)
+  assert "Folders found there: photos, tulips." in str(error.value)
 
 
 def test_one_class_is_a_sentence(tmp_path):

@@ -55,7 +55,8 @@ def test_missing_split_names_those_that_are_there():
     _ranges("dev[:10]")
   assert str(error.value) == (
     "Split 'dev[:10]' of toy: Unknown split 'dev'. Present: train (1005"
-    " examples), validation (50 examples), test (7 examples)."
+    " examples), validation (50 examples), test (7 examples); a part of one is"
+    " 'train[80%:]', and the rest of it 'train[:80%]'."
   )
 
 

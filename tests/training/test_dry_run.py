@@ -1,6 +1,9 @@
 """What --dry_run shows."""
 
+import pytest
+
 from tests import experiments
+from vit_jax.errors import UserError
 from vit_jax.training import dry_run
 
 
@@ -29,3 +32,9 @@ def test_data_that_are_not_here_are_noted():
   text = dry_run.describe(config)
   assert "The data are not here" in text
   assert "head/bias" in text
+
+
+def test_data_that_an_evaluator_lacks_are_an_error():
+  config = experiments.config(evals__test__split="dev")
+  with pytest.raises(UserError, match=r"config.evals.test: Split 'dev'"):
+    dry_run.describe(config)

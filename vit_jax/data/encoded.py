@@ -7,7 +7,6 @@ left to Pillow. TensorFlow ignores orientation, and Pillow takes tens of
 microseconds to find it, while Python's lock is held: so it is parsed here.
 """
 
-import io
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -96,12 +95,12 @@ def forms(images: np.ndarray) -> np.ndarray:
 
 def _decode_with_pillow(data: bytes | np.ndarray) -> np.ndarray:
   """Returns uint8 [h, w, 3], upright; outside graphs `data` is an array."""
-  from PIL import Image, ImageOps
+  # Imported late: not all data are images that Pillow must decode.
+  from vit_jax.data import image_formats
 
-  if isinstance(data, np.ndarray):
-    data = data.item()
-  with Image.open(io.BytesIO(data)) as image:
-    return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+  return image_formats.pixels(
+    data.item() if isinstance(data, np.ndarray) else data
+  )
 
 
 def _decode_turned(data: Tensor, form: Tensor) -> Tensor:

@@ -1,4 +1,7 @@
-"""Image folders: DIR/{train,val,test}/class/*.{jpg,jpeg,png,webp,bmp}.
+"""Image folders: DIR/{train,val,test}/class/*.{jpg,png,...}.
+
+`valid` and `validation` are names of splits too, and a folder without any,
+DIR/class/*, is one split, `train`. Suffixes are those of `image_formats`.
 
 Labels are the positions of the class folders' names in sorted order, over all
 splits together, so a label means the same class in each. The records of a
@@ -7,26 +10,29 @@ as 'train[:90%]' then holds some of every class. `tfds.ImageFolder`
 gives a tf.data.Dataset of decoded images only: no access by record number.
 """
 
+import collections
 import dataclasses
+import functools
 import hashlib
 import logging
 import os
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from etils import epath
 
 from vit_jax import buckets, truncate
-from vit_jax.data import sources, splits, stored_images
+from vit_jax.data import image_formats, sources, splits, stored_images
+from vit_jax.data.image_formats import is_image
 from vit_jax.errors import UserError
 
-SPLITS = ("train", "val", "validation", "test")
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
+SPLITS = ("train", "val", "valid", "validation", "test")
 # Reading the first bytes takes 0.2 s for 50,000 cached files on a local disk,
 # but a network file system may need a millisecond for each.
 MAX_FILES_CHECKED = 100_000
 
+_LINKS = "links=anywhere"
 _logger = logging.getLogger(__name__)
 
 
@@ -40,6 +46,8 @@ def open_source(
 ) -> "FolderSource":
   """Opens an image folder; see `vit_jax.data.sources.open_source`.
 
+  `arguments` are those of `check`.
+
   The first bytes of every image are checked, unless there are more than 100,000
   or they are in a bucket.
 
@@ -47,7 +55,7 @@ def open_source(
     UserError: As `scan`; or more than `max_bad_examples` files are no images,
       which names all that cannot be decoded.
   """
-  source = scan(split, data_dir)
+  source = scan(split, data_dir, follow_links=check(arguments))
   if source.num_examples <= MAX_FILES_CHECKED and not buckets.is_bucket(
     source.paths[0]
   ):
@@ -55,8 +63,33 @@ def open_source(
   return source
 
 
-def scan(split: str, data_dir: str | None) -> "FolderSource":
+def check(arguments: str) -> bool:
+  """Returns True if the arguments of the dataset's name say to follow links.
+
+  Args:
+    arguments: "", or 'links=anywhere' to follow those that lead out of the
+      folder.
+
+  Raises:
+    UserError: It is something else.
+  """
+  if arguments not in ("", _LINKS):
+    raise UserError(
+      f"Dataset 'folder:{arguments}': write 'folder', or 'folder:{_LINKS}' to"
+      " follow links that lead out of the image folder."
+    )
+  return arguments == _LINKS
+
+
+def scan(
+  split: str, data_dir: str | None, *, follow_links: bool = False
+) -> "FolderSource":
   """Lists an image folder and opens no file.
+
+  Args:
+    split: Split string.
+    data_dir: The image folder.
+    follow_links: Follows links that lead out of it.
 
   Raises:
     UserError: There are no images, or one class, or classes without images.
@@ -67,7 +100,8 @@ def scan(split: str, data_dir: str | None) -> "FolderSource":
       " train/, as --config.data_dir=DIR."
     )
   root = os.fspath(epath.Path(data_dir).expanduser())
-  files = find_images(root)
+  listing = find_images(root, follow_links=follow_links)
+  files = listing.files
   class_names = _class_names(root, files)
   labels = {name: label for label, name in enumerate(class_names)}
   pieces = splits.resolve(
@@ -81,10 +115,10 @@ def scan(split: str, data_dir: str | None) -> "FolderSource":
     for pair in files[piece.name][piece.start : piece.stop]
   ]
   names = "\n".join("/".join(parts) for parts in chosen)
-  listing = "\n".join((*class_names, "", names))
-  content = hashlib.sha256(os.fsencode(listing)).hexdigest()[:16]
+  identity = "\n".join((*class_names, "", names))
+  content = hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]
   return FolderSource(
-    paths=["/".join((root, *parts)) for parts in chosen],
+    paths=[listing.path(*parts) for parts in chosen],
     labels=np.array([labels[name] for _, name, _ in chosen], np.int32),
     features={
       "image": sources.Image(),
@@ -122,53 +156,110 @@ class FolderSource(sources.Source):
     return [posixpath.basename(path) for path in self.names(ids)]
 
 
-def find_images(root: str) -> dict[str, list[tuple[str, str]]]:
-  """Maps splits to (class, file) pairs in the order of the records.
+@dataclasses.dataclass(frozen=True)
+class Listing:
+  """The images of a folder.
 
-  Opens no file.
+  Attributes:
+    root: The folder.
+    files: Split -> (class, file) pairs in the order of the records.
+    is_flat: The class folders are in the folder itself.
+  """
+
+  root: str
+  files: Mapping[str, Sequence[tuple[str, str]]]
+  is_flat: bool
+
+  def path(self, split: str, name: str, file: str) -> str:
+    """The path of an image of the class `name`."""
+    parts = (name, file) if self.is_flat else (split, name, file)
+    return "/".join((self.root, *parts))
+
+
+def find_images(root: str, *, follow_links: bool = False) -> Listing:
+  """Lists the images of a folder, and opens no file.
 
   Raises:
-    UserError: There are no splits, no images, classes without images, or links
-      that lead elsewhere.
+    UserError: There are no images, classes without images, or links that lead
+      elsewhere and are not to be followed.
   """
+  listed = functools.partial(entries, root=root, follow_links=follow_links)
   found: dict[str, list[tuple[str, str]]] = {}
   empty: set[str] = set()
-  num_ignored = 0
-  folders = sorted(name for name, is_dir in entries(root, root) if is_dir)
-  for split in filter(SPLITS.__contains__, folders):
+  ignored: collections.Counter[str] = collections.Counter()
+  folders = sorted(name for name, is_dir in listed(root) if is_dir)
+  is_flat = not any(split in folders for split in SPLITS)
+  for split in ("train",) if is_flat else filter(SPLITS.__contains__, folders):
     found[split] = []
-    for name, is_dir in sorted(entries(f"{root}/{split}", root)):
-      if not is_dir or name.startswith("."):
-        num_ignored += 1
+    directory = root if is_flat else f"{root}/{split}"
+    for name, is_dir in sorted(listed(directory)):
+      if name.startswith("."):
         continue
-      inside = entries(f"{root}/{split}/{name}", root)
-      images = [f for f, is_dir in inside if is_image(f) and not is_dir]
-      num_ignored += len(inside) - len(images)
+      if not is_dir:
+        ignored[_kind(name)] += 1
+        continue
+      images = []
+      for file, is_dir in listed(f"{directory}/{name}"):
+        if is_image(file) and not is_dir:
+          images.append(file)
+        elif not file.startswith("."):
+          ignored["folders" if is_dir else _kind(file)] += 1
       found[split].extend((name, file) for file in images)
       if not images:
         empty.add(name)
-  if num_ignored:
-    _logger.info("%s: %d files ignored that are not images.", root, num_ignored)
   if not any(found.values()):
     there = ", ".join(folders[:5]) + ", ..." * (len(folders) > 5) or "none"
     raise UserError(
       f"The image folder {root} has no images; they are looked for as"
-      " train/CLASS/*.{jpg,jpeg,png,webp,bmp}, and likewise in val/ and"
-      f" test/. Folders found there: {there}."
+      f" train/CLASS/{image_formats.PATTERN}, and likewise in val/ and test/,"
+      f" or as CLASS/{image_formats.PATTERN}. Folders found there:"
+      f" {there}.{_remedies(ignored)}"
+    )
+  if ignored:
+    counts = ", ".join(f"{n} {kind}" for kind, n in ignored.most_common())
+    _warn(
+      f"{root}: ignored what is no image that can be read: {counts}."
+      f"{_remedies(ignored)}"
+    )
+  if is_flat:
+    # A folder beside those of the classes may hold anything.
+    empty.clear()
+    _warn(
+      f"{root} has no train/, val/ or test/: its folders are the classes of one"
+      " split, 'train', of which 'train[:80%]' is a part."
     )
   empty -= {name for pairs in found.values() for name, _ in pairs}
   if empty:
     raise UserError(
       f"The image folder {root} has classes without any image:"
-      f" {truncate.first(sorted(empty))}. Add images or remove their folders."
+      f" {truncate.first(sorted(empty))}. Add images or remove their"
+      f" folders.{_remedies(ignored)}"
     )
   for pairs in found.values():
     pairs.sort(key=_shuffled)
-  return {split: pairs for split, pairs in found.items() if pairs}
+  files = {split: pairs for split, pairs in found.items() if pairs}
+  return Listing(root, files, is_flat)
+
+
+@functools.cache
+def _warn(message: str) -> None:
+  """Says it once, however many splits are opened."""
+  _logger.warning("%s", message)
+
+
+def _kind(name: str) -> str:
+  """The suffix of a file, by which those that are ignored are counted."""
+  return posixpath.splitext(name)[1].lower() or "without a suffix"
+
+
+def _remedies(ignored: Iterable[str]) -> str:
+  """Sentences on how ignored files become readable."""
+  found = {kind: image_formats.remedy(kind) for kind in sorted(ignored)}
+  return "".join(f" {kind} is {text}." for kind, text in found.items() if text)
 
 
 def _class_names(
-  root: str, files: dict[str, list[tuple[str, str]]]
+  root: str, files: Mapping[str, Sequence[tuple[str, str]]]
 ) -> tuple[str, ...]:
   """Sorts the names of the classes of all splits; one class is an error."""
   by_split = {
@@ -206,11 +297,14 @@ def _raise_if_no_images(source: FolderSource, max_bad_examples: int) -> None:
       raise error
 
 
-def entries(directory: str, root: str) -> list[tuple[str, bool]]:
+def entries(
+  directory: str, root: str, *, follow_links: bool = False
+) -> list[tuple[str, bool]]:
   """Lists (name, is a folder) of all files and folders in a directory.
 
   Raises:
-    UserError: It cannot be listed, or a link leads out of `root`.
+    UserError: It cannot be listed, or a link leads out of `root` and is not to
+      be followed.
   """
   found = []
   try:
@@ -220,7 +314,8 @@ def entries(directory: str, root: str) -> list[tuple[str, bool]]:
     with os.scandir(directory) as entries:
       for entry in entries:
         if entry.is_symlink():
-          check_inside(entry.path, root)
+          if not follow_links:
+            check_inside(entry.path, root)
         elif not entry.is_dir() and not entry.is_file():
           continue  # Reading from a pipe or a device would never end.
         found.append((entry.name, entry.is_dir()))
@@ -241,18 +336,14 @@ def check_inside(path: str, root: str) -> None:
   if not is_inside(target, os.path.realpath(root)):
     raise UserError(
       f"{path} is a link to {target}, which is outside of {root}. Copy what it"
-      " leads to, or name a folder that holds both."
+      " leads to, or name a folder that holds both; an image folder's are"
+      f" followed with config.train.dataset='folder:{_LINKS}'."
     )
 
 
 def is_inside(real: str, root: str) -> bool:
   """Compares two real paths: a file's, and a directory's."""
   return os.path.commonpath([real, root]) == root
-
-
-def is_image(file: str) -> bool:
-  """Returns True for the name of an image that is not hidden."""
-  return file.lower().endswith(SUFFIXES) and not file.startswith(".")
 
 
 def _shuffled(pair: tuple[str, str]) -> bytes:

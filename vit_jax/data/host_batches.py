@@ -7,7 +7,6 @@ numbers of its augmentation, are functions of (seed, c). Grain, which also reads
 by index, ties the state of an iterator to the number of processes.
 """
 
-import io
 import logging
 import os
 import re
@@ -15,9 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from vit_jax.data import encoded, integrity, substitutes
+from vit_jax.data import encoded, image_formats, integrity, substitutes
 from vit_jax.data.caption_tokens import CaptionTokens
 from vit_jax.data.features import LABEL, TEXT, Features
 from vit_jax.data.host_ops import HostViews
@@ -314,7 +312,7 @@ class HostBatches:
       (name,) = self._source.names(ids)
       shape = self._source.image_shape
       if shape is None:
-        with Image.open(io.BytesIO(record["image"][0])) as image:
+        with image_formats.open_image(record["image"][0]) as image:
           shape = image.height, image.width
       raise UserError(
         f"{name}: the image of {shape[1]} x {shape[0]} pixels does not suit"

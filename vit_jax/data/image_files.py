@@ -6,14 +6,12 @@ A file that cannot be used is reported and does not stop the others.
 import concurrent.futures
 import dataclasses
 import glob
-import io
 import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from PIL import Image
 
-from vit_jax.data import encoded, folder
+from vit_jax.data import encoded, image_formats
 from vit_jax.data.host_ops import HostOps
 from vit_jax.data.prefetch import Prefetcher
 from vit_jax.data.spec import Preprocess
@@ -55,7 +53,7 @@ def find(words: Sequence[str]) -> list[str]:
     if "://" in word:
       problems.append(f"{word} is not on a local disk; copy or mount it first.")
     elif found:
-      suffixes = ", ".join(folder.SUFFIXES)
+      suffixes = ", ".join(image_formats.SUFFIXES)
       problems.append(f"{word} holds no images ({suffixes}).")
     elif glob.has_magic(word):
       problems.append(f"No file matches {word}.")
@@ -129,7 +127,7 @@ def _images_of(path: str) -> Iterator[str]:
       continue
     seen.add(real)
     folders[:] = sorted(name for name in folders if not name.startswith("."))
-    for name in sorted(filter(folder.is_image, files)):
+    for name in sorted(filter(image_formats.is_image, files)):
       yield os.path.join(directory, name)
 
 
@@ -140,7 +138,7 @@ def _problem(
   if not data:
     return f"{path} is empty."
   try:
-    with Image.open(io.BytesIO(data)) as image:
+    with image_formats.open_image(data) as image:
       image.load()
       width, height = image.size
   except Exception:  # Decoders fail in many ways that mean the same here.

@@ -6,16 +6,14 @@ what they accept.
 """
 
 import functools
-import io
 import os
 import time
 from collections.abc import Iterator
 
 import numpy as np
-from PIL import Image
 
 from vit_jax import truncate
-from vit_jax.data import encoded, parallel
+from vit_jax.data import encoded, image_formats, parallel
 from vit_jax.data.sources import Source
 from vit_jax.data.tf_import import tf
 from vit_jax.errors import UserError
@@ -100,8 +98,7 @@ def decoding_problem(image: bytes) -> str | None:
   try:
     form = encoded.form(image)
     if form == encoded.OTHER:
-      with Image.open(io.BytesIO(image)) as opened:
-        opened.load()
+      image_formats.pixels(image)
     elif form == encoded.PNG:
       tf.io.decode_png(image)
     else:

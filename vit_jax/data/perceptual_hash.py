@@ -10,10 +10,10 @@ package imagehash has neither the views, nor the hash of the mirror image
 without decoding again, nor thousands of hashes at once.
 """
 
-import io
-
 import numpy as np
 from PIL import Image, ImageOps
+
+from vit_jax.data import image_formats
 
 SIDE = 32  # Of the thumbnails, pixels.
 VIEWS = 2  # The whole image, and the square in its middle.
@@ -38,7 +38,7 @@ def thumbnails(image: bytes | np.ndarray) -> np.ndarray:
   if isinstance(image, np.ndarray):
     pixels = image[..., 0] if image.shape[-1] == 1 else image
     return _views(Image.fromarray(pixels))
-  with Image.open(io.BytesIO(image)) as opened:
+  with image_formats.open_image(image) as opened:
     # A JPEG is decoded at a fraction of its size, in a fraction of the time.
     opened.draft("L", (2 * SIDE, 2 * SIDE))
     return _views(ImageOps.exif_transpose(opened))

@@ -22,7 +22,7 @@ from vit_jax.suggestions import did_you_mean
 _MODULES = {
   "captions": ("vit_jax.data.captions", False),
   "digits": ("vit_jax.data.digits.source", False),
-  "folder": ("vit_jax.data.folder", False),
+  "folder": ("vit_jax.data.folder", True),
   "generated": ("vit_jax.data.generated", True),
   "webdataset": ("vit_jax.data.webdataset", True),
 }
@@ -37,7 +37,7 @@ class Image:
 
   Attributes:
     shape: (height, width, channels) of raw arrays, uint8; None: images are
-      encoded files (JPEG, PNG, WebP or BMP) of any size.
+      encoded files, in a format of `image_formats` and of any size.
   """
 
   shape: tuple[int, int, int] | None = None

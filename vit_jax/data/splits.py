@@ -57,8 +57,10 @@ def resolve(
     absolute = instruction.to_absolute(infos)
   except ValueError as error:
     reason = str(error).partition(". Should be")[0].rstrip(".")
+    first = next(iter(infos), "train")
     raise UserError(
-      f"Split {split!r} of {dataset}: {reason}. Present: {present}."
+      f"Split {split!r} of {dataset}: {reason}. Present: {present}; a part of"
+      f" one is '{first}[80%:]', and the rest of it '{first}[:80%]'."
     ) from None
   pieces = []
   for part in absolute:

@@ -7,12 +7,9 @@ import numpy as np
 from etils import epath
 
 from vit_jax import buckets
-from vit_jax.data import encoded, parallel
+from vit_jax.data import encoded, image_formats, parallel
 from vit_jax.errors import UserError
 
-# First bytes of the files that can be decoded; published datasets hold GIFs
-# with a wrong suffix.
-_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF", b"BM", b"GIF8")
 _REMOTE_READERS = 16
 _HEAD_BYTES = 16 * 1024  # Longer headers of JPEGs are rare: 3 % of ImageNet.
 
@@ -49,7 +46,8 @@ def read_or_locate_all(paths: Sequence[str]) -> dict[str, np.ndarray]:
 def begins_like_one(path: str) -> bool:
   """Tests the first bytes; False of a file that cannot be read."""
   try:
-    return read(path, 16).startswith(_SIGNATURES)
+    head = read(path, image_formats.SIGNATURE_BYTES)
+    return image_formats.begins_like_one(head)
   except UserError:  # Reading it for training raises it again.
     return False
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.data import caption_lists, folder, index_files
+from vit_jax.data import caption_lists, image_formats, index_files
 from vit_jax.errors import UserError
 
 # Reasons why a part of an example cannot be used, by their number in an index.
@@ -162,7 +162,7 @@ class _Scan:
 
 
 def _is_image(extension: str) -> bool:
-  return f".{extension}".endswith(folder.SUFFIXES)
+  return f".{extension}".endswith(image_formats.SUFFIXES)
 
 
 def _scan(file: io.IOBase, size: int, scan: _Scan) -> str:

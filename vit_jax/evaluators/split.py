@@ -263,9 +263,12 @@ def _open(
 ) -> Any:
   from vit_jax.data import sources
 
-  source = sources.open_source(
-    dataset, split, data_dir=context.config.data_dir, **keys
-  )
+  try:
+    source = sources.open_source(
+      dataset, split, data_dir=context.config.data_dir, **keys
+    )
+  except UserError as error:
+    raise UserError(f"{key}: {error}") from None
   if not source.num_examples:
     raise UserError(
       f"{key}: split {split!r} of {dataset!r} has no examples; choose another."

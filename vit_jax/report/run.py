@@ -149,7 +149,7 @@ class Run:
 
   @property
   def mixes_images(self) -> bool:
-    """Whether it was trained on mixed images, which are harder than others."""
+    """True if it was trained on mixed images, which are harder than others."""
     names = ("objective.mixup_alpha", "objective.cutmix_alpha")
     return any(number(self.setting(name)) for name in names)
 

@@ -13,20 +13,23 @@ from vit_jax.optim import multipliers
 from vit_jax.pretrained import fitting, reading
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules, table
-from vit_jax.training import experiment
+from vit_jax.training import evaluation, experiment
 
 
 def describe(config: schema.Config) -> str:
   """Describes config, parameters, sharding, batch and memory.
 
   The data may be missing if the config gives the numbers of classes and
-  steps, or the dataset is a well-known one.
+  steps, or the dataset is a well-known one. Where they are here, those of the
+  evaluators must be too.
 
   Raises:
     UserError: Anything that would keep the run from starting.
   """
   found, missing = facts.find(config)
   parts = experiment.build(config, found)
+  if not missing:
+    evaluation.build_evaluators(parts)
   state = parts.abstract_state
   sections = [
     ("Config", resolve.dump(config)),

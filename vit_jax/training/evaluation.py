@@ -1,16 +1,49 @@
 """Evaluation in the course of training."""
 
 import contextlib
+from collections.abc import Callable
+
+from etils import epath
 
 from vit_jax.durations import EverySteps
 from vit_jax.evaluators import build as evaluators_build
-from vit_jax.evaluators.contract import Context
+from vit_jax.evaluators.contract import Context, Evaluator
 from vit_jax.processes.stopping import StopRequest
 from vit_jax.rundir.run_directory import RunDirectory
 from vit_jax.rundir.timing import Clock
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.monitor import Monitor
 from vit_jax.training.state import TrainState
+
+
+def build_evaluators(
+  parts: Experiment,
+  workdir: epath.Path | None = None,
+  *,
+  heartbeat: Callable[[], None] = lambda: None,
+) -> dict[str, Evaluator]:
+  """The evaluators of `config.evals`; opens their data.
+
+  Args:
+    parts: Parts of the experiment.
+    workdir, heartbeat: As of `Context`.
+
+  Raises:
+    UserError: The data of an evaluator are missing or do not fit the model.
+  """
+  context = Context(
+    config=parts.config,
+    outputs=parts.objective.outputs,
+    mesh=parts.mesh,
+    workdir=workdir,
+    num_classes=parts.facts.num_classes,
+    class_names=parts.facts.class_names,
+    heartbeat=heartbeat,
+  )
+  return {
+    name: evaluators_build.build(name, entry, context)
+    for name, entry in parts.config.evals.items()
+  }
 
 
 class _CutShortError(Exception):
@@ -44,19 +77,13 @@ class Evaluation:
     self._request = request
     self._clock = clock
     self._exported = parts.exported
-    context = Context(
-      config=parts.config,
-      outputs=parts.objective.outputs,
-      mesh=parts.mesh,
-      workdir=directory.records_path,
-      num_classes=parts.facts.num_classes,
-      class_names=parts.facts.class_names,
-      heartbeat=self._ask,
+    evaluators = build_evaluators(
+      parts, directory.records_path, heartbeat=self._ask
     )
     self._scheduled = [
       (
         EverySteps(parts.steps(entry.every_steps), parts.total_steps),
-        evaluators_build.build(name, entry, context),
+        evaluators[name],
       )
       for name, entry in parts.config.evals.items()
     ]

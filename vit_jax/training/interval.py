@@ -49,5 +49,5 @@ class IntervalMeans:
     return means
 
   def sums(self) -> dict[str, float]:
-    """What a checkpoint keeps, for the next `IntervalMeans`."""
+    """The sums that a checkpoint keeps for the next `IntervalMeans`."""
     return self._sums | {"steps": self._steps} if self._steps else {}

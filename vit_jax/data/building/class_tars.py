@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from vit_jax import truncate
-from vit_jax.data import folder, parallel
+from vit_jax.data import folder, image_formats, parallel
 from vit_jax.data.building import class_names
 from vit_jax.data.building.contract import Example, Inputs, Split
 from vit_jax.errors import UserError
@@ -143,7 +143,7 @@ def _read_headers(path: str) -> _Tar:
         name = posixpath.basename(member.name)
         if member.isdir():
           continue
-        if folder.is_image(name):
+        if image_formats.is_image(name):
           is_plain = member.isreg() and not member.issparse()
           names.append(name)
           offsets.append(member.offset_data if is_plain else -1)
@@ -165,7 +165,7 @@ def _read_headers(path: str) -> _Tar:
     problem = f"cannot be read ({error.strerror or error})"
   else:
     if not names and not problem:
-      suffixes = ", ".join(folder.SUFFIXES)
+      suffixes = ", ".join(image_formats.SUFFIXES)
       problem = f"has no image ({suffixes}); remove it, or name another folder"
   return _Tar(
     path,

@@ -80,7 +80,8 @@ def read(
 
 def _image_folder(root: str, names: Sequence[str] | None) -> Inputs:
   """Lists DIR/SPLIT/CLASS/ as `folder.find_images`, and opens no file."""
-  files = folder.find_images(root)
+  listing = folder.find_images(root)
+  files = listing.files
   found = {name for pairs in files.values() for name, _ in pairs}
   ordered = names_file.order(found, names, root)
   labels = {name: label for label, name in enumerate(ordered)}
@@ -92,7 +93,7 @@ def _image_folder(root: str, names: Sequence[str] | None) -> Inputs:
         Example(
           name=f"{name}/{file}",
           labels=(labels[name],),
-          path=f"{root}/{split}/{name}/{file}",
+          path=listing.path(split, name, file),
           root=real_root,
         )
         for name, file in (pairs[i] for i in ids)
@@ -100,16 +101,16 @@ def _image_folder(root: str, names: Sequence[str] | None) -> Inputs:
 
     return Split(len(pairs), examples)
 
-  listing = hashlib.sha256()
+  digest = hashlib.sha256()
   for split, pairs in sorted(files.items()):
     for pair in pairs:
-      listing.update(os.fsencode("/".join((split, *pair))) + b"\0")
+      digest.update(os.fsencode("/".join((split, *pair))) + b"\0")
   return Inputs(
     splits={split: split_of(split, pairs) for split, pairs in files.items()},
     class_names=ordered,
     num_classes=len(ordered),
     max_labels=1,
-    identity=listing.hexdigest(),
+    identity=digest.hexdigest(),
   )
 
 

@@ -1,0 +1,86 @@
+"""Formats of image files: their names, their first bytes, and how they open.
+
+JPEG, PNG, WebP, BMP, GIF, TIFF and AVIF are read, and HEIC if the package
+pillow-heif is installed. Of a file of many pictures the first is taken.
+"""
+
+import importlib.util
+import io
+
+import numpy as np
+from PIL import Image, ImageOps
+
+_HEIF = (".heic", ".heif")
+_READS_HEIF = importlib.util.find_spec("pillow_heif") is not None
+SUFFIXES = (
+  ".jpg",
+  ".jpeg",
+  ".png",
+  ".webp",
+  ".bmp",
+  ".gif",
+  ".tif",
+  ".tiff",
+  ".avif",
+  *(_HEIF if _READS_HEIF else ()),
+)
+# How docs and messages write them.
+PATTERN = "*.{jpg,png,webp,bmp,gif,tiff,avif}"
+# Published datasets hold files with a wrong suffix: any of these will do.
+_SIGNATURES = (
+  b"\xff\xd8\xff",
+  b"\x89PNG\r\n\x1a\n",
+  b"RIFF",
+  b"BM",
+  b"GIF8",
+  b"II*\0",
+  b"MM\0*",
+)
+SIGNATURE_BYTES = 16
+
+if _READS_HEIF:
+  import pillow_heif
+
+  pillow_heif.register_heif_opener()
+
+
+def is_image(file: str) -> bool:
+  """Returns True for the name of an image that is not hidden."""
+  return file.lower().endswith(SUFFIXES) and not file.startswith(".")
+
+
+def begins_like_one(head: bytes) -> bool:
+  """Returns True for the first `SIGNATURE_BYTES` bytes of an image."""
+  is_boxed = head[4:8] == b"ftyp"  # AVIF and HEIC.
+  return head.startswith(_SIGNATURES) or is_boxed
+
+
+def remedy(suffix: str) -> str:
+  """Says what makes files with a suffix readable; "" if nothing does."""
+  if suffix in _HEIF and not _READS_HEIF:
+    return "readable after `pip install pillow-heif`"
+  return ""
+
+
+def open_image(image: bytes) -> Image.Image:
+  """Opens an encoded image, lazily, as `PIL.Image.open`; a context manager."""
+  return Image.open(io.BytesIO(image))
+
+
+def pixels(image: bytes) -> np.ndarray:
+  """Decodes an image: uint8 [h, w, 3], upright.
+
+  Of 16 bits a channel the upper eight are kept.
+
+  Raises:
+    Exception: Of many kinds, if it cannot be decoded; ValueError for pixels of
+      32 bits, whose black and white nobody knows.
+  """
+  with open_image(image) as opened:
+    upright = ImageOps.exif_transpose(opened)
+    if upright.mode.startswith("I;16"):
+      grey = (np.asarray(upright) >> 8).astype(np.uint8)
+      return np.repeat(grey[..., None], 3, axis=-1)
+    if upright.mode in ("I", "F"):
+      raise ValueError("It has 32 bits a pixel; convert it to 8.")
+    return np.asarray(upright.convert("RGB"))
