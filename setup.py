@@ -92,6 +92,7 @@ setuptools.setup(
     "vit_jax.prompts": ["named/*.txt"],
     "vit_jax.report": ["**/*.html", "**/*.css", "**/*.js"],
   },
+  entry_points={"console_scripts": ["vit-jax = vit_jax.__main__:main"]},
   zip_safe=False,
   install_requires=REQUIRES,
   extras_require={

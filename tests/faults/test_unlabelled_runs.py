@@ -104,7 +104,9 @@ def test_two_processes_have_the_losses_of_one(repo, tmp_path, whole):
   for process in started:
     runs.end(process)
   found = runs.values(tmp_path)
-  for key in wanted:
+  for step, name in wanted:
+    # Of a sum over all parameters rounding shows more than of a loss.
+    rtol = 5e-5 if name == "train/grad_norm" else 1e-5
     np.testing.assert_allclose(
-      found[key], wanted[key], rtol=1e-5, err_msg=str(key)
+      found[step, name], wanted[step, name], rtol=rtol, err_msg=f"{step} {name}"
     )
