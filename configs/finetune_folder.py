@@ -21,7 +21,9 @@ from vit_jax.config.defaults import IfInitFrom, default_config, default_eval
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   args = arguments.parse(args)
   config = default_config()
+  # Of few images a run is shorter: more passes only learn them by heart.
   config.total_steps = IfInitFrom(1000, otherwise=4000)
+  config.max_epochs = IfInitFrom(100, otherwise=200)
   config.log_every_steps = IfInitFrom(20, otherwise=50)
   config.ema_decay = IfInitFrom(None, otherwise=0.999)
   config.model_from_init = True
@@ -39,11 +41,11 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config.optimizer.name = IfInitFrom("sgd", otherwise="adamw")
   config.optimizer.weight_decay = IfInitFrom(0.0, otherwise=0.05)
   config.schedule.base_lr = IfInitFrom(0.03, otherwise=1e-3)
-  config.schedule.warmup_steps = IfInitFrom(100, otherwise=400)
+  config.schedule.warmup_steps = "10%"
   config.schedule.decay = "cosine"
-  config.checkpoint.every_steps = IfInitFrom(200, otherwise=500)
+  config.checkpoint.every_steps = IfInitFrom("20%", otherwise="12.5%")
   config.evals.test = default_eval(type="classification", split="test")
-  config.evals.test.every_steps = IfInitFrom(200, otherwise=500)
+  config.evals.test.every_steps = IfInitFrom("20%", otherwise="12.5%")
   config.sweep.learning_rates = IfInitFrom(
     (0.003, 0.01, 0.03, 0.06), otherwise=(3e-4, 1e-3, 3e-3)
   )

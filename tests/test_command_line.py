@@ -114,10 +114,14 @@ def test_help_shows_the_flags_and_an_example(repo, module):
 @pytest.mark.parametrize(
   ("overrides", "length"),
   [
-    ((), "1200 steps, None epochs"),
-    (("total_epochs=9",), "None steps, 9.0 epochs"),
-    (("total_steps=500",), "500 steps, None epochs"),
-    (("total_steps=None", "total_epochs=9"), "None steps, 9.0 epochs"),
+    ((), "4000 steps, None epochs, at most 200.0"),
+    (("total_epochs=9",), "None steps, 9.0 epochs, at most None"),
+    (("total_steps=500",), "500 steps, None epochs, at most None"),
+    (
+      ("total_steps=None", "total_epochs=9"),
+      "None steps, 9.0 epochs, at most None",
+    ),
+    (("total_steps=5", "max_epochs=2"), "5 steps, None epochs, at most 2.0"),
   ],
 )
 def test_a_length_of_the_command_line_wins_over_the_files(
@@ -128,10 +132,12 @@ from vit_jax import command_line
 command_line.define_config()
 def main(argv):
   config = command_line.resolved_config()
-  print(f"{config.total_steps} steps, {config.total_epochs} epochs")
+  length = f"{config.total_steps} steps, {config.total_epochs} epochs"
+  print(f"{length}, at most {config.max_epochs}")
 command_line.run(main, "config")
 """
-  words = [QUICKSTART, *(f"--config.{override}" for override in overrides)]
+  file = "--config=configs/finetune_folder.py"
+  words = [file, *(f"--config.{override}" for override in overrides)]
   result = subprocess.run(
     [sys.executable, "-c", code, *words],
     capture_output=True,

@@ -18,12 +18,18 @@ from vit_jax.durations import EverySteps
     ("0.5 epochs", 50),
     ("640 examples", 10),
     ("1k examples", 16),
+    ("10%", 100),
+    ("12.5 %", 125),
+    ("100%", 1000),
     ("6.4M examples", 100_000),
   ],
 )
 def test_a_duration_counts_in_steps(value, steps):
   duration = durations.parse(value)
-  assert duration.to_steps(batch_size=64, num_examples=6400) == steps
+  counted = duration.to_steps(
+    batch_size=64, num_examples=6400, total_steps=1000
+  )
+  assert counted == steps
 
 
 @pytest.mark.parametrize(
@@ -35,9 +41,16 @@ def test_anything_else_is_refused_with_the_forms_that_work(value):
     durations.parse(value)
 
 
+def test_more_than_the_run_is_refused():
+  with pytest.raises(ValueError, match="'101%' is more than the run"):
+    durations.parse("101%")
+
+
 def test_epochs_need_the_number_of_examples():
   with pytest.raises(ValueError, match="number of training examples"):
-    durations.parse("2 epochs").to_steps(batch_size=1, num_examples=None)
+    durations.parse("2 epochs").to_steps(
+      batch_size=1, num_examples=None, total_steps=10
+    )
 
 
 def test_every_steps_is_due_at_multiples_and_at_the_last_step():

@@ -122,7 +122,7 @@ def _resolved(
 ) -> schema.Config:
   """A config checked, with the keys of model that were overridden noted.
 
-  A length in epochs that the command line gives wins over steps of the file.
+  A length that the command line gives wins over all that the file says of it.
   """
   if "total_epochs" in overrides and value.total_epochs is not None:
     if "total_steps" not in overrides:
@@ -132,6 +132,10 @@ def _resolved(
         f"config.total_steps = {value.total_steps} and config.total_epochs ="
         f" {value.total_epochs} are two lengths of one run; give one of them."
       )
+  given = {"total_steps", "total_epochs"} & set(overrides)
+  capped = value.get("max_epochs") is not None
+  if given and capped and "max_epochs" not in overrides:
+    value.max_epochs = None
   config = resolve.resolve(value)
   if not config.model_from_init:
     return config

@@ -1,7 +1,7 @@
 """Durations of training, and moments in it, as values.
 
 A duration is written as a number of steps (`1000`) or as text: `'1000 steps'`,
-`'90 epochs'`, `'1.5 epochs'`, `'10M examples'`.
+`'90 epochs'`, `'1.5 epochs'`, `'10M examples'`, or `'10%'` of the run.
 """
 
 import dataclasses
@@ -11,29 +11,35 @@ import re
 _TEXT = re.compile(
   r"\s*([\d_]*\.?\d+(?:e\d+)?)\s*([kKMG]?)\s*(steps?|epochs?|examples?)\s*"
 )
+_SHARE = re.compile(r"\s*(\d*\.?\d+)\s*%\s*")
 _MAX_LENGTH = 50  # Matching takes quadratic time.
 _FACTORS = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 
 
 @dataclasses.dataclass(frozen=True)
 class Duration:
-  """`amount` of `unit`, where unit is 'step', 'epoch' or 'example'."""
+  """`amount` of `unit`, where unit is 'step', 'epoch', 'example' or 'run'."""
 
   amount: int | float
   unit: str
 
-  def to_steps(self, *, batch_size: int, num_examples: int | None) -> int:
+  def to_steps(
+    self, *, batch_size: int, num_examples: int | None, total_steps: int
+  ) -> int:
     """The nearest whole number of steps.
 
     Args:
       batch_size: Global batch, examples.
       num_examples: Examples per epoch; needed only for epochs.
+      total_steps: Length of the run.
 
     Raises:
       ValueError: Epochs are given and `num_examples` is not known.
     """
     if self.unit == "step":
       return round(self.amount)
+    if self.unit == "run":
+      return round(self.amount * total_steps)
     if self.unit == "example":
       return round(self.amount / batch_size)
     if num_examples is None:
@@ -51,18 +57,23 @@ def parse(value: int | str) -> Duration:
     value: Number of steps, or text as in the docstring of the module.
 
   Raises:
-    ValueError: It is negative or not of that form.
+    ValueError: It is negative, more than the run or not of that form.
   """
   if isinstance(value, int) and not isinstance(value, bool):
     if value < 0:
       raise ValueError(f"{value} is negative; use 0 or more steps")
     return Duration(value, "step")
   is_text = isinstance(value, str) and len(value) <= _MAX_LENGTH
+  if is_text and (match := _SHARE.fullmatch(value)):
+    share = float(match.group(1)) / 100
+    if share > 1:
+      raise ValueError(f"{value!r} is more than the run; use 100% or less")
+    return Duration(share, "run")
   match = _TEXT.fullmatch(value) if is_text else None
   if not match:
     raise ValueError(
       f"{value!r} is not a duration; write a number of steps, or text such"
-      " as '1000 steps', '5 epochs' or '10M examples'"
+      " as '1000 steps', '5 epochs', '10M examples' or '10%' of the run"
     )
   amount = float(match.group(1)) * _FACTORS[match.group(2)]
   if not math.isfinite(amount):

@@ -83,7 +83,7 @@ def train(config: schema.Config, workdir: str) -> int:
   from vit_jax.rundir.profiling import Profiler
   from vit_jax.rundir.run_directory import RunDirectory
   from vit_jax.rundir.timing import Clock
-  from vit_jax.training import experiment, feature_cache, loop
+  from vit_jax.training import experiment, feature_cache, loop, summary
   from vit_jax.training.data_stream import DataStream
   from vit_jax.training.evaluation import Evaluation
   from vit_jax.training.monitor import Monitor
@@ -117,10 +117,16 @@ def train(config: schema.Config, workdir: str) -> int:
       stack.enter_context(closing(monitor))
       request = StopRequest()
       evaluation = Evaluation(parts, directory, monitor, request, clock)
+      for line in summary.lines(
+        parts, evaluation.evaluators, first_step=directory.first_step
+      ):
+        monitor.say(line)
+      monitor.say("compiling the train step")
     with clock.phase("compile"):
       device_kind = jax.devices()[0].device_kind
       compiled = parts.compile(xla_flags.options(device_kind))
       train_step = functools.partial(compiled, parts.constants)
+    monitor.say(f"compiled in {clock.seconds['compile']:.0f} s")
     with clock.phase("restore"):
       state = state or directory.restore_or_init()
     every_steps = parts.steps(config.checkpoint.every_steps)

@@ -15,7 +15,7 @@ from vit_jax.rundir.run_directory import RunDirectory
 from vit_jax.rundir.timing import Clock
 from vit_jax.sharding import rules
 from vit_jax.train import train
-from vit_jax.training import dry_run, experiment
+from vit_jax.training import experiment, memory
 
 VIEWS = {
   "global": {"count": 2, "preprocess": "decode|inception_crop|flip_lr"},
@@ -80,7 +80,7 @@ def test_constants_are_sharded_as_parameters_are(monkeypatch):
   monkeypatch.setattr(rules, "FSDP_MIN_BYTES", 0)
   parts = build(mesh__data=1, mesh__fsdp=4)
   assert parts.constants["frozen"]["kernel"].sharding.spec[1] == "fsdp"
-  assert dry_run.memory(parts)["constants"] == 3 * 8 * 4 // 4
+  assert memory.by_purpose(parts)["constants"] == 3 * 8 * 4 // 4
   parts.compile()(parts.constants, parts.init_state(), one_batch(parts))
 
 

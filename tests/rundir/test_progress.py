@@ -1,6 +1,7 @@
 """What a person sees while a run trains."""
 
 import io
+import time
 
 import pytest
 
@@ -28,16 +29,43 @@ def test_a_file_gets_plain_lines():
   )
 
 
-def test_a_terminal_gets_one_line_that_renews_itself():
+def test_a_terminal_gets_a_bar_that_renews_itself(monkeypatch):
+  monkeypatch.setenv("COLUMNS", "200")
   out = Terminal()
   progress = Progress(1000, out)
   progress.step(50, METRICS, seconds_per_step=10)
-  progress.step(999, METRICS, seconds_per_step=1)
+  progress.step(900, METRICS, seconds_per_step=1)
   progress.say("done")
   first, second = out.getvalue().split("\r")[1:]
   second, last, _ = second.split("\n")
+  assert first.startswith(f"[{'#' * 1}{'.' * 29}]   50/1000  loss 1.2500")
+  assert second.startswith(f"[{'#' * 27}{'.' * 3}]  900/1000  loss 1.2500")
   assert len(second) >= len(first)  # What was longer is covered.
   assert last == "done"
+
+
+def test_a_terminal_sees_steps_between_the_logged_ones(monkeypatch):
+  clock = iter([0.0, 0.1, 0.3])
+  monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+  out = Terminal()
+  progress = Progress(10, out)
+  for step in (1, 2, 3):
+    progress.tick(step)
+  drawn = out.getvalue().split("\r")[1:]
+  assert [line.split()[1] for line in drawn] == ["1/10", "3/10"]
+
+
+def test_a_file_does_not_see_them():
+  out = io.StringIO()
+  Progress(10, out).tick(1)
+  assert not out.getvalue()
+
+
+def test_a_line_is_no_longer_than_the_terminal(monkeypatch):
+  monkeypatch.setenv("COLUMNS", "60")
+  out = Terminal()
+  Progress(1000, out).step(50, METRICS, seconds_per_step=10)
+  assert len(out.getvalue().strip("\r")) == 59
 
 
 def test_utilization_is_shown_where_it_is_known():

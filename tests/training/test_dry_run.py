@@ -1,10 +1,12 @@
 """What --dry_run shows."""
 
+import re
+
 import pytest
 
 from tests import experiments
 from vit_jax.errors import UserError
-from vit_jax.training import dry_run
+from vit_jax.training import dry_run, memory
 
 
 def test_it_shows_config_parameters_sharding_batch_and_memory():
@@ -12,7 +14,9 @@ def test_it_shows_config_parameters_sharding_batch_and_memory():
   for title in ("Config", "Parameters", "Sharding", "Batch", "memory", "Run"):
     assert f"== {title}" in text or title in text
   assert '"variant": "Ti/4"' in text
-  assert "Transformer/encoderblock_1/MlpBlock_0/Dense_0/kernel" in text
+  assert text.startswith("== Run ==\nmodel ")
+  kernel = "Transformer/encoderblock_*/MlpBlock_0/Dense_0/kernel"
+  assert re.search(rf"{re.escape(kernel)} +\| \(2, 32, 64\)", text)
   assert "(32, 64) -> (-, tensor)" in text
   assert "image: uint8 (16, 8, 8, 3), 8 examples on each device" in text
   assert "6 steps" in text
@@ -20,7 +24,7 @@ def test_it_shows_config_parameters_sharding_batch_and_memory():
 
 def test_more_examples_a_device_keep_more_activations():
   def activations(**changes):
-    return dry_run.activation_bytes(experiments.build(**changes))
+    return memory.activation_bytes(experiments.build(**changes))
 
   whole = activations()
   assert activations(train__accumulate_steps=2) < whole

@@ -28,6 +28,21 @@ def test_steps_win_over_epochs():
   assert parts.total_steps == 3
 
 
+@pytest.mark.parametrize(("most", "steps"), [(2.5, 10), (0.6, 2), (100, 30)])
+def test_a_run_is_no_longer_than_the_epochs_allowed(most, steps):
+  parts = experiments.build(total_steps=30, max_epochs=most)
+  assert parts.total_steps == steps
+
+
+def test_a_share_of_the_run_follows_its_length():
+  parts = experiments.build(
+    total_steps=30, max_epochs=5, schedule__warmup_steps="50%"
+  )
+  assert parts.steps("25%") == 5  # Of 5 x 64 / 16.
+  assert float(parts.scalars["learning_rate"](10)) == pytest.approx(1e-2)
+  assert float(parts.scalars["learning_rate"](5)) == pytest.approx(5e-3)
+
+
 def test_less_than_a_batch_is_refused():
   with pytest.raises(UserError, match="less than one batch"):
     experiments.build(total_steps=None, total_epochs=0.01)

@@ -4,7 +4,7 @@ import pytest
 
 from tests import experiments
 from vit_jax.sharding import rules
-from vit_jax.training import dry_run
+from vit_jax.training import memory
 
 # Examples enough that activations are most of the memory.
 LARGE = {
@@ -29,7 +29,7 @@ def temporaries(**changes):
 def test_state_and_batch_are_what_the_compiler_counts(mesh, monkeypatch):
   monkeypatch.setattr(rules, "FSDP_MIN_BYTES", 0)
   parts = experiments.build(ema_decay=0.9, **mesh)
-  estimated = dry_run.memory(parts)
+  estimated = memory.by_purpose(parts)
   names = ("parameters", "optimizer state", "averaged parameters", "batch")
   counted = parts.compile().memory_analysis().argument_size_in_bytes
   assert sum(estimated[n] for n in names) == pytest.approx(counted, rel=0.02)

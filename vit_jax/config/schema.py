@@ -836,6 +836,10 @@ class Config(Section):
   )
   total_steps: PositiveInt | None = key(None, "Updates; wins over epochs.")
   total_epochs: Positive | None = key(None, "Passes over train.split.")
+  max_epochs: Positive | None = key(
+    None,
+    "With total_steps: the run ends after so many passes if they are less.",
+  )
   log_every_steps: PositiveInt = key(
     50, "Steps between metrics lines, which have the means over them."
   )

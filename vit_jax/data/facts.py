@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from vit_jax.config import schema
 from vit_jax.data import caption_tokens, exclusion, features, sources, splits
 from vit_jax.data.features import Features
@@ -23,6 +25,7 @@ class DataFacts:
     fingerprint: Identifies the content of the data.
     class_names: Names of the classes, if known.
     tokenizer: Tokenizer of the captions, if there are any.
+    label_counts: Examples of each class, int64 [classes], if that is known.
   """
 
   num_classes: int | None
@@ -31,6 +34,7 @@ class DataFacts:
   fingerprint: str = ""
   class_names: Sequence[str] | None = None
   tokenizer: Any = None
+  label_counts: np.ndarray | None = None
 
 
 def open_data(config: schema.Config) -> Source:
@@ -110,6 +114,8 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
       f" {num_classes} classes of {config.train.dataset}; leave it unset to"
       " take the dataset's."
     )
+  if not facts.features.label_ops.renumbers:
+    facts = dataclasses.replace(facts, label_counts=source.label_counts())
   captions = facts.features.captions
   if captions is None:
     return facts

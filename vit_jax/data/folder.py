@@ -149,6 +149,9 @@ class FolderSource(sources.Source):
     images = stored_images.read_or_locate_all(self.names(ids))
     return {**images, "label": self.labels[ids]}
 
+  def label_counts(self) -> np.ndarray:
+    return np.bincount(self.labels, minlength=self.num_classes)
+
   def names(self, ids: np.ndarray) -> list[str]:
     return [self.paths[i] for i in ids]
 

@@ -122,6 +122,10 @@ class Source(abc.ABC):
     """
     return None
 
+  def label_counts(self) -> np.ndarray | None:
+    """Examples of each class, int64 [classes]; None: they would be read."""
+    return None
+
   @property
   def image_shape(self) -> tuple[int, int, int] | None:
     return self.features["image"].shape

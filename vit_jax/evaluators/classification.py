@@ -45,13 +45,18 @@ def build(
 
 
 class Classification:
-  """Top-1, top-5 and loss of a classifier's logits; see `ClassifiedSplit`."""
+  """Top-1, top-5 and loss of a classifier's logits; see `ClassifiedSplit`.
+
+  Attributes:
+    num_examples: Examples of the split.
+  """
 
   def __init__(
     self, name: str, split: Split, context: contract.Context, *, loss: str
   ):
     names = context.class_names or split.class_names
     self._name = name
+    self.num_examples = split.num_examples
     self._classified = ClassifiedSplit(
       name,
       split,

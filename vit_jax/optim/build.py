@@ -129,7 +129,11 @@ def build(
   )
   if optimizer.freeze_until:
     starts = holding.starts(
-      optimizer, paths, batch_size=batch_size, num_examples=num_examples
+      optimizer,
+      paths,
+      batch_size=batch_size,
+      num_examples=num_examples,
+      total_steps=total_steps,
     )
     tx = holding.HOLDING[optimizer.freeze_until_mode](tx, starts)
   clip = clipping.clip(optimizer)

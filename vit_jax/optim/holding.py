@@ -32,6 +32,7 @@ def starts(
   *,
   batch_size: int,
   num_examples: int | None,
+  total_steps: int,
 ) -> dict[str, int]:
   """Path -> step of its first update, by `optimizer.freeze_until`.
 
@@ -45,7 +46,9 @@ def starts(
   for regex, duration in optimizer.freeze_until:
     try:
       steps = durations.parse(duration).to_steps(
-        batch_size=batch_size, num_examples=num_examples
+        batch_size=batch_size,
+        num_examples=num_examples,
+        total_steps=total_steps,
       )
     except ValueError as error:
       raise UserError(f"config.optimizer.freeze_until: {error}") from None

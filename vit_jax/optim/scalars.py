@@ -54,7 +54,9 @@ def schedule(
   def steps(duration: int | str) -> int:
     try:
       return durations.parse(duration).to_steps(
-        batch_size=batch_size, num_examples=num_examples
+        batch_size=batch_size,
+        num_examples=num_examples,
+        total_steps=total_steps,
       )
     except ValueError as error:
       raise UserError(f"{key}: {error}") from None

@@ -113,7 +113,9 @@ def in_steps(
   def count(name: str, value: int | str) -> int:
     try:
       return durations.parse(value).to_steps(
-        batch_size=batch_size, num_examples=num_examples
+        batch_size=batch_size,
+        num_examples=num_examples,
+        total_steps=total_steps,
       )
     except ValueError as error:
       raise UserError(f"config.schedule.{name}: {error}") from None

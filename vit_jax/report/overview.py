@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import posixpath
 import re
 from typing import Any
 
@@ -31,12 +32,9 @@ class Card:
 
 
 def title(run: Run) -> str:
-  """'ViT-B/16 on imagenet2012'."""
-  family = str(run.setting("model.name", "model"))
-  family = "ViT" if family == "vit" else family
-  variant = run.setting("model.variant")
-  model = f"{family}-{variant}" if variant else family
-  dataset = run.setting("train.dataset")
+  """'ViT-B/16 on imagenet2012'; 'ViT on photos' for a network without a name."""
+  model = _network(run).partition(" ")[0]
+  dataset = _dataset(run)
   return f"{model} on {dataset}" if dataset else f"{model}: {run.name}"
 
 
@@ -50,24 +48,41 @@ def sentence(run: Run) -> str:
   """Describes the run in one sentence."""
   parameters = number(run.summary.get("num_params"))
   total = run.total_steps
-  text = "A Vision Transformer"
-  if run.setting("model.name", "vit") != "vit":
-    text = "A model"
+  text = _network(run)
   if parameters is not None:
-    text += f" with {formatting.count(parameters)} parameters"
+    text += f", with {formatting.count(parameters)} parameters"
   text += f", trained for {formatting.count(run.step)}"
   if total and total != run.step:
     text += f" of {formatting.count(total)}"
   text += " steps"
   if batch := number(run.setting("train.batch_size")):
     text += f" of {formatting.count(batch)} images"
-  if dataset := run.setting("train.dataset"):
+  if dataset := _dataset(run):
     text += f" from {dataset}"
   if devices := _devices(run):
     text += f" on {devices}"
   if spent := number(run.section("timings").get("total_seconds")):
     text += f" in {formatting.seconds(spent)}"
   return text + "."
+
+
+def _network(run: Run) -> str:
+  """'ViT-B/16', or 'ViT of width 96, depth 4, patches of 4 pixels'."""
+  if described := run.summary.get("model"):
+    return str(described)
+  # A summary from before, or none yet.
+  family = str(run.setting("model.name", "model"))
+  family = "ViT" if family == "vit" else family
+  variant = run.setting("model.variant")
+  return f"{family}-{variant}" if variant else family
+
+
+def _dataset(run: Run) -> str | None:
+  """The name of the dataset; of an image folder, that of the folder."""
+  dataset, place = run.setting("train.dataset"), run.setting("data_dir")
+  if place and str(dataset).partition(":")[0] in ("folder", "captions"):
+    return posixpath.basename(str(place).rstrip("/")) or dataset
+  return dataset
 
 
 def cards(run: Run) -> list[Card]:
@@ -213,7 +228,7 @@ def _model(run: Run) -> dict[str, Any]:
     if run.setting(f"model.{key}") is not None
   ]
   return {
-    "variant": run.setting("model.variant"),
+    "network": _network(run),
     "size": ", ".join(sizes),
     "parameters": _plain(run.summary.get("num_params")),
     "image": _image(run),
@@ -291,7 +306,10 @@ def _schedule(run: Run) -> str | None:
   if warmup:
     steps = number(warmup)
     words = str(warmup) if steps is None else f"{steps:,.0f} steps"
-    text += f" after {words} of warmup"
+    if words.endswith("%"):
+      text += f" after a warmup of {words} of the run"
+    else:
+      text += f" after {words} of warmup"
   decay = run.setting("schedule.decay")
   if decay:
     end = formatting.quantity(number(run.setting("schedule.end_lr")) or 0.0)

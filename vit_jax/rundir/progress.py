@@ -1,16 +1,19 @@
 """Progress lines for a person who watches a run or another long task."""
 
+import math
+import shutil
 import sys
 import time
 from collections.abc import Mapping
 from io import TextIOBase
 
 _SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_BETWEEN_TICKS = 0.2
 _BAR_WIDTH = 30
 
 
 class Progress:
-  """One line that renews itself on a terminal, plain lines elsewhere.
+  """A bar that renews itself on a terminal, plain lines elsewhere.
 
   Args:
     total_steps: Length of the run in steps.
@@ -23,6 +26,15 @@ class Progress:
     self._stream = stream
     self._is_terminal = bool(stream and stream.isatty())
     self._open_line = 0
+    self._metrics = ""
+    self._last_drawn = -math.inf
+
+  def tick(self, step: int) -> None:
+    """Shows on a terminal that a step is done, a few times a second."""
+    now = time.monotonic()
+    if self._is_terminal and now - self._last_drawn >= _SECONDS_BETWEEN_TICKS:
+      self._last_drawn = now
+      self._draw(step)
 
   def step(
     self,
@@ -31,9 +43,7 @@ class Progress:
     seconds_per_step: float | int,
   ) -> None:
     """Shows the training metrics of a logged step."""
-    width = len(str(self._total_steps))
     parts = [
-      f"step {step:{width}}/{self._total_steps}",
       f"loss {metrics['train/loss']:.4f}",
       f"lr {metrics['train/learning_rate']:.2e}",
       f"{metrics['perf/images_per_second']:.4g} images/s",
@@ -43,15 +53,25 @@ class Progress:
       parts.append(f"MFU {metrics['perf/model_flops_utilization']:.1%}")
     left = (self._total_steps - step) * seconds_per_step
     parts.append(f"ETA {format_duration(left)}")
-    text = "  ".join(parts)
-    if self._stream is None:
-      return
+    self._metrics = "  ".join(parts)
     if self._is_terminal:
-      self._stream.write("\r" + text.ljust(self._open_line))
-      self._open_line = len(text)
-    else:
-      self._stream.write(text + "\n")
+      self._draw(step)
+    elif self._stream is not None:
+      self._stream.write(f"step {self._of(step)}  {self._metrics}\n")
+      self._stream.flush()
+
+  def _draw(self, step: int) -> None:
+    full = _BAR_WIDTH * step // self._total_steps
+    bar = "#" * full + "." * (_BAR_WIDTH - full)
+    text = f"[{bar}] {self._of(step)}  {self._metrics}"
+    # A longer line could not be gone back over.
+    text = text[: shutil.get_terminal_size().columns - 1]
+    self._stream.write("\r" + text.ljust(self._open_line))
+    self._open_line = len(text)
     self._stream.flush()
+
+  def _of(self, step: int) -> str:
+    return f"{step:{len(str(self._total_steps))}}/{self._total_steps}"
 
   def say(self, text: str) -> None:
     """A line of its own."""

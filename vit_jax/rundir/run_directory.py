@@ -81,6 +81,7 @@ class RunDirectory:
     self.path = epath.Path(workdir)
     self._parts = parts
     self._kind = registry.OBJECTIVES.get(parts.config.objective.name)
+    self._family = registry.FAMILIES.get(parts.config.model.name)
     self._clock = clock
     self._is_first = jax.process_index() == 0
     buckets.check_workdir(self.path)
@@ -331,6 +332,7 @@ class RunDirectory:
         "num_params": trees.num_elements(parts.abstract_state.params),
         "devices": f"{jax.device_count()} x {device.device_kind}",
         "command": _command(),
+        "model": self._family.describe(parts.config.model),
         "objective": dict(self._kind.describe(parts.config)),
         **self.facts,
       },

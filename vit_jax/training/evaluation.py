@@ -56,6 +56,7 @@ class Evaluation:
   They see the parameters that the objective exports.
 
   Attributes:
+    evaluators: The evaluators by name.
     unfinished: True if an evaluation of the last step is left for the next
       start, because the run was asked to stop.
 
@@ -77,13 +78,13 @@ class Evaluation:
     self._request = request
     self._clock = clock
     self._exported = parts.exported
-    evaluators = build_evaluators(
+    self.evaluators = build_evaluators(
       parts, directory.records_path, heartbeat=self._ask
     )
     self._scheduled = [
       (
         EverySteps(parts.steps(entry.every_steps), parts.total_steps),
-        evaluators[name],
+        self.evaluators[name],
       )
       for name, entry in parts.config.evals.items()
     ]

@@ -141,6 +141,7 @@ class Experiment:
     steps = durations.parse(interval).to_steps(
       batch_size=self.config.train.batch_size,
       num_examples=self.facts.num_examples,
+      total_steps=self.total_steps,
     )
     return max(steps, 1)
 
@@ -245,7 +246,10 @@ def count_steps(config: schema.Config, num_examples: int | None) -> int:
       known, or it comes to less than one step.
   """
   if config.total_steps is not None:
-    return config.total_steps
+    if config.max_epochs is None or num_examples is None:
+      return config.total_steps
+    most = round(config.max_epochs * num_examples / config.train.batch_size)
+    return min(config.total_steps, max(most, 1))
   if num_examples is None:
     raise UserError(
       f"config.total_epochs = {config.total_epochs:g} needs the dataset's"

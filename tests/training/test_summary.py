@@ -1,0 +1,62 @@
+"""The lines that say what a run will do."""
+
+import dataclasses
+
+import numpy as np
+
+from tests import experiments
+from vit_jax.training import experiment, summary
+
+
+def said(facts=None, first_step=0, **changes):
+  """Line -> its text, of a run on facts changed so."""
+  config = experiments.config(**changes)
+  known = dataclasses.replace(experiments.facts(config), **(facts or {}))
+  parts = experiment.build(config, known)
+  lines = summary.lines(parts, {}, first_step=first_step)
+  texts = {}
+  for line in lines:
+    name, text = line[:6].strip() or "classes", line[6:].strip()
+    texts[name] = f"{texts[name]}; {text}" if name in texts else text
+  return texts
+
+
+def test_it_names_model_data_length_and_device():
+  found = said()
+  assert found["model"].startswith("ViT of width 32, depth 2, patches of 4")
+  assert (
+    found["data"] == f"64 images of train of {experiments.DATASET} in 4 classes"
+  )
+  assert found["length"] == "6 steps of 16 images, 1.5 epochs"
+  assert found["start"] == "from random weights"
+  assert found["device"].startswith("4 x cpu")
+
+
+def test_classes_are_counted_largest_first_with_the_baseline():
+  names = tuple(f"c{i}" for i in range(10))
+  counts = np.array([5, 0, 15, *[2] * 7])
+  facts = {"class_names": names, "label_counts": counts}
+  text = said(facts)["classes"]
+  assert "images by class: c2 15, c0 5, c3 2, " in text and "and 2 more" in text
+  assert "always answering c2 would be right for 44.1%" in text
+  assert "no image to learn from: c1" in text
+
+
+def test_a_run_that_is_cut_short_by_its_epochs_says_so():
+  text = said(total_steps=1000, max_epochs=3)["length"]
+  assert text.startswith("12 steps of 16 images, 3 epochs")
+  assert "1,000 steps without it" in text
+
+
+def test_few_images_of_ones_own_are_better_tuned_than_learned_from(tmp_path):
+  few = said(train__dataset="folder", data_dir=str(tmp_path))
+  assert "config.init_from=FILE" in few["start"]
+  many = said(
+    {"num_examples": 50_000}, train__dataset="folder", data_dir=str(tmp_path)
+  )
+  assert many["start"] == "from random weights"
+
+
+def test_a_run_that_goes_on_says_from_where():
+  text = said(first_step=2900)["start"]
+  assert text == "where the run was stopped, after step 2,900"

@@ -1,0 +1,79 @@
+"""Estimate of the memory that training needs on one device."""
+
+import math
+from typing import Any
+
+import jax
+
+from vit_jax import trees
+from vit_jax.optim import multipliers
+from vit_jax.sharding import mesh as mesh_lib
+from vit_jax.sharding import rules
+from vit_jax.training.experiment import Experiment
+
+
+def by_purpose(parts: Experiment) -> dict[str, int]:
+  """Bytes on one device, by what they are for."""
+  state, shardings = parts.abstract_state, parts.shardings
+  params = rules.shard_bytes(state.params, shardings.params)
+  return {
+    "parameters": params,
+    "optimizer state": rules.shard_bytes(state.opt_state, shardings.opt_state),
+    "averaged parameters": rules.shard_bytes(
+      state.ema_params, shardings.ema_params
+    ),
+    "gradients": params,
+    "constants": rules.shard_bytes(
+      parts.abstract_constants,
+      jax.tree.map(lambda leaf: leaf.sharding, parts.abstract_constants),
+    ),
+    "batch": sum(
+      math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+      for leaf in parts.abstract_batch().values()
+    ),
+    "activations kept for the backward pass": activation_bytes(parts),
+  }
+
+
+def activation_bytes(parts: Experiment) -> int:
+  """Bytes of a micro-batch's residuals on one device, before XLA fuses any.
+
+  Counts what the backward pass would hold if nothing were fused away, and
+  nothing split over the tensor axis: an upper bound of what the compiled step
+  needs.
+  """
+  config, objective = parts.config, parts.objective
+  state = parts.abstract_state
+  num_examples = config.train.batch_size // config.train.accumulate_steps
+  batch = {
+    name: jax.ShapeDtypeStruct((num_examples, *leaf.shape[1:]), leaf.dtype)
+    for name, leaf in parts.abstract_batch().items()
+  }
+
+  held = state.params, parts.abstract_constants, state.objective_state
+
+  def residuals(held: Any, batch: Any) -> Any:
+    params, constants, objective_state = held
+
+    def keys(name: str) -> Any:
+      del name
+      return jax.random.key(0)
+
+    batch = objective.prepare(batch, keys)
+
+    def loss(params: Any) -> Any:
+      params = multipliers.stop_frozen(config.optimizer, params)
+      return objective.loss(params, constants, objective_state, batch, keys, 0)[
+        0
+      ]
+
+    return jax.vjp(loss, params)[1]
+
+  kept = jax.eval_shape(residuals, held, batch)
+  sizes = {leaf.shape for leaf in jax.tree.leaves(held)}
+  whole = sum(
+    trees.num_bytes(leaf)
+    for leaf in jax.tree.leaves(kept)
+    if leaf.shape not in sizes
+  )
+  return whole // mesh_lib.batch_shards(parts.mesh)

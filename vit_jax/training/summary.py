@@ -1,0 +1,140 @@
+"""A run in a few lines, before it begins: data, model, length and memory."""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from vit_jax import registry, trees, truncate
+from vit_jax.evaluators.contract import Evaluator
+from vit_jax.sharding import rules
+from vit_jax.training.experiment import Experiment
+
+# Below this many images published weights are nearly always ahead.
+_FEW = 10_000
+_MEMINFO = "/proc/meminfo"
+
+
+def lines(
+  parts: Experiment,
+  evaluators: Mapping[str, Evaluator],
+  *,
+  first_step: int = 0,
+  needs: int | None = None,
+) -> list[str]:
+  """The summary, aligned: a line for each of model, data, length and so on.
+
+  Args:
+    parts: Parts of the experiment.
+    evaluators: Its evaluators by name, as far as their data are here.
+    first_step: Updates done by an earlier start.
+    needs: Bytes that a device needs at most, if they have been counted.
+  """
+  rows = [
+    ("model", _model(parts)),
+    ("data", _data(parts)),
+    *(("", line) for line in _classes(parts)),
+    *(
+      (f"evals.{name}", f"{evaluator.num_examples:,} images")
+      for name, evaluator in evaluators.items()
+      if getattr(evaluator, "num_examples", None) is not None
+    ),
+    ("length", _length(parts)),
+    ("start", _start(parts, first_step)),
+    ("device", _device(parts, needs)),
+  ]
+  width = max(len(name) for name, _ in rows)
+  return [f"{name:{width}}  {text}" for name, text in rows]
+
+
+def _model(parts: Experiment) -> str:
+  model = parts.config.model
+  described = registry.FAMILIES.get(model.name).describe(model)
+  parameters = trees.num_elements(parts.abstract_state.params)
+  return (
+    f"{described}; images of {model.image_size} px, {parameters:,} parameters"
+  )
+
+
+def _data(parts: Experiment) -> str:
+  train, facts = parts.config.train, parts.facts
+  name = train.dataset
+  if name.partition(":")[0] == "folder":
+    name = f"{name} {parts.config.data_dir}"
+  if facts.num_examples is None:
+    return f"{name}, which is not here"
+  text = f"{facts.num_examples:,} images of {train.split} of {name}"
+  if facts.num_classes is not None:
+    text += f" in {facts.num_classes:,} classes"
+  return text
+
+
+def _classes(parts: Experiment) -> Iterator[str]:
+  """Lines on the examples of each class, where their number is known."""
+  counts, names = parts.facts.label_counts, parts.facts.class_names
+  if counts is None or names is None:
+    return
+  order = np.argsort(-counts, kind="stable")
+  shown = [f"{names[i]} {counts[i]:,}" for i in order]
+  yield f"images by class: {truncate.first(shown, 8)}"
+  share = counts.max() / counts.sum()
+  yield f"always answering {names[order[0]]} would be right for {share:.1%}"
+  if missing := [names[i] for i in order if not counts[i]]:
+    yield f"no image to learn from: {truncate.first(missing, 8)}"
+
+
+def _length(parts: Experiment) -> str:
+  batch = parts.config.train.batch_size
+  text = f"{parts.total_steps:,} steps of {batch:,} images"
+  if parts.facts.num_examples:
+    epochs = parts.total_steps * batch / parts.facts.num_examples
+    text += f", {epochs:.3g} epochs"
+    asked = parts.config.total_steps
+    if asked is not None and parts.total_steps < asked:
+      text += f" (config.max_epochs; {asked:,} steps without it)"
+  return text
+
+
+def _start(parts: Experiment, first_step: int) -> str:
+  config = parts.config
+  if first_step:
+    return f"where the run was stopped, after step {first_step:,}"
+  if config.init_from is not None:
+    return f"from {config.init_from}"
+  few = parts.facts.num_examples is not None
+  few = few and parts.facts.num_examples < _FEW
+  own = config.train.dataset.partition(":")[0] not in ("digits", "generated")
+  if few and own and config.objective.name == "supervised":
+    return (
+      "from random weights, which so few images hardly suffice for;"
+      " config.init_from=FILE starts from published ones"
+    )
+  return "from random weights"
+
+
+def _device(parts: Experiment, needs: int | None) -> str:
+  devices = parts.mesh.devices.flat
+  text = f"{parts.mesh.devices.size} x {devices[0].device_kind}"
+  free = _free_memory(devices[0])
+  if free is not None:
+    text += f", each with {rules.format_bytes(free)} of memory free"
+  if needs is not None:
+    text += f"; the run needs at most {rules.format_bytes(needs)} of each"
+  return text
+
+
+def _free_memory(device: Any) -> int | None:
+  """Bytes that a device has left; None where nobody tells."""
+  if device.platform != "cpu":
+    found = device.memory_stats() or {}
+    if "bytes_limit" not in found:
+      return None
+    return found["bytes_limit"] - found.get("bytes_in_use", 0)
+  if not os.path.exists(_MEMINFO):
+    return None
+  with open(_MEMINFO, encoding="ascii") as file:
+    found = dict(line.split(":", 1) for line in file)
+  kibibytes = int(found["MemAvailable"].split()[0])
+  return kibibytes * 1024 // jax.local_device_count()
