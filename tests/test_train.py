@@ -79,7 +79,7 @@ def test_an_evaluation_is_a_line_of_its_own(finished):
   assert [x["step"] for x in evaluated] == [3, 6]
   assert set(evaluated[0]) == {
     "step",
-    *(f"eval/test/{name}" for name in ("top1", "top5", "loss", "num_examples")),
+    *(f"eval/test/{name}" for name in ("top1", "loss", "num_examples")),
   }
 
 

@@ -165,13 +165,20 @@ def test_sets_of_a_file_take_the_place_of_the_folders_classes(
   assert metrics["eval/real/top1"] == np.mean(right)
 
 
-def test_top5_of_fewer_than_five_classes_is_one(
-  make_problem, make_split, make_context
+@pytest.mark.parametrize("num_classes", [3, 5])
+def test_there_is_no_top5_of_five_classes_or_fewer(
+  make_problem, make_split, make_context, num_classes
 ):
-  images, labels, state = make_problem(num_classes=3)
-  metrics = _run("test", make_split(images, labels), make_context(), state)
-  assert metrics["eval/test/top5"] == 1
-  assert metrics["eval/test/top1"] < 1
+  images, labels, state = make_problem(num_classes=num_classes)
+  metrics = _run(
+    "test",
+    make_split(images, labels, num_classes=num_classes),
+    make_context(num_classes=num_classes),
+    state,
+  )
+  assert set(metrics) == {
+    f"eval/test/{k}" for k in ("top1", "loss", "num_examples")
+  }
 
 
 def test_label_minus_one_is_no_label(make_problem, make_split, make_context):

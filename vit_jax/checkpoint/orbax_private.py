@@ -9,6 +9,7 @@ import functools
 import threading
 
 import jax
+from absl import logging
 from etils import epath
 from orbax.checkpoint import type_handlers
 from orbax.checkpoint._src.futures import future
@@ -49,4 +50,10 @@ def write_small_arrays_whole() -> None:
     min_slice_bytes_for_replica_parallel=_MIN_SLICE_BYTES,
     array_metadata_store=array_metadata_store.Store(),
   )
-  type_handlers.register_type_handler(jax.Array, handler, override=True)
+  # That it overrides the default handler is no news to users.
+  verbosity = logging.get_verbosity()
+  logging.set_verbosity(logging.ERROR)
+  try:
+    type_handlers.register_type_handler(jax.Array, handler, override=True)
+  finally:
+    logging.set_verbosity(verbosity)

@@ -63,8 +63,8 @@ class ClassifiedSplit:
   def run(self, step: int, *values: Any) -> dict[str, float]:
     """`top1`, `top5`, `loss` and `num_examples`.
 
-    Fractions of the examples, nats an example, and a count. With fewer than
-    five classes top5 is 1, as every class is among the best five.
+    Fractions of the examples, nats an example, and a count. There is no top5
+    of five classes or fewer, which are all among the best five.
 
     Raises:
       UserError: No example has a label.
@@ -111,9 +111,11 @@ class ClassifiedSplit:
       )
     # Sums in float64 and in the order of the split: the same whatever the
     # batch size, as far as the rows are.
+    names = ("top1", "top5", "loss")
+    if self._num_classes <= 5:
+      names = ("top1", "loss")
     metrics = {
-      metric: float(results[metric].mean(dtype=np.float64))
-      for metric in ("top1", "top5", "loss")
+      name: float(results[name].mean(dtype=np.float64)) for name in names
     }
     metrics["num_examples"] = float(len(results["id"]))
     return metrics

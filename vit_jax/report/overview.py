@@ -32,7 +32,7 @@ class Card:
 
 
 def title(run: Run) -> str:
-  """'ViT-B/16 on imagenet2012'; 'ViT on photos' for a network without a name."""
+  """'ViT-B/16 on imagenet2012', or 'ViT on photos' of a nameless network."""
   model = _network(run).partition(" ")[0]
   dataset = _dataset(run)
   return f"{model} on {dataset}" if dataset else f"{model}: {run.name}"
