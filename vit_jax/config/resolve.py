@@ -9,10 +9,9 @@ import ml_collections
 import pydantic
 
 from vit_jax import durations, registry
-from vit_jax.config import named_sections, schema
+from vit_jax.config import key_suggestions, named_sections, schema
 from vit_jax.config.defaults import UNSET, IfInitFrom
 from vit_jax.errors import UserError
-from vit_jax.suggestions import did_you_mean
 
 # Where pydantic's paths to values hold the name that selects a section.
 _TAGS = {"model": 1, "objective": 1, "evals": 2}
@@ -147,10 +146,7 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def unknown_key(name: str, value: Any, known: list[str]) -> str:
   """The sentence about a key that does not exist, naming the nearest."""
-  near = did_you_mean(name, known, cutoff=0.6)
-  if near is None:
-    leaf = name.rsplit(".", 1)[-1]
-    near = next((key for key in known if key.rsplit(".", 1)[-1] == leaf), None)
+  near = key_suggestions.nearest(name, known)
   shown = "" if value is None else f" ({value})"
   if near:
     return f'Unknown key "{name}"{shown}. Did you mean "{near}"?'

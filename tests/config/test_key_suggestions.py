@@ -1,0 +1,60 @@
+"""What a misspelt key, or a key of another framework, is answered with."""
+
+import pytest
+
+from vit_jax.config import key_suggestions, resolve, schema
+
+KNOWN = [
+  f"config.{key}" for key in resolve.flatten(schema.Config().model_dump())
+]
+KNOWN += ["config.objective.mixup_alpha", "config.evals.test.split"]
+
+
+@pytest.mark.parametrize(
+  ("key", "meant"),
+  [
+    ("lr", "schedule.base_lr"),
+    ("optimizer.learning_rate", "schedule.base_lr"),
+    ("train.epochs", "total_epochs"),
+    ("max_steps", "total_steps"),
+    ("per_device_train_batch_size", "train.batch_size"),
+    ("train.img_size", "model.image_size"),
+    ("drop_path", "model.stochastic_depth_rate"),
+    ("mixup", "objective.mixup_alpha"),
+    ("max_grad_norm", "optimizer.grad_clip_norm"),
+    ("pretrained", "init_from"),
+  ],
+)
+def test_names_of_other_frameworks_lead_to_ours(key, meant):
+  found = key_suggestions.nearest(f"config.{key}", KNOWN)
+  assert found == f"config.{meant}"
+
+
+@pytest.mark.parametrize(
+  ("key", "meant"),
+  [
+    ("modle.width", "model.width"),
+    ("schedule.base_rl", "schedule.base_lr"),
+    ("tortal_steps", "total_steps"),
+    ("batchsize", "train.batch_size"),
+    ("evals.test.splt", "evals.test.split"),
+    ("widht", "model.width"),
+  ],
+)
+def test_a_misspelt_key_leads_to_the_nearest(key, meant):
+  found = key_suggestions.nearest(f"config.{key}", KNOWN)
+  assert found == f"config.{meant}"
+
+
+@pytest.mark.parametrize("key", ["wandb", "early_stopping", "zzz"])
+def test_what_is_like_no_key_has_no_suggestion(key):
+  assert key_suggestions.nearest(f"config.{key}", KNOWN) is None
+
+
+def test_every_name_of_ours_exists():
+  missing = {
+    name
+    for name in key_suggestions.OURS.values()
+    if f"config.{name}" not in KNOWN and not name.startswith("objective.")
+  }
+  assert not missing

@@ -1,0 +1,86 @@
+"""Keys of a config that somebody may have meant by another name."""
+
+from collections.abc import Sequence
+
+from vit_jax.suggestions import did_you_mean
+
+# Names that timm, Hugging Face's Trainer, Lightning and the released code of
+# the papers give to what our keys say.
+_ELSEWHERE = {
+  "schedule.base_lr": ("lr", "learning_rate", "blr", "base_learning_rate"),
+  "schedule.warmup_steps": ("warmup", "warmup_epochs", "warmup_lr_steps"),
+  "schedule.end_lr": ("min_lr", "eta_min"),
+  "schedule.decay": ("sched", "scheduler", "lr_scheduler", "lr_scheduler_type"),
+  "total_epochs": ("epochs", "num_epochs", "num_train_epochs", "n_epochs"),
+  "total_steps": ("steps", "max_steps", "num_steps", "num_train_steps"),
+  "train.batch_size": (
+    "batch_size",
+    "train_batch_size",
+    "per_device_train_batch_size",
+    "batch_size_per_gpu",
+  ),
+  "train.accumulate_steps": (
+    "accum_iter",
+    "grad_accum_steps",
+    "accumulate_grad_batches",
+    "gradient_accumulation_steps",
+  ),
+  "train.preprocess": ("aa", "auto_augment", "augmentation", "transforms"),
+  "optimizer.name": ("opt", "optim"),
+  "optimizer.weight_decay": ("weight_decay", "wd"),
+  "optimizer.grad_clip_norm": (
+    "clip_grad",
+    "clip_grad_norm",
+    "gradient_clip_val",
+    "max_grad_norm",
+  ),
+  "model.image_size": ("image_size", "img_size", "input_size", "resolution"),
+  "model.num_classes": ("num_classes", "nb_classes", "num_labels"),
+  "model.dtype": ("amp", "bf16", "fp16", "precision", "mixed_precision"),
+  "model.stochastic_depth_rate": ("drop_path", "drop_path_rate"),
+  "model.dropout_rate": ("dropout", "drop", "drop_rate"),
+  "model.variant": ("arch", "model_name"),
+  "objective.mixup_alpha": ("mixup", "mixup_alpha"),
+  "objective.cutmix_alpha": ("cutmix", "cutmix_alpha"),
+  "objective.label_smoothing": ("smoothing", "label_smoothing"),
+  "init_from": ("pretrained", "checkpoint", "finetune", "resume_from"),
+  "data_dir": ("data_path", "data_root", "root"),
+  "checkpoint.every_steps": ("save_every", "save_steps", "saveckp_freq"),
+  "log_every_steps": ("log_interval", "logging_steps", "log_every_n_steps"),
+  "ema_decay": ("model_ema", "model_ema_decay", "ema"),
+}
+OURS = {name: key for key, names in _ELSEWHERE.items() for name in names}
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+  """The known key that a misspelt or foreign one most likely stands for.
+
+  Args:
+    name: The key, 'config.lr'.
+    known: Keys that exist, 'config.schedule.base_lr'.
+
+  Returns:
+    One of `known`; None if none is like it.
+  """
+  section, _, leaf = name.rpartition(".")
+  prefix = name.partition(".")[0]
+  foreign = f"{prefix}.{OURS.get(leaf, '')}"
+  if foreign in known:
+    return foreign
+  if near := did_you_mean(name, known, cutoff=0.85):
+    return near
+  # The name of a key says more than that of its section.
+  beside = {
+    _leaf(key): key for key in known if key.rpartition(".")[0] == section
+  }
+  others = {_leaf(key): key for key in reversed(known)}
+  if leaf in others:
+    return others[leaf]
+  for keys, cutoff in ((beside, 0.6), (others, 0.75)):
+    if near := did_you_mean(leaf, keys, cutoff):
+      return keys[near]
+  return None
+
+
+def _leaf(key: str) -> str:
+  return key.rpartition(".")[2]
