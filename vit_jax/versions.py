@@ -1,6 +1,9 @@
 """Versions of what a run's numbers depend on."""
 
+import functools
+import pathlib
 import platform
+import subprocess
 from importlib import metadata
 
 import vit_jax
@@ -31,3 +34,17 @@ def installed() -> dict[str, str]:
     except metadata.PackageNotFoundError:
       continue
   return versions
+
+
+@functools.cache
+def commit() -> str:
+  """The commit of this package's checkout, '+' if files differ; "" of none."""
+  root = pathlib.Path(__file__).parents[1]
+  if not (root / ".git").exists():
+    return ""
+  git = ("git", "-C", str(root), "describe", "--always", "--dirty=+")
+  try:
+    found = subprocess.run(git, capture_output=True, text=True, timeout=5)
+  except (OSError, subprocess.TimeoutExpired):
+    return ""
+  return found.stdout.strip() if found.returncode == 0 else ""

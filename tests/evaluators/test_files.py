@@ -29,6 +29,7 @@ def _write(path, **changes):
     num_classes=3,
     class_names=["ant", "bee", "cow"],
     gallery=_Gallery(),
+    names=lambda ids: [f"photos/{i}.jpg" for i in ids],
   )
   files.write(epath.Path(path), **(arguments | changes))
 
@@ -41,6 +42,7 @@ def test_directory_holds_what_the_report_reads(tmp_path):
     "confusion.npz",
     "examples.json",
     "images",
+    "mistakes.csv",
     "predictions.npz",
   ]
   arrays = np.load(path / "predictions.npz")
@@ -76,10 +78,24 @@ def test_examples_name_their_image_and_kind(tmp_path):
     "prediction": 0,
     "probability": 0.25,
     "kind": "mistake",
+    "name": "photos/3.jpg",
   }
   assert entries[1]["probability"] == 0
   assert (path / "images/3.png").read_bytes() == b"png 3"
   assert not (path / "images/4.png").exists()
+
+
+def test_every_mistake_is_a_row_the_most_confident_first(tmp_path):
+  _write(tmp_path / "1", prediction=np.array([2, 1, 2, 0]))
+  assert (tmp_path / "1" / "mistakes.csv").read_text() == (
+    "name,truth,prediction,probability\n"
+    "photos/0.jpg,ant,cow,0.5000\n"
+    "photos/3.jpg,bee,ant,0.2500\n"
+  )
+  _write(tmp_path / "2", label=np.array([[1, 2], [1, -1], [-1, 2], [1, 0]]))
+  assert (tmp_path / "2" / "mistakes.csv").read_text() == (
+    "name,truth,prediction,probability\nphotos/0.jpg,bee or cow,ant,0.5000\n"
+  )
 
 
 def test_sets_of_labels_are_lists_and_have_no_confusion_counts(tmp_path):

@@ -1,5 +1,7 @@
 """The head of a report."""
 
+import json
+
 import pytest
 
 from tests.report import workdirs
@@ -31,3 +33,37 @@ def test_the_training_loss_is_said_to_be_a_mean(tmp_path, lines, detail):
 def test_the_loss_of_mixed_images_is_said_to_be_theirs(tmp_path, key):
   card = loss_card(tmp_path, RECORDS, objective={key: 0.8})
   assert card.detail == "mean of steps 51 to 60, of mixed images"
+
+
+def run_of(tmp_path, summary, **config):
+  """A run whose summary and config have these keys besides."""
+  workdir = workdirs.write_run(
+    tmp_path, records=RECORDS, config=workdirs.CONFIG | config
+  )
+  path = workdir / "summary.json"
+  path.write_text(json.dumps(json.loads(path.read_text()) | summary))
+  return load.load_run(workdir)
+
+
+def test_a_network_without_a_name_is_told_by_its_sizes(tmp_path):
+  sizes = "ViT of width 96, depth 4, patches of 4 pixels"
+  folder = workdirs.CONFIG["train"] | {"dataset": "folder"}
+  run = run_of(tmp_path, {"model": sizes}, train=folder, data_dir="/a/photos/")
+  assert overview.title(run) == "ViT on photos"
+  assert overview.sentence(run).startswith(f"{sizes}, with ")
+  assert "from photos" in overview.sentence(run)
+  assert overview.facts(run)["Model"]["network"] == sizes
+
+
+def test_the_machine_the_images_and_the_epochs_are_facts(tmp_path):
+  machine = {"processor": "A chip", "cores": 2, "memory_bytes": 8 * 2**30}
+  found = {"hardware": machine, "num_examples": 1280}
+  train = workdirs.CONFIG["train"] | {"batch_size": 64}
+  run = run_of(
+    tmp_path, found | {"written": "2026-01-02T03:04:05Z"}, train=train
+  )
+  data = overview.facts(run)["Data and devices"]
+  assert data["machine"] == "A chip, 2 cores, 8 GiB"
+  assert data["training images"] == "1,280"
+  assert data["date"] == "2026-01-02 03:04:05"
+  assert overview.facts(run)["Optimisation"]["epochs"] == "3"  # 60 x 64 / 1280.

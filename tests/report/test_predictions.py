@@ -42,6 +42,14 @@ def test_recorded_counts_and_predictions_agree():
   ) == predictions.counts(evaluation(labels, prediction))
 
 
+def test_every_class_counts_alike_in_the_mean_over_classes():
+  found = evaluation([0, 0, 0, 1, 1, 2], [1, 1, 0, 1, 2, 2])
+  mean = predictions.mean_class_accuracy(found)
+  assert mean == pytest.approx((1 / 3 + 1 / 2 + 1) / 3)
+  sets = evaluation([[0, 1], [2, -1]], [2, 2])
+  assert predictions.mean_class_accuracy(sets) is None
+
+
 def test_label_sets_have_no_pairs():
   assert predictions.confused_pairs(evaluation([[0, 1], [2, -1]], [2, 2])) == []
 

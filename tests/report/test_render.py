@@ -227,7 +227,9 @@ def test_a_model_without_mistakes_renders(tmp_path):
   workdir = workdirs.write_run(tmp_path)
   workdirs.write_outcomes(workdir, accuracy=2.0)
   text = page_of(workdir).text
-  assert "450 of 450 images right (100.00%)" in text
+  assert (
+    "450 of 450 images right (100.00%); mean over the classes 100.00%" in text
+  )
   assert "Worst mistakes" not in text
 
 

@@ -108,6 +108,7 @@ class ClassifiedSplit:
         num_classes=self._num_classes,
         class_names=self._class_names,
         gallery=gallery,
+        names=self._split.source.names,
       )
     # Sums in float64 and in the order of the split: the same whatever the
     # batch size, as far as the rows are.

@@ -1,9 +1,11 @@
 """The directory that a classification evaluation writes for the report."""
 
 import contextlib
+import csv
+import io
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,11 @@ def write(
   num_classes: int,
   class_names: Sequence[str] | None,
   gallery: Gallery,
+  names: Callable[[Int[np.ndarray, " n"]], Sequence[str]],
 ) -> None:
   """Writes predictions, confusion counts, class names and a few images.
+
+  Every mistake is a row of `mistakes.csv`, the most confident first.
 
   All files appear at once: they are written to a directory beside `path` that
   then takes its name, replacing an earlier one; see `replacing`.
@@ -41,6 +46,7 @@ def write(
     num_classes: Number of rows and columns of the confusion counts.
     class_names: Names of the classes, if known.
     gallery: Images of samples and mistakes.
+    names: `names(ids)`, files or records as a person finds them.
   """
   with replacing(path) as partial:
     _write_arrays(
@@ -67,7 +73,44 @@ def write(
       _entry(example, kind, label, prediction, probability, row_of)
       for example, kind in chosen
     ]
+    shown = names(np.array([entry["id"] for entry in entries], np.int64))
+    for entry, name in zip(entries, shown, strict=True):
+      entry["name"] = name
     _write_json(partial / "examples.json", entries)
+    _write_mistakes(
+      partial / "mistakes.csv",
+      example_id,
+      label,
+      prediction,
+      probability,
+      class_names,
+      names,
+    )
+
+
+def _write_mistakes(
+  path: epath.Path,
+  example_id: np.ndarray,
+  label: np.ndarray,
+  prediction: np.ndarray,
+  probability: np.ndarray,
+  class_names: Sequence[str] | None,
+  names: Callable[[np.ndarray], Sequence[str]],
+) -> None:
+  accepted = label.reshape(len(label), -1)
+  wrong = np.flatnonzero((accepted != prediction[:, None]).all(axis=1))
+  wrong = wrong[np.argsort(-probability[wrong], kind="stable")]
+  text = io.StringIO()
+  table = csv.writer(text, lineterminator="\n")
+  table.writerow(("name", "truth", "prediction", "probability"))
+  for row, name in zip(wrong, names(example_id[wrong]), strict=True):
+    labels = [int(k) for k in (*accepted[row], prediction[row]) if k >= 0]
+    *truth, taken_for = (
+      class_names[k] if class_names else str(k) for k in labels
+    )
+    value = f"{probability[row]:.4f}"
+    table.writerow((name, " or ".join(truth), taken_for, value))
+  path.write_text(text.getvalue())
 
 
 @contextlib.contextmanager

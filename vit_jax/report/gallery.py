@@ -21,6 +21,7 @@ class Picture:
   prediction: str
   truth: str
   probability: str
+  name: str
   alt: str
 
 
@@ -64,10 +65,14 @@ def _outcome(evaluation: Evaluation) -> str | None:
   if found is None or not len(found):
     return None
   right = int(found.correct.sum())
-  return (
+  text = (
     f"{right:,} of {len(found):,} images right"
     f" ({formatting.percent(right / len(found))})"
   )
+  by_class = predictions.mean_class_accuracy(evaluation)
+  if by_class is not None:
+    text += f"; mean over the classes {formatting.percent(by_class)}"
+  return text
 
 
 def _picture(evaluation: Evaluation, example: Example) -> Picture:
@@ -84,6 +89,7 @@ def _picture(evaluation: Evaluation, example: Example) -> Picture:
     prediction=prediction,
     truth=truth,
     probability=probability,
+    name=example.name,
     alt=(
       f"Test image {example.id}, predicted {prediction} with"
       f" {probability}: {verdict}."

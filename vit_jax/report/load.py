@@ -278,6 +278,7 @@ def _examples(path: epath.Path, notes: list[str]) -> Iterable[Example]:
         prediction=int(entry["prediction"]),
         probability=float(entry["probability"]),
         kind=str(entry.get("kind", "sample")),
+        name=str(entry.get("name", "")),
       )
     except (KeyError, TypeError, ValueError) as error:
       notes.append(f"{path.parent.name}: an example is damaged ({error!r}).")

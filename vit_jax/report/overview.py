@@ -263,13 +263,16 @@ def _data(run: Run) -> dict[str, Any]:
     if run.setting(f"mesh.{axis}") not in (None, 1, -1)
   )
   return {
-    "training set": run.setting("train.dataset"),
+    "training set": _dataset(run),
+    "training images": _plain(run.summary.get("num_examples")),
     "split": run.setting("train.split"),
     "directory": run.setting("data_dir"),
     "preprocessing": run.setting("train.preprocess"),
     "batch": batch,
     "devices": _devices(run),
+    "machine": _machine(run),
     "mesh": mesh,
+    "date": str(run.summary.get("written") or "").replace("T", " ").rstrip("Z"),
   }
 
 
@@ -281,11 +284,31 @@ def _optimisation(run: Run) -> dict[str, Any]:
     "weight decay": _plain(run.setting("optimizer.weight_decay")),
     "gradient clip": _plain(run.setting("optimizer.grad_clip_norm")),
     "steps": _plain(run.total_steps),
-    "epochs": _plain(run.setting("total_epochs")),
+    "epochs": _epochs(run),
     "dropout": _plain(number(run.setting("model.dropout_rate")) or None),
     "average": _plain(run.setting("ema_decay")),
     "seed": run.setting("seed"),
   }
+
+
+def _machine(run: Run) -> str | None:
+  """'AMD EPYC, 2 cores, 23.4 GiB'."""
+  found = run.section("hardware")
+  parts = [str(found["processor"])] if found.get("processor") else []
+  if cores := whole(found.get("cores")):
+    parts.append(f"{cores} core{'s' * (cores > 1)}")
+  if memory := number(found.get("memory_bytes")):
+    parts.append(f"{formatting.quantity(memory / 2**30, 3)} GiB")
+  return ", ".join(parts) or None
+
+
+def _epochs(run: Run) -> str | None:
+  """Passes over the training images that were made."""
+  images = number(run.summary.get("num_examples"))
+  batch = number(run.setting("train.batch_size"))
+  if images and batch:
+    return formatting.quantity(run.step * batch / images, 3)
+  return _plain(run.setting("total_epochs"))
 
 
 def _objective(run: Run) -> dict[str, Any]:

@@ -60,6 +60,21 @@ def confused_pairs(evaluation: Evaluation, limit: int = 15) -> list[Pair]:
   ]
 
 
+def mean_class_accuracy(evaluation: Evaluation) -> float | None:
+  """Mean over the classes of the share of their images that is right.
+
+  None where labels are sets, of which an image has no one class.
+  """
+  found = counts(evaluation)
+  if not found:
+    return None
+  totals: dict[int, int] = {}
+  for (truth, _), n in found.items():
+    totals[truth] = totals.get(truth, 0) + n
+  shares = [found.get((k, k), 0) / total for k, total in totals.items()]
+  return sum(shares) / len(shares)
+
+
 def calibration(predictions: Predictions, num_bins: int = 10) -> list[Bin]:
   """Bins of equal width in confidence, empty ones left out."""
   keep = np.isfinite(predictions.probability)

@@ -28,7 +28,11 @@ class Series:
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-  """One test image kept by an evaluator; `image` holds PNG bytes or None."""
+  """One test image kept by an evaluator.
+
+  `image` holds PNG bytes or None; `name` is that of its file or record, "" in
+  records from before.
+  """
 
   id: int
   image: bytes | None
@@ -36,6 +40,7 @@ class Example:
   prediction: int
   probability: float
   kind: str
+  name: str = ""
 
   @property
   def correct(self) -> bool:

@@ -5,13 +5,14 @@ import logging
 import os
 import shlex
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 from etils import epath
 
-from vit_jax import buckets, records, registry, trees, versions
+from vit_jax import buckets, hardware, records, registry, trees, versions
 from vit_jax.checkpoint import resume
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
 from vit_jax.config import evaluator_declarations, schema
@@ -34,8 +35,8 @@ class Run(Protocol):
 
   Attributes:
     config: The resolved config.
-    facts: Facts of the training data: `fingerprint`, `class_names` and
-      `tokenizer`.
+    facts: Facts of the training data: `fingerprint`, `num_examples`,
+      `class_names` and `tokenizer`.
     objective: The objective: `constants.digests` and `after_load`.
     total_steps: Updates in the whole run.
     abstract_state: ShapeDtypeStructs of the train state with their shardings.
@@ -329,8 +330,12 @@ class RunDirectory:
         "timings": self._clock.summary(),
         "goodput": self._goodput.summary(),
         "versions": versions.installed(),
+        "commit": versions.commit(),
         "num_params": trees.num_elements(parts.abstract_state.params),
         "devices": f"{jax.device_count()} x {device.device_kind}",
+        "hardware": hardware.describe(),
+        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "num_examples": parts.facts.num_examples,
         "command": _command(),
         "model": self._family.describe(parts.config.model),
         "objective": dict(self._kind.describe(parts.config)),

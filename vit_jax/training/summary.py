@@ -1,20 +1,18 @@
 """A run in a few lines, before it begins: data, model, length and memory."""
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
-from vit_jax import registry, trees, truncate
+from vit_jax import hardware, registry, trees, truncate
 from vit_jax.evaluators.contract import Evaluator
 from vit_jax.sharding import rules
 from vit_jax.training.experiment import Experiment
 
 # Below this many images published weights are nearly always ahead.
 _FEW = 10_000
-_MEMINFO = "/proc/meminfo"
 
 
 def lines(
@@ -132,9 +130,5 @@ def _free_memory(device: Any) -> int | None:
     if "bytes_limit" not in found:
       return None
     return found["bytes_limit"] - found.get("bytes_in_use", 0)
-  if not os.path.exists(_MEMINFO):
-    return None
-  with open(_MEMINFO, encoding="ascii") as file:
-    found = dict(line.split(":", 1) for line in file)
-  kibibytes = int(found["MemAvailable"].split()[0])
-  return kibibytes * 1024 // jax.local_device_count()
+  free = hardware.free_memory()
+  return free and free // jax.local_device_count()

@@ -1,0 +1,46 @@
+"""Descriptions of the machine that a process runs on."""
+
+import os
+import platform
+from typing import Any
+
+_PROCESSORS, _MEMORY = "/proc/cpuinfo", "/proc/meminfo"
+
+
+def describe() -> dict[str, Any]:
+  """{'processor': ..., 'cores': ..., 'memory_bytes': ...}; unknown left out.
+
+  Cores are those that the process may use.
+  """
+  cores = os.cpu_count()
+  if hasattr(os, "sched_getaffinity"):
+    cores = len(os.sched_getaffinity(0))
+  found = {
+    "processor": _field(_PROCESSORS, "model name") or platform.processor(),
+    "cores": cores,
+    "memory_bytes": _memory("MemTotal"),
+  }
+  return {name: value for name, value in found.items() if value}
+
+
+def free_memory() -> int | None:
+  """Bytes that programs can still use; None where the system does not tell."""
+  return _memory("MemAvailable")
+
+
+def _memory(name: str) -> int | None:
+  kibibytes = _field(_MEMORY, name)
+  return int(kibibytes.split()[0]) * 1024 if kibibytes else None
+
+
+def _field(path: str, name: str) -> str:
+  """The first value of a name in a file of 'name : value' lines, or ""."""
+  try:
+    with open(path, encoding="utf-8", errors="replace") as file:
+      for line in file:
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+          return value.strip()
+  except OSError:
+    pass  # Not Linux.
+  return ""
