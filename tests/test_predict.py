@@ -1,5 +1,7 @@
 """The predict command: what it says of which images, and how it fails."""
 
+import csv
+import io
 import itertools
 import json
 import os
@@ -10,9 +12,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import vit_jax
 from tests import experiments
 from vit_jax import predict
 from vit_jax.data import folder, image_files
+from vit_jax.errors import UserError
 from vit_jax.train import train
 
 
@@ -67,7 +71,7 @@ def run(workdir, capsys):
 
 
 def document(run, *words):
-  code, out, err = run(*words, as_json=True)
+  code, out, err = run(*words, form="json")
   return json.loads(out) | {"code": code, "err": err}
 
 
@@ -108,6 +112,55 @@ def test_a_table_names_the_file_and_its_best_classes(run, workdir, photos):
   first, second = out.splitlines()
   assert first == str(path)
   assert second.endswith(("%  Bär", "%  ant hill"))
+
+
+def test_a_csv_table_has_a_row_for_each_class(run, workdir, photos):
+  path = photos / "test" / "Bär" / "0.jpg"
+  code, out, err = run(path, form="csv")
+  assert (code, err) == (0, "")
+  rows = list(csv.DictReader(io.StringIO(out)))
+  best = document(run, path)["images"][0]["predictions"]
+  assert [(row["path"], int(row["rank"])) for row in rows] == [
+    (str(path), 1),
+    (str(path), 2),
+  ]
+  assert [(int(row["label"]), row["name"]) for row in rows] == [
+    (one["label"], one["name"]) for one in best
+  ]
+  assert [float(row["probability"]) for row in rows] == pytest.approx(
+    [one["probability"] for one in best], rel=1e-5
+  )
+
+
+def test_classes_can_be_given_other_names(run, photos, tmp_path):
+  names = tmp_path / "names.txt"
+  names.write_text("bear\nhill\n")
+  path = photos / "test" / "Bär" / "0.jpg"
+  _, out, _ = run(path, class_names=str(names))
+  assert out.count("bear") == out.count("hill") == 1
+  names.write_text("bear\n")
+  with pytest.raises(UserError, match="has 1 names, and the head of .* has 2"):
+    run(path, class_names=str(names))
+
+
+def test_files_to_names_in_python(run, workdir, photos):
+  classify = vit_jax.Classifier(workdir)
+  found = classify(photos / "test" / "Bär", top_k=1)
+  told = document(run, photos / "test" / "Bär")["images"]
+  assert [(one.label, one.name) for (one,) in found] == [
+    (image["predictions"][0]["label"], image["predictions"][0]["name"])
+    for image in told
+  ]
+  (best,) = classify([str(photos / "test" / "Bär" / "0.jpg")])
+  assert [one.probability for one in best] == pytest.approx(
+    [one["probability"] for one in told[0]["predictions"]]
+  )
+
+
+def test_a_file_that_is_no_image_is_an_error_in_python(workdir, tmp_path):
+  (tmp_path / "text.jpg").write_text("no image")
+  with pytest.raises(UserError, match=r"text.jpg is damaged"):
+    vit_jax.Classifier(workdir)(tmp_path)
 
 
 def test_a_broken_file_is_named_and_the_others_go_on(

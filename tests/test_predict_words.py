@@ -36,7 +36,7 @@ def run(request, repo, tmp_path_factory):
 
 def answered(capsys, workdir, paths, **options):
   capsys.readouterr()
-  code = predict.predict(str(workdir), paths, as_json=True, **options)
+  code = predict.predict(str(workdir), paths, form="json", **options)
   assert code == 0
   return json.loads(capsys.readouterr().out)
 

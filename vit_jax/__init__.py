@@ -23,6 +23,7 @@ _os.environ.setdefault("FSSPEC_GCS", '{"use_listings_cache": false}')
 
 # Imported when first used: `import vit_jax` alone must not wait for jax.
 _HOMES = {
+  "Classifier": "vit_jax.evaluators.classifier",
   "create_model": "vit_jax.pretrained.load",
   "features": "vit_jax.pretrained.features",
   "list_models": "vit_jax.models.names",

@@ -8,8 +8,9 @@
 CHECKPOINT is a workdir (the newest step is read), one of its checkpoints/STEP,
 a published .npz, .safetensors or .pth file, or a Hugging Face directory. Images
 are files, folders with all folders below them, and glob patterns. They are
-prepared as in the checkpoint's evaluations. Classes have names where the
-checkpoint knows them, and numbers elsewhere.
+prepared as in the checkpoint's evaluations. Classes have the names that the
+checkpoint knows, or those of --class_names: 'imagenet', 'cifar10', 'cifar100',
+or a file with one in each line. Others are numbers.
 
 A checkpoint with a text tower, CLIP or SigLIP, takes --classes: texts divided
 by commas, a file with one in each line, or the names of 'imagenet', 'cifar10'
@@ -18,7 +19,8 @@ CLIP's 80 sentences, --templates="a photo of a {}." into this one. SigLIP says
 of each text whether it fits: its probabilities do not add up to one.
 
 A file that is no image is reported on stderr, the others are classified, and
-the exit code is 1. --json prints one document:
+the exit code is 1. --csv prints a table of path, rank, label, name and
+probability, and --json one document:
 
   {"checkpoint": PATH, "step": NUMBER or null, "preprocess": OPS,
    "activation": "softmax" or "sigmoid",
@@ -27,18 +29,21 @@ the exit code is 1. --json prints one document:
    "failed": [{"path": PATH, "problem": SENTENCE}, ...]}
 """
 
+import csv
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
 from absl import flags
 
 from vit_jax import command_line
 from vit_jax.errors import UserError
 from vit_jax.printable import on_one_line
+
+if TYPE_CHECKING:
+  from vit_jax.evaluators.classifier import Prediction
 
 
 def define_flags() -> None:
@@ -66,7 +71,14 @@ def define_flags() -> None:
   flags.DEFINE_integer(
     "top_k", 5, "Number of classes shown for each image.", lower_bound=1
   )
+  flags.DEFINE_string(
+    "class_names",
+    None,
+    "Names of the head's classes: a file with one in each line, or 'imagenet',"
+    " 'cifar10' or 'cifar100'.",
+  )
   flags.DEFINE_bool("json", False, "Print one JSON document.")
+  flags.DEFINE_bool("csv", False, "Print a CSV table.")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -81,11 +93,16 @@ def main(argv: Sequence[str]) -> int:
       "No image was named: give files, folders or glob patterns, as in:"
       " python -m vit_jax.predict --checkpoint=PATH cat.jpg"
     )
+  chosen = [name for name in ("json", "csv") if flags.FLAGS[name].value]
+  if len(chosen) > 1:
+    raise UserError("--json and --csv are two forms of the answer; give one.")
+  form = chosen[0] if chosen else "text"
   return predict(
     flags.FLAGS.checkpoint,
     image_files.find(argv[1:]),
     top_k=flags.FLAGS.top_k,
-    as_json=flags.FLAGS.json,
+    form=form,
+    class_names=flags.FLAGS.class_names,
     classes=flags.FLAGS.classes,
     templates=flags.FLAGS.templates,
     tokenizer=flags.FLAGS.tokenizer,
@@ -97,7 +114,8 @@ def predict(
   paths: Sequence[str],
   *,
   top_k: int = 5,
-  as_json: bool = False,
+  form: str = "text",
+  class_names: str | None = None,
   classes: str | None = None,
   templates: Sequence[str] = ("{}",),
   tokenizer: str | None = None,
@@ -108,65 +126,49 @@ def predict(
     checkpoint: Path of a checkpoint of any form.
     paths: Paths of the images.
     top_k: Number of classes printed for each image.
-    as_json: Prints one JSON document instead of tables.
-    classes: Texts that images are compared with, as of `--classes`.
-    templates: Sentences that each text is put into.
-    tokenizer: Path of the tokenizer; None: the checkpoint's.
+    form: 'text', 'csv' or 'json'.
+    class_names, classes, templates, tokenizer: As of `Classifier`.
 
   Returns:
     The exit code.
 
   Raises:
-    UserError: The checkpoint cannot be read, has no head, or cannot compare
-      images with texts.
+    UserError: An error of `Classifier`.
   """
-  from vit_jax import registry
-  from vit_jax.evaluators import prediction
-  from vit_jax.pretrained import inference
+  from vit_jax.evaluators.classifier import Classifier
 
-  use = inference.read(checkpoint)
-  words, activation = None, use.weights.activation
-  names = use.weights.class_names
-  if classes is not None:
-    from vit_jax.evaluators import words as words_lib
-
-    words = words_lib.read(
-      use, checkpoint, classes, template=templates, tokenizer=tokenizer
-    )
-    names, activation = words.names, words_lib.activation(use)
-  elif registry.FAMILIES.get(use.weights.model.name).has_text:
-    raise UserError(
-      f"{checkpoint} classifies by words: say between which, as in"
-      ' --classes="a cat,a dog".'
-    )
-  elif use.weights.model.num_classes is None:
-    raise UserError(
-      f"{checkpoint} has no head, so it gives features and no classes."
-      " Fine-tune it first: --config=configs/finetune_folder.py"
-      f" --config.init_from={checkpoint}."
-    )
+  classifier = Classifier(
+    checkpoint,
+    class_names=class_names,
+    classes=classes,
+    templates=templates,
+    tokenizer=tokenizer,
+  )
   predicted, failed = [], []
-  for file, probabilities in prediction.predict(use, paths, words):
+  table = csv.writer(sys.stdout, lineterminator="\n")
+  if form == "csv":
+    table.writerow(("path", "rank", "label", "name", "probability"))
+  for file, probabilities in classifier.probabilities(paths):
     if probabilities is None:
       print(f"error: {on_one_line(file.problem)}", file=sys.stderr, flush=True)
       failed.append({"path": file.path, "problem": file.problem})
       continue
-    if not np.isfinite(probabilities).all():
-      raise UserError(
-        f"{checkpoint} gives probabilities that are not numbers; its parameters"
-        " are not those of a trained network."
-      )
-    best = list(_best(probabilities, names, top_k))
-    if as_json:
-      predicted.append({"path": file.path, "predictions": best})
+    best = classifier.best(probabilities, top_k)
+    if form == "json":
+      found = [one._asdict() for one in best]
+      predicted.append({"path": file.path, "predictions": found})
+    elif form == "csv":
+      for rank, (label, name, probability) in enumerate(best, start=1):
+        table.writerow((file.path, rank, label, name, f"{probability:.6g}"))
+      sys.stdout.flush()
     else:
       print(_table(file.path, best), flush=True)
-  if as_json:
+  if form == "json":
     document = {
       "checkpoint": checkpoint,
-      "step": use.step,
-      "preprocess": use.weights.preprocess,
-      "activation": activation,
+      "step": classifier.use.step,
+      "preprocess": classifier.use.weights.preprocess,
+      "activation": classifier.activation,
       "images": predicted,
       "failed": failed,
     }
@@ -174,25 +176,11 @@ def predict(
   return command_line.EXIT_BAD_INPUT if failed else 0
 
 
-def _best(
-  probabilities: np.ndarray, names: Sequence[str] | None, top_k: int
-) -> Iterator[dict[str, Any]]:
-  """The most probable classes; of equal ones, the lower label first."""
-  for label in np.argsort(-probabilities, kind="stable")[:top_k].tolist():
-    is_named = names is not None and label < len(names)
-    yield {
-      "label": label,
-      "name": names[label] if is_named else None,
-      "probability": float(probabilities[label]),
-    }
-
-
-def _table(path: str, best: Sequence[dict[str, Any]]) -> str:
+def _table(path: str, best: "Sequence[Prediction]") -> str:
   lines = [on_one_line(path)]
-  for row in best:
-    name = row["name"]
-    name = f"class {row['label']}" if name is None else on_one_line(name)
-    lines.append(f"  {row['probability']:7.2%}  {name}")
+  for label, name, probability in best:
+    name = f"class {label}" if name is None else on_one_line(name)
+    lines.append(f"  {probability:7.2%}  {name}")
   return "\n".join(lines)
 
 

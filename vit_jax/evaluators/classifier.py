@@ -1,0 +1,174 @@
+"""Files to names of classes, by a checkpoint's head or by words."""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from vit_jax import registry
+from vit_jax.errors import UserError
+from vit_jax.evaluators import file_outputs, prediction
+from vit_jax.pretrained import inference
+from vit_jax.prompts import class_names as names_lib
+
+if TYPE_CHECKING:
+  from vit_jax.data.image_files import ImageFile
+
+Path = str | os.PathLike
+
+
+class Prediction(NamedTuple):
+  """A class that an image may be of.
+
+  Attributes:
+    label: Number of the class.
+    name: Its name; None where the checkpoint does not tell.
+    probability: From 0 to 1.
+  """
+
+  label: int
+  name: str | None
+  probability: float
+
+
+class Classifier:
+  """Classifies image files as `python -m vit_jax.predict` does.
+
+  Attributes:
+    use: The checkpoint, with its preprocessing.
+    class_names: Names of the classes; None if nobody tells.
+    activation: 'softmax', or 'sigmoid' for probabilities that do not add up to
+      one.
+
+  Args:
+    checkpoint: Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth
+      or Hugging Face directory.
+    class_names: Names of the head's classes in place of the checkpoint's:
+      'imagenet', 'cifar10', 'cifar100', or a file with one in each line.
+    classes: Texts that a checkpoint with a text tower compares images with,
+      divided by commas, or a file with one in each line.
+    templates: Sentences that each text is put into.
+    tokenizer: Path of the tokenizer of the texts; None: the checkpoint's.
+
+  Raises:
+    UserError: The checkpoint cannot be read, has no head, or cannot compare
+      images with texts; or the names are not as many as its classes.
+
+  Example:
+    classify = vit_jax.Classifier("runs/photos")
+    for best, *others in classify("holiday/*.jpg"):
+      print(best.name, best.probability)
+  """
+
+  def __init__(
+    self,
+    checkpoint: Path,
+    *,
+    class_names: Path | None = None,
+    classes: str | None = None,
+    templates: Sequence[str] = ("{}",),
+    tokenizer: str | None = None,
+  ):
+    self._checkpoint = checkpoint = os.fspath(checkpoint)
+    self.use = use = inference.read(checkpoint)
+    words, self.activation = None, use.weights.activation
+    self.class_names: Sequence[str] | None = use.weights.class_names
+    if classes is not None:
+      from vit_jax.evaluators import words as words_lib
+
+      words = words_lib.read(
+        use, checkpoint, classes, template=templates, tokenizer=tokenizer
+      )
+      self.class_names, self.activation = words.names, words_lib.activation(use)
+    elif registry.FAMILIES.get(use.weights.model.name).has_text:
+      raise UserError(
+        f"{checkpoint} classifies by words: say between which, as in"
+        ' --classes="a cat,a dog".'
+      )
+    elif use.weights.model.num_classes is None:
+      raise UserError(
+        f"{checkpoint} has no head, so it gives features and no classes."
+        " Fine-tune it first: --config=configs/finetune_folder.py"
+        f" --config.init_from={checkpoint}."
+      )
+    if class_names is not None:
+      self.class_names = self._named(os.fspath(class_names), by_words=words)
+    self._function = prediction.function(use, words)
+
+  def _named(self, source: str, *, by_words: Any) -> list[str]:
+    if by_words is not None:
+      raise UserError(
+        f"class_names = {source!r} names the classes of a head, and classes"
+        " are texts already; give one of them."
+      )
+    names = [one[0] for one in names_lib.read(source, key="class_names")]
+    wanted = self.use.weights.model.num_classes
+    if len(names) != wanted:
+      raise UserError(
+        f"class_names = {source!r} has {len(names)} names, and the head of"
+        f" {self._checkpoint} has {wanted} classes; name each of them."
+      )
+    return names
+
+  def __call__(
+    self, images: Path | Sequence[Path], top_k: int = 5
+  ) -> list[list[Prediction]]:
+    """The most probable classes of each image.
+
+    Args:
+      images: Files, folders with all below them, and glob patterns.
+      top_k: Number of classes of each image, the most probable first.
+
+    Raises:
+      UserError: There is no such image, or one cannot be read; names it.
+    """
+    # Imported late, as decoding takes TensorFlow.
+    from vit_jax.data import image_files
+
+    if isinstance(images, str | os.PathLike):
+      images = [images]
+    found = []
+    paths = image_files.find([os.fspath(image) for image in images])
+    for file, probabilities in self.probabilities(paths):
+      if probabilities is None:
+        raise UserError(file.problem)
+      found.append(self.best(probabilities, top_k))
+    return found
+
+  def probabilities(
+    self, paths: Sequence[str]
+  ) -> Iterator[tuple["ImageFile", np.ndarray | None]]:
+    """The probabilities of every class, for image files.
+
+    Yields:
+      Each file in order, with float32 [classes], or None where its `problem`
+      says why it has no pixels.
+
+    Raises:
+      UserError: They are not numbers.
+    """
+    side = self.use.weights.model.image_size
+    size = file_outputs.batch_size(side, len(paths))
+    for file, row in file_outputs.rows(
+      self.use, paths, self._function, batch_size=size
+    ):
+      if row is not None and not np.isfinite(row).all():
+        raise UserError(
+          f"{self._checkpoint} gives probabilities that are not numbers; its"
+          " parameters are not those of a trained network."
+        )
+      yield file, row
+
+  def best(self, probabilities: np.ndarray, top_k: int) -> list[Prediction]:
+    """The most probable classes; of equal ones, the lower label first."""
+    names = self.class_names or ()
+    order = np.argsort(-probabilities, kind="stable")[:top_k].tolist()
+    return [
+      Prediction(
+        label,
+        names[label] if label < len(names) else None,
+        float(probabilities[label]),
+      )
+      for label in order
+    ]
