@@ -24,6 +24,7 @@ REQUIRES = [
   "flax>=0.12.8,<0.13",
   "ftfy>=6.1",
   "fsspec>=2024.2",  # etils reaches buckets through it.
+  "huggingface_hub>=1",
   "importlib_resources>=6",  # Used by TFDS, undeclared.
   "jax>=0.10.2,<0.12",
   "jaxtyping>=0.3",

@@ -14,7 +14,15 @@ FILES = {
 
 # From the bottom up: a room imports itself and the rows below it.
 FLOOR = {"config", "durations", "errors", "installation", "paper", "records"}
-FLOOR |= {"buckets", "hardware", "heartbeat", "registry", "rngs", "suggestions"}
+FLOOR |= {
+  "buckets",
+  "hardware",
+  "heartbeat",
+  "hub",
+  "registry",
+  "rngs",
+  "suggestions",
+}
 FLOOR |= {"absent_tpu", "printable", "text_tables", "trees", "truncate"}
 FLOOR |= {"versions"}
 ROWS = (

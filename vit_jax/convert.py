@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 from etils import epath
 
-from vit_jax import command_line
+from vit_jax import command_line, hub
 from vit_jax.errors import UserError
 from vit_jax.weights import path_errors
 
@@ -101,6 +101,11 @@ def convert(
     UserError: `src` cannot be read, `dst` exists, or its form cannot hold the
       network.
   """
+  if hub.is_name(dst):
+    raise UserError(
+      f"{dst} is a place on the hub, and convert writes to a disk: name a"
+      " directory, and upload it with `hf upload OWNER/NAME DIRECTORY`."
+    )
   form = _form(dst, to)
   if dtype is not None and form != "stablehlo":
     raise UserError(

@@ -4,6 +4,7 @@ import re
 
 from etils import epath
 
+from vit_jax import hub
 from vit_jax.errors import UserError
 from vit_jax.weights import path_errors
 
@@ -17,7 +18,7 @@ def check(key: str, path: str, without: str = "") -> None:
 
   Args:
     key: Key of the config that holds the path.
-    path: A checkpoint of any form.
+    path: A checkpoint of any form, or its name on the hub.
     without: What else the key may be, for the message.
 
   Raises:
@@ -37,7 +38,7 @@ def exists(path: str) -> bool:
     UserError: It cannot be reached.
   """
   with path_errors.explained(path):
-    return epath.Path(path).exists()
+    return epath.Path(hub.local(path)).exists()
 
 
 def check_patches(key: str, path: str) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from etils import epath
 
-from vit_jax import registry
+from vit_jax import hub, registry
 from vit_jax.checkpoint import verification
 from vit_jax.checkpoint.store import DIRECTORY, read_params
 from vit_jax.errors import UserError
@@ -25,6 +25,7 @@ def locate(path: str) -> tuple[epath.Path, int]:
   Raises:
     UserError: There is no checkpoint.
   """
+  path = hub.local(path)
   where = epath.Path(path)
   with path_errors.explained(path):
     exists = where.exists()
@@ -55,12 +56,13 @@ def read(path: str) -> Weights:
   """Reads the parameters of any checkpoint, and the network they belong to.
 
   Args:
-    path: A workdir, one of its checkpoint steps, or a published file or
-      directory (`vit_jax.weights.files`).
+    path: A workdir, one of its checkpoint steps, a published file or directory
+      (`vit_jax.weights.files`), or the name of one on the hub (`vit_jax.hub`).
 
   Raises:
     UserError: The checkpoint is missing, damaged or not understood.
   """
+  path = hub.local(path)
   if files.is_published(path):
     return files.read(path)
   workdir, step = locate(path)

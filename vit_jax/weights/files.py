@@ -4,6 +4,7 @@ import types
 
 from etils import epath
 
+from vit_jax import hub
 from vit_jax.errors import UserError
 from vit_jax.weights import path_errors, tensors
 from vit_jax.weights.contract import Weights
@@ -19,7 +20,7 @@ def is_published(path: str) -> bool:
   Raises:
     UserError: A bucket cannot be reached.
   """
-  where = epath.Path(path)
+  where = epath.Path(hub.local(path))
   if where.suffix in (".npz", tensors.SUFFIX, *tensors.PICKLES):
     return True
   with path_errors.explained(path):

@@ -3,11 +3,13 @@
 import ast
 import dataclasses
 import math
+import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from etils import epath
 
+from vit_jax import hub
 from vit_jax.config import pixels
 from vit_jax.errors import UserError
 from vit_jax.weights.fields import COUNT, COUNTS, FLAG, NUMBER, TEXT, Fields
@@ -51,7 +53,7 @@ def read(path: epath.PathLike) -> ImageProcessor:
   Raises:
     UserError: One of the files is damaged.
   """
-  path = epath.Path(path)
+  path = epath.Path(hub.local(os.fspath(path)))
   if not path.is_dir():
     if path.suffix != ".safetensors":
       return ImageProcessor()

@@ -1,0 +1,146 @@
+"""A stand-in for the hub on the loopback, by its documented interface.
+
+As the hub does, it answers 401 for a repository that is not there, tells what
+is wrong in X-Error-Code, and sends weights from another place by a redirect.
+"""
+
+import hashlib
+import http.server
+import json
+import re
+import threading
+
+
+class Hub:
+  """Repositories by name; a context manager.
+
+  Attributes:
+    repositories: Name -> {revision -> {file -> bytes}}.
+    gated: Names of those that nobody may read.
+    requests: Paths asked for, in order.
+    broken: True to answer everything with a 503.
+  """
+
+  def __init__(self, repositories):
+    self.repositories = repositories
+    self.gated = set()
+    self.requests = []
+    self.broken = False
+    handler = type("Handler", (_Handler,), {"hub": self})
+    self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+
+  @property
+  def endpoint(self):
+    return f"http://127.0.0.1:{self._server.server_port}"
+
+  def __enter__(self):
+    threading.Thread(target=self._server.serve_forever, daemon=True).start()
+    return self
+
+  def __exit__(self, *unused):
+    self._server.shutdown()
+    self._server.server_close()
+
+  def commit(self, name, revision):
+    """The commit of a branch, or None; a commit is its own."""
+    for branch, files in self.repositories[name].items():
+      made = hashlib.sha1(f"{name}{branch}{sorted(files)}".encode()).hexdigest()
+      if revision in (branch, made):
+        return made, files
+    return None, None
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+  protocol_version = "HTTP/1.1"
+
+  def do_HEAD(self):
+    self.do_GET()
+
+  def do_GET(self):
+    self.hub.requests.append(self.path)
+    path = self.path.partition("?")[0]
+    if self.hub.broken:
+      return self._refuse(503, "", "down")
+    if match := re.fullmatch(
+      r"/api/models/([^/]+/[^/]+)(?:/revision/(.+))?", path
+    ):
+      return self._info(match[1], match[2] or "main")
+    if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/tree/([^/]+)/?", path):
+      return self._tree(match[1], match[2])
+    if match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
+      return self._file(match[1], match[2], match[3])
+    if match := re.fullmatch(r"/elsewhere/([^/]+/[^/]+)/([^/]+)/(.+)", path):
+      _, files = self.hub.commit(match[1], match[2])
+      return self._send(files[match[3]])
+    return self._refuse(404, "", f"no page {path}")
+
+  def log_message(self, *unused):
+    pass
+
+  def _found(self, name, revision):
+    if name not in self.hub.repositories:
+      self._refuse(401, "RepoNotFound", "Invalid username or password.")
+    elif name in self.hub.gated:
+      self._refuse(403, "GatedRepo", "Access to the model is restricted.")
+    else:
+      commit, files = self.hub.commit(name, revision)
+      if commit is not None:
+        return commit, files
+      self._refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+    return None, None
+
+  def _info(self, name, revision):
+    commit, files = self._found(name, revision)
+    if commit:
+      siblings = [{"rfilename": file} for file in files]
+      self._json({"id": name, "sha": commit, "siblings": siblings})
+
+  def _tree(self, name, revision):
+    commit, files = self._found(name, revision)
+    if commit:
+      self._json(
+        [
+          {
+            "type": "file",
+            "path": file,
+            "size": len(content),
+            "oid": hashlib.sha1(content).hexdigest(),
+          }
+          for file, content in files.items()
+        ]
+      )
+
+  def _file(self, name, revision, file):
+    commit, files = self._found(name, revision)
+    if not commit:
+      return None
+    if file not in files:
+      return self._refuse(404, "EntryNotFound", f"no {file}")
+    headers = {
+      "X-Repo-Commit": commit,
+      "ETag": f'"{hashlib.sha1(files[file]).hexdigest()}"',
+      "X-Linked-Size": str(len(files[file])),
+    }
+    if file.endswith(".json"):
+      return self._send(files[file], headers)
+    headers["X-Linked-ETag"] = headers["ETag"]
+    # Another host's, as the hub's are.
+    elsewhere = self.hub.endpoint.replace("127.0.0.1", "localhost")
+    headers["Location"] = f"{elsewhere}/elsewhere/{name}/{commit}/{file}"
+    return self._send(b"", headers, code=302)
+
+  def _refuse(self, code, error, message):
+    headers = {"X-Error-Code": error, "X-Error-Message": message}
+    self._send(json.dumps({"error": message}).encode(), headers, code=code)
+
+  def _json(self, value):
+    self._send(json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+  def _send(self, body, headers=None, code=200):
+    self.send_response(code)
+    for name, value in (headers or {}).items():
+      self.send_header(name, value)
+    self.send_header("Content-Length", str(len(body)))
+    self.end_headers()
+    if self.command == "GET":
+      self.wfile.write(body)

@@ -1,0 +1,127 @@
+"""Checkpoints of the Hugging Face hub by name: hf:OWNER/NAME[@REVISION].
+
+The files are in the cache of huggingface_hub, with its settings: HF_HOME,
+HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE. A revision is a branch, a tag or a
+commit; without one it is `main`, as it is at the time.
+"""
+
+import functools
+import os
+import re
+from collections.abc import Sequence
+
+from vit_jax.errors import UserError
+
+_PREFIX = "hf:"
+_NAME = re.compile(r"hf:(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?", re.ASCII)
+_SECONDS = 4.0  # For the hub to answer.
+# Weights in the order in which they are wanted. Of a repository with several
+# forms one is fetched.
+_WEIGHTS = (
+  re.compile(r"model(-\d+-of-\d+)?\.safetensors"),
+  re.compile(r".*\.safetensors"),
+  re.compile(r".*\.npz"),
+  re.compile(r".*\.(bin|pth|pt)"),
+)
+# Configs, tokenizers and names of classes.
+_BESIDE = re.compile(r".*\.(json|txt|model|gz)")
+
+
+def is_name(path: str) -> bool:
+  """Returns True for the name of a repository."""
+  return path.startswith(_PREFIX)
+
+
+def local(path: str) -> str:
+  """The directory of a repository's files, fetched if need be.
+
+  Args:
+    path: 'hf:OWNER/NAME' or 'hf:OWNER/NAME@REVISION'; any other path is
+      returned as it is.
+
+  Raises:
+    UserError: The name has another form; there is no such repository or
+      revision, it is not open to this user or holds no weights; or the hub
+      cannot be reached and the files are not in the cache.
+  """
+  if not is_name(path):
+    return path
+  match = _NAME.fullmatch(path)
+  if not match:
+    raise UserError(
+      f"{path!r} is not the name of a repository; write hf:OWNER/NAME or"
+      " hf:OWNER/NAME@REVISION."
+    )
+  return _fetched(*match.groups())
+
+
+@functools.cache
+def _fetched(name: str, revision: str | None) -> str:
+  # Imported late: most runs start from a file.
+  import huggingface_hub
+  from huggingface_hub import errors
+
+  where = f"hf:{name}" + (f"@{revision}" if revision else "")
+  try:
+    found = huggingface_hub.HfApi().model_info(
+      name, revision=revision, timeout=_SECONDS
+    )
+    files = [sibling.rfilename for sibling in found.siblings or ()]
+    wanted = _wanted(files)
+    if not wanted:
+      raise UserError(
+        f"{where} holds no weights that can be read: no .safetensors, .npz,"
+        " .bin or .pth file."
+      )
+    return huggingface_hub.snapshot_download(
+      name,
+      revision=revision,  # By this name the cache finds it again.
+      allow_patterns=wanted,
+      etag_timeout=_SECONDS,
+    )
+  except errors.GatedRepoError:
+    raise UserError(
+      f"{where} is open to those who have accepted its terms: accept them on"
+      " its page, and log in with `hf auth login` or HF_TOKEN."
+    ) from None
+  except errors.RevisionNotFoundError:
+    raise UserError(
+      f"{where}: the repository {name} has no revision {revision!r}; name a"
+      " branch, a tag or a commit."
+    ) from None
+  except errors.RepositoryNotFoundError:
+    raise UserError(
+      f"{where}: the hub has no repository {name}, or it is private. Check the"
+      " name, or log in with `hf auth login` or HF_TOKEN."
+    ) from None
+  except UserError:
+    raise
+  except errors.HFValidationError as error:
+    raise UserError(
+      f"{where} is not the name of a repository: {error}"
+    ) from None
+  except Exception as error:  # Its HTTP library has many, and is not public.
+    cached = huggingface_hub.try_to_load_from_cache(
+      name, "config.json", revision=revision
+    )
+    if isinstance(cached, str):
+      return os.path.dirname(cached)
+    raise UserError(
+      f"{where} cannot be fetched ({_reason(error)}), and it is not in the"
+      " cache. Try again with a network, or give the path of a copy."
+    ) from None
+
+
+def _wanted(files: Sequence[str]) -> list[str]:
+  """The weights in one form, and the files of text beside them; [] of none."""
+  tops = [file for file in files if "/" not in file]
+  for form in _WEIGHTS:
+    if weights := [file for file in tops if form.fullmatch(file)]:
+      return [*weights, *(file for file in tops if _BESIDE.fullmatch(file))]
+  return []
+
+
+def _reason(error: Exception) -> str:
+  """The first sentence of an error."""
+  first = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
+  return first or type(error).__name__
