@@ -11,6 +11,7 @@ from tests import experiments
 from vit_jax import records
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
+from vit_jax.pretrained import reading
 from vit_jax.train import train
 
 
@@ -72,6 +73,72 @@ def test_a_line_has_the_means_since_the_one_before(finished, tmp_path):
     shutil.rmtree(tmp_path / "checkpoints" / str(step))
   train(config, str(tmp_path))  # From step 2, within an interval.
   assert losses(tmp_path) == before
+
+
+def steps_kept(workdir):
+  return {int(path.name) for path in (workdir / "checkpoints").glob("[0-9]*")}
+
+
+def best_by_loss(workdir):
+  found = {
+    x["step"]: x["eval/test/loss"]
+    for x in lines(workdir)
+    if "eval/test/loss" in x
+  }
+  return min(found, key=found.get)
+
+
+def test_the_best_checkpoint_is_kept_beside_the_newest(tmp_path):
+  config = experiments.config(
+    total_steps=8,
+    schedule__base_lr=0.3,  # So much that the loss rises again.
+    schedule__decay="constant",
+    evals__test__every_steps=1,
+    checkpoint__every_steps=8,
+    checkpoint__keep_last=1,
+    checkpoint__keep_best="test/loss",
+  )
+  train(config, str(tmp_path))
+  best = best_by_loss(tmp_path)
+  assert best < 8
+  assert steps_kept(tmp_path) == {best, 8}
+  summary = json.loads((tmp_path / "summary.json").read_text())
+  assert (summary["best"]["step"], summary["best"]["since"]) == (best, 8 - best)
+  assert reading.locate(f"{tmp_path}/best") == (tmp_path, best)
+  measured = evaluate(config, f"{tmp_path}/best")
+  assert measured["eval/test/loss"] == pytest.approx(
+    summary["best"]["value"], rel=1e-6
+  )
+  # Killed before the last save: it goes on from the best, which stays.
+  before = lines(tmp_path)
+  shutil.rmtree(tmp_path / "checkpoints" / "8")
+  train(config, str(tmp_path))
+  assert steps_kept(tmp_path) == {best, 8}
+  assert losses(tmp_path) == {
+    x["step"]: x["train/loss"] for x in before if "train/loss" in x
+  }
+
+
+def test_a_run_that_gets_no_better_ends_early_and_stays_ended(tmp_path, capsys):
+  config = experiments.config(
+    schedule__base_lr=1e-60,  # No float32: nothing changes.
+    evals__test__every_steps=1,
+    checkpoint__keep_best="test/top1",
+    early_stopping=3,
+  )
+  for _ in range(2):
+    assert train(config, str(tmp_path)) == 0
+    assert (
+      "3 evaluations after step 1 were not better" in capsys.readouterr().out
+    )
+    assert lines(tmp_path)[-1]["step"] == 4
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert (summary["status"], summary["step"]) == ("finished", 4)
+
+
+def test_a_run_without_it_has_no_best_checkpoint(finished):
+  with pytest.raises(UserError, match="has no best checkpoint"):
+    reading.locate(f"{finished}/best")
 
 
 def test_an_evaluation_is_a_line_of_its_own(finished):

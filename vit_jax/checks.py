@@ -1,6 +1,6 @@
 """Checks of a config before jax or data is touched."""
 
-from vit_jax.config import schema
+from vit_jax.config import best_metric, schema
 from vit_jax.data import features, sources, splits
 from vit_jax.evaluators import build as evaluators_build
 from vit_jax.models import build as models_build
@@ -20,3 +20,4 @@ def check(config: schema.Config) -> None:
   objectives_build.check(config, features.check(config))
   optim_build.check(config)
   evaluators_build.check(config)
+  best_metric.find(config)

@@ -129,7 +129,9 @@ def train(config: schema.Config, workdir: str) -> int:
     monitor.say(f"compiled in {clock.seconds['compile']:.0f} s")
     with clock.phase("restore"):
       state = state or directory.restore_or_init()
-    every_steps = parts.steps(config.checkpoint.every_steps)
+    regular = EverySteps(
+      parts.steps(config.checkpoint.every_steps), parts.total_steps
+    )
     stack.enter_context(
       Watchdog(config.faults.watchdog_seconds, clock, directory.store.path)
     )
@@ -150,7 +152,7 @@ def train(config: schema.Config, workdir: str) -> int:
         log=monitor.log,
         evaluate_due=evaluation.due,
         evaluate=evaluation.run,
-        save_due=EverySteps(every_steps, parts.total_steps).due,
+        save_due=lambda step: regular.due(step) or step == evaluation.best_step,
         save=lambda step, state: directory.save(
           step,
           recovery.checked(step, state),
@@ -159,18 +161,25 @@ def train(config: schema.Config, workdir: str) -> int:
           ),
           evaluation_due=evaluation.unfinished,
         ),
-        stop=lambda step: request.asked(),
+        stop=lambda step: evaluation.is_in_vain or request.asked(),
         clock=clock,
       )
 
     state, step = recovery.train(run, state)
   status, exit_code = "finished", 0
-  if step < parts.total_steps or evaluation.unfinished:
+  in_vain = evaluation.is_in_vain and not evaluation.unfinished
+  if (step < parts.total_steps and not in_vain) or evaluation.unfinished:
     status, exit_code = "preempted", EXIT_PREEMPTED
     if request.interrupted:
       status, exit_code = "interrupted", command_line.EXIT_INTERRUPTED
   directory.finish(status)
   if jax.process_index() == 0:
+    if in_vain and step < parts.total_steps:
+      best = directory.best
+      print(
+        f"ended early: {best.since} evaluations after step {best.step} were not"
+        f" better in {config.checkpoint.keep_best} (config.early_stopping)"
+      )
     print(f"{status} at step {step}; report: {render.write_report(workdir)}")
     if status != "finished":
       print("The same command goes on from here.")

@@ -9,7 +9,14 @@ from vit_jax.errors import UserError
 
 # These may differ between the run that saved and the one that resumes. Data may
 # move: `dataset_fingerprint` tells whether they are the same.
-_FREE = ("log_every_steps", "checkpoint.", "evals", "mesh.", "allow_change")
+_FREE = (
+  "log_every_steps",
+  "early_stopping",
+  "checkpoint.",
+  "evals",
+  "mesh.",
+  "allow_change",
+)
 _FREE += ("sweep.", "train.max_bad_examples", "faults.watchdog_seconds")
 _FREE += ("profile.", "paper_row.", "data_dir", "objective.cache_frozen")
 # Sections whose keys depend on their name.

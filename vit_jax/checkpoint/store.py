@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import jax
@@ -66,6 +66,17 @@ class _Manager(ocp.CheckpointManager):
     return False
 
 
+class _OneStep(policies.PreservationPolicy):
+  """Keeps the checkpoint of one step, which may change."""
+
+  step: int | None = None
+
+  def should_preserve(
+    self, checkpoints: Sequence[Any], **unused: object
+  ) -> list[bool]:
+    return [checkpoint.step == self.step for checkpoint in checkpoints]
+
+
 class CheckpointStore:
   """The directory `checkpoints/` of a workdir.
 
@@ -95,7 +106,8 @@ class CheckpointStore:
     self.path = epath.Path(workdir) / DIRECTORY
     self._saving = 0
     self._broken = False
-    preserve = [policies.LatestN(keep_last)]
+    self._kept = _OneStep()
+    preserve = [policies.LatestN(keep_last), self._kept]
     if keep_every_steps:
       preserve.append(policies.EveryNSteps(keep_every_steps))
     if keep_multiples:
@@ -120,6 +132,10 @@ class CheckpointStore:
         f"The checkpoints of {workdir} cannot be reached:"
         f" {error.strerror or error}."
       ) from None
+
+  def keep(self, step: int | None) -> None:
+    """Keeps the checkpoint of one step besides the others, from now on."""
+    self._kept.step = step
 
   def latest_step(self) -> int | None:
     """The newest complete step, or None."""

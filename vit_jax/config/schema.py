@@ -554,6 +554,11 @@ class Checkpoint(Section):
   keep_every_steps: Interval | None = key(
     None, "Checkpoints at multiples of this are kept for ever."
   )
+  keep_best: str | None = key(
+    None,
+    "Metric of an evaluator, such as 'test/top1': the checkpoint of its best"
+    " value is saved at once and kept, as WORKDIR/best.",
+  )
   on_save_error: Literal["stop", "continue"] = key(
     "stop",
     "When a save fails, as on a full disk: end the run, or train on until the"
@@ -839,6 +844,11 @@ class Config(Section):
   max_epochs: Positive | None = key(
     None,
     "With total_steps: the run ends after so many passes if they are less.",
+  )
+  early_stopping: PositiveInt | None = key(
+    None,
+    "The run ends after so many evaluations without a better"
+    " checkpoint.keep_best.",
   )
   log_every_steps: PositiveInt = key(
     50, "Steps between metrics lines, which have the means over them."

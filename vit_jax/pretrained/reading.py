@@ -4,20 +4,24 @@ from typing import Any
 
 from etils import epath
 
-from vit_jax import hub, registry
+from vit_jax import hub, records, registry
 from vit_jax.checkpoint import verification
 from vit_jax.checkpoint.store import DIRECTORY, read_params
+from vit_jax.config import best_metric
 from vit_jax.errors import UserError
 from vit_jax.pretrained import run_files
 from vit_jax.weights import files, path_errors
 from vit_jax.weights.contract import Weights
+
+_BEST = "best"
 
 
 def locate(path: str) -> tuple[epath.Path, int]:
   """Finds a run's checkpoint.
 
   Args:
-    path: A workdir, its folder of checkpoints, or one step of them.
+    path: A workdir, its folder of checkpoints, one step of them, or
+      WORKDIR/best where the run had `checkpoint.keep_best`.
 
   Returns:
     The workdir and the step, by default the newest complete one.
@@ -29,6 +33,8 @@ def locate(path: str) -> tuple[epath.Path, int]:
   where = epath.Path(path)
   with path_errors.explained(path):
     exists = where.exists()
+    if not exists and where.name == _BEST and where.parent.exists():
+      return where.parent, _best_step(where.parent)
   if not exists:
     raise UserError(
       f"The checkpoint {path} does not exist; give a workdir, one of its"
@@ -50,6 +56,29 @@ def locate(path: str) -> tuple[epath.Path, int]:
       f"{path} holds no checkpoint: there is no complete step in {directory}."
     )
   return workdir, steps[-1]
+
+
+def _best_step(workdir: epath.Path) -> int:
+  """The best step that is there.
+
+  Raises:
+    UserError: The run knows no best one, or none is there.
+  """
+  metric = best_metric.find(run_files.read_config(workdir))
+  if metric is None:
+    raise UserError(
+      f"{workdir} has no best checkpoint: the run was not told by what, as"
+      " --config.checkpoint.keep_best=test/top1 does."
+    )
+  there = set(verification.steps_in(workdir / DIRECTORY))
+  lines = records.read_lines(workdir / "metrics.jsonl")
+  kept = (line for line in lines if line["step"] in there)
+  best = best_metric.of_lines(metric, kept)
+  if best is None:
+    raise UserError(
+      f"{workdir} has no checkpoint yet for which {metric.name} was measured."
+    )
+  return best.step
 
 
 def read(path: str) -> Weights:

@@ -1,6 +1,8 @@
 """The directory of a run: its files, and the step a run in it resumes from."""
 
 import contextlib
+import dataclasses
+import json
 import logging
 import os
 import shlex
@@ -15,7 +17,7 @@ from etils import epath
 from vit_jax import buckets, hardware, records, registry, trees, versions
 from vit_jax.checkpoint import resume
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
-from vit_jax.config import evaluator_declarations, schema
+from vit_jax.config import best_metric, evaluator_declarations, schema
 from vit_jax.errors import DivergedError, UserError
 from vit_jax.pretrained import fitting, run_files, start
 from vit_jax.processes import agreement
@@ -67,6 +69,7 @@ class RunDirectory:
     position: Position in its data to resume from.
     facts: Further facts for the summary, by key.
     evaluation_due: True if an evaluation of that step was left unfinished.
+    best: The best evaluation by `config.checkpoint.keep_best`, so far.
 
   Args:
     workdir: Directory that is created if absent.
@@ -141,6 +144,7 @@ class RunDirectory:
       if parts.facts.tokenizer is not None:
         run_files.write_tokenizer(at, parts.facts.tokenizer)
       self._open_metrics()
+    self._find_best()
     if self.evaluation_due:
       # It may have been caught up with before the run was killed.
       prefixes = evaluator_declarations.prefixes(config)
@@ -148,6 +152,31 @@ class RunDirectory:
         self.first_step, prefixes
       )
       self.evaluation_due = not agreement.gather("known" * known)[0]
+
+  def _find_best(self) -> None:
+    """Finds the best evaluation up to the step that is resumed from."""
+    self.best: best_metric.Best | None = None
+    metric = best_metric.find(self._parts.config)
+    if metric is None:
+      return
+    if self._is_first:
+      lines = records.read_lines(self.records_path / _METRICS)
+      self.best = best_metric.of_lines(metric, lines)
+    found = agreement.gather(
+      json.dumps(self.best and dataclasses.asdict(self.best))
+    )[0]
+    values = json.loads(found)
+    self.best = values and best_metric.Best(**values)
+    self.store.keep(self.best and self.best.step)
+
+  def evaluated(self, step: int, metrics: Mapping[str, float]) -> bool:
+    """Takes the metrics of an evaluation; True if it is the best so far."""
+    metric = best_metric.find(self._parts.config)
+    if metric is None:
+      return False
+    self.best = best_metric.after(metric, self.best, step, metrics)
+    self.store.keep(self.best and self.best.step)
+    return self.best is not None and self.best.step == step
 
   def _open_spool(self) -> BucketUpload:
     try:
@@ -188,6 +217,7 @@ class RunDirectory:
       self._metrics.close()
       self._open_metrics()
       self._goodput.went_back(self.first_step)
+    self._find_best()
     return self.first_step, self.position
 
   def restore_or_init(self) -> Any:
@@ -339,6 +369,7 @@ class RunDirectory:
         "command": _command(),
         "model": self._family.describe(parts.config.model),
         "objective": dict(self._kind.describe(parts.config)),
+        "best": self.best and dataclasses.asdict(self.best),
         **self.facts,
       },
     )

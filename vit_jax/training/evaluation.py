@@ -59,6 +59,7 @@ class Evaluation:
     evaluators: The evaluators by name.
     unfinished: True if an evaluation of the last step is left for the next
       start, because the run was asked to stop.
+    best_step: The last step, if its evaluation was the best.
 
   Raises:
     UserError: The data of an evaluator are missing.
@@ -73,6 +74,8 @@ class Evaluation:
     clock: Clock,
   ):
     self.unfinished = False
+    self.best_step: int | None = None
+    self._patience = parts.config.early_stopping
     self._directory = directory
     self._monitor = monitor
     self._request = request
@@ -116,12 +119,21 @@ class Evaluation:
       return
     if metrics:
       self._monitor.write(step, metrics)
+      if self._directory.evaluated(step, metrics):
+        self.best_step = step
       shown = [
         f"{name.removeprefix('eval/')} {value:.4g}"
         for name, value in metrics.items()
         if not name.endswith(("_std", "/num_examples"))
       ]
       self._monitor.say(f"evaluation at step {step}: " + "  ".join(shown))
+
+  @property
+  def is_in_vain(self) -> bool:
+    """True once `config.early_stopping` evaluations were not better."""
+    best = self._directory.best
+    patience = self._patience
+    return patience is not None and bool(best) and best.since >= patience
 
   def _ask(self) -> None:
     if self._request.asked():
