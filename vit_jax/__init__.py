@@ -28,6 +28,7 @@ _HOMES = {
   "features": "vit_jax.pretrained.features",
   "list_models": "vit_jax.models.names",
   "load": "vit_jax.pretrained.load",
+  "load_transform": "vit_jax.pretrained.transform",
   "load_tokenizer": "vit_jax.tokenization.load",
   "save": "vit_jax.pretrained.save",
 }

@@ -1,0 +1,109 @@
+"""Preprocessing of a checkpoint's evaluations, for images of one's own."""
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image, ImageOps
+
+from vit_jax.data import spec
+from vit_jax.errors import UserError
+from vit_jax.pretrained import inference
+
+Picture = str | os.PathLike | Image.Image | np.ndarray
+
+
+def load_transform(
+  path: str | os.PathLike, image_size: int | None = None
+) -> "Transform":
+  """Loads the preprocessing that belongs to a checkpoint.
+
+  Args:
+    path: A checkpoint as `vit_jax.load` takes it.
+    image_size: Side of the images, pixels; None: the checkpoint's.
+
+  Raises:
+    UserError: The checkpoint cannot be read.
+
+  Example:
+    model, params = vit_jax.load("runs/photos")
+    transform = vit_jax.load_transform("runs/photos")
+    logits = model.apply({"params": params}, transform("cat.jpg")[None])
+  """
+  use = inference.read(os.fspath(path))
+  if image_size is not None:
+    use = use.adapted(image_size=image_size)
+  return Transform(
+    use.weights.preprocess,
+    use.weights.model.image_size,
+    use.weights.class_names,
+  )
+
+
+class Transform:
+  """Makes the pixels that a network was evaluated on.
+
+  Attributes:
+    preprocess: The ops, 'decode|resize_small(256)|central_crop(224)'.
+    image_size: Side of the result, pixels.
+    class_names: Names of the checkpoint's classes; None if it tells none.
+  """
+
+  def __init__(
+    self, preprocess: str, image_size: int, class_names: Sequence[str] | None
+  ):
+    self.preprocess = preprocess
+    self.image_size = image_size
+    self.class_names = class_names
+    self._parsed = spec.check(
+      preprocess, image_size, where="preprocess", train=False
+    )
+
+  def __call__(self, image: Picture) -> UInt8[np.ndarray, "side side 3"]:
+    """Prepares one image.
+
+    Args:
+      image: Path of a file, which is decoded as in evaluations; a Pillow image,
+        or pixels, uint8 [h, w, 1 or 3].
+
+    Raises:
+      UserError: The file cannot be read, or the pixels are of another type.
+    """
+    if isinstance(image, str | os.PathLike):
+      return self._file(os.fspath(image))
+    if isinstance(image, Image.Image):
+      image = np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+    is_image = image.ndim == 3 and image.shape[-1] in (1, 3)
+    if image.dtype != np.uint8 or not is_image:
+      raise UserError(
+        f"Pixels are {image.dtype} {list(image.shape)}; give uint8 [height,"
+        " width, 3]."
+      )
+    if image.shape[-1] == 1:
+      image = np.repeat(image, 3, axis=-1)
+    return np.asarray(self._of_pixels(image))
+
+  def _file(self, path: str) -> np.ndarray:
+    from vit_jax.data import image_files
+
+    ((file,),) = image_files.read([path], self._parsed, batch_size=1)
+    if file.pixels is None:
+      raise UserError(file.problem)
+    return file.pixels
+
+  @functools.cached_property
+  def _of_pixels(self) -> Callable[[np.ndarray], Any]:
+    # Imported late, as TensorFlow takes seconds.
+    from vit_jax.data.host_ops import HostOps
+    from vit_jax.data.tf_import import tf
+
+    ops = HostOps(self._parsed, seed=0, is_encoded=False)
+    row = np.int64(0)  # An evaluation's ops draw no random numbers.
+    return tf.function(
+      lambda image: ops(image, row),
+      input_signature=[tf.TensorSpec([None, None, 3], tf.uint8)],
+      autograph=False,
+    )
