@@ -25,6 +25,16 @@ def file(tmp_path):
   return str(published_npz.saved(tmp_path / "x.npz", params))
 
 
+def test_seeds_give_parameters_of_their_own(file):
+  heads = [
+    vit_jax.create_model("Ti/4", num_classes=3, image_size=8, seed=seed)[1]
+    for seed in (0, 0, 1)
+  ]
+  first, again, other = (tree["embedding"]["kernel"] for tree in heads)
+  np.testing.assert_array_equal(first, again)
+  assert not np.allclose(first, other)
+
+
 @pytest.mark.parametrize(
   ("name", "image_size", "golden"),
   [

@@ -15,7 +15,6 @@ from vit_jax.pretrained import fitting, function_keys, reading
 from vit_jax.weights import flat
 from vit_jax.weights.contract import Weights
 
-_SEED = 0
 # Keys that make a network run on any device, without training.
 ANY_DEVICE = {"attention": "xla", "remat": "none"}
 
@@ -95,6 +94,7 @@ def create_model(
   num_classes: int | None = 1000,
   image_size: int | None = None,
   pretrained: str | os.PathLike | bool | None = None,
+  seed: int = 0,
 ) -> tuple[nn.Module, dict[str, Any]]:
   """Creates a model by name, with random parameters or a checkpoint's.
 
@@ -107,6 +107,7 @@ def create_model(
     pretrained: Path of a checkpoint as for `load`; None or False for none. Its
       head is taken over if it has `num_classes` classes; its form of the GELU,
       its pixel mean and other keys that shapes do not tell always.
+    seed: Seed of the random parameters.
 
   Returns:
     The flax module and its parameters, a nested dict.
@@ -122,7 +123,7 @@ def create_model(
     name, num_classes=num_classes or None, image_size=image_size
   )
   if pretrained is None or pretrained is False:
-    return _build(model, None)
+    return _build(model, None, seed)
   if pretrained is True:
     raise UserError(
       "pretrained = True names no weights, which are not downloaded here; give"
@@ -131,11 +132,11 @@ def create_model(
   weights = reading.read(os.fspath(pretrained))
   if weights.model.name == model.name:
     model = function_keys.taken_over(model, weights.model)
-  return _build(model, weights)
+  return _build(model, weights, seed)
 
 
 def _build(
-  model: schema.Model, weights: Weights | None
+  model: schema.Model, weights: Weights | None, seed: int = 0
 ) -> tuple[nn.Module, dict[str, Any]]:
   """Builds a network with the parameters of `weights`, the rest initialised."""
   module = build.create(model, num_classes=model.num_classes)
@@ -143,7 +144,7 @@ def _build(
 
   def init() -> Any:
     images = jnp.zeros((1, size, size, 3), jnp.uint8)
-    return module.init(jax.random.key(_SEED), images)["params"]
+    return module.init(jax.random.key(seed), images)["params"]
 
   if weights is None:
     return module, jax.jit(init)()
