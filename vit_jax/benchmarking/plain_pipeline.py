@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.data import encoded, ops_augment
+from vit_jax.data import encoded, image_formats, ops_augment
 from vit_jax.data.sources import Source
 from vit_jax.data.spec import Call, Preprocess
 from vit_jax.data.tf_import import tf
@@ -19,10 +19,11 @@ from vit_jax.errors import UserError
 _MAX_RECORDS = 2000
 
 Tensor = Any
+Image = encoded.JpegImage | encoded.PixelImage
 
 
 def _inception_crop(
-  data: Tensor,
+  image: Image,
   size: int,
   area_min: float,
   area_max: float,
@@ -30,7 +31,7 @@ def _inception_crop(
   ratio_max: float,
 ) -> Tensor:
   begin, extent, _ = tf.image.sample_distorted_bounding_box(
-    tf.image.extract_jpeg_shape(data),
+    image.shape(),
     tf.zeros([0, 0, 4], tf.float32),
     area_range=(area_min / 100, area_max / 100),
     aspect_ratio_range=(ratio_min, ratio_max),
@@ -39,15 +40,12 @@ def _inception_crop(
   )
   top, left, _ = tf.unstack(begin)
   height, width, _ = tf.unstack(extent)
-  window = tf.stack([top, left, height, width])
-  pixels = tf.io.decode_and_crop_jpeg(data, window, channels=3)
+  pixels = image.crop(tf.stack([top, left, height, width]))
   return tf.image.resize(pixels, (size, size))
 
 
-def _random_resized_crop(data: Tensor, size: int, **arguments: Any) -> Tensor:
-  return ops_augment.random_resized_crop(
-    encoded.JpegImage(data), _any_seed(), size, **arguments
-  )
+def _random_resized_crop(image: Image, size: int, **arguments: Any) -> Tensor:
+  return ops_augment.random_resized_crop(image, _any_seed(), size, **arguments)
 
 
 def _any_seed() -> Tensor:
@@ -55,11 +53,26 @@ def _any_seed() -> Tensor:
 
 
 def _resize(
-  data: Tensor, size: int, method: str, antialias: bool, scale: float
+  image: Image, size: int, method: str, antialias: bool, scale: float
 ) -> Tensor:
-  pixels = tf.io.decode_jpeg(data, channels=3)
   side = round(scale * size)
-  return tf.image.resize(pixels, (side, side), method, antialias=antialias)
+  return tf.image.resize(
+    image.pixels(), (side, side), method, antialias=antialias
+  )
+
+
+def _with_pillow(data: Tensor) -> Tensor:
+  pixels = tf.numpy_function(image_formats.pixels, [data], tf.uint8)
+  return tf.ensure_shape(pixels, (None, None, 3))
+
+
+def _opener(form: int) -> Callable[[Tensor], Image]:
+  """Function that opens an image of a form as a plain pipeline would."""
+  if form <= encoded.UPRIGHT_JPEG:
+    return encoded.JpegImage
+  if form == encoded.PNG:
+    return lambda data: encoded.PixelImage(tf.io.decode_png(data, channels=3))
+  return lambda data: encoded.PixelImage(_with_pillow(data))
 
 
 # The first op decodes what it needs.
@@ -76,7 +89,8 @@ def batches(
   """Returns endless batches of the form of ours, in no reproducible order.
 
   Args:
-    source: Source of JPEG files; TensorFlow reads them if its names are paths.
+    source: Source of encoded images, all of one format; TensorFlow reads them
+      if its names are paths.
     preprocess: 'decode|inception_crop', 'decode|random_resized_crop' or
       'decode|resize', with arguments, then any ops of `ops_augment`, which
       are the same functions with seeds drawn at random, and optionally
@@ -88,10 +102,20 @@ def batches(
   """
   ids = np.arange(min(source.num_examples, _MAX_RECORDS))
   record = source.read(ids)
-  if source.image_shape or (encoded.forms(record["image"]) > 8).any():
+  if source.image_shape:
     raise UserError(
-      "The plain pipeline reads JPEG images only; choose such a dataset."
+      "The plain pipeline reads encoded images, and these are pixels; choose a"
+      " dataset of files."
     )
+  # A turned JPEG is decoded as an upright one.
+  forms = encoded.forms(record["image"])
+  forms = np.unique(np.where(forms < encoded.PNG, encoded.UPRIGHT_JPEG, forms))
+  if len(forms) > 1:
+    raise UserError(
+      "The plain pipeline reads images of one format, and these are of several;"
+      " choose a dataset of JPEGs, of PNGs or of others."
+    )
+  opened = _opener(int(forms[0]))
   names = source.names(ids)
   are_files = all(map(tf.io.gfile.exists, names[:1]))
   images = names if are_files else record["image"].tolist()
@@ -99,11 +123,12 @@ def batches(
 
   def example(image: Tensor, label: Tensor) -> dict[str, Tensor]:
     data = tf.io.read_file(image) if are_files else image
-    pixels = _FIRST[first.name](data, **first.kwargs)
+    pixels = _FIRST[first.name](opened(data), **first.kwargs)
     pixels = tf.cast(pixels, tf.uint8)
     for op in others:
-      image = encoded.PixelImage(pixels)
-      pixels = op.op.function(image, _any_seed(), **op.kwargs)
+      pixels = op.op.function(
+        encoded.PixelImage(pixels), _any_seed(), **op.kwargs
+      )
     if flips:
       pixels = tf.image.random_flip_left_right(pixels)
     return {"image": pixels, "label": label}
