@@ -33,7 +33,7 @@ def test_known_forms_of_names_pass(name):
     ("", "'' is not the name of a dataset"),
     ("my data", "'my data' is not the name of a dataset"),
     ("generate:classes=3", "Did you mean 'generated'?"),
-    ("folder:DIR", "'folder' takes no arguments"),
+    ("folder:DIR", "'folder:links=anywhere' to follow"),
     ("captions:DIR", "'captions' takes no arguments"),
     ("webdataset", "webdataset: does not name tar files"),
     ("generated:classes=ten", "'classes=ten' is not an argument"),

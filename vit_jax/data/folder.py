@@ -56,10 +56,7 @@ def open_source(
       which names all that cannot be decoded.
   """
   source = scan(split, data_dir, follow_links=check(arguments))
-  if source.num_examples <= MAX_FILES_CHECKED and not buckets.is_bucket(
-    source.paths[0]
-  ):
-    _raise_if_no_images(source, max_bad_examples)
+  check_images(source, max_bad_examples)
   return source
 
 
@@ -149,7 +146,9 @@ class FolderSource(sources.Source):
     images = stored_images.read_or_locate_all(self.names(ids))
     return {**images, "label": self.labels[ids]}
 
-  def label_counts(self) -> np.ndarray:
+  def label_counts(self) -> np.ndarray | None:
+    if self.labels.ndim > 1:
+      return None  # An image of several counts for each.
     return np.bincount(self.labels, minlength=self.num_classes)
 
   def names(self, ids: np.ndarray) -> list[str]:
@@ -286,7 +285,26 @@ def _class_names(
   return names
 
 
-def _raise_if_no_images(source: FolderSource, max_bad_examples: int) -> None:
+def check_images(
+  source: FolderSource, max_bad_examples: int, *, root: str | None = None
+) -> None:
+  """Checks the first bytes of all files, if they are not too many.
+
+  Args:
+    source: Files of a local disk or in a bucket, which are not looked at.
+    max_bad_examples: Number of files that may be something else.
+    root: Folder that links must not lead out of; None: they may.
+
+  Raises:
+    UserError: More files are no images, or a link leads out of `root`.
+  """
+  if source.num_examples > MAX_FILES_CHECKED or buckets.is_bucket(
+    source.paths[0]
+  ):
+    return
+  if root is not None:
+    for path in source.paths:
+      check_inside(path, root)
   suspects = [
     i
     for i, path in enumerate(source.paths)

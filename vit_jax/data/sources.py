@@ -21,6 +21,7 @@ from vit_jax.suggestions import did_you_mean
 # `check(arguments)` if it takes arguments.
 _MODULES = {
   "captions": ("vit_jax.data.captions", False),
+  "csv": ("vit_jax.data.labels_csv", True),
   "digits": ("vit_jax.data.digits.source", False),
   "folder": ("vit_jax.data.folder", True),
   "generated": ("vit_jax.data.generated", True),
@@ -255,6 +256,6 @@ def check(dataset: str) -> None:
     hint = f" Did you mean {near!r}?" if near else ""
     raise UserError(
       f"{dataset!r} is not the name of a dataset.{hint} Write 'folder',"
-      " 'captions', 'digits', 'generated:classes=10,size=32' or a TFDS name"
-      " such as 'imagenet2012' or 'cifar10:3.0.2'."
+      " 'csv:labels.csv', 'captions', 'digits', 'generated:classes=10,size=32'"
+      " or a TFDS name such as 'imagenet2012' or 'cifar10:3.0.2'."
     )
