@@ -46,7 +46,7 @@ def test_a_misspelt_key_leads_to_the_nearest(key, meant):
   assert found == f"config.{meant}"
 
 
-@pytest.mark.parametrize("key", ["wandb", "early_stopping", "zzz"])
+@pytest.mark.parametrize("key", ["wandb", "notes", "zzz"])
 def test_what_is_like_no_key_has_no_suggestion(key):
   assert key_suggestions.nearest(f"config.{key}", KNOWN) is None
 

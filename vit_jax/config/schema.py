@@ -230,6 +230,11 @@ class Supervised(Objective):
     " them [DeiT3].",
   )
   label_smoothing: Fraction = key(0.0, "Mass moved off the true label.")
+  class_weights: Literal["balanced"] | tuple[Positive, ...] | None = key(
+    None,
+    "Weights of the classes in the softmax loss, one for each; 'balanced': all"
+    " classes weigh alike, however many images they have.",
+  )
   mixup_alpha: NonNegative = key(0.0, "Beta parameter of mixup; 0: off.")
   cutmix_alpha: NonNegative = key(0.0, "Beta parameter of CutMix; 0: off.")
   mix_probability: Probability = key(

@@ -7,6 +7,7 @@ from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
 from vit_jax.objectives import frozen_path
 from vit_jax.objectives.kind import ObjectiveKind
+from vit_jax.objectives.supervised import class_weights
 from vit_jax.paper import cost
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def check(config: schema.Config) -> None:
       f" config.objective.label_smoothing = {objective.label_smoothing:g} wants"
       " shares; use loss 'sigmoid' or 'sigmoid_mean' without smoothing."
     )
+  class_weights.check(objective)
   batch_size, repeats = config.train.batch_size, config.train.repeats
   mixes = objective.mixup_alpha or objective.cutmix_alpha
   if mixes and objective.mix_mode == "pair" and batch_size % 2:
@@ -79,7 +81,8 @@ def build(
     from vit_jax.objectives.supervised import teacher
 
     master = teacher.read(config, facts.num_classes)
-  return objective.supervised(network, config, master)
+  weights = class_weights.of_data(config.objective, facts)
+  return objective.supervised(network, config, master, weights)
 
 
 def forward_flops(config: schema.Config, num_classes: int) -> int:
@@ -106,6 +109,9 @@ def describe(config: schema.Config) -> dict[str, str]:
     "random erasing": objective.erase_probability,
   }
   shown = [f"{name} {value:g}" for name, value in extras.items() if value]
+  if objective.class_weights is not None:
+    form = "balanced" if objective.class_weights == "balanced" else "given"
+    shown.append(f"{form} class weights")
   if objective.binarize_targets:
     shown.append("binarised targets")
   loss = _LOSSES[objective.loss]

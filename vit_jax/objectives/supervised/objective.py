@@ -4,6 +4,7 @@ from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from vit_jax.config import schema
@@ -16,7 +17,10 @@ from vit_jax.objectives.supervised import distillation
 
 
 def supervised(
-  model: nn.Module, config: schema.Config, teacher: FrozenNetwork | None = None
+  model: nn.Module,
+  config: schema.Config,
+  teacher: FrozenNetwork | None = None,
+  class_weights: Float[np.ndarray, " classes"] | None = None,
 ) -> contract.Objective:
   """Classification by any module with `model(images, train=...) -> logits`.
 
@@ -26,6 +30,7 @@ def supervised(
     config: The experiment.
     teacher: Network whose predictions are learned too, by the head that the
       model sows as "distillation" in `HEADS`, or else by its only one.
+    class_weights: Factors of the losses of images by their class; None: 1.
   """
   size = config.model.image_size
   mixes = bool(config.objective.mixup_alpha or config.objective.cutmix_alpha)
@@ -61,10 +66,13 @@ def supervised(
         sown[HEADS][name] for name in ("class", "distillation")
       )
 
+    weights = None if class_weights is None else jnp.asarray(class_weights)
+
     def per_example(labels: Int[Array, "b ..."]) -> Float[Array, " b"]:
-      return loss_fn(
+      value = loss_fn(
         logits, labels, label_smoothing=config.objective.label_smoothing
       )
+      return value if class_weights is None else value * weights[labels]
 
     right = losses.is_top1(logits, batch["label"])
     if not mixes:

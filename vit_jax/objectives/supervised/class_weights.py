@@ -1,0 +1,59 @@
+"""Weights of the classes in the loss: `config.objective.class_weights`."""
+
+import numpy as np
+
+from vit_jax.config import schema
+from vit_jax.data.facts import DataFacts
+from vit_jax.errors import UserError
+
+_KEY = "config.objective.class_weights"
+
+
+def check(objective: schema.Supervised) -> None:
+  """Raises UserError for weights of a loss that has none."""
+  if objective.class_weights is not None and objective.loss != "softmax":
+    raise UserError(
+      f"{_KEY} = {objective.class_weights!r} weighs images by their class, and"
+      f" with config.objective.loss = {objective.loss!r} an image may be of"
+      " several; use loss 'softmax', or no weights."
+    )
+
+
+def of_data(
+  objective: schema.Supervised, facts: DataFacts
+) -> np.ndarray | None:
+  """float32 [classes], or None where all classes count alike.
+
+  Balanced weights are n / (k n_c) for n images in k classes, n_c of them in
+  class c, so that their mean over the images is one (scikit-learn's
+  `class_weight="balanced"`).
+
+  Raises:
+    UserError: The data do not tell how many images a class has, images have
+      several labels, or the weights are not as many as the classes.
+  """
+  weights, num_classes = objective.class_weights, facts.num_classes
+  if weights is None:
+    return None
+  if facts.features.max_labels > 1:
+    raise UserError(
+      f"{_KEY} = {weights!r} weighs images by their class, and these have up to"
+      f" {facts.features.max_labels}; leave it unset."
+    )
+  if weights != "balanced":
+    if len(weights) != num_classes:
+      raise UserError(
+        f"{_KEY} has {len(weights)} weights, and there are {num_classes}"
+        " classes; give one for each, in the order of classes.json."
+      )
+    return np.array(weights, np.float32)
+  counts = facts.label_counts
+  if counts is None:
+    raise UserError(
+      f'{_KEY} = "balanced" wants to know how many images a class has, which'
+      " image folders and CSV files tell; give a weight for each class."
+    )
+  present = np.zeros(num_classes)
+  present[: len(counts)] = counts
+  balanced = counts.sum() / (num_classes * np.maximum(present, 1))
+  return np.where(present > 0, balanced, 0).astype(np.float32)
