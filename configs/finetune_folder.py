@@ -24,7 +24,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   # Of few images a run is shorter: more passes only learn them by heart.
   config.total_steps = IfInitFrom(1000, otherwise=4000)
   config.max_epochs = IfInitFrom(100, otherwise=200)
-  config.log_every_steps = IfInitFrom(20, otherwise=50)
+  config.log_every_steps = 20
   config.ema_decay = IfInitFrom(None, otherwise=0.999)
   config.model_from_init = True
   config.init_without = ("head/.*",)
