@@ -110,6 +110,16 @@ def test_what_is_in_the_cache_needs_no_network(fetch, served):
   assert fetch(looked_up(f"hf:{NAME}"), HF_HUB_OFFLINE="1").stdout == place
 
 
+def test_the_only_file_of_another_form_is_the_path(fetch, served):
+  served.repositories["a/jax"] = {"main": {"S_16.npz": b"x", "README.md": b"x"}}
+  served.repositories["a/two"] = {"main": {"S.npz": b"x", "B.npz": b"x"}}
+  assert fetch(looked_up("hf:a/jax")).stdout.strip().endswith("/S_16.npz")
+  assert (
+    "several files of weights (S.npz, B.npz)"
+    in fetch(looked_up("hf:a/two")).stdout
+  )
+
+
 @pytest.mark.parametrize(
   ("path", "sentence"),
   [

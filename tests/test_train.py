@@ -136,6 +136,36 @@ def test_a_run_that_gets_no_better_ends_early_and_stays_ended(tmp_path, capsys):
     assert (summary["status"], summary["step"]) == ("finished", 4)
 
 
+def test_where_the_best_checkpoint_is_gone_the_next_best_is_kept(tmp_path):
+  changes = {
+    "total_steps": 8,
+    "schedule__base_lr": 0.3,
+    "schedule__decay": "constant",
+    "evals__test__every_steps": 1,
+    "checkpoint__every_steps": 1,
+    "checkpoint__keep_last": 8,
+  }
+  train(experiments.config(**changes), str(tmp_path))
+  losses_at = {
+    x["step"]: x["eval/test/loss"]
+    for x in lines(tmp_path)
+    if "eval/test/loss" in x
+  }
+  best, second, *_ = sorted(losses_at, key=losses_at.get)
+  for step in {best, 8}:
+    shutil.rmtree(tmp_path / "checkpoints" / str(step))
+  changes |= {"checkpoint__keep_last": 1, "checkpoint__keep_best": "test/loss"}
+  train(experiments.config(**changes), str(tmp_path))
+  assert steps_kept(tmp_path) == {second, 8}
+  assert reading.locate(f"{tmp_path}/best")[1] == second
+
+
+def test_top5_that_is_not_measured_cannot_be_the_best(tmp_path):
+  config = experiments.config(checkpoint__keep_best="test/top5")
+  with pytest.raises(UserError, match="no top-5 of five classes or fewer"):
+    train(config, str(tmp_path))
+
+
 def test_a_run_without_it_has_no_best_checkpoint(finished):
   with pytest.raises(UserError, match="has no best checkpoint"):
     reading.locate(f"{finished}/best")

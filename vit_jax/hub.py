@@ -5,11 +5,13 @@ HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE. A revision is a branch, a tag or a
 commit; without one it is `main`, as it is at the time.
 """
 
+import contextlib
 import functools
 import os
 import re
 from collections.abc import Sequence
 
+from vit_jax import truncate
 from vit_jax.errors import UserError
 
 _PREFIX = "hf:"
@@ -24,6 +26,7 @@ _WEIGHTS = (
   re.compile(r".*\.(bin|pth|pt)"),
 )
 # Configs, tokenizers and names of classes.
+_OPEN_CLIP = "open_clip_config.json"
 _BESIDE = re.compile(r".*\.(json|txt|model|gz)")
 
 
@@ -67,18 +70,14 @@ def _fetched(name: str, revision: str | None) -> str:
       name, revision=revision, timeout=_SECONDS
     )
     files = [sibling.rfilename for sibling in found.siblings or ()]
-    wanted = _wanted(files)
-    if not wanted:
-      raise UserError(
-        f"{where} holds no weights that can be read: no .safetensors, .npz,"
-        " .bin or .pth file."
-      )
-    return huggingface_hub.snapshot_download(
+    wanted = _wanted(files, where)
+    place = huggingface_hub.snapshot_download(
       name,
       revision=revision,  # By this name the cache finds it again.
       allow_patterns=wanted,
       etag_timeout=_SECONDS,
     )
+    return _entry(place, wanted)
   except errors.GatedRepoError:
     raise UserError(
       f"{where} is open to those who have accepted its terms: accept them on"
@@ -101,24 +100,48 @@ def _fetched(name: str, revision: str | None) -> str:
       f"{where} is not the name of a repository: {error}"
     ) from None
   except Exception as error:  # Its HTTP library has many, and is not public.
-    cached = huggingface_hub.try_to_load_from_cache(
-      name, "config.json", revision=revision
-    )
-    if isinstance(cached, str):
-      return os.path.dirname(cached)
+    with contextlib.suppress(Exception):
+      place = huggingface_hub.snapshot_download(
+        name,
+        revision=revision,
+        local_files_only=True,
+        # What is listed as missing may be what is never fetched.
+        allow_patterns=[],
+      )
+      return _entry(place, _wanted(os.listdir(place), where))
     raise UserError(
       f"{where} cannot be fetched ({_reason(error)}), and it is not in the"
       " cache. Try again with a network, or give the path of a copy."
     ) from None
 
 
-def _wanted(files: Sequence[str]) -> list[str]:
-  """The weights in one form, and the files of text beside them; [] of none."""
+def _wanted(files: Sequence[str], where: str) -> list[str]:
+  """The weights in one form, and the files of text beside them.
+
+  Raises:
+    UserError: There are no weights, or several that are not parts of one.
+  """
   tops = [file for file in files if "/" not in file]
   for form in _WEIGHTS:
-    if weights := [file for file in tops if form.fullmatch(file)]:
+    weights = [file for file in tops if form.fullmatch(file)]
+    if len(weights) > 1 and form is not _WEIGHTS[0]:
+      raise UserError(
+        f"{where} holds several files of weights ({truncate.first(weights)});"
+        " download the one that is meant, and give its path."
+      )
+    if weights:
       return [*weights, *(file for file in tops if _BESIDE.fullmatch(file))]
-  return []
+  raise UserError(
+    f"{where} holds no weights that can be read: no .safetensors, .npz, .bin or"
+    " .pth file."
+  )
+
+
+def _entry(place: str, files: Sequence[str]) -> str:
+  """The path to read: the directory, or its only file of another name."""
+  if _WEIGHTS[0].fullmatch(files[0]) or _OPEN_CLIP in files:
+    return place
+  return os.path.join(place, files[0])
 
 
 def _reason(error: Exception) -> str:

@@ -101,6 +101,7 @@ def train(config: schema.Config, workdir: str) -> int:
       compile_cache.enable()
       source = facts.open_data(config)
       parts = experiment.build(config, facts.of_source(config, source))
+      start.check_same_data(parts.facts.fingerprint)
       stack.enter_context(experiment.memory_explained(config))
       directory = stack.enter_context(RunDirectory(workdir, parts, clock))
       liveness.on_leave(directory.release)

@@ -17,7 +17,8 @@ def best_of(metric, values):
   lines = [
     {"step": i + 1, metric.name: value} for i, value in enumerate(values)
   ]
-  return best_metric.of_lines(metric, [{"step": 1, "train/loss": 9.0}, *lines])
+  lines = [{"step": 1, "train/loss": 9.0}, *lines]
+  return best_metric.best_of(metric, best_metric.measured(metric, lines))
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,27 @@ def test_parts_hold_every_class_and_the_order_is_not_that_of_the_file(pets):
   assert pets(text).fingerprint != pets(text.replace(",b", ",c", 1)).fingerprint
 
 
+def test_a_file_of_the_working_directory_needs_no_data_dir(pets, monkeypatch):
+  (pets.place / "labels.csv").write_text(PLAIN)
+  monkeypatch.chdir(pets.place)
+  source = sources.open_source("csv:labels.csv", "train", data_dir=None)
+  assert len(found(source)) == 4
+
+
+def test_other_numbers_of_the_classes_are_other_data(pets):
+  """A class that only another split has may move those after it."""
+  text = (
+    "image,label,split\na/1.jpg,b,train\na/2.jpg,c,train\na/3.jpg,{},test\n"
+  )
+  first, second = pets(text.format("a")), pets(text.format("d"))
+  assert found(first) != found(second)
+  assert first.fingerprint != second.fingerprint
+
+
 @pytest.mark.parametrize(
   ("text", "message"),
   [
+    ("image,label,tags\n", "columns 'label' and 'tags'; name the one"),
     ("name,label\n", "of which none is the image; call it file_name"),
     ("image,kind\n", "of which none is the label"),
     ("image,label\n", "has no rows"),

@@ -27,10 +27,14 @@ class FakeSource:
   num_classes: int = 3
   class_names: tuple[str, ...] | None = None
   shuffled: bool = False
+  reads_names: bool = False
 
   @property
   def num_examples(self):
     return len(self.labels)
+
+  def names(self, ids):
+    return [f"image {i}" for i in ids]
 
   @property
   def max_labels(self):

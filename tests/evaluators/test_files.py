@@ -98,6 +98,23 @@ def test_every_mistake_is_a_row_the_most_confident_first(tmp_path):
   )
 
 
+def test_names_of_files_may_have_any_bytes(tmp_path):
+  odd = b"caf\xe9.jpg".decode(errors="surrogateescape")
+  _write(
+    tmp_path / "1",
+    prediction=np.array([2, 1, 2, 0]),
+    names=lambda ids: [odd for _ in ids],
+  )
+  assert (
+    "caf\ufffd.jpg,ant,cow" in (tmp_path / "1" / "mistakes.csv").read_text()
+  )
+
+
+def test_a_class_beyond_the_names_is_a_number(tmp_path):
+  _write(tmp_path / "1", prediction=np.array([7, 1, 2, 1]), num_classes=8)
+  assert ",ant,7," in (tmp_path / "1" / "mistakes.csv").read_text()
+
+
 def test_sets_of_labels_are_lists_and_have_no_confusion_counts(tmp_path):
   path = tmp_path / "real" / "1"
   _write(path, label=np.array([[0, 1], [1, -1], [-1, 2], [1, 2]]))

@@ -66,15 +66,17 @@ class _Manager(ocp.CheckpointManager):
     return False
 
 
-class _OneStep(policies.PreservationPolicy):
-  """Keeps the checkpoint of one step, which may change."""
+class _FirstOf(policies.PreservationPolicy):
+  """Keeps the first of `steps` that is there; they may change."""
 
-  step: int | None = None
+  steps: Sequence[int] = ()
 
   def should_preserve(
     self, checkpoints: Sequence[Any], **unused: object
   ) -> list[bool]:
-    return [checkpoint.step == self.step for checkpoint in checkpoints]
+    there = {checkpoint.step for checkpoint in checkpoints}
+    kept = next((step for step in self.steps if step in there), None)
+    return [checkpoint.step == kept for checkpoint in checkpoints]
 
 
 class CheckpointStore:
@@ -106,7 +108,7 @@ class CheckpointStore:
     self.path = epath.Path(workdir) / DIRECTORY
     self._saving = 0
     self._broken = False
-    self._kept = _OneStep()
+    self._kept = _FirstOf()
     preserve = [policies.LatestN(keep_last), self._kept]
     if keep_every_steps:
       preserve.append(policies.EveryNSteps(keep_every_steps))
@@ -133,9 +135,12 @@ class CheckpointStore:
         f" {error.strerror or error}."
       ) from None
 
-  def keep(self, step: int | None) -> None:
-    """Keeps the checkpoint of one step besides the others, from now on."""
-    self._kept.step = step
+  def keep(self, steps: Sequence[int]) -> None:
+    """Keeps the first of these steps that is there besides the others.
+
+    A step whose save failed is not there, and the next one takes its place.
+    """
+    self._kept.steps = tuple(steps)
 
   def latest_step(self) -> int | None:
     """The newest complete step, or None."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vit_jax import registry
@@ -74,25 +74,33 @@ class Best:
   since: int = 0
 
 
-def of_lines(
+Measured = Sequence[tuple[int, float | None]]
+
+
+def measured(
   metric: Metric, lines: Iterable[Mapping[str, Any]]
-) -> "Best | None":
-  """The best of the lines of a `metrics.jsonl`; None if none has the metric."""
-  best = None
-  for line in lines:
-    best = after(metric, best, line["step"], line)
-  return best
+) -> list[tuple[int, float | None]]:
+  """Step and value of every line of a `metrics.jsonl` that has the metric."""
+  return [
+    (line["step"], line[metric.name]) for line in lines if metric.name in line
+  ]
 
 
-def after(
-  metric: Metric, best: "Best | None", step: int, values: Mapping[str, Any]
-) -> "Best | None":
-  """The best after an evaluation; what is not a finite number is not better."""
-  value = values.get(metric.name, math.nan)
-  if metric.name not in values:
-    return best
-  if value is not None and math.isfinite(value):
-    sign = -1 if metric.lower else 1
-    if best is None or sign * value > sign * best.value:
-      return Best(step, value)
-  return best and dataclasses.replace(best, since=best.since + 1)
+def ranking(metric: Metric, values: Measured) -> list[tuple[int, float]]:
+  """The evaluations, best first; those that are not finite are left out."""
+  sign = 1 if metric.lower else -1
+  finite = [
+    (step, value)
+    for step, value in values
+    if value is not None and math.isfinite(value)
+  ]
+  return sorted(finite, key=lambda one: (sign * one[1], one[0]))
+
+
+def best_of(metric: Metric, values: Measured) -> "Best | None":
+  """The best evaluation; None if there is none."""
+  ranked = ranking(metric, values)
+  if not ranked:
+    return None
+  step, value = ranked[0]
+  return Best(step, value, sum(other > step for other, _ in values))

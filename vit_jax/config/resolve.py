@@ -314,6 +314,11 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
       "The length of training is not set: give config.total_steps or"
       " config.total_epochs."
     )
+  if config.max_epochs is not None and config.total_steps is None:
+    yield (
+      f"config.max_epochs = {config.max_epochs:g} shortens a run of"
+      " config.total_steps, which is not set; give config.total_epochs alone."
+    )
   if train.batch_size % train.accumulate_steps:
     below = train.batch_size // train.accumulate_steps * train.accumulate_steps
     yield (

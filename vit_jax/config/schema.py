@@ -160,8 +160,9 @@ class Train(Section):
 
   dataset: str = key(
     "digits",
-    "A TFDS name, 'folder' (data_dir holds train/, val/, test/), 'captions',"
-    " 'webdataset:SHARDS', 'digits' or 'generated:classes=10,size=32,...'.",
+    "A TFDS name, 'folder' (data_dir holds train/, val/, test/), 'csv:FILE',"
+    " 'captions', 'webdataset:SHARDS', 'digits' or"
+    " 'generated:classes=10,size=32,...'.",
   )
   split: str = key("train", "A TFDS split string, such as 'train[:99%]'.")
   batch_size: PositiveInt = key(4096, "Global batch, examples. [P] Table 3.")

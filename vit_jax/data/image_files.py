@@ -35,8 +35,7 @@ def find(words: Sequence[str]) -> list[str]:
 
   Args:
     words: Files of any suffix; folders, searched with all folders below for
-      images (.jpg, .jpeg, .png, .webp, .bmp); or glob patterns, in which **
-      crosses folders.
+      images (`image_formats`); or glob patterns, in which ** crosses folders.
 
   Raises:
     UserError: Naming every word that matches no file.

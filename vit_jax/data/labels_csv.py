@@ -103,10 +103,11 @@ def open_source(
   ]
   class_names, number_of = _classes(path, rows)
   label, labels = _numbered(rows, chosen, number_of, class_names)
-  digest = hashlib.sha256()
+  # A number means the same class as long as all classes are the same.
+  digest = hashlib.sha256(repr((class_names, label.num_classes)).encode())
   for row in chosen:
     digest.update(repr((row.image, row.labels)).encode())
-  directory = posixpath.dirname(path)
+  directory = posixpath.dirname(path) or "."
   source = folder.FolderSource(
     paths=[f"{directory}/{row.image}" for row in chosen],
     labels=labels,
@@ -216,6 +217,12 @@ def _places(
   for one, other in (("label", "labels"), ("labels", "label")):
     if one in named and other not in named:
       places.pop(other, None)
+  if {"label", "labels"} <= places.keys():
+    one, several = (names[places[role]] for role in ("label", "labels"))
+    raise UserError(
+      f"{path} has the columns {one!r} and {several!r}; name the one that is"
+      f" meant, as in 'csv:FILE,label={one}' or 'csv:FILE,labels={several}'."
+    )
   if "image" not in places or not {"label", "labels"} & places.keys():
     lacking = "image" if "image" not in places else "label"
     raise UserError(

@@ -73,6 +73,8 @@ class Source(abc.ABC):
   Attributes:
     features: Descriptions of the arrays that `read` returns, by their names:
       "image" and, where the dataset has them, "label" and "text".
+    reads_names: True if the names of records are read from where they are
+      stored, one by one.
     fingerprint: Name, version, split, count and a hash of what identifies the
       content: equal if and only if record numbers mean the same images.
   """
@@ -80,6 +82,7 @@ class Source(abc.ABC):
   num_examples: int
   features: Mapping[str, Feature]
   fingerprint: str
+  reads_names: bool = False
 
   @abc.abstractmethod
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
@@ -167,6 +170,10 @@ class Wrapped(Source):
   @property
   def features(self) -> Mapping[str, Feature]:
     return self.source.features
+
+  @property
+  def reads_names(self) -> bool:
+    return self.source.reads_names
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     return self.source.read(self.originals(ids))

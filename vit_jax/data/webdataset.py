@@ -130,6 +130,8 @@ class WebDatasetSource(sources.Source):
   features: Mapping[str, sources.Feature]
   fingerprint: str
 
+  reads_names = True
+
   @property
   def num_examples(self) -> int:
     return len(self.examples)

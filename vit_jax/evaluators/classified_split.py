@@ -1,7 +1,7 @@
 """Accuracy and loss of predicted classes over a split, every example once."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -108,7 +108,7 @@ class ClassifiedSplit:
         num_classes=self._num_classes,
         class_names=self._class_names,
         gallery=gallery,
-        names=self._split.source.names,
+        names=_names(self._split.source),
       )
     # Sums in float64 and in the order of the split: the same whatever the
     # batch size, as far as the rows are.
@@ -129,6 +129,13 @@ class ClassifiedSplit:
     rows["counted"] &= batch["mask"]
     kept = {key: batch[key] for key in ("id", "mask", "label")}
     return rows | kept
+
+
+def _names(source: Any) -> Callable[[np.ndarray], Sequence[str]]:
+  """Names of examples; their numbers, where names would be read one by one."""
+  if source.reads_names:
+    return lambda ids: [str(i) for i in ids]
+  return source.names
 
 
 def measure(

@@ -75,7 +75,7 @@ def write(
     ]
     shown = names(np.array([entry["id"] for entry in entries], np.int64))
     for entry, name in zip(entries, shown, strict=True):
-      entry["name"] = name
+      entry["name"] = _printable(name)
     _write_json(partial / "examples.json", entries)
     _write_mistakes(
       partial / "mistakes.csv",
@@ -106,11 +106,17 @@ def _write_mistakes(
   for row, name in zip(wrong, names(example_id[wrong]), strict=True):
     labels = [int(k) for k in (*accepted[row], prediction[row]) if k >= 0]
     *truth, taken_for = (
-      class_names[k] if class_names else str(k) for k in labels
+      class_names[k] if class_names and k < len(class_names) else str(k)
+      for k in labels
     )
     value = f"{probability[row]:.4f}"
-    table.writerow((name, " or ".join(truth), taken_for, value))
+    table.writerow((_printable(name), " or ".join(truth), taken_for, value))
   path.write_text(text.getvalue())
+
+
+def _printable(name: str) -> str:
+  """A file's name in UTF-8, whatever bytes it has."""
+  return name.encode(errors="surrogateescape").decode(errors="replace")
 
 
 @contextlib.contextmanager

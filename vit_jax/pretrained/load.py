@@ -126,8 +126,8 @@ def create_model(
     return _build(model, None, seed)
   if pretrained is True:
     raise UserError(
-      "pretrained = True names no weights, which are not downloaded here; give"
-      ' the path of a checkpoint, as in pretrained="B_16.npz".'
+      "pretrained = True names no weights; give the path of a checkpoint or its"
+      ' name on the hub, as in pretrained="B_16.npz" or "hf:OWNER/NAME".'
     )
   weights = reading.read(os.fspath(pretrained))
   if weights.model.name == model.name:

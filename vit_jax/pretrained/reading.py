@@ -72,8 +72,8 @@ def _best_step(workdir: epath.Path) -> int:
     )
   there = set(verification.steps_in(workdir / DIRECTORY))
   lines = records.read_lines(workdir / "metrics.jsonl")
-  kept = (line for line in lines if line["step"] in there)
-  best = best_metric.of_lines(metric, kept)
+  kept = [line for line in lines if line["step"] in there]
+  best = best_metric.best_of(metric, best_metric.measured(metric, kept))
   if best is None:
     raise UserError(
       f"{workdir} has no checkpoint yet for which {metric.name} was measured."

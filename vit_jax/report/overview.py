@@ -130,7 +130,7 @@ def _interval(run: Run, steps: np.ndarray) -> str:
   last = int(steps[-1])
   first = int(steps[-2]) + 1 if len(steps) > 1 else last
   text = f"step {formatting.count(last)}"
-  if first < last:
+  if first < last and run.summary.get("lines_are_means"):
     text = (
       f"mean of steps {formatting.count(first)} to {formatting.count(last)}"
     )

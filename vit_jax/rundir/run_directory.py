@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import math
 import os
 import shlex
 import sys
@@ -155,27 +156,47 @@ class RunDirectory:
 
   def _find_best(self) -> None:
     """Finds the best evaluation up to the step that is resumed from."""
+    self._measured: list[tuple[int, float | None]] = []
+    self._metric = best_metric.find(self._parts.config)
+    if self._metric is not None:
+      if self._is_first:
+        lines = records.read_lines(self.records_path / _METRICS)
+        self._measured = best_metric.measured(self._metric, lines)
+      self._measured = [
+        tuple(one)
+        for one in json.loads(agreement.gather(json.dumps(self._measured))[0])
+      ]
+    self._rank()
+
+  def _rank(self) -> None:
+    """Keeps the checkpoint of the best evaluation, as far as it is there."""
     self.best: best_metric.Best | None = None
-    metric = best_metric.find(self._parts.config)
-    if metric is None:
-      return
-    if self._is_first:
-      lines = records.read_lines(self.records_path / _METRICS)
-      self.best = best_metric.of_lines(metric, lines)
-    found = agreement.gather(
-      json.dumps(self.best and dataclasses.asdict(self.best))
-    )[0]
-    values = json.loads(found)
-    self.best = values and best_metric.Best(**values)
-    self.store.keep(self.best and self.best.step)
+    if self._metric is not None:
+      self.best = best_metric.best_of(self._metric, self._measured)
+      ranked = best_metric.ranking(self._metric, self._measured)
+      self.store.keep([step for step, _ in ranked])
 
   def evaluated(self, step: int, metrics: Mapping[str, float]) -> bool:
-    """Takes the metrics of an evaluation; True if it is the best so far."""
-    metric = best_metric.find(self._parts.config)
+    """Takes the metrics of an evaluation; True if it is the best so far.
+
+    Raises:
+      UserError: The evaluator of `config.checkpoint.keep_best` lacks it.
+    """
+    metric = self._metric
     if metric is None:
       return False
-    self.best = best_metric.after(metric, self.best, step, metrics)
-    self.store.keep(self.best and self.best.step)
+    if metric.name not in metrics:
+      group = metric.name.rpartition("/")[0] + "/"
+      if any(name.startswith(group) for name in metrics):
+        named = self._parts.config.checkpoint.keep_best
+        raise UserError(
+          f"config.checkpoint.keep_best = {named!r} was not measured: there is"
+          " no top-5 of five classes or fewer. Name another metric."
+        )
+      return False
+    value = metrics[metric.name]
+    self._measured.append((step, value if math.isfinite(value) else None))
+    self._rank()
     return self.best is not None and self.best.step == step
 
   def _open_spool(self) -> BucketUpload:
@@ -361,6 +382,7 @@ class RunDirectory:
         "goodput": self._goodput.summary(),
         "versions": versions.installed(),
         "commit": versions.commit(),
+        "lines_are_means": True,
         "num_params": trees.num_elements(parts.abstract_state.params),
         "devices": f"{jax.device_count()} x {device.device_kind}",
         "hardware": hardware.describe(),

@@ -41,6 +41,8 @@ def load_tokenizer(
   place = epath.Path(hub.local(os.fspath(path)))
   if os.fspath(path) == settings.BYTES and not place.exists():
     found = Tokenizer(_OF_BYTES)
+  elif not place.exists() and place.name == "best":  # Of a run.
+    return load_tokenizer(place.parent, length)
   elif not place.exists():
     raise UserError(f"There is no tokenizer at {path}.")
   elif not place.is_dir():

@@ -115,7 +115,8 @@ def _start(parts: Experiment, first_step: int) -> str:
 def _device(parts: Experiment, needs: int | None) -> str:
   devices = parts.mesh.devices.flat
   text = f"{parts.mesh.devices.size} x {devices[0].device_kind}"
-  free = _free_memory(devices[0])
+  # Another process's device tells this one nothing.
+  free = _free_memory(jax.local_devices()[0])
   if free is not None:
     text += f", each with {rules.format_bytes(free)} of memory free"
   if needs is not None:

@@ -31,7 +31,7 @@ def is_published(path: str) -> bool:
 def require(path: str) -> None:
   """Raises UserError unless there is something at the path."""
   with path_errors.explained(path):
-    if not epath.Path(path).exists():
+    if not epath.Path(hub.local(path)).exists():
       raise UserError(f"The file {path} does not exist.")
 
 

@@ -25,7 +25,7 @@ from vit_jax.weights.training_record import Result, Training
 # Our names of datasets, without configs and versions -> the hub's.
 _HUB_DATASETS = {"imagenet2012": "imagenet-1k", "imagenet21k": "imagenet-21k"}
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
-_OWN_DATA = ("folder", "generated")
+_OWN_DATA = ("captions", "csv", "folder", "generated", "webdataset")
 
 
 def text(name: str, weights: Weights, training: Training | None = None) -> str:

@@ -24,9 +24,10 @@ def of_data(
 ) -> np.ndarray | None:
   """float32 [classes], or None where all classes count alike.
 
-  Balanced weights are n / (k n_c) for n images in k classes, n_c of them in
-  class c, so that their mean over the images is one (scikit-learn's
-  `class_weight="balanced"`).
+  Balanced weights are n / (k n_c) for n images in k classes that have some, n_c
+  of them in class c, so that their mean over the images is one (scikit-learn's
+  `class_weight="balanced"`). Where the data are not here, nobody trains on
+  them, and there are no weights.
 
   Raises:
     UserError: The data do not tell how many images a class has, images have
@@ -48,6 +49,8 @@ def of_data(
       )
     return np.array(weights, np.float32)
   counts = facts.label_counts
+  if counts is None and not facts.fingerprint:
+    return None
   if counts is None:
     raise UserError(
       f'{_KEY} = "balanced" wants to know how many images a class has, which'
@@ -55,5 +58,6 @@ def of_data(
     )
   present = np.zeros(num_classes)
   present[: len(counts)] = counts
-  balanced = counts.sum() / (num_classes * np.maximum(present, 1))
+  num_present = np.count_nonzero(present)
+  balanced = counts.sum() / (num_present * np.maximum(present, 1))
   return np.where(present > 0, balanced, 0).astype(np.float32)
