@@ -124,8 +124,9 @@ def test_a_dry_run_shows_the_files_network_with_the_overrides(
     "--config.model.dropout_rate=0.2",
   )
   assert result.returncode == 0, result.stderr
-  text = result.stdout.partition("== Parameters ==")[0]
-  config = json.loads(text.removeprefix("== Config =="))
+  text = result.stdout.partition("== Config ==")[2]
+  text = text.partition("== Parameters ==")[0]
+  config = json.loads(text)
   model = config["model"]
   found = reading.read(str(published)).model
   assert (model["variant"], model["depth"]) == (found.variant, found.depth)

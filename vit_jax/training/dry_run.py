@@ -36,7 +36,7 @@ def describe(config: schema.Config) -> str:
     ("Run", "\n".join(summary.lines(parts, evaluators, needs=needs))),
     ("Config", resolve.dump(config)),
     (
-      "Parameters, equal layers together",
+      "Parameters",
       parameter_overview.get_parameter_overview(
         _stacked(state.params), include_stats=False
       ),
