@@ -34,6 +34,7 @@ class Gallery:
   outcome: str | None
   samples: list[Picture]
   mistakes: list[Picture]
+  has_names: bool  # Records from before lack them, and the table of mistakes.
   confusion: svg.Markup | None
   confusion_width: float
   pairs: list[predictions.Pair]
@@ -52,6 +53,7 @@ def gallery(evaluation: Evaluation) -> Gallery:
     outcome=_outcome(evaluation),
     samples=[p for kind, p in pictures if kind == "sample"],
     mistakes=[p for kind, p in pictures if kind == "mistake"],
+    has_names=any(example.name for example in evaluation.examples),
     confusion=figure,
     confusion_width=width,
     pairs=[] if figure else predictions.confused_pairs(evaluation),
@@ -89,7 +91,8 @@ def _picture(evaluation: Evaluation, example: Example) -> Picture:
     prediction=prediction,
     truth=truth,
     probability=probability,
-    name=example.name,
+    # None of a record in a larger file: '... (record 7 of file ...)'.
+    name="" if example.name.endswith(")") else example.name,
     alt=(
       f"Test image {example.id}, predicted {prediction} with"
       f" {probability}: {verdict}."
