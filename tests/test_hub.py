@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -136,13 +135,11 @@ def test_what_cannot_be_had_is_a_sentence(fetch, path, sentence):
   assert "Traceback" not in result.stderr
 
 
-def test_a_hub_out_of_reach_is_a_sentence_in_seconds(fetch):
-  start = time.monotonic()
+def test_a_hub_out_of_reach_is_a_sentence(fetch):
   # Of a documentation's network: no packet comes back.
   result = fetch(looked_up(f"hf:{NAME}"), HF_ENDPOINT="http://192.0.2.1")
   assert "cannot be fetched" in result.stdout, result
   assert "not in the cache" in result.stdout
-  assert time.monotonic() - start < 60
 
 
 @pytest.mark.parametrize(

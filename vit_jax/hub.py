@@ -25,8 +25,8 @@ _WEIGHTS = (
   re.compile(r".*\.npz"),
   re.compile(r".*\.(bin|pth|pt)"),
 )
-# Configs, tokenizers and names of classes.
 _OPEN_CLIP = "open_clip_config.json"
+# Configs, tokenizers and names of classes.
 _BESIDE = re.compile(r".*\.(json|txt|model|gz)")
 
 
@@ -36,7 +36,10 @@ def is_name(path: str) -> bool:
 
 
 def local(path: str) -> str:
-  """The directory of a repository's files, fetched if need be.
+  """The path of a repository's files, fetched if need be.
+
+  It is their directory, or the only file of weights of a repository whose name
+  no reader of directories knows, such as an .npz.
 
   Args:
     path: 'hf:OWNER/NAME' or 'hf:OWNER/NAME@REVISION'; any other path is

@@ -176,7 +176,7 @@ def train(config: schema.Config, workdir: str) -> int:
   directory.finish(status)
   if jax.process_index() == 0:
     if in_vain and step < parts.total_steps:
-      best = directory.best
+      best = directory.best_checkpoint.best
       print(
         f"ended early: {best.since} evaluations after step {best.step} were not"
         f" better in {config.checkpoint.keep_best} (config.early_stopping)"

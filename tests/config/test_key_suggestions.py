@@ -23,16 +23,7 @@ KNOWN += ["config.objective.mixup_alpha", "config.evals.test.split"]
     ("mixup", "objective.mixup_alpha"),
     ("max_grad_norm", "optimizer.grad_clip_norm"),
     ("pretrained", "init_from"),
-  ],
-)
-def test_names_of_other_frameworks_lead_to_ours(key, meant):
-  found = key_suggestions.nearest(f"config.{key}", KNOWN)
-  assert found == f"config.{meant}"
-
-
-@pytest.mark.parametrize(
-  ("key", "meant"),
-  [
+    # Misspelt.
     ("modle.width", "model.width"),
     ("schedule.base_rl", "schedule.base_lr"),
     ("tortal_steps", "total_steps"),
@@ -41,7 +32,7 @@ def test_names_of_other_frameworks_lead_to_ours(key, meant):
     ("widht", "model.width"),
   ],
 )
-def test_a_misspelt_key_leads_to_the_nearest(key, meant):
+def test_names_of_other_frameworks_and_misspelt_ones_lead_to_ours(key, meant):
   found = key_suggestions.nearest(f"config.{key}", KNOWN)
   assert found == f"config.{meant}"
 

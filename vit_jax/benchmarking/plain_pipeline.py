@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.data import encoded, image_formats, ops_augment
+from vit_jax.data import encoded, ops_augment
 from vit_jax.data.sources import Source
 from vit_jax.data.spec import Call, Preprocess
 from vit_jax.data.tf_import import tf
@@ -61,18 +61,13 @@ def _resize(
   )
 
 
-def _with_pillow(data: Tensor) -> Tensor:
-  pixels = tf.numpy_function(image_formats.pixels, [data], tf.uint8)
-  return tf.ensure_shape(pixels, (None, None, 3))
-
-
 def _opener(form: int) -> Callable[[Tensor], Image]:
   """Function that opens an image of a form as a plain pipeline would."""
   if form <= encoded.UPRIGHT_JPEG:
     return encoded.JpegImage
   if form == encoded.PNG:
     return lambda data: encoded.PixelImage(tf.io.decode_png(data, channels=3))
-  return lambda data: encoded.PixelImage(_with_pillow(data))
+  return lambda data: encoded.PixelImage(encoded.decode_other(data))
 
 
 # The first op decodes what it needs.

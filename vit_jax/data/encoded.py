@@ -114,7 +114,8 @@ def _decode_turned(data: Tensor, form: Tensor) -> Tensor:
   return tf.raw_ops.Reverse(tensor=tf.transpose(pixels, axes), dims=flips)
 
 
-def _decode_other(data: Tensor) -> Tensor:
+def decode_other(data: Tensor) -> Tensor:
+  """Decodes an image of any format by Pillow: uint8 [h, w, 3], upright."""
   pixels = tf.numpy_function(
     _decode_with_pillow, [data], tf.uint8, stateful=False
   )
@@ -174,7 +175,7 @@ def decode_into(
       lambda: tf.io.decode_png(data, channels=3),
       lambda: tf.cond(
         form == OTHER,
-        lambda: _decode_other(data),
+        lambda: decode_other(data),
         lambda: _decode_turned(data, form),
       ),
     )

@@ -44,12 +44,18 @@ def counts(evaluation: Evaluation) -> dict[tuple[int, int], int] | None:
   }
 
 
-def confused_pairs(evaluation: Evaluation, limit: int = 15) -> list[Pair]:
-  """The commonest confusions, most images first."""
-  found = counts(evaluation) or {}
+def _by_truth(found: dict[tuple[int, int], int]) -> dict[int, int]:
+  """Number of images of each true class."""
   totals: dict[int, int] = {}
   for (truth, _), n in found.items():
     totals[truth] = totals.get(truth, 0) + n
+  return totals
+
+
+def confused_pairs(evaluation: Evaluation, limit: int = 15) -> list[Pair]:
+  """The commonest confusions, most images first."""
+  found = counts(evaluation) or {}
+  totals = _by_truth(found)
   wrong = sorted(
     ((n, i, j) for (i, j), n in found.items() if i != j),
     key=lambda item: (-item[0], item[1], item[2]),
@@ -68,9 +74,7 @@ def mean_class_accuracy(evaluation: Evaluation) -> float | None:
   found = counts(evaluation)
   if not found:
     return None
-  totals: dict[int, int] = {}
-  for (truth, _), n in found.items():
-    totals[truth] = totals.get(truth, 0) + n
+  totals = _by_truth(found)
   shares = [found.get((k, k), 0) / total for k, total in totals.items()]
   return sum(shares) / len(shares)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Position:
-  """State that determines the batches to come, and sums over past steps.
+  """State that determines the batches to come, and what past steps left.
 
   Attributes:
     first_example: Row of the stream of examples at which the next batch begins.

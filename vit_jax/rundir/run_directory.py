@@ -2,9 +2,7 @@
 
 import contextlib
 import dataclasses
-import json
 import logging
-import math
 import os
 import shlex
 import sys
@@ -18,11 +16,12 @@ from etils import epath
 from vit_jax import buckets, hardware, records, registry, trees, versions
 from vit_jax.checkpoint import resume
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
-from vit_jax.config import best_metric, evaluator_declarations, schema
+from vit_jax.config import evaluator_declarations, schema
 from vit_jax.errors import DivergedError, UserError
 from vit_jax.pretrained import fitting, run_files, start
 from vit_jax.processes import agreement
 from vit_jax.rundir import goodput
+from vit_jax.rundir.best_checkpoint import BestCheckpoint
 from vit_jax.rundir.bucket_upload import BucketUpload
 from vit_jax.rundir.position import Position
 from vit_jax.rundir.timing import Clock
@@ -70,7 +69,7 @@ class RunDirectory:
     position: Position in its data to resume from.
     facts: Further facts for the summary, by key.
     evaluation_due: True if an evaluation of that step was left unfinished.
-    best: The best evaluation by `config.checkpoint.keep_best`, so far.
+    best_checkpoint: Keeper of the checkpoint of the best evaluation.
 
   Args:
     workdir: Directory that is created if absent.
@@ -145,6 +144,7 @@ class RunDirectory:
       if parts.facts.tokenizer is not None:
         run_files.write_tokenizer(at, parts.facts.tokenizer)
       self._open_metrics()
+    self.best_checkpoint = BestCheckpoint(config, self.store)
     self._find_best()
     if self.evaluation_due:
       # It may have been caught up with before the run was killed.
@@ -155,49 +155,8 @@ class RunDirectory:
       self.evaluation_due = not agreement.gather("known" * known)[0]
 
   def _find_best(self) -> None:
-    """Finds the best evaluation up to the step that is resumed from."""
-    self._measured: list[tuple[int, float | None]] = []
-    self._metric = best_metric.find(self._parts.config)
-    if self._metric is not None:
-      if self._is_first:
-        lines = records.read_lines(self.records_path / _METRICS)
-        self._measured = best_metric.measured(self._metric, lines)
-      self._measured = [
-        tuple(one)
-        for one in json.loads(agreement.gather(json.dumps(self._measured))[0])
-      ]
-    self._rank()
-
-  def _rank(self) -> None:
-    """Keeps the checkpoint of the best evaluation, as far as it is there."""
-    self.best: best_metric.Best | None = None
-    if self._metric is not None:
-      self.best = best_metric.best_of(self._metric, self._measured)
-      ranked = best_metric.ranking(self._metric, self._measured)
-      self.store.keep([step for step, _ in ranked])
-
-  def evaluated(self, step: int, metrics: Mapping[str, float]) -> bool:
-    """Takes the metrics of an evaluation; True if it is the best so far.
-
-    Raises:
-      UserError: The evaluator of `config.checkpoint.keep_best` lacks it.
-    """
-    metric = self._metric
-    if metric is None:
-      return False
-    if metric.name not in metrics:
-      group = metric.name.rpartition("/")[0] + "/"
-      if any(name.startswith(group) for name in metrics):
-        named = self._parts.config.checkpoint.keep_best
-        raise UserError(
-          f"config.checkpoint.keep_best = {named!r} was not measured: there is"
-          " no top-5 of five classes or fewer. Name another metric."
-        )
-      return False
-    value = metrics[metric.name]
-    self._measured.append((step, value if math.isfinite(value) else None))
-    self._rank()
-    return self.best is not None and self.best.step == step
+    at = self.records_path / _METRICS if self._is_first else None
+    self.best_checkpoint.find(at)
 
   def _open_spool(self) -> BucketUpload:
     try:
@@ -370,7 +329,7 @@ class RunDirectory:
       return
     parts = self._parts
     values = {k: v for k, v in self._values.items() if k != "step"}
-    device = jax.devices()[0]
+    device, best = jax.devices()[0], self.best_checkpoint.best
     records.write_json(
       self.records_path / "summary.json",
       {
@@ -391,7 +350,7 @@ class RunDirectory:
         "command": _command(),
         "model": self._family.describe(parts.config.model),
         "objective": dict(self._kind.describe(parts.config)),
-        "best": self.best and dataclasses.asdict(self.best),
+        "best": best and dataclasses.asdict(best),
         **self.facts,
       },
     )

@@ -119,7 +119,7 @@ class Evaluation:
       return
     if metrics:
       self._monitor.write(step, metrics)
-      if self._directory.evaluated(step, metrics):
+      if self._directory.best_checkpoint.evaluated(step, metrics):
         self.best_step = step
       shown = [
         f"{name.removeprefix('eval/')} {value:.4g}"
@@ -131,7 +131,7 @@ class Evaluation:
   @property
   def is_in_vain(self) -> bool:
     """True once `config.early_stopping` evaluations were not better."""
-    best = self._directory.best
+    best = self._directory.best_checkpoint.best
     patience = self._patience
     return patience is not None and bool(best) and best.since >= patience
 
