@@ -42,6 +42,7 @@ REQUIRES = [
   "scikit-learn>=1.5",
   "scipy>=1.13",
   "sentencepiece>=0.2",
+  "simplejpeg>=1.8",
   "tensorboard>=2.20",  # Used by tf.summary, undeclared.
   "tensorflow-datasets>=4.9.10,<4.10",
   "tokenizers>=0.20",

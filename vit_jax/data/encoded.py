@@ -93,6 +93,15 @@ def forms(images: np.ndarray) -> np.ndarray:
   return np.fromiter(map(form, images), np.int32, len(images))
 
 
+def upright(pixels: np.ndarray, form: int) -> np.ndarray:
+  """Turns the pixels of a JPEG of a form, [h, w, c], upright."""
+  if form >= _TURNED:
+    pixels = pixels.swapaxes(0, 1)
+  rows = -1 if form in _FLIP_ROWS else 1
+  columns = -1 if form in _FLIP_COLUMNS else 1
+  return pixels[::rows, ::columns]
+
+
 def _decode_with_pillow(data: bytes | np.ndarray) -> np.ndarray:
   """Returns uint8 [h, w, 3], upright; outside graphs `data` is an array."""
   # Imported late: not all data are images that Pillow must decode.

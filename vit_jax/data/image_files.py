@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from vit_jax.data import encoded, image_formats
-from vit_jax.data.host_ops import HostOps
+from vit_jax.data import image_formats
 from vit_jax.data.prefetch import Prefetcher
+from vit_jax.data.single_images import SingleImages
 from vit_jax.data.spec import Preprocess
 from vit_jax.data.tf_import import tf
 from vit_jax.errors import UserError
@@ -73,16 +73,7 @@ def read(
   Yields:
     The files in their order, `batch_size` in a list; the last may be shorter.
   """
-  ops = HostOps(preprocess, seed=0, is_encoded=True)
-  row = np.int64(0)  # An evaluation's ops draw no random numbers.
-  traced = tf.function(
-    lambda image, form: ops(image, row, form),
-    input_signature=[
-      tf.TensorSpec([], tf.string),
-      tf.TensorSpec([], tf.int32),
-    ],
-    autograph=False,
-  )
+  images = SingleImages(preprocess)
 
   def read_one(path: str) -> ImageFile:
     try:
@@ -92,7 +83,7 @@ def read(
       reason = error.strerror or error
       return ImageFile(path, None, f"{path} cannot be read ({reason}).")
     try:
-      return ImageFile(path, traced(data, encoded.form(data)).numpy())
+      return ImageFile(path, images.of_file(data))
     except tf.errors.OpError as error:
       return ImageFile(path, None, _problem(path, data, preprocess, error))
 

@@ -1,15 +1,14 @@
 """Preprocessing of a checkpoint's evaluations, for images of one's own."""
 
-import functools
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageOps
 
 from vit_jax.data import spec
+from vit_jax.data.single_images import SingleImages
 from vit_jax.errors import UserError
 from vit_jax.pretrained import inference
 
@@ -61,6 +60,7 @@ class Transform:
     self._parsed = spec.check(
       preprocess, image_size, where="preprocess", train=False
     )
+    self._images = SingleImages(self._parsed)
 
   def __call__(self, image: Picture) -> UInt8[np.ndarray, "side side 3"]:
     """Prepares one image.
@@ -84,7 +84,7 @@ class Transform:
       )
     if image.shape[-1] == 1:
       image = np.repeat(image, 3, axis=-1)
-    return np.asarray(self._of_pixels(image))
+    return self._images.of_pixels(image)
 
   def _file(self, path: str) -> np.ndarray:
     from vit_jax.data import image_files
@@ -93,17 +93,3 @@ class Transform:
     if file.pixels is None:
       raise UserError(file.problem)
     return file.pixels
-
-  @functools.cached_property
-  def _of_pixels(self) -> Callable[[np.ndarray], Any]:
-    # Imported late, as TensorFlow takes seconds.
-    from vit_jax.data.host_ops import HostOps
-    from vit_jax.data.tf_import import tf
-
-    ops = HostOps(self._parsed, seed=0, is_encoded=False)
-    row = np.int64(0)  # An evaluation's ops draw no random numbers.
-    return tf.function(
-      lambda image: ops(image, row),
-      input_signature=[tf.TensorSpec([None, None, 3], tf.uint8)],
-      autograph=False,
-    )
