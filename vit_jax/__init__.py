@@ -6,6 +6,7 @@ logits = model.apply({"params": params}, images)
 
 import importlib as _importlib
 import os as _os
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from vit_jax import absent_tpu as _absent_tpu
 from vit_jax import installation as _installation
@@ -25,6 +26,8 @@ _os.environ.setdefault("FSSPEC_GCS", '{"use_listings_cache": false}')
 _HOMES = {
   "Classifier": "vit_jax.evaluators.classifier",
   "create_model": "vit_jax.pretrained.load",
+  "feature_maps": "vit_jax.pretrained.features",
+  "feature_names": "vit_jax.pretrained.features",
   "features": "vit_jax.pretrained.features",
   "list_models": "vit_jax.models.names",
   "load": "vit_jax.pretrained.load",
@@ -32,6 +35,18 @@ _HOMES = {
   "load_tokenizer": "vit_jax.tokenization.load",
   "save": "vit_jax.pretrained.save",
 }
+
+if _TYPE_CHECKING:  # The same, for type checkers and editors.
+  from vit_jax.evaluators.classifier import Classifier as Classifier
+  from vit_jax.models.names import list_models as list_models
+  from vit_jax.pretrained.features import feature_maps as feature_maps
+  from vit_jax.pretrained.features import feature_names as feature_names
+  from vit_jax.pretrained.features import features as features
+  from vit_jax.pretrained.load import create_model as create_model
+  from vit_jax.pretrained.load import load as load
+  from vit_jax.pretrained.save import save as save
+  from vit_jax.pretrained.transform import load_transform as load_transform
+  from vit_jax.tokenization.load import load_tokenizer as load_tokenizer
 
 
 def __getattr__(name: str):

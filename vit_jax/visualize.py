@@ -150,7 +150,6 @@ def _read_images(
   failed = False
   if not paths:
     return images, shown, failed
-  # Decoding takes TensorFlow, which is imported last.
   from vit_jax.data import image_files, spec
 
   preprocess = spec.check(

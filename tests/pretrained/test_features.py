@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import vit_jax
+from vit_jax.errors import UserError
 
 
 @pytest.fixture
@@ -39,13 +40,88 @@ def test_the_head_of_a_classifier_is_left_out(images):
 @pytest.mark.parametrize("name", ["ConvNeXt-atto", "PVTv2-b0", "Swin-T"])
 def test_places_of_a_map_are_tokens(name, images):
   side = 224 if name == "Swin-T" else 32
-  network, params = vit_jax.create_model(
-    name, num_classes=None, image_size=side
-  )
-  found = jax.eval_shape(
-    lambda params, images: vit_jax.features(network, params, images),
-    params,
-    jax.ShapeDtypeStruct((2, side, side, 3), np.uint8),
-  )
+
+  def found_by_random_weights():
+    network, params = vit_jax.create_model(name, image_size=side)
+    images = np.zeros((2, side, side, 3), np.uint8)
+    return vit_jax.features(network, params, images)
+
+  found = jax.eval_shape(found_by_random_weights)
   assert found["tokens"].shape[:2] == (2, (side // 32) ** 2)
   assert found["pooled"].shape == (2, found["tokens"].shape[2])
+
+
+@pytest.fixture(scope="module")
+def registers():
+  """A small ViT with a class token and two registers, and its parameters."""
+  return vit_jax.load("tests/golden/timm_dinov2_registers")
+
+
+@pytest.fixture
+def photos(registers):
+  side = registers[0].image_size
+  rng = np.random.default_rng(0)
+  return rng.integers(0, 256, (2, side, side, 3), np.uint8)
+
+
+def test_features_are_given_by_name(registers, photos):
+  names = vit_jax.feature_names(registers[0])
+  assert {"layer_00/tokens", "layer_00/attention", "encoded"} <= {*names}
+  found = vit_jax.features(*registers, photos, names[-2:])
+  assert list(found) == names[-2:]
+  with pytest.raises(UserError, match="Did you mean 'layer_00/tokens'"):
+    vit_jax.features(*registers, photos, ["layer_0/tokens"])
+
+
+def test_maps_of_a_transformer_are_its_patches_after_each_layer(
+  registers, photos
+):
+  model, params = registers
+  maps = vit_jax.feature_maps(model, params, photos)
+  assert len(maps) == model.depth
+  tokens = vit_jax.features(model, params, photos, ["layer_00/tokens"])
+  patches = tokens["layer_00/tokens"][:, model.num_prefix :]
+  side = maps[0].shape[1]
+  assert maps[0].shape == (2, side, side, model.width)
+  # Row by row, as the patches come.
+  np.testing.assert_array_equal(
+    maps[0].reshape(2, side**2, model.width), patches
+  )
+
+
+def test_the_last_map_normalised_is_what_the_encoder_returns(registers, photos):
+  model, params = registers
+  (last,) = vit_jax.feature_maps(model, params, photos, [-1], norm=True)
+  tokens = vit_jax.features(model, params, photos)["tokens"]
+  np.testing.assert_allclose(
+    last.reshape(2, -1, model.width),
+    tokens[:, model.num_prefix :],
+    rtol=1e-5,
+    atol=1e-5,
+  )
+
+
+@pytest.mark.parametrize(
+  ("name", "image_size"),
+  [("ConvNeXt-atto", 32), ("PVTv2-b0", 64), ("Swin-T", 224), ("R50x1", 64)],
+)
+def test_maps_of_a_hierarchical_network_halve_from_stage_to_stage(
+  name, image_size
+):
+  def maps_of_random_weights():
+    network, params = vit_jax.create_model(name, image_size=image_size)
+    images = np.zeros((2, image_size, image_size, 3), np.uint8)
+    return vit_jax.feature_maps(network, params, images)
+
+  maps = jax.eval_shape(maps_of_random_weights)
+  sides = [image_size // stride for stride in (4, 8, 16, 32)]
+  assert [x.shape[:3] for x in maps] == [(2, side, side) for side in sides]
+
+
+def test_layers_and_norms_that_are_not_there_are_sentences(registers, photos):
+  with pytest.raises(UserError, match=r"layers = \[7\]: 7 is none of"):
+    vit_jax.feature_maps(*registers, photos, [7])
+  network, params = vit_jax.create_model("ConvNeXt-atto", image_size=32)
+  images = np.zeros((1, 32, 32, 3), np.uint8)
+  with pytest.raises(UserError, match="a ConvNeXt has no norm"):
+    vit_jax.feature_maps(network, params, images, norm=True)

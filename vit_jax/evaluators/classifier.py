@@ -2,18 +2,17 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vit_jax import registry
+from vit_jax.data import image_files
+from vit_jax.data.image_files import ImageFile
 from vit_jax.errors import UserError
 from vit_jax.evaluators import file_outputs, prediction
 from vit_jax.pretrained import inference
 from vit_jax.prompts import class_names as names_lib
-
-if TYPE_CHECKING:
-  from vit_jax.data.image_files import ImageFile
 
 Path = str | os.PathLike
 
@@ -123,9 +122,6 @@ class Classifier:
     Raises:
       UserError: There is no such image, or one cannot be read; names it.
     """
-    # Imported late, as decoding takes TensorFlow.
-    from vit_jax.data import image_files
-
     if isinstance(images, str | os.PathLike):
       images = [images]
     found = []
@@ -138,7 +134,7 @@ class Classifier:
 
   def probabilities(
     self, paths: Sequence[str]
-  ) -> Iterator[tuple["ImageFile", np.ndarray | None]]:
+  ) -> Iterator[tuple[ImageFile, np.ndarray | None]]:
     """The probabilities of every class, for image files.
 
     Yields:

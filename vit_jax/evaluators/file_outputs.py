@@ -1,17 +1,16 @@
 """Results of a function for image files, in batches on all devices."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 
 from vit_jax.config import schema
+from vit_jax.data import image_files, spec
+from vit_jax.data.image_files import ImageFile
 from vit_jax.pretrained.inference import Inference
 from vit_jax.sharding import mesh as meshes
-
-if TYPE_CHECKING:
-  from vit_jax.data.image_files import ImageFile
 
 # Pixels of a batch: 32 images of 224 x 224.
 _BATCH_PIXELS = 32 * 224**2
@@ -38,7 +37,7 @@ def rows(
   function: Callable[[Any, Any], Any],
   *,
   batch_size: int,
-) -> Iterator[tuple["ImageFile", np.ndarray | None]]:
+) -> Iterator[tuple[ImageFile, np.ndarray | None]]:
   """Applies a function to images, which are prepared as in evaluations.
 
   Files are decoded in threads, ahead of the devices.
@@ -54,9 +53,6 @@ def rows(
     Each file in order, with its row of the result, or None where `problem` says
     why it has no pixels.
   """
-  # Decoding needs TensorFlow, which is imported last.
-  from vit_jax.data import image_files, spec
-
   mesh = meshes.create_mesh(schema.Mesh())
   side = use.weights.model.image_size
   preprocess = spec.check(

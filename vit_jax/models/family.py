@@ -84,6 +84,13 @@ class Family:
       `models.features.features` takes, in the order of computation.
     feature: `feature(network, name, sown) -> array`, found among the variables
       that applying the network has sown.
+    map_names: `map_names(network) -> list[str]`, those features that are the
+      results of layers, or of stages where a stage halves the map, in the order
+      of computation: [b, h, w, d], or tokens [b, n, d] of which prefix tokens
+      are the first.
+    last_norm: `last_norm(network, params) -> norm`: The function that
+      normalises the tokens of any layer as the network does those of its last;
+      None where it has no such norm.
     num_class_layers: `num_class_layers(model)`: Layers, counted from the last,
       whose class token `last_layers` can give; 0 of a network without one.
     last_layers: `last_layers(network, params, sown, count) -> (class tokens [b,
@@ -137,6 +144,10 @@ class Family:
   implied: Callable[[schema.Model], Mapping[str, Any]] = lambda model: {}
   names: tuple[str, ...] = ()
   find: Callable[[str], schema.Model | None] = lambda name: None
+  map_names: Callable[["nn.Module"], list[str]] = lambda network: ["encoded"]
+  last_norm: Callable[
+    ["nn.Module", Mapping[str, Any]], Callable[[Any], Any] | None
+  ] = lambda network, params: None
   num_class_layers: Callable[[schema.Model], int] = lambda model: 0
   last_layers: (
     Callable[

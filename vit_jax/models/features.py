@@ -59,6 +59,47 @@ def features(
   }
 
 
+def maps(
+  model: nn.Module,
+  params: Any,
+  images: UInt8[Array | np.ndarray, "b h w c"]
+  | Float[Array | np.ndarray, "b h w c"],
+  layers: Sequence[int] | None = None,
+  *,
+  norm: bool = False,
+) -> list[Float[Array, "b rows columns d"]]:
+  """The maps that layers or stages make; see `vit_jax.feature_maps`."""
+  family = build.family_of(model)
+  names = family.map_names(model)
+  if layers is not None:
+    count = len(names)
+    beyond = [n for n in layers if not -count <= n < count]
+    if beyond:
+      raise UserError(
+        f"layers = {list(layers)}: {beyond[0]} is none of the network's layers"
+        f" or stages, which count from 0 to {count - 1}, or from -1 back to"
+        f" {-count}."
+      )
+    names = [names[n] for n in layers]
+  last_norm = family.last_norm(model, params) if norm else lambda x: x
+  if last_norm is None:
+    raise UserError(
+      f"norm = True: a {family.title} has no norm that serves all of its"
+      " layers; leave it out."
+    )
+  section = build.config_of(model)
+  rows = images.shape[1] // family.grid(section)[1]
+  found = features(model, params, images, names)
+
+  def shaped(x: Array) -> Array:
+    if x.ndim == 4:
+      return x
+    x = x[:, family.num_prefix_tokens(section) :]
+    return x.reshape(len(x), rows, -1, x.shape[-1])
+
+  return [shaped(last_norm(found[name])) for name in names]
+
+
 def last_layers(
   model: nn.Module,
   params: Any,

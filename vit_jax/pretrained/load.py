@@ -143,11 +143,13 @@ def _build(
   size = model.image_size
 
   def init() -> Any:
-    images = jnp.zeros((1, size, size, 3), jnp.uint8)
-    return module.init(jax.random.key(seed), images)["params"]
+    # Computes parameters alone. What it compiles, an initializer of a shape,
+    # serves all models that have it.
+    images = jax.ShapeDtypeStruct((1, size, size, 3), jnp.uint8)
+    return module.lazy_init(jax.random.key(seed), images)["params"]
 
   if weights is None:
-    return module, jax.jit(init)()
+    return module, init()
   abstract = jax.eval_shape(init)
   fitted = fitting.fit(abstract, weights, model)
   leaves = flat.flatten(fitted.params)

@@ -195,6 +195,9 @@ FAMILY = Family(
   shrink=_shrink,
   feature_names=_feature_names,
   feature=_feature,
+  map_names=lambda network: [
+    f"stage{stage + 1}" for stage in range(len(network.depths))
+  ],
   pixel_filters=_pixel_filters,
   layer_of=_layer_of,
   sharding_rules=(

@@ -109,6 +109,15 @@ def _feature_names(network: "ResNet") -> list[str]:
   ]
 
 
+def _map_names(network: "ResNet") -> list[str]:
+  from vit_jax.models.resnet.network import unit_name
+
+  return [
+    f"block{stage + 1}/{unit_name(num_units - 1)}"
+    for stage, num_units in enumerate(network.blocks)
+  ]
+
+
 def _feature(network: "ResNet", name: str, sown: Mapping[str, Any]) -> Any:
   values = sown["intermediates"]
   if "/" not in name:
@@ -149,5 +158,6 @@ FAMILY = Family(
   shrink=_shrink,
   feature_names=_feature_names,
   feature=_feature,
+  map_names=_map_names,
   pixel_filters=_pixel_filters,
 )

@@ -428,6 +428,12 @@ FAMILY = Family(
     network.image.family
   ).feature_names(network.image),
   feature=_feature,
+  map_names=lambda network: registry.FAMILIES.get(
+    network.image.family
+  ).map_names(network.image),
+  last_norm=lambda network, params: registry.FAMILIES.get(
+    network.image.family
+  ).last_norm(network.image, params["image"]),
   pixel_filters=lambda network, params: registry.FAMILIES.get(
     network.image.family
   ).pixel_filters(network.image, params["image"]),

@@ -1,7 +1,7 @@
 """The Vision Transformer (arXiv 2010.11929) and its hybrids as a family."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
@@ -209,6 +209,18 @@ def _feature(network: "ViT", name: str, sown: Mapping[str, Any]) -> Any:
   return value[layer] if network.scan_layers else value
 
 
+def _map_names(network: "ViT") -> list[str]:
+  return [f"layer_{layer:02d}/tokens" for layer in range(network.depth)]
+
+
+def _last_norm(
+  network: "ViT", params: Mapping[str, Any]
+) -> Callable[[Any], Any]:
+  from vit_jax.models.vit import last_layers
+
+  return last_layers.last_norm(network, params)
+
+
 def _num_class_layers(model: schema.Model) -> int:
   has_cls = sizes.has_cls(model.pool, model.cls_token)
   return sizes.vit(model).depth if has_cls else 0
@@ -222,8 +234,7 @@ def _last_layers(
 ) -> tuple[Any, Any]:
   from vit_jax.models.vit import last_layers
 
-  layers = range(network.depth - count, network.depth)
-  names = [f"layer_{layer:02d}/tokens" for layer in layers]
+  names = _map_names(network)[-count:]
   tokens = [_feature(network, name, sown) for name in names]
   return last_layers.normalized(network, params, tokens)
 
@@ -281,6 +292,8 @@ FAMILY = Family(
   feature_names=_feature_names,
   feature=_feature,
   pixel_filters=_pixel_filters,
+  map_names=_map_names,
+  last_norm=_last_norm,
   num_class_layers=_num_class_layers,
   last_layers=_last_layers,
   num_prefix_tokens=_num_prefix_tokens,

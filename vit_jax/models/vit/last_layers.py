@@ -1,6 +1,6 @@
 """Class tokens and patches of a Vision Transformer's last layers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -10,6 +10,19 @@ from vit_jax.models.layers.layer_norm import LayerNorm
 
 if TYPE_CHECKING:
   from vit_jax.models.vit.network import ViT
+
+
+def last_norm(
+  network: "ViT", params: Mapping[str, Any]
+) -> Callable[[Float[Array, "*b d"]], Float[Array, "*b d"]]:
+  """The network's last norm, for the tokens of any layer."""
+  scales = (
+    params["fc_norm"]
+    if network.norm_after_pool
+    else params["Transformer"]["encoder_norm"]
+  )
+  module = LayerNorm(network.layer_norm_eps, network.head_dtype)
+  return lambda tokens: module.apply({"params": scales}, tokens)
 
 
 def normalized(
@@ -29,18 +42,10 @@ def normalized(
     params: Its parameters.
     tokens: Results of the layers, not normalised, in the order of computation.
   """
-  after_pool = network.norm_after_pool
-  scales = (
-    params["fc_norm"] if after_pool else params["Transformer"]["encoder_norm"]
-  )
-
-  def norm(x: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
-    module = LayerNorm(network.layer_norm_eps, network.head_dtype)
-    return module.apply({"params": scales}, x)
-
+  norm = last_norm(network, params)
   class_tokens = norm(jnp.stack([layer[:, 0] for layer in tokens], axis=1))
   patches = tokens[-1][:, network.num_prefix :]
-  if after_pool:
+  if network.norm_after_pool:
     patches = patches.astype(network.head_dtype)
     return class_tokens, norm(patches.mean(axis=1))
   return class_tokens, norm(patches).mean(axis=1)
