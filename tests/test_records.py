@@ -102,3 +102,15 @@ def test_an_evaluation_is_known_by_the_prefix_of_its_metrics(tmp_path):
   file.close()
   assert not file.has_any(1, ("eval/", "knn/"))
   assert file.has_any(2, ("eval/", "knn/"))
+
+
+def test_numbers_in_the_names_of_metrics_count_by_value():
+  metrics = ["b/10shot", "b/5shot", "a/2/top1", "b/1shot", "a/10/top1", "loss"]
+  assert sorted(metrics, key=records.in_order) == [
+    "a/2/top1",
+    "a/10/top1",
+    "b/1shot",
+    "b/5shot",
+    "b/10shot",
+    "loss",
+  ]

@@ -10,6 +10,7 @@ import json
 import logging
 import math
 import os
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,6 +21,12 @@ from vit_jax import buckets
 from vit_jax.errors import UserError
 
 _logger = logging.getLogger(__name__)
+
+
+def in_order(metric: str) -> tuple[str | int, ...]:
+  """Key that sorts names with their numbers by value: 5shot before 10shot."""
+  parts = re.split(r"(\d+)", metric)
+  return tuple(int(part) if i % 2 else part for i, part in enumerate(parts))
 
 
 class MetricsFile:

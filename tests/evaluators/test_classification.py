@@ -165,6 +165,33 @@ def test_sets_of_a_file_take_the_place_of_the_folders_classes(
   assert metrics["eval/real/top1"] == np.mean(right)
 
 
+@pytest.mark.parametrize("loss", ["sigmoid", "softmax"])
+def test_all_labels_of_an_image_give_a_mean_average_precision(
+  make_problem, make_split, make_context, loss
+):
+  images, labels, state = make_problem()
+  sets = np.stack([labels, np.full_like(labels, -1)], axis=1)
+  sets[::4, 1] = (sets[::4, 0] + 1) % 3
+  sets[5] = -1  # It has none of the classes, and counts as such.
+  split = make_split(images, sets)
+  evaluator = classification.Classification(
+    "test", split, make_context(), loss=loss, has_all_labels=True
+  )
+  metrics = evaluator.run(state, 7)
+  scores = _logits(images, state)
+  if loss == "softmax":
+    scores = special.log_softmax(scores, axis=1)
+  expected = []
+  for k in range(3):
+    best_first = np.argsort(-scores[:, k])
+    has = (sets == k).any(axis=1)[best_first]
+    precision = np.cumsum(has) / np.arange(1, len(has) + 1)
+    expected.append(precision[has].mean())
+  found = metrics["eval/test/mean_average_precision"]
+  assert found == pytest.approx(np.mean(expected), rel=1e-6)
+  assert 0.2 < found < 1 and metrics["eval/test/num_examples"] == 52
+
+
 @pytest.mark.parametrize("num_classes", [3, 5])
 def test_there_is_no_top5_of_five_classes_or_fewer(
   make_problem, make_split, make_context, num_classes

@@ -79,6 +79,7 @@ def test_examples_name_their_image_and_kind(tmp_path):
     "probability": 0.25,
     "kind": "mistake",
     "name": "photos/3.jpg",
+    "has_all_labels": False,
   }
   assert entries[1]["probability"] == 0
   assert (path / "images/3.png").read_bytes() == b"png 3"
@@ -96,6 +97,14 @@ def test_every_mistake_is_a_row_the_most_confident_first(tmp_path):
   assert (tmp_path / "2" / "mistakes.csv").read_text() == (
     "name,truth,prediction,probability\nphotos/0.jpg,bee or cow,ant,0.5000\n"
   )
+
+
+def test_labels_that_are_all_true_are_said_to_be(tmp_path):
+  sets = np.array([[1, 2], [1, -1], [-1, 2], [1, 0]])
+  _write(tmp_path / "1", label=sets, has_all_labels=True)
+  assert "bee and cow,ant" in (tmp_path / "1" / "mistakes.csv").read_text()
+  entries = json.loads((tmp_path / "1" / "examples.json").read_text())
+  assert all(entry["has_all_labels"] for entry in entries)
 
 
 def test_names_of_files_may_have_any_bytes(tmp_path):

@@ -92,10 +92,8 @@ def test_classifiers_are_columns(tmp_path):
   }
   near = table_of(tmp_path, metrics, "knn")
   assert near.heads == ("k = 5", "k = 20")
-  assert [cell.text for cell in near.rows["digits"].values()] == [
-    "70.00",
-    "80.00",
-  ]
+  cells = {head: cell.text for head, cell in near.rows["digits"].items()}
+  assert cells == {"k = 5": "80.00", "k = 20": "70.00"}
   probe = table_of(tmp_path, metrics, "linear_probe")
   assert probe.rows["digits"]["l2"].text == "0.001"
 

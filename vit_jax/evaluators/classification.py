@@ -41,18 +41,30 @@ def build(
       f' "{context.config.objective.name}" trains no classifier; use "knn",'
       ' "fewshot" or "linear_probe".'
     )
-  return Classification(name, split, context, loss=loss)
+  return Classification(
+    name,
+    split,
+    context,
+    loss=loss,
+    has_all_labels=split.max_labels > 1 and config.label_sets is None,
+  )
 
 
 class Classification:
-  """Top-1, top-5 and loss of a classifier's logits; see `ClassifiedSplit`.
+  """Accuracy and loss of a classifier's logits; see `ClassifiedSplit`.
 
   Attributes:
     num_examples: Examples of the split.
   """
 
   def __init__(
-    self, name: str, split: Split, context: contract.Context, *, loss: str
+    self,
+    name: str,
+    split: Split,
+    context: contract.Context,
+    *,
+    loss: str,
+    has_all_labels: bool = False,
   ):
     names = context.class_names or split.class_names
     self._name = name
@@ -65,10 +77,11 @@ class Classification:
       loss=loss,
       num_classes=context.num_classes,
       class_names=list(names) if names else None,
+      has_all_labels=has_all_labels,
     )
 
   def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
-    """`eval/<name>/{top1,top5,loss,num_examples}`.
+    """The metrics of `ClassifiedSplit`, with `eval/<name>/` before them.
 
     Raises:
       UserError: No example has a label.

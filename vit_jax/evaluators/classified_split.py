@@ -10,21 +10,25 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from vit_jax.errors import UserError
-from vit_jax.evaluators import contract, files
+from vit_jax.evaluators import average_precision, contract, files
 from vit_jax.evaluators.gallery import Gallery
 from vit_jax.evaluators.split import Split
 from vit_jax.objectives import losses
 from vit_jax.sharding import mesh as meshes
 
 _logger = logging.getLogger(__name__)
+# Scores kept for the mean average precision, 1 GiB of float32.
+_MOST_SCORES = 2**28
 
 
 class ClassifiedSplit:
   """Measures logits over a split; writes predictions and images for the report.
 
-  An example's label is a class, or a set of accepted classes, any of which
-  counts as right (ImageNet-ReaL). Examples whose set is empty, or whose label
-  is -1, are left out of everything, `num_examples` included.
+  An example's label is a class, or a set of classes: of accepted ones, any of
+  which is right (ImageNet-ReaL), or of all that the image shows. Top-1 counts a
+  prediction of any of them as right in both cases. Examples whose set is empty,
+  or whose label is -1, are left out of everything, `num_examples` included,
+  except that they are examples of no class for the mean average precision.
 
   Args:
     place: Path of its files below `evaluations/`.
@@ -35,6 +39,7 @@ class ClassifiedSplit:
     loss: 'softmax' or 'sigmoid'.
     num_classes: Number of columns of the logits.
     class_names: Names of the classes, if known.
+    has_all_labels: True where sets hold all that an image shows.
   """
 
   def __init__(
@@ -47,6 +52,7 @@ class ClassifiedSplit:
     loss: str,
     num_classes: int,
     class_names: list[str] | None,
+    has_all_labels: bool = False,
   ):
     self._place = place
     self._split = split
@@ -55,6 +61,18 @@ class ClassifiedSplit:
     self._loss = loss
     self._num_classes = num_classes
     self._class_names = class_names
+    self._has_all_labels = has_all_labels
+    self._keeps_scores = (
+      has_all_labels and split.num_examples * num_classes <= _MOST_SCORES
+    )
+    if has_all_labels and not self._keeps_scores:
+      _logger.warning(
+        "%s: no mean average precision, as the scores of %d examples and %d"
+        " classes are too many for memory.",
+        place,
+        split.num_examples,
+        num_classes,
+      )
     # Results are whole on every process: all agree on the metrics.
     self._measure = jax.jit(
       self._measure_batch, out_shardings=meshes.replicated(context.mesh)
@@ -64,7 +82,8 @@ class ClassifiedSplit:
     """`top1`, `top5`, `loss` and `num_examples`.
 
     Fractions of the examples, nats an example, and a count. There is no top5
-    of five classes or fewer, which are all among the best five.
+    of five classes or fewer, which are all among the best five. Where sets hold
+    all that images show there is `mean_average_precision`, from 0 to 1, too.
 
     Raises:
       UserError: No example has a label.
@@ -87,6 +106,7 @@ class ClassifiedSplit:
     results = self._split.measured(
       lambda batch: self._measure(batch, *values), after_batch
     )
+    scores, sets = results.pop("scores", None), results["label"]
     num_left_out = np.count_nonzero(~results["counted"])
     results = {k: v[results["counted"]] for k, v in results.items()}
     if not len(results["id"]):
@@ -109,6 +129,7 @@ class ClassifiedSplit:
         class_names=self._class_names,
         gallery=gallery,
         names=_names(self._split.source),
+        has_all_labels=self._has_all_labels,
       )
     # Sums in float64 and in the order of the split: the same whatever the
     # batch size, as far as the rows are.
@@ -118,15 +139,22 @@ class ClassifiedSplit:
     metrics = {
       name: float(results[name].mean(dtype=np.float64)) for name in names
     }
+    if scores is not None:
+      metrics["mean_average_precision"] = (
+        average_precision.mean_average_precision(scores, sets)
+      )
     metrics["num_examples"] = float(len(results["id"]))
     return metrics
 
   def _measure_batch(
     self, batch: Mapping[str, Array], *values: Any
   ) -> dict[str, Array]:
-    logits = self._logits(batch, *values)
-    rows = measure(logits.astype(jnp.float32), batch["label"], loss=self._loss)
+    logits = self._logits(batch, *values).astype(jnp.float32)
+    rows = measure(logits, batch["label"], loss=self._loss)
     rows["counted"] &= batch["mask"]
+    if self._keeps_scores:
+      is_softmax = self._loss == "softmax"
+      rows["scores"] = jax.nn.log_softmax(logits) if is_softmax else logits
     kept = {key: batch[key] for key in ("id", "mask", "label")}
     return rows | kept
 

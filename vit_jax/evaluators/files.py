@@ -29,6 +29,7 @@ def write(
   class_names: Sequence[str] | None,
   gallery: Gallery,
   names: Callable[[Int[np.ndarray, " n"]], Sequence[str]],
+  has_all_labels: bool = False,
 ) -> None:
   """Writes predictions, confusion counts, class names and a few images.
 
@@ -47,6 +48,8 @@ def write(
     class_names: Names of the classes, if known.
     gallery: Images of samples and mistakes.
     names: `names(ids)`, files or records as a person finds them.
+    has_all_labels: True where sets hold all that an image shows, False where
+      any of a set is right.
   """
   with replacing(path) as partial:
     _write_arrays(
@@ -76,6 +79,7 @@ def write(
     shown = names(np.array([entry["id"] for entry in entries], np.int64))
     for entry, name in zip(entries, shown, strict=True):
       entry["name"] = _printable(name)
+      entry["has_all_labels"] = has_all_labels
     _write_json(partial / "examples.json", entries)
     _write_mistakes(
       partial / "mistakes.csv",
@@ -85,6 +89,7 @@ def write(
       probability,
       class_names,
       names,
+      " and " if has_all_labels else " or ",
     )
 
 
@@ -96,6 +101,7 @@ def _write_mistakes(
   probability: np.ndarray,
   class_names: Sequence[str] | None,
   names: Callable[[np.ndarray], Sequence[str]],
+  between: str,
 ) -> None:
   accepted = label.reshape(len(label), -1)
   wrong = np.flatnonzero((accepted != prediction[:, None]).all(axis=1))
@@ -110,7 +116,7 @@ def _write_mistakes(
       for k in labels
     )
     value = f"{probability[row]:.4f}"
-    table.writerow((_printable(name), " or ".join(truth), taken_for, value))
+    table.writerow((_printable(name), between.join(truth), taken_for, value))
   path.write_text(text.getvalue())
 
 

@@ -52,6 +52,13 @@ CLASSIFICATION = EvaluatorKind(
   columns=lambda entry: (
     Column("top1", "top-1, %", "percent", better="higher", panel="Accuracy"),
     Column("top5", "top-5, %", "percent", better="higher"),
+    Column(
+      "mean_average_precision",
+      "mAP, %",
+      "percent",
+      better="higher",
+      panel="Mean average precision",
+    ),
     Column("loss", "loss", better="lower", panel="Loss"),
     Column("num_examples", "images"),
   ),

@@ -79,7 +79,8 @@ def _outcome(evaluation: Evaluation) -> str | None:
 
 def _picture(evaluation: Evaluation, example: Example) -> Picture:
   prediction = evaluation.class_name(example.prediction)
-  truth = " or ".join(evaluation.class_name(k) for k in example.labels)
+  between = " and " if example.has_all_labels else " or "
+  truth = between.join(evaluation.class_name(k) for k in example.labels)
   truth = truth or "no label"
   probability = formatting.percent(example.probability, 1)
   verdict = "correct" if example.correct else f"wrong, the truth is {truth}"

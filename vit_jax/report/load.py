@@ -279,6 +279,7 @@ def _examples(path: epath.Path, notes: list[str]) -> Iterable[Example]:
         probability=float(entry["probability"]),
         kind=str(entry.get("kind", "sample")),
         name=str(entry.get("name", "")),
+        has_all_labels=bool(entry.get("has_all_labels", False)),
       )
     except (KeyError, TypeError, ValueError) as error:
       notes.append(f"{path.parent.name}: an example is damaged ({error!r}).")

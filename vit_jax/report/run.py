@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from vit_jax import records
+
 
 @dataclasses.dataclass(frozen=True)
 class Series:
@@ -31,7 +33,8 @@ class Example:
   """One test image kept by an evaluator.
 
   `image` holds PNG bytes or None; `name` is that of its file or record, "" in
-  records from before.
+  records from before; of several labels all are true with `has_all_labels`, any
+  without.
   """
 
   id: int
@@ -41,6 +44,7 @@ class Example:
   probability: float
   kind: str
   name: str = ""
+  has_all_labels: bool = False
 
   @property
   def correct(self) -> bool:
@@ -190,7 +194,9 @@ class Run:
     for record in sorted(self.records, key=lambda record: record["step"]):
       last |= record
     last.pop("step", None)
-    values = {name: measured(raw) for name, raw in sorted(last.items())}
+    values = {
+      name: measured(last[name]) for name in sorted(last, key=records.in_order)
+    }
     return {name: v for name, v in values.items() if v is not None}
 
   @property

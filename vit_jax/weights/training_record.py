@@ -105,12 +105,7 @@ def results(training: Training) -> Iterator[Result]:
       if (top5 := metrics.get(f"eval/{match[1]}/top5")) is not None:
         kind = "top-5-accuracy"
         yield Result("top-5 accuracy", dataset, entry.split, kind, top5)
-  for metric in sorted(metrics, key=_in_order_of_shots):
+  for metric in sorted(metrics, key=records.in_order):
     if match := _FEWSHOT.fullmatch(metric):
       title = f"{match[2]}-shot linear accuracy of frozen features"
       yield Result(title, match[1], "", "", metrics[metric])
-
-
-def _in_order_of_shots(metric: str) -> tuple[str, int]:
-  match = _FEWSHOT.fullmatch(metric)
-  return (match[1], int(match[2])) if match else ("", 0)
