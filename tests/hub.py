@@ -2,8 +2,11 @@
 
 As the hub does, it answers 401 for a repository that is not there, tells what
 is wrong in X-Error-Code, and sends weights from another place by a redirect.
+Large files are uploaded before the commit that makes them appear, to another
+place too.
 """
 
+import base64
 import hashlib
 import http.server
 import json
@@ -18,7 +21,10 @@ class Hub:
     repositories: Name -> {revision -> {file -> bytes}}.
     gated: Names of those that nobody may read.
     requests: Paths asked for, in order.
+    private: Names of repositories made for their owner's eyes.
+    owners: Token -> the owner in whose place it may write.
     broken: True to answer everything with a 503.
+    stores_nothing: True to answer uploads of large files with a 500.
   """
 
   def __init__(self, repositories):
@@ -26,6 +32,10 @@ class Hub:
     self.gated = set()
     self.requests = []
     self.broken = False
+    self.private = set()
+    self.owners = {}
+    self.stored = {}
+    self.stores_nothing = False
     handler = type("Handler", (_Handler,), {"hub": self})
     self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
 
@@ -73,6 +83,104 @@ class _Handler(http.server.BaseHTTPRequestHandler):
       _, files = self.hub.commit(match[1], match[2])
       return self._send(files[match[3]])
     return self._refuse(404, "", f"no page {path}")
+
+  def do_POST(self):
+    body = self._body()
+    if self.hub.broken:
+      return self._refuse(503, "", "down")
+    if self.path == "/api/repos/create":
+      return self._create(json.loads(body))
+    if self.path == "/api/validate-yaml":
+      return self._json({"errors": [], "warnings": []})
+    if match := re.fullmatch(
+      r"/api/models/([^/]+/[^/]+)/preupload/main", self.path
+    ):
+      return self._sort(json.loads(body)["files"])
+    if match := re.fullmatch(
+      r"/([^/]+/[^/]+)\.git/info/lfs/objects/batch", self.path
+    ):
+      return self._places(json.loads(body)["objects"])
+    if match := re.fullmatch(
+      r"/api/models/([^/]+/[^/]+)/commit/main", self.path
+    ):
+      return self._commit(match[1], body)
+    return self._refuse(404, "", f"no page {self.path}")
+
+  def do_PUT(self):
+    body = self._body()
+    if self.hub.stores_nothing:
+      return self._refuse(500, "", "Internal Error")
+    digest = hashlib.sha256(body).hexdigest()
+    assert self.path == f"/store/{digest}"
+    self.hub.stored[digest] = body
+    return self._send(b"")
+
+  def _body(self):
+    return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+  def _may_write(self, owner):
+    token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+    if token not in self.hub.owners:
+      self._refuse(401, "", "Invalid username or password.")
+    elif self.hub.owners[token] != owner:
+      self._refuse(403, "", f"You don't have the rights to write in {owner}.")
+    else:
+      return True
+    return False
+
+  def _create(self, asked):
+    name = f"{asked['organization']}/{asked['name']}"
+    url = f"{self.hub.endpoint}/{name}"
+    if not self._may_write(asked["organization"]):
+      return None
+    if name in self.hub.repositories:
+      answer = {"error": "You already created this model repo", "url": url}
+      return self._json(answer, code=409)
+    self.hub.repositories[name] = {"main": {".gitattributes": b""}}
+    if asked.get("visibility") == "private":
+      self.hub.private.add(name)
+    return self._json({"url": url, "name": name})
+
+  def _sort(self, files):
+    modes = [
+      {
+        "path": file["path"],
+        "uploadMode": "lfs"
+        if file["path"].endswith("safetensors")
+        else "regular",
+        "shouldIgnore": False,
+      }
+      for file in files
+    ]
+    return self._json({"files": modes})
+
+  def _places(self, objects):
+    elsewhere = self.hub.endpoint.replace("127.0.0.1", "localhost")
+    return self._json(
+      {
+        "transfer": "basic",
+        "objects": [
+          one
+          | {"actions": {"upload": {"href": f"{elsewhere}/store/{one['oid']}"}}}
+          for one in objects
+        ],
+      }
+    )
+
+  def _commit(self, name, body):
+    if not self._may_write(name.partition("/")[0]):
+      return None
+    files = {}
+    for line in map(json.loads, body.decode().splitlines()):
+      value = line["value"]
+      if line["key"] == "file":
+        files[value["path"]] = base64.b64decode(value["content"])
+      elif line["key"] == "lfsFile":
+        files[value["path"]] = self.hub.stored[value["oid"]]
+    self.hub.repositories[name]["main"].update(files)
+    commit, _ = self.hub.commit(name, "main")
+    url = f"{self.hub.endpoint}/{name}/commit/{commit}"
+    return self._json({"commitUrl": url, "commitOid": commit, "success": True})
 
   def log_message(self, *unused):
     pass
@@ -133,8 +241,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     headers = {"X-Error-Code": error, "X-Error-Message": message}
     self._send(json.dumps({"error": message}).encode(), headers, code=code)
 
-  def _json(self, value):
-    self._send(json.dumps(value).encode(), {"Content-Type": "application/json"})
+  def _json(self, value, code=200):
+    headers = {"Content-Type": "application/json"}
+    self._send(json.dumps(value).encode(), headers, code=code)
 
   def _send(self, body, headers=None, code=200):
     self.send_response(code)
@@ -142,5 +251,5 @@ class _Handler(http.server.BaseHTTPRequestHandler):
       self.send_header(name, value)
     self.send_header("Content-Length", str(len(body)))
     self.end_headers()
-    if self.command == "GET":
+    if self.command != "HEAD":
       self.wfile.write(body)

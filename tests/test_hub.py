@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 
@@ -150,13 +151,87 @@ def test_another_form_of_name_is_refused(path):
     hub.local(path)
 
 
-def test_what_is_converted_is_written_to_a_disk(files, tmp_path):
+@pytest.fixture
+def source(files, tmp_path):
+  """A checkpoint on disk."""
   source = tmp_path / "copy"
   source.mkdir()
   for name in ("config.json", "model.safetensors"):
     (source / name).write_bytes(files[name])
-  with pytest.raises(UserError, match="hf upload OWNER/NAME DIRECTORY"):
-    convert.convert(str(source), "hf:a/b")
+  return source
+
+
+def converted(source, path):
+  """Code that uploads a checkpoint, or prints the sentence."""
+  return (
+    "from vit_jax import convert, errors\n"
+    f"try: convert.convert({str(source)!r}, {path!r})\n"
+    "except errors.UserError as error: print('error:', error)"
+  )
+
+
+def test_what_is_uploaded_is_loaded_by_its_name(fetch, served, source, files):
+  served.owners["hf_mine"] = "me"
+  result = fetch(converted(source, "hf:me/new"), HF_TOKEN="hf_mine")
+  assert f"uploaded hf:me/new: Hugging Face directory; {served.endpoint}" in (
+    result.stdout
+  ), result
+  uploaded = served.repositories["me/new"]["main"]
+  assert served.private == {"me/new"}
+  assert 'vit_jax.load("hf:me/new")' in uploaded["README.md"].decode()
+  place = fetch(looked_up("hf:me/new"), HF_TOKEN="hf_mine").stdout.strip()
+  _, params = vit_jax.load(place)
+  _, expected = vit_jax.load(str(source))
+  jax.tree.map(np.testing.assert_array_equal, params, expected)
+
+
+def test_the_report_of_a_run_goes_with_it(fetch, served, source, tmp_path):
+  run = tmp_path / "run"
+  convert.convert(str(source), str(run), to="workdir")
+  (run / "report").mkdir()
+  (run / "report" / "index.html").write_text("<p>Curves.")
+  served.owners["hf_mine"] = "me"
+  for path in (run, next((run / "checkpoints").iterdir())):
+    result = fetch(converted(path, f"hf:me/{path.name}"), HF_TOKEN="hf_mine")
+    assert "uploaded" in result.stdout, result
+    uploaded = served.repositories[f"me/{path.name}"]["main"]
+    assert uploaded["report.html"] == b"<p>Curves."
+    assert b"[report.html](report.html)" in uploaded["README.md"]
+
+
+@pytest.mark.parametrize(
+  ("path", "token", "sentence"),
+  [
+    ("hf:me/new", "", "nobody is logged in to the hub; run `hf auth login`"),
+    ("hf:you/new", "hf_mine", "does not let this user write there"),
+    ("hf:me/new", "hf_old", "does not let this user write there"),
+    (f"hf:{NAME}", "hf_mine", "holds weights, and nothing is overwritten"),
+    ("hf:me/new@v2", "hf_mine", "write hf:OWNER/NAME"),
+  ],
+)
+def test_what_cannot_be_uploaded_is_a_sentence(
+  fetch, served, source, path, token, sentence
+):
+  served.owners["hf_mine"] = "me"
+  result = fetch(converted(source, path), HF_TOKEN=token)
+  assert sentence in result.stdout, result
+  assert "Traceback" not in result.stderr
+  assert set(served.repositories) == {NAME, "a/secret"}
+
+
+def test_an_upload_that_breaks_off_leaves_no_file(fetch, served, source):
+  served.owners["hf_mine"], served.stores_nothing = "me", True
+  result = fetch(converted(source, "hf:me/new"), HF_TOKEN="hf_mine")
+  assert "hf:me/new: the hub cannot be reached" in result.stdout, result
+  assert served.repositories["me/new"]["main"] == {".gitattributes": b""}
+  served.stores_nothing = False
+  result = fetch(converted(source, "hf:me/new"), HF_TOKEN="hf_mine")
+  assert "uploaded hf:me/new" in result.stdout, result
+
+
+def test_a_form_that_is_no_directory_is_not_uploaded(source):
+  with pytest.raises(UserError, match="--to=npz is no form for the hub"):
+    convert.convert(str(source), "hf:a/b", to="npz")
 
 
 def test_other_paths_are_left_alone():

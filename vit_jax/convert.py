@@ -21,8 +21,13 @@ there is one), one of its checkpoints/STEP, a published .npz, .safetensors or
                   scale and bias, and the tokenizer
   NAME with --to=workdir     workdir with one checkpoint
   NAME with --to=open_clip   directory of open_clip, of a CLIP or a SigLIP
+  hf:OWNER/NAME   repository of the Hugging Face hub, with a model card and the
+                  report of the run, for its owner's eyes until it is opened on
+                  its page; needs `hf auth login`
 """
 
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -91,7 +96,7 @@ def convert(
 
   Args:
     src: Checkpoint of any form.
-    dst: Path that is still free.
+    dst: Path that is still free, or 'hf:OWNER/NAME'.
     to: Form of `dst`, a key of `FORMS`; None: as its name tells.
     image_size: Side of the images in pixels; None: that of `src`.
     num_classes: Outputs of a new head of zeros; None keeps the head.
@@ -101,22 +106,28 @@ def convert(
     UserError: `src` cannot be read, `dst` exists, or its form cannot hold the
       network.
   """
+  repository = None
   if hub.is_name(dst):
-    raise UserError(
-      f"{dst} is a place on the hub, and convert writes to a disk: name a"
-      " directory, and upload it with `hf upload OWNER/NAME DIRECTORY`."
-    )
-  form = _form(dst, to)
+    form = to or "huggingface"
+    if form not in _UPLOADED:
+      raise UserError(
+        f"--to={to} is no form for the hub; leave it out, or take"
+        " --to=open_clip."
+      )
+    repository = hub.check_free(dst)
+  else:
+    form = _form(dst, to)
   if dtype is not None and form != "stablehlo":
     raise UserError(
       f"--dtype is for .stablehlo files; in {dst} parameters are float32."
     )
-  with path_errors.explained(dst):
-    exists = epath.Path(dst).exists()
-  if exists:
-    raise UserError(
-      f"{dst} exists, and nothing is overwritten; remove it, or name another."
-    )
+  if repository is None:
+    with path_errors.explained(dst):
+      exists = epath.Path(dst).exists()
+    if exists:
+      raise UserError(
+        f"{dst} exists, and nothing is overwritten; remove it, or name another."
+      )
   # Heavy imports come after all that can be said at once.
   from vit_jax import trees
   from vit_jax.config import names
@@ -132,8 +143,29 @@ def convert(
     f"read {src}: {names.describe(model)}, {head},"
     f" {trees.num_elements(source.weights.params):,} parameters{step}"
   )
-  _write(dst, form, source, dtype)
-  print(f"wrote {dst}: {FORMS[form]}")
+  if repository is None:
+    _write(dst, form, source, dtype)
+    print(f"wrote {dst}: {FORMS[form]}")
+    return
+  with tempfile.TemporaryDirectory() as scratch:
+    directory = epath.Path(scratch) / repository.partition("/")[2]
+    report = None if source.step is None else _report(src)
+    name = _REPORT if report is not None else None
+    _write(os.fspath(directory), form, source, dtype, repository, report=name)
+    if report is not None:
+      report.copy(directory / _REPORT)
+    page = hub.push(os.fspath(directory), repository, f"Add {src} of vit_jax")
+  print(f"uploaded {dst}: {FORMS[form]}; {page}")
+
+
+def _report(src: str) -> epath.Path | None:
+  """The report of the run that a step belongs to, if there is one."""
+  place = epath.Path(src)  # A workdir, its best or its checkpoints/STEP.
+  for workdir in (place, place.parent, place.parent.parent):
+    report = workdir / "report" / "index.html"
+    if report.exists():
+      return report
+  return None
 
 
 def _form(dst: str, to: str | None) -> str:
@@ -154,7 +186,14 @@ def _form(dst: str, to: str | None) -> str:
   return _BY_SUFFIX[suffix] if to is None else to
 
 
-def _write(dst: str, form: str, source: "Inference", dtype: str | None) -> None:
+def _write(
+  dst: str,
+  form: str,
+  source: "Inference",
+  dtype: str | None,
+  repository: str | None = None,
+  report: str | None = None,
+) -> None:
   if form == "stablehlo":
     from vit_jax.aot import export
 
@@ -176,7 +215,13 @@ def _write(dst: str, form: str, source: "Inference", dtype: str | None) -> None:
     if form == "huggingface":
       if source.step is not None:
         training = training_record.read(*reading.locate(source.weights.path))
-      card = model_card.text(epath.Path(dst).name, source.weights, training)
+      card = model_card.text(
+        epath.Path(dst).name,
+        source.weights,
+        training,
+        repository=repository,
+        report=report,
+      )
     save.write(dst, source.weights, form, card)
 
 
@@ -202,6 +247,9 @@ FORMS = {
   "stablehlo": "StableHLO for CPU, GPU and TPU",
   "workdir": "workdir",
 }
+# Those that a repository of the hub may have.
+_UPLOADED = ("huggingface", "open_clip")
+_REPORT = "report.html"
 _BY_SUFFIX = {".npz": "npz", ".stablehlo": "stablehlo", "": "huggingface"}
 
 

@@ -61,6 +61,90 @@ def local(path: str) -> str:
   return _fetched(*match.groups())
 
 
+def check_free(path: str) -> str:
+  """Checks that a repository can be made, and returns its name.
+
+  Args:
+    path: 'hf:OWNER/NAME', which does not exist or holds no weights.
+
+  Raises:
+    UserError: The name has another form or a revision, nobody is logged in, or
+      the repository holds weights.
+  """
+  import huggingface_hub
+  from huggingface_hub import errors
+
+  match = _NAME.fullmatch(path)
+  if not match or match[2]:
+    raise UserError(
+      f"{path!r} is not the name of a new repository; write hf:OWNER/NAME."
+    )
+  if not huggingface_hub.get_token():
+    raise UserError(
+      f"{path}: nobody is logged in to the hub; run `hf auth login`, or set"
+      " HF_TOKEN to a token that may write."
+    )
+  try:
+    found = huggingface_hub.HfApi().model_info(match[1], timeout=_SECONDS)
+  except errors.RepositoryNotFoundError:
+    return match[1]
+  except Exception as error:  # As in `_fetched`.
+    raise UserError(_unreachable(path, error)) from None
+  files = [sibling.rfilename for sibling in found.siblings or ()]
+  if any(form.fullmatch(file) for file in files for form in _WEIGHTS):
+    raise UserError(
+      f"{path} holds weights, and nothing is overwritten; name another"
+      " repository, or write a directory and upload it with `hf upload"
+      f" {match[1]} DIRECTORY`."
+    )
+  return match[1]
+
+
+def push(directory: str, name: str, message: str) -> str:
+  """Uploads a directory in one commit to a repository, and returns its page.
+
+  A repository that is not there is made, for its owner's eyes alone.
+
+  Args:
+    directory: Files that are uploaded.
+    name: 'OWNER/NAME', of `check_free`.
+    message: Of the commit.
+
+  Raises:
+    UserError: The user may not write there, or the hub cannot be reached; then
+      nothing of the files is in the repository.
+  """
+  import huggingface_hub
+  from huggingface_hub import errors
+
+  hub = huggingface_hub.HfApi()
+  try:
+    page = hub.create_repo(name, private=True, exist_ok=True)
+    hub.upload_folder(
+      repo_id=name, folder_path=directory, commit_message=message
+    )
+  except Exception as error:  # As in `_fetched`.
+    response = getattr(error, "response", None)
+    is_refused = isinstance(error, errors.HfHubHTTPError) and getattr(
+      response, "status_code", None
+    ) in (401, 403)
+    if is_refused:
+      raise UserError(
+        f"hf:{name}: the hub does not let this user write there"
+        f" ({_reason(error)}). Name a place of your own, or log in with a"
+        " token that may write."
+      ) from None
+    raise UserError(_unreachable(f"hf:{name}", error)) from None
+  return str(page)
+
+
+def _unreachable(path: str, error: Exception) -> str:
+  return (
+    f"{path}: the hub cannot be reached ({_reason(error)}). Try again later;"
+    " until then a directory on disk can be written."
+  )
+
+
 @functools.cache
 def _fetched(name: str, revision: str | None) -> str:
   # Imported late: most runs start from a file.

@@ -28,13 +28,22 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _OWN_DATA = ("captions", "csv", "folder", "generated", "webdataset")
 
 
-def text(name: str, weights: Weights, training: Training | None = None) -> str:
+def text(
+  name: str,
+  weights: Weights,
+  training: Training | None = None,
+  *,
+  repository: str | None = None,
+  report: str | None = None,
+) -> str:
   """Writes the model card.
 
   Args:
     name: Name of the model.
     weights: Parameters of the model and the use that they are meant for.
     training: Record of the run that left them; None if there is none.
+    repository: Name of its place on the hub, 'OWNER/NAME'; None: it has none.
+    report: Name of the file beside it that holds the run's report.
   """
   model = weights.model
   family = registry.FAMILIES.get(model.name)
@@ -63,6 +72,9 @@ def text(name: str, weights: Weights, training: Training | None = None) -> str:
     mean=list(mean),
     deviation=list(deviation),
     training=training,
+    place=repository or "THIS_DIRECTORY",
+    our_place=f"hf:{repository}" if repository else "THIS_DIRECTORY",
+    report=report,
     objective=_objective(training.config) if training else {},
     regularisation=_regularisation(training) if training else [],
     results=results,
