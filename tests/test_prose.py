@@ -8,7 +8,7 @@ import re
 import pytest
 
 REPO = pathlib.Path(__file__).parents[1]
-FOLDERS = ("vit_jax", "configs", "launch", "benchmarks")
+FOLDERS = ("vit_jax", "configs", "launch", "benchmarks", "examples")
 FILES = sorted(
   path
   for folder in FOLDERS
