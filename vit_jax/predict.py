@@ -9,14 +9,15 @@ CHECKPOINT is a workdir (the newest step is read), one of its checkpoints/STEP,
 a published .npz, .safetensors or .pth file, or a Hugging Face directory. Images
 are files, folders with all folders below them, and glob patterns. They are
 prepared as in the checkpoint's evaluations. Classes have the names that the
-checkpoint knows, or those of --class_names: 'imagenet', 'cifar10', 'cifar100',
-or a file with one in each line. Others are numbers.
+checkpoint knows, or those of --class_names: 'imagenet', 'imagenet21k' (Google's
+21,843), 'imagenet22k' (the 21,841 of Microsoft's and Facebook's heads),
+'cifar10', 'cifar100', or a file with one in each line. Others are numbers.
 
 A checkpoint with a text tower, CLIP or SigLIP, takes --classes: texts divided
-by commas, a file with one in each line, or the names of 'imagenet', 'cifar10'
-or 'cifar100'. Texts are taken as they are; --templates=clip80 puts each into
-CLIP's 80 sentences, --templates="a photo of a {}." into this one. SigLIP says
-of each text whether it fits: its probabilities do not add up to one.
+by commas, a file with one in each line, or one of those lists. Texts are taken
+as they are; --templates=clip80 puts each into CLIP's 80 sentences,
+--templates="a photo of a {}." into this one. SigLIP says of each text whether
+it fits: its probabilities do not add up to one.
 
 A file that is no image is reported on stderr, the others are classified, and
 the exit code is 1. --csv prints a table of path, rank, label, name and
@@ -75,7 +76,7 @@ def define_flags() -> None:
     "class_names",
     None,
     "Names of the head's classes: a file with one in each line, or 'imagenet',"
-    " 'cifar10' or 'cifar100'.",
+    " 'imagenet21k', 'imagenet22k', 'cifar10' or 'cifar100'.",
   )
   flags.DEFINE_bool("json", False, "Print one JSON document.")
   flags.DEFINE_bool("csv", False, "Print a CSV table.")

@@ -24,6 +24,21 @@ def test_the_lists_are_in_the_order_of_the_labels(name, count, some):
     assert names[label][0].lower() == expected.lower()
 
 
+def test_imagenet_21k_has_all_synsets_and_22k_all_but_two():
+  all_names = class_names.read("imagenet21k", key="--classes")
+  assert len(all_names) == 21_843
+  assert [all_names[i][0] for i in (0, 4, 9205, 15_027)] == [
+    "organism",
+    "person",
+    "picture",
+    "bleacher",
+  ]
+  without = class_names.read("imagenet22k", key="--classes")
+  assert (
+    without == all_names[:9205] + all_names[9206:15_027] + (all_names[15_028:])
+  )
+
+
 def test_a_file_has_a_class_in_each_line(tmp_path):
   path = tmp_path / "classes.txt"
   path.write_bytes("\ufeffa cat\n\n  ein Bär \r\n".encode())

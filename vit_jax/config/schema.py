@@ -778,8 +778,9 @@ class ZeroShotDataset(Section):
   )
   class_names: str | None = key(
     None,
-    "Names in the order of the labels: 'imagenet', 'cifar10', 'cifar100', or a"
-    " file with one in each line; None: those that the dataset has.",
+    "Names in the order of the labels: 'imagenet', 'imagenet21k',"
+    " 'imagenet22k', 'cifar10', 'cifar100', or a file with one in each line;"
+    " None: those that the dataset has.",
   )
   templates: tuple[str, ...] = key(
     ("clip80",),

@@ -44,7 +44,9 @@ class Classifier:
     checkpoint: Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth
       or Hugging Face directory.
     class_names: Names of the head's classes in place of the checkpoint's:
-      'imagenet', 'cifar10', 'cifar100', or a file with one in each line.
+      'imagenet', 'imagenet21k' (Google's 21,843), 'imagenet22k' (the 21,841 of
+      Microsoft's and Facebook's heads), 'cifar10', 'cifar100', or a file with
+      one in each line.
     classes: Texts that a checkpoint with a text tower compares images with,
       divided by commas, or a file with one in each line.
     templates: Sentences that each text is put into.

@@ -11,8 +11,12 @@ from vit_jax.errors import UserError
 from vit_jax.prompts import lines
 
 # In the order of the labels of TFDS. ImageNet's are those that CLIP was
-# measured with, as open_clip has them.
-NAMED = ("imagenet", "cifar10", "cifar100")
+# measured with, as open_clip has them; of ImageNet-21k it is WordNet's first
+# name of each synset, synsets in the order of their numbers.
+NAMED = ("imagenet", "imagenet21k", "imagenet22k", "cifar10", "cifar100")
+# Google's ImageNet-21k has 21,843 classes. The heads of 22k that Microsoft and
+# Facebook published have none for n03931044 and n09859684.
+_NOT_IN_22K = (9205, 15027)
 
 Names = tuple[str, ...]
 
@@ -28,8 +32,15 @@ def read(source: str, *, key: str) -> list[Names]:
     UserError: There is no such file, or a class has no name; names it.
   """
   if source in NAMED:
-    return of(lines.named(source), key=key)
+    return of(_named(source), key=key)
   return of(lines.read_file(source, key=key, holds="names of classes"), key=key)
+
+
+def _named(name: str) -> list[str]:
+  if name != "imagenet22k":
+    return lines.named(name)
+  names = enumerate(lines.named("imagenet21k"))
+  return [one for number, one in names if number not in _NOT_IN_22K]
 
 
 def of(classes: Sequence[Any], *, key: str) -> list[Names]:
