@@ -60,7 +60,7 @@ def test_a_network_without_a_name_is_told_by_its_sizes(tmp_path):
 
 def test_the_machine_the_images_and_the_epochs_are_facts(tmp_path):
   machine = {"processor": "A chip", "cores": 2, "memory_bytes": 8 * 2**30}
-  found = {"hardware": machine, "num_examples": 1280}
+  found = {"hardware": machine, "num_examples": 1280, "flops_per_step": 7e10}
   train = workdirs.CONFIG["train"] | {"batch_size": 64}
   run = run_of(
     tmp_path, found | {"written": "2026-01-02T03:04:05Z"}, train=train
@@ -69,4 +69,6 @@ def test_the_machine_the_images_and_the_epochs_are_facts(tmp_path):
   assert data["machine"] == "A chip, 2 cores, 8 GiB"
   assert data["training images"] == "1,280"
   assert data["date"] == "2026-01-02 03:04:05"
-  assert overview.facts(run)["Optimisation"]["epochs"] == "3"  # 60 x 64 / 1280.
+  optimisation = overview.facts(run)["Optimisation"]
+  assert optimisation["epochs"] == "3"  # 60 x 64 / 1280.
+  assert optimisation["computed"] == "4.2 TFLOPs"  # 60 x 7e10.

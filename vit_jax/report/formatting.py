@@ -55,6 +55,14 @@ def short_count(value: float) -> str:
   return f"{value:,.0f}" if value == int(value) else f"{value:g}"
 
 
+def flops(value: float) -> str:
+  """'3.46 TFLOPs', '12 EFLOPs'."""
+  for size, letter in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G")):
+    if value >= size:
+      return f"{quantity(value / size, 3)} {letter}FLOPs"
+  return f"{quantity(value, 3)} FLOPs"
+
+
 def seconds(value: float | None) -> str:
   """'0.42 s', '59 s', '2 min 5 s', '3 h 12 min', '2 d 4 h'."""
   if value is None or not math.isfinite(value):

@@ -285,6 +285,7 @@ def _optimisation(run: Run) -> dict[str, Any]:
     "gradient clip": _plain(run.setting("optimizer.grad_clip_norm")),
     "steps": _plain(run.total_steps),
     "epochs": _epochs(run),
+    "computed": _computed(run),
     "dropout": _plain(number(run.setting("model.dropout_rate")) or None),
     "average": _plain(run.setting("ema_decay")),
     "seed": run.setting("seed"),
@@ -309,6 +310,12 @@ def _epochs(run: Run) -> str | None:
   if images and batch:
     return formatting.quantity(run.step * batch / images, 3)
   return _plain(run.setting("total_epochs"))
+
+
+def _computed(run: Run) -> str | None:
+  """'1.2 PFLOPs', of the updates that were made."""
+  of_step = number(run.summary.get("flops_per_step"))
+  return formatting.flops(run.step * of_step) if of_step else None
 
 
 def _objective(run: Run) -> dict[str, Any]:

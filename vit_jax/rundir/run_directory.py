@@ -342,6 +342,7 @@ class RunDirectory:
         "versions": versions.installed(),
         "commit": versions.commit(),
         "lines_are_means": True,
+        "flops_per_step": parts.flops_per_step,
         "num_params": trees.num_elements(parts.abstract_state.params),
         "devices": f"{jax.device_count()} x {device.device_kind}",
         "hardware": hardware.describe(),
