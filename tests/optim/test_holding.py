@@ -46,6 +46,23 @@ def test_a_held_parameter_has_neither_moments_nor_decay(config, params, grads):
     np.testing.assert_array_equal(found[step]["cls"], usual[step]["cls"])
 
 
+def test_a_network_is_unfrozen_from_the_head_down(config, params, grads):
+  in_turn = (("head/.*", 0), ("cls", "2%"), (".*", "4%"))  # Of 100 steps.
+  found = [params, *run(config, params, grads, 6, freeze_until=in_turn)]
+  begins = {"head": 0, "cls": 2}
+  for name, leaves in params.items():
+    for step in range(6):
+      moves = any(
+        np.any(before != after)
+        for before, after in zip(
+          jax.tree.leaves(found[step][name]),
+          jax.tree.leaves(found[step + 1][name]),
+          strict=True,
+        )
+      )
+      assert moves == (step >= begins.get(name, 4)), (name, step, leaves)
+
+
 def test_moments_accumulate_at_a_rate_of_zero(config, params, grads):
   held = (("head/.*", 3),)
   found = run(

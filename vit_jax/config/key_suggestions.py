@@ -48,6 +48,9 @@ _ELSEWHERE = {
   "checkpoint.every_steps": ("save_every", "save_steps", "saveckp_freq"),
   "log_every_steps": ("log_interval", "logging_steps", "log_every_n_steps"),
   "ema_decay": ("model_ema", "model_ema_decay", "ema"),
+  "optimizer.freeze": ("freeze", "freeze_backbone", "linear_probe"),
+  "optimizer.freeze_until": ("unfreeze_epoch", "gradual_unfreezing"),
+  "optimizer.layer_decay": ("layer_decay", "llrd"),
 }
 OURS = {name: key for key, names in _ELSEWHERE.items() for name in names}
 
