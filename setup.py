@@ -49,10 +49,19 @@ REQUIRES = [
   f"tensorflow-cpu>=2.20,<2.22; {X86_LINUX}",
   f"tensorflow>=2.20,<2.22; {NOT_X86_LINUX}",
 ]
+# The site of docs/.
+DOCS = [
+  "mkdocs>=1.6,<2",
+  "mkdocs-material>=9.6,<10",
+  "mkdocstrings[python]>=1",
+]
 TEST = [
   "beartype>=0.22",
   "hypothesis>=6.100",
+  "ipykernel>=6.29",  # Runs the notebooks, with nbclient.
   "markdown-it-py>=3",
+  "nbclient>=0.10",
+  "nbformat>=5.10",
   "pillow-heif>=1",
   "pytest>=8.3",
   "pytest-xdist>=3.6",
@@ -102,7 +111,8 @@ setuptools.setup(
     "cuda": ["jax[cuda12]"],
     "gcs": ["gcsfs"],
     "heic": ["pillow-heif"],
+    "docs": DOCS,
     "test": TEST,
-    "dev": [*TEST, "ruff>=0.9"],
+    "dev": [*DOCS, *TEST, "ruff>=0.9"],
   },
 )
