@@ -23,16 +23,31 @@ DOCUMENTS = {
   str(path.relative_to(REPO)): path.read_text(encoding="utf-8")
   for path in sorted({*REPO.glob("*.md"), *REPO.glob("docs/**/*.md")})
 }
-README, SETTINGS, GUIDE = (
+README, SETTINGS, GUIDE, TUTORIAL = (
   DOCUMENTS[name]
-  for name in ("README.md", "docs/configs.md", "docs/commands.md")
+  for name in (
+    "README.md",
+    "docs/configs.md",
+    "docs/commands.md",
+    "docs/tutorial.md",
+  )
 )
 # The pages whose commands are run here, in this order.
-PAGES = "\n".join([README, SETTINGS, GUIDE])
-BLOCKS = re.findall(r"```bash\n(.*?)```", PAGES, re.DOTALL)
-LINES = [line for block in BLOCKS for line in block.splitlines()]
-COMMANDS = [line for line in LINES if line.startswith("python -m vit_jax.")]
-PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PAGES = "\n".join([README, SETTINGS, GUIDE, TUTORIAL])
+
+
+def blocks(page: str, language: str) -> list[str]:
+  return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+
+
+LINES = [line for block in blocks(PAGES, "bash") for line in block.splitlines()]
+# What several pages say is run once.
+COMMANDS = list(
+  dict.fromkeys(line for line in LINES if line.startswith("python -m vit_jax."))
+)
+EXPLANATIONS = DOCUMENTS["docs/exactness.md"] + DOCUMENTS["docs/data_order.md"]
+PYTHON = blocks(README, "python") + blocks(EXPLANATIONS, "python")
+(SERVING,) = blocks(TUTORIAL, "python")
 
 # They want the network, or the compiler of TPUs and half an hour.
 ELSEWHERE = [
@@ -195,6 +210,13 @@ def test_the_command_runs(outcomes, command):
 def test_the_python_code_runs(place, code):
   outcome = run_python(["-c", code], place)
   assert outcome.returncode == 0, outcome.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_the_tutorial_ends_with_an_answer(outcomes, place):
+  assert outcomes
+  outcome = run_python(["-c", SERVING], place)
+  assert outcome.stdout.strip() in ("cat", "dog"), outcome.stderr[-3000:]
 
 
 @pytest.mark.slow
