@@ -13,7 +13,7 @@ CONFIG ?= configs/quickstart.py
 WORKDIR ?= runs/quickstart
 ARGS ?=
 
-.PHONY: quickstart test check format clean
+.PHONY: quickstart test check format docs clean
 
 quickstart: $(INSTALLED)  ## Train on handwritten digits, write the report.
 	$(RUN) -m vit_jax.train --config=$(CONFIG) --workdir=$(WORKDIR) $(ARGS)
@@ -30,8 +30,11 @@ format: $(INSTALLED)  ## Apply ruff's fixes.
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 
+docs: $(INSTALLED)  ## Build the documentation's site into site/.
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs --quiet build --strict $(ARGS)
+
 clean:  ## Remove the environment and caches; runs/ stays.
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find vit_jax configs tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): requirements.txt setup.py

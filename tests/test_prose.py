@@ -8,7 +8,7 @@ import re
 import pytest
 
 REPO = pathlib.Path(__file__).parents[1]
-FOLDERS = ("vit_jax", "configs", "launch", "benchmarks", "examples")
+FOLDERS = ("vit_jax", "configs", "launch", "benchmarks", "docs", "examples")
 FILES = sorted(
   path
   for folder in FOLDERS

@@ -35,6 +35,7 @@ _HOMES = {
   "load_tokenizer": "vit_jax.tokenization.load",
   "save": "vit_jax.pretrained.save",
 }
+__all__ = tuple(_HOMES)
 
 if _TYPE_CHECKING:  # The same, for type checkers and editors.
   from vit_jax.evaluators.classifier import Classifier as Classifier

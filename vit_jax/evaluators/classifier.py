@@ -81,7 +81,8 @@ class Classifier:
       words = words_lib.read(
         use, checkpoint, classes, template=templates, tokenizer=tokenizer
       )
-      self.class_names, self.activation = words.names, words_lib.activation(use)
+      self.class_names = words.names
+      self.activation = words_lib.activation(use)
     elif registry.FAMILIES.get(use.weights.model.name).has_text:
       raise UserError(
         f"{checkpoint} classifies by words: say between which, as in"
