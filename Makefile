@@ -32,6 +32,7 @@ format: $(INSTALLED)  ## Apply ruff's fixes.
 
 docs: $(INSTALLED)  ## Build the documentation's site into site/.
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs --quiet build --strict $(ARGS)
+	@echo 'Built: open site/index.html.'
 
 clean:  ## Remove the environment and caches; runs/ stays.
 	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache .hypothesis

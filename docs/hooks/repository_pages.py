@@ -12,6 +12,7 @@ import posixpath
 import re
 from typing import Any
 
+import markdown_text
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -120,7 +121,7 @@ def _source_page(path: str) -> tuple[str, set[str]]:
   within = sorted(one for one in place.iterdir() if one.suffix == ".py")
   up = posixpath.relpath(".", posixpath.dirname(f"{_DOCS}/{_page_of(path)}"))
   rows = [
-    f"| [{one.name}]({up}/{path}/{one.name}) | {_summary(one)} |"
+    f"| [`{one.name}`]({up}/{path}/{one.name}) | {_summary(one)} |"
     for one in within
   ]
   page = _HEAD + "\n".join(
@@ -132,7 +133,7 @@ def _source_page(path: str) -> tuple[str, set[str]]:
 def _summary(file: pathlib.Path) -> str:
   """The first line of a module's docstring."""
   text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-  return text.partition("\n")[0].replace("|", r"\|")
+  return markdown_text.escaped(text.partition("\n")[0])
 
 
 def _outside_fences(text: str, change: Any) -> str:

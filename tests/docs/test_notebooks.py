@@ -66,6 +66,7 @@ def test_it_runs(place, name):
     key: value for key, value in os.environ.items() if key not in COMPILATION
   }
   environment["PYTHONPATH"] = str(FOLDER.parents[1])
+  environment["IPYTHONDIR"] = str(place / "ipython")
   client = nbclient.NotebookClient(
     read(name), timeout=900, resources={"metadata": {"path": str(place)}}
   )

@@ -52,3 +52,4 @@ def test_a_folder_lists_its_files(hook):
   page, within = hook("repository_pages")._source_page("configs")
   assert "configs/quickstart.py" in within
   assert "A small ViT on real handwritten digits" in page
+  assert r"CLASS/\*.jpg, or DIR/CLASS/\*.jpg" in page
