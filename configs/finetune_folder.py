@@ -10,6 +10,11 @@ a published file or another run's workdir: the architecture and the image size
 are the file's, the head is new, and the settings are those of a short
 fine-tuning. Any key can be given besides: --config.model.image_size=384, or
 --config.optimizer.freeze=backbone, which trains nothing but the head.
+
+  --config=configs/finetune_folder.py:regression --config.data_dir=DIR \\
+      --config.train.dataset=csv:ages.csv,target=age
+
+learns numbers in place of classes, those of a column of DIR/ages.csv.
 """
 
 import ml_collections
@@ -19,7 +24,7 @@ from vit_jax.config.defaults import IfInitFrom, default_config, default_eval
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
-  args = arguments.parse(args)
+  args = arguments.parse(args, regression=False)
   config = default_config()
   # Of few images a run is shorter: more passes only learn them by heart.
   config.total_steps = IfInitFrom(1000, otherwise=4000)
@@ -35,7 +40,13 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config.train.update(dataset="folder", split="train")
   config.train.batch_size = IfInitFrom(64, otherwise=128)
   config.train.preprocess = "decode|inception_crop(area_min=30)|flip_lr"
-  config.objective.label_smoothing = 0.1
+  kind = "classification"
+  if args.regression:
+    kind = "regression"
+    config.train.dataset = "csv:labels.csv"
+    config.objective.loss = "mse"
+  else:
+    config.objective.label_smoothing = 0.1
   # Fine-tuning as in the paper (Table 4) and its code, on smaller batches. From
   # scratch a small network learns faster with Adam.
   config.optimizer.name = IfInitFrom("sgd", otherwise="adamw")
@@ -44,7 +55,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config.schedule.warmup_steps = "10%"
   config.schedule.decay = "cosine"
   config.checkpoint.every_steps = IfInitFrom("20%", otherwise="12.5%")
-  config.evals.test = default_eval(type="classification", split="test")
+  config.evals.test = default_eval(type=kind, split="test")
   config.evals.test.every_steps = IfInitFrom("20%", otherwise="12.5%")
   config.sweep.learning_rates = IfInitFrom(
     (0.003, 0.01, 0.03, 0.06), otherwise=(3e-4, 1e-3, 3e-3)

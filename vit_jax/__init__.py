@@ -25,6 +25,7 @@ _os.environ.setdefault("FSSPEC_GCS", '{"use_listings_cache": false}')
 # Imported when first used: `import vit_jax` alone must not wait for jax.
 _HOMES = {
   "Classifier": "vit_jax.evaluators.classifier",
+  "Regressor": "vit_jax.evaluators.regressor",
   "create_model": "vit_jax.pretrained.load",
   "feature_maps": "vit_jax.pretrained.features",
   "feature_names": "vit_jax.pretrained.features",

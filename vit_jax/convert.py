@@ -137,7 +137,8 @@ def convert(
   if image_size is not None or num_classes is not None:
     source = source.adapted(image_size=image_size, num_classes=num_classes)
   model = source.weights.model
-  head = f"{model.num_classes} classes" if model.num_classes else "no head"
+  what = "numbers" if source.weights.predicts_numbers else "classes"
+  head = f"{model.num_classes} {what}" if model.num_classes else "no head"
   step = "" if source.step is None else f", step {source.step}"
   print(
     f"read {src}: {names.describe(model)}, {head},"

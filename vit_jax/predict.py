@@ -1,4 +1,4 @@
-"""Classifies images, with a checkpoint's head or by words.
+"""Classifies images, or predicts the numbers that a checkpoint has learned.
 
   python -m vit_jax.predict --checkpoint=runs/photos cat.jpg holiday/
   python -m vit_jax.predict --checkpoint=B_16.npz --top_k=3 --json '*.png'
@@ -19,23 +19,29 @@ as they are; --templates=clip80 puts each into CLIP's 80 sentences,
 --templates="a photo of a {}." into this one. SigLIP says of each text whether
 it fits: its probabilities do not add up to one.
 
+A checkpoint that was trained with objective.loss=mse or mae predicts numbers,
+in the units of its training data and by the names of their columns.
+
 A file that is no image is reported on stderr, the others are classified, and
 the exit code is 1. --csv prints a table of path, rank, label, name and
-probability, and --json one document:
+probability, or of path and numbers, and --json one document:
 
   {"checkpoint": PATH, "step": NUMBER or null, "preprocess": OPS,
    "activation": "softmax" or "sigmoid",
    "images": [{"path": PATH, "predictions":
      [{"label": NUMBER, "name": NAME or null, "probability": NUMBER}, ...]}],
    "failed": [{"path": PATH, "problem": SENTENCE}, ...]}
+
+whose "activation" is "none" and whose "images" have
+"numbers": {NAME: NUMBER, ...} where numbers are predicted.
 """
 
 import csv
 import json
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from absl import flags
 
@@ -44,6 +50,8 @@ from vit_jax.errors import UserError
 from vit_jax.printable import on_one_line
 
 if TYPE_CHECKING:
+  import numpy as np
+
   from vit_jax.evaluators.classifier import Prediction
 
 
@@ -121,7 +129,7 @@ def predict(
   templates: Sequence[str] = ("{}",),
   tokenizer: str | None = None,
 ) -> int:
-  """Prints the most probable classes of image files.
+  """Prints the most probable classes of image files, or their numbers.
 
   Args:
     checkpoint: Path of a checkpoint of any form.
@@ -136,40 +144,61 @@ def predict(
   Raises:
     UserError: An error of `Classifier`.
   """
-  from vit_jax.evaluators.classifier import Classifier
+  from vit_jax.pretrained import inference
 
-  classifier = Classifier(
-    checkpoint,
-    class_names=class_names,
-    classes=classes,
-    templates=templates,
-    tokenizer=tokenizer,
-  )
+  use = inference.read(checkpoint)
+  if use.weights.predicts_numbers and not (class_names or classes):
+    from vit_jax.evaluators.regressor import Regressor
+
+    regressor = Regressor(checkpoint, use=use)
+    heads = ("path", *regressor.names)
+    rows = regressor.numbers(paths)
+
+    def show(row: "np.ndarray") -> _Shown:
+      return _numbers(regressor.named(row))
+
+    activation = use.weights.activation
+  else:
+    from vit_jax.evaluators.classifier import Classifier
+
+    classifier = Classifier(
+      checkpoint,
+      class_names=class_names,
+      classes=classes,
+      templates=templates,
+      tokenizer=tokenizer,
+      use=use,
+    )
+    heads = ("path", "rank", "label", "name", "probability")
+    rows = classifier.probabilities(paths)
+
+    def show(row: "np.ndarray") -> _Shown:
+      return _classes(classifier.best(row, top_k))
+
+    activation = classifier.activation
   predicted, failed = [], []
   table = csv.writer(sys.stdout, lineterminator="\n")
   if form == "csv":
-    table.writerow(("path", "rank", "label", "name", "probability"))
-  for file, probabilities in classifier.probabilities(paths):
-    if probabilities is None:
+    table.writerow(heads)
+  for file, row in rows:
+    if row is None:
       print(f"error: {on_one_line(file.problem)}", file=sys.stderr, flush=True)
       failed.append({"path": file.path, "problem": file.problem})
       continue
-    best = classifier.best(probabilities, top_k)
+    shown = show(row)
     if form == "json":
-      found = [one._asdict() for one in best]
-      predicted.append({"path": file.path, "predictions": found})
+      predicted.append({"path": file.path, **shown.json})
     elif form == "csv":
-      for rank, (label, name, probability) in enumerate(best, start=1):
-        table.writerow((file.path, rank, label, name, f"{probability:.6g}"))
+      table.writerows((file.path, *cells) for cells in shown.rows)
       sys.stdout.flush()
     else:
-      print(_table(file.path, best), flush=True)
+      print("\n".join((on_one_line(file.path), *shown.lines)), flush=True)
   if form == "json":
     document = {
       "checkpoint": checkpoint,
-      "step": classifier.use.step,
-      "preprocess": classifier.use.weights.preprocess,
-      "activation": classifier.activation,
+      "step": use.step,
+      "preprocess": use.weights.preprocess,
+      "activation": activation,
       "images": predicted,
       "failed": failed,
     }
@@ -177,12 +206,34 @@ def predict(
   return command_line.EXIT_BAD_INPUT if failed else 0
 
 
-def _table(path: str, best: "Sequence[Prediction]") -> str:
-  lines = [on_one_line(path)]
+class _Shown(NamedTuple):
+  """Predictions of an image in each form of the answer."""
+
+  lines: Sequence[str]
+  rows: Sequence[tuple[Any, ...]]
+  json: Mapping[str, Any]
+
+
+def _classes(best: "Sequence[Prediction]") -> _Shown:
+  lines = []
   for label, name, probability in best:
     name = f"class {label}" if name is None else on_one_line(name)
     lines.append(f"  {probability:7.2%}  {name}")
-  return "\n".join(lines)
+  rows = [
+    (rank, label, name, f"{probability:.6g}")
+    for rank, (label, name, probability) in enumerate(best, start=1)
+  ]
+  return _Shown(lines, rows, {"predictions": [one._asdict() for one in best]})
+
+
+def _numbers(numbers: Mapping[str, float]) -> _Shown:
+  texts = [f"{value:.6g}" for value in numbers.values()]
+  width = max(map(len, texts))
+  lines = [
+    f"  {text:>{width}}  {on_one_line(name)}"
+    for name, text in zip(numbers, texts, strict=True)
+  ]
+  return _Shown(lines, [tuple(texts)], {"numbers": dict(numbers)})
 
 
 if __name__ == "__main__":

@@ -109,6 +109,7 @@ EVALUATORS = Registry(
   "config.evals.NAME.type",
   {
     "classification": "vit_jax.evaluators.kinds:CLASSIFICATION",
+    "regression": "vit_jax.evaluators.kinds:REGRESSION",
     "fewshot": "vit_jax.evaluators.kinds:FEWSHOT",
     "knn": "vit_jax.evaluators.kinds:KNN",
     "linear_probe": "vit_jax.evaluators.kinds:LINEAR_PROBE",

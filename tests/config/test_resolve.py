@@ -119,7 +119,7 @@ def test_dump_and_load_give_the_same_config():
     (
       {"evals__test__type": "clasification"},
       "config.evals.test.type = 'clasification' is not known. Did you mean"
-      " 'classification'? Known: classification, fewshot, knn, linear_probe,"
+      " 'classification'? Known: classification, regression, fewshot, knn, linear_probe,"
       " reconstruction, zeroshot, retrieval.",
     ),
     (

@@ -218,5 +218,5 @@ def test_an_objective_that_needs_labels_says_that_there_are_none(tokenizers):
 
 def test_ops_of_labels_need_labels():
   parsed = features.parse(config("decode|resize|pad_labels(3)"))
-  with pytest.raises(UserError, match="op 3 .* changes labels, and the data"):
+  with pytest.raises(UserError, match="op 3 .* changes classes, and the data"):
     parsed.suited_to(None, 0)

@@ -47,13 +47,11 @@ def compare(
   """
   if source.num_classes is None:
     raise UserError(
-      f"The data ({source.fingerprint}) have no labels, which the plain"
+      f"The data ({source.fingerprint}) have no classes, which the plain"
       " pipeline reads too; name a dataset that has."
     )
   parsed = spec.parse(preprocess, image_size)
-  _, features = features_lib.of_images(parsed).suited_to(
-    source.num_classes, source.max_labels
-  )
+  features = features_lib.of_images(parsed).of_source(source)
 
   ours = _pipeline(source, features, batch_size, seed, mesh)
 
@@ -105,7 +103,7 @@ def compare_views(
   Raises:
     UserError: The preprocessing does not suit the source.
   """
-  _, features = features.suited_to(source.num_classes, source.max_labels)
+  features = features.of_source(source)
   single = [
     dataclasses.replace(
       features, views=(dataclasses.replace(view, count=None),)

@@ -4,11 +4,14 @@ from vit_jax.config import schema
 
 
 def find(config: schema.Config) -> str | None:
-  """Name of the classification evaluator `test`, else of the first, or None."""
+  """Name of the evaluator of the head called `test`, else of the first.
+
+  None of a config that has none, neither classification nor regression.
+  """
   names = [
     name
     for name, entry in config.evals.items()
-    if isinstance(entry, schema.ClassificationEval)
+    if isinstance(entry, schema.ClassificationEval | schema.RegressionEval)
   ]
   return "test" if "test" in names else next(iter(names), None)
 

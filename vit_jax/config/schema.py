@@ -220,15 +220,23 @@ class Objective(Section):
 
   name: str = key("supervised", "One of `registry.OBJECTIVES`.")
 
+  @property
+  def predicts_numbers(self) -> bool:
+    """True if labels are numbers in place of classes."""
+    return False
+
 
 class Supervised(Objective):
-  """Classification, with one label or a set of labels an image."""
+  """Classification, with one or several labels an image, or regression."""
 
-  name: Literal["supervised"] = key("supervised", "Classification.")
-  loss: Literal["softmax", "sigmoid", "sigmoid_mean"] = key(
+  name: Literal["supervised"] = key(
+    "supervised", "Classification, or regression."
+  )
+  loss: Literal["softmax", "sigmoid", "sigmoid_mean", "mse", "mae"] = key(
     "softmax",
     "Cross-entropy; sigmoid sums over classes [BV], sigmoid_mean averages over"
-    " them [DeiT3].",
+    " them [DeiT3]. mse and mae: the squared and the absolute error of numbers"
+    " that a CSV file has, each over its standard deviation.",
   )
   label_smoothing: Fraction = key(0.0, "Mass moved off the true label.")
   class_weights: Literal["balanced"] | tuple[Positive, ...] | None = key(
@@ -276,6 +284,10 @@ class Supervised(Objective):
   distillation_temperature: Positive = key(
     1.0, "What soft losses divide logits by. [DeiT]: 1, 3 in the paper."
   )
+
+  @property
+  def predicts_numbers(self) -> bool:
+    return self.loss in ("mse", "mae")
 
 
 class MaskedPatch(Objective):
@@ -647,6 +659,16 @@ class ClassificationEval(Eval):
   loss: Literal["softmax", "sigmoid"] | None = key(
     None, "None: objective.loss."
   )
+
+
+class RegressionEval(Eval):
+  """Errors of predicted numbers over a whole split."""
+
+  type: Literal["regression"]
+  dataset: str | None = key(None, "None: train.dataset.")
+  split: str = key("test", "TFDS split string.")
+  preprocess: str = key("decode|resize", "Host ops. [VT] plain square resize.")
+  image_key: str = key("image", "Feature that holds the image.")
 
 
 class FewshotDataset(Section):

@@ -42,6 +42,8 @@ def shrink(
   )
   multi_label = f"{single_label},labels={max_labels}"
   data = multi_label if max_labels > 1 else single_label
+  if config.objective.loss in ("mse", "mae"):
+    data = f"generated:targets=2,size={side},examples={num_examples}"
   if "tokenize" in config.train.preprocess:
     data += ",captions=2"
     config.train.tokenizer = "bytes"

@@ -89,13 +89,6 @@ class Remaining(Wrapped):
     digest = hashlib.sha256(content).hexdigest()[:16]
     return f"{self.source.fingerprint}:without:{len(self.left_out)}:{digest}"
 
-  def label_counts(self) -> np.ndarray | None:
-    counts = self.source.label_counts()
-    if counts is None:
-      return None
-    labels = self.source.read(self.left_out)["label"]
-    return counts - np.bincount(labels, minlength=len(counts))
-
   def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     return self.source.read_or_locate(self.originals(ids))
 

@@ -6,10 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from vit_jax import registry, truncate
 from vit_jax.config import schema
-from vit_jax.data import caption_tokens, exclusion, features, sources, splits
+from vit_jax.data import (
+  caption_tokens,
+  exclusion,
+  features,
+  sources,
+  splits,
+  targets,
+)
 from vit_jax.data.features import Features
 from vit_jax.data.sources import Source
+from vit_jax.data.targets import Targets
 from vit_jax.errors import UserError
 from vit_jax.paper.datasets import DATASETS
 
@@ -19,13 +28,16 @@ class DataFacts:
   """Facts of the training data, after the ops of the config.
 
   Attributes:
-    num_classes: Classes of the head; None: nobody gives their number.
+    num_classes: Classes of the head, or the numbers that it predicts; None:
+      nobody says how many.
     features: The features of a training batch.
     num_examples: Examples in an epoch; None if unknown.
     fingerprint: Identifies the content of the data.
-    class_names: Names of the classes, if known.
+    class_names: Names of the classes or of the numbers, if known.
     tokenizer: Tokenizer of the captions, if there are any.
     label_counts: Examples of each class, int64 [classes], if that is known.
+    targets: The numbers to predict; None: there are none, or the data are not
+      here.
   """
 
   num_classes: int | None
@@ -35,6 +47,7 @@ class DataFacts:
   class_names: Sequence[str] | None = None
   tokenizer: Any = None
   label_counts: np.ndarray | None = None
+  targets: Targets | None = None
 
 
 def open_data(config: schema.Config) -> Source:
@@ -50,6 +63,7 @@ def open_data(config: schema.Config) -> Source:
     image_key=config.train.image_key,
     label_key=config.train.label_key,
     text_key=config.train.text_key,
+    numbers=config.objective.predicts_numbers,
     max_bad_examples=config.train.max_bad_examples,
   )
   if config.train.exclude is None:
@@ -64,6 +78,7 @@ def declare(
   *,
   num_classes: int | None,
   max_labels: int = 1,
+  num_numbers: int = 0,
   num_examples: int | None,
   fingerprint: str = "",
   class_names: Sequence[str] | None = None,
@@ -73,16 +88,17 @@ def declare(
   Args:
     config: The experiment; `model.num_classes` wins over the data's.
     num_classes, max_labels, class_names: Of the dataset; None, 0 and None if
-      it has no labels.
+      it has no classes.
+    num_numbers: Numbers to predict that the dataset has.
     num_examples, fingerprint: As in `DataFacts`.
 
   Raises:
     UserError: The ops cannot be read or do not suit the labels.
   """
   parsed = features.parse(config)
-  num_classes, declared = parsed.suited_to(num_classes, max_labels)
+  num_classes, declared = parsed.suited_to(num_classes, max_labels, num_numbers)
   return DataFacts(
-    num_classes=config.model.num_classes or num_classes,
+    num_classes=config.model.num_classes or num_classes or num_numbers or None,
     features=declared,
     num_examples=num_examples,
     fingerprint=fingerprint,
@@ -95,15 +111,18 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
 
   Raises:
     UserError: The ops do not suit the data, `model.num_classes` is less than
-      the number of their classes, or the tokenizer does not suit the model.
+      the number of their classes, or the tokenizer does not suit the model; or
+      labels are numbers and the objective learns classes, or the reverse.
   """
+  _check_numbers(config, source)
   facts = declare(
     config,
     num_classes=source.num_classes,
     max_labels=source.max_labels,
+    num_numbers=len(source.numbers),
     num_examples=source.num_examples,
     fingerprint=source.fingerprint,
-    class_names=source.class_names,
+    class_names=source.numbers or source.class_names,
   )
   num_classes, _ = facts.features.label_ops.label_space(
     source.num_classes, source.max_labels
@@ -114,8 +133,14 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
       f" {num_classes} classes of {config.train.dataset}; leave it unset to"
       " take the dataset's."
     )
-  if not facts.features.label_ops.renumbers:
-    facts = dataclasses.replace(facts, label_counts=source.label_counts())
+  if source.numbers:
+    found = targets.of_source(source, dataset=config.train.dataset)
+    facts = dataclasses.replace(facts, targets=found)
+  elif _counts_labels(config, source, facts.features):
+    labels = source.known_labels()
+    if labels is not None and labels.ndim == 1:  # Not of several labels.
+      counts = np.bincount(labels, minlength=source.num_classes)
+      facts = dataclasses.replace(facts, label_counts=counts)
   captions = facts.features.captions
   if captions is None:
     return facts
@@ -132,6 +157,35 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
   )
 
 
+def _check_numbers(config: schema.Config, source: Source) -> None:
+  """Raises UserError if only one of data and objective has numbers."""
+  dataset, num_classes = config.train.dataset, config.model.num_classes
+  if config.objective.predicts_numbers:
+    if not source.numbers:
+      raise targets.lacking(config.objective.loss, dataset)
+    if num_classes not in (None, len(source.numbers)):
+      raise UserError(
+        f"config.model.num_classes = {num_classes}, and {dataset} has"
+        f" {len(source.numbers)} numbers to predict,"
+        f" {truncate.first(source.numbers)}; leave it unset."
+      )
+  elif source.numbers and features.LABEL in (
+    registry.OBJECTIVES.get(config.objective.name).needs
+  ):
+    raise UserError(
+      f"config.train.dataset = {dataset!r} has numbers in place of classes; to"
+      " predict them, set config.objective.loss = 'mse'."
+    )
+
+
+def _counts_labels(
+  config: schema.Config, source: Source, features: Features
+) -> bool:
+  """True if somebody asks how many examples a class has."""
+  wanted = getattr(config.objective, "class_weights", None) == "balanced"
+  return not features.label_ops.renumbers and bool(wanted or source.class_names)
+
+
 def without_data(config: schema.Config) -> DataFacts:
   """The facts, from the config and published sizes of well-known datasets.
 
@@ -141,13 +195,14 @@ def without_data(config: schema.Config) -> DataFacts:
   """
   dataset, train = config.train.dataset, config.train
   num_classes, num_examples, max_labels = config.model.num_classes, None, 1
+  num_numbers = 0
   if dataset == "captions":
     num_classes, max_labels = None, 0
   known = DATASETS.get(dataset.partition(":")[0])
   if dataset == "digits" or dataset.startswith("generated"):
     source = sources.open_source(dataset, train.split, data_dir=None)
     num_classes, num_examples = source.num_classes, source.num_examples
-    max_labels = source.max_labels
+    max_labels, num_numbers = source.max_labels, len(source.numbers)
   elif known is not None:
     num_classes = known.num_classes or num_classes
     pieces = splits.resolve(
@@ -159,7 +214,7 @@ def without_data(config: schema.Config) -> DataFacts:
   missing = []
   if num_classes is None and features.parse(config).captions:
     max_labels = 0
-  elif num_classes is None:
+  elif num_classes is None and not num_numbers:
     missing.append("config.model.num_classes")
   if num_examples is None and config.total_steps is None:
     missing.append("config.total_steps")
@@ -169,10 +224,14 @@ def without_data(config: schema.Config) -> DataFacts:
       f" whose size is known ({', '.join(DATASETS)}); set"
       f" {' and '.join(missing)}."
     )
+  if config.objective.predicts_numbers:
+    num_classes, max_labels = None, 0
+    num_numbers = num_numbers or config.model.num_classes
   return declare(
     config,
     num_classes=num_classes,
     max_labels=max_labels,
+    num_numbers=num_numbers,
     num_examples=num_examples,
   )
 

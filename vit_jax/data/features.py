@@ -11,6 +11,7 @@ group of crops is a view of its own:
   text, of the op tokenize       int32 [b, length]
   label, one per example         int32 [b]
   label, up to m per example     int32 [b, m], padded with -1
+  label, n numbers to predict    float32 [b, n]
 
 All who need to know a batch before there is one, the pipeline as much as the
 compiler, ask `Features.batch_spec`. Neither TensorFlow nor jax is imported.
@@ -25,6 +26,7 @@ from etils import epy
 
 from vit_jax.config import schema
 from vit_jax.data import spec
+from vit_jax.data.sources import Source
 from vit_jax.data.spec import Preprocess
 from vit_jax.errors import UserError
 
@@ -87,6 +89,7 @@ class Features:
     views: Groups of crops, in the order of the config.
     label_ops: Preprocessing whose label ops apply.
     max_labels: Labels of an example after these ops; 0: the data have none.
+    num_numbers: Numbers to predict of an example in place of classes, if any.
     captions: The text, if batches have any.
     stored: (name, shape of an example) of float32 features that the source
       has ready; then there are no views.
@@ -95,13 +98,14 @@ class Features:
   views: tuple[View, ...]
   label_ops: Preprocess
   max_labels: int = 1
+  num_numbers: int = 0
   captions: Captions | None = None
   stored: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
   def with_stored(self, name: str, shape: tuple[int, ...]) -> "Features":
     """Features with a stored one in place of all views and the labels."""
     return dataclasses.replace(
-      self, views=(), max_labels=0, stored=((name, shape),)
+      self, views=(), max_labels=0, num_numbers=0, stored=((name, shape),)
     )
 
   @property
@@ -116,11 +120,11 @@ class Features:
     )
 
   def suited_to(
-    self, num_classes: int | None, max_labels: int
+    self, num_classes: int | None, max_labels: int, num_numbers: int = 0
   ) -> tuple[int | None, "Features"]:
     """The number of classes after the label ops, and the features.
 
-    Of data without labels, the arguments are None and 0.
+    Of data whose labels are no classes, the first two arguments are None and 0.
 
     Raises:
       UserError: An op does not suit the source's labels.
@@ -128,7 +132,16 @@ class Features:
     num_classes, max_labels = self.label_ops.label_space(
       num_classes, max_labels
     )
-    return num_classes, dataclasses.replace(self, max_labels=max_labels)
+    return num_classes, dataclasses.replace(
+      self, max_labels=max_labels, num_numbers=num_numbers
+    )
+
+  def of_source(self, source: Source) -> "Features":
+    """The features of batches of a source; raises as `suited_to` does."""
+    _, features = self.suited_to(
+      source.num_classes, source.max_labels, len(source.numbers)
+    )
+    return features
 
   def example_spec(self) -> dict[str, tuple[tuple[int, ...], Any]]:
     """Shape and dtype of each feature, without the axis of examples."""
@@ -136,7 +149,9 @@ class Features:
     found |= {name: (shape, np.float32) for name, shape in self.stored}
     if self.captions:
       found[TEXT] = ((self.captions.length,), np.int32)
-    if self.max_labels and self.label_ops.has_labels:
+    if self.num_numbers and self.label_ops.has_labels:
+      found[LABEL] = ((self.num_numbers,), np.float32)
+    elif self.max_labels and self.label_ops.has_labels:
       shape = () if self.max_labels == 1 else (self.max_labels,)
       found[LABEL] = (shape, np.int32)
     return found

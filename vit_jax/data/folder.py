@@ -146,10 +146,8 @@ class FolderSource(sources.Source):
     images = stored_images.read_or_locate_all(self.names(ids))
     return {**images, "label": self.labels[ids]}
 
-  def label_counts(self) -> np.ndarray | None:
-    if self.labels.ndim > 1:
-      return None  # An image of several counts for each.
-    return np.bincount(self.labels, minlength=self.num_classes)
+  def known_labels(self) -> np.ndarray | None:
+    return self.labels
 
   def names(self, ids: np.ndarray) -> list[str]:
     return [self.paths[i] for i in ids]

@@ -6,7 +6,8 @@ quarter of that each. Every class has its own stripes and colour, every image
 its own phase and noise: a model can learn the classes, but not by comparing
 pixels. With labels=3 an image shows one to three classes at once, and its
 labels are a list padded with -1. With captions=2 it has two captions as well,
-sentences about its classes, which have names then.
+sentences about its classes, which have names then. With targets=2 an image has
+two numbers in place of classes: the levels of its red and its green.
 """
 
 import dataclasses
@@ -25,9 +26,13 @@ _DEFAULTS = {
   "labels": 1,
   "seed": 0,
   "captions": 0,
+  "targets": 0,
 }
 _AT_LEAST = {"classes": 2, "size": 1, "examples": 4, "labels": 1}
+_COLOURS = ("red", "green", "blue")
+_DARKEST, _BRIGHTEST = 40.0, 215.0
 _SENTENCES = ("stripes of {}", "a picture of {}", "{} and some noise")
+_AT_MOST = {"captions": len(_SENTENCES), "targets": len(_COLOURS)}
 # Splits begin this far apart in the numbering that seeds the noise, so that no
 # two of them share an image.
 _SPLIT_STRIDE = 2**40
@@ -50,7 +55,7 @@ def open_source(
     split, {name: [n] for name, n in counts.items()}, dataset="generated"
   )
   offsets = {name: i * _SPLIT_STRIDE for i, name in enumerate(counts)}
-  num_captions = values.pop("captions")
+  num_captions, num_targets = values.pop("captions"), values.pop("targets")
   name = ",".join(f"{key}={value}" for key, value in values.items())
   names = None
   if num_captions:
@@ -62,6 +67,9 @@ def open_source(
   if num_captions:
     name += f",captions={num_captions}"
     features["text"] = sources.Text()
+  if num_targets:
+    name += f",targets={num_targets}"
+    features["label"] = sources.Numbers(_COLOURS[:num_targets])
   return GeneratedSource(
     num_examples=splits.count(pieces),
     features=features,
@@ -85,11 +93,30 @@ class GeneratedSource(sources.Source):
   pieces: Sequence[splits.Piece]
   offsets: Sequence[int]
 
-  def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+  def _keys(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions in the splits, and what the noise of each image is drawn by."""
     which, positions = splits.locate(self.pieces, np.asarray(ids))
+    return positions, np.asarray(self.offsets)[which] + positions
+
+  def known_labels(self) -> np.ndarray:
+    positions, keys = self._keys(np.arange(self.num_examples))
+    if self.numbers:
+      levels = [_level(_generator(self.seed, int(key))) for key in keys]
+      return np.array(levels).reshape(-1, 3)[:, : len(self.numbers)]
     labels = _labels(positions, self.num_classes, self.max_labels)
+    return labels[:, 0] if self.max_labels == 1 else labels
+
+  def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+    positions, keys = self._keys(ids)
     images = np.empty((len(positions), *self.image_shape), np.uint8)
-    keys = np.asarray(self.offsets)[which] + positions
+    if self.numbers:
+      levels = np.empty((len(keys), 3))
+      for image, key, level in zip(images, keys, levels, strict=True):
+        rng = _generator(self.seed, int(key))
+        level[:] = _level(rng)
+        image[:] = np.clip(level + rng.normal(0, 12, image.shape), 0, 255)
+      return {"image": images, "label": levels[:, : len(self.numbers)]}
+    labels = _labels(positions, self.num_classes, self.max_labels)
     for image, key, shown in zip(images, keys, labels, strict=True):
       classes = shown[shown >= 0]
       image[:] = _draw(self.seed, int(key), classes, self.image_shape[0])
@@ -121,6 +148,16 @@ def _labels(
   return np.where(column < counts[:, None], labels, -1).astype(np.int32)
 
 
+def _generator(seed: int, key: int) -> np.random.Generator:
+  """Random numbers of one image."""
+  return np.random.Generator(np.random.Philox(key=seed, counter=key << 64))
+
+
+def _level(rng: np.random.Generator) -> np.ndarray:
+  """Draws float64 [3], the level of each colour of an image."""
+  return rng.uniform(_DARKEST, _BRIGHTEST, len(_COLOURS))
+
+
 def _captions(labels: np.ndarray, count: int) -> np.ndarray:
   """Returns object [n] of `count` captions each, from int32 [n, max_labels]."""
   texts = np.empty(len(labels), object)
@@ -132,7 +169,7 @@ def _captions(labels: np.ndarray, count: int) -> np.ndarray:
 
 def _draw(seed: int, key: int, classes: np.ndarray, size: int) -> np.ndarray:
   """Draws uint8 [size, size, 3], the mean of the patterns of its classes."""
-  rng = np.random.Generator(np.random.Philox(key=seed, counter=key << 64))
+  rng = _generator(seed, key)
   axis = np.arange(size, dtype=np.float32) / size
   image = np.zeros((size, size, 3), np.float32)
   for label in classes:
@@ -174,10 +211,15 @@ def check(arguments: str) -> dict[str, int]:
       raise UserError(
         f"generated: {name}={value} is too small; use {least} or more."
       )
-    if name == "captions" and value > len(_SENTENCES):
+    most = _AT_MOST.get(name, value)
+    if value > most:
       raise UserError(
-        f"generated: captions={value} is too large; use {len(_SENTENCES)} or"
-        " less."
+        f"generated: {name}={value} is too large; use {most} or less."
       )
     values[name] = value
+  if values["captions"] and values["targets"]:
+    raise UserError(
+      "generated: captions are sentences about classes, which data with targets"
+      " lack; leave out one of the two."
+    )
   return values

@@ -168,9 +168,10 @@ class HostBatches:
       )
     if self._tokens:
       features[TEXT] = self._tokens(record[TEXT], rows)
-    if LABEL in self._declared.names:
+    declared = self._declared.example_spec()
+    if LABEL in declared:
       labels = self._declared.label_ops.labels(record[LABEL])
-      features[LABEL] = labels.astype(np.int32)
+      features[LABEL] = labels.astype(declared[LABEL][1])
     return features
 
   def _signature(self) -> dict[str, Any]:

@@ -107,6 +107,9 @@ class Relabelled(Wrapped):
   def fingerprint(self) -> str:
     return f"{self.source.fingerprint}:labels:{self.sets.digest}"
 
+  def known_labels(self) -> None:
+    return None
+
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     labels = self.sets.labels[self.rows(ids)]
     return {**self.source.read(ids), "label": labels}

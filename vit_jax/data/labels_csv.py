@@ -7,6 +7,9 @@ or none. Classes are names, or numbers if all are. A column split, if there is
 one, tells the split of each row; else all are 'train'. Other columns are named
 by `image=`, `label=`, `labels=` and `split=`.
 
+Numbers to predict in place of classes are the column target, label or value,
+or those named by `target=`, once for each, as in 'csv:FILE,target=x,target=y'.
+
 As in an image folder, the records of a split are ordered by a hash of their
 names, so that 'train[:80%]' holds some of every class.
 """
@@ -23,30 +26,23 @@ import numpy as np
 from etils import epath
 
 from vit_jax import buckets, truncate
-from vit_jax.data import folder, sources, splits
+from vit_jax.data import csv_columns, csv_numbers, folder, sources, splits
+from vit_jax.data.csv_columns import Columns, Named
 from vit_jax.errors import UserError
 
-# Role -> names of its column. Only the image and one of the labels must be
-# there.
-_COLUMNS = {
-  "image": ("file_name", "filename", "image", "filepath", "path"),
-  "label": ("label", "class", "target", "category"),
-  "labels": ("labels", "classes", "tags"),
-  "split": ("split", "set", "subset"),
-}
 _SEPARATOR = "|"  # Of several labels.
 
 
 @dataclasses.dataclass(frozen=True)
 class _Row:
-  """One image: its path as written, its labels and its split."""
+  """One image: its path as written, its labels or numbers, and its split."""
 
   image: str
   labels: tuple[str, ...]
   split: str
 
 
-def check(arguments: str) -> tuple[str, dict[str, str]]:
+def check(arguments: str) -> tuple[str, Named]:
   """The file and the columns that are named.
 
   Raises:
@@ -55,16 +51,7 @@ def check(arguments: str) -> tuple[str, dict[str, str]]:
   path, *others = arguments.split(",")
   if not path:
     raise UserError("Dataset 'csv:': name the file, as in 'csv:labels.csv'.")
-  named = {}
-  for other in others:
-    role, equals, column = other.partition("=")
-    if role not in _COLUMNS or not equals or not column:
-      raise UserError(
-        f"Dataset 'csv:{arguments}': {other!r} names no column; write"
-        f" {', '.join(f'{role}=COLUMN' for role in _COLUMNS)}."
-      )
-    named[role] = column
-  return path, named
+  return path, csv_columns.named(arguments, others)
 
 
 def open_source(
@@ -72,6 +59,7 @@ def open_source(
   split: str,
   *,
   data_dir: str | None,
+  numbers: bool = False,
   max_bad_examples: int = 0,
   **unused: object,
 ) -> folder.FolderSource:
@@ -80,12 +68,12 @@ def open_source(
   `arguments` are those of `check`; a relative FILE starts from `data_dir`.
 
   Raises:
-    UserError: The file cannot be read, a row is no image with its class, or
-      more than `max_bad_examples` files are no images.
+    UserError: The file cannot be read, a row is no image with its class or
+      numbers, or more than `max_bad_examples` files are no images.
   """
   name, named = check(arguments)
   path = _absolute(name, data_dir)
-  rows = _read(path, named)
+  columns, rows = _read(path, named, numbers=numbers)
   present: dict[str, list[_Row]] = {}
   for row in rows:
     present.setdefault(row.split, []).append(row)
@@ -101,10 +89,16 @@ def open_source(
     for piece in pieces
     for row in present[piece.name][piece.start : piece.stop]
   ]
-  class_names, number_of = _classes(path, rows)
-  label, labels = _numbered(rows, chosen, number_of, class_names)
-  # A number means the same class as long as all classes are the same.
-  digest = hashlib.sha256(repr((class_names, label.num_classes)).encode())
+  if columns.are_numbers:
+    label: sources.Feature = sources.Numbers(columns.label_names)
+    labels = csv_numbers.parse([row.labels for row in chosen])
+    identity = repr(label)
+  else:
+    class_names, number_of = _classes(path, columns, rows)
+    label, labels = _numbered(rows, chosen, number_of, class_names)
+    # A number means the same class as long as all classes are the same.
+    identity = repr((class_names, label.num_classes))
+  digest = hashlib.sha256(identity.encode())
   for row in chosen:
     digest.update(repr((row.image, row.labels)).encode())
   directory = posixpath.dirname(path) or "."
@@ -124,8 +118,10 @@ def _absolute(name: str, data_dir: str | None) -> str:
   return f"{os.fspath(epath.Path(data_dir).expanduser())}/{name}"
 
 
-def _read(path: str, named: Mapping[str, str]) -> list[_Row]:
-  """The rows of a file, each image once.
+def _read(
+  path: str, named: Named, *, numbers: bool
+) -> tuple[Columns, list[_Row]]:
+  """The columns and the rows of a file, each image once.
 
   Raises:
     UserError: It cannot be read, has no such columns, or rows are incomplete.
@@ -142,22 +138,19 @@ def _read(path: str, named: Mapping[str, str]) -> list[_Row]:
     raise UserError(f"{path}, line {line}: broken UTF-8; mend it.") from None
   rows, problems = [], []
   seen: dict[str, int] = {}
-  for line, fields in _lines(path, text, named):
-    problem = _problem(fields)
-    if not problem and fields["image"] in seen:
-      problem = f"the image of line {seen[fields['image']]} again"
+  lines = _lines(path, text)
+  _, names = next(lines)
+  columns = csv_columns.find(path, names, named, numbers=numbers)
+  for line, fields in lines:
+    row = _row(fields, columns)
+    problem = _problem(row, columns)
+    if not problem and row.image in seen:
+      problem = f"the image of line {seen[row.image]} again"
     if problem:
       problems.append(f"line {line} ({problem})")
       continue
-    seen[fields["image"]] = line
-    given = fields.get("labels")
-    labels = (fields.get("label", ""),)
-    if given is not None:
-      parts = (part.strip() for part in given.split(_SEPARATOR))
-      labels = tuple(dict.fromkeys(filter(None, parts)))
-    rows.append(
-      _Row(posixpath.normpath(fields["image"]), labels, fields["split"])
-    )
+    seen[row.image] = line
+    rows.append(row)
   if problems:
     raise UserError(
       f"{path} has rows that cannot be used:"
@@ -165,29 +158,19 @@ def _read(path: str, named: Mapping[str, str]) -> list[_Row]:
     )
   if not rows:
     raise UserError(f"{path} has no rows.")
-  return rows
+  return columns, rows
 
 
-def _lines(
-  path: str, text: str, named: Mapping[str, str]
-) -> Iterator[tuple[int, dict[str, str]]]:
-  """Number of each line, and its fields by their role."""
+def _lines(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+  """Number and fields of the first line, then of each that is not empty."""
   header = text.partition("\n")[0]
   delimiter = next((mark for mark in "\t;" if mark in header), ",")
   reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
   try:
-    names = [name.strip() for name in next(reader, [])]
-    places = _places(path, names, named)
+    yield 1, [name.strip() for name in next(reader, [])]
     for fields in reader:
       if fields:
-        yield (
-          reader.line_num,
-          {"split": "train"}
-          | {
-            role: fields[place].strip() if place < len(fields) else ""
-            for role, place in places.items()
-          },
-        )
+        yield reader.line_num, [field.strip() for field in fields]
   except csv.Error as error:
     raise UserError(
       f"{path}, line {reader.line_num}: a quoted text does not end as it should"
@@ -195,53 +178,38 @@ def _lines(
     ) from None
 
 
-def _places(
-  path: str, names: Sequence[str], named: Mapping[str, str]
-) -> dict[str, int]:
-  """Role -> number of its column."""
-  lower = [name.lower() for name in names]
-  places = {}
-  for role, usual in _COLUMNS.items():
-    if role in named:
-      if named[role] not in names:
-        raise UserError(
-          f"{path} has no column {named[role]!r}; its columns are"
-          f" {truncate.first(names)}."
-        )
-      places[role] = names.index(named[role])
-    else:
-      found = (lower.index(name) for name in usual if name in lower)
-      if (place := next(found, None)) is not None:
-        places[role] = place
-  # What is named wins over what is there by its usual name.
-  for one, other in (("label", "labels"), ("labels", "label")):
-    if one in named and other not in named:
-      places.pop(other, None)
-  if {"label", "labels"} <= places.keys():
-    one, several = (names[places[role]] for role in ("label", "labels"))
-    raise UserError(
-      f"{path} has the columns {one!r} and {several!r}; name the one that is"
-      f" meant, as in 'csv:FILE,label={one}' or 'csv:FILE,labels={several}'."
-    )
-  if "image" not in places or not {"label", "labels"} & places.keys():
-    lacking = "image" if "image" not in places else "label"
-    raise UserError(
-      f"{path} has the columns {truncate.first(names)}, of which none is the"
-      f" {lacking}; call it {' or '.join(_COLUMNS[lacking][:3])}, or name it as"
-      f" in 'csv:FILE,{lacking}=COLUMN'."
-    )
-  return places
+def _row(fields: Sequence[str], columns: Columns) -> _Row:
+  """The parts of a line; those that it lacks are ''."""
+
+  def at(place: int) -> str:
+    return fields[place] if place < len(fields) else ""
+
+  labels = tuple(map(at, columns.labels))
+  if columns.are_lists:
+    parts = (part.strip() for part in labels[0].split(_SEPARATOR))
+    labels = tuple(dict.fromkeys(filter(None, parts)))
+  image = at(columns.image)
+  return _Row(
+    image=posixpath.normpath(image) if image else "",
+    labels=labels,
+    split="train" if columns.split is None else at(columns.split),
+  )
 
 
-def _problem(fields: Mapping[str, str]) -> str:
-  image = posixpath.normpath(fields["image"]) if fields["image"] else ""
+def _problem(row: _Row, columns: Columns) -> str:
+  """Says why a row cannot be used; '' if it can."""
+  image = row.image
   if not image:
     return "no file name of an image"
   if posixpath.isabs(image) or image.startswith("..") or "\0" in image:
-    return f"{fields['image']} is outside of the file's directory"
-  if "labels" not in fields and not fields["label"]:
+    return f"{image} is outside of the file's directory"
+  if columns.are_numbers:
+    problems = map(csv_numbers.problem, columns.label_names, row.labels)
+    if problem := next(filter(None, problems), ""):
+      return problem
+  elif not columns.are_lists and not row.labels[0]:
     return "no label"
-  if not fields["split"]:
+  if not row.split:
     return "no split"
   return ""
 
@@ -252,13 +220,24 @@ def _shuffled(row: _Row) -> bytes:
 
 
 def _classes(
-  path: str, rows: Sequence[_Row]
+  path: str, columns: Columns, rows: Sequence[_Row]
 ) -> tuple[tuple[str, ...] | None, dict[str, int]]:
   """Names of the classes, None of numbers; and the number of each as written.
 
   Classes of all splits count, so a label means the same in each.
+
+  Raises:
+    UserError: There are less than two, or they are numbers to predict.
   """
   found = {label for row in rows for label in row.labels}
+  if fraction := csv_numbers.fraction(found):
+    (column,) = columns.label_names
+    raise UserError(
+      f"{path} has numbers such as {fraction} in its column {column!r}, which"
+      " are no classes. To predict them, set config.objective.loss = 'mse', or"
+      f" name the column as in 'csv:FILE,target={column}'; if they are names of"
+      " classes, make words of them."
+    )
   if found and all(label.isdecimal() for label in found):
     number_of = {label: int(label) for label in found}
     names = None

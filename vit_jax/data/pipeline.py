@@ -146,9 +146,7 @@ def eval_batches(
   """
   num_shards = mesh.shape["data"] * mesh.shape["fsdp"]
   batch_size = -(-batch_size // num_shards) * num_shards
-  _, features = features_lib.of_images(preprocess).suited_to(
-    source.num_classes, source.max_labels
-  )
+  features = features_lib.of_images(preprocess).of_source(source)
   placement = _Placement(mesh, batch_size)
   num_examples = source.num_examples
   num_batches = -(-num_examples // batch_size)
@@ -202,9 +200,7 @@ def images(
   if not len(ids):
     side = preprocess.image_size
     return np.zeros((0, side, side, 3), np.uint8)
-  _, features = features_lib.of_images(preprocess).suited_to(
-    source.num_classes, source.max_labels
-  )
+  features = features_lib.of_images(preprocess).of_source(source)
   batches = HostBatches(
     source,
     features,

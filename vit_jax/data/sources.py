@@ -60,11 +60,22 @@ class Label:
 
 
 @dataclasses.dataclass(frozen=True)
+class Numbers:
+  """A feature that holds numbers to predict, finite float64.
+
+  Attributes:
+    names: What each of them is called.
+  """
+
+  names: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Text:
   """A feature that holds captions, one or more of each record."""
 
 
-Feature = Image | Label | Text
+Feature = Image | Label | Numbers | Text
 
 
 class Source(abc.ABC):
@@ -93,8 +104,8 @@ class Source(abc.ABC):
 
     Returns:
       "image": object [n] of bytes, or uint8 [n, height, width, channels];
-      "label": int32 [n] or [n, max_labels]; "text": object [n] of tuples of
-      one or more str; see `features`.
+      "label": int32 [n] or [n, max_labels], or float64 [n, numbers]; "text":
+      object [n] of tuples of one or more str; see `features`.
 
     Raises:
       UserError: Naming the record that cannot be read, whose label is not a
@@ -126,8 +137,8 @@ class Source(abc.ABC):
     """
     return None
 
-  def label_counts(self) -> np.ndarray | None:
-    """Examples of each class, int64 [classes]; None: they would be read."""
+  def known_labels(self) -> np.ndarray | None:
+    """The labels of all records, as `read` has them; None: not without it."""
     return None
 
   @property
@@ -136,7 +147,14 @@ class Source(abc.ABC):
 
   @property
   def label(self) -> Label | None:
-    return self.features.get("label")
+    label = self.features.get("label")
+    return label if isinstance(label, Label) else None
+
+  @property
+  def numbers(self) -> tuple[str, ...]:
+    """Names of the numbers to predict; () where labels are classes."""
+    label = self.features.get("label")
+    return label.names if isinstance(label, Numbers) else ()
 
   @property
   def num_classes(self) -> int | None:
@@ -181,6 +199,12 @@ class Wrapped(Source):
   def captions(self, ids: np.ndarray) -> np.ndarray:
     return self.source.captions(self.originals(ids))
 
+  def known_labels(self) -> np.ndarray | None:
+    labels = self.source.known_labels()
+    if labels is None:
+      return None
+    return labels[self.originals(np.arange(self.num_examples))]
+
   def names(self, ids: np.ndarray) -> list[str]:
     return self.source.names(self.originals(ids))
 
@@ -196,6 +220,7 @@ def open_source(
   image_key: str = "image",
   label_key: str = "label",
   text_key: str | None = None,
+  numbers: bool = False,
   max_bad_examples: int = 0,
 ) -> Source:
   """Opens a dataset that is on disk; downloads nothing.
@@ -212,6 +237,8 @@ def open_source(
     label_key: Feature of a TFDS dataset that holds the label or labels.
     text_key: Feature of a TFDS dataset that holds the captions; None: found by
       its name, if there is one.
+    numbers: Whether labels are numbers to predict, where the name of the
+      dataset does not say it.
     max_bad_examples: Number of records that may be missing or damaged; these
       fail when they are read.
 
@@ -233,6 +260,7 @@ def open_source(
     image_key=image_key,
     label_key=label_key,
     text_key=text_key,
+    numbers=numbers,
     max_bad_examples=max_bad_examples,
   )
 

@@ -117,7 +117,7 @@ class Preprocess:
         if call.op.name == "keep":
           continue
         raise UserError(
-          f"{call.where} changes labels, and the data have none; leave it out."
+          f"{call.where} changes classes, and the data have none; leave it out."
         )
       try:
         num_classes, max_labels = call.op.label_space(

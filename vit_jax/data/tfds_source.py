@@ -45,6 +45,7 @@ def open_source(
   label_key: str = "label",
   text_key: str | None = None,
   max_bad_examples: int = 0,
+  **unused: object,
 ) -> "TFDSSource":
   """Opens a prepared dataset; see `vit_jax.data.sources.open_source`.
 

@@ -1,7 +1,7 @@
 """Accuracy and loss of predicted classes over a split, every example once."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -128,7 +128,7 @@ class ClassifiedSplit:
         num_classes=self._num_classes,
         class_names=self._class_names,
         gallery=gallery,
-        names=_names(self._split.source),
+        names=self._split.names,
         has_all_labels=self._has_all_labels,
       )
     # Sums in float64 and in the order of the split: the same whatever the
@@ -157,13 +157,6 @@ class ClassifiedSplit:
       rows["scores"] = jax.nn.log_softmax(logits) if is_softmax else logits
     kept = {key: batch[key] for key in ("id", "mask", "label")}
     return rows | kept
-
-
-def _names(source: Any) -> Callable[[np.ndarray], Sequence[str]]:
-  """Names of examples; their numbers, where names would be read one by one."""
-  if source.reads_names:
-    return lambda ids: [str(i) for i in ids]
-  return source.names
 
 
 def measure(

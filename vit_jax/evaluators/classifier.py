@@ -6,15 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vit_jax import registry
-from vit_jax.data import image_files
+from vit_jax import registry, truncate
 from vit_jax.data.image_files import ImageFile
 from vit_jax.errors import UserError
 from vit_jax.evaluators import file_outputs, prediction
+from vit_jax.evaluators.file_outputs import Path
 from vit_jax.pretrained import inference
 from vit_jax.prompts import class_names as names_lib
-
-Path = str | os.PathLike
 
 
 class Prediction(NamedTuple):
@@ -51,10 +49,12 @@ class Classifier:
       divided by commas, or a file with one in each line.
     templates: Sentences that each text is put into.
     tokenizer: Path of the tokenizer of the texts; None: the checkpoint's.
+    use: The checkpoint, if it is read already.
 
   Raises:
-    UserError: The checkpoint cannot be read, has no head, or cannot compare
-      images with texts; or the names are not as many as its classes.
+    UserError: The checkpoint cannot be read, has no head, predicts numbers, or
+      cannot compare images with texts; or the names are not as many as its
+      classes.
 
   Example:
     classify = vit_jax.Classifier("runs/photos")
@@ -70,9 +70,10 @@ class Classifier:
     classes: str | None = None,
     templates: Sequence[str] = ("{}",),
     tokenizer: str | None = None,
+    use: inference.Inference | None = None,
   ):
     self._checkpoint = checkpoint = os.fspath(checkpoint)
-    self.use = use = inference.read(checkpoint)
+    self.use = use = use or inference.read(checkpoint)
     words, self.activation = None, use.weights.activation
     self.class_names: Sequence[str] | None = use.weights.class_names
     if classes is not None:
@@ -93,6 +94,12 @@ class Classifier:
         f"{checkpoint} has no head, so it gives features and no classes."
         " Fine-tune it first: --config=configs/finetune_folder.py"
         f" --config.init_from={checkpoint}."
+      )
+    elif use.weights.predicts_numbers:
+      raise UserError(
+        f"{checkpoint} predicts numbers, {truncate.first(use.names)}, and no"
+        " classes; use vit_jax.Regressor, or python -m vit_jax.predict without"
+        " names of classes."
       )
     if class_names is not None:
       self.class_names = self._named(os.fspath(class_names), by_words=words)
@@ -125,15 +132,8 @@ class Classifier:
     Raises:
       UserError: There is no such image, or one cannot be read; names it.
     """
-    if isinstance(images, str | os.PathLike):
-      images = [images]
-    found = []
-    paths = image_files.find([os.fspath(image) for image in images])
-    for file, probabilities in self.probabilities(paths):
-      if probabilities is None:
-        raise UserError(file.problem)
-      found.append(self.best(probabilities, top_k))
-    return found
+    found = file_outputs.of_all(images, self.probabilities)
+    return [self.best(probabilities, top_k) for probabilities in found]
 
   def probabilities(
     self, paths: Sequence[str]
@@ -145,19 +145,11 @@ class Classifier:
       says why it has no pixels.
 
     Raises:
-      UserError: They are not numbers.
+      UserError: They are not finite.
     """
-    side = self.use.weights.model.image_size
-    size = file_outputs.batch_size(side, len(paths))
-    for file, row in file_outputs.rows(
-      self.use, paths, self._function, batch_size=size
-    ):
-      if row is not None and not np.isfinite(row).all():
-        raise UserError(
-          f"{self._checkpoint} gives probabilities that are not numbers; its"
-          " parameters are not those of a trained network."
-        )
-      yield file, row
+    return file_outputs.finite_rows(
+      self.use, self._checkpoint, paths, self._function, what="probabilities"
+    )
 
   def best(self, probabilities: np.ndarray, top_k: int) -> list[Prediction]:
     """The most probable classes; of equal ones, the lower label first."""

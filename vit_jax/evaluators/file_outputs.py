@@ -1,5 +1,6 @@
 """Results of a function for image files, in batches on all devices."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -9,8 +10,11 @@ import numpy as np
 from vit_jax.config import schema
 from vit_jax.data import image_files, spec
 from vit_jax.data.image_files import ImageFile
+from vit_jax.errors import UserError
 from vit_jax.pretrained.inference import Inference
 from vit_jax.sharding import mesh as meshes
+
+Path = str | os.PathLike
 
 # Pixels of a batch: 32 images of 224 x 224.
 _BATCH_PIXELS = 32 * 224**2
@@ -29,6 +33,58 @@ def batch_size(image_size: int, num_images: int | None = None) -> int:
   if num_images is not None:
     wanted = min(wanted, num_images)
   return -(-max(wanted, 1) // shards) * shards
+
+
+def finite_rows(
+  use: Inference,
+  checkpoint: str,
+  paths: Sequence[str],
+  function: Callable[[Any, Any], Any],
+  *,
+  what: str,
+) -> Iterator[tuple[ImageFile, np.ndarray | None]]:
+  """Like `rows`, for all of a few images.
+
+  Args:
+    use, paths, function: As of `rows`.
+    checkpoint: Path of the checkpoint, for messages.
+    what: Name of the results, for messages.
+
+  Raises:
+    UserError: A result is not finite.
+  """
+  size = batch_size(use.weights.model.image_size, len(paths))
+  for file, row in rows(use, paths, function, batch_size=size):
+    if row is not None and not np.isfinite(row).all():
+      raise UserError(
+        f"{checkpoint} gives {what} that are not finite; its parameters are not"
+        " those of a trained network."
+      )
+    yield file, row
+
+
+def of_all(
+  images: Path | Sequence[Path],
+  function: Callable[[Sequence[str]], Iterator[tuple[ImageFile, Any]]],
+) -> list[Any]:
+  """The results of a function of image files for all that is named.
+
+  Args:
+    images: Files, folders with all below them, and glob patterns.
+    function: Paths -> each file with its result.
+
+  Raises:
+    UserError: There is no such image, or one cannot be read; names it.
+  """
+  # Imported late, as decoding takes TensorFlow.
+  if isinstance(images, str | os.PathLike):
+    images = [images]
+  found = []
+  for file, result in function(image_files.find(list(map(os.fspath, images)))):
+    if result is None:
+      raise UserError(file.problem)
+    found.append(result)
+  return found
 
 
 def rows(

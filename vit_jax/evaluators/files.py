@@ -52,7 +52,7 @@ def write(
       any of a set is right.
   """
   with replacing(path) as partial:
-    _write_arrays(
+    write_arrays(
       partial / "predictions.npz",
       example_id=example_id.astype(np.int64),
       label=label.astype(np.int32),
@@ -61,7 +61,7 @@ def write(
     )
     if label.ndim == 1 and num_classes <= MAX_CONFUSION_CLASSES:
       counts = confusion(label, prediction, num_classes=num_classes)
-      _write_arrays(partial / "confusion.npz", counts=counts)
+      write_arrays(partial / "confusion.npz", counts=counts)
     _write_json(
       partial / "classes.json", list(class_names) if class_names else None
     )
@@ -78,7 +78,7 @@ def write(
     ]
     shown = names(np.array([entry["id"] for entry in entries], np.int64))
     for entry, name in zip(entries, shown, strict=True):
-      entry["name"] = _printable(name)
+      entry["name"] = printable(name)
       entry["has_all_labels"] = has_all_labels
     _write_json(partial / "examples.json", entries)
     _write_mistakes(
@@ -116,11 +116,11 @@ def _write_mistakes(
       for k in labels
     )
     value = f"{probability[row]:.4f}"
-    table.writerow((_printable(name), between.join(truth), taken_for, value))
+    table.writerow((printable(name), between.join(truth), taken_for, value))
   path.write_text(text.getvalue())
 
 
-def _printable(name: str) -> str:
+def printable(name: str) -> str:
   """A file's name in UTF-8, whatever bytes it has."""
   return name.encode(errors="surrogateescape").decode(errors="replace")
 
@@ -189,7 +189,8 @@ def _image(example: int) -> str:
   return f"images/{example}.png"
 
 
-def _write_arrays(path: epath.Path, **arrays: np.ndarray) -> None:
+def write_arrays(path: epath.Path, **arrays: np.ndarray) -> None:
+  """Writes an .npz."""
   with path.open("wb") as file:
     np.savez_compressed(file, **arrays)
 

@@ -1,8 +1,8 @@
 """A few images of an evaluation to look at.
 
 They are chosen while the split streams by, so that no image is read twice:
-evenly spaced samples, known beforehand, and the most confident mistakes, known
-only at the end.
+evenly spaced samples, known beforehand, and the worst mistakes, known only at
+the end.
 """
 
 import heapq
@@ -33,7 +33,7 @@ class Gallery:
   def __init__(self, num_examples: int, mesh: Mesh):
     spaced = np.linspace(0, num_examples - 1, min(NUM_SAMPLES, num_examples))
     self.samples = [int(example) for example in np.round(spaced)]
-    # A heap with the least confident mistake first; of equals, the last id.
+    # A heap with the mildest mistake first; of equals, the last id.
     self._mistakes: list[tuple[float, int]] = []
     self._thumbnails: dict[int, UInt8[np.ndarray, "h w 3"]] = {}
     self._replicated = meshes.replicated(mesh)
@@ -41,7 +41,7 @@ class Gallery:
 
   @property
   def mistakes(self) -> list[int]:
-    """Ids of the most confident mistakes, the most confident first."""
+    """Ids of the worst mistakes, the worst first."""
     return [-example for _, example in sorted(self._mistakes, reverse=True)]
 
   def offer(
@@ -50,14 +50,18 @@ class Gallery:
     ids: Int[np.ndarray, " b"],
     mask: Bool[np.ndarray, " b"],
     correct: Bool[np.ndarray, " b"],
-    probability: Float[np.ndarray, " b"],
+    severity: Float[np.ndarray, " b"],
   ) -> None:
-    """Keeps chosen images of a batch; `mask` is False for padding."""
+    """Keeps chosen images of a batch; `mask` is False for padding.
+
+    The mistake of the largest severity is the worst: that of the most
+    confident, or of the largest error.
+    """
     wanted = set(self.samples)
     rows = {r for r in np.flatnonzero(mask).tolist() if int(ids[r]) in wanted}
-    wrong = mask & ~correct & np.isfinite(probability)
+    wrong = mask & ~correct & np.isfinite(severity)
     for row in np.flatnonzero(wrong).tolist():
-      entry = (float(probability[row]), -int(ids[row]))
+      entry = (float(severity[row]), -int(ids[row]))
       if len(self._mistakes) < NUM_MISTAKES:
         heapq.heappush(self._mistakes, entry)
       elif entry > self._mistakes[0]:

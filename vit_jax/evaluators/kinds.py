@@ -20,6 +20,12 @@ def _representation(entry: schema.FeaturesEval) -> tuple[str, ...]:
 def _classification_check(
   name: str, entry: schema.ClassificationEval, config: schema.Config
 ) -> None:
+  if config.objective.predicts_numbers:
+    raise UserError(
+      f'config.evals.{name} is of type "classification", but'
+      f" {_objective(config)} predicts numbers; set its type to"
+      ' "regression".'
+    )
   entry_checks.check_data(
     f"config.evals.{name}",
     entry.dataset or config.train.dataset,
@@ -60,6 +66,54 @@ CLASSIFICATION = EvaluatorKind(
       panel="Mean average precision",
     ),
     Column("loss", "loss", better="lower", panel="Loss"),
+    Column("num_examples", "images"),
+  ),
+)
+
+
+def _regression_check(
+  name: str, entry: schema.RegressionEval, config: schema.Config
+) -> None:
+  if not config.objective.predicts_numbers:
+    raise UserError(
+      f'config.evals.{name} is of type "regression", but'
+      f" {_objective(config)} predicts no numbers; set config.objective.loss ="
+      " 'mse'."
+    )
+  entry_checks.check_data(
+    f"config.evals.{name}",
+    entry.dataset or config.train.dataset,
+    {"split": entry.split},
+    entry.preprocess,
+    config,
+  )
+
+
+def _objective(config: schema.Config) -> str:
+  """The objective, as the sentence about what it does not do names it."""
+  loss = getattr(config.objective, "loss", None)
+  if config.objective.name == "supervised":
+    return f"config.objective.loss = {loss!r}"
+  return f'objective "{config.objective.name}"'
+
+
+REGRESSION = EvaluatorKind(
+  section=schema.RegressionEval,
+  build="vit_jax.evaluators.regression:build",
+  prefix="eval",
+  title="Regression",
+  protocol=lambda name, entry, config: (
+    f"{name}: the numbers that the model's own head predicts of every image of"
+    f" split {entry.split!r} of {entry.dataset or config.train.dataset}, in"
+    " their own units. R² is the share of their variance that is explained: 0"
+    " of always answering their mean, 1 of no error."
+  ),
+  features=lambda entry: ("logits",),
+  check=_regression_check,
+  columns=lambda entry: (
+    Column("rmse", "RMSE", better="lower", panel="Root mean squared error"),
+    Column("mae", "MAE", better="lower", panel="Mean absolute error"),
+    Column("r2", "R²", better="higher", panel="R²"),
     Column("num_examples", "images"),
   ),
 )

@@ -50,6 +50,12 @@ class Split:
   def num_examples(self) -> int:
     return self.source.num_examples
 
+  def names(self, ids: Int[np.ndarray, " n"]) -> list[str]:
+    """Names of examples; their numbers, where each would be read for that."""
+    if self.source.reads_names:
+      return [str(i) for i in ids]
+    return self.source.names(ids)
+
   def batches(self) -> Iterator[dict[str, Any]]:
     """Global arrays image, label, mask (False: padding) and id."""
     from vit_jax.data import pipeline
@@ -74,9 +80,7 @@ class Split:
     """
     from vit_jax.data import features, pipeline
 
-    _, declared = features.of_images(preprocess).suited_to(
-      self.source.num_classes, self.source.max_labels
-    )
+    declared = features.of_images(preprocess).of_source(self.source)
     replicated = meshes.replicated(self.mesh)
 
     def on_device(batch, step):
@@ -160,6 +164,11 @@ def open_split(
   source = _open(
     context, key, dataset, split, image_key=image_key, label_key=label_key
   )
+  if source.numbers:
+    raise UserError(
+      f"{key}: {dataset!r} has numbers in place of classes, which an evaluator"
+      ' of type "regression" compares with.'
+    )
   if source.num_classes is None:
     raise UserError(
       f"{key}: {dataset!r} has no labels, which an evaluation compares with;"
@@ -228,6 +237,50 @@ def open_captioned_split(
   )
 
 
+def open_numbers_split(
+  context: Context,
+  *,
+  key: str,
+  dataset: str,
+  split: str,
+  preprocess: str,
+  batch_size: int | None,
+  image_key: str,
+) -> Split:
+  """Opens images and the numbers to predict of them.
+
+  The arguments are those of `open_split`.
+
+  Raises:
+    UserError: The data is missing, the split is empty, or its examples have no
+      numbers.
+  """
+  source = _open(
+    context, key, dataset, split, image_key=image_key, numbers=True
+  )
+  if not source.numbers:
+    raise UserError(
+      f"{key}: {dataset!r} has no numbers to predict, which an evaluator of"
+      ' type "regression" compares with; name a CSV file of them.'
+    )
+  ops = _preprocess(context, key, preprocess)
+  if not ops.has_labels:
+    raise UserError(
+      f'{key}.preprocess = "{preprocess}" drops the numbers that an evaluation'
+      " compares with; keep the labels."
+    )
+  return Split(
+    key=key,
+    source=source,
+    num_classes=None,
+    max_labels=0,
+    class_names=None,
+    preprocess=ops,
+    batch_size=batch_size or context.config.train.batch_size,
+    mesh=context.mesh,
+  )
+
+
 def open_image_split(
   context: Context,
   *,
@@ -259,7 +312,7 @@ def open_image_split(
 
 
 def _open(
-  context: Context, key: str, dataset: str, split: str, **keys: str | None
+  context: Context, key: str, dataset: str, split: str, **keys: Any
 ) -> Any:
   from vit_jax.data import sources
 

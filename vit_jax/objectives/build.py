@@ -58,7 +58,7 @@ def _missing(
       f'config.train.preprocess = "{train.preprocess}" makes no text, which'
       f' objective "{name}" learns from; add tokenize.'
     )
-  if feature == LABEL and not features.max_labels:
+  if feature == LABEL and not (features.max_labels or features.num_numbers):
     return (
       f"config.train.dataset = {train.dataset!r} has no labels, which objective"
       f' "{name}" learns from; name a dataset that has, or another objective.'

@@ -79,6 +79,12 @@ def keep_loaded(objective_state: State, params: Params) -> State:
   return objective_state
 
 
+def train_on_exported(params: Params, objective_state: State) -> Params:
+  """`from_exported` of an objective that exports what it trains."""
+  del objective_state
+  return params
+
+
 def keep_params(params: Params) -> Params:
   """`constrain` of an objective whose parameters may be anything."""
   return params
@@ -144,6 +150,8 @@ class Objective:
     after_load: `after_load(objective_state, params) -> objective_state`, where
       `config.init_from` has replaced the params of `init`; a teacher that
       starts as a copy of the student is copied again.
+    from_exported: `from_exported(params, objective_state) -> params`, those to
+      train on from those of a file, such as a head of other units.
     constants: Frozen parameters; `loss` gets their `params`.
     accumulates: True if `loss` takes the whole batch and goes through its
       micro-batches by itself, as one that compares all examples must.
@@ -160,6 +168,7 @@ class Objective:
   after_update: Callable[[State, Params, Aux, Any], State] = keep_state
   constrain: Callable[[Params], Params] = keep_params
   after_load: Callable[[State, Params], State] = keep_loaded
+  from_exported: Callable[[Params, State], Params] = train_on_exported
   constants: Constants = Constants()
   accumulates: bool = False
   stored: Stored | None = None

@@ -50,16 +50,16 @@ class ObjectiveKind:
       of those of its micro-batches, as `train.accumulate_steps` requires, or if
       the objective goes through them by itself (`Objective.accumulates`).
     exported: `exported(params, objective_state) -> params`, the parameters
-      that evaluators, `load`, `predict` and export see: a selection from the
-      parameters (their average, if there is one) and the objective's state,
-      which may be arrays or their shapes.
+      that evaluators, `load`, `predict` and export see, made of the parameters
+      (their average, if there is one) and the objective's state, which may be
+      arrays or their shapes.
     whole: `whole(params, objective_state) -> params`, those exported with what
       the network learned by, such as the heads of a teacher.
     beside: Names of parameters that evaluators see beside those `exported`,
       such as a decoder that draws reconstructions.
     activation: `activation(config)`: Name in `objectives.losses.PROBABILITIES`
-      of what turns logits into probabilities; None of an objective whose
-      network has no logits.
+      of what turns logits into probabilities; 'none' if they are numbers that
+      were asked for, None of an objective whose network has no logits.
     small: Keys of the section with values of a run of seconds.
     warning: `warning(config, values) -> str | None`, a sentence about metrics
       of a step that show that training goes wrong, with what to do.

@@ -34,6 +34,12 @@ class Inference:
   step: int | None
   extensions: tuple[str, ...] = ()
 
+  @property
+  def names(self) -> tuple[str, ...]:
+    """Names of the head's outputs; their numbers if they have none."""
+    names, count = self.weights.class_names, self.weights.model.num_classes
+    return tuple(names or map(str, range(count or 0)))
+
   def adapted(
     self, *, image_size: int | None = None, num_classes: int | None = None
   ) -> "Inference":
@@ -43,11 +49,15 @@ class Inference:
     )
     model = models_build.config_of(module)
     same_head = model.num_classes == self.weights.model.num_classes
+    activation = self.weights.activation
+    if self.weights.predicts_numbers and not same_head:
+      activation = "softmax"
     weights = dataclasses.replace(
       self.weights,
       model=model,
       params=params,
       class_names=self.weights.class_names if same_head else None,
+      activation=activation,
       preprocess=_for_size(self.weights.preprocess, model.image_size),
     )
     return dataclasses.replace(self, weights=weights)
@@ -58,9 +68,9 @@ def read(path: str) -> Inference:
 
   A run's images are prepared as in its evaluator (the one named "test", else
   the first that classifies, else the first that compares with texts), and its
-  loss tells the activation of its logits. A published file may have an image
-  processor's config beside it; otherwise images are resized to a square and
-  logits go through a softmax.
+  loss tells the activation of its logits, or that they are numbers. A published
+  file may have an image processor's config beside it; otherwise images are
+  resized to a square and logits go through a softmax.
 
   Args:
     path: Workdir, step, .npz, .safetensors, .pth or Hugging Face directory.

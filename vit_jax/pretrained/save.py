@@ -21,6 +21,7 @@ def save(
   params: Mapping[str, Any],
   *,
   class_names: Sequence[str] | None = None,
+  numbers: Sequence[str] | None = None,
 ) -> None:
   """Saves a model and its parameters, to be loaded with `vit_jax.load`.
 
@@ -34,6 +35,8 @@ def save(
     model: Flax module made by `load` or `create_model`.
     params: Parameters of `model`, a nested dict.
     class_names: Names of the head's outputs, in order.
+    numbers: Names of the numbers that the head predicts, if it has these in
+      place of classes.
 
   Raises:
     UserError: The form cannot hold the model, there is not one name for each
@@ -45,16 +48,24 @@ def save(
   """
   leaves = flat.flatten(params)
   config = build.config_of(model)
-  if class_names is not None and len(class_names) != config.num_classes:
+  if class_names is not None and numbers is not None:
     raise UserError(
-      f"class_names has {len(class_names)} names and the head"
-      f" {config.num_classes or 0} outputs; give one name for each output."
+      "The head has either classes or numbers to predict; give class_names or"
+      " numbers."
+    )
+  names = class_names if numbers is None else numbers
+  if names is not None and len(names) != config.num_classes:
+    key = "class_names" if numbers is None else "numbers"
+    raise UserError(
+      f"{key} has {len(names)} names and the head {config.num_classes or 0}"
+      " outputs; give one name for each output."
     )
   weights = Weights(
     path=path,
     model=config,
     params=flat.unflatten({name: np.asarray(x) for name, x in leaves.items()}),
-    class_names=class_names,
+    class_names=names,
+    activation=None if numbers is None else "none",
   )
   suffix = epath.Path(path).suffix
   if suffix not in ("", ".npz"):

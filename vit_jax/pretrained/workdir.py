@@ -25,14 +25,20 @@ def write(path: epath.PathLike, source: Inference) -> None:
     UserError: The directory cannot be written.
   """
   weights, step = source.weights, source.step or 0
-  evaluation = schema.ClassificationEval(
+  evaluation: schema.Eval = schema.ClassificationEval(
     type="classification", preprocess=weights.preprocess
   )
+  loss = weights.activation
+  if weights.predicts_numbers:
+    loss = "mse"
+    evaluation = schema.RegressionEval(
+      type="regression", preprocess=weights.preprocess
+    )
   config = schema.Config(
     extensions=source.extensions,
     model=weights.model,
     total_steps=max(step, 1),
-    objective=schema.Supervised(loss=weights.activation),
+    objective=schema.Supervised(loss=loss),
     evals={"test": evaluation},
   )
   try:

@@ -18,11 +18,13 @@ from etils import epath
 from vit_jax import buckets, errors, records
 from vit_jax.config import evaluator_declarations, resolve
 from vit_jax.report.run import (
+  Estimate,
   Evaluation,
   Example,
   Predictions,
   Reconstructed,
   Reconstructions,
+  Regression,
   Retrievals,
   Run,
   Shown,
@@ -30,6 +32,8 @@ from vit_jax.report.run import (
 
 _RETRIEVAL = "retrieval.json"
 _RECONSTRUCTION = "reconstruction.json"
+_REGRESSION = "regression.json"
+_KINDS = (_RETRIEVAL, _RECONSTRUCTION, _REGRESSION)
 
 
 def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
@@ -74,7 +78,7 @@ def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
     evaluations=tuple(
       _evaluation(path, name, notes)
       for name, path in newest.items()
-      if not any((path / n).exists() for n in (_RETRIEVAL, _RECONSTRUCTION))
+      if not any((path / kind).exists() for kind in _KINDS)
     ),
     retrievals=tuple(
       _retrievals(path, name, notes)
@@ -85,6 +89,12 @@ def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
       _reconstructions(path, name, notes)
       for name, path in newest.items()
       if (path / _RECONSTRUCTION).exists()
+    ),
+    regressions=tuple(
+      found
+      for name, path in newest.items()
+      if (path / _REGRESSION).exists()
+      if (found := _regression(path, name, notes)) is not None
     ),
     notes=tuple(notes),
     evaluators=evaluators,
@@ -217,6 +227,56 @@ def _reconstructions(
       )
     )
   return Reconstructions(name, int(path.name), tuple(images))
+
+
+def _regression(
+  path: epath.Path, name: str, notes: list[str]
+) -> Regression | None:
+  """None, with a note, where the predictions are damaged."""
+  found = _json_object(path / _REGRESSION, notes)
+  arrays = _arrays(path / "predictions.npz", notes)
+  numbers = found.get("numbers")
+  numbers = tuple(map(str, numbers)) if isinstance(numbers, list) else ()
+  shape = np.shape(arrays.get("label", ()))
+  if (
+    not numbers
+    or len(shape) != 2
+    or shape != (shape[0], len(numbers))
+    or np.shape(arrays.get("prediction", ())) != shape
+    or not shape[0]
+  ):
+    notes.append(f"{name}: the predicted numbers are damaged; left out.")
+    return None
+  examples = []
+  entries = found.get("examples")
+  for entry in entries if isinstance(entries, list) else ():
+    try:
+      labels, predictions = (
+        tuple(np.nan if x is None else float(x) for x in entry[key])
+        for key in ("label", "prediction")
+      )
+      if not len(labels) == len(predictions) == len(numbers):
+        raise ValueError("numbers are missing")
+      examples.append(
+        Estimate(
+          id=int(entry["id"]),
+          image=_png(path, str(entry["image"])),
+          labels=labels,
+          predictions=predictions,
+          kind=str(entry["kind"]),
+          name=str(entry["name"]),
+        )
+      )
+    except (KeyError, TypeError, ValueError) as error:
+      notes.append(f"{name}: an example is damaged ({error!r}).")
+  return Regression(
+    name=name,
+    step=int(path.name),
+    numbers=numbers,
+    labels=arrays["label"].astype(float),
+    predictions=arrays["prediction"].astype(float),
+    examples=tuple(examples),
+  )
 
 
 def _queries(

@@ -50,7 +50,8 @@ class Group:
         continue
       row, _, metric = name.removeprefix(f"{self.prefix}/").rpartition("/")
       names[name] = row or self.prefix, self.column(metric)
-    return names
+    # A row comes before those below it, 'test' before 'test/age'.
+    return dict(sorted(names.items(), key=lambda item: item[1][0]))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -102,6 +102,18 @@ def cards(run: Run) -> list[Card]:
     found.append(
       Card(formatting.percent(top1), top1, f"top-1 accuracy, {name}", detail)
     )
+  for name in _regressions(run)[:3]:
+    rmse, r2, mae = (
+      metrics.get(f"eval/{name}/{metric}") for metric in ("rmse", "r2", "mae")
+    )
+    details = [
+      f"R² {formatting.quantity(r2, 3)}",
+      f"MAE {formatting.quantity(mae)}",
+      f"{formatting.count(metrics.get(f'eval/{name}/num_examples'))} images",
+    ]
+    found.append(
+      Card(formatting.quantity(rmse), rmse, f"RMSE, {name}", "; ".join(details))
+    )
   for group in measures.groups(run.evaluators):
     if group.prefix == "eval":
       continue  # Shown above, with their intervals.
@@ -181,10 +193,19 @@ def _throughput(run: Run, metrics: dict[str, float]) -> Card | None:
 
 def evaluator_names(run: Run) -> list[str]:
   """Evaluators with a top-1 accuracy, in the order of the config."""
+  return _with_metric(run, r"eval/(.+)/top1")
+
+
+def _regressions(run: Run) -> list[str]:
+  """Evaluators with a root mean squared error, in the order of the config."""
+  return _with_metric(run, r"eval/([^/]+)/rmse")
+
+
+def _with_metric(run: Run, pattern: str) -> list[str]:
   names = [
     match[1]
     for metric in run.metrics()
-    if (match := re.fullmatch(r"eval/(.+)/top1", metric))
+    if (match := re.fullmatch(pattern, metric))
   ]
   order = list(run.section("evals"))
   return sorted(

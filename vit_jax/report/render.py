@@ -14,6 +14,7 @@ from vit_jax.report import (
   pages,
   panels,
   reconstructions,
+  regressions,
   retrievals,
 )
 from vit_jax.report.figures import fewshot, svg
@@ -58,6 +59,7 @@ def render(run: Run) -> str:
       measured=_measured(run),
       retrieved=[retrievals.section(r) for r in run.retrievals],
       reconstructed=[reconstructions.section(r) for r in run.reconstructions],
+      regressions=[regressions.section(r) for r in run.regressions],
       galleries=[gallery.gallery(e) for e in run.evaluations],
       timings=_timings(run),
       starts=whole(run.section("goodput").get("starts")) or 1,

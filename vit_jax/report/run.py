@@ -91,6 +91,36 @@ class Evaluation:
 
 
 @dataclasses.dataclass(frozen=True)
+class Estimate:
+  """One test image with its numbers and those predicted of it.
+
+  `image` holds PNG bytes or None; a prediction that was not finite is NaN.
+  """
+
+  id: int
+  image: bytes | None
+  labels: tuple[float, ...]
+  predictions: tuple[float, ...]
+  kind: str
+  name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Regression:
+  """The outcomes of a regression evaluator at its newest step.
+
+  labels and predictions float64 [n, numbers], in the order of the split.
+  """
+
+  name: str
+  step: int
+  numbers: tuple[str, ...]
+  labels: np.ndarray
+  predictions: np.ndarray
+  examples: tuple[Estimate, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Shown:
   """An image or a caption of a retrieval evaluator.
 
@@ -155,6 +185,7 @@ class Run:
   evaluators: dict[str, Any] = dataclasses.field(default_factory=dict)
   retrievals: tuple[Retrievals, ...] = ()
   reconstructions: tuple[Reconstructions, ...] = ()
+  regressions: tuple[Regression, ...] = ()
 
   @property
   def mixes_images(self) -> bool:

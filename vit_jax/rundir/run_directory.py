@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -39,7 +39,8 @@ class Run(Protocol):
     config: The resolved config.
     facts: Facts of the training data: `fingerprint`, `num_examples`,
       `class_names` and `tokenizer`.
-    objective: The objective: `constants.digests` and `after_load`.
+    objective: The objective: `constants.digests`, `after_load` and
+      `from_exported`.
     total_steps: Updates in the whole run.
     abstract_state: ShapeDtypeStructs of the train state with their shardings.
   """
@@ -215,9 +216,10 @@ class RunDirectory:
       return state
     self._start = None
     exported = fitting.put(state.params, fitted.exported)
-    params = exported
     if fitted.trained is not None:
       params = fitting.put(state.params, fitted.trained)
+    else:
+      params = self._to_train_on(state, exported, fitted.exported.fresh)
     objective_state = jax.jit(
       parts.objective.after_load,
       out_shardings=jax.tree.map(
@@ -230,6 +232,20 @@ class RunDirectory:
     )
     return state.replace(
       params=params, ema_params=average, objective_state=objective_state
+    )
+
+  def _to_train_on(
+    self, state: Any, exported: Any, fresh: Collection[str]
+  ) -> Any:
+    """The parameters of a file as they are trained, but for fresh ones."""
+    objective = self._parts.objective
+    converted = objective.from_exported(exported, state.objective_state)
+    return trees.map_named(
+      lambda name, leaf, new: (
+        new if name in fresh else jax.device_put(leaf, new.sharding)
+      ),
+      converted,
+      state.params,
     )
 
   def save(

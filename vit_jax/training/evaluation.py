@@ -125,6 +125,8 @@ class Evaluation:
         f"{name.removeprefix('eval/')} {value:.4g}"
         for name, value in metrics.items()
         if not name.endswith(("_std", "/num_examples"))
+        # Of several numbers, their mean is enough of a line.
+        and not (name.startswith("eval/") and name.count("/") > 2)
       ]
       self._monitor.say(f"evaluation at step {step}: " + "  ".join(shown))
 

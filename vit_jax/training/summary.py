@@ -34,6 +34,7 @@ def lines(
     ("model", _model(parts)),
     ("data", _data(parts)),
     *(("", line) for line in _classes(parts)),
+    *(("", line) for line in _numbers(parts)),
     *(
       (f"evals.{name}", f"{evaluator.num_examples:,} images")
       for name, evaluator in evaluators.items()
@@ -64,7 +65,10 @@ def _data(parts: Experiment) -> str:
   if facts.num_examples is None:
     return f"{name}, which is not here"
   text = f"{facts.num_examples:,} images of {train.split} of {name}"
-  if facts.num_classes is not None:
+  if parts.config.objective.predicts_numbers:
+    text += f" with {facts.num_classes:,} number"
+    text += "s" * (facts.num_classes > 1) + " to predict"
+  elif facts.num_classes is not None:
     text += f" in {facts.num_classes:,} classes"
   return text
 
@@ -81,6 +85,21 @@ def _classes(parts: Experiment) -> Iterator[str]:
   yield f"always answering {names[order[0]]} would be right for {share:.1%}"
   if missing := [names[i] for i in order if not counts[i]]:
     yield f"no image to learn from: {truncate.first(missing, 8)}"
+
+
+def _numbers(parts: Experiment) -> Iterator[str]:
+  """Lines on the numbers to predict."""
+  targets = parts.facts.targets
+  if targets is None:
+    return
+  shown = [
+    f"{name} {mean:.5g} ± {std:.5g}"
+    for name, mean, std in zip(
+      targets.names, targets.mean, targets.std, strict=True
+    )
+  ]
+  yield f"mean and standard deviation: {truncate.first(shown, 8)}"
+  yield "always answering the mean would be wrong by the standard deviation"
 
 
 def _length(parts: Experiment) -> str:

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from vit_jax.config import schema
 
+Activation = Literal["softmax", "sigmoid", "none"]
+
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
@@ -29,8 +31,8 @@ class Weights:
     trained: Parameters of the same names as `params` and `beside` together,
       where those are an average or a teacher of what was trained; {}: they are
       what was trained.
-    activation: Function that turns logits into probabilities; None if the file
-      has none.
+    activation: Function that turns logits into probabilities; 'none' if they
+      are numbers that are predicted, None if the file does not say.
   """
 
   path: str
@@ -42,4 +44,9 @@ class Weights:
   beside: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   objective: schema.Objective | None = None
   trained: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-  activation: Literal["softmax", "sigmoid"] | None = None
+  activation: Activation | None = None
+
+  @property
+  def predicts_numbers(self) -> bool:
+    """True if the head predicts numbers, named by `class_names`."""
+    return self.activation == "none"

@@ -5,19 +5,23 @@ import dataclasses
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from etils import epath
 
 from vit_jax import hub
 from vit_jax.config import pixels
 from vit_jax.errors import UserError
+from vit_jax.weights.contract import Activation
 from vit_jax.weights.fields import COUNT, COUNTS, FLAG, NUMBER, TEXT, Fields
 
 CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"
-# The value of problem_type in config.json that stands for a sigmoid.
-MULTI_LABEL = "multi_label_classification"
+# Values of problem_type in config.json, by the function that they stand for.
+PROBLEM_TYPES = {
+  "sigmoid": "multi_label_classification",
+  "none": "regression",
+}
 # Key of our own for ops that Hugging Face cannot express; other readers ignore
 # it.
 _OURS = "vit_jax_preprocess"
@@ -37,11 +41,12 @@ class ImageProcessor:
 
   Attributes:
     preprocess: Host ops; omitted sizes are the model's. None if not told.
-    activation: Function that turns logits into probabilities.
+    activation: Function that turns logits into probabilities; 'none': they are
+      numbers.
   """
 
   preprocess: str | None = None
-  activation: Literal["softmax", "sigmoid"] = "softmax"
+  activation: Activation = "softmax"
 
 
 def read(path: epath.PathLike) -> ImageProcessor:
@@ -63,8 +68,9 @@ def read(path: epath.PathLike) -> ImageProcessor:
     config = Fields.read(path / CONFIG)
     if "pretrained_cfg" in config:
       preprocess = _timm(config.mapping("pretrained_cfg"))
-    if config.values.get("problem_type") == MULTI_LABEL:
-      activation = "sigmoid"
+    for name, problem_type in PROBLEM_TYPES.items():
+      if config.values.get("problem_type") == problem_type:
+        activation = name
   if preprocess is None and (path / PREPROCESSOR).exists():
     preprocess = _hugging_face(Fields.read(path / PREPROCESSOR))
   return ImageProcessor(preprocess, activation)

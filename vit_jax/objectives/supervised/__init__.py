@@ -1,1 +1,1 @@
-"""Supervised classification."""
+"""Supervised classification and regression."""

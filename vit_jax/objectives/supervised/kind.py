@@ -1,13 +1,14 @@
-"""The declaration of supervised classification."""
+"""The declaration of supervised classification and regression."""
 
 from typing import TYPE_CHECKING
 
 from vit_jax.config import schema
+from vit_jax.data import targets
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
 from vit_jax.objectives import frozen_path
 from vit_jax.objectives.kind import ObjectiveKind
-from vit_jax.objectives.supervised import class_weights
+from vit_jax.objectives.supervised import class_weights, number_scale
 from vit_jax.paper import cost
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ _LOSSES = {
   "sigmoid": "sigmoid",
   "sigmoid_mean": "sigmoid (mean over classes)",
 }
+_ERRORS = {"mse": "squared error", "mae": "absolute error"}
 _DISTILLATION = {
   "hard": "hard",
   "soft": "soft, at temperature {:g}, divided by the classes",
@@ -29,6 +31,8 @@ _DISTILLATION = {
 def check(config: schema.Config) -> None:
   """Raises UserError for a config that cannot be trained."""
   objective = config.objective
+  if objective.predicts_numbers:
+    _check_numbers(config)
   if objective.loss != "softmax" and objective.label_smoothing >= 0.5:
     raise UserError(
       f"config.objective.label_smoothing = {objective.label_smoothing:g}"
@@ -67,15 +71,37 @@ def check(config: schema.Config) -> None:
     )
 
 
+def _check_numbers(config: schema.Config) -> None:
+  """Raises UserError for what an objective of classes alone has."""
+  objective = config.objective
+  targets.check(objective.loss, config.train.dataset)
+  for key, value in (
+    ("label_smoothing", 0.0),
+    ("class_weights", None),
+    ("binarize_targets", False),
+    ("teacher", None),
+  ):
+    if (given := getattr(objective, key)) != value:
+      raise UserError(
+        f"config.objective.{key} = {given!r} is for classes, and"
+        f" config.objective.loss = {objective.loss!r} predicts numbers; set it"
+        f" to {value!r}."
+      )
+
+
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """Classification by the network of the config."""
+  """Classification or regression by the network of the config."""
   from vit_jax.models import build as models_build
-  from vit_jax.objectives.supervised import objective
+  from vit_jax.objectives.supervised import objective, regression
 
   del total_steps
   network = models_build.create(config.model, num_classes=facts.num_classes)
+  if config.objective.predicts_numbers:
+    return regression.regression(
+      network, config, facts.targets, facts.num_classes
+    )
   master = None
   if config.objective.teacher is not None:
     from vit_jax.objectives.supervised import teacher
@@ -114,8 +140,11 @@ def describe(config: schema.Config) -> dict[str, str]:
     shown.append(f"{form} class weights")
   if objective.binarize_targets:
     shown.append("binarised targets")
-  loss = _LOSSES[objective.loss]
-  found = {"objective": ", ".join([f"{loss} cross-entropy", *shown])}
+  if objective.predicts_numbers:
+    task = f"{_ERRORS[objective.loss]} of numbers over their deviation"
+  else:
+    task = f"{_LOSSES[objective.loss]} cross-entropy"
+  found = {"objective": ", ".join([task, *shown])}
   if objective.teacher is not None:
     kind = _DISTILLATION[objective.distillation].format(
       objective.distillation_temperature
@@ -127,6 +156,13 @@ def describe(config: schema.Config) -> dict[str, str]:
   return found
 
 
+def activation(config: schema.Config) -> str:
+  """Name of what makes probabilities of logits; 'none' of numbers."""
+  if config.objective.predicts_numbers:
+    return "none"
+  return config.objective.loss.removesuffix("_mean")
+
+
 KIND = ObjectiveKind(
   section=schema.Supervised,
   build=build,
@@ -134,5 +170,6 @@ KIND = ObjectiveKind(
   describe=describe,
   needs=("image", "label"),
   check=check,
-  activation=lambda config: config.objective.loss.removesuffix("_mean"),
+  exported=number_scale.exported,
+  activation=activation,
 )

@@ -1,4 +1,4 @@
-"""Supervised classification, with one label or a set of labels per image."""
+"""Classification, with one label or a set of labels per image."""
 
 from typing import Any
 
@@ -9,11 +9,10 @@ from jaxtyping import Array, Float, Int, Key
 
 from vit_jax.config import schema
 from vit_jax.models import features
-from vit_jax.models.layers import normalize
 from vit_jax.models.layers.heads import HEADS
-from vit_jax.objectives import contract, erasing, losses, mixing
+from vit_jax.objectives import contract, losses
 from vit_jax.objectives.frozen_network import FrozenNetwork
-from vit_jax.objectives.supervised import distillation
+from vit_jax.objectives.supervised import augmentation, distillation
 
 
 def supervised(
@@ -42,7 +41,7 @@ def supervised(
     return model.init(rng, images)["params"], {}
 
   def prepare(batch: contract.Batch, rngs: contract.Rngs) -> contract.Batch:
-    return _augmented(batch, rngs, config)
+    return augmentation.augmented(batch, rngs, config)
 
   def loss(
     params: contract.Params,
@@ -116,44 +115,6 @@ def supervised(
     outputs=outputs,
     constants=contract.Constants() if teacher is None else teacher.constants,
   )
-
-
-def _augmented(
-  batch: contract.Batch, rngs: contract.Rngs, config: schema.Config
-) -> contract.Batch:
-  """The batch after erasing and mixing, which want normalised floats.
-
-  Mixing adds `other_label`, that of the image mixed in, and `label_share`, the
-  share of the image's own.
-  """
-  objective = config.objective
-  mixes = bool(objective.mixup_alpha or objective.cutmix_alpha)
-  if not (mixes or objective.erase_probability):
-    return batch
-  images = normalize.normalize(
-    batch["image"], config.model.normalize, "float32"
-  )
-  result = dict(batch)
-  if objective.erase_probability:
-    images = erasing.erase(
-      images, rngs("erasing"), probability=objective.erase_probability
-    )
-  if mixes:
-    images, share = mixing.mix(
-      images,
-      rngs("mixing"),
-      mixup_alpha=objective.mixup_alpha,
-      cutmix_alpha=objective.cutmix_alpha,
-      probability=objective.mix_probability,
-      switch=objective.mix_switch,
-      mode=objective.mix_mode,
-      repeats=config.train.repeats,
-    )
-    result["label_share"] = share
-    result["other_label"] = mixing.partners(
-      batch["label"], mode=objective.mix_mode, repeats=config.train.repeats
-    )
-  return {**result, "image": images.astype(config.model.dtype)}
 
 
 def _both(

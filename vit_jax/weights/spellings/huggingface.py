@@ -98,8 +98,8 @@ def write(
       key if "classifier." in key else family.prefix + key: tensor
       for key, tensor in found.items()
     }
-  if weights.activation == "sigmoid":
-    config["problem_type"] = image_processor.MULTI_LABEL
+  if weights.activation in image_processor.PROBLEM_TYPES:
+    config["problem_type"] = image_processor.PROBLEM_TYPES[weights.activation]
   mean, deviation = pixels.parse(model.normalize)
   processor = {
     **family.processor(model),

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from etils import epath
@@ -12,7 +12,7 @@ from vit_jax.config import resolve
 from vit_jax.errors import UserError
 from vit_jax.registry import FAMILIES
 from vit_jax.weights import archive, flat, network, stacking
-from vit_jax.weights.contract import Weights
+from vit_jax.weights.contract import Activation, Weights
 from vit_jax.weights.spellings import npz_parameters
 from vit_jax.weights.spellings.registry import NPZ
 
@@ -143,7 +143,7 @@ def _said(comment: bytes, path: str) -> dict[str, Any]:
       raise TypeError
     if not isinstance(use["preprocess"], str | None):
       raise TypeError
-    if use["activation"] not in (None, "softmax", "sigmoid"):
+    if use["activation"] not in (None, *get_args(Activation)):
       raise ValueError
   except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
     raise UserError(

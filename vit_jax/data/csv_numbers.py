@@ -1,0 +1,45 @@
+"""Numbers in the fields of a CSV file."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+
+def problem(column: str, text: str) -> str:
+  """Says why a field is no finite number; '' if it is one."""
+  if not text:
+    return f"no number in column {column!r}"
+  value = _number(text)
+  if value is None:
+    return f"column {column!r}: {text!r} is not a number"
+  if not np.isfinite(value):
+    return f"column {column!r}: {text!r} is not finite"
+  return ""
+
+
+def parse(rows: Sequence[Sequence[str]]) -> np.ndarray:
+  """The numbers of fields without a `problem`, float64 [rows, columns]."""
+  return np.array([[float(text) for text in row] for row in rows], np.float64)
+
+
+def fraction(texts: Iterable[str]) -> str | None:
+  """One of the texts that is not whole, if all of them are finite numbers."""
+  found = None
+  for text in sorted(texts):
+    value = _number(text)
+    if value is None or not np.isfinite(value):
+      return None
+    if found is None and value != int(value):
+      found = text
+  return found
+
+
+def _number(text: str) -> np.float32 | None:
+  """The number as a batch holds it; None if it is not written as one."""
+  try:
+    value = float(text)
+  except ValueError:
+    return None
+  # Python's own digits, 1_000, are no other program's.
+  with np.errstate(over="ignore"):
+    return None if "_" in text else np.float32(value)

@@ -1,0 +1,65 @@
+"""Mean and standard deviation of predicted numbers, and heads on that scale."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+_MEAN, _STD = "target_mean", "target_std"
+# The heads that networks have; what one of several predicts is their mean.
+_HEADS = ("head", "head_dist")
+
+
+def state(mean: np.ndarray, std: np.ndarray) -> dict[str, np.ndarray]:
+  """An objective's state that holds the scale, float32 [numbers] each."""
+  return {_MEAN: mean.astype(np.float32), _STD: std.astype(np.float32)}
+
+
+def standardised(numbers: Any, objective_state: Mapping[str, Any]) -> Any:
+  """Numbers [b, numbers] as deviations from the mean, in units of their own."""
+  return (numbers - objective_state[_MEAN]) / objective_state[_STD]
+
+
+def exported(params: Any, objective_state: Mapping[str, Any]) -> Any:
+  """Parameters whose heads predict the numbers themselves.
+
+  Args:
+    params: Parameters that were trained, or their shapes, which are those of
+      the result.
+    objective_state: State of the objective; without a scale, the heads predict
+      the numbers already.
+  """
+
+  def scaled(kernel: Any, bias: Any, mean: Any, std: Any) -> tuple[Any, Any]:
+    return kernel * std, bias * std + mean
+
+  return _with_heads(params, objective_state, scaled)
+
+
+def from_exported(params: Any, objective_state: Mapping[str, Any]) -> Any:
+  """The parameters to train on from those that `exported` has made."""
+
+  def scaled(kernel: Any, bias: Any, mean: Any, std: Any) -> tuple[Any, Any]:
+    return kernel / std, (bias - mean) / std
+
+  return _with_heads(params, objective_state, scaled)
+
+
+def _with_heads(
+  params: Any,
+  objective_state: Mapping[str, Any],
+  scaled: Callable[[Any, Any, Any, Any], tuple[Any, Any]],
+) -> Any:
+  if _MEAN not in objective_state:
+    return params
+  mean, std = objective_state[_MEAN], objective_state[_STD]
+  if not hasattr(std, "__array__"):
+    return params  # Shapes.
+  result = dict(params)
+  for name in _HEADS:
+    if name in params:
+      kernel, bias = scaled(
+        params[name]["kernel"], params[name]["bias"], mean, std
+      )
+      result[name] = {**params[name], "kernel": kernel, "bias": bias}
+  return result
