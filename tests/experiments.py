@@ -20,6 +20,12 @@ RESNET = {
   "model__blocks": (1, 1),
   **dict.fromkeys(("model__depth", "model__num_heads", "model__mlp_dim")),
 }
+# Changes that make it predict two numbers.
+REGRESSION = {
+  "train__dataset": "generated:targets=2,size=8,examples=64",
+  "objective__loss": "mse",
+  "evals__test": defaults.default_eval(type="regression", every_steps=3),
+}
 HYBRID = {"model__stem_blocks": (1,), "model__stem_width": 32}
 
 

@@ -6,6 +6,7 @@ import pytest
 from jax.sharding import AxisType, PartitionSpec
 
 from vit_jax.data import features, order, pipeline, spec
+from vit_jax.data.balanced_order import BalancedOrder
 from vit_jax.errors import UserError
 
 
@@ -80,6 +81,23 @@ def test_shuffle_block_is_passed_on(raw):
   ids, _ = order.example_ids(np.arange(24), 24, seed=3, shuffle_block=4)
   shown = np.concatenate([batch["image"][:, 8, 8, 0] for batch in batches])
   assert np.array_equal(shown, ids)
+
+
+@pytest.mark.parametrize("mesh", [(1, 1, 1), (2, 2, 1)])
+def test_balanced_batches_have_every_class_as_often(mesh, raw):
+  labels = np.repeat([0, 1, 2, 3], [3, 1, 15, 5])
+  balance = BalancedOrder(labels)
+  batches = take(
+    train_batches(
+      raw, preprocess="decode|pad(4)", balance=balance, mesh=mesh_of(*mesh)
+    ),
+    6,
+  )
+  shown = [batch["image"][:, 8, 8, 0] for batch in batches]
+  expected = balance.example_ids(np.arange(48), seed=3)
+  assert np.array_equal(np.concatenate(shown), expected)
+  for ids in shown:
+    assert np.bincount(labels[ids]).tolist() == [2, 2, 2, 2]
 
 
 def test_a_broken_image_stops_the_batches_and_is_named(jpegs):

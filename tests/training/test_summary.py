@@ -5,13 +5,15 @@ import dataclasses
 import numpy as np
 
 from tests import experiments
+from vit_jax.data import facts
+from vit_jax.data.balanced_order import BalancedOrder
 from vit_jax.training import experiment, summary
 
 
-def said(facts=None, first_step=0, **changes):
+def said(changed=None, first_step=0, **changes):
   """Line -> its text, of a run on facts changed so."""
   config = experiments.config(**changes)
-  known = dataclasses.replace(experiments.facts(config), **(facts or {}))
+  known = dataclasses.replace(experiments.facts(config), **(changed or {}))
   parts = experiment.build(config, known)
   lines = summary.lines(parts, {}, first_step=first_step)
   texts = {}
@@ -60,3 +62,22 @@ def test_few_images_of_ones_own_are_better_tuned_than_learned_from(tmp_path):
 def test_a_run_that_goes_on_says_from_where():
   text = said(first_step=2900)["start"]
   assert text == "where the run was stopped, after step 2,900"
+
+
+def test_balanced_sampling_says_how_often_an_image_comes():
+  names, counts = ("a", "b"), np.array([60, 4])
+  balance = BalancedOrder(np.repeat([0, 1], counts))
+  facts = {"class_names": names, "label_counts": counts, "balance": balance}
+  text = said(facts)["classes"]
+  assert "of the largest 0.533 times an epoch, of the smallest 8 times" in text
+
+
+def test_numbers_are_told_with_their_mean_and_deviation():
+  config = experiments.config(**experiments.REGRESSION)
+  found = facts.of_source(config, facts.open_data(config))
+  parts = experiment.build(config, found)
+  text = "\n".join(summary.lines(parts, {}))
+  assert "with 2 numbers to predict" in text
+  values = facts.open_data(config).known_labels()
+  for name, number in zip(("red", "green"), values.T, strict=True):
+    assert f"{name} {number.mean():.5g} ± {number.std():.5g}" in text

@@ -334,6 +334,12 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
       f" examples that are repeated config.train.repeats = {train.repeats}"
       f" times; use {below or train.repeats} or {below + train.repeats}."
     )
+  if train.sampling == "balanced" and train.shuffle_block > 1:
+    yield (
+      f"config.train.shuffle_block = {train.shuffle_block} keeps neighbouring"
+      " records together, and config.train.sampling = 'balanced' takes those of"
+      " each class wherever they are; leave one of the two at its default."
+    )
   group = getattr(config.model, "stochastic_depth_group", None)
   skips = group is not None and config.model.stochastic_depth_rate > 0
   micro_batch = train.batch_size // train.accumulate_steps

@@ -180,6 +180,11 @@ class Train(Section):
     "Rows of a batch in succession that are the same example, each with an"
     " augmentation of its own; an epoch stays as many rows. [DeiT]: 3.",
   )
+  sampling: Literal["uniform", "balanced"] = key(
+    "uniform",
+    "uniform: every example once an epoch; balanced: every class as often as"
+    " any other, however many examples it has.",
+  )
   accumulate_steps: PositiveInt = key(
     1, "Micro-batches whose gradients are averaged before one update."
   )

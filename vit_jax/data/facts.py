@@ -9,6 +9,7 @@ import numpy as np
 from vit_jax import registry, truncate
 from vit_jax.config import schema
 from vit_jax.data import (
+  balanced_order,
   caption_tokens,
   exclusion,
   features,
@@ -16,6 +17,7 @@ from vit_jax.data import (
   splits,
   targets,
 )
+from vit_jax.data.balanced_order import BalancedOrder
 from vit_jax.data.features import Features
 from vit_jax.data.sources import Source
 from vit_jax.data.targets import Targets
@@ -38,6 +40,8 @@ class DataFacts:
     label_counts: Examples of each class, int64 [classes], if that is known.
     targets: The numbers to predict; None: there are none, or the data are not
       here.
+    balance: Order of `train.sampling` = 'balanced'; None: it is not asked for,
+      or the data are not here.
   """
 
   num_classes: int | None
@@ -48,6 +52,7 @@ class DataFacts:
   tokenizer: Any = None
   label_counts: np.ndarray | None = None
   targets: Targets | None = None
+  balance: BalancedOrder | None = None
 
 
 def open_data(config: schema.Config) -> Source:
@@ -141,6 +146,13 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
     if labels is not None and labels.ndim == 1:  # Not of several labels.
       counts = np.bincount(labels, minlength=source.num_classes)
       facts = dataclasses.replace(facts, label_counts=counts)
+  if config.train.sampling == "balanced":
+    balance = balanced_order.of_source(
+      source,
+      renumbers=facts.features.label_ops.renumbers,
+      dataset=config.train.dataset,
+    )
+    facts = dataclasses.replace(facts, balance=balance)
   captions = facts.features.captions
   if captions is None:
     return facts

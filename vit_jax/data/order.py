@@ -6,8 +6,6 @@ stored, so any row of any epoch costs about the same for any N. Only NumPy's
 integers are used, so that the order depends on no library's version.
 """
 
-import math
-
 import numpy as np
 
 # Blocks that are mixed with one another when `shuffle_block` > 1.
@@ -16,7 +14,8 @@ WINDOW_BLOCKS = 16
 # A Feistel network over fewer examples prefers some of their orders.
 _MIN_FEISTEL = 13
 _ROUNDS = 8
-_BLOCKS, _WINDOW, _SHORT_WINDOW, _ROWS = range(4)  # Purposes of keys.
+# Purposes of keys; the last two are those of `balanced_order`.
+_BLOCKS, _WINDOW, _SHORT_WINDOW, _ROWS, CLASSES, MEMBERS = range(6)
 
 
 def _mix(x: np.ndarray) -> np.ndarray:
@@ -35,7 +34,9 @@ def derive_key(*parts: int | np.ndarray) -> np.ndarray:
   return key
 
 
-def _permute(index: np.ndarray, n: int, key: np.ndarray) -> np.ndarray:
+def _permute(
+  index: np.ndarray, n: int | np.ndarray, key: np.ndarray
+) -> np.ndarray:
   """Maps each index to its image under the permutation given by `key`.
 
   A Feistel network over pairs (left, right) in Z_a x Z_b, where a * b is
@@ -44,15 +45,17 @@ def _permute(index: np.ndarray, n: int, key: np.ndarray) -> np.ndarray:
 
   Args:
     index: int64 [m], values in 0..n-1, as are those returned.
-    n: Size of the permuted set.
+    n: Size of the permuted set, one for all indices or int64 [m].
     key: uint64 [m] or [1].
   """
-  a = math.isqrt(n - 1) + 1
-  b = -(-n // a)
-  a, b = np.uint64(a), np.uint64(b)
+  n = np.atleast_1d(np.asarray(n, np.int64)).astype(np.uint64)
+  a = _root(n - np.uint64(1)) + np.uint64(1)
+  b = (n + a - np.uint64(1)) // a
   round_keys = [_mix(key + np.uint64(i + 1)) for i in range(_ROUNDS)]
 
-  def walk(x: np.ndarray, keys: list[np.ndarray]) -> np.ndarray:
+  def walk(
+    x: np.ndarray, a: np.ndarray, b: np.ndarray, keys: list[np.ndarray]
+  ) -> np.ndarray:
     left, right = x // b, x % b
     for i, round_key in enumerate(keys):
       if i % 2:
@@ -61,13 +64,21 @@ def _permute(index: np.ndarray, n: int, key: np.ndarray) -> np.ndarray:
         right = (right + _mix(left ^ round_key) % b) % b
     return left * b + right
 
-  result = walk(index.astype(np.uint64), round_keys)
+  result = walk(index.astype(np.uint64), a, b, round_keys)
   outside = np.flatnonzero(result >= n)
   while outside.size:
-    keys = [k if k.size == 1 else k[outside] for k in round_keys]
-    result[outside] = walk(result[outside], keys)
-    outside = outside[result[outside] >= n]
+    a_here, b_here, n_here, *keys = (
+      x if x.size == 1 else x[outside] for x in (a, b, n, *round_keys)
+    )
+    result[outside] = walk(result[outside], a_here, b_here, keys)
+    outside = outside[result[outside] >= n_here]
   return result.astype(np.int64)
+
+
+def _root(x: np.ndarray) -> np.ndarray:
+  """The whole part of the square root of uint64 below 2^52."""
+  root = np.sqrt(x.astype(np.float64)).astype(np.uint64)
+  return root - (root * root > x).astype(np.uint64)
 
 
 def _shuffle(index: np.ndarray, n: int, key: np.ndarray) -> np.ndarray:
@@ -83,6 +94,25 @@ def _shuffle(index: np.ndarray, n: int, key: np.ndarray) -> np.ndarray:
     shuffled[row, other] = shuffled[:, last]
     shuffled[:, last] = held
   return shuffled[np.arange(index.size) % key.size, index]
+
+
+def permute_within(
+  index: np.ndarray, sizes: np.ndarray, key: np.ndarray
+) -> np.ndarray:
+  """Maps each index to its image under a permutation of its own set.
+
+  Args:
+    index: int64 [m], each in 0..size-1, as are those returned.
+    sizes: int64 [m], sizes of the permuted sets.
+    key: uint64 [m]; indices of one size and one key share a permutation.
+  """
+  result = np.empty_like(index)
+  large = sizes >= _MIN_FEISTEL
+  result[large] = _permute(index[large], sizes[large], key[large])
+  for size in np.unique(sizes[~large]):
+    here = sizes == size
+    result[here] = _shuffle(index[here], int(size), key[here])
+  return result
 
 
 def permute(

@@ -10,6 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from vit_jax.data import features as features_lib
 from vit_jax.data import order
+from vit_jax.data.balanced_order import BalancedOrder
 from vit_jax.data.features import LABEL, Features
 from vit_jax.data.host_batches import HostBatches
 from vit_jax.data.prefetch import Prefetcher
@@ -41,6 +42,7 @@ class TrainBatches:
     seed: int,
     shuffle_block: int,
     repeats: int = 1,
+    balance: BalancedOrder | None = None,
     first_example: int,
     mesh: Mesh,
     prefetch_batches: int,
@@ -56,6 +58,8 @@ class TrainBatches:
       seed: Seed of the order and of the augmentation.
       shuffle_block: Records that stay together, see `order.example_ids`.
       repeats: Rows in succession that are the same example.
+      balance: Order in which every class is as frequent, in place of that of
+        whole epochs and its `shuffle_block`.
       first_example: Row of the stream at which to start.
       mesh: Has the axes data and fsdp, over which B divides.
       prefetch_batches: Batches kept on the devices beyond the one in use.
@@ -67,6 +71,8 @@ class TrainBatches:
     """
 
     def ids(rows: np.ndarray) -> np.ndarray:
+      if balance is not None:
+        return balance.example_ids(rows, seed=seed, repeats=repeats)
       return order.example_ids(
         rows,
         source.num_examples,

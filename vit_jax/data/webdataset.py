@@ -164,6 +164,9 @@ class WebDatasetSource(sources.Source):
         raise UserError(f"{name} has changed ({problem}); start a new run.")
     return texts
 
+  def known_labels(self) -> np.ndarray | None:
+    return None if self.label is None else self.examples["label"]
+
   def names(self, ids: np.ndarray) -> list[str]:
     headers, shards = self.examples["header"], self.examples["shard"]
     return [

@@ -287,6 +287,7 @@ def _data(run: Run) -> dict[str, Any]:
     "training set": _dataset(run),
     "training images": _plain(run.summary.get("num_examples")),
     "split": run.setting("train.split"),
+    "sampling": _sampling(run),
     "directory": run.setting("data_dir"),
     "preprocessing": run.setting("train.preprocess"),
     "batch": batch,
@@ -322,6 +323,12 @@ def _machine(run: Run) -> str | None:
   if memory := number(found.get("memory_bytes")):
     parts.append(f"{formatting.quantity(memory / 2**30, 3)} GiB")
   return ", ".join(parts) or None
+
+
+def _sampling(run: Run) -> str | None:
+  """How examples are drawn, where that is not each once an epoch."""
+  sampling = run.setting("train.sampling")
+  return sampling if sampling == "balanced" else None
 
 
 def _epochs(run: Run) -> str | None:

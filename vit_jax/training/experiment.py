@@ -119,6 +119,7 @@ class Experiment:
       seed=config.seed,
       shuffle_block=config.train.shuffle_block,
       repeats=config.train.repeats,
+      balance=self.facts.balance,
       first_example=first_example,
       mesh=self.mesh,
       prefetch_batches=config.train.prefetch_batches,

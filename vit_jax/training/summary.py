@@ -85,6 +85,13 @@ def _classes(parts: Experiment) -> Iterator[str]:
   yield f"always answering {names[order[0]]} would be right for {share:.1%}"
   if missing := [names[i] for i in order if not counts[i]]:
     yield f"no image to learn from: {truncate.first(missing, 8)}"
+  if (balance := parts.facts.balance) is not None:
+    share = balance.counts.sum() / len(balance.counts)
+    yield (
+      "classes are drawn equally often: an image of the largest"
+      f" {share / balance.counts.max():.3g} times an epoch, of the smallest"
+      f" {share / balance.counts.min():.3g} times"
+    )
 
 
 def _numbers(parts: Experiment) -> Iterator[str]:

@@ -3,19 +3,29 @@
 import numpy as np
 
 from vit_jax.config import schema
+from vit_jax.data import balanced_order
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
 
 _KEY = "config.objective.class_weights"
 
 
-def check(objective: schema.Supervised) -> None:
-  """Raises UserError for weights of a loss that has none."""
+def check(objective: schema.Supervised, sampling: str) -> None:
+  """Raises UserError for weights of a loss that has none.
+
+  Also for balanced ones of classes that are drawn equally often anyway.
+  """
   if objective.class_weights is not None and objective.loss != "softmax":
     raise UserError(
       f"{_KEY} = {objective.class_weights!r} weighs images by their class, and"
       f" with config.objective.loss = {objective.loss!r} an image may be of"
       " several; use loss 'softmax', or no weights."
+    )
+  if objective.class_weights == sampling == "balanced":
+    raise UserError(
+      f"{_KEY} = 'balanced' makes all classes weigh alike, as"
+      " config.train.sampling = 'balanced' does already; leave one of the two"
+      " unset."
     )
 
 
@@ -54,7 +64,7 @@ def of_data(
   if counts is None:
     raise UserError(
       f'{_KEY} = "balanced" wants to know how many images a class has, which'
-      " image folders and CSV files tell; give a weight for each class."
+      f" {balanced_order.KNOWING} tell; give a weight for each class."
     )
   present = np.zeros(num_classes)
   present[: len(counts)] = counts

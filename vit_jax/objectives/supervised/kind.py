@@ -48,7 +48,7 @@ def check(config: schema.Config) -> None:
       f" config.objective.label_smoothing = {objective.label_smoothing:g} wants"
       " shares; use loss 'sigmoid' or 'sigmoid_mean' without smoothing."
     )
-  class_weights.check(objective)
+  class_weights.check(objective, config.train.sampling)
   batch_size, repeats = config.train.batch_size, config.train.repeats
   mixes = objective.mixup_alpha or objective.cutmix_alpha
   if mixes and objective.mix_mode == "pair" and batch_size % 2:
