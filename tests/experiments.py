@@ -24,7 +24,7 @@ RESNET = {
 REGRESSION = {
   "train__dataset": "generated:targets=2,size=8,examples=64",
   "objective__loss": "mse",
-  "evals__test": defaults.default_eval(type="regression", every_steps=3),
+  "evals__test__type": "regression",
 }
 HYBRID = {"model__stem_blocks": (1,), "model__stem_width": 32}
 
@@ -52,8 +52,11 @@ def config(**changes: Any) -> schema.Config:
 
 def facts(config: schema.Config) -> DataFacts:
   """Facts of the generated data, which are not opened."""
+  labels = {"num_classes": 4}
+  if config.objective.predicts_numbers:
+    labels = {"num_classes": None, "max_labels": 0, "num_numbers": 2}
   return facts_lib.declare(
-    config, num_classes=4, num_examples=64, fingerprint="generated"
+    config, num_examples=64, fingerprint="generated", **labels
   )
 
 

@@ -1,4 +1,6 @@
-"""Objectives without labels have the same losses on every mesh."""
+"""Objectives without classes have the same losses on every mesh."""
+
+import dataclasses
 
 import jax
 import ml_collections
@@ -6,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests import experiments
+from vit_jax.data.targets import Targets
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules
 from vit_jax.training import experiment
@@ -13,6 +16,11 @@ from vit_jax.training import experiment
 CROP = "decode|random_resized_crop|flip_lr"
 # Objective -> changes of its config.
 OBJECTIVES = {
+  "regression": {
+    **experiments.REGRESSION,
+    "objective__mixup_alpha": 0.4,
+    "train__preprocess": "decode|resize|flip_lr",
+  },
   "mae": {
     "objective__name": "mae",
     "objective__decoder_width": 32,
@@ -66,19 +74,25 @@ OBJECTIVES["dinov2, groups"] = OBJECTIVES["dinov2, sinkhorn"] | {
 }
 
 
-def losses(name, sizes):
-  """Five losses on a mesh of DATA x FSDP x TENSOR devices."""
+def built(name, sizes, facts=None):
+  """The parts of an experiment on a mesh of DATA x FSDP x TENSOR devices."""
+  changes = {"model__image_size": 16, **OBJECTIVES[name]}
+  changes["evals"] = ml_collections.ConfigDict()
+  changes.pop("evals__test__type", None)
   config = experiments.config(
-    model__image_size=16,
-    evals=ml_collections.ConfigDict(),
-    **OBJECTIVES[name],
+    **changes,
     **dict(
       zip(("mesh__data", "mesh__fsdp", "mesh__tensor"), sizes, strict=True)
     ),
   )
   devices = jax.devices()[: int(np.prod(sizes))]
   mesh = mesh_lib.create_mesh(config.mesh, devices)
-  parts = experiment.build(config, experiments.facts(config), mesh)
+  return experiment.build(config, facts or experiments.facts(config), mesh)
+
+
+def losses(name, sizes):
+  """Five losses on a mesh of DATA x FSDP x TENSOR devices."""
+  parts = built(name, sizes)
   state, found = parts.init_state(), []
   for step in range(5):
     rng = np.random.default_rng(step % 2)
@@ -117,3 +131,27 @@ def test_losses_are_those_of_one_device(one_device, sizes, monkeypatch):
   name, wanted = one_device
   assert len(set(wanted)) == 5
   np.testing.assert_allclose(losses(name, sizes), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 4, 1), (1, 2, 2)])
+def test_heads_that_are_divided_are_exported_in_the_units_of_the_numbers(
+  sizes, monkeypatch
+):
+  monkeypatch.setattr(rules, "FSDP_MIN_BYTES", 0)
+  mean, std = np.array([70.0, -4.0]), np.array([8.0, 0.5])
+  config = built("regression", (1, 1, 1)).config
+  facts = dataclasses.replace(
+    experiments.facts(config), targets=Targets(("a", "b"), mean, std)
+  )
+  parts = built("regression", sizes, facts)
+  state = parts.init_state()
+  kernel = np.random.default_rng(0).normal(size=(32, 2)).astype(np.float32)
+  head = {
+    "kernel": jax.device_put(kernel, state.params["head"]["kernel"].sharding),
+    "bias": state.params["head"]["bias"],
+  }
+  exported = parts.exported(
+    state.replace(params={**state.params, "head": head})
+  )["head"]
+  np.testing.assert_allclose(exported["kernel"], kernel * std, rtol=1e-6)
+  np.testing.assert_allclose(exported["bias"], mean, rtol=1e-6)

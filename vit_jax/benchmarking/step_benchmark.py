@@ -59,8 +59,15 @@ def measure_step(config: schema.Config, *, rounds: int) -> dict[str, Any]:
     rounds of baseline / ours; all `ratios`; and images per second.
 
   Raises:
-    UserError: The network has no plain baseline, or the config has views.
+    UserError: The network has no plain baseline, or the config has views or
+      predicts numbers.
   """
+  if config.objective.predicts_numbers:
+    raise UserError(
+      "The plain baseline learns classes, and config.objective.loss ="
+      f" {config.objective.loss!r} numbers; measure the same network with"
+      " 'softmax'."
+    )
   parts = _build(config)
   if "image" not in parts.abstract_batch():
     raise UserError(

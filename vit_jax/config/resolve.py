@@ -121,6 +121,13 @@ def _with_own_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(config.get(group), Mapping):
       keys = _without_unset(config[group])
       config[group] = named_sections.own_keys(group, keys)
+  if isinstance(config.get("evals"), Mapping):
+    config["evals"] = {
+      name: named_sections.own_keys("evals", entry)
+      if isinstance(entry, Mapping) and isinstance(entry.get("type"), str)
+      else entry
+      for name, entry in config["evals"].items()
+    }
   return config
 
 

@@ -76,7 +76,6 @@ def of_all(
   Raises:
     UserError: There is no such image, or one cannot be read; names it.
   """
-  # Imported late, as decoding takes TensorFlow.
   if isinstance(images, str | os.PathLike):
     images = [images]
   found = []

@@ -31,11 +31,13 @@ class FrozenNetwork:
     network: The network.
     section: Its section `model`; `image_size` is that of the images it sees.
     constants: Its parameters, which no checkpoint of the student holds.
+    predicts_numbers: True if its outputs are numbers in place of logits.
   """
 
   network: nn.Module
   section: schema.Model
   constants: Constants
+  predicts_numbers: bool = False
 
   @property
   def width(self) -> int:
@@ -101,7 +103,9 @@ def read(path: str, dtype: str) -> FrozenNetwork:
   section = weights.model.updated(**load.ANY_DEVICE, dtype=dtype)
   network = build.create(section, num_classes=section.num_classes)
   params = jax.tree.map(np.asarray, weights.params)
-  return FrozenNetwork(network, section, Constants.of(path, params))
+  return FrozenNetwork(
+    network, section, Constants.of(path, params), weights.predicts_numbers
+  )
 
 
 def read_patches(key: str, path: str, student: schema.Model) -> FrozenNetwork:

@@ -124,5 +124,6 @@ def read(path: str) -> Weights:
     ],
     beside=beside,
     objective=config.objective,
+    activation=kind.activation(config),
     trained=trained,
   )

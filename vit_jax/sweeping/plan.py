@@ -16,7 +16,7 @@ DEV = "dev"
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """One run of train: its config, and the evaluator whose top-1 counts."""
+  """One run of train: its config, and the evaluator whose metric counts."""
 
   config: schema.Config
   workdir: epath.Path
@@ -80,29 +80,38 @@ def evaluator(config: schema.Config) -> str:
   """The evaluator that rates are compared by: `test`, or the first one.
 
   Raises:
-    UserError: No evaluator measures accuracy.
+    UserError: No evaluator measures the model's own head.
   """
   name = main_evaluator.find(config)
   if name is None:
     raise UserError(
-      "config.evals has no evaluator of type 'classification', by which"
-      " learning rates could be compared; add one."
+      "config.evals has no evaluator of type 'classification' or 'regression',"
+      " by which learning rates could be compared; add one."
     )
   return name
+
+
+def metric(config: schema.Config) -> str:
+  """The metric that it is compared by: 'top1', or 'rmse', less being better."""
+  entry = config.evals[evaluator(config)]
+  return "rmse" if isinstance(entry, schema.RegressionEval) else "top1"
 
 
 def trial(config: schema.Config, rate: float, workdir: str) -> Run:
   """The run that tries `rate`; it never sees the test data of the config."""
   train_split, dev_split = splits(config)
-  measured = config.evals[evaluator(config)].model_copy(
-    update={
-      "dataset": None,
-      "split": dev_split,
-      "every_steps": None,
-      "image_key": config.train.image_key,
-      "label_key": config.train.label_key,
-      "label_sets": None,
-    }
+  measured = config.evals[evaluator(config)]
+  update = {
+    "dataset": None,
+    "split": dev_split,
+    "every_steps": None,
+    "image_key": config.train.image_key,
+    "label_key": config.train.label_key,
+    "label_sets": None,
+  }
+  known = type(measured).model_fields
+  measured = measured.model_copy(
+    update={name: value for name, value in update.items() if name in known}
   )
   train = config.train.model_copy(update={"split": train_split})
   return Run(

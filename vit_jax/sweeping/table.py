@@ -9,7 +9,7 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.sweeping import plan, runner
 
-_HEADER = ("learning rate", "dev top-1", "chosen", "test top-1")
+_TITLES = {"top1": "top-1", "rmse": "RMSE"}
 
 
 class Table:
@@ -24,6 +24,7 @@ class Table:
     self._directory = epath.Path(workdir)
     train_split, dev_split = plan.splits(config)
     self._test = plan.evaluator(config)
+    self._metric = plan.metric(config)
     self._rows: list[dict[str, Any]] = []
     self._values: dict[str, Any] = {
       "status": "running",
@@ -33,7 +34,7 @@ class Table:
       "final_split": config.train.split,
       "test_evaluator": self._test,
       "chosen": None,
-      "test_top1": None,
+      f"test_{self._metric}": None,
     }
 
   def add(self, rate: float, run: plan.Run) -> None:
@@ -43,8 +44,10 @@ class Table:
       {
         "learning_rate": rate,
         "status": runner.status(run),
-        "dev_top1": metrics.get(f"eval/{run.evaluator}/top1"),
-        "dev_loss": metrics.get(f"eval/{run.evaluator}/loss"),
+        **{
+          f"dev_{name}": metrics.get(f"eval/{run.evaluator}/{name}")
+          for name in (self._metric, "loss" if self._metric == "top1" else "r2")
+        },
         "chosen": False,
         "workdir": run.workdir.name,
       }
@@ -53,6 +56,8 @@ class Table:
 
   def best(self) -> float:
     """The rate with the best top-1 on dev; of equals, that of lower loss.
+
+    Of numbers it is the one with the least root mean squared error.
 
     Raises:
       UserError: No run finished.
@@ -66,7 +71,10 @@ class Table:
       )
 
     def quality(row: dict[str, Any]) -> tuple[float, float]:
-      loss = row["dev_loss"]  # None where it is not finite.
+      if self._metric == "rmse":
+        error = row["dev_rmse"]  # None where it is not finite.
+        return -float("inf") if error is None else -error, 0.0
+      loss = row["dev_loss"]
       return row["dev_top1"], -float("inf") if loss is None else -loss
 
     best = max(ended, key=quality)
@@ -90,17 +98,19 @@ class Table:
         " --learning_rates and remove the directory."
       )
     metrics = runner.summary(run)["metrics"]
-    self._values.update(
-      status="finished",
-      test_top1=metrics.get(f"eval/{self._test}/top1"),
-      workdir=run.workdir.name,
-      metrics=metrics,
-    )
+    self._values |= {
+      "status": "finished",
+      f"test_{self._metric}": metrics.get(f"eval/{self._test}/{self._metric}"),
+      "workdir": run.workdir.name,
+      "metrics": metrics,
+    }
     self._write()
 
   def text(self) -> str:
     """A Markdown table with aligned columns."""
-    table = text_tables.markdown([_HEADER, *map(self._cells, self._rows)])
+    title = _TITLES[self._metric]
+    header = ("learning rate", f"dev {title}", "chosen", f"test {title}")
+    table = text_tables.markdown([header, *map(self._cells, self._rows)])
     values = self._values
     dev = f"dev: {values['dev_split']} of {values['dataset']}"
     test = f"test: evals.{self._test}, after training on"
@@ -108,13 +118,15 @@ class Table:
 
   def _cells(self, row: dict[str, Any]) -> tuple[str, ...]:
     is_chosen = row["chosen"]
-    dev = row["dev_top1"] if row["status"] == "finished" else None
-    test = self._values["test_top1"] if is_chosen else None
+    form = ".2%" if self._metric == "top1" else ".4g"
+    finished = row["status"] == "finished"
+    dev = row[f"dev_{self._metric}"] if finished else None
+    test = self._values[f"test_{self._metric}"] if is_chosen else None
     return (
       f"{row['learning_rate']:g}",
-      row["status"] if dev is None else f"{dev:.2%}",
+      row["status"] if dev is None else format(dev, form),
       "yes" if is_chosen else "",
-      "" if test is None else f"{test:.2%}",
+      "" if test is None else format(test, form),
     )
 
   def _write(self) -> None:

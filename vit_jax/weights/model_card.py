@@ -125,21 +125,28 @@ def _front_matter(
     "pipeline_tag": task,
     "tags": ["vision", tag, "jax", "vit_jax"],
   }
+  if weights.predicts_numbers:
+    front["tags"].append("image-regression")
   if training and (dataset := _hub_id(training.config.train.dataset)):
     front["datasets"] = [dataset]
   measured = [result for result in results if result.kind]
   if measured:
     front["metrics"] = sorted({result.kind for result in measured})
     front["model-index"] = [
-      {"name": shortened(name), "results": [_index(x) for x in measured]}
+      {
+        "name": shortened(name),
+        "results": [_index(x, weights) for x in measured],
+      }
     ]
   return front
 
 
-def _index(result: Result) -> dict[str, Any]:
+def _index(result: Result, weights: Weights) -> dict[str, Any]:
   value = round(result.value, 6)
+  # The hub knows no task of numbers.
+  name = "regression" if weights.predicts_numbers else "classification"
   return {
-    "task": {"type": "image-classification", "name": "Image classification"},
+    "task": {"type": "image-classification", "name": f"Image {name}"},
     "dataset": {
       "type": _hub_id(result.dataset) or "custom",
       "name": shortened(result.dataset),

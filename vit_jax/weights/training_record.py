@@ -15,6 +15,7 @@ _METRICS = "metrics.jsonl"
 _SUMMARY = "summary.json"
 
 _TOP1 = re.compile(r"eval/(.+)/top1")
+_RMSE = re.compile(r"eval/([^/]+)/rmse")
 _FEWSHOT = re.compile(r"fewshot/(.+)/(\d+)shot")
 
 
@@ -75,7 +76,7 @@ def read(workdir: epath.PathLike, step: int) -> Training | None:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-  """One number of one evaluation; value in [0, 1]."""
+  """One number of one evaluation; a share is in [0, 1]."""
 
   title: str
   dataset: str
@@ -83,10 +84,15 @@ class Result:
   kind: str
   value: float
   detail: str = ""
+  is_share: bool = True
+
+  @property
+  def text(self) -> str:
+    return f"{self.value:.2%}" if self.is_share else f"{self.value:.4g}"
 
 
 def results(training: Training) -> Iterator[Result]:
-  """Lists accuracies of classification, then of few-shot evaluations."""
+  """Lists accuracies, errors of numbers, then few-shot evaluations."""
   metrics, config = training.metrics, training.config
   for metric in sorted(metrics):
     match = _TOP1.fullmatch(metric)
@@ -105,7 +111,27 @@ def results(training: Training) -> Iterator[Result]:
       if (top5 := metrics.get(f"eval/{match[1]}/top5")) is not None:
         kind = "top-5-accuracy"
         yield Result("top-5 accuracy", dataset, entry.split, kind, top5)
+  for metric in sorted(metrics):
+    if match := _RMSE.fullmatch(metric):
+      yield from _errors(training, match[1])
   for metric in sorted(metrics, key=records.in_order):
     if match := _FEWSHOT.fullmatch(metric):
       title = f"{match[2]}-shot linear accuracy of frozen features"
       yield Result(title, match[1], "", "", metrics[metric])
+
+
+def _errors(training: Training, name: str) -> Iterator[Result]:
+  """The results of a regression evaluator."""
+  entry, metrics = training.config.evals.get(name), training.metrics
+  if not isinstance(entry, schema.RegressionEval):
+    return
+  dataset = entry.dataset or training.config.train.dataset
+  count = metrics.get(f"eval/{name}/num_examples")
+  for key, title, kind in (
+    ("rmse", "root mean squared error", "rmse"),
+    ("mae", "mean absolute error", "mae"),
+    ("r2", "R²", "r_squared"),
+  ):
+    if (value := metrics.get(f"eval/{name}/{key}")) is not None:
+      detail = f"{count:,.0f} images" if count and key == "rmse" else ""
+      yield Result(title, dataset, entry.split, kind, value, detail, False)

@@ -15,9 +15,15 @@ def state(mean: np.ndarray, std: np.ndarray) -> dict[str, np.ndarray]:
   return {_MEAN: mean.astype(np.float32), _STD: std.astype(np.float32)}
 
 
+def has_head(params: Any) -> bool:
+  """True if parameters have a linear head that can be scaled."""
+  return {"kernel", "bias"} <= set(params.get(_HEADS[0], ()))
+
+
 def standardised(numbers: Any, objective_state: Mapping[str, Any]) -> Any:
   """Numbers [b, numbers] as deviations from the mean, in units of their own."""
-  return (numbers - objective_state[_MEAN]) / objective_state[_STD]
+  mean, std = (objective_state[name][None] for name in (_MEAN, _STD))
+  return (numbers - mean) / std
 
 
 def exported(params: Any, objective_state: Mapping[str, Any]) -> Any:
@@ -31,7 +37,7 @@ def exported(params: Any, objective_state: Mapping[str, Any]) -> Any:
   """
 
   def scaled(kernel: Any, bias: Any, mean: Any, std: Any) -> tuple[Any, Any]:
-    return kernel * std, bias * std + mean
+    return kernel * _as_row(std, kernel), bias * std + mean
 
   return _with_heads(params, objective_state, scaled)
 
@@ -40,9 +46,13 @@ def from_exported(params: Any, objective_state: Mapping[str, Any]) -> Any:
   """The parameters to train on from those that `exported` has made."""
 
   def scaled(kernel: Any, bias: Any, mean: Any, std: Any) -> tuple[Any, Any]:
-    return kernel / std, (bias - mean) / std
+    return kernel / _as_row(std, kernel), (bias - mean) / std
 
   return _with_heads(params, objective_state, scaled)
+
+
+def _as_row(std: Any, kernel: Any) -> Any:
+  return std.reshape((1,) * (kernel.ndim - 1) + (-1,))
 
 
 def _with_heads(
@@ -58,8 +68,7 @@ def _with_heads(
   result = dict(params)
   for name in _HEADS:
     if name in params:
-      kernel, bias = scaled(
-        params[name]["kernel"], params[name]["bias"], mean, std
-      )
-      result[name] = {**params[name], "kernel": kernel, "bias": bias}
+      head = params[name]
+      kernel, bias = scaled(head["kernel"], head["bias"], mean, std)
+      result[name] = {**head, "kernel": kernel, "bias": bias}
   return result

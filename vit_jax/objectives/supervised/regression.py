@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from vit_jax.config import schema
 from vit_jax.data.targets import Targets
+from vit_jax.errors import UserError
 from vit_jax.models import features
 from vit_jax.objectives import contract
 from vit_jax.objectives.supervised import augmentation, number_scale
@@ -44,6 +45,12 @@ def regression(
   def init(rng: Key[Array, ""]) -> tuple[contract.Params, contract.State]:
     images = jnp.zeros((1, size, size, 3), jnp.uint8)
     params = model.init(rng, images)["params"]
+    if not number_scale.has_head(params):
+      raise UserError(
+        f"config.model.name = {config.model.name!r} has no linear head, which"
+        f" config.objective.loss = {config.objective.loss!r} learns numbers"
+        " by; take another family."
+      )
     return params, number_scale.state(mean, std)
 
   def prepare(batch: contract.Batch, rngs: contract.Rngs) -> contract.Batch:

@@ -18,6 +18,11 @@ def read(config: schema.Config, num_classes: int) -> FrozenNetwork:
   """
   path = config.objective.teacher
   teacher = frozen_network.read(path, config.model.dtype)
+  if teacher.predicts_numbers:
+    raise UserError(
+      f"config.objective.teacher = {path!r} predicts numbers; take a teacher"
+      " that was trained on the same classes."
+    )
   found = teacher.section.num_classes
   if found != num_classes:
     has = "no head" if found is None else f"{found} classes"
