@@ -717,6 +717,24 @@ def test_a_folder_is_finetuned_with_other_settings_than_from_scratch():
     assert config.schedule.base_lr in config.sweep.learning_rates
 
 
+def test_numbers_are_learned_from_a_csv_file_with_the_same_settings():
+  plain, config = load(FOLDER), load(FOLDER, "regression")
+  checks.check(config)
+  assert config.objective.predicts_numbers
+  assert config.train.dataset.startswith("csv:")
+  assert config.evals["test"].type == "regression"
+  for section in ("model", "optimizer", "schedule"):
+    assert getattr(config, section) == getattr(plain, section)
+
+
+def test_any_config_predicts_numbers_by_its_keys():
+  built = command_line.load_config(str(file("quickstart")), None)
+  built.objective.update(loss="mae", mixup_alpha=0.0)
+  built.evals.test.type = "regression"
+  built.train.dataset = "csv:ages.csv"
+  checks.check(resolve.resolve(built))
+
+
 @pytest.mark.parametrize(
   ("model", "epochs", "rate", "layer_decay", "drop_rate"),
   [

@@ -89,12 +89,15 @@ def test_a_directory_gets_a_card(source, tmp_path):
   assert "from `source.npz`, which does not say" in card
 
 
+@pytest.mark.parametrize("activation", ["sigmoid", "none"])
 @pytest.mark.parametrize("form", DESTINATIONS)
-def test_every_form_keeps_how_the_checkpoint_is_used(form, source, tmp_path):
+def test_every_form_keeps_how_the_checkpoint_is_used(
+  form, activation, source, tmp_path
+):
   weights = dataclasses.replace(
     inference.read(source).weights,
     preprocess="decode|resize_small(20)|central_crop",
-    activation="sigmoid",
+    activation=activation,
   )
   run = str(tmp_path / "run")
   workdir.write(run, Inference(weights, step=7))
@@ -103,7 +106,7 @@ def test_every_form_keeps_how_the_checkpoint_is_used(form, source, tmp_path):
   again = inference.read(str(tmp_path / name))
   assert again.step == (7 if form == "workdir" else None)
   assert again.weights.preprocess == weights.preprocess
-  assert again.weights.activation == "sigmoid"
+  assert again.weights.activation == activation
 
 
 def test_stacked_layers_come_out_one_by_one(network, tmp_path):

@@ -7,7 +7,11 @@ from vit_jax.config import key_suggestions, resolve, schema
 KNOWN = [
   f"config.{key}" for key in resolve.flatten(schema.Config().model_dump())
 ]
-KNOWN += ["config.objective.mixup_alpha", "config.evals.test.split"]
+KNOWN += [
+  "config.objective.loss",
+  "config.objective.mixup_alpha",
+  "config.evals.test.split",
+]
 
 
 @pytest.mark.parametrize(
@@ -23,6 +27,10 @@ KNOWN += ["config.objective.mixup_alpha", "config.evals.test.split"]
     ("mixup", "objective.mixup_alpha"),
     ("max_grad_norm", "optimizer.grad_clip_norm"),
     ("pretrained", "init_from"),
+    ("sampler", "train.sampling"),
+    ("train.weighted_sampler", "train.sampling"),
+    ("regression", "objective.loss"),
+    ("objective.mse", "objective.loss"),
     # Misspelt.
     ("modle.width", "model.width"),
     ("schedule.base_rl", "schedule.base_lr"),

@@ -5,6 +5,7 @@ import pytest
 from vit_jax.config import main_evaluator, schema
 
 CLASSIFICATION = schema.ClassificationEval(type="classification")
+REGRESSION = schema.RegressionEval(type="regression")
 FEWSHOT = schema.FewshotEval(type="fewshot")
 
 
@@ -14,6 +15,7 @@ FEWSHOT = schema.FewshotEval(type="fewshot")
     ({"real": CLASSIFICATION, "test": CLASSIFICATION}, "test"),
     ({"few": FEWSHOT, "real": CLASSIFICATION, "v2": CLASSIFICATION}, "real"),
     ({"test": FEWSHOT, "real": CLASSIFICATION}, "real"),
+    ({"few": FEWSHOT, "val": REGRESSION}, "val"),
     ({"test": FEWSHOT}, None),
     ({}, None),
   ],

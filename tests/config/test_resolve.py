@@ -281,3 +281,17 @@ def test_keys_without_effect_in_an_older_runs_config_are_dropped():
   assert resolve.load(text).objective == named_sections.section(
     "objective", name="masked_patch"
   )
+
+
+def test_a_type_of_evaluator_may_be_changed_where_its_keys_are_not():
+  """The keys that only the former type has are at their defaults."""
+  built = defaults.default_config()
+  built.total_steps = 3
+  built.evals.test = defaults.default_eval(type="classification", split="val")
+  built.evals.test.type = "regression"
+  assert resolve.resolve(built).evals == {
+    "test": schema.RegressionEval(type="regression", split="val")
+  }
+  built.evals.test.label_key = "age"
+  with pytest.raises(UserError, match="config.evals.test.label_key"):
+    resolve.resolve(built)

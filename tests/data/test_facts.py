@@ -1,5 +1,6 @@
 """Facts of the training data, opened or known."""
 
+import numpy as np
 import pytest
 
 from tests import experiments
@@ -97,3 +98,30 @@ def test_without_the_data_the_config_must_say_classes_and_steps():
   assert "not_there" in str(missing)
   with pytest.raises(UserError, match="not_there"):
     facts.find(experiments.config(**changes))
+
+
+def test_numbers_to_predict_need_no_data_where_the_config_counts_them():
+  config = experiments.config(
+    train__dataset="csv:ages.csv",
+    objective__loss="mse",
+    evals={},
+    model__num_classes=3,
+  )
+  found = facts.without_data(config)
+  assert (found.num_classes, found.targets) == (3, None)
+  assert found.features.example_spec()["label"] == ((3,), np.float32)
+  config = experiments.config(**experiments.REGRESSION)
+  known, true = (
+    facts.without_data(config),
+    facts.of_source(config, facts.open_data(config)),
+  )
+  assert known.features == true.features and known.num_classes == 2
+  assert true.class_names == true.targets.names == ("red", "green")
+
+
+def test_without_their_count_the_data_are_needed():
+  config = experiments.config(
+    train__dataset="csv:ages.csv", objective__loss="mse", evals={}
+  )
+  with pytest.raises(UserError, match="set config.model.num_classes."):
+    facts.without_data(config)

@@ -111,3 +111,36 @@ def test_structure_is_part_of_the_fingerprint():
 def test_bad_argument_is_a_sentence(arguments, message):
   with pytest.raises(UserError, match=message):
     generated.check(arguments)
+
+
+def test_targets_are_the_levels_of_the_colours():
+  source = generated.open_source("targets=3,size=24,examples=40", "train")
+  assert source.numbers == ("red", "green", "blue") and not source.num_classes
+  records = source.read(np.arange(40))
+  means = records["image"].mean(axis=(1, 2))
+  # Noise of 12 levels, over 576 pixels.
+  np.testing.assert_allclose(records["label"], means, atol=3)
+  np.testing.assert_array_equal(source.known_labels(), records["label"])
+  assert (np.ptp(records["label"], axis=0) > 100).all()
+  two = generated.open_source("targets=2,size=24,examples=40", "train")
+  np.testing.assert_array_equal(
+    two.read(np.arange(5))["label"], records["label"][:5, :2]
+  )
+  assert two.fingerprint != source.fingerprint
+
+
+@pytest.mark.parametrize("labels", [1, 3])
+def test_known_labels_are_those_that_are_read(labels):
+  source = generated.open_source(
+    f"classes=4,examples=30,labels={labels}", "train"
+  )
+  np.testing.assert_array_equal(
+    source.known_labels(), source.read(np.arange(30))["label"]
+  )
+
+
+def test_captions_and_targets_do_not_go_together():
+  with pytest.raises(UserError, match="captions are sentences about classes"):
+    generated.check("captions=1,targets=1")
+  with pytest.raises(UserError, match="targets=4 is too large; use 3 or less"):
+    generated.check("targets=4")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, PartitionSpec
 
-from vit_jax.data import features, order, pipeline, spec
+from vit_jax.data import features, generated, order, pipeline, spec
 from vit_jax.data.balanced_order import BalancedOrder
 from vit_jax.errors import UserError
 
@@ -193,3 +193,23 @@ def test_repeats_resume_at_any_batch(jpegs):
   *_, third = take(train_batches(jpegs, repeats=4), 3)
   (resumed,) = take(train_batches(jpegs, repeats=4, first_example=16), 1)
   assert np.array_equal(third["image"], resumed["image"])
+
+
+def test_numbers_reach_the_devices_as_they_are_read():
+  source = generated.open_source("targets=2,size=16,examples=10", "train")
+  batches = train_batches(
+    source,
+    features=features.of_images(spec.parse("decode", 16)).of_source(source),
+    batch_size=4,
+  )
+  found = np.concatenate([batch["label"] for batch in take(batches, 2)])
+  ids, _ = order.example_ids(np.arange(8), 10, seed=3)
+  assert found.dtype == np.float32
+  np.testing.assert_array_equal(
+    found, source.known_labels()[ids].astype(np.float32)
+  )
+  (whole,) = evaluate(source, 12, preprocess=spec.parse("decode", 16))
+  np.testing.assert_array_equal(
+    whole["label"][:10], source.known_labels().astype(np.float32)
+  )
+  assert whole["mask"].tolist() == [True] * 10 + [False] * 2

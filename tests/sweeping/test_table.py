@@ -101,3 +101,36 @@ def test_a_last_run_that_diverges_is_a_sentence(config, ended, tmp_path):
   table.best()
   with pytest.raises(UserError, match="infinite or NaN"):
     table.finish(finished(config, 0.1, tmp_path, status="diverged"))
+
+
+def test_of_numbers_the_rate_of_the_least_error_is_chosen(tmp_path):
+  config = experiments.config(
+    sweep__learning_rates=(0.1, 0.3, 0.9), **experiments.REGRESSION
+  )
+  table = Table(config, str(tmp_path))
+  for rate, error in ((0.1, 4.5), (0.3, 2.25), (0.9, None)):
+    run = plan.trial(config, rate, str(tmp_path))
+    assert run.config.evals["dev"].split == "train[90%:]"
+    run.workdir.mkdir()
+    metrics = {"eval/dev/rmse": error, "eval/dev/r2": 0.5}
+    records.write_json(
+      run.workdir / "summary.json", {"status": "finished", "metrics": metrics}
+    )
+    table.add(rate, run)
+  assert table.best() == 0.3
+  run = plan.final(config, 0.3, str(tmp_path))
+  run.workdir.mkdir()
+  records.write_json(
+    run.workdir / "summary.json",
+    {"status": "finished", "metrics": {"eval/test/rmse": 2.5}},
+  )
+  table.finish(run)
+  assert table.text().splitlines()[:4] == [
+    "| learning rate | dev RMSE | chosen | test RMSE |",
+    "|---------------|----------|--------|-----------|",
+    "| 0.1           | 4.5      |        |           |",
+    "| 0.3           | 2.25     | yes    | 2.5       |",
+  ]
+  saved = json.loads((tmp_path / "sweep.json").read_text())
+  assert (saved["chosen"], saved["test_rmse"]) == (0.3, 2.5)
+  assert [row["dev_rmse"] for row in saved["runs"]] == [4.5, 2.25, None]

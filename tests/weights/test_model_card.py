@@ -120,6 +120,16 @@ def test_features_without_classes_have_another_task():
   assert "AutoModel.from_pretrained" in card
 
 
+def test_numbers_are_no_classes(weights):
+  ages = dataclasses.replace(
+    weights, activation="none", class_names=("age", "b", "c", "d", "e")
+  )
+  card = model_card.text("ages", ages)
+  assert "predicts 5 numbers of an image" in card and "classifies" not in card
+  assert "## Numbers" in card and "`age`" in card
+  assert "image-regression" in front(card)["tags"]
+
+
 def test_resnets_have_cards():
   bit = huggingface.read(folder("huggingface_bit"))
   assert "units of the stages: 1, 1" in model_card.text("bit", bit)

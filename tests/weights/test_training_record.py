@@ -79,3 +79,21 @@ def test_config_of_another_version_is_refused(workdir):
   (workdir / "config.json").write_text('{"modle": {}}')
   with pytest.raises(UserError, match="modle"):
     training_record.read(workdir, 20)
+
+
+def test_errors_of_numbers_are_results_and_no_shares(workdir):
+  config = schema.Config(
+    total_steps=20, evals={"val": schema.RegressionEval(type="regression")}
+  )
+  (workdir / "config.json").write_text(resolve.dump(config))
+  line = {"step": 20, "eval/val/mae": 2.5, "eval/val/rmse": 3.125}
+  line |= {"eval/val/r2": 0.5, "eval/val/num_examples": 1200}
+  line |= {"eval/val/age/rmse": 3.125}
+  (workdir / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+  results = list(training_record.results(training_record.read(workdir, 20)))
+  assert [(one.kind, one.text) for one in results] == [
+    ("rmse", "3.125"),
+    ("mae", "2.5"),
+    ("r_squared", "0.5"),
+  ]
+  assert results[0].detail == "1,200 images"

@@ -3,11 +3,13 @@
 import dataclasses
 import functools
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import vit_jax
 from tests import experiments
 from tests.models import networks
 from vit_jax import checks, rngs
@@ -15,7 +17,7 @@ from vit_jax.data import facts as facts_lib
 from vit_jax.data.targets import Targets
 from vit_jax.errors import UserError
 from vit_jax.objectives import build
-from vit_jax.objectives.supervised import number_scale
+from vit_jax.objectives.supervised import number_scale, regression
 from vit_jax.objectives.supervised.kind import KIND
 
 TARGETS = Targets(("x", "y"), np.array([1000.0, -2.0]), np.array([50.0, 0.1]))
@@ -215,3 +217,26 @@ def test_an_objective_without_labels_may_see_images_with_numbers():
   )
   found = facts_lib.of_source(config, facts_lib.open_data(config))
   assert found.features.num_numbers == 2
+
+
+def test_a_teacher_of_numbers_teaches_no_classes(tmp_path):
+  model = networks.tiny(num_classes=4)
+  path = str(tmp_path / "teacher.npz")
+  vit_jax.save(
+    path, model, networks.random_params(model), numbers=["a", "b", "c", "d"]
+  )
+  config = experiments.config(objective__teacher=path)
+  with pytest.raises(UserError, match="predicts numbers; take a teacher"):
+    build.build(config, experiments.facts(config), 6)
+
+
+def test_a_network_without_a_linear_head_is_refused():
+  class Headless(nn.Module):
+    @nn.compact
+    def __call__(self, images, train=False):
+      return nn.Dense(2, name="top")(images.reshape(len(images), -1) / 255.0)
+
+  config = config_of()
+  objective = regression.regression(Headless(), config, TARGETS, 2)
+  with pytest.raises(UserError, match="has no linear head, which"):
+    jax.eval_shape(objective.init, jax.random.key(0))
