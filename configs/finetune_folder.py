@@ -44,6 +44,8 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   if args.regression:
     kind = "regression"
     config.train.dataset = "csv:labels.csv"
+    # A number may hang on what a smaller crop leaves out.
+    config.train.preprocess = "decode|inception_crop(area_min=80)|flip_lr"
     config.objective.loss = "mse"
   else:
     config.objective.label_smoothing = 0.1

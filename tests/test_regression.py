@@ -227,6 +227,15 @@ def test_classes_of_a_regression_and_numbers_of_a_classifier_are_refused(
     vit_jax.Regressor(path)
 
 
+def test_evaluating_it_as_a_classifier_is_refused(pictures, finished):
+  folder, _ = pictures
+  config = experiments.config(train__dataset="generated:classes=2,size=8")
+  with pytest.raises(
+    UserError, match="predicts numbers, and config.evals asks"
+  ):
+    evaluate(config, str(finished))
+
+
 def test_a_new_head_is_of_classes(finished, tmp_path):
   path = str(tmp_path / "x.npz")
   convert.convert(str(finished), path, num_classes=3)

@@ -173,6 +173,7 @@ def measure(
   bench = None
   for path, step in zip(checkpoints, steps, strict=True):
     weights = reading.read(path)
+    _check_head(config, weights)
     settled = initial_model.of_checkpoint(config, weights.model)
     if not _looks_at_head(config):
       model = settled.model.model_copy(
@@ -202,6 +203,19 @@ def _step(path: str) -> int | None:
 def _looks_at_head(config: schema.Config) -> bool:
   """True if an evaluator reads the logits."""
   return "logits" in evaluators_build.features(config)
+
+
+def _check_head(config: schema.Config, weights: "Weights") -> None:
+  """Raises UserError for classes that are taken for numbers, or the reverse."""
+  if weights.activation is None or not _looks_at_head(config):
+    return
+  wanted = config.objective.predicts_numbers
+  if wanted != weights.predicts_numbers:
+    has, asked = ("classes", "numbers") if wanted else ("numbers", "classes")
+    raise UserError(
+      f"{weights.path} predicts {has}, and config.evals asks for {asked}"
+      f" (config.objective.loss); take the config of its training."
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -343,3 +343,14 @@ def test_other_files_are_passed_over(tmp_path):
   files = {"LICENSE": b"", **example(0), ".hidden.png": b"", **example(1)}
   write_tar(tmp_path / "a.tar", files)
   assert texts(open_(tmp_path, "a.tar")) == ["text 0", "text 1"]
+
+
+def test_classes_are_known_without_reading_the_images(tmp_path):
+  numbers = range(6)
+  examples = [example(i, cls=b"%d" % (i % 3)) for i in numbers]
+  write_tar(tmp_path / "part-00.tar", join(examples))
+  source = open_(tmp_path, "part-00.tar")
+  assert source.known_labels().tolist() == [0, 1, 2, 0, 1, 2]
+  assert source.read(np.arange(6))["label"].tolist() == [0, 1, 2, 0, 1, 2]
+  write_tar(tmp_path / "part-01.tar", join(map(example, numbers)))
+  assert open_(tmp_path, "part-01.tar").known_labels() is None

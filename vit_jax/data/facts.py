@@ -102,8 +102,10 @@ def declare(
   """
   parsed = features.parse(config)
   num_classes, declared = parsed.suited_to(num_classes, max_labels, num_numbers)
+  if config.objective.predicts_numbers:
+    num_classes = num_numbers
   return DataFacts(
-    num_classes=config.model.num_classes or num_classes or num_numbers or None,
+    num_classes=config.model.num_classes or num_classes,
     features=declared,
     num_examples=num_examples,
     fingerprint=fingerprint,
@@ -127,7 +129,7 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
     num_numbers=len(source.numbers),
     num_examples=source.num_examples,
     fingerprint=source.fingerprint,
-    class_names=source.numbers or source.class_names,
+    class_names=source.class_names,
   )
   num_classes, _ = facts.features.label_ops.label_space(
     source.num_classes, source.max_labels
@@ -138,12 +140,13 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
       f" {num_classes} classes of {config.train.dataset}; leave it unset to"
       " take the dataset's."
     )
-  if source.numbers:
+  if config.objective.predicts_numbers:
     found = targets.of_source(source, dataset=config.train.dataset)
-    facts = dataclasses.replace(facts, targets=found)
+    facts = dataclasses.replace(facts, targets=found, class_names=found.names)
   elif _counts_labels(config, source, facts.features):
     labels = source.known_labels()
     if labels is not None and labels.ndim == 1:  # Not of several labels.
+      labels = labels[labels >= 0]  # -1: it has none, and is not used.
       counts = np.bincount(labels, minlength=source.num_classes)
       facts = dataclasses.replace(facts, label_counts=counts)
   if config.train.sampling == "balanced":

@@ -326,7 +326,7 @@ def _machine(run: Run) -> str | None:
 
 
 def _sampling(run: Run) -> str | None:
-  """How examples are drawn, where that is not each once an epoch."""
+  """Names the way of drawing examples, where it is not each once an epoch."""
   sampling = run.setting("train.sampling")
   return sampling if sampling == "balanced" else None
 

@@ -36,6 +36,15 @@ class Picture:
 
 
 @dataclasses.dataclass(frozen=True)
+class Figure:
+  """Predictions of one number against the truth."""
+
+  name: str
+  svg: svg.Markup
+  caption: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Section:
   """The part of a page on one regression evaluator."""
 
@@ -43,7 +52,7 @@ class Section:
   step: int
   num_examples: int
   rows: list[Row]
-  figures: list[svg.Figure]
+  figures: list[Figure]
   samples: list[Picture]
   mistakes: list[Picture]
 
@@ -86,7 +95,7 @@ def _row(name: str, truth: np.ndarray, answer: np.ndarray) -> Row:
 
 def _figure(
   found: Regression, row: Row, truth: np.ndarray, answer: np.ndarray
-) -> list[svg.Figure]:
+) -> list[Figure]:
   """Predicted against true; nothing where there is nothing to draw."""
   label = (
     f"Predicted against true {row.name} on {found.name}: root mean squared"
@@ -102,7 +111,7 @@ def _figure(
     caption += (
       f" {predicted.MOST_DOTS:,} of {len(truth):,} images, evenly spaced."
     )
-  return [svg.Figure(drawn, f"{row.name}. {caption}")]
+  return [Figure(row.name, drawn, caption)]
 
 
 def _picture(found: Regression, example: Estimate) -> Picture:
