@@ -115,7 +115,7 @@ def _default(flag: flags.Flag) -> str:
 
 
 def _help(flag: flags.Flag) -> str:
-  """What the flag's definition says, without what absl adds."""
+  """The text of the flag's definition, without what absl adds."""
   text = " ".join(flag.help.split())
   text = text.removesuffix("; repeat this option to specify a list of values")
   return text.rpartition(">: ")[2] if text.startswith("<") else text

@@ -93,7 +93,7 @@ def _objects(names: Iterable[str], level: int = 2) -> Iterator[str]:
 
 
 def _home(name: str) -> str:
-  """Where an object is defined, as packages import theirs when asked."""
+  """The path where an object is defined, which packages import when asked."""
   module, _, attribute = name.rpartition(".")
   value = getattr(importlib.import_module(module), attribute)
   return f"{value.__module__}.{value.__qualname__}"
