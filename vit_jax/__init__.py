@@ -40,6 +40,7 @@ __all__ = tuple(_HOMES)
 
 if _TYPE_CHECKING:  # The same, for type checkers and editors.
   from vit_jax.evaluators.classifier import Classifier as Classifier
+  from vit_jax.evaluators.regressor import Regressor as Regressor
   from vit_jax.models.names import list_models as list_models
   from vit_jax.pretrained.features import feature_maps as feature_maps
   from vit_jax.pretrained.features import feature_names as feature_names
