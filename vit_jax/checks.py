@@ -1,7 +1,11 @@
 """Checks of a config before jax or data is touched."""
 
+import importlib.util
+
+from vit_jax import registry
 from vit_jax.config import best_metric, schema
 from vit_jax.data import features, sources, splits
+from vit_jax.errors import UserError
 from vit_jax.evaluators import build as evaluators_build
 from vit_jax.models import build as models_build
 from vit_jax.objectives import build as objectives_build
@@ -21,3 +25,16 @@ def check(config: schema.Config) -> None:
   optim_build.check(config)
   evaluators_build.check(config)
   best_metric.find(config)
+
+
+def check_trackers(config: schema.Config) -> None:
+  """Raises UserError if a package that `config.log.to` needs is missing."""
+  for name in config.log.to:
+    package = registry.TRACKERS.get(name).package
+    found = importlib.util.find_spec(package)
+    # Of a directory of that name, which wandb makes, there is no origin.
+    if found is None or found.origin is None:
+      raise UserError(
+        f"config.log.to = {name!r} needs the package {package}, which is"
+        f" missing: run `pip install {package}`, or leave it out."
+      )

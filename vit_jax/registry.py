@@ -1,8 +1,9 @@
-"""Architectures, objectives and evaluators by name: the three registries.
+"""Architectures, objectives, evaluators and trackers by name: the registries.
 
 An entry is a frozen record that fills a seam: a `Family`
-(`vit_jax.models.family`), an `ObjectiveKind` (`vit_jax.objectives.kind`) or an
-`EvaluatorKind` (`vit_jax.evaluators.kind`). Entries are written as
+(`vit_jax.models.family`), an `ObjectiveKind` (`vit_jax.objectives.kind`), an
+`EvaluatorKind` (`vit_jax.evaluators.kind`) or a `TrackerKind`
+(`vit_jax.rundir.trackers.contract`). Entries are written as
 "module:ATTRIBUTE" and imported at their first use, so that the floor knows
 their names without importing the rooms above it. Code outside the package adds
 its own:
@@ -116,6 +117,14 @@ EVALUATORS = Registry(
     "reconstruction": "vit_jax.evaluators.kinds:RECONSTRUCTION",
     "zeroshot": "vit_jax.evaluators.kinds:ZEROSHOT",
     "retrieval": "vit_jax.evaluators.kinds:RETRIEVAL",
+  },
+)
+TRACKERS = Registry(
+  "config.log.to",
+  {
+    "wandb": "vit_jax.rundir.trackers.wandb:KIND",
+    "mlflow": "vit_jax.rundir.trackers.mlflow:KIND",
+    "trackio": "vit_jax.rundir.trackers.trackio:KIND",
   },
 )
 

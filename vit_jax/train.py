@@ -39,6 +39,7 @@ def main(argv: Sequence[str]) -> int:
   buckets.check_workdir(flags.FLAGS.workdir or ".")
   config = initial_model.resolve_architecture(config, flags.FLAGS.workdir)
   checks.check(config)
+  checks.check_trackers(config)
   if flags.FLAGS.dry_run:
     from vit_jax.training import dry_run
 
@@ -122,6 +123,7 @@ def train(config: schema.Config, workdir: str) -> int:
         parts, evaluation.evaluators, first_step=directory.first_step
       ):
         monitor.say(line)
+      directory.track()
       monitor.say("compiling the train step")
     with clock.phase("compile"):
       device_kind = jax.devices()[0].device_kind

@@ -18,7 +18,13 @@ _FREE = (
   "allow_change",
 )
 _FREE += ("sweep.", "train.max_bad_examples", "faults.watchdog_seconds")
-_FREE += ("profile.", "paper_row.", "data_dir", "objective.cache_frozen")
+_FREE += (
+  "profile.",
+  "log.",
+  "paper_row.",
+  "data_dir",
+  "objective.cache_frozen",
+)
 # Sections whose keys depend on their name.
 _NAMED = ("model", "objective")
 

@@ -399,6 +399,9 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
       'config.schedule.decay = "steps" needs config.schedule.boundaries,'
       " such as (30_000, 60_000)."
     )
+  for name in config.log.to:
+    if name not in registry.TRACKERS.names():
+      yield registry.TRACKERS.unknown(name)
   for name, entry in config.evals.items():
     if getattr(entry, "datasets", None) == {}:
       yield f"config.evals.{name}.datasets is empty; name at least one dataset."

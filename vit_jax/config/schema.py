@@ -37,6 +37,13 @@ def _check_pixels(value: str) -> str:
   return value
 
 
+def _split_words(value: Any) -> Any:
+  """'wandb,mlflow' -> ('wandb', 'mlflow')."""
+  if isinstance(value, str):
+    return tuple(word.strip() for word in value.split(",") if word.strip())
+  return value
+
+
 def _check_not_negative(value: float | str) -> float | str:
   values = scalars.parse(value).values
   if not all(map(math.isfinite, values)):
@@ -589,6 +596,27 @@ class Checkpoint(Section):
   )
 
 
+class Log(Section):
+  """Experiment trackers that get the metrics too, beside metrics.jsonl."""
+
+  to: Annotated[tuple[str, ...], pydantic.BeforeValidator(_split_words)] = key(
+    (),
+    "Trackers: 'wandb', 'mlflow', 'trackio', or another of"
+    " `registry.TRACKERS`.",
+  )
+  project: str | None = key(
+    None,
+    "Project, in MLflow the experiment; None: WANDB_PROJECT or"
+    " MLFLOW_EXPERIMENT_NAME, else 'vit_jax'.",
+  )
+  name: str | None = key(
+    None, "Name of the run; None: the name of the workdir's folder."
+  )
+  group: str | None = key(
+    None, "Group of runs that the run belongs to; sweeps set it."
+  )
+
+
 class Sweep(Section):
   """Values that `vit_jax.sweep` tries; training itself ignores them."""
 
@@ -951,6 +979,7 @@ class Config(Section):
   mesh: Mesh = Mesh()
   checkpoint: Checkpoint = Checkpoint()
   faults: Faults = Faults()
+  log: Log = Log()
   profile: Profile = Profile()
   evals: dict[str, pydantic.SerializeAsAny[Eval]] = key(
     {}, "Name -> evaluator."

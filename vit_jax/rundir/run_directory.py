@@ -2,10 +2,9 @@
 
 import contextlib
 import dataclasses
+import json
 import logging
-import os
-import shlex
-import sys
+import pathlib
 import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -13,18 +12,21 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 from etils import epath
 
-from vit_jax import buckets, hardware, records, registry, trees, versions
+from vit_jax import buckets, records, versions
 from vit_jax.checkpoint import resume
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
-from vit_jax.config import evaluator_declarations, schema
+from vit_jax.config import evaluator_declarations, resolve, schema
 from vit_jax.errors import DivergedError, UserError
 from vit_jax.pretrained import fitting, run_files, start
 from vit_jax.processes import agreement
-from vit_jax.rundir import goodput
+from vit_jax.rundir import goodput, run_facts
 from vit_jax.rundir.best_checkpoint import BestCheckpoint
 from vit_jax.rundir.bucket_upload import BucketUpload
 from vit_jax.rundir.position import Position
 from vit_jax.rundir.timing import Clock
+from vit_jax.rundir.trackers import memory
+from vit_jax.rundir.trackers.contract import RunInfo
+from vit_jax.rundir.trackers.run_trackers import RunTrackers
 from vit_jax.rundir.workdir_lock import WorkdirLock
 
 _METRICS = "metrics.jsonl"
@@ -85,13 +87,12 @@ class RunDirectory:
   def __init__(self, workdir: str, parts: Run, clock: Clock):
     self.path = epath.Path(workdir)
     self._parts = parts
-    self._kind = registry.OBJECTIVES.get(parts.config.objective.name)
-    self._family = registry.FAMILIES.get(parts.config.model.name)
     self._clock = clock
     self._is_first = jax.process_index() == 0
     buckets.check_workdir(self.path)
     _make_writable(self.path)
     self._spool: BucketUpload | None = None
+    self._trackers: RunTrackers | None = None
     self._lock = _lock(self.path)
     try:
       self._open()
@@ -161,7 +162,9 @@ class RunDirectory:
 
   def _open_spool(self) -> BucketUpload:
     try:
-      return BucketUpload(self.path, fetch=[_METRICS, goodput.FILE])
+      return BucketUpload(
+        self.path, fetch=[_METRICS, goodput.FILE, memory.FILE]
+      )
     except OSError as error:
       raise UserError(
         f"The records of {self.path} cannot be fetched"
@@ -178,6 +181,24 @@ class RunDirectory:
     self._values = {}
     for line in records.read_lines(path):
       self._values.update(line)
+
+  def track(self) -> None:
+    """Begins to send the metrics to the trackers of `config.log.to`."""
+    config = self._parts.config
+    if not self._is_first or not config.log.to:
+      return
+    workdir = buckets.absolute(self.path)
+    facts = run_facts.facts(config, self._parts.abstract_state.params)
+    info = RunInfo(
+      project=config.log.project,
+      name=config.log.name or workdir.name,
+      group=config.log.group,
+      directory=pathlib.Path(self.records_path),
+      config=json.loads(resolve.dump(config)),
+      facts={"workdir": str(workdir), **facts},
+    )
+    earlier = records.read_lines(self.records_path / _METRICS)
+    self._trackers = RunTrackers(config.log.to, info, earlier)
 
   def go_back(self, step: int) -> tuple[int, Position] | None:
     """Makes the run resume from `step`, or the newest whole save before it.
@@ -333,6 +354,8 @@ class RunDirectory:
     if self._metrics:
       self._metrics.write(step, metrics)
       self._goodput.mark(step)
+    if self._trackers:
+      self._trackers.write(step, metrics)
 
   def write_summary(self, status: str) -> None:
     """summary.json: the last value of every metric, timings and versions.
@@ -345,7 +368,7 @@ class RunDirectory:
       return
     parts = self._parts
     values = {k: v for k, v in self._values.items() if k != "step"}
-    device, best = jax.devices()[0], self.best_checkpoint.best
+    best = self.best_checkpoint.best
     records.write_json(
       self.records_path / "summary.json",
       {
@@ -355,18 +378,11 @@ class RunDirectory:
         "metrics": values,
         "timings": self._clock.summary(),
         "goodput": self._goodput.summary(),
-        "versions": versions.installed(),
-        "commit": versions.commit(),
         "lines_are_means": True,
         "flops_per_step": parts.flops_per_step,
-        "num_params": trees.num_elements(parts.abstract_state.params),
-        "devices": f"{jax.device_count()} x {device.device_kind}",
-        "hardware": hardware.describe(),
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "num_examples": parts.facts.num_examples,
-        "command": _command(),
-        "model": self._family.describe(parts.config.model),
-        "objective": dict(self._kind.describe(parts.config)),
+        **run_facts.facts(parts.config, parts.abstract_state.params),
         "best": best and dataclasses.asdict(best),
         **self.facts,
       },
@@ -392,6 +408,7 @@ class RunDirectory:
         self._metrics.close()
         self._goodput.close()
       self.write_summary("failed" if problem else status)
+      self._finish_trackers("failed" if problem else status)
       if self._spool:
         self._spool.close()
     except OSError as error:
@@ -399,10 +416,17 @@ class RunDirectory:
         f"The records of {self.path} cannot be written"
         f" ({error.strerror or error}); mend that and start the run again."
       )
+      self._finish_trackers("failed")
     finally:
       self.release()
     if problem:
       raise UserError(problem)
+
+  def _finish_trackers(self, status: str) -> None:
+    """Ends the trackers, which come after all that a restart needs."""
+    if self._trackers:
+      self._trackers.finish(status)
+      self._trackers = None
 
   def release(self) -> None:
     """Lets another job use the directory."""
@@ -461,9 +485,3 @@ def _lock(path: epath.Path) -> WorkdirLock | None:
   if refusal:
     raise UserError(refusal)
   return lock
-
-
-def _command() -> str:
-  """The command line, as a shell would take it."""
-  program = os.path.basename(sys.argv[0]).removesuffix(".py")
-  return shlex.join(["python", "-m", f"vit_jax.{program}", *sys.argv[1:]])

@@ -31,6 +31,7 @@ _ASIDE = (
   "mesh.",
   "checkpoint.",
   "faults.",
+  "log.",
   "profile.",
   "evals",
   "sweep.",

@@ -1,0 +1,1 @@
+"""Experiment trackers that get a run's metrics: one file a library."""

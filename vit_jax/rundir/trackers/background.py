@@ -1,0 +1,134 @@
+"""Thread in which a tracker does its work."""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from vit_jax.rundir.trackers.contract import Line, Tracker
+from vit_jax.rundir.trackers.memory import Memory
+
+# Lines that wait while a tracker is slow; later ones are left out.
+_MAX_WAITING = 10_000
+_LINES_AT_ONCE = 50
+_SECONDS_BETWEEN_STARTS = 300.0
+_logger = logging.getLogger(__name__)
+
+
+class Background:
+  """A tracker that neither stops nor slows the run.
+
+  An error is one warning. A tracker that cannot be started is tried again from
+  time to time. Lines that it does not take are missing there: metrics.jsonl
+  has them.
+
+  Args:
+    name: Name of the tracker.
+    start: Function that starts it; called in the thread.
+    memory: Memory of the tracker.
+    earlier: Lines of earlier starts; those that the tracker lacks are written.
+    max_waiting: Number of lines that may wait for the tracker.
+  """
+
+  def __init__(
+    self,
+    name: str,
+    start: Callable[[], Tracker],
+    memory: Memory,
+    earlier: Sequence[Line],
+    *,
+    max_waiting: int = _MAX_WAITING,
+  ):
+    self._name = name
+    self._start = start
+    self._memory = memory
+    self._earlier = earlier
+    self._max_waiting = max_waiting
+    self._waiting: queue.SimpleQueue[Line | str] = queue.SimpleQueue()
+    self._closing = threading.Event()
+    self._told = False
+    self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+    self._thread.start()
+
+  def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
+    if self._waiting.qsize() < self._max_waiting:
+      self._waiting.put((step, metrics))
+    else:
+      self._tell("it is too slow")
+
+  def finish(self, status: str) -> None:
+    """Asks the tracker to end, and returns at once."""
+    self._waiting.put(status)
+    self._closing.set()
+
+  def wait(self, until: float) -> None:
+    """Waits for the end, at most until a time of `time.monotonic`."""
+    self._thread.join(max(until - time.monotonic(), 0.0))
+    if self._thread.is_alive():
+      self._tell("it does not answer")
+
+  def _work(self) -> None:
+    tracker = self._started()
+    if tracker is None:
+      return
+    # Of the last step one line may be there and another not.
+    first = tracker.last_step + bool(self._memory.get("whole"))
+    self._memory.set(whole=False)
+    missing = [line for line in self._earlier if line[0] >= first]
+    self._earlier = ()
+    for at in range(0, len(missing), _LINES_AT_ONCE):
+      self._write(tracker, missing[at : at + _LINES_AT_ONCE])
+    status = None
+    while status is None:
+      lines, status = self._next()
+      if lines:
+        self._write(tracker, lines)
+    try:
+      tracker.finish(status)
+      self._memory.set(whole=True)
+    except (Exception, SystemExit) as error:
+      self._tell(_reason(error))
+
+  def _started(self) -> Tracker | None:
+    """The tracker; None if it could not be started until the run ended."""
+    while True:
+      try:
+        return self._start()
+      except (Exception, SystemExit) as error:
+        self._tell(f"it cannot be started: {_reason(error)}")
+      if self._closing.wait(_SECONDS_BETWEEN_STARTS):
+        return None
+
+  def _next(self) -> tuple[list[Line], str | None]:
+    """The lines that wait, some at a time, and the status at the end."""
+    lines: list[Line] = []
+    item = self._waiting.get()
+    while not isinstance(item, str):
+      lines.append(item)
+      if len(lines) == _LINES_AT_ONCE or self._waiting.empty():
+        return lines, None
+      item = self._waiting.get()
+    return lines, item
+
+  def _write(self, tracker: Tracker, lines: Sequence[Line]) -> None:
+    try:
+      tracker.write(lines)
+    except (Exception, SystemExit) as error:
+      self._tell(_reason(error))
+
+  def _tell(self, reason: str) -> None:
+    """Warns once."""
+    if not self._told:
+      self._told = True
+      _logger.warning(
+        "%s (config.log.to) is incomplete: %s. The run goes on, and"
+        " metrics.jsonl has every line.",
+        self._name,
+        reason,
+      )
+
+
+def _reason(error: BaseException) -> str:
+  words = " ".join(str(error).split())[:300].rstrip(".")
+  return words or type(error).__name__

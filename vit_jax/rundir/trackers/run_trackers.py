@@ -1,0 +1,66 @@
+"""The trackers of a run: `config.log.to`."""
+
+import functools
+import math
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vit_jax import registry
+from vit_jax.rundir.trackers.background import Background
+from vit_jax.rundir.trackers.contract import Line, RunInfo
+from vit_jax.rundir.trackers.memory import FILE, Memory
+
+# Longer than the trackers' own limits, and most clusters' grace.
+_SECONDS_TO_FINISH = 30.0
+
+
+class RunTrackers:
+  """Sends the metrics of a run to trackers, each in a thread of its own.
+
+  Args:
+    names: Trackers, of `registry.TRACKERS`.
+    info: Description of the run.
+    earlier: Lines of metrics.jsonl, of earlier starts of the run.
+  """
+
+  def __init__(
+    self,
+    names: Sequence[str],
+    info: RunInfo,
+    earlier: Sequence[Mapping[str, Any]],
+  ):
+    self._trackers = []
+    lines = [_line(record) for record in earlier]
+    lock = threading.Lock()
+    for name in dict.fromkeys(names):
+      memory = Memory(info.directory / FILE, name, lock)
+      start = functools.partial(registry.TRACKERS.get(name).start, info, memory)
+      self._trackers.append(Background(name, start, memory, lines))
+
+  def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
+    """Takes a line of metrics.jsonl; returns at once."""
+    for tracker in self._trackers:
+      tracker.write(step, dict(metrics))
+
+  def finish(self, status: str) -> None:
+    """Ends the trackers; waits for them half a minute at most.
+
+    Args:
+      status: Status of the run, as of `Tracker.finish`.
+    """
+    for tracker in self._trackers:
+      tracker.finish(status)
+    until = time.monotonic() + _SECONDS_TO_FINISH
+    for tracker in self._trackers:
+      tracker.wait(until)
+
+
+def _line(record: Mapping[str, Any]) -> Line:
+  """A line as it was before JSON, whose null stands for NaN and infinity."""
+  return record["step"], {
+    name: math.nan if value is None else value
+    for name, value in record.items()
+    if name != "step"
+  }
