@@ -16,7 +16,6 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from absl import flags
-from etils import epath
 
 from vit_jax import checks, command_line
 from vit_jax.config import main_evaluator, schema
@@ -24,8 +23,7 @@ from vit_jax.data import sources, tfds_directory
 from vit_jax.errors import UserError
 from vit_jax.paper import vtab
 from vit_jax.suggestions import did_you_mean
-from vit_jax.sweeping import runner
-from vit_jax.sweeping.plan import Run
+from vit_jax.sweeping import plan, runner
 from vit_jax.sweeping.vtab_table import ABSENT, FAILED, VtabTable
 
 
@@ -84,7 +82,7 @@ def transfer(configs: Mapping[str, schema.Config], workdir: str) -> int:
           f"config.evals of task {task} has no evaluator of type"
           " 'classification', whose accuracy the mean is of; add one."
         )
-      run = Run(config, epath.Path(workdir) / task, evaluator)
+      run = plan.run_in(workdir, task, config, evaluator)
       try:
         if code := start(run):
           return code

@@ -38,10 +38,10 @@ def _check_pixels(value: str) -> str:
 
 
 def _split_words(value: Any) -> Any:
-  """'wandb,mlflow' -> ('wandb', 'mlflow')."""
+  """'wandb,mlflow' -> ('wandb', 'mlflow'), as JSON's list of them."""
   if isinstance(value, str):
     return tuple(word.strip() for word in value.split(",") if word.strip())
-  return value
+  return tuple(value) if isinstance(value, list) else value
 
 
 def _check_not_negative(value: float | str) -> float | str:

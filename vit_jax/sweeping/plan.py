@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from etils import epath
 
+from vit_jax import buckets
 from vit_jax.config import main_evaluator, schema
 from vit_jax.errors import UserError
 
@@ -114,21 +115,30 @@ def trial(config: schema.Config, rate: float, workdir: str) -> Run:
     update={name: value for name, value in update.items() if name in known}
   )
   train = config.train.model_copy(update={"split": train_split})
-  return Run(
-    config=_at_rate(config, rate).model_copy(
-      update={"train": train, "evals": {DEV: measured}}
-    ),
-    workdir=epath.Path(workdir) / f"lr_{rate:g}",
-    evaluator=DEV,
+  config = _at_rate(config, rate).model_copy(
+    update={"train": train, "evals": {DEV: measured}}
   )
+  return run_in(workdir, f"lr_{rate:g}", config, DEV)
 
 
 def final(config: schema.Config, rate: float, workdir: str) -> Run:
   """The run on all of the training data with the chosen rate."""
+  return run_in(workdir, "final", _at_rate(config, rate), evaluator(config))
+
+
+def run_in(
+  workdir: str, folder: str, config: schema.Config, evaluator: str
+) -> Run:
+  """The run in a folder of the sweep's directory.
+
+  Trackers show it as 'SWEEP/FOLDER', in one group with the sweep's other runs.
+  """
+  log, sweep = config.log, buckets.absolute(workdir).name
+  named = {"group": log.group or sweep, "name": f"{log.name or sweep}/{folder}"}
   return Run(
-    config=_at_rate(config, rate),
-    workdir=epath.Path(workdir) / "final",
-    evaluator=evaluator(config),
+    config=config.model_copy(update={"log": log.model_copy(update=named)}),
+    workdir=epath.Path(workdir) / folder,
+    evaluator=evaluator,
   )
 
 

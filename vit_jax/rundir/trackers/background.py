@@ -1,18 +1,25 @@
 """Thread in which a tracker does its work."""
 
+import contextlib
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from vit_jax.rundir.trackers.contract import Line, Tracker
+from vit_jax.rundir.trackers.contract import (
+  Line,
+  RunInfo,
+  Tracker,
+  TrackerKind,
+)
 from vit_jax.rundir.trackers.memory import Memory
 
 # Lines that wait while a tracker is slow; later ones are left out.
 _MAX_WAITING = 10_000
 _LINES_AT_ONCE = 50
 _SECONDS_BETWEEN_STARTS = 300.0
+_SECONDS_TO_ABANDON = 1.0
 _logger = logging.getLogger(__name__)
 
 
@@ -25,26 +32,32 @@ class Background:
 
   Args:
     name: Name of the tracker.
-    start: Function that starts it; called in the thread.
+    kind: Its entry in the registry; called in the thread.
+    info: Description of the run.
     memory: Memory of the tracker.
     earlier: Lines of earlier starts; those that the tracker lacks are written.
     max_waiting: Number of lines that may wait for the tracker.
+    seconds_between_starts: Seconds until a start that failed is tried again.
   """
 
   def __init__(
     self,
     name: str,
-    start: Callable[[], Tracker],
+    kind: TrackerKind,
+    info: RunInfo,
     memory: Memory,
     earlier: Sequence[Line],
     *,
     max_waiting: int = _MAX_WAITING,
+    seconds_between_starts: float | int = _SECONDS_BETWEEN_STARTS,
   ):
     self._name = name
-    self._start = start
+    self._kind = kind
+    self._info = info
     self._memory = memory
     self._earlier = earlier
     self._max_waiting = max_waiting
+    self._seconds_between_starts = seconds_between_starts
     self._waiting: queue.SimpleQueue[Line | str] = queue.SimpleQueue()
     self._closing = threading.Event()
     self._told = False
@@ -67,6 +80,9 @@ class Background:
     self._thread.join(max(until - time.monotonic(), 0.0))
     if self._thread.is_alive():
       self._tell("it does not answer")
+      thread = threading.Thread(target=self._abandon, daemon=True)
+      thread.start()
+      thread.join(_SECONDS_TO_ABANDON)
 
   def _work(self) -> None:
     tracker = self._started()
@@ -89,15 +105,21 @@ class Background:
       self._memory.set(whole=True)
     except (Exception, SystemExit) as error:
       self._tell(_reason(error))
+      self._abandon()
+
+  def _abandon(self) -> None:
+    with contextlib.suppress(Exception, SystemExit):
+      self._kind.abandon()
 
   def _started(self) -> Tracker | None:
     """The tracker; None if it could not be started until the run ended."""
     while True:
       try:
-        return self._start()
+        return self._kind.start(self._info, self._memory)
       except (Exception, SystemExit) as error:
         self._tell(f"it cannot be started: {_reason(error)}")
-      if self._closing.wait(_SECONDS_BETWEEN_STARTS):
+      if self._closing.wait(self._seconds_between_starts):
+        self._abandon()
         return None
 
   def _next(self) -> tuple[list[Line], str | None]:
@@ -122,8 +144,8 @@ class Background:
     if not self._told:
       self._told = True
       _logger.warning(
-        "%s (config.log.to) is incomplete: %s. The run goes on, and"
-        " metrics.jsonl has every line.",
+        "%s (config.log.to) is incomplete: %s. Training does not depend on it,"
+        " and metrics.jsonl has every line.",
         self._name,
         reason,
       )

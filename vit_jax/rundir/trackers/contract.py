@@ -8,7 +8,7 @@ thread of its own, and an error of it is a warning.
 import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from vit_jax.rundir.trackers.memory import Memory
 
@@ -39,6 +39,7 @@ class RunInfo:
   facts: Mapping[str, Any]
 
 
+@runtime_checkable
 class Tracker(Protocol):
   """A run in the library of a tracker.
 
@@ -67,7 +68,10 @@ class TrackerKind:
   Attributes:
     package: Package that `start` imports, named as in `pip install`.
     start: Function that begins a run, or resumes the one in its memory.
+    abandon: Function that gives up a library that failed or hangs, so that it
+      does not keep the process from ending; it may hang itself.
   """
 
   package: str
   start: Callable[[RunInfo, Memory], Tracker]
+  abandon: Callable[[], None] = lambda: None

@@ -1,6 +1,5 @@
 """The trackers of a run: `config.log.to`."""
 
-import functools
 import math
 import threading
 import time
@@ -23,6 +22,7 @@ class RunTrackers:
     names: Trackers, of `registry.TRACKERS`.
     info: Description of the run.
     earlier: Lines of metrics.jsonl, of earlier starts of the run.
+    seconds_to_finish: Seconds that `finish` waits at most.
   """
 
   def __init__(
@@ -30,14 +30,17 @@ class RunTrackers:
     names: Sequence[str],
     info: RunInfo,
     earlier: Sequence[Mapping[str, Any]],
+    *,
+    seconds_to_finish: float | int = _SECONDS_TO_FINISH,
   ):
+    self._seconds_to_finish = seconds_to_finish
     self._trackers = []
     lines = [_line(record) for record in earlier]
     lock = threading.Lock()
     for name in dict.fromkeys(names):
       memory = Memory(info.directory / FILE, name, lock)
-      start = functools.partial(registry.TRACKERS.get(name).start, info, memory)
-      self._trackers.append(Background(name, start, memory, lines))
+      kind = registry.TRACKERS.get(name)
+      self._trackers.append(Background(name, kind, info, memory, lines))
 
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
     """Takes a line of metrics.jsonl; returns at once."""
@@ -45,14 +48,14 @@ class RunTrackers:
       tracker.write(step, dict(metrics))
 
   def finish(self, status: str) -> None:
-    """Ends the trackers; waits for them half a minute at most.
+    """Ends the trackers, and waits for them for a while.
 
     Args:
       status: Status of the run, as of `Tracker.finish`.
     """
     for tracker in self._trackers:
       tracker.finish(status)
-    until = time.monotonic() + _SECONDS_TO_FINISH
+    until = time.monotonic() + self._seconds_to_finish
     for tracker in self._trackers:
       tracker.wait(until)
 

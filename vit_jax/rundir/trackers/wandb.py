@@ -27,6 +27,13 @@ def _start(info: RunInfo, memory: Memory) -> "_Wandb":
     memory.set(id=secrets.token_hex(4))
   home = pathlib.Path(os.environ.get("WANDB_DIR") or info.directory)
   _supersede(home, memory)
+  settings = {
+    "silent": True,
+    "finish_timeout": _SECONDS_TO_UPLOAD,
+    "finish_timeout_raises": True,
+  }
+  if "WANDB_CONSOLE" not in os.environ:
+    settings["console"] = "off"  # A progress bar is no log.
   init = functools.partial(
     wandb.init,
     project=info.project or os.environ.get("WANDB_PROJECT", DEFAULT_PROJECT),
@@ -37,30 +44,22 @@ def _start(info: RunInfo, memory: Memory) -> "_Wandb":
     dir=home,
     config={**info.config, "run": dict(info.facts)},
     reinit="create_new",
+    settings=wandb.Settings(**settings),
   )
-  mode, reason = wandb.setup().settings.mode, ""
-  if mode in ("online", "run"):
+  mode = wandb.setup(wandb.Settings(silent=True)).settings.mode
+  if mode not in ("online", "run"):
+    return _Wandb(init(), home, memory)
+  # Without a key `init` would ask for one at a terminal.
+  if wandb.login(prompt=False, verify=False):
     try:
-      # Otherwise `init` would ask for the key at a terminal.
-      if wandb.login(prompt=False, verify=False):
-        run = init(settings=_settings(quiet=True))
-        return _Wandb(run, home, memory)
-      reason = "no API key is known (`wandb login`, or WANDB_API_KEY)"
+      return _Wandb(init(), home, memory)
     except wandb.Error as error:
       reason = " ".join(str(error).split())[:300].rstrip(".")
-    mode = "offline"
-  run = init(mode=mode, settings=_settings(silent=True))
-  if reason:
-    _logger.warning("wandb keeps the run offline: %s.", reason)
-  return _Wandb(run, home, memory)
-
-
-def _settings(**options: Any) -> Any:
-  import wandb
-
-  if "WANDB_CONSOLE" not in os.environ:
-    options["console"] = "off"  # A progress bar is no log.
-  return wandb.Settings(finish_timeout=_SECONDS_TO_UPLOAD, **options)
+    wandb.teardown()  # It would hold the run's id.
+  else:
+    reason = "no API key is known (`wandb login`, or WANDB_API_KEY)"
+  _logger.warning("wandb keeps the run offline: %s.", reason)
+  return _Wandb(init(mode="offline"), home, memory)
 
 
 def _supersede(home: pathlib.Path, memory: Memory) -> None:
@@ -116,4 +115,11 @@ class _Wandb:
     self._memory.set(step=kept, unfinished=None)
 
 
-KIND = TrackerKind(package="wandb", start=_start)
+def _abandon() -> None:
+  """Takes back wandb's exit handler, which waits for its own process."""
+  import wandb
+
+  wandb.teardown()
+
+
+KIND = TrackerKind(package="wandb", start=_start, abandon=_abandon)

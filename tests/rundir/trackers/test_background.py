@@ -1,0 +1,68 @@
+"""What a tracker does in its thread, whatever becomes of it."""
+
+import threading
+import time
+
+import pytest
+
+from vit_jax.rundir.trackers.background import Background
+from vit_jax.rundir.trackers.memory import Memory
+
+
+@pytest.fixture
+def begin(store, info):
+  def begin(**options):
+    memory = Memory(info.directory / "trackers.json", "toy", threading.Lock())
+    return Background("toy", store.kind, info, memory, [], **options)
+
+  return begin
+
+
+def end(background):
+  background.finish("finished")
+  background.wait(time.monotonic() + 60)
+
+
+def test_a_start_that_fails_is_tried_again_and_told_once(store, begin, caplog):
+  store.start_errors = [ConnectionError("no route to host"), ValueError()]
+  background = begin(seconds_between_starts=0.01)
+  for step in (1, 2, 3):
+    background.write(step, {"train/loss": 0.5})
+  while not store.runs:
+    time.sleep(0.01)
+  end(background)
+  assert store.only == [(step, {"train/loss": 0.5}) for step in (1, 2, 3)]
+  assert caplog.text.count("cannot be started: no route to host") == 1
+  assert caplog.text.count("is incomplete") == 1
+
+
+def test_a_run_that_ends_does_not_wait_for_the_next_try(store, begin):
+  store.start_errors = [ConnectionError("no route to host")]
+  background = begin(seconds_between_starts=3600)
+  end(background)
+  assert (store.starts, store.abandoned) == (1, 1)
+
+
+def test_lines_wait_for_a_slow_tracker_up_to_a_number(store, begin, caplog):
+  store.open.clear()
+  background = begin(max_waiting=10)
+  for step in range(1, 101):
+    background.write(step, {"train/loss": 0.5})
+  assert caplog.text.count("it is too slow") == 1
+  store.open.set()
+  end(background)
+  kept = [step for step, _ in store.only]
+  # Those that were with the tracker, and those that waited.
+  assert 10 <= len(kept) <= 20
+  assert kept == sorted(kept)
+
+
+def test_an_end_that_fails_is_told_and_the_tracker_given_up(
+  store, begin, caplog, monkeypatch
+):
+  background = begin()
+  background.write(1, {"train/loss": 0.5})
+  store.statuses = None
+  end(background)
+  assert caplog.text.count("is incomplete") == 1
+  assert store.abandoned == 1
