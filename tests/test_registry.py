@@ -42,6 +42,12 @@ def test_every_name_of_the_package_leads_to_a_record(known):
     assert known.get(name).section
 
 
+def test_every_tracker_says_which_package_it_needs():
+  names = registry.TRACKERS.names()
+  assert names == ("wandb", "mlflow", "trackio")
+  assert tuple(registry.TRACKERS.get(n).package for n in names) == names
+
+
 def test_an_extension_that_cannot_be_imported_is_a_sentence():
   with pytest.raises(UserError, match=r"config.extensions: 'no.such.module'"):
     registry.import_extensions(["no.such.module"])

@@ -35,6 +35,7 @@ def check(saved=SAVED, **changes):
     {"checkpoint__every_steps": 5, "checkpoint__keep_last": 9},
     {"mesh__fsdp": 2},
     {"data_dir": "/another/disk"},
+    {"log__to": ("wandb",), "log__name": "again"},
     {"evals__test__every_steps": 1},
     {"evals": {}},
     {"paper_row__cells": ("5::cifar10=eval/test/top1",)},

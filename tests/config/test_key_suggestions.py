@@ -27,6 +27,12 @@ KNOWN += [
     ("mixup", "objective.mixup_alpha"),
     ("max_grad_norm", "optimizer.grad_clip_norm"),
     ("pretrained", "init_from"),
+    ("wandb", "log.to"),
+    ("mlflow", "log.to"),
+    ("train.trackio", "log.to"),
+    ("report_to", "log.to"),
+    ("wandb.project", "log.project"),
+    ("run_name", "log.name"),
     ("sampler", "train.sampling"),
     ("train.weighted_sampler", "train.sampling"),
     ("regression", "objective.loss"),
@@ -45,7 +51,7 @@ def test_names_of_other_frameworks_and_misspelt_ones_lead_to_ours(key, meant):
   assert found == f"config.{meant}"
 
 
-@pytest.mark.parametrize("key", ["wandb", "notes", "zzz"])
+@pytest.mark.parametrize("key", ["notes", "zzz"])
 def test_what_is_like_no_key_has_no_suggestion(key):
   assert key_suggestions.nearest(f"config.{key}", KNOWN) is None
 

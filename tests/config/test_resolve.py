@@ -295,3 +295,27 @@ def test_a_type_of_evaluator_may_be_changed_where_its_keys_are_not():
   built.evals.test.label_key = "age"
   with pytest.raises(UserError, match="config.evals.test.label_key"):
     resolve.resolve(built)
+
+
+@pytest.mark.parametrize(
+  ("given", "trackers"),
+  [
+    ("wandb", ("wandb",)),
+    ("wandb,mlflow", ("wandb", "mlflow")),
+    (("trackio",), ("trackio",)),
+    (["trackio"], ("trackio",)),
+    ("", ()),
+  ],
+)
+def test_trackers_are_words_or_a_tuple_of_them(given, trackers):
+  resolved = resolve.resolve(config(log__to=given))
+  assert resolved.log.to == trackers
+  assert resolve.load(resolve.dump(resolved)) == resolved
+
+
+def test_a_tracker_that_is_not_known_is_answered_with_the_nearest():
+  assert complaint(log__to="wandb,ml_flow") == (
+    "config.log.to = 'ml_flow' is not known. Did you mean 'mlflow'? Known:"
+    " wandb, mlflow, trackio."
+  )
+  assert "must be" in complaint(log__to=3)

@@ -56,7 +56,8 @@ def test_the_last_run_is_the_config_itself_at_the_chosen_rate():
   swept = config()
   final = plan.final(swept, 0.1, "runs/x")
   schedule = swept.schedule.model_copy(update={"base_lr": 0.1})
-  assert final.config == swept.model_copy(update={"schedule": schedule})
+  trained = final.config.model_copy(update={"log": swept.log})
+  assert trained == swept.model_copy(update={"schedule": schedule})
   assert (str(final.workdir), final.evaluator) == ("runs/x/final", "test")
 
 
@@ -79,3 +80,22 @@ def test_rates_are_read_from_words():
 def test_a_sweep_that_cannot_be_made_is_a_sentence(changes, sentence):
   with pytest.raises(UserError, match=sentence):
     plan.check(config(**changes))
+
+
+def test_trackers_show_the_runs_of_a_sweep_as_a_group():
+  trial = plan.trial(config(), 0.3, "runs/cifar")
+  final = plan.final(config(), 0.3, "runs/cifar")
+  assert (trial.config.log.group, trial.config.log.name) == (
+    "cifar",
+    "cifar/lr_0.3",
+  )
+  assert (final.config.log.group, final.config.log.name) == (
+    "cifar",
+    "cifar/final",
+  )
+  named = config(log__name="seven", log__group="study")
+  trial = plan.trial(named, 0.3, "runs/cifar")
+  assert (trial.config.log.group, trial.config.log.name) == (
+    "study",
+    "seven/lr_0.3",
+  )

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 from etils import epath
 
-from vit_jax import buckets, records, versions
+from vit_jax import buckets, records, trees, versions
 from vit_jax.checkpoint import resume
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
 from vit_jax.config import evaluator_declarations, resolve, schema
