@@ -13,8 +13,8 @@ from vit_jax.rundir.trackers.contract import TrackerKind
 
 @pytest.fixture
 def tracked(monkeypatch):
-  """A config whose tracker needs the package `nowhere_else`."""
-  kind = TrackerKind(package="nowhere_else", start=lambda info, memory: None)
+  """A config whose tracker needs the package `not_here`."""
+  kind = TrackerKind(package="not_here", start=lambda info, memory: None)
   entries = {**registry.TRACKERS._entries, "far": kind}
   monkeypatch.setattr(registry.TRACKERS, "_entries", entries)
   return experiments.config(log__to="far")
@@ -24,8 +24,8 @@ def test_a_missing_package_of_a_tracker_is_named(tracked):
   with pytest.raises(UserError) as error:
     checks.check_trackers(tracked)
   assert str(error.value) == (
-    "config.log.to = 'far' needs the package nowhere_else, which is missing: run"
-    " `pip install nowhere_else`, or leave it out."
+    "config.log.to = 'far' needs the package not_here, which is missing: run"
+    " `pip install not_here`, or leave it out."
   )
 
 
@@ -33,11 +33,11 @@ def test_a_directory_of_a_packages_name_is_no_package(
   tracked, tmp_path, monkeypatch
 ):
   """wandb keeps its runs in a directory `wandb`."""
-  (tmp_path / "nowhere_else").mkdir()
+  (tmp_path / "not_here").mkdir()
   monkeypatch.syspath_prepend(tmp_path)
-  with pytest.raises(UserError, match="pip install nowhere_else"):
+  with pytest.raises(UserError, match="pip install not_here"):
     checks.check_trackers(tracked)
-  (tmp_path / "nowhere_else" / "__init__.py").touch()
+  (tmp_path / "not_here" / "__init__.py").touch()
   checks.check_trackers(tracked)
 
 
