@@ -98,7 +98,8 @@ class _Wandb:
       )
     else:
       self.last_step = int(run.summary.get("step", -1))
-      _logger.info("wandb shows the run at %s", run.url)
+      if not run.disabled:
+        _logger.info("wandb shows the run at %s", run.url)
     run.summary["status"] = "running"
 
   def write(self, lines: Sequence[Line]) -> None:
@@ -111,8 +112,9 @@ class _Wandb:
     if status == "preempted":
       self._run.mark_preempting()
     self._run.finish(exit_code=int(status != "finished"))
-    kept = max(self._last_written, self.last_step)
-    self._memory.set(step=kept, unfinished=None)
+    if not self._run.disabled:
+      kept = max(self._last_written, self.last_step)
+      self._memory.set(step=kept, unfinished=None)
 
 
 def _abandon() -> None:
