@@ -1,7 +1,8 @@
 """The columns of a CSV file of images, by their roles."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 
 from vit_jax import truncate
 from vit_jax.errors import UserError
@@ -89,64 +90,74 @@ def find(
   Raises:
     UserError: A column is not there, or there are several for one role.
   """
-  lower = [name.lower() for name in names]
-
-  def usual(words: Sequence[str]) -> Iterator[int]:
-    return (lower.index(word) for word in words if word in lower)
-
-  places: dict[str, tuple[int, ...]] = {}
-  for role in (*_USUAL, _NUMBER):
-    for column in named.get(role, ()):
-      if column not in names:
-        raise UserError(
-          f"{path} has no column {column!r}; its columns are"
-          f" {truncate.first(names)}."
-        )
-      places[role] = (*places.get(role, ()), names.index(column))
-  for role in ("image", "split"):
-    if role not in places:
-      places[role] = tuple(usual(_USUAL[role]))[:1]
-  if not places["image"]:
-    raise UserError(_lacking(path, names, "image", _USUAL["image"]))
-  common = {
-    "image": places["image"][0],
-    "split": next(iter(places["split"]), None),
-  }
-  if numbers or _NUMBER in named:
-    if "labels" in named:
+  for column in itertools.chain.from_iterable(named.values()):
+    if column not in names:
       raise UserError(
-        f"{path}: 'labels={named['labels'][0]}' names lists of classes, and"
-        f" config.objective.loss wants numbers; write {_NUMBER}=COLUMN."
+        f"{path} has no column {column!r}; its columns are"
+        f" {truncate.first(names)}."
       )
-    found = places.get(_NUMBER) or places.get("label")
-    found = found or tuple(usual(_USUAL_NUMBER))[:1]
-    if not found:
-      raise UserError(_lacking(path, names, _NUMBER, _USUAL_NUMBER))
-    of_labels = tuple(names[place] for place in found)
-    return Columns(
-      labels=found, label_names=of_labels, are_numbers=True, **common
-    )
-  for role in ("label", "labels"):
-    # What is named wins over what is there by its usual name.
-    if not {"label", "labels"} & named.keys() or role in named:
-      places[role] = places.get(role) or tuple(usual(_USUAL[role]))[:1]
-  one, several = places.get("label", ()), places.get("labels", ())
-  if one and several:
-    raise UserError(
-      f"{path} has the columns {names[one[0]]!r} and {names[several[0]]!r};"
-      " name the one that is meant, as in"
-      f" 'csv:FILE,label={names[one[0]]}' or"
-      f" 'csv:FILE,labels={names[several[0]]}'."
-    )
-  if not (one or several):
-    raise UserError(_lacking(path, names, "label", _USUAL["label"]))
-  found = one or several
+  image = _place(names, named, "image", _USUAL["image"])
+  if image is None:
+    raise UserError(_lacking(path, names, "image", _USUAL["image"]))
+  are_numbers = numbers or _NUMBER in named
+  if are_numbers:
+    labels, are_lists = _numbers(path, names, named), False
+  else:
+    label, are_lists = _classes(path, names, named)
+    labels = (label,)
   return Columns(
-    labels=found,
-    label_names=tuple(names[place] for place in found),
-    are_lists=bool(several),
-    **common,
+    image=image,
+    labels=labels,
+    label_names=tuple(names[place] for place in labels),
+    split=_place(names, named, "split", _USUAL["split"]),
+    are_lists=are_lists,
+    are_numbers=are_numbers,
   )
+
+
+def _place(
+  names: Sequence[str], named: Named, role: str, usual: Sequence[str]
+) -> int | None:
+  """Place of the column of a role: the one named, else of a usual name."""
+  if role in named:
+    return names.index(named[role][0])
+  lower = [name.lower() for name in names]
+  return next((lower.index(word) for word in usual if word in lower), None)
+
+
+def _numbers(path: str, names: Sequence[str], named: Named) -> tuple[int, ...]:
+  """Places of the columns of numbers."""
+  if "labels" in named:
+    raise UserError(
+      f"{path}: 'labels={named['labels'][0]}' names lists of classes, and"
+      f" config.objective.loss wants numbers; write {_NUMBER}=COLUMN."
+    )
+  given = named.get(_NUMBER, ()) or named.get("label", ())
+  if given:
+    return tuple(map(names.index, given))
+  place = _place(names, {}, _NUMBER, _USUAL_NUMBER)
+  if place is None:
+    raise UserError(_lacking(path, names, _NUMBER, _USUAL_NUMBER))
+  return (place,)
+
+
+def _classes(path: str, names: Sequence[str], named: Named) -> tuple[int, bool]:
+  """Place of the column of classes, and whether it has lists of them."""
+  # What is named wins over what is there by its usual name.
+  roles = [role for role in ("label", "labels") if role in named]
+  roles = roles or ["label", "labels"]
+  found = {role: _place(names, named, role, _USUAL[role]) for role in roles}
+  found = {role: place for role, place in found.items() if place is not None}
+  if len(found) > 1:
+    one, several = (names[found[role]] for role in ("label", "labels"))
+    raise UserError(
+      f"{path} has the columns {one!r} and {several!r}; name the one that is"
+      f" meant, as in 'csv:FILE,label={one}' or 'csv:FILE,labels={several}'."
+    )
+  if not found:
+    raise UserError(_lacking(path, names, "label", _USUAL["label"]))
+  ((role, place),) = found.items()
+  return place, role == "labels"
 
 
 def _lacking(
