@@ -101,6 +101,13 @@ def test_a_tracker_that_fails_costs_a_warning_and_no_line(
   assert "toy (config.log.to) is incomplete: server error 500." in caplog.text
 
 
+def test_a_workdir_in_a_bucket_remembers_its_run(store, bucket):
+  for status in ("preempted", "finished"):
+    start(bucket / "digits", [1], status=status)
+  assert store.statuses == {"run-0": ["preempted", "finished"]}
+  assert [info.name for info in store.infos] == ["digits", "digits"]
+
+
 def test_only_the_first_process_tracks(store, tmp_path, monkeypatch):
   monkeypatch.setattr(jax, "process_index", lambda: 1)
   start(tmp_path, [1])

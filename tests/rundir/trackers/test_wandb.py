@@ -35,6 +35,7 @@ def send(info, steps, status="finished", earlier=()):
   for step in steps:
     trackers.write(step, {"train/loss": 1 / step, "eval/test/count": 7})
   trackers.finish(status)
+  wandb.teardown()  # As at the end of a command: the file is whole.
 
 
 def test_a_run_holds_every_line_and_its_description(info):

@@ -11,7 +11,7 @@ from vit_jax.rundir.trackers.background import Background
 from vit_jax.rundir.trackers.contract import Line, RunInfo
 from vit_jax.rundir.trackers.memory import FILE, Memory
 
-# Longer than the trackers' own limits, and most clusters' grace.
+# More than wandb takes by itself; clusters give about as much before they kill.
 _SECONDS_TO_FINISH = 30.0
 
 
