@@ -57,7 +57,7 @@ def test_crops_are_measured_together_and_apart(jpegs, monkeypatch):
 def test_data_without_labels_are_a_sentence(tmp_path):
   (tmp_path / "captions.csv").write_text("image,caption\n1.png,a dot\n")
   Image.new("RGB", (8, 8)).save(tmp_path / "1.png")
-  with pytest.raises(UserError, match="have no labels, which the plain"):
+  with pytest.raises(UserError, match="have no classes, which the plain"):
     input_benchmark.compare(
       sources.open_source("captions", "train", data_dir=str(tmp_path)),
       preprocess="decode|resize",
