@@ -157,6 +157,10 @@ def test_shapes_are_exported_as_they_are():
       "config.objective.teacher = 'B_16.npz' is for classes",
     ),
     (
+      {"train__sampling": "balanced"},
+      "config.train.sampling = 'balanced' draws from every class in turn, and",
+    ),
+    (
       {"train__dataset": "folder"},
       "predicts numbers, which config.train.dataset = 'folder' lacks",
     ),

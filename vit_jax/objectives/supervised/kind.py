@@ -87,6 +87,12 @@ def _check_numbers(config: schema.Config) -> None:
         f" config.objective.loss = {objective.loss!r} predicts numbers; set it"
         f" to {value!r}."
       )
+  if config.train.sampling == "balanced":
+    raise UserError(
+      "config.train.sampling = 'balanced' draws from every class in turn, and"
+      f" config.objective.loss = {objective.loss!r} predicts numbers; set it to"
+      " 'uniform'."
+    )
 
 
 def build(
