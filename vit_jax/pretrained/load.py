@@ -146,7 +146,8 @@ def _build(
     # Computes parameters alone. What it compiles, an initializer of a shape,
     # serves all models that have it.
     images = jax.ShapeDtypeStruct((1, size, size, 3), jnp.uint8)
-    return module.lazy_init(jax.random.key(seed), images)["params"]
+    key = jax.random.key(seed)
+    return module.lazy_init(key, images, mutable="params")["params"]
 
   if weights is None:
     return module, init()
