@@ -197,6 +197,12 @@ def test_the_report_of_a_run_goes_with_it(fetch, served, source, tmp_path):
     uploaded = served.repositories[f"me/{path.name}"]["main"]
     assert uploaded["report.html"] == b"<p>Curves."
     assert b"[report.html](report.html)" in uploaded["README.md"]
+  # Another run's report, in a folder above, is not this one's.
+  (run / "report" / "index.html").unlink()
+  (tmp_path / "report").mkdir()
+  (tmp_path / "report" / "index.html").write_text("<p>A sweep.")
+  fetch(converted(run, "hf:me/plain"), HF_TOKEN="hf_mine")
+  assert "report.html" not in served.repositories["me/plain"]["main"]
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ _HOMES = {
   "Classifier": "vit_jax.evaluators.classifier",
   "Regressor": "vit_jax.evaluators.regressor",
   "create_model": "vit_jax.pretrained.load",
-  "feature_maps": "vit_jax.pretrained.features",
-  "feature_names": "vit_jax.pretrained.features",
+  "feature_maps": "vit_jax.models.features",
+  "feature_names": "vit_jax.models.features",
   "features": "vit_jax.pretrained.features",
   "list_models": "vit_jax.models.names",
   "load": "vit_jax.pretrained.load",
@@ -41,9 +41,9 @@ __all__ = tuple(_HOMES)
 if _TYPE_CHECKING:  # The same, for type checkers and editors.
   from vit_jax.evaluators.classifier import Classifier as Classifier
   from vit_jax.evaluators.regressor import Regressor as Regressor
+  from vit_jax.models.features import feature_maps as feature_maps
+  from vit_jax.models.features import feature_names as feature_names
   from vit_jax.models.names import list_models as list_models
-  from vit_jax.pretrained.features import feature_maps as feature_maps
-  from vit_jax.pretrained.features import feature_names as feature_names
   from vit_jax.pretrained.features import features as features
   from vit_jax.pretrained.load import create_model as create_model
   from vit_jax.pretrained.load import load as load

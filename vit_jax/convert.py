@@ -150,7 +150,7 @@ def convert(
     return
   with tempfile.TemporaryDirectory() as scratch:
     directory = epath.Path(scratch) / repository.partition("/")[2]
-    report = None if source.step is None else _report(src)
+    report = _report(source)
     name = _REPORT if report is not None else None
     _write(os.fspath(directory), form, source, dtype, repository, report=name)
     if report is not None:
@@ -159,14 +159,15 @@ def convert(
   print(f"uploaded {dst}: {FORMS[form]}; {page}")
 
 
-def _report(src: str) -> epath.Path | None:
-  """The report of the run that a step belongs to, if there is one."""
-  place = epath.Path(src)  # A workdir, its best or its checkpoints/STEP.
-  for workdir in (place, place.parent, place.parent.parent):
-    report = workdir / "report" / "index.html"
-    if report.exists():
-      return report
-  return None
+def _report(source: "Inference") -> epath.Path | None:
+  """The report of the run that a checkpoint is of, if there is one."""
+  if source.step is None:
+    return None
+  from vit_jax.pretrained import reading
+
+  workdir, _ = reading.locate(source.weights.path)
+  report = workdir / "report" / "index.html"
+  return report if report.exists() else None
 
 
 def _form(dst: str, to: str | None) -> str:

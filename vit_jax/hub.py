@@ -124,11 +124,8 @@ def push(directory: str, name: str, message: str) -> str:
       repo_id=name, folder_path=directory, commit_message=message
     )
   except Exception as error:  # As in `_fetched`.
-    response = getattr(error, "response", None)
-    is_refused = isinstance(error, errors.HfHubHTTPError) and getattr(
-      response, "status_code", None
-    ) in (401, 403)
-    if is_refused:
+    is_answer = isinstance(error, errors.HfHubHTTPError)
+    if is_answer and error.response.status_code in (401, 403):
       raise UserError(
         f"hf:{name}: the hub does not let this user write there"
         f" ({_reason(error)}). Name a place of your own, or log in with a"

@@ -118,6 +118,18 @@ def test_maps_of_a_hierarchical_network_halve_from_stage_to_stage(
   assert [x.shape[:3] for x in maps] == [(2, side, side) for side in sides]
 
 
+def test_the_last_map_of_a_convnext_is_what_is_pooled():
+  network, params = vit_jax.create_model("ConvNeXt-atto", image_size=64)
+  images = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3), np.uint8)
+  (last,) = vit_jax.feature_maps(network, params, images, [-1])
+  mean = np.asarray(last, np.float64).mean(axis=(1, 2))
+  centred = mean - mean.mean(axis=1, keepdims=True)
+  # A new norm has the scale 1 and the bias 0.
+  deviation = np.sqrt(np.square(centred).mean(axis=1, keepdims=True) + 1e-6)
+  pooled = vit_jax.features(network, params, images)["pooled"]
+  np.testing.assert_allclose(pooled, centred / deviation, rtol=1e-3, atol=1e-4)
+
+
 def test_layers_and_norms_that_are_not_there_are_sentences(registers, photos):
   with pytest.raises(UserError, match=r"layers = \[7\]: 7 is none of"):
     vit_jax.feature_maps(*registers, photos, [7])

@@ -8,6 +8,7 @@ import vit_jax
 from tests.weights import published_npz
 from vit_jax.data import image_files, spec
 from vit_jax.errors import UserError
+from vit_jax.pretrained import transform
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (30, 20, 3), np.uint8)
 
@@ -71,3 +72,10 @@ def test_what_is_no_image_is_a_sentence(file, tmp_path):
     transform(np.zeros((4, 4, 3), np.float32))
   with pytest.raises(UserError, match=r"Pixels are uint8 \[4, 4\]"):
     transform(np.zeros((4, 4), np.uint8))
+
+
+def test_pixels_too_few_for_the_ops_are_a_sentence():
+  crop = transform.Transform("decode|central_crop", 24, None)
+  assert crop(np.zeros((24, 30, 3), np.uint8)).shape == (24, 24, 3)
+  with pytest.raises(UserError, match='30 x 20 pixels does not suit "decode'):
+    crop(np.zeros((20, 30, 3), np.uint8))

@@ -2,19 +2,16 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 
+from vit_jax.data.image_files import ImageFile
 from vit_jax.errors import UserError
 from vit_jax.evaluators import file_outputs
 from vit_jax.evaluators.file_outputs import Path
 from vit_jax.models import build as models_build
 from vit_jax.pretrained import inference
-
-if TYPE_CHECKING:
-  from vit_jax.data.image_files import ImageFile
 
 
 class Regressor:
@@ -72,7 +69,7 @@ class Regressor:
 
   def numbers(
     self, paths: Sequence[str]
-  ) -> Iterator[tuple["ImageFile", np.ndarray | None]]:
+  ) -> Iterator[tuple[ImageFile, np.ndarray | None]]:
     """The numbers of image files.
 
     Yields:

@@ -59,7 +59,7 @@ def features(
   }
 
 
-def maps(
+def feature_maps(
   model: nn.Module,
   params: Any,
   images: UInt8[Array | np.ndarray, "b h w c"]
@@ -68,7 +68,30 @@ def maps(
   *,
   norm: bool = False,
 ) -> list[Float[Array, "b rows columns d"]]:
-  """The maps that layers or stages make; see `vit_jax.feature_maps`."""
+  """Maps of the patches after layers or stages, for detection and segmentation.
+
+  A Vision Transformer has one after each layer, all of one size, from which
+  prefix tokens are left out. A hierarchical network has one for each stage, at
+  a stride of 4, 8, 16 and 32 pixels, before it is merged for the next: what
+  timm's `features_only` gives, with channels last.
+
+  Args:
+    model: A network, as `load` and `create_model` return it.
+    params: Its parameters.
+    images: Bytes, or floats that are normalised already.
+    layers: Numbers of the layers or stages, from 0, or from -1 backwards; None:
+      all.
+    norm: True to apply the last norm to each, as DINOv2's
+      `get_intermediate_layers` does; only Vision Transformers have one.
+
+  Raises:
+    UserError: There is no such layer or norm, or the network does not take
+      images of this size.
+
+  Example:
+    model, params = vit_jax.load("dinov2-base")
+    maps = vit_jax.feature_maps(model, params, images, [2, 5, 8, 11])
+  """
   family = build.family_of(model)
   names = family.map_names(model)
   if layers is not None:
@@ -123,7 +146,12 @@ def last_layers(
 
 
 def feature_names(model: nn.Module) -> list[str]:
-  """Every name that `features` takes, in the order of computation."""
+  """Lists the names that `features` takes, in the order of computation.
+
+  'logits', 'pre_logits' (`pooled`) and 'encoded' (`tokens`); results of layers
+  or blocks, such as 'layer_00/tokens' and 'stage1/block01'; and maps of
+  attention, such as 'layer_00/attention', [b, heads, n, n].
+  """
   names = build.family_of(model).feature_names(model)
   return names if model.num_classes is None else [*names, "logits"]
 

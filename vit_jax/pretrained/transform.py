@@ -9,6 +9,7 @@ from PIL import Image, ImageOps
 
 from vit_jax.data import spec
 from vit_jax.data.single_images import SingleImages
+from vit_jax.data.tf_import import tf
 from vit_jax.errors import UserError
 from vit_jax.pretrained import inference
 
@@ -70,7 +71,8 @@ class Transform:
         or pixels, uint8 [h, w, 1 or 3].
 
     Raises:
-      UserError: The file cannot be read, or the pixels are of another type.
+      UserError: The file cannot be read, or the pixels are of another type or
+        too few for the ops.
     """
     if isinstance(image, str | os.PathLike):
       return self._file(os.fspath(image))
@@ -84,7 +86,14 @@ class Transform:
       )
     if image.shape[-1] == 1:
       image = np.repeat(image, 3, axis=-1)
-    return self._images.of_pixels(image)
+    try:
+      return self._images.of_pixels(image)
+    except (ValueError, tf.errors.OpError) as error:
+      height, width, _ = image.shape
+      raise UserError(
+        f"The image of {width} x {height} pixels does not suit"
+        f' "{self.preprocess}" ({type(error).__name__}).'
+      ) from None
 
   def _file(self, path: str) -> np.ndarray:
     from vit_jax.data import image_files

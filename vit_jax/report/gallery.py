@@ -92,13 +92,17 @@ def _picture(evaluation: Evaluation, example: Example) -> Picture:
     prediction=prediction,
     truth=truth,
     probability=probability,
-    # None of a record in a larger file: '... (record 7 of file ...)'.
-    name="" if example.name.endswith(")") else example.name,
+    name=shown_name(example.name),
     alt=(
       f"Test image {example.id}, predicted {prediction} with"
       f" {probability}: {verdict}."
     ),
   )
+
+
+def shown_name(name: str) -> str:
+  """The name of a file, '' of 'DATASET (record 7 of FILE)'."""
+  return "" if name.endswith(")") else name
 
 
 def embedded(image: bytes | None) -> tuple[str | None, bool]:

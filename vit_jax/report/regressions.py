@@ -129,7 +129,6 @@ def _picture(found: Regression, example: Estimate) -> Picture:
     source=source,
     pixelated=pixelated,
     lines=lines,
-    # None of a record in a larger file: '... (record 7 of file ...)'.
-    name="" if example.name.endswith(")") else example.name,
+    name=gallery.shown_name(example.name),
     alt=f"Test image {example.id}: predicted {words}.",
   )
