@@ -23,6 +23,7 @@ FLOOR |= {
   "rngs",
   "suggestions",
 }
+FLOOR |= {"cache_directory", "downloads", "named_weights", "vit_models"}
 FLOOR |= {"absent_tpu", "printable", "text_tables", "trees", "truncate"}
 FLOOR |= {"versions"}
 ROWS = (

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from vit_jax import command_line, hub, records, truncate
+from vit_jax import command_line, named_weights, records, truncate
 from vit_jax.errors import UserError
 from vit_jax.printable import on_one_line
 
@@ -194,7 +194,7 @@ def _is_image(query: str) -> bool:
 
 
 def _absolute(checkpoint: str) -> str:
-  if "://" in checkpoint or hub.is_name(checkpoint):
+  if "://" in checkpoint or named_weights.is_name(checkpoint):
     return checkpoint
   return os.path.abspath(checkpoint)
 

@@ -8,13 +8,12 @@ import hashlib
 import io
 import logging
 import os
-import pathlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from etils import epath
 
-from vit_jax import records
+from vit_jax import cache_directory, records
 
 _logger = logging.getLogger(__name__)
 
@@ -37,12 +36,11 @@ def places(
     kind: Part of the name of the index.
   """
   first = epath.Path(paths[0])
-  home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
   found = []
   # An index beside the data moves with them, so it knows no directories.
   for directory, names in (
     (first.parent, [os.path.basename(path) for path in paths]),
-    (epath.Path(home) / "vit_jax", paths),
+    (epath.Path(cache_directory.path()), paths),
   ):
     identity = repr((list(names), list(states))).encode()
     key = hashlib.sha256(identity).hexdigest()[:16]

@@ -4,7 +4,7 @@ import re
 
 from etils import epath
 
-from vit_jax import hub
+from vit_jax import named_weights
 from vit_jax.errors import UserError
 from vit_jax.weights import path_errors
 
@@ -18,7 +18,7 @@ def check(key: str, path: str, without: str = "") -> None:
 
   Args:
     key: Key of the config that holds the path.
-    path: A checkpoint of any form, or its name on the hub.
+    path: A checkpoint of any form, or the name of one.
     without: What else the key may be, for the message.
 
   Raises:
@@ -37,8 +37,9 @@ def exists(path: str) -> bool:
   Raises:
     UserError: It cannot be reached.
   """
+  path = named_weights.local(path)
   with path_errors.explained(path):
-    return epath.Path(hub.local(path)).exists()
+    return epath.Path(path).exists()
 
 
 def check_patches(key: str, path: str) -> None:

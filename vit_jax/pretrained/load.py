@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from vit_jax import trees
+from vit_jax import registry, trees, vit_models
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build, names
@@ -34,7 +34,9 @@ def load(
   Args:
     path: A google-research .npz, a .safetensors file or directory of Hugging
       Face or timm, a .pth of a family's authors, or a workdir or one of its
-      checkpoints/STEP; on disk or in a bucket.
+      checkpoints/STEP; on disk or in a bucket. Or a name that is fetched:
+      'augreg_i21k:B/16' or another of docs/published_weights.md, or
+      'hf:OWNER/NAME' of the Hugging Face hub.
     image_size: Side of the square images, pixels; the position embedding is
       resized if it differs from the checkpoint's. None keeps the checkpoint's.
     num_classes: Number of outputs. If it differs from the checkpoint's, the
@@ -104,9 +106,12 @@ def create_model(
     num_classes: Number of outputs of the head; None or 0 for no head.
     image_size: Side of the square images, pixels. None: what the name says, or
       224.
-    pretrained: Path of a checkpoint as for `load`; None or False for none. Its
-      head is taken over if it has `num_classes` classes; its form of the GELU,
-      its pixel mean and other keys that shapes do not tell always.
+    pretrained: A checkpoint as for `load`, or google-research's collection
+      'vit_i21k', 'vit_i21k_i1k', 'augreg_i21k', 'augreg_i21k_i1k',
+      'augreg_i1k' or 'sam_i1k', whose file for this network is fetched; None
+      or False for none. The head is taken over if it has `num_classes`
+      classes; the form of the GELU, the pixel mean and other keys that shapes
+      do not tell always.
     seed: Seed of the random parameters.
 
   Returns:
@@ -118,6 +123,7 @@ def create_model(
 
   Example:
     model, params = vit_jax.create_model("S/16", num_classes=10)
+    model, params = vit_jax.create_model("B/16", pretrained="augreg_i21k_i1k")
   """
   model = names.resolve(
     name, num_classes=num_classes or None, image_size=image_size
@@ -127,9 +133,13 @@ def create_model(
   if pretrained is True:
     raise UserError(
       "pretrained = True names no weights; give the path of a checkpoint or its"
-      ' name on the hub, as in pretrained="B_16.npz" or "hf:OWNER/NAME".'
+      ' name, as in pretrained="B_16.npz", "augreg_i21k" or "hf:OWNER/NAME".'
     )
-  weights = reading.read(os.fspath(pretrained))
+  pretrained = os.fspath(pretrained)
+  if pretrained in vit_models.COLLECTIONS:
+    variant = registry.FAMILIES.get(model.name).describe(model)
+    pretrained = vit_models.named(pretrained, variant, model.image_size)
+  weights = reading.read(pretrained)
   if weights.model.name == model.name:
     model = function_keys.taken_over(model, weights.model)
   return _build(model, weights, seed)

@@ -4,7 +4,7 @@ from typing import Any
 
 from etils import epath
 
-from vit_jax import hub, records, registry
+from vit_jax import named_weights, records, registry
 from vit_jax.checkpoint import verification
 from vit_jax.checkpoint.store import DIRECTORY, read_params
 from vit_jax.config import best_metric
@@ -29,7 +29,7 @@ def locate(path: str) -> tuple[epath.Path, int]:
   Raises:
     UserError: There is no checkpoint.
   """
-  path = hub.local(path)
+  path = named_weights.local(path)
   where = epath.Path(path)
   with path_errors.explained(path):
     exists = where.exists()
@@ -39,7 +39,7 @@ def locate(path: str) -> tuple[epath.Path, int]:
     raise UserError(
       f"The checkpoint {path} does not exist; give a workdir, one of its"
       f" {DIRECTORY}/STEP, an .npz, .safetensors or .pth, or a Hugging Face"
-      " directory."
+      f" directory.{named_weights.hint(path)}"
     )
   if where.parent.name == DIRECTORY and where.name.isdigit():
     return where.parent.parent, int(where.name)
@@ -86,12 +86,12 @@ def read(path: str) -> Weights:
 
   Args:
     path: A workdir, one of its checkpoint steps, a published file or directory
-      (`vit_jax.weights.files`), or the name of one on the hub (`vit_jax.hub`).
+      (`vit_jax.weights.files`), or the name of one (`vit_jax.named_weights`).
 
   Raises:
     UserError: The checkpoint is missing, damaged or not understood.
   """
-  path = hub.local(path)
+  path = named_weights.local(path)
   if files.is_published(path):
     return files.read(path)
   workdir, step = locate(path)

@@ -14,6 +14,7 @@ import zlib
 
 import jax
 
+from vit_jax import cache_directory
 from vit_jax.errors import UserError
 from vit_jax.processes import agreement, jax_private
 
@@ -39,8 +40,7 @@ def enable() -> None:
   limit = _limit_bytes()
   if jax.config.jax_compilation_cache_dir or not limit:
     return
-  home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-  path = pathlib.Path(home) / "vit_jax" / "compiled"
+  path = cache_directory.path() / "compiled"
   if not _all_see(path):
     if jax.process_index() == 0:
       _logger.warning(

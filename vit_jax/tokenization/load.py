@@ -5,7 +5,7 @@ import os
 
 from etils import epath
 
-from vit_jax import hub
+from vit_jax import named_weights
 from vit_jax.errors import UserError
 from vit_jax.tokenization import (
   huggingface_files,
@@ -38,7 +38,7 @@ def load_tokenizer(
   Raises:
     UserError: The files are missing, are no tokenizer, or do not fit together.
   """
-  place = epath.Path(hub.local(os.fspath(path)))
+  place = epath.Path(named_weights.local(os.fspath(path)))
   if os.fspath(path) == settings.BYTES and not place.exists():
     found = Tokenizer(_OF_BYTES)
   elif not place.exists() and place.name == "best":  # Of a run.

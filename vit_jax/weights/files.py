@@ -4,7 +4,7 @@ import types
 
 from etils import epath
 
-from vit_jax import hub
+from vit_jax import named_weights
 from vit_jax.errors import UserError
 from vit_jax.weights import path_errors, tensors
 from vit_jax.weights.contract import Weights
@@ -20,7 +20,8 @@ def is_published(path: str) -> bool:
   Raises:
     UserError: A bucket cannot be reached.
   """
-  where = epath.Path(hub.local(path))
+  path = named_weights.local(path)
+  where = epath.Path(path)
   if where.suffix in (".npz", tensors.SUFFIX, *tensors.PICKLES):
     return True
   with path_errors.explained(path):
@@ -30,8 +31,9 @@ def is_published(path: str) -> bool:
 
 def require(path: str) -> None:
   """Raises UserError unless there is something at the path."""
+  path = named_weights.local(path)
   with path_errors.explained(path):
-    if not epath.Path(hub.local(path)).exists():
+    if not epath.Path(path).exists():
       raise UserError(f"The file {path} does not exist.")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from etils import epath
 
-from vit_jax import hub
+from vit_jax import named_weights
 from vit_jax.config import pixels
 from vit_jax.errors import UserError
 from vit_jax.weights.contract import Activation
@@ -58,7 +58,7 @@ def read(path: epath.PathLike) -> ImageProcessor:
   Raises:
     UserError: One of the files is damaged.
   """
-  path = epath.Path(hub.local(os.fspath(path)))
+  path = epath.Path(named_weights.local(os.fspath(path)))
   if not path.is_dir():
     if path.suffix != ".safetensors":
       return ImageProcessor()

@@ -2,7 +2,7 @@
 
 from etils import epath
 
-from vit_jax import hub, registry
+from vit_jax import named_weights, registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.objectives.dino import views
@@ -19,7 +19,7 @@ def check_run(config: schema.Config) -> None:
   Raises:
     UserError: The student cannot learn from it.
   """
-  path = epath.Path(hub.local(config.objective.teacher))
+  path = epath.Path(named_weights.local(config.objective.teacher))
   for workdir in (path, path.parent, path.parent.parent):
     if (workdir / run_files.CONFIG).exists() and (workdir / _STEPS).exists():
       found = run_files.read_config(workdir)

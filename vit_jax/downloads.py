@@ -1,0 +1,188 @@
+"""Downloads over HTTP that go on where they were cut, and check what came."""
+
+import base64
+import dataclasses
+import hashlib
+import http.client
+import logging
+import pathlib
+import queue
+import re
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import BinaryIO
+
+_SECONDS = 10.0  # To connect, and between two pieces of an answer.
+_ATTEMPTS = 3  # In a row that bring nothing new.
+_PAUSE_SECONDS = 0.5
+_PIECE = 1 << 20
+_TELL_SECONDS = 10.0
+_MD5 = re.compile(r"md5=([\w+/]+={0,2})", re.ASCII)
+_logger = logging.getLogger(__name__)
+
+
+class DownloadError(Exception):
+  """A file cannot be had; the message is the reason, without the address.
+
+  Attributes:
+    status: HTTP status of an answer that refuses it; None without one.
+  """
+
+  def __init__(self, reason: str, status: int | None = None):
+    super().__init__(reason)
+    self.status = status
+
+
+class _Cut(Exception):  # noqa: N818
+  """The connection broke before the end; another may bring the rest."""
+
+
+def fetch(url: str, path: pathlib.Path) -> None:
+  """Downloads a file; a connection that breaks is made again.
+
+  Args:
+    url: Address, http or https. Where the answer has the MD5 of the file, as
+      Google Cloud Storage's has, what came is compared with it.
+    path: File that is written, and overwritten. Unless this function returns,
+      it may hold a part.
+
+  Raises:
+    DownloadError: There is no such file, no connection, or what came is not
+      what the server announced.
+    OSError: The file cannot be written.
+  """
+  _logger.info("Fetching %s.", url)
+  most, idle = 0, 0
+  with open(path, "w+b") as file:
+    transfer = _Transfer(url, file)
+    while True:
+      try:
+        transfer.receive()
+        break
+      except _Cut as error:
+        idle = 0 if file.tell() > most else idle + 1
+        most = max(most, file.tell())
+        if not file.tell() or idle == _ATTEMPTS:
+          raise DownloadError(str(error)) from None
+        _logger.warning(
+          "The connection broke (%s); it is made again at %s.",
+          error,
+          _mib(file.tell()),
+        )
+        time.sleep(_PAUSE_SECONDS)
+    if transfer.md5 is not None and transfer.md5 != _md5_of(file):
+      raise DownloadError("what came differs from the server's checksum")
+
+
+@dataclasses.dataclass
+class _Transfer:
+  """What is known of a file while it comes.
+
+  Attributes:
+    url: Its address.
+    file: What came so far.
+    tag: Its ETag, which changes with its content; None where not told.
+    md5: Its MD5 in base64; None where not told.
+  """
+
+  url: str
+  file: BinaryIO
+  tag: str | None = None
+  md5: str | None = None
+
+  def receive(self) -> None:
+    """Writes the rest; all of it if the file changed or comes whole only."""
+    headers = {"Accept-Encoding": "identity"}
+    start = self.file.tell()
+    if start:
+      headers["Range"] = f"bytes={start}-"
+      if self.tag:
+        headers["If-Range"] = self.tag
+    request = urllib.request.Request(self.url, headers=headers)
+    with _opened(request) as response:
+      if response.status != http.client.PARTIAL_CONTENT:
+        self.file.seek(0)
+        self.file.truncate()
+        start = 0
+      self.tag = response.headers.get("ETag")
+      hashes = ",".join(response.headers.get_all("x-goog-hash") or ())
+      md5 = _MD5.search(hashes)
+      self.md5 = md5 and md5[1]
+      length = response.headers.get("Content-Length")
+      if length is None:
+        raise DownloadError("the server does not tell how long it is")
+      total = start + int(length)
+      told = time.monotonic()
+      for piece in _pieces(response):
+        self.file.write(piece)
+        if time.monotonic() > told + _TELL_SECONDS:
+          told = time.monotonic()
+          _logger.info("%s of %s.", _mib(self.file.tell()), _mib(total))
+      if self.file.tell() < total:
+        raise _Cut(f"{self.file.tell()} of {total} bytes came")
+
+
+def _opened(request: urllib.request.Request) -> http.client.HTTPResponse:
+  """Connects and returns the answer once its head is there.
+
+  The time limit of a socket is for one address; names take their own time to
+  be resolved, and may have many addresses.
+  """
+  answers: queue.SimpleQueue = queue.SimpleQueue()
+
+  def work() -> None:
+    try:
+      answers.put(urllib.request.urlopen(request, timeout=_SECONDS))
+    except Exception as error:
+      answers.put(error)
+
+  threading.Thread(target=work, daemon=True).start()
+  try:
+    answer = answers.get(timeout=_SECONDS)
+  except queue.Empty:
+    raise _Cut(f"no answer in {_SECONDS:g} s") from None
+  if isinstance(answer, urllib.error.HTTPError):
+    with answer:
+      reason = f"the server answers {answer.code} {answer.reason}".rstrip()
+    if answer.code >= http.client.INTERNAL_SERVER_ERROR:
+      raise _Cut(reason)
+    raise DownloadError(reason, answer.code)
+  if isinstance(answer, OSError | http.client.HTTPException):
+    raise _Cut(_reason(answer))
+  if isinstance(answer, Exception):
+    raise DownloadError(_reason(answer))
+  return answer
+
+
+def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
+  while True:
+    try:
+      piece = response.read1(_PIECE)
+    except (OSError, http.client.HTTPException) as error:
+      raise _Cut(_reason(error)) from None
+    if not piece:
+      return
+    yield piece
+
+
+def _reason(error: Exception) -> str:
+  """What broke, in a few words."""
+  inner = getattr(error, "reason", None) or error
+  if isinstance(inner, TimeoutError):
+    return f"no answer in {_SECONDS:g} s"
+  if isinstance(inner, OSError) and inner.strerror:
+    return inner.strerror
+  return " ".join(str(inner).split()) or type(inner).__name__
+
+
+def _md5_of(file: BinaryIO) -> str:
+  file.seek(0)
+  digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False))
+  return base64.b64encode(digest.digest()).decode()
+
+
+def _mib(count: int) -> str:
+  return f"{count / 2**20:.0f} MiB"
