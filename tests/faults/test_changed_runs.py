@@ -1,5 +1,7 @@
 """A run that is started again with something changed."""
 
+import json
+
 import pytest
 from PIL import Image
 
@@ -46,6 +48,24 @@ def test_another_version_is_named_and_may_be_allowed(workdir, monkeypatch):
     train(config, str(workdir))
   config = experiments.config(total_steps=2, evals={}, allow_change="versions")
   assert train(config, str(workdir)) == 0
+
+
+def test_the_price_may_change_and_is_that_of_all_starts(workdir):
+  costs, hours = [], []
+  for price in (None, 3.0, 5.0):
+    config = experiments.config(
+      total_steps=2, evals={}, log__price_per_device_hour=price
+    )
+    assert train(config, str(workdir)) == 0
+    summary = json.loads((workdir / "summary.json").read_text())
+    costs.append(summary["estimated_cost"])
+    hours.append(summary["goodput"]["device_hours"])
+  assert 0 < hours[0] < hours[1] < hours[2]
+  assert costs[0] is None
+  assert costs[1:] == pytest.approx([3 * hours[1], 5 * hours[2]])
+  assert "device-hours at 5 each" in (
+    (workdir / "report" / "index.html").read_text()
+  )
 
 
 def _photos(root, names):

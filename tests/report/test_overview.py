@@ -72,3 +72,11 @@ def test_the_machine_the_images_and_the_epochs_are_facts(tmp_path):
   optimisation = overview.facts(run)["Optimisation"]
   assert optimisation["epochs"] == "3"  # 60 x 64 / 1280.
   assert optimisation["computed"] == "4.2 TFLOPs"  # 60 x 7e10.
+  assert optimisation.get("estimated cost") is None
+
+
+def test_a_price_gives_what_the_run_has_cost(tmp_path):
+  found = {"estimated_cost": 1234.5, "goodput": {"device_hours": 823.0}}
+  run = run_of(tmp_path, found, log={"price_per_device_hour": 1.5})
+  cost = overview.facts(run)["Optimisation"]["estimated cost"]
+  assert cost == "1,234.50, for 823 device-hours at 1.5 each"

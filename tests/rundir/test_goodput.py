@@ -12,12 +12,14 @@ from vit_jax.rundir.goodput import Goodput
 class Start:
   """One start of a run, with a clock that a test sets."""
 
-  def __init__(self, workdir, monkeypatch, first_step):
+  def __init__(self, workdir, monkeypatch, first_step, num_devices=1):
     self.now = 0.0
     for module in (timing, goodput):
       monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
     self.clock = timing.Clock()
-    self.account = Goodput(epath.Path(workdir), self.clock, first_step)
+    self.account = Goodput(
+      epath.Path(workdir), self.clock, first_step, num_devices
+    )
 
   def spend(self, phase, seconds):
     with self.clock.phase(phase):
@@ -37,7 +39,7 @@ class Start:
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):
-  return lambda first_step: Start(tmp_path, monkeypatch, first_step)
+  return lambda *arguments: Start(tmp_path, monkeypatch, *arguments)
 
 
 def seconds(summary, *names):
@@ -108,6 +110,27 @@ def test_what_a_run_goes_back_behind_is_lost(start):
   later = start(40).account.summary()
   assert later.pop("starts") == 2 and expected.pop("starts") == 1
   assert later == pytest.approx(expected)
+
+
+def test_device_hours_are_those_of_all_devices_of_all_starts(start, tmp_path):
+  run = start(0, 8)
+  run.steps(1, 100)
+  run.now = 7200.0
+  run.account.close()
+  # Killed at a step that is done again: its time was paid for.
+  again = start(50, 4)
+  again.now = 1800.0
+  assert again.account.summary()["device_hours"] == pytest.approx(
+    2 * 8 + 0.5 * 4
+  )
+  # An account of before devices were counted.
+  again.account.close()
+  account = json.loads((tmp_path / goodput.FILE).read_text())
+  del account["device_seconds"]
+  (tmp_path / goodput.FILE).write_text(json.dumps(account))
+  assert start(100, 2).account.summary()["device_hours"] == pytest.approx(
+    2.5 * 2
+  )
 
 
 def test_many_saves_make_no_long_file(start, tmp_path):

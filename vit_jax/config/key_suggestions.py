@@ -79,6 +79,7 @@ _ELSEWHERE = {
   ),
   "log.project": ("project", "project_name", "wandb_project"),
   "log.name": ("run_name", "wandb_name"),
+  "log.price_per_device_hour": ("price", "cost", "cost_per_hour"),
   "ema_decay": ("model_ema", "model_ema_decay", "ema"),
   "optimizer.freeze": ("freeze", "freeze_backbone", "linear_probe"),
   "optimizer.freeze_until": ("unfreeze_epoch", "gradual_unfreezing"),

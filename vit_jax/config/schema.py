@@ -597,7 +597,7 @@ class Checkpoint(Section):
 
 
 class Log(Section):
-  """Experiment trackers that get the metrics too, beside metrics.jsonl."""
+  """What is told of a run, and the trackers that get its metrics too."""
 
   to: Annotated[tuple[str, ...], pydantic.BeforeValidator(_split_words)] = key(
     (),
@@ -614,6 +614,12 @@ class Log(Section):
   )
   group: str | None = key(
     None, "Group of runs that the run belongs to; sweeps set it."
+  )
+  price_per_device_hour: Positive | None = key(
+    None,
+    "Price of an hour of one device as jax counts them, in any currency; the"
+    " report then says what the run has cost by it so far. On CPUs a device is"
+    " the machine.",
   )
 
 

@@ -308,6 +308,7 @@ def _optimisation(run: Run) -> dict[str, Any]:
     "steps": _plain(run.total_steps),
     "epochs": _epochs(run),
     "computed": _computed(run),
+    "estimated cost": _cost(run),
     "dropout": _plain(number(run.setting("model.dropout_rate")) or None),
     "average": _plain(run.setting("ema_decay")),
     "seed": run.setting("seed"),
@@ -344,6 +345,20 @@ def _computed(run: Run) -> str | None:
   """'1.2 PFLOPs', of the updates that were made."""
   of_step = number(run.summary.get("flops_per_step"))
   return formatting.flops(run.step * of_step) if of_step else None
+
+
+def _cost(run: Run) -> str | None:
+  """'12.40, for 6.2 device-hours at 2 each', over all starts of the run."""
+  cost = number(run.summary.get("estimated_cost"))
+  hours = number(run.section("goodput").get("device_hours"))
+  price = number(run.setting("log.price_per_device_hour"))
+  if cost is None or hours is None or price is None:
+    return None
+  text = f"{cost:,.2f}" if cost >= 0.01 else formatting.quantity(cost, 2)
+  hours = formatting.quantity(hours, 3)
+  return (
+    f"{text}, for {hours} device-hours at {formatting.quantity(price)} each"
+  )
 
 
 def _objective(run: Run) -> dict[str, Any]:

@@ -33,12 +33,23 @@ class Goodput:
     workdir: Directory of the run.
     clock: Clock of this start.
     first_step: Step that the run resumes from.
+    num_devices: Devices of all processes of this start.
   """
 
-  def __init__(self, workdir: epath.Path, clock: Clock, first_step: int):
+  def __init__(
+    self,
+    workdir: epath.Path,
+    clock: Clock,
+    first_step: int,
+    num_devices: int = 1,
+  ):
     self._path = workdir / FILE
     self._clock = clock
-    self._earlier, self._starts = _read(self._path, first_step)
+    self._num_devices = num_devices
+    self._earlier, self._starts, of_devices = _read(self._path, first_step)
+    if of_devices is None:  # Not recorded yet: as if by as many devices.
+      of_devices = sum(self._earlier.values()) * num_devices
+    self._earlier_of_devices = of_devices
     self._lost = 0.0
     self._step = first_step
     self._marks: list[Mark] = [(first_step, {})]
@@ -70,6 +81,7 @@ class Goodput:
       "earlier": self._earlier,
       "lost": self._lost,
       "marks": self._marks,
+      "device_seconds": self._device_seconds(),
     }
     # Not worth a run: what is missing makes the account less exact.
     with contextlib.suppress(OSError):
@@ -91,7 +103,8 @@ class Goodput:
   def summary(self) -> dict[str, float | int]:
     """Seconds by phase without those that are lost, and the share of steps.
 
-    `goodput` is the share of all seconds in steps that counted.
+    `goodput` is the share of all seconds in steps that counted; `device_hours`
+    are those of all devices of all starts, lost ones included.
     """
     seconds = _added(self._earlier, self._now())
     seconds["lost"] = seconds.get("lost", 0.0) + self._lost
@@ -102,8 +115,12 @@ class Goodput:
       "starts": self._starts,
       "goodput": seconds["step"] / total if total else 0.0,
       "total_seconds": total,
+      "device_hours": self._device_seconds() / 3600,
       **{f"{name}_seconds": value for name, value in seconds.items()},
     }
+
+  def _device_seconds(self) -> float:
+    return self._earlier_of_devices + self._clock.total() * self._num_devices
 
   def _now(self) -> Seconds:
     """Seconds of this start by phase; 'other' is what no phase has."""
@@ -111,8 +128,15 @@ class Goodput:
     return {**phases, "other": self._clock.total() - sum(phases.values())}
 
 
-def _read(path: epath.Path, first_step: int) -> tuple[Seconds, int]:
-  """Seconds of the earlier starts by phase, and the number of this one."""
+def _read(
+  path: epath.Path, first_step: int
+) -> tuple[Seconds, int, float | None]:
+  """Reads the account of the earlier starts.
+
+  Returns:
+    Their seconds by phase, the number of this start, and their seconds times
+    their devices; None where those were not recorded.
+  """
   try:
     value: Any = json.loads(path.read_text())
     marks = [(int(step), dict(at)) for step, at in value["marks"]]
@@ -121,9 +145,10 @@ def _read(path: epath.Path, first_step: int) -> tuple[Seconds, int]:
     total = _added(earlier, kept)
     total["lost"] = total.get("lost", 0.0) + value["lost"] + sum(lost.values())
     total["step"] = max(total.get("step", 0.0) - value["lost"], 0.0)
-    return total, starts + 1
+    of_devices = value.get("device_seconds")
+    return total, starts + 1, of_devices and float(of_devices)
   except (OSError, ValueError, KeyError, TypeError, IndexError):
-    return {}, 1  # The first start, or one whose past is not known.
+    return {}, 1, None  # The first start, or one whose past is not known.
 
 
 def _split(

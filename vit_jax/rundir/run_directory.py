@@ -136,7 +136,9 @@ class RunDirectory:
     if self._is_first:
       self._spool = self._open_spool()
       at = self.records_path = self._spool.path
-      self._goodput = goodput.Goodput(at, self._clock, self.first_step)
+      self._goodput = goodput.Goodput(
+        at, self._clock, self.first_step, jax.device_count()
+      )
       run_files.write_config(at, config)
       records.write_json(
         at / evaluator_declarations.FILE,
@@ -378,6 +380,7 @@ class RunDirectory:
         "metrics": values,
         "timings": self._clock.summary(),
         "goodput": self._goodput.summary(),
+        "estimated_cost": self._estimated_cost(),
         "lines_are_means": True,
         "flops_per_step": parts.flops_per_step,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -387,6 +390,12 @@ class RunDirectory:
         **self.facts,
       },
     )
+
+  def _estimated_cost(self) -> float | None:
+    """Device-hours of all starts by the price of one; None without a price."""
+    price = self._parts.config.log.price_per_device_hour
+    hours = self._goodput.summary()["device_hours"]
+    return None if price is None else price * hours
 
   def finish(self, status: str) -> None:
     """Waits for the last checkpoint, then says in the summary how it ended.
