@@ -371,6 +371,8 @@ class RunDirectory:
     parts = self._parts
     values = {k: v for k, v in self._values.items() if k != "step"}
     best = self.best_checkpoint.best
+    account = self._goodput.summary()
+    price = parts.config.log.price_per_device_hour
     records.write_json(
       self.records_path / "summary.json",
       {
@@ -379,8 +381,8 @@ class RunDirectory:
         "status": status,
         "metrics": values,
         "timings": self._clock.summary(),
-        "goodput": self._goodput.summary(),
-        "estimated_cost": self._estimated_cost(),
+        "goodput": account,
+        "estimated_cost": price and price * account["device_hours"],
         "lines_are_means": True,
         "flops_per_step": parts.flops_per_step,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -390,12 +392,6 @@ class RunDirectory:
         **self.facts,
       },
     )
-
-  def _estimated_cost(self) -> float | None:
-    """Device-hours of all starts by the price of one; None without a price."""
-    price = self._parts.config.log.price_per_device_hour
-    hours = self._goodput.summary()["device_hours"]
-    return None if price is None else price * hours
 
   def finish(self, status: str) -> None:
     """Waits for the last checkpoint, then says in the summary how it ended.
