@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import vit_jax
+from tests.weights import published
 from vit_jax.errors import UserError
 
 
@@ -128,6 +129,37 @@ def test_the_last_map_of_a_convnext_is_what_is_pooled():
   deviation = np.sqrt(np.square(centred).mean(axis=1, keepdims=True) + 1e-6)
   pooled = vit_jax.features(network, params, images)["pooled"]
   np.testing.assert_allclose(pooled, centred / deviation, rtol=1e-3, atol=1e-4)
+
+
+def maps_of_timm():
+  """'timm_swin/images_64' -> its maps, in the order of the stages."""
+  with np.load(published.GOLDEN / "timm_maps.npz") as file:
+    found = {}
+    for name in file:
+      found.setdefault(name.rpartition("/")[0], []).append(file[name])
+  return found
+
+
+MAPS_OF_TIMM = maps_of_timm()
+
+
+@pytest.mark.parametrize("case", MAPS_OF_TIMM)
+def test_maps_are_those_of_timm_with_channels_last(case):
+  name, images, *norm = case.split("/")
+  images = published.expected(name)[images][:1]
+  network, params = vit_jax.load(
+    published.folder(name), image_size=images.shape[1]
+  )
+  maps = jax.jit(
+    lambda params, images: vit_jax.feature_maps(
+      network, params, images, norm=bool(norm)
+    )
+  )(params, images)
+  assert len(maps) == len(MAPS_OF_TIMM[case])
+  # Cosines that SwinV2 multiplies by up to 100 lose as much in float32.
+  allowed = 3e-5 if name == "timm_swinv2" else 1e-5
+  for found, wanted in zip(maps, MAPS_OF_TIMM[case], strict=True):
+    assert published.relative_error(np.asarray(found), wanted) < allowed
 
 
 def test_layers_and_norms_that_are_not_there_are_sentences(registers, photos):

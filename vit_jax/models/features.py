@@ -72,8 +72,11 @@ def feature_maps(
 
   A Vision Transformer has one after each layer, all of one size, from which
   prefix tokens are left out. A hierarchical network has one for each stage, at
-  a stride of 4, 8, 16 and 32 pixels, before it is merged for the next: what
-  timm's `features_only` gives, with channels last.
+  a stride of 4, 8, 16 and 32 pixels, before it is merged for the next.
+
+  They are those of timm's `features_only` and `forward_intermediates`, with
+  channels last, and of a ResNet without the map of its stem; there too a norm
+  is applied only if `norm` asks for it, never to stages.
 
   Args:
     model: A network, as `load` and `create_model` return it.
