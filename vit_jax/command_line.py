@@ -18,6 +18,7 @@ from ml_collections import config_flags
 
 from vit_jax.config import from_json, resolve, schema
 from vit_jax.errors import UserError
+from vit_jax.suggestions import did_you_mean
 
 EXIT_BAD_INPUT = 1
 EXIT_INTERRUPTED = 130
@@ -257,9 +258,11 @@ def find_config(path: str) -> str:
       for file in installed.glob("*.py")
       if not file.name.startswith("_")
     )
+    near = did_you_mean(path, names, cutoff=0.7)
+    hint = f" Did you mean {near}?" if near else ""
     raise UserError(
       f"The config file {path} does not exist, neither here nor among the"
-      f" installed ones: {', '.join(names)}."
+      f" installed ones.{hint} There are {', '.join(names)}."
     )
   raise UserError(f"The config file {path} does not exist.")
 

@@ -50,6 +50,15 @@ def test_every_class_counts_alike_in_the_mean_over_classes():
   assert predictions.mean_class_accuracy(sets) is None
 
 
+def test_the_commonest_class_is_told_where_classes_are_imbalanced():
+  found = evaluation([1] * 6 + [0, 2], [1] * 8)
+  assert predictions.commonest_class(found) == ("dog", 0.75)
+  found = evaluation([0, 0, 1, 1, 2], [0] * 5)
+  assert predictions.commonest_class(found) is None
+  sets = evaluation([[0, 1], [1, -1]], [0, 0])
+  assert predictions.commonest_class(sets) is None
+
+
 def test_label_sets_have_no_pairs():
   assert predictions.confused_pairs(evaluation([[0, 1], [2, -1]], [2, 2])) == []
 

@@ -74,6 +74,12 @@ def _outcome(evaluation: Evaluation) -> str | None:
   by_class = predictions.mean_class_accuracy(evaluation)
   if by_class is not None:
     text += f"; mean over the classes {formatting.percent(by_class)}"
+  if commonest := predictions.commonest_class(evaluation):
+    name, share = commonest
+    text += (
+      f". Always answering {name} would be right for"
+      f" {formatting.percent(share)}"
+    )
   return text
 
 

@@ -79,6 +79,22 @@ def mean_class_accuracy(evaluation: Evaluation) -> float | None:
   return sum(shares) / len(shares)
 
 
+def commonest_class(evaluation: Evaluation) -> tuple[str, float] | None:
+  """The class that most images are of, and its share of them.
+
+  None where labels are sets, or where the classes are of nearly one size: the
+  largest less than half as large again as their mean.
+  """
+  totals = _by_truth(counts(evaluation) or {})
+  if not totals:
+    return None
+  largest = max(totals, key=lambda k: (totals[k], -k))
+  share = totals[largest] / sum(totals.values())
+  if share * len(totals) < 1.5:
+    return None
+  return evaluation.class_name(largest), share
+
+
 def calibration(predictions: Predictions, num_bins: int = 10) -> list[Bin]:
   """Bins of equal width in confidence, empty ones left out."""
   keep = np.isfinite(predictions.probability)

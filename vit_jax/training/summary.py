@@ -133,7 +133,7 @@ def _start(parts: Experiment, first_step: int) -> str:
   if few and own and config.objective.name == "supervised":
     return (
       "from random weights, which so few images hardly suffice for;"
-      " config.init_from=FILE starts from published ones"
+      " config.init_from=augreg_i21k:S/16 starts from published ones"
     )
   return "from random weights"
 

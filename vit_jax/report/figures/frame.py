@@ -14,7 +14,7 @@ FONT = 11.5
 ROW = 16.0  # Of the legend.
 # Draws series `kind` in the legend, x pixels from the left at height y.
 Sample = Callable[[int, float, float], svg.Markup]
-_SAMPLE = 44.0  # Pixels of a legend's entry beside its name.
+_SAMPLE = 50.0  # Pixels of a legend's entry beside its name.
 
 
 def chart(
