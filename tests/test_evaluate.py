@@ -205,8 +205,9 @@ def test_the_command_compares_and_keeps_what_was_measured(
     logged["eval/test/loss"], rel=1e-5
   )
   assert (found[workdir]["step"], found[step]["step"]) == (3, 2)
-  head, *rows = result.stdout.splitlines()
+  head, *rows, last = result.stdout.splitlines()
   assert "step 2" in head and len(rows) == len(found[step])
+  assert last == f"report: {report}"
   assert "2 checkpoints compared" in report.read_text()
 
   # The second is of another model.

@@ -79,7 +79,7 @@ def fetch(url: str, path: pathlib.Path) -> None:
 
 @dataclasses.dataclass
 class _Transfer:
-  """What is known of a file while it comes.
+  """A file on its way, and the server's description of it.
 
   Attributes:
     url: Its address.
@@ -169,7 +169,7 @@ def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 def _reason(error: Exception) -> str:
-  """What broke, in a few words."""
+  """The cause of an error in a few words."""
   inner = getattr(error, "reason", None) or error
   if isinstance(inner, TimeoutError):
     return f"no answer in {_SECONDS:g} s"

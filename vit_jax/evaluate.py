@@ -94,6 +94,7 @@ def main(argv: Sequence[str]) -> int:
     declared = evaluator_declarations.declarations(config)
     text = write(comparison.compare(found, declared))
     command_line.writing(records.write_text, options.report, text)
+    print(f"report: {options.report}")
   return 0
 
 

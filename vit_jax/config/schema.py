@@ -597,7 +597,7 @@ class Checkpoint(Section):
 
 
 class Log(Section):
-  """What is told of a run, and the trackers that get its metrics too."""
+  """Experiment trackers that get the metrics too, and the price of a run."""
 
   to: Annotated[tuple[str, ...], pydantic.BeforeValidator(_split_words)] = key(
     (),
