@@ -97,6 +97,12 @@ def test_a_file_is_fetched_once_and_loaded(served, weights, tmp_path):
   jax.tree.map(np.testing.assert_array_equal, again, params)
 
 
+def test_messages_have_the_name_not_the_place_in_the_cache(served, caplog):
+  vit_jax.load(NAME, num_classes=3)
+  vit_jax.load(NAME, num_classes=3)
+  assert f"{NAME}: " in caplog.text and "weights/augreg" not in caplog.text
+
+
 def test_a_collection_has_the_file_for_the_network(served):
   model, params = vit_jax.create_model(
     "ViT-Ti/16", num_classes=5, image_size=32, pretrained="augreg_i21k"

@@ -1,5 +1,6 @@
 """Reading the parameters of any checkpoint: a run's or a published one."""
 
+import dataclasses
 from typing import Any
 
 from etils import epath
@@ -91,9 +92,10 @@ def read(path: str) -> Weights:
   Raises:
     UserError: The checkpoint is missing, damaged or not understood.
   """
-  path = named_weights.local(path)
+  name, path = path, named_weights.local(path)
   if files.is_published(path):
-    return files.read(path)
+    # Messages call it as the user does, not by its place in a cache.
+    return dataclasses.replace(files.read(path), path=name)
   workdir, step = locate(path)
   config = run_files.read_config(workdir)
   kind = registry.OBJECTIVES.get(config.objective.name)
