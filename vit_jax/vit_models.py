@@ -16,7 +16,7 @@ import re
 import urllib.parse
 import zipfile
 
-from vit_jax import cache_directory, downloads, records
+from vit_jax import cache_directory, records
 from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean
 
@@ -215,6 +215,9 @@ def _fetched(path: str, file: str) -> pathlib.Path:
   place = cache_directory.path() / "weights" / file
   if place.exists():
     return place
+  # Imported late: most runs fetch nothing.
+  from vit_jax import downloads
+
   base = os.environ.get(MIRROR) or _ADDRESS
   url = f"{base.rstrip('/')}/{urllib.parse.quote(file, safe='/+')}"
   by_hand = f"Try again with a network, or give the path of a copy of {url}."

@@ -2,7 +2,6 @@
 
 import numpy as np
 from jaxtyping import Float, Int
-from sklearn import metrics
 
 
 def mean_average_precision(
@@ -18,6 +17,9 @@ def mean_average_precision(
     scores: Of the classes, comparable from example to example.
     labels: Sets of classes padded with -1; one example at least has a class.
   """
+  # A second to import, which most runs need not spend.
+  from sklearn import metrics
+
   truth = np.zeros(scores.shape, bool)
   rows, columns = np.nonzero(labels >= 0)
   truth[rows, labels[rows, columns]] = True
