@@ -64,26 +64,41 @@ def test_no_data_and_no_tensorflow_are_needed(repo):
   code = """
 import sys
 
+ABSENT = ("tensorflow", "tensorflow_datasets", "keras", "array_record")
+
 class NotInstalled:
   def find_spec(self, name, path=None, target=None):
-    if name.partition(".")[0] in ("tensorflow", "keras"):
+    if name.partition(".")[0] in ABSENT:
       raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, NotInstalled())
 from vit_jax import checks, command_line
 from vit_jax.aot import step_compilation
 from vit_jax.config import resolve
-path, arguments = "configs/pretrain.py", "model=B/32,data=i21k"
-config = resolve.resolve(command_line.load_config(path, arguments))
-checks.check(config)
-parts = step_compilation.build(config)
-print(parts.facts.num_classes, parts.total_steps)
+for path, arguments, split in (
+  ("configs/pretrain.py", "model=B/32,data=i21k", "train[:50%]"),
+  ("configs/benchmark.py", "model=Ti/16", "train[:-100]+test"),
+  ("configs/quickstart.py", None, "train"),
+):
+  config = command_line.load_config(path, arguments)
+  config.update(total_steps=None, total_epochs=2.0)
+  config.schedule.warmup_steps = 0
+  config.train.split = split
+  config = resolve.resolve(config)
+  checks.check(config)
+  parts = step_compilation.build(config)
+  print(parts.facts.num_classes, parts.facts.num_examples)
 """
   run = subprocess.run(
     [sys.executable, "-c", code], capture_output=True, text=True, cwd=repo
   )
   assert run.returncode == 0, run.stderr
-  assert run.stdout.split() == ["21843", str(round(90 * 14_000_000 / 4096))]
+  printed = [line.split() for line in run.stdout.splitlines()]
+  assert printed == [
+    ["21843", "7000000"],
+    ["1000", str(1000 - 100 + 1000 // 4)],
+    ["10", "1442"],
+  ]
 
 
 def compiled(name: str, **changes) -> Compilation:

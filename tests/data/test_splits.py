@@ -1,5 +1,10 @@
+import dataclasses
+
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies as st
+from tensorflow_datasets.core import splits as tfds_splits
 
 from vit_jax.data import splits
 from vit_jax.errors import UserError
@@ -27,6 +32,56 @@ def _ranges(split, shards=_SHARDS):
 )
 def test_split_strings_mean_what_they_mean_in_tfds(split, expected):
   assert _ranges(split) == expected
+
+
+@dataclasses.dataclass(frozen=True)
+class _Info:
+  """What TFDS's own parser asks of a split."""
+
+  shard_lengths: list[int]
+
+  @property
+  def num_examples(self) -> int:
+    return sum(self.shard_lengths)
+
+
+def _of_tfds(split):
+  """Pieces as TFDS finds them; None: it refuses, or there are none."""
+  infos = {name: _Info(lengths) for name, lengths in _SHARDS.items()}
+  try:
+    parts = tfds_splits.AbstractSplit.from_spec(split).to_absolute(infos)
+  except (ValueError, NotImplementedError):
+    return None
+  ranges = [
+    (
+      part.splitname,
+      part.from_ or 0,
+      infos[part.splitname].num_examples if part.to is None else part.to,
+    )
+    for part in parts
+  ]
+  return [piece for piece in ranges if piece[1] < piece[2]] or None
+
+
+_NUMBER = st.one_of(
+  st.integers(-110, 110),
+  st.integers(-1100, 1100),
+  st.floats(-105, 105).map("{:.1f}".format),
+  st.just(""),
+).map(str)
+_BOUND = st.tuples(_NUMBER, st.sampled_from(["", "%", "shard"])).map("".join)
+_SLICE = st.lists(_BOUND, min_size=1, max_size=3).map(":".join)
+_NAME = st.sampled_from([*_SHARDS, "all", "dev"])
+_PART = st.one_of(_NAME, st.tuples(_NAME, _SLICE).map("{0[0]}[{0[1]}]".format))
+
+
+@hypothesis.given(st.lists(_PART, min_size=1, max_size=3).map(" + ".join))
+def test_any_split_string_has_the_records_that_tfds_gives_it(split):
+  try:
+    found = _ranges(split)
+  except UserError:
+    found = None
+  assert found == _of_tfds(split)
 
 
 @pytest.mark.parametrize("num_examples", [7, 150, 1005, 1_281_167])

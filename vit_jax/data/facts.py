@@ -18,6 +18,7 @@ from vit_jax.data import (
   targets,
 )
 from vit_jax.data.balanced_order import BalancedOrder
+from vit_jax.data.digits import sizes as digits_sizes
 from vit_jax.data.features import Features
 from vit_jax.data.sources import Source
 from vit_jax.data.targets import Targets
@@ -214,7 +215,8 @@ def without_data(config: schema.Config) -> DataFacts:
   if dataset == "captions":
     num_classes, max_labels = None, 0
   known = DATASETS.get(dataset.partition(":")[0])
-  if dataset == "digits" or dataset.startswith("generated"):
+  known = digits_sizes.SIZES if dataset == "digits" else known
+  if dataset.startswith("generated"):
     source = sources.open_source(dataset, train.split, data_dir=None)
     num_classes, num_examples = source.num_classes, source.num_examples
     max_labels, num_numbers = source.max_labels, len(source.numbers)

@@ -1,16 +1,21 @@
-"""TFDS split strings, such as 'train[:99%]' or 'train[:800]+test'.
+"""Split strings as TFDS has them, such as 'train[:99%]' or 'train[:800]+test'.
 
-TFDS parses and rounds them for every source, so that 'train[:99%]' has the same
-number of examples in an image folder as in a TFDS dataset of the same size.
+Parsed and rounded here, as TFDS does it, for every source: 'train[:99%]' has
+the same number of examples in an image folder as in a TFDS dataset of the same
+size, and what knows a dataset's size alone needs no TFDS.
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from vit_jax.errors import UserError
+
+_ALL = "all"  # Every split of the dataset.
+_PART = re.compile(r"([\w-]+)(?:\[([^\[\]]+)\])?")
+_BOUND = re.compile(r"(?:(-?[\d_.]+)(%|shard)?)?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,14 +28,47 @@ class Piece:
 
 
 @dataclasses.dataclass(frozen=True)
-class _SplitInfo:
-  """The part of tfds.core.SplitInfo that TFDS's parser reads."""
+class Part:
+  """A part of a split as it is written.
 
-  shard_lengths: Sequence[int]
+  Attributes:
+    name: Name of the split, or 'all'.
+    start: Where it begins, in `unit`, from the end if negative; None: at 0.
+    stop: Where it ends, likewise; None: at the end.
+    unit: '' for records, '%' or 'shard'.
+  """
 
-  @property
-  def num_examples(self) -> int:
-    return sum(self.shard_lengths)
+  name: str
+  start: int | float | None = None
+  stop: int | float | None = None
+  unit: str = ""
+
+  def piece(self, shard_lengths: Sequence[int]) -> Piece:
+    """The records, of a split whose shards have so many.
+
+    Raises:
+      ValueError: It begins or ends outside of the split.
+    """
+    total = sum(shard_lengths)
+    bounds = self.start, self.stop
+    if self.unit == "%":
+      bounds = (x if x is None else round(x * total / 100) for x in bounds)
+    elif self.unit == "shard":
+      start, stop = bounds
+      if stop is not None and stop <= 0:
+        stop += len(shard_lengths)
+      bounds = (
+        x if x is None else sum(shard_lengths[:x]) for x in (start, stop)
+      )
+    start, stop = bounds
+    start, stop = start or 0, total if stop is None else stop
+    if max(abs(start), abs(stop)) > total:
+      raise ValueError(
+        f"Requested slice [{start or ''}:{stop or ''}] incompatible with"
+        f" {total} examples"
+      )
+    start, stop = (x + total if x < 0 else x for x in (start, stop))
+    return Piece(self.name, start, stop)
 
 
 def resolve(
@@ -48,25 +86,26 @@ def resolve(
     UserError: The string is malformed, a split is not there, a slice exceeds
       the split, or nothing is left.
   """
-  infos = {name: _SplitInfo(n) for name, n in shard_lengths.items()}
   present = ", ".join(
-    f"{name} ({info.num_examples} examples)" for name, info in infos.items()
+    f"{name} ({sum(lengths)} examples)"
+    for name, lengths in shard_lengths.items()
   )
-  instruction = parse(split)
-  try:
-    absolute = instruction.to_absolute(infos)
-  except ValueError as error:
-    reason = str(error).partition(". Should be")[0].rstrip(".")
-    first = next(iter(infos), "train")
-    raise UserError(
-      f"Split {split!r} of {dataset}: {reason}. Present: {present}; a part of"
-      f" one is '{first}[80%:]', and the rest of it '{first}[:80%]'."
-    ) from None
+  first = next(iter(shard_lengths), "train")
   pieces = []
-  for part in absolute:
-    stop = infos[part.splitname].num_examples if part.to is None else part.to
-    if (start := part.from_ or 0) < stop:
-      pieces.append(Piece(part.splitname, start, stop))
+  for part in parse(split):
+    names = shard_lengths if part.name == _ALL else [part.name]
+    for name in names:
+      try:
+        if name not in shard_lengths:
+          raise ValueError(f"Unknown split {name!r}")
+        piece = dataclasses.replace(part, name=name).piece(shard_lengths[name])
+      except ValueError as error:
+        raise UserError(
+          f"Split {split!r} of {dataset}: {error}. Present: {present}; a part"
+          f" of one is '{first}[80%:]', and the rest of it '{first}[:80%]'."
+        ) from None
+      if piece.start < piece.stop:
+        pieces.append(piece)
   if not pieces:
     raise UserError(
       f"Split {split!r} of {dataset} has no examples. Present: {present}."
@@ -94,18 +133,40 @@ def locate(
   return which, ids - (ends - lengths)[which] + starts[which]
 
 
-def parse(split: str) -> Any:
-  """Parses a split string into TFDS's form; reads no data.
+def parse(split: str) -> list[Part]:
+  """Parses a split string; reads no data.
 
   Raises:
     UserError: It is not a split string.
   """
-  from tensorflow_datasets.core import splits
-
   try:
-    return splits.AbstractSplit.from_spec(split)
-  except (ValueError, NotImplementedError):
+    return [_part(text) for text in re.split(r"\s*\+\s*", split)]
+  except ValueError:
     raise UserError(
       f"{split!r} is not a split string; write 'train', 'train[:99%]',"
       " 'train[100:200]' or 'train[:800]+validation[:200]'."
     ) from None
+
+
+def _part(text: str) -> Part:
+  """A split, or a slice of it. Raises ValueError for another text."""
+  found = _PART.fullmatch(text)
+  if not found:
+    raise ValueError(text)
+  name, inside = found.groups()
+  if inside is None:
+    return Part(name)
+  bounds = [_BOUND.fullmatch(bound) for bound in inside.split(":")]
+  if name == _ALL or None in bounds or not any(b.group() for b in bounds):
+    raise ValueError(text)
+  # The unit of one bound is that of both.
+  unit = next(filter(None, (bound[2] for bound in bounds)), "")
+  number = float if unit == "%" else int
+  values = [number(bound[1]) if bound[1] else None for bound in bounds]
+  if len(values) == 1 and unit == "shard":
+    values.append(values[0] + 1)
+  if len(values) != 2:
+    raise ValueError(text)
+  if unit == "%" and max(abs(value or 0) for value in values) > 100:
+    raise ValueError(text)
+  return Part(name, *values, unit)
