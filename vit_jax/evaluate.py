@@ -34,6 +34,7 @@ from vit_jax import buckets, checks, command_line, records, registry
 from vit_jax.config import evaluator_declarations, schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import build as evaluators_build
+from vit_jax.models import attention_key
 from vit_jax.objectives import build as objectives_build
 
 if TYPE_CHECKING:
@@ -264,6 +265,9 @@ def _build(config: schema.Config) -> _Bench:
   from vit_jax.training import evaluation, experiment
 
   checks.check(config)
+  if attention_key.value(config.model) == "cudnn":
+    # The config of a run on GPUs; results are those of any device.
+    config = attention_key.changed(config, "auto")
   found, _ = facts.find(config)
   parts = experiment.build(config, found)
   evaluators = evaluation.build_evaluators(parts)

@@ -43,6 +43,7 @@ def main(argv: Sequence[str]) -> int:
   if flags.FLAGS.dry_run:
     from vit_jax.training import dry_run
 
+    config = initial_model.keep_attention(config, flags.FLAGS.workdir)
     print(dry_run.describe(config))
     return 0
   if not flags.FLAGS.workdir:
@@ -67,6 +68,7 @@ def train(config: schema.Config, workdir: str) -> int:
     UserError: Anything that the user can mend.
   """
   config = initial_model.resolve_architecture(config, workdir)
+  config = initial_model.keep_attention(config, workdir)
   # Heavy imports come after all checks of the config, which answer at once.
   import jax
 

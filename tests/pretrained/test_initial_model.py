@@ -120,3 +120,38 @@ def test_a_run_goes_on_when_what_it_started_from_is_gone(pretrained, tmp_path):
   other = {**wanted, "keep_model_keys": ("image_size", "depth")}
   with pytest.raises(UserError, match="keep_model_keys: was"):
     train(experiments.config(**other, **longer), str(workdir))
+
+
+def test_a_run_keeps_the_attention_that_it_began_with(pretrained, tmp_path):
+  workdir = tmp_path / "run"
+  shutil.copytree(pretrained, workdir)
+  auto = experiments.config()
+  assert auto.model.attention == "auto"
+  # A run on CPUs has settled it, and keeps it on any device.
+  kept = initial_model.keep_attention(auto, str(workdir))
+  assert kept.model.attention == "xla"
+
+  text = (workdir / "config.json").read_text()
+  assert '"attention": "xla"' in text
+  text = text.replace('"attention": "xla"', '"attention": "cudnn"')
+  (workdir / "config.json").write_text(text)
+  kept = initial_model.keep_attention(auto, str(workdir))
+  assert kept.model.attention == "cudnn"
+  with pytest.raises(UserError, match="allow_change='model.attention'"):
+    train(auto, str(workdir))
+
+
+def test_attention_is_kept_only_where_that_was_left_open(pretrained):
+  asked = experiments.config(model__attention="flash")
+  kept = initial_model.keep_attention(asked, str(pretrained))
+  assert kept.model.attention == "flash"
+  for allowed in ("model.attention", "seed, config.model"):
+    anew = experiments.config(allow_change=allowed)
+    kept = initial_model.keep_attention(anew, str(pretrained))
+    assert kept.model.attention == "auto"
+
+
+def test_attention_is_not_kept_without_a_run(tmp_path):
+  auto = experiments.config()
+  assert initial_model.keep_attention(auto, None) == auto
+  assert initial_model.keep_attention(auto, str(tmp_path / "new")) == auto

@@ -70,15 +70,20 @@ def differences(
   """
   defaults = _present(resolve.flatten(_defaults_of(current["config"])))
   old, new = defaults | _flat(saved), _flat(current)
-  allowed = allowed_keys(allow_change)
   absent = object()
   return [
     f"{key}: was {_shown(old.get(key))}, is {_shown(new.get(key))}"
     for key in sorted(old | new)
     if old.get(key, absent) != new.get(key, absent)
     and not key.startswith(_FREE)
-    and not any(key == name or key.startswith(name + ".") for name in allowed)
+    and not is_allowed(key, allow_change)
   ]
+
+
+def is_allowed(key: str, allow_change: str) -> bool:
+  """True if `config.allow_change` names a key, or a section that it is in."""
+  names = allowed_keys(allow_change)
+  return any(key == name or key.startswith(name + ".") for name in names)
 
 
 def allowed_keys(allow_change: str) -> list[str]:

@@ -4,8 +4,10 @@ import logging
 
 from etils import epy
 
+from vit_jax.checkpoint import resume
 from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
+from vit_jax.models import attention_key
 from vit_jax.pretrained import function_keys, run_files
 from vit_jax.suggestions import did_you_mean
 
@@ -46,6 +48,29 @@ def resolve_architecture(
   return config.model_copy(
     update={"model": merge(config, found), "model_from_init": False}
   )
+
+
+def keep_attention(config: schema.Config, workdir: str | None) -> schema.Config:
+  """Settles an `attention` of 'auto' as the run in `workdir` began.
+
+  It stays 'auto' where there is no checkpoint to resume from, or where
+  `allow_change` names the key.
+
+  Args:
+    config: Resolved config.
+    workdir: Directory of the run; None if there is none.
+  """
+  if workdir is None or attention_key.value(config.model) != "auto":
+    return config
+  key = attention_key.name(config.model)
+  if resume.is_allowed(key, config.allow_change):
+    return config
+  try:
+    begun = _begun_with(workdir)
+  except UserError:
+    return config  # That the run is another one is said where it resumes.
+  attention = begun and attention_key.value(begun)
+  return attention_key.changed(config, attention) if attention else config
 
 
 def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:

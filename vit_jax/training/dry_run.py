@@ -34,7 +34,7 @@ def describe(config: schema.Config) -> str:
   state = parts.abstract_state
   sections = [
     ("Run", "\n".join(summary.lines(parts, evaluators, needs=needs))),
-    ("Config", resolve.dump(config)),
+    ("Config", resolve.dump(parts.config)),
     (
       "Parameters",
       parameter_overview.get_parameter_overview(

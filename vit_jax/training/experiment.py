@@ -26,13 +26,17 @@ from vit_jax.objectives.contract import Objective
 from vit_jax.optim import build as optim_build
 from vit_jax.sharding import activations
 from vit_jax.sharding import mesh as mesh_lib
+from vit_jax.training import attention_kernel
 from vit_jax.training import state as state_lib
 from vit_jax.training import step as step_lib
 
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-  """A run ready to start; `abstract_state` carries shardings."""
+  """A run ready to start.
+
+  `abstract_state` carries shardings; `model.attention` of `config` is settled.
+  """
 
   config: schema.Config
   facts: DataFacts
@@ -167,9 +171,10 @@ def build(
     mesh: The mesh; None: over all devices, as `config.mesh` says.
 
   Raises:
-    UserError: Batch, mesh, rules or lengths do not fit.
+    UserError: Batch, mesh, rules, lengths or attention do not fit.
   """
   mesh = mesh_lib.create_mesh(config.mesh) if mesh is None else mesh
+  config = attention_kernel.settled(config, mesh.devices.flat[0])
   mesh_lib.check_batch(config.train, mesh_lib.batch_shards(mesh))
   total_steps = count_steps(config, facts.num_examples)
   objective = objectives_build.build(config, facts, total_steps)

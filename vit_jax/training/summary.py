@@ -8,11 +8,18 @@ import numpy as np
 
 from vit_jax import hardware, registry, trees, truncate
 from vit_jax.evaluators.contract import Evaluator
+from vit_jax.models import attention_key
 from vit_jax.sharding import rules
 from vit_jax.training.experiment import Experiment
 
 # Below this many images published weights are nearly always ahead.
 _FEW = 10_000
+_ATTENTION = {
+  "xla": "by plain products",
+  "cudnn": "by cuDNN's kernel",
+  "pallas": "by the kernel for short inputs",
+  "flash": "block by block",
+}
 
 
 def lines(
@@ -32,6 +39,7 @@ def lines(
   """
   rows = [
     ("model", _model(parts)),
+    *(("", line) for line in _attention(parts)),
     ("data", _data(parts)),
     *(("", line) for line in _classes(parts)),
     *(("", line) for line in _numbers(parts)),
@@ -55,6 +63,15 @@ def _model(parts: Experiment) -> str:
   return (
     f"{described}; images of {model.image_size} px, {parameters:,} parameters"
   )
+
+
+def _attention(parts: Experiment) -> Iterator[str]:
+  model = parts.config.model
+  attention = attention_key.value(model)
+  if attention is not None:
+    key = attention_key.name(model)
+    how = _ATTENTION.get(attention, "as its family has it")
+    yield f"attention {how} (config.{key} = '{attention}')"
 
 
 def _data(parts: Experiment) -> str:

@@ -11,7 +11,12 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float
 
 from vit_jax.errors import UserError
-from vit_jax.models.layers import placement, rope, softmax_attention
+from vit_jax.models.layers import (
+  cudnn_attention,
+  placement,
+  rope,
+  softmax_attention,
+)
 from vit_jax.models.layers.mlp import LayerConfig
 
 # A collection of its own: maps are large, so they are sown only where a
@@ -117,8 +122,10 @@ class MultiHeadAttention(nn.Module):
     # Initialisation may write every collection, and on any device.
     starting = self.is_initializing()
     maps_wanted = self.is_mutable_collection(ATTENTION_MAPS) and not starting
-    # A query that pools needs no kernel of its own: its scores are few.
+    # A query that pools needs no kernel of its own: its scores are few. 'auto'
+    # is left by networks outside of a run, which knows its devices.
     plain = maps_wanted or starting or queries.shape != tokens.shape
+    plain = plain or config.attention == "auto"
     attention = "xla" if plain else config.attention
     flat = attention == "pallas"
     if mask is not None and attention != "xla":
@@ -289,4 +296,4 @@ def _cudnn_attention(
       f" config.model.dtype = 'bfloat16'; here are {placement.platform()}"
       f" and {query.dtype}. Use config.model.attention='xla'."
     )
-  return jax.nn.dot_product_attention(query, key, value, implementation="cudnn")
+  return cudnn_attention.attend(query, key, value)

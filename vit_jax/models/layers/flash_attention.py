@@ -23,8 +23,10 @@ def attend(
   value: Float[Array, "b heads n k"],
 ) -> Float[Array, "b heads n k"]:
   """softmax(q k^T / sqrt(k)) v on TPUs, for any number of tokens."""
-  *_, heads, length, _ = query.shape
-  where = placement.of_heads(("batch", "heads"), heads)
+  batch_size, num_heads, length, _ = query.shape
+  where = placement.of_heads(
+    ("batch", "heads"), batch_size=batch_size, num_heads=num_heads
+  )
   attend_padded = functools.partial(_padded_attention, length=length)
   return where.on_each_device(attend_padded)(query, key, value)
 

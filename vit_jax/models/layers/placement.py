@@ -6,6 +6,7 @@ there is one device.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 
 import flax.linen as nn
@@ -61,7 +62,9 @@ class Placement:
     )
 
 
-def of_heads(dims: Sequence[str | None], num_heads: int) -> Placement:
+def of_heads(
+  dims: Sequence[str | None], *, batch_size: int, num_heads: int
+) -> Placement:
   """Placement of arrays with these dimensions on the devices compiled for.
 
   A backward pass is traced when nobody says so any more: it must be told what
@@ -69,13 +72,22 @@ def of_heads(dims: Sequence[str | None], num_heads: int) -> Placement:
 
   Args:
     dims: 'batch', 'heads' or None for what is whole.
-    num_heads: Number of heads; they stay whole on each device if they do not
-      divide.
+    batch_size: Number of examples; they stay whole on each device if they do
+      not divide, and so do the heads.
+    num_heads: Number of heads.
   """
   mesh = jax.sharding.get_abstract_mesh()
   if mesh.empty or mesh.size == 1:
     return Placement(None, PartitionSpec())
-  (axis,) = nn.logical_to_mesh_axes(("heads",))
-  if axis is not None and num_heads % mesh.shape[axis]:
-    dims = [None if dim == "heads" else dim for dim in dims]
+  sizes = {"batch": batch_size, "heads": num_heads}
+  for name, size in sizes.items():
+    if size % _num_parts(mesh, name):
+      dims = [None if dim == name else dim for dim in dims]
   return Placement(mesh, nn.logical_to_mesh_axes(dims))
+
+
+def _num_parts(mesh: AbstractMesh, name: str) -> int:
+  """Parts that a dimension of this name is split into."""
+  (axes,) = nn.logical_to_mesh_axes((name,))
+  axes = (axes,) if isinstance(axes, str) else axes or ()
+  return math.prod(mesh.shape[axis] for axis in axes)

@@ -58,7 +58,9 @@ def attend(
   Returns:
     The heads' results side by side.
   """
-  where = placement.of_heads(("batch", None, "heads"), num_heads)
+  where = placement.of_heads(
+    ("batch", None, "heads"), batch_size=len(query), num_heads=num_heads
+  )
   settings = _Settings(num_heads, softmax_dtype, interpret, where)
   return _attend(query, key, value, biases, settings)
 

@@ -5,7 +5,7 @@ Imports neither jax nor flax, so that a command answers a bad value at once.
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.models.layers import short_attention_memory
+from vit_jax.models.layers import cudnn_limits, short_attention_memory
 from vit_jax.models.resnet.sizes import NUM_GROUPS, ROOT_WIDTH
 from vit_jax.models.vit import sizes
 
@@ -32,7 +32,7 @@ def check(model: schema.Model) -> None:
   _check_position_embedding(model, size.width)
   _check_stochastic_depth(model)
   _check_rope(model, size)
-  if model.attention != "xla":
+  if model.attention not in ("auto", "xla"):
     _check_kernel(model)
   if model.attention == "cudnn":
     _check_cudnn(model, size.width // size.num_heads)
@@ -262,9 +262,10 @@ def _check_cudnn(model: schema.Model, head_size: int) -> None:
       f" config.model.dtype = '{model.dtype}'; set it to 'bfloat16', or"
       " config.model.attention to 'xla'."
     )
-  if head_size > 256 or head_size % 8:
+  if not cudnn_limits.takes(head_size):
     raise UserError(
-      "config.model.attention = 'cudnn' takes heads of at most 256 units, a"
-      f" multiple of 8; '{model.variant}' has {head_size}. Change"
+      "config.model.attention = 'cudnn' takes heads of at most"
+      f" {cudnn_limits.MAX_HEAD_SIZE} units, a multiple of 8;"
+      f" '{model.variant}' has {head_size}. Change"
       " config.model.num_heads, or use config.model.attention='xla'."
     )

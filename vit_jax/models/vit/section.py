@@ -147,11 +147,14 @@ class ViTModel(Model):
   softmax_dtype: Literal["float32", "bfloat16"] = key(
     "float32", "Dtype of the attention softmax."
   )
-  attention: Literal["xla", "cudnn", "pallas", "flash"] = key(
-    "xla",
-    "Attention implementation. pallas: TPUs, up to a few hundred tokens; flash:"
-    " TPUs and NVIDIA GPUs, any number of tokens; cudnn: NVIDIA GPUs. cudnn,"
-    " and flash on GPUs, compute in bfloat16.",
+  attention: Literal["auto", "xla", "cudnn", "pallas", "flash"] = key(
+    "auto",
+    "Attention implementation. auto: cudnn on NVIDIA GPUs from Ampere on, in"
+    " bfloat16, if it takes the positions and heads, else xla; a run that"
+    " resumes keeps what it began with. xla: plain products, on any device;"
+    " cudnn: NVIDIA GPUs; pallas: TPUs, up to a few hundred tokens; flash: TPUs"
+    " and NVIDIA GPUs, any number of tokens. cudnn, and flash on GPUs, compute"
+    " in bfloat16.",
   )
   scan_layers: bool = key(
     False, "Compile one layer and scan: quick compilation, slower steps."

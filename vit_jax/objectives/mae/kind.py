@@ -6,6 +6,7 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
+from vit_jax.models.layers import cudnn_limits
 from vit_jax.objectives import encoder_checks, mask_checks
 from vit_jax.objectives.kind import ObjectiveKind
 
@@ -48,6 +49,13 @@ def check(config: schema.Config) -> None:
     raise UserError(
       f"config.objective.decoder_width = {width} must be a multiple of 4 and of"
       f" config.objective.decoder_num_heads = {heads}."
+    )
+  if model.attention == "cudnn" and not cudnn_limits.takes(width // heads):
+    raise UserError(
+      "config.model.attention = 'cudnn' takes heads of at most"
+      f" {cudnn_limits.MAX_HEAD_SIZE} units, a multiple of 8, and those of the"
+      f" decoder have {width // heads} (config.objective.decoder_num_heads ="
+      f" {heads}); change that, or use config.model.attention='xla'."
     )
 
 

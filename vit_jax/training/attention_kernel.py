@@ -1,0 +1,64 @@
+"""The implementation of attention that a run takes, by the device it is for."""
+
+from typing import Any
+
+from vit_jax.config import schema
+from vit_jax.errors import UserError
+from vit_jax.models import attention_key
+from vit_jax.models import build as models_build
+from vit_jax.objectives import build as objectives_build
+
+# The compute capability of Ampere, from which on cuDNN has its kernel.
+_LEAST_CAPABILITY = 8.0
+
+
+def settled(config: schema.Config, device: Any) -> schema.Config:
+  """The config whose `model.attention` is not 'auto'.
+
+  'auto' becomes 'cudnn' on NVIDIA GPUs where that could have been asked for,
+  else 'xla'.
+
+  Args:
+    config: The experiment.
+    device: A device that it is compiled for, of jax; it need not be here.
+
+  Raises:
+    UserError: cuDNN is asked for, and the device does not have it.
+  """
+  attention = attention_key.value(config.model)
+  if attention == "auto":
+    chosen = attention_key.changed(config, "cudnn")
+    if _has_cudnn(device) and _is_allowed(chosen):
+      return chosen
+    return attention_key.changed(config, "xla")
+  if attention == "cudnn" and not _has_cudnn(device):
+    key = attention_key.name(config.model)
+    raise UserError(
+      f"config.{key} = 'cudnn' needs an NVIDIA GPU, Ampere or later, and here"
+      f" is a {device.device_kind}; use config.{key}='xla'. A run that began"
+      f" with 'cudnn' resumes so with config.allow_change='{key}' besides."
+    )
+  return config
+
+
+def _has_cudnn(device: Any) -> bool:
+  if device.platform != "gpu":
+    return False
+  # '9.0', or 'gfx90a' of AMD; a device that is not here does not tell.
+  capability = getattr(device, "compute_capability", None)
+  if capability is None:
+    return device.device_kind.startswith("NVIDIA")
+  try:
+    return float(capability) >= _LEAST_CAPABILITY
+  except ValueError:
+    return False
+
+
+def _is_allowed(config: schema.Config) -> bool:
+  """True if neither the network nor the objective refuses the config."""
+  try:
+    models_build.check(config.model)
+    objectives_build.kind_of(config).check(config)
+  except UserError:
+    return False
+  return True
