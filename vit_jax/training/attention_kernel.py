@@ -23,7 +23,7 @@ def settled(config: schema.Config, device: Any) -> schema.Config:
     device: A device that it is compiled for, of jax; it need not be here.
 
   Raises:
-    UserError: cuDNN is asked for, and the device does not have it.
+    UserError: The device has no cuDNN, and the config asks for it.
   """
   attention = attention_key.value(config.model)
   if attention == "auto":
