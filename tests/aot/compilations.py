@@ -29,6 +29,7 @@ def fits(name: str, cost: Cost) -> Compilation:
     estimate=estimate.estimate(
       cycles=cost.cycles,
       collective_seconds=cost.collective_seconds(where.accelerator),
+      overlapped_seconds=cost.overlapped_seconds,
       accelerator=where.accelerator,
       num_devices=where.num_devices,
       batch_size=parts.config.train.batch_size,

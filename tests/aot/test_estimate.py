@@ -10,6 +10,7 @@ def test_times_follow_from_clock_batch_and_peak():
   found = estimate.estimate(
     cycles=94e6,  # 0.1 s at 0.94 GHz.
     collective_seconds=0.025,
+    overlapped_seconds=0.11,
     accelerator=find_accelerator("tpu v3"),
     num_devices=8,
     batch_size=100,
@@ -18,6 +19,7 @@ def test_times_follow_from_clock_batch_and_peak():
   )
   assert found.compute_seconds == pytest.approx(0.1)
   assert found.step_seconds == pytest.approx(0.125)
+  assert found.overlapped_seconds == 0.11
   assert found.images_per_second == pytest.approx(800)
   assert found.utilization == pytest.approx(0.5)
   assert found.run_days == pytest.approx(2)
@@ -30,6 +32,7 @@ def test_cycles_of_an_unknown_clock_are_no_seconds():
     estimate.estimate(
       cycles=1.0,
       collective_seconds=0.0,
+      overlapped_seconds=0.0,
       accelerator=find_accelerator("NVIDIA H100"),
       num_devices=1,
       batch_size=1,

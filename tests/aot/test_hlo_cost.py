@@ -162,6 +162,98 @@ ENTRY %main (x: f32[8]) -> f32[64] {{
   assert found.collective_seconds(V5E) == pytest.approx(2 * 224 / 200e9)
 
 
+# 7/8 of 256 bytes at half of the 400 GB/s, in cycles of 1.5 GHz.
+GATHER_CYCLES = 224 / 200e9 * 1.5e9
+
+
+@pytest.mark.parametrize(
+  ("beside", "cycles"),
+  [
+    (1, GATHER_CYCLES + 7),  # Hides one of the exchange's cycles.
+    (100, 100 + 7),
+  ],
+)
+@pytest.mark.parametrize("spelling", ["fusions", "start_and_done"])
+def test_an_exchange_goes_on_beside_arithmetic_until_it_is_waited_for(
+  spelling, beside, cycles
+):
+  gather = "all-gather(%a), channel_id=4, replica_groups={}, dimensions={0}"
+  begin, end = {
+    "fusions": (
+      "f32[64]{0} fusion(%x), kind=kCustom, calls=%part.1",
+      "f32[64]{0} fusion(%s), kind=kCustom, calls=%part.2",
+    ),
+    "start_and_done": (
+      "(f32[8]{0}, f32[64]{0}) all-gather-start(%x), channel_id=4",
+      "f32[64]{0} all-gather-done(%s)",
+    ),
+  }[spelling]
+  text = f"""\
+HloModule m
+
+%part.1 (a: f32[8]) -> f32[64] {{
+  %a = f32[8]{{0}} parameter(0)
+  ROOT %g = f32[64]{{0}} {gather}
+}}
+
+%part.2 (a: f32[8]) -> f32[64] {{
+  %a = f32[8]{{0}} parameter(0)
+  ROOT %g = f32[64]{{0}} {gather}
+}}
+
+ENTRY %main (x: f32[8]) -> f32[64] {{
+  %x = f32[8]{{0}} parameter(0)
+  %s = {begin}
+  %b = f32[8]{{0}} copy(%x), {takes(beside)}
+  %d = {end}
+  ROOT %c = f32[64]{{0}} copy(%d), {takes(7)}
+}}
+"""
+  found = cost(text)
+  assert found.cycles == beside + 7
+  assert found.collective_seconds(V5E) == pytest.approx(224 / 200e9)
+  assert found.overlapped_seconds == pytest.approx(cycles / 1.5e9)
+
+
+def test_nothing_goes_on_beside_an_exchange_in_one_piece():
+  alone = "channel_id=4, replica_groups={}, dimensions={0}"
+  text = f"""\
+HloModule m
+
+ENTRY %main (x: f32[8]) -> f32[64] {{
+  %x = f32[8]{{0}} parameter(0)
+  %b = f32[8]{{0}} copy(%x), {takes(7)}
+  %g = f32[64]{{0}} all-gather(%b), {alone}
+  ROOT %c = f32[64]{{0}} copy(%g), {takes(7)}
+}}
+"""
+  cycles = 14 + GATHER_CYCLES
+  assert cost(text).overlapped_seconds == pytest.approx(cycles / 1.5e9)
+
+
+def test_exchanges_under_way_at_once_share_the_links():
+  gathers = "channel_id={}, replica_groups={{}}, dimensions={{0}}"
+  text = f"""\
+HloModule m
+
+ENTRY %main (x: f32[8]) -> f32[64] {{
+  %x = f32[8]{{0}} parameter(0)
+  %s = (f32[8]{{0}}, f32[64]{{0}}) all-gather-start(%x), {gathers.format(1)}
+  %t = (f32[8]{{0}}, f32[64]{{0}}) all-gather-start(%x), {gathers.format(2)}
+  %e = f32[64]{{0}} all-gather-done(%t)
+  ROOT %d = f32[64]{{0}} all-gather-done(%s)
+}}
+"""
+  cycles = 2 * GATHER_CYCLES
+  assert cost(text).overlapped_seconds == pytest.approx(cycles / 1.5e9)
+
+
+def test_a_loops_schedule_repeats():
+  reduce = 2 * 0.5 * 32 / 200e9  # Between the two of a group.
+  expected = 7 / 1.5e9 + 12 * (10 / 1.5e9 + reduce)
+  assert cost(looping(PLAIN)).overlapped_seconds == pytest.approx(expected)
+
+
 def calling(name: str) -> str:
   """A program that calls a Pallas kernel and makes a note to the compiler."""
   attributes = (

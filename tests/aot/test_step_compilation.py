@@ -27,6 +27,7 @@ CONTRACT = {
   "uncosted_custom_calls",
   "estimated_collective_seconds",
   "estimated_step_seconds",
+  "estimated_overlapped_step_seconds",
   "collectives",
   "compile_seconds",
   "versions",
@@ -122,6 +123,11 @@ def test_figures_of_a_step_on_several_chips(libtpu):
   assert 0 <= sent - 4 * record["param_count"] < 1024
   assert record["estimated_step_seconds"] == pytest.approx(
     record["estimated_cycles"] / 1.5e9 + record["estimated_collective_seconds"]
+  )
+  assert (
+    record["estimated_cycles"] / 1.5e9
+    < record["estimated_overlapped_step_seconds"]
+    <= record["estimated_step_seconds"] * (1 + 1e-9)
   )
   # Three times the forward pass, but for the gradient of the images, which
   # nobody asks for.

@@ -13,8 +13,10 @@ class Estimate:
 
   Attributes:
     compute_seconds: Seconds of a step's arithmetic.
-    collective_seconds: Seconds of its exchanges; none is hidden behind
-      arithmetic.
+    collective_seconds: Seconds of its exchanges.
+    overlapped_seconds: Seconds of the step where exchanges go on beside
+      arithmetic as its schedule has it; all other figures count one after the
+      other.
     images_per_second: Images per second of all devices together.
     utilization: Model FLOPs over the peak of all chips (MFU).
     run_days: Days of the whole run.
@@ -24,6 +26,7 @@ class Estimate:
 
   compute_seconds: float
   collective_seconds: float
+  overlapped_seconds: float
   images_per_second: float
   utilization: float
   run_days: float
@@ -38,13 +41,14 @@ def estimate(
   *,
   cycles: float,
   collective_seconds: float,
+  overlapped_seconds: float,
   accelerator: Accelerator,
   num_devices: int,
   batch_size: int,
   model_flops: float | int,
   total_steps: int,
 ) -> Estimate:
-  """The times that follow from one device's cycles in a step.
+  """The times that follow from one device's cycles and exchanges in a step.
 
   `batch_size` and `model_flops`, 3 x forward, are those of all devices.
   """
@@ -57,6 +61,7 @@ def estimate(
   return Estimate(
     compute_seconds=compute_seconds,
     collective_seconds=collective_seconds,
+    overlapped_seconds=overlapped_seconds,
     images_per_second=batch_size / step_seconds,
     utilization=model_flops / (peak * step_seconds),
     run_days=run_days,

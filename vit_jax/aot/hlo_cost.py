@@ -9,11 +9,12 @@ import collections
 import dataclasses
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from vit_jax.aot import collectives, kernels, matrix_flops
 from vit_jax.aot.collectives import Collective
 from vit_jax.aot.hlo_text import Computation, Instruction, Module
+from vit_jax.aot.timeline import Timeline
 from vit_jax.sharding.topologies import Accelerator
 
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
@@ -42,6 +43,8 @@ class Cost:
     kernel_cycles: Cycles of the kernels' bounds alone.
     kernel_calls: Number of kernel calls, with a bound or without.
     flops: FLOPs of matrix products and convolutions, without kernels.
+    overlapped_seconds: Seconds of arithmetic and exchanges, one beside the
+      other where the program's schedule has it so.
     collectives: Number of times that each exchange happens.
     uncosted: Number of calls of each target or kernel without an estimate.
     loops_of_unknown_length: Number of loops counted as if they ran once.
@@ -51,6 +54,7 @@ class Cost:
   kernel_cycles: float = 0.0
   kernel_calls: int = 0
   flops: int = 0
+  overlapped_seconds: float = 0.0
   collectives: collections.Counter[Collective] = dataclasses.field(
     default_factory=collections.Counter
   )
@@ -65,6 +69,7 @@ class Cost:
     self.kernel_cycles += times * other.kernel_cycles
     self.kernel_calls += times * other.kernel_calls
     self.flops += times * other.flops
+    self.overlapped_seconds += times * other.overlapped_seconds
     self.loops_of_unknown_length += other.loops_of_unknown_length
     for mine, more in (
       (self.collectives, other.collectives),
@@ -108,26 +113,80 @@ class _Reader:
   def cost(self, name: str) -> Cost:
     """Adds up a computation that control flow reaches."""
     computation, total = self._module[name], Cost()
-    in_fusions: set[tuple[str, str | None]] = set()
+    exchanges = {
+      instruction.name: dict(self._exchanges(computation, instruction))
+      for instruction in computation
+    }
+    ends_with = {key: name for name, one in exchanges.items() for key in one}
+    timeline, begun = Timeline(), set()
     for instruction in computation:
-      found = _CYCLES.search(instruction.attributes)
-      total.cycles += int(found[1]) if found else 0
-      if instruction.opcode == "fusion":
-        self._add_fused(total, instruction, in_fusions)
-      elif instruction.opcode == "custom-call":
-        self._add_custom_call(total, computation, instruction)
-      else:
-        self._add_plain(total, computation, instruction)
-        self._add_called(total, computation, instruction)
+      part = self._arithmetic(computation, instruction)
+      here = exchanges[instruction.name]
+      begins = here.keys() - begun
+      ends = {key for key in here if ends_with[key] == instruction.name}
+      if instruction.opcode.endswith("-start"):
+        ends = set()
+      begun |= begins
+      for key in begins:
+        part.collectives[dataclasses.replace(here[key], channel=None)] += 1
+        timeline.begin(key, here[key].seconds(self._accelerator) or 0.0)
+      for key in begins & ends:
+        timeline.wait(key)
+      timeline.compute(
+        part.overlapped_seconds
+        or part.cycles / (self._accelerator.clock or math.inf)
+      )
+      for key in ends:
+        timeline.wait(key)
+      if instruction.opcode.endswith("-done"):
+        timeline.wait(instruction.operands[0])
+      total.add(part)
+    total.overlapped_seconds = timeline.now
     return total
 
-  def _add_plain(
-    self, total: Cost, computation: Computation, instruction: Instruction
-  ) -> None:
-    total.flops += matrix_flops.flops(computation, instruction)
-    one = collectives.find(computation, instruction, self._num_devices)
-    if one:
-      total.collectives[dataclasses.replace(one, channel=None)] += 1
+  def _arithmetic(
+    self, computation: Computation, instruction: Instruction
+  ) -> Cost:
+    """The cost of an instruction but for its own exchanges."""
+    part = Cost()
+    found = _CYCLES.search(instruction.attributes)
+    part.cycles += int(found[1]) if found else 0
+    if instruction.opcode == "fusion":
+      part.flops += self._fused_flops(instruction)
+    elif instruction.opcode == "custom-call":
+      self._add_custom_call(part, computation, instruction)
+    else:
+      part.flops += matrix_flops.flops(computation, instruction)
+      self._add_called(part, computation, instruction)
+    return part
+
+  def _exchanges(
+    self, computation: Computation, instruction: Instruction
+  ) -> Iterator[tuple[Hashable, Collective]]:
+    """Yields exchanges that an instruction is, begins or is a part of.
+
+    An exchange that is spread over several fusions, to go on beside their
+    arithmetic, stands in each of them, with the same key.
+    """
+    if instruction.opcode != "fusion":
+      one = collectives.find(computation, instruction, self._num_devices)
+      if one:
+        yield instruction.name, one
+      return
+    for name in instruction.called("calls"):
+      for inner in self._module[name]:
+        for _, one in self._exchanges(self._module[name], inner):
+          channel = one.channel or (instruction.name, inner.name)
+          yield (one.kind, channel), one
+
+  def _fused_flops(self, fusion: Instruction) -> int:
+    return sum(
+      self._fused_flops(inner)
+      if inner.opcode == "fusion"
+      else matrix_flops.flops(self._module[name], inner)
+      for name in fusion.called("calls")
+      for inner in self._module[name]
+    )
 
   def _add_called(
     self, total: Cost, computation: Computation, instruction: Instruction
@@ -147,29 +206,6 @@ class _Reader:
     elif opcode in ("call", "async-start"):
       for name in instruction.called("calls", "to_apply"):
         total.add(self.cost(name))
-
-  def _add_fused(
-    self,
-    total: Cost,
-    fusion: Instruction,
-    seen: set[tuple[str, str | None]],
-  ) -> None:
-    """FLOPs and exchanges inside; their cycles are the fusion's own.
-
-    An exchange that is spread over several fusions, to go on beside their
-    arithmetic, stands in each of them and counts once.
-    """
-    for name in fusion.called("calls"):
-      inside = self._module[name]
-      for instruction in inside:
-        total.flops += matrix_flops.flops(inside, instruction)
-        if instruction.opcode == "fusion":
-          self._add_fused(total, instruction, seen)
-        one = collectives.find(inside, instruction, self._num_devices)
-        if one and (one.kind, one.channel) not in seen:
-          if one.channel is not None:
-            seen.add((one.kind, one.channel))
-          total.collectives[dataclasses.replace(one, channel=None)] += 1
 
   def _add_custom_call(
     self, total: Cost, computation: Computation, instruction: Instruction

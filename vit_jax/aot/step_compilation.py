@@ -74,6 +74,7 @@ class Compilation:
       "uncosted_custom_calls": dict(cost.uncosted) if cost else None,
       "estimated_collective_seconds": times and times.collective_seconds,
       "estimated_step_seconds": times and times.step_seconds,
+      "estimated_overlapped_step_seconds": times and times.overlapped_seconds,
       "collectives": cost and cost.by_kind(),
       "compile_seconds": self.compile_seconds,
       "versions": versions.installed(),
@@ -154,6 +155,7 @@ def compile_step(
     estimate=estimate_lib.estimate(
       cycles=cost.cycles,
       collective_seconds=cost.collective_seconds(topology.accelerator),
+      overlapped_seconds=cost.overlapped_seconds,
       accelerator=topology.accelerator,
       num_devices=topology.num_devices,
       batch_size=config.train.batch_size,

@@ -120,6 +120,11 @@ def _time(found: Compilation) -> list[tuple[str, str]]:
       f" {1e3 * times.compute_seconds:.2f}, exchanges"
       f" {1e3 * times.collective_seconds:.2f}, one after the other",
     ),
+    (
+      "  as scheduled",
+      f"{1e3 * times.overlapped_seconds:.2f} ms: exchanges go on beside"
+      " arithmetic",
+    ),
     ("images/s", f"{times.images_per_second:,.0f}"),
     ("MFU", f"{times.utilization:.1%}"),
     (

@@ -32,12 +32,12 @@ class Setting:
   Attributes:
     batch_per_device: Images of the global batch over devices.
     remat: `config.model.remat`.
-    mesh: Sizes of data, fsdp and tensor; one may be -1.
+    mesh: Sizes of data, fsdp and tensor; one may be -1, and fsdp 'auto'.
   """
 
   batch_per_device: int
   remat: str
-  mesh: tuple[int, int, int]
+  mesh: tuple[int, int | str, int]
 
   def applied(self, config: schema.Config, num_devices: int) -> schema.Config:
     """The config with this setting.
@@ -86,7 +86,7 @@ def settings(
 ) -> list[Setting]:
   """All combinations of images a device, `config.model.remat` and meshes.
 
-  A mesh is written data x fsdp x tensor, such as '-1x1x1'.
+  A mesh is written data x fsdp x tensor, such as '-1x1x1' or '-1xautox1'.
 
   Raises:
     UserError: A mesh is not written in this form.
@@ -158,11 +158,12 @@ def table(trials: Sequence[Trial]) -> str:
   return "\n".join(lines)
 
 
-def _mesh(text: str) -> tuple[int, int, int]:
+def _mesh(text: str) -> tuple[int, int | str, int]:
   try:
-    data, fsdp, tensor = map(int, text.split("x"))
+    data, fsdp, tensor = text.split("x")
+    return int(data), fsdp if fsdp == "auto" else int(fsdp), int(tensor)
   except ValueError:
     raise UserError(
-      f'"{text}" is no mesh; write DATAxFSDPxTENSOR, such as -1x4x1.'
+      f'"{text}" is no mesh; write DATAxFSDPxTENSOR, such as -1x4x1 or'
+      " -1xautox1."
     ) from None
-  return data, fsdp, tensor
