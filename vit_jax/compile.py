@@ -49,8 +49,9 @@ def define_flags() -> None:
   flags.DEFINE_list("sweep_remat", ["none", "dots", "full"], "model.remat.")
   flags.DEFINE_list(
     "sweep_meshes",
-    ["-1x1x1", "1x-1x1"],
-    "Meshes, DATAxFSDPxTENSOR; -1: the devices that are left.",
+    ["-1xautox1", "1x-1x1"],
+    "Meshes, DATAxFSDPxTENSOR; -1: the devices that are left; auto: as"
+    " config.mesh.fsdp has it.",
   )
 
 

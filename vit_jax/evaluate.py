@@ -262,6 +262,7 @@ class _Bench:
 
 def _build(config: schema.Config) -> _Bench:
   from vit_jax.data import facts
+  from vit_jax.sharding import mesh as meshes
   from vit_jax.training import evaluation, experiment
 
   checks.check(config)
@@ -269,7 +270,10 @@ def _build(config: schema.Config) -> _Bench:
     # The config of a run on GPUs; results are those of any device.
     config = attention_key.changed(config, "auto")
   found, _ = facts.find(config)
-  parts = experiment.build(config, found)
+  axes = config.mesh
+  if axes.fsdp == "auto":  # There is no update to be shared.
+    axes = axes.model_copy(update={"fsdp": 1})
+  parts = experiment.build(config, found, meshes.create_mesh(axes))
   evaluators = evaluation.build_evaluators(parts)
   return _Bench(config, parts, list(evaluators.values()))
 

@@ -67,10 +67,12 @@ def assert_alike(workdir, other):
   "count", [2, pytest.param(4, marks=pytest.mark.exhaustive)]
 )
 def test_several_processes_log_what_one_does(repo, tmp_path, count):
-  together = run_together(repo, tmp_path / "together", count)
+  wide = {"model.mlp_dim": 16384}  # Large enough for a shared update.
+  together = run_together(repo, tmp_path / "together", count, **wide)
   assert "0: finished at step 4" in together
   assert "1: step" not in together  # The first process speaks for all.
-  run(repo, tmp_path / "one", "vit_jax.train", devices=count)
+  alone = wide | {"mesh.fsdp": 1}
+  run(repo, tmp_path / "one", "vit_jax.train", devices=count, **alone)
   assert len(metrics(tmp_path / "one")) == 6
   assert_alike(tmp_path / "together", tmp_path / "one")
 

@@ -1,6 +1,7 @@
 """The device mesh."""
 
 import dataclasses
+import math
 
 import jax
 import numpy as np
@@ -15,6 +16,32 @@ from vit_jax.sharding import mesh as mesh_lib
 def test_minus_one_takes_the_devices_that_are_left():
   sizes = mesh_lib.axis_sizes(schema.Mesh(data=-1, fsdp=4, tensor=2), 32)
   assert sizes == {"data": 4, "fsdp": 4, "tensor": 2}
+
+
+@pytest.mark.parametrize(
+  ("config", "num_devices", "num_slices", "fsdp"),
+  [
+    (schema.Mesh(), 1, 1, 1),
+    (schema.Mesh(), 8, 1, 8),
+    (schema.Mesh(), 256, 1, 16),
+    (schema.Mesh(), 12, 1, 4),  # A power of 2, as widths are multiples of.
+    (schema.Mesh(tensor=4), 32, 1, 8),
+    (schema.Mesh(), 32, 4, 8),  # Only the devices of a slice.
+    (schema.Mesh(data=8), 8, 1, 1),
+    (schema.Mesh(data=2, tensor=-1), 8, 1, 1),
+  ],
+)
+def test_up_to_sixteen_of_a_slice_share_an_update(
+  config, num_devices, num_slices, fsdp
+):
+  sizes = mesh_lib.axis_sizes(config, num_devices, num_slices)
+  assert sizes["fsdp"] == fsdp
+  assert math.prod(sizes.values()) == num_devices
+
+
+def test_a_tensor_axis_that_does_not_divide_is_refused_under_auto():
+  with pytest.raises(UserError, match="asks for a multiple of 3 devices"):
+    mesh_lib.axis_sizes(schema.Mesh(tensor=3), 8)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +116,13 @@ def test_several_slices_lie_along_data_alone(platform):
   mesh = mesh_lib.create_mesh(config, _two_slices(platform))
   assert dict(mesh.shape) == {"data": 2, "fsdp": 2, "tensor": 2}
   assert mesh.axis_types == (AxisType.Auto,) * 3
+  assert _slices_along_data(mesh) == [{0}, {1}]
+
+
+@pytest.mark.parametrize("platform", ["tpu", "gpu"])
+def test_an_update_is_shared_within_a_slice(platform):
+  mesh = mesh_lib.create_mesh(schema.Mesh(), _two_slices(platform))
+  assert dict(mesh.shape) == {"data": 2, "fsdp": 4, "tensor": 1}
   assert _slices_along_data(mesh) == [{0}, {1}]
 
 

@@ -144,7 +144,7 @@ def test_what_stays_whole_says_why():
     f"{ATTENTION}/query/kernel": {"tensor": "2 do not divide 3"},
     f"{ATTENTION}/key/kernel": {},
     "head/kernel": {"tensor": "no rule splits it"},
-    "head/bias": {"tensor": "no rule splits it", "fsdp": "below 4.00 MiB"},
+    "head/bias": {"tensor": "no rule splits it", "fsdp": "below 1.00 MiB"},
     "odd/kernel": {
       "tensor": "no rule splits it",
       "fsdp": "2 divide no free dimension",

@@ -33,7 +33,7 @@ def test_layers_that_are_placed_alike_share_a_line():
 
 def test_what_is_whole_says_why():
   layers, head, _ = shown(schema.Mesh(data=1, fsdp=2, tensor=2))
-  assert layers.endswith("fsdp: below 4.00 MiB")
+  assert layers.endswith("fsdp: below 1.00 MiB")
   assert "(1024, 2048) -> (-, fsdp)" in head
   assert head.endswith("tensor: no rule splits it")
 

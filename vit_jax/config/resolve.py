@@ -386,7 +386,7 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
       )
   sizes = {"data": mesh.data, "fsdp": mesh.fsdp, "tensor": mesh.tensor}
   for axis, size in sizes.items():
-    if size < 1 and size != -1:
+    if size != "auto" and size < 1 and size != -1:
       yield (
         f"config.mesh.{axis} = {size} must be a number of devices, or -1 for"
         " all that are left."

@@ -567,7 +567,12 @@ class Mesh(Section):
   """Device mesh; one axis may be -1, the devices that are left."""
 
   data: int = key(-1, "Replicas of the parameters.")
-  fsdp: int = key(1, "Devices that share each parameter's rows.")
+  fsdp: int | Literal["auto"] = key(
+    "auto",
+    "Devices that share each large parameter, its moments and its update;"
+    " 'auto': up to 16 of those that `data = -1` takes, in a slice or a host of"
+    " GPUs.",
+  )
   tensor: int = key(1, "Devices that split heads and MLP columns.")
   rules: tuple[tuple[str, tuple[str | None, ...]], ...] = key(
     (),

@@ -281,7 +281,7 @@ def _data(run: Run) -> dict[str, Any]:
   mesh = ", ".join(
     f"{axis} {run.setting(f'mesh.{axis}')}"
     for axis in ("data", "fsdp", "tensor")
-    if run.setting(f"mesh.{axis}") not in (None, 1, -1)
+    if run.setting(f"mesh.{axis}") not in (None, 1, -1, "auto")
   )
   return {
     "training set": _dataset(run),

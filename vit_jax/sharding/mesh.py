@@ -16,13 +16,28 @@ AXES = ("data", "fsdp", "tensor")
 BATCH_AXES = ("data", "fsdp")
 
 
-def axis_sizes(config: schema.Mesh, num_devices: int) -> dict[str, int]:
-  """Size of each axis, -1 filled in.
+# A sixteenth of an update is next to nothing beside the step, and a sixteenth
+# of a matrix still has whole tiles of a TPU's memory. Of smaller parts the
+# compiler sums whole arrays instead of gathering and scattering.
+_MOST_SHARING = 16
+
+
+def axis_sizes(
+  config: schema.Mesh, num_devices: int, num_slices: int = 1
+) -> dict[str, int]:
+  """Size of each axis, -1 and 'auto' filled in.
+
+  Args:
+    config: The section.
+    num_devices: Number of all devices.
+    num_slices: Slices that these are of, equally many of each.
 
   Raises:
     UserError: The axes do not multiply to `num_devices`.
   """
   sizes = {axis: getattr(config, axis) for axis in AXES}
+  if sizes["fsdp"] == "auto":
+    sizes["fsdp"] = _num_sharing(sizes, num_devices // num_slices)
   fixed = math.prod(size for size in sizes.values() if size != -1)
   shown = ", ".join(f"config.mesh.{a} = {s}" for a, s in sizes.items())
   if num_devices % fixed:
@@ -39,6 +54,13 @@ def axis_sizes(config: schema.Mesh, num_devices: int) -> dict[str, int]:
   return sizes
 
 
+def _num_sharing(sizes: dict[str, Any], num_in_slice: int) -> int:
+  """The size that 'auto' means: a power of 2, as it has to divide widths."""
+  if sizes["data"] != -1 or num_in_slice % sizes["tensor"]:
+    return 1
+  return math.gcd(num_in_slice // sizes["tensor"], _MOST_SHARING)
+
+
 def create_mesh(
   config: schema.Mesh, devices: Sequence[Any] | None = None
 ) -> Mesh:
@@ -52,14 +74,17 @@ def create_mesh(
       divided by an axis other than `data`.
   """
   devices = jax.devices() if devices is None else list(devices)
-  grid = _arranged(axis_sizes(config, len(devices)), devices)
+  num_slices = len({getattr(d, "slice_index", None) or 0 for d in devices})
+  sizes = axis_sizes(config, len(devices), num_slices)
+  grid = _arranged(sizes, devices, num_slices)
   return Mesh(grid, AXES, axis_types=(AxisType.Auto,) * len(AXES))
 
 
-def _arranged(sizes: dict[str, int], devices: Sequence[Any]) -> np.ndarray:
+def _arranged(
+  sizes: dict[str, int], devices: Sequence[Any], num_slices: int
+) -> np.ndarray:
   """The grid of devices that suits the links between them best."""
   shape = tuple(sizes[axis] for axis in AXES)
-  num_slices = len({getattr(d, "slice_index", None) or 0 for d in devices})
   if num_slices == 1:
     return mesh_utils.create_device_mesh(
       shape, devices, allow_split_physical_axes=True
@@ -90,6 +115,12 @@ def batch_sharding(mesh: Mesh) -> NamedSharding:
 def replicated(mesh: Mesh) -> NamedSharding:
   """The whole array on every device."""
   return NamedSharding(mesh, PartitionSpec())
+
+
+def gathered(sharding: NamedSharding) -> NamedSharding:
+  """The sharding without `fsdp`."""
+  axes = (None if axis == "fsdp" else axis for axis in sharding.spec)
+  return NamedSharding(sharding.mesh, PartitionSpec(*axes))
 
 
 def batch_shards(mesh: Mesh) -> int:

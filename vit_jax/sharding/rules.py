@@ -26,7 +26,7 @@ TENSOR_RULES: tuple[Rule, ...] = (
   (r".*/MlpBlock_\d+/Dense_1/kernel", ("tensor", None)),
 )
 # Smaller arrays cost more to gather than they save.
-FSDP_MIN_BYTES = 4 * 2**20
+FSDP_MIN_BYTES = 2**20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ def placements(
 
   The first rule whose regex matches the whole path assigns axes to the last
   dimensions; then `fsdp` takes the largest dimension still free that it
-  divides, of arrays of at least 4 MiB, unless a rule of the user's names no
+  divides, of arrays of at least 1 MiB, unless a rule of the user's names no
   axis at all.
 
   Args:

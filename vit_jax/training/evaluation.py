@@ -80,7 +80,7 @@ class Evaluation:
     self._monitor = monitor
     self._request = request
     self._clock = clock
-    self._exported = parts.exported
+    self._evaluated = parts.evaluated
     self.evaluators = build_evaluators(
       parts, directory.records_path, heartbeat=self._ask
     )
@@ -110,7 +110,7 @@ class Evaluation:
     if not self.unfinished or self._request.given:
       return
     with self._clock.phase("evaluate"), contextlib.suppress(_CutShortError):
-      seen = state.replace(params=self._exported(state), ema_params=None)
+      seen = state.replace(params=self._evaluated(state), ema_params=None)
       for every, evaluator in self._scheduled:
         if every.due(step):
           metrics |= evaluator.run(seen, step)

@@ -79,6 +79,16 @@ class Experiment:
     beside = {name: state.eval_params[name] for name in kind.beside}
     return {**exported, **beside}
 
+  def evaluated(self, state: state_lib.TrainState) -> Any:
+    """`exported`, gathered where devices share no more than the update."""
+    exported = self.exported(state)
+    if self.config.mesh.fsdp != "auto":
+      return exported
+    return jax.tree.map(
+      lambda array: jax.device_put(array, mesh_lib.gathered(array.sharding)),
+      exported,
+    )
+
   def lower(self) -> Any:
     """The train step, lowered for its shapes."""
     return self.jitted_step.lower(

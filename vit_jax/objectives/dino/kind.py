@@ -50,9 +50,10 @@ def check(config: schema.Config) -> None:
       f" chunks; use a multiple of {STEP}, such as"
       f" {max(STEP, round(number / STEP) * STEP)}."
     )
-  # Axes other than fsdp leave the prototypes whole.
+  # Axes other than fsdp leave the prototypes whole, and so does 'auto' where it
+  # does not divide them.
   devices = config.mesh.fsdp
-  if devices > 1 and number % devices:
+  if devices != "auto" and devices > 1 and number % devices:
     step = math.lcm(devices, STEP if number > CHUNK else 1)
     raise UserError(
       f"config.objective.prototypes = {number} does not divide over the"
