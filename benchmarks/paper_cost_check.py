@@ -37,11 +37,13 @@ def measure(name: str, topology: topology_lib.Topology) -> dict[str, float]:
   from vit_jax.aot import step_compilation, xla_flags
 
   file, arguments, paper = ROWS[name]
-  config = command_line.load_config(str(ROOT / "configs" / file), arguments)
+  config = resolve.resolve(
+    command_line.load_config(str(ROOT / "configs" / file), arguments)
+  )
   found = step_compilation.compile_step(
-    resolve.resolve(config),
+    config,
     topology,
-    xla_flags.options(f"tpu {topology.generation}"),
+    xla_flags.options(f"tpu {topology.generation}", config.mesh),
   )
   if found.estimate is None:
     raise SystemExit(f"{name} does not fit on {topology}.")

@@ -102,16 +102,18 @@ def compiled(
     row: Shapes and topology.
     depth: Layers; None: the variant's.
     overrides: Values of dotted config keys.
-    options: Options of the compiler.
+    options: Options of the compiler, beside those that `train` uses.
   """
-  from vit_jax.aot import step_compilation
+  from vit_jax.aot import step_compilation, xla_flags
 
   experiment = config(row, overrides)
   if depth is not None:
     model = experiment.model.model_copy(update={"depth": depth})
     experiment = experiment.model_copy(update={"model": model})
+  topology = topology_lib.parse(row.topology)
+  usual = xla_flags.options(f"tpu {topology.generation}", experiment.mesh)
   found = step_compilation.compile_step(
-    experiment, topology_lib.parse(row.topology), options
+    experiment, topology, {**usual, **options}
   )
   if found.cost is None:
     raise UserError(f"{row.variant} does not fit on {row.topology}.")

@@ -88,14 +88,25 @@ def compiled(
   Raises:
     UserError: It does not fit.
   """
-  from vit_jax.aot import hlo_cost, hlo_text, memory, step_compilation
+  from vit_jax.aot import (
+    hlo_cost,
+    hlo_text,
+    memory,
+    step_compilation,
+    xla_flags,
+  )
   from vit_jax.benchmarking import plain_step
 
   if step == _OURS:
-    found = step_compilation.compile_step(experiment, topology)
+    options = xla_flags.options(f"tpu {topology.generation}", experiment.mesh)
+    found = step_compilation.compile_step(experiment, topology, options)
     parts, cost, temporaries = found.parts, found.cost, found.hbm["temporaries"]
   else:
-    parts = step_compilation.build(experiment, topology_lib.devices(topology))
+    whole = experiment.mesh.model_copy(update={"fsdp": 1})
+    parts = step_compilation.build(
+      experiment.model_copy(update={"mesh": whole}),
+      topology_lib.devices(topology),
+    )
     program = plain_step.lower(parts, step).compile()
     cost = hlo_cost.cost(
       hlo_text.parse(program.as_text()),

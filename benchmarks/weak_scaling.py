@@ -41,10 +41,11 @@ def measure(
   config.model.update(variant=variant, scan_layers=True)
   config.train.batch_size = batch_per_chip * topology.num_chips
   config.mesh.fsdp = fsdp
+  resolved = resolve.resolve(config)
   found = step_compilation.compile_step(
-    resolve.resolve(config),
+    resolved,
     topology,
-    xla_flags.options(f"tpu {topology.generation}"),
+    xla_flags.options(f"tpu {topology.generation}", resolved.mesh),
   )
   return {**found.record(), "fsdp": fsdp}
 

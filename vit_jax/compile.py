@@ -90,7 +90,9 @@ def show(config: schema.Config, topology: Topology) -> int:
   """
   from vit_jax.aot import step_compilation, table
 
-  found = step_compilation.compile_step(config, topology, _options(topology))
+  found = step_compilation.compile_step(
+    config, topology, _options(config, topology)
+  )
   print(table.describe(found))
   values = flags.FLAGS
   if values.output:
@@ -119,7 +121,7 @@ def sweep(config: schema.Config, topology: Topology) -> int:
   settings = trials.settings(
     _whole_numbers(batches), values.sweep_remat, values.sweep_meshes
   )
-  for trial in trials.run(config, topology, settings, _options(topology)):
+  for trial in trials.run(config, topology, settings, _options):
     tried.append(trial)
     cells = "  ".join(filter(None, trials.row(trial)))
     print(f"{len(tried)} of {len(settings)}: {cells}", flush=True)
@@ -148,12 +150,12 @@ def sweep(config: schema.Config, topology: Topology) -> int:
   return 0
 
 
-def _options(topology: Topology) -> dict[str, str]:
+def _options(config: schema.Config, topology: Topology) -> dict[str, str]:
   from vit_jax.aot import xla_flags
 
   if flags.FLAGS.xla_flags == "none":
     return {}
-  return xla_flags.options(f"tpu {topology.generation}")
+  return xla_flags.options(f"tpu {topology.generation}", config.mesh)
 
 
 def _whole_numbers(texts: Sequence[str | int]) -> list[int]:

@@ -129,7 +129,7 @@ def train(config: schema.Config, workdir: str) -> int:
       monitor.say("compiling the train step")
     with clock.phase("compile"):
       device_kind = jax.devices()[0].device_kind
-      compiled = parts.compile(xla_flags.options(device_kind))
+      compiled = parts.compile(xla_flags.options(device_kind, config.mesh))
       train_step = functools.partial(compiled, parts.constants)
     monitor.say(f"compiled in {clock.seconds['compile']:.0f} s")
     with clock.phase("restore"):

@@ -254,6 +254,31 @@ def test_a_loops_schedule_repeats():
   assert cost(looping(PLAIN)).overlapped_seconds == pytest.approx(expected)
 
 
+def test_exchanges_of_one_channel_differ_by_their_size():
+  text = """\
+HloModule m
+
+%part.1 (a: f32[8]) -> f32[8] {
+  %a = f32[8]{0} parameter(0)
+  ROOT %g = f32[8]{0} all-reduce(%a), channel_id=1, replica_groups={}
+}
+
+%part.2 (a: f32[4]) -> f32[4] {
+  %a = f32[4]{0} parameter(0)
+  ROOT %g = f32[4]{0} all-reduce(%a), channel_id=1, replica_groups={}
+}
+
+ENTRY %main (x: f32[8], y: f32[4]) -> (f32[8], f32[4]) {
+  %x = f32[8]{0} parameter(0)
+  %y = f32[4]{0} parameter(1)
+  %a = f32[8]{0} fusion(%x), kind=kCustom, calls=%part.1
+  %b = f32[4]{0} fusion(%y), kind=kCustom, calls=%part.2
+  ROOT %t = (f32[8]{0}, f32[4]{0}) tuple(%a, %b)
+}
+"""
+  assert cost(text).by_kind() == {"all-reduce": {"count": 2, "bytes": 48}}
+
+
 def calling(name: str) -> str:
   """A program that calls a Pallas kernel and makes a note to the compiler."""
   attributes = (

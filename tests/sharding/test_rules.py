@@ -93,6 +93,27 @@ def test_fsdp_takes_the_largest_free_dimension_of_large_arrays():
   }
 
 
+@pytest.mark.parametrize(
+  ("num_heads", "query", "out"),
+  [
+    (16, P(None, "fsdp"), P("fsdp")),
+    (3, P("fsdp"), P(None, None, "fsdp")),  # 4 do not divide the heads.
+  ],
+)
+def test_fsdp_splits_whole_heads_where_it_divides_them(num_heads, query, out):
+  found = specs(
+    {
+      f"{ATTENTION}/query/kernel": shape(1024, num_heads, 100),
+      f"{ATTENTION}/out/kernel": shape(num_heads, 100, 1024),
+    },
+    schema.Mesh(data=1, fsdp=4),
+  )
+  assert found == {
+    f"{ATTENTION}/query/kernel": query,
+    f"{ATTENTION}/out/kernel": out,
+  }
+
+
 def test_a_rule_of_the_users_comes_first():
   found = specs(
     {"head/kernel": shape(8, 8)},

@@ -176,8 +176,8 @@ class _Reader:
     for name in instruction.called("calls"):
       for inner in self._module[name]:
         for _, one in self._exchanges(self._module[name], inner):
-          channel = one.channel or (instruction.name, inner.name)
-          yield (one.kind, channel), one
+          # The compiler gives a channel to exchanges of several sizes.
+          yield one if one.channel else (instruction.name, inner.name), one
 
   def _fused_flops(self, fusion: Instruction) -> int:
     return sum(

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vit_jax import text_tables
@@ -103,16 +103,23 @@ def run(
   config: schema.Config,
   topology: Topology,
   tried: Sequence[Setting],
-  options: Mapping[str, str] | None = None,
+  options: Callable[[schema.Config, Topology], Mapping[str, str]],
 ) -> Iterator[Trial]:
   """Compiles one setting after the other.
 
   Settings that the config's own rules refuse are results too.
+
+  Args:
+    config: The experiment, to which each setting is applied.
+    topology: Devices to compile for.
+    tried: The settings.
+    options: Options of the compiler for a config.
   """
   for setting in tried:
     try:
+      changed = setting.applied(config, topology.num_devices)
       found = step_compilation.compile_step(
-        setting.applied(config, topology.num_devices), topology, options
+        changed, topology, options(changed, topology)
       )
     except UserError as error:
       yield Trial(setting, None, str(error))

@@ -51,9 +51,9 @@ def placements(
   """A Placement for the path of each parameter, in tree order.
 
   The first rule whose regex matches the whole path assigns axes to the last
-  dimensions; then `fsdp` takes the largest dimension still free that it
-  divides, of arrays of at least 1 MiB, unless a rule of the user's names no
-  axis at all.
+  dimensions; then `fsdp` takes a dimension still free that it divides, the
+  one that the rule has for `tensor` or else the largest, of arrays of at least
+  1 MiB, unless a rule of the user's names no axis at all.
 
   Args:
     params: Tree of arrays or ShapeDtypeStructs.
@@ -183,7 +183,10 @@ def _place(
   if is_users and not any(axes):
     whole_along["fsdp"] = "config.mesh.rules says so"
   elif mesh.shape["fsdp"] > 1 and "fsdp" not in spec:
-    whole_along["fsdp"] = _split_further(leaf, spec, mesh.shape["fsdp"])
+    named = () if axes is None or len(axes) > len(spec) else axes
+    whole_along["fsdp"] = _split_further(
+      leaf, spec, mesh.shape["fsdp"], [*[""] * (len(spec) - len(named)), *named]
+    )
   while spec and spec[-1] is None:
     spec.pop()
   return Placement(
@@ -233,16 +236,25 @@ def _checked(
   return spec
 
 
-def _split_further(leaf: Any, spec: list[str | None], num_shards: int) -> str:
-  """Gives `fsdp` a dimension of `spec`, in place, or returns why not."""
+def _split_further(
+  leaf: Any,
+  spec: list[str | None],
+  num_shards: int,
+  named: Sequence[str | None],
+) -> str:
+  """Gives `fsdp` a dimension of `spec`, in place, or returns why not.
+
+  What `tensor` could split comes first, as heads lie apart in memory: parts of
+  whole heads are gathered into any layout that a product wants.
+  """
   if math.prod(leaf.shape) * leaf.dtype.itemsize < FSDP_MIN_BYTES:
     return f"below {format_bytes(FSDP_MIN_BYTES)}"
   free = [
-    (leaf.shape[i], -i)
+    (named[i] == "tensor", leaf.shape[i], -i)
     for i, axis in enumerate(spec)
     if axis is None and leaf.shape[i] % num_shards == 0
   ]
   if not free:
     return f"{num_shards} divide no free dimension"
-  spec[-max(free)[1]] = "fsdp"
+  spec[-max(free)[2]] = "fsdp"
   return ""
