@@ -17,7 +17,7 @@ from vit_jax.training import experiment
 
 STEPS = 20
 # Where the rate of AdamW would not do.
-RATES = {"lars": 1.0, "lamb": 3e-2, "adafactor": 1e-2}
+RATES = {"lars": 0.1, "lamb": 3e-2, "adafactor": 1e-2, "muon": 1e-2}
 
 
 def losses(data, fsdp, tensor, optimizer="adamw"):
