@@ -23,7 +23,7 @@ def test_minus_one_takes_the_devices_that_are_left():
   [
     (schema.Mesh(), 1, 1, 1),
     (schema.Mesh(), 8, 1, 8),
-    (schema.Mesh(), 256, 1, 16),
+    (schema.Mesh(), 256, 1, 8),
     (schema.Mesh(), 12, 1, 4),  # A power of 2, as widths are multiples of.
     (schema.Mesh(tensor=4), 32, 1, 8),
     (schema.Mesh(), 32, 4, 8),  # Only the devices of a slice.
@@ -31,7 +31,7 @@ def test_minus_one_takes_the_devices_that_are_left():
     (schema.Mesh(data=2, tensor=-1), 8, 1, 1),
   ],
 )
-def test_up_to_sixteen_of_a_slice_share_an_update(
+def test_up_to_eight_of_a_slice_share_an_update(
   config, num_devices, num_slices, fsdp
 ):
   sizes = mesh_lib.axis_sizes(config, num_devices, num_slices)

@@ -570,7 +570,7 @@ class Mesh(Section):
   fsdp: int | Literal["auto"] = key(
     "auto",
     "Devices that share each large parameter, its moments and its update;"
-    " 'auto': up to 16 of those that `data = -1` takes, in a slice or a host of"
+    " 'auto': up to 8 of those that `data = -1` takes, in a slice or a host of"
     " GPUs.",
   )
   tensor: int = key(1, "Devices that split heads and MLP columns.")

@@ -16,10 +16,9 @@ AXES = ("data", "fsdp", "tensor")
 BATCH_AXES = ("data", "fsdp")
 
 
-# A sixteenth of an update is next to nothing beside the step, and a sixteenth
-# of a matrix still has whole tiles of a TPU's memory. Of smaller parts the
-# compiler sums whole arrays instead of gathering and scattering.
-_MOST_SHARING = 16
+# An eighth of an update is little beside the step, and an eighth of a matrix has
+# whole tiles of a TPU's memory, in layouts that products take as they are.
+_MOST_SHARING = 8
 
 
 def axis_sizes(
