@@ -16,8 +16,8 @@ AXES = ("data", "fsdp", "tensor")
 BATCH_AXES = ("data", "fsdp")
 
 
-# An eighth of an update is little beside the step, and an eighth of a matrix has
-# whole tiles of a TPU's memory, in layouts that products take as they are.
+# An eighth of an update is little beside the step, and an eighth of a matrix
+# has whole tiles of a TPU's memory, in layouts that products take as they are.
 _MOST_SHARING = 8
 
 
