@@ -274,9 +274,13 @@ def _located(source):
 def test_upright_jpegs_are_left_to_tensorflow_and_others_are_read(pets):
   turned, long = Image.Exif(), b"\xff\xe2" + (20_000).to_bytes(2, "big")
   turned[0x0112] = 6
-  plain = _picture()
+  plain, quarter = _picture(), _picture(exif=turned)
+  middle = b"\xff\xe2" + (5_000).to_bytes(2, "big") + bytes(4_998)
+  upright = plain[:2] + middle + plain[2:]
+  _fill(pets, {"train/cat/upright.jpg": upright})
   files = {
-    "turned.jpg": _picture(exif=turned),
+    "turned.jpg": quarter,
+    "turned_late.jpg": quarter[:2] + middle + quarter[2:],
     "caf\u00e9.jpg": plain,
     # A header that goes on beyond what is looked at, and may turn the image.
     "long.jpg": plain[:2] + long + bytes(19_998) + plain[2:],
@@ -287,7 +291,7 @@ def test_upright_jpegs_are_left_to_tensorflow_and_others_are_read(pets):
   located = _located(folder.scan("train", str(pets)))
   for name, data in files.items():
     assert located.pop(f"cat/{name}") == (data, encoded.form(data)), name
-  assert len(located) == 40
+  assert len(located) == 41
   for name, (path, form) in located.items():
     assert path.decode() == f"{pets}/train/{name}"
     assert form == encoded.UPRIGHT_JPEG_FILE

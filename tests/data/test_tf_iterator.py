@@ -5,6 +5,7 @@ import subprocess
 import sys
 import weakref
 
+import jax
 import numpy as np
 import pytest
 
@@ -23,6 +24,21 @@ def test_it_gives_every_element_as_numpy():
   assert shown == [[0], [1], [2]] and isinstance(shown[0], np.ndarray)
   with pytest.raises(StopIteration):
     next(iterator)
+
+
+def test_elements_outlive_the_iterator_also_on_a_device():
+  dataset = tf.data.Dataset.range(40).repeat().batch(20)
+  iterator = DatasetIterator(dataset.map(lambda i: {"number": i}))
+  arrays = [next(iterator)["number"] for _ in range(6)]
+  on_device = [jax.device_put(array) for array in arrays]
+  iterator.close()
+  del iterator, dataset
+  gc.collect()
+  for number, (array, placed) in enumerate(zip(arrays, on_device, strict=True)):
+    expected = np.arange(20) + 20 * (number % 2)
+    assert np.array_equal(array, expected)
+    assert np.array_equal(placed, expected)
+    assert not array.flags.writeable
 
 
 def test_nothing_keeps_it():

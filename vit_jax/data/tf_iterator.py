@@ -11,6 +11,9 @@ from vit_jax.data.tf_import import tf
 class DatasetIterator:
   """Iterates over a dataset of dicts, and can be deleted at any time.
 
+  The arrays of an element are read-only and own their memory, so that they stay
+  as they are whatever becomes of the iterator.
+
   tf.data's own Python iterator is deleted with the interpreter's lock held, and
   then waits for threads that may wait for that lock to call `numpy_function`: a
   deadlock. A handle releases the lock when it is deleted, which has to be
@@ -39,8 +42,10 @@ class DatasetIterator:
       )
     except tf.errors.OutOfRangeError:
       raise StopIteration from None
+    # Views of TensorFlow's memory, aligned for jax, which on a CPU does not copy
+    # them either. `tensor.numpy()` would copy, and to less aligned memory.
     return {
-      name: tensor.numpy()
+      name: np.asarray(tensor)
       for name, tensor in zip(self._names, tensors, strict=True)
     }
 

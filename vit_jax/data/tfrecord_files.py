@@ -112,7 +112,8 @@ def _record_offsets(file: tuple[str, int]) -> tuple[np.ndarray, int]:
   path, size = file
   offsets, position = [], 0
   try:
-    with index_files.open_file(path) as stream:
+    # Of records smaller than the buffer, one call reads many lengths.
+    with io.BufferedReader(index_files.open_file(path)) as stream:
       while position < size:
         stream.seek(position)
         header = stream.read(_HEADER_BYTES)
