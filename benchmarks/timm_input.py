@@ -11,7 +11,8 @@ not torchvision: the crop is written out here. Ours on the same files is
       --config.data_dir=PARENT --config.model.image_size=224 \\
       --config.train.preprocess='decode|random_resized_crop|randaug(2, 9, 0.5, True)|flip_lr'
 
-where DIR is PARENT/train.
+where DIR is PARENT/train. With --crop_only images are cropped, bilinearly, and
+mirrored: beside ours with 'decode|inception_crop|flip_lr'.
 """  # noqa: E501
 
 import argparse
@@ -43,18 +44,21 @@ def auto_augment():
 class Photographs(torch.utils.data.Dataset):
   """The files of a folder, over and over."""
 
-  def __init__(self, paths: list[pathlib.Path], length: int):
+  def __init__(self, paths: list[pathlib.Path], length: int, crop_only: bool):
     self._paths = paths
     self._length = length
-    # Posterizing to no bits, where magnitudes reach 10, fails in Pillow 13.
-    self._augment = auto_augment().rand_augment_transform(
-      "rand-m9-mstd0.5-inc1",
-      {
-        "img_mean": _MEAN,
-        "interpolation": Image.BICUBIC,
-        "magnitude_max": 9.99,
-      },
-    )
+    self._method = Image.BILINEAR if crop_only else Image.BICUBIC
+    self._augment = None
+    if not crop_only:
+      # Posterizing to no bits, where magnitudes reach 10, fails in Pillow 13.
+      self._augment = auto_augment().rand_augment_transform(
+        "rand-m9-mstd0.5-inc1",
+        {
+          "img_mean": _MEAN,
+          "interpolation": self._method,
+          "magnitude_max": 9.99,
+        },
+      )
 
   def __len__(self) -> int:
     return self._length
@@ -62,10 +66,11 @@ class Photographs(torch.utils.data.Dataset):
   def __getitem__(self, index: int) -> torch.Tensor:
     with Image.open(self._paths[index % len(self._paths)]) as image:
       image = image.convert("RGB")
-    image = image.resize((_SIZE, _SIZE), Image.BICUBIC, box=window(image))
+    image = image.resize((_SIZE, _SIZE), self._method, box=window(image))
     if random.random() < 0.5:
       image = image.transpose(Image.FLIP_LEFT_RIGHT)
-    image = self._augment(image)
+    if self._augment:
+      image = self._augment(image)
     return torch.from_numpy(np.array(image).transpose(2, 0, 1))
 
 
@@ -90,13 +95,16 @@ def main() -> None:
   parser.add_argument("--batch_size", type=int, default=64)
   parser.add_argument("--batches", type=int, default=20)
   parser.add_argument("--rounds", type=int, default=3)
+  parser.add_argument("--crop_only", action="store_true")
   given = parser.parse_args()
   paths = sorted(p for p in given.images.glob("*/*") if p.is_file())
   rates = []
   for _ in range(given.rounds):
     warm_up = 2 * given.workers
     loader = torch.utils.data.DataLoader(
-      Photographs(paths, given.batch_size * (given.batches + warm_up)),
+      Photographs(
+        paths, given.batch_size * (given.batches + warm_up), given.crop_only
+      ),
       given.batch_size,
       shuffle=True,
       num_workers=given.workers,
@@ -107,8 +115,9 @@ def main() -> None:
     start = time.perf_counter()
     count = sum(len(batch) for batch in batches)
     rates.append(count / (time.perf_counter() - start))
+  what = "crop and flip" if given.crop_only else "timm's augmentation"
   print(
-    f"timm's augmentation, {given.workers} workers:"
+    f"{what}, {given.workers} workers:"
     f" {statistics.median(rates):.0f} images/s ({min(rates):.0f} to"
     f" {max(rates):.0f} in {len(rates)} rounds)"
   )

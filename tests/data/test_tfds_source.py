@@ -305,6 +305,30 @@ def test_tfrecord_index_is_kept_beside_the_data(tmp_path, monkeypatch):
   assert first["image"].tolist() == second["image"].tolist()
 
 
+@pytest.mark.parametrize("damage", ["empty", "cut", "zeros", "other"])
+def test_a_damaged_tfrecord_index_is_named_and_made_again(
+  tmp_path, damage, caplog
+):
+  _prepare(tmp_path, "tfrecord")
+  first = _open(tmp_path).read(np.arange(_NUM_TRAIN))
+  (index,) = tmp_path.rglob("*.offsets.npy")
+  whole = index.read_bytes()
+  numbers = 8 * _NUM_TRAIN
+  index.write_bytes(
+    {
+      "empty": b"",
+      "cut": whole[:-8],
+      "zeros": whole[:-numbers] + bytes(numbers),
+      "other": b"PK\3\4" + whole,
+    }[damage]
+  )
+  second = _open(tmp_path).read(np.arange(_NUM_TRAIN))
+  assert first["image"].tolist() == second["image"].tolist()
+  (message,) = caplog.messages
+  assert message.startswith(f"The index {index} is not used (")
+  assert index.read_bytes() == whole
+
+
 def test_tfrecord_index_goes_to_the_user_cache_if_it_must(
   tmp_path, monkeypatch
 ):

@@ -52,14 +52,22 @@ def places(
 def load(
   candidates: Sequence[epath.Path], fits: Callable[[np.ndarray], bool]
 ) -> np.ndarray | None:
-  """Loads the first index that can be read and fits; None: there is none."""
+  """Loads the first index that can be read and fits; None: there is none.
+
+  What is there and cannot be used is named in a warning.
+  """
   for path in candidates:
     try:
-      index = np.load(io.BytesIO(path.read_bytes()))
-    except (OSError, ValueError):
+      content = io.BytesIO(path.read_bytes())
+      index = np.lib.format.read_array(content, allow_pickle=False)
+      if fits(index):
+        return index
+      problem = "it does not suit the data"
+    except FileNotFoundError:
       continue
-    if fits(index):
-      return index
+    except (OSError, ValueError) as error:
+      problem = str(error)
+    _logger.warning("The index %s is not used (%s).", path, problem)
   return None
 
 

@@ -42,8 +42,8 @@ class DatasetIterator:
       )
     except tf.errors.OutOfRangeError:
       raise StopIteration from None
-    # Views of TensorFlow's memory, aligned for jax, which on a CPU does not copy
-    # them either. `tensor.numpy()` would copy, and to less aligned memory.
+    # Views of TensorFlow's memory, aligned so that jax on a CPU does not copy
+    # them either. `tensor.numpy()` would copy, to memory less aligned.
     return {
       name: np.asarray(tensor)
       for name, tensor in zip(self._names, tensors, strict=True)

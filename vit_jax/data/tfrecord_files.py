@@ -6,6 +6,7 @@ data (uint64), a checksum of that (uint32), the data and a checksum of the data
 cached by `vit_jax.data.index_files`.
 """
 
+import functools
 import io
 import logging
 import os
@@ -46,16 +47,29 @@ class TFRecordFiles:
     self._ends = np.cumsum([0, *shard_lengths])
     sizes = [_size(path) for path in self._paths]
     places = index_files.places(self._paths, sizes, "offsets")
-    count = sum(shard_lengths)
-    offsets = index_files.load(places, lambda array: array.shape == (count,))
+    offsets = index_files.load(places, functools.partial(self._fits, sizes))
     if offsets is None:
       offsets, is_whole = self._build(sizes, shard_lengths, max_missing)
       if is_whole:
         index_files.store(places, offsets)
+    self._offsets = offsets
+    self._lengths = self._lengths_of(offsets, sizes)
+
+  def _fits(self, sizes: Sequence[int], offsets: np.ndarray) -> bool:
+    """Tests if a stored index is whole: every record follows another."""
+    return (
+      offsets.shape == (self._ends[-1],)
+      and offsets.dtype == np.int64
+      and not (self._lengths_of(offsets, sizes) < 0).any()
+    )
+
+  def _lengths_of(
+    self, offsets: np.ndarray, sizes: Sequence[int]
+  ) -> np.ndarray:
+    """Lengths of the records' data, int64 [n]; negative: it is missing."""
     following = np.append(offsets[1:], 0)
     following[self._ends[1:] - 1] = sizes
-    self._offsets = offsets
-    self._lengths = following - offsets - _HEADER_BYTES - _FOOTER_BYTES
+    return following - offsets - _HEADER_BYTES - _FOOTER_BYTES
 
   def read(self, shard: int, positions: np.ndarray) -> list[bytes]:
     """Reads records of a shard; see `ArrayRecordFiles.read`."""
