@@ -110,6 +110,33 @@ ENTRY %main (a: f32[64]) -> f32[8] {
   assert found == Collective("reduce-scatter", 256, 8, "3")
 
 
+def test_sums_of_which_all_parts_are_kept_are_one_reduce_scatter():
+  text = """\
+HloModule m
+
+%all-reduce-scatter (a: f32[64], b: f32[32]) -> (f32[8], f32[4]) {
+  %a = f32[64]{0} parameter(0)
+  %b = f32[32]{0} parameter(1)
+  %sum = (f32[64]{0}, f32[32]{0}) all-reduce(%a, %b), channel_id=1
+  %i = u32[] partition-id()
+  %sum.0 = f32[64]{0} get-tuple-element(%sum), index=0
+  %part.0 = f32[8]{0} dynamic-slice(%sum.0, %i), dynamic_slice_sizes={8}
+  %sum.1 = f32[32]{0} get-tuple-element(%sum), index=1
+  %part.1 = f32[4]{0} dynamic-slice(%sum.1, %i), dynamic_slice_sizes={4}
+  ROOT %t = (f32[8]{0}, f32[4]{0}) tuple(%part.0, %part.1)
+}
+
+ENTRY %main (a: f32[64], b: f32[32]) -> (f32[8], f32[4]) {
+  %a = f32[64]{0} parameter(0)
+  %b = f32[32]{0} parameter(1)
+  ROOT %f = (f32[8], f32[4]) fusion(%a, %b), calls=%all-reduce-scatter
+}
+"""
+  inside = hlo_text.parse(text)["all-reduce-scatter"]
+  found = collectives.find(inside, inside["sum"], 8)
+  assert found == Collective("reduce-scatter", 256 + 128, 8, "1")
+
+
 def ring_steps(num_chips: int, num_bytes: int) -> int:
   """Bytes that a chip sends when pieces go round a ring until all have all."""
   pieces = [{chip} for chip in range(num_chips)]

@@ -279,6 +279,28 @@ ENTRY %main (x: f32[8], y: f32[4]) -> (f32[8], f32[4]) {
   assert cost(text).by_kind() == {"all-reduce": {"count": 2, "bytes": 48}}
 
 
+def test_reduce_scatters_that_share_a_channel_count_apart():
+  text = """\
+HloModule m
+
+%part (a: f32[64]) -> f32[8] {
+  %a = f32[64]{0} parameter(0)
+  %i = u32[] partition-id()
+  %sum = f32[64]{0} all-reduce(%a), channel_id=1, replica_groups={}
+  ROOT %kept = f32[8]{0} dynamic-slice(%sum, %i), dynamic_slice_sizes={8}
+}
+
+ENTRY %main (x: f32[64], y: f32[64]) -> (f32[8], f32[8]) {
+  %x = f32[64]{0} parameter(0)
+  %y = f32[64]{0} parameter(1)
+  %a = f32[8]{0} fusion(%x), kind=kCustom, calls=%part
+  %b = f32[8]{0} fusion(%y), kind=kCustom, calls=%part
+  ROOT %t = (f32[8]{0}, f32[8]{0}) tuple(%a, %b)
+}
+"""
+  assert cost(text).by_kind() == {"reduce-scatter": {"count": 2, "bytes": 512}}
+
+
 def calling(name: str) -> str:
   """A program that calls a Pallas kernel and makes a note to the compiler."""
   attributes = (

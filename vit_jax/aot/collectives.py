@@ -92,9 +92,27 @@ def find(
 
 
 def _keeps_a_part(computation: Computation, instruction: Instruction) -> bool:
-  """Recognises a fusion that takes its part of a sum: a reduce-scatter."""
+  """Recognises a fusion that takes its part of a sum: a reduce-scatter.
+
+  Several sums in one are a tuple, and so are their parts.
+  """
   root = computation[computation.root]
-  return root.opcode == "dynamic-slice" and instruction.name in root.operands
+  parts = [root]
+  if root.opcode == "tuple":
+    parts = [computation[operand] for operand in root.operands]
+  return all(
+    part.opcode == "dynamic-slice"
+    and instruction.name in _sources(computation, part.operands[0])
+    for part in parts
+  )
+
+
+def _sources(computation: Computation, name: str) -> tuple[str, ...]:
+  """An array, and the tuple that it is an element of."""
+  source = computation[name]
+  if source.opcode == "get-tuple-element":
+    return name, source.operands[0]
+  return (name,)
 
 
 def _group_size(attributes: str) -> int | None:

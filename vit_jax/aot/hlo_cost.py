@@ -176,8 +176,9 @@ class _Reader:
     for name in instruction.called("calls"):
       for inner in self._module[name]:
         for _, one in self._exchanges(self._module[name], inner):
-          # The compiler gives a channel to exchanges of several sizes.
-          yield one if one.channel else (instruction.name, inner.name), one
+          # Sums of which parts are kept are whole, and may share a channel.
+          is_spread = one.channel and one.kind != "reduce-scatter"
+          yield one if is_spread else (instruction.name, inner.name), one
 
   def _fused_flops(self, fusion: Instruction) -> int:
     return sum(
