@@ -26,6 +26,7 @@ class RoughServer:
     length: Length that is announced, in place of the true one.
     md5: Digest that is announced, in place of the true one.
     status: Status of all answers, such as 503; None: as is true.
+    refusals: Number of answers that have the status, if not all.
     redirects: Path -> path where it is found.
     silent: True to accept connections and say nothing.
   """
@@ -40,6 +41,7 @@ class RoughServer:
     self.length = None
     self.md5 = None
     self.status = None
+    self.refusals = None
     self.redirects = {}
     self.silent = False
     handler = type("Handler", (_Handler,), {"rough": self})
@@ -70,7 +72,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     if rough.silent:
       time.sleep(3)
       return
-    if rough.status is not None:
+    if rough.status is not None and rough.refusals != 0:
+      if rough.refusals is not None:
+        rough.refusals -= 1
       return self._send(rough.status, b"no", {})
     if path in rough.redirects:
       place = f"{rough.url}/{rough.redirects[path]}"

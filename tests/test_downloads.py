@@ -81,6 +81,13 @@ def test_a_refusal_is_a_reason(fetch, served, status):
   assert e.value.status == (None if status == 503 else status)
 
 
+@pytest.mark.parametrize("status", [408, 429, 503])
+def test_a_server_that_is_busy_is_asked_again(fetch, served, status):
+  served.status, served.refusals = status, 2
+  assert fetch() == BODY
+  assert len(served.requests) == 3
+
+
 def test_a_server_that_says_nothing_is_left(fetch, served):
   served.silent = True
   with pytest.raises(downloads.DownloadError, match=r"no answer in 0\.5 s"):

@@ -17,6 +17,11 @@ from typing import BinaryIO
 
 _SECONDS = 10.0  # To connect, and between two pieces of an answer.
 _ATTEMPTS = 3  # In a row that bring nothing new.
+# Answers that ask for patience, beside the server's own errors.
+_PASSING = (
+  http.client.REQUEST_TIMEOUT,
+  http.client.TOO_MANY_REQUESTS,
+)
 _PAUSE_SECONDS = 0.5
 _PIECE = 1 << 20
 _TELL_SECONDS = 10.0
@@ -37,7 +42,15 @@ class DownloadError(Exception):
 
 
 class _Cut(Exception):  # noqa: N818
-  """The connection broke before the end; another may bring the rest."""
+  """The connection broke before the end; another may bring the rest.
+
+  Attributes:
+    is_answered: True if the server answers, and may do better later.
+  """
+
+  def __init__(self, reason: str, is_answered: bool = False):
+    super().__init__(reason)
+    self.is_answered = is_answered
 
 
 def fetch(url: str, path: pathlib.Path) -> None:
@@ -65,7 +78,8 @@ def fetch(url: str, path: pathlib.Path) -> None:
       except _Cut as error:
         idle = 0 if file.tell() > most else idle + 1
         most = max(most, file.tell())
-        if not file.tell() or idle == _ATTEMPTS:
+        has_begun = file.tell() > 0 or error.is_answered
+        if not has_begun or idle == _ATTEMPTS:
           raise DownloadError(str(error)) from None
         _logger.warning(
           "The connection broke (%s); it is made again at %s.",
@@ -147,8 +161,11 @@ def _opened(request: urllib.request.Request) -> http.client.HTTPResponse:
   if isinstance(answer, urllib.error.HTTPError):
     with answer:
       reason = f"the server answers {answer.code} {answer.reason}".rstrip()
-    if answer.code >= http.client.INTERNAL_SERVER_ERROR:
-      raise _Cut(reason)
+    if (
+      answer.code in _PASSING
+      or answer.code >= http.client.INTERNAL_SERVER_ERROR
+    ):
+      raise _Cut(reason, is_answered=True)
     raise DownloadError(reason, answer.code)
   if isinstance(answer, OSError | http.client.HTTPException):
     raise _Cut(_reason(answer))

@@ -145,8 +145,9 @@ def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
     with buckets.local(path) as file:
       yield file
     return
-  # Two may write the same file: the later one counts, and it is whole.
-  partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+  # Two may write the same file, on two hosts too: the later one counts, and it
+  # is whole.
+  partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
   try:
     yield partial
     partial.replace(path)

@@ -248,6 +248,44 @@ ENTRY %main (x: f32[8]) -> f32[64] {{
   assert cost(text).overlapped_seconds == pytest.approx(cycles / 1.5e9)
 
 
+def test_exchanges_that_begin_together_go_in_the_order_of_the_program():
+  first = "channel_id=1, replica_groups={}, dimensions={0}"
+  second = "channel_id=2, replica_groups={}, dimensions={0}"
+  text = f"""\
+HloModule m
+
+%begin (a: f32[8], b: f32[4]) -> (f32[64], f32[32]) {{
+  %a = f32[8]{{0}} parameter(0)
+  %b = f32[4]{{0}} parameter(1)
+  %g = f32[64]{{0}} all-gather(%a), {first}
+  %h = f32[32]{{0}} all-gather(%b), {second}
+  ROOT %t = (f32[64]{{0}}, f32[32]{{0}}) tuple(%g, %h)
+}}
+
+%end (a: f32[8]) -> f32[64] {{
+  %a = f32[8]{{0}} parameter(0)
+  ROOT %g = f32[64]{{0}} all-gather(%a), {first}
+}}
+
+%end.2 (b: f32[4]) -> f32[32] {{
+  %b = f32[4]{{0}} parameter(0)
+  ROOT %h = f32[32]{{0}} all-gather(%b), {second}
+}}
+
+ENTRY %main (x: f32[8], y: f32[4]) -> f32[32] {{
+  %x = f32[8]{{0}} parameter(0)
+  %y = f32[4]{{0}} parameter(1)
+  %s = (f32[64]{{0}}, f32[32]{{0}}) fusion(%x, %y), calls=%begin
+  %d = f32[64]{{0}} fusion(%x), calls=%end
+  %c = f32[64]{{0}} copy(%d), {takes(100)}
+  ROOT %e = f32[32]{{0}} fusion(%y), calls=%end.2
+}}
+"""
+  # The second, half as large, is over before the 100 cycles are.
+  cycles = GATHER_CYCLES + 100
+  assert cost(text).overlapped_seconds == pytest.approx(cycles / 1.5e9)
+
+
 def test_a_loops_schedule_repeats():
   reduce = 2 * 0.5 * 32 / 200e9  # Between the two of a group.
   expected = 7 / 1.5e9 + 12 * (10 / 1.5e9 + reduce)

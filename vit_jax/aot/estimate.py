@@ -15,8 +15,7 @@ class Estimate:
     compute_seconds: Seconds of a step's arithmetic.
     collective_seconds: Seconds of its exchanges.
     overlapped_seconds: Seconds of the step where exchanges go on beside
-      arithmetic as its schedule has it; all other figures count one after the
-      other.
+      arithmetic as its schedule has it; all other figures add the two.
     images_per_second: Images per second of all devices together.
     utilization: Model FLOPs over the peak of all chips (MFU).
     run_days: Days of the whole run.

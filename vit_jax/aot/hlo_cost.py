@@ -122,15 +122,15 @@ class _Reader:
     for instruction in computation:
       part = self._arithmetic(computation, instruction)
       here = exchanges[instruction.name]
-      begins = here.keys() - begun
+      begins = [key for key in here if key not in begun]
       ends = {key for key in here if ends_with[key] == instruction.name}
       if instruction.opcode.endswith("-start"):
         ends = set()
-      begun |= begins
+      begun.update(begins)
       for key in begins:
         part.collectives[dataclasses.replace(here[key], channel=None)] += 1
         timeline.begin(key, here[key].seconds(self._accelerator) or 0.0)
-      for key in begins & ends:
+      for key in ends.intersection(begins):
         timeline.wait(key)
       timeline.compute(
         part.overlapped_seconds
@@ -176,7 +176,7 @@ class _Reader:
     for name in instruction.called("calls"):
       for inner in self._module[name]:
         for _, one in self._exchanges(self._module[name], inner):
-          # Sums of which parts are kept are whole, and may share a channel.
+          # A sum of which a part is kept is whole; many may share a channel.
           is_spread = one.channel and one.kind != "reduce-scatter"
           yield one if is_spread else (instruction.name, inner.name), one
 

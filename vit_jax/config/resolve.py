@@ -387,9 +387,10 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
   sizes = {"data": mesh.data, "fsdp": mesh.fsdp, "tensor": mesh.tensor}
   for axis, size in sizes.items():
     if size != "auto" and size < 1 and size != -1:
+      others = ", or 'auto'" if axis == "fsdp" else ""
       yield (
         f"config.mesh.{axis} = {size} must be a number of devices, or -1 for"
-        " all that are left."
+        f" all that are left{others}."
       )
   if list(sizes.values()).count(-1) > 1:
     free = [f"config.mesh.{axis}" for axis, size in sizes.items() if size == -1]

@@ -570,8 +570,8 @@ class Mesh(Section):
   fsdp: int | Literal["auto"] = key(
     "auto",
     "Devices that share each large parameter, its moments and its update;"
-    " 'auto': up to 8 of those that `data = -1` takes, in a slice or a host of"
-    " GPUs.",
+    " 'auto': as many as 8 of a slice, or of a host of GPUs, if `data` is -1,"
+    " else 1.",
   )
   tensor: int = key(1, "Devices that split heads and MLP columns.")
   rules: tuple[tuple[str, tuple[str | None, ...]], ...] = key(

@@ -11,8 +11,9 @@ from vit_jax.data.tf_import import tf
 class DatasetIterator:
   """Iterates over a dataset of dicts, and can be deleted at any time.
 
-  The arrays of an element are read-only and own their memory, so that they stay
-  as they are whatever becomes of the iterator.
+  The arrays of an element show TensorFlow's memory, which they keep alive, so
+  that they stay as they are whatever becomes of the iterator; nobody may write
+  to them.
 
   tf.data's own Python iterator is deleted with the interpreter's lock held, and
   then waits for threads that may wait for that lock to call `numpy_function`: a

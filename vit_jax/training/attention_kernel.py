@@ -35,8 +35,8 @@ def settled(config: schema.Config, device: Any) -> schema.Config:
     key = attention_key.name(config.model)
     raise UserError(
       f"config.{key} = 'cudnn' needs an NVIDIA GPU, Ampere or later, and here"
-      f" is a {device.device_kind}; use config.{key}='xla'. A run that began"
-      f" with 'cudnn' resumes so with config.allow_change='{key}' besides."
+      f" is a {device.device_kind}; use config.{key}='xla'. To resume a run"
+      f" that began with 'cudnn', set config.allow_change='{key}' too."
     )
   return config
 

@@ -152,11 +152,11 @@ def test_what_jax_refuses_is_a_sentence(monkeypatch):
 
 
 @pytest.mark.parametrize(
-  "head_size, taken", [(8, True), (64, True), (256, True), (20, False)]
+  "head_size, taken", [(8, True), (64, True), (128, True), (20, False)]
 )
 def test_heads_are_whole_multiples_of_eight(head_size, taken):
   assert cudnn_limits.takes(head_size) == taken
-  assert not cudnn_limits.takes(head_size + 256)
+  assert not cudnn_limits.takes(head_size + 128)
 
 
 @pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU")

@@ -122,8 +122,8 @@ class MultiHeadAttention(nn.Module):
     # Initialisation may write every collection, and on any device.
     starting = self.is_initializing()
     maps_wanted = self.is_mutable_collection(ATTENTION_MAPS) and not starting
-    # A query that pools needs no kernel of its own: its scores are few. Who
-    # left 'auto' has no run, which would know its devices.
+    # A query that pools needs no kernel of its own: its scores are few. 'auto'
+    # is settled by runs, which know their devices.
     plain = maps_wanted or starting or queries.shape != tokens.shape
     plain = plain or config.attention == "auto"
     attention = "xla" if plain else config.attention

@@ -50,8 +50,8 @@ def check(config: schema.Config) -> None:
       f" chunks; use a multiple of {STEP}, such as"
       f" {max(STEP, round(number / STEP) * STEP)}."
     )
-  # Axes other than fsdp leave the prototypes whole, and so does 'auto' where it
-  # does not divide them.
+  # Axes other than fsdp leave the prototypes whole; 'auto' divides another
+  # dimension of them where it has to.
   devices = config.mesh.fsdp
   if devices != "auto" and devices > 1 and number % devices:
     step = math.lcm(devices, STEP if number > CHUNK else 1)
