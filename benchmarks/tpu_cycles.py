@@ -17,7 +17,7 @@ import dataclasses
 import json
 import pathlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -27,6 +27,9 @@ from vit_jax.aot import topology as topology_lib  # noqa: E402
 from vit_jax.config import resolve, schema  # noqa: E402
 from vit_jax.errors import UserError  # noqa: E402
 from vit_jax.models.vit import sizes  # noqa: E402
+
+if TYPE_CHECKING:
+  from vit_jax.aot import step_compilation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,14 +98,17 @@ def compiled(
   depth: int | None,
   overrides: dict[str, Any],
   options: dict[str, str],
-) -> tuple[float, float, str]:
-  """Cycles, bytes of temporaries and softmax dtype of our step.
+) -> "step_compilation.Compilation":
+  """Our step, compiled.
 
   Args:
     row: Shapes and topology.
     depth: Layers; None: the variant's.
     overrides: Values of dotted config keys.
     options: Options of the compiler, beside those that `train` uses.
+
+  Raises:
+    UserError: It does not fit.
   """
   from vit_jax.aot import step_compilation, xla_flags
 
@@ -119,6 +125,11 @@ def compiled(
     raise UserError(f"{row.variant} does not fit on {row.topology}.")
   if found.cost.uncosted:
     print(f"Not in the estimate: {dict(found.cost.uncosted)}", flush=True)
+  return found
+
+
+def figures(found: "step_compilation.Compilation") -> tuple[float, float, str]:
+  """Cycles, bytes of temporaries and softmax dtype of a compiled step."""
   softmax_dtype = found.parts.config.model.softmax_dtype
   return found.cost.cycles, found.hbm["temporaries"], softmax_dtype
 
@@ -131,11 +142,11 @@ def measure(
 ) -> dict[str, Any]:
   """The figures of a row, of the whole network or as if it were whole."""
   if not depths:
-    cycles, memory, dtype = compiled(row, None, overrides, options)
+    cycles, memory, dtype = figures(compiled(row, None, overrides, options))
   else:
     shallow, deep = depths
     (cycles, memory, dtype), (more_cycles, more_memory, _) = (
-      compiled(row, depth, overrides, options) for depth in depths
+      figures(compiled(row, depth, overrides, options)) for depth in depths
     )
     whole = sizes.vit(config(row, overrides).model).depth
     layers = (whole - shallow) / (deep - shallow)
@@ -178,21 +189,21 @@ def line(result: dict[str, Any]) -> str:
   )
 
 
-def _pair(text: str) -> tuple[str, str]:
+def pair(text: str) -> tuple[str, str]:
   key, equals, value = text.partition("=")
   if not equals:
     raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE.")
   return key, value
 
 
-def _value(text: str) -> Any:
+def value(text: str) -> Any:
   try:
     return ast.literal_eval(text)
   except (SyntaxError, ValueError):
     return text
 
 
-def _depths(text: str) -> tuple[int, ...]:
+def depths(text: str) -> tuple[int, ...]:
   try:
     shallow, deep = map(int, text.split(","))
   except ValueError:
@@ -210,9 +221,9 @@ def main() -> None:
   )
   names = [f"{row.variant}@{row.topology}" for row in BASELINES]
   parser.add_argument("--rows", default=",".join(names), help="or 'S/16,H/14'")
-  parser.add_argument("--depths", type=_depths, default=())
-  parser.add_argument("--set", type=_pair, action="append", default=[])
-  parser.add_argument("--option", type=_pair, action="append", default=[])
+  parser.add_argument("--depths", type=depths, default=())
+  parser.add_argument("--set", type=pair, action="append", default=[])
+  parser.add_argument("--option", type=pair, action="append", default=[])
   parser.add_argument("--output", help="JSON file for the figures.")
   arguments = parser.parse_args()
   rows = [
@@ -222,7 +233,7 @@ def main() -> None:
   ]
   if not rows:
     sys.exit(f"--rows={arguments.rows} names none of {', '.join(names)}.")
-  overrides = {key: _value(value) for key, value in arguments.set}
+  overrides = {key: value(text) for key, text in arguments.set}
   topology_lib.prepare_environment()
   results = []
   print(_HEADER, flush=True)

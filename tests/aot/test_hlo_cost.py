@@ -97,6 +97,12 @@ def test_a_loops_body_counts_as_often_as_it_runs(condition):
   assert found.loops_of_unknown_length == 0
 
 
+def test_an_instruction_has_the_cost_of_what_it_runs():
+  found = hlo_cost.arithmetic(hlo_text.parse(looping(PLAIN)), accelerator=V5E)
+  cycles = {one.name: part.cycles for one, part in found}
+  assert cycles == {"x": 0, "c": 7, "t": 0, "w": 12 * 10}
+
+
 def test_a_length_that_the_compiler_wrote_down_is_believed():
   known = ', backend_config={"known_trip_count":{"n":"5"}}'
   assert cost(looping(UNKNOWN, known)).cycles == 7 + 5 * 10

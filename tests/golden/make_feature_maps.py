@@ -117,7 +117,8 @@ def main() -> None:
           # Of what timm gives, Swin's alone have channels last.
           x = x if "swin" in name else x.permute(0, 2, 3, 1)
           norms = "/norm" if norm else ""
-          arrays[f"{name}/{key}{norms}/{number}"] = x.float().numpy()
+          some = x[..., :: published.KEPT_CHANNELS]
+          arrays[f"{name}/{key}{norms}/{number}"] = some.float().numpy()
   np.savez_compressed(HERE / "timm_maps.npz", **arrays)
 
 

@@ -159,7 +159,8 @@ def test_maps_are_those_of_timm_with_channels_last(case):
   # Cosines that SwinV2 multiplies by up to 100 lose as much in float32.
   allowed = 3e-5 if name == "timm_swinv2" else 1e-5
   for found, wanted in zip(maps, MAPS_OF_TIMM[case], strict=True):
-    assert published.relative_error(np.asarray(found), wanted) < allowed
+    kept = np.asarray(found)[..., :: published.KEPT_CHANNELS]
+    assert published.relative_error(kept, wanted) < allowed
 
 
 def test_layers_and_norms_that_are_not_there_are_sentences(registers, photos):

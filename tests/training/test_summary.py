@@ -52,7 +52,7 @@ def test_a_run_that_is_cut_short_by_its_epochs_says_so():
 
 def test_few_images_of_ones_own_are_better_tuned_than_learned_from(tmp_path):
   few = said(train__dataset="folder", data_dir=str(tmp_path))
-  assert "config.init_from=FILE" in few["start"]
+  assert "config.init_from=augreg_i21k:S/16" in few["start"]
   many = said(
     {"num_examples": 50_000}, train__dataset="folder", data_dir=str(tmp_path)
   )

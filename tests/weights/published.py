@@ -16,6 +16,8 @@ from vit_jax.models import build
 from vit_jax.weights.contract import Weights
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+# Of feature maps every eighth channel is kept, as the folder is to stay small.
+KEPT_CHANNELS = 8
 _UNPACKED = tempfile.TemporaryDirectory()
 
 

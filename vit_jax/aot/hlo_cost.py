@@ -100,6 +100,19 @@ def cost(module: Module, *, accelerator: Accelerator, num_devices: int) -> Cost:
   return _Reader(module, accelerator, num_devices).cost(module.entry)
 
 
+def arithmetic(
+  module: Module, *, accelerator: Accelerator
+) -> Iterator[tuple[Instruction, Cost]]:
+  """Yields a program's instructions with their costs, without exchanges.
+
+  An instruction with a loop or a branch has the cost of what it runs.
+  """
+  reader = _Reader(module, accelerator, num_devices=1)
+  computation = module[module.entry]
+  for instruction in computation:
+    yield instruction, reader.arithmetic(computation, instruction)
+
+
 class _Reader:
   """Walks the computations of a module."""
 
@@ -120,7 +133,7 @@ class _Reader:
     ends_with = {key: name for name, one in exchanges.items() for key in one}
     timeline, begun = Timeline(), set()
     for instruction in computation:
-      part = self._arithmetic(computation, instruction)
+      part = self.arithmetic(computation, instruction)
       here = exchanges[instruction.name]
       begins = [key for key in here if key not in begun]
       ends = {key for key in here if ends_with[key] == instruction.name}
@@ -144,7 +157,7 @@ class _Reader:
     total.overlapped_seconds = timeline.now
     return total
 
-  def _arithmetic(
+  def arithmetic(
     self, computation: Computation, instruction: Instruction
   ) -> Cost:
     """The cost of an instruction but for its own exchanges."""

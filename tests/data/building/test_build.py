@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 
 import numpy as np
 import pytest
@@ -344,10 +345,11 @@ def test_links_made_after_the_listing_lead_nowhere_else(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_an_os_error(tmp_path):
+def test_a_full_disk_is_an_os_error(tmp_path, monkeypatch):
   path, done_path = str(tmp_path / "shard"), str(tmp_path / "done.json")
-  unfinished = tmp_path / f".shard.{os.getpid()}.partial"
-  os.symlink("/dev/full", unfinished)
+  number = uuid.UUID(int=0)
+  monkeypatch.setattr(uuid, "uuid4", lambda: number)
+  os.symlink("/dev/full", tmp_path / f".shard.{number.hex[:8]}.partial")
   with pytest.raises(OSError, match="No space left"):
     shards.write(path, (), 1, done_path)
   assert not os.path.exists(path) and not os.path.exists(done_path)
