@@ -26,6 +26,11 @@ from vit_jax.weights.spellings import huggingface, npz
 from vit_jax.weights.spellings.vit import npz as vit
 
 
+def config_of(model):
+  """The keys of a network; what computes attention is not told by weights."""
+  return build.config_of(model).updated(attention="auto")
+
+
 def read(path):
   return npz.read(epath.Path(path))
 
@@ -90,7 +95,7 @@ def test_every_spelling_gives_the_same_network(tmp_path, spelling, kind):
   model, params = published_npz.vit(**keys)
   spelled = SPELLINGS[spelling](published_npz.four_axes_in_norms(params))
   found = read(published_npz.saved(tmp_path / "x.npz", spelled))
-  assert found.model == build.config_of(model)
+  assert found.model == config_of(model)
   # Which of the two rows it stands in makes no difference to the token.
   result = class_token_placed(flat.flatten(found.params))
   params = class_token_placed(params)
@@ -103,7 +108,7 @@ def test_a_head_that_once_stood_at_the_top_level_is_found(tmp_path):
   model, params = published_npz.vit(pool="map")
   inlined = {n.removeprefix("MAPHead_0/"): x for n, x in params.items()}
   found = read(published_npz.saved(tmp_path / "x.npz", inlined))
-  assert found.model == build.config_of(model)
+  assert found.model == config_of(model)
   assert flat.flatten(found.params).keys() == params.keys()
 
 
@@ -142,7 +147,7 @@ def test_training_state_is_left_out_and_said(tmp_path):
     "extra/accum_train_time": np.array(1),
   }
   found = read(published_npz.saved(tmp_path / "x.npz", tower | others))
-  assert found.model == build.config_of(model)
+  assert found.model == config_of(model)
   assert [line.partition(" (")[0] for line in found.assumed] == [
     "Left out: the optimizer's state",
     "Left out: the trainer's counters",
@@ -363,7 +368,7 @@ IDENTITY = {
 def test_a_written_file_is_read_back_the_same(tmp_path, kind):
   model, params = published_npz.vit(**IDENTITY[kind])
   path = epath.Path(tmp_path / "new/x.npz")
-  section = build.config_of(model)
+  section = config_of(model)
   names = None if model.num_classes is None else list("abcde")
   npz.write(path, Weights("test", section, flat.unflatten(params), names))
   found = npz.read(path)

@@ -76,6 +76,9 @@ def _create(model: schema.Model, num_classes: int | None) -> "ViT":
   from vit_jax.models.vit.network import ViT
 
   size = sizes.vit(model)
+  if model.attention == "auto":
+    # Only a run knows its devices, and has settled it.
+    model = model.updated(attention="xla")
   return ViT(
     num_classes=num_classes,
     representation_size=sizes.representation_size(model),
