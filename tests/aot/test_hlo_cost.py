@@ -138,20 +138,25 @@ ENTRY %main (i: s32[], x: f32[8]) -> f32[8] {{
   assert cost(text).cycles == 100
 
 
+# One gather whose parts stand in two fusions.
+SPREAD = """\
+%part.1 (a: f32[8]) -> f32[64] {
+  %a = f32[8]{0} parameter(0)
+  ROOT %g = f32[64]{0} all-gather(%a), channel_id=4, dimensions={0}
+}
+
+%part.2 (a: f32[8]) -> f32[64] {
+  %a = f32[8]{0} parameter(0)
+  ROOT %g = f32[64]{0} all-gather(%a), channel_id=4, dimensions={0}
+}
+"""
+
+
 def test_an_exchange_spread_over_fusions_counts_once():
-  gather = "all-gather(%a), channel_id=4, replica_groups={}, dimensions={0}"
   text = f"""\
 HloModule m
 
-%part.1 (a: f32[8]) -> f32[64] {{
-  %a = f32[8]{{0}} parameter(0)
-  ROOT %g = f32[64]{{0}} {gather}
-}}
-
-%part.2 (a: f32[8]) -> f32[64] {{
-  %a = f32[8]{{0}} parameter(0)
-  ROOT %g = f32[64]{{0}} {gather}
-}}
+{SPREAD}
 
 ENTRY %main (x: f32[8]) -> f32[64] {{
   %x = f32[8]{{0}} parameter(0)
@@ -183,7 +188,6 @@ GATHER_CYCLES = 224 / 200e9 * 1.5e9
 def test_an_exchange_goes_on_beside_arithmetic_until_it_is_waited_for(
   spelling, beside, cycles
 ):
-  gather = "all-gather(%a), channel_id=4, replica_groups={}, dimensions={0}"
   begin, end = {
     "fusions": (
       "f32[64]{0} fusion(%x), kind=kCustom, calls=%part.1",
@@ -197,15 +201,7 @@ def test_an_exchange_goes_on_beside_arithmetic_until_it_is_waited_for(
   text = f"""\
 HloModule m
 
-%part.1 (a: f32[8]) -> f32[64] {{
-  %a = f32[8]{{0}} parameter(0)
-  ROOT %g = f32[64]{{0}} {gather}
-}}
-
-%part.2 (a: f32[8]) -> f32[64] {{
-  %a = f32[8]{{0}} parameter(0)
-  ROOT %g = f32[64]{{0}} {gather}
-}}
+{SPREAD}
 
 ENTRY %main (x: f32[8]) -> f32[64] {{
   %x = f32[8]{{0}} parameter(0)

@@ -27,7 +27,13 @@ def test_every_combination_is_tried():
   assert {s.mesh for s in tried} == {(-1, 1, 1), (1, -1, 2)}
 
 
-@pytest.mark.parametrize("mesh", ["4x4", "axbxc", "", "1x1x1x1"])
+def test_a_mesh_may_leave_the_sharing_of_the_update_open():
+  (setting,) = trials.settings([8], ["none"], ["-1xautox1"])
+  changed = setting.applied(experiments.config(mesh__fsdp=2), num_devices=4)
+  assert changed.mesh == experiments.config().mesh
+
+
+@pytest.mark.parametrize("mesh", ["4x4", "axbxc", "autox1x1", "", "1x1x1x1"])
 def test_a_mesh_has_three_sides(mesh):
   with pytest.raises(UserError, match="DATAxFSDPxTENSOR"):
     trials.settings([8], ["none"], [mesh])

@@ -3,11 +3,13 @@
 import dataclasses
 
 import jax
+import numpy as np
 import pytest
 
 from tests import experiments
 from vit_jax import trees
 from vit_jax.errors import UserError
+from vit_jax.sharding import rules
 from vit_jax.training import experiment
 
 
@@ -65,6 +67,25 @@ def test_the_abstract_state_is_that_of_the_state():
   ):
     assert (leaf.shape, leaf.dtype) == (abstract.shape, abstract.dtype), name
     assert leaf.sharding.is_equivalent_to(abstract.sharding, leaf.ndim), name
+
+
+@pytest.mark.parametrize(("fsdp", "whole"), [("auto", True), (4, False)])
+def test_evaluators_see_whole_parameters_where_the_update_alone_is_shared(
+  monkeypatch, fsdp, whole
+):
+  monkeypatch.setattr(rules, "FSDP_MIN_BYTES", 0)
+  parts = experiments.build(mesh__fsdp=fsdp)
+  assert parts.mesh.shape["fsdp"] == 4
+  state = parts.init_state()
+  kernel = state.params["head"]["kernel"]
+  (seen,) = [
+    leaf
+    for path, leaf in trees.named_leaves(parts.evaluated(state))
+    if path == "head/kernel"
+  ]
+  assert not kernel.sharding.is_fully_replicated
+  assert seen.sharding.is_fully_replicated == whole
+  np.testing.assert_array_equal(seen, kernel)
 
 
 def test_model_flops_are_three_forward_passes():

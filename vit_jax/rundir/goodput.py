@@ -41,7 +41,7 @@ class Goodput:
     workdir: epath.Path,
     clock: Clock,
     first_step: int,
-    num_devices: int = 1,
+    num_devices: int,
   ):
     self._path = workdir / FILE
     self._clock = clock
