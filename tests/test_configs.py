@@ -513,7 +513,7 @@ def test_vtab_takes_another_setting():
 def test_a_dry_run_needs_no_data(name, arguments, head, tmp_path):
   built = command_line.load_config(str(file(name)), arguments)
   built.update(init_from=None, data_dir=str(tmp_path))
-  text = dry_run.describe(resolve.resolve(built))
+  text = "".join(dry_run.describe(resolve.resolve(built), None))
   assert "The data are not here." in text
   assert head in text
 

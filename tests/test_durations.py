@@ -61,3 +61,11 @@ def test_every_steps_is_due_at_multiples_and_at_the_last_step():
 def test_without_an_interval_only_the_last_step_is_due():
   every = EverySteps(None, last_step=10)
   assert [s for s in range(11) if every.due(s)] == [10]
+
+
+@pytest.mark.parametrize("every", [EverySteps(3, 10), EverySteps(None, 10)])
+def test_due_steps_are_counted_as_they_fall_due(every):
+  for first in range(11):
+    for last in range(first, 11):
+      due = [s for s in range(first + 1, last + 1) if every.due(s)]
+      assert every.count(first, last) == len(due)

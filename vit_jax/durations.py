@@ -92,3 +92,10 @@ class EverySteps:
     if step == self.last_step:
       return True
     return bool(self.steps) and step > 0 and step % self.steps == 0
+
+  def count(self, first: int, last: int) -> int:
+    """Number of due steps after `first`, up to `last`."""
+    due = last // self.steps - first // self.steps if self.steps else 0
+    if self.last_step is not None and first < self.last_step <= last:
+      due += not self.steps or self.last_step % self.steps != 0
+    return due

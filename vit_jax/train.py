@@ -2,7 +2,8 @@
 
   python -m vit_jax.train --config=configs/quickstart.py --workdir=runs/first
 
-Override keys with --config.KEY=VALUE; --dry_run shows what would be run.
+Override keys with --config.KEY=VALUE; --dry_run shows what would be run, and
+how long it would take here.
 Exit codes: 0 finished; 1 bad input, or an error that a restart would repeat;
 42 preempted after saving (start it again); 130 Ctrl-C after saving; 134 another
 process of the run was lost (start all again).
@@ -10,8 +11,9 @@ process of the run was lost (start all again).
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -19,6 +21,9 @@ from vit_jax import buckets, checks, command_line
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.pretrained import initial_model
+
+if TYPE_CHECKING:
+  from vit_jax.training.experiment import Experiment
 
 
 def define_flags() -> None:
@@ -29,7 +34,7 @@ def define_flags() -> None:
   flags.DEFINE_bool(
     "dry_run",
     False,
-    "Print config, parameters, sharding, batch shapes and memory, and stop.",
+    "Print config, duration, parameters, sharding and memory, and stop.",
   )
 
 
@@ -41,16 +46,29 @@ def main(argv: Sequence[str]) -> int:
   checks.check(config)
   checks.check_trackers(config)
   if flags.FLAGS.dry_run:
+    from vit_jax.processes import compile_cache
     from vit_jax.training import dry_run
 
+    compile_cache.enable()
     config = initial_model.keep_attention(config, flags.FLAGS.workdir)
-    print(dry_run.describe(config))
+    for piece in dry_run.describe(config, _compiled):
+      print(piece, end="", flush=True)
+    print()
     return 0
   if not flags.FLAGS.workdir:
     raise UserError(
       "No directory for the run was named: give --workdir=DIR, or --dry_run."
     )
   return train(config, flags.FLAGS.workdir)
+
+
+def _compiled(parts: "Experiment") -> Callable[..., Any]:
+  """The compiled train step, `(state, batch) -> (state, metrics)`."""
+  from vit_jax.aot import xla_flags
+
+  device_kind = parts.mesh.devices.flat[0].device_kind
+  options = xla_flags.options(device_kind, parts.config.mesh)
+  return functools.partial(parts.compile(options), parts.constants)
 
 
 def train(config: schema.Config, workdir: str) -> int:
@@ -72,7 +90,6 @@ def train(config: schema.Config, workdir: str) -> int:
   # Heavy imports come after all checks of the config, which answer at once.
   import jax
 
-  from vit_jax.aot import xla_flags
   from vit_jax.data import facts
   from vit_jax.durations import EverySteps
   from vit_jax.processes import compile_cache, start
@@ -128,9 +145,7 @@ def train(config: schema.Config, workdir: str) -> int:
       directory.track()
       monitor.say("compiling the train step")
     with clock.phase("compile"):
-      device_kind = jax.devices()[0].device_kind
-      compiled = parts.compile(xla_flags.options(device_kind, config.mesh))
-      train_step = functools.partial(compiled, parts.constants)
+      train_step = _compiled(parts)
     monitor.say(f"compiled in {clock.seconds['compile']:.0f} s")
     with clock.phase("restore"):
       state = state or directory.restore_or_init()

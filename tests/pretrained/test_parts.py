@@ -119,7 +119,7 @@ def test_a_tower_of_other_shapes_is_named(tmp_path):
   saved(tmp_path / "x.npz", NETWORKS["vit"]())
   config = lit(tmp_path / "x.npz", model_from_init=False)
   with pytest.raises(UserError, match="do not fit config.model") as caught:
-    dry_run.describe(config)
+    "".join(dry_run.describe(config, None))
   assert "image/embedding/kernel" in str(caught.value)
 
 
@@ -133,13 +133,13 @@ def test_a_tower_that_computes_something_else_is_named(tmp_path):
     **{f"model__image__{key}": VIT[key] for key in VIT if key != "variant"},
   )
   with pytest.raises(UserError, match="config.model.image.pool is 'cls'"):
-    dry_run.describe(config)
+    "".join(dry_run.describe(config, None))
 
 
 def test_a_dry_run_counts_what_is_taken_over(tmp_path):
   given = saved(tmp_path / "x.npz", NETWORKS["vit"]())
   head = trees.num_elements(given.pop("head"))
-  text = dry_run.describe(lit(tmp_path / "x.npz"))
+  text = "".join(dry_run.describe(lit(tmp_path / "x.npz"), None))
   assert head and f"\n{trees.num_elements(given):,} of " in text
   assert "All but image is initialised." in text
 

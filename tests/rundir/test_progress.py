@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
 
 def test_a_file_gets_plain_lines():
   out = io.StringIO()
-  Progress(1000, out).step(50, METRICS, seconds_per_step=0.1)
+  Progress(1000, out).step(50, METRICS, seconds_left=95)
   assert out.getvalue() == (
     "step   50/1000  loss 1.2500  lr 1.00e-03  640 images/s  data wait 1.2%"
     "  ETA 1 min 35 s\n"
@@ -33,8 +33,8 @@ def test_a_terminal_gets_a_bar_that_renews_itself(monkeypatch):
   monkeypatch.setenv("COLUMNS", "200")
   out = Terminal()
   progress = Progress(1000, out)
-  progress.step(50, METRICS, seconds_per_step=10)
-  progress.step(900, METRICS, seconds_per_step=1)
+  progress.step(50, METRICS, seconds_left=10)
+  progress.step(900, METRICS, seconds_left=1)
   progress.say("done")
   first, second = out.getvalue().split("\r")[1:]
   second, last, _ = second.split("\n")
@@ -64,20 +64,20 @@ def test_a_file_does_not_see_them():
 def test_a_line_is_no_longer_than_the_terminal(monkeypatch):
   monkeypatch.setenv("COLUMNS", "60")
   out = Terminal()
-  Progress(1000, out).step(50, METRICS, seconds_per_step=10)
+  Progress(1000, out).step(50, METRICS, seconds_left=10)
   assert len(out.getvalue().strip("\r")) == 59
 
 
 def test_utilization_is_shown_where_it_is_known():
   out = io.StringIO()
   metrics = METRICS | {"perf/model_flops_utilization": 0.551}
-  Progress(10, out).step(1, metrics, seconds_per_step=1)
+  Progress(10, out).step(1, metrics, seconds_left=1)
   assert "MFU 55.1%" in out.getvalue()
 
 
 def test_processes_other_than_the_first_say_nothing():
   progress = Progress(10, None)
-  progress.step(1, METRICS, seconds_per_step=1)
+  progress.step(1, METRICS, seconds_left=1)
   progress.say("nothing")
 
 

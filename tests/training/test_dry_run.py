@@ -1,5 +1,6 @@
 """What --dry_run shows."""
 
+import functools
 import re
 
 import pytest
@@ -9,8 +10,12 @@ from vit_jax.errors import UserError
 from vit_jax.training import dry_run, memory
 
 
+def compiled(parts):
+  return functools.partial(parts.compile(), parts.constants)
+
+
 def test_it_shows_config_parameters_sharding_batch_and_memory():
-  text = dry_run.describe(experiments.config(mesh__tensor=2))
+  text = "".join(dry_run.describe(experiments.config(mesh__tensor=2), None))
   for title in ("Config", "Parameters", "Sharding", "Batch", "memory", "Run"):
     assert f"== {title}" in text or title in text
   assert '"variant": "Ti/4"' in text
@@ -33,7 +38,7 @@ def test_more_examples_a_device_keep_more_activations():
 
 def test_data_that_are_not_here_are_noted():
   config = experiments.config(train__dataset="not_there", model__num_classes=5)
-  text = dry_run.describe(config)
+  text = "".join(dry_run.describe(config, None))
   assert "The data are not here" in text
   assert "head/bias" in text
 
@@ -41,4 +46,29 @@ def test_data_that_are_not_here_are_noted():
 def test_data_that_an_evaluator_lacks_are_an_error():
   config = experiments.config(evals__test__split="dev")
   with pytest.raises(UserError, match=r"config.evals.test: Split 'dev'"):
-    dry_run.describe(config)
+    "".join(dry_run.describe(config, None))
+
+
+def test_it_says_how_long_the_run_takes_on_the_devices_at_hand():
+  pieces = list(dry_run.describe(experiments.config(), compiled))
+  # Six steps; the evaluator is due after the third and the sixth.
+  line = r"duration  about \d+ s here: 6 steps of \S+ s and 2 evaluations"
+  assert re.search(line, pieces[1])
+  assert pieces[2].startswith("\n\n== Config ==")
+
+
+def test_without_the_data_steps_are_timed_all_the_same():
+  config = experiments.config(train__dataset="not_there", model__num_classes=5)
+  text = "".join(dry_run.describe(config, compiled))
+  assert re.search(r"6 steps of \S+ s, with data at hand, and 2 eval", text)
+
+
+def test_a_step_that_no_device_here_could_make_is_not_tried():
+  config = experiments.config(
+    model__width=8192,
+    model__mlp_dim=2**17,
+    model__depth=48,
+    model__num_heads=64,
+  )
+  text = "".join(dry_run.describe(config, compiled))
+  assert re.search(r"duration  at least \S+ .*here: 6 steps of", text)

@@ -135,7 +135,7 @@ def test_a_misfit_is_told_before_anything_is_compiled(tmp_path):
 
 def test_a_dry_run_says_what_is_taken_over(tmp_path):
   path, _ = saved(tmp_path / "x.npz")
-  text = dry_run.describe(experiments.config(init_from=path))
+  text = "".join(dry_run.describe(experiments.config(init_from=path), None))
   start = text.split("== Start ==\n")[1].split("\n\n")[0].splitlines()
   assert start[0].endswith(f"parameters are those of {path}.")
   assert "A new head of 4 classes starts at zeros." in start

@@ -40,9 +40,10 @@ class Progress:
     self,
     step: int,
     metrics: Mapping[str, float | int],
-    seconds_per_step: float | int,
+    *,
+    seconds_left: float | int,
   ) -> None:
-    """Shows the training metrics of a logged step."""
+    """Shows the training metrics of a logged step, and the time left."""
     parts = [
       f"loss {metrics['train/loss']:.4f}",
       f"lr {metrics['train/learning_rate']:.2e}",
@@ -51,8 +52,7 @@ class Progress:
     ]
     if "perf/model_flops_utilization" in metrics:
       parts.append(f"MFU {metrics['perf/model_flops_utilization']:.1%}")
-    left = (self._total_steps - step) * seconds_per_step
-    parts.append(f"ETA {format_duration(left)}")
+    parts.append(f"ETA {format_duration(seconds_left)}")
     self._metrics = "  ".join(parts)
     if self._is_terminal:
       self._draw(step)
@@ -93,7 +93,7 @@ def format_duration(seconds: float | int) -> str:
     return f"{seconds // 60} min {seconds % 60:02} s"
   if seconds < 86400:
     return f"{seconds // 3600} h {seconds % 3600 // 60:02} min"
-  return f"{seconds // 86400} d {seconds % 86400 // 3600} h"
+  return f"{seconds // 86400:,} d {seconds % 86400 // 3600} h"
 
 
 class CountProgress:

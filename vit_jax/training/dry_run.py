@@ -1,7 +1,7 @@
 """Description of a run that is not started."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -10,18 +10,37 @@ from clu import parameter_overview
 from vit_jax import registry, trees
 from vit_jax.config import resolve, schema
 from vit_jax.data import facts
+from vit_jax.data.sources import Source
+from vit_jax.errors import UserError
+from vit_jax.evaluators.contract import Evaluator
 from vit_jax.pretrained import fitting, reading
+from vit_jax.rundir import progress
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules, table
-from vit_jax.training import evaluation, experiment, memory, summary
+from vit_jax.training import evaluation, experiment, memory, summary, trial
+from vit_jax.training.forecast import Forecast
+
+# Above so many seconds a step, none is made to time it.
+_LONGEST_STEP = 20.0
 
 
-def describe(config: schema.Config) -> str:
+def describe(
+  config: schema.Config,
+  compiled: Callable[[experiment.Experiment], Callable[..., Any]] | None,
+) -> Iterator[str]:
   """Describes the run in short, then config, parameters, batch and memory.
 
   The data may be missing if the config gives the numbers of classes and
   steps, or the dataset is a well-known one. Where they are here, those of the
   evaluators must be too.
+
+  Args:
+    config: The experiment.
+    compiled: Compiles the train step of an experiment, of which a few are made
+      to say how long the run will take on the devices at hand; None: none.
+
+  Yields:
+    Pieces of the text, as soon as each is known.
 
   Raises:
     UserError: Anything that would keep the run from starting.
@@ -31,10 +50,23 @@ def describe(config: schema.Config) -> str:
   evaluators = {} if missing else evaluation.build_evaluators(parts)
   bytes_of = memory.by_purpose(parts)
   needs = sum(bytes_of.values())
-  state = parts.abstract_state
+  yield "\n".join(["== Run ==", *summary.lines(parts, evaluators, needs=needs)])
+  if compiled:
+    source = None if missing else facts.open_data(config)
+    yield "\n" + _duration(parts, compiled, evaluators, source, needs)
+  for title, text in _details(parts, bytes_of, missing):
+    yield f"\n\n== {title} ==\n{text}"
+
+
+def _details(
+  parts: experiment.Experiment,
+  bytes_of: Mapping[str, int],
+  missing: UserError | None,
+) -> list[tuple[str, str]]:
+  """Titles and texts of the sections after the summary."""
+  config, state = parts.config, parts.abstract_state
   sections = [
-    ("Run", "\n".join(summary.lines(parts, evaluators, needs=needs))),
-    ("Config", resolve.dump(parts.config)),
+    ("Config", resolve.dump(config)),
     (
       "Parameters",
       parameter_overview.get_parameter_overview(
@@ -61,7 +93,33 @@ def describe(config: schema.Config) -> str:
     sections.append(("Start", _start(parts)))
   if missing:
     sections.append(("Notes", f"The data are not here. {missing}"))
-  return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections)
+  return sections
+
+
+def _duration(
+  parts: experiment.Experiment,
+  compiled: Callable[[experiment.Experiment], Callable[..., Any]],
+  evaluators: Mapping[str, Evaluator],
+  source: Source | None,
+  needs: int,
+) -> str:
+  """A line on how long the run will take on the devices at hand."""
+  steps = f"{parts.total_steps:,} steps of"
+  shortest, free = trial.shortest_step(parts), summary.free_memory()
+  if shortest > _LONGEST_STEP or (free is not None and needs > free):
+    least = progress.format_duration(parts.total_steps * shortest)
+    return (
+      f"duration  at least {least} here: {steps} {shortest:.3g} s, if all"
+      " products ran at the highest rate of these devices"
+    )
+  seconds = trial.time_step(parts, compiled(parts), source)
+  forecast = Forecast(parts)
+  forecast.expect(evaluators)
+  whole = progress.format_duration(forecast.seconds_left(0, seconds))
+  text = f"duration  about {whole} here: {steps} {seconds:.3g} s"
+  if source is None:
+    text += ", with data at hand,"
+  return f"{text} and {forecast.evaluations_left(0)} evaluations"
 
 
 def _stacked(params: Any) -> dict[str, jax.ShapeDtypeStruct]:

@@ -1,11 +1,11 @@
 """Evaluation in the course of training."""
 
 import contextlib
+import time
 from collections.abc import Callable
 
 from etils import epath
 
-from vit_jax.durations import EverySteps
 from vit_jax.evaluators import build as evaluators_build
 from vit_jax.evaluators.contract import Context, Evaluator
 from vit_jax.processes.stopping import StopRequest
@@ -85,15 +85,13 @@ class Evaluation:
       parts, directory.records_path, heartbeat=self._ask
     )
     self._scheduled = [
-      (
-        EverySteps(parts.steps(entry.every_steps), parts.total_steps),
-        self.evaluators[name],
-      )
+      (parts.every(entry.every_steps), name, self.evaluators[name])
       for name, entry in parts.config.evals.items()
     ]
+    monitor.forecast.expect(self.evaluators)
 
   def due(self, step: int) -> bool:
-    return any(every.due(step) for every, _ in self._scheduled)
+    return any(every.due(step) for every, _, _ in self._scheduled)
 
   def catch_up(self, state: TrainState) -> None:
     """Runs the evaluation that the previous start left unfinished."""
@@ -111,9 +109,11 @@ class Evaluation:
       return
     with self._clock.phase("evaluate"), contextlib.suppress(_CutShortError):
       seen = state.replace(params=self._evaluated(state), ema_params=None)
-      for every, evaluator in self._scheduled:
+      for every, name, evaluator in self._scheduled:
         if every.due(step):
+          start = time.monotonic()
           metrics |= evaluator.run(seen, step)
+          self._monitor.forecast.measured(name, time.monotonic() - start)
       self.unfinished = False
     if self.unfinished:
       return

@@ -160,6 +160,10 @@ class Experiment:
     )
     return max(steps, 1)
 
+  def every(self, interval: int | str | None) -> durations.EverySteps:
+    """Steps at multiples of an interval of the config, and the last one."""
+    return durations.EverySteps(self.steps(interval), self.total_steps)
+
   def abstract_batch(self) -> dict[str, jax.ShapeDtypeStruct]:
     """The global batch as it reaches the step, with its sharding."""
     sharding = mesh_lib.batch_sharding(self.mesh)

@@ -15,6 +15,7 @@ from vit_jax.rundir.tensorboard import TensorBoard
 from vit_jax.rundir.timing import Clock, Throughput
 from vit_jax.training.data_stream import DataStream
 from vit_jax.training.experiment import Experiment
+from vit_jax.training.forecast import Forecast
 from vit_jax.training.interval import IntervalMeans
 from vit_jax.training.recovery import Recovery
 from vit_jax.training.state import TrainState
@@ -32,6 +33,9 @@ class Monitor:
     recovery: Recovery that is told of numbers that are not finite.
     clock: Clock of the run.
     quiet: Suppresses output on the terminal.
+
+  Attributes:
+    forecast: Forecast of the time that the run still needs.
   """
 
   def __init__(
@@ -55,6 +59,7 @@ class Monitor:
       self._board = TensorBoard(directory.records_path)
     speaks = self._is_first and not quiet
     self._progress = Progress(parts.total_steps, sys.stdout if speaks else None)
+    self.forecast = Forecast(parts)
     self._throughput: Throughput | None = None
     self._hosts = SlowHosts()
     self._means = IntervalMeans({}, latest=parts.scalars)
@@ -130,7 +135,8 @@ class Monitor:
       self._directory.facts["slowest_host"] = self._hosts.slowest
     line |= self._data_stream.metrics(step)
     self.write(step, line)
-    self._progress.step(step, line, step_seconds)
+    left = self.forecast.seconds_left(step, step_seconds)
+    self._progress.step(step, line, seconds_left=left)
 
   def unlogged(self) -> dict[str, float]:
     """Sums of the metrics since the last line, for the checkpoint."""

@@ -1,7 +1,6 @@
 """A run in a few lines, before it begins: data, model, length and memory."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import jax
 import numpy as np
@@ -158,8 +157,7 @@ def _start(parts: Experiment, first_step: int) -> str:
 def _device(parts: Experiment, needs: int | None) -> str:
   devices = parts.mesh.devices.flat
   text = f"{parts.mesh.devices.size} x {devices[0].device_kind}"
-  # Another process's device tells this one nothing.
-  free = _free_memory(jax.local_devices()[0])
+  free = free_memory()
   if free is not None:
     text += f", each with {rules.format_bytes(free)} of memory free"
   if needs is not None:
@@ -167,8 +165,10 @@ def _device(parts: Experiment, needs: int | None) -> str:
   return text
 
 
-def _free_memory(device: Any) -> int | None:
+def free_memory() -> int | None:
   """Bytes that a device has left; None where nobody tells."""
+  # Another process's device tells this one nothing.
+  device = jax.local_devices()[0]
   if device.platform != "cpu":
     found = device.memory_stats() or {}
     if "bytes_limit" not in found:
