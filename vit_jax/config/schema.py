@@ -419,7 +419,8 @@ class DINOv2(DINO):
     32,
     "Images that follow one another and are masked and spread together, as"
     " those of one GPU were; batches hold a multiple, or the greatest common"
-    " divisor counts. [DINOv2]: 32 of ViT-L/14.",
+    " divisor counts. Devices that share a group repeat one another's work on"
+    " its patches. [DINOv2]: 32 of ViT-L/14.",
   )
   teacher: str | None = key(
     None,

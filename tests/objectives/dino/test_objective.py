@@ -270,7 +270,11 @@ def test_a_run_warns_of_a_collapse_once(tmp_path, caplog):
       {"objective__teacher_momentum": "linear(0.9, 1.1)"},
       ["teacher_momentum", "above 1"],
     ),
-    ({"objective__teacher_temperature": 0.0}, ["teacher_temperature", "0"]),
+    ({"objective__teacher_temperature": 0.0}, ["teacher_temperature", "0.01"]),
+    (
+      {"objective__teacher_temperature": "linear(0.04, 0.005)"},
+      ["teacher_temperature", "0.01"],
+    ),
     ({"objective__prototypes": 65_537}, ["65537", "1024", "65536"]),
     (
       {"objective__prototypes": 65_536, "mesh__fsdp": 6},

@@ -56,6 +56,40 @@ def test_a_comparison_is_that_of_whole_arrays(arrays, how):
   )
 
 
+@pytest.mark.parametrize("how", ["centred", "balanced"])
+@pytest.mark.parametrize(
+  ("temperature", "longest"), [(0.01, 1.0), (0.04, 1.0), (0.04, 6.0)]
+)
+def test_low_temperatures_and_long_prototypes_are_right(
+  arrays, how, temperature, longest
+):
+  """Logits of up to 150, whose exponentials float32 does not hold."""
+  student, teacher, ours, theirs = arrays
+  lengths = np.linspace(0.5 * longest, longest, NUM, dtype=np.float32)[:, None]
+  ours, theirs = ours * lengths, theirs * lengths[::-1]
+  similarities = (teacher @ theirs.T).astype(np.float64)
+  if how == "centred":
+    given = prototypes.centred(teacher, theirs, temperature, jnp.zeros(NUM))
+    wanted = special.softmax(similarities / temperature, axis=-1)
+  else:
+    given = prototypes.balanced(teacher, theirs, temperature)
+    flat = similarities.reshape(10, NUM) / temperature
+    for _ in range(3):
+      flat = special.log_softmax(special.log_softmax(flat, axis=0), axis=1)
+    wanted = np.exp(flat).reshape(5, 2, NUM)
+  logs = (student @ ours.T).astype(np.float64) / temperature
+  logs = special.log_softmax(logs, axis=-1)
+  found = jax.jit(prototypes.compare)(student, ours, temperature, given)
+  np.testing.assert_allclose(
+    found.cross_entropy,
+    -np.einsum("bgk,bvk->bgv", wanted, logs),
+    rtol=2e-4,
+  )
+  np.testing.assert_allclose(
+    found.entropy, special.entr(wanted).sum(axis=-1), rtol=2e-3, atol=1e-4
+  )
+
+
 def test_gradients_are_those_of_whole_arrays(arrays):
   student, teacher, ours, theirs = arrays
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Prototypes compared at a time, at most; more are a multiple of the second.
 CHUNK, STEP = 4096, 1024
+# Least temperature of a teacher. Published ones are of 0.04 and more.
+_COLDEST = 0.01
 _REMEDIES = (
   "Usual remedies: a lower objective.teacher_temperature or a longer warm-up of"
   " it, a teacher_momentum nearer to 1, fewer objective.prototypes on small"
@@ -37,11 +39,12 @@ def check(config: schema.Config) -> None:
       " above 1 at times; it is the share of the teacher that stays: use 1 or"
       " less, such as 'cosine(0.996, 1.0)'."
     )
-  if not min(scalars.parse(objective.teacher_temperature).values):
+  if min(scalars.parse(objective.teacher_temperature).values) < _COLDEST:
     raise UserError(
       "config.objective.teacher_temperature ="
-      f" {objective.teacher_temperature!r} is 0 at times, but logits are"
-      " divided by it; use more, such as 0.04."
+      f" {objective.teacher_temperature!r} is below {_COLDEST} at times, where"
+      " float32 does not hold the teacher's probabilities; use more, such as"
+      " 0.04."
     )
   number = objective.prototypes
   if number > CHUNK and number % STEP:

@@ -11,6 +11,11 @@ A teacher's probabilities are
 
 with an offset for each prototype, which keeps any of them from taking all: the
 negative centre of DINO, or what Sinkhorn and Knopp's iterations find.
+
+Sums of exponentials are taken without looking for the largest first: features
+and prototypes have a length, so that logits have a bound. float32 holds what is
+added for logits of at most 157 below it: at any temperature above 0.013 that is
+all of them if prototypes have unit length.
 """
 
 import math
@@ -26,6 +31,10 @@ from vit_jax.objectives.dino.kind import CHUNK
 
 Numbers = Array | np.ndarray
 Temperature = Float[Numbers, ""] | float
+# Exponentials of this and less are added up, a million of them, without
+# overflow; those of as many below 0 and more do not vanish.
+_HIGHEST = 70.0
+_LEAST = float(np.finfo(np.float32).tiny)
 Tokens = Float[Numbers, "*tokens d"]
 
 
@@ -77,14 +86,16 @@ def centred(
 ) -> Teacher:
   """A teacher whose similarities are lowered by a centre. [DINO] equation 4."""
   offset = -center / temperature
+  bounds = _bounds(features, prototypes, temperature) + offset
+  shift = _shift(jnp.max(bounds))
 
   def of_chunk(rows, offset):
     logits = _similarities(features, rows) / temperature
-    return jax.nn.logsumexp(logits + _beside(offset, logits), axis=-1)
+    logits = logits + _beside(offset - shift, logits)
+    return jnp.exp(logits).sum(axis=-1)
 
-  norms = _over_chunks(of_chunk, prototypes, offset)
-  norm = jax.nn.logsumexp(norms, axis=0)
-  return Teacher(features, prototypes, temperature, offset, norm)
+  sums = _over_chunks(of_chunk, prototypes, offset).sum(axis=0)
+  return Teacher(features, prototypes, temperature, offset, shift + _log(sums))
 
 
 def balanced(
@@ -107,21 +118,27 @@ def balanced(
     iterations: Number of times that both are scaled.
     weights: How often each token counts, 0 of one that is padding; None: once.
   """
-  norm = jnp.zeros(features.shape[:-1], jnp.float32)
-  log_weights = None
-  if weights is not None:
-    # Where all is padding no result counts, but it has to be finite.
-    log_weights = jnp.log(jnp.where(jnp.any(weights > 0), weights, 1.0))
-  offset = jnp.zeros(len(prototypes), jnp.float32)
+  if weights is None:
+    weights = jnp.ones(features.shape[:-1], jnp.float32)
+  # Where all is padding no result counts, but it has to be finite.
+  weights = jnp.where(jnp.any(weights > 0), weights, 1.0)
+  tokens = tuple(range(weights.ndim))
+  norm = jnp.zeros(weights.shape, jnp.float32)
+  # Any offset will do to begin with, as prototypes are scaled first.
+  offset = -_shift(_bounds(features, prototypes, temperature))
   for _ in range(iterations):
 
-    def of_chunk(rows, _, norm=norm):
+    def of_chunk(rows, offset, norm=norm):
       logits = _similarities(features, rows) / temperature
-      return _scaled(logits, norm, log_weights)
+      # After the first iteration these are probabilities.
+      scaled = jnp.exp(logits + _beside(offset, logits) - norm[..., None])
+      sums = jnp.maximum((scaled * weights[..., None]).sum(axis=tokens), _LEAST)
+      of_tokens = (scaled * _beside(1 / sums, scaled)).sum(axis=-1)
+      return offset - jnp.log(sums), of_tokens
 
-    offsets, norms = _over_chunks(of_chunk, prototypes, offset)
+    offsets, sums = _over_chunks(of_chunk, prototypes, offset)
     offset = _joined(offsets)
-    norm = jax.nn.logsumexp(norms, axis=0)
+    norm = norm + _log(sums.sum(axis=0))
   return Teacher(features, prototypes, temperature, offset, norm)
 
 
@@ -159,19 +176,33 @@ def sinkhorn(
   norm = jnp.zeros(len(logits), jnp.float32)
   offset = jnp.zeros(logits.shape[1], jnp.float32)
   for _ in range(iterations):
-    offset, norm = _scaled(logits, norm, log_weights)
+    scaled = logits - norm[:, None]
+    if log_weights is not None:
+      scaled = scaled + log_weights[:, None]
+    offset = -jax.nn.logsumexp(scaled, axis=0)
+    norm = jax.nn.logsumexp(logits + offset[None], axis=1)
   found = jax.nn.softmax(logits + offset[None], axis=1)
   return jnp.where(counted[:, None], found, 0.0)
 
 
-def _scaled(logits, norm, log_weights):
-  """An iteration: offsets of these prototypes, and their part in the norms."""
-  counted = logits - norm[..., None]
-  if log_weights is not None:
-    counted = counted + log_weights[..., None]
-  tokens = tuple(range(counted.ndim - 1))
-  offset = -jax.nn.logsumexp(counted, axis=tokens)
-  return offset, jax.nn.logsumexp(logits + _beside(offset, logits), axis=-1)
+def _bounds(
+  features: Tokens, prototypes: Float[Numbers, "k d"], temperature: Temperature
+) -> Float[Array, " k"]:
+  """The largest logit that each prototype can have."""
+
+  def lengths(x):
+    return jnp.linalg.norm(x.astype(jnp.float32), axis=-1)
+
+  return jnp.max(lengths(features)) * lengths(prototypes) / temperature
+
+
+def _shift(bound: Array) -> Array:
+  """To be taken from logits up to `bound` before their exponentials are."""
+  return jax.lax.stop_gradient(jnp.maximum(bound - _HIGHEST, 0.0))
+
+
+def _log(sums: Array) -> Array:
+  return jnp.log(jnp.maximum(sums, _LEAST))
 
 
 def _beside(offset: Float[Numbers, " k"], logits: Array) -> Array:
@@ -196,25 +227,24 @@ def compare(
     teacher: The teacher's probabilities of its views.
   """
   teacher = jax.lax.stop_gradient(teacher)
+  shift = _shift(jnp.max(_bounds(features, prototypes, temperature)))
 
   def of_chunk(rows, teachers, offset):
     logits = _similarities(features, rows) / temperature
     wanted = _similarities(teacher.features, teachers) / teacher.temperature
     wanted = wanted + _beside(offset, wanted) - teacher.norm[..., None]
     probabilities = jnp.exp(wanted)
-    # 0 log 0 is 0, also where a logarithm is -inf.
-    entropy = -jnp.where(probabilities > 0, probabilities * wanted, 0.0)
     return (
-      jax.nn.logsumexp(logits, axis=-1),
+      jnp.exp(logits - shift).sum(axis=-1),
       jnp.einsum("bgk,bvk->bgv", probabilities, logits),
-      entropy.sum(axis=-1),
+      -(probabilities * wanted).sum(axis=-1),
       probabilities.mean(axis=(0, 1)),
     )
 
-  norms, products, entropies, used = _over_chunks(
+  sums, products, entropies, used = _over_chunks(
     of_chunk, prototypes, teacher.prototypes, teacher.offset
   )
-  norm = jax.nn.logsumexp(norms, axis=0)
+  norm = shift + _log(sums.sum(axis=0))
   return Comparison(
     norm[:, None] - products.sum(axis=0),
     entropies.sum(axis=0),
