@@ -109,6 +109,12 @@ setuptools.setup(
   extras_require={
     "tpu": ["libtpu"],
     "cuda": ["jax[cuda12]"],
+    "gpu-compile": [
+      "jax-cuda12-plugin",
+      "jax-cuda12-pjrt",
+      "nvidia-cuda-nvcc-cu12",
+      "nvidia-cudnn-cu12",
+    ],
     "gcs": ["gcsfs"],
     "heic": ["pillow-heif"],
     "docs": DOCS,

@@ -43,7 +43,7 @@ def measure(name: str, topology: topology_lib.Topology) -> dict[str, float]:
   found = step_compilation.compile_step(
     config,
     topology,
-    xla_flags.options(f"tpu {topology.generation}", config.mesh),
+    xla_flags.options(topology.device_kind, config.mesh),
   )
   if found.estimate is None:
     raise SystemExit(f"{name} does not fit on {topology}.")

@@ -117,7 +117,7 @@ def compiled(
     model = experiment.model.model_copy(update={"depth": depth})
     experiment = experiment.model_copy(update={"model": model})
   topology = topology_lib.parse(row.topology)
-  usual = xla_flags.options(f"tpu {topology.generation}", experiment.mesh)
+  usual = xla_flags.options(topology.device_kind, experiment.mesh)
   found = step_compilation.compile_step(
     experiment, topology, {**usual, **options}
   )

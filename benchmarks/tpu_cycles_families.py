@@ -98,7 +98,7 @@ def compiled(
   from vit_jax.benchmarking import plain_step
 
   if step == _OURS:
-    options = xla_flags.options(f"tpu {topology.generation}", experiment.mesh)
+    options = xla_flags.options(topology.device_kind, experiment.mesh)
     found = step_compilation.compile_step(experiment, topology, options)
     parts, cost, temporaries = found.parts, found.cost, found.hbm["temporaries"]
   else:

@@ -45,7 +45,7 @@ def measure(
   found = step_compilation.compile_step(
     resolved,
     topology,
-    xla_flags.options(f"tpu {topology.generation}", resolved.mesh),
+    xla_flags.options(topology.device_kind, resolved.mesh),
   )
   return {**found.record(), "fsdp": fsdp}
 

@@ -92,6 +92,7 @@ def test_every_declared_library_is_pinned(wheel):
   pins = (REPO / "requirements.txt").read_text().splitlines()
   pinned = {canonical(line) for line in pins if "==" in line}
   extras = ("tpu", "cuda", "gcs", "wandb", "mlflow", "trackio")
+  extras += ("gpu-compile",)
   wanted = {
     canonical(r)
     for r in declared(wheel)

@@ -1,12 +1,14 @@
-"""Compiles the train step for TPUs that are not attached; prints its cost.
+"""Compiles the train step for TPUs or GPUs that are not here; prints its cost.
 
   python -m vit_jax.compile --config=configs/vit_h14_jft.py \\
       --topology=v5e:16x16 --output=cost.json
 
 Needs the TPU's compiler (pip install 'libtpu==0.0.51'), no TPU and no
 data. A topology is a generation (v2, v3, v4, v5e, v5p, v6e) and its grid of
-chips: v3:16x16, v4:4x4x4, v5e:16x16; 2*v5e:16x16 are two slices. A large model
-takes minutes. A step that does not fit is a result, not an error: exit code 0,
+chips: v3:16x16, v4:4x4x4, v5e:16x16; 2*v5e:16x16 are two slices. Or it is a GPU
+(a100, h100, h200, b200, l4, rtx4090) and how many there are: h100:8, h100:4x8
+on four hosts of eight; these need the extra gpu-compile. A large model takes
+minutes. A step that does not fit is a result, not an error: exit code 0,
 and "fits": false in the JSON. docs/compile.md explains the figures.
 
 --sweep tries every combination of --sweep_batches, --sweep_remat and
@@ -20,6 +22,7 @@ from absl import flags
 
 from vit_jax import checks, command_line, records
 from vit_jax.aot import topology as topology_lib
+from vit_jax.aot.gpus import Hosts
 from vit_jax.aot.topology import Topology
 from vit_jax.config import schema
 from vit_jax.errors import UserError
@@ -28,7 +31,9 @@ from vit_jax.pretrained import initial_model
 
 def define_flags() -> None:
   command_line.define_config()
-  flags.DEFINE_string("topology", None, "TPUs to compile for: v5e:16x16.")
+  flags.DEFINE_string(
+    "topology", None, "Devices to compile for: v5e:16x16 or h100:8."
+  )
   flags.DEFINE_integer(
     "num_slices", None, "Slices of that form; short form: 2*v5e:16x16.", 1
   )
@@ -62,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
   if not values.topology:
     raise UserError(
       "No topology was named: give --topology=GENERATION:GRID, such as"
-      " --topology=v5e:16x16."
+      " --topology=v5e:16x16, or GPUs as --topology=h100:8."
     )
   topology = topology_lib.parse(values.topology, values.num_slices)
   for path in (values.output, values.dump_hlo):
@@ -74,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     raise UserError(
       "--dump_hlo writes one program and --sweep compiles many; leave one out."
     )
-  topology_lib.prepare_environment()
+  topology_lib.prepare_environment(topology)
   config = initial_model.resolve_architecture(config, None)
   checks.check(config)
   if values.sweep:
@@ -82,11 +87,11 @@ def main(argv: Sequence[str]) -> int:
   return show(config, topology)
 
 
-def show(config: schema.Config, topology: Topology) -> int:
+def show(config: schema.Config, topology: Topology | Hosts) -> int:
   """Compiles the config and prints its figures; returns the exit code.
 
   Raises:
-    UserError: The step cannot be built, or libtpu lacks the topology.
+    UserError: The step cannot be built or compiled for the topology.
   """
   from vit_jax.aot import step_compilation, table
 
@@ -105,7 +110,7 @@ def show(config: schema.Config, topology: Topology) -> int:
   return 0
 
 
-def sweep(config: schema.Config, topology: Topology) -> int:
+def sweep(config: schema.Config, topology: Topology | Hosts) -> int:
   """Compiles the config in many settings and prints the fastest that fits.
 
   Raises:
@@ -150,12 +155,14 @@ def sweep(config: schema.Config, topology: Topology) -> int:
   return 0
 
 
-def _options(config: schema.Config, topology: Topology) -> dict[str, str]:
+def _options(
+  config: schema.Config, topology: Topology | Hosts
+) -> dict[str, str]:
   from vit_jax.aot import xla_flags
 
   if flags.FLAGS.xla_flags == "none":
     return {}
-  return xla_flags.options(f"tpu {topology.generation}", config.mesh)
+  return xla_flags.options(topology.device_kind, config.mesh)
 
 
 def _whole_numbers(texts: Sequence[str | int]) -> list[int]:

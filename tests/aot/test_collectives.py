@@ -179,3 +179,52 @@ def test_two_cores_of_a_chip_meet_in_its_memory():
 def test_without_links_the_time_is_not_known():
   alone = Accelerator(1e12, 1e9, 1e9, 0.0)
   assert Collective("all-reduce", 1000, 2).seconds(alone) is None
+
+
+H100 = find_accelerator("NVIDIA H100")
+
+
+@pytest.mark.parametrize(
+  ("groups", "size", "hosts"),
+  [
+    # Devices 0 to 3 are of the first host, 4 to 7 of the second.
+    ("{{0,1,2,3},{4,5,6,7}}", 4, 1),
+    ("{{0,4},{1,5},{2,6},{3,7}}", 2, 2),
+    ("[2,4]<=[8]", 4, 1),
+    ("[4,2]<=[2,4]T(1,0)", 2, 2),
+    ("mesh['a'=2,'b'=4] {'b'}", 4, 1),
+    ("mesh['a'=2,'b'=4] {'a'}", 2, 2),
+    ("mesh['a'=2,'b'=4] {'b':(2)2}", 2, 1),
+    ("mesh['a'=8] {'a':(1)4}", 4, 2),
+    ("{}", 8, 2),
+  ],
+)
+def test_groups_are_of_one_host_or_of_several(groups, size, hosts):
+  text = f"""\
+HloModule m
+
+ENTRY %main (a: f32[64]) -> f32[64] {{
+  %a = f32[64]{{0}} parameter(0)
+  ROOT %r = f32[64]{{0}} all-reduce(%a), replica_groups={groups}, to_apply=%add
+}}
+"""
+  module = hlo_text.parse(text)
+  entry = module[module.entry]
+  found = collectives.find(entry, entry[entry.root], 8, devices_per_host=4)
+  assert found == Collective("all-reduce", 256, size, None, hosts)
+
+
+def test_what_leaves_a_host_is_divided_among_its_adapters():
+  inside = Collective("all-gather", 2**30, 8).seconds(H100)
+  assert inside == pytest.approx(7 / 8 * 2**30 / 450e9)
+  # Four hosts of eight: 31 of 32 parts go round through eight adapters.
+  across = Collective("all-gather", 2**30, 32, hosts=4).seconds(H100)
+  assert across == pytest.approx(31 / 32 * 2**30 / 8 / 50e9)
+  # One GPU of each host.
+  alone = Collective("all-gather", 2**30, 4, hosts=4).seconds(H100)
+  assert alone == pytest.approx(3 / 4 * 2**30 / 50e9)
+
+
+def test_a_network_of_unknown_speed_has_no_time():
+  between = Collective("all-reduce", 256, 8, hosts=2)
+  assert between.seconds(find_accelerator("NVIDIA L4")) is None

@@ -51,7 +51,7 @@ def test_parameters_split_over_all_chips_are_gathered(
     config = experiments.config(
       **WIDE, **mesh, train__batch_size=images, model__scan_layers=True
     )
-    options = xla_flags.options(f"tpu {where.generation}", config.mesh)
+    options = xla_flags.options(where.device_kind, config.mesh)
     return step_compilation.compile_step(config, where, options).record()
 
   split, whole = compiled(mesh__data=1, mesh__fsdp=-1), compiled(mesh__fsdp=1)

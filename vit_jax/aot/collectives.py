@@ -4,6 +4,8 @@ import dataclasses
 import math
 import re
 
+import numpy as np
+
 from vit_jax.aot.hlo_text import Computation, Instruction
 from vit_jax.sharding.topologies import Accelerator
 
@@ -29,12 +31,14 @@ class Collective:
     group: Number of devices that take part together.
     channel: Channel shared by the parts of one exchange; None if it has no
       parts.
+    hosts: Hosts that the group is spread over, where a network joins them.
   """
 
   kind: str
   num_bytes: int
   group: int
   channel: str | None = None
+  hosts: int = 1
 
   def seconds(self, accelerator: Accelerator) -> float | None:
     """The shortest time, all links of all chips busy; None if not known.
@@ -42,7 +46,8 @@ class Collective:
     A ring over the n chips of the group, where a chip sends (n - 1) / n of the
     array's bytes, twice if it is reduced and then gathered. Half of the
     interconnect's bytes a second leave the chip. Devices of one chip meet in
-    its memory.
+    its memory. What a ring takes from host to host is divided among the
+    adapters of the host's members.
     """
     if self.kind == BETWEEN_SLICES or not accelerator.interconnect:
       return None
@@ -51,11 +56,23 @@ class Collective:
     share = (chips - 1) / chips
     if self.kind == "collective-permute":
       share = 1 if chips > 1 else 0
-    return rounds * share * self.num_bytes / (accelerator.interconnect / 2)
+    sent = rounds * share * self.num_bytes
+    seconds = sent / (accelerator.interconnect / 2)
+    if self.hosts > 1:
+      if not accelerator.network:
+        return None
+      members = self.group / self.hosts
+      if self.kind == "collective-permute":
+        members = 1  # Each sends its own.
+      seconds = max(seconds, sent / members / (accelerator.network / 2))
+    return seconds
 
 
 def find(
-  computation: Computation, instruction: Instruction, num_devices: int
+  computation: Computation,
+  instruction: Instruction,
+  num_devices: int,
+  devices_per_host: int | None = None,
 ) -> Collective | None:
   """The exchange that an instruction is or begins; None if it is none.
 
@@ -63,6 +80,8 @@ def find(
     computation: Computation that contains the instruction.
     instruction: Any instruction.
     num_devices: Size of the group where the program names none.
+    devices_per_host: Devices of a host, in the order of their numbers; None:
+      hosts do not count.
   """
   opcode = instruction.opcode.removesuffix("-start")
   taken = sum(s.num_bytes for s in computation.operand_shapes(instruction))
@@ -83,11 +102,17 @@ def find(
   if kind == "all-reduce" and _keeps_a_part(computation, instruction):
     kind = "reduce-scatter"
   channel = re.search(r"channel_id=(\d+)", instruction.attributes)
+  group = _group(instruction.attributes, num_devices)
+  per_host = devices_per_host or num_devices
+  hosts = len({member // per_host for member in group})
+  if kind == "collective-permute":
+    hosts = 2 if _crosses(instruction.attributes, per_host) else 1
   return Collective(
     kind,
     num_bytes,
-    _group_size(instruction.attributes) or num_devices,
+    len(group),
     channel[1] if channel else None,
+    hosts,
   )
 
 
@@ -115,18 +140,53 @@ def _sources(computation: Computation, name: str) -> tuple[str, ...]:
   return (name,)
 
 
-def _group_size(attributes: str) -> int | None:
-  """Devices of a group; None: all."""
+def _group(attributes: str, num_devices: int) -> list[int]:
+  """Numbers of the devices of a group; all where none is named."""
   listed = re.search(r"replica_groups=\{\{([\d,]+)\}", attributes)
   if listed:
-    return listed[1].count(",") + 1
-  iota = re.search(r"replica_groups=\[\d+,(\d+)\]", attributes)
+    return [int(device) for device in listed[1].split(",")]
+  iota = re.search(
+    r"replica_groups=\[\d+,(\d+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?)?",
+    attributes,
+  )
   if iota:
-    return int(iota[1])
+    sides = [int(side) for side in (iota[2] or iota[1]).split(",")]
+    devices = np.arange(math.prod(sides)).reshape(sides)
+    if iota[3]:
+      devices = devices.transpose([int(axis) for axis in iota[3].split(",")])
+    return devices.reshape(-1)[: int(iota[1])].tolist()
   mesh = re.search(r"replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}", attributes)
   if mesh:
-    sizes = dict(re.findall(r"'([^']+)'=(\d+)", mesh[1]))
-    # An axis, or a part of it as in 'axis_0':(2)4.
-    axes = re.findall(r"'([^']+)'(?::\(\d+\)(\d+))?", mesh[2])
-    return math.prod(int(part or sizes[axis]) for axis, part in axes)
-  return None
+    return _group_of_axes(mesh[1], mesh[2])
+  return list(range(num_devices))
+
+
+def _group_of_axes(mesh: str, axes: str) -> list[int]:
+  """The first group along axes of a mesh, of "'a'=4,'b'=8" and "'b'".
+
+  A part of an axis, 'b':(2)4, is the one of 4 that follows a part of 2.
+  """
+  sizes = {name: int(n) for name, n in re.findall(r"'([^']+)'=(\d+)", mesh)}
+  strides, stride = {}, 1
+  for name in reversed(sizes):
+    strides[name] = stride
+    stride *= sizes[name]
+  members = [0]
+  for name, before, part in re.findall(r"'([^']+)'(?::\((\d+)\)(\d+))?", axes):
+    size = int(part or sizes[name])
+    within = sizes[name] // (int(before) * size) if part else 1
+    members = [
+      member + i * within * strides[name]
+      for member in members
+      for i in range(size)
+    ]
+  return members
+
+
+def _crosses(attributes: str, devices_per_host: int) -> bool:
+  """Tells whether a permutation sends anything to another host."""
+  pairs = re.findall(r"\{(\d+),(\d+)\}", attributes)
+  return any(
+    int(source) // devices_per_host != int(target) // devices_per_host
+    for source, target in pairs
+  )

@@ -1,4 +1,4 @@
-"""Conversion of cycles and bytes to seconds, images/s and device-days."""
+"""Rates that follow from the seconds of a step: images/s, MFU, days."""
 
 import dataclasses
 
@@ -38,7 +38,7 @@ class Estimate:
 
 def estimate(
   *,
-  cycles: float,
+  compute_seconds: float,
   collective_seconds: float,
   overlapped_seconds: float,
   accelerator: Accelerator,
@@ -47,13 +47,10 @@ def estimate(
   model_flops: float | int,
   total_steps: int,
 ) -> Estimate:
-  """The times that follow from one device's cycles and exchanges in a step.
+  """The times that follow from one device's arithmetic and exchanges.
 
   `batch_size` and `model_flops`, 3 x forward, are those of all devices.
   """
-  if accelerator.clock is None:
-    raise ValueError("Cycles are seconds only where the clock is known.")
-  compute_seconds = cycles / accelerator.clock
   step_seconds = compute_seconds + collective_seconds
   peak = num_devices * accelerator.flops_per_device
   run_days = total_steps * step_seconds / _DAY

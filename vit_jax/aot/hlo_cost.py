@@ -1,8 +1,10 @@
 """Cost of a compiled step, summed over the whole program.
 
-XLA:TPU writes beside each fusion how many cycles it thinks it takes. A loop's
-body counts as often as it runs, branches count as the costliest. What a kernel
-of our own takes is not among these estimates; `kernels` has bounds for them.
+XLA:TPU writes beside each fusion how many cycles it thinks it takes. What a
+kernel of our own takes is not among these estimates; `kernels` has bounds for
+them. XLA:GPU writes nothing of the kind, so that a GPU's kernels have bounds
+alone: the larger of the times that memory and matrix units need at their peak.
+A loop's body counts as often as it runs, branches count as the costliest.
 """
 
 import collections
@@ -11,7 +13,7 @@ import math
 import re
 from collections.abc import Hashable, Iterator
 
-from vit_jax.aot import collectives, kernels, matrix_flops
+from vit_jax.aot import collectives, gpu_kernels, kernels, matrix_flops
 from vit_jax.aot.collectives import Collective
 from vit_jax.aot.hlo_text import Computation, Instruction, Module
 from vit_jax.aot.timeline import Timeline
@@ -39,23 +41,34 @@ class Cost:
   """One device's share of a program.
 
   Attributes:
-    cycles: Cycles of the compiler's estimate plus the kernels' bounds.
+    seconds: Seconds of arithmetic; on a GPU no more than a bound.
+    cycles: Cycles of the compiler's estimate plus the kernels' bounds; 0 on a
+      GPU.
     kernel_cycles: Cycles of the kernels' bounds alone.
     kernel_calls: Number of kernel calls, with a bound or without.
     flops: FLOPs of matrix products and convolutions, without kernels.
     overlapped_seconds: Seconds of arithmetic and exchanges, one beside the
       other where the program's schedule has it so.
     collectives: Number of times that each exchange happens.
+    gpu_kernels: Number of a GPU's kernels of each kind.
+    gpu_bytes: Bytes that they read and write.
     uncosted: Number of calls of each target or kernel without an estimate.
     loops_of_unknown_length: Number of loops counted as if they ran once.
   """
 
+  seconds: float = 0.0
   cycles: float = 0.0
   kernel_cycles: float = 0.0
   kernel_calls: int = 0
   flops: int = 0
   overlapped_seconds: float = 0.0
   collectives: collections.Counter[Collective] = dataclasses.field(
+    default_factory=collections.Counter
+  )
+  gpu_kernels: collections.Counter[str] = dataclasses.field(
+    default_factory=collections.Counter
+  )
+  gpu_bytes: collections.Counter[str] = dataclasses.field(
     default_factory=collections.Counter
   )
   uncosted: collections.Counter[str] = dataclasses.field(
@@ -65,6 +78,7 @@ class Cost:
 
   def add(self, other: "Cost", times: int = 1) -> None:
     """Adds a part that runs so often."""
+    self.seconds += times * other.seconds
     self.cycles += times * other.cycles
     self.kernel_cycles += times * other.kernel_cycles
     self.kernel_calls += times * other.kernel_calls
@@ -73,10 +87,19 @@ class Cost:
     self.loops_of_unknown_length += other.loops_of_unknown_length
     for mine, more in (
       (self.collectives, other.collectives),
+      (self.gpu_kernels, other.gpu_kernels),
+      (self.gpu_bytes, other.gpu_bytes),
       (self.uncosted, other.uncosted),
     ):
       for name, count in more.items():
         mine[name] += times * count
+
+  def by_kernel(self) -> dict[str, dict[str, int]]:
+    """{'fusions': {'count': 2, 'bytes': 1024}}, most bytes first."""
+    return {
+      kind: {"count": self.gpu_kernels[kind], "bytes": num_bytes}
+      for kind, num_bytes in self.gpu_bytes.most_common()
+    }
 
   def by_kind(self) -> dict[str, dict[str, int]]:
     """{'all-reduce': {'count': 2, 'bytes': 1024}}, sorted by name."""
@@ -95,9 +118,19 @@ class Cost:
     )
 
 
-def cost(module: Module, *, accelerator: Accelerator, num_devices: int) -> Cost:
-  """The cost, on one device, of a program that `num_devices` run together."""
-  return _Reader(module, accelerator, num_devices).cost(module.entry)
+def cost(
+  module: Module,
+  *,
+  accelerator: Accelerator,
+  num_devices: int,
+  devices_per_host: int | None = None,
+) -> Cost:
+  """The cost, on one device, of a program that `num_devices` run together.
+
+  `devices_per_host` is for hosts that are joined by a network alone.
+  """
+  reader = _Reader(module, accelerator, num_devices, devices_per_host)
+  return reader.cost(module.entry)
 
 
 def arithmetic(
@@ -117,8 +150,13 @@ class _Reader:
   """Walks the computations of a module."""
 
   def __init__(
-    self, module: Module, accelerator: Accelerator, num_devices: int
+    self,
+    module: Module,
+    accelerator: Accelerator,
+    num_devices: int,
+    devices_per_host: int | None = None,
   ):
+    self._devices_per_host = devices_per_host
     self._module = module
     self._accelerator = accelerator
     self._num_devices = num_devices
@@ -145,10 +183,7 @@ class _Reader:
         timeline.begin(key, here[key].seconds(self._accelerator) or 0.0)
       for key in ends.intersection(begins):
         timeline.wait(key)
-      timeline.compute(
-        part.overlapped_seconds
-        or part.cycles / (self._accelerator.clock or math.inf)
-      )
+      timeline.compute(part.overlapped_seconds or part.seconds)
       for key in ends:
         timeline.wait(key)
       if instruction.opcode.endswith("-done"):
@@ -161,17 +196,36 @@ class _Reader:
     self, computation: Computation, instruction: Instruction
   ) -> Cost:
     """The cost of an instruction but for its own exchanges."""
-    part = Cost()
+    part, clock = Cost(), self._accelerator.clock
+    if clock is None:
+      self._add_gpu_kernel(part, computation, instruction)
+      self._add_called(part, computation, instruction)
+      return part
     found = _CYCLES.search(instruction.attributes)
     part.cycles += int(found[1]) if found else 0
+    if instruction.opcode == "custom-call":
+      self._add_custom_call(part, computation, instruction)
+    part.seconds = part.cycles / clock
     if instruction.opcode == "fusion":
       part.flops += self._fused_flops(instruction)
-    elif instruction.opcode == "custom-call":
-      self._add_custom_call(part, computation, instruction)
-    else:
+    elif instruction.opcode != "custom-call":
       part.flops += matrix_flops.flops(computation, instruction)
       self._add_called(part, computation, instruction)
     return part
+
+  def _add_gpu_kernel(
+    self, total: Cost, computation: Computation, instruction: Instruction
+  ) -> None:
+    found = gpu_kernels.kernel(self._module, computation, instruction)
+    if found is None:
+      return
+    total.gpu_kernels[found.kind] += 1
+    total.gpu_bytes[found.kind] += found.num_bytes
+    total.flops += found.flops
+    total.seconds += max(
+      found.num_bytes / self._accelerator.hbm_bandwidth,
+      found.flops / self._accelerator.flops_per_device,
+    )
 
   def _exchanges(
     self, computation: Computation, instruction: Instruction
@@ -182,7 +236,9 @@ class _Reader:
     arithmetic, stands in each of them, with the same key.
     """
     if instruction.opcode != "fusion":
-      one = collectives.find(computation, instruction, self._num_devices)
+      one = collectives.find(
+        computation, instruction, self._num_devices, self._devices_per_host
+      )
       if one:
         yield instruction.name, one
       return
@@ -216,7 +272,7 @@ class _Reader:
         "branch_computations", "true_computation", "false_computation"
       )
       costs = [self.cost(branch) for branch in branches]
-      total.add(max(costs, key=lambda one: (one.cycles, one.flops)))
+      total.add(max(costs, key=lambda one: (one.seconds, one.flops)))
     elif opcode in ("call", "async-start"):
       for name in instruction.called("calls", "to_apply"):
         total.add(self.cost(name))

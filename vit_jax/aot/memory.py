@@ -57,8 +57,15 @@ def limit(device: jax.Device) -> int:
   raise ValueError(f"{device.device_kind} has no limit of its memory.")
 
 
-def compiled_bytes(compiled: jax.stages.Compiled) -> dict[str, int]:
-  """Arguments, outputs, aliased, temporaries and total of one device."""
+def compiled_bytes(
+  compiled: jax.stages.Compiled, *, at_peak: bool = False
+) -> dict[str, int]:
+  """Arguments, outputs, aliased, temporaries and total of one device.
+
+  Args:
+    compiled: The program.
+    at_peak: Takes for the total what the compiler says is there at once.
+  """
   stats = compiled.memory_analysis()
   sizes = {
     "arguments": stats.argument_size_in_bytes,
@@ -72,6 +79,8 @@ def compiled_bytes(compiled: jax.stages.Compiled) -> dict[str, int]:
     - sizes["aliased"]
     + sizes["temporaries"]
   )
+  if at_peak:
+    sizes["total"] = stats.peak_memory_in_bytes
   return sizes
 
 

@@ -9,14 +9,16 @@ import jax
 
 from vit_jax import trees, versions
 from vit_jax.aot import estimate as estimate_lib
-from vit_jax.aot import hlo_cost, hlo_text, memory
+from vit_jax.aot import gpus, hlo_cost, hlo_text, memory
 from vit_jax.aot import topology as topology_lib
 from vit_jax.aot.estimate import Estimate
+from vit_jax.aot.gpus import Hosts
 from vit_jax.aot.hlo_cost import Cost
 from vit_jax.aot.topology import Topology
 from vit_jax.config import schema
 from vit_jax.data import facts
 from vit_jax.errors import UserError
+from vit_jax.models import attention_key
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.training import experiment
 from vit_jax.training.experiment import Experiment
@@ -29,18 +31,20 @@ class Compilation:
   Attributes:
     parts: Parts of the experiment.
     topology: Topology that it is compiled for.
-    hbm_limit: Bytes of a device that are available to the compiler.
+    hbm_limit: Bytes of a device that are available to the compiler; of a GPU,
+      all of its memory.
     hbm: Bytes of a device: arguments, outputs, aliased, temporaries, total;
       None where the compiler gives no figure, as when the step does not fit.
     arguments: Bytes of a device that each kind of argument takes.
-    cost: None if the step does not fit.
-    estimate: None if the step does not fit.
+    cost: None where there is no program.
+    estimate: None where there is no program.
     compile_seconds: Seconds that tracing and compiling took here.
-    text: Text of the compiled program; None if the step does not fit.
+    text: Text of the compiled program; None where a compiler for TPUs makes
+      none, as the step does not fit. A compiler for GPUs always makes one.
   """
 
   parts: Experiment
-  topology: Topology
+  topology: Topology | Hosts
   hbm_limit: int
   hbm: Mapping[str, int | None]
   arguments: Mapping[str, int]
@@ -51,11 +55,14 @@ class Compilation:
 
   @property
   def fits(self) -> bool:
-    return self.text is not None
+    return self.text is not None and self.hbm["total"] <= self.hbm_limit
 
   def record(self) -> dict[str, Any]:
     """The figures that scripts read, as plain JSON."""
     cost, times = self.cost, self.estimate
+    more = {}
+    if isinstance(self.topology, Hosts):
+      more = {"gpu_kernels": cost.by_kernel()}
     return {
       "topology": str(self.topology),
       "num_devices": self.topology.num_devices,
@@ -69,13 +76,14 @@ class Compilation:
       },
       "hbm_limit_bytes": self.hbm_limit,
       "fits": self.fits,
-      "estimated_cycles": cost and round(cost.cycles),
+      "estimated_cycles": cost and (round(cost.cycles) or None),
       "kernel_cycles": cost and round(cost.kernel_cycles),
       "uncosted_custom_calls": dict(cost.uncosted) if cost else None,
       "estimated_collective_seconds": times and times.collective_seconds,
       "estimated_step_seconds": times and times.step_seconds,
       "estimated_overlapped_step_seconds": times and times.overlapped_seconds,
       "collectives": cost and cost.by_kind(),
+      **more,
       "compile_seconds": self.compile_seconds,
       "versions": versions.installed(),
     }
@@ -98,27 +106,32 @@ def build(
 
 def compile_step(
   config: schema.Config,
-  topology: Topology,
+  topology: Topology | Hosts,
   options: Mapping[str, str] | None = None,
 ) -> Compilation:
   """Compiles the train step for a topology. Too little memory is a result.
 
   Raises:
-    UserError: As for `build`, or libtpu does not know the topology or cannot
-      compile the step.
+    UserError: As for `build`, or the compiler does not know the topology or
+      cannot compile the step.
   """
+  options, per_host = dict(options or {}), None
+  if isinstance(topology, Hosts):
+    options, per_host = options | gpus.OPTIONS, topology.gpus_per_host
   devices = topology_lib.devices(topology)
   parts = build(config, devices)
+  if isinstance(topology, Hosts):
+    gpus.check_cudnn(attention_key.value(parts.config.model))
   arguments = memory.argument_bytes(parts)
   start = time.monotonic()
   lowered = parts.lower()
   try:
-    compiled = lowered.compile(compiler_options=dict(options or {}))
+    compiled = lowered.compile(compiler_options=options)
   except jax.errors.JaxRuntimeError as error:
     overflow = memory.overflow(error)
     if overflow is None:
       raise UserError(
-        f"libtpu cannot compile the step for {topology}:"
+        f"The step cannot be compiled for {topology}:"
         f" {str(error).splitlines()[0]} Another mesh or batch may do."
       ) from None
     return Compilation(
@@ -144,16 +157,21 @@ def compile_step(
     hlo_text.parse(text),
     accelerator=topology.accelerator,
     num_devices=topology.num_devices,
+    devices_per_host=per_host,
   )
   return Compilation(
     parts=parts,
     topology=topology,
-    hbm_limit=memory.limit(devices[0]),
-    hbm=memory.compiled_bytes(compiled),
+    hbm_limit=(
+      topology.memory
+      if isinstance(topology, Hosts)
+      else memory.limit(devices[0])
+    ),
+    hbm=memory.compiled_bytes(compiled, at_peak=isinstance(topology, Hosts)),
     arguments=arguments,
     cost=cost,
     estimate=estimate_lib.estimate(
-      cycles=cost.cycles,
+      compute_seconds=cost.seconds,
       collective_seconds=cost.collective_seconds(topology.accelerator),
       overlapped_seconds=cost.overlapped_seconds,
       accelerator=topology.accelerator,

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 
 from vit_jax import registry, trees
 from vit_jax.aot.collectives import BETWEEN_SLICES
+from vit_jax.aot.gpus import Hosts
 from vit_jax.aot.step_compilation import Compilation
 from vit_jax.config import names
 from vit_jax.sharding.rules import format_bytes
@@ -12,11 +13,17 @@ from vit_jax.sharding.rules import format_bytes
 def describe(found: Compilation) -> str:
   """Sections of aligned lines: memory, arithmetic, exchanges and time."""
   sections = [("Step", _step(found)), ("Memory of a device", _memory(found))]
-  if found.fits:
+  if found.cost:
+    is_gpu = isinstance(found.topology, Hosts)
     sections += [
       ("Arithmetic of a device", _arithmetic(found)),
       ("Exchanges of a device in a step", _exchanges(found)),
-      ("Time, as the compiler estimates it", _time(found)),
+      (
+        "Time, at least, were all kernels as fast as memory and products allow"
+        if is_gpu
+        else "Time, as the compiler estimates it",
+        _time(found),
+      ),
     ]
   text = "\n\n".join(
     f"== {title} ==\n{_aligned(rows)}" for title, rows in sections
@@ -27,7 +34,8 @@ def describe(found: Compilation) -> str:
 def _step(found: Compilation) -> list[tuple[str, str]]:
   config, topology = found.parts.config, found.topology
   num_devices = topology.num_devices
-  chips = f"{topology.num_chips} chips"
+  what = "GPUs" if isinstance(topology, Hosts) else "chips"
+  chips = f"{topology.num_chips} {what}"
   if num_devices != topology.num_chips:
     chips += f", {num_devices} devices (cores)"
   mesh = " x ".join(
@@ -46,7 +54,7 @@ def _step(found: Compilation) -> list[tuple[str, str]]:
 def _memory(found: Compilation) -> list[tuple[str, str]]:
   hbm = found.hbm
   rows = [(name, format_bytes(n)) for name, n in found.arguments.items() if n]
-  if found.fits:
+  if found.cost:
     padding = hbm["arguments"] - sum(found.arguments.values())
     rows += [
       ("padding of these", format_bytes(padding)),
@@ -78,7 +86,17 @@ def _arithmetic(found: Compilation) -> list[tuple[str, str]]:
     rows.append(
       ("recomputed", f"{recomputed:.1%} of these, or done on several devices")
     )
-  rows.append(("cycles", f"{cost.cycles:,.0f}"))
+  if isinstance(found.topology, Hosts):
+    kernels = sum(cost.gpu_kernels.values())
+    moved = format_bytes(sum(cost.gpu_bytes.values()))
+    rows.append(("kernels", f"{kernels:,}, which read and write {moved}"))
+    rows += [
+      (f"  {kind}", f"{one['count']:,} of {format_bytes(one['bytes'])}")
+      for kind, one in cost.by_kernel().items()
+      if one["bytes"]
+    ]
+  else:
+    rows.append(("cycles", f"{cost.cycles:,.0f}"))
   if cost.kernel_cycles:
     rows.append(
       ("  of our kernels", f"{cost.kernel_cycles:,.0f}, at least (a bound)")
@@ -113,6 +131,8 @@ def _time(found: Compilation) -> list[tuple[str, str]]:
   times = found.estimate
   cores = found.topology.num_devices != found.topology.num_chips
   unit = "core" if cores else "chip"
+  if isinstance(found.topology, Hosts):
+    unit = "GPU"
   return [
     (
       "step",

@@ -1,6 +1,6 @@
 """TPUs by name, such as 'v5e:16x16', as devices to compile for.
 
-Needs libtpu, the TPU's compiler, and no TPU.
+Needs libtpu, the TPU's compiler, and no TPU. The names of GPUs lead to `gpus`.
 """
 
 import dataclasses
@@ -8,11 +8,9 @@ import importlib.util
 import math
 import os
 import re
-import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 
+from vit_jax.aot import gpus, quiet
+from vit_jax.aot.gpus import Hosts
 from vit_jax.errors import UserError
 from vit_jax.sharding.topologies import Accelerator, find_accelerator
 
@@ -55,8 +53,12 @@ class Topology:
     return self.num_slices * math.prod(self.grid)
 
   @property
+  def device_kind(self) -> str:
+    return f"tpu {self.generation}"
+
+  @property
   def accelerator(self) -> Accelerator:
-    found = find_accelerator(f"tpu {self.generation}")
+    found = find_accelerator(self.device_kind)
     if found is None:
       raise ValueError(f"No datasheet of a TPU {self.generation}.")
     return found
@@ -66,20 +68,29 @@ class Topology:
     return self.num_chips * self.accelerator.devices_per_chip
 
 
-def parse(name: str, num_slices: int | None = None) -> Topology:
-  """Reads a name: 'v5e:16x16', or '2*v5e:16x16' for two slices.
+def parse(name: str, num_slices: int | None = None) -> Topology | Hosts:
+  """Reads a name: 'v5e:16x16', '2*v5e:16x16' for two slices, or 'h100:8'.
 
   `num_slices` gives their number where the name does not.
 
   Raises:
-    UserError: There is no such TPU.
+    UserError: There is no such TPU or GPU.
   """
+  if hosts := gpus.parse(name):
+    if num_slices is not None:
+      raise UserError(
+        f"--num_slices is for TPUs; several hosts of GPUs are written"
+        f" HOSTSxGPUS, as {hosts.name}:{num_slices}x{hosts.gpus_per_host}."
+      )
+    return hosts
   examples = ", ".join(example for _, example in GENERATIONS.values())
   found = _NAME.fullmatch(name)
   if not found:
     raise UserError(
       f'"{name}" is no topology; write GENERATION:CHIPSxCHIPS, such as'
-      f" {examples}, or 2*v5e:16x16 for two slices."
+      f" {examples}, or 2*v5e:16x16 for two slices; GPUs"
+      f" ({', '.join(gpus.GPUS)}) are written h100:8, or h100:4x8 for four"
+      " hosts of eight."
     )
   generation, grid = found[2], tuple(map(int, found[3].split("x")))
   if generation not in GENERATIONS:
@@ -119,12 +130,18 @@ def parse(name: str, num_slices: int | None = None) -> Topology:
   return Topology(generation, grid, named or num_slices or 1)
 
 
-def prepare_environment() -> None:
-  """Settings for compiling without a TPU; must come before jax is imported.
+def prepare_environment(topology: Topology | Hosts | None = None) -> None:
+  """Settings for compiling without the devices, before jax is imported.
+
+  Args:
+    topology: What is compiled for; None: TPUs.
 
   Raises:
-    UserError: The package libtpu is not installed.
+    UserError: The compiler is not installed.
   """
+  if isinstance(topology, Hosts):
+    gpus.prepare_environment()
+    return
   if importlib.util.find_spec("libtpu") is None:
     raise UserError(
       "Compiling for TPUs needs their compiler, libtpu, which is not installed:"
@@ -138,12 +155,15 @@ def prepare_environment() -> None:
   os.environ.setdefault("TPU_MIN_LOG_LEVEL", "3")
 
 
-def devices(topology: Topology) -> list:
+def devices(topology: Topology | Hosts) -> list:
   """The devices of a topology, which can be compiled for but not run on.
 
   Raises:
     UserError: The compiler does not know the topology.
   """
+  if isinstance(topology, Hosts):
+    with quiet.stderr():
+      return gpus.devices(topology)
   import jax
   from jax.experimental import topologies
 
@@ -158,7 +178,7 @@ def devices(topology: Topology) -> list:
   if topology.num_slices > 1:
     options["num_slices"] = topology.num_slices
   one_slice = dataclasses.replace(topology, num_slices=1)
-  with _quiet():
+  with quiet.stderr():
     try:
       description = topologies.get_topology_desc(
         platform="tpu", topology_name=str(one_slice), **options
@@ -168,17 +188,3 @@ def devices(topology: Topology) -> list:
         f"libtpu does not know {topology}: {str(error).splitlines()[0]}"
       ) from None
   return list(description.devices)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-  """Keeps back what libtpu writes about the TPU that is not here."""
-  sys.stderr.flush()
-  kept = os.dup(2)
-  with tempfile.TemporaryFile() as sink:
-    os.dup2(sink.fileno(), 2)
-    try:
-      yield
-    finally:
-      os.dup2(kept, 2)
-      os.close(kept)

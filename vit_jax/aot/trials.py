@@ -7,6 +7,7 @@ from typing import Any
 
 from vit_jax import text_tables
 from vit_jax.aot import step_compilation
+from vit_jax.aot.gpus import Hosts
 from vit_jax.aot.step_compilation import Compilation
 from vit_jax.aot.topology import Topology
 from vit_jax.config import resolve, schema
@@ -101,9 +102,9 @@ def settings(
 
 def run(
   config: schema.Config,
-  topology: Topology,
+  topology: Topology | Hosts,
   tried: Sequence[Setting],
-  options: Callable[[schema.Config, Topology], Mapping[str, str]],
+  options: Callable[[schema.Config, Topology | Hosts], Mapping[str, str]],
 ) -> Iterator[Trial]:
   """Compiles one setting after the other.
 

@@ -13,7 +13,9 @@ class Accelerator:
     hbm_bytes: Bytes of memory.
     hbm_bandwidth: Bandwidth of the memory, bytes/s.
     interconnect: Bytes/s to and from all other chips together, both ways; 0
-      where there is no interconnect.
+      where there is no interconnect. Of GPUs that no NVLink joins, PCIe's.
+    network: Bytes/s to and from other hosts, both ways, where that is another
+      way than the interconnect: an adapter for each GPU, as in NVIDIA's DGX.
     clock: Cycles/s of a TPU's core; None elsewhere.
     devices_per_chip: Number of devices that jax sees in a chip.
     matrix_side: Side of a TPU's matrix units, in numbers.
@@ -26,6 +28,7 @@ class Accelerator:
   clock: float | None = None
   devices_per_chip: int = 1
   matrix_side: int = 128
+  network: float = 0.0
 
   @property
   def flops_per_device(self) -> float:
@@ -46,10 +49,12 @@ ACCELERATORS = {
   ),
   "tpu v6e": Accelerator(918e12, 32e9, 1640e9, 800e9, 1.75e9, matrix_side=256),
   "tpu7x": Accelerator(2307e12, 192e9, 7370e9, 1200e9),
-  "a100": Accelerator(312e12, 80e9, 2039e9, 600e9),
-  "h100": Accelerator(989e12, 80e9, 3350e9, 900e9),
-  "h200": Accelerator(989e12, 141e9, 4800e9, 900e9),
-  "l4": Accelerator(121e12, 24e9, 300e9, 0.0),
+  "a100": Accelerator(312e12, 80e9, 2039e9, 600e9, network=50e9),
+  "h100": Accelerator(989e12, 80e9, 3350e9, 900e9, network=100e9),
+  "h200": Accelerator(989e12, 141e9, 4800e9, 900e9, network=100e9),
+  "b200": Accelerator(2250e12, 180e9, 8000e9, 1800e9, network=100e9),
+  "l4": Accelerator(121e12, 24e9, 300e9, 64e9),
+  "rtx 4090": Accelerator(165e12, 24e9, 1008e9, 64e9),
   "v100": Accelerator(125e12, 32e9, 900e9, 300e9),
   "t4": Accelerator(65e12, 16e9, 320e9, 0.0),
 }
