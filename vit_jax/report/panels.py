@@ -17,6 +17,8 @@ _HEALTH = (
     {
       "entropy": "train/teacher_entropy",
       "KL to student": "train/kl_to_student",
+      "entropy, patches": "train/patch_teacher_entropy",
+      "KL to student, patches": "train/patch_kl_to_student",
     },
     Scale("auto"),
   ),
@@ -29,13 +31,22 @@ _HEALTH = (
   (
     "Prototypes in use",
     "share",
-    {"": "train/prototypes_used"},
+    {"": "train/prototypes_used", "patches": "train/patch_prototypes_used"},
     Scale(label=formatting.percent_tick, from_zero=True),
   ),
   (
     "Centre",
     "norm",
-    {"": "train/center_norm"},
+    {"": "train/center_norm", "patches": "train/patch_center_norm"},
+    Scale(from_zero=True),
+  ),
+  (
+    "Largest deviation from equal use",
+    "of a prototype's share",
+    {
+      "": "train/marginal_deviation",
+      "patches": "train/patch_marginal_deviation",
+    },
     Scale(from_zero=True),
   ),
 )

@@ -218,6 +218,14 @@ HEALTHY = {
   [
     ({}, None),
     ({"prototypes_used": 1.01 / 24}, "same prototype"),
+    (
+      {"patch_prototypes_used": 1.01 / 24, "patch_teacher_entropy": 2.0},
+      "all patches to the same prototype",
+    ),
+    (
+      {"patch_prototypes_used": 0.9, "patch_teacher_entropy": math.log(24)},
+      "every patch to all prototypes alike",
+    ),
     ({"teacher_entropy": math.log(24)}, "all prototypes alike"),
     ({"feature_rank": 1.2}, "lie on a line"),
   ],

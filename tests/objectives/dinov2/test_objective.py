@@ -163,6 +163,27 @@ def test_the_loss_is_the_released_codes(separate, centering):
   np.testing.assert_allclose(metrics["image_loss"], np.mean(terms), rtol=2e-5)
   np.testing.assert_allclose(metrics["patch_loss"], of_patches, rtol=2e-5)
   np.testing.assert_allclose(metrics["koleo"], koleo, rtol=1e-4)
+  # Health of patches, padding left out.
+  entropy = special.entr(wanted).sum(axis=-1).mean()
+  shares = wanted.mean(axis=0)
+  for name, number in (
+    ("teacher_entropy", entropy),
+    ("kl_to_student", by_patch.mean() - entropy),
+    ("prototypes_used", np.exp(special.entr(shares).sum()) / 24),
+  ):
+    np.testing.assert_allclose(metrics[f"patch_{name}"], number, rtol=1e-3)
+  if centering == "sinkhorn":
+    deviation = np.abs(shares * 24 - 1).max()
+    np.testing.assert_allclose(
+      metrics["patch_marginal_deviation"], deviation, rtol=1e-3, atol=1e-5
+    )
+    assert "center_norm" not in metrics
+  else:
+    np.testing.assert_allclose(
+      metrics["patch_center_norm"],
+      np.linalg.norm(state["patch_center"]),
+      rtol=1e-5,
+    )
   np.testing.assert_allclose(
     found, np.mean(terms) + 0.7 * of_patches + 0.2 * koleo, rtol=2e-5
   )

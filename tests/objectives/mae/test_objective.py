@@ -260,6 +260,7 @@ def test_the_network_alone_is_exported():
   ("model", "objective", "words"),
   [
     ({}, {"mask_ratio": 0.99}, ["mask_ratio = 0.99", "16 patches", "0.9375"]),
+    ({}, {"mask_ratio": 0.0}, ["mask_ratio = 0", "16 patches", "0.0625"]),
     ({"image_size": 4}, {}, ["image_size = 4", "single patch", "use 8"]),
     ({}, {"decoder_width": 18}, ["decoder_width = 18", "multiple of 4"]),
     ({"norm_after_pool": True}, {}, ["norm_after_pool", "fine-tuning"]),

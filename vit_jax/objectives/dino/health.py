@@ -2,29 +2,37 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from vit_jax.objectives.contract import Metrics
-from vit_jax.objectives.dino.prototypes import Comparison
 
 
 def metrics(
-  loss: Float[Array, ""], found: Comparison, taught: Float[Array, "*n d"]
+  loss: Float[Array, ""],
+  entropy: Float[Array, ""],
+  used: Float[Array, " k"],
+  center: Float[Array | np.ndarray, " k"] | None,
 ) -> Metrics:
-  """Health of a step; see docs/dino.md.
+  """Health of what a step compared; see docs/dino.md.
 
   Args:
     loss: The mean cross-entropy of student and teacher.
-    found: What was compared.
-    taught: The teacher's features.
+    entropy: The mean entropy of the teacher's probabilities.
+    used: The teacher's mean probability of each prototype.
+    center: Centre of the teacher; None where Sinkhorn balances prototypes.
   """
-  entropy = found.entropy.mean()
+  if center is None:
+    uneven = jnp.max(jnp.abs(used * len(used) - 1))
+    balance = {"marginal_deviation": uneven}
+  else:
+    balance = {"center_norm": jnp.linalg.norm(center)}
   return jax.lax.stop_gradient(
     {
       "teacher_entropy": entropy,
       "kl_to_student": loss - entropy,
-      "prototypes_used": effective(found.used) / len(found.used),
-      "feature_rank": rank(taught.reshape(-1, taught.shape[-1])),
+      "prototypes_used": effective(used) / len(used),
+      **balance,
     }
   )
 
@@ -36,13 +44,14 @@ def effective(probabilities: Float[Array, " k"]) -> Float[Array, ""]:
   return jnp.exp(-jnp.sum(probabilities * logs))
 
 
-def rank(rows: Float[Array, "n d"]) -> Float[Array, ""]:
+def rank(features: Float[Array, "*n d"]) -> Float[Array, ""]:
   """Directions in which features vary: (sum of variances)^2 / sum of squares.
 
   The variances are along principal axes; their sum and that of their squares
   are known without them.
   """
-  rows = rows.astype(jnp.float32)
+  rows = features.reshape(-1, features.shape[-1]).astype(jnp.float32)
+  rows = jax.lax.stop_gradient(rows)
   rows = rows - rows.mean(axis=0, keepdims=True)
   covariance = rows.T @ rows
   squares = jnp.sum(jnp.square(covariance))

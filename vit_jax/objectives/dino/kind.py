@@ -188,24 +188,32 @@ def exported(params: Any, objective_state: Any) -> dict[str, Any]:
 def warning(config: schema.Config, values: Mapping[str, float]) -> str | None:
   """A sentence about a collapse that the values of a step show."""
   number = config.objective.prototypes
-  if values["prototypes_used"] * number < 1.5 and number > 2:
-    what = (
-      "The teacher gives all images to the same prototype"
-      f" (prototypes_used {values['prototypes_used']:.2g})."
-    )
-  elif values["teacher_entropy"] > 0.999 * math.log(number):
-    what = (
-      "The teacher gives every image to all prototypes alike (teacher_entropy"
-      f" {values['teacher_entropy']:.4g} of at most {math.log(number):.4g})."
-    )
-  elif values["feature_rank"] < 2:
+  what = None
+  for prefix, things, thing in (
+    ("", "images", "image"),
+    ("patch_", "patches", "patch"),
+  ):
+    used = values.get(f"{prefix}prototypes_used")
+    if used is None or what is not None:
+      continue
+    entropy = values[f"{prefix}teacher_entropy"]
+    if used * number < 1.5 and number > 2:
+      what = (
+        f"The teacher gives all {things} to the same prototype"
+        f" ({prefix}prototypes_used {used:.2g})."
+      )
+    elif entropy > 0.999 * math.log(number):
+      what = (
+        f"The teacher gives every {thing} to all prototypes alike"
+        f" ({prefix}teacher_entropy {entropy:.4g} of at most"
+        f" {math.log(number):.4g})."
+      )
+  if what is None and values["feature_rank"] < 2:
     what = (
       "The teacher's features of all images lie on a line (feature_rank"
       f" {values['feature_rank']:.3g})."
     )
-  else:
-    return None
-  return f"{what} This is a collapse, if it lasts. {_REMEDIES}"
+  return what and f"{what} This is a collapse, if it lasts. {_REMEDIES}"
 
 
 KIND = ObjectiveKind(

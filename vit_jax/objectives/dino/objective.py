@@ -107,9 +107,16 @@ def dino(
     # The mean of the teacher's similarities is that of its mean direction.
     mean = teacher.astype(jnp.float32).mean(axis=(0, 1))
     center = jnp.matmul(teacher_prototypes, mean, precision="highest")
-    metrics = health.metrics(value, found, taught) | {
+    is_centred = settings.centering == "mean"
+    metrics = {
       "loss": value,
-      "center_norm": jnp.linalg.norm(objective_state["center"]),
+      "feature_rank": health.rank(taught),
+      **health.metrics(
+        value,
+        found.entropy.mean(),
+        found.used,
+        objective_state["center"] if is_centred else None,
+      ),
     }
     return value, ({"center": center}, metrics)
 

@@ -215,6 +215,7 @@ def compare(
   prototypes: Float[Numbers, "k d"],
   temperature: Temperature,
   teacher: Teacher,
+  weights: Float[Numbers, "b g"] | None = None,
 ) -> Comparison:
   """Compares a student's probabilities with a teacher's.
 
@@ -225,7 +226,11 @@ def compare(
     prototypes: Of the student.
     temperature: Of the student.
     teacher: The teacher's probabilities of its views.
+    weights: How often each of these counts in `Comparison.used`; None: once.
   """
+  if weights is None:
+    weights = jnp.ones(teacher.norm.shape, jnp.float32)
+  shares = weights / jnp.maximum(weights.sum(), _LEAST)
   teacher = jax.lax.stop_gradient(teacher)
   shift = _shift(jnp.max(_bounds(features, prototypes, temperature)))
 
@@ -238,7 +243,7 @@ def compare(
       jnp.exp(logits - shift).sum(axis=-1),
       jnp.einsum("bgk,bvk->bgv", probabilities, logits),
       -(probabilities * wanted).sum(axis=-1),
-      probabilities.mean(axis=(0, 1)),
+      jnp.einsum("bgk,bg->k", probabilities, shares),
     )
 
   sums, products, entropies, used = _over_chunks(

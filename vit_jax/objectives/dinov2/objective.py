@@ -156,15 +156,30 @@ def dinov2(
       + settings.patch_weight * of_masked
       + settings.koleo_weight * koleo
     )
-    metrics = health.metrics(of_images, found, taught) | {
+    is_centred = settings.centering == "mean"
+    counted = (weights > 0).astype(jnp.float32).reshape(-1, 1)
+    counted /= jnp.maximum(counted.sum(), 1)
+    of_patches = health.metrics(
+      jnp.sum(counted * patches_found.cross_entropy[:, :, 0]),
+      jnp.sum(counted * patches_found.entropy),
+      patches_found.used,
+      objective_state["patch_center"] if is_centred else None,
+    )
+    metrics = {
+      **health.metrics(
+        of_images,
+        found.entropy.mean(),
+        found.used,
+        objective_state["center"] if is_centred else None,
+      ),
+      **{f"patch_{name}": number for name, number in of_patches.items()},
+      "feature_rank": health.rank(taught),
       "loss": value,
       "image_loss": of_images,
       "patch_loss": of_masked,
       "koleo": koleo,
       "masked_share": mask.mean(),
     }
-    if settings.centering == "mean":
-      metrics["center_norm"] = jnp.linalg.norm(objective_state["center"])
     return value, ({"center": mean, "patch_center": patch_mean}, metrics)
 
   def after_update(
@@ -226,7 +241,7 @@ def _compared(
   else:
     probabilities = prototypes_lib.balanced(*given, weights=counted)
   found = prototypes_lib.compare(
-    student, rows, settings.student_temperature, probabilities
+    student, rows, settings.student_temperature, probabilities, counted
   )
   # The mean of the similarities is that of the mean direction.
   total = jnp.einsum("bg,bge->e", counted, teacher.astype(jnp.float32))

@@ -44,6 +44,12 @@ def check(config: schema.Config) -> None:
       f"config.objective.mask_ratio = {objective.mask_ratio:g} leaves none of"
       f" the {side**2} patches visible; use at most {1 - 1 / side**2:.4g}."
     )
+  if num_visible(config) == side**2:
+    raise UserError(
+      f"config.objective.mask_ratio = {objective.mask_ratio:g} masks none of the"
+      f" {side**2} patches, so that there is nothing to predict; use at least"
+      f" {1 / side**2:.4g}."
+    )
   width, heads = objective.decoder_width, objective.decoder_num_heads
   if width % heads or width % 4:
     raise UserError(

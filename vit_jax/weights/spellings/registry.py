@@ -17,7 +17,7 @@ HUGGINGFACE = Registry(
     "dinov2_with_registers": f"{_ROOM}.vit.dinov2:DINOV2_WITH_REGISTERS",
     "vit": f"{_ROOM}.vit.huggingface:VIT",
     "deit": f"{_ROOM}.vit.huggingface:DEIT",
-    "vit_mae": f"{_ROOM}.vit.huggingface:VIT",
+    "vit_mae": f"{_ROOM}.vit.huggingface:VIT_MAE",
     "bit": f"{_ROOM}.resnet.huggingface:BIT",
     "convnext": f"{_ROOM}.convnext.huggingface:CONVNEXT",
     "convnextv2": f"{_ROOM}.convnext.huggingface:CONVNEXT_V2",

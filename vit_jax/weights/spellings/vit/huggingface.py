@@ -288,6 +288,7 @@ VIT = HuggingFace(
   beside=mae.of_huggingface,
   scale=_scale,
 )
+VIT_MAE = dataclasses.replace(VIT, normalize="imagenet")
 DEIT = dataclasses.replace(
   VIT,
   writes=lambda model: model.name == "vit" and model.distillation != "none",
