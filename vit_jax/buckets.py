@@ -7,6 +7,7 @@ directories, only names that begin alike.
 
 import contextlib
 import errno
+import functools
 import logging
 import os
 import shutil
@@ -17,6 +18,10 @@ from etils import epath
 
 from vit_jax.errors import UserError
 
+# A storage that has not said anything for so long is out of reach.
+FIRST_ANSWER_SECONDS = 10
+_logger = logging.getLogger(__name__)
+
 
 def is_bucket(path: epath.PathLike) -> bool:
   """Tests if a path is in a bucket, of any provider."""
@@ -24,7 +29,7 @@ def is_bucket(path: epath.PathLike) -> bool:
 
 
 def check(path: epath.PathLike) -> None:
-  """Raises UserError if the package that a path needs is missing."""
+  """Raises UserError if a path's package is missing or its storage silent."""
   if not os.fspath(path).startswith("gs://"):
     return
   import fsspec
@@ -38,6 +43,33 @@ def check(path: epath.PathLike) -> None:
       f"{path} is in a bucket, which needs the package gcsfs: run `pip install"
       " gcsfs`, or give a path on a file system."
     ) from None
+  _reach(os.fspath(path).removeprefix("gs://").partition("/")[0])
+
+
+@functools.cache
+def _reach(bucket: str) -> None:
+  """Waits for a first answer, whichever it is.
+
+  Without a network, gcsfs asks for credentials, for the kind of the bucket and
+  for objects, each many times, for two minutes. So it is asked without
+  credentials first. Only that is bounded, not what follows an answer.
+
+  Raises:
+    UserError: None has come in FIRST_ANSWER_SECONDS.
+  """
+  import fsspec
+
+  storage = fsspec.filesystem("gcs", token="anon")
+  try:
+    storage.call("GET", "b/{}", bucket, timeout=FIRST_ANSWER_SECONDS)
+  except TimeoutError:
+    raise UserError(
+      f"gs://{bucket} cannot be reached: Google's storage has not answered for"
+      f" {FIRST_ANSWER_SECONDS} seconds. Check the network and its proxy, or"
+      " give a path on a file system."
+    ) from None
+  except Exception as error:  # A refusal is an answer too.
+    _logger.debug("gs://%s answers without credentials: %s", bucket, error)
 
 
 def check_workdir(path: epath.PathLike) -> None:

@@ -21,25 +21,68 @@ class StandIn(fsspec.AbstractFileSystem):
   protocol = ("gcs", "gs")
   url = ""  # Of the storage.
   cachable = True
+  tries = 3  # Of a request that may do better the next time.
+
+  @property
+  def base(self) -> str:
+    return f"{self.url}/storage/v1/"
+
+  def call(
+    self,
+    method: str,
+    path: str,
+    *names: str,
+    json_out: bool = False,
+    headers: dict[str, str] | None = None,
+    data: bytes = b"",
+    timeout: float = 20.0,
+    **query: str,
+  ) -> Any:
+    """A request of the interface, as gcsfs's method of that name makes it."""
+    path = path if path.startswith("http") else self.base + path
+    quoted = (urllib.parse.quote(name, safe="") for name in names)
+    path = urllib.parse.urlsplit(path.format(*quoted)).path
+    answer, content = self._request(method, path, query, data, headers, timeout)
+    return json.loads(content) if json_out else (answer, content)
 
   def _ask(
     self, method: str, path: str, query: dict[str, str], body: bytes = b""
   ) -> bytes:
-    address = urllib.parse.urlsplit(self.url).netloc
-    connection = http.client.HTTPConnection(address, timeout=20)
-    try:
-      target = f"{path}?{urllib.parse.urlencode(query)}"
-      connection.request(method, target, body)
-      response = connection.getresponse()
-      content = response.read()
-    finally:
-      connection.close()
+    return self._request(method, path, query, body, {}, 20)[1]
+
+  def _request(
+    self,
+    method: str,
+    path: str,
+    query: dict[str, str],
+    body: bytes,
+    headers: dict[str, str] | None,
+    timeout: float,
+  ) -> tuple[http.client.HTTPMessage, bytes]:
+    for left in reversed(range(self.tries)):
+      address = urllib.parse.urlsplit(self.url).netloc
+      connection = http.client.HTTPConnection(address, timeout=timeout)
+      try:
+        target = f"{path}?{urllib.parse.urlencode(query)}"
+        connection.request(method, target, body, headers or {})
+        response = connection.getresponse()
+        content = response.read()
+      except (ConnectionError, http.client.HTTPException):
+        if not left:
+          raise
+        continue
+      finally:
+        connection.close()
+      if not left or response.status not in (408, 429, 500, 502, 503, 504):
+        break
     if response.status == 404:
       raise FileNotFoundError(path)
+    if response.status == 412:
+      raise FileExistsError(path)
     if response.status >= 400:
       # gcsfs has an error of its own, which is no OSError.
       raise HttpError(f"{json.loads(content)['error']['message']}")
-    return content
+    return response.headers, content
 
   def _at(self, path: str) -> str:
     bucket, _, name = self._strip_protocol(path).partition("/")

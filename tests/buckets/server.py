@@ -20,6 +20,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 BUCKET = "stand-in"
+# In place of a status: the connection is closed.
+CUT = -1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,14 +55,17 @@ class Server:
     objects: by name; a test may look and damage.
     counts: requests so far, as ("write", name) and so on.
     uploads: the parts of objects that are not whole yet.
-    refused: tells by method and name which requests get an error.
+    refused: tells by method and name which requests get an error in place of
+      being done: its status, or True for 403.
+    lost: tells by method and name which requests get no answer, or an error,
+      though they were done: the status of that error, or `CUT`.
   """
 
   def __init__(self) -> None:
     self.objects: dict[str, Object] = {}
     self.counts: Counter[tuple[str, str]] = Counter()
-    self.refused: Callable[[str, str], bool] = lambda kind, name: False
     self.uploads: dict[str, list[bytes]] = defaultdict(list)
+    self.be_well()
     self._lock = threading.Lock()
     self._generation = 0
     handler = type("Handler", (_Handler,), {"store": self})
@@ -68,6 +73,11 @@ class Server:
     self._http.daemon_threads = True
     self.url = f"http://localhost:{self._http.server_port}"
     self._thread = threading.Thread(target=self._http.serve_forever)
+
+  def be_well(self) -> None:
+    """From here on, every request is done and answered."""
+    self.refused: Callable[[str, str], int] = lambda kind, name: 0
+    self.lost: Callable[[str, str], int] = lambda kind, name: 0
 
   def __enter__(self) -> "Server":
     self._thread.start()
@@ -89,23 +99,44 @@ class Server:
     return self.objects.get(name)
 
   def put(
-    self, name: str, data: bytes, generation: int | None = None
-  ) -> Object | None:
-    """Writes an object, if the present generation is as wanted (0: none)."""
+    self, name: str, data: bytes, query: dict[str, str] | None = None
+  ) -> Object | int:
+    """Writes an object; the status if a precondition of the query fails."""
     with self._lock:
-      present = self.objects.get(name)
-      if generation is not None and generation != (
-        present.generation if present else 0
-      ):
-        return None
+      failed = unmet(query or {}, self.objects.get(name))
+      if failed:
+        return failed
       self._generation += 1
       now = datetime.datetime.now(datetime.UTC)
       made = self.objects[name] = Object(data, self._generation, now)
       return made
 
-  def remove(self, name: str) -> bool:
+  def remove(self, name: str, query: dict[str, str] | None = None) -> int:
+    """Removes an object; the status of the answer."""
     with self._lock:
-      return self.objects.pop(name, None) is not None
+      if name not in self.objects:
+        return 404
+      failed = unmet(query or {}, self.objects[name])
+      if not failed:
+        del self.objects[name]
+      return failed or 204
+
+
+def unmet(query: dict[str, str], present: Object | None) -> int:
+  """Status for the precondition that an object does not meet, or 0.
+
+  Generation 0 stands for an object that is not there. What is not to match and
+  does is 304, Not Modified, as the storage's documentation has it for all
+  methods.
+  """
+  generation = str(present.generation if present else 0)
+  if query.get("ifGenerationMatch", generation) != generation:
+    return 412
+  if "ifGenerationNotMatch" not in query:
+    return 0
+  if present is None:
+    return 412
+  return 304 if query["ifGenerationNotMatch"] == generation else 0
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -130,14 +161,10 @@ class _Handler(BaseHTTPRequestHandler):
       return
     found = self.store.get(self._name)
     if found is None:
-      self._answer(404, {"error": {"code": 404, "message": "No such object"}})
+      self._fail(404)
       return
-    if self._query.get("ifGenerationNotMatch") == str(found.generation):
-      self._answer(304)
-      return
-    wanted = self._query.get("ifGenerationMatch", str(found.generation))
-    if wanted != str(found.generation):
-      self._answer(412, {"error": {"code": 412, "message": "Generation"}})
+    if failed := unmet(self._query, found):
+      self._fail(failed)
       return
     if self._query.get("alt") != "media":
       self._answer(200, found.described(self._name))
@@ -190,8 +217,14 @@ class _Handler(BaseHTTPRequestHandler):
       return
     if self._query["uploadType"] == "resumable":
       name = self._query.get("name") or json.loads(body)["name"]
-      at = f"{self.store.url}{self._path}?upload_id={_quoted(name)}"
+      # What it was asked for at first holds for the object in the end.
+      query = {**self._query, "upload_id": name}
+      at = f"{self.store.url}{self._path}?{urllib.parse.urlencode(query)}"
       self._answer(200, b"", {"Location": at})
+      return
+    if self._query["uploadType"] == "multipart":
+      described, data = _parts(self.headers["Content-Type"], body)
+      self._write(described["name"], data)
       return
     self._write(self._query["name"], body)
 
@@ -210,32 +243,34 @@ class _Handler(BaseHTTPRequestHandler):
   def _write(self, name: str, data: bytes) -> None:
     if self._is_refused("write", name):
       return
-    generation = self._query.get("ifGenerationMatch")
-    made = self.store.put(
-      name, data, None if generation is None else int(generation)
-    )
-    if made is None:
-      self._answer(412, {"error": {"code": 412, "message": "Generation"}})
-      return
-    self._answer(200, made.described(name))
+    made = self.store.put(name, data, self._query)
+    if isinstance(made, int):
+      self._fail(made)
+    elif not self._is_lost("write", name):
+      self._answer(200, made.described(name))
 
   def _copy(self, source: str, target: str) -> None:
     found = self.store.get(source)
     if found is None:
-      self._answer(404, {"error": {"code": 404, "message": "No such object"}})
+      self._fail(404)
       return
     if self._is_refused("write", target):
       return
-    made = self.store.put(target, found.data).described(target)
-    self._answer(200, {**made, "done": True, "resource": made})
+    made = self.store.put(target, found.data, self._query)
+    if isinstance(made, int):
+      self._fail(made)
+      return
+    described = made.described(target)
+    self._answer(200, {**described, "done": True, "resource": described})
 
   def do_DELETE(self) -> None:
     if self._is_refused("delete"):
       return
-    if self.store.remove(self._name):
+    status = self.store.remove(self._name, self._query)
+    if status == 204 and not self._is_lost("delete", self._name):
       self._answer(204)
-    else:
-      self._answer(404, {"error": {"code": 404, "message": "No such object"}})
+    elif status != 204:
+      self._fail(status)
 
   @property
   def _path(self) -> str:
@@ -260,10 +295,23 @@ class _Handler(BaseHTTPRequestHandler):
   def _is_refused(self, kind: str, name: str | None = None) -> bool:
     name = self._name if name is None else name
     self.store.counts[kind, name] += 1
-    refused = self.store.refused(kind, name)
-    if refused:
-      self._answer(403, {"error": {"code": 403, "message": "Not today."}})
-    return refused
+    status = self.store.refused(kind, name)
+    if status:
+      self._fail(403 if status is True else status)
+    return bool(status)
+
+  def _is_lost(self, kind: str, name: str) -> bool:
+    status = self.store.lost(kind, name)
+    if status == CUT:
+      self.close_connection = True
+    elif status:
+      self._fail(status)
+    return bool(status)
+
+  def _fail(self, status: int) -> None:
+    message = {404: "No such object", 412: "Precondition"}
+    said = {"code": status, "message": message.get(status, "Not today.")}
+    self._answer(status, {"error": said})
 
   def _answer(
     self,
@@ -284,5 +332,12 @@ class _Handler(BaseHTTPRequestHandler):
       self.wfile.write(content)
 
 
-def _quoted(name: str) -> str:
-  return urllib.parse.quote(name, safe="")
+def _parts(kind: str, body: bytes) -> tuple[dict[str, Any], bytes]:
+  """Description and content of an upload in parts."""
+  mark = re.search(r'boundary="?([^";]+)', kind)[1].encode()
+  _, described, content, _ = re.split(rb"\r?\n?--" + re.escape(mark), body)
+  described, content = (
+    re.split(rb"\r?\n\r?\n", part, maxsplit=1)[1]
+    for part in (described, content)
+  )
+  return json.loads(described), content

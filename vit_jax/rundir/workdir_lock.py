@@ -5,9 +5,9 @@ job's process shows whether it is alive; on others, the file's modification
 time, which the job renews. Only times of the file system are compared, never
 the clocks of hosts. So a job that was killed blocks no other.
 
-In a bucket the lock is an object that is written and read again after a pause:
-of two jobs that start together, the one whose name is there continues. If both
-continue, one finds the other's name when it renews its own, and ends.
+In a bucket the lock is an object that is made, renewed and replaced under the
+storage's own preconditions: of two jobs that start together exactly one gets
+it, and one that has lost it cannot renew it.
 
 It is our own because `filelock` and `fcntl.flock` exclude processes of one
 machine, and not dependably over network file systems; they know no buckets,
@@ -15,7 +15,6 @@ and can neither name the holder nor tell that it died on another host.
 """
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -23,20 +22,20 @@ import platform
 import threading
 import time
 import uuid
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from etils import epath
 
-from vit_jax import buckets, records
+from vit_jax import buckets
 from vit_jax.errors import UserError
+from vit_jax.rundir import lock_files
 
 NAME = "run.lock"
 RENEW_SECONDS = 10
 # Without a sign of life for as long as this, a job elsewhere counts as dead.
 DEAD_SECONDS = 60
-# Between writing the lock in a bucket and looking whether it stands.
-SETTLE_SECONDS = 2
+# Runs on while the machine sleeps, where there is such a clock.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _logger = logging.getLogger(__name__)
 
 
@@ -53,24 +52,38 @@ class WorkdirLock:
 
   def __init__(self, workdir: epath.PathLike):
     self._workdir = epath.Path(workdir)
-    self._path = self._workdir / NAME
+    path = self._workdir / NAME
     self._owner = _this_process()
-    self._lost_to: dict[str, Any] | None = None
-    self._seen: float | None = None
+    self._lost_to = ""
+    self._seen: int | None = None
+    self._dead: dict[str, Any] | None = None
     self._released = threading.Event()
-    with buckets.as_os_error(self._path):
+    self._renewing = threading.Lock()
+    with buckets.as_os_error(path):
+      in_bucket = buckets.is_bucket(path)
+      kind = lock_files.LockObject if in_bucket else lock_files.LockFile
+      self._file = kind(path)
+      self._renewed = self._tried = _now()
       while not self._try():
-        time.sleep(0.5)
-      if buckets.is_bucket(self._path):
-        self._settle()
-    self._thread = threading.Thread(target=self._renew, daemon=True)
+        time.sleep(self._file.poll_seconds)
+        self._renewed = self._tried = _now()
+    if self._dead:
+      _logger.warning(
+        "%s was held by %s, which is gone; this job takes over.",
+        self._workdir,
+        _named(self._dead),
+      )
+    self._thread = threading.Thread(target=self._keep_renewing, daemon=True)
     self._thread.start()
 
   def check(self) -> None:
     """Raises UserError if another job has taken the workdir over."""
-    if self._lost_to is not None:
+    if not self._lost_to and _now() - self._tried > DEAD_SECONDS:
+      # The process was stopped for so long that it may have seemed dead.
+      self._renew()
+    if self._lost_to:
       raise UserError(
-        f"{self._workdir} was taken over by {_named(self._lost_to)}, for which"
+        f"{self._workdir} was taken over by {self._lost_to}, for which"
         " this job seemed dead; this one ends, so that the two do not mix."
       )
 
@@ -82,41 +95,45 @@ class WorkdirLock:
     self._thread.join()
     self._thread = None
     # A lock that cannot be removed expires after DEAD_SECONDS.
-    with contextlib.suppress(OSError), buckets.as_os_error(self._path):
-      with _alone(self._workdir):
-        if self._read() == self._owner:
-          self._path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError), buckets.as_os_error(self._workdir):
+      with self._file.alone():
+        holder, version = self._read()
+        if holder == self._owner:
+          self._file.remove(version)
 
   def _try(self) -> bool:
-    """Takes the lock if it is free; False: its holder may be dead, ask again.
+    """Takes the lock if it is free; False: ask again.
 
     Raises:
       UserError: Its holder is alive.
     """
-    with _alone(self._workdir):
-      holder = self._read()
+    with self._file.alone():
+      holder, version = self._read()
+      if holder == self._owner:  # Written before, though no answer said so.
+        return True
       if holder and not self._is_dead(holder):
-        if holder["machine"] == self._owner["machine"]:
-          self._refuse(holder)
-        renewed = _mtime(self._path)
-        if self._seen is None:
-          _logger.warning(
-            "%s is held by %s; waiting to see whether that job still lives.",
-            self._workdir,
-            _named(holder),
-          )
-        elif renewed != self._seen:
-          self._refuse(holder)
-        self._seen = renewed
+        self._wait_for(holder, version)
         return False
-      if holder:
-        _logger.warning(
-          "%s was held by %s, which is gone; this job takes over.",
-          self._workdir,
-          _named(holder),
-        )
-      records.write_text(self._path, json.dumps(self._owner) + "\n")
+      try:
+        self._file.write(self._text, version)
+      except lock_files.ChangedError:  # Another was quicker, or an answer lost.
+        return False
+      self._dead = holder
       return True
+
+  def _wait_for(self, holder: dict[str, Any], version: int) -> None:
+    """Raises UserError at a sign of life."""
+    if holder["machine"] == self._owner["machine"]:
+      self._refuse(holder)
+    if self._seen is None:
+      _logger.warning(
+        "%s is held by %s; waiting to see whether that job still lives.",
+        self._workdir,
+        _named(holder),
+      )
+    elif version != self._seen:
+      self._refuse(holder)
+    self._seen = version
 
   def _is_dead(self, holder: dict[str, Any]) -> bool:
     if holder["machine"] == self._owner["machine"]:
@@ -125,22 +142,10 @@ class WorkdirLock:
         holder["pid"] == self._owner["pid"]
         or _started(holder["pid"]) != holder["started"]
       )
-    probe = self._workdir / f".{NAME}-{self._owner['token']}"
-    probe.write_text("")
-    now = _mtime(probe)  # By the clock of the file system.
-    probe.unlink()
-    return now - _mtime(self._path) > DEAD_SECONDS
-
-  def _settle(self) -> None:
-    """Waits for others that saw the lock free when this job did.
-
-    Raises:
-      UserError: Another job holds it.
-    """
-    time.sleep(SETTLE_SECONDS)
-    holder = self._read()
-    if holder and holder != self._owner:
-      self._refuse(holder)
+    try:
+      return self._file.age(self._owner["token"]) > DEAD_SECONDS
+    except FileNotFoundError:  # It has just ended.
+      return False
 
   def _refuse(self, holder: dict[str, Any]) -> NoReturn:
     raise UserError(
@@ -148,48 +153,56 @@ class WorkdirLock:
       " or give another directory."
     )
 
+  def _keep_renewing(self) -> None:
+    while not self._lost_to and not self._released.wait(RENEW_SECONDS):
+      self._renew()
+
   def _renew(self) -> None:
-    while not self._released.wait(RENEW_SECONDS):
-      # An error may be temporary; the next renewal tries again.
-      with contextlib.suppress(OSError), buckets.as_os_error(self._path):
-        holder = self._read()
-        if holder not in (self._owner, None):
-          self._lost_to = holder
-          return
-        if holder is None or buckets.is_bucket(self._path):
-          records.write_text(self._path, json.dumps(self._owner) + "\n")
-        else:
-          os.utime(self._path)
-
-  def _read(self) -> dict[str, Any] | None:
-    """Holder of the lock; None if there is none or the file is no lock."""
+    """Gives a sign of life, or finds that the lock is lost."""
+    if not self._renewing.acquire(timeout=RENEW_SECONDS):
+      return  # The other thread's storage does not answer.
     try:
-      holder = json.loads(self._path.read_text())
-      return holder if holder.keys() == self._owner.keys() else None
-    except (FileNotFoundError, ValueError, AttributeError):
-      return None
+      # An error may be temporary; the next renewal tries again.
+      with contextlib.suppress(OSError), buckets.as_os_error(self._workdir):
+        for _ in range(3):
+          with contextlib.suppress(lock_files.ChangedError):
+            self._renew_once()
+            break
+    finally:
+      self._tried = _now()
+      self._renewing.release()
+
+  def _renew_once(self) -> None:
+    """Raises ChangedError if the lock changed meanwhile."""
+    now = _now()
+    holder, version = self._read()
+    if holder == self._owner or (
+      # Someone has removed it.
+      holder is None and now - self._renewed <= DEAD_SECONDS
+    ):
+      self._file.renew(self._text, version)
+      self._renewed = now
+    else:
+      self._lost_to = _named(holder) if holder else "a job that has ended"
+
+  @property
+  def _text(self) -> str:
+    return json.dumps(self._owner) + "\n"
+
+  def _read(self) -> tuple[dict[str, Any] | None, int]:
+    """Holder of the lock and version; None if the file is no lock."""
+    text, version = self._file.read()
+    try:
+      holder = json.loads(text)
+      known = holder.keys() == self._owner.keys()
+      return (holder if known else None), version
+    except (ValueError, AttributeError):
+      return None, version
 
 
-@contextlib.contextmanager
-def _alone(directory: epath.Path) -> Iterator[None]:
-  """Excludes other processes, where the file system supports that."""
-  if buckets.is_bucket(directory):
-    yield
-    return
-  descriptor = os.open(directory, os.O_RDONLY)
-  try:
-    with contextlib.suppress(OSError):
-      fcntl.flock(descriptor, fcntl.LOCK_EX)
-    yield
-  finally:
-    os.close(descriptor)
-
-
-def _mtime(path: epath.Path) -> float:
-  """Modification time, in seconds, by the clock of the file system."""
-  if buckets.is_bucket(path):
-    return float(path.stat().mtime)
-  return os.stat(path).st_mtime  # With parts of a second.
+def _now() -> float:
+  """Seconds since a moment that does not change."""
+  return time.clock_gettime(_CLOCK)
 
 
 def _this_process() -> dict[str, Any]:
