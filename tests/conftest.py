@@ -11,7 +11,7 @@ import sys
 import tempfile
 import types
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -106,6 +106,22 @@ def bucket(
     run.install(storage.url)
     yield epath.Path(f"gs://{server.BUCKET}/{uuid.uuid4().hex[:8]}")
   storage.be_well()
+
+
+@pytest.fixture
+def gcsfs_storage(
+  monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[str], None]:
+  """Makes gcsfs itself, which is optional, take a URL for Google's storage."""
+  gcsfs = pytest.importorskip("gcsfs")
+  config = importlib.import_module("fsspec.config").conf
+  known = importlib.import_module("fsspec.registry")._registry
+
+  def use(url: str) -> None:
+    monkeypatch.setitem(known, "gcs", gcsfs.GCSFileSystem)
+    monkeypatch.setitem(config, "gcs", {"token": "anon", "endpoint_url": url})
+
+  return use
 
 
 SELDOM = {"slow", "exhaustive"}

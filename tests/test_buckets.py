@@ -1,7 +1,12 @@
 """Paths in buckets."""
 
+import importlib
+import sys
+
 import pytest
 
+from tests import rough_server
+from tests.buckets import filesystem
 from vit_jax import buckets, records
 from vit_jax.errors import UserError
 
@@ -21,15 +26,53 @@ def test_a_bucket_is_no_place_of_this_directory(bucket, tmp_path):
   assert buckets.absolute(tmp_path / "a" / "..") == tmp_path
 
 
-def test_without_the_package_for_it_a_path_is_refused_in_a_sentence():
-  pytest.importorskip("fsspec")
-  try:
-    import gcsfs  # noqa: F401
-  except ImportError:
-    with pytest.raises(UserError, match="pip install gcsfs") as error:
-      buckets.check("gs://bucket/run")
-    assert "gs://bucket/run" in str(error.value)
+def test_without_the_package_for_it_a_path_is_refused_in_a_sentence(
+  monkeypatch,
+):
+  registry = importlib.import_module("fsspec.registry")
+  monkeypatch.delitem(registry._registry, "gcs", raising=False)
+  monkeypatch.setitem(sys.modules, "gcsfs", None)
+  with pytest.raises(UserError, match="pip install gcsfs") as error:
+    buckets.check("gs://bucket/run")
+  assert "gs://bucket/run" in str(error.value)
   buckets.check("runs/first")
+
+
+def test_a_storage_that_says_nothing_is_named_in_a_sentence(
+  bucket, monkeypatch
+):
+  monkeypatch.setattr(buckets, "FIRST_ANSWER_SECONDS", 0.2)
+  with rough_server.RoughServer({}) as silent:
+    silent.silent = True
+    monkeypatch.setattr(filesystem.StandIn, "url", silent.url)
+    with pytest.raises(UserError, match="gs://silent cannot be reached"):
+      buckets.check_workdir("gs://silent/run")
+    assert len(silent.requests) == 1  # Nothing else is tried.
+
+
+@pytest.mark.parametrize("place", ["silent", "nowhere"])
+def test_gcsfs_is_given_little_time_for_a_first_answer(
+  monkeypatch, gcsfs_storage, place
+):
+  monkeypatch.setattr(buckets, "FIRST_ANSWER_SECONDS", 0.5)
+  with rough_server.RoughServer({}) as silent:
+    silent.silent = True
+    url = silent.url if place == "silent" else "http://name.invalid"
+    gcsfs_storage(url)
+    with pytest.raises(UserError, match=f"gs://{place} cannot be reached"):
+      buckets.check(f"gs://{place}/run")
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_storage_that_refuses_what_has_no_credentials_has_answered(
+  bucket, monkeypatch, status
+):
+  with rough_server.RoughServer({}) as refusing:
+    refusing.status = status
+    monkeypatch.setattr(filesystem.StandIn, "url", refusing.url)
+    for _ in range(2):
+      buckets.check(f"gs://refused-{status}/run")
+    assert len(refusing.requests) == 1  # It is asked once.
 
 
 def test_a_workdir_is_on_a_file_system_or_of_one_kind_of_bucket(bucket):

@@ -154,90 +154,38 @@ def test_a_torn_lock_holds_nothing(tmp_path):
   WorkdirLock(tmp_path).release()
 
 
-@pytest.fixture
-def quick_bucket(quick, monkeypatch, bucket):
-  monkeypatch.setattr(workdir_lock, "SETTLE_SECONDS", 0.1)
-  # A bucket's clock has whole seconds.
-  monkeypatch.setattr(workdir_lock, "DEAD_SECONDS", 2)
-  return bucket
-
-
-def test_a_job_elsewhere_that_lives_keeps_its_bucket(quick_bucket, monkeypatch):
-  # However busy this machine is, a sign of life comes in that time.
-  monkeypatch.setattr(workdir_lock, "DEAD_SECONDS", 60)
-  with monkeypatch.context() as context:
-    context.setattr(workdir_lock, "_machine", lambda: "elsewhere")
-    lock = WorkdirLock(quick_bucket)
-  with pytest.raises(UserError, match="is in use by process"):
-    WorkdirLock(quick_bucket)
-  lock.check()
-  lock.release()
-  assert not (quick_bucket / "run.lock").exists()
-
-
-def write_bucket(workdir, holder):
-  (workdir / "run.lock").write_text(json.dumps(holder))
-
-
-def other(workdir, **changes):
-  """Who held a workdir elsewhere."""
-  lock = WorkdirLock(workdir)
-  lock.release()
-  return lock._owner | {"token": "other", "machine": "elsewhere"} | changes
-
-
-def test_a_dead_job_elsewhere_gives_its_bucket_up(quick_bucket):
-  write_bucket(quick_bucket, other(quick_bucket))
-  lock = WorkdirLock(quick_bucket)
-  assert content(quick_bucket)["token"] == lock._owner["token"]
-  lock.release()
-
-
-def test_of_two_that_start_together_in_a_bucket_one_goes_on(
-  quick_bucket, monkeypatch
+def test_a_process_that_was_stopped_asks_before_it_goes_on(
+  monkeypatch, tmp_path
 ):
-  holder = other(quick_bucket, pid=7, host="pod-3")
-  sleep = time.sleep
-
-  def meanwhile(seconds):
-    write_bucket(quick_bucket, holder)
-    sleep(seconds)
-
-  monkeypatch.setattr(workdir_lock.time, "sleep", meanwhile)
-  with pytest.raises(UserError, match="process 7 on host pod-3"):
-    WorkdirLock(quick_bucket)
-  assert content(quick_bucket) == holder
-
-
-def test_a_job_that_lost_its_bucket_ends(quick_bucket):
-  holder = other(quick_bucket, pid=3, host="pod-8")
-  lock = WorkdirLock(quick_bucket)
-  deadline = time.monotonic() + PATIENCE
+  lock = WorkdirLock(tmp_path)
+  holder = content(tmp_path) | {"host": "pod-8", "pid": 3, "token": "other"}
+  (tmp_path / "run.lock").write_text(json.dumps(holder))
+  lock.check()  # It has looked a moment ago.
+  monkeypatch.setattr(workdir_lock, "DEAD_SECONDS", 0)
   with pytest.raises(UserError, match="taken over by process 3 on host pod-8"):
-    while time.monotonic() < deadline:
-      write_bucket(quick_bucket, holder)
-      lock.check()
-      time.sleep(0.05)
+    lock.check()
   lock.release()
-  assert content(quick_bucket) == holder
+  assert content(tmp_path) == holder
 
 
-def _wait_for_requests(storage, count):
-  enough = sum(storage.counts.values()) + count
+def test_a_lock_that_someone_removes_is_written_again(quick, tmp_path):
+  lock = WorkdirLock(tmp_path)
+  (tmp_path / "run.lock").unlink()
   deadline = time.monotonic() + PATIENCE
-  while sum(storage.counts.values()) < enough:
+  while not (tmp_path / "run.lock").exists():
     assert time.monotonic() < deadline
-    time.sleep(0.01)
-
-
-def test_a_bucket_that_does_not_answer_for_a_while_is_kept(
-  quick_bucket, storage
-):
-  lock = WorkdirLock(quick_bucket)
-  storage.refused = lambda kind, name: True
-  _wait_for_requests(storage, 3)
-  storage.refused = lambda kind, name: False
-  _wait_for_requests(storage, 3)  # It asks on, and has not lost it.
+    time.sleep(0.05)
   lock.check()
   lock.release()
-  assert not (quick_bucket / "run.lock").exists()
+
+
+def test_a_lock_that_another_may_have_had_and_removed_is_lost(
+  monkeypatch, tmp_path
+):
+  lock = WorkdirLock(tmp_path)
+  (tmp_path / "run.lock").unlink()
+  monkeypatch.setattr(workdir_lock, "DEAD_SECONDS", 0)
+  with pytest.raises(UserError, match="taken over by a job that has ended"):
+    lock.check()
+  lock.release()
+  assert list(tmp_path.iterdir()) == []

@@ -94,9 +94,9 @@ class LockFile:
 class LockObject:
   """A lock in Google's storage; all methods raise OSError.
 
-  It is reached by gcsfs's `call`, which repeats a request whose answer was lost.
-  If the first one did its work, the second fails with `ChangedError`: whoever
-  gets that finds its own text when it reads again.
+  It is reached by gcsfs's `call`, which repeats a request whose answer was
+  lost. If the first one did its work, the second fails with `ChangedError`:
+  whoever gets that finds its own text when it reads again.
   """
 
   poll_seconds = 2.0  # The storage takes one write a second of an object.

@@ -464,7 +464,7 @@ def _make_writable(path: epath.Path) -> None:
       path.mkdir(parents=True, exist_ok=True)
       probe = path / f".writable-{jax.process_index()}"
       probe.write_bytes(bytes(4096))  # A full disk takes empty files.
-      probe.unlink()
+      probe.unlink(missing_ok=True)  # Another job may be looking too.
   except OSError as error:
     raise UserError(
       f"The workdir {path} cannot be written to"
