@@ -115,7 +115,7 @@ setuptools.setup(
       "nvidia-cuda-nvcc-cu12",
       "nvidia-cudnn-cu12",
     ],
-    "gcs": ["gcsfs>=2025.2"],
+    "gcs": ["gcsfs>=2025.2"],  # Tells refused preconditions apart.
     "heic": ["pillow-heif"],
     "docs": DOCS,
     "wandb": ["wandb>=0.31"],
