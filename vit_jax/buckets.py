@@ -19,7 +19,7 @@ from etils import epath
 from vit_jax.errors import UserError
 
 # A storage that has not said anything for so long is out of reach.
-FIRST_ANSWER_SECONDS = 10
+FIRST_ANSWER_SECONDS = 8
 _logger = logging.getLogger(__name__)
 
 
