@@ -9,14 +9,14 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from vit_jax import truncate
 from vit_jax.errors import UserError
 
 _PREFIX = "hf:"
 _NAME = re.compile(r"hf:(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?", re.ASCII)
-_SECONDS = 4.0  # For the hub to answer.
+SECONDS = 4.0  # For the hub to answer.
 # Weights in the order in which they are wanted. Of a repository with several
 # forms one is fetched.
 _WEIGHTS = (
@@ -85,7 +85,7 @@ def check_free(path: str) -> str:
       " HF_TOKEN to a token that may write."
     )
   try:
-    found = huggingface_hub.HfApi().model_info(match[1], timeout=_SECONDS)
+    found = huggingface_hub.HfApi().model_info(match[1], timeout=SECONDS)
   except errors.RepositoryNotFoundError:
     return match[1]
   except Exception as error:  # As in `_fetched`.
@@ -128,7 +128,7 @@ def push(directory: str, name: str, message: str) -> str:
     if is_answer and error.response.status_code in (401, 403):
       raise UserError(
         f"hf:{name}: the hub does not let this user write there"
-        f" ({_reason(error)}). Name a place of your own, or log in with a"
+        f" ({reason(error)}). Name a place of your own, or log in with a"
         " token that may write."
       ) from None
     raise UserError(_unreachable(f"hf:{name}", error)) from None
@@ -137,31 +137,28 @@ def push(directory: str, name: str, message: str) -> str:
 
 def _unreachable(path: str, error: Exception) -> str:
   return (
-    f"{path}: the hub cannot be reached ({_reason(error)}). Try again later;"
+    f"{path}: the hub cannot be reached ({reason(error)}). Try again later;"
     " until then a directory on disk can be written."
   )
 
 
-@functools.cache
-def _fetched(name: str, revision: str | None) -> str:
-  # Imported late: most runs start from a file.
-  import huggingface_hub
+@contextlib.contextmanager
+def refusals(where: str, name: str, revision: str | None) -> Iterator[None]:
+  """Makes sentences of what the hub answers; other errors pass.
+
+  Args:
+    where: The repository as the user names it.
+    name: 'OWNER/NAME'.
+    revision: Branch, tag or commit; None: 'main'.
+
+  Raises:
+    UserError: There is no such repository or revision, or it is not open to
+      this user.
+  """
   from huggingface_hub import errors
 
-  where = f"hf:{name}" + (f"@{revision}" if revision else "")
   try:
-    found = huggingface_hub.HfApi().model_info(
-      name, revision=revision, timeout=_SECONDS
-    )
-    files = [sibling.rfilename for sibling in found.siblings or ()]
-    wanted = _wanted(files, where)
-    place = huggingface_hub.snapshot_download(
-      name,
-      revision=revision,  # By this name the cache finds it again.
-      allow_patterns=wanted,
-      etag_timeout=_SECONDS,
-    )
-    return _entry(place, wanted)
+    yield
   except errors.GatedRepoError:
     raise UserError(
       f"{where} is open to those who have accepted its terms: accept them on"
@@ -177,12 +174,34 @@ def _fetched(name: str, revision: str | None) -> str:
       f"{where}: the hub has no repository {name}, or it is private. Check the"
       " name, or log in with `hf auth login` or HF_TOKEN."
     ) from None
-  except UserError:
-    raise
   except errors.HFValidationError as error:
     raise UserError(
       f"{where} is not the name of a repository: {error}"
     ) from None
+
+
+@functools.cache
+def _fetched(name: str, revision: str | None) -> str:
+  # Imported late: most runs start from a file.
+  import huggingface_hub
+
+  where = f"hf:{name}" + (f"@{revision}" if revision else "")
+  try:
+    with refusals(where, name, revision):
+      found = huggingface_hub.HfApi().model_info(
+        name, revision=revision, timeout=SECONDS
+      )
+      files = [sibling.rfilename for sibling in found.siblings or ()]
+      wanted = _wanted(files, where)
+      place = huggingface_hub.snapshot_download(
+        name,
+        revision=revision,  # By this name the cache finds it again.
+        allow_patterns=wanted,
+        etag_timeout=SECONDS,
+      )
+      return _entry(place, wanted)
+  except UserError:
+    raise
   except Exception as error:  # Its HTTP library has many, and is not public.
     with contextlib.suppress(Exception):
       place = huggingface_hub.snapshot_download(
@@ -194,7 +213,7 @@ def _fetched(name: str, revision: str | None) -> str:
       )
       return _entry(place, _wanted(os.listdir(place), where))
     raise UserError(
-      f"{where} cannot be fetched ({_reason(error)}), and it is not in the"
+      f"{where} cannot be fetched ({reason(error)}), and it is not in the"
       " cache. Try again with a network, or give the path of a copy."
     ) from None
 
@@ -228,7 +247,7 @@ def _entry(place: str, files: Sequence[str]) -> str:
   return os.path.join(place, files[0])
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
   """The first sentence of an error."""
   first = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
   return first or type(error).__name__
