@@ -18,7 +18,8 @@ class Hub:
   """Repositories by name; a context manager.
 
   Attributes:
-    repositories: Name -> {revision -> {file -> bytes}}.
+    repositories: Name -> {revision -> {file -> bytes}}; the names of datasets
+      begin with 'datasets/'.
     gated: Names of those that nobody may read.
     requests: Paths asked for, in order.
     private: Names of repositories made for their owner's eyes.
@@ -71,15 +72,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     path = self.path.partition("?")[0]
     if self.hub.broken:
       return self._refuse(503, "", "down")
-    if match := re.fullmatch(
-      r"/api/models/([^/]+/[^/]+)(?:/revision/(.+))?", path
-    ):
+    # Models have no folder of their own outside of the interface.
+    path = path.replace("/api/models/", "/api/")
+    name = r"((?:datasets/)?[^/]+/[^/]+)"
+    if match := re.fullmatch(rf"/api/{name}(?:/revision/(.+))?", path):
       return self._info(match[1], match[2] or "main")
-    if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/tree/([^/]+)/?", path):
+    if match := re.fullmatch(rf"/api/{name}/tree/([^/]+)/?", path):
       return self._tree(match[1], match[2])
-    if match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
+    if match := re.fullmatch(rf"/{name}/resolve/([^/]+)/(.+)", path):
       return self._file(match[1], match[2], match[3])
-    if match := re.fullmatch(r"/elsewhere/([^/]+/[^/]+)/([^/]+)/(.+)", path):
+    if match := re.fullmatch(rf"/elsewhere/{name}/([^/]+)/(.+)", path):
       _, files = self.hub.commit(match[1], match[2])
       return self._send(files[match[3]])
     return self._refuse(404, "", f"no page {path}")
@@ -200,7 +202,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
   def _info(self, name, revision):
     commit, files = self._found(name, revision)
     if commit:
-      siblings = [{"rfilename": file} for file in files]
+      siblings = [
+        {"rfilename": file, "size": len(content)}
+        for file, content in files.items()
+      ]
       self._json({"id": name, "sha": commit, "siblings": siblings})
 
   def _tree(self, name, revision):

@@ -71,6 +71,7 @@ def open_data(config: schema.Config) -> Source:
     text_key=config.train.text_key,
     numbers=config.objective.predicts_numbers,
     max_bad_examples=config.train.max_bad_examples,
+    shuffle_block=config.train.shuffle_block,
   )
   if config.train.exclude is None:
     return source

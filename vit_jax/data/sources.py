@@ -22,6 +22,7 @@ from vit_jax.suggestions import did_you_mean
 _MODULES = {
   "captions": ("vit_jax.data.captions", False),
   "csv": ("vit_jax.data.labels_csv", True),
+  "datasets": ("vit_jax.data.datasets_source", True),
   "digits": ("vit_jax.data.digits.source", False),
   "folder": ("vit_jax.data.folder", True),
   "generated": ("vit_jax.data.generated", True),
@@ -222,25 +223,30 @@ def open_source(
   text_key: str | None = None,
   numbers: bool = False,
   max_bad_examples: int = 0,
+  shuffle_block: int = 1,
 ) -> Source:
-  """Opens a dataset that is on disk; downloads nothing.
+  """Opens a dataset that is on disk, or one of the Hugging Face hub.
+
+  Nothing is downloaded but what is named as of the hub, 'datasets:OWNER/NAME'.
 
   Args:
-    dataset: 'folder', 'captions', 'webdataset:...', 'digits', 'generated:...'
-      or a TFDS name such as 'imagenet2012', 'cifar10:3.0.2' or
+    dataset: 'folder', 'captions', 'webdataset:...', 'datasets:...', 'digits',
+      'generated:...' or a TFDS name such as 'imagenet2012', 'cifar10:3.0.2' or
       'vtab/config:1.0.0'.
     split: TFDS split string, such as 'train[:99%]'.
     data_dir: Directory of datasets; for 'folder' and 'captions' the folder of
       images itself; None: the environment variable TFDS_DATA_DIR, then
       ~/tensorflow_datasets.
-    image_key: Feature of a TFDS dataset that holds the image.
-    label_key: Feature of a TFDS dataset that holds the label or labels.
-    text_key: Feature of a TFDS dataset that holds the captions; None: found by
-      its name, if there is one.
+    image_key: Feature of a dataset that holds the image, if they have names.
+    label_key: Feature that holds the label or labels.
+    text_key: Feature that holds the captions; None: found by its name, if there
+      is one.
     numbers: Whether labels are numbers to predict, where the name of the
       dataset does not say it.
     max_bad_examples: Number of records that may be missing or damaged; these
       fail when they are read.
+    shuffle_block: Consecutive records that are read at about the same time, as
+      in `order.example_ids`; 1: records are read in any order.
 
   Raises:
     UserError: The dataset, the split or a feature is not there, or the data
@@ -262,6 +268,7 @@ def open_source(
     text_key=text_key,
     numbers=numbers,
     max_bad_examples=max_bad_examples,
+    shuffle_block=shuffle_block,
   )
 
 

@@ -318,7 +318,11 @@ def _open(
 
   try:
     source = sources.open_source(
-      dataset, split, data_dir=context.config.data_dir, **keys
+      dataset,
+      split,
+      data_dir=context.config.data_dir,
+      shuffle_block=context.config.train.shuffle_block,
+      **keys,
     )
   except UserError as error:
     raise UserError(f"{key}: {error}") from None

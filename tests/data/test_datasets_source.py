@@ -1,0 +1,411 @@
+"""Hugging Face datasets in directories: saved, Arrow, Parquet and images."""
+
+import logging
+import os
+import re
+
+import numpy as np
+import pytest
+
+from tests.data.test_captions import (
+  BATCH,
+  host_batches,
+  picture,
+  take,
+)
+from tests.data.test_host_batches import assert_equal
+from vit_jax.data import order, sources
+from vit_jax.errors import UserError
+
+datasets = pytest.importorskip("datasets")
+COUNT = 10
+NAMES = ["ant", "bee", "cow"]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+  """The library reads where its cache is when it is imported."""
+  cache = tmp_path_factory.mktemp("datasets")
+  monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
+  monkeypatch.setattr(datasets.config, "HF_CACHE_HOME", str(cache))
+  return cache
+
+
+def table(count=COUNT, first=0, **columns):
+  """Pictures with classes and captions, in the library's form."""
+  numbers = range(first, first + count)
+  values = {
+    "image": [{"bytes": picture(i), "path": f"{i}.png"} for i in numbers],
+    "label": [i % 3 for i in numbers],
+    "text": [f"text {i}" for i in numbers],
+  }
+  features = {
+    "image": datasets.Image(),
+    "label": datasets.ClassLabel(names=NAMES),
+    "text": datasets.Value("string"),
+  }
+  for name, (feature, value) in columns.items():
+    features[name], values[name] = feature, value
+  return datasets.Dataset.from_dict(
+    values, features=datasets.Features(features)
+  )
+
+
+def saved(path, **options):
+  found = datasets.DatasetDict(train=table(), test=table(3, first=COUNT))
+  found.save_to_disk(path, **options)
+
+
+def parquet(path, **options):
+  path.mkdir()
+  for shard in range(2):
+    table(COUNT // 2, first=shard * COUNT // 2).to_parquet(
+      path / f"train-{shard:05d}-of-00002.parquet", **options
+    )
+  table(3, first=COUNT).to_parquet(path / "test-00000-of-00001.parquet")
+
+
+def arrow(path):
+  saved(path, num_shards={"train": 2, "test": 1})
+  for file in path.rglob("*.json"):
+    file.unlink()
+  for file in path.glob("*/*.arrow"):
+    file.rename(path / f"{file.parent.name}-{file.name}")
+
+
+FORMS = {"saved": saved, "parquet": parquet, "arrow": arrow}
+
+
+def open_(path, split="train", **options):
+  return sources.open_source(f"datasets:{path}", split, data_dir=None, **options)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_records_of_any_form_are_read_by_number(form, tmp_path):
+  FORMS[form](tmp_path / "d")
+  source = open_(tmp_path / "d")
+  assert source.num_examples == COUNT
+  assert source.features == {
+    "image": sources.Image(),
+    "label": sources.Label(3, tuple(NAMES)),
+    "text": sources.Text(),
+  }
+  ids = np.array([9, 0, 4, 4, 5])
+  batch = source.read(ids)
+  assert batch["image"].tolist() == [picture(i) for i in ids]
+  assert batch["label"].dtype == np.int32
+  assert batch["label"].tolist() == [i % 3 for i in ids]
+  assert batch["text"].tolist() == [(f"text {i}",) for i in ids]
+  assert source.captions(ids).tolist() == batch["text"].tolist()
+  assert source.known_labels().tolist() == [i % 3 for i in range(COUNT)]
+  assert source.file_names(ids[:2]) == ["9.png", "0.png"]
+  assert source.names(ids[:1]) == [f"record 9 of datasets:{tmp_path}/d train"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_splits_are_those_of_the_library_and_their_parts(form, tmp_path):
+  FORMS[form](tmp_path / "d")
+  source = open_(tmp_path / "d", "train[90%:]+test[1:]")
+  found = source.read(np.arange(source.num_examples))["text"].tolist()
+  assert found == [("text 9",), ("text 11",), ("text 12",)]
+  says = r"Present: \w+ .\d+ examples.*'\w+\[:80%\]'"
+  with pytest.raises(UserError, match=says):
+    open_(tmp_path / "d", "validation")
+
+
+def test_all_forms_of_the_same_records_have_one_fingerprint(tmp_path):
+  for form, write in FORMS.items():
+    write(tmp_path / form)
+  found = {open_(tmp_path / form).fingerprint for form in FORMS}
+  assert len(found) == 1
+  others = [open_(tmp_path / "saved", split) for split in ("test", "train[1:]")]
+  assert found.isdisjoint(other.fingerprint for other in others)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_changed_content_has_another_fingerprint(form, tmp_path, monkeypatch):
+  FORMS[form](tmp_path / "a")
+  real = table
+
+  def changed(count=COUNT, first=0):
+    found = real(count, first)
+    rows = [{**r, "label": 2} if i == 0 else r for i, r in enumerate(found)]
+    return datasets.Dataset.from_list(rows, features=found.features)
+
+  monkeypatch.setitem(globals(), "table", changed)
+  FORMS[form](tmp_path / "b")
+  assert (
+    open_(tmp_path / "a").fingerprint != open_(tmp_path / "b").fingerprint
+  )
+
+
+def test_parquet_is_read_in_place_if_blocks_stay_together(
+  tmp_path, own_cache, caplog
+):
+  parquet(tmp_path / "d", batch_size=2)
+  caplog.set_level(logging.INFO)
+  source = open_(tmp_path / "d", shuffle_block=3)
+  assert not list(own_cache.rglob("*.arrow"))
+  ids = np.array([9, 0, 4, 4, 5])
+  batch = source.read(ids)
+  assert batch["image"].tolist() == [picture(i) for i in ids]
+  assert batch["label"].tolist() == [i % 3 for i in ids]
+  assert batch["text"].tolist() == [(f"text {i}",) for i in ids]
+  assert "a copy" not in caplog.text
+  open_(tmp_path / "d", shuffle_block=1)
+  says = r"with config.train.shuffle_block=3 or more its row groups of 3"
+  assert re.search(says, caplog.text)  # The test split's.
+  assert re.search(r"a copy in Arrow's form of about \d.* is made", caplog.text)
+  caplog.clear()
+  open_(tmp_path / "d")
+  assert "a copy" not in caplog.text  # It is there.
+
+
+def test_columns_of_other_names_are_guessed_in_one_line(tmp_path, caplog):
+  caplog.set_level(logging.INFO)
+  renamed = {"image": "img", "label": "fine_label", "text": "caption"}
+  table().rename_columns(renamed).save_to_disk(tmp_path / "d")
+  source = open_(tmp_path / "d")
+  assert source.class_names == tuple(NAMES)
+  assert source.read(np.array([4]))["text"].tolist() == [("text 4",)]
+  (line,) = [r.message for r in caplog.records if "images in" in r.message]
+  assert line == (
+    f"datasets:{tmp_path}/d: images in 'img', classes in 'fine_label', captions"
+    " in 'caption'; image_key, label_key and text_key name others."
+  )
+
+
+@pytest.mark.parametrize(
+  ("keys", "says"),
+  [
+    (
+      {"image_key": "label"},
+      "image_key = 'label' holds ClassLabel, no image. .*be: 'image'",
+    ),
+    ({"image_key": "img"}, "image_key = 'img' is not a column .* be: 'image'"),
+    ({"label_key": "score"}, "'score' holds float32, no class label.*'label'"),
+    ({"text_key": "label"}, "text_key = 'label' holds ClassLabel, no text"),
+  ],
+)
+def test_a_column_of_another_type_is_a_sentence(keys, says, tmp_path):
+  score = (datasets.Value("float32"), [0.5] * COUNT)
+  table(score=score).save_to_disk(tmp_path / "d")
+  with pytest.raises(UserError, match=says):
+    open_(tmp_path / "d", **keys)
+
+
+def test_classes_that_nobody_declares_are_numbers_or_sorted_names(tmp_path):
+  numbers = [3, 1] * (COUNT // 2)
+  words = ["cow", "ant"] * (COUNT // 2)
+  lists = [[1, 3], [], [2]] * 3 + [[0]]
+  table(
+    number=(datasets.Value("int8"), numbers),
+    word=(datasets.Value("string"), words),
+    several=(datasets.List(datasets.Value("int64")), lists),
+  ).save_to_disk(tmp_path / "d")
+  source = open_(tmp_path / "d", label_key="number")
+  assert (source.num_classes, source.class_names) == (4, None)
+  assert source.known_labels().tolist() == numbers
+  source = open_(tmp_path / "d", label_key="word")
+  assert source.class_names == ("ant", "cow")
+  assert source.known_labels().tolist() == [1, 0] * (COUNT // 2)
+  source = open_(tmp_path / "d", label_key="several")
+  assert (source.num_classes, source.max_labels) == (4, 2)
+  expected = [[1, 3], [-1, -1], [2, -1]] * 3 + [[0, -1]]
+  assert source.read(np.arange(COUNT))["label"].tolist() == expected
+
+
+def test_numbers_to_predict_are_a_column(tmp_path):
+  ages = np.linspace(0, 1, COUNT).tolist()
+  age = (datasets.Value("float64"), ages)
+  table(age=age).save_to_disk(tmp_path / "d")
+  source = open_(tmp_path / "d", label_key="age", numbers=True)
+  assert source.numbers == ("age",) and source.num_classes is None
+  assert source.read(np.arange(COUNT))["label"].tolist() == [[a] for a in ages]
+
+
+def test_a_record_may_have_several_captions(tmp_path):
+  several = [[f"{i} one", f"{i} two"] for i in range(COUNT)]
+  feature = datasets.List(datasets.Value("string"))
+  table(captions=(feature, several)).remove_columns("text").save_to_disk(
+    tmp_path / "d"
+  )
+  source = open_(tmp_path / "d")
+  found = source.captions(np.arange(COUNT)).tolist()
+  assert found == list(map(tuple, several))
+
+
+def test_a_split_published_without_labels_has_none(tmp_path):
+  found = table().remove_columns("label")
+  hidden = found.add_column("label", [-1] * COUNT).cast_column(
+    "label", datasets.ClassLabel(names=NAMES)
+  )
+  datasets.DatasetDict(train=table(), test=hidden).save_to_disk(tmp_path / "d")
+  assert open_(tmp_path / "d", "test").label is None
+  assert open_(tmp_path / "d", "train").num_classes == 3
+
+
+@pytest.mark.parametrize("form", ["saved", "parquet in place"])
+@pytest.mark.parametrize("step", [1, 4])
+def test_a_resumed_run_reads_the_same_pairs(form, step, tmp_path):
+  options = pairs_only(form, tmp_path / "d")
+  source = open_(tmp_path / "d", **options)
+  whole = take(host_batches(source), 6)
+  again = open_(tmp_path / "d", **options)
+  late = take(host_batches(again, first=step * BATCH), 6 - step)
+  assert_equal(late, whole[step:])
+
+
+@pytest.mark.parametrize("form", ["saved", "parquet in place"])
+def test_processes_together_read_the_same_pairs(form, tmp_path):
+  options = pairs_only(form, tmp_path / "d")
+  whole = take(host_batches(open_(tmp_path / "d", **options)), 6)
+  parts = [
+    take(host_batches(open_(tmp_path / "d", **options), rows=rows), 6)
+    for rows in (range(2), range(2, 4))
+  ]
+  together = [
+    {name: np.concatenate([part[name] for part in step]) for name in step[0]}
+    for step in zip(*parts, strict=True)
+  ]
+  assert_equal(together, whole)
+
+
+def pairs_only(form, path):
+  """Writes images and captions; returns what `open_` takes besides."""
+  pairs = table().remove_columns("label")
+  if form == "saved":
+    pairs.save_to_disk(path)
+    return {}
+  path.mkdir()
+  pairs.to_parquet(path / "train.parquet", batch_size=3)
+  return {"shuffle_block": 3}
+
+
+BAD = {
+  "no image": {"image": None},
+  "no label": {"label": None},
+  "label -5": {"label": -5},
+}
+
+
+@pytest.mark.parametrize("reason", BAD)
+def test_what_cannot_be_used_is_named_or_replaced(reason, tmp_path):
+  good = table()
+  features = good.features.copy()
+  features["label"] = datasets.Value("int64")
+  rows = [{**good[i], "label": i % 3} for i in range(COUNT)]
+  rows[2] |= BAD[reason]
+  found = datasets.Dataset.from_list(rows, features=features)
+  if reason == "label -5":  # The library looks at the largest alone.
+    found = found.map(features=good.features.copy())
+  found.save_to_disk(tmp_path / "d")
+  says = (
+    r"1 of the examples cannot be used: record 2 of datasets:.*/d train"
+    rf" \({reason}\)\."
+  )
+  with pytest.raises(UserError, match=says):
+    open_(tmp_path / "d")
+  source = open_(tmp_path / "d", max_bad_examples=1)
+  with pytest.raises(UserError, match=rf"record 2 .*\({reason}\)"):
+    source.read(np.array([1, 2]))
+  assert source.read(np.array([1, 3]))["label"].tolist() == [1, 0]
+
+
+def test_an_empty_caption_and_a_damaged_image_are_named(tmp_path):
+  found = table().remove_columns("label").to_list()
+  found[2]["text"] = " "
+  found[5]["image"]["bytes"] = picture(5)[:90]
+  features = table().remove_columns("label").features
+  datasets.Dataset.from_list(found, features=features).save_to_disk(
+    tmp_path / "d"
+  )
+  source = open_(tmp_path / "d")
+  says = r"record 2 .* has no caption that can be used in 'text' \(empty"
+  with pytest.raises(UserError, match=says):
+    source.captions(np.array([2]))
+  batches = host_batches(source, max_bad_examples=2)
+  take(batches, 5)
+  assert batches.bad_examples(before=20) == [2, 5]
+  ids, _ = order.example_ids(np.arange(20), COUNT, seed=5)
+  assert {2, 5} <= set(ids.tolist())
+  with pytest.raises(UserError, match=r"record 5 of datasets:.*damaged"):
+    take(host_batches(open_(tmp_path / "d")), 5)
+
+
+@pytest.mark.parametrize("form", ["saved", "arrow", "parquet"])
+def test_a_file_cut_anywhere_is_named(form, tmp_path):
+  FORMS[form](tmp_path / "d")
+  path = max((tmp_path / "d").rglob(f"*.{'parquet' if form == 'parquet' else 'arrow'}"))
+  content = path.read_bytes()
+  for end in (0, 5, len(content) // 3, len(content) - 8, len(content) - 1):
+    path.write_bytes(content[:end])
+    says = rf"1 of its files cannot be read: {re.escape(str(path))} \(.*again"
+    with pytest.raises(UserError, match=says):
+      open_(tmp_path / "d")
+
+
+def test_a_directory_of_images_is_what_the_library_makes_of_it(tmp_path):
+  for number in range(6):
+    path = tmp_path / f"d/train/{NAMES[number % 3]}/{number}.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(picture(number))
+  source = open_(tmp_path / "d")
+  assert source.class_names == tuple(NAMES)
+  names = source.file_names(np.arange(6))
+  images = source.read(np.arange(6))["image"].tolist()
+  assert images == [picture(int(name[0])) for name in names]
+
+
+def test_a_record_that_names_a_file_elsewhere_is_refused(tmp_path):
+  (tmp_path / "secret.png").write_bytes(picture(0))
+  path = str(tmp_path / "secret.png")
+  found = datasets.Dataset.from_dict({"image": [path] * 2, "label": [0, 1]})
+  found.cast_column("image", datasets.Image(decode=False)).to_parquet(
+    tmp_path / "d.parquet"
+  )
+  (tmp_path / "d").mkdir()
+  import pyarrow as pa
+
+  features = datasets.Features(
+    image=datasets.Image(), label=datasets.ClassLabel(names=NAMES)
+  )
+  rows = {"image": [{"bytes": None, "path": path}] * 2, "label": [0, 1]}
+  written = pa.table(rows, schema=features.arrow_schema)
+  with pa.ipc.new_stream(tmp_path / "d/train.arrow", written.schema) as writer:
+    writer.write_table(written)
+  with pytest.raises(UserError, match="which is not one of the dataset's"):
+    open_(tmp_path / "d").read(np.array([0]))
+
+
+def test_relative_directories_start_from_data_dir(tmp_path):
+  saved(tmp_path / "d")
+  source = sources.open_source("datasets:d", "train", data_dir=str(tmp_path))
+  assert source.num_examples == COUNT
+  with pytest.raises(UserError, match=f"no directory {tmp_path}/./e"):
+    sources.open_source("datasets:./e", "train", data_dir=str(tmp_path))
+
+
+def test_without_the_library_a_sentence_says_how_to_install_it(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setitem(__import__("sys").modules, "datasets", None)
+  with pytest.raises(UserError, match="pip install datasets"):
+    open_(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "gs://bucket/d"])
+def test_other_names_are_sentences(name):
+  with pytest.raises(UserError, match=f"^datasets:{name}"):
+    sources.check(f"datasets:{name}")
+
+
+def test_a_mapped_table_takes_no_memory_of_its_own(tmp_path):
+  import pyarrow as pa
+
+  saved(tmp_path / "d")
+  before = pa.total_allocated_bytes()
+  source = open_(tmp_path / "d")
+  source.read(np.arange(COUNT))
+  size = os.path.getsize(tmp_path / "d/train/data-00000-of-00001.arrow")
+  assert pa.total_allocated_bytes() - before < size / 2

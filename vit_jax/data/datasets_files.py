@@ -1,0 +1,432 @@
+"""Where the records of a Hugging Face dataset lie, and the library's tables.
+
+'NAME[@REVISION][:CONFIG]' is of the hub, whose files come through the cache of
+huggingface_hub; 'DIR[:CONFIG]' is a directory of `save_to_disk`, of Arrow or
+Parquet files or of anything else that `datasets` reads. Arrow files are mapped
+as they are. Parquet files are read in place where the order suits them, else
+the library makes a copy in Arrow's form in its cache, as it does of the rest.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from etils import epath
+
+from vit_jax import buckets, truncate
+from vit_jax.data import datasets_hub, order
+from vit_jax.data.arrow_tables import Mapped, RowGroups, Table
+from vit_jax.errors import UserError
+
+_NAME = re.compile(
+  r"(?P<name>\w[\w.-]*(?:/\w[\w.-]*)?)"
+  r"(?:@(?P<revision>\w[\w./-]*))?(?::(?P<config>\w[\w.+-]*))?",
+  re.ASCII,
+)
+_CONFIG_FIRST = re.compile(
+  r"(?P<name>\w[\w.-]*(?:/\w[\w.-]*)?)"
+  r":(?P<config>\w[\w.+-]*)@(?P<revision>\w[\w./-]*)",
+  re.ASCII,
+)
+_SPLIT = re.compile(r"\w[\w.-]*")
+_DEFAULT_SPLIT = "train"
+# What tells the directories of `save_to_disk`.
+_SAVED = ("dataset_dict.json", "state.json")
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Name:
+  """A dataset of the hub."""
+
+  name: str
+  revision: str | None = None
+  config: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+  """A dataset that is on disk.
+
+  Attributes:
+    directory: Where it is.
+    features: datasets.Features of the records.
+    splits: From the name of each split to what opens it, given the columns.
+    roots: Directories in which images may lie that records only name.
+  """
+
+  directory: str
+  features: Mapping[str, Any]
+  splits: Mapping[str, Callable[[Sequence[str]], Table]]
+  roots: Sequence[str] = ()
+
+
+def parse(arguments: str) -> Name | None:
+  """The name of a dataset of the hub; None for the path of a directory.
+
+  Raises:
+    UserError: It is neither, or in a bucket.
+  """
+  shown = f"datasets:{arguments}"
+  if not arguments:
+    raise UserError(
+      f"{shown} names no dataset; write one of the hub, as in"
+      " 'datasets:ylecun/mnist', or a directory, 'datasets:/data/photos'."
+    )
+  if buckets.is_bucket(arguments):
+    raise UserError(
+      f"{shown} is in a bucket, where files cannot be mapped; copy it to a"
+      " disk, and name that directory."
+    )
+  match = _NAME.fullmatch(arguments) or _CONFIG_FIRST.fullmatch(arguments)
+  return Name(**match.groupdict()) if match else None
+
+
+def open_dataset(
+  arguments: str, *, data_dir: str | None, shuffle_block: int = 1
+) -> Dataset:
+  """Finds a dataset's files, which may be downloaded and copied.
+
+  Args:
+    arguments: What follows 'datasets:'; a directory goes before a name, and a
+      relative one starts from `data_dir`, if that is given.
+    shuffle_block: See `order.example_ids`.
+
+  Raises:
+    UserError: The library is not installed, or the dataset is not there, cannot
+      be read or cannot be written to the cache.
+  """
+  name = parse(arguments)
+  shown = f"datasets:{arguments}"
+  _require_library()
+  directory, config = _directory(arguments, data_dir)
+  if directory is None:
+    if name is None:
+      raise UserError(
+        f"{shown}: there is no directory {_absolute(arguments, data_dir)}, and"
+        " no dataset of the hub has such a name; write OWNER/NAME,"
+        " OWNER/NAME@REVISION, OWNER/NAME:CONFIG or a directory."
+      )
+    directory = datasets_hub.fetched(
+      name.name, name.revision, name.config, shown=shown
+    )
+    config = name.config
+  with errors(shown, directory):
+    if any(os.path.exists(os.path.join(directory, file)) for file in _SAVED):
+      return _saved(directory, shown)
+    return _files(directory, config, shown, shuffle_block)
+
+
+def _require_library() -> None:
+  # It names the frameworks that it finds.
+  logging.getLogger("datasets").setLevel(logging.WARNING)
+  try:
+    import datasets  # noqa: F401
+    import pyarrow  # noqa: F401
+  except ImportError as error:
+    raise UserError(
+      f"'datasets:...' needs the package datasets ({error}); install it with:"
+      " pip install datasets"
+    ) from None
+
+
+def _absolute(path: str, data_dir: str | None) -> str:
+  path = os.path.expanduser(path)
+  if os.path.isabs(path) or data_dir is None:
+    return path
+  return os.path.join(os.fspath(epath.Path(data_dir).expanduser()), path)
+
+
+def _directory(
+  arguments: str, data_dir: str | None
+) -> tuple[str | None, str | None]:
+  """The directory that is named, and a configuration; (None, None): none."""
+  path, _, config = arguments.rpartition(":")
+  for name, of_it in ((arguments, None), (path, config)):
+    if name and os.path.isdir(found := _absolute(name, data_dir)):
+      return os.path.abspath(found), of_it
+  return None, None
+
+
+@contextlib.contextmanager
+def errors(shown: str, directory: str | None) -> Iterator[None]:
+  """Makes sentences of the library's many errors.
+
+  Args:
+    shown: Name of the dataset.
+    directory: Where its files are looked through for damage.
+
+  Raises:
+    UserError: In place of any other error.
+  """
+  import pyarrow as pa
+
+  try:
+    yield
+  except UserError:
+    raise
+  except Exception as error:  # Each format has its own.
+    causes = [error]
+    while cause := causes[-1].__cause__ or causes[-1].__context__:
+      causes.append(cause)
+    damaged = _damaged(directory) if directory else []
+    if damaged:
+      raise UserError(
+        f"{shown}: {len(damaged)} of its files cannot be read:"
+        f" {truncate.first(damaged, separator='; ')}. Copy them again."
+      ) from error
+    wants = [
+      cause
+      for cause in causes
+      if isinstance(cause, (OSError, pa.ArrowException, ValueError))
+    ]
+    text = " ".join(str((wants or causes)[-1]).split())[:300].rstrip(". ")
+    raise UserError(
+      f"{shown} cannot be read ({text or type(error).__name__}); name another"
+      " dataset or configuration, or mend that."
+    ) from error
+
+
+def _damaged(directory: str) -> list[str]:
+  """Arrow and Parquet files that are not whole, with the reason of each."""
+  found = []
+  for root, _, files in os.walk(directory):
+    for file in sorted(files):
+      path = os.path.join(root, file)
+      try:
+        if file.endswith(".parquet"):
+          import pyarrow.parquet as pq
+
+          pq.read_metadata(path)
+        elif file.endswith(".arrow"):
+          _mapped(path)
+      except Exception as error:
+        reason = " ".join(str(error).split())[:120].rstrip(". ")
+        found.append(f"{path} ({reason or type(error).__name__})")
+  return found
+
+
+def _mapped(path: str) -> Any:
+  """The records of an Arrow file, of either form, as a memory-mapped table."""
+  import pyarrow as pa
+
+  size = os.path.getsize(path)
+  if not size:
+    raise OSError("it is empty")
+  file = pa.memory_map(path)
+  if file.read(6) == b"ARROW1":
+    return pa.ipc.open_file(file).read_all()
+  file.seek(0)
+  reader = pa.ipc.open_stream(file)
+  batches, count = [], 0
+  try:
+    for batch in reader:
+      batches.append(batch)
+      count += len(batch)
+  except (OSError, pa.ArrowException):
+    raise OSError(f"it is cut off after {count} examples") from None
+  # A stream that ends between two of its parts looks whole.
+  file.seek(size - 8)
+  if file.read(8) != b"\xff\xff\xff\xff\0\0\0\0":
+    raise OSError(f"it is cut off after {count} examples")
+  return pa.Table.from_batches(batches, reader.schema)
+
+
+def _saved(directory: str, shown: str) -> Dataset:
+  """A directory of `save_to_disk`."""
+  import datasets
+
+  for path in _arrow_files(directory):
+    _mapped(path)
+  found = datasets.load_from_disk(directory, keep_in_memory=False)
+  if isinstance(found, datasets.Dataset):
+    name = str(found.split or "")
+    found = {name if _SPLIT.fullmatch(name) else _DEFAULT_SPLIT: found}
+  if not found:
+    raise UserError(f"{shown} has no splits.")
+  return Dataset(
+    directory,
+    next(iter(found.values())).features,
+    {
+      name: lambda _, table=split.data.table: Mapped(table)
+      for name, split in found.items()
+    },
+    _roots(directory),
+  )
+
+
+def _roots(directory: str) -> list[str]:
+  """The dataset's directory, and the caches that its files may lie in."""
+  import datasets
+  import huggingface_hub
+
+  caches = (huggingface_hub.constants.HF_HUB_CACHE, datasets.config.HF_CACHE_HOME)
+  return [directory, *map(os.fspath, caches)]
+
+
+def _arrow_files(directory: str) -> list[str]:
+  return [
+    os.path.join(root, file)
+    for root, _, files in os.walk(directory)
+    for file in sorted(files)
+    if file.endswith(".arrow")
+  ]
+
+
+def _files(
+  directory: str, config: str | None, shown: str, shuffle_block: int
+) -> Dataset:
+  """A directory of data files, whose splits the library finds."""
+  import datasets
+  import pyarrow as pa
+
+  builder = _builder(directory, config, shown)
+  files = {
+    str(split): list(paths)
+    for split, paths in (builder.config.data_files or {}).items()
+  }
+  suffixes = {
+    os.path.splitext(path)[1] for paths in files.values() for path in paths
+  }
+  if suffixes == {".arrow"}:
+    tables = {
+      split: pa.concat_tables(map(_mapped, paths))
+      for split, paths in files.items()
+    }
+    schema = next(iter(tables.values())).schema
+    return Dataset(
+      directory,
+      builder.info.features or datasets.Features.from_arrow_schema(schema),
+      {s: lambda _, table=t: Mapped(table) for s, t in tables.items()},
+      _roots(directory),
+    )
+  if suffixes == {".parquet"}:
+    found = _in_place(
+      directory, files, builder.info.features, shown, shuffle_block
+    )
+    if found:
+      return found
+  return _copied(builder, files, shown, directory)
+
+
+def _builder(directory: str, config: str | None, shown: str) -> Any:
+  import datasets
+  from datasets.info import DatasetInfosDict
+
+  configs = datasets_hub.configs(directory)
+  if not configs:
+    if config is not None:
+      raise UserError(
+        f"{shown} has no configurations; leave ':{config}' out."
+      )
+    return datasets.load_dataset_builder(directory)
+  chosen = datasets_hub.choose(configs, config, shown)
+  infos = DatasetInfosDict.from_directory(directory)
+  info = infos.get(chosen.name)
+  return datasets.load_dataset_builder(
+    directory,
+    chosen.name,
+    data_files=chosen.data_files or None,
+    features=info.features if info else None,
+  )
+
+
+def _in_place(
+  directory: str,
+  files: Mapping[str, Sequence[str]],
+  features: Mapping[str, Any] | None,
+  shown: str,
+  shuffle_block: int,
+) -> Dataset | None:
+  """Parquet files as they are; None if they do not suit the order."""
+  import datasets
+  import pyarrow.parquet as pq
+
+  rows = collections.Counter()
+  for paths in files.values():
+    for path in paths:
+      metadata = pq.read_metadata(path)
+      rows.update(
+        metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)
+      )
+  largest = max(rows, default=0)
+  if shuffle_block < largest:
+    _logger.info(
+      "%s: with config.train.shuffle_block=%d or more its row groups of %d"
+      " records would be read in place.",
+      shown,
+      largest,
+      largest,
+    )
+    return None
+  # Blocks begin anywhere in a row group, and the next window is read ahead.
+  smallest = max(min(rows), 1)
+  keep = 2 * order.WINDOW_BLOCKS * (-(-shuffle_block // smallest) + 1)
+  schema = pq.read_schema(next(iter(files.values()))[0])
+  return Dataset(
+    directory,
+    features or datasets.Features.from_arrow_schema(schema),
+    {
+      split: lambda columns, paths=paths: RowGroups(paths, columns, keep)
+      for split, paths in files.items()
+    },
+  )
+
+
+def _copied(
+  builder: Any, files: Mapping[str, Sequence[str]], shown: str, directory: str
+) -> Dataset:
+  """The library's copy in Arrow's form, made if it is not there."""
+  if not os.path.isdir(builder.cache_dir):
+    size = _arrow_bytes(files)
+    _logger.info(
+      "%s: a copy in Arrow's form of about %s is made in %s.",
+      shown,
+      _shown_size(float(size)),
+      builder.cache_dir,
+    )
+  builder.download_and_prepare()
+  found = builder.as_dataset()
+  for path in _arrow_files(builder.cache_dir):
+    _mapped(path)
+  return Dataset(
+    directory,
+    next(iter(found.values())).features,
+    {
+      str(name): lambda _, table=split.data.table: Mapped(table)
+      for name, split in found.items()
+    },
+    _roots(directory),
+  )
+
+
+def _arrow_bytes(files: Mapping[str, Sequence[str]]) -> int:
+  """Bytes of files in Arrow's form, about; images do not compress further."""
+  import pyarrow.parquet as pq
+
+  total = 0
+  for paths in files.values():
+    for path in paths:
+      if path.endswith(".parquet"):
+        metadata = pq.read_metadata(path)
+        groups = map(metadata.row_group, range(metadata.num_row_groups))
+        total += sum(group.total_byte_size for group in groups)
+      else:
+        total += os.path.getsize(path)
+  return total
+
+
+def _shown_size(size: float) -> str:
+  for unit in ("bytes", "kB", "MB", "GB"):
+    if size < 1000:
+      break
+    size /= 1000
+  else:
+    unit = "TB"
+  return f"{size:.3g} {unit}"

@@ -1,0 +1,208 @@
+"""Datasets of the Hugging Face hub: their files in the cache, for a revision.
+
+The cache and its settings are those of huggingface_hub: HF_HOME, HF_TOKEN,
+HF_ENDPOINT, HF_HUB_OFFLINE. A repository's README.md may declare configurations
+with patterns of files, of which those of the chosen one are fetched.
+"""
+
+import contextlib
+import dataclasses
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vit_jax import hub, truncate
+from vit_jax.errors import UserError
+
+_README = "README.md"
+_TYPE = "dataset"
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+  """A configuration: files by split, or all those below a directory.
+
+  Attributes:
+    name: Its name.
+    data_files: Patterns of the files of each split; empty: the library finds
+      them.
+    data_dir: Directory that patterns start from.
+  """
+
+  name: str
+  data_files: Mapping[str, Sequence[str]]
+  data_dir: str | None = None
+  is_default: bool = False
+
+
+def fetched(
+  name: str, revision: str | None, config: str | None, *, shown: str
+) -> str:
+  """The directory of a repository's files, downloaded if need be.
+
+  Without a network, what the cache holds of the revision counts.
+
+  Args:
+    name: 'OWNER/NAME'.
+    revision: Branch, tag or commit; None: main.
+    config: Configuration whose files are wanted; None: the default one.
+    shown: Name for messages.
+
+  Raises:
+    UserError: There is no such repository, revision or configuration, it is
+      not open to this user, or neither network nor cache has it.
+  """
+  import huggingface_hub
+
+  try:
+    with hub.refusals(shown, name, revision):
+      api = huggingface_hub.HfApi()
+      info = api.dataset_info(
+        name, revision=revision, timeout=hub.SECONDS, files_metadata=True
+      )
+      options = {
+        "repo_type": _TYPE,
+        "revision": revision,  # By this name the cache finds it again.
+        "etag_timeout": hub.SECONDS,
+      }
+      files = {f.rfilename: f.size or 0 for f in info.siblings or ()}
+      patterns = None
+      if _README in files:
+        place = huggingface_hub.snapshot_download(
+          name, allow_patterns=[_README], **options
+        )
+        if found := configs(place):
+          patterns = _patterns(choose(found, config, shown))
+      _say_size(name, info.sha, files, patterns, shown)
+      return huggingface_hub.snapshot_download(
+        name, allow_patterns=patterns, **options
+      )
+  except UserError:
+    raise
+  except Exception as error:  # Its HTTP library has many, and is not public.
+    with contextlib.suppress(Exception):
+      place = huggingface_hub.snapshot_download(
+        name,
+        repo_type=_TYPE,
+        revision=revision,
+        local_files_only=True,
+        # What is listed as missing may be what is never fetched.
+        allow_patterns=[],
+      )
+      _logger.warning(
+        "%s: the hub cannot be reached (%s); what the cache has is used, %s.",
+        shown,
+        hub.reason(error),
+        place,
+      )
+      return place
+    raise UserError(
+      f"{shown} cannot be fetched ({hub.reason(error)}), and it is not in the"
+      " cache. Try again with a network, or give the directory of a copy."
+    ) from None
+
+
+def configs(directory: str) -> list[Config]:
+  """The configurations that the README.md of a directory declares."""
+  import huggingface_hub
+
+  path = os.path.join(directory, _README)
+  if not os.path.exists(path):
+    return []
+  card = huggingface_hub.DatasetCard.load(path, ignore_metadata_errors=True)
+  declared = card.data.to_dict().get("configs") or []
+  return [
+    Config(
+      entry["config_name"],
+      _by_split(entry.get("data_files")),
+      entry.get("data_dir"),
+      bool(entry.get("default")),
+    )
+    for entry in declared
+    if isinstance(entry, dict) and "config_name" in entry
+  ]
+
+
+def choose(found: Sequence[Config], name: str | None, shown: str) -> Config:
+  """The configuration of a name, or the one that goes without.
+
+  Raises:
+    UserError: There is none of the name, or several and none is the default.
+  """
+  names = [config.name for config in found]
+  if name in names:
+    return found[names.index(name)]
+  choices = truncate.first([repr(n) for n in names])
+  if name is not None:
+    raise UserError(
+      f"{shown} has no configuration {name!r}; it has: {choices}."
+    )
+  if len(found) == 1:
+    return found[0]
+  for config in found:
+    if config.is_default or config.name == "default":
+      return config
+  raise UserError(
+    f"{shown} has several configurations, {choices}; name one, as in"
+    f" '{shown}:{names[0]}'."
+  )
+
+
+def _by_split(data_files: Any) -> dict[str, list[str]]:
+  """Patterns by split, of any of the forms that a README.md may have."""
+  if not data_files:
+    return {}
+  if isinstance(data_files, str):
+    return {"train": [data_files]}
+  if isinstance(data_files, Mapping):
+    pairs = data_files.items()
+  elif all(isinstance(entry, str) for entry in data_files):
+    return {"train": list(data_files)}
+  else:
+    pairs = ((entry["split"], entry["path"]) for entry in data_files)
+  return {
+    split: [paths] if isinstance(paths, str) else list(paths)
+    for split, paths in pairs
+  }
+
+
+def _patterns(config: Config) -> list[str] | None:
+  """Patterns of what is downloaded; None: all."""
+  if not config.data_files:
+    return [_README, f"{config.data_dir}/*"] if config.data_dir else None
+  start = f"{config.data_dir}/" if config.data_dir else ""
+  found = [p for paths in config.data_files.values() for p in paths]
+  return [_README, *(start + pattern for pattern in found)]
+
+
+def _say_size(
+  name: str,
+  commit: str | None,
+  files: Mapping[str, int],
+  patterns: Sequence[str] | None,
+  shown: str,
+) -> None:
+  import huggingface_hub
+  from huggingface_hub.utils import filter_repo_objects
+
+  missing = [
+    file
+    for file in filter_repo_objects(files, allow_patterns=patterns)
+    if not isinstance(
+      huggingface_hub.try_to_load_from_cache(
+        name, file, revision=commit, repo_type=_TYPE
+      ),
+      str,
+    )
+  ]
+  if missing:
+    size = sum(files[file] for file in missing) / 1e6
+    _logger.info(
+      "%s: %d files of %.4g MB together are downloaded to the cache.",
+      shown,
+      len(missing),
+      size,
+    )

@@ -1,0 +1,232 @@
+"""Hugging Face datasets: 'datasets:NAME[@REVISION][:CONFIG]' or 'datasets:DIR'.
+
+`vit_jax.data.datasets_files` says where they lie and `datasets_columns` which
+columns are read. Labels are kept in memory, images and captions are read by
+their position.
+"""
+
+import dataclasses
+import hashlib
+import logging
+import os
+import posixpath
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from vit_jax.data import (
+  caption_lists,
+  datasets_columns,
+  datasets_files,
+  datasets_labels,
+  folder,
+  sources,
+  splits,
+  substitutes,
+)
+from vit_jax.data.datasets_columns import Columns
+from vit_jax.errors import UserError
+
+_logger = logging.getLogger(__name__)
+
+
+def check(arguments: str) -> None:
+  """Checks the form of a name; reads nothing.
+
+  Raises:
+    UserError: It is not the name of a dataset.
+  """
+  datasets_files.parse(arguments)
+
+
+def open_source(
+  arguments: str,
+  split: str,
+  *,
+  data_dir: str | None,
+  image_key: str = "image",
+  label_key: str = "label",
+  text_key: str | None = None,
+  numbers: bool = False,
+  max_bad_examples: int = 0,
+  shuffle_block: int = 1,
+) -> "DatasetsSource":
+  """Opens a dataset; see `vit_jax.data.sources.open_source`.
+
+  Raises:
+    UserError: The dataset, a split or a column is not there or unsuitable, or
+      more than `max_bad_examples` records lack an image or a label.
+  """
+  name = f"datasets:{arguments}"
+  dataset = datasets_files.open_dataset(
+    arguments, data_dir=data_dir, shuffle_block=shuffle_block
+  )
+  columns = datasets_columns.find(
+    dataset.features,
+    dataset=name,
+    image_key=image_key,
+    label_key=label_key,
+    text_key=text_key,
+    numbers=numbers,
+  )
+  _logger.info("%s", datasets_columns.shown(columns, name))
+  with datasets_files.errors(name, dataset.directory):
+    tables = {s: opened(columns.names) for s, opened in dataset.splits.items()}
+    pieces = splits.resolve(
+      split, {s: [t.num_rows] for s, t in tables.items()}, dataset=name
+    )
+    found = datasets_labels.read(tables, columns, dataset=name)
+    used = {piece.name: tables[piece.name] for piece in pieces}
+    digest = hashlib.sha256(repr((columns, sorted(used))).encode())
+    problems: dict[int, str] = {}
+    first = 0
+    for piece in pieces:
+      table = used[piece.name]
+      for position in table.without_image(columns.image):
+        if piece.start <= position < piece.stop:
+          problems[first + int(position) - piece.start] = "no image"
+      first += piece.stop - piece.start
+    for table_name, table in sorted(used.items()):
+      content = table.digest(columns.names)
+      digest.update(f"{table_name}:{table.num_rows}:{content}".encode())
+  labels = None
+  features: dict[str, sources.Feature] = {"image": sources.Image()}
+  if found is not None:
+    labels = np.concatenate(
+      [found.values[piece.name][piece.start : piece.stop] for piece in pieces]
+    )
+    reasons = found.problems(labels)
+    if len(reasons) == len(labels) and found.may_lack:
+      labels = None  # Published without them, as test splits are.
+    else:
+      features["label"] = found.feature
+      problems |= reasons
+      digest.update(labels.tobytes())
+  if columns.text:
+    features["text"] = sources.Text()
+  count = splits.count(pieces)
+  source = DatasetsSource(
+    num_examples=count,
+    features=features,
+    fingerprint=f"datasets:{split}:{count}:{digest.hexdigest()[:16]}",
+    dataset=name,
+    columns=columns,
+    tables=used,
+    pieces=tuple(pieces),
+    labels=labels,
+    problems=problems,
+    roots=tuple(dataset.roots),
+  )
+  if len(problems) > max_bad_examples:
+    raise substitutes.found_unusable(list(map(source.problem, problems)))
+  return source
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetsSource(sources.Source):
+  """Records of a Hugging Face dataset; see `sources.Source`."""
+
+  num_examples: int
+  features: Mapping[str, sources.Feature]
+  fingerprint: str
+  dataset: str
+  columns: Columns
+  tables: Mapping[str, object]  # `arrow_tables.Table`.
+  pieces: Sequence[splits.Piece]
+  labels: np.ndarray | None
+  problems: Mapping[int, str]
+  roots: Sequence[str]
+
+  def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+    ids = np.asarray(ids)
+    if self.problems:
+      for number in ids.tolist():
+        if number in self.problems:
+          raise UserError(f"{self.problem(number)}.")
+    images, texts = np.empty(len(ids), object), np.empty(len(ids), object)
+    for row, chunk, place in self._located(ids):
+      content, path = chunk.image(self.columns.image, place)
+      if content is None:
+        content = self._file(int(ids[row]), path)
+      images[row] = content
+      if self.columns.text:
+        texts[row] = self._texts(int(ids[row]), chunk, place)
+    result = {"image": images}
+    if self.columns.text:
+      result["text"] = texts
+    if self.labels is not None:
+      result["label"] = self.labels[ids]
+    return result
+
+  def captions(self, ids: np.ndarray) -> np.ndarray:
+    texts = np.empty(len(ids), object)
+    for row, chunk, place in self._located(np.asarray(ids)):
+      texts[row] = self._texts(int(ids[row]), chunk, place)
+    return texts
+
+  def names(self, ids: np.ndarray) -> list[str]:
+    which, positions = splits.locate(self.pieces, np.asarray(ids))
+    return [
+      f"record {position} of {self.dataset} {self.pieces[piece].name}"
+      for piece, position in zip(which, positions, strict=True)
+    ]
+
+  def file_names(self, ids: np.ndarray) -> list[str]:
+    found = []
+    for row, chunk, place in self._located(np.asarray(ids)):
+      _, path = chunk.image(self.columns.image, place)
+      if not path:
+        (name,) = self.names(ids[row : row + 1])
+        raise UserError(
+          f"{name} has no name of a file, by which images could be told apart."
+        )
+      found.append(posixpath.basename(path))
+    return found
+
+  def known_labels(self) -> np.ndarray | None:
+    return self.labels
+
+  def problem(self, number: int) -> str:
+    """Says what is wrong with a record that cannot be used."""
+    (name,) = self.names(np.array([number]))
+    return f"{name} ({self.problems[number]})"
+
+  def _located(self, ids: np.ndarray):
+    """Yields (row, chunk, place) of each record."""
+    which, positions = splits.locate(self.pieces, ids)
+    for piece in np.unique(which):
+      rows = np.flatnonzero(which == piece)
+      table = self.tables[self.pieces[piece].name]
+      found = table.located(positions[rows])
+      for row, (chunk, place) in zip(rows.tolist(), found, strict=True):
+        yield row, chunk, place
+
+  def _file(self, number: int, path: str | None) -> bytes:
+    """Reads an image that a record only names."""
+    (name,) = self.names(np.array([number]))
+    if not path:
+      raise UserError(f"{name} has no image.")
+    path = os.path.join(*self.roots[:1], path)
+    real = os.path.realpath(path)
+    roots = map(os.path.realpath, self.roots)
+    if not any(folder.is_inside(real, root) for root in roots):
+      raise UserError(
+        f"{name} names the file {path}, which is not one of the dataset's."
+      )
+    try:
+      with open(real, "rb") as file:
+        return file.read()
+    except OSError as error:
+      raise UserError(
+        f"{name}: {path} cannot be read ({error.strerror or error})."
+      ) from None
+
+  def _texts(self, number: int, chunk, place: int) -> tuple[str, ...]:
+    kept, problem = caption_lists.usable(chunk.cell(self.columns.text, place))
+    if not kept:
+      (name,) = self.names(np.array([number]))
+      raise UserError(
+        f"{name} has no caption that can be used in {self.columns.text!r}"
+        f" ({problem})."
+      )
+    return kept
