@@ -96,5 +96,7 @@ def test_tar_files_are_indexed_once_and_read_by_their_parts(bucket):
   batch = again.read(np.array([19, 3]))
   assert batch["image"].tolist() == [bytes([19]) * 9000, bytes([3]) * 9000]
   assert batch["text"].tolist() == [("hi",), ("hi",)]
+  starred = webdataset.open_source("?.tar", "train", data_dir=str(bucket))
+  assert starred.fingerprint == first.fingerprint
   with pytest.raises(UserError, match="1 of 1 tar files are missing: gs://"):
     webdataset.open_source("1.tar", "train", data_dir=str(bucket))

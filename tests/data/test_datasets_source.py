@@ -77,7 +77,9 @@ FORMS = {"saved": saved, "parquet": parquet, "arrow": arrow}
 
 
 def open_(path, split="train", **options):
-  return sources.open_source(f"datasets:{path}", split, data_dir=None, **options)
+  return sources.open_source(
+    f"datasets:{path}", split, data_dir=None, **options
+  )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -134,9 +136,7 @@ def test_changed_content_has_another_fingerprint(form, tmp_path, monkeypatch):
 
   monkeypatch.setitem(globals(), "table", changed)
   FORMS[form](tmp_path / "b")
-  assert (
-    open_(tmp_path / "a").fingerprint != open_(tmp_path / "b").fingerprint
-  )
+  assert open_(tmp_path / "a").fingerprint != open_(tmp_path / "b").fingerprint
 
 
 def test_parquet_is_read_in_place_if_blocks_stay_together(
@@ -336,7 +336,9 @@ def test_an_empty_caption_and_a_damaged_image_are_named(tmp_path):
 @pytest.mark.parametrize("form", ["saved", "arrow", "parquet"])
 def test_a_file_cut_anywhere_is_named(form, tmp_path):
   FORMS[form](tmp_path / "d")
-  path = max((tmp_path / "d").rglob(f"*.{'parquet' if form == 'parquet' else 'arrow'}"))
+  path = max(
+    (tmp_path / "d").rglob(f"*.{'parquet' if form == 'parquet' else 'arrow'}")
+  )
   content = path.read_bytes()
   for end in (0, 5, len(content) // 3, len(content) - 8, len(content) - 1):
     path.write_bytes(content[:end])

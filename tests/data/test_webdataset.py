@@ -177,11 +177,91 @@ def test_where_some_have_classes_all_must(tmp_path):
   write_tar(
     tmp_path / "a.tar", join([*files, example(3), example(4, cls=b"cat")])
   )
-  says = (
-    "2 of the examples .*: 000003.png in .*a.tar .no class in .cls.; 000004.png"
-  )
+  says = "2 of the examples .*: 000003.png in .*a.tar .no class.; 000004.png"
   with pytest.raises(UserError, match=says):
     open_(tmp_path, "a.tar")
+
+
+def test_classes_need_no_captions(tmp_path):
+  files = {}
+  for i in range(6):
+    files |= {f"{i}.webp": picture(i), f"{i}.cls": str(i % 3).encode()}
+  write_tar(tmp_path / "a.tar", files)
+  source = open_(tmp_path, "a.tar")
+  assert source.features == {
+    "image": sources.Image(),
+    "label": sources.Label(3),
+  }
+  batch = source.read(np.array([5, 0]))
+  assert batch["image"].tolist() == [picture(5), picture(0)]
+  assert batch["label"].tolist() == [2, 0]
+
+
+def test_a_class_may_be_a_field_of_the_json(tmp_path):
+  files = {}
+  for i in range(6):
+    value = {"label": i % 2, "fine": i, "word": "ant"}
+    files |= {f"{i}.jpg": picture(i), f"{i}.json": json.dumps(value).encode()}
+  write_tar(tmp_path / "a.tar", files)
+  assert open_(tmp_path, "a.tar").known_labels().tolist() == [0, 1] * 3
+  source = open_(tmp_path, "a.tar", label_key="fine")
+  assert source.known_labels().tolist() == list(range(6))
+  assert "text" not in source.features
+  for name in ("word", "absent"):
+    with pytest.raises(UserError, match=f"label_key = '{name}': no .json of"):
+      open_(tmp_path, "a.tar", label_key=name)
+
+
+def test_a_cls_goes_before_a_json(tmp_path):
+  files = [
+    example(i, cls=b"%d" % (i % 2), json=b'{"label": 7}') for i in range(4)
+  ]
+  write_tar(tmp_path / "a.tar", join(files))
+  assert open_(tmp_path, "a.tar").known_labels().tolist() == [0, 1, 0, 1]
+
+
+def test_images_alone_have_neither_classes_nor_captions(tmp_path):
+  write_tar(tmp_path / "a.tar", {f"{i}.png": picture(i) for i in range(3)})
+  source = open_(tmp_path, "a.tar")
+  assert source.features == {"image": sources.Image()}
+  assert source.read(np.arange(3))["image"].tolist() == [
+    picture(i) for i in range(3)
+  ]
+
+
+@pytest.mark.parametrize(
+  ("partner", "reason"),
+  [({"2.png": picture(2)}, "no class"), ({"2.cls": b"1"}, "no image")],
+)
+def test_a_member_without_its_partner_is_named(partner, reason, tmp_path):
+  files = {}
+  for i in range(4):
+    pair = {f"{i}.png": picture(i), f"{i}.cls": b"%d" % (i % 2)}
+    files |= partner if i == 2 else pair
+  write_tar(tmp_path / "a.tar", files)
+  says = rf"1 of the examples .*: 2\.\w+ in .*a.tar \({reason}\)"
+  with pytest.raises(UserError, match=says):
+    open_(tmp_path, "a.tar")
+  source = open_(tmp_path, "a.tar", max_bad_examples=1)
+  assert source.num_examples == 4
+  with pytest.raises(UserError, match=rf"2\.\w+ in .*\({reason}\)"):
+    source.read(np.array([2]))
+
+
+@pytest.mark.parametrize(
+  "pattern", ["part-*.tar", "part-0?.tar", "pa{rt}*.tar"]
+)
+def test_stars_and_question_marks_name_sorted_files(pattern, shards):
+  source = open_(shards, pattern)
+  assert texts(source) == [f"text {i}" for i in range(15)]
+  assert source.fingerprint == open_(shards).fingerprint
+  moved = shards / "[a*b]"
+  moved.mkdir()
+  for path in shards.glob("*.tar"):
+    path.rename(moved / path.name)
+  assert open_(moved, pattern).num_examples == 15
+  with pytest.raises(UserError, match=r"there is no file .*none-\*.tar"):
+    open_(moved, "none-*.tar")
 
 
 @pytest.mark.parametrize(

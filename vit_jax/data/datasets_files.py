@@ -266,8 +266,8 @@ def _roots(directory: str) -> list[str]:
   import datasets
   import huggingface_hub
 
-  caches = (huggingface_hub.constants.HF_HUB_CACHE, datasets.config.HF_CACHE_HOME)
-  return [directory, *map(os.fspath, caches)]
+  of_hub = huggingface_hub.constants.HF_HUB_CACHE
+  return [directory, *map(os.fspath, (of_hub, datasets.config.HF_CACHE_HOME))]
 
 
 def _arrow_files(directory: str) -> list[str]:
@@ -322,9 +322,7 @@ def _builder(directory: str, config: str | None, shown: str) -> Any:
   configs = datasets_hub.configs(directory)
   if not configs:
     if config is not None:
-      raise UserError(
-        f"{shown} has no configurations; leave ':{config}' out."
-      )
+      raise UserError(f"{shown} has no configurations; leave ':{config}' out.")
     return datasets.load_dataset_builder(directory)
   chosen = datasets_hub.choose(configs, config, shown)
   infos = DatasetInfosDict.from_directory(directory)
@@ -423,10 +421,7 @@ def _arrow_bytes(files: Mapping[str, Sequence[str]]) -> int:
 
 
 def _shown_size(size: float) -> str:
-  for unit in ("bytes", "kB", "MB", "GB"):
-    if size < 1000:
-      break
-    size /= 1000
-  else:
-    unit = "TB"
-  return f"{size:.3g} {unit}"
+  for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+    if size >= scale:
+      return f"{size / scale:.3g} {unit}"
+  return f"{size / 1e3:.3g} kB"

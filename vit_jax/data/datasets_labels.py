@@ -83,9 +83,7 @@ def read(
   if columns.is_list:
     lengths = {s: _lengths(column) for s, column in found.items()}
     width = max(2, *(int(n.max(initial=0)) for n in lengths.values()))
-    numbers = {
-      s: _padded(numbers[s], lengths[s], width) for s in numbers
-    }
+    numbers = {s: _padded(numbers[s], lengths[s], width) for s in numbers}
   return Labels(
     sources.Label(num_classes, names, width), numbers, may_lack=True
   )
@@ -131,6 +129,7 @@ def _padded(flat: np.ndarray, lengths: np.ndarray, width: int) -> np.ndarray:
   """Lists one after the other as rows of a width, filled with -1."""
   rows = np.full((len(lengths), width), -1, np.int32)
   row = np.repeat(np.arange(len(lengths)), lengths)
-  place = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+  starts = np.cumsum(lengths) - lengths
+  place = np.arange(len(flat)) - np.repeat(starts, lengths)
   rows[row, place] = flat
   return rows

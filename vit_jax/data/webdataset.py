@@ -1,12 +1,14 @@
-"""Tar files of images and captions, in webdataset's form.
+"""Tar files of images with captions or classes, in webdataset's form.
 
 'webdataset:cc3m-{000..331}.tar' names the files below `data_dir`; braces hold a
-range of numbers or words separated by commas. Together they are the split
-`train`. Nothing is unpacked: the files are scanned once, and records are then
-read by their place. `vit_jax.data.webdataset_index` describes the examples.
+range of numbers or words separated by commas, and '*' and '?' stand for what
+names of files have there. Together they are the split `train`. Nothing is
+unpacked: the files are scanned once, and records are then read by their place.
+`vit_jax.data.webdataset_index` describes the examples.
 """
 
 import dataclasses
+import glob
 import hashlib
 import logging
 import os
@@ -32,6 +34,7 @@ from vit_jax.errors import UserError
 _SPLIT = "train"
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})")
+_WILD = re.compile(r"[*?]")
 _MAX_FILES = 100_000
 _THREADS = 16
 _HEADER_BYTES = 512
@@ -40,7 +43,9 @@ _logger = logging.getLogger(__name__)
 
 
 def check(arguments: str) -> list[str]:
-  """Lists the files that a pattern names.
+  """Lists the files that a pattern names, without looking for them.
+
+  A '*' or '?' stays as it is.
 
   Raises:
     UserError: It is no pattern of tar files.
@@ -68,46 +73,58 @@ def open_source(
   split: str,
   *,
   data_dir: str | None,
+  label_key: str = "label",
   max_bad_examples: int = 0,
   **unused: object,
 ) -> "WebDatasetSource":
   """Opens tar files; see `vit_jax.data.sources.open_source`.
 
+  Examples have captions if any of them has, and classes likewise. `label_key`
+  is the field of a .json that holds the class where there is no .cls.
+
   Raises:
-    UserError: A file is missing, or more than `max_bad_examples` of the
-      examples cannot be used or files are cut off; names them.
+    UserError: A file is missing, no example has that field, or more than
+      `max_bad_examples` of the examples cannot be used or files are cut off;
+      names them.
   """
-  paths = [_path(name, data_dir) for name in check(arguments)]
-  examples, problems = _index(paths)
+  name = f"webdataset:{arguments}"
+  paths = _paths(check(arguments), data_dir, name)
+  fields = webdataset_index.LABEL_FIELDS
+  if label_key != fields[0]:
+    fields = (label_key,)
+  examples, problems = _index(paths, fields)
   if len(problems) > max_bad_examples:
     raise substitutes.found_unusable(problems)
   has_labels = bool((examples["label"] >= 0).any())
+  if fields == (label_key,) and not has_labels:
+    raise UserError(
+      f"label_key = {label_key!r}: no .json of {name} has that field with the"
+      " number of a class, and there is no .cls."
+    )
+  has_texts = bool(_mentions_text(examples).any())
   lengths = np.bincount(examples["shard"], minlength=len(paths)).tolist()
-  pieces = splits.resolve(
-    split, {_SPLIT: lengths}, dataset=f"webdataset:{arguments}"
-  )
+  pieces = splits.resolve(split, {_SPLIT: lengths}, dataset=name)
   num_classes = int(examples["label"].max(initial=-1)) + 1
   examples = np.concatenate([examples[p.start : p.stop] for p in pieces])
-  if has_labels:
-    unlabelled = (examples["label"] < 0) & (examples["problem"] == 0)
-    reason = webdataset_index.PROBLEMS.index("no class in .cls")
-    examples["problem"][unlabelled] = reason
-    examples["is_usable"][unlabelled] = False
   features: dict[str, sources.Feature] = {"image": sources.Image()}
   if has_labels:
     features["label"] = sources.Label(num_classes)
-  features["text"] = sources.Text()
+  if has_texts:
+    features["text"] = sources.Text()
   names = "\n".join(map(posixpath.basename, paths))
   content = hashlib.sha256(names.encode() + b"\0" + examples.tobytes())
+  reasons, is_usable = _judged(examples, has_labels, has_texts)
   source = WebDatasetSource(
     paths=paths,
     examples=examples,
+    reasons=reasons,
+    is_usable=is_usable,
     features=features,
     fingerprint=(
       f"webdataset:{split}:{len(examples)}:{content.hexdigest()[:16]}"
     ),
   )
-  bad = np.flatnonzero(examples["problem"])
+  bad = np.flatnonzero(reasons)
   problems = [*problems, *map(source.problem, bad)]
   if len(problems) > max_bad_examples:
     raise substitutes.found_unusable(problems)
@@ -127,6 +144,8 @@ class WebDatasetSource(sources.Source):
 
   paths: Sequence[str]
   examples: np.ndarray  # `webdataset_index.EXAMPLE` [n].
+  reasons: np.ndarray  # uint8 [n], into `webdataset_index.PROBLEMS`.
+  is_usable: np.ndarray  # bool [n].
   features: Mapping[str, sources.Feature]
   fingerprint: str
 
@@ -137,7 +156,7 @@ class WebDatasetSource(sources.Source):
     return len(self.examples)
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    text = self.captions(ids)
+    self._raise_if_unusable(ids)
     images = self._parts(ids, "image", "image_size")
     for number, image, size in zip(
       ids, images, self.examples["image_size"][ids], strict=True
@@ -145,15 +164,20 @@ class WebDatasetSource(sources.Source):
       if len(image) < size:
         (name,) = self.names(np.array([number]))
         raise UserError(f"{name} is cut off; copy the file again.")
-    result = {"image": images, "text": text}
+    result = {"image": images}
+    if "text" in self.features:
+      result["text"] = self.captions(ids)
     if self.label is not None:
       result["label"] = self.examples["label"][ids]
     return result
 
-  def captions(self, ids: np.ndarray) -> np.ndarray:
+  def _raise_if_unusable(self, ids: np.ndarray) -> None:
     for number in ids:
-      if not self.examples["is_usable"][number]:
+      if not self.is_usable[number]:
         raise UserError(f"{self.problem(number)}.")
+
+  def captions(self, ids: np.ndarray) -> np.ndarray:
+    self._raise_if_unusable(ids)
     texts = np.empty(len(ids), object)
     contents = self._parts(ids, "text", "text_size")
     for row, (number, content) in enumerate(zip(ids, contents, strict=True)):
@@ -180,7 +204,7 @@ class WebDatasetSource(sources.Source):
   def problem(self, number: int | np.integer) -> str:
     """Names an example and says what is wrong with it."""
     (name,) = self.names(np.array([number]))
-    reason = webdataset_index.PROBLEMS[self.examples["problem"][number]]
+    reason = webdataset_index.PROBLEMS[self.reasons[number]]
     return f"{name} ({reason})"
 
   def _member(self, number: int | np.integer, header: int | np.integer) -> str:
@@ -237,13 +261,77 @@ def _expanded(file: str, pattern: str) -> list[str]:
   return [file[: braces.start()] + t + file[braces.end() :] for t in texts]
 
 
+def _mentions_text(examples: np.ndarray) -> np.ndarray:
+  """bool [n], whether examples have captions, be they of use or not."""
+  return examples["text_problem"] != webdataset_index.PROBLEMS.index(
+    "no caption"
+  )
+
+
+def _judged(
+  examples: np.ndarray, has_labels: bool, has_texts: bool
+) -> tuple[np.ndarray, np.ndarray]:
+  """What is wrong with each example, and whether it can be used.
+
+  Of several captions some may be of use.
+
+  Args:
+    examples: `webdataset_index.EXAMPLE` [n].
+    has_labels, has_texts: Whether every example must have them.
+  """
+  reasons = np.zeros(len(examples), np.uint8)
+  is_usable = np.ones(len(examples), bool)
+  if has_texts:
+    reasons = examples["text_problem"].copy()
+    is_usable &= examples["has_caption"]
+  number = webdataset_index.PROBLEMS.index
+  lowest = 0 if has_labels else -1
+  for wrong, reason in (
+    ((examples["label"] < lowest) & (reasons == 0), "no class"),
+    (examples["image"] == 0, "no image"),
+  ):
+    reasons[wrong] = number(reason)
+  is_usable &= (examples["label"] >= lowest) & (examples["image"] > 0)
+  return reasons, is_usable
+
+
+def _paths(names: Sequence[str], data_dir: str | None, shown: str) -> list[str]:
+  """The paths of files; those that '*' and '?' stand for are sorted.
+
+  Raises:
+    UserError: There is no file that a pattern fits.
+  """
+  found = []
+  for name in names:
+    path = _path(name, data_dir)
+    if not _WILD.search(name):
+      found.append(path)
+      continue
+    if buckets.is_bucket(path):
+      start, _, rest = path.partition("://")
+      bucket, _, pattern = rest.partition("/")
+      root = epath.Path(f"{start}://{bucket}")
+      matching = [os.fspath(file) for file in root.glob(pattern)]
+    else:
+      root = "" if path == name else path[: -len(name)]
+      matching = glob.glob(f"{glob.escape(root)}{name}")
+    if not matching:
+      raise UserError(
+        f"{shown}: there is no file {path}; name others, or another --data_dir."
+      )
+    found += sorted(matching)
+  return found
+
+
 def _path(name: str, data_dir: str | None) -> str:
   if data_dir is None or buckets.is_bucket(name) or os.path.isabs(name):
     return name
   return posixpath.join(os.fspath(epath.Path(data_dir).expanduser()), name)
 
 
-def _index(paths: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+def _index(
+  paths: Sequence[str], label_fields: tuple[str, ...]
+) -> tuple[np.ndarray, list[str]]:
   """Loads or makes the index of the files, and says which are not whole."""
   states = list(parallel.in_threads(_state, paths, num_threads=_THREADS))
   missing = [p for p, state in zip(paths, states, strict=True) if not state]
@@ -252,7 +340,7 @@ def _index(paths: Sequence[str]) -> tuple[np.ndarray, list[str]]:
       f"{len(missing)} of {len(paths)} tar files are missing:"
       f" {truncate.first(missing)}. Copy them there, or name others."
     )
-  places = index_files.places(paths, states, "webdataset")
+  places = index_files.places(paths, [*states, label_fields], "examples")
   index = index_files.load(
     places, lambda array: array.dtype == webdataset_index.EXAMPLE
   )
@@ -261,7 +349,7 @@ def _index(paths: Sequence[str]) -> tuple[np.ndarray, list[str]]:
   _logger.info("Indexing %d tar files.", len(paths))
   found = parallel.in_threads(
     lambda task: webdataset_index.of_shard(*task),
-    [(path, number) for number, path in enumerate(paths)],
+    [(path, number, label_fields) for number, path in enumerate(paths)],
     num_threads=_THREADS,
   )
   examples, problems = zip(*found, strict=True)

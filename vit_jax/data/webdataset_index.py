@@ -1,13 +1,16 @@
 """The places of images, texts and classes in tar files of webdataset's form.
 
 Successive files of a tar whose names agree up to the first dot of the last part
-are an example: an image, its captions as .txt or .json, and perhaps its class
-as .cls. Only headers and these small files are read, nothing is unpacked.
+are an example: an image, its captions as .txt or .json, its class as .cls or in
+a field of the .json. Only headers and these small files are read, nothing is
+unpacked. What all examples of a dataset have in common is seen by
+`vit_jax.data.webdataset`, which says what one of them lacks.
 """
 
 import io
 import json
 import tarfile
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,8 +27,10 @@ PROBLEMS = (
   "empty caption",
   "broken UTF-8",
   "no JSON object",
-  "no class in .cls",
+  "no class",
 )
+# Fields of a .json that hold the class, if no other is named.
+LABEL_FIELDS = ("label", "cls", "class")
 EXAMPLE = np.dtype(
   [
     ("shard", "<i4"),
@@ -35,20 +40,24 @@ EXAMPLE = np.dtype(
     ("text", "<i8"),
     ("text_size", "<i4"),
     ("is_json", "?"),
-    ("label", "<i4"),  # -1: no .cls.
-    ("problem", "u1"),
-    ("is_usable", "?"),
+    ("label", "<i4"),  # -1: it has none; -2: its .cls holds none.
+    ("text_problem", "u1"),
+    ("has_caption", "?"),
   ]
 )
 _BLOCK = 512
 
 
-def of_shard(path: str, number: int) -> tuple[np.ndarray, str]:
+def of_shard(
+  path: str, number: int, label_fields: tuple[str, ...] = LABEL_FIELDS
+) -> tuple[np.ndarray, str]:
   """Finds the examples of a tar file.
 
   Args:
     path: The file.
     number: Its number, for the index.
+    label_fields: Fields of a .json of which the first that is there holds the
+      class, if there is no .cls.
 
   Returns:
     `EXAMPLE` [n], and a description of what is wrong with the file as a whole,
@@ -61,7 +70,7 @@ def of_shard(path: str, number: int) -> tuple[np.ndarray, str]:
     with index_files.open_file(path) as file:
       size = file.seek(0, 2)
       file.seek(0)
-      scan = _Scan(file, number)
+      scan = _Scan(file, number, label_fields)
       problem = _scan(file, size, scan)
   except OSError as error:
     raise UserError(
@@ -76,35 +85,47 @@ def of_shard(path: str, number: int) -> tuple[np.ndarray, str]:
 
 def captions(content: bytes, is_json: bool) -> tuple[tuple[str, ...], str]:
   """The captions in a .txt or .json that can be used, and what is wrong."""
+  if is_json:
+    value, problem = _object(content)
+    return ((), problem) if problem else caption_lists.of_object(value)
   try:
-    text = content.decode("utf-8-sig")
-    if not is_json:
-      return caption_lists.usable(text)
-    value = json.loads(text)
+    return caption_lists.usable(content.decode("utf-8-sig"))
   except UnicodeDecodeError:
     return (), "broken UTF-8"
+
+
+def _object(content: bytes) -> tuple[dict[str, Any], str]:
+  """The object in a .json, and what is wrong."""
+  try:
+    value = json.loads(content.decode("utf-8-sig"))
+  except UnicodeDecodeError:
+    return {}, "broken UTF-8"
   except (ValueError, RecursionError):
     value = None
   if not isinstance(value, dict):
-    return (), "no JSON object"
-  return caption_lists.of_object(value)
+    return {}, "no JSON object"
+  return value, ""
 
 
 class _Scan:
   """The rows of an index, made file by file."""
 
-  def __init__(self, file: io.IOBase, shard: int):
+  def __init__(
+    self, file: io.IOBase, shard: int, label_fields: tuple[str, ...]
+  ):
     self.rows: list[tuple[Any, ...]] = []
     self._file = file
     self._shard = shard
+    self._label_fields = label_fields
     self._key: str | None = None
     self._parts: dict[str, tarfile.TarInfo] = {}
 
   @property
   def is_open(self) -> bool:
-    """True in the middle of an example that lacks an image or a text."""
+    """True in the middle of an example that lacks an image or a partner."""
     has_image = any(map(_is_image, self._parts))
-    return bool(self._parts) and not (has_image and self._texts())
+    has_partner = self._parts.keys() & {"txt", "json", "cls"}
+    return bool(self._parts) and not (has_image and has_partner)
 
   def add(self, member: tarfile.TarInfo) -> None:
     directory, _, name = member.name.rpartition("/")
@@ -122,15 +143,12 @@ class _Scan:
     parts, self._parts = self._parts, {}
     images = [part for name, part in parts.items() if _is_image(name)]
     texts = [parts[name] for name in ("txt", "json") if name in parts]
-    if not images and not texts:  # A licence, or the like.
+    if not images and not texts and "cls" not in parts:  # A licence.
       return
     kept, problem = (), "no caption"
     if texts:
       is_json = texts[0] is not parts.get("txt")
       kept, problem = captions(self._read(texts[0]), is_json)
-    label = self._label(parts["cls"]) if "cls" in parts else -1
-    problem = "no image" if not images else problem
-    problem = problem or ("no class in .cls" if label < -1 else "")
     image = images[0] if images else None
     text = texts[0] if texts else None
     self.rows.append(
@@ -142,23 +160,28 @@ class _Scan:
         text.offset_data if text else 0,
         text.size if text else 0,
         text is not None and text is not parts.get("txt"),
-        max(label, -1),
+        self._label(parts),
         PROBLEMS.index(problem),
-        bool(image and kept and label >= -1),
+        bool(kept),
       )
     )
-
-  def _texts(self) -> bool:
-    return bool(self._parts.keys() & {"txt", "json"})
 
   def _read(self, member: tarfile.TarInfo) -> bytes:
     self._file.seek(member.offset_data)
     return self._file.read(member.size)
 
-  def _label(self, member: tarfile.TarInfo) -> int:
-    """The class in a file; -2: it holds none."""
-    content = self._read(member).strip()
-    return int(content) if content.isdigit() and len(content) < 10 else -2
+  def _label(self, parts: Mapping[str, tarfile.TarInfo]) -> int:
+    """The class of an example; -1: it has none, -2: its .cls holds none."""
+    if "cls" in parts:
+      content = self._read(parts["cls"]).strip()
+      return int(content) if content.isdigit() and len(content) < 10 else -2
+    if "json" not in parts:
+      return -1
+    value, _ = _object(self._read(parts["json"]))
+    label = next((value[k] for k in self._label_fields if k in value), None)
+    # What else has such a name is nobody's class.
+    is_class = type(label) is int and 0 <= label < 10**9
+    return label if is_class else -1
 
 
 def _is_image(extension: str) -> bool:
