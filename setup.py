@@ -55,7 +55,10 @@ DOCS = [
   "mkdocs-material>=9.6,<10",
   "mkdocstrings[python]>=1",
 ]
+# Hugging Face datasets, "datasets:NAME".
+DATASETS = ["datasets>=4", "pyarrow>=21"]
 TEST = [
+  *DATASETS,
   "beartype>=0.22",
   "hypothesis>=6.100",
   "ipykernel>=6.29",  # Runs the notebooks, with nbclient.

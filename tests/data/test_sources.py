@@ -14,6 +14,11 @@ from vit_jax.errors import UserError
     "captions",
     "webdataset:cc3m-{000..331}.tar",
     "webdataset:gs://bucket/{train,val}/0.tar",
+    "webdataset:shards/*.tar",
+    "datasets:ylecun/mnist",
+    "datasets:owner/name@main:config",
+    "datasets:owner/name:config@v1.0",
+    "datasets:../data/photos",
     "digits",
     "generated:",
     "generated:classes=10,size=32",
@@ -36,6 +41,8 @@ def test_known_forms_of_names_pass(name):
     ("folder:DIR", "'folder:links=anywhere' to follow"),
     ("captions:DIR", "'captions' takes no arguments"),
     ("webdataset", "webdataset: does not name tar files"),
+    ("datasets:", "datasets: names no dataset; write one of the hub"),
+    ("datasets:gs://a/b", "datasets:gs://a/b is in a bucket"),
     ("generated:classes=ten", "'classes=ten' is not an argument"),
     ("cifar10:3", "is not the name of a dataset"),
   ],
@@ -61,7 +68,9 @@ def test_names_are_checked_without_numerical_libraries():
   script = (
     "import sys; from vit_jax.data import sources;"
     "sources.check('generated:classes=3'); sources.check('cifar10');"
-    "print(*{'jax', 'tensorflow', 'tensorflow_datasets'} & set(sys.modules))"
+    "sources.check('datasets:ylecun/mnist');"
+    "print(*{'jax', 'tensorflow', 'tensorflow_datasets', 'datasets', 'pyarrow'}"
+    " & set(sys.modules))"
   )
   run = subprocess.run(
     [sys.executable, "-c", script], capture_output=True, text=True, check=True

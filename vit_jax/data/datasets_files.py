@@ -18,36 +18,17 @@ from typing import Any
 
 from etils import epath
 
-from vit_jax import buckets, truncate
-from vit_jax.data import datasets_hub, order
+from vit_jax import truncate
+from vit_jax.data import datasets_hub, datasets_names, order
 from vit_jax.data.arrow_tables import Mapped, RowGroups, Table
 from vit_jax.errors import UserError
 
-_NAME = re.compile(
-  r"(?P<name>\w[\w.-]*(?:/\w[\w.-]*)?)"
-  r"(?:@(?P<revision>\w[\w./-]*))?(?::(?P<config>\w[\w.+-]*))?",
-  re.ASCII,
-)
-_CONFIG_FIRST = re.compile(
-  r"(?P<name>\w[\w.-]*(?:/\w[\w.-]*)?)"
-  r":(?P<config>\w[\w.+-]*)@(?P<revision>\w[\w./-]*)",
-  re.ASCII,
-)
 _SPLIT = re.compile(r"\w[\w.-]*")
 _DEFAULT_SPLIT = "train"
 # What tells the directories of `save_to_disk`.
 _SAVED = ("dataset_dict.json", "state.json")
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True)
-class Name:
-  """A dataset of the hub."""
-
-  name: str
-  revision: str | None = None
-  config: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,27 +48,6 @@ class Dataset:
   roots: Sequence[str] = ()
 
 
-def parse(arguments: str) -> Name | None:
-  """The name of a dataset of the hub; None for the path of a directory.
-
-  Raises:
-    UserError: It is neither, or in a bucket.
-  """
-  shown = f"datasets:{arguments}"
-  if not arguments:
-    raise UserError(
-      f"{shown} names no dataset; write one of the hub, as in"
-      " 'datasets:ylecun/mnist', or a directory, 'datasets:/data/photos'."
-    )
-  if buckets.is_bucket(arguments):
-    raise UserError(
-      f"{shown} is in a bucket, where files cannot be mapped; copy it to a"
-      " disk, and name that directory."
-    )
-  match = _NAME.fullmatch(arguments) or _CONFIG_FIRST.fullmatch(arguments)
-  return Name(**match.groupdict()) if match else None
-
-
 def open_dataset(
   arguments: str, *, data_dir: str | None, shuffle_block: int = 1
 ) -> Dataset:
@@ -99,12 +59,11 @@ def open_dataset(
     shuffle_block: See `order.example_ids`.
 
   Raises:
-    UserError: The library is not installed, or the dataset is not there, cannot
-      be read or cannot be written to the cache.
+    UserError: The dataset is not there, cannot be read, or cannot be written to
+      the cache.
   """
-  name = parse(arguments)
+  name = datasets_names.parse(arguments)
   shown = f"datasets:{arguments}"
-  _require_library()
   directory, config = _directory(arguments, data_dir)
   if directory is None:
     if name is None:
@@ -121,19 +80,6 @@ def open_dataset(
     if any(os.path.exists(os.path.join(directory, file)) for file in _SAVED):
       return _saved(directory, shown)
     return _files(directory, config, shown, shuffle_block)
-
-
-def _require_library() -> None:
-  # It names the frameworks that it finds.
-  logging.getLogger("datasets").setLevel(logging.WARNING)
-  try:
-    import datasets  # noqa: F401
-    import pyarrow  # noqa: F401
-  except ImportError as error:
-    raise UserError(
-      f"'datasets:...' needs the package datasets ({error}); install it with:"
-      " pip install datasets"
-    ) from None
 
 
 def _absolute(path: str, data_dir: str | None) -> str:

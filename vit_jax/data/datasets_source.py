@@ -17,8 +17,7 @@ import numpy as np
 from vit_jax.data import (
   caption_lists,
   datasets_columns,
-  datasets_files,
-  datasets_labels,
+  datasets_names,
   folder,
   sources,
   splits,
@@ -36,7 +35,7 @@ def check(arguments: str) -> None:
   Raises:
     UserError: It is not the name of a dataset.
   """
-  datasets_files.parse(arguments)
+  datasets_names.parse(arguments)
 
 
 def open_source(
@@ -54,9 +53,14 @@ def open_source(
   """Opens a dataset; see `vit_jax.data.sources.open_source`.
 
   Raises:
-    UserError: The dataset, a split or a column is not there or unsuitable, or
-      more than `max_bad_examples` records lack an image or a label.
+    UserError: The library is not installed; the dataset, a split or a column is
+      not there or unsuitable; or more than `max_bad_examples` records lack an
+      image or a label.
   """
+  datasets_names.require_library()
+  # Imported late, with the library: they need Arrow.
+  from vit_jax.data import datasets_files, datasets_labels
+
   name = f"datasets:{arguments}"
   dataset = datasets_files.open_dataset(
     arguments, data_dir=data_dir, shuffle_block=shuffle_block

@@ -1,0 +1,66 @@
+"""What can follow 'datasets:', and the library that reads it.
+
+Nothing is imported here, so that a config is checked at once.
+"""
+
+import dataclasses
+import logging
+import re
+
+from vit_jax import buckets
+from vit_jax.errors import UserError
+
+_NAME = re.compile(
+  r"(?P<name>\w[\w.-]*(?:/\w[\w.-]*)?)"
+  r"(?:@(?P<revision>\w[\w./-]*))?(?::(?P<config>\w[\w.+-]*))?",
+  re.ASCII,
+)
+_CONFIG_FIRST = re.compile(
+  r"(?P<name>\w[\w.-]*(?:/\w[\w.-]*)?)"
+  r":(?P<config>\w[\w.+-]*)@(?P<revision>\w[\w./-]*)",
+  re.ASCII,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Name:
+  """A dataset of the hub."""
+
+  name: str
+  revision: str | None = None
+  config: str | None = None
+
+
+def parse(arguments: str) -> Name | None:
+  """The name of a dataset of the hub; None for the path of a directory.
+
+  Raises:
+    UserError: It is neither, or in a bucket.
+  """
+  shown = f"datasets:{arguments}"
+  if not arguments:
+    raise UserError(
+      f"{shown} names no dataset; write one of the hub, as in"
+      " 'datasets:ylecun/mnist', or a directory, 'datasets:/data/photos'."
+    )
+  if buckets.is_bucket(arguments):
+    raise UserError(
+      f"{shown} is in a bucket, where files cannot be mapped; copy it to a"
+      " disk, and name that directory."
+    )
+  match = _NAME.fullmatch(arguments) or _CONFIG_FIRST.fullmatch(arguments)
+  return Name(**match.groupdict()) if match else None
+
+
+def require_library() -> None:
+  """Raises UserError if the package is not installed."""
+  # It names the frameworks that it finds.
+  logging.getLogger("datasets").setLevel(logging.WARNING)
+  try:
+    import datasets  # noqa: F401
+    import pyarrow  # noqa: F401
+  except ImportError as error:
+    raise UserError(
+      f"'datasets:...' needs the package datasets ({error}); install it with:"
+      " pip install datasets"
+    ) from None
