@@ -21,6 +21,8 @@ order, from PATH, which is one of these:
 
   an image folder  PATH/{train,val,validation,test}/CLASS/*.{jpg,png,...}
   tar files        PATH/CLASS.tar, or PATH/SPLIT/CLASS.tar
+  a dataset        'datasets:NAME_OR_DIR' or 'webdataset:PATTERN', as
+                   config.train.dataset names it, captions included
   JSON lines       PATH, a .jsonl file, or PATH/SPLIT.jsonl; in each line
                    {"path": FILE, "label": CLASS} or
                    {"path": FILE, "labels": [CLASS, ...]}; CLASS: number or name
@@ -70,12 +72,19 @@ def define_flags() -> None:
     "Split to check, by default all; with --from of files that name no split,"
     " its name, by default train.",
   )
-  flags.DEFINE_string("image_key", "image", "Feature to check.")
   flags.DEFINE_string(
-    "label_key", None, "Feature to check; by default label or labels."
+    "image_key", "image", "Feature to check, or to take of --from=datasets:..."
   )
   flags.DEFINE_string(
-    "from", None, "Image folder, folder of tar files, or JSON lines."
+    "label_key",
+    None,
+    "Feature to check, or to take of a dataset; by default label or labels.",
+  )
+  flags.DEFINE_string(
+    "from",
+    None,
+    "Image folder, folder of tar files, JSON lines, datasets:NAME or"
+    " webdataset:PATTERN.",
   )
   flags.DEFINE_string(
     "image_root",
@@ -164,9 +173,11 @@ def main(argv: Sequence[str]) -> None:
     if flags.FLAGS[name].value is not None:
       raise UserError(f"--{name} goes with 'tokenizer', not with {dataset!r}.")
   sources.check(dataset)
+  image_key = flags.FLAGS.image_key
   label_key = flags.FLAGS.label_key or "label"
   if flags.FLAGS["from"].value:
     dataset, label_key = _build(dataset)
+    image_key = "image"
   else:
     _raise_if_only_for_from()
     kind = dataset.partition(":")[0]
@@ -175,7 +186,7 @@ def main(argv: Sequence[str]) -> None:
     print(_prepare(dataset, flags.FLAGS.data_dir))
   if flags.FLAGS.check:
     _check_files(dataset)
-    _check_images(_open(dataset, label_key))
+    _check_images(_open(dataset, image_key, label_key))
 
 
 def _cluster_patches() -> None:
@@ -264,12 +275,14 @@ def _build(dataset: str) -> tuple[str, str]:
       split=flags.FLAGS.split,
       image_root=_path(flags.FLAGS.image_root),
       class_names=_path(flags.FLAGS.class_names),
+      image_key=flags.FLAGS.image_key,
+      label_key=flags.FLAGS.label_key or "label",
       num_shards=flags.FLAGS.shards,
       num_workers=flags.FLAGS.workers,
       skip_unusable=flags.FLAGS.skip_bad,
       show=progress.show,
     )
-  label_key = "label" if built.max_labels == 1 else "labels"
+  label_key = "labels" if built.max_labels > 1 else "label"
   there = "was ready" if built.was_there else "is ready"
   counts = ", ".join(f"{name} {n}" for name, n in built.splits.items())
   full_name = f"{built.name.name}/{built.name.version}"
@@ -298,6 +311,12 @@ def _train_command(built) -> str:
   home = built.directory.parent.parent
   plain = tfds_directory.DatasetName(built.name.name)
   is_newest = tfds_directory.find(plain, home) == built.directory
+  if not built.max_labels:
+    return (
+      f"python -m vit_jax.train --config=configs/clip.py:data={built.name}"
+      f" --config.data_dir={shlex.quote(str(home))}"
+      f" --workdir=runs/{built.name.name}"
+    )
   words = [
     "python -m vit_jax.train --config=configs/finetune_folder.py",
     f"--config.train.dataset={plain if is_newest else built.name}",
@@ -329,8 +348,13 @@ def _prepare(dataset: str, data_dir: str | None) -> str:
 
     return f"digits is ready in {digits.prepare(data_dir)}."
   if sources.is_built_in(dataset):
-    source = _open(dataset, "label")
-    is_ready = "is indexed" if kind == "webdataset" else "needs no preparation"
+    source = _open(
+      dataset, flags.FLAGS.image_key, flags.FLAGS.label_key or "label"
+    )
+    is_ready = {
+      "datasets": "is ready",
+      "webdataset": "is indexed",
+    }.get(kind, "needs no preparation")
     contents = f"{source.num_examples} images"
     if source.num_classes is not None:
       contents += f" in {source.num_classes} classes"
@@ -342,7 +366,7 @@ def _prepare(dataset: str, data_dir: str | None) -> str:
   return tfds_prepare.prepare(dataset, data_dir)
 
 
-def _open(dataset: str, label_key: str) -> sources.Source:
+def _open(dataset: str, image_key: str, label_key: str) -> sources.Source:
   split = flags.FLAGS.split or "all"
   kind, _, arguments = dataset.partition(":")
   if kind == "folder":
@@ -353,7 +377,7 @@ def _open(dataset: str, label_key: str) -> sources.Source:
     dataset,
     split,
     data_dir=flags.FLAGS.data_dir,
-    image_key=flags.FLAGS.image_key,
+    image_key=image_key,
     label_key=label_key,
   )
 

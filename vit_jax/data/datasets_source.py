@@ -26,6 +26,8 @@ from vit_jax.data import (
 from vit_jax.data.datasets_columns import Columns
 from vit_jax.errors import UserError
 
+_ALL = "all"  # Every split, to be looked through.
+
 _logger = logging.getLogger(__name__)
 
 
@@ -96,12 +98,13 @@ def open_source(
   labels = None
   features: dict[str, sources.Feature] = {"image": sources.Image()}
   if found is not None:
-    labels = np.concatenate(
-      [found.values[piece.name][piece.start : piece.stop] for piece in pieces]
-    )
+    parts = [found.values[p.name][p.start : p.stop] for p in pieces]
+    labels = np.concatenate(parts)
+    lacking = [found.may_lack and bool((part == -1).all()) for part in parts]
     reasons = found.problems(labels)
-    if len(reasons) == len(labels) and found.may_lack:
-      labels = None  # Published without them, as test splits are.
+    # Test splits are published without labels, and then 'all' has none.
+    if all(lacking) or (split == _ALL and any(lacking)):
+      labels = None
     else:
       features["label"] = found.feature
       problems |= reasons

@@ -91,6 +91,8 @@ def build(
   split: str | None = None,
   image_root: str | None = None,
   class_names: str | None = None,
+  image_key: str = "image",
+  label_key: str = "label",
   num_shards: int | None = None,
   num_workers: int,
   skip_unusable: bool = False,
@@ -104,7 +106,7 @@ def build(
     dataset: 'name' or 'name:version'.
     data_dir: As in `sources.open_source`.
     path: The input; see `inputs.read`, also for `split`, `image_root`,
-      `class_names`, `num_workers` and `show`.
+      `class_names`, `image_key`, `label_key`, `num_workers` and `show`.
     num_shards: Number of files of each split; None: by that of examples.
     skip_unusable: Leaves out images that cannot be read or decoded.
 
@@ -123,6 +125,8 @@ def build(
     split=split,
     image_root=image_root,
     class_names=class_names,
+    image_key=image_key,
+    label_key=label_key,
     num_workers=num_workers,
     show=show,
   )

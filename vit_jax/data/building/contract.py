@@ -1,5 +1,6 @@
 """Examples that an input offers by number, and their classes."""
 
+import abc
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -9,9 +10,33 @@ import numpy as np
 from vit_jax.data import folder
 
 
+class Readable(abc.ABC):
+  """One record to write, from wherever it is read; can be pickled.
+
+  Attributes:
+    name: Its name in the input.
+    labels: Numbers of its classes, each once.
+  """
+
+  name: str
+  labels: tuple[int, ...]
+
+  @abc.abstractmethod
+  def read(self) -> bytes:
+    """Reads the encoded image.
+
+    Raises:
+      OSError, ValueError: It is not there, or must not be read.
+    """
+
+  def captions(self) -> tuple[str, ...]:
+    """Captions of the image; files of images have none."""
+    return ()
+
+
 @dataclasses.dataclass(frozen=True)
-class Example:
-  """One record to write, and where the bytes of its image lie.
+class Example(Readable):
+  """A record whose image lies in a file.
 
   Attributes:
     name: Class and file, or path, as in the input.
@@ -31,11 +56,6 @@ class Example:
   size: int | None = None
 
   def read(self) -> bytes:
-    """Reads the encoded image.
-
-    Raises:
-      OSError, ValueError: It is not there, or must not be read.
-    """
     real = os.path.realpath(self.path)
     if not folder.is_inside(real, self.root):
       raise OSError(f"leads to {real}, outside of {self.root}")
@@ -61,7 +81,7 @@ class Split:
   """
 
   num_examples: int
-  examples: Callable[[np.ndarray], Sequence[Example]]
+  examples: Callable[[np.ndarray], Sequence[Readable]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,11 +91,12 @@ class Inputs:
   Attributes:
     splits: From the name of each split to its examples.
     class_names: Names in the order of the labels; None: classes are numbers.
-    num_classes: Number of classes in all splits.
-    max_labels: 1 if every example has one label, else the size of the largest
-      set of labels.
+    num_classes: Number of classes in all splits; 0: there are none.
+    max_labels: 1 if every example has one label, 0 if none has, else the size of
+      the largest set of labels.
     identity: Hash that changes when a number stands for another file or label.
     num_ignored: Number of files that are no images by their names.
+    has_captions: Whether examples have captions.
   """
 
   splits: Mapping[str, Split]
@@ -84,3 +105,4 @@ class Inputs:
   max_labels: int
   identity: str
   num_ignored: int = 0
+  has_captions: bool = False

@@ -11,7 +11,7 @@ import numpy as np
 
 from vit_jax.data import folder
 from vit_jax.data.building import class_names as names_file
-from vit_jax.data.building import class_tars, json_lines
+from vit_jax.data.building import class_tars, json_lines, stored
 from vit_jax.data.building.contract import Example, Inputs, Split
 from vit_jax.errors import UserError
 
@@ -26,6 +26,8 @@ def read(
   split: str | None,
   image_root: str | None,
   class_names: str | None,
+  image_key: str = "image",
+  label_key: str = "label",
   num_workers: int,
   show: Callable[[str, int, int], None],
 ) -> Inputs:
@@ -33,16 +35,25 @@ def read(
 
   Args:
     path: Image folder; folder of tar files, or of folders of them that are the
-      splits; file of JSON lines, or folder of several, each a split.
+      splits; file of JSON lines, or folder of several, each a split; or the
+      name of a dataset, see `stored`.
     split: Name for the split of files that do not name one; None: 'train'.
     image_root: Directory that the paths of JSON lines start from and stay in.
     class_names: File of the names of all classes, in the order of the labels.
+    image_key, label_key: Columns of a dataset that has them by name.
     num_workers: Processes.
     show: Called with what is read, how much of it and out of how much.
 
   Raises:
     UserError: Saying what cannot be used.
   """
+  names = names_file.read(class_names) if class_names else None
+  if stored.is_one(path):
+    if image_root:
+      raise UserError(f"--image_root: --from={path} has no JSON lines.")
+    return stored.read(
+      path, split, names, image_key=image_key, label_key=label_key
+    )
   if "://" in path:
     raise UserError(
       f"--from={path} is in a bucket; mount it (gcsfuse) or copy it, and name"
@@ -50,7 +61,6 @@ def read(
     )
   if not os.path.exists(path):
     raise UserError(f"--from={path} does not exist.")
-  names = names_file.read(class_names) if class_names else None
   path = str(pathlib.Path(path))  # Without a slash at its end.
   lines, tars = _json_lines(pathlib.Path(path)), _tars(pathlib.Path(path))
   if lines and tars:

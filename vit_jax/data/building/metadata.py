@@ -28,7 +28,9 @@ def write(
   assert tf.version  # Imports TensorFlow, before TFDS does so noisily.
   import tensorflow_datasets as tfds
 
-  if inputs.class_names is None:
+  if not inputs.max_labels:
+    label = None
+  elif inputs.class_names is None:
     label = tfds.features.ClassLabel(num_classes=inputs.num_classes)
   else:
     label = tfds.features.ClassLabel(names=inputs.class_names)
@@ -37,9 +39,11 @@ def write(
     "file_name": tfds.features.Text(),
   }
   has_one_label = inputs.max_labels == 1
+  if inputs.has_captions:
+    features["text"] = tfds.features.Sequence(tfds.features.Text())
   if has_one_label:
     features["label"] = label
-  else:
+  elif inputs.max_labels:
     features["labels"] = tfds.features.Sequence(label, inputs.max_labels)
   template = tfds.core.ShardedFileTemplate(
     data_dir=directory,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vit_jax import records
 from vit_jax.data import array_record_files, checksums, integrity, parallel
-from vit_jax.data.building.contract import Example
+from vit_jax.data.building.contract import Readable
 
 # Reading and decoding let other threads run.
 _THREADS = 4
@@ -37,7 +37,7 @@ class Shard:
 
 def write(
   path: str,
-  examples: Sequence[Example],
+  examples: Sequence[Readable],
   max_labels: int,
   done_path: str | None = None,
 ) -> Shard:
@@ -81,7 +81,7 @@ def write(
   return shard
 
 
-def _load(example: Example) -> tuple[Example, bytes, str | None]:
+def _load(example: Readable) -> tuple[Readable, bytes, str | None]:
   """Reads an image and decodes it once; returns it, or why it is unusable."""
   try:
     image = example.read()
@@ -90,7 +90,7 @@ def _load(example: Example) -> tuple[Example, bytes, str | None]:
   return example, image, integrity.decoding_problem(image)
 
 
-def _serialize(example: Example, image: bytes, max_labels: int) -> bytes:
+def _serialize(example: Readable, image: bytes, max_labels: int) -> bytes:
   """Returns the tf.train.Example of the features that `metadata` declares.
 
   A set of labels becomes a list of `max_labels`, padded with -1.
@@ -101,9 +101,11 @@ def _serialize(example: Example, image: bytes, max_labels: int) -> bytes:
   feature = record.features.feature
   feature["image"].bytes_list.value.append(image)
   feature["file_name"].bytes_list.value.append(os.fsencode(example.name))
+  if captions := example.captions():
+    feature["text"].bytes_list.value.extend(map(str.encode, captions))
   if max_labels == 1:
     feature["label"].int64_list.value.extend(example.labels)
-  else:
+  elif max_labels:
     padding = [-1] * (max_labels - len(example.labels))
     feature["labels"].int64_list.value.extend([*example.labels, *padding])
   # The order of a map's entries is otherwise any.

@@ -1,0 +1,121 @@
+"""Datasets that are stored otherwise, written as ArrayRecord files."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.data.building import pictures
+from vit_jax.data import sources
+from vit_jax.errors import UserError
+
+COUNT = 12
+
+
+@pytest.fixture
+def tars(tmp_path):
+  """Two tar files of pictures with classes and two captions each."""
+  for shard in range(2):
+    files = {}
+    for i in range(shard * COUNT // 2, (shard + 1) * COUNT // 2):
+      texts = {"captions": [f"{i} one", f"{i} two"]}
+      files[f"{i:03d}.png"] = pictures.png(i)
+      files[f"{i:03d}.cls"] = str(i % 3).encode()
+      files[f"{i:03d}.json"] = json.dumps(texts).encode()
+    pictures.tar(tmp_path / f"shards/{shard}.tar", files)
+  return f"webdataset:{tmp_path}/shards/*.tar"
+
+
+def everything(source):
+  """{image: (label, captions)} of all records."""
+  batch = source.read(np.arange(source.num_examples))
+  labels = batch.get("label", np.zeros(source.num_examples)).tolist()
+  texts = batch.get("text", [()] * source.num_examples)
+  pairs = zip(labels, map(tuple, texts), strict=True)
+  return dict(zip(batch["image"].tolist(), pairs, strict=True))
+
+
+def make(tmp_path, path, name="toy", **options):
+  from vit_jax.data.building import build
+
+  return build.build(
+    name,
+    str(tmp_path / "data"),
+    path,
+    num_workers=1,
+    show=lambda *_: None,
+    **options,
+  )
+
+
+def test_tar_files_keep_images_classes_and_captions(tars, tmp_path):
+  built = make(tmp_path, tars, split="val", num_shards=2)
+  assert built.splits == {"val": COUNT} and built.max_labels == 1
+  data_dir = str(tmp_path / "data")
+  written = sources.open_source("toy", "val", data_dir=data_dir)
+  original = sources.open_source(tars, "train", data_dir=None)
+  assert written.num_classes == original.num_classes == 3
+  assert everything(written) == everything(original)
+  names = sorted(written.file_names(np.arange(COUNT)))
+  assert names == [f"{i:03d}.png" for i in range(COUNT)]
+  assert make(tmp_path, tars, split="val", num_shards=2).was_there
+
+
+def test_what_cannot_be_used_is_named_or_left_out(tmp_path):
+  files = {f"{i}.{s}": pictures.png(i) if s == "png" else b"text"
+           for i in range(5) for s in ("png", "txt")}  # fmt: skip
+  del files["2.txt"]
+  files["3.png"] = files["3.png"][:60]
+  tar = pictures.tar(tmp_path / "a.tar", files)
+  with pytest.raises(UserError, match="2 images cannot be used: .*no caption"):
+    make(tmp_path, f"webdataset:{tar}")
+  built = make(tmp_path, f"webdataset:{tar}", skip_unusable=True)
+  assert built.num_unusable == 2 and built.max_labels == 0
+  source = sources.open_source("toy", "train", data_dir=str(tmp_path / "data"))
+  assert source.label is None
+  expected = {pictures.png(i): (0, ("text",)) for i in (0, 1, 4)}
+  assert everything(source) == expected
+
+
+def test_columns_and_names_of_classes_are_those_of_the_dataset(
+  tmp_path, monkeypatch
+):
+  datasets = pytest.importorskip("datasets")
+  monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+  classes = datasets.ClassLabel(names=list(pictures.CLASSES))
+  features = datasets.Features(
+    img=datasets.Image(), coarse=classes, other=classes
+  )
+
+  def table(count):
+    return datasets.Dataset.from_dict(
+      {
+        "img": [{"bytes": pictures.png(i), "path": None} for i in range(count)],
+        "coarse": [i % 3 for i in range(count)],
+        "other": [0] * count,
+      },
+      features=features,
+    )
+
+  datasets.DatasetDict(train=table(9), test=table(4)).save_to_disk(
+    tmp_path / "saved"
+  )
+  path = f"datasets:{tmp_path}/saved"
+  built = make(tmp_path, path, label_key="coarse")
+  assert built.splits == {"test": 4, "train": 9}
+  source = sources.open_source("toy", "train", data_dir=str(tmp_path / "data"))
+  assert source.class_names == pictures.CLASSES
+  expected = {pictures.png(i): (i % 3, ()) for i in range(9)}
+  assert everything(source) == expected
+  with pytest.raises(UserError, match="--split=val: --from=datasets:.* splits"):
+    make(tmp_path, path, split="val")
+  with pytest.raises(
+    UserError, match="label_key = 'img' holds Image, no class"
+  ):
+    make(tmp_path, path, label_key="img")
+
+
+def test_images_alone_are_refused(tmp_path):
+  tar = pictures.tar(tmp_path / "a.tar", {"0.png": pictures.png(0)})
+  with pytest.raises(UserError, match="neither classes nor captions"):
+    make(tmp_path, f"webdataset:{tar}")

@@ -1,0 +1,165 @@
+"""The input of a dataset that is stored otherwise: another source's records.
+
+'webdataset:PATTERN' and 'datasets:NAME_OR_DIR' become records as image folders
+do. A process that writes a shard opens the source itself, and reads from it by
+number.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from vit_jax.data import sources, webdataset
+from vit_jax.data.building.contract import Inputs, Readable, Split
+from vit_jax.errors import UserError
+
+# Bad records are named when they are written, all of them together.
+_ANY = 2**31
+
+
+def is_one(path: str) -> bool:
+  """Returns True if a path is the name of such a dataset."""
+  return path.startswith(("webdataset:", "datasets:"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+  """A split of a dataset, by what opens it."""
+
+  dataset: str
+  split: str
+  image_key: str
+  label_key: str
+
+  def open(self) -> sources.Source:
+    return _opened(self)
+
+
+@functools.lru_cache(maxsize=8)
+def _opened(stored: Stored) -> sources.Source:
+  return sources.open_source(
+    stored.dataset,
+    stored.split,
+    data_dir=None,
+    image_key=stored.image_key,
+    label_key=stored.label_key,
+    max_bad_examples=_ANY,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Record(Readable):
+  """A record of a source."""
+
+  stored: Stored
+  number: int
+  labels: tuple[int, ...]
+
+  @property
+  def _ids(self) -> np.ndarray:
+    return np.array([self.number])
+
+  @property
+  def name(self) -> str:  # Of its file, or its number if that has none.
+    try:
+      (name,) = self.stored.open().file_names(self._ids) or (None,)
+    except UserError:
+      name = None
+    return name or f"{self.stored.split}/{self.number}"
+
+  def read(self) -> bytes:
+    try:
+      return self.stored.open().read(self._ids)["image"][0]
+    except UserError as error:
+      raise ValueError(str(error).rstrip(".")) from None
+
+  def captions(self) -> tuple[str, ...]:
+    source = self.stored.open()
+    if "text" not in source.features:
+      return ()
+    return source.captions(self._ids)[0]
+
+
+def read(
+  path: str,
+  split: str | None,
+  names: Sequence[str] | None,
+  *,
+  image_key: str = "image",
+  label_key: str = "label",
+) -> Inputs:
+  """Lists the records of a dataset, and reads none.
+
+  Args:
+    path: Its name, as `train.dataset` has it; relative ones start here.
+    split: Name of the only split of tar files; None: 'train'.
+    names: Names of the classes, where the dataset has none.
+    image_key, label_key: As in `sources.open_source`.
+
+  Raises:
+    UserError: The dataset cannot be opened, has neither classes nor captions,
+      or another number of classes than there are names.
+  """
+
+  def stored(of_split: str) -> Stored:
+    return Stored(path, of_split, image_key, label_key)
+
+  whole = stored("all").open()
+  if isinstance(whole, webdataset.WebDatasetSource):
+    found = {split or "train": stored("train")}
+  elif split:
+    raise UserError(
+      f"--split={split}: --from={path} has splits of its own; leave --split"
+      " out."
+    )
+  else:
+    found = {p.name: stored(p.name) for p in whole.pieces}
+  opened = {name: one.open() for name, one in found.items()}
+  # A split may have been published without labels.
+  whole = next((s for s in opened.values() if s.label is not None), whole)
+  if whole.label is None and "text" not in whole.features:
+    raise UserError(
+      f"--from={path} has neither classes nor captions; name the column of the"
+      " classes with --label_key."
+    )
+  class_names = whole.class_names
+  if names is not None:
+    if class_names is not None or len(names) < (whole.num_classes or 0):
+      raise UserError(
+        f"--class_names has {len(names)} names, but --from={path} has"
+        f" {whole.num_classes or 'no'} classes"
+        f"{' with names of their own' * (class_names is not None)}; leave it"
+        " out, or name each."
+      )
+    class_names = tuple(names)
+  return Inputs(
+    splits={
+      name: Split(
+        opened[name].num_examples,
+        functools.partial(_records, one, whole.max_labels),
+      )
+      for name, one in found.items()
+    },
+    class_names=class_names,
+    num_classes=len(class_names) if class_names else whole.num_classes or 0,
+    max_labels=whole.max_labels,
+    identity="\n".join(source.fingerprint for source in opened.values()),
+    has_captions="text" in whole.features,
+  )
+
+
+def _records(stored: Stored, max_labels: int, ids: np.ndarray) -> list[Record]:
+  labels = stored.open().known_labels()
+  if labels is None:  # A test split that was published without them.
+    unknown = (-1,) if max_labels == 1 else ()
+    return [Record(stored, int(i), unknown) for i in ids]
+  return [
+    Record(
+      stored,
+      int(i),
+      tuple(label for label in np.atleast_1d(labels[i]).tolist() if label >= 0),
+    )
+    for i in ids
+  ]
