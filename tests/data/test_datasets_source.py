@@ -347,6 +347,22 @@ def test_a_file_cut_anywhere_is_named(form, tmp_path):
       open_(tmp_path / "d")
 
 
+def test_a_row_group_that_is_damaged_or_replaced_is_named(tmp_path):
+  pairs_only("parquet in place", tmp_path / "d")
+  path = tmp_path / "d/train.parquet"
+  content = bytearray(path.read_bytes())
+  content[200:260] = b"x" * 60  # In the first of the row groups of three.
+  path.write_bytes(content)
+  source = open_(tmp_path / "d", shuffle_block=3)
+  assert source.read(np.array([9]))["image"].tolist() == [picture(9)]
+  says = rf"{re.escape(str(path))}: row group 0 cannot be read \(.*again"
+  with pytest.raises(UserError, match=says):
+    source.read(np.array([9, 0]))
+  os.utime(path, (1, 1))
+  with pytest.raises(UserError, match="train.parquet has changed since"):
+    source.read(np.array([5]))
+
+
 def test_a_directory_of_images_is_what_the_library_makes_of_it(tmp_path):
   for number in range(6):
     path = tmp_path / f"d/train/{NAMES[number % 3]}/{number}.png"

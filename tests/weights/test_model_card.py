@@ -56,6 +56,20 @@ def test_front_matter_has_task_data_and_results(weights):
   assert result["metrics"][0]["value"] == 0.8
 
 
+@pytest.mark.parametrize(
+  ("dataset", "expected"),
+  [
+    ("datasets:owner/insects@main:small", ["owner/insects"]),
+    ("datasets:/data/insects", None),
+    ("datasets:insects", None),
+  ],
+)
+def test_datasets_of_the_hub_have_their_names_there(dataset, expected, weights):
+  data = schema.Train(dataset=dataset)
+  found = front(model_card.text("bees", weights, training(train=data)))
+  assert found.get("datasets") == expected
+
+
 def test_card_tells_architecture_data_recipe_and_results(weights):
   card = model_card.text("bees", weights, training(ema_decay=0.999))
   for words in (

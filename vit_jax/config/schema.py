@@ -168,8 +168,8 @@ class Train(Section):
   dataset: str = key(
     "digits",
     "A TFDS name, 'folder' (data_dir holds train/, val/, test/), 'csv:FILE',"
-    " 'captions', 'webdataset:SHARDS', 'digits' or"
-    " 'generated:classes=10,size=32,...'.",
+    " 'captions', 'webdataset:SHARDS', 'datasets:NAME_OR_DIR' (Hugging Face),"
+    " 'digits' or 'generated:classes=10,size=32,...'.",
   )
   split: str = key("train", "A TFDS split string, such as 'train[:99%]'.")
   batch_size: PositiveInt = key(4096, "Global batch, examples. [P] Table 3.")
@@ -196,11 +196,15 @@ class Train(Section):
     1, "Micro-batches whose gradients are averaged before one update."
   )
   image_key: str = key("image", "Feature that holds the image.")
-  label_key: str = key("label", "Feature that holds the label or labels.")
+  label_key: str = key(
+    "label",
+    "Feature that holds the label or labels; of webdataset's tar files, the"
+    " field of a .json.",
+  )
   text_key: str | None = key(
     None,
-    "Feature of a TFDS dataset that holds the captions; None: text, caption or"
-    " captions, if there is one.",
+    "Feature of a TFDS or Hugging Face dataset that holds the captions; None:"
+    " text, caption or captions, if there is one.",
   )
   tokenizer: str | None = key(
     None,
@@ -210,7 +214,8 @@ class Train(Section):
   shuffle_block: PositiveInt = key(
     1,
     "Consecutive records that stay together when shuffling; 1: every record"
-    " is placed independently.",
+    " is placed independently. As many as a row group has let Parquet files be"
+    " read in place.",
   )
   prefetch_batches: PositiveInt = key(
     2, "Batches kept ready on the device ahead of the step."

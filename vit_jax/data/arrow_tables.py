@@ -10,6 +10,7 @@ import abc
 import collections
 import concurrent.futures
 import hashlib
+import os
 import posixpath
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from vit_jax.errors import UserError
 
 _OFFSETS = {
   pa.binary(): np.int32,
@@ -215,6 +218,7 @@ class RowGroups(Table):
   """
 
   def __init__(self, paths: Sequence[str], columns: Sequence[str], keep: int):
+    self._states = [_state(path) for path in paths]
     self._files = [(path, pq.read_metadata(path)) for path in paths]
     self.schema = self._files[0][1].schema.to_arrow_schema()
     self._groups = [
@@ -278,9 +282,18 @@ class RowGroups(Table):
   def _read(self, number: int) -> Chunk:
     file, group = self._groups[number]
     path, metadata = self._files[file]
-    table = pq.ParquetFile(path, metadata=metadata).read_row_group(
-      group, columns=self._columns, use_threads=False
-    )
+    try:
+      if _state(path) != self._states[file]:
+        raise UserError(f"{path} has changed since it was opened; start again.")
+      table = pq.ParquetFile(path, metadata=metadata).read_row_group(
+        group, columns=self._columns, use_threads=False
+      )
+    except (OSError, pa.ArrowException) as error:
+      reason = " ".join(str(error).split())[:200].rstrip(". ")
+      raise UserError(
+        f"{path}: row group {group} cannot be read ({reason}); copy the file"
+        " again."
+      ) from None
     columns = {}
     for name in self._columns:
       column = table.column(name)
@@ -288,3 +301,9 @@ class RowGroups(Table):
         column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
       )
     return Chunk(columns)
+
+
+def _state(path: str) -> tuple[int, int]:
+  """Size and time of change, which another content has not."""
+  found = os.stat(path)
+  return found.st_size, found.st_mtime_ns

@@ -15,7 +15,9 @@ from vit_jax.errors import UserError
 
 _KEY = "config.train.sampling = 'balanced'"
 # Sources whose `known_labels` are there.
-KNOWING = "image folders, CSV files and webdataset's tar files"
+KNOWING = (
+  "image folders, CSV files, webdataset's tar files and Hugging Face datasets"
+)
 
 
 class BalancedOrder:

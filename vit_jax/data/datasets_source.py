@@ -6,6 +6,7 @@ their position.
 """
 
 import dataclasses
+import functools
 import hashlib
 import logging
 import os
@@ -75,7 +76,7 @@ def open_source(
     text_key=text_key,
     numbers=numbers,
   )
-  _logger.info("%s", datasets_columns.shown(columns, name))
+  _say(datasets_columns.shown(columns, name))
   with datasets_files.errors(name, dataset.directory):
     tables = {s: opened(columns.names) for s, opened in dataset.splits.items()}
     pieces = splits.resolve(
@@ -127,6 +128,12 @@ def open_source(
   if len(problems) > max_bad_examples:
     raise substitutes.found_unusable(list(map(source.problem, problems)))
   return source
+
+
+@functools.cache
+def _say(line: str) -> None:
+  """Logs a line once: evaluators read the same columns as the training."""
+  _logger.info("%s", line)
 
 
 @dataclasses.dataclass(frozen=True)

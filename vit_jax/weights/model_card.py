@@ -6,6 +6,7 @@ spans or quotes, where it cannot become markup. (huggingface_hub's ModelCard
 would fill in a template of its own and quotes nothing.)
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from etils import epath
 
 from vit_jax import registry
 from vit_jax.config import names, pixels, schema
+from vit_jax.data import datasets_names
 from vit_jax.weights import flat, training_record
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.markup import code, plain, shortened
@@ -25,6 +27,7 @@ from vit_jax.weights.training_record import Result, Training
 # Our names of datasets, without configs and versions -> the hub's.
 _HUB_DATASETS = {"imagenet2012": "imagenet-1k", "imagenet21k": "imagenet-21k"}
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_OF_HUB = "datasets:"
 _OWN_DATA = ("captions", "csv", "folder", "generated", "webdataset")
 
 
@@ -158,6 +161,11 @@ def _index(result: Result, weights: Weights) -> dict[str, Any]:
 
 def _hub_id(dataset: str) -> str | None:
   """The hub's name of a dataset; None for one's own."""
+  if dataset.startswith(_OF_HUB):
+    arguments = dataset.removeprefix(_OF_HUB)
+    found = datasets_names.parse(arguments)
+    is_path = found is None or "/" not in found.name
+    return None if is_path or os.path.isdir(arguments) else found.name
   name = dataset.split(":")[0].split("/")[0]
   if name in _OWN_DATA or not _HUB_ID.fullmatch(name):
     return None

@@ -92,8 +92,8 @@ class Inputs:
     splits: From the name of each split to its examples.
     class_names: Names in the order of the labels; None: classes are numbers.
     num_classes: Number of classes in all splits; 0: there are none.
-    max_labels: 1 if every example has one label, 0 if none has, else the size of
-      the largest set of labels.
+    max_labels: 1 if every example has one label, 0 if none has any, else the
+      size of the largest set of labels.
     identity: Hash that changes when a number stands for another file or label.
     num_ignored: Number of files that are no images by their names.
     has_captions: Whether examples have captions.

@@ -7,6 +7,7 @@ number.
 
 import dataclasses
 import functools
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ from vit_jax.errors import UserError
 
 # Bad records are named when they are written, all of them together.
 _ANY = 2**31
+_OPENING = threading.Lock()
 
 
 def is_one(path: str) -> bool:
@@ -34,7 +36,8 @@ class Stored:
   label_key: str
 
   def open(self) -> sources.Source:
-    return _opened(self)
+    with _OPENING:  # Several threads of a shard ask at once.
+      return _opened(self)
 
 
 @functools.lru_cache(maxsize=8)
