@@ -351,7 +351,7 @@ def test_a_row_group_that_is_damaged_or_replaced_is_named(tmp_path):
   pairs_only("parquet in place", tmp_path / "d")
   path = tmp_path / "d/train.parquet"
   content = bytearray(path.read_bytes())
-  content[200:260] = b"x" * 60  # In the first of the row groups of three.
+  content[4:24] = b"x" * 20  # The first page of the first row group.
   path.write_bytes(content)
   source = open_(tmp_path / "d", shuffle_block=3)
   assert source.read(np.array([9]))["image"].tolist() == [picture(9)]

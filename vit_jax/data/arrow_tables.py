@@ -132,7 +132,7 @@ class Table(abc.ABC):
   """Records in chunks; may be read from several threads at once.
 
   Attributes:
-    schema: pyarrow.Schema of the columns.
+    schema: Names and types of the columns.
     lengths: int64 [chunks], the records of each.
   """
 

@@ -63,7 +63,7 @@ def find(
   """Finds the columns in the features of a dataset.
 
   Args:
-    features: datasets.Features.
+    features: Those that `datasets.Features` declares.
     dataset: Name for messages.
     image_key, label_key, text_key: As in `sources.open_source`.
     numbers: Whether the labels are numbers to predict.

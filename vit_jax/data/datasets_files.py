@@ -1,4 +1,4 @@
-"""Where the records of a Hugging Face dataset lie, and the library's tables.
+"""Places of the records of a Hugging Face dataset, and the library's tables.
 
 'NAME[@REVISION][:CONFIG]' is of the hub, whose files come through the cache of
 huggingface_hub; 'DIR[:CONFIG]' is a directory of `save_to_disk`, of Arrow or
@@ -37,7 +37,7 @@ class Dataset:
 
   Attributes:
     directory: Where it is.
-    features: datasets.Features of the records.
+    features: Columns of the records, as `datasets.Features` has them.
     splits: From the name of each split to what opens it, given the columns.
     roots: Directories in which images may lie that records only name.
   """

@@ -29,7 +29,7 @@ class Labels:
   may_lack: bool
 
   def problems(self, values: np.ndarray) -> dict[int, str]:
-    """What is wrong with each of the labels that cannot be used."""
+    """Reasons why labels cannot be used, by their place."""
     if isinstance(self.feature, sources.Numbers):
       wrong = np.flatnonzero(~np.isfinite(values).all(axis=1))
       return dict.fromkeys(wrong.tolist(), "no finite number")

@@ -1,4 +1,4 @@
-"""What can follow 'datasets:', and the library that reads it.
+"""Names that can follow 'datasets:', and the library that reads them.
 
 Nothing is imported here, so that a config is checked at once.
 """

@@ -271,7 +271,7 @@ def _mentions_text(examples: np.ndarray) -> np.ndarray:
 def _judged(
   examples: np.ndarray, has_labels: bool, has_texts: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-  """What is wrong with each example, and whether it can be used.
+  """Says what is wrong with each example, and whether it can be used.
 
   Of several captions some may be of use.
 
