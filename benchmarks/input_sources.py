@@ -8,7 +8,8 @@ directory of `save_to_disk` of Hugging Face datasets and Parquet files, unless
 and made a batch by our pipeline. The libraries webdataset and datasets feed the
 same files to torch's loader, with as many workers as there are cores; they and
 torch may be missing, and then their rows are. All take turns in every round;
-ratios are medians over the rounds.
+ratios are medians over the rounds. The CPU time of an image, which other work on
+the machine changes less, is that of our process, and unknown of torch's workers.
 """
 
 import argparse
@@ -52,22 +53,29 @@ def main() -> None:
   for start in starts.values():  # Compile, and fill the caches of files.
     rate(start, given.batch_size, 0.5)
   rates: dict[str, list[float]] = {name: [] for name in starts}
+  cpu: dict[str, list[float]] = {name: [] for name in starts}
   for number in range(given.rounds):
     names = list(starts)
     for name in names if number % 2 else reversed(names):
-      found = rate(starts[name], given.batch_size, given.seconds)
+      found, spent = rate(starts[name], given.batch_size, given.seconds)
       rates[name].append(found)
-  result = table(rates)
+      cpu[name].append(spent)
+  result = table(rates, cpu)
   if given.output:
     given.output.write_text(json.dumps(result, indent=2) + "\n")
 
 
-def table(rates: Mapping[str, list[float]]) -> dict[str, Any]:
+def table(
+  rates: Mapping[str, list[float]], cpu: Mapping[str, list[float]]
+) -> dict[str, Any]:
   """Prints a row for each contender, and returns what it says."""
   rows = {}
   for name, found in rates.items():
     rows[name] = {"images_per_second": statistics.median(found)}
     text = f"{name:22} {statistics.median(found):6.0f} images/s"
+    if name not in _OURS:
+      rows[name]["cpu_milliseconds"] = statistics.median(cpu[name])
+      text += f", {statistics.median(cpu[name]):.2f} ms of CPU each"
     others = [_BASELINE] if name != _BASELINE and name not in _OURS else []
     if name in _OURS:
       text += f"; {_OURS[name]} over it:"
@@ -86,17 +94,20 @@ def table(rates: Mapping[str, list[float]]) -> dict[str, Any]:
   return rows
 
 
-def rate(start: Callable[[], Iterator[int]], size: int, least: float) -> float:
-  """Images per second of batches, after the first ones."""
+def rate(
+  start: Callable[[], Iterator[int]], size: int, least: float
+) -> tuple[float, float]:
+  """Images per second, and milliseconds of CPU each, after the first batches."""
   batches = start()
   for _ in itertools.islice(batches, 8):
     pass
-  began = time.perf_counter()
+  began, cpu = time.perf_counter(), time.process_time()
   for count, _ in enumerate(batches, start=1):
     seconds = time.perf_counter() - began
     if seconds >= least:
+      spent = time.process_time() - cpu
       batches.close()
-      return count * size / seconds
+      return count * size / seconds, 1000 * spent / (count * size)
   raise AssertionError("batches end")
 
 
