@@ -8,8 +8,9 @@ directory of `save_to_disk` of Hugging Face datasets and Parquet files, unless
 and made a batch by our pipeline. The libraries webdataset and datasets feed the
 same files to torch's loader, with as many workers as there are cores; they and
 torch may be missing, and then their rows are. All take turns in every round;
-ratios are medians over the rounds. The CPU time of an image, which other work on
-the machine changes less, is that of our process, and unknown of torch's workers.
+ratios are medians over the rounds. The CPU time of an image, which other work
+on the machine changes less, is that of our process, and unknown of torch's
+workers.
 """
 
 import argparse
@@ -97,7 +98,7 @@ def table(
 def rate(
   start: Callable[[], Iterator[int]], size: int, least: float
 ) -> tuple[float, float]:
-  """Images per second, and milliseconds of CPU each, after the first batches."""
+  """Images per second and milliseconds of CPU each, after the first batches."""
   batches = start()
   for _ in itertools.islice(batches, 8):
     pass
