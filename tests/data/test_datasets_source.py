@@ -396,6 +396,33 @@ def test_a_record_that_names_a_file_elsewhere_is_refused(tmp_path):
     open_(tmp_path / "d").read(np.array([0]))
 
 
+def test_configurations_of_a_readme_have_their_own_files(tmp_path):
+  files = {"small": 3, "large": 5, "huge": 7}
+  for name, count in files.items():
+    (tmp_path / "d" / name).mkdir(parents=True)
+    table(count).to_parquet(tmp_path / "d" / name / "train-0.parquet")
+  (tmp_path / "d/README.md").write_text(
+    "---\n"
+    "configs:\n"
+    "- config_name: small\n"
+    "  data_files: [{split: train, path: 'small/train-*'}]\n"
+    "- config_name: large\n"
+    "  data_dir: large\n"
+    "- config_name: huge\n"
+    "  data_dir: huge\n"
+    "  data_files: [{split: val, path: '*.parquet'}]\n"
+    "---\n"
+  )
+  for name, count in files.items():
+    split = "val" if name == "huge" else "train"
+    assert open_(f"{tmp_path}/d:{name}", split).num_examples == count
+  says = "several configurations, 'small', 'large', 'huge'; name one, as in"
+  with pytest.raises(UserError, match=says):
+    open_(tmp_path / "d")
+  with pytest.raises(UserError, match="no configuration 'tiny'; it has: 'sm"):
+    open_(f"{tmp_path}/d:tiny")
+
+
 def test_relative_directories_start_from_data_dir(tmp_path):
   saved(tmp_path / "d")
   source = sources.open_source("datasets:d", "train", data_dir=str(tmp_path))

@@ -273,10 +273,18 @@ def _builder(directory: str, config: str | None, shown: str) -> Any:
   chosen = datasets_hub.choose(configs, config, shown)
   infos = DatasetInfosDict.from_directory(directory)
   info = infos.get(chosen.name)
+  patterns = chosen.data_files
+  if not patterns and chosen.data_dir:
+    # Else the library looks for the files of all configurations.
+    place = os.path.join(directory, chosen.data_dir)
+    patterns = {
+      str(split): [f"{chosen.data_dir}/{pattern}" for pattern in found]
+      for split, found in datasets.data_files.get_data_patterns(place).items()
+    }
   return datasets.load_dataset_builder(
     directory,
     chosen.name,
-    data_files=chosen.data_files or None,
+    data_files=patterns or None,
     features=info.features if info else None,
   )
 

@@ -29,7 +29,8 @@ class Config:
     name: Its name.
     data_files: Patterns of the files of each split; empty: the library finds
       them.
-    data_dir: Directory that patterns start from.
+    data_dir: Directory that all its files are in; None: that of the dataset.
+    is_default: Whether it is the one that goes without a name.
   """
 
   name: str
@@ -117,7 +118,7 @@ def configs(directory: str) -> list[Config]:
   return [
     Config(
       entry["config_name"],
-      _by_split(entry.get("data_files")),
+      _by_split(entry.get("data_files"), entry.get("data_dir")),
       entry.get("data_dir"),
       bool(entry.get("default")),
     )
@@ -151,20 +152,23 @@ def choose(found: Sequence[Config], name: str | None, shown: str) -> Config:
   )
 
 
-def _by_split(data_files: Any) -> dict[str, list[str]]:
+def _by_split(data_files: Any, data_dir: str | None) -> dict[str, list[str]]:
   """Patterns by split, of any of the forms that a README.md may have."""
   if not data_files:
     return {}
   if isinstance(data_files, str):
-    return {"train": [data_files]}
+    data_files = [data_files]
   if isinstance(data_files, Mapping):
-    pairs = data_files.items()
+    pairs = list(data_files.items())
   elif all(isinstance(entry, str) for entry in data_files):
-    return {"train": list(data_files)}
+    pairs = [("train", data_files)]
   else:
-    pairs = ((entry["split"], entry["path"]) for entry in data_files)
+    pairs = [(entry["split"], entry["path"]) for entry in data_files]
+  start = f"{data_dir}/" if data_dir else ""
   return {
-    split: [paths] if isinstance(paths, str) else list(paths)
+    split: [
+      start + path for path in ([paths] if isinstance(paths, str) else paths)
+    ]
     for split, paths in pairs
   }
 
@@ -173,9 +177,8 @@ def _patterns(config: Config) -> list[str] | None:
   """Patterns of what is downloaded; None: all."""
   if not config.data_files:
     return [_README, f"{config.data_dir}/*"] if config.data_dir else None
-  start = f"{config.data_dir}/" if config.data_dir else ""
   found = [p for paths in config.data_files.values() for p in paths]
-  return [_README, *(start + pattern for pattern in found)]
+  return [_README, *found]
 
 
 def _say_size(
