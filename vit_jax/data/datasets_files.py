@@ -8,18 +8,16 @@ the library makes a copy in Arrow's form in its cache, as it does of the rest.
 """
 
 import collections
-import contextlib
 import dataclasses
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from etils import epath
 
-from vit_jax import truncate
-from vit_jax.data import datasets_hub, datasets_names, order
+from vit_jax.data import arrow_files, datasets_hub, datasets_names, order
 from vit_jax.data.arrow_tables import Mapped, RowGroups, Table
 from vit_jax.errors import UserError
 
@@ -76,7 +74,7 @@ def open_dataset(
       name.name, name.revision, name.config, shown=shown
     )
     config = name.config
-  with errors(shown, directory):
+  with arrow_files.errors(shown, directory):
     if any(os.path.exists(os.path.join(directory, file)) for file in _SAVED):
       return _saved(directory, shown)
     return _files(directory, config, shown, shuffle_block)
@@ -100,96 +98,12 @@ def _directory(
   return None, None
 
 
-@contextlib.contextmanager
-def errors(shown: str, directory: str | None) -> Iterator[None]:
-  """Makes sentences of the library's many errors.
-
-  Args:
-    shown: Name of the dataset.
-    directory: Where its files are looked through for damage.
-
-  Raises:
-    UserError: In place of any other error.
-  """
-  import pyarrow as pa
-
-  try:
-    yield
-  except UserError:
-    raise
-  except Exception as error:  # Each format has its own.
-    causes = [error]
-    while cause := causes[-1].__cause__ or causes[-1].__context__:
-      causes.append(cause)
-    damaged = _damaged(directory) if directory else []
-    if damaged:
-      raise UserError(
-        f"{shown}: {len(damaged)} of its files cannot be read:"
-        f" {truncate.first(damaged, separator='; ')}. Copy them again."
-      ) from error
-    wants = [
-      cause
-      for cause in causes
-      if isinstance(cause, (OSError, pa.ArrowException, ValueError))
-    ]
-    text = " ".join(str((wants or causes)[-1]).split())[:300].rstrip(". ")
-    raise UserError(
-      f"{shown} cannot be read ({text or type(error).__name__}); name another"
-      " dataset or configuration, or mend that."
-    ) from error
-
-
-def _damaged(directory: str) -> list[str]:
-  """Arrow and Parquet files that are not whole, with the reason of each."""
-  found = []
-  for root, _, files in os.walk(directory):
-    for file in sorted(files):
-      path = os.path.join(root, file)
-      try:
-        if file.endswith(".parquet"):
-          import pyarrow.parquet as pq
-
-          pq.read_metadata(path)
-        elif file.endswith(".arrow"):
-          _mapped(path)
-      except Exception as error:
-        reason = " ".join(str(error).split())[:120].rstrip(". ")
-        found.append(f"{path} ({reason or type(error).__name__})")
-  return found
-
-
-def _mapped(path: str) -> Any:
-  """The records of an Arrow file, of either form, as a memory-mapped table."""
-  import pyarrow as pa
-
-  size = os.path.getsize(path)
-  if not size:
-    raise OSError("it is empty")
-  file = pa.memory_map(path)
-  if file.read(6) == b"ARROW1":
-    return pa.ipc.open_file(file).read_all()
-  file.seek(0)
-  reader = pa.ipc.open_stream(file)
-  batches, count = [], 0
-  try:
-    for batch in reader:
-      batches.append(batch)
-      count += len(batch)
-  except (OSError, pa.ArrowException):
-    raise OSError(f"it is cut off after {count} examples") from None
-  # A stream that ends between two of its parts looks whole.
-  file.seek(size - 8)
-  if file.read(8) != b"\xff\xff\xff\xff\0\0\0\0":
-    raise OSError(f"it is cut off after {count} examples")
-  return pa.Table.from_batches(batches, reader.schema)
-
-
 def _saved(directory: str, shown: str) -> Dataset:
   """A directory of `save_to_disk`."""
   import datasets
 
-  for path in _arrow_files(directory):
-    _mapped(path)
+  for path in arrow_files.of_directory(directory):
+    arrow_files.mapped(path)
   found = datasets.load_from_disk(directory, keep_in_memory=False)
   if isinstance(found, datasets.Dataset):
     name = str(found.split or "")
@@ -216,15 +130,6 @@ def _roots(directory: str) -> list[str]:
   return [directory, *map(os.fspath, (of_hub, datasets.config.HF_CACHE_HOME))]
 
 
-def _arrow_files(directory: str) -> list[str]:
-  return [
-    os.path.join(root, file)
-    for root, _, files in os.walk(directory)
-    for file in sorted(files)
-    if file.endswith(".arrow")
-  ]
-
-
 def _files(
   directory: str, config: str | None, shown: str, shuffle_block: int
 ) -> Dataset:
@@ -242,7 +147,7 @@ def _files(
   }
   if suffixes == {".arrow"}:
     tables = {
-      split: pa.concat_tables(map(_mapped, paths))
+      split: pa.concat_tables(map(arrow_files.mapped, paths))
       for split, paths in files.items()
     }
     schema = next(iter(tables.values())).schema
@@ -345,8 +250,8 @@ def _copied(
     )
   builder.download_and_prepare()
   found = builder.as_dataset()
-  for path in _arrow_files(builder.cache_dir):
-    _mapped(path)
+  for path in arrow_files.of_directory(builder.cache_dir):
+    arrow_files.mapped(path)
   return Dataset(
     directory,
     next(iter(found.values())).features,

@@ -62,7 +62,7 @@ def open_source(
   """
   datasets_names.require_library()
   # Imported late, with the library: they need Arrow.
-  from vit_jax.data import datasets_files, datasets_labels
+  from vit_jax.data import arrow_files, datasets_files, datasets_labels
 
   name = f"datasets:{arguments}"
   dataset = datasets_files.open_dataset(
@@ -77,7 +77,7 @@ def open_source(
     numbers=numbers,
   )
   _say(datasets_columns.shown(columns, name))
-  with datasets_files.errors(name, dataset.directory):
+  with arrow_files.errors(name, dataset.directory):
     tables = {s: opened(columns.names) for s, opened in dataset.splits.items()}
     pieces = splits.resolve(
       split, {s: [t.num_rows] for s, t in tables.items()}, dataset=name

@@ -1,0 +1,94 @@
+"""Patterns of tar files: braces, '*' and '?'."""
+
+import glob
+import os
+import posixpath
+import re
+from collections.abc import Sequence
+
+from etils import epath
+
+from vit_jax import buckets
+from vit_jax.errors import UserError
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})")
+_WILD = re.compile(r"[*?]")
+_MAX_FILES = 100_000
+
+
+def expand(arguments: str) -> list[str]:
+  """Lists the files that a pattern names, without looking for them.
+
+  A '*' or '?' stays as it is.
+
+  Raises:
+    UserError: It is no pattern of tar files.
+  """
+  files = [arguments]
+  while any(map(_BRACES.search, files)):
+    files = [name for file in files for name in _expanded(file, arguments)]
+    if len(files) > _MAX_FILES:
+      raise UserError(
+        f"webdataset:{arguments} names more than {_MAX_FILES} files; name"
+        " fewer."
+      )
+  wrong = [file for file in files if not file.endswith(".tar")]
+  if wrong or set("{}") & set("".join(files)):
+    raise UserError(
+      f"webdataset:{arguments} does not name tar files; write one, or several"
+      " as in 'webdataset:shards/cc3m-{000..331}.tar'. Compressed ones cannot"
+      " be read at random: unpack the compression."
+    )
+  return files
+
+
+def find(names: Sequence[str], data_dir: str | None, shown: str) -> list[str]:
+  """The paths of files; those that '*' and '?' stand for are sorted.
+
+  Raises:
+    UserError: There is no file that a pattern fits.
+  """
+  found = []
+  for name in names:
+    path = _path(name, data_dir)
+    if not _WILD.search(name):
+      found.append(path)
+      continue
+    if buckets.is_bucket(path):
+      start, _, rest = path.partition("://")
+      bucket, _, pattern = rest.partition("/")
+      root = epath.Path(f"{start}://{bucket}")
+      matching = [os.fspath(file) for file in root.glob(pattern)]
+    else:
+      root = "" if path == name else path[: -len(name)]
+      matching = glob.glob(f"{glob.escape(root)}{name}")
+    if not matching:
+      raise UserError(
+        f"{shown}: there is no file {path}; name others, or another --data_dir."
+      )
+    found += sorted(matching)
+  return found
+
+
+def _path(name: str, data_dir: str | None) -> str:
+  if data_dir is None or buckets.is_bucket(name) or os.path.isabs(name):
+    return name
+  return posixpath.join(os.fspath(epath.Path(data_dir).expanduser()), name)
+
+
+def _expanded(file: str, pattern: str) -> list[str]:
+  """Replaces the first braces by each of the texts that they stand for."""
+  braces = _BRACES.search(file)
+  if braces is None:
+    return [file]
+  texts = braces[1].split(",")
+  if limits := _RANGE.fullmatch(braces[1]):
+    first, last = int(limits[1]), int(limits[2])
+    if last - first >= _MAX_FILES or last < first:
+      raise UserError(
+        f"webdataset:{pattern}: {braces[0]} does not count up to at most"
+        f" {_MAX_FILES} files; write it as {{000..331}}."
+      )
+    texts = [f"{i:0{len(limits[1])}d}" for i in range(first, last + 1)]
+  return [file[: braces.start()] + t + file[braces.end() :] for t in texts]
