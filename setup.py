@@ -119,7 +119,7 @@ setuptools.setup(
       "nvidia-cudnn-cu12",
     ],
     "gcs": ["gcsfs>=2025.2"],  # Tells refused preconditions apart.
-    "datasets": ["datasets>=4"],
+    "datasets": DATASETS,
     "heic": ["pillow-heif"],
     "docs": DOCS,
     "wandb": ["wandb>=0.31"],

@@ -46,9 +46,9 @@ def check(config: schema.Config) -> None:
     )
   if num_visible(config) == side**2:
     raise UserError(
-      f"config.objective.mask_ratio = {objective.mask_ratio:g} masks none of the"
-      f" {side**2} patches, so that there is nothing to predict; use at least"
-      f" {1 / side**2:.4g}."
+      f"config.objective.mask_ratio = {objective.mask_ratio:g} masks none of"
+      f" the {side**2} patches, so that there is nothing to predict; use at"
+      f" least {1 / side**2:.4g}."
     )
   width, heads = objective.decoder_width, objective.decoder_num_heads
   if width % heads or width % 4:
