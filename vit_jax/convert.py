@@ -8,10 +8,14 @@
 
 SRC is a workdir (the newest step is read, and the average of its parameters if
 there is one), one of its checkpoints/STEP, a published .npz, .safetensors or
-.pth file, or a Hugging Face directory. DST is a name that is still free:
+.pth file, or a directory of Hugging Face or timm. DST is a name that is still
+free:
 
   NAME.npz        google-research's names of parameters
-  NAME            Hugging Face directory, with a model card
+  NAME            directory that transformers opens, with a model card: Hugging
+                  Face's where it has such a network, else timm's
+  NAME with --to=huggingface or --to=timm    that one and no other
+  NAME.safetensors    parameters by timm's names, in one file
   NAME.stablehlo  network and parameters in one file that needs nothing but jax:
                     from jax import export
                     data = bytearray(open("NAME.stablehlo", "rb").read())
@@ -108,11 +112,11 @@ def convert(
   """
   repository = None
   if hub.is_name(dst):
-    form = to or "huggingface"
-    if form not in _UPLOADED:
+    form = to
+    if form not in (None, *_UPLOADED):
       raise UserError(
-        f"--to={to} is no form for the hub; leave it out, or take"
-        " --to=open_clip."
+        f"--to={to} is no form for the hub; leave it out, or take one of"
+        f" {', '.join(_UPLOADED)}."
       )
     repository = hub.check_free(dst)
   else:
@@ -144,19 +148,27 @@ def convert(
     f"read {src}: {names.describe(model)}, {head},"
     f" {trees.num_elements(source.weights.params):,} parameters{step}"
   )
+  reason = None
+  if form is None:
+    from vit_jax.pretrained import save
+
+    form, reason = save.directory_form(model)
+  why = "" if reason is None else f", as {reason}"
   if repository is None:
-    _write(dst, form, source, dtype)
-    print(f"wrote {dst}: {FORMS[form]}")
+    notes = _write(dst, form, source, dtype)
+    print("; ".join((f"wrote {dst}: {FORMS[form]}{why}", *notes)))
     return
   with tempfile.TemporaryDirectory() as scratch:
     directory = epath.Path(scratch) / repository.partition("/")[2]
     report = _report(source)
     name = _REPORT if report is not None else None
-    _write(os.fspath(directory), form, source, dtype, repository, report=name)
+    notes = _write(
+      os.fspath(directory), form, source, dtype, repository, report=name
+    )
     if report is not None:
       report.copy(directory / _REPORT)
     page = hub.push(os.fspath(directory), repository, f"Add {src} of vit_jax")
-  print(f"uploaded {dst}: {FORMS[form]}; {page}")
+  print("; ".join((f"uploaded {dst}: {FORMS[form]}{why}", page, *notes)))
 
 
 def _report(source: "Inference") -> epath.Path | None:
@@ -170,8 +182,8 @@ def _report(source: "Inference") -> epath.Path | None:
   return report if report.exists() else None
 
 
-def _form(dst: str, to: str | None) -> str:
-  """The form of DST, a key of FORMS."""
+def _form(dst: str, to: str | None) -> str | None:
+  """The form of DST, a key of FORMS; None: whichever a directory can have."""
   suffix = epath.Path(dst).suffix
   if suffix == ".pt":
     raise UserError(
@@ -182,8 +194,8 @@ def _form(dst: str, to: str | None) -> str:
   if to is None and suffix not in _BY_SUFFIX:
     raise UserError(
       f"{dst} ends in '{suffix}', which is no form that is written; give"
-      " NAME.npz, NAME.stablehlo, or a name without a suffix for a Hugging Face"
-      " directory."
+      " NAME.npz, NAME.safetensors, NAME.stablehlo, or a name without a suffix"
+      " for a directory."
     )
   return _BY_SUFFIX[suffix] if to is None else to
 
@@ -195,7 +207,8 @@ def _write(
   dtype: str | None,
   repository: str | None = None,
   report: str | None = None,
-) -> None:
+) -> Sequence[str]:
+  """Writes a form; returns a sentence about each thing that it changes."""
   if form == "stablehlo":
     from vit_jax.aot import export
 
@@ -214,17 +227,19 @@ def _write(
     from vit_jax.weights import model_card, training_record
 
     card, training = None, None
-    if form == "huggingface":
+    if form in _WITH_CARD:
       if source.step is not None:
         training = training_record.read(*reading.locate(source.weights.path))
       card = model_card.text(
         epath.Path(dst).name,
         source.weights,
         training,
+        library=_WITH_CARD[form],
         repository=repository,
         report=report,
       )
-    save.write(dst, source.weights, form, card)
+    return save.write(dst, source.weights, form, card)
+  return ()
 
 
 def _tokenizer_files(source: "Inference") -> Mapping[str, bytes] | None:
@@ -244,15 +259,23 @@ def _tokenizer_files(source: "Inference") -> Mapping[str, bytes] | None:
 # Forms of DST, as messages call them.
 FORMS = {
   "npz": "published names",
+  "safetensors": "timm's names",
   "huggingface": "Hugging Face directory",
+  "timm": "timm's directory",
   "open_clip": "open_clip's directory",
   "stablehlo": "StableHLO for CPU, GPU and TPU",
   "workdir": "workdir",
 }
 # Those that a repository of the hub may have.
-_UPLOADED = ("huggingface", "open_clip")
+_UPLOADED = ("huggingface", "timm", "open_clip")
+_WITH_CARD = {"huggingface": "transformers", "timm": "timm"}
 _REPORT = "report.html"
-_BY_SUFFIX = {".npz": "npz", ".stablehlo": "stablehlo", "": "huggingface"}
+_BY_SUFFIX = {
+  ".npz": "npz",
+  ".safetensors": "safetensors",
+  ".stablehlo": "stablehlo",
+  "": None,
+}
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Writing parameters in a published form."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,12 +8,16 @@ import flax.linen as nn
 import numpy as np
 from etils import epath
 
+from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.weights import flat
 from vit_jax.weights.contract import Weights
-from vit_jax.weights.spellings import huggingface, npz
+from vit_jax.weights.spellings import huggingface, npz, timm_write
 from vit_jax.weights.spellings.two_towers import open_clip_write
+from vit_jax.weights.spellings.unwritable import Unwritable
+
+_logger = logging.getLogger(__name__)
 
 
 def save(
@@ -20,20 +25,24 @@ def save(
   model: nn.Module,
   params: Mapping[str, Any],
   *,
+  form: str | None = None,
   class_names: Sequence[str] | None = None,
   numbers: Sequence[str] | None = None,
 ) -> None:
   """Saves a model and its parameters, to be loaded with `vit_jax.load`.
 
   The path decides the form: NAME.npz is a file with google-research's names,
-  a path without a suffix is a Hugging Face directory. (Workdirs are written by
+  NAME.safetensors one with timm's, a path without a suffix a directory: Hugging
+  Face's where it has such a network, else timm's. (Workdirs are written by
   training.) Nothing is left half written.
 
   Args:
-    path: Where to save. An existing .npz is replaced; an existing directory is
+    path: Where to save. An existing file is replaced; an existing directory is
       an error.
     model: Flax module made by `load` or `create_model`.
     params: Parameters of `model`, a nested dict.
+    form: 'huggingface', 'timm' or 'open_clip', for a directory of that form
+      and no other; None: as above.
     class_names: Names of the head's outputs, in order.
     numbers: Names of the numbers that the head predicts, if it has these in
       place of classes.
@@ -45,7 +54,9 @@ def save(
   Example:
     model, params = vit_jax.load("B_16.npz", num_classes=10)
     vit_jax.save("b16_ten_classes", model, params)
+    vit_jax.save("b16_for_timm", model, params, form="timm")
   """
+  form = _form(path, form)
   leaves = flat.flatten(params)
   config = build.config_of(model)
   if class_names is not None and numbers is not None:
@@ -67,32 +78,89 @@ def save(
     class_names=names,
     activation=None if numbers is None else "none",
   )
-  suffix = epath.Path(path).suffix
-  if suffix not in ("", ".npz"):
-    raise UserError(
-      f"{path} ends in '{suffix}', which is no form that is written; give"
-      " a NAME.npz, or a name without a suffix for a Hugging Face directory."
-    )
-  write(path, weights, "npz" if suffix else "huggingface")
+  if form is None:
+    form, reason = directory_form(config)
+    if reason is not None:
+      _logger.warning("%s is written in timm's form: %s.", path, reason)
+  for note in write(path, weights, form):
+    _logger.warning("%s: %s.", path, note)
+
+
+def directory_form(model: schema.Model) -> tuple[str, str | None]:
+  """Tells in which form a directory can hold a network.
+
+  Returns:
+    'huggingface', or 'timm' and the reason.
+
+  Raises:
+    UserError: Neither can hold it; the message names the keys.
+  """
+  try:
+    huggingface.check(model)
+  except Unwritable as refusal:
+    try:
+      timm_write.check(model)
+    except Unwritable as other:
+      raise Unwritable(f"{refusal.reason}, and {other.reason}") from None
+    return "timm", refusal.reason
+  return "huggingface", None
 
 
 def write(
   path: str, weights: Weights, form: str, card: str | None = None
-) -> None:
+) -> Sequence[str]:
   """Writes weights in a published form.
 
   Args:
     path: Where to write, as for `save`.
     weights: Network and parameters; stacked layers are written one by one.
-    form: 'npz', 'huggingface' or 'open_clip'.
+    form: 'npz', 'safetensors' or a form of directories.
     card: Text of a directory's README.md.
+
+  Returns:
+    A sentence about each thing that the form tells in other words only.
 
   Raises:
     UserError: The form cannot hold the model, or the path cannot be written.
   """
+  if form == "timm":
+    return timm_write.write(path, weights, card)
+  if form == "safetensors":
+    return timm_write.write_file(path, weights)
   if form == "npz":
     npz.write(epath.Path(path), weights)
   elif form == "open_clip":
     open_clip_write.write(path, weights)
   else:
     huggingface.write(path, weights, card)
+  return ()
+
+
+def _form(path: str, form: str | None) -> str | None:
+  """The form that is asked for; None: one of those that a directory may have.
+
+  Raises:
+    UserError: There is no such form, or the path has another form's suffix.
+  """
+  suffix = epath.Path(path).suffix
+  if form is not None and form not in _DIRECTORIES:
+    raise UserError(
+      f"form = {form!r} is not known; directories are written as"
+      f" {', '.join(map(repr, _DIRECTORIES))}, files by the suffix of the path."
+    )
+  if form is not None and suffix in _BY_SUFFIX:
+    raise UserError(
+      f"{path} ends in '{suffix}', but form = {form!r} is a directory; give a"
+      " name without a suffix."
+    )
+  if form is None and suffix and suffix not in _BY_SUFFIX:
+    raise UserError(
+      f"{path} ends in '{suffix}', which is no form that is written; give a"
+      " NAME.npz, a NAME.safetensors, or a name without a suffix for a"
+      " directory."
+    )
+  return _BY_SUFFIX.get(suffix, form)
+
+
+_DIRECTORIES = ("huggingface", "timm", "open_clip")
+_BY_SUFFIX = {".npz": "npz", ".safetensors": "safetensors"}

@@ -22,14 +22,15 @@ PROBLEM_TYPES = {
   "sigmoid": "multi_label_classification",
   "none": "regression",
 }
-# Key of our own for ops that Hugging Face cannot express; other readers ignore
-# it.
-_OURS = "vit_jax_preprocess"
+# Key of our own for ops that others cannot express; other readers ignore it.
+OURS = "vit_jax_preprocess"
 
 # Pillow's numbers of the ways to resize -> ours. All of Pillow's look at every
 # pixel when they shrink, as ours do with antialias.
 _BILINEAR, _BICUBIC = 2, 3
 _METHODS = {1: "bicubic", _BILINEAR: "bilinear", _BICUBIC: "bicubic", 4: "area"}
+# timm's names of the ways to resize -> ours, where they are not bicubic.
+_OF_TIMM = {"bilinear": "bilinear", "box": "area"}
 # ConvNeXt's processor (the one with crop_pct) makes squares of images from this
 # side on, pixels, and crops smaller ones.
 _SQUASHED = 384
@@ -66,7 +67,9 @@ def read(path: epath.PathLike) -> ImageProcessor:
   preprocess, activation = None, "softmax"
   if (path / CONFIG).exists():
     config = Fields.read(path / CONFIG)
-    if "pretrained_cfg" in config:
+    if OURS in config:
+      preprocess = config.get(OURS, TEXT)
+    elif "pretrained_cfg" in config:
       preprocess = _timm(config.mapping("pretrained_cfg"))
     for name, problem_type in PROBLEM_TYPES.items():
       if config.values.get("problem_type") == problem_type:
@@ -90,16 +93,14 @@ def resizing(preprocess: str | None, image_size: int) -> dict[str, Any]:
   keys: dict[str, Any] = {"do_resize": True, "resample": _BILINEAR}
   if preprocess is None:
     return keys
-  keys[_OURS] = preprocess
-  calls = [
-    ast.parse(op.strip(), mode="eval").body for op in preprocess.split("|")
-  ]
-  if [_name(call) for call in calls] == [
+  keys[OURS] = preprocess
+  calls = parsed(preprocess)
+  if [op_name(call) for call in calls] == [
     "decode",
     "resize_small",
     "central_crop",
   ]:
-    given = _arguments(calls[1], ("size", "scale", "method"))
+    given = op_arguments(calls[1], ("size", "scale", "method"))
     shortest = round(given.get("scale", 1) * (given.get("size") or image_size))
     keys["size"] = {"shortest_edge": shortest}
     keys["do_center_crop"] = True
@@ -145,11 +146,19 @@ def image_size(config: Fields) -> int | None:
   return _size(config, name)[0] if name in config else None
 
 
-def _name(call: ast.expr) -> str:
+def parsed(preprocess: str) -> list[ast.expr]:
+  """The ops of a string, each a name or a call."""
+  return [
+    ast.parse(op.strip(), mode="eval").body for op in preprocess.split("|")
+  ]
+
+
+def op_name(call: ast.expr) -> str:
+  """The name of an op."""
   return ast.unparse(call.func if isinstance(call, ast.Call) else call)
 
 
-def _arguments(call: ast.expr, names: tuple[str, ...]) -> dict[str, Any]:
+def op_arguments(call: ast.expr, names: tuple[str, ...]) -> dict[str, Any]:
   """The given arguments of an op, by name."""
   if not isinstance(call, ast.Call):
     return {}
@@ -162,7 +171,7 @@ def _timm(config: Fields) -> str:
   """The ops of timm's evaluation: resize by 1 / crop_pct, crop the centre."""
   size = config.get("input_size", COUNTS, (3, 224, 224))[-1]
   interpolation = config.get("interpolation", TEXT, "bicubic")
-  method = interpolation if interpolation == "bilinear" else "bicubic"
+  method = _OF_TIMM.get(interpolation, "bicubic")
   scaled = math.floor(size / _part(config))
   is_squashed = config.get("crop_mode", TEXT, "center") == "squash"
   return _ops(scaled, size, is_squashed=is_squashed, method=method)
@@ -170,8 +179,8 @@ def _timm(config: Fields) -> str:
 
 def _hugging_face(config: Fields) -> str | None:
   """The ops of an image processor; None if it does not resize."""
-  if _OURS in config:
-    return config.get(_OURS, TEXT)
+  if OURS in config:
+    return config.get(OURS, TEXT)
   if not config.get("do_resize", FLAG, True) or "size" not in config:
     return None
   method = _METHODS.get(config.values.get("resample"), "bilinear")

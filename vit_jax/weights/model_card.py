@@ -36,6 +36,7 @@ def text(
   weights: Weights,
   training: Training | None = None,
   *,
+  library: str = "transformers",
   repository: str | None = None,
   report: str | None = None,
 ) -> str:
@@ -45,6 +46,7 @@ def text(
     name: Name of the model.
     weights: Parameters of the model and the use that they are meant for.
     training: Record of the run that left them; None if there is none.
+    library: 'transformers' or 'timm', whose form the directory has.
     repository: Name of its place on the hub, 'OWNER/NAME'; None: it has none.
     report: Name of the file beside it that holds the run's report.
   """
@@ -75,7 +77,11 @@ def text(
     mean=list(mean),
     deviation=list(deviation),
     training=training,
+    library=library,
     place=repository or "THIS_DIRECTORY",
+    timms_place=f"hf-hub:{repository}"
+    if repository
+    else "local-dir:THIS_DIRECTORY",
     our_place=f"hf:{repository}" if repository else "THIS_DIRECTORY",
     report=report,
     objective=_objective(training.config) if training else {},
@@ -83,7 +89,7 @@ def text(
     results=results,
   )
   front = yaml.safe_dump(
-    _front_matter(name, weights, training, results),
+    _front_matter(name, library, weights, training, results),
     sort_keys=False,
     allow_unicode=True,
   )
@@ -116,6 +122,7 @@ def _regularisation(training: Training) -> list[str]:
 
 def _front_matter(
   name: str,
+  library: str,
   weights: Weights,
   training: Training | None,
   results: Sequence[Result],
@@ -124,7 +131,7 @@ def _front_matter(
   has_head = weights.model.num_classes is not None
   task = "image-classification" if has_head else "image-feature-extraction"
   front: dict[str, Any] = {
-    "library_name": "transformers",
+    "library_name": library,
     "pipeline_tag": task,
     "tags": ["vision", tag, "jax", "vit_jax"],
   }

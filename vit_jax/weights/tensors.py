@@ -63,13 +63,24 @@ def read(path: epath.Path) -> dict[str, np.ndarray]:
   raise UserError(f"{path} holds no weights: neither {FILE} nor {INDEX}.")
 
 
-def write(path: epath.Path, tensors: Mapping[str, np.ndarray]) -> None:
-  """Writes float32 tensors as PyTorch's own writer would."""
+def write(
+  path: epath.Path,
+  tensors: Mapping[str, np.ndarray],
+  metadata: Mapping[str, str] | None = None,
+) -> None:
+  """Writes float32 tensors as PyTorch's own writer would.
+
+  Args:
+    path: The file.
+    tensors: By name.
+    metadata: Texts for the file's header, which other readers ignore.
+  """
   contiguous = {
     name: np.asarray(tensor, np.float32, order="C")
     for name, tensor in tensors.items()
   }
-  path.write_bytes(safetensors.numpy.save(contiguous, {"format": "pt"}))
+  header = {"format": "pt", **(metadata or {})}
+  path.write_bytes(safetensors.numpy.save(contiguous, header))
 
 
 def _read_shards(directory: epath.Path) -> dict[str, np.ndarray]:

@@ -11,6 +11,8 @@ from vit_jax.weights.fields import Fields
 from vit_jax.weights.spellings.names import Names, Tensors
 
 Beside = tuple[dict[str, Any], schema.Objective | None]
+# The model card beside weights.
+CARD = "README.md"
 # Among the notes that `Original.said` is given, of a file of TorchScript.
 SCRIPT_NOTE = "The file is TorchScript: its weights are read, its program not."
 

@@ -9,15 +9,14 @@ from etils import epath
 from vit_jax import records
 from vit_jax.config import pixels, schema
 from vit_jax.errors import UserError
-from vit_jax.weights import image_processor, stacking, tensors
+from vit_jax.weights import image_processor, labels, stacking, tensors
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import FLAG, NUMBER, NUMBERS, TEXT, Fields
 from vit_jax.weights.image_processor import CONFIG, PREPROCESSOR
 from vit_jax.weights.spellings import names
-from vit_jax.weights.spellings.contract import HuggingFace
+from vit_jax.weights.spellings.contract import CARD, HuggingFace
 from vit_jax.weights.spellings.registry import HUGGINGFACE
-
-CARD = "README.md"
+from vit_jax.weights.spellings.unwritable import Unwritable
 
 
 def read(path: epath.PathLike) -> Weights:
@@ -59,6 +58,15 @@ def read(path: epath.PathLike) -> Weights:
   )
 
 
+def check(model: schema.Model) -> None:
+  """Checks that Hugging Face has a network.
+
+  Raises:
+    Unwritable: It has none; the message names the key.
+  """
+  _family(model)[1].config(model)
+
+
 def write(
   directory: epath.PathLike, weights: Weights, card: str | None = None
 ) -> None:
@@ -78,16 +86,7 @@ def write(
   """
   directory = epath.Path(directory)
   model = weights.model
-  writers = [
-    kind for kind in HUGGINGFACE.names() if HUGGINGFACE.get(kind).writes(model)
-  ]
-  if not writers:
-    raise UserError(
-      f"Hugging Face has no network such as config.model.name='{model.name}'. A"
-      " NAME.npz or a workdir can hold it."
-    )
-  kind = writers[0]
-  family = HUGGINGFACE.get(kind)
+  kind, family = _family(model)
   config = {**family.config(model), "model_type": kind}
   found = names.write(stacking.unstack_layers(weights.params), family.names)
   found = family.scale(model, found)
@@ -118,14 +117,25 @@ def write(
       (partial / CARD).write_bytes(card.encode())
 
 
+def _family(model: schema.Model) -> tuple[str, HuggingFace]:
+  """The `model_type` that a network is written as."""
+  for kind in HUGGINGFACE.names():
+    family = HUGGINGFACE.get(kind)
+    if family.writes(model):
+      return kind, family
+  raise Unwritable(
+    f"Hugging Face has no network such as config.model.name='{model.name}'"
+  )
+
+
 def _labels(
   class_names: Sequence[str] | None, num_classes: int
 ) -> dict[str, Mapping[str, str | int]]:
   """Keys of config.json; transformers counts classes by them."""
-  labels = class_names or [f"LABEL_{i}" for i in range(num_classes)]
+  named = labels.named(class_names, num_classes)
   return {
-    "id2label": {str(i): name for i, name in enumerate(labels)},
-    "label2id": {name: i for i, name in enumerate(labels)},
+    "id2label": {str(i): name for i, name in enumerate(named)},
+    "label2id": {name: i for i, name in enumerate(named)},
   }
 
 
@@ -193,10 +203,8 @@ def _class_names(
   config: Fields, num_classes: int | None
 ) -> tuple[str, ...] | None:
   """Names of the outputs; None where config.json only numbers them."""
-  labels = config.mapping("id2label").values
+  named = config.mapping("id2label").values
   numbers = [str(i) for i in range(num_classes or 0)]
-  if not numbers or labels.keys() != set(numbers):
+  if not numbers or named.keys() != set(numbers):
     return None
-  if all(labels[number] == f"LABEL_{number}" for number in numbers):
-    return None
-  return tuple(str(labels[number]) for number in numbers)
+  return labels.names([str(named[number]) for number in numbers])

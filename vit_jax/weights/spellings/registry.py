@@ -43,6 +43,20 @@ TIMM = Registry(
     "convnext": f"{_ROOM}.convnext.timm:TIMM",
   },
 )
+# Class of timm's -> record `TimmWriter`.
+TIMM_WRITERS = Registry(
+  "class",
+  {
+    "swin": f"{_ROOM}.swin.timm_write:WRITER",
+    "pvt": f"{_ROOM}.pvt.timm_write:WRITER",
+    "resnet": f"{_ROOM}.resnet.timm_write:WRITER",
+    "convnext": f"{_ROOM}.convnext.timm_write:WRITER",
+    # First, as a VisionTransformer is written of all that has no other form.
+    "beit": f"{_ROOM}.vit.beit_write:WRITER",
+    "eva": f"{_ROOM}.vit.eva02_write:WRITER",
+    "vit": f"{_ROOM}.vit.timm_write:WRITER",
+  },
+)
 # model.name -> record `Npz`.
 NPZ = Registry(
   "model.name",

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from vit_jax.config import schema
-from vit_jax.errors import UserError
 from vit_jax.models.convnext import sizes
 from vit_jax.weights.fields import NUMBER, TEXT, Fields
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.convnext import torch
 from vit_jax.weights.spellings.names import Tensors
+from vit_jax.weights.spellings.unwritable import Unwritable
 
 # Of all norms but the last, whatever config.json says.
 _EPSILON = 1e-6
@@ -59,10 +59,9 @@ def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
 def _config(model: schema.Model) -> dict[str, Any]:
   size = sizes.convnext(model)
   if model.layer_norm_eps != _EPSILON:
-    raise UserError(
+    raise Unwritable(
       "Hugging Face's ConvNeXt cannot have"
-      f" model.layer_norm_eps={model.layer_norm_eps:g}. A NAME.npz or a workdir"
-      " can hold this network."
+      f" model.layer_norm_eps={model.layer_norm_eps:g}"
     )
   kind = "ForImageClassification" if model.num_classes else "Model"
   return {

@@ -3,12 +3,12 @@
 from typing import Any
 
 from vit_jax.config import schema
-from vit_jax.errors import UserError
 from vit_jax.models.pvt import sizes
 from vit_jax.weights.fields import FLAG, NUMBER, NUMBERS, TEXT, Fields
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.pvt import torch
+from vit_jax.weights.spellings.unwritable import Unwritable
 
 _NAMES = torch.names(
   embed=(
@@ -59,11 +59,11 @@ def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
 
 def _config(model: schema.Model) -> dict[str, Any]:
   if model.layer_norm_eps != model.map_norm_eps:
-    raise UserError(
+    raise Unwritable(
       "Hugging Face's PVT has one number for all norms, not"
       f" model.layer_norm_eps={model.layer_norm_eps:g} and"
-      f" model.map_norm_eps={model.map_norm_eps:g}. Train with both equal, or"
-      " keep the network as a NAME.npz or a workdir."
+      f" model.map_norm_eps={model.map_norm_eps:g}",
+      "Train with both equal, or keep the network as a NAME.npz or a workdir.",
     )
   size = sizes.pvt(model)
   num_stages = len(size.depths)

@@ -1,9 +1,6 @@
 """Hugging Face's BiT."""
 
-import logging
 from typing import Any
-
-import numpy as np
 
 from vit_jax.config import schema
 from vit_jax.models.resnet import sizes
@@ -11,8 +8,6 @@ from vit_jax.weights.fields import COUNT, COUNTS, Fields
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.resnet import torch
-
-_logger = logging.getLogger(__name__)
 
 
 def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
@@ -55,26 +50,6 @@ def _processor(model: schema.Model) -> dict[str, Any]:
   }
 
 
-def _scale(model: schema.Model, tensors: Tensors) -> Tensors:
-  """Makes up for another epsilon of the standardised convolutions.
-
-  Both divide kernels by sqrt(variance + eps), but eps is 1e-10 in the original
-  and 1e-8 here: kernels ten times as large give the same quotient, and change
-  nothing else, as they are standardised.
-  """
-  if model.standardization == "torch":
-    return tensors
-  _logger.warning(
-    "Convolutions are written ten times as large, which evens out what"
-    " Hugging Face's BiT adds to their variance: outputs are the same, but"
-    " further training has smaller relative updates."
-  )
-  return {
-    name: tensor * np.float32(10) if tensor.ndim == 4 else tensor
-    for name, tensor in tensors.items()
-  }
-
-
 BIT = HuggingFace(
   writes=lambda model: model.name == "resnet",
   prefix="bit.",
@@ -89,5 +64,5 @@ BIT = HuggingFace(
   unchecked=frozenset({"output_stride"}),
   processor=_processor,
   says_image_size=True,
-  scale=_scale,
+  scale=torch.with_torchs_constants,
 )

@@ -1,6 +1,13 @@
 """PyTorch's names of a BiT, which differ in three places."""
 
-from vit_jax.weights.spellings.names import Names
+import logging
+
+import numpy as np
+
+from vit_jax.config import schema
+from vit_jax.weights.spellings.names import Names, Tensors
+
+_logger = logging.getLogger(__name__)
 
 
 def names(root: str, unit: str, head: str) -> Names:
@@ -18,3 +25,23 @@ def names(root: str, unit: str, head: str) -> Names:
     rows.append((f"{ours}/{letter}", f"{unit}.conv{number}"))
   rows.append((f"{ours}/proj", f"{unit}.downsample.conv"))
   return Names(tuple(rows), required=(f"{root}.weight",))
+
+
+def with_torchs_constants(model: schema.Model, tensors: Tensors) -> Tensors:
+  """Makes up for another epsilon of the standardised convolutions.
+
+  Both divide kernels by sqrt(variance + eps), but eps is 1e-10 in the original
+  and 1e-8 here: kernels ten times as large give the same quotient, and change
+  nothing else, as they are standardised.
+  """
+  if model.standardization == "torch":
+    return tensors
+  _logger.warning(
+    "Convolutions are written ten times as large, which evens out what the"
+    " BiTs of Hugging Face and timm add to their variance: outputs are the"
+    " same, but further training has smaller relative updates."
+  )
+  return {
+    name: tensor * np.float32(10) if tensor.ndim == 4 else tensor
+    for name, tensor in tensors.items()
+  }

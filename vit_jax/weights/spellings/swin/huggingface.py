@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from vit_jax.config import schema
-from vit_jax.errors import UserError
 from vit_jax.models.swin import sizes
 from vit_jax.weights.fields import COUNT, NUMBERS, TEXT, Fields
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.swin import torch
+from vit_jax.weights.spellings.unwritable import Unwritable
 
 _EPSILON = 1e-5  # Of all norms.
 _CLASSES = {1: "Swin", 2: "Swinv2"}
@@ -97,11 +97,10 @@ def _config(model: schema.Model) -> dict[str, Any]:
   size = sizes.swin(model)
   windows = size.windows(model.image_size)
   if size.version == 1 and min(windows) < size.window_size:
-    raise UserError(
+    raise Unwritable(
       "Hugging Face's Swin cannot have windows smaller than"
       f" model.window_size={size.window_size} in a stage, which at"
-      f" model.image_size={model.image_size} has {min(windows)}. A NAME.npz or"
-      " a workdir can hold this network."
+      f" model.image_size={model.image_size} has {min(windows)}"
     )
   kind = "Model" if model.num_classes is None else "ForImageClassification"
   found = {

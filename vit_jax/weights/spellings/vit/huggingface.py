@@ -10,12 +10,12 @@ import re
 from typing import Any
 
 from vit_jax.config import schema
-from vit_jax.errors import UserError
 from vit_jax.models.vit import sizes
 from vit_jax.weights import position_embeddings
 from vit_jax.weights.fields import COUNT, NUMBER, TEXT, Fields
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Names, Tensors
+from vit_jax.weights.spellings.unwritable import Unwritable
 from vit_jax.weights.spellings.vit import key_biases, mae
 
 _logger = logging.getLogger(__name__)
@@ -249,17 +249,14 @@ def _without_layer_scale(tensors: Tensors) -> Tensors:
   return found
 
 
-def not_expressible(what: str, kind: str = "ViT") -> UserError:
+def not_expressible(what: str, kind: str = "ViT") -> Unwritable:
   """The error that a network cannot be written.
 
   Args:
     what: Part of our network that Hugging Face's lacks.
     kind: Name of Hugging Face's network.
   """
-  return UserError(
-    f"Hugging Face's {kind} cannot have {what}. A NAME.npz or a workdir can"
-    " hold this network."
-  )
+  return Unwritable(f"Hugging Face's {kind} cannot have {what}")
 
 
 def _processor(model: schema.Model) -> dict[str, Any]:

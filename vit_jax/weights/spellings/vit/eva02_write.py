@@ -1,0 +1,134 @@
+"""Networks with rotary positions as timm's Eva."""
+
+import re
+from typing import Any
+
+import numpy as np
+
+from vit_jax.config import schema
+from vit_jax.models.vit import sizes
+from vit_jax.weights import flat
+from vit_jax.weights.spellings import names
+from vit_jax.weights.spellings.names import Tensors
+from vit_jax.weights.spellings.timm_network import (
+  TimmNetwork,
+  TimmWriter,
+  cannot,
+  ratio,
+  require,
+)
+from vit_jax.weights.spellings.vit import (
+  eva02,
+  swiglu,
+  timm_tokens,
+  timm_write,
+)
+
+_KIND = "Eva"
+# Width -> name of the architecture; others are a Ti of other sizes.
+_NAMES = {
+  192: "eva02_tiny_patch14_224",
+  384: "eva02_small_patch14_224",
+  768: "eva02_base_patch14_224",
+  1024: "eva02_large_patch14_224",
+}
+_BIAS = re.compile(r"(blocks\.\d+\.attn)\.([qv])\.bias")
+_FACTORS = re.compile(r"(blocks\.\d+)\.ls([12])\.gamma")
+_APART = (
+  (re.compile(r"\.mlp\.gate\."), ".mlp.fc1_g."),
+  (re.compile(r"\.mlp\.fc1\."), ".mlp.fc1_x."),
+)
+
+
+def _network(model: schema.Model) -> TimmNetwork:
+  size = sizes.vit(model)
+  wanted: dict[str, Any] = {
+    "distillation": "none",
+    "representation_size": None,
+    "layer_norm_eps": 1e-6,
+  }
+  if model.mlp == "gelu" or model.pool == "map":
+    wanted["gelu"] = "exact"
+  require(_KIND, model, wanted)
+  timm_tokens.check(_KIND, model)
+  if size.stem_blocks is not None:
+    raise cannot(_KIND, f"model.stem_blocks={size.stem_blocks}")
+  if model.qkv_bias and model.key_bias:
+    # Keys turn by their places, so that their bias is of consequence.
+    raise cannot(_KIND, "model.key_bias=True with model.rope=True")
+  tokens = timm_tokens.counted(model)
+  if model.pool == "map":
+    require("attention pooling", model, {"mlp": "gelu", "mlp_norm": False})
+    if tokens.registers or tokens.has_cls:
+      raise cannot(
+        _KIND, f"model.registers={model.registers} with model.pool='map'"
+      )
+  pool = timm_write.POOLS[model.pool]
+  side = model.rope_grid or size.grid(model.image_size)
+  arguments: dict[str, Any] = {
+    "img_size": model.image_size,
+    "patch_size": size.patch_size,
+    "embed_dim": size.width,
+    "depth": size.depth,
+    "num_heads": size.num_heads,
+    "mlp_ratio": ratio(size.width, size.mlp_dim),
+    "qkv_bias": model.qkv_bias,
+    "qkv_fused": True,
+    "swiglu_mlp": model.mlp == "swiglu",
+    "scale_mlp": model.mlp_norm,
+    "class_token": tokens.has_cls,
+    "no_embed_class": not tokens.with_rows,
+    "num_reg_tokens": tokens.registers,
+    "use_abs_pos_emb": timm_tokens.has_table(model),
+    "use_rot_pos_emb": True,
+    "ref_feat_shape": [side, side],
+    "use_pre_transformer_norm": model.pre_norm,
+    "use_post_transformer_norm": not model.norm_after_pool,
+    "use_fc_norm": model.norm_after_pool,
+    "global_pool": pool,
+  }
+  if model.layer_scale is not None:
+    arguments["init_values"] = model.layer_scale
+  return TimmNetwork(
+    architecture=_NAMES.get(size.width, _NAMES[192]),
+    arguments=arguments,
+    pool=pool,
+    width=size.width,
+    first_conv="patch_embed.proj",
+    classifier="head",
+    fixed_input_size=True,
+  )
+
+
+def _tensors(model: schema.Model, params: Tensors) -> Tensors:
+  found = timm_tokens.folded(model, params)
+  written = names.write(flat.unflatten(found), eva02.TIMM.names)
+  if model.mlp == "swiglu" and not model.mlp_norm:
+    written = dict(
+      swiglu.put_together(written, ".mlp.fc1", ".mlp.gate", ".mlp.fc1")
+    )
+  elif model.mlp == "swiglu":
+    written = {_apart(name): tensor for name, tensor in written.items()}
+  written = {
+    _BIAS.sub(r"\1.\2_bias", _FACTORS.sub(r"\1.gamma_\2", name)): tensor
+    for name, tensor in written.items()
+  }
+  if model.pool == "map":
+    zeros = np.zeros(sizes.vit(model).width, np.float32)
+    for part in "qkv":
+      written.setdefault(f"attn_pool.{part}.bias", zeros)
+  return timm_write.joined(written)
+
+
+def _apart(name: str) -> str:
+  for pattern, replacement in _APART:
+    if pattern.search(name):
+      return pattern.sub(replacement, name)
+  return name
+
+
+WRITER = TimmWriter(
+  writes=lambda model: model.name == "vit" and model.rope,
+  network=_network,
+  tensors=_tensors,
+)
