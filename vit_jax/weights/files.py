@@ -6,10 +6,8 @@ from etils import epath
 
 from vit_jax import named_weights
 from vit_jax.errors import UserError
-from vit_jax.weights import path_errors, tensors
+from vit_jax.weights import path_errors, tensors, timm_config
 from vit_jax.weights.contract import Weights
-from vit_jax.weights.fields import Fields
-from vit_jax.weights.image_processor import CONFIG
 from vit_jax.weights.spellings import huggingface, npz, original, timm
 from vit_jax.weights.spellings.two_towers.open_clip import CONFIG as OPEN_CLIP
 
@@ -25,7 +23,7 @@ def is_published(path: str) -> bool:
   if where.suffix in (".npz", tensors.SUFFIX, *tensors.PICKLES):
     return True
   with path_errors.explained(path):
-    files = (tensors.FILE, tensors.INDEX, "pytorch_model.bin", OPEN_CLIP)
+    files = (tensors.FILE, tensors.INDEX, tensors.PICKLE, OPEN_CLIP)
     return any((where / name).exists() for name in files)
 
 
@@ -58,12 +56,15 @@ def read(path: str) -> Weights:
 
 
 def _library(path: epath.Path) -> types.ModuleType:
-  """The reader of PyTorch's weights, told by the config.json beside them."""
+  """The reader of PyTorch's weights, told by the config of them."""
   directory = path if path.is_dir() else path.parent
-  if (directory / OPEN_CLIP).exists() and not (directory / CONFIG).exists():
+  config = timm_config.found(path)
+  if config is None and (directory / OPEN_CLIP).exists():
     return original
-  config = directory / CONFIG
+  if config is not None and "model_type" in config:
+    return huggingface
+  is_timms = config is not None and "architecture" in config
   # timm's files are understood without one.
-  if not config.exists() or "model_type" not in Fields.read(config):
-    return original if path.suffix in tensors.PICKLES else timm
-  return huggingface
+  if path.suffix in tensors.PICKLES and not is_timms:
+    return original
+  return timm

@@ -12,10 +12,11 @@ from etils import epath
 from vit_jax import named_weights
 from vit_jax.config import pixels
 from vit_jax.errors import UserError
+from vit_jax.weights import timm_config
 from vit_jax.weights.contract import Activation
 from vit_jax.weights.fields import COUNT, COUNTS, FLAG, NUMBER, TEXT, Fields
 
-CONFIG = "config.json"
+CONFIG = timm_config.NAME
 PREPROCESSOR = "preprocessor_config.json"
 # Values of problem_type in config.json, by the function that they stand for.
 PROBLEM_TYPES = {
@@ -60,13 +61,14 @@ def read(path: epath.PathLike) -> ImageProcessor:
     UserError: One of the files is damaged.
   """
   path = epath.Path(named_weights.local(os.fspath(path)))
+  directory = path
   if not path.is_dir():
     if path.suffix != ".safetensors":
       return ImageProcessor()
-    path = path.parent
+    directory = path.parent
   preprocess, activation = None, "softmax"
-  if (path / CONFIG).exists():
-    config = Fields.read(path / CONFIG)
+  config = timm_config.found(path)
+  if config is not None:
     if OURS in config:
       preprocess = config.get(OURS, TEXT)
     elif "pretrained_cfg" in config:
@@ -74,8 +76,8 @@ def read(path: epath.PathLike) -> ImageProcessor:
     for name, problem_type in PROBLEM_TYPES.items():
       if config.values.get("problem_type") == problem_type:
         activation = name
-  if preprocess is None and (path / PREPROCESSOR).exists():
-    preprocess = _hugging_face(Fields.read(path / PREPROCESSOR))
+  if preprocess is None and (directory / PREPROCESSOR).exists():
+    preprocess = _hugging_face(Fields.read(directory / PREPROCESSOR))
   return ImageProcessor(preprocess, activation)
 
 

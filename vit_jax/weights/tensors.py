@@ -1,7 +1,7 @@
 """Tensors of safetensors files, read without trust, as float32.
 
-The library checks a file's header and bounds. Shards, kinds of numbers, pickles
-and buckets are left to this file.
+The library checks a file's header and bounds. Shards, kinds of numbers and
+buckets are left to this file, and pickles to `torch_file`, which runs nothing.
 """
 
 import contextlib
@@ -16,12 +16,14 @@ import safetensors.numpy
 from etils import epath
 
 from vit_jax.errors import UserError
-from vit_jax.weights import path_errors
+from vit_jax.weights import path_errors, torch_file
 from vit_jax.weights.fields import Fields
 
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SUFFIX = ".safetensors"
+# The name of a directory's file before safetensors.
+PICKLE = "pytorch_model.bin"
 # Suffixes of files that PyTorch pickles.
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
@@ -41,26 +43,27 @@ def read(path: epath.Path) -> dict[str, np.ndarray]:
   """Reads all tensors of a file, or of a directory's file or shards.
 
   Args:
-    path: A .safetensors file, or a directory that holds `model.safetensors`
-      or `model.safetensors.index.json` and the shards named there.
+    path: A .safetensors file or one that PyTorch pickled; or a directory that
+      holds `model.safetensors`, `model.safetensors.index.json` and the shards
+      named there, or `pytorch_model.bin`, of which the first is read.
 
   Raises:
     UserError: The file is missing or damaged, or holds something other than
-      floating point numbers; a pickle is refused unread.
+      floating point numbers.
   """
-  if path.suffix in PICKLES:
-    raise UserError(_about_pickle(path))
   with path_errors.explained(os.fspath(path)):
     if not path.is_dir():
-      return _read_file(path)
+      is_pickle = path.suffix in PICKLES
+      return _read_pickle(path) if is_pickle else _read_file(path)
     if (path / FILE).exists():
       return _read_file(path / FILE)
     if (path / INDEX).exists():
       return _read_shards(path)
-    for file in sorted(path.iterdir()):
-      if file.suffix in PICKLES:
-        raise UserError(_about_pickle(file))
-  raise UserError(f"{path} holds no weights: neither {FILE} nor {INDEX}.")
+    if (path / PICKLE).exists():
+      return _read_pickle(path / PICKLE)
+  raise UserError(
+    f"{path} holds no weights: none of {FILE}, {INDEX} and {PICKLE}."
+  )
 
 
 def write(
@@ -133,19 +136,35 @@ def _read_file(path: epath.Path) -> dict[str, np.ndarray]:
       ) from None
 
 
+def _read_pickle(path: epath.Path) -> dict[str, np.ndarray]:
+  """The tensors of a state dict, without counts and tables of indices."""
+  found = {
+    name: tensor
+    for name, tensor in torch_file.read(path).items()
+    if isinstance(name, str) and isinstance(tensor, np.ndarray)
+  }
+  for name in found:
+    _check_batch_norm(path, name)
+  return {n: x for n, x in found.items() if x.dtype == np.float32}
+
+
 def _check_kinds(path: epath.Path, kinds: Mapping[str, str]) -> None:
   for name, kind in kinds.items():
-    if name.endswith(_BATCH_NORM):
-      raise UserError(
-        f"{path} has batch norm ('{name}'), which our networks do not have, so"
-        " it cannot be loaded."
-      )
+    _check_batch_norm(path, name)
     if kind not in _FLOATS:
       raise UserError(
         f"{path}: '{name}' holds {kind}, but parameters are float64, float32,"
         " float16 or bfloat16. Quantised weights have to be turned into one of"
         " these first."
       )
+
+
+def _check_batch_norm(path: epath.Path, name: str) -> None:
+  if name.endswith(_BATCH_NORM):
+    raise UserError(
+      f"{path} has batch norm ('{name}'), which our networks do not have, so"
+      " it cannot be loaded."
+    )
 
 
 @contextlib.contextmanager
@@ -158,13 +177,3 @@ def _local(path: epath.Path) -> Iterator[str]:
     copy = epath.Path(directory) / path.name
     path.copy(copy)
     yield os.fspath(copy)
-
-
-def _about_pickle(path: epath.Path) -> str:
-  return (
-    f"{path} is a pickle, which can run any code, so it is never loaded."
-    " Convert it where you trust it: with Hugging Face's transformers,"
-    " `AutoModel.from_pretrained(DIR).save_pretrained(NEW_DIR)` writes"
-    f" {FILE}; with plain PyTorch, `safetensors.torch.save_file("
-    f"torch.load(FILE, weights_only=True), '{FILE}')`."
-  )

@@ -23,15 +23,14 @@ def read(path: epath.PathLike) -> Weights:
   """Reads the parameters of a directory, and the network that they make up.
 
   Args:
-    path: The directory, or its safetensors file.
+    path: The directory, or its file of weights.
 
   Raises:
     UserError: A file is missing or damaged, or the network is not one of
       ours; the message names the part that is not.
   """
   path = epath.Path(path)
-  file = path if path.suffix == tensors.SUFFIX else None
-  directory = path.parent if file else path
+  directory = path if path.is_dir() else path.parent
   config = Fields.read(directory / CONFIG)
   kind = config.get("model_type", TEXT)
   if kind not in HUGGINGFACE.names():
@@ -40,7 +39,7 @@ def read(path: epath.PathLike) -> Weights:
       f"is not a family that is read: {', '.join(HUGGINGFACE.names())}",
     )
   family = HUGGINGFACE.get(kind)
-  found = _bare_names(tensors.read(file or directory), family)
+  found = _bare_names(tensors.read(path), family)
   beside, objective = family.beside(config, found)
   found, notes = family.select(config, found)
   said = family.said(config, found)

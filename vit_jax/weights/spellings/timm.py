@@ -1,14 +1,14 @@
-"""timm's safetensors, with or without the config.json beside them."""
+"""timm's files of weights, with or without a config."""
 
 import re
 
 from etils import epath
 
 from vit_jax.errors import UserError
-from vit_jax.weights import tensors
+from vit_jax.weights import labels, tensors, timm_config
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import COUNTS, NUMBERS, TEXT, Fields
-from vit_jax.weights.image_processor import CONFIG, normalize_key
+from vit_jax.weights.image_processor import normalize_key
 from vit_jax.weights.spellings import names
 from vit_jax.weights.spellings.contract import Timm
 from vit_jax.weights.spellings.names import Tensors
@@ -34,21 +34,21 @@ def read(path: epath.PathLike) -> Weights:
   """Reads the parameters of a file, and the network that they make up.
 
   Args:
-    path: A .safetensors file, or the directory that holds one.
+    path: A file of weights, or the directory that holds one.
 
   Raises:
     UserError: The file is damaged, or its network is not one of ours; the
       message names the part that is not.
   """
   path = epath.Path(path)
-  directory = path.parent if path.suffix == tensors.SUFFIX else path
-  config = Fields(str(directory / CONFIG), {})
-  if (directory / CONFIG).exists():
-    config = Fields.read(directory / CONFIG)
+  directory = path if path.is_dir() else path.parent
+  config = timm_config.found(path)
+  if config is None:
+    config = Fields(str(directory / timm_config.NAME), {})
   families = [TIMM.get(name) for name in TIMM.names()]
-  _check_config(config, families)
+  told = _check_config(config, families)
   found, where, notes = tensors.read(path), str(path), []
-  family = _family(found, families, where)
+  family = told or _family(found, families, where)
   found = family.prepare(found, where, notes)
   said = family.said(config, found, where, notes)
   said["normalize"] = _normalize(config, notes)
@@ -64,15 +64,17 @@ def read(path: epath.PathLike) -> Weights:
   )
 
 
-def _check_config(config: Fields, families: list[Timm]) -> None:
-  """Refuses architectures and arguments whose meaning is not known."""
+def _check_config(config: Fields, families: list[Timm]) -> Timm | None:
+  """The family of an architecture; None if there is no name.
+
+  Raises:
+    UserError: The architecture, or the meaning of an argument, is not known.
+  """
   if "architecture" not in config:
-    return
+    return None
   name = config.get("architecture", TEXT)
-  families_of_name = [
-    family for family in families if re.match(family.architectures, name)
-  ]
-  if not families_of_name:
+  family = next((f for f in families if re.match(f.architectures, name)), None)
+  if family is None:
     known = " and ".join(family.label for family in families)
     raise config.refusal("architecture", f"is not one of {known}")
   if _IS_POST_NORM.search(name):
@@ -81,9 +83,10 @@ def _check_config(config: Fields, families: list[Timm]) -> None:
     )
   arguments = config.mapping("model_args")
   for key, value in arguments.values.items():
-    its_own = any(key in family.arguments for family in families_of_name)
-    if value and not (its_own or _ARGUMENTS.fullmatch(key)):
+    is_known = key in family.arguments or _ARGUMENTS.fullmatch(key)
+    if value and not is_known:
       raise arguments.refusal(key, "is an argument that is not understood")
+  return family
 
 
 def _family(found: Tensors, families: list[Timm], path: str) -> Timm:
@@ -133,7 +136,7 @@ def _input_size(config: Fields) -> int | None:
 def _class_names(
   config: Fields, num_classes: int | None
 ) -> tuple[str, ...] | None:
-  labels = config.values.get("label_names")
-  if not isinstance(labels, list) or len(labels) != num_classes:
+  named = config.values.get("label_names")
+  if not isinstance(named, list) or len(named) != num_classes:
     return None
-  return tuple(map(str, labels))
+  return labels.names([str(name) for name in named])

@@ -281,7 +281,7 @@ def _said_by_timm(
 ) -> dict[str, Any]:
   # The tables tell the number of heads.
   del notes
-  found = timm.TIMM.said(config, tensors, path, [])
+  found = timm.said_of_encoder(config, tensors, path, [])
   name = _FIRST if _FIRST in tensors else _ALL
   found |= {"num_heads": (1, *tensors[name].shape)[-1]}
   if found["pool"] == "gap":

@@ -14,7 +14,7 @@ import numpy as np
 from vit_jax.errors import UserError
 from vit_jax.models.layers import rope_table
 from vit_jax.models.layers.position_resize import square_side
-from vit_jax.weights.fields import FLAG, Fields
+from vit_jax.weights.fields import FLAG, TEXT, Fields
 from vit_jax.weights.spellings.contract import Beside, Original, Timm
 from vit_jax.weights.spellings.names import Names, Tensors
 from vit_jax.weights.spellings.vit import swiglu, timm
@@ -40,6 +40,8 @@ _OTHERS = (
   (re.compile(r"\.attn\.([qkv])_proj\."), r".attn.\1."),
   (re.compile(r"\.attn\.([qv])_bias$"), r".attn.\1.bias"),
 )
+_FACTORS = re.compile(r"\bgamma_([12])$")
+_FIRST_GATE = "blocks.0.mlp.gate.weight"
 _GATE, _HIDDEN = (re.compile(rf"\.mlp\.fc1_{one}\.") for one in "gx")
 _SWIGLU = (".mlp.fc1", ".mlp.gate", ".mlp.fc1")
 _ANGLES = re.compile(r"(.*\.)?rope\.freqs_(cos|sin)")
@@ -73,31 +75,41 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
     for pattern, replacement in _OTHERS:
       name = pattern.sub(replacement, name)
     found[name] = tensor
-  is_apart = any(_GATE.search(name) for name in found)
-  if is_apart:
+  if any(_GATE.search(name) for name in found):
     found = {
       _HIDDEN.sub(".mlp.fc1.", _GATE.sub(".mlp.gate.", name)): tensor
       for name, tensor in found.items()
     }
   elif timm.has_joined_swiglu(found):
     found = dict(swiglu.taken_apart(found, *_SWIGLU, path))
-  else:
-    raise UserError(
-      f"{path} has no bias of the keys, as EVA-02, but MLPs without a gate, as"
-      " EVA; only EVA-02 is read."
-    )
-  return timm.without_joined_projections(found, path)
+  found = {_FACTORS.sub(r"ls\1.gamma", n): x for n, x in found.items()}
+  found = timm.without_joined_projections(found, path)
+  return timm.without_zero_biases(found)
 
 
 def _said_by_timm(
   config: Fields, tensors: Tensors, path: str, notes: list[str]
 ) -> dict[str, Any]:
-  found = timm.TIMM.said(config, tensors, path, notes)
+  found = timm.said_of_encoder(config, tensors, path, notes)
   del found["gelu"], found["standardization"]  # There is neither.
+  has_gate = _FIRST_GATE in tensors
+  if not has_gate:
+    found["gelu"] = "exact"
+  found["layer_norm_eps"] = 1e-6
   if found["pool"] != "cls" and "cls_token" in tensors:
     found["cls_token"] = True
   arguments = config.mapping("model_args")
-  found["rope"] = arguments.get("use_rot_pos_emb", FLAG, True)
+  # EVA, whose MLPs have no gate, adds its positions only.
+  name = config.get("architecture", TEXT, "eva02_" if has_gate else "eva_")
+  usual = not name.startswith("eva_")
+  found["rope"] = arguments.get("use_rot_pos_emb", FLAG, usual)
+  if "pos_embed" not in tensors:
+    if arguments.get("use_abs_pos_emb", FLAG, "_rope_" not in name):
+      raise UserError(
+        f"{path} has no tensor 'pos_embed', and no config says that the network"
+        " has rotary positions alone (model_args.use_abs_pos_emb = false)."
+      )
+    found["pos_embedding"] = "none"
   found["rope_grid"] = arguments.side("ref_feat_shape", _GRID)
   if arguments.values.get("ref_feat_shape", _GRID) is None:
     found["rope_grid"] = None
@@ -158,8 +170,8 @@ def _beside(tensors: Tensors) -> Beside:
 
 
 TIMM = Timm(
-  label="eva02_*",
-  architectures=r"eva02_",
+  label="eva_*, eva02_*, vit_*_rope_reg*_gap_*",
+  architectures=r"eva(02)?_|vit_\w+_rope_reg\d_gap_",
   names=_NAMES,
   marks=_MARKS,
   prepare=_prepare,
@@ -172,6 +184,10 @@ TIMM = Timm(
       "use_rot_pos_emb",
       "ref_feat_shape",
       "use_fc_norm",
+      "use_abs_pos_emb",
+      "use_pre_transformer_norm",
+      "use_post_transformer_norm",
+      "num_reg_tokens",
     }
   ),
 )

@@ -63,6 +63,7 @@ _NAMES = Names(
     *_transformer(_BLOCK, "blocks.{0}.attn"),
     (f"{_BLOCK}/LayerNorm_1", "blocks.{0}.norm2"),
     *_mlp(_BLOCK, "blocks.{0}"),
+    (f"{_BLOCK}/MlpBlock_0/LayerNorm_0", "blocks.{0}.mlp.norm"),
     ("Transformer/encoder_norm", "norm"),
     ("fc_norm", "fc_norm"),
     ("MAPHead_0/probe", "attn_pool.latent"),
@@ -81,7 +82,7 @@ _NAMES = Names(
     ("gn_root", f"{_STEM}.norm"),
     *_stem_units(),
   ),
-  required=("patch_embed.proj.weight", "pos_embed"),
+  required=("patch_embed.proj.weight",),
 )
 
 # Patterns of names that our networks lack, and the part that they belong to.
@@ -89,7 +90,7 @@ _UNKNOWN = (
   (r"^patch_embed\.norm\.", "a norm of the patches"),
   (r"\.running_mean$", "batch norm"),
   (r"\.attn\.[qk]_norm\.", "normalised queries and keys"),
-  (r"\.attn\.norm\.|\.mlp\.norm\.", "norms inside the branches"),
+  (r"\.attn\.norm\.", "norms inside the branches"),
   (r"rel_pos|relative_position", "relative positions"),
   (r"rope|\.freqs$", "rotary positions"),
   (r"\.mlp\.(w1|fc1_g)\.", "SwiGLU of two layers"),
@@ -106,7 +107,9 @@ _HAS_TANH_GELU = re.compile(
   r"|_large_patch16_siglip(_gap)?_512"
 )
 _GELUS = {"gelu": "exact", "gelu_tanh": "tanh", "quick_gelu": "quick"}
-_POOLS = {"token": "cls", "avg": "gap", "map": "map"}
+_POOLS = {"token": "cls", "avg": "gap", "map": "map", "": "none"}
+_NO_POSITIONS = ("", "none")
+_POOLING_BIASES = tuple(f"attn_pool.{part}.bias" for part in "qkv")
 _HEAD_SIZE = 64
 # Models whose heads are of another size, by width and by name.
 _HEADS = {1152: 16, 1280: 16, 1408: 16, 1664: 16}
@@ -129,7 +132,18 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
       )
   if has_joined_swiglu(tensors):
     tensors = swiglu.taken_apart(tensors, *_SWIGLU, path)
-  return without_joined_projections(tensors, path)
+  return without_zero_biases(without_joined_projections(tensors, path))
+
+
+def without_zero_biases(tensors: Tensors) -> Tensors:
+  """Leaves out biases of attention pooling that networks without any have.
+
+  timm's attention pooling always has them; ours has them as the layers do.
+  """
+  if "blocks.0.attn.q.bias" in tensors:
+    return tensors
+  zeros = {n for n in _POOLING_BIASES if n in tensors and not tensors[n].any()}
+  return {name: x for name, x in tensors.items() if name not in zeros}
 
 
 def has_joined_swiglu(tensors: Tensors) -> bool:
@@ -169,6 +183,32 @@ def without_joined_projections(
 def _said(
   config: Fields, tensors: Tensors, path: str, notes: list[str]
 ) -> dict[str, Any]:
+  found = said_of_encoder(config, tensors, path, notes)
+  if "pos_embed" in tensors:
+    return found
+  arguments = config.mapping("model_args")
+  if arguments.values.get("pos_embed") in _NO_POSITIONS:
+    return {**found, "pos_embedding": "none"}
+  raise UserError(
+    f"{path} has no tensor 'pos_embed', and no config says that the network has"
+    " no positions (model_args.pos_embed = 'none')."
+  )
+
+
+def said_of_encoder(
+  config: Fields, tensors: Tensors, path: str, notes: list[str]
+) -> dict[str, Any]:
+  """What a config tells of a network, but for its positions.
+
+  Args:
+    config: timm's config, empty if there is none.
+    tensors: By name, joined projections taken apart.
+    path: File, for messages.
+    notes: Takes a sentence for each assumption.
+
+  Raises:
+    UserError: The network is not one of ours.
+  """
   width = (*tensors["patch_embed.proj.weight"].shape, 0)[0]
   pool = _pool(tensors, config)
   has_cls = "cls_token" in tensors
@@ -183,6 +223,8 @@ def _said(
     )
   # CLIP's networks, which alone have the norm, normalise with PyTorch's own.
   of_clip = "norm_pre.weight" in tensors
+  if "architecture" in config:
+    of_clip = "_clip_" in config.get("architecture", TEXT)
   has_stem = any(name.startswith(f"{_STEM}.") for name in tensors)
   return {
     "num_heads": _num_heads(config, width, notes),
@@ -195,8 +237,8 @@ def _said(
 
 
 def _pool(tensors: Tensors, config: Fields) -> str:
-  for fields in (config, config.mapping("model_args")):
-    if fields.values.get("global_pool"):
+  for fields in (config.mapping("model_args"), config):
+    if "global_pool" in fields:
       name = fields.get("global_pool", TEXT)
       if name not in _POOLS:
         raise fields.refusal(
@@ -251,4 +293,5 @@ TIMM = Timm(
   names=_NAMES,
   prepare=_prepare,
   said=_said,
+  arguments=frozenset({"pos_embed", "pre_norm", "scale_mlp_norm"}),
 )

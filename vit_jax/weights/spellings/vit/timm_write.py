@@ -37,6 +37,8 @@ _HYBRIDS = {
   (3, 4, 6, 3): "vit_large_r50_s32_224",
 }
 _STEM_WIDTH = 64
+# A stem without stages is its root alone.
+_STEM, _ROOT = "patch_embed.backbone.stem.", "patch_embed.backbone."
 _PROJECTION = re.compile(r"(.+\.attn|attn_pool)\.([qkv])\.(weight|bias)")
 _POOLING_BIAS = "attn_pool.{}.bias"
 _OTHER_CONSTANTS = (
@@ -90,7 +92,7 @@ def _network(model: schema.Model) -> TimmNetwork:
   stem = size.stem_blocks
   first_conv = "patch_embed.proj"
   if stem is not None:
-    first_conv = f"patch_embed.backbone.{'stem.' if stem else ''}conv"
+    first_conv = f"{_STEM if stem else _ROOT}conv"
   is_google = stem is not None and model.standardization == "google"
   return TimmNetwork(
     architecture=architecture,
@@ -138,7 +140,7 @@ def _architecture(model: schema.Model, size: sizes.Size) -> str:
 
 
 def _tensors(model: schema.Model, params: Tensors) -> Tensors:
-  found = timm_tokens.folded(model, params)
+  size, found = sizes.vit(model), timm_tokens.folded(model, params)
   if model.norm_after_pool and model.distillation == "average":
     found = {
       name.replace("fc_norm/", "Transformer/encoder_norm/"): array
@@ -151,9 +153,11 @@ def _tensors(model: schema.Model, params: Tensors) -> Tensors:
     )
   if model.pool == "map":
     # Which always has biases in attention pooling.
-    zeros = np.zeros(sizes.vit(model).width, np.float32)
+    zeros = np.zeros(size.width, np.float32)
     for part in "qkv":
       written.setdefault(_POOLING_BIAS.format(part), zeros)
+  if size.stem_blocks == ():
+    written = {n.replace(_STEM, _ROOT): x for n, x in written.items()}
   return joined(written)
 
 
