@@ -77,11 +77,22 @@ def test_missing_file_is_named(tmp_path):
     tensors.read(epath.Path(tmp_path))
 
 
-def test_pickle_is_refused_with_the_way_out(tmp_path):
+def test_an_old_pickle_is_refused_with_the_way_out(tmp_path):
   (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x04K\x01.")
   for path in (tmp_path, tmp_path / "pytorch_model.bin"):
-    with pytest.raises(UserError, match="pickle.*save_pretrained"):
+    with pytest.raises(UserError, match="pickle.*weights_only=True"):
       tensors.read(epath.Path(path))
+
+
+def test_pytorch_model_bin_is_read_where_there_is_no_safetensors(tmp_path):
+  source = GOLDEN / "torch_files" / "deit.pth"
+  shutil.copy(source, tmp_path / "pytorch_model.bin")
+  found = tensors.read(epath.Path(tmp_path))
+  wanted = torch_file.read(source)["model"]
+  assert found.keys() == wanted.keys()
+  newer = {"a": np.ones(2, np.float32)}
+  tensors.write(epath.Path(tmp_path / "model.safetensors"), newer)
+  assert tensors.read(epath.Path(tmp_path)).keys() == {"a"}
 
 
 def test_written_tensors_are_read_back(tmp_path):

@@ -98,13 +98,7 @@ def read(
   Raises:
     UserError: The tensors are not those of one network; with a table.
   """
-  for name in names.required:
-    if name not in tensors:
-      some = ", ".join(sorted(tensors)[:4]) or "none"
-      raise UserError(
-        f"{path} has no tensor '{name}', so it is not of this kind. Its"
-        f" tensors: {some}{', ...' if len(tensors) > 4 else ''}."
-      )
+  check_required(path, tensors, names)
   said, num_heads = _without_heads(said)
   parts = {
     name: _without_heads(value)
@@ -124,6 +118,21 @@ def read(
   except ShapeMismatchError as error:
     raise error.respelled(names.respelled) from None
   return model, flat.unflatten(params), assumed
+
+
+def check_required(path: str, tensors: Tensors, names: Names) -> None:
+  """Checks that a file has the tensors that are required of its kind.
+
+  Raises:
+    UserError: One is missing.
+  """
+  for name in names.required:
+    if name not in tensors:
+      some = ", ".join(sorted(tensors)[:4]) or "none"
+      raise UserError(
+        f"{path} has no tensor '{name}', so it is not of this kind. Its"
+        f" tensors: {some}{', ...' if len(tensors) > 4 else ''}."
+      )
 
 
 def _without_heads(said: Mapping[str, Any]) -> tuple[dict[str, Any], int]:

@@ -50,6 +50,7 @@ def read(path: epath.PathLike) -> Weights:
   found, where, notes = tensors.read(path), str(path), []
   family = told or _family(found, families, where)
   found = family.prepare(found, where, notes)
+  names.check_required(where, found, family.names)
   said = family.said(config, found, where, notes)
   said["normalize"] = _normalize(config, notes)
   if (image_size := _input_size(config)) is not None:

@@ -261,6 +261,7 @@ _TIMM_NAMES = Names(
     (f"{_BLOCK}/layer_scale_1", "blocks.{0}.gamma_2"),
     *timm.TIMM.names.rows,
   ),
+  required=timm.TIMM.names.required,
 )
 
 

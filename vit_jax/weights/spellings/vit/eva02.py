@@ -101,6 +101,11 @@ def _said_by_timm(
   arguments = config.mapping("model_args")
   # EVA, whose MLPs have no gate, adds its positions only.
   name = config.get("architecture", TEXT, "eva02_" if has_gate else "eva_")
+  if arguments.get("swiglu_mlp", FLAG, name.startswith("eva02_")) != has_gate:
+    raise UserError(
+      f"{path} has MLPs {'with' if has_gate else 'without'} a gate, which is"
+      f" not what {config.path} says (architecture, model_args.swiglu_mlp)."
+    )
   usual = not name.startswith("eva_")
   found["rope"] = arguments.get("use_rot_pos_emb", FLAG, usual)
   if "pos_embed" not in tensors:

@@ -109,7 +109,6 @@ _HAS_TANH_GELU = re.compile(
 _GELUS = {"gelu": "exact", "gelu_tanh": "tanh", "quick_gelu": "quick"}
 _POOLS = {"token": "cls", "avg": "gap", "map": "map", "": "none"}
 _NO_POSITIONS = ("", "none")
-_POOLING_BIASES = tuple(f"attn_pool.{part}.bias" for part in "qkv")
 _HEAD_SIZE = 64
 # Models whose heads are of another size, by width and by name.
 _HEADS = {1152: 16, 1280: 16, 1408: 16, 1664: 16}
@@ -136,13 +135,16 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
 
 
 def without_zero_biases(tensors: Tensors) -> Tensors:
-  """Leaves out biases of attention pooling that networks without any have.
+  """Leaves out biases of attention pooling that the layers do not have.
 
-  timm's attention pooling always has them; ours has them as the layers do.
+  timm's attention pooling always has all of them, ours those of the layers.
   """
-  if "blocks.0.attn.q.bias" in tensors:
-    return tensors
-  zeros = {n for n in _POOLING_BIASES if n in tensors and not tensors[n].any()}
+  zeros = {
+    f"attn_pool.{part}.bias"
+    for part in "qkv"
+    if f"blocks.0.attn.{part}.bias" not in tensors
+    and not np.any(tensors.get(f"attn_pool.{part}.bias", True))
+  }
   return {name: x for name, x in tensors.items() if name not in zeros}
 
 
