@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.models import networks
 from vit_jax import convert
 from vit_jax.config import named_sections
 from vit_jax.errors import UserError
@@ -32,7 +33,9 @@ NAMES = ("cat", "Hündin", "3")
 IMAGES = np.random.default_rng(0).integers(0, 256, (4, 16, 16, 3), np.uint8)
 DESTINATIONS = {
   "npz": ("model.npz", None),
+  "safetensors": ("model.safetensors", None),
   "huggingface": ("model", None),
+  "timm": ("model_timm", "timm"),
   "workdir": ("model_run", "workdir"),
 }
 
@@ -79,6 +82,70 @@ def test_every_form_goes_there_and_back_unchanged(
   module, params = network
   want = module.apply({"params": params}, IMAGES)
   np.testing.assert_allclose(logits(there), want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+  ("to", "words"),
+  [
+    (None, "timm's directory, as Hugging Face's ViT cannot have model.pool="),
+    ("timm", "timm's directory"),
+  ],
+)
+def test_what_hugging_face_lacks_becomes_timms_directory(
+  tmp_path, capsys, to, words
+):
+  model = MODEL.model_copy(update={"pool": "gap"})
+  module = build.create(model, num_classes=3)
+  params = networks.random_params(module)
+  save.save(str(tmp_path / "gap.npz"), module, params, class_names=NAMES)
+  there = str(tmp_path / "gap")
+  convert.convert(str(tmp_path / "gap.npz"), there, to=to)
+  assert f"wrote {there}: {words}" in capsys.readouterr().out
+  card = (tmp_path / "gap" / "README.md").read_text()
+  assert "library_name: timm" in card
+  assert (
+    'timm.create_model("local-dir:THIS_DIRECTORY", pretrained=True)' in card
+  )
+  assert tuple(inference.read(there).weights.class_names) == NAMES
+  want = module.apply({"params": params}, IMAGES)
+  np.testing.assert_allclose(logits(there), want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_form_that_is_asked_for_is_not_changed(tmp_path):
+  model = MODEL.model_copy(update={"pool": "gap"})
+  module = build.create(model, num_classes=3)
+  source = str(tmp_path / "gap.npz")
+  save.save(source, module, networks.random_params(module))
+  with pytest.raises(UserError, match="Face's ViT cannot have model.pool="):
+    convert.convert(source, str(tmp_path / "gap"), to="huggingface")
+  assert not (tmp_path / "gap").exists()
+
+
+def test_what_neither_form_holds_is_refused_with_both_reasons(tmp_path):
+  keys = {"pool": "gap", "representation_size": 8}
+  module = build.create(MODEL.model_copy(update=keys), num_classes=3)
+  source = str(tmp_path / "source.npz")
+  save.save(source, module, networks.random_params(module))
+  with pytest.raises(
+    UserError, match="model.pool='gap', and timm.*model.representation_size=8"
+  ):
+    convert.convert(source, str(tmp_path / "out"))
+  assert not (tmp_path / "out").exists()
+
+
+def test_what_timm_does_otherwise_is_said(source, tmp_path, capsys):
+  weights = dataclasses.replace(
+    inference.read(source).weights,
+    preprocess="decode|resize_small(20, method='bicubic')|central_crop",
+  )
+  workdir.write(str(tmp_path / "run"), Inference(weights, step=7))
+  capsys.readouterr()
+  convert.convert(
+    str(tmp_path / "run"), str(tmp_path / "out.safetensors"), to=None
+  )
+  said = capsys.readouterr().out
+  assert "smoothed there, which 'resize_small' does with antialias=True" in said
+  assert "timm.create_model(" in said
 
 
 def test_a_directory_gets_a_card(source, tmp_path):

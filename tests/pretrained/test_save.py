@@ -80,6 +80,36 @@ def test_a_form_that_is_not_written_is_refused(tmp_path):
   assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+  ("name", "form", "words"),
+  [
+    ("x", "zip", "form = 'zip' is not known.*'timm'"),
+    ("x.npz", "timm", "ends in '.npz', but form = 'timm' is a directory"),
+    ("x.pt", None, "NAME.safetensors"),
+  ],
+)
+def test_forms_that_do_not_go_with_a_path_are_refused(
+  tmp_path, name, form, words
+):
+  model = networks.tiny()
+  with pytest.raises(UserError, match=words):
+    params = networks.random_params(model)
+    vit_jax.save(str(tmp_path / name), model, params, form=form)
+  assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("pool", "file"), [("cls", True), ("gap", False)])
+def test_a_directory_is_hugging_faces_where_it_has_the_network(
+  tmp_path, caplog, pool, file
+):
+  model = networks.tiny(pool=pool)
+  path = tmp_path / "x"
+  with caplog.at_level("WARNING"):
+    vit_jax.save(str(path), model, networks.random_params(model))
+  assert (path / "preprocessor_config.json").exists() == file
+  assert ("written in timm's form" in caplog.text) != file
+
+
 def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path):
   (tmp_path / "file").write_text("")
   model = networks.tiny()

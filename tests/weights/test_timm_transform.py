@@ -1,0 +1,48 @@
+"""What timm's settings of preprocessing say of host ops."""
+
+import math
+
+import pytest
+
+from vit_jax.weights import timm_transform
+
+
+@pytest.mark.parametrize(
+  ("ops", "mode", "interpolation", "side", "num_notes"),
+  [
+    (None, "squash", "bilinear", 24, 0),
+    ("decode|resize", "squash", "bilinear", 24, 1),
+    ("decode|resize(antialias=True)", "squash", "bilinear", 24, 0),
+    (
+      "decode|resize(32, method='bicubic', antialias=True)|central_crop",
+      "squash",
+      "bicubic",
+      32,
+      0,
+    ),
+    ("decode|resize_small(29)|central_crop", "center", "box", 29, 0),
+    (
+      "decode|resize_small(scale=1.143, method='bilinear')|central_crop",
+      "center",
+      "bilinear",
+      27,
+      1,
+    ),
+    ("decode|central_crop", "squash", "bilinear", 24, 1),
+  ],
+)
+def test_timm_resizes_and_crops_as_the_ops_do(
+  ops, mode, interpolation, side, num_notes
+):
+  keys, notes = timm_transform.described(ops, 24)
+  assert (keys["crop_mode"], keys["interpolation"]) == (mode, interpolation)
+  # timm's own formula.
+  assert math.floor(24 / keys["crop_pct"]) == side
+  assert len(notes) == num_notes
+
+
+def test_no_side_is_rounded_away():
+  for side in range(24, 400):
+    ops = f"decode|resize_small({side})|central_crop"
+    keys, _ = timm_transform.described(ops, 24)
+    assert math.floor(24 / keys["crop_pct"]) == side
