@@ -23,7 +23,8 @@ def test_flags_come_with_default_values_and_meaning(page):
     " Number of classes shown for each image. |"
   ) in page
   assert (
-    "`npz`, `huggingface`, `open_clip`, `stablehlo`, `workdir` |  | Form of DST"
+    "`npz`, `safetensors`, `huggingface`, `timm`, `open_clip`, `stablehlo`,"
+    " `workdir` |  | Form of DST"
   ) in page
 
 

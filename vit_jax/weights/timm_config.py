@@ -23,8 +23,8 @@ def found(path: epath.Path) -> Fields | None:
     path: A file, or the directory that holds it.
 
   Raises:
-    UserError: A config.json is damaged. (A damaged header is left to the
-      reader of tensors.)
+    UserError: A config.json is damaged; a damaged header is left to the
+      reader of tensors.
   """
   directory = path
   if not path.is_dir():

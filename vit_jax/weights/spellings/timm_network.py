@@ -11,14 +11,14 @@ from vit_jax.weights.spellings.unwritable import Unwritable
 
 @dataclasses.dataclass(frozen=True)
 class TimmNetwork:
-  """What `timm.create_model` makes a network of, and what its config tells.
+  """A network in the arguments of `timm.create_model` and words of its config.
 
   Attributes:
     architecture: Name that timm knows; its own sizes are put over by
       `arguments`.
     arguments: `model_args` of config.json, values of JSON that are not None,
       which timm would drop.
-    pool: timm's `global_pool`; '' for none.
+    pool: Value of `global_pool`; '' for none.
     width: Length of the pooled feature.
     first_conv: Name of the layer that takes the pixels.
     classifier: Name of the head, or names of both.
@@ -58,7 +58,7 @@ def cannot(kind: str, what: str) -> Unwritable:
   """The error that timm has no such network.
 
   Args:
-    kind: timm's class.
+    kind: Name of the class.
     what: Key of `model` and its value.
   """
   return Unwritable(f"timm's {kind} cannot have {what}")

@@ -33,7 +33,7 @@ def check(model: schema.Model) -> TimmNetwork:
   """Tells what timm makes of a network.
 
   Raises:
-    Unwritable: timm has no such network; the message names the key.
+    Unwritable: There is no such network in timm; the message names the key.
   """
   return _writer(model).network(model)
 
@@ -52,7 +52,8 @@ def write(
     A sentence about each thing that timm does not do in quite the same way.
 
   Raises:
-    UserError: timm has no such network, or the directory cannot be written.
+    UserError: There is no such network in timm, or the directory cannot be
+      written.
   """
   directory = epath.Path(directory)
   network = check(weights.model)
@@ -77,7 +78,8 @@ def write_file(path: epath.PathLike, weights: Weights) -> Sequence[str]:
     As `write`; the last sentence tells how timm opens the file.
 
   Raises:
-    UserError: timm has no such network, or the file cannot be written.
+    UserError: There is no such network in timm, or the file cannot be
+      written.
   """
   network = check(weights.model)
   config, notes = _config(weights, network)

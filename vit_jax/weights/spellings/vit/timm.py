@@ -200,10 +200,10 @@ def _said(
 def said_of_encoder(
   config: Fields, tensors: Tensors, path: str, notes: list[str]
 ) -> dict[str, Any]:
-  """What a config tells of a network, but for its positions.
+  """Keys that a config tells of a network, but for its positions.
 
   Args:
-    config: timm's config, empty if there is none.
+    config: As timm writes it, empty if there is none.
     tensors: By name, joined projections taken apart.
     path: File, for messages.
     notes: Takes a sentence for each assumption.
