@@ -146,6 +146,9 @@ def test_what_timm_does_otherwise_is_said(source, tmp_path, capsys):
   said = capsys.readouterr().out
   assert "smoothed there, which 'resize_small' does with antialias=True" in said
   assert "timm.create_model(" in said
+  convert.convert(str(tmp_path / "run"), str(tmp_path / "out"))
+  said = capsys.readouterr().out
+  assert "Hugging Face directory; images that shrink are smoothed" in said
 
 
 def test_a_directory_gets_a_card(source, tmp_path):

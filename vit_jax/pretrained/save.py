@@ -127,12 +127,12 @@ def write(
     return timm_write.write(path, weights, card)
   if form == "safetensors":
     return timm_write.write_file(path, weights)
+  if form == "huggingface":
+    return huggingface.write(path, weights, card)
   if form == "npz":
     npz.write(epath.Path(path), weights)
-  elif form == "open_clip":
-    open_clip_write.write(path, weights)
   else:
-    huggingface.write(path, weights, card)
+    open_clip_write.write(path, weights)
   return ()
 
 

@@ -9,7 +9,13 @@ from etils import epath
 from vit_jax import records
 from vit_jax.config import pixels, schema
 from vit_jax.errors import UserError
-from vit_jax.weights import image_processor, labels, stacking, tensors
+from vit_jax.weights import (
+  image_processor,
+  labels,
+  stacking,
+  tensors,
+  timm_transform,
+)
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import FLAG, NUMBER, NUMBERS, TEXT, Fields
 from vit_jax.weights.image_processor import CONFIG, PREPROCESSOR
@@ -68,7 +74,7 @@ def check(model: schema.Model) -> None:
 
 def write(
   directory: epath.PathLike, weights: Weights, card: str | None = None
-) -> None:
+) -> Sequence[str]:
   """Writes a directory that transformers loads, with equal outputs.
 
   A network of its family `ForImageClassification`, or the bare model where
@@ -78,6 +84,9 @@ def write(
     directory: A path that is still free; it appears once it is complete.
     weights: The network and its parameters.
     card: Text of README.md; None writes none.
+
+  Returns:
+    A sentence about each way in which images are prepared otherwise there.
 
   Raises:
     UserError: Hugging Face has no such network, or the directory cannot be
@@ -114,6 +123,18 @@ def write(
     records.write_json(partial / PREPROCESSOR, processor)
     if card is not None:
       (partial / CARD).write_bytes(card.encode())
+  return _otherwise(weights)
+
+
+def _otherwise(weights: Weights) -> Sequence[str]:
+  """What Hugging Face's processors do in another way than the ops."""
+  # They smooth what shrinks as timm does, but do not average areas.
+  said, notes = timm_transform.described(
+    weights.preprocess, weights.model.image_size
+  )
+  if said["interpolation"] == "box":
+    return (*notes, "images are resized bilinearly there, not by areas")
+  return notes
 
 
 def _family(model: schema.Model) -> tuple[str, HuggingFace]:

@@ -19,7 +19,7 @@ from vit_jax.weights.spellings.two_towers.huggingface import (
   NAMES,
   in_our_shapes,
 )
-from vit_jax.weights.spellings.vit.timm import TIMM as VIT
+from vit_jax.weights.spellings.vit import timm
 
 CONFIG = "open_clip_config.json"
 _TRUNK = "visual.trunk."
@@ -222,7 +222,7 @@ def _said_of_trunk(vision: Fields, width: int, path: str) -> dict[str, Any]:
   """Keys that timm's name of the image tower tells."""
   name = vision.get("timm_model_name", TEXT, "") or "vit_"
   kernel = np.zeros((width or _HEAD_SIZE, 1, 1, 1))
-  said = VIT.said(
+  said = timm.said_of_encoder(
     Fields(vision.path, {"architecture": name}),
     {"patch_embed.proj.weight": kernel},
     path,
