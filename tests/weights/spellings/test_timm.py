@@ -189,6 +189,24 @@ def test_registers_and_joined_swiglu_are_told():
   assert table.shape == (1, 16, 16)
 
 
+def test_positions_of_registers_are_added_to_them(copied):
+  directory = copied("timm_dinov2_registers")
+  rows = np.random.default_rng(0).standard_normal((1, 3, 16), np.float32)
+
+  def with_rows(tensors):
+    # Of the class token and of two registers, before those of the patches.
+    table = np.concatenate([rows, tensors["pos_embed"]], axis=1)
+    cls = tensors["cls_token"] - rows[:, :1]
+    registers = tensors["reg_token"] - rows[:, 1:]
+    more = {"pos_embed": table, "cls_token": cls, "reg_token": registers}
+    return tensors | more
+
+  change_tensors(directory, with_rows)
+  wanted = expected("timm_dinov2_registers")
+  found = outputs(timm.read(directory), wanted["images"])
+  assert relative_error(found, wanted["outputs"]) < 1e-5
+
+
 @pytest.mark.parametrize(
   "values, words",
   [

@@ -43,6 +43,8 @@ MODELS = (
   ("vit_giant_patch14_reg4_dinov2", PATCH14),
   ("vit_medium_patch16_reg4_gap_256", SMALL),
   ("vit_base_patch16_rope_reg1_gap_256", SMALL),
+  ("vit_so150m_patch16_reg4_gap_256", SMALL),
+  ("vit_base_patch16_224", SMALL | {"reg_tokens": 3}),
   ("flexivit_small", SMALL),
   ("deit_tiny_distilled_patch16_224", SMALL),
   ("deit3_small_patch16_224", SMALL),

@@ -127,7 +127,7 @@ def write(
 
 
 def _otherwise(weights: Weights) -> Sequence[str]:
-  """What Hugging Face's processors do in another way than the ops."""
+  """Sentences about what Hugging Face's processors do in another way."""
   # They smooth what shrinks as timm does, but do not average areas.
   said, notes = timm_transform.described(
     weights.preprocess, weights.model.image_size

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from vit_jax.errors import UserError
+from vit_jax.models.layers.position_resize import square_side
 from vit_jax.weights.fields import COUNT, TEXT, Fields
 from vit_jax.weights.spellings.contract import Timm
 from vit_jax.weights.spellings.names import Names, Tensors
@@ -121,7 +122,7 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
   Raises:
     UserError: The file has a part that our networks lack.
   """
-  tensors = dino.timms(tensors, path, notes)
+  tensors = _without_rows_of_registers(dino.timms(tensors, path, notes))
   for pattern, part in _UNKNOWN:
     name = next((name for name in tensors if re.search(pattern, name)), None)
     if name is not None:
@@ -132,6 +133,25 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
   if has_joined_swiglu(tensors):
     tensors = swiglu.taken_apart(tensors, *_SWIGLU, path)
   return without_zero_biases(without_joined_projections(tensors, path))
+
+
+def _without_rows_of_registers(tensors: Tensors) -> Tensors:
+  """Adds positions of registers, which ours have none of, to the registers."""
+  table, registers = tensors.get("pos_embed"), tensors.get("reg_token")
+  if registers is None or np.ndim(table) != 3 or np.ndim(registers) != 3:
+    return tensors
+  num_cls, num_registers = int("cls_token" in tensors), registers.shape[1]
+  rows, end = table.shape[1], num_cls + num_registers
+  has_rows = not (square_side(rows) or square_side(rows - num_cls))
+  if not has_rows or not square_side(rows - end):
+    return tensors
+  if registers.shape[2] != table.shape[2]:
+    return tensors
+  return {
+    **tensors,
+    "reg_token": registers + table[:, num_cls:end],
+    "pos_embed": np.delete(table, slice(num_cls, end), axis=1),
+  }
 
 
 def without_zero_biases(tensors: Tensors) -> Tensors:
