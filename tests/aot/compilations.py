@@ -27,7 +27,7 @@ def fits(name: str, cost: Cost) -> Compilation:
     arguments={"parameters": GIB, "optimizer": GIB, "averaged parameters": 0},
     cost=cost,
     estimate=estimate.estimate(
-      compute_seconds=cost.cycles / where.accelerator.clock,
+      compute_seconds=cost.seconds or cost.cycles / where.accelerator.clock,
       collective_seconds=cost.collective_seconds(where.accelerator),
       overlapped_seconds=cost.overlapped_seconds,
       accelerator=where.accelerator,

@@ -1,5 +1,6 @@
 """Trying settings."""
 
+import dataclasses
 import json
 
 import pytest
@@ -76,3 +77,13 @@ def test_a_trial_is_plain_json():
   assert json.loads(json.dumps(record)) == {**record, "mesh": [-1, 1, 1]}
   assert record["images_per_second"] == 64
   assert trial(None).record()["images_per_second"] is None
+
+
+def test_a_program_for_gpus_that_needs_too_much_does_not_fit():
+  """GPUs have a program and a time for what does not fit, too."""
+  given = compilations.fits("h100:8", Cost(seconds=0.001))
+  found = dataclasses.replace(given, hbm=given.hbm | {"total": 17 * 2**30})
+  large = Trial(Setting(8, "none", (-1, 1, 1)), found)
+  small = Trial(Setting(4, "none", (-1, 1, 1)), given)
+  assert trials.fastest([large, small]) is small
+  assert "17.00 GiB, does not fit" in trials.row(large)

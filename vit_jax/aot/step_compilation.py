@@ -1,5 +1,6 @@
 """Compiling the very step that `train` runs, for devices that are not here."""
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ import jax
 
 from vit_jax import trees, versions
 from vit_jax.aot import estimate as estimate_lib
-from vit_jax.aot import gpus, hlo_cost, hlo_text, memory
+from vit_jax.aot import gpus, hlo_cost, hlo_text, memory, quiet
 from vit_jax.aot import topology as topology_lib
 from vit_jax.aot.estimate import Estimate
 from vit_jax.aot.gpus import Hosts
@@ -125,8 +126,11 @@ def compile_step(
   arguments = memory.argument_bytes(parts)
   start = time.monotonic()
   lowered = parts.lower()
+  # A compiler for GPUs says on its way that there is too little memory.
+  is_quiet = isinstance(topology, Hosts)
   try:
-    compiled = lowered.compile(compiler_options=options)
+    with quiet.stderr() if is_quiet else contextlib.nullcontext():
+      compiled = lowered.compile(compiler_options=options)
   except jax.errors.JaxRuntimeError as error:
     overflow = memory.overflow(error)
     if overflow is None:

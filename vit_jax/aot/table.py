@@ -7,6 +7,7 @@ from vit_jax.aot.collectives import BETWEEN_SLICES
 from vit_jax.aot.gpus import Hosts
 from vit_jax.aot.step_compilation import Compilation
 from vit_jax.config import names
+from vit_jax.models import attention_key
 from vit_jax.sharding.rules import format_bytes
 
 
@@ -34,8 +35,8 @@ def describe(found: Compilation) -> str:
 def _step(found: Compilation) -> list[tuple[str, str]]:
   config, topology = found.parts.config, found.topology
   num_devices = topology.num_devices
-  what = "GPUs" if isinstance(topology, Hosts) else "chips"
-  chips = f"{topology.num_chips} {what}"
+  what = "GPU" if isinstance(topology, Hosts) else "chip"
+  chips = f"{topology.num_chips} {what}{'s' * (topology.num_chips > 1)}"
   if num_devices != topology.num_chips:
     chips += f", {num_devices} devices (cores)"
   mesh = " x ".join(
@@ -43,8 +44,10 @@ def _step(found: Compilation) -> list[tuple[str, str]]:
   )
   parameters = trees.num_elements(found.parts.abstract_state.params)
   batch = config.train.batch_size
+  attention = attention_key.value(config.model)
   return [
     ("model", f"{names.describe(config.model)}, {parameters:,} parameters"),
+    *([("attention", attention)] if attention else []),
     ("topology", f"{topology}: {chips}, mesh {mesh}"),
     ("batch", f"{batch} images, {batch / num_devices:g} a device"),
     ("compiled in", f"{found.compile_seconds:.0f} s"),

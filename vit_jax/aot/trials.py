@@ -66,7 +66,7 @@ class Trial:
   @property
   def images_per_second(self) -> float:
     """0 if it does not fit."""
-    if self.found is None or self.found.estimate is None:
+    if self.found is None or not self.found.fits:
       return 0.0
     return self.found.estimate.images_per_second
 
@@ -145,12 +145,12 @@ def row(trial: Trial) -> tuple[str, ...]:
   if found is None:
     return (*cells, "refused", "", "", "", "")
   memory = format_bytes(found.hbm["total"])
-  if found.estimate is None or found.cost is None:
+  if not found.fits:
     return (*cells, f"{memory}, does not fit", "", "", "", "")
   return (
     *cells,
     memory,
-    f"{found.cost.cycles / 1e6:.1f} M",
+    f"{found.cost.cycles / 1e6:.1f} M" if found.cost.cycles else "",
     f"{1e3 * found.estimate.step_seconds:.2f} ms",
     f"{found.estimate.images_per_second:,.0f}",
     f"{found.estimate.utilization:.1%}",
