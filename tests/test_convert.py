@@ -244,6 +244,8 @@ def test_a_line_says_what_was_read_and_what_was_written(
     ("model.pt", {}, "read but not written"),
     ("model.pt", {"to": "open_clip"}, "read but not written"),
     ("model.bin", {}, "ends in '.bin'"),
+    ("model.safetensors", {"to": "npz"}, "another form than --to=npz"),
+    ("model.npz", {"to": "timm"}, "another form than --to=timm"),
     ("model.npz", {"dtype": "bfloat16"}, "--dtype is for .stablehlo"),
     ("there.npz/model.npz", {}, "cannot be written"),
     ("there.npz/model.stablehlo", {}, "cannot be written"),

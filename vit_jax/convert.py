@@ -197,6 +197,11 @@ def _form(dst: str, to: str | None) -> str | None:
       " NAME.npz, NAME.safetensors, NAME.stablehlo, or a name without a suffix"
       " for a directory."
     )
+  if to is not None and suffix and _BY_SUFFIX.get(suffix, to) != to:
+    raise UserError(
+      f"{dst} ends in '{suffix}', which is another form than --to={to}; give a"
+      " name that goes with it, or leave --to out."
+    )
   return _BY_SUFFIX[suffix] if to is None else to
 
 

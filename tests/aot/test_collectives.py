@@ -225,6 +225,11 @@ def test_what_leaves_a_host_is_divided_among_its_adapters():
   assert alone == pytest.approx(3 / 4 * 2**30 / 50e9)
 
 
+def test_all_to_all_leaves_a_host_by_each_gpus_adapter():
+  seconds = Collective("all-to-all", 10**9, 16, hosts=2).seconds(H100)
+  assert seconds == pytest.approx(0.5e9 / 50e9)
+
+
 def test_a_network_of_unknown_speed_has_no_time():
   between = Collective("all-reduce", 256, 8, hosts=2)
   assert between.seconds(find_accelerator("NVIDIA L4")) is None

@@ -72,3 +72,15 @@ def test_a_step_that_no_device_here_could_make_is_not_tried():
   )
   text = "".join(dry_run.describe(config, compiled))
   assert re.search(r"duration  at least \S+ .*here: 6 steps of", text)
+
+
+def test_what_keeps_a_step_from_being_made_is_said_after_all_else():
+  def refuse(parts):
+    raise UserError("It does not fit.")
+
+  said = []
+  with pytest.raises(UserError, match="It does not fit"):
+    for piece in dry_run.describe(experiments.config(), refuse):
+      said.append(piece)  # noqa: PERF402 What came before counts.
+  assert "duration  not known" in said[1]
+  assert any("== Config ==" in piece for piece in said)

@@ -93,6 +93,16 @@ def test_a_multi_label_head_is_read_by_a_sigmoid(tmp_path):
   [
     (None, {"resample": 2}),
     ("decode|resize", {"resample": 2}),
+    ("decode|resize(method='bicubic', antialias=True)", {"resample": 3}),
+    (
+      "decode|resize(256)|central_crop",
+      {
+        "resample": 2,
+        "size": {"height": 256, "width": 256},
+        "do_center_crop": True,
+        "crop_size": {"height": 224, "width": 224},
+      },
+    ),
     ("decode|resize_small(256)|random_crop", {"resample": 2}),
     (
       "decode| resize_small(scale=1.1429) |central_crop",

@@ -62,9 +62,12 @@ class Collective:
       if not accelerator.network:
         return None
       members = self.group / self.hosts
+      leaves = sent / members
       if self.kind == "collective-permute":
-        members = 1  # Each sends its own.
-      seconds = max(seconds, sent / members / (accelerator.network / 2))
+        leaves = sent
+      elif self.kind == "all-to-all":  # No ring: each sends its own.
+        leaves = self.num_bytes * (1 - 1 / self.hosts)
+      seconds = max(seconds, leaves / (accelerator.network / 2))
     return seconds
 
 

@@ -62,7 +62,7 @@ class Compilation:
     """The figures that scripts read, as plain JSON."""
     cost, times = self.cost, self.estimate
     more = {}
-    if isinstance(self.topology, Hosts):
+    if isinstance(self.topology, Hosts) and cost:
       more = {"gpu_kernels": cost.by_kernel()}
     return {
       "topology": str(self.topology),

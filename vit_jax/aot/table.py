@@ -127,6 +127,13 @@ def _exchanges(found: Compilation) -> list[tuple[str, str]]:
       ("", "what goes between slices is not in the time below: the hosts'")
     )
     rows.append(("", "network is not the chips' to say"))
+  topology = found.topology
+  if isinstance(topology, Hosts) and topology.num_hosts > 1:
+    if not topology.accelerator.network:
+      rows.append(
+        ("", "what goes between hosts is not in the time below: how fast a")
+      )
+      rows.append(("", f"network joins {topology.device_kind}s is not known"))
   return rows or [("none", "")]
 
 

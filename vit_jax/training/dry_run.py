@@ -51,11 +51,19 @@ def describe(
   bytes_of = memory.by_purpose(parts)
   needs = sum(bytes_of.values())
   yield "\n".join(["== Run ==", *summary.lines(parts, evaluators, needs=needs)])
+  failure = None
   if compiled:
-    source = None if missing else facts.open_data(config)
-    yield "\n" + _duration(parts, compiled, evaluators, source, needs)
+    try:
+      source = None if missing else facts.open_data(config)
+      yield "\n" + _duration(parts, compiled, evaluators, source, needs)
+    except UserError as error:
+      yield "\nduration  not known, as a step could not be made"
+      failure = error  # All else is said first.
   for title, text in _details(parts, bytes_of, missing):
     yield f"\n\n== {title} ==\n{text}"
+  if failure is not None:
+    yield "\n"
+    raise failure
 
 
 def _details(
@@ -112,14 +120,17 @@ def _duration(
       f"duration  at least {least} here: {steps} {shortest:.3g} s, if all"
       " products ran at the highest rate of these devices"
     )
-  seconds = trial.time_step(parts, compiled(parts), source)
+  with experiment.memory_explained(parts.config):
+    seconds = trial.time_step(parts, compiled(parts), source)
   forecast = Forecast(parts)
   forecast.expect(evaluators)
   whole = progress.format_duration(forecast.seconds_left(0, seconds))
   text = f"duration  about {whole} here: {steps} {seconds:.3g} s"
   if source is None:
     text += ", with data at hand,"
-  return f"{text} and {forecast.evaluations_left(0)} evaluations"
+  if number := forecast.evaluations_left(0):
+    text += f" and {number} evaluations"
+  return text
 
 
 def _stacked(params: Any) -> dict[str, jax.ShapeDtypeStruct]:

@@ -30,6 +30,12 @@ OURS = "vit_jax_preprocess"
 # pixel when they shrink, as ours do with antialias.
 _BILINEAR, _BICUBIC = 2, 3
 _METHODS = {1: "bicubic", _BILINEAR: "bilinear", _BICUBIC: "bicubic", 4: "area"}
+# Ops after decoding that a preprocessor can say.
+_RESIZES = (
+  ["resize"],
+  ["resize", "central_crop"],
+  ["resize_small", "central_crop"],
+)
 # timm's names of the ways to resize -> ours, where they are not bicubic.
 _OF_TIMM = {"bilinear": "bilinear", "box": "area"}
 # ConvNeXt's processor (the one with crop_pct) makes squares of images from this
@@ -84,9 +90,9 @@ def read(path: epath.PathLike) -> ImageProcessor:
 def resizing(preprocess: str | None, image_size: int) -> dict[str, Any]:
   """Keys of preprocessor_config.json that come nearest to host ops.
 
-  `resize_small` followed by `central_crop` is written as such, everything else
-  as a resize to a square. Hugging Face always antialiases when it shrinks; the
-  ops themselves are written, too, for `read`.
+  `resize_small` or `resize`, and `central_crop` after it, are written as such,
+  everything else as a resize to a square. Hugging Face always antialiases when
+  it shrinks; the ops themselves are written, too, for `read`.
 
   Args:
     preprocess: Ops of an evaluation; None for a resize to a square.
@@ -96,19 +102,24 @@ def resizing(preprocess: str | None, image_size: int) -> dict[str, Any]:
   if preprocess is None:
     return keys
   keys[OURS] = preprocess
-  calls = parsed(preprocess)
-  if [op_name(call) for call in calls] == [
-    "decode",
-    "resize_small",
-    "central_crop",
-  ]:
-    given = op_arguments(calls[1], ("size", "scale", "method"))
-    shortest = round(given.get("scale", 1) * (given.get("size") or image_size))
-    keys["size"] = {"shortest_edge": shortest}
+  first, *calls = parsed(preprocess)
+  names = [op_name(call) for call in calls]
+  if op_name(first) != "decode" or names not in _RESIZES:
+    return keys
+  order = ("size", "scale", "method")
+  if names[0] == "resize":
+    order = ("size", "method", "antialias", "scale")
+  given = op_arguments(calls[0], order)
+  side = round(given.get("scale", 1) * (given.get("size") or image_size))
+  if given.get("method") == "bicubic":
+    keys["resample"] = _BICUBIC
+  if names[0] == "resize_small":
+    keys["size"] = {"shortest_edge": side}
+  elif side != image_size:
+    keys["size"] = {"height": side, "width": side}
+  if names[1:]:
     keys["do_center_crop"] = True
     keys["crop_size"] = {"height": image_size, "width": image_size}
-    if given.get("method") == "bicubic":
-      keys["resample"] = _BICUBIC
   return keys
 
 

@@ -90,6 +90,28 @@ def test_low_temperatures_and_long_prototypes_are_right(
   )
 
 
+def test_one_prototype_may_be_much_longer_than_the_others(arrays):
+  """The teacher's probabilities sum to one whatever the lengths."""
+  _, teacher, _, theirs = arrays
+  theirs = theirs.copy()
+  theirs[0] *= 20
+  similarities = (teacher @ theirs.T).astype(np.float64)
+  given = prototypes.centred(teacher, theirs, 0.04, jnp.zeros(NUM))
+  np.testing.assert_allclose(
+    given.norm, special.logsumexp(similarities / 0.04, axis=-1), rtol=1e-5
+  )
+
+
+def test_a_student_whose_logits_float32_does_not_hold_gives_nan(arrays):
+  """Rather than a wrong number: all are 300 below what one could have."""
+  _, teacher, _, theirs = arrays
+  student = np.tile(np.eye(WIDTH, dtype=np.float32)[:1], (5, 4, 1))
+  rows = np.tile(np.eye(WIDTH, dtype=np.float32)[1:2], (NUM, 1)) * 30
+  given = prototypes.centred(teacher, theirs, 0.05, jnp.zeros(NUM))
+  found = prototypes.compare(student, rows, 0.1, given)
+  assert np.isnan(found.cross_entropy).all()
+
+
 def test_gradients_are_those_of_whole_arrays(arrays):
   student, teacher, ours, theirs = arrays
 

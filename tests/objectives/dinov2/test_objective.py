@@ -192,6 +192,18 @@ def test_the_loss_is_the_released_codes(separate, centering):
   )
 
 
+def test_where_nothing_is_masked_patches_have_no_health():
+  settings = config(objective__mask_probability=0.0)
+  objective = objective_of(settings)
+  params, state = started(objective)
+  prepared = objective.prepare(batch(), RNGS)
+  _, (_, metrics) = jax.jit(lambda *args: objective.loss(*args, RNGS, 0))(
+    params, {}, state, prepared
+  )
+  assert "teacher_entropy" in metrics
+  assert not any(name.startswith("patch_teacher") for name in metrics)
+
+
 def test_koleo_is_finite_with_equal_rows_and_has_gradients_through_both():
   rows = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
   found, gradient = jax.value_and_grad(public.koleo)(rows)

@@ -89,7 +89,7 @@ def test_a_class_without_images_weighs_nothing():
   ("weights", "changes", "message"),
   [
     ((1.0, 2.0), {}, "has 2 weights, and there are 4 classes"),
-    ("balanced", {"label_counts": None}, "image folders, CSV files and"),
+    ("balanced", {"label_counts": None}, "CSV files, webdataset's"),
   ],
 )
 def test_weights_that_do_not_fit_the_data_are_refused(

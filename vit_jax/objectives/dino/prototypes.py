@@ -12,10 +12,13 @@ A teacher's probabilities are
 with an offset for each prototype, which keeps any of them from taking all: the
 negative centre of DINO, or what Sinkhorn and Knopp's iterations find.
 
-Sums of exponentials are taken without looking for the largest first: features
-and prototypes have a length, so that logits have a bound. float32 holds what is
-added for logits of at most 157 below it: at any temperature above 0.013 that is
-all of them if prototypes have unit length.
+Where it is passed through most often, by a student and by Sinkhorn's
+iterations, sums of exponentials are taken without looking for the largest
+first: features and prototypes have a length, so that logits have a bound.
+float32 holds what is added for logits of at most 157 below it, which is all of
+them if prototypes have unit length and the temperature is above 0.013. Sinkhorn
+begins with a bound for each prototype, and then has probabilities. A student
+whose logits are all further below gives NaN, which ends a run with a sentence.
 """
 
 import math
@@ -35,6 +38,7 @@ Temperature = Float[Numbers, ""] | float
 # overflow; those of as many below 0 and more do not vanish.
 _HIGHEST = 70.0
 _LEAST = float(np.finfo(np.float32).tiny)
+_SURE = 1e-28
 Tokens = Float[Numbers, "*tokens d"]
 
 
@@ -86,16 +90,14 @@ def centred(
 ) -> Teacher:
   """A teacher whose similarities are lowered by a centre. [DINO] equation 4."""
   offset = -center / temperature
-  bounds = _bounds(features, prototypes, temperature) + offset
-  shift = _shift(jnp.max(bounds))
 
   def of_chunk(rows, offset):
     logits = _similarities(features, rows) / temperature
-    logits = logits + _beside(offset - shift, logits)
-    return jnp.exp(logits).sum(axis=-1)
+    return jax.nn.logsumexp(logits + _beside(offset, logits), axis=-1)
 
-  sums = _over_chunks(of_chunk, prototypes, offset).sum(axis=0)
-  return Teacher(features, prototypes, temperature, offset, shift + _log(sums))
+  norms = _over_chunks(of_chunk, prototypes, offset)
+  norm = jax.nn.logsumexp(norms, axis=0)
+  return Teacher(features, prototypes, temperature, offset, norm)
 
 
 def balanced(
@@ -249,7 +251,9 @@ def compare(
   sums, products, entropies, used = _over_chunks(
     of_chunk, prototypes, teacher.prototypes, teacher.offset
   )
-  norm = shift + _log(sums.sum(axis=0))
+  sums = sums.sum(axis=0)
+  # What is left of smaller sums is not all that was to be added.
+  norm = shift + jnp.log(jnp.where(sums > _SURE, sums, jnp.nan))
   return Comparison(
     norm[:, None] - products.sum(axis=0),
     entropies.sum(axis=0),

@@ -157,14 +157,16 @@ def dinov2(
       + settings.koleo_weight * koleo
     )
     is_centred = settings.centering == "mean"
-    counted = (weights > 0).astype(jnp.float32).reshape(-1, 1)
-    counted /= jnp.maximum(counted.sum(), 1)
-    of_patches = health.metrics(
-      jnp.sum(counted * patches_found.cross_entropy[:, :, 0]),
-      jnp.sum(counted * patches_found.entropy),
-      patches_found.used,
-      objective_state["patch_center"] if is_centred else None,
-    )
+    of_patches: contract.Metrics = {}
+    if plan.num_masked or settings.patches == "all":
+      counted = (weights > 0).astype(jnp.float32).reshape(-1, 1)
+      counted /= jnp.maximum(counted.sum(), 1)
+      of_patches = health.metrics(
+        jnp.sum(counted * patches_found.cross_entropy[:, :, 0]),
+        jnp.sum(counted * patches_found.entropy),
+        patches_found.used,
+        objective_state["patch_center"] if is_centred else None,
+      )
     metrics = {
       **health.metrics(
         of_images,
