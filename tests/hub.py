@@ -26,6 +26,7 @@ class Hub:
     owners: Token -> the owner in whose place it may write.
     broken: True to answer everything with a 503.
     stores_nothing: True to answer uploads of large files with a 500.
+    unreadable: Names of files that are answered with a 500.
   """
 
   def __init__(self, repositories):
@@ -37,6 +38,7 @@ class Hub:
     self.owners = {}
     self.stored = {}
     self.stores_nothing = False
+    self.unreadable = set()
     handler = type("Handler", (_Handler,), {"hub": self})
     self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
 
@@ -229,6 +231,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
       return None
     if file not in files:
       return self._refuse(404, "EntryNotFound", f"no {file}")
+    if file in self.hub.unreadable:
+      return self._refuse(500, "", "Internal Error")
     headers = {
       "X-Repo-Commit": commit,
       "ETag": f'"{hashlib.sha1(files[file]).hexdigest()}"',

@@ -60,6 +60,9 @@ def served(contents):
   repositories = {
     f"datasets/{NAME}": {"main": plain, "v2": changed},
     "datasets/somebody/several": {"main": several},
+    "datasets/somebody/parts": {
+      "main": {f"train-{i}.parquet": contents[5] for i in range(4)}
+    },
     "datasets/a/secret": {},
   }
   with Hub(repositories) as server:
@@ -124,6 +127,22 @@ def test_revisions_and_configurations_have_their_own_files(opened, served):
   assert opened("datasets:somebody/several@main:large")[0] == 12
   says = opened("datasets:somebody/several:huge")
   assert "no configuration 'huge'; it has: 'small', 'large'" in says
+
+
+@pytest.mark.slow
+def test_what_was_not_fetched_whole_is_not_used(opened, served):
+  name = "datasets:somebody/parts"
+  served.unreadable = {"train-2.parquet", "train-3.parquet"}
+  assert f"{name} was not fetched whole (" in opened(name)
+  says = opened(name, HF_HUB_OFFLINE="1")
+  assert "the cache lacks some of its files" in says
+  assert "Connect and run again." in says
+  served.broken = True
+  assert "the cache lacks some of its files" in opened(name)
+  served.broken, served.unreadable = False, set()
+  assert opened(name)[0] == 20
+  served.broken = True
+  assert opened(name)[0] == 20
 
 
 @pytest.mark.slow

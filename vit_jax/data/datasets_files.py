@@ -70,9 +70,7 @@ def open_dataset(
         " no dataset of the hub has such a name; write OWNER/NAME,"
         " OWNER/NAME@REVISION, OWNER/NAME:CONFIG or a directory."
       )
-    directory = datasets_hub.fetched(
-      name.name, name.revision, name.config, shown=shown
-    )
+    directory = datasets_hub.fetched(name.name, name.revision, name.config)
     config = name.config
   with arrow_files.errors(shown, directory):
     if any(os.path.exists(os.path.join(directory, file)) for file in _SAVED):

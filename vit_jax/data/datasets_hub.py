@@ -5,8 +5,8 @@ HF_ENDPOINT, HF_HUB_OFFLINE. A repository's README.md may declare configurations
 with patterns of files, of which those of the chosen one are fetched.
 """
 
-import contextlib
 import dataclasses
+import functools
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -39,71 +39,119 @@ class Config:
   is_default: bool = False
 
 
-def fetched(
-  name: str, revision: str | None, config: str | None, *, shown: str
-) -> str:
+@functools.cache  # All who read a dataset in a process see one commit of it.
+def fetched(name: str, revision: str | None, config: str | None) -> str:
   """The directory of a repository's files, downloaded if need be.
 
-  Without a network, what the cache holds of the revision counts.
+  Without a network, what the cache holds of the revision counts, if it is
+  whole.
 
   Args:
     name: 'OWNER/NAME'.
     revision: Branch, tag or commit; None: main.
     config: Configuration whose files are wanted; None: the default one.
-    shown: Name for messages.
 
   Raises:
     UserError: There is no such repository, revision or configuration, it is
-      not open to this user, or neither network nor cache has it.
+      not open to this user, a file cannot be downloaded, or neither network nor
+      cache has all files.
   """
   import huggingface_hub
 
+  shown = f"datasets:{name}" + (f"@{revision}" if revision else "")
+  shown += f":{config}" if config else ""
   try:
     with hub.refusals(shown, name, revision):
-      api = huggingface_hub.HfApi()
-      info = api.dataset_info(
+      info = huggingface_hub.HfApi().dataset_info(
         name, revision=revision, timeout=hub.SECONDS, files_metadata=True
-      )
-      options = {
-        "repo_type": _TYPE,
-        "revision": revision,  # By this name the cache finds it again.
-        "etag_timeout": hub.SECONDS,
-      }
-      files = {f.rfilename: f.size or 0 for f in info.siblings or ()}
-      patterns = None
-      if _README in files:
-        place = huggingface_hub.snapshot_download(
-          name, allow_patterns=[_README], **options
-        )
-        if found := configs(place):
-          patterns = _patterns(choose(found, config, shown))
-      _say_size(name, info.sha, files, patterns, shown)
-      return huggingface_hub.snapshot_download(
-        name, allow_patterns=patterns, **options
       )
   except UserError:
     raise
   except Exception as error:  # Its HTTP library has many, and is not public.
-    with contextlib.suppress(Exception):
-      place = huggingface_hub.snapshot_download(
-        name,
-        repo_type=_TYPE,
-        revision=revision,
-        local_files_only=True,
-        # What is listed as missing may be what is never fetched.
-        allow_patterns=[],
-      )
-      _logger.warning(
-        "%s: the hub cannot be reached (%s); what the cache has is used, %s.",
-        shown,
-        hub.reason(error),
-        place,
-      )
-      return place
+    return _cached(name, revision, config, shown, hub.reason(error))
+  try:
+    with hub.refusals(shown, name, revision):
+      return _downloaded(info, name, revision, config, shown)
+  except UserError:
+    raise
+  except Exception as error:  # As above, and the disk may be full.
     raise UserError(
-      f"{shown} cannot be fetched ({hub.reason(error)}), and it is not in the"
-      " cache. Try again with a network, or give the directory of a copy."
+      f"{shown} was not fetched whole ({hub.reason(error)}); mend that and run"
+      " again, which fetches what is missing."
     ) from None
+
+
+def _downloaded(
+  info: Any, name: str, revision: str | None, config: str | None, shown: str
+) -> str:
+  import huggingface_hub
+
+  options = {
+    "repo_type": _TYPE,
+    "revision": revision,  # By this name the cache finds it again.
+    "etag_timeout": hub.SECONDS,
+  }
+  files = {f.rfilename: f.size or 0 for f in info.siblings or ()}
+  patterns = None
+  if _README in files:
+    place = huggingface_hub.snapshot_download(
+      name, allow_patterns=[_README], **options
+    )
+    patterns = _wanted(place, config, shown)
+  _say_size(name, info.sha, files, patterns, shown)
+  return huggingface_hub.snapshot_download(
+    name, allow_patterns=patterns, **options
+  )
+
+
+def _cached(
+  name: str, revision: str | None, config: str | None, shown: str, reason: str
+) -> str:
+  """The directory in the cache, of a hub that cannot be reached.
+
+  Raises:
+    UserError: There is none, or it lacks files of the configuration.
+  """
+  import huggingface_hub
+
+  options = {
+    "repo_type": _TYPE,
+    "revision": revision,
+    "local_files_only": True,
+  }
+  try:
+    # Files that are listed and missing may be those of other configurations.
+    place = huggingface_hub.snapshot_download(
+      name, allow_patterns=[], **options
+    )
+  except Exception:  # As in `fetched`.
+    raise UserError(
+      f"{shown} cannot be fetched ({reason}), and it is not in the cache. Try"
+      " again with a network, or give the directory of a copy."
+    ) from None
+  patterns = _wanted(place, config, shown)
+  try:
+    # The cache has the repository's list of files too, and compares.
+    huggingface_hub.snapshot_download(name, allow_patterns=patterns, **options)
+  except Exception:
+    raise UserError(
+      f"{shown}: the hub cannot be reached ({reason}), and the cache lacks some"
+      f" of its files; it was not fetched whole to {place}. Connect and run"
+      " again."
+    ) from None
+  _logger.warning(
+    "%s: the hub cannot be reached (%s); what the cache has is used, %s.",
+    shown,
+    reason,
+    place,
+  )
+  return place
+
+
+def _wanted(place: str, config: str | None, shown: str) -> list[str] | None:
+  """Patterns of the files of a configuration; None: all files."""
+  found = configs(place)
+  return _patterns(choose(found, config, shown)) if found else None
 
 
 def configs(directory: str) -> list[Config]:
