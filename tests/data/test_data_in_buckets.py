@@ -7,7 +7,10 @@ import tarfile
 import numpy as np
 import pytest
 
-from vit_jax.data import captions, folder, webdataset
+from tests import rough_server
+from tests.buckets import filesystem
+from vit_jax import buckets
+from vit_jax.data import captions, folder, sources, webdataset
 from vit_jax.data.array_record_files import ArrayRecordFiles
 from vit_jax.data.tfrecord_files import TFRecordFiles
 from vit_jax.errors import UserError
@@ -100,3 +103,42 @@ def test_tar_files_are_indexed_once_and_read_by_their_parts(bucket):
   assert starred.fingerprint == first.fingerprint
   with pytest.raises(UserError, match="1 of 1 tar files are missing: gs://"):
     webdataset.open_source("1.tar", "train", data_dir=str(bucket))
+
+
+@pytest.mark.parametrize(
+  ("dataset", "data_dir"),
+  [
+    ("folder", "gs://silent-a/photos"),
+    ("cifar10", "gs://silent-b/tfds"),
+    ("captions", "gs://silent-c/photos"),
+    ("webdataset:{0..9}.tar", "gs://silent-d/shards"),
+    ("webdataset:gs://silent-e/{0..9}.tar", None),
+    ("webdataset:gs://silent-f/*.tar", None),
+    ("csv:gs://silent-g/labels.csv", None),
+  ],
+)
+def test_a_storage_that_says_nothing_is_given_up_soon(
+  dataset, data_dir, bucket, monkeypatch
+):
+  monkeypatch.setattr(buckets, "FIRST_ANSWER_SECONDS", 0.2)
+  with rough_server.RoughServer({}) as silent:
+    silent.silent = True
+    monkeypatch.setattr(filesystem.StandIn, "url", silent.url)
+    with pytest.raises(UserError, match=r"gs://silent-\w cannot be reached"):
+      sources.open_source(dataset, "train", data_dir=data_dir)
+    assert len(silent.requests) == 1
+
+
+def test_data_that_need_no_files_ask_no_bucket():
+  options = {"data_dir": "gs://nowhere/photos"}
+  assert sources.open_source("generated", "train", **options).num_examples
+
+
+@pytest.mark.parametrize("pattern", ["*.tar", "{0..1}.tar"])
+def test_what_may_not_be_read_is_not_called_missing(bucket, storage, pattern):
+  (bucket / "0.tar").write_bytes(b"x")
+  storage.refused = lambda kind, name: 403 * (kind in ("read", "list"))
+  with pytest.raises(UserError, match=r"cannot be (listed|read) \(Not today"):
+    sources.open_source(
+      f"webdataset:{bucket}/{pattern}", "train", data_dir=None
+    )

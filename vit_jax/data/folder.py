@@ -328,7 +328,8 @@ def entries(
   found = []
   try:
     if buckets.is_bucket(directory):
-      return [(p.name, p.is_dir()) for p in epath.Path(directory).iterdir()]
+      with buckets.as_os_error(directory):
+        return [(p.name, p.is_dir()) for p in epath.Path(directory).iterdir()]
     # Unlike pathlib, scandir learns the kinds from the listing itself.
     with os.scandir(directory) as entries:
       for entry in entries:

@@ -8,11 +8,13 @@ a step needs, and `vit_jax.data.pipeline` decodes what `read` returns.
 import abc
 import dataclasses
 import importlib
+import os
 import re
 from collections.abc import Mapping
 
 import numpy as np
 
+from vit_jax import buckets
 from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean
 
@@ -28,6 +30,8 @@ _MODULES = {
   "generated": ("vit_jax.data.generated", True),
   "webdataset": ("vit_jax.data.webdataset", True),
 }
+# Those that come with the package or are drawn.
+_OF_NO_FILES = ("digits", "generated")
 _TFDS_NAME = re.compile(
   r"[a-z]\w*(/\w[\w.+-]*)?(:\d+\.\d+\.\d+)?", re.IGNORECASE
 )
@@ -249,11 +253,12 @@ def open_source(
       in `order.example_ids`; 1: records are read in any order.
 
   Raises:
-    UserError: The dataset, the split or a feature is not there, or the data
-      are not fit for training.
+    UserError: The dataset, the split or a feature is not there, the data are
+      not fit for training, or their bucket cannot be reached.
   """
   check(dataset)
   kind, _, arguments = dataset.partition(":")
+  _reach(kind, arguments, data_dir)
   if kind in _MODULES:
     module = importlib.import_module(_MODULES[kind][0])
   else:
@@ -270,6 +275,17 @@ def open_source(
     max_bad_examples=max_bad_examples,
     shuffle_block=shuffle_block,
   )
+
+
+def _reach(kind: str, arguments: str, data_dir: str | None) -> None:
+  """Raises UserError if a bucket that holds the data cannot be reached."""
+  if kind in _OF_NO_FILES:
+    return
+  if kind not in _MODULES:
+    data_dir = data_dir or os.environ.get("TFDS_DATA_DIR")
+  for path in (data_dir, arguments):
+    if path:
+      buckets.check(path)
 
 
 def is_built_in(dataset: str) -> bool:

@@ -285,9 +285,15 @@ def _index(
 def _state(path: str) -> tuple[int, int] | None:
   """Size and time of change: tar files are padded, so that sizes repeat."""
   try:
-    found = epath.Path(path).stat()
-  except OSError:
+    with buckets.as_os_error(path):
+      found = epath.Path(path).stat()
+  except FileNotFoundError:
     return None
+  except OSError as error:
+    raise UserError(
+      f"{path} cannot be read ({error.strerror or error}); mend that and start"
+      " again."
+    ) from None
   return found.length, int(found.mtime)
 
 

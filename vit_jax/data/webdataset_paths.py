@@ -47,7 +47,8 @@ def find(names: Sequence[str], data_dir: str | None, shown: str) -> list[str]:
   """The paths of files; those that '*' and '?' stand for are sorted.
 
   Raises:
-    UserError: There is no file that a pattern fits.
+    UserError: There is no file that a pattern fits, or a bucket cannot be
+      listed.
   """
   found = []
   for name in names:
@@ -59,7 +60,7 @@ def find(names: Sequence[str], data_dir: str | None, shown: str) -> list[str]:
       start, _, rest = path.partition("://")
       bucket, _, pattern = rest.partition("/")
       root = epath.Path(f"{start}://{bucket}")
-      matching = [os.fspath(file) for file in root.glob(pattern)]
+      matching = _matching(root, pattern, f"{shown}: {path}")
     else:
       root = "" if path == name else path[: -len(name)]
       matching = glob.glob(f"{glob.escape(root)}{name}")
@@ -69,6 +70,20 @@ def find(names: Sequence[str], data_dir: str | None, shown: str) -> list[str]:
       )
     found += sorted(matching)
   return found
+
+
+def _matching(root: epath.Path, pattern: str, shown: str) -> list[str]:
+  """The objects of a bucket that a pattern fits."""
+  try:
+    with buckets.as_os_error(root):
+      return [os.fspath(file) for file in root.glob(pattern)]
+  except FileNotFoundError:
+    return []
+  except OSError as error:
+    raise UserError(
+      f"{shown} cannot be listed ({error.strerror or error}); mend that and"
+      " start again."
+    ) from None
 
 
 def _path(name: str, data_dir: str | None) -> str:
