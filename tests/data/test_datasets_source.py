@@ -161,6 +161,24 @@ def test_parquet_is_read_in_place_if_blocks_stay_together(
   assert "a copy" not in caplog.text  # It is there.
 
 
+def test_a_short_row_group_does_not_keep_all_others_in_memory(tmp_path):
+  import pyarrow as pa
+
+  size, count = 20_000, 161  # The last row group is of one record.
+  images = [bytes([i]) * size for i in range(count)]
+  (tmp_path / "d").mkdir()
+  rows = {"image": [{"bytes": image, "path": None} for image in images]}
+  datasets.Dataset.from_dict(
+    rows, features=datasets.Features(image=datasets.Image())
+  ).to_parquet(tmp_path / "d/train.parquet", batch_size=2)
+  source = open_(tmp_path / "d", shuffle_block=2)
+  before = pa.total_allocated_bytes()
+  for i in range(count):
+    assert source.read(np.array([i]))["image"].tolist() == [images[i]]
+  # Two windows of 16 blocks, each of which touches two row groups.
+  assert pa.total_allocated_bytes() - before < 1.1 * 2 * 16 * 2 * 2 * size
+
+
 def test_columns_of_other_names_are_guessed_in_one_line(tmp_path, caplog):
   caplog.set_level(logging.INFO)
   renamed = {"image": "img", "label": "fine_label", "text": "caption"}

@@ -209,9 +209,10 @@ class RowGroups(Table):
   """Parquet files, read in place a row group at a time.
 
   Args:
-    paths: The files, of one schema.
+    paths: The files.
     columns: Columns that are read.
-    keep: Row groups that stay in memory, those used last.
+    keep: Records whose row groups stay in memory, those used last; the newest
+      stays whatever its size.
 
   Raises:
     OSError, pa.ArrowInvalid: A file cannot be read.
@@ -232,6 +233,7 @@ class RowGroups(Table):
     )
     self._columns = list(columns)
     self._keep = keep
+    self._kept = 0
     self._chunks: collections.OrderedDict[int, concurrent.futures.Future] = (
       collections.OrderedDict()
     )
@@ -243,8 +245,10 @@ class RowGroups(Table):
       is_new = future is None
       if is_new:
         future = self._chunks[number] = concurrent.futures.Future()
-        while len(self._chunks) > self._keep:
-          self._chunks.popitem(last=False)
+        self._kept += int(self.lengths[number])
+        while self._kept > self._keep and len(self._chunks) > 1:
+          oldest, _ = self._chunks.popitem(last=False)
+          self._kept -= int(self.lengths[oldest])
       else:
         self._chunks.move_to_end(number)
     if is_new:
@@ -252,7 +256,10 @@ class RowGroups(Table):
         future.set_result(self._read(number))
       except BaseException as error:
         with self._lock:
-          self._chunks.pop(number, None)
+          # Another may have put out this one, and read it again.
+          if self._chunks.get(number) is future:
+            del self._chunks[number]
+            self._kept -= int(self.lengths[number])
         future.set_exception(error)
     return future.result()
 

@@ -7,7 +7,6 @@ as they are. Parquet files are read in place where the order suits them, else
 the library makes a copy in Arrow's form in its cache, as it does of the rest.
 """
 
-import collections
 import dataclasses
 import logging
 import os
@@ -203,14 +202,12 @@ def _in_place(
   import datasets
   import pyarrow.parquet as pq
 
-  rows = collections.Counter()
+  largest = 0
   for paths in files.values():
     for path in paths:
       metadata = pq.read_metadata(path)
-      rows.update(
-        metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)
-      )
-  largest = max(rows, default=0)
+      for number in range(metadata.num_row_groups):
+        largest = max(largest, metadata.row_group(number).num_rows)
   if shuffle_block < largest:
     _logger.info(
       "%s: with config.train.shuffle_block=%d or more its row groups of %d"
@@ -221,8 +218,8 @@ def _in_place(
     )
     return None
   # Blocks begin anywhere in a row group, and the next window is read ahead.
-  smallest = max(min(rows), 1)
-  keep = 2 * order.WINDOW_BLOCKS * (-(-shuffle_block // smallest) + 1)
+  groups = -(-shuffle_block // max(largest, 1)) + 1
+  keep = 2 * order.WINDOW_BLOCKS * groups * largest
   schema = pq.read_schema(next(iter(files.values()))[0])
   return Dataset(
     directory,
