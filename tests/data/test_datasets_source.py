@@ -179,6 +179,26 @@ def test_a_short_row_group_does_not_keep_all_others_in_memory(tmp_path):
   assert pa.total_allocated_bytes() - before < 1.1 * 2 * 16 * 2 * 2 * size
 
 
+@pytest.mark.parametrize("file", ["train-00001-of-00002", "test-0"])
+@pytest.mark.parametrize("column", ["image", "label", "text"])
+def test_parquet_files_of_other_columns_are_named(file, column, tmp_path):
+  parquet(tmp_path / "d")
+  (tmp_path / "d/test-00000-of-00001.parquet").unlink()
+  path = tmp_path / f"d/{file}.parquet"
+  first = tmp_path / "d/train-00000-of-00002.parquet"
+  rest = table(5).remove_columns(column)
+  rest.to_parquet(path)
+  says = re.escape(f"{path} has no column {column!r}")
+  with pytest.raises(UserError, match=says):
+    open_(tmp_path / "d", shuffle_block=5)
+  value = {"image": "a.png", "label": 1.5, "text": b"a"}[column]
+  rest.add_column(column, [value] * 5).to_parquet(path)
+  kind = {"image": "string", "label": "double", "text": "binary"}[column]
+  says = rf"column '{column}' of .*{file}.parquet holds {kind}, and that of"
+  with pytest.raises(UserError, match=f"{says} {re.escape(str(first))} "):
+    open_(tmp_path / "d", shuffle_block=5)
+
+
 def test_columns_of_other_names_are_guessed_in_one_line(tmp_path, caplog):
   caplog.set_level(logging.INFO)
   renamed = {"image": "img", "label": "fine_label", "text": "caption"}

@@ -210,18 +210,28 @@ class RowGroups(Table):
 
   Args:
     paths: The files.
+    like: One of the dataset, whose types of columns all must have.
     columns: Columns that are read.
     keep: Records whose row groups stay in memory, those used last; the newest
       stays whatever its size.
 
   Raises:
     OSError, pa.ArrowInvalid: A file cannot be read.
+    UserError: A file lacks a column, or has it with another type.
   """
 
-  def __init__(self, paths: Sequence[str], columns: Sequence[str], keep: int):
+  def __init__(
+    self, paths: Sequence[str], like: str, columns: Sequence[str], keep: int
+  ):
     self._states = [_state(path) for path in paths]
     self._files = [(path, pq.read_metadata(path)) for path in paths]
-    self.schema = self._files[0][1].schema.to_arrow_schema()
+    self._like = like
+    self.schema = pq.read_metadata(like).schema.to_arrow_schema()
+    self._schemas = {like: self.schema} | {
+      path: metadata.schema.to_arrow_schema() for path, metadata in self._files
+    }
+    for name in columns:
+      self._check(name)
     self._groups = [
       (file, number)
       for file, (_, metadata) in enumerate(self._files)
@@ -264,8 +274,12 @@ class RowGroups(Table):
     return future.result()
 
   def column(self, name: str) -> pa.ChunkedArray:
+    self._check(name)
     parts = [
-      pq.ParquetFile(path, metadata=metadata).read([name]).column(name)
+      pq.ParquetFile(path, metadata=metadata)
+      .read([name])
+      .column(name)
+      .cast(self.schema.field(name).type)
       for path, metadata in self._files
     ]
     return pa.chunked_array(chunk for part in parts for chunk in part.chunks)
@@ -285,6 +299,21 @@ class RowGroups(Table):
 
   def without_image(self, name: str) -> np.ndarray:
     return np.array([], np.int64)  # Their row groups would have to be read.
+
+  def _check(self, name: str) -> None:
+    """Raises UserError if a file's column is not that of the dataset."""
+    for path, schema in self._schemas.items():
+      if name not in schema.names:
+        raise UserError(
+          f"{path} has no column {name!r}, which is read of all files; mend it,"
+          " or leave it out."
+        )
+      found, wanted = schema.field(name).type, self.schema.field(name).type
+      if not _is_alike(found, wanted):
+        raise UserError(
+          f"The column {name!r} of {path} holds {found}, and that of"
+          f" {self._like} {wanted}; write both with one type."
+        )
 
   def _read(self, number: int) -> Chunk:
     file, group = self._groups[number]
@@ -308,6 +337,26 @@ class RowGroups(Table):
         column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
       )
     return Chunk(columns)
+
+
+def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
+  """Whether columns of two types are read alike, with nulls in place of any."""
+  if pa.types.is_null(one) or pa.types.is_null(other):
+    return True
+  kinds = {one, other}
+  if kinds <= {pa.string(), pa.large_string()}:
+    return True
+  if kinds <= {pa.binary(), pa.large_binary()}:
+    return True
+  if all(map(pa.types.is_struct, kinds)):
+    fields = [{field.name: field.type for field in kind} for kind in kinds]
+    return all(
+      _is_alike(fields[0][name], fields[-1][name])
+      for name in fields[0].keys() & fields[-1].keys()
+    )
+  if all(pa.types.is_list(k) or pa.types.is_large_list(k) for k in kinds):
+    return _is_alike(one.value_type, other.value_type)
+  return one == other
 
 
 def _state(path: str) -> tuple[int, int]:

@@ -220,12 +220,13 @@ def _in_place(
   # Blocks begin anywhere in a row group, and the next window is read ahead.
   groups = -(-shuffle_block // max(largest, 1)) + 1
   keep = 2 * order.WINDOW_BLOCKS * groups * largest
-  schema = pq.read_schema(next(iter(files.values()))[0])
+  first = next(iter(files.values()))[0]
+  schema = pq.read_schema(first)
   return Dataset(
     directory,
     features or datasets.Features.from_arrow_schema(schema),
     {
-      split: lambda columns, paths=paths: RowGroups(paths, columns, keep)
+      split: lambda columns, paths=paths: RowGroups(paths, first, columns, keep)
       for split, paths in files.items()
     },
   )
