@@ -1,5 +1,6 @@
 """Hugging Face datasets in directories: saved, Arrow, Parquet and images."""
 
+import datetime
 import logging
 import os
 import re
@@ -221,15 +222,84 @@ def test_columns_of_other_names_are_guessed_in_one_line(tmp_path, caplog):
       "image_key = 'label' holds ClassLabel, no image. .*be: 'image'",
     ),
     ({"image_key": "img"}, "image_key = 'img' is not a column .* be: 'image'"),
-    ({"label_key": "score"}, "'score' holds float32, no class label.*'label'"),
+    ({"label_key": "when"}, "'when' holds date32, no class label.*'label'"),
+    (
+      {"label_key": "score"},
+      "label_key = 'score' holds float32 such as 0.5, no numbers of classes; ",
+    ),
     ({"text_key": "label"}, "text_key = 'label' holds ClassLabel, no text"),
   ],
 )
 def test_a_column_of_another_type_is_a_sentence(keys, says, tmp_path):
   score = (datasets.Value("float32"), [0.5] * COUNT)
-  table(score=score).save_to_disk(tmp_path / "d")
+  when = (datasets.Value("date32"), [datetime.date(2020, 1, 1)] * COUNT)
+  table(score=score, when=when).save_to_disk(tmp_path / "d")
   with pytest.raises(UserError, match=says):
     open_(tmp_path / "d", **keys)
+
+
+@pytest.mark.parametrize("kind", ["bool", "float64", "float32"])
+def test_classes_may_be_bools_or_whole_floats(kind, tmp_path):
+  values = [bool(i % 3) for i in range(COUNT)]
+  if kind != "bool":
+    values = [float(i % 3) for i in range(COUNT)]
+  values[4] = None
+  feature = datasets.Value(kind)
+  table(label=(feature, values)).save_to_disk(tmp_path / "d")
+  with pytest.raises(UserError, match=r"1 of the examples .*4 .* \(no label"):
+    open_(tmp_path / "d")
+  source = open_(tmp_path / "d", max_bad_examples=1)
+  assert source.num_classes == (2 if kind == "bool" else 3)
+  expected = [-1 if value is None else int(value) for value in values]
+  assert source.known_labels().tolist() == expected
+
+
+@pytest.mark.parametrize(
+  ("kind", "value", "says"),
+  [
+    ("float64", 0.25, "has no labels: 'label' holds float64 such as 0.25, no"),
+    (
+      "date32",
+      datetime.date(2020, 1, 1),
+      "images in 'image', no classes in 'label', which holds date32, captions",
+    ),
+  ],
+)
+def test_a_column_that_nobody_named_and_is_no_class_is_said(
+  kind, value, says, tmp_path, caplog
+):
+  caplog.set_level(logging.INFO)
+  feature = datasets.Value(kind)
+  table(label=(feature, [value] * COUNT)).save_to_disk(tmp_path / "d")
+  assert open_(tmp_path / "d").label is None
+  assert says in caplog.text
+
+
+@pytest.mark.parametrize("form", ["saved", "parquet"])
+def test_lists_of_one_length_are_sets_of_classes_and_captions(form, tmp_path):
+  labels = [[i % 3, 3] for i in range(COUNT)]
+  texts = [[f"{i} one", f"{i} two"] for i in range(COUNT)]
+  found = table(
+    label=(datasets.List(datasets.Value("int64"), length=2), labels),
+    text=(datasets.List(datasets.Value("string"), length=2), texts),
+  )
+  if form == "saved":
+    found.save_to_disk(tmp_path / "d")
+  else:
+    (tmp_path / "d").mkdir()
+    found.to_parquet(tmp_path / "d/train.parquet")
+  source = open_(tmp_path / "d", shuffle_block=COUNT)
+  assert (source.num_classes, source.max_labels) == (4, 2)
+  batch = source.read(np.arange(COUNT))
+  assert batch["label"].tolist() == labels
+  assert batch["text"].tolist() == list(map(tuple, texts))
+
+
+def test_a_file_is_to_be_named_by_its_directory(tmp_path):
+  parquet(tmp_path / "d")
+  says = f"is a file; name its directory, {re.escape(str(tmp_path / 'd'))}"
+  with pytest.raises(UserError, match=says):
+    open_(tmp_path / "d/train-00000-of-00002.parquet")
 
 
 def test_classes_that_nobody_declares_are_numbers_or_sorted_names(tmp_path):

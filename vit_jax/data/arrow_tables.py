@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from vit_jax.errors import UserError
@@ -98,8 +99,9 @@ class Chunk:
           digest.update(base + b"\0")
       return
     array = self._columns[name]
-    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
-      digest.update(array.value_lengths().to_numpy(False).tobytes())
+    if is_list(array.type):
+      lengths = pc.list_value_length(array)
+      digest.update(lengths.to_numpy(zero_copy_only=False).tobytes())
       array = array.flatten()
     digest.update(Strings(array).sizes().tobytes())
 
@@ -339,6 +341,15 @@ class RowGroups(Table):
     return Chunk(columns)
 
 
+def is_list(kind: pa.DataType) -> bool:
+  """Whether cells are lists, be they of one length or of any."""
+  return (
+    pa.types.is_list(kind)
+    or pa.types.is_large_list(kind)
+    or pa.types.is_fixed_size_list(kind)
+  )
+
+
 def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
   """Whether columns of two types are read alike, with nulls in place of any."""
   if pa.types.is_null(one) or pa.types.is_null(other):
@@ -354,7 +365,7 @@ def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
       _is_alike(fields[0][name], fields[-1][name])
       for name in fields[0].keys() & fields[-1].keys()
     )
-  if all(pa.types.is_list(k) or pa.types.is_large_list(k) for k in kinds):
+  if all(map(is_list, kinds)):
     return _is_alike(one.value_type, other.value_type)
   return one == other
 

@@ -97,16 +97,18 @@ def find(
   is_label, wanted, what = (
     (_is_number, _NUMBERS, "number")
     if numbers
-    else (_is_class, _LABELS, "class label")
+    else (_may_be_class, _LABELS, "class label")
   )
   label = label_key if is_label(features.get(label_key)) else None
   if label is None and label_key == _LABEL:
     declared = _is_number if numbers else _is_declared
     label = _first(features, wanted, declared)
     if label is None:
-      label = next((n for n in wanted if is_label(features.get(n))), None)
+      guessed = _is_number if numbers else _is_class
+      label = next((n for n in wanted if guessed(features.get(n))), None)
   if label is None and label_key != _LABEL:
-    raise fail("label_key", label_key, what, is_label)
+    fits = _is_number if numbers else _is_class
+    raise fail("label_key", label_key, what, fits)
   if label is None:
     return Columns(image, text=text)
   if numbers:
@@ -119,10 +121,13 @@ def find(
       image, label, text, "classes", is_list, element.num_classes, names
     )
   kind = "names" if element.dtype in _STRINGS else "integers"
-  return Columns(image, label, text, kind, is_list)
+  num_classes = 2 if element.dtype == "bool" else None
+  return Columns(image, label, text, kind, is_list, num_classes)
 
 
-def shown(columns: Columns, dataset: str) -> str:
+def shown(
+  columns: Columns, features: Mapping[str, Any], dataset: str
+) -> str:
   """One line about what the columns of a dataset are taken for."""
   kinds = {
     "classes": "classes",
@@ -133,6 +138,9 @@ def shown(columns: Columns, dataset: str) -> str:
   parts = [f"images in {columns.image!r}"]
   if columns.label:
     parts.append(f"{kinds[columns.kind]} in {columns.label!r}")
+  elif _LABEL in features:
+    held = _described(features[_LABEL])
+    parts.append(f"no classes in {_LABEL!r}, which holds {held}")
   if columns.text:
     parts.append(f"captions in {columns.text!r}")
   return (
@@ -179,7 +187,13 @@ def _is_declared(feature: Any) -> bool:
 def _is_class(feature: Any) -> bool:
   dtype = _dtype(_element(feature))
   is_integer = dtype.startswith(("int", "uint"))
-  return _is_declared(feature) or is_integer or dtype in _STRINGS
+  is_name_or_bool = dtype in _STRINGS or _dtype(feature) == "bool"
+  return _is_declared(feature) or is_integer or is_name_or_bool
+
+
+def _may_be_class(feature: Any) -> bool:
+  """Includes numbers of classes that other libraries store as floats."""
+  return _is_class(feature) or _dtype(feature).startswith("float")
 
 
 def _is_number(feature: Any) -> bool:

@@ -63,11 +63,16 @@ def open_dataset(
   shown = f"datasets:{arguments}"
   directory, config = _directory(arguments, data_dir)
   if directory is None:
+    file = _absolute(arguments, data_dir)
+    if os.path.isfile(file):
+      raise UserError(
+        f"{shown} is a file; name its directory, {os.path.dirname(file)}."
+      )
     if name is None:
       raise UserError(
-        f"{shown}: there is no directory {_absolute(arguments, data_dir)}, and"
-        " no dataset of the hub has such a name; write OWNER/NAME,"
-        " OWNER/NAME@REVISION, OWNER/NAME:CONFIG or a directory."
+        f"{shown}: there is no directory {file}, and no dataset of the hub has"
+        " such a name; write OWNER/NAME, OWNER/NAME@REVISION, OWNER/NAME:CONFIG"
+        " or a directory."
       )
     directory = datasets_hub.fetched(name.name, name.revision, name.config)
     config = name.config

@@ -1,6 +1,7 @@
 """The labels of a Hugging Face dataset, read once, a column at a time."""
 
 import dataclasses
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,9 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vit_jax.data import sources
-from vit_jax.data.arrow_tables import Table
+from vit_jax.data.arrow_tables import Table, is_list
 from vit_jax.data.datasets_columns import Columns
 from vit_jax.errors import UserError
+
+_DEFAULT = "label"  # Of `label_key`.
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +54,12 @@ def read(
   """Reads the labels of all splits; None: there is no column of them.
 
   Classes that nobody declares are those of all splits: integers up to the
-  largest, or names in sorted order.
+  largest, or names in sorted order. Floats count if all of them are whole; a
+  column of others that nobody has named is no column of labels.
 
   Raises:
-    UserError: There are less than two classes.
+    UserError: There are less than two classes, or a column that is named holds
+      numbers that are not whole.
   """
   if columns.label is None:
     return None
@@ -61,6 +67,16 @@ def read(
   if columns.kind == "numbers":
     values = {split: _numbers(column) for split, column in found.items()}
     return Labels(sources.Numbers((columns.label,)), values, may_lack=False)
+  fraction = next(filter(None, map(_fraction, found.values())), None)
+  if fraction:
+    kind = f"{columns.label!r} holds {fraction}, no numbers of classes"
+    if columns.label != _DEFAULT:
+      raise UserError(
+        f"label_key = {kind}; name another column of {dataset}, or predict the"
+        " numbers with config.objective.loss = 'mse'."
+      )
+    _logger.warning("%s has no labels: %s.", dataset, kind)
+    return None
   names = columns.class_names
   flat = {split: _flat(column) for split, column in found.items()}
   if columns.kind == "names":
@@ -89,9 +105,19 @@ def read(
   )
 
 
+def _fraction(column: pa.ChunkedArray) -> str | None:
+  """The type of a column of floats and one that is not whole, if there is."""
+  if not pa.types.is_floating(column.type):
+    return None
+  values = column.to_numpy()  # Nulls become NaN, as pandas has them.
+  values = values[~np.isnan(values)]
+  wrong = values[(np.floor(values) != values) | np.isinf(values)]
+  return f"{values.dtype.name} such as {wrong[0]:.4g}" if wrong.size else None
+
+
 def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
   kind = column.type
-  while pa.types.is_list(kind) or pa.types.is_large_list(kind):
+  while is_list(kind):
     column = pc.list_flatten(column)
     kind = column.type
   return column
@@ -109,7 +135,10 @@ def _indices(
 
 def _integers(column: pa.ChunkedArray) -> np.ndarray:
   """int32 [n]; -1 where there is none, the nearest of what int32 lacks."""
-  values = pc.fill_null(column.cast(pa.int64()), -1).to_numpy()
+  if pa.types.is_floating(column.type):
+    values = np.nan_to_num(column.to_numpy().astype(np.float64), nan=-1)
+  else:
+    values = pc.fill_null(column.cast(pa.int64()), -1).to_numpy()
   limits = np.iinfo(np.int32)
   return np.clip(values, limits.min, limits.max).astype(np.int32)
 

@@ -76,7 +76,7 @@ def open_source(
     text_key=text_key,
     numbers=numbers,
   )
-  _say(datasets_columns.shown(columns, name))
+  _say(datasets_columns.shown(columns, dataset.features, name))
   with arrow_files.errors(name, dataset.directory):
     tables = {s: opened(columns.names) for s, opened in dataset.splits.items()}
     pieces = splits.resolve(
