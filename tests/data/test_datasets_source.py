@@ -116,6 +116,21 @@ def test_splits_are_those_of_the_library_and_their_parts(form, tmp_path):
     open_(tmp_path / "d", "validation")
 
 
+def test_an_empty_split_is_named_and_the_others_open(tmp_path):
+  found = datasets.DatasetDict(
+    train=table(), validation=table().select([]), test=table(3, first=COUNT)
+  )
+  found.save_to_disk(tmp_path / "d")
+  assert open_(tmp_path / "d").num_examples == COUNT
+  assert open_(tmp_path / "d", "test").num_examples == 3
+  says = r"Split 'validation' of .*/d has no examples. Present: train"
+  with pytest.raises(UserError, match=says):
+    open_(tmp_path / "d", "validation")
+  table().select([]).save_to_disk(tmp_path / "e")
+  with pytest.raises(UserError, match=r"datasets:.*/e has no examples"):
+    open_(tmp_path / "e")
+
+
 def test_all_forms_of_the_same_records_have_one_fingerprint(tmp_path):
   for form, write in FORMS.items():
     write(tmp_path / form)

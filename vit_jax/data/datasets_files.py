@@ -8,6 +8,7 @@ the library makes a copy in Arrow's form in its cache, as it does of the rest.
 """
 
 import dataclasses
+import json
 import logging
 import os
 import re
@@ -106,21 +107,39 @@ def _saved(directory: str, shown: str) -> Dataset:
 
   for path in arrow_files.of_directory(directory):
     arrow_files.mapped(path)
-  found = datasets.load_from_disk(directory, keep_in_memory=False)
-  if isinstance(found, datasets.Dataset):
-    name = str(found.split or "")
-    found = {name if _SPLIT.fullmatch(name) else _DEFAULT_SPLIT: found}
+  places = {_DEFAULT_SPLIT: directory}
+  if os.path.exists(listing := os.path.join(directory, _SAVED[0])):
+    splits = _json(listing)["splits"]
+    places = {name: os.path.join(directory, name) for name in splits}
+  # The library writes no file for a split without examples, and fails there.
+  found = {
+    name: datasets.load_from_disk(place, keep_in_memory=False)
+    for name, place in places.items()
+    if _json(os.path.join(place, _SAVED[1]))["_data_files"]
+  }
   if not found:
-    raise UserError(f"{shown} has no splits.")
+    raise UserError(f"{shown} has no examples.")
+  if places == {_DEFAULT_SPLIT: directory}:
+    name = str(found[_DEFAULT_SPLIT].split or "")
+    if _SPLIT.fullmatch(name):
+      found = places = {name: found[_DEFAULT_SPLIT]}
+  features = next(iter(found.values())).features
+  tables = {name: split.data.table for name, split in found.items()}
+  empty = features.arrow_schema.empty_table()
   return Dataset(
     directory,
-    next(iter(found.values())).features,
+    features,
     {
-      name: lambda _, table=split.data.table: Mapped(table)
-      for name, split in found.items()
+      name: lambda _, table=tables.get(name, empty): Mapped(table)
+      for name in places
     },
     _roots(directory),
   )
+
+
+def _json(path: str) -> Any:
+  with open(path, encoding="utf-8") as file:
+    return json.load(file)
 
 
 def _roots(directory: str) -> list[str]:
