@@ -138,6 +138,7 @@ class _Word:
           self.split,
           data_dir=self.folder or data_dir,
           label_key=label_key,
+          captions=False,
           max_bad_examples=_ANY,  # They are counted.
         )
       except UserError as error:

@@ -212,6 +212,7 @@ def _cluster_patches() -> None:
     data_dir=given.data_dir,
     image_key=given.image_key,
     label_key=given.label_key or "label",
+    captions=False,
   )
   with contextlib.closing(CountProgress()) as progress:
     found = clustering.cluster(source, checkpoint, show=progress.show, **chosen)

@@ -358,6 +358,28 @@ def test_a_record_may_have_several_captions(tmp_path):
   assert found == list(map(tuple, several))
 
 
+@pytest.mark.parametrize("form", ["saved", "parquet"])
+def test_a_caption_may_lack_where_nobody_reads_captions(form, tmp_path):
+  texts = [None if i == 1 else f"text {i}" for i in range(COUNT)]
+  found = table(text=(datasets.Value("string"), texts))
+  if form == "saved":
+    found.save_to_disk(tmp_path / "d")
+  else:
+    (tmp_path / "d").mkdir()
+    found.to_parquet(tmp_path / "d/train.parquet")
+  options = {"shuffle_block": COUNT}
+  source = open_(tmp_path / "d", captions=False, **options)
+  assert list(source.features) == ["image", "label"]
+  batch = source.read(np.arange(COUNT))
+  assert batch.keys() == {"image", "label"}
+  assert batch["image"].tolist() == [picture(i) for i in range(COUNT)]
+  for wanted in ({}, {"captions": False, "text_key": "text"}):
+    other = open_(tmp_path / "d", **wanted, **options)
+    assert other.fingerprint == source.fingerprint
+    with pytest.raises(UserError, match="record 1 .* has no caption"):
+      other.read(np.arange(COUNT))
+
+
 def test_a_split_published_without_labels_has_none(tmp_path):
   found = table().remove_columns("label")
   hidden = found.add_column("label", [-1] * COUNT).cast_column(

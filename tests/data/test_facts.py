@@ -125,3 +125,23 @@ def test_without_their_count_the_data_are_needed():
   )
   with pytest.raises(UserError, match="set config.model.num_classes."):
     facts.without_data(config)
+
+
+def test_captions_are_opened_if_they_are_learnt_from(tmp_path):
+  datasets = pytest.importorskip("datasets")
+  images = [{"bytes": b"x", "path": None}] * 4
+  datasets.Dataset.from_dict(
+    {"image": images, "label": [0, 1] * 2, "title": ["a", None, "b", "c"]},
+    features=datasets.Features(
+      image=datasets.Image(),
+      label=datasets.Value("int64"),
+      title=datasets.Value("string"),
+    ),
+  ).save_to_disk(tmp_path / "d")
+  changes = {"train__dataset": f"datasets:{tmp_path}/d", **PLAIN}
+  source = facts.open_data(experiments.config(**changes))
+  assert source.read(np.arange(4)).keys() == {"image", "label"}
+  named = experiments.config(train__text_key="title", **changes)
+  assert "text" in facts.open_data(named).features
+  changes["train__preprocess"] = "decode|inception_crop|tokenize(8)"
+  assert "text" in facts.open_data(experiments.config(**changes)).features

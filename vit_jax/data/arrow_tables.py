@@ -342,7 +342,7 @@ class RowGroups(Table):
 
 
 def is_list(kind: pa.DataType) -> bool:
-  """Whether cells are lists, be they of one length or of any."""
+  """Returns True if cells are lists, be they of one length or of any."""
   return (
     pa.types.is_list(kind)
     or pa.types.is_large_list(kind)
@@ -351,7 +351,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
-  """Whether columns of two types are read alike, with nulls in place of any."""
+  """Returns True if columns of two types are read alike; nulls fit any."""
   if pa.types.is_null(one) or pa.types.is_null(other):
     return True
   kinds = {one, other}

@@ -125,9 +125,7 @@ def find(
   return Columns(image, label, text, kind, is_list, num_classes)
 
 
-def shown(
-  columns: Columns, features: Mapping[str, Any], dataset: str
-) -> str:
+def shown(columns: Columns, features: Mapping[str, Any], dataset: str) -> str:
   """One line about what the columns of a dataset are taken for."""
   kinds = {
     "classes": "classes",

@@ -126,13 +126,11 @@ def _saved(directory: str, shown: str) -> Dataset:
   features = next(iter(found.values())).features
   tables = {name: split.data.table for name, split in found.items()}
   empty = features.arrow_schema.empty_table()
+  tables = dict.fromkeys(places, empty) | tables
   return Dataset(
     directory,
     features,
-    {
-      name: lambda _, table=tables.get(name, empty): Mapped(table)
-      for name in places
-    },
+    {n: lambda _, table=t: Mapped(table) for n, t in tables.items()},
     _roots(directory),
   )
 

@@ -49,6 +49,7 @@ def open_source(
   image_key: str = "image",
   label_key: str = "label",
   text_key: str | None = None,
+  captions: bool = True,
   numbers: bool = False,
   max_bad_examples: int = 0,
   shuffle_block: int = 1,
@@ -68,13 +69,17 @@ def open_source(
   dataset = datasets_files.open_dataset(
     arguments, data_dir=data_dir, shuffle_block=shuffle_block
   )
-  columns = datasets_columns.find(
+  whole = datasets_columns.find(
     dataset.features,
     dataset=name,
     image_key=image_key,
     label_key=label_key,
     text_key=text_key,
     numbers=numbers,
+  )
+  is_text_wanted = captions or text_key is not None
+  columns = dataclasses.replace(
+    whole, text=whole.text if is_text_wanted else None
   )
   _say(datasets_columns.shown(columns, dataset.features, name))
   with arrow_files.errors(name, dataset.directory):
@@ -84,7 +89,8 @@ def open_source(
     )
     found = datasets_labels.read(tables, columns, dataset=name)
     used = {piece.name: tables[piece.name] for piece in pieces}
-    digest = hashlib.sha256(repr((columns, sorted(used))).encode())
+    # It does not depend on whether captions are read.
+    digest = hashlib.sha256(repr((whole, sorted(used))).encode())
     problems: dict[int, str] = {}
     first = 0
     for piece in pieces:
@@ -94,7 +100,7 @@ def open_source(
           problems[first + int(position) - piece.start] = "no image"
       first += piece.stop - piece.start
     for table_name, table in sorted(used.items()):
-      content = table.digest(columns.names)
+      content = table.digest(whole.names)
       digest.update(f"{table_name}:{table.num_rows}:{content}".encode())
   labels = None
   features: dict[str, sources.Feature] = {"image": sources.Image()}

@@ -69,6 +69,7 @@ def open_data(config: schema.Config) -> Source:
     image_key=config.train.image_key,
     label_key=config.train.label_key,
     text_key=config.train.text_key,
+    captions=bool(features.parse(config).captions),
     numbers=config.objective.predicts_numbers,
     max_bad_examples=config.train.max_bad_examples,
     shuffle_block=config.train.shuffle_block,

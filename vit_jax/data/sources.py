@@ -225,6 +225,7 @@ def open_source(
   image_key: str = "image",
   label_key: str = "label",
   text_key: str | None = None,
+  captions: bool = True,
   numbers: bool = False,
   max_bad_examples: int = 0,
   shuffle_block: int = 1,
@@ -245,6 +246,8 @@ def open_source(
     label_key: Feature that holds the label or labels.
     text_key: Feature that holds the captions; None: found by its name, if there
       is one.
+    captions: False: captions that text_key does not name need not be there, and
+      are not read where they are a column of their own.
     numbers: Whether labels are numbers to predict, where the name of the
       dataset does not say it.
     max_bad_examples: Number of records that may be missing or damaged; these
@@ -271,6 +274,7 @@ def open_source(
     image_key=image_key,
     label_key=label_key,
     text_key=text_key,
+    captions=captions,
     numbers=numbers,
     max_bad_examples=max_bad_examples,
     shuffle_block=shuffle_block,

@@ -162,7 +162,13 @@ def open_split(
   from vit_jax.data import label_sets as label_files
 
   source = _open(
-    context, key, dataset, split, image_key=image_key, label_key=label_key
+    context,
+    key,
+    dataset,
+    split,
+    image_key=image_key,
+    label_key=label_key,
+    captions=False,
   )
   if source.numbers:
     raise UserError(
@@ -256,7 +262,13 @@ def open_numbers_split(
       numbers.
   """
   source = _open(
-    context, key, dataset, split, image_key=image_key, numbers=True
+    context,
+    key,
+    dataset,
+    split,
+    image_key=image_key,
+    numbers=True,
+    captions=False,
   )
   if not source.numbers:
     raise UserError(
@@ -298,7 +310,9 @@ def open_image_split(
   Raises:
     UserError: The data is missing, or the split is empty.
   """
-  source = _open(context, key, dataset, split, image_key=image_key)
+  source = _open(
+    context, key, dataset, split, image_key=image_key, captions=False
+  )
   return Split(
     key=key,
     source=source,
