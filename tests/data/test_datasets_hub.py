@@ -10,6 +10,7 @@ import pytest
 
 from tests.data.test_captions import picture
 from tests.hub import Hub
+from vit_jax.data import datasets_hub
 
 datasets = pytest.importorskip("datasets")
 NAME = "somebody/insects"
@@ -143,6 +144,25 @@ def test_what_was_not_fetched_whole_is_not_used(opened, served):
   assert opened(name)[0] == 20
   served.broken = True
   assert opened(name)[0] == 20
+
+
+def test_a_process_sees_one_commit(served, contents, tmp_path, monkeypatch):
+  import huggingface_hub
+
+  constants = huggingface_hub.constants
+  monkeypatch.setattr(constants, "ENDPOINT", served.endpoint)
+  template = served.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+  monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+  monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+  monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+  datasets_hub.fetched.cache_clear()
+  first = datasets_hub.fetched(NAME, None, None)
+  asked = len(served.requests)
+  files = served.repositories[f"datasets/{NAME}"]["main"]
+  files["train-00001-of-00001.parquet"] = contents[5]  # Another commit.
+  assert datasets_hub.fetched(NAME, None, None) == first
+  assert len(served.requests) == asked
+  datasets_hub.fetched.cache_clear()
 
 
 @pytest.mark.slow
