@@ -111,7 +111,8 @@ def define_flags() -> None:
   flags.DEFINE_bool(
     "skip_bad",
     False,
-    "Leave out images that cannot be read or decoded, and list them.",
+    "Leave out images that cannot be read or decoded and what is lost of tar"
+    " files that are cut off, and list them.",
   )
   flags.DEFINE_enum(
     "kind",
@@ -292,7 +293,8 @@ def _build(dataset: str) -> tuple[str, str]:
     print(f"{built.num_ignored} files were ignored that are not images.")
   if built.num_unusable:
     print(
-      f"{built.num_unusable} images were left out; they are listed in"
+      f"{built.num_unusable} images or parts of files were left out; they are"
+      " listed in"
       f" {built.directory / build.UNUSABLE_FILE}."
     )
   if label_key == "labels":

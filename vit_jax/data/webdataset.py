@@ -65,7 +65,14 @@ def open_source(
   fields = webdataset_index.LABEL_FIELDS
   if label_key != fields[0]:
     fields = (label_key,)
-  examples, problems = _index(paths, fields)
+  examples, damaged = _index(paths, fields)
+  problems = [f"{path} ({problem})" for path, problem in damaged]
+  if not len(examples):
+    raise UserError(
+      f"{name} has no example that can be read:"
+      f" {truncate.first(problems, separator='; ')}. Copy the files again, or"
+      " name others."
+    )
   if len(problems) > max_bad_examples:
     raise substitutes.found_unusable(problems)
   has_labels = bool((examples["label"] >= 0).any())
@@ -92,6 +99,7 @@ def open_source(
     examples=examples,
     reasons=reasons,
     is_usable=is_usable,
+    damaged=damaged,
     features=features,
     fingerprint=(
       f"webdataset:{split}:{len(examples)}:{content.hexdigest()[:16]}"
@@ -119,6 +127,7 @@ class WebDatasetSource(sources.Source):
   examples: np.ndarray  # `webdataset_index.EXAMPLE` [n].
   reasons: np.ndarray  # uint8 [n], into `webdataset_index.PROBLEMS`.
   is_usable: np.ndarray  # bool [n].
+  damaged: Sequence[tuple[str, str]]  # Paths of tars, and what is wrong.
   features: Mapping[str, sources.Feature]
   fingerprint: str
 
@@ -253,8 +262,13 @@ def _judged(
 
 def _index(
   paths: Sequence[str], label_fields: tuple[str, ...]
-) -> tuple[np.ndarray, list[str]]:
-  """Loads or makes the index of the files, and says which are not whole."""
+) -> tuple[np.ndarray, list[tuple[str, str]]]:
+  """Loads or makes the index of the files.
+
+  Returns:
+    `webdataset_index.EXAMPLE` [n], and the files that are not whole, each with
+    what is wrong.
+  """
   states = list(parallel.in_threads(_state, paths, num_threads=_THREADS))
   missing = [p for p, state in zip(paths, states, strict=True) if not state]
   if missing:
@@ -276,10 +290,10 @@ def _index(
   )
   examples, problems = zip(*found, strict=True)
   index = np.concatenate(examples)
-  problems = list(filter(None, problems))
-  if not problems:
+  damaged = [pair for pair in zip(paths, problems, strict=True) if pair[1]]
+  if not damaged:
     index_files.store(places, index)
-  return index, problems
+  return index, damaged
 
 
 def _state(path: str) -> tuple[int, int] | None:

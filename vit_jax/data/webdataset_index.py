@@ -80,7 +80,7 @@ def of_shard(
   examples = np.array(scan.rows, EXAMPLE)
   if not problem and not len(examples):
     problem = "it holds no examples"
-  return examples, problem and f"{path} ({problem})"
+  return examples, problem
 
 
 def captions(content: bytes, is_json: bool) -> tuple[tuple[str, ...], str]:

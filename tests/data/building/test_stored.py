@@ -119,3 +119,24 @@ def test_images_alone_are_refused(tmp_path):
   tar = pictures.tar(tmp_path / "a.tar", {"0.png": pictures.png(0)})
   with pytest.raises(UserError, match="neither classes nor captions"):
     make(tmp_path, f"webdataset:{tar}")
+
+
+def test_a_tar_that_is_cut_off_is_named_or_listed(tars, tmp_path):
+  cut = tmp_path / "shards/1.tar"
+  content = cut.read_bytes()
+  cut.write_bytes(content[: content.index(b"009.png")])
+  with pytest.raises(UserError, match=r"1 are not whole: .*1\.tar \(it"):
+    make(tmp_path, tars)
+  assert not (tmp_path / "data/toy").exists()
+  built = make(tmp_path, tars, skip_unusable=True)
+  assert built.splits == {"train": 9} and built.num_unusable == 1
+  (line,) = (built.directory / "unusable.jsonl").read_text().splitlines()
+  listed = json.loads(line)
+  assert listed["name"] == str(cut) and "cut off" in listed["problem"]
+
+
+def test_tars_of_which_nothing_is_whole_are_named(tmp_path):
+  (tmp_path / "a.tar").write_bytes(b"")
+  for skip in (False, True):
+    with pytest.raises(UserError, match=r"a\.tar \(it is empty\)"):
+      make(tmp_path, f"webdataset:{tmp_path}/a.tar", skip_unusable=skip)

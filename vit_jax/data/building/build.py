@@ -7,7 +7,7 @@ DATA_DIR/NAME/VERSION when it is whole:
   plan.json       what is made; another plan does not continue here
   done/*.json     one for each shard that is whole
   dataset/        the shards
-  unusable.jsonl  images that cannot be used
+  unusable.jsonl  images that cannot be used, and files that are not whole
 
 Formats and metadata are array_record's and TFDS's. TFDS's own writers are not
 used: `download_and_prepare` and `store_as_tfds_dataset` begin again after a
@@ -60,7 +60,8 @@ class Built:
     directory: Directory of the dataset.
     splits: From the name of each split to its number of examples.
     max_labels, num_ignored: See `contract.Inputs`.
-    num_unusable: Number of images that were left out.
+    num_unusable: Number of images that were left out, and of files that were
+      not whole.
     was_there: True if nothing had to be made.
   """
 
@@ -108,7 +109,8 @@ def build(
     path: The input; see `inputs.read`, also for `split`, `image_root`,
       `class_names`, `image_key`, `label_key`, `num_workers` and `show`.
     num_shards: Number of files of each split; None: by that of examples.
-    skip_unusable: Leaves out images that cannot be read or decoded.
+    skip_unusable: Leaves out images that cannot be read or decoded, and those
+      that files which are not whole have lost.
 
   Raises:
     UserError: The input or its images cannot be used, another dataset is
@@ -132,6 +134,13 @@ def build(
   )
   plan = _plan(name, found, num_shards)
   target = home / name.name / name.version
+  if found.damaged and not skip_unusable and not target.exists():
+    named = [f"{file} ({problem})" for file, problem in found.damaged]
+    raise UserError(
+      f"Of the files of {path}, {len(named)} are not whole:"
+      f" {truncate.first(named, separator='; ')}. Mend them and run the same"
+      " command again, or write what they still hold with --skip_bad."
+    )
   job = _Job(name, target, found, plan, num_workers, show)
   try:
     made = not target.exists() and job.make(skip_unusable)
@@ -374,7 +383,7 @@ class _Job:
       directory, {shard.file: whole.checksum for shard, whole in made.items()}
     )
     records.write_json(directory / PLAN_FILE, self.plan)
-    _list_unusable(made, directory)
+    _list_unusable(made, directory, self.inputs.damaged)
 
 
 @contextlib.contextmanager
@@ -391,16 +400,22 @@ def _alone(partial: epath.Path) -> Iterator[None]:
 
 
 def _list_unusable(
-  made: Mapping[_Shard, shards.Shard], directory: epath.Path
+  made: Mapping[_Shard, shards.Shard],
+  directory: epath.Path,
+  damaged: Sequence[tuple[str, str]] = (),
 ) -> list[str]:
-  """Names the images that cannot be used, if any, and lists them in a file."""
+  """Names the images that cannot be used, if any, and lists them in a file.
+
+  Damaged files are listed before them, without a split.
+  """
   found = sorted(
     (shard.split, name, problem)
     for shard, whole in made.items()
     for name, problem in whole.unusable
   )
   keys = ("split", "name", "problem")
-  lines = [json.dumps(dict(zip(keys, image, strict=True))) for image in found]
+  listed = [*((None, *file) for file in damaged), *found]
+  lines = [json.dumps(dict(zip(keys, entry, strict=True))) for entry in listed]
   if lines:
     records.write_text(directory / UNUSABLE_FILE, "\n".join(lines) + "\n")
   return [f"{split} {name} ({problem})" for split, name, problem in found]

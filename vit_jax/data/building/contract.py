@@ -97,6 +97,8 @@ class Inputs:
     identity: Hash that changes when a number stands for another file or label.
     num_ignored: Number of files that are no images by their names.
     has_captions: Whether examples have captions.
+    damaged: Files that are not whole, each with what is wrong; their examples
+      that can be read are in `splits`.
   """
 
   splits: Mapping[str, Split]
@@ -106,3 +108,4 @@ class Inputs:
   identity: str
   num_ignored: int = 0
   has_captions: bool = False
+  damaged: Sequence[tuple[str, str]] = ()

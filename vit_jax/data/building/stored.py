@@ -16,7 +16,8 @@ from vit_jax.data import sources, webdataset
 from vit_jax.data.building.contract import Inputs, Readable, Split
 from vit_jax.errors import UserError
 
-# Bad records are named when they are written, all of them together.
+# Bad records are named when they are written, all of them together, and damaged
+# files before.
 _ANY = 2**31
 _OPENING = threading.Lock()
 
@@ -110,8 +111,10 @@ def read(
     return Stored(path, of_split, image_key, label_key)
 
   whole = stored("all").open()
+  damaged: Sequence[tuple[str, str]] = ()
   if isinstance(whole, webdataset.WebDatasetSource):
     found = {split or "train": stored("train")}
+    damaged = whole.damaged
   elif split:
     raise UserError(
       f"--split={split}: --from={path} has splits of its own; leave --split"
@@ -150,6 +153,7 @@ def read(
     max_labels=whole.max_labels,
     identity="\n".join(source.fingerprint for source in opened.values()),
     has_captions="text" in whole.features,
+    damaged=damaged,
   )
 
 
