@@ -220,6 +220,23 @@ def test_a_cls_goes_before_a_json(tmp_path):
   assert open_(tmp_path, "a.tar").known_labels().tolist() == [0, 1, 0, 1]
 
 
+def test_a_field_that_is_named_goes_before_a_cls(tmp_path):
+  files = [
+    example(i, cls=b"%d" % i, json=b'{"coarse": %d}' % (i // 2))
+    for i in range(4)
+  ]
+  write_tar(tmp_path / "a.tar", join(files))
+  for key, labels in {
+    "coarse": [0, 0, 1, 1],
+    "label": [0, 1, 2, 3],
+    "cls": [0, 1, 2, 3],
+  }.items():
+    source = open_(tmp_path, "a.tar", label_key=key)
+    assert source.known_labels().tolist() == labels
+  with pytest.raises(UserError, match="label_key = 'nonsense': no .json of"):
+    open_(tmp_path, "a.tar", label_key="nonsense")
+
+
 def test_images_alone_have_neither_classes_nor_captions(tmp_path):
   write_tar(tmp_path / "a.tar", {f"{i}.png": picture(i) for i in range(3)})
   source = open_(tmp_path, "a.tar")

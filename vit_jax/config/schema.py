@@ -199,7 +199,7 @@ class Train(Section):
   label_key: str = key(
     "label",
     "Feature that holds the label or labels; of webdataset's tar files, the"
-    " field of a .json.",
+    " field of a .json, and by default .cls files before it.",
   )
   text_key: str | None = key(
     None,

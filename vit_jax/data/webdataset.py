@@ -53,7 +53,8 @@ def open_source(
   """Opens tar files; see `vit_jax.data.sources.open_source`.
 
   Examples have captions if any of them has, and classes likewise. `label_key`
-  is the field of a .json that holds the class where there is no .cls.
+  is the field of a .json that holds the class; 'label', the default, and 'cls'
+  stand for a .cls too, which goes before the .json.
 
   Raises:
     UserError: A file is missing, no example has that field, or more than
@@ -79,7 +80,7 @@ def open_source(
   if fields == (label_key,) and not has_labels:
     raise UserError(
       f"label_key = {label_key!r}: no .json of {name} has that field with the"
-      " number of a class, and there is no .cls."
+      f" number of a class{', and there is no .cls' * (label_key == 'cls')}."
     )
   has_texts = bool(_mentions_text(examples).any())
   lengths = np.bincount(examples["shard"], minlength=len(paths)).tolist()

@@ -29,7 +29,8 @@ PROBLEMS = (
   "no JSON object",
   "no class",
 )
-# Fields of a .json that hold the class, if no other is named.
+# Fields of a .json that hold the class, if no other is named. Where "cls" is one,
+# files .cls go before them.
 LABEL_FIELDS = ("label", "cls", "class")
 EXAMPLE = np.dtype(
   [
@@ -57,7 +58,7 @@ def of_shard(
     path: The file.
     number: Its number, for the index.
     label_fields: Fields of a .json of which the first that is there holds the
-      class, if there is no .cls.
+      class; a .cls goes before them if "cls" is one.
 
   Returns:
     `EXAMPLE` [n], and a description of what is wrong with the file as a whole,
@@ -172,7 +173,7 @@ class _Scan:
 
   def _label(self, parts: Mapping[str, tarfile.TarInfo]) -> int:
     """The class of an example; -1: it has none, -2: its .cls holds none."""
-    if "cls" in parts:
+    if "cls" in parts and "cls" in self._label_fields:
       content = self._read(parts["cls"]).strip()
       return int(content) if content.isdigit() and len(content) < 10 else -2
     if "json" not in parts:
