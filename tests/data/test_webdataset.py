@@ -237,6 +237,37 @@ def test_a_field_that_is_named_goes_before_a_cls(tmp_path):
     open_(tmp_path, "a.tar", label_key="nonsense")
 
 
+@pytest.mark.parametrize(
+  "others", [("depth.png",), ("seg.png", "depth.jpg"), ("png", "mask.jpg")]
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_image_is_told_from_others_by_its_extension(
+  others, is_first, tmp_path
+):
+  others = {f"000.{name}": picture(7) for name in others}
+  image = {"000.jpg": picture(0)}
+  files = image | others if is_first else others | image
+  write_tar(tmp_path / "a.tar", {"000.cls": b"0"} | files)
+  source = open_(tmp_path, "a.tar")
+  assert source.read(np.array([0]))["image"].tolist() == [picture(0)]
+  assert source.file_names(np.array([0])) == ["000.jpg"]
+
+
+def test_one_image_may_have_any_extension_but_not_several(tmp_path):
+  write_tar(tmp_path / "a.tar", {"0.rgb.png": picture(0), "0.cls": b"0"})
+  source = open_(tmp_path, "a.tar")
+  assert source.read(np.array([0]))["image"].tolist() == [picture(0)]
+  files = {f"img.{i:03d}.jpg": picture(i) for i in range(10)}
+  write_tar(tmp_path / "b.tar", files | {"last.jpg": picture(0)})
+  says = r"1 of the examples .*: img.000.jpg in .*b.tar \(several images that"
+  with pytest.raises(UserError, match=says):
+    open_(tmp_path, "b.tar")
+  source = open_(tmp_path, "b.tar", max_bad_examples=1)
+  with pytest.raises(UserError, match=says.partition(": ")[2]):
+    source.read(np.array([0]))
+  assert source.read(np.array([1]))["image"].tolist() == [picture(0)]
+
+
 def test_images_alone_have_neither_classes_nor_captions(tmp_path):
   write_tar(tmp_path / "a.tar", {f"{i}.png": picture(i) for i in range(3)})
   source = open_(tmp_path, "a.tar")

@@ -258,6 +258,9 @@ def _judged(
   ):
     reasons[wrong] = number(reason)
   is_usable &= (examples["label"] >= lowest) & (examples["image"] > 0)
+  is_whole = examples["problem"] == 0
+  reasons = np.where(is_whole, reasons, examples["problem"])
+  is_usable &= is_whole
   return reasons, is_usable
 
 
@@ -277,7 +280,8 @@ def _index(
       f"{len(missing)} of {len(paths)} tar files are missing:"
       f" {truncate.first(missing)}. Copy them there, or name others."
     )
-  places = index_files.places(paths, [*states, label_fields], "examples")
+  identity = [*states, label_fields, webdataset_index.VERSION]
+  places = index_files.places(paths, identity, "examples")
   index = index_files.load(
     places, lambda array: array.dtype == webdataset_index.EXAMPLE
   )

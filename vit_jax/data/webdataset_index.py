@@ -28,6 +28,7 @@ PROBLEMS = (
   "broken UTF-8",
   "no JSON object",
   "no class",
+  "several images that differ after the first dot only",
 )
 # Fields of a .json that hold the class, if no other is named. Where "cls" is one,
 # files .cls go before them.
@@ -44,8 +45,12 @@ EXAMPLE = np.dtype(
     ("label", "<i4"),  # -1: it has none; -2: its .cls holds none.
     ("text_problem", "u1"),
     ("has_caption", "?"),
+    ("problem", "u1"),  # Of the example as a whole.
   ]
 )
+# Changes with what is found in the same files.
+VERSION = 2
+_SEVERAL = PROBLEMS[-1]
 _BLOCK = 512
 
 
@@ -142,7 +147,7 @@ class _Scan:
   def end(self) -> None:
     """Ends the example that files were added to."""
     parts, self._parts = self._parts, {}
-    images = [part for name, part in parts.items() if _is_image(name)]
+    images = _images(parts)
     texts = [parts[name] for name in ("txt", "json") if name in parts]
     if not images and not texts and "cls" not in parts:  # A licence.
       return
@@ -151,6 +156,7 @@ class _Scan:
       is_json = texts[0] is not parts.get("txt")
       kept, problem = captions(self._read(texts[0]), is_json)
     image = images[0] if images else None
+    whole = _SEVERAL if len(images) > 1 else ""
     text = texts[0] if texts else None
     self.rows.append(
       (
@@ -164,6 +170,7 @@ class _Scan:
         self._label(parts),
         PROBLEMS.index(problem),
         bool(kept),
+        PROBLEMS.index(whole),
       )
     )
 
@@ -183,6 +190,20 @@ class _Scan:
     # What else has such a name is nobody's class.
     is_class = type(label) is int and 0 <= label < 10**9
     return label if is_class else -1
+
+
+def _images(
+  parts: Mapping[str, tarfile.TarInfo],
+) -> list[tarfile.TarInfo]:
+  """The image among files by their extensions, or all that it may be.
+
+  An extension such as 'jpg' goes before one such as 'depth.png', which may be
+  something else. Of several such, the first in `image_formats.SUFFIXES` does.
+  """
+  for suffix in image_formats.SUFFIXES:
+    if found := parts.get(suffix[1:]):
+      return [found]
+  return [part for name, part in parts.items() if _is_image(name)]
 
 
 def _is_image(extension: str) -> bool:
