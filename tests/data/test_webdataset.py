@@ -24,10 +24,10 @@ NUM_EACH = 5
 
 
 def write_tar(path, files, form=tarfile.USTAR_FORMAT):
-  """Writes {name: content}, in this order."""
+  """Writes {name: content}, or pairs, in this order."""
   path.parent.mkdir(parents=True, exist_ok=True)
   with tarfile.open(path, "w", format=form) as tar:
-    for name, content in files.items():
+    for name, content in files.items() if isinstance(files, dict) else files:
       member = tarfile.TarInfo(name)
       member.size = len(content)
       tar.addfile(member, io.BytesIO(content))
@@ -266,6 +266,21 @@ def test_one_image_may_have_any_extension_but_not_several(tmp_path):
   with pytest.raises(UserError, match=says.partition(": ")[2]):
     source.read(np.array([0]))
   assert source.read(np.array([1]))["image"].tolist() == [picture(0)]
+
+
+@pytest.mark.parametrize("again", ["a.jpg", "a.JPG"])
+def test_examples_of_one_name_do_not_merge_silently(again, tmp_path):
+  pairs = [("a.jpg", picture(0)), ("a.cls", b"0")]
+  repeated = [(again, picture(1)), ("a.cls", b"1")]
+  others = [("b.jpg", picture(2)), ("b.cls", b"1")]
+  write_tar(tmp_path / "a.tar", [*pairs, *repeated, *repeated, *others])
+  says = r"1 of the examples .*: a.jpg in .*a.tar \(two members of the same ext"
+  for _ in range(2):
+    with pytest.raises(UserError, match=says):
+      open_(tmp_path, "a.tar")
+  source = open_(tmp_path, "a.tar", max_bad_examples=1)
+  assert source.num_examples == 2
+  assert source.read(np.array([1]))["image"].tolist() == [picture(2)]
 
 
 def test_images_alone_have_neither_classes_nor_captions(tmp_path):

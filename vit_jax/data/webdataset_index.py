@@ -29,6 +29,7 @@ PROBLEMS = (
   "no JSON object",
   "no class",
   "several images that differ after the first dot only",
+  "two members of the same extension",
 )
 # Fields of a .json that hold the class, if no other is named. Where "cls" is one,
 # files .cls go before them.
@@ -50,7 +51,7 @@ EXAMPLE = np.dtype(
 )
 # Changes with what is found in the same files.
 VERSION = 2
-_SEVERAL = PROBLEMS[-1]
+_SEVERAL, _TWICE = PROBLEMS[-2:]
 _BLOCK = 512
 
 
@@ -125,6 +126,7 @@ class _Scan:
     self._label_fields = label_fields
     self._key: str | None = None
     self._parts: dict[str, tarfile.TarInfo] = {}
+    self._is_twice = False
 
   @property
   def is_open(self) -> bool:
@@ -142,11 +144,14 @@ class _Scan:
     if key != self._key:
       self.end()
       self._key = key
-    self._parts.setdefault(extension.lower(), member)
+    extension = extension.lower()
+    self._is_twice |= extension in self._parts
+    self._parts.setdefault(extension, member)
 
   def end(self) -> None:
     """Ends the example that files were added to."""
     parts, self._parts = self._parts, {}
+    is_twice, self._is_twice = self._is_twice, False
     images = _images(parts)
     texts = [parts[name] for name in ("txt", "json") if name in parts]
     if not images and not texts and "cls" not in parts:  # A licence.
@@ -157,6 +162,8 @@ class _Scan:
       kept, problem = captions(self._read(texts[0]), is_json)
     image = images[0] if images else None
     whole = _SEVERAL if len(images) > 1 else ""
+    if is_twice:
+      whole = _TWICE
     text = texts[0] if texts else None
     self.rows.append(
       (
