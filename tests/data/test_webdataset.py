@@ -16,7 +16,7 @@ from tests.data.test_captions import (
   take,
 )
 from tests.data.test_host_batches import assert_equal
-from vit_jax.data import order, sources, webdataset, webdataset_index
+from vit_jax.data import order, sources, targets, webdataset, webdataset_index
 from vit_jax.errors import UserError
 
 PATTERN = "part-{00..02}.tar"
@@ -281,6 +281,44 @@ def test_examples_of_one_name_do_not_merge_silently(again, tmp_path):
   source = open_(tmp_path, "a.tar", max_bad_examples=1)
   assert source.num_examples == 2
   assert source.read(np.array([1]))["image"].tolist() == [picture(2)]
+
+
+def test_numbers_to_predict_are_a_field_of_the_json(tmp_path):
+  values = [1.5, 2, -3e9, 0.25]
+  files = {}
+  for i, value in enumerate(values):
+    content = json.dumps({"age": value, "label": i, "word": "ant"}).encode()
+    files |= {f"{i}.jpg": picture(i), f"{i}.cls": b"7", f"{i}.json": content}
+  write_tar(tmp_path / "a.tar", files)
+  source = open_(tmp_path, "a.tar", label_key="age", numbers=True)
+  assert source.numbers == ("age",) and source.label is None
+  assert source.known_labels().dtype == np.float64
+  assert source.known_labels().tolist() == [[v] for v in values]
+  found = source.read(np.array([3, 0]))["label"]
+  assert found.tolist() == [[0.25], [1.5]]
+  source = open_(tmp_path, "a.tar", numbers=True)
+  assert source.known_labels().tolist() == [[0], [1], [2], [3]]
+  with pytest.raises(UserError, match="'word': no .json .* number to predict"):
+    open_(tmp_path, "a.tar", label_key="word", numbers=True)
+
+
+@pytest.mark.parametrize(
+  "value", ["NaN", "-Infinity", "1" + "0" * 400, "true", '"3"', "null"]
+)
+def test_what_is_no_finite_number_is_named(value, tmp_path):
+  files = {}
+  for i, text in enumerate(("1.5", "3.5", value)):
+    content = b'{"age": %s}' % text.encode()
+    files |= {f"{i}.jpg": picture(i), f"{i}.json": content}
+  write_tar(tmp_path / "a.tar", files)
+  options = {"label_key": "age", "numbers": True}
+  with pytest.raises(UserError, match=r": 2.jpg in .*a.tar \(no number\)"):
+    open_(tmp_path, "a.tar", **options)
+  source = open_(tmp_path, "a.tar", **options, max_bad_examples=1)
+  with pytest.raises(UserError, match=r"^2.jpg in .*a.tar \(no number\)"):
+    source.read(np.array([2]))
+  found = targets.of_source(source, dataset="x")
+  assert found.mean.tolist() == [2.5] and found.std.tolist() == [1]
 
 
 def test_images_alone_have_neither_classes_nor_captions(tmp_path):

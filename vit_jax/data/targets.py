@@ -59,6 +59,8 @@ def of_source(source: Source, *, dataset: str) -> Targets:
       a batch cannot hold the difference.
   """
   values = source.known_labels()
+  # NaN: it has none, and is not used.
+  values = values[np.isfinite(values).all(axis=1)]
   mean, std = values.mean(axis=0), values.std(axis=0)
   constant = np.ptp(values, axis=0) == 0
   if constant.any():

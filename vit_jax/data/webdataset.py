@@ -47,6 +47,7 @@ def open_source(
   *,
   data_dir: str | None,
   label_key: str = "label",
+  numbers: bool = False,
   max_bad_examples: int = 0,
   **unused: object,
 ) -> "WebDatasetSource":
@@ -54,7 +55,8 @@ def open_source(
 
   Examples have captions if any of them has, and classes likewise. `label_key`
   is the field of a .json that holds the class; 'label', the default, and 'cls'
-  stand for a .cls too, which goes before the .json.
+  stand for a .cls too, which goes before the .json. With `numbers` it is the
+  field of a .json that holds the number to predict.
 
   Raises:
     UserError: A file is missing, no example has that field, or more than
@@ -64,7 +66,7 @@ def open_source(
   name = f"webdataset:{arguments}"
   paths = webdataset_paths.find(check(arguments), data_dir, name)
   fields = webdataset_index.LABEL_FIELDS
-  if label_key != fields[0]:
+  if numbers or label_key != fields[0]:
     fields = (label_key,)
   examples, damaged = _index(paths, fields)
   problems = [f"{path} ({problem})" for path, problem in damaged]
@@ -76,11 +78,13 @@ def open_source(
     )
   if len(problems) > max_bad_examples:
     raise substitutes.found_unusable(problems)
-  has_labels = bool((examples["label"] >= 0).any())
+  has_labels = bool(_is_labelled(examples, numbers=numbers).any())
   if fields == (label_key,) and not has_labels:
+    wanted = "a number to predict" if numbers else "the number of a class"
+    has_none = ", and there is no .cls" * (label_key == "cls" and not numbers)
     raise UserError(
-      f"label_key = {label_key!r}: no .json of {name} has that field with the"
-      f" number of a class{', and there is no .cls' * (label_key == 'cls')}."
+      f"label_key = {label_key!r}: no .json of {name} has that field with"
+      f" {wanted}{has_none}."
     )
   has_texts = bool(_mentions_text(examples).any())
   lengths = np.bincount(examples["shard"], minlength=len(paths)).tolist()
@@ -88,16 +92,24 @@ def open_source(
   num_classes = int(examples["label"].max(initial=-1)) + 1
   examples = np.concatenate([examples[p.start : p.stop] for p in pieces])
   features: dict[str, sources.Feature] = {"image": sources.Image()}
-  if has_labels:
+  labels = None
+  if numbers:
+    features["label"] = sources.Numbers((label_key,))
+    labels = examples["number"][:, None]
+  elif has_labels:
     features["label"] = sources.Label(num_classes)
+    labels = examples["label"]
   if has_texts:
     features["text"] = sources.Text()
   names = "\n".join(map(posixpath.basename, paths))
   content = hashlib.sha256(names.encode() + b"\0" + examples.tobytes())
-  reasons, is_usable = _judged(examples, has_labels, has_texts)
+  reasons, is_usable = _judged(
+    examples, has_labels=has_labels, has_texts=has_texts, numbers=numbers
+  )
   source = WebDatasetSource(
     paths=paths,
     examples=examples,
+    labels=labels,
     reasons=reasons,
     is_usable=is_usable,
     damaged=damaged,
@@ -126,6 +138,7 @@ class WebDatasetSource(sources.Source):
 
   paths: Sequence[str]
   examples: np.ndarray  # `webdataset_index.EXAMPLE` [n].
+  labels: np.ndarray | None  # int32 [n] classes, float64 [n, 1] numbers.
   reasons: np.ndarray  # uint8 [n], into `webdataset_index.PROBLEMS`.
   is_usable: np.ndarray  # bool [n].
   damaged: Sequence[tuple[str, str]]  # Paths of tars, and what is wrong.
@@ -150,8 +163,8 @@ class WebDatasetSource(sources.Source):
     result = {"image": images}
     if "text" in self.features:
       result["text"] = self.captions(ids)
-    if self.label is not None:
-      result["label"] = self.examples["label"][ids]
+    if self.labels is not None:
+      result["label"] = self.labels[ids]
     return result
 
   def _raise_if_unusable(self, ids: np.ndarray) -> None:
@@ -172,7 +185,7 @@ class WebDatasetSource(sources.Source):
     return texts
 
   def known_labels(self) -> np.ndarray | None:
-    return None if self.label is None else self.examples["label"]
+    return self.labels
 
   def names(self, ids: np.ndarray) -> list[str]:
     headers, shards = self.examples["header"], self.examples["shard"]
@@ -234,8 +247,13 @@ def _mentions_text(examples: np.ndarray) -> np.ndarray:
   )
 
 
+def _is_labelled(examples: np.ndarray, *, numbers: bool) -> np.ndarray:
+  """bool [n], whether examples have a class, or a number to predict."""
+  return ~np.isnan(examples["number"]) if numbers else examples["label"] >= 0
+
+
 def _judged(
-  examples: np.ndarray, has_labels: bool, has_texts: bool
+  examples: np.ndarray, *, has_labels: bool, has_texts: bool, numbers: bool
 ) -> tuple[np.ndarray, np.ndarray]:
   """Says what is wrong with each example, and whether it can be used.
 
@@ -244,6 +262,7 @@ def _judged(
   Args:
     examples: `webdataset_index.EXAMPLE` [n].
     has_labels, has_texts: Whether every example must have them.
+    numbers: Whether labels are numbers to predict.
   """
   reasons = np.zeros(len(examples), np.uint8)
   is_usable = np.ones(len(examples), bool)
@@ -251,13 +270,16 @@ def _judged(
     reasons = examples["text_problem"].copy()
     is_usable &= examples["has_caption"]
   number = webdataset_index.PROBLEMS.index
-  lowest = 0 if has_labels else -1
+  if has_labels:
+    is_labelled = _is_labelled(examples, numbers=numbers)
+  else:
+    is_labelled = examples["label"] >= -1
   for wrong, reason in (
-    ((examples["label"] < lowest) & (reasons == 0), "no class"),
+    (~is_labelled & (reasons == 0), "no number" if numbers else "no class"),
     (examples["image"] == 0, "no image"),
   ):
     reasons[wrong] = number(reason)
-  is_usable &= (examples["label"] >= lowest) & (examples["image"] > 0)
+  is_usable &= is_labelled & (examples["image"] > 0)
   is_whole = examples["problem"] == 0
   reasons = np.where(is_whole, reasons, examples["problem"])
   is_usable &= is_whole

@@ -9,6 +9,7 @@ unpacked. What all examples of a dataset have in common is seen by
 
 import io
 import json
+import math
 import tarfile
 from collections.abc import Mapping
 from typing import Any
@@ -28,11 +29,12 @@ PROBLEMS = (
   "broken UTF-8",
   "no JSON object",
   "no class",
+  "no number",
   "several images that differ after the first dot only",
   "two members of the same extension",
 )
-# Fields of a .json that hold the class, if no other is named. Where "cls" is one,
-# files .cls go before them.
+# Fields of a .json that hold the class, if no other is named. Where "cls" is
+# one, files .cls go before them.
 LABEL_FIELDS = ("label", "cls", "class")
 EXAMPLE = np.dtype(
   [
@@ -44,6 +46,7 @@ EXAMPLE = np.dtype(
     ("text_size", "<i4"),
     ("is_json", "?"),
     ("label", "<i4"),  # -1: it has none; -2: its .cls holds none.
+    ("number", "<f8"),  # In the field of the .json; NaN: it has none.
     ("text_problem", "u1"),
     ("has_caption", "?"),
     ("problem", "u1"),  # Of the example as a whole.
@@ -161,6 +164,7 @@ class _Scan:
       is_json = texts[0] is not parts.get("txt")
       kept, problem = captions(self._read(texts[0]), is_json)
     image = images[0] if images else None
+    value = self._value(parts)
     whole = _SEVERAL if len(images) > 1 else ""
     if is_twice:
       whole = _TWICE
@@ -174,7 +178,8 @@ class _Scan:
         text.offset_data if text else 0,
         text.size if text else 0,
         text is not None and text is not parts.get("txt"),
-        self._label(parts),
+        self._label(parts, value),
+        _number(value),
         PROBLEMS.index(problem),
         bool(kept),
         PROBLEMS.index(whole),
@@ -185,18 +190,31 @@ class _Scan:
     self._file.seek(member.offset_data)
     return self._file.read(member.size)
 
-  def _label(self, parts: Mapping[str, tarfile.TarInfo]) -> int:
+  def _value(self, parts: Mapping[str, tarfile.TarInfo]) -> object:
+    """What the .json has in the field of the class; None: nothing."""
+    if "json" not in parts:
+      return None
+    found, _ = _object(self._read(parts["json"]))
+    return next((found[k] for k in self._label_fields if k in found), None)
+
+  def _label(self, parts: Mapping[str, tarfile.TarInfo], value: object) -> int:
     """The class of an example; -1: it has none, -2: its .cls holds none."""
     if "cls" in parts and "cls" in self._label_fields:
       content = self._read(parts["cls"]).strip()
       return int(content) if content.isdigit() and len(content) < 10 else -2
-    if "json" not in parts:
-      return -1
-    value, _ = _object(self._read(parts["json"]))
-    label = next((value[k] for k in self._label_fields if k in value), None)
     # What else has such a name is nobody's class.
-    is_class = type(label) is int and 0 <= label < 10**9
-    return label if is_class else -1
+    return value if type(value) is int and 0 <= value < 10**9 else -1
+
+
+def _number(value: object) -> float:
+  """A number to predict; NaN: it is none."""
+  if type(value) not in (int, float):
+    return math.nan
+  try:
+    number = float(value)
+  except OverflowError:
+    return math.nan
+  return number if math.isfinite(number) else math.nan
 
 
 def _images(
