@@ -365,6 +365,22 @@ def test_stars_and_question_marks_name_sorted_files(pattern, shards):
     open_(moved, "none-*.tar")
 
 
+def test_brackets_are_no_pattern_and_a_tilde_is_the_home(shards, monkeypatch):
+  (shards / "part-00.tar").rename(shards / "part-[0].tar")
+  assert texts(open_(shards, "*-[0].tar")) == [f"text {i}" for i in range(5)]
+  with pytest.raises(UserError, match="there is no file"):
+    open_(shards, "*-0[12].tar")
+  monkeypatch.setenv("HOME", str(shards))
+  for pattern in ("~/part-01.tar", "~/part-?1.tar"):
+    assert texts(open_("/nowhere", pattern))[0] == "text 5"
+
+
+def test_too_many_files_are_refused_before_they_are_listed():
+  for pattern in ("{0..99999}{0..99999}.tar", "{0..9}" * 40 + ".tar"):
+    with pytest.raises(UserError, match="names more than 100000 files"):
+      webdataset.check(pattern)
+
+
 @pytest.mark.parametrize(
   ("pattern", "files"),
   [
@@ -517,6 +533,21 @@ def test_damage_in_the_middle_does_not_pass_for_the_end(tmp_path):
   (tmp_path / "a.tar").write_bytes(content)
   says = f"it is damaged at byte {start} after 2 examples; copy it again"
   with pytest.raises(UserError, match=re.escape(says)):
+    open_(tmp_path, "a.tar")
+
+
+@pytest.mark.parametrize("size", [2**63, 2**70, 2**62, -1024])
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_header_of_a_huge_size_is_damage(count, kind, size, tmp_path):
+  write_tar(tmp_path / "a.tar", join(map(example, range(count))))
+  content = (tmp_path / "a.tar").read_bytes().rstrip(b"\0")
+  content += bytes(-len(content) % 512)
+  member = tarfile.TarInfo("././@LongLink")
+  member.type, member.size = kind, size
+  header = member.tobuf(tarfile.GNU_FORMAT)
+  (tmp_path / "a.tar").write_bytes(content + header + b"name".ljust(1024))
+  with pytest.raises(UserError, match=r"a.tar \(it is (damaged|cut|no tar)"):
     open_(tmp_path, "a.tar")
 
 

@@ -52,6 +52,8 @@ EXAMPLE = np.dtype(
     ("problem", "u1"),  # Of the example as a whole.
   ]
 )
+# tarfile's own, and those that sizes of more than 63 bits give in it.
+_DAMAGES = (tarfile.TarError, OverflowError, ValueError, MemoryError)
 # Changes with what is found in the same files.
 VERSION = 2
 _SEVERAL, _TWICE = PROBLEMS[-2:]
@@ -243,17 +245,21 @@ def _scan(file: io.IOBase, size: int, scan: _Scan) -> str:
     tar = tarfile.open(fileobj=file, mode="r:")
   except tarfile.ReadError:
     return "it is no tar file"
+  except _DAMAGES:
+    return "it is damaged at byte 0 after 0 examples; copy it again"
   end = size
   try:
     with tar:
       while (member := tar.next()) is not None:
         tar.members.clear()  # They would stay in memory.
-        if member.offset_data + member.size > size:
+        if member.size < 0 or member.offset_data + member.size > size:
           break
         scan.add(member)
       end = tar.offset
   except tarfile.ReadError:
     pass
+  except _DAMAGES:
+    end = tar.offset
   # A tar ends with blocks of zeros; tarfile takes any damage for the end.
   file.seek(min(end, size))
   after = file.read(_BLOCK)

@@ -27,12 +27,15 @@ def expand(arguments: str) -> list[str]:
   """
   files = [arguments]
   while any(map(_BRACES.search, files)):
-    files = [name for file in files for name in _expanded(file, arguments)]
-    if len(files) > _MAX_FILES:
-      raise UserError(
-        f"webdataset:{arguments} names more than {_MAX_FILES} files; name"
-        " fewer."
-      )
+    found = []
+    for file in files:
+      found += _expanded(file, arguments)
+      if len(found) > _MAX_FILES:  # Before there are too many to hold.
+        raise UserError(
+          f"webdataset:{arguments} names more than {_MAX_FILES} files; name"
+          " fewer."
+        )
+    files = found
   wrong = [file for file in files if not file.endswith(".tar")]
   if wrong or set("{}") & set("".join(files)):
     raise UserError(
@@ -46,12 +49,14 @@ def expand(arguments: str) -> list[str]:
 def find(names: Sequence[str], data_dir: str | None, shown: str) -> list[str]:
   """The paths of files; those that '*' and '?' stand for are sorted.
 
+  A '~' at the beginning of a name is the home directory.
+
   Raises:
     UserError: There is no file that a pattern fits, or a bucket cannot be
       listed.
   """
   found = []
-  for name in names:
+  for name in map(os.path.expanduser, names):
     path = _path(name, data_dir)
     if not _WILD.search(name):
       found.append(path)
@@ -60,10 +65,10 @@ def find(names: Sequence[str], data_dir: str | None, shown: str) -> list[str]:
       start, _, rest = path.partition("://")
       bucket, _, pattern = rest.partition("/")
       root = epath.Path(f"{start}://{bucket}")
-      matching = _matching(root, pattern, f"{shown}: {path}")
+      matching = _matching(root, _escaped(pattern), f"{shown}: {path}")
     else:
       root = "" if path == name else path[: -len(name)]
-      matching = glob.glob(f"{glob.escape(root)}{name}")
+      matching = glob.glob(f"{glob.escape(root)}{_escaped(name)}")
     if not matching:
       raise UserError(
         f"{shown}: there is no file {path}; name others, or another --data_dir."
@@ -84,6 +89,11 @@ def _matching(root: epath.Path, pattern: str, shown: str) -> list[str]:
       f"{shown} cannot be listed ({error.strerror or error}); mend that and"
       " start again."
     ) from None
+
+
+def _escaped(pattern: str) -> str:
+  """Makes brackets, which stand for themselves, do so in a glob."""
+  return pattern.replace("[", "[[]")
 
 
 def _path(name: str, data_dir: str | None) -> str:
