@@ -142,6 +142,18 @@ def test_any_form_of_tar_and_of_name_is_read(form, tmp_path):
   assert found == expected
 
 
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_long_names_are_whole(form, tmp_path):
+  names = [f"{'d' * 130}/{'é' * 60}{n}.jpg" for n in "ab"] + ["short.jpg"]
+  files = {name: picture(0) for name in names}
+  write_tar(tmp_path / "a.tar", files, form)
+  source = open_(tmp_path, "a.tar")
+  ids = np.arange(3)
+  assert source.file_names(ids) == [name.rpartition("/")[2] for name in names]
+  tar = f"in {tmp_path}/a.tar"
+  assert source.names(ids) == [f"{name} {tar}" for name in names]
+
+
 def test_captions_may_be_json_with_several(tmp_path):
   caption = {"caption": "one", "url": "x"}
   several = {"captions": ["one", "two"]}

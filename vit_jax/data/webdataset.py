@@ -11,7 +11,6 @@ import dataclasses
 import hashlib
 import logging
 import posixpath
-import tarfile
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -31,7 +30,6 @@ from vit_jax.errors import UserError
 
 _SPLIT = "train"
 _THREADS = 16
-_HEADER_BYTES = 512
 
 _logger = logging.getLogger(__name__)
 
@@ -188,14 +186,20 @@ class WebDatasetSource(sources.Source):
     return self.labels
 
   def names(self, ids: np.ndarray) -> list[str]:
-    headers, shards = self.examples["header"], self.examples["shard"]
+    found, shards = self.examples, self.examples["shard"]
+    headers = zip(found["header"][ids], found["header_size"][ids], strict=True)
     return [
-      f"{self._member(i, headers[i])} in {self.paths[shards[i]]}" for i in ids
+      f"{self._member(i, *header)} in {self.paths[shards[i]]}"
+      for i, header in zip(ids, headers, strict=True)
     ]
 
   def file_names(self, ids: np.ndarray) -> list[str]:
-    headers = self.examples["image"] - _HEADER_BYTES
-    return [posixpath.basename(self._member(i, headers[i])) for i in ids]
+    sizes = self.examples["image_header_size"][ids]
+    headers = self.examples["image"][ids] - sizes
+    return [
+      posixpath.basename(self._member(*header))
+      for header in zip(ids, headers, sizes, strict=True)
+    ]
 
   def problem(self, number: int | np.integer) -> str:
     """Names an example and says what is wrong with it."""
@@ -203,18 +207,19 @@ class WebDatasetSource(sources.Source):
     reason = webdataset_index.PROBLEMS[self.reasons[number]]
     return f"{name} ({reason})"
 
-  def _member(self, number: int | np.integer, header: int | np.integer) -> str:
+  def _member(
+    self,
+    number: int | np.integer,
+    header: int | np.integer,
+    size: int | np.integer,
+  ) -> str:
     """The name in the header of a file of an example."""
     path = self.paths[self.examples["shard"][number]]
     try:
-      content = _read(path, int(header), _HEADER_BYTES)
-      return (
-        tarfile.TarInfo.frombuf(content, "utf-8", "surrogateescape")
-        .name.encode("utf-8", "replace")
-        .decode()
-      )
-    except (UserError, tarfile.HeaderError):
-      return f"the file at byte {header}"
+      name = webdataset_index.member_name(_read(path, int(header), int(size)))
+    except UserError:
+      name = None
+    return name or f"the file at byte {header}"
 
   def _parts(self, ids: np.ndarray, offset: str, size: str) -> np.ndarray:
     """Reads one file of each example, object [n] of bytes."""

@@ -39,11 +39,13 @@ LABEL_FIELDS = ("label", "cls", "class")
 EXAMPLE = np.dtype(
   [
     ("shard", "<i4"),
-    ("header", "<i8"),  # Of the first file.
+    ("header", "<i8"),  # Of the first file, with what extends it.
+    ("header_size", "<i4"),
     ("image", "<i8"),
     ("image_size", "<i8"),
+    ("image_header_size", "<i4"),
     ("text", "<i8"),
-    ("text_size", "<i4"),
+    ("text_size", "<i8"),
     ("is_json", "?"),
     ("label", "<i4"),  # -1: it has none; -2: its .cls holds none.
     ("number", "<f8"),  # In the field of the .json; NaN: it has none.
@@ -93,6 +95,21 @@ def of_shard(
   if not problem and not len(examples):
     problem = "it holds no examples"
   return examples, problem
+
+
+def member_name(header: bytes) -> str | None:
+  """The name in the header of a file, which is long where others precede it.
+
+  None: It is no header.
+  """
+  try:
+    with tarfile.open(
+      fileobj=io.BytesIO(header), mode="r:", encoding="utf-8"
+    ) as tar:
+      member = tar.next()
+  except _DAMAGES:
+    return None
+  return member and member.name.encode("utf-8", "replace").decode()
 
 
 def captions(content: bytes, is_json: bool) -> tuple[tuple[str, ...], str]:
@@ -166,6 +183,7 @@ class _Scan:
       is_json = texts[0] is not parts.get("txt")
       kept, problem = captions(self._read(texts[0]), is_json)
     image = images[0] if images else None
+    first = next(iter(parts.values()))
     value = self._value(parts)
     whole = _SEVERAL if len(images) > 1 else ""
     if is_twice:
@@ -174,9 +192,11 @@ class _Scan:
     self.rows.append(
       (
         self._shard,
-        next(iter(parts.values())).offset_data - _BLOCK,
+        first.offset,
+        _header_size(first),
         image.offset_data if image else 0,
         image.size if image else 0,
+        _header_size(image) if image else 0,
         text.offset_data if text else 0,
         text.size if text else 0,
         text is not None and text is not parts.get("txt"),
@@ -206,6 +226,12 @@ class _Scan:
       return int(content) if content.isdigit() and len(content) < 10 else -2
     # What else has such a name is nobody's class.
     return value if type(value) is int and 0 <= value < 10**9 else -1
+
+
+def _header_size(member: tarfile.TarInfo) -> int:
+  """Bytes of the header of a file; a name beyond 2 GiB is left out."""
+  size = member.offset_data - member.offset
+  return size if size < 2**31 else _BLOCK
 
 
 def _number(value: object) -> float:
