@@ -23,6 +23,7 @@ from vit_jax.data import (
   sources,
   splits,
   substitutes,
+  webdataset_complete,
   webdataset_index,
   webdataset_paths,
 )
@@ -76,7 +77,9 @@ def open_source(
     )
   if len(problems) > max_bad_examples:
     raise substitutes.found_unusable(problems)
-  has_labels = bool(_is_labelled(examples, numbers=numbers).any())
+  has_labels = bool(
+    webdataset_complete.is_labelled(examples, numbers=numbers).any()
+  )
   if fields == (label_key,) and not has_labels:
     wanted = "a number to predict" if numbers else "the number of a class"
     has_none = ", and there is no .cls" * (label_key == "cls" and not numbers)
@@ -84,7 +87,7 @@ def open_source(
       f"label_key = {label_key!r}: no .json of {name} has that field with"
       f" {wanted}{has_none}."
     )
-  has_texts = bool(_mentions_text(examples).any())
+  has_texts = bool(webdataset_complete.mentions_text(examples).any())
   lengths = np.bincount(examples["shard"], minlength=len(paths)).tolist()
   pieces = splits.resolve(split, {_SPLIT: lengths}, dataset=name)
   num_classes = int(examples["label"].max(initial=-1)) + 1
@@ -101,7 +104,7 @@ def open_source(
     features["text"] = sources.Text()
   names = "\n".join(map(posixpath.basename, paths))
   content = hashlib.sha256(names.encode() + b"\0" + examples.tobytes())
-  reasons, is_usable = _judged(
+  reasons, is_usable = webdataset_complete.judged(
     examples, has_labels=has_labels, has_texts=has_texts, numbers=numbers
   )
   source = WebDatasetSource(
@@ -243,52 +246,6 @@ class WebDatasetSource(sources.Source):
     else:
       parts[:] = [_read(*task) for task in tasks]
     return parts
-
-
-def _mentions_text(examples: np.ndarray) -> np.ndarray:
-  """bool [n], whether examples have captions, be they of use or not."""
-  return examples["text_problem"] != webdataset_index.PROBLEMS.index(
-    "no caption"
-  )
-
-
-def _is_labelled(examples: np.ndarray, *, numbers: bool) -> np.ndarray:
-  """bool [n], whether examples have a class, or a number to predict."""
-  return ~np.isnan(examples["number"]) if numbers else examples["label"] >= 0
-
-
-def _judged(
-  examples: np.ndarray, *, has_labels: bool, has_texts: bool, numbers: bool
-) -> tuple[np.ndarray, np.ndarray]:
-  """Says what is wrong with each example, and whether it can be used.
-
-  Of several captions some may be of use.
-
-  Args:
-    examples: `webdataset_index.EXAMPLE` [n].
-    has_labels, has_texts: Whether every example must have them.
-    numbers: Whether labels are numbers to predict.
-  """
-  reasons = np.zeros(len(examples), np.uint8)
-  is_usable = np.ones(len(examples), bool)
-  if has_texts:
-    reasons = examples["text_problem"].copy()
-    is_usable &= examples["has_caption"]
-  number = webdataset_index.PROBLEMS.index
-  if has_labels:
-    is_labelled = _is_labelled(examples, numbers=numbers)
-  else:
-    is_labelled = examples["label"] >= -1
-  for wrong, reason in (
-    (~is_labelled & (reasons == 0), "no number" if numbers else "no class"),
-    (examples["image"] == 0, "no image"),
-  ):
-    reasons[wrong] = number(reason)
-  is_usable &= is_labelled & (examples["image"] > 0)
-  is_whole = examples["problem"] == 0
-  reasons = np.where(is_whole, reasons, examples["problem"])
-  is_usable &= is_whole
-  return reasons, is_usable
 
 
 def _index(

@@ -213,7 +213,7 @@ class _Scan:
     return self._file.read(member.size)
 
   def _value(self, parts: Mapping[str, tarfile.TarInfo]) -> object:
-    """What the .json has in the field of the class; None: nothing."""
+    """The value in the field of the class in a .json; None: there is none."""
     if "json" not in parts:
       return None
     found, _ = _object(self._read(parts["json"]))

@@ -1,0 +1,51 @@
+"""Examples of tar files that lack an image, a caption, a class or a number."""
+
+import numpy as np
+
+from vit_jax.data import webdataset_index
+
+
+def mentions_text(examples: np.ndarray) -> np.ndarray:
+  """bool [n], whether examples have captions, be they of use or not."""
+  return examples["text_problem"] != webdataset_index.PROBLEMS.index(
+    "no caption"
+  )
+
+
+def is_labelled(examples: np.ndarray, *, numbers: bool) -> np.ndarray:
+  """bool [n], whether examples have a class, or a number to predict."""
+  return ~np.isnan(examples["number"]) if numbers else examples["label"] >= 0
+
+
+def judged(
+  examples: np.ndarray, *, has_labels: bool, has_texts: bool, numbers: bool
+) -> tuple[np.ndarray, np.ndarray]:
+  """Says what is wrong with each example, and whether it can be used.
+
+  Of several captions some may be of use.
+
+  Args:
+    examples: `webdataset_index.EXAMPLE` [n].
+    has_labels, has_texts: Whether every example must have them.
+    numbers: Whether labels are numbers to predict.
+  """
+  reasons = np.zeros(len(examples), np.uint8)
+  is_usable = np.ones(len(examples), bool)
+  if has_texts:
+    reasons = examples["text_problem"].copy()
+    is_usable &= examples["has_caption"]
+  number = webdataset_index.PROBLEMS.index
+  if has_labels:
+    labelled = is_labelled(examples, numbers=numbers)
+  else:
+    labelled = examples["label"] >= -1
+  for wrong, reason in (
+    (~labelled & (reasons == 0), "no number" if numbers else "no class"),
+    (examples["image"] == 0, "no image"),
+  ):
+    reasons[wrong] = number(reason)
+  is_usable &= labelled & (examples["image"] > 0)
+  is_whole = examples["problem"] == 0
+  reasons = np.where(is_whole, reasons, examples["problem"])
+  is_usable &= is_whole
+  return reasons, is_usable
