@@ -292,8 +292,8 @@ def test_a_type_of_evaluator_may_be_changed_where_its_keys_are_not():
   assert resolve.resolve(built).evals == {
     "test": schema.RegressionEval(type="regression", split="val")
   }
-  built.evals.test.label_key = "age"
-  with pytest.raises(UserError, match="config.evals.test.label_key"):
+  built.evals.test.label_sets = "real.json"
+  with pytest.raises(UserError, match="config.evals.test.label_sets"):
     resolve.resolve(built)
 
 

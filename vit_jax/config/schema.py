@@ -719,6 +719,7 @@ class RegressionEval(Eval):
   split: str = key("test", "TFDS split string.")
   preprocess: str = key("decode|resize", "Host ops. [VT] plain square resize.")
   image_key: str = key("image", "Feature that holds the image.")
+  label_key: str = key("label", "Feature that holds the number.")
 
 
 class FewshotDataset(Section):

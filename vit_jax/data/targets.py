@@ -14,7 +14,7 @@ _MOST_DEVIATIONS = 2.0**14
 
 
 # Datasets that may have numbers in place of classes.
-_KINDS = ("csv", "generated")
+_KINDS = ("csv", "generated", "webdataset")
 
 
 def check(loss: str, dataset: str) -> None:

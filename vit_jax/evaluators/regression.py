@@ -35,6 +35,7 @@ def build(
     preprocess=config.preprocess,
     batch_size=config.batch_size,
     image_key=config.image_key,
+    label_key=config.label_key,
   )
   predicted = context.class_names
   if split.source.numbers != tuple(predicted or split.source.numbers):

@@ -252,6 +252,7 @@ def open_numbers_split(
   preprocess: str,
   batch_size: int | None,
   image_key: str,
+  label_key: str,
 ) -> Split:
   """Opens images and the numbers to predict of them.
 
@@ -267,6 +268,7 @@ def open_numbers_split(
     dataset,
     split,
     image_key=image_key,
+    label_key=label_key,
     numbers=True,
     captions=False,
   )
