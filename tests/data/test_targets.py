@@ -61,3 +61,15 @@ def test_deviations_that_float32_cannot_hold_are_named():
   targets.of_source(Numbers(values - 9.9e6), dataset="csv:x.csv")
   with pytest.raises(UserError, match="'n0' has the mean 10000049.5 and the"):
     targets.of_source(Numbers(values), dataset="csv:x.csv")
+
+
+@pytest.mark.parametrize(
+  "dataset", ["csv:x.csv", "datasets:prices", "webdataset:x.tar"]
+)
+def test_datasets_of_several_kinds_may_have_numbers(dataset):
+  targets.check("mse", dataset)
+
+
+def test_a_folder_of_classes_has_none():
+  with pytest.raises(UserError, match="by config.train.label_key"):
+    targets.check("mse", "folder")

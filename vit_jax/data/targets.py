@@ -14,7 +14,7 @@ _MOST_DEVIATIONS = 2.0**14
 
 
 # Datasets that may have numbers in place of classes.
-_KINDS = ("csv", "generated", "webdataset")
+_KINDS = ("csv", "datasets", "generated", "webdataset")
 
 
 def check(loss: str, dataset: str) -> None:
@@ -32,7 +32,8 @@ def lacking(loss: str, dataset: str) -> UserError:
   return UserError(
     f"config.objective.loss = {loss!r} predicts numbers, which"
     f" config.train.dataset = {dataset!r} lacks; name a CSV file of them,"
-    " 'csv:FILE', or learn classes with the loss 'softmax'."
+    " 'csv:FILE', or a field of tar files or a column of a Hugging Face dataset"
+    " by config.train.label_key, or learn classes with the loss 'softmax'."
   )
 
 

@@ -275,7 +275,8 @@ def open_numbers_split(
   if not source.numbers:
     raise UserError(
       f"{key}: {dataset!r} has no numbers to predict, which an evaluator of"
-      ' type "regression" compares with; name a CSV file of them.'
+      ' type "regression" compares with; name a CSV file of them, or the field'
+      " or column that holds them by label_key."
     )
   ops = _preprocess(context, key, preprocess)
   if not ops.has_labels:
