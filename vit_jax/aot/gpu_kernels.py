@@ -9,7 +9,7 @@ import math
 import re
 
 from vit_jax.aot import matrix_flops
-from vit_jax.aot.hlo_text import Computation, Instruction, Module
+from vit_jax.aot.hlo_text import Computation, Instruction, Module, Shape
 
 PRODUCTS, ATTENTION = "products (cuBLAS)", "attention (cuDNN)"
 CONVOLUTIONS, FUSIONS, COPIES = "convolutions (cuDNN)", "fusions", "copies"
@@ -20,6 +20,7 @@ _FREE = {
   "conditional",
   "call",
   "constant",
+  "copy-done",
   "get-tuple-element",
   "opt-barrier",
   "parameter",
@@ -67,8 +68,6 @@ def kernel(
   if opcode == "fusion":
     return _fused(module, computation, instruction)
   kind = COPIES if opcode in ("copy", "copy-start") else opcode
-  if opcode == "copy-done":
-    return None
   taken = sum(s.num_bytes for s in computation.operand_shapes(instruction))
   if opcode in _SLICES:
     taken = instruction.num_bytes
@@ -114,7 +113,7 @@ def _fused(
   return Kernel(FUSIONS, taken + _written(inside, fusion), flops)
 
 
-def _read(inside: Computation, parameter: str, shape) -> int:
+def _read(inside: Computation, parameter: str, shape: Shape) -> int:
   """Bytes that a fusion reads of an operand: all, or the parts it takes."""
   total = 0
   for user in inside:

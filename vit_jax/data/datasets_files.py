@@ -18,7 +18,8 @@ from typing import Any
 from etils import epath
 
 from vit_jax.data import arrow_files, datasets_hub, datasets_names, order
-from vit_jax.data.arrow_tables import Mapped, RowGroups, Table
+from vit_jax.data.arrow_tables import Mapped, Table
+from vit_jax.data.row_groups import RowGroups
 from vit_jax.errors import UserError
 
 _SPLIT = re.compile(r"\w[\w.-]*")
