@@ -44,6 +44,7 @@ def open_source(
   image_key: str = "image",
   label_key: str = "label",
   text_key: str | None = None,
+  captions: bool = True,
   max_bad_examples: int = 0,
   **unused: object,
 ) -> "TFDSSource":
@@ -62,8 +63,9 @@ def open_source(
   )
   info = read_info(directory)
   _check_image(info, image_key)
-  text_key = _text_key(info, text_key)
-  label, computed = _label(info, label_key, is_optional=text_key is not None)
+  found = _text_key(info, text_key)
+  label, computed = _label(info, label_key, is_optional=found is not None)
+  text_key = found if captions else text_key
   features: dict[str, sources.Feature] = {"image": sources.Image()}
   if label is not None:
     features["label"] = label

@@ -115,6 +115,44 @@ def test_columns_and_names_of_classes_are_those_of_the_dataset(
     make(tmp_path, path, label_key="img")
 
 
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_caption_may_lack_beside_a_class_only(labelled, tmp_path):
+  datasets = pytest.importorskip("datasets")
+  texts = [None, " ", "two", "three"]
+  content = {
+    "image": [{"bytes": pictures.png(i), "path": None} for i in range(4)],
+    "text": texts,
+  }
+  features = {"image": datasets.Image(), "text": datasets.Value("string")}
+  if labelled:
+    content["label"] = [i % 3 for i in range(4)]
+    features["label"] = datasets.ClassLabel(names=list(pictures.CLASSES))
+  datasets.Dataset.from_dict(
+    content, features=datasets.Features(features)
+  ).save_to_disk(tmp_path / "saved")
+  path = f"datasets:{tmp_path}/saved"
+  if not labelled:
+    with pytest.raises(UserError, match="2 images cannot be used: .*caption"):
+      make(tmp_path, path)
+    return
+  assert make(tmp_path, path).splits == {"train": 4}
+  source = sources.open_source(
+    "toy", "train", data_dir=str(tmp_path / "data"), captions=False
+  )
+  batch = source.read(np.arange(4))
+  found = dict(zip(batch["image"].tolist(), batch["label"], strict=True))
+  assert found == {pictures.png(i): i % 3 for i in range(4)}
+  source = sources.open_source("toy", "train", data_dir=str(tmp_path / "data"))
+  names = source.names(np.arange(4))
+  kept = {}
+  for i, name in enumerate(names):
+    try:
+      kept[name] = source.captions(np.array([i]))[0]
+    except UserError as error:
+      assert "no caption" in str(error)
+  assert sorted(kept.values()) == [("three",), ("two",)]
+
+
 def test_images_alone_are_refused(tmp_path):
   tar = pictures.tar(tmp_path / "a.tar", {"0.png": pictures.png(0)})
   with pytest.raises(UserError, match="neither classes nor captions"):

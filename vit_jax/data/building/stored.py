@@ -29,12 +29,18 @@ def is_one(path: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-  """A split of a dataset, by what opens it."""
+  """A split of a dataset, by what opens it.
+
+  Attributes:
+    dataset, split, image_key, label_key: As `sources.open_source` takes them.
+    captions: Whether a record is of no use without captions.
+  """
 
   dataset: str
   split: str
   image_key: str
   label_key: str
+  captions: bool = True
 
   def open(self) -> sources.Source:
     with _OPENING:  # Several threads of a shard ask at once.
@@ -49,6 +55,7 @@ def _opened(stored: Stored) -> sources.Source:
     data_dir=None,
     image_key=stored.image_key,
     label_key=stored.label_key,
+    captions=stored.captions,
     max_bad_examples=_ANY,
   )
 
@@ -80,10 +87,15 @@ class Record(Readable):
       raise ValueError(str(error).rstrip(".")) from None
 
   def captions(self) -> tuple[str, ...]:
-    source = self.stored.open()
+    source = dataclasses.replace(self.stored, captions=True).open()
     if "text" not in source.features:
       return ()
-    return source.captions(self._ids)[0]
+    try:
+      return source.captions(self._ids)[0]
+    except UserError:
+      if self.stored.captions:
+        raise
+      return ()  # Its class is worth keeping.
 
 
 def read(
@@ -140,11 +152,16 @@ def read(
         " out, or name each."
       )
     class_names = tuple(names)
+  needs_captions = whole.label is None
   return Inputs(
     splits={
       name: Split(
         opened[name].num_examples,
-        functools.partial(_records, one, whole.max_labels),
+        functools.partial(
+          _records,
+          dataclasses.replace(one, captions=needs_captions),
+          whole.max_labels,
+        ),
       )
       for name, one in found.items()
     },
