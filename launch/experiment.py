@@ -54,17 +54,17 @@ def define_flags() -> None:
   flags.DEFINE_bool(
     "dry_run", False, "Print every file and command, and do nothing."
   )
-  _show_in_help("workdir", "dry_run")
+  show_in_help("workdir", "dry_run")
 
 
 def define_name() -> None:
   flags.DEFINE_string(
     "name", None, "Of the job: a lower-case word of letters, digits and '-'."
   )
-  _show_in_help("name")
+  show_in_help("name")
 
 
-def _show_in_help(*names: str) -> None:
+def show_in_help(*names: str) -> None:
   """--help shows the flags of the command's own module."""
   for name in names:
     flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])

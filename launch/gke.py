@@ -19,7 +19,13 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from launch import accelerators, exit_codes, experiment, rendering
+from launch import (
+  accelerators,
+  compile_check,
+  exit_codes,
+  experiment,
+  rendering,
+)
 from launch.plan import Command, Plan, show_or_carry_out
 from vit_jax import command_line
 from vit_jax.errors import UserError
@@ -30,6 +36,7 @@ _COORDINATOR_PORT = 8476
 def define_flags() -> None:
   experiment.define_flags()
   experiment.define_name()
+  compile_check.define_flags()
   flags.DEFINE_string(
     "image", None, "Where to push the image, without a tag: that is the commit."
   )
@@ -152,6 +159,12 @@ def main(argv: Sequence[str]) -> int:
     given.cache_claim,
   )
   plan = make_plan(taken, config, job, revision=revision)
+  if compile_check.is_wanted():
+    compile_check.check(
+      taken,
+      given.tpu
+      or compile_check.gpus(given.gpu, given.nodes, given.gpus_per_node),
+    )
   return show_or_carry_out(plan, dry_run=given.dry_run)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from launch import exit_codes, experiment, rendering
+from launch import compile_check, exit_codes, experiment, rendering
 from launch.plan import Command, Plan, show_or_carry_out
 from vit_jax import command_line
 from vit_jax.errors import UserError
@@ -26,8 +26,12 @@ from vit_jax.errors import UserError
 def define_flags() -> None:
   experiment.define_flags()
   experiment.define_name()
+  compile_check.define_flags()
   flags.DEFINE_integer("nodes", 1, "How many.", lower_bound=1)
   flags.DEFINE_integer("gpus_per_node", 8, "Of each node.", lower_bound=1)
+  flags.DEFINE_string(
+    "gpu", None, "Kind of the GPUs for --check=compile, such as h100."
+  )
   flags.DEFINE_integer(
     "cpus_per_node", None, "Cores of each node, for input.", lower_bound=1
   )
@@ -82,6 +86,15 @@ def main(argv: Sequence[str]) -> int:
     tuple(given.sbatch),
   )
   plan = make_plan(taken, job, python=sys.executable, place=os.getcwd())
+  if compile_check.is_wanted() != bool(given.gpu):
+    raise UserError(
+      "--check=compile and --gpu=KIND, such as --gpu=h100, go together; give"
+      " both or none."
+    )
+  if compile_check.is_wanted():
+    compile_check.check(
+      taken, compile_check.gpus(given.gpu, job.nodes, job.gpus_per_node)
+    )
   return show_or_carry_out(plan, dry_run=given.dry_run)
 
 

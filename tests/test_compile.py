@@ -28,7 +28,7 @@ def run(repo, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
     ((), "No experiment was named"),
     ((CONFIG,), "No topology was named: give --topology=GENERATION:GRID"),
     ((CONFIG, "--topology=v5e:16x16x16"), "a grid of 2 dimensions"),
-    ((CONFIG, "--topology=v5x:4x4"), "there are v2, v3, v4, v5e, v5p, v6e"),
+    ((CONFIG, "--topology=v5x:4x4"), "there are TPUs v2, v3, v4, v5e, v5p,"),
     ((CONFIG, "--topology=v5e:2x2", "away"), 'Unexpected argument "away"'),
     ((CONFIG, "--topology=v5e:2x2", "--num_slices=0"), "num_slices"),
     ((CONFIG, "--topology=v5e:2x2", "--sweep_batches=8"), "is for --sweep"),

@@ -41,7 +41,7 @@ def test_slices_may_be_counted_by_either_flag():
     ("v5e", "is no topology; write GENERATION:CHIPSxCHIPS"),
     ("v5e:16*16", "is no topology"),
     ("0*v5e:4x4", "at least one slice"),
-    ("v9:4x4", "there are v2, v3, v4, v5e, v5p, v6e"),
+    ("v9:4x4", "TPUs v2, v3, v4, v5e, v5p, v6e and GPUs"),
     ("v4:4x4", "a grid of 3 dimensions, such as v4:4x4x4"),
     ("v5e:2x2x2", "a grid of 2 dimensions"),
     ("v5e:0x4", "a grid of 2 dimensions"),
