@@ -7,8 +7,9 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from scipy import special
 
+from vit_jax.aot import hlo_cost, hlo_text
 from vit_jax.objectives import contrastive
-from vit_jax.sharding import activations
+from vit_jax.sharding import activations, topologies
 
 
 def embeddings(rows=16, width=12, seed=0):
@@ -165,20 +166,43 @@ def test_rows_that_do_not_divide_over_the_devices_are_not_split(name):
 
 
 @every_loss
-def test_no_device_holds_more_than_its_block_of_logits(name):
+@pytest.mark.parametrize("shape", [{"data": 4}, {"data": 2, "fsdp": 2}])
+def test_no_device_holds_more_than_its_block_of_logits(name, shape):
   loss, _, scalars = LOSSES[name]
   rows, devices = 64, 4
-  mesh = mesh_of({"data": devices})
-  split = NamedSharding(mesh, PartitionSpec("data"))
-  shape = jax.ShapeDtypeStruct((rows, 8), jnp.float32, sharding=split)
+  mesh = mesh_of(shape)
+  split = NamedSharding(mesh, PartitionSpec(tuple(shape)))
+  given = jax.ShapeDtypeStruct((rows, 8), jnp.float32, sharding=split)
   with jax.set_mesh(mesh):
-    program = jax.jit(jax.grad(loss, (0, 1))).lower(shape, shape, *scalars)
+    program = jax.jit(jax.grad(loss, (0, 1))).lower(given, given, *scalars)
   text = program.compile().as_text()
   local = rows // devices
   assert f"f32[{local},{local}]" in text
   assert f"f32[{local},{rows}]" not in text
   assert f"f32[{rows},{rows}]" not in text
   assert f"f32[{rows},8]" not in text
+
+
+@every_loss
+def test_blocks_go_round_neighbours_before_they_leave_a_host(name):
+  loss, _, scalars = LOSSES[name]
+  mesh = mesh_of({"data": 2, "fsdp": 2})
+  split = NamedSharding(mesh, PartitionSpec(("data", "fsdp")))
+  given = jax.ShapeDtypeStruct((16, 8), jnp.float32, sharding=split)
+  with jax.set_mesh(mesh):
+    program = jax.jit(jax.grad(loss, (0, 1))).lower(given, given, *scalars)
+  cost = hlo_cost.cost(
+    hlo_text.parse(program.compile().as_text()),
+    accelerator=topologies.ACCELERATORS["h100"],
+    num_devices=4,
+    devices_per_host=2,
+  )
+  sent = {1: 0, 2: 0}
+  for exchange, count in cost.collectives.items():
+    if exchange.kind == "collective-permute":
+      sent[exchange.hosts] += count * exchange.num_bytes
+  # Two steps among the two of a host for each step to the other host.
+  assert sent[1] == 2 * sent[2] > 0
 
 
 def test_rows_of_another_number_are_refused():

@@ -6,13 +6,18 @@ block on. It never holds more than [local, local] logits, neither in the
 forward nor in the backward pass, which is written out: automatic
 differentiation would keep the logits of all blocks.
 
+Each axis of the mesh has rings of its own. Blocks go round those of the last
+axis, which joins neighbours, before they move on along the first: of what a
+device sends, only one part in as many as the last axis is long leaves a host.
+
 The mesh is the one that is set where the loss is traced (`jax.set_mesh`, or
 `vit_jax.sharding.activations.on`). Without one, or inside of `jax.shard_map`,
 what is given is the whole batch.
 """
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -190,15 +195,8 @@ def _ring_of(rows: int) -> tuple[AbstractMesh, tuple[str, ...]] | None:
   if mesh.empty or any(t != AxisType.Auto for t in mesh.axis_types):
     return None
   axes = tuple(axis for axis in _BATCH_AXES if axis in mesh.axis_names)
-  shards = _size(mesh, axes)
+  shards = math.prod(mesh.shape[axis] for axis in axes)
   return (mesh, axes) if shards > 1 and rows % shards == 0 else None
-
-
-def _size(mesh, axes):
-  size = 1
-  for axis in axes:
-    size *= mesh.shape[axis]
-  return size
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -235,23 +233,49 @@ class _Ring(NamedTuple):
   """The devices among which the rows of a batch are split.
 
   Attributes:
-    axes: Axes of the mesh; (): there is one device.
-    size: Number of devices.
+    axes: Length of each axis of the mesh; {}: there is one device.
   """
 
-  axes: tuple[str, ...]
-  size: int
+  axes: Mapping[str, int]
 
-  def pass_on(self, values: Any) -> Any:
-    """Hands arrays to the next device, and takes those of the one before."""
-    if self.size == 1:
-      return values
-    steps = [(i, (i + 1) % self.size) for i in range(self.size)]
-    return jax.tree.map(lambda x: jax.lax.ppermute(x, self.axes, steps), values)
+  @property
+  def size(self) -> int:
+    """Number of devices."""
+    return math.prod(self.axes.values())
+
+  def around(
+    self,
+    add: Callable[[Any, Any, Array], tuple[Any, Any]],
+    kept: Any,
+    moves: Any,
+  ) -> tuple[Any, Any]:
+    """Moves arrays past all devices and back home.
+
+    Args:
+      add: (kept, moves, whether they are at home) -> both, on each device.
+      kept: Arrays that stay.
+      moves: Arrays that are handed on.
+    """
+    axes = [(axis, size) for axis, size in self.axes.items() if size > 1]
+
+    def along(level: int, carry: Any, at_home: Array) -> Any:
+      if level == len(axes):
+        return add(*carry, at_home)
+      axis, size = axes[level]
+      steps = [(i, (i + 1) % size) for i in range(size)]
+
+      def step(carry, number):
+        kept, moves = along(level + 1, carry, at_home & (number == 0))
+        moves = jax.tree.map(lambda x: jax.lax.ppermute(x, axis, steps), moves)
+        return (kept, moves), None
+
+      return jax.lax.scan(step, carry, jnp.arange(size))[0]
+
+    return along(0, (kept, moves), jnp.array(True))
 
   def total(self, value: Array) -> Array:
     """Sum over all devices."""
-    return jax.lax.psum(value, self.axes) if self.size > 1 else value
+    return jax.lax.psum(value, tuple(self.axes)) if self.size > 1 else value
 
 
 def _each_device(ring, function, *, in_rows, out_rows):
@@ -264,7 +288,7 @@ def _each_device(ring, function, *, in_rows, out_rows):
     out_rows: For each result, likewise.
   """
   if ring is None:
-    return functools.partial(function, _Ring((), 1))
+    return functools.partial(function, _Ring({}))
   mesh, axes = ring
 
   def specs(rows):
@@ -272,7 +296,7 @@ def _each_device(ring, function, *, in_rows, out_rows):
 
   scalar = PartitionSpec()
   return jax.shard_map(
-    functools.partial(function, _Ring(axes, _size(mesh, axes))),
+    functools.partial(function, _Ring({a: mesh.shape[a] for a in axes})),
     mesh=mesh,
     in_specs=tuple(
       spec if row else scalar
@@ -291,10 +315,10 @@ def _products(image, text):
   return jnp.matmul(image, text.T, precision="highest")
 
 
-def _block(ring, image, text, scale, bias, step):
+def _block(ring, image, text, scale, bias, at_home):
   """A block of logits, and the similarities that they are made of."""
   similarities = _products(image, text)
-  own = jnp.eye(len(image), dtype=bool) & (step == 0)
+  own = jnp.eye(len(image), dtype=bool) & at_home
   logits = similarities * scale + bias
   return similarities, _Block(logits, own, ring.size * len(image))
 
@@ -303,17 +327,14 @@ def _local_loss(form, ring, image, text, scale, bias):
   """The loss, and what is known of each image and each text."""
   own = jnp.sum(image * text, axis=1) * scale + bias
 
-  def add(carry, step):
-    of_images, moving = carry
-    texts, of_texts = moving
-    _, block = _block(ring, image, texts, scale, bias, step)
+  def add(of_images, moves, at_home):
+    texts, of_texts = moves
+    _, block = _block(ring, image, texts, scale, bias, at_home)
     of_images, of_texts = form.add(block, of_images, of_texts)
-    return (of_images, ring.pass_on((texts, of_texts))), None
+    return of_images, (texts, of_texts)
 
-  start = (form.start(own), (text, form.start(own)))
-  (of_images, (_, of_texts)), _ = jax.lax.scan(
-    add, start, jnp.arange(ring.size)
-  )
+  start = form.start(own)
+  of_images, (_, of_texts) = ring.around(add, start, (text, start))
   share = form.loss(of_images, of_texts) / (ring.size * len(image))
   return ring.total(share), of_images, of_texts
 
@@ -321,22 +342,21 @@ def _local_loss(form, ring, image, text, scale, bias):
 def _local_slopes(form, ring, image, text, scale, bias, of_images, of_texts):
   """Derivatives of the loss by the four inputs."""
 
-  def add(carry, step):
-    by_image, by_scale, by_bias, moving = carry
-    texts, of_texts, by_text = moving
-    similarities, block = _block(ring, image, texts, scale, bias, step)
+  def add(slopes, moves, at_home):
+    by_image, by_scale, by_bias = slopes
+    texts, of_texts, by_text = moves
+    similarities, block = _block(ring, image, texts, scale, bias, at_home)
     slope = form.slope(block, of_images, of_texts)
     by_image += scale * jnp.matmul(slope, texts, precision="highest")
     by_text += scale * jnp.matmul(slope.T, image, precision="highest")
     by_scale += jnp.sum(slope * similarities)
     by_bias += jnp.sum(slope)
-    moving = ring.pass_on((texts, of_texts, by_text))
-    return (by_image, by_scale, by_bias, moving), None
+    return (by_image, by_scale, by_bias), (texts, of_texts, by_text)
 
   zero = jnp.zeros(())
-  moving = (text, of_texts, jnp.zeros_like(text))
-  start = (jnp.zeros_like(image), zero, zero, moving)
-  (by_image, by_scale, by_bias, (_, _, by_text)), _ = jax.lax.scan(
-    add, start, jnp.arange(ring.size)
+  (by_image, by_scale, by_bias), (_, _, by_text) = ring.around(
+    add,
+    (jnp.zeros_like(image), zero, zero),
+    (text, of_texts, jnp.zeros_like(text)),
   )
   return by_image, by_text, ring.total(by_scale), ring.total(by_bias)
