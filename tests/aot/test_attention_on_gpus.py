@@ -27,6 +27,14 @@ STEPS = {
     "model__pos_embedding": "relative_bias",
     "model__pos_embedding_at": "every_layer",
   },
+  # 128 images a GPU, 65 tokens.
+  "layout": {
+    "model__width": 256,
+    "model__depth": 1,
+    "model__image_size": 32,
+    "train__preprocess": "decode|resize",
+    "train__batch_size": 256,
+  },
 }
 CODE = """
 import json, sys
@@ -40,7 +48,8 @@ steps = json.load(sys.stdin)
 devices = topology.devices(topology.parse("h100:2"))
 found = {}
 for name, changes in steps.items():
-  changes |= {"model__dtype": "bfloat16", "train__preprocess": "decode"}
+  changes = {"train__preprocess": "decode", **changes}
+  changes |= {"model__dtype": "bfloat16"}
   config = experiments.config(evals={}, **changes)
   checks.check(config)
   facts = experiments.facts(config)
@@ -52,6 +61,9 @@ for name, changes in steps.items():
     for which in ("", "Backward")
   ]
   found[name] = [parts.config.model.attention, *kernels]
+  if name == "layout":
+    orders = "[128,65,256]", "[65,256,128]"
+    found[name] = [order in text for order in orders]
 print(json.dumps(found))
 """
 
@@ -86,4 +98,6 @@ def test_steps_on_absent_h100_use_cudnn_where_it_can_be(repo):
     "mae": ["cudnn", 3, 3],
     "rope": ["cudnn", 2, 2],
     "relative_bias": ["xla", 0, 0],
+    # Tokens lie with the images outermost, never innermost.
+    "layout": [True, False],
   }

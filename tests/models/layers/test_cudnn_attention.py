@@ -116,16 +116,20 @@ def test_result_and_gradients_in_bfloat16_are_near(cudnn):
 
 
 @pytest.mark.parametrize("attention", ["cudnn", "flash"])
-def test_layer_on_a_gpu_is_the_plain_one(cudnn, attention):
+@pytest.mark.parametrize("length", [5, 8])
+@pytest.mark.parametrize("key_bias", [True, False])
+def test_layer_on_a_gpu_is_the_plain_one(cudnn, attention, length, key_bias):
   rng = np.random.default_rng(0)
-  tokens = jnp.asarray(rng.standard_normal((2, 5, 32)), jnp.bfloat16)
+  tokens = jnp.asarray(rng.standard_normal((2, length, 32)), jnp.bfloat16)
   of_gpus, plain = (
-    MultiHeadAttention(LayerConfig(2, 8, dtype="bfloat16", attention=name))
+    MultiHeadAttention(
+      LayerConfig(2, 8, dtype="bfloat16", attention=name, key_bias=key_bias)
+    )
     for name in (attention, "xla")
   )
   params = plain.init(jax.random.key(0), tokens, tokens)
   result = of_gpus.apply(params, tokens, tokens)
-  assert cudnn == [(8, 5)]
+  assert cudnn == [(8, length)]
   expected = plain.apply(params, tokens, tokens)
   np.testing.assert_allclose(
     np.float32(result), np.float32(expected), rtol=0.05, atol=0.02

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import flax.linen as nn
 import jax
@@ -14,73 +14,23 @@ from vit_jax.errors import UserError
 from vit_jax.models.layers import (
   cudnn_attention,
   placement,
+  projecting,
   rope,
   softmax_attention,
 )
 from vit_jax.models.layers.mlp import LayerConfig
+from vit_jax.models.layers.projecting import (
+  HeadProjection,
+  OutputProjection,
+  Projection,
+)
 
 # A collection of its own: maps are large, so they are sown only where a
 # caller makes this collection mutable.
 ATTENTION_MAPS = "attention_maps"
+_PROJECTED = ("query", "key", "value")
 # Score of what a mask hides: its exponential is 0, and sums stay finite.
 _MASKED = -1e9
-
-
-class HeadProjection(nn.Module):
-  """x W + b with W kept as (width, heads, head size).
-
-  If `flat`, the heads of x W stay side by side, and the flat b is returned
-  beside it for the kernel to add; None if there is none.
-  """
-
-  num_heads: int
-  dtype: str
-  use_bias: bool
-  flat: bool = False
-
-  @nn.compact
-  def __call__(
-    self, x: Float[Array, "b n d"]
-  ) -> (
-    Float[Array, "b n heads k"]
-    | tuple[Float[Array, "b n d"], Float[Array, " d"] | None]
-  ):
-    width = x.shape[-1]
-    shape = (self.num_heads, width // self.num_heads)
-    kernel = self.param("kernel", _flat_xavier, (width, *shape), 1)
-    kernel, bias = kernel.astype(self.dtype), None
-    if self.use_bias:
-      bias = self.param("bias", nn.initializers.zeros, shape)
-    if self.flat:
-      x = x @ kernel.reshape(width, width)
-      return x, None if bias is None else bias.reshape(width)
-    x = jnp.einsum("bnd,dhk->bnhk", x, kernel)
-    if bias is not None:
-      x = x + bias.astype(self.dtype)[None, None]
-    return x
-
-
-class OutputProjection(nn.Module):
-  """The heads' results, apart or side by side, concatenated, times U_msa."""
-
-  num_heads: int
-  dtype: str
-
-  @nn.compact
-  def __call__(
-    self, x: Float[Array, "b n heads k"] | Float[Array, "b n d"]
-  ) -> Float[Array, "b n d"]:
-    side_by_side = x.ndim == 3
-    width = x.shape[-1] if side_by_side else self.num_heads * x.shape[-1]
-    shape = (self.num_heads, width // self.num_heads, width)
-    kernel = self.param("kernel", _flat_xavier, shape, 2)
-    bias = self.param("bias", nn.initializers.zeros, (width,))
-    kernel = kernel.astype(self.dtype)
-    if side_by_side:
-      x = x @ kernel.reshape(width, width)
-    else:
-      x = jnp.einsum("bnhk,hkd->bnd", x, kernel)
-    return x + bias.astype(self.dtype)[None, None]
 
 
 class MultiHeadAttention(nn.Module):
@@ -127,54 +77,52 @@ class MultiHeadAttention(nn.Module):
     plain = maps_wanted or starting or queries.shape != tokens.shape
     plain = plain or config.attention == "auto"
     attention = "xla" if plain else config.attention
-    flat = attention == "pallas"
+    if attention == "flash" and placement.platform() == "gpu":
+      attention = "cudnn"
     if mask is not None and attention != "xla":
       raise UserError(
         f"config.model.attention = '{attention}' does not take the mask that"
         " this model or objective needs; use config.model.attention='xla'."
       )
 
-    if turns is not None and flat:
+    if turns is not None and attention == "pallas":
       # Its biases are added inside the kernel, after which it is too late.
       raise UserError(
         "config.model.attention = 'pallas' does not take config.model.rope ="
         " True; use config.model.attention='xla' or 'flash'."
       )
 
-    def project(name, x):
+    def parameters(name):
       use_bias = config.qkv_bias and (config.key_bias or name != "key")
-      projection = HeadProjection(
-        config.num_heads, config.dtype, use_bias, flat, name=name
+      module = HeadProjection(
+        config.num_heads, config.dtype, use_bias, name=name
       )
-      x = projection(x)
-      return x if flat else checkpoint_name(x, name)
+      return module(tokens.shape[-1])
 
-    query = project("query", queries)
-    key = project("key", tokens)
-    value = project("value", tokens)
-    if turns is not None:
-      query, key = rope.rotate(query, turns), rope.rotate(key, turns)
+    inputs = (queries, tokens, tokens)
+    projections = tuple(map(parameters, _PROJECTED))
     if attention == "pallas":
-      context = _short_attention(query, key, value, config)
-    elif attention == "flash":
-      context = _flash_attention(query, key, value)
-    elif attention == "cudnn":
-      context = _cudnn_attention(query, key, value)
+      context = _short_attention(inputs, projections, config)
     else:
-      context, maps = _attention(
-        query, key, value, relative_keys, mask, bias, config.softmax_dtype
-      )
-      if maps_wanted:
-        self.sow(ATTENTION_MAPS, "attention", maps())
+      if attention == "cudnn":
+        made = projecting.for_cudnn(tokens, projections)
+      else:
+        made = map(projecting.by_head, inputs, projections)
+      query, key, value = map(checkpoint_name, made, _PROJECTED)
+      if turns is not None:
+        query, key = rope.rotate(query, turns), rope.rotate(key, turns)
+      if attention == "flash":
+        context = _flash_attention(query, key, value)
+      elif attention == "cudnn":
+        context = _cudnn_attention(query, key, value)
+      else:
+        context, maps = _attention(
+          query, key, value, relative_keys, mask, bias, config.softmax_dtype
+        )
+        if maps_wanted:
+          self.sow(ATTENTION_MAPS, "attention", maps())
     context = checkpoint_name(context, "context")
     return OutputProjection(config.num_heads, config.dtype, name="out")(context)
-
-
-def _flat_xavier(rng, shape, num_inputs):
-  """Xavier-uniform of the matrix that the first `num_inputs` axes multiply."""
-  rows = math.prod(shape[:num_inputs])
-  flat = (rows, math.prod(shape) // rows)
-  return nn.initializers.xavier_uniform()(rng, flat).reshape(shape)
 
 
 def _attention(
@@ -231,9 +179,8 @@ def _relative_scores(
 
 
 def _short_attention(
-  query: tuple[Float[Array, "b n d"], Float[Array, " d"] | None],
-  key: tuple[Float[Array, "b n d"], Float[Array, " d"] | None],
-  value: tuple[Float[Array, "b n d"], Float[Array, " d"] | None],
+  inputs: Sequence[Float[Array, "b n d"]],
+  projections: Sequence[Projection],
   config: LayerConfig,
 ) -> Float[Array, "b n d"]:
   """Our kernel for TPUs, which keeps the scores of short inputs on the chip."""
@@ -251,14 +198,13 @@ def _short_attention(
   # Late, as the kernels' compiler takes a while to import.
   from vit_jax.models.layers import short_attention
 
-  arrays, biases = zip(query, key, value, strict=True)
-  if config.qkv_bias:
-    # The kernel adds all three or none.
-    zeros = jnp.zeros_like(biases[0])
-    biases = [zeros if bias is None else bias for bias in biases]
+  # The kernel adds all three biases or none.
   return short_attention.attend(
-    *arrays,
-    tuple(biases) if config.qkv_bias else None,
+    *(
+      x @ projecting.flat(projection.kernel)
+      for x, projection in zip(inputs, projections, strict=True)
+    ),
+    projecting.flat_biases(projections),
     config.num_heads,
     config.softmax_dtype,
   )
@@ -269,9 +215,7 @@ def _flash_attention(
   key: Float[Array, "b n heads k"],
   value: Float[Array, "b n heads k"],
 ) -> Float[Array, "b q heads k"]:
-  """The platform's kernel that makes and uses the scores block by block."""
-  if placement.platform() == "gpu":
-    return _cudnn_attention(query, key, value)
+  """The TPU's kernel that makes and uses the scores block by block."""
   if placement.platform() != "tpu":
     raise UserError(
       "config.model.attention = 'flash' needs a TPU or an NVIDIA GPU; here is"

@@ -30,6 +30,11 @@ def attend(
   return where.on_each_device(_padded_attention)(query, key, value)
 
 
+def padding(length: int) -> int:
+  """The number of tokens that `attend` adds to so many."""
+  return -length % _MULTIPLE
+
+
 def _padded_attention(query, key, value):
   """Attention with tokens added that none of ours sees.
 
@@ -38,13 +43,13 @@ def _padded_attention(query, key, value):
   padding, in the backward pass.
   """
   batch_size, length, _, _ = query.shape
-  padding = -length % _MULTIPLE
+  added = padding(length)
   attention = functools.partial(
     jax.nn.dot_product_attention, implementation="cudnn"
   )
-  if padding:
+  if added:
     query, key, value = (
-      jnp.pad(x, ((0, 0), (0, padding), (0, 0), (0, 0)))
+      jnp.pad(x, ((0, 0), (0, added), (0, 0), (0, 0)))
       for x in (query, key, value)
     )
     lengths = jnp.full((batch_size,), length, jnp.int32)

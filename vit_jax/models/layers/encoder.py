@@ -15,6 +15,7 @@ from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.embeddings import PositionEmbedding, RelativeKeys
 from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.models.layers.mlp import LayerConfig, MlpBlock
+from vit_jax.models.layers.position_add import add_positions
 from vit_jax.models.layers.relative_bias import Places, RelativeBias
 from vit_jax.models.layers.skipping_groups import Groups, of_layers
 from vit_jax.models.layers.stochastic_depth import add_branch, skip_examples
@@ -88,7 +89,7 @@ class EncoderBlock(nn.Module):
     config = self.config
     norm = functools.partial(LayerNorm, config.layer_norm_eps, config.dtype)
     if posemb is not None:
-      tokens = tokens + posemb.astype(tokens.dtype)[None]
+      tokens = add_positions(tokens, posemb)
 
     if self.places is not None:
       bias = RelativeBias(config.num_heads, self.places, name="relative_bias")()
@@ -205,7 +206,7 @@ class Encoder(nn.Module):
     if self.pos_embedding in _BETWEEN_TOKENS:
       return tokens
     tables = self._tables(tokens, grid)
-    return tokens + tables[:1].astype(tokens.dtype)
+    return add_positions(tokens, tables[0])
 
   @nn.compact
   def __call__(

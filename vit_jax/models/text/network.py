@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 from vit_jax.models.layers.encoder import Encoder
 from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.layers.pooling import MAPHead
+from vit_jax.models.layers.position_add import add_positions
 
 
 class TextTransformer(nn.Module):
@@ -66,7 +67,7 @@ class TextTransformer(nn.Module):
       (1, self.length, self.width),
     )
     batch, length = tokens.shape
-    x = embedding(tokens) + positions[:, :length].astype(self.dtype)
+    x = add_positions(embedding(tokens), positions[0, :length])
     mask = None
     if self.causal:
       mask = jnp.tril(jnp.ones((length, length), bool))

@@ -1,0 +1,53 @@
+"""Projections to heads: as cuDNN wants them beside the plain ones."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from vit_jax.models.layers import projecting
+from vit_jax.models.layers.projecting import Projection
+
+HEADS, SIZE = 3, 4
+WIDTH = HEADS * SIZE
+
+
+def projections(rng, biases):
+  return [
+    Projection(
+      jnp.float32(rng.normal(size=(WIDTH, HEADS, SIZE))),
+      jnp.float32(rng.normal(size=(HEADS, SIZE))) if has else None,
+    )
+    for has in biases
+  ]
+
+
+# With tokens that are padded, all three are one product.
+@pytest.mark.parametrize("length", [5, 8])
+@pytest.mark.parametrize(
+  "biases", [(True,) * 3, (True, False, True), (False,) * 3]
+)
+def test_values_and_gradients_for_cudnn_are_the_plain_ones(length, biases):
+  rng = np.random.default_rng(0)
+  x = jnp.float32(rng.normal(size=(2, length, WIDTH)))
+  arrays = projections(rng, biases)
+  grads = list(jnp.float32(rng.normal(size=(3, 2, length, HEADS, SIZE))))
+
+  def plain(x, arrays):
+    return [
+      jnp.einsum("bnd,dhk->bnhk", x, kernel)
+      + (0 if bias is None else bias[None, None])
+      for kernel, bias in arrays
+    ]
+
+  wanted, pull = jax.vjp(plain, x, arrays)
+  found, pull_found = jax.vjp(
+    lambda x, arrays: list(projecting.for_cudnn(x, arrays)), x, arrays
+  )
+  for one, other in zip(
+    jax.tree.leaves((found, pull_found(grads))),
+    jax.tree.leaves((wanted, pull(grads))),
+    strict=True,
+  ):
+    assert one.shape == other.shape
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)

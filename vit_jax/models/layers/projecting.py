@@ -1,0 +1,130 @@
+"""Projections of tokens to heads and back, in the form each kernel wants."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from vit_jax.models.layers import cudnn_attention
+
+
+class Projection(NamedTuple):
+  """x W + b to queries, keys or values.
+
+  Attributes:
+    kernel: W in the dtype of the network.
+    bias: b; None: there is none.
+  """
+
+  kernel: Float[Array, "d heads k"]
+  bias: Float[Array, "heads k"] | None
+
+
+class HeadProjection(nn.Module):
+  """The parameters of a projection to heads."""
+
+  num_heads: int
+  dtype: str
+  use_bias: bool
+
+  @nn.compact
+  def __call__(self, width: int) -> Projection:
+    shape = (self.num_heads, width // self.num_heads)
+    kernel = self.param("kernel", _flat_xavier, (width, *shape), 1)
+    bias = None
+    if self.use_bias:
+      bias = self.param("bias", nn.initializers.zeros, shape)
+    return Projection(kernel.astype(self.dtype), bias)
+
+
+class OutputProjection(nn.Module):
+  """The heads' results, apart or side by side, concatenated, times U_msa."""
+
+  num_heads: int
+  dtype: str
+
+  @nn.compact
+  def __call__(
+    self, x: Float[Array, "b n heads k"] | Float[Array, "b n d"]
+  ) -> Float[Array, "b n d"]:
+    side_by_side = x.ndim == 3
+    width = x.shape[-1] if side_by_side else self.num_heads * x.shape[-1]
+    shape = (self.num_heads, width // self.num_heads, width)
+    kernel = self.param("kernel", _flat_xavier, shape, 2)
+    bias = self.param("bias", nn.initializers.zeros, (width,))
+    kernel = kernel.astype(self.dtype)
+    if side_by_side:
+      x = x @ kernel.reshape(width, width)
+    else:
+      x = jnp.einsum("bnhk,hkd->bnd", x, kernel)
+    return x + bias.astype(self.dtype)[None, None]
+
+
+def by_head(
+  x: Float[Array, "b n d"], projection: Projection
+) -> Float[Array, "b n heads k"]:
+  """Projects to heads that lie apart."""
+  x = jnp.einsum("bnd,dhk->bnhk", x, projection.kernel)
+  if projection.bias is not None:
+    x = x + projection.bias.astype(x.dtype)[None, None]
+  return x
+
+
+def for_cudnn(
+  x: Float[Array, "b n d"], projections: Sequence[Projection]
+) -> Sequence[Float[Array, "b n heads k"]]:
+  """Queries, keys and values of the same tokens.
+
+  Heads lie side by side in the products, so that cuBLAS adds the biases. Where
+  the kernel will pad the tokens, which copies them anyway, one product makes
+  all three and reads the tokens once.
+  """
+  biases = flat_biases(projections)
+  if cudnn_attention.padding(x.shape[1]):
+    kernels = jnp.stack([p.kernel for p in projections], axis=2)
+    product = x @ kernels.reshape(len(kernels), -1)
+    if biases is not None:
+      shape = (3, *projections[0].kernel.shape[1:])
+      bias = jnp.stack([b.reshape(shape[1:]) for b in biases], axis=1)
+      product = product + bias.reshape(1, 1, -1).astype(product.dtype)
+    shape = (*x.shape[:2], *kernels.shape[1:])
+    return [product.reshape(shape)[..., i, :] for i in range(3)]
+  made = []
+  for i, projection in enumerate(projections):
+    product = x @ flat(projection.kernel)
+    if biases is not None:
+      product = product + biases[i][None, None].astype(product.dtype)
+    made.append(product.reshape(*x.shape[:2], *projection.kernel.shape[1:]))
+  return made
+
+
+def flat(kernel: Float[Array, "d heads k"]) -> Float[Array, "d width"]:
+  """W with the heads side by side."""
+  return kernel.reshape(len(kernel), -1)
+
+
+def flat_biases(
+  projections: Sequence[Projection],
+) -> tuple[Float[Array, " width"], ...] | None:
+  """The biases likewise, zeros where only others have one.
+
+  Returns:
+    None where there are none.
+  """
+  biases = [p.bias for p in projections if p.bias is not None]
+  if not biases:
+    return None
+  zeros = jnp.zeros_like(biases[0])
+  return tuple(
+    (zeros if p.bias is None else p.bias).reshape(-1) for p in projections
+  )
+
+
+def _flat_xavier(rng, shape, num_inputs):
+  """Xavier-uniform of the matrix that the first `num_inputs` axes multiply."""
+  rows = math.prod(shape[:num_inputs])
+  flat = (rows, math.prod(shape) // rows)
+  return nn.initializers.xavier_uniform()(rng, flat).reshape(shape)
