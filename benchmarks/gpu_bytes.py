@@ -2,18 +2,21 @@
 
   python benchmarks/gpu_bytes.py [--models=B/16,L/16] [--topology=h100:8]
       [--batch_per_gpu=128] [--plain=float32,bfloat16]
-      [--set model.attention=xla] [--output=JSON]
+      [--set model.attention=xla] [--parts] [--output=JSON]
 
 Compiles the step of configs/benchmark.py with 21,843 classes in bfloat16, then
 the network of vit_jax.benchmarking that is written in Flax's own layers, with
 the same loss, optimizer, batch and GPUs, once for each softmax dtype of
 --plain. Bytes are what all kernels read and write, as `vit_jax.compile` counts
-them. Needs the extra gpu-compile and no GPU.
+them; --parts says in which modules of our network, by the name of the last
+operation of each kernel. Needs the extra gpu-compile and no GPU.
 """
 
 import argparse
+import collections
 import json
 import pathlib
+import re
 import sys
 from typing import Any
 
@@ -29,6 +32,10 @@ from vit_jax.config import resolve, schema  # noqa: E402
 from vit_jax.errors import UserError  # noqa: E402
 
 _OURS = "ours"
+_MODULES = re.compile(
+  r"LayerNorm|encoder_norm|MlpBlock|MultiHeadDotProductAttention|embedding"
+  r"|add_positions|head"
+)
 
 
 def config(
@@ -58,7 +65,9 @@ def measure(
   if step == _OURS:
     found = step_compilation.compile_step(experiment, hosts)
     peak, cost = found.hbm["total"], found.cost
+    inside = parts_of(found.text)
   else:
+    inside = {}
     whole = experiment.mesh.model_copy(update={"fsdp": 1})
     parts = step_compilation.build(
       experiment.model_copy(update={"mesh": whole}),
@@ -79,7 +88,28 @@ def measure(
     "kernels": sum(cost.gpu_kernels.values()),
     "by_kernel": cost.by_kernel(),
     "seconds": cost.seconds,
+    "parts": inside,
   }
+
+
+def parts_of(text: str) -> dict[str, int]:
+  """Bytes by kind of kernel, pass and module, of what is in no loop."""
+  from vit_jax.aot import gpu_kernels, hlo_text
+
+  module = hlo_text.parse(text)
+  entry, found = module[module.entry], collections.Counter[str]()
+  for instruction in entry:
+    kernel = gpu_kernels.kernel(module, entry, instruction)
+    if kernel is None:
+      continue
+    (name,) = re.findall(r'op_name="([^"]*)"', instruction.attributes) or [""]
+    modules = _MODULES.findall(name)
+    where = modules[-1] if modules else "elsewhere"
+    way = "backward" if "transpose(" in name else "forward"
+    found[f"{kernel.kind}, {way if modules else 'any'}, {where}"] += (
+      kernel.num_bytes
+    )
+  return dict(found.most_common())
 
 
 def row(model: str, found: dict[str, Any], ours: dict[str, Any]) -> list[str]:
@@ -112,6 +142,7 @@ def main() -> None:
   parser.add_argument(
     "--set", type=tpu_cycles.pair, action="append", default=[]
   )
+  parser.add_argument("--parts", action="store_true")
   parser.add_argument("--output", help="JSON file for the figures")
   arguments = parser.parse_args()
   hosts = topology_lib.parse(arguments.topology)
@@ -136,6 +167,10 @@ def main() -> None:
       ours = ours or found
       rows.append(row(model, found, ours))
       results.append({"model": model, "topology": str(hosts), **found})
+      if arguments.parts and found is ours:
+        print(f"{model}, GiB:")
+        for name, count in found["parts"].items():
+          print(f"  {count / 2**30:6.2f}  {name}")
   print("\n".join(text_tables.aligned(rows, right=range(2, 9))))
   if arguments.output:
     text = json.dumps(results, indent=2)

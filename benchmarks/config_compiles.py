@@ -1,0 +1,172 @@
+"""Compiles every shipped config and objective for devices that are not here.
+
+  python benchmarks/config_compiles.py --output=DIR [--topology=h100:8]
+      [--only=mae,dino] [--list]
+
+Each config is compiled by `vit_jax.compile` with the batch of its recipe; one
+that does not fit is compiled again in more and more parts
+(`train.accumulate_steps`) until it does, or with all activations recomputed if
+its loss compares the examples of a whole batch. The figures are kept in DIR, so
+that a run that was stopped goes on, and printed as a table at the end; --list
+prints what is there. Needs the compiler of the devices and none of them.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from vit_jax import text_tables  # noqa: E402
+
+# Nothing is trained by these.
+_ASIDE = {"frozen_features", "zero_shot"}
+# File -> arguments with which it is compiled; by default none.
+_ARGUMENTS = {
+  "beit": ("model=B", "model=B,phase=finetune22k"),
+  "clip": ("model=B/32", "model=L/14"),
+  "convnext": ("model=ConvNeXt-T", "model=ConvNeXt-B,phase=pretrain22k"),
+  "deit": ("model=S", "model=S,distilled", "recipe=deit3,model=B"),
+  "eva02": ("model=B,teacher=random", "model=B,phase=finetune"),
+  "finetune": ("dataset=cifar10,model=B/16",),
+  "mae": ("model=B", "model=L", "model=B,phase=finetune"),
+  "pretrain": ("model=B/16,data=i21k", "model=L/16,data=i21k"),
+  "resnet": ("model=R50x1,data=i21k",),
+  "siglip": ("model=B/16", "model=So400m/14"),
+  "swin": ("model=Swin-T", "model=Swin-B,phase=pretrain22k"),
+  "vtab": ("model=B/16",),
+}
+# File -> what only the user's data or checkpoints say.
+_OVERRIDES = {
+  "finetune_folder": ("model.num_classes=10",),
+}
+# What is tried in turn until a step fits.
+_SMALLER = tuple(f"train.accumulate_steps={2**i}" for i in range(1, 7))
+_WHOLE = {"dino": ("model.remat=full",), "dinov2": ("model.remat=full",)}
+
+
+def names(only: str | None = None) -> list[str]:
+  """Every config to compile, as `--config` names it below configs/."""
+  found = []
+  for path in sorted((ROOT / "configs").glob("[!_]*.py")):
+    if path.stem in _ASIDE or (only and path.stem not in only.split(",")):
+      continue
+    for arguments in _ARGUMENTS.get(path.stem, ("",)):
+      found.append(f"{path.stem}.py:{arguments}".removesuffix(":"))
+  return found
+
+
+def settings(name: str) -> tuple[str, ...]:
+  """The overrides with which a config is compiled until it fits."""
+  return ("", *_WHOLE.get(name.partition(".")[0], _SMALLER))
+
+
+def place(directory: pathlib.Path, name: str, setting: str) -> pathlib.Path:
+  """The file of a config's figures."""
+  file = re.sub(r"[^\w.=-]+", "-", f"{name} {setting}".strip())
+  return directory / f"{file}.json"
+
+
+def figures(directory: pathlib.Path, name: str) -> dict[str, dict]:
+  """Setting -> the figures that are there, the last of which may fit."""
+  found = {}
+  for setting in settings(name):
+    path = place(directory, name, setting)
+    if not path.exists():
+      break
+    found[setting] = json.loads(path.read_text())
+  return found
+
+
+def compile_once(
+  directory: pathlib.Path, name: str, topology: str, setting: str
+) -> str:
+  """Compiles a config; returns why that failed, or ""."""
+  overrides = [*_OVERRIDES.get(name.partition(".")[0], ())]
+  overrides += [setting] * bool(setting)
+  path = place(directory, name, setting)
+  partial = path.with_suffix(".part")
+  ran = subprocess.run(
+    [
+      *(sys.executable, "-m", "vit_jax.compile"),
+      f"--config=configs/{name}",
+      f"--topology={topology}",
+      f"--output={partial}",
+      *(f"--config.{override}" for override in overrides),
+    ],
+    cwd=ROOT,
+    env={**os.environ, "JAX_PLATFORMS": "cpu"},
+    capture_output=True,
+    text=True,
+  )
+  if ran.returncode or not partial.exists():
+    return ran.stderr.strip().splitlines()[-1] if ran.stderr else "killed"
+  partial.rename(path)
+  return ""
+
+
+def make(directory: pathlib.Path, name: str, topology: str) -> None:
+  """Compiles a config until it fits."""
+  for setting in settings(name):
+    if setting not in figures(directory, name):
+      failure = compile_once(directory, name, topology, setting)
+      print(f"{name} {setting}: {failure or 'compiled'}", flush=True)
+      if failure:
+        return
+    if figures(directory, name)[setting]["fits"]:
+      return
+
+
+def row(name: str, found: dict[str, dict]) -> list[str]:
+  """Cells of a config: of the recipe's batch as it is, then of what fits."""
+  if not found:
+    return [f"`{name}`", *["-"] * 7]
+  whole, (setting, last) = found[""], list(found.items())[-1]
+
+  def memory(one):
+    return f"{one['hbm_bytes_per_device']['total'] / 2**30:.1f} GiB"
+
+  fitting = f"`{setting}`: {memory(last)}" if setting else ""
+  if not last["fits"]:
+    fitting = "nothing tried"
+  moved = sum(one["bytes"] for one in last.get("gpu_kernels", {}).values())
+  seconds = last["estimated_step_seconds"]
+  return [
+    f"`{name}`",
+    f"{whole['param_count'] / 1e6:.1f} M",
+    f"{whole['global_batch']:,}",
+    memory(whole),
+    fitting,
+    f"{moved / 2**30:.0f} GiB" if moved else "",
+    f"{1e3 * seconds:.1f} ms" if seconds else "",
+    f"{last['global_batch'] / seconds:,.0f}" if seconds else "",
+  ]
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument("--output", required=True, type=pathlib.Path)
+  parser.add_argument("--topology", default="h100:8")
+  parser.add_argument("--only", help="files of configs/, such as mae,dino")
+  parser.add_argument("--list", action="store_true")
+  arguments = parser.parse_args()
+  arguments.output.mkdir(parents=True, exist_ok=True)
+  wanted = names(arguments.only)
+  if not arguments.list:
+    for name in wanted:
+      make(arguments.output, name, arguments.topology)
+  head = ["config", "parameters", "batch", "memory", "fits with"]
+  rows = [[*head, "bytes moved", "step, at least", "images/s, at most"]]
+  rows += [row(name, figures(arguments.output, name)) for name in wanted]
+  print(text_tables.markdown(rows))
+
+
+if __name__ == "__main__":
+  main()
