@@ -55,6 +55,9 @@ class ObjectiveKind:
       arrays or their shapes.
     whole: `whole(params, objective_state) -> params`, those exported with what
       the network learned by, such as the heads of a teacher.
+    carried: `carried(objective_state) -> {name: leaf}`, what of the state
+      belongs to the parameters that are `whole`, such as a teacher's centre; a
+      run that starts from a checkpoint of the same objective takes it along.
     beside: Names of parameters that evaluators see beside those `exported`,
       such as a decoder that draws reconstructions.
     activation: `activation(config)`: Name in `objectives.losses.PROBABILITIES`
@@ -74,6 +77,7 @@ class ObjectiveKind:
   decomposes: Callable[[schema.Config], bool] = lambda config: True
   exported: Callable[[Any, Any], Any] = lambda params, objective_state: params
   whole: Callable[[Any, Any], Any] = lambda params, objective_state: params
+  carried: Callable[[Any], Mapping[str, Any]] = lambda objective_state: {}
   beside: tuple[str, ...] = ()
   activation: Callable[[schema.Config], str | None] = lambda config: None
   small: Mapping[str, Any] = dataclasses.field(default_factory=dict)

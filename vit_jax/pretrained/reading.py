@@ -101,6 +101,7 @@ def read(path: str) -> Weights:
   kind = registry.OBJECTIVES.get(config.objective.name)
   beside: dict[str, Any] = {}
   trained: dict[str, Any] = {}
+  state: dict[str, Any] = {}
 
   def exported(params: Any, objective_state: Any) -> Any:
     chosen = kind.exported(params, objective_state)
@@ -109,6 +110,7 @@ def read(path: str) -> Weights:
     beside.update((name, whole[name]) for name in names)
     if whole is not params:
       trained.update(params)
+    state.update(kind.carried(objective_state))
     return chosen
 
   params = read_params(workdir, step, exported)
@@ -128,4 +130,5 @@ def read(path: str) -> Weights:
     objective=config.objective,
     activation=kind.activation(config),
     trained=trained,
+    state=state,
   )

@@ -1,9 +1,13 @@
 """The parameters that a run starts with, from `config.init_from`."""
 
 import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any
 
+import numpy as np
 from jaxtyping import PyTree
 
+from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.pretrained import fitting, reading
 from vit_jax.weights import surgery
@@ -18,18 +22,25 @@ class Start:
     exported: Parameters that the checkpoint is known by, such as a teacher's.
     trained: Those that were trained, where the run goes on with the same
       objective and they differ; None: `exported`.
+    state: What the run takes along of the objective's state, where it goes on
+      with the same objective and all that it learns by: {name: array}.
   """
 
   exported: surgery.Fitted
   trained: surgery.Fitted | None = None
+  state: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
-def find(config: schema.Config, wanted: PyTree) -> Start | None:
+def find(
+  config: schema.Config, wanted: PyTree, objective_state: Any = None
+) -> Start | None:
   """Reads and fits `init_from`; None if it is not set.
 
   Args:
     config: The experiment.
     wanted: ShapeDtypeStructs of all its parameters.
+    objective_state: Those of the objective's state; None: nothing of it is
+      taken along.
 
   Raises:
     UserError: The checkpoint cannot be read, or does not fit.
@@ -51,10 +62,26 @@ def find(config: schema.Config, wanted: PyTree) -> Start | None:
 
   exported = fit(weights)
   found = weights.objective
-  if not weights.trained or found.name != config.objective.name:
+  if found is None or found.name != config.objective.name:
     return Start(exported)
-  student = {
-    field: {name: weights.trained[name] for name in getattr(weights, field)}
-    for field in ("params", "beside")
-  }
-  return Start(exported, fit(dataclasses.replace(weights, **student)))
+  trained = None
+  if weights.trained:
+    student = {
+      field: {name: weights.trained[name] for name in getattr(weights, field)}
+      for field in ("params", "beside")
+    }
+    trained = fit(dataclasses.replace(weights, **student))
+  state: dict[str, np.ndarray] = {}
+  if objective_state and not _is_new(weights.beside, exported.fresh):
+    carried = registry.OBJECTIVES.get(found.name).carried(objective_state)
+    state = {
+      name: weights.state[name]
+      for name, leaf in carried.items()
+      if np.shape(weights.state.get(name)) == leaf.shape
+    }
+  return Start(exported, trained, state)
+
+
+def _is_new(beside: Mapping[str, Any], fresh: Collection[str]) -> bool:
+  """Tells whether anything that a network learned by starts afresh."""
+  return any(path.partition("/")[0] in beside for path in fresh)

@@ -175,7 +175,8 @@ class RunDirectory:
 
   def _fit_start(self) -> start.Start | None:
     """Start given by `config.init_from`; None if it is not set."""
-    return start.find(self._parts.config, self._parts.abstract_state.params)
+    state = self._parts.abstract_state
+    return start.find(self._parts.config, state.params, state.objective_state)
 
   def _open_metrics(self) -> None:
     path = self.records_path / _METRICS
@@ -243,12 +244,18 @@ class RunDirectory:
       params = fitting.put(state.params, fitted.trained)
     else:
       params = self._to_train_on(state, exported, fitted.exported.fresh)
+    before = state.objective_state
+    for name, leaf in fitted.state.items():
+      leaf = jax.device_put(
+        leaf.astype(before[name].dtype), before[name].sharding
+      )
+      before = {**before, name: leaf}
     objective_state = jax.jit(
       parts.objective.after_load,
       out_shardings=jax.tree.map(
         lambda leaf: leaf.sharding, parts.abstract_state.objective_state
       ),
-    )(state.objective_state, exported)
+    )(before, exported)
     # Copies: the step donates its state, which must not hold a buffer twice.
     average, objective_state = jax.tree.map(
       lambda x: x.copy(), (state.ema_params and params, objective_state)

@@ -31,6 +31,8 @@ class Weights:
     trained: Parameters of the same names as `params` and `beside` together,
       where those are an average or a teacher of what was trained; {}: they are
       what was trained.
+    state: What the objective kept beside parameters, such as a centre, by the
+      names that it gives them.
     activation: Function that turns logits into probabilities; 'none' if they
       are numbers that are predicted, None if the file does not say.
   """
@@ -44,6 +46,7 @@ class Weights:
   beside: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   objective: schema.Objective | None = None
   trained: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  state: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   activation: Activation | None = None
 
   @property

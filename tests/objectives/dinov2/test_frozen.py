@@ -143,8 +143,14 @@ def test_a_students_cost_has_its_teachers(teacher):
 def test_a_run_that_goes_on_takes_student_and_teacher(teacher):
   path, master, params, state = teacher
   goes_on = whole.config(**TEACHER, init_from=path)
-  shapes = jax.eval_shape(lambda: params)
-  found = start.find(goes_on, shapes)
+  shapes, state_shapes = jax.eval_shape(lambda: (params, state))
+  found = start.find(goes_on, shapes, state_shapes)
+  assert sorted(found.state) == ["center", "patch_center"]
+  for name, leaf in found.state.items():
+    np.testing.assert_array_equal(leaf, state[name])
+  # The centres of a student's state are its frozen teacher's.
+  average = {**state_shapes, "average": state_shapes["teacher"]}
+  assert not start.find(goes_on, shapes, average).state
   jax.tree.map(
     np.testing.assert_array_equal, found.exported.params, state["teacher"]
   )

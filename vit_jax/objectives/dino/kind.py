@@ -185,6 +185,11 @@ def exported(params: Any, objective_state: Any) -> dict[str, Any]:
   return {name: tree for name, tree in teacher.items() if name != "dino_head"}
 
 
+def carried(objective_state: Any) -> dict[str, Any]:
+  """The centre of the teacher's similarities."""
+  return {"center": objective_state["center"]}
+
+
 def warning(config: schema.Config, values: Mapping[str, float]) -> str | None:
   """A sentence about a collapse that the values of a step show."""
   number = config.objective.prototypes
@@ -226,6 +231,7 @@ KIND = ObjectiveKind(
   decomposes=lambda config: config.objective.centering == "mean",
   exported=exported,
   whole=whole,
+  carried=carried,
   small={"prototypes": 64, "hidden_width": 32, "bottleneck": 16},
   warning=warning,
 )

@@ -135,6 +135,14 @@ def exported(params: Any, objective_state: Any) -> dict[str, Any]:
   return {name: tree for name, tree in found.items() if name not in BESIDE}
 
 
+def carried(objective_state: Any) -> dict[str, Any]:
+  """The centres of a teacher that follows; those of a frozen one are its."""
+  if "average" in objective_state:
+    return {}
+  names = ("center", "patch_center")
+  return {name: objective_state[name] for name in names}
+
+
 KIND = ObjectiveKind(
   section=schema.DINOv2,
   build=build,
@@ -145,6 +153,7 @@ KIND = ObjectiveKind(
   decomposes=lambda config: False,
   exported=exported,
   whole=whole,
+  carried=carried,
   small=dino_kind.KIND.small | {"patch_bottleneck": 16, "mask_ratio": (0.5, 1)},
   warning=dino_kind.warning,
 )

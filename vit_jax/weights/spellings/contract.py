@@ -126,6 +126,7 @@ class Original:
     marks: Names in a file, any of which marks it, where `prepare` changes the
       one that `names` requires first.
     beside: (tensors) -> `Weights.beside` and `Weights.objective`.
+    state: (contents of the file) -> `Weights.state` of `beside`'s objective.
     told: (tensors, path) -> keys of `schema.Model` that tensors tell which
       `prepare` leaves out, instead of those of `said`.
   """
@@ -139,3 +140,6 @@ class Original:
   marks: tuple[str, ...] = ()
   beside: Callable[[Tensors], Beside] = lambda tensors: ({}, None)
   told: Callable[[Tensors, str], dict[str, Any]] = lambda tensors, path: {}
+  state: Callable[[Mapping[Any, Any]], Mapping[str, np.ndarray]] = (
+    lambda contents: {}
+  )

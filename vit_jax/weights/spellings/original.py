@@ -1,5 +1,6 @@
 """PyTorch checkpoints of those who published a family."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,14 +15,15 @@ from vit_jax.weights.spellings.contract import SCRIPT_NOTE, Original
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import ORIGINAL
 
+_TEACHER, _STUDENT = "teacher", "student"
 # Where a checkpoint keeps its state dict; the first that is there is taken.
 _CONTAINERS = (
   "model",
   "state_dict",
   "module",
   "model_ema",
-  "teacher",
-  "student",
+  _TEACHER,
+  _STUDENT,
 )
 # Of networks that are trained in parallel, and of those beside their heads.
 _PREFIXES = ("module.", "backbone.")
@@ -41,6 +43,7 @@ def read(path: epath.PathLike) -> Weights:
   """
   where, notes = str(path), []
   file = _file(epath.Path(path))
+  contents: Mapping[Any, Any] = {}
   if file.suffix == tensors.SUFFIX:
     found = tensors.read(file)
   else:
@@ -50,6 +53,17 @@ def read(path: epath.PathLike) -> Weights:
       contents = dict(_joined(modules))
     found = _state_dict(contents, where, notes)
   family = _family(found, where)
+  weights = _weights(family, found, where, notes)
+  has_both = _containers(contents)[:2] == [_TEACHER, _STUDENT]
+  if weights.objective is None or not has_both:
+    return weights
+  return _with_student(weights, family, contents, found)
+
+
+def _weights(
+  family: Original, found: Tensors, where: str, notes: list[str]
+) -> Weights:
+  """The network of a state dict and what it learned by."""
   beside, objective = family.beside(found)
   told = family.told(found, where)
   found = family.prepare(found, where, notes)
@@ -63,6 +77,37 @@ def read(path: epath.PathLike) -> Weights:
     assumed=(*notes, *assumed),
     beside=beside,
     objective=objective,
+  )
+
+
+def _with_student(
+  teacher: Weights,
+  family: Original,
+  contents: Mapping[Any, Any],
+  of_teacher: Tensors,
+) -> Weights:
+  """A teacher with the student that it is an average of.
+
+  A student that is not whole, as in a file that was cut to what is evaluated,
+  is left out.
+  """
+  found = _tensors(contents[_STUDENT], teacher.path)
+  shapes, wanted = (
+    {name: np.shape(x) for name, x in one.items()}
+    for one in (found, of_teacher)
+  )
+  if shapes != wanted:
+    return teacher
+  weights = _weights(family, found, teacher.path, [])
+  return dataclasses.replace(
+    teacher,
+    trained={**weights.params, **weights.beside},
+    state=family.state(contents),
+    assumed=(
+      *teacher.assumed,
+      f"Runs of objective {teacher.objective.name!r} that start from it go on"
+      " with the student and the heads too.",
+    ),
   )
 
 
@@ -89,17 +134,27 @@ def _file(path: epath.Path) -> epath.Path:
   )
 
 
+def _containers(file: Mapping[Any, Any]) -> list[str]:
+  """The state dicts that a checkpoint holds by known names."""
+  return [key for key in _CONTAINERS if isinstance(file.get(key), dict)]
+
+
 def _state_dict(
   file: Mapping[Any, Any], path: str, notes: list[str]
 ) -> dict[str, np.ndarray]:
   """The floating point numbers of a checkpoint, by name."""
-  there = [key for key in _CONTAINERS if isinstance(file.get(key), dict)]
+  there = _containers(file)
   if there:
     file = file[there[0]]
   if len(there) > 1:
     notes.append(
       f"The file holds {' and '.join(there)}: '{there[0]}' is taken."
     )
+  return _tensors(file, path)
+
+
+def _tensors(file: Mapping[Any, Any], path: str) -> dict[str, np.ndarray]:
+  """The floating point numbers of a state dict, by name."""
   found: dict[str, np.ndarray] = {}
   for key, tensor in file.items():
     if not isinstance(key, str) or not isinstance(tensor, np.ndarray):

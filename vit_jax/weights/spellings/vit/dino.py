@@ -69,6 +69,13 @@ def beside(tensors: Tensors) -> Beside:
   return found, _objective(found) if "dino_head" in found else None
 
 
+def state(contents: Mapping[Any, Any]) -> dict[str, np.ndarray]:
+  """The centre that a checkpoint of DINO's training holds in its loss."""
+  loss = contents.get("dino_loss")
+  center = loss.get("center") if isinstance(loss, Mapping) else None
+  return {} if center is None else {"center": np.ravel(center)}
+
+
 def _head(tensors: Tensors, prefix: str) -> dict[str, Any] | None:
   """A head of three layers and its prototypes; None: there is none."""
   layers = [f"{prefix}mlp.{number}." for number in (0, 2, 4)]

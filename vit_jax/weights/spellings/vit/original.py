@@ -55,4 +55,5 @@ ORIGINAL = Original(
   said=_said,
   prepare=_prepare,
   beside=_beside,
+  state=dino.state,
 )
