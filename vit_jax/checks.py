@@ -27,6 +27,17 @@ def check(config: schema.Config) -> None:
   best_metric.find(config)
 
 
+def check_files(config: schema.Config) -> None:
+  """Reads what the objective learns from, such as a frozen teacher.
+
+  No device is touched.
+
+  Raises:
+    UserError: It is missing or damaged, or nothing can be learned from it.
+  """
+  registry.OBJECTIVES.get(config.objective.name).check_files(config)
+
+
 def check_trackers(config: schema.Config) -> None:
   """Raises UserError if a package that `config.log.to` needs is missing."""
   for name in config.log.to:

@@ -44,6 +44,7 @@ def main(argv: Sequence[str]) -> int:
   buckets.check_workdir(flags.FLAGS.workdir or ".")
   config = initial_model.resolve_architecture(config, flags.FLAGS.workdir)
   checks.check(config)
+  checks.check_files(config)
   checks.check_trackers(config)
   if flags.FLAGS.dry_run:
     from vit_jax.processes import compile_cache

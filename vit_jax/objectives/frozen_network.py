@@ -15,6 +15,7 @@ from vit_jax.config import pixels, schema
 from vit_jax.errors import UserError
 from vit_jax.models import build, features
 from vit_jax.models.layers.normalize import normalize
+from vit_jax.objectives import frozen_path
 from vit_jax.objectives.contract import Constants, Params
 from vit_jax.objectives.frozen_path import RANDOM
 from vit_jax.paper import cost
@@ -146,6 +147,37 @@ def model_in(path: str) -> schema.Model:
   return reading.read(path).model
 
 
+@functools.cache
+def _body_in(path: str) -> schema.Model:
+  """As `model_in`, but for the head of a run; touches no device."""
+  run = reading.run_config(path)
+  return model_in(path) if run is None else run.model
+
+
+def check_readable(key: str, path: str) -> None:
+  """Checks that a network can be read, without touching a device.
+
+  Args:
+    key: Key of the config that holds the path, for messages.
+    path: A checkpoint of any form.
+
+  Raises:
+    UserError: It is missing, damaged or not understood.
+  """
+  with frozen_path.told(key):
+    _body_in(path)
+
+
+def check_patches(key: str, path: str, student: schema.Model) -> None:
+  """Checks what `read_patches` will read, without touching a device.
+
+  Raises:
+    UserError: As `read_patches`.
+  """
+  with frozen_path.told(key):
+    section_of_patches(key, path, student)
+
+
 def image_tower(model: schema.Model) -> schema.Model:
   """The section of a network itself, or of two towers that of images."""
   part = registry.FAMILIES.get(model.name).parts.get(_IMAGE_TOWER)
@@ -164,7 +196,7 @@ def section_of_patches(
   """Section `model` of what `read_patches` reads; arguments are its own."""
   if RANDOM.fullmatch(path):
     return student.updated(**load.ANY_DEVICE, num_classes=None)
-  return _with_grid(key, path, image_tower(model_in(path)), student)
+  return _with_grid(key, path, image_tower(_body_in(path)), student)
 
 
 def _random(path: str, seed: int, section: schema.Model) -> FrozenNetwork:

@@ -1,6 +1,8 @@
 """Paths of the frozen networks that objectives learn from, without jax."""
 
+import contextlib
 import re
+from collections.abc import Iterator
 
 from etils import epath
 
@@ -50,3 +52,14 @@ def check_patches(key: str, path: str) -> None:
   """
   if not RANDOM.fullmatch(path):
     check(key, path, without=", or 'random'")
+
+
+@contextlib.contextmanager
+def told(key: str) -> Iterator[None]:
+  """Names the key of the config that holds a path in errors about its file."""
+  try:
+    yield
+  except UserError as error:
+    if str(error).startswith(key):
+      raise
+    raise UserError(f"{key}: {error}") from None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def accept(config: schema.Config) -> None:
-  """Accepts every config, as `ObjectiveKind.check`."""
+  """Accepts every config, as `check` and `check_files`."""
   del config
 
 
@@ -46,6 +46,9 @@ class ObjectiveKind:
       card say of the objective; the first entry names it.
     needs: Features that a batch must have.
     check: `check(config)` raises UserError for a config it cannot train.
+    check_files: `check_files(config)` reads the files that it learns from, such
+      as a frozen teacher, and raises UserError for one that it cannot; without
+      touching a device.
     decomposes: `decomposes(config)` is True if the loss of a batch is the mean
       of those of its micro-batches, as `train.accumulate_steps` requires, or if
       the objective goes through them by itself (`Objective.accumulates`).
@@ -74,6 +77,7 @@ class ObjectiveKind:
   describe: Callable[[schema.Config], Mapping[str, str]]
   needs: tuple[str, ...] = ("image",)
   check: Callable[[schema.Config], None] = accept
+  check_files: Callable[[schema.Config], None] = accept
   decomposes: Callable[[schema.Config], bool] = lambda config: True
   exported: Callable[[Any, Any], Any] = lambda params, objective_state: params
   whole: Callable[[Any, Any], Any] = lambda params, objective_state: params

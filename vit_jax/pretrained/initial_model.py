@@ -41,7 +41,8 @@ def resolve_architecture(
   _check_names(config.keep_model_keys, config.init_part)
   found = _begun_with(workdir) if workdir else None
   if found is None:
-    found = reading.read(config.init_from).model
+    run = reading.run_config(config.init_from)
+    found = reading.read(config.init_from).model if run is None else run.model
     _logger.info("The architecture is that of %s.", config.init_from)
     if config.init_part is not None:
       found = parts.section(config.model, config.init_part, found)

@@ -5,10 +5,10 @@ from typing import Any
 
 from etils import epath
 
-from vit_jax import named_weights, records, registry
+from vit_jax import buckets, named_weights, records, registry
 from vit_jax.checkpoint import verification
 from vit_jax.checkpoint.store import DIRECTORY, read_params
-from vit_jax.config import best_metric
+from vit_jax.config import best_metric, schema
 from vit_jax.errors import UserError
 from vit_jax.pretrained import run_files
 from vit_jax.weights import files, path_errors
@@ -80,6 +80,23 @@ def _best_step(workdir: epath.Path) -> int:
       f"{workdir} has no checkpoint yet for which {metric.name} was measured."
     )
   return best.step
+
+
+def run_config(path: str) -> schema.Config | None:
+  """The config of the run that holds a checkpoint; None: no run does.
+
+  The checkpoint's files are compared with their manifest. Unlike `read` of a
+  run, this touches no device, so it may come before processes join.
+
+  Raises:
+    UserError: There is no checkpoint, or it is damaged.
+  """
+  path = named_weights.local(path)
+  if files.is_published(path):
+    return None
+  workdir, step = locate(path)
+  verification.check(buckets.absolute(workdir) / DIRECTORY, step)
+  return run_files.read_config(workdir)
 
 
 def read(path: str) -> Weights:

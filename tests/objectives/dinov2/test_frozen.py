@@ -1,5 +1,7 @@
 """A student of DINOv2 learns from a teacher that stays as it is."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -8,12 +10,14 @@ from scipy import special
 from tests import experiments
 from tests.objectives.dino import oracle
 from tests.objectives.dinov2 import test_objective as whole
+from vit_jax import checks
 from vit_jax.checkpoint.store import CheckpointStore
 from vit_jax.config import resolve
 from vit_jax.errors import UserError
 from vit_jax.objectives import build
-from vit_jax.objectives.dinov2 import kind
+from vit_jax.objectives.dinov2 import frozen, kind
 from vit_jax.pretrained import reading, start
+from vit_jax.weights import flat
 
 TEACHER = {
   "model__width": 48,
@@ -208,5 +212,34 @@ def test_a_network_without_heads_cannot_teach(tmp_path, shared):
   published = str(shared / "golden/vit_token.npz")
   student = whole.config(**STUDENT, objective__teacher=published)
   whole.check(student)
-  with pytest.raises(UserError, match="has no heads, .* published networks"):
-    whole.objective_of(student)
+  for learn in (checks.check_files, whole.objective_of):
+    with pytest.raises(UserError, match="has no heads, .* published networks"):
+      learn(student)
+
+
+@pytest.mark.parametrize(
+  ("name", "shape", "words"),
+  [
+    ("dino_head/Dense_0/kernel", (32, 12), r"\(32, 12\), .* with \(48, 12\)"),
+    ("ibot_head/Dense_1/kernel", (12, 8), r"\(12, 8\), .* with \(12, 12\)"),
+    ("ibot_head/prototypes/kernel", (48, 7), r"\(48, 7\), .* \(24, 7\)"),
+    ("ibot_head/Dense_2/kernel", None, "lacks ibot_head; .*both heads"),
+  ],
+)
+def test_heads_of_another_network_cannot_teach(
+  teacher, monkeypatch, name, shape, words
+):
+  weights = reading.read(teacher[0])
+  leaves = flat.flatten(weights.beside)
+  del leaves[name]
+  if shape is not None:
+    leaves[name] = np.zeros(shape, np.float32)
+  damaged = dataclasses.replace(weights, beside=flat.unflatten(leaves))
+  # A file that is not a run's, as that has the heads of its config.
+  monkeypatch.setattr(reading, "run_config", lambda path: None)
+  monkeypatch.setattr(reading, "read", lambda path: damaged)
+  path = f"{teacher[0]}/{name}/{shape}"
+  student = whole.config(**STUDENT, objective__teacher=path)
+  for learn in (checks.check_files, frozen.read):
+    with pytest.raises(UserError, match=words):
+      learn(student)

@@ -37,6 +37,17 @@ def check(config: schema.Config) -> None:
   _check_tokenizer(config.objective)
 
 
+def check_files(config: schema.Config) -> None:
+  """Raises UserError for a tokenizer that cannot be read."""
+  path = config.objective.tokenizer
+  if path == MEAN_COLOUR or frozen_path.RANDOM.fullmatch(path):
+    return
+  from vit_jax.objectives.beit import tokenizers
+
+  with frozen_path.told(KEY):
+    tokenizers.cost_of(config)
+
+
 def _check_tokenizer(objective: schema.BEiT) -> None:
   path, tokens = objective.tokenizer, objective.tokens
   if path is None:
@@ -134,6 +145,7 @@ KIND = ObjectiveKind(
   forward_flops=forward_flops,
   describe=describe,
   check=check,
+  check_files=check_files,
   exported=exported,
   small={
     "tokenizer": "random",

@@ -6,16 +6,14 @@ import jax
 import numpy as np
 
 from vit_jax.config import schema
-from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.objectives.contract import Constants
 from vit_jax.objectives.dino import views
 from vit_jax.objectives.dinov2 import frozen_checks
-from vit_jax.objectives.dinov2.heads import IMAGES, PATCHES, Learner
+from vit_jax.objectives.dinov2.heads import Learner
 from vit_jax.pretrained import load, reading
-
-# Whether patches have a head of their own -> names of the heads.
-_HEADS = {False: {IMAGES}, True: {IMAGES, PATCHES}}
+from vit_jax.weights import flat
+from vit_jax.weights.contract import Weights
 
 
 def read(config: schema.Config) -> tuple[Learner, Constants]:
@@ -29,12 +27,9 @@ def read(config: schema.Config) -> tuple[Learner, Constants]:
   path = config.objective.teacher
   weights = reading.read(path)
   frozen_checks.check(config, weights.model, weights.objective)
-  missing = _HEADS[weights.objective.separate_patch_head] - set(weights.beside)
-  if missing:
-    raise UserError(
-      f"config.objective.teacher = {path!r} lacks {', '.join(sorted(missing))};"
-      " give a run of configs/dinov2.py, or a checkpoint with both heads."
-    )
+  frozen_checks.check_heads(
+    path, weights.model, weights.objective, _shapes(weights)
+  )
   dtype = config.model.dtype
   model = weights.model.updated(**load.ANY_DEVICE, dtype=dtype)
   network = build.create(model, num_classes=None)
@@ -46,14 +41,32 @@ def read(config: schema.Config) -> tuple[Learner, Constants]:
   return learner, Constants.of(path, params)
 
 
+def _shapes(weights: Weights) -> dict[str, tuple[int, ...]]:
+  """Shapes of what stands beside a network, by path."""
+  leaves = flat.flatten(weights.beside)
+  return {path: np.shape(leaf) for path, leaf in leaves.items()}
+
+
 @functools.cache
-def _sections(path: str) -> tuple[schema.Model, schema.Objective]:
+def _sections(path: str) -> tuple[schema.Model, schema.Objective | None]:
+  """Sections `model` and `objective` of a teacher; no device is touched."""
+  run = reading.run_config(path)
+  if run is not None:
+    return run.model, run.objective
   weights = reading.read(path)
+  if weights.objective is not None and weights.objective.name == "dinov2":
+    frozen_checks.check_heads(
+      path, weights.model, weights.objective, _shapes(weights)
+    )
   return weights.model, weights.objective
 
 
 def config_of(config: schema.Config) -> schema.Config:
-  """The student's config with network and heads of its teacher."""
+  """The student's config with network and heads of its teacher.
+
+  Raises:
+    UserError: The teacher cannot be read, or the student cannot learn from it.
+  """
   model, objective = _sections(config.objective.teacher)
   frozen_checks.check(config, model, objective)
   model = model.updated(image_size=views.side(config, views.GLOBAL))

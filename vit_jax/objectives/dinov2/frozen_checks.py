@@ -1,5 +1,7 @@
 """The checks of a frozen teacher, without jax."""
 
+from collections.abc import Mapping
+
 from etils import epath
 
 from vit_jax import named_weights, registry
@@ -9,7 +11,7 @@ from vit_jax.objectives.dino import views
 from vit_jax.objectives.dinov2 import plan as plans
 from vit_jax.pretrained import run_files
 
-_KEY = "config.objective.teacher"
+KEY = "config.objective.teacher"
 _STEPS = "checkpoints"
 
 
@@ -47,7 +49,7 @@ def check(
   if objective is None or objective.name != "dinov2":
     has = "no heads" if objective is None else f'heads of "{objective.name}"'
     raise UserError(
-      f"{_KEY} = {path!r} has {has}, but a student learns what the heads of a"
+      f"{KEY} = {path!r} has {has}, but a student learns what the heads of a"
       " DINOv2 say of images and patches, which the published networks come"
       " without; give a run of configs/dinov2.py, or a checkpoint with heads."
     )
@@ -55,7 +57,7 @@ def check(
     theirs, ours = getattr(objective, key), getattr(student, key)
     if theirs != ours:
       raise UserError(
-        f"{_KEY} = {path!r} has {key} = {theirs}, but"
+        f"{KEY} = {path!r} has {key} = {theirs}, but"
         f" config.objective.{key} = {ours}; set it to {theirs}."
       )
   side = views.side(config, views.GLOBAL)
@@ -65,8 +67,52 @@ def check(
   covers = side % patch_size == 0 or getattr(model, "drop_remainder", False)
   if grid != wanted or not covers:
     raise UserError(
-      f"{_KEY} = {path!r} cuts global crops of {side} pixels into {grid} x"
+      f"{KEY} = {path!r} cuts global crops of {side} pixels into {grid} x"
       f" {grid} patches of {patch_size} pixels, but the student of"
       f" config.model.variant = {config.model.variant!r} into {wanted} x"
       f" {wanted}; use a variant with patches of {patch_size} pixels."
     )
+
+
+def check_heads(
+  path: str,
+  model: schema.Model,
+  objective: schema.DINOv2,
+  shapes: Mapping[str, tuple[int, ...]],
+) -> None:
+  """Checks that a teacher's heads are whole and are those of its network.
+
+  Args:
+    path: The checkpoint, for messages.
+    model: Section `model` of the teacher.
+    objective: Section `objective` of its heads.
+    shapes: {path: shape} of all that stands beside its network.
+
+  Raises:
+    UserError: A head is missing or is of another width.
+  """
+  width = registry.FAMILIES.get(model.name).size(model).width
+  heads = {"dino_head": objective.bottleneck}
+  if objective.separate_patch_head:
+    heads["ibot_head"] = objective.patch_bottleneck
+  for head, bottleneck in heads.items():
+    sides = (width, objective.hidden_width, objective.hidden_width, bottleneck)
+    wanted = {
+      f"{head}/Dense_{layer}/kernel": sides[layer : layer + 2]
+      for layer in range(3)
+    }
+    prototypes = (objective.prototypes, bottleneck)
+    wanted[f"{head}/prototypes/kernel"] = prototypes
+    for name, shape in wanted.items():
+      found = shapes.get(name)
+      if found is None:
+        raise UserError(
+          f"{KEY} = {path!r} lacks {head}; give a run of configs/dinov2.py, or"
+          " a checkpoint with both heads."
+        )
+      if found != shape:
+        raise UserError(
+          f"{KEY} = {path!r} has {name} of shape {found}, but its network and"
+          f" its other parameters go with {shape}; give a checkpoint whose"
+          " network and heads were trained together."
+        )

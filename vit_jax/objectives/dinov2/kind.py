@@ -54,8 +54,17 @@ def check(config: schema.Config) -> None:
       " neighbour; use numbers with a common divisor, such as 32 and 1024."
     )
   if objective.teacher is not None:
-    frozen_path.check("config.objective.teacher", objective.teacher)
+    frozen_path.check(frozen_checks.KEY, objective.teacher)
     frozen_checks.check_run(config)
+
+
+def check_files(config: schema.Config) -> None:
+  """Raises UserError for a teacher that cannot be learned from."""
+  if config.objective.teacher is not None:
+    from vit_jax.objectives.dinov2 import frozen
+
+    with frozen_path.told(frozen_checks.KEY):
+      frozen.config_of(config)
 
 
 def build(
@@ -150,6 +159,7 @@ KIND = ObjectiveKind(
   describe=describe,
   needs=(),
   check=check,
+  check_files=check_files,
   decomposes=lambda config: False,
   exported=exported,
   whole=whole,

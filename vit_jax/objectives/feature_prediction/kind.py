@@ -33,6 +33,16 @@ def check(config: schema.Config) -> None:
     frozen_path.check_patches(TEACHER, objective.teacher)
 
 
+def check_files(config: schema.Config) -> None:
+  """Raises UserError for a teacher that cannot be learned from."""
+  path = config.objective.teacher
+  if path is None or frozen_path.RANDOM.fullmatch(path):
+    return
+  from vit_jax.objectives import frozen_network
+
+  frozen_network.check_patches(TEACHER, path, config.model)
+
+
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
@@ -101,6 +111,7 @@ KIND = ObjectiveKind(
   forward_flops=forward_flops,
   describe=describe,
   check=check,
+  check_files=check_files,
   exported=exported,
   # The two by two patches of a small network.
   small={"teacher": "random", "masked_patches": 2, "smallest_block": 1},

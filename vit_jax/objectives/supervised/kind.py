@@ -14,7 +14,7 @@ from vit_jax.paper import cost
 if TYPE_CHECKING:
   from vit_jax.objectives.contract import Objective
 
-
+_TEACHER = "config.objective.teacher"
 _LOSSES = {
   "softmax": "softmax",
   "sigmoid": "sigmoid",
@@ -65,10 +65,18 @@ def check(config: schema.Config) -> None:
     )
   if objective.teacher is not None:
     frozen_path.check(
-      "config.objective.teacher",
+      _TEACHER,
       objective.teacher,
       without=", or None for no teacher",
     )
+
+
+def check_files(config: schema.Config) -> None:
+  """Raises UserError for a teacher that cannot be read."""
+  if config.objective.teacher is not None:
+    from vit_jax.objectives import frozen_network
+
+    frozen_network.check_readable(_TEACHER, config.objective.teacher)
 
 
 def _check_numbers(config: schema.Config) -> None:
@@ -176,6 +184,7 @@ KIND = ObjectiveKind(
   describe=describe,
   needs=("image", "label"),
   check=check,
+  check_files=check_files,
   exported=number_scale.exported,
   activation=activation,
 )
