@@ -1,4 +1,4 @@
-"""Parameters that begin to learn later do so as if the run began there."""
+"""Parameters that begin to learn later have no history, or a rate of 0."""
 
 import jax
 import numpy as np
@@ -8,10 +8,10 @@ from vit_jax.errors import UserError
 from vit_jax.optim import build, schedules
 
 
-def run(config, params, grads, steps, **settings):
+def run(config, params, grads, steps, schedule=None, **settings):
   """Parameters after each of some updates with the same gradients."""
   tx, _ = build.build(
-    config({"base_lr": 0.1}, **settings),
+    config({"base_lr": 0.1} | (schedule or {}), **settings),
     params=params,
     total_steps=100,
     batch_size=8,
@@ -28,6 +28,7 @@ def run(config, params, grads, steps, **settings):
 
 def test_a_held_parameter_has_neither_moments_nor_decay(config, params, grads):
   settings = dict(name="adamw", weight_decay=0.1)
+  settings |= dict(schedule={"decay": "constant"})
   held = (("head/.*", 3),)
   found = run(config, params, grads, 5, freeze_until=held, **settings)
   usual = run(config, params, grads, 5, **settings)
@@ -44,6 +45,32 @@ def test_a_held_parameter_has_neither_moments_nor_decay(config, params, grads):
       )
   for step in range(5):
     np.testing.assert_array_equal(found[step]["cls"], usual[step]["cls"])
+
+
+@pytest.mark.parametrize("mode", ["hold", "zero_rate"])
+def test_a_held_parameter_begins_at_the_rate_of_its_step(
+  config, params, grads, mode
+):
+  settings = dict(name="sgd", momentum=0.0, weight_decay=0.0)
+  found = run(
+    config,
+    params,
+    grads,
+    6,
+    schedule={"warmup_steps": 5, "decay": "constant"},
+    freeze_until=(("head/.*", 3),),
+    freeze_until_mode=mode,
+    **settings,
+  )
+  for step in (3, 4, 5):
+    rate = 0.1 * min(step / 5, 1)
+    for name in ("kernel", "bias"):
+      np.testing.assert_allclose(
+        found[step - 1]["head"][name] - found[step]["head"][name],
+        rate * grads["head"][name],
+        rtol=1e-4,
+        atol=1e-6,
+      )
 
 
 def test_a_network_is_unfrozen_from_the_head_down(config, params, grads):

@@ -62,10 +62,10 @@ def starts(
 def hold(
   tx: optax.GradientTransformation, starts: Mapping[str, int]
 ) -> optax.GradientTransformation:
-  """Lets `tx` see each parameter from its step on, as if it began there.
+  """Lets `tx` see each parameter from its step on, with no history.
 
   Until then the parameter has neither moments nor weight decay, as in the
-  released code of DINO.
+  released code of DINO. Schedules are those of the run (`schedules.at_step`).
 
   Args:
     tx: The update rule.

@@ -15,8 +15,11 @@ from vit_jax.errors import UserError
 from vit_jax.optim.scalars import Schedule, interpolate
 
 with epy.lazy_imports():  # Checking a config must not wait for jax.
+  import jax
   import jax.numpy as jnp
-  import optax
+
+# States that count updates for a schedule.
+_COUNTING = ("ScaleByScheduleState", "WeightDecaySchedule", "HeldUntilState")
 
 
 def learning_rate(
@@ -86,16 +89,22 @@ def at_step(opt_state: Any, step: Any) -> Any:
     opt_state: State of a transformation of `build.build`.
     step: int32 [], number of updates done, skipped ones included.
   """
-  schedules = (
-    "ScaleByScheduleState",
-    "WeightDecaySchedule",
-    "HeldUntilState",
-  )
-  return optax.tree.set(
-    opt_state,
-    lambda path, _: getattr(path[-1], "tuple_name", None) in schedules,
-    count=step,
-  )
+
+  def is_schedule(node: Any) -> bool:
+    return type(node).__name__ in _COUNTING
+
+  def moved(node: Any) -> Any:
+    if not is_schedule(node):
+      return node
+    # What holds parameters has the state of their rule inside.
+    inner = {
+      name: at_step(value, step)
+      for name, value in node._asdict().items()
+      if name != "count"
+    }
+    return type(node)(count=step, **inner)
+
+  return jax.tree.map(moved, opt_state, is_leaf=is_schedule)
 
 
 def in_steps(
