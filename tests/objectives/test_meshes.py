@@ -1,6 +1,9 @@
 """Objectives without classes have the same losses on every mesh."""
 
 import dataclasses
+import functools
+import pathlib
+import tempfile
 
 import jax
 import ml_collections
@@ -8,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests import experiments
+from tests.objectives.dinov2 import test_frozen
 from vit_jax.data.targets import Targets
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules
@@ -72,13 +76,38 @@ OBJECTIVES["dinov2, groups"] = OBJECTIVES["dinov2, sinkhorn"] | {
   "model__stochastic_depth_group": 8,
   "schedule__base_lr": 3e-4,
 }
+# Each head is clipped by itself, and prototypes thaw after two updates.
+OBJECTIVES["dinov2, mean"] = OBJECTIVES["dinov2, sinkhorn"] | {
+  "objective__centering": "mean",
+  "optimizer__grad_clip": "module",
+  "optimizer__grad_clip_norm": 0.5,
+  "optimizer__freeze_until": ((r".*_head/prototypes/.*", 2),),
+  "optimizer__freeze_until_mode": "zero_rate",
+}
+# A wider teacher of larger images stays as it is.
+OBJECTIVES["dinov2, distilled"] = (
+  OBJECTIVES["dinov2, sinkhorn"]
+  | test_frozen.STUDENT
+  | {"objective__teacher": "written"}
+)
+_WRITTEN = tempfile.TemporaryDirectory()
 
 
-def built(name, sizes, facts=None):
+@functools.cache
+def written():
+  """The path of a run that can teach."""
+  path = pathlib.Path(_WRITTEN.name) / "teacher"
+  test_frozen.write(path, **test_frozen.TEACHER, objective__prototypes=96)
+  return str(path)
+
+
+def built(name, sizes, facts=None, **changes):
   """The parts of an experiment on a mesh of DATA x FSDP x TENSOR devices."""
-  changes = {"model__image_size": 16, **OBJECTIVES[name]}
+  changes = {"model__image_size": 16, **OBJECTIVES[name], **changes}
   changes["evals"] = ml_collections.ConfigDict()
   changes.pop("evals__test__type", None)
+  if changes.get("objective__teacher") == "written":
+    changes["objective__teacher"] = written()
   config = experiments.config(
     **changes,
     **dict(
