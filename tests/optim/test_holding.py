@@ -27,12 +27,13 @@ def run(config, params, grads, steps, schedule=None, **settings):
 
 
 def test_a_held_parameter_has_neither_moments_nor_decay(config, params, grads):
-  # Products with powers of two are exact, however operations are fused.
-  settings = dict(name="adamw", weight_decay=0.125)
-  settings |= dict(schedule={"base_lr": 0.125, "decay": "constant"})
+  settings = dict(name="adamw", weight_decay=0.1)
+  settings |= dict(schedule={"decay": "constant"})
   held = (("head/.*", 3),)
-  found = run(config, params, grads, 5, freeze_until=held, **settings)
-  usual = run(config, params, grads, 5, **settings)
+  # Compiled, the two are rounded in different ways.
+  with jax.disable_jit():
+    found = run(config, params, grads, 5, freeze_until=held, **settings)
+    usual = run(config, params, grads, 5, **settings)
   for step in range(3):
     for name in ("kernel", "bias"):
       np.testing.assert_array_equal(
