@@ -92,7 +92,8 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     _to_high_resolution(config)
   elif args.phase == "distill":
     _to_distillation(config, None if args.smoke else args.teacher)
-  return smoke.shrink(config) if args.smoke else config
+  # Of four by four patches rectangles of four can be masked.
+  return smoke.shrink(config, enlarge=2) if args.smoke else config
 
 
 def _pretrain(args: SimpleNamespace) -> ml_collections.ConfigDict:

@@ -77,7 +77,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     _dino(config, args.run)
   if not args.smoke:
     return config
-  config = smoke.shrink(config)
+  config = smoke.shrink(config, enlarge=2 if args.run == "dinov2" else 1)
   if "watched" in config.evals:
     # Generated data are one set: its two k-NNs need two names.
     generated = config.evals.watched.datasets.generated

@@ -955,6 +955,14 @@ def test_dinov2_is_trained_as_released(
     assert found + (37**2 - 16**2) * 1536 == 1_136_479_232
 
 
+@pytest.mark.parametrize("model", ["L/16", "g/14"])
+def test_dinov2_shrinks_to_a_grid_with_room_for_blocks(model):
+  config = load(file("dinov2"), f"model={model},smoke")
+  side, patch = config.model.image_size, int(model.partition("/")[2])
+  assert side // patch == 4 and config.objective.mask_ratio == (0.1, 0.5)
+  assert f"size={side}," in config.train.dataset
+
+
 def test_dinov2_ends_with_a_phase_of_high_resolution():
   config = load(file("dinov2"), "model=g/14,phase=high_resolution")
   checks.check(config)

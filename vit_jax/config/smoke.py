@@ -18,7 +18,11 @@ _PROBES = {
 
 
 def shrink(
-  config: ml_collections.ConfigDict, *, classes: int = 4, max_labels: int = 1
+  config: ml_collections.ConfigDict,
+  *,
+  classes: int = 4,
+  max_labels: int = 1,
+  enlarge: int = 1,
 ) -> ml_collections.ConfigDict:
   """Makes `config` a run of four steps of a tiny model on generated data.
 
@@ -29,9 +33,12 @@ def shrink(
     config: Changed in place and returned.
     classes: Classes of the generated data.
     max_labels: Labels an image; above 1 the data is multi-label.
+    enlarge: Factor on the sides of images, for masks of blocks of patches, of
+      which a shrunk network has two by two.
   """
   config.model.num_classes = None
   registry.FAMILIES.get(config.model.name).shrink(config.model)
+  config.model.image_size *= enlarge
   config.objective.update(registry.OBJECTIVES.get(config.objective.name).small)
   side = config.model.image_size
   for view in config.train.views.values():

@@ -164,6 +164,6 @@ KIND = ObjectiveKind(
   exported=exported,
   whole=whole,
   carried=carried,
-  small=dino_kind.KIND.small | {"patch_bottleneck": 16, "mask_ratio": (0.5, 1)},
+  small=dino_kind.KIND.small | {"patch_bottleneck": 16},
   warning=dino_kind.warning,
 )
