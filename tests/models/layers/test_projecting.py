@@ -1,11 +1,11 @@
-"""Projections to heads: as cuDNN wants them beside the plain ones."""
+"""Projections to heads: as each kernel wants them, beside the plain ones."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vit_jax.models.layers import projecting
+from vit_jax.models.layers import placement, projecting
 from vit_jax.models.layers.projecting import Projection
 
 HEADS, SIZE = 3, 4
@@ -27,7 +27,10 @@ def projections(rng, biases):
 @pytest.mark.parametrize(
   "biases", [(True,) * 3, (True, False, True), (False,) * 3]
 )
-def test_values_and_gradients_for_cudnn_are_the_plain_ones(length, biases):
+@pytest.mark.parametrize("kernel", ["cudnn", "xla on a GPU", "xla"])
+def test_values_and_gradients_are_those_of_einsum(
+  length, biases, kernel, monkeypatch
+):
   rng = np.random.default_rng(0)
   x = jnp.float32(rng.normal(size=(2, length, WIDTH)))
   arrays = projections(rng, biases)
@@ -41,9 +44,15 @@ def test_values_and_gradients_for_cudnn_are_the_plain_ones(length, biases):
     ]
 
   wanted, pull = jax.vjp(plain, x, arrays)
-  found, pull_found = jax.vjp(
-    lambda x, arrays: list(projecting.for_cudnn(x, arrays)), x, arrays
-  )
+
+  def ours(x, arrays):
+    if kernel == "cudnn":
+      return list(projecting.for_cudnn(x, arrays))
+    return [projecting.by_head(x, projection) for projection in arrays]
+
+  if kernel != "xla":
+    monkeypatch.setattr(placement, "platform", lambda: "gpu")
+  found, pull_found = jax.vjp(ours, x, arrays)
   for one, other in zip(
     jax.tree.leaves((found, pull_found(grads))),
     jax.tree.leaves((wanted, pull(grads))),

@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from vit_jax.models.layers import cudnn_attention
+from vit_jax.models.layers import cudnn_attention, placement
 
 
 class Projection(NamedTuple):
@@ -67,6 +67,8 @@ def by_head(
   x: Float[Array, "b n d"], projection: Projection
 ) -> Float[Array, "b n heads k"]:
   """Projects to heads that lie apart."""
+  if placement.platform() == "gpu":
+    return _flat_product(x, projection)
   x = jnp.einsum("bnd,dhk->bnhk", x, projection.kernel)
   if projection.bias is not None:
     x = x + projection.bias.astype(x.dtype)[None, None]
@@ -92,13 +94,14 @@ def for_cudnn(
       product = product + bias.reshape(1, 1, -1).astype(product.dtype)
     shape = (*x.shape[:2], *kernels.shape[1:])
     return [product.reshape(shape)[..., i, :] for i in range(3)]
-  made = []
-  for i, projection in enumerate(projections):
-    product = x @ flat(projection.kernel)
-    if biases is not None:
-      product = product + biases[i][None, None].astype(product.dtype)
-    made.append(product.reshape(*x.shape[:2], *projection.kernel.shape[1:]))
-  return made
+  return [_flat_product(x, projection) for projection in projections]
+
+
+def _flat_product(x, projection):
+  product = x @ flat(projection.kernel)
+  if projection.bias is not None:
+    product = product + projection.bias.reshape(1, 1, -1).astype(product.dtype)
+  return product.reshape(*x.shape[:2], *projection.kernel.shape[1:])
 
 
 def flat(kernel: Float[Array, "d heads k"]) -> Float[Array, "d width"]:
