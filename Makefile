@@ -9,9 +9,9 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3 python3.13; do \
 	2>/dev/null && echo $$python && break; done)
 RUN := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
-# uv takes seconds where pip takes a minute.
-INSTALL := $(if $(shell command -v uv),uv pip install --python $(RUN),\
-	$(RUN) -m pip install)
+# uv takes seconds where pip takes a minute, but not pip's settings of a mirror.
+install = $(if $(shell command -v uv),uv pip install --python $(RUN) --quiet $(1) ||) \
+	$(RUN) -m pip install --quiet $(1)
 CONFIG ?= configs/quickstart.py
 WORKDIR ?= runs/quickstart
 ARGS ?=
@@ -48,6 +48,6 @@ $(INSTALLED): requirements.txt setup.py
 	    'it: make PYTHON=/path/to/python3 $(MAKECMDGOALS)' >&2; exit 1; fi
 	@echo 'Setting up $(VENV): a few minutes, once.'
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) --quiet --requirement requirements.txt
-	$(INSTALL) --quiet --no-deps --no-build-isolation --editable .
+	$(call install,--requirement requirements.txt)
+	$(call install,--no-deps --no-build-isolation --editable .)
 	touch $@

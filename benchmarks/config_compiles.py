@@ -23,6 +23,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vit_jax import text_tables  # noqa: E402
+from vit_jax.sharding import rules  # noqa: E402
 
 # Nothing is trained by these.
 _ASIDE = {"frozen_features", "zero_shot"}
@@ -43,7 +44,16 @@ _ARGUMENTS = {
 }
 # File -> what only the user's data or checkpoints say.
 _OVERRIDES = {
-  "finetune_folder": ("model.num_classes=10",),
+  **{
+    name: ("model.num_classes=10",)
+    for name in (
+      "finetune_folder",
+      "study_captions",
+      "study_families",
+      "study_selfsupervised",
+      "study_small",
+    )
+  },
 }
 # What is tried in turn until a step fits.
 _SMALLER = tuple(f"train.accumulate_steps={2**i}" for i in range(1, 7))
@@ -74,13 +84,12 @@ def place(directory: pathlib.Path, name: str, setting: str) -> pathlib.Path:
 
 def figures(directory: pathlib.Path, name: str) -> dict[str, dict]:
   """Setting -> the figures that are there, the last of which may fit."""
-  found = {}
-  for setting in settings(name):
-    path = place(directory, name, setting)
-    if not path.exists():
-      break
-    found[setting] = json.loads(path.read_text())
-  return found
+  paths = {s: place(directory, name, s) for s in settings(name)}
+  return {
+    setting: json.loads(path.read_text())
+    for setting, path in paths.items()
+    if path.exists()
+  }
 
 
 def compile_once(
@@ -113,13 +122,24 @@ def compile_once(
 def make(directory: pathlib.Path, name: str, topology: str) -> None:
   """Compiles a config until it fits."""
   for setting in settings(name):
-    if setting not in figures(directory, name):
+    found = figures(directory, name)
+    if setting not in found and not is_too_little(found.get(""), setting):
       failure = compile_once(directory, name, topology, setting)
       print(f"{name} {setting}: {failure or 'compiled'}", flush=True)
       if failure:
         return
-    if figures(directory, name)[setting]["fits"]:
+      found = figures(directory, name)
+    if setting in found and found[setting]["fits"]:
       return
+
+
+def is_too_little(whole: dict | None, setting: str) -> bool:
+  """Returns True if even all of the memory, in so many parts, is too much."""
+  key, _, parts = setting.partition("=")
+  if whole is None or key != "train.accumulate_steps":
+    return False
+  total = whole["hbm_bytes_per_device"]["total"]
+  return total / int(parts) > whole["hbm_limit_bytes"]
 
 
 def row(name: str, found: dict[str, dict]) -> list[str]:
@@ -129,7 +149,7 @@ def row(name: str, found: dict[str, dict]) -> list[str]:
   whole, (setting, last) = found[""], list(found.items())[-1]
 
   def memory(one):
-    return f"{one['hbm_bytes_per_device']['total'] / 2**30:.1f} GiB"
+    return rules.format_bytes(one["hbm_bytes_per_device"]["total"])
 
   fitting = f"`{setting}`: {memory(last)}" if setting else ""
   if not last["fits"]:
@@ -142,10 +162,18 @@ def row(name: str, found: dict[str, dict]) -> list[str]:
     f"{whole['global_batch']:,}",
     memory(whole),
     fitting,
-    f"{moved / 2**30:.0f} GiB" if moved else "",
-    f"{1e3 * seconds:.1f} ms" if seconds else "",
-    f"{last['global_batch'] / seconds:,.0f}" if seconds else "",
+    rules.format_bytes(moved) if moved else "",
+    *speed(last["global_batch"], seconds),
   ]
+
+
+def speed(batch_size: int, seconds: float | None) -> tuple[str, str]:
+  """Time of a step and images a second, of steps whose bound says something."""
+  if seconds is None:
+    return "", ""
+  if seconds < 1e-3:  # The host takes longer to start its kernels.
+    return "under 1 ms", ""
+  return f"{1e3 * seconds:.1f} ms", f"{batch_size / seconds:,.0f}"
 
 
 def main() -> None:

@@ -15,8 +15,8 @@ class Projection(NamedTuple):
   """x W + b to queries, keys or values.
 
   Attributes:
-    kernel: W in the dtype of the network.
-    bias: b; None: there is none.
+    kernel: The matrix W, in the dtype of the network.
+    bias: The bias b; None: there is none.
   """
 
   kernel: Float[Array, "d heads k"]
