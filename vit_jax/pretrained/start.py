@@ -72,16 +72,20 @@ def find(
     }
     trained = fit(dataclasses.replace(weights, **student))
   state: dict[str, np.ndarray] = {}
-  if objective_state and not _is_new(weights.beside, exported.fresh):
-    carried = registry.OBJECTIVES.get(found.name).carried(objective_state)
-    state = {
-      name: weights.state[name]
-      for name, leaf in carried.items()
-      if np.shape(weights.state.get(name)) == leaf.shape
-    }
+  kind = registry.OBJECTIVES.get(found.name)
+  if objective_state:
+    beside = set(kind.whole(wanted, objective_state)) - set(
+      kind.exported(wanted, objective_state)
+    )
+    if beside == set(weights.beside) and not _is_new(beside, exported.fresh):
+      state = {
+        name: weights.state[name]
+        for name, leaf in kind.carried(objective_state).items()
+        if np.shape(weights.state.get(name)) == leaf.shape
+      }
   return Start(exported, trained, state)
 
 
-def _is_new(beside: Mapping[str, Any], fresh: Collection[str]) -> bool:
+def _is_new(beside: Collection[str], fresh: Collection[str]) -> bool:
   """Tells whether anything that a network learned by starts afresh."""
   return any(path.partition("/")[0] in beside for path in fresh)

@@ -174,6 +174,18 @@ def test_a_run_that_goes_on_takes_student_and_teacher(teacher):
   )
 
 
+@pytest.mark.parametrize("separate", [False, True])
+def test_a_centre_of_patches_of_another_head_stays_behind(tmp_path, separate):
+  """It is that of the prototypes that patches were compared with."""
+  write(tmp_path / "run", objective__separate_patch_head=not separate)
+  goes_on = whole.config(
+    objective__separate_patch_head=separate, init_from=str(tmp_path / "run")
+  )
+  shapes = jax.eval_shape(whole.objective_of(goes_on).init, jax.random.key(0))
+  found = start.find(goes_on, *shapes)
+  assert "patch_center" not in found.state
+
+
 @pytest.mark.parametrize(
   ("theirs", "ours", "words"),
   [
