@@ -136,6 +136,19 @@ def test_layer_on_a_gpu_is_the_plain_one(cudnn, attention, length, key_bias):
   )
 
 
+@pytest.mark.parametrize("attention", ["cudnn", "flash"])
+def test_a_mask_is_refused_by_the_key_of_the_config(cudnn, attention):
+  tokens = jnp.ones((2, 5, 32), jnp.bfloat16)
+  layer = MultiHeadAttention(
+    LayerConfig(2, 8, dtype="bfloat16", attention=attention)
+  )
+  params = layer.init(jax.random.key(0), tokens, tokens)
+  mask = jnp.ones((2, 5), bool)
+  with pytest.raises(UserError, match=f"'{attention}' does not take the mask"):
+    layer.apply(params, tokens, tokens, mask=mask)
+  assert not cudnn
+
+
 def test_a_query_that_pools_is_left_to_xla(cudnn):
   tokens = jnp.ones((2, 5, 32), jnp.bfloat16)
   layer = MultiHeadAttention(

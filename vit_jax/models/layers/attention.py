@@ -81,8 +81,9 @@ class MultiHeadAttention(nn.Module):
       attention = "cudnn"
     if mask is not None and attention != "xla":
       raise UserError(
-        f"config.model.attention = '{attention}' does not take the mask that"
-        " this model or objective needs; use config.model.attention='xla'."
+        f"config.model.attention = '{config.attention}' does not take the mask"
+        " that this model or objective needs; use"
+        " config.model.attention='xla'."
       )
 
     if turns is not None and attention == "pallas":
