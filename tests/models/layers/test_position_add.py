@@ -5,11 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from vit_jax.models.layers import placement
 from vit_jax.models.layers.position_add import add_positions
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_sum_and_gradients_are_those_of_numpy(dtype):
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+def test_sum_and_gradients_are_those_of_numpy(dtype, platform, monkeypatch):
+  monkeypatch.setattr(placement, "platform", lambda: platform)
   rng = np.random.default_rng(0)
   tokens, grad = jnp.asarray(rng.normal(size=(2, 64, 5, 6)), dtype)
   table = jnp.float32(rng.normal(size=(5, 6)))
