@@ -8,6 +8,7 @@ import pytest
 from launch import compile_check
 from tests.launch.programs import Programs
 from vit_jax.aot import topology as topology_lib
+from vit_jax.errors import UserError
 
 SLURM = (
   *("launch.slurm", "--nodes=2", "--gpus_per_node=4"),
@@ -70,6 +71,41 @@ def test_what_cannot_be_compiled_is_not_submitted(submit, words, sentence):
   done, calls = submit(*words)
   assert done.returncode == 1 and not calls
   assert sentence in done.stderr and "Traceback" not in done.stderr
+
+
+# It writes what it was told where --output says, as `vit_jax.compile` does.
+COMPILER = """#!/bin/sh
+echo "$*" > {place}/words
+for word in "$@"; do case $word in --output=*) output=${{word#--output=}};; esac
+done
+{act}
+"""
+
+
+@pytest.mark.parametrize(
+  ("act", "sentence"),
+  [
+    ("echo '{\"fits\": true}' > $output", None),
+    ("echo '{\"fits\": false}' > $output", "does not fit into the memory"),
+    ("exit 1", "the step was not compiled"),
+    ("kill -9 $$", "the step was not compiled"),
+  ],
+)
+def test_what_the_compiler_says_decides(
+  act, sentence, taken, tmp_path, monkeypatch
+):
+  compiler = tmp_path / "python"
+  compiler.write_text(COMPILER.format(place=tmp_path, act=act))
+  compiler.chmod(0o755)
+  monkeypatch.setattr(sys, "executable", str(compiler))
+  if sentence:
+    with pytest.raises(UserError, match=f"nothing was submitted.*{sentence}"):
+      compile_check.check(taken, "h100:2x4")
+  else:
+    compile_check.check(taken, "h100:2x4")
+  words = (tmp_path / "words").read_text()
+  assert "-m vit_jax.compile" in words and "--topology=h100:2x4" in words
+  assert "quickstart.py:smoke --config.seed=3" in words
 
 
 @pytest.mark.slow

@@ -84,16 +84,15 @@ def for_cudnn(
   the kernel will pad the tokens, which copies them anyway, one product makes
   all three and reads the tokens once.
   """
-  biases = flat_biases(projections)
   if cudnn_attention.padding(x.shape[1]):
+    # By [d, heads, 3, k], so that heads may be split over devices.
     kernels = jnp.stack([p.kernel for p in projections], axis=2)
     product = x @ kernels.reshape(len(kernels), -1)
-    if biases is not None:
-      shape = (3, *projections[0].kernel.shape[1:])
-      bias = jnp.stack([b.reshape(shape[1:]) for b in biases], axis=1)
-      product = product + bias.reshape(1, 1, -1).astype(product.dtype)
-    shape = (*x.shape[:2], *kernels.shape[1:])
-    return [product.reshape(shape)[..., i, :] for i in range(3)]
+    if biases := _biases(projections):
+      bias = jnp.stack(biases, axis=1).reshape(1, 1, -1)
+      product = product + bias.astype(product.dtype)
+    product = product.reshape(*x.shape[:2], *kernels.shape[1:])
+    return [product[..., i, :] for i in range(len(projections))]
   return [_flat_product(x, projection) for projection in projections]
 
 
@@ -117,13 +116,15 @@ def flat_biases(
   Returns:
     None where there are none.
   """
-  biases = [p.bias for p in projections if p.bias is not None]
-  if not biases:
-    return None
-  zeros = jnp.zeros_like(biases[0])
-  return tuple(
-    (zeros if p.bias is None else p.bias).reshape(-1) for p in projections
-  )
+  return tuple(b.reshape(-1) for b in _biases(projections)) or None
+
+
+def _biases(projections):
+  """The biases by head, zeros where only others have one; [] without any."""
+  there = [p.bias for p in projections if p.bias is not None]
+  return there and [
+    jnp.zeros_like(there[0]) if p.bias is None else p.bias for p in projections
+  ]
 
 
 def _flat_xavier(rng, shape, num_inputs):
