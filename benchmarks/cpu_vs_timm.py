@@ -5,9 +5,10 @@
 
 Both take the same uint8 images and labels, normalise them, run forward and
 backward in float32 and update by AdamW; ours is configs/benchmark.py without
-clipping. Each measurement is a process of its own, and rounds of both take
-turns, as these machines' speed drifts; of each the best round counts. Needs
-torch and timm in an environment that has this project too.
+clipping. Each measurement is a process of its own, with large pages of memory
+for both as our commands ask for them, and rounds of both take turns, as
+machines' speed drifts; of each the best round counts. Needs torch and timm in
+an environment that has this project too.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vit_jax import command_line  # noqa: E402
+from vit_jax import command_line, large_pages  # noqa: E402
 from vit_jax.config import resolve, schema  # noqa: E402
 
 # Our name -> timm's.
@@ -120,9 +121,10 @@ def measured(engine: str, model: str, arguments: Any) -> float:
   command = [sys.executable, __file__, f"--engine={engine}"]
   command += [f"--models={model}", f"--batch={arguments.batch}"]
   command += [f"--steps={arguments.steps}"]
+  environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
   done = subprocess.run(
     command,
-    env={**os.environ, "JAX_PLATFORMS": "cpu"},
+    env=large_pages.with_large_pages(environment) or environment,
     capture_output=True,
     text=True,
   )

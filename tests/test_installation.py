@@ -23,8 +23,9 @@ def import_in(folder: pathlib.Path, module: str) -> str:
 def site(tmp_path):
   """A folder of installed packages with a few files of ours in it."""
   (tmp_path / "vit_jax").mkdir()
-  for name in ("__init__.py", "absent_tpu.py", "errors.py", "installation.py"):
-    shutil.copy(PACKAGE / name, tmp_path / "vit_jax")
+  imported = ("absent_tpu", "installation", "large_pages")
+  for name in ("__init__", "errors", *imported):
+    shutil.copy(PACKAGE / f"{name}.py", tmp_path / "vit_jax")
   return tmp_path
 
 

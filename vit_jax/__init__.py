@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from vit_jax import absent_tpu as _absent_tpu
 from vit_jax import installation as _installation
+from vit_jax import large_pages as _large_pages
 
 __version__ = "0.1.0"
 
 _installation.check()
 _absent_tpu.choose_platform()
+_large_pages.ask()
 
 # For paths in buckets, before etils is first asked for one. TensorFlow's access
 # to them takes seconds to import and has errors of its own, and a listing that

@@ -29,11 +29,20 @@ def choose_platform(
   """
   if _says_something(environment) or not importlib.util.find_spec("libtpu"):
     return
-  if any(glob.glob(f"{devices}/{pattern}") for pattern in _DEVICES):
+  if has_accelerator(devices):
     return
   plugins = importlib.metadata.entry_points(group="jax_plugins")
   if all(plugin.name.startswith("xla_cuda") for plugin in plugins):
     environment["JAX_PLATFORMS"] = "cpu"
+
+
+def has_accelerator(devices: str = "/dev") -> bool:
+  """True if there is the device file of a TPU, a GPU or the like.
+
+  Args:
+    devices: Folder of device files.
+  """
+  return any(glob.glob(f"{devices}/{pattern}") for pattern in _DEVICES)
 
 
 def _says_something(environment: Mapping[str, str]) -> bool:
