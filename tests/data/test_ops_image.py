@@ -179,3 +179,14 @@ def test_pillow_agrees_on_a_plain_resize(smooth):
   ours = ops_image.resize(pixel_image(pixels), seed(), 32, "area").numpy()
   theirs = np.asarray(Image.fromarray(pixels).resize((32, 32), Image.BOX))
   assert np.abs(ours.astype(int) - theirs).max() <= 1
+
+
+@pytest.mark.parametrize("method", ["bilinear", "bicubic", "area"])
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("size", [(7, 5), (30, 64)])
+def test_resized_values_are_tensorflows_rounded(method, antialias, size):
+  pixels = np.random.default_rng(1).integers(0, 256, (23, 41, 3), np.uint8)
+  wanted = tf.image.resize(pixels, size, method=method, antialias=antialias)
+  found = ops_image.resize_pixels(pixels, *size, method, antialias)
+  wanted = np.clip(np.floor(wanted.numpy() + np.float32(0.5)), 0, 255)
+  np.testing.assert_array_equal(found.numpy(), wanted)

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from vit_jax.data.fused import fused
 from vit_jax.data.tf_import import tf
 
 Tensor = Any
@@ -95,18 +96,21 @@ def _centres(length: Tensor) -> Tensor:
   return tf.range(tf.cast(length, tf.float64), dtype=tf.float64) + 0.5
 
 
+@fused
 def shear_x(pixels: Tensor, factor: Any, method: Method, fill: Fill) -> Tensor:
   """Moves row y to the left by `factor` * y."""
   offsets = tf.cast(factor, tf.float64) * _centres(tf.shape(pixels)[0])
   return _move_lines(pixels, offsets, 1, method, fill)
 
 
+@fused
 def shear_y(pixels: Tensor, factor: Any, method: Method, fill: Fill) -> Tensor:
   """Moves column x upwards by `factor` * x."""
   offsets = tf.cast(factor, tf.float64) * _centres(tf.shape(pixels)[1])
   return _move_lines(pixels, offsets, 0, method, fill)
 
 
+@fused
 def translate_x(
   pixels: Tensor, fraction: Any, method: Method, fill: Fill
 ) -> Tensor:
@@ -117,6 +121,7 @@ def translate_x(
   return _move_lines(pixels, offsets, 1, method, fill)
 
 
+@fused
 def translate_y(
   pixels: Tensor, fraction: Any, method: Method, fill: Fill
 ) -> Tensor:
@@ -127,6 +132,7 @@ def translate_y(
   return _move_lines(pixels, offsets, 0, method, fill)
 
 
+@fused
 def rotate(pixels: Tensor, degrees: Any, method: Method, fill: Fill) -> Tensor:
   """Turns the image counterclockwise about its middle."""
   interpolate, taps = _METHODS[method]

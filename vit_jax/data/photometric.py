@@ -8,6 +8,7 @@ Pillow looks up in a table is computed where TensorFlow is faster at that.
 from collections.abc import Sequence
 from typing import Any
 
+from vit_jax.data.fused import fused
 from vit_jax.data.tf_import import tf
 
 Tensor = Any
@@ -30,12 +31,14 @@ def posterize(pixels: Tensor, bits: Any) -> Tensor:
   return tf.bitwise.bitwise_and(pixels, tf.cast(mask, tf.uint8))
 
 
+@fused
 def solarize(pixels: Tensor, threshold: Any) -> Tensor:
   """Inverts values from the threshold, 0 to 256, on."""
   bright = tf.cast(pixels, tf.int16) >= tf.cast(threshold, tf.int16)
   return tf.bitwise.bitwise_xor(pixels, tf.cast(bright, tf.uint8) * 255)
 
 
+@fused
 def solarize_add(pixels: Tensor, addition: Any) -> Tensor:
   """Adds to the values below 128, up to 255."""
   values = tf.cast(pixels, tf.int16)
@@ -44,21 +47,29 @@ def solarize_add(pixels: Tensor, addition: Any) -> Tensor:
   return tf.cast(values + added, tf.uint8)
 
 
+@fused
 def _looked_up(pixels: Tensor, table: Tensor) -> Tensor:
   """Looks values up in the table of their channel, [3, 256]."""
   table = tf.cast(tf.clip_by_value(table, 0, 255), tf.uint8)
   return tf.gather(tf.reshape(table, [-1]), _table_places(pixels))
 
 
+@fused
 def _table_places(pixels: Tensor) -> Tensor:
   return tf.cast(pixels, tf.int32) + [0, _LEVELS, 2 * _LEVELS]
 
 
+@fused
+def _extremes(pixels: Tensor) -> Tensor:
+  """Returns the lowest and the highest value of each channel, [2, 3]."""
+  return tf.stack(
+    [tf.reduce_min(pixels, (0, 1)), tf.reduce_max(pixels, (0, 1))]
+  )
+
+
 def autocontrast(pixels: Tensor) -> Tensor:
   """Stretches each channel from its darkest and brightest value to 0 to 255."""
-  flat = tf.reshape(pixels, [-1, 3])
-  low = tf.cast(tf.reduce_min(flat, axis=0), tf.float64)[:, None]
-  high = tf.cast(tf.reduce_max(flat, axis=0), tf.float64)[:, None]
+  low, high = tf.unstack(tf.cast(_extremes(pixels), tf.float64)[..., None])
   scale = 255 / tf.maximum(high - low, 1)
   levels = tf.range(_LEVELS, dtype=tf.float64)
   # Casting cuts the fraction off only once the values are not negative.
@@ -94,29 +105,36 @@ def greyscale(pixels: Tensor) -> Tensor:
   return tf.broadcast_to(luma, tf.shape(pixels))
 
 
-def blend(start: Any, pixels: Tensor, factor: Any) -> Tensor:
+@fused
+def blend(pixels: Tensor, start: Any, factor: Any) -> Tensor:
   """Goes from `start`, factor 0, to the pixels, factor 1, and beyond."""
-  pixels = tf.cast(pixels, tf.float32)
-  mixed = start + tf.cast(factor, tf.float32) * (pixels - start)
-  return tf.cast(tf.clip_by_value(mixed, 0, 255), tf.uint8)
+  start = tf.cast(start, tf.float32)
+  change = tf.cast(pixels, tf.float32) - start
+  factor = tf.cast(tf.cast(factor, tf.float32), tf.float64)
+  # Rounded before it is added, as Pillow does; XLA would join the two.
+  change = tf.cast(factor * tf.cast(change, tf.float64), tf.float32)
+  return tf.cast(tf.clip_by_value(start + change, 0, 255), tf.uint8)
 
 
 def brightness(pixels: Tensor, factor: Any) -> Tensor:
-  return blend(0.0, pixels, factor)
+  return blend(pixels, 0.0, factor)
 
 
+@fused
 def contrast(pixels: Tensor, factor: Any) -> Tensor:
   """Blends with the rounded mean of the luma."""
   luma = tf.cast(_luma(pixels), tf.float64)
   mean = tf.floor(tf.reduce_mean(luma) + 0.5)
-  return blend(tf.cast(mean, tf.float32), pixels, factor)
+  return blend(pixels, mean, factor)
 
 
+@fused
 def color(pixels: Tensor, factor: Any) -> Tensor:
   """Blends with the greyscale image; the saturation."""
-  return blend(_luma(pixels), pixels, factor)
+  return blend(pixels, _luma(pixels), factor)
 
 
+@fused
 def sharpness(pixels: Tensor, factor: Any) -> Tensor:
   """Blends with the smoothed image, whose edge pixels stay as they are."""
   values = tf.cast(pixels, tf.int16)
@@ -128,7 +146,7 @@ def sharpness(pixels: Tensor, factor: Any) -> Tensor:
   change = smooth - tf.cast(inner, tf.float32)
   change = tf.pad(change, [[1, 1], [1, 1], [0, 0]])
   start = tf.cast(pixels, tf.float32) + change
-  return blend(start, pixels, factor)
+  return blend(pixels, start, factor)
 
 
 def _box_weights(radius: Any, reach: int) -> list[Tensor]:
@@ -177,6 +195,7 @@ def _box_blur(pixels: Tensor, weights: Sequence[Tensor], axis: int) -> Tensor:
   )
 
 
+@fused
 def gaussian_blur(
   pixels: Tensor, radius: Any, *, largest_radius: float
 ) -> Tensor:
@@ -196,6 +215,7 @@ def gaussian_blur(
   return pixels
 
 
+@fused
 def hue(pixels: Tensor, shift: Any) -> Tensor:
   """Turns the hue by `shift` of a circle, -0.5 to 0.5, in Pillow's HSV."""
   # In Pillow's mixture of float32 and float64: colours are often on the edge.

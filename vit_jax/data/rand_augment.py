@@ -208,12 +208,12 @@ def big_vision(pixels: Tensor, draws: Draws) -> Tensor:
 
   def colored(image: Tensor, factor: Tensor) -> Tensor:
     grey = tf.cast(tf.image.rgb_to_grayscale(image), tf.float32)
-    return photometric.blend(grey, image, factor)
+    return photometric.blend(image, grey, factor)
 
   def contrasted(image: Tensor, factor: Tensor) -> Tensor:
     height, width = tf.unstack(tf.shape(image)[:2])
     start = tf.minimum(height * width // 256, 255)
-    return photometric.blend(tf.cast(start, tf.float32), image, factor)
+    return photometric.blend(image, start, factor)
 
   def cut_out(
     image: Tensor, level: Tensor, sign: Tensor, place: Tensor
