@@ -46,14 +46,26 @@ def test_the_rest_of_the_environment_stays(tmp_path):
     {"HOME": "/", "JAX_PLATFORMS": "cpu"}, str(tmp_path / "enabled")
   )
   if found is not None:  # Of an older glibc, or another library.
-    found.pop("GLIBC_TUNABLES")
-    assert found == {"HOME": "/", "JAX_PLATFORMS": "cpu"}
+    added = {"GLIBC_TUNABLES", "VIT_JAX_ASKED_FOR_LARGE_PAGES"}
+    assert found.keys() - {"HOME", "JAX_PLATFORMS"} == added
+    assert (found["HOME"], found["JAX_PLATFORMS"]) == ("/", "cpu")
 
 
 @pytest.mark.parametrize("value", ["0", "1", "2"])
 def test_what_was_said_of_them_counts(machine, value):
   said = f"glibc.malloc.check=1:glibc.malloc.hugetlb={value}"
   assert machine({"GLIBC_TUNABLES": said}) is None
+
+
+def test_they_are_asked_for_once_even_if_the_answer_is_lost(tmp_path):
+  (tmp_path / "enabled").write_text(ON_REQUEST)
+  asked = large_pages.with_large_pages({}, str(tmp_path / "enabled"), "/none")
+  if asked is not None:
+    del asked["GLIBC_TUNABLES"]
+    again = large_pages.with_large_pages(
+      asked, str(tmp_path / "enabled"), "/none"
+    )
+    assert again is None
 
 
 @pytest.mark.parametrize(
@@ -100,6 +112,7 @@ def test_commands_are_known(argv, orig_argv):
     (["/lib/pytest.py"], ["python", "-m", "pytest"]),
     (["-m"], ["python", "-m", "vit_jax_tools.run"]),
     (["-m"], ["python", "-m", "pdb", "-m", "vit_jax.train"]),
+    (["/usr/bin/vit-jax"], ["python", "-c", "from multiprocessing..."]),
   ],
 )
 def test_other_programs_are_not_commands(argv, orig_argv):
@@ -123,6 +136,7 @@ def test_a_command_that_cannot_start_again_goes_on(monkeypatch):
     raise OSError("Argument list too long")
 
   monkeypatch.setattr(sys, "argv", ["vit-jax"])
+  monkeypatch.setattr(sys, "orig_argv", ["python", "vit-jax"])
   monkeypatch.setattr(os, "execve", refuse)
   monkeypatch.setattr(large_pages, "with_large_pages", lambda old: {"A": "b"})
   large_pages.ask()

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from vit_jax import absent_tpu
 
 _TUNABLE = "glibc.malloc.hugetlb"
+# Says that this was asked for, should the tunable be lost on the way.
+_ASKED = "VIT_JAX_ASKED_FOR_LARGE_PAGES"
 _MODES = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
@@ -24,7 +26,7 @@ def ask() -> None:
   in other programs, where GLIBC_TUNABLES already speaks of large pages, and
   where an accelerator computes.
   """
-  if not is_command(sys.argv, sys.orig_argv):
+  if not sys.executable or not is_command(sys.argv, sys.orig_argv):
     return
   environment = with_large_pages(os.environ)
   if environment is not None:
@@ -45,7 +47,9 @@ def is_command(argv: Sequence[str], orig_argv: Sequence[str]) -> bool:
   if argv[:1] == ["-m"] and "-m" in orig_argv[:-1]:
     module = orig_argv[orig_argv.index("-m") + 1]
     return module.partition(".")[0] == "vit_jax"
-  return bool(argv) and os.path.basename(argv[0]) == "vit-jax"
+  # A process that a command spawns has its argv.
+  is_script = bool(argv) and argv[:1] == orig_argv[1:2]
+  return is_script and os.path.basename(argv[0]) == "vit-jax"
 
 
 def with_large_pages(
@@ -59,13 +63,15 @@ def with_large_pages(
     devices: Folder of device files.
   """
   tunables = environment.get("GLIBC_TUNABLES", "")
-  if _TUNABLE in tunables or not _on_request(modes) or not _has_tunable():
+  if _TUNABLE in tunables or _ASKED in environment:
+    return None
+  if not _on_request(modes) or not _has_tunable():
     return None
   on_cpu = environment.get("JAX_PLATFORMS") == "cpu"
   if not on_cpu and absent_tpu.has_accelerator(devices):
     return None
   asked = ":".join(filter(None, (tunables, f"{_TUNABLE}=1")))
-  return {**environment, "GLIBC_TUNABLES": asked}
+  return {**environment, "GLIBC_TUNABLES": asked, _ASKED: "1"}
 
 
 def _on_request(modes: str) -> bool:
