@@ -110,10 +110,8 @@ def blend(pixels: Tensor, start: Any, factor: Any) -> Tensor:
   """Goes from `start`, factor 0, to the pixels, factor 1, and beyond."""
   start = tf.cast(start, tf.float32)
   change = tf.cast(pixels, tf.float32) - start
-  factor = tf.cast(tf.cast(factor, tf.float32), tf.float64)
-  # Rounded before it is added, as Pillow does; XLA would join the two.
-  change = tf.cast(factor * tf.cast(change, tf.float64), tf.float32)
-  return tf.cast(tf.clip_by_value(start + change, 0, 255), tf.uint8)
+  mixed = start + tf.cast(factor, tf.float32) * change
+  return tf.cast(tf.clip_by_value(mixed, 0, 255), tf.uint8)
 
 
 def brightness(pixels: Tensor, factor: Any) -> Tensor:
@@ -123,8 +121,10 @@ def brightness(pixels: Tensor, factor: Any) -> Tensor:
 @fused
 def contrast(pixels: Tensor, factor: Any) -> Tensor:
   """Blends with the rounded mean of the luma."""
-  luma = tf.cast(_luma(pixels), tf.float64)
-  mean = tf.floor(tf.reduce_mean(luma) + 0.5)
+  luma = tf.cast(_luma(pixels), tf.int64)
+  count = tf.size(luma, tf.int64)
+  # In whole numbers: XLA would multiply by the inverse of the count.
+  mean = (2 * tf.reduce_sum(luma) + count) // (2 * count)
   return blend(pixels, mean, factor)
 
 
@@ -141,9 +141,9 @@ def sharpness(pixels: Tensor, factor: Any) -> Tensor:
   rows = values[:-2] + values[1:-1] + values[2:]
   squares = rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:]
   inner = values[1:-1, 1:-1]
-  sums = tf.cast(squares + 4 * inner, tf.float32)
-  smooth = tf.floor((sums + 6.5) / 13)
-  change = smooth - tf.cast(inner, tf.float32)
+  sums = tf.cast(squares + 4 * inner, tf.int32)
+  smooth = (2 * sums + 13) // 26
+  change = tf.cast(smooth - tf.cast(inner, tf.int32), tf.float32)
   change = tf.pad(change, [[1, 1], [1, 1], [0, 0]])
   start = tf.cast(pixels, tf.float32) + change
   return blend(pixels, start, factor)
