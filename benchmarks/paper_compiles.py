@@ -1,23 +1,27 @@
-"""Compiles every train step of the paper's tables and studies for TPUs.
+"""Compiles every train step of the paper's tables and studies, for no device.
 
-  python benchmarks/paper_compiles.py --output=DIR [--rows=B/32] [--list]
+  python benchmarks/paper_compiles.py --output=DIR [--accelerator=h100]
+      [--rows=B/32] [--list]
 
 Gathers the configs of all places of Tables 2 to 9 and of the appendix's
 studies, drops those whose step another one has already (the network, its
 images, the batch, the objective and the optimizer tell steps apart; datasets,
 rates and lengths do not), and compiles the rest ahead of time with
 `vit_jax.compile`, the cheapest first: minutes for a small network, an hour for
-a large one. One that does not fit into a chip is compiled a second time with
-all activations recomputed. Each step leaves a JSON file in DIR, so that a run
-that was stopped resumes; one that could not be compiled leaves FILE.err and is
-tried again. At the end, and with --list without compiling,
-DIR/compiled_steps.json has the figures of the steps, what each config's whole
-run takes and what each table takes: copied to vit_jax/paper it is what
-`vit_jax.tables --costs` prints. Needs libtpu, no TPU and no data.
+a large one on TPUs, a minute or two on GPUs. One that does not fit into a chip
+is compiled a second time with all activations recomputed. Each step leaves a
+JSON file in DIR, so that a run that was stopped resumes; one that could not be
+compiled leaves FILE.err and is tried again. At the end, and with --list without
+compiling, DIR/compiled_steps_v5e.json, named after the accelerator, has the
+figures of the steps, what each config's whole run takes and what each table
+takes: copied to vit_jax/paper it is what `vit_jax.tables --costs` prints.
+Needs the accelerator's compiler (docs/compile.md), no accelerator and no data.
 """
 
 import argparse
+import contextlib
 import dataclasses
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -36,8 +40,22 @@ from vit_jax.paper import results  # noqa: E402
 from vit_jax.paper.datasets import DATASETS  # noqa: E402
 from vit_jax.report.tables import recipes  # noqa: E402
 
-# Batch -> chips that it is compiled for, 16 images each.
-TOPOLOGIES = {4096: "v5e:16x16", 512: "v5e:4x8"}
+# Accelerator -> batch -> chips that it is compiled for: 16 images a TPU, 64 a
+# GPU.
+TOPOLOGIES = {
+  "v5e": {4096: "v5e:16x16", 512: "v5e:4x8"},
+  "h100": {4096: "h100:8x8", 512: "h100:8"},
+}
+# Packages whose versions the figures depend on.
+_COMPILERS = {
+  "v5e": ("jax", "libtpu"),
+  "h100": (
+    "jax",
+    "jax-cuda12-plugin",
+    "nvidia-cuda-nvcc-cu12",
+    "nvidia-cudnn-cu12",
+  ),
+}
 # What a step that does not fit is compiled with the second time.
 _SMALLER = "--config.model.remat=full"
 # Keys that leave the step's arithmetic as it is.
@@ -66,10 +84,12 @@ class Step:
   Attributes:
     config: Resolved config of the first of them.
     makes: `--config` -> what it makes, as 'Table 6: R50x1'.
+    accelerator: Key of `TOPOLOGIES`.
   """
 
   config: schema.Config
   makes: dict[str, list[str]]
+  accelerator: str
 
   @property
   def argument(self) -> str:
@@ -88,7 +108,7 @@ class Step:
 
   @property
   def topology(self) -> str:
-    return TOPOLOGIES[self.config.train.batch_size]
+    return TOPOLOGIES[self.accelerator][self.config.train.batch_size]
 
   @property
   def flops(self) -> int:
@@ -160,14 +180,16 @@ def configs() -> Iterator[tuple[str, str]]:
       )
 
 
-def steps() -> list[Step]:
+def steps(accelerator: str = "v5e") -> list[Step]:
   """The different steps among the configs, the cheapest first."""
   found: dict[str, Step] = {}
   for argument, makes in configs():
     config = load(argument)
     flat = resolve.flatten(config.model_dump())
     kept = {k: v for k, v in flat.items() if not _ASIDE.fullmatch(k)}
-    step = found.setdefault(json.dumps(kept, default=str), Step(config, {}))
+    step = found.setdefault(
+      json.dumps(kept, default=str), Step(config, {}, accelerator)
+    )
     step.makes.setdefault(argument, []).append(makes)
   return sorted(
     found.values(), key=lambda one: one.flops * one.config.train.batch_size
@@ -234,6 +256,9 @@ def _compile(
     output.with_suffix(".err").write_text(ran.stderr)
     return False
   output.with_suffix(".err").unlink(missing_ok=True)
+  figures = json.loads(partial.read_text())
+  figures["compilers"] = _versions(step.accelerator)
+  partial.write_text(json.dumps(figures, indent=2))
   partial.rename(output)
   return True
 
@@ -263,14 +288,22 @@ def step_rows(found: dict[str, dict], all_steps: list[Step]) -> list[dict]:
           "parameters_m": round(figures["param_count"] / 1e6, 1),
           "memory_gib": round(memory / 2**30, 2),
           "model_tflops": round(figures["model_flops_per_step"] / 1e12, 1),
-          "cycles_m": round(figures["estimated_cycles"] / 1e6, 1)
-          if fits
-          else None,
+          **_work(figures),
           "step_ms": round(1e3 * seconds, 1) if fits else None,
           "images_per_second": round(batch / seconds) if fits else None,
         }
       )
   return rows
+
+
+def _work(figures: dict) -> dict:
+  """Cycles of a TPU, or bytes that a GPU's kernels read and write."""
+  kernels = figures.get("gpu_kernels")
+  if kernels is not None:
+    moved = sum(kind["bytes"] for kind in kernels.values())
+    return {"moved_gib": round(moved / 2**30, 1)}
+  cycles = figures["estimated_cycles"]
+  return {"cycles_m": round(cycles / 1e6, 1) if figures["fits"] else None}
 
 
 def run_rows(found: dict[str, dict], all_steps: list[Step]) -> list[dict]:
@@ -333,7 +366,7 @@ def totals(found: dict[str, dict], all_steps: list[Step]) -> list[dict]:
 
 def costs(found: dict[str, dict], all_steps: list[Step]) -> str:
   """The file that `vit_jax.tables --costs` reads, a line for each row."""
-  versions = next((one["versions"] for one in found.values()), {})
+  versions = next((one["compilers"] for one in found.values()), {})
   parts = [f'  "versions": {json.dumps(versions)}']
   for key, make in (
     ("steps", step_rows),
@@ -345,6 +378,15 @@ def costs(found: dict[str, dict], all_steps: list[Step]) -> str:
     )
     parts.append(f'  "{key}": [\n{rows}\n  ]')
   return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _versions(accelerator: str) -> dict[str, str]:
+  """Versions of the packages that figures are made by, as installed."""
+  found = {}
+  for name in _COMPILERS[accelerator]:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+      found[name] = importlib.metadata.version(name)
+  return found
 
 
 def fitting(step: Step, found: dict[str, dict]) -> tuple[dict | None, str]:
@@ -368,6 +410,7 @@ def main() -> None:
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
   parser.add_argument("--output", required=True, type=pathlib.Path)
+  parser.add_argument("--accelerator", default="v5e", choices=TOPOLOGIES)
   parser.add_argument(
     "--rows", default="", help="only steps whose title or --config has this"
   )
@@ -376,7 +419,7 @@ def main() -> None:
   )
   arguments = parser.parse_args()
   arguments.output.mkdir(parents=True, exist_ok=True)
-  all_steps = steps()
+  all_steps = steps(arguments.accelerator)
   chosen = [
     step
     for step in all_steps
@@ -406,7 +449,7 @@ def main() -> None:
     for file in (step.file, step.smaller_file)
     if (figures := read(file, arguments.output)) is not None
   }
-  path = arguments.output / "compiled_steps.json"
+  path = arguments.output / f"compiled_steps_{arguments.accelerator}.json"
   path.write_text(costs(found, all_steps))
   if failed:
     sys.exit(f"Not compiled: {'; '.join(failed)}.")

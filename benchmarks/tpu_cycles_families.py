@@ -14,7 +14,7 @@ ones are compiled in their place: one with the fewest blocks that a stage has
 all kinds of, and for each deeper stage one that has these twice. What they add
 is added up, and what all the others add is then no more than an estimate.
 DeiTs have no stages, and are whole. Needs libtpu, no TPU. Our steps of the
-JSON files are in vit_jax/paper/compiled_families.json, from which
+JSON files are in vit_jax/paper/compiled_families_v5e.json, from which
 `vit_jax.tables families` computes days of training.
 """
 

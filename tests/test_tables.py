@@ -75,11 +75,17 @@ def test_figures_are_svg_or_pages(repo, tmp_path):
   assert "ViT-H/14" in path.read_text()
 
 
-def test_costs_are_text_or_data_and_need_no_jax(repo):
-  result = command(repo, "--costs", missing=HEAVY)
+@pytest.mark.parametrize(
+  "accelerator, words",
+  [("v5e", ("chip-days", "cycles")), ("h100", ("GPU-days", "moved by a GPU"))],
+)
+def test_costs_are_text_or_data_and_need_no_jax(repo, accelerator, words):
+  option = f"--accelerator={accelerator}"
+  result = command(repo, "--costs", option, missing=HEAVY)
   assert result.returncode == 0, result.stderr
-  assert "Table 6" in result.stdout and "does not fit" in result.stdout
-  value = json.loads(command(repo, "--costs", "--json").stdout)
+  for word in ("Table 6", "does not fit", *words):
+    assert word in result.stdout
+  value = json.loads(command(repo, "--costs", option, "--json").stdout)
   assert set(value) == {"versions", "steps", "runs", "totals"}
 
 
@@ -111,6 +117,8 @@ def test_help_has_examples_and_loads_no_tables(repo):
     (["--figure=5", "--json"], "not json"),
     (["--figure=5", "--output=x.png"], "not png"),
     (["5", "--costs"], "--costs stands alone"),
+    (["5", "--accelerator=h100"], "give --costs or the table of families"),
+    (["--costs", "--accelerator=tpu"], "should be one of"),
     (["--figure=4"], "drawn from runs alone"),
     (["5", "--pretrained=B_16.npz"], "is not FILE=DATA"),
     (["5", "--pretrained=B_16.npz=jft300"], "one of i1k, i21k, jft"),
@@ -123,8 +131,10 @@ def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):
   assert "Traceback" not in result.stderr
 
 
-def test_families_have_a_table_without_jax(repo):
-  result = command(repo, "families", "--json", missing=HEAVY)
+@pytest.mark.parametrize("accelerator", ["v5e", "h100"])
+def test_families_have_a_table_without_jax(repo, accelerator):
+  option = f"--accelerator={accelerator}"
+  result = command(repo, "families", option, "--json", missing=HEAVY)
   assert result.returncode == 0, result.stderr
   value = json.loads(result.stdout)
   assert value["table"] == "families"

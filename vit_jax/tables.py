@@ -11,7 +11,7 @@ config of each.
   python -m vit_jax.tables 5 --runs=runs
   python -m vit_jax.tables --format=html --output=tables.html
   python -m vit_jax.tables --figure=5 --runs=runs --output=figure5.svg
-  python -m vit_jax.tables --costs --format=markdown
+  python -m vit_jax.tables --costs --accelerator=h100 --format=markdown
 
 Beside the paper's numbers stand the exaFLOPs that we compute from shapes, and
 below the table the config that makes each row, for vit_jax.train, and each of
@@ -28,9 +28,10 @@ What cannot be used, or would have to be guessed, is said below the table.
 cost, with runs where there are any. --figure=4 is drawn from runs alone: a
 metric of those that started from nothing, by the images they were trained on.
 
---costs prints what the runs behind the tables take on TPUs, by train steps that
-were compiled ahead of time: memory, FLOPs, cycles and time of each step, hours
-and chip-days of each run, and the total of each table.
+--costs prints what the runs behind the tables take, by train steps that were
+compiled ahead of time: memory, FLOPs and time of each step, hours and days of
+a chip of each run, and the total of each table; --accelerator says on what,
+for the table of families too.
 
 --json prints {"table", "title", "rows": [{"row", "paper": {COLUMN: VALUE},
 "computed": {NAME: VALUE}, "measured": {COLUMN: VALUE} or null, "config":
@@ -68,7 +69,13 @@ def define_flags() -> None:
   flags.DEFINE_bool("json", False, "The same as --format=json.")
   flags.DEFINE_string("output", None, "File to write in place of stdout.")
   flags.DEFINE_string("runs", None, "Directory with workdirs to measure by.")
-  flags.DEFINE_bool("costs", False, "What the tables' runs take on TPUs.")
+  flags.DEFINE_bool("costs", False, "What the tables' runs take.")
+  flags.DEFINE_enum(
+    "accelerator",
+    "v5e",
+    ("v5e", "h100"),
+    "What --costs and families count days of: TPU v5e or NVIDIA H100.",
+  )
   flags.DEFINE_integer("figure", None, "Figure 3, 4 or 5 in place of a table.")
   flags.DEFINE_string(
     "metric",
@@ -88,7 +95,14 @@ def main(argv: Sequence[str]) -> int:
 
   options = flags.FLAGS
   if argv[1:] == [_FAMILIES]:
-    return _print(output.render_families(_families_format(options)), options)
+    kind = _families_format(options)
+    text = output.render_families(kind, options.accelerator)
+    return _print(text, options)
+  if options["accelerator"].present and not options.costs:
+    raise UserError(
+      f"--accelerator={options.accelerator} says on what runs are costed; give"
+      " --costs or the table of families with it."
+    )
   number = _number(argv[1:])
   pretrained = _pretrained(options.pretrained)
   if options.costs:
@@ -98,7 +112,8 @@ def main(argv: Sequence[str]) -> int:
         " --runs."
       )
     text = output.render_costs(
-      _format(options.format, options.json, options.output)
+      _format(options.format, options.json, options.output),
+      options.accelerator,
     )
   elif options.figure is not None:
     text, remarks = output.draw(

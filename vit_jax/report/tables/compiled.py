@@ -1,9 +1,10 @@
-"""Costs of the paper's runs, by train steps compiled ahead of time for TPUs.
+"""Costs of the paper's runs, by train steps compiled ahead of time.
 
-`benchmarks/paper_compiles.py` writes the file; docs/compile.md says what its
-figures count.
+`benchmarks/paper_compiles.py` writes the files, one for each accelerator;
+docs/compile.md says what their figures count.
 """
 
+import dataclasses
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -12,53 +13,100 @@ from typing import Any
 from vit_jax import paper
 from vit_jax.report.tables.sheet import Line, Sheet
 
-_FILE = pathlib.Path(paper.__file__).parent / "compiled_steps.json"
-# Key -> head of the column and how a value is written.
-_STEPS = {
-  "chips": ("chips", "{}"),
-  "images_per_chip": ("images a chip", "{:g}"),
-  "parameters_m": ("parameters", "{:.1f} M"),
-  "memory_gib": ("memory of a chip", "{:.2f} GiB"),
-  "model_tflops": ("model TFLOPs", "{:,.1f}"),
-  "cycles_m": ("cycles", "{:.1f} M"),
-  "step_ms": ("step", "{:.1f} ms"),
-  "images_per_second": ("images/s", "{:,.0f}"),
+
+@dataclasses.dataclass(frozen=True)
+class Accelerator:
+  """One for which the steps of the tables were compiled.
+
+  Attributes:
+    word: One of its devices in the heads of columns, 'chip'.
+    day: Sentence that says what a day of it is.
+    work: Key, head and form of the column that only its steps have.
+  """
+
+  word: str
+  day: str
+  work: tuple[str, tuple[str, str]]
+
+
+ACCELERATORS = {
+  "v5e": Accelerator(
+    word="chip",
+    day=(
+      "A chip-day is a day of one chip of TPU v5e, by the compiler's estimate"
+      " of a step."
+    ),
+    work=("cycles_m", ("cycles", "{:.1f} M")),
+  ),
+  "h100": Accelerator(
+    word="GPU",
+    day=(
+      "A GPU-day is a day of one H100 (SXM), by a bound on the time of a step:"
+      " all kernels as fast as memory and products allow, which no real one is."
+    ),
+    work=("moved_gib", ("moved by a GPU", "{:,.1f} GiB")),
+  ),
 }
-_RUNS = {
-  "steps": ("steps", "{:,}"),
-  "chips": ("chips", "{}"),
-  "hours": ("hours", "{:,.2f}"),
-  "chip_days": ("chip-days", "{:,.2f}"),
-  "for": ("for", "{}"),
-}
-_TOTALS = {
-  "pretrainings": ("pre-trainings", "{}"),
-  "pretraining_chip_days": ("chip-days", "{:,.1f}"),
-  "finetunings": ("fine-tunings", "{}"),
-  "finetuning_chip_days": ("chip-days", "{:,.1f}"),
-}
 
 
-def read() -> dict[str, Any]:
-  """Returns `versions`, `steps`, `runs` and `totals` of the packaged file."""
-  return json.loads(_FILE.read_text())
+def _columns(found: Accelerator) -> tuple[dict[str, tuple[str, str]], ...]:
+  """Columns of totals, runs and steps: key -> head and how a value is written.
+
+  Keys are the same for all accelerators.
+  """
+  word = found.word
+  totals = {
+    "pretrainings": ("pre-trainings", "{}"),
+    "pretraining_chip_days": (f"{word}-days", "{:,.1f}"),
+    "finetunings": ("fine-tunings", "{}"),
+    "finetuning_chip_days": (f"{word}-days", "{:,.1f}"),
+  }
+  runs = {
+    "steps": ("steps", "{:,}"),
+    "chips": (f"{word}s", "{}"),
+    "hours": ("hours", "{:,.2f}"),
+    "chip_days": (f"{word}-days", "{:,.2f}"),
+    "for": ("for", "{}"),
+  }
+  steps = {
+    "chips": (f"{word}s", "{}"),
+    "images_per_chip": (f"images a {word}", "{:g}"),
+    "parameters_m": ("parameters", "{:.1f} M"),
+    "memory_gib": (f"memory of a {word}", "{:.2f} GiB"),
+    "model_tflops": ("model TFLOPs", "{:,.1f}"),
+    found.work[0]: found.work[1],
+    "step_ms": ("step", "{:.1f} ms"),
+    "images_per_second": ("images/s", "{:,.0f}"),
+  }
+  return totals, runs, steps
 
 
-def lay_out(costs: Mapping[str, Any]) -> list[Sheet]:
-  """Returns the tables of steps, of whole runs and of totals, as words."""
+def read(accelerator: str) -> dict[str, Any]:
+  """Returns `versions`, `steps`, `runs` and `totals` of the packaged file.
+
+  Args:
+    accelerator: Key of `ACCELERATORS`.
+  """
+  folder = pathlib.Path(paper.__file__).parent
+  return json.loads((folder / f"compiled_steps_{accelerator}.json").read_text())
+
+
+def lay_out(costs: Mapping[str, Any], accelerator: str) -> list[Sheet]:
+  """Returns the tables of totals, of whole runs and of steps, as words."""
+  found = ACCELERATORS[accelerator]
+  totals, run, step = _columns(found)
   versions = ", ".join(f"{k} {v}" for k, v in costs["versions"].items())
   runs = [one | {"for": "; ".join(one["for"])} for one in costs["runs"]]
   return [
     _sheet(
       "Totals of each table, at one learning rate and one seed",
-      ("table", _TOTALS),
+      ("table", totals),
       costs["totals"],
-      "A chip-day is a day of one chip of TPU v5e, by the compiler's estimate"
-      " of a step, without evaluations and saves. A run that several places of"
-      " a table share is counted once.",
+      f"{found.day} Evaluations and saves are left out. A run that several"
+      " places of a table share is counted once.",
     ),
-    _sheet("Runs", ("config", _RUNS), runs),
-    _sheet("Train steps", ("step", _STEPS), costs["steps"], f"By {versions}."),
+    _sheet("Runs", ("config", run), runs),
+    _sheet("Train steps", ("step", step), costs["steps"], f"By {versions}."),
   ]
 
 
@@ -86,5 +134,5 @@ def _sheet(
 
 
 def _cell(form: str, value: Any) -> str:
-  """A value; null is that of a step that does not fit into a chip."""
+  """A value; null is that of a step that does not fit into a device."""
   return "does not fit" if value is None else form.format(value)

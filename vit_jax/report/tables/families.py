@@ -1,7 +1,8 @@
 """The families that followed: what is published of them, and what it costs.
 
 `benchmarks/tpu_cycles_families.py` writes the steps that were compiled for
-TPUs; docs/compile.md says what such figures count.
+TPUs, `benchmarks/family_compiles.py` those for GPUs; docs/compile.md says what
+such figures count.
 """
 
 import json
@@ -13,6 +14,7 @@ from vit_jax import paper as paper_room
 from vit_jax.paper import cost, families
 from vit_jax.paper.datasets import DATASETS
 from vit_jax.report.formatting import MISSING, quantity
+from vit_jax.report.tables.compiled import ACCELERATORS
 from vit_jax.report.tables.sheet import Line, Sheet
 
 _TITLE = "The families after ViT on ImageNet-1k"
@@ -25,25 +27,28 @@ _HEADS = (
   "computed",
   "epochs",
   "exaFLOPs",
-  "chip-days",
 )
-_NOTES = (
+_NOTE = (
   "Parameters are in millions, GMACs 10^9 multiply-adds of a forward pass."
   " ExaFLOPs are of the row's phase alone, three forward passes an image,"
-  " without teachers. A chip-day is a day of one chip of TPU v5e at 64 images a"
-  " chip in bfloat16, by the compiler's estimate of a step, likewise of the"
-  " phase alone.",
+  " without teachers. {day} Steps are of 64 images a {word} in bfloat16, or as"
+  " many as fit, and days likewise of the phase alone."
 )
-_STEPS = pathlib.Path(paper_room.__file__).parent / "compiled_families.json"
 _OURS = "ours"
 _SECONDS_A_DAY = 86_400
 
 
-def build() -> dict[str, Any]:
-  """The table as data: `table`, `title` and `rows`, as of other tables."""
+def build(accelerator: str) -> dict[str, Any]:
+  """The table as data: `table`, `title` and `rows`, as of other tables.
+
+  Args:
+    accelerator: Key of `ACCELERATORS`.
+  """
+  folder = pathlib.Path(paper_room.__file__).parent
+  file = folder / f"compiled_families_{accelerator}.json"
   steps = {
-    step["model"]: step
-    for step in json.loads(_STEPS.read_text())
+    (step["model"], step["image_size"]): step
+    for step in json.loads(file.read_text())
     if step["step"] == _OURS
   }
   return {
@@ -53,8 +58,9 @@ def build() -> dict[str, Any]:
   }
 
 
-def lay_out(document: dict[str, Any]) -> Sheet:
+def lay_out(document: dict[str, Any], accelerator: str) -> Sheet:
   """The table in words."""
+  found = ACCELERATORS[accelerator]
   lines, configs = [], []
   for row in document["rows"]:
     paper, computed = row["paper"], row["computed"]
@@ -77,15 +83,16 @@ def lay_out(document: dict[str, Any]) -> Sheet:
   return Sheet(
     number=None,
     title=document["title"],
-    heads=_HEADS,
+    heads=(*_HEADS, f"{found.word}-days"),
     lines=tuple(lines),
     configs=tuple(configs),
-    notes=_NOTES,
+    notes=(_NOTE.format(day=found.day, word=found.word),),
   )
 
 
 def _row(
-  result: families.Result, steps: Mapping[str, Mapping[str, Any]]
+  result: families.Result,
+  steps: Mapping[tuple[str, int], Mapping[str, Any]],
 ) -> dict[str, Any]:
   model = result.model
   images = DATASETS["imagenet2012"].num_examples["train"]
@@ -100,8 +107,8 @@ def _row(
     "gmacs": cost.forward_flops(model, num_classes=1000) / 2e9,
     "exaflops": cost.training_exaflops(model, images, result.epochs),
   }
-  step = steps.get(result.name)
-  if step is not None and step["image_size"] == result.image_size:
+  step = steps.get((result.name, result.image_size))
+  if step is not None:
     seconds = step["step_seconds"] * step["chips"] / step["batch_size"]
     days = seconds * images * result.epochs / _SECONDS_A_DAY
     computed["chip_days"] = round(days, 1)

@@ -60,23 +60,33 @@ def render(
   return "\n".join(formats.FORMATS[kind](one) for one in sheets)
 
 
-def render_costs(kind: str) -> str:
-  """Returns what the paper's runs cost on TPUs, in one of the formats."""
-  costs = compiled.read()
+def render_costs(kind: str, accelerator: str = "v5e") -> str:
+  """Returns what the paper's runs cost, in one of the formats.
+
+  Args:
+    kind: Name of a format.
+    accelerator: Key of `compiled.ACCELERATORS`.
+  """
+  costs = compiled.read(accelerator)
   if kind == "json":
     return json.dumps(costs, indent=2, ensure_ascii=False) + "\n"
-  sheets = compiled.lay_out(costs)
+  sheets = compiled.lay_out(costs, accelerator)
   if kind == "html":
     return page.render([page.of_table(one) for one in sheets], with_runs=False)
   return "\n".join(formats.FORMATS[kind](one) for one in sheets)
 
 
-def render_families(kind: str) -> str:
-  """Returns the table of the families after ViT, in one of the formats."""
-  found = families.build()
+def render_families(kind: str, accelerator: str = "v5e") -> str:
+  """Returns the table of the families after ViT, in one of the formats.
+
+  Args:
+    kind: Name of a format.
+    accelerator: Key of `compiled.ACCELERATORS`, by which runs are costed.
+  """
+  found = families.build(accelerator)
   if kind == "json":
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
-  one = families.lay_out(found)
+  one = families.lay_out(found, accelerator)
   if kind == "html":
     return page.render([page.of_table(one)], with_runs=False)
   return formats.FORMATS[kind](one)
