@@ -13,15 +13,14 @@ prints what is there. Needs the compiler of the devices and none of them.
 
 import argparse
 import json
-import os
 import pathlib
 import re
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import compiling  # noqa: E402
 from vit_jax import text_tables  # noqa: E402
 from vit_jax.sharding import rules  # noqa: E402
 
@@ -98,25 +97,13 @@ def compile_once(
   """Compiles a config; returns why that failed, or ""."""
   overrides = [*_OVERRIDES.get(name.partition(".")[0], ())]
   overrides += [setting] * bool(setting)
-  path = place(directory, name, setting)
-  partial = path.with_suffix(".part")
-  ran = subprocess.run(
-    [
-      *(sys.executable, "-m", "vit_jax.compile"),
-      f"--config=configs/{name}",
-      f"--topology={topology}",
-      f"--output={partial}",
-      *(f"--config.{override}" for override in overrides),
-    ],
-    cwd=ROOT,
-    env={**os.environ, "JAX_PLATFORMS": "cpu"},
-    capture_output=True,
-    text=True,
+  failure = compiling.compile_to(
+    place(directory, name, setting),
+    f"configs/{name}",
+    topology,
+    *(f"--config.{override}" for override in overrides),
   )
-  if ran.returncode or not partial.exists():
-    return ran.stderr.strip().splitlines()[-1] if ran.stderr else "killed"
-  partial.rename(path)
-  return ""
+  return failure.rpartition("\n")[-1]
 
 
 def make(directory: pathlib.Path, name: str, topology: str) -> None:

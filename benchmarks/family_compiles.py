@@ -15,15 +15,14 @@ of TPUs, whose compiler takes hours for some of these.
 
 import argparse
 import json
-import os
 import pathlib
 import re
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import compiling  # noqa: E402
 from vit_jax.aot import topology as topology_lib  # noqa: E402
 from vit_jax.paper import families  # noqa: E402
 
@@ -50,28 +49,14 @@ def compile_once(
 ) -> str:
   """Compiles a network's step; returns why that failed, or ""."""
   batch = images * topology_lib.parse(topology).num_devices
+  config = f"model={result.name},batch={batch},dtype=bfloat16"
   overrides = [f"--config.model.image_size={result.image_size}"]
   if result.window_size:
     overrides += [f"--config.model.window_size={result.window_size}"]
-  partial = path.with_suffix(".part")
-  ran = subprocess.run(
-    [
-      *(sys.executable, "-m", "vit_jax.compile"),
-      "--config=configs/benchmark.py:"
-      f"model={result.name},batch={batch},dtype=bfloat16",
-      f"--topology={topology}",
-      f"--output={partial}",
-      *overrides,
-    ],
-    cwd=ROOT,
-    env={**os.environ, "JAX_PLATFORMS": "cpu"},
-    capture_output=True,
-    text=True,
+  failure = compiling.compile_to(
+    path, f"configs/benchmark.py:{config}", topology, *overrides
   )
-  if ran.returncode or not partial.exists():
-    return (ran.stderr.strip().splitlines() or ["killed"])[-1]
-  partial.rename(path)
-  return ""
+  return failure.rpartition("\n")[-1]
 
 
 def fitting(

@@ -1,4 +1,4 @@
-"""Compiles every train step of the paper's tables and studies, for no device.
+"""Compiles every train step of the paper's tables and studies ahead of time.
 
   python benchmarks/paper_compiles.py --output=DIR [--accelerator=h100]
       [--rows=B/32] [--list]
@@ -23,17 +23,16 @@ import contextlib
 import dataclasses
 import importlib.metadata
 import json
-import os
 import pathlib
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vit_jax import command_line  # noqa: E402
+from benchmarks import compiling  # noqa: E402
+from vit_jax import command_line, records  # noqa: E402
 from vit_jax.config import named_sections, names, resolve, schema  # noqa: E402
 from vit_jax.objectives import build as objectives_build  # noqa: E402
 from vit_jax.paper import results  # noqa: E402
@@ -231,35 +230,20 @@ def _compile(
 ) -> bool:
   """Compiles a step in a separate process; returns true on success."""
   output = directory / f"{file}.json"
-  partial = output.with_suffix(".part")
   if step.config.model.num_classes is None:
     known = DATASETS.get(step.config.train.dataset)
     classes = known.num_classes if known else 1000
     overrides += (f"--config.model.num_classes={classes}",)
-  ran = subprocess.run(
-    [
-      sys.executable,
-      "-m",
-      "vit_jax.compile",
-      f"--config={step.argument}",
-      f"--topology={step.topology}",
-      f"--output={partial}",
-      *overrides,
-    ],
-    cwd=ROOT,
-    env={**os.environ, "JAX_PLATFORMS": "cpu"},
-    stdout=subprocess.DEVNULL,
-    stderr=subprocess.PIPE,
-    text=True,
+  failure = compiling.compile_to(
+    output, step.argument, step.topology, *overrides
   )
-  if ran.returncode or not partial.exists():
-    output.with_suffix(".err").write_text(ran.stderr)
+  if failure:
+    output.with_suffix(".err").write_text(failure)
     return False
   output.with_suffix(".err").unlink(missing_ok=True)
-  figures = json.loads(partial.read_text())
+  figures = json.loads(output.read_text())
   figures["compilers"] = _versions(step.accelerator)
-  partial.write_text(json.dumps(figures, indent=2))
-  partial.rename(output)
+  records.write_json(output, figures)
   return True
 
 
@@ -366,7 +350,9 @@ def totals(found: dict[str, dict], all_steps: list[Step]) -> list[dict]:
 
 def costs(found: dict[str, dict], all_steps: list[Step]) -> str:
   """The file that `vit_jax.tables --costs` reads, a line for each row."""
-  versions = next((one["compilers"] for one in found.values()), {})
+  versions = next(
+    (one["compilers"] for one in found.values() if "compilers" in one), {}
+  )
   parts = [f'  "versions": {json.dumps(versions)}']
   for key, make in (
     ("steps", step_rows),

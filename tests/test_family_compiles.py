@@ -43,7 +43,7 @@ def compiler(script, monkeypatch):
     pathlib.Path(path).write_text(json.dumps(found))
     return subprocess.CompletedProcess(command, 0, stderr="")
 
-  monkeypatch.setattr(script.subprocess, "run", run)
+  monkeypatch.setattr(subprocess, "run", run)
   return commands
 
 
@@ -79,7 +79,7 @@ def test_a_failure_is_said_and_leaves_nothing(
   script, tmp_path, monkeypatch, capsys
 ):
   failed = subprocess.CompletedProcess([], 1, stderr="no compiler\n")
-  monkeypatch.setattr(script.subprocess, "run", lambda *_, **__: failed)
+  monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
   (result,) = script.networks("Swin-T")
   assert not script.make(tmp_path, result, "h100:8")
   assert "Swin-T, 224 px" in (said := capsys.readouterr().out)

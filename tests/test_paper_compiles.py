@@ -169,7 +169,7 @@ def test_a_step_is_compiled_until_it_fits(
     pathlib.Path(path).write_text(json.dumps(value))
     return subprocess.CompletedProcess(command, 0, stderr="")
 
-  monkeypatch.setattr(script.subprocess, "run", run)
+  monkeypatch.setattr(subprocess, "run", run)
   assert not script.is_done(step, tmp_path)
   assert script.compile_step(step, tmp_path)
   assert script.is_done(step, tmp_path)
@@ -181,7 +181,7 @@ def test_a_step_that_cannot_be_compiled_is_to_do(
   script, all_steps, tmp_path, monkeypatch
 ):
   failed = subprocess.CompletedProcess([], 1, stderr="out of memory")
-  monkeypatch.setattr(script.subprocess, "run", lambda *_, **__: failed)
+  monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
   assert not script.compile_step(all_steps[0], tmp_path)
   assert not script.is_done(all_steps[0], tmp_path)
   assert "out of memory" in next(tmp_path.glob("*.err")).read_text()

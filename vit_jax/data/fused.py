@@ -28,7 +28,8 @@ def fused(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
   become tensors, and settings are whatever else is hashable.
 
   Args:
-    function: `(pixels, *numbers_and_settings, **settings)` to pixels.
+    function: `(pixels, *numbers_and_settings, **settings)`, where pixels are
+      uint8 [h, w, 3], to any tensor.
   """
 
   @functools.cache
