@@ -49,6 +49,17 @@ def test_nothing_keeps_it():
   assert handle() is None
 
 
+def test_its_end_waits_for_no_thread_that_tunes():
+  dataset = tf.data.Dataset.range(8).map(
+    lambda i: {"number": i}, num_parallel_calls=tf.data.AUTOTUNE
+  )
+  iterator = DatasetIterator(dataset)
+  next(iterator)
+  # TensorFlow has made no model for that thread to work on.
+  with pytest.raises(tf.errors.NotFoundError, match="disable autotune"):
+    tf.raw_ops.IteratorGetModelProto(iterator=iterator._held[0])
+
+
 ENDS = """
 import time
 import numpy as np

@@ -227,7 +227,7 @@ class HostBatches:
       tf.data.Dataset.range(-(-end // _CHUNK))
       .map(as_it_is(read_chunk), num_parallel_calls=num_readers)
       .unbatch()
-      .map(as_it_is(self.preprocess_one), num_parallel_calls=tf.data.AUTOTUNE)
+      .map(as_it_is(self.preprocess_one), num_parallel_calls=num_threads)
       .batch(len(self._local_rows))
       .prefetch(1)
       .with_options(options)

@@ -19,9 +19,17 @@ class DatasetIterator:
   then waits for threads that may wait for that lock to call `numpy_function`: a
   deadlock. A handle releases the lock when it is deleted, which has to be
   before the interpreter ends, as no other thread gets its lock after that.
+
+  tf.data does not tune the dataset while it runs: a count of `AUTOTUNE` stays
+  at TensorFlow's default, at most 16. The thread that tunes can miss the end:
+  it is woken before the end is marked, may find no mark and then sleeps on
+  until it would tune next, up to a minute, while the deletion waits for it.
   """
 
   def __init__(self, dataset: Any):
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    dataset = dataset.with_options(options)
     self._names = sorted(dataset.element_spec)
     specs = [dataset.element_spec[name] for name in self._names]
     self._types = {
