@@ -84,7 +84,7 @@ class TrainBatches:
     self.first_example = first_example
     self._batch_size = batch_size
     self._prefetch_batches = prefetch_batches
-    self._placement = _Placement(mesh, batch_size)
+    self._placement = Placement(mesh, batch_size)
     self._make_host_batches = functools.partial(
       HostBatches,
       source,
@@ -153,7 +153,7 @@ def eval_batches(
   num_shards = mesh.shape["data"] * mesh.shape["fsdp"]
   batch_size = -(-batch_size // num_shards) * num_shards
   features = features_lib.of_images(preprocess).of_source(source)
-  placement = _Placement(mesh, batch_size)
+  placement = Placement(mesh, batch_size)
   num_examples = source.num_examples
   num_batches = -(-num_examples // batch_size)
   local_rows = placement.local_rows
@@ -230,7 +230,7 @@ def _fill(array: np.ndarray, length: int, value: int) -> np.ndarray:
   return np.pad(array, margins, constant_values=value)
 
 
-class _Placement:
+class Placement:
   """The rows of a global batch that this process holds, and their devices.
 
   `local_rows` is int64 [n], ascending.
