@@ -114,6 +114,7 @@ EVALUATORS = Registry(
     "fewshot": "vit_jax.evaluators.kinds:FEWSHOT",
     "knn": "vit_jax.evaluators.kinds:KNN",
     "linear_probe": "vit_jax.evaluators.kinds:LINEAR_PROBE",
+    "linear_segmentation": "vit_jax.evaluators.kinds:LINEAR_SEGMENTATION",
     "reconstruction": "vit_jax.evaluators.kinds:RECONSTRUCTION",
     "zeroshot": "vit_jax.evaluators.kinds:ZEROSHOT",
     "retrieval": "vit_jax.evaluators.kinds:RETRIEVAL",

@@ -120,7 +120,8 @@ def test_dump_and_load_give_the_same_config():
       {"evals__test__type": "clasification"},
       "config.evals.test.type = 'clasification' is not known. Did you mean"
       " 'classification'? Known: classification, regression, fewshot, knn,"
-      " linear_probe, reconstruction, zeroshot, retrieval.",
+      " linear_probe, linear_segmentation, reconstruction, zeroshot,"
+      " retrieval.",
     ),
     (
       {"evals__near__neighbours": (1, 2)},

@@ -68,6 +68,11 @@ def default_fewshot_dataset(**values: Any) -> ml_collections.ConfigDict:
   return _filled(schema.FewshotDataset, values)
 
 
+def default_segmentation_dataset(**values: Any) -> ml_collections.ConfigDict:
+  """An entry of `datasets` of a linear segmentation."""
+  return _filled(schema.SegmentationDataset, values)
+
+
 def default_zeroshot_dataset(**values: Any) -> ml_collections.ConfigDict:
   """An entry of `datasets` of a zero-shot evaluator."""
   return _filled(schema.ZeroShotDataset, values)

@@ -820,6 +820,53 @@ class LinearProbeEval(FeaturesEval):
   )
 
 
+class SegmentationDataset(Section):
+  """Images and masks of a linear segmentation, in the layout of ADE20K."""
+
+  directory: str | None = key(
+    None,
+    "Folder that holds images/SPLIT/NAME.jpg and annotations/SPLIT/NAME.png;"
+    " None: data_dir.",
+  )
+  train_split: str = key("training", "SPLIT that the layer is trained on.")
+  test_split: str = key("validation", "SPLIT that is measured.")
+  num_classes: Annotated[int, pydantic.Field(gt=0, le=255)] | None = key(
+    None, "Labels are 0 to one less; None: to the largest that masks have."
+  )
+  reduce_zero_label: bool = key(
+    False,
+    "True: 0 is no class, and other labels are one less, as for ADE20K.",
+  )
+
+
+class LinearSegmentationEval(Eval):
+  """A linear layer from patch tokens to the classes of pixels. [DV2]"""
+
+  type: Literal["linear_segmentation"]
+  datasets: dict[str, SegmentationDataset] = key(
+    {}, "Name in the metrics -> data."
+  )
+  batch_size: PositiveInt | None = key(None, "None: train_batch_size.")
+  blocks: PositiveInt = key(
+    1, "Last layers whose patch tokens are joined; 4 of [DV2]'s larger probe."
+  )
+  image_size: Size | None = key(
+    None, "Pixels of a side, whatever the image's shape; None: the model's."
+  )
+  mask_size: Size | None = key(
+    None, "Side of masks, on which pixels are counted; None: that of images."
+  )
+  steps: PositiveInt = key(40_000, "Updates of the layer. [DV2]")
+  warmup_steps: NonNegativeInt = key(
+    1500, "Updates in which the rate rises from 0; at most steps - 1. [DV2]"
+  )
+  train_batch_size: PositiveInt = key(
+    16, "Images of an update; at most those of the training split. [DV2]"
+  )
+  learning_rate: Positive = key(1e-3, "Of AdamW, before it falls to 0. [DV2]")
+  weight_decay: NonNegative = key(1e-4, "Times the rate, as PyTorch's. [DV2]")
+
+
 class ReconstructionEval(Eval):
   """Hidden patches of images, predicted from the others. [MAE]"""
 

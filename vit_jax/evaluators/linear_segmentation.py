@@ -1,0 +1,318 @@
+"""Linear segmentation: the class of each pixel from frozen patch tokens."""
+
+import contextlib
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, UInt8
+
+from vit_jax import registry, rngs
+from vit_jax.config import schema
+from vit_jax.data import mask_batches, masks
+from vit_jax.data.masks import MaskFolder
+from vit_jax.errors import UserError
+from vit_jax.evaluators import contract, segmentation_metrics
+from vit_jax.evaluators.segmentation_training import Head, State
+from vit_jax.models import build as models_build
+from vit_jax.models.features import feature_maps
+from vit_jax.sharding import activations
+from vit_jax.sharding import mesh as meshes
+
+_HEARTBEAT_STEPS = 20
+_FLIP = "linear_segmentation"  # Name of the stream of random numbers.
+
+_logger = logging.getLogger(__name__)
+
+Maps = Float[Array, "b rows columns d"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+  """Images and masks, opened.
+
+  Attributes:
+    key: Config key, for messages.
+    train: Split that the layer is trained on.
+    test: Split that is measured.
+    num_classes: Number of classes in both.
+  """
+
+  key: str
+  train: MaskFolder
+  test: MaskFolder
+  num_classes: int
+
+
+def build(
+  name: str, config: schema.LinearSegmentationEval, context: contract.Context
+) -> "LinearSegmentation":
+  """Opens the data of `config.evals.<name>` and reads all masks.
+
+  Raises:
+    UserError: The data are missing or wrong, or the network has too few layers
+      or does not take images of this size.
+  """
+  key = f"config.evals.{name}"
+  datasets = {
+    data_name: _open(f"{key}.datasets.{data_name}", data, context)
+    for data_name, data in config.datasets.items()
+  }
+  return LinearSegmentation(key, config, datasets, context)
+
+
+def _open(
+  key: str, data: schema.SegmentationDataset, context: contract.Context
+) -> Dataset:
+  train, test = (
+    masks.open_split(
+      data.directory or context.config.data_dir,
+      split,
+      key=key,
+      reduce_zero_label=data.reduce_zero_label,
+    )
+    for split in (data.train_split, data.test_split)
+  )
+  num_classes = data.num_classes
+  if num_classes is None:
+    num_classes = 1 + int(max(train.largest.max(), test.largest.max()))
+  for split in (train, test):
+    split.require_classes(num_classes)
+  return Dataset(key, train, test, num_classes)
+
+
+class LinearSegmentation:
+  """`linear_segmentation/<dataset>/{miou,pixel_accuracy,class_accuracy}`.
+
+  Args:
+    key: Config key of the entry, for messages.
+    config: The entry of `config.evals`.
+    datasets: Name -> training and test split.
+    context: Of the run.
+  """
+
+  def __init__(
+    self,
+    key: str,
+    config: schema.LinearSegmentationEval,
+    datasets: Mapping[str, Dataset],
+    context: contract.Context,
+  ):
+    self._prefix = registry.EVALUATORS.get(config.type).prefix
+    self._config = config
+    self._datasets = datasets
+    self._context = context
+    self._image_size = config.image_size or context.config.model.image_size
+    self._mask_size = config.mask_size or self._image_size
+    maps = joined_maps(context.config.model, blocks=config.blocks, key=key)
+    width = _width(maps, context.config.model, self._image_size)
+    self._maps = activations.on(context.mesh, maps)
+    self._programs = {
+      name: self._compiled(self._head(width, data.num_classes))
+      for name, data in datasets.items()
+    }
+
+  def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
+    """Trains a layer on each dataset and measures it.
+
+    Raises:
+      UserError: A file is damaged, or the loss is not finite.
+    """
+    del step  # Writes no files.
+    metrics = {}
+    for name, data in self._datasets.items():
+      init, update, count = self._programs[name]
+      head = self._fit(state.eval_params, data, init, update)
+      found = self._measure(state.eval_params, head, data, count)
+      metrics |= {f"{self._prefix}/{name}/{k}": v for k, v in found.items()}
+    return metrics
+
+  def _head(self, width: int, num_classes: int) -> Head:
+    config = self._config
+    return Head(
+      width=width,
+      num_classes=num_classes,
+      steps=config.steps,
+      warmup_steps=config.warmup_steps,
+      learning_rate=config.learning_rate,
+      weight_decay=config.weight_decay,
+    )
+
+  def _compiled(self, head: Head) -> tuple[Callable[..., Any], ...]:
+    """The head's first state, a step of it, and counts of a batch."""
+    replicated = meshes.replicated(self._context.mesh)
+
+    def update(
+      state: State, params: Any, batch: Mapping[str, Array]
+    ) -> tuple[State, Float[Array, ""]]:
+      key = rngs.stream(0, _FLIP, state["step"])
+      image, label = flipped(key, batch["image"], batch["label"])
+      return head.update(state, self._maps(params, image), label)
+
+    def count(
+      state: State, params: Any, batch: Mapping[str, Array]
+    ) -> Int[Array, "3 classes"]:
+      maps = self._maps(params, batch["image"])
+      logits = head.logits(state, maps, batch["label"].shape[-1])
+      return segmentation_metrics.counts(
+        logits.argmax(axis=-1), batch["label"], head.num_classes
+      )
+
+    jit = functools.partial(jax.jit, out_shardings=replicated)
+    return jit(head.init), jit(update, donate_argnums=0), jit(count)
+
+  def _fit(
+    self,
+    params: Any,
+    data: Dataset,
+    init: Callable[[], State],
+    update: Callable[..., tuple[State, Array]],
+  ) -> State:
+    config, before, value = self._config, None, None
+    batches = mask_batches.train_batches(
+      data.train,
+      batch_size=self._whole(
+        min(config.train_batch_size, data.train.num_examples)
+      ),
+      num_steps=config.steps,
+      **self._sizes,
+    )
+    state = init()
+    with contextlib.closing(batches):
+      for number, batch in enumerate(batches, 1):
+        state, value = update(state, params, batch)
+        # The host is one step ahead, so that few batches wait on the devices.
+        jax.block_until_ready(before)
+        before = value
+        if number % _HEARTBEAT_STEPS == 0:
+          self._context.heartbeat()
+    last = float(jax.device_get(value))
+    if not np.isfinite(last):
+      raise UserError(
+        f"{data.key}: the loss of the linear layer is NaN or infinite, so the"
+        " network's parameters are damaged, or learning_rate ="
+        f" {config.learning_rate:g} is too large; evaluate an earlier"
+        " checkpoint, or lower it."
+      )
+    _logger.info("%s: the last batch has a loss of %.4f.", data.key, last)
+    return state
+
+  def _measure(
+    self,
+    params: Any,
+    head: State,
+    data: Dataset,
+    count: Callable[..., Array],
+  ) -> dict[str, float]:
+    config, total = self._config, np.zeros((3, data.num_classes), np.int64)
+    batches = mask_batches.eval_batches(
+      data.test,
+      batch_size=self._whole(
+        min(
+          config.batch_size or config.train_batch_size, data.test.num_examples
+        )
+      ),
+      **self._sizes,
+    )
+    with contextlib.closing(batches):
+      for batch in batches:
+        total += jax.device_get(count(head, params, batch))
+        self._context.heartbeat()
+    found = segmentation_metrics.measure(total)
+    return found | {"num_examples": float(data.test.num_examples)}
+
+  @property
+  def _sizes(self) -> dict[str, Any]:
+    """Arguments that batches of both splits have."""
+    return {
+      "image_size": self._image_size,
+      "mask_size": self._mask_size,
+      "mesh": self._context.mesh,
+    }
+
+  def _whole(self, size: int) -> int:
+    """At least `size` examples, of which devices have equally many."""
+    shards = meshes.batch_shards(self._context.mesh)
+    return -(-size // shards) * shards
+
+
+def flipped(
+  key: Array, image: UInt8[Array, "b h w 3"], label: UInt8[Array, "b i j"]
+) -> tuple[UInt8[Array, "b h w 3"], UInt8[Array, "b i j"]]:
+  """Every other image, at random, from right to left with its mask."""
+  flips = jax.random.bernoulli(key, shape=(len(image),))
+  return (
+    jnp.where(flips[:, None, None, None], image[:, :, ::-1], image),
+    jnp.where(flips[:, None, None], label[:, :, ::-1], label),
+  )
+
+
+def joined_maps(
+  model: schema.Model, *, blocks: int, key: str
+) -> Callable[[Any, UInt8[Array, "b h w 3"]], Maps]:
+  """Function of parameters and images: maps of the last layers, joined.
+
+  Those of a Vision Transformer are normalised by its last norm. Of stages, whose
+  maps become smaller, all are interpolated to the largest of them.
+
+  Args:
+    model: The network.
+    blocks: Number of layers or stages.
+    key: Config key of the entry, for messages.
+
+  Raises:
+    UserError: The network has fewer layers or stages.
+  """
+  network = models_build.create(model, num_classes=None)
+  family = models_build.family_of(network)
+  known = len(family.map_names(network))
+  if blocks > known:
+    raise UserError(
+      f"{key}.blocks = {blocks} asks for more layers than the {known} layers or"
+      f" stages of {family.describe(model)}; set it to {known} or less."
+    )
+
+  def maps(params: Any, image: UInt8[Array, "b h w 3"]) -> Maps:
+    norm = family.last_norm(network, params) is not None
+    layers = range(-blocks, 0)
+    found = feature_maps(network, params, image, layers, norm=norm)
+    grid = found[0].shape[:3]
+    return jnp.concatenate(
+      [
+        jax.image.resize(
+          one.astype(jnp.float32),
+          (*grid, one.shape[-1]),
+          "linear",
+          antialias=False,
+        )
+        for one in found
+      ],
+      axis=-1,
+    )
+
+  return maps
+
+
+def _width(
+  maps: Callable[[Any, Any], Maps], model: schema.Model, image_size: int
+) -> int:
+  """Length of a joined feature vector; computes nothing.
+
+  Raises:
+    UserError: The network does not take images of this size.
+  """
+  network = models_build.create(model, num_classes=None)
+
+  def of_shapes(image: Array) -> Array:
+    side = model.image_size
+    first = jnp.zeros((1, side, side, 3), jnp.uint8)
+    params = network.init(jax.random.key(0), first)["params"]
+    return maps(params, image)
+
+  image = jax.ShapeDtypeStruct((1, image_size, image_size, 3), jnp.uint8)
+  return jax.eval_shape(of_shapes, image).shape[-1]
