@@ -2,11 +2,16 @@
 
   --config=configs/frozen_features.py:datasets=digits
   --config=configs/frozen_features.py:datasets=cifar100+oxford_iiit_pet+dtd
+  --config=configs/frozen_features.py:masks=ADEChallengeData2016
 
 For vit_jax.evaluate: few-shot accuracy, k nearest neighbours and a linear
 probe, with the architecture and image size of the checkpoint. Its head is not
 used. `imagenet` is imagenet2012; few shots are drawn from its first 65,000
 training images, as in big_vision, and the others use all of them.
+
+`masks` names a folder of images and masks, whose pixels a linear layer on patch
+tokens classifies: `linear_segmentation`, in place of all of these unless
+`datasets` is given too.
 """
 
 import ml_collections
@@ -16,6 +21,7 @@ from vit_jax.config.defaults import (
   default_config,
   default_eval,
   default_fewshot_dataset,
+  default_segmentation_dataset,
 )
 
 # Name in the metrics -> what differs from the defaults. Big_vision's few-shot
@@ -38,8 +44,9 @@ DATASETS = {
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
-  args = arguments.parse(args, datasets="digits")
-  names = args.datasets.split("+")
+  args = arguments.parse(args, datasets="", masks="")
+  datasets = args.datasets or ("" if args.masks else "digits")
+  names = datasets.split("+") if datasets else []
   for name in names:
     arguments.check_choice("datasets", name, DATASETS)
   config = default_config()
@@ -47,7 +54,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   # Nothing is trained; these only have to be something.
   config.total_steps = 1
   config.train.update(dataset="digits", batch_size=256)
-  for kind in ("fewshot", "knn", "linear_probe"):
+  for kind in ("fewshot", "knn", "linear_probe") if names else ():
     config.evals[kind] = default_eval(type=kind)
     for name in names:
       config.evals[kind].datasets[name] = default_fewshot_dataset(
@@ -55,4 +62,9 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
       )
   if "imagenet" in names:
     config.evals.fewshot.datasets.imagenet.train_split = "train[:65000]"
+  if args.masks:
+    config.evals.linear_segmentation = default_eval(type="linear_segmentation")
+    config.evals.linear_segmentation.datasets.masks = (
+      default_segmentation_dataset(directory=args.masks)
+    )
   return smoke.shrink(config) if args.smoke else config

@@ -1145,3 +1145,25 @@ def test_dinov2s_crops_are_blurred_as_released_or_as_in_the_paper(blur, wanted):
     view.preprocess.partition("gaussian_blur(p=")[2].partition(")")[0]
     for view in config.train.views.values()
   ] == wanted
+
+
+@pytest.mark.parametrize(
+  "arguments, kinds",
+  [
+    ("", {"fewshot", "knn", "linear_probe"}),
+    ("masks=ADE", {"linear_segmentation"}),
+    (
+      "masks=ADE,datasets=dtd",
+      {"fewshot", "knn", "linear_probe", "linear_segmentation"},
+    ),
+  ],
+)
+def test_frozen_features_are_measured_on_images_or_pixels(arguments, kinds):
+  for also in ("", ",smoke"):
+    path = FILES[0].parent / "frozen_features.py"
+    config = load(path, arguments + also)
+    checks.check(config)
+    assert {entry.type for entry in config.evals.values()} == kinds
+    if "linear_segmentation" in kinds:
+      (data,) = config.evals["linear_segmentation"].datasets.values()
+      assert data.directory == "ADE"

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests import experiments
+from tests import experiments, mask_folders
 from vit_jax import convert
 from vit_jax.config import defaults, resolve
 from vit_jax.errors import UserError
@@ -118,8 +118,9 @@ def test_a_missing_checkpoint_is_noticed_before_the_first_is_measured(
       )
 
 
-def test_every_type_of_evaluator_runs_on_a_checkpoint(finished):
+def test_every_type_of_evaluator_runs_on_a_checkpoint(finished, tmp_path):
   workdir, _ = finished
+  mask_folders.make(tmp_path, side=8, num_train=4, num_test=2)
   config = experiments.config(**EXACT)
   changes = {
     "fewshot": {"shots": (1, 5)},
@@ -132,8 +133,16 @@ def test_every_type_of_evaluator_runs_on_a_checkpoint(finished):
     built.evals[kind].datasets.toy = defaults.default_fewshot_dataset(
       dataset=experiments.DATASET, preprocess="decode|resize"
     )
+  built.evals.pixels = defaults.default_eval(
+    type="linear_segmentation", steps=2, warmup_steps=1
+  )
+  built.evals.pixels.datasets.toy = defaults.default_segmentation_dataset(
+    directory=str(tmp_path)
+  )
   metrics = evaluate(resolve.resolve(built), workdir)
+  counted = ("miou", "pixel_accuracy", "class_accuracy", "num_examples")
   assert set(metrics) == {
+    *(f"linear_segmentation/toy/{name}" for name in counted),
     *("step", "eval/test/top1", "eval/test/loss"),
     *("eval/test/num_examples", "knn/toy/k1", "knn/toy/k5"),
     *(f"fewshot/toy/{k}shot{s}" for k in (1, 5) for s in ("", "_std")),

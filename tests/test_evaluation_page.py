@@ -59,7 +59,7 @@ def test_every_config_named_is_there():
   named = re.findall(
     r"--config=(configs/\w+\.py)(?::(\S+))?", "".join(COMMANDS)
   )
-  assert len(named) == 6
+  assert len(named) == 7
   for path, arguments in named:
     built = command_line.load_config(str(REPO / path), arguments or None)
     checks.check(resolve.resolve(built))
@@ -69,7 +69,7 @@ def test_every_type_and_key_is_in_the_page():
   for kind, section in named_sections.sections("evals").items():
     assert f"| `{kind}` |" in PAGE
     own = section.model_fields.keys() - schema.FeaturesEval.model_fields.keys()
-    if kind in ("knn", "linear_probe", "zeroshot"):
+    if kind in ("knn", "linear_probe", "linear_segmentation", "zeroshot"):
       assert all(f"`{key}`" in PAGE or key == "type" for key in own)
 
 
@@ -82,6 +82,12 @@ def test_the_defaults_are_those_of_the_page():
   powers = [b / a for a, b in itertools.pairwise(probe.l2_sweep)]
   assert powers == pytest.approx([10] * 5) and "six powers of ten" in PAGE
   assert schema.FewshotEval(type="fewshot").l2 == 1024
+  pixels = schema.LinearSegmentationEval(type="linear_segmentation")
+  updates = f"{pixels.steps}, {pixels.warmup_steps}"
+  assert f"| `steps`, `warmup_steps` | {updates} |" in PAGE
+  assert f"| `train_batch_size` | {pixels.train_batch_size} |" in PAGE
+  assert (pixels.learning_rate, pixels.weight_decay) == (1e-3, 1e-4)
+  assert "| `learning_rate`, `weight_decay` | 10⁻³, 10⁻⁴ |" in PAGE
 
 
 def test_the_protocols_are_those_of_the_page():

@@ -9,6 +9,7 @@ from vit_jax.config.defaults import (
   default_eval,
   default_fewshot_dataset,
   default_retrieval_dataset,
+  default_segmentation_dataset,
   default_zeroshot_dataset,
 )
 from vit_jax.models import build
@@ -93,6 +94,20 @@ def test_every_type_of_evaluator_shrinks_to_the_generated_data():
   assert evals["fewshot"].shots == (1, 5)
   assert evals["knn"].neighbors == (1, 5)
   assert len(evals["linear_probe"].l2_sweep) == 2
+
+
+def test_a_segmentation_shrinks_and_keeps_its_masks():
+  config = default_config()
+  config.total_steps = 100
+  config.evals.seg = default_eval(type="linear_segmentation")
+  config.evals.seg.datasets.ade20k = default_segmentation_dataset(
+    directory="ADEChallengeData2016"
+  )
+  config = resolve.resolve(smoke.shrink(config))
+  checks.check(config)
+  entry = config.evals["seg"]
+  assert (entry.steps, entry.warmup_steps) == (2, 1)
+  assert entry.datasets["ade20k"].directory == "ADEChallengeData2016"
 
 
 @pytest.mark.parametrize("protocol", ["dino", "dinov2", "mae"])

@@ -56,7 +56,9 @@ def test_images_and_masks_are_read_as_they_were_written(folder):
 def test_labels_are_those_of_the_nearest_centre(shape, side):
   labels = np.random.default_rng(1).integers(0, 256, shape, np.uint8)
   # Pillow takes the pixel that holds the centre of an output.
-  wanted = Image.fromarray(labels).resize((side, side), Image.Resampling.NEAREST)
+  wanted = Image.fromarray(labels).resize(
+    (side, side), Image.Resampling.NEAREST
+  )
   np.testing.assert_array_equal(masks.nearest(labels, side), wanted)
 
 
@@ -171,7 +173,9 @@ def test_a_damaged_image_is_named(folder):
 
 def test_a_turned_image_is_compared_upright(tmp_path):
   image = np.zeros((6, 9, 3), np.uint8)
-  mask_folders.write(tmp_path, "training", [image], [np.zeros((9, 6), np.uint8)])
+  mask_folders.write(
+    tmp_path, "training", [image], [np.zeros((9, 6), np.uint8)]
+  )
   exif = Image.Exif()
   exif[0x0112] = 6
   path = tmp_path / "images/training/000.png"
@@ -218,7 +222,8 @@ def test_training_sees_all_pairs_in_every_epoch_in_one_order(folder):
       mesh=_mesh(num_devices),
     )
     for batch in batches:
-      yield from zip(*jax.device_get((batch["image"], batch["label"])))
+      found = jax.device_get((batch["image"], batch["label"]))
+      yield from zip(*found, strict=True)
 
   order = []
   for image, label in rows(1):

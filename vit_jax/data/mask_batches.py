@@ -94,9 +94,7 @@ def _placed(
 
   def placed() -> Iterator[dict[str, jax.Array]]:
     local = itertools.chain.from_iterable(ids[rows].tolist() for ids in batches)
-    examples = parallel.in_threads(
-      read, local, num_threads=os.cpu_count() or 1
-    )
+    examples = parallel.in_threads(read, local, num_threads=os.cpu_count() or 1)
     with contextlib.closing(examples):
       while batch := list(itertools.islice(examples, len(rows))):
         images, labels = map(np.stack, zip(*batch, strict=True))

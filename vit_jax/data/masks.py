@@ -281,9 +281,7 @@ def _labels(
     with image_formats.open_image(data) as image:
       labels = np.array(image)
   except Exception:  # Decoders fail in many ways that mean the same here.
-    raise UserError(
-      f"{key}: the mask {path} is damaged; replace it."
-    ) from None
+    raise UserError(f"{key}: the mask {path} is damaged; replace it.") from None
   if reduce_zero_label:
     # 0 comes to 255 by itself; what was that stays so.
     labels = np.where(labels == IGNORED, IGNORED, labels - np.uint8(1))

@@ -257,8 +257,8 @@ def joined_maps(
 ) -> Callable[[Any, UInt8[Array, "b h w 3"]], Maps]:
   """Function of parameters and images: maps of the last layers, joined.
 
-  Those of a Vision Transformer are normalised by its last norm. Of stages, whose
-  maps become smaller, all are interpolated to the largest of them.
+  Those of a Vision Transformer are normalised by its last norm. Maps of stages,
+  of which each is smaller than the one before, are interpolated to the largest.
 
   Args:
     model: The network.
