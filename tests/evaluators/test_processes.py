@@ -10,6 +10,8 @@ import sys
 import numpy as np
 import pytest
 
+from tests import mask_folders
+
 # What each process runs: every evaluator of a linear model on four devices in
 # all.
 _SCRIPT = """
@@ -65,6 +67,19 @@ entries = {
       ("mae", {"warmup_epochs": 1}),
     )
   },
+  "pixels": schema.LinearSegmentationEval(
+    type="linear_segmentation",
+    datasets={
+      "squares": schema.SegmentationDataset(
+        directory=str(pathlib.Path(workdir).parent / "squares")
+      )
+    },
+    blocks=2,
+    steps=20,
+    warmup_steps=1,
+    train_batch_size=6,
+    learning_rate=0.05,
+  ),
   "words": schema.ZeroShotEval(
     type="zeroshot",
     datasets={
@@ -178,6 +193,7 @@ def _run(count: int, workdir: pathlib.Path, repo: pathlib.Path) -> list[dict]:
 
 @pytest.mark.slow
 def test_two_processes_equal_one(tmp_path, repo):
+  mask_folders.make(tmp_path / "squares", side=8)
   (alone,) = _run(1, tmp_path / "one", repo)
   first, second = _run(2, tmp_path / "two", repo)
   assert first == second == alone
@@ -197,6 +213,7 @@ def test_two_processes_equal_one(tmp_path, repo):
   assert 0 < alone["retrieval/toy/image_to_text_r10"] < 1
   for protocol in ("dino", "dinov2", "mae"):
     assert 0 < alone[f"linear_probe/{protocol}/top1"] <= 1
+  assert 0 < alone["linear_segmentation/squares/miou"] <= 1
   assert alone["zeroshot/toy/num_examples"] == 53
   predictions = (np.load(p / "predictions.npz") for p in (one, two))
   for ours, theirs in zip(*(p["prediction"] for p in predictions), strict=True):

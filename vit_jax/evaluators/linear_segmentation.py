@@ -110,7 +110,12 @@ class LinearSegmentation:
     self._image_size = config.image_size or context.config.model.image_size
     self._mask_size = config.mask_size or self._image_size
     maps = joined_maps(context.config.model, blocks=config.blocks, key=key)
-    width = _width(maps, context.config.model, self._image_size)
+    try:
+      width = _width(maps, context.config.model, self._image_size)
+    except UserError as error:
+      raise UserError(
+        f"{key}.image_size = {self._image_size}: {error}"
+      ) from None
     self._maps = activations.on(context.mesh, maps)
     self._programs = {
       name: self._compiled(self._head(width, data.num_classes))
@@ -273,8 +278,8 @@ def joined_maps(
   known = len(family.map_names(network))
   if blocks > known:
     raise UserError(
-      f"{key}.blocks = {blocks} asks for more layers than the {known} layers or"
-      f" stages of {family.describe(model)}; set it to {known} or less."
+      f"{key}.blocks = {blocks}, but {family.describe(model)} has {known} layers"
+      " or stages; ask for no more."
     )
 
   def maps(params: Any, image: UInt8[Array, "b h w 3"]) -> Maps:
