@@ -16,6 +16,8 @@ def config(**changes):
   built.evals.few.datasets.digits = defaults.default_fewshot_dataset()
   built.evals.near = defaults.default_eval(type="knn")
   built.evals.near.datasets.digits = defaults.default_fewshot_dataset()
+  built.evals.seg = defaults.default_eval(type="linear_segmentation")
+  built.evals.seg.datasets.rooms = defaults.default_segmentation_dataset()
   for path, value in changes.items():
     *parents, leaf = path.split("__")
     section = built
@@ -81,6 +83,11 @@ def test_dump_and_load_give_the_same_config():
       {"evals__test__splt": "a"},
       'Unknown key "config.evals.test.splt" (a). Did you mean'
       ' "config.evals.test.split"?',
+    ),
+    (
+      {"evals__seg__datasets__rooms__directry": "a"},
+      'Unknown key "config.evals.seg.datasets.rooms.directry" (a). Did you mean'
+      ' "config.evals.seg.datasets.rooms.directory"?',
     ),
     (
       {"evals__few__datasets__digits__split": "a"},

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import ml_collections
 import pydantic
@@ -307,7 +307,7 @@ def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
   if tagged and loc[_TAGS[loc[0]]] in named_sections.sections(loc[0]):
     section = named_sections.sections(loc[0])[loc[_TAGS[loc[0]]]]
     if "datasets" in loc[3:]:
-      section = schema.FewshotDataset
+      _, section = get_args(section.model_fields["datasets"].annotation)
     return [f"{prefix}.{name}" for name in section.model_fields]
   flat = flatten(schema.Config().model_dump(), "config.")
   return sorted(flat, key=lambda name: not name.startswith(prefix + "."))

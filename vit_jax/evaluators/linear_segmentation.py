@@ -278,8 +278,8 @@ def joined_maps(
   known = len(family.map_names(network))
   if blocks > known:
     raise UserError(
-      f"{key}.blocks = {blocks}, but {family.describe(model)} has {known} layers"
-      " or stages; ask for no more."
+      f"{key}.blocks = {blocks}, but {family.describe(model)} has {known}"
+      " layers or stages; ask for no more."
     )
 
   def maps(params: Any, image: UInt8[Array, "b h w 3"]) -> Maps:
