@@ -29,3 +29,17 @@ def test_sum_and_gradients_are_those_of_numpy(dtype, platform, monkeypatch):
   assert of_table.dtype == jnp.float32
   wanted = np.float64(np.float32(grad)).sum(0)
   np.testing.assert_allclose(of_table, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("platform, fixed", [("cpu", False), ("gpu", True)])
+def test_the_order_of_gradients_in_memory_is_fixed_on_gpus(
+  platform, fixed, monkeypatch
+):
+  monkeypatch.setattr(placement, "platform", lambda: platform)
+
+  def gradients(tokens, table, grad):
+    return jax.vjp(add_positions, tokens, table)[1](grad)
+
+  tokens, table = jnp.ones((2, 5, 6)), jnp.ones((5, 6))
+  text = jax.jit(gradients).lower(tokens, table, tokens).as_text()
+  assert ("@LayoutConstraint" in text) == fixed

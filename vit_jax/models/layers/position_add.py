@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float
 
 from vit_jax.models.layers import placement
@@ -13,10 +14,10 @@ def add_positions(
 ) -> Float[Array, "b n d"]:
   """Adds a position embedding, in the dtype of the tokens.
 
-  On a GPU the table's gradient, a sum over examples, is made by a matrix
-  product. Of a reduction XLA would rather have the examples next to each other
-  in memory, and then keeps all tokens of the network in that order, [n, d, b]:
-  a step of B/16 reads and writes 18 % more.
+  On a GPU the order of the gradient in memory is fixed. For the table's
+  gradient, a sum over examples, XLA would rather have the examples next to each
+  other, and then keeps all tokens of the network in that order, [n, d, b]: a
+  step of B/16 on an H100 takes 1.16 times as long.
   """
   return tokens + table.astype(tokens.dtype)[None]
 
@@ -27,15 +28,8 @@ def _forward(tokens, table):
 
 def _backward(empty, gradient):
   if placement.platform() == "gpu":
-    # Of a product of vectors XLA would make a reduction again.
-    total = jnp.matmul(
-      jnp.ones((1, len(gradient)), gradient.dtype),
-      gradient.reshape(len(gradient), -1),
-      precision="highest",
-      preferred_element_type=jnp.float32,
-    ).reshape(gradient.shape[1:])
-  else:
-    total = jnp.sum(gradient, axis=0, dtype=jnp.float32)
+    gradient = with_layout_constraint(gradient, Layout((0, 1, 2)))
+  total = jnp.sum(gradient, axis=0, dtype=jnp.float32)
   return gradient, total.astype(empty.dtype)
 
 
