@@ -1,11 +1,12 @@
-"""Attention by cuDNN: what is handed to it, and its padding."""
+"""Attention by cuDNN: what is handed to it, and to its backward pass."""
 
-import functools
+import inspect
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.cudnn import fused_attention_stablehlo as cudnn
 
 from tests.models.networks import assert_trees_close
 from vit_jax.errors import UserError
@@ -13,61 +14,69 @@ from vit_jax.models.layers import cudnn_attention, cudnn_limits, placement
 from vit_jax.models.layers.attention import MultiHeadAttention
 from vit_jax.models.layers.mlp import LayerConfig
 
-SHARED = functools.partial(jax.nn.dot_product_attention, implementation="xla")
+BACKWARD = inspect.signature(cudnn._dot_product_attention_bwd_rule)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
-def _kernel(query, key, value, length):
-  """Attention that, as cuDNN's, leaves anything where it is told is padding."""
-  return _forward(query, key, value, length)[0]
+def _kernel(query, key, value, *, scale, return_residual):
+  """The kernel's results: [b, n, heads, k] and, float32, [b, heads, n]."""
+  assert return_residual
+  wide = (x.astype(jnp.float32) for x in (query, key, value))
+  query, key, value_32 = wide
+  scores = scale * jnp.einsum("bqhk,bnhk->bhqn", query, key)
+  log_sums = jax.nn.logsumexp(scores, axis=-1)
+  weights = jnp.exp(scores - log_sums[..., None])
+  context = jnp.einsum("bhqn,bnhk->bqhk", weights, value_32)
+  return context.astype(value.dtype), log_sums
 
 
-def _forward(query, key, value, length):
-  lengths = jnp.full((len(query),), length, jnp.int32)
-  attention = functools.partial(
-    SHARED, query_seq_lengths=lengths, key_value_seq_lengths=lengths
+def _kernel_backward(*args):
+  """The kernel's gradients, from what FlashAttention keeps: equation 4 of
+  arXiv 2205.14135, appendix B.2."""
+  given = BACKWARD.bind(*args).arguments
+  assert given["dropout_rate"] == 0 and not any(given["variadic_args"])
+  assert given["mask_type"] == cudnn.MaskType.NO_MASK
+  assert given["layout"] == cudnn.AttentionLayout.BTNH.value
+  assert given["sliding_window_length"] is None
+  query, key, value, *absent, log_sums, context = given["res"]
+  assert len(absent) == 7 and not any(x.size for x in absent)
+  assert log_sums.dtype == jnp.float32
+  dtype, scale = query.dtype, given["scale"]
+  query, key, value, context, grad = (
+    x.astype(jnp.float32)
+    for x in (query, key, value, context, given["grad_output"])
   )
-  result, pull = jax.vjp(attention, query, key, value)
-  return result.at[:, length:].set(jnp.nan), pull
-
-
-def _backward(length, pull, grad):
-  # What it is handed there must not matter either.
-  grad = grad.at[:, length:].set(0)
-  return tuple(x.at[:, length:].set(jnp.nan) for x in pull(grad))
-
-
-_kernel.defvjp(_forward, _backward)
+  scores = scale * jnp.einsum("bqhk,bnhk->bhqn", query, key)
+  weights = jnp.exp(scores - log_sums[..., None])
+  of_value = jnp.einsum("bhqn,bqhk->bnhk", weights, grad)
+  inner = jnp.einsum("bqhk,bnhk->bhqn", grad, value)
+  along = jnp.einsum("bqhk,bqhk->bhq", grad, context)
+  of_scores = scale * weights * (inner - along[..., None])
+  of_query = jnp.einsum("bhqn,bnhk->bqhk", of_scores, key)
+  of_key = jnp.einsum("bhqn,bqhk->bnhk", of_scores, query)
+  found = (x.astype(dtype) for x in (of_query, of_key, of_value))
+  return (*found, *7 * [None])
 
 
 @pytest.fixture
-def cudnn(monkeypatch):
+def kernel(monkeypatch):
   """A stand-in for the kernel; returns the lengths that it was called with."""
-  called = []
+  called, of_jax = [], jax.nn.dot_product_attention
 
-  def attention(
-    query,
-    key,
-    value,
-    *,
-    implementation,
-    query_seq_lengths=None,
-    key_value_seq_lengths=None,
-  ):
+  def attention(query, key, value, *, implementation):
     assert implementation == "cudnn"
     assert query.shape == key.shape == value.shape
-    batch, padded, *_ = query.shape
-    if query_seq_lengths is None:
-      called.append((padded, padded))
-      return SHARED(query, key, value)
-    for lengths in (query_seq_lengths, key_value_seq_lengths):
-      assert lengths.shape == (batch,) and lengths.dtype == jnp.int32
-    (length,) = np.unique(query_seq_lengths)
-    np.testing.assert_array_equal(key_value_seq_lengths, query_seq_lengths)
-    called.append((padded, int(length)))
-    return _kernel(query, key, value, int(length))
+    called.append(query.shape[1])
+    return of_jax(query, key, value, implementation="xla")
+
+  def with_log_sums(query, key, value, **options):
+    called.append(query.shape[1])
+    return _kernel(query, key, value, **options)
 
   monkeypatch.setattr(jax.nn, "dot_product_attention", attention)
+  monkeypatch.setattr(cudnn, "dot_product_attention", with_log_sums)
+  monkeypatch.setattr(
+    cudnn, "_dot_product_attention_bwd_rule", _kernel_backward
+  )
   monkeypatch.setattr(placement, "platform", lambda: "gpu")
   return called
 
@@ -87,19 +96,19 @@ def _plain(query, key, value):
   return jnp.einsum("bhqn,bnhk->bqhk", weights, value)
 
 
-# Odd, no padding, and an image of 224 px in patches of 16 with a class token.
-@pytest.mark.parametrize("length, padded", [(49, 56), (64, 64), (197, 200)])
-def test_result_and_gradients_are_those_of_attention(cudnn, length, padded):
+# Odd, even, and an image of 224 px in patches of 16 with a class token.
+@pytest.mark.parametrize("length", [49, 64, 197])
+def test_result_and_gradients_are_those_of_attention(kernel, length):
   rng = np.random.default_rng(length)
   *arrays, grad = jnp.float32(rng.standard_normal((4, 2, length, 2, 8)))
   result, pull = jax.vjp(cudnn_attention.attend, *arrays)
-  assert cudnn == [(padded, length)]
+  assert kernel == [length]
   np.testing.assert_allclose(result, _exact(*arrays), rtol=1e-4, atol=1e-5)
   _, pull_plain = jax.vjp(_plain, *arrays)
   assert_trees_close(pull(grad), pull_plain(grad), rtol=1e-3, atol=1e-5)
 
 
-def test_result_and_gradients_in_bfloat16_are_near(cudnn):
+def test_result_and_gradients_in_bfloat16_are_near(kernel):
   rng = np.random.default_rng(0)
   exact = jnp.float32(rng.standard_normal((4, 2, 77, 2, 16)))
   *arrays, grad = exact.astype(jnp.bfloat16)
@@ -118,7 +127,7 @@ def test_result_and_gradients_in_bfloat16_are_near(cudnn):
 @pytest.mark.parametrize("attention", ["cudnn", "flash"])
 @pytest.mark.parametrize("length", [5, 8])
 @pytest.mark.parametrize("key_bias", [True, False])
-def test_layer_on_a_gpu_is_the_plain_one(cudnn, attention, length, key_bias):
+def test_layer_on_a_gpu_is_the_plain_one(kernel, attention, length, key_bias):
   rng = np.random.default_rng(0)
   tokens = jnp.asarray(rng.standard_normal((2, length, 32)), jnp.bfloat16)
   of_gpus, plain = (
@@ -129,7 +138,7 @@ def test_layer_on_a_gpu_is_the_plain_one(cudnn, attention, length, key_bias):
   )
   params = plain.init(jax.random.key(0), tokens, tokens)
   result = of_gpus.apply(params, tokens, tokens)
-  assert cudnn == [(8, length)]
+  assert kernel == [length]
   expected = plain.apply(params, tokens, tokens)
   np.testing.assert_allclose(
     np.float32(result), np.float32(expected), rtol=0.05, atol=0.02
@@ -137,7 +146,7 @@ def test_layer_on_a_gpu_is_the_plain_one(cudnn, attention, length, key_bias):
 
 
 @pytest.mark.parametrize("attention", ["cudnn", "flash"])
-def test_a_mask_is_refused_by_the_key_of_the_config(cudnn, attention):
+def test_a_mask_is_refused_by_the_key_of_the_config(kernel, attention):
   tokens = jnp.ones((2, 5, 32), jnp.bfloat16)
   layer = MultiHeadAttention(
     LayerConfig(2, 8, dtype="bfloat16", attention=attention)
@@ -146,17 +155,17 @@ def test_a_mask_is_refused_by_the_key_of_the_config(cudnn, attention):
   mask = jnp.ones((2, 5), bool)
   with pytest.raises(UserError, match=f"'{attention}' does not take the mask"):
     layer.apply(params, tokens, tokens, mask=mask)
-  assert not cudnn
+  assert not kernel
 
 
-def test_a_query_that_pools_is_left_to_xla(cudnn):
+def test_a_query_that_pools_is_left_to_xla(kernel):
   tokens = jnp.ones((2, 5, 32), jnp.bfloat16)
   layer = MultiHeadAttention(
     LayerConfig(2, 8, dtype="bfloat16", attention="cudnn")
   )
   params = layer.init(jax.random.key(0), tokens[:, :1], tokens)
   layer.apply(params, tokens[:, :1], tokens)
-  assert not cudnn
+  assert not kernel
 
 
 def test_what_jax_refuses_is_a_sentence(monkeypatch):
@@ -174,6 +183,14 @@ def test_what_jax_refuses_is_a_sentence(monkeypatch):
 def test_heads_are_whole_multiples_of_eight(head_size, taken):
   assert cudnn_limits.takes(head_size) == taken
   assert not cudnn_limits.takes(head_size + 128)
+
+
+def test_jax_has_the_backward_pass_that_odd_lengths_take():
+  assert [*BACKWARD.parameters] == [
+    *("scale", "seed", "dropout_rate", "variadic_args", "mask_type"),
+    *("layout", "sliding_window_length", "is_training", "return_residual"),
+    *("res", "grad_output"),
+  ]
 
 
 @pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU")

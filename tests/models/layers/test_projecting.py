@@ -22,19 +22,17 @@ def projections(rng, biases):
   ]
 
 
-# With tokens that are padded, all three are one product.
-@pytest.mark.parametrize("length", [5, 8])
 @pytest.mark.parametrize(
   "biases", [(True,) * 3, (True, False, True), (False,) * 3]
 )
-@pytest.mark.parametrize("kernel", ["cudnn", "xla on a GPU", "xla"])
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
 def test_values_and_gradients_are_those_of_einsum(
-  length, biases, kernel, monkeypatch
+  biases, platform, monkeypatch
 ):
   rng = np.random.default_rng(0)
-  x = jnp.float32(rng.normal(size=(2, length, WIDTH)))
+  x = jnp.float32(rng.normal(size=(2, 5, WIDTH)))
   arrays = projections(rng, biases)
-  grads = list(jnp.float32(rng.normal(size=(3, 2, length, HEADS, SIZE))))
+  grads = list(jnp.float32(rng.normal(size=(3, 2, 5, HEADS, SIZE))))
 
   def plain(x, arrays):
     return [
@@ -46,12 +44,9 @@ def test_values_and_gradients_are_those_of_einsum(
   wanted, pull = jax.vjp(plain, x, arrays)
 
   def ours(x, arrays):
-    if kernel == "cudnn":
-      return list(projecting.for_cudnn(x, arrays))
     return [projecting.by_head(x, projection) for projection in arrays]
 
-  if kernel != "xla":
-    monkeypatch.setattr(placement, "platform", lambda: "gpu")
+  monkeypatch.setattr(placement, "platform", lambda: platform)
   found, pull_found = jax.vjp(ours, x, arrays)
   for one, other in zip(
     jax.tree.leaves((found, pull_found(grads))),

@@ -105,10 +105,7 @@ class MultiHeadAttention(nn.Module):
     if attention == "pallas":
       context = _short_attention(inputs, projections, config)
     else:
-      if attention == "cudnn":
-        made = projecting.for_cudnn(tokens, projections)
-      else:
-        made = map(projecting.by_head, inputs, projections)
+      made = map(projecting.by_head, inputs, projections)
       query, key, value = map(checkpoint_name, made, _PROJECTED)
       if turns is not None:
         query, key = rope.rotate(query, turns), rope.rotate(key, turns)

@@ -1,16 +1,14 @@
 """Attention by NVIDIA's cuDNN, whose kernel keeps the scores on the chip."""
 
-import functools
+import math
 
 import jax
 import jax.numpy as jnp
+from jax._src.cudnn import fused_attention_stablehlo as cudnn
 from jaxtyping import Array, Float
 
 from vit_jax.errors import UserError
 from vit_jax.models.layers import placement
-
-# jax refuses odd numbers of tokens in a backward pass.
-_MULTIPLE = 8
 
 
 def attend(
@@ -20,47 +18,67 @@ def attend(
 ) -> Float[Array, "b n heads k"]:
   """softmax(q k^T / sqrt(k)) v on NVIDIA GPUs, for any number of tokens.
 
+  The backward pass of more than 256 tokens adds up in any order: repeated, it
+  differs in the last bits.
+
   Raises:
     UserError: The kernel does not take heads of this size on this GPU.
   """
-  batch_size, _, num_heads, _ = query.shape
+  batch_size, length, num_heads, _ = query.shape
   where = placement.of_heads(
     ("batch", None, "heads"), batch_size=batch_size, num_heads=num_heads
   )
-  return where.on_each_device(_padded_attention)(query, key, value)
-
-
-def padding(length: int) -> int:
-  """The number of tokens that `attend` adds to so many."""
-  return -length % _MULTIPLE
-
-
-def _padded_attention(query, key, value):
-  """Attention with tokens added that none of ours sees.
-
-  The kernel does not write results and gradients of what it was told is
-  padding: they may be anything, and are cut off here and, as the gradient of
-  padding, in the backward pass.
-  """
-  batch_size, length, _, _ = query.shape
-  added = padding(length)
-  attention = functools.partial(
-    jax.nn.dot_product_attention, implementation="cudnn"
-  )
-  if added:
-    query, key, value = (
-      jnp.pad(x, ((0, 0), (0, added), (0, 0), (0, 0)))
-      for x in (query, key, value)
-    )
-    lengths = jnp.full((batch_size,), length, jnp.int32)
-    attention = functools.partial(
-      attention, query_seq_lengths=lengths, key_value_seq_lengths=lengths
-    )
+  attention = _odd_attention if length % 2 else _even_attention
   try:
-    context = attention(query, key, value)
+    return where.on_each_device(attention)(query, key, value)
   except NotImplementedError as error:
     raise UserError(
       f"The attention of cuDNN cannot be used here: {error} Use"
       " config.model.attention='xla'."
     ) from None
-  return context[:, :length]
+
+
+def _even_attention(query, key, value):
+  return jax.nn.dot_product_attention(query, key, value, implementation="cudnn")
+
+
+# jax refuses to differentiate odd numbers of tokens where a bias is added to
+# the scores, and takes the empty array that stands for no bias for one. The
+# kernels are the same, and so is the backward pass, which checks nothing.
+@jax.custom_vjp
+def _odd_attention(query, key, value):
+  return _even_attention(query, key, value)
+
+
+def _forward(query, key, value):
+  # As jax.nn's, which rounds the second result to the dtype of the first.
+  context, log_sums = cudnn.dot_product_attention(
+    query, key, value, scale=_scale(query), return_residual=True
+  )
+  return context, (query, key, value, context, log_sums)
+
+
+def _backward(saved, gradient):
+  query, key, value, context, log_sums = saved
+  absent = jnp.zeros(0, query.dtype)
+  gradients = cudnn._dot_product_attention_bwd_rule(
+    _scale(query),
+    0,  # Seed of the dropout.
+    0.0,  # Its rate.
+    (False, False),  # No bias, and no gradient of one.
+    cudnn.MaskType.NO_MASK,
+    cudnn.AttentionLayout.BTNH.value,
+    None,  # No window.
+    None,  # The version of cuDNN, which it does not read.
+    False,  # No gradient of `log_sums`.
+    (query, key, value, *7 * [absent], log_sums, context),
+    gradient,
+  )
+  return tuple(gradients[:3])
+
+
+_odd_attention.defvjp(_forward, _backward)
+
+
+def _scale(query):
+  return 1 / math.sqrt(query.shape[-1])

@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from vit_jax.models.layers import cudnn_attention, placement
+from vit_jax.models.layers import placement
 
 
 class Projection(NamedTuple):
@@ -66,34 +66,16 @@ class OutputProjection(nn.Module):
 def by_head(
   x: Float[Array, "b n d"], projection: Projection
 ) -> Float[Array, "b n heads k"]:
-  """Projects to heads that lie apart."""
+  """Projects to heads that lie apart.
+
+  On a GPU they lie side by side in the product, so that cuBLAS adds the bias.
+  """
   if placement.platform() == "gpu":
     return _flat_product(x, projection)
   x = jnp.einsum("bnd,dhk->bnhk", x, projection.kernel)
   if projection.bias is not None:
     x = x + projection.bias.astype(x.dtype)[None, None]
   return x
-
-
-def for_cudnn(
-  x: Float[Array, "b n d"], projections: Sequence[Projection]
-) -> Sequence[Float[Array, "b n heads k"]]:
-  """Queries, keys and values of the same tokens.
-
-  Heads lie side by side in the products, so that cuBLAS adds the biases. Where
-  the kernel will pad the tokens, which copies them anyway, one product makes
-  all three and reads the tokens once.
-  """
-  if cudnn_attention.padding(x.shape[1]):
-    # By [d, heads, 3, k], so that heads may be split over devices.
-    kernels = jnp.stack([p.kernel for p in projections], axis=2)
-    product = x @ kernels.reshape(len(kernels), -1)
-    if biases := _biases(projections):
-      bias = jnp.stack(biases, axis=1).reshape(1, 1, -1)
-      product = product + bias.astype(product.dtype)
-    product = product.reshape(*x.shape[:2], *kernels.shape[1:])
-    return [product[..., i, :] for i in range(len(projections))]
-  return [_flat_product(x, projection) for projection in projections]
 
 
 def _flat_product(x, projection):
