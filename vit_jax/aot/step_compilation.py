@@ -108,7 +108,7 @@ def build(
 def compile_step(
   config: schema.Config,
   topology: Topology | Hosts,
-  options: Mapping[str, str] | None = None,
+  options: Mapping[str, str | bool] | None = None,
 ) -> Compilation:
   """Compiles the train step for a topology. Too little memory is a result.
 

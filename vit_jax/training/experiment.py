@@ -96,7 +96,7 @@ class Experiment:
     )
 
   def compile(
-    self, options: Mapping[str, str] | None = None
+    self, options: Mapping[str, str | bool] | None = None
   ) -> Callable[..., Any]:
     """The train step, compiled: `(constants, state, batch)`.
 
