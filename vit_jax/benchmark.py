@@ -100,10 +100,15 @@ def compare_input(config: schema.Config) -> dict[str, Any]:
 
 def compare_step(config: schema.Config) -> dict[str, Any]:
   """Measures the train step and the loop; see `benchmarking.step_benchmark`."""
+  import jax
+
+  from vit_jax.aot import xla_flags
   from vit_jax.benchmarking import step_benchmark
 
   rounds = flags.FLAGS.rounds
-  result = step_benchmark.measure_step(config, rounds=rounds)
+  # As train compiles it.
+  options = xla_flags.options(jax.devices()[0].device_kind, config.mesh)
+  result = step_benchmark.measure_step(config, rounds=rounds, options=options)
   low, high = min(result["ratios"]), max(result["ratios"])
   print(
     f"step: {result['images_per_second']:.4g} images/s; ratio to a plain Flax"
@@ -112,7 +117,9 @@ def compare_step(config: schema.Config) -> dict[str, Any]:
   if importlib.util.find_spec("tensorflow") is None:
     print("loop: not measured, its data pipeline needs tensorflow")
     return result
-  result |= step_benchmark.measure_loop(config, rounds=max(1, rounds // 2))
+  result |= step_benchmark.measure_loop(
+    config, rounds=max(1, rounds // 2), options=options
+  )
   print(
     f"loop: {result['loop_ratio']:.3f} x the bare step, data wait"
     f" {result['data_wait_fraction']:.2%}"

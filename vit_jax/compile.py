@@ -157,7 +157,7 @@ def sweep(config: schema.Config, topology: Topology | Hosts) -> int:
 
 def _options(
   config: schema.Config, topology: Topology | Hosts
-) -> dict[str, str]:
+) -> dict[str, str | bool]:
   from vit_jax.aot import xla_flags
 
   if flags.FLAGS.xla_flags == "none":

@@ -55,6 +55,26 @@ def test_the_detection_of_clusters_takes_what_it_took():
   ], ADVICE.format(name)
 
 
+def test_the_backward_pass_of_attention_takes_what_it_took():
+  module = "jax._src.cudnn.fused_attention_stablehlo"
+  name = "_dot_product_attention_bwd_rule"
+  for place in ("dot_product_attention", "MaskType", "AttentionLayout"):
+    found(module, place)
+  assert list(inspect.signature(found(module, name)).parameters) == [
+    "scale",
+    "seed",
+    "dropout_rate",
+    "variadic_args",
+    "mask_type",
+    "layout",
+    "sliding_window_length",
+    "is_training",
+    "return_residual",
+    "res",
+    "grad_output",
+  ], ADVICE.format(name)
+
+
 def test_the_compiler_stands_in_the_file_that_the_watchdog_looks_for():
   from vit_jax.processes import jax_private
 

@@ -5,7 +5,7 @@ import functools
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -32,6 +32,8 @@ from vit_jax.training.experiment import Experiment
 from vit_jax.training.monitor import Monitor
 from vit_jax.training.recovery import Recovery
 
+Options = Mapping[str, str | bool]
+
 _BLOCK = 10  # Steps of a block.
 # The baseline of each family that has one.
 PLAIN = {
@@ -42,7 +44,9 @@ PLAIN = {
 }
 
 
-def measure_step(config: schema.Config, *, rounds: int) -> dict[str, Any]:
+def measure_step(
+  config: schema.Config, *, rounds: int, options: Options | None = None
+) -> dict[str, Any]:
   """Times our step and a straightforward Flax one in turn, on one batch.
 
   The baseline is `PlainViT` or `PlainResNet` of the same size on the same
@@ -53,6 +57,7 @@ def measure_step(config: schema.Config, *, rounds: int) -> dict[str, Any]:
   Args:
     config: Experiment to measure.
     rounds: Measured steps of each kind, after two of warmup.
+    options: Options of the compiler, for our step.
 
   Returns:
     `step_seconds` and `plain_step_seconds`, medians; `ratio`, the median over
@@ -76,7 +81,7 @@ def measure_step(config: schema.Config, *, rounds: int) -> dict[str, Any]:
       " prints what such a step costs."
     )
   batch = _random_batch(parts)
-  ours = _stepper(_compiled(parts), parts.init_state(), batch)
+  ours = _stepper(_compiled(parts, options), parts.init_state(), batch)
   plain = _stepper(*_plain_step(parts), batch)
   for step in (ours, plain, ours, plain):
     step()
@@ -92,12 +97,15 @@ def measure_step(config: schema.Config, *, rounds: int) -> dict[str, Any]:
   }
 
 
-def measure_loop(config: schema.Config, *, rounds: int) -> dict[str, Any]:
+def measure_loop(
+  config: schema.Config, *, rounds: int, options: Options | None = None
+) -> dict[str, Any]:
   """Times the loop, with data and logging of the config, and bare steps.
 
   Args:
     config: Experiment to measure.
     rounds: Measured blocks of ten looped and ten bare steps.
+    options: Options of the compiler.
 
   Returns:
     `loop_seconds` and `bare_seconds` of a step; `loop_ratio`, the median over
@@ -106,7 +114,7 @@ def measure_loop(config: schema.Config, *, rounds: int) -> dict[str, Any]:
   source = facts.open_data(config)
   parts = experiment.build(config, facts.of_source(config, source))
   batches = DataStream(parts, source, 0, Position())
-  train_step, clock = _compiled(parts), Clock()
+  train_step, clock = _compiled(parts, options), Clock()
   bare = _stepper(train_step, parts.init_state(), next(batches))
   with tempfile.TemporaryDirectory() as workdir, closing(batches):
     looped = _Looped(parts, train_step, batches, workdir, clock)
@@ -131,8 +139,8 @@ def _build(config: schema.Config) -> Experiment:
   return experiment.build(config, facts.find(config)[0])
 
 
-def _compiled(parts: Experiment) -> Callable[..., Any]:
-  return functools.partial(parts.compile(), parts.constants)
+def _compiled(parts: Experiment, options: Options | None) -> Callable[..., Any]:
+  return functools.partial(parts.compile(options), parts.constants)
 
 
 def _random_batch(parts: Experiment) -> dict[str, jax.Array]:

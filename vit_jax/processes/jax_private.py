@@ -6,9 +6,13 @@ with a sentence when one of them moves.
 """
 
 import atexit
+import math
 import os
+from collections.abc import Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 from jax._src import (
   api,
   clusters,
@@ -68,3 +72,55 @@ def forget_exit_handler() -> None:
   Public would be an argument of `jax.distributed.shutdown`.
   """
   atexit.unregister(api.clean_up)
+
+
+def cudnn_attention(
+  query: jax.Array, key: jax.Array, value: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  """Attention by cuDNN, and the float32 logarithms of its sums [b, heads, n].
+
+  `jax.nn.dot_product_attention` rounds the second result to the dtype of the
+  first; public would be one that does not.
+  """
+  from jax._src.cudnn import fused_attention_stablehlo as cudnn
+
+  scale = 1 / math.sqrt(query.shape[-1])
+  return cudnn.dot_product_attention(
+    query, key, value, scale=scale, return_residual=True
+  )
+
+
+def cudnn_attention_gradients(
+  inputs: Sequence[jax.Array],
+  results: Sequence[jax.Array],
+  gradient: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+  """Gradients of query, key and value, for any number of tokens.
+
+  jax refuses odd numbers where a bias is added to the scores, and takes the
+  empty array that stands for no bias for one. The kernel itself does not mind;
+  public would be `jax.nn.dot_product_attention` without that mistake.
+
+  Args:
+    inputs: Query, key and value.
+    results: Both results of `cudnn_attention`.
+    gradient: That of the first one.
+  """
+  from jax._src.cudnn import fused_attention_stablehlo as cudnn
+
+  query, (context, log_sums) = inputs[0], results
+  absent = jnp.zeros(0, query.dtype)
+  gradients = cudnn._dot_product_attention_bwd_rule(
+    1 / math.sqrt(query.shape[-1]),
+    0,  # Seed of the dropout.
+    0.0,  # Its rate.
+    (False, False),  # No bias, and no gradient of one.
+    cudnn.MaskType.NO_MASK,
+    cudnn.AttentionLayout.BTNH.value,
+    None,  # No window.
+    None,  # The version of cuDNN, which it does not read.
+    False,  # No gradient of `log_sums`.
+    (*inputs, *7 * [absent], log_sums, context),
+    gradient,
+  )
+  return tuple(gradients[:3])

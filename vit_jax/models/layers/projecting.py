@@ -98,15 +98,11 @@ def flat_biases(
   Returns:
     None where there are none.
   """
-  return tuple(b.reshape(-1) for b in _biases(projections)) or None
-
-
-def _biases(projections):
-  """The biases by head, zeros where only others have one; [] without any."""
   there = [p.bias for p in projections if p.bias is not None]
-  return there and [
+  biases = (
     jnp.zeros_like(there[0]) if p.bias is None else p.bias for p in projections
-  ]
+  )
+  return tuple(b.reshape(-1) for b in biases) if there else None
 
 
 def _flat_xavier(rng, shape, num_inputs):
