@@ -23,6 +23,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
+import gpu_trace  # noqa: E402
 import tpu_cycles  # noqa: E402
 
 from vit_jax import command_line, text_tables  # noqa: E402
@@ -32,10 +33,6 @@ from vit_jax.config import resolve, schema  # noqa: E402
 from vit_jax.errors import UserError  # noqa: E402
 
 _OURS = "ours"
-_MODULES = re.compile(
-  r"LayerNorm|encoder_norm|MlpBlock|MultiHeadDotProductAttention|embedding"
-  r"|add_positions|head"
-)
 
 
 def config(
@@ -103,7 +100,7 @@ def parts_of(text: str) -> dict[str, int]:
     if kernel is None:
       continue
     (name,) = re.findall(r'op_name="([^"]*)"', instruction.attributes) or [""]
-    modules = _MODULES.findall(name)
+    modules = gpu_trace.MODULES.findall(name)
     where = modules[-1] if modules else "elsewhere"
     way = "backward" if "transpose(" in name else "forward"
     found[f"{kernel.kind}, {way if modules else 'any'}, {where}"] += (

@@ -1,38 +1,43 @@
 """Training images per second and MFU on a GPU, ours beside timm's, in one call.
 
-  python benchmarks/gpu_vs_timm.py [--models=B/16,L/16] [--batch=256]
-      [--attention=cudnn,xla] [--steps=30] [--smoke] [--output=JSON]
+  python benchmarks/gpu_vs_timm.py [--models=B/16,L/16] [--batches=128,256]
+      [--attention=cudnn,xla] [--steps=30] [--parts] [--smoke] [--output=JSON]
 
 Both take the same uint8 images and labels that lie on the device, normalise
 them, run forward and backward in bfloat16, clip to norm 1 and update by AdamW
 in float32. Ours is configs/benchmark.py; timm's VisionTransformer of the same
 sizes runs under torch.compile and autocast, with fused attention and a fused
 AdamW. Each is measured in a process of its own, so that neither has the
-other's memory. --smoke shrinks both to seconds on a CPU, not compiled by
-torch, and shows no more than that the script works.
+other's memory. --parts says on what ours spends its time. --smoke shrinks both
+to seconds on a CPU, not compiled by torch, and shows no more than that the
+script works.
 """
 
 import argparse
 import functools
 import importlib.util
+import itertools
 import json
 import math
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Any
 
 ROOT = pathlib.Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+import gpu_trace  # noqa: E402
 
 from vit_jax import command_line  # noqa: E402
 from vit_jax.config import resolve, schema  # noqa: E402
 from vit_jax.errors import UserError  # noqa: E402
 from vit_jax.models.vit import sizes  # noqa: E402
 
-_WARMUP_STEPS = 5
+_WARMUP_STEPS = _TRACED_STEPS = 5
 _SMOKE = {"model": {"image_size": 32, "depth": 2}}
 
 
@@ -51,8 +56,10 @@ def config(
   return resolve.resolve(values)
 
 
-def time_ours(config: schema.Config, steps: int) -> dict[str, Any]:
-  """Seconds of our step, and what the device is."""
+def time_ours(
+  config: schema.Config, steps: int, traced: bool
+) -> dict[str, Any]:
+  """Seconds of our step, what the device is and, traced, where they were."""
   import jax
   import numpy as np
 
@@ -73,7 +80,8 @@ def time_ours(config: schema.Config, steps: int) -> dict[str, Any]:
   }
   kind = jax.devices()[0].device_kind
   options = xla_flags.options(kind, config.mesh)
-  step = functools.partial(parts.compile(options), parts.constants)
+  program = parts.compile(options)
+  step = functools.partial(program, parts.constants)
   state = parts.init_state()
 
   def run(count: int) -> tuple[float, float]:
@@ -87,9 +95,19 @@ def time_ours(config: schema.Config, steps: int) -> dict[str, Any]:
 
   run(_WARMUP_STEPS)
   seconds, norm = run(steps)
+  peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
+  spent = {}
+  if traced:
+    with tempfile.TemporaryDirectory() as directory:
+      with jax.profiler.trace(directory):
+        run(_TRACED_STEPS)
+      kernels = gpu_trace.kernels(pathlib.Path(directory))
+      spent = gpu_trace.parts(kernels, program.as_text(), _TRACED_STEPS)
   return {
     "seconds": seconds,
     "grad_norm": norm,
+    "peak_bytes": peak,
+    "milliseconds_by_part": spent,
     "flops": parts.flops_per_step / jax.device_count(),
     "device": kind,
     "version": f"jax {jax.__version__}",
@@ -151,6 +169,7 @@ def time_timm(config: schema.Config, steps: int, smoke: bool) -> dict[str, Any]:
   return {
     "seconds": seconds,
     "grad_norm": norm,
+    "peak_bytes": None if smoke else torch.cuda.max_memory_allocated(),
     "version": f"torch {torch.__version__}, timm {timm.__version__}",
   }
 
@@ -175,7 +194,9 @@ def missing(smoke: bool) -> str | None:
   return None
 
 
-def measured(engine: str, model: str, arguments: Any) -> dict[str, Any]:
+def measured(
+  engine: str, model: str, batch: int, arguments: Any
+) -> dict[str, Any]:
   """Runs one measurement in a process of its own.
 
   Raises:
@@ -183,9 +204,10 @@ def measured(engine: str, model: str, arguments: Any) -> dict[str, Any]:
       finite.
   """
   command = [sys.executable, __file__, f"--engine={engine}"]
-  command += [f"--models={model}", f"--batch={arguments.batch}"]
+  command += [f"--models={model}", f"--batches={batch}"]
   command += [f"--steps={arguments.steps}"]
   command += ["--smoke"] if arguments.smoke else []
+  command += ["--parts"] if arguments.parts else []
   environment = {**os.environ}
   if arguments.smoke:
     environment["JAX_PLATFORMS"] = "cpu"
@@ -194,11 +216,13 @@ def measured(engine: str, model: str, arguments: Any) -> dict[str, Any]:
   )
   if done.returncode:
     lines = done.stderr.strip().splitlines() or ["nothing was said"]
-    raise UserError(f"{model}, {engine} fails: {lines[-1]}")
+    raise UserError(f"{model}, {batch} images, {engine} fails: {lines[-1]}")
   found = json.loads(done.stdout.strip().splitlines()[-1])
   # Products of NaN are faster than those of numbers.
   if not math.isfinite(found["grad_norm"]):
-    raise UserError(f"{model}, {engine}: the gradients are not finite.")
+    raise UserError(
+      f"{model}, {batch} images, {engine}: the gradients are not finite."
+    )
   return found
 
 
@@ -214,6 +238,7 @@ def row(
     mfu = found["flops"] / found["seconds"] / accelerator.flops_per_device
   return {
     "model": model,
+    "batch": batch,
     "engine": engine,
     "images_per_second": batch / found["seconds"],
     "mfu": mfu,
@@ -224,10 +249,17 @@ def row(
 
 def line(row: dict[str, Any]) -> str:
   mfu = "   -" if row["mfu"] is None else f"{100 * row['mfu']:3.0f}%"
-  return (
-    f"{row['model']:5}  {row['engine']:11}  {row['images_per_second']:9.1f}"
-    f"  {mfu}  {row['ratio_to_timm']:5.2f}  {row['version']}"
-  )
+  peak = "   -"
+  if row["peak_bytes"]:
+    peak = f"{row['peak_bytes'] / 2**30:4.1f}"
+  cells = [
+    f"{row['model']:5}",
+    f"{row['batch']:6}",
+    f"{row['engine']:11}",
+    peak,
+  ]
+  cells += [f"{row['images_per_second']:9.1f}", mfu]
+  return "  ".join([*cells, f"{row['ratio_to_timm']:5.2f}", row["version"]])
 
 
 def main() -> None:
@@ -235,45 +267,46 @@ def main() -> None:
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
   parser.add_argument("--models", default="B/16,L/16")
-  parser.add_argument("--batch", type=int, default=256)
+  parser.add_argument("--batches", default="256", help="Images of a step.")
   parser.add_argument("--attention", default="cudnn,xla")
   parser.add_argument("--steps", type=int, default=30)
+  parser.add_argument("--parts", action="store_true")
   parser.add_argument("--smoke", action="store_true")
   parser.add_argument("--output", help="JSON file for the figures.")
   parser.add_argument("--engine", help=argparse.SUPPRESS)
   arguments = parser.parse_args()
   smoke = arguments.smoke
   if smoke:
-    arguments.batch, arguments.steps, arguments.attention = 4, 2, "xla"
+    arguments.batches, arguments.steps, arguments.attention = "4", 2, "xla"
     arguments.models = "Ti/16"
+  batches = [int(batch) for batch in arguments.batches.split(",")]
   if arguments.engine:
     attention = arguments.engine.partition(":")[2] or "xla"
-    ours = config(arguments.models, arguments.batch, attention, smoke)
+    ours = config(arguments.models, *batches, attention, smoke)
     found = (
       time_timm(ours, arguments.steps, smoke)
       if arguments.engine == "timm"
-      else time_ours(ours, arguments.steps)
+      else time_ours(ours, arguments.steps, arguments.parts)
     )
     print(json.dumps(found))
     return
   if problem := missing(smoke):
     sys.exit(problem)
   rows = []
-  print("model  engine       images/s   MFU  ratio", flush=True)
+  print("model   batch  engine        GiB   images/s   MFU  ratio", flush=True)
   try:
-    for model in arguments.models.split(","):
-      timm = measured("timm", model, arguments)
-      for attention in arguments.attention.split(","):
+    for model, batch in itertools.product(arguments.models.split(","), batches):
+      timm = measured("timm", model, batch, arguments)
+      for number, attention in enumerate(arguments.attention.split(",")):
         engine = f"ours:{attention}"
-        ours = measured(engine, model, arguments)
+        ours = measured(engine, model, batch, arguments)
         theirs = {**timm, "flops": ours["flops"], "device": ours["device"]}
-        if not any(r["model"] == model for r in rows):
-          found = row(model, "timm", theirs, arguments.batch, timm["seconds"])
-          rows.append(found)
-          print(line(found), flush=True)
-        found = row(model, engine, ours, arguments.batch, timm["seconds"])
-        rows.append(found)
-        print(line(found), flush=True)
+        pair = [] if number else [("timm", theirs)]
+        for name, found in [*pair, (engine, ours)]:
+          rows.append(row(model, name, found, batch, timm["seconds"]))
+          print(line(rows[-1]), flush=True)
+        for part, spent in ours["milliseconds_by_part"].items():
+          print(f"  {spent:8.2f} ms  {part}", flush=True)
   except UserError as error:
     sys.exit(str(error))
   if arguments.output:
