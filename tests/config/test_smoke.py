@@ -110,6 +110,21 @@ def test_a_segmentation_shrinks_and_keeps_its_masks():
   assert entry.datasets["ade20k"].directory == "ADEChallengeData2016"
 
 
+def test_a_shrunk_segmentation_fits_the_shrunk_network():
+  config = default_config()
+  config.update(total_steps=100, data_dir="ade")
+  config.evals.seg = default_eval(
+    type="linear_segmentation", blocks=4, image_size=518, mask_size=512
+  )
+  config.evals.seg.datasets.ade20k = default_segmentation_dataset()
+  config = resolve.resolve(smoke.shrink(config))
+  checks.check(config)
+  entry = config.evals["seg"]
+  # Of the network, which has two layers.
+  assert (entry.blocks, entry.image_size, entry.mask_size) == (1, None, None)
+  assert entry.datasets["ade20k"].directory == "ade"
+
+
 @pytest.mark.parametrize("protocol", ["dino", "dinov2", "mae"])
 def test_every_protocol_of_a_probe_shrinks(protocol):
   config = default_config()

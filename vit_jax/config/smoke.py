@@ -57,6 +57,7 @@ def shrink(
   batch_size = math.lcm(16, config.train.repeats)
   config.train.update(dataset=data, split="train", batch_size=batch_size)
   config.update(total_steps=4, total_epochs=None, log_every_steps=1)
+  _keep_masks(config)
   config.update(data_dir=None, init_from=None, init_classes=None)
   config.paper_row.update(cells=(), settings=())
   config.sweep.update(train_split=None, dev_split=None)
@@ -69,19 +70,29 @@ def shrink(
     entry.batch_size = 16
     if "dataset" in entry:
       entry.update(dataset=None, split="test")
-    # Masks are of files; none are generated.
-    if "datasets" in entry and entry.type != "linear_segmentation":
+    is_of_masks = entry.type == "linear_segmentation"
+    if "datasets" in entry and not is_of_masks:
       entry.datasets = ml_collections.ConfigDict(
         {"generated": _dataset(entry.type, data, single_label)}
       )
     small = {"shots": (1, 5), "neighbors": (1, 5)}
     small |= {"steps": 2, "warmup_steps": 1}
+    if is_of_masks:
+      small |= {"blocks": 1, "image_size": None, "mask_size": None}
     if "protocol" in entry:
       small |= _PROBES[entry.protocol]
     entry.update({key: small[key] for key in small if key in entry})
     if entry.get("protocol") == "logistic":
       entry.l2_sweep = entry.l2_sweep[:2]
   return config
+
+
+def _keep_masks(config: ml_collections.ConfigDict) -> None:
+  """Names the folders of masks, which are in files: none are generated."""
+  for entry in config.evals.values():
+    if entry.type == "linear_segmentation":
+      for data in entry.datasets.values():
+        data.directory = data.directory or config.data_dir
 
 
 def _dataset(kind: str, data: str, single_label: str):
