@@ -1,7 +1,11 @@
 """Folders of images and masks: what is read, and what is refused."""
 
+import importlib
 import io
 import pathlib
+import struct
+import sys
+import zlib
 
 import jax
 import numpy as np
@@ -32,7 +36,7 @@ def folder(tmp_path):
 
 
 def _open(root, **keys):
-  keys = {"reduce_zero_label": False} | keys
+  keys = {"reduce_zero_label": False, "mask_size": 8} | keys
   return masks.open_split(str(root), "training", key="config.k", **keys)
 
 
@@ -143,7 +147,11 @@ def test_a_folder_without_labels_or_files_is_refused(folder, tmp_path):
     UserError, match="no folder .*images/val; masks .*/images has training"
   ):
     masks.open_split(
-      str(tmp_path), "val", key="config.k", reduce_zero_label=False
+      str(tmp_path),
+      "val",
+      key="config.k",
+      reduce_zero_label=False,
+      mask_size=8,
     )
   for path in (root / "images/training").iterdir():
     path.unlink()
@@ -154,8 +162,62 @@ def test_a_folder_without_labels_or_files_is_refused(folder, tmp_path):
 def test_two_images_of_one_mask_are_refused(folder):
   root, images, _ = folder
   Image.fromarray(images[0]).save(root / "images/training/002.jpg")
-  with pytest.raises(UserError, match="002.jpg and 002.png"):
+  with pytest.raises(UserError, match="002.jpg and 002.png, .* one mask"):
     _open(root)
+
+
+def test_two_masks_of_one_image_are_refused(folder):
+  root, _, _ = folder
+  _mask(root, "002.PNG").write_bytes(_mask(root).read_bytes())
+  if len(list(_mask(root).parent.iterdir())) == 5:
+    pytest.skip("The file system does not tell case apart.")
+  with pytest.raises(UserError, match="002.PNG and 002.png, .* one image"):
+    _open(root)
+
+
+@pytest.mark.parametrize(
+  "kind, other", [("annotations", "image"), ("images", "mask")]
+)
+def test_a_broken_link_is_named_with_its_key(kind, other, folder):
+  root, _, _ = folder
+  opened = _open(root)
+  path = root / kind / "training/002.png"
+  path.unlink()
+  path.symlink_to(root / "nothing")
+  message = f"config.k: .*{kind}/training/002.png cannot be read .*its {other}"
+  with pytest.raises(UserError, match=message):
+    opened.read(2, image_size=8, mask_size=8)
+  if kind == "annotations":
+    with pytest.raises(UserError, match=message):
+      _open(root)
+
+
+def test_labels_that_no_resized_mask_keeps_are_refused(tmp_path):
+  label = np.full((8, 8), 255, np.uint8)
+  label[3, 3] = 2
+  mask_folders.write(
+    tmp_path, "training", [np.zeros((8, 8, 3), np.uint8)], [label]
+  )
+  for side in (8, 1, 2):
+    # Pillow takes the pixel that holds the centre of an output.
+    kept = Image.fromarray(label).resize((side, side), Image.Resampling.NEAREST)
+    if (np.asarray(kept) != 255).any():
+      assert _open(tmp_path, mask_size=side).largest.tolist() == [2]
+    else:
+      with pytest.raises(UserError, match=f"to mask_size = {side}; set"):
+        _open(tmp_path, mask_size=side)
+
+
+def test_a_bucket_without_its_package_is_a_sentence(monkeypatch):
+  registry = importlib.import_module("fsspec.registry")
+  monkeypatch.delitem(registry._registry, "gcs", raising=False)
+  monkeypatch.setitem(sys.modules, "gcsfs", None)
+  with pytest.raises(UserError, match="gs://bucket/ade .*pip install gcsfs"):
+    _open("gs://bucket/ade")
+  monkeypatch.delitem(registry._registry, "s3", raising=False)
+  monkeypatch.setitem(sys.modules, "s3fs", None)
+  with pytest.raises(UserError, match="config.k: s3://bucket/ade cannot be"):
+    _open("s3://bucket/ade")
 
 
 def test_a_damaged_image_is_named(folder):
@@ -182,6 +244,46 @@ def test_a_turned_image_is_compared_upright(tmp_path):
   Image.fromarray(image).save(path.with_suffix(".jpg"), exif=exif)
   path.unlink()
   assert _open(tmp_path).num_examples == 1
+
+
+def _chunk(name, data):
+  body = name + data
+  return (
+    struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+  )
+
+
+def _turned(where):
+  """A PNG of 6 x 9 pixels, height first, that EXIF turns to 9 x 6."""
+  exif = Image.Exif()
+  exif[0x0112] = 6
+  block = exif.tobytes().removeprefix(b"Exif\0\0")
+  data = _png(np.zeros((6, 9, 3), np.uint8))
+  if where == "after":  # The last chunk is IEND, of 12 bytes.
+    return data[:-12] + _chunk(b"eXIf", block) + data[-12:]
+  # As ImageMagick writes it: a name, a length, and hexadecimal digits.
+  digits = (b"Exif\0\0" + block).hex()
+  text = f"\nexif\n{len(digits) // 2:8d}\n{digits}\n".encode()
+  chunk = _chunk(b"tEXt", b"Raw profile type exif\0" + text)
+  return data[:33] + chunk + data[33:]  # After the signature and IHDR.
+
+
+@pytest.mark.parametrize("where", ["after", "imagemagick"])
+def test_a_png_is_compared_as_it_is_turned(where, tmp_path):
+  upright, stored = np.zeros((9, 6), np.uint8), np.zeros((6, 9), np.uint8)
+  for split, label in (("upright", upright), ("stored", stored)):
+    mask_folders.write(
+      tmp_path, split, [np.zeros((2, 2, 3), np.uint8)], [label]
+    )
+    (tmp_path / f"images/{split}/000.png").write_bytes(_turned(where))
+  keys = {"key": "config.k", "reduce_zero_label": False, "mask_size": 3}
+  opened = masks.open_split(str(tmp_path), "upright", **keys)
+  assert opened.read(0, image_size=4, mask_size=3)[1].shape == (3, 3)
+  message = "config.k: .*000.png has 9 x 6 pixels, but its image .* has 6 x 9"
+  with pytest.raises(UserError, match=message):
+    masks.open_split(str(tmp_path), "stored", **keys).read(
+      0, image_size=4, mask_size=3
+    )
 
 
 def _mesh(num_devices):
@@ -235,3 +337,27 @@ def test_training_sees_all_pairs_in_every_epoch_in_one_order(folder):
   assert order[:5] != order[5:10]
   for (image, _), number in zip(rows(2), order, strict=True):
     np.testing.assert_array_equal(image, images[number])
+
+
+def test_a_training_batch_is_filled_up_with_what_has_no_labels(folder):
+  root, _, _ = folder
+
+  def batches(num_devices):
+    return jax.device_get(
+      list(
+        mask_batches.train_batches(
+          _open(root),
+          image_size=8,
+          mask_size=8,
+          batch_size=2,
+          num_steps=4,
+          mesh=_mesh(num_devices),
+        )
+      )
+    )
+
+  for filled, whole in zip(batches(4), batches(1), strict=True):
+    assert len(filled["label"]) == 4 and len(whole["label"]) == 2
+    assert (filled["label"][2:] == 255).all()
+    for name in ("image", "label"):
+      np.testing.assert_array_equal(filled[name][:2], whole[name])

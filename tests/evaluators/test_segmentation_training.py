@@ -72,9 +72,11 @@ def _random_state(seed=3):
   return state | {"params": params}
 
 
-def _update(state, maps, label):
-  state, maps, label = jax.tree.map(jnp.asarray, (state, maps, label))
-  return jax.device_get(jax.jit(_AT_ONCE.update)(state, maps, label))
+def _update(state, maps, label, is_example=(True, True)):
+  arguments = jax.tree.map(
+    jnp.asarray, (state, maps, label, np.array(is_example))
+  )
+  return jax.device_get(jax.jit(_AT_ONCE.update)(*arguments))
 
 
 def test_logits_are_a_batch_norm_a_layer_and_an_interpolation():
@@ -116,6 +118,27 @@ def test_a_step_follows_the_loss_of_the_batchs_own_statistics():
   unbiased = maps.reshape(-1, 6).var(axis=0, ddof=1)
   wanted = 0.9 + 0.1 * unbiased[None]
   np.testing.assert_allclose(running["var"], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("filling", [0.0, 50.0, np.nan])
+def test_rows_that_fill_a_batch_up_change_nothing(filling):
+  maps, label = _problem()
+  state = _random_state()
+  wanted = _update(state, maps, label)
+  found = _update(
+    state,
+    np.concatenate([maps, np.full((3, *maps.shape[1:]), filling, np.float32)]),
+    np.concatenate([label, np.full((3, 7, 7), 255, np.uint8)]),
+    [True, True, False, False, False],
+  )
+  # The signs of Adam's first step; a gradient of 0 would be another.
+  jax.tree.map(
+    lambda one, other: np.testing.assert_allclose(
+      one, other, rtol=1e-4, atol=1e-5
+    ),
+    found,
+    wanted,
+  )
 
 
 def test_pixels_without_a_label_have_no_gradient():

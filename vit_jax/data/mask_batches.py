@@ -11,9 +11,11 @@ from jax.sharding import Mesh
 from jaxtyping import Int
 
 from vit_jax.data import order, parallel
-from vit_jax.data.masks import IGNORED, MaskFolder
+from vit_jax.data.mask_files import IGNORED
+from vit_jax.data.masks import MaskFolder
 from vit_jax.data.pipeline import Placement
 from vit_jax.data.prefetch import Prefetcher
+from vit_jax.sharding import mesh as meshes
 
 _PREFETCH_BATCHES = 2
 _PADDING = -1
@@ -30,12 +32,14 @@ def train_batches(
 ) -> Iterator[dict[str, jax.Array]]:
   """Shuffled batches: `image` [b, h, w, 3] and `label` [b, side, side], uint8.
 
-  The order is always the same for the same number of examples.
+  The order is always the same for the same number of examples. If the parts
+  that a batch is divided into do not divide `batch_size`, its first rows are
+  the examples, and what fills it up has no labels.
 
   Args:
     folder: The examples.
     image_size, mask_size: Sides, as of `MaskFolder.read`.
-    batch_size: Examples of a batch, a multiple of the parts it is divided into.
+    batch_size: Examples of a batch.
     num_steps: Number of batches.
     mesh: Devices that batches are divided over.
 
@@ -50,9 +54,7 @@ def train_batches(
     )[0]
     for step in range(num_steps)
   )
-  return _placed(
-    folder, batches, image_size, mask_size, Placement(mesh, batch_size)
-  )
+  return _placed(folder, batches, image_size, mask_size, mesh, batch_size)
 
 
 def eval_batches(
@@ -70,9 +72,7 @@ def eval_batches(
   starts = range(0, folder.num_examples, batch_size)
   ids = (np.arange(start, start + batch_size) for start in starts)
   batches = (np.where(one < folder.num_examples, one, _PADDING) for one in ids)
-  return _placed(
-    folder, batches, image_size, mask_size, Placement(mesh, batch_size)
-  )
+  return _placed(folder, batches, image_size, mask_size, mesh, batch_size)
 
 
 def _placed(
@@ -80,8 +80,12 @@ def _placed(
   batches: Iterable[Int[np.ndarray, " b"]],
   image_size: int,
   mask_size: int,
-  placement: Placement,
+  mesh: Mesh,
+  batch_size: int,
 ) -> Iterator[dict[str, jax.Array]]:
+  shards = meshes.batch_shards(mesh)
+  filling = np.full(-batch_size % shards, _PADDING)
+  placement = Placement(mesh, batch_size + len(filling))
   rows = placement.local_rows
 
   def read(example: int) -> tuple[np.ndarray, np.ndarray]:
@@ -93,7 +97,9 @@ def _placed(
     return folder.read(example, image_size=image_size, mask_size=mask_size)
 
   def placed() -> Iterator[dict[str, jax.Array]]:
-    local = itertools.chain.from_iterable(ids[rows].tolist() for ids in batches)
+    local = itertools.chain.from_iterable(
+      np.concatenate([ids, filling])[rows].tolist() for ids in batches
+    )
     examples = parallel.in_threads(read, local, num_threads=os.cpu_count() or 1)
     with contextlib.closing(examples):
       while batch := list(itertools.islice(examples, len(rows))):

@@ -10,37 +10,22 @@ import functools
 import logging
 import os
 import posixpath
-import struct
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from etils import epath
 from jaxtyping import Int, UInt8
-from PIL import Image
 
 from vit_jax import buckets, truncate
 from vit_jax.data import (
   folder,
   image_formats,
+  mask_files,
   numpy_resize,
   parallel,
-  stored_images,
 )
+from vit_jax.data.mask_files import IGNORED
 from vit_jax.errors import UserError
-
-IGNORED = 255
-# Labels 0 to 254, as 255 is no class.
-MAX_CLASSES = 255
-
-_PNG = b"\x89PNG\r\n\x1a\n"
-# Width, height, bits and kind of pixels, after the signature and the name of
-# the first chunk.
-_HEADER = struct.Struct(">IIBB")
-_HEADER_START = 16
-_GREY, _PALETTE = 0, 3
-_KINDS = {2: "RGB", 4: "grey with alpha", 6: "RGBA"}
-_ORIENTATION_TAG = 0x0112
-_TURNED = 5  # Orientations from here on swap width and height.
 
 _logger = logging.getLogger(__name__)
 
@@ -88,22 +73,17 @@ class MaskFolder:
     """An image, resized bilinearly, and its labels by the nearest pixel.
 
     Raises:
-      UserError: A file is damaged.
+      UserError: A file is damaged, or the upright image has another size than
+        its mask.
     """
-    path = self.images[example]
-    try:
-      pixels = image_formats.pixels(stored_images.read(path))
-    except UserError:
-      raise
-    except Exception:  # Decoders fail in many ways that mean the same here.
-      raise UserError(
-        f"{self.key}: {path} is damaged, or is no image of a known kind;"
-        " replace it, or remove it and its mask."
-      ) from None
+    path, mask = self.images[example], self.masks[example]
+    pixels = mask_files.pixels(self.key, path)
+    labels = mask_files.labels(self.key, mask, self.reduce_zero_label)
+    if pixels.shape[:2] != labels.shape:  # EXIF may follow the pixels.
+      raise _unlike(self.key, path, pixels.shape, mask, labels.shape)
     image = numpy_resize.resize(
       pixels, image_size, image_size, "bilinear", antialias=False
     )
-    labels = _labels(self.key, self.masks[example], self.reduce_zero_label)
     return image, nearest(labels, mask_size)
 
 
@@ -122,7 +102,7 @@ def nearest(
 
 
 def open_split(
-  root: str, split: str, *, key: str, reduce_zero_label: bool
+  root: str, split: str, *, key: str, reduce_zero_label: bool, mask_size: int
 ) -> MaskFolder:
   """Lists a split and reads all of its masks.
 
@@ -131,12 +111,14 @@ def open_split(
     split: Name of a folder in both.
     key: Config key of the folder, for messages.
     reduce_zero_label: As of `MaskFolder`.
+    mask_size: Side of the masks that will be read.
 
   Raises:
     UserError: A folder or a mask is missing, a mask is no PNG of one channel of
-      8 bits or of another size than its image, or no pixel has a label; names
-      the file.
+      8 bits or of another size than its image, or no pixel has a label, or none
+      once masks are resized; names the file or folder.
   """
+  _check_bucket(key, root)
   root = os.fspath(epath.Path(root).expanduser())
   images = _listed(root, "images", split, key)
   masks = _listed(root, "annotations", split, key, suffix=".png")
@@ -160,30 +142,49 @@ def open_split(
   image_paths = [f"{root}/images/{split}/{images[stem]}" for stem in stems]
   mask_paths = [f"{root}/annotations/{split}/{masks[stem]}" for stem in stems]
 
-  def check(pair: tuple[str, str]) -> int:
+  def check(pair: tuple[str, str]) -> tuple[int, bool]:
     image, mask = pair
-    labels = _labels(key, mask, reduce_zero_label)
-    height, width = labels.shape
-    size = _image_size(key, image)
-    if size != (width, height):
-      raise UserError(
-        f"{key}: {mask} has {width} x {height} pixels, but its image {image}"
-        f" has {size[0]} x {size[1]}; they must be the same."
-      )
+    labels = mask_files.labels(key, mask, reduce_zero_label)
+    shape = mask_files.image_shape(key, image)
+    if shape != labels.shape and shape == labels.shape[::-1]:
+      # EXIF may follow the pixels.
+      shape = mask_files.pixels(key, image).shape[:2]
+    if shape != labels.shape:
+      raise _unlike(key, image, shape, mask, labels.shape)
     labelled = labels[labels != IGNORED]
-    return int(labelled.max()) if labelled.size else -1
+    largest = int(labelled.max()) if labelled.size else -1
+    return largest, bool((nearest(labels, mask_size) != IGNORED).any())
 
   pairs = zip(image_paths, mask_paths, strict=True)
   threads = os.cpu_count() or 1
-  largest = np.array(
-    list(parallel.in_threads(check, pairs, num_threads=threads))
+  largest, is_labelled = map(
+    np.array,
+    zip(*parallel.in_threads(check, pairs, num_threads=threads), strict=True),
   )
   if largest.max() < 0:
     raise UserError(
       f"{key}: no pixel of {root}/annotations/{split} has a label; all are"
       f" {IGNORED}" + (" or 0." if reduce_zero_label else ".")
     )
+  if not is_labelled.any():
+    raise UserError(
+      f"{key}: no pixel of {root}/annotations/{split} has a label once masks"
+      f" are resized to mask_size = {mask_size}; set a larger mask_size."
+    )
   return MaskFolder(key, image_paths, mask_paths, reduce_zero_label, largest)
+
+
+def _check_bucket(key: str, root: str) -> None:
+  """Raises UserError for a folder in a bucket that cannot be read."""
+  buckets.check(root)
+  try:
+    with buckets.as_os_error(root):
+      epath.Path(root).exists()
+  except OSError as error:
+    raise UserError(
+      f"{key}: {root} cannot be read ({error.strerror or error}); give a folder"
+      " on a file system, or in a bucket of gs://."
+    ) from None
 
 
 def _listed(
@@ -217,9 +218,10 @@ def _listed(
       continue
     stem = posixpath.splitext(name)[0]
     if stem in found:
+      shared = "mask" if suffix is None else "image"
       raise UserError(
-        f"{key}: {directory} has {found[stem]} and {name}, which have one mask;"
-        " rename or remove one."
+        f"{key}: {directory} has {found[stem]} and {name}, which have one"
+        f" {shared}; rename or remove one."
       )
     found[stem] = name
   if not found:
@@ -239,50 +241,15 @@ def _folders(directory: str) -> list[str]:
   return sorted(name for name, is_dir in found if is_dir)
 
 
-def _image_size(key: str, path: str) -> tuple[int, int]:
-  """Width and height of an image once it is upright; pixels are not read."""
-  try:
-    if buckets.is_bucket(path):
-      opened = image_formats.open_image(stored_images.read(path))
-    else:
-      opened = Image.open(path)
-    with opened as image:
-      width, height = image.size
-      # To look for it, a PNG that has none would be read to its end.
-      has_exif = image.format != "PNG" or "exif" in image.info
-      turned = has_exif and image.getexif().get(_ORIENTATION_TAG, 1) >= _TURNED
-  except Exception:  # Decoders fail in many ways that mean the same here.
-    raise UserError(
-      f"{key}: {path} is damaged, or is no image of a known kind; replace it,"
-      " or remove it and its mask."
-    ) from None
-  return (height, width) if turned else (width, height)
-
-
-def _labels(
-  key: str, path: str, reduce_zero_label: bool
-) -> UInt8[np.ndarray, "h w"]:
-  """Labels of a mask.
-
-  Raises:
-    UserError: It is no PNG of one channel of 8 bits, or is damaged.
-  """
-  data = stored_images.read(path)
-  if not data.startswith(_PNG) or len(data) < _HEADER_START + _HEADER.size:
-    raise UserError(f"{key}: the mask {path} is no PNG; replace it.")
-  _, _, bits, kind = _HEADER.unpack_from(data, _HEADER_START)
-  if kind != _PALETTE and (kind, bits) != (_GREY, 8):
-    name = _KINDS.get(kind, "grey")
-    raise UserError(
-      f"{key}: the mask {path} is {name} of {bits} bits; a mask is a PNG of one"
-      " channel of 8 bits, or of a palette, whose values are the labels."
-    )
-  try:
-    with image_formats.open_image(data) as image:
-      labels = np.array(image)
-  except Exception:  # Decoders fail in many ways that mean the same here.
-    raise UserError(f"{key}: the mask {path} is damaged; replace it.") from None
-  if reduce_zero_label:
-    # 0 comes to 255 by itself; what was that stays so.
-    labels = np.where(labels == IGNORED, IGNORED, labels - np.uint8(1))
-  return labels.astype(np.uint8)
+def _unlike(
+  key: str,
+  image: str,
+  image_shape: Sequence[int],
+  mask: str,
+  mask_shape: Sequence[int],
+) -> UserError:
+  """The error of an image and a mask of two sizes; shapes begin with rows."""
+  return UserError(
+    f"{key}: {mask} has {mask_shape[1]} x {mask_shape[0]} pixels, but its image"
+    f" {image} has {image_shape[1]} x {image_shape[0]}; they must be the same."
+  )

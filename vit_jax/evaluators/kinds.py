@@ -329,7 +329,7 @@ def _linear_segmentation_check(
       f" = {entry.steps}; set it to {entry.steps - 1} or less."
     )
   for data_name, data in entry.datasets.items():
-    if data.directory is None and config.data_dir is None:
+    if not (data.directory or config.data_dir):
       raise UserError(
         f"{key}.datasets.{data_name}.directory and config.data_dir are not set;"
         " give the folder that holds images/ and annotations/ as one of them."

@@ -59,15 +59,27 @@ def build(
       or does not take images of this size.
   """
   key = f"config.evals.{name}"
+  _, mask_size = _sides(config, context)
   datasets = {
-    data_name: _open(f"{key}.datasets.{data_name}", data, context)
+    data_name: _open(f"{key}.datasets.{data_name}", data, mask_size, context)
     for data_name, data in config.datasets.items()
   }
   return LinearSegmentation(key, config, datasets, context)
 
 
+def _sides(
+  config: schema.LinearSegmentationEval, context: contract.Context
+) -> tuple[int, int]:
+  """Sides of images and of masks, pixels."""
+  image_size = config.image_size or context.config.model.image_size
+  return image_size, config.mask_size or image_size
+
+
 def _open(
-  key: str, data: schema.SegmentationDataset, context: contract.Context
+  key: str,
+  data: schema.SegmentationDataset,
+  mask_size: int,
+  context: contract.Context,
 ) -> Dataset:
   train, test = (
     masks.open_split(
@@ -75,6 +87,7 @@ def _open(
       split,
       key=key,
       reduce_zero_label=data.reduce_zero_label,
+      mask_size=mask_size,
     )
     for split in (data.train_split, data.test_split)
   )
@@ -107,18 +120,15 @@ class LinearSegmentation:
     self._config = config
     self._datasets = datasets
     self._context = context
-    self._image_size = config.image_size or context.config.model.image_size
-    self._mask_size = config.mask_size or self._image_size
+    self._image_size, self._mask_size = _sides(config, context)
     maps = joined_maps(context.config.model, blocks=config.blocks, key=key)
-    try:
-      width = _width(maps, context.config.model, self._image_size)
-    except UserError as error:
-      raise UserError(
-        f"{key}.image_size = {self._image_size}: {error}"
-      ) from None
+    check_image_size(context.config.model, self._image_size, key=key)
+    width = _width(maps, context.config.model, self._image_size)
     self._maps = activations.on(context.mesh, maps)
     self._programs = {
-      name: self._compiled(self._head(width, data.num_classes))
+      name: self._compiled(
+        self._head(width, data.num_classes), self._train_batch_size(data)
+      )
       for name, data in datasets.items()
     }
 
@@ -126,7 +136,7 @@ class LinearSegmentation:
     """Trains a layer on each dataset and measures it.
 
     Raises:
-      UserError: A file is damaged, or the loss is not finite.
+      UserError: A file is damaged, or the layer is not finite.
     """
     del step  # Writes no files.
     metrics = {}
@@ -148,7 +158,13 @@ class LinearSegmentation:
       weight_decay=config.weight_decay,
     )
 
-  def _compiled(self, head: Head) -> tuple[Callable[..., Any], ...]:
+  def _train_batch_size(self, data: Dataset) -> int:
+    """Examples of an update, however many devices share them."""
+    return min(self._config.train_batch_size, data.train.num_examples)
+
+  def _compiled(
+    self, head: Head, train_batch_size: int
+  ) -> tuple[Callable[..., Any], ...]:
     """The head's first state, a step of it, and counts of a batch."""
     replicated = meshes.replicated(self._context.mesh)
 
@@ -156,8 +172,11 @@ class LinearSegmentation:
       state: State, params: Any, batch: Mapping[str, Array]
     ) -> tuple[State, Float[Array, ""]]:
       key = rngs.stream(0, _FLIP, state["step"])
-      image, label = flipped(key, batch["image"], batch["label"])
-      return head.update(state, self._maps(params, image), label)
+      image, label = flipped(
+        key, batch["image"], batch["label"], train_batch_size
+      )
+      is_example = jnp.arange(len(image)) < train_batch_size
+      return head.update(state, self._maps(params, image), label, is_example)
 
     def count(
       state: State, params: Any, batch: Mapping[str, Array]
@@ -181,9 +200,7 @@ class LinearSegmentation:
     config, before, value = self._config, None, None
     batches = mask_batches.train_batches(
       data.train,
-      batch_size=self._whole(
-        min(config.train_batch_size, data.train.num_examples)
-      ),
+      batch_size=self._train_batch_size(data),
       num_steps=config.steps,
       **self._sizes,
     )
@@ -196,15 +213,16 @@ class LinearSegmentation:
         before = value
         if number % _HEARTBEAT_STEPS == 0:
           self._context.heartbeat()
-    last = float(jax.device_get(value))
-    if not np.isfinite(last):
+    # The last batch may have no labels, and so a loss of 0 whatever happened.
+    made = jax.device_get((value, state["params"], state["running"]))
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(made)):
       raise UserError(
-        f"{data.key}: the loss of the linear layer is NaN or infinite, so the"
+        f"{data.key}: the linear layer or its loss is NaN or infinite, so the"
         " network's parameters are damaged, or learning_rate ="
         f" {config.learning_rate:g} is too large; evaluate an earlier"
         " checkpoint, or lower it."
       )
-    _logger.info("%s: the last batch has a loss of %.4f.", data.key, last)
+    _logger.info("%s: the last batch has a loss of %.4f.", data.key, made[0])
     return state
 
   def _measure(
@@ -217,10 +235,8 @@ class LinearSegmentation:
     config, total = self._config, np.zeros((3, data.num_classes), np.int64)
     batches = mask_batches.eval_batches(
       data.test,
-      batch_size=self._whole(
-        min(
-          config.batch_size or config.train_batch_size, data.test.num_examples
-        )
+      batch_size=min(
+        config.batch_size or config.train_batch_size, data.test.num_examples
       ),
       **self._sizes,
     )
@@ -240,17 +256,20 @@ class LinearSegmentation:
       "mesh": self._context.mesh,
     }
 
-  def _whole(self, size: int) -> int:
-    """At least `size` examples, of which devices have equally many."""
-    shards = meshes.batch_shards(self._context.mesh)
-    return -(-size // shards) * shards
-
 
 def flipped(
-  key: Array, image: UInt8[Array, "b h w 3"], label: UInt8[Array, "b i j"]
+  key: Array,
+  image: UInt8[Array, "b h w 3"],
+  label: UInt8[Array, "b i j"],
+  num_examples: int,
 ) -> tuple[UInt8[Array, "b h w 3"], UInt8[Array, "b i j"]]:
-  """Every other image, at random, from right to left with its mask."""
-  flips = jax.random.bernoulli(key, shape=(len(image),))
+  """Every other image, at random, from right to left with its mask.
+
+  Those after the first `num_examples` stay as they are, and change nothing for
+  the others.
+  """
+  flips = jax.random.bernoulli(key, shape=(num_examples,))
+  flips = jnp.pad(flips, (0, len(image) - num_examples))
   return (
     jnp.where(flips[:, None, None, None], image[:, :, ::-1], image),
     jnp.where(flips[:, None, None], label[:, :, ::-1], label),
@@ -303,14 +322,27 @@ def joined_maps(
   return maps
 
 
+def check_image_size(model: schema.Model, image_size: int, *, key: str) -> None:
+  """Raises UserError if a network does not take images of this size.
+
+  Args:
+    model: The network.
+    image_size: Side of the images, pixels.
+    key: Config key of the entry, for messages.
+  """
+  try:
+    models_build.check(model.updated(image_size=image_size))
+  except UserError as error:
+    message = str(error).replace("config.model.image_size", f"{key}.image_size")
+    if message == str(error):
+      message = f"{key}.image_size = {image_size}: {message}"
+    raise UserError(message) from None
+
+
 def _width(
   maps: Callable[[Any, Any], Maps], model: schema.Model, image_size: int
 ) -> int:
-  """Length of a joined feature vector; computes nothing.
-
-  Raises:
-    UserError: The network does not take images of this size.
-  """
+  """Length of a joined feature vector; computes nothing."""
   network = models_build.create(model, num_classes=None)
 
   def of_shapes(image: Array) -> Array:

@@ -13,9 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, UInt8
+from jaxtyping import Array, Bool, Float, Int, UInt8
 
-from vit_jax.data.masks import IGNORED
+from vit_jax.data.mask_files import IGNORED
 
 _KERNEL_STDDEV = 0.01
 _BATCH_NORM_EPSILON = 1e-5
@@ -60,12 +60,26 @@ class Head:
     }
 
   def update(
-    self, state: State, maps: Maps, label: UInt8[Array, "b side side"]
+    self,
+    state: State,
+    maps: Maps,
+    label: UInt8[Array, "b side side"],
+    is_example: Bool[Array, " b"],
   ) -> tuple[State, Float[Array, ""]]:
-    """One step; returns the loss before it too."""
-    features = self._rows(maps)
-    mean = features.mean(axis=0, keepdims=True)
-    var = jnp.square(features - mean).mean(axis=0, keepdims=True)
+    """One step; returns the loss before it too.
+
+    Args:
+      state: As of `init`.
+      maps: Of all rows of the batch.
+      label: Likewise; rows that fill a batch up have none.
+      is_example: False for those rows, which no statistic counts.
+    """
+    counts = jnp.repeat(is_example, maps.shape[1] * maps.shape[2])[:, None]
+    size = counts.sum()
+    features = jnp.where(counts, self._rows(maps), 0)
+    mean = features.sum(axis=0, keepdims=True) / size
+    squares = jnp.where(counts, jnp.square(features - mean), 0)
+    var = squares.sum(axis=0, keepdims=True) / size
     features = _normalized(features, mean, var)
 
     def loss_of(params: Mapping[str, Array]) -> Float[Array, ""]:
@@ -75,8 +89,7 @@ class Head:
     value, grads = jax.value_and_grad(loss_of)(state["params"])
     updates, opt = self._tx.update(grads, state["opt"], state["params"])
     # PyTorch keeps the unbiased variance.
-    size = len(features)
-    found = {"mean": mean, "var": var * (size / max(size - 1, 1))}
+    found = {"mean": mean, "var": var * (size / jnp.maximum(size - 1, 1))}
     state = {
       "params": optax.apply_updates(state["params"], updates),
       "opt": opt,

@@ -114,7 +114,8 @@ def feature_maps(
       " layers; leave it out."
     )
   section = build.config_of(model)
-  rows = images.shape[1] // family.grid(section)[1]
+  # Not the height over the stride: the convolutions of a stem round up.
+  rows, _ = family.grid(section.updated(image_size=images.shape[1]))
   found = features(model, params, images, names)
 
   def shaped(x: Array) -> Array:
