@@ -9,10 +9,16 @@ from tests.models.networks import (
   stack_layers,
   tiny,
   tiny_convnext,
+  tiny_hybrid,
 )
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.models.features import feature_names, features, last_layers
+from vit_jax.models.features import (
+  feature_maps,
+  feature_names,
+  features,
+  last_layers,
+)
 
 
 def test_every_name_is_found_with_its_shape(images):
@@ -146,3 +152,17 @@ def test_a_norm_after_the_pool_normalises_the_mean(images):
 def test_networks_without_such_layers_say_so(model, count, message):
   with pytest.raises(UserError, match=message):
     build.check_last_layers(build.config_of(model), count)
+
+
+def test_maps_of_a_hybrid_have_the_places_of_its_stem():
+  model = tiny_hybrid(None)
+  params = random_params(model)
+  image = np.random.default_rng(0).integers(0, 256, (1, 33, 20, 3), np.uint8)
+
+  def found(params, image):
+    stem = features(model, params, image, ["stem"])["stem"]
+    return stem, feature_maps(model, params, image)[0]
+
+  stem, maps = jax.eval_shape(found, params, image)
+  # A stride of 8, rounded up.
+  assert stem.shape[:3] == maps.shape[:3] == (1, 5, 3)

@@ -13,9 +13,8 @@ from jaxtyping import Int
 from vit_jax.data import order, parallel
 from vit_jax.data.mask_files import IGNORED
 from vit_jax.data.masks import MaskFolder
-from vit_jax.data.pipeline import Placement
+from vit_jax.data.pipeline import Placement, filled_size
 from vit_jax.data.prefetch import Prefetcher
-from vit_jax.sharding import mesh as meshes
 
 _PREFETCH_BATCHES = 2
 _PADDING = -1
@@ -83,9 +82,9 @@ def _placed(
   mesh: Mesh,
   batch_size: int,
 ) -> Iterator[dict[str, jax.Array]]:
-  shards = meshes.batch_shards(mesh)
-  filling = np.full(-batch_size % shards, _PADDING)
-  placement = Placement(mesh, batch_size + len(filling))
+  size = filled_size(batch_size, mesh)
+  filling = np.full(size - batch_size, _PADDING)
+  placement = Placement(mesh, size)
   rows = placement.local_rows
 
   def read(example: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,7 @@
 """Global batches on the devices, from the rows that each host reads."""
 
 import functools
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -150,8 +151,7 @@ def eval_batches(
   Raises:
     UserError: As `TrainBatches`.
   """
-  num_shards = mesh.shape["data"] * mesh.shape["fsdp"]
-  batch_size = -(-batch_size // num_shards) * num_shards
+  batch_size = filled_size(batch_size, mesh)
   features = features_lib.of_images(preprocess).of_source(source)
   placement = Placement(mesh, batch_size)
   num_examples = source.num_examples
@@ -228,6 +228,12 @@ def _fill(array: np.ndarray, length: int, value: int) -> np.ndarray:
     return array
   margins = [(0, length - len(array))] + [(0, 0)] * (array.ndim - 1)
   return np.pad(array, margins, constant_values=value)
+
+
+def filled_size(batch_size: int, mesh: Mesh) -> int:
+  """The size, or the next that the parts of a global batch divide."""
+  parts = math.prod(mesh.shape[axis] for axis in _BATCH_AXES)
+  return -(-batch_size // parts) * parts
 
 
 class Placement:

@@ -17,10 +17,8 @@ from vit_jax.config import schema
 from vit_jax.data import mask_batches, masks
 from vit_jax.data.masks import MaskFolder
 from vit_jax.errors import UserError
-from vit_jax.evaluators import contract, segmentation_metrics
+from vit_jax.evaluators import contract, joined_maps, segmentation_metrics
 from vit_jax.evaluators.segmentation_training import Head, State
-from vit_jax.models import build as models_build
-from vit_jax.models.features import feature_maps
 from vit_jax.sharding import activations
 from vit_jax.sharding import mesh as meshes
 
@@ -28,8 +26,6 @@ _HEARTBEAT_STEPS = 20
 _FLIP = "linear_segmentation"  # Name of the stream of random numbers.
 
 _logger = logging.getLogger(__name__)
-
-Maps = Float[Array, "b rows columns d"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,9 +117,13 @@ class LinearSegmentation:
     self._datasets = datasets
     self._context = context
     self._image_size, self._mask_size = _sides(config, context)
-    maps = joined_maps(context.config.model, blocks=config.blocks, key=key)
-    check_image_size(context.config.model, self._image_size, key=key)
-    width = _width(maps, context.config.model, self._image_size)
+    maps = joined_maps.joined_maps(
+      context.config.model, blocks=config.blocks, key=key
+    )
+    joined_maps.check_image_size(
+      context.config.model, self._image_size, key=key
+    )
+    width = joined_maps.width(maps, context.config.model, self._image_size)
     self._maps = activations.on(context.mesh, maps)
     self._programs = {
       name: self._compiled(
@@ -274,82 +274,3 @@ def flipped(
     jnp.where(flips[:, None, None, None], image[:, :, ::-1], image),
     jnp.where(flips[:, None, None], label[:, :, ::-1], label),
   )
-
-
-def joined_maps(
-  model: schema.Model, *, blocks: int, key: str
-) -> Callable[[Any, UInt8[Array, "b h w 3"]], Maps]:
-  """Function of parameters and images: maps of the last layers, joined.
-
-  Those of a Vision Transformer are normalised by its last norm. Maps of stages,
-  of which each is smaller than the one before, are interpolated to the largest.
-
-  Args:
-    model: The network.
-    blocks: Number of layers or stages.
-    key: Config key of the entry, for messages.
-
-  Raises:
-    UserError: The network has fewer layers or stages.
-  """
-  network = models_build.create(model, num_classes=None)
-  family = models_build.family_of(network)
-  known = len(family.map_names(network))
-  if blocks > known:
-    raise UserError(
-      f"{key}.blocks = {blocks}, but {family.describe(model)} has {known}"
-      " layers or stages; ask for no more."
-    )
-
-  def maps(params: Any, image: UInt8[Array, "b h w 3"]) -> Maps:
-    norm = family.last_norm(network, params) is not None
-    layers = range(-blocks, 0)
-    found = feature_maps(network, params, image, layers, norm=norm)
-    grid = found[0].shape[:3]
-    return jnp.concatenate(
-      [
-        jax.image.resize(
-          one.astype(jnp.float32),
-          (*grid, one.shape[-1]),
-          "linear",
-          antialias=False,
-        )
-        for one in found
-      ],
-      axis=-1,
-    )
-
-  return maps
-
-
-def check_image_size(model: schema.Model, image_size: int, *, key: str) -> None:
-  """Raises UserError if a network does not take images of this size.
-
-  Args:
-    model: The network.
-    image_size: Side of the images, pixels.
-    key: Config key of the entry, for messages.
-  """
-  try:
-    models_build.check(model.updated(image_size=image_size))
-  except UserError as error:
-    message = str(error).replace("config.model.image_size", f"{key}.image_size")
-    if message == str(error):
-      message = f"{key}.image_size = {image_size}: {message}"
-    raise UserError(message) from None
-
-
-def _width(
-  maps: Callable[[Any, Any], Maps], model: schema.Model, image_size: int
-) -> int:
-  """Length of a joined feature vector; computes nothing."""
-  network = models_build.create(model, num_classes=None)
-
-  def of_shapes(image: Array) -> Array:
-    side = model.image_size
-    first = jnp.zeros((1, side, side, 3), jnp.uint8)
-    params = network.init(jax.random.key(0), first)["params"]
-    return maps(params, image)
-
-  image = jax.ShapeDtypeStruct((1, image_size, image_size, 3), jnp.uint8)
-  return jax.eval_shape(of_shapes, image).shape[-1]
