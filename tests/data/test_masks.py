@@ -281,9 +281,10 @@ def test_a_png_is_compared_as_it_is_turned(where, tmp_path):
   assert opened.read(0, image_size=4, mask_size=3)[1].shape == (3, 3)
   message = "config.k: .*000.png has 9 x 6 pixels, but its image .* has 6 x 9"
   with pytest.raises(UserError, match=message):
-    masks.open_split(str(tmp_path), "stored", **keys).read(
-      0, image_size=4, mask_size=3
-    )
+    opened = masks.open_split(str(tmp_path), "stored", **keys)
+    # What follows the pixels is found when they are read.
+    assert where == "after"
+    opened.read(0, image_size=4, mask_size=3)
 
 
 def _mesh(num_devices):
