@@ -7,7 +7,8 @@ Compiles value and gradients of the MLP of a layer for one chip, with Flax's
 Dense layers, whose products are bfloat16 or, by qwix, int8: those of the
 forward pass, those that make the gradient of the input too, or all. Scales are
 of rows and columns, by their largest value. First is the product alone, of the
-tokens and the first kernel, with nothing to quantize. Needs libtpu and qwix
+tokens and the first kernel, with nothing to quantize, and before all one that
+is wide. Needs libtpu and qwix
 (pip install qwix), and no TPU.
 """
 
@@ -15,7 +16,7 @@ import argparse
 import importlib.util
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -33,6 +34,7 @@ from vit_jax.config import names  # noqa: E402
 from vit_jax.models.layers.gelu import gelu  # noqa: E402
 from vit_jax.models.vit import sizes  # noqa: E402
 
+_WIDE = (8192, 4096, 4096)
 _INT8 = {
   "forward": {"lhs_qtype": "int8", "rhs_qtype": "int8"},
   "and the input's gradient": {"dlhs_grad_qtype": "int8"},
@@ -101,6 +103,22 @@ def cycles(
   return cost.cycles
 
 
+def product_row(
+  name: str, shape: Sequence[int], topology: topology_lib.Topology
+) -> list[str]:
+  """The line of a product of [n, d] and [d, k] alone, `shape` n, d, k."""
+  tokens, width, mlp_dim = shape
+
+  def alone(dtype: Any) -> float:
+    operands = [
+      jax.ShapeDtypeStruct(shape, dtype)
+      for shape in ((tokens, width), (width, mlp_dim))
+    ]
+    return cycles(plain_product(dtype), topology, *operands)
+
+  return line(name, "a product alone", alone(jnp.int8), alone(jnp.bfloat16))
+
+
 def rows(
   model: str, images: int, topology: topology_lib.Topology
 ) -> list[list[str]]:
@@ -110,35 +128,24 @@ def rows(
   tokens = images * ((section.image_size // size.patch_size) ** 2 + 1)
   x = jax.ShapeDtypeStruct((tokens, size.width), jnp.bfloat16)
 
-  def alone(dtype: Any) -> float:
-    shapes = ((tokens, size.width), (size.width, size.mlp_dim))
-    operands = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
-    return cycles(plain_product(dtype), topology, *operands)
-
   def layer(options: dict[str, str]) -> float:
     product = int8_product(options) if options else None
     mlp = Mlp(size.width, size.mlp_dim, product)
     params = jax.eval_shape(mlp.init, jax.random.key(0), x)
     return cycles(gradients(mlp), topology, params, x, x)
 
-  found, options = (
-    [("a product alone", alone(jnp.int8), alone(jnp.bfloat16))],
-    {},
-  )
+  shape = (tokens, size.width, size.mlp_dim)
+  found, options = [product_row(model, shape, topology)], {}
   baseline = layer({})
   for name, added in _INT8.items():
     options = options | added
-    found.append((name, layer(options), baseline))
-  return [
-    [
-      model,
-      what,
-      f"{mine / 1e6:.2f} M",
-      f"{bf16 / 1e6:.2f} M",
-      f"{mine / bf16:.2f}",
-    ]
-    for what, mine, bf16 in found
-  ]
+    found.append(line(model, name, layer(options), baseline))
+  return found
+
+
+def line(name: str, what: str, mine: float, bf16: float) -> list[str]:
+  millions = [f"{number / 1e6:.2f} M" for number in (mine, bf16)]
+  return [name, what, *millions, f"{mine / bf16:.2f}"]
 
 
 def main() -> None:
@@ -156,6 +163,8 @@ def main() -> None:
     sys.exit("The products are quantized by qwix: pip install qwix.")
   topology_lib.prepare_environment(topology)
   table = [["model", "in int8", "cycles", "bfloat16", "ratio"]]
+  name = " x ".join(map(str, _WIDE))
+  table.append(product_row(name, _WIDE, topology))
   for model in arguments.models.split(","):
     table += rows(model, arguments.images, topology)
   print("\n".join(text_tables.aligned(table, right=range(2, 5))))

@@ -38,6 +38,18 @@ def test_parameters_are_gathered_once_where_memory_is_no_reason(monkeypatch):
   assert xla_flags.options("NVIDIA H100", shared) == {}
 
 
+@pytest.mark.parametrize(
+  "kind, found",
+  [
+    ("NVIDIA H100 80GB HBM3", {"xla_gpu_enable_triton_gemm": False}),
+    ("NVIDIA A100-SXM4-80GB", {}),
+    ("cpu", {}),
+  ],
+)
+def test_products_are_cublas_where_that_was_measured(kind, found):
+  assert xla_flags.options(kind, WHOLE) == found
+
+
 @pytest.mark.parametrize("name", ["v3:2x2", "v4:2x2x1", "v5e:2x2", "v6e:2x2"])
 def test_parameters_split_over_all_chips_are_gathered(
   libtpu, monkeypatch, name

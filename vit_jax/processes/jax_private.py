@@ -77,8 +77,10 @@ def forget_exit_handler() -> None:
 def cudnn_attention(
   query: jax.Array, key: jax.Array, value: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-  """Attention by cuDNN, and the float32 logarithms of its sums [b, heads, n].
+  """Attention by cuDNN, [b, n, heads, k] as its arguments, and log-sums.
 
+  The second result is float32 [b, heads, n]: the logarithms of the sums of the
+  scores' exponentials, which the backward pass starts from.
   `jax.nn.dot_product_attention` rounds the second result to the dtype of the
   first; public would be one that does not.
   """
@@ -102,7 +104,7 @@ def cudnn_attention_gradients(
   public would be `jax.nn.dot_product_attention` without that mistake.
 
   Args:
-    inputs: Query, key and value.
+    inputs: Query, key and value, [b, n, heads, k].
     results: Both results of `cudnn_attention`.
     gradient: That of the first one.
   """
