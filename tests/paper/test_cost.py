@@ -5,6 +5,7 @@ import pytest
 from vit_jax.config import named_sections, names
 from vit_jax.errors import UserError
 from vit_jax.paper.cost import (
+  computed_flops,
   forward_flops,
   num_params,
   training_exaflops,
@@ -118,6 +119,21 @@ def test_heads_add_their_products():
   assert deep - bare == 2 * (16 * 7 + 7 * 5)
 
 
+def test_the_last_layer_computes_what_the_head_reads():
+  """Queries, scores, outputs and MLP of the class token alone."""
+  sizes = dict(variant="mu/4", width=16, mlp_dim=24, image_size=12, depth=2)
+
+  def left_out(**keys):
+    model = named_sections.section("model", **{**sizes, **keys})
+    whole = forward_flops(model, num_classes=5)
+    return whole - computed_flops(model, num_classes=5)
+
+  of_token = 2 * (2 * 16**2 + 2 * 10 * 16 + 2 * 16 * 24)
+  assert left_out() == 9 * of_token
+  assert left_out(pool="gap") == left_out(pool="map") == 0
+  assert left_out(scan_layers=True) == 0
+
+
 def test_pool_none_pays_the_head_for_every_token():
   bare = tiny_flops(None, pool="none")
   head = tiny_flops(5, pool="none")
@@ -144,7 +160,7 @@ def test_cost_is_what_xla_counts_in_matrix_products(pool, pos_embedding):
   images = jax.ShapeDtypeStruct((1, 12, 12, 3), "float32")
   params = jax.eval_shape(network.init, jax.random.key(0), images)
   jaxpr = jax.make_jaxpr(network.apply)(params, images)
-  assert _product_flops(jaxpr.jaxpr) == forward_flops(model, num_classes=5)
+  assert _product_flops(jaxpr.jaxpr) == computed_flops(model, num_classes=5)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +185,7 @@ def test_cost_of_convolutions_is_what_xla_counts(keys):
   images = jax.ShapeDtypeStruct((1, size, size, 3), "float32")
   params = jax.eval_shape(network.init, jax.random.key(0), images)
   jaxpr = jax.make_jaxpr(network.apply)(params, images)
-  assert _product_flops(jaxpr.jaxpr) == forward_flops(model, num_classes=5)
+  assert _product_flops(jaxpr.jaxpr) == computed_flops(model, num_classes=5)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +209,7 @@ def test_cost_is_within_3_percent_of_xlas_analysis(keys):
   images = jax.ShapeDtypeStruct((8, side, side, 3), "float32")
   params = jax.eval_shape(network.init, jax.random.key(0), images)
   counted = jax.jit(network.apply).lower(params, images).cost_analysis()
-  ours = 8 * forward_flops(model, num_classes=1000)
+  ours = 8 * computed_flops(model, num_classes=1000)
   assert counted["flops"] == pytest.approx(ours, rel=0.03)
 
 

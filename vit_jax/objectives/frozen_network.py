@@ -187,7 +187,7 @@ def image_tower(model: schema.Model) -> schema.Model:
 def forward_flops(path: str) -> int:
   """FLOPs of the forward pass of one image of the network's size."""
   section = model_in(path)
-  return cost.forward_flops(section, num_classes=section.num_classes)
+  return cost.computed_flops(section, num_classes=section.num_classes)
 
 
 def section_of_patches(

@@ -17,6 +17,7 @@ def encode(
   *,
   dropout: Key[Array, ""] | None = None,
   embedding_gradient: float = 1.0,
+  num_read: int | None = None,
 ) -> Float[Array, "b k d"]:
   """All tokens after the last layer, those of the prefix first.
 
@@ -29,6 +30,7 @@ def encode(
     dropout: Key of dropout and stochastic depth; None: they are off.
     embedding_gradient: Share of the gradient that reaches the embedding of
       patches.
+    num_read: Number of first tokens that are read; None: all.
   """
   return network.apply(
     {"params": params},
@@ -37,12 +39,15 @@ def encode(
     mask,
     dropout is not None,
     embedding_gradient,
+    num_read,
     rngs={} if dropout is None else {"dropout": dropout},
     method=_encode,
   )
 
 
-def _encode(network, images, mask_token, mask, train, embedding_gradient):
+def _encode(
+  network, images, mask_token, mask, train, embedding_gradient, num_read
+):
   grid = network.patch_grid(*images.shape[1:3])
   patches = network.embed_patches(images)
   if embedding_gradient < 1:
@@ -53,5 +58,8 @@ def _encode(network, images, mask_token, mask, train, embedding_gradient):
     token = mask_token.astype(patches.dtype)
     patches = jnp.where(mask[:, :, None], token, patches)
   return network.encode(
-    network.add_prefix(patches, grid), grid=grid, train=train
+    network.add_prefix(patches, grid),
+    grid=grid,
+    train=train,
+    num_read=num_read,
   )

@@ -43,6 +43,15 @@ def forward_flops(model: schema.Model, *, num_classes: int | None) -> int:
   return family.forward_flops(model, num_classes)
 
 
+def computed_flops(model: schema.Model, *, num_classes: int | None) -> int:
+  """As `forward_flops`, less what the network leaves out as nothing reads it.
+
+  A step's share of the device's peak is computed from these.
+  """
+  unread = registry.FAMILIES.get(model.name).unread_flops(model)
+  return forward_flops(model, num_classes=num_classes) - unread
+
+
 def num_params(
   model: str | schema.Model, *, num_classes: int | None = 1000
 ) -> int:

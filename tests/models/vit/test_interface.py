@@ -1,12 +1,21 @@
 """The parts of a Vision Transformer, and images of other sizes."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.models.networks import apply, random_params, tiny, tiny_hybrid
+from tests.models.networks import (
+  apply,
+  assert_trees_close,
+  random_params,
+  tiny,
+  tiny_hybrid,
+)
 from vit_jax.errors import UserError
+from vit_jax.models.features import features
 from vit_jax.weights import position_embeddings
 
 METHODS = ["bilinear", "bicubic", "bicubic_antialias", "bicubic_offset"]
@@ -42,9 +51,76 @@ def test_calling_it_composes_embed_encode_and_head(keys, images):
     assert tokens.shape[1] == 4 + model.num_prefix
     return model.head(model.encode(tokens))
 
-  np.testing.assert_array_equal(
-    _run(model, params, by_parts, images), apply(model, params, images)
+  np.testing.assert_allclose(
+    _run(model, params, by_parts, images),
+    apply(model, params, images),
+    rtol=1e-5,
+    atol=1e-6,
   )
+
+
+@pytest.mark.parametrize(
+  "keys",
+  [
+    {},
+    dict(distillation="average", registers=2),
+    dict(rope=True, mlp="swiglu", mlp_norm=True),
+    dict(pos_embedding="relative_bias", pos_embedding_at="every_layer"),
+    dict(pos_embedding="relative_bias", pos_embedding_at="every_layer_shared"),
+    dict(pos_embedding_at="every_layer", norm_after_pool=True, remat="named"),
+    dict(stochastic_depth_rate=0.4, layer_scale=0.1),
+    dict(stochastic_depth_rate=0.4, stochastic_depth_group=4),
+  ],
+  ids=str,
+)
+def test_tokens_that_nothing_reads_change_neither_value_nor_gradient(keys):
+  """The last layer computes the class token alone, or all: as one wishes."""
+  model = tiny(**keys)
+  params, images = random_params(model), _images(8, 8, count=4)
+
+  def loss(by_parts, params):
+    def logits(model, images):
+      if not by_parts:
+        return model(images, train=True)
+      tokens = model.encode(model.embed(images), train=True)
+      assert tokens.shape[1] == 4 + model.num_prefix
+      return model.head(tokens)
+
+    rngs = {"dropout": jax.random.key(1)}
+    found = model.apply({"params": params}, images, method=logits, rngs=rngs)
+    return jnp.sum(found * jnp.cos(jnp.arange(found.size)).reshape(found.shape))
+
+  value, grads = jax.jit(jax.value_and_grad(functools.partial(loss, False)))(
+    params
+  )
+  wanted, wanted_grads = jax.jit(
+    jax.value_and_grad(functools.partial(loss, True))
+  )(params)
+  np.testing.assert_allclose(value, wanted, rtol=1e-5)
+  assert_trees_close(grads, wanted_grads)
+
+
+@pytest.mark.parametrize("each_query", [False, True])
+def test_first_tokens_alone_see_what_a_mask_lets_them_see(each_query, images):
+  model = tiny()
+  params = random_params(model)
+  rng = np.random.default_rng(3)
+  shape = (len(images), 5, 5) if each_query else (len(images), 5)
+  mask = jnp.asarray(rng.random(shape) < 0.7).at[..., 0].set(True)
+
+  def encoded(model, images, num_read):
+    return model.encode(model.embed(images), mask=mask, num_read=num_read)
+
+  found = _run(model, params, encoded, images, 2)
+  assert found.shape[1] == 2
+  wanted = _run(model, params, encoded, images, None)[:, :2]
+  np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_features_that_are_asked_for_are_those_of_all_tokens(images):
+  model = tiny()
+  found = features(model, random_params(model), images, ["encoded"])
+  assert found["encoded"].shape[1] == 5
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -189,7 +189,9 @@ def test_the_cost_counts_all_crops_and_a_third_of_the_teacher():
 
   def network(tokens):
     layer = 4 * tokens * 32**2 + 2 * tokens**2 * 32 + 2 * tokens * 32 * 64
-    return 2 * (tokens - 1) * 48 * 32 + 2 * 2 * layer
+    # The last layer makes keys and values of all tokens, else the class token.
+    last = (2 * tokens + 2) * 32**2 + 2 * tokens * 32 + 2 * 32 * 64
+    return 2 * (tokens - 1) * 48 * 32 + 2 * (layer + last)
 
   of_head = 2 * (32 * 16 + 16 * 16 + 16 * 8 + 8 * 24)
   large, small = network(5) + of_head, network(2) + of_head

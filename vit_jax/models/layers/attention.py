@@ -57,8 +57,8 @@ class MultiHeadAttention(nn.Module):
         offsets p_q - p_k, from -(n - 1) up.
       mask: True for the tokens that are attended to, the same for all queries
         or for each; None: all of them.
-      turns: For self-attention, rotary positions of the tokens, see
-        `rope_table.table`.
+      turns: Rotary positions of the tokens, see `rope_table.table`; the
+        queries are the first of them.
       bias: Added to the score of each key with each query.
 
     Returns:
@@ -108,7 +108,8 @@ class MultiHeadAttention(nn.Module):
       made = map(projecting.by_head, inputs, projections)
       query, key, value = map(checkpoint_name, made, _PROJECTED)
       if turns is not None:
-        query, key = rope.rotate(query, turns), rope.rotate(key, turns)
+        query = rope.rotate(query, turns[:, : query.shape[1]])
+        key = rope.rotate(key, turns)
       if attention == "flash":
         context = _flash_attention(query, key, value)
       elif attention == "cudnn":

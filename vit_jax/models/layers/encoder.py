@@ -41,6 +41,9 @@ REMAT_POLICIES = {
 # (`vit_jax.sharding.activations`) assign to its axes.
 BETWEEN_BLOCKS = ("batch", "tokens", "width")
 
+# The same of a few tokens, too few to be divided.
+_READ = ("batch", None, "width")
+
 # Positions that are not added to the tokens.
 _BETWEEN_TOKENS = ("none", "relative", "relative_bias")
 
@@ -54,12 +57,15 @@ class EncoderBlock(nn.Module):
     skipping: Groups of examples, parts of which skip a branch; None: examples
       skip it one by one, if any do.
     places: Grids of a table of biases of this layer; None: it has none.
+    num_read: Number of first tokens that the layer's result is made of; None:
+      all. Keys and values are of all tokens in any case.
   """
 
   config: LayerConfig
   train: bool
   skipping: Groups | None = None
   places: Places | None = None
+  num_read: int | None = None
 
   @nn.compact
   def __call__(
@@ -71,7 +77,7 @@ class EncoderBlock(nn.Module):
     mask: Bool[Array, "b n"] | Bool[Array, "b n n"] | None = None,
     turns: Float[Array, "2 n k"] | None = None,
     bias: Float[Array, "heads n n"] | None = None,
-  ) -> tuple[Float[Array, "b n d"], None]:
+  ) -> tuple[Float[Array, "b r d"], None]:
     """One layer.
 
     Args:
@@ -84,7 +90,7 @@ class EncoderBlock(nn.Module):
       bias: Bias of the scores that layers share, likewise.
 
     Returns:
-      The tokens and None, the pair that `nn.scan` expects.
+      The tokens, `num_read` or all, and None: the pair that `nn.scan` expects.
     """
     config = self.config
     norm = functools.partial(LayerNorm, config.layer_norm_eps, config.dtype)
@@ -93,11 +99,15 @@ class EncoderBlock(nn.Module):
 
     if self.places is not None:
       bias = RelativeBias(config.num_heads, self.places, name="relative_bias")()
+    read = slice(self.num_read)
+    bias = None if bias is None else bias[:, :, read]
 
     def attention(tokens, mask):
       x = norm(name="LayerNorm_0")(tokens)
+      if mask is not None and mask.ndim == 3:
+        mask = mask[:, read]
       x = MultiHeadAttention(config, name="MultiHeadDotProductAttention_0")(
-        x, x, relative_keys, mask, turns, bias
+        x[:, read], x, relative_keys, mask, turns, bias
       )
       x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
       return self._scaled(x, "layer_scale_0")
@@ -110,7 +120,8 @@ class EncoderBlock(nn.Module):
     tokens = self._added(attention, tokens, drop_rate, mask)
     tokens = checkpoint_name(tokens, "after_attention")
     tokens = self._added(mlp, tokens, drop_rate)
-    tokens = nn.with_logical_constraint(tokens, BETWEEN_BLOCKS)
+    names = BETWEEN_BLOCKS if self.num_read is None else _READ
+    tokens = nn.with_logical_constraint(tokens, names)
     self.sow("intermediates", "tokens", tokens)
     return tokens, None
 
@@ -125,11 +136,12 @@ class EncoderBlock(nn.Module):
 
   def _added(self, branch, tokens, drop_rate, *others):
     """Tokens with a branch added, which some examples skip."""
+    read = tokens[:, : self.num_read]
     if drop_rate is None:
-      return tokens + branch(tokens, *others)
+      return read + branch(tokens, *others)
     if self.skipping is None:
       found = branch(tokens, *others)
-      return tokens + skip_examples(found, drop_rate, self.make_rng("dropout"))
+      return read + skip_examples(found, drop_rate, self.make_rng("dropout"))
     key = self.make_rng("dropout")
     return add_branch(branch, tokens, self.skipping, key, *others)
 
@@ -216,7 +228,8 @@ class Encoder(nn.Module):
     mask: Bool[Array, "b n"] | Bool[Array, "b n n"] | None = None,
     *,
     train: bool,
-  ) -> Float[Array, "b n d"]:
+    num_read: int | None = None,
+  ) -> Float[Array, "b r d"]:
     """Encodes tokens that have their positions.
 
     Args:
@@ -226,9 +239,12 @@ class Encoder(nn.Module):
         or added at every layer; None: those of the module.
       mask: Tokens that are attended to, by all tokens or by each; None: all.
       train: Whether dropout and stochastic depth are active.
+      num_read: Number of first tokens that the caller reads; None: all. The
+        last layer computes queries and MLP for these alone.
 
     Returns:
-      The tokens of the last layer, normalised unless `norm_dtype` is None.
+      The tokens of the last layer, `num_read` or all, normalised unless
+      `norm_dtype` is None.
 
     Raises:
       UserError: Positions in the layers do not fit the number of tokens.
@@ -247,13 +263,26 @@ class Encoder(nn.Module):
     per_layer = (posembs, self._relative_keys(tokens, grid), drop_rates)
     places, bias = self._relative_bias(tokens, grid)
     for_all = (mask, self._turns(tokens, grid), bias)
-    tokens = self._apply_blocks(tokens, per_layer, for_all, train, places)
+    if self._reads_all():
+      num_read = None
+    tokens = self._apply_blocks(
+      tokens, per_layer, for_all, train, places, num_read
+    )
     if self.norm_dtype is None:
       return tokens
     norm = LayerNorm(
       self.config.layer_norm_eps, self.norm_dtype, name="encoder_norm"
     )
     return norm(tokens)
+
+  def _reads_all(self):
+    """Whether the last layer has to compute all tokens, read or not."""
+    collections = ("intermediates", ATTENTION_MAPS)
+    return (
+      self.scan_layers
+      or self.pos_embedding == "relative"
+      or any(map(self.is_mutable_collection, collections))
+    )
 
   def _tables(self, tokens, grid):
     with_rows = self.num_prefix - self.num_registers
@@ -340,7 +369,7 @@ class Encoder(nn.Module):
     module = RelativeBias(self.config.num_heads, places, name="relative_bias")
     return None, module()
 
-  def _apply_blocks(self, tokens, per_layer, for_all, train, places):
+  def _apply_blocks(self, tokens, per_layer, for_all, train, places, num_read):
     """Applies `depth` blocks, each with its slice of `per_layer`."""
     block = EncoderBlock
     if self.remat != "none":
@@ -367,7 +396,12 @@ class Encoder(nn.Module):
       return layers(tokens, *per_layer, *for_all)[0]
     for i in range(self.depth):
       layer = block(
-        self.config, train, groups[i], places, name=f"encoderblock_{i}"
+        self.config,
+        train,
+        groups[i],
+        places,
+        num_read if i == self.depth - 1 else None,
+        name=f"encoderblock_{i}",
       )
       arguments = (None if x is None else x[i] for x in per_layer)
       tokens, _ = layer(tokens, *arguments, *for_all)

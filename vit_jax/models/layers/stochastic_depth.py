@@ -27,12 +27,12 @@ def skip_examples(
 
 
 def add_branch(
-  branch: Callable[..., Float[Array, "k n d"]],
+  branch: Callable[..., Float[Array, "k r d"]],
   tokens: Float[Array, "b n d"],
   groups: Groups,
   key: Key[Array, ""],
   *others: Shaped[Array, "b ..."] | None,
-) -> Float[Array, "b n d"]:
+) -> Float[Array, "b r d"]:
   """Adds a branch to a random part of each group, computing it for that alone.
 
   What is added is scaled up so that its expectation is that of the whole
@@ -40,7 +40,8 @@ def add_branch(
   nothing moves between devices; the draw is the same on any mesh.
 
   Args:
-    branch: Function of tokens, and of `others`.
+    branch: Function of tokens, and of `others`; its result is added to as many
+      of the first tokens as it has.
     tokens: Residual stream.
     groups: Groups of examples.
     key: Key that the examples are drawn with.
@@ -56,7 +57,7 @@ def add_branch(
   kept_tokens, tokens = _take_along(tokens, places)
   found = branch(kept_tokens, *map(taken, others))
   found = found * jnp.asarray(size / kept, found.dtype)
-  return _add(tokens, places, found)
+  return _add(tokens[:, : found.shape[1]], places, found)
 
 
 @jax.custom_vjp

@@ -146,6 +146,10 @@ def _forward_flops(model: schema.Model, num_classes: int | None) -> int:
   return total
 
 
+def _unread_flops(model: schema.Model) -> int:
+  return _image_family(model).unread_flops(image_tower(model))
+
+
 def _describe(model: schema.Model) -> str:
   size = text_sizes.size(model.text)
   return (
@@ -407,6 +411,7 @@ FAMILY = Family(
   config_of=_config_of,
   size=_size,
   forward_flops=_forward_flops,
+  unread_flops=_unread_flops,
   num_params=tower_shapes.num_params,
   grid=lambda model: _image_family(model).grid(image_tower(model)),
   describe=_describe,

@@ -38,6 +38,22 @@ def forward_flops(model: schema.Model, num_classes: int | None) -> int:
   return 2 * (macs + outputs * features * (num_classes or 0))
 
 
+def unread_flops(model: schema.Model) -> int:
+  """FLOPs of the last layer for tokens that the head does not read.
+
+  `forward_flops` counts them, as published tables do; the network leaves them
+  out. Keys and values are needed of all tokens.
+  """
+  read = sizes.num_read(model.pool, model.distillation)
+  if read is None or model.scan_layers or model.pos_embedding == "relative":
+    return 0
+  size = sizes.vit(model)
+  tokens = size.grid(model.image_size) ** 2 + sizes.num_prefix(model)
+  mlp = _mlp_matrices(model) * size.width * size.mlp_dim
+  of_token = 2 * size.width**2 + 2 * tokens * size.width + mlp
+  return 2 * (tokens - read) * of_token
+
+
 def layer_flops(model: schema.Model, num_tokens: int) -> int:
   """FLOPs of all layers on a number of tokens, two per multiply-add."""
   return 2 * _layer_macs(model, sizes.vit(model), num_tokens)

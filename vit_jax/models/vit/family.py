@@ -267,6 +267,7 @@ FAMILY = Family(
   config_of=_config_of,
   size=sizes.vit,
   forward_flops=cost.forward_flops,
+  unread_flops=cost.unread_flops,
   layer_flops=cost.layer_flops,
   num_params=shapes.num_params,
   grid=_grid,

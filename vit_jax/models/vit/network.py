@@ -194,7 +194,7 @@ class ViT(nn.Module):
     patches = self.embed_patches(images)
     grid = self.patch_grid(*images.shape[1:3])
     tokens = self.add_prefix(patches, grid)
-    tokens = self.encode(tokens, grid=grid, train=train)
+    tokens = self.encode(tokens, grid=grid, train=train, num_read=self.num_read)
     return self.head(tokens)
 
   def embed(self, images: Images) -> Float[Array, "b n d"]:
@@ -238,7 +238,8 @@ class ViT(nn.Module):
     grid: tuple[int, int] | None = None,
     mask: Bool[Array, "b n"] | Bool[Array, "b n n"] | None = None,
     train: bool = False,
-  ) -> Float[Array, "b n d"]:
+    num_read: int | None = None,
+  ) -> Float[Array, "b r d"]:
     """Encodes any number of tokens, such as those that a mask left visible.
 
     Args:
@@ -248,13 +249,15 @@ class ViT(nn.Module):
       mask: True for the tokens that are attended to, by all tokens or by each;
         None: all of them.
       train: Whether dropout and stochastic depth are active.
+      num_read: Number of first tokens that the caller reads; None: all.
 
     Returns:
-      The tokens of the last layer, normalised unless `norm_after_pool`.
+      The tokens of the last layer, all of them or at least `num_read`,
+      normalised unless `norm_after_pool`.
     """
     if self.pre_norm:
       tokens = self._norm_pre(tokens)
-    tokens = self._encoder(tokens, grid, mask, train=train)
+    tokens = self._encoder(tokens, grid, mask, train=train, num_read=num_read)
     self.sow("intermediates", "encoded", tokens)
     return tokens
 
@@ -309,6 +312,11 @@ class ViT(nn.Module):
     self.sow(HEADS, "class", logits)
     self.sow(HEADS, "distillation", distilled)
     return (logits + distilled) / 2
+
+  @property
+  def num_read(self) -> int | None:
+    """Number of first tokens that `head` reads; None: all."""
+    return sizes.num_read(self.pool, self.distillation)
 
   @property
   def num_prefix(self) -> int:

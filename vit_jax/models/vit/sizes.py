@@ -127,6 +127,13 @@ def has_cls(pool: str, cls_token: bool | None) -> bool:
   return pool == "cls" if cls_token is None else cls_token
 
 
+def num_read(pool: str, distillation: str) -> int | None:
+  """Number of first tokens that the head reads; None: it may read all."""
+  if pool != "cls":
+    return None
+  return 2 if distillation == "average" else 1
+
+
 def num_prefix(model: schema.Model) -> int:
   """Tokens before the patches: class and distillation token, registers."""
   return _num_with_positions(model) + model.registers

@@ -93,9 +93,9 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   del num_classes
   model = config.model
   family = registry.FAMILIES.get(model.name)
-  flops = cost.forward_flops(model, num_classes=None)
+  flops = cost.computed_flops(model, num_classes=None)
   if _freezes_images(config.optimizer, family.shapes(model, None)):
-    image = cost.forward_flops(image_tower(model), num_classes=None)
+    image = cost.computed_flops(image_tower(model), num_classes=None)
     flops -= image
     if config.objective.cache_frozen is None:
       flops += image // 3

@@ -1,7 +1,7 @@
 """The declaration of DINO."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vit_jax import registry
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CHUNK, STEP = 4096, 1024
 # Least temperature of a teacher. Published ones are of 0.04 and more.
 _COLDEST = 0.01
+_CROPS = (views.GLOBAL, views.LOCAL)
 _REMEDIES = (
   "Usual remedies: a lower objective.teacher_temperature or a longer warm-up of"
   " it, a teacher_momentum nearer to 1, fewer objective.prototypes on small"
@@ -84,37 +85,52 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   return student_flops(config) + teacher_flops(config) // 3
 
 
-def teacher_flops(config: schema.Config) -> int:
-  """FLOPs of the global crops of an image, by network and head."""
+def teacher_flops(
+  config: schema.Config, of_class: Sequence[str] = _CROPS
+) -> int:
+  """FLOPs of the global crops of an image, by network and head.
+
+  Args:
+    config: The experiment.
+    of_class: Kinds of crops of which the class token alone is read.
+  """
   of_head = head_flops(
     config.objective, _width(config), config.objective.bottleneck
   )
   large = views.count(config, views.GLOBAL)
-  return large * (_flops(config, views.GLOBAL) + of_head)
+  return large * (_flops(config, views.GLOBAL, of_class) + of_head)
 
 
-def student_flops(config: schema.Config) -> int:
+def student_flops(
+  config: schema.Config, of_class: Sequence[str] = _CROPS
+) -> int:
   """FLOPs of all crops of an image, by network and head.
 
   What stochastic depth skips is not counted where it is not computed.
+
+  Args: As of `teacher_flops`.
   """
   of_head = head_flops(
     config.objective, _width(config), config.objective.bottleneck
   )
   found = 0
-  for kind in (views.GLOBAL, views.LOCAL):
+  for kind in _CROPS:
     if views.names(config, kind):
-      of_network = _flops(config, kind) - _skipped_flops(config, kind)
+      of_network = _flops(config, kind, of_class)
+      of_network -= _skipped_flops(config, kind, of_class)
       found += views.count(config, kind) * (of_network + of_head)
   return found
 
 
-def _flops(config: schema.Config, kind: str) -> int:
+def _flops(config: schema.Config, kind: str, of_class: Sequence[str]) -> int:
   model = config.model.updated(image_size=views.side(config, kind))
-  return cost.forward_flops(model, num_classes=None)
+  counted = cost.computed_flops if kind in of_class else cost.forward_flops
+  return counted(model, num_classes=None)
 
 
-def _skipped_flops(config: schema.Config, kind: str) -> int:
+def _skipped_flops(
+  config: schema.Config, kind: str, of_class: Sequence[str]
+) -> int:
   """FLOPs that stochastic depth saves for a crop of the student."""
   model = config.model.updated(image_size=views.side(config, kind))
   family = registry.FAMILIES.get(model.name)
@@ -129,7 +145,11 @@ def _skipped_flops(config: schema.Config, kind: str) -> int:
     model.stochastic_depth_group,
   )
   share = 1 - skipping_groups.computed_share(groups)
-  return round(share * family.layer_flops(model, tokens))
+  skipped = share * family.layer_flops(model, tokens)
+  if kind in of_class:
+    of_last = 1 - skipping_groups.computed_share(groups[-1:])
+    skipped -= of_last * family.unread_flops(model)
+  return round(skipped)
 
 
 def _width(config: schema.Config) -> int:

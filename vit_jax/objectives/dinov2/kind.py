@@ -8,6 +8,7 @@ from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
 from vit_jax.objectives import encoder_checks, frozen_path
 from vit_jax.objectives.dino import kind as dino_kind
+from vit_jax.objectives.dino import views
 from vit_jax.objectives.dinov2 import frozen_checks
 from vit_jax.objectives.dinov2 import plan as plans
 from vit_jax.objectives.kind import ObjectiveKind
@@ -87,8 +88,11 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
     from vit_jax.objectives.dinov2 import frozen
 
     teacher = frozen.config_of(config)
-  of_student = dino_kind.student_flops(config) + _patch_flops(config)
-  of_teacher = dino_kind.teacher_flops(teacher) + _patch_flops(teacher)
+  # The patches of global crops are compared, too.
+  of_student = dino_kind.student_flops(config, (views.LOCAL,))
+  of_teacher = dino_kind.teacher_flops(teacher, ())
+  of_student += _patch_flops(config)
+  of_teacher += _patch_flops(teacher)
   return of_student + of_teacher // 3
 
 

@@ -105,7 +105,7 @@ def dinov2(
     if local_names:
       small = views.joined(batch, local_names)
       key = jax.random.fold_in(dropout, 1)
-      more, _ = _encoded(network, params, small, None, key)
+      more, _ = _encoded(network, params, small, None, key, num_read=1)
       seen = jnp.concatenate([seen, more], axis=1)
     teacher = objective_state[average] if master is student else constants
     teacher = jax.lax.stop_gradient(teacher)
@@ -257,6 +257,7 @@ def _encoded(
   crops: UInt8[Array, "b c s s 3"],
   mask: Bool[Array, "b c n"] | None = None,
   dropout: Key[Array, ""] | None = None,
+  num_read: int | None = None,
 ) -> tuple[Float[Array, "b c d"], Float[Array, "b c n d"]]:
   """Class tokens and patches of each crop, after the last norm.
 
@@ -266,6 +267,7 @@ def _encoded(
     crops: Crops of each image.
     mask: True for the patches that the mask token stands for; None: none.
     dropout: Key of dropout and stochastic depth; None: they are off.
+    num_read: Number of first tokens that are read; None: all.
   """
   tokens = masked_tokens.encode(
     network,
@@ -274,6 +276,7 @@ def _encoded(
     params[_TOKEN],
     None if mask is None else mask.reshape(-1, mask.shape[2]),
     dropout=dropout,
+    num_read=num_read,
   )
   tokens = tokens.reshape(*crops.shape[:2], *tokens.shape[1:])
   return tokens[:, :, 0], tokens[:, :, network.num_prefix :]

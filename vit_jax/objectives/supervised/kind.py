@@ -131,7 +131,7 @@ def forward_flops(config: schema.Config, num_classes: int) -> int:
   A training step is counted as three forward passes, of which a teacher has
   one.
   """
-  flops = cost.forward_flops(config.model, num_classes=num_classes)
+  flops = cost.computed_flops(config.model, num_classes=num_classes)
   if config.objective.teacher is not None:
     from vit_jax.objectives import frozen_network
 
