@@ -13,7 +13,9 @@ Whole networks take minutes to hours of a core each. With --by_stage shallow
 ones are compiled in their place: one with the fewest blocks that a stage has
 all kinds of, and for each deeper stage one that has these twice. What they add
 is added up, and what all the others add is then no more than an estimate.
-DeiTs have no stages, and are whole. Needs libtpu, no TPU. Our steps of the
+Networks that differ in their depths alone, such as ConvNeXt-T and S or PVT's
+b1 to b4, share the shallow ones of a command. DeiTs have no stages, and are
+whole. Needs libtpu, no TPU. Our steps of the
 JSON files are in vit_jax/paper/compiled_families_v5e.json, from which
 `vit_jax.tables families` computes days of training.
 """
@@ -38,7 +40,7 @@ from vit_jax.errors import UserError  # noqa: E402
 MODELS = ("DeiT-S/16", "Swin-T", "Swin-B", "ConvNeXt-T", "ConvNeXt-B")
 # Family -> blocks of all kinds that a stage has: every other block of a Swin
 # moves its windows.
-_KINDS = {"swin": 2, "convnext": 1}
+_KINDS = {"swin": 2, "convnext": 1, "pvt": 1}
 _OURS = "ours"
 _HEADER = (
   "model       step           cycles  of plain   temporaries  of plain  of peak"
@@ -126,17 +128,30 @@ def compiled(
 
 
 def measure(
-  model: str, step: str, arguments: argparse.Namespace
+  model: str,
+  step: str,
+  arguments: argparse.Namespace,
+  known: dict[tuple[str, str], Figures],
 ) -> dict[str, Any]:
-  """The figures of a step, of the whole network or as if it were whole."""
+  """The figures of a step, of the whole network or as if it were whole.
+
+  Args:
+    model: A name.
+    step: Ours, or the softmax dtype of a plain one.
+    arguments: Of the command line.
+    known: Figures of networks and steps, to which new ones are added.
+  """
   topology = topology_lib.parse(arguments.topology)
   whole = config(model, arguments, None)
 
   def figures(depths: tuple[int, ...] | None) -> Figures:
-    found = compiled(config(model, arguments, depths), topology, step)
+    experiment = config(model, arguments, depths)
+    of = (_network(experiment), step)
+    if of not in known:
+      known[of] = compiled(experiment, topology, step)
     if depths is not None:
-      print(f"  {depths}: {found.cycles / 1e6:.2f} M", flush=True)
-    return found
+      print(f"  {depths}: {known[of].cycles / 1e6:.2f} M", flush=True)
+    return known[of]
 
   in_stages = arguments.by_stage and whole.model.name in _KINDS
   found = by_stage(whole, figures) if in_stages else figures(None)
@@ -153,6 +168,13 @@ def measure(
     "step_seconds": found.cycles / topology.accelerator.clock,
     "share_of_peak": model_flops(whole, topology) / (peak * found.cycles),
   }
+
+
+def _network(experiment: schema.Config) -> str:
+  """What a network is, whatever its name: its sizes and the other keys."""
+  family = registry.FAMILIES.get(experiment.model.name)
+  keys = experiment.model.model_dump(exclude={"variant", "depths"})
+  return repr((family.size(experiment.model), sorted(keys.items())))
 
 
 def by_stage(
@@ -221,7 +243,7 @@ def main() -> None:
   parser.add_argument("--output", help="JSON file for the figures.")
   arguments = parser.parse_args()
   topology_lib.prepare_environment()
-  results = []
+  results, known = [], {}
   print(_HEADER, flush=True)
   for model in arguments.models.split(","):
     steps = [_OURS, *filter(None, arguments.plain.split(","))]
@@ -230,7 +252,7 @@ def main() -> None:
     ours = None
     for step in steps:
       try:
-        result = measure(model, step, arguments)
+        result = measure(model, step, arguments, known)
       except UserError as error:
         sys.exit(str(error))
       ours = ours or result
