@@ -94,7 +94,9 @@ def test_model_flops_are_three_forward_passes():
   layer = (
     4 * tokens * width**2 + 2 * tokens**2 * width + 2 * tokens * width * mlp
   )
-  forward = 2 * (4 * 4 * 4 * 3 * width + 2 * layer + width * 4)
+  # The last layer makes keys and values of all tokens, else the class token.
+  last = (2 * tokens + 2) * width**2 + 2 * tokens * width + 2 * width * mlp
+  forward = 2 * (4 * 4 * 4 * 3 * width + layer + last + width * 4)
   assert parts.flops_per_step == 3 * forward * 16
 
 

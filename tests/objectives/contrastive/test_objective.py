@@ -191,7 +191,7 @@ def test_a_frozen_image_tower_goes_forward_alone():
     return kind.forward_flops(config(**objective).model_copy(update=keys), 0)
 
   tower = image_tower(config().model)
-  image = cost.forward_flops(tower, num_classes=None)
+  image = cost.computed_flops(tower, num_classes=None)
   assert flops() - flops("image/.*") == image - image // 3
   assert flops() - flops("image/.*", cache_frozen="kept") == image
   assert flops("image/embedding/.*") == flops("text/.*") == flops()

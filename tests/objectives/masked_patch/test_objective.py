@@ -257,7 +257,7 @@ def test_cost_is_that_of_the_body_and_of_the_corrupted_patches():
   assert build.forward_flops(of, num_classes=1000) == body + head
   supervised = schema.Config(model=of.model)
   assert build.forward_flops(supervised, num_classes=10) == (
-    cost.forward_flops(of.model, num_classes=10)
+    cost.computed_flops(of.model, num_classes=10)
   )
 
 

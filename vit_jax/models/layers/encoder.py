@@ -276,7 +276,7 @@ class Encoder(nn.Module):
     return norm(tokens)
 
   def _reads_all(self):
-    """Whether the last layer has to compute all tokens, read or not."""
+    """Tests if the last layer has to compute all tokens, read or not."""
     collections = ("intermediates", ATTENTION_MAPS)
     return (
       self.scan_layers
