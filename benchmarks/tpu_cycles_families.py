@@ -171,7 +171,7 @@ def measure(
 
 
 def _network(experiment: schema.Config) -> str:
-  """What a network is, whatever its name: its sizes and the other keys."""
+  """The sizes and the other keys of a network, whatever its name."""
   family = registry.FAMILIES.get(experiment.model.name)
   keys = experiment.model.model_dump(exclude={"variant", "depths"})
   return repr((family.size(experiment.model), sorted(keys.items())))

@@ -27,7 +27,7 @@ from vit_jax.config.defaults import (
 )
 
 # Multiply-adds of an image's forward pass, millions, a third of those of
-# learning from it: of all crops, of heads, decoders and teachers.
+# learning from it: of all crops, of heads, decoders and teachers, layers whole.
 MACS = {
   "supervised": 3.69,
   "mae": 2.13,
