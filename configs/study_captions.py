@@ -31,7 +31,7 @@ SEEN = 750_000  # Of the supervised ViT: 15 epochs.
 BATCH_SIZE = 256
 LENGTH = 12  # Tokens of a text; the longest caption has nine.
 VOCAB_SIZE = 600
-# Multiply-adds of a forward pass, all layers whole, millions; a pair is an image
+# Multiply-adds of a forward pass, layers whole, millions; a pair is an image
 # and a text.
 _PAIR = 4.93
 MACS = {"supervised": 3.69, **dict.fromkeys(RUNS[1:], _PAIR)}
