@@ -19,7 +19,7 @@ def encode(
   embedding_gradient: float = 1.0,
   num_read: int | None = None,
 ) -> Float[Array, "b k d"]:
-  """All tokens after the last layer, those of the prefix first.
+  """Tokens after the last layer, all or `num_read`, those of the prefix first.
 
   Args:
     network: Vision Transformer without a head.

@@ -15,7 +15,8 @@ from vit_jax.training import experiment
 
 FROZEN = {"optimizer__freeze": "image/.*"}
 # An image tower that outweighs the text tower.
-LARGE = {"model__image__depth": 8, "optimizer__name": "sgd"}
+# Frozen, it computes its last layer for all tokens, and a deep one hardly more.
+LARGE = {"model__image__depth": 12, "optimizer__name": "sgd"}
 
 
 def build(**changes):

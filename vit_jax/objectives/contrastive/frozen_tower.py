@@ -43,7 +43,15 @@ def features(
     params: Its parameters.
     images: A batch.
   """
-  found = network.apply({"params": params}, images, method="image_features")
+  # Asked for features of its layers, a Vision Transformer computes all tokens
+  # of the last one. One token alone was rounded otherwise in the step than in
+  # the program that fills the cache.
+  found, _ = network.apply(
+    {"params": params},
+    images,
+    method="image_features",
+    mutable=["intermediates"],
+  )
   return jax.lax.stop_gradient(found.astype(jnp.float32))
 
 

@@ -95,10 +95,11 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   family = registry.FAMILIES.get(model.name)
   flops = cost.computed_flops(model, num_classes=None)
   if _freezes_images(config.optimizer, family.shapes(model, None)):
-    image = cost.computed_flops(image_tower(model), num_classes=None)
-    flops -= image
+    tower = image_tower(model)
+    flops -= cost.computed_flops(tower, num_classes=None)
     if config.objective.cache_frozen is None:
-      flops += image // 3
+      # A frozen tower computes all tokens of its last layer.
+      flops += cost.forward_flops(tower, num_classes=None) // 3
   return flops + (
     2 * config.train.batch_size * family.size(model).embedding_size
   )
