@@ -23,12 +23,15 @@ RULES = (("batch", BATCH_AXES), ("heads", "tensor"))
 
 def on(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]:
   """`function`, to be traced under jit, with its activations laid on `mesh`."""
+  # `fsdp` has the heads of a kernel unless `tensor` has (`sharding.rules`).
+  of_kernels = "fsdp" if mesh.shape["tensor"] == 1 else None
+  rules = (*RULES, ("fsdp_heads", of_kernels))
 
   @functools.wraps(function)
   def laid_out(*args: Any, **kwargs: Any) -> Any:
     with (
       jax.sharding.use_abstract_mesh(mesh.abstract_mesh),
-      nn.logical_axis_rules(RULES),
+      nn.logical_axis_rules(rules),
     ):
       return function(*args, **kwargs)
 

@@ -14,6 +14,7 @@ from vit_jax import rngs
 from vit_jax.config import schema
 from vit_jax.objectives.contract import Objective
 from vit_jax.optim import averaging, multipliers, schedules
+from vit_jax.sharding import layouts
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import micro_batches as micro_batches_lib
 from vit_jax.training import spikes
@@ -59,6 +60,7 @@ def build_train_step(
     loss, aux, metrics, grads = _value_and_grads(
       config, objective, constants, state, batch, keys, mesh
     )
+    grads = layouts.scatterable(grads, shardings.params)
     # Clipping takes the same norm; XLA computes it once.
     squares = jnp.stack(
       [

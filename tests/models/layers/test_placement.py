@@ -6,7 +6,7 @@ from jax.sharding import PartitionSpec
 
 from vit_jax.config import schema
 from vit_jax.models.layers import placement
-from vit_jax.sharding import activations
+from vit_jax.sharding import activations, rules
 from vit_jax.sharding import mesh as mesh_lib
 
 
@@ -26,3 +26,31 @@ def test_what_does_not_divide_is_whole_on_each_device(
     ("batch", None, "heads"), batch_size=batch_size, num_heads=num_heads
   )
   assert found.spec == PartitionSpec(*spec)
+
+
+@pytest.mark.parametrize(
+  "fsdp, tensor, num_heads, is_split",
+  [
+    (1, 1, 4, False),
+    (4, 1, 4, True),
+    (4, 1, 6, False),
+    (2, 2, 6, False),  # By `tensor`.
+    (2, 2, 3, False),
+  ],
+)
+def test_heads_are_split_by_fsdp_as_those_of_parameters_are(
+  fsdp, tensor, num_heads, is_split
+):
+  config = schema.Mesh(data=-1, fsdp=fsdp, tensor=tensor)
+  mesh = mesh_lib.create_mesh(config, jax.devices()[:4])
+  found = activations.on(mesh, placement.is_split)("fsdp_heads", num_heads)
+  assert found == is_split
+  # 1024 rows, so that `fsdp` would take them if heads did not come first.
+  kernel = jax.ShapeDtypeStruct((1024, num_heads, 64), "float32")
+  path = {"block": {"query": {"kernel": kernel}}}
+  sharding = rules.param_shardings(path, mesh)["block"]["query"]["kernel"]
+  assert (sharding.spec[1:2] == ("fsdp",)) == is_split
+
+
+def test_outside_of_a_mesh_nothing_is_split():
+  assert not placement.is_split("fsdp_heads", 4)

@@ -55,3 +55,17 @@ def test_values_and_gradients_are_those_of_einsum(
   ):
     assert one.shape == other.shape
     np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_a_scattered_gradient_has_the_same_values():
+  rng = np.random.default_rng(1)
+  x = jnp.float32(rng.normal(size=(2, 5, WIDTH)))
+  kernel = jnp.float32(rng.normal(size=(WIDTH, HEADS, SIZE)))
+
+  def value_and_grad(flat):
+    return jax.value_and_grad(lambda kernel: jnp.sum((x @ flat(kernel)) ** 2))
+
+  for transform in (lambda f: f, jax.jit):
+    found = transform(value_and_grad(projecting.flat_scattered))(kernel)
+    wanted = transform(value_and_grad(projecting.flat))(kernel)
+    jax.tree.map(np.testing.assert_array_equal, found, wanted)

@@ -197,10 +197,13 @@ def _short_attention(
   # Late, as the kernels' compiler takes a while to import.
   from vit_jax.models.layers import short_attention
 
+  flat = projecting.flat
+  if placement.is_split("fsdp_heads", config.num_heads):
+    flat = projecting.flat_scattered
   # The kernel adds all three biases or none.
   return short_attention.attend(
     *(
-      x @ projecting.flat(projection.kernel)
+      x @ flat(projection.kernel)
       for x, projection in zip(inputs, projections, strict=True)
     ),
     projecting.flat_biases(projections),

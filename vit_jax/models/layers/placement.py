@@ -86,6 +86,19 @@ def of_heads(
   return Placement(mesh, nn.logical_to_mesh_axes(dims))
 
 
+def is_split(name: str, size: int) -> bool:
+  """Tells whether a dimension is in parts on the devices compiled for.
+
+  Args:
+    name: 'batch', 'heads', or 'fsdp_heads' for those of a kernel that `fsdp`
+      splits.
+    size: Its size. If the parts do not divide it, it is whole.
+  """
+  mesh = jax.sharding.get_abstract_mesh()
+  parts = 1 if mesh.empty else _num_parts(mesh, name)
+  return parts > 1 and size % parts == 0
+
+
 def _num_parts(mesh: AbstractMesh, name: str) -> int:
   """Parts that a dimension of this name is split into."""
   (axes,) = nn.logical_to_mesh_axes((name,))

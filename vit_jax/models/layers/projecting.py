@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
+from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float
 
 from vit_jax.models.layers import placement
@@ -88,6 +90,30 @@ def _flat_product(x, projection):
 def flat(kernel: Float[Array, "d heads k"]) -> Float[Array, "d width"]:
   """W with the heads side by side."""
   return kernel.reshape(len(kernel), -1)
+
+
+@jax.custom_vjp
+def flat_scattered(
+  kernel: Float[Array, "d heads k"],
+) -> Float[Array, "d width"]:
+  """W with the heads side by side, and a gradient that TPUs reduce-scatter.
+
+  Where devices share the update each keeps some of the heads. With the heads
+  outermost in memory the gradient is scattered; as it comes out of a product,
+  side by side, it would be summed on all devices and then cut.
+  """
+  return flat(kernel)
+
+
+def _kernel_shape(kernel):
+  return flat(kernel), kernel.shape
+
+
+def _by_heads(shape, grad):
+  return (with_layout_constraint(grad, Layout((1, 0))).reshape(shape),)
+
+
+flat_scattered.defvjp(_kernel_shape, _by_heads)
 
 
 def flat_biases(
