@@ -17,21 +17,19 @@ from jax.sharding import Mesh
 from vit_jax.sharding.mesh import BATCH_AXES
 
 # Dimensions without a rule are whole: were the partitioner free, it might split
-# tokens as a parameter is split, and send them instead of the parameter.
-RULES = (("batch", BATCH_AXES), ("heads", "tensor"))
+# tokens as a parameter is split, and send them instead of the parameter. Heads
+# of a kernel that `tensor` does not split are split by `fsdp`.
+RULES = (("batch", BATCH_AXES), ("heads", "tensor"), ("fsdp_heads", "fsdp"))
 
 
 def on(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]:
   """`function`, to be traced under jit, with its activations laid on `mesh`."""
-  # `fsdp` has the heads of a kernel unless `tensor` has (`sharding.rules`).
-  of_kernels = "fsdp" if mesh.shape["tensor"] == 1 else None
-  rules = (*RULES, ("fsdp_heads", of_kernels))
 
   @functools.wraps(function)
   def laid_out(*args: Any, **kwargs: Any) -> Any:
     with (
       jax.sharding.use_abstract_mesh(mesh.abstract_mesh),
-      nn.logical_axis_rules(rules),
+      nn.logical_axis_rules(RULES),
     ):
       return function(*args, **kwargs)
 

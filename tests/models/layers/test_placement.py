@@ -43,7 +43,7 @@ def test_heads_are_split_by_fsdp_as_those_of_parameters_are(
 ):
   config = schema.Mesh(data=-1, fsdp=fsdp, tensor=tensor)
   mesh = mesh_lib.create_mesh(config, jax.devices()[:4])
-  found = activations.on(mesh, placement.is_split)("fsdp_heads", num_heads)
+  found = activations.on(mesh, placement.kernels_split_by_heads)(num_heads)
   assert found == is_split
   # 1024 rows, so that `fsdp` would take them if heads did not come first.
   kernel = jax.ShapeDtypeStruct((1024, num_heads, 64), "float32")
@@ -53,4 +53,4 @@ def test_heads_are_split_by_fsdp_as_those_of_parameters_are(
 
 
 def test_outside_of_a_mesh_nothing_is_split():
-  assert not placement.is_split("fsdp_heads", 4)
+  assert not placement.kernels_split_by_heads(4)

@@ -198,7 +198,7 @@ def _short_attention(
   from vit_jax.models.layers import short_attention
 
   flat = projecting.flat
-  if placement.is_split("fsdp_heads", config.num_heads):
+  if placement.kernels_split_by_heads(config.num_heads):
     flat = projecting.flat_scattered
   # The kernel adds all three biases or none.
   return short_attention.attend(

@@ -86,17 +86,19 @@ def of_heads(
   return Placement(mesh, nn.logical_to_mesh_axes(dims))
 
 
-def is_split(name: str, size: int) -> bool:
-  """Tells whether a dimension is in parts on the devices compiled for.
+def kernels_split_by_heads(num_heads: int) -> bool:
+  """Tells whether devices that share the update keep heads of each kernel.
 
-  Args:
-    name: 'batch', 'heads', or 'fsdp_heads' for those of a kernel that `fsdp`
-      splits.
-    size: Its size. If the parts do not divide it, it is whole.
+  They do if `fsdp` divides the heads, as `vit_jax.sharding.rules` has it,
+  unless `tensor` splits them.
   """
   mesh = jax.sharding.get_abstract_mesh()
-  parts = 1 if mesh.empty else _num_parts(mesh, name)
-  return parts > 1 and size % parts == 0
+
+  def splits(name: str) -> bool:
+    parts = _num_parts(mesh, name)
+    return parts > 1 and num_heads % parts == 0
+
+  return not mesh.empty and splits("fsdp_heads") and not splits("heads")
 
 
 def _num_parts(mesh: AbstractMesh, name: str) -> int:
