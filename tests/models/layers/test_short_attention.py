@@ -19,6 +19,7 @@ from vit_jax.models.layers import (
 )
 from vit_jax.models.layers.attention import MultiHeadAttention
 from vit_jax.models.layers.mlp import LayerConfig
+from vit_jax.models.layers.short_attention import Summands
 from vit_jax.models.vit import checks
 from vit_jax.sharding import activations
 from vit_jax.sharding import mesh as mesh_lib
@@ -36,22 +37,32 @@ def _arrays(length, num_heads, head_size, batch=2, dtype=jnp.float32):
   return *arrays, biases
 
 
-def _plain(query, key, value, biases, num_heads):
-  """Softmax attention, written for one head of (b, n, heads, k) arrays."""
+def _plain(query, key, value, biases, num_heads, added=None, scale=None):
+  """Softmax attention, written for one head of (b, n, heads, k) arrays.
+
+  Args:
+    added: To the scores, (b or 1, heads, keys, queries).
+    scale: Of the scores; None: 1 / sqrt(k).
+  """
   heads = []
   for x, bias in zip((query, key, value), biases, strict=True):
     x = x.astype(jnp.float32) + bias[None, None]
     heads.append(jnp.split(x, num_heads, axis=-1))
   results = []
-  for q, k, v in zip(*heads, strict=True):
-    scores = jnp.einsum("bqk,bnk->bqn", q, k) / np.sqrt(q.shape[-1])
+  for i, (q, k, v) in enumerate(zip(*heads, strict=True)):
+    scores = jnp.einsum("bqk,bnk->bqn", q, k)
+    scores = scores * (scale or 1 / np.sqrt(q.shape[-1]))
+    if added is not None:
+      scores = scores + jnp.swapaxes(added[:, i], 1, 2)
     results.append(jnp.einsum("bqn,bnk->bqk", jax.nn.softmax(scores), v))
   return jnp.concatenate(results, -1)
 
 
-def _kernel(query, key, value, biases, num_heads, softmax_dtype="float32"):
+def _kernel(
+  query, key, value, biases, num_heads, softmax_dtype="float32", **more
+):
   return short_attention.attend(
-    query, key, value, biases, num_heads, softmax_dtype, True
+    query, key, value, biases, num_heads, softmax_dtype, True, **more
   )
 
 
@@ -68,12 +79,49 @@ def test_result_and_gradients_are_those_of_attention(
   assert_trees_close(pull(grad), pull_expected(grad), rtol=1e-4, atol=1e-4)
 
 
-def test_heads_in_several_steps_are_heads_in_one(monkeypatch):
+def _summands(length, num_heads, num_masks):
+  rng = np.random.default_rng(1)
+  bias = jnp.float32(rng.standard_normal((num_heads, length, length)))
+  masks = jnp.float32(rng.standard_normal((num_masks, length, length)))
+  return Summands(bias, masks if num_masks else None)
+
+
+# The second image of 16 sequences begins another step of the grid.
+@pytest.mark.parametrize("num_masks", [0, 1, 4, 16])
+@pytest.mark.parametrize(("length", "num_heads"), [(19, 4), (70, 3)])
+def test_summands_of_scores_and_their_gradient(length, num_heads, num_masks):
+  *arrays, grad, biases = _arrays(length, num_heads, 32, batch=32)
+  summands = _summands(length, num_heads, num_masks)
+
+  def ours(bias, *arrays):
+    added = summands._replace(bias=bias)
+    return _kernel(*arrays, num_heads, summands=added, scale=0.3)
+
+  def plain(bias, *arrays):
+    added = bias[None]
+    if num_masks:
+      masks = jnp.tile(summands.mask, (32 // num_masks, 1, 1))
+      added = added + masks[:, None]
+    return _plain(*arrays, num_heads, added, 0.3)
+
+  arguments = (summands.bias, *arrays, biases)
+  result, pull = jax.vjp(ours, *arguments)
+  expected, pull_expected = jax.vjp(plain, *arguments)
+  np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+  assert_trees_close(pull(grad), pull_expected(grad), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("with_summands", [False, True])
+def test_heads_in_several_steps_are_heads_in_one(monkeypatch, with_summands):
   *arrays, grad, biases = _arrays(11, 8, 32)
-  kernel = functools.partial(_kernel, num_heads=8)
-  result, pull = jax.vjp(kernel, *arrays, biases)
+  summands = _summands(11, 8, 2) if with_summands else None
+
+  def kernel(summands, *arrays):
+    return _kernel(*arrays, 8, summands=summands)
+
+  result, pull = jax.vjp(kernel, summands, *arrays, biases)
   monkeypatch.setattr(short_attention, "lanes_per_step", lambda *_: 128)
-  in_steps, pull_in_steps = jax.vjp(kernel, *arrays, biases)
+  in_steps, pull_in_steps = jax.vjp(kernel, summands, *arrays, biases)
   np.testing.assert_array_equal(result, in_steps)
   assert_trees_close(pull(grad), pull_in_steps(grad), rtol=1e-6, atol=1e-6)
 
@@ -135,6 +183,36 @@ def test_a_mesh_changes_nothing(data, fsdp, tensor, num_heads):
     assert "all-gather" not in compiled.as_text()
 
 
+@pytest.mark.parametrize(
+  ("data", "fsdp", "tensor", "num_images"),
+  [(4, 1, 1, 4), (4, 1, 1, 2), (1, 2, 2, 2), (1, 1, 4, 2)],
+)
+def test_a_mesh_changes_no_summands(data, fsdp, tensor, num_images):
+  if len(jax.devices()) < 4:
+    pytest.skip("needs 4 devices")
+  mesh = mesh_lib.create_mesh(
+    schema.Mesh(data=data, fsdp=fsdp, tensor=tensor), jax.devices()[:4]
+  )
+  *arrays, grad, biases = _arrays(9, 4, 32, batch=4 * num_images)
+  summands = _summands(9, 4, 4)
+
+  def loss(kernel, bias, arrays, biases, grad):
+    return jnp.vdot(grad, kernel(bias, *arrays, biases))
+
+  def kernel(bias, *arrays):
+    return _kernel(*arrays, 4, summands=summands._replace(bias=bias))
+
+  whole = NamedSharding(mesh, PartitionSpec())
+  split = mesh_lib.batch_sharding(mesh)
+  arguments = (summands.bias, arrays, biases, grad)
+  laid = jax.device_put(arguments, (whole, split, whole, split))
+  expected = jax.value_and_grad(loss, (1, 2, 3))(kernel, *arguments)
+  step = jax.value_and_grad(
+    functools.partial(loss, activations.on(mesh, kernel)), (0, 1, 2)
+  )
+  assert_trees_close(jax.jit(step)(*laid), expected, rtol=1e-5, atol=1e-5)
+
+
 def _on_a_tpu(monkeypatch, device_kind):
   monkeypatch.setattr(placement, "platform", lambda: "tpu")
   monkeypatch.setattr(placement, "device_kind", lambda: device_kind)
@@ -186,6 +264,21 @@ def test_layer_has_the_gradients_of_the_plain_one(monkeypatch, biases):
   )
 
 
+def test_layer_adds_what_the_plain_one_adds_to_scores(monkeypatch):
+  attention, params, tokens = _attention(monkeypatch)
+  plain = MultiHeadAttention(LayerConfig(num_heads=3, mlp_dim=8))
+  bias = _summands(5, 3, 0).bias
+
+  def loss(layer, params, bias):
+    result = layer.apply({"params": params}, tokens, tokens, bias=bias)
+    return jnp.sum(jnp.sin(result))
+
+  assert_trees_close(
+    jax.grad(functools.partial(loss, attention), (0, 1))(params, bias),
+    jax.grad(functools.partial(loss, plain), (0, 1))(params, bias),
+  )
+
+
 def test_a_query_that_pools_takes_the_plain_way(monkeypatch):
   attention, params, tokens = _attention(monkeypatch)
   result = attention.apply({"params": params}, tokens[:, :1], tokens)
@@ -217,6 +310,24 @@ def test_too_many_tokens_name_the_way_out():
     attention="pallas",
   )
   with pytest.raises(UserError, match="1370 tokens.*attention='flash'"):
+    checks.check(model)
+  checks.check(model.model_copy(update={"image_size": 224}))
+
+
+def test_biases_of_scores_take_room_of_their_own():
+  lanes = short_attention_memory.lanes_per_step
+  assert lanes(49, 96, 32, 2, has_bias=True) == 96
+  assert lanes(577, 768, 64, 2) and not lanes(577, 768, 64, 2, has_bias=True)
+  keys = dict(pos_embedding="relative_bias", pos_embedding_at="every_layer")
+  model = named_sections.section(
+    "model",
+    variant="B/16",
+    image_size=384,
+    dtype="bfloat16",
+    attention="pallas",
+    **keys,
+  )
+  with pytest.raises(UserError, match="577 tokens.*attention='xla'"):
     checks.check(model)
   checks.check(model.model_copy(update={"image_size": 224}))
 

@@ -33,6 +33,10 @@ def check(**keys):
     (dict(dropout_rate=0.1), ["dropout_rate = 0.1", "'vit'"]),
     (dict(scan_layers=True), ["scan_layers = True"]),
     (dict(pool="map"), ["pool = 'map'"]),
+    (
+      dict(attention="pallas", image_size=1024, window_size=32),
+      ["'pallas'", "window_size = 32", "1024 places", "attention='xla'"],
+    ),
   ],
 )
 def test_bad_value_is_named_with_what_would_do(keys, words):
@@ -47,6 +51,7 @@ def test_bad_value_is_named_with_what_would_do(keys, words):
   [
     dict(image_size=225),
     dict(image_size=384, window_size=12),
+    dict(variant="L", image_size=384, window_size=12, attention="pallas"),
     dict(depths=(1, 2), num_heads=(2, 4), width=8, window_size=3),
     dict(version=2, window_size=16, pretrained_window_sizes=(12, 12, 12, 6)),
     dict(

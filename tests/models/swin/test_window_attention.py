@@ -1,5 +1,6 @@
 """Attention within windows against a loop over all pairs of places."""
 
+import functools
 import math
 
 import jax
@@ -9,7 +10,8 @@ import pytest
 
 from tests.models.networks import assert_trees_close, unflatten
 from tests.models.oracle import float64
-from vit_jax.models.layers import placement
+from vit_jax.errors import UserError
+from vit_jax.models.layers import placement, short_attention
 from vit_jax.models.swin import window_attention
 from vit_jax.models.swin.window_attention import WindowAttention
 
@@ -206,6 +208,54 @@ def test_gradients_on_tpus_are_those_elsewhere(monkeypatch, version, shift):
     return jax.jit(jax.grad(loss, argnums=(0, 1)))(params, images)
 
   assert_trees_close(gradients("tpu"), gradients("cpu"))
+
+
+@pytest.fixture
+def emulated(monkeypatch):
+  """The kernel for TPUs, on this machine."""
+  monkeypatch.setattr(placement, "platform", lambda: "tpu")
+  monkeypatch.setattr(placement, "device_kind", lambda: "TPU v5 lite")
+  monkeypatch.setattr(
+    short_attention,
+    "attend",
+    functools.partial(short_attention.attend, interpret=True),
+  )
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+  "height, width, window, shift",
+  [(6, 6, 3, 1), (6, 4, 2, 0), (8, 5, 3, 1), (3, 3, 3, 0)],
+)
+def test_kernel_sees_what_products_see(
+  emulated, version, height, width, window, shift
+):
+  params, images = (
+    random_params(version, window),
+    jnp.asarray(maps(height, width)),
+  )
+
+  def results(attention):
+    module = WindowAttention(
+      HEADS, window, shift, version, window, "float32", attention
+    )
+
+    def loss(params, images):
+      found = module.apply({"params": params}, images)
+      return jnp.sum(jnp.sin(found)), found
+
+    return jax.grad(loss, argnums=(0, 1), has_aux=True)(params, images)
+
+  assert_trees_close(results("pallas"), results("xla"), rtol=1e-4, atol=1e-5)
+
+
+def test_kernel_without_a_tpu_says_what_to_use():
+  if jax.default_backend() == "tpu":
+    pytest.skip("needs a machine without a TPU")
+  module = WindowAttention(HEADS, 3, 0, 1, 3, "float32", "pallas")
+  params, images = random_params(1, 3), jnp.asarray(maps(6, 6))
+  with pytest.raises(UserError, match="needs a TPU.*attention='xla'"):
+    module.apply({"params": params}, images)
 
 
 @pytest.mark.parametrize("places", [-3, -1, 0, 2, 4])

@@ -1,7 +1,6 @@
 """Multi-head attention, with the published names of its parameters."""
 
 import math
-import re
 from collections.abc import Callable, Sequence
 
 import flax.linen as nn
@@ -16,6 +15,7 @@ from vit_jax.models.layers import (
   placement,
   projecting,
   rope,
+  short_attention_device,
   softmax_attention,
 )
 from vit_jax.models.layers.mlp import LayerConfig
@@ -103,7 +103,7 @@ class MultiHeadAttention(nn.Module):
     inputs = (queries, tokens, tokens)
     projections = tuple(map(parameters, _PROJECTED))
     if attention == "pallas":
-      context = _short_attention(inputs, projections, config)
+      context = _short_attention(inputs, projections, config, bias)
     else:
       made = map(projecting.by_head, inputs, projections)
       query, key, value = map(checkpoint_name, made, _PROJECTED)
@@ -181,19 +181,10 @@ def _short_attention(
   inputs: Sequence[Float[Array, "b n d"]],
   projections: Sequence[Projection],
   config: LayerConfig,
+  bias: Float[Array, "heads n n"] | None,
 ) -> Float[Array, "b n d"]:
   """Our kernel for TPUs, which keeps the scores of short inputs on the chip."""
-  if placement.platform() != "tpu":
-    raise UserError(
-      "config.model.attention = 'pallas' needs a TPU; here is a"
-      f" {placement.platform()}. Use config.model.attention='xla'."
-    )
-  if re.search(r"\bv[23]\b", placement.device_kind()):
-    raise UserError(
-      "config.model.attention = 'pallas' needs a TPU v4 or later, whose kernels"
-      f" multiply bfloat16; here is a {placement.device_kind()}. Use"
-      " config.model.attention='xla'."
-    )
+  short_attention_device.check()
   # Late, as the kernels' compiler takes a while to import.
   from vit_jax.models.layers import short_attention
 
@@ -209,6 +200,7 @@ def _short_attention(
     projecting.flat_biases(projections),
     config.num_heads,
     config.softmax_dtype,
+    summands=None if bias is None else short_attention.Summands(bias),
   )
 
 

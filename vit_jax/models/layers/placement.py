@@ -8,6 +8,7 @@ there is one device.
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -42,22 +43,27 @@ class Placement:
   mesh: AbstractMesh | None
   spec: PartitionSpec
 
-  def on_each_device(self, function: Callable) -> Callable:
+  def on_each_device(
+    self, function: Callable, in_specs: Any = None, out_specs: Any = None
+  ) -> Callable:
     """Makes every device call `function` on what it holds.
 
     Where the compiler cannot split a kernel, and its results on one part do
     not depend on the others.
 
     Args:
-      function: Function from arrays to arrays, all placed so.
+      function: Function from arrays to arrays.
+      in_specs: Placement of each argument, as `jax.shard_map` takes it; None:
+        `spec`.
+      out_specs: Likewise of the results.
     """
     if self.mesh is None:
       return function
     return jax.shard_map(
       function,
       mesh=self.mesh,
-      in_specs=self.spec,
-      out_specs=self.spec,
+      in_specs=self.spec if in_specs is None else in_specs,
+      out_specs=self.spec if out_specs is None else out_specs,
       check_vma=False,
     )
 

@@ -15,10 +15,23 @@ VMEM_BYTES = 13 * 2**20
 SCORE_ARRAYS = 6
 # Arrays that come or go in the backward pass.
 NUM_BLOCKS = 7
+# A step of a kernel's grid has a cost of its own, and 49 tokens are little
+# work: short sequences of so many rows in all share a step.
+ROWS = 256
+
+
+def sequences_per_step(length: int, number: int) -> int:
+  """Sequences that a step works on: a divisor of `number`."""
+  most = max(ROWS // _rows(length), 1)
+  return max(n for n in range(1, most + 1) if number % n == 0)
 
 
 def lanes_per_step(
-  length: int, width: int, head_size: int, itemsize: int
+  length: int,
+  width: int,
+  head_size: int,
+  itemsize: int,
+  has_bias: bool = False,
 ) -> int | None:
   """Lanes of whole heads that a step works on: all of them, if they fit.
 
@@ -27,17 +40,26 @@ def lanes_per_step(
     width: Lanes of all heads that a device holds.
     head_size: Lanes of a head.
     itemsize: Bytes of a number.
+    has_bias: True where scores have summands.
 
   Returns:
     None if not even the fewest possible fit into a core's vector memory.
   """
-  rows = -(-length // SUBLANES) * SUBLANES
   columns = -(-length // LANES) * LANES
-  scores = SCORE_ARRAYS * rows * columns * 4
-  # Each comes or goes while the one before it is worked on.
+  matrix = _rows(length) * columns * 4
+  rows = max(ROWS // _rows(length), 1) * _rows(length)
+  # What comes or goes does so while the one before it is worked on.
+  whole = SCORE_ARRAYS * matrix
   per_lane = 2 * NUM_BLOCKS * rows * itemsize
+  if has_bias:
+    whole += 2 * (rows // _rows(length)) * matrix  # Masks.
+    per_lane += 2 * 2 * matrix / head_size  # A head's bias and its gradient.
   unit = math.lcm(head_size, LANES)
   for lanes in (width, *range(width - width % unit, 0, -unit)):
-    if width % lanes == 0 and scores + per_lane * lanes <= VMEM_BYTES:
+    if width % lanes == 0 and whole + per_lane * lanes <= VMEM_BYTES:
       return lanes
   return None
+
+
+def _rows(length: int) -> int:
+  return -(-length // SUBLANES) * SUBLANES

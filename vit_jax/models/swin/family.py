@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models.family import Family, shared_keys
+from vit_jax.models.layers import short_attention_memory
 from vit_jax.models.swin import cost, detect, fitting, shapes, sizes
 from vit_jax.models.swin.section import SwinModel
 
@@ -49,6 +50,8 @@ def _check(model: schema.Model) -> None:
         f" {_smallest_width(size)}."
       )
   _check_pretrained(model, size)
+  if model.attention == "pallas":
+    _check_pallas(model, size)
   if model.image_size < size.stride:
     raise UserError(
       f"config.model.image_size = {model.image_size} is less than one place of"
@@ -81,6 +84,26 @@ def _check_pretrained(model: schema.Model, size: sizes.SwinSize) -> None:
       f"config.model.pretrained_window_sizes = {windows} needs a number of"
       f" places, or 0, for each of the {len(size.depths)} stages."
     )
+
+
+def _check_pallas(model: schema.Model, size: sizes.SwinSize) -> None:
+  for window, width, heads in zip(
+    size.windows(model.image_size), size.widths(), size.num_heads, strict=True
+  ):
+    fits = short_attention_memory.lanes_per_step(
+      window**2,
+      width,
+      width // heads,
+      {"float32": 4, "bfloat16": 2}[model.dtype],
+      has_bias=True,
+    )
+    if fits is None:
+      raise UserError(
+        "config.model.attention = 'pallas' keeps the scores of a window on the"
+        f" chip, which config.model.window_size = {size.window_size} does not"
+        f" allow ({window**2} places in a window); use"
+        " config.model.attention='xla'."
+      )
 
 
 def _create(model: schema.Model, num_classes: int | None) -> "Swin":

@@ -46,6 +46,7 @@ class Block(nn.Module):
   version: int
   pretrained_window: int
   dtype: str
+  attention: str
   drop_rate: float
 
   @nn.compact
@@ -57,6 +58,7 @@ class Block(nn.Module):
       self.version,
       self.pretrained_window,
       self.dtype,
+      self.attention,
       name="attention",
     )
     x = x + self._branch("attention_norm", attention, x)
@@ -137,6 +139,7 @@ class Stage(nn.Module):
   version: int
   pretrained_window: int
   dtype: str
+  attention: str
   drop_rates: tuple[float, ...]
   is_last: bool
   remat: str
@@ -156,6 +159,7 @@ class Stage(nn.Module):
         self.version,
         self.pretrained_window,
         self.dtype,
+        self.attention,
         rate if train else 0.0,
         name=block_name(i),
       )(x)
@@ -195,6 +199,7 @@ class Swin(nn.Module):
   image_size: int = 224
   head_bias_init: float = 0.0
   dtype: str = "float32"
+  attention: str = "xla"
   remat: str = "none"
   normalize: str = "minus_one_to_one"
   pos_embedding_resize: str = "bilinear"
@@ -226,6 +231,7 @@ class Swin(nn.Module):
         self.version,
         pretrained[i] or windows[i],
         self.dtype,
+        self.attention,
         tuple(next(rates) for _ in range(depth)),
         i + 1 == len(self.depths),
         self.remat,

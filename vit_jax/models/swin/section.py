@@ -25,6 +25,11 @@ class SwinModel(Model):
     "Swin: 1 learns a table of position biases and normalises before each"
     " branch; 2 computes the biases, compares by cosine and normalises after.",
   )
+  attention: Literal["xla", "pallas"] = key(
+    "xla",
+    "Attention implementation. xla: plain products, on any device; pallas: a"
+    " kernel that keeps the scores of windows on the chip, on TPUs.",
+  )
   window_size: Size | None = key(
     None,
     "Side of a window, places of a map; a smaller map is one window. None: 7,"

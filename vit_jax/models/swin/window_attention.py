@@ -6,6 +6,7 @@ hold parts of opposite sides, which do not attend to each other.
 
 A TPU's registers are 128 places wide, of which a window of 49 fills a third:
 there two windows are one sequence, whose halves do not attend to each other.
+The kernel for TPUs, which writes no scores to memory, takes each by itself.
 """
 
 import functools
@@ -18,7 +19,11 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Int
 
-from vit_jax.models.layers import placement, softmax_attention
+from vit_jax.models.layers import (
+  placement,
+  short_attention_device,
+  softmax_attention,
+)
 from vit_jax.models.swin import sizes
 
 # Published as a normal distribution truncated at -2 and 2, which are a hundred
@@ -48,6 +53,7 @@ class WindowAttention(nn.Module):
     pretrained_window: Side of the windows that version 2's offsets are
       measured in.
     dtype: Dtype of the products; softmax and position biases are in float32.
+    attention: As `config.model.attention`.
   """
 
   num_heads: int
@@ -56,6 +62,7 @@ class WindowAttention(nn.Module):
   version: int
   pretrained_window: int
   dtype: str
+  attention: str = "xla"
 
   @nn.compact
   def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b h w c"]:
@@ -66,7 +73,9 @@ class WindowAttention(nn.Module):
     x = jnp.pad(x, ((0, 0), *padding, (0, 0)))
     rows, columns = x.shape[1:3]
     x = partition(moved(x, -shift), window)
-    together = _together(x.shape[1], window)
+    # Initialisation may be on any device.
+    in_kernel = self.attention == "pallas" and not self.is_initializing()
+    together = 1 if in_kernel else _together(x.shape[1], window)
     x = x.reshape(x.shape[0], -1, together * window**2, channels)
 
     def project(name, kept, has_bias=True):
@@ -78,19 +87,18 @@ class WindowAttention(nn.Module):
         name=name,
       )
       heads = dense(x).reshape(*x.shape[:-1], self.num_heads, -1)
-      return checkpoint_name(heads, kept)
+      # The kernel names what its own backward pass starts from.
+      return heads if in_kernel else checkpoint_name(heads, kept)
 
     query = project("queries", "query")
     key = project("keys", "key", has_bias=self.version == 1)
     value = project("values", "value")
     query, key = self._scaled(query, key)
-    bias = self._position_bias()[None, None]
-    bias = jnp.tile(bias, (1, 1, 1, together, together))
+    bias = self._position_bias()
     mask = window_mask(rows, columns, window, shift, together)
-    if mask is not None:
-      bias = bias + jnp.asarray(mask)[None, :, None]
-    context = softmax_attention.attend(query, key, value, bias)
-    context = checkpoint_name(context.reshape(x.shape), "context")
+    attend = _in_kernel if in_kernel else _as_products
+    context = attend(query, key, value, bias, mask).reshape(x.shape)
+    context = checkpoint_name(context, "context")
     x = nn.Dense(channels, dtype=self.dtype, kernel_init=INIT, name="output")(
       context
     )
@@ -127,6 +135,34 @@ class WindowAttention(nn.Module):
     index = offset_index(self.window).T.reshape(-1)
     bias = jnp.take(table, jnp.asarray(index), axis=0)
     return bias.T.reshape(self.num_heads, places, places)
+
+
+def _as_products(query, key, value, bias, mask):
+  together = query.shape[2] // bias.shape[-1]
+  bias = jnp.tile(bias[None, None], (1, 1, 1, together, together))
+  if mask is not None:
+    bias = bias + jnp.asarray(mask)[None, :, None]
+  return softmax_attention.attend(query, key, value, bias)
+
+
+def _in_kernel(query, key, value, bias, mask):
+  short_attention_device.check()
+  # Late, as the kernels' compiler takes a while to import.
+  from vit_jax.models.layers import short_attention
+
+  *_, length, num_heads, head_size = query.shape
+  flat = (
+    x.reshape(-1, length, num_heads * head_size) for x in (query, key, value)
+  )
+  mask = None if mask is None else jnp.asarray(mask)
+  return short_attention.attend(
+    *flat,
+    None,
+    num_heads,
+    "float32",
+    summands=short_attention.Summands(bias, mask),
+    scale=1.0,
+  )
 
 
 def partition(

@@ -230,7 +230,10 @@ def _check_relative_bias(model: schema.Model) -> None:
 
 
 def _check_kernel(model: schema.Model) -> None:
-  if model.pos_embedding in ("relative", "relative_bias"):
+  refused = {"relative", "relative_bias"}
+  if model.attention == "pallas":
+    refused.remove("relative_bias")
+  if model.pos_embedding in refused:
     raise UserError(
       f"config.model.attention = '{model.attention}' does not take"
       f" config.model.pos_embedding = '{model.pos_embedding}'; use"
@@ -240,18 +243,20 @@ def _check_kernel(model: schema.Model) -> None:
 
 def _check_pallas(model: schema.Model, size: sizes.Size) -> None:
   length = size.grid(model.image_size) ** 2 + sizes.num_prefix(model)
+  has_bias = model.pos_embedding == "relative_bias"
   fits = short_attention_memory.lanes_per_step(
     length,
     size.width,
     size.width // size.num_heads,
     {"float32": 4, "bfloat16": 2}[model.dtype],
+    has_bias=has_bias,
   )
   if fits is None:
     raise UserError(
       "config.model.attention = 'pallas' keeps the scores of all pairs of"
       f" tokens on the chip, which the {length} tokens of '{model.variant}' at"
       f" config.model.image_size = {model.image_size} do not allow; use"
-      " config.model.attention='flash'."
+      f" config.model.attention='{'xla' if has_bias else 'flash'}'."
     )
 
 
