@@ -16,6 +16,7 @@ from tests.models.networks import (
 )
 from vit_jax.errors import UserError
 from vit_jax.models.features import features
+from vit_jax.models.layers import placement
 from vit_jax.weights import position_embeddings
 
 METHODS = ["bilinear", "bicubic", "bicubic_antialias", "bicubic_offset"]
@@ -95,6 +96,29 @@ def test_tokens_that_nothing_reads_change_neither_value_nor_gradient(keys):
   )(params)
   np.testing.assert_allclose(value, wanted, rtol=1e-5)
   assert_trees_close(grads, wanted_grads)
+
+
+@pytest.mark.parametrize(
+  "platform, pool, fixed",
+  [("tpu", "cls", True), ("tpu", "gap", False), ("cpu", "cls", False)],
+)
+def test_a_slice_of_the_tokens_does_not_choose_their_order_on_tpus(
+  platform, pool, fixed, images, monkeypatch
+):
+  model = tiny(pool=pool)
+  params = random_params(model)
+
+  def gradients():
+    monkeypatch.setattr(placement, "platform", lambda: platform)
+    return jax.jit(
+      jax.grad(lambda p: jnp.sum(jnp.sin(apply(model, p, images))))
+    )
+
+  assert ("@LayoutConstraint" in gradients().lower(params).as_text()) == fixed
+  found = gradients()(params)
+  monkeypatch.undo()
+  wanted = jax.grad(lambda p: jnp.sum(jnp.sin(apply(model, p, images))))(params)
+  assert_trees_close(found, wanted)
 
 
 @pytest.mark.parametrize("each_query", [False, True])

@@ -9,7 +9,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float
 
 from vit_jax.errors import UserError
-from vit_jax.models.layers import rope_table
+from vit_jax.models.layers import gradient_order, placement, rope_table
 from vit_jax.models.layers.attention import ATTENTION_MAPS, MultiHeadAttention
 from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.embeddings import PositionEmbedding, RelativeKeys
@@ -97,6 +97,10 @@ class EncoderBlock(nn.Module):
     if posemb is not None:
       tokens = add_positions(tokens, posemb)
 
+    if self.num_read is not None and placement.platform() == "tpu":
+      # The compiler would lay all tokens of a network of 192 channels in the
+      # order that a slice of them likes (docs/notes/performance.md).
+      tokens = gradient_order.row_major(tokens)
     if self.places is not None:
       bias = RelativeBias(config.num_heads, self.places, name="relative_bias")()
     read = slice(self.num_read)

@@ -1,0 +1,80 @@
+"""What XLA for TPUs makes of our kernels, and of the layers around them."""
+
+import math
+import re
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import pytest
+
+from tests.models.networks import tiny
+from vit_jax.aot import hlo_text, topology
+from vit_jax.models.layers.attention import MultiHeadAttention
+from vit_jax.models.layers.mlp import LayerConfig
+from vit_jax.models.swin.window_attention import WindowAttention
+
+BATCH = 8
+
+
+def compiled(module: nn.Module, *inputs: jax.ShapeDtypeStruct) -> str:
+  """Forward and backward pass of a module, for a chip of v5e."""
+  params = jax.eval_shape(module.init, jax.random.key(0), *inputs)
+
+  def loss(params, *inputs):
+    return jnp.sum(module.apply(params, *inputs).astype(jnp.float32))
+
+  chip = topology.devices(topology.parse("v5e:2x2"))[:1]
+  mesh = jax.sharding.Mesh(chip, ("data",))
+  where = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+  step = jax.jit(
+    jax.value_and_grad(loss, argnums=tuple(range(len(inputs) + 1))),
+    in_shardings=where,
+    out_shardings=where,
+  )
+  with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+    return step.lower(params, *inputs).compile().as_text()
+
+
+def shaped(*shape: int) -> jax.ShapeDtypeStruct:
+  return jax.ShapeDtypeStruct((BATCH, *shape), jnp.bfloat16)
+
+
+def assert_scores_stay_on_the_chip(text: str, num_scores: int) -> None:
+  module = hlo_text.parse(text)
+  steps = module[module.entry]
+  calls = [step for step in steps if "tpu_custom_call" in step.attributes]
+  assert len(calls) == 2  # Forward and backward.
+  sizes = [math.prod(x.dims) for step in steps for x in step.shapes]
+  assert max(sizes) < num_scores
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_windows_of_a_swin_are_a_kernel(libtpu, version):
+  module = WindowAttention(6, 7, 3, version, 7, "bfloat16", "pallas")
+  text = compiled(module, shaped(14, 14, 96))
+  assert_scores_stay_on_the_chip(text, BATCH * 4 * 6 * 49**2)
+
+
+def test_biases_of_a_beit_are_added_in_the_kernel(libtpu):
+  class Attention(nn.Module):
+    @nn.compact
+    def __call__(self, tokens):
+      config = LayerConfig(12, 1, dtype="bfloat16", attention="pallas")
+      bias = self.param("bias", nn.initializers.zeros, (12, 197, 197))
+      return MultiHeadAttention(config)(tokens, tokens, bias=bias)
+
+  text = compiled(Attention(), shaped(197, 768))
+  assert_scores_stay_on_the_chip(text, BATCH * 12 * 197**2)
+
+
+def test_tokens_of_192_channels_keep_their_order(libtpu):
+  # By itself the compiler puts batch and channels innermost, for the sake of
+  # the one token that is read.
+  model = tiny(
+    width=192, num_heads=3, mlp_dim=768, image_size=56, dtype="bfloat16"
+  )
+  text = compiled(model, shaped(56, 56, 3))
+  length = (56 // model.patch_size) ** 2 + 1
+  orders = re.findall(rf"bf16\[{BATCH},{length},192\]\{{([\d,]+)", text)
+  assert orders.count("2,1,0") > 0.9 * len(orders)
