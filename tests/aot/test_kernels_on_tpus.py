@@ -68,13 +68,13 @@ def test_biases_of_a_beit_are_added_in_the_kernel(libtpu):
   assert_scores_stay_on_the_chip(text, BATCH * 12 * 197**2)
 
 
-def test_tokens_of_192_channels_keep_their_order(libtpu):
-  # By itself the compiler puts batch and channels innermost, for the sake of
-  # the one token that is read.
+# 48 of 256 lanes are empty, or 59; of 64 tokens half of the lanes would be.
+@pytest.mark.parametrize("side, order", [(56, "1,2,0"), (32, "2,1,0")])
+def test_the_token_that_is_read_does_not_choose_the_order(libtpu, side, order):
   model = tiny(
-    width=192, num_heads=3, mlp_dim=768, image_size=56, dtype="bfloat16"
+    width=192, num_heads=3, mlp_dim=768, image_size=side, dtype="bfloat16"
   )
-  text = compiled(model, shaped(56, 56, 3))
-  length = (56 // model.patch_size) ** 2 + 1
+  text = compiled(model, shaped(side, side, 3))
+  length = (side // 4) ** 2 + 1
   orders = re.findall(rf"bf16\[{BATCH},{length},192\]\{{([\d,]+)", text)
-  assert orders.count("2,1,0") > 0.9 * len(orders)
+  assert orders.count(order) > 0.9 * len(orders)

@@ -99,8 +99,8 @@ class EncoderBlock(nn.Module):
 
     if self.num_read is not None and placement.platform() == "tpu":
       # The compiler would lay all tokens of a network of 192 channels in the
-      # order that a slice of them likes (docs/notes/performance.md).
-      tokens = gradient_order.row_major(tokens)
+      # order that suits a slice of them (docs/notes/performance.md).
+      tokens = gradient_order.fill_lanes(tokens)
     if self.places is not None:
       bias = RelativeBias(config.num_heads, self.places, name="relative_bias")()
     read = slice(self.num_read)

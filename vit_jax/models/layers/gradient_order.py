@@ -1,13 +1,19 @@
-"""Order of gradients in memory."""
+"""Order of gradients in a TPU's memory."""
 
 import jax
 from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float
 
+_LANES = 128  # Numbers across a register, of the innermost dimension.
+
 
 @jax.custom_vjp
-def row_major(tokens: Float[Array, "b n d"]) -> Float[Array, "b n d"]:
-  """`tokens`, with a gradient that lies in memory in the order of its shape."""
+def fill_lanes(tokens: Float[Array, "b n d"]) -> Float[Array, "b n d"]:
+  """`tokens`, with a gradient that fills registers, and examples outermost.
+
+  Innermost is the dimension of which more lanes are in use: channels, unless
+  there are 192 of them and 197 tokens, for example.
+  """
   return tokens
 
 
@@ -16,7 +22,14 @@ def _forward(tokens):
 
 
 def _backward(_, gradient):
-  return (with_layout_constraint(gradient, Layout((0, 1, 2))),)
+  _, length, width = gradient.shape
+  order = (0, 1, 2) if _filled(width) >= _filled(length) else (0, 2, 1)
+  return (with_layout_constraint(gradient, Layout(order)),)
 
 
-row_major.defvjp(_forward, _backward)
+fill_lanes.defvjp(_forward, _backward)
+
+
+def _filled(size: int) -> float:
+  """Share of the lanes that a dimension of this size uses."""
+  return size / (-(-size // _LANES) * _LANES)
