@@ -98,6 +98,17 @@ def test_the_image_tower_of_two_towers_is_what_chooses():
   assert attention_key.name(config.model) == "model.image.attention"
 
 
+@pytest.mark.parametrize(
+  "attention, settled", [("auto", "xla"), ("pallas",) * 2]
+)
+def test_a_swin_has_no_kernel_on_gpus(attention, settled):
+  model = {"name": "swin", "variant": "T", "dtype": "bfloat16"}
+  model["attention"] = attention
+  config = resolve.resolve({"total_steps": 1, "model": model})
+  chosen = attention_kernel.settled(config, H100)
+  assert chosen.model.attention == settled
+
+
 def test_networks_without_a_choice_are_left_alone():
   config = experiments.config(**experiments.RESNET)
   assert attention_key.value(config.model) is None

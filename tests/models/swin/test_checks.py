@@ -2,7 +2,7 @@
 
 import pytest
 
-from vit_jax.config import resolve
+from vit_jax.config import named_sections, resolve
 from vit_jax.config.defaults import default_config
 from vit_jax.errors import UserError
 from vit_jax.models import build
@@ -66,3 +66,10 @@ def test_bad_value_is_named_with_what_would_do(keys, words):
 )
 def test_what_a_swin_takes_passes(keys):
   check(**keys)
+
+
+def test_attention_of_another_family_is_refused():
+  model = named_sections.section("model", name="swin", variant="T")
+  taken_over = model.updated(attention="cudnn")
+  with pytest.raises(UserError, match="'cudnn'.*windows.*attention='xla'"):
+    build.check(taken_over)

@@ -52,6 +52,12 @@ def _check(model: schema.Model) -> None:
   _check_pretrained(model, size)
   if model.attention == "pallas":
     _check_pallas(model, size)
+  elif model.attention not in ("auto", "xla"):
+    # A config of a ViT may be put over the network of a checkpoint.
+    raise UserError(
+      f"config.model.attention = '{model.attention}' does not know the windows"
+      " of a Swin; use config.model.attention='xla', or 'pallas' on TPUs."
+    )
   if model.image_size < size.stride:
     raise UserError(
       f"config.model.image_size = {model.image_size} is less than one place of"
@@ -110,6 +116,8 @@ def _create(model: schema.Model, num_classes: int | None) -> "Swin":
   from vit_jax.models.swin.network import Swin
 
   size = sizes.swin(model)
+  if model.attention == "auto":
+    model = model.updated(attention="xla")
   return Swin(
     num_classes=num_classes,
     **{name: getattr(size, name) for name in _NUMBERS},

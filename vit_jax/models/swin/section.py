@@ -25,10 +25,11 @@ class SwinModel(Model):
     "Swin: 1 learns a table of position biases and normalises before each"
     " branch; 2 computes the biases, compares by cosine and normalises after.",
   )
-  attention: Literal["xla", "pallas"] = key(
+  attention: Literal["auto", "xla", "pallas"] = key(
     "xla",
-    "Attention implementation. xla: plain products, on any device; pallas: a"
-    " kernel that keeps the scores of windows on the chip, on TPUs.",
+    "Attention implementation. xla, which auto is: plain products, on any"
+    " device; pallas: a kernel that keeps the scores of windows on the chip, on"
+    " TPUs.",
   )
   window_size: Size | None = key(
     None,
