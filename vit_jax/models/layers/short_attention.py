@@ -315,7 +315,7 @@ def _weights(query, key, summands, softmax_dtype):
 def _summands_of(
   refs: Summands | None, sequence: int, head: int
 ) -> list[Array]:
-  """What is added to the scores of a head of a sequence."""
+  """The arrays added to the scores of a head of a sequence."""
   if refs is None:
     return []
   found = [refs.bias[head]]
