@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from vit_jax.aot import hlo_text, topology
+from tests.aot import chip
+from vit_jax.aot import hlo_text
 from vit_jax.models.layers.attention import MultiHeadAttention
 from vit_jax.models.layers.mlp import LayerConfig
 
@@ -16,26 +17,18 @@ SAME_ARRAY = {"bitcast", "get-tuple-element", "parameter", "tuple"}
 
 
 def compiled(softmax_dtype: str) -> str:
-  """Forward and backward pass of an attention layer, for a chip of v5e."""
+  """Forward and backward pass of an attention layer."""
   attention = MultiHeadAttention(
     LayerConfig(HEADS, WIDTH, dtype="bfloat16", softmax_dtype=softmax_dtype)
   )
   tokens = jnp.zeros((BATCH, TOKENS, WIDTH), jnp.bfloat16)
   params = jax.eval_shape(attention.init, jax.random.key(0), tokens, tokens)
 
-  def loss(params, tokens):
-    return jnp.sum(attention.apply(params, tokens, tokens).astype(jnp.float32))
-
-  chip = topology.devices(topology.parse("v5e:2x2"))[:1]
-  mesh = jax.sharding.Mesh(chip, ("data",))
-  where = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-  step = jax.jit(
-    jax.value_and_grad(loss, argnums=(0, 1)),
-    in_shardings=where,
-    out_shardings=where,
+  return chip.compiled(
+    lambda params, tokens: attention.apply(params, tokens, tokens),
+    params,
+    tokens,
   )
-  with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-    return step.lower(params, tokens).compile().as_text()
 
 
 @pytest.mark.parametrize("softmax_dtype", ["float32", "bfloat16"])

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from tests.aot import chip
 from tests.models.networks import tiny
-from vit_jax.aot import hlo_text, topology
+from vit_jax.aot import hlo_text
 from vit_jax.models.layers.attention import MultiHeadAttention
 from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.swin.window_attention import WindowAttention
@@ -18,22 +19,9 @@ BATCH = 8
 
 
 def compiled(module: nn.Module, *inputs: jax.ShapeDtypeStruct) -> str:
-  """Forward and backward pass of a module, for a chip of v5e."""
+  """Forward and backward pass of a module."""
   params = jax.eval_shape(module.init, jax.random.key(0), *inputs)
-
-  def loss(params, *inputs):
-    return jnp.sum(module.apply(params, *inputs).astype(jnp.float32))
-
-  chip = topology.devices(topology.parse("v5e:2x2"))[:1]
-  mesh = jax.sharding.Mesh(chip, ("data",))
-  where = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-  step = jax.jit(
-    jax.value_and_grad(loss, argnums=tuple(range(len(inputs) + 1))),
-    in_shardings=where,
-    out_shardings=where,
-  )
-  with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-    return step.lower(params, *inputs).compile().as_text()
+  return chip.compiled(module.apply, params, *inputs)
 
 
 def shaped(*shape: int) -> jax.ShapeDtypeStruct:

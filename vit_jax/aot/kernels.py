@@ -49,11 +49,11 @@ def short_attention_cycles(call: Call, accelerator: Accelerator) -> float:
     once. Arrays that the compiler leaves in vector memory do not, so where the
     memory takes longer, the bound is that of a call without such arrays.
   - The vector units never take longest: 10 operations on each register of 1024
-    scores in the backward pass, of which a core does 4 in a cycle (v4: 2),
-    against the 5 x 8 rows of its products in 4 matrix units (v4: 4 a core).
-    Those rates are the slots of an instruction in libtpu's reports of
-    utilisation, `LIBTPU_INIT_ARGS='--xla_jf_dump_to=DIR
-    --xla_jf_dump_llo_text=true'`.
+    scores in the backward pass, 13 where a bias and a mask are added, of which
+    a core does 4 in a cycle (v4: 2), against the 5 x 8 rows of its products in
+    4 matrix units (v4: 4 a core). Those rates are the slots of an instruction
+    in libtpu's reports of utilisation,
+    `LIBTPU_INIT_ARGS='--xla_jf_dump_to=DIR --xla_jf_dump_llo_text=true'`.
 
   Args:
     call: Call of short_attention_forward_64 or short_attention_backward_64,

@@ -238,9 +238,7 @@ def _call(
 
 def _work(shape: tuple[int, ...], head_size: int) -> Iterator:
   """Each sequence of a step with each of the lanes of `_windows`."""
-  return itertools.product(
-    range(shape[0]), list(_windows(shape[-1], head_size))
-  )
+  return itertools.product(range(shape[0]), _windows(shape[-1], head_size))
 
 
 def _windows(

@@ -61,5 +61,23 @@ def lanes_per_step(
   return None
 
 
+def fits(
+  length: int, width: int, num_heads: int, dtype: str, *, has_bias: bool
+) -> bool:
+  """Tells if the kernel has room for the scores of one head at least.
+
+  Args:
+    length: Number of tokens.
+    width: Lanes of all heads.
+    num_heads: Number of heads.
+    dtype: Dtype of the network: 'float32' or 'bfloat16'.
+    has_bias: True where scores have summands.
+  """
+  itemsize = {"float32": 4, "bfloat16": 2}[dtype]
+  head_size = width // num_heads
+  lanes = lanes_per_step(length, width, head_size, itemsize, has_bias)
+  return lanes is not None
+
+
 def _rows(length: int) -> int:
   return -(-length // SUBLANES) * SUBLANES

@@ -96,14 +96,9 @@ def _check_pallas(model: schema.Model, size: sizes.SwinSize) -> None:
   for window, width, heads in zip(
     size.windows(model.image_size), size.widths(), size.num_heads, strict=True
   ):
-    fits = short_attention_memory.lanes_per_step(
-      window**2,
-      width,
-      width // heads,
-      {"float32": 4, "bfloat16": 2}[model.dtype],
-      has_bias=True,
-    )
-    if fits is None:
+    if not short_attention_memory.fits(
+      window**2, width, heads, model.dtype, has_bias=True
+    ):
       raise UserError(
         "config.model.attention = 'pallas' keeps the scores of a window on the"
         f" chip, which config.model.window_size = {size.window_size} does not"

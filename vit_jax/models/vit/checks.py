@@ -230,9 +230,8 @@ def _check_relative_bias(model: schema.Model) -> None:
 
 
 def _check_kernel(model: schema.Model) -> None:
-  refused = {"relative", "relative_bias"}
-  if model.attention == "pallas":
-    refused.remove("relative_bias")
+  takes_bias = model.attention == "pallas"
+  refused = ("relative",) if takes_bias else ("relative", "relative_bias")
   if model.pos_embedding in refused:
     raise UserError(
       f"config.model.attention = '{model.attention}' does not take"
@@ -244,14 +243,9 @@ def _check_kernel(model: schema.Model) -> None:
 def _check_pallas(model: schema.Model, size: sizes.Size) -> None:
   length = size.grid(model.image_size) ** 2 + sizes.num_prefix(model)
   has_bias = model.pos_embedding == "relative_bias"
-  fits = short_attention_memory.lanes_per_step(
-    length,
-    size.width,
-    size.width // size.num_heads,
-    {"float32": 4, "bfloat16": 2}[model.dtype],
-    has_bias=has_bias,
-  )
-  if fits is None:
+  if not short_attention_memory.fits(
+    length, size.width, size.num_heads, model.dtype, has_bias=has_bias
+  ):
     raise UserError(
       "config.model.attention = 'pallas' keeps the scores of all pairs of"
       f" tokens on the chip, which the {length} tokens of '{model.variant}' at"
