@@ -5,8 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from vit_jax.config import schema
 from vit_jax.models.layers import placement
 from vit_jax.models.layers.position_add import add_positions
+from vit_jax.sharding import activations
+from vit_jax.sharding import mesh as mesh_lib
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -43,3 +46,23 @@ def test_the_order_of_gradients_in_memory_is_fixed_on_gpus(
   tokens, table = jnp.ones((2, 5, 6)), jnp.ones((5, 6))
   text = jax.jit(gradients).lower(tokens, table, tokens).as_text()
   assert ("@LayoutConstraint" in text) == fixed
+
+
+def test_devices_order_their_own_examples(monkeypatch):
+  monkeypatch.setattr(placement, "platform", lambda: "gpu")
+  mesh = mesh_lib.create_mesh(schema.Mesh(data=2, fsdp=2), jax.devices()[:4])
+
+  def gradients(tokens, table, grad):
+    return jax.vjp(add_positions, tokens, table)[1](grad)
+
+  split = mesh_lib.batch_sharding(mesh)
+  whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+  program = jax.jit(
+    activations.on(mesh, gradients),
+    in_shardings=(split, whole, split),
+    out_shardings=(split, whole),
+  )
+  tokens, table = jnp.ones((8, 5, 6)), jnp.ones((5, 6))
+  text = program.lower(tokens, table, tokens).compile().as_text()
+  assert "f32[2,5,6]" in text
+  assert "f32[8,5,6]" not in text
