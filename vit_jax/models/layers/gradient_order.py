@@ -12,7 +12,9 @@ def fill_lanes(tokens: Float[Array, "b n d"]) -> Float[Array, "b n d"]:
   """`tokens`, with a gradient that fills registers, and examples outermost.
 
   Innermost is the dimension of which more lanes are in use: channels, unless
-  there are 192 of them and 197 tokens, for example.
+  there are 192 of them and 197 tokens, for example. Where channels fill all
+  lanes the compiler is left to choose: held to this order, a DINO of 384
+  channels and crops of 37 tokens takes 1.17 times the cycles.
   """
   return tokens
 
@@ -23,6 +25,8 @@ def _forward(tokens):
 
 def _backward(_, gradient):
   _, length, width = gradient.shape
+  if _filled(width) == 1:
+    return (gradient,)
   order = (0, 1, 2) if _filled(width) >= _filled(length) else (0, 2, 1)
   return (with_layout_constraint(gradient, Layout(order)),)
 
