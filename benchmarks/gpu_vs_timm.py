@@ -1,16 +1,21 @@
 """Training images per second and MFU on a GPU, ours beside timm's, in one call.
 
-  python benchmarks/gpu_vs_timm.py [--models=B/16,L/16] [--batches=128,256]
-      [--attention=cudnn,xla] [--steps=30] [--parts] [--smoke] [--output=JSON]
+  python benchmarks/gpu_vs_timm.py [--models=S/16,B/16,L/16]
+      [--batches=128,256,512] [--attention=cudnn,xla,flash]
+      [--recipe=dino.py:model=S/16] [--steps=30] [--parts] [--smoke]
+      [--output=JSON]
 
 Both take the same uint8 images and labels that lie on the device, normalise
 them, run forward and backward in bfloat16, clip to norm 1 and update by AdamW
 in float32. Ours is configs/benchmark.py; timm's VisionTransformer of the same
 sizes runs under torch.compile and autocast, with fused attention and a fused
 AdamW. Each is measured in a process of its own, so that neither has the
-other's memory. --parts says on what ours spends its time. --smoke shrinks both
-to seconds on a CPU, not compiled by torch, and shows no more than that the
-script works.
+other's memory; what fails, as for want of memory, is named and the others
+follow. Then comes ours alone with each --recipe, a file of configs/ and its
+arguments, given as often as there are recipes: a step of many crops and a
+contrastive one by default, none with --recipe= alone. --parts says on what ours
+spends its time. --smoke shrinks all to seconds on a CPU, not compiled by torch,
+and shows no more than that the script works.
 """
 
 import argparse
@@ -21,10 +26,12 @@ import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -34,12 +41,13 @@ import gpu_trace  # noqa: E402
 
 from vit_jax import command_line  # noqa: E402
 from vit_jax.config import resolve, schema  # noqa: E402
-from vit_jax.errors import UserError  # noqa: E402
 from vit_jax.models.vit import sizes  # noqa: E402
 from vit_jax.paper import cost  # noqa: E402
 
 _WARMUP_STEPS = _TRACED_STEPS = 5
+_ERROR = re.compile(r"[\w.]+(Error|Exit|Exception)\b")
 _SMOKE = {"model": {"image_size": 32, "depth": 2}}
+_RECIPES = ["dino.py:model=S/16", "clip.py:model=B/32"]
 
 
 def config(
@@ -57,6 +65,17 @@ def config(
   return resolve.resolve(values)
 
 
+def recipe_config(recipe: str, batch: int, smoke: bool) -> schema.Config:
+  """A recipe's config, FILE or FILE:ARGUMENTS, with another batch."""
+  file, _, arguments = recipe.partition(":")
+  words = [*filter(None, [arguments]), *(["smoke"] if smoke else [])]
+  values = command_line.load_config(
+    str(ROOT / "configs" / file), ",".join(words) or None
+  ).to_dict()
+  values["train"]["batch_size"] = batch
+  return resolve.resolve(values)
+
+
 def time_ours(
   config: schema.Config, steps: int, traced: bool
 ) -> dict[str, Any]:
@@ -64,22 +83,19 @@ def time_ours(
   import jax
   import numpy as np
 
-  from vit_jax.aot import xla_flags
-  from vit_jax.data import facts
-  from vit_jax.training import experiment
+  from vit_jax.aot import step_compilation, xla_flags
 
-  found, _ = facts.find(config)
-  parts = experiment.build(config, found)
-  limits = {"image": 256, "label": found.num_classes}
+  first = jax.devices()[0]
+  parts = step_compilation.build(config, [first])
   rng = np.random.default_rng(0)
+  # Levels of pixels; fewer than there are classes or words.
   batch = {
     name: jax.device_put(
-      rng.integers(0, limits[name], spec.shape).astype(spec.dtype),
-      spec.sharding,
+      rng.integers(0, 256, spec.shape).astype(spec.dtype), spec.sharding
     )
     for name, spec in parts.abstract_batch().items()
   }
-  kind = jax.devices()[0].device_kind
+  kind = first.device_kind
   options = xla_flags.options(kind, config.mesh)
   program = parts.compile(options)
   step = functools.partial(program, parts.constants)
@@ -96,7 +112,7 @@ def time_ours(
 
   run(_WARMUP_STEPS)
   seconds, norm = run(steps)
-  peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
+  peak = (first.memory_stats() or {}).get("peak_bytes_in_use")
   spent = {}
   if traced:
     with tempfile.TemporaryDirectory() as directory:
@@ -109,7 +125,7 @@ def time_ours(
     "grad_norm": norm,
     "peak_bytes": peak,
     "milliseconds_by_part": spent,
-    "flops": parts.flops_per_step / jax.device_count(),
+    "flops": parts.flops_per_step,
     "device": kind,
     "version": f"jax {jax.__version__}",
   }
@@ -174,6 +190,8 @@ def time_timm(config: schema.Config, steps: int, smoke: bool) -> dict[str, Any]:
     "grad_norm": norm,
     "peak_bytes": None if smoke else torch.cuda.max_memory_allocated(),
     "flops": 3 * forward * config.train.batch_size,
+    "milliseconds_by_part": {},
+    "device": "cpu" if smoke else torch.cuda.get_device_name(device),
     "version": f"torch {torch.__version__}, timm {timm.__version__}",
   }
 
@@ -199,17 +217,22 @@ def missing(smoke: bool) -> str | None:
 
 
 def measured(
-  engine: str, model: str, batch: int, arguments: Any
-) -> dict[str, Any]:
+  engine: str, what: Sequence[str], batch: int, arguments: Any
+) -> dict[str, Any] | None:
   """Runs one measurement in a process of its own.
 
-  Raises:
-    UserError: It fails, with the last line it wrote, or its gradients are not
-      finite.
+  Args:
+    engine: 'timm' or 'ours', with the kind of attention after a colon.
+    what: The flag that names the model or the recipe, and its value.
+    batch: Images of a step.
+    arguments: Those of the command.
+
+  Returns:
+    The figures; None, after a sentence, if it fails or its gradients are not
+    finite.
   """
   command = [sys.executable, __file__, f"--engine={engine}"]
-  command += [f"--models={model}", f"--batches={batch}"]
-  command += [f"--steps={arguments.steps}"]
+  command += [*what, f"--batches={batch}", f"--steps={arguments.steps}"]
   command += ["--smoke"] if arguments.smoke else []
   command += ["--parts"] if arguments.parts else []
   environment = {**os.environ}
@@ -218,22 +241,29 @@ def measured(
   done = subprocess.run(
     command, env=environment, capture_output=True, text=True
   )
+  name = f"{what[-1]}, {batch} images, {engine}"
   if done.returncode:
     lines = done.stderr.strip().splitlines() or ["nothing was said"]
-    raise UserError(f"{model}, {batch} images, {engine} fails: {lines[-1]}")
+    # The error may be followed by advice: torch's and jax's are named so.
+    errors = [line for line in lines if _ERROR.match(line)]
+    print(f"{name} fails: {[*lines, *errors][-1]}", flush=True)
+    return None
   found = json.loads(done.stdout.strip().splitlines()[-1])
   # Products of NaN are faster than those of numbers.
   if not math.isfinite(found["grad_norm"]):
-    raise UserError(
-      f"{model}, {batch} images, {engine}: the gradients are not finite."
-    )
+    print(f"{name}: the gradients are not finite.", flush=True)
+    return None
   return found
 
 
 def row(
-  model: str, engine: str, found: dict[str, Any], batch: int, timm: float
+  what: str,
+  engine: str,
+  found: dict[str, Any],
+  batch: int,
+  timm: dict[str, Any] | None,
 ) -> dict[str, Any]:
-  """A row of the table, from seconds of a step and those of timm's."""
+  """A row of the table, from figures of a step and those of timm's."""
   from vit_jax.sharding import topologies
 
   accelerator = topologies.find_accelerator(found["device"])
@@ -241,80 +271,108 @@ def row(
   if accelerator is not None:
     mfu = found["flops"] / found["seconds"] / accelerator.flops_per_device
   return {
-    "model": model,
+    "model": what,
     "batch": batch,
     "engine": engine,
     "images_per_second": batch / found["seconds"],
     "mfu": mfu,
-    "ratio_to_timm": timm / found["seconds"],
+    "ratio_to_timm": timm and timm["seconds"] / found["seconds"],
     **found,
   }
 
 
 def line(row: dict[str, Any]) -> str:
-  mfu = "   -" if row["mfu"] is None else f"{100 * row['mfu']:3.0f}%"
-  peak = "   -"
-  if row["peak_bytes"]:
-    peak = f"{row['peak_bytes'] / 2**30:4.1f}"
+  def cell(value: float | None, form: str, width: int) -> str:
+    return ("-" if value is None else form.format(value)).rjust(width)
+
   cells = [
-    f"{row['model']:5}",
-    f"{row['batch']:6}",
-    f"{row['engine']:11}",
-    peak,
+    f"{row['model']:18}",
+    f"{row['batch']:5}",
+    f"{row['engine']:10}",
+    cell(row["peak_bytes"] and row["peak_bytes"] / 2**30, "{:.1f}", 5),
+    f"{row['images_per_second']:9.1f}",
+    cell(row["mfu"], "{:.0%}", 4),
+    cell(row["ratio_to_timm"], "{:.2f}", 5),
   ]
-  cells += [f"{row['images_per_second']:9.1f}", mfu]
-  return "  ".join([*cells, f"{row['ratio_to_timm']:5.2f}", row["version"]])
+  return "  ".join([*cells, row["version"]])
+
+
+def rows_of(arguments: Any) -> Iterator[dict[str, Any]]:
+  """Measures, prints and gives the rows of what does not fail."""
+
+  def shown(*values: Any) -> dict[str, Any]:
+    made = row(*values)
+    print(line(made), flush=True)
+    for part, spent in made["milliseconds_by_part"].items():
+      print(f"  {spent:8.2f} ms  {part}", flush=True)
+    return made
+
+  batches = [int(batch) for batch in arguments.batches.split(",")]
+  models = [*filter(None, arguments.models.split(","))]
+  for model, batch in itertools.product(models, batches):
+    what, timm = [f"--models={model}"], None
+    engines = [f"ours:{kind}" for kind in arguments.attention.split(",")]
+    for engine in ["timm", *engines]:
+      found = measured(engine, what, batch, arguments)
+      timm = found if engine == "timm" else timm
+      if found:
+        yield shown(model, engine, found, batch, timm)
+  for recipe, batch in itertools.product(arguments.recipe, batches):
+    what = ["--models=", f"--recipe={recipe}"]
+    if found := measured("ours", what, batch, arguments):
+      yield shown(recipe, "ours", found, batch, None)
+
+
+def measure_here(arguments: Any) -> dict[str, Any]:
+  """Figures of the engine, model or recipe and batch of the command."""
+  smoke, batch = arguments.smoke, int(arguments.batches)
+  engine, _, attention = arguments.engine.partition(":")
+  ours = (
+    config(arguments.models, batch, attention or "xla", smoke)
+    if arguments.models
+    else recipe_config(*arguments.recipe, batch, smoke)
+  )
+  if engine == "timm":
+    return time_timm(ours, arguments.steps, smoke)
+  return time_ours(ours, arguments.steps, arguments.parts)
 
 
 def main() -> None:
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
-  parser.add_argument("--models", default="B/16,L/16")
-  parser.add_argument("--batches", default="256", help="Images of a step.")
-  parser.add_argument("--attention", default="cudnn,xla")
+  parser.add_argument("--models", default="S/16,B/16,L/16")
+  parser.add_argument(
+    "--batches", default="128,256,512", help="Images of a step."
+  )
+  parser.add_argument("--attention", default="cudnn,xla,flash")
+  parser.add_argument("--recipe", action="append")
   parser.add_argument("--steps", type=int, default=30)
   parser.add_argument("--parts", action="store_true")
   parser.add_argument("--smoke", action="store_true")
   parser.add_argument("--output", help="JSON file for the figures.")
   parser.add_argument("--engine", help=argparse.SUPPRESS)
   arguments = parser.parse_args()
-  smoke = arguments.smoke
-  if smoke:
+  if arguments.engine:
+    print(json.dumps(measure_here(arguments)))
+    return
+  given = _RECIPES if arguments.recipe is None else arguments.recipe
+  arguments.recipe = [*filter(None, given)]
+  if arguments.smoke:
     arguments.batches, arguments.steps, arguments.attention = "4", 2, "xla"
     arguments.models = "Ti/16"
-  batches = [int(batch) for batch in arguments.batches.split(",")]
-  if arguments.engine:
-    attention = arguments.engine.partition(":")[2] or "xla"
-    ours = config(arguments.models, *batches, attention, smoke)
-    found = (
-      time_timm(ours, arguments.steps, smoke)
-      if arguments.engine == "timm"
-      else time_ours(ours, arguments.steps, arguments.parts)
-    )
-    print(json.dumps(found))
-    return
-  if problem := missing(smoke):
+  if problem := missing(arguments.smoke):
     sys.exit(problem)
+  heads = ["model or recipe".ljust(18), "batch", "engine".ljust(10), "  GiB"]
+  print("  ".join([*heads, " images/s", " MFU", "ratio"]), flush=True)
   rows = []
-  print("model   batch  engine        GiB   images/s   MFU  ratio", flush=True)
-  try:
-    for model, batch in itertools.product(arguments.models.split(","), batches):
-      timm = measured("timm", model, batch, arguments)
-      for number, attention in enumerate(arguments.attention.split(",")):
-        engine = f"ours:{attention}"
-        ours = measured(engine, model, batch, arguments)
-        theirs = {**timm, "device": ours["device"]}
-        pair = [] if number else [("timm", theirs)]
-        for name, found in [*pair, (engine, ours)]:
-          rows.append(row(model, name, found, batch, timm["seconds"]))
-          print(line(rows[-1]), flush=True)
-        for part, spent in ours["milliseconds_by_part"].items():
-          print(f"  {spent:8.2f} ms  {part}", flush=True)
-  except UserError as error:
-    sys.exit(str(error))
-  if arguments.output:
-    pathlib.Path(arguments.output).write_text(json.dumps(rows, indent=2) + "\n")
+  for found in rows_of(arguments):
+    rows.append(found)
+    if arguments.output:
+      text = json.dumps(rows, indent=2)
+      pathlib.Path(arguments.output).write_text(text + "\n")
+  if not rows:
+    sys.exit("Nothing could be measured.")
 
 
 if __name__ == "__main__":
