@@ -241,7 +241,7 @@ def measured(
   done = subprocess.run(
     command, env=environment, capture_output=True, text=True
   )
-  name = f"{what[-1]}, {batch} images, {engine}"
+  name = f"{what[-1].partition('=')[2]}, {batch} images, {engine}"
   if done.returncode:
     lines = done.stderr.strip().splitlines() or ["nothing was said"]
     # The error may be followed by advice: torch's and jax's are named so.
