@@ -69,7 +69,7 @@ class Placement:
 
 
 def of_heads(
-  dims: Sequence[str | None], *, batch_size: int, num_heads: int
+  dims: Sequence[str | None], *, batch_size: Any, num_heads: int
 ) -> Placement:
   """Placement of arrays with these dimensions on the devices compiled for.
 
@@ -78,8 +78,9 @@ def of_heads(
 
   Args:
     dims: 'batch', 'heads' or None for what is whole.
-    batch_size: Number of examples; they stay whole on each device if they do
-      not divide, and so do the heads.
+    batch_size: Number of examples, an integer or, in an export, which is for
+      one device, a symbol; they stay whole on each device if they do not
+      divide, and so do the heads.
     num_heads: Number of heads.
   """
   mesh = jax.sharding.get_abstract_mesh()
@@ -87,7 +88,7 @@ def of_heads(
     return Placement(None, PartitionSpec())
   sizes = {"batch": batch_size, "heads": num_heads}
   for name, size in sizes.items():
-    if size % _num_parts(mesh, name):
+    if name in dims and size % _num_parts(mesh, name):
       dims = [None if dim == name else dim for dim in dims]
   return Placement(mesh, nn.logical_to_mesh_axes(dims))
 

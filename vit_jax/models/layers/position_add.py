@@ -4,6 +4,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float
 
@@ -11,7 +12,7 @@ from vit_jax.models.layers import placement
 
 
 def add_positions(
-  tokens: Float[Array, "b n d"], table: Float[Array, "n d"]
+  tokens: Float[Array, "b n d"], table: Float[Array | np.ndarray, "n d"]
 ) -> Float[Array, "b n d"]:
   """Adds a position embedding, in the dtype of the tokens.
 
@@ -21,7 +22,7 @@ def add_positions(
   step of B/16 on an H100 takes 1.16 times as long.
   """
   where = placement.of_heads(
-    ("batch", None, None), batch_size=len(tokens), num_heads=1
+    ("batch", None, None), batch_size=tokens.shape[0], num_heads=1
   )
   return _add(where, tokens, table)
 
