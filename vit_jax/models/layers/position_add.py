@@ -21,9 +21,11 @@ def add_positions(
   other, and then keeps all tokens of the network in that order, [n, d, b]: a
   step of B/16 on an H100 takes 1.16 times as long.
   """
-  where = placement.of_heads(
-    ("batch", None, None), batch_size=tokens.shape[0], num_heads=1
-  )
+  where = None
+  if placement.platform() == "gpu":
+    where = placement.of_heads(
+      ("batch", None, None), batch_size=tokens.shape[0], num_heads=1
+    )
   return _add(where, tokens, table)
 
 
@@ -38,7 +40,7 @@ def _forward(where, tokens, table):
 
 
 def _backward(where, empty, gradient):
-  if placement.platform() == "gpu":
+  if where is not None:
     # XLA would gather what it is asked to order, as it cannot split that.
     gradient = where.on_each_device(_in_order)(gradient)
   total = jnp.sum(gradient, axis=0, dtype=jnp.float32)
