@@ -1,6 +1,7 @@
 """Which dimensions of a kernel's arrays are split over a mesh."""
 
 import jax
+import numpy as np
 import pytest
 from jax.sharding import PartitionSpec
 
@@ -26,6 +27,15 @@ def test_what_does_not_divide_is_whole_on_each_device(
     ("batch", None, "heads"), batch_size=batch_size, num_heads=num_heads
   )
   assert found.spec == PartitionSpec(*spec)
+
+
+def test_a_mesh_needs_no_axis_of_dimensions_that_are_not_there():
+  devices = np.array(jax.devices()[:4]).reshape(2, 2)
+  mesh = jax.sharding.Mesh(devices, ("data", "fsdp"))
+  found = activations.on(mesh, placement.of_heads)(
+    ("batch", None, None), batch_size=4, num_heads=1
+  )
+  assert found.spec == PartitionSpec(("data", "fsdp"), None, None)
 
 
 @pytest.mark.parametrize(
