@@ -23,8 +23,8 @@ def test_what_does_not_divide_is_whole_on_each_device(
   batch_size, num_heads, spec
 ):
   mesh = mesh_lib.create_mesh(schema.Mesh(data=2, tensor=2), jax.devices()[:4])
-  found = activations.on(mesh, placement.of_heads)(
-    ("batch", None, "heads"), batch_size=batch_size, num_heads=num_heads
+  found = activations.on(mesh, placement.of)(
+    ("batch", None, "heads"), batch=batch_size, heads=num_heads
   )
   assert found.spec == PartitionSpec(*spec)
 
@@ -32,9 +32,7 @@ def test_what_does_not_divide_is_whole_on_each_device(
 def test_a_mesh_needs_no_axis_of_dimensions_that_are_not_there():
   devices = np.array(jax.devices()[:4]).reshape(2, 2)
   mesh = jax.sharding.Mesh(devices, ("data", "fsdp"))
-  found = activations.on(mesh, placement.of_heads)(
-    ("batch", None, None), batch_size=4, num_heads=1
-  )
+  found = activations.on(mesh, placement.of)(("batch", None, None), batch=4)
   assert found.spec == PartitionSpec(("data", "fsdp"), None, None)
 
 

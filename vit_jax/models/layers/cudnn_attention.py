@@ -22,8 +22,8 @@ def attend(
     UserError: The kernel does not take heads of this size on this GPU.
   """
   batch_size, length, num_heads, _ = query.shape
-  where = placement.of_heads(
-    ("batch", None, "heads"), batch_size=batch_size, num_heads=num_heads
+  where = placement.of(
+    ("batch", None, "heads"), batch=batch_size, heads=num_heads
   )
   attention = _odd_attention if length % 2 else _even_attention
   try:

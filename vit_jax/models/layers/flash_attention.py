@@ -24,9 +24,7 @@ def attend(
 ) -> Float[Array, "b heads n k"]:
   """softmax(q k^T / sqrt(k)) v on TPUs, for any number of tokens."""
   batch_size, num_heads, length, _ = query.shape
-  where = placement.of_heads(
-    ("batch", "heads"), batch_size=batch_size, num_heads=num_heads
-  )
+  where = placement.of(("batch", "heads"), batch=batch_size, heads=num_heads)
   attend_padded = functools.partial(_padded_attention, length=length)
   return where.on_each_device(attend_padded)(query, key, value)
 

@@ -68,9 +68,7 @@ class Placement:
     )
 
 
-def of_heads(
-  dims: Sequence[str | None], *, batch_size: Any, num_heads: int
-) -> Placement:
+def of(dims: Sequence[str | None], **sizes: Any) -> Placement:
   """Placement of arrays with these dimensions on the devices compiled for.
 
   A backward pass is traced when nobody says so any more: it must be told what
@@ -78,18 +76,16 @@ def of_heads(
 
   Args:
     dims: 'batch', 'heads' or None for what is whole.
-    batch_size: Number of examples, an integer or, in an export, which is for
-      one device, a symbol; they stay whole on each device if they do not
-      divide, and so do the heads.
-    num_heads: Number of heads.
+    **sizes: Size of each that is named, an integer or, in an export, which is
+      for one device, a symbol. What does not divide stays whole on each device.
   """
   mesh = jax.sharding.get_abstract_mesh()
   if mesh.empty or mesh.size == 1:
     return Placement(None, PartitionSpec())
-  sizes = {"batch": batch_size, "heads": num_heads}
-  for name, size in sizes.items():
-    if name in dims and size % _num_parts(mesh, name):
-      dims = [None if dim == name else dim for dim in dims]
+  dims = [
+    name if name and sizes[name] % _num_parts(mesh, name) == 0 else None
+    for name in dims
+  ]
   return Placement(mesh, nn.logical_to_mesh_axes(dims))
 
 

@@ -23,9 +23,7 @@ def add_positions(
   """
   where = None
   if placement.platform() == "gpu":
-    where = placement.of_heads(
-      ("batch", None, None), batch_size=tokens.shape[0], num_heads=1
-    )
+    where = placement.of(("batch", None, None), batch=tokens.shape[0])
   return _add(where, tokens, table)
 
 

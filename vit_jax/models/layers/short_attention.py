@@ -85,9 +85,7 @@ def attend(
   masked = summands is not None and summands.mask is not None
   # Devices keep whole images: their first sequence has the first mask.
   images = len(query) // (len(summands.mask) if masked else 1)
-  where = placement.of_heads(
-    ("batch", None, "heads"), batch_size=images, num_heads=num_heads
-  )
+  where = placement.of(("batch", None, "heads"), batch=images, heads=num_heads)
   if scale is None:
     scale = 1 / math.sqrt(query.shape[-1] // num_heads)
   settings = _Settings(num_heads, scale, softmax_dtype, interpret, where)
