@@ -109,15 +109,15 @@ OBJECTIVES = Registry(
 EVALUATORS = Registry(
   "config.evals.NAME.type",
   {
-    "classification": "vit_jax.evaluators.kinds:CLASSIFICATION",
-    "regression": "vit_jax.evaluators.kinds:REGRESSION",
-    "fewshot": "vit_jax.evaluators.kinds:FEWSHOT",
-    "knn": "vit_jax.evaluators.kinds:KNN",
-    "linear_probe": "vit_jax.evaluators.kinds:LINEAR_PROBE",
-    "linear_segmentation": "vit_jax.evaluators.kinds:LINEAR_SEGMENTATION",
-    "reconstruction": "vit_jax.evaluators.kinds:RECONSTRUCTION",
-    "zeroshot": "vit_jax.evaluators.kinds:ZEROSHOT",
-    "retrieval": "vit_jax.evaluators.kinds:RETRIEVAL",
+    "classification": "vit_jax.evaluators.kinds.classification:KIND",
+    "regression": "vit_jax.evaluators.kinds.regression:KIND",
+    "fewshot": "vit_jax.evaluators.kinds.fewshot:KIND",
+    "knn": "vit_jax.evaluators.kinds.knn:KIND",
+    "linear_probe": "vit_jax.evaluators.kinds.linear_probe:KIND",
+    "linear_segmentation": "vit_jax.evaluators.kinds.linear_segmentation:KIND",
+    "reconstruction": "vit_jax.evaluators.kinds.reconstruction:KIND",
+    "zeroshot": "vit_jax.evaluators.kinds.zeroshot:KIND",
+    "retrieval": "vit_jax.evaluators.kinds.retrieval:KIND",
   },
 )
 TRACKERS = Registry(

@@ -74,11 +74,31 @@ def check_features(
       f"{key}.representation = {entry.representation!r} is not known; did you"
       f" mean {near!r}? Known: {', '.join(REPRESENTATIONS)}."
     )
+  check_datasets(name, config, ("train_split", "test_split"))
+
+
+def check_datasets(
+  name: str, config: schema.Config, splits: Sequence[str] = ("split",)
+) -> None:
+  """Checks `config.evals.<name>.datasets` without opening them.
+
+  Args:
+    name: Name of the entry.
+    config: The experiment.
+    splits: Keys of each dataset that are splits.
+
+  Raises:
+    UserError: A key is wrong, or `check_dataset_names` raises it.
+  """
   check_dataset_names(name, config)
-  for data_name, data in entry.datasets.items():
-    splits = {"train_split": data.train_split, "test_split": data.test_split}
-    data_key = f"{key}.datasets.{data_name}"
-    check_data(data_key, data.dataset, splits, data.preprocess, config)
+  for data_name, data in config.evals[name].datasets.items():
+    _check_data(
+      f"config.evals.{name}.datasets.{data_name}",
+      data.dataset,
+      {key: getattr(data, key) for key in splits},
+      data.preprocess,
+      config,
+    )
 
 
 def check_dataset_names(name: str, config: schema.Config) -> None:
@@ -120,7 +140,22 @@ def check_texts(name: str, config: schema.Config) -> None:
   )
 
 
-def check_data(
+def check_split(name: str, entry: Any, config: schema.Config) -> None:
+  """Checks the data of an entry that measures on one split.
+
+  Raises:
+    UserError: Its dataset, split or preprocessing is wrong.
+  """
+  _check_data(
+    f"config.evals.{name}",
+    entry.dataset or config.train.dataset,
+    {"split": entry.split},
+    entry.preprocess,
+    config,
+  )
+
+
+def _check_data(
   key: str,
   dataset: str,
   splits: dict[str, str],
@@ -149,6 +184,13 @@ def check_data(
     train=False,
     dataset=dataset,
   )
+
+
+def objective(config: schema.Config) -> str:
+  """The objective, as sentences about what it does not do name it."""
+  if config.objective.name == "supervised":
+    return f"config.objective.loss = {config.objective.loss!r}"
+  return f'objective "{config.objective.name}"'
 
 
 def listed(values: Sequence[float] | Sequence[int]) -> str:
