@@ -188,6 +188,39 @@ def test_cost_of_convolutions_is_what_xla_counts(keys):
   assert _product_flops(jaxpr.jaxpr) == computed_flops(model, num_classes=5)
 
 
+@pytest.mark.parametrize("image_pool", ["cls", "map"])
+@pytest.mark.parametrize("pool", ["last", "eot", "mean", "map"])
+@pytest.mark.parametrize("scan_layers", [False, True])
+def test_cost_of_two_towers_is_what_xla_counts(image_pool, pool, scan_layers):
+  jax = pytest.importorskip("jax")
+  from vit_jax.models import build
+
+  model = named_sections.section(
+    "model",
+    name="two_towers",
+    variant="mu/4",
+    image_size=12,
+    image={"depth": 2, "pool": image_pool},
+    text={
+      "variant": "mu",
+      "depth": 1 if scan_layers else 3,
+      "pool": pool,
+      "scan_layers": scan_layers,
+      "length": 7,
+      "vocab_size": 11,
+    },
+  )
+  network = build.create(model, num_classes=None)
+  images = jax.ShapeDtypeStruct((1, 12, 12, 3), "float32")
+  texts = jax.ShapeDtypeStruct((1, 7), "int32")
+  params = jax.eval_shape(network.init, jax.random.key(0), images, texts)
+  jaxpr = jax.make_jaxpr(network.apply)(params, images, texts)
+  # Of one text for one image.
+  pairs = 2 * params["params"]["text_projection"]["kernel"].shape[1]
+  counted = _product_flops(jaxpr.jaxpr) - pairs
+  assert counted == computed_flops(model, num_classes=None)
+
+
 @pytest.mark.parametrize(
   "keys",
   [

@@ -195,6 +195,40 @@ def test_a_causal_tower_reads_no_token_after_the_end():
   np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+  "text",
+  [
+    {},
+    {"causal": True, "pool": "eot"},
+    {"causal": True, "pool": "eot", "eot_token": 49, "scan_layers": True},
+    {"pool": "mean"},
+  ],
+  ids=str,
+)
+@pytest.mark.parametrize("remat", ["none", "named"])
+def test_words_that_nothing_reads_change_neither_value_nor_gradient(
+  text, remat
+):
+  """The last layer computes the token that is read, or all if asked for."""
+  network = build.create(tiny(text=text, remat=remat), num_classes=None)
+  params = network.init(jax.random.key(0))["params"]
+  texts = np.array([[3, 4, 49, 0, 0, 0], [5, 49, 7, 6, 2, 49]], np.int32)
+
+  def loss(params, collections):
+    found = network.apply({"params": params}, None, texts, mutable=collections)
+    embedding = (found[0] if collections else found)["text_embedding"]
+    return jax.numpy.sum(embedding * np.cos(np.arange(16))[None])
+
+  def gradients(collections):
+    return jax.value_and_grad(lambda p: loss(p, collections))(params)
+
+  jax.tree.map(
+    lambda one, all_: np.testing.assert_allclose(one, all_, 1e-4, 1e-6),
+    gradients(False),
+    gradients(["intermediates"]),
+  )
+
+
 def test_a_published_name_makes_a_network():
   model, params = vit_jax.create_model("SigLIP-Ti/16", image_size=32)
   assert model.image.pool == "map"

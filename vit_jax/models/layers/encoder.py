@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from vit_jax.errors import UserError
 from vit_jax.models.layers import gradient_order, placement, rope_table
@@ -77,6 +77,7 @@ class EncoderBlock(nn.Module):
     mask: Bool[Array, "b n"] | Bool[Array, "b n n"] | None = None,
     turns: Float[Array, "2 n k"] | None = None,
     bias: Float[Array, "heads n n"] | None = None,
+    read_at: Int[Array, " b"] | None = None,
   ) -> tuple[Float[Array, "b r d"], None]:
     """One layer.
 
@@ -88,43 +89,47 @@ class EncoderBlock(nn.Module):
       mask: Tokens that are attended to, see `MultiHeadAttention`.
       turns: Rotary positions, likewise.
       bias: Bias of the scores that layers share, likewise.
+      read_at: Place of the one token of each example that the layer's result
+        is made of, in place of the first `num_read`.
 
     Returns:
-      The tokens, `num_read` or all, and None: the pair that `nn.scan` expects.
+      The tokens that are read, or all, and None: the pair that `nn.scan`
+      expects.
     """
     config = self.config
     norm = functools.partial(LayerNorm, config.layer_norm_eps, config.dtype)
     if posemb is not None:
       tokens = add_positions(tokens, posemb)
 
-    if self.num_read is not None and placement.platform() == "tpu":
+    reads_all = self.num_read is None and read_at is None
+    if not reads_all and placement.platform() == "tpu":
       # The compiler would lay all tokens of a network of 192 channels in the
       # order that suits a slice of them (docs/notes/performance.md).
       tokens = gradient_order.fill_lanes(tokens)
     if self.places is not None:
       bias = RelativeBias(config.num_heads, self.places, name="relative_bias")()
-    read = slice(self.num_read)
-    bias = None if bias is None else bias[:, :, read]
+    bias = None if bias is None else bias[:, :, : self.num_read]
 
-    def attention(tokens, mask):
+    def attention(tokens, mask, read_at):
       x = norm(name="LayerNorm_0")(tokens)
       if mask is not None and mask.ndim == 3:
-        mask = mask[:, read]
+        mask = self._read(mask, read_at)
       x = MultiHeadAttention(config, name="MultiHeadDotProductAttention_0")(
-        x[:, read], x, relative_keys, mask, turns, bias
+        self._read(x, read_at), x, relative_keys, mask, turns, bias
       )
       x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
       return self._scaled(x, "layer_scale_0")
 
-    def mlp(tokens):
+    def mlp(tokens, mask, read_at):
+      del mask, read_at
       x = norm(name="LayerNorm_1")(tokens)
       x = MlpBlock(config, self.train, name="MlpBlock_0")(x)
       return self._scaled(x, "layer_scale_1")
 
-    tokens = self._added(attention, tokens, drop_rate, mask)
+    tokens = self._added(attention, tokens, drop_rate, mask, read_at)
     tokens = checkpoint_name(tokens, "after_attention")
     tokens = self._added(mlp, tokens, drop_rate)
-    names = BETWEEN_BLOCKS if self.num_read is None else _READ
+    names = BETWEEN_BLOCKS if reads_all else _READ
     tokens = nn.with_logical_constraint(tokens, names)
     self.sow("intermediates", "tokens", tokens)
     return tokens, None
@@ -138,16 +143,26 @@ class EncoderBlock(nn.Module):
     factors = self.param(name, init, branch.shape[-1:])
     return branch * factors.astype(branch.dtype)[None, None]
 
-  def _added(self, branch, tokens, drop_rate, *others):
+  def _added(self, branch, tokens, drop_rate, mask=None, read_at=None):
     """Tokens with a branch added, which some examples skip."""
-    read = tokens[:, : self.num_read]
-    if drop_rate is None:
-      return read + branch(tokens, *others)
-    if self.skipping is None:
-      found = branch(tokens, *others)
-      return read + skip_examples(found, drop_rate, self.make_rng("dropout"))
-    key = self.make_rng("dropout")
-    return add_branch(branch, tokens, self.skipping, key, *others)
+    if drop_rate is not None and self.skipping is not None:
+      key = self.make_rng("dropout")
+      return add_branch(branch, tokens, self.skipping, key, mask, read_at)
+    found = branch(tokens, mask, read_at)
+    if drop_rate is not None:
+      found = skip_examples(found, drop_rate, self.make_rng("dropout"))
+    return self._read(tokens, read_at) + found
+
+  def _read(self, array, read_at):
+    """Rows of the tokens that the result is made of."""
+    return array[:, : self.num_read] if read_at is None else _at(array, read_at)
+
+
+def _at(
+  array: Shaped[Array, "b n m"], places: Int[Array, " b"]
+) -> Shaped[Array, "b 1 m"]:
+  """One row of each example."""
+  return jnp.take_along_axis(array, places[:, None, None], axis=1)
 
 
 class Encoder(nn.Module):
@@ -233,6 +248,7 @@ class Encoder(nn.Module):
     *,
     train: bool,
     num_read: int | None = None,
+    read_at: Int[Array, " b"] | None = None,
   ) -> Float[Array, "b r d"]:
     """Encodes tokens that have their positions.
 
@@ -245,10 +261,12 @@ class Encoder(nn.Module):
       train: Whether dropout and stochastic depth are active.
       num_read: Number of first tokens that the caller reads; None: all. The
         last layer computes queries and MLP for these alone.
+      read_at: Place of the one token of each example that the caller reads, in
+        their stead; for layers without positions or stochastic depth.
 
     Returns:
-      The tokens of the last layer, `num_read` or all, normalised unless
-      `norm_dtype` is None.
+      The tokens of the last layer, normalised unless `norm_dtype` is None: the
+      one at `read_at`, or at least the first `num_read`.
 
     Raises:
       UserError: Positions in the layers do not fit the number of tokens.
@@ -267,11 +285,12 @@ class Encoder(nn.Module):
     per_layer = (posembs, self._relative_keys(tokens, grid), drop_rates)
     places, bias = self._relative_bias(tokens, grid)
     for_all = (mask, self._turns(tokens, grid), bias)
-    if self._reads_all():
-      num_read = None
+    read = (None, None) if self._reads_all() else (num_read, read_at)
     tokens = self._apply_blocks(
-      tokens, per_layer, for_all, train, places, num_read
+      tokens, per_layer, for_all, train, places, *read
     )
+    if read_at is not None and self._reads_all():
+      tokens = _at(tokens, read_at)
     if self.norm_dtype is None:
       return tokens
     norm = LayerNorm(
@@ -373,7 +392,9 @@ class Encoder(nn.Module):
     module = RelativeBias(self.config.num_heads, places, name="relative_bias")
     return None, module()
 
-  def _apply_blocks(self, tokens, per_layer, for_all, train, places, num_read):
+  def _apply_blocks(
+    self, tokens, per_layer, for_all, train, places, num_read, read_at
+  ):
     """Applies `depth` blocks, each with its slice of `per_layer`."""
     block = EncoderBlock
     if self.remat != "none":
@@ -399,14 +420,17 @@ class Encoder(nn.Module):
       )(self.config, train, *groups[-1:], places=places, name="encoderblock")
       return layers(tokens, *per_layer, *for_all)[0]
     for i in range(self.depth):
+      is_last = i == self.depth - 1
       layer = block(
         self.config,
         train,
         groups[i],
         places,
-        num_read if i == self.depth - 1 else None,
+        num_read if is_last else None,
         name=f"encoderblock_{i}",
       )
       arguments = (None if x is None else x[i] for x in per_layer)
-      tokens, _ = layer(tokens, *arguments, *for_all)
+      tokens, _ = layer(
+        tokens, *arguments, *for_all, read_at if is_last else None
+      )
     return tokens

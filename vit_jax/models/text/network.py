@@ -10,6 +10,7 @@ from vit_jax.models.layers.encoder import Encoder
 from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.layers.pooling import MAPHead
 from vit_jax.models.layers.position_add import add_positions
+from vit_jax.models.text import sizes
 
 
 class TextTransformer(nn.Module):
@@ -82,22 +83,25 @@ class TextTransformer(nn.Module):
       scan_layers=self.scan_layers,
       remat=self.remat,
       name="Transformer",
-    )(x, None, mask, train=train)
-    return self._pooled(x, tokens, config).astype(jnp.float32)
+    )(x, None, mask, train=train, read_at=self._read_at(tokens))
+    return self._pooled(x, config).astype(jnp.float32)
 
-  def _pooled(self, x, tokens, config):
+  def _read_at(self, tokens):
+    """Place of the one token of each text that is read; None: all are."""
+    if not sizes.reads_one(self.pool):
+      return None
+    if self.pool == "last":
+      return jnp.full(tokens.shape[:1], tokens.shape[1] - 1)
+    is_end = tokens if self.eot_token is None else tokens == self.eot_token
+    # Of several largest the first.
+    return jnp.argmax(is_end, axis=1)
+
+  def _pooled(self, x, config):
     if self.pool == "map":
       return MAPHead(
         dataclasses.replace(config, dtype="float32"), name="MAPHead_0"
       )(x)
-    if self.pool == "mean":
-      return jnp.mean(x, axis=1)
-    if self.pool == "last":
-      return x[:, -1]
-    is_end = tokens if self.eot_token is None else tokens == self.eot_token
-    # Of several largest the first.
-    place = jnp.argmax(is_end, axis=1)
-    return jnp.take_along_axis(x, place[:, None, None], axis=1)[:, 0]
+    return jnp.mean(x, axis=1)  # Of the one that is read, or of all.
 
   def _stddev(self, stddev):
     return self.width**-0.5 if stddev == "width" else stddev

@@ -60,6 +60,11 @@ def keys(found: Size) -> dict[str, Any]:
   return {"variant": "B", **dataclasses.asdict(found)}
 
 
+def reads_one(pool: str) -> bool:
+  """Tells whether the feature of a text is one of its tokens."""
+  return pool in ("last", "eot")
+
+
 def shapes(text: TextModel) -> dict[str, Shape]:
   """Shapes of all parameters, {path: shape}, layers not stacked."""
   found = size(text)
@@ -96,3 +101,15 @@ def forward_flops(text: TextModel) -> int:
     macs += 2 * (1 + length) * width**2 + 2 * length * width
     macs += 2 * width * found.mlp_dim
   return 2 * macs
+
+
+def unread_flops(text: TextModel) -> int:
+  """FLOPs of the last layer for tokens that are not read.
+
+  `forward_flops` counts them, and the network leaves them out.
+  """
+  if text.scan_layers or not reads_one(text.pool):
+    return 0
+  found = size(text)
+  of_token = 2 * found.width * (found.width + text.length + found.mlp_dim)
+  return 2 * (text.length - 1) * of_token

@@ -147,7 +147,8 @@ def _forward_flops(model: schema.Model, num_classes: int | None) -> int:
 
 
 def _unread_flops(model: schema.Model) -> int:
-  return _image_family(model).unread_flops(image_tower(model))
+  of_image = _image_family(model).unread_flops(image_tower(model))
+  return of_image + text_sizes.unread_flops(model.text)
 
 
 def _describe(model: schema.Model) -> str:
