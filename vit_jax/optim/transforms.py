@@ -103,11 +103,17 @@ def lars(
 def lamb(
   optimizer: schema.Optimizer, learning_rate: Schedule, decay: Decay
 ) -> Transform:
-  """LAMB (arXiv 1904.00962): layer-wise rates under Adam; decay inside."""
+  """LAMB (arXiv 1904.00962): layer-wise rates under Adam; decay inside.
+
+  Arrays that do not decay (biases, norms, LayerScale) take plain Adam steps,
+  as in NVIDIA's FusedLAMB (apex, `use_nvlamb=False`), which trained DeiT III.
+  """
   return optax.chain(
     optax.scale_by_adam(**_adam_options(optimizer)),
     _add(decay),
-    encoder_blocks.per_layer(optax.scale_by_trust_ratio()),
+    optax.masked(
+      encoder_blocks.per_layer(optax.scale_by_trust_ratio()), decay.mask
+    ),
     optax.scale_by_learning_rate(learning_rate),
   )
 
