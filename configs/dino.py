@@ -40,6 +40,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     normalize="imagenet",
     pos_embedding_resize="bicubic_offset",
     stochastic_depth_rate=0.1,
+    weight_init="deit",
   )
   # The head of B has prototypes of unit length.
   config.objective.update(

@@ -174,6 +174,7 @@ def _network(config: ml_collections.ConfigDict, model: str) -> None:
     normalize="imagenet",
     pos_embedding_resize="bicubic_offset",
     layer_scale=1e-5,
+    weight_init="dinov2",
     stochastic_depth_rate=0.3 if model == "L/16" else 0.4,
     stochastic_depth="constant",
     # Of 64 global crops of a GPU 38 are kept; 19 of 32 lie on one chip here.
@@ -197,7 +198,7 @@ def _objective(
     prototypes=65_536 if is_small else 131_072,
     bottleneck=256 if is_small else 384,
     separate_patch_head=not is_small,
-    unit_prototypes=True,
+    unit_prototypes=False,
     centering="mean" if is_small else "sinkhorn",
     teacher_momentum=f"cosine({momentum}, 1.0)",
     teacher_temperature=_temperature(),

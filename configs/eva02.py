@@ -111,7 +111,8 @@ def _finetuning(model: str) -> ml_collections.ConfigDict:
     cutmix_alpha=0.0,
     erase_probability=0.0,
   )
-  config.ema_decay = 0.9999 if model == "L" else None
+  if model == "L":
+    config.update(ema_decay=0.9999, ema_warmup=False)
   config.optimizer.update(layer_decay=decay, freeze=r"embedding/.*")
   config.schedule.update(
     base_lr=rate, warmup_steps=f"{warmup} epochs", decay="cosine", end_lr=0.0

@@ -169,4 +169,6 @@ def _config(
     if image_size >= _LARGE
     else f"decode|resize_small(scale=1.1429, {how})|central_crop"
   )
+  if phase.dataset == "imagenet21k":
+    del config.evals.val  # It has no validation split.
   return config

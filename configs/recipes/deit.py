@@ -60,6 +60,7 @@ def deit(
     )
   suffix = "-distilled" if distilled else ""
   config = regularized(f"DeiT-{model}/16{suffix}", drop_rate=0.1)
+  config.model.weight_init = "deit"
   config.objective.teacher = teacher or None
   if phase == "pretrain":
     pretrain(config)
@@ -68,7 +69,9 @@ def deit(
     config.total_epochs = 30.0
     config.train.batch_size = _FINETUNING_BATCH
     config.optimizer.weight_decay = 1e-8
-    config.schedule.update(base_lr=5e-6, decay="constant")
+    config.schedule.update(
+      base_lr=5e-6, warmup_steps="5 epochs", decay="constant"
+    )
   else:
     raise _unknown(phase, ("pretrain", "finetune384"))
   return config
@@ -129,7 +132,9 @@ def deit3(model: str, *, phase: str) -> ml_collections.ConfigDict:
     image_size=_SIDES.get((phase, model), 224),
   )
   config.objective.update(mixup_alpha=0.8, cutmix_alpha=1.0)
-  config.optimizer.update(name="lamb", weight_decay=0.05)
+  config.model.weight_init = "deit"
+  # FusedLAMB, which the commands name, clips by itself (apex).
+  config.optimizer.update(name="lamb", weight_decay=0.05, grad_clip_norm=1.0)
   config.schedule.update(warmup_steps="5 epochs", end_lr=1e-5)
   config.train.preprocess = f"decode|{_CROP}|{_THREE}"
   if phase == "pretrain":
@@ -149,7 +154,7 @@ def deit3(model: str, *, phase: str) -> ml_collections.ConfigDict:
       batch_size=512, preprocess=f"decode|{_CROP}|{_RANDAUG}|flip_lr"
     )
     config.objective.label_smoothing = 0.1
-    config.optimizer.update(name="adamw", weight_decay=0.1)
+    config.optimizer.update(name="adamw", weight_decay=0.1, grad_clip_norm=None)
     # The least rate of the released cosine is the rate itself.
     config.schedule.update(base_lr=1e-5, decay="constant")
   return config
@@ -196,6 +201,7 @@ def _twenty_one_thousand(
   """ImageNet-21k, or ImageNet-1k after it."""
   if is_first:
     config.train.dataset = "imagenet21k"
+    del config.evals.val  # ImageNet-21k has no validation split.
     config.total_epochs = 90.0 if model == "H" else 240.0
     config.schedule.base_lr = 1e-3
     return

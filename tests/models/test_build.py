@@ -19,6 +19,7 @@ def test_every_key_of_the_config_reaches_the_network():
     pos_embedding_at="every_layer",
     pos_embedding_stddev="width",
     pos_embedding_init="sincos2d",
+    weight_init="deit",
     cls_position=False,
     dropout_rate=0.1,
     stochastic_depth_rate=0.2,

@@ -57,7 +57,7 @@ def test_a_head_of_another_size_starts_afresh_and_is_named(caplog):
   assert result["head"]["bias"].shape == (10,)
   np.testing.assert_array_equal(result["head"]["bias"], 0)
   assert "runs/x: The head of 3 classes is dropped" in caplog.text
-  assert "A new head of 10 classes starts at zeros" in caplog.text
+  assert "A new head of 10 classes is initialised" in caplog.text
 
 
 def with_own_rows(num_classes):

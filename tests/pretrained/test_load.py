@@ -71,7 +71,7 @@ def test_another_number_of_classes_has_a_linear_head_of_zeros(file, caplog):
   assert params["head"]["kernel"].shape == (16, 3)
   assert not np.asarray(params["head"]["kernel"]).any()
   assert "pre-training head is dropped" in caplog.text
-  assert "A new head of 3 classes starts at zeros" in caplog.text
+  assert "A new head of 3 classes is initialised" in caplog.text
 
 
 def test_another_image_size_is_said(file, caplog):

@@ -138,4 +138,4 @@ def test_a_dry_run_says_what_is_taken_over(tmp_path):
   text = "".join(dry_run.describe(experiments.config(init_from=path), None))
   start = text.split("== Start ==\n")[1].split("\n\n")[0].splitlines()
   assert start[0].endswith(f"parameters are those of {path}.")
-  assert "A new head of 4 classes starts at zeros." in start
+  assert "A new head of 4 classes is initialised." in start

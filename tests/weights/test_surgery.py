@@ -61,7 +61,7 @@ def test_another_number_of_classes_has_a_new_head_and_the_same_body():
   fitted, given, notes = fit(found, num_classes=7)
   assert sorted(fitted.fresh) == sorted(fitted.dropped) == list(HEAD)
   assert "The head of 5 classes is dropped." in notes
-  assert "A new head of 7 classes starts at zeros." in notes
+  assert "A new head of 7 classes is initialised." in notes
   assert_same(given, found)
 
 
@@ -142,7 +142,7 @@ def test_a_class_token_that_the_file_lacks_starts_without_a_position():
   assert fitted.fresh == ("cls",)
   np.testing.assert_array_equal(given[TABLE][:, 0], 0)
   np.testing.assert_array_equal(given[TABLE][:, 1:], leaves(found)[TABLE])
-  assert "A class token starts at zeros" in notes
+  assert "A class token is initialised" in notes
 
 
 IMAGES = np.random.default_rng(5).standard_normal((2, 20, 20, 3))
@@ -390,7 +390,7 @@ def test_a_distillation_token_that_the_file_lacks_starts_without_a_position():
   np.testing.assert_array_equal(given[TABLE][:, 0], table[:, 0])
   np.testing.assert_array_equal(given[TABLE][:, 1], 0)
   assert given[TABLE].shape[1] == 2 + 9
-  assert "A distillation token starts at zeros" in notes
+  assert "A distillation token is initialised" in notes
 
 
 def test_a_distillation_token_is_dropped_with_its_position_and_head():

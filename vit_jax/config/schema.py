@@ -369,7 +369,8 @@ class DINO(Objective):
   bottleneck: Size = key(256, "Length of prototypes. [DINO]")
   unit_prototypes: bool = key(
     True,
-    "Prototypes have unit length; otherwise it is learned. [DINO]: False of S.",
+    "Prototypes have unit length; otherwise it is learned. [DINO]: False of S;"
+    " [DINOv2]: False.",
   )
   centering: Literal["mean", "sinkhorn"] = key(
     "mean",

@@ -39,6 +39,21 @@ def check(config: schema.Config) -> None:
   check_no_classifier(config)
 
 
+def check_start(config: schema.Config) -> None:
+  """Checks that a network starts as the released code of the objective has it.
+
+  Raises:
+    UserError: `config.model.weight_init` is set.
+  """
+  weight_init = getattr(config.model, "weight_init", "vit")
+  if weight_init != "vit":
+    raise UserError(
+      f"config.model.weight_init = {weight_init!r}, but objective"
+      f' "{config.objective.name}" starts its network as its own released code'
+      " does; leave it unset."
+    )
+
+
 def check_no_classifier(config: schema.Config) -> None:
   """Checks that no evaluator asks for the classes that are not learned.
 

@@ -19,6 +19,7 @@ OF_TRAINING = (
   "head_bias_init",
   "pos_embedding_stddev",
   "pos_embedding_init",
+  "weight_init",
   "embedding_stddev",
   "scale_init",
   "dropout_rate",

@@ -136,7 +136,7 @@ def _fit_head(fitting: Fitting) -> None:
     fitting.notes.append("A new pre_logits layer is initialised.")
   if has_head and "head/kernel" not in leaves:
     fitting.start(_HEAD)
-    fitting.notes.append(f"A new head of {new[0]} classes starts at zeros.")
+    fitting.notes.append(f"A new head of {new[0]} classes is initialised.")
 
 
 def _layout(

@@ -267,6 +267,7 @@ def test_the_network_alone_is_exported():
     ({"pool": "map"}, {}, ['pool = "map"', '"mae"']),
     ({"pos_embedding": "relative"}, {}, ["'relative'", "'learned_1d'"]),
     ({"rope": True}, {}, ["model.rope = True", '"mae"']),
+    ({"weight_init": "deit"}, {}, ["weight_init = 'deit'", '"mae"']),
     (
       {"name": "resnet", "variant": "R50x1"},
       {},

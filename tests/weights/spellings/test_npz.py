@@ -395,7 +395,7 @@ def test_every_key_of_the_model_is_told_by_shapes_or_by_the_comment():
   training |= {"dtype", "head_dtype", "softmax_dtype", "attention"}
   training |= {"scan_layers", "remat", "pos_embedding_stddev"}
   training |= {"stochastic_depth", "stochastic_depth_group"}
-  training |= {"pos_embedding_init"}
+  training |= {"pos_embedding_init", "weight_init"}
   told |= {"patch_bias", "pre_norm", "mlp", "mlp_norm", "registers"}
   told |= {"key_bias"}
   sections = [FAMILIES.get(name).section for name in ("vit", "resnet")]

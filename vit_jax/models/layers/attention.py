@@ -96,7 +96,7 @@ class MultiHeadAttention(nn.Module):
     def parameters(name):
       use_bias = config.qkv_bias and (config.key_bias or name != "key")
       module = HeadProjection(
-        config.num_heads, config.dtype, use_bias, name=name
+        config.num_heads, config.dtype, use_bias, config.weight_init, name=name
       )
       return module(tokens.shape[-1])
 
@@ -121,7 +121,10 @@ class MultiHeadAttention(nn.Module):
         if maps_wanted:
           self.sow(ATTENTION_MAPS, "attention", maps())
     context = checkpoint_name(context, "context")
-    return OutputProjection(config.num_heads, config.dtype, name="out")(context)
+    project = OutputProjection(
+      config.num_heads, config.dtype, config.weight_init, name="out"
+    )
+    return project(context)
 
 
 def _attention(

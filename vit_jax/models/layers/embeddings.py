@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from vit_jax.models.layers import position_resize
+from vit_jax.models.layers.starts import STARTS
 
 
 class PatchEmbedding(nn.Module):
@@ -18,16 +19,16 @@ class PatchEmbedding(nn.Module):
   patch_size: int
   dtype: str
   use_bias: bool = True
+  weight_init: str = "vit"
 
   @nn.compact
   def __call__(self, images: Float[Array, "b h w c"]) -> Float[Array, "b n d"]:
     batch, height, width, channels = images.shape
     patch = self.patch_size
     rows, columns = height // patch, width // patch
+    start = STARTS[self.weight_init]
     kernel = self.param(
-      "kernel",
-      nn.initializers.lecun_normal(),
-      (patch, patch, channels, self.width),
+      "kernel", start.patch, (patch, patch, channels, self.width)
     )
     x = images[:, : rows * patch, : columns * patch]
     x = x.reshape(batch, rows, patch, columns, patch, channels)
@@ -36,7 +37,8 @@ class PatchEmbedding(nn.Module):
     x = jnp.matmul(x, kernel)
     if not self.use_bias:
       return x
-    bias = self.param("bias", nn.initializers.zeros, (self.width,))
+    bias_init = start.patch_bias(patch**2 * channels)
+    bias = self.param("bias", bias_init, (self.width,))
     return x + bias.astype(self.dtype)[None, None]
 
 

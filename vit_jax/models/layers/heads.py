@@ -2,6 +2,7 @@
 
 import flax.linen as nn
 import jax.numpy as jnp
+from flax.typing import Initializer
 from jaxtyping import Array, Float
 
 # Collection in which a network with several heads sows the logits of each:
@@ -10,7 +11,7 @@ HEADS = "heads"
 
 
 class LinearHead(nn.Module):
-  """x W + b with W = 0 at the start and float32 results.
+  """x W + b with float32 results.
 
   The product runs in `dtype`, but its sums are not rounded to it: bfloat16
   cannot tell a logit of -10 from one of -10.03.
@@ -19,11 +20,12 @@ class LinearHead(nn.Module):
   num_classes: int
   bias_init: float
   dtype: str
+  kernel_init: Initializer = nn.initializers.zeros
 
   @nn.compact
   def __call__(self, x: Float[Array, "*b d"]) -> Float[Array, "*b classes"]:
-    zeros = nn.initializers.zeros
-    kernel = self.param("kernel", zeros, (x.shape[-1], self.num_classes))
+    shape = (x.shape[-1], self.num_classes)
+    kernel = self.param("kernel", self.kernel_init, shape)
     bias = self.param(
       "bias", nn.initializers.constant(self.bias_init), (self.num_classes,)
     )

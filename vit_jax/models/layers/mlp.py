@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.gelu import gelu
 from vit_jax.models.layers.layer_norm import LayerNorm
+from vit_jax.models.layers.starts import STARTS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +30,7 @@ class LayerConfig:
   qkv_bias: bool = True
   key_bias: bool = True
   layer_scale: float | None = None
+  weight_init: str = "vit"
 
 
 class MlpBlock(nn.Module):
@@ -44,11 +46,12 @@ class MlpBlock(nn.Module):
   @nn.compact
   def __call__(self, x: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
     config = self.config
+    start = STARTS[config.weight_init]
     dense = functools.partial(
       nn.Dense,
       dtype=config.dtype,
-      kernel_init=nn.initializers.xavier_uniform(),
-      bias_init=nn.initializers.normal(1e-6),
+      kernel_init=lambda rng, shape, dtype: start.matrix(rng, shape, 1),
+      bias_init=start.mlp_bias,
     )
     width = x.shape[-1]
     hidden = checkpoint_name(

@@ -1,6 +1,5 @@
 """Projections of tokens to heads and back, in the form each kernel wants."""
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float
 
 from vit_jax.models.layers import placement
+from vit_jax.models.layers.starts import STARTS
 
 
 class Projection(NamedTuple):
@@ -31,11 +31,13 @@ class HeadProjection(nn.Module):
   num_heads: int
   dtype: str
   use_bias: bool
+  weight_init: str
 
   @nn.compact
   def __call__(self, width: int) -> Projection:
     shape = (self.num_heads, width // self.num_heads)
-    kernel = self.param("kernel", _flat_xavier, (width, *shape), 1)
+    matrix = STARTS[self.weight_init].matrix
+    kernel = self.param("kernel", matrix, (width, *shape), 1)
     bias = None
     if self.use_bias:
       bias = self.param("bias", nn.initializers.zeros, shape)
@@ -47,6 +49,7 @@ class OutputProjection(nn.Module):
 
   num_heads: int
   dtype: str
+  weight_init: str
 
   @nn.compact
   def __call__(
@@ -55,7 +58,7 @@ class OutputProjection(nn.Module):
     side_by_side = x.ndim == 3
     width = x.shape[-1] if side_by_side else self.num_heads * x.shape[-1]
     shape = (self.num_heads, width // self.num_heads, width)
-    kernel = self.param("kernel", _flat_xavier, shape, 2)
+    kernel = self.param("kernel", STARTS[self.weight_init].matrix, shape, 2)
     bias = self.param("bias", nn.initializers.zeros, (width,))
     kernel = kernel.astype(self.dtype)
     if side_by_side:
@@ -129,10 +132,3 @@ def flat_biases(
     jnp.zeros_like(there[0]) if p.bias is None else p.bias for p in projections
   )
   return tuple(b.reshape(-1) for b in biases) if there else None
-
-
-def _flat_xavier(rng, shape, num_inputs):
-  """Xavier-uniform of the matrix that the first `num_inputs` axes multiply."""
-  rows = math.prod(shape[:num_inputs])
-  flat = (rows, math.prod(shape) // rows)
-  return nn.initializers.xavier_uniform()(rng, flat).reshape(shape)

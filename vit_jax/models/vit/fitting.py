@@ -62,7 +62,7 @@ def _fit_prefix(fitting: Fitting, had: list[str]) -> None:
     elif has and name not in had and name not in fitting.fresh:
       fitting.start([name])
       fitting.notes.append(
-        f"A {title} token starts at zeros, without a position of its own: the"
+        f"A {title} token is initialised, without a position of its own: the"
         " file has none."
       )
 
@@ -243,7 +243,7 @@ def _fit_distillation_head(fitting: Fitting) -> None:
   if new and kernel not in fitting.leaves:
     fitting.start(_DISTILLATION_HEAD)
     fitting.notes.append(
-      f"A new distillation head of {new[0]} classes starts at zeros."
+      f"A new distillation head of {new[0]} classes is initialised."
     )
 
 

@@ -16,6 +16,7 @@ from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.layers.normalize import Images, normalize
 from vit_jax.models.layers.pooling import MAPHead, mean
+from vit_jax.models.layers.starts import STARTS
 from vit_jax.models.resnet.sizes import stem_stride
 from vit_jax.models.vit import sizes
 from vit_jax.models.vit.stem import Stem
@@ -90,6 +91,7 @@ class ViT(nn.Module):
   patch_bias: bool = True
   pre_norm: bool = False
   standardization: str = "google"
+  weight_init: str = "vit"
 
   def setup(self):
     if self.stem_blocks is not None:
@@ -107,6 +109,7 @@ class ViT(nn.Module):
       self._map_patch,
       self.dtype,
       self.patch_bias,
+      self.weight_init,
       name="embedding",
     )
     if self.pre_norm:
@@ -115,8 +118,9 @@ class ViT(nn.Module):
       )
     names = ["cls"] if sizes.has_cls(self.pool, self.cls_token) else []
     names += [] if self.distillation == "none" else ["dist"]
-    zeros = nn.initializers.zeros
-    prefix = [self.param(name, zeros, (1, 1, self.width)) for name in names]
+    start = STARTS[self.weight_init]
+    shape = (1, 1, self.width)
+    prefix = [self.param(name, start.token, shape) for name in names]
     if self.registers:
       # Small, but not alike: without positions only this tells them apart.
       init = nn.initializers.normal(_REGISTERS_STDDEV)
@@ -162,7 +166,11 @@ class ViT(nn.Module):
       )
     if self.num_classes is not None:
       head = functools.partial(
-        LinearHead, self.num_classes, self.head_bias_init, self.head_dtype
+        LinearHead,
+        self.num_classes,
+        self.head_bias_init,
+        self.head_dtype,
+        start.head,
       )
       self._head = head(name="head")
       if self.distillation == "average":

@@ -21,6 +21,7 @@ MASK_TOKEN, HEAD = "mask_token", "patch_head"
 def check(config: schema.Config) -> None:
   """Raises UserError for a config that cannot be trained."""
   encoder_checks.check(config)
+  encoder_checks.check_start(config)
   model, objective = config.model, config.objective
   if model.norm_after_pool:
     raise UserError(

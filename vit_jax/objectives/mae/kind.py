@@ -19,6 +19,7 @@ MLP_RATIO = 4
 def check(config: schema.Config) -> None:
   """Raises UserError for a config that cannot be trained."""
   encoder_checks.check(config)
+  encoder_checks.check_start(config)
   model, objective = config.model, config.objective
   if model.norm_after_pool:
     raise UserError(
