@@ -489,7 +489,11 @@ class Contrastive(Objective):
 class Optimizer(Section):
   """The update rule."""
 
-  name: str = key("adamw", "Optimizer.")
+  name: str = key(
+    "adamw",
+    "Optimizer. lamb and lars scale the step of a matrix with the matrix, so"
+    " that one of zeros stays close to them: set model.weight_init to 'deit'.",
+  )
   weight_decay: Scalar = key(
     0.0,
     "Decoupled, multiplied by the learning rate, as in [P] Table 3; a number,"
