@@ -37,6 +37,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   model = names.find(f"CLIP-{args.model}")
   config.model.update(model.model_dump(exclude_unset=True))
   config.model.update(image_size=224, dtype="bfloat16")
+  config.model.image.weight_init = config.model.text.weight_init = "clip"
   config.train.update(
     dataset=args.data,
     batch_size=_BATCH_SIZE,

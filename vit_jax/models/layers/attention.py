@@ -17,6 +17,7 @@ from vit_jax.models.layers import (
   rope,
   short_attention_device,
   softmax_attention,
+  starts,
 )
 from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.layers.projecting import (
@@ -93,10 +94,12 @@ class MultiHeadAttention(nn.Module):
         " True; use config.model.attention='xla' or 'flash'."
       )
 
+    start = starts.of(config.weight_init, config.depth)
+
     def parameters(name):
       use_bias = config.qkv_bias and (config.key_bias or name != "key")
       module = HeadProjection(
-        config.num_heads, config.dtype, use_bias, config.weight_init, name=name
+        config.num_heads, config.dtype, use_bias, start.inward, name=name
       )
       return module(tokens.shape[-1])
 
@@ -122,7 +125,7 @@ class MultiHeadAttention(nn.Module):
           self.sow(ATTENTION_MAPS, "attention", maps())
     context = checkpoint_name(context, "context")
     project = OutputProjection(
-      config.num_heads, config.dtype, config.weight_init, name="out"
+      config.num_heads, config.dtype, start.outward, name="out"
     )
     return project(context)
 

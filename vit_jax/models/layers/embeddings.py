@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from vit_jax.models.layers import position_resize
-from vit_jax.models.layers.starts import STARTS
+from vit_jax.models.layers.starts import VIT, Start
 
 
 class PatchEmbedding(nn.Module):
@@ -19,16 +19,15 @@ class PatchEmbedding(nn.Module):
   patch_size: int
   dtype: str
   use_bias: bool = True
-  weight_init: str = "vit"
+  start: Start = VIT
 
   @nn.compact
   def __call__(self, images: Float[Array, "b h w c"]) -> Float[Array, "b n d"]:
     batch, height, width, channels = images.shape
     patch = self.patch_size
     rows, columns = height // patch, width // patch
-    start = STARTS[self.weight_init]
     kernel = self.param(
-      "kernel", start.patch, (patch, patch, channels, self.width)
+      "kernel", self.start.patch, (patch, patch, channels, self.width), 3
     )
     x = images[:, : rows * patch, : columns * patch]
     x = x.reshape(batch, rows, patch, columns, patch, channels)
@@ -37,7 +36,7 @@ class PatchEmbedding(nn.Module):
     x = jnp.matmul(x, kernel)
     if not self.use_bias:
       return x
-    bias_init = start.patch_bias(patch**2 * channels)
+    bias_init = self.start.patch_bias(patch**2 * channels)
     bias = self.param("bias", bias_init, (self.width,))
     return x + bias.astype(self.dtype)[None, None]
 

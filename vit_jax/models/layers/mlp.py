@@ -7,10 +7,10 @@ import flax.linen as nn
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
+from vit_jax.models.layers import starts
 from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.gelu import gelu
 from vit_jax.models.layers.layer_norm import LayerNorm
-from vit_jax.models.layers.starts import STARTS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +31,7 @@ class LayerConfig:
   key_bias: bool = True
   layer_scale: float | None = None
   weight_init: str = "vit"
+  depth: int = 1
 
 
 class MlpBlock(nn.Module):
@@ -46,19 +47,12 @@ class MlpBlock(nn.Module):
   @nn.compact
   def __call__(self, x: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
     config = self.config
-    start = STARTS[config.weight_init]
-    dense = functools.partial(
-      nn.Dense,
-      dtype=config.dtype,
-      kernel_init=lambda rng, shape, dtype: start.matrix(rng, shape, 1),
-      bias_init=start.mlp_bias,
-    )
+    start = starts.of(config.weight_init, config.depth)
     width = x.shape[-1]
-    hidden = checkpoint_name(
-      dense(config.mlp_dim, name="Dense_0")(x), "mlp_hidden"
-    )
+    inner = self._dense(config.mlp_dim, start.hidden, start.mlp_bias(width))
+    hidden = checkpoint_name(inner(name="Dense_0")(x), "mlp_hidden")
     if config.mlp == "swiglu":
-      gate = dense(config.mlp_dim, name="gate")(x)
+      gate = inner(name="gate")(x)
       x = hidden * nn.silu(checkpoint_name(gate, "mlp_gate"))
     else:
       x = gelu(hidden, config.gelu)
@@ -66,5 +60,15 @@ class MlpBlock(nn.Module):
       norm = LayerNorm(config.layer_norm_eps, config.dtype, name="LayerNorm_0")
       x = norm(x)
     x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
-    x = dense(width, name="Dense_1")(x)
+    bias = start.mlp_bias(config.mlp_dim)
+    x = self._dense(width, start.outward, bias)(name="Dense_1")(x)
     return Dropout(config.dropout_rate, deterministic=not self.train)(x)
+
+  def _dense(self, features, kernel_init, bias_init):
+    return functools.partial(
+      nn.Dense,
+      features,
+      dtype=self.config.dtype,
+      kernel_init=lambda rng, shape, dtype: kernel_init(rng, shape, 1),
+      bias_init=bias_init,
+    )

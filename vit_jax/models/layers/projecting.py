@@ -10,7 +10,7 @@ from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float
 
 from vit_jax.models.layers import placement
-from vit_jax.models.layers.starts import STARTS
+from vit_jax.models.layers.starts import Matrix
 
 
 class Projection(NamedTuple):
@@ -31,13 +31,12 @@ class HeadProjection(nn.Module):
   num_heads: int
   dtype: str
   use_bias: bool
-  weight_init: str
+  kernel_init: Matrix
 
   @nn.compact
   def __call__(self, width: int) -> Projection:
     shape = (self.num_heads, width // self.num_heads)
-    matrix = STARTS[self.weight_init].matrix
-    kernel = self.param("kernel", matrix, (width, *shape), 1)
+    kernel = self.param("kernel", self.kernel_init, (width, *shape), 1)
     bias = None
     if self.use_bias:
       bias = self.param("bias", nn.initializers.zeros, shape)
@@ -49,7 +48,7 @@ class OutputProjection(nn.Module):
 
   num_heads: int
   dtype: str
-  weight_init: str
+  kernel_init: Matrix
 
   @nn.compact
   def __call__(
@@ -58,7 +57,7 @@ class OutputProjection(nn.Module):
     side_by_side = x.ndim == 3
     width = x.shape[-1] if side_by_side else self.num_heads * x.shape[-1]
     shape = (self.num_heads, width // self.num_heads, width)
-    kernel = self.param("kernel", STARTS[self.weight_init].matrix, shape, 2)
+    kernel = self.param("kernel", self.kernel_init, shape, 2)
     bias = self.param("bias", nn.initializers.zeros, (width,))
     kernel = kernel.astype(self.dtype)
     if side_by_side:

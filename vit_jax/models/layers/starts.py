@@ -1,6 +1,7 @@
 """Starting values of a Vision Transformer, as the released codes have them."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 
@@ -9,30 +10,53 @@ import jax
 from flax.typing import Initializer
 from jaxtyping import Array
 
-
-def _flat_xavier(rng, shape, num_inputs):
-  """Xavier-uniform of the matrix that the first `num_inputs` axes multiply."""
-  rows = math.prod(shape[:num_inputs])
-  flat = (rows, math.prod(shape) // rows)
-  return nn.initializers.xavier_uniform()(rng, flat).reshape(shape)
+# Of a matrix: function of (rng, shape, number of first axes summed over).
+Matrix = Callable[..., Array]
 
 
-def _normal(stddev):
-  """Normal, whatever the array is multiplied by."""
+def _xavier(joined: int = 1) -> Matrix:
+  """Xavier-uniform, of so many matrices that are one in the released code."""
 
   def draw(rng, shape, num_inputs):
-    del num_inputs
-    return stddev * jax.random.normal(rng, shape)
+    rows = math.prod(shape[:num_inputs])
+    flat = (rows, math.prod(shape) // rows)
+    if joined == 1:
+      return nn.initializers.xavier_uniform()(rng, flat).reshape(shape)
+    bound = math.sqrt(6 / (rows + joined * flat[1]))
+    return _uniform(bound)(rng, shape)
 
   return draw
 
 
-def _torch_bias(fan_in):
-  """Uniform, as PyTorch starts the bias of a layer of so many inputs."""
-  bound = fan_in**-0.5
-  return lambda rng, shape: jax.random.uniform(
+def _normal(stddev: Callable[[int, int], float] | float) -> Matrix:
+  """Normal; the deviation may be a function of inputs and outputs."""
+
+  def draw(rng, shape, num_inputs):
+    rows = math.prod(shape[:num_inputs])
+    columns = math.prod(shape) // rows
+    scale = stddev(rows, columns) if callable(stddev) else stddev
+    return scale * jax.random.normal(rng, shape)
+
+  return draw
+
+
+def _uniform(bound: float) -> Initializer:
+  return lambda rng, shape, *dtype: jax.random.uniform(
     rng, shape, minval=-bound, maxval=bound
   )
+
+
+def _torch_matrix(rng, shape, num_inputs):
+  """As PyTorch starts linear layers and convolutions."""
+  return _uniform(math.prod(shape[:num_inputs]) ** -0.5)(rng, shape)
+
+
+def _torch_bias(num_inputs: int) -> Initializer:
+  return _uniform(num_inputs**-0.5)
+
+
+def _constant(initializer: Initializer) -> Callable[[int], Initializer]:
+  return lambda size: initializer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,44 +64,85 @@ class Start:
   """Initializers of the layers.
 
   Attributes:
-    matrix: Kernels of attention and MLPs, of (rng, shape, number of first axes
-      that are summed over).
-    mlp_bias: Biases of the MLPs; those of attention are zero.
-    token: Class and distillation token.
+    inward: Kernels of queries, keys and values.
+    hidden: Kernels of the first layers of MLPs.
+    outward: Kernels of what is added to the tokens: the outputs of attention
+      and of MLPs.
+    mlp_bias: Biases of MLPs, by their number of inputs; those of attention are
+      zero.
+    token: Class and distillation token, by their width.
     patch: Kernel of the embedding of patches.
-    patch_bias: Initializer of its bias, by the number of inputs.
+    patch_bias: Its bias, by its number of inputs.
     head: Kernel of the classifier.
   """
 
-  matrix: Callable[..., Array]
-  mlp_bias: Initializer
-  token: Initializer
-  patch: Initializer
+  inward: Matrix
+  hidden: Matrix
+  outward: Matrix
+  mlp_bias: Callable[[int], Initializer]
+  token: Callable[[int], Initializer]
+  patch: Matrix
   patch_bias: Callable[[int], Initializer]
   head: Initializer
 
 
 _ZEROS = nn.initializers.zeros
-_VIT = Start(
-  matrix=_flat_xavier,
-  mlp_bias=nn.initializers.normal(1e-6),
-  token=_ZEROS,
-  patch=nn.initializers.lecun_normal(),
-  patch_bias=lambda fan_in: _ZEROS,
+
+
+def _lecun(rng, shape, num_inputs):
+  del num_inputs
+  return nn.initializers.lecun_normal()(rng, shape)
+
+
+VIT = Start(
+  inward=_xavier(),
+  hidden=_xavier(),
+  outward=_xavier(),
+  mlp_bias=_constant(nn.initializers.normal(1e-6)),
+  token=_constant(_ZEROS),
+  patch=_lecun,
+  patch_bias=_constant(_ZEROS),
   head=_ZEROS,
 )
 _DEIT = Start(
-  matrix=_normal(0.02),
-  mlp_bias=_ZEROS,
-  token=nn.initializers.normal(0.02),
-  # Uniform up to 1 / sqrt(inputs), as PyTorch starts convolutions.
-  patch=nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform"),
+  inward=_normal(0.02),
+  hidden=_normal(0.02),
+  outward=_normal(0.02),
+  mlp_bias=_constant(_ZEROS),
+  token=_constant(nn.initializers.normal(0.02)),
+  patch=_torch_matrix,
   patch_bias=_torch_bias,
   head=nn.initializers.normal(0.02),
 )
-# Value of `config.model.weight_init` -> initializers.
-STARTS = {
-  "vit": _VIT,
-  "deit": _DEIT,
-  "dinov2": dataclasses.replace(_DEIT, token=nn.initializers.normal(1e-6)),
-}
+_DINOV2 = dataclasses.replace(
+  _DEIT, token=_constant(nn.initializers.normal(1e-6))
+)
+# Image towers have PyTorch's own values, in which queries, keys and values are
+# one matrix.
+_CLIP = Start(
+  inward=_xavier(joined=3),
+  hidden=_torch_matrix,
+  outward=_torch_matrix,
+  mlp_bias=_torch_bias,
+  token=lambda width: nn.initializers.normal(width**-0.5),
+  patch=_torch_matrix,
+  patch_bias=_torch_bias,
+  head=_ZEROS,
+)
+
+
+@functools.cache
+def of(name: str, depth: int) -> Start:
+  """Initializers by `config.model.weight_init`, of a network of some depth."""
+  if name != "clip_text":
+    return _STARTS[name]
+  of_branch = (2 * depth) ** -0.5
+  return dataclasses.replace(
+    _CLIP,
+    inward=_normal(lambda inputs, outputs: inputs**-0.5),
+    hidden=_normal(lambda inputs, outputs: (2 * inputs) ** -0.5),
+    outward=_normal(lambda inputs, outputs: outputs**-0.5 * of_branch),
+  )
+
+
+_STARTS = {"vit": VIT, "deit": _DEIT, "dinov2": _DINOV2, "clip": _CLIP}

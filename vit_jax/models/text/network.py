@@ -35,6 +35,7 @@ class TextTransformer(nn.Module):
   eot_token: int | None = None
   embedding_stddev: float | str = "width"
   pos_embedding_stddev: float | str = "width"
+  weight_init: str = "vit"
   dropout_rate: float = 0.0
   gelu: str = "tanh"
   layer_norm_eps: float = 1e-6
@@ -109,4 +110,7 @@ class TextTransformer(nn.Module):
   def _layer_config(self):
     fields = {field.name for field in dataclasses.fields(LayerConfig)}
     own = {field.name for field in dataclasses.fields(self)}
-    return LayerConfig(**{name: getattr(self, name) for name in fields & own})
+    shared = {name: getattr(self, name) for name in fields & own}
+    if self.weight_init == "clip":
+      shared["weight_init"] = "clip_text"
+    return LayerConfig(**shared)

@@ -50,6 +50,11 @@ class TextModel(Section):
   pos_embedding_stddev: Positive | Literal["width"] = key(
     "width", "Likewise of positions. 0.01 [CLIP]."
   )
+  weight_init: Literal["vit", "clip"] = key(
+    "vit",
+    "How matrices start. vit: Xavier-uniform [BV]. clip: at random with"
+    " deviations that shrink with width and depth [CLIP].",
+  )
   dropout_rate: Fraction = key(0.0, "Dropout.")
   gelu: Literal["tanh", "exact", "quick"] = key(
     "tanh", "GELU form. tanh [BV], quick [CLIP]."

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from vit_jax.errors import UserError
+from vit_jax.models.layers import starts
 from vit_jax.models.layers.embeddings import PatchEmbedding
 from vit_jax.models.layers.encoder import Encoder
 from vit_jax.models.layers.heads import HEADS, LinearHead
@@ -16,7 +17,6 @@ from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.layers.normalize import Images, normalize
 from vit_jax.models.layers.pooling import MAPHead, mean
-from vit_jax.models.layers.starts import STARTS
 from vit_jax.models.resnet.sizes import stem_stride
 from vit_jax.models.vit import sizes
 from vit_jax.models.vit.stem import Stem
@@ -104,12 +104,13 @@ class ViT(nn.Module):
       )
       # The published names have no level for the stem.
       nn.share_scope(self, self._stem)
+    start = starts.of(self.weight_init, self.depth)
     self._embedding = PatchEmbedding(
       self.width,
       self._map_patch,
       self.dtype,
       self.patch_bias,
-      self.weight_init,
+      start,
       name="embedding",
     )
     if self.pre_norm:
@@ -118,9 +119,8 @@ class ViT(nn.Module):
       )
     names = ["cls"] if sizes.has_cls(self.pool, self.cls_token) else []
     names += [] if self.distillation == "none" else ["dist"]
-    start = STARTS[self.weight_init]
-    shape = (1, 1, self.width)
-    prefix = [self.param(name, start.token, shape) for name in names]
+    shape, token = (1, 1, self.width), start.token(self.width)
+    prefix = [self.param(name, token, shape) for name in names]
     if self.registers:
       # Small, but not alike: without positions only this tells them apart.
       init = nn.initializers.normal(_REGISTERS_STDDEV)

@@ -181,12 +181,13 @@ class ViTModel(Model):
   patch_bias: bool = key(
     True, "Bias of the embedding of patches; none in [CLIP]."
   )
-  weight_init: Literal["vit", "deit", "dinov2"] = key(
+  weight_init: Literal["vit", "deit", "dinov2", "clip"] = key(
     "vit",
     "How parameters start. vit: matrices Xavier-uniform, head and class token"
     " zero [VT] [BV]. deit: matrices, head and tokens at N(0, 0.02^2), the"
     " embedding of patches as PyTorch's convolutions, in [DeiT], [DeiT3] and"
-    " [DINO]. dinov2: the same with tokens at N(0, 1e-6^2) [DV2]. Objectives"
+    " [DINO]. dinov2: the same with tokens at N(0, 1e-6^2) [DV2]. clip: all as"
+    " PyTorch's layers, the class token at N(0, 1 / width) [CLIP]. Objectives"
     " mae, beit and feature_prediction have starts of their own.",
   )
   pre_norm: bool = key(
