@@ -1,12 +1,14 @@
 """The evaluate command on checkpoints of every form."""
 
 import json
+import shutil
 import subprocess
 import sys
 
 import jax
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests import experiments, mask_folders
 from vit_jax import convert
@@ -79,6 +81,59 @@ def test_a_checkpoint_of_other_classes_is_refused(finished, tmp_path):
   save.save(path, module, params)
   with pytest.raises(UserError, match="is not of this model"):
     evaluate(experiments.config(**EXACT), path)
+
+
+def _image_folder(root, train, test):
+  """Images of one colour a class, with noise."""
+  rng = np.random.default_rng(0)
+  colours = {"cat": 40, "dog": 120, "ship": 200}
+  for split, names in (("train", train), ("test", test)):
+    for name in names:
+      (root / split / name).mkdir(parents=True)
+      for i in range(8):
+        noise = rng.integers(-40, 40, (8, 8, 3))
+        pixels = np.uint8(colours[name] + noise)
+        Image.fromarray(pixels).save(root / split / name / f"{i}.png")
+
+
+def test_folders_of_fewer_classes_are_matched_by_name(tmp_path):
+  """'ship' is class 2 of the head, and 1 of a folder without dogs."""
+  whole, part = tmp_path / "whole", tmp_path / "part"
+  _image_folder(whole, ("cat", "dog", "ship"), ("cat", "ship"))
+  shutil.copytree(whole, part)
+  shutil.rmtree(part / "train" / "dog")
+
+  def config(root):
+    return experiments.config(
+      train__dataset="folder", data_dir=str(root), total_steps=12, **EXACT
+    )
+
+  workdir = str(tmp_path / "run")
+  assert train(config(whole), workdir) == 0
+  settled = config(part).model_copy(update={"model_from_init": True})
+  found = evaluate(settled, workdir)
+  assert found == evaluate(config(whole), workdir)
+  assert found["eval/test/top1"] > 0.6
+
+
+def test_a_run_keeps_its_classes_whatever_may_change(tmp_path):
+  """A folder of another name would give 'ship' the number of 'dog'."""
+  root, workdir = tmp_path / "data", tmp_path / "run"
+  _image_folder(root, ("cat", "dog", "ship"), ("cat", "ship"))
+
+  def config(**changes):
+    return experiments.config(
+      train__dataset="folder", data_dir=str(root), **EXACT, **changes
+    )
+
+  assert train(config(total_steps=2), str(workdir)) == 0
+  before = (workdir / "classes.json").read_text()
+  (root / "train" / "dog").rename(root / "train" / "wolf")
+  with pytest.raises(UserError, match="class 1 was 'dog' and is 'ship'"):
+    train(
+      config(total_steps=2, allow_change="dataset_fingerprint"), str(workdir)
+    )
+  assert (workdir / "classes.json").read_text() == before
 
 
 def test_several_checkpoints_have_the_metrics_of_each_alone(

@@ -182,8 +182,9 @@ def measure(
         update={"num_classes": config.model.num_classes}
       )
       settled = settled.model_copy(update={"model": model})
-    if bench is None or bench.config != settled:
-      bench = _build(settled)
+    names = weights.class_names if _looks_at_head(config) else None
+    if bench is None or (bench.config, bench.class_names) != (settled, names):
+      bench = _build(settled, names)
     yield bench.measure(path, weights, step)
 
 
@@ -225,6 +226,7 @@ class _Bench:
   """The evaluators of a config, ready for any checkpoint of its model."""
 
   config: schema.Config
+  class_names: Sequence[str] | None
   parts: "Experiment"
   evaluators: Sequence["Evaluator"]
 
@@ -260,7 +262,7 @@ class _Bench:
     )
 
 
-def _build(config: schema.Config) -> _Bench:
+def _build(config: schema.Config, class_names: Sequence[str] | None) -> _Bench:
   from vit_jax.data import facts
   from vit_jax.sharding import mesh as meshes
   from vit_jax.training import evaluation, experiment
@@ -270,12 +272,14 @@ def _build(config: schema.Config) -> _Bench:
     # The config of a run on GPUs; results are those of any device.
     config = attention_key.changed(config, "auto")
   found, _ = facts.find(config)
+  if class_names is not None:
+    found = dataclasses.replace(found, class_names=class_names)
   axes = config.mesh
   if axes.fsdp == "auto":  # There is no update to be shared.
     axes = axes.model_copy(update={"fsdp": 1})
   parts = experiment.build(config, found, meshes.create_mesh(axes))
   evaluators = evaluation.build_evaluators(parts)
-  return _Bench(config, parts, list(evaluators.values()))
+  return _Bench(config, class_names, parts, list(evaluators.values()))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.evaluators import contract
+from vit_jax.evaluators import contract, matching_classes
 from vit_jax.evaluators.classified_split import ClassifiedSplit
 from vit_jax.evaluators.split import Split, open_split
 
@@ -14,7 +14,8 @@ def build(
   """Opens the data of `config.evals.<name>`.
 
   Raises:
-    UserError: The data is missing, or has more classes than the model.
+    UserError: The data is missing, or has more classes than the model, or
+      others.
   """
   key = f"config.evals.{name}"
   split = open_split(
@@ -77,6 +78,9 @@ class Classification:
       loss=loss,
       num_classes=context.num_classes,
       class_names=list(names) if names else None,
+      class_of_label=matching_classes.of_labels(
+        split.key, split.class_names, context.class_names
+      ),
       has_all_labels=has_all_labels,
     )
 

@@ -40,6 +40,8 @@ class ClassifiedSplit:
     num_classes: Number of columns of the logits.
     class_names: Names of the classes, if known.
     has_all_labels: True where sets hold all that an image shows.
+    class_of_label: Class that each label of the split stands for; None: the one
+      of the same number.
   """
 
   def __init__(
@@ -53,6 +55,7 @@ class ClassifiedSplit:
     num_classes: int,
     class_names: list[str] | None,
     has_all_labels: bool = False,
+    class_of_label: list[int] | None = None,
   ):
     self._place = place
     self._split = split
@@ -62,6 +65,7 @@ class ClassifiedSplit:
     self._num_classes = num_classes
     self._class_names = class_names
     self._has_all_labels = has_all_labels
+    self._class_of_label = class_of_label
     self._keeps_scores = (
       has_all_labels and split.num_examples * num_classes <= _MOST_SCORES
     )
@@ -150,13 +154,16 @@ class ClassifiedSplit:
     self, batch: Mapping[str, Array], *values: Any
   ) -> dict[str, Array]:
     logits = self._logits(batch, *values).astype(jnp.float32)
-    rows = measure(logits, batch["label"], loss=self._loss)
+    label = batch["label"]
+    if self._class_of_label is not None:
+      classes = jnp.asarray(self._class_of_label, label.dtype)
+      label = jnp.where(label < 0, label, classes[label])
+    rows = measure(logits, label, loss=self._loss)
     rows["counted"] &= batch["mask"]
     if self._keeps_scores:
       is_softmax = self._loss == "softmax"
       rows["scores"] = jax.nn.log_softmax(logits) if is_softmax else logits
-    kept = {key: batch[key] for key in ("id", "mask", "label")}
-    return rows | kept
+    return rows | {"id": batch["id"], "mask": batch["mask"], "label": label}
 
 
 def measure(

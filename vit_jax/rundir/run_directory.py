@@ -19,7 +19,7 @@ from vit_jax.config import evaluator_declarations, resolve, schema
 from vit_jax.errors import DivergedError, UserError
 from vit_jax.pretrained import fitting, run_files, start
 from vit_jax.processes import agreement
-from vit_jax.rundir import goodput, run_facts
+from vit_jax.rundir import goodput, run_facts, same_classes
 from vit_jax.rundir.best_checkpoint import BestCheckpoint
 from vit_jax.rundir.bucket_upload import BucketUpload
 from vit_jax.rundir.position import Position
@@ -119,6 +119,7 @@ class RunDirectory:
     self._start = self._fit_start() if latest is None else None
     if latest is not None:
       saved = self.store.metadata(latest)
+      same_classes.check(self.path, parts.facts.class_names)
       resume.check_same(
         saved,
         self._metadata(),

@@ -1,0 +1,46 @@
+"""Labels of a dataset and classes of a model, matched by their names."""
+
+import logging
+
+import pytest
+
+from vit_jax.errors import UserError
+from vit_jax.evaluators.matching_classes import of_labels
+
+MODEL = ["cat", "dog", "ship"]
+
+
+@pytest.mark.parametrize(
+  ("data", "wanted"),
+  [
+    (["cat", "ship"], [0, 2]),
+    (["ship", "cat", "dog"], [2, 0, 1]),
+    (["cat", "dog"], None),
+    (MODEL, None),
+    (None, None),
+    # Other words for the same classes.
+    (["n0212", "n0211", "n0208"], None),
+  ],
+)
+def test_labels_are_the_classes_of_the_same_names(data, wanted):
+  assert of_labels("config.evals.test", data, MODEL) == wanted
+
+
+def test_a_model_without_names_takes_labels_as_they_are():
+  assert of_labels("config.evals.test", ["b", "a"], None) is None
+
+
+def test_a_class_that_is_none_of_the_models_is_refused():
+  """The folder of dog was renamed: ship has another number."""
+  with pytest.raises(UserError) as error:
+    of_labels("config.evals.test", ["cat", "ship", "wolf"], MODEL)
+  for word in ("config.evals.test", "wolf", "cat, dog, ship"):
+    assert word in str(error.value)
+
+
+def test_names_that_occur_twice_decide_nothing(caplog):
+  """As 'crane' of ImageNet, a bird and a machine, in one of two lists."""
+  model = ["crane", "tench", "crane"]
+  with caplog.at_level(logging.WARNING):
+    found = of_labels("config.evals.test", ["bird", "tench", "crane"], model)
+  assert found is None and "bird" in caplog.text
