@@ -41,7 +41,9 @@ def _load() -> Any:
   TensorFlow writes from C++, so file descriptor 2 is redirected; lines that are
   not known noise are written after the import.
   """
-  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+  # Warnings are of damaged images, which a line of ours names; they come with a
+  # stack trace each.
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
   # Gives the same numbers on every machine, and no complaints on others.
   os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
   # TensorFlow looks for the older Keras and does without if there is none; the
