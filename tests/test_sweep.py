@@ -75,7 +75,8 @@ def test_a_sweep_that_is_killed_goes_on_and_keeps_what_was_done(repo, tmp_path):
   )
   table = (tmp_path / "sweep.md").read_text()
   assert again.stdout.endswith(table)
-  for run, split in (("lr_0.01", "train[:90%]"), ("final", "train")):
+  chosen = result["workdir"]
+  for run, split in (("lr_0.01", "train[:90%]"), (chosen, "train")):
     config = json.loads((tmp_path / run / "config.json").read_text())
     assert config["train"]["split"] == split
     steps = [
@@ -84,7 +85,31 @@ def test_a_sweep_that_is_killed_goes_on_and_keeps_what_was_done(repo, tmp_path):
       if "train/loss" in line
     ]
     assert steps == [1, 2, 3, 4]
-  final = json.loads((tmp_path / "final" / "summary.json").read_text())
+  final = json.loads((tmp_path / chosen / "summary.json").read_text())
   assert result["test_top1"] == final["metrics"]["eval/test/top1"]
   dev = json.loads((tmp_path / "lr_0.01" / "summary.json").read_text())
   assert not any(name.startswith("eval/test") for name in dev["metrics"])
+
+
+@pytest.mark.exhaustive
+def test_further_rates_in_the_same_directory_have_a_last_run_of_their_own(
+  repo, tmp_path
+):
+  def swept(rates):
+    run = command(CONFIG, f"--workdir={tmp_path}", f"--learning_rates={rates}")
+    result = subprocess.run(run, cwd=repo, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-2000:]
+    return json.loads((tmp_path / "sweep.json").read_text())
+
+  first = swept("1e-9")
+  second = swept("1e-9,0.01")
+  assert (first["chosen"], second["chosen"]) == (1e-9, 0.01)
+  for result in (first, second):
+    workdir = tmp_path / result["workdir"]
+    config = json.loads((workdir / "config.json").read_text())
+    assert config["schedule"]["base_lr"] == result["chosen"]
+    summary = json.loads((workdir / "summary.json").read_text())
+    assert result["test_top1"] == summary["metrics"]["eval/test/top1"]
+  third = swept("1e-9")
+  assert third["metrics"] == first["metrics"]
+  assert [row["learning_rate"] for row in third["earlier_runs"]] == [0.01]

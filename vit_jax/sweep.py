@@ -5,9 +5,10 @@
 
 Each rate is a run in WORKDIR/lr_RATE, trained on config.sweep.train_split and
 measured on config.sweep.dev_split. The best one is trained again, in
-WORKDIR/final, on all of config.train.split; only that run uses the config's own
-evaluators. WORKDIR/sweep.json and sweep.md hold the table. The same command
-resumes a stopped sweep. Exit codes are those of train.
+WORKDIR/final_lr_RATE, on all of config.train.split; only that run uses the
+config's own evaluators. WORKDIR/sweep.json and sweep.md hold the table. The
+same command resumes a stopped sweep; with other rates, runs of theirs that
+have ended are kept. Exit codes are those of train.
 """
 
 from collections.abc import Sequence

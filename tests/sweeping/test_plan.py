@@ -58,7 +58,14 @@ def test_the_last_run_is_the_config_itself_at_the_chosen_rate():
   schedule = swept.schedule.model_copy(update={"base_lr": 0.1})
   trained = final.config.model_copy(update={"log": swept.log})
   assert trained == swept.model_copy(update={"schedule": schedule})
-  assert (str(final.workdir), final.evaluator) == ("runs/x/final", "test")
+  assert (final.workdir.name, final.evaluator) == ("final_lr_0.1", "test")
+
+
+def test_every_rate_has_directories_of_its_own():
+  rates = (0.3, 0.30000001, 0.30000002)
+  trials = {str(plan.trial(config(), r, "runs/x").workdir) for r in rates}
+  finals = {str(plan.final(config(), r, "runs/x").workdir) for r in rates}
+  assert len(trials | finals) == 6
 
 
 def test_rates_are_read_from_words():
@@ -91,7 +98,7 @@ def test_trackers_show_the_runs_of_a_sweep_as_a_group():
   )
   assert (final.config.log.group, final.config.log.name) == (
     "cifar",
-    "cifar/final",
+    "cifar/final_lr_0.3",
   )
   named = config(log__name="seven", log__group="study")
   trial = plan.trial(named, 0.3, "runs/cifar")

@@ -134,8 +134,11 @@ def test_a_run_that_fails_stops_the_sweep(run):
 
 def test_a_directory_of_another_sweep_is_refused_by_its_keys(run):
   run("finished 0")
-  with pytest.raises(UserError, match="model.depth: was 2, is 3"):
+  with pytest.raises(UserError, match="model.depth: was 2, is 3") as error:
     run("finished 0", model__depth=3)
+  # What has been measured with two layers says nothing of three.
+  assert "choose another --workdir" in str(error.value)
+  assert "allow_change" not in str(error.value)
 
 
 def test_evaluators_and_logging_may_change(run, tmp_path):

@@ -6,6 +6,7 @@ import pytest
 
 from tests import experiments
 from vit_jax import records
+from vit_jax.config import resolve
 from vit_jax.errors import UserError
 from vit_jax.sweeping import plan
 from vit_jax.sweeping.table import Table
@@ -22,7 +23,7 @@ def ended(config, tmp_path):
 
   def make(rate, top1=None, loss=None, status="finished"):
     run = plan.trial(config, rate, str(tmp_path))
-    run.workdir.mkdir()
+    write_run(run)
     metrics = {"eval/dev/top1": top1, "eval/dev/loss": loss}
     if status != "finished":
       metrics = {"train/loss": 3.0}
@@ -32,6 +33,11 @@ def ended(config, tmp_path):
     return rate, run
 
   return make
+
+
+def write_run(run):
+  run.workdir.mkdir()
+  records.write_text(run.workdir / "experiment.json", resolve.dump(run.config))
 
 
 def finished(config, rate, workdir, status="finished"):
@@ -78,6 +84,28 @@ def test_among_equals_the_lower_loss_is_chosen(
   for rate, loss in losses.items():
     table.add(*ended(rate, 0.5, loss))
   assert table.best() == 0.3
+
+
+def test_rates_measured_before_are_told_and_not_chosen(config, ended, tmp_path):
+  ended(0.1, 0.5, 1.0)
+  ended(0.3, 0.75, 0.8)
+  (tmp_path / "lr_0.9").mkdir()  # Not begun.
+  other = plan.trial(experiments.config(model__depth=3), 0.5, str(tmp_path))
+  write_run(other)
+  records.write_json(
+    other.workdir / "summary.json",
+    {"status": "finished", "metrics": {"eval/dev/top1": 1.0}},
+  )
+  swept = experiments.config(sweep__learning_rates=(0.1, 0.7))
+  table = Table(swept, str(tmp_path))
+  table.add(0.1, plan.trial(swept, 0.1, str(tmp_path)))
+  table.add(*ended(0.7, 0.25, 1.0))
+  assert table.best() == 0.1
+  assert table.text().splitlines()[-1] == (
+    "Measured here before and not compared now: 0.3 (75.00%)."
+  )
+  saved = json.loads((tmp_path / "sweep.json").read_text())
+  assert [row["workdir"] for row in saved["earlier_runs"]] == ["lr_0.3"]
 
 
 def test_the_table_is_there_before_the_sweep_ends(config, ended, tmp_path):

@@ -118,12 +118,30 @@ def trial(config: schema.Config, rate: float, workdir: str) -> Run:
   config = _at_rate(config, rate).model_copy(
     update={"train": train, "evals": {DEV: measured}}
   )
-  return run_in(workdir, f"lr_{rate:g}", config, DEV)
+  return run_in(workdir, _folder(rate), config, DEV)
 
 
 def final(config: schema.Config, rate: float, workdir: str) -> Run:
-  """The run on all of the training data with the chosen rate."""
-  return run_in(workdir, "final", _at_rate(config, rate), evaluator(config))
+  """The run on all of the training data with the chosen rate.
+
+  Each rate has a directory of its own: a sweep of other rates in the same
+  directory may choose another one.
+  """
+  folder = f"final_{_folder(rate)}"
+  return run_in(workdir, folder, _at_rate(config, rate), evaluator(config))
+
+
+def earlier(config: schema.Config, workdir: str) -> list[tuple[float, Run]]:
+  """The rates that have a directory here and are not of this sweep."""
+  found = []
+  for path in epath.Path(workdir).glob("lr_*"):
+    try:
+      rate = float(path.name.removeprefix("lr_"))
+    except ValueError:
+      continue
+    if rate not in config.sweep.learning_rates:
+      found.append((rate, trial(config, rate, workdir)))
+  return sorted(found, key=lambda one: one[0])
 
 
 def run_in(
@@ -140,6 +158,12 @@ def run_in(
     workdir=epath.Path(workdir) / folder,
     evaluator=evaluator,
   )
+
+
+def _folder(rate: float) -> str:
+  """The folder of a rate, which no other rate has."""
+  short = f"{rate:g}"
+  return f"lr_{short if float(short) == rate else repr(rate)}"
 
 
 def _at_rate(config: schema.Config, rate: float) -> schema.Config:

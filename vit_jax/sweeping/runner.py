@@ -109,6 +109,20 @@ def status(run: Run) -> str | None:
   return summary(run).get("status")
 
 
+def differences(run: Run) -> list[str]:
+  """The keys in which the run in its directory differs, as 'key: was 1, is 2'.
+
+  Raises:
+    UserError: The config in the directory cannot be read.
+  """
+  current = resume.metadata(run.config, fingerprint="", versions={})
+  return resume.differences(
+    {**current, "config": _experiment(run.workdir / EXPERIMENT)},
+    current,
+    run.config.allow_change,
+  )
+
+
 def _write_experiment(run: Run) -> None:
   """Writes the run's config to the file that train reads.
 
@@ -117,13 +131,11 @@ def _write_experiment(run: Run) -> None:
       cannot be read.
   """
   path = epath.Path(run.workdir / EXPERIMENT)
-  if path.exists():
-    current = resume.metadata(run.config, fingerprint="", versions={})
-    resume.check_same(
-      {**current, "config": _experiment(path)},
-      current,
-      allow_change=run.config.allow_change,
-      workdir=run.workdir,
+  if path.exists() and (different := differences(run)):
+    raise UserError(
+      f"{run.workdir} holds a run of another experiment:\n"
+      + "\n".join(f"  {line}" for line in different)
+      + "\nIts results are not those of this one; choose another --workdir."
     )
   try:
     run.workdir.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 """The results of a sweep: sweep.json for programs, sweep.md for people."""
 
+import contextlib
 from typing import Any
 
 from etils import epath
@@ -26,6 +27,12 @@ class Table:
     self._test = plan.evaluator(config)
     self._metric = plan.metric(config)
     self._rows: list[dict[str, Any]] = []
+    self._earlier: list[dict[str, Any]] = []
+    for rate, run in plan.earlier(config, workdir):
+      # A directory that cannot be read is no matter of this sweep.
+      with contextlib.suppress(UserError):
+        if runner.status(run) == "finished" and not runner.differences(run):
+          self._earlier.append(self._row(rate, run))
     self._values: dict[str, Any] = {
       "status": "running",
       "dataset": config.train.dataset,
@@ -39,20 +46,20 @@ class Table:
 
   def add(self, rate: float, run: plan.Run) -> None:
     """Adds the result of a rate on the dev split."""
-    metrics = runner.summary(run)["metrics"]
-    self._rows.append(
-      {
-        "learning_rate": rate,
-        "status": runner.status(run),
-        **{
-          f"dev_{name}": metrics.get(f"eval/{run.evaluator}/{name}")
-          for name in (self._metric, "loss" if self._metric == "top1" else "r2")
-        },
-        "chosen": False,
-        "workdir": run.workdir.name,
-      }
-    )
+    self._rows.append({**self._row(rate, run), "chosen": False})
     self._write()
+
+  def _row(self, rate: float, run: plan.Run) -> dict[str, Any]:
+    metrics = runner.summary(run)["metrics"]
+    return {
+      "learning_rate": rate,
+      "status": runner.status(run),
+      **{
+        f"dev_{name}": metrics.get(f"eval/{run.evaluator}/{name}")
+        for name in (self._metric, "loss" if self._metric == "top1" else "r2")
+      },
+      "workdir": run.workdir.name,
+    }
 
   def best(self) -> float:
     """The rate with the best top-1 on dev; of equals, that of lower loss.
@@ -66,8 +73,7 @@ class Table:
     if not ended:
       raise UserError(
         "With every learning rate the loss became infinite or NaN; try lower"
-        " ones with --learning_rates, in another --workdir or after removing"
-        f" {self._directory}."
+        " ones with --learning_rates."
       )
 
     def quality(row: dict[str, Any]) -> tuple[float, float]:
@@ -95,7 +101,7 @@ class Table:
         f"The run on all of {self._values['final_split']!r} in {run.workdir}"
         " stopped as its loss became infinite or NaN, though the same learning"
         " rate did well without the dev split; leave that rate out of"
-        " --learning_rates and remove the directory."
+        " --learning_rates."
       )
     metrics = runner.summary(run)["metrics"]
     self._values |= {
@@ -114,23 +120,37 @@ class Table:
     values = self._values
     dev = f"dev: {values['dev_split']} of {values['dataset']}"
     test = f"test: evals.{self._test}, after training on"
-    return f"{table}\n\n{dev}; {test} {values['final_split']}."
+    text = f"{table}\n\n{dev}; {test} {values['final_split']}"
+    if "workdir" in values:
+      text += f" in {values['workdir']}"
+    if self._earlier:
+      rates = ", ".join(map(self._measured, self._earlier))
+      text += f".\nMeasured here before and not compared now: {rates}"
+    return f"{text}."
 
   def _cells(self, row: dict[str, Any]) -> tuple[str, ...]:
     is_chosen = row["chosen"]
-    form = ".2%" if self._metric == "top1" else ".4g"
     finished = row["status"] == "finished"
     dev = row[f"dev_{self._metric}"] if finished else None
     test = self._values[f"test_{self._metric}"] if is_chosen else None
     return (
       f"{row['learning_rate']:g}",
-      row["status"] if dev is None else format(dev, form),
+      row["status"] if dev is None else self._shown(dev),
       "yes" if is_chosen else "",
-      "" if test is None else format(test, form),
+      "" if test is None else self._shown(test),
     )
+
+  def _measured(self, row: dict[str, Any]) -> str:
+    dev = row[f"dev_{self._metric}"]
+    value = "not finite" if dev is None else self._shown(dev)
+    return f"{row['learning_rate']:g} ({value})"
+
+  def _shown(self, value: float) -> str:
+    return format(value, ".2%" if self._metric == "top1" else ".4g")
 
   def _write(self) -> None:
     records.write_json(
-      self._directory / "sweep.json", {**self._values, "runs": self._rows}
+      self._directory / "sweep.json",
+      {**self._values, "runs": self._rows, "earlier_runs": self._earlier},
     )
     records.write_text(self._directory / "sweep.md", self.text() + "\n")
