@@ -13,6 +13,7 @@ from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
 from vit_jax.pretrained import reading
 from vit_jax.train import train
+from vit_jax.training.experiment import Experiment
 
 
 def lines(workdir):
@@ -207,10 +208,18 @@ def test_the_summary_has_the_last_value_of_every_metric(finished):
   assert {f"{name}_seconds" for name in timed} <= set(summary["timings"])
 
 
-def test_a_finished_run_that_is_started_again_changes_nothing(finished):
+def test_a_finished_run_that_is_started_again_changes_nothing(
+  finished, monkeypatch, capsys
+):
+  """Nor is a step compiled for it, also where the run is to be shorter."""
+  monkeypatch.setattr(Experiment, "compile", None)
   before = (finished / "metrics.jsonl").read_text()
-  assert train(experiments.config(ema_decay=0.9), str(finished)) == 0
-  assert (finished / "metrics.jsonl").read_text() == before
+  shorter = {"total_steps": 4, "allow_change": "total_steps"}
+  for changes in (shorter, {}):
+    config = experiments.config(ema_decay=0.9, **changes)
+    assert train(config, str(finished)) == 0
+    assert (finished / "metrics.jsonl").read_text() == before
+  assert "at step 6 of 4 already" in capsys.readouterr().out
 
 
 def test_evaluating_its_checkpoint_gives_what_training_logged(finished):

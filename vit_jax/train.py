@@ -144,10 +144,12 @@ def train(config: schema.Config, workdir: str) -> int:
       ):
         monitor.say(line)
       directory.track()
+    is_over = directory.first_step >= parts.total_steps
+    if not is_over:
       monitor.say("compiling the train step")
-    with clock.phase("compile"):
-      train_step = _compiled(parts)
-    monitor.say(f"compiled in {clock.seconds['compile']:.0f} s")
+      with clock.phase("compile"):
+        train_step = _compiled(parts)
+      monitor.say(f"compiled in {clock.seconds['compile']:.0f} s")
     with clock.phase("restore"):
       state = state or directory.restore_or_init()
     regular = EverySteps(
@@ -186,7 +188,9 @@ def train(config: schema.Config, workdir: str) -> int:
         clock=clock,
       )
 
-    state, step = recovery.train(run, state)
+    step = directory.first_step
+    if not is_over:
+      state, step = recovery.train(run, state)
   status, exit_code = "finished", 0
   in_vain = evaluation.is_in_vain and not evaluation.unfinished
   if (step < parts.total_steps and not in_vain) or evaluation.unfinished:

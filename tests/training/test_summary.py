@@ -60,8 +60,14 @@ def test_few_images_of_ones_own_are_better_tuned_than_learned_from(tmp_path):
 
 
 def test_a_run_that_goes_on_says_from_where():
-  text = said(first_step=2900)["start"]
+  text = said(total_steps=5000, first_step=2900)["start"]
   assert text == "where the run was stopped, after step 2,900"
+
+
+def test_a_run_at_or_beyond_its_length_says_that_nothing_is_left():
+  text = said(total_steps=10, first_step=30)["start"]
+  assert text == "at step 30 of 10 already; nothing is left to train"
+  assert said(first_step=6)["start"].startswith("at step 6 of 6 already")
 
 
 def test_balanced_sampling_says_how_often_an_image_comes():

@@ -139,6 +139,11 @@ def _length(parts: Experiment) -> str:
 
 def _start(parts: Experiment, first_step: int) -> str:
   config = parts.config
+  if first_step >= parts.total_steps:
+    return (
+      f"at step {first_step:,} of {parts.total_steps:,} already; nothing is"
+      " left to train"
+    )
   if first_step:
     return f"where the run was stopped, after step {first_step:,}"
   if config.init_from is not None:
