@@ -131,7 +131,7 @@ def test_a_folder_of_classes_is_one_split(tmp_path, caplog):
   assert whole.class_names == ("a", "b")
   assert f"{tmp_path}/a/3.jpg" in whole.names(np.arange(20))
   assert "one split, 'train', of which 'train[:80%]' is a part" in caplog.text
-  with pytest.raises(UserError, match=r"Unknown split 'test'.*'train\[80%:\]'"):
+  with pytest.raises(UserError, match=r"no split 'test'.*'train\[80%:\]'"):
     _open(tmp_path, "test")
 
 

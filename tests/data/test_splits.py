@@ -109,10 +109,28 @@ def test_missing_split_names_those_that_are_there():
   with pytest.raises(UserError) as error:
     _ranges("dev[:10]")
   assert str(error.value) == (
-    "Split 'dev[:10]' of toy: Unknown split 'dev'. Present: train (1005"
-    " examples), validation (50 examples), test (7 examples); a part of one is"
-    " 'train[80%:]', and the rest of it 'train[:80%]'."
+    "toy has no split 'dev'. Present: train (1005 examples), validation (50"
+    " examples), test (7 examples); 'train[:80%]' and 'train[80%:]' are parts"
+    " of one, to train on and to evaluate on."
   )
+
+
+@pytest.mark.parametrize(
+  ("present", "asked", "meant"),
+  [
+    (("test", "train"), "trian", "train"),
+    (("train", "val"), "test", "val"),
+    (("train", "validation"), "val[:10]", "validation"),
+    (("train",), "test", None),
+  ],
+)
+def test_a_split_that_was_meant_is_named(present, asked, meant):
+  with pytest.raises(UserError) as error:
+    splits.resolve(asked, dict.fromkeys(present, (10,)), dataset="toy")
+  said = str(error.value)
+  assert ("Did you mean" in said) == (meant is not None)
+  assert meant is None or f"Did you mean {meant!r}?" in said
+  assert "'train[:80%]' and 'train[80%:]'" in said
 
 
 @pytest.mark.parametrize("split", ["test[:8]", "test[5:5]", "test[:1%]"])

@@ -243,7 +243,7 @@ def test_captions_that_cannot_be_used_name_the_record(
 
 
 def test_missing_split_names_those_that_are_there(data_dir):
-  with pytest.raises(UserError, match="Unknown split 'dev'. Present: train"):
+  with pytest.raises(UserError, match="no split 'dev'. Present: train"):
     _open(data_dir, "dev")
 
 

@@ -7,13 +7,16 @@ size, and what knows a dataset's size alone needs no TFDS.
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from vit_jax.errors import UserError
+from vit_jax.suggestions import did_you_mean
 
 _ALL = "all"  # Every split of the dataset.
+# Names of splits to evaluate on, of which a dataset often has one alone.
+_HELD_OUT = ("test", "validation", "val")
 _PART = re.compile(r"([\w-]+)(?:\[([^\[\]]+)\])?")
 _BOUND = re.compile(r"(?:(-?[\d_.]+)(%|shard)?)?")
 
@@ -90,19 +93,21 @@ def resolve(
     f"{name} ({sum(lengths)} examples)"
     for name, lengths in shard_lengths.items()
   )
-  first = next(iter(shard_lengths), "train")
   pieces = []
   for part in parse(split):
     names = shard_lengths if part.name == _ALL else [part.name]
     for name in names:
+      if name not in shard_lengths:
+        raise UserError(
+          f"{dataset} has no split {name!r}.{_near(name, shard_lengths)}"
+          f" Present: {present}; {_parts(shard_lengths)}"
+        )
       try:
-        if name not in shard_lengths:
-          raise ValueError(f"Unknown split {name!r}")
         piece = dataclasses.replace(part, name=name).piece(shard_lengths[name])
       except ValueError as error:
         raise UserError(
-          f"Split {split!r} of {dataset}: {error}. Present: {present}; a part"
-          f" of one is '{first}[80%:]', and the rest of it '{first}[:80%]'."
+          f"Split {split!r} of {dataset}: {error}. Present: {present};"
+          f" {_parts(shard_lengths)}"
         ) from None
       if piece.start < piece.stop:
         pieces.append(piece)
@@ -111,6 +116,24 @@ def resolve(
       f"Split {split!r} of {dataset} has no examples. Present: {present}."
     )
   return pieces
+
+
+def _near(name: str, present: Collection[str]) -> str:
+  """A sentence with the split that was meant, if one is likely."""
+  held_out = [one for one in _HELD_OUT if one in present]
+  near = did_you_mean(name, list(present))
+  if near is None and name in _HELD_OUT and held_out:
+    near = held_out[0]
+  return "" if near is None else f" Did you mean {near!r}?"
+
+
+def _parts(present: Collection[str]) -> str:
+  """The end of a sentence that shows how a split is cut in two."""
+  name = "train" if "train" in present else next(iter(present), "train")
+  return (
+    f"'{name}[:80%]' and '{name}[80%:]' are parts of one, to train on and to"
+    " evaluate on."
+  )
 
 
 def count(pieces: Sequence[Piece]) -> int:
