@@ -26,7 +26,20 @@ def run(*arguments, module="vit_jax.train", cwd=None):
     (["--config=configs/quickstrat.py"], "configs/quickstart.py"),
     ([QUICKSTART], "give --workdir=DIR"),
     ([QUICKSTART + ":smoek"], 'did you mean "smoke"?'),
+    (["--config=configs"], "configs is a directory; name a file in it"),
     ([QUICKSTART, "--workdirr=x"], "workdir"),
+    (
+      [QUICKSTART, "--batch_size=3"],
+      "Unknown command line flag 'batch_size'. Did you mean"
+      " --config.train.batch_size?",
+    ),
+    ([QUICKSTART, "--base_lr=3"], "Did you mean --config.schedule.base_lr?"),
+    ([QUICKSTART, "--split=x"], "Did you mean --config.train.split?"),
+    ([QUICKSTART, "--frob=3"], "flag 'frob'. Run with --help"),
+    (
+      [QUICKSTART, "--workdir=README.md"],
+      "The workdir README.md is a file; give a directory with --workdir.",
+    ),
     ([QUICKSTART, "extra"], 'Unexpected argument "extra"'),
     (
       [QUICKSTART, "--config.schedule.base_rl=0.1"],

@@ -23,6 +23,10 @@ def command(*arguments):
     ([CONFIG, "--learning_rates=0.1,x"], "must be numbers"),
     ([CONFIG, "--learning_rates=0.1"], "give --workdir=DIR"),
     (
+      [CONFIG, "--learning_rates=0.1", "--workdir=README.md"],
+      "The workdir README.md is a file",
+    ),
+    (
       [CONFIG, "--config.train.split=train[:50%]"],
       "config.sweep.train_split",
     ),

@@ -73,11 +73,15 @@ def _reach(bucket: str) -> None:
 
 
 def check_workdir(path: epath.PathLike) -> None:
-  """Like `check`, and refuses buckets of another kind than gs://."""
+  """Like `check`, and refuses files and buckets of another kind than gs://."""
   if is_bucket(path) and not os.fspath(path).startswith("gs://"):
     raise UserError(
       f"The workdir {path} is in a bucket that checkpoints cannot be written"
       " to; give one of gs://, or a directory."
+    )
+  if not is_bucket(path) and os.path.isfile(path):
+    raise UserError(
+      f"The workdir {path} is a file; give a directory with --workdir."
     )
   check(path)
 

@@ -16,12 +16,13 @@ from absl import app, flags
 from absl import logging as absl_logging
 from ml_collections import config_flags
 
-from vit_jax.config import from_json, resolve, schema
+from vit_jax.config import from_json, key_suggestions, resolve, schema
 from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean
 
 EXIT_BAD_INPUT = 1
 EXIT_INTERRUPTED = 130
+_HELP = "Run with --help to see the flags."
 
 
 def run(
@@ -186,25 +187,42 @@ def _complain(message: str) -> int:
 
 
 def _parse_flags(argv: list[str], config_flag: str | None) -> list[str]:
+  known: list[str] = []
   try:
     if config_flag and not _asks_for_help(argv):
-      argv = _with_config_found(argv, config_flag)
+      argv, known = _with_config_found(argv, config_flag)
     return flags.FLAGS(argv)
   except SystemExit:
     # absl exits with 1 when it has shown what --help asks for.
     sys.exit(0)
+  except flags.UnrecognizedFlagError as error:
+    key = key_suggestions.of_flag(f"{config_flag}.{error.flagname}", known)
+    hint = f" Did you mean --{key}?" if key else ""
+    sys.exit(_complain(f"{_ended(error)}{hint} {_HELP}"))
   except flags.Error as error:
-    sys.exit(_complain(f"{error} Run with --help to see the flags."))
+    sys.exit(_complain(f"{_ended(error)} {_HELP}"))
   except UserError as error:
     sys.exit(_complain(str(error)))
+
+
+def _ended(error: flags.Error) -> str:
+  """The message of an error with an end to its sentence."""
+  message = str(error).rstrip()
+  return message if message.endswith((".", "?", "!")) else f"{message}."
 
 
 def _asks_for_help(argv: Sequence[str]) -> bool:
   return any(arg.lstrip("-").startswith("help") for arg in argv[1:])
 
 
-def _with_config_found(argv: list[str], name: str) -> list[str]:
-  """Checks the config file and the overridden keys before absl parses them."""
+def _with_config_found(
+  argv: list[str], name: str
+) -> tuple[list[str], list[str]]:
+  """Checks the config file and the overridden keys before absl parses them.
+
+  Returns:
+    Arguments with the path of the file that was found, and the config's keys.
+  """
   argv = list(argv)
   for index, arg in enumerate(argv[1:], start=1):
     if arg in (f"--{name}", f"-{name}") and index + 1 < len(argv):
@@ -216,9 +234,10 @@ def _with_config_found(argv: list[str], name: str) -> list[str]:
     if arg.startswith(prefix):
       path, colon, arguments = _experiment(arg.removeprefix(prefix))
       config = load_config(path, arguments if colon else None)
-      _check_overrides(argv, name, config)
+      known = list(resolve.flatten(config.to_dict(), f"{name}."))
+      _check_overrides(argv, name, config, known)
       argv[index] = f"{prefix}{path}{colon}{arguments}"
-      return argv
+      return argv, known
   raise UserError(
     f"No experiment was named: give --{name}=FILE, such as"
     f" --{name}=configs/quickstart.py."
@@ -246,6 +265,11 @@ def find_config(path: str) -> str:
   if os.path.isfile(path):
     return path
   installed = _installed_configs()
+  if os.path.isdir(path):
+    raise UserError(
+      f"The config file {path} is a directory; name a file in it, such as the"
+      f" {os.path.join(path, 'config.json')} of a run."
+    )
   if installed:
     relative = Path(path)
     if relative.parts[:1] == ("configs",):
@@ -311,7 +335,10 @@ def load_config(path: str, arguments: str | None) -> ml_collections.ConfigDict:
 
 
 def _check_overrides(
-  argv: Sequence[str], name: str, config: ml_collections.ConfigDict
+  argv: Sequence[str],
+  name: str,
+  config: ml_collections.ConfigDict,
+  known: list[str],
 ) -> None:
   """Raises UserError for overrides of keys that `config` lacks."""
   problems = []
@@ -322,7 +349,6 @@ def _check_overrides(
       continue
     if "[" in key or _has(config, key.split(".")[1:]):
       continue
-    known = list(resolve.flatten(config.to_dict(), f"{name}."))
     problems.append(
       resolve.unknown_key(key, value if has_value else None, known)
     )

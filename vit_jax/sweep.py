@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from vit_jax import command_line
+from vit_jax import buckets, command_line
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.sweeping import plan, runner, table
@@ -41,6 +41,7 @@ def main(argv: Sequence[str]) -> int:
   plan.check(config)
   if not flags.FLAGS.workdir:
     raise UserError("No directory for the runs was named: give --workdir=DIR.")
+  buckets.check_workdir(flags.FLAGS.workdir)
   return sweep(config, flags.FLAGS.workdir)
 
 

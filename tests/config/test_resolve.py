@@ -107,6 +107,10 @@ def test_dump_and_load_give_the_same_config():
       "config.train.batch_size = 2.5 must be a whole number.",
     ),
     (
+      {"total_steps": 1e3},
+      "config.total_steps = 1000.0 must be a whole number; write 1000.",
+    ),
+    (
       {"train__batch_size": -1},
       "config.train.batch_size = -1 must be greater than 0.",
     ),

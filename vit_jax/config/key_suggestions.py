@@ -99,9 +99,7 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
     One of `known`; None if none is like it.
   """
   section, _, leaf = name.rpartition(".")
-  prefix = name.partition(".")[0]
-  foreign = f"{prefix}.{OURS.get(leaf, '')}"
-  if foreign in known:
+  if foreign := _foreign(name, known):
     return foreign
   if near := did_you_mean(name, known, cutoff=0.85):
     return near
@@ -116,6 +114,24 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
     if near := did_you_mean(leaf, keys, cutoff):
       return keys[near]
   return None
+
+
+def of_flag(name: str, known: Sequence[str]) -> str | None:
+  """The known key that ends with the name, or that others call so.
+
+  Args:
+    name: A flag that does not exist, behind the prefix of keys: 'config.lr'.
+    known: As of `nearest`.
+  """
+  same = (key for key in known if _leaf(key) == _leaf(name))
+  # A short one is nearer to what a flag might say: not of one evaluator.
+  return _foreign(name, known) or min(same, key=len, default=None)
+
+
+def _foreign(name: str, known: Sequence[str]) -> str | None:
+  """The known key that others call by the last part of the name."""
+  key = f"{name.partition('.')[0]}.{OURS.get(_leaf(name), '')}"
+  return key if key in known else None
 
 
 def _leaf(key: str) -> str:

@@ -227,7 +227,9 @@ def _about_value(name: str, item: Mapping[str, Any]) -> str:
   if kind == "value_error":
     return f"{name}: {item['ctx']['error']}."
   if kind in _WANTED:
-    return f"{name} = {value!r} must be {_WANTED[kind]}."
+    is_float = isinstance(value, float) and value.is_integer()  # Of 1e3.
+    hint = f"; write {int(value)}" if is_float else ""
+    return f"{name} = {value!r} must be {_WANTED[kind]}{hint}."
   wanted = item["msg"].removeprefix("Input should be ")
   return f"{name} = {value!r} must be {wanted}."
 
