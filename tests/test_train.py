@@ -12,6 +12,8 @@ from vit_jax import records
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
 from vit_jax.pretrained import reading
+from vit_jax.rundir import workdir_lock
+from vit_jax.rundir.workdir_lock import WorkdirLock
 from vit_jax.train import train
 from vit_jax.training.experiment import Experiment
 
@@ -220,6 +222,38 @@ def test_a_finished_run_that_is_started_again_changes_nothing(
     assert train(config, str(finished)) == 0
     assert (finished / "metrics.jsonl").read_text() == before
   assert "at step 6 of 4 already" in capsys.readouterr().out
+
+
+def test_a_report_that_cannot_be_written_is_no_failure(tmp_path, capsys):
+  (tmp_path / "report").write_text("in the way")
+  assert train(experiments.config(total_steps=2), str(tmp_path)) == 0
+  assert "report: not written (" in capsys.readouterr().out
+  assert json.loads((tmp_path / "summary.json").read_text())["step"] == 2
+
+
+def test_a_job_that_lost_its_workdir_leaves_the_records_alone(
+  tmp_path, monkeypatch
+):
+  """The job that has taken it over writes there."""
+  checked, calls = WorkdirLock.check, []
+
+  def check(lock):
+    calls.append(lock)
+    if len(calls) == 3:
+      holder = json.loads((tmp_path / "run.lock").read_text())
+      (tmp_path / "run.lock").write_text(
+        json.dumps(holder | {"token": "other"})
+      )
+      for name in ("summary.json", "attempts.json"):
+        (tmp_path / name).write_text("of the other job")
+      monkeypatch.setattr(workdir_lock, "DEAD_SECONDS", 0)
+    checked(lock)
+
+  monkeypatch.setattr(WorkdirLock, "check", check)
+  with pytest.raises(UserError, match="taken over by"):
+    train(experiments.config(), str(tmp_path))
+  for name in ("summary.json", "attempts.json"):
+    assert (tmp_path / name).read_text() == "of the other job"
 
 
 def test_evaluating_its_checkpoint_gives_what_training_logged(finished):

@@ -100,7 +100,6 @@ def train(config: schema.Config, workdir: str) -> int:
     LeaveAtOnce,
     StopRequest,
   )
-  from vit_jax.report import render
   from vit_jax.rundir.profiling import Profiler
   from vit_jax.rundir.run_directory import RunDirectory
   from vit_jax.rundir.timing import Clock
@@ -205,10 +204,24 @@ def train(config: schema.Config, workdir: str) -> int:
         f"ended early: {best.since} evaluations after step {best.step} were not"
         f" better in {config.checkpoint.keep_best} (config.early_stopping)"
       )
-    print(f"{status} at step {step}; report: {render.write_report(workdir)}")
+    print(f"{status} at step {step}; report: {_report(workdir)}")
     if status != "finished":
       print("The same command goes on from here.")
   return exit_code
+
+
+def _report(workdir: str) -> str:
+  """The path of the run's report, or the reason why there is none.
+
+  A page that cannot be drawn is no reason to call a run failed.
+  """
+  from vit_jax.report import render
+
+  try:
+    with buckets.as_os_error(workdir):
+      return render.write_report(workdir)
+  except Exception as error:
+    return f"not written ({error})"
 
 
 if __name__ == "__main__":

@@ -57,6 +57,15 @@ def test_a_run_goes_on_from_the_files_of_the_one_before(bucket):
   assert found == [{"step": 1}, {"step": 2, "x": 5}]
 
 
+def test_what_is_abandoned_stays_here(bucket):
+  upload = BucketUpload(bucket, every_seconds=SELDOM)
+  (upload.path / "a").write_text("1")
+  upload.abandon()
+  upload.close()
+  assert not (bucket / "a").exists()
+  assert (upload.path / "a").read_text() == "1"
+
+
 def test_only_what_is_new_is_copied(bucket, storage):
   upload = BucketUpload(bucket, every_seconds=SELDOM)
   (upload.path / "a").write_text("1")

@@ -87,7 +87,7 @@ class Liveness:
       # as a process may be silent, and a few turns.
       time.sleep(SILENT_SECONDS + 8 * PERIOD_SECONDS)
     self._over.set()
-    self._say({"code": 1, "said": f"ended: {error or kind.__name__}"})
+    self._say({"code": 1, "said": f"ended: {str(error) or kind.__name__}"})
     # jax would wait for the others, which wait for this process.
     jax_private.forget_exit_handler()
 

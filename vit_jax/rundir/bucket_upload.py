@@ -105,6 +105,14 @@ class BucketUpload:
       raise self._error
     self.path.rmtree()
 
+  def abandon(self) -> None:
+    """Copies nothing any more; the files stay where they are."""
+    if self._thread is None:
+      return
+    self._closing.set()
+    self._thread.join()
+    self._thread = None
+
   def _keep_uploading(self) -> None:
     while not self._closing.wait(self._every_seconds):
       self.upload()

@@ -212,7 +212,13 @@ class RunDirectory:
     Returns:
       The step gone back to and the position there; None if there is none, in
       which case all is left as it is. Step 0 is always there.
+
+    Raises:
+      UserError: A save under way failed, and `config.checkpoint.on_save_error`
+        does not say to continue.
     """
+    with self._alarm():
+      self.store.wait()
     if step and not self.store.has_whole_step(step):
       return None
     self.first_step = self.store.go_back(step) or 0
@@ -407,6 +413,9 @@ class RunDirectory:
     Raises:
       UserError: The last checkpoint, or lines of the records, are missing.
     """
+    if self._lock and self._lock.is_lost:
+      self._abandon()
+      return
     problem = ""
     try:
       with self._clock.phase("save"):
@@ -434,6 +443,17 @@ class RunDirectory:
       self.release()
     if problem:
       raise UserError(problem)
+
+  def _abandon(self) -> None:
+    """Leaves the records to the job that has taken the directory over."""
+    with contextlib.suppress(SaveError):
+      self.store.close()
+    if self._metrics:
+      self._metrics.close()
+    self._finish_trackers("failed")
+    if self._spool:
+      self._spool.abandon()
+    self.release()
 
   def _finish_trackers(self, status: str) -> None:
     """Ends the trackers, which come after all that a restart needs."""

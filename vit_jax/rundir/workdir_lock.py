@@ -76,6 +76,11 @@ class WorkdirLock:
     self._thread = threading.Thread(target=self._keep_renewing, daemon=True)
     self._thread.start()
 
+  @property
+  def is_lost(self) -> bool:
+    """True if another job has taken the workdir over."""
+    return bool(self._lost_to)
+
   def check(self) -> None:
     """Raises UserError if another job has taken the workdir over."""
     if not self._lost_to and _now() - self._tried > DEAD_SECONDS:
