@@ -88,6 +88,27 @@ def test_all_keys_that_differ_are_named_at_once():
     check(seed=1, model__width=64)
 
 
+@pytest.mark.parametrize("allow_change", ["", "model.width"])
+def test_no_key_is_offered_where_the_saved_state_has_no_place(allow_change):
+  with pytest.raises(UserError) as error:
+    resume.check_same(
+      SAVED,
+      metadata(model__width=64),
+      allow_change=allow_change,
+      workdir="runs/x",
+      misfits="its parameters would change (cls was (32,), is (64,))",
+    )
+  message = str(error.value)
+  assert message.endswith(
+    "The run in runs/x cannot go on with this config: its parameters would"
+    " change (cls was (32,), is (64,)). Begin another with a new --workdir and"
+    " --config.init_from=runs/x; what cannot be taken over from it is named in"
+    " --config.init_without."
+  )
+  assert ("model.width: was 32, is 64" in message) == (not allow_change)
+  assert "--config.allow_change" not in message
+
+
 def test_a_key_that_is_newer_than_the_checkpoint_counts_as_its_default():
   older = {**SAVED, "config": dict(SAVED["config"])}
   del older["config"]["ema_decay"]

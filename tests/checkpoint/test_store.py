@@ -9,6 +9,7 @@ import orbax.checkpoint as ocp
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
+from vit_jax import trees
 from vit_jax.checkpoint import store
 from vit_jax.config import schema
 from vit_jax.errors import UserError
@@ -77,6 +78,13 @@ def test_a_state_comes_back_to_the_bit_with_its_metadata(tmp_path):
   assert checkpoints.metadata(7) == {"first_example": 70}
   assert_equal(checkpoints.restore(7, abstract(state())), state())
   checkpoints.close()
+
+
+def test_the_shapes_of_a_saved_state_are_those_of_its_named_leaves(tmp_path):
+  save(tmp_path, 3, state(ema=0.5))
+  shapes = store.CheckpointStore(tmp_path).shapes(3)
+  named = trees.named_leaves(state(ema=0.5))
+  assert shapes == {name: leaf.shape for name, leaf in named}
 
 
 def test_it_comes_back_on_another_mesh(tmp_path):

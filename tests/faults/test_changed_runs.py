@@ -40,6 +40,45 @@ def test_what_changed_is_named_before_anything_compiles(
   assert line in str(error.value)
 
 
+@pytest.mark.parametrize(
+  ("changes", "line"),
+  [
+    (
+      {"model__depth": 3, "allow_change": "model.depth"},
+      "encoderblock_2/LayerNorm_0/bias was not there, is (32,)",
+    ),
+    (
+      {"model__depth": 1, "allow_change": "model.depth"},
+      "encoderblock_1/LayerNorm_0/bias was (32,), is not there",
+    ),
+    (
+      {
+        "train__dataset": "generated:classes=5,size=8,examples=64",
+        "allow_change": "train.dataset,dataset_fingerprint",
+      },
+      "head/bias was (4,), is (5,); head/kernel was (32, 4), is (32, 5)",
+    ),
+    (
+      {"ema_decay": 0.9, "allow_change": "ema_decay"},
+      "its training state would change (ema_params/",
+    ),
+  ],
+)
+def test_a_state_of_other_shapes_cannot_go_on_and_is_left_whole(
+  workdir, monkeypatch, changes, line
+):
+  monkeypatch.setattr(Experiment, "compile", None)
+  config = experiments.config(total_steps=2, evals={}, **changes)
+  with pytest.raises(UserError) as error:
+    train(config, str(workdir))
+  message = str(error.value)
+  assert line in message
+  assert f"--config.init_from={workdir}" in message
+  assert len(message.splitlines()) == 1
+  names = {path.name for path in (workdir / "checkpoints").iterdir()}
+  assert names == {"2"}
+
+
 def test_another_version_is_named_and_may_be_allowed(workdir, monkeypatch):
   installed = versions.installed() | {"jax": "0.0.1"}
   monkeypatch.setattr(versions, "installed", lambda: installed)

@@ -128,16 +128,25 @@ def check_same(
   *,
   allow_change: str,
   workdir: Any,
+  misfits: str = "",
 ) -> None:
   """Raises UserError naming every key that keeps a run from resuming.
+
+  No key is suggested to be allowed if the saved state has no place in the run.
 
   Args:
     saved: Metadata of a checkpoint.
     current: Metadata of the run that resumes.
     allow_change: `config.allow_change`.
     workdir: Directory of the checkpoint.
+    misfits: The arrays of the state that differ, as a clause; "" if none do.
   """
   different = differences(saved, current, allow_change)
+  unfit = (
+    f"The run in {workdir} cannot go on with this config: {misfits}. Begin"
+    f" another with a new --workdir and --config.init_from={workdir}; what"
+    " cannot be taken over from it is named in --config.init_without."
+  )
   if different:
     keys = ",".join(line.partition(":")[0] for line in different)
     old, new = (of["config"].get("data_dir") for of in (saved, current))
@@ -151,9 +160,16 @@ def check_same(
       f"{workdir} holds checkpoints of another run:\n"
       + "\n".join(f"  {line}" for line in different)
       + moved
-      + "\nUse another --workdir, or go on regardless with"
-      f" --config.allow_change={keys}."
+      + "\n"
+      + (
+        unfit
+        if misfits
+        else "Use another --workdir, or go on regardless with"
+        f" --config.allow_change={keys}."
+      )
     )
+  if misfits:
+    raise UserError(unfit)
 
 
 def _shown(value: Any) -> str:

@@ -16,7 +16,7 @@ from etils import epath
 from jaxtyping import PyTree
 from orbax.checkpoint import checkpoint_managers as policies
 
-from vit_jax import buckets
+from vit_jax import buckets, trees
 from vit_jax.checkpoint import atomic_commit, orbax_private, verification
 from vit_jax.errors import UserError
 
@@ -180,6 +180,12 @@ class CheckpointStore:
       step, args=ocp.args.Composite(metadata=ocp.args.JsonRestore())
     )
     return restored["metadata"]
+
+  def shapes(self, step: int) -> dict[str, tuple[int, ...]]:
+    """Shapes of the arrays saved at `step`, by path; reads none of them."""
+    path = buckets.absolute(self.path) / str(step) / "state"
+    saved = ocp.PyTreeCheckpointHandler().metadata(path).tree
+    return {name: tuple(x.shape) for name, x in trees.named_leaves(saved)}
 
   def restore(self, step: int, abstract_state: PyTree) -> PyTree:
     """The state saved at `step`, on the shardings of `abstract_state`.

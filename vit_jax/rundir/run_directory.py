@@ -19,7 +19,7 @@ from vit_jax.config import evaluator_declarations, resolve, schema
 from vit_jax.errors import DivergedError, UserError
 from vit_jax.pretrained import fitting, run_files, start
 from vit_jax.processes import agreement
-from vit_jax.rundir import goodput, run_facts, same_classes
+from vit_jax.rundir import goodput, run_facts, same_classes, same_shapes
 from vit_jax.rundir.best_checkpoint import BestCheckpoint
 from vit_jax.rundir.bucket_upload import BucketUpload
 from vit_jax.rundir.position import Position
@@ -125,6 +125,9 @@ class RunDirectory:
         self._metadata(),
         allow_change=config.allow_change,
         workdir=self.path,
+        misfits=same_shapes.misfits(
+          self.store.shapes(latest), parts.abstract_state
+        ),
       )
       self.first_step = latest
       self.position = Position.of(saved)
