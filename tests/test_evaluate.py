@@ -285,6 +285,31 @@ def test_the_command_compares_and_keeps_what_was_measured(
   assert "eval/test/top1" in result.stdout
 
 
+@pytest.mark.slow
+def test_the_command_keeps_what_was_measured_before_a_damaged_one(
+  finished, tmp_path, repo
+):
+  workdir, _ = finished
+  damaged = tmp_path / "damaged"
+  shutil.copytree(workdir, damaged)
+  (damaged / "checkpoints/3/manifest.json").write_text("")
+  output, report = tmp_path / "result.json", tmp_path / "compared.md"
+  result = run(
+    f"--config={workdir}/config.json",
+    f"--checkpoint={workdir}",
+    f"--checkpoint={damaged}",
+    f"--output={output}",
+    f"--report={report}",
+    cwd=repo,
+  )
+  assert result.returncode == 1
+  assert f"{damaged}/checkpoints/3 is damaged" in result.stderr
+  assert "eval/test/top1" in result.stdout
+  assert list(json.loads(output.read_text())) == [workdir]
+  assert workdir in report.read_text()
+  assert str(damaged) not in report.read_text()
+
+
 @pytest.mark.parametrize(
   ("flags", "sentence"),
   [

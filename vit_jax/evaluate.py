@@ -20,7 +20,8 @@ The JSON of --output holds the metrics of the checkpoint, or for several
 checkpoints an object with the metrics of each under its path. A published file
 has no `step`, as it does not say how many updates it has seen.
 --report=FILE.html, or .md, shows the checkpoints side by side with the protocol
-of each evaluator.
+of each evaluator. If one cannot be evaluated, the command ends there with an
+error, and both files hold those before it.
 """
 
 import dataclasses
@@ -72,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
     raise UserError(
       "config.evals is empty: the config has no evaluators to run."
     )
-  from vit_jax.report import comparison, comparison_formats
+  from vit_jax.report import comparison
 
   found: list[Subject] = []
   try:
@@ -85,18 +86,27 @@ def main(argv: Sequence[str]) -> int:
           value = dict(subject.metrics)
         command_line.writing(records.write_json, options.output, value)
   finally:
+    # Likewise nothing is lost of what is printed, or of the report.
     if len(paths) > 1 and found:
       print(comparison.text(found), end="")
-  if len(paths) == 1:
-    for name, value in found[0].metrics.items():
-      print(f"{name}: {value:.6g}")
-  if options.report:
-    write = comparison_formats.FORMATS[_ending(options.report)]
-    declared = evaluator_declarations.declarations(config)
-    text = write(comparison.compare(found, declared))
-    command_line.writing(records.write_text, options.report, text)
-    print(f"report: {options.report}")
+    elif found:
+      for name, value in found[0].metrics.items():
+        print(f"{name}: {value:.6g}")
+    if options.report and found:
+      _report(options.report, config, found)
   return 0
+
+
+def _report(
+  path: str, config: schema.Config, found: Sequence["Subject"]
+) -> None:
+  from vit_jax.report import comparison, comparison_formats
+
+  write = comparison_formats.FORMATS[_ending(path)]
+  declared = evaluator_declarations.declarations(config)
+  text = write(comparison.compare(found, declared))
+  command_line.writing(records.write_text, path, text)
+  print(f"report: {path}")
 
 
 def _check_flags(
