@@ -26,6 +26,12 @@ def test_labels_are_the_classes_of_the_same_names(data, wanted):
   assert of_labels("config.evals.test", data, MODEL) == wanted
 
 
+def test_of_two_classes_of_one_name_that_of_the_same_number_is_meant():
+  model = ["crane", "tench", "crane", "ship"]
+  data = ("crane", "ship", "tench")
+  assert of_labels("config.evals.test", data, model) == [0, 3, 1]
+
+
 def test_a_model_without_names_takes_labels_as_they_are():
   assert of_labels("config.evals.test", ["b", "a"], None) is None
 

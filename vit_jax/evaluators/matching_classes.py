@@ -29,7 +29,10 @@ def of_labels(
     UserError: Classes have other numbers in the dataset, and some of its
       classes are none of the model's.
   """
-  if data is None or model is None or list(data) == list(model):
+  if data is None or model is None:
+    return None
+  data, model = list(data), list(model)
+  if data == model:
     return None
   once = _once(data) & _once(model)
   places = {name: place for place, name in enumerate(model)}
