@@ -105,8 +105,10 @@ def test_two_processes_have_the_losses_of_one(repo, tmp_path, whole):
     runs.end(process)
   found = runs.values(tmp_path)
   for step, name in wanted:
-    # Of a sum over all parameters rounding shows more than of a loss.
-    rtol = 5e-5 if name == "train/grad_norm" else 1e-5
+    # Of a sum over all parameters, or a logarithm of distances between features
+    # that are close to each other, rounding shows more than of a loss.
+    is_rough = name in ("train/grad_norm", "train/koleo")
+    rtol = 5e-5 if is_rough else 1e-5
     np.testing.assert_allclose(
       found[step, name], wanted[step, name], rtol=rtol, err_msg=f"{step} {name}"
     )
