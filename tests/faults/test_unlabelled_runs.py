@@ -10,8 +10,9 @@ from launch import processes
 from tests.faults import runs
 
 # Features that are nearly equal would be spread with gradients of thousands, by
-# directions that are rounding errors.
-_DINOV2 = {"model.layer_scale": 1.0}
+# directions that are rounding errors. Those of so narrow a network are, if its
+# branches start as small as in the recipe.
+_DINOV2 = {"model.layer_scale": 1.0, "model.weight_init": "vit"}
 # Parts of groups of examples skip branches and are not computed.
 _GROUPS, _NO_GROUPS = (
   {"model.stochastic_depth_group": group} for group in (32, None)
@@ -105,10 +106,8 @@ def test_two_processes_have_the_losses_of_one(repo, tmp_path, whole):
     runs.end(process)
   found = runs.values(tmp_path)
   for step, name in wanted:
-    # Of a sum over all parameters, or a logarithm of distances between features
-    # that are close to each other, rounding shows more than of a loss.
-    is_rough = name in ("train/grad_norm", "train/koleo")
-    rtol = 5e-5 if is_rough else 1e-5
+    # Of a sum over all parameters rounding shows more than of a loss.
+    rtol = 5e-5 if name == "train/grad_norm" else 1e-5
     np.testing.assert_allclose(
       found[step, name], wanted[step, name], rtol=rtol, err_msg=f"{step} {name}"
     )

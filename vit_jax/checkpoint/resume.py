@@ -142,13 +142,18 @@ def check_same(
     misfits: The arrays of the state that differ, as a clause; "" if none do.
   """
   different = differences(saved, current, allow_change)
-  unfit = (
-    f"The run in {workdir} cannot go on with this config: {misfits}. Begin"
-    f" another with a new --workdir and --config.init_from={workdir}; what"
-    " cannot be taken over from it is named in --config.init_without."
+  keys = ",".join(line.partition(":")[0] for line in different)
+  advice = (
+    "Use another --workdir, or go on regardless with"
+    f" --config.allow_change={keys}."
   )
+  if misfits:
+    advice = (
+      f"The run in {workdir} cannot go on with this config: {misfits}. Begin"
+      f" another with a new --workdir and --config.init_from={workdir}; what"
+      " cannot be taken over from it is named in --config.init_without."
+    )
   if different:
-    keys = ",".join(line.partition(":")[0] for line in different)
     old, new = (of["config"].get("data_dir") for of in (saved, current))
     moved = (
       f"\nconfig.data_dir was {_shown(old)}, is {_shown(new)}: the data there"
@@ -160,16 +165,10 @@ def check_same(
       f"{workdir} holds checkpoints of another run:\n"
       + "\n".join(f"  {line}" for line in different)
       + moved
-      + "\n"
-      + (
-        unfit
-        if misfits
-        else "Use another --workdir, or go on regardless with"
-        f" --config.allow_change={keys}."
-      )
+      + f"\n{advice}"
     )
   if misfits:
-    raise UserError(unfit)
+    raise UserError(advice)
 
 
 def _shown(value: Any) -> str:

@@ -13,17 +13,20 @@ _logger = logging.getLogger(__name__)
 def of_labels(
   key: str, data: Sequence[str] | None, model: Sequence[str] | None
 ) -> list[int] | None:
-  """The model's class of each label of a dataset; None: its labels as they are.
+  """The model's class of each label of a dataset, by their names.
 
   Folders number their classes by the alphabet, so that one more or one less
-  gives the others other numbers. Names that both lists have decide; lists that
-  have none in common, or the same ones at the same places, name the same
-  classes in other words.
+  gives the others other numbers. Only a name that occurs once in both lists,
+  at different places, tells that the numbers differ; lists without one are
+  taken to name the same classes in the same order.
 
   Args:
     key: Config key of the evaluator, for messages.
     data: Names in the order of the dataset's labels; None: not known.
     model: Names in the order of the model's classes; None: not known.
+
+  Returns:
+    A class for each label; None: the one of the same number.
 
   Raises:
     UserError: Classes have other numbers in the dataset, and some of its
@@ -51,9 +54,9 @@ def of_labels(
     return None
   if missing:
     raise UserError(
-      f"{key}: {truncate.first(missing)} of the data is no class of the model,"
-      f" which has {truncate.first(model)}, others of them under other numbers;"
-      " give data of the model's classes."
+      f"{key}: the data has classes that the model lacks"
+      f" ({truncate.first(missing)}), and numbers the others differently; use"
+      f" data of the model's classes, which are {truncate.first(model)}."
     )
   _logger.info("%s: labels are the model's classes of the same names.", key)
   return [
