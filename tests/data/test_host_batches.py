@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from vit_jax.data import features, order, spec
+from vit_jax.data import features, order, outages, spec
 from vit_jax.data.host_batches import HostBatches
 from vit_jax.errors import UserError
 
@@ -199,6 +199,37 @@ def test_an_error_of_the_source_names_the_record(jpegs):
   jpegs.read = fails
   batches = host_batches(jpegs, order=in_order)
   with pytest.raises(UserError, match="picture 9 cannot be read"):
+    take(batches, 2)
+
+
+def test_an_outage_of_the_storage_is_no_bad_example(jpegs):
+  read = jpegs.read
+
+  def fails(ids):
+    if 9 in ids:
+      raise outages.StorageError("picture 9 could not be read for 300 seconds")
+    return read(ids)
+
+  jpegs.read = fails
+  batches = host_batches(jpegs, order=in_order, max_bad_examples=5)
+  with pytest.raises(outages.StorageError, match="picture 9 could not"):
+    take(batches, 2)
+  assert batches.bad_examples(20) == []
+
+
+def test_a_known_bad_example_that_an_outage_hides_is_not_replaced(jpegs):
+  read = jpegs.read
+
+  def fails(ids):
+    if 9 in ids and len(ids) == 1:
+      raise outages.StorageError("picture 9 could not be read for 300 seconds")
+    return read(ids)
+
+  jpegs.read = fails
+  batches = host_batches(
+    jpegs, order=in_order, max_bad_examples=5, bad_examples=[9]
+  )
+  with pytest.raises(outages.StorageError, match="picture 9 could not"):
     take(batches, 2)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from etils import epath
 
+from vit_jax.data import outages
 from vit_jax.errors import UserError
 
 # For writers: images are compressed already, so leaving them alone halves the
@@ -21,6 +22,8 @@ WRITER_OPTIONS = "group_size:1,uncompressed"
 
 # Descriptors left to everything else that the process opens.
 _OTHER_FILES = 512
+# Of a file, which hold where its records are.
+_END_BYTES = 1 << 16
 
 
 class ArrayRecordFiles:
@@ -58,14 +61,24 @@ class ArrayRecordFiles:
     Raises:
       UserError: Naming the file that cannot be read.
     """
+
+    def records() -> list[bytes]:
+      try:
+        reader = self._reader(shard)
+        if positions.size and positions.max() >= reader.num_records():
+          raise IndexError(
+            f"it ends with record {reader.num_records() - 1}, record"
+            f" {positions.max()} is missing"
+          )
+        return reader.read(positions.tolist())
+      except (RuntimeError, ValueError, IndexError) as error:
+        if passing := outages.named_in(str(error)):
+          self._readers.pop(shard, None)  # It would not read again.
+          raise passing from error
+        raise
+
     try:
-      reader = self._reader(shard)
-      if positions.size and positions.max() >= reader.num_records():
-        raise IndexError(
-          f"it ends with record {reader.num_records() - 1}, record"
-          f" {positions.max()} is missing"
-        )
-      return reader.read(positions.tolist())
+      return outages.outlast(self._paths[shard], records)
     except (RuntimeError, ValueError, IndexError, OSError) as error:
       raise damaged(self._paths[shard], str(error)) from None
 
@@ -79,23 +92,35 @@ class ArrayRecordFiles:
   def _open(self, shard: int):
     from array_record.python import array_record_module
 
-    path = self._paths[shard]
-    if not os.path.exists(path):
-      raise FileNotFoundError("the file is missing")
-    reader = array_record_module.ArrayRecordReader(
-      path,
-      # Random access: nothing ahead of what is asked for, and no threads of
-      # its own, as several calls run at once.
-      "readahead_buffer_size:0,max_parallelism:0",
-      file_reader_buffer_size=32768,
-    )
-    missing = self._lengths[shard] - reader.num_records()
-    if not 0 <= missing <= self._max_missing:
+    path, wanted = self._paths[shard], self._lengths[shard]
+    for _ in range(2):
+      _raise_if_out_of_order(path)
+      reader = array_record_module.ArrayRecordReader(
+        path,
+        # Random access: nothing ahead of what is asked for, and no threads of
+        # its own, as several calls run at once.
+        "readahead_buffer_size:0,max_parallelism:0",
+        file_reader_buffer_size=32768,
+      )
+      missing = wanted - reader.num_records()
+      if not missing:
+        return reader
+      # An outage makes it look like a file of no records.
+    if not 0 < missing <= self._max_missing:
       raise ValueError(
-        f"it has {reader.num_records()} records instead of"
-        f" {self._lengths[shard]}"
+        f"it has {reader.num_records()} records instead of {wanted}"
       )
     return reader
+
+
+def _raise_if_out_of_order(path: str) -> None:
+  """Reads the end of a file, where its records are listed; raises OSError."""
+  try:
+    with open(path, "rb", buffering=0) as file:
+      file.seek(-min(_END_BYTES, os.fstat(file.fileno()).st_size), os.SEEK_END)
+      file.read()
+  except FileNotFoundError:
+    raise FileNotFoundError("the file is missing") from None
 
 
 def damaged(path: str, reason: str) -> UserError:

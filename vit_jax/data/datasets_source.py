@@ -10,6 +10,7 @@ import functools
 import hashlib
 import logging
 import os
+import pathlib
 import posixpath
 from collections.abc import Mapping, Sequence
 
@@ -20,6 +21,7 @@ from vit_jax.data import (
   datasets_columns,
   datasets_names,
   folder,
+  outages,
   sources,
   splits,
   substitutes,
@@ -234,8 +236,7 @@ class DatasetsSource(sources.Source):
         f"{name} names the file {path}, which is not one of the dataset's."
       )
     try:
-      with open(real, "rb") as file:
-        return file.read()
+      return outages.outlast(path, pathlib.Path(real).read_bytes)
     except OSError as error:
       raise UserError(
         f"{name}: {path} cannot be read ({error.strerror or error})."

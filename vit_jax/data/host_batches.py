@@ -15,7 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.data import encoded, image_formats, integrity, substitutes
+from vit_jax.data import (
+  encoded,
+  image_formats,
+  integrity,
+  outages,
+  substitutes,
+)
 from vit_jax.data.caption_tokens import CaptionTokens
 from vit_jax.data.features import LABEL, TEXT, Features
 from vit_jax.data.host_ops import HostViews
@@ -271,10 +277,15 @@ class HostBatches:
       return
     for row in rows:
       self._raise_if_unsuitable(int(row), error)
-    # A disk or a network may have been out of order for a moment.
+    # TensorFlow, which reads some files itself, may have met an outage that is
+    # over by now, and `outages` waits for the end of others.
     self._failures += 1
     if self._failures > _RETRIES:
-      raise error
+      raise UserError(
+        f"A batch failed {self._failures} times ({_first_line(error)}), though"
+        " each of its images can be read and decoded. Check the disk or the"
+        " network that they come from, and start again."
+      ) from error
     _logger.warning("Reading a batch again: %s.", _first_line(error))
 
   def _start_again(self) -> None:
@@ -288,6 +299,8 @@ class HostBatches:
     """Returns True if an example cannot be used in a row."""
     try:
       self._preprocess_alone(self._source.read(np.array([example])), row)
+    except outages.StorageError:
+      raise
     except Exception:  # The source's and the decoders', of many kinds.
       return True
     return False

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from vit_jax import truncate
-from vit_jax.data import encoded, image_formats, parallel
+from vit_jax.data import encoded, image_formats, outages, parallel
 from vit_jax.data.sources import Source
 from vit_jax.data.tf_import import tf
 from vit_jax.errors import UserError
@@ -28,6 +28,9 @@ def unreadable(source: Source, ids: np.ndarray) -> Iterator[tuple[int, str]]:
   Yields:
     (number of records checked so far, problem or "") for each of the records,
     int64 [n], in order.
+
+  Raises:
+    StorageError: Where they lie cannot be read at all.
   """
   check = functools.partial(_problem, source)
   threads = os.cpu_count() or 1
@@ -83,6 +86,8 @@ def _problem(source: Source, record: int) -> str:
   ids = np.array([record], np.int64)
   try:
     image = source.read(ids)["image"][0]
+  except outages.StorageError:
+    raise  # That of the record is not known.
   except UserError as error:
     return str(error).rstrip(".")
   except OSError as error:

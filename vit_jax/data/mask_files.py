@@ -12,7 +12,7 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from vit_jax import buckets
-from vit_jax.data import image_formats
+from vit_jax.data import image_formats, outages
 from vit_jax.errors import UserError
 
 IGNORED = 255
@@ -97,8 +97,7 @@ def labels(
 def _read(key: str, path: str, other: str) -> bytes:
   """Content of a file; `other` is what goes with it, for the message."""
   try:
-    with buckets.as_os_error(path):
-      return epath.Path(path).read_bytes()
+    return outages.outlast(path, epath.Path(path).read_bytes)
   except OSError as error:
     raise UserError(
       f"{key}: {path} cannot be read ({error.strerror or error}); replace it,"

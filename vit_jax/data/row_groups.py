@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vit_jax.data import outages
 from vit_jax.data.arrow_tables import Chunk, Table, is_list
 from vit_jax.errors import UserError
 
@@ -133,12 +134,16 @@ class RowGroups(Table):
   def _read(self, number: int) -> Chunk:
     file, group = self._groups[number]
     path, metadata = self._files[file]
-    try:
+
+    def read() -> pa.Table:
       if _state(path) != self._states[file]:
         raise UserError(f"{path} has changed since it was opened; start again.")
-      table = pq.ParquetFile(path, metadata=metadata).read_row_group(
+      return pq.ParquetFile(path, metadata=metadata).read_row_group(
         group, columns=self._columns, use_threads=False
       )
+
+    try:
+      table = outages.outlast(path, read)
     except (OSError, pa.ArrowException) as error:
       reason = " ".join(str(error).split())[:200].rstrip(". ")
       raise UserError(

@@ -7,7 +7,7 @@ import numpy as np
 from etils import epath
 
 from vit_jax import buckets
-from vit_jax.data import encoded, image_formats, parallel
+from vit_jax.data import encoded, image_formats, outages, parallel
 from vit_jax.errors import UserError
 
 _REMOTE_READERS = 16
@@ -54,11 +54,14 @@ def begins_like_one(path: str) -> bool:
 
 
 def read(path: str, size: int = -1) -> bytes:
-  try:
+  def content() -> bytes:
     if buckets.is_bucket(path):
       return epath.Path(path).read_bytes()
     with open(path, "rb", buffering=0) as file:
       return file.read(size)
+
+  try:
+    return outages.outlast(path, content)
   except OSError as error:
     raise _unreadable(path, error) from None
 
@@ -69,28 +72,34 @@ def read_or_locate(path: str) -> tuple[bytes, int]:
   The path spares nearly all images the copies from Python to TensorFlow.
   """
   name = os.fsencode(path)
-  try:
-    # A file object makes more system calls, which cost more than this read.
-    file = os.open(path, os.O_RDONLY)
+  # TensorFlow's errors cannot hold other bytes.
+  if name.isascii():
     try:
-      head = os.read(file, _HEAD_BYTES)
-      is_jpeg = encoded.is_jpeg(head)
-      if is_jpeg and encoded.jpeg_orientation(head) is None:
-        head += os.read(file, _LONGER_HEAD_BYTES - _HEAD_BYTES)
-      if (
-        name.isascii()  # TensorFlow's errors cannot hold other bytes.
-        and is_jpeg
-        and encoded.jpeg_orientation(head) == 1
-      ):
-        if hasattr(os, "posix_fadvise"):  # So that TensorFlow does not wait.
-          os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
+      if _is_upright_jpeg(path):
         return name, encoded.UPRIGHT_JPEG_FILE
-    finally:
-      os.close(file)
-  except OSError as error:
-    raise _unreadable(path, error) from None
+    except OSError:
+      pass  # Reading all of it meets the same, and can wait.
   content = read(path)
   return content, encoded.form(content)
+
+
+def _is_upright_jpeg(path: str) -> bool:
+  """Tests the head of a file, and has the rest fetched if it is one."""
+  # A file object makes more system calls, which cost more than this read.
+  file = os.open(path, os.O_RDONLY)
+  try:
+    head = os.read(file, _HEAD_BYTES)
+    if not encoded.is_jpeg(head):
+      return False
+    if encoded.jpeg_orientation(head) is None:
+      head += os.read(file, _LONGER_HEAD_BYTES - _HEAD_BYTES)
+    if encoded.jpeg_orientation(head) != 1:
+      return False
+    if hasattr(os, "posix_fadvise"):  # So that TensorFlow does not wait.
+      os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
+    return True
+  finally:
+    os.close(file)
 
 
 def _unreadable(path: str, error: OSError) -> UserError:

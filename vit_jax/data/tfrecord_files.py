@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from etils import epath
 
-from vit_jax.data import index_files, parallel
+from vit_jax.data import index_files, outages, parallel
 from vit_jax.data.array_record_files import damaged
 
 _LENGTH = struct.Struct("<Q")
@@ -75,15 +75,20 @@ class TFRecordFiles:
     """Reads records of a shard; see `ArrayRecordFiles.read`."""
     path = self._paths[shard]
     numbers = self._ends[shard] + positions
-    places = zip(
-      self._offsets[numbers].tolist(),
-      self._lengths[numbers].tolist(),
-      strict=True,
-    )
+    offsets = self._offsets[numbers].tolist()
+    lengths = self._lengths[numbers].tolist()
+    places = list(zip(offsets, lengths, strict=True))
+
+    def records() -> list[bytes]:
+      try:
+        with index_files.open_file(path) as file:
+          return [_read_record(file, *place) for place in places]
+      except EOFError as error:
+        raise damaged(path, str(error)) from None
+
     try:
-      with index_files.open_file(path) as file:
-        return [_read_record(file, *place) for place in places]
-    except (OSError, EOFError) as error:
+      return outages.outlast(path, records)
+    except OSError as error:
       raise damaged(path, str(error)) from None
 
   def _build(

@@ -19,6 +19,7 @@ from etils import epath
 from vit_jax import buckets, truncate
 from vit_jax.data import (
   index_files,
+  outages,
   parallel,
   sources,
   splits,
@@ -301,10 +302,13 @@ def _state(path: str) -> tuple[int, int] | None:
 
 
 def _read(path: str, offset: int, length: int) -> bytes:
-  try:
+  def part() -> bytes:
     with index_files.open_file(path) as file:
       file.seek(offset)
       return file.read(length)
+
+  try:
+    return outages.outlast(path, part)
   except OSError as error:
     raise UserError(
       f"{path} cannot be read ({error.strerror or error}); mend that and start"
