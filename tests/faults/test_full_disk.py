@@ -15,9 +15,10 @@ from vit_jax.checkpoint.store import CheckpointStore
 MOUNTED = """
 import os, subprocess, sys
 subprocess.run(
-  ["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", sys.argv[1]], check=True
+  ["mount", "-t", "tmpfs", "-o", "size=" + sys.argv[2], "tmpfs", sys.argv[1]],
+  check=True,
 )
-os.execv(sys.argv[2], sys.argv[2:])
+os.execv(sys.argv[3], sys.argv[3:])
 """
 OPTIONS = {
   **runs.SELDOM,
@@ -27,19 +28,20 @@ OPTIONS = {
 
 
 class Disk:
-  """A directory that is a disk of 100 MB to one process and those who ask here.
+  """A directory that is a small disk to one process and those who ask here.
 
   Args:
     mount: where that process finds it.
     errors: a file for what the process says on stderr.
+    size: of the disk.
   """
 
-  def __init__(self, mount, errors):
+  def __init__(self, mount, errors, size="100m"):
     self._mount = mount
     self._errors = errors
     self.prefix = [
       *("unshare", "--user", "--map-root-user", "--mount"),
-      *(sys.executable, "-c", MOUNTED, str(mount)),
+      *(sys.executable, "-c", MOUNTED, str(mount), size),
     ]
 
   def start(self, repo, **options):
@@ -103,15 +105,21 @@ class Disk:
     os.close(self._descriptor)
 
 
-@pytest.fixture
-def disk(tmp_path):
+def mounted(tmp_path, **options):
+  """A disk, unmounted as yet; skips where that cannot be."""
   (tmp_path / "disk").mkdir()
-  made = Disk(tmp_path / "disk", tmp_path / "errors")
+  made = Disk(tmp_path / "disk", tmp_path / "errors", **options)
   tried = shutil.which("unshare") and subprocess.run(
     [*made.prefix, sys.executable, "-c", ""], capture_output=True
   )
   if not tried or tried.returncode:
     pytest.skip("a file system cannot be mounted here")
+  return made
+
+
+@pytest.fixture
+def disk(tmp_path):
+  made = mounted(tmp_path)
   yield made
   made.close()
 
@@ -152,3 +160,25 @@ def test_a_run_that_is_to_go_on_outlives_a_full_disk(repo, disk, tmp_path):
   assert not set(steps) & set(runs.saved_steps(disk.workdir))
   logged = {s for s, name in runs.values(disk.workdir) if name == "train/loss"}
   assert logged == set(range(1, 1001))
+
+
+@pytest.mark.slow
+def test_a_cache_of_features_without_room_ends_with_a_sentence(repo, tmp_path):
+  cache = tmp_path / "disk" / "cache"
+  command = runs.command_of(
+    "configs/lit.py:smoke",
+    tmp_path / "run",
+    **{"objective.cache_frozen": cache},
+  )
+  done = subprocess.run(
+    mounted(tmp_path, size="12k").prefix + command,
+    cwd=repo,
+    capture_output=True,
+    text=True,
+  )
+  says = (
+    f"config.objective.cache_frozen = '{cache}' cannot be written (No space"
+  )
+  assert says in done.stderr
+  assert done.returncode == 1
+  assert "Traceback" not in done.stderr

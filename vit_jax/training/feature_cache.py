@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import os
 import pathlib
 from typing import Any
 
@@ -43,8 +44,7 @@ def with_stored(parts: Experiment, source: Source, params: Any) -> Source:
   shape = (source.num_examples, *stored.shape)
   try:
     _create(folder, shape)
-    rows = np.load(folder / _ROWS, mmap_mode="r+")
-    _fill(parts, source, params, rows, folder / _DONE)
+    _fill(parts, source, params, folder)
   except OSError as error:
     raise UserError(
       f"config.objective.cache_frozen = {stored.directory!r} cannot be written"
@@ -95,18 +95,18 @@ def _fill(
   parts: Experiment,
   source: Source,
   params: Any,
-  rows: np.ndarray,
-  done: pathlib.Path,
+  folder: pathlib.Path,
 ) -> None:
   """Computes the rows of the batches that are not marked as done."""
   config, stored = parts.config, parts.objective.stored
   batch_size = config.train.batch_size
   count = -(-source.num_examples // batch_size)
+  done = folder / _DONE
   first = int(done.read_text())
   agreement.gather("")  # All have read it before process 0 writes it again.
   if first == count:
     return
-  _logger.info("Embedding %d images: %s.", source.num_examples, done.parent)
+  _logger.info("Embedding %d images: %s.", source.num_examples, folder)
   compute = jax.jit(
     activations.on(parts.mesh, stored.compute),
     out_shardings=mesh_lib.batch_sharding(parts.mesh),
@@ -118,17 +118,23 @@ def _fill(
     mesh=parts.mesh,
     first_batch=first,
   )
-  for number, batch in enumerate(batches, start=first):
-    found = compute(params, batch["image"])
-    for shard in found.addressable_shards:
-      start, stop, _ = shard.index[0].indices(batch_size)
-      values = np.asarray(shard.data)
-      start += number * batch_size
-      stop = min(stop + number * batch_size, len(rows))
-      if shard.replica_id == 0 and start < stop:
-        rows[start:stop] = values[: stop - start]
-    if (number + 1) % _BATCHES == 0 or number + 1 == count:
-      rows.flush()
-      agreement.gather("")
-      if jax.process_index() == 0:
-        _mark(done, number + 1)
+  # Written as a file: through a memory map, a full disk would end the process,
+  # and hosts that share a page could lose rows of each other.
+  place = np.load(folder / _ROWS, mmap_mode="r")
+  with open(folder / _ROWS, "r+b") as file:
+    for number, batch in enumerate(batches, start=first):
+      found = compute(params, batch["image"])
+      for shard in found.addressable_shards:
+        start, stop, _ = shard.index[0].indices(batch_size)
+        values = np.asarray(shard.data, place.dtype)
+        start += number * batch_size
+        stop = min(stop + number * batch_size, len(place))
+        if shard.replica_id == 0 and start < stop:
+          file.seek(place.offset + start * place.strides[0])
+          file.write(values[: stop - start].tobytes())
+      if (number + 1) % _BATCHES == 0 or number + 1 == count:
+        file.flush()
+        os.fsync(file.fileno())
+        agreement.gather("")
+        if jax.process_index() == 0:
+          _mark(done, number + 1)
