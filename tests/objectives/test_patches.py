@@ -16,26 +16,3 @@ def test_patches_are_cut_row_by_row_and_leave_the_rest(side):
     for image in images
   ]
   np.testing.assert_array_equal(found, wanted)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_tokens_are_taken_exactly(dtype):
-  rng = np.random.default_rng(0)
-  tokens = jnp.asarray(rng.normal(size=(2, 5, 3)), dtype)
-  places = jnp.array([[4, 0, -1], [2, 2, 1]])
-  found = patches.take(tokens, places)
-  assert found.dtype == tokens.dtype
-  assert found.tolist() == [
-    [tokens[0, 4].tolist(), tokens[0, 0].tolist(), [0, 0, 0]],
-    [tokens[1, i].tolist() for i in (2, 2, 1)],
-  ]
-
-
-def test_tokens_are_put_back_among_zeros():
-  rng = np.random.default_rng(0)
-  tokens = jnp.asarray(rng.normal(size=(2, 5, 3)), jnp.float32)
-  places = jnp.array([[4, 0], [2, 1]])
-  found = patches.put(patches.take(tokens, places), places, 5)
-  kept = np.zeros((2, 5, 1))
-  np.put_along_axis(kept, np.asarray(places)[:, :, None], 1, axis=1)
-  np.testing.assert_array_equal(found, tokens * kept)

@@ -134,6 +134,38 @@ def test_the_last_layer_computes_what_the_head_reads():
   assert left_out(scan_layers=True) == 0
 
 
+def test_an_objective_that_reads_patches_has_the_last_mlp_for_them_alone():
+  jax = pytest.importorskip("jax")
+  from vit_jax.models import build
+  from vit_jax.objectives import masked_tokens
+
+  sizes = dict(variant="mu/4", width=16, mlp_dim=24, image_size=12, depth=2)
+  model = named_sections.section("model", **sizes)
+  network = build.create(model, num_classes=None)
+  images = jax.ShapeDtypeStruct((1, 12, 12, 3), "float32")
+  params = jax.eval_shape(network.init, jax.random.key(0), images)["params"]
+
+  def encode(params, images, token, mask, places):
+    return masked_tokens.encode(
+      network, params, images, token, mask, read_at=places
+    )
+
+  jaxpr = jax.make_jaxpr(encode)(
+    params,
+    images,
+    jax.ShapeDtypeStruct((1, 1, 16), "float32"),
+    jax.ShapeDtypeStruct((1, 9), "bool"),
+    jax.ShapeDtypeStruct((1, 4), "int32"),
+  )
+  taken = 2 * 4 * 10 * 16  # By a product with ones and zeros.
+  found = computed_flops(model, num_classes=None, read_patches=4)
+  assert _product_flops(jaxpr.jaxpr) - taken == found
+  whole = forward_flops(model, num_classes=None)
+  assert whole - found == (10 - 4) * 2 * 2 * 16 * 24
+  model = model.updated(scan_layers=True)
+  assert whole == computed_flops(model, num_classes=None, read_patches=4)
+
+
 def test_pool_none_pays_the_head_for_every_token():
   bare = tiny_flops(None, pool="none")
   head = tiny_flops(5, pool="none")

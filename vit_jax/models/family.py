@@ -53,7 +53,9 @@ class Family:
     forward_flops: `forward_flops(model, num_classes)`, FLOPs of one image's
       forward pass, two per multiply-add.
     unread_flops: `unread_flops(model)`, those of them that a network leaves out
-      because nothing reads their results.
+      because nothing reads their results; where `has_tokens`, also
+      `unread_flops(model, read_patches)`, of an objective that reads a number
+      of patches.
     layer_flops: `layer_flops(model, num_tokens)`, FLOPs of all layers on a
       number of tokens. None where not `has_tokens`.
     num_params: `num_params(model, num_classes)`, all parameters.
@@ -139,7 +141,7 @@ class Family:
     Callable[[Mapping[str, Shape], str, Mapping[str, Any]], Detected] | None
   ) = None
   shapes: Callable[[schema.Model, int | None], dict[str, Shape]] | None = None
-  unread_flops: Callable[[schema.Model], int] = lambda model: 0
+  unread_flops: Callable[..., int] = lambda model: 0
   layer_flops: Callable[[schema.Model, int], int] | None = None
   details: Callable[[schema.Model], Sequence[str]] = lambda model: ()
   fit: Callable[[Fitting], None] = lambda fitting: None

@@ -3,7 +3,7 @@
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, UInt8
+from jaxtyping import Array, Bool, Float, Int, Key, UInt8
 
 from vit_jax.objectives.contract import Params
 
@@ -18,8 +18,9 @@ def encode(
   dropout: Key[Array, ""] | None = None,
   embedding_gradient: float = 1.0,
   num_read: int | None = None,
-) -> Float[Array, "b k d"]:
-  """Tokens after the last layer, all or `num_read`, those of the prefix first.
+  read_at: Int[Array, "b k"] | None = None,
+) -> Float[Array, "b r d"]:
+  """Tokens after the last layer: all, those of the prefix first, or some.
 
   Args:
     network: Vision Transformer without a head.
@@ -31,6 +32,7 @@ def encode(
     embedding_gradient: Share of the gradient that reaches the embedding of
       patches.
     num_read: Number of first tokens that are read; None: all.
+    read_at: Numbers of the patches that are read, in their stead.
   """
   return network.apply(
     {"params": params},
@@ -40,13 +42,21 @@ def encode(
     dropout is not None,
     embedding_gradient,
     num_read,
+    read_at,
     rngs={} if dropout is None else {"dropout": dropout},
     method=_encode,
   )
 
 
 def _encode(
-  network, images, mask_token, mask, train, embedding_gradient, num_read
+  network,
+  images,
+  mask_token,
+  mask,
+  train,
+  embedding_gradient,
+  num_read,
+  read_at,
 ):
   grid = network.patch_grid(*images.shape[1:3])
   patches = network.embed_patches(images)
@@ -62,4 +72,5 @@ def _encode(
     grid=grid,
     train=train,
     num_read=num_read,
+    read_at=None if read_at is None else network.num_prefix + read_at,
   )

@@ -1,8 +1,7 @@
-"""The patches of an image, as pixels and as tokens in some places."""
+"""The patches of an image, cut out of it and joined again."""
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Shaped
 
 
 def cut(
@@ -20,28 +19,6 @@ def cut(
   patches = images.transpose(0, 1, 3, 2, 4).reshape(batch, grid**2, -1)
   patches = jax.lax.optimization_barrier(patches)
   return patches.reshape(batch, grid**2, size, size, channels)
-
-
-def take(
-  tokens: Float[Array, "b n d"], places: Int[Array, "b k"]
-) -> Float[Array, "b k d"]:
-  """The tokens at some places of each image; zeros where a place is -1.
-
-  A product with ones and zeros, exact, is quicker on TPUs than gathering rows
-  and, in the backward pass, adding them up one by one.
-  """
-  chosen = jax.nn.one_hot(places, tokens.shape[1], dtype=tokens.dtype)
-  return jnp.einsum("bkn,bnd->bkd", chosen, tokens, precision="highest")
-
-
-def put(
-  tokens: Float[Array, "b k d"],
-  places: Int[Array, "b k"],
-  num_places: int,
-) -> Float[Array, "b n d"]:
-  """Puts tokens back where `take` found them; zeros in all other places."""
-  chosen = jax.nn.one_hot(places, num_places, dtype=tokens.dtype)
-  return jnp.einsum("bkn,bkd->bnd", chosen, tokens, precision="highest")
 
 
 def join(

@@ -43,12 +43,24 @@ def forward_flops(model: schema.Model, *, num_classes: int | None) -> int:
   return family.forward_flops(model, num_classes)
 
 
-def computed_flops(model: schema.Model, *, num_classes: int | None) -> int:
+def computed_flops(
+  model: schema.Model,
+  *,
+  num_classes: int | None,
+  read_patches: int | None = None,
+) -> int:
   """As `forward_flops`, less what the network leaves out as nothing reads it.
 
   A step's share of the device's peak is computed from these.
+
+  Args:
+    model: The section of a config; its own `num_classes` is ignored.
+    num_classes: Outputs of the head; None is no head.
+    read_patches: Number of patches that an objective reads in place of what
+      the head does.
   """
-  unread = registry.FAMILIES.get(model.name).unread_flops(model)
+  read = () if read_patches is None else (read_patches,)
+  unread = registry.FAMILIES.get(model.name).unread_flops(model, *read)
   return forward_flops(model, num_classes=num_classes) - unread
 
 

@@ -16,6 +16,7 @@ from vit_jax.errors import UserError
 from vit_jax.models import features as model_features
 from vit_jax.objectives import build, masked_tokens
 from vit_jax.objectives.feature_prediction import kind
+from vit_jax.paper import cost
 
 SIDE = 16  # 4 x 4 patches of 4 pixels.
 RNGS = functools.partial(rngs.stream, 0, step=0)
@@ -207,10 +208,8 @@ def test_the_teacher_is_counted_once_and_the_head_on_masked_patches(teacher):
   alone = build.forward_flops(config(None), num_classes=None)
   both = build.forward_flops(config(path), num_classes=None)
   found = both - alone - of_head
-  wider = build.forward_flops(
-    config(None, model=dict(width=24, depth=3)), num_classes=None
-  )
-  assert found == wider // 3
+  wider = config(None, model=dict(width=24, depth=3)).model
+  assert found == cost.forward_flops(wider, num_classes=None) // 3
 
 
 @pytest.mark.parametrize(

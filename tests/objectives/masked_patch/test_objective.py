@@ -252,7 +252,9 @@ def test_it_compiles_from_the_batch_spec_alone(preprocess):
 
 def test_cost_is_that_of_the_body_and_of_the_corrupted_patches():
   of = config(target="colours_4x4")
-  body = cost.forward_flops(of.model, num_classes=None)
+  body = cost.computed_flops(
+    of.model, num_classes=None, read_patches=NUM_CORRUPTED
+  )
   head = 2 * NUM_CORRUPTED * 16 * (16 * 512)
   assert build.forward_flops(of, num_classes=1000) == body + head
   supervised = schema.Config(model=of.model)

@@ -9,7 +9,12 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from vit_jax.errors import UserError
-from vit_jax.models.layers import gradient_order, placement, rope_table
+from vit_jax.models.layers import (
+  gradient_order,
+  placement,
+  rope_table,
+  token_places,
+)
 from vit_jax.models.layers.attention import ATTENTION_MAPS, MultiHeadAttention
 from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.embeddings import PositionEmbedding, RelativeKeys
@@ -77,7 +82,7 @@ class EncoderBlock(nn.Module):
     mask: Bool[Array, "b n"] | Bool[Array, "b n n"] | None = None,
     turns: Float[Array, "2 n k"] | None = None,
     bias: Float[Array, "heads n n"] | None = None,
-    read_at: Int[Array, " b"] | None = None,
+    read_at: Int[Array, " b"] | Int[Array, "b r"] | None = None,
   ) -> tuple[Float[Array, "b r d"], None]:
     """One layer.
 
@@ -89,8 +94,9 @@ class EncoderBlock(nn.Module):
       mask: Tokens that are attended to, see `MultiHeadAttention`.
       turns: Rotary positions, likewise.
       bias: Bias of the scores that layers share, likewise.
-      read_at: Place of the one token of each example that the layer's result
-        is made of, in place of the first `num_read`.
+      read_at: Places of the tokens of each example that the layer's result is
+        made of, in place of the first `num_read`. Of several, attention
+        computes the queries of all tokens, as its kernels do.
 
     Returns:
       The tokens that are read, or all, and None: the pair that `nn.scan`
@@ -102,7 +108,10 @@ class EncoderBlock(nn.Module):
       tokens = add_positions(tokens, posemb)
 
     reads_all = self.num_read is None and read_at is None
-    if not reads_all and placement.platform() == "tpu":
+    several = None
+    if read_at is not None and read_at.ndim == 2:
+      read_at, several = None, read_at
+    if not reads_all and several is None and placement.platform() == "tpu":
       # The compiler would lay all tokens of a network of 192 channels in the
       # order that suits a slice of them (docs/notes/performance.md).
       tokens = gradient_order.fill_lanes(tokens)
@@ -127,6 +136,8 @@ class EncoderBlock(nn.Module):
       return self._scaled(x, "layer_scale_1")
 
     tokens = self._added(attention, tokens, drop_rate, mask, read_at)
+    if several is not None:
+      tokens = token_places.take(tokens, several)
     tokens = checkpoint_name(tokens, "after_attention")
     tokens = self._added(mlp, tokens, drop_rate)
     names = BETWEEN_BLOCKS if reads_all else _READ
@@ -248,7 +259,7 @@ class Encoder(nn.Module):
     *,
     train: bool,
     num_read: int | None = None,
-    read_at: Int[Array, " b"] | None = None,
+    read_at: Int[Array, " b"] | Int[Array, "b r"] | None = None,
   ) -> Float[Array, "b r d"]:
     """Encodes tokens that have their positions.
 
@@ -262,11 +273,13 @@ class Encoder(nn.Module):
       num_read: Number of first tokens that the caller reads; None: all. The
         last layer computes queries and MLP for these alone.
       read_at: Place of the one token of each example that the caller reads, in
-        their stead; for layers without positions or stochastic depth.
+        their stead, for layers without positions or stochastic depth; or
+        places of several, [b, r], for which the last layer computes the MLP
+        alone.
 
     Returns:
-      The tokens of the last layer, normalised unless `norm_dtype` is None: the
-      one at `read_at`, or at least the first `num_read`.
+      The tokens of the last layer, normalised unless `norm_dtype` is None:
+      those at `read_at`, or at least the first `num_read`.
 
     Raises:
       UserError: Positions in the layers do not fit the number of tokens.
@@ -290,7 +303,8 @@ class Encoder(nn.Module):
       tokens, per_layer, for_all, train, places, *read
     )
     if read_at is not None and self._reads_all():
-      tokens = _at(tokens, read_at)
+      take = _at if read_at.ndim == 1 else token_places.take
+      tokens = take(tokens, read_at)
     if self.norm_dtype is None:
       return tokens
     norm = LayerNorm(

@@ -38,18 +38,26 @@ def forward_flops(model: schema.Model, num_classes: int | None) -> int:
   return 2 * (macs + outputs * features * (num_classes or 0))
 
 
-def unread_flops(model: schema.Model) -> int:
-  """FLOPs of the last layer for tokens that the head does not read.
+def unread_flops(model: schema.Model, read_patches: int | None = None) -> int:
+  """FLOPs of the last layer for tokens that are not read.
 
   `forward_flops` counts them, as published tables do; the network leaves them
   out. Keys and values are needed of all tokens.
+
+  Args:
+    model: The section of a config.
+    read_patches: Number of patches that an objective reads, for which alone
+      the MLP is computed; None: the head reads what it reads.
   """
   read = sizes.num_read(model.pool, model.distillation)
-  if read is None or model.scan_layers or model.pos_embedding == "relative":
+  reads_all = read is None and read_patches is None
+  if reads_all or model.scan_layers or model.pos_embedding == "relative":
     return 0
   size = sizes.vit(model)
   tokens = size.grid(model.image_size) ** 2 + sizes.num_prefix(model)
   mlp = _mlp_matrices(model) * size.width * size.mlp_dim
+  if read_patches is not None:
+    return 2 * (tokens - read_patches) * mlp
   of_token = 2 * size.width**2 + 2 * tokens * size.width + mlp
   return 2 * (tokens - read) * of_token
 

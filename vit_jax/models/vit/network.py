@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from vit_jax.errors import UserError
 from vit_jax.models.layers import starts
@@ -247,6 +247,7 @@ class ViT(nn.Module):
     mask: Bool[Array, "b n"] | Bool[Array, "b n n"] | None = None,
     train: bool = False,
     num_read: int | None = None,
+    read_at: Int[Array, "b r"] | None = None,
   ) -> Float[Array, "b r d"]:
     """Encodes any number of tokens, such as those that a mask left visible.
 
@@ -258,14 +259,17 @@ class ViT(nn.Module):
         None: all of them.
       train: Whether dropout and stochastic depth are active.
       num_read: Number of first tokens that the caller reads; None: all.
+      read_at: Places of the tokens that the caller reads, in their stead.
 
     Returns:
-      The tokens of the last layer, all of them or at least `num_read`,
-      normalised unless `norm_after_pool`.
+      The tokens of the last layer, normalised unless `norm_after_pool`: all,
+      at least `num_read`, or those at `read_at`.
     """
     if self.pre_norm:
       tokens = self._norm_pre(tokens)
-    tokens = self._encoder(tokens, grid, mask, train=train, num_read=num_read)
+    tokens = self._encoder(
+      tokens, grid, mask, train=train, num_read=num_read, read_at=read_at
+    )
     self.sow("intermediates", "encoded", tokens)
     return tokens
 

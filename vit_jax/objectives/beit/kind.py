@@ -116,7 +116,11 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   width = registry.FAMILIES.get(config.model.name).size(config.model).width
   tokens, flops = tokenizers.cost_of(config)
   head = 2 * width * tokens * config.objective.masked_patches
-  body = cost.forward_flops(config.model, num_classes=None)
+  body = cost.computed_flops(
+    config.model,
+    num_classes=None,
+    read_patches=config.objective.masked_patches,
+  )
   return body + head + flops // 3
 
 

@@ -19,7 +19,6 @@ from vit_jax.models import build as models_build
 from vit_jax.models import features
 from vit_jax.models.layers import heads
 from vit_jax.objectives import contract, losses, masked_places, masked_tokens
-from vit_jax.objectives import patches as patches_of
 from vit_jax.objectives.beit import start, tokenizers
 
 _TOKEN, _HEAD = "mask_token", "patch_head"
@@ -72,10 +71,11 @@ def beit(config: schema.Config) -> contract.Objective:
       params[_TOKEN],
       batch["mask"],
       dropout=rngs("dropout"),
+      read_at=places,
     )
-    patches = encoded[:, network.num_prefix :].astype(config.model.dtype)
-    patches = patches_of.take(patches, places)
-    logits = head.apply({"params": params[_HEAD]}, patches)
+    logits = head.apply(
+      {"params": params[_HEAD]}, encoded.astype(config.model.dtype)
+    )
     wanted = jax.lax.stop_gradient(tokenizer.tokens(constants, images, places))
     logits, wanted = (
       logits.reshape(-1, tokenizer.num_tokens),

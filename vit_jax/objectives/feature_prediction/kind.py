@@ -74,7 +74,11 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   one.
   """
   del num_classes
-  flops = cost.forward_flops(config.model, num_classes=None)
+  flops = cost.computed_flops(
+    config.model,
+    num_classes=None,
+    read_patches=config.objective.masked_patches,
+  )
   path = config.objective.teacher
   if path is None:
     return flops

@@ -18,9 +18,8 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.models import build as models_build
 from vit_jax.models import features
-from vit_jax.models.layers import heads
+from vit_jax.models.layers import heads, token_places
 from vit_jax.objectives import contract, masked_places, masked_tokens
-from vit_jax.objectives import patches as patches_of
 from vit_jax.objectives.feature_prediction import kind, start
 from vit_jax.objectives.frozen_network import FrozenNetwork
 
@@ -68,8 +67,8 @@ def feature_prediction(
     step: Int[Array, ""] | int,
   ) -> tuple[Float[Array, ""], tuple[contract.Aux, contract.Metrics]]:
     del objective_state, step
-    images, mask = batch["image"], batch["mask"]
-    tokens = masked_tokens.encode(
+    images, mask, places = batch["image"], batch["mask"], batch["places"]
+    seen = masked_tokens.encode(
       network,
       params,
       images,
@@ -77,14 +76,17 @@ def feature_prediction(
       mask,
       dropout=rngs("dropout"),
       embedding_gradient=settings.embedding_gradient,
+      read_at=places,
     )
-    places, weights = batch["places"], batch["weights"]
-    seen = patches_of.take(tokens[:, network.num_prefix :], places)
     predicted = head.apply(
       {"params": params[kind.HEAD]}, seen.astype(model.dtype)
     )
-    wanted = patches_of.take(teacher.patches(constants, images, model), places)
-    similarity = jnp.sum(weights * cosine(predicted, wanted), axis=1).mean()
+    wanted = token_places.take(
+      teacher.patches(constants, images, model), places
+    )
+    similarity = jnp.sum(
+      batch["weights"] * cosine(predicted, wanted), axis=1
+    ).mean()
     metrics = {
       "loss": -similarity,
       "cosine": similarity,

@@ -4,10 +4,10 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from vit_jax.models.layers import token_places
 from vit_jax.models.layers.embeddings import mae_sincos2d
 from vit_jax.models.layers.encoder import Encoder
 from vit_jax.models.layers.mlp import LayerConfig
-from vit_jax.objectives import patches as patches_of
 
 
 class Decoder(nn.Module):
@@ -53,8 +53,8 @@ class Decoder(nn.Module):
     )
     prefix, seen = x[:, : self.num_prefix], x[:, self.num_prefix :]
     ones = jnp.ones((*visible.shape, 1), dtype)
-    is_visible = patches_of.put(ones, visible, num_patches)
-    x = patches_of.put(seen, visible, num_patches)
+    is_visible = token_places.put(ones, visible, num_patches)
+    x = token_places.put(seen, visible, num_patches)
     x = x + (1 - is_visible) * mask_token
     positions = mae_sincos2d((self.grid, self.grid), self.width)
     x = x + jnp.asarray(positions, dtype)[None]

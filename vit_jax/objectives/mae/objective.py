@@ -15,8 +15,8 @@ from jaxtyping import Array, Float, Int, Key
 from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.models import features
+from vit_jax.models.layers import token_places
 from vit_jax.objectives import contract
-from vit_jax.objectives import patches as patches_of
 from vit_jax.objectives.mae import kind, prediction, reconstruction, start
 
 
@@ -63,7 +63,7 @@ def mae(config: schema.Config) -> contract.Objective:
       images, patch_size, grid, model.normalize, config.objective
     )
     errors = jnp.square(predicted.astype(jnp.float32) - wanted).mean(axis=2)
-    is_visible = patches_of.put(
+    is_visible = token_places.put(
       jnp.ones((*visible.shape, 1)), visible, grid**2
     )[:, :, 0]
     masked = 1 - is_visible

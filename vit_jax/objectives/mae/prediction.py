@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Int, Key, UInt8
 from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.models import build as models_build
+from vit_jax.models.layers import token_places
 from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.layers.normalize import normalize
 from vit_jax.objectives import contract
@@ -118,7 +119,7 @@ def visible_features(
   if model.stem_blocks is not None:
     tokens = model.embed(images)
     prefix, patches = jnp.split(tokens, [model.num_prefix], axis=1)
-    seen = patches_of.take(patches, visible)
+    seen = token_places.take(patches, visible)
   else:
     prefix, seen = _seen_alone(model, images, visible)
   return model.encode(jnp.concatenate([prefix, seen], axis=1), train=train)
@@ -131,7 +132,7 @@ def _seen_alone(model, images, visible):
   size, num_patches = model.patch_size, rows * columns
   pixels = patches_of.cut(images, size, rows).reshape(batch, num_patches, -1)
   # Bytes are exact in any of the dtypes.
-  seen = patches_of.take(pixels.astype(model.dtype), visible)
+  seen = token_places.take(pixels.astype(model.dtype), visible)
   # A column of patches is an image as well.
   column = (batch, num_visible * size, size, images.shape[3])
   seen = model.embed_patches(seen.astype(images.dtype).reshape(column))
@@ -140,7 +141,7 @@ def _seen_alone(model, images, visible):
   prefix, positions = jnp.split(positions, [model.num_prefix], axis=1)
   prefix = jnp.broadcast_to(prefix, (batch, *prefix.shape[1:]))
   positions = jnp.broadcast_to(positions, (batch, *positions.shape[1:]))
-  return prefix, seen + patches_of.take(positions, visible)
+  return prefix, seen + token_places.take(positions, visible)
 
 
 def draw(

@@ -12,6 +12,7 @@ from vit_jax import registry, rngs
 from vit_jax.config import pixels, schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
+from vit_jax.models.layers import token_places
 from vit_jax.objectives import contract
 from vit_jax.objectives import patches as patches_of
 from vit_jax.objectives.mae import kind, prediction
@@ -67,7 +68,7 @@ def reconstruct(
   wanted = prediction.targets(
     images, patch_size, grid, config.normalize, settings
   )
-  seen = patches_of.put(jnp.ones((*visible.shape, 1)), visible, grid**2)
+  seen = token_places.put(jnp.ones((*visible.shape, 1)), visible, grid**2)
   mask = 1 - seen[:, :, 0]
   errors = jnp.square(predicted - wanted).mean(axis=2)
   return jnp.sum(errors * mask) / jnp.sum(mask), predicted, mask
@@ -115,7 +116,9 @@ def reconstructor(
     wanted = prediction.targets(
       images, patch_size, grid, model.normalize, config.objective
     )
-    is_visible = patches_of.put(jnp.ones((*visible.shape, 1)), visible, grid**2)
+    is_visible = token_places.put(
+      jnp.ones((*visible.shape, 1)), visible, grid**2
+    )
     errors = jnp.square(predicted - wanted).mean(axis=2)
     errors = errors * (1 - is_visible[..., 0])
     if config.objective.normalize_pixels:

@@ -62,8 +62,9 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   _, patch_size = family.grid(config.model)
   of_patch = NUM_OUTPUTS[config.objective.target](patch_size)
   width = family.size(config.model).width
-  body = cost.forward_flops(config.model, num_classes=None)
-  return body + 2 * width * of_patch * num_corrupted(config)
+  read = num_corrupted(config)
+  body = cost.computed_flops(config.model, num_classes=None, read_patches=read)
+  return body + 2 * width * of_patch * read
 
 
 def describe(config: schema.Config) -> dict[str, str]:

@@ -18,9 +18,8 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.models import build as models_build
 from vit_jax.models import features
-from vit_jax.models.layers import heads
+from vit_jax.models.layers import heads, token_places
 from vit_jax.objectives import contract
-from vit_jax.objectives import patches as patches_of
 from vit_jax.objectives.masked_patch import kind, targets
 
 # What takes the place of a corrupted patch's embedding: the mask token, or that
@@ -78,12 +77,11 @@ def masked_patch(config: schema.Config) -> contract.Objective:
       images,
       params["mask_token"],
       batch["source"],
+      corrupted,
       rngs={"dropout": rngs("dropout")},
       method=corrupted_features,
     ).astype(config.model.dtype)
-    outputs = head.apply(
-      {"params": params["patch_head"]}, patches_of.take(patches, corrupted)
-    )
+    outputs = head.apply({"params": params["patch_head"]}, patches)
     wanted = target.of(images, patch_size, grid, config.model.normalize)
     wanted = jnp.take_along_axis(wanted, corrupted[:, :, None], axis=1)
     metrics = target.metrics(outputs, wanted)
@@ -102,18 +100,21 @@ def corrupted_features(
   images: Array,
   mask_token: Float[Array, "1 1 d"],
   source: Int[Array, "b n"],
-) -> Float[Array, "b n d"]:
-  """Features of all patches in training, with some embeddings corrupted.
+  corrupted: Int[Array, "b k"],
+) -> Float[Array, "b k d"]:
+  """Features of corrupted patches in training.
 
   Args:
     model: Vision Transformer without a head.
     images: Images of the batch.
     mask_token: Embedding that stands for a masked patch.
     source: For every patch, the one whose embedding it has, as `draw` has it.
+    corrupted: Numbers of the patches whose features are wanted.
   """
   patches = corrupt(model.embed_patches(images), mask_token, source)
-  tokens = model.encode(model.add_prefix(patches), train=True)
-  return model.head(tokens, pool="none")[:, model.num_prefix :]
+  places = model.num_prefix + corrupted
+  tokens = model.encode(model.add_prefix(patches), train=True, read_at=places)
+  return model.head(tokens, pool="none")
 
 
 def draw(
@@ -155,5 +156,5 @@ def corrupt(
   return jnp.where(
     is_masked,
     mask_token.astype(patches.dtype),
-    patches_of.take(patches, source),
+    token_places.take(patches, source),
   )
