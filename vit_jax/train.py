@@ -123,6 +123,10 @@ def train(config: schema.Config, workdir: str) -> int:
       parts = experiment.build(config, facts.of_source(config, source))
       start.check_same_data(parts.facts.fingerprint)
       stack.enter_context(experiment.memory_explained(config))
+      # Around the directory, which waits for its saves when it is left.
+      watchdog = stack.enter_context(
+        Watchdog(config.faults.watchdog_seconds, clock)
+      )
       directory = stack.enter_context(RunDirectory(workdir, parts, clock))
       liveness.on_leave(directory.release)
       state = None
@@ -132,10 +136,11 @@ def train(config: schema.Config, workdir: str) -> int:
       data_stream = DataStream(
         parts, source, directory.first_step, directory.position
       )
-      stack.enter_context(closing(data_stream))
+      running = stack.enter_context(ExitStack())
+      running.enter_context(closing(data_stream))
       recovery = Recovery(parts, directory, data_stream, clock)
       monitor = Monitor(parts, directory, data_stream, recovery, clock)
-      stack.enter_context(closing(monitor))
+      running.enter_context(closing(monitor))
       request = StopRequest()
       evaluation = Evaluation(parts, directory, monitor, request, clock)
       for line in summary.lines(
@@ -154,14 +159,12 @@ def train(config: schema.Config, workdir: str) -> int:
     regular = EverySteps(
       parts.steps(config.checkpoint.every_steps), parts.total_steps
     )
-    stack.enter_context(
-      Watchdog(config.faults.watchdog_seconds, clock, directory.store.path)
-    )
+    watchdog.start(directory.store.path)
     starting.close()
     stack.enter_context(request)
     evaluation.catch_up(state)
 
-    profiler = stack.enter_context(Profiler(config.profile, directory.path))
+    profiler = running.enter_context(Profiler(config.profile, directory.path))
 
     def run(state: TrainState) -> tuple[TrainState, int]:
       monitor.start()
@@ -190,13 +193,14 @@ def train(config: schema.Config, workdir: str) -> int:
     step = directory.first_step
     if not is_over:
       state, step = recovery.train(run, state)
-  status, exit_code = "finished", 0
-  in_vain = evaluation.is_in_vain and not evaluation.unfinished
-  if (step < parts.total_steps and not in_vain) or evaluation.unfinished:
-    status, exit_code = "preempted", EXIT_PREEMPTED
-    if request.interrupted:
-      status, exit_code = "interrupted", command_line.EXIT_INTERRUPTED
-  directory.finish(status)
+    status, exit_code = "finished", 0
+    in_vain = evaluation.is_in_vain and not evaluation.unfinished
+    if (step < parts.total_steps and not in_vain) or evaluation.unfinished:
+      status, exit_code = "preempted", EXIT_PREEMPTED
+      if request.interrupted:
+        status, exit_code = "interrupted", command_line.EXIT_INTERRUPTED
+    running.close()  # Its last lines come before the end of the records.
+    directory.finish(status)
   if jax.process_index() == 0:
     if in_vain and step < parts.total_steps:
       best = directory.best_checkpoint.best

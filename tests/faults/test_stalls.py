@@ -1,11 +1,14 @@
 """A run that stands still says where and ends; one that gets on does not."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
 
 import pytest
+
+from tests.faults import runs
 
 LIMIT = 8
 
@@ -23,6 +26,73 @@ GeneratedSource.read = disk_read
 train.define_flags()
 command_line.run(train.main, config_flag="config")
 """
+
+# Runs the command with a save of step {step} that hangs when it is almost done.
+HUNG_SAVE = """
+import time
+from vit_jax import command_line, train
+from vit_jax.checkpoint import manifest
+write = manifest.write
+def disk_write(directory):
+  if directory.name.split(".")[0] == "{step}":
+    print("hangs", flush=True)
+    time.sleep({seconds})
+  write(directory)
+manifest.write = disk_write
+train.define_flags()
+command_line.run(train.main, config_flag="config")
+"""
+SAVES = {
+  "total_steps": 8,
+  "checkpoint.every_steps": 4,
+  "evals.test.every_steps": 8,
+  "evals.fewshot.every_steps": 8,
+}
+
+
+def start_with_a_hung_save(repo, workdir, step, seconds, **options):
+  driver = HUNG_SAVE.format(step=step, seconds=seconds)
+  whole = runs.command(workdir, **(SAVES | options))
+  return runs.start_command(repo, [sys.executable, "-c", driver, *whole[3:]])
+
+
+@pytest.mark.slow
+def test_a_last_save_that_hangs_ends_the_run(repo, tmp_path):
+  limit = {"faults.watchdog_seconds": LIMIT}
+  hung = start_with_a_hung_save(repo, tmp_path, 8, 3600, **limit)
+  _, said = hung.communicate(timeout=200)
+  assert hung.returncode == 137, said
+  assert "saving a checkpoint: a disk or a network may be stuck" in said
+  assert "disk_write" in said  # The stack of the thread that hangs.
+  runs.end(runs.start(repo, tmp_path, **SAVES))
+  assert runs.saved_steps(tmp_path) == [4, 8]
+
+
+@pytest.mark.slow
+def test_a_save_that_hangs_after_an_error_ends_the_run(repo, tmp_path):
+  options = {
+    "faults.watchdog_seconds": LIMIT,
+    "optimizer.grad_clip_norm": None,
+    "schedule.base_lr": 1e30,  # It diverges after the first save.
+    "schedule.warmup_steps": 0,
+    "checkpoint.every_steps": 1,
+  }
+  hung = start_with_a_hung_save(repo, tmp_path, 1, 3600, **options)
+  _, said = hung.communicate(timeout=200)
+  assert hung.returncode == 137, said
+  assert "saving a checkpoint: a disk or a network may be stuck" in said
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_the_last_save_is_waited_for_harms_nothing(repo, tmp_path):
+  slow = start_with_a_hung_save(repo, tmp_path, 8, 10)
+  assert any("hangs" in line for line in slow.stdout)
+  time.sleep(2)  # Until the loop has ended, too.
+  slow.send_signal(signal.SIGINT)
+  out, _ = runs.end(slow)
+  assert "Ctrl-C" in out and "finished at step 8" in out
+  assert runs.saved_steps(tmp_path) == [4, 8]
+  assert not (tmp_path / "run.lock").exists()
 
 
 def run(repo, workdir, *, after, seconds, steps=40, **options):

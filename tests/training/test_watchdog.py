@@ -68,12 +68,12 @@ class Bitten:
     watchdog = Watchdog(
       limit,
       self.clock,
-      epath.Path(self.directory),
       end,
       now=lambda: self.waits.now,
     )
     watchdog._closed = self.waits
     with watchdog, self.clock.phase(phase):
+      watchdog.start(epath.Path(self.directory))
       self.waits.begun.set()
       function(self.waits.past.wait)
     return bitten.is_set()

@@ -93,6 +93,7 @@ class RunDirectory:
     _make_writable(self.path)
     self._spool: BucketUpload | None = None
     self._trackers: RunTrackers | None = None
+    self._is_ending = False
     self._lock = _lock(self.path)
     try:
       self._open()
@@ -416,6 +417,7 @@ class RunDirectory:
     Raises:
       UserError: The last checkpoint, or lines of the records, are missing.
     """
+    self._is_ending = True
     if self._lock and self._lock.is_lost:
       self._abandon()
       return
@@ -474,7 +476,7 @@ class RunDirectory:
 
   def __exit__(self, kind: type | None, *unused: object) -> None:
     """A run that an error ends is left with its saves finished and named."""
-    if kind is not None:
+    if kind is not None and not self._is_ending:
       diverged = issubclass(kind, DivergedError)
       with contextlib.suppress(UserError):  # Already logged.
         self.finish("diverged" if diverged else "failed")

@@ -36,13 +36,14 @@ def end_process() -> None:
 class Watchdog:
   """A thread that looks for signs of life of the thread that started it.
 
+  It is there from `start` until the context is left.
+
   Signs are batches handed over for training or evaluation, a stack that has
   changed, a compiler at work, and files that grow during a save.
 
   Args:
     limit_seconds: Longest standstill allowed, in seconds; 0 for no limit.
     clock: Clock that tells the current phase.
-    saves: Directory of the checkpoints.
     end: Called in the end, after all stacks have been printed.
     now: Clock, in seconds since any moment.
   """
@@ -51,30 +52,36 @@ class Watchdog:
     self,
     limit_seconds: float | int,
     clock: Clock,
-    saves: epath.Path,
     end: Callable[[], None] = end_process,
     now: Callable[[], float] = time.monotonic,
   ):
     self._limit = limit_seconds
     self._clock = clock
-    self._saves = saves
     self._end = end
     self._now = now
     self._closed = threading.Event()
+    self._thread: threading.Thread | None = None
+
+  def start(self, saves: epath.Path) -> None:
+    """Begins to look.
+
+    Args:
+      saves: Directory of the checkpoints.
+    """
+    self._saves = saves
     self._watched = threading.get_ident()
-    self._thread = threading.Thread(
-      target=self._watch, name="watchdog", daemon=True
-    )
+    if self._limit:
+      self._thread = threading.Thread(
+        target=self._watch, name="watchdog", daemon=True
+      )
+      self._thread.start()
 
   def __enter__(self) -> "Watchdog":
-    if self._limit:
-      self._watched = threading.get_ident()
-      self._thread.start()
     return self
 
   def __exit__(self, *unused: object) -> None:
     self._closed.set()
-    if self._thread.is_alive():
+    if self._thread:
       self._thread.join()
 
   def _watch(self) -> None:
