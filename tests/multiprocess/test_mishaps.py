@@ -1,18 +1,45 @@
 """Two processes of one run: stopped, killed, damaged and started unlike."""
 
 import json
+import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 from PIL import Image
 
+from launch import processes as launched
 from tests.faults import runs
 
 pytestmark = pytest.mark.slow
 LONG = {**runs.SELDOM, "total_steps": 5000}
+# Cuts the connections of process 0 that serve collective operations, and leaves
+# those to the coordinator, once a line of its standard input says so.
+CUT = """
+import os, socket, sys, threading
+from vit_jax import command_line, train
+from vit_jax.processes import liveness
+liveness.SILENT_SECONDS = 8
+port = int(os.environ["JAX_COORDINATOR_ADDRESS"].split(":")[-1])
+def cut():
+  sys.stdin.readline()
+  for name in os.listdir("/proc/self/fd"):
+    try:
+      connection = socket.socket(fileno=os.dup(int(name)))
+      ports = connection.getsockname()[1], connection.getpeername()[1]
+    except (OSError, IndexError):
+      continue
+    if port not in ports:
+      connection.shutdown(socket.SHUT_RDWR)
+if os.environ["JAX_PROCESS_ID"] == "0":
+  threading.Thread(target=cut, daemon=True).start()
+train.define_flags()
+command_line.run(train.main, config_flag="config")
+"""
 
 
 def folder(path):
@@ -85,6 +112,31 @@ def test_when_one_dies_the_other_ends_within_a_minute_and_names_it(
   for process in processes:
     runs.end(process)
   assert runs.saved_steps(tmp_path)[-1] == runs.STEPS
+
+
+def test_a_network_that_fails_ends_all_with_a_code_for_another_start(
+  repo, tmp_path
+):
+  whole = runs.command(tmp_path, **LONG)
+  processes = [
+    subprocess.Popen(
+      [sys.executable, "-c", CUT, *whole[3:]],
+      cwd=repo,
+      env={**os.environ, **environment},
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+    )
+    for environment in launched.environments(2, 2)
+  ]
+  runs.wait_for_step(processes[0], tmp_path, 5)
+  said = [p.communicate("now\n", timeout=120)[1] for p in processes]
+  assert [p.returncode for p in processes] == [134, 134], said
+  for text in said:
+    assert "it is the network between them that failed" in text
+    assert "Traceback" not in text
+  assert not (tmp_path / "run.lock").exists()
 
 
 def test_an_error_on_one_host_ends_all_with_its_words(repo, tmp_path):

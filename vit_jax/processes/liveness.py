@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import platform
+import re
 import sys
 import threading
 import time
@@ -29,6 +30,17 @@ SILENT_SECONDS = 25
 _WORDS = "vit_jax/processes"
 _LOST = "vit_jax/lost"
 _DONE = "done"
+# What jax says when it cannot reach another process, or a collective operation
+# broke off. Only some of it comes as a `JaxRuntimeError`: gloo's words, seen
+# when an array is waited for, are a `ValueError`.
+_UNREACHABLE = re.compile(
+  r"(UNAVAILABLE|DEADLINE_EXCEEDED): "
+  r"|(?!INVALID_ARGUMENT|RESOURCE_EXHAUSTED)[A-Z_]+: .*("
+  r"Gloo [\w -]+ failed|connection (reset|closed|refused|timed out)"
+  r"|network error)",
+  re.DOTALL | re.IGNORECASE,
+)
+_SHOWN = 300  # Characters of such an error.
 
 
 class Liveness:
@@ -36,7 +48,7 @@ class Liveness:
 
   An error that leaves the context is told to the others. One that may come of
   another's death, such as a collective operation that failed, waits until it
-  is known who died.
+  is known who died. If nobody did, an error of the network is a `LostError`.
   """
 
   def __init__(self) -> None:
@@ -87,9 +99,14 @@ class Liveness:
       # as a process may be silent, and a few turns.
       time.sleep(SILENT_SECONDS + 8 * PERIOD_SECONDS)
     self._over.set()
-    self._say({"code": 1, "said": f"ended: {str(error) or kind.__name__}"})
+    lost = _explained(error)
+    code = getattr(lost or error, "exit_code", 1)
+    said = str(lost or error) or kind.__name__
+    self._say({"code": code, "said": f"ended: {said}"})
     # jax would wait for the others, which wait for this process.
     jax_private.forget_exit_handler()
+    if lost:
+      raise lost from error
 
   def _say(self, word: dict[str, Any]) -> None:
     """Tells the others, and gives them time to hear it."""
@@ -161,3 +178,17 @@ class Liveness:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(lost["code"])
+
+
+def _explained(error: BaseException) -> LostError | None:
+  """The sentence for an error of the network; None for any other."""
+  if not isinstance(error, jax.errors.JaxRuntimeError | ValueError):
+    return None
+  if not _UNREACHABLE.match(str(error)):
+    return None
+  words = " ".join(str(error).split())[:_SHOWN]
+  return LostError(
+    f"Process {jax.process_index()} on host {platform.node()} could not go on"
+    f" with the others: {words}. All of them still give signs of life, so it"
+    " is the network between them that failed; start all again."
+  )
