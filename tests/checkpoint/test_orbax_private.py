@@ -10,6 +10,7 @@ from etils import epath
 @pytest.mark.parametrize(
   ("module", "name"),
   [
+    ("asyncio_utils", "_run_sync_via_new_loop"),
     ("futures.future", "_SignalingThread"),
     ("metadata.array_metadata_store", "Store"),
     ("metadata.checkpoint", "step_metadata_file_path"),

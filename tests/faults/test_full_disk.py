@@ -20,6 +20,24 @@ subprocess.run(
 )
 os.execv(sys.argv[3], sys.argv[3:])
 """
+# Saves many arrays when a mebibyte is left: writes fail while others go on.
+MANY_ARRAYS = """
+import gc, os, sys
+import jax
+from vit_jax.checkpoint.store import CheckpointStore, SaveError
+with open(os.path.join(sys.argv[1], "filler"), "wb") as file:
+  file.write(bytes(99 << 20))
+keys = jax.random.split(jax.random.key(0), 40)
+arrays = {str(i): jax.random.normal(k, (1 << 19,)) for i, k in enumerate(keys)}
+state = {"params": arrays, "ema_params": None}
+store = CheckpointStore(os.path.join(sys.argv[1], "run"))
+try:
+  store.save(1, state, {})
+  store.wait()
+except SaveError as error:
+  print(error)
+gc.collect()
+"""
 OPTIONS = {
   **runs.SELDOM,
   "checkpoint.every_steps": 50,
@@ -37,8 +55,9 @@ class Disk:
   """
 
   def __init__(self, mount, errors, size="100m"):
-    self._mount = mount
+    self.mount = mount
     self._errors = errors
+    self._descriptor = None
     self.prefix = [
       *("unshare", "--user", "--map-root-user", "--mount"),
       *(sys.executable, "-c", MOUNTED, str(mount), size),
@@ -48,13 +67,13 @@ class Disk:
     """Trains in the directory `run` of the disk."""
     with open(self._errors, "w") as errors:
       process = subprocess.Popen(
-        self.prefix + runs.command(self._mount / "run", **(OPTIONS | options)),
+        self.prefix + runs.command(self.mount / "run", **(OPTIONS | options)),
         cwd=repo,
         stdout=subprocess.PIPE,
         stderr=errors,
         text=True,
       )
-    seen = pathlib.Path(f"/proc/{process.pid}/root{self._mount}")
+    seen = pathlib.Path(f"/proc/{process.pid}/root{self.mount}")
     runs.wait_for(process, (seen / "run" / "run.lock").exists)
     # An open directory keeps the disk when the process has gone.
     self._descriptor = os.open(seen, os.O_RDONLY)
@@ -102,7 +121,8 @@ class Disk:
     return newest
 
   def close(self):
-    os.close(self._descriptor)
+    if self._descriptor is not None:
+      os.close(self._descriptor)
 
 
 def mounted(tmp_path, **options):
@@ -122,6 +142,19 @@ def disk(tmp_path):
   made = mounted(tmp_path)
   yield made
   made.close()
+
+
+def test_a_save_of_many_arrays_that_fails_says_one_sentence(repo, disk):
+  saved = subprocess.run(
+    [*disk.prefix, sys.executable, "-c", MANY_ARRAYS, str(disk.mount)],
+    cwd=repo,
+    capture_output=True,
+    text=True,
+    timeout=200,
+  )
+  assert saved.returncode == 0, saved.stderr
+  assert saved.stdout == "step 1: No space left on device\n"
+  assert saved.stderr == ""
 
 
 @pytest.mark.slow

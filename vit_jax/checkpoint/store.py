@@ -116,6 +116,7 @@ class CheckpointStore:
       steps, count = keep_multiples
       preserve.append(policies.EveryNSteps(steps, max_to_keep=count))
     orbax_private.write_small_arrays_whole()
+    orbax_private.end_writes_of_failed_saves()
     try:
       with buckets.as_os_error(self.path):
         # Before the manager is made, which reads files of every step.
