@@ -40,6 +40,40 @@ if os.environ["JAX_PROCESS_ID"] == "0":
 train.define_flags()
 command_line.run(train.main, config_flag="config")
 """
+# Waits three seconds, as if NFS looked again after two; the newest checkpoint
+# stays out of sight of process 1 for its first {looks} looks.
+STALE = """
+import itertools, os
+from vit_jax import command_line, train
+from vit_jax.checkpoint import verification
+from vit_jax.processes import same_view
+same_view.SECONDS = 3
+steps_in, looks = verification.steps_in, itertools.count()
+if os.environ["JAX_PROCESS_ID"] == "1":
+  verification.steps_in = lambda directory: (
+    steps_in(directory)[: -1 if next(looks) < {looks} else None]
+  )
+train.define_flags()
+command_line.run(train.main, config_flag="config")
+"""
+
+
+def start_with(driver, repo, workdirs, **options):
+  """Two processes of a run that begin with other lines than the command."""
+  return [
+    subprocess.Popen(
+      [sys.executable, "-c", driver, *runs.command(workdir, **options)[3:]],
+      cwd=repo,
+      env={**os.environ, **environment},
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+    )
+    for workdir, environment in zip(
+      workdirs, launched.environments(2, 2), strict=True
+    )
+  ]
 
 
 def folder(path):
@@ -117,19 +151,7 @@ def test_when_one_dies_the_other_ends_within_a_minute_and_names_it(
 def test_a_network_that_fails_ends_all_with_a_code_for_another_start(
   repo, tmp_path
 ):
-  whole = runs.command(tmp_path, **LONG)
-  processes = [
-    subprocess.Popen(
-      [sys.executable, "-c", CUT, *whole[3:]],
-      cwd=repo,
-      env={**os.environ, **environment},
-      stdin=subprocess.PIPE,
-      stdout=subprocess.PIPE,
-      stderr=subprocess.PIPE,
-      text=True,
-    )
-    for environment in launched.environments(2, 2)
-  ]
+  processes = start_with(CUT, repo, 2 * [tmp_path], **LONG)
   runs.wait_for_step(processes[0], tmp_path, 5)
   said = [p.communicate("now\n", timeout=120)[1] for p in processes]
   assert [p.returncode for p in processes] == [134, 134], said
@@ -188,3 +210,36 @@ def test_a_damaged_checkpoint_is_left_out_by_both(repo, tmp_path):
   assert names == {"4", "8", "damaged-8"}
   assert runs.values(tmp_path) == before
   assert json.loads((tmp_path / "summary.json").read_text())["step"] == 8
+
+
+def test_hosts_with_a_workdir_each_are_told_before_anything_compiles(
+  repo, tmp_path
+):
+  workdirs = [tmp_path / "a", tmp_path / "b"]
+  processes = start_with(STALE.format(looks=0), repo, workdirs)
+  for process, workdir in zip(processes, workdirs, strict=True):
+    out, said = process.communicate(timeout=200)
+    assert process.returncode == 1
+    assert f"error: The workdir {workdir} of process 0 cannot be" in said
+    assert "by process 1 on host" in said and "gs://" in said
+    assert "Traceback" not in said and "compiling" not in out
+    assert not list(workdir.iterdir())  # Not the lock either.
+
+
+def test_a_checkpoint_that_one_host_sees_late_is_waited_for(repo, tmp_path):
+  options = {"total_steps": 8}
+  for process in runs.start_together(repo, tmp_path, 2, **options):
+    runs.end(process)
+  before = runs.values(tmp_path)
+  workdirs = 2 * [tmp_path]
+  for process in start_with(STALE.format(looks=10**9), repo, workdirs):
+    out, said = process.communicate(timeout=200)
+    assert process.returncode == 1
+    assert "Process 0 sees the checkpoints [4, 8] in" in said
+    assert "process 1 on host" in said and "sees [4]." in said
+    assert "Traceback" not in said and "compiling" not in out
+  processes = start_with(STALE.format(looks=3), repo, workdirs, **options)
+  (_, said), _ = [runs.end(process) for process in processes]
+  assert "Waiting until all hosts see the same" in said
+  assert runs.saved_steps(tmp_path) == [4, 8]
+  assert runs.values(tmp_path) == before

@@ -10,7 +10,7 @@ from etils import epath
 from vit_jax import buckets
 from vit_jax.checkpoint import atomic_commit, manifest
 from vit_jax.errors import UserError
-from vit_jax.processes import agreement
+from vit_jax.processes import agreement, same_view
 
 _logger = logging.getLogger(__name__)
 
@@ -31,10 +31,11 @@ def set_damaged_aside(directory: epath.Path) -> None:
   All processes must call it, before any of them reads.
 
   Raises:
-    UserError: All checkpoints are damaged; they stay where they are.
+    UserError: All checkpoints are damaged, and stay where they are; or the
+      processes do not see the same ones.
   """
   damaged = {}
-  for step in reversed(steps_in(directory)):
+  for step in reversed(_steps_of_all(directory)):
     found = _damage(directory / str(step))
     if not found:
       break
@@ -58,13 +59,38 @@ def set_damaged_aside(directory: epath.Path) -> None:
         _described(directory, step, found),
         aside,
       )
-  agreement.gather("damaged steps are out of the way")
+  if damaged:
+    _steps_of_all(directory)  # They are out of the way.
 
 
 def has_whole(directory: epath.Path, last: int) -> bool:
-  """True if a step up to `last` is not damaged; all processes must call it."""
-  steps = [step for step in steps_in(directory) if step <= last]
+  """True if a step up to `last` is not damaged; all processes must call it.
+
+  Raises:
+    UserError: The processes do not see the same steps.
+  """
+  steps = [step for step in _steps_of_all(directory) if step <= last]
   return any(not _damage(directory / str(step)) for step in reversed(steps))
+
+
+def _steps_of_all(directory: epath.Path) -> list[int]:
+  """Like `steps_in`, once all processes see the same.
+
+  Raises:
+    UserError: They do not; raised on all processes.
+  """
+  seen = same_view.views(
+    lambda: json.dumps(steps_in(directory)), str(directory)
+  )
+  others = [i for i, steps in enumerate(seen) if steps != seen[0]]
+  if others:
+    raise UserError(
+      f"Process 0 sees the checkpoints {seen[0]} in {directory},"
+      f" {same_view.named(others[:1])} sees {seen[others[0]]}. Wait until the"
+      " file system shows all hosts the same, and start all again; or give a"
+      " --workdir in a bucket (gs://BUCKET/...)."
+    )
+  return json.loads(seen[0])
 
 
 def _move(step: epath.Path, aside: epath.Path) -> None:

@@ -19,7 +19,13 @@ from vit_jax.config import evaluator_declarations, resolve, schema
 from vit_jax.errors import DivergedError, UserError
 from vit_jax.pretrained import fitting, run_files, start
 from vit_jax.processes import agreement
-from vit_jax.rundir import goodput, run_facts, same_classes, same_shapes
+from vit_jax.rundir import (
+  goodput,
+  run_facts,
+  same_classes,
+  same_shapes,
+  same_workdir,
+)
 from vit_jax.rundir.best_checkpoint import BestCheckpoint
 from vit_jax.rundir.bucket_upload import BucketUpload
 from vit_jax.rundir.position import Position
@@ -80,8 +86,8 @@ class RunDirectory:
     clock: Clock whose phases appear in the summary.
 
   Raises:
-    UserError: The directory cannot be written to, is used by another job, or
-      holds another run.
+    UserError: The directory cannot be written to, is used by another job,
+      holds another run, or is not the same for all processes.
   """
 
   def __init__(self, workdir: str, parts: Run, clock: Clock):
@@ -107,6 +113,7 @@ class RunDirectory:
   def _open(self) -> None:
     parts = self._parts
     config = parts.config
+    same_workdir.check(self.path)
     self.store = CheckpointStore(
       self.path,
       keep_last=config.checkpoint.keep_last,
