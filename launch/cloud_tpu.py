@@ -225,6 +225,7 @@ def make_plan(
       status=_worker(place, "status"),
       log=_worker(place, "log"),
       preempted_codes=exit_codes.PREEMPTED_CODES,
+      interrupted=exit_codes.INTERRUPTED,
     ),
     worker: rendering.render(
       "worker.sh.jinja",

@@ -19,7 +19,7 @@ class Outcome(enum.IntEnum):
 
 # Preempted after saving; or by SIGTERM before there was anything to save.
 PREEMPTED_CODES = (42, 143)
-_INTERRUPTED = 130
+INTERRUPTED = 130
 _FIRST_SIGNAL = 128
 
 
@@ -35,7 +35,7 @@ def outcome(code: int) -> Outcome:
   if code in PREEMPTED_CODES:
     return Outcome.PREEMPTED
   # 137: its watchdog, or want of memory; 134: its coordinator died.
-  if code > _FIRST_SIGNAL and code != _INTERRUPTED:
+  if code > _FIRST_SIGNAL and code != INTERRUPTED:
     return Outcome.LOST
   return Outcome.STOPPED
 

@@ -34,9 +34,10 @@ TAKEN = Experiment(
 )
 
 # Answers `list` and `status` from lists; what is asked for or deleted by
-# `create` and `delete` changes nothing by itself. Fails where it is told to. An
-# answer of one word to `status` comes in the worker's sentence.
-GCLOUD = """
+# `create` and `delete` changes nothing by itself. Fails where it is told to.
+# The words of an answer to `status` are those of the workers, each in its
+# sentence; one that fails does not keep the others from answering.
+GCLOUD = r"""
 import re
 play = json.loads((place / "play.json").read_text())
 action = words[3]
@@ -45,11 +46,15 @@ key = "status" if command and command[0].endswith(" status") else action
 answer = play.get(key, [])
 value = answer.pop(0) if answer else ""
 (place / "play.json").write_text(json.dumps(play))
-if value == "fail":
+parts = value.split(" ")
+if key == "status" and all(map(str.isalnum, parts)):
+  assert {"--node=all", "--worker=all"} <= set(words)
+  value = "\n".join(
+    f"launch: status is {part}." for part in parts if part != "fail"
+  )
+print("" if value == "fail" else value)
+if "fail" in parts:
   sys.exit(1)
-if key == "status" and value.isalnum():
-  value = f"launch: status is {value}."
-print(value)
 """
 
 
@@ -163,6 +168,53 @@ def test_a_run_that_left_its_worker_is_started_again(gcloud, ended):
   code = watched(gcloud, list=["ACTIVE"] * 5, status=["running", ended, "0"])
   assert code == 0
   assert actions(gcloud) == [*START, *START, *END]
+
+
+@pytest.mark.parametrize(
+  "looks",
+  [
+    ["running running gone"],
+    ["running running fail", "fail", "running running gone"],
+    ["134 134 gone"],  # The others have given up already.
+    ["1 gone 134"],
+    ["42 running running"],
+  ],
+  ids=str,
+)
+def test_a_worker_that_was_rebooted_is_started_again(gcloud, looks):
+  looks = ["running running running", *looks, "running running running"]
+  code = watched(
+    gcloud, list=["ACTIVE"] * 9, status=[*looks, "running 0 0", "0 0 0"]
+  )
+  assert code == 0
+  assert actions(gcloud) == [*START, *START, *END]
+
+
+@pytest.mark.parametrize(
+  ("ends", "code"),
+  [
+    (["0 0 0"], 0),
+    (["running 0 running", "0 0 0"], 0),
+    (["134 1 137"], 1),
+    (["130 134 0"], 130),
+    (["0 134 0"], 134),
+    (["stopped running running", "stopped stopped stopped"], 42),
+    (["stopped gone 0"], 42),
+  ],
+  ids=str,
+)
+def test_a_run_ends_when_it_has_on_all_workers(gcloud, ends, code):
+  status = ["running running running", *ends]
+  assert watched(gcloud, list=["ACTIVE"] * 9, status=status) == code
+  assert actions(gcloud) == [*START, *END]
+
+
+def test_a_worker_that_says_nothing_is_waited_for(gcloud, capfd):
+  """Whatever gcloud's exit code says of the others."""
+  status = ["running running", "0", "running running", "0 0"]
+  assert watched(gcloud, list=["ACTIVE"] * 9, status=status) == 0
+  assert "1 of 2 workers have answered" in capfd.readouterr().err
+  assert actions(gcloud) == [*START, *END]
 
 
 @pytest.mark.parametrize("code", [1, 130, 134])
