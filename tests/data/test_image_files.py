@@ -159,3 +159,11 @@ def test_of_sixteen_bits_the_upper_eight_are_taken(tmp_path):
   np.testing.assert_array_equal(
     file.pixels, np.repeat((grey >> 8)[..., None], 3, axis=-1)
   )
+
+
+def test_an_image_of_a_kind_that_is_not_read_is_named_so(tmp_path):
+  image = Image.fromarray(np.ones((20, 24), np.float32))
+  path = save(tmp_path / "depth.tif", image)
+  ((found,),) = image_files.read([path], PREPROCESS, batch_size=4)
+  assert found.pixels is None
+  assert found.problem == f"{path} has 32 bits a pixel; convert it to 8."

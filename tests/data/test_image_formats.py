@@ -50,5 +50,7 @@ def test_of_sixteen_bits_the_upper_eight_are_kept(form):
 @pytest.mark.parametrize("kind", [np.float32, np.int32])
 def test_pixels_of_unknown_range_are_refused(kind):
   image = Image.fromarray(np.ones((4, 4), kind))
-  with pytest.raises(ValueError, match="32 bits a pixel"):
+  with pytest.raises(
+    image_formats.UnreadablePixelsError, match="32 bits a pixel"
+  ):
     image_formats.pixels(encode(image, "TIFF"))

@@ -49,6 +49,13 @@ def test_images_that_are_cut_off_are_found_in_order(photos):
   assert _problems(photos) == [f"{path} (damaged)" for path in paths]
 
 
+def test_images_of_a_kind_that_is_not_read_are_not_called_damaged(photos):
+  path = pathlib.Path(photos.names(np.array([5]))[0])
+  Image.fromarray(np.ones((32, 32), np.float32)).save(path, "TIFF")
+  says = f"{path} (32 bits a pixel; convert it to 8)"
+  assert _problems(photos) == [says]
+
+
 def test_progress_counts_every_record(photos):
   ids = np.arange(photos.num_examples)
   assert list(integrity.unreadable(photos, ids))[-1] == (40, "")

@@ -274,11 +274,9 @@ def _class_names(
   for split, present in by_split.items():
     unseen = sorted(present - by_split.get("train", present))
     if unseen:
-      _logger.warning(
-        "%s: %s has classes that train lacks, so they cannot be learned: %s.",
-        root,
-        split,
-        truncate.first(unseen),
+      _warn(
+        f"{root}: {split} has classes that train lacks, so they cannot be"
+        f" learned: {truncate.first(unseen)}."
       )
   return names
 

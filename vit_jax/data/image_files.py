@@ -128,9 +128,9 @@ def _problem(
   if not data:
     return f"{path} is empty."
   try:
-    with image_formats.open_image(data) as image:
-      image.load()
-      width, height = image.size
+    height, width, _ = image_formats.pixels(data).shape
+  except image_formats.UnreadablePixelsError as problem:
+    return f"{path} has {problem}."
   except Exception:  # Decoders fail in many ways that mean the same here.
     return f"{path} is damaged, or is no image of a known kind."
   return (

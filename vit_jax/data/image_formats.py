@@ -44,6 +44,10 @@ if _READS_HEIF:
   pillow_heif.register_heif_opener()
 
 
+class UnreadablePixelsError(ValueError):
+  """An image is whole, and of a kind of pixels that is not read."""
+
+
 def is_image(file: str) -> bool:
   """Returns True for the name of an image that is not hidden."""
   return file.lower().endswith(SUFFIXES) and not file.startswith(".")
@@ -73,8 +77,9 @@ def pixels(image: bytes) -> np.ndarray:
   Of 16 bits a channel the upper eight are kept.
 
   Raises:
-    Exception: Of many kinds, if it cannot be decoded; ValueError for pixels of
-      32 bits, whose black and white nobody knows.
+    UnreadablePixelsError: They have 32 bits, whose black and white nobody
+      knows.
+    Exception: Of many kinds, if it cannot be decoded.
   """
   with open_image(image) as opened:
     upright = ImageOps.exif_transpose(opened)
@@ -82,5 +87,5 @@ def pixels(image: bytes) -> np.ndarray:
       grey = (np.asarray(upright) >> 8).astype(np.uint8)
       return np.repeat(grey[..., None], 3, axis=-1)
     if upright.mode in ("I", "F"):
-      raise ValueError("It has 32 bits a pixel; convert it to 8.")
+      raise UnreadablePixelsError("32 bits a pixel; convert it to 8")
     return np.asarray(upright.convert("RGB"))

@@ -108,6 +108,8 @@ def decoding_problem(image: bytes) -> str | None:
       tf.io.decode_png(image)
     else:
       tf.io.decode_jpeg(image)
+  except image_formats.UnreadablePixelsError as error:
+    return str(error)
   except Exception:  # Decoders fail in many ways that mean the same here.
     return "damaged" if image else "empty file"
   return None
