@@ -25,7 +25,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from launch import exit_codes, experiment, rendering
+from launch import exit_codes, experiment, rendering, restarts
 from launch.plan import Command, Plan, show_or_carry_out
 from vit_jax import command_line
 from vit_jax.errors import UserError
@@ -226,6 +226,7 @@ def make_plan(
       log=_worker(place, "log"),
       preempted_codes=exit_codes.PREEMPTED_CODES,
       interrupted=exit_codes.INTERRUPTED,
+      good_seconds=restarts.GOOD_SECONDS,
     ),
     worker: rendering.render(
       "worker.sh.jinja",

@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tarfile
 import time
@@ -50,7 +51,9 @@ parts = value.split(" ")
 if key == "status" and all(map(str.isalnum, parts)):
   assert {"--node=all", "--worker=all"} <= set(words)
   value = "\n".join(
-    f"launch: status is {part}." for part in parts if part != "fail"
+    f"launch: status is {part} on t1v-n-0a1b2c3d-w-{host}."
+    for host, part in enumerate(parts)
+    if part != "fail"
   )
 print("" if value == "fail" else value)
 if "fail" in parts:
@@ -209,6 +212,33 @@ def test_a_run_ends_when_it_has_on_all_workers(gcloud, ends, code):
   assert actions(gcloud) == [*START, *END]
 
 
+def test_a_worker_that_is_asked_twice_is_one_worker(gcloud):
+  """As gcloud does where a connection broke after the answer."""
+  twice = "\n".join(
+    f"launch: status is {status} on t1v-{host}."
+    for host, status in [(0, "running"), (1, "running"), (0, "gone")]
+  )
+  ends = ["running running", "0 0"]
+  status = [twice, *ends]
+  assert watched(gcloud, list=["ACTIVE"] * 9, status=status) == 0
+  assert actions(gcloud) == [*START, *START, *END]
+
+
+def test_one_that_gave_up_on_a_rebooted_worker_joins_it(gcloud):
+  status = ["running gone", "134 running", "running running", "0 0"]
+  assert watched(gcloud, list=["ACTIVE"] * 9, status=status) == 0
+  assert actions(gcloud) == [*START, *START, *START, *END]
+
+
+def test_a_run_that_leaves_its_workers_again_and_again_is_given_up(
+  gcloud, capfd
+):
+  status = ["running gone", "running running"] * 20
+  assert watched(gcloud, list=["ACTIVE"] * 99, status=status) == 1
+  assert "may still be there, and cost" in capfd.readouterr().err
+  assert actions(gcloud) == START * 10
+
+
 def test_a_worker_that_says_nothing_is_waited_for(gcloud, capfd):
   """Whatever gcloud's exit code says of the others."""
   status = ["running running", "0", "running running", "0 0"]
@@ -267,9 +297,10 @@ def test_network_troubles_are_sat_out(gcloud):
     "Connection closed by 10.0.0.2 port 22",
     "client_loop: send disconnect: Broken pipe",
     "launch: status is 1",  # Cut short: of 143, perhaps.
-    "launch: status is .",
-    "launch: status is lost.",
-    "launch: status is 0. Write failed",
+    "launch: status is 0 on t1v",  # Likewise.
+    "launch: status is  on t1v.",
+    "launch: status is lost on t1v.",
+    "launch: status is 0 on t1v. Write failed",
     "255\n",
     "\r",
   ],
@@ -281,7 +312,9 @@ def test_an_odd_answer_is_no_status_and_deletes_nothing(gcloud, odd):
 
 
 def test_a_status_is_found_among_lines_of_ssh(gcloud):
-  status = ["Warning: Permanently added 'x'.\nlaunch: status is 0.\nClosed."]
+  status = [
+    "Warning: Permanently added 'x'.\nlaunch: status is 0 on t1v.\nClosed."
+  ]
   assert watched(gcloud, list=["ACTIVE"] * 2, status=status) == 0
   assert actions(gcloud) == [*START, *END]
 
@@ -442,9 +475,10 @@ class Worker:
 
   def status(self) -> str:
     sentence = self.run("status").stdout
+    end = f" on {socket.gethostname()}.\n"
     assert sentence.startswith("launch: status is "), sentence
-    assert sentence.endswith(".\n"), sentence
-    return sentence.removeprefix("launch: status is ").removesuffix(".\n")
+    assert sentence.endswith(end), sentence
+    return sentence.removeprefix("launch: status is ").removesuffix(end)
 
   def wait_for(self, status: str) -> None:
     deadline = time.monotonic() + 300
