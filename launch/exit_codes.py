@@ -34,7 +34,7 @@ def outcome(code: int) -> Outcome:
     return Outcome.FINISHED
   if code in PREEMPTED_CODES:
     return Outcome.PREEMPTED
-  # 137: its watchdog, or want of memory; 134: its coordinator died.
+  # 137: its watchdog, or want of memory; 134: its coordinator, or the network.
   if code > _FIRST_SIGNAL and code != INTERRUPTED:
     return Outcome.LOST
   return Outcome.STOPPED

@@ -202,6 +202,23 @@ def test_an_error_of_the_source_names_the_record(jpegs):
     take(batches, 2)
 
 
+def test_a_batch_that_fails_though_its_images_do_not_ends_with_a_sentence(
+  jpegs,
+):
+  read = jpegs.read
+
+  def fails(ids):
+    if len(ids) > 1:
+      raise RuntimeError("no route to the shelf")
+    return read(ids)
+
+  jpegs.read = fails
+  batches = host_batches(jpegs, order=in_order)
+  says = r"^A batch failed 4 times \(.*no route to the shelf"
+  with pytest.raises(UserError, match=says):
+    next(batches)
+
+
 def test_an_outage_of_the_storage_is_no_bad_example(jpegs):
   read = jpegs.read
 

@@ -60,8 +60,8 @@ def outlast(path: str, read: Callable[[], Result]) -> Result:
       if time.monotonic() + pause > start + SECONDS:
         raise StorageError(
           f"{path} could not be read for {SECONDS:.0f} seconds ({reason})."
-          " Mend its disk or the way there, or the file, if that is the only"
-          " one, and start again."
+          " Check its disk or file server and the network, or replace the file"
+          " if it is the only one, and start again."
         ) from None
     if pause == _FIRST_PAUSE:
       _logger.warning("%s cannot be read (%s); trying again.", path, reason)

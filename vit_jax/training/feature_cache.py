@@ -120,17 +120,17 @@ def _fill(
   )
   # Written as a file: through a memory map, a full disk would end the process,
   # and hosts that share a page could lose rows of each other.
-  place = np.load(folder / _ROWS, mmap_mode="r")
+  rows = np.load(folder / _ROWS, mmap_mode="r")
   with open(folder / _ROWS, "r+b") as file:
     for number, batch in enumerate(batches, start=first):
       found = compute(params, batch["image"])
       for shard in found.addressable_shards:
         start, stop, _ = shard.index[0].indices(batch_size)
-        values = np.asarray(shard.data, place.dtype)
+        values = np.asarray(shard.data, rows.dtype)
         start += number * batch_size
-        stop = min(stop + number * batch_size, len(place))
+        stop = min(stop + number * batch_size, len(rows))
         if shard.replica_id == 0 and start < stop:
-          file.seek(place.offset + start * place.strides[0])
+          file.seek(rows.offset + start * rows.strides[0])
           file.write(values[: stop - start].tobytes())
       if (number + 1) % _BATCHES == 0 or number + 1 == count:
         file.flush()

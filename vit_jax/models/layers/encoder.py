@@ -273,9 +273,9 @@ class Encoder(nn.Module):
       num_read: Number of first tokens that the caller reads; None: all. The
         last layer computes queries and MLP for these alone.
       read_at: Place of the one token of each example that the caller reads, in
-        their stead, for layers without positions or stochastic depth; or
-        places of several, [b, r], for which the last layer computes the MLP
-        alone.
+        their stead, for layers without positions or stochastic depth; or the
+        places of several, [b, r]: the last layer then computes its attention
+        for all tokens, and its MLP for these.
 
     Returns:
       The tokens of the last layer, normalised unless `norm_dtype` is None:
