@@ -15,9 +15,9 @@ DeiT III: S, B, L and H; its phases are pretrain (800 epochs of ImageNet-1k, the
 large ones at less than 224 pixels), finetune224, finetune384, i21k and
 i21k_to_i1k.
 
-The released code sets the rate once an epoch, warms up from 1e-6 and follows
-the cosine from the first epoch on; here the rate changes at every step, warms
-up from 0 and follows the cosine after the warmup. With repeated augmentation
+The cosine counts from the first epoch, not from the end of the warmup, as in
+the released code. That sets the rate once an epoch and warms up from 1e-6; here
+the rate changes at every step and warms up from 0. With repeated augmentation
 batches are of 960 and 2112 images, which three copies divide, not of 1024 and
 2048.
 """

@@ -284,6 +284,7 @@ def test_swins_are_trained_as_published(
   assert config.schedule.end_lr == pytest.approx(end_lr)
   warmup = {300: 20, 90: 5, 30: 5}[epochs]
   assert config.schedule.warmup_steps == f"{warmup} epochs"
+  assert config.schedule.warmup_prefix
   assert config.train.batch_size == (4096 if epochs == 90 else 1024)
   optimizer = config.optimizer
   assert (optimizer.name, optimizer.weight_decay) == ("adamw", decay)
@@ -344,6 +345,7 @@ def test_pvts_are_trained_as_published(name, rate, norm):
   assert config.total_epochs == 300
   assert config.schedule.base_lr == 5e-4 * config.train.batch_size / 512
   assert config.schedule.warmup_steps == "5 epochs"
+  assert not config.schedule.warmup_prefix
   assert config.schedule.end_lr == 1e-5
   assert (config.optimizer.weight_decay, config.train.repeats) == (0.05, 3)
   assert "randaug(2, 9, 0.5, True)" in config.train.preprocess
@@ -830,6 +832,9 @@ def test_deits_are_trained_as_published(
   )
   assert config.model.weight_init == "deit"
   assert config.schedule.warmup_steps == "5 epochs"
+  # timm's create_scheduler counts the cosine from the first epoch.
+  schedule = config.schedule
+  assert schedule.decay == "constant" or not schedule.warmup_prefix
   assert ("val" in config.evals) == ("phase=i21k" not in arguments.split(","))
   model, objective = config.model, config.objective
   assert (model.stochastic_depth_rate, model.image_size) == (rate, size)

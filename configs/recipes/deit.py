@@ -102,7 +102,10 @@ def pretrain(config: ml_collections.ConfigDict) -> None:
   """Makes a `regularized` network's run the 300 epochs of DeiT, in place."""
   config.total_epochs = 300.0
   config.schedule.update(
-    base_lr=5e-4 * _BATCH / 512, warmup_steps="5 epochs", end_lr=1e-5
+    base_lr=5e-4 * _BATCH / 512,
+    warmup_steps="5 epochs",
+    warmup_prefix=False,
+    end_lr=1e-5,
   )
 
 
@@ -135,7 +138,9 @@ def deit3(model: str, *, phase: str) -> ml_collections.ConfigDict:
   config.model.weight_init = "deit"
   # FusedLAMB, which the commands name, clips by itself (apex).
   config.optimizer.update(name="lamb", weight_decay=0.05, grad_clip_norm=1.0)
-  config.schedule.update(warmup_steps="5 epochs", end_lr=1e-5)
+  config.schedule.update(
+    warmup_steps="5 epochs", warmup_prefix=False, end_lr=1e-5
+  )
   config.train.preprocess = f"decode|{_CROP}|{_THREE}"
   if phase == "pretrain":
     config.total_epochs = 800.0

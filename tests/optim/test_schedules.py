@@ -63,6 +63,30 @@ def test_every_shape_has_its_closed_form_under_jit(keys, expected):
   np.testing.assert_allclose(rate(33), traced[33], rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+  ("keys", "expected"),
+  [
+    (
+      {"decay": "cosine", "end_lr": 0.1},
+      lambda t: 0.1 + 0.3 * (1 + math.cos(math.pi * t / 100)) / 2,
+    ),
+    ({"decay": "linear"}, lambda t: 0.4 - 0.4 * t / 100),
+    (
+      {"decay": "rsqrt", "rsqrt_timescale": 10},
+      lambda t: 0.4 * math.sqrt(10 / (10 + t)),
+    ),
+  ],
+)
+def test_without_prefix_the_shape_counts_from_step_0(keys, expected):
+  # timm's CosineLRScheduler: to base_lr while t < warmup_t, then the cosine of
+  # t / t_initial.
+  rate = _schedule(base_lr=0.4, warmup_steps=20, warmup_prefix=False, **keys)
+  traced = jax.jit(jax.vmap(rate))(np.arange(101))
+  warm = [0.4 * t / 20 for t in range(20)]
+  decayed = [expected(t) for t in range(20, 101)]
+  np.testing.assert_allclose(traced, warm + decayed, rtol=2e-5, atol=1e-8)
+
+
 @pytest.mark.parametrize("decay", ["constant", "rsqrt"])
 def test_cooldown_ramps_to_zero_on_top_of_the_shape(decay):
   # big_vision's train_vit_g.py in small: rsqrt, warm-up and cooldown.

@@ -75,6 +75,17 @@ def test_the_machine_the_images_and_the_epochs_are_facts(tmp_path):
   assert optimisation.get("estimated cost") is None
 
 
+def test_a_cosine_that_counts_from_step_0_is_said_to(tmp_path):
+  schedule = workdirs.CONFIG["schedule"] | {"decay": "cosine", "end_lr": 1e-5}
+  with_prefix = run_of(tmp_path, {}, schedule=schedule)
+  words = overview.facts(with_prefix)["Optimisation"]["learning rate"]
+  assert words.endswith("after 100 steps of warmup, cosine to 10⁻⁵")
+  without = run_of(tmp_path, {}, schedule=schedule | {"warmup_prefix": False})
+  assert overview.facts(without)["Optimisation"]["learning rate"] == (
+    f"{words} counted from step 0"
+  )
+
+
 def test_a_price_gives_what_the_run_has_cost(tmp_path):
   found = {"estimated_cost": 1234.5, "goodput": {"device_hours": 823.0}}
   run = run_of(tmp_path, found, log={"price_per_device_hour": 1.5})

@@ -556,6 +556,11 @@ class Schedule(Section):
   warmup_steps: Duration = key(
     0, "Linear warmup: steps, '5 epochs' or '1M examples'. [P]: 10,000."
   )
+  warmup_prefix: bool = key(
+    True,
+    "Whether the shape begins at the end of the warmup; False: at step 0, as by"
+    " timm's default.",
+  )
   decay: Literal["constant", "linear", "cosine", "rsqrt", "steps"] = key(
     "cosine", "Shape after warmup. [P] Table 3."
   )

@@ -37,6 +37,9 @@ def learning_rate(
     cosine: end_lr + (base_lr - end_lr) (1 + cos(pi p)) / 2.
     rsqrt: base_lr sqrt(s / (s + t - W)), s = rsqrt_timescale; at least end_lr.
     steps: base_lr factor ** (boundaries <= t); at least end_lr.
+  Without `warmup_prefix` the shape counts from step 0, as timm's schedulers do
+  by default: p = t / T, and t in place of t - W. The warmup still rises to
+  base_lr, and at W the rate falls to what the shape has come to.
   With C cooldown steps the result is multiplied by min(1, (T - t) / C), so that
   it falls to 0 whatever end_lr is.
 
@@ -59,11 +62,12 @@ def learning_rate(
   warmup, cooldown, boundaries, timescale = in_steps(
     schedule, total_steps=total_steps, **counts
   )
+  origin = warmup if schedule.warmup_prefix else 0
 
   def at(step: Any) -> Any:
     step = jnp.asarray(step, jnp.float32)
-    after = jnp.maximum(step - warmup, 0)
-    progress = jnp.minimum(after / (total_steps - warmup), 1)
+    after = jnp.maximum(step - origin, 0)
+    progress = jnp.minimum(after / (total_steps - origin), 1)
     if decay in scalars.SHAPES:
       rate = interpolate(decay, base, end, progress)
     elif decay == "rsqrt":
@@ -71,6 +75,8 @@ def learning_rate(
     else:
       passed = jnp.sum(step >= jnp.asarray(boundaries, jnp.float32))
       rate = jnp.maximum(base * schedule.factor**passed, end)
+    if origin < warmup:
+      rate = jnp.where(step < warmup, base, rate)
     ramp = jnp.minimum(step / warmup, 1) if warmup else 1
     if cooldown:
       ramp *= jnp.clip((total_steps - step) / cooldown, 0, 1)
