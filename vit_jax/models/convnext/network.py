@@ -14,6 +14,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from vit_jax.models.convnext import sizes
+from vit_jax.models.layers import remat_policies
 from vit_jax.models.layers.convolution import BETWEEN_UNITS
 from vit_jax.models.layers.depthwise import DepthwiseConv
 from vit_jax.models.layers.gelu import gelu
@@ -29,21 +30,14 @@ from vit_jax.models.layers.stochastic_depth import skip_examples
 _INIT = nn.initializers.normal(0.02)
 _GAMMA = 1e-6  # Factor on each block's result at the start.
 
-# What the backward pass of a block finds ready, per `config.model.remat`: all
-# products, 6 C numbers a place, or those of the depthwise convolution, C of
-# them; 'offload' keeps the latter in the host's memory.
-_POLICIES = jax.checkpoint_policies
-REMAT_POLICIES = {
-  "full": _POLICIES.nothing_saveable,
-  "dots": _POLICIES.save_only_these_names("depthwise", "expand", "project"),
-  "named": _POLICIES.save_only_these_names("depthwise"),
-  "offload": _POLICIES.save_and_offload_only_these_names(
-    names_which_can_be_saved=[],
-    names_which_can_be_offloaded=["depthwise"],
-    offload_src="device",
-    offload_dst="pinned_host",
+# Arrays of a block that its backward pass may find ready: 'dots' keeps all
+# products, 6 C numbers a place, 'named' those of the depthwise convolution, C.
+_REMAT = remat_policies.by_name(
+  ["depthwise"],
+  dots=jax.checkpoint_policies.save_only_these_names(
+    "depthwise", "expand", "project"
   ),
-}
+)
 
 
 class Block(nn.Module):
@@ -142,7 +136,7 @@ class Stage(nn.Module):
       )(x)
     block = Block
     if self.remat != "none":
-      block = nn.remat(block, policy=REMAT_POLICIES[self.remat])
+      block = nn.remat(block, policy=_REMAT[self.remat])
     for i, rate in enumerate(self.drop_rates):
       x = block(
         self.version,

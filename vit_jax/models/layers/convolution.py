@@ -12,27 +12,14 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-# What the backward pass of a residual unit finds ready, per
-# `config.model.remat`: the convolutions are the products, and norms and
-# activations between them are cheap to compute again. 'offload' keeps them in
-# the host's memory.
-_KEEP_CONVOLUTIONS = jax.checkpoint_policies.save_only_these_names(
-  "convolution"
-)
-REMAT_POLICIES = {
-  "full": jax.checkpoint_policies.nothing_saveable,
-  "dots": _KEEP_CONVOLUTIONS,
-  "named": _KEEP_CONVOLUTIONS,
-  "offload": jax.checkpoint_policies.save_and_offload_only_these_names(
-    names_which_can_be_saved=[],
-    names_which_can_be_offloaded=["convolution"],
-    offload_src="device",
-    offload_dst="pinned_host",
-  ),
-}
+from vit_jax.models.layers import remat_policies
+
+# The convolutions of a residual unit are its products; norms and activations
+# between them are cheap to compute again.
+_REMAT = remat_policies.by_name(["convolution"])
 
 # What the dimensions of the maps between residual units are; see
-# `encoder.BETWEEN_BLOCKS`.
+# `encoder_block.BETWEEN_BLOCKS`.
 BETWEEN_UNITS = ("batch", "rows", "columns", "channels")
 
 
@@ -105,7 +92,7 @@ class Stage(nn.Module):
   def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b y x k"]:
     unit = self.unit
     if self.remat != "none":
-      unit = nn.remat(unit, policy=REMAT_POLICIES[self.remat])
+      unit = nn.remat(unit, policy=_REMAT[self.remat])
     for i in range(self.num_units):
       x = unit(
         self.width,

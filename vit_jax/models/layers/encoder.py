@@ -1,179 +1,23 @@
-"""The stack of encoder blocks: equations 2 and 3 of the paper."""
-
-import functools
+"""The stack of encoder blocks, with its positions: equations 1 to 4."""
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
-from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int
 
 from vit_jax.errors import UserError
-from vit_jax.models.layers import (
-  gradient_order,
-  placement,
-  rope_table,
-  token_places,
-)
-from vit_jax.models.layers.attention import ATTENTION_MAPS, MultiHeadAttention
+from vit_jax.models.layers import remat_policies, rope_table, token_places
+from vit_jax.models.layers.attention import ATTENTION_MAPS
 from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.embeddings import PositionEmbedding, RelativeKeys
+from vit_jax.models.layers.encoder_block import BETWEEN_BLOCKS, EncoderBlock
 from vit_jax.models.layers.layer_norm import LayerNorm
-from vit_jax.models.layers.mlp import LayerConfig, MlpBlock
+from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.layers.position_add import add_positions
 from vit_jax.models.layers.relative_bias import Places, RelativeBias
-from vit_jax.models.layers.skipping_groups import Groups, of_layers
-from vit_jax.models.layers.stochastic_depth import add_branch, skip_examples
-
-# What the backward pass finds ready, per `config.model.remat`; the rest is
-# computed again. 'dots' keeps the results of all products with parameters;
-# 'named' keeps what attention's backward pass and the MLP start from, 5 D
-# numbers a token against 9 D; 'offload' keeps the same in the host's memory.
-_KEPT = ["query", "key", "value", "context", "after_attention"]
-REMAT_POLICIES = {
-  "full": jax.checkpoint_policies.nothing_saveable,
-  "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
-  "named": jax.checkpoint_policies.save_only_these_names(*_KEPT),
-  "offload": jax.checkpoint_policies.save_and_offload_only_these_names(
-    names_which_can_be_saved=[],
-    names_which_can_be_offloaded=_KEPT,
-    offload_src="device",
-    offload_dst="pinned_host",
-  ),
-}
-
-# Names of the dimensions of the residual stream, which the rules of a mesh
-# (`vit_jax.sharding.activations`) assign to its axes.
-BETWEEN_BLOCKS = ("batch", "tokens", "width")
-
-# The same of a few tokens, too few to be divided.
-_READ = ("batch", None, "width")
+from vit_jax.models.layers.skipping_groups import of_layers
 
 # Positions that are not added to the tokens.
 _BETWEEN_TOKENS = ("none", "relative", "relative_bias")
-
-
-class EncoderBlock(nn.Module):
-  """Pre-norm attention and MLP, each added to what came in.
-
-  Attributes:
-    config: Settings of the layers.
-    train: Whether dropout and stochastic depth are active.
-    skipping: Groups of examples, parts of which skip a branch; None: examples
-      skip it one by one, if any do.
-    places: Grids of a table of biases of this layer; None: it has none.
-    num_read: Number of first tokens that the layer's result is made of; None:
-      all. Keys and values are of all tokens in any case.
-  """
-
-  config: LayerConfig
-  train: bool
-  skipping: Groups | None = None
-  places: Places | None = None
-  num_read: int | None = None
-
-  @nn.compact
-  def __call__(
-    self,
-    tokens: Float[Array, "b n d"],
-    posemb: Float[Array, "n d"] | None,
-    relative_keys: Float[Array, "offsets heads k"] | None,
-    drop_rate: Float[Array, ""] | None,
-    mask: Bool[Array, "b n"] | Bool[Array, "b n n"] | None = None,
-    turns: Float[Array, "2 n k"] | None = None,
-    bias: Float[Array, "heads n n"] | None = None,
-    read_at: Int[Array, " b"] | Int[Array, "b r"] | None = None,
-  ) -> tuple[Float[Array, "b r d"], None]:
-    """One layer.
-
-    Args:
-      tokens: Residual stream.
-      posemb: Position embedding that this layer adds first.
-      relative_keys: Keys of the offsets, see `MultiHeadAttention`.
-      drop_rate: Probability that an example skips a branch of this layer.
-      mask: Tokens that are attended to, see `MultiHeadAttention`.
-      turns: Rotary positions, likewise.
-      bias: Bias of the scores that layers share, likewise.
-      read_at: Places of the tokens of each example that the layer's result is
-        made of, in place of the first `num_read`. Of several, attention
-        computes the queries of all tokens, as its kernels do.
-
-    Returns:
-      The tokens that are read, or all, and None: the pair that `nn.scan`
-      expects.
-    """
-    config = self.config
-    norm = functools.partial(LayerNorm, config.layer_norm_eps, config.dtype)
-    if posemb is not None:
-      tokens = add_positions(tokens, posemb)
-
-    reads_all = self.num_read is None and read_at is None
-    several = None
-    if read_at is not None and read_at.ndim == 2:
-      read_at, several = None, read_at
-    if not reads_all and several is None and placement.platform() == "tpu":
-      # The compiler would lay all tokens of a network of 192 channels in the
-      # order that suits a slice of them (docs/notes/performance.md).
-      tokens = gradient_order.fill_lanes(tokens)
-    if self.places is not None:
-      bias = RelativeBias(config.num_heads, self.places, name="relative_bias")()
-    bias = None if bias is None else bias[:, :, : self.num_read]
-
-    def attention(tokens, mask, read_at):
-      x = norm(name="LayerNorm_0")(tokens)
-      if mask is not None and mask.ndim == 3:
-        mask = self._read(mask, read_at)
-      x = MultiHeadAttention(config, name="MultiHeadDotProductAttention_0")(
-        self._read(x, read_at), x, relative_keys, mask, turns, bias
-      )
-      x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
-      return self._scaled(x, "layer_scale_0")
-
-    def mlp(tokens, mask, read_at):
-      del mask, read_at
-      x = norm(name="LayerNorm_1")(tokens)
-      x = MlpBlock(config, self.train, name="MlpBlock_0")(x)
-      return self._scaled(x, "layer_scale_1")
-
-    tokens = self._added(attention, tokens, drop_rate, mask, read_at)
-    if several is not None:
-      tokens = token_places.take(tokens, several)
-    tokens = checkpoint_name(tokens, "after_attention")
-    tokens = self._added(mlp, tokens, drop_rate)
-    names = BETWEEN_BLOCKS if reads_all else _READ
-    tokens = nn.with_logical_constraint(tokens, names)
-    self.sow("intermediates", "tokens", tokens)
-    return tokens, None
-
-  def _scaled(self, branch, name):
-    """LayerScale: a learned factor for each channel. arXiv 2103.17239."""
-    start = self.config.layer_scale
-    if start is None:
-      return branch
-    init = nn.initializers.constant(start)
-    factors = self.param(name, init, branch.shape[-1:])
-    return branch * factors.astype(branch.dtype)[None, None]
-
-  def _added(self, branch, tokens, drop_rate, mask=None, read_at=None):
-    """Tokens with a branch added, which some examples skip."""
-    if drop_rate is not None and self.skipping is not None:
-      key = self.make_rng("dropout")
-      return add_branch(branch, tokens, self.skipping, key, mask, read_at)
-    found = branch(tokens, mask, read_at)
-    if drop_rate is not None:
-      found = skip_examples(found, drop_rate, self.make_rng("dropout"))
-    return self._read(tokens, read_at) + found
-
-  def _read(self, array, read_at):
-    """Rows of the tokens that the result is made of."""
-    return array[:, : self.num_read] if read_at is None else _at(array, read_at)
-
-
-def _at(
-  array: Shaped[Array, "b n m"], places: Int[Array, " b"]
-) -> Shaped[Array, "b 1 m"]:
-  """One row of each example."""
-  return jnp.take_along_axis(array, places[:, None, None], axis=1)
 
 
 class Encoder(nn.Module):
@@ -303,7 +147,8 @@ class Encoder(nn.Module):
       tokens, per_layer, for_all, train, places, *read
     )
     if read_at is not None and self._reads_all():
-      take = _at if read_at.ndim == 1 else token_places.take
+      one = read_at.ndim == 1
+      take = token_places.take_one if one else token_places.take
       tokens = take(tokens, read_at)
     if self.norm_dtype is None:
       return tokens
@@ -415,7 +260,7 @@ class Encoder(nn.Module):
       # Inside a scan nothing can be merged away, so XLA need not be stopped.
       block = nn.remat(
         block,
-        policy=REMAT_POLICIES[self.remat],
+        policy=remat_policies.OF_BLOCKS[self.remat],
         prevent_cse=not self.scan_layers,
       )
     groups = of_layers(

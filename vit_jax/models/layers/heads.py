@@ -33,7 +33,8 @@ class LinearHead(nn.Module):
       x, kernel.astype(self.dtype), preferred_element_type=jnp.float32
     )
     logits = logits + bias.reshape((1,) * (x.ndim - 1) + (-1,))
-    # As `encoder.BETWEEN_BLOCKS`: the kernel is gathered, not what it meets.
+    # As `encoder_block.BETWEEN_BLOCKS`: the kernel is gathered, not what it
+    # meets.
     return nn.with_logical_constraint(
       logits, ("batch", *["tokens"] * (x.ndim - 2), "classes")
     )

@@ -15,9 +15,9 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
+from vit_jax.models.layers import remat_policies
 from vit_jax.models.layers.convolution import BETWEEN_UNITS
 from vit_jax.models.layers.depthwise import DepthwiseConv
-from vit_jax.models.layers.encoder import REMAT_POLICIES
 from vit_jax.models.layers.gelu import gelu
 from vit_jax.models.layers.heads import LinearHead
 from vit_jax.models.layers.layer_norm import LayerNorm
@@ -174,7 +174,7 @@ class Stage(nn.Module):
     self.sow("intermediates", "embed_map", x)
     block = Block
     if self.remat != "none":
-      block = nn.remat(block, policy=REMAT_POLICIES[self.remat])
+      block = nn.remat(block, policy=remat_policies.OF_BLOCKS[self.remat])
     for i, rate in enumerate(self.drop_rates):
       x = block(
         self.num_heads,

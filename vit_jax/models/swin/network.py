@@ -14,8 +14,8 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
+from vit_jax.models.layers import remat_policies
 from vit_jax.models.layers.convolution import BETWEEN_UNITS
-from vit_jax.models.layers.encoder import REMAT_POLICIES
 from vit_jax.models.layers.gelu import gelu
 from vit_jax.models.layers.heads import LinearHead
 from vit_jax.models.layers.layer_norm import LayerNorm
@@ -150,7 +150,7 @@ class Stage(nn.Module):
   ) -> tuple[Float[Array, "b h w c"], Float[Array, "b y x k"]]:
     block = Block
     if self.remat != "none":
-      block = nn.remat(block, policy=REMAT_POLICIES[self.remat])
+      block = nn.remat(block, policy=remat_policies.OF_BLOCKS[self.remat])
     for i, rate in enumerate(self.drop_rates):
       x = block(
         self.num_heads,

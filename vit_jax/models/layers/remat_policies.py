@@ -1,0 +1,40 @@
+"""What the backward pass finds ready, per `config.model.remat`."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import jax
+
+_POLICIES = jax.checkpoint_policies
+
+
+def by_name(
+  names: Sequence[str], *, dots: Callable[..., bool] | None = None
+) -> Mapping[str, Callable]:
+  """Policies of `jax.checkpoint` by name; they compute the rest again.
+
+  Args:
+    names: Names, by `checkpoint_name`, of the arrays that 'named' keeps, and
+      that 'offload' keeps in the host's memory.
+    dots: Policy of 'dots', which keeps products; None: that of 'named'.
+  """
+  named = _POLICIES.save_only_these_names(*names)
+  return {
+    "full": _POLICIES.nothing_saveable,
+    "dots": named if dots is None else dots,
+    "named": named,
+    "offload": _POLICIES.save_and_offload_only_these_names(
+      names_which_can_be_saved=[],
+      names_which_can_be_offloaded=list(names),
+      offload_src="device",
+      offload_dst="pinned_host",
+    ),
+  }
+
+
+# Of blocks of attention and MLP: 'dots' keeps the results of all products with
+# parameters, 9 D numbers a token; 'named' what attention's backward pass and
+# the MLP start from, 5 D.
+OF_BLOCKS = by_name(
+  ("query", "key", "value", "context", "after_attention"),
+  dots=_POLICIES.dots_with_no_batch_dims_saveable,
+)
