@@ -11,6 +11,7 @@ KNOWN += [
   "config.objective.loss",
   "config.objective.mixup_alpha",
   "config.evals.test.split",
+  "config.evals.test.l2",
 ]
 
 
@@ -37,6 +38,13 @@ KNOWN += [
     ("train.weighted_sampler", "train.sampling"),
     ("regression", "objective.loss"),
     ("objective.mse", "objective.loss"),
+    ("model.hidden_size", "model.width"),
+    ("num_hidden_layers", "model.depth"),
+    ("model.init_values", "model.layer_scale"),
+    ("grad_checkpointing", "model.remat"),
+    ("optimizer.betas", "optimizer.b1"),
+    ("patience", "early_stopping"),
+    ("train.aug_repeats", "train.repeats"),
     # Misspelt.
     ("modle.width", "model.width"),
     ("schedule.base_rl", "schedule.base_lr"),
@@ -51,9 +59,26 @@ def test_names_of_other_frameworks_and_misspelt_ones_lead_to_ours(key, meant):
   assert found == f"config.{meant}"
 
 
-@pytest.mark.parametrize("key", ["notes", "zzz"])
+@pytest.mark.parametrize("key", ["notes", "zzz", "evals.test.zzz"])
 def test_what_is_like_no_key_has_no_suggestion(key):
   assert key_suggestions.nearest(f"config.{key}", KNOWN) is None
+
+
+@pytest.mark.parametrize(
+  ("key", "section", "some"),
+  [
+    ("mesh.zzz", "config.mesh", ["data", "fsdp", "tensor", "rules"]),
+    ("evals.test.zzz", "config.evals.test", ["split"]),
+    ("evals.zzz.qqq", "config.evals", ["test.*"]),
+    ("zzz", "config", ["total_steps", "train.*", "model.*"]),
+  ],
+)
+def test_what_is_like_no_key_is_answered_with_those_of_its_section(
+  key, section, some
+):
+  found, inside = key_suggestions.beside(f"config.{key}", KNOWN)
+  assert found == section
+  assert set(some) <= set(inside) and len(set(inside)) == len(inside)
 
 
 def test_every_name_of_ours_exists():

@@ -53,6 +53,20 @@ _ELSEWHERE = {
     "gradient_clip_val",
     "max_grad_norm",
   ),
+  "optimizer.b1": ("beta1", "betas", "adam_beta1", "opt_betas"),
+  "optimizer.b2": ("beta2", "adam_beta2"),
+  "model.width": ("hidden_size", "hidden_dim", "embed_dim", "d_model"),
+  "model.depth": ("num_layers", "num_hidden_layers", "n_layer"),
+  "model.num_heads": ("num_attention_heads", "heads", "n_head"),
+  "model.mlp_dim": ("intermediate_size", "mlp_ratio"),
+  "model.pool": ("global_pool", "pooling"),
+  "model.layer_scale": ("init_values", "layer_scale_init_value"),
+  "model.registers": ("reg_tokens", "num_register_tokens", "num_registers"),
+  "model.remat": (
+    "grad_checkpointing",
+    "gradient_checkpointing",
+    "use_checkpoint",
+  ),
   "model.image_size": ("image_size", "img_size", "input_size", "resolution"),
   "model.num_classes": ("num_classes", "nb_classes", "num_labels"),
   "model.dtype": ("amp", "bf16", "fp16", "precision", "mixed_precision"),
@@ -62,8 +76,18 @@ _ELSEWHERE = {
   "objective.mixup_alpha": ("mixup", "mixup_alpha"),
   "objective.cutmix_alpha": ("cutmix", "cutmix_alpha"),
   "objective.label_smoothing": ("smoothing", "label_smoothing"),
+  "objective.erase_probability": ("reprob", "random_erase"),
+  "objective.normalize_pixels": ("norm_pix_loss",),
+  "objective.prototypes": ("out_dim", "head_n_prototypes"),
+  "objective.student_temperature": ("student_temp",),
+  "objective.teacher_temperature": ("teacher_temp",),
+  "objective.teacher_momentum": ("momentum_teacher",),
+  "train.repeats": ("repeated_aug", "aug_repeats"),
+  "early_stopping": ("patience", "early_stopping_patience"),
   "init_from": ("pretrained", "checkpoint", "finetune", "resume_from"),
   "data_dir": ("data_path", "data_root", "root"),
+  "checkpoint.keep_last": ("save_total_limit", "checkpoint_hist"),
+  "checkpoint.keep_best": ("metric_for_best_model", "load_best_model_at_end"),
   "checkpoint.every_steps": ("save_every", "save_steps", "saveckp_freq"),
   "log_every_steps": ("log_interval", "logging_steps", "log_every_n_steps"),
   "log.to": (
@@ -101,9 +125,10 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
   section, _, leaf = name.rpartition(".")
   if foreign := _foreign(name, known):
     return foreign
-  if near := did_you_mean(name, known, cutoff=0.85):
-    return near
+  near = did_you_mean(name, known, cutoff=0.85)
   # The name of a key says more than that of its section.
+  if near and did_you_mean(leaf, [_leaf(near)], cutoff=0.6):
+    return near
   beside = {
     _leaf(key): key for key in known if key.rpartition(".")[0] == section
   }
@@ -114,6 +139,30 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
     if near := did_you_mean(leaf, keys, cutoff):
       return keys[near]
   return None
+
+
+def beside(name: str, known: Sequence[str]) -> tuple[str, list[str]]:
+  """The innermost section on a key's path that exists, and what it holds.
+
+  Args:
+    name: The key, 'config.train.foo.bar'.
+    known: Keys that exist, 'config.train.views.local.size'.
+
+  Returns:
+    The section, 'config.train', and its keys in the order of `known`, a section
+    in it as 'views.*'.
+  """
+  section = name.rpartition(".")[0]
+  while section and not any(key.startswith(f"{section}.") for key in known):
+    section = section.rpartition(".")[0]
+  inside = (
+    key.removeprefix(f"{section}.").partition(".")
+    for key in known
+    if key.startswith(f"{section}.")
+  )
+  return section, list(
+    dict.fromkeys(f"{key}.*" if rest else key for key, _, rest in inside)
+  )
 
 
 def of_flag(name: str, known: Sequence[str]) -> str | None:

@@ -152,12 +152,15 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def unknown_key(name: str, value: Any, known: list[str]) -> str:
-  """The sentence about a key that does not exist, naming the nearest."""
-  near = key_suggestions.nearest(name, known)
+  """The sentence about a key that does not exist.
+
+  It names the key that was most likely meant, or else those of the section.
+  """
   shown = "" if value is None else f" ({value})"
-  if near:
+  if near := key_suggestions.nearest(name, known):
     return f'Unknown key "{name}"{shown}. Did you mean "{near}"?'
-  return f'Unknown key "{name}"{shown}. Known keys: {", ".join(known)}.'
+  section, inside = key_suggestions.beside(name, known)
+  return f'Unknown key "{name}"{shown}. Keys of {section}: {", ".join(inside)}.'
 
 
 def _decided(value: Any, is_init: bool) -> Any:
