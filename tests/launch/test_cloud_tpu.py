@@ -34,26 +34,39 @@ TAKEN = Experiment(
   "configs/quickstart.py", ":smoke", ("--config.seed=3",), "gs://bucket/first"
 )
 
-# Answers `list` and `status` from lists; what is asked for or deleted by
-# `create` and `delete` changes nothing by itself. Fails where it is told to.
-# The words of an answer to `status` are those of the workers, each in its
-# sentence; one that fails does not keep the others from answering.
+# Answers from lists, and where they end as a TPU does whose slices have as many
+# workers as `hosts` says; what is asked for or deleted by `create` and `delete`
+# changes nothing by itself. Fails where it is told to. The words of an answer
+# to `status` are those of the workers, slice by slice, each in its sentence;
+# one that fails does not keep the others from answering. Workers of a slice
+# that gcloud cannot prepare are omitted, and it succeeds with the others, as in
+# Google Cloud SDK 528.0.0 (queued_resources/ssh.py).
 GCLOUD = r"""
 import re
 play = json.loads((place / "play.json").read_text())
+hosts = play["hosts"]
+nodes = [f"first-{i}" for i in range(len(hosts))] if hosts[1:] else ["first"]
 action = words[3]
 command = [w for w in words if w.startswith("--command=")]
-key = "status" if command and command[0].endswith(" status") else action
+key, default = action, ""
+if command and command[0].endswith(" status"):
+  assert {"--node=all", "--worker=all"} <= set(words)
+  key = "status"
+elif words[2] == "tpu-vm":
+  assert words[5] == "--format=value(networkEndpoints.len())"
+  key, default = "endpoints", str(hosts[nodes.index(words[4])])
+elif any("tpu.nodeSpec[].nodeId" in word for word in words):
+  key, default = "nodes", " ".join(nodes)
 answer = play.get(key, [])
-value = answer.pop(0) if answer else ""
+value = answer.pop(0) if answer else default
 (place / "play.json").write_text(json.dumps(play))
 parts = value.split(" ")
 if key == "status" and all(map(str.isalnum, parts)):
-  assert {"--node=all", "--worker=all"} <= set(words)
+  workers = [(i, host) for i, n in enumerate(hosts) for host in range(n)]
   value = "\n".join(
-    f"launch: status is {part} on t1v-n-0a1b2c3d-w-{host}."
-    for host, part in enumerate(parts)
-    if part != "fail"
+    f"launch: status is {part} on t1v-n-{i}a1b2c3d-w-{host}."
+    for (i, host), part in zip(workers, parts)
+    if part not in ("fail", "omitted")
   )
 print("" if value == "fail" else value)
 if "fail" in parts:
@@ -86,8 +99,14 @@ def scripts(plan):
   return watch, worker
 
 
-def watched(gcloud, plan=None, **play):
-  """The exit code of watching while gcloud gives these answers."""
+def watched(gcloud, plan=None, hosts=None, **play):
+  """The exit code of watching while gcloud gives these answers.
+
+  Without `hosts` there is one slice, with a worker for each word of a status.
+  """
+  words = [status.split(" ") for status in play.get("status", [])]
+  known = [len(w) for w in words if all(map(str.isalnum, w))]
+  play["hosts"] = hosts or [max(known, default=1)]
   (gcloud.place / "play.json").write_text(json.dumps(play))
   return (plan or plan_of()).carry_out()
 
@@ -96,11 +115,14 @@ def actions(gcloud):
   """What gcloud was asked to do, without the looks at the state."""
   found = []
   for words in gcloud.words("gcloud"):
-    assert words[:3] == ["compute", "tpus", "queued-resources"]
     assert words[-3:] == ["--zone=us-west4-a", "--project=research", "--quiet"]
+    if words[:4] == ["compute", "tpus", "tpu-vm", "describe"]:
+      continue
+    assert words[:3] == ["compute", "tpus", "queued-resources"]
     command = [w for w in words if w.startswith("--command=")]
     action = command[0].split()[-1] if command else words[3]
-    if action not in ("list", "status"):
+    counts = any("nodeId" in word for word in words)
+    if action not in ("list", "status") and not counts:
       found.append(action)
   return found
 
@@ -247,6 +269,56 @@ def test_a_worker_that_says_nothing_is_waited_for(gcloud, capfd):
   assert actions(gcloud) == [*START, *END]
 
 
+@pytest.mark.parametrize(
+  "first",
+  [
+    "0 0 omitted omitted",
+    "omitted omitted 134 134",
+    "running gone omitted omitted",
+    "stopped stopped omitted omitted",
+    "omitted omitted omitted omitted",
+    "0 0 0",
+  ],
+)
+def test_no_run_is_judged_by_a_part_of_its_workers(gcloud, capfd, first):
+  """By none of the looks, the first included."""
+  running = "running running running running"
+  status = [first, running, first, "0 0 0 0"]
+  plan = plan_of(num_slices=2)
+  states = ["ACTIVE"] * 9
+  assert watched(gcloud, plan, [2, 2], list=states, status=status) == 0
+  assert "of 4 workers have answered" in capfd.readouterr().err
+  assert actions(gcloud) == [*START, "log", *END]
+
+
+def test_a_slice_that_never_answers_deletes_nothing(gcloud, capfd):
+  plan = plan_of(num_slices=2)
+  status = ["0 omitted"] * 99
+  states = ["ACTIVE"] * 99
+  assert watched(gcloud, plan, [1, 1], list=states, status=status) == 1
+  assert "may still be there, and cost" in capfd.readouterr().err
+  assert actions(gcloud) == START
+
+
+@pytest.mark.parametrize(
+  "play",
+  [
+    {"nodes": ["fail"]},
+    {"nodes": [""]},
+    {"endpoints": ["4", "fail"]},
+    {"endpoints": ["4", ""]},
+    {"endpoints": ["4", "0"]},
+  ],
+  ids=str,
+)
+def test_a_run_starts_when_its_workers_can_be_counted(gcloud, capfd, play):
+  plan = plan_of(num_slices=2)
+  play["status"] = ["0 0 0 0"]
+  assert watched(gcloud, plan, [2, 2], list=["ACTIVE"] * 9, **play) == 0
+  assert "could not be started on all workers" in capfd.readouterr().err
+  assert actions(gcloud) == [*START, "log", *END]
+
+
 @pytest.mark.parametrize("code", [1, 130, 134])
 def test_an_error_that_a_restart_would_repeat_ends_it(gcloud, code):
   assert watched(gcloud, list=["ACTIVE"] * 2, status=[str(code)]) == code
@@ -266,7 +338,9 @@ def test_a_tpu_may_be_kept(gcloud):
 
 def test_each_slice_has_its_logs(gcloud):
   plan = plan_of(num_slices=3)
-  assert watched(gcloud, plan, list=["", *["ACTIVE"] * 2], status=["0"]) == 0
+  states = ["", *["ACTIVE"] * 2]
+  status = ["0 0 0"]
+  assert watched(gcloud, plan, [1, 1, 1], list=states, status=status) == 0
   create = call(gcloud, "create")
   assert {"--node-count=3", "--node-prefix=first"} <= set(create)
   assert not any(word.startswith("--node-id") for word in create)
