@@ -37,10 +37,10 @@ TAKEN = Experiment(
 # Answers from lists, and where they end as a TPU does whose slices have as many
 # workers as `hosts` says; what is asked for or deleted by `create` and `delete`
 # changes nothing by itself. Fails where it is told to. The words of an answer
-# to `status` are those of the workers, slice by slice, each in its sentence;
-# one that fails does not keep the others from answering. Workers of a slice
-# that gcloud cannot prepare are omitted, and it succeeds with the others, as in
-# Google Cloud SDK 528.0.0 (queued_resources/ssh.py).
+# to `status` or `start` are those of the workers, slice by slice, each in its
+# sentence; one that fails does not keep the others from answering. Workers of a
+# slice that gcloud cannot prepare are omitted, and it succeeds with the others,
+# as in Google Cloud SDK 528.0.0 (queued_resources/ssh.py).
 GCLOUD = r"""
 import re
 play = json.loads((place / "play.json").read_text())
@@ -49,9 +49,10 @@ nodes = [f"first-{i}" for i in range(len(hosts))] if hosts[1:] else ["first"]
 action = words[3]
 command = [w for w in words if w.startswith("--command=")]
 key, default = action, ""
-if command and command[0].endswith(" status"):
+if command and command[0].endswith((" status", " start")):
   assert {"--node=all", "--worker=all"} <= set(words)
-  key = "status"
+  key = command[0].split(" ")[-1]
+  default = " ".join(["started"] * sum(hosts)) if key == "start" else ""
 elif words[2] == "tpu-vm":
   assert words[5] == "--format=value(networkEndpoints.len())"
   key, default = "endpoints", str(hosts[nodes.index(words[4])])
@@ -61,7 +62,7 @@ answer = play.get(key, [])
 value = answer.pop(0) if answer else default
 (place / "play.json").write_text(json.dumps(play))
 parts = value.split(" ")
-if key == "status" and all(map(str.isalnum, parts)):
+if key in ("status", "start") and all(map(str.isalnum, parts)):
   workers = [(i, host) for i, n in enumerate(hosts) for host in range(n)]
   value = "\n".join(
     f"launch: status is {part} on t1v-n-{i}a1b2c3d-w-{host}."
@@ -298,6 +299,13 @@ def test_a_slice_that_never_answers_deletes_nothing(gcloud, capfd):
   assert watched(gcloud, plan, [1, 1], list=states, status=status) == 1
   assert "may still be there, and cost" in capfd.readouterr().err
   assert actions(gcloud) == START
+
+
+def test_a_slice_that_was_omitted_from_the_start_is_started(gcloud):
+  plan = plan_of(num_slices=2)
+  play = {"start": ["started omitted"], "status": ["running running", "0 0"]}
+  assert watched(gcloud, plan, [1, 1], list=["ACTIVE"] * 9, **play) == 0
+  assert actions(gcloud) == [*START, *START, "log", *END]
 
 
 @pytest.mark.parametrize(
@@ -612,6 +620,16 @@ def test_a_worker_installs_the_commit_and_trains(worker_of):
   assert any({"jax[tpu]==0.10.2", "gcsfs"} <= set(words) for words in installs)
   assert "training" in worker.run("logs").stdout
   assert worker.run("log").stdout == worker.log()
+
+
+def test_a_worker_says_that_it_has_started(worker_of):
+  """Else the watch would not know that gcloud has left out another."""
+  worker = worker_of()
+  sentence = f"launch: status is started on {socket.gethostname()}.\n"
+  worker.ends_with("wait 0")
+  assert worker.begin().stdout == sentence
+  worker.wait_for_training()
+  assert worker.begin().stdout == sentence
 
 
 def test_any_words_reach_train_as_they_are(worker_of):
