@@ -361,6 +361,19 @@ def test_each_slice_has_its_logs(gcloud):
   assert all(pathlib.Path(folder).is_dir() for _, folder in found)
 
 
+def test_no_worker_is_waited_for_as_long_as_ssh_would(gcloud):
+  """Two minutes on Linux, for each of the ten times that gcloud tries."""
+  assert watched(gcloud, list=["ACTIVE"] * 2, status=["0"]) == 0
+  waits = [
+    (words[3], [w for w in words if "ConnectTimeout" in w])
+    for words in gcloud.words("gcloud")
+    if words[3] in ("ssh", "scp")
+  ]
+  ssh = ("ssh", ["--ssh-flag=-oConnectTimeout=20"])
+  scp = ("scp", ["--scp-flag=-oConnectTimeout=20"])
+  assert waits == [ssh, scp, ssh, ssh, ssh, ssh]
+
+
 def test_network_troubles_are_sat_out(gcloud):
   code = watched(
     gcloud,
