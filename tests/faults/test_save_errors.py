@@ -2,8 +2,10 @@
 
 import errno
 import json
+import threading
 import time
 
+import jax
 import jax.numpy as jnp
 import pytest
 from etils import epath
@@ -14,6 +16,9 @@ from vit_jax import records
 from vit_jax.checkpoint import atomic_commit, manifest
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
 from vit_jax.errors import UserError
+from vit_jax.rundir.position import Position
+from vit_jax.rundir.run_directory import RunDirectory
+from vit_jax.rundir.timing import Clock
 from vit_jax.train import train
 
 STATE = {"params": {"x": jnp.zeros(3)}, "ema_params": None}
@@ -166,3 +171,44 @@ def test_a_run_that_is_to_go_on_does_so_with_an_alarm(
   assert len(alarms) == 1 and "step 4 could not be saved" in alarms[0]
   assert saved(tmp_path) == ["2", "6"]
   assert summary(tmp_path)["status"] == "finished"
+
+
+@pytest.mark.parametrize("at_the_end", [False, True])
+@pytest.mark.parametrize(
+  ("count", "error", "code"),
+  [
+    # Seen in a process when the other one of its run was killed.
+    (2, ValueError("UNKNOWN: Gloo AllGather failed: Connection closed"), 134),
+    (
+      2,
+      jax.errors.JaxRuntimeError("DEADLINE_EXCEEDED: Barrier timed out"),
+      134,
+    ),
+    (2, OSError(errno.ENOSPC, "No space left on device"), 1),
+    (1, jax.errors.JaxRuntimeError("UNAVAILABLE: the bucket"), 1),
+  ],
+)
+def test_a_save_that_lacks_another_process_may_be_tried_again(
+  tmp_path, monkeypatch, count, error, code, at_the_end
+):
+  def fail(directory):
+    raise error
+
+  def counted():  # Not in the thread of the save, which would look for others.
+    is_main = threading.current_thread() is threading.main_thread()
+    return count if is_main else 1
+
+  monkeypatch.setattr(manifest, "write", fail)
+  parts = experiments.build()
+  with pytest.raises(UserError, match="step 2 could not be saved") as left:
+    with RunDirectory(str(tmp_path), parts, Clock()) as directory:
+      directory.save(2, directory.restore_or_init(), Position())
+      monkeypatch.setattr(jax, "process_count", counted)
+      if at_the_end:
+        directory.finish("finished")
+      deadline = time.monotonic() + 100
+      while time.monotonic() < deadline:
+        directory.check()
+        time.sleep(0.001)
+  assert left.value.exit_code == code
+  assert summary(tmp_path)["status"] == "failed"

@@ -81,6 +81,18 @@ def test_an_error_of_the_network_is_a_loss_that_a_restart_may_mend(
   assert '"code": 134' in client.words[liveness._LOST]
 
 
+def test_a_loss_waits_until_it_is_known_who_was_lost(client, monkeypatch):
+  monkeypatch.setattr(jax, "process_count", lambda: 2)
+  slept = []
+  monkeypatch.setattr(liveness.time, "sleep", slept.append)
+  error = LostError("The checkpoint of step 2 could not be saved.")
+  with pytest.raises(LostError) as left, Liveness():
+    raise error
+  assert left.value is error
+  assert max(slept) >= liveness.SILENT_SECONDS
+  assert '"code": 134' in client.words[liveness._LOST]
+
+
 @pytest.mark.parametrize("error", OTHERS, ids=str)
 def test_any_other_error_stays_what_it_is(error, client, monkeypatch):
   monkeypatch.setattr(jax, "process_count", lambda: 2)

@@ -7,6 +7,7 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators.contract import Context, EvaluatedState
 from vit_jax.evaluators.features import Examples, Extractor
+from vit_jax.evaluators.shots import ExamplesError
 from vit_jax.evaluators.split import Split, open_split
 
 
@@ -17,8 +18,8 @@ class FeatureEvaluator:
     config: Entry of `config.evals`.
     datasets: Name -> training and test split.
     context: Of the run.
-    measure: `(train, test, training split) -> metrics`; raises ValueError if
-      the examples do not allow it.
+    measure: `(train, test, training split) -> metrics`; raises ExamplesError
+      if the examples do not allow it.
   """
 
   def __init__(
@@ -46,7 +47,7 @@ class FeatureEvaluator:
       test = self._extract(state.eval_params, test_split)
       try:
         found = self._measure(train, test, train_split)
-      except ValueError as error:
+      except ExamplesError as error:
         raise UserError(f"{train_split.key}: {error}") from None
       metrics |= {f"{self._prefix}/{name}/{k}": v for k, v in found.items()}
     return metrics

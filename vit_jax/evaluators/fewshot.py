@@ -16,6 +16,7 @@ from vit_jax.evaluators import contract, ridge
 from vit_jax.evaluators.feature_evaluator import FeatureEvaluator, open_datasets
 from vit_jax.evaluators.features import Examples
 from vit_jax.evaluators.shots import (
+  ExamplesError,
   class_permutations,
   held_out_set,
   require_classes,
@@ -90,7 +91,7 @@ def seed_accuracies(
   split has no say in it.
 
   Raises:
-    ValueError: A class has too few examples, none is left to hold out, or a
+    ExamplesError: A class has too few examples, none is left to hold out, or a
       label is no class.
   """
   require_classes(train.labels, test.labels, num_classes=num_classes)
@@ -105,7 +106,7 @@ def seed_accuracies(
   )
   held_out = train.rows(held_out_set(permutations, max(shots)))
   if l2_sweep and not len(held_out.labels):
-    raise ValueError(
+    raise ExamplesError(
       f"No training example is left beside {max(shots)} shots to choose the"
       " l2 on; use fewer shots, a larger training split or no l2_sweep."
     )

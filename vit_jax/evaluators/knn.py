@@ -78,7 +78,7 @@ def accuracies(
     heartbeat: Called after every chunk of test examples.
 
   Raises:
-    ValueError: A label is no class.
+    ExamplesError: A label is no class.
   """
   shots.require_classes(train.labels, test.labels, num_classes=num_classes)
   bank = neighbors.Neighbors(

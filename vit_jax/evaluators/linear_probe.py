@@ -95,7 +95,7 @@ def probe(
     heartbeat: Called every few iterations.
 
   Raises:
-    ValueError: A label is no class, or no example is left to hold out.
+    ExamplesError: A label is no class, or no example is left to hold out.
   """
   shots.require_classes(train.labels, test.labels, num_classes=num_classes)
   regression = Regression(num_classes, mesh=mesh, heartbeat=heartbeat)
@@ -128,7 +128,7 @@ def divide(
   keeps at least one.
 
   Raises:
-    ValueError: No class has two examples.
+    ExamplesError: No class has two examples.
   """
   kept, held = [], []
   for rows in shots.class_permutations(labels, num_classes=num_classes, seed=0):
@@ -136,7 +136,7 @@ def divide(
     held.append(rows[:share])
     kept.append(rows[share:])
   if not any(map(len, held)):
-    raise ValueError(
+    raise shots.ExamplesError(
       "No class of the training split has two examples, so that l2 cannot be"
       " chosen on held-out ones; give l2_sweep a single value."
     )

@@ -6,6 +6,14 @@ import numpy as np
 from jaxtyping import Int
 
 
+class ExamplesError(ValueError):
+  """The examples do not allow the measurement; the message says why.
+
+  A class of its own, as jax raises `ValueError` as well, such as for a process
+  of the run that was lost.
+  """
+
+
 def class_permutations(
   labels: Int[np.ndarray, " n"], *, num_classes: int, seed: int
 ) -> list[Int[np.ndarray, " _"]]:
@@ -49,7 +57,7 @@ def require_shots(
   """Checks that every class has `shots` examples.
 
   Raises:
-    ValueError: A class has fewer; the first is named.
+    ExamplesError: A class has fewer; the first is named.
   """
   counts = np.bincount(labels, minlength=num_classes)
   short = np.flatnonzero(counts < shots)
@@ -57,18 +65,18 @@ def require_shots(
     first = int(short[0])
     name = f" ({class_names[first]!r})" if class_names else ""
     others = f" So have {short.size - 1} more classes." * (short.size > 1)
-    raise ValueError(
+    raise ExamplesError(
       f"Class {first}{name} has {counts[first]} examples, fewer than the"
       f" {shots} shots asked for.{others}"
     )
 
 
 def require_classes(*labels: Int[np.ndarray, " _"], num_classes: int) -> None:
-  """Raises ValueError naming a label that is not in 0..num_classes-1."""
+  """Raises ExamplesError naming a label that is not in 0..num_classes-1."""
   for some in labels:
     wrong = some[(some < 0) | (some >= num_classes)]
     if wrong.size:
-      raise ValueError(
+      raise ExamplesError(
         f"Label {wrong[0]} is outside 0..{num_classes - 1}, the range for"
         f" num_classes = {num_classes}."
       )

@@ -86,7 +86,7 @@ class TrainedProbe:
         found = self._measure(
           state.eval_params, train, test, self._trainers[name]
         )
-      except ValueError as error:
+      except shots.ExamplesError as error:
         raise UserError(f"{train.key}: {error}") from None
       metrics |= {f"{self._prefix}/{name}/{k}": v for k, v in found.items()}
     return metrics

@@ -94,7 +94,8 @@ class Liveness:
       self._thread.join()
       self._put(_DONE)
       return
-    if not issubclass(kind, UserError | KeyboardInterrupt):
+    is_known = issubclass(kind, UserError | KeyboardInterrupt)
+    if not is_known or issubclass(kind, LostError):
       # The watch ends the process if it finds who is missing; it takes as long
       # as a process may be silent, and a few turns.
       time.sleep(SILENT_SECONDS + 8 * PERIOD_SECONDS)
@@ -180,11 +181,15 @@ class Liveness:
     os._exit(lost["code"])
 
 
+def is_of_network(error: BaseException | None) -> bool:
+  """Tests if jax raised it because it could not reach another process."""
+  kinds = jax.errors.JaxRuntimeError | ValueError
+  return isinstance(error, kinds) and bool(_UNREACHABLE.match(str(error)))
+
+
 def _explained(error: BaseException) -> LostError | None:
   """The sentence for an error of the network; None for any other."""
-  if not isinstance(error, jax.errors.JaxRuntimeError | ValueError):
-    return None
-  if not _UNREACHABLE.match(str(error)):
+  if not is_of_network(error):
     return None
   words = " ".join(str(error).split())[:_SHOWN]
   return LostError(

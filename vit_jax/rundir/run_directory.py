@@ -16,9 +16,9 @@ from vit_jax import buckets, records, trees, versions
 from vit_jax.checkpoint import resume
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
 from vit_jax.config import evaluator_declarations, resolve, schema
-from vit_jax.errors import DivergedError, UserError
+from vit_jax.errors import DivergedError, LostError, UserError
 from vit_jax.pretrained import fitting, run_files, start
-from vit_jax.processes import agreement
+from vit_jax.processes import agreement, liveness
 from vit_jax.rundir import (
   goodput,
   run_facts,
@@ -358,7 +358,14 @@ class RunDirectory:
       self._tell(error)
       going_on = self._parts.config.checkpoint.on_save_error == "continue"
       if not going_on or jax.process_count() > 1:
-        raise UserError(self._sentence(error)) from error
+        raise self._ending(error) from error
+
+  def _ending(self, error: SaveError) -> UserError:
+    """What ends the run; a restart may mend the network."""
+    is_lost = jax.process_count() > 1 and liveness.is_of_network(
+      error.__cause__
+    )
+    return (LostError if is_lost else UserError)(self._sentence(error))
 
   def _tell(self, error: SaveError) -> None:
     _logger.error("ALARM: %s", self._sentence(error))
@@ -428,7 +435,7 @@ class RunDirectory:
     if self._lock and self._lock.is_lost:
       self._abandon()
       return
-    problem = ""
+    problem = None
     try:
       with self._clock.phase("save"):
         try:
@@ -437,7 +444,7 @@ class RunDirectory:
           self._unsaved = error
           self._tell(error)
       if self._unsaved:
-        problem = self._sentence(self._unsaved)
+        problem = self._ending(self._unsaved)
       if self._metrics:
         self._metrics.close()
         self._goodput.close()
@@ -446,7 +453,7 @@ class RunDirectory:
       if self._spool:
         self._spool.close()
     except OSError as error:
-      problem = problem or (
+      problem = problem or UserError(
         f"The records of {self.path} cannot be written"
         f" ({error.strerror or error}); mend that and start the run again."
       )
@@ -454,7 +461,7 @@ class RunDirectory:
     finally:
       self.release()
     if problem:
-      raise UserError(problem)
+      raise problem
 
   def _abandon(self) -> None:
     """Leaves the records to the job that has taken the directory over."""
