@@ -40,6 +40,23 @@ if os.environ["JAX_PROCESS_ID"] == "0":
 train.define_flags()
 command_line.run(train.main, config_flag="config")
 """
+# Process 1 dies when it begins to save step 8.
+DYING = """
+import os, signal
+from vit_jax import command_line, train
+from vit_jax.checkpoint.store import CheckpointStore
+from vit_jax.processes import liveness
+liveness.SILENT_SECONDS = 8
+save = CheckpointStore.save
+def dying(self, step, *args):
+  if step == 8:
+    os.kill(os.getpid(), signal.SIGKILL)
+  return save(self, step, *args)
+if os.environ["JAX_PROCESS_ID"] == "1":
+  CheckpointStore.save = dying
+train.define_flags()
+command_line.run(train.main, config_flag="config")
+"""
 # Waits three seconds, as if NFS looked again after two; the newest checkpoint
 # stays out of sight of process 1 for its first {looks} looks.
 STALE = """
@@ -146,6 +163,18 @@ def test_when_one_dies_the_other_ends_within_a_minute_and_names_it(
   for process in processes:
     runs.end(process)
   assert runs.saved_steps(tmp_path)[-1] == runs.STEPS
+
+
+def test_one_that_dies_in_a_save_is_lost_and_the_save_not_blamed(
+  repo, tmp_path
+):
+  processes = start_with(DYING, repo, 2 * [tmp_path])
+  _, said = processes[0].communicate(timeout=200)
+  kill(processes)
+  assert processes[0].returncode == 134, said
+  assert "error: Process 1 on host" in said
+  assert "no sign of life" in said
+  assert runs.saved_steps(tmp_path)[-1] == 4
 
 
 def test_a_network_that_fails_ends_all_with_a_code_for_another_start(

@@ -25,7 +25,7 @@ from vit_jax.processes import agreement, jax_private
 
 EXIT_LOST = LostError.exit_code
 PERIOD_SECONDS = 2
-# Longer than any pause of a living process; jax's own limit is its double.
+# Longer than any pause of a living process.
 SILENT_SECONDS = 25
 _WORDS = "vit_jax/processes"
 _LOST = "vit_jax/lost"
@@ -41,6 +41,15 @@ _UNREACHABLE = re.compile(
   re.DOTALL | re.IGNORECASE,
 )
 _SHOWN = 300  # Characters of such an error.
+
+
+def jax_limit() -> int:
+  """Limit of jax's own heartbeats, seconds, long enough for ours to be first.
+
+  jax sends them at every half of its limit, so that it may take a process for
+  lost the other half after its end.
+  """
+  return 2 * (SILENT_SECONDS + 10 * PERIOD_SECONDS)
 
 
 class Liveness:

@@ -50,7 +50,7 @@ def initialize() -> None:
     index,
     local_devices,
     initialization_timeout=seconds,
-    heartbeat_timeout_seconds=2 * liveness.SILENT_SECONDS,
+    heartbeat_timeout_seconds=liveness.jax_limit(),
   )
 
 
