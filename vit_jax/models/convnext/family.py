@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.models import stages
 from vit_jax.models.convnext import cost, detect, shapes, sizes
 from vit_jax.models.convnext.section import ConvNeXtModel
 from vit_jax.models.family import Family, shared_keys
@@ -110,24 +111,6 @@ def _shrink(model: Any) -> None:
   model.update(widths=tuple(8 * 2**i for i in range(stages)), image_size=32)
 
 
-def _feature_names(network: "ConvNeXt") -> list[str]:
-  from vit_jax.models.convnext.network import block_name
-
-  names = ["stem"]
-  for stage, depth in enumerate(network.depths, 1):
-    names += [f"stage{stage}/{block_name(block)}" for block in range(depth)]
-    names.append(f"stage{stage}")
-  return [*names, "encoded", "pre_logits"]
-
-
-def _feature(network: "ConvNeXt", name: str, sown: Mapping[str, Any]) -> Any:
-  values = sown["intermediates"]
-  if "/" in name:
-    stage, block = name.split("/")
-    return values[stage][block]["map"][0]
-  return values[f"{name}_map" if name != "encoded" else name][0]
-
-
 def _pixel_filters(network: "ConvNeXt", params: Mapping[str, Any]) -> Any:
   return params["stem"]["conv"]["kernel"]
 
@@ -180,11 +163,9 @@ FAMILY = Family(
   deciding=_deciding,
   find=_find,
   shrink=_shrink,
-  feature_names=_feature_names,
-  feature=_feature,
-  map_names=lambda network: [
-    f"stage{stage + 1}" for stage in range(len(network.depths))
-  ],
+  feature_names=lambda network: stages.feature_names(network, ["stem"]),
+  feature=stages.feature,
+  map_names=stages.map_names,
   pixel_filters=_pixel_filters,
   layer_of=_layer_of,
   sharding_rules=(

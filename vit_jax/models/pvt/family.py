@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.models import stages
 from vit_jax.models.family import Family, shared_keys
 from vit_jax.models.pvt import cost, detect, shapes, sizes
 from vit_jax.models.pvt.section import PVTModel
@@ -124,27 +125,6 @@ def _shrink(model: Any) -> None:
   model.update(reductions=(2, 1), expansions=(2, 2), image_size=32)
 
 
-def _feature_names(network: "PVT") -> list[str]:
-  from vit_jax.models.pvt.network import block_name
-
-  names = []
-  for stage, depth in enumerate(network.depths, 1):
-    names.append(f"stage{stage}/embed")
-    names += [f"stage{stage}/{block_name(block)}" for block in range(depth)]
-    names.append(f"stage{stage}")
-  return [*names, "encoded", "pre_logits"]
-
-
-def _feature(network: "PVT", name: str, sown: Mapping[str, Any]) -> Any:
-  values = sown["intermediates"]
-  if name.endswith("/embed"):
-    return values[name.removesuffix("/embed")]["embed_map"][0]
-  if "/" in name:
-    stage, block = name.split("/")
-    return values[stage][block]["map"][0]
-  return values[f"{name}_map" if name != "encoded" else name][0]
-
-
 def _pixel_filters(network: "PVT", params: Mapping[str, Any]) -> Any:
   return params["stage1"]["embed"]["conv"]["kernel"]
 
@@ -193,11 +173,9 @@ FAMILY = Family(
   deciding=_deciding,
   find=_find,
   shrink=_shrink,
-  feature_names=_feature_names,
-  feature=_feature,
-  map_names=lambda network: [
-    f"stage{stage + 1}" for stage in range(len(network.depths))
-  ],
+  feature_names=lambda network: stages.feature_names(network, [], ["embed"]),
+  feature=stages.feature,
+  map_names=stages.map_names,
   pixel_filters=_pixel_filters,
   layer_of=_layer_of,
   sharding_rules=(

@@ -15,6 +15,7 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
+from vit_jax.models import stages
 from vit_jax.models.layers import remat_policies
 from vit_jax.models.layers.convolution import BETWEEN_UNITS
 from vit_jax.models.layers.depthwise import DepthwiseConv
@@ -185,7 +186,7 @@ class Stage(nn.Module):
         self.map_norm_eps,
         self.dtype,
         rate if train else 0.0,
-        name=block_name(i),
+        name=stages.block_name(i),
       )(x)
     return LayerNorm(self.layer_norm_eps, self.dtype, name="norm")(x)
 
@@ -280,8 +281,3 @@ class PVT(nn.Module):
     x = jnp.mean(x, axis=(1, 2), dtype=jnp.float32).astype(self.dtype)
     self.sow("intermediates", "representation", x)
     return x.astype(jnp.float32) if self.num_classes is None else self._head(x)
-
-
-def block_name(index: int) -> str:
-  """Name of a stage's block, from its index: 'block01' for 0."""
-  return f"block{index + 1:02d}"

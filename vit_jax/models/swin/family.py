@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.models import stages
 from vit_jax.models.family import Family, shared_keys
 from vit_jax.models.layers import short_attention_memory
 from vit_jax.models.swin import cost, detect, fitting, shapes, sizes
@@ -173,25 +174,6 @@ def _shrink(model: Any) -> None:
     model.pretrained_window_sizes = (2, 2)
 
 
-def _feature_names(network: "Swin") -> list[str]:
-  from vit_jax.models.swin.network import block_name
-
-  names = ["stem"]
-  for stage, depth in enumerate(network.depths, 1):
-    names += [f"stage{stage}/{block_name(block)}" for block in range(depth)]
-    names.append(f"stage{stage}")
-  return [*names, "encoded", "pre_logits"]
-
-
-def _feature(network: "Swin", name: str, sown: Mapping[str, Any]) -> Any:
-  values = sown["intermediates"]
-  if "/" in name:
-    stage, block = name.split("/")
-    return values[stage][block]["map"][0]
-  is_module = name == "stem" or name.startswith("stage")
-  return values[f"{name}_map" if is_module else name][0]
-
-
 def _pixel_filters(network: "Swin", params: Mapping[str, Any]) -> Any:
   return params["stem"]["conv"]["kernel"]
 
@@ -246,11 +228,9 @@ FAMILY = Family(
   deciding=_deciding,
   find=_find,
   shrink=_shrink,
-  feature_names=_feature_names,
-  feature=_feature,
-  map_names=lambda network: [
-    f"stage{stage + 1}" for stage in range(len(network.depths))
-  ],
+  feature_names=lambda network: stages.feature_names(network, ["stem"]),
+  feature=stages.feature,
+  map_names=stages.map_names,
   pixel_filters=_pixel_filters,
   layer_of=_layer_of,
   sharding_rules=(
