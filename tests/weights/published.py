@@ -2,13 +2,17 @@
 
 import functools
 import gzip
+import json
 import pathlib
 import shutil
 import tempfile
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from safetensors.numpy import load_file, save_file
 
 import vit_jax
 from vit_jax.config import schema
@@ -32,6 +36,25 @@ def folder(name: str) -> pathlib.Path:
   (whole / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
   (whole / packed.name).unlink()
   return whole
+
+
+def change(
+  directory: pathlib.Path, name: str = "config.json", **values: Any
+) -> None:
+  """Changes keys of a JSON file of a copy; None takes one out."""
+  path = directory / name
+  keys = json.loads(path.read_text()) | values
+  kept = {key: value for key, value in keys.items() if value is not None}
+  path.write_text(json.dumps(kept))
+
+
+def change_tensors(
+  directory: pathlib.Path,
+  function: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
+) -> None:
+  """Changes the tensors of a copy."""
+  path = directory / "model.safetensors"
+  save_file(function(load_file(path)), path)
 
 
 def expected(name: str) -> dict[str, np.ndarray]:

@@ -1,16 +1,17 @@
 """Published ConvNeXts give what transformers and timm make of them."""
 
 import json
-import shutil
 
 import jax
 import numpy as np
 import pytest
 from etils import epath
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from tests.weights.published import (
   GOLDEN,
+  change,
+  change_tensors,
   expected,
   outputs,
   outputs_at,
@@ -26,23 +27,6 @@ from vit_jax.weights.spellings.registry import ORIGINAL
 HUGGING_FACE = ("huggingface_convnext", "huggingface_convnextv2")
 TIMM = ("timm_convnext", "timm_convnextv2")
 READERS = dict.fromkeys(HUGGING_FACE, huggingface) | dict.fromkeys(TIMM, timm)
-
-
-@pytest.fixture
-def copied(tmp_path):
-  """A function that copies a fixture, to be changed."""
-  return lambda name: shutil.copytree(GOLDEN / name, tmp_path / name)
-
-
-def change(directory, **values):
-  """Changes keys of config.json."""
-  path = directory / "config.json"
-  path.write_text(json.dumps(json.loads(path.read_text()) | values))
-
-
-def change_tensors(directory, function):
-  path = directory / "model.safetensors"
-  save_file(function(load_file(path)), path)
 
 
 @pytest.mark.parametrize("name", READERS)

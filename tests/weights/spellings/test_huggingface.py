@@ -7,10 +7,12 @@ import jax
 import ml_dtypes
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from tests.weights.published import (
   GOLDEN,
+  change,
+  change_tensors,
   expected,
   folder,
   outputs,
@@ -45,19 +47,6 @@ def vit(tmp_path):
 def bit(tmp_path):
   """A copy of the BiT's directory, to be changed."""
   return shutil.copytree(folder("huggingface_bit"), tmp_path / "bit")
-
-
-def change(directory, name="config.json", **values):
-  """Changes keys of a JSON file; None takes one out."""
-  path = directory / name
-  settings = json.loads(path.read_text()) | values
-  settings = {key: x for key, x in settings.items() if x is not None}
-  path.write_text(json.dumps(settings))
-
-
-def change_tensors(directory, function):
-  path = directory / "model.safetensors"
-  save_file(function(load_file(path)), path)
 
 
 def refusal(directory) -> str:

@@ -1,7 +1,6 @@
 """Published PVTs give what transformers and timm make of them."""
 
 import json
-import shutil
 
 import jax
 import numpy as np
@@ -11,6 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests.weights.published import (
   GOLDEN,
+  change,
   expected,
   outputs,
   outputs_at,
@@ -26,18 +26,6 @@ from vit_jax.weights.spellings.registry import ORIGINAL
 HUGGING_FACE = ("huggingface_pvt_v2", "huggingface_pvt_v2_linear")
 TIMM = ("timm_pvt_v2", "timm_pvt_v2_linear")
 READERS = dict.fromkeys(HUGGING_FACE, huggingface) | dict.fromkeys(TIMM, timm)
-
-
-@pytest.fixture
-def copied(tmp_path):
-  """A function that copies a fixture, to be changed."""
-  return lambda name: shutil.copytree(GOLDEN / name, tmp_path / name)
-
-
-def change(directory, **values):
-  """Changes keys of config.json."""
-  path = directory / "config.json"
-  path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -1,6 +1,5 @@
 """timm's files give what timm makes of them."""
 
-import json
 import shutil
 
 import numpy as np
@@ -11,6 +10,8 @@ from safetensors.numpy import load_file, save_file
 
 from tests.weights.published import (
   GOLDEN,
+  change,
+  change_tensors,
   expected,
   folder,
   outputs,
@@ -35,26 +36,6 @@ FIXTURES = [
   "timm_bit",
   "timm_dinov2_registers",
 ]
-
-
-@pytest.fixture
-def copied(tmp_path):
-  """A function that copies a fixture, to be changed."""
-  return lambda name: shutil.copytree(folder(name), tmp_path / name)
-
-
-def change(directory, **values):
-  """Changes keys of config.json; None takes one out."""
-  path = directory / "config.json"
-  config = json.loads(path.read_text()) | values
-  path.write_text(
-    json.dumps({key: x for key, x in config.items() if x is not None})
-  )
-
-
-def change_tensors(directory, function):
-  path = directory / "model.safetensors"
-  save_file(function(load_file(path)), path)
 
 
 def refusal(directory) -> str:

@@ -33,12 +33,6 @@ BOTH = ("huggingface_clip", "huggingface_siglip")
 both = pytest.mark.parametrize("name", BOTH)
 
 
-@pytest.fixture
-def copied(tmp_path):
-  """A function that copies a fixture, to be changed."""
-  return lambda name: shutil.copytree(GOLDEN / name, tmp_path / name)
-
-
 def change(directory, tower, **values):
   """Changes keys of a tower in config.json."""
   path = directory / "config.json"
