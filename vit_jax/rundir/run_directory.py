@@ -361,7 +361,7 @@ class RunDirectory:
         raise self._ending(error) from error
 
   def _ending(self, error: SaveError) -> UserError:
-    """What ends the run; a restart may mend the network."""
+    """The error that ends the run; a restart may mend the network."""
     is_lost = jax.process_count() > 1 and liveness.is_of_network(
       error.__cause__
     )

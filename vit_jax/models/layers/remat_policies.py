@@ -1,4 +1,4 @@
-"""What the backward pass finds ready, per `config.model.remat`."""
+"""Arrays that the backward pass finds ready, per `config.model.remat`."""
 
 from collections.abc import Callable, Mapping, Sequence
 
