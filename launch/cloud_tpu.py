@@ -223,7 +223,6 @@ def make_plan(
       install=_worker(place, "install"),
       start=_worker(place, "start"),
       status=_worker(place, "status"),
-      log=_worker(place, "log"),
       preempted_codes=exit_codes.PREEMPTED_CODES,
       interrupted=exit_codes.INTERRUPTED,
       good_seconds=restarts.GOOD_SECONDS,

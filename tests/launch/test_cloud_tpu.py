@@ -40,13 +40,31 @@ TAKEN = Experiment(
 # to `status` or `start` are those of the workers, slice by slice, each in its
 # sentence; one that fails does not keep the others from answering. Workers of a
 # slice that gcloud cannot prepare are omitted, and it succeeds with the others,
-# as in Google Cloud SDK 528.0.0 (queued_resources/ssh.py).
+# as in Google Cloud SDK 528.0.0 (queued_resources/ssh.py, tpu_vm/ssh.py). Like
+# that, it takes any --output-directory for None and copies from one worker
+# only. What is not "whole" of the log of "SLICE/WORKER", `logs` says.
 GCLOUD = r"""
-import re
+import re, time
 play = json.loads((place / "play.json").read_text())
 hosts = play["hosts"]
 nodes = [f"first-{i}" for i in range(len(hosts))] if hosts[1:] else ["first"]
 action = words[3]
+flags = dict(word.split("=", 1) for word in words if "=" in word)
+if "--output-directory" in flags:
+  sys.exit(f"ERROR: Unable to write file [None/{flags['--worker']}.log]")
+if action == "scp" and words[4].startswith("first:"):
+  assert words[4] == "first:vit_jax-first/train.log"
+  node, worker = int(flags["--node"]), int(flags["--worker"])
+  assert worker < hosts[node]
+  log = pathlib.Path(words[5])
+  comes = play.get("logs", {}).get(f"{node}/{worker}", "whole")
+  if comes.startswith("after "):
+    while not (log.parents[1] / comes.removeprefix("after ")).exists():
+      time.sleep(0.01)
+  if comes != "omitted":
+    text = f"the log of worker {worker} of slice {node}\n"
+    log.write_text(text[:9] if comes == "fail" else text)
+  sys.exit(comes == "fail")
 command = [w for w in words if w.startswith("--command=")]
 key, default = action, ""
 if command and command[0].endswith((" status", " start")):
@@ -112,25 +130,36 @@ def watched(gcloud, plan=None, hosts=None, **play):
   return (plan or plan_of()).carry_out()
 
 
+def action_of(words):
+  """What gcloud is asked to do; for a worker, the action of its script."""
+  command = [w for w in words if w.startswith("--command=")]
+  if words[4:5] == ["first:vit_jax-first/train.log"]:
+    return "log"
+  return command[0].split()[-1] if command else words[3]
+
+
 def actions(gcloud):
-  """What gcloud was asked to do, without the looks at the state."""
+  """What gcloud was asked to do, without the looks at the state.
+
+  The logs that were fetched one after the other are one action.
+  """
   found = []
   for words in gcloud.words("gcloud"):
     assert words[-3:] == ["--zone=us-west4-a", "--project=research", "--quiet"]
     if words[:4] == ["compute", "tpus", "tpu-vm", "describe"]:
       continue
     assert words[:3] == ["compute", "tpus", "queued-resources"]
-    command = [w for w in words if w.startswith("--command=")]
-    action = command[0].split()[-1] if command else words[3]
+    action = action_of(words)
     counts = any("nodeId" in word for word in words)
-    if action not in ("list", "status") and not counts:
+    again = action == "log" and found[-1:] == ["log"]
+    if action not in ("list", "status") and not counts and not again:
       found.append(action)
   return found
 
 
 def call(gcloud, action):
   """The words of the only call of an action."""
-  (words,) = [w for w in gcloud.words("gcloud") if w[3] == action]
+  (words,) = [w for w in gcloud.words("gcloud") if action_of(w) == action]
   return words[4:]
 
 
@@ -289,7 +318,7 @@ def test_no_run_is_judged_by_a_part_of_its_workers(gcloud, capfd, first):
   states = ["ACTIVE"] * 9
   assert watched(gcloud, plan, [2, 2], list=states, status=status) == 0
   assert "of 4 workers have answered" in capfd.readouterr().err
-  assert actions(gcloud) == [*START, "log", *END]
+  assert actions(gcloud) == [*START, *END]
 
 
 def test_a_slice_that_never_answers_deletes_nothing(gcloud, capfd):
@@ -305,7 +334,7 @@ def test_a_slice_that_was_omitted_from_the_start_is_started(gcloud):
   plan = plan_of(num_slices=2)
   play = {"start": ["started omitted"], "status": ["running running", "0 0"]}
   assert watched(gcloud, plan, [1, 1], list=["ACTIVE"] * 9, **play) == 0
-  assert actions(gcloud) == [*START, *START, "log", *END]
+  assert actions(gcloud) == [*START, *START, *END]
 
 
 @pytest.mark.parametrize(
@@ -324,7 +353,7 @@ def test_a_run_starts_when_its_workers_can_be_counted(gcloud, capfd, play):
   play["status"] = ["0 0 0 0"]
   assert watched(gcloud, plan, [2, 2], list=["ACTIVE"] * 9, **play) == 0
   assert "could not be started on all workers" in capfd.readouterr().err
-  assert actions(gcloud) == [*START, "log", *END]
+  assert actions(gcloud) == [*START, *END]
 
 
 @pytest.mark.parametrize("code", [1, 130, 134])
@@ -344,7 +373,7 @@ def test_a_tpu_may_be_kept(gcloud):
   assert actions(gcloud) == [*START, "log"]
 
 
-def test_each_slice_has_its_logs(gcloud):
+def test_each_slice_is_asked_for(gcloud):
   plan = plan_of(num_slices=3)
   states = ["", *["ACTIVE"] * 2]
   status = ["0 0 0"]
@@ -352,26 +381,79 @@ def test_each_slice_has_its_logs(gcloud):
   create = call(gcloud, "create")
   assert {"--node-count=3", "--node-prefix=first"} <= set(create)
   assert not any(word.startswith("--node-id") for word in create)
-  found = [
-    [w.partition("=")[2] for w in words if w.startswith(("--node=", "--out"))]
-    for words in gcloud.words("gcloud")
-    if any(w.startswith("--output-directory") for w in words)
-  ]
-  assert found == [[str(i), f"runs/launch/first/logs/{i}"] for i in range(3)]
-  assert all(pathlib.Path(folder).is_dir() for _, folder in found)
+
+
+LOGS = pathlib.Path("runs/launch/first/logs")
+
+
+def logs():
+  """The files among the logs, and what they have."""
+  files = (path for path in LOGS.rglob("*") if path.is_file())
+  return {str(path.relative_to(LOGS)): path.read_text() for path in files}
+
+
+def logs_of(hosts):
+  """Those of all workers, which slices have as many of as `hosts` says."""
+  return {
+    f"{node}/{worker}.log": f"the log of worker {worker} of slice {node}\n"
+    for node, workers in enumerate(hosts)
+    for worker in range(workers)
+  }
+
+
+@pytest.mark.parametrize("hosts", [[1], [20], [2, 3], [1] * 9], ids=str)
+def test_each_worker_has_its_log(gcloud, capfd, hosts):
+  plan = plan_of(num_slices=len(hosts))
+  status = [" ".join(["0"] * sum(hosts))]
+  assert watched(gcloud, plan, hosts, list=["ACTIVE"] * 2, status=status) == 0
+  assert logs() == logs_of(hosts)
+  assert "could not be fetched" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("comes", ["fail", "omitted"])
+@pytest.mark.parametrize(
+  "missing", [["0/0"], ["1/2"], ["1/0", "1/1", "1/2"]], ids=str
+)
+def test_a_log_that_cannot_be_fetched_is_named(gcloud, capfd, comes, missing):
+  """It keeps no other from being fetched, and leaves no part of itself."""
+  play = {"logs": dict.fromkeys(missing, comes), "status": ["1 1 1 1 1"]}
+  plan = plan_of(num_slices=2)
+  assert watched(gcloud, plan, [2, 3], list=["ACTIVE"] * 2, **play) == 1
+  said = capfd.readouterr().err
+  whole = logs_of([2, 3])
+  for worker in missing:
+    del whole[f"{worker}.log"]
+    assert f"{LOGS}/{worker}.log could not be fetched" in said
+  assert said.count(".log could not be fetched") == len(missing)
+  assert "not all logs could be fetched" in said
+  assert logs() == whole
+  assert actions(gcloud) == [*START, *END]
+
+
+def test_no_log_of_an_earlier_run_is_taken_for_one_of_this(gcloud):
+  for name in ("0.log", "0.log.part"):
+    (LOGS / "0").mkdir(parents=True, exist_ok=True)
+    (LOGS / "0" / name).write_text("earlier\n")
+  play = {"logs": {"0/0": "omitted"}, "status": ["0"]}
+  assert watched(gcloud, list=["ACTIVE"] * 2, **play) == 0
+  assert logs() == {}
+
+
+def test_several_logs_are_fetched_at_a_time(gcloud):
+  """The first comes when the eighth has come."""
+  play = {"logs": {"0/0": "after 0/7.log"}, "status": [" ".join(["0"] * 9)]}
+  assert watched(gcloud, list=["ACTIVE"] * 2, **play) == 0
+  assert logs() == logs_of([9])
 
 
 def test_no_worker_is_waited_for_as_long_as_ssh_would(gcloud):
   """Two minutes on Linux, for each of the ten times that gcloud tries."""
   assert watched(gcloud, list=["ACTIVE"] * 2, status=["0"]) == 0
-  waits = [
-    (words[3], [w for w in words if "ConnectTimeout" in w])
-    for words in gcloud.words("gcloud")
-    if words[3] in ("ssh", "scp")
-  ]
-  ssh = ("ssh", ["--ssh-flag=-oConnectTimeout=20"])
-  scp = ("scp", ["--scp-flag=-oConnectTimeout=20"])
-  assert waits == [ssh, scp, ssh, ssh, ssh, ssh]
+  calls = [w for w in gcloud.words("gcloud") if w[3] in ("ssh", "scp")]
+  ssh = "vit_jax-first install start status".split()
+  assert sorted(map(action_of, calls)) == sorted([*ssh, "scp", "log"])
+  for words in calls:
+    assert f"--{words[3]}-flag=-oConnectTimeout=20" in words
 
 
 def test_network_troubles_are_sat_out(gcloud):
@@ -632,7 +714,7 @@ def test_a_worker_installs_the_commit_and_trains(worker_of):
   # gcsfs for the workdir in a bucket.
   assert any({"jax[tpu]==0.10.2", "gcsfs"} <= set(words) for words in installs)
   assert "training" in worker.run("logs").stdout
-  assert worker.run("log").stdout == worker.log()
+  assert "training" in worker.log()
 
 
 def test_a_worker_says_that_it_has_started(worker_of):
