@@ -447,13 +447,23 @@ def test_several_logs_are_fetched_at_a_time(gcloud):
 
 
 def test_no_worker_is_waited_for_as_long_as_ssh_would(gcloud):
-  """Two minutes on Linux, for each of the ten times that gcloud tries."""
+  """Two minutes on Linux, for each of the ten times that gcloud tries.
+
+  And for ever, where one is lost while ssh waits for its answer. gcloud splits
+  an --ssh-flag at its spaces, but no --scp-flag.
+  """
+  options = [
+    "-oConnectTimeout=20",
+    "-oServerAliveInterval=15",
+    "-oServerAliveCountMax=4",
+  ]
   assert watched(gcloud, list=["ACTIVE"] * 2, status=["0"]) == 0
   calls = [w for w in gcloud.words("gcloud") if w[3] in ("ssh", "scp")]
   ssh = "vit_jax-first install start status".split()
   assert sorted(map(action_of, calls)) == sorted([*ssh, "scp", "log"])
   for words in calls:
-    assert f"--{words[3]}-flag=-oConnectTimeout=20" in words
+    for option in options:
+      assert f"--{words[3]}-flag={option}" in words
 
 
 def test_network_troubles_are_sat_out(gcloud):
