@@ -644,15 +644,23 @@ class Worker:
     """The ends of the next starts of train."""
     (self.place / "codes").write_text(codes)
 
-  def run(self, action: str) -> subprocess.CompletedProcess:
+  def open(self, action: str) -> subprocess.Popen:
     """As sshd runs the watch's command: in the home directory."""
-    return subprocess.run(
+    return subprocess.Popen(
       ["bash", f"{PLACE.folder}/worker.sh", action],
       cwd=self.place / "home",
       env={**self.programs.environment, "PLACE": str(self.place)},
-      capture_output=True,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
       text=True,
-      timeout=300,
+    )
+
+  def run(self, action: str) -> subprocess.CompletedProcess:
+    """Runs an action to its end."""
+    with self.open(action) as process:
+      output, errors = process.communicate(timeout=300)
+    return subprocess.CompletedProcess(
+      process.args, process.returncode, output, errors
     )
 
   def begin(self) -> subprocess.CompletedProcess:
@@ -808,6 +816,25 @@ def test_an_installation_that_failed_is_made_again(worker_of):
   worker.programs.behave("python3", UV)
   assert worker.begin().returncode == 0
   worker.wait_for("0")
+
+
+def test_an_installation_that_is_asked_for_again_is_waited_for(worker_of):
+  worker = worker_of()
+  worker.programs.behave("python3", f"import time; time.sleep(0.5)\n{UV}")
+  first, second = worker.open("install"), worker.open("install")
+  said = [process.communicate(timeout=300) for process in (first, second)]
+  assert [first.returncode, second.returncode] == [0, 0], said
+  venvs = [w for w in worker.programs.words("python3") if "venv" in w]
+  assert len(venvs) == 1
+
+
+def test_what_a_setup_leaves_running_keeps_no_other_installation(worker_of):
+  setup = "sleep 1000 > /dev/null 2>&1 & echo $! >> ../../left"
+  worker = worker_of(setup=setup)
+  assert worker.run("install").returncode == 0
+  assert worker.run("install").returncode == 0
+  for pid in (worker.place / "left").read_text().split():
+    os.kill(int(pid), signal.SIGKILL)
 
 
 def test_setup_comes_before_the_run(worker_of):
