@@ -350,7 +350,7 @@ def _check_overrides(
     if "[" in key or _has(config, key.split(".")[1:]):
       continue
     problems.append(
-      resolve.unknown_key(key, value if has_value else None, known)
+      key_suggestions.unknown(key, value if has_value else None, known)
     )
   if problems:
     raise UserError("\n".join(problems))

@@ -68,6 +68,7 @@ def test_what_is_like_no_key_has_no_suggestion(key):
   ("key", "section", "some"),
   [
     ("mesh.zzz", "config.mesh", ["data", "fsdp", "tensor", "rules"]),
+    ("train.zzz.qqq", "config.train", ["batch_size", "dataset"]),
     ("evals.test.zzz", "config.evals.test", ["split"]),
     ("evals.zzz.qqq", "config.evals", ["test.*"]),
     ("zzz", "config", ["total_steps", "train.*", "model.*"]),
@@ -76,8 +77,10 @@ def test_what_is_like_no_key_has_no_suggestion(key):
 def test_what_is_like_no_key_is_answered_with_those_of_its_section(
   key, section, some
 ):
-  found, inside = key_suggestions.beside(f"config.{key}", KNOWN)
-  assert found == section
+  said = key_suggestions.unknown(f"config.{key}", 7, KNOWN)
+  start = f'Unknown key "config.{key}" (7). Keys of {section}: '
+  assert said.startswith(start)
+  inside = said.removeprefix(start).removesuffix(".").split(", ")
   assert set(some) <= set(inside) and len(set(inside)) == len(inside)
 
 

@@ -43,6 +43,22 @@ def problem(make_problem, make_split):
   return train, make_split(test_images, test_labels, shuffled=True), state
 
 
+def test_an_error_that_is_not_of_the_examples_stays_what_it_is(
+  problem, make_context, monkeypatch
+):
+  """Of another process that was lost, say, which jax tells as a ValueError."""
+  train, test, state = problem
+  error = ValueError("UNKNOWN: Gloo AllGather failed: Connection closed")
+
+  def fail(*unused, **named):
+    raise error
+
+  monkeypatch.setattr(knn.neighbors, "Neighbors", fail)
+  with pytest.raises(ValueError) as left:
+    _evaluator(train, test, make_context()).run(state, 5)
+  assert left.value is error
+
+
 @pytest.mark.parametrize("temperature", [0.07, 1.0])
 def test_accuracy_is_that_of_the_protocol(problem, make_context, temperature):
   train, test, state = problem

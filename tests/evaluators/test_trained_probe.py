@@ -13,7 +13,7 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data import sources, spec
 from vit_jax.errors import UserError
-from vit_jax.evaluators import probe_protocols, split
+from vit_jax.evaluators import probe_protocols, probe_training, split
 from vit_jax.evaluators.trained_probe import TrainedProbe
 from vit_jax.models import build
 from vit_jax.models.features import features
@@ -168,6 +168,21 @@ def test_labels_that_are_no_classes_are_refused(
   )
   with pytest.raises(UserError, match="config.evals.test: Label -1 is outside"):
     evaluator.run(_state(network, make_mesh()), 5)
+
+
+def test_an_error_that_is_not_of_the_examples_stays_what_it_is(
+  probe, monkeypatch
+):
+  """Of another process that was lost, say, which jax tells as a ValueError."""
+  error = ValueError("UNKNOWN: Gloo AllReduce failed: Connection closed")
+
+  def fail(*unused, **named):
+    raise error
+
+  monkeypatch.setattr(probe_training.Trainer, "fit", fail)
+  with pytest.raises(ValueError) as left:
+    probe(_entry("mae", warmup_epochs=1))
+  assert left.value is error
 
 
 _DATA = "generated:classes=3,size=8,examples=200"

@@ -89,7 +89,8 @@ def test_a_loss_waits_until_it_is_known_who_was_lost(client, monkeypatch):
   with pytest.raises(LostError) as left, Liveness():
     raise error
   assert left.value is error
-  assert max(slept) >= liveness.SILENT_SECONDS
+  # jax's heartbeat may find a process gone after half of its limit.
+  assert liveness.SILENT_SECONDS <= max(slept) < liveness.jax_limit() / 2
   assert '"code": 134' in client.words[liveness._LOST]
 
 

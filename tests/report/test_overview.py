@@ -84,6 +84,10 @@ def test_a_cosine_that_counts_from_step_0_is_said_to(tmp_path):
   assert overview.facts(without)["Optimisation"]["learning rate"] == (
     f"{words} counted from step 0"
   )
+  constant = schedule | {"decay": "constant", "warmup_prefix": False}
+  unchanged = run_of(tmp_path, {}, schedule=constant)
+  words = overview.facts(unchanged)["Optimisation"]["learning rate"]
+  assert words.endswith("after 100 steps of warmup, constant")
 
 
 def test_a_price_gives_what_the_run_has_cost(tmp_path):

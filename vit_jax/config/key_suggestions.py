@@ -1,6 +1,7 @@
 """Keys of a config that somebody may have meant by another name."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from vit_jax.suggestions import did_you_mean
 
@@ -112,6 +113,23 @@ _ELSEWHERE = {
 OURS = {name: key for key, names in _ELSEWHERE.items() for name in names}
 
 
+def unknown(name: str, value: Any, known: Sequence[str]) -> str:
+  """The sentence about a key that does not exist.
+
+  It names the key that was most likely meant, or else those of its section.
+
+  Args:
+    name: The key, 'config.lr'.
+    value: What it was to be; None: nothing.
+    known: Keys that exist, 'config.schedule.base_lr'.
+  """
+  shown = "" if value is None else f" ({value})"
+  if near := nearest(name, known):
+    return f'Unknown key "{name}"{shown}. Did you mean "{near}"?'
+  section, inside = _section(name, known)
+  return f'Unknown key "{name}"{shown}. Keys of {section}: {", ".join(inside)}.'
+
+
 def nearest(name: str, known: Sequence[str]) -> str | None:
   """The known key that a misspelt or foreign one most likely stands for.
 
@@ -141,30 +159,6 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
   return None
 
 
-def beside(name: str, known: Sequence[str]) -> tuple[str, list[str]]:
-  """The innermost section on a key's path that exists, and what it holds.
-
-  Args:
-    name: The key, 'config.train.foo.bar'.
-    known: Keys that exist, 'config.train.views.local.size'.
-
-  Returns:
-    The section, 'config.train', and its keys in the order of `known`, a section
-    in it as 'views.*'.
-  """
-  section = name.rpartition(".")[0]
-  while section and not any(key.startswith(f"{section}.") for key in known):
-    section = section.rpartition(".")[0]
-  inside = (
-    key.removeprefix(f"{section}.").partition(".")
-    for key in known
-    if key.startswith(f"{section}.")
-  )
-  return section, list(
-    dict.fromkeys(f"{key}.*" if rest else key for key, _, rest in inside)
-  )
-
-
 def of_flag(name: str, known: Sequence[str]) -> str | None:
   """The known key that ends with the name, or that others call so.
 
@@ -185,3 +179,21 @@ def _foreign(name: str, known: Sequence[str]) -> str | None:
 
 def _leaf(key: str) -> str:
   return key.rpartition(".")[2]
+
+
+def _section(name: str, known: Sequence[str]) -> tuple[str, list[str]]:
+  """The innermost section on a key's path that exists, and its keys.
+
+  A section in it is one of them: 'views.*' for 'config.train.views.local.size'.
+  """
+  section = name.rpartition(".")[0]
+  while section and not any(key.startswith(f"{section}.") for key in known):
+    section = section.rpartition(".")[0]
+  inside = (
+    key.removeprefix(f"{section}.").partition(".")
+    for key in known
+    if key.startswith(f"{section}.")
+  )
+  return section, list(
+    dict.fromkeys(f"{key}.*" if rest else key for key, _, rest in inside)
+  )

@@ -151,18 +151,6 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
   return flat
 
 
-def unknown_key(name: str, value: Any, known: list[str]) -> str:
-  """The sentence about a key that does not exist.
-
-  It names the key that was most likely meant, or else those of the section.
-  """
-  shown = "" if value is None else f" ({value})"
-  if near := key_suggestions.nearest(name, known):
-    return f'Unknown key "{name}"{shown}. Did you mean "{near}"?'
-  section, inside = key_suggestions.beside(name, known)
-  return f'Unknown key "{name}"{shown}. Keys of {section}: {", ".join(inside)}.'
-
-
 def _decided(value: Any, is_init: bool) -> Any:
   """`value` with what hangs on `init_from` decided."""
   if isinstance(value, Mapping):
@@ -185,7 +173,7 @@ def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
     if kind == "json_invalid":
       yield f"The config is no whole JSON: {item['ctx']['error']}."
     elif kind == "extra_forbidden":
-      yield _foreign_key(item["loc"], value) or unknown_key(
+      yield _foreign_key(item["loc"], value) or key_suggestions.unknown(
         name, value, _known_keys(item["loc"][:-1])
       )
     elif kind == "union_tag_not_found" and not isinstance(value, Mapping):
@@ -217,7 +205,7 @@ def _of_part(part: str, error: named_sections.PartError) -> Iterator[str]:
       yield known.unknown(item["input"], f"{part}.{tag}")
     elif item["type"] == "extra_forbidden":
       keys = [f"{part}.{key}" for key in error.section.model_fields]
-      yield unknown_key(name, item["input"], keys)
+      yield key_suggestions.unknown(name, item["input"], keys)
     else:
       yield _about_value(name, item)
 

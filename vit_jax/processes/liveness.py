@@ -10,6 +10,7 @@ host, and leaves no time to release the workdir.
 
 import contextlib
 import json
+import math
 import os
 import platform
 import re
@@ -49,7 +50,12 @@ def jax_limit() -> int:
   jax sends them at every half of its limit, so that it may take a process for
   lost the other half after its end.
   """
-  return 2 * (SILENT_SECONDS + 10 * PERIOD_SECONDS)
+  return math.ceil(2 * (_seconds_to_know() + 2 * PERIOD_SECONDS))
+
+
+def _seconds_to_know() -> float:
+  """Time in which all hear who is missing: a silence, and a few turns."""
+  return SILENT_SECONDS + 8 * PERIOD_SECONDS
 
 
 class Liveness:
@@ -105,9 +111,8 @@ class Liveness:
       return
     is_known = issubclass(kind, UserError | KeyboardInterrupt)
     if not is_known or issubclass(kind, LostError):
-      # The watch ends the process if it finds who is missing; it takes as long
-      # as a process may be silent, and a few turns.
-      time.sleep(SILENT_SECONDS + 8 * PERIOD_SECONDS)
+      # The watch ends the process if it finds who is missing.
+      time.sleep(_seconds_to_know())
     self._over.set()
     lost = _explained(error)
     code = getattr(lost or error, "exit_code", 1)

@@ -388,7 +388,8 @@ def _schedule(run: Run) -> str | None:
     end = formatting.quantity(number(run.setting("schedule.end_lr")) or 0.0)
     towards = f" to {end}" if decay in ("linear", "cosine") else ""
     text += f", {decay}{towards}"
-    if warmup and run.setting("schedule.warmup_prefix") is False:
+    counts = warmup and decay in ("linear", "cosine", "rsqrt")
+    if counts and run.setting("schedule.warmup_prefix") is False:
       text += " counted from step 0"
   return text
 

@@ -1,4 +1,4 @@
-"""The stack of encoder blocks, with its positions: equations 1 to 4."""
+"""The encoder: positions, a stack of blocks and the last norm."""
 
 import flax.linen as nn
 import jax.numpy as jnp

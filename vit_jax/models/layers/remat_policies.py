@@ -16,6 +16,9 @@ def by_name(
     names: Names, by `checkpoint_name`, of the arrays that 'named' keeps, and
       that 'offload' keeps in the host's memory.
     dots: Policy of 'dots', which keeps products; None: that of 'named'.
+
+  Returns:
+    The policies of 'full', 'dots', 'named' and 'offload'.
   """
   named = _POLICIES.save_only_these_names(*names)
   return {
