@@ -4,9 +4,11 @@ The settings are environment variables, so that commands started by tests
 inherit them; they must be set before jax or TensorFlow is imported.
 """
 
+import grp
 import importlib
 import os
 import pathlib
+import pwd
 import sys
 import tempfile
 import types
@@ -78,6 +80,17 @@ def storage() -> Iterator["server.Server"]:
 
   with server.Server() as storage:
     yield storage
+
+
+@pytest.fixture
+def nobody_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+  """Makes users and groups as nameless as in a container of any user's."""
+
+  def fail(number: int) -> None:
+    raise KeyError(f"not found: {number}")
+
+  monkeypatch.setattr(pwd, "getpwuid", fail)
+  monkeypatch.setattr(grp, "getgrgid", fail)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Paths in buckets."""
 
 import importlib
+import os
 import sys
 
 import pytest
@@ -143,3 +144,23 @@ def test_a_move_that_fails_while_copying_leaves_all(bucket, storage):
   with pytest.raises(OSError):
     buckets.move(bucket / "from", bucket / "to", first=["done"])
   assert {"from/a", "from/b", "from/done"} <= set(names(storage, bucket))
+
+
+def test_the_size_of_a_file_needs_no_name_of_its_owner(
+  tmp_path, nobody_has_a_name
+):
+  (tmp_path / "file").write_bytes(bytes(7))
+  os.utime(tmp_path / "file", (8, 9))
+  assert buckets.status(tmp_path / "file") == (False, 7, 9)
+  assert buckets.status(tmp_path).is_directory
+
+
+def test_a_status_in_a_bucket_tells_an_error_from_an_absence(bucket, storage):
+  (bucket / "a" / "b").write_bytes(bytes(7))
+  assert buckets.status(bucket / "a").is_directory
+  assert buckets.status(bucket / "a" / "b")[:2] == (False, 7)
+  with pytest.raises(FileNotFoundError):
+    buckets.status(bucket / "c")
+  storage.refused = lambda kind, name: kind == "read" and name.endswith("a/b")
+  with pytest.raises(OSError, match="Not today"):
+    list(buckets.files(bucket))

@@ -11,8 +11,10 @@ import functools
 import logging
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from etils import epath
 
@@ -130,12 +132,42 @@ def upload_all(source: epath.PathLike, target: epath.PathLike) -> None:
 
 
 def files(directory: epath.Path) -> Iterator[epath.Path]:
-  """All files below a directory, in order of their names."""
+  """All files below a directory, in order of their names.
+
+  An error of the storage leaves it; `is_dir` would take one for an answer.
+  """
   for path in sorted(directory.iterdir()):
-    if path.is_dir():
+    if status(path).is_directory:
       yield from files(path)
     else:
       yield path
+
+
+class Status(NamedTuple):
+  """Kind, size and time of change of a path.
+
+  Attributes:
+    is_directory: There are names below it.
+    size: Bytes of a file.
+    changed: Seconds since 1970.
+  """
+
+  is_directory: bool
+  size: int
+  changed: int
+
+
+def status(path: epath.PathLike) -> Status:
+  """Like `epath.Path.stat`, for files of owners without a name too.
+
+  etils looks up the name of the owner and fails without one; in a container
+  started as any user (`docker run --user`) or on NFS there may be none.
+  """
+  if is_bucket(path):
+    found = epath.Path(path).stat()
+    return Status(found.is_directory, found.length, int(found.mtime))
+  here = os.stat(path)
+  return Status(stat.S_ISDIR(here.st_mode), here.st_size, int(here.st_mtime))
 
 
 def move(

@@ -80,8 +80,10 @@ class StandIn(fsspec.AbstractFileSystem):
     if response.status == 412:
       raise FileExistsError(path)
     if response.status >= 400:
-      # gcsfs has an error of its own, which is no OSError.
-      raise HttpError(f"{json.loads(content)['error']['message']}")
+      message = json.loads(content)["error"]["message"]
+      # gcsfs has an error of its own for most others, which is no OSError.
+      known = OSError if response.status in (403, 502) else HttpError
+      raise known(message)
     return response.headers, content
 
   def _at(self, path: str) -> str:
@@ -97,6 +99,26 @@ class StandIn(fsspec.AbstractFileSystem):
         if not self._children(path):
           raise
     return {"name": path, "size": 0, "type": "directory"}
+
+  # As those of gcsfs, which take some errors for an absence.
+  def exists(self, path: str, **unused: Any) -> bool:
+    try:
+      self.info(path)
+    except FileNotFoundError:
+      return False
+    return True
+
+  def isdir(self, path: str) -> bool:
+    try:
+      return self.info(path)["type"] == "directory"
+    except OSError:
+      return False
+
+  def isfile(self, path: str) -> bool:
+    try:
+      return self.info(path)["type"] == "file"
+    except Exception:
+      return False
 
   def _children(self, path: str) -> list[dict[str, Any]]:
     bucket, _, name = path.partition("/")

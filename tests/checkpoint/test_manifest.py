@@ -1,9 +1,12 @@
 """Every kind of damage to a checkpoint's files is found and named."""
 
+import errno
 import json
 
 import pytest
+from etils import epath
 
+from vit_jax import buckets
 from vit_jax.checkpoint import manifest
 
 MIB = 1 << 20
@@ -92,3 +95,26 @@ def test_a_manifest_does_not_lead_out_of_its_directory(step, tmp_path):
   found = manifest.damage(step)
   assert len(found) == 2
   assert all("outside" in line for line in found)
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ENOTCONN, None])
+def test_a_file_that_cannot_be_reached_is_not_damaged(step, monkeypatch, code):
+  def fail(*unused, **unused_too):
+    raise OSError(code, "Not now.") if code else OSError("Not now.")
+
+  path = type(epath.Path(step))
+  for place, name in ((path, "read_text"), (path, "open"), (buckets, "status")):
+    with monkeypatch.context() as context:
+      context.setattr(place, name, fail)
+      with pytest.raises(OSError, match="Not now"):
+        manifest.damage(step)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EBADMSG])
+def test_a_file_that_the_disk_has_lost_is(step, monkeypatch, code):
+  def fail(*unused, **unused_too):
+    raise OSError(code, "Gone.")
+
+  monkeypatch.setattr(type(epath.Path(step)), "open", fail)
+  assert all("cannot be read (Gone.)" in line for line in manifest.damage(step))
+  assert manifest.damage(step)

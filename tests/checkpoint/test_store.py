@@ -1,5 +1,6 @@
 """Checkpoints: whole or not there, on any mesh."""
 
+import itertools
 import time
 
 import jax
@@ -13,6 +14,7 @@ from vit_jax import trees
 from vit_jax.checkpoint import store
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.processes import agreement
 from vit_jax.sharding import mesh as mesh_lib
 
 
@@ -141,3 +143,63 @@ def test_a_workdir_that_is_a_file_is_refused_in_a_sentence(tmp_path):
   (tmp_path / "file").write_text("")
   with pytest.raises(UserError, match="cannot be reached"):
     store.CheckpointStore(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+  "error",
+  [
+    ValueError("UNKNOWN: Gloo AllGather failed: Connection closed"),
+    jax.errors.JaxRuntimeError("UNAVAILABLE: Connection reset by peer"),
+  ],
+)
+def test_a_process_lost_while_it_opens_is_no_fault_of_the_bucket(
+  bucket, monkeypatch, error
+):
+  def fail(*unused):
+    raise error
+
+  monkeypatch.setattr(agreement, "gather", fail)
+  with pytest.raises(type(error), match="Connection") as seen:
+    store.CheckpointStore(bucket)
+  assert seen.value is error
+
+
+def test_a_user_without_a_name_saves_and_reads(tmp_path, nobody_has_a_name):
+  save(tmp_path, 1, state())
+  opened = store.CheckpointStore(tmp_path)
+  assert opened.latest_step() == 1
+  assert_equal(opened.restore(1, abstract(state())), state())
+  assert_equal(store.read_params(tmp_path, 1), state()["params"])
+
+
+def refusing(number):
+  """Refuses a request, counted from 0, and its like from then on."""
+  asked, refused = itertools.count(), []
+
+  def refuse(kind, name):
+    if next(asked) == number:
+      refused.append((kind, name))
+    return (kind, name) in refused
+
+  return refuse, refused
+
+
+def test_what_a_bucket_refuses_to_show_is_neither_damaged_nor_absent(
+  bucket, storage
+):
+  for step in (1, 2):
+    save(bucket, step, state(), keep_last=2)
+  objects = storage.names()
+  for number in itertools.count():
+    storage.refused, refused = refusing(number)
+    try:
+      opened = store.CheckpointStore(bucket, keep_last=2)
+      assert opened.all_steps() == [1, 2], refused
+      opened.metadata(2)
+      opened.restore(2, abstract(state()))
+    except UserError as error:
+      assert "cannot be reached: " in str(error)
+    assert storage.names() == objects, refused
+    if not refused:
+      break
+  assert number > 30

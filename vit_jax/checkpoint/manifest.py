@@ -8,6 +8,7 @@ case in 2**32; it is the fastest checksum of the standard library, and threads
 work on the pieces in parallel.
 """
 
+import errno
 import json
 import os
 import zlib
@@ -21,6 +22,9 @@ from vit_jax import buckets
 NAME = "manifest.json"
 _PIECE_BYTES = 16 << 20
 _MAX_THREADS = 16
+# What a file system says of a file that it cannot bring back. Anything else,
+# such as a refusal or a lost connection, may be over by the next start.
+_UNREADABLE = {"EIO", "EISDIR", "ENOTDIR", "EUCLEAN", "EBADMSG"}
 
 
 def write(directory: epath.PathLike) -> None:
@@ -31,7 +35,7 @@ def write(directory: epath.PathLike) -> None:
     for path in buckets.files(directory)
     if path != directory / NAME
   }
-  sizes = {name: path.stat().length for name, path in files.items()}
+  sizes = {name: buckets.status(path).size for name, path in files.items()}
   pieces = [(name, start) for name in files for start in _starts(sizes[name])]
   checksums: dict[str, list[int]] = {name: [] for name in files}
   with _threads() as threads:
@@ -61,12 +65,18 @@ def damage(
 
   Returns:
     A phrase for each file, such as "state/d/1f2e: 20 bytes instead of 35".
+
+  Raises:
+    Exception: A file cannot be reached, which says nothing about what is in it;
+      an OSError, or an error of a bucket's libraries.
   """
   directory = epath.Path(directory)
   try:
     content = _open_seal((directory / NAME).read_text())
-  except (OSError, UnicodeDecodeError) as error:
-    return [f"{NAME}: {_reason(error)}"]
+  except OSError as error:
+    return [f"{NAME}: {_loss(error)}"]
+  except UnicodeDecodeError:
+    content = None
   if content is None:
     return [f"{NAME}: not as it was written"]
   found, pieces = [], []
@@ -75,9 +85,9 @@ def damage(
       found.append(f"{name}: lies outside the checkpoint")
       continue
     try:
-      size = (directory / name).stat().length
+      size = buckets.status(directory / name).size
     except OSError as error:
-      found.append(f"{name}: {_reason(error)}")
+      found.append(f"{name}: {_loss(error)}")
       continue
     if size != entry["bytes"]:
       found.append(f"{name}: {size} bytes instead of {entry['bytes']}")
@@ -100,7 +110,7 @@ def _compare(
   try:
     same = _checksum(directory, name, start) == wanted
   except OSError as error:
-    return f"{name}: {_reason(error)}"
+    return f"{name}: {_loss(error)}"
   if same:
     return None
   return f"{name}: not as it was written, within 16 MiB from byte {start}"
@@ -135,9 +145,10 @@ def _open_seal(text: str) -> dict[str, Any] | None:
     return None
 
 
-def _reason(error: Exception) -> str:
+def _loss(error: OSError) -> str:
+  """Describes a file that is not there any more; raises any other error."""
   if isinstance(error, FileNotFoundError):
     return "missing"
-  if isinstance(error, OSError):
-    return f"cannot be read ({error.strerror or error})"
-  return "not as it was written"
+  if errno.errorcode.get(error.errno) not in _UNREADABLE:
+    raise error
+  return f"cannot be read ({error.strerror})"

@@ -18,7 +18,6 @@ from orbax.checkpoint import checkpoint_managers as policies
 
 from vit_jax import buckets, trees
 from vit_jax.checkpoint import atomic_commit, orbax_private, verification
-from vit_jax.errors import UserError
 
 DIRECTORY = "checkpoints"
 # How long a failed save's threads are waited for; how often, and after which
@@ -95,6 +94,7 @@ class CheckpointStore:
 
   Raises:
     UserError: The directory cannot be reached, or all steps are damaged.
+    JaxRuntimeError or ValueError: Another process was lost meanwhile.
   """
 
   def __init__(
@@ -117,24 +117,25 @@ class CheckpointStore:
       preserve.append(policies.EveryNSteps(steps, max_to_keep=count))
     orbax_private.write_small_arrays_whole()
     orbax_private.end_writes_of_failed_saves()
-    try:
-      with buckets.as_os_error(self.path):
-        # Before the manager is made, which reads files of every step.
-        verification.set_damaged_aside(self.path)
-        self._manager = _Manager(
-          buckets.absolute(self.path),
-          options=ocp.CheckpointManagerOptions(
-            preservation_policy=policies.AnyPreservationPolicy(preserve),
-            cleanup_tmp_directories=True,
-            lightweight_initialize=True,
-            temporary_path_class=atomic_commit.path_class(self.path),
-          ),
-        )
-    except OSError as error:
-      raise UserError(
-        f"The checkpoints of {workdir} cannot be reached:"
-        f" {error.strerror or error}."
-      ) from None
+    with verification.reached(self.path):
+      # Before the manager is made, which reads files of every step.
+      steps = verification.set_damaged_aside(self.path)
+      self._manager = _Manager(
+        buckets.absolute(self.path),
+        options=ocp.CheckpointManagerOptions(
+          preservation_policy=policies.AnyPreservationPolicy(preserve),
+          cleanup_tmp_directories=True,
+          lightweight_initialize=True,
+          temporary_path_class=atomic_commit.path_class(self.path),
+        ),
+      )
+      self._check_it_sees(steps)
+
+  def _check_it_sees(self, steps: Sequence[int]) -> None:
+    """Orbax takes errors of a storage for the absence of a step, or of all."""
+    if unseen := set(steps) - set(self.all_steps()):
+      why = f"that of step {max(unseen)} is there, but could not be looked at"
+      raise OSError(errno.EIO, why)
 
   def keep(self, steps: Sequence[int]) -> None:
     """Keeps the first of these steps that is there besides the others.
@@ -158,7 +159,8 @@ class CheckpointStore:
       SaveError: A save under way failed.
     """
     self.wait()
-    return verification.has_whole(self.path, step)
+    with verification.reached(self.path):
+      return verification.has_whole(self.path, step)
 
   def go_back(self, step: int) -> int | None:
     """Removes all steps after `step`; returns the newest that is left.
@@ -168,24 +170,28 @@ class CheckpointStore:
       UserError: All remaining checkpoints are damaged.
     """
     self.wait()
-    for later in self.all_steps():
-      if later > step:
-        self._manager.delete(later)
-    verification.set_damaged_aside(self.path)
-    self._manager.reload()
+    with verification.reached(self.path):
+      for later in self.all_steps():
+        if later > step:
+          self._manager.delete(later)
+      steps = verification.set_damaged_aside(self.path)
+      self._manager.reload()
+      self._check_it_sees(steps)
     return self.latest_step()
 
   def metadata(self, step: int) -> dict[str, Any]:
     """The JSON that was saved with `step`."""
-    restored = self._manager.restore(
-      step, args=ocp.args.Composite(metadata=ocp.args.JsonRestore())
-    )
+    with verification.reached(self.path):
+      restored = self._manager.restore(
+        step, args=ocp.args.Composite(metadata=ocp.args.JsonRestore())
+      )
     return restored["metadata"]
 
   def shapes(self, step: int) -> dict[str, tuple[int, ...]]:
     """Shapes of the arrays saved at `step`, by path; reads none of them."""
     path = buckets.absolute(self.path) / str(step) / "state"
-    saved = ocp.PyTreeCheckpointHandler().metadata(path).tree
+    with verification.reached(self.path):
+      saved = ocp.PyTreeCheckpointHandler().metadata(path).tree
     return {name: tuple(x.shape) for name, x in trees.named_leaves(saved)}
 
   def restore(self, step: int, abstract_state: PyTree) -> PyTree:
@@ -196,10 +202,11 @@ class CheckpointStore:
       abstract_state: ShapeDtypeStructs with shardings; the mesh may differ
         from the one that the state was saved from.
     """
-    restored = self._manager.restore(
-      step,
-      args=ocp.args.Composite(state=ocp.args.StandardRestore(abstract_state)),
-    )
+    with verification.reached(self.path):
+      restored = self._manager.restore(
+        step,
+        args=ocp.args.Composite(state=ocp.args.StandardRestore(abstract_state)),
+      )
     return restored["state"]
 
   def save(self, step: int, state: PyTree, metadata: dict[str, Any]) -> None:
@@ -326,7 +333,7 @@ def read_params(
       objective exports; None: the parameters.
 
   Raises:
-    UserError: The files are not those that were written.
+    UserError: The files are not those that were written, or cannot be reached.
   """
   directory = buckets.absolute(workdir) / DIRECTORY
   path = directory / str(step)
@@ -334,7 +341,10 @@ def read_params(
   handler = ocp.CompositeCheckpointHandler(
     state=ocp.PyTreeCheckpointHandler(), metadata=ocp.JsonCheckpointHandler()
   )
-  with ocp.Checkpointer(handler) as checkpointer:
+  with (
+    verification.reached(directory),
+    ocp.Checkpointer(handler) as checkpointer,
+  ):
     saved = checkpointer.metadata(path).item_metadata["state"].tree
     name = "params" if saved["ema_params"] is None else "ema_params"
     target = {name: jax.tree.map(lambda leaf: 0, saved[name])}

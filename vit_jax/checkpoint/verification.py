@@ -1,8 +1,10 @@
 """Comparing the steps of a run with their manifests."""
 
+import contextlib
 import itertools
 import json
 import logging
+from collections.abc import Iterator
 
 import jax
 from etils import epath
@@ -10,7 +12,7 @@ from etils import epath
 from vit_jax import buckets
 from vit_jax.checkpoint import atomic_commit, manifest
 from vit_jax.errors import UserError
-from vit_jax.processes import agreement, same_view
+from vit_jax.processes import agreement, liveness, same_view
 
 _logger = logging.getLogger(__name__)
 
@@ -25,17 +27,41 @@ def steps_in(directory: epath.Path) -> list[int]:
   )
 
 
-def set_damaged_aside(directory: epath.Path) -> None:
+@contextlib.contextmanager
+def reached(directory: epath.Path) -> Iterator[None]:
+  """Says in a sentence that a `checkpoints/` cannot be reached.
+
+  Raises:
+    UserError: An error of a file system or a bucket left the context. One that
+      comes of the loss of another process stays what it is.
+  """
+  try:
+    with buckets.as_os_error(directory):
+      yield
+  except OSError as error:
+    if liveness.is_of_network(error.__cause__):
+      raise error.__cause__ from None
+    raise UserError(
+      f"The checkpoints of {directory.parent} cannot be reached:"
+      f" {error.strerror or error}."
+    ) from None
+
+
+def set_damaged_aside(directory: epath.Path) -> list[int]:
   """Moves the newest steps away as long as they are damaged; says so aloud.
 
   All processes must call it, before any of them reads.
+
+  Returns:
+    The steps that remain, in order.
 
   Raises:
     UserError: All checkpoints are damaged, and stay where they are; or the
       processes do not see the same ones.
   """
+  steps = _steps_of_all(directory)
   damaged = {}
-  for step in reversed(_steps_of_all(directory)):
+  for step in reversed(steps):
     found = _damage(directory / str(step))
     if not found:
       break
@@ -59,8 +85,8 @@ def set_damaged_aside(directory: epath.Path) -> None:
         _described(directory, step, found),
         aside,
       )
-  if damaged:
-    _steps_of_all(directory)  # They are out of the way.
+  # Now they are out of the way.
+  return _steps_of_all(directory) if damaged else steps
 
 
 def has_whole(directory: epath.Path, last: int) -> bool:
@@ -104,13 +130,15 @@ def _move(step: epath.Path, aside: epath.Path) -> None:
 def check(directory: epath.Path, step: int) -> None:
   """Raises UserError if a step is damaged, naming one to try instead.
 
-  Looks at all of it, as a lone process may call it.
+  Also if it cannot be reached. A lone process may call it: looks at all of it.
   """
-  damage = manifest.damage(directory / str(step))
-  if damage:
+  with reached(directory):
+    damage = manifest.damage(directory / str(step))
+    if not damage:
+      return
     others = [other for other in steps_in(directory) if other != step]
-    instead = f"; try {directory / str(others[-1])}" if others else ""
-    raise UserError(_described(directory, step, damage) + f"{instead}.")
+  instead = f"; try {directory / str(others[-1])}" if others else ""
+  raise UserError(_described(directory, step, damage) + f"{instead}.")
 
 
 def _damage(path: epath.Path) -> list[str]:

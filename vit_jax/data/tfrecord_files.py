@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from etils import epath
 
+from vit_jax import buckets
 from vit_jax.data import index_files, outages, parallel
 from vit_jax.data.array_record_files import damaged
 
@@ -161,6 +162,6 @@ def _read_record(file: io.IOBase, offset: int, length: int) -> bytes:
 
 def _size(path: str) -> int:
   try:
-    return epath.Path(path).stat().length
+    return buckets.status(path).size
   except OSError as error:
     raise damaged(path, str(error)) from None

@@ -14,7 +14,6 @@ import posixpath
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from etils import epath
 
 from vit_jax import buckets, truncate
 from vit_jax.data import (
@@ -290,7 +289,7 @@ def _state(path: str) -> tuple[int, int] | None:
   """Size and time of change: tar files are padded, so that sizes repeat."""
   try:
     with buckets.as_os_error(path):
-      found = epath.Path(path).stat()
+      found = buckets.status(path)
   except FileNotFoundError:
     return None
   except OSError as error:
@@ -298,7 +297,7 @@ def _state(path: str) -> tuple[int, int] | None:
       f"{path} cannot be read ({error.strerror or error}); mend that and start"
       " again."
     ) from None
-  return found.length, int(found.mtime)
+  return found.size, found.changed
 
 
 def _read(path: str, offset: int, length: int) -> bytes:

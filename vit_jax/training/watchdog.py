@@ -157,5 +157,5 @@ def _sizes(directory: epath.Path) -> list[tuple[str, int]]:
       if path.is_dir():
         found += [(f"{path.name}/{n}", s) for n, s in _sizes(path)]
       else:
-        found.append((path.name, path.stat().length))
+        found.append((path.name, buckets.status(path).size))
   return sorted(found)

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import pydantic
 from etils import epath
 
+from vit_jax import buckets
 from vit_jax.errors import UserError
 
 # More than any network's widths, layers or pixels; keeps a damaged number
@@ -78,7 +79,7 @@ class Fields:
       UserError: The file is not there, or is no JSON object.
     """
     try:
-      if path.stat().length > _LONGEST:
+      if buckets.status(path).size > _LONGEST:
         raise UserError(f"{path} is too long for a file of settings.")
       values = json.loads(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:

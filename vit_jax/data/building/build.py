@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from vit_jax import records, truncate
+from vit_jax import buckets, records, truncate
 from vit_jax.data import checksums, order, parallel, tfds_directory
 from vit_jax.data.building import inputs, metadata, shards
 from vit_jax.data.building.contract import Inputs
@@ -340,7 +340,7 @@ class _Job:
     for shard in self._shards():
       value = records.read_json(done / f"{shard.file}.json")
       file = directory / shard.file
-      if value and file.exists() and file.stat().length == value["size"]:
+      if value and file.exists() and buckets.status(file).size == value["size"]:
         # One that lacks images is made again, for they may have been mended.
         if skip_unusable or not value["unusable"]:
           made[shard] = shards.Shard(**value)
