@@ -42,7 +42,8 @@ TAKEN = Experiment(
 # slice that gcloud cannot prepare are omitted, and it succeeds with the others,
 # as in Google Cloud SDK 528.0.0 (queued_resources/ssh.py, tpu_vm/ssh.py). Like
 # that, it takes any --output-directory for None and copies from one worker
-# only. What is not "whole" of the log of "SLICE/WORKER", `logs` says.
+# only, and counts the first of as many endpoints as there are networks as a
+# worker. What is not "whole" of the log of "SLICE/WORKER", `logs` says.
 GCLOUD = r"""
 import re, time
 play = json.loads((place / "play.json").read_text())
@@ -72,13 +73,17 @@ if command and command[0].endswith((" status", " start")):
   key = command[0].split(" ")[-1]
   default = " ".join(["started"] * sum(hosts)) if key == "start" else ""
 elif words[2] == "tpu-vm":
-  assert words[5] == "--format=value(networkEndpoints.len())"
+  lengths = "networkEndpoints.len(),networkConfigs.len()"
+  assert words[5] == f"--format=value({lengths})"
   key, default = "endpoints", str(hosts[nodes.index(words[4])])
 elif any("tpu.nodeSpec[].nodeId" in word for word in words):
   key, default = "nodes", " ".join(nodes)
 answer = play.get(key, [])
 value = answer.pop(0) if answer else default
 (place / "play.json").write_text(json.dumps(play))
+if key == "endpoints" and value.isdigit():
+  networks = play.get("networks", 0)
+  value = f"{int(value) * max(1, networks)}\t{networks}"
 parts = value.split(" ")
 if key in ("status", "start") and all(map(str.isalnum, parts)):
   workers = [(i, host) for i, n in enumerate(hosts) for host in range(n)]
@@ -354,6 +359,17 @@ def test_a_run_starts_when_its_workers_can_be_counted(gcloud, capfd, play):
   assert watched(gcloud, plan, [2, 2], list=["ACTIVE"] * 9, **play) == 0
   assert "could not be started on all workers" in capfd.readouterr().err
   assert actions(gcloud) == [*START, *END]
+
+
+@pytest.mark.parametrize("networks", [1, 2, 3])
+def test_a_worker_of_several_networks_is_one_worker(gcloud, capfd, networks):
+  """As gcloud has it: ParseWorkerFlag of tpu_vm/ssh.py."""
+  play = {"networks": networks, "status": ["1 1 1"]}
+  plan = plan_of(num_slices=2)
+  assert watched(gcloud, plan, [1, 2], list=["ACTIVE"] * 2, **play) == 1
+  assert "have answered" not in capfd.readouterr().err
+  assert actions(gcloud) == [*START, *END]
+  assert logs() == logs_of([1, 2])
 
 
 @pytest.mark.parametrize("code", [1, 130, 134])
