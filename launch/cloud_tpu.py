@@ -68,6 +68,12 @@ def define_flags() -> None:
   flags.DEFINE_integer(
     "max_restarts", 3, "Restarts without an hour's run.", lower_bound=0
   )
+  flags.DEFINE_integer(
+    "install_seconds",
+    3600,
+    "After which an installation, --setup with it, is ended and tried again.",
+    lower_bound=1,
+  )
   flags.DEFINE_bool("keep", False, "Do not delete the TPU in the end.")
   flags.DEFINE_integer(
     "poll_seconds",
@@ -108,6 +114,7 @@ class Job:
   create: tuple[str, ...] = ()
   setup: str | None = None
   max_restarts: int = 3
+  install_seconds: int = 3600
   keep: bool = False
   poll_seconds: int = 60
 
@@ -135,6 +142,7 @@ def main(argv: Sequence[str]) -> int:
     tuple(given.create),
     given.setup,
     given.max_restarts,
+    given.install_seconds,
     given.keep,
     given.poll_seconds,
   )

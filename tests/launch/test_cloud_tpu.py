@@ -5,6 +5,7 @@ train module that notes how it was started.
 """
 
 import dataclasses
+import fcntl
 import json
 import os
 import pathlib
@@ -842,6 +843,72 @@ def test_an_installation_that_is_asked_for_again_is_waited_for(worker_of):
   assert [first.returncode, second.returncode] == [0, 0], said
   venvs = [w for w in worker.programs.words("python3") if "venv" in w]
   assert len(venvs) == 1
+
+
+# Hangs once in a step, as on a network that is dead, and hears no SIGTERM.
+HANG = (
+  """
+if words[:3] == {step} and not (place / "hung").exists():
+  import signal, time
+  signal.signal(signal.SIGTERM, signal.SIG_IGN)
+  (place / "hung").touch()
+  time.sleep(1000)
+"""
+  + UV
+)
+
+
+@pytest.mark.parametrize(
+  "step", [["-m", "pip", "install"], ["-m", "uv", "pip"]], ids=str
+)
+def test_an_installation_that_hangs_is_ended_for_the_next(worker_of, step):
+  worker = worker_of(install_seconds=6)
+  worker.programs.behave("python3", HANG.replace("{step}", repr(step)))
+  first = worker.open("install")
+  while not (worker.programs.place / "hung").exists():
+    assert first.poll() is None
+    time.sleep(0.02)
+  second = worker.open("install")
+  assert "was ended after 6 seconds" in first.communicate(timeout=300)[1]
+  assert second.communicate(timeout=300)[1] == ""
+  assert [first.returncode, second.returncode] == [137, 0]
+  assert worker.run("start").returncode == 0
+  worker.wait_for("0")
+
+
+def test_a_setup_that_hangs_is_ended_with_a_sentence(worker_of):
+  worker = worker_of(install_seconds=6, setup="sleep 1000; true")
+  ended = worker.run("install")
+  assert ended.returncode == 137
+  assert "--setup hangs, or give it longer by --install_seconds" in ended.stderr
+
+
+def test_an_installation_that_cannot_be_ended_is_not_waited_for(worker_of):
+  """As a process is that waits for a disk; what it has unpacked is not run."""
+  worker = worker_of(install_seconds=1)
+  (worker.folder / REVISION).mkdir()
+  with open(worker.folder / "install.lock", "w") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    refused = worker.run("install")
+  assert refused.returncode == 1
+  assert "has not ended in 11 seconds" in refused.stderr
+  assert "delete the TPU and launch again" in refused.stderr
+  assert worker.programs.calls("python3") == []
+  refused = worker.run("start")
+  assert refused.returncode == 1
+  assert f"{REVISION} is not installed" in refused.stderr
+  assert worker.status() == "gone"
+
+
+def test_a_stop_during_the_installation_is_heeded(worker_of):
+  worker = worker_of()
+  worker.run("install")
+  worker.run("stop")
+  assert worker.run("start").returncode == 0
+  assert worker.status() == "stopped"
+  assert worker.trained() == []
+  worker.begin()
+  worker.wait_for("0")
 
 
 def test_what_a_setup_leaves_running_keeps_no_other_installation(worker_of):
