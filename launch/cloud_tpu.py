@@ -131,7 +131,7 @@ def main(argv: Sequence[str]) -> int:
     raise UserError("No zone was named: give --zone=ZONE, as in us-west4-a.")
   place = Place(experiment.name(), given.zone, given.project)
   if action != "run":
-    plan = Plan({}, [simple_command(action, place)])
+    plan = action_plan(action, place)
     return show_or_carry_out(plan, dry_run=given.dry_run)
   taken = experiment.from_flags()
   job = Job(
@@ -182,6 +182,22 @@ def simple_command(action: str, place: Place) -> Command:
   return Command([*_QUEUED, *words, *place.options])
 
 
+def action_plan(action: str, place: Place) -> Plan:
+  """The command of an action, and a script that sees whether all answer it."""
+  command = simple_command(action, place)
+  if action == "delete":
+    return Plan({}, [command])
+  script = os.path.join(_folder(place), f"{action}.sh")
+  text = rendering.render(
+    "ask.sh.jinja",
+    action=action,
+    place=place,
+    queued=_QUEUED,
+    words=command.words,
+  )
+  return Plan({script: text}, [Command(["bash", script])])
+
+
 def make_plan(
   taken: experiment.Experiment,
   config: str,
@@ -207,7 +223,7 @@ def make_plan(
       f"--workdir={taken.workdir} would be on a disk that goes with the TPU;"
       " name one in a bucket, --workdir=gs://BUCKET/PATH."
     )
-  folder = os.path.join("runs", "launch", place.name)
+  folder = _folder(place)
   watch, worker, archive = (
     os.path.join(folder, name)
     for name in ("watch.sh", "worker.sh", "commit.tar.gz")
@@ -246,6 +262,11 @@ def make_plan(
   return Plan(
     files, [experiment.archive(revision, archive), Command(["bash", watch])]
   )
+
+
+def _folder(place: Place) -> str:
+  """The folder of its scripts and logs here."""
+  return os.path.join("runs", "launch", place.name)
 
 
 def _worker(place: Place, action: str) -> str:

@@ -38,7 +38,7 @@ TAKEN = Experiment(
 # Answers from lists, and where they end as a TPU does whose slices have as many
 # workers as `hosts` says; what is asked for or deleted by `create` and `delete`
 # changes nothing by itself. Fails where it is told to. The words of an answer
-# to `status` or `start` are those of the workers, slice by slice, each in its
+# to `status` or `stop`, say, are those of the workers, slice by slice, each in its
 # sentence; one that fails does not keep the others from answering. Workers of a
 # slice that gcloud cannot prepare are omitted, and it succeeds with the others,
 # as in Google Cloud SDK 528.0.0 (queued_resources/ssh.py, tpu_vm/ssh.py). Like
@@ -69,9 +69,12 @@ if action == "scp" and words[4].startswith("first:"):
   sys.exit(comes == "fail")
 command = [w for w in words if w.startswith("--command=")]
 key, default = action, ""
-if command and command[0].endswith((" status", " start")):
-  assert {"--node=all", "--worker=all"} <= set(words)
+if command and command[0].endswith((" status", " start", " stop", " logs")):
   key = command[0].split(" ")[-1]
+  asked = {"--node=0", "--worker=0"}
+  if key != "logs":
+    asked = {"--node=all", "--worker=all"}
+  assert asked <= set(words)
   default = " ".join(["started"] * sum(hosts)) if key == "start" else ""
 elif words[2] == "tpu-vm":
   lengths = "networkEndpoints.len(),networkConfigs.len()"
@@ -86,7 +89,7 @@ if key == "endpoints" and value.isdigit():
   networks = play.get("networks", 0)
   value = f"{int(value) * max(1, networks)}\t{networks}"
 parts = value.split(" ")
-if key in ("status", "start") and all(map(str.isalnum, parts)):
+if key in ("status", "start", "stop", "logs") and all(map(str.isalnum, parts)):
   workers = [(i, host) for i, n in enumerate(hosts) for host in range(n)]
   value = "\n".join(
     f"launch: status is {part} on t1v-n-{i}a1b2c3d-w-{host}."
@@ -585,6 +588,79 @@ def test_the_other_actions_are_one_command_each(action, words):
   assert list(command.words) == [*cloud_tpu._QUEUED, *words, *PLACE.options]
 
 
+def asked(gcloud, action, hosts, **play):
+  """The exit code of an action by hand while gcloud gives these answers."""
+  (gcloud.place / "play.json").write_text(json.dumps({"hosts": hosts, **play}))
+  return cloud_tpu.action_plan(action, PLACE).carry_out()
+
+
+@pytest.mark.parametrize("action", ["stop", "logs"])
+def test_what_asks_by_hand_passes_shellcheck(shellcheck, action):
+  (script,) = cloud_tpu.action_plan(action, PLACE).files.values()
+  shellcheck(script)
+
+
+@pytest.mark.parametrize("action", ["stop", "logs"])
+def test_an_action_by_hand_waits_no_longer_than_the_watch(gcloud, action):
+  assert asked(gcloud, action, [1], **{action: ["running"]}) == 0
+  (words,) = [w for w in gcloud.words("gcloud") if w[3] == "ssh"]
+  assert {
+    "--ssh-flag=-oConnectTimeout=20",
+    "--ssh-flag=-oServerAliveInterval=15",
+    "--ssh-flag=-oServerAliveCountMax=4",
+    *cloud_tpu.simple_command(action, PLACE).words[1:],
+  } == set(words)
+
+
+def test_a_stop_that_all_workers_have_heard_says_so(gcloud, capfd):
+  play = {"stop": ["running stopped running running"], "networks": 2}
+  assert asked(gcloud, "stop", [2, 2], **play) == 0
+  said = capfd.readouterr().err
+  assert "all workers (4) let the run save and end" in said
+
+
+@pytest.mark.parametrize(
+  ("answer", "heard"),
+  [
+    ("running running omitted omitted", 2),
+    ("omitted omitted omitted omitted", 0),
+    ("running fail running running", 3),
+    ("fail", 0),
+    ("ssh: connect to host 10.0.0.2 port 22: Connection timed out", 0),
+  ],
+)
+def test_a_stop_tells_how_many_workers_have_heard_it(
+  gcloud, capfd, answer, heard
+):
+  """Even where gcloud succeeds with the slices that it could prepare."""
+  assert asked(gcloud, "stop", [2, 2], stop=[answer]) == 1
+  said = capfd.readouterr().err
+  assert f"{heard} of 4 workers have answered: run" in said
+  assert "launch.cloud_tpu stop again" in said
+  assert "let the run save" not in said
+
+
+def test_a_stop_comes_before_the_workers_are_counted(gcloud, capfd):
+  play = {"stop": ["running running"], "endpoints": ["fail"]}
+  assert asked(gcloud, "stop", [2], **play) == 1
+  assert "stop" in map(action_of, gcloud.words("gcloud"))
+  said = capfd.readouterr().err
+  assert "2 workers have answered, of a number that cannot be read" in said
+
+
+def test_logs_show_what_the_first_worker_says(gcloud, capfd):
+  log = "launch: status is running on t1v-0.\nstep 3\n  loss 2.1 'x' \\ %s"
+  assert asked(gcloud, "logs", [2, 2], logs=[log]) == 0
+  assert log in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("answer", ["omitted", "fail", ""])
+def test_logs_of_a_worker_that_says_nothing_are_told(gcloud, capfd, answer):
+  assert asked(gcloud, "logs", [2, 2], logs=[answer]) == 1
+  said = capfd.readouterr().err
+  assert "0 of 1 workers have answered: run launch.cloud_tpu logs" in said
+
+
 @pytest.mark.parametrize(
   ("accelerator", "runtime"),
   [
@@ -749,6 +825,7 @@ def test_a_worker_installs_the_commit_and_trains(worker_of):
   # gcsfs for the workdir in a bucket.
   assert any({"jax[tpu]==0.10.2", "gcsfs"} <= set(words) for words in installs)
   assert "training" in worker.run("logs").stdout
+  assert "launch: status is 0 on " in worker.run("logs").stdout
   assert "training" in worker.log()
 
 
@@ -812,7 +889,9 @@ def test_stopping_saves_and_ends_it_until_the_next_start(worker_of):
   worker.ends_with("wait 0")
   worker.begin()
   worker.wait_for_training()
-  assert worker.run("stop").returncode == 0
+  stopped = worker.run("stop")
+  assert stopped.returncode == 0
+  assert "launch: status is " in stopped.stdout
   worker.wait_for("stopped")
   assert (worker.folder / "exit_code").read_text() == "42\n"
   assert worker.begin().returncode == 0
