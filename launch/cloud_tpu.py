@@ -19,6 +19,7 @@ TPU with all that is on it. docs/cloud_tpu.md tells more.
 """
 
 import dataclasses
+import hashlib
 import os
 import sys
 from collections.abc import Sequence
@@ -235,30 +236,32 @@ def make_plan(
   else:
     create += [f"--node-count={job.num_slices}", f"--node-prefix={place.name}"]
   create += [*(["--spot"] if job.spot else []), *job.create]
-  files = {
-    watch: rendering.render(
-      "watch.sh.jinja",
-      job=job,
-      place=place,
-      queued=_QUEUED,
-      create=create,
-      files=[archive, worker],
-      logs=os.path.join(folder, "logs"),
-      install=_worker(place, "install"),
-      start=_worker(place, "start"),
-      status=_worker(place, "status"),
-      preempted_codes=exit_codes.PREEMPTED_CODES,
-      interrupted=exit_codes.INTERRUPTED,
-      good_seconds=restarts.GOOD_SECONDS,
-    ),
-    worker: rendering.render(
-      "worker.sh.jinja",
-      job=job,
-      revision=revision,
-      workdir=taken.workdir,
-      command=taken.command(".venv/bin/python", config),
-    ),
-  }
+  workers_script = rendering.render(
+    "worker.sh.jinja",
+    job=job,
+    revision=revision,
+    workdir=taken.workdir,
+    command=taken.command(".venv/bin/python", config),
+  )
+  digest = hashlib.sha256(workers_script.encode()).hexdigest()
+  # A slice that gcloud left out of the copying may have an earlier one.
+  copied = f"sha256sum {place.folder}/worker.sh | grep -q {digest} &&"
+  watch_script = rendering.render(
+    "watch.sh.jinja",
+    job=job,
+    place=place,
+    queued=_QUEUED,
+    create=create,
+    files=[archive, worker],
+    logs=os.path.join(folder, "logs"),
+    install=f"{copied} {_worker(place, 'install')}",
+    start=f"{copied} {_worker(place, 'start')}",
+    status=_worker(place, "status"),
+    preempted_codes=exit_codes.PREEMPTED_CODES,
+    interrupted=exit_codes.INTERRUPTED,
+    good_seconds=restarts.GOOD_SECONDS,
+  )
+  files = {watch: watch_script, worker: workers_script}
   return Plan(
     files, [experiment.archive(revision, archive), Command(["bash", watch])]
   )

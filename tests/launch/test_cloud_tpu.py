@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -38,7 +39,7 @@ TAKEN = Experiment(
 # Answers from lists, and where they end as a TPU does whose slices have as many
 # workers as `hosts` says; what is asked for or deleted by `create` and `delete`
 # changes nothing by itself. Fails where it is told to. The words of an answer
-# to `status` or `stop`, say, are those of the workers, slice by slice, each in its
+# to `status`, say, are those of the workers, slice by slice, each in its
 # sentence; one that fails does not keep the others from answering. Workers of a
 # slice that gcloud cannot prepare are omitted, and it succeeds with the others,
 # as in Google Cloud SDK 528.0.0 (queued_resources/ssh.py, tpu_vm/ssh.py). Like
@@ -374,6 +375,66 @@ def test_a_worker_of_several_networks_is_one_worker(gcloud, capfd, networks):
   assert "have answered" not in capfd.readouterr().err
   assert actions(gcloud) == [*START, *END]
   assert logs() == logs_of([1, 2])
+
+
+def test_days_in_a_queue_are_no_row_of_troubles(gcloud):
+  waits = ["", *["WAITING_FOR_RESOURCES", "fail"] * 12]
+  states = [*waits, "ACTIVE", "ACTIVE"]
+  assert watched(gcloud, list=states, status=["0"]) == 0
+  assert actions(gcloud) == ["create", *START, *END]
+
+
+@pytest.mark.parametrize("before", [["ACTIVE"], ["PROVISIONING"], []], ids=str)
+def test_a_tpu_that_was_deleted_by_hand_is_not_asked_for(gcloud, capfd, before):
+  """But one is whose deletion was going on when the watch began."""
+  states = [*before, "DELETING", "", *["ACTIVE"] * 2]
+  code = watched(gcloud, list=states, status=["0"])
+  assert code == (1 if before else 0)
+  assert ("create" in actions(gcloud)) == (not before)
+  said = capfd.readouterr().err
+  assert ("deleted, and not by this watch" in said) == bool(before)
+
+
+@pytest.mark.parametrize(
+  ("deletes", "states", "tries"),
+  [
+    (["fail", "fail", "gone"], ["ACTIVE", "fail"], 3),
+    (["fail"], [""], 1),
+    (["fail"] * 99, ["ACTIVE"] * 99, 10),
+  ],
+)
+def test_a_deletion_that_fails_is_tried_again(
+  gcloud, capfd, deletes, states, tries
+):
+  play = {"delete": deletes, "list": ["ACTIVE", "ACTIVE", *states]}
+  assert watched(gcloud, status=["134"], **play) == 134
+  assert actions(gcloud) == [*START, "log", *["delete"] * tries]
+  said = capfd.readouterr().err
+  assert ("and costs: do it yourself" in said) == (tries == 10)
+
+
+def test_workers_run_the_script_that_was_copied_last(worker_of):
+  """A slice that gcloud left out of the copying would train another commit."""
+  worker = worker_of()
+  watch, _ = scripts(plan_of())
+  (command,) = re.findall(r"on_all '(sha256sum .* install)'", watch)
+  (start,) = re.findall(r"ask '(sha256sum .* start)'", watch)
+
+  def run(line):
+    words = ["bash", "-c", line]
+    environment = {**worker.programs.environment, "PLACE": str(worker.place)}
+    return subprocess.run(words, cwd=worker.place / "home", env=environment)
+
+  script = worker.folder / "worker.sh"
+  text = script.read_text()
+  script.write_text(text.replace("seed=3", "seed=4"))
+  assert run(command).returncode != 0
+  assert run(start).returncode != 0
+  assert worker.programs.calls("python3") == []
+  script.write_text(text)
+  assert run(command).returncode == 0
+  assert run(start).returncode == 0
+  worker.wait_for("0")
 
 
 @pytest.mark.parametrize("code", [1, 130, 134])
