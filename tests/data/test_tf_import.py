@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -6,7 +7,10 @@ import pytest
 
 def _run(code):
   command = [sys.executable, "-c", code]
-  return subprocess.run(command, capture_output=True, text=True, check=True)
+  env = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+  return subprocess.run(
+    command, capture_output=True, text=True, check=True, env=env
+  )
 
 
 def test_import_is_late_and_quiet():
@@ -28,3 +32,16 @@ def test_stderr_outlives_a_first_use_by_several_threads_at_once():
     "print('end', file=sys.stderr)"
   )
   assert run.stderr.endswith("end\n")
+
+
+def test_warnings_of_images_are_not_printed_after_jax_was_imported():
+  run = _run(
+    "import io, os, jax; from PIL import Image, ImageCms\n"
+    "profile = ImageCms.ImageCmsProfile(ImageCms.createProfile('sRGB'))\n"
+    "file = io.BytesIO()\n"
+    "Image.new('L', (1, 1)).save(\n"
+    "  file, 'png', icc_profile=profile.tobytes())\n"
+    "from vit_jax.data.tf_import import tf\n"
+    "tf.io.decode_png(file.getvalue())"
+  )
+  assert run.stderr == ""

@@ -31,6 +31,8 @@ _NOISE = re.compile(
   )
 )
 
+# jax sets it for itself when it is imported, which mostly is before.
+_JAX_LOG_LEVEL = "1"
 _LOCK = threading.RLock()
 
 
@@ -43,7 +45,8 @@ def _load() -> Any:
   """
   # Warnings are of damaged images, which a line of ours names; they come with a
   # stack trace each.
-  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+  if os.environ.get("TF_CPP_MIN_LOG_LEVEL", _JAX_LOG_LEVEL) == _JAX_LOG_LEVEL:
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
   # Gives the same numbers on every machine, and no complaints on others.
   os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
   # TensorFlow looks for the older Keras and does without if there is none; the
