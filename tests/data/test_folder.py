@@ -103,10 +103,18 @@ def test_other_files_are_counted_by_kind_once(pets, caplog):
   for _ in range(2):
     assert _open(pets).class_names == ("cat", "dog")
   (line,) = caplog.messages
-  counts = "2 .txt, 1 .mov, 1 folders, 1 without a suffix."
-  assert set(line.partition("read: ")[2].rstrip(".").split(", ")) == set(
-    counts.rstrip(".").split(", ")
-  )
+  counts = "2 .txt, 1 .mov, 1 folder, 1 without a suffix"
+  found, _, rest = line.partition("read: ")[2].partition(". ")
+  assert set(found.split(", ")) == set(counts.split(", "))
+  assert rest.startswith("Folders inside those of classes are not read")
+
+
+def test_images_in_folders_inside_that_of_a_class_are_to_be_moved(pets):
+  _fill(pets, {f"train/ape/{folder}/1.jpg": None for folder in "ab"})
+  with pytest.raises(
+    UserError, match=r"without any image: ape\..* move their images up\."
+  ):
+    _open(pets)
 
 
 def test_a_format_that_a_package_reads_is_named_with_it(

@@ -33,6 +33,8 @@ SPLITS = ("train", "val", "valid", "validation", "test")
 MAX_FILES_CHECKED = 100_000
 
 _LINKS = "links=anywhere"
+# Counts a folder inside that of a class among what is ignored.
+_FOLDER = "folder"
 _logger = logging.getLogger(__name__)
 
 
@@ -203,7 +205,7 @@ def find_images(root: str, *, follow_links: bool = False) -> Listing:
         if is_image(file) and not is_dir:
           images.append(file)
         elif not file.startswith("."):
-          ignored["folders" if is_dir else _kind(file)] += 1
+          ignored[_FOLDER if is_dir else _kind(file)] += 1
       found[split].extend((name, file) for file in images)
       if not images:
         empty.add(name)
@@ -216,7 +218,10 @@ def find_images(root: str, *, follow_links: bool = False) -> Listing:
       f" {there}.{_remedies(ignored)}"
     )
   if ignored:
-    counts = ", ".join(f"{n} {kind}" for kind, n in ignored.most_common())
+    counts = ", ".join(
+      f"{n} {kind}" + "s" * (kind == _FOLDER and n > 1)
+      for kind, n in ignored.most_common()
+    )
     _warn(
       f"{root}: ignored what is no image that can be read: {counts}."
       f"{_remedies(ignored)}"
@@ -255,7 +260,12 @@ def _kind(name: str) -> str:
 def _remedies(ignored: Iterable[str]) -> str:
   """Sentences on how ignored files become readable."""
   found = {kind: image_formats.remedy(kind) for kind in sorted(ignored)}
-  return "".join(f" {kind} is {text}." for kind, text in found.items() if text)
+  folders = (
+    " Folders inside those of classes are not read; move their images up."
+  ) * (_FOLDER in found)
+  return folders + "".join(
+    f" {kind} is {text}." for kind, text in found.items() if text
+  )
 
 
 def _class_names(
