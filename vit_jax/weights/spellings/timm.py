@@ -76,8 +76,10 @@ def _check_config(config: Fields, families: list[Timm]) -> Timm | None:
   name = config.get("architecture", TEXT)
   family = next((f for f in families if re.match(f.architectures, name)), None)
   if family is None:
-    known = " and ".join(family.label for family in families)
-    raise config.refusal("architecture", f"is not one of {known}")
+    known = ", ".join(family.label for family in families)
+    raise config.refusal(
+      "architecture", f"is none of the networks that are here: {known}"
+    )
   if _IS_POST_NORM.search(name):
     raise config.refusal(
       "architecture", "has its norms after the branches, unlike our networks"
