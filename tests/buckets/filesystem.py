@@ -9,6 +9,7 @@ import io
 import json
 import types
 import urllib.parse
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -100,7 +101,7 @@ class StandIn(fsspec.AbstractFileSystem):
           raise
     return {"name": path, "size": 0, "type": "directory"}
 
-  # As those of gcsfs, which take some errors for an absence.
+  # The next four are as in gcsfs: some take errors for an absence.
   def exists(self, path: str, **unused: Any) -> bool:
     try:
       self.info(path)
@@ -119,6 +120,31 @@ class StandIn(fsspec.AbstractFileSystem):
       return self.info(path)["type"] == "file"
     except Exception:
       return False
+
+  def find(
+    self,
+    path: str,
+    maxdepth: int | None = None,
+    withdirs: bool = False,
+    detail: bool = False,
+    **unused: Any,
+  ) -> Any:
+    path = self._strip_protocol(path)
+    found = {entry["name"]: entry for entry in self._below(path, maxdepth)}
+    if found:
+      found[path] = {"name": path, "size": 0, "type": "directory"}
+    elif self.exists(path):
+      found[path] = self.info(path)
+    names = sorted(
+      name for name in found if withdirs or found[name]["type"] == "file"
+    )
+    return {name: found[name] for name in names} if detail else names
+
+  def _below(self, path: str, depth: int | None) -> Iterator[dict[str, Any]]:
+    for entry in self._children(path):
+      yield entry
+      if entry["type"] == "directory" and depth != 1:
+        yield from self._below(entry["name"], depth and depth - 1)
 
   def _children(self, path: str) -> list[dict[str, Any]]:
     bucket, _, name = path.partition("/")
