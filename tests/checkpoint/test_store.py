@@ -150,9 +150,12 @@ def test_a_workdir_that_is_a_file_is_refused_in_a_sentence(tmp_path):
   [
     ValueError("UNKNOWN: Gloo AllGather failed: Connection closed"),
     jax.errors.JaxRuntimeError("UNAVAILABLE: Connection reset by peer"),
+    jax.errors.JaxRuntimeError(
+      "RESOURCE_EXHAUSTED: Connection is not at fault"
+    ),
   ],
 )
-def test_a_process_lost_while_it_opens_is_no_fault_of_the_bucket(
+def test_what_jax_raises_while_it_opens_is_no_fault_of_the_bucket(
   bucket, monkeypatch, error
 ):
   def fail(*unused):

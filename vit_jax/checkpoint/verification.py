@@ -32,15 +32,17 @@ def reached(directory: epath.Path) -> Iterator[None]:
   """Says in a sentence that a `checkpoints/` cannot be reached.
 
   Raises:
-    UserError: An error of a file system or a bucket left the context. One that
-      comes of the loss of another process stays what it is.
+    UserError: An error of a file system or a bucket left the context. One of
+      the devices, or of the loss of another process, stays what it is.
   """
   try:
     with buckets.as_os_error(directory):
       yield
   except OSError as error:
-    if liveness.is_of_network(error.__cause__):
-      raise error.__cause__ from None
+    cause = error.__cause__
+    is_of_jax = isinstance(cause, jax.errors.JaxRuntimeError)
+    if is_of_jax or liveness.is_of_network(cause):
+      raise cause from None
     raise UserError(
       f"The checkpoints of {directory.parent} cannot be reached:"
       f" {error.strerror or error}."
