@@ -1002,14 +1002,14 @@ if words[:3] == {step} and not (place / "hung").exists():
   "step", [["-m", "pip", "install"], ["-m", "uv", "pip"]], ids=str
 )
 def test_an_installation_that_hangs_is_ended_for_the_next(worker_of, step):
-  worker = worker_of(install_seconds=6)
+  worker = worker_of(install_seconds=15)  # The second must end in them.
   worker.programs.behave("python3", HANG.replace("{step}", repr(step)))
   first = worker.open("install")
   while not (worker.programs.place / "hung").exists():
     assert first.poll() is None
     time.sleep(0.02)
   second = worker.open("install")
-  assert "was ended after 6 seconds" in first.communicate(timeout=300)[1]
+  assert "was ended after 15 seconds" in first.communicate(timeout=300)[1]
   assert second.communicate(timeout=300)[1] == ""
   assert [first.returncode, second.returncode] == [137, 0]
   assert worker.run("start").returncode == 0

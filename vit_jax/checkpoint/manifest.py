@@ -74,7 +74,7 @@ def damage(
   try:
     content = _open_seal((directory / NAME).read_text())
   except OSError as error:
-    return [f"{NAME}: {_loss(error)}"]
+    return [f"{NAME}: {_as_damage(error)}"]
   except UnicodeDecodeError:
     content = None
   if content is None:
@@ -87,7 +87,7 @@ def damage(
     try:
       size = buckets.status(directory / name).size
     except OSError as error:
-      found.append(f"{name}: {_loss(error)}")
+      found.append(f"{name}: {_as_damage(error)}")
       continue
     if size != entry["bytes"]:
       found.append(f"{name}: {size} bytes instead of {entry['bytes']}")
@@ -110,7 +110,7 @@ def _compare(
   try:
     same = _checksum(directory, name, start) == wanted
   except OSError as error:
-    return f"{name}: {_loss(error)}"
+    return f"{name}: {_as_damage(error)}"
   if same:
     return None
   return f"{name}: not as it was written, within 16 MiB from byte {start}"
@@ -145,8 +145,8 @@ def _open_seal(text: str) -> dict[str, Any] | None:
     return None
 
 
-def _loss(error: OSError) -> str:
-  """Describes a file that is not there any more; raises any other error."""
+def _as_damage(error: OSError) -> str:
+  """Describes a file that is lost; raises an error that does not say so."""
   if isinstance(error, FileNotFoundError):
     return "missing"
   if errno.errorcode.get(error.errno) not in _UNREADABLE:

@@ -132,7 +132,10 @@ class CheckpointStore:
       self._check_it_sees(steps)
 
   def _check_it_sees(self, steps: Sequence[int]) -> None:
-    """Orbax takes errors of a storage for the absence of a step, or of all."""
+    """Raises OSError if the manager misses steps that are there.
+
+    Orbax takes errors of a storage for the absence of a step, or of all.
+    """
     if unseen := set(steps) - set(self.all_steps()):
       why = f"that of step {max(unseen)} is there, but could not be looked at"
       raise OSError(errno.EIO, why)
@@ -157,6 +160,7 @@ class CheckpointStore:
 
     Raises:
       SaveError: A save under way failed.
+      UserError: The directory cannot be reached.
     """
     self.wait()
     with verification.reached(self.path):
@@ -167,7 +171,8 @@ class CheckpointStore:
 
     Raises:
       SaveError: A save under way failed.
-      UserError: All remaining checkpoints are damaged.
+      UserError: All remaining checkpoints are damaged, or the directory cannot
+        be reached.
     """
     self.wait()
     with verification.reached(self.path):
@@ -180,7 +185,7 @@ class CheckpointStore:
     return self.latest_step()
 
   def metadata(self, step: int) -> dict[str, Any]:
-    """The JSON that was saved with `step`."""
+    """The JSON that was saved with `step`; UserError: cannot be reached."""
     with verification.reached(self.path):
       restored = self._manager.restore(
         step, args=ocp.args.Composite(metadata=ocp.args.JsonRestore())
@@ -201,6 +206,9 @@ class CheckpointStore:
       step: Step of a checkpoint that exists.
       abstract_state: ShapeDtypeStructs with shardings; the mesh may differ
         from the one that the state was saved from.
+
+    Raises:
+      UserError: The checkpoint cannot be reached.
     """
     with verification.reached(self.path):
       restored = self._manager.restore(
