@@ -83,6 +83,11 @@ def test_other_data_in_another_directory_are_refused_with_both_places():
   assert message.endswith("--config.allow_change=dataset_fingerprint.")
 
 
+def test_other_data_in_the_same_directory_say_what_going_on_costs():
+  with pytest.raises(UserError, match="some examples come twice, others not"):
+    check(fingerprint="cats")
+
+
 def test_all_keys_that_differ_are_named_at_once():
   with pytest.raises(UserError, match="allow_change=model.width,seed"):
     check(seed=1, model__width=64)

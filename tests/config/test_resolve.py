@@ -249,6 +249,14 @@ def test_the_keys_of_another_objective_are_left_out_unless_they_are_set():
   )
 
 
+def test_a_key_of_an_image_tower_is_named_with_its_place():
+  message = complaint(model__name="two_towers", model__attention="pallas")
+  assert message.endswith(
+    "which 'two_towers' lacks; leave it at 'auto', or set"
+    " config.model.image.attention."
+  )
+
+
 def test_a_dumped_objective_of_another_name_is_read_back():
   resolved = resolve.resolve(config(objective__name="masked_patch"))
   assert resolve.load(resolve.dump(resolved)) == resolved

@@ -154,17 +154,22 @@ def check_same(
       " cannot be taken over from it is named in --config.init_without."
     )
   if different:
-    old, new = (of["config"].get("data_dir") for of in (saved, current))
-    moved = (
-      f"\nconfig.data_dir was {_shown(old)}, is {_shown(new)}: the data there"
-      " are not those of the run; name the directory that holds them."
-      if old != new and "dataset_fingerprint" in keys.split(",")
-      else ""
-    )
+    other_data = ""
+    if "dataset_fingerprint" in keys.split(","):
+      old, new = (of["config"].get("data_dir") for of in (saved, current))
+      other_data = (
+        f"\nconfig.data_dir was {_shown(old)}, is {_shown(new)}: the data there"
+        " are not those of the run; name the directory that holds them."
+        if old != new
+        else "\nThe data are no longer those of the run, for example since files"
+        " were added. A run that goes on regardless takes the rest of this"
+        " epoch from the new order: some examples come twice, others not at"
+        " all."
+      )
     raise UserError(
       f"{workdir} holds checkpoints of another run:\n"
       + "\n".join(f"  {line}" for line in different)
-      + moved
+      + other_data
       + f"\n{advice}"
     )
   if misfits:

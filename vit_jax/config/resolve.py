@@ -275,11 +275,20 @@ def _foreign_key(loc: tuple[int | str, ...], value: Any) -> str | None:
           f" config.{group}.{tag} = {' or '.join(map(repr, names))}, which"
           f" {chosen!r} lacks; leave it unset."
         )
+  fields = named_sections.sections(group)[chosen].model_fields
+  parts = (name for name, field in fields.items() if _has(field.default, key))
+  advice = f"leave it at {default!r}" + "".join(
+    f", or set config.{group}.{part}.{key}" for part in parts
+  )
   return (
     f"config.{group}.{key} = {value!r} is a key of config.{group}.{tag} ="
-    f" {' or '.join(map(repr, names))}, which {chosen!r} lacks; leave it at"
-    f" {default!r}."
+    f" {' or '.join(map(repr, names))}, which {chosen!r} lacks; {advice}."
   )
+
+
+def _has(part: Any, key: str) -> bool:
+  """True for a section with that key."""
+  return isinstance(part, schema.Section) and key in type(part).model_fields
 
 
 def _owners(group: str, keys: Mapping[str, Any], key: str) -> list[str]:
