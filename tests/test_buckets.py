@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+import threading
 
 import pytest
 
@@ -62,6 +63,36 @@ def test_gcsfs_is_given_little_time_for_a_first_answer(
     gcsfs_storage(url)
     with pytest.raises(UserError, match=f"gs://{place} cannot be reached"):
       buckets.check(f"gs://{place}/run")
+
+
+def test_an_outage_is_waited_for_if_asked_to(bucket, monkeypatch, caplog):
+  monkeypatch.setattr(buckets, "FIRST_ANSWER_SECONDS", 0.2)
+  with rough_server.RoughServer({}) as storage:
+    monkeypatch.setattr(filesystem.StandIn, "url", storage.url)
+    storage.silent = True
+    with pytest.raises(UserError, match="gs://lost cannot be reached"):
+      buckets.check_workdir("gs://lost/run", outage_seconds=1)
+    assert len(storage.requests) > 1
+    caplog.clear()
+    heal = threading.Timer(1, setattr, [storage, "silent", False])
+    heal.start()
+    buckets.check_workdir("gs://late/run", outage_seconds=60)
+  assert caplog.messages == [
+    "gs://late does not answer; asking again for up to 60 seconds."
+  ]
+
+
+def test_gcsfs_waits_while_the_service_is_unavailable(
+  monkeypatch, gcsfs_storage
+):
+  monkeypatch.setattr(buckets, "FIRST_ANSWER_SECONDS", 0.5)
+  with rough_server.RoughServer({}) as storage:
+    storage.status = 503
+    gcsfs_storage(storage.url)
+    heal = threading.Timer(2, setattr, [storage, "status", 403])
+    heal.start()
+    buckets.check_workdir("gs://unavailable/run", outage_seconds=60)
+  assert not heal.is_alive()
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])

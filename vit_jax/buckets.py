@@ -13,6 +13,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ from vit_jax.errors import UserError
 
 # A storage that has not said anything for so long is out of reach.
 FIRST_ANSWER_SECONDS = 8
+# The longest outage that a run waits for before it begins.
+OUTAGE_SECONDS = 300
 _logger = logging.getLogger(__name__)
 
 
@@ -30,8 +33,13 @@ def is_bucket(path: epath.PathLike) -> bool:
   return "://" in os.fspath(path)
 
 
-def check(path: epath.PathLike) -> None:
-  """Raises UserError if a path's package is missing or its storage silent."""
+def check(path: epath.PathLike, *, outage_seconds: int = 0) -> None:
+  """Raises UserError if a path's package is missing or its storage silent.
+
+  Args:
+    path: In a bucket, or on a file system, where all is well.
+    outage_seconds: Time for which a silent storage is asked again.
+  """
   if not os.fspath(path).startswith("gs://"):
     return
   import fsspec
@@ -45,7 +53,21 @@ def check(path: epath.PathLike) -> None:
       f"{path} is in a bucket, which needs the package gcsfs: run `pip install"
       " gcsfs`, or give a path on a file system."
     ) from None
-  _reach(os.fspath(path).removeprefix("gs://").partition("/")[0])
+  bucket = os.fspath(path).removeprefix("gs://").partition("/")[0]
+  until, is_told = time.monotonic() + outage_seconds, False
+  while True:
+    try:
+      return _reach(bucket)
+    except UserError:
+      if time.monotonic() >= until:
+        raise
+    if not is_told:
+      _logger.warning(
+        "gs://%s does not answer; asking again for up to %d seconds.",
+        bucket,
+        outage_seconds,
+      )
+      is_told = True
 
 
 @functools.cache
@@ -54,7 +76,8 @@ def _reach(bucket: str) -> None:
 
   Without a network, gcsfs asks for credentials, for the kind of the bucket and
   for objects, each many times, for two minutes. So it is asked without
-  credentials first. Only that is bounded, not what follows an answer.
+  credentials first. Only that is bounded, not what follows an answer. Statuses
+  such as 503 are no answer to gcsfs, which tries again.
 
   Raises:
     UserError: None has come in FIRST_ANSWER_SECONDS.
@@ -74,7 +97,7 @@ def _reach(bucket: str) -> None:
     _logger.debug("gs://%s answers without credentials: %s", bucket, error)
 
 
-def check_workdir(path: epath.PathLike) -> None:
+def check_workdir(path: epath.PathLike, *, outage_seconds: int = 0) -> None:
   """Like `check`, and refuses files and buckets of another kind than gs://."""
   if is_bucket(path) and not os.fspath(path).startswith("gs://"):
     raise UserError(
@@ -85,7 +108,7 @@ def check_workdir(path: epath.PathLike) -> None:
     raise UserError(
       f"The workdir {path} is a file; give a directory with --workdir."
     )
-  check(path)
+  check(path, outage_seconds=outage_seconds)
 
 
 def absolute(path: epath.PathLike) -> epath.Path:

@@ -42,7 +42,10 @@ def define_flags() -> None:
 def main(argv: Sequence[str]) -> int:
   command_line.no_arguments(argv)
   config = command_line.resolved_config()
-  buckets.check_workdir(flags.FLAGS.workdir or ".")
+  # A run that is started again, at night, has nobody to start it later.
+  buckets.check_workdir(
+    flags.FLAGS.workdir or ".", outage_seconds=buckets.OUTAGE_SECONDS
+  )
   config = initial_model.resolve_architecture(config, flags.FLAGS.workdir)
   checks.check(config)
   checks.check_files(config)
@@ -155,7 +158,7 @@ def train(config: schema.Config, workdir: str) -> int:
       with clock.phase("compile"):
         train_step = _compiled(parts)
       monitor.say(f"compiled in {clock.seconds['compile']:.0f} s")
-    with clock.phase("restore"):
+    with clock.phase("restore" if directory.first_step else "init"):
       state = state or directory.restore_or_init()
     regular = EverySteps(
       parts.steps(config.checkpoint.every_steps), parts.total_steps

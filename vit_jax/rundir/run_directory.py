@@ -365,7 +365,10 @@ class RunDirectory:
     is_lost = jax.process_count() > 1 and liveness.is_of_network(
       error.__cause__
     )
-    return (LostError if is_lost else UserError)(self._sentence(error))
+    sentence = self._sentence(error)
+    if is_lost:
+      return LostError(sentence)
+    return UserError(f"{sentence} Mend that and start the same command again.")
 
   def _tell(self, error: SaveError) -> None:
     _logger.error("ALARM: %s", self._sentence(error))
