@@ -161,10 +161,9 @@ def check_same(
         f"\nconfig.data_dir was {_shown(old)}, is {_shown(new)}: the data there"
         " are not those of the run; name the directory that holds them."
         if old != new
-        else "\nThe data are no longer those of the run, for example since files"
-        " were added. A run that goes on regardless takes the rest of this"
-        " epoch from the new order: some examples come twice, others not at"
-        " all."
+        else "\nThe data are no longer those of the run; files may have come or"
+        " gone. A run that goes on regardless takes the rest of this epoch from"
+        " the new order: some examples come twice, others not at all."
       )
     raise UserError(
       f"{workdir} holds checkpoints of another run:\n"
