@@ -4,13 +4,16 @@ The settings are environment variables, so that commands started by tests
 inherit them; they must be set before jax or TensorFlow is imported.
 """
 
+import gc
 import grp
+import hashlib
 import importlib
 import os
 import pathlib
 import pwd
 import sys
 import tempfile
+import time
 import types
 import uuid
 from collections.abc import Callable, Iterator
@@ -41,6 +44,10 @@ _SETTINGS = {
 }
 for _name, _value in _SETTINGS.items():
   os.environ.setdefault(_name, _value)
+
+# Tracing makes many objects that live on: to look for cycles among them as
+# often as by default takes a twentieth of the time.
+gc.set_threshold(50_000, 20, 50)
 
 # A busy machine makes no test fail.
 hypothesis.settings.register_profile(
@@ -152,16 +159,32 @@ def pytest_collection_modifyitems(
 ) -> None:
   """Deselects slow tests unless asked for; tests of changed files come first.
 
-  The variable TEST_FIRST names changed files, as `.ci/run` sets it.
+  The variable TEST_FIRST names changed files. The other files come in an order
+  that TEST_ORDER draws, if it is set: where time ends before them, others are
+  left out for another value. `.ci/run` sets both.
   """
   first = set(map(_test_of, os.environ.get("TEST_FIRST", "").split()))
-  items.sort(key=lambda item: str(item.path.relative_to(REPO)) not in first)
+  drawn = os.environ.get("TEST_ORDER")
+
+  def place(item: pytest.Item) -> tuple[bool, str]:
+    path = str(item.path.relative_to(REPO))
+    number = hashlib.sha256(f"{drawn} {path}".encode()).hexdigest()
+    return path not in first, number if drawn else ""
+
+  items.sort(key=place)
   if config.getoption("--exhaustive"):
     return
   marks = {"exhaustive"} if config.getoption("--slow") else SELDOM
   left_out = [x for x in items if marks & {m.name for m in x.iter_markers()}]
   config.hook.pytest_deselected(items=left_out)
   items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+  """Skips what would begin after TEST_UNTIL, in seconds since 1970."""
+  if time.time() > float(os.environ.get("TEST_UNTIL", "inf")):
+    pytest.skip("no time was left (TEST_UNTIL)")
 
 
 def _test_of(changed: str) -> str:

@@ -148,10 +148,14 @@ def expected(tmp_path_factory):
   return runs.values(workdir)
 
 
+# Of the fourteen questions: those asked each time.
+MARKS = {1: pytest.mark.slow, 6: (), 9: pytest.mark.slow, 12: ()}
+
+
 @pytest.mark.parametrize(
   "question",
   [
-    pytest.param(x, marks=() if x in (1, 6, 9, 12) else pytest.mark.exhaustive)
+    pytest.param(x, marks=MARKS.get(x, pytest.mark.exhaustive))
     for x in range(1, 15)
   ],
 )

@@ -43,7 +43,14 @@ def undisturbed(request):
   return parts, trained(parts, parts.init_state(), 0)
 
 
-@pytest.mark.parametrize("stopped", [THAW - 1, THAW, THAW + 1])
+@pytest.mark.parametrize(
+  "stopped",
+  [
+    pytest.param(THAW - 1, marks=pytest.mark.slow),
+    THAW,
+    pytest.param(THAW + 1, marks=pytest.mark.slow),
+  ],
+)
 def test_a_run_that_stopped_about_the_thaw_goes_on_to_the_bit(
   tmp_path, undisturbed, stopped
 ):

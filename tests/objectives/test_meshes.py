@@ -154,7 +154,10 @@ def one_device(request):
   return request.param, losses(request.param, (1, 1, 1))
 
 
-@pytest.mark.parametrize("sizes", [(2, 1, 1), (1, 4, 1), (2, 1, 2)])
+@pytest.mark.parametrize(
+  "sizes",
+  [(2, 1, 1), (1, 4, 1), pytest.param((2, 1, 2), marks=pytest.mark.slow)],
+)
 def test_losses_are_those_of_one_device(one_device, sizes, monkeypatch):
   monkeypatch.setattr(rules, "FSDP_MIN_BYTES", 0)
   name, wanted = one_device
