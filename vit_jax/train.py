@@ -42,9 +42,10 @@ def define_flags() -> None:
 def main(argv: Sequence[str]) -> int:
   command_line.no_arguments(argv)
   config = command_line.resolved_config()
-  # A run that is started again, at night, has nobody to start it later.
+  # A run that is started again in an outage may have nobody to start it later.
   buckets.check_workdir(
-    flags.FLAGS.workdir or ".", outage_seconds=buckets.OUTAGE_SECONDS
+    flags.FLAGS.workdir or ".",
+    outage_seconds=0 if flags.FLAGS.dry_run else buckets.OUTAGE_SECONDS,
   )
   config = initial_model.resolve_architecture(config, flags.FLAGS.workdir)
   checks.check(config)
