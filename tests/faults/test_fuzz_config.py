@@ -21,6 +21,7 @@ FILES = sorted(p for p in CONFIGS.glob("*.py") if not p.name.startswith("_"))
 # All cases of all files are more than 100,000.
 NUM_CASES = [
   pytest.param(100, id="some"),
+  pytest.param(400, id="more", marks=pytest.mark.slow),
   pytest.param(20_000, id="many", marks=pytest.mark.exhaustive),
 ]
 

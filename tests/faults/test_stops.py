@@ -148,7 +148,7 @@ def expected(tmp_path_factory):
   return runs.values(workdir)
 
 
-# Of the fourteen questions: those asked each time.
+# Of the fourteen questions: those of the quick and of the slow tests.
 MARKS = {1: pytest.mark.slow, 6: (), 9: pytest.mark.slow, 12: ()}
 
 
