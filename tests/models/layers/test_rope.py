@@ -12,7 +12,7 @@ from tests.models.networks import (
   tiny,
 )
 from vit_jax.errors import UserError
-from vit_jax.models.layers import rope, rope_table
+from vit_jax.models.layers import placement, rope, rope_table
 from vit_jax.models.layers.attention import MultiHeadAttention
 from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.weights import flat
@@ -40,9 +40,15 @@ def turned(x, grid, reference, num_prefix):
   return np.stack([found.real, found.imag], axis=-1).reshape(x.shape)
 
 
+@pytest.fixture(params=["cpu", "gpu"])
+def platform(request, monkeypatch):
+  """Those with a form of their own."""
+  monkeypatch.setattr(placement, "platform", lambda: request.param)
+
+
 @pytest.mark.parametrize("grid", [(2, 3), (20, 4)])
 @pytest.mark.parametrize("reference", [16, None])
-def test_pairs_turn_as_complex_numbers(grid, reference):
+def test_pairs_turn_as_complex_numbers(grid, reference, platform):
   num_tokens = 2 + grid[0] * grid[1]
   x = np.random.default_rng(0).normal(size=(2, num_tokens, 3, 12))
   turns = table(grid, 12, reference=reference, num_prefix=2)
@@ -53,6 +59,31 @@ def test_pairs_turn_as_complex_numbers(grid, reference):
   half = rope.rotate(jnp.asarray(x, jnp.bfloat16), turns)
   assert half.dtype == jnp.bfloat16
   np.testing.assert_allclose(np.float32(half), wanted, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gradients_turn_back(dtype, platform):
+  grid, rng = (3, 2), np.random.default_rng(3)
+  x, gradient = (
+    jnp.asarray(rng.normal(size=(2, 8, 3, 12)), dtype) for _ in range(2)
+  )
+  turns = table(grid, 12, reference=16, num_prefix=2)
+  found, pull = jax.vjp(rope.rotate, x, turns)
+  assert found.dtype == x.dtype
+  found, of_turns = pull(gradient)
+  assert found.dtype == x.dtype
+  # The transpose of a linear map, one column after another.
+  wide = np.float64(gradient)
+  wanted = np.zeros(x.shape)
+  for unit in range(12):
+    one = np.zeros(x.shape)
+    one[..., unit] = 1
+    wanted[..., unit] = np.sum(turned(one, grid, 16, 2) * wide, axis=-1)
+  rounding = {"float32": 2e-6, "bfloat16": 2**-8}[dtype]
+  np.testing.assert_allclose(
+    np.float64(found), wanted, rtol=rounding, atol=2e-6
+  )
+  np.testing.assert_array_equal(of_turns, 0)
 
 
 def test_scores_depend_on_distance_alone():

@@ -6,27 +6,52 @@ second half with its column. Scores of rotated queries and keys then depend on
 the patches' distance.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from vit_jax.models.layers import placement
 
+
+@jax.custom_vjp
 def rotate(
   x: Float[Array, "b n heads k"], turns: Float[Array, "2 n k"]
 ) -> Float[Array, "b n heads k"]:
   """Turns the pairs of units (a, b) to (a cos - b sin, b cos + a sin).
 
-  It is computed in float32. The neighbours come by shifting all units by one
-  place, which is cheaper on accelerators than taking every other one.
+  It is computed in float32. The turns are constants: they have no gradient.
 
   Args:
     x: Queries or keys.
     turns: What `rope_table.table` returns.
   """
   cosines, sines = turns[:, None, :, None].astype(jnp.float32)
-  is_first = np.arange(x.shape[-1]) % 2 == 0
-  wide = x.astype(jnp.float32)
-  neighbours = jnp.where(
-    is_first, -jnp.roll(wide, -1, axis=-1), jnp.roll(wide, 1, axis=-1)
+  wide, quarter_turned = (y.astype(jnp.float32) for y in (x, _quarter_turn(x)))
+  return (wide * cosines + quarter_turned * sines).astype(x.dtype)
+
+
+def _backward(turns, gradient):
+  # What turns back is the transpose of a rotation.
+  cosines, sines = turns
+  back = jnp.stack([cosines, -sines])
+  return rotate(gradient, back), jnp.zeros_like(turns)
+
+
+rotate.defvjp(lambda x, turns: (rotate(x, turns), turns), _backward)
+
+
+def _quarter_turn(x):
+  """The pairs (a, b) as (-b, a), exactly."""
+  size = x.shape[-1]
+  if placement.platform() == "gpu":
+    is_first = np.arange(size) % 2 == 0
+    return jnp.where(
+      is_first, -jnp.roll(x, -1, axis=-1), jnp.roll(x, 1, axis=-1)
+    )
+  # TPUs are slow at moving single units, but each sum of a product with this
+  # matrix has one term. GPUs move them on the way, and would write the product.
+  matrix = np.kron(np.eye(size // 2), [[0, 1], [-1, 0]])
+  return jnp.einsum(
+    "bnhk,kj->bnhj", x, jnp.asarray(matrix, x.dtype), precision="highest"
   )
-  return (wide * cosines + neighbours * sines).astype(x.dtype)
