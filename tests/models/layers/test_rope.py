@@ -1,5 +1,7 @@
 """Rotary positions: against complex numbers, and inside the network."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,10 +13,13 @@ from tests.models.networks import (
   stack_layers,
   tiny,
 )
+from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models.layers import placement, rope, rope_table
 from vit_jax.models.layers.attention import MultiHeadAttention
 from vit_jax.models.layers.mlp import LayerConfig
+from vit_jax.sharding import activations
+from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.weights import flat
 
 
@@ -100,6 +105,31 @@ def test_scores_depend_on_distance_alone():
   assert abs(scores[0, 0, 2, 1] - found[0]) > 1e-3
 
 
+@pytest.mark.parametrize(
+  "keys", [{}, dict(fsdp=4), dict(fsdp=1, tensor=2)], ids=str
+)
+def test_heads_side_by_side_turn_on_any_mesh(keys):
+  rng = np.random.default_rng(4)
+  x, gradient = (
+    jnp.asarray(rng.normal(size=(8, 6, 4 * 12)), jnp.float32) for _ in range(2)
+  )
+  turns = table((2, 3), 12, reference=16)
+  mesh = mesh_lib.create_mesh(schema.Mesh(**keys))
+
+  def run(turn, x, gradient):
+    found, pull = jax.vjp(lambda x: turn(x, turns), x)
+    return found, *pull(gradient)
+
+  side_by_side = activations.on(
+    mesh, functools.partial(run, rope.rotate_side_by_side)
+  )
+  x, gradient = jax.device_put((x, gradient), mesh_lib.batch_sharding(mesh))
+  found = jax.jit(side_by_side)(x, gradient)
+  apart = (one.reshape(8, 6, 4, 12) for one in (x, gradient))
+  for one, wanted in zip(found, run(rope.rotate, *apart), strict=True):
+    np.testing.assert_allclose(one, wanted.reshape(8, 6, 48), atol=1e-6)
+
+
 def test_attention_turns_queries_and_keys_alone():
   config = LayerConfig(num_heads=2, mlp_dim=8)
   rng = np.random.default_rng(2)
@@ -165,7 +195,6 @@ def test_some_of_the_tokens_are_refused(images):
   [
     (dict(num_heads=8), "heads of 2 units .*width=32\\."),
     (dict(pos_embedding="relative"), "pos_embedding='learned_1d'"),
-    (dict(attention="pallas"), "attention='xla' or 'flash'"),
   ],
 )
 def test_what_does_not_go_with_it_is_refused(keys, words):

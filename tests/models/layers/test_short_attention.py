@@ -14,6 +14,7 @@ from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
 from vit_jax.models.layers import (
   placement,
+  rope_table,
   short_attention,
   short_attention_memory,
 )
@@ -277,6 +278,25 @@ def test_layer_adds_what_the_plain_one_adds_to_scores(monkeypatch):
     jax.grad(functools.partial(loss, attention), (0, 1))(params, bias),
     jax.grad(functools.partial(loss, plain), (0, 1))(params, bias),
   )
+
+
+@pytest.mark.parametrize(
+  "biases", [{}, {"qkv_bias": False}, {"key_bias": False}], ids=str
+)
+def test_layer_turns_queries_and_keys_as_the_plain_one(monkeypatch, biases):
+  attention, params, tokens = _attention(monkeypatch, **biases)
+  plain = MultiHeadAttention(LayerConfig(num_heads=3, mlp_dim=8, **biases))
+  turns = jnp.asarray(rope_table.table((2, 2), 4, reference=16, num_prefix=1))
+
+  def loss(layer, params, x, turns):
+    result = layer.apply({"params": params}, x, x, turns=turns)
+    return jnp.sum(jnp.sin(result))
+
+  run = jax.value_and_grad(loss, (1, 2))
+  found = run(attention, params, tokens, turns)
+  assert_trees_close(found, run(plain, params, tokens, turns))
+  not_turned = loss(attention, params, tokens, None)
+  assert abs(found[0] - not_turned) > 1e-3
 
 
 def test_a_query_that_pools_takes_the_plain_way(monkeypatch):

@@ -67,7 +67,7 @@ class MultiHeadAttention(nn.Module):
 
     Raises:
       UserError: The configured kernel is not available on this device, or
-        does not take a mask or rotary positions.
+        does not take a mask.
     """
     config = self.config
     # Initialisation may write every collection, and on any device.
@@ -87,13 +87,6 @@ class MultiHeadAttention(nn.Module):
         " config.model.attention='xla'."
       )
 
-    if turns is not None and attention == "pallas":
-      # Its biases are added inside the kernel, after which it is too late.
-      raise UserError(
-        "config.model.attention = 'pallas' does not take config.model.rope ="
-        " True; use config.model.attention='xla' or 'flash'."
-      )
-
     start = starts.of(config.weight_init, config.depth)
 
     def parameters(name):
@@ -106,7 +99,7 @@ class MultiHeadAttention(nn.Module):
     inputs = (queries, tokens, tokens)
     projections = tuple(map(parameters, _PROJECTED))
     if attention == "pallas":
-      context = _short_attention(inputs, projections, config, bias)
+      context = _short_attention(inputs, projections, config, turns, bias)
     else:
       made = map(projecting.by_head, inputs, projections)
       query, key, value = map(checkpoint_name, made, _PROJECTED)
@@ -187,6 +180,7 @@ def _short_attention(
   inputs: Sequence[Float[Array, "b n d"]],
   projections: Sequence[Projection],
   config: LayerConfig,
+  turns: Float[Array, "2 n k"] | None,
   bias: Float[Array, "heads n n"] | None,
 ) -> Float[Array, "b n d"]:
   """Our kernel for TPUs, which keeps the scores of short inputs on the chip."""
@@ -197,13 +191,26 @@ def _short_attention(
   flat = projecting.flat
   if placement.kernels_split_by_heads(config.num_heads):
     flat = projecting.flat_scattered
+  query, key, value = (
+    x @ flat(projection.kernel)
+    for x, projection in zip(inputs, projections, strict=True)
+  )
   # The kernel adds all three biases or none.
+  biases = projecting.flat_biases(projections)
+  if turns is not None:
+    if biases is not None:
+      query, key, value = (
+        x + of_all.astype(x.dtype)[None, None]
+        for x, of_all in zip((query, key, value), biases, strict=True)
+      )
+      biases = None
+    query = rope.rotate_side_by_side(query, turns)
+    key = rope.rotate_side_by_side(key, turns)
   return short_attention.attend(
-    *(
-      x @ flat(projection.kernel)
-      for x, projection in zip(inputs, projections, strict=True)
-    ),
-    projecting.flat_biases(projections),
+    query,
+    key,
+    value,
+    biases,
     config.num_heads,
     config.softmax_dtype,
     summands=None if bias is None else short_attention.Summands(bias),

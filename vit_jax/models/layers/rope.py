@@ -9,6 +9,7 @@ the patches' distance.
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float
 
 from vit_jax.models.layers import placement
@@ -39,6 +40,25 @@ def _backward(turns, gradient):
 
 
 rotate.defvjp(lambda x, turns: (rotate(x, turns), turns), _backward)
+
+
+def rotate_side_by_side(
+  x: Float[Array, "b n d"], turns: Float[Array, "2 n k"]
+) -> Float[Array, "b n d"]:
+  """`rotate` for heads that lie side by side, d = heads * k.
+
+  Each device turns the heads that it holds.
+  """
+  head_size = turns.shape[-1]
+  num_heads = x.shape[-1] // head_size
+  where = placement.of(("batch", None, "heads"), batch=len(x), heads=num_heads)
+
+  def run(x, turns):
+    of_all = jnp.tile(turns, (1, 1, x.shape[-1] // head_size))
+    return rotate(x[:, :, None], of_all)[:, :, 0]
+
+  spec = where.spec
+  return where.on_each_device(run, in_specs=(spec, PartitionSpec()))(x, turns)
 
 
 def _quarter_turn(x):

@@ -198,11 +198,6 @@ def _check_rope(model: schema.Model, size: sizes.Size) -> None:
       " it; use"
       " config.model.pos_embedding='learned_1d' or 'none'."
     )
-  if model.attention == "pallas":
-    raise UserError(
-      "config.model.attention = 'pallas' does not take config.model.rope ="
-      " True; use config.model.attention='xla' or 'flash'."
-    )
 
 
 def _check_relative_bias(model: schema.Model) -> None:
