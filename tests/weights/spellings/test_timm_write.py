@@ -11,9 +11,11 @@ import pytest
 
 import vit_jax
 from tests.models import networks
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.models.vit import sizes
 from vit_jax.weights import files
+from vit_jax.weights.spellings import timm_write
 
 VIT = dict(depth=2, gelu="exact", pos_embedding_resize="bicubic_antialias")
 ROPE = VIT | {"rope": True, "key_bias": False}
@@ -98,6 +100,12 @@ LARGE = {
     "tiny_resnet",
     {"blocks": (3, 4, 6, 3), "image_size": 64},
   ),
+  # Of a name whose dense layers are convolutions in timm.
+  "convnext_v2_atto": (
+    "tiny_convnext",
+    {"version": 2, "variant": "atto", "depths": None, "widths": None}
+    | {"image_size": 32},
+  ),
 }
 
 
@@ -163,6 +171,15 @@ def test_the_config_has_what_timm_and_transformers_ask_for(tmp_path):
   assert settings["first_conv"] == "patch_embed.proj"
   assert settings["classifier"] == "head"
   assert files.read(str(path)).class_names == tuple(names)
+
+
+@pytest.mark.parametrize("variant", ["atto", "femto", "pico", "nano", "T"])
+def test_convnexts_are_said_to_have_dense_layers(variant):
+  model = named_sections.section(
+    "model", name="convnext", version=2, variant=variant, image_size=32
+  )
+  # In timm the small ones have convolutions, of weights of another shape.
+  assert timm_write.check(model).arguments["conv_mlp"] is False
 
 
 def test_classes_without_names_are_numbered(tmp_path):

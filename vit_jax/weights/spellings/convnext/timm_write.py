@@ -50,6 +50,8 @@ def _network(model: schema.Model) -> TimmNetwork:
     "dims": list(size.widths),
     "patch_size": size.stem_stride,
     "norm_eps": model.layer_norm_eps,
+    # timm's small networks have convolutions of one pixel there.
+    "conv_mlp": False,
   }
   return TimmNetwork(
     architecture=f"convnext{'v2' * (size.version == 2)}_{name}",
