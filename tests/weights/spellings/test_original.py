@@ -67,8 +67,12 @@ def test_other_containers_are_opened(tmp_path, key):
   jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
 
 
-def test_start_of_parallel_names_is_taken_off(tmp_path):
-  data = renamed("cls_token", "module.cls_token")
+@pytest.mark.parametrize(
+  "start",
+  ["module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."],
+)
+def test_start_of_parallel_and_compiled_names_is_taken_off(tmp_path, start):
+  data = renamed("cls_token", f"{start}cls_token")
   found = files.read(checkpoint(tmp_path / "x.ckpt", data))
   wanted = files.read(str(DEIT))
   jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)

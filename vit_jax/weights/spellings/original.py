@@ -25,8 +25,9 @@ _CONTAINERS = (
   _TEACHER,
   _STUDENT,
 )
-# Of networks that are trained in parallel, and of those beside their heads.
-_PREFIXES = ("module.", "backbone.")
+# Of networks that are trained in parallel or compiled, in this order or the
+# other, and of those beside their heads.
+_PREFIXES = ("_orig_mod.", "module.", "_orig_mod.", "backbone.")
 # Weights in a directory of open_clip's, the first that is there is taken.
 OPEN_CLIP_FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 
