@@ -6,6 +6,9 @@ import sys
 
 import pytest
 
+from vit_jax import command_line
+from vit_jax.errors import UserError
+
 QUICKSTART = "--config=configs/quickstart.py"
 
 
@@ -178,7 +181,8 @@ def test_a_config_is_found_from_anywhere(repo, tmp_path):
     ("def get_config(): return 1 / 0", "line 1): ZeroDivisionError"),
     ("def get_config(:", "line 1): SyntaxError"),
     ("import not_there", "line 1): ModuleNotFoundError"),
-    ("x = 1", "get_config"),
+    ("x = 1", "defines no function get_config"),
+    ("get_config = 3", "defines no function get_config"),
     ("def get_config(): return {}", "must return a ConfigDict"),
   ],
 )
@@ -191,3 +195,10 @@ def test_a_config_file_that_fails_is_named_with_its_line(
   assert "Traceback" not in result.stderr
   assert sentence in result.stderr
   assert "experiment.py" in result.stderr
+
+
+def test_arguments_that_a_config_does_not_take_are_named(tmp_path):
+  path = tmp_path / "experiment.py"
+  path.write_text("def get_config(): pass")
+  with pytest.raises(UserError, match="takes no argument, and 'smoke' is"):
+    command_line.load_config(str(path), "smoke")

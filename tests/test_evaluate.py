@@ -327,6 +327,10 @@ def test_the_command_keeps_what_was_measured_before_a_damaged_one(
       ("--checkpoint=a", "--output=not/there/a.json"),
       "--output=not/there/a.json cannot be written: there is no directory",
     ),
+    (
+      ("--checkpoint=a", "--output=tests"),
+      "--output=tests is a directory; name a file to write.",
+    ),
   ],
 )
 def test_bad_flags_are_answered_at_once(repo, flags, sentence):

@@ -4,10 +4,13 @@ import atexit
 import contextlib
 import functools
 import importlib.util
+import inspect
 import logging
 import os
 import sys
 import traceback
+import types
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -158,6 +161,8 @@ def _speak_plainly() -> None:
     logging.Formatter("%(levelname)s: %(message)s")
   )
   logging.getLogger("vit_jax").setLevel(logging.INFO)
+  # Pillow's, of photographs of more than 89 megapixels, which are no attack.
+  warnings.filterwarnings("ignore", r"Image size \(\d+ pixels\) exceeds limit")
 
 
 def writing(
@@ -311,7 +316,7 @@ def load_config(path: str, arguments: str | None) -> ml_collections.ConfigDict:
   module = importlib.util.module_from_spec(spec)
   try:
     spec.loader.exec_module(module)
-    get_config = module.get_config
+    get_config = _function_of(module, path, arguments)
     config = get_config() if arguments is None else get_config(arguments)
   except UserError:
     raise
@@ -332,6 +337,26 @@ def load_config(path: str, arguments: str | None) -> ml_collections.ConfigDict:
       f" {type(config).__name__}."
     )
   return config
+
+
+def _function_of(
+  module: types.ModuleType, path: str, arguments: str | None
+) -> Callable[..., object]:
+  get_config = getattr(module, "get_config", None)
+  if not callable(get_config):
+    raise UserError(
+      f"The config file {path} defines no function get_config, which returns"
+      " the config; write one, as in configs/quickstart.py."
+    )
+  if arguments is not None:
+    try:
+      inspect.signature(get_config).bind(arguments)
+    except TypeError:
+      raise UserError(
+        f"get_config in {path} takes no argument, and {arguments!r} is given"
+        " behind the colon; leave that out, or write get_config(args=None)."
+      ) from None
+  return get_config
 
 
 def _check_overrides(

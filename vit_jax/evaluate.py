@@ -138,6 +138,10 @@ def _check_flags(
           f"--{name}={path} cannot be written: there is no directory"
           f" {directory}; make it first."
         )
+      if pathlib.Path(path).is_dir():
+        raise UserError(
+          f"--{name}={path} is a directory; name a file to write."
+        )
 
 
 def _ending(path: str) -> str:

@@ -93,6 +93,11 @@ def test_all_keys_that_differ_are_named_at_once():
     check(seed=1, model__width=64)
 
 
+def test_the_advice_keeps_what_is_allowed_already():
+  with pytest.raises(UserError, match=r"allow_change=seed,model\.width\.$"):
+    check(seed=1, model__width=64, allow_change="seed")
+
+
 @pytest.mark.parametrize("allow_change", ["", "model.width"])
 def test_no_key_is_offered_where_the_saved_state_has_no_place(allow_change):
   with pytest.raises(UserError) as error:

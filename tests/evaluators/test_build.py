@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from etils import epath
+from PIL import Image
 
 from vit_jax import registry
 from vit_jax.config import named_sections, schema
@@ -114,6 +115,24 @@ def test_fewshot_with_too_small_a_split_fails_before_training(run):
     UserError, match=r"datasets\.toy\.train_split .* 200 .* need 205"
   ):
     run(_fewshot(shots=(1, 41)))
+
+
+def test_fewshot_of_a_class_with_too_few_images_fails_before_training(
+  make_context, tmp_path
+):
+  for name, count in (("ant", 5), ("bee", 2), ("cow", 5)):
+    (tmp_path / "train" / name).mkdir(parents=True)
+    for number in range(count):
+      pixels = np.zeros((8, 8, 3), np.uint8)
+      Image.fromarray(pixels).save(tmp_path / "train" / name / f"{number}.png")
+  entry = _fewshot(dataset="folder", data={"test_split": "train"}, shots=(1, 3))
+  config = _config(test=entry).model_copy(update={"data_dir": str(tmp_path)})
+  with pytest.raises(
+    UserError,
+    match=r"datasets\.toy: Class 1 \('bee'\) has 2 examples, fewer than the 3"
+    r" shots asked for\. Ask for fewer in config\.evals\.test\.shots\.",
+  ):
+    build.build("test", entry, make_context(config=config))
 
 
 def test_fewshot_with_several_labels_an_image_is_an_error(run):

@@ -34,6 +34,7 @@ def test_sources_are_joined_in_their_order(tmp_path):
     (["{"], "must have one {}"),
     (["{} and {}"], "must have one {}"),
     (["clip79"], "no file clip79"),
+    (["a photo"], "'a photo' must have one {}"),
   ],
 )
 def test_what_is_no_template_is_a_sentence(sources, words):

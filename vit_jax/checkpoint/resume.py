@@ -142,10 +142,17 @@ def check_same(
     misfits: The arrays of the state that differ, as a clause; "" if none do.
   """
   different = differences(saved, current, allow_change)
-  keys = ",".join(line.partition(":")[0] for line in different)
+  keys = [line.partition(":")[0] for line in different]
+  # Who follows the advice must not lose what is allowed, and needed, already.
+  every = [line.partition(":")[0] for line in differences(saved, current)]
+  allowed = [
+    name
+    for name in allowed_keys(allow_change)
+    if any(is_allowed(key, name) for key in every)
+  ] + keys
   advice = (
     "Use another --workdir, or go on regardless with"
-    f" --config.allow_change={keys}."
+    f" --config.allow_change={','.join(allowed)}."
   )
   if misfits:
     advice = (
@@ -155,7 +162,7 @@ def check_same(
     )
   if different:
     other_data = ""
-    if "dataset_fingerprint" in keys.split(","):
+    if "dataset_fingerprint" in keys:
       old, new = (of["config"].get("data_dir") for of in (saved, current))
       other_data = (
         f"\nconfig.data_dir was {_shown(old)}, is {_shown(new)}: the data there"

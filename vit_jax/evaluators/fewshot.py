@@ -156,7 +156,7 @@ def build(
 
   Raises:
     UserError: The data is missing, has several labels an image, or has fewer
-      examples than the shots need.
+      examples than the shots need, in all or of a class.
   """
   datasets = open_datasets(name, config, context)
   for dataset_name, (train, _) in datasets.items():
@@ -168,6 +168,23 @@ def build(
         f" {train.num_examples} examples; {max(config.shots)} shots of"
         f" {train.num_classes} classes need {wanted}."
       )
+    # Said now where it is known, rather than in the middle of a run.
+    labels = None
+    if not train.preprocess.renumbers:
+      labels = train.source.known_labels()
+    if labels is None:
+      continue
+    try:
+      require_shots(
+        labels[labels >= 0],
+        num_classes=train.num_classes,
+        shots=max(config.shots),
+        class_names=train.class_names,
+      )
+    except ExamplesError as error:
+      raise UserError(
+        f"{train.key}: {error} Ask for fewer in config.evals.{name}.shots."
+      ) from None
   return evaluator(config, datasets, context)
 
 

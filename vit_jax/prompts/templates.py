@@ -1,5 +1,6 @@
 """Sentences that the name of a class is put into: 'a photo of a {}.'."""
 
+import os
 from collections.abc import Iterable
 
 from vit_jax.errors import UserError
@@ -25,7 +26,7 @@ def read(sources: Iterable[str], *, key: str) -> list[str]:
   for source in sources:
     if source in NAMED:
       found += lines.named(source)
-    elif "{" in source:
+    elif "{" in source or (" " in source and not os.path.exists(source)):
       found.append(_checked(source, key))
     else:
       read_lines = lines.read_file(source, key=key, holds="templates")
