@@ -60,7 +60,9 @@ def renamed(old: str, new: str) -> bytes:
   return fixture_pickle().replace(text(old), text(new))
 
 
-@pytest.mark.parametrize("key", ["state_dict", "module", "model_ema"])
+@pytest.mark.parametrize(
+  "key", ["state_dict", "module", "model_ema", "state_dict_ema"]
+)
 def test_other_containers_are_opened(tmp_path, key):
   path = checkpoint(tmp_path / "x.pth", renamed("model", key))
   found, wanted = files.read(path), files.read(str(DEIT))

@@ -22,6 +22,7 @@ _CONTAINERS = (
   "state_dict",
   "module",
   "model_ema",
+  "state_dict_ema",
   _TEACHER,
   _STUDENT,
 )
