@@ -48,6 +48,10 @@ def rotate_side_by_side(
   """`rotate` for heads that lie side by side, d = heads * k.
 
   Each device turns the heads that it holds.
+
+  Args:
+    x: Queries or keys, with their biases.
+    turns: What `rope_table.table` returns; they have no gradient.
   """
   head_size = turns.shape[-1]
   num_heads = x.shape[-1] // head_size
