@@ -20,7 +20,7 @@ def is_published(path: str) -> bool:
   """
   path = named_weights.local(path)
   where = epath.Path(path)
-  if where.suffix in (".npz", tensors.SUFFIX, *tensors.PICKLES):
+  if where.name.endswith((".npz", tensors.SUFFIX, *tensors.PICKLES)):
     return True
   with path_errors.explained(path):
     files = (tensors.FILE, tensors.INDEX, tensors.PICKLE, OPEN_CLIP)
@@ -65,6 +65,6 @@ def _library(path: epath.Path) -> types.ModuleType:
     return huggingface
   is_timms = config is not None and "architecture" in config
   # timm's files are understood without one.
-  if path.suffix in tensors.PICKLES and not is_timms:
+  if path.name.endswith(tensors.PICKLES) and not is_timms:
     return original
   return timm

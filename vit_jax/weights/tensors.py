@@ -16,7 +16,7 @@ import safetensors.numpy
 from etils import epath
 
 from vit_jax.errors import UserError
-from vit_jax.weights import path_errors, torch_file
+from vit_jax.weights import path_errors, state_dict, torch_file
 from vit_jax.weights.fields import Fields
 
 FILE = "model.safetensors"
@@ -24,8 +24,8 @@ INDEX = "model.safetensors.index.json"
 SUFFIX = ".safetensors"
 # The name of a directory's file before safetensors.
 PICKLE = "pytorch_model.bin"
-# Suffixes of files that PyTorch pickles.
-PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+# Ends of names of files that PyTorch pickles; timm's training writes the last.
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pth.tar")
 
 # Swin's table of places, whole numbers that follow from its window.
 _INDEX = "relative_position_index"
@@ -39,28 +39,33 @@ _FLOATS = {
 }
 
 
-def read(path: epath.Path) -> dict[str, np.ndarray]:
+def read(
+  path: epath.Path, notes: list[str] | None = None
+) -> dict[str, np.ndarray]:
   """Reads all tensors of a file, or of a directory's file or shards.
 
   Args:
     path: A .safetensors file or one that PyTorch pickled; or a directory that
       holds `model.safetensors`, `model.safetensors.index.json` and the shards
       named there, or `pytorch_model.bin`, of which the first is read.
+    notes: Is told which of several state dicts of a pickle is taken.
 
   Raises:
     UserError: The file is missing or damaged, or holds something other than
       floating point numbers.
   """
+  notes = [] if notes is None else notes
   with path_errors.explained(os.fspath(path)):
     if not path.is_dir():
-      is_pickle = path.suffix in PICKLES
-      return _read_pickle(path) if is_pickle else _read_file(path)
+      if path.name.endswith(PICKLES):
+        return _read_pickle(path, notes)
+      return _read_file(path)
     if (path / FILE).exists():
       return _read_file(path / FILE)
     if (path / INDEX).exists():
       return _read_shards(path)
     if (path / PICKLE).exists():
-      return _read_pickle(path / PICKLE)
+      return _read_pickle(path / PICKLE, notes)
   raise UserError(
     f"{path} holds no weights: none of {FILE}, {INDEX} and {PICKLE}."
   )
@@ -136,13 +141,9 @@ def _read_file(path: epath.Path) -> dict[str, np.ndarray]:
       ) from None
 
 
-def _read_pickle(path: epath.Path) -> dict[str, np.ndarray]:
+def _read_pickle(path: epath.Path, notes: list[str]) -> dict[str, np.ndarray]:
   """The tensors of a state dict, without counts and tables of indices."""
-  found = {
-    name: tensor
-    for name, tensor in torch_file.read(path).items()
-    if isinstance(name, str) and isinstance(tensor, np.ndarray)
-  }
+  found = state_dict.chosen(torch_file.read(path), os.fspath(path), notes)
   for name in found:
     _check_batch_norm(path, name)
   return {n: x for n, x in found.items() if x.dtype == np.float32}

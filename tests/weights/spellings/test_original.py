@@ -1,6 +1,7 @@
 """Checkpoints of a family's own authors."""
 
 import io
+import json
 import pathlib
 import pickle
 import shutil
@@ -78,6 +79,35 @@ def test_start_of_parallel_and_compiled_names_is_taken_off(tmp_path, start):
   found = files.read(checkpoint(tmp_path / "x.ckpt", data))
   wanted = files.read(str(DEIT))
   jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
+
+
+def test_checkpoints_of_timms_training_are_read_by_their_name(tmp_path):
+  path = checkpoint(
+    tmp_path / "model_best.pth.tar", renamed("model", "state_dict")
+  )
+  found, _ = vit_jax.load(path)
+  assert found.num_classes == vit_jax.load(str(DEIT))[0].num_classes
+
+
+def test_a_directory_of_timms_has_parallel_names_too(tmp_path):
+  data = renamed("cls_token", "module.cls_token")
+  path = checkpoint(tmp_path / "pytorch_model.bin", data)
+  config = {"architecture": "deit_tiny_patch16_224", "num_classes": 10}
+  (tmp_path / "config.json").write_text(json.dumps(config))
+  found, wanted = files.read(str(tmp_path)), files.read(str(DEIT))
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
+  jax.tree.map(
+    np.testing.assert_array_equal, files.read(path).params, wanted.params
+  )
+
+
+@pytest.mark.parametrize(
+  ("file", "is_doubtful"),
+  [("deit.pth", True), ("deit_distilled.pth", False), ("deit3.pth", False)],
+)
+def test_statistics_that_timms_own_networks_want_are_said(file, is_doubtful):
+  notes = files.read(str(DEIT.with_name(file))).assumed
+  assert any("minus_one_to_one" in note for note in notes) == is_doubtful
 
 
 def test_first_of_several_containers_is_said(tmp_path):

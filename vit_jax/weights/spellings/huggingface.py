@@ -45,9 +45,11 @@ def read(path: epath.PathLike) -> Weights:
       f"is not a family that is read: {', '.join(HUGGINGFACE.names())}",
     )
   family = HUGGINGFACE.get(kind)
-  found = _bare_names(tensors.read(path), family)
+  notes: list[str] = []
+  found = _bare_names(tensors.read(path, notes), family)
   beside, objective = family.beside(config, found)
-  found, notes = family.select(config, found)
+  found, about_others = family.select(config, found)
+  notes += about_others
   said = family.said(config, found)
   said |= _preprocessing(directory, kind, family, notes)
   model, params, assumed = names.read(str(path), found, family.names, said)

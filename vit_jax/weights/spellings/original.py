@@ -8,27 +8,15 @@ import numpy as np
 from etils import epath
 
 from vit_jax.errors import UserError
-from vit_jax.weights import tensors, torch_file
+from vit_jax.weights import state_dict, tensors, torch_file
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import names
 from vit_jax.weights.spellings.contract import SCRIPT_NOTE, Original
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import ORIGINAL
 
-_TEACHER, _STUDENT = "teacher", "student"
-# Where a checkpoint keeps its state dict; the first that is there is taken.
-_CONTAINERS = (
-  "model",
-  "state_dict",
-  "module",
-  "model_ema",
-  "state_dict_ema",
-  _TEACHER,
-  _STUDENT,
-)
-# Of networks that are trained in parallel or compiled, in this order or the
-# other, and of those beside their heads.
-_PREFIXES = ("_orig_mod.", "module.", "_orig_mod.", "backbone.")
+# Of a network beside its heads.
+_BACKBONE = "backbone."
 # Weights in a directory of open_clip's, the first that is there is taken.
 OPEN_CLIP_FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 
@@ -43,7 +31,8 @@ def read(path: epath.PathLike) -> Weights:
   Raises:
     UserError: The file is damaged, or its network is not one of ours.
   """
-  where, notes = str(path), []
+  where = str(path)
+  notes: list[str] = []
   file = _file(epath.Path(path))
   contents: Mapping[Any, Any] = {}
   if file.suffix == tensors.SUFFIX:
@@ -53,10 +42,11 @@ def read(path: epath.PathLike) -> Weights:
     if (modules := contents.get(torch_file.SCRIPT)) is not None:
       notes.append(SCRIPT_NOTE)
       contents = dict(_joined(modules))
-    found = _state_dict(contents, where, notes)
+    found = _parameters(state_dict.chosen(contents, where, notes), where)
   family = _family(found, where)
   weights = _weights(family, found, where, notes)
-  has_both = _containers(contents)[:2] == [_TEACHER, _STUDENT]
+  both = [state_dict.TEACHER, state_dict.STUDENT]
+  has_both = state_dict.containers(contents)[:2] == both
   if weights.objective is None or not has_both:
     return weights
   return _with_student(weights, family, contents, found)
@@ -93,7 +83,8 @@ def _with_student(
   A student that is not whole, as in a file that was cut to what is evaluated,
   is left out.
   """
-  found = _tensors(contents[_STUDENT], teacher.path)
+  arrays = state_dict.arrays(contents[state_dict.STUDENT], teacher.path)
+  found = _parameters(arrays, teacher.path)
   shapes, wanted = (
     {name: np.shape(x) for name, x in one.items()}
     for one in (found, of_teacher)
@@ -136,40 +127,19 @@ def _file(path: epath.Path) -> epath.Path:
   )
 
 
-def _containers(file: Mapping[Any, Any]) -> list[str]:
-  """The state dicts that a checkpoint holds by known names."""
-  return [key for key in _CONTAINERS if isinstance(file.get(key), dict)]
-
-
-def _state_dict(
-  file: Mapping[Any, Any], path: str, notes: list[str]
+def _parameters(
+  arrays: Mapping[str, np.ndarray], path: str
 ) -> dict[str, np.ndarray]:
-  """The floating point numbers of a checkpoint, by name."""
-  there = _containers(file)
-  if there:
-    file = file[there[0]]
-  if len(there) > 1:
-    notes.append(
-      f"The file holds {' and '.join(there)}: '{there[0]}' is taken."
-    )
-  return _tensors(file, path)
-
-
-def _tensors(file: Mapping[Any, Any], path: str) -> dict[str, np.ndarray]:
   """The floating point numbers of a state dict, by name."""
   found: dict[str, np.ndarray] = {}
-  for key, tensor in file.items():
-    if not isinstance(key, str) or not isinstance(tensor, np.ndarray):
-      continue
+  for key, array in arrays.items():
     # Counts and tables of indices follow from the shapes.
-    if tensor.dtype != np.float32:
+    if array.dtype != np.float32:
       continue
-    name = key
-    for prefix in _PREFIXES:
-      name = name.removeprefix(prefix)
+    name = key.removeprefix(_BACKBONE)
     if name in found:
       raise UserError(f"{path} holds '{name}' twice, as '{key}' too.")
-    found[name] = tensor
+    found[name] = array
   return found
 
 

@@ -47,7 +47,9 @@ def read(path: epath.PathLike) -> Weights:
     config = Fields(str(directory / timm_config.NAME), {})
   families = [TIMM.get(name) for name in TIMM.names()]
   told = _check_config(config, families)
-  found, where, notes = tensors.read(path), str(path), []
+  where = str(path)
+  notes: list[str] = []
+  found = tensors.read(path, notes)
   family = told or _family(found, families, where)
   found = family.prepare(found, where, notes)
   names.check_required(where, found, family.names)

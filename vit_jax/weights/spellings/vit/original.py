@@ -22,11 +22,23 @@ _ROWS = (
 
 
 def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
+  if _may_be_timms_own(tensors):
+    notes.append(
+      "Pixels are taken to be normalised as DeiT's are (model.normalize="
+      "'imagenet'); most of timm's own ViTs want 'minus_one_to_one'."
+    )
   found = TIMM.said(Fields(path, {}), tensors, path, notes)
   return {
     **found,
     "pos_embedding_resize": dino.resize(tensors, notes) or "bicubic",
   }
+
+
+def _may_be_timms_own(tensors: Tensors) -> bool:
+  """Tells networks of classes that timm trained as well, by equal names."""
+  return "head.weight" in tensors and not any(
+    name in tensors for name in ("head_dist.weight", "blocks.0.gamma_1")
+  )
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:

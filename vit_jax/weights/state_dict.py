@@ -1,0 +1,68 @@
+"""State dicts in PyTorch's checkpoints, and the names of their tensors."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from vit_jax.errors import UserError
+
+TEACHER, STUDENT = "teacher", "student"
+# Where a checkpoint keeps its state dict; the first that is there is taken.
+_CONTAINERS = (
+  "model",
+  "state_dict",
+  "module",
+  "model_ema",
+  "state_dict_ema",
+  TEACHER,
+  STUDENT,
+)
+# Of networks that are trained in parallel or compiled, in this order or the
+# other.
+_PREFIXES = ("_orig_mod.", "module.", "_orig_mod.")
+
+
+def containers(file: Mapping[Any, Any]) -> list[str]:
+  """Names of the state dicts that a checkpoint holds, best first."""
+  return [key for key in _CONTAINERS if isinstance(file.get(key), dict)]
+
+
+def chosen(
+  file: Mapping[Any, Any], path: str, notes: list[str]
+) -> dict[str, np.ndarray]:
+  """Arrays of a checkpoint's state dict, which may be the checkpoint itself.
+
+  Args:
+    file: What `torch_file.read` returns.
+    path: The file, for messages.
+    notes: Is told which of several state dicts is taken.
+
+  Raises:
+    UserError: Two arrays have the same name.
+  """
+  there = containers(file)
+  if len(there) > 1:
+    notes.append(
+      f"The file holds {' and '.join(there)}: '{there[0]}' is taken."
+    )
+  return arrays(file[there[0]] if there else file, path)
+
+
+def arrays(state: Mapping[Any, Any], path: str) -> dict[str, np.ndarray]:
+  """Arrays of a state dict by the names that they have in the bare network.
+
+  Raises:
+    UserError: Two arrays have the same name.
+  """
+  found: dict[str, np.ndarray] = {}
+  for key, array in state.items():
+    if not isinstance(key, str) or not isinstance(array, np.ndarray):
+      continue
+    name = key
+    for prefix in _PREFIXES:
+      name = name.removeprefix(prefix)
+    if name in found:
+      raise UserError(f"{path} holds '{name}' twice, as '{key}' too.")
+    found[name] = array
+  return found
