@@ -59,7 +59,6 @@ def main(argv: Sequence[str]) -> int:
     config = initial_model.keep_attention(config, flags.FLAGS.workdir)
     for piece in dry_run.describe(config, _compiled):
       print(piece, end="", flush=True)
-    print()
     return 0
   if not flags.FLAGS.workdir:
     raise UserError(

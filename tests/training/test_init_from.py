@@ -133,6 +133,19 @@ def test_a_misfit_is_told_before_anything_is_compiled(tmp_path):
     RunDirectory(str(tmp_path / "new"), parts, Clock())
 
 
+def test_a_dry_run_tells_a_misfit_before_it_makes_a_step(tmp_path):
+  path, _ = saved(tmp_path / "x.npz", depth=3)
+  made, said = [], []
+  with pytest.raises(UserError, match="config.model.depth=3"):
+    for piece in dry_run.describe(
+      experiments.config(init_from=path), made.append
+    ):
+      said.append(piece)  # noqa: PERF402 What came before counts.
+  assert not made
+  # The sentence begins a line of its own.
+  assert said[-1].endswith("\n")
+
+
 def test_a_dry_run_says_what_is_taken_over(tmp_path):
   path, _ = saved(tmp_path / "x.npz")
   text = "".join(dry_run.describe(experiments.config(init_from=path), None))

@@ -40,7 +40,7 @@ def describe(
       to say how long the run will take on the devices at hand; None: none.
 
   Yields:
-    Pieces of the text, as soon as each is known.
+    Pieces of the text, each of whole lines, as soon as each is known.
 
   Raises:
     UserError: Anything that would keep the run from starting.
@@ -50,25 +50,28 @@ def describe(
   evaluators = {} if missing else evaluation.build_evaluators(parts)
   bytes_of = memory.by_purpose(parts)
   needs = sum(bytes_of.values())
-  yield "\n".join(["== Run ==", *summary.lines(parts, evaluators, needs=needs)])
+  lines = summary.lines(parts, evaluators, needs=needs)
+  yield "\n".join(["== Run ==", *lines, ""])
+  # Making a step takes a while, and what follows may not fit.
+  start = None if config.init_from is None else _start(parts)
   failure = None
   if compiled:
     try:
       source = None if missing else facts.open_data(config)
-      yield "\n" + _duration(parts, compiled, evaluators, source, needs)
+      yield _duration(parts, compiled, evaluators, source, needs) + "\n"
     except UserError as error:
-      yield "\nduration  not known, as a step could not be made"
+      yield "duration  not known, as a step could not be made\n"
       failure = error  # All else is said first.
-  for title, text in _details(parts, bytes_of, missing):
-    yield f"\n\n== {title} ==\n{text}"
+  for title, text in _details(parts, bytes_of, start, missing):
+    yield f"\n== {title} ==\n{text}\n"
   if failure is not None:
-    yield "\n"
     raise failure
 
 
 def _details(
   parts: experiment.Experiment,
   bytes_of: Mapping[str, int],
+  start: str | None,
   missing: UserError | None,
 ) -> list[tuple[str, str]]:
   """Titles and texts of the sections after the summary."""
@@ -97,8 +100,8 @@ def _details(
     ("Estimated memory of a device", _memory_table(bytes_of)),
     ("Work", f"{parts.flops_per_step:.4g} model FLOPs a step"),
   ]
-  if config.init_from is not None:
-    sections.append(("Start", _start(parts)))
+  if start is not None:
+    sections.append(("Start", start))
   if missing:
     sections.append(("Notes", f"The data are not here. {missing}"))
   return sections
