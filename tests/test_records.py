@@ -40,6 +40,16 @@ def test_a_torn_or_foreign_line_is_left_out(tmp_path):
   assert records.read_lines(path) == [{"step": 1}]
 
 
+def test_a_line_that_no_kill_of_the_run_tore_is_said(tmp_path, caplog):
+  path = tmp_path / "metrics.jsonl"
+  path.write_bytes(b'{"step": 1}\n{"step": 2, "loss": 1.\xff\n{"step": 3, "l')
+  records.MetricsFile(path, last_step=2).close()
+  assert records.read_lines(path) == [{"step": 1}]
+  (warning,) = caplog.messages
+  assert "line 2, of step 2," in warning
+  assert '"loss": 1.' in warning
+
+
 def test_what_is_not_finite_becomes_null(tmp_path):
   path = tmp_path / "summary.json"
   records.write_json(path, {"a": math.nan, "b": [math.inf, 1.5], "c": {"d": 1}})

@@ -49,7 +49,8 @@ class MetricsFile:
     for line in kept:
       self._written.update((line["step"], name) for name in line)
     text = "".join(json.dumps(_plain(line)) + "\n" for line in kept)
-    if self._path.exists() and self._path.read_text() != text:
+    if self._path.exists() and (before := _text(self._path)) != text:
+      _warn_of_lost_lines(self._path, before, last_step)
       write_text(self._path, text)
     self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
     self._waiting = b""
@@ -93,17 +94,42 @@ class MetricsFile:
       self._file.close()
 
 
+def _warn_of_lost_lines(path: epath.Path, text: str, last_step: int) -> None:
+  """Warns of lines that a kill of the run cannot have torn.
+
+  Lines up to the step of a checkpoint were whole before it was written.
+  """
+  for number, line in enumerate(text.splitlines(), 1):
+    found = re.match(r'{"step": (\d+), ', line)
+    if found and int(found[1]) <= last_step and _parsed(line) is None:
+      _logger.warning(
+        "%s: line %d, of step %s, was cut by something other than this run and"
+        " is left out: %.200s",
+        path,
+        number,
+        found[1],
+        line,
+      )
+
+
+def _text(path: epath.Path) -> str:
+  return path.read_bytes().decode(errors="replace")
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+  """A line's object; None if it is torn or foreign."""
+  try:
+    line = json.loads(text)
+  except json.JSONDecodeError:
+    return None
+  is_ours = isinstance(line, dict) and isinstance(line.get("step"), int)
+  return line if is_ours else None
+
+
 def read_lines(path: epath.PathLike) -> list[dict[str, Any]]:
   """The whole lines of a JSONL file; a torn or foreign one is left out."""
-  lines = []
-  for text in epath.Path(path).read_text().splitlines():
-    try:
-      line = json.loads(text)
-    except json.JSONDecodeError:
-      continue
-    if isinstance(line, dict) and isinstance(line.get("step"), int):
-      lines.append(line)
-  return lines
+  texts = _text(epath.Path(path)).splitlines()
+  return [line for text in texts if (line := _parsed(text)) is not None]
 
 
 def read_json(path: epath.PathLike) -> dict[str, Any]:
