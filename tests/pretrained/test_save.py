@@ -127,3 +127,29 @@ def test_every_output_has_its_name(tmp_path, classes, said):
   with pytest.raises(UserError, match=f"2 names and the head {said} outputs"):
     vit_jax.save(str(place), model, params, class_names=["cat", "dog"])
   assert not place.exists()
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.safetensors", "directory"])
+@pytest.mark.parametrize(
+  ("change", "words"),
+  [
+    (lambda p: {"params": p}, r"give variables\['params'\]"),
+    (lambda p: {**p, "decoder": {"kernel": np.ones(3)}}, "'decoder/kernel' is"),
+    (lambda p: {n: x for n, x in p.items() if n != "head"}, "is not there"),
+    (
+      lambda p: {**p, "head": {"kernel": np.ones((16, 7)), "bias": np.ones(7)}},
+      r"'head/bias' is \(7,\) in place of \(5,\)",
+    ),
+  ],
+)
+def test_parameters_of_another_model_replace_nothing(
+  tmp_path, name, change, words
+):
+  model = networks.tiny(num_classes=5)
+  params = networks.random_params(model)
+  path = tmp_path / name
+  if path.suffix:
+    path.write_text("earlier")
+  with pytest.raises(UserError, match=words):
+    vit_jax.save(str(path), model, change(params))
+  assert not path.suffix or path.read_text() == "earlier"

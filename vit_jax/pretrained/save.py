@@ -8,10 +8,11 @@ import flax.linen as nn
 import numpy as np
 from etils import epath
 
+from vit_jax import registry, truncate
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.weights import flat
+from vit_jax.weights import flat, shape_mismatches, stacking
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import huggingface, npz, timm_write
 from vit_jax.weights.spellings.two_towers import open_clip_write
@@ -40,7 +41,7 @@ def save(
     path: Where to save. An existing file is replaced; an existing directory is
       an error.
     model: Flax module made by `load` or `create_model`.
-    params: Parameters of `model`, a nested dict.
+    params: Parameters of `model`, a nested dict, all of them and no others.
     form: 'huggingface', 'timm' or 'open_clip', for a directory of that form
       and no other; None: as above.
     class_names: Names of the head's outputs, in order.
@@ -48,8 +49,8 @@ def save(
       place of classes.
 
   Raises:
-    UserError: The form cannot hold the model, there is not one name for each
-      output, or the path cannot be written.
+    UserError: The parameters are not the model's, the form cannot hold it,
+      there is not one name for each output, or the path cannot be written.
 
   Example:
     model, params = vit_jax.load("B_16.npz", num_classes=10)
@@ -78,12 +79,47 @@ def save(
     class_names=names,
     activation=None if numbers is None else "none",
   )
+  _check_params(weights)
   if form is None:
     form, reason = directory_form(config)
     if reason is not None:
       _logger.warning("%s is written in timm's form: %s.", path, reason)
   for note in write(path, weights, form):
     _logger.warning("%s: %s.", path, note)
+
+
+def _check_params(weights: Weights) -> None:
+  """Raises UserError unless the parameters are the network's, and all."""
+  model = weights.model
+  layers = flat.flatten(stacking.unstack_layers(weights.params))
+  misfits = shape_mismatches.find(
+    {name: np.shape(layer) for name, layer in layers.items()},
+    registry.FAMILIES.get(model.name).shapes(model, model.num_classes),
+  )
+  if not misfits:
+    return
+  start = f"{weights.path} is not written:"
+  if set(weights.params) == {"params"}:
+    raise UserError(
+      f"{start} params are Flax's variables, which hold the parameters as"
+      " 'params'; give variables['params']."
+    )
+  said = [
+    f"'{misfit.parameter}' "
+    + (
+      "is not there"
+      if misfit.in_file is None
+      else "is none of the model's"
+      if misfit.wanted is None
+      else f"is {misfit.in_file} in place of {misfit.wanted}"
+    )
+    for misfit in misfits
+  ]
+  raise UserError(
+    f"{start} params are not those of the model."
+    f" {truncate.first(said, 5, separator='; ')}. Give the model's own"
+    " parameters, all of them and no others."
+  )
 
 
 def directory_form(model: schema.Model) -> tuple[str, str | None]:
