@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import vit_jax
+from tests.models.networks import random_params
 from tests.weights.published import (
   GOLDEN,
   expected,
@@ -147,7 +148,8 @@ def test_npz_holds_all_of_it_and_hugging_faces_form_refuses(tmp_path):
   assert back == model
   jax.tree.map(np.testing.assert_array_equal, restored, params)
   # Of DINOv2's kind for its SwiGLU; of ViT's without.
-  for network in (model, model.clone(mlp="gelu")):
+  without = model.clone(mlp="gelu")
+  for network, its in ((model, params), (without, random_params(without))):
     with pytest.raises(UserError, match="cannot have model.rope=True"):
       place = str(tmp_path / "huggingface")
-      vit_jax.save(place, network, params, form="huggingface")
+      vit_jax.save(place, network, its, form="huggingface")
