@@ -1,5 +1,8 @@
 """Facts of the training data, opened or known."""
 
+import io
+import tarfile
+
 import numpy as np
 import pytest
 
@@ -82,6 +85,18 @@ def test_the_papers_pretraining_is_known(repo, arguments, classes, labels):
 def test_a_model_with_fewer_classes_than_the_data_is_refused():
   config = experiments.config(model__num_classes=3)
   with pytest.raises(UserError, match="less than the 4 classes"):
+    facts.of_source(config, facts.open_data(config))
+
+
+def test_data_of_more_classes_than_a_head_can_have_are_refused(tmp_path):
+  member = tarfile.TarInfo("0.cls")
+  member.size = 9
+  with tarfile.open(tmp_path / "a.tar", "w") as tar:
+    tar.addfile(tarfile.TarInfo("0.png"))
+    tar.addfile(member, io.BytesIO(b"999999999"))
+  dataset = f"webdataset:{tmp_path}/a.tar"
+  config = experiments.config(train__dataset=dataset)
+  with pytest.raises(UserError, match="a class of number 999999999, .*gaps"):
     facts.of_source(config, facts.open_data(config))
 
 

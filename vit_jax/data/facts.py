@@ -25,6 +25,8 @@ from vit_jax.data.targets import Targets
 from vit_jax.errors import UserError
 from vit_jax.paper.datasets import DATASETS
 
+_MAX_CLASSES = 2**20  # As of config.model.num_classes.
+
 
 @dataclasses.dataclass(frozen=True)
 class DataFacts:
@@ -137,6 +139,12 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
   num_classes, _ = facts.features.label_ops.label_space(
     source.num_classes, source.max_labels
   )
+  if num_classes is not None and num_classes > _MAX_CLASSES:
+    raise UserError(
+      f"config.train.dataset = {config.train.dataset!r} has a class of number"
+      f" {num_classes - 1}, and so {num_classes} classes, of which a head can"
+      f" have {_MAX_CLASSES}; number the classes from 0 without gaps."
+    )
   if num_classes is not None and facts.num_classes < num_classes:
     raise UserError(
       f"config.model.num_classes = {facts.num_classes} is less than the"

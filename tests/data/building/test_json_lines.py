@@ -147,6 +147,7 @@ def test_paths_that_are_no_files_are_bad_images(images, tmp_path, path, reason):
   [
     ("{", "line 2: .*Expecting"),
     ("[" * 100_000, "line 2: .*recursion"),
+    ('{"path": "1.png", "label": ', r"no JSON \(.*29\); write .\"path\""),
     ("[1]", "line 2: it is no object"),
     ('{"label": 1}', 'line 2: it has no "path"'),
     ('{"path": 3, "label": 1}', 'line 2: it has no "path"'),
@@ -155,6 +156,7 @@ def test_paths_that_are_no_files_are_bad_images(images, tmp_path, path, reason):
     ('{"path": "1.png", "label": 1.5}', "line 2: 1.5 is no class"),
     ('{"path": "1.png", "label": true}', "line 2: True is no class"),
     ('{"path": "1.png", "label": -1}', "line 2: class -1 is below 0"),
+    ('{"path": "1.png", "label": 1048576}', "from 0 to 1048575 at most"),
     ('{"path": "1.png", "labels": 1}', 'line 2: its "labels" is no list'),
     ('{"path": "1.png", "labels": [1]}', "lines do not agree"),
     ('{"path": "1.png", "label": "cat"}', "lines do not agree"),
@@ -167,6 +169,13 @@ def test_lines_of_another_form_are_named(images, tmp_path, line, message):
   with pytest.raises(UserError, match=message):
     pictures.make(tmp_path, images / "train.jsonl")
   assert not (tmp_path / "toy").exists()
+
+
+def test_lines_of_another_encoding_are_named(images, tmp_path):
+  line = '{"path": "1.png", "label": "caf\xe9"}'
+  (images / "train.jsonl").write_bytes(line.encode("latin-1"))
+  with pytest.raises(UserError, match="line 1: it is not UTF-8; save"):
+    pictures.make(tmp_path, images / "train.jsonl")
 
 
 def test_several_wrong_lines_are_named_at_once(images, tmp_path):

@@ -19,7 +19,9 @@ from vit_jax.data.building import class_names
 from vit_jax.data.building.contract import Example, Inputs, Split
 from vit_jax.errors import UserError
 
+_FORM = '{"path": ..., "label": ...}'
 _MAX_NAMED = 10
+_MAX_CLASSES = 2**20  # As of config.model.num_classes.
 _KINDS = {int: "numbers", str: "names"}
 
 
@@ -141,9 +143,16 @@ def _scan(path: str, seen: _Seen) -> tuple[Sequence[int], str]:
 
 def _note(line: bytes, seen: _Seen) -> None:
   """Checks a line and adds it to `seen`; raises ValueError with the reason."""
-  value: Any = json.loads(line)
+  try:
+    value: Any = json.loads(line)
+  except UnicodeDecodeError:
+    raise ValueError("it is not UTF-8; save the file in that") from None
+  except json.JSONDecodeError as error:
+    raise ValueError(
+      f"it is no JSON ({error.msg}, character {error.pos + 1}); write {_FORM}"
+    ) from None
   if not isinstance(value, dict):
-    raise ValueError('it is no object; write {"path": ..., "label": ...}')
+    raise ValueError(f"it is no object; write {_FORM}")
   if not isinstance(value.get("path"), str) or not value["path"]:
     raise ValueError('it has no "path"')
   if ("label" in value) == ("labels" in value):
@@ -156,8 +165,11 @@ def _note(line: bytes, seen: _Seen) -> None:
     if type(label) not in _KINDS:
       raise ValueError(f"{label!r} is no class: write a number or a name")
     if type(label) is int:
-      if not 0 <= label < 2**31:
-        raise ValueError(f"class {label} is below 0 or too large")
+      if not 0 <= label < _MAX_CLASSES:
+        raise ValueError(
+          f"class {label} is below 0 or too large; number classes from 0 to"
+          f" {_MAX_CLASSES - 1} at most, or write their names"
+        )
       seen.highest = max(seen.highest, label)
     else:
       seen.names.add(label)
