@@ -1,7 +1,9 @@
 """Tar files of images and captions."""
 
+import gzip
 import io
 import json
+import lzma
 import os
 import re
 import tarfile
@@ -344,7 +346,12 @@ def test_images_alone_have_neither_classes_nor_captions(tmp_path):
 
 @pytest.mark.parametrize(
   ("partner", "reason"),
-  [({"2.png": picture(2)}, "no class"), ({"2.cls": b"1"}, "no image")],
+  [
+    ({"2.png": picture(2)}, "no class"),
+    ({"2.cls": b"1"}, "no image"),
+    ({"2.png": picture(2), "2.cls": b"cat"}, "a .cls that holds no number .*"),
+    ({"2.png": picture(2), "2.cls": b"-1"}, "a .cls that holds no number .*"),
+  ],
 )
 def test_a_member_without_its_partner_is_named(partner, reason, tmp_path):
   files = {}
@@ -527,6 +534,8 @@ def test_a_tar_cut_anywhere_is_named_and_its_beginning_kept(tmp_path):
     (b"", "it is empty"),
     (bytes(10240), "it holds no examples"),
     (b"no tar at all" * 100, "it is no tar file"),
+    (gzip.compress(bytes(10240)), "it is compressed; decompress it"),
+    (lzma.compress(bytes(10240)), "it is compressed; decompress it"),
   ],
 )
 def test_a_tar_without_examples_is_named(content, says, shards):

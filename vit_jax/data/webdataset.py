@@ -72,8 +72,8 @@ def open_source(
   if not len(examples):
     raise UserError(
       f"{name} has no example that can be read:"
-      f" {truncate.first(problems, separator='; ')}. Copy the files again, or"
-      " name others."
+      f" {truncate.first(problems, separator='; ')}. Mend or copy them, or name"
+      " others."
     )
   if len(problems) > max_bad_examples:
     raise substitutes.found_unusable(problems)

@@ -4,6 +4,8 @@ import numpy as np
 
 from vit_jax.data import webdataset_index
 
+_ODD_CLASS = webdataset_index.PROBLEMS[-1]
+
 
 def mentions_text(examples: np.ndarray) -> np.ndarray:
   """bool [n], whether examples have captions, be they of use or not."""
@@ -35,12 +37,14 @@ def judged(
     reasons = examples["text_problem"].copy()
     is_usable &= examples["has_caption"]
   number = webdataset_index.PROBLEMS.index
+  is_odd_class = (examples["label"] == -2) & (not numbers)
   if has_labels:
     labelled = is_labelled(examples, numbers=numbers)
   else:
     labelled = examples["label"] >= -1
   for wrong, reason in (
     (~labelled & (reasons == 0), "no number" if numbers else "no class"),
+    (is_odd_class & (reasons == 0), _ODD_CLASS),
     (examples["image"] == 0, "no image"),
   ):
     reasons[wrong] = number(reason)

@@ -32,6 +32,7 @@ PROBLEMS = (
   "no number",
   "several images that differ after the first dot only",
   "two members of the same extension",
+  "a .cls that holds no number of a class",
 )
 # Fields of a .json that hold the class, if no other is named. Where "cls" is
 # one, files .cls go before them.
@@ -58,7 +59,9 @@ EXAMPLE = np.dtype(
 _DAMAGES = (tarfile.TarError, OverflowError, ValueError, MemoryError)
 # Changes with what is found in the same files.
 VERSION = 2
-_SEVERAL, _TWICE = PROBLEMS[-2:]
+_SEVERAL, _TWICE = PROBLEMS[9:11]
+# How files begin that are compressed by gzip, bzip2, xz and zstd.
+_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _BLOCK = 512
 
 
@@ -270,6 +273,11 @@ def _scan(file: io.IOBase, size: int, scan: _Scan) -> str:
   try:
     tar = tarfile.open(fileobj=file, mode="r:")
   except tarfile.ReadError:
+    file.seek(0)
+    if file.read(8).startswith(_COMPRESSED):
+      return (
+        "it is compressed; decompress it, as its examples are read by place"
+      )
     return "it is no tar file"
   except _DAMAGES:
     return "it is damaged at byte 0 after 0 examples; copy it again"
