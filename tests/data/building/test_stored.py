@@ -173,6 +173,15 @@ def test_a_tar_that_is_cut_off_is_named_or_listed(tars, tmp_path):
   assert listed["name"] == str(cut) and "cut off" in listed["problem"]
 
 
+def test_bad_records_are_named_in_the_end_and_not_by_every_process(
+  tars, tmp_path, caplog, capfd
+):
+  pictures.tar(tmp_path / "shards/2.tar", {"9.png": pictures.png(9)})
+  with pytest.raises(UserError, match=r"1 images .*9\.png .*no caption"):
+    make(tmp_path, tars)
+  assert "cannot be used" not in caplog.text + capfd.readouterr().err
+
+
 def test_tars_of_which_nothing_is_whole_are_named(tmp_path):
   (tmp_path / "a.tar").write_bytes(b"")
   for skip in (False, True):

@@ -5,10 +5,12 @@ do. A process that writes a shard opens the source itself, and reads from it by
 number.
 """
 
+import contextlib
 import dataclasses
 import functools
+import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -43,8 +45,28 @@ class Stored:
   captions: bool = True
 
   def open(self) -> sources.Source:
-    with _OPENING:  # Several threads of a shard ask at once.
+    # Several threads of a shard ask at once.
+    with _OPENING, _without_warnings(webdataset.__name__):
       return _opened(self)
+
+
+@contextlib.contextmanager
+def _without_warnings(name: str) -> Iterator[None]:
+  """Leaves out a logger's warnings.
+
+  They are of bad records, which are named in the end, and would come again from
+  every process and split.
+  """
+  logger = logging.getLogger(name)
+
+  def is_progress(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.WARNING
+
+  logger.addFilter(is_progress)
+  try:
+    yield
+  finally:
+    logger.removeFilter(is_progress)
 
 
 @functools.lru_cache(maxsize=8)
