@@ -55,3 +55,9 @@ def test_a_file_of_an_unknown_form_is_a_sentence(tmp_path):
   (tmp_path / "B_16").write_text("")
   with pytest.raises(UserError, match="end in .npz, .safetensors or .pth"):
     reading.read(str(tmp_path / "B_16"))
+
+
+def test_an_exported_program_is_told_from_weights(tmp_path):
+  (tmp_path / "photos.stablehlo").write_bytes(b"program")
+  with pytest.raises(UserError, match="runs by jax.export alone .*made of"):
+    reading.read(str(tmp_path / "photos.stablehlo"))

@@ -44,6 +44,12 @@ def locate(path: str) -> tuple[epath.Path, int]:
     )
   if where.parent.name == DIRECTORY and where.name.isdigit():
     return where.parent.parent, int(where.name)
+  if where.name.endswith(".stablehlo"):
+    raise UserError(
+      f"{path} is an exported program: it runs by jax.export alone"
+      " (docs/tutorial.md), and its parameters cannot be read back. Give the"
+      " checkpoint that it was made of."
+    )
   if where.is_file():
     raise UserError(
       f"{path} is a file, but its name does not tell its form: files of weights"
