@@ -23,6 +23,7 @@ import io
 import json
 import pathlib
 import socket
+import sys
 from typing import Any
 
 import jax
@@ -31,6 +32,7 @@ from jax import export
 from PIL import Image, UnidentifiedImageError
 
 import vit_jax
+from vit_jax.errors import UserError
 
 _MAX_BYTES = 32 * 2**20
 _MAX_DISCARDED = 8 * _MAX_BYTES
@@ -45,7 +47,7 @@ class Model:
   def __init__(self, checkpoint: str, network: str):
     self._classifier = vit_jax.Classifier(checkpoint)
     self._transform = vit_jax.load_transform(checkpoint)
-    program = export.deserialize(bytearray(pathlib.Path(network).read_bytes()))
+    program = _program(network)
     softmax = self._classifier.activation == "softmax"
     activation = jax.nn.softmax if softmax else jax.nn.sigmoid
     side = self._transform.image_size
@@ -76,6 +78,24 @@ class Model:
     probabilities = np.asarray(self._probabilities(pixels[None]))[0]
     best = self._classifier.best(probabilities, _TOP)
     return [prediction._asdict() for prediction in best]
+
+
+def _program(path: str) -> export.Exported:
+  """Reads a network that `vit_jax.convert` wrote for classification."""
+  try:
+    content = pathlib.Path(path).read_bytes()
+  except OSError as error:
+    raise UserError(
+      f"--network={path} cannot be read ({error.strerror}); give the .stablehlo"
+      " file of a classifier, as `python -m vit_jax.convert` writes it."
+    ) from None
+  try:
+    return export.deserialize(bytearray(content))
+  except Exception:  # Of many kinds, by where the damage is.
+    raise UserError(
+      f"--network={path} is damaged or no StableHLO file; write it again, by"
+      " `python -m vit_jax.convert`."
+    ) from None
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -134,7 +154,10 @@ def main() -> None:
   parser.add_argument("--host", default="127.0.0.1")
   parser.add_argument("--port", type=int, default=8000, help="0: any")
   flags = parser.parse_args()
-  Handler.model = Model(flags.checkpoint, flags.network)
+  try:
+    Handler.model = Model(flags.checkpoint, flags.network)
+  except UserError as error:
+    sys.exit(f"error: {error}")
   with Server((flags.host, flags.port), Handler) as server:
     host, port = server.server_address[:2]
     print(f"serving {flags.network} at http://{host}:{port}", flush=True)

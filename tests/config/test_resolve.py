@@ -125,7 +125,8 @@ def test_dump_and_load_give_the_same_config():
     ),
     (
       {"optimizer__decay_mask": ["kernel"]},
-      "config.optimizer.decay_mask = ['kernel'] must be a tuple",
+      "config.optimizer.decay_mask = ['kernel'] must be a tuple, such as"
+      " ('a', 'b') or (1, 2).",
     ),
     (
       {"evals__test__type": "clasification"},

@@ -1,6 +1,7 @@
 """The server of examples/: what it answers, asked by urllib."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -92,3 +93,31 @@ def test_what_cannot_be_answered_is_a_sentence(
   found, answer = ask(f"{server}/{path}", data)
   assert found == status and sentence in answer["error"]
   assert ask(f"{server}/health") == (200, {"status": "ready"})
+
+
+@pytest.mark.parametrize(
+  ("flags", "message"),
+  [
+    ({"network": "none.stablehlo"}, "none.stablehlo cannot be read (No such"),
+    ({"network": "bad.stablehlo"}, "bad.stablehlo is damaged or no StableHLO"),
+    ({"network": "."}, ". cannot be read (Is a directory)"),
+    ({"checkpoint": "none"}, "The checkpoint none does not exist"),
+  ],
+)
+def test_files_that_cannot_be_served_are_a_sentence(
+  flags, message, checkpoint, repo, tmp_path
+):
+  (tmp_path / "bad.stablehlo").write_bytes(b"no program")
+  flags = {"checkpoint": checkpoint, "network": "bad.stablehlo"} | flags
+  command = [f"--{name}={value}" for name, value in flags.items()]
+  done = subprocess.run(
+    [sys.executable, repo / "examples/serve.py", "--port=0", *command],
+    cwd=tmp_path,
+    env=os.environ | {"PYTHONPATH": str(repo)},
+    capture_output=True,
+    text=True,
+    timeout=120,
+  )
+  assert done.returncode == 1 and "Traceback" not in done.stderr
+  assert done.stderr.splitlines()[-1].startswith("error: ")
+  assert message in done.stderr

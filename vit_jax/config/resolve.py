@@ -21,7 +21,7 @@ _WANTED = {
   "float_type": "a number",
   "string_type": "text",
   "bool_type": "true or false",
-  "tuple_type": "a tuple, such as ('a', 'b')",
+  "tuple_type": "a tuple, such as ('a', 'b') or (1, 2)",
   "dict_type": "a group of keys",
   "model_type": "a group of keys",
   "model_attributes_type": "a group of keys",
