@@ -73,6 +73,14 @@ def test_damaged_batch_is_explained_with_all_other_damaged_images(
   assert f"{paths[2]} (empty file)" in message
 
 
+def test_a_problem_of_many_images_is_named_once():
+  problems = ["shard-0 is cut off"] * 30 + ["3.png (damaged)"]
+  message = str(integrity.report(problems, 40, 40))
+  assert message.startswith("31 of the images cannot be read")
+  says = "shard-0 is cut off (30 images); 3.png (damaged). Remove"
+  assert message.count("cut off") == 1 and says in message
+
+
 def test_long_list_ends_with_a_count():
   problems = [f"file{i}" for i in range(25)]
   message = str(integrity.report(problems, 50, 100))

@@ -5,6 +5,7 @@ person mends them at once. Decoding is that of training, as decoders differ in
 what they accept.
 """
 
+import collections
 import functools
 import os
 import time
@@ -71,12 +72,19 @@ def explain(source: Source, ids: np.ndarray) -> UserError | None:
 def report(
   problems: list[str], num_checked: int, num_examples: int
 ) -> UserError:
-  """Returns one error for all problems, naming the first twenty."""
+  """Returns one error for all problems, naming the first twenty.
+
+  A shard that is damaged gives all of its records the same problem.
+  """
+  counts = collections.Counter(problems)
+  named = [
+    f"{text} ({n} images)" if n > 1 else text for text, n in counts.items()
+  ]
   part = "all" if num_checked == num_examples else f"{num_checked} of"
   return UserError(
     f"{len(problems)} of the images cannot be read ({part} {num_examples} were"
     " checked):"
-    f" {truncate.first(problems, separator='; ')}. Remove or replace them and"
+    f" {truncate.first(named, separator='; ')}. Remove or replace them and"
     " start again."
   )
 
