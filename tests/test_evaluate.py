@@ -83,6 +83,20 @@ def test_a_checkpoint_of_other_classes_is_refused(finished, tmp_path):
     evaluate(experiments.config(**EXACT), path)
 
 
+def test_a_checkpoint_without_a_head_is_refused_where_classes_are_asked_for(
+  finished, tmp_path
+):
+  workdir, _ = finished
+  path = str(tmp_path / "body.npz")
+  module, params = load.load(workdir)
+  params = jax.tree.map(np.asarray, dict(params))
+  del params["head"]
+  save.save(path, module.clone(num_classes=None), params)
+  says = "body.npz has no head, and config.evals .*fewshot.*zero_shot.py"
+  with pytest.raises(UserError, match=says):
+    evaluate(experiments.config(model_from_init=True), path)
+
+
 def _image_folder(root, train, test):
   """Images of one colour a class, with noise."""
   rng = np.random.default_rng(0)

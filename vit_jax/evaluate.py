@@ -223,8 +223,16 @@ def _looks_at_head(config: schema.Config) -> bool:
 
 
 def _check_head(config: schema.Config, weights: "Weights") -> None:
-  """Raises UserError for classes that are taken for numbers, or the reverse."""
-  if weights.activation is None or not _looks_at_head(config):
+  """Raises UserError for an absent head, or numbers taken for classes."""
+  if not _looks_at_head(config):
+    return
+  if weights.model.num_classes is None:
+    raise UserError(
+      f"{weights.path} has no head, and config.evals asks for its classes;"
+      " measure its features by evaluators of the type fewshot, knn or"
+      " linear_probe, or CLIP and SigLIP by --config=configs/zero_shot.py."
+    )
+  if weights.activation is None:
     return
   wanted = config.objective.predicts_numbers
   if wanted != weights.predicts_numbers:

@@ -114,6 +114,8 @@ def test_other_numbers_of_the_classes_are_other_data(pets):
   ("text", "message"),
   [
     ("image,label,tags\n", "columns 'label' and 'tags'; name the one"),
+    ("", "begins with no names of columns"),
+    ("\n", "begins with no names of columns"),
     ("name,label\n", "of which none is the image; call it file_name"),
     ("image,kind\n", "of which none is the label"),
     ("image,label\n", "has no rows"),

@@ -288,7 +288,7 @@ def test_overwritten_file_is_an_error(tmp_path, file_format):
 def test_unreadable_metadata_is_a_sentence(tmp_path):
   _prepare(tmp_path, "array_record")
   (tmp_path / "toy/1.2.0/features.json").write_text("{")
-  with pytest.raises(UserError, match="toy/1.2.0 cannot be read"):
+  with pytest.raises(UserError, match=r"toy/1.2.0 cannot be read: .*[^.]\. R"):
     _open(tmp_path)
 
 

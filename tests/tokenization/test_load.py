@@ -177,6 +177,7 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path, name):
 
 def test_what_is_missing_is_named(golden, tmp_path):
   assert "There is no tokenizer at" in refused(tmp_path / "nowhere")
+  assert "; give bpe_simple" in refused(tmp_path / "nowhere")
   assert "holds no tokenizer" in refused(tmp_path)
   folder = copied(golden, tmp_path, "huggingface_clip_old")
   (folder / "merges.txt").unlink()

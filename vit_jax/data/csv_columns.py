@@ -163,6 +163,11 @@ def _classes(path: str, names: Sequence[str], named: Named) -> tuple[int, bool]:
 def _lacking(
   path: str, names: Sequence[str], role: str, usual: Sequence[str]
 ) -> str:
+  if not any(names):
+    return (
+      f"{path} begins with no names of columns; write such a line, as in"
+      " 'file_name,label'."
+    )
   return (
     f"{path} has the columns {truncate.first(names)}, of which none is the"
     f" {role}; call it {' or '.join(usual[:3])}, or name it as in"

@@ -107,8 +107,8 @@ def read_info(directory: os.PathLike) -> Any:
     return read_only_builder.builder_from_directory(directory).info
   except Exception as error:  # Each part has its format and its errors.
     raise UserError(
-      f"The dataset in {directory} cannot be read: {error}. Remove that"
-      " directory and prepare the dataset again."
+      f"The dataset in {directory} cannot be read: {str(error).rstrip('.')}."
+      " Remove that directory and prepare the dataset again."
     ) from None
 
 

@@ -44,7 +44,11 @@ def load_tokenizer(
   elif not place.exists() and place.name == "best":  # Of a run.
     return load_tokenizer(place.parent, length)
   elif not place.exists():
-    raise UserError(f"There is no tokenizer at {path}.")
+    raise UserError(
+      f"There is no tokenizer at {path}; give"
+      " bpe_simple_vocab_16e6.txt.gz, a .model of sentencepiece, a"
+      " tokenizer.json, or a directory of one of them."
+    )
   elif not place.is_dir():
     found = single_files.read(place)
   elif (place / settings.FILE).exists():
