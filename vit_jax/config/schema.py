@@ -63,7 +63,8 @@ PositiveInt = Annotated[int, pydantic.Field(gt=0, lt=2**31)]
 NonNegativeInt = Annotated[int, pydantic.Field(ge=0, lt=2**31)]
 Layers = Annotated[int, pydantic.Field(gt=0, le=1000)]
 # Units, classes, pixels.
-Size = Annotated[int, pydantic.Field(gt=0, le=2**20)]
+MAX_SIZE = 2**20
+Size = Annotated[int, pydantic.Field(gt=0, le=MAX_SIZE)]
 Fraction = Annotated[float, pydantic.Field(ge=0, lt=1)]
 Probability = Annotated[float, pydantic.Field(ge=0, le=1)]
 NonNegative = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]

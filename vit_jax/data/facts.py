@@ -25,8 +25,6 @@ from vit_jax.data.targets import Targets
 from vit_jax.errors import UserError
 from vit_jax.paper.datasets import DATASETS
 
-_MAX_CLASSES = 2**20  # As of config.model.num_classes.
-
 
 @dataclasses.dataclass(frozen=True)
 class DataFacts:
@@ -139,11 +137,11 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
   num_classes, _ = facts.features.label_ops.label_space(
     source.num_classes, source.max_labels
   )
-  if num_classes is not None and num_classes > _MAX_CLASSES:
+  if num_classes is not None and num_classes > schema.MAX_SIZE:
     raise UserError(
       f"config.train.dataset = {config.train.dataset!r} has a class of number"
       f" {num_classes - 1}, and so {num_classes} classes, of which a head can"
-      f" have {_MAX_CLASSES}; number the classes from 0 without gaps."
+      f" have {schema.MAX_SIZE}; number the classes from 0 without gaps."
     )
   if num_classes is not None and facts.num_classes < num_classes:
     raise UserError(

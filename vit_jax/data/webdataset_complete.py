@@ -4,8 +4,6 @@ import numpy as np
 
 from vit_jax.data import webdataset_index
 
-_ODD_CLASS = webdataset_index.PROBLEMS[-1]
-
 
 def mentions_text(examples: np.ndarray) -> np.ndarray:
   """bool [n], whether examples have captions, be they of use or not."""
@@ -44,7 +42,7 @@ def judged(
     labelled = examples["label"] >= -1
   for wrong, reason in (
     (~labelled & (reasons == 0), "no number" if numbers else "no class"),
-    (is_odd_class & (reasons == 0), _ODD_CLASS),
+    (is_odd_class & (reasons == 0), webdataset_index.ODD_CLASS),
     (examples["image"] == 0, "no image"),
   ):
     reasons[wrong] = number(reason)

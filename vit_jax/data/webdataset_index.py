@@ -59,7 +59,7 @@ EXAMPLE = np.dtype(
 _DAMAGES = (tarfile.TarError, OverflowError, ValueError, MemoryError)
 # Changes with what is found in the same files.
 VERSION = 2
-_SEVERAL, _TWICE = PROBLEMS[9:11]
+_SEVERAL, _TWICE, ODD_CLASS = PROBLEMS[-3:]
 # How files begin that are compressed by gzip, bzip2, xz and zstd.
 _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _BLOCK = 512

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from vit_jax.config import schema
 from vit_jax.data.building import class_names
 from vit_jax.data.building.contract import Example, Inputs, Split
 from vit_jax.errors import UserError
 
 _FORM = '{"path": ..., "label": ...}'
 _MAX_NAMED = 10
-_MAX_CLASSES = 2**20  # As of config.model.num_classes.
 _KINDS = {int: "numbers", str: "names"}
 
 
@@ -165,10 +165,10 @@ def _note(line: bytes, seen: _Seen) -> None:
     if type(label) not in _KINDS:
       raise ValueError(f"{label!r} is no class: write a number or a name")
     if type(label) is int:
-      if not 0 <= label < _MAX_CLASSES:
+      if not 0 <= label < schema.MAX_SIZE:
         raise ValueError(
           f"class {label} is below 0 or too large; number classes from 0 to"
-          f" {_MAX_CLASSES - 1} at most, or write their names"
+          f" {schema.MAX_SIZE - 1} at most, or write their names"
         )
       seen.highest = max(seen.highest, label)
     else:
