@@ -111,7 +111,7 @@ def _not_an_archive(path: epath.Path, file: io.BufferedIOBase) -> str:
   file.seek(0)
   start = file.read(8)
   if not start:
-    return f"{path} is empty; it is no .npz file."
+    return f"{path} is empty; copy or download it again."
   if start[:2] == b"PK":
     return (
       f"{path} is damaged or incomplete: its table of contents, which stands"
