@@ -100,10 +100,13 @@ def test_model_flops_are_three_forward_passes():
   assert parts.flops_per_step == 3 * forward * 16
 
 
-def test_running_out_of_memory_says_what_to_lower():
+@pytest.mark.parametrize(
+  "start", ["RESOURCE_EXHAUSTED", "INTERNAL: Error dispatching computation"]
+)
+def test_running_out_of_memory_says_what_to_lower(start):
   parts = experiments.build()
   out_of_memory = jax.errors.JaxRuntimeError(
-    "RESOURCE_EXHAUSTED: Out of memory allocating 17179869184 bytes."
+    f"{start}: Out of memory allocating 17179869184 bytes."
   )
 
   def fail(*args):

@@ -246,7 +246,9 @@ def memory_explained(config: schema.Config) -> Iterator[None]:
   try:
     yield
   except jax.errors.JaxRuntimeError as error:
-    if "RESOURCE_EXHAUSTED" not in str(error):
+    # A CPU calls some of them internal.
+    signs = ("RESOURCE_EXHAUSTED", "Out of memory")
+    if not any(sign in str(error) for sign in signs):
       raise
     micro_batch = config.train.batch_size // config.train.accumulate_steps
     raise UserError(
