@@ -130,6 +130,15 @@ def test_a_file_of_another_model_than_the_name_says_is_a_table(file):
     vit_jax.create_model("ViT-mu/16", pretrained=file)
 
 
+def test_a_head_has_no_negative_number_of_classes(file):
+  for call in (
+    lambda: vit_jax.create_model("Ti/16", num_classes=-3),
+    lambda: vit_jax.load(file, num_classes=-3),
+  ):
+    with pytest.raises(UserError, match="num_classes = -3 is no number"):
+      call()
+
+
 def test_an_unknown_name_suggests_the_nearest():
   with pytest.raises(UserError, match="ViT-B/16"):
     vit_jax.create_model("ViT-B-16-224")

@@ -1,5 +1,6 @@
 """Models with parameters: from a checkpoint, or by name."""
 
+import numbers
 import os
 from typing import Any
 
@@ -79,6 +80,7 @@ def adapt(
   drop_remainder: bool | None = None,
 ) -> tuple[nn.Module, dict[str, Any]]:
   """Builds the model of weights that are read already, as `load` does."""
+  _check_classes(num_classes)
   changes: dict[str, Any] = {}
   if image_size is not None:
     changes["image_size"] = image_size
@@ -125,6 +127,7 @@ def create_model(
     model, params = vit_jax.create_model("S/16", num_classes=10)
     model, params = vit_jax.create_model("B/16", pretrained="augreg_i21k_i1k")
   """
+  _check_classes(num_classes)
   model = names.resolve(
     name, num_classes=num_classes or None, image_size=image_size
   )
@@ -143,6 +146,17 @@ def create_model(
   if weights.model.name == model.name:
     model = function_keys.taken_over(model, weights.model)
   return _build(model, weights, seed)
+
+
+def _check_classes(number: int | None) -> None:
+  """Raises UserError for what is no number of classes."""
+  if number is not None and not (
+    isinstance(number, numbers.Integral) and number >= 0
+  ):
+    raise UserError(
+      f"num_classes = {number!r} is no number of classes; give a positive"
+      " integer, or 0 for no head."
+    )
 
 
 def _build(
