@@ -181,6 +181,7 @@ def test_a_config_is_found_from_anywhere(repo, tmp_path):
     ("def get_config(): return 1 / 0", "line 1): ZeroDivisionError"),
     ("def get_config(:", "line 1): SyntaxError"),
     ("import not_there", "line 1): ModuleNotFoundError"),
+    ("exit(3)", "line 1): SystemExit: 3"),
     ("x = 1", "defines no function get_config"),
     ("get_config = 3", "defines no function get_config"),
     ("def get_config(): return {}", "must return a ConfigDict"),

@@ -320,7 +320,7 @@ def load_config(path: str, arguments: str | None) -> ml_collections.ConfigDict:
     config = get_config() if arguments is None else get_config(arguments)
   except UserError:
     raise
-  except Exception as error:
+  except (Exception, SystemExit) as error:
     where = [
       frame.lineno
       for frame in traceback.extract_tb(error.__traceback__)
