@@ -54,7 +54,7 @@ def test_it_says_how_long_the_run_takes_on_the_devices_at_hand():
   # Six steps; the evaluator is due after the third and the sixth.
   line = r"duration  about \d+ s here: 6 steps of \S+ s and 2 evaluations"
   assert re.search(line, pieces[1])
-  assert "".join(pieces[1:3]).partition("\n")[2].startswith("\n== Config ==")
+  assert pieces[2].startswith("\n== Config ==")
   assert all(piece.endswith("\n") for piece in pieces)
 
 

@@ -19,8 +19,8 @@ _CONTAINERS = (
   STUDENT,
 )
 # Of networks that are trained in parallel or compiled, in this order or the
-# other.
-_PREFIXES = ("_orig_mod.", "module.", "_orig_mod.")
+# other, and of those beside their heads.
+_PREFIXES = ("_orig_mod.", "module.", "_orig_mod.", "backbone.")
 
 
 def containers(file: Mapping[Any, Any]) -> list[str]:

@@ -15,8 +15,6 @@ from vit_jax.weights.spellings.contract import SCRIPT_NOTE, Original
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import ORIGINAL
 
-# Of a network beside its heads.
-_BACKBONE = "backbone."
 # Weights in a directory of open_clip's, the first that is there is taken.
 OPEN_CLIP_FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 
@@ -42,7 +40,7 @@ def read(path: epath.PathLike) -> Weights:
     if (modules := contents.get(torch_file.SCRIPT)) is not None:
       notes.append(SCRIPT_NOTE)
       contents = dict(_joined(modules))
-    found = _parameters(state_dict.chosen(contents, where, notes), where)
+    found = _parameters(state_dict.chosen(contents, where, notes))
   family = _family(found, where)
   weights = _weights(family, found, where, notes)
   both = [state_dict.TEACHER, state_dict.STUDENT]
@@ -84,7 +82,7 @@ def _with_student(
   is left out.
   """
   arrays = state_dict.arrays(contents[state_dict.STUDENT], teacher.path)
-  found = _parameters(arrays, teacher.path)
+  found = _parameters(arrays)
   shapes, wanted = (
     {name: np.shape(x) for name, x in one.items()}
     for one in (found, of_teacher)
@@ -127,20 +125,9 @@ def _file(path: epath.Path) -> epath.Path:
   )
 
 
-def _parameters(
-  arrays: Mapping[str, np.ndarray], path: str
-) -> dict[str, np.ndarray]:
-  """The floating point numbers of a state dict, by name."""
-  found: dict[str, np.ndarray] = {}
-  for key, array in arrays.items():
-    # Counts and tables of indices follow from the shapes.
-    if array.dtype != np.float32:
-      continue
-    name = key.removeprefix(_BACKBONE)
-    if name in found:
-      raise UserError(f"{path} holds '{name}' twice, as '{key}' too.")
-    found[name] = array
-  return found
+def _parameters(arrays: Tensors) -> dict[str, np.ndarray]:
+  """Those without counts and tables of indices, which follow from shapes."""
+  return {n: x for n, x in arrays.items() if x.dtype == np.float32}
 
 
 def _family(found: Tensors, path: str) -> Original:
