@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from vit_jax.models.layers.gelu import gelu
+
 # Added to lengths that are divided by, as torch's normalize does.
 _EPSILON = 1e-12
 
@@ -45,7 +47,7 @@ class Head(nn.Module):
         kernel_init=nn.initializers.normal(0.02),
         name=f"Dense_{layer}",
       )(x)
-      x = x if is_last else nn.gelu(x, approximate=False)
+      x = x if is_last else gelu(x, "exact")
     return unit(x.astype(jnp.float32)).astype(self.dtype), Prototypes(
       self.num_prototypes,
       self.bottleneck,
