@@ -10,7 +10,6 @@ import os
 import sys
 import traceback
 import types
-import warnings
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -161,8 +160,6 @@ def _speak_plainly() -> None:
     logging.Formatter("%(levelname)s: %(message)s")
   )
   logging.getLogger("vit_jax").setLevel(logging.INFO)
-  # Pillow's, of photographs of more than 89 megapixels, which are no attack.
-  warnings.filterwarnings("ignore", r"Image size \(\d+ pixels\) exceeds limit")
 
 
 def writing(

@@ -39,6 +39,22 @@ def test_of_many_pictures_the_first_is_taken(form):
   assert pixels.shape == (6, 8, 3) and pixels.min() == 255
 
 
+@pytest.mark.filterwarnings("error")
+def test_images_larger_than_pillow_reads_by_itself_are_read(
+  tmp_path, monkeypatch
+):
+  pixels = np.arange(72, dtype=np.uint8).reshape(6, 12)
+  data = encode(Image.fromarray(pixels), "PNG")
+  (tmp_path / "large.png").write_bytes(data)
+  monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 32)
+  with pytest.raises(Image.DecompressionBombError):
+    Image.open(io.BytesIO(data))
+  assert np.array_equal(image_formats.pixels(data)[..., 0], pixels)
+  with image_formats.open_image(str(tmp_path / "large.png")) as image:
+    assert np.array_equal(np.asarray(image), pixels)
+  assert Image.MAX_IMAGE_PIXELS == 32
+
+
 @pytest.mark.parametrize("form", ["TIFF", "PNG"])
 def test_of_sixteen_bits_the_upper_eight_are_kept(form):
   grey = np.linspace(0, 2**16 - 1, 24).reshape(4, 6).astype(np.uint16)

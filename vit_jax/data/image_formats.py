@@ -6,6 +6,7 @@ pillow-heif is installed. Of a file of many pictures the first is taken.
 
 import importlib.util
 import io
+import threading
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -38,6 +39,9 @@ _SIGNATURES = (
 )
 SIGNATURE_BYTES = 16
 
+# Of Pillow's limit, which every thread of a process has in common.
+_LIMIT_LOCK = threading.Lock()
+
 if _READS_HEIF:
   import pillow_heif
 
@@ -66,9 +70,22 @@ def remedy(suffix: str) -> str:
   return ""
 
 
-def open_image(image: bytes) -> Image.Image:
-  """Opens an encoded image, lazily, as `PIL.Image.open`; a context manager."""
-  return Image.open(io.BytesIO(image))
+def open_image(image: bytes | str) -> Image.Image:
+  """Opens an image, lazily, as `PIL.Image.open`; a context manager.
+
+  It may have any size: Pillow refuses more than 179 megapixels, which scans and
+  aerial photographs have.
+
+  Args:
+    image: Content of a file, or the path of one.
+  """
+  source = io.BytesIO(image) if isinstance(image, bytes) else image
+  with _LIMIT_LOCK:
+    limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+    try:
+      return Image.open(source)
+    finally:
+      Image.MAX_IMAGE_PIXELS = limit
 
 
 def pixels(image: bytes) -> np.ndarray:

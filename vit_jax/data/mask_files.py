@@ -3,13 +3,11 @@
 `key` is the config key of the folder, for messages.
 """
 
-import io
 import struct
 
 import numpy as np
 from etils import epath
 from jaxtyping import UInt8
-from PIL import Image
 
 from vit_jax import buckets
 from vit_jax.data import image_formats, outages
@@ -52,9 +50,9 @@ def image_shape(key: str, path: str) -> tuple[int, int]:
     UserError: It cannot be read, or is damaged.
   """
   in_bucket = buckets.is_bucket(path)
-  source = io.BytesIO(_read(key, path, "mask")) if in_bucket else path
+  source = _read(key, path, "mask") if in_bucket else path
   try:
-    with Image.open(source) as image:
+    with image_formats.open_image(source) as image:
       width, height = image.size
       # To look for it, a PNG that has none would be read to its end.
       may_turn = image.format != "PNG" or any(n in image.info for n in _TURNS)

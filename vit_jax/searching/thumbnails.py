@@ -2,11 +2,12 @@
 
 import io
 import os
+import pathlib
 from collections.abc import Sequence
 
 from PIL import Image, ImageOps
 
-from vit_jax.data import parallel
+from vit_jax.data import image_formats, parallel
 
 LONGEST_SIDE = 280  # Pixels; about twice what a page shows.
 _QUALITY = 82
@@ -23,7 +24,8 @@ def jpegs(paths: Sequence[str]) -> dict[str, bytes | None]:
 
 def _jpeg(path: str) -> bytes | None:
   try:
-    with Image.open(path) as image:
+    data = pathlib.Path(path).read_bytes()
+    with image_formats.open_image(data) as image:
       # Decoded small where the format can.
       image.draft("RGB", (2 * LONGEST_SIDE, 2 * LONGEST_SIDE))
       picture = ImageOps.exif_transpose(image).convert("RGB")
