@@ -286,6 +286,13 @@ def test_pairs_that_cannot_be_used_are_counted_and_named(name, pairs):
   assert open_(pairs, "train[:4]").num_examples == 4
 
 
+def test_nothing_is_to_take_the_place_of_all(pairs):
+  for number in range(COUNT):
+    write(pairs, f"train/images/{number}.png", "hello")
+  with pytest.raises(UserError, match=r"Mend or remove them\.$"):
+    open_(pairs)
+
+
 @SPOILT
 def test_tolerated_ones_are_replaced_and_the_others_stay(name, pairs, caplog):
   whole = [t for b in take(host_batches(open_(pairs)), 5) for t in b["text"]]

@@ -75,7 +75,7 @@ def open_source(
   if len(examples) <= folder.MAX_FILES_CHECKED and not buckets.is_bucket(root):
     problems += _files_that_are_no_images(examples, root)
   if len(problems) > max_bad_examples:
-    raise substitutes.found_unusable(problems)
+    raise substitutes.found_unusable(problems, len(examples))
   if problems:
     _logger.warning(
       "%s: %d rows or images cannot be used: %s.",

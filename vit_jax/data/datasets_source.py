@@ -134,7 +134,8 @@ def open_source(
     roots=tuple(dataset.roots),
   )
   if len(problems) > max_bad_examples:
-    raise substitutes.found_unusable(list(map(source.problem, problems)))
+    named = list(map(source.problem, problems))
+    raise substitutes.found_unusable(named, count)
   return source
 
 

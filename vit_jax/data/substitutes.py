@@ -98,10 +98,15 @@ def too_many(names: list[str], limit: int) -> UserError:
   )
 
 
-def found_unusable(problems: list[str]) -> UserError:
+def found_unusable(problems: list[str], num_examples: int) -> UserError:
   """Returns the error for examples that data cannot be opened with."""
+  count = len(problems)
+  advice = "Mend or remove them"
+  if count < num_examples:
+    advice += (
+      f"; of training data, {KEY} = {count} lets others take their place"
+    )
   return UserError(
-    f"{len(problems)} of the examples cannot be used:"
-    f" {truncate.first(problems, separator='; ')}. Mend or remove them; of"
-    f" training data, {KEY} = {len(problems)} lets others take their place."
+    f"{count} of the examples cannot be used:"
+    f" {truncate.first(problems, separator='; ')}. {advice}."
   )

@@ -76,7 +76,7 @@ def open_source(
       " others."
     )
   if len(problems) > max_bad_examples:
-    raise substitutes.found_unusable(problems)
+    raise substitutes.found_unusable(problems, len(examples))
   has_labels = bool(
     webdataset_complete.is_labelled(examples, numbers=numbers).any()
   )
@@ -122,7 +122,7 @@ def open_source(
   bad = np.flatnonzero(reasons)
   problems = [*problems, *map(source.problem, bad)]
   if len(problems) > max_bad_examples:
-    raise substitutes.found_unusable(problems)
+    raise substitutes.found_unusable(problems, len(examples))
   if problems:
     _logger.warning(
       "webdataset:%s: %d examples or files cannot be used as they are: %s.",
