@@ -16,6 +16,7 @@ from tests.models.networks import (
 from vit_jax import registry
 from vit_jax.config import named_sections
 from vit_jax.models.features import feature_names
+from vit_jax.models.layers import placement
 from vit_jax.models.pvt import reduced_attention, shapes
 
 KINDS = pytest.mark.parametrize("linear", [False, True])
@@ -196,6 +197,27 @@ def test_remat_changes_no_gradient(linear, remat, large_images):
   wanted = grads(tiny_pvt(**keys))
   found = grads(tiny_pvt(remat=remat, **keys))
   assert_trees_close(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_kept_products_are_not_computed_again_on_tpus(
+  large_images, monkeypatch
+):
+  monkeypatch.setattr(placement, "platform", lambda: "tpu")
+  images = jnp.asarray(large_images)
+  params = random_params(tiny_pvt())
+
+  def num_convolutions(remat):
+    def loss(params):
+      model = tiny_pvt(remat=remat)
+      return jnp.sum(model.apply({"params": params}, images, train=True))
+
+    text = str(jax.make_jaxpr(jax.grad(loss))(params))
+    return text.count(" conv_general_dilated[")
+
+  # Both compute depthwise and reducing convolutions again, and neither a
+  # block's last product, which is only added to. Two products are left.
+  kept = num_convolutions("full") - num_convolutions("dots")
+  assert kept == 2 * sum(tiny_pvt().depths)
 
 
 @KINDS

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from vit_jax.models import stages
 from vit_jax.models.convnext import sizes
-from vit_jax.models.layers import remat_policies
+from vit_jax.models.layers import pointwise, remat_policies
 from vit_jax.models.layers.convolution import BETWEEN_UNITS
 from vit_jax.models.layers.depthwise import DepthwiseConv
 from vit_jax.models.layers.gelu import gelu
@@ -77,7 +77,13 @@ class Block(nn.Module):
     return x
 
   def _dense(self, name, features, x):
-    dense = nn.Dense(features, dtype=self.dtype, kernel_init=_INIT, name=name)
+    dense = nn.Dense(
+      features,
+      dtype=self.dtype,
+      kernel_init=_INIT,
+      dot_general=pointwise.dot_general,
+      name=name,
+    )
     return checkpoint_name(dense(x), name)
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import jax
 
+from vit_jax.models.layers import pointwise
+
 _POLICIES = jax.checkpoint_policies
 
 
@@ -39,5 +41,8 @@ def by_name(
 # the MLP start from, 5 D.
 OF_BLOCKS = by_name(
   ("query", "key", "value", "context", "after_attention"),
-  dots=_POLICIES.dots_with_no_batch_dims_saveable,
+  dots=_POLICIES.save_from_both_policies(
+    _POLICIES.dots_with_no_batch_dims_saveable,
+    _POLICIES.save_only_these_names(pointwise.PRODUCT),
+  ),
 )

@@ -16,7 +16,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from vit_jax.models import stages
-from vit_jax.models.layers import remat_policies
+from vit_jax.models.layers import pointwise, remat_policies
 from vit_jax.models.layers.convolution import BETWEEN_UNITS
 from vit_jax.models.layers.depthwise import DepthwiseConv
 from vit_jax.models.layers.gelu import gelu
@@ -52,7 +52,9 @@ class MLP(nn.Module):
   @nn.compact
   def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b h w c"]:
     width = x.shape[-1]
-    dense = dict(dtype=self.dtype, kernel_init=INIT)
+    dense = dict(
+      dtype=self.dtype, kernel_init=INIT, dot_general=pointwise.dot_general
+    )
     x = nn.Dense(self.expansion * width, name="expand", **dense)(x)
     if self.is_linear:
       x = jax.nn.relu(x)

@@ -12,7 +12,7 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
-from vit_jax.models.layers import softmax_attention
+from vit_jax.models.layers import pointwise, softmax_attention
 from vit_jax.models.layers.gelu import gelu
 from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.models.layers.patch_conv import PatchConv
@@ -61,7 +61,11 @@ class ReducedAttention(nn.Module):
     )
     context = checkpoint_name(context.reshape(x.shape), "context")
     return nn.Dense(
-      channels, dtype=self.dtype, kernel_init=INIT, name="output"
+      channels,
+      dtype=self.dtype,
+      kernel_init=INIT,
+      dot_general=pointwise.dot_general,
+      name="output",
     )(context)
 
   def _reduced(self, x):

@@ -1,0 +1,51 @@
+"""Dense layers of maps, which on TPUs are convolutions of 1 x 1.
+
+XLA flattens the places of a product, and so decides that channels lie innermost
+in a TPU's memory. With fewer of them than a register has lanes, 128, much of
+every pass over the map is spent on padding. A convolution leaves the order open
+(docs/notes/performance.md).
+"""
+
+from typing import Any
+
+import jax
+from jax.ad_checkpoint import checkpoint_name
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float
+
+from vit_jax.models.layers import placement
+
+# Of the convolutions' results, which are products to `config.model.remat`.
+PRODUCT = "product"
+_PLACES = (((3,), (0,)), ((), ()))
+
+
+def dense(
+  x: Float[Array, "b h w c"], kernel: Float[Array, "c k"]
+) -> Float[Array, "b h w k"]:
+  """The product of each place's channels with `kernel`."""
+  return dot_general(x, kernel, _PLACES)
+
+
+def dot_general(
+  x: Float[Array, "b h w c"],
+  kernel: Float[Array, "c k"],
+  dimension_numbers: Any,
+  precision: jax.lax.PrecisionLike = None,
+  preferred_element_type: DTypeLike | None = None,
+) -> Float[Array, "b h w k"]:
+  """`jax.lax.dot_general`, as the `dot_general` of an `nn.Dense` of maps."""
+  if placement.platform() != "tpu":
+    return jax.lax.dot_general(
+      x, kernel, dimension_numbers, precision, preferred_element_type
+    )
+  product = jax.lax.conv_general_dilated(
+    x,
+    kernel[None, None],
+    window_strides=(1, 1),
+    padding="VALID",
+    dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    precision=precision,
+    preferred_element_type=preferred_element_type,
+  )
+  return checkpoint_name(product, PRODUCT)
