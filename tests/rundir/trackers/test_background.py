@@ -36,6 +36,19 @@ def test_a_start_that_fails_is_tried_again_and_told_once(store, begin, caplog):
   assert caplog.text.count("is incomplete") == 1
 
 
+def test_a_start_that_another_thread_disturbed_is_tried_at_once(
+  store, begin, caplog
+):
+  store.start_errors = [
+    SystemError("AST constructor recursion depth mismatch")
+  ] * 2
+  background = begin(seconds_between_starts=3600)
+  background.write(1, {"train/loss": 0.5})
+  end(background)
+  assert store.only == [(1, {"train/loss": 0.5})]
+  assert caplog.text == ""
+
+
 def test_a_run_that_ends_does_not_wait_for_the_next_try(store, begin):
   store.start_errors = [ConnectionError("no route to host")]
   background = begin(seconds_between_starts=3600)

@@ -20,6 +20,7 @@ _MAX_WAITING = 10_000
 _LINES_AT_ONCE = 50
 _SECONDS_BETWEEN_STARTS = 300.0
 _SECONDS_TO_ABANDON = 1.0
+_TRIES_OF_THE_INTERPRETER = 5
 _logger = logging.getLogger(__name__)
 
 
@@ -115,12 +116,20 @@ class Background:
     """The tracker; None if it could not be started until the run ended."""
     while True:
       try:
-        return self._kind.start(self._info, self._memory)
+        return self._try_to_start()
       except (Exception, SystemExit) as error:
         self._tell(f"it cannot be started: {_reason(error)}")
       if self._closing.wait(self._seconds_between_starts):
         self._abandon()
         return None
+
+  def _try_to_start(self) -> Tracker:
+    # Two libraries that are imported at once may both use `ast.parse`, with
+    # which CPython 3.11 fails by a SystemError if threads take turns in it.
+    for _ in range(_TRIES_OF_THE_INTERPRETER - 1):
+      with contextlib.suppress(SystemError):
+        return self._kind.start(self._info, self._memory)
+    return self._kind.start(self._info, self._memory)
 
   def _next(self) -> tuple[list[Line], str | None]:
     """The lines that wait, some at a time, and the status at the end."""
