@@ -335,6 +335,7 @@ def test_a_tokenizer_is_learnt_and_reads_back(tmp_path):
   )
   assert run.returncode == 0, run.stderr
   assert "520 pieces and length 8" in run.stdout
+  assert f"--config.train.tokenizer={output}" in run.stdout
   assert vit_jax.load_tokenizer(output)(["a cat"]).shape == (1, 8)
 
 

@@ -32,9 +32,10 @@ After a kill, the same command continues with the shards that are missing.
 every image and names those that cannot be. See docs/data.md.
 
 'tokenizer' learns pieces of words from captions: a .txt file with one in each
-line, or a .jsonl file of objects with "caption" or "text". docs/tokenizers.md
-says more. With --images, a dataset, it makes a tokenizer of patches for BEiT:
-k-means of the features of the patches of a network, docs/beit.md.
+line, or a .jsonl file of objects with "caption", "captions", "text" or "title".
+docs/tokenizers.md says more. With --images, a dataset, it makes a tokenizer of
+patches for BEiT: k-means of the features of the patches of a network,
+docs/beit.md.
 """
 
 import contextlib
@@ -247,6 +248,7 @@ def _learn_tokenizer() -> None:
   )
   print("Use it with:")
   print(f"  vit_jax.load_tokenizer({output!r})")
+  print(f"  --config.train.tokenizer={shlex.quote(output)}")
 
 
 def _raise_if_given(names: Sequence[str], wanted: str) -> None:

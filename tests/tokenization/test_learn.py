@@ -99,3 +99,13 @@ def test_ids_stay_the_same_when_learnt_again(captions):
   found = [learn.learn(captions, "bpe", 600) for _ in range(2)]
   np.testing.assert_array_equal(*(t(["a red cat"]) for t in found))
   assert found[0].fingerprint == found[1].fingerprint
+
+
+def test_the_list_of_a_folder_of_captions_is_read(tmp_path):
+  file = tmp_path / "train.jsonl"
+  rows = [
+    {"image": "1.jpg", "captions": ["a dog", "a brown dog"]},
+    {"image": "2.jpg", "title": "a cat"},
+  ]
+  file.write_text("\n".join(map(json.dumps, rows)))
+  assert list(learn.captions(str(file))) == ["a dog", "a brown dog", "a cat"]

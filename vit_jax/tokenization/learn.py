@@ -14,7 +14,8 @@ from vit_jax.tokenization import cleaning, clip_pairs, single_files
 from vit_jax.tokenization.settings import SENTENCEPIECE, Settings
 from vit_jax.tokenization.tokenizer import Tokenizer
 
-_KEYS = ("caption", "text")
+# As in lists of images and captions.
+_KEYS = ("caption", "captions", "text", "title")
 
 
 def captions(path: str) -> Iterator[str]:
@@ -22,7 +23,8 @@ def captions(path: str) -> Iterator[str]:
 
   Args:
     path: A .txt file with a caption in each line, or a .jsonl file of objects
-      with "caption" or "text", a string or a list of strings.
+      with "caption", "captions", "text" or "title", a string or a list of
+      strings.
 
   Raises:
     UserError: A line cannot be read.
@@ -57,8 +59,8 @@ def _captions_of(line: str, where: str) -> list[str]:
   texts = value if isinstance(value, list) else [value]
   if not all(isinstance(text, str) for text in texts):
     raise UserError(
-      f'{where} is not a JSON object with "caption" or "text", a string or a'
-      " list of strings."
+      f'{where} is not a JSON object with "caption", "captions", "text" or'
+      ' "title", a string or a list of strings.'
     )
   return [text.encode("utf-8", "replace").decode() for text in texts]
 
