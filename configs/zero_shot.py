@@ -1,12 +1,13 @@
 """Classifies datasets by the words for their classes, with a checkpoint.
 
   python -m vit_jax.evaluate --config=configs/zero_shot.py:datasets=cifar10 \\
-      --checkpoint=clip-vit-base-patch32 \\
-      --config.train.tokenizer=clip-vit-base-patch32
+      --checkpoint=clip-vit-base-patch32
   --config=configs/zero_shot.py:datasets=imagenet+cifar100,prompts=siglip
 
-The model is the checkpoint's. `prompts=siglip` prepares images and texts as
-big_vision does, `prompts=clip` as OpenAI. Photographs of one's own are
+The model is the checkpoint's, and so is the tokenizer unless
+`--config.train.tokenizer=PATH` names another. `prompts=siglip` prepares images
+and texts as big_vision does, `prompts=clip` as OpenAI. Photographs of one's own
+are
 
   --config=configs/zero_shot.py:datasets=folder --config.data_dir=DIR
 

@@ -1,6 +1,7 @@
 """The evaluate command on checkpoints of every form."""
 
 import json
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,14 @@ from PIL import Image
 from tests import experiments, mask_folders
 from vit_jax import convert
 from vit_jax.config import defaults, resolve
+from vit_jax.configs import zero_shot
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate, measure
 from vit_jax.evaluators import build as evaluators_build
 from vit_jax.pretrained import load, save
 from vit_jax.train import train
 
+GOLDEN = pathlib.Path(__file__).parent / "golden"
 EXACT = {"model__gelu": "exact"}
 
 
@@ -352,3 +355,18 @@ def test_bad_flags_are_answered_at_once(repo, flags, sentence):
   assert result.returncode == 1
   assert f"error: {sentence}" in result.stderr
   assert "Traceback" not in result.stderr
+
+
+def test_texts_have_the_tokenizer_of_the_checkpoint(tmp_path):
+  built = zero_shot.get_config("smoke")
+  built.train.tokenizer = None
+  path = tmp_path / "clip"
+  shutil.copytree(GOLDEN / "huggingface_clip", path)
+  with pytest.raises(UserError, match="--config.train.tokenizer=PATH"):
+    evaluate(resolve.resolve(built), str(path))
+  tokenizer = GOLDEN / "tokenizers" / "huggingface_clip"
+  for name in ("tokenizer.json", "tokenizer_config.json"):
+    shutil.copy(tokenizer / name, path)
+  # It is that of a larger network, and refused as such.
+  with pytest.raises(UserError, match="has 814 pieces, but vocab_size"):
+    evaluate(resolve.resolve(built), str(path))

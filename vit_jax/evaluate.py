@@ -196,6 +196,7 @@ def measure(
         update={"num_classes": config.model.num_classes}
       )
       settled = settled.model_copy(update={"model": model})
+    settled = _with_tokenizer(settled, path)
     names = weights.class_names if _looks_at_head(config) else None
     if bench is None or (bench.config, bench.class_names) != (settled, names):
       bench = _build(settled, names)
@@ -220,6 +221,32 @@ def _step(path: str) -> int | None:
 def _looks_at_head(config: schema.Config) -> bool:
   """True if an evaluator reads the logits."""
   return "logits" in evaluators_build.features(config)
+
+
+def _with_tokenizer(config: schema.Config, path: str) -> schema.Config:
+  """A config of which evaluators of texts have a tokenizer.
+
+  Args:
+    config: With the model of the checkpoint.
+    path: Of the checkpoint, whose tokenizer is taken if the config names none.
+
+  Raises:
+    UserError: The config names no tokenizer and the checkpoint has none.
+  """
+  from vit_jax.tokenization.load import load_tokenizer
+
+  needed = "text_embedding" in evaluators_build.features(config)
+  if config.train.tokenizer is not None or not needed:
+    return config
+  try:
+    load_tokenizer(path)
+  except UserError as error:
+    raise UserError(
+      f"{path} has no tokenizer that can be used ({error}) Name the one that it"
+      " was trained with as --config.train.tokenizer=PATH."
+    ) from None
+  train = config.train.model_copy(update={"tokenizer": path})
+  return config.model_copy(update={"train": train})
 
 
 def _check_head(config: schema.Config, weights: "Weights") -> None:
