@@ -18,6 +18,7 @@ from vit_jax.configs import zero_shot
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate, measure
 from vit_jax.evaluators import build as evaluators_build
+from vit_jax.models import build
 from vit_jax.pretrained import load, save
 from vit_jax.train import train
 
@@ -355,6 +356,20 @@ def test_bad_flags_are_answered_at_once(repo, flags, sentence):
   assert result.returncode == 1
   assert f"error: {sentence}" in result.stderr
   assert "Traceback" not in result.stderr
+
+
+def test_a_network_of_other_classes_without_names_is_doubted(tmp_path, caplog):
+  _image_folder(tmp_path / "photos", ("cat", "dog"), ("cat", "dog"))
+  config = experiments.config(
+    train__dataset="folder", data_dir=str(tmp_path / "photos"), **EXACT
+  )
+  module = build.create(config.model, num_classes=5)
+  images = np.zeros((1, 8, 8, 3), np.uint8)
+  params = jax.jit(module.init)(jax.random.key(0), images)["params"]
+  save.save(str(tmp_path / "five.npz"), module, params)
+  settled = config.model_copy(update={"model_from_init": True})
+  evaluate(settled, str(tmp_path / "five.npz"))
+  assert "the data has 2 classes and the model 5" in caplog.text
 
 
 def test_texts_have_the_tokenizer_of_the_checkpoint(tmp_path):

@@ -321,7 +321,11 @@ def _build(config: schema.Config, class_names: Sequence[str] | None) -> _Bench:
     # The config of a run on GPUs; results are those of any device.
     config = attention_key.changed(config, "auto")
   found, _ = facts.find(config)
-  if class_names is not None:
+  # The names of the data are those of the network, unless it has its own or
+  # another number of classes.
+  number = config.model.num_classes
+  is_other = number is not None and number != len(found.class_names or ())
+  if class_names is not None or is_other:
     found = dataclasses.replace(found, class_names=class_names)
   axes = config.mesh
   if axes.fsdp == "auto":  # There is no update to be shared.

@@ -50,3 +50,12 @@ def test_names_that_occur_twice_decide_nothing(caplog):
   with caplog.at_level(logging.WARNING):
     found = of_labels("config.evals.test", ["bird", "tench", "crane"], model)
   assert found is None and "bird" in caplog.text
+
+
+@pytest.mark.parametrize("model", [None, ["cat", "dog", "ship"]])
+@pytest.mark.parametrize("data", [("n02", "n07"), ("n02", "n07", "n09")])
+def test_lists_of_other_lengths_and_names_are_doubted(data, model, caplog):
+  with caplog.at_level(logging.WARNING):
+    assert of_labels("evals.test", data, model, num_classes=3) is None
+  is_said = "evals.test: the data has 2 classes and the model 3" in caplog.text
+  assert is_said == (len(data) == 2)

@@ -79,7 +79,10 @@ class Classification:
       num_classes=context.num_classes,
       class_names=list(names) if names else None,
       class_of_label=matching_classes.of_labels(
-        split.key, split.class_names, context.class_names
+        split.key,
+        split.class_names,
+        context.class_names,
+        num_classes=context.num_classes,
       ),
       has_all_labels=has_all_labels,
     )

@@ -11,19 +11,25 @@ _logger = logging.getLogger(__name__)
 
 
 def of_labels(
-  key: str, data: Sequence[str] | None, model: Sequence[str] | None
+  key: str,
+  data: Sequence[str] | None,
+  model: Sequence[str] | None,
+  *,
+  num_classes: int | None = None,
 ) -> list[int] | None:
   """The model's class of each label of a dataset, by their names.
 
   Folders number their classes by the alphabet, so that one more or one less
   gives the others other numbers. Only a name that occurs once in both lists,
   at different places, tells that the numbers differ; lists without one are
-  taken to name the same classes in the same order.
+  taken to name the same classes in the same order, with a warning if one is
+  longer.
 
   Args:
     key: Config key of the evaluator, for messages.
     data: Names in the order of the dataset's labels; None: not known.
     model: Names in the order of the model's classes; None: not known.
+    num_classes: Number of the model's classes; None: not known.
 
   Returns:
     A class for each label; None: the one of the same number.
@@ -33,6 +39,8 @@ def of_labels(
       classes are none of the model's.
   """
   if data is None or model is None:
+    if data is not None:
+      _warn_of_other_number(key, data, num_classes)
     return None
   data, model = list(data), list(model)
   if data == model:
@@ -51,6 +59,8 @@ def of_labels(
         key,
         truncate.first(missing),
       )
+    elif not once:
+      _warn_of_other_number(key, data, len(model))
     return None
   if missing:
     raise UserError(
@@ -63,6 +73,21 @@ def of_labels(
     label if model[label : label + 1] == data[label : label + 1] else places[n]
     for label, n in enumerate(data)
   ]
+
+
+def _warn_of_other_number(
+  key: str, data: Sequence[str], num_classes: int | None
+) -> None:
+  if num_classes is not None and num_classes != len(data):
+    _logger.warning(
+      "%s: the data has %d classes and the model %d, and no name tells which is"
+      " which, so that they are compared by their numbers (%s). Unless they are"
+      " numbered alike, the accuracy means nothing.",
+      key,
+      len(data),
+      num_classes,
+      truncate.first(data, 3),
+    )
 
 
 def _once(names: Sequence[str]) -> set[str]:
