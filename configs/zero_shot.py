@@ -6,8 +6,8 @@
 
 The model is the checkpoint's, and so is the tokenizer unless
 `--config.train.tokenizer=PATH` names another. `prompts=siglip` prepares images
-and texts as big_vision does, `prompts=clip` as OpenAI. Photographs of one's own
-are
+and texts as big_vision does, `prompts=clip` as OpenAI. For photographs of your
+own:
 
   --config=configs/zero_shot.py:datasets=folder --config.data_dir=DIR
 
