@@ -224,7 +224,7 @@ def _looks_at_head(config: schema.Config) -> bool:
 
 
 def _with_tokenizer(config: schema.Config, path: str) -> schema.Config:
-  """A config of which evaluators of texts have a tokenizer.
+  """A config that names a tokenizer if its evaluators need one.
 
   Args:
     config: With the model of the checkpoint.

@@ -1,9 +1,10 @@
 """Dense layers of maps, which on TPUs are convolutions of 1 x 1.
 
-XLA flattens the places of a product, and so decides that channels lie innermost
-in a TPU's memory. With fewer of them than a register has lanes, 128, much of
-every pass over the map is spent on padding. A convolution leaves the order open
-(docs/notes/performance.md).
+XLA makes a product one of two matrices, for which it flattens the places of a
+map. Where the side is a multiple of eight that costs nothing if columns and
+channels lie innermost in a TPU's memory, so XLA lays the map like that, while
+the convolutions beside would have images and channels there. A convolution
+leaves the order open (docs/notes/performance.md).
 """
 
 from typing import Any
