@@ -70,6 +70,56 @@ def test_lines_wait_for_a_slow_tracker_up_to_a_number(store, begin, caplog):
   assert kept == sorted(kept)
 
 
+def write(background, store, steps, refusals):
+  """Writes each step once the tracker has seen the one before."""
+  for step in steps:
+    seen = store.writes
+    background.write(step, {"train/loss": 0.5})
+    while store.writes < seen + (2 if step in refusals else 1):
+      time.sleep(0.001)
+
+
+def test_lines_refused_in_an_outage_are_written_when_it_is_over(
+  store, begin, caplog
+):
+  background = begin()
+  # Step 2 is refused; then 2 and 3 together, and 3 alone.
+  store.write_errors = [None, *[ConnectionError("server error 500")] * 3]
+  write(background, store, (1, 2, 3, 4), refusals={3})
+  end(background)
+  assert [step for step, _ in store.only] == [1, 2, 3, 4]
+  assert caplog.text.count("is incomplete") == 1
+
+
+def test_lines_refused_to_the_last_are_tried_once_more_at_the_end(store, begin):
+  background = begin()
+  store.write_errors = [ConnectionError("server error 500")]
+  write(background, store, (1,), refusals=())
+  end(background)
+  assert [step for step, _ in store.only] == [1]
+
+
+def test_a_line_that_is_refused_for_itself_does_not_hold_up_later_ones(
+  store, begin
+):
+  background = begin()
+  store.refuses = lambda lines: any("bad" in line for _, line in lines)
+  background.write(1, {"bad": 0.5})
+  while not store.writes:
+    time.sleep(0.001)
+  write(background, store, (2, 3), refusals={2})
+  end(background)
+  assert [step for step, _ in store.only] == [2, 3]
+
+
+def test_lines_that_wait_for_the_end_of_an_outage_are_limited(store, begin):
+  background = begin(max_waiting=3)
+  store.write_errors = [ConnectionError("server error 500")] * 9
+  write(background, store, range(1, 6), refusals=range(2, 6))
+  end(background)
+  assert [step for step, _ in store.only] == [3, 4, 5]
+
+
 def test_an_end_that_fails_is_told_and_the_tracker_given_up(
   store, begin, caplog, monkeypatch
 ):

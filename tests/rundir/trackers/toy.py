@@ -14,7 +14,9 @@ class Store:
     infos: Descriptions of the starts.
     starts: Number of times it was asked to start.
     abandoned: Number of times it was given up.
-    start_errors, write_errors: Errors to raise next.
+    start_errors, write_errors: Errors to raise next; None of a write: none.
+    refuses: Function of lines that says whether they are an error.
+    writes: Number of times it was asked to write.
     open: Cleared, it makes every write wait.
   """
 
@@ -22,6 +24,8 @@ class Store:
     self.runs, self.statuses, self.infos = {}, {}, []
     self.starts = self.abandoned = 0
     self.start_errors, self.write_errors = [], []
+    self.refuses = lambda lines: False
+    self.writes = 0
     self.open = threading.Event()
     self.open.set()
     self.kind = TrackerKind(package, self._start, self._abandon)
@@ -52,9 +56,15 @@ class _Run:
 
   def write(self, lines):
     self._store.open.wait()
-    if self._store.write_errors:
-      raise self._store.write_errors.pop(0)
-    self._lines.extend(lines)
+    try:
+      error = (
+        self._store.write_errors.pop(0) if self._store.write_errors else None
+      )
+      if error is not None or self._store.refuses(lines):
+        raise error or ValueError("unknown metric")
+      self._lines.extend(lines)
+    finally:
+      self._store.writes += 1
 
   def finish(self, status):
     self._store.statuses.setdefault(self._id, []).append(status)

@@ -27,9 +27,9 @@ _logger = logging.getLogger(__name__)
 class Background:
   """A tracker that neither stops nor slows the run.
 
-  An error is one warning. A tracker that cannot be started is tried again from
-  time to time. Lines that it does not take are missing there: metrics.jsonl
-  has them.
+  The first error is a warning. A tracker that cannot be started is tried again
+  from time to time. Lines that it refuses are written again with the next ones,
+  unless it takes those alone. Lines that it never takes are in metrics.jsonl.
 
   Args:
     name: Name of the tracker.
@@ -59,6 +59,7 @@ class Background:
     self._earlier = earlier
     self._max_waiting = max_waiting
     self._seconds_between_starts = seconds_between_starts
+    self._refused: list[Line] = []
     self._waiting: queue.SimpleQueue[Line | str] = queue.SimpleQueue()
     self._closing = threading.Event()
     self._told = False
@@ -101,6 +102,8 @@ class Background:
       lines, status = self._next()
       if lines:
         self._write(tracker, lines)
+    if self._refused:
+      self._write(tracker, [])
     try:
       tracker.finish(status)
       self._memory.set(whole=True)
@@ -143,10 +146,22 @@ class Background:
     return lines, item
 
   def _write(self, tracker: Tracker, lines: Sequence[Line]) -> None:
+    """Writes the lines that were refused before, and these."""
+    all_lines = [*self._refused, *lines]
+    if self._takes(tracker, all_lines):
+      self._refused = []
+    elif self._refused and lines and self._takes(tracker, lines):
+      self._refused = []  # They are refused for what is in them.
+    else:
+      self._refused = all_lines[-self._max_waiting :]
+
+  def _takes(self, tracker: Tracker, lines: Sequence[Line]) -> bool:
     try:
       tracker.write(lines)
     except (Exception, SystemExit) as error:
       self._tell(_reason(error))
+      return False
+    return True
 
   def _tell(self, reason: str) -> None:
     """Warns once."""
