@@ -108,6 +108,31 @@ def test_pairs_are_listed_and_can_be_left_out_of_training(
     facts.open_data(config.model_copy(update={"train": train}))
 
 
+def test_images_without_classes_are_compared(repo, tmp_path, photos):
+  mine = tmp_path / "mine"
+  (mine / "2019/01").mkdir(parents=True)
+  picture(3).save(mine / "2019/01/copy.jpg")
+  picture(200).save(mine / "other.jpg")
+  output = tmp_path / "near"
+  result = run(repo, mine, f"{photos}@test", f"--output={output}")
+  assert result.returncode == 0, result.stderr
+  (line,) = (output / "pairs.jsonl").read_text().splitlines()
+  assert json.loads(line)["train"] == f"{mine}/2019/01/copy.jpg"
+  config = schema.Config(data_dir=str(mine), total_steps=1)
+  exclude = str(output / "exclude.json")
+  train = schema.Train(dataset="folder:labels=none", exclude=exclude)
+  source = facts.open_data(config.model_copy(update={"train": train}))
+  assert source.names(np.arange(source.num_examples)) == [f"{mine}/other.jpg"]
+
+
+def test_a_name_that_is_a_folder_is_told_how_to_write_it(
+  tmp_path, photos, repo
+):
+  result = run(repo, "photos@train", "digits", "--output=x", cwd=photos.parent)
+  assert result.returncode == 1
+  assert "is meant, write ./photos@train." in result.stderr
+
+
 def test_a_test_set_is_added_without_hashing_again(repo, tmp_path, photos):
   output = tmp_path / "near"
   first = run(repo, photos, f"{photos}@test", f"--output={output}")

@@ -131,10 +131,10 @@ class _Word:
   def open(self, data_dir: str | None) -> sources.Source:
     """Opens the images; raises UserError if they are not there."""
     problems = []
-    for label_key in _label_keys(self.dataset):
+    for dataset, label_key in self._attempts():
       try:
         return sources.open_source(
-          self.dataset,
+          dataset,
           self.split,
           data_dir=self.folder or data_dir,
           label_key=label_key,
@@ -143,7 +143,16 @@ class _Word:
         )
       except UserError as error:
         problems.append(error)
-    raise UserError(f"{self}: {problems[0]}")
+    hint = ""
+    if self.folder is None and os.path.isdir(self.dataset):
+      hint = f"\nIf the folder here is meant, write ./{self}."
+    raise UserError(f"{self}: {problems[0]}{hint}")
+
+  def _attempts(self) -> list[tuple[str, str]]:
+    """Datasets and label keys to try; labels are not used here."""
+    if self.folder is not None:
+      return [(name, "label") for name in ("folder", "folder:labels=none")]
+    return [(self.dataset, key) for key in _label_keys(self.dataset)]
 
   def __str__(self) -> str:
     return f"{self.folder or self.dataset}@{self.split}"

@@ -376,8 +376,7 @@ def _open(dataset: str, image_key: str, label_key: str) -> sources.Source:
   kind, _, arguments = dataset.partition(":")
   if kind == "folder":
     # The check finds damaged files, all of them at once.
-    follow_links = folder.check(arguments)
-    return folder.scan(split, flags.FLAGS.data_dir, follow_links=follow_links)
+    return folder.scan(split, flags.FLAGS.data_dir, folder.check(arguments))
   return sources.open_source(
     dataset,
     split,

@@ -31,6 +31,21 @@ def test_an_image_folder_is_read_like_a_local_one(bucket, tmp_path):
   assert [*ours.read(ids)["image"]] == [*theirs.read(ids)["image"]]
 
 
+def test_images_without_classes_are_found_at_any_depth(bucket, tmp_path):
+  for root in (bucket, tmp_path):
+    for name in ("1.png", "deep/er/2.png", "deep/3.jpg"):
+      path = root / name
+      if root is tmp_path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+      path.write_bytes(name.encode())
+  options = folder.Options(unlabelled=True)
+  ours = folder.scan("train", str(bucket), options)
+  theirs = folder.scan("train", str(tmp_path), options)
+  assert ours.num_examples == 3 and ours.fingerprint == theirs.fingerprint
+  ids = np.arange(3)
+  assert [*ours.read(ids)["image"]] == [*theirs.read(ids)["image"]]
+
+
 def test_an_image_that_is_gone_from_a_bucket_is_named(bucket):
   for name in ("cat/1.png", "dog/2.png"):
     (bucket / "train" / name).write_bytes(b"x")

@@ -66,6 +66,18 @@ def test_of_a_stranger_the_config_must_say_what_is_missing():
   assert facts.without_data(config).num_classes == 5
 
 
+def test_without_labels_nobody_must_say_how_many_classes_there_are():
+  config = experiments.config(
+    train__dataset="folder:labels=none",
+    train__preprocess="decode|resize|keep('image')",
+    objective__name="mae",
+    evals={},
+  )
+  found = facts.without_data(config)
+  assert found.num_classes is None
+  assert found.features.names == ("image",)
+
+
 @pytest.mark.parametrize(
   ("arguments", "classes", "labels"),
   [

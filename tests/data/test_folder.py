@@ -1,4 +1,5 @@
 import io
+import os
 import pathlib
 
 import numpy as np
@@ -212,6 +213,77 @@ def test_one_class_is_a_sentence(tmp_path):
   _fill(tmp_path, {"train/cat/1.jpg": None})
   with pytest.raises(UserError, match="one class, 'cat'"):
     _open(tmp_path)
+
+
+def _open_unlabelled(root, split="train", more=""):
+  return sources.open_source(
+    f"folder:labels=none{more}", split, data_dir=str(root)
+  )
+
+
+def _relative(source, root):
+  ids = np.arange(source.num_examples)
+  return sorted(os.path.relpath(path, root) for path in source.names(ids))
+
+
+def test_without_labels_images_may_lie_at_any_depth(tmp_path):
+  found = ["train/1.jpg", "train/2019/01/2.png", "train/all/3.jpg", "val/4.jpg"]
+  _fill(tmp_path, dict.fromkeys([*found, "other/5.jpg", "train/.t/6.jpg"]))
+  source = _open_unlabelled(tmp_path)
+  assert _relative(source, tmp_path) == sorted(found[:3])
+  assert _relative(_open_unlabelled(tmp_path, "val"), tmp_path) == found[3:]
+  assert source.num_classes is source.known_labels() is None
+  assert source.max_labels == 0 and set(source.features) == {"image"}
+  for read in source.read, source.read_or_locate:
+    assert "label" not in read(np.array([2, 0]))
+  names = source.names(np.array([2, 0]))
+  images = source.read(np.array([2, 0]))["image"]
+  assert [pathlib.Path(n).read_bytes() for n in names] == list(images)
+
+
+def test_a_folder_of_nothing_but_images_is_one_split(tmp_path, caplog):
+  _fill(tmp_path, {**dict.fromkeys(["1.jpg", "a/2.jpg"]), "3.txt": b"x"})
+  assert _relative(_open_unlabelled(tmp_path), tmp_path) == ["1.jpg", "a/2.jpg"]
+  assert "its images are one split, 'train'" in caplog.text
+  assert "ignored what is no image that can be read: 1 .txt" in caplog.text
+
+
+def test_without_labels_fingerprints_differ_from_those_of_classes(pets):
+  source = _open_unlabelled(pets)
+  assert _relative(source, pets) == _relative(_open(pets), pets)
+  assert source.fingerprint != _open(pets).fingerprint
+  assert source.fingerprint == _open_unlabelled(pets).fingerprint
+
+
+def test_folders_that_link_in_a_circle_are_read_once(tmp_path):
+  _fill(tmp_path, dict.fromkeys(["a/1.jpg", "a/b/2.jpg"]))
+  (tmp_path / "a/b/up").symlink_to(tmp_path / "a")
+  (tmp_path / "z").symlink_to(tmp_path / "a/b")
+  source = _open_unlabelled(tmp_path)
+  assert source.num_examples == 2
+
+
+def test_both_arguments_may_be_given(tmp_path, tmp_path_factory):
+  elsewhere = tmp_path_factory.mktemp("elsewhere")
+  _fill(elsewhere, {"deep/1.jpg": None})
+  (tmp_path / "more").symlink_to(elsewhere)
+  with pytest.raises(UserError, match="which is outside"):
+    _open_unlabelled(tmp_path)
+  source = _open_unlabelled(tmp_path, more=",links=anywhere")
+  assert _relative(source, tmp_path) == ["more/deep/1.jpg"]
+
+
+@pytest.mark.parametrize("name", ["1.jpg", "train/1.jpg", "train/all/1.jpg"])
+def test_images_without_classes_are_told_how_to_be_read(tmp_path, name):
+  _fill(tmp_path, {name: None})
+  with pytest.raises(UserError, match="'folder:labels=none' reads the images"):
+    _open(tmp_path)
+
+
+def test_without_any_image_the_places_are_named(tmp_path):
+  _fill(tmp_path, {"a/b/1.txt": b"x"})
+  with pytest.raises(UserError, match="in it and in all folders below"):
+    _open_unlabelled(tmp_path)
 
 
 def test_classes_without_any_image_are_named(pets):

@@ -49,6 +49,20 @@ def test_data_that_an_evaluator_lacks_are_an_error():
     "".join(dry_run.describe(config, None))
 
 
+def test_without_labels_a_way_round_an_evaluator_is_named():
+  config = experiments.config(
+    train__preprocess="decode|resize|keep('image')",
+    objective__name="mae",
+    evals__test={"type": "knn", "datasets": {"own": {"dataset": "not_there"}}},
+  )
+  with pytest.raises(UserError) as error:
+    "".join(dry_run.describe(config, None))
+  assert str(error.value).startswith("config.evals.test.datasets.own: Dataset")
+  assert "\nTo learn without evaluators, add --config.evals={}." in str(
+    error.value
+  )
+
+
 def test_it_says_how_long_the_run_takes_on_the_devices_at_hand():
   pieces = list(dry_run.describe(experiments.config(), compiled))
   # Six steps; the evaluator is due after the third and the sixth.

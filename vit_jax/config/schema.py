@@ -168,9 +168,10 @@ class Train(Section):
 
   dataset: str = key(
     "digits",
-    "A TFDS name, 'folder' (data_dir holds train/, val/, test/), 'csv:FILE',"
-    " 'captions', 'webdataset:SHARDS', 'datasets:NAME_OR_DIR' (Hugging Face),"
-    " 'digits' or 'generated:classes=10,size=32,...'.",
+    "A TFDS name, 'folder' (data_dir holds train/, val/, test/; without classes"
+    " 'folder:labels=none'), 'csv:FILE', 'captions', 'webdataset:SHARDS',"
+    " 'datasets:NAME_OR_DIR' (Hugging Face), 'digits' or"
+    " 'generated:classes=10,size=32,...'.",
   )
   split: str = key("train", "A TFDS split string, such as 'train[:99%]'.")
   batch_size: PositiveInt = key(4096, "Global batch, examples. [P] Table 3.")

@@ -56,6 +56,11 @@ class DataFacts:
   balance: BalancedOrder | None = None
 
 
+def learns_labels(config: schema.Config) -> bool:
+  """True if the objective learns from labels."""
+  return features.LABEL in registry.OBJECTIVES.get(config.objective.name).needs
+
+
 def open_data(config: schema.Config) -> Source:
   """Opens the training data, without the examples of `train.exclude`.
 
@@ -193,9 +198,7 @@ def _check_numbers(config: schema.Config, source: Source) -> None:
         f" {len(source.numbers)} numbers to predict,"
         f" {truncate.first(source.numbers)}; leave it unset."
       )
-  elif source.numbers and features.LABEL in (
-    registry.OBJECTIVES.get(config.objective.name).needs
-  ):
+  elif source.numbers and learns_labels(config):
     raise UserError(
       f"config.train.dataset = {dataset!r} has numbers in place of classes; to"
       " predict them, set config.objective.loss = 'mse'."
@@ -237,10 +240,10 @@ def without_data(config: schema.Config) -> DataFacts:
     )
     num_examples = splits.count(pieces)
   missing = []
-  if num_classes is None and features.parse(config).captions:
+  if num_classes is None and not num_numbers:
+    if learns_labels(config):
+      missing.append("config.model.num_classes")
     max_labels = 0
-  elif num_classes is None and not num_numbers:
-    missing.append("config.model.num_classes")
   if num_examples is None and config.total_steps is None:
     missing.append("config.total_steps")
   if missing:

@@ -8,6 +8,9 @@ splits together, so a label means the same class in each. The records of a
 split are ordered by a hash of 'class/file': as in a TFDS dataset, a slice such
 as 'train[:90%]' then holds some of every class. `tfds.ImageFolder`
 gives a tf.data.Dataset of decoded images only: no access by record number.
+
+'folder:labels=none' reads all images in and below each split's folder, or in
+and below DIR, and no classes.
 """
 
 import collections
@@ -17,7 +20,8 @@ import hashlib
 import logging
 import os
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from etils import epath
@@ -33,6 +37,11 @@ SPLITS = ("train", "val", "valid", "validation", "test")
 MAX_FILES_CHECKED = 100_000
 
 _LINKS = "links=anywhere"
+_UNLABELLED = "labels=none"
+_TO_LEARN_WITHOUT_LABELS = (
+  f"To learn without labels, config.train.dataset='folder:{_UNLABELLED}' reads"
+  " the images of all folders."
+)
 # Counts a folder inside that of a class among what is ignored.
 _FOLDER = "folder"
 _logger = logging.getLogger(__name__)
@@ -57,38 +66,51 @@ def open_source(
     UserError: As `scan`; or more than `max_bad_examples` files are no images,
       which names all that cannot be decoded.
   """
-  source = scan(split, data_dir, follow_links=check(arguments))
+  source = scan(split, data_dir, check(arguments))
   check_images(source, max_bad_examples)
   return source
 
 
-def check(arguments: str) -> bool:
-  """Returns True if the arguments of the dataset's name say to follow links.
+class Options(NamedTuple):
+  """The arguments of the dataset's name.
 
-  Args:
-    arguments: "", or 'links=anywhere' to follow those that lead out of the
-      folder.
+  Attributes:
+    follow_links: 'links=anywhere', to follow links that lead out of the folder.
+    unlabelled: 'labels=none', to read images wherever they are in the folder.
+  """
+
+  follow_links: bool = False
+  unlabelled: bool = False
+
+
+_PLAIN = Options()
+
+
+def check(arguments: str) -> Options:
+  """Parses the arguments of the dataset's name, divided by commas.
 
   Raises:
-    UserError: It is something else.
+    UserError: One is unknown.
   """
-  if arguments not in ("", _LINKS):
+  given = arguments.split(",") if arguments else []
+  if not {_LINKS, _UNLABELLED}.issuperset(given):
     raise UserError(
-      f"Dataset 'folder:{arguments}': write 'folder', or 'folder:{_LINKS}' to"
-      " follow links that lead out of the image folder."
+      f"Dataset 'folder:{arguments}': write 'folder', 'folder:{_UNLABELLED}'"
+      f" for images without classes, or 'folder:{_LINKS}' to follow links that"
+      " lead out of the image folder."
     )
-  return arguments == _LINKS
+  return Options(_LINKS in given, _UNLABELLED in given)
 
 
 def scan(
-  split: str, data_dir: str | None, *, follow_links: bool = False
+  split: str, data_dir: str | None, options: Options = _PLAIN
 ) -> "FolderSource":
   """Lists an image folder and opens no file.
 
   Args:
     split: Split string.
     data_dir: The image folder.
-    follow_links: Follows links that lead out of it.
+    options: The arguments of the dataset's name.
 
   Raises:
     UserError: There are no images, or one class, or classes without images.
@@ -99,10 +121,9 @@ def scan(
       " train/, as --config.data_dir=DIR."
     )
   root = os.fspath(epath.Path(data_dir).expanduser())
-  listing = find_images(root, follow_links=follow_links)
+  listing = find_images(root, options)
   files = listing.files
-  class_names = _class_names(root, files)
-  labels = {name: label for label, name in enumerate(class_names)}
+  class_names = () if options.unlabelled else _class_names(root, files)
   pieces = splits.resolve(
     split,
     {name: [len(found)] for name, found in files.items()},
@@ -116,13 +137,16 @@ def scan(
   names = "\n".join("/".join(parts) for parts in chosen)
   identity = "\n".join((*class_names, "", names))
   content = hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]
+  features: dict[str, sources.Feature] = {"image": sources.Image()}
+  labels = None
+  if class_names:
+    label_of = {name: label for label, name in enumerate(class_names)}
+    labels = np.array([label_of[name] for _, name, _ in chosen], np.int32)
+    features["label"] = sources.Label(len(class_names), class_names)
   return FolderSource(
     paths=[listing.path(*parts) for parts in chosen],
-    labels=np.array([labels[name] for _, name, _ in chosen], np.int32),
-    features={
-      "image": sources.Image(),
-      "label": sources.Label(len(class_names), class_names),
-    },
+    labels=labels,
+    features=features,
     fingerprint=f"folder:{split}:{len(chosen)}:{content}",
   )
 
@@ -132,7 +156,7 @@ class FolderSource(sources.Source):
   """A split of an image folder; see `sources.Source`."""
 
   paths: Sequence[str]
-  labels: np.ndarray
+  labels: np.ndarray | None
   features: Mapping[str, sources.Feature]
   fingerprint: str
 
@@ -142,11 +166,14 @@ class FolderSource(sources.Source):
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     images = stored_images.read_all(self.names(ids))
-    return {"image": images, "label": self.labels[ids]}
+    return {"image": images, **self._labels_of(ids)}
 
   def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     images = stored_images.read_or_locate_all(self.names(ids))
-    return {**images, "label": self.labels[ids]}
+    return {**images, **self._labels_of(ids)}
+
+  def _labels_of(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+    return {} if self.labels is None else {"label": self.labels[ids]}
 
   def known_labels(self) -> np.ndarray | None:
     return self.labels
@@ -164,8 +191,9 @@ class Listing:
 
   Attributes:
     root: The folder.
-    files: Split -> (class, file) pairs in the order of the records.
-    is_flat: The class folders are in the folder itself.
+    files: Split -> (class, file) pairs in the order of the records; without
+      classes ("", path from the folder of the split).
+    is_flat: The class folders, or the images, are in the folder itself.
   """
 
   root: str
@@ -175,48 +203,32 @@ class Listing:
   def path(self, split: str, name: str, file: str) -> str:
     """The path of an image of the class `name`."""
     parts = (name, file) if self.is_flat else (split, name, file)
-    return "/".join((self.root, *parts))
+    return "/".join((self.root, *filter(None, parts)))
 
 
-def find_images(root: str, *, follow_links: bool = False) -> Listing:
+def find_images(root: str, options: Options = _PLAIN) -> Listing:
   """Lists the images of a folder, and opens no file.
 
   Raises:
     UserError: There are no images, classes without images, or links that lead
       elsewhere and are not to be followed.
   """
-  listed = functools.partial(entries, root=root, follow_links=follow_links)
+  listed = functools.partial(
+    entries, root=root, follow_links=options.follow_links
+  )
   found: dict[str, list[tuple[str, str]]] = {}
   empty: set[str] = set()
   ignored: collections.Counter[str] = collections.Counter()
   folders = sorted(name for name, is_dir in listed(root) if is_dir)
   is_flat = not any(split in folders for split in SPLITS)
   for split in ("train",) if is_flat else filter(SPLITS.__contains__, folders):
-    found[split] = []
     directory = root if is_flat else f"{root}/{split}"
-    for name, is_dir in sorted(listed(directory)):
-      if name.startswith("."):
-        continue
-      if not is_dir:
-        ignored[_kind(name)] += 1
-        continue
-      images = []
-      for file, is_dir in listed(f"{directory}/{name}"):
-        if is_image(file) and not is_dir:
-          images.append(file)
-        elif not file.startswith("."):
-          ignored[_FOLDER if is_dir else _kind(file)] += 1
-      found[split].extend((name, file) for file in images)
-      if not images:
-        empty.add(name)
+    if options.unlabelled:
+      found[split] = [("", path) for path in _below(directory, listed, ignored)]
+    else:
+      found[split] = list(_of_classes(directory, listed, empty, ignored))
   if not any(found.values()):
-    there = ", ".join(folders[:5]) + ", ..." * (len(folders) > 5) or "none"
-    raise UserError(
-      f"The image folder {root} has no images; they are looked for as"
-      f" train/CLASS/{image_formats.PATTERN}, and likewise in val/ and test/,"
-      f" or as CLASS/{image_formats.PATTERN}. Folders found there:"
-      f" {there}.{_remedies(ignored)}"
-    )
+    raise UserError(_no_images(root, options, folders, ignored))
   if ignored:
     counts = ", ".join(
       f"{n} {kind}" + "s" * (kind == _FOLDER and n > 1)
@@ -229,9 +241,10 @@ def find_images(root: str, *, follow_links: bool = False) -> Listing:
   if is_flat:
     # A folder beside those of the classes may hold anything.
     empty.clear()
+    parts = "images are" if options.unlabelled else "folders are the classes of"
     _warn(
-      f"{root} has no train/, val/ or test/: its folders are the classes of one"
-      " split, 'train', of which 'train[:80%]' is a part."
+      f"{root} has no train/, val/ or test/: its {parts} one split, 'train', of"
+      " which 'train[:80%]' is a part."
     )
   empty -= {name for pairs in found.values() for name, _ in pairs}
   if empty:
@@ -244,6 +257,90 @@ def find_images(root: str, *, follow_links: bool = False) -> Listing:
     pairs.sort(key=_shuffled)
   files = {split: pairs for split, pairs in found.items() if pairs}
   return Listing(root, files, is_flat)
+
+
+def _no_images(
+  root: str,
+  options: Options,
+  folders: Sequence[str],
+  ignored: Iterable[str],
+) -> str:
+  """The sentence about a folder in which no image is found."""
+  pattern = image_formats.PATTERN
+  where = f"in it and in all folders below, as {pattern}"
+  advice = ""
+  if not options.unlabelled:
+    where = (
+      f"as train/CLASS/{pattern}, and likewise in val/ and test/, or as"
+      f" CLASS/{pattern}"
+    )
+    if any(is_image(f"1{kind}") or kind == _FOLDER for kind in ignored):
+      advice = f" {_TO_LEARN_WITHOUT_LABELS}"
+  there = ", ".join(folders[:5]) + ", ..." * (len(folders) > 5) or "none"
+  return (
+    f"The image folder {root} has no images; they are looked for {where}."
+    f" Folders found there: {there}.{_remedies(ignored)}{advice}"
+  )
+
+
+def _of_classes(
+  directory: str,
+  listed: Callable[[str], list[tuple[str, bool]]],
+  empty: set[str],
+  ignored: collections.Counter[str],
+) -> Iterator[tuple[str, str]]:
+  """Yields (class, file) of the images in the folders of a directory.
+
+  Args:
+    directory: The folder of a split.
+    listed: Lists (name, is a folder) of a directory.
+    empty: Gets the classes without images.
+    ignored: Counts other files by their kinds.
+  """
+  for name, is_dir in sorted(listed(directory)):
+    if name.startswith("."):
+      continue
+    if not is_dir:
+      ignored[_kind(name)] += 1
+      continue
+    images = []
+    for file, is_dir in listed(f"{directory}/{name}"):
+      if is_image(file) and not is_dir:
+        images.append(file)
+      elif not file.startswith("."):
+        ignored[_FOLDER if is_dir else _kind(file)] += 1
+    yield from ((name, file) for file in images)
+    if not images:
+      empty.add(name)
+
+
+def _below(
+  directory: str,
+  listed: Callable[[str], list[tuple[str, bool]]],
+  ignored: collections.Counter[str],
+) -> Iterator[str]:
+  """Yields the images in a directory and below it, as paths from there.
+
+  A directory to which several links lead is read once. Arguments are those of
+  `_of_classes`.
+  """
+  waiting, seen = [""], set()
+  while waiting:
+    inner = waiting.pop()
+    place = posixpath.join(directory, inner) if inner else directory
+    real = place if buckets.is_bucket(place) else os.path.realpath(place)
+    if real in seen:
+      continue
+    seen.add(real)
+    for name, is_dir in sorted(listed(place)):
+      if name.startswith("."):
+        continue
+      if is_dir:
+        waiting.append(posixpath.join(inner, name))
+      elif is_image(name):
+        yield posixpath.join(inner, name)
+      else:
+        ignored[_kind(name)] += 1
 
 
 @functools.cache
@@ -279,7 +376,7 @@ def _class_names(
   if len(names) == 1:
     raise UserError(
       f"The image folder {root} has one class, {names[0]!r}; a classifier"
-      " needs two or more class folders."
+      f" needs two or more class folders. {_TO_LEARN_WITHOUT_LABELS}"
     )
   for split, present in by_split.items():
     unseen = sorted(present - by_split.get("train", present))

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from etils import epath
 
+from vit_jax.data import facts
+from vit_jax.errors import UserError
 from vit_jax.evaluators import build as evaluators_build
 from vit_jax.evaluators.contract import Context, Evaluator
 from vit_jax.processes.stopping import StopRequest
@@ -40,10 +42,18 @@ def build_evaluators(
     class_names=parts.facts.class_names,
     heartbeat=heartbeat,
   )
-  return {
-    name: evaluators_build.build(name, entry, context)
-    for name, entry in parts.config.evals.items()
-  }
+  try:
+    return {
+      name: evaluators_build.build(name, entry, context)
+      for name, entry in parts.config.evals.items()
+    }
+  except UserError as error:
+    if facts.learns_labels(parts.config):
+      raise
+    # On data of one's own, the labels that the config compares with are absent.
+    raise UserError(
+      f"{error}\nTo learn without evaluators, add --config.evals={{}}."
+    ) from None
 
 
 class _CutShortError(Exception):
