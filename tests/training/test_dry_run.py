@@ -4,6 +4,7 @@ import functools
 import re
 
 import pytest
+from PIL import Image
 
 from tests import experiments
 from vit_jax.errors import UserError
@@ -41,6 +42,20 @@ def test_data_that_are_not_here_are_noted():
   text = "".join(dry_run.describe(config, None))
   assert "The data are not here" in text
   assert "head/bias" in text
+
+
+def test_data_that_are_here_must_suit_the_config(tmp_path):
+  Image.new("RGB", (8, 8)).save(tmp_path / "1.png")
+  (tmp_path / "captions.jsonl").write_text('{"image": "1.png", "text": "a"}\n')
+  config = experiments.config(
+    train__dataset="captions",
+    train__preprocess="decode|resize|tokenize(8)",
+    data_dir=str(tmp_path),
+    objective__name="mae",
+    evals={},
+  )
+  with pytest.raises(UserError, match="name its file in config.train.tokeniz"):
+    "".join(dry_run.describe(config, None))
 
 
 def test_data_that_an_evaluator_lacks_are_an_error():

@@ -45,9 +45,16 @@ def describe(
   Raises:
     UserError: Anything that would keep the run from starting.
   """
-  found, missing = facts.find(config)
+  source = missing = None
+  try:
+    source = facts.open_data(config)
+  except UserError as error:
+    missing = error
+  # Data that are here must suit the config.
+  found = facts.of_source(config, source) if source else facts.find(config)[0]
   parts = experiment.build(config, found)
-  evaluators = {} if missing else evaluation.build_evaluators(parts)
+  with evaluation.errors_explained(config):
+    evaluators = {} if missing else evaluation.build_evaluators(parts)
   bytes_of = memory.by_purpose(parts)
   needs = sum(bytes_of.values())
   lines = summary.lines(parts, evaluators, needs=needs)
@@ -57,7 +64,6 @@ def describe(
   failure = None
   if compiled:
     try:
-      source = None if missing else facts.open_data(config)
       yield _duration(parts, compiled, evaluators, source, needs) + "\n"
     except UserError as error:
       yield "duration  not known, as a step could not be made\n"

@@ -2,10 +2,11 @@
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from etils import epath
 
+from vit_jax.config import schema
 from vit_jax.data import facts
 from vit_jax.errors import UserError
 from vit_jax.evaluators import build as evaluators_build
@@ -42,15 +43,24 @@ def build_evaluators(
     class_names=parts.facts.class_names,
     heartbeat=heartbeat,
   )
+  return {
+    name: evaluators_build.build(name, entry, context)
+    for name, entry in parts.config.evals.items()
+  }
+
+
+@contextlib.contextmanager
+def errors_explained(config: schema.Config) -> Iterator[None]:
+  """Adds to errors of evaluators how to train without them.
+
+  Images of one's own that a network learns from without labels rarely come with
+  the labels that the evaluators of its config compare with.
+  """
   try:
-    return {
-      name: evaluators_build.build(name, entry, context)
-      for name, entry in parts.config.evals.items()
-    }
+    yield
   except UserError as error:
-    if facts.learns_labels(parts.config):
+    if facts.learns_labels(config):
       raise
-    # On data of one's own, the labels that the config compares with are absent.
     raise UserError(
       f"{error}\nTo learn without evaluators, add --config.evals={{}}."
     ) from None
@@ -91,9 +101,10 @@ class Evaluation:
     self._request = request
     self._clock = clock
     self._evaluated = parts.evaluated
-    self.evaluators = build_evaluators(
-      parts, directory.records_path, heartbeat=self._ask
-    )
+    with errors_explained(parts.config):
+      self.evaluators = build_evaluators(
+        parts, directory.records_path, heartbeat=self._ask
+      )
     self._scheduled = [
       (parts.every(entry.every_steps), name, self.evaluators[name])
       for name, entry in parts.config.evals.items()
