@@ -258,9 +258,9 @@ def main() -> None:
       ours = ours or result
       results.append(result)
       print(line(result, ours), flush=True)
-  if arguments.output:
-    text = json.dumps(results, indent=2)
-    pathlib.Path(arguments.output).write_text(text + "\n")
+      if arguments.output:  # Each takes minutes, and the next may fail.
+        text = json.dumps(results, indent=2)
+        pathlib.Path(arguments.output).write_text(text + "\n")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ against a straightforward Flax network, and the training loop, with data and
 logging, against the bare step. The baselines are in vit_jax/benchmarking/.
 """
 
+import contextlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -54,9 +55,10 @@ def compare_input(config: schema.Config) -> dict[str, Any]:
   """Measures the input pipeline of a config; see `input_benchmark.compare`."""
   from vit_jax.benchmarking import input_benchmark
   from vit_jax.data import features, sources
+  from vit_jax.rundir.progress import CountProgress
   from vit_jax.sharding import mesh
 
-  train = config.train
+  train, rounds = config.train, flags.FLAGS.rounds
   source = sources.open_source(
     train.dataset,
     train.split,
@@ -68,21 +70,23 @@ def compare_input(config: schema.Config) -> dict[str, Any]:
     "batch_size": train.batch_size,
     "seed": config.seed,
     "mesh": mesh.create_mesh(config.mesh),
-    "rounds": flags.FLAGS.rounds,
+    "rounds": rounds,
   }
-  if train.views:
-    baseline, key = "a pipeline for each crop", "apart_images_per_second"
-    result = input_benchmark.compare_views(
-      source, features.parse(config), **options
-    )
-  else:
-    baseline, key = "plain tf.data", "plain_images_per_second"
-    result = input_benchmark.compare(
-      source,
-      preprocess=train.preprocess,
-      image_size=config.model.image_size,
-      **options,
-    )
+  with contextlib.closing(CountProgress()) as progress:
+    options["show"] = lambda done: progress.show("rounds", done, rounds)
+    if train.views:
+      baseline, key = "a pipeline for each crop", "apart_images_per_second"
+      result = input_benchmark.compare_views(
+        source, features.parse(config), **options
+      )
+    else:
+      baseline, key = "plain tf.data", "plain_images_per_second"
+      result = input_benchmark.compare(
+        source,
+        preprocess=train.preprocess,
+        image_size=config.model.image_size,
+        **options,
+      )
   low, high = min(result["ratios"]), max(result["ratios"])
   print(
     f"input: {result['images_per_second']:.0f} images/s; {baseline}:"

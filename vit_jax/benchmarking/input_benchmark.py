@@ -30,12 +30,13 @@ def compare(
   seed: int,
   mesh: Mesh,
   rounds: int,
+  show: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
   """Measures both pipelines in alternation, `rounds` times each.
 
   Ours yields batches on the devices and runs the device ops there; the plain
   one runs all ops on the host and yields NumPy arrays. Other work of the
-  machine slows both.
+  machine slows both. `show` is called with the number of rounds that are done.
 
   Returns:
     "ratio": the median over the rounds of our images per second over the
@@ -65,6 +66,7 @@ def compare(
   close()
   rates: dict[Any, list[float]] = {ours: [], plain: []}
   for number in range(rounds):
+    show(number)
     # The second in a round is the first in the next.
     for start in (ours, plain) if number % 2 else (plain, ours):
       batches, close = start()
@@ -87,12 +89,13 @@ def compare_views(
   seed: int,
   mesh: Mesh,
   rounds: int,
+  show: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
   """Measures a pipeline of several crops beside one for each crop.
 
   The former decodes an image once, the latter once for each crop, of which
   they decode no more than it needs. A view's crops are alike, so that one of
-  them is measured.
+  them is measured. `show` is as of `compare`.
 
   Returns:
     "ratio": the median over the rounds of our images per second over those of
@@ -120,7 +123,8 @@ def compare_views(
     next(batches)
     close()
   together, apart, built, built_apart = [], [], [], []
-  for _ in range(rounds):
+  for number in range(rounds):
+    show(number)
     rates, builds = [], []
     for start in pipelines:
       began = time.perf_counter()
