@@ -1,6 +1,7 @@
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -273,6 +274,28 @@ def test_what_was_made_trains_by_the_printed_command(form, tmp_path):
   assert "eval/test/top1" in metrics.read_text()
 
 
+def test_images_without_classes_are_made_and_checked(tmp_path):
+  made_of = tmp_path / "in"
+  pictures.folder(made_of, train=20)
+  shutil.copy(next(made_of.rglob("*.png")), made_of / "train/one more.png")
+  run = _make(tmp_path, made_of, "--unlabelled", "--check")
+  assert run.returncode == 0, run.stderr
+  assert "array_record: train 21." in run.stdout
+  assert "All 21 images can be read." in run.stdout
+  assert shlex.split(run.stdout.splitlines()[2]) == [
+    *("python", "-m", "vit_jax.train", "--config=configs/dino.py"),
+    *(f"--config.data_dir={tmp_path}", "--config.train.dataset=toy"),
+    *("--config.evals={}", "--workdir=runs/toy"),
+  ]
+  source = sources.open_source("toy", "train", data_dir=str(tmp_path))
+  ids = np.arange(source.num_examples)
+  assert set(source.features) == {"image"} == set(source.read(ids))
+  found = source.file_names(ids)
+  assert "one more.png" in found and len(found) == 21
+  whole = sorted(path.read_bytes() for path in made_of.rglob("*.png"))
+  assert sorted(source.read(ids)["image"]) == whole
+
+
 def test_a_flipped_byte_is_found_by_the_check(tmp_path):
   pictures.folder(tmp_path / "photos")
   # The newest version is not the one that is made and checked.
@@ -310,6 +333,11 @@ def test_bad_images_stop_the_command_unless_skipped(tmp_path):
   [
     (("toy", "--shards=3"), "--shards goes with --from=PATH"),
     (("toy", "--skip_bad"), "--skip_bad goes with --from=PATH"),
+    (("toy", "--unlabelled"), "--unlabelled goes with --from=PATH"),
+    (
+      ("toy", "--unlabelled", f"--from={__file__}"),
+      "must be a folder of images",
+    ),
     (("digits", "--from=photos"), "'digits' is built in; give what is made"),
     (("toy", "--from=/nowhere"), "--from=/nowhere does not exist."),
     (("toy", "--from=~/no/where"), f"--from={HOME}/no/where does not exist."),

@@ -19,7 +19,8 @@ and generated data need no preparation.
 With --from, a dataset of that name is written in the same format, in shuffled
 order, from PATH, which is one of these:
 
-  an image folder  PATH/{train,val,validation,test}/CLASS/*.{jpg,png,...}
+  an image folder  PATH/{train,val,validation,test}/CLASS/*.{jpg,png,...}; with
+                   --unlabelled images at any depth, without classes
   tar files        PATH/CLASS.tar, or PATH/SPLIT/CLASS.tar
   a dataset        'datasets:NAME_OR_DIR' or 'webdataset:PATTERN', as
                    config.train.dataset names it, captions included
@@ -42,6 +43,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from absl import flags
@@ -51,9 +53,19 @@ from vit_jax.data import folder, sources, tfds_directory
 from vit_jax.errors import UserError
 from vit_jax.rundir.progress import CountProgress
 
+if TYPE_CHECKING:
+  from vit_jax.data.building.build import Built
+
 _ONLY_FOR_TEXT = ("kind", "vocab_size", "length")
 _ONLY_FOR_IMAGES = ("checkpoint", "tokens", "examples", "passes", "seed")
 _ONLY_FOR_TOKENIZER = (*_ONLY_FOR_TEXT, *_ONLY_FOR_IMAGES, "images", "output")
+_ONLY_FOR_FROM = (
+  "image_root",
+  "class_names",
+  "unlabelled",
+  "shards",
+  "skip_bad",
+)
 _PUBLISHED_SIZES = {"bpe": 49_408, "sentencepiece": 32_000}
 
 
@@ -98,6 +110,11 @@ def define_flags() -> None:
     None,
     "File of the names of all classes, one in each line, in the order of their"
     " labels; by default those found, sorted.",
+  )
+  flags.DEFINE_bool(
+    "unlabelled",
+    False,
+    "The folder of --from has images without classes, at any depth.",
   )
   flags.DEFINE_integer(
     "shards",
@@ -258,7 +275,7 @@ def _raise_if_given(names: Sequence[str], wanted: str) -> None:
 
 
 def _raise_if_only_for_from() -> None:
-  for name in ("image_root", "class_names", "shards", "skip_bad"):
+  for name in _ONLY_FOR_FROM:
     if flags.FLAGS[name].value:
       raise UserError(f"--{name} goes with --from=PATH, which was not given.")
 
@@ -281,6 +298,7 @@ def _build(dataset: str) -> tuple[str, str]:
       class_names=_path(flags.FLAGS.class_names),
       image_key=flags.FLAGS.image_key,
       label_key=flags.FLAGS.label_key or "label",
+      unlabelled=flags.FLAGS.unlabelled,
       num_shards=flags.FLAGS.shards,
       num_workers=flags.FLAGS.workers,
       skip_unusable=flags.FLAGS.skip_bad,
@@ -311,22 +329,18 @@ def _path(given: str | None) -> str | None:
   return None if given is None else os.path.expanduser(given)
 
 
-def _train_command(built) -> str:
+def _train_command(built: "Built") -> str:
   """Returns a command that trains on a new dataset with shipped settings."""
   home = built.directory.parent.parent
   plain = tfds_directory.DatasetName(built.name.name)
   is_newest = tfds_directory.find(plain, home) == built.directory
+  dataset = plain if is_newest else built.name
+  if flags.FLAGS.unlabelled:
+    words = [f"--config.train.dataset={dataset}", "--config.evals={}"]
+    return _quoted("configs/dino.py", home, words, built)
   if not built.max_labels:
-    return (
-      f"python -m vit_jax.train --config=configs/clip.py:data={built.name}"
-      f" --config.data_dir={shlex.quote(str(home))}"
-      f" --workdir=runs/{built.name.name}"
-    )
-  words = [
-    "python -m vit_jax.train --config=configs/finetune_folder.py",
-    f"--config.train.dataset={plain if is_newest else built.name}",
-    f"--config.data_dir={home}",
-  ]
+    return _quoted(f"configs/clip.py:data={built.name}", home, [], built)
+  words = [f"--config.train.dataset={dataset}"]
   held_out = [s for s in ("test", "validation", "val") if s in built.splits]
   if "train" not in built.splits:
     first = next(iter(built.splits))
@@ -341,8 +355,20 @@ def _train_command(built) -> str:
     words.append("--config.evals.test.label_key=labels")
     words.append("--config.objective.loss=sigmoid")
     words.append("--config.objective.label_smoothing=0")
-  words.append(f"--workdir=runs/{built.name.name}")
-  return " ".join([words[0], *map(shlex.quote, words[1:])])
+  return _quoted("configs/finetune_folder.py", home, words, built)
+
+
+def _quoted(
+  config: str, home: os.PathLike, words: Sequence[str], built: "Built"
+) -> str:
+  """A command that trains on a dataset, as a shell takes it."""
+  words = [
+    f"--config={config}",
+    f"--config.data_dir={home}",
+    *words,
+    f"--workdir=runs/{built.name.name}",
+  ]
+  return " ".join(["python -m vit_jax.train", *map(shlex.quote, words)])
 
 
 def _prepare(dataset: str, data_dir: str | None) -> str:

@@ -52,7 +52,7 @@ def open_source(
 
   `arguments` is 'name', 'name/config' or either with ':version'. A key 'a/b' is
   feature b inside feature a; a label may be one of `computed_labels.LABELS`. A
-  dataset with captions may lack labels.
+  dataset with captions may lack labels, as may one without any class.
 
   Raises:
     UserError: The dataset, a split or a feature is missing or unsuitable.
@@ -357,8 +357,10 @@ def _label(
 ) -> tuple[sources.Label | None, ComputedLabel | None]:
   """Describes the label `key`, and its computation if no feature holds it.
 
+  Both are None where no feature is a class.
+
   Raises:
-    UserError: It is not there, is no class, or has no number of classes.
+    UserError: Others are there, and it is not, or is no class.
   """
   import tensorflow_datasets as tfds
 
@@ -383,9 +385,9 @@ def _label(
   if key in computed:
     names = computed[key].class_names
     return sources.Label(len(names), names), computed[key]
-  if is_optional:
-    return None, None
   found = stored | computed
+  if is_optional or not found:
+    return None, None
   raise UserError(_missing("label_key", key, "class label", info, found))
 
 

@@ -94,6 +94,7 @@ def build(
   class_names: str | None = None,
   image_key: str = "image",
   label_key: str = "label",
+  unlabelled: bool = False,
   num_shards: int | None = None,
   num_workers: int,
   skip_unusable: bool = False,
@@ -107,7 +108,8 @@ def build(
     dataset: 'name' or 'name:version'.
     data_dir: As in `sources.open_source`.
     path: The input; see `inputs.read`, also for `split`, `image_root`,
-      `class_names`, `image_key`, `label_key`, `num_workers` and `show`.
+      `class_names`, `image_key`, `label_key`, `unlabelled`, `num_workers` and
+      `show`.
     num_shards: Number of files of each split; None: by that of examples.
     skip_unusable: Leaves out images that cannot be read or decoded, and those
       that files which are not whole have lost.
@@ -129,6 +131,7 @@ def build(
     class_names=class_names,
     image_key=image_key,
     label_key=label_key,
+    unlabelled=unlabelled,
     num_workers=num_workers,
     show=show,
   )

@@ -28,6 +28,7 @@ def read(
   class_names: str | None,
   image_key: str = "image",
   label_key: str = "label",
+  unlabelled: bool = False,
   num_workers: int,
   show: Callable[[str, int, int], None],
 ) -> Inputs:
@@ -41,6 +42,8 @@ def read(
     image_root: Directory that the paths of JSON lines start from and stay in.
     class_names: File of the names of all classes, in the order of the labels.
     image_key, label_key: Columns of a dataset that has them by name.
+    unlabelled: Whether `path` is a folder of images without classes, which may
+      lie at any depth.
     num_workers: Processes.
     show: Called with what is read, how much of it and out of how much.
 
@@ -62,7 +65,14 @@ def read(
   if not os.path.exists(path):
     raise UserError(f"--from={path} does not exist.")
   path = str(pathlib.Path(path))  # Without a slash at its end.
-  lines, tars = _json_lines(pathlib.Path(path)), _tars(pathlib.Path(path))
+  if unlabelled and (names or image_root or not os.path.isdir(path)):
+    raise UserError(
+      f"--unlabelled: --from={path} must be a folder of images, without"
+      " --class_names and --image_root."
+    )
+  lines, tars = {}, {}
+  if not unlabelled:
+    lines, tars = _json_lines(pathlib.Path(path)), _tars(pathlib.Path(path))
   if lines and tars:
     raise UserError(
       f"--from={path} has tar files and JSON lines; name a folder of either."
@@ -85,24 +95,29 @@ def read(
     raise UserError(
       f"--split={split}: the splits of --from={path} are the folders in it."
     )
-  return _image_folder(path, names)
+  return _image_folder(path, names, unlabelled)
 
 
-def _image_folder(root: str, names: Sequence[str] | None) -> Inputs:
-  """Lists DIR/SPLIT/CLASS/ as `folder.find_images`, and opens no file."""
-  listing = folder.find_images(root)
+def _image_folder(
+  root: str, names: Sequence[str] | None, unlabelled: bool
+) -> Inputs:
+  """Lists an image folder as `folder.find_images`, and opens no file."""
+  listing = folder.find_images(root, folder.Options(unlabelled=unlabelled))
   files = listing.files
-  found = {name for pairs in files.values() for name, _ in pairs}
-  ordered = names_file.order(found, names, root)
-  labels = {name: label for label, name in enumerate(ordered)}
+  labels: dict[str, tuple[int, ...]] = {"": ()}
+  ordered: tuple[str, ...] = ()
+  if not unlabelled:
+    found = {name for pairs in files.values() for name, _ in pairs}
+    ordered = names_file.order(found, names, root)
+    labels = {name: (label,) for label, name in enumerate(ordered)}
   real_root = os.path.realpath(root)
 
   def split_of(split: str, pairs: Sequence[tuple[str, str]]) -> Split:
     def examples(ids: np.ndarray) -> list[Example]:
       return [
         Example(
-          name=f"{name}/{file}",
-          labels=(labels[name],),
+          name="/".join(filter(None, (name, file))),
+          labels=labels[name],
           path=listing.path(split, name, file),
           root=real_root,
         )
@@ -117,9 +132,9 @@ def _image_folder(root: str, names: Sequence[str] | None) -> Inputs:
       digest.update(os.fsencode("/".join((split, *pair))) + b"\0")
   return Inputs(
     splits={split: split_of(split, pairs) for split, pairs in files.items()},
-    class_names=ordered,
+    class_names=ordered or None,
     num_classes=len(ordered),
-    max_labels=1,
+    max_labels=int(not unlabelled),
     identity=digest.hexdigest(),
   )
 
