@@ -241,7 +241,7 @@ def without_data(config: schema.Config) -> DataFacts:
     num_examples = splits.count(pieces)
   missing = []
   if num_classes is None and not num_numbers:
-    if learns_labels(config):
+    if learns_labels(config) and not features.parse(config).captions:
       missing.append("config.model.num_classes")
     max_labels = 0
   if num_examples is None and config.total_steps is None:
