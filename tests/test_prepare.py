@@ -284,8 +284,8 @@ def test_images_without_classes_are_made_and_checked(tmp_path):
   assert "All 21 images can be read." in run.stdout
   assert shlex.split(run.stdout.splitlines()[2]) == [
     *("python", "-m", "vit_jax.train", "--config=configs/dino.py"),
-    *(f"--config.data_dir={tmp_path}", "--config.train.dataset=toy"),
-    *("--config.evals={}", "--workdir=runs/toy"),
+    *("--config.train.dataset=toy", "--config.evals={}"),
+    *(f"--config.data_dir={tmp_path}", "--workdir=runs/toy"),
   ]
   source = sources.open_source("toy", "train", data_dir=str(tmp_path))
   ids = np.arange(source.num_examples)
@@ -337,6 +337,14 @@ def test_bad_images_stop_the_command_unless_skipped(tmp_path):
     (
       ("toy", "--unlabelled", f"--from={__file__}"),
       "must be a folder of images",
+    ),
+    (
+      ("toy", "--unlabelled", "--from=webdataset:*.tar"),
+      "--from=webdataset:*.tar must be a folder of images",
+    ),
+    (
+      ("toy", "--unlabelled", "--from=.", "--class_names=x"),
+      "without --class_names and --image_root",
     ),
     (("digits", "--from=photos"), "'digits' is built in; give what is made"),
     (("toy", "--from=/nowhere"), "--from=/nowhere does not exist."),

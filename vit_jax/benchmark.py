@@ -87,6 +87,7 @@ def compare_input(config: schema.Config) -> dict[str, Any]:
         image_size=config.model.image_size,
         **options,
       )
+    progress.show("rounds", rounds, rounds)
   low, high = min(result["ratios"]), max(result["ratios"])
   print(
     f"input: {result['images_per_second']:.0f} images/s; {baseline}:"

@@ -43,7 +43,6 @@ import contextlib
 import os
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from absl import flags
@@ -52,9 +51,6 @@ from vit_jax import command_line
 from vit_jax.data import folder, sources, tfds_directory
 from vit_jax.errors import UserError
 from vit_jax.rundir.progress import CountProgress
-
-if TYPE_CHECKING:
-  from vit_jax.data.building.build import Built
 
 _ONLY_FOR_TEXT = ("kind", "vocab_size", "length")
 _ONLY_FOR_IMAGES = ("checkpoint", "tokens", "examples", "passes", "seed")
@@ -329,18 +325,18 @@ def _path(given: str | None) -> str | None:
   return None if given is None else os.path.expanduser(given)
 
 
-def _train_command(built: "Built") -> str:
+def _train_command(built) -> str:
   """Returns a command that trains on a new dataset with shipped settings."""
   home = built.directory.parent.parent
   plain = tfds_directory.DatasetName(built.name.name)
   is_newest = tfds_directory.find(plain, home) == built.directory
-  dataset = plain if is_newest else built.name
+  places = [f"--config.data_dir={home}", f"--workdir=runs/{built.name.name}"]
+  words = [f"--config.train.dataset={plain if is_newest else built.name}"]
   if flags.FLAGS.unlabelled:
-    words = [f"--config.train.dataset={dataset}", "--config.evals={}"]
-    return _quoted("configs/dino.py", home, words, built)
+    words.append("--config.evals={}")
+    return _shell_command("configs/dino.py", [*words, *places])
   if not built.max_labels:
-    return _quoted(f"configs/clip.py:data={built.name}", home, [], built)
-  words = [f"--config.train.dataset={dataset}"]
+    return _shell_command(f"configs/clip.py:data={built.name}", places)
   held_out = [s for s in ("test", "validation", "val") if s in built.splits]
   if "train" not in built.splits:
     first = next(iter(built.splits))
@@ -355,19 +351,11 @@ def _train_command(built: "Built") -> str:
     words.append("--config.evals.test.label_key=labels")
     words.append("--config.objective.loss=sigmoid")
     words.append("--config.objective.label_smoothing=0")
-  return _quoted("configs/finetune_folder.py", home, words, built)
+  return _shell_command("configs/finetune_folder.py", [*words, *places])
 
 
-def _quoted(
-  config: str, home: os.PathLike, words: Sequence[str], built: "Built"
-) -> str:
-  """A command that trains on a dataset, as a shell takes it."""
-  words = [
-    f"--config={config}",
-    f"--config.data_dir={home}",
-    *words,
-    f"--workdir=runs/{built.name.name}",
-  ]
+def _shell_command(config: str, words: Sequence[str]) -> str:
+  words = [f"--config={config}", *words]
   return " ".join(["python -m vit_jax.train", *map(shlex.quote, words)])
 
 

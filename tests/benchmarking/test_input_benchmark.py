@@ -11,8 +11,10 @@ from vit_jax.errors import UserError
 
 def test_both_pipelines_are_measured_in_every_round(jpegs, monkeypatch):
   monkeypatch.setattr(input_benchmark, "_SECONDS", 0.05)
+  done = []
   result = input_benchmark.compare(
     jpegs,
+    show=done.append,
     preprocess="decode|inception_crop|flip_lr",
     image_size=16,
     batch_size=4,
@@ -22,7 +24,7 @@ def test_both_pipelines_are_measured_in_every_round(jpegs, monkeypatch):
     ),
     rounds=2,
   )
-  assert len(result["ratios"]) == 2
+  assert len(result["ratios"]) == 2 and done == [0, 1]
   assert result["ratio"] == pytest.approx(sum(result["ratios"]) / 2)
   assert result["images_per_second"] > 0
   assert result["plain_images_per_second"] > 0
@@ -38,9 +40,11 @@ def test_crops_are_measured_together_and_apart(jpegs, monkeypatch):
       "local": {"count": 3, "preprocess": crop, "size": 8},
     },
   )
+  done = []
   result = input_benchmark.compare_views(
     jpegs,
     features.parse(config),
+    show=done.append,
     batch_size=4,
     seed=0,
     mesh=jax.make_mesh(
@@ -48,7 +52,7 @@ def test_crops_are_measured_together_and_apart(jpegs, monkeypatch):
     ),
     rounds=2,
   )
-  assert len(result["ratios"]) == 2
+  assert len(result["ratios"]) == 2 and done == [0, 1]
   assert result["images_per_second"] > 0
   assert result["apart_images_per_second"] > 0
   assert result["build_seconds"] > 0 < result["apart_build_seconds"]

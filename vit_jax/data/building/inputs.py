@@ -50,6 +50,13 @@ def read(
   Raises:
     UserError: Saying what cannot be used.
   """
+  if unlabelled and (
+    class_names or image_root or stored.is_one(path) or os.path.isfile(path)
+  ):
+    raise UserError(
+      f"--unlabelled: --from={path} must be a folder of images, without"
+      " --class_names and --image_root."
+    )
   names = names_file.read(class_names) if class_names else None
   if stored.is_one(path):
     if image_root:
@@ -65,11 +72,6 @@ def read(
   if not os.path.exists(path):
     raise UserError(f"--from={path} does not exist.")
   path = str(pathlib.Path(path))  # Without a slash at its end.
-  if unlabelled and (names or image_root or not os.path.isdir(path)):
-    raise UserError(
-      f"--unlabelled: --from={path} must be a folder of images, without"
-      " --class_names and --image_root."
-    )
   lines, tars = {}, {}
   if not unlabelled:
     lines, tars = _json_lines(pathlib.Path(path)), _tars(pathlib.Path(path))
