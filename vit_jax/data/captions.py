@@ -23,6 +23,7 @@ from vit_jax import buckets, truncate
 from vit_jax.data import (
   caption_lists,
   folder,
+  folder_listing,
   sources,
   splits,
   stored_images,
@@ -148,16 +149,16 @@ def find_lists(root: str) -> dict[str, str]:
   Raises:
     UserError: There are none, or several of the same split.
   """
-  inside = folder.entries(root, root)
+  inside = folder_listing.entries(root, root)
   files = sorted(name for name, is_dir in inside if not is_dir)
   folders = {name for name, is_dir in inside if is_dir}
   found = {}
-  for split in folder.SPLITS:
+  for split in folder_listing.SPLITS:
     named = [file for file in files if _stem(file) == split]
     path = _the_list(root, named)
     if path is None and split in folders:
       directory = f"{root}/{split}"
-      entries = folder.entries(directory, root)
+      entries = folder_listing.entries(directory, root)
       path = _the_list(directory, [f for f, is_dir in entries if not is_dir])
     if path is not None:
       found[split] = path
@@ -232,7 +233,7 @@ def _files_that_are_no_images(
   for example in examples:
     if not example.captions:
       continue
-    folder.check_inside(example.name, root)
+    folder_listing.check_inside(example.name, root)
     if not stored_images.begins_like_one(example.name):
       exists = os.path.exists(example.name)
       found.append(f"{example.name} ({'no image' if exists else 'missing'})")

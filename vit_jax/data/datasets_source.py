@@ -20,7 +20,7 @@ from vit_jax.data import (
   caption_lists,
   datasets_columns,
   datasets_names,
-  folder,
+  folder_listing,
   outages,
   sources,
   splits,
@@ -232,7 +232,7 @@ class DatasetsSource(sources.Source):
     path = os.path.join(*self.roots[:1], path)
     real = os.path.realpath(path)
     roots = map(os.path.realpath, self.roots)
-    if not any(folder.is_inside(real, root) for root in roots):
+    if not any(folder_listing.is_inside(real, root) for root in roots):
       raise UserError(
         f"{name} names the file {path}, which is not one of the dataset's."
       )

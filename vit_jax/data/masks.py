@@ -18,7 +18,7 @@ from jaxtyping import Int, UInt8
 
 from vit_jax import buckets, truncate
 from vit_jax.data import (
-  folder,
+  folder_listing,
   image_formats,
   mask_files,
   numpy_resize,
@@ -212,7 +212,7 @@ def _listed(
     wanted = functools.partial(_ends_with, suffix=suffix)
   found: dict[str, str] = {}
   for name, is_dir in sorted(
-    folder.entries(directory, root, follow_links=True)
+    folder_listing.entries(directory, root, follow_links=True)
   ):
     if is_dir or not wanted(name):
       continue
@@ -237,7 +237,7 @@ def _ends_with(name: str, suffix: str) -> bool:
 def _folders(directory: str) -> list[str]:
   if not epath.Path(directory).is_dir():
     return []
-  found = folder.entries(directory, directory, follow_links=True)
+  found = folder_listing.entries(directory, directory, follow_links=True)
   return sorted(name for name, is_dir in found if is_dir)
 
 

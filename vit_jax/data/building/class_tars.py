@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from vit_jax import truncate
-from vit_jax.data import folder, image_formats, parallel
+from vit_jax.data import folder_listing, image_formats, parallel
 from vit_jax.data.building import class_names
 from vit_jax.data.building.contract import Example, Inputs, Split
 from vit_jax.errors import UserError
@@ -70,7 +70,7 @@ def read(
   real_root = os.path.realpath(root)
   paths = [path for found in splits.values() for path in found]
   for path in paths:
-    folder.check_inside(path, root)
+    folder_listing.check_inside(path, root)
   tars: dict[str, _Tar] = {}
   for tar in parallel.in_processes(
     _read_headers, paths, num_processes=num_workers, what="tar files"

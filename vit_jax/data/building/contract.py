@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from vit_jax.data import folder
+from vit_jax.data import folder_listing
 
 
 class Readable(abc.ABC):
@@ -57,7 +57,7 @@ class Example(Readable):
 
   def read(self) -> bytes:
     real = os.path.realpath(self.path)
-    if not folder.is_inside(real, self.root):
+    if not folder_listing.is_inside(real, self.root):
       raise OSError(f"leads to {real}, outside of {self.root}")
     # Reading from a pipe or a device would never end.
     if os.path.exists(real) and not os.path.isfile(real):

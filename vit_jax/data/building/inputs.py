@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.data import folder
+from vit_jax.data import folder_listing
 from vit_jax.data.building import class_names as names_file
 from vit_jax.data.building import class_tars, json_lines, stored
 from vit_jax.data.building.contract import Example, Inputs, Split
@@ -103,8 +103,10 @@ def read(
 def _image_folder(
   root: str, names: Sequence[str] | None, unlabelled: bool
 ) -> Inputs:
-  """Lists an image folder as `folder.find_images`, and opens no file."""
-  listing = folder.find_images(root, folder.Options(unlabelled=unlabelled))
+  """Lists an image folder, and opens no file; see `folder_listing`."""
+  listing = folder_listing.find_images(
+    root, folder_listing.Options(unlabelled=unlabelled)
+  )
   files = listing.files
   labels: dict[str, tuple[int, ...]] = {"": ()}
   ordered: tuple[str, ...] = ()
