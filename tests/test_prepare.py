@@ -296,6 +296,14 @@ def test_images_without_classes_are_made_and_checked(tmp_path):
   assert sorted(source.read(ids)["image"]) == whole
 
 
+def test_a_dataset_without_train_is_learned_from_what_it_has(tmp_path):
+  pictures.tar(tmp_path / "a.tar", {"1.png": pictures.png(1)})
+  tars = f"webdataset:{tmp_path}/a.tar"
+  run = _make(tmp_path, tars, "--unlabelled", "--split=web")
+  assert run.returncode == 0, run.stderr
+  assert "--config.train.split=web" in shlex.split(run.stdout.splitlines()[2])
+
+
 def test_a_flipped_byte_is_found_by_the_check(tmp_path):
   pictures.folder(tmp_path / "photos")
   # The newest version is not the one that is made and checked.
@@ -337,10 +345,6 @@ def test_bad_images_stop_the_command_unless_skipped(tmp_path):
     (
       ("toy", "--unlabelled", f"--from={__file__}"),
       "must be a folder of images",
-    ),
-    (
-      ("toy", "--unlabelled", "--from=webdataset:*.tar"),
-      "--from=webdataset:*.tar must be a folder of images",
     ),
     (
       ("toy", "--unlabelled", "--from=.", "--class_names=x"),

@@ -23,7 +23,8 @@ order, from PATH, which is one of these:
                    --unlabelled images at any depth, without classes
   tar files        PATH/CLASS.tar, or PATH/SPLIT/CLASS.tar
   a dataset        'datasets:NAME_OR_DIR' or 'webdataset:PATTERN', as
-                   config.train.dataset names it, captions included
+                   config.train.dataset names it, captions included; with
+                   --unlabelled images alone
   JSON lines       PATH, a .jsonl file, or PATH/SPLIT.jsonl; in each line
                    {"path": FILE, "label": CLASS} or
                    {"path": FILE, "labels": [CLASS, ...]}; CLASS: number or name
@@ -110,7 +111,8 @@ def define_flags() -> None:
   flags.DEFINE_bool(
     "unlabelled",
     False,
-    "The folder of --from has images without classes, at any depth.",
+    "Takes the images of --from alone, without classes and captions; those of a"
+    " folder may lie at any depth.",
   )
   flags.DEFINE_integer(
     "shards",
@@ -333,6 +335,8 @@ def _train_command(built) -> str:
   places = [f"--config.data_dir={home}", f"--workdir=runs/{built.name.name}"]
   words = [f"--config.train.dataset={plain if is_newest else built.name}"]
   if flags.FLAGS.unlabelled:
+    if "train" not in built.splits:
+      words.append(f"--config.train.split={next(iter(built.splits))}")
     words.append("--config.evals={}")
     return _shell_command("configs/dino.py", [*words, *places])
   if not built.max_labels:

@@ -153,10 +153,44 @@ def test_a_caption_may_lack_beside_a_class_only(labelled, tmp_path):
   assert sorted(kept.values()) == [("three",), ("two",)]
 
 
-def test_images_alone_are_refused(tmp_path):
-  tar = pictures.tar(tmp_path / "a.tar", {"0.png": pictures.png(0)})
-  with pytest.raises(UserError, match="neither classes nor captions"):
-    make(tmp_path, f"webdataset:{tar}")
+def test_images_alone_are_made_only_on_request(tmp_path):
+  files = {f"{i}.png": pictures.png(i) for i in range(5)}
+  path = f"webdataset:{pictures.tar(tmp_path / 'a.tar', files)}"
+  with pytest.raises(UserError, match="neither classes nor .* --unlabelled"):
+    make(tmp_path, path)
+  assert make(tmp_path, path, unlabelled=True).splits == {"train": 5}
+  assert images_alone(tmp_path, "train") == sorted(files.values())
+
+
+def test_classes_and_captions_can_be_left_out(tars, tmp_path):
+  built = make(tmp_path, tars, unlabelled=True)
+  assert built.splits == {"train": COUNT} and built.max_labels == 0
+  expected = sorted(pictures.png(i) for i in range(COUNT))
+  assert images_alone(tmp_path, "train") == expected
+
+
+def test_images_without_captions_are_kept_where_they_are_left_out(tmp_path):
+  datasets = pytest.importorskip("datasets")
+  images = [{"bytes": pictures.png(i), "path": None} for i in range(3)]
+  table = datasets.Dataset.from_dict(
+    {"image": images, "text": ["one", None, " "]},
+    features=datasets.Features(
+      {"image": datasets.Image(), "text": datasets.Value("string")}
+    ),
+  )
+  datasets.DatasetDict(more=table).save_to_disk(tmp_path / "saved")
+  built = make(tmp_path, f"datasets:{tmp_path}/saved", unlabelled=True)
+  assert built.splits == {"more": 3}
+  expected = sorted(pictures.png(i) for i in range(3))
+  assert images_alone(tmp_path, "more") == expected
+
+
+def images_alone(tmp_path, split):
+  """The images of the dataset that was made, which holds nothing else."""
+  source = sources.open_source("toy", split, data_dir=str(tmp_path / "data"))
+  batch = source.read(np.arange(source.num_examples))
+  assert set(source.features) == {"image"} == set(batch)
+  return sorted(batch["image"])
 
 
 def test_a_tar_that_is_cut_off_is_named_or_listed(tars, tmp_path):

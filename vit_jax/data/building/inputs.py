@@ -42,27 +42,31 @@ def read(
     image_root: Directory that the paths of JSON lines start from and stay in.
     class_names: File of the names of all classes, in the order of the labels.
     image_key, label_key: Columns of a dataset that has them by name.
-    unlabelled: Whether `path` is a folder of images without classes, which may
-      lie at any depth.
+    unlabelled: Whether images alone are taken, of a folder at any depth, or of
+      another dataset.
     num_workers: Processes.
     show: Called with what is read, how much of it and out of how much.
 
   Raises:
     UserError: Saying what cannot be used.
   """
-  if unlabelled and (
-    class_names or image_root or stored.is_one(path) or os.path.isfile(path)
-  ):
+  if unlabelled and (class_names or image_root or os.path.isfile(path)):
     raise UserError(
-      f"--unlabelled: --from={path} must be a folder of images, without"
-      " --class_names and --image_root."
+      f"--unlabelled: --from={path} must be a folder of images, or a dataset as"
+      " webdataset:PATTERN or datasets:NAME, without --class_names and"
+      " --image_root."
     )
   names = names_file.read(class_names) if class_names else None
   if stored.is_one(path):
     if image_root:
       raise UserError(f"--image_root: --from={path} has no JSON lines.")
     return stored.read(
-      path, split, names, image_key=image_key, label_key=label_key
+      path,
+      split,
+      names,
+      image_key=image_key,
+      label_key=label_key,
+      unlabelled=unlabelled,
     )
   if "://" in path:
     raise UserError(

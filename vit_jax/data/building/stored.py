@@ -84,11 +84,12 @@ def _opened(stored: Stored) -> sources.Source:
 
 @dataclasses.dataclass(frozen=True)
 class Record(Readable):
-  """A record of a source."""
+  """A record of a source, of which captions are kept if `has_captions`."""
 
   stored: Stored
   number: int
   labels: tuple[int, ...]
+  has_captions: bool
 
   @property
   def _ids(self) -> np.ndarray:
@@ -109,9 +110,9 @@ class Record(Readable):
       raise ValueError(str(error).rstrip(".")) from None
 
   def captions(self) -> tuple[str, ...]:
-    source = dataclasses.replace(self.stored, captions=True).open()
-    if "text" not in source.features:
+    if not self.has_captions:
       return ()
+    source = dataclasses.replace(self.stored, captions=True).open()
     try:
       return source.captions(self._ids)[0]
     except UserError:
@@ -127,6 +128,7 @@ def read(
   *,
   image_key: str = "image",
   label_key: str = "label",
+  unlabelled: bool = False,
 ) -> Inputs:
   """Lists the records of a dataset, and reads none.
 
@@ -135,10 +137,12 @@ def read(
     split: Name of the only split of tar files; None: 'train'.
     names: Names of the classes, where the dataset has none.
     image_key, label_key: As in `sources.open_source`.
+    unlabelled: Whether classes and captions are left out.
 
   Raises:
-    UserError: The dataset cannot be opened, has neither classes nor captions,
-      or another number of classes than there are names.
+    UserError: The dataset cannot be opened, has neither classes nor captions
+      though `unlabelled` is not set, or another number of classes than there
+      are names.
   """
 
   def stored(of_split: str) -> Stored:
@@ -159,12 +163,15 @@ def read(
   opened = {name: one.open() for name, one in found.items()}
   # A split may have been published without labels.
   whole = next((s for s in opened.values() if s.label is not None), whole)
-  if whole.label is None and "text" not in whole.features:
+  has_captions = "text" in whole.features and not unlabelled
+  if whole.label is None and not has_captions and not unlabelled:
     raise UserError(
       f"--from={path} has neither classes nor captions; name the column of the"
-      " classes with --label_key."
+      " classes with --label_key, or take the images alone with --unlabelled."
     )
-  class_names = whole.class_names
+  class_names = None if unlabelled else whole.class_names
+  num_classes = 0 if unlabelled else whole.num_classes or 0
+  max_labels = 0 if unlabelled else whole.max_labels
   if names is not None:
     if class_names is not None or len(names) < (whole.num_classes or 0):
       raise UserError(
@@ -174,7 +181,7 @@ def read(
         " out, or name each."
       )
     class_names = tuple(names)
-  needs_captions = whole.label is None
+  needs_captions = whole.label is None and not unlabelled
   return Inputs(
     splits={
       name: Split(
@@ -182,30 +189,34 @@ def read(
         functools.partial(
           _records,
           dataclasses.replace(one, captions=needs_captions),
-          whole.max_labels,
+          max_labels,
+          has_captions and "text" in opened[name].features,
         ),
       )
       for name, one in found.items()
     },
     class_names=class_names,
-    num_classes=len(class_names) if class_names else whole.num_classes or 0,
-    max_labels=whole.max_labels,
+    num_classes=len(class_names) if class_names else num_classes,
+    max_labels=max_labels,
     identity="\n".join(source.fingerprint for source in opened.values()),
-    has_captions="text" in whole.features,
+    has_captions=has_captions,
     damaged=damaged,
   )
 
 
-def _records(stored: Stored, max_labels: int, ids: np.ndarray) -> list[Record]:
-  labels = stored.open().known_labels()
+def _records(
+  stored: Stored, max_labels: int, has_captions: bool, ids: np.ndarray
+) -> list[Record]:
+  labels = stored.open().known_labels() if max_labels else None
   if labels is None:  # A test split that was published without them.
     unknown = (-1,) if max_labels == 1 else ()
-    return [Record(stored, int(i), unknown) for i in ids]
+    return [Record(stored, int(i), unknown, has_captions) for i in ids]
   return [
     Record(
       stored,
       int(i),
       tuple(label for label in np.atleast_1d(labels[i]).tolist() if label >= 0),
+      has_captions,
     )
     for i in ids
   ]
