@@ -229,14 +229,22 @@ def _with_tokenizer(config: schema.Config, path: str) -> schema.Config:
   Args:
     config: With the model of the checkpoint.
     path: Of the checkpoint, whose tokenizer is taken if the config names none.
+      Another with fewer tokens than the model knows is warned of.
 
   Raises:
-    UserError: The config names no tokenizer and the checkpoint has none.
+    UserError: The config names no tokenizer and the checkpoint has none, or
+      names what is none.
   """
+  from vit_jax.pretrained import text_tokenizer
   from vit_jax.tokenization.load import load_tokenizer
 
-  needed = "text_embedding" in evaluators_build.features(config)
-  if config.train.tokenizer is not None or not needed:
+  if "text_embedding" not in evaluators_build.features(config):
+    return config
+  if (named := config.train.tokenizer) is not None:
+    text = config.model.text
+    text_tokenizer.warn_of_another(
+      named, path, length=text.length, num_tokens=text.vocab_size
+    )
     return config
   try:
     load_tokenizer(path)

@@ -1,6 +1,7 @@
 """Tokenizers of checkpoints: which are doubted."""
 
 import dataclasses
+import pathlib
 
 import pytest
 
@@ -26,6 +27,19 @@ def test_a_runs_own_tokenizer_with_fewer_pieces_is_not_doubted(run, caplog):
   found = text_tokenizer.read(use, checkpoint)
   assert found.vocab_size < use.weights.model.text.vocab_size
   assert not caplog.messages
+
+
+def test_a_tokenizer_of_the_config_is_doubted_if_it_is_another(run, caplog):
+  _, checkpoint = run
+  text_tokenizer.warn_of_another("bytes", checkpoint, length=16, num_tokens=999)
+  assert not caplog.messages  # It is the run's own.
+  weights = str(pathlib.Path(checkpoint).parent / "clip")
+  text_tokenizer.warn_of_another("bytes", weights, length=16, num_tokens=258)
+  assert not caplog.messages
+  text_tokenizer.warn_of_another("bytes", weights, length=16, num_tokens=999)
+  (line,) = caplog.messages
+  assert "has 258 tokens" in line and "knows 999" in line
+  assert "--config.train.tokenizer=PATH" in line
 
 
 def test_another_tokenizer_for_a_run_is_doubted(run, caplog):

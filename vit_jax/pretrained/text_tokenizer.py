@@ -47,14 +47,64 @@ def read(use: Inference, checkpoint: str, path: str | None = None) -> Tokenizer:
       " the checkpoint was trained with, as --tokenizer=PATH."
     )
   is_of_run = path is None and use.step is not None
-  if found.vocab_size < model.text.vocab_size and not is_of_run:
+  if not is_of_run:
+    _warn_of_fewer(
+      found,
+      path or checkpoint,
+      checkpoint,
+      model.text.vocab_size,
+      option="--tokenizer=PATH",
+    )
+  return found
+
+
+def warn_of_another(
+  path: str, checkpoint: str, *, length: int, num_tokens: int
+) -> None:
+  """Warns of a tokenizer with fewer pieces than a text tower knows.
+
+  Nothing is said of the tokenizer that the checkpoint itself has.
+
+  Args:
+    path: The tokenizer, as config.train.tokenizer names it.
+    checkpoint: Path of the checkpoint.
+    length: Tokens of a text.
+    num_tokens: Tokens that the tower knows.
+
+  Raises:
+    UserError: `path` is no tokenizer.
+  """
+  named = load_tokenizer(path, length=length)
+  try:
+    own = load_tokenizer(checkpoint, length=length)
+  except UserError:
+    own = None
+  if own is None or own.fingerprint != named.fingerprint:
+    _warn_of_fewer(
+      named,
+      path,
+      checkpoint,
+      num_tokens,
+      option="--config.train.tokenizer=PATH",
+    )
+
+
+def _warn_of_fewer(
+  tokenizer: Tokenizer,
+  path: str,
+  checkpoint: str,
+  num_tokens: int,
+  *,
+  option: str,
+) -> None:
+  if tokenizer.vocab_size < num_tokens:
     _logger.warning(
       "The tokenizer %s has %d tokens, but %s knows %d. Unless the checkpoint"
       " was trained with it, answers mean nothing; the right one is given as"
-      " --tokenizer=PATH.",
-      path or checkpoint,
-      found.vocab_size,
+      " %s.",
+      path,
+      tokenizer.vocab_size,
       checkpoint,
-      model.text.vocab_size,
+      num_tokens,
+      option,
     )
-  return found
