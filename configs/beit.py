@@ -112,8 +112,6 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     config = _pretraining(args.model, args.phase, args.epochs, args.tokenizer)
   else:
     config = _with_labels(args.model, args.phase, args.image_size)
-  if args.phase.endswith("22k"):
-    config.model.normalize = "minus_one_to_one"
   return smoke.shrink(config) if args.smoke else config
 
 
@@ -124,7 +122,7 @@ def _pretraining(
   config = default_config()
   config.log_every_steps = 100
   config.total_epochs = float(epochs or usual)
-  _network(config, model)
+  _network(config, model, _normalize(phase))
   config.model.update(
     image_size=224,
     dtype="bfloat16",
@@ -170,8 +168,11 @@ def _with_labels(
 ) -> ml_collections.ConfigDict:
   """DeiT's augmentation of single copies, with a decay over layers."""
   run = _LABELS[phase, model]
-  config = deit.regularized(_NAMES[model], drop_rate=run.drop_rate)
-  _network(config, model)
+  normalize = _normalize(phase)
+  config = deit.regularized(
+    _NAMES[model], drop_rate=run.drop_rate, normalize=normalize
+  )
+  _network(config, model, normalize)
   config.model.image_size = image_size
   config.init_from = "runs/beit"
   config.total_epochs = float(run.epochs)
@@ -206,7 +207,14 @@ def _with_labels(
   return config
 
 
-def _network(config: ml_collections.ConfigDict, model: str) -> None:
-  """The network as released, for pixels of ImageNet's statistics."""
+def _normalize(phase: str) -> str:
+  """Statistics of the pixels."""
+  return "minus_one_to_one" if phase.endswith("22k") else "imagenet"
+
+
+def _network(
+  config: ml_collections.ConfigDict, model: str, normalize: str
+) -> None:
+  """The network as released."""
   config.model.update(names.find(_NAMES[model]).model_dump(exclude_unset=True))
-  config.model.normalize = "imagenet"
+  config.model.normalize = normalize

@@ -54,6 +54,8 @@ _RECIPES = {
   "L/14": (500, 3072, 80, 2e-4, 0.2, 0.994, 1.0, 98),
   "g/14": (500, 3072, 80, 2e-4, 0.2, 0.994, 1.0, 98),
 }
+# Images on one GPU, among which crops look for their neighbours.
+_IMAGES_OF_GPU = {"L/16": 64, "g/14": 12}
 # Probability that the crops of each view are blurred.
 _BLURS = {"released": (0.0, 0.9, 0.5), "paper": (1.0, 0.1, 0.5)}
 _PROTOTYPES = r".*_head/prototypes/.*"
@@ -178,7 +180,8 @@ def _network(config: ml_collections.ConfigDict, model: str) -> None:
     stochastic_depth_rate=0.3 if model == "L/16" else 0.4,
     stochastic_depth="constant",
     # Of 64 global crops of a GPU 38 are kept; 19 of 32 lie on one chip here.
-    stochastic_depth_group=32,
+    # g/14 has 24 on a GPU.
+    stochastic_depth_group=24 if model == "g/14" else 32,
   )
   if model == "L/14":
     config.model.update(mlp="swiglu", mlp_dim=2736)
@@ -202,7 +205,7 @@ def _objective(
     centering="mean" if is_small else "sinkhorn",
     teacher_momentum=f"cosine({momentum}, 1.0)",
     teacher_temperature=_temperature(),
-    group=64 if is_small else 32,
+    group=_IMAGES_OF_GPU.get(model, 32),
   )
 
 

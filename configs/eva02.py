@@ -98,7 +98,7 @@ def _pretraining(model: str, teacher: str) -> ml_collections.ConfigDict:
 def _finetuning(model: str) -> ml_collections.ConfigDict:
   """DeiT's augmentation of single copies, without mixing and erasing."""
   side, epochs, warmup, rate, decay, drop_rate, smoothing = _FINETUNING[model]
-  config = deit.regularized("ViT-B/16", drop_rate=drop_rate)
+  config = deit.regularized("ViT-B/16", drop_rate=drop_rate, normalize="clip")
   _network(config, model)
   config.init_from = "runs/eva02"
   config.model.image_size = side

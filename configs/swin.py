@@ -164,10 +164,12 @@ def _config(
     type="classification", split="validation", every_steps=5000
   )
   how = "method='bicubic', antialias=True"
+  # 256 pixels of 224, and as many more of other sides, rounded down.
+  larger = 256 * image_size // 224 / image_size
   config.evals.val.preprocess = (
     f"decode|resize({how})"
     if image_size >= _LARGE
-    else f"decode|resize_small(scale=1.1429, {how})|central_crop"
+    else f"decode|resize_small(scale={larger:.6g}, {how})|central_crop"
   )
   if phase.dataset == "imagenet21k":
     del config.evals.val  # It has no validation split.

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import pathlib
+import re
 import runpy
 
 import pytest
@@ -298,8 +299,12 @@ def test_swins_are_trained_as_published(
   if "phase=pretrain22k" in arguments:
     assert not config.evals  # ImageNet-21k has no validation split.
   else:
-    crops = "central_crop" in config.evals["val"].preprocess
+    preprocess = config.evals["val"].preprocess
+    crops = "central_crop" in preprocess
     assert crops == (size < 384)
+    if crops:  # int(256 / 224 * size)
+      scale = float(re.search(r"scale=([\d.]+)", preprocess)[1])
+      assert round(scale * size) == {224: 256, 256: 292}[size]
   assert bool(config.init_from) == ("finetune" in arguments)
 
 
@@ -976,8 +981,11 @@ def test_dinov2_is_trained_as_released(
   assert config.model.weight_init == "dinov2"
   assert objective.prototypes == (65_536 if model == "L/16" else 131_072)
   assert optimizer.freeze_until_mode == "zero_rate"
-  # Of 64 crops on a GPU, int(64 * 0.6) = 38; of 128, int(128 * 0.7) = 89.
-  kept, of = (89, 128) if model == "L/16" else (38, 64)
+  # Of 64 crops on a GPU, int(64 * 0.6) = 38; of 128, int(128 * 0.7) = 89; of
+  # 24, int(24 * 0.6) = 14.
+  images = {"L/16": 64, "L/14": 32, "g/14": 12}[model]
+  assert objective.group == images
+  kept, of = {64: (89, 128), 32: (38, 64), 12: (14, 24)}[images]
   group = config.model.stochastic_depth_group
   found = int(group * (1 - config.model.stochastic_depth_rate)) / group
   assert found == pytest.approx(kept / of, abs=0.01)
@@ -1062,6 +1070,8 @@ def test_beit_is_trained_as_published(
   assert tuned.model.stochastic_depth_rate == (0.1 if model == "B" else 0.2)
   assert tuned.model.norm_after_pool and tuned.model.pool == "gap"
   assert (tuned.objective.mixup_alpha, tuned.objective.cutmix_alpha) == (0.8, 1)
+  # timm fills with the pixels' mean.
+  assert "randaug(2, 9, 0.5, True)" in tuned.train.preprocess
 
 
 @pytest.mark.parametrize(
@@ -1090,6 +1100,7 @@ def test_published_beits_are_tuned_as_released(
   assert config.optimizer.grad_clip_norm == clip
   assert config.model.stochastic_depth_rate == drop
   assert config.model.normalize == "minus_one_to_one"
+  assert ", True, fill=[128, 128, 128])" in config.train.preprocess
   objective = config.objective
   assert (objective.mixup_alpha, objective.cutmix_alpha) == (0, 0)
   assert (objective.label_smoothing, objective.erase_probability) == (0.1, 0.25)
@@ -1169,6 +1180,8 @@ def test_eva02_is_finetuned_as_released(model, size, epochs, rate, layer_decay):
   assert objective.label_smoothing == (0.2 if model == "L" else 0.1)
   assert config.ema_decay == (0.9999 if model == "L" else None)
   assert config.ema_warmup == (model != "L")
+  # 255 times CLIP's means.
+  assert ", True, fill=[123, 117, 104])" in config.train.preprocess
   assert config.model.norm_after_pool and config.model.pool == "gap"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import ml_collections
 
-from vit_jax.config import names
+from vit_jax.config import names, pixels
 from vit_jax.config.defaults import default_config, default_eval
 from vit_jax.errors import UserError
 
@@ -77,16 +77,27 @@ def deit(
   return config
 
 
-def regularized(name: str, *, drop_rate: float) -> ml_collections.ConfigDict:
+def regularized(
+  name: str,
+  *,
+  drop_rate: float,
+  normalize: str = "imagenet",
+) -> ml_collections.ConfigDict:
   """DeiT's augmentation and regularisation of any network.
 
   Args:
     name: Name of the network.
     drop_rate: Of its stochastic depth.
+    normalize: `model.normalize`, whose mean RandAugment fills with.
   """
   config = _base(name, batch_size=_BATCH, crop=0.875)
   config.model.update(stochastic_depth_rate=drop_rate)
-  config.train.update(preprocess=f"decode|{_CROP}|{_RANDAUG}|flip_lr")
+  randaug = _RANDAUG
+  if normalize != "imagenet":
+    mean, _ = pixels.parse(normalize)
+    fill = [round(255 * channel) for channel in mean]
+    randaug = f"{_RANDAUG[:-1]}, fill={fill})"
+  config.train.update(preprocess=f"decode|{_CROP}|{randaug}|flip_lr")
   config.train.repeats = _REPEATS
   config.objective.update(
     label_smoothing=0.1,

@@ -98,6 +98,53 @@ def test_lamb_is_apexs_recurrence_in_numpy(config, params, grads):
   _assert_close(updates, expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("scanned", [False, True])
+def test_lamb_takes_queries_keys_and_values_of_a_layer_as_one(
+  scanned, config, stack
+):
+  """They are `attn.qkv.weight` of the networks that FusedLAMB trained."""
+  rng = np.random.default_rng(0)
+
+  def tree(sizes):
+    def layer():
+      kernels = {
+        name: {"kernel": jnp.asarray(size * rng.normal(size=(8, 2, 4)), "f4")}
+        for name, size in sizes.items()
+      }
+      return {"MultiHeadDotProductAttention_0": kernels}
+
+    blocks = {f"encoderblock_{i}": layer() for i in range(2)}
+    return {"Transformer": blocks}
+
+  params = tree({"query": 1.0, "key": 2.0, "value": 3.0, "out": 4.0})
+  grads = tree({"query": 1.0, "key": 1.0, "value": 0.1, "out": 1.0})
+  expected = {}
+  for block, layer in params["Transformer"].items():
+    (kernels,) = layer.values()
+    (of_grads,) = grads["Transformer"][block].values()
+    param = {k: np.asarray(v["kernel"], np.float64) for k, v in kernels.items()}
+    update = {
+      name: g / (np.abs(g) + 1e-6) + 0.3 * param[name]
+      for name, g in (
+        (k, np.asarray(v["kernel"], np.float64)) for k, v in of_grads.items()
+      )
+    }
+    steps = {}
+    for names in (("query", "key", "value"), ("out",)):
+      norms = [
+        np.linalg.norm(np.stack([one[name] for name in names]))
+        for one in (param, update)
+      ]
+      ratio = norms[0] / norms[1]
+      steps |= {n: {"kernel": -0.1 * ratio * update[n]} for n in names}
+    expected[block] = {"MultiHeadDotProductAttention_0": steps}
+  expected = {"Transformer": expected}
+  if scanned:
+    params, grads, expected = map(stack, (params, grads, expected))
+  updates = _run(_build(config, params, "lamb"), params, grads, num_steps=1)[0]
+  _assert_close(updates, expected, rtol=1e-4)
+
+
 @pytest.mark.parametrize("nesterov", [False, True])
 def test_sgd_without_decay_is_optaxs(nesterov, config, params, grads):
   tx = _build(config, params, "sgd", weight_decay=0.0, nesterov=nesterov)

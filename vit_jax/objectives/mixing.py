@@ -97,7 +97,9 @@ def _draw(mixup_alpha, cutmix_alpha, probability, switch, height, width):
   def draw(
     rng: Key[Array, ""],
   ) -> tuple[Float[Array, "h w"], Float[Array, ""]]:
-    choice_rng, mixup_rng, cutmix_rng, box_rng = jax.random.split(rng, 4)
+    choice_rng, mixup_rng, cutmix_rng, box_rng, mixes_rng = jax.random.split(
+      rng, 5
+    )
     kept = []  # (share of each pixel that is kept, its mean)
     if mixup_alpha:
       ratio = jax.random.beta(mixup_rng, mixup_alpha, mixup_alpha)
@@ -112,7 +114,7 @@ def _draw(mixup_alpha, cutmix_alpha, probability, switch, height, width):
       kept = [jax.tree.map(lambda *pair: jnp.where(first, *pair), *kept)]
     ((weight, share),) = kept
     if probability < 1:
-      mixes = jax.random.bernoulli(jax.random.fold_in(rng, 1), probability)
+      mixes = jax.random.bernoulli(mixes_rng, probability)
       weight, share = (jnp.where(mixes, x, 1.0) for x in (weight, share))
     return weight, share
 

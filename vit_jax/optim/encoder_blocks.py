@@ -50,7 +50,7 @@ def per_layer(
   factored moment) then computes the same for scanned layers as for looped ones.
 
   Args:
-    tx: Treats each array on its own; may have state.
+    tx: Treats each array, or those of one layer, by themselves; may have state.
   """
 
   def split(tree: Any) -> optax.GradientTransformation:

@@ -22,7 +22,7 @@ with epy.lazy_imports():  # Checking a name must not wait for jax.
   import optax
 
   from vit_jax import trees
-  from vit_jax.optim import encoder_blocks, muon_matrices
+  from vit_jax.optim import encoder_blocks, muon_matrices, trust_ratio
 
 Transform = "optax.GradientTransformation"
 
@@ -107,12 +107,15 @@ def lamb(
 
   Arrays that do not decay (biases, norms, LayerScale) take plain Adam steps,
   as in NVIDIA's FusedLAMB (apex, `use_nvlamb=False`), which trained DeiT III.
+  There queries, keys and values of a layer are one matrix, with one rate; so
+  they are here.
   """
   return optax.chain(
     optax.scale_by_adam(**_adam_options(optimizer)),
     _add(decay),
     optax.masked(
-      encoder_blocks.per_layer(optax.scale_by_trust_ratio()), decay.mask
+      encoder_blocks.per_layer(trust_ratio.scale_by_joint_trust_ratio()),
+      decay.mask,
     ),
     optax.scale_by_learning_rate(learning_rate),
   )

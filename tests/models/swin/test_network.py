@@ -67,6 +67,17 @@ def test_a_smaller_map_is_one_window_that_does_not_move():
   assert size.sides(100) == (25, 13, 7, 4)
 
 
+def test_blocks_of_version_2_start_as_the_identity(large_images):
+  """`_init_respostnorm` of microsoft/Swin-Transformer."""
+  network = tiny_swin(version=2)
+  params = network.init(jax.random.key(0), large_images)["params"]
+  names = ("stem", "stage1/block01", "stage1/block02", "stage1")
+  found = find(network, params, large_images, names)
+  for name in names[1:]:
+    np.testing.assert_array_equal(found[name], found["stem"])
+  assert np.std(found["stem"]) > 0.5
+
+
 @VERSIONS
 @pytest.mark.parametrize("shape", [(1, 9, 22, 3), (1, 5, 5, 3)])
 def test_images_of_any_size_are_padded(version, shape):

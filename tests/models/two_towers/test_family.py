@@ -234,6 +234,9 @@ def test_a_published_name_makes_a_network():
   assert model.image.pool == "map"
   assert params["text_projection"]["kernel"].shape == (192, 192)
   np.testing.assert_allclose(params["logit_bias"], -10)
+  # big_vision's `get_posemb`: normal(1 / sqrt(width)).
+  positions = params["image"]["Transformer"]["posembed_input"]["pos_embedding"]
+  assert np.std(positions) == pytest.approx(192**-0.5, rel=0.1)
 
 
 def test_the_last_layers_are_those_of_the_image_tower():

@@ -193,7 +193,8 @@ def test_parameters_start_as_in_the_released_code(is_large):
     assert np.std(kernel) == pytest.approx(wanted, rel=0.05)
   bound = np.sqrt(6 / (48 + 64))
   assert 0.95 * bound < np.abs(params["embedding"]["kernel"]).max() <= bound
-  for token in (params["cls"], params["mask_token"]):
+  positions = params["Transformer"]["posembed_input"]["pos_embedding"]
+  for token in (params["cls"], params["mask_token"], positions):
     assert 0.015 < np.abs(token).max() <= 0.02
 
 

@@ -12,14 +12,20 @@ class LayerNorm(nn.Module):
   """Normalisation over the last axis, then scale and shift.
 
   The variance is E[x^2] - E[x]^2, so that one pass over x gives both moments.
+
+  Attributes:
+    epsilon: Added to the variance.
+    dtype: Of the result.
+    scale_init: Start of the scale.
   """
 
   epsilon: float
   dtype: str
+  scale_init: nn.initializers.Initializer = nn.initializers.ones
 
   @nn.compact
   def __call__(self, x: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
-    scale = self.param("scale", nn.initializers.ones, x.shape[-1:])
+    scale = self.param("scale", self.scale_init, x.shape[-1:])
     bias = self.param("bias", nn.initializers.zeros, x.shape[-1:])
     return _layer_norm(self.epsilon, self.dtype, x, scale, bias)
 

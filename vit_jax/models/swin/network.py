@@ -70,7 +70,9 @@ class Block(nn.Module):
     return x
 
   def _branch(self, norm_name, function, x):
-    norm = LayerNorm(_EPSILON, self.dtype, name=norm_name)
+    # Blocks of version 2 start as the identity.
+    init = nn.initializers.ones if self.version == 1 else nn.initializers.zeros
+    norm = LayerNorm(_EPSILON, self.dtype, init, name=norm_name)
     x = function(norm(x)) if self.version == 1 else norm(function(x))
     if self.drop_rate:
       x = skip_examples(x, self.drop_rate, self.make_rng("dropout"))

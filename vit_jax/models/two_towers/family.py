@@ -290,7 +290,7 @@ def _find(name: str) -> schema.Model | None:
   if kind == "SigLIP":
     return TwoTowersModel(
       variant=variant,
-      image=ViTModel(pool="map"),
+      image=ViTModel(pool="map", pos_embedding_stddev="width"),
       text=TextModel(variant=size),
       bias_init=-10.0,
     )

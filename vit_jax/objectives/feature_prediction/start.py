@@ -16,14 +16,15 @@ _STDDEV = 0.02
 def started(
   params: contract.Params, rng: Key[Array, ""], model: schema.Model
 ) -> contract.Params:
-  """Parameters at the start of EVA-02's pre-training; positions stay.
+  """Parameters at the start of EVA-02's pre-training.
 
   Matrices of the blocks are Xavier-normal. Those of networks with a norm within
   their MLPs (`model.mlp_norm`), the larger ones, are each drawn by themselves,
   and those of values, of the attention's outputs and of the MLPs are scaled by
   sqrt(log(2 depth)). In the others queries, keys and values are one matrix, and
   so are the two layers before SwiGLU's product. Patches are embedded by a
-  Xavier-uniform matrix.
+  Xavier-uniform matrix. The class token and the positions are normal, cut off
+  at their standard deviation of 0.02.
 
   Args:
     params: Parameters of the network.
@@ -47,7 +48,9 @@ def started(
       flat = (math.prod(leaf.shape[:-1]), leaf.shape[-1])
       kernel = nn.initializers.xavier_uniform()(rngs[path], flat)
       return kernel.reshape(leaf.shape)
-    return _token(rngs[path], leaf.shape) if path == "cls" else leaf
+    if path == "cls" or name == "pos_embedding":
+      return _token(rngs[path], leaf.shape)
+    return leaf
 
   return trees.map_named(start, params)
 
