@@ -1,4 +1,14 @@
-"""Names of files in messages."""
+"""Names of files in messages and on pages."""
+
+import re
+
+# Python keeps the bytes of a name that are not UTF-8 as these.
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def in_utf8(text: str) -> str:
+  """The text with a replacement for each byte that is not UTF-8."""
+  return _SURROGATES.sub("\ufffd", text)
 
 
 def on_one_line(text: str) -> str:

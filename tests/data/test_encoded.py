@@ -2,7 +2,7 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 
 from vit_jax.data import encoded
 from vit_jax.data.tf_import import tf
@@ -116,6 +116,30 @@ def test_pngs_of_any_mode_become_rgb(mode, smooth):
     assert np.array_equal(result[..., 0], smooth(12, 9)[..., 0])
   else:
     assert np.array_equal(result, np.asarray(image.convert("RGB")))
+
+
+XMP = '<x:xmpmeta xmlns:x="adobe:ns:meta/" tiff:Orientation="6"/>'
+
+
+@pytest.mark.parametrize("where", ["exif", "xmp", "raw"])
+def test_pngs_may_say_anywhere_that_they_are_turned(where, smooth):
+  """In EXIF, in XMP as Adobe does, or in ImageMagick's text of EXIF."""
+  exif = Image.Exif()
+  exif[ORIENTATION] = 6
+  texts = PngImagePlugin.PngInfo()
+  if where == "xmp":
+    texts.add_itxt("XML:com.adobe.xmp", XMP)
+  elif where == "raw":
+    block = exif.tobytes()
+    texts.add_text(
+      "Raw profile type exif", f"\nexif\n{len(block):8}\n{block.hex()}\n"
+    )
+  file = io.BytesIO()
+  options = {"exif": exif} if where == "exif" else {"pnginfo": texts}
+  Image.fromarray(smooth(20, 30)).save(file, "PNG", **options)
+  np.testing.assert_array_equal(
+    pixels_of(file.getvalue()), np.rot90(smooth(20, 30), -1)
+  )
 
 
 @pytest.mark.parametrize("mode", ["L", "CMYK"])

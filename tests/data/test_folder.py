@@ -1,6 +1,7 @@
 import io
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -213,6 +214,16 @@ def test_one_class_is_a_sentence(tmp_path):
   _fill(tmp_path, {"train/cat/1.jpg": None})
   with pytest.raises(UserError, match="one class, 'cat'"):
     _open(tmp_path)
+
+
+def test_a_class_whose_name_is_not_utf8_is_to_be_renamed(pets):
+  os.mkdir(os.path.join(os.fsencode(pets), b"train/caf\xe9"))
+  shutil.copy(
+    next(pets.rglob("*.jpg")), os.fsencode(pets) + b"/train/caf\xe9/1.jpg"
+  )
+  with pytest.raises(UserError, match="class folder caf\ufffd is not in UTF-8"):
+    _open(pets)
+  assert _open_unlabelled(pets).num_examples
 
 
 def _open_unlabelled(root, split="train", more=""):

@@ -24,7 +24,7 @@ def pets(tmp_path):
     Image.new("RGB", (8, 8), (40 * number, 0, 0)).save(path)
 
   def opened(text, split="train", columns="", **options):
-    (tmp_path / "labels.csv").write_text(text)
+    (tmp_path / "labels.csv").write_text(text, newline="")
     return sources.open_source(
       f"csv:labels.csv{columns}", split, data_dir=str(tmp_path), **options
     )
@@ -51,6 +51,12 @@ def test_numbers_stay_what_they_are(pets):
   source = pets("image;class\na/1.jpg;3\na/2.jpg;0\n")
   assert source.class_names is None and source.num_classes == 4
   assert found(source) == {"1.jpg": 3, "2.jpg": 0}
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_lines_may_end_as_other_systems_end_them(pets, end):
+  source = pets(f"image;label{end}a/1.jpg;b{end}a/2.jpg;a{end}")
+  assert found(source) == {"1.jpg": 1, "2.jpg": 0}
 
 
 def test_an_image_may_have_several_labels_or_none(pets):
@@ -125,6 +131,10 @@ def test_other_numbers_of_the_classes_are_other_data(pets):
     ("image,label\n/etc/x.jpg,dog\n", "outside of the file's directory"),
     (PLAIN + "a/1.jpg,cat\n", r"line 6 \(the image of line 2 again\)"),
     ("image,label\na/1.jpg,dog\n", "has one class"),
+    (
+      "image,label\na/1.jpg,99999999999\na/2.jpg,0\n",
+      "has the class 99999999999, and a model can have 1048576",
+    ),
     ('image,label\n"a/1.jpg,dog\n', "a quoted text does not end"),
     (PLAIN + "a/9.jpg,cat\n", "a/9.jpg cannot be read"),
   ],

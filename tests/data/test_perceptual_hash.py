@@ -133,6 +133,15 @@ def test_images_of_any_kind_have_a_thumbnail(smooth, mode):
   assert found.shape == (2, SIDE, SIDE) and found[0].std() > 5
 
 
+def test_of_sixteen_bits_the_upper_eight_are_seen(smooth):
+  grey = smooth(40, 40)[..., 0]
+  deep = Image.fromarray(grey.astype(np.uint16) * 256 + 255)
+  np.testing.assert_array_equal(
+    perceptual_hash.thumbnails(saved(deep, "PNG")),
+    perceptual_hash.thumbnails(grey[..., None]),
+  )
+
+
 def test_what_is_no_image_is_an_error():
   with pytest.raises(Exception, match="cannot identify"):
     perceptual_hash.thumbnails(b"text")

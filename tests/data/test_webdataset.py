@@ -18,7 +18,14 @@ from tests.data.test_captions import (
   take,
 )
 from tests.data.test_host_batches import assert_equal
-from vit_jax.data import order, sources, targets, webdataset, webdataset_index
+from vit_jax.data import (
+  image_formats,
+  order,
+  sources,
+  targets,
+  webdataset,
+  webdataset_index,
+)
 from vit_jax.errors import UserError
 
 PATTERN = "part-{00..02}.tar"
@@ -87,6 +94,20 @@ def test_files_are_indexed_once(shards, monkeypatch):
   again = open_(shards)
   assert again.fingerprint == first.fingerprint
   assert texts(again) == texts(first)
+
+
+def test_files_are_indexed_again_when_more_formats_can_be_read(
+  tmp_path, monkeypatch
+):
+  """As after `pip install pillow-heif`."""
+  pairs = join([example(0), example(1, image=False, avif=picture(1))])
+  write_tar(tmp_path / "a.tar", pairs)
+  fewer = tuple(s for s in image_formats.SUFFIXES if s != ".avif")
+  with monkeypatch.context() as without:
+    without.setattr(image_formats, "SUFFIXES", fewer)
+    with pytest.raises(UserError, match="000001.* \\(no image\\)"):
+      open_(tmp_path, "a.tar")
+  assert open_(tmp_path, "a.tar").num_examples == 2
 
 
 def test_a_changed_file_of_the_same_size_is_indexed_again(shards):

@@ -1,5 +1,6 @@
 """Classification figures against NumPy, whatever the batches and devices."""
 
+import dataclasses
 import json
 
 import jax
@@ -190,6 +191,24 @@ def test_all_labels_of_an_image_give_a_mean_average_precision(
   found = metrics["eval/test/mean_average_precision"]
   assert found == pytest.approx(np.mean(expected), rel=1e-6)
   assert 0.2 < found < 1 and metrics["eval/test/num_examples"] == 52
+
+
+def test_scores_that_are_no_numbers_have_no_mean_average_precision(
+  make_problem, make_split, make_context
+):
+  images, labels, state = make_problem()
+  sets = np.stack([labels, np.full_like(labels, -1)], axis=1)
+  params = jax.tree.map(lambda x: x * np.nan, state.eval_params)
+  broken = dataclasses.replace(state, eval_params=params)
+  evaluator = classification.Classification(
+    "test",
+    make_split(images, sets),
+    make_context(),
+    loss="sigmoid",
+    has_all_labels=True,
+  )
+  metrics = evaluator.run(broken, 7)
+  assert np.isnan(metrics["eval/test/mean_average_precision"])
 
 
 @pytest.mark.parametrize("num_classes", [3, 5])

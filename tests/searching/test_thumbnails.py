@@ -32,6 +32,13 @@ def test_a_turned_photograph_stands_upright(tmp_path):
   assert values[:30].max() < 50 and values[50:].min() > 200
 
 
+def test_of_sixteen_bits_the_upper_eight_are_shown(tmp_path):
+  path = str(tmp_path / "a.png")
+  Image.fromarray(np.full((40, 40), 100 * 256, np.uint16)).save(path)
+  values = np.asarray(opened(thumbnails.jpegs([path])[path]))
+  assert np.abs(values.astype(int) - 100).max() <= 2
+
+
 def test_what_is_no_image_has_no_picture(tmp_path):
   (tmp_path / "a.jpg").write_text("no image")
   paths = [str(tmp_path / name) for name in ("a.jpg", "gone.jpg")]

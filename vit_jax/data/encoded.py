@@ -26,6 +26,8 @@ _TURNED = 5  # Orientations from here on swap rows and columns.
 _FLIP_ROWS = (3, 4, 7, 8)  # After that swap.
 _FLIP_COLUMNS = (2, 3, 6, 7)
 _ORIENTATION_TAG = 0x0112
+# What may say that a PNG is turned: a chunk, and names of texts.
+_MAY_TURN_PNG = (b"eXIf", b"Raw profile type exif", b"XML:com.adobe.xmp")
 
 
 def _exif_orientation(tiff: bytes) -> int:
@@ -83,7 +85,8 @@ def form(data: bytes) -> int:
   """Returns the form of an encoded image, one of the numbers above."""
   if is_jpeg(data):
     return jpeg_orientation(data) or UPRIGHT_JPEG
-  if data[:8] == b"\x89PNG\r\n\x1a\n" and b"eXIf" not in data:
+  is_png = data[:8] == b"\x89PNG\r\n\x1a\n"
+  if is_png and not any(name in data for name in _MAY_TURN_PNG):
     return PNG
   return OTHER
 

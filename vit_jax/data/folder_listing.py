@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from etils import epath
 
-from vit_jax import buckets, truncate
+from vit_jax import buckets, printable, truncate
 from vit_jax.data import image_formats
 from vit_jax.data.image_formats import is_image
 from vit_jax.errors import UserError
@@ -130,13 +130,19 @@ def class_names(listing: Listing) -> tuple[str, ...]:
   Classes which only other splits than 'train' have are warned of.
 
   Raises:
-    UserError: There is one class.
+    UserError: There is one class, or a name that is not UTF-8.
   """
   root = listing.root
   by_split = {
     split: {name for name, _ in pairs} for split, pairs in listing.files.items()
   }
   names = tuple(sorted(set().union(*by_split.values())))
+  for name in names:
+    if name != printable.in_utf8(name):
+      raise UserError(
+        f"{root}: the name of the class folder {printable.in_utf8(name)} is not"
+        " in UTF-8, in which names of classes are written; rename it."
+      )
   if len(names) == 1:
     raise UserError(
       f"The image folder {root} has one class, {names[0]!r}; a classifier"

@@ -88,6 +88,13 @@ def open_image(image: bytes | str) -> Image.Image:
       Image.MAX_IMAGE_PIXELS = limit
 
 
+def eight_bits(image: Image.Image) -> Image.Image:
+  """The upper eight bits of grey of 16, which Pillow would cut off at 255."""
+  if not image.mode.startswith("I;16"):
+    return image
+  return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+
+
 def pixels(image: bytes) -> np.ndarray:
   """Decodes an image: uint8 [h, w, 3], upright.
 
@@ -99,10 +106,7 @@ def pixels(image: bytes) -> np.ndarray:
     Exception: Of many kinds, if it cannot be decoded.
   """
   with open_image(image) as opened:
-    upright = ImageOps.exif_transpose(opened)
-    if upright.mode.startswith("I;16"):
-      grey = (np.asarray(upright) >> 8).astype(np.uint8)
-      return np.repeat(grey[..., None], 3, axis=-1)
+    upright = eight_bits(ImageOps.exif_transpose(opened))
     if upright.mode in ("I", "F"):
       raise UnreadablePixelsError("32 bits a pixel; convert it to 8")
     return np.asarray(upright.convert("RGB"))

@@ -26,6 +26,7 @@ import numpy as np
 from etils import epath
 
 from vit_jax import buckets, truncate
+from vit_jax.config import schema
 from vit_jax.data import csv_columns, csv_numbers, folder, sources, splits
 from vit_jax.data.csv_columns import Columns, Named
 from vit_jax.errors import UserError
@@ -163,9 +164,11 @@ def _read(
 
 def _lines(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
   """Number and fields of the first line, then of each that is not empty."""
-  header = text.partition("\n")[0]
+  header = next(iter(text.splitlines()), "")
   delimiter = next((mark for mark in "\t;" if mark in header), ",")
-  reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+  reader = csv.reader(
+    io.StringIO(text, newline=""), delimiter=delimiter, strict=True
+  )
   try:
     yield 1, [name.strip() for name in next(reader, [])]
     for fields in reader:
@@ -241,6 +244,12 @@ def _classes(
   if found and all(label.isdecimal() for label in found):
     number_of = {label: int(label) for label in found}
     names = None
+    if (largest := max(number_of.values())) >= schema.MAX_SIZE:
+      raise UserError(
+        f"{path} has the class {largest}, and a model can have"
+        f" {schema.MAX_SIZE}; number the classes from 0 without gaps, or write"
+        " their names."
+      )
   else:
     names = tuple(sorted(found))
     number_of = {name: number for number, name in enumerate(names)}

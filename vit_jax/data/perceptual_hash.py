@@ -18,7 +18,7 @@ from vit_jax.data import image_formats
 SIDE = 32  # Of the thumbnails, pixels.
 VIEWS = 2  # The whole image, and the square in its middle.
 BITS = 128
-VERSION = 1  # To be increased when hashes change.
+VERSION = 2  # To be increased when hashes change.
 NEAR = 20  # Bits that near images may differ in; see docs/deduplication.md.
 _WORD = 64
 
@@ -41,7 +41,7 @@ def thumbnails(image: bytes | np.ndarray) -> np.ndarray:
   with image_formats.open_image(image) as opened:
     # A JPEG is decoded at a fraction of its size, in a fraction of the time.
     opened.draft("L", (2 * SIDE, 2 * SIDE))
-    return _views(ImageOps.exif_transpose(opened))
+    return _views(image_formats.eight_bits(ImageOps.exif_transpose(opened)))
 
 
 def _views(image: Image.Image) -> np.ndarray:

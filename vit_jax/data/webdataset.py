@@ -17,6 +17,7 @@ import numpy as np
 
 from vit_jax import buckets, truncate
 from vit_jax.data import (
+  image_formats,
   index_files,
   outages,
   parallel,
@@ -264,7 +265,9 @@ def _index(
       f"{len(missing)} of {len(paths)} tar files are missing:"
       f" {truncate.first(missing)}. Copy them there, or name others."
     )
-  identity = [*states, label_fields, webdataset_index.VERSION]
+  # What is an image depends on the packages that are installed.
+  suffixes = image_formats.SUFFIXES
+  identity = [*states, label_fields, suffixes, webdataset_index.VERSION]
   places = index_files.places(paths, identity, "examples")
   index = index_files.load(
     places, lambda array: array.dtype == webdataset_index.EXAMPLE

@@ -16,7 +16,12 @@ def mean_average_precision(
   Args:
     scores: Of the classes, comparable from example to example.
     labels: Sets of classes padded with -1; one example at least has a class.
+
+  Returns:
+    The average; NaN if a score is NaN or infinite.
   """
+  if not np.isfinite(scores).all():
+    return float("nan")
   # A second to import, which most runs need not spend.
   from sklearn import metrics
 

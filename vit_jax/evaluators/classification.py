@@ -18,6 +18,14 @@ def build(
       others.
   """
   key = f"config.evals.{name}"
+  kind = registry.OBJECTIVES.get(context.config.objective.name)
+  loss = config.loss or kind.activation(context.config)
+  if loss is None:
+    raise UserError(
+      f'{key} is of type "classification", but objective'
+      f' "{context.config.objective.name}" trains no classifier; use "knn",'
+      ' "fewshot" or "linear_probe".'
+    )
   split = open_split(
     context,
     key=key,
@@ -33,14 +41,6 @@ def build(
     raise UserError(
       f"{key}: the labels have {split.num_classes} classes and the"
       f" model {context.num_classes}; choose another dataset or label_key."
-    )
-  kind = registry.OBJECTIVES.get(context.config.objective.name)
-  loss = config.loss or kind.activation(context.config)
-  if loss is None:
-    raise UserError(
-      f'{key} is of type "classification", but objective'
-      f' "{context.config.objective.name}" trains no classifier; use "knn",'
-      ' "fewshot" or "linear_probe".'
     )
   return Classification(
     name,

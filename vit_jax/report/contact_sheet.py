@@ -6,6 +6,7 @@ import pathlib
 import struct
 from collections.abc import Sequence
 
+from vit_jax import printable
 from vit_jax.report import pages
 from vit_jax.report.formatting import count
 
@@ -39,7 +40,7 @@ class Picture:
 
   @property
   def name(self) -> str:
-    return _text(pathlib.PurePath(self.path).name)
+    return pathlib.PurePath(self.path).name
 
   @property
   def link(self) -> str:
@@ -85,17 +86,16 @@ def render(
     pages.environment()
     .get_template("contact_sheet.html")
     .render(
-      title=_text(pathlib.PurePath(images).name) or "Images",
-      lead=f"{queries} among {count(num_images)} images of {_text(images)}.",
+      title=pathlib.PurePath(images).name or "Images",
+      lead=f"{queries} among {count(num_images)} images of {images}.",
       folder=lambda picture: _folder(picture.path, images),
       answers=answers,
-      text=_text,
-      checkpoint=_text(checkpoint),
+      checkpoint=checkpoint,
       step=step,
       num_unreadable=num_unreadable,
     )
   )
-  return page.encode()
+  return printable.in_utf8(page).encode()
 
 
 def _folder(path: str, images: str) -> str:
@@ -103,12 +103,7 @@ def _folder(path: str, images: str) -> str:
   parent = pathlib.PurePath(path).parent
   if parent.is_relative_to(images):
     parent = parent.relative_to(images)
-  return "" if parent == pathlib.PurePath() else _text(str(parent))
-
-
-def _text(name: str) -> str:
-  """A name of a file, whose bytes may be no UTF-8."""
-  return name.encode(errors="surrogateescape").decode(errors="replace")
+  return "" if parent == pathlib.PurePath() else str(parent)
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:

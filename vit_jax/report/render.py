@@ -5,7 +5,7 @@ from typing import Any
 
 from etils import epath
 
-from vit_jax import records
+from vit_jax import printable, records
 from vit_jax.report import (
   gallery,
   load,
@@ -37,7 +37,7 @@ def write_report(workdir: epath.PathLike) -> str:
   path = epath.Path(workdir) / "report" / "index.html"
   path.parent.mkdir(parents=True, exist_ok=True)
   with records.replacing(path) as partial:
-    partial.write_bytes(page.encode())
+    partial.write_bytes(printable.in_utf8(page).encode())
   return str(path)
 
 

@@ -28,7 +28,8 @@ def _jpeg(path: str) -> bytes | None:
     with image_formats.open_image(data) as image:
       # Decoded small where the format can.
       image.draft("RGB", (2 * LONGEST_SIDE, 2 * LONGEST_SIDE))
-      picture = ImageOps.exif_transpose(image).convert("RGB")
+      upright = image_formats.eight_bits(ImageOps.exif_transpose(image))
+      picture = upright.convert("RGB")
   except Exception:  # Decoders fail in many ways that mean the same here.
     return None
   picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)

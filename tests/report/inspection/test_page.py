@@ -49,6 +49,12 @@ def test_names_of_files_cannot_add_to_the_page():
   assert "&lt;script&gt;.png" in html
 
 
+def test_names_of_files_may_have_any_bytes():
+  odd = b"caf\xe9.jpg".decode(errors="surrogateescape")
+  found = files(title=odd, paths=[odd])[page.FILE].decode()
+  assert "caf\ufffd.jpg" in found
+
+
 def test_a_page_without_images_lists_none():
   assert "<ol" not in files()[page.FILE].decode()
   assert "<ol" in files(paths=["a.png"])[page.FILE].decode()

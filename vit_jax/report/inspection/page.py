@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from vit_jax import printable
 from vit_jax.report import pages
 from vit_jax.report.inspection.figure import Figure
 
@@ -42,7 +43,7 @@ def files(
   return {
     **{f"{name}.png": data for name, data in pictures.items()},
     NUMBERS: numbers.getvalue(),
-    FILE: html.encode(),
+    FILE: printable.in_utf8(html).encode(),
   }
 
 
