@@ -107,6 +107,9 @@ def _pretrain(args: SimpleNamespace) -> ml_collections.ConfigDict:
   config.total_steps = epochs * _STEPS_PER_EPOCH
   _network(config, args.model)
   _objective(config, args.model, momentum)
+  # As all that happens in time, this is shorter in a shorter run.
+  over = _of_run(30, epochs)
+  config.objective.teacher_temperature = f"linear(0.04, 0.07, over='{over}')"
   config.train.update(
     dataset=args.data, batch_size=batch, preprocess="decode|keep('image')"
   )
@@ -120,17 +123,17 @@ def _pretrain(args: SimpleNamespace) -> ml_collections.ConfigDict:
     layer_decay=None if layers == 1 else layers,
     grad_clip_norm=3.0,
     grad_clip="module",
-    freeze_until=((_PROTOTYPES, _STEPS_PER_EPOCH),),
+    freeze_until=((_PROTOTYPES, _of_run(1, epochs)),),
     freeze_until_mode="zero_rate",
   )
   config.schedule.update(
     base_lr=rate * math.sqrt(batch / 1024),
-    warmup_steps=warmup * _STEPS_PER_EPOCH,
+    warmup_steps=_of_run(warmup, epochs),
     decay="cosine",
     end_lr=1e-6,
   )
   config.checkpoint.every_steps = 1000
-  config.evals.knn = default_eval(type="knn", every_steps=12_500)
+  config.evals.knn = default_eval(type="knn", every_steps=_of_run(10, epochs))
   config.evals.knn.datasets.imagenet = default_fewshot_dataset(
     dataset="imagenet2012",
     train_split="train",
@@ -143,16 +146,10 @@ def _pretrain(args: SimpleNamespace) -> ml_collections.ConfigDict:
 
 def _to_high_resolution(config: ml_collections.ConfigDict) -> None:
   """Global crops are larger, and all that happens in time happens sooner."""
-  shorter = _LAST_STEPS / config.total_steps
   config.total_steps = _LAST_STEPS
   config.init_from = "runs/dinov2"
   config.model.image_size = _LAST_SIDE
-  config.schedule.warmup_steps = round(config.schedule.warmup_steps * shorter)
-  config.objective.teacher_temperature = _temperature(shorter)
-  config.optimizer.freeze_until = (
-    (_PROTOTYPES, round(_STEPS_PER_EPOCH * shorter)),
-  )
-  config.evals.knn.every_steps = _LAST_STEPS // 4
+  config.evals.knn.every_steps = "25%"
 
 
 def _to_distillation(
@@ -163,7 +160,7 @@ def _to_distillation(
   config.model.stochastic_depth_group = None
   config.objective.update(mask_probability=0.0, patches="all", teacher=teacher)
   config.train.batch_size = 2048
-  config.schedule.update(base_lr=1e-3, warmup_steps=100_000)
+  config.schedule.base_lr = 1e-3
 
 
 def _network(config: ml_collections.ConfigDict, model: str) -> None:
@@ -204,14 +201,12 @@ def _objective(
     unit_prototypes=False,
     centering="mean" if is_small else "sinkhorn",
     teacher_momentum=f"cosine({momentum}, 1.0)",
-    teacher_temperature=_temperature(),
     group=_IMAGES_OF_GPU.get(model, 32),
   )
 
 
-def _temperature(shorter: float = 1.0) -> str:
-  over = round(30 * _STEPS_PER_EPOCH * shorter)
-  return f"linear(0.04, 0.07, over={over})"
+def _of_run(epochs: float, whole: int) -> str:
+  return f"{100 * epochs / whole:g}%"
 
 
 def _views(

@@ -9,8 +9,8 @@ import runpy
 
 import pytest
 
-from vit_jax import checks, command_line, records
-from vit_jax.config import resolve
+from vit_jax import checks, command_line, durations, records
+from vit_jax.config import resolve, scalars
 from vit_jax.configs import (
   study_captions,
   study_families,
@@ -955,6 +955,13 @@ def test_dino_is_trained_as_released(model, unit_prototypes):
   assert solarized == [config.train.views["global_2"]]
 
 
+def steps_of(config, duration):
+  """Updates of a duration in the run of a config."""
+  return durations.parse(duration).to_steps(
+    batch_size=1, num_examples=None, total_steps=config.total_steps
+  )
+
+
 @pytest.mark.parametrize(
   ("model", "epochs", "warmup", "rate", "decay", "momentum"),
   [
@@ -970,7 +977,11 @@ def test_dinov2_is_trained_as_released(
   config = load(file("dinov2"), f"model={model}")
   checks.check(config)
   assert config.total_steps == epochs * 1250
-  assert config.schedule.warmup_steps == warmup * 1250
+  assert steps_of(config, config.schedule.warmup_steps) == warmup * 1250
+  assert steps_of(config, config.optimizer.freeze_until[0][1]) == 1250
+  temperature = scalars.parse(config.objective.teacher_temperature)
+  assert (temperature.first, temperature.last) == (0.04, 0.07)
+  assert steps_of(config, temperature.over) == 30 * 1250
   assert config.schedule.base_lr == pytest.approx(rate)
   optimizer, objective = config.optimizer, config.objective
   assert optimizer.weight_decay == f"cosine(0.04, {decay})"
@@ -1013,9 +1024,11 @@ def test_dinov2_ends_with_a_phase_of_high_resolution():
   assert (config.total_steps, config.model.image_size) == (10_000, 518)
   assert config.schedule.base_lr == before.schedule.base_lr
   # 80, 1 and 30 of 500 epochs.
-  assert config.schedule.warmup_steps == 1600
-  assert config.optimizer.freeze_until[0][1] == 20
-  assert config.objective.teacher_temperature == "linear(0.04, 0.07, over=600)"
+  assert steps_of(config, config.schedule.warmup_steps) == 1600
+  assert steps_of(config, config.optimizer.freeze_until[0][1]) == 20
+  temperature = scalars.parse(config.objective.teacher_temperature)
+  assert (temperature.first, temperature.last) == (0.04, 0.07)
+  assert steps_of(config, temperature.over) == 600
   with pytest.raises(UserError, match="L/14, g/14"):
     load(file("dinov2"), "model=L/16,phase=high_resolution")
 
@@ -1028,7 +1041,7 @@ def test_dinov2_is_distilled_as_in_the_paper(model, tmp_path):
   assert config.objective.teacher == str(tmp_path)
   assert config.total_steps == 625_000
   assert (config.train.batch_size, config.schedule.base_lr) == (2048, 1e-3)
-  assert config.schedule.warmup_steps == 100_000
+  assert steps_of(config, config.schedule.warmup_steps) == 100_000
   assert config.optimizer.weight_decay == "cosine(0.04, 0.2)"
   assert config.objective.teacher_momentum == "cosine(0.994, 1.0)"
   assert config.objective.mask_probability == 0

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from vit_jax.config import named_sections
 from vit_jax.inspection import reconstruction
 from vit_jax.pretrained import reading
 
@@ -36,6 +37,16 @@ def test_a_quarter_of_the_patches_is_seen_and_stays(weights, images):
       else:
         assert (seen[patch] == 128).all()
   assert losses.shape == (3,) and (losses > 0).all()
+
+
+@pytest.mark.parametrize("name", ["dino", "dinov2", "beit"])
+def test_objectives_that_draw_nothing_are_not_asked(name, weights, images):
+  """Their teachers and tokenizers need not be there."""
+  objective = named_sections.section("objective", name=name)
+  other = dataclasses.replace(
+    weights, objective=objective, beside={"head": {"kernel": np.zeros(3)}}
+  )
+  assert reconstruction.reconstruct(other, images) is None
 
 
 def test_what_is_predicted_has_the_statistics_of_its_patch(weights, images):

@@ -91,6 +91,20 @@ def test_card_tells_architecture_data_recipe_and_results(weights):
     assert words in card
 
 
+def test_what_changes_in_the_course_of_a_run_is_told_as_such(weights):
+  """As the decay of DINO, and a warmup that is a share of the run."""
+  optimizer = schema.Optimizer(name="adamw", weight_decay="cosine(0.04, 0.4)")
+  schedule = schema.Schedule(warmup_steps="10%")
+  record = training(optimizer=optimizer, schedule=schedule)
+  card = model_card.text("bees", weights, record)
+  assert "weight decay `cosine(0.04, 0.4)`" in card
+  assert "after a warmup of `10%` of the run\n" in card
+  record = training(schedule=schema.Schedule(warmup_steps=1000))
+  card = model_card.text("bees", weights, record)
+  assert "weight decay 0.1" in card
+  assert "after a warmup of 1,000 steps\n" in card
+
+
 def test_paths_of_ones_disk_stay_out(weights):
   keys = dict(init_from="/home/me/secret/B_16.npz", data_dir="/home/me/data")
   card = model_card.text("bees", weights, training(**keys))

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
+from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data import facts
 from vit_jax.objectives import build
@@ -32,6 +33,8 @@ def reconstruct(
   """
   if weights.objective is None or not images or not weights.beside:
     return None
+  if not registry.OBJECTIVES.get(weights.objective.name).beside:
+    return None  # Others compare views of an image, or learn from files.
   model = weights.model.updated(scan_layers=False, num_classes=None)
   config = schema.Config(
     total_steps=1,

@@ -64,6 +64,7 @@ def text(
     keep_trailing_newline=True,
   )
   environment.filters |= {"code": code, "plain": plain}
+  environment.filters |= {"scalar": _scalar, "duration": _duration}
   environment.filters["file_name"] = lambda path: epath.Path(path).name
   body = environment.get_template("model_card.md").render(
     name=name,
@@ -94,6 +95,17 @@ def text(
     allow_unicode=True,
   )
   return f"---\n{front}---\n\n{body}"
+
+
+def _scalar(value: float | str) -> str:
+  """A number, or how it changes in the course of the run."""
+  return code(value) if isinstance(value, str) else f"{value:g}"
+
+
+def _duration(value: int | str) -> str:
+  if isinstance(value, int):
+    return f"{value:,} steps"
+  return f"{code(value)} of the run" if "%" in value else code(value)
 
 
 def _is_as_trained(weights: Weights, training: Training) -> bool:
