@@ -392,3 +392,13 @@ def test_bad_flags_of_tokenizers_are_sentences(arguments, message):
   run = _run(*arguments)
   assert run.returncode == 1
   assert message in run.stderr
+
+
+def test_no_tokenizer_is_written_over(tmp_path):
+  taken = tmp_path / "tokens.npz"
+  taken.write_bytes(b"mine")
+  run = _run(
+    "tokenizer", "--images=digits", "--checkpoint=x", f"--output={taken}"
+  )
+  assert run.returncode == 1 and f"{taken} is there already" in run.stderr
+  assert taken.read_bytes() == b"mine"

@@ -218,6 +218,11 @@ def _cluster_patches() -> None:
       f" vit_jax.prepare tokenizer --images={given.images} --checkpoint=PATH"
       " --output=FILE.npz"
     )
+  if os.path.exists(output):
+    raise UserError(
+      f"--output={output} is there already, and runs may need it; name another"
+      " file."
+    )
   chosen = {
     name: given[name].value
     for name in ("tokens", "examples", "passes", "seed")
@@ -235,12 +240,16 @@ def _cluster_patches() -> None:
     found = clustering.cluster(source, checkpoint, show=progress.show, **chosen)
   centres.write(output, found)
   print(f"A tokenizer of {len(found.rows)} tokens is in {output}.")
+  words = []
+  if given.images != "imagenet2012":  # Which configs/beit.py names itself.
+    words = [f"--config.train.dataset={given.images}", "--config.evals={}"]
+  if given.split:
+    words.append(f"--config.train.split={given.split}")
+  if given.data_dir:
+    words.append(f"--config.data_dir={given.data_dir}")
   print("Learn from it with:")
-  print(
-    "  python -m vit_jax.train"
-    f" --config=configs/beit.py:tokenizer={shlex.quote(output)}"
-    " --workdir=runs/beit"
-  )
+  config = f"configs/beit.py:tokenizer={output}"
+  print(f"  {_shell_command(config, [*words, '--workdir=runs/beit'])}")
 
 
 def _learn_tokenizer() -> None:

@@ -287,7 +287,7 @@ def test_both_arguments_may_be_given(tmp_path, tmp_path_factory):
 @pytest.mark.parametrize("name", ["1.jpg", "train/1.jpg", "train/all/1.jpg"])
 def test_images_without_classes_are_told_how_to_be_read(tmp_path, name):
   _fill(tmp_path, {name: None})
-  with pytest.raises(UserError, match="'folder:labels=none' reads the images"):
+  with pytest.raises(UserError, match="'folder:labels=none', which takes"):
     _open(tmp_path)
 
 

@@ -26,6 +26,16 @@ def run(config, params, grads, steps, schedule=None, **settings):
   return found
 
 
+@pytest.mark.parametrize("until", [100, "100%", "10 epochs"])
+def test_what_never_learns_is_warned_of(until, config, params, grads, caplog):
+  run(config, params, grads, 1, freeze_until=(("head/.*", until),))
+  (line,) = caplog.messages
+  assert "holds the parameters 'head/.*' for 100 steps" in line
+  caplog.clear()
+  run(config, params, grads, 1, freeze_until=(("head/.*", 99),))
+  assert not caplog.messages
+
+
 def test_a_held_parameter_has_neither_moments_nor_decay(config, params, grads):
   settings = dict(name="adamw", weight_decay=0.1)
   settings |= dict(schedule={"decay": "constant"})

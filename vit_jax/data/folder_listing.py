@@ -27,8 +27,8 @@ SPLITS = ("train", "val", "valid", "validation", "test")
 LINKS = "links=anywhere"
 UNLABELLED = "labels=none"
 TO_LEARN_WITHOUT_LABELS = (
-  f"To learn without labels, config.train.dataset='folder:{UNLABELLED}' reads"
-  " the images of all folders."
+  f"To learn without labels, name the dataset 'folder:{UNLABELLED}', which"
+  " takes the images of all folders."
 )
 # Counts a folder inside that of a class among what is ignored.
 _FOLDER = "folder"

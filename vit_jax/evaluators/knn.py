@@ -26,10 +26,14 @@ def build(
   wanted = max(config.neighbors)
   for dataset_name, (train, _) in datasets.items():
     if train.num_examples < wanted:
+      fewer = ",".join(
+        str(k) for k in config.neighbors if k <= train.num_examples
+      )
       raise UserError(
         f"config.evals.{name}.neighbors asks for {wanted} of the"
         f" {train.num_examples} examples of {train.key}.train_split ="
-        f" {config.datasets[dataset_name].train_split!r}; ask for fewer."
+        f" {config.datasets[dataset_name].train_split!r}; ask for fewer, such"
+        f" as --config.evals.{name}.neighbors={fewer or 1}."
       )
   return evaluator(config, datasets, context)
 

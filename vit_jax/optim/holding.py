@@ -1,5 +1,6 @@
 """Parameters that stay as they are at the beginning of a run."""
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ from vit_jax import durations, trees
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.optim import multipliers
+
+_logger = logging.getLogger(__name__)
 
 
 class HeldUntilState(NamedTuple):
@@ -36,6 +39,8 @@ def starts(
 ) -> dict[str, int]:
   """Path -> step of its first update, by `optimizer.freeze_until`.
 
+  What is held for the whole run is warned of.
+
   Raises:
     UserError: A regex matches no parameter, or a duration is in epochs and the
       number of examples is not known.
@@ -52,6 +57,15 @@ def starts(
       )
     except ValueError as error:
       raise UserError(f"config.optimizer.freeze_until: {error}") from None
+    if steps >= total_steps:
+      _logger.warning(
+        "config.optimizer.freeze_until holds the parameters %r for %d steps,"
+        " and the run has %d: they never learn. Give a share of the run, such"
+        " as '1%%', or train longer.",
+        regex,
+        steps,
+        total_steps,
+      )
     rules.append((regex, steps))
   return {
     path: next((n for regex, n in rules if re.fullmatch(regex, path)), 0)

@@ -79,7 +79,7 @@ def _data(parts: Experiment) -> str:
   if name.partition(":")[0] == "folder":
     name = f"{name} {parts.config.data_dir}"
   if facts.num_examples is None:
-    return f"{name}, which is not here"
+    return f"{name}, which cannot be opened (the notes below say why)"
   text = f"{facts.num_examples:,} images of {train.split} of {name}"
   if parts.config.objective.predicts_numbers:
     text += f" with {facts.num_classes:,} number"
