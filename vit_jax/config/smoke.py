@@ -62,9 +62,6 @@ def shrink(
   config.paper_row.update(cells=(), settings=())
   config.sweep.update(train_split=None, dev_split=None)
   config.schedule.warmup_steps = 1
-  config.optimizer.freeze_until = tuple(
-    (regex, 1) for regex, _ in config.optimizer.freeze_until
-  )
   if config.schedule.decay == "steps":
     config.schedule.boundaries = (2, 3)
   config.checkpoint.update(every_steps=2, keep_every_steps=None)
