@@ -2,12 +2,16 @@
 
   --config=configs/frozen_features.py:datasets=digits
   --config=configs/frozen_features.py:datasets=cifar100+oxford_iiit_pet+dtd
+  --config=configs/frozen_features.py:datasets=folder,test_split=val \\
+      --config.data_dir=DIR
   --config=configs/frozen_features.py:masks=ADEChallengeData2016
 
 For vit_jax.evaluate: few-shot accuracy, k nearest neighbours and a linear
 probe, with the architecture and image size of the checkpoint. Its head is not
 used. `imagenet` is imagenet2012; few shots are drawn from its first 65,000
-training images, as in big_vision, and the others use all of them.
+training images, as in big_vision, and the others use all of them. `folder` is
+the image folder DIR, DIR/train/CLASS/*.jpg, whose images of the split
+`test_split`, by default test, are measured.
 
 `masks` names a folder of images and masks, whose pixels a linear layer on patch
 tokens classifies: `linear_segmentation`, in place of all of these unless
@@ -23,6 +27,7 @@ from vit_jax.config.defaults import (
   default_fewshot_dataset,
   default_segmentation_dataset,
 )
+from vit_jax.errors import UserError
 
 # Name in the metrics -> what differs from the defaults. Big_vision's few-shot
 # sets, CIFAR-10 and one that is always here.
@@ -33,6 +38,7 @@ DATASETS = {
   "cifar100": {"dataset": "cifar100"},
   "digits": {"dataset": "digits", "preprocess": "decode|resize"},
   "dtd": {"dataset": "dtd"},
+  "folder": {"dataset": "folder"},
   "imagenet": {"dataset": "imagenet2012", "test_split": "validation"},
   "oxford_iiit_pet": {"dataset": "oxford_iiit_pet"},
   "uc_merced": {
@@ -44,11 +50,16 @@ DATASETS = {
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
-  args = arguments.parse(args, datasets="", masks="")
+  args = arguments.parse(args, datasets="", test_split="", masks="")
   datasets = args.datasets or ("" if args.masks else "digits")
   names = datasets.split("+") if datasets else []
   for name in names:
     arguments.check_choice("datasets", name, DATASETS)
+  if args.test_split and "folder" not in names:
+    raise UserError(
+      f"Config argument test_split = {args.test_split!r} is of datasets=folder;"
+      " the other datasets have splits of their own."
+    )
   config = default_config()
   config.model_from_init = True
   # Nothing is trained; these only have to be something.
@@ -60,6 +71,8 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
       config.evals[kind].datasets[name] = default_fewshot_dataset(
         **DATASETS[name]
       )
+    if args.test_split:
+      config.evals[kind].datasets.folder.test_split = args.test_split
   if "imagenet" in names:
     config.evals.fewshot.datasets.imagenet.train_split = "train[:65000]"
   if args.masks:

@@ -1214,6 +1214,8 @@ def test_dinov2s_crops_are_blurred_as_released_or_as_in_the_paper(blur, wanted):
   "arguments, kinds",
   [
     ("", {"fewshot", "knn", "linear_probe"}),
+    ("datasets=folder", {"fewshot", "knn", "linear_probe"}),
+    ("datasets=folder+dtd,test_split=val", {"fewshot", "knn", "linear_probe"}),
     ("masks=ADE", {"linear_segmentation"}),
     (
       "masks=ADE,datasets=dtd",
@@ -1230,3 +1232,13 @@ def test_frozen_features_are_measured_on_images_or_pixels(arguments, kinds):
     if "linear_segmentation" in kinds:
       (data,) = config.evals["linear_segmentation"].datasets.values()
       assert data.directory == "ADE"
+
+
+def test_frozen_features_of_a_folder_are_measured_on_the_split_that_is_named():
+  path = FILES[0].parent / "frozen_features.py"
+  config = load(path, "datasets=folder+dtd,test_split=val")
+  for entry in config.evals.values():
+    splits = {name: data.test_split for name, data in entry.datasets.items()}
+    assert splits == {"folder": "val", "dtd": "test"}
+  with pytest.raises(UserError, match="test_split = 'val' is of datasets=fol"):
+    load(path, "datasets=dtd,test_split=val")
