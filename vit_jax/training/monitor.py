@@ -21,6 +21,8 @@ from vit_jax.training.recovery import Recovery
 from vit_jax.training.state import TrainState
 
 _logger = logging.getLogger(__name__)
+# What begins again and again is not told each time.
+_MAX_WARNINGS = 5
 
 
 class Monitor:
@@ -64,7 +66,7 @@ class Monitor:
     self._hosts = SlowHosts()
     self._means = IntervalMeans({}, latest=parts.scalars)
     self._last_step = 0
-    self._warned = False
+    self._is_doubted, self._num_warnings = False, 0
 
   def start(self) -> None:
     """Begins to measure, from the step that the run is at."""
@@ -143,13 +145,14 @@ class Monitor:
     return self._means.sums()
 
   def _warn(self, step: int, values: Mapping[str, float]) -> None:
-    """Says once what the objective finds wrong with its metrics."""
+    """Says what the objective finds wrong with its metrics, when it begins."""
     config = self._parts.config
     found = objectives_build.kind_of(config).warning(config, values)
-    if found and not self._warned:
-      self._warned = True
+    if found and not self._is_doubted and self._num_warnings < _MAX_WARNINGS:
+      self._num_warnings += 1
       if self._is_first:
         _logger.warning("Step %d: %s", step, found)
+    self._is_doubted = bool(found)
 
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
     """A line in the records and points in TensorBoard."""
