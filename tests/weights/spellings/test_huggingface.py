@@ -169,7 +169,7 @@ def test_other_floats_become_float32(vit, dtype):
 @pytest.mark.parametrize(
   "values, words",
   [
-    ({"hidden_act": "quick_gelu"}, ["hidden_act", "quick_gelu"]),
+    ({"hidden_act": "relu"}, ["hidden_act", "relu"]),
     ({"image_size": [16, 24]}, ["image_size", "[16, 24]", "square"]),
     ({"patch_size": [4, 2]}, ["patch_size", "[4, 2]", "is not 4"]),
     ({"num_channels": 1}, ["num_channels"]),

@@ -198,6 +198,9 @@ def test_original_bit_computes_the_same_with_larger_constants(
     ({"pool": "map"}, "model.pool='map'"),
     ({"cls_token": True, "pool": "gap"}, "model.pool='gap'"),
     ({"norm_after_pool": True}, "norm_after_pool"),
+    ({"pre_norm": True}, "model.pre_norm=True"),
+    ({"mlp_norm": True}, "model.mlp_norm=True"),
+    ({"patch_bias": False}, "model.patch_bias=False"),
     ({"pos_embedding": "learned_2d"}, "learned_2d"),
     ({"pos_embedding": "sincos2d"}, "sincos2d"),
     ({"pos_embedding_at": "every_layer"}, "every_layer"),
@@ -210,6 +213,22 @@ def test_what_transformers_cannot_have_is_named(tmp_path, vit, keys, words):
   with pytest.raises(UserError, match=words) as caught:
     huggingface.write(tmp_path / "out", changed(vit, **keys))
   assert ".npz" in str(caught.value)
+  assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["huggingface_deit", "huggingface_vit"])
+def test_the_quick_gelu_is_that_of_transformers(tmp_path, name):
+  weights = changed(huggingface.read(GOLDEN / name), gelu="quick")
+  huggingface.write(tmp_path / "out", weights)
+  # The key of transformers' ACT2FN for x sigmoid(1.702 x).
+  assert json_of(tmp_path / "out", "config.json")["hidden_act"] == "quick_gelu"
+  assert huggingface.read(tmp_path / "out").model == weights.model
+
+
+def test_a_parameter_without_a_name_in_pytorch_is_never_written(tmp_path, vit):
+  params = {**vit.params, "extra": {"scale": np.ones(3, np.float32)}}
+  with pytest.raises(UserError, match="no tensor for .*'extra/scale'.*npz"):
+    huggingface.write(tmp_path / "x", dataclasses.replace(vit, params=params))
   assert not list(tmp_path.iterdir())
 
 

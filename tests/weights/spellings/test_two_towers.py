@@ -1,5 +1,6 @@
 """Published CLIP and SigLIP give what transformers and timm make of them."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -140,6 +141,39 @@ def test_what_transformers_lacks_is_named(tmp_path):
   with pytest.raises(UserError, match="SigLIP cannot have model.text.pool"):
     vit_jax.save(str(tmp_path / "out"), network, params)
   assert not (tmp_path / "out").exists()
+
+
+@both
+@pytest.mark.parametrize("form", ["huggingface", "open_clip"])
+@pytest.mark.parametrize(
+  "keys, words",
+  [
+    ({"rope": True}, "model.image.rope=True"),
+    ({"registers": 2}, "model.image.registers=2"),
+    ({"mlp": "swiglu"}, "model.image.mlp='swiglu'"),
+    ({"mlp_norm": True}, "model.image.mlp_norm=True"),
+    ({"key_bias": False}, "model.image.key_bias=False"),
+  ],
+)
+def test_parts_that_image_towers_of_clip_lack_are_named(
+  tmp_path, name, form, keys, words
+):
+  weights = files.read(str(GOLDEN / name))
+  image = weights.model.image.updated(**keys)
+  model = weights.model.model_copy(update={"image": image})
+  write = {"huggingface": huggingface, "open_clip": open_clip_write}[form].write
+  with pytest.raises(UserError, match=words):
+    write(tmp_path / "out", dataclasses.replace(weights, model=model))
+  assert not list(tmp_path.iterdir())
+
+
+def test_a_parameter_without_a_name_in_open_clip_is_never_written(tmp_path):
+  weights = files.read(str(GOLDEN / "open_clip"))
+  params = {**weights.params, "extra": {"scale": np.ones(3, np.float32)}}
+  weights = dataclasses.replace(weights, params=params)
+  with pytest.raises(UserError, match="no tensor for .*extra/scale"):
+    open_clip_write.write(tmp_path / "out", weights)
+  assert not list(tmp_path.iterdir())
 
 
 BIG_VISION = (

@@ -22,7 +22,7 @@ from vit_jax.weights.image_processor import CONFIG, PREPROCESSOR
 from vit_jax.weights.spellings import names
 from vit_jax.weights.spellings.contract import CARD, HuggingFace
 from vit_jax.weights.spellings.registry import HUGGINGFACE
-from vit_jax.weights.spellings.unwritable import Unwritable
+from vit_jax.weights.spellings.unwritable import Unwritable, check_names
 
 
 def read(path: epath.PathLike) -> Weights:
@@ -100,6 +100,7 @@ def write(
   config = {**family.config(model), "model_type": kind}
   found = names.write(stacking.unstack_layers(weights.params), family.names)
   found = family.scale(model, found)
+  check_names(found, f"Hugging Face's '{kind}'")
   if model.num_classes is not None:
     config |= _labels(weights.class_names, model.num_classes)
     # The classifier stands beside the rest, which then has a name.

@@ -22,6 +22,7 @@ from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import HUGGINGFACE
 from vit_jax.weights.spellings.two_towers import open_clip_trunks
 from vit_jax.weights.spellings.two_towers.open_clip import CONFIG
+from vit_jax.weights.spellings.unwritable import check_names
 
 _logger = logging.getLogger(__name__)
 
@@ -103,6 +104,7 @@ def write(directory: epath.PathLike, weights: Weights) -> None:
     )
   else:
     config, found = _siglip_config(model), _siglip_tensors(found)
+  check_names(found, "open_clip's form")
   preprocessing = {
     **_pixels(model),
     "interpolation": "bicubic",

@@ -7,6 +7,7 @@ its newer modules use inside are understood as well.
 import dataclasses
 import logging
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from vit_jax.config import schema
@@ -29,6 +30,8 @@ _GELUS = {
   "gelu_fast": "tanh",
 }
 ACTIVATIONS = {"exact": "gelu", "tanh": "gelu_pytorch_tanh"}
+_OF_VIT = {**_GELUS, "quick_gelu": "quick"}
+_VIT_ACTIVATIONS = {**ACTIVATIONS, "quick": "quick_gelu"}
 
 _DISTILLED_HEAD = "distillation_classifier"
 _BLOCK = "Transformer/encoderblock_{0}"
@@ -108,19 +111,22 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
 
 def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
   return {
-    **encoder_keys(config, 1e-12),
+    **encoder_keys(config, 1e-12, _OF_VIT),
     "pos_embedding_resize": "bicubic",
     # Without a head, Hugging Face's DeiT pools the class token alone.
     "distillation": "token" if _DISTILLATION in tensors else "none",
   }
 
 
-def encoder_keys(config: Fields, layer_norm_eps: float) -> dict[str, Any]:
+def encoder_keys(
+  config: Fields, layer_norm_eps: float, gelus: Mapping[str, str] = _GELUS
+) -> dict[str, Any]:
   """Keys of `schema.Model` that config.json tells of a ViT's layers.
 
   Args:
     config: Of a network that pools its class token.
     layer_norm_eps: The family's own, where config.json has none.
+    gelus: The family's values of hidden_act, and our names of them.
 
   Raises:
     UserError: A value is not one of our networks.
@@ -141,15 +147,15 @@ def encoder_keys(config: Fields, layer_norm_eps: float) -> dict[str, Any]:
   if eps <= 0:
     raise config.refusal("layer_norm_eps", "is not positive")
   activation = config.get("hidden_act", TEXT, "gelu")
-  if activation not in _GELUS:
+  if activation not in gelus:
     raise config.refusal(
-      "hidden_act", f"is not an activation of our models: {', '.join(_GELUS)}"
+      "hidden_act", f"is not an activation of our models: {', '.join(gelus)}"
     )
   return {
     "num_heads": num_heads,
     "image_size": config.side("image_size", 224),
     "pool": "cls",
-    "gelu": _GELUS[activation],
+    "gelu": gelus[activation],
     "layer_norm_eps": eps,
   }
 
@@ -165,8 +171,14 @@ def _config(model: schema.Model) -> dict[str, Any]:
     raise not_expressible("the convolutional stem of a hybrid")
   if not sizes.has_cls(model.pool, model.cls_token) or model.pool != "cls":
     raise not_expressible(f"model.pool='{model.pool}'")
-  if model.norm_after_pool:
-    raise not_expressible("model.norm_after_pool=True")
+  for key, wanted in (
+    ("norm_after_pool", False),
+    ("pre_norm", False),
+    ("mlp_norm", False),
+    ("patch_bias", True),
+  ):
+    if getattr(model, key) != wanted:
+      raise not_expressible(f"model.{key}={getattr(model, key)!r}")
   if model.registers or model.mlp != "gelu":
     raise not_expressible(
       f"model.registers={model.registers} with model.mlp='{model.mlp}'; without"
@@ -187,7 +199,7 @@ def _config(model: schema.Model) -> dict[str, Any]:
     "num_hidden_layers": size.depth,
     "num_attention_heads": size.num_heads,
     "intermediate_size": size.mlp_dim,
-    "hidden_act": ACTIVATIONS[model.gelu],
+    "hidden_act": _VIT_ACTIVATIONS[model.gelu],
     "layer_norm_eps": model.layer_norm_eps,
     "image_size": model.image_size,
     "patch_size": size.patch_size,
