@@ -1,5 +1,7 @@
 """A checkpoint's network as it is looked at."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -12,8 +14,11 @@ from tests.models.networks import (
   tiny_hybrid,
   tiny_resnet,
 )
+from tests.weights.published import GOLDEN
 from vit_jax.errors import UserError
 from vit_jax.inspection import network
+from vit_jax.weights import files
+from vit_jax.weights.stacking import stack_layers as stack_layers_of_all
 
 
 @pytest.mark.parametrize(
@@ -46,6 +51,21 @@ def test_layers_of_a_scan_come_one_by_one():
     found.params["Transformer"][name],
     params["Transformer"][name],
   )
+
+
+def test_layers_of_scanned_towers_come_one_by_one():
+  path = str(GOLDEN / "huggingface_siglip")
+  found = files.read(path)
+  model = found.model.updated(scan_layers=True)
+  text = model.text.model_copy(update={"scan_layers": True})
+  scanned = dataclasses.replace(
+    found,
+    model=model.model_copy(update={"text": text}),
+    params=stack_layers_of_all(found.params),
+  )
+  seen = network.of_weights(scanned)
+  assert not (seen.module.image.scan_layers or seen.module.text.scan_layers)
+  jax.tree.map(np.testing.assert_array_equal, seen.params, found.params)
 
 
 def test_a_resnet_has_no_attention():

@@ -432,6 +432,59 @@ def test_registers_of_another_number_are_dropped(wanted):
   np.testing.assert_array_equal(given[TABLE][:, 0], leaves(found)[TABLE][:, 0])
 
 
+def two_towers(image, text):
+  """A network of two towers whose layers are scanned or not."""
+  layers = {"depth": 2, "num_heads": 2, "mlp_dim": 12}
+  return named_sections.section(
+    "model",
+    name="two_towers",
+    variant="Ti/4",
+    image_size=8,
+    image={"width": 8, **layers, "scan_layers": image},
+    text={"width": 8, **layers, "vocab_size": 9, "length": 4}
+    | {"scan_layers": text},
+  )
+
+
+def shapes_of(model):
+  images = jax.ShapeDtypeStruct((1, 8, 8, 3), np.uint8)
+  network = build.create(model, num_classes=None)
+  found = jax.eval_shape(network.init, jax.random.key(0), images)["params"]
+  return {name: leaf.shape for name, leaf in flat.flatten(found).items()}
+
+
+@pytest.mark.parametrize(
+  "of_file, wanted",
+  [
+    ((False, False), (True, True)),
+    ((True, True), (False, False)),
+    ((True, False), (False, True)),
+  ],
+)
+def test_towers_are_scanned_each_as_the_network_has_it(of_file, wanted):
+  model, shapes = two_towers(*wanted), shapes_of(two_towers(*wanted))
+  given = {
+    name: np.random.default_rng(0).normal(size=shape)
+    for name, shape in shapes_of(two_towers(*of_file)).items()
+  }
+  found = Weights("a.npz", two_towers(*of_file), flat.unflatten(given))
+  fitted = surgery.fit(found, model, shapes)
+  assert not fitted.fresh and not fitted.dropped and not fitted.notes
+  params = flat.flatten(fitted.params)
+  assert {name: np.shape(leaf) for name, leaf in params.items()} == shapes
+
+  def layer(leaves, tower, i):
+    name = f"{tower}/Transformer/encoderblock{{}}/MlpBlock_0/Dense_0/kernel"
+    one = leaves.get(name.format(f"_{i}"))
+    return leaves[name.format("")][i] if one is None else one
+
+  for tower in ("image", "text"):
+    for i in range(2):
+      np.testing.assert_array_equal(
+        layer(params, tower, i), layer(given, tower, i)
+      )
+
+
 def test_registers_that_the_file_lacks_are_initialised():
   fitted, _, notes = fit(weights(), registers=4)
   assert fitted.fresh == ("registers",) and not fitted.dropped

@@ -53,6 +53,9 @@ def of_weights(weights: Weights) -> Network:
   model = weights.model.updated(
     scan_layers=False, attention="xla", remat="none"
   )
+  if (text := getattr(model, "text", None)) is not None:
+    text = text.model_copy(update={"scan_layers": False})
+    model = model.model_copy(update={"text": text})
   module = build.create(model, num_classes=model.num_classes)
   family = build.family_of(module)
   side, stride = family.grid(model)

@@ -1,15 +1,19 @@
-"""Layers stacked along a first axis for a scan, or one by one for a loop."""
+"""Layers stacked along a first axis for a scan, or one by one for a loop.
+
+A network may have several Transformers, each below a prefix of its own, such as
+the two towers of CLIP.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from vit_jax.weights import flat
 
-_STACKED = "Transformer/encoderblock/"
-_LAYER = re.compile(r"Transformer/encoderblock_(\d+)/(.+)")
+_STACKED = re.compile(r"((?:.*/)?Transformer)/encoderblock/(.+)")
+_LAYER = re.compile(r"((?:.*/)?Transformer)/encoderblock_(\d+)/(.+)")
 
 
 def unstack_layers(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -18,31 +22,65 @@ def unstack_layers(params: Mapping[str, Any]) -> dict[str, Any]:
   Args:
     params: Nested dict; without stacked layers it is returned unchanged.
   """
-  leaves: dict[str, Any] = {}
-  for name, leaf in flat.flatten(params).items():
-    if name.startswith(_STACKED):
-      rest = name.removeprefix(_STACKED)
-      for i, layer in enumerate(np.asarray(leaf)):
-        leaves[f"Transformer/encoderblock_{i}/{rest}"] = layer
-    else:
-      leaves[name] = leaf
-  return flat.unflatten(leaves)
+  leaves = flat.flatten(params)
+  return flat.unflatten(_unstacked(leaves, lambda _: True))
 
 
 def stack_layers(params: Mapping[str, Any]) -> dict[str, Any]:
   """Turns parameters of `scan_layers=False` into those of `True`.
 
   Args:
-    params: Nested dict whose layers all have the same parameters.
+    params: Nested dict; all layers of a Transformer have the same parameters.
   """
-  leaves: dict[str, Any] = {}
-  layers: dict[str, dict[int, Any]] = {}
-  for name, leaf in flat.flatten(params).items():
-    if match := _LAYER.fullmatch(name):
-      layers.setdefault(match[2], {})[int(match[1])] = leaf
+  leaves = flat.flatten(params)
+  return flat.unflatten(_stacked(leaves, lambda _: True))
+
+
+def arranged(
+  params: Mapping[str, Any], paths: Collection[str]
+) -> dict[str, Any]:
+  """Brings the layers of each Transformer into the form that a network has.
+
+  Args:
+    params: Nested dict; arrays that are in that form already are not copied.
+    paths: Paths of the network's parameters. Layers of a Transformer that it
+      lacks come one by one.
+  """
+  matches = map(_STACKED.fullmatch, paths)
+  scanned = {match[1] for match in matches if match}
+  leaves = _unstacked(flat.flatten(params), lambda name: name not in scanned)
+  return flat.unflatten(_stacked(leaves, lambda name: name in scanned))
+
+
+def _unstacked(
+  leaves: Mapping[str, Any], concerns: Callable[[str], bool]
+) -> dict[str, Any]:
+  """Takes the layers apart of those Transformers that `concerns` is true of."""
+  found: dict[str, Any] = {}
+  for path, leaf in leaves.items():
+    match = _STACKED.fullmatch(path)
+    if match and concerns(match[1]):
+      for i, layer in enumerate(np.asarray(leaf)):
+        found[f"{match[1]}/encoderblock_{i}/{match[2]}"] = layer
     else:
-      leaves[name] = leaf
-  for rest, numbered in layers.items():
+      found[path] = leaf
+  return found
+
+
+def _stacked(
+  leaves: Mapping[str, Any], concerns: Callable[[str], bool]
+) -> dict[str, Any]:
+  """Stacks the layers of those Transformers that `concerns` is true of."""
+  found: dict[str, Any] = {}
+  layers: dict[str, dict[int, Any]] = {}
+  for path, leaf in leaves.items():
+    match = _LAYER.fullmatch(path)
+    if match and concerns(match[1]):
+      stacked = f"{match[1]}/encoderblock/{match[3]}"
+      layers.setdefault(stacked, {})[int(match[2])] = leaf
+    else:
+      found[path] = leaf
+  for path, numbered in layers.items():
     arrays = [np.asarray(numbered[i]) for i in range(len(numbered))]
-    leaves[_STACKED + rest] = np.stack(arrays)
-  return flat.unflatten(leaves)
+    found[path] = np.stack(arrays)
+  return found

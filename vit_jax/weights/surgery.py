@@ -24,7 +24,6 @@ from vit_jax.weights import (
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.shape_mismatches import Shape
 
-_STACKED = "Transformer/encoderblock/"
 _HEAD = ("head/kernel", "head/bias")
 _PRE_LOGITS = ("pre_logits/kernel", "pre_logits/bias")
 
@@ -143,9 +142,7 @@ def _layout(
   params: Mapping[str, Any], shapes: Mapping[str, Shape]
 ) -> dict[str, Any]:
   """Flat parameters with layers stacked as in `shapes`."""
-  if any(name.startswith(_STACKED) for name in shapes):
-    return flat.flatten(stacking.stack_layers(params))
-  return flat.flatten(stacking.unstack_layers(params))
+  return flat.flatten(stacking.arranged(params, shapes))
 
 
 def _beside(weights: Weights, shapes: Mapping[str, Shape]) -> dict[str, Any]:

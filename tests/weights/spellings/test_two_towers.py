@@ -23,7 +23,7 @@ from vit_jax import convert
 from vit_jax.errors import UserError
 from vit_jax.models.names import resolve as resolve_name
 from vit_jax.models.text import sizes as text_sizes
-from vit_jax.weights import files, flat, tensors
+from vit_jax.weights import files, flat, stacking, tensors
 from vit_jax.weights.spellings import huggingface, timm
 from vit_jax.weights.spellings.two_towers import (
   open_clip_trunks,
@@ -174,6 +174,30 @@ def test_a_parameter_without_a_name_in_open_clip_is_never_written(tmp_path):
   with pytest.raises(UserError, match="no tensor for .*extra/scale"):
     open_clip_write.write(tmp_path / "out", weights)
   assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+  "name, form",
+  [(name, "huggingface") for name in BOTH] + [("open_clip", "open_clip")],
+)
+def test_towers_of_scanned_layers_are_written_as_others_are(
+  tmp_path, name, form
+):
+  network, params = vit_jax.load(str(GOLDEN / name))
+  scanned = network.clone(
+    image=network.image.clone(scan_layers=True),
+    text=network.text.clone(scan_layers=True),
+  )
+  stacked_params = stacking.stack_layers(params)
+  one, other, npz = (tmp_path / x for x in ("one", "other", "x.npz"))
+  vit_jax.save(str(one), network, params, form=form)
+  vit_jax.save(str(other), scanned, stacked_params, form=form)
+  for path in one.iterdir():
+    assert path.read_bytes() == (other / path.name).read_bytes()
+  vit_jax.save(str(npz), scanned, stacked_params)
+  again, loaded = vit_jax.load(str(npz))
+  assert again == network
+  jax.tree.map(np.testing.assert_array_equal, loaded, params)
 
 
 BIG_VISION = (
