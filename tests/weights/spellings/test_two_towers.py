@@ -23,8 +23,10 @@ from vit_jax import convert
 from vit_jax.errors import UserError
 from vit_jax.models.names import resolve as resolve_name
 from vit_jax.models.text import sizes as text_sizes
+from vit_jax.models.two_towers.shapes import image_tower
+from vit_jax.models.vit import sizes as vit_sizes
 from vit_jax.weights import files, flat, stacking, tensors
-from vit_jax.weights.spellings import huggingface, timm
+from vit_jax.weights.spellings import huggingface, original, timm
 from vit_jax.weights.spellings.two_towers import (
   open_clip_trunks,
   open_clip_write,
@@ -294,6 +296,109 @@ def test_open_clips_networks_give_what_it_gives(file):
   for key in ("image_embedding", "text_embedding"):
     assert relative_error(found[key], wanted[key]) < 1e-5, key
   assert network.image.gelu == "quick"
+
+
+def like_clipa(directory, **vision):
+  """Makes a copy of open_clip's files one of CLIPA's form; its tensors."""
+  path = directory / "open_clip_model.safetensors"
+  tensors = load_file(path)
+  kept = {n: x for n, x in tensors.items() if not n.startswith("visual.ln_pre")}
+  save_file(kept, path)
+  path = directory / "open_clip_config.json"
+  config = json.loads(path.read_text())
+  tanh = {"act_kwargs": {"approximate": "tanh"}}
+  config["model_cfg"]["quick_gelu"] = False
+  config["model_cfg"]["vision_cfg"] |= {"no_ln_pre": True, **tanh, **vision}
+  config["model_cfg"]["text_cfg"] |= tanh
+  path.write_text(json.dumps(config))
+  return kept
+
+
+@pytest.mark.parametrize("pool", ["tok", "avg"])
+@pytest.mark.parametrize("norm_last", [False, True])
+def test_open_clips_image_towers_pool_as_their_config_says(
+  copied, tmp_path, pool, norm_last
+):
+  directory = copied("open_clip")
+  tensors = like_clipa(directory, pool_type=pool, final_ln_after_pool=norm_last)
+  network, params = vit_jax.load(str(directory))
+  assert (network.image.gelu, network.text.gelu) == ("tanh", "tanh")
+  assert not network.image.pre_norm
+  images = expected("open_clip")["images"]
+  tokens = network.image.clone(norm_after_pool=True).apply(
+    {"params": params["image"]},
+    images,
+    method=lambda tower, x: tower.encode(tower.embed(x)),
+  )
+  # As `VisionTransformer._pool` of open_clip has it.
+  x = np.asarray(tokens, np.float64)
+
+  def norm(x):
+    x = (x - x.mean(-1, keepdims=True)) / np.sqrt(
+      x.var(-1, keepdims=True) + 1e-5
+    )
+    return x * tensors["visual.ln_post.weight"] + tensors["visual.ln_post.bias"]
+
+  def pooled(x):
+    return x[:, 1:].mean(1) if pool == "avg" else x[:, 0]
+
+  x = norm(pooled(x)) if norm_last else pooled(norm(x))
+  x = x @ tensors["visual.proj"]
+  x /= np.linalg.norm(x, axis=-1, keepdims=True)
+  found = network.apply({"params": params}, images)["image_embedding"]
+  assert relative_error(np.asarray(found), x) < 1e-5
+  path = str(tmp_path / "towers.npz")
+  vit_jax.save(path, network, params)
+  assert vit_jax.load(path)[0] == network
+
+
+@pytest.mark.parametrize("form", ["huggingface", "open_clip"])
+def test_a_clip_that_averages_is_not_written_as_another(copied, form):
+  directory = copied("open_clip")
+  like_clipa(directory, pool_type="avg", final_ln_after_pool=True)
+  network, params = vit_jax.load(str(directory))
+  place = directory / "out"
+  with pytest.raises(UserError, match="cannot have model.image.pool='gap'"):
+    vit_jax.save(str(place), network, params, form=form)
+  assert not place.exists()
+
+
+def test_a_pooling_of_open_clip_that_is_none_of_ours_is_named(copied):
+  directory = copied("open_clip")
+  like_clipa(directory, pool_type="none")
+  with pytest.raises(UserError, match='vision_cfg: pool_type = "none"'):
+    vit_jax.load(str(directory))
+
+
+# Width and heads in open_clip's ViT-B-16, ViT-L-14, ViT-H-14, ViT-g-14 and
+# ViT-bigG-14.json: head_width is 64, 64, 80, 88 and 104.
+@pytest.mark.parametrize(
+  "width, num_heads",
+  [(768, 12), (1024, 16), (1280, 16), (1408, 16), (1664, 16)],
+)
+def test_heads_without_a_config_are_those_of_published_towers(
+  tmp_path, width, num_heads
+):
+  sizes = {24: width, 72: 3 * width, 96: 8}
+  small = load_file(GOLDEN / "open_clip" / "open_clip_model.safetensors")
+  found = {
+    name: np.zeros([sizes.get(n, n) for n in x.shape], x.dtype)
+    if name.startswith("visual.")
+    else x
+    for name, x in small.items()
+    if "resblocks.1" not in name or not name.startswith("visual.")
+  }
+  path = tmp_path / "open_clip_model.safetensors"
+  save_file(found, path)
+  weights = original.read(path)
+  assert vit_sizes.vit(image_tower(weights.model)).num_heads == num_heads
+  assert f"model.image.num_heads={num_heads})" in " ".join(weights.assumed)
+  # open_clip's own default, where a config says nothing.
+  config = {"model_cfg": {"vision_cfg": {"width": width}}}
+  (tmp_path / "open_clip_config.json").write_text(json.dumps(config))
+  weights = original.read(path)
+  assert vit_sizes.vit(image_tower(weights.model)).num_heads == width // 64
+  assert "num_heads" not in " ".join(weights.assumed)
 
 
 def test_a_directory_of_open_clip_is_written_as_it_was_read(tmp_path):

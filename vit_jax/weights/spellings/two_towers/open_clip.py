@@ -14,7 +14,7 @@ from vit_jax.errors import UserError
 from vit_jax.weights.fields import COUNT, FLAG, NUMBER, NUMBERS, TEXT, Fields
 from vit_jax.weights.image_processor import normalize_key
 from vit_jax.weights.spellings.contract import SCRIPT_NOTE, Original
-from vit_jax.weights.spellings.names import Tensors
+from vit_jax.weights.spellings.names import Names, Tensors
 from vit_jax.weights.spellings.two_towers.huggingface import (
   NAMES,
   in_our_shapes,
@@ -27,6 +27,10 @@ _TRUNK = "visual.trunk."
 _NUMBERS = {"input_resolution", "context_length", "vocab_size"}
 _BUFFER = re.compile(r"(.*\.)?attn_mask")
 _HEAD_SIZE = 64
+_LAST_NORM = "vision_model.post_layernorm"
+_HEAD_PROBE = "vision_model.head.probe"
+# CLIP's last norm where it stands after the pooling; no file has this name.
+_NORM_AFTER_POOL = f"{_LAST_NORM}_after_pool"
 
 _LAYER = (
   (r"\.ln_1\.", ".layer_norm1."),
@@ -108,6 +112,10 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
       found[f"text_model.head.{leaf}"] = found.pop(f"text_projection.{leaf}")
   if "visual.head.proj.weight" in found:
     found["visual_projection.weight"] = found.pop("visual.head.proj.weight")
+  if _pooling(_config(path).mapping("model_cfg"), found)[1]:
+    for leaf in ("weight", "bias"):
+      if f"{_LAST_NORM}.{leaf}" in found:
+        found[f"{_NORM_AFTER_POOL}.{leaf}"] = found.pop(f"{_LAST_NORM}.{leaf}")
   return in_our_shapes(found)
 
 
@@ -158,7 +166,7 @@ def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
       ("text", "text_model.embeddings.token_embedding.weight"),
     )
   }
-  has_head = "vision_model.head.probe" in tensors
+  has_head = _HEAD_PROBE in tensors
   gelu = "exact"
   # Of CLIPs only OpenAI's are published as TorchScript.
   if model.get("quick_gelu", FLAG, False) or SCRIPT_NOTE in notes:
@@ -168,32 +176,70 @@ def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
       "No open_clip_config.json says which GELU there is: the exact one is"
       " taken (model.image.gelu='exact'); OpenAI's networks have 'quick'."
     )
-  text_gelu = gelu
-  if text.mapping("act_kwargs").values.get("approximate") == "tanh":
-    text_gelu = "tanh"
-  image = {"num_heads": _num_heads(vision, widths["image"])}
   if has_head:
     image = _said_of_trunk(vision, widths["image"], path)
+  else:
+    image = {
+      "num_heads": _num_heads(vision, widths["image"]),
+      "pool": _pooling(model, tensors)[0],
+      "gelu": _gelu(vision, gelu),
+    }
+  if CONFIG not in config.path:
+    if not has_head:
+      image["num_heads"] = timm.usual_num_heads(widths["image"])
+    if SCRIPT_NOTE not in notes:
+      notes.append(
+        f"No {CONFIG} says how many heads the image tower has:"
+        f" {image['num_heads']} of size"
+        f" {widths['image'] // image['num_heads']} are taken"
+        f" (model.image.num_heads={image['num_heads']})."
+      )
   pool = text.get("pool_type", TEXT, "argmax")
   if pool not in ("argmax", "last"):
     raise text.refusal("pool_type", "is neither 'argmax' nor 'last'")
-  said: dict[str, Any] = {
+  return {
     "pos_embedding_resize": "bicubic_antialias",
     "normalize": _normalize(config, notes),
-    "image": {"gelu": gelu, "layer_norm_eps": _epsilon(vision), **image},
+    "image": {"layer_norm_eps": _epsilon(vision), **image},
     "text": {
       "num_heads": text.get(
         "heads", COUNT, max(1, widths["text"] // _HEAD_SIZE)
       ),
       "causal": not text.get("no_causal_mask", FLAG, False),
       "pool": "last" if pool == "last" else "eot",
-      "gelu": text_gelu,
+      "gelu": _gelu(text, gelu),
       "layer_norm_eps": _epsilon(text),
     },
   }
-  if not has_head:
-    said["image"]["pool"] = "cls"
-  return said
+
+
+def _pooling(model: Fields, tensors: Tensors) -> tuple[str, bool]:
+  """The pooling of CLIP's image tower, and whether the last norm follows it.
+
+  Args:
+    model: model_cfg.
+    tensors: By Hugging Face's names; a tower of timm's has its own head.
+
+  Raises:
+    UserError: It is none of ours.
+  """
+  if _HEAD_PROBE in tensors:
+    return "map", False
+  vision = model.mapping("vision_cfg")
+  pool = vision.get("pool_type", TEXT, "tok")
+  if pool not in ("tok", "avg"):
+    raise vision.refusal(
+      "pool_type", "is neither 'tok' nor 'avg', and no other one is read"
+    )
+  if pool == "tok":  # Of one token, which the norm changes by itself.
+    return "cls", False
+  return "gap", vision.get("final_ln_after_pool", FLAG, False)
+
+
+def _gelu(tower: Fields, otherwise: str) -> str:
+  """The form of a tower's GELU, which its own settings may tell."""
+  is_tanh = tower.mapping("act_kwargs").values.get("approximate") == "tanh"
+  return "tanh" if is_tanh else otherwise
 
 
 def _config(path: str) -> Fields:
@@ -244,7 +290,10 @@ def _epsilon(tower: Fields) -> float:
 
 ORIGINAL = Original(
   label="CLIP and open_clip",
-  names=NAMES,
+  names=Names(
+    rows=(*NAMES.rows, ("image/fc_norm", _NORM_AFTER_POOL)),
+    required=NAMES.required,
+  ),
   said=_said,
   prepare=_prepare,
   marks=("visual.conv1.weight", f"{_TRUNK}patch_embed.proj.weight"),

@@ -273,9 +273,14 @@ def _pool(tensors: Tensors, config: Fields) -> str:
   return "cls" if "cls_token" in tensors and not averages else "gap"
 
 
+def usual_num_heads(width: int) -> int:
+  """Number of heads that published networks of a width have."""
+  return _HEADS.get(width, max(1, width // _HEAD_SIZE))
+
+
 def _num_heads(config: Fields, width: int, notes: list[str]) -> int:
   arguments = config.mapping("model_args")
-  num_heads = _HEADS.get(width, max(1, width // _HEAD_SIZE))
+  num_heads = usual_num_heads(width)
   if "num_heads" in arguments:
     num_heads = arguments.get("num_heads", COUNT)
   elif _HAS_16_HEADS.fullmatch(config.get("architecture", TEXT, "unknown")):
