@@ -20,12 +20,14 @@ from tests.weights.published import (
   relative_error,
 )
 from vit_jax import convert
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
+from vit_jax.models import build
 from vit_jax.models.names import resolve as resolve_name
 from vit_jax.models.text import sizes as text_sizes
 from vit_jax.models.two_towers.shapes import image_tower
 from vit_jax.models.vit import sizes as vit_sizes
-from vit_jax.weights import files, flat, stacking, tensors
+from vit_jax.weights import archive, files, flat, stacking, tensors
 from vit_jax.weights.spellings import huggingface, original, timm
 from vit_jax.weights.spellings.two_towers import (
   open_clip_trunks,
@@ -285,6 +287,70 @@ def test_an_npz_that_is_written_has_big_visions_names(tmp_path, name):
   assert again == network
   found = again.apply({"params": params}, wanted["images"], wanted["text"])
   assert relative_error(found["logits"], wanted["logits"]) < 1e-5
+
+
+VIT = {"width": 16, "depth": 2, "num_heads": 2, "mlp_dim": 24}
+SWIN = {"name": "swin", "depths": (1, 2), "num_heads": (1, 2), "width": 8}
+SWIN |= {"patch_size": 2, "window_size": 2}
+CONVNEXT = {"name": "convnext", "depths": (1, 2), "widths": (6, 8)}
+PVT = {"name": "pvt", "depths": (1, 2), "widths": (4, 6), "num_heads": (1, 2)}
+PVT |= {"reductions": (2, 1), "expansions": (3, 2)}
+RESNET = {"name": "resnet", "width": 32, "blocks": (1, 1)}
+IMAGE_TOWERS = {
+  "rope": ("Ti/4", VIT | {"rope": True, "rope_grid": 14}),
+  "rope of any grid": ("Ti/4", VIT | {"rope": True, "rope_grid": None}),
+  "distillation": ("Ti/4", VIT | {"distillation": "token"}),
+  "layer_scale": ("Ti/4", VIT | {"layer_scale": 0.1}),
+  "Swin": ("T", SWIN),
+  "Swin of a published size": ("T", {"name": "swin", "window_size": 2}),
+  "Swin V2": ("S", SWIN | {"version": 2, "pretrained_window_sizes": (4, 2)}),
+  "ConvNeXt": ("B", CONVNEXT | {"head_norm_eps": 1e-3}),
+  "ConvNeXt V2": ("T", CONVNEXT | {"version": 2}),
+  "PVT": ("b0", PVT | {"map_norm_eps": 1e-3}),
+  "ResNet": ("R50x1", RESNET | {"standardization": "torch"}),
+}
+
+
+@pytest.mark.parametrize("kind", IMAGE_TOWERS)
+def test_an_npz_keeps_all_keys_of_an_image_tower(tmp_path, kind):
+  variant, image = IMAGE_TOWERS[kind]
+  model = named_sections.section(
+    "model",
+    name="two_towers",
+    variant=variant,
+    image_size=64 if "published" in kind else 16,
+    image=image,
+    text=VIT | {"vocab_size": 9, "length": 4, "scan_layers": True},
+    image_projection="linear",
+    embedding_size=12,
+  )
+  network = build.create(model, num_classes=None)
+  images = np.zeros((1, model.image_size, model.image_size, 3), np.uint8)
+  shapes = jax.eval_shape(network.init, jax.random.key(0), images)["params"]
+  rng = np.random.default_rng(0)
+  params = jax.tree.map(
+    lambda x: rng.normal(size=x.shape).astype(np.float32), shapes
+  )
+  path = str(tmp_path / "towers.npz")
+  vit_jax.save(path, network, params)
+  found = files.read(path)
+  assert build.create(found.model, num_classes=None) == network.clone(
+    text=network.text.clone(scan_layers=False)
+  )
+  assert not found.assumed
+  wanted = stacking.unstack_layers(params)
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted)
+
+
+def test_an_npz_of_a_swin_that_was_changed_by_hand_is_refused(tmp_path):
+  path = tmp_path / "towers.npz"
+  arrays = {"txt/head/kernel": np.zeros((2, 2), np.float32)}
+  for image in ({"name": "swin", "pool": "map"}, {"name": "swan"}):
+    model = {"name": "two_towers", "variant": "T", "image": image}
+    comment = json.dumps({"vit_jax": {"model": model}}).encode()
+    archive.write(epath.Path(path), arrays, comment)
+    with pytest.raises(UserError, match="a model that this version does not"):
+      files.read(str(path))
 
 
 @pytest.mark.parametrize("file", ["", "open_clip_model.safetensors"])

@@ -196,7 +196,10 @@ def _detect(
     if name != "two_towers"
   ]
   family = next((f for f in families if f.matches(tower)), families[0])
-  found = family.detect(tower, f"{path}: image tower", of_image)
+  if "name" in of_image:  # The whole section, which no shape tells better.
+    found = Detected(of_image)
+  else:
+    found = family.detect(tower, f"{path}: image tower", of_image)
   image = {"name": family.section().name, **found.keys}
   shared = {name: image.pop(name) for name in SHARED if name in image}
   shared.pop("num_classes", None)

@@ -30,12 +30,15 @@ class Npz:
       that are written.
     unseen: Keys of `schema.Model` that neither names nor shapes tell; those of
       a part of it are written as 'text.pool'.
+    parts: Parts that are networks of any family. What shapes tell of them, and
+      `unseen`, are of a ViT; another family's part is told by all its keys.
   """
 
   matches: Callable[[Iterable[str]], bool]
   canonical: Callable[[Tensors, str], dict[str, np.ndarray]]
   published: Callable[[Tensors], Tensors]
   unseen: tuple[str, ...]
+  parts: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

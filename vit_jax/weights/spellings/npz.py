@@ -8,12 +8,13 @@ from typing import Any, get_args
 import numpy as np
 from etils import epath
 
-from vit_jax.config import resolve
+from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
 from vit_jax.registry import FAMILIES
 from vit_jax.weights import archive, flat, network, stacking
 from vit_jax.weights.contract import Activation, Weights
 from vit_jax.weights.spellings import npz_parameters
+from vit_jax.weights.spellings.contract import Npz
 from vit_jax.weights.spellings.registry import NPZ
 
 _logger = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ def write(path: epath.Path, weights: Weights) -> None:
   if model.name in NPZ.names():
     family = NPZ.get(model.name)
     arrays = family.published(arrays)
-    keys = _picked(keys, family.unseen)
+    keys = _told(keys, family)
     if any("." in key for key in family.unseen):
       keys["name"] = model.name  # Tells which parts these keys are of.
   said: dict[str, Any] = {"model": keys}
@@ -100,15 +101,36 @@ def write(path: epath.Path, weights: Weights) -> None:
   archive.write(path, arrays, comment)
 
 
+def _told(keys: Mapping[str, Any], family: Npz) -> dict[str, Any]:
+  """The keys of a section that go into the comment."""
+  found = _picked(keys, family.unseen)
+  for part in family.parts:
+    if keys[part]["name"] != "vit":
+      found["variant"] = keys["variant"]
+      found[part] = {
+        key: value
+        for key, value in keys[part].items()
+        if key == "name" or key not in schema.Model.model_fields
+      }
+  return found
+
+
+def _tells(model: Mapping[str, Any], key: str, family: Npz) -> bool:
+  """Tests whether `_told` gives such a key, where it gives all of `model`."""
+  whole = [part for part in family.parts if "name" in model.get(part, {})]
+  if key.partition(".")[0] in whole:
+    return True
+  return key in family.unseen or (bool(whole) and key == "variant")
+
+
 def _picked(keys: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
   """The values of some keys; of parts as {'text': {'pool': ...}}."""
   found: dict[str, Any] = {}
   for name in names:
     part, _, key = name.rpartition(".")
-    values, into = (
-      (keys[part], found.setdefault(part, {})) if part else (keys, found)
-    )
+    values = keys[part] if part else keys
     if key in values:  # Parts are of any family.
+      into = found.setdefault(part, {}) if part else found
       into[key] = values[key]
   return found
 
@@ -135,9 +157,10 @@ def _said(comment: bytes, path: str) -> dict[str, Any]:
     use = {key: said.get(key) for key in ("preprocess", "activation")}
     if name in NPZ.names():
       kinds = [name] if "name" in model else NPZ.names()
-      unseen = {key for kind in kinds for key in NPZ.get(kind).unseen}
-      if not unseen.issuperset(resolve.flatten(model).keys() - {"name"}):
-        raise KeyError
+      families = [NPZ.get(kind) for kind in kinds]
+      for key in resolve.flatten(model).keys() - {"name"}:
+        if not any(_tells(model, key, family) for family in families):
+          raise KeyError
     network.section(model, path)
     if names is not None and not all(isinstance(name, str) for name in names):
       raise TypeError

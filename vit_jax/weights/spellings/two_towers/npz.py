@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from vit_jax.models.text import sizes
+from vit_jax.models.two_towers.section import SHARED
 from vit_jax.models.two_towers.shapes import IMAGE, TEXT
 from vit_jax.models.vit.shapes import TABLE
 from vit_jax.weights.spellings.contract import Npz
@@ -23,15 +24,6 @@ _TEXT_ROWS = (
 )
 _SCALARS = {"t": "logit_scale", "b": "logit_bias"}
 _HEADS = {IMAGE_TOWER: "image_projection/", TEXT_TOWER: "text_projection/"}
-_OF_VIT = (
-  "drop_remainder",
-  "pool",
-  "pos_embedding",
-  "pos_embedding_at",
-  "gelu",
-  "layer_norm_eps",
-  "standardization",
-)
 
 
 def _canonical(
@@ -101,11 +93,12 @@ NPZ = Npz(
     "normalize",
     "pos_embedding_resize",
     "scale_init",
-    *(f"image.{key}" for key in _OF_VIT),
+    *(f"image.{key}" for key in VIT.unseen if key not in SHARED),
     "text.pool",
     "text.causal",
     "text.eot_token",
     "text.gelu",
     "text.layer_norm_eps",
   ),
+  parts=("image",),
 )
