@@ -59,7 +59,7 @@ def test_every_config_named_is_there():
   named = re.findall(
     r"--config=(configs/\w+\.py)(?::(\S+))?", "".join(COMMANDS)
   )
-  assert len(named) == 7
+  assert len(named) == 8
   for path, arguments in named:
     built = command_line.load_config(str(REPO / path), arguments or None)
     checks.check(resolve.resolve(built))

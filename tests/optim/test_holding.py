@@ -26,13 +26,15 @@ def run(config, params, grads, steps, schedule=None, **settings):
   return found
 
 
-@pytest.mark.parametrize("until", [100, "100%", "10 epochs"])
-def test_what_never_learns_is_warned_of(until, config, params, grads, caplog):
+@pytest.mark.parametrize("until", [110, "110 steps", "11 epochs"])
+def test_what_is_held_for_longer_than_the_run_is_warned_of(
+  until, config, params, grads, caplog
+):
   run(config, params, grads, 1, freeze_until=(("head/.*", until),))
   (line,) = caplog.messages
-  assert "holds the parameters 'head/.*' for 100 steps" in line
+  assert "holds the parameters 'head/.*' for 110 steps" in line
   caplog.clear()
-  run(config, params, grads, 1, freeze_until=(("head/.*", 99),))
+  run(config, params, grads, 1, freeze_until=(("head/.*", 100),))
   assert not caplog.messages
 
 

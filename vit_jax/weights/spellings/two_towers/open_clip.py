@@ -217,7 +217,7 @@ def _pooling(model: Fields, tensors: Tensors) -> tuple[str, bool]:
   """The pooling of CLIP's image tower, and whether the last norm follows it.
 
   Args:
-    model: model_cfg.
+    model: The section model_cfg of the config.
     tensors: By Hugging Face's names; a tower of timm's has its own head.
 
   Raises:
