@@ -206,6 +206,7 @@ def _objective(
 
 
 def _of_run(epochs: float, whole: int) -> str:
+  """Some of the `whole` epochs of a run, as a share of it."""
   return f"{100 * epochs / whole:g}%"
 
 

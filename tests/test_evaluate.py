@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests import experiments, mask_folders
+from tests import clip_checkpoint, experiments, mask_folders
 from vit_jax import convert
 from vit_jax.config import defaults, resolve
 from vit_jax.configs import zero_shot
@@ -370,6 +370,14 @@ def test_a_network_of_other_classes_without_names_is_doubted(tmp_path, caplog):
   settled = config.model_copy(update={"model_from_init": True})
   evaluate(settled, str(tmp_path / "five.npz"))
   assert "the data has 2 classes and the model 5" in caplog.text
+
+
+def test_another_tokenizer_than_the_checkpoints_is_doubted(tmp_path, caplog):
+  clip_checkpoint.save(tmp_path / "clip")
+  config = zero_shot.get_config("smoke")  # Names 'bytes'.
+  evaluate(resolve.resolve(config), str(tmp_path / "clip"))
+  assert "The tokenizer bytes has 258 tokens" in caplog.text
+  assert "given as --config.train.tokenizer=PATH" in caplog.text
 
 
 def test_texts_have_the_tokenizer_of_the_checkpoint(tmp_path):

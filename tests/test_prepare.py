@@ -14,6 +14,7 @@ from PIL import Image
 
 import vit_jax
 from tests.data.building import pictures
+from tests.weights.published import GOLDEN
 from vit_jax.data import checksums, sources, tfds_prepare
 from vit_jax.errors import UserError
 
@@ -402,3 +403,23 @@ def test_no_tokenizer_is_written_over(tmp_path):
   )
   assert run.returncode == 1 and f"{taken} is there already" in run.stderr
   assert taken.read_bytes() == b"mine"
+
+
+@pytest.mark.slow
+def test_a_tokenizer_of_patches_names_the_run_that_learns_from_it(tmp_path):
+  _fill(tmp_path / "photos")
+  output = tmp_path / "tokens.npz"
+  run = _run(
+    *("tokenizer", "--images=folder:labels=none", "--split=test"),
+    *(f"--data_dir={tmp_path}/photos", f"--output={output}", "--tokens=2"),
+    f"--checkpoint={GOLDEN / 'huggingface_vit'}",
+  )
+  assert run.returncode == 0, run.stderr
+  command = next(x for x in run.stdout.splitlines() if "vit_jax.train" in x)
+  assert shlex.split(command) == [
+    *("python", "-m", "vit_jax.train"),
+    f"--config=configs/beit.py:tokenizer={output}",
+    *("--config.train.dataset=folder:labels=none", "--config.evals={}"),
+    "--config.train.split=test",
+    *(f"--config.data_dir={tmp_path}/photos", "--workdir=runs/beit"),
+  ]

@@ -1,14 +1,12 @@
 """Clipping of gradients to a norm."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import optax
 
 from vit_jax import trees
 from vit_jax.config import schema
-from vit_jax.optim import encoder_blocks
+from vit_jax.optim import encoder_blocks, group_norms
 
 # Added to a norm, as torch.nn.utils.clip_grad_norm_ does.
 _EPSILON = 1e-6
@@ -31,13 +29,9 @@ def _clip_modules(largest: float) -> optax.GradientTransformation:
 
   def update(updates, params=None):
     del params
-    squares: dict[str, Any] = {}
-    for path, gradient in trees.named_leaves(updates):
-      square = jnp.sum(jnp.square(gradient.astype(jnp.float32)))
-      squares[_module(path)] = squares.get(_module(path), 0.0) + square
     factors = {
-      name: jnp.minimum(1.0, largest / (jnp.sqrt(square) + _EPSILON))
-      for name, square in squares.items()
+      name: jnp.minimum(1.0, largest / (norm + _EPSILON))
+      for name, norm in group_norms.of(updates, _module).items()
     }
     return trees.map_named(
       lambda path, x: (x * factors[_module(path)]).astype(x.dtype), updates

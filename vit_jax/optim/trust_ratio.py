@@ -4,12 +4,12 @@ In the released networks they are one matrix (timm, `attn.qkv`).
 """
 
 import re
-from typing import Any
 
 import jax.numpy as jnp
 import optax
 
 from vit_jax import trees
+from vit_jax.optim import group_norms
 
 _JOINT = re.compile(r"(.*/)(?:query|key|value)(/kernel)")
 
@@ -29,7 +29,8 @@ def scale_by_joint_trust_ratio() -> optax.GradientTransformation:
   def update(
     updates: optax.Updates, state: optax.EmptyState, params: optax.Params
   ) -> tuple[optax.Updates, optax.EmptyState]:
-    of_params, of_updates = _norms(params), _norms(updates)
+    of_params = group_norms.of(params, _matrix)
+    of_updates = group_norms.of(updates, _matrix)
 
     def scaled(path, x):
       param, update = of_params[_matrix(path)], of_updates[_matrix(path)]
@@ -42,14 +43,6 @@ def scale_by_joint_trust_ratio() -> optax.GradientTransformation:
   return optax.GradientTransformation(init, update)
 
 
-def _norms(tree: Any) -> dict[str, Any]:
-  """The matrix as the released code has it -> its norm."""
-  squares: dict[str, Any] = {}
-  for path, leaf in trees.named_leaves(tree):
-    square = jnp.sum(jnp.square(leaf.astype(jnp.float32)))
-    squares[_matrix(path)] = squares.get(_matrix(path), 0.0) + square
-  return {name: jnp.sqrt(square) for name, square in squares.items()}
-
-
 def _matrix(path: str) -> str:
+  """The matrix that a kernel is a part of in the released networks."""
   return _JOINT.sub(r"\1qkv\2", path)
