@@ -108,6 +108,39 @@ def test_rates_measured_before_are_told_and_not_chosen(config, ended, tmp_path):
   assert [row["workdir"] for row in saved["earlier_runs"]] == ["lr_0.3"]
 
 
+@pytest.mark.parametrize(
+  ("top1", "line"),
+  [
+    (
+      {0.1: 0.9, 0.3: 0.75, 0.9: 0.5},
+      "The chosen rate is the lowest tried; a lower one may do better.",
+    ),
+    (
+      {0.1: 0.5, 0.3: 0.75, 0.9: 0.9},
+      "The chosen rate is the highest tried; a higher one may do better.",
+    ),
+    ({0.1: 0.5, 0.3: 0.75, 0.9: 0.5}, None),
+    ({0.3: 0.75, 0.9: None}, "The chosen rate is the lowest tried"),
+    ({0.1: 0.5, 0.3: 0.75, 0.9: None}, None),
+    ({0.3: 0.75}, None),
+  ],
+)
+def test_a_best_rate_at_an_end_of_those_tried_is_told(
+  config, ended, tmp_path, top1, line
+):
+  table = Table(config, str(tmp_path))
+  for rate, value in top1.items():
+    status = "finished" if value else "diverged"
+    table.add(*ended(rate, value, value, status))
+  assert "may do better" not in table.text()
+  table.best()
+  last = table.text().splitlines()[-1]
+  if line is None:
+    assert "may do better" not in last
+  else:
+    assert last.startswith(line)
+
+
 def test_the_table_is_there_before_the_sweep_ends(config, ended, tmp_path):
   table = Table(config, str(tmp_path))
   table.add(*ended(0.1, 0.5, 1.0))

@@ -123,10 +123,26 @@ class Table:
     text = f"{table}\n\n{dev}; {test} {values['final_split']}"
     if "workdir" in values:
       text += f" in {values['workdir']}"
+    text += f".{self._at_an_end()}"
     if self._earlier:
       rates = ", ".join(map(self._measured, self._earlier))
-      text += f".\nMeasured here before and not compared now: {rates}"
-    return f"{text}."
+      text += f"\nMeasured here before and not compared now: {rates}."
+    return text
+
+  def _at_an_end(self) -> str:
+    """A line that says that rates beyond those tried may be better."""
+    chosen = self._values["chosen"]
+    rates = [row["learning_rate"] for row in (*self._rows, *self._earlier)]
+    if chosen is None or len(self._rows) < 2:
+      return ""
+    if chosen == max(rates):
+      end, beyond = "highest", "higher"
+    elif chosen == min(rates):
+      end, beyond = "lowest", "lower"
+    else:
+      return ""
+    told = f"The chosen rate is the {end} tried; a {beyond} one may do better."
+    return f"\n{told}"
 
   def _cells(self, row: dict[str, Any]) -> tuple[str, ...]:
     is_chosen = row["chosen"]
