@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests import experiments
+from vit_jax.config import resolve
 from vit_jax.paper import vtab
 
 CONFIG = "--config=configs/vtab.py:smoke"
@@ -27,6 +29,8 @@ def run(repo, *arguments):
     ([CONFIG, "--tasks=dtt"], "'dtt' is not known. Did you mean 'dtd'?"),
     ([CONFIG, "--tasks="], "--tasks is empty"),
     ([CONFIG + ",task=dtd"], "names one task"),
+    (["--config={run}/config.json", "--workdir=x"], "the config of one run"),
+    ([CONFIG, "--workdir=s3://bucket/x"], "give one of gs://"),
     (["--config=configs/finetune.py"], 'Unknown config argument "task"'),
     ([CONFIG, "--config.seed=-1"], "config.seed = -1 must be"),
     (
@@ -36,8 +40,12 @@ def run(repo, *arguments):
     ),
   ],
 )
-def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):
-  result = run(repo, *arguments)
+def test_bad_input_gets_a_sentence_and_exit_code_1(
+  repo, tmp_path, arguments, sentence
+):
+  config = resolve.dump(experiments.config())
+  (tmp_path / "config.json").write_text(config)
+  result = run(repo, *(one.format(run=tmp_path) for one in arguments))
   assert result.returncode == 1
   assert "Traceback" not in result.stderr
   assert sentence in result.stderr
@@ -70,8 +78,15 @@ def test_tasks_are_run_in_turn_and_not_again(repo, tmp_path):
   assert (tmp_path / "vtab.md").read_text() in first.stdout
 
   times = [(tmp_path / task / "metrics.jsonl").stat() for task in top1]
-  again = run(repo, *arguments)
+  again = run(repo, arguments[0], "--tasks=dtd", *arguments[2:])
   assert again.returncode == 0
+  # The other one counts still, but not for other settings.
+  assert json.loads((tmp_path / "vtab.json").read_text()) == value
+  other = run(
+    repo, CONFIG, "--tasks=dtd", "--config.seed=1", f"--workdir={tmp_path}"
+  )
+  assert other.returncode == 1
+  assert "holds a run of another experiment" in other.stderr
   assert json.loads((tmp_path / "vtab.json").read_text()) == value
   assert [(tmp_path / t / "metrics.jsonl").stat() for t in top1] == times
 

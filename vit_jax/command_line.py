@@ -107,6 +107,11 @@ def resolved_config_of(argument: str, name: str = "config") -> schema.Config:
   flag = flags.FLAGS[name]
   file = config_flags.get_config_filename(flag)
   path, _, given = file.partition(":")
+  if path == from_json.__file__:
+    raise UserError(
+      f"--{name}={given} is the config of one run, which takes no argument such"
+      f" as {argument}; give an experiment file that does."
+    )
   key = argument.partition("=")[0]
   if key in (item.partition("=")[0].strip() for item in given.split(",")):
     raise UserError(

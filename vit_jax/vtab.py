@@ -6,8 +6,9 @@
       --tasks=natural,dmlab --workdir=runs/dev_0.003
 
 Each task is a run in WORKDIR/TASK, one after the other, with the arguments and
-overrides of --config; the same command resumes where it was stopped. A task
-whose dataset is missing is left out, and the means say how many tasks they
+overrides of --config; the same command resumes where it was stopped. Tasks that
+--tasks leaves out count if they have finished there by the same settings. A
+task whose dataset is missing is left out, and the means say how many tasks they
 cover. WORKDIR/vtab.json and vtab.md hold the table. Exit codes are those of
 train, and 1 if a task failed.
 """
@@ -16,8 +17,9 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from absl import flags
+from etils import epath
 
-from vit_jax import checks, command_line
+from vit_jax import buckets, checks, command_line
 from vit_jax.config import main_evaluator, schema
 from vit_jax.data import sources, tfds_directory
 from vit_jax.errors import UserError
@@ -46,17 +48,29 @@ def main(argv: Sequence[str]) -> int:
   for config in configs.values():
     if not config.model_from_init:
       checks.check(config)
-  if not flags.FLAGS.workdir:
+  workdir = flags.FLAGS.workdir
+  if not workdir:
     raise UserError("No directory for the runs was named: give --workdir=DIR.")
-  return transfer(configs, flags.FLAGS.workdir)
+  buckets.check_workdir(workdir)
+  earlier = {
+    task: command_line.resolved_config_of(f"task={task}")
+    for task in vtab.TASKS
+    if task not in tasks and runner.has_begun(epath.Path(workdir) / task)
+  }
+  return transfer(configs, workdir, earlier)
 
 
-def transfer(configs: Mapping[str, schema.Config], workdir: str) -> int:
+def transfer(
+  configs: Mapping[str, schema.Config],
+  workdir: str,
+  earlier: Mapping[str, schema.Config],
+) -> int:
   """Runs all unfinished tasks, and writes the table after each.
 
   Args:
     configs: Task -> its experiment.
     workdir: Directory of all runs.
+    earlier: The same of other tasks, which count if they have finished.
 
   Returns:
     The exit code: 0, or that of a run which was stopped.
@@ -70,19 +84,17 @@ def transfer(configs: Mapping[str, schema.Config], workdir: str) -> int:
       f"The datasets of these tasks are missing. {_advice(configs, absent)}"
     )
   table = VtabTable(workdir)
+  for task, config in earlier.items():
+    run = _run(task, config, workdir)
+    if runner.has_finished(run):
+      table.add(task, run)
   for task in absent:
     table.set(task, ABSENT)
   with runner.Runner() as start:
     for task, config in configs.items():
       if task in absent:
         continue
-      evaluator = main_evaluator.find(config)
-      if evaluator is None:
-        raise UserError(
-          f"config.evals of task {task} has no evaluator of type"
-          " 'classification', whose accuracy the mean is of; add one."
-        )
-      run = plan.run_in(workdir, task, config, evaluator)
+      run = _run(task, config, workdir)
       try:
         if code := start(run):
           return code
@@ -103,6 +115,17 @@ def transfer(configs: Mapping[str, schema.Config], workdir: str) -> int:
       " and start the same command again."
     )
   return 0
+
+
+def _run(task: str, config: schema.Config, workdir: str) -> plan.Run:
+  """The run of a task; raises UserError if it measures no accuracy."""
+  evaluator = main_evaluator.find(config)
+  if evaluator is None:
+    raise UserError(
+      f"config.evals of task {task} has no evaluator of type"
+      " 'classification', whose accuracy the mean is of; add one."
+    )
+  return plan.run_in(workdir, task, config, evaluator)
 
 
 def _chosen(words: Sequence[str]) -> list[str]:

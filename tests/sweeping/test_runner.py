@@ -15,7 +15,7 @@ import pytest
 from tests import experiments
 from vit_jax.config import resolve
 from vit_jax.errors import UserError
-from vit_jax.sweeping import plan
+from vit_jax.sweeping import plan, runner
 from vit_jax.sweeping.runner import Runner, summary
 
 # `python -m vit_jax.train --config=... --workdir=DIR`, as far as the sweep can
@@ -59,8 +59,8 @@ def run(tmp_path, monkeypatch):
   def call(order, rate=0.3, **changes):
     (tmp_path / "order").write_text(order)
     config = experiments.config(sweep__learning_rates=(0.1, 0.3), **changes)
-    with Runner() as runner:
-      return runner(plan.trial(config, rate, str(tmp_path)))
+    with Runner() as start:
+      return start(plan.trial(config, rate, str(tmp_path)))
 
   return call
 
@@ -141,10 +141,59 @@ def test_a_directory_of_another_sweep_is_refused_by_its_keys(run):
   assert "allow_change" not in str(error.value)
 
 
-def test_evaluators_and_logging_may_change(run, tmp_path):
+@pytest.mark.parametrize(
+  "changes",
+  [
+    {"log_every_steps": 7},
+    {"evals__test__batch_size": 8},
+    {"evals__test__split": "test[:2]"},  # Of the last run alone.
+    {"evals__test__label_sets": "real.json"},
+  ],
+)
+def test_what_no_metric_depends_on_may_change(run, tmp_path, changes):
   run("finished 0")
-  assert run("finished 0", log_every_steps=7) == 0
+  assert run("finished 0", **changes) == 0
   assert calls(tmp_path) == 1
+
+
+def test_results_of_other_examples_are_not_taken_for_those_asked_for(run):
+  splits = {"sweep__train_split": "train[:80%]"}
+  run("finished 0", **splits, sweep__dev_split="train[80%:]")
+  with pytest.raises(UserError, match="evals.dev.split: was .train.80%:."):
+    run("finished 0", **splits, sweep__dev_split="train[:2]")
+  with pytest.raises(UserError, match="evals.dev.preprocess: was"):
+    run(
+      "finished 0",
+      **splits,
+      sweep__dev_split="train[80%:]",
+      evals__test__preprocess="decode|resize(9)|central_crop",
+    )
+
+
+def test_a_run_that_ended_goes_on_with_a_change_that_is_allowed(run, tmp_path):
+  run("finished 0")
+  longer = {"total_steps": 9, "allow_change": "total_steps"}
+  assert run("preempted 42", **longer) == 42
+  assert run("finished 0", **longer) == 0
+  assert calls(tmp_path) == 3
+  assert run("finished 0", **longer) == 0
+  assert calls(tmp_path) == 3
+
+
+def test_only_a_run_of_the_same_config_has_finished(run, tmp_path):
+  def found(**changes):
+    config = experiments.config(sweep__learning_rates=(0.1, 0.3), **changes)
+    return runner.has_finished(plan.trial(config, 0.3, str(tmp_path)))
+
+  assert not found()
+  run("preempted 42")
+  assert not found()
+  run("finished 0")
+  assert found()
+  assert not found(seed=1)
+  assert not found(seed=1, allow_change="seed")
+  (tmp_path / "lr_0.3" / "experiment.json").write_text("{")
+  assert not found()
 
 
 @pytest.mark.parametrize("order", ["wait", "deaf"])
@@ -156,6 +205,19 @@ def test_a_request_to_stop_reaches_the_run(run, tmp_path, number, code, order):
   asker = ask_once_there(tmp_path / "lr_0.3" / "waiting", os.getpid(), number)
   assert run(order) == code
   assert asker.wait(100) == 0
+
+
+def test_a_request_while_a_run_is_being_started_reaches_it(
+  run, tmp_path, monkeypatch
+):
+  start = subprocess.Popen
+
+  def asked(*arguments, **options):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return start(*arguments, **options)
+
+  monkeypatch.setattr(runner.subprocess, "Popen", asked)
+  assert run("wait") == 42
 
 
 def ask_once_there(path, pid, number):

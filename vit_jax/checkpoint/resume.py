@@ -25,6 +25,8 @@ _FREE += (
   "data_dir",
   "objective.cache_frozen",
 )
+# Keys of an evaluator that change nothing that it measures.
+_OF_NO_METRIC = ("every_steps", "batch_size")
 # Sections whose keys depend on their name.
 _NAMED = ("model", "objective")
 
@@ -53,7 +55,11 @@ def metadata(
 
 
 def differences(
-  saved: Mapping[str, Any], current: Mapping[str, Any], allow_change: str = ""
+  saved: Mapping[str, Any],
+  current: Mapping[str, Any],
+  allow_change: str = "",
+  *,
+  evaluator: str | None = None,
 ) -> list[str]:
   """Finds the keys that differ and are neither free nor allowed.
 
@@ -64,20 +70,30 @@ def differences(
     saved: Metadata of a checkpoint.
     current: Metadata of the run that resumes.
     allow_change: Comma list of keys, or of sections such as 'versions'.
+    evaluator: Entry of `config.evals` whose metrics are compared with those of
+      other runs, so that what it measures is not free.
 
   Returns:
     One line each: "key: was 1, is 2".
   """
-  defaults = _present(resolve.flatten(_defaults_of(current["config"])))
+  config = current["config"]
+  defaults = _present(resolve.flatten(_defaults_of(config, evaluator)))
   old, new = defaults | _flat(saved), _flat(current)
   absent = object()
   return [
     f"{key}: was {_shown(old.get(key))}, is {_shown(new.get(key))}"
     for key in sorted(old | new)
     if old.get(key, absent) != new.get(key, absent)
-    and not key.startswith(_FREE)
+    and not _is_free(key, evaluator)
     and not is_allowed(key, allow_change)
   ]
+
+
+def _is_free(key: str, evaluator: str | None) -> bool:
+  section, name, rest = (*key.split(".", 2), "", "")[:3]
+  if section == "evals" and name == evaluator:
+    return rest in _OF_NO_METRIC
+  return key.startswith(_FREE)
 
 
 def is_allowed(key: str, allow_change: str) -> bool:
@@ -93,9 +109,14 @@ def allowed_keys(allow_change: str) -> list[str]:
   ]
 
 
-def _defaults_of(config: Mapping[str, Any]) -> dict[str, Any]:
-  """The defaults of a config with the same family and objective."""
+def _defaults_of(
+  config: Mapping[str, Any], evaluator: str | None
+) -> dict[str, Any]:
+  """The defaults of a config with the same family, objective and evaluator."""
   named = {group: {"name": config[group]["name"]} for group in _NAMED}
+  if evaluator is not None:
+    entry = config["evals"][evaluator]
+    named["evals"] = {evaluator: {"type": entry["type"]}}
   named["extensions"] = config.get("extensions", [])
   return json.loads(resolve.dump(resolve.load(json.dumps(named))))
 

@@ -1,5 +1,6 @@
 """Runs `vit_jax.train` in child processes, one after the other."""
 
+import contextlib
 import ctypes
 import json
 import signal
@@ -16,7 +17,8 @@ from vit_jax.config import resolve
 from vit_jax.errors import UserError
 from vit_jax.sweeping.plan import Run
 
-EXPERIMENT = "experiment.json"
+_EXPERIMENT = "experiment.json"
+_SUMMARY = "summary.json"
 # Exit codes of train when asked to stop; a process that is asked before its
 # handlers are installed dies of the signal.
 _STOPPED = {signal.SIGTERM: 42, signal.SIGINT: 130}
@@ -73,7 +75,7 @@ class Runner:
 
   def _train(self, run: Run) -> int:
     arguments = [
-      f"--config={run.workdir / EXPERIMENT}",
+      f"--config={run.workdir / _EXPERIMENT}",
       f"--workdir={run.workdir}",
     ]
     # Its own group: Ctrl-C reaches it once, through us.
@@ -82,6 +84,8 @@ class Runner:
       process_group=0,
       preexec_fn=_end_with_parent,
     )
+    if self._asked is not None:  # While it was being started.
+      self._child.send_signal(self._asked)
     try:
       return self._child.wait()
     finally:
@@ -100,7 +104,7 @@ def summary(run: Run) -> dict[str, Any]:
   A run whose summary is damaged resumes from its last checkpoint and writes it
   again.
   """
-  value = records.read_json(run.workdir / "summary.json")
+  value = records.read_json(run.workdir / _SUMMARY)
   return value if isinstance(value.get("metrics"), dict) else {}
 
 
@@ -109,35 +113,58 @@ def status(run: Run) -> str | None:
   return summary(run).get("status")
 
 
-def differences(run: Run) -> list[str]:
+def has_begun(workdir: epath.Path) -> bool:
+  """True if a run was started in the directory."""
+  return (workdir / _EXPERIMENT).exists()
+
+
+def has_finished(run: Run) -> bool:
+  """True if the directory holds this run, to its end.
+
+  One that cannot be read, or is of another config, does not.
+  """
+  with contextlib.suppress(UserError):
+    return status(run) == "finished" and not _differences(run)
+  return False
+
+
+def _differences(run: Run, allow_change: str = "") -> list[str]:
   """The keys in which the run in its directory differs, as 'key: was 1, is 2'.
+
+  Those of its evaluator are among them: a run may resume with another, but the
+  metrics of one that has ended are of the former.
 
   Raises:
     UserError: The config in the directory cannot be read.
   """
   current = resume.metadata(run.config, fingerprint="", versions={})
+  saved = {**current, "config": _experiment(run.workdir / _EXPERIMENT)}
   return resume.differences(
-    {**current, "config": _experiment(run.workdir / EXPERIMENT)},
-    current,
-    run.config.allow_change,
+    saved, current, allow_change, evaluator=run.evaluator
   )
 
 
 def _write_experiment(run: Run) -> None:
   """Writes the run's config to the file that train reads.
 
+  A summary of a config that differs, as `allow_change` permits, is removed, so
+  that the run goes on.
+
   Raises:
     UserError: The directory was made for another config, or for one that
       cannot be read.
   """
-  path = epath.Path(run.workdir / EXPERIMENT)
-  if path.exists() and (different := differences(run)):
+  path = epath.Path(run.workdir / _EXPERIMENT)
+  exists = path.exists()
+  if exists and (different := _differences(run, run.config.allow_change)):
     raise UserError(
       f"{run.workdir} holds a run of another experiment:\n"
       + "\n".join(f"  {line}" for line in different)
       + "\nIts results are not those of this one; choose another --workdir."
     )
   try:
+    if exists and _differences(run):
+      (run.workdir / _SUMMARY).unlink(missing_ok=True)
     run.workdir.mkdir(parents=True, exist_ok=True)
     records.write_text(path, resolve.dump(run.config) + "\n")
   except OSError as error:

@@ -1,6 +1,5 @@
 """The results of a sweep: sweep.json for programs, sweep.md for people."""
 
-import contextlib
 from typing import Any
 
 from etils import epath
@@ -29,10 +28,8 @@ class Table:
     self._rows: list[dict[str, Any]] = []
     self._earlier: list[dict[str, Any]] = []
     for rate, run in plan.earlier(config, workdir):
-      # A directory that cannot be read is no matter of this sweep.
-      with contextlib.suppress(UserError):
-        if runner.status(run) == "finished" and not runner.differences(run):
-          self._earlier.append(self._row(rate, run))
+      if runner.has_finished(run):
+        self._earlier.append(self._row(rate, run))
     self._values: dict[str, Any] = {
       "status": "running",
       "dataset": config.train.dataset,
