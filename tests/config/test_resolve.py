@@ -227,6 +227,27 @@ def test_every_key_says_what_it_means():
     check(model)
 
 
+@pytest.mark.parametrize(
+  ("kind", "preprocess"),
+  [
+    # common_fewshot.py of big_vision: resize(256), of the whole image.
+    ("fewshot", "decode|resize(scale=1.1429)|central_crop"),
+    # eval_knn.py and eval_linear.py of DINO resize the smaller side.
+    ("knn", "decode|resize_small(scale=1.1429)|central_crop"),
+    ("linear_probe", "decode|resize_small(scale=1.1429)|central_crop"),
+  ],
+)
+def test_each_evaluator_of_features_crops_as_its_reference(kind, preprocess):
+  entry = defaults.default_eval(type=kind)
+  entry.datasets.own = defaults.default_fewshot_dataset()
+  entry.datasets.other = defaults.default_fewshot_dataset(preprocess="decode")
+  resolved = resolve.resolve(config(evals={"features": entry}))
+  datasets = resolved.evals["features"].datasets
+  assert datasets["own"].preprocess == preprocess
+  assert datasets["other"].preprocess == "decode"
+  assert resolve.load(resolve.dump(resolved)) == resolved
+
+
 def test_flatten_joins_names_with_dots():
   assert resolve.flatten({"a": {"b": 1, "c": {}}, "d": 2}) == {
     "a.b": 1,

@@ -742,9 +742,11 @@ class FewshotDataset(Section):
     "train", "Split that shots are drawn from, or of which all is used."
   )
   test_split: str = key("test", "Split that accuracy is measured on.")
-  preprocess: str = key(
-    "decode|resize_small(scale=1.1429)|central_crop",
-    "Host ops; 256 then 224 px at the paper's resolution. [BV]",
+  preprocess: str | None = key(
+    None,
+    "Host ops. None: the square of 224 px in one of 256 px, at the paper's"
+    " resolution, to which few-shot resizes the whole image [BV] and the others"
+    " the smaller side.",
   )
   image_key: str = key("image", "Feature that holds the image.")
   label_key: str = key("label", "Feature that holds the label.")
@@ -753,12 +755,31 @@ class FewshotDataset(Section):
 class FeaturesEval(Eval):
   """Settings shared by all evaluators on frozen features."""
 
+  default_preprocess: ClassVar[str] = (
+    "decode|resize_small(scale=1.1429)|central_crop"
+  )
+
   datasets: dict[str, FewshotDataset] = key({}, "Name in the metrics -> data.")
   representation: str = key("pre_logits", "Feature that is evaluated.")
+
+  @pydantic.field_validator("datasets")
+  @classmethod
+  def _name_preprocess(
+    cls, datasets: dict[str, FewshotDataset]
+  ) -> dict[str, FewshotDataset]:
+    """Writes out `preprocess`, so that a run's config says what was done."""
+    return {
+      name: data
+      if data.preprocess is not None
+      else data.model_copy(update={"preprocess": cls.default_preprocess})
+      for name, data in datasets.items()
+    }
 
 
 class FewshotEval(FeaturesEval):
   """Few-shot linear evaluation on frozen features. [P] 4.4, [BV]."""
+
+  default_preprocess: ClassVar[str] = "decode|resize(scale=1.1429)|central_crop"
 
   type: Literal["fewshot"]
   shots: tuple[PositiveInt, ...] = key((1, 5, 10, 25), "Examples per class.")
