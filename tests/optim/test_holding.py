@@ -26,15 +26,19 @@ def run(config, params, grads, steps, schedule=None, **settings):
   return found
 
 
-@pytest.mark.parametrize("until", [110, "110 steps", "11 epochs"])
-def test_what_is_held_for_longer_than_the_run_is_warned_of(
-  until, config, params, grads, caplog
+@pytest.mark.parametrize(
+  ("until", "steps"),
+  [(110, 110), ("11 epochs", 110), (100, 100), ("100%", 100)],
+)
+def test_what_is_held_for_the_whole_run_is_warned_of(
+  until, steps, config, params, grads, caplog
 ):
   run(config, params, grads, 1, freeze_until=(("head/.*", until),))
   (line,) = caplog.messages
-  assert "holds the parameters 'head/.*' for 110 steps" in line
+  assert f"holds the parameters 'head/.*' for {steps} steps" in line
   caplog.clear()
-  run(config, params, grads, 1, freeze_until=(("head/.*", 100),))
+  # The last of a hundred updates, of those counted from 0.
+  run(config, params, grads, 1, freeze_until=(("head/.*", 99),))
   assert not caplog.messages
 
 

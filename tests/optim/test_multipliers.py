@@ -39,6 +39,19 @@ def test_a_decay_multiplier_must_match_a_parameter_that_is_there(params):
     multipliers.decay_factors(optimizer, paths)
 
 
+def test_a_decay_multiplier_must_match_a_parameter_that_decays(params):
+  paths = [path for path, _ in trees.named_leaves(params)]
+
+  def found(factor):
+    rules = ((".*/pos_embedding", factor),)
+    optimizer = schema.Optimizer(decay_multipliers=rules)
+    return multipliers.decay_factors(optimizer, paths)
+
+  with pytest.raises(UserError, match="pos_embedding' matches .* that decays"):
+    found(0.1)
+  assert found(0.0)["Transformer/posembed_input/pos_embedding"] == 0
+
+
 def test_layer_decay_falls_from_head_to_embeddings(params):
   factors = multipliers.factors(
     schema.Optimizer(layer_decay=0.5), params, _LAYER_OF
@@ -89,6 +102,64 @@ def test_layer_decay_is_the_same_looped_and_scanned(params, stack):
       assert factor == looped[path]
 
 
+@pytest.mark.parametrize("depth", [2, 3, 5])
+def test_a_stacked_text_tower_counts_as_above_the_image_tower(
+  params, stack, depth
+):
+  """As a looped one; the image tower has three layers."""
+  block = params["Transformer"]["encoderblock_0"]
+  text = {f"encoderblock_{layer}": block for layer in range(depth)}
+  towers = {"image": params, "text": {"Transformer": text}}
+  section = named_sections.sections("model")["two_towers"]()
+  layer_of = functools.partial(
+    registry.FAMILIES.get("two_towers").layer_of, section
+  )
+  optimizer = schema.Optimizer(layer_decay=0.5)
+  looped = multipliers.factors(optimizer, towers, layer_of)
+  towers["text"] = stack(towers["text"])
+  scanned = multipliers.factors(optimizer, towers, layer_of)
+  alone = multipliers.factors(optimizer, params, _LAYER_OF)
+  for path, factor in scanned.items():
+    if path.startswith("image/"):
+      assert factor == looped[path] == alone[path.removeprefix("image/")]
+    else:
+      np.testing.assert_array_equal(np.ravel(factor), np.ones(depth))
+  assert all(looped[path] == 1 for path in looped if path.startswith("text/"))
+
+
+@pytest.mark.parametrize("depth", [2, 5])
+@pytest.mark.parametrize("is_stacked", [False, True])
+def test_the_decoder_of_a_masked_autoencoder_counts_as_above_the_encoder(
+  params, stack, depth, is_stacked
+):
+  block = params["Transformer"]["encoderblock_0"]
+  blocks = {f"encoderblock_{layer}": block for layer in range(depth)}
+  decoder = {
+    "Transformer": blocks,
+    "embedding": params["embedding"],
+    "mask_token": params["cls"],
+  }
+  if is_stacked:
+    decoder = stack(decoder)
+  factors = multipliers.factors(
+    schema.Optimizer(layer_decay=0.5), {**params, "decoder": decoder}, _LAYER_OF
+  )
+  for path, factor in factors.items():
+    if path.startswith("decoder/"):
+      np.testing.assert_array_equal(factor, np.ones_like(factor))
+  assert factors["cls"] == 0.0625
+
+
+def test_layer_decay_of_two_towers_without_layers_is_a_sentence(params):
+  layer_of = {"text/head/bias": None}.get
+  with pytest.raises(UserError, match="layer_decay = 0.5 needs a model"):
+    multipliers.factors(
+      schema.Optimizer(layer_decay=0.5),
+      {"text": {"head": {"bias": params["head"]["bias"]}}},
+      layer_of,
+    )
+
+
 def test_layer_decay_of_a_model_without_layers_is_a_sentence(params):
   with pytest.raises(UserError, match="layer_decay = 0.5 needs a model"):
     multipliers.factors(
@@ -122,6 +193,18 @@ def test_what_freeze_matches_is_frozen(params, freeze, trained):
     {"Transformer/encoder_norm/scale"} if "norm" in freeze else set()
   )
   assert set(factors) - multipliers.frozen(factors) == trained
+
+
+def test_the_backbone_is_all_but_the_heads_of_a_distilled_network(params):
+  params = {**params, "head_dist": params["head"]}
+  optimizer = schema.Optimizer(freeze="backbone")
+  factors = multipliers.factors(optimizer, params)
+  assert set(factors) - multipliers.frozen(factors) == {
+    "head/bias",
+    "head/kernel",
+    "head_dist/bias",
+    "head_dist/kernel",
+  }
 
 
 def test_freeze_wins_over_multipliers_and_leaves_the_others_theirs(params):

@@ -536,7 +536,7 @@ class Optimizer(Section):
   )
   freeze: str | None = key(
     None,
-    "What stays as it is: 'backbone', all but the head; or a regex of parameter"
+    "What stays as it is: 'backbone', all but heads; or a regex of parameter"
     " paths, such as 'embedding/.*|cls', or 'image/.*' of two towers [LiT].",
   )
   freeze_until: tuple[tuple[str, Duration], ...] = key(

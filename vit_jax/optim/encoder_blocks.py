@@ -12,7 +12,7 @@ import optax
 
 from vit_jax import trees
 
-_BLOCK = re.compile(r"(?:.*/)?encoderblock(?:_(\d+))?/.*")
+_BLOCK = re.compile(r"(?:.*/)?encoderblock(?:_(\d+))?(/.*)")
 
 
 def is_in_block(path: str) -> bool:
@@ -29,6 +29,12 @@ def is_stacked(path: str) -> bool:
 def layer(path: str) -> int:
   """The layer, counted from 0, of a parameter in a block of its own."""
   return int(_BLOCK.fullmatch(path).group(1))
+
+
+def of_layer(path: str, layer: int) -> str:
+  """The path that a stacked parameter would have in a looped model."""
+  start = _BLOCK.fullmatch(path).start(2)
+  return f"{path[:start]}_{layer}{path[start:]}"
 
 
 def depth(params: Any) -> int:

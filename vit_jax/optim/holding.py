@@ -39,7 +39,7 @@ def starts(
 ) -> dict[str, int]:
   """Path -> step of its first update, by `optimizer.freeze_until`.
 
-  What is held for longer than the run is warned of.
+  What is held for the whole run is warned of.
 
   Raises:
     UserError: A regex matches no parameter, or a duration is in epochs and the
@@ -57,7 +57,7 @@ def starts(
       )
     except ValueError as error:
       raise UserError(f"config.optimizer.freeze_until: {error}") from None
-    if steps > total_steps:
+    if steps >= total_steps:
       _logger.warning(
         "config.optimizer.freeze_until holds the parameters %r for %d steps,"
         " and the run has %d: they never learn. Give a share of the run, such"

@@ -14,7 +14,7 @@ from vit_jax.errors import UserError
 from vit_jax.optim import encoder_blocks
 
 # `optimizer.freeze`: names of regexes that would be awkward to type.
-_FREEZE = {"backbone": r"(?!head/).*"}
+_FREEZE = {"backbone": r"(?!head(_dist)?/).*"}
 
 Factors = dict[str, float | np.ndarray]
 
@@ -47,15 +47,20 @@ def factors(
   check_regexes("lr_multipliers", regexes, paths)
   freeze = freeze_regex(optimizer)
   check_regexes("freeze", freeze, paths)
-  if optimizer.layer_decay is not None and layer_of is None:
-    raise UserError(
-      f"config.optimizer.layer_decay = {optimizer.layer_decay:g} needs a"
-      " model with encoder blocks, and this one has none; leave it None."
-    )
   result = {}
   rules = [(regex, 0.0) for regex in freeze] + [*optimizer.lr_multipliers]
   if optimizer.layer_decay is not None:
-    depth = _depth(leaves, layer_of)
+    depth = 0
+    if layer_of is not None:
+      layers = (_layers(path, leaf, layer_of) for path, leaf in leaves)
+      depth = 1 + max(
+        (n for of in layers for n in of if n is not None), default=-1
+      )
+    if not depth:
+      raise UserError(
+        f"config.optimizer.layer_decay = {optimizer.layer_decay:g} needs a"
+        " model with encoder blocks, and this one has none; leave it None."
+      )
   for path, leaf in leaves:
     factor = _first(rules, path)
     if optimizer.layer_decay is not None:
@@ -74,16 +79,25 @@ def decay_factors(
   first regex of `decay_multipliers` that matches the whole path counts.
 
   Raises:
-    UserError: A regex matches no parameter.
+    UserError: A regex matches no parameter, or one of `decay_multipliers` none
+      that decays.
   """
   check_regexes("decay_mask", optimizer.decay_mask, paths)
+  decayed = [
+    path
+    for path in paths
+    if any(re.fullmatch(regex, path) for regex in optimizer.decay_mask)
+  ]
   rules = optimizer.decay_multipliers
   check_regexes("decay_multipliers", [regex for regex, _ in rules], paths)
+  for regex, factor in rules:
+    if factor and not any(re.fullmatch(regex, path) for path in decayed):
+      raise UserError(
+        f"config.optimizer.decay_multipliers: {regex!r} matches no parameter"
+        " that decays; let config.optimizer.decay_mask match it too."
+      )
   return {
-    path: _first(rules, path)
-    if any(re.fullmatch(regex, path) for regex in optimizer.decay_mask)
-    else 0.0
-    for path in paths
+    path: _first(rules, path) if path in decayed else 0.0 for path in paths
   }
 
 
@@ -150,23 +164,23 @@ def _first(rules: Sequence[tuple[str, float]], path: str) -> float:
   )
 
 
-def _depth(leaves: Sequence[tuple[str, Any]], layer_of: LayerOf) -> int:
-  """Number of layers."""
-  counts = (
-    leaf.shape[0]
-    if encoder_blocks.is_stacked(path)
-    else 1 + (layer_of(path) or 0)
-    for path, leaf in leaves
-  )
-  return max(counts)
+def _layers(path: str, leaf: Any, layer_of: LayerOf) -> list[int | None]:
+  """The layer of a parameter, or those of all that are stacked in it."""
+  if encoder_blocks.is_stacked(path):
+    paths = (encoder_blocks.of_layer(path, n) for n in range(leaf.shape[0]))
+    return [layer_of(one) for one in paths]
+  return [layer_of(path)]
 
 
 def _layers_above(
   path: str, leaf: Any, depth: int, layer_of: LayerOf
 ) -> float | np.ndarray:
   """depth - l: layer l counts from 0, embeddings as -1, the head as depth."""
+  above = [
+    0.0 if layer is None else float(depth - layer)
+    for layer in _layers(path, leaf, layer_of)
+  ]
   if encoder_blocks.is_stacked(path):
-    layers = depth - np.arange(depth, dtype=np.float32)
-    return layers.reshape(-1, *(1,) * (len(leaf.shape) - 1))
-  layer = layer_of(path)
-  return 0.0 if layer is None else float(depth - layer)
+    stacked = np.asarray(above, np.float32)
+    return stacked.reshape(-1, *(1,) * (len(leaf.shape) - 1))
+  return above[0]

@@ -1,5 +1,7 @@
 """The first tensor that is not finite, found once a step went wrong."""
 
+import functools
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +23,7 @@ def first_bad_tensor(
   rngs: Callable[[str], Array],
   step: int,
   grad_finite: np.ndarray,
+  accumulate_steps: int = 1,
 ) -> str:
   """Names the first non-finite tensor in the order of computation.
 
@@ -36,28 +39,37 @@ def first_bad_tensor(
     rngs: Name of a random stream -> its key at that step.
     step: Number of updates before it.
     grad_finite: Bool for each parameter, in tree order.
+    accumulate_steps: Micro-batches of the step, which are looked at one after
+      the other, as more of a batch may not fit into memory.
   """
   names = [name for name, _ in trees.named_leaves(params)]
   if jax.process_count() == 1:
     for name, leaf in trees.named_leaves(params):
       if not np.isfinite(np.asarray(leaf, np.float32)).all():
         return f"the parameter {name}"
-    bad = _first_bad_output(
-      lambda: objective.loss(
-        params,
-        constants,
-        objective_state,
-        objective.prepare(batch, rngs),
-        rngs,
-        step,
+    batch = objective.prepare(batch, rngs)
+    num_micro = 1 if objective.accumulates else accumulate_steps
+    for index in range(num_micro):
+      piece, keys = batch, rngs
+      if num_micro > 1:  # As `sharding.micro_batches` and the step have them.
+        every = slice(index, None, num_micro)
+        piece = jax.tree.map(operator.itemgetter(every), batch)
+        keys = functools.partial(_micro_key, rngs, index)
+      bad = _first_bad_output(
+        functools.partial(
+          objective.loss, params, constants, objective_state, piece, keys, step
+        )
       )
-    )
-    if bad:
-      return f"the output of {bad}"
+      if bad:
+        return f"the output of {bad}"
   bad_grads = [n for n, ok in zip(names, grad_finite, strict=True) if not ok]
   if bad_grads:
     return f"the gradient of {bad_grads[0]}"
   return "the loss itself"
+
+
+def _micro_key(rngs: Callable[[str], Any], index: int, name: str) -> Any:
+  return jax.random.fold_in(rngs(name), index)
 
 
 def _first_bad_output(forward: Callable[[], Any]) -> str | None:

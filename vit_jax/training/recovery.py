@@ -103,6 +103,7 @@ class Recovery:
       functools.partial(rngs.stream, self._parts.config.seed, step=step - 1),
       step - 1,
       values["grad_finite"],
+      self._parts.config.train.accumulate_steps,
     )
     what = (
       f"at step {step}: loss {values['loss']:g}, gradient norm"

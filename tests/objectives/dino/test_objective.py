@@ -277,6 +277,10 @@ def test_a_run_warns_of_a_collapse_once(tmp_path, caplog):
       ["config.train.views.local", "6 pixels", "patches of 4", "4 or 8"],
     ),
     (
+      {"ema_decay": 0.99},
+      ["config.ema_decay = 0.99", "teacher, which is an average already"],
+    ),
+    (
       {"objective__teacher_momentum": "linear(0.9, 1.1)"},
       ["teacher_momentum", "above 1"],
     ),

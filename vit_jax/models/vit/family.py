@@ -252,6 +252,8 @@ def _pixel_filters(network: "ViT", params: Mapping[str, Any]) -> Any:
 
 def _layer_of(model: schema.Model, path: str) -> int | None:
   del model
+  if path.startswith("decoder/"):  # Of masked autoencoders; it has blocks too.
+    return None
   match = _BLOCK.fullmatch(path)
   if match:
     return int(match[1])

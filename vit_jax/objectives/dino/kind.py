@@ -34,6 +34,12 @@ def check(config: schema.Config) -> None:
   objective = config.objective
   views.check(config)
   encoder_checks.check_no_classifier(config)
+  if config.ema_decay is not None:
+    raise UserError(
+      f"config.ema_decay = {config.ema_decay:g} averages the student, and the"
+      " teacher, which is an average already, is evaluated and exported; leave"
+      " it None and set config.objective.teacher_momentum."
+    )
   if max(scalars.parse(objective.teacher_momentum).values) > 1:
     raise UserError(
       f"config.objective.teacher_momentum = {objective.teacher_momentum!r} is"
