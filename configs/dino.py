@@ -83,7 +83,11 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     preprocess="decode|resize_small(scale=1.14286, method='bicubic',"
     " antialias=True)|central_crop",
   )
-  return smoke.shrink(config) if args.smoke else config
+  if args.smoke:
+    config = smoke.shrink(config)
+    # Two epochs, for prototypes are held in the first.
+    config.train.batch_size *= 2
+  return config
 
 
 def _crop(scale: tuple[float, float], last: str) -> ml_collections.ConfigDict:
