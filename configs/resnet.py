@@ -7,8 +7,9 @@
 With `data` (i1k, i21k or jft), pre-training by SGD: BiT-S, M and L, or what
 the ViT paper compares Adam with in Table 7 (there for 7 epochs; rates then fall
 at the same parts of the run as in BiT-L's 40, which the paper does not say).
-With `dataset` (one of configs/finetune.py), fine-tuning by the HyperRule; the
-ViT paper runs ResNets by this and by Table 4 and keeps the better.
+With `dataset` (one of configs/finetune.py), fine-tuning by the HyperRule of the
+paper, or with `rule=released` of the released code; the ViT paper runs ResNets
+by this and by Table 4 and keeps the better.
 
 ResNets pre-trained by Adam, as in Tables 3 and 6, are in configs/pretrain.py.
 """
@@ -25,11 +26,25 @@ _SMALL = {"cifar10": 32, "cifar100": 32}
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
-  args = arguments.parse(args, model="R50x1", data="", dataset="", epochs=0.0)
+  args = arguments.parse(
+    args, model="R50x1", data="", dataset="", epochs=0.0, rule="paper"
+  )
+  arguments.check_choice("rule", args.rule, big_transfer.RULES)
   if args.data and args.dataset:
     raise UserError(
       "Config arguments data and dataset are of two recipes: give data= to"
       " pre-train, or dataset= to fine-tune."
+    )
+  if args.dataset and args.epochs:
+    raise UserError(
+      f"Config argument epochs = {args.epochs:g} is of pre-training; the length"
+      " of a fine-tuning follows from the size of its dataset. Override"
+      " config.total_steps for another."
+    )
+  if args.rule != "paper" and not args.dataset:
+    raise UserError(
+      f"Config argument rule = {args.rule!r} is of fine-tuning; give dataset="
+      " to fine-tune, or leave it out."
     )
   if not args.dataset:
     data = args.data or "i21k"
@@ -43,5 +58,6 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     num_examples=DATASETS[args.dataset].num_examples["train"],
     image_side=_SMALL.get(args.dataset, 224),
     model=args.model,
+    rule=args.rule,
   )
   return smoke.shrink(config) if args.smoke else config

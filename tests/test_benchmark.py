@@ -30,6 +30,19 @@ def test_a_step_of_several_views_has_no_baseline_and_says_so(repo):
   assert "config.train.views asks for global_1, global_2" in result.stderr
 
 
+def test_an_output_that_cannot_be_written_is_told_before_measuring(repo):
+  result = subprocess.run(
+    [sys.executable, "-m", "vit_jax.benchmark", "step"]
+    + ["--config=configs/benchmark.py:smoke", "--output=not/there/a.json"],
+    cwd=repo,
+    capture_output=True,
+    text=True,
+  )
+  assert result.returncode == 1
+  assert result.stderr.startswith("error: --output=not/there/a.json cannot be")
+  assert not result.stdout
+
+
 @pytest.mark.slow
 def test_the_step_is_measured_without_tensorflow(repo):
   code = """

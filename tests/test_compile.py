@@ -32,7 +32,14 @@ def run(repo, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
     ((CONFIG, "--topology=v5e:2x2", "away"), 'Unexpected argument "away"'),
     ((CONFIG, "--topology=v5e:2x2", "--num_slices=0"), "num_slices"),
     ((CONFIG, "--topology=v5e:2x2", "--sweep_batches=8"), "is for --sweep"),
-    ((CONFIG, "--topology=v5e:2x2", "--output=not/there/x"), "not/there does"),
+    (
+      (CONFIG, "--topology=v5e:2x2", "--output=not/there/x"),
+      "--output=not/there/x cannot be written: there is no directory not/there",
+    ),
+    (
+      (CONFIG, "--topology=v5e:2x2", "--dump_hlo=."),
+      "--dump_hlo=. is a directory",
+    ),
   ],
 )
 def test_bad_input_is_a_sentence(repo, arguments, sentence):

@@ -19,6 +19,7 @@ from vit_jax.configs import (
 from vit_jax.errors import UserError
 from vit_jax.models.vit import sizes
 from vit_jax.objectives import build as objectives
+from vit_jax.optim import schedules
 from vit_jax.paper import cost, vtab
 from vit_jax.train import train
 from vit_jax.training import dry_run
@@ -571,6 +572,14 @@ def test_self_supervision_is_appendix_b12_of_the_paper():
   assert config.total_steps * 4096 / 303e6 == pytest.approx(14, rel=0.05)
 
 
+def steps_of_rate(config, total_steps):
+  """The steps at which the rate falls, in a run of so many."""
+  _, _, boundaries, _ = schedules.in_steps(
+    config.schedule, total_steps=total_steps, batch_size=1, num_examples=None
+  )
+  return tuple(boundaries)
+
+
 @pytest.mark.parametrize(
   ("data", "epochs", "falls"),
   [("i1k", 90, (30, 60, 80)), ("i21k", 90, (30, 60, 80)),
@@ -580,7 +589,12 @@ def test_resnets_are_pre_trained_as_big_transfer_has_it(data, epochs, falls):
   config = load(file("resnet"), f"model=R101x3,data={data}")
   checks.check(config)
   assert config.total_epochs == epochs
-  assert config.schedule.boundaries == tuple(f"{n} epochs" for n in falls)
+  # An epoch of 1281167 images, the most uneven of numbers, is 312.79 steps.
+  for length in (epochs, 20):
+    found = steps_of_rate(config, total_steps=round(length * 1281167 / 4096))
+    assert found == tuple(
+      round(n / epochs * round(length * 1281167 / 4096)) for n in falls
+    )
   assert (config.schedule.decay, config.schedule.factor) == ("steps", 0.1)
   # 0.03 for 256 images.
   assert config.schedule.base_lr == pytest.approx(0.48)
@@ -607,14 +621,56 @@ def test_the_hyperrule_follows_from_size_and_images(
   config = load(file("resnet"), arguments)
   checks.check(config)
   assert (config.total_steps, config.schedule.base_lr) == (steps, 0.003)
-  assert config.schedule.boundaries == tuple(
-    round(part * steps) for part in (0.3, 0.6, 0.9)
-  )
+  assert config.schedule.warmup_steps == 0
+  for length in (steps, 200):  # A run of another length falls at these shares.
+    assert steps_of_rate(config, total_steps=length) == tuple(
+      round(part * length) for part in (0.3, 0.6, 0.9)
+    )
   assert config.model.image_size == crop
   ops = f"decode|resize({size})|random_crop|flip_lr"
   assert config.train.preprocess == ops
   assert config.objective.mixup_alpha == mixup
   assert (config.train.batch_size, config.optimizer.weight_decay) == (512, 0)
+
+
+@pytest.mark.parametrize(
+  ("dataset", "supports", "size", "crop", "mixup"),
+  [
+    ("oxford_iiit_pet", (100, 200, 300, 400, 500), 512, 480, 0),
+    ("cifar10", (500, 3000, 6000, 9000, 10_000), 160, 128, 0.1),
+    ("imagenet2012", (500, 6000, 12_000, 18_000, 20_000), 512, 480, 0.1),
+  ],
+)
+def test_the_hyperrule_of_the_released_code(
+  dataset, supports, size, crop, mixup
+):
+  """bit_hyperrule.py of google-research/big_transfer."""
+  config = load(file("resnet"), f"dataset={dataset},rule=released")
+  checks.check(config)
+  warmup, *falls, end = supports
+  assert config.total_steps == end
+  rate = schedules.learning_rate(
+    config.schedule, total_steps=end, batch_size=512, num_examples=None
+  )
+  for step in (0, 1, warmup // 2, warmup, warmup + 1):
+    assert rate(step) == pytest.approx(0.003 * min(1, step / warmup))
+  for number, fall in enumerate(falls):
+    # There the fall itself is still before it, one step later.
+    assert rate(fall - 1) == pytest.approx(0.003 * 0.1**number)
+    assert rate(fall + 1) == pytest.approx(0.003 * 0.1 ** (number + 1))
+  assert config.model.image_size == crop
+  ops = f"decode|resize({size})|random_crop|flip_lr"
+  assert config.train.preprocess == ops
+  assert config.objective.mixup_alpha == mixup
+
+
+def test_arguments_of_the_other_recipe_are_refused():
+  with pytest.raises(UserError, match="epochs = 3 is of pre-training"):
+    load(file("resnet"), "dataset=cifar10,epochs=3")
+  with pytest.raises(UserError, match="rule = 'released' is of fine-tuning"):
+    load(file("resnet"), "data=jft,rule=released")
+  with pytest.raises(UserError, match="rule"):
+    load(file("resnet"), "dataset=cifar10,rule=relased")
 
 
 def test_two_recipes_at_once_are_refused():
@@ -633,8 +689,8 @@ def test_adam_and_sgd_are_compared_over_the_same_epochs():
   assert sgd == load(file("resnet"), "model=R152x2,data=jft,epochs=7")
   assert adam.total_epochs == sgd.total_epochs == 7
   # The rate falls at the same parts as in 40 epochs.
-  falls = [float(text.split()[0]) / 7 for text in sgd.schedule.boundaries]
-  assert falls == pytest.approx([n / 40 for n in (10, 23, 30, 37)], rel=1e-4)
+  falls = steps_of_rate(sgd, total_steps=517_822)
+  assert falls == tuple(round(n / 40 * 517_822) for n in (10, 23, 30, 37))
 
 
 def test_each_way_of_pooling_has_its_own_rate():

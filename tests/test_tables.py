@@ -122,6 +122,9 @@ def test_help_has_examples_and_loads_no_tables(repo):
     (["--figure=4"], "drawn from runs alone"),
     (["5", "--pretrained=B_16.npz"], "is not FILE=DATA"),
     (["5", "--pretrained=B_16.npz=jft300"], "one of i1k, i21k, jft"),
+    (["5", "--pretrained=B_16.npz=i21k"], "give --runs with it"),
+    (["6", "--metric=eval/val/top1"], "give --figure=4 with it"),
+    (["--figure=3", "--metric=eval/val/top1"], "is of figure 4"),
   ],
 )
 def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):

@@ -45,6 +45,7 @@ def main(argv: Sequence[str]) -> int:
     )
   config = resolve.resolve(flags.FLAGS.config)
   checks.check(config)
+  command_line.check_writable("output", flags.FLAGS.output)
   result = _BENCHMARKS[argv[1]](config)
   if flags.FLAGS.output:
     command_line.writing(records.write_json, flags.FLAGS.output, result)

@@ -167,6 +167,25 @@ def _speak_plainly() -> None:
   logging.getLogger("vit_jax").setLevel(logging.INFO)
 
 
+def check_writable(flag: str, path: str | None) -> None:
+  """Raises UserError for a file that could not be written after all the work.
+
+  Args:
+    flag: Name of the flag that names it.
+    path: File that will be written, also in a bucket; None: none will.
+  """
+  if not path or "://" in path:
+    return
+  directory = Path(path).parent
+  if not directory.is_dir():
+    raise UserError(
+      f"--{flag}={path} cannot be written: there is no directory {directory};"
+      " make it first."
+    )
+  if Path(path).is_dir():
+    raise UserError(f"--{flag}={path} is a directory; name a file to write.")
+
+
 def writing(
   write: Callable[[str, object], None], path: str, value: object
 ) -> None:

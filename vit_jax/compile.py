@@ -15,7 +15,6 @@ and "fits": false in the JSON. docs/compile.md explains the figures.
 --sweep_meshes and names the fastest that fits.
 """
 
-import os
 from collections.abc import Sequence
 
 from absl import flags
@@ -70,8 +69,8 @@ def main(argv: Sequence[str]) -> int:
       " --topology=v5e:16x16, or GPUs as --topology=h100:8."
     )
   topology = topology_lib.parse(values.topology, values.num_slices)
-  for path in (values.output, values.dump_hlo):
-    _check_writable(path)
+  for name in ("output", "dump_hlo"):
+    command_line.check_writable(name, values[name].value)
   for name in ("sweep_batches", "sweep_remat", "sweep_meshes"):
     if values[name].present and not values.sweep:
       raise UserError(f"--{name} is for --sweep; give that too.")
@@ -176,13 +175,6 @@ def _whole_numbers(texts: Sequence[str | int]) -> list[int]:
       f"--sweep_batches={given} must be images a device, such as 16,32,64."
     )
   return numbers
-
-
-def _check_writable(path: str | None) -> None:
-  """Raises UserError at once, rather than after minutes of compiling."""
-  directory = os.path.dirname(path or "") or "."
-  if path and "://" not in path and not os.path.isdir(directory):
-    raise UserError(f"{path} cannot be written: {directory} does not exist.")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from vit_jax import buckets, checks, command_line, records, registry
+from vit_jax import checks, command_line, records, registry
 from vit_jax.config import evaluator_declarations, schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import build as evaluators_build
@@ -130,18 +130,8 @@ def _check_flags(
       f"--report={report} must end in {' or '.join(endings)}, which says in"
       " which format it is written."
     )
-  for name, path in (("output", output), ("report", report)):
-    if path and not buckets.is_bucket(path):
-      directory = pathlib.Path(path).parent
-      if not directory.is_dir():
-        raise UserError(
-          f"--{name}={path} cannot be written: there is no directory"
-          f" {directory}; make it first."
-        )
-      if pathlib.Path(path).is_dir():
-        raise UserError(
-          f"--{name}={path} is a directory; name a file to write."
-        )
+  command_line.check_writable("output", output)
+  command_line.check_writable("report", report)
 
 
 def _ending(path: str) -> str:

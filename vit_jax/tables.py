@@ -105,6 +105,15 @@ def main(argv: Sequence[str]) -> int:
     )
   number = _number(argv[1:])
   pretrained = _pretrained(options.pretrained)
+  if pretrained and not options.runs:
+    raise UserError(
+      "--pretrained says from which data the runs of --runs started; give"
+      " --runs with it."
+    )
+  if options["metric"].present and options.figure != 4:
+    raise UserError(
+      f"--metric={options.metric} is of figure 4; give --figure=4 with it."
+    )
   if options.costs:
     if (number, options.figure, options.runs) != (None, None, None):
       raise UserError(

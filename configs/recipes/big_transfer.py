@@ -18,6 +18,7 @@ PRETRAINING = {
 _STEPS = ((20_000, 500), (500_000, 10_000))
 _MOST_STEPS = 20_000
 _SMALL_IMAGE = 96  # Pixels; smaller ones are not enlarged as much.
+RULES = ("paper", "released")
 
 
 def pretrain(
@@ -51,7 +52,7 @@ def pretrain(
     base_lr=0.03 * config.train.batch_size / 256,
     warmup_steps=5000,
     decay="steps",
-    boundaries=tuple(f"{epochs * fall / length:g} epochs" for fall in falls),
+    boundaries=tuple(f"{100 * fall / length:.12g}%" for fall in falls),
     end_lr=0.0,
   )
   paper_row.pretraining(config, data, "sgd")
@@ -59,7 +60,12 @@ def pretrain(
 
 
 def finetune(
-  task: Task, *, num_examples: int, image_side: int, model: str = ""
+  task: Task,
+  *,
+  num_examples: int,
+  image_side: int,
+  model: str = "",
+  rule: str = "paper",
 ) -> ml_collections.ConfigDict:
   """The HyperRule: all settings follow from the dataset's size and images.
 
@@ -68,6 +74,11 @@ def finetune(
     num_examples: Examples of its training split.
     image_side: Side of its images, pixels.
     model: Such as 'R50x1'; '': the architecture of `init_from`.
+    rule: One of `RULES`. The paper (3.3, A) has no warmup, a rate that falls at
+      30, 60 and 90 % of the run, and crops of 384 pixels, or 480 of R152x4. The
+      released code (bit_hyperrule.py of google-research/big_transfer) warms up
+      for 500 steps, or for 100 of 500, whose rate falls at 200, 300 and 400,
+      and crops 480 pixels whatever the network.
 
   Raises:
     UserError: No model has that name.
@@ -76,19 +87,21 @@ def finetune(
     (steps for most, steps in _STEPS if num_examples < most), _MOST_STEPS
   )
   size, crop = (160, 128) if image_side < _SMALL_IMAGE else (448, 384)
-  if model == "R152x4" and crop == 384:
+  is_short, is_released = steps == _STEPS[0][1], rule == "released"
+  if crop == 384 and (is_released or model == "R152x4"):
     size, crop = 512, 480
-  rule = dataclasses.replace(
-    task, steps=steps, rates=(0.003,), base_lr=0.003, warmup_steps=0
-  )
-  config = finetuning.build(rule, model=model, image_size=crop)
+  warmup = ("20%" if is_short else 500) if is_released else 0
+  falls = (40, 60, 80) if is_short and is_released else (30, 60, 90)
+  task = dataclasses.replace(task, steps=steps, rates=(0.003,), base_lr=0.003)
+  config = finetuning.build(task, model=model, image_size=crop)
   config.train.preprocess = f"decode|resize({size})|random_crop|flip_lr"
   config.optimizer.update(grad_clip_norm=None, mu_dtype="float32")
   config.schedule.update(
+    warmup_steps=warmup,
     decay="steps",
-    boundaries=tuple(round(steps * part) for part in (0.3, 0.6, 0.9)),
+    boundaries=tuple(f"{fall}%" for fall in falls),
   )
-  if steps > _STEPS[0][1]:  # Medium and large.
+  if not is_short:
     config.objective.mixup_alpha = 0.1
   paper_row.finetuning(config)
   return config
