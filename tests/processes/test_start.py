@@ -1,6 +1,7 @@
 """What the environment says of the processes of a run."""
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -63,31 +64,73 @@ def test_the_wait_for_the_others_is_as_long_as_the_environment_says(
   assert error.value.exit_code == 134
 
 
-@pytest.mark.parametrize(
-  ("variables", "devices"),
-  [({}, "0"), ({"JAX_LOCAL_DEVICE_IDS": "0,1,2,3"}, "0,1,2,3")],
-)
-def test_a_task_of_slurm_has_the_gpus_that_it_was_given(variables, devices):
-  """jax alone gives each task one; launch.slurm gives it all of its node."""
-  inherited = {n: v for n, v in os.environ.items() if not n.startswith("SLURM")}
-  task = {
+def task_of_slurm(count=1, index=0):
+  """The variables that srun gives a task on the only node of its step."""
+  return {
     "SLURM_JOB_ID": str(os.getpid()),
     "SLURM_STEP_NODELIST": "localhost",
-    "SLURM_NTASKS": "1",
-    "SLURM_PROCID": "0",
-    "SLURM_LOCALID": "0",
+    "SLURM_NTASKS": str(count),
+    "SLURM_PROCID": str(index),
+    "SLURM_LOCALID": str(index),
   }
+
+
+def gpus_after_joining(*environments):
+  """The GPUs that jax lets each of these processes see, once all have met."""
   code = """
 import jax
 from vit_jax.processes import start
 start.initialize()
 print(jax.config.values["jax_cuda_visible_devices"])
 """
-  run = subprocess.run(
-    [sys.executable, "-c", code],
-    env=inherited | task | variables,
-    check=True,
-    stdout=subprocess.PIPE,
-    text=True,
-  )
-  assert run.stdout.split() == [devices]
+  inherited = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith("SLURM")
+  }
+  processes = [
+    subprocess.Popen(
+      [sys.executable, "-c", code],
+      env=inherited | variables,
+      stdout=subprocess.PIPE,
+      text=True,
+    )
+    for variables in environments
+  ]
+  answers = [process.communicate()[0].strip() for process in processes]
+  assert [process.returncode for process in processes] == [0] * len(processes)
+  return answers
+
+
+def test_a_lone_task_of_slurm_has_all_gpus_that_it_was_given():
+  """As of srun --gpus=8 or an interactive step; jax alone takes one of them."""
+  assert gpus_after_joining(task_of_slurm()) == ["all"]
+
+
+def test_several_tasks_of_a_node_have_a_gpu_each():
+  tasks = [task_of_slurm(count=2, index=index) for index in range(2)]
+  assert gpus_after_joining(*tasks) == ["0", "1"]
+
+
+def test_a_run_that_is_joined_by_hand_inside_of_slurm_has_all_gpus():
+  with socket.socket() as probe:
+    probe.bind(("localhost", 0))
+    port = probe.getsockname()[1]
+  by_hand = [
+    {
+      **task_of_slurm(),
+      "JAX_COORDINATOR_ADDRESS": f"localhost:{port}",
+      "JAX_NUM_PROCESSES": "2",
+      "JAX_PROCESS_ID": str(index),
+    }
+    for index in range(2)
+  ]
+  assert gpus_after_joining(*by_hand) == ["all", "all"]
+
+
+def test_the_devices_that_are_asked_for_come_before_those_of_slurm():
+  """launch.slurm asks for all devices of a node."""
+  asked = {"JAX_LOCAL_DEVICE_IDS": "0,1,2,3"}
+  assert gpus_after_joining(task_of_slurm() | asked) == ["0,1,2,3"]
+  tasks = [task_of_slurm(count=2, index=index) | asked for index in range(2)]
+  assert gpus_after_joining(*tasks) == ["0,1,2,3"] * 2

@@ -18,6 +18,9 @@ _START_SECONDS = 300  # jax's own.
 # How long a lone process may hear nothing of itself, as while a laptop sleeps;
 # jax's 100 s end the run when it wakes up.
 _PATIENCE_SECONDS = 10 * 365 * 24 * 3600
+# All that is known is given to jax. For devices that are None it would ask the
+# cluster again, and take one of a task of SLURM.
+_NO_DETECTION = "deactivate"
 
 
 def initialize() -> None:
@@ -49,6 +52,7 @@ def initialize() -> None:
     count,
     index,
     local_devices,
+    cluster_detection_method=_NO_DETECTION,
     initialization_timeout=seconds,
     heartbeat_timeout_seconds=liveness.jax_limit(),
   )
@@ -70,8 +74,10 @@ def _place(seconds: int) -> tuple[str, int, int, Sequence[int] | None] | None:
       )
     return os.environ["JAX_COORDINATOR_ADDRESS"], count, index, None
   address, count, index, local_devices = jax_private.detect_cluster(seconds)
-  if "JAX_LOCAL_DEVICE_IDS" in os.environ:
-    local_devices = None  # jax takes these, unless it is given others.
+  # SLURM's tasks have one GPU each, by their number on the node; a lone one is
+  # not meant so. jax takes JAX_LOCAL_DEVICE_IDS, unless it is given others.
+  if count == 1 or "JAX_LOCAL_DEVICE_IDS" in os.environ:
+    local_devices = None
   return address and (address, count, index, local_devices)
 
 
@@ -94,7 +100,11 @@ def _initialize_alone() -> None:
   # Simulated CPU devices of one process need no network between them.
   jax.config.update("jax_cpu_collectives_implementation", None)
   jax.distributed.initialize(
-    f"localhost:{port}", 1, 0, heartbeat_timeout_seconds=_PATIENCE_SECONDS
+    f"localhost:{port}",
+    1,
+    0,
+    cluster_detection_method=_NO_DETECTION,
+    heartbeat_timeout_seconds=_PATIENCE_SECONDS,
   )
 
 
