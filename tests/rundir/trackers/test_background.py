@@ -70,12 +70,15 @@ def test_lines_wait_for_a_slow_tracker_up_to_a_number(store, begin, caplog):
   assert kept == sorted(kept)
 
 
-def write(background, store, steps, refusals):
-  """Writes each step once the tracker has seen the one before."""
+def write(background, store, steps, refusals, writes=2):
+  """Writes each step once the tracker has seen the one before.
+
+  One that is refused is expected to lead to so many `writes`.
+  """
   for step in steps:
     seen = store.writes
     background.write(step, {"train/loss": 0.5})
-    while store.writes < seen + (2 if step in refusals else 1):
+    while store.writes < seen + (writes if step in refusals else 1):
       time.sleep(0.001)
 
 
@@ -89,6 +92,18 @@ def test_lines_refused_in_an_outage_are_written_when_it_is_over(
   end(background)
   assert [step for step, _ in store.only] == [1, 2, 3, 4]
   assert caplog.text.count("is incomplete") == 1
+
+
+def test_lines_of_an_outage_that_ends_between_two_tries_are_written(
+  store, begin
+):
+  background = begin()
+  # Step 2 is refused; then 2 and 3 together, and 3 alone is taken.
+  store.write_errors = [None, *[ConnectionError("server error 500")] * 2]
+  write(background, store, (1, 2), refusals=())
+  write(background, store, (3, 4), refusals={3}, writes=3)
+  end(background)
+  assert sorted(step for step, _ in store.only) == [1, 2, 3, 4]
 
 
 def test_lines_refused_to_the_last_are_tried_once_more_at_the_end(store, begin):
@@ -107,7 +122,8 @@ def test_a_line_that_is_refused_for_itself_does_not_hold_up_later_ones(
   background.write(1, {"bad": 0.5})
   while not store.writes:
     time.sleep(0.001)
-  write(background, store, (2, 3), refusals={2})
+  # 1 and 2 together, 2 alone, and 1 once more, which was not for an outage.
+  write(background, store, (2, 3), refusals={2}, writes=3)
   end(background)
   assert [step for step, _ in store.only] == [2, 3]
 

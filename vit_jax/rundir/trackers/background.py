@@ -28,8 +28,9 @@ class Background:
   """A tracker that neither stops nor slows the run.
 
   The first error is a warning. A tracker that cannot be started is tried again
-  from time to time. Lines that it refuses are written again with the next ones,
-  unless it takes those alone. Lines that it never takes are in metrics.jsonl.
+  from time to time. Lines that it refuses are written again with the next ones;
+  where it takes those alone, once more by themselves. Lines that it never takes
+  are in metrics.jsonl.
 
   Args:
     name: Name of the tracker.
@@ -151,7 +152,9 @@ class Background:
     if self._takes(tracker, all_lines):
       self._refused = []
     elif self._refused and lines and self._takes(tracker, lines):
-      self._refused = []  # They are refused for what is in them.
+      # They were refused for what is in them, or an outage has just ended.
+      self._takes(tracker, self._refused)
+      self._refused = []
     else:
       self._refused = all_lines[-self._max_waiting :]
 
