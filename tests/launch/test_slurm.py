@@ -1,6 +1,7 @@
 """The SLURM job: what is submitted, and what the script does when it runs."""
 
 import dataclasses
+import json
 import os
 import pathlib
 import shutil
@@ -30,7 +31,8 @@ JOB = slurm.Job(
   sbatch=("--partition=gpu", "--account=a b"),
 )
 # srun as rough as Slurm's: the step is made a moment after it starts, and on
-# SIGTERM it kills its tasks. It runs `commands`, a task each.
+# SIGTERM it kills its tasks. It runs `commands`, a task each, whose variables
+# are those that --export or SLURM_EXPORT_ENV let through.
 STEP = """
 import signal, subprocess, time
 def forced(*unused):
@@ -38,6 +40,15 @@ def forced(*unused):
   for task in tasks:
     task.kill()
 signal.signal(signal.SIGTERM, forced)
+exported = os.environ.get("SLURM_EXPORT_ENV", "ALL")
+for word in words:
+  exported = word.removeprefix("--export=") if "--export=" in word else exported
+assert exported in ("ALL", "NONE"), exported
+inherited = {
+  name: value
+  for name, value in os.environ.items()
+  if exported == "ALL" or name.startswith("SLURM_")
+}
 tasks = []
 time.sleep(0.5)
 for index, command in enumerate(commands):
@@ -48,7 +59,7 @@ for index, command in enumerate(commands):
     "SLURM_PROCID": str(index),
     "SLURM_LOCALID": "0",
   }
-  tasks.append(subprocess.Popen(command, env={**os.environ, **task}))
+  tasks.append(subprocess.Popen(command, env=inherited | task))
 pids = " ".join(str(task.pid) for task in tasks)
 (place / "step.partial").write_text(pids)
 (place / "step.partial").rename(place / "step")
@@ -195,6 +206,22 @@ def test_one_task_a_node_has_all_of_its_gpus(tmp_path, taken, programs):
     "--config.seed=3",
     "--workdir=runs/first",
   ]
+
+
+def test_tasks_have_the_variables_of_the_script_whatever_sbatch_exports(
+  tmp_path, taken, programs
+):
+  """sbatch --export=NONE leaves SLURM_EXPORT_ENV to srun, which obeys it."""
+  file = tmp_path / "variables.json"
+  code = (
+    f"import json, os; json.dump(dict(os.environ), open({str(file)!r}, 'w'))"
+  )
+  run_step(programs, [sys.executable, "-c", code])
+  script = script_of(plan_in(tmp_path, taken))
+  assert finish(script, programs, SLURM_EXPORT_ENV="NONE") == 0
+  variables = json.loads(file.read_text())
+  assert variables["JAX_LOCAL_DEVICE_IDS"] == "0,1,2,3,4,5,6,7"
+  assert variables["PYTHONPATH"].split(":")[0] == str(experiment.REPO)
 
 
 def test_jax_takes_all_gpus_from_that_variable(monkeypatch):
