@@ -38,7 +38,10 @@ def define_flags() -> None:
   experiment.define_name()
   compile_check.define_flags()
   flags.DEFINE_string(
-    "image", None, "Where to push the image, without a tag: that is the commit."
+    "image",
+    None,
+    "Where to push the image, without a tag: that is the commit and the"
+    " accelerator.",
   )
   flags.DEFINE_bool(
     "build", True, "Build and push; --nobuild uses --image as it is named."
@@ -142,10 +145,11 @@ def main(argv: Sequence[str]) -> int:
   if revision:
     if ":" in image.rpartition("/")[2] or "@" in image:
       raise UserError(
-        f"--image={image} has a tag, but the commit is to be the tag; leave it"
-        " out, or give --nobuild to use that image as it is."
+        f"--image={image} has a tag, but the commit is to be in the tag; leave"
+        " it out, or give --nobuild to use that image as it is."
       )
-    image = f"{image}:{revision[:12]}"
+    # The accelerator changes what is installed.
+    image = f"{image}:{revision[:12]}-{nodes.extra}"
   job = Job(
     experiment.name(),
     image,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -33,6 +34,9 @@ JOBS = {
   "tpu, all flags": dataclasses.replace(TPU, **ALL),
   "gpu, all flags": dataclasses.replace(GPU, **ALL),
 }
+needs_git = pytest.mark.skipif(
+  not (experiment.REPO / ".git").exists(), reason="this is no clone"
+)
 every_job = pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 
 
@@ -205,6 +209,29 @@ def test_the_image_is_built_of_the_commit(
   manifest = tmp_path / filename.removeprefix("--filename=")
   assert create == "create"
   assert manifest.read_text() == next(iter(plan.files.values()))
+
+
+def pushed(repo, *words):
+  """The image that a dry run of the launcher would push."""
+  outcome = subprocess.run(
+    [sys.executable, "-m", "launch.gke", "--name=first", "--image=a/b"]
+    + ["--config=configs/quickstart.py", "--workdir=gs://b/run", "--dry_run"]
+    + list(words),
+    cwd=repo,
+    capture_output=True,
+    text=True,
+  )
+  assert outcome.returncode == 0, outcome.stderr
+  (image,) = re.findall(r"^docker push (\S+)$", outcome.stdout, re.MULTILINE)
+  assert f" --tag={image} " in outcome.stdout
+  return image
+
+
+@needs_git
+def test_images_of_tpus_and_of_gpus_do_not_replace_each_other(repo):
+  commit = experiment.commit(allow_changes=True)[:12]
+  assert pushed(repo, "--tpu=v5e:4x4") == f"a/b:{commit}-tpu"
+  assert pushed(repo, "--gpu=nvidia-l4") == f"a/b:{commit}-cuda12"
 
 
 def test_an_image_that_is_there_is_not_built(taken):
