@@ -251,6 +251,7 @@ def make_plan(
     archive = os.path.join(folder, "commit.tar.gz")
     build = ["docker", "build", "--file=launch/Dockerfile"]
     build += [f"--build-arg=ACCELERATOR={job.nodes.extra}"]
+    build += [f"--build-arg=COMMIT={revision}"]
     commands += [
       experiment.archive(revision, archive),
       Command([*build, f"--tag={job.image}", "-"], stdin=archive),

@@ -1,6 +1,7 @@
 """Versions of what a run's numbers depend on."""
 
 import functools
+import os
 import pathlib
 import platform
 import subprocess
@@ -38,10 +39,14 @@ def installed() -> dict[str, str]:
 
 @functools.cache
 def commit() -> str:
-  """The commit of this package's checkout, '+' if files differ; "" of none."""
+  """The commit of this package's checkout, '+' if files differ; "" of none.
+
+  Files that a launcher has taken from a commit are no checkout; their commit is
+  in VIT_JAX_COMMIT.
+  """
   root = pathlib.Path(__file__).parents[1]
   if not (root / ".git").exists():
-    return ""
+    return os.environ.get("VIT_JAX_COMMIT", "")
   git = ("git", "-C", str(root), "describe", "--always", "--dirty=+")
   try:
     found = subprocess.run(git, capture_output=True, text=True, timeout=5)

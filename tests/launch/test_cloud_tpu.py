@@ -753,7 +753,12 @@ def leave(*unused):
 signal.signal(signal.SIGTERM, leave)
 place = pathlib.Path(os.environ["PLACE"])
 with open(place / "trained.jsonl", "a") as file:
-  file.write(json.dumps({"words": sys.argv[1:], "cwd": os.getcwd()}) + "\\n")
+  trained = {
+    "words": sys.argv[1:],
+    "cwd": os.getcwd(),
+    "commit": os.environ.get("VIT_JAX_COMMIT"),
+  }
+  file.write(json.dumps(trained) + "\\n")
 print("training")
 codes = (place / "codes").read_text().split()
 (place / "codes").write_text(" ".join(codes[1:]))
@@ -882,6 +887,7 @@ def test_a_worker_installs_the_commit_and_trains(worker_of):
     "--workdir=gs://bucket/first",
   ]
   assert trained["cwd"] == str(worker.folder / REVISION)
+  assert trained["commit"] == REVISION
   installs = [w[3:] for w in worker.programs.words("python3") if "uv" in w]
   # gcsfs for the workdir in a bucket.
   assert any({"jax[tpu]==0.10.2", "gcsfs"} <= set(words) for words in installs)

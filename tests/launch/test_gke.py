@@ -203,6 +203,7 @@ def test_the_image_is_built_of_the_commit(
   assert git[-1] == "0123456789abcdef"
   build, push = programs.words("docker")
   assert f"--build-arg=ACCELERATOR={extra}" in build
+  assert "--build-arg=COMMIT=0123456789abcdef" in build
   assert f"--tag={IMAGE}" in build
   assert push == ["push", IMAGE]
   ((create, filename),) = programs.words("kubectl")
@@ -251,6 +252,24 @@ def test_the_dockerfile_installs_what_is_pinned(repo):
   pins = (repo / "requirements.txt").read_text().splitlines()
   assert len([pin for pin in pins if pin.startswith("jax==")]) == 1
   assert any("--requirement requirements.txt" in line for line in lines)
+
+
+def test_every_argument_of_the_build_is_one_of_the_dockerfile(repo, taken):
+  """docker only warns of one that the file does not have."""
+  text = (repo / "launch" / "Dockerfile").read_text()
+  (build,) = [
+    command.words
+    for command in plan_of(GPU, taken, revision="0123456789abcdef").commands
+    if command.words[:2] == ["docker", "build"]
+  ]
+  given = {
+    word.removeprefix("--build-arg=").partition("=")[0]
+    for word in build
+    if word.startswith("--build-arg=")
+  }
+  assert given == set(re.findall(r"^ARG (\w+)", text, re.MULTILINE))
+  # vit_jax.versions reads it where the files are no clone.
+  assert "\nENV VIT_JAX_COMMIT=$COMMIT\n" in text
 
 
 def test_a_failed_build_creates_nothing(tmp_path, taken, monkeypatch):
