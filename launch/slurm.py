@@ -12,6 +12,7 @@ and resumes. See docs/slurm.md.
 
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -21,6 +22,10 @@ from launch import compile_check, exit_codes, experiment, rendering
 from launch.plan import Command, Plan, show_or_carry_out
 from vit_jax import command_line
 from vit_jax.errors import UserError
+
+# SLURM sends the signal before a time limit up to a minute too early.
+_EARLY_SECONDS = 60
+_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 
 
 def define_flags() -> None:
@@ -110,8 +115,10 @@ def make_plan(
     place: Absolute directory that relative paths start from, on all nodes.
 
   Raises:
-    UserError: SLURM cannot write to the directory of the logs.
+    UserError: SLURM cannot write to the directory of the logs, or no time
+      would be left to train.
   """
+  _check_time(job)
   if "://" in taken.workdir:
     logs = os.path.join(place, "runs", "launch", job.name)
   else:
@@ -146,6 +153,43 @@ def make_plan(
     script,
   ]
   return Plan({script: content}, [Command(submit)])
+
+
+def _check_time(job: Job) -> None:
+  """Raises UserError if the run had to save as soon as it starts."""
+  limit = _seconds(job.time)
+  if limit and limit <= job.grace_seconds + _EARLY_SECONDS:
+    raise UserError(
+      f"--time={job.time} is a limit of {limit} seconds, but SLURM tells the"
+      f" run to save --grace_seconds={job.grace_seconds} before it, or up to"
+      f" {_EARLY_SECONDS} seconds earlier: the job would be queued again and"
+      " again without training. Give a longer --time, as hours are in"
+      " HH:MM:SS, or fewer --grace_seconds."
+    )
+
+
+def _seconds(time: str) -> int:
+  """Seconds of a time limit as sbatch takes it; 0: there is no limit.
+
+  Raises:
+    UserError: The time is none that sbatch takes.
+  """
+  if time.lower() in ("infinite", "unlimited", "-1"):
+    return 0
+  match = _TIME.fullmatch(time)
+  if not match:
+    raise UserError(
+      f"--time={time} is no time limit of sbatch: write MINUTES,"
+      " MINUTES:SECONDS, HOURS:MINUTES:SECONDS, DAYS-HOURS,"
+      " DAYS-HOURS:MINUTES, DAYS-HOURS:MINUTES:SECONDS or UNLIMITED."
+    )
+  days, *parts = (int(part) if part else None for part in match.groups())
+  numbers = [part for part in parts if part is not None]
+  if days is None and len(numbers) < 3:
+    numbers = [0, *numbers]
+  hours, minutes, seconds = [*numbers, 0, 0][:3]
+  total = (((days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+  return -(-total // 60) * 60  # SLURM has whole minutes, rounded up.
 
 
 def _pattern(path: str) -> str:

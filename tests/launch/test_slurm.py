@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -183,6 +184,55 @@ def test_a_log_directory_is_no_pattern_of_slurm(tmp_path, taken):
   taken = dataclasses.replace(taken, workdir="back\\slash")
   with pytest.raises(UserError, match="backslash"):
     plan_in(tmp_path, taken)
+
+
+@pytest.mark.parametrize(
+  ("time", "minutes"),
+  [  # As squeue of Slurm 22.05 shows what sbatch took.
+    ("2", 2),
+    ("007", 7),
+    ("90", 90),
+    ("0:30", 1),
+    ("2:00", 2),
+    ("3:30", 4),
+    ("0:2:0", 2),
+    ("00:03:00", 3),
+    ("24:00:00", 24 * 60),
+    ("1-0", 24 * 60),
+    ("1-00:05", 24 * 60 + 5),
+    ("1-0:0:30", 24 * 60 + 1),
+    ("0-0:2", 2),
+  ],
+)
+def test_a_time_limit_must_leave_time_before_the_signal_to_save(
+  tmp_path, taken, time, minutes
+):
+  """SLURM sends it up to a minute early."""
+  enough = minutes * 60 - 61
+  if enough > 0:
+    plan_in(tmp_path, taken, time=time, grace_seconds=enough)
+  with pytest.raises(UserError, match=f"--time={time} is") as error:
+    plan_in(tmp_path, taken, time=time, grace_seconds=max(enough, 0) + 1)
+  said = (
+    f"a limit of {minutes * 60} seconds.*--grace_seconds={max(enough, 0) + 1}"
+  )
+  assert re.search(said, str(error.value))
+
+
+@pytest.mark.parametrize(
+  "time", ["0", "0-0", "-1", "INFINITE", "UNLIMITED", "infinite", "unlimited"]
+)
+def test_without_a_time_limit_there_is_time_to_save(tmp_path, taken, time):
+  (command,) = plan_in(tmp_path, taken, time=time).commands
+  assert f"--time={time}" in command.words
+
+
+@pytest.mark.parametrize(
+  "time", ["3h", "", "abc", "5 ", "-5", "1:2:3:4", "00:04:00.5"]
+)
+def test_a_time_that_sbatch_would_not_take_is_explained(tmp_path, taken, time):
+  with pytest.raises(UserError, match=f"--time={time} is no time limit"):
+    plan_in(tmp_path, taken, time=time)
 
 
 def test_the_script_passes_shellcheck(tmp_path, taken, shellcheck):
