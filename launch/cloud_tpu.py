@@ -134,7 +134,7 @@ def main(argv: Sequence[str]) -> int:
   if action != "run":
     plan = action_plan(action, place)
     return show_or_carry_out(plan, dry_run=given.dry_run)
-  taken = experiment.from_flags()
+  taken = experiment.from_flags(same_environment=False)
   job = Job(
     given.accelerator_type or "",
     given.runtime_version or runtime_version(given.accelerator_type),
@@ -240,6 +240,8 @@ def make_plan(
     "worker.sh.jinja",
     job=job,
     revision=revision,
+    # The first is for the workdir in a bucket.
+    packages=["gcsfs", *taken.trackers],
     workdir=taken.workdir,
     command=taken.command(".venv/bin/python", config),
   )

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from launch.plan import Command
-from vit_jax import checks, command_line
+from vit_jax import checks, command_line, registry
 from vit_jax.errors import UserError
 
 REPO = pathlib.Path(__file__).resolve().parents[1]
@@ -31,12 +31,14 @@ class Experiment:
     arguments: Part of `--config` from the colon on; "" if there is none.
     overrides: Words of the form --config.KEY=VALUE.
     workdir: Directory of the run.
+    trackers: Packages of the trackers of `config.log.to`.
   """
 
   config: str
   arguments: str
   overrides: tuple[str, ...]
   workdir: str
+  trackers: tuple[str, ...] = ()
 
   def command(self, python: str, config: str) -> list[str]:
     """The words of the train command, with `config` for the experiment file."""
@@ -87,22 +89,34 @@ def name() -> str:
   return value
 
 
-def from_flags(words: Sequence[str] | None = None) -> Experiment:
+def from_flags(
+  words: Sequence[str] | None = None, *, same_environment: bool
+) -> Experiment:
   """The experiment of the flags, after all checks that need no data.
 
   Args:
     words: Command line without the program; by default that of this process.
+    same_environment: The run has the packages that are installed here.
 
   Raises:
     UserError: The config has an error, or there is no workdir.
   """
-  checks.check(command_line.resolved_config())
+  resolved = command_line.resolved_config()
+  checks.check(resolved)
+  if same_environment:
+    checks.check_trackers(resolved)
   workdir = flags.FLAGS.workdir
   if not workdir:
     raise UserError("No directory for the run was named: give --workdir=DIR.")
   config, *overrides = _config_words(sys.argv[1:] if words is None else words)
   path, colon, arguments = config.removeprefix("--config=").partition(":")
-  return Experiment(path, colon + arguments, tuple(overrides), workdir)
+  return Experiment(
+    path,
+    colon + arguments,
+    tuple(overrides),
+    workdir,
+    tuple(registry.TRACKERS.get(name).package for name in resolved.log.to),
+  )
 
 
 def _config_words(words: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ docs/gke.md tells more.
 
 import dataclasses
 import os
+import sys
 from collections.abc import Sequence
 
 from absl import flags
@@ -40,8 +41,8 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "image",
     None,
-    "Where to push the image, without a tag: that is the commit and the"
-    " accelerator.",
+    "Where to push the image, without a tag: that is the commit and what is"
+    " installed beside it.",
   )
   flags.DEFINE_bool(
     "build", True, "Build and push; --nobuild uses --image as it is named."
@@ -126,7 +127,7 @@ class Job:
 
 def main(argv: Sequence[str]) -> int:
   command_line.no_arguments(argv)
-  taken = experiment.from_flags()
+  taken = experiment.from_flags(same_environment=False)
   given = flags.FLAGS
   if not given.image:
     raise UserError("No image was named: give --image=REGISTRY/PATH.")
@@ -148,8 +149,14 @@ def main(argv: Sequence[str]) -> int:
         f"--image={image} has a tag, but the commit is to be in the tag; leave"
         " it out, or give --nobuild to use that image as it is."
       )
-    # The accelerator changes what is installed.
-    image = f"{image}:{revision[:12]}-{nodes.extra}"
+    # All that changes what is installed.
+    image = f"{image}:{'-'.join([revision[:12], nodes.extra, *taken.trackers])}"
+  elif taken.trackers:
+    print(
+      f"--image={image} must have {' and '.join(taken.trackers)}, which"
+      " config.log.to needs; --nobuild installs nothing.",
+      file=sys.stderr,
+    )
   job = Job(
     experiment.name(),
     image,
@@ -251,6 +258,7 @@ def make_plan(
     archive = os.path.join(folder, "commit.tar.gz")
     build = ["docker", "build", "--file=launch/Dockerfile"]
     build += [f"--build-arg=ACCELERATOR={job.nodes.extra}"]
+    build += [f"--build-arg=TRACKERS={' '.join(taken.trackers)}"]
     build += [f"--build-arg=COMMIT={revision}"]
     commands += [
       experiment.archive(revision, archive),

@@ -37,7 +37,7 @@ def define_flags() -> None:
 
 def main(argv: Sequence[str]) -> int:
   command_line.no_arguments(argv)
-  taken = experiment.from_flags()
+  taken = experiment.from_flags(same_environment=True)
   command = taken.command(sys.executable, experiment.shared_config(taken))
   count, devices = flags.FLAGS.processes, flags.FLAGS.devices_per_process
   if flags.FLAGS.dry_run:

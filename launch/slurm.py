@@ -75,7 +75,7 @@ class Job:
 
 def main(argv: Sequence[str]) -> int:
   command_line.no_arguments(argv)
-  taken = experiment.from_flags()
+  taken = experiment.from_flags(same_environment=True)
   given = flags.FLAGS
   for flag in ("cpus_per_node", "time"):
     if given[flag].value is None:

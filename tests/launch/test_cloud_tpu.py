@@ -896,6 +896,25 @@ def test_a_worker_installs_the_commit_and_trains(worker_of):
   assert "training" in worker.log()
 
 
+def test_a_worker_installs_the_trackers_of_the_run(worker_of):
+  """Also where the commit was installed before, for a run without."""
+  worker = worker_of()
+  assert worker.begin().returncode == 0
+  worker.wait_for("0")
+  tracked = dataclasses.replace(TAKEN, trackers=("wandb", "mlflow"))
+  _, script = scripts(plan_of(tracked))
+  (worker.folder / "worker.sh").write_text(script)
+  for starts in (2, 3):
+    worker.ends_with("0")
+    assert worker.begin().returncode == 0
+    worker.wait_for("0")
+    assert len(worker.trained()) == starts
+  installs = [w for w in worker.programs.words("python3") if "gcsfs" in w]
+  assert [{"wandb", "mlflow"} <= set(words) for words in installs] == [
+    *(False, True)
+  ]
+
+
 def test_a_worker_says_that_it_has_started(worker_of):
   """Else the watch would not know that gcloud has left out another."""
   worker = worker_of()

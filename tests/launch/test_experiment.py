@@ -1,6 +1,8 @@
 """The experiment that is taken along, and its commit."""
 
+import os
 import subprocess
+import sys
 
 import pytest
 
@@ -43,6 +45,46 @@ def test_words_of_the_config_are_taken_in_their_order():
 def test_words_that_cannot_be_taken_are_explained(words, said):
   with pytest.raises(UserError, match=said):
     experiment._config_words(words)
+
+
+@pytest.mark.parametrize(
+  ("launcher", "same_environment"),
+  [
+    (["launch.slurm", "--name=a", "--cpus_per_node=1", "--time=60"], True),
+    (["launch.local"], True),
+    (["launch.gke", "--name=a", "--tpu=v5e:4x4", "--image=a/b"], False),
+    (
+      ["launch.cloud_tpu", "--name=a", "--zone=z"]
+      + ["--accelerator_type=v5litepod-16"],
+      False,
+    ),
+  ],
+  ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_tracker_whose_package_is_missing_is_refused_where_it_would_be(
+  tmp_path, launcher, same_environment
+):
+  """GKE and Cloud TPU install it, and need it not here."""
+  (tmp_path / "with_tracker.py").write_text(
+    "from vit_jax import registry\n"
+    "from vit_jax.rundir.trackers.contract import TrackerKind\n"
+    "kind = TrackerKind('not_there', start=None)\n"
+    "registry.TRACKERS.register('toy', kind)\n"
+  )
+  outcome = subprocess.run(
+    [sys.executable, "-m", *launcher, CONFIG, "--workdir=gs://b/run"]
+    + ["--config.extensions=('with_tracker',)", "--config.log.to=toy"]
+    + ["--dry_run"],
+    cwd=experiment.REPO,
+    env={**os.environ, "PYTHONPATH": f"{experiment.REPO}:{tmp_path}"},
+    capture_output=True,
+    text=True,
+  )
+  assert outcome.returncode == (1 if same_environment else 0), outcome.stderr
+  if same_environment:
+    assert "config.log.to = 'toy' needs the package not_there" in outcome.stderr
+  else:
+    assert "not_there" in outcome.stdout
 
 
 @pytest.fixture

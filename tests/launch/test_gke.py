@@ -235,6 +235,34 @@ def test_images_of_tpus_and_of_gpus_do_not_replace_each_other(repo):
   assert pushed(repo, "--gpu=nvidia-l4") == f"a/b:{commit}-cuda12"
 
 
+@needs_git
+def test_trackers_are_installed_in_an_image_of_their_own(repo, taken):
+  commit = experiment.commit(allow_changes=True)[:12]
+  image = pushed(repo, "--tpu=v5e:4x4", "--config.log.to=wandb,mlflow")
+  assert image == f"a/b:{commit}-tpu-wandb-mlflow"
+  taken = dataclasses.replace(taken, trackers=("wandb", "mlflow"))
+  _, build, *_ = plan_of(TPU, taken, revision=commit).commands
+  assert "--build-arg=TRACKERS=wandb mlflow" in build.words
+  dockerfile = (repo / "launch" / "Dockerfile").read_text()
+  (install,) = re.findall(
+    r"pip install .*--requirement(?:.*\\\n)*.*", dockerfile
+  )
+  assert install.endswith(" $TRACKERS")
+
+
+def test_an_image_that_is_there_must_have_the_trackers(repo):
+  outcome = subprocess.run(
+    [sys.executable, "-m", "launch.gke", "--name=first", "--image=a/b:tag"]
+    + ["--config=configs/quickstart.py", "--workdir=gs://b/run", "--dry_run"]
+    + ["--tpu=v5e:4x4", "--nobuild", "--config.log.to=wandb"],
+    cwd=repo,
+    capture_output=True,
+    text=True,
+  )
+  assert outcome.returncode == 0
+  assert "--image=a/b:tag must have wandb" in outcome.stderr
+
+
 def test_an_image_that_is_there_is_not_built(taken):
   (command,) = plan_of(TPU, taken).commands
   assert command.words[0] == "kubectl"
