@@ -270,8 +270,14 @@ def make_plan(
 
 
 def _folder(place: Place) -> str:
-  """The folder of its scripts and logs here."""
-  return os.path.join("runs", "launch", place.name)
+  """The folder of its scripts and logs here.
+
+  A name may be that of a TPU of each zone and project; a watch that was begun
+  before reads its files to the end.
+  """
+  return os.path.join(
+    "runs", "launch", place.name, place.project or "", place.zone
+  )
 
 
 def _worker(place: Place, action: str) -> str:

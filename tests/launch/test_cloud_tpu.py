@@ -201,8 +201,8 @@ def test_a_run_from_its_first_request_to_its_last_log(gcloud):
     *PLACE.options,
   ]
   assert call(gcloud, "scp")[:5] == [
-    "runs/launch/first/commit.tar.gz",
-    "runs/launch/first/worker.sh",
+    "runs/launch/first/research/us-west4-a/commit.tar.gz",
+    "runs/launch/first/research/us-west4-a/worker.sh",
     "first:vit_jax-first/",
     "--node=all",
     "--worker=all",
@@ -210,7 +210,29 @@ def test_a_run_from_its_first_request_to_its_last_log(gcloud):
   assert call(gcloud, "delete")[:2] == ["first", "--force"]
   (git,) = gcloud.words("git")
   assert git[-1] == REVISION
-  assert git[-2].endswith("/runs/launch/first/commit.tar.gz")
+  assert git[-2].endswith(
+    "/runs/launch/first/research/us-west4-a/commit.tar.gz"
+  )
+
+
+def test_launches_of_one_name_in_two_zones_have_files_of_their_own():
+  """The watch of the first copies them again when its TPU was taken away."""
+  places = [
+    PLACE,
+    dataclasses.replace(PLACE, zone="us-east1-d"),
+    dataclasses.replace(PLACE, project="another"),
+    dataclasses.replace(PLACE, project=None),
+  ]
+  files = [path for place in places for path in plan_of(place=place).files]
+  files += [
+    path
+    for place in places
+    for path in cloud_tpu.action_plan("logs", place).files
+  ]
+  assert len(set(files)) == len(files)
+  folders = {os.path.dirname(path) for path in files}
+  assert len(folders) == len(places)
+  assert "runs/launch/first/us-west4-a" in folders
 
 
 def test_a_tpu_that_is_taken_away_is_asked_for_again(gcloud):
@@ -464,7 +486,7 @@ def test_each_slice_is_asked_for(gcloud):
   assert not any(word.startswith("--node-id") for word in create)
 
 
-LOGS = pathlib.Path("runs/launch/first/logs")
+LOGS = pathlib.Path("runs/launch/first/research/us-west4-a/logs")
 
 
 def logs():
