@@ -17,6 +17,9 @@ from launch import exit_codes
 # Those that have not after so long will not.
 LEAVE_SECONDS = 180.0
 _POLL_SECONDS = 0.05
+# Their last lines are read at once. A child that is left of one that was killed
+# may keep its output open for ever.
+_LAST_LINES_SECONDS = 5.0
 
 
 def environments(count: int, num_devices: int) -> list[dict[str, str]]:
@@ -129,8 +132,9 @@ class Processes:
       if deadline and time.monotonic() > deadline:
         self.send(signal.SIGKILL)
       time.sleep(_POLL_SECONDS)
+    until = time.monotonic() + _LAST_LINES_SECONDS
     for reader in self._readers:
-      reader.join()
+      reader.join(max(until - time.monotonic(), 0.0))
     return [exit_codes.as_shell(p.returncode) for p in self._processes]
 
   def _start(

@@ -57,6 +57,24 @@ def test_who_stays_behind_a_failed_one_is_killed():
   assert processes.wait(leave_seconds=0.2) == [3, 137]
 
 
+def test_a_child_that_a_lost_process_leaves_holds_nothing_up(tmp_path, capfd):
+  """It has the output of its parent, whose end is not the end of that."""
+  code = (
+    "import os, pathlib, signal, subprocess\n"
+    "child = subprocess.Popen(['sleep', '600'])\n"
+    f"pathlib.Path({str(tmp_path / 'child')!r}).write_text(str(child.pid))\n"
+    "print('last', flush=True)\n"
+    "os.kill(os.getpid(), signal.SIGKILL)"
+  )
+  begun = time.monotonic()
+  try:
+    assert Processes([*FAST, code], [{}], labelled=True).wait() == [137]
+    assert time.monotonic() - begun < 60
+  finally:
+    os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+  assert capfd.readouterr().out == "0: last\n"
+
+
 def test_who_stays_behind_a_finished_one_is_waited_for():
   code = "import os, time; time.sleep(float(os.environ['SLEEP']))"
   each = [{"SLEEP": "0"}, {"SLEEP": "0.5"}]
