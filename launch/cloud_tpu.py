@@ -272,8 +272,8 @@ def make_plan(
 def _folder(place: Place) -> str:
   """The folder of its scripts and logs here.
 
-  A name may be that of a TPU of each zone and project; a watch that was begun
-  before reads its files to the end.
+  TPUs of several zones and projects may have one name, and the watch of each
+  reads its files again as long as it lasts.
   """
   return os.path.join(
     "runs", "launch", place.name, place.project or "", place.zone

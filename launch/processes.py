@@ -132,9 +132,11 @@ class Processes:
       if deadline and time.monotonic() > deadline:
         self.send(signal.SIGKILL)
       time.sleep(_POLL_SECONDS)
-    until = time.monotonic() + _LAST_LINES_SECONDS
+    until = None
+    if any(process.returncode for process in self._processes):
+      until = time.monotonic() + _LAST_LINES_SECONDS
     for reader in self._readers:
-      reader.join(max(until - time.monotonic(), 0.0))
+      reader.join(until and max(until - time.monotonic(), 0.0))
     return [exit_codes.as_shell(p.returncode) for p in self._processes]
 
   def _start(

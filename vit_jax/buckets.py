@@ -25,8 +25,6 @@ from vit_jax.errors import UserError
 FIRST_ANSWER_SECONDS = 8
 # The longest outage that a run waits for before it begins.
 OUTAGE_SECONDS = 300
-# Scheme -> its name in fsspec, and the package that knows it.
-_PACKAGES = {"gs": ("gcs", "gcsfs"), "s3": ("s3", "s3fs")}
 _logger = logging.getLogger(__name__)
 
 
@@ -42,24 +40,20 @@ def check(path: epath.PathLike, *, outage_seconds: int = 0) -> None:
     path: In a bucket, or on a file system, where all is well.
     outage_seconds: Time for which a silent storage is asked again.
   """
-  scheme, found, rest = os.fspath(path).partition("://")
-  if not found or scheme not in _PACKAGES:
+  if not os.fspath(path).startswith("gs://"):
     return
   import fsspec
 
-  protocol, package = _PACKAGES[scheme]
-  try:
-    fsspec.get_filesystem_class(protocol)
-  except ImportError:
-    raise UserError(
-      f"{path} is in a bucket, which needs the package {package}: run `pip"
-      f" install {package}`, or give a path on a file system."
-    ) from None
-  if scheme != "gs":
-    return
   # Its errors reach us, and need not be printed with their traces too.
   logging.getLogger("gcsfs").setLevel(logging.CRITICAL)
-  bucket = rest.partition("/")[0]
+  try:
+    fsspec.get_filesystem_class("gcs")
+  except ImportError:
+    raise UserError(
+      f"{path} is in a bucket, which needs the package gcsfs: run `pip install"
+      " gcsfs`, or give a path on a file system."
+    ) from None
+  bucket = os.fspath(path).removeprefix("gs://").partition("/")[0]
   until, is_told = time.monotonic() + outage_seconds, False
   while True:
     try:

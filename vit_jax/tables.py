@@ -94,16 +94,6 @@ def main(argv: Sequence[str]) -> int:
   from vit_jax.report.tables import output
 
   options = flags.FLAGS
-  if argv[1:] == [_FAMILIES]:
-    kind = _families_format(options)
-    text = output.render_families(kind, options.accelerator)
-    return _print(text, options)
-  if options["accelerator"].present and not options.costs:
-    raise UserError(
-      f"--accelerator={options.accelerator} says on what runs are costed; give"
-      " --costs or the table of families with it."
-    )
-  number = _number(argv[1:])
   pretrained = _pretrained(options.pretrained)
   if pretrained and not options.runs:
     raise UserError(
@@ -114,6 +104,16 @@ def main(argv: Sequence[str]) -> int:
     raise UserError(
       f"--metric={options.metric} is of figure 4; give --figure=4 with it."
     )
+  if argv[1:] == [_FAMILIES]:
+    kind = _families_format(options)
+    text = output.render_families(kind, options.accelerator)
+    return _print(text, options)
+  if options["accelerator"].present and not options.costs:
+    raise UserError(
+      f"--accelerator={options.accelerator} says on what runs are costed; give"
+      " --costs or the table of families with it."
+    )
+  number = _number(argv[1:])
   if options.costs:
     if (number, options.figure, options.runs) != (None, None, None):
       raise UserError(

@@ -7,7 +7,7 @@
 
 Each task is a run in WORKDIR/TASK, one after the other, with the arguments and
 overrides of --config; the same command resumes where it was stopped. Tasks that
---tasks leaves out count if they have finished there by the same settings. A
+--tasks leaves out count if they have ended there by the same settings. A
 task whose dataset is missing is left out, and the means say how many tasks they
 cover. WORKDIR/vtab.json and vtab.md hold the table. Exit codes are those of
 train, and 1 if a task failed.
@@ -70,7 +70,7 @@ def transfer(
   Args:
     configs: Task -> its experiment.
     workdir: Directory of all runs.
-    earlier: The same of other tasks, which count if they have finished.
+    earlier: The same of other tasks, which count if they have ended.
 
   Returns:
     The exit code: 0, or that of a run which was stopped.
@@ -86,10 +86,11 @@ def transfer(
   table = VtabTable(workdir)
   for task, config in earlier.items():
     run = _run(task, config, workdir)
-    if runner.has_finished(run):
+    if runner.has_ended(run):
       table.add(task, run)
   for task in absent:
     table.set(task, ABSENT)
+  finished = 0
   with runner.Runner() as start:
     for task, config in configs.items():
       if task in absent:
@@ -99,12 +100,13 @@ def transfer(
         if code := start(run):
           return code
       except UserError as error:
-        if not table.tasks("finished"):
+        if not finished:
           raise  # All others may fail for the same reason.
         print(f"error: {error}", file=sys.stderr, flush=True)
         table.set(task, FAILED)
       else:
         table.add(task, run)
+        finished += runner.status(run) == "finished"
       table.write()
   print(table.text())
   if absent:

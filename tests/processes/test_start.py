@@ -64,14 +64,15 @@ def test_the_wait_for_the_others_is_as_long_as_the_environment_says(
   assert error.value.exit_code == 134
 
 
-def task_of_slurm(count=1, index=0):
-  """The variables that srun gives a task on the only node of its step."""
+def task_of_slurm(count=1, index=0, nodes=1):
+  """The variables that srun gives a task; the first node has this name."""
   return {
     "SLURM_JOB_ID": str(os.getpid()),
     "SLURM_STEP_NODELIST": "localhost",
+    "SLURM_STEP_NUM_NODES": str(nodes),
     "SLURM_NTASKS": str(count),
     "SLURM_PROCID": str(index),
-    "SLURM_LOCALID": str(index),
+    "SLURM_LOCALID": str(index % (count // nodes)),
   }
 
 
@@ -107,25 +108,52 @@ def test_a_lone_task_of_slurm_has_all_gpus_that_it_was_given():
   assert gpus_after_joining(task_of_slurm()) == ["all"]
 
 
-def test_several_tasks_of_a_node_have_a_gpu_each():
-  tasks = [task_of_slurm(count=2, index=index) for index in range(2)]
-  assert gpus_after_joining(*tasks) == ["0", "1"]
+def test_a_task_that_is_alone_on_its_node_has_all_gpus_of_it():
+  """As of srun --nodes=2 --ntasks-per-node=1 --gpus-per-node=8."""
+  tasks = [task_of_slurm(count=2, index=index, nodes=2) for index in range(2)]
+  assert gpus_after_joining(*tasks) == ["all", "all"]
 
 
-def test_a_run_that_is_joined_by_hand_inside_of_slurm_has_all_gpus():
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_several_tasks_of_a_node_have_a_gpu_each(nodes):
+  count = 2 * nodes
+  tasks = [task_of_slurm(count, index, nodes) for index in range(count)]
+  assert gpus_after_joining(*tasks) == ["0", "1"] * nodes
+
+
+@pytest.mark.parametrize(
+  ("count", "gpus"), [(1, ["all", "all"]), (2, ["0", "1"])]
+)
+def test_a_run_that_is_joined_by_hand_has_the_gpus_of_its_tasks(count, gpus):
+  """All are those of a lone task, in which both processes are started."""
   with socket.socket() as probe:
     probe.bind(("localhost", 0))
     port = probe.getsockname()[1]
   by_hand = [
     {
-      **task_of_slurm(),
+      **task_of_slurm(count, index % count),
       "JAX_COORDINATOR_ADDRESS": f"localhost:{port}",
       "JAX_NUM_PROCESSES": "2",
       "JAX_PROCESS_ID": str(index),
     }
     for index in range(2)
   ]
-  assert gpus_after_joining(*by_hand) == ["all", "all"]
+  assert gpus_after_joining(*by_hand) == gpus
+
+
+def test_a_script_of_sbatch_is_no_task_of_its_tasks():
+  """It has the number of tasks, but no step; jax alone sees no SLURM either."""
+  with socket.socket() as probe:
+    probe.bind(("localhost", 0))
+    port = probe.getsockname()[1]
+  script = task_of_slurm(count=8)
+  del script["SLURM_STEP_NODELIST"], script["SLURM_STEP_NUM_NODES"]
+  by_hand = {
+    "JAX_COORDINATOR_ADDRESS": f"localhost:{port}",
+    "JAX_NUM_PROCESSES": "1",
+    "JAX_PROCESS_ID": "0",
+  }
+  assert gpus_after_joining(script | by_hand) == ["all"]
 
 
 def test_the_devices_that_are_asked_for_come_before_those_of_slurm():

@@ -180,10 +180,40 @@ def test_a_run_that_ended_goes_on_with_a_change_that_is_allowed(run, tmp_path):
   assert calls(tmp_path) == 3
 
 
-def test_only_a_run_of_the_same_config_has_finished(run, tmp_path):
+def test_a_change_of_what_is_measured_cannot_be_allowed(run):
+  """Train would not measure again, and keep the metrics of before."""
+  run("finished 0")
+  other = {"sweep__train_split": "train[:80%]", "sweep__dev_split": "train[:2]"}
+  with pytest.raises(UserError, match="evals.dev.split"):
+    run("finished 0", **other, allow_change="train.split,evals")
+
+
+def test_an_evaluator_may_be_mended_until_the_run_has_ended(run, tmp_path):
+  mended = {"evals__test__preprocess": "decode|resize(9)|central_crop"}
+  with pytest.raises(UserError, match="failed for the reason above"):
+    run("failed 1")
+  assert run("preempted 42", **mended) == 42
+  assert run("finished 0", **mended) == 0
+  with pytest.raises(UserError, match="evals.dev.preprocess: was"):
+    run("finished 0")
+
+
+def test_results_of_data_elsewhere_are_taken_only_if_they_were_moved(
+  run, tmp_path
+):
+  run("finished 0", data_dir="cats")
+  with pytest.raises(UserError, match='"cats", is "dogs"(.|\n)*were moved'):
+    run("finished 0", data_dir="dogs")
+  # Then train compares the data with those of the run.
+  moved = {"data_dir": "dogs", "allow_change": "data_dir"}
+  assert run("finished 0", **moved) == 0
+  assert calls(tmp_path) == 2
+
+
+def test_only_a_run_of_the_same_config_has_ended(run, tmp_path):
   def found(**changes):
     config = experiments.config(sweep__learning_rates=(0.1, 0.3), **changes)
-    return runner.has_finished(plan.trial(config, 0.3, str(tmp_path)))
+    return runner.has_ended(plan.trial(config, 0.3, str(tmp_path)))
 
   assert not found()
   run("preempted 42")

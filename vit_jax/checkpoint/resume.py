@@ -25,6 +25,7 @@ _FREE += (
   "data_dir",
   "objective.cache_frozen",
 )
+_FREE_UNTIL_THE_END = ("data_dir", "early_stopping")
 # Keys of an evaluator that change nothing that it measures.
 _OF_NO_METRIC = ("every_steps", "batch_size")
 # Sections whose keys depend on their name.
@@ -70,8 +71,10 @@ def differences(
     saved: Metadata of a checkpoint.
     current: Metadata of the run that resumes.
     allow_change: Comma list of keys, or of sections such as 'versions'.
-    evaluator: Entry of `config.evals` whose metrics are compared with those of
-      other runs, so that what it measures is not free.
+    evaluator: Entry of `config.evals` by which the saved run, which has ended,
+      was measured. So what it measures is not free, nor can it be allowed: the
+      run would not measure again. The place of the data and early stopping are
+      not free either.
 
   Returns:
     One line each: "key: was 1, is 2".
@@ -85,15 +88,21 @@ def differences(
     for key in sorted(old | new)
     if old.get(key, absent) != new.get(key, absent)
     and not _is_free(key, evaluator)
-    and not is_allowed(key, allow_change)
+    and (_is_measured(key, evaluator) or not is_allowed(key, allow_change))
   ]
 
 
 def _is_free(key: str, evaluator: str | None) -> bool:
+  if evaluator is not None and key.startswith(_FREE_UNTIL_THE_END):
+    return False
+  return key.startswith(_FREE) and not _is_measured(key, evaluator)
+
+
+def _is_measured(key: str, evaluator: str | None) -> bool:
+  """True for a key of the evaluator, but those that change no metric."""
   section, name, rest = (*key.split(".", 2), "", "")[:3]
-  if section == "evals" and name == evaluator:
-    return rest in _OF_NO_METRIC
-  return key.startswith(_FREE)
+  is_its = section == "evals" and name == evaluator
+  return is_its and rest not in _OF_NO_METRIC
 
 
 def is_allowed(key: str, allow_change: str) -> bool:

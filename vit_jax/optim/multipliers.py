@@ -83,11 +83,11 @@ def decay_factors(
       that decays.
   """
   check_regexes("decay_mask", optimizer.decay_mask, paths)
-  decayed = [
+  decayed = {
     path
     for path in paths
     if any(re.fullmatch(regex, path) for regex in optimizer.decay_mask)
-  ]
+  }
   rules = optimizer.decay_multipliers
   check_regexes("decay_multipliers", [regex for regex, _ in rules], paths)
   for regex, factor in rules:

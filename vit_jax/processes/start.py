@@ -72,13 +72,30 @@ def _place(seconds: int) -> tuple[str, int, int, Sequence[int] | None] | None:
         f"JAX_PROCESS_ID = {index} must be less than JAX_NUM_PROCESSES ="
         f" {count}; the first process is 0."
       )
-    return os.environ["JAX_COORDINATOR_ADDRESS"], count, index, None
+    address = os.environ["JAX_COORDINATOR_ADDRESS"]
+    return address, count, index, _device_of_task()
   address, count, index, local_devices = jax_private.detect_cluster(seconds)
-  # SLURM's tasks have one GPU each, by their number on the node; a lone one is
-  # not meant so. jax takes JAX_LOCAL_DEVICE_IDS, unless it is given others.
-  if count == 1 or "JAX_LOCAL_DEVICE_IDS" in os.environ:
+  # jax gives a process of SLURM one GPU, which is meant where a node has
+  # several. It takes JAX_LOCAL_DEVICE_IDS, unless it is given others.
+  if count <= _num_nodes() or "JAX_LOCAL_DEVICE_IDS" in os.environ:
     local_devices = None
   return address and (address, count, index, local_devices)
+
+
+def _device_of_task() -> list[int] | None:
+  """The GPU of one of several tasks that a step of SLURM has on a node."""
+  if (
+    "SLURM_STEP_NODELIST" not in os.environ
+    or "JAX_LOCAL_DEVICE_IDS" in os.environ
+    or _number("SLURM_NTASKS", 1) <= _num_nodes()
+  ):
+    return None
+  return [_number("SLURM_LOCALID")]
+
+
+def _num_nodes() -> int:
+  """Nodes of the step of SLURM that this process is in; 1 outside of one."""
+  return _number("SLURM_STEP_NUM_NODES", 1)
 
 
 def _number(name: str, default: int | None = None) -> int:

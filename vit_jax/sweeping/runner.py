@@ -118,37 +118,36 @@ def has_begun(workdir: epath.Path) -> bool:
   return (workdir / _EXPERIMENT).exists()
 
 
-def has_finished(run: Run) -> bool:
-  """True if the directory holds this run, to its end.
+def has_ended(run: Run) -> bool:
+  """True if the directory holds this run, finished or diverged.
 
-  One that cannot be read, or is of another config, does not.
+  One that cannot be read, or is of another config, is not this run.
   """
   with contextlib.suppress(UserError):
-    return status(run) == "finished" and not _differences(run)
+    return status(run) in _ENDED and not _differences(run)
   return False
 
 
 def _differences(run: Run, allow_change: str = "") -> list[str]:
   """The keys in which the run in its directory differs, as 'key: was 1, is 2'.
 
-  Those of its evaluator are among them: a run may resume with another, but the
-  metrics of one that has ended are of the former.
+  If it has ended, those of its evaluator are among them: a run may resume with
+  another, but the metrics that it has are of the former.
 
   Raises:
     UserError: The config in the directory cannot be read.
   """
   current = resume.metadata(run.config, fingerprint="", versions={})
   saved = {**current, "config": _experiment(run.workdir / _EXPERIMENT)}
-  return resume.differences(
-    saved, current, allow_change, evaluator=run.evaluator
-  )
+  measured = run.evaluator if status(run) in _ENDED else None
+  return resume.differences(saved, current, allow_change, evaluator=measured)
 
 
 def _write_experiment(run: Run) -> None:
   """Writes the run's config to the file that train reads.
 
   A summary of a config that differs, as `allow_change` permits, is removed, so
-  that the run goes on.
+  that train looks at the run again: it may have to go on.
 
   Raises:
     UserError: The directory was made for another config, or for one that
@@ -157,10 +156,14 @@ def _write_experiment(run: Run) -> None:
   path = epath.Path(run.workdir / _EXPERIMENT)
   exists = path.exists()
   if exists and (different := _differences(run, run.config.allow_change)):
+    moved = ""
+    if [line.partition(":")[0] for line in different] == ["data_dir"]:
+      moved = ", or give --config.allow_change=data_dir if the data were moved"
     raise UserError(
       f"{run.workdir} holds a run of another experiment:\n"
       + "\n".join(f"  {line}" for line in different)
-      + "\nIts results are not those of this one; choose another --workdir."
+      + "\nIts results are not those of this one; choose another --workdir"
+      + f"{moved}."
     )
   try:
     if exists and _differences(run):

@@ -28,7 +28,7 @@ class Table:
     self._rows: list[dict[str, Any]] = []
     self._earlier: list[dict[str, Any]] = []
     for rate, run in plan.earlier(config, workdir):
-      if runner.has_finished(run):
+      if runner.status(run) == "finished" and runner.has_ended(run):
         self._earlier.append(self._row(rate, run))
     self._values: dict[str, Any] = {
       "status": "running",

@@ -153,6 +153,14 @@ def test_the_teacher_starts_as_the_student():
   assert not np.any(state["center"])
 
 
+def test_an_average_of_the_student_is_warned_of(caplog):
+  objective_of(config())
+  assert not caplog.messages
+  objective_of(config(ema_decay=0.99))
+  (line,) = caplog.messages
+  assert "config.ema_decay = 0.99 costs memory without effect" in line
+
+
 def test_the_teachers_network_is_exported():
   state = {"teacher": {"cls": 1, "dino_head": {}}, "center": 0}
   assert kind.exported({"cls": 2, "dino_head": {}}, state) == {"cls": 1}
@@ -275,10 +283,6 @@ def test_a_run_warns_of_a_collapse_once(tmp_path, caplog):
         }
       },
       ["config.train.views.local", "6 pixels", "patches of 4", "4 or 8"],
-    ),
-    (
-      {"ema_decay": 0.99},
-      ["config.ema_decay = 0.99", "teacher, which is an average already"],
     ),
     (
       {"objective__teacher_momentum": "linear(0.9, 1.1)"},

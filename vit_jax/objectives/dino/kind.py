@@ -1,5 +1,6 @@
 """The declaration of DINO."""
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 CHUNK, STEP = 4096, 1024
 # Least temperature of a teacher. Published ones are of 0.04 and more.
 _COLDEST = 0.01
+_logger = logging.getLogger(__name__)
 _CROPS = (views.GLOBAL, views.LOCAL)
 _REMEDIES = (
   "Usual remedies: a lower objective.teacher_temperature or a longer warm-up of"
@@ -34,12 +36,6 @@ def check(config: schema.Config) -> None:
   objective = config.objective
   views.check(config)
   encoder_checks.check_no_classifier(config)
-  if config.ema_decay is not None:
-    raise UserError(
-      f"config.ema_decay = {config.ema_decay:g} averages the student, and the"
-      " teacher, which is an average already, is evaluated and exported; leave"
-      " it None and set config.objective.teacher_momentum."
-    )
   if max(scalars.parse(objective.teacher_momentum).values) > 1:
     raise UserError(
       f"config.objective.teacher_momentum = {objective.teacher_momentum!r} is"
@@ -72,12 +68,24 @@ def check(config: schema.Config) -> None:
     )
 
 
+def warn_of_average(config: schema.Config) -> None:
+  """Warns of an average of the student, which nothing reads."""
+  if config.ema_decay is not None:
+    _logger.warning(
+      "config.ema_decay = %g costs memory without effect: the teacher, which is"
+      " an average already, is evaluated and exported. New runs should leave it"
+      " None and set config.objective.teacher_momentum.",
+      config.ema_decay,
+    )
+
+
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
   """Self-distillation of the network of the config."""
   from vit_jax.objectives.dino import objective
 
+  warn_of_average(config)
   return objective.dino(config, facts, total_steps)
 
 

@@ -74,6 +74,7 @@ def build(
   """Self-distillation of images and patches by the network of the config."""
   from vit_jax.objectives.dinov2 import objective
 
+  dino_kind.warn_of_average(config)
   return objective.dinov2(config, facts, total_steps)
 
 

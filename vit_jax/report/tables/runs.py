@@ -95,7 +95,14 @@ def find(
   """
   buckets.check(directory)
   root = epath.Path(directory)
-  if not root.is_dir():
+  try:
+    with buckets.as_os_error(directory):
+      is_there = root.is_dir()
+  except OSError as error:
+    raise UserError(
+      f"{directory} cannot be read ({error.strerror or error})."
+    ) from None
+  if not is_there:
     raise UserError(
       f"There is no directory {str(directory)!r} to look for runs in; give"
       " --runs=DIR, a directory that has workdirs in it."

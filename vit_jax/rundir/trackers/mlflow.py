@@ -73,6 +73,7 @@ class _Mlflow:
     self._client = client
     self._id = run.info.run_id
     self.last_step = int(run.data.tags.get("step", -1))
+    self._newest = self.last_step
     params = {
       _name(key): _text(value)
       for key, value in resolve.flatten(info.config).items()
@@ -115,7 +116,9 @@ class _Mlflow:
       for name, value in values.items()
     ]
     for part in _parts(metrics, _METRICS_AT_ONCE):
-      last = RunTag("step", str(part[-1].step))
+      # Lines that were refused may come after newer ones.
+      self._newest = max(self._newest, part[-1].step)
+      last = RunTag("step", str(self._newest))
       self._client.log_batch(self._id, metrics=part, tags=[last])
 
   def finish(self, status: str) -> None:

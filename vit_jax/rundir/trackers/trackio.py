@@ -46,7 +46,7 @@ class _Trackio:
   def write(self, lines: Sequence[Line]) -> None:
     for step, metrics in lines:
       self._run.log(dict(metrics), step=step)
-      self._last_written = step
+      self._last_written = max(self._last_written, step)
 
   def finish(self, status: str) -> None:
     import trackio

@@ -105,7 +105,7 @@ class _Wandb:
   def write(self, lines: Sequence[Line]) -> None:
     for step, metrics in lines:
       self._run.log({"step": step, **metrics})
-      self._last_written = step
+      self._last_written = max(self._last_written, step)
 
   def finish(self, status: str) -> None:
     self._run.summary["status"] = status
