@@ -273,6 +273,9 @@ def test_what_was_made_trains_by_the_printed_command(form, tmp_path):
   assert train.returncode == 0, train.stderr
   (metrics,) = tmp_path.glob("runs/toy/metrics.jsonl")
   assert "eval/test/top1" in metrics.read_text()
+  check = _run("toy", f"--data_dir={tmp_path}", "--check")
+  assert check.returncode == 0, check.stderr
+  assert "images can be read" in check.stdout
 
 
 def test_images_without_classes_are_made_and_checked(tmp_path):

@@ -95,7 +95,7 @@ def main(argv: Sequence[str]) -> int:
   opened = [(word, word.open(flags.FLAGS.data_dir)) for word in words]
   with contextlib.closing(CountProgress()) as progress:
     train, *tests = [
-      _hash(output / "hashes", str(word), source, progress)
+      _hash(output / "hashes", word, source, progress)
       for word, source in opened
     ]
     try:
@@ -148,6 +148,12 @@ class _Word:
       hint = f"\nIf the folder here is meant, write ./{self}."
     raise UserError(f"{self}: {problems[0]}{hint}")
 
+  def place(self, data_dir: str | None) -> str:
+    """Absolute path of the files of what is no dataset of TFDS; else ""."""
+    if self.folder is None and not sources.is_built_in(self.dataset):
+      return ""
+    return os.path.realpath(os.path.expanduser(self.folder or data_dir or ""))
+
   def _attempts(self) -> list[tuple[str, str]]:
     """Datasets and label keys to try; labels are not used here."""
     if self.folder is not None:
@@ -172,11 +178,13 @@ def _label_keys(dataset: str) -> list[str]:
 
 def _hash(
   directory: pathlib.Path,
-  name: str,
+  word: _Word,
   source: sources.Source,
   progress: CountProgress,
 ) -> duplicates.Hashed:
-  path = hash_file.path_of(directory, name, source)
+  name = str(word)
+  place = word.place(flags.FLAGS.data_dir)
+  path = hash_file.path_of(directory, name, source, place)
   hash_file.complete(
     path,
     source,

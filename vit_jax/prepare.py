@@ -191,7 +191,7 @@ def main(argv: Sequence[str]) -> None:
       raise UserError(f"--{name} goes with 'tokenizer', not with {dataset!r}.")
   sources.check(dataset)
   image_key = flags.FLAGS.image_key
-  label_key = flags.FLAGS.label_key or "label"
+  label_key = flags.FLAGS.label_key
   if flags.FLAGS["from"].value:
     dataset, label_key = _build(dataset)
     image_key = "image"
@@ -264,6 +264,7 @@ def _learn_tokenizer() -> None:
     )
   kind = flags.FLAGS.kind or "bpe"
   size = flags.FLAGS.vocab_size or _PUBLISHED_SIZES[kind]
+  learn.check_output(output)
   found = learn.learn(source, kind, size, flags.FLAGS.length)
   learn.write(found, output)
   print(
@@ -380,9 +381,7 @@ def _prepare(dataset: str, data_dir: str | None) -> str:
 
     return f"digits is ready in {digits.prepare(data_dir)}."
   if sources.is_built_in(dataset):
-    source = _open(
-      dataset, flags.FLAGS.image_key, flags.FLAGS.label_key or "label"
-    )
+    source = _open(dataset, flags.FLAGS.image_key, flags.FLAGS.label_key)
     is_ready = {
       "datasets": "is ready",
       "webdataset": "is indexed",
@@ -398,19 +397,28 @@ def _prepare(dataset: str, data_dir: str | None) -> str:
   return tfds_prepare.prepare(dataset, data_dir)
 
 
-def _open(dataset: str, image_key: str, label_key: str) -> sources.Source:
+def _open(
+  dataset: str, image_key: str, label_key: str | None
+) -> sources.Source:
+  """Opens the images, with the key of their labels or one of the usual."""
   split = flags.FLAGS.split or "all"
   kind, _, arguments = dataset.partition(":")
   if kind == "folder":
     # The check finds damaged files, all of them at once.
     return folder.scan(split, flags.FLAGS.data_dir, folder.check(arguments))
-  return sources.open_source(
-    dataset,
-    split,
-    data_dir=flags.FLAGS.data_dir,
-    image_key=image_key,
-    label_key=label_key,
-  )
+  problems = []
+  for key in (label_key,) if label_key else ("label", "labels"):
+    try:
+      return sources.open_source(
+        dataset,
+        split,
+        data_dir=flags.FLAGS.data_dir,
+        image_key=image_key,
+        label_key=key,
+      )
+    except UserError as error:
+      problems.append(error)
+  raise problems[0]
 
 
 def _check_files(dataset: str) -> None:

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from vit_jax.data import hash_file, perceptual_hash
+from vit_jax.data import hash_file, outages, perceptual_hash
 from vit_jax.errors import UserError
 
 
@@ -124,9 +124,34 @@ def test_a_file_belongs_to_one_source(pictures, tmp_path):
     for source in (pictures, pictures, other)
   }
   assert len(paths) == 2
+  # Folders of the same names have fingerprints that are alike.
+  name = "./photos@train"
+  assert hash_file.path_of(tmp_path, name, pictures, "/a") != (
+    hash_file.path_of(tmp_path, name, pictures, "/b")
+  )
   for path in paths:
     assert path.parent == tmp_path
     assert path.name.startswith("a_b_test_5-")
+
+
+def test_an_outage_of_a_storage_is_no_unreadable_image(pictures, tmp_path):
+  path = tmp_path / "x.hashes"
+  complete(path, pictures)
+  expected = path.read_bytes()
+  path.unlink()
+
+  @dataclasses.dataclass
+  class Failing(type(pictures)):
+    def read(self, ids):
+      if max(ids) >= 64:
+        raise outages.StorageError("The disk has not answered.")
+      return super().read(ids)
+
+  failing = Failing(pictures.images, pictures.labels)
+  with pytest.raises(UserError, match="The disk has not answered"):
+    complete(path, failing)
+  complete(path, pictures)
+  assert path.read_bytes() == expected
 
 
 def test_a_directory_that_cannot_be_written_is_named(pictures, tmp_path):

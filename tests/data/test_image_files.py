@@ -1,5 +1,6 @@
 """Image files of a command line: which are meant, and what becomes of each."""
 
+import os
 import pathlib
 
 import numpy as np
@@ -62,6 +63,18 @@ def test_files_folders_and_patterns_are_found_once_and_in_order(
 def test_a_link_to_a_folder_above_is_not_followed_for_ever(photos, tmp_path):
   (tmp_path / "photos" / "deep" / "up").symlink_to(tmp_path / "photos")
   assert sorted(image_files.find(["photos"])) == sorted(INSIDE)
+
+
+def test_a_folder_that_cannot_be_listed_is_not_passed_over(photos, monkeypatch):
+  def scandir(path):
+    if str(path).endswith("er"):
+      raise PermissionError(13, "Permission denied", path)
+    return listing(path)
+
+  listing = os.scandir
+  monkeypatch.setattr(os, "scandir", scandir)
+  with pytest.raises(UserError, match="photos/deep/er cannot be .*Permission"):
+    image_files.find(["photos"])
 
 
 def test_all_words_that_mean_no_image_are_named_at_once(photos):

@@ -103,6 +103,10 @@ print(jax.config.values["jax_cuda_visible_devices"])
   return answers
 
 
+def test_a_process_without_a_cluster_is_alone_and_has_all_gpus():
+  assert gpus_after_joining({}) == ["all"]
+
+
 def test_a_lone_task_of_slurm_has_all_gpus_that_it_was_given():
   """As of srun --gpus=8 or an interactive step; jax alone takes one of them."""
   assert gpus_after_joining(task_of_slurm()) == ["all"]

@@ -95,6 +95,15 @@ def test_another_tokenizer_is_not_written_over(captions, tmp_path):
     learn.write(learn.learn(captions, "bpe", 530), str(tmp_path / "out"))
 
 
+def test_a_place_that_is_no_directory_is_a_sentence(captions, tmp_path):
+  (tmp_path / "file").write_text("")
+  with pytest.raises(UserError, match="file is a file; name a directory"):
+    learn.check_output(str(tmp_path / "file"))
+  found = learn.learn(captions, "bpe", 600)
+  with pytest.raises(UserError, match="file/out cannot be written"):
+    learn.write(found, str(tmp_path / "file" / "out"))
+
+
 def test_ids_stay_the_same_when_learnt_again(captions):
   found = [learn.learn(captions, "bpe", 600) for _ in range(2)]
   np.testing.assert_array_equal(*(t(["a red cat"]) for t in found))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from vit_jax.data import parallel, perceptual_hash
+from vit_jax.data import outages, parallel, perceptual_hash
 from vit_jax.data.sources import Source
 from vit_jax.errors import UserError
 
@@ -28,10 +28,21 @@ RECORD = np.dtype(
 _CHUNK = 64  # Images that one thread reads and hashes.
 
 
-def path_of(directory: pathlib.Path, name: str, source: Source) -> pathlib.Path:
-  """Returns the path of the hashes of a source; no other source has it."""
+def path_of(
+  directory: pathlib.Path, name: str, source: Source, place: str = ""
+) -> pathlib.Path:
+  """Returns the path of the hashes of a source; no other source has it.
+
+  Args:
+    directory: Directory of hashes.
+    name: Name of the source, for the reader.
+    source: The images.
+    place: Absolute path of its files, where its fingerprint has names alone.
+  """
   plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.")[-80:]
   form = f"{perceptual_hash.VERSION}:{source.fingerprint}"
+  if place:
+    form += f":{place}"
   digest = hashlib.sha256(form.encode()).hexdigest()[:16]
   return directory / f"{plain}-{digest}.hashes"
 
@@ -48,7 +59,8 @@ def complete(
   `show` is called with the number of images hashed and of all.
 
   Raises:
-    UserError: The file cannot be written, or another process writes it.
+    UserError: The file cannot be written, another process writes it, or the
+      storage of the images is out of order.
   """
   whole = source.num_examples * RECORD.itemsize
   if path.exists() and path.stat().st_size == whole:
@@ -116,9 +128,13 @@ def _images(
   ids = np.arange(start, stop)
   try:
     yield from source.read(ids)["image"]
+  except outages.StorageError:
+    raise  # The images may be whole: the same command goes on later.
   except (UserError, OSError):
     for i in ids:
       try:
         yield source.read(i[None])["image"][0]
+      except outages.StorageError:
+        raise
       except (UserError, OSError):
         yield b""

@@ -109,7 +109,9 @@ def _images_of(path: str) -> Iterator[str]:
     yield path
     return
   seen = set()
-  for directory, folders, files in os.walk(path, followlinks=True):
+  for directory, folders, files in os.walk(
+    path, onerror=_complain, followlinks=True
+  ):
     # A link may lead back to a folder above.
     real = os.path.realpath(directory)
     if real in seen:
@@ -119,6 +121,14 @@ def _images_of(path: str) -> Iterator[str]:
     folders[:] = sorted(name for name in folders if not name.startswith("."))
     for name in sorted(filter(image_formats.is_image, files)):
       yield os.path.join(directory, name)
+
+
+def _complain(error: OSError) -> None:
+  """Of a folder whose images would be left out in silence."""
+  raise UserError(
+    f"The folder {error.filename} cannot be listed ({error.strerror}); make it"
+    " readable, or name the others."
+  ) from None
 
 
 def _problem(

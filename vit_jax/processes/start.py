@@ -75,11 +75,13 @@ def _place(seconds: int) -> tuple[str, int, int, Sequence[int] | None] | None:
     address = os.environ["JAX_COORDINATOR_ADDRESS"]
     return address, count, index, _device_of_task()
   address, count, index, local_devices = jax_private.detect_cluster(seconds)
+  if address is None:
+    return None
   # jax gives a process of SLURM one GPU, which is meant where a node has
   # several. It takes JAX_LOCAL_DEVICE_IDS, unless it is given others.
   if count <= _num_nodes() or "JAX_LOCAL_DEVICE_IDS" in os.environ:
     local_devices = None
-  return address and (address, count, index, local_devices)
+  return address, count, index, local_devices
 
 
 def _device_of_task() -> list[int] | None:

@@ -143,14 +143,28 @@ def _learn_sentencepiece(path: str, vocab_size: int, length: int) -> Tokenizer:
   return Tokenizer(settings, content.getvalue(), path)
 
 
+def check_output(directory: str) -> None:
+  """Raises UserError for a directory that is a file."""
+  if pathlib.Path(directory).is_file():
+    raise UserError(f"--output={directory} is a file; name a directory.")
+
+
 def write(tokenizer: Tokenizer, directory: str) -> None:
   """Writes a tokenizer for `load_tokenizer`, into a directory without one.
 
   Raises:
     UserError: The directory holds another tokenizer, on which a model may
-      depend.
+      depend, or cannot be written.
   """
-  place = pathlib.Path(directory)
+  try:
+    _write(tokenizer, pathlib.Path(directory))
+  except OSError as error:
+    raise UserError(
+      f"--output={directory} cannot be written ({error.strerror or error})."
+    ) from None
+
+
+def _write(tokenizer: Tokenizer, place: pathlib.Path) -> None:
   for name, content in tokenizer.files.items():
     file = place / name
     if file.exists() and file.read_bytes() != content:

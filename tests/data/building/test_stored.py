@@ -115,6 +115,27 @@ def test_columns_and_names_of_classes_are_those_of_the_dataset(
     make(tmp_path, path, label_key="img")
 
 
+@pytest.mark.parametrize("name", ["", "  ", "red\npanda"])
+def test_a_class_without_a_line_of_its_own_is_refused(
+  tmp_path, monkeypatch, name
+):
+  """TFDS stores one a line and drops blank ones: all others would move up."""
+  datasets = pytest.importorskip("datasets")
+  monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+  table = datasets.Dataset.from_dict(
+    {
+      "image": [{"bytes": pictures.png(i), "path": None} for i in range(3)],
+      "label": [0, 1, 1],
+    },
+    features=datasets.Features(
+      image=datasets.Image(), label=datasets.ClassLabel(names=[name, "cat"])
+    ),
+  )
+  datasets.DatasetDict(train=table).save_to_disk(tmp_path / "saved")
+  with pytest.raises(UserError, match="the name of class .* is empty or of"):
+    make(tmp_path, f"datasets:{tmp_path}/saved")
+
+
 @pytest.mark.parametrize("labelled", [True, False])
 def test_a_caption_may_lack_beside_a_class_only(labelled, tmp_path):
   datasets = pytest.importorskip("datasets")

@@ -59,9 +59,9 @@ def order(
     )
   for name in found:
     # TFDS stores one name a line, in UTF-8.
-    if name != name.strip() or not name.isprintable():
+    if not name or name != name.strip() or not name.isprintable():
       raise UserError(
-        f"{where}: the name of class {name!r} begins or ends with a space or"
-        " has characters that cannot be printed; rename it."
+        f"{where}: the name of class {name!r} is empty, begins or ends with a"
+        " space or has characters that cannot be printed; rename it."
       )
   return tuple(sorted(found))

@@ -170,6 +170,12 @@ def read(
       " classes with --label_key, or take the images alone with --unlabelled."
     )
   class_names = None if unlabelled else whole.class_names
+  for name in class_names or ():
+    if len(name.strip().splitlines()) != 1:  # TFDS stores one name a line.
+      raise UserError(
+        f"--from={path}: the name of class {name!r} is empty or of several"
+        " lines, which cannot be stored; rename it."
+      )
   num_classes = 0 if unlabelled else whole.num_classes or 0
   max_labels = 0 if unlabelled else whole.max_labels
   if names is not None:
