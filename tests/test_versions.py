@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.git import git
 from vit_jax import versions
 
 
@@ -39,17 +40,6 @@ def commit_of(package, **variables):
     text=True,
   )
   return run.stdout.strip()
-
-
-def git(place, *words):
-  author = ["-c", "user.name=n", "-c", "user.email=e"]
-  return subprocess.run(
-    ["git", *author, *words],
-    cwd=place,
-    check=True,
-    capture_output=True,
-    text=True,
-  ).stdout.strip()
 
 
 def test_files_without_a_history_have_the_commit_that_the_launcher_says(

@@ -8,6 +8,7 @@ import pytest
 
 from launch import experiment
 from launch.experiment import Experiment
+from tests.git import git
 from vit_jax.errors import UserError
 
 CONFIG = "--config=configs/quickstart.py:smoke"
@@ -98,17 +99,6 @@ def clone(tmp_path, monkeypatch):
   monkeypatch.setattr(experiment, "REPO", tmp_path.resolve())
   monkeypatch.chdir(tmp_path)
   return tmp_path
-
-
-def git(place, *words):
-  author = ["-c", "user.name=n", "-c", "user.email=e"]
-  return subprocess.run(
-    ["git", *author, *words],
-    cwd=place,
-    check=True,
-    capture_output=True,
-    text=True,
-  ).stdout.strip()
 
 
 def experiment_of(path):
