@@ -74,6 +74,22 @@ def test_another_number_of_classes_has_a_linear_head_of_zeros(file, caplog):
   assert "A new head of 3 classes is initialised" in caplog.text
 
 
+@pytest.mark.parametrize("start", ["deit", "dinov2"])
+def test_a_new_head_is_zeros_however_the_network_was_started(tmp_path, start):
+  network = networks.tiny(
+    weight_init=start,
+    distillation="average",
+    pool="cls",
+    head_bias_init=-10.0,
+  )
+  params = networks.random_params(network)
+  runs.write(tmp_path / "run", build.config_of(network), {3: params})
+  _, params = vit_jax.load(str(tmp_path / "run"), num_classes=7)
+  for name in ("head", "head_dist"):
+    assert params[name]["kernel"].shape[-1] == 7
+    assert not any(np.any(leaf) for leaf in params[name].values())
+
+
 def test_another_image_size_is_said(file, caplog):
   model, _ = vit_jax.load(file, image_size=16)
   assert model.image_size == 16

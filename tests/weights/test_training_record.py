@@ -23,11 +23,13 @@ def workdir(tmp_path):
     {"step": 10, "eval/val/top5": None},
     {"step": 20, "eval/val/top1": 0.75, "eval/val/num_examples": 1200},
     {"step": 20, "fewshot/digits/10shot": 0.9, "fewshot/digits/5shot": 0.8},
-    {"step": 20, "fewshot/digits/5shot_std": 0.01},
+    {"step": 20, "eval/val/top5": 1.0, "fewshot/digits/5shot_std": 0.01},
   ]
   text = "".join(json.dumps(line) + "\n" for line in lines)
   (tmp_path / "metrics.jsonl").write_text(text)
-  summary = {"step": 20, "devices": "2 x cpu", "metrics": {"eval/val/top5": 1}}
+  # The last value of every metric, of whichever step.
+  values = {"eval/val/top5": 1.0, "fewshot/digits/1shot": 0.25}
+  summary = {"step": 20, "devices": "2 x cpu", "metrics": values}
   (tmp_path / "summary.json").write_text(json.dumps(summary))
   return tmp_path
 

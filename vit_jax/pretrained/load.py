@@ -2,6 +2,7 @@
 
 import numbers
 import os
+from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
@@ -18,6 +19,7 @@ from vit_jax.weights.contract import Weights
 
 # Keys that make a network run on any device, without training.
 ANY_DEVICE = {"attention": "xla", "remat": "none"}
+_HEADS = ("head/", "head_dist/")
 
 
 def load(
@@ -89,7 +91,7 @@ def adapt(
   if num_classes is not None and num_classes != weights.model.num_classes:
     changes.update(num_classes=num_classes or None, representation_size=None)
   model = weights.model.updated(**ANY_DEVICE, **changes)
-  return _build(model, weights)
+  return _build(model, weights, new_head=jnp.zeros_like)
 
 
 def create_model(
@@ -160,9 +162,20 @@ def _check_classes(number: int | None) -> None:
 
 
 def _build(
-  model: schema.Model, weights: Weights | None, seed: int = 0
+  model: schema.Model,
+  weights: Weights | None,
+  seed: int = 0,
+  new_head: Callable[[jax.Array], jax.Array] = lambda drawn: drawn,
 ) -> tuple[nn.Module, dict[str, Any]]:
-  """Builds a network with the parameters of `weights`, the rest initialised."""
+  """Builds a network with the parameters of `weights`, the rest initialised.
+
+  Args:
+    model: Section `model` of the network.
+    weights: Parameters to take over; None for none.
+    seed: Seed of the parameters that are initialised.
+    new_head: Function of each parameter of a head that is not taken over, as
+      the network's initialisation draws it; returns what takes its place.
+  """
   module = build.create(model, num_classes=model.num_classes)
   size = model.image_size
 
@@ -181,7 +194,10 @@ def _build(
 
   def init_fresh() -> dict[str, Any]:
     made = dict(trees.named_leaves(init()))
-    return {name: made[name] for name in fitted.fresh}
+    return {
+      name: new_head(made[name]) if name.startswith(_HEADS) else made[name]
+      for name in fitted.fresh
+    }
 
   if fitted.fresh:
     leaves |= jax.jit(init_fresh)()

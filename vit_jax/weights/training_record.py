@@ -60,12 +60,10 @@ def read(workdir: epath.PathLike, step: int) -> Training | None:
   for line in records.read_lines(workdir / _METRICS):
     if line["step"] == step:
       metrics.update(line)
-  devices = ""
+  # summary.json holds the last value of every metric, whatever its step.
   summary = records.read_json(workdir / _SUMMARY)
-  if summary.get("step") == step:
-    devices = str(summary.get("devices") or "")
-    values = summary.get("metrics")
-    metrics = {**(values if isinstance(values, dict) else {}), **metrics}
+  is_last = summary.get("step") == step
+  devices = str(summary.get("devices") or "") if is_last else ""
   finite = {
     name: float(value)
     for name, value in metrics.items()
