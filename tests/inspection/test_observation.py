@@ -13,8 +13,12 @@ from tests.models.networks import (
   tiny,
   tiny_hybrid,
   tiny_resnet,
+  unflatten,
 )
+from vit_jax import registry
+from vit_jax.config import named_sections
 from vit_jax.inspection import observation
+from vit_jax.models import build
 
 IMAGE = np.random.default_rng(5).integers(0, 256, (8, 8, 3), np.uint8)
 
@@ -131,6 +135,31 @@ def test_a_resnet_has_features_and_no_attention():
   seen = observation.observer(network)(network.params, image)
   assert seen.attention is None
   assert seen.tokens.shape == (*network.grid, 256)
+
+
+def test_the_patches_of_an_image_tower_lie_on_its_grid():
+  """With a cls token before them, though a text tower keeps no maps."""
+  image_keys = dict(width=16, depth=1, num_heads=2, mlp_dim=24, pool="cls")
+  text_keys = dict(width=16, depth=1, num_heads=2, mlp_dim=24)
+  section = named_sections.section(
+    "model",
+    name="two_towers",
+    variant="Ti/8",
+    image_size=16,
+    image={"name": "vit", **image_keys},
+    text={**text_keys, "vocab_size": 50, "length": 6},
+  )
+  rng = np.random.default_rng(0)
+  shapes = registry.FAMILIES.get("two_towers").shapes(section, None)
+  params = {path: rng.normal(size=size) for path, size in shapes.items()}
+  model = build.create(section, num_classes=None)
+  network = network_of(model, unflatten(params))
+  image = np.resize(IMAGE, (16, 16, 3))
+  seen = observation.observer(network)(network.params, image)
+  encoded = find(network.module, network.params, image[None], ["encoded"])
+  patches = encoded["encoded"][0, 1:]
+  assert seen.attention is None
+  np.testing.assert_allclose(seen.tokens, patches.reshape(2, 2, 16), rtol=1e-5)
 
 
 def observe(params, image):

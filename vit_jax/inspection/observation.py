@@ -42,9 +42,9 @@ class Observation(NamedTuple):
   """Of one image.
 
   Attributes:
-    tokens: Features of the patches, or a ResNet's last map, after the last
-      norm.
-    attention: None for a ResNet.
+    tokens: Features of the patches, or the last map of a network of stages,
+      after the last norm.
+    attention: None for a network whose family keeps no attention maps.
   """
 
   tokens: Float[Array, "rows columns d"]
@@ -63,11 +63,12 @@ def observer(
       names += [POOL_ATTENTION] if network.module.pool == "map" else []
     found = features(network.module, params, image[None], names)
     tokens = found["encoded"][0].astype(jnp.float32)
+    if tokens.ndim == 2:
+      tokens = tokens[network.num_extra_tokens :].reshape(*network.grid, -1)
     if not network.has_attention:
       return Observation(tokens, None)
     weights = pooling_weights(network, found.get(POOL_ATTENTION))
     maps = [found[name][0] for name in layer_names(network)]
-    tokens = tokens[network.num_extra_tokens :].reshape(*network.grid, -1)
     return Observation(tokens, _attention(network, weights, maps))
 
   return jax.jit(observe)
@@ -83,7 +84,7 @@ class Survey:
     rollout: Attention rollout of the images that are shown.
     heads: Attention maps of the heads, of the images that are shown.
 
-  The last three are None for a ResNet.
+  The last three are None for a network without attention maps.
   """
 
   tokens: Float[np.ndarray, "m rows columns d"]

@@ -15,6 +15,7 @@ from vit_jax.inspection import (
   reconstruction,
 )
 from vit_jax.inspection.network import Network
+from vit_jax.models import build
 from vit_jax.report.inspection import (
   attention_figures,
   feature_figures,
@@ -56,7 +57,10 @@ def parameters(network: Network) -> Section:
       " position embeddings."
     )
   else:
-    remarks.append("A ResNet has neither position embeddings nor attention.")
+    title = build.family_of(network.module).title
+    remarks.append(
+      f"A {title} has neither position embeddings nor attention maps to draw."
+    )
   return Section("Parameters", drawn, remarks)
 
 
