@@ -177,3 +177,20 @@ def test_whenever_it_stops_the_run_is_the_same(
   assert code == (0 if stopped == expected else 42)
   assert train(config, str(tmp_path)) == 0
   assert runs.values(tmp_path) == expected
+
+
+def test_the_summary_says_how_far_a_stopped_run_got(tmp_path, monkeypatch):
+  """Though lines of metrics come more seldom."""
+  left = iter(range(2))
+
+  def asked(self):
+    self.given |= next(left, None) is None
+    return self.given
+
+  monkeypatch.setattr(StopRequest, "asked", asked)
+  config = experiments.config(log_every_steps=100, evals__test__every_steps=6)
+  assert train(config, str(tmp_path)) == 42
+  saved = runs.saved_steps(tmp_path)[-1]
+  assert saved > 1 == runs.lines(tmp_path)[-1]["step"]
+  summary = json.loads((tmp_path / "summary.json").read_text())
+  assert (summary["status"], summary["step"]) == ("preempted", saved)

@@ -95,3 +95,23 @@ def test_a_price_gives_what_the_run_has_cost(tmp_path):
   run = run_of(tmp_path, found, log={"price_per_device_hour": 1.5})
   cost = overview.facts(run)["Optimisation"]["estimated cost"]
   assert cost == "1,234.50, for 823 device-hours at 1.5 each"
+
+
+def test_the_time_is_that_of_all_starts(tmp_path):
+  times = {
+    "timings": {"total_seconds": 120.0},
+    "goodput": {"total_seconds": 7200.0, "starts": 2},
+  }
+  assert overview.sentence(run_of(tmp_path, times)).endswith(" in 2 h.")
+  times["goodput"] = {}
+  assert overview.sentence(run_of(tmp_path, times)).endswith(" in 2 min.")
+
+
+@pytest.mark.parametrize(
+  ("variant", "words"),
+  [("Ti/4", "32 × 32 px, 64 patches of 4 px"), ("R+Ti/16", "32 × 32 px")],
+)
+def test_patches_are_those_of_pixels(tmp_path, variant, words):
+  model = workdirs.CONFIG["model"] | {"variant": variant}
+  run = run_of(tmp_path, {}, model=model)
+  assert overview.facts(run)["Model"]["image"] == words

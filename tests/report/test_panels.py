@@ -1,4 +1,5 @@
 from tests.report import workdirs
+from vit_jax.config import evaluator_declarations, schema
 from vit_jax.report import load, panels
 
 HEALTH = {
@@ -30,3 +31,20 @@ def test_the_health_of_self_distillation_is_drawn(tmp_path):
 
 def test_other_runs_have_no_such_curves(tmp_path):
   assert list(captions(tmp_path, {"train/loss": (2.0, 1.0)})) == ["Loss"]
+
+
+def test_the_axis_of_a_share_says_what_it_is_of(tmp_path):
+  evals = {
+    "test": schema.ClassificationEval(type="classification"),
+    "seg": schema.LinearSegmentationEval(type="linear_segmentation"),
+  }
+  declared = evaluator_declarations.declarations(schema.Config(evals=evals))
+  metrics = {"eval/test/top1": 0.5, "linear_segmentation/seg/miou": 0.25}
+  records = [{"step": step, **metrics} for step in (1, 2)]
+  workdir = workdirs.write_run(tmp_path, records=records, evaluators=declared)
+  found = {
+    panel.title: panel.figure for panel in panels.panels(load.load_run(workdir))
+  }
+  assert ">accuracy<" in found["Accuracy"]
+  segmentation = found["Mean IoU of linear segmentation"]
+  assert ">mean IoU of linear segmentation<" in segmentation

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import posixpath
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,14 @@ def sentence(run: Run) -> str:
     text += f" from {dataset}"
   if devices := _devices(run):
     text += f" on {devices}"
-  if spent := number(run.section("timings").get("total_seconds")):
+  if spent := number(_account(run).get("total_seconds")):
     text += f" in {formatting.seconds(spent)}"
   return text + "."
+
+
+def _account(run: Run) -> Mapping[str, Any]:
+  """The times of all starts of the run; of the last, where that is all."""
+  return run.section("goodput") or run.section("timings")
 
 
 def _network(run: Run) -> str:
@@ -151,7 +157,7 @@ def _interval(run: Run, steps: np.ndarray) -> str:
 
 def _time(run: Run) -> list[Card]:
   """Time that the run took over all its starts, and its useful part."""
-  account = run.section("goodput") or run.section("timings")
+  account = _account(run)
   total = number(account.get("total_seconds"))
   if not total:
     return []
@@ -266,7 +272,8 @@ def _image(run: Run) -> str | None:
   if not size:
     return None
   text = f"{size:g} × {size:g} px"
-  patch = re.search(r"/(\d+)$", str(run.setting("model.variant", "")))
+  # A hybrid's patches, 'R+Ti/16', are of its stem's maps.
+  patch = re.fullmatch(r"[^+]*/(\d+)", str(run.setting("model.variant", "")))
   if patch and int(patch[1]):
     side = int(size) // int(patch[1])
     text += f", {side * side} patches of {patch[1]} px"

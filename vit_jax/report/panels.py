@@ -81,10 +81,8 @@ def panels(run: Run) -> list[Panel]:
         in_percent.add(column.panel)
   drawn = []
   for title, found in lines.items():
-    if title in in_percent:
-      drawn.append(_panel(run, title, "accuracy", found, percent))
-    else:
-      drawn.append(_panel(run, title, title.lower(), found, Scale("auto")))
+    scale = percent if title in in_percent else Scale("auto")
+    drawn.append(_panel(run, title, _unit(title), found, scale))
   for title, unit, named, scale in _HEALTH:
     found = [
       Line(name, run.series(metric), smooth=True)
@@ -116,6 +114,13 @@ def panels(run: Run) -> list[Panel]:
     line = Line("", run.series(metric), smooth=True)
     drawn.append(_panel(run, title, unit, [line], scale))
   return [panel for panel in drawn if panel is not None]
+
+
+def _unit(title: str) -> str:
+  """The y axis of a measure's panel: 'accuracy', 'mean IoU of ...', 'R²'."""
+  if title.lower().endswith("accuracy"):
+    return "accuracy"
+  return title[0].lower() + title[1:] if title[1:2].islower() else title
 
 
 def _learning_rate(run: Run) -> Panel | None:

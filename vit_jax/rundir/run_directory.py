@@ -144,6 +144,7 @@ class RunDirectory:
     self.facts: dict[str, str] = {}
     self._metrics = self._goodput = None
     self._values: dict[str, float] = {}
+    self._step = self.first_step
     self.records_path = self.path
     if self._is_first:
       self._spool = self._open_spool()
@@ -193,7 +194,7 @@ class RunDirectory:
   def _open_metrics(self) -> None:
     path = self.records_path / _METRICS
     self._metrics = records.MetricsFile(path, last_step=self.first_step)
-    self._values = {}
+    self._values, self._step = {}, self.first_step
     for line in records.read_lines(path):
       self._values.update(line)
 
@@ -326,6 +327,7 @@ class RunDirectory:
     metadata |= position.metadata() | {"evaluation_due": evaluation_due}
     with self._alarm():
       self.store.save(step, state, metadata)
+    self._step = step
     if self._goodput:
       self._goodput.mark(step, is_saved=True)
 
@@ -387,7 +389,8 @@ class RunDirectory:
 
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
     """A line of metrics.jsonl (first process only)."""
-    self._values.update(metrics, step=step)
+    self._values.update(metrics)
+    self._step = step
     if self._metrics:
       self._metrics.write(step, metrics)
       self._goodput.mark(step)
@@ -411,7 +414,7 @@ class RunDirectory:
     records.write_json(
       self.records_path / "summary.json",
       {
-        "step": self._values.get("step", self.first_step),
+        "step": self._step,
         "total_steps": parts.total_steps,
         "status": status,
         "metrics": values,
