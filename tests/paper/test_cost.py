@@ -8,6 +8,7 @@ from vit_jax.paper.cost import (
   computed_flops,
   forward_flops,
   num_params,
+  trained_flops,
   training_exaflops,
 )
 
@@ -132,6 +133,29 @@ def test_the_last_layer_computes_what_the_head_reads():
   assert left_out() == 9 * of_token
   assert left_out(pool="gap") == left_out(pool="map") == 0
   assert left_out(scan_layers=True) == 0
+
+
+def test_what_stochastic_depth_skips_is_not_trained():
+  """Half of each branch; of the last layer, of what is computed at all."""
+  sizes = dict(variant="mu/4", width=16, mlp_dim=24, image_size=12, depth=2)
+  skipping = dict(stochastic_depth_group=8, stochastic_depth_rate=0.5)
+
+  def flops(**keys):
+    model = named_sections.section(
+      "model", stochastic_depth="constant", **{**sizes, **keys}
+    )
+    return (
+      trained_flops(model, num_classes=5),
+      computed_flops(model, num_classes=5),
+    )
+
+  outside = 2 * (9 * 48 * 16 + 16 * 5)  # Patches and head.
+  trained, computed = flops(**skipping)
+  assert trained - outside == (computed - outside) / 2
+  trained, computed = flops(**skipping, pool="gap")
+  assert trained - outside == (computed - outside) / 2
+  trained, computed = flops(stochastic_depth_rate=0.5)
+  assert trained == computed
 
 
 def test_an_objective_that_reads_patches_has_the_last_mlp_for_them_alone():

@@ -56,6 +56,9 @@ class Family:
       because nothing reads their results; where `has_tokens`, also
       `unread_flops(model, read_patches)`, of an objective that reads a number
       of patches.
+    skipped_flops: `skipped_flops(model, unread)`, FLOPs of an image that
+      stochastic depth leaves out in training, of which `unread` of the last
+      layer are not computed in any case.
     layer_flops: `layer_flops(model, num_tokens)`, FLOPs of all layers on a
       number of tokens. None where not `has_tokens`.
     num_params: `num_params(model, num_classes)`, all parameters.
@@ -142,6 +145,7 @@ class Family:
   ) = None
   shapes: Callable[[schema.Model, int | None], dict[str, Shape]] | None = None
   unread_flops: Callable[..., int] = lambda model: 0
+  skipped_flops: Callable[[schema.Model, int], int] = lambda model, unread: 0
   layer_flops: Callable[[schema.Model, int], int] | None = None
   details: Callable[[schema.Model], Sequence[str]] = lambda model: ()
   fit: Callable[[Fitting], None] = lambda fitting: None

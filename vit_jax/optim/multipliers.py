@@ -1,7 +1,7 @@
 """Factors on the learning rate and weight decay of single parameters."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -105,6 +105,18 @@ def freeze_regex(optimizer: schema.Optimizer) -> tuple[str, ...]:
   """The regex that `optimizer.freeze` means, if it is set."""
   freeze = optimizer.freeze
   return () if freeze is None else (_FREEZE.get(freeze, freeze),)
+
+
+def freezes(optimizer: schema.Optimizer, paths: Iterable[str]) -> bool:
+  """Tells if `optimizer.freeze` matches every one of these parameters."""
+  regexes = freeze_regex(optimizer)
+  return all(any(re.fullmatch(r, path) for r in regexes) for path in paths)
+
+
+def freezes_backbone(optimizer: schema.Optimizer, paths: Iterable[str]) -> bool:
+  """Tells if, of a network's parameters, its heads alone are trained."""
+  backbone = re.compile(_FREEZE["backbone"])
+  return freezes(optimizer, filter(backbone.fullmatch, paths))
 
 
 def frozen(scales: Factors) -> set[str]:

@@ -64,6 +64,24 @@ def computed_flops(
   return forward_flops(model, num_classes=num_classes) - unread
 
 
+def trained_flops(
+  model: schema.Model,
+  *,
+  num_classes: int | None,
+  read_patches: int | None = None,
+) -> int:
+  """As `computed_flops`, less what stochastic depth skips in training.
+
+  Args: As of `computed_flops`.
+  """
+  whole = forward_flops(model, num_classes=num_classes)
+  computed = computed_flops(
+    model, num_classes=num_classes, read_patches=read_patches
+  )
+  family = registry.FAMILIES.get(model.name)
+  return computed - family.skipped_flops(model, whole - computed)
+
+
 def num_params(
   model: str | schema.Model, *, num_classes: int | None = 1000
 ) -> int:

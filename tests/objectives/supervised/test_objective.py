@@ -307,3 +307,15 @@ def test_keys_that_do_not_go_together_are_named(train, objective, words):
   with pytest.raises(UserError) as caught:
     _built(config)
   assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize("freeze", ["backbone", "(embedding|cls|Transf).*"])
+def test_a_frozen_backbone_has_a_forward_pass_alone(freeze):
+  """A third of the three passes of a step; the head has all of them."""
+  config = _config(model=dict(pool="gap"))
+  optimizer = config.optimizer.model_copy(update={"freeze": freeze})
+  held = config.model_copy(update={"optimizer": optimizer})
+  head = 2 * 16 * 5
+  whole = build.forward_flops(config, num_classes=5)
+  found = build.forward_flops(held, num_classes=5)
+  assert found == (whole - head) // 3 + head

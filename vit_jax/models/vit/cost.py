@@ -5,6 +5,7 @@ that normalisation, softmax and activations are left out.
 """
 
 from vit_jax.config import schema
+from vit_jax.models.layers import skipping_groups
 from vit_jax.models.resnet import cost as resnet_cost
 from vit_jax.models.vit import sizes
 
@@ -60,6 +61,28 @@ def unread_flops(model: schema.Model, read_patches: int | None = None) -> int:
     return 2 * (tokens - read_patches) * mlp
   of_token = 2 * size.width**2 + 2 * tokens * size.width + mlp
   return 2 * (tokens - read) * of_token
+
+
+def skipped_flops(model: schema.Model, unread: int) -> int:
+  """FLOPs of an image that `model.stochastic_depth_group` skips in training.
+
+  Args:
+    model: The section of a config.
+    unread: FLOPs of the last layer that are left out in any case.
+  """
+  if model.stochastic_depth_group is None:
+    return 0
+  size = sizes.vit(model)
+  tokens = size.grid(model.image_size) ** 2 + sizes.num_prefix(model)
+  groups = skipping_groups.of_layers(
+    model.stochastic_depth_rate,
+    model.stochastic_depth,
+    size.depth,
+    model.stochastic_depth_group,
+  )
+  skipped = 1 - skipping_groups.computed_share(groups)
+  of_last = 1 - skipping_groups.computed_share(groups[-1:])
+  return round(skipped * layer_flops(model, tokens) - of_last * unread)
 
 
 def layer_flops(model: schema.Model, num_tokens: int) -> int:

@@ -270,6 +270,7 @@ FAMILY = Family(
   size=sizes.vit,
   forward_flops=cost.forward_flops,
   unread_flops=cost.unread_flops,
+  skipped_flops=cost.skipped_flops,
   layer_flops=cost.layer_flops,
   num_params=shapes.num_params,
   grid=_grid,

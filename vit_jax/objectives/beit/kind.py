@@ -116,7 +116,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   width = registry.FAMILIES.get(config.model.name).size(config.model).width
   tokens, flops = tokenizers.cost_of(config)
   head = 2 * width * tokens * config.objective.masked_patches
-  body = cost.computed_flops(
+  body = cost.trained_flops(
     config.model,
     num_classes=None,
     read_patches=config.objective.masked_patches,

@@ -1,7 +1,5 @@
 """The declaration of contrastive learning of images and texts."""
 
-import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from vit_jax import registry
@@ -90,11 +88,14 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   A training step is counted as three forward passes, of which a frozen image
   tower has one, and none where its outputs are kept.
   """
+  from vit_jax.optim import multipliers
+
   del num_classes
   model = config.model
   family = registry.FAMILIES.get(model.name)
   flops = cost.computed_flops(model, num_classes=None)
-  if _freezes_images(config.optimizer, family.shapes(model, None)):
+  paths = [p for p in family.shapes(model, None) if p.startswith(IMAGE)]
+  if multipliers.freezes(config.optimizer, paths):
     tower = image_tower(model)
     flops -= cost.computed_flops(tower, num_classes=None)
     if config.objective.cache_frozen is None:
@@ -102,17 +103,6 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
       flops += cost.forward_flops(tower, num_classes=None) // 3
   return flops + (
     2 * config.train.batch_size * family.size(model).embedding_size
-  )
-
-
-def _freezes_images(optimizer: schema.Optimizer, paths: Iterable[str]) -> bool:
-  from vit_jax.optim import multipliers
-
-  regexes = multipliers.freeze_regex(optimizer)
-  return all(
-    any(re.fullmatch(regex, path) for regex in regexes)
-    for path in paths
-    if path.startswith(IMAGE)
   )
 
 

@@ -9,7 +9,6 @@ from vit_jax import registry
 from vit_jax.config import scalars, schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
-from vit_jax.models.layers import skipping_groups
 from vit_jax.objectives import encoder_checks
 from vit_jax.objectives.dino import views
 from vit_jax.objectives.kind import ObjectiveKind
@@ -130,8 +129,11 @@ def student_flops(
   found = 0
   for kind in _CROPS:
     if views.names(config, kind):
+      model = config.model.updated(image_size=views.side(config, kind))
+      family = registry.FAMILIES.get(model.name)
+      unread = family.unread_flops(model) if kind in of_class else 0
       of_network = _flops(config, kind, of_class)
-      of_network -= _skipped_flops(config, kind, of_class)
+      of_network -= family.skipped_flops(model, unread)
       found += views.count(config, kind) * (of_network + of_head)
   return found
 
@@ -140,30 +142,6 @@ def _flops(config: schema.Config, kind: str, of_class: Sequence[str]) -> int:
   model = config.model.updated(image_size=views.side(config, kind))
   counted = cost.computed_flops if kind in of_class else cost.forward_flops
   return counted(model, num_classes=None)
-
-
-def _skipped_flops(
-  config: schema.Config, kind: str, of_class: Sequence[str]
-) -> int:
-  """FLOPs that stochastic depth saves for a crop of the student."""
-  model = config.model.updated(image_size=views.side(config, kind))
-  family = registry.FAMILIES.get(model.name)
-  if getattr(model, "stochastic_depth_group", None) is None:
-    return 0
-  side, _ = family.grid(model)
-  tokens = side**2 + family.num_prefix_tokens(model)
-  groups = skipping_groups.of_layers(
-    model.stochastic_depth_rate,
-    model.stochastic_depth,
-    family.size(model).depth,
-    model.stochastic_depth_group,
-  )
-  share = 1 - skipping_groups.computed_share(groups)
-  skipped = share * family.layer_flops(model, tokens)
-  if kind in of_class:
-    of_last = 1 - skipping_groups.computed_share(groups[-1:])
-    skipped -= of_last * family.unread_flops(model)
-  return round(skipped)
 
 
 def _width(config: schema.Config) -> int:

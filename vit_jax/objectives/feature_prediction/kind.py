@@ -74,7 +74,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   one.
   """
   del num_classes
-  flops = cost.computed_flops(
+  flops = cost.trained_flops(
     config.model,
     num_classes=None,
     read_patches=config.objective.masked_patches,

@@ -63,7 +63,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   of_patch = NUM_OUTPUTS[config.objective.target](patch_size)
   width = family.size(config.model).width
   read = num_corrupted(config)
-  body = cost.computed_flops(config.model, num_classes=None, read_patches=read)
+  body = cost.trained_flops(config.model, num_classes=None, read_patches=read)
   return body + 2 * width * of_patch * read
 
 

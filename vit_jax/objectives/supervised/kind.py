@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data import targets
 from vit_jax.data.facts import DataFacts
@@ -129,9 +130,18 @@ def forward_flops(config: schema.Config, num_classes: int) -> int:
   """FLOPs of an image's forward pass, two for each multiply-add.
 
   A training step is counted as three forward passes, of which a teacher has
-  one.
+  one, and a backbone that `optimizer.freeze` holds.
   """
-  flops = cost.computed_flops(config.model, num_classes=num_classes)
+  from vit_jax.optim import multipliers
+
+  model = config.model
+  flops = cost.trained_flops(model, num_classes=num_classes)
+  shapes = registry.FAMILIES.get(model.name).shapes
+  if shapes is not None and multipliers.freezes_backbone(
+    config.optimizer, shapes(model, num_classes)
+  ):
+    backbone = cost.trained_flops(model, num_classes=None)
+    flops += backbone // 3 - backbone
   if config.objective.teacher is not None:
     from vit_jax.objectives import frozen_network
 
