@@ -279,6 +279,25 @@ def test_rolling_back_further_than_there_are_saves_keeps_the_first(
   assert saved_steps(tmp_path)[0] == 2
 
 
+@pytest.mark.parametrize(("before", "after"), [(2, 5), (3, 2)])
+def test_rolling_back_loses_no_save_of_another_interval(
+  tmp_path, monkeypatch, caplog, before, after
+):
+  """The run is stopped behind its first saves, and goes on by `after`."""
+  poison(monkeypatch, 3)
+  settings = {"faults__not_finite": "roll_back", "checkpoint__keep_last": 9}
+  with monkeypatch.context() as context:
+    asked_to_stop(context, 3)
+    by_before = config(checkpoint__every_steps=before, **settings)
+    assert train(by_before, str(tmp_path)) == 42
+  first = min(saved_steps(tmp_path))
+  assert first == before
+  by_after = config(checkpoint__every_steps=after, **settings)
+  assert train(by_after, str(tmp_path)) == 0
+  assert f"Going back from step 4 to {before}" in caplog.text
+  assert first in saved_steps(tmp_path)
+
+
 def test_the_newest_save_stays_if_the_one_to_go_back_to_is_damaged(
   tmp_path, monkeypatch
 ):

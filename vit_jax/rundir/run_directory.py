@@ -35,6 +35,8 @@ from vit_jax.rundir.trackers.contract import RunInfo
 from vit_jax.rundir.trackers.run_trackers import RunTrackers
 from vit_jax.rundir.workdir_lock import WorkdirLock
 
+# Steps between saves, in the metadata of each.
+_INTERVAL = "save_interval"
 _METRICS = "metrics.jsonl"
 _logger = logging.getLogger(__name__)
 
@@ -244,6 +246,26 @@ class RunDirectory:
     self._find_best()
     return self.first_step, self.position
 
+  def saves_due(self) -> list[int]:
+    """Steps of the saves that are there and were due when they were made.
+
+    Not those made because the run was asked to stop or a metric was the best;
+    the interval may have been changed since.
+
+    Raises:
+      UserError: As for `go_back`.
+    """
+    with self._alarm():
+      self.store.wait()
+    intervals = {
+      step: self.store.metadata(step).get(_INTERVAL, self._interval())
+      for step in self.store.all_steps()
+    }
+    return [step for step, every in intervals.items() if step % every == 0]
+
+  def _interval(self) -> int:
+    return self._parts.steps(self._parts.config.checkpoint.every_steps)
+
   def restore_or_init(self) -> Any:
     """The state to resume from: saved, from `init_from`, or new.
 
@@ -325,6 +347,7 @@ class RunDirectory:
       self._spool.upload()  # Lines up to a step come before its checkpoint.
     metadata = self._metadata()
     metadata |= position.metadata() | {"evaluation_due": evaluation_due}
+    metadata[_INTERVAL] = self._interval()
     with self._alarm():
       self.store.save(step, state, metadata)
     self._step = step

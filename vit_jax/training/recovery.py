@@ -155,16 +155,8 @@ class Recovery:
     raise DivergedError(f"Training stopped {what}{kept}{_ADVICE}")
 
   def _go_back(self, fault: _RollBack) -> TrainState:
-    """Brings the run back to a save before the fault.
-
-    Counts the saves that are due by the config rather than those that are
-    there, so that one made because the run was asked to stop changes nothing.
-    Where there are fewer than it shall go back, the first is the one.
-    """
-    every = self._parts.steps(self._parts.config.checkpoint.every_steps)
-    num_saves = (fault.step - 1) // every
-    back = self._faults.roll_back_checkpoints
-    wanted = max(num_saves + 1 - back, min(num_saves, 1)) * every
+    """Brings the run back to a save before the fault."""
+    wanted = self._save_before(fault.step)
     saved = self._directory.go_back(wanted)
     if saved is None:
       raise DivergedError(
@@ -184,6 +176,23 @@ class Recovery:
     )
     with self._clock.phase("restore"):
       return self._directory.restore_or_init()
+
+  def _save_before(self, step: int) -> int:
+    """The step to go back to from a fault at `step`.
+
+    Counts the saves that are due by the config rather than those that are
+    there, so that one made because the run was asked to stop changes nothing.
+    Where there are fewer than it shall go back, the first is the one. If the
+    interval of saves was another before, those that were due by it count.
+    """
+    every = self._parts.steps(self._parts.config.checkpoint.every_steps)
+    num_saves = (step - 1) // every
+    back = self._faults.roll_back_checkpoints
+    wanted = max(num_saves + 1 - back, min(num_saves, 1)) * every
+    due = [found for found in self._directory.saves_due() if found < step]
+    if all(found % every == 0 for found in due):
+      return max(wanted, min(due, default=0))
+    return due[-back:][0]
 
   def _raise_if_too_many(self, count: int, done: str, what: str) -> None:
     if count > self._faults.max_not_finite:
