@@ -22,6 +22,11 @@ from vit_jax.durations import EverySteps
     ("12.5 %", 125),
     ("100%", 1000),
     ("6.4M examples", 100_000),
+    # For ever: the longest run there can be.
+    (10**400, 2**31 - 1),
+    ("10G steps", 2**31 - 1),
+    ("1e300 epochs", 2**31 - 1),
+    ("1e307 epochs", 2**31 - 1),
   ],
 )
 def test_a_duration_counts_in_steps(value, steps):

@@ -13,6 +13,7 @@ _TEXT = re.compile(
 )
 _SHARE = re.compile(r"\s*(\d*\.?\d+)\s*%\s*")
 _MAX_LENGTH = 50  # Matching takes quadratic time.
+_MOST = 2**31 - 1
 _FACTORS = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -26,7 +27,9 @@ class Duration:
   def to_steps(
     self, *, batch_size: int, num_examples: int | None, total_steps: int
   ) -> int:
-    """The nearest whole number of steps.
+    """The nearest whole number of steps, at most 2**31 - 1.
+
+    No run is longer, as its steps are counted in int32.
 
     Args:
       batch_size: Global batch, examples.
@@ -36,18 +39,19 @@ class Duration:
     Raises:
       ValueError: Epochs are given and `num_examples` is not known.
     """
-    if self.unit == "step":
-      return round(self.amount)
+    steps = self.amount
     if self.unit == "run":
-      return round(self.amount * total_steps)
-    if self.unit == "example":
-      return round(self.amount / batch_size)
-    if num_examples is None:
-      raise ValueError(
-        f"{self.amount:g} epochs cannot be counted in steps: the number of"
-        " training examples is not known."
-      )
-    return round(self.amount * num_examples / batch_size)
+      steps *= total_steps
+    elif self.unit == "example":
+      steps /= batch_size
+    elif self.unit == "epoch":
+      if num_examples is None:
+        raise ValueError(
+          f"{self.amount:g} epochs cannot be counted in steps: the number of"
+          " training examples is not known."
+        )
+      steps = steps * num_examples / batch_size
+    return round(min(steps, _MOST))
 
 
 def parse(value: int | str) -> Duration:

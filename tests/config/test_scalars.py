@@ -32,6 +32,8 @@ def test_text_names_shape_ends_and_lengths():
     ("cosine(0, 1, warmup='soon')", "'soon' is not a duration"),
     ("cosine(0, 1, per='hour')", "per is one of step, epoch"),
     ("cosine(0, 1e999)", "finite"),
+    (f"constant({'1' * 401})", "too large"),
+    ("constant(1, warmup='5%', warmup_from='low')", "'low'"),
     ("cosine(0, open('x'))", "malformed"),
   ],
 )
@@ -39,6 +41,13 @@ def test_other_text_is_refused_with_an_example(text, message):
   with pytest.raises(ValueError, match=message) as error:
     scalars.parse(text)
   assert "'cosine(0.04, 0.4)'" in str(error.value)
+
+
+def test_a_number_in_quotes_is_that_number():
+  """As the duration beside it has to be in them."""
+  text = "constant(0.07, warmup='10%', warmup_from='0.04')"
+  assert schema.Optimizer(weight_decay=text).weight_decay == text
+  assert scalars.parse(text).warmup_from == 0.04
 
 
 def test_the_schema_refuses_what_is_negative_at_times():

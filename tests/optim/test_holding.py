@@ -135,6 +135,14 @@ def test_moments_accumulate_at_a_rate_of_zero(config, params, grads):
   np.testing.assert_array_equal(found[4]["cls"], usual[4]["cls"])
 
 
+@pytest.mark.parametrize("mode", ["hold", "zero_rate"])
+def test_what_is_held_for_ever_never_moves(mode, config, params, grads):
+  held = {"freeze_until": (("head/.*", "10G steps"),)}
+  found = run(config, params, grads, 2, freeze_until_mode=mode, **held)
+  for name, leaf in params["head"].items():
+    np.testing.assert_array_equal(found[-1]["head"][name], leaf)
+
+
 def test_the_time_may_be_in_epochs(config, params, grads):
   # An epoch is ten steps.
   held = (("head/bias", "1 epochs"),)

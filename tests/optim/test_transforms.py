@@ -255,6 +255,17 @@ def test_decay_multipliers_follow_a_scheduled_decay(config, params):
   np.testing.assert_allclose(second, -0.1 * rate * first_param, rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", sorted(transforms.OPTIMIZERS))
+@pytest.mark.parametrize(
+  "nothing", [{"decay_mask": ()}, {"decay_multipliers": ((".*", 0.0),)}]
+)
+def test_a_decay_of_nothing_is_none(name, nothing, config, params):
+  zeros = jax.tree.map(jnp.zeros_like, params)
+  tx = _build(config, params, name, weight_decay=0.3, **nothing)
+  for updates in _run(tx, params, zeros):
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(updates))
+
+
 def test_muon_is_adamw_outside_the_blocks(config, params, grads):
   muon = _run(_build(config, params, "muon"), params, grads)
   adamw = _run(_build(config, params, "adamw"), params, grads)

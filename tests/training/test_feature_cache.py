@@ -92,3 +92,10 @@ def test_another_tower_has_another_file(tmp_path):
   for seed in (0, 1):
     trained(config(tmp_path / "cache", seed=seed), tmp_path / str(seed))
   assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+def test_another_feature_of_the_images_has_another_file(tmp_path):
+  for key in ("image", "crop"):
+    keys = {"train__image_key": key}
+    trained(config(tmp_path / "cache", **keys), tmp_path / key)
+  assert len(list((tmp_path / "cache").iterdir())) == 2

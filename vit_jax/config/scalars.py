@@ -62,7 +62,13 @@ def parse(value: float | str) -> Scalar:
     return Scalar("constant", float(value), float(value))
   try:
     return _called(value)
-  except (SyntaxError, TypeError, ValueError, RecursionError) as error:
+  except (
+    OverflowError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+  ) as error:
     raise ValueError(
       f"{value!r} is not a scalar ({error}); write a number, or a change such"
       " as 'cosine(0.04, 0.4)' or \"linear(0.04, 0.07, over='30 epochs',"
@@ -82,11 +88,13 @@ def _called(text: str) -> Scalar:
   if len(ends) != wanted:
     raise ValueError(f"{shape} takes {wanted} value{'s' * (wanted > 1)}")
   options = {k.arg: ast.literal_eval(k.value) for k in node.keywords}
+  if "warmup_from" in options:
+    options["warmup_from"] = float(options["warmup_from"])
   scalar = Scalar(shape, ends[0], ends[-1], **options)
   for duration in (scalar.warmup, scalar.over):
     if duration is not None:
       durations.parse(duration)
-  if not all(math.isfinite(float(value)) for value in scalar.values):
+  if not all(map(math.isfinite, scalar.values)):
     raise ValueError("its values must be finite")
   if scalar.per not in PERIODS:
     raise ValueError(f"per is one of {', '.join(PERIODS)}")

@@ -48,7 +48,7 @@ def factors(
   freeze = freeze_regex(optimizer)
   check_regexes("freeze", freeze, paths)
   result = {}
-  rules = [(regex, 0.0) for regex in freeze] + [*optimizer.lr_multipliers]
+  rules = [*_frozen_rules(optimizer), *optimizer.lr_multipliers]
   if optimizer.layer_decay is not None:
     depth = 0
     if layer_of is not None:
@@ -107,10 +107,14 @@ def freeze_regex(optimizer: schema.Optimizer) -> tuple[str, ...]:
   return () if freeze is None else (_FREEZE.get(freeze, freeze),)
 
 
+def _frozen_rules(optimizer: schema.Optimizer) -> list[tuple[str, float]]:
+  return [(regex, 0.0) for regex in freeze_regex(optimizer)]
+
+
 def freezes(optimizer: schema.Optimizer, paths: Iterable[str]) -> bool:
-  """Tells if `optimizer.freeze` matches every one of these parameters."""
-  regexes = freeze_regex(optimizer)
-  return all(any(re.fullmatch(r, path) for r in regexes) for path in paths)
+  """Tells if the factor on the rate of each of these parameters is 0."""
+  rules = [*_frozen_rules(optimizer), *optimizer.lr_multipliers]
+  return all(_first(rules, path) == 0 for path in paths)
 
 
 def freezes_backbone(optimizer: schema.Optimizer, paths: Iterable[str]) -> bool:

@@ -212,7 +212,8 @@ def _adam_options(optimizer: schema.Optimizer) -> dict[str, Any]:
 
 
 def _add(decay: Decay) -> Transform:
-  if not callable(decay.rate) and not decay.rate:
+  decays_any = any(decay.factors.values())
+  if not decays_any or not (callable(decay.rate) or decay.rate):
     return optax.identity()
 
   def with_factor(factor: float) -> Transform:

@@ -62,15 +62,16 @@ def _digest(parts: Experiment, source: Source, params: Any) -> str:
   tower = jax.jit(lambda tree: tree, out_shardings=replicated)(
     stored.params(params)
   )
-  text = "\n".join(
-    [
-      contract.digest(jax.device_get(tower)),
-      stored.keys,
-      train.preprocess,
-      str(train.batch_size),
-      source.fingerprint,
-    ]
-  )
+  lines = [
+    contract.digest(jax.device_get(tower)),
+    stored.keys,
+    train.preprocess,
+    str(train.batch_size),
+    source.fingerprint,
+  ]
+  if train.image_key != "image":
+    lines.append(train.image_key)
+  text = "\n".join(lines)
   return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -186,8 +186,9 @@ def test_flops_are_those_of_both_towers_and_of_their_pairs():
 def test_a_frozen_image_tower_goes_forward_alone():
   """Of three passes it has one, and none where its outputs are kept."""
 
-  def flops(freeze=None, **objective):
-    keys = {"optimizer": schema.Optimizer(freeze=freeze)}
+  def flops(freeze=None, rates=(), **objective):
+    optimizer = schema.Optimizer(freeze=freeze, lr_multipliers=rates)
+    keys = {"optimizer": optimizer}
     return kind.forward_flops(config(**objective).model_copy(update=keys), 0)
 
   tower = image_tower(config().model)
@@ -195,6 +196,7 @@ def test_a_frozen_image_tower_goes_forward_alone():
   # A frozen tower computes its last layer for all tokens, read or not.
   whole = cost.forward_flops(tower, num_classes=None)
   assert flops() - flops("image/.*") == image - whole // 3
+  assert flops(rates=(("image/.*", 0.0),)) == flops("image/.*")
   assert flops() - flops("image/.*", cache_frozen="kept") == image
   assert flops("image/embedding/.*") == flops("text/.*") == flops()
 
