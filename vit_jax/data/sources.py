@@ -297,6 +297,32 @@ def is_built_in(dataset: str) -> bool:
   return dataset.partition(":")[0] in _MODULES
 
 
+def location(dataset: str, data_dir: str | None) -> str:
+  """Returns the real path that the files of a dataset are named by.
+
+  It does not depend on the directory that this process is in, and is "" for a
+  dataset whose name says all: one of TFDS or of the hub, or one of no files.
+
+  Args:
+    dataset, data_dir: As in `open_source`.
+  """
+  kind, _, arguments = dataset.partition(":")
+  if kind not in _MODULES or kind in _OF_NO_FILES:
+    return ""
+  names = "" if kind in ("captions", "folder") else arguments
+  path = os.path.expanduser(names)
+  if not buckets.is_bucket(path):
+    path = os.path.join(os.path.expanduser(data_dir or ""), path)
+  if kind == "datasets":
+    # A directory goes before a name, and a configuration may follow either.
+    places = (path, path.rpartition(":")[0])
+    if not any(map(os.path.isdir, places)):
+      return ""
+  if buckets.is_bucket(path):
+    return path.rstrip("/")
+  return os.path.realpath(path)
+
+
 def check(dataset: str) -> None:
   """Checks the form of a dataset's name; reads no data.
 

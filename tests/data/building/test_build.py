@@ -159,7 +159,7 @@ class Killed(Exception):
   pass
 
 
-def _killed_after(count, data_dir, photos):
+def _killed_after(count, data_dir, photos, **options):
   """A preparation of 4 + 4 shards that dies when it has written `count`."""
 
   def show(what, done, total):
@@ -168,7 +168,7 @@ def _killed_after(count, data_dir, photos):
       raise Killed
 
   with pytest.raises(Killed):
-    pictures.make(data_dir, photos, num_shards=4, show=show)
+    pictures.make(data_dir, photos, num_shards=4, show=show, **options)
 
 
 def test_a_part_is_no_dataset_and_the_rest_makes_it_one(photos, made, tmp_path):
@@ -200,6 +200,57 @@ def test_another_plan_does_not_go_on_with_a_part(photos, tmp_path):
   _killed_after(3, tmp_path, photos)
   with pytest.raises(UserError, match="part of something else.*num shards"):
     pictures.make(tmp_path, photos, num_shards=5)
+
+
+def _lines(root):
+  pictures.folder(root, train=20)
+  values = [
+    {"path": f"train/{pictures.CLASSES[i % 3]}/{i}.png", "label": i % 3}
+    for i in range(20)
+  ]
+  return pictures.lines(root / "lists/train.jsonl", *values).parent
+
+
+def _webdataset(root):
+  files = {}
+  for i in range(20):
+    files |= {f"{i}.png": pictures.png(i), f"{i}.cls": str(i % 3).encode()}
+  return f"webdataset:{pictures.tar(root / 'a.tar', files)}"
+
+
+@pytest.mark.parametrize(
+  "form", [pictures.folder, pictures.tars, _lines, _webdataset]
+)
+def test_another_place_of_the_same_names_does_not_go_on_with_a_part(
+  form, tmp_path
+):
+  """Else shards of both would be one dataset."""
+  data_dir = tmp_path / "data"
+  inputs = {name: form(tmp_path / name) for name in ("mine", "yours")}
+  roots = {
+    name: {"image_root": str(tmp_path / name)} if form is _lines else {}
+    for name in inputs
+  }
+  _killed_after(3, data_dir, inputs["mine"], **roots["mine"])
+  partial = data_dir / "toy/1.0.0.partial"
+  before = sorted(partial.rglob("*"))
+  with pytest.raises(UserError) as error:
+    pictures.make(data_dir, inputs["yours"], num_shards=4, **roots["yours"])
+  assert str(error.value).startswith(f"{partial} holds a part of what is made")
+  assert f"{tmp_path}/mine" in str(error.value)
+  assert f"not of {tmp_path}/yours" in str(error.value)
+  assert "another name, or remove that directory" in str(error.value)
+  assert sorted(partial.rglob("*")) == before
+  built = pictures.make(data_dir, inputs["mine"], num_shards=4, **roots["mine"])
+  assert built.splits["train"] == 20 and not built.was_there
+
+
+def test_the_same_place_by_another_path_goes_on(photos, tmp_path, monkeypatch):
+  _killed_after(3, tmp_path / "data", photos)
+  (tmp_path / "link").symlink_to(photos)
+  monkeypatch.chdir(tmp_path)
+  built = pictures.make(tmp_path / "data", "link", num_shards=4)
+  assert built.splits == {"train": 20, "test": 7}
 
 
 def test_two_preparations_at_once_are_refused(photos, tmp_path):

@@ -4,7 +4,7 @@ Everything grows in DATA_DIR/NAME/VERSION.partial and is moved to
 DATA_DIR/NAME/VERSION when it is whole:
 
   lock            held by the preparation at work
-  plan.json       what is made; another plan does not continue here
+  plan.json       what is made, and of what; another plan does not continue here
   done/*.json     one for each shard that is whole
   dataset/        the shards
   unusable.jsonl  images that cannot be used, and files that are not whole
@@ -276,12 +276,19 @@ class _Job:
     path = self.partial / "plan.json"
     theirs = records.read_json(path)
     if not theirs:
-      records.write_json(path, self.plan)
+      records.write_json(path, {**self.plan, "place": self.inputs.place})
     elif differences := _differences(self.plan, theirs):
       raise UserError(
         f"{self.partial} holds a part of something else (different:"
         f" {differences}). Run the command that began it, or remove that"
         " directory."
+      )
+    elif theirs.get("place") != self.inputs.place:
+      began = theirs.get("place") or "an input that it does not name"
+      raise UserError(
+        f"{self.partial} holds a part of what is made of {began}, not of"
+        f" {self.inputs.place}, whose files have the same names; go on with"
+        " that input, give this one another name, or remove that directory."
       )
 
   def _shards(self) -> list[_Shard]:

@@ -103,6 +103,7 @@ def read(
     num_classes=len(ordered),
     max_labels=1,
     identity=listing.hexdigest(),
+    place=real_root,
     num_ignored=sum(tar.num_ignored for tar in tars.values()),
   )
 

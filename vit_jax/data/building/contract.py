@@ -95,6 +95,8 @@ class Inputs:
     max_labels: 1 if every example has one label, 0 if none has any, else the
       size of the largest set of labels.
     identity: Hash that changes when a number stands for another file or label.
+    place: Real path that the files are named from, or the name of a dataset of
+      the hub: other files may have the same names.
     num_ignored: Number of files that are no images by their names.
     has_captions: Whether examples have captions.
     damaged: Files that are not whole, each with what is wrong; their examples
@@ -106,6 +108,7 @@ class Inputs:
   num_classes: int
   max_labels: int
   identity: str
+  place: str
   num_ignored: int = 0
   has_captions: bool = False
   damaged: Sequence[tuple[str, str]] = ()

@@ -144,6 +144,7 @@ def _image_folder(
     num_classes=len(ordered),
     max_labels=int(not unlabelled),
     identity=digest.hexdigest(),
+    place=real_root,
   )
 
 

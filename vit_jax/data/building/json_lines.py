@@ -87,6 +87,7 @@ def read(
     # A list stays a list where no image has two: one may have none.
     max_labels=max(2, seen.most_labels) if key == "labels" else 1,
     identity=identity.hexdigest(),
+    place=root,
   )
 
 

@@ -205,6 +205,7 @@ def read(
     num_classes=len(class_names) if class_names else num_classes,
     max_labels=max_labels,
     identity="\n".join(source.fingerprint for source in opened.values()),
+    place=sources.location(path, None) or path,
     has_captions=has_captions,
     damaged=damaged,
   )
