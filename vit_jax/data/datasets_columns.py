@@ -12,11 +12,11 @@ from typing import Any, Literal
 from vit_jax.errors import UserError
 
 # The defaults of the keys, which a dataset need not have.
-_IMAGE, _LABEL = "image", "label"
+_IMAGE, LABEL = "image", "label"
 # Preferred in this order where there are several; then as they are stored.
 _IMAGES = (_IMAGE, "img", "jpg", "png", "webp", "picture", "photo")
-_LABELS = (_LABEL, "labels", "class", "cls", "fine_label", "category", "target")
-_NUMBERS = ("target", _LABEL, "value")
+_LABELS = (LABEL, "labels", "class", "cls", "fine_label", "category", "target")
+_NUMBERS = ("target", LABEL, "value")
 _TEXTS = ("text", "caption", "captions", "txt", "sentence", "title")
 
 LabelKind = Literal["classes", "integers", "names", "numbers"]
@@ -100,13 +100,13 @@ def find(
     else (_may_be_class, _LABELS, "class label")
   )
   label = label_key if is_label(features.get(label_key)) else None
-  if label is None and label_key == _LABEL:
+  if label is None and label_key == LABEL:
     declared = _is_number if numbers else _is_declared
     label = _first(features, wanted, declared)
     if label is None:
       guessed = _is_number if numbers else _is_class
       label = next((n for n in wanted if guessed(features.get(n))), None)
-  if label is None and label_key != _LABEL:
+  if label is None and label_key != LABEL:
     fits = _is_number if numbers else _is_class
     raise fail("label_key", label_key, what, fits)
   if label is None:
@@ -136,9 +136,9 @@ def shown(columns: Columns, features: Mapping[str, Any], dataset: str) -> str:
   parts = [f"images in {columns.image!r}"]
   if columns.label:
     parts.append(f"{kinds[columns.kind]} in {columns.label!r}")
-  elif _LABEL in features:
-    held = _described(features[_LABEL])
-    parts.append(f"no classes in {_LABEL!r}, which holds {held}")
+  elif LABEL in features:
+    held = _described(features[LABEL])
+    parts.append(f"no classes in {LABEL!r}, which holds {held}")
   if columns.text:
     parts.append(f"captions in {columns.text!r}")
   return (

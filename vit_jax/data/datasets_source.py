@@ -53,6 +53,7 @@ def open_source(
   text_key: str | None = None,
   captions: bool = True,
   numbers: bool = False,
+  images_alone: bool = False,
   max_bad_examples: int = 0,
   shuffle_block: int = 1,
 ) -> "DatasetsSource":
@@ -75,15 +76,18 @@ def open_source(
     dataset.features,
     dataset=name,
     image_key=image_key,
-    label_key=label_key,
-    text_key=text_key,
+    label_key=datasets_columns.LABEL if images_alone else label_key,
+    text_key=None if images_alone else text_key,
     numbers=numbers,
   )
+  if images_alone:
+    whole = datasets_columns.Columns(whole.image)
   is_text_wanted = captions or text_key is not None
   columns = dataclasses.replace(
     whole, text=whole.text if is_text_wanted else None
   )
-  _say(datasets_columns.shown(columns, dataset.features, name))
+  looked_at = {} if images_alone else dataset.features
+  _say(datasets_columns.shown(columns, looked_at, name))
   with arrow_files.errors(name, dataset.directory):
     tables = {s: opened(columns.names) for s, opened in dataset.splits.items()}
     pieces = splits.resolve(

@@ -227,6 +227,7 @@ def open_source(
   text_key: str | None = None,
   captions: bool = True,
   numbers: bool = False,
+  images_alone: bool = False,
   max_bad_examples: int = 0,
   shuffle_block: int = 1,
 ) -> Source:
@@ -250,6 +251,8 @@ def open_source(
       are not read where they are a column of their own.
     numbers: Whether labels are numbers to predict, where the name of the
       dataset does not say it.
+    images_alone: True: of tar files and Hugging Face datasets, images alone are
+      read, and count whatever their labels and captions are or lack.
     max_bad_examples: Number of records that may be missing or damaged; these
       fail when they are read.
     shuffle_block: Consecutive records that are read at about the same time, as
@@ -276,6 +279,7 @@ def open_source(
     text_key=text_key,
     captions=captions,
     numbers=numbers,
+    images_alone=images_alone,
     max_bad_examples=max_bad_examples,
     shuffle_block=shuffle_block,
   )

@@ -48,6 +48,7 @@ def open_source(
   data_dir: str | None,
   label_key: str = "label",
   numbers: bool = False,
+  images_alone: bool = False,
   max_bad_examples: int = 0,
   **unused: object,
 ) -> "WebDatasetSource":
@@ -56,7 +57,8 @@ def open_source(
   Examples have captions if any of them has, and classes likewise. `label_key`
   is the field of a .json that holds the class; 'label', the default, and 'cls'
   stand for a .cls too, which goes before the .json. With `numbers` it is the
-  field of a .json that holds the number to predict.
+  field of a .json that holds the number to predict. With `images_alone` there
+  are neither.
 
   Raises:
     UserError: A file is missing, no example has that field, or more than
@@ -66,7 +68,7 @@ def open_source(
   name = f"webdataset:{arguments}"
   paths = webdataset_paths.find(check(arguments), data_dir, name)
   fields = webdataset_index.LABEL_FIELDS
-  if numbers or label_key != fields[0]:
+  if not images_alone and (numbers or label_key != fields[0]):
     fields = (label_key,)
   examples, damaged = _index(paths, fields)
   problems = [f"{path} ({problem})" for path, problem in damaged]
@@ -78,7 +80,7 @@ def open_source(
     )
   if len(problems) > max_bad_examples:
     raise substitutes.found_unusable(problems, len(examples))
-  has_labels = bool(
+  has_labels = not images_alone and bool(
     webdataset_complete.is_labelled(examples, numbers=numbers).any()
   )
   if fields == (label_key,) and not has_labels:
@@ -88,7 +90,9 @@ def open_source(
       f"label_key = {label_key!r}: no .json of {name} has that field with"
       f" {wanted}{has_none}."
     )
-  has_texts = bool(webdataset_complete.mentions_text(examples).any())
+  has_texts = not images_alone and bool(
+    webdataset_complete.mentions_text(examples).any()
+  )
   lengths = np.bincount(examples["shard"], minlength=len(paths)).tolist()
   pieces = splits.resolve(split, {_SPLIT: lengths}, dataset=name)
   num_classes = int(examples["label"].max(initial=-1)) + 1
@@ -106,7 +110,11 @@ def open_source(
   names = "\n".join(map(posixpath.basename, paths))
   content = hashlib.sha256(names.encode() + b"\0" + examples.tobytes())
   reasons, is_usable = webdataset_complete.judged(
-    examples, has_labels=has_labels, has_texts=has_texts, numbers=numbers
+    examples,
+    has_labels=has_labels,
+    has_texts=has_texts,
+    numbers=numbers,
+    images_alone=images_alone,
   )
   source = WebDatasetSource(
     paths=paths,

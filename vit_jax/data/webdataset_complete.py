@@ -18,7 +18,12 @@ def is_labelled(examples: np.ndarray, *, numbers: bool) -> np.ndarray:
 
 
 def judged(
-  examples: np.ndarray, *, has_labels: bool, has_texts: bool, numbers: bool
+  examples: np.ndarray,
+  *,
+  has_labels: bool,
+  has_texts: bool,
+  numbers: bool,
+  images_alone: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
   """Says what is wrong with each example, and whether it can be used.
 
@@ -28,6 +33,7 @@ def judged(
     examples: `webdataset_index.EXAMPLE` [n].
     has_labels, has_texts: Whether every example must have them.
     numbers: Whether labels are numbers to predict.
+    images_alone: Whether labels of no use are of no account either.
   """
   reasons = np.zeros(len(examples), np.uint8)
   is_usable = np.ones(len(examples), bool)
@@ -35,11 +41,12 @@ def judged(
     reasons = examples["text_problem"].copy()
     is_usable &= examples["has_caption"]
   number = webdataset_index.PROBLEMS.index
-  is_odd_class = (examples["label"] == -2) & (not numbers)
+  has_classes = not numbers and not images_alone
+  is_odd_class = (examples["label"] == -2) & has_classes
   if has_labels:
     labelled = is_labelled(examples, numbers=numbers)
   else:
-    labelled = examples["label"] >= -1
+    labelled = (examples["label"] >= -1) | images_alone
   for wrong, reason in (
     (~labelled & (reasons == 0), "no number" if numbers else "no class"),
     (is_odd_class & (reasons == 0), webdataset_index.ODD_CLASS),

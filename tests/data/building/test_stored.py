@@ -206,6 +206,59 @@ def test_images_without_captions_are_kept_where_they_are_left_out(tmp_path):
   assert images_alone(tmp_path, "more") == expected
 
 
+@pytest.mark.parametrize("skip_unusable", [False, True])
+@pytest.mark.parametrize(
+  ("extension", "texts"),
+  [("cls", [b"1", None, b"cat", b"0"]), ("txt", [b"one", None, b"", b"\xff"])],
+)
+def test_images_of_tars_count_whatever_lies_beside_them(
+  tmp_path, extension, texts, skip_unusable
+):
+  files = {}
+  for i, text in enumerate(texts):
+    files[f"{i}.png"] = pictures.png(i)
+    if text is not None:
+      files[f"{i}.{extension}"] = text
+  path = f"webdataset:{pictures.tar(tmp_path / 'a.tar', files)}"
+  built = make(tmp_path, path, unlabelled=True, skip_unusable=skip_unusable)
+  assert built.splits == {"train": 4} and not built.num_unusable
+  expected = sorted(pictures.png(i) for i in range(4))
+  assert images_alone(tmp_path, "train") == expected
+
+
+def test_images_whose_file_is_damaged_are_still_named(tmp_path):
+  files = {f"{i}.png": pictures.png(i) for i in range(3)} | {"2.cls": b"1"}
+  files["3.png"] = pictures.png(3)[:60]
+  path = f"webdataset:{pictures.tar(tmp_path / 'a.tar', files)}"
+  with pytest.raises(UserError, match=r"1 images cannot be used: .*3\.png"):
+    make(tmp_path, path, unlabelled=True)
+
+
+@pytest.mark.parametrize(
+  ("labels", "label_key"),
+  [([1, None, 0, None], "label"), ([0, 0, None, 0], "label"),
+   (["a", None, "", "b"], "label"), ([0.5, None, 1.0, 2.0], "coarse")],
+)  # fmt: skip
+def test_images_of_a_table_count_whatever_their_classes_are(
+  tmp_path, monkeypatch, labels, label_key
+):
+  datasets = pytest.importorskip("datasets")
+  monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+  images = [{"bytes": pictures.png(i), "path": None} for i in range(4)]
+  table = datasets.Dataset.from_dict({"image": images, label_key: labels})
+  table = table.cast_column("image", datasets.Image())
+  datasets.DatasetDict(more=table).save_to_disk(tmp_path / "saved")
+  built = make(
+    tmp_path,
+    f"datasets:{tmp_path}/saved",
+    unlabelled=True,
+    label_key=label_key,
+  )
+  assert built.splits == {"more": 4} and not built.num_unusable
+  expected = sorted(pictures.png(i) for i in range(4))
+  assert images_alone(tmp_path, "more") == expected
+
+
 def images_alone(tmp_path, split):
   """The images of the dataset that was made, which holds nothing else."""
   source = sources.open_source("toy", split, data_dir=str(tmp_path / "data"))

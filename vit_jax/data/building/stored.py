@@ -36,6 +36,7 @@ class Stored:
   Attributes:
     dataset, split, image_key, label_key: As `sources.open_source` takes them.
     captions: Whether a record is of no use without captions.
+    images_alone: Whether a record is of use whatever else it has or lacks.
   """
 
   dataset: str
@@ -43,6 +44,7 @@ class Stored:
   image_key: str
   label_key: str
   captions: bool = True
+  images_alone: bool = False
 
   def open(self) -> sources.Source:
     # Several threads of a shard ask at once.
@@ -78,6 +80,7 @@ def _opened(stored: Stored) -> sources.Source:
     image_key=stored.image_key,
     label_key=stored.label_key,
     captions=stored.captions,
+    images_alone=stored.images_alone,
     max_bad_examples=_ANY,
   )
 
@@ -137,7 +140,8 @@ def read(
     split: Name of the only split of tar files; None: 'train'.
     names: Names of the classes, where the dataset has none.
     image_key, label_key: As in `sources.open_source`.
-    unlabelled: Whether classes and captions are left out.
+    unlabelled: Whether classes and captions are left out, so that no image is
+      bad for want of them.
 
   Raises:
     UserError: The dataset cannot be opened, has neither classes nor captions
@@ -146,7 +150,7 @@ def read(
   """
 
   def stored(of_split: str) -> Stored:
-    return Stored(path, of_split, image_key, label_key)
+    return Stored(path, of_split, image_key, label_key, images_alone=unlabelled)
 
   whole = stored("all").open()
   damaged: Sequence[tuple[str, str]] = ()
