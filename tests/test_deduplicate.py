@@ -1,11 +1,13 @@
 """The command that lists near-duplicates, and training without them."""
 
+import io
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import tarfile
 
 import numpy as np
 import pytest
@@ -149,6 +151,38 @@ def test_a_test_set_is_added_without_hashing_again(repo, tmp_path, photos):
   assert [file.stat().st_mtime_ns for file in hashes] == times
   summary = json.loads((output / "summary.json").read_text())
   assert [test["images"] for test in summary["tests"]] == [1, 2]
+
+
+def test_hashes_are_found_from_any_directory(repo, tmp_path, photos):
+  """Those of data that lie elsewhere are not, though they have one name."""
+  tar_files = {"mine": (1, 2), "yours": (3, 4)}
+  for name, seeds in tar_files.items():
+    (tmp_path / name).mkdir()
+    with tarfile.open(tmp_path / name / "a.tar", "w") as archive:
+      for seed in seeds:
+        content = io.BytesIO()
+        picture(seed).save(content, "PNG", compress_level=0)
+        member = tarfile.TarInfo(f"{seed - seeds[0]}.png")
+        member.size = len(content.getvalue())
+        content.seek(0)
+        archive.addfile(member, content)
+  output = tmp_path / "near"
+
+  def stamps(cwd, *words):
+    result = run(repo, *words, f"--output={output}", cwd=tmp_path / cwd)
+    assert result.returncode == 0, result.stderr
+    found = (output / "hashes").iterdir()
+    return {path.name: path.stat().st_mtime_ns for path in found}
+
+  absolute = f"webdataset:{tmp_path}/mine/a.tar@train"
+  words = ["generated:classes=2,size=16,examples=8@train", absolute]
+  first = stamps("mine", *words)
+  assert len(first) == 2
+  assert stamps("yours", *words) == first
+  relative = ["webdataset:a.tar@train", words[0]]
+  second = stamps("mine", *relative)
+  third = stamps("yours", *relative)
+  assert len(second) == 3 and len(third) == 4 and third.items() > second.items()
 
 
 @pytest.mark.slow

@@ -149,10 +149,8 @@ class _Word:
     raise UserError(f"{self}: {problems[0]}{hint}")
 
   def place(self, data_dir: str | None) -> str:
-    """Absolute path of the files of what is no dataset of TFDS; else ""."""
-    if self.folder is None and not sources.is_built_in(self.dataset):
-      return ""
-    return os.path.realpath(os.path.expanduser(self.folder or data_dir or ""))
+    """The real path of its files, see `sources.location`."""
+    return sources.location(self.dataset, self.folder or data_dir)
 
   def _attempts(self) -> list[tuple[str, str]]:
     """Datasets and label keys to try; labels are not used here."""

@@ -76,3 +76,39 @@ def test_names_are_checked_without_numerical_libraries():
     [sys.executable, "-c", script], capture_output=True, text=True, check=True
   )
   assert run.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(
+  ("dataset", "data_dir", "expected"),
+  [
+    ("imagenet2012", "data", ""),
+    ("digits", "data", ""),
+    ("generated:classes=2,size=8", None, ""),
+    ("datasets:ylecun/mnist", None, ""),
+    ("datasets:ylecun/mnist@main:small", "data", ""),
+    ("folder", "data", "{here}/data"),
+    ("folder:labels=none", "{here}/link", "{here}/data"),
+    ("captions", "gs://bucket/captions/", "gs://bucket/captions"),
+    ("csv:labels.csv", None, "{here}/labels.csv"),
+    ("csv:labels.csv", "data", "{here}/data/labels.csv"),
+    ("webdataset:{a,b}.tar", "link", "{here}/data/{a,b}.tar"),
+    ("webdataset:{here}/link/*.tar", "other", "{here}/data/*.tar"),
+    ("webdataset:s3://bucket/a.tar", "data", "s3://bucket/a.tar"),
+    ("datasets:saved", None, "{here}/saved"),
+    ("datasets:saved:small", "{here}", "{here}/saved:small"),
+  ],
+)
+def test_files_have_one_place_wherever_the_process_is(
+  dataset, data_dir, expected, tmp_path, monkeypatch
+):
+  here = tmp_path.resolve()
+  for name in ("data", "saved"):
+    (here / name).mkdir()
+  (here / "link").symlink_to("data")
+  monkeypatch.chdir(here)
+
+  def filled(text):
+    return text and text.replace("{here}", str(here))
+
+  found = sources.location(filled(dataset), filled(data_dir))
+  assert found == filled(expected)

@@ -37,7 +37,7 @@ def path_of(
     directory: Directory of hashes.
     name: Name of the source, for the reader.
     source: The images.
-    place: Absolute path of its files, where its fingerprint has names alone.
+    place: Real path of its files, where its fingerprint has names alone.
   """
   plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.")[-80:]
   form = f"{perceptual_hash.VERSION}:{source.fingerprint}"
