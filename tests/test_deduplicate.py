@@ -110,6 +110,58 @@ def test_pairs_are_listed_and_can_be_left_out_of_training(
     facts.open_data(config.model_copy(update={"train": train}))
 
 
+def test_keys_of_the_training_are_those_of_its_list(repo, tmp_path, photos):
+  datasets = pytest.importorskip("datasets")
+
+  def images(seeds):
+    content = []
+    for seed in seeds:
+      file = io.BytesIO()
+      picture(seed).save(file, "PNG")
+      content.append({"bytes": file.getvalue(), "path": None})
+    return content
+
+  classes = datasets.ClassLabel(names=["a", "b"])
+  features = datasets.Features(
+    image=datasets.Image(), inner=datasets.Image(), label=classes, fine=classes
+  )
+  content = {
+    "image": images(range(200, 204)),
+    "inner": images([300, 3, 301, 302]),  # 3 is in the test set.
+    "label": [0, 0, 1, 1],
+    "fine": [0, 1, 0, 1],
+  }
+  datasets.Dataset.from_dict(content, features=features).save_to_disk(
+    tmp_path / "saved"
+  )
+  words = [f"datasets:{tmp_path}/saved", f"{photos}@test"]
+  words += ["generated:classes=2,size=16,examples=8"]
+  train = schema.Train(
+    dataset=words[0], image_key="inner", label_key="fine", exclude="unset"
+  )
+  config = schema.Config(data_dir=str(tmp_path), total_steps=1)
+
+  def left(output):
+    exclude = train.model_copy(update={"exclude": f"{output}/exclude.json"})
+    return facts.open_data(config.model_copy(update={"train": exclude}))
+
+  output = tmp_path / "near"
+  plain = run(repo, *words, f"--output={output}")
+  assert plain.returncode == 0, plain.stderr
+  assert not (output / "pairs.jsonl").read_text()
+  with pytest.raises(UserError, match="same --image_key and --label_key"):
+    left(output)
+  keys = ["--image_key=inner", "--label_key=fine"]
+  result = run(repo, *words, *keys, f"--output={output}")
+  assert result.returncode == 0, result.stderr
+  (line,) = (output / "pairs.jsonl").read_text().splitlines()
+  assert json.loads(line)["train_id"] == 1
+  assert left(output).read(np.arange(3))["label"].tolist() == [0, 0, 1]
+  wrong = run(repo, *words, "--image_key=outer", f"--output={output}")
+  assert wrong.returncode == 1
+  assert "image_key = 'outer' is not a column" in wrong.stderr
+
+
 def test_images_without_classes_are_compared(repo, tmp_path, photos):
   mine = tmp_path / "mine"
   (mine / "2019/01").mkdir(parents=True)

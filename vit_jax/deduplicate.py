@@ -7,6 +7,10 @@ The first word is the training set, the others are test sets: each a dataset and
 its split, or an image folder (a path that begins with / . or ~) and one of its
 splits. Without @SPLIT the first is 'train', the others are 'test'.
 
+--image_key and --label_key name the features of the training set, where they
+are not 'image' and 'label', as the run's config.train.image_key and label_key
+do. Test sets that lack them are read by the usual names.
+
 Images are compared by a perceptual hash, also left to right. OUTPUT gets
 
   pairs.jsonl    a line for each pair: {"train": NAME, "train_id": NUMBER,
@@ -25,6 +29,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -48,6 +53,7 @@ from vit_jax.rundir.progress import CountProgress
 
 _PATH = ("/", ".", "~")
 _ANY = 2**31
+_IMAGE_KEY = "image"
 
 
 def define_flags() -> None:
@@ -58,6 +64,18 @@ def define_flags() -> None:
     " ~/tensorflow_datasets.",
   )
   flags.DEFINE_string("output", None, "Directory of the results.")
+  flags.DEFINE_string(
+    "image_key",
+    None,
+    "Feature of the training set that holds the image, and of test sets that"
+    " have it; by default image.",
+  )
+  flags.DEFINE_string(
+    "label_key",
+    None,
+    "Feature that holds the label, likewise; by default label, labels or what"
+    " the tasks of VTAB have.",
+  )
   flags.DEFINE_integer(
     "max_distance",
     perceptual_hash.NEAR,
@@ -92,11 +110,14 @@ def main(argv: Sequence[str]) -> int:
     if n > 1:
       raise UserError(f"{word} is named twice.")
   output = pathlib.Path(flags.FLAGS.output).expanduser()
-  opened = [(word, word.open(flags.FLAGS.data_dir)) for word in words]
+  opened = [
+    (word, *word.open(flags.FLAGS.data_dir, is_trained_on=not i))
+    for i, word in enumerate(words)
+  ]
   with contextlib.closing(CountProgress()) as progress:
     train, *tests = [
-      _hash(output / "hashes", word, source, progress)
-      for word, source in opened
+      _hash(output / "hashes", word, source, image_key, progress)
+      for word, source, image_key in opened
     ]
     try:
       summary = _write(output, train, tests, flags.FLAGS.max_distance, progress)
@@ -128,19 +149,27 @@ class _Word:
     sources.check(dataset)
     return cls(dataset, split, None)
 
-  def open(self, data_dir: str | None) -> sources.Source:
-    """Opens the images; raises UserError if they are not there."""
+  def open(
+    self, data_dir: str | None, *, is_trained_on: bool
+  ) -> tuple[sources.Source, str]:
+    """Opens the images, and returns the key of them too.
+
+    Raises:
+      UserError: They are not there, or not under the keys of a training set.
+    """
     problems = []
-    for dataset, label_key in self._attempts():
+    for dataset, image_key, label_key in self._attempts(is_trained_on):
       try:
-        return sources.open_source(
+        source = sources.open_source(
           dataset,
           self.split,
           data_dir=self.folder or data_dir,
+          image_key=image_key,
           label_key=label_key,
           captions=False,
           max_bad_examples=_ANY,  # They are counted.
         )
+        return source, image_key
       except UserError as error:
         problems.append(error)
     hint = ""
@@ -152,11 +181,28 @@ class _Word:
     """The real path of its files, see `sources.location`."""
     return sources.location(self.dataset, self.folder or data_dir)
 
-  def _attempts(self) -> list[tuple[str, str]]:
-    """Datasets and label keys to try; labels are not used here."""
+  def _attempts(self, is_trained_on: bool) -> list[tuple[str, str, str]]:
+    """Datasets, image keys and label keys to try.
+
+    Labels are not used here, but their key tells the data that are trained on
+    from others.
+    """
     if self.folder is not None:
-      return [(name, "label") for name in ("folder", "folder:labels=none")]
-    return [(self.dataset, key) for key in _label_keys(self.dataset)]
+      names = ("folder", "folder:labels=none")
+      return [(name, _IMAGE_KEY, "label") for name in names]
+    image_key, label_key = flags.FLAGS.image_key, flags.FLAGS.label_key
+    image_keys = [image_key] if image_key else []
+    label_keys = [label_key] if label_key else []
+    if not is_trained_on or not image_keys:
+      image_keys.append(_IMAGE_KEY)
+    if not is_trained_on or not label_keys:
+      label_keys += _label_keys(self.dataset)
+    return [
+      (self.dataset, *keys)
+      for keys in itertools.product(
+        dict.fromkeys(image_keys), dict.fromkeys(label_keys)
+      )
+    ]
 
   def __str__(self) -> str:
     return f"{self.folder or self.dataset}@{self.split}"
@@ -178,11 +224,14 @@ def _hash(
   directory: pathlib.Path,
   word: _Word,
   source: sources.Source,
+  image_key: str,
   progress: CountProgress,
 ) -> duplicates.Hashed:
   name = str(word)
   place = word.place(flags.FLAGS.data_dir)
-  path = hash_file.path_of(directory, name, source, place)
+  # Whichever feature is read, the fingerprint of a TFDS dataset is the same.
+  of_images = "" if image_key == _IMAGE_KEY else image_key
+  path = hash_file.path_of(directory, name, source, place, of_images)
   hash_file.complete(
     path,
     source,

@@ -134,6 +134,17 @@ def test_a_file_belongs_to_one_source(pictures, tmp_path):
     assert path.name.startswith("a_b_test_5-")
 
 
+def test_other_images_of_the_same_records_have_hashes_of_their_own(
+  pictures, tmp_path
+):
+  """The fingerprint of a TFDS dataset does not tell them apart."""
+  paths = {
+    hash_file.path_of(tmp_path, "a@train", pictures, image_key=key)
+    for key in ("", "left", "right")
+  }
+  assert len(paths) == 3
+
+
 def test_an_outage_of_a_storage_is_no_unreadable_image(pictures, tmp_path):
   path = tmp_path / "x.hashes"
   complete(path, pictures)

@@ -59,7 +59,7 @@ def without(source: Source, path: str, *, key: str) -> "Remaining":
     raise UserError(
       f"{start} was made of other data ({listed.source}) than are trained on"
       f" ({source.fingerprint}); run python -m vit_jax.deduplicate on this"
-      " dataset and split."
+      " dataset and split, with the same --image_key and --label_key."
     )
   for example in listed.examples:
     if not 0 <= example < source.num_examples:

@@ -29,7 +29,11 @@ _CHUNK = 64  # Images that one thread reads and hashes.
 
 
 def path_of(
-  directory: pathlib.Path, name: str, source: Source, place: str = ""
+  directory: pathlib.Path,
+  name: str,
+  source: Source,
+  place: str = "",
+  image_key: str = "",
 ) -> pathlib.Path:
   """Returns the path of the hashes of a source; no other source has it.
 
@@ -38,11 +42,14 @@ def path_of(
     name: Name of the source, for the reader.
     source: The images.
     place: Real path of its files, where its fingerprint has names alone.
+    image_key: Feature that the images are, where it is not the usual one.
   """
   plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.")[-80:]
   form = f"{perceptual_hash.VERSION}:{source.fingerprint}"
   if place:
     form += f":{place}"
+  if image_key:
+    form += f":image_key={image_key}"
   digest = hashlib.sha256(form.encode()).hexdigest()[:16]
   return directory / f"{plain}-{digest}.hashes"
 
