@@ -22,7 +22,8 @@ class Hub:
       begin with 'datasets/'.
     gated: Names of those that nobody may read.
     requests: Paths asked for, in order.
-    private: Names of repositories made for their owner's eyes.
+    private: Names of repositories for their owner's eyes; asking for a
+      repository that is there, private or not, changes nothing of it.
     owners: Token -> the owner in whose place it may write.
     broken: True to answer everything with a 503.
     stores_nothing: True to answer uploads of large files with a 500.
@@ -208,7 +209,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         {"rfilename": file, "size": len(content)}
         for file, content in files.items()
       ]
-      self._json({"id": name, "sha": commit, "siblings": siblings})
+      self._json(
+        {
+          "id": name,
+          "sha": commit,
+          "private": name in self.hub.private,
+          "siblings": siblings,
+        }
+      )
 
   def _tree(self, name, revision):
     commit, files = self._found(name, revision)

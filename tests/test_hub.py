@@ -225,6 +225,23 @@ def test_what_cannot_be_uploaded_is_a_sentence(
   assert set(served.repositories) == {NAME, "a/secret"}
 
 
+def test_nothing_is_uploaded_to_a_repository_that_is_open(
+  fetch, served, source
+):
+  """It would be seen at once; the hub does not make it private again."""
+  served.owners["hf_mine"] = "me"
+  begun = {"main": {".gitattributes": b"", "README.md": b"Soon."}}
+  served.repositories["me/begun"] = {"main": dict(begun["main"])}
+  result = fetch(converted(source, "hf:me/begun"), HF_TOKEN="hf_mine")
+  assert "hf:me/begun is open to everyone, and what" in result.stdout, result
+  assert "make it private on its page" in result.stdout
+  assert "Traceback" not in result.stderr
+  assert served.repositories["me/begun"] == begun
+  served.private.add("me/begun")
+  result = fetch(converted(source, "hf:me/begun"), HF_TOKEN="hf_mine")
+  assert "uploaded hf:me/begun" in result.stdout, result
+
+
 def test_an_upload_that_breaks_off_leaves_no_file(fetch, served, source):
   served.owners["hf_mine"], served.stores_nothing = "me", True
   result = fetch(converted(source, "hf:me/new"), HF_TOKEN="hf_mine")

@@ -65,11 +65,12 @@ def check_free(path: str) -> str:
   """Checks that a repository can be made, and returns its name.
 
   Args:
-    path: 'hf:OWNER/NAME', which does not exist or holds no weights.
+    path: 'hf:OWNER/NAME', which does not exist, or is private and holds no
+      weights.
 
   Raises:
     UserError: The name has another form or a revision, nobody is logged in, or
-      the repository holds weights.
+      the repository holds weights or is open to others.
   """
   import huggingface_hub
   from huggingface_hub import errors
@@ -94,6 +95,13 @@ def check_free(path: str) -> str:
   if any(form.fullmatch(file) for file in files for form in _WEIGHTS):
     raise UserError(
       f"{path} holds weights, and nothing is overwritten; name another"
+      " repository, or write a directory and upload it with `hf upload"
+      f" {match[1]} DIRECTORY`."
+    )
+  if found.private is False:  # `create_repo` leaves it as it is.
+    raise UserError(
+      f"{path} is open to everyone, and what is uploaded is to be for your eyes"
+      " until you open it; make it private on its page, name another"
       " repository, or write a directory and upload it with `hf upload"
       f" {match[1]} DIRECTORY`."
     )
