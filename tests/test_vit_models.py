@@ -1,5 +1,6 @@
 """Google-research's published files by name, from a stand-in for the bucket."""
 
+import fcntl
 import io
 import os
 import subprocess
@@ -147,6 +148,54 @@ def test_what_cannot_be_had_is_a_sentence_and_leaves_nothing(
   with pytest.raises(UserError, match=sentence):
     vit_jax.load(NAME)
   assert not cached(tmp_path)
+
+
+def left_behind(tmp_path, name, *, idle_seconds=3600):
+  """A part of a download that was last written to so long ago."""
+  directory = tmp_path / "cache/vit_jax/weights/augreg"
+  directory.mkdir(parents=True, exist_ok=True)
+  path = directory / f".{name}.partial"
+  path.write_bytes(b"a part")
+  then = path.stat().st_mtime - idle_seconds
+  os.utime(path, (then, then))
+  return path
+
+
+def test_what_a_killed_download_left_is_removed(served, tmp_path):
+  file = os.path.basename(FILE)
+  left_behind(tmp_path, f"{file}.0123abcd")
+  left_behind(tmp_path, "other.npz.4567cdef")
+  vit_jax.load(NAME)
+  assert cached(tmp_path) == [file]
+
+
+def test_the_parts_of_others_at_work_are_left(served, tmp_path):
+  file = os.path.basename(FILE)
+  recent = left_behind(tmp_path, f"{file}.0123abcd", idle_seconds=60)
+  stopped = left_behind(tmp_path, f"{file}.4567cdef")
+  with open(stopped, "r+b") as held:
+    fcntl.flock(held, fcntl.LOCK_EX)
+    vit_jax.load(NAME)
+  assert sorted(cached(tmp_path)) == sorted([recent.name, stopped.name, file])
+
+
+def test_a_download_holds_its_part_until_it_is_whole(
+  served, tmp_path, monkeypatch
+):
+  fetch, seen = downloads.fetch, []
+
+  def interrupted(url, path):
+    """As long as a stopped process may be; meanwhile another wants it."""
+    if not seen:
+      seen.append(path)
+      os.utime(path, (0, 0))
+      vit_jax.load(NAME)
+      assert path.exists()
+    fetch(url, path)
+
+  monkeypatch.setattr(downloads, "fetch", interrupted)
+  vit_jax.load(NAME)
+  assert cached(tmp_path) == [os.path.basename(FILE)]
 
 
 def test_a_cache_that_cannot_be_written_is_a_sentence(served, tmp_path):

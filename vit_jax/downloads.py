@@ -1,10 +1,13 @@
 """Downloads over HTTP that go on where they were cut, and check what came."""
 
 import base64
+import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import http.client
 import logging
+import os
 import pathlib
 import queue
 import re
@@ -15,6 +18,8 @@ import urllib.request
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from vit_jax import records
+
 _SECONDS = 10.0  # To connect, and between two pieces of an answer.
 _ATTEMPTS = 3  # In a row that bring nothing new.
 # Answers that ask for patience, beside the server's own errors.
@@ -24,6 +29,8 @@ _PASSING = (
 )
 _PAUSE_SECONDS = 0.5
 _PIECE = 1 << 20
+# Longer than a download at work ever writes nothing.
+_LEFT_SECONDS = 600.0
 _TELL_SECONDS = 10.0
 _MD5 = re.compile(r"md5=([\w+/]+={0,2})", re.ASCII)
 _logger = logging.getLogger(__name__)
@@ -51,6 +58,39 @@ class _Cut(Exception):  # noqa: N818
   def __init__(self, reason: str, is_answered: bool = False):
     super().__init__(reason)
     self.is_answered = is_answered
+
+
+@contextlib.contextmanager
+def arriving(path: pathlib.Path) -> Iterator[pathlib.Path]:
+  """A file that takes the place of `path` once it is whole.
+
+  What downloads that were killed have left in its directory is removed: files
+  that are not locked and were not written to for ten minutes. Either alone
+  would not do: a process may be stopped for long, and storage that several
+  machines share may keep the locks of each to itself.
+
+  Args:
+    path: File in an existing directory, of downloads alone.
+
+  Raises:
+    OSError: The file cannot be written.
+  """
+  with records.replacing(path) as partial, open(partial, "wb") as file:
+    with contextlib.suppress(OSError):  # Some storage has no locks.
+      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    # The clock of the storage, which may not be ours.
+    now = os.fstat(file.fileno()).st_mtime
+    for other in path.parent.glob(".*.partial"):
+      with contextlib.suppress(OSError):
+        if other.stat().st_mtime < now - _LEFT_SECONDS:
+          _remove_unless_held(other)
+    yield pathlib.Path(partial)
+
+
+def _remove_unless_held(path: pathlib.Path) -> None:
+  with open(path, "r+b") as file:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    path.unlink()
 
 
 def fetch(url: str, path: pathlib.Path) -> None:

@@ -16,7 +16,7 @@ import re
 import urllib.parse
 import zipfile
 
-from vit_jax import cache_directory, records
+from vit_jax import cache_directory
 from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean
 
@@ -223,8 +223,8 @@ def _fetched(path: str, file: str) -> pathlib.Path:
   by_hand = f"Try again with a network, or give the path of a copy of {url}."
   try:
     place.parent.mkdir(parents=True, exist_ok=True)
-    with records.replacing(place) as partial:
-      downloads.fetch(url, pathlib.Path(partial))
+    with downloads.arriving(place) as partial:
+      downloads.fetch(url, partial)
       if not zipfile.is_zipfile(partial):
         raise downloads.DownloadError("what came is no .npz file")
   except downloads.DownloadError as error:
