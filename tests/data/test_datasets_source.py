@@ -599,3 +599,37 @@ def test_a_mapped_table_takes_no_memory_of_its_own(tmp_path):
   source.read(np.arange(COUNT))
   size = os.path.getsize(tmp_path / "d/train/data-00000-of-00001.arrow")
   assert pa.total_allocated_bytes() - before < size / 2
+
+
+@pytest.mark.parametrize("block", [1, 64])
+def test_categories_of_pandas_are_names_of_classes(block, tmp_path):
+  pd = pytest.importorskip("pandas")
+  words = ["cow", "ant", None, "cow"]
+  frame = pd.DataFrame(
+    {
+      "image": [{"bytes": picture(i), "path": f"{i}.png"} for i in range(4)],
+      "label": pd.Categorical(words),
+    }
+  )
+  (tmp_path / "d").mkdir()
+  frame.to_parquet(tmp_path / "d" / "train.parquet")
+  source = open_(tmp_path / "d", shuffle_block=block, max_bad_examples=1)
+  assert source.class_names == ("ant", "cow")
+  assert source.known_labels().tolist() == [1, 0, -1, 1]
+
+
+def test_a_number_beyond_the_classes_counts_for_none(tmp_path):
+  good = table()
+  (tmp_path / "d").mkdir()
+  arrow_table = good.data.table
+  numbers = [i % 3 for i in range(COUNT - 1)] + [9]
+  place = arrow_table.column_names.index("label")
+  field = arrow_table.schema.field("label")
+  changed = arrow_table.set_column(place, field, [numbers])
+  pq = pytest.importorskip("pyarrow.parquet")
+  pq.write_table(changed, tmp_path / "d" / "train.parquet")
+  with pytest.raises(UserError, match="record 9 .*label 9"):
+    open_(tmp_path / "d")
+  source = open_(tmp_path / "d", max_bad_examples=1)
+  assert source.num_classes == 3
+  assert source.known_labels().tolist() == [*numbers[:-1], -1]

@@ -156,3 +156,20 @@ def test_grey_pixels_become_rgb():
   grey = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
   result = encoded.PixelImage(tf.constant(grey)).pixels().numpy()
   assert np.array_equal(result, np.repeat(grey, 3, axis=-1))
+
+
+def test_exif_may_come_after_a_comment(smooth):
+  data = with_orientation(smooth(16, 24), 6)
+  comment = b"\xff\xfe" + (2 + 5).to_bytes(2, "big") + b"hello"
+  data = data[:2] + comment + data[2:]
+  with Image.open(io.BytesIO(data)) as image:
+    assert image.getexif()[ORIENTATION] == 6
+  assert encoded.form(data) == 6
+  assert pixels_of(data).shape == (24, 16, 3)
+
+
+def test_bytes_outside_of_a_graph_may_end_in_zeros(encode):
+  pixels = np.zeros((5, 8, 3), np.uint8)
+  data = encode(pixels, "BMP")
+  assert data.endswith(b"\0")
+  np.testing.assert_array_equal(encoded.decode_other(data), pixels)

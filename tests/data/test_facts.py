@@ -112,6 +112,20 @@ def test_data_of_more_classes_than_a_head_can_have_are_refused(tmp_path):
     facts.of_source(config, facts.open_data(config))
 
 
+def test_data_of_one_class_are_refused_where_classes_are_learnt(tmp_path):
+  member = tarfile.TarInfo("0.cls")
+  member.size = 1
+  with tarfile.open(tmp_path / "a.tar", "w") as tar:
+    tar.addfile(tarfile.TarInfo("0.png"))
+    tar.addfile(member, io.BytesIO(b"0"))
+  dataset = f"webdataset:{tmp_path}/a.tar"
+  config = experiments.config(train__dataset=dataset)
+  with pytest.raises(UserError, match="has one class, 0; .*label_key"):
+    facts.of_source(config, facts.open_data(config))
+  several = experiments.config(train__dataset=dataset, model__num_classes=3)
+  assert facts.of_source(several, facts.open_data(several)).num_classes == 3
+
+
 def test_a_model_may_have_more_classes_than_the_data():
   config = experiments.config(model__num_classes=7)
   assert facts.of_source(config, facts.open_data(config)).num_classes == 7

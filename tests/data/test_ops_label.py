@@ -30,3 +30,10 @@ def test_longer_lists_are_cut_to_their_first_labels():
 def test_remap_renumbers_and_leaves_padding():
   labels = np.array([[0, 2], [1, -1]], np.int32)
   assert ops_label.remap(labels, (5, -1, 3)).tolist() == [[5, 3], [-1, -1]]
+
+
+def test_a_list_of_one_is_a_label():
+  labels = np.array([[4, 0], [-1, 3], [-1, -1]], np.int32)
+  assert ops_label.pad_labels(labels, 1).tolist() == [4, 3, -1]
+  single = np.array([4, -1], np.int32)
+  assert ops_label.pad_labels(single, 1).tolist() == [4, -1]

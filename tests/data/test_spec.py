@@ -62,6 +62,7 @@ def test_a_size_left_out_is_the_models(size):
     ("decode|resize(1, 'area', True, 1.0, 4)", "too many positional arguments"),
     ("decode|resize(1, size=1)", "multiple values for argument 'size'"),
     ("decode|pad|resize", "'pixels' is missing"),
+    ("decode|resize|pad_labels", "'size' is missing"),
     ("decode|flip_lr|resize", "op 3 .* runs on the host, but flip_lr"),
     ("resize|decode", 'has to begin with "decode"'),
     ("flip_lr", 'has to begin with "decode"'),

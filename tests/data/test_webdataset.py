@@ -609,3 +609,32 @@ def test_classes_are_known_without_reading_the_images(tmp_path):
   assert source.read(np.arange(6))["label"].tolist() == [0, 1, 2, 0, 1, 2]
   write_tar(tmp_path / "part-01.tar", join(map(example, numbers)))
   assert open_(tmp_path, "part-01.tar").known_labels() is None
+
+
+def test_a_json_that_is_broken_asks_for_no_captions(tmp_path):
+  files = {}
+  for i in range(6):
+    files |= {f"{i}.png": picture(i), f"{i}.cls": str(i % 3).encode()}
+    files[f"{i}.json"] = b'{"width": 16}' if i != 2 else b'{"width": 1'
+  write_tar(tmp_path / "a.tar", files)
+  source = open_(tmp_path, "a.tar")
+  assert source.features.keys() == {"image", "label"}
+  assert source.read(np.arange(6))["label"].tolist() == [0, 1, 2, 0, 1, 2]
+
+
+def test_where_captions_are_not_wanted_they_may_lack(tmp_path):
+  files = [example(i, cls=b"%d" % (i % 2)) for i in range(4)]
+  del files[1]["000001.txt"]
+  write_tar(tmp_path / "a.tar", join(files))
+  with pytest.raises(UserError, match="000001.png in .*no caption"):
+    open_(tmp_path, "a.tar")
+  source = open_(tmp_path, "a.tar", captions=False)
+  assert source.features.keys() == {"image", "label"}
+  assert source.read(np.arange(4))["label"].tolist() == [0, 1, 0, 1]
+
+
+def test_captions_of_which_none_can_be_read_are_named(tmp_path):
+  files = [example(i, text=b"caf\xe9") for i in range(3)]
+  write_tar(tmp_path / "a.tar", join(files))
+  with pytest.raises(UserError, match="000000.* .broken UTF-8."):
+    open_(tmp_path, "a.tar")

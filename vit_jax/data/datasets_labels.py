@@ -63,7 +63,9 @@ def read(
   """
   if columns.label is None:
     return None
-  found = {split: t.column(columns.label) for split, t in tables.items()}
+  found = {
+    split: _plain(t.column(columns.label)) for split, t in tables.items()
+  }
   if columns.kind == "numbers":
     values = {split: _numbers(column) for split, column in found.items()}
     return Labels(sources.Numbers((columns.label,)), values, may_lack=False)
@@ -113,6 +115,14 @@ def _fraction(column: pa.ChunkedArray) -> str | None:
   values = values[~np.isnan(values)]
   wrong = values[(np.floor(values) != values) | np.isinf(values)]
   return f"{values.dtype.name} such as {wrong[0]:.4g}" if wrong.size else None
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+  """A column of values, which pandas' categories have in a dictionary."""
+  kind = column.type
+  return (
+    column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
+  )
 
 
 def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:

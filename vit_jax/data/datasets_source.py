@@ -211,7 +211,10 @@ class DatasetsSource(sources.Source):
     return found
 
   def known_labels(self) -> np.ndarray | None:
-    return self.labels
+    if self.labels is None or self.num_classes is None:
+      return self.labels
+    # Records of numbers beyond the classes are among the problems.
+    return np.where(self.labels < self.num_classes, self.labels, -1)
 
   def problem(self, number: int) -> str:
     """Says what is wrong with a record that cannot be used."""

@@ -26,6 +26,8 @@ _TURNED = 5  # Orientations from here on swap rows and columns.
 _FLIP_ROWS = (3, 4, 7, 8)  # After that swap.
 _FLIP_COLUMNS = (2, 3, 6, 7)
 _ORIENTATION_TAG = 0x0112
+# Markers of JPEG segments: those of applications, and a comment.
+_BEFORE_EXIF = (*range(0xE0, 0xF0), 0xFE)
 # What may say that a PNG is turned: a chunk, and names of texts.
 _MAY_TURN_PNG = (b"eXIf", b"Raw profile type exif", b"XML:com.adobe.xmp")
 
@@ -53,15 +55,15 @@ def jpeg_orientation(data: bytes) -> int | None:
   None: `data`, the file or its beginning, ends too early to tell.
   """
   position = 2
-  # Segments: 0xff, a marker, a length that counts itself. EXIF is in APP1,
-  # and the application segments (0xe0 to 0xef) come first.
+  # Segments: 0xff, a marker, a length that counts itself. EXIF is in APP1, and
+  # application segments come first, perhaps with comments among them.
   while len(data) >= position + 4:
     if data[position] != 0xFF:
       return 1
     if data[position + 1] == 0xFF:  # Padding.
       position += 1
       continue
-    if data[position + 1] & 0xF0 != 0xE0:
+    if data[position + 1] not in _BEFORE_EXIF:
       return 1
     length = data[position + 2] * 256 + data[position + 3]
     end = position + 2 + length
@@ -128,6 +130,8 @@ def _decode_turned(data: Tensor, form: Tensor) -> Tensor:
 
 def decode_other(data: Tensor) -> Tensor:
   """Decodes an image of any format by Pillow: uint8 [h, w, 3], upright."""
+  # Bytes would become a NumPy array of them, without zeros at the end.
+  data = tf.convert_to_tensor(data, tf.string)
   pixels = tf.numpy_function(
     _decode_with_pillow, [data], tf.uint8, stateful=False
   )

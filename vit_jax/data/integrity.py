@@ -93,15 +93,15 @@ def _problem(source: Source, record: int) -> str:
   """Names a record and what is wrong with it; "" if nothing is."""
   ids = np.array([record], np.int64)
   try:
-    image = source.read(ids)["image"][0]
+    image = source.read(ids).get("image", [None])[0]
   except outages.StorageError:
     raise  # That of the record is not known.
   except UserError as error:
     return str(error).rstrip(".")
   except OSError as error:
     return f"{source.names(ids)[0]} ({error.strerror or error})"
-  if source.image_shape is not None:
-    return ""
+  if image is None or source.image_shape is not None:
+    return ""  # Kept features, or pixels: there is nothing to decode.
   reason = decoding_problem(image)
   return f"{source.names(ids)[0]} ({reason})" if reason else ""
 

@@ -30,14 +30,19 @@ def keep(labels: np.ndarray | None, /, *keys: _Feature) -> np.ndarray | None:
 def pad_labels(
   labels: np.ndarray, /, size: Annotated[int, pydantic.Field(gt=0)]
 ) -> np.ndarray:
-  """Pads labels to lists of `size` with -1, or keeps the first `size`."""
+  """Pads labels to lists of `size` with -1, or keeps the first `size`.
+
+  A list of one is a label: [n].
+  """
   labels = labels.reshape(len(labels), -1)
   missing = size - labels.shape[1]
   if missing < 0:
     # Classes first, in their order: `remap` may leave -1 among them.
     order = np.argsort(labels < 0, axis=1, kind="stable")
-    return np.take_along_axis(labels, order[:, :size], axis=1)
-  return np.pad(labels, ((0, 0), (0, missing)), constant_values=-1)
+    lists = np.take_along_axis(labels, order[:, :size], axis=1)
+  else:
+    lists = np.pad(labels, ((0, 0), (0, missing)), constant_values=-1)
+  return lists[:, 0] if size == 1 else lists
 
 
 def _remap_space(

@@ -173,7 +173,8 @@ def _arguments(op: Op, node: ast.expr, image_size: int, where: str):
     raise UserError(
       f"{where}: {error}; the arguments of {op.name}: {known or 'none'}."
     ) from None
-  if "size" in op.parameters and bound.arguments.get("size") is None:
+  is_of_pixels = "size" in op.parameters and op.kind != "label"
+  if is_of_pixels and bound.arguments.get("size") is None:
     bound.arguments["size"] = image_size
   bound.apply_defaults()
   for name in op.parameters:

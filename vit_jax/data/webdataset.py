@@ -47,6 +47,7 @@ def open_source(
   *,
   data_dir: str | None,
   label_key: str = "label",
+  captions: bool = True,
   numbers: bool = False,
   images_alone: bool = False,
   max_bad_examples: int = 0,
@@ -54,7 +55,8 @@ def open_source(
 ) -> "WebDatasetSource":
   """Opens tar files; see `vit_jax.data.sources.open_source`.
 
-  Examples have captions if any of them has, and classes likewise. `label_key`
+  Examples have captions if any of them has and `captions` says that they are
+  wanted, and classes likewise. `label_key`
   is the field of a .json that holds the class; 'label', the default, and 'cls'
   stand for a .cls too, which goes before the .json. With `numbers` it is the
   field of a .json that holds the number to predict. With `images_alone` there
@@ -90,9 +92,8 @@ def open_source(
       f"label_key = {label_key!r}: no .json of {name} has that field with"
       f" {wanted}{has_none}."
     )
-  has_texts = not images_alone and bool(
-    webdataset_complete.mentions_text(examples).any()
-  )
+  is_text_wanted = captions and not images_alone
+  has_texts = is_text_wanted and webdataset_complete.has_texts(examples)
   lengths = np.bincount(examples["shard"], minlength=len(paths)).tolist()
   pieces = splits.resolve(split, {_SPLIT: lengths}, dataset=name)
   num_classes = int(examples["label"].max(initial=-1)) + 1

@@ -5,10 +5,20 @@ import numpy as np
 from vit_jax.data import webdataset_index
 
 
-def mentions_text(examples: np.ndarray) -> np.ndarray:
-  """bool [n], whether examples have captions, be they of use or not."""
-  return examples["text_problem"] != webdataset_index.PROBLEMS.index(
-    "no caption"
+def has_texts(examples: np.ndarray) -> bool:
+  """True if some examples have captions, be they of use or not.
+
+  A file of which nothing can be read may hold one. It counts only where all
+  do, since a single one would ask for captions of all the others.
+  """
+  number = webdataset_index.PROBLEMS.index
+  problems = examples["text_problem"]
+  is_bad = np.isin(
+    problems, [number("caption that is no text"), number("empty caption")]
+  )
+  return bool(
+    (examples["has_caption"] | is_bad).any()
+    or (problems != number("no caption")).all()
   )
 
 

@@ -191,7 +191,9 @@ def read(
         " out, or name each."
       )
     class_names = tuple(names)
-  needs_captions = whole.label is None and not unlabelled
+  # Of tar files all examples have captions, or none.
+  is_all_alike = isinstance(whole, webdataset.WebDatasetSource)
+  needs_captions = (whole.label is None or is_all_alike) and not unlabelled
   return Inputs(
     splits={
       name: Split(
