@@ -143,13 +143,41 @@ def test_help_shows_the_flags_and_an_example(repo, module):
 def test_a_length_of_the_command_line_wins_over_the_files(
   repo, overrides, length
 ):
-  code = """
-from vit_jax import command_line
+  shown = (
+    "{config.total_steps} steps, {config.total_epochs} epochs,"
+    " at most {config.max_epochs}"
+  )
+  assert resolved(repo, shown, overrides) == length
+
+
+@pytest.mark.parametrize(
+  ("overrides", "sizes"),
+  [
+    ((), "Ti/4 128 6 4 256"),
+    (("variant=S/16", "image_size=64"), "S/16 384 12 6 1536"),
+    (("variant=Ti/2", "width=64"), "Ti/2 64 6 4 256"),
+  ],
+)
+def test_a_variant_of_the_command_line_wins_over_the_files_sizes(
+  repo, overrides, sizes
+):
+  shown = (
+    "{m.variant} {size.width} {size.depth} {size.num_heads} {size.mlp_dim}"
+  )
+  overrides = [f"model.{override}" for override in overrides]
+  assert resolved(repo, shown, overrides) == sizes
+
+
+def resolved(repo, shown, overrides):
+  """A line about configs/finetune_folder.py with overrides."""
+  code = f"""
+from vit_jax import command_line, registry
 command_line.define_config()
 def main(argv):
   config = command_line.resolved_config()
-  length = f"{config.total_steps} steps, {config.total_epochs} epochs"
-  print(f"{length}, at most {config.max_epochs}")
+  m = config.model
+  size = registry.FAMILIES.get(m.name).size(m)
+  print(f"{shown}")
 command_line.run(main, "config")
 """
   file = "--config=configs/finetune_folder.py"
@@ -160,7 +188,8 @@ command_line.run(main, "config")
     text=True,
     cwd=repo,
   )
-  assert result.stdout.strip() == length, result.stderr
+  assert result.returncode == 0, result.stderr
+  return result.stdout.strip()
 
 
 def test_a_config_is_found_from_anywhere(repo, tmp_path):

@@ -24,6 +24,16 @@ from vit_jax.suggestions import did_you_mean
 
 EXIT_BAD_INPUT = 1
 EXIT_INTERRUPTED = 130
+# Keys of `config.model` that a variant stands for.
+_SIZES = (
+  "width",
+  "depth",
+  "num_heads",
+  "mlp_dim",
+  "depths",
+  "widths",
+  "blocks",
+)
 _HELP = "Run with --help to see the flags."
 
 
@@ -131,7 +141,8 @@ def _resolved(
 ) -> schema.Config:
   """A config checked, with the keys of model that were overridden noted.
 
-  A length that the command line gives wins over all that the file says of it.
+  A length that the command line gives wins over all that the file says of it,
+  and so does a variant without sizes beside it.
   """
   if "total_epochs" in overrides and value.total_epochs is not None:
     if "total_steps" not in overrides:
@@ -145,6 +156,9 @@ def _resolved(
   capped = value.get("max_epochs") is not None
   if given and capped and "max_epochs" not in overrides:
     value.max_epochs = None
+  sizes = {f"model.{key}" for key in _SIZES if value.model.get(key) is not None}
+  if "model.variant" in overrides and not sizes & set(overrides):
+    value.update_from_flattened_dict(dict.fromkeys(sizes))
   config = resolve.resolve(value)
   if not config.model_from_init:
     return config
