@@ -40,6 +40,8 @@ def check(saved=SAVED, **changes):
     {"evals": {}},
     {"paper_row__cells": ("5::cifar10=eval/test/top1",)},
     {"seed": 1, "total_steps": 9, "allow_change": "seed, config.total_steps"},
+    {"total_steps": 9, "max_epochs": 3.0, "allow_change": "total_steps"},
+    {"total_steps": None, "total_epochs": 3.0, "allow_change": "total_epochs"},
     {"versions": {"jax": "2"}, "allow_change": "versions"},
     {"versions": VERSIONS | {"jax": "2"}, "allow_change": "versions.jax"},
     {"model__width": 64, "model__depth": 1, "allow_change": "model"},

@@ -31,6 +31,9 @@ _OF_NO_METRIC = ("every_steps", "batch_size")
 # Sections whose keys depend on their name.
 _NAMED = ("model", "objective")
 
+# Giving one of them on the command line unsets the others.
+_LENGTH = frozenset(("total_steps", "total_epochs", "max_epochs"))
+
 
 def metadata(
   config: schema.Config,
@@ -106,8 +109,13 @@ def _is_measured(key: str, evaluator: str | None) -> bool:
 
 
 def is_allowed(key: str, allow_change: str) -> bool:
-  """True if `config.allow_change` names a key, or a section that it is in."""
+  """True if `config.allow_change` names a key, or a section that it is in.
+
+  Each of the keys of a run's length stands for all of them.
+  """
   names = allowed_keys(allow_change)
+  if key in _LENGTH and not _LENGTH.isdisjoint(names):
+    return True
   return any(key == name or key.startswith(name + ".") for name in names)
 
 
