@@ -65,6 +65,25 @@ def test_an_error_surfaces_without_another_save(tmp_path, failing):
   assert saved(tmp_path) == ["1", "3"]
 
 
+def test_the_save_before_is_removed_by_the_next_that_succeeds(
+  tmp_path, failing
+):
+  """Where saves go on failing, as on a full disk, none is left over."""
+  failing |= {2, 4}
+  store = CheckpointStore(tmp_path, keep_last=1)
+  for step in range(1, 6):
+    store.save(step, STATE, {})
+    if step not in failing:
+      store.wait()
+      assert saved(tmp_path) == [str(step)]
+      continue
+    with pytest.raises(SaveError):
+      store.wait()
+    assert store.latest_step() == step - 1
+    assert saved(tmp_path) == [str(step - 1)]
+  store.close()
+
+
 def test_remains_that_a_thread_still_writes_into_are_removed_later(
   tmp_path, failing, monkeypatch
 ):

@@ -258,6 +258,9 @@ class CheckpointStore:
         self._manager.wait_until_finished()
       _wait_for_writers()
       self._remove_remains()
+      # It forgot the steps that the new one would have replaced.
+      with contextlib.suppress(Exception):
+        self._manager.reload()
     else:
       # The other processes may wait for this one until they notice its end.
       self._broken = True
