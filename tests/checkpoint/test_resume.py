@@ -4,6 +4,7 @@ import pytest
 
 from tests import experiments
 from vit_jax.checkpoint import resume
+from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 
 VERSIONS = {"jax": "1", "python": "3"}
@@ -127,3 +128,31 @@ def test_a_key_that_is_newer_than_the_checkpoint_counts_as_its_default():
   check(saved=older)
   with pytest.raises(UserError, match="ema_decay: was unset, is 0.5"):
     check(saved=older, ema_decay=0.5)
+
+
+@pytest.mark.parametrize(
+  ("family", "keys"),
+  [
+    ("vit", dict(variant="Ti/8")),
+    ("convnext", dict(variant="T")),
+    ("swin", dict(variant="T")),
+    ("pvt", dict(variant="b0")),
+    ("resnet", dict(variant="R50x1")),
+  ],
+)
+def test_two_towers_go_on_whatever_the_family_of_their_images(family, keys):
+  model = named_sections.section(
+    "model", name="two_towers", image_size=64, image={"name": family}, **keys
+  )
+  config = experiments.config().model_copy(update={"model": model})
+
+  def of(config):
+    return resume.metadata(config, fingerprint="x", versions=VERSIONS)
+
+  assert resume.differences(of(config), of(config)) == []
+  wider = model.text.model_copy(update={"width": 999})
+  changed = config.model_copy(
+    update={"model": model.model_copy(update={"text": wider})}
+  )
+  (line,) = resume.differences(of(config), of(changed))
+  assert line.startswith("model.text.width: was ")

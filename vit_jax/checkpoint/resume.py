@@ -130,12 +130,22 @@ def _defaults_of(
   config: Mapping[str, Any], evaluator: str | None
 ) -> dict[str, Any]:
   """The defaults of a config with the same family, objective and evaluator."""
-  named = {group: {"name": config[group]["name"]} for group in _NAMED}
+  named = {group: _names(config[group]) for group in _NAMED}
   if evaluator is not None:
     entry = config["evals"][evaluator]
     named["evals"] = {evaluator: {"type": entry["type"]}}
   named["extensions"] = config.get("extensions", [])
   return json.loads(resolve.dump(resolve.load(json.dumps(named))))
+
+
+def _names(section: Mapping[str, Any]) -> dict[str, Any]:
+  """The names of a section and of those within it, such as an image tower."""
+  within = {
+    key: _names(value)
+    for key, value in section.items()
+    if isinstance(value, Mapping) and "name" in value
+  }
+  return {"name": section["name"], **within}
 
 
 def _flat(metadata: Mapping[str, Any]) -> dict[str, Any]:
