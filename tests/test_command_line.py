@@ -50,6 +50,23 @@ def run(*arguments, module="vit_jax.train", cwd=None):
       ' "config.schedule.base_lr"?',
     ),
     (
+      [QUICKSTART, "--config.optimizer.decay_mask[0]=a"],
+      "config.optimizer.decay_mask[0]: one item cannot be set; give"
+      " config.optimizer.decay_mask as a whole",
+    ),
+    (
+      [QUICKSTART, "--config", "x.py", "--workdir=y"],
+      "--config is given 2 times: configs/quickstart.py, x.py. Leave one.",
+    ),
+    (
+      [QUICKSTART, "--config.mesh.rules=(('(', ('tensor',)),)"],
+      "config.mesh.rules: '(' is not a regular expression (missing ),",
+    ),
+    (
+      [QUICKSTART, "--config.total_epochs=1e308", "--workdir=y"],
+      "config.total_epochs = 1e+308 over",
+    ),
+    (
       [QUICKSTART, "--config.train.batch_size=many"],
       "config.train.batch_size = 'many' must be a whole number.",
     ),

@@ -263,25 +263,34 @@ def _with_config_found(
   Returns:
     Arguments with the path of the file that was found, and the config's keys.
   """
-  argv = list(argv)
-  for index, arg in enumerate(argv[1:], start=1):
-    if arg in (f"--{name}", f"-{name}") and index + 1 < len(argv):
-      argv[index : index + 2] = [f"--{name}={argv[index + 1]}"]
-      break
   prefix = f"--{name}="
-  for index, arg in enumerate(argv):
-    arg = "-" + arg if arg.startswith(f"-{name}=") else arg
-    if arg.startswith(prefix):
-      path, colon, arguments = _experiment(arg.removeprefix(prefix))
-      config = load_config(path, arguments if colon else None)
-      known = list(resolve.flatten(config.to_dict(), f"{name}."))
-      _check_overrides(argv, name, config, known)
-      argv[index] = f"{prefix}{path}{colon}{arguments}"
-      return argv, known
-  raise UserError(
-    f"No experiment was named: give --{name}=FILE, such as"
-    f" --{name}=configs/quickstart.py."
-  )
+  found, files = [], []
+  words = iter(argv)
+  for word in words:
+    if word in (f"--{name}", f"-{name}"):
+      word = prefix + next(words, "")
+    elif word.startswith(f"-{name}="):
+      word = "-" + word
+    if word.startswith(prefix):
+      files.append((len(found), word.removeprefix(prefix)))
+    found.append(word)
+  if not files:
+    raise UserError(
+      f"No experiment was named: give --{name}=FILE, such as"
+      f" --{name}=configs/quickstart.py."
+    )
+  if len(files) > 1:
+    raise UserError(
+      f"--{name} is given {len(files)} times:"
+      f" {', '.join(file for _, file in files)}. Leave one."
+    )
+  ((index, file),) = files
+  path, colon, arguments = _experiment(file)
+  config = load_config(path, arguments if colon else None)
+  known = list(resolve.flatten(config.to_dict(), f"{name}."))
+  _check_overrides(found, name, config, known)
+  found[index] = f"{prefix}{path}{colon}{arguments}"
+  return found, known
 
 
 def _experiment(value: str) -> tuple[str, str, str]:
@@ -407,7 +416,14 @@ def _check_overrides(
     key = key.removeprefix("no") if key.startswith(f"no{name}.") else key
     if not arg.startswith("-") or not key.startswith(f"{name}."):
       continue
-    if "[" in key or _has(config, key.split(".")[1:]):
+    if "[" in key:
+      whole = key.partition("[")[0]
+      problems.append(
+        f"{key}: one item cannot be set; give {whole} as a whole, as in"
+        f""" --{whole}='("a", "b")'."""
+      )
+      continue
+    if _has(config, key.split(".")[1:]):
       continue
     problems.append(
       key_suggestions.unknown(key, value if has_value else None, known)

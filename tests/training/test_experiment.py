@@ -30,7 +30,9 @@ def test_steps_win_over_epochs():
   assert parts.total_steps == 3
 
 
-@pytest.mark.parametrize(("most", "steps"), [(2.5, 10), (0.6, 2), (100, 30)])
+@pytest.mark.parametrize(
+  ("most", "steps"), [(2.5, 10), (0.6, 2), (100, 30), (1e308, 30)]
+)
 def test_a_run_is_no_longer_than_the_epochs_allowed(most, steps):
   parts = experiments.build(total_steps=30, max_epochs=most)
   assert parts.total_steps == steps

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
@@ -328,6 +329,13 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
       f"config.max_epochs = {config.max_epochs:g} shortens a run of"
       " config.total_steps, which is not set; give config.total_epochs alone."
     )
+  for pattern, _ in mesh.rules:
+    try:
+      re.compile(pattern)
+    except re.error as error:
+      yield (
+        f"config.mesh.rules: {pattern!r} is not a regular expression ({error})."
+      )
   if train.batch_size % train.accumulate_steps:
     below = train.batch_size // train.accumulate_steps * train.accumulate_steps
     yield (

@@ -265,19 +265,26 @@ def count_steps(config: schema.Config, num_examples: int | None) -> int:
 
   Raises:
     UserError: The length is given in epochs and the number of examples is not
-      known, or it comes to less than one step.
+      known, or it comes to less than one step or to more than int32 counts.
   """
   if config.total_steps is not None:
     if config.max_epochs is None or num_examples is None:
       return config.total_steps
-    most = round(config.max_epochs * num_examples / config.train.batch_size)
-    return min(config.total_steps, max(most, 1))
+    most = config.max_epochs * num_examples / config.train.batch_size
+    return max(round(min(config.total_steps, most)), 1)
   if num_examples is None:
     raise UserError(
       f"config.total_epochs = {config.total_epochs:g} needs the dataset's"
       " size, which is not known; set config.total_steps."
     )
-  steps = round(config.total_epochs * num_examples / config.train.batch_size)
+  steps = config.total_epochs * num_examples / config.train.batch_size
+  if steps >= 2**31:
+    raise UserError(
+      f"config.total_epochs = {config.total_epochs:g} over {num_examples}"
+      f" examples is {steps:.3g} steps, and a run has at most {2**31 - 1};"
+      " train for fewer epochs."
+    )
+  steps = round(steps)
   if steps < 1:
     raise UserError(
       f"config.total_epochs = {config.total_epochs:g} over {num_examples}"
