@@ -185,8 +185,25 @@ def test_a_variant_of_the_command_line_wins_over_the_files_sizes(
   assert resolved(repo, shown, overrides) == sizes
 
 
-def resolved(repo, shown, overrides):
-  """A line about configs/finetune_folder.py with overrides."""
+def test_a_variant_is_that_of_an_image_tower_too(repo):
+  shown = "{m.image.width} {m.image.depth} {m.text.width}"
+  overrides = ["model.variant=S/16"]
+  file = "configs/study_captions.py:run=softmax"
+  assert resolved(repo, shown, overrides, file) == "None None 64"
+
+
+def test_a_file_may_say_nothing_of_the_model(repo, tmp_path):
+  file = tmp_path / "bare.py"
+  file.write_text(
+    "import ml_collections\n"
+    "def get_config():\n"
+    "  return ml_collections.ConfigDict({'total_steps': 3})\n"
+  )
+  assert resolved(repo, "{m.variant}", [], str(file)) == "B/16"
+
+
+def resolved(repo, shown, overrides, file="configs/finetune_folder.py"):
+  """A line about a config file with overrides."""
   code = f"""
 from vit_jax import command_line, registry
 command_line.define_config()
@@ -197,8 +214,8 @@ def main(argv):
   print(f"{shown}")
 command_line.run(main, "config")
 """
-  file = "--config=configs/finetune_folder.py"
-  words = [file, *(f"--config.{override}" for override in overrides)]
+  overrides = [f"--config.{override}" for override in overrides]
+  words = [f"--config={file}", *overrides]
   result = subprocess.run(
     [sys.executable, "-c", code, *words],
     capture_output=True,

@@ -24,7 +24,11 @@ from vit_jax.suggestions import did_you_mean
 
 EXIT_BAD_INPUT = 1
 EXIT_INTERRUPTED = 130
-# Keys of `config.model` that a variant stands for.
+# Variant -> the sections that it is of, and keys that it stands for there.
+_VARIANTS = {
+  "model.variant": ("model", "model.image"),
+  "model.text.variant": ("model.text",),
+}
 _SIZES = (
   "width",
   "depth",
@@ -33,6 +37,7 @@ _SIZES = (
   "depths",
   "widths",
   "blocks",
+  "stem_blocks",
 )
 _HELP = "Run with --help to see the flags."
 
@@ -156,9 +161,13 @@ def _resolved(
   capped = value.get("max_epochs") is not None
   if given and capped and "max_epochs" not in overrides:
     value.max_epochs = None
-  sizes = {f"model.{key}" for key in _SIZES if value.model.get(key) is not None}
-  if "model.variant" in overrides and not sizes & set(overrides):
-    value.update_from_flattened_dict(dict.fromkeys(sizes))
+  for variant, sections in _VARIANTS.items():
+    if variant in overrides:
+      flat = resolve.flatten(value.to_dict())
+      sizes = {f"{section}.{key}" for section in sections for key in _SIZES}
+      sizes = {key for key in sizes if flat.get(key) is not None}
+      if not sizes & set(overrides):
+        value.update_from_flattened_dict(dict.fromkeys(sizes))
   config = resolve.resolve(value)
   if not config.model_from_init:
     return config
@@ -274,7 +283,7 @@ def _with_config_found(
     if word.startswith(prefix):
       files.append((len(found), word.removeprefix(prefix)))
     found.append(word)
-  if not files:
+  if not files or not files[0][1]:
     raise UserError(
       f"No experiment was named: give --{name}=FILE, such as"
       f" --{name}=configs/quickstart.py."

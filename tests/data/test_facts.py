@@ -126,6 +126,15 @@ def test_data_of_one_class_are_refused_where_classes_are_learnt(tmp_path):
   assert facts.of_source(several, facts.open_data(several)).num_classes == 3
 
 
+def test_one_class_that_an_op_leaves_is_for_a_sigmoid():
+  keep_first = {"train__preprocess": "decode|resize|remap([0, -1, -1, -1])"}
+  config = experiments.config(**keep_first)
+  with pytest.raises(UserError, match="leaves one class, .*'sigmoid'"):
+    facts.of_source(config, facts.open_data(config))
+  detector = experiments.config(objective__loss="sigmoid", **keep_first)
+  assert facts.of_source(detector, facts.open_data(detector)).num_classes == 1
+
+
 def test_a_model_may_have_more_classes_than_the_data():
   config = experiments.config(model__num_classes=7)
   assert facts.of_source(config, facts.open_data(config)).num_classes == 7

@@ -14,6 +14,7 @@ from vit_jax.objectives import losses
 from vit_jax.rundir.run_directory import RunDirectory
 from vit_jax.train import train
 from vit_jax.training import loop, spikes
+from vit_jax.training.recovery import Recovery
 
 STEPS, BATCH, EXAMPLES = 9, 16, 640
 SAVES = 2  # Steps between them.
@@ -296,6 +297,24 @@ def test_rolling_back_loses_no_save_of_another_interval(
   assert train(by_after, str(tmp_path)) == 0
   assert f"Going back from step 4 to {before}" in caplog.text
   assert first in saved_steps(tmp_path)
+
+
+def test_rolling_back_passes_over_a_save_that_cannot_be_read(
+  tmp_path, monkeypatch, caplog
+):
+  poison(monkeypatch, 6)
+  go_back = Recovery._go_back
+
+  def torn(self, fault):
+    self._directory.store.wait()
+    path = tmp_path / "checkpoints" / "4" / "metadata" / "metadata"
+    path.write_text(path.read_text()[:50])
+    return go_back(self, fault)
+
+  monkeypatch.setattr(Recovery, "_go_back", torn)
+  settings = {"faults__not_finite": "roll_back", "checkpoint__keep_last": 9}
+  assert train(config(**settings), str(tmp_path)) == 0
+  assert "Going back from step 7 to 6" in caplog.text
 
 
 def test_the_newest_save_stays_if_the_one_to_go_back_to_is_damaged(

@@ -154,13 +154,17 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
       f" {num_classes} classes of {config.train.dataset}; leave it unset to"
       " take the dataset's."
     )
-  if facts.num_classes == 1 and facts.features.max_labels == 1:
-    if learns_labels(config) and not config.objective.predicts_numbers:
-      raise UserError(
-        f"config.train.dataset = {config.train.dataset!r} has one class, 0; a"
-        " classifier needs two or more. config.train.label_key names what"
-        " holds the class."
-      )
+  is_one = facts.num_classes == 1 and facts.features.max_labels == 1
+  if is_one and getattr(config.objective, "loss", None) == "softmax":
+    raise UserError(
+      f"config.train.dataset = {config.train.dataset!r} has one class, 0; a"
+      " classifier needs two or more. config.train.label_key names what"
+      " holds the class."
+      if source.num_classes == 1
+      else f"config.train.preprocess = {config.train.preprocess!r} leaves one"
+      " class, and a classifier needs two or more; let remap keep more, or set"
+      " config.objective.loss = 'sigmoid'."
+    )
   if config.objective.predicts_numbers:
     found = targets.of_source(source, dataset=config.train.dataset)
     facts = dataclasses.replace(facts, targets=found, class_names=found.names)

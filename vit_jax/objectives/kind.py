@@ -41,7 +41,8 @@ class ObjectiveKind:
       the features of a batch and the number of classes (None: the data have no
       labels), `total_steps` is the length of the run in updates.
     forward_flops: `forward_flops(config, num_classes) -> int`, the FLOPs of
-      one example's forward pass in training, two for each multiply-add.
+      one example's forward pass in training, two for each multiply-add; a
+      third of those that have no backward pass, as a step has three of them.
     describe: `describe(config) -> {label: text}`, what a report and a model
       card say of the objective; the first entry names it.
     needs: Features that a batch must have.

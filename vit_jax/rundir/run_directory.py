@@ -35,8 +35,6 @@ from vit_jax.rundir.trackers.contract import RunInfo
 from vit_jax.rundir.trackers.run_trackers import RunTrackers
 from vit_jax.rundir.workdir_lock import WorkdirLock
 
-# Steps between saves, in the metadata of each.
-_INTERVAL = "save_interval"
 _METRICS = "metrics.jsonl"
 _logger = logging.getLogger(__name__)
 
@@ -246,25 +244,28 @@ class RunDirectory:
     self._find_best()
     return self.first_step, self.position
 
-  def saves_due(self) -> list[int]:
-    """Steps of the saves that are there and were due when they were made.
+  def saves_due(self) -> dict[int, int]:
+    """Step -> interval, of the saves that were due when they were made.
 
-    Not those made because the run was asked to stop or a metric was the best;
-    the interval may have been changed since.
+    Not those made because the run was asked to stop or a metric was the best,
+    nor those of which this cannot be read. The interval may have been changed
+    since.
 
     Raises:
       UserError: As for `go_back`.
     """
     with self._alarm():
       self.store.wait()
-    intervals = {
-      step: self.store.metadata(step).get(_INTERVAL, self._interval())
-      for step in self.store.all_steps()
-    }
-    return [step for step, every in intervals.items() if step % every == 0]
-
-  def _interval(self) -> int:
-    return self._parts.steps(self._parts.config.checkpoint.every_steps)
+    found = {}
+    for step in self.store.all_steps():
+      # What is damaged is set aside when the run goes back.
+      with contextlib.suppress(UserError, ValueError, KeyError, TypeError):
+        config = self.store.metadata(step)["config"]
+        every = self._parts.steps(config["checkpoint"]["every_steps"])
+        if step % every == 0:
+          found[str(step)] = every
+    found = json.loads(agreement.gather(json.dumps(found))[0])
+    return {int(step): every for step, every in found.items()}
 
   def restore_or_init(self) -> Any:
     """The state to resume from: saved, from `init_from`, or new.
@@ -347,7 +348,6 @@ class RunDirectory:
       self._spool.upload()  # Lines up to a step come before its checkpoint.
     metadata = self._metadata()
     metadata |= position.metadata() | {"evaluation_due": evaluation_due}
-    metadata[_INTERVAL] = self._interval()
     with self._alarm():
       self.store.save(step, state, metadata)
     self._step = step

@@ -143,7 +143,10 @@ class Experiment:
 
   @property
   def flops_per_step(self) -> int:
-    """Model FLOPs of an update: 3 x forward, 2 for each multiply-add."""
+    """Model FLOPs of an update: 3 x forward, 2 for each multiply-add.
+
+    What has no backward pass, or is skipped, counts as `ObjectiveKind` says.
+    """
     forward = objectives_build.forward_flops(
       self.config, num_classes=self.facts.num_classes
     )

@@ -189,10 +189,10 @@ class Recovery:
     num_saves = (step - 1) // every
     back = self._faults.roll_back_checkpoints
     wanted = max(num_saves + 1 - back, min(num_saves, 1)) * every
-    due = [found for found in self._directory.saves_due() if found < step]
-    if all(found % every == 0 for found in due):
-      return max(wanted, min(due, default=0))
-    return due[-back:][0]
+    intervals = self._directory.saves_due()
+    due = sorted(found for found in intervals if found < step)
+    is_constant = all(intervals[found] == every for found in due)
+    return wanted if is_constant else due[-back:][0]
 
   def _raise_if_too_many(self, count: int, done: str, what: str) -> None:
     if count > self._faults.max_not_finite:
