@@ -74,6 +74,33 @@ def test_a_hugging_face_processor_becomes_ops(tmp_path, preprocess):
     spec.check(found.preprocess, 224, where="preprocess", train=False)
 
 
+@pytest.mark.parametrize(
+  ("named", "is_square"),
+  [
+    # As transformers 5.23 makes a size of the number.
+    ({"image_processor_type": "CLIPImageProcessor"}, False),
+    ({"image_processor_type": "CLIPImageProcessorFast"}, False),
+    ({"feature_extractor_type": "CLIPFeatureExtractor"}, False),
+    ({"image_processor_type": "BitImageProcessor"}, False),
+    ({"image_processor_type": "ViTImageProcessor"}, True),
+    ({"image_processor_type": "DeiTImageProcessor"}, True),
+    ({"image_processor_type": "BeitImageProcessor"}, True),
+    ({"feature_extractor_type": "ViTFeatureExtractor"}, True),
+    # That one crops nothing, and our networks take squares alone.
+    ({"image_processor_type": "SiglipImageProcessor"}, True),
+    ({}, True),
+  ],
+)
+def test_one_number_is_the_side_that_its_processor_takes_it_for(
+  tmp_path, named, is_square
+):
+  sides = {"size": 224, "crop_size": 224, "do_center_crop": True}
+  found = read(tmp_path, preprocessor_config={**sides, "resample": 3, **named})
+  how = "method='bicubic', antialias=True"
+  wanted = f"decode|resize_small(scale=1, {how})|central_crop"
+  assert found.preprocess == (f"decode|resize({how})" if is_square else wanted)
+
+
 @pytest.mark.parametrize("preprocess", TIMM)
 def test_a_timm_config_becomes_ops(tmp_path, preprocess):
   config = {"architecture": "vit", "pretrained_cfg": TIMM[preprocess]}

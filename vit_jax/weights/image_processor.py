@@ -38,6 +38,9 @@ _RESIZES = (
 )
 # timm's names of the ways to resize -> ours, where they are not bicubic.
 _OF_TIMM = {"bilinear": "bilinear", "box": "area"}
+# Processors, by the start of their name, to which one number is the shorter
+# side of an image; to the others it is the side of a square.
+_SHORTEST_EDGE = ("CLIP", "Bit")
 # ConvNeXt's processor (the one with crop_pct) makes squares of images from this
 # side on, pixels, and crops smaller ones.
 _SQUASHED = 384
@@ -198,6 +201,8 @@ def _hugging_face(config: Fields) -> str | None:
     return None
   method = _METHODS.get(config.values.get("resample"), "bilinear")
   size, is_squashed = _size(config, "size")
+  if isinstance(config.values["size"], int) and _takes_shorter_side(config):
+    is_squashed = False
   if "crop_pct" in config:
     is_squashed = size >= _SQUASHED
     scaled = size if is_squashed else int(size / _part(config))
@@ -206,6 +211,13 @@ def _hugging_face(config: Fields) -> str | None:
   if config.get("do_center_crop", FLAG, False) and "crop_size" in config:
     crop, _ = _size(config, "crop_size")
   return _ops(size, crop, is_squashed=is_squashed, method=method)
+
+
+def _takes_shorter_side(config: Fields) -> bool:
+  """True for a processor to which one number is the shorter side."""
+  named = ("image_processor_type", "feature_extractor_type")  # Newer, older.
+  kind = next((config.get(key, TEXT) for key in named if key in config), "")
+  return kind.startswith(_SHORTEST_EDGE)
 
 
 def _part(config: Fields) -> float:
