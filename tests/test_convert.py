@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shutil
 import subprocess
 import sys
 
@@ -157,6 +158,24 @@ def test_a_directory_gets_a_card(source, tmp_path):
   assert "# bees" in card
   assert "`Hündin`" in card
   assert "from `source.npz`, which does not say" in card
+
+
+def test_a_card_is_of_the_step_that_was_read_though_the_run_goes_on(
+  source, tmp_path, monkeypatch
+):
+  run, read = tmp_path / "run", inference.read
+  workdir.write(run, dataclasses.replace(read(source), step=7))
+  (run / "metrics.jsonl").write_text('{"step": 7}\n{"step": 9}\n')
+
+  def read_before_a_save(path):
+    found = read(path)
+    shutil.copytree(run / "checkpoints/7", run / "checkpoints/9")
+    return found
+
+  monkeypatch.setattr(inference, "read", read_before_a_save)
+  convert.convert(str(run), str(tmp_path / "bees"))
+  card = (tmp_path / "bees" / "README.md").read_text()
+  assert "of step 7," in card and "of step 9," not in card
 
 
 @pytest.mark.parametrize("activation", ["sigmoid", "none"])

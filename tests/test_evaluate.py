@@ -1,5 +1,6 @@
 """The evaluate command on checkpoints of every form."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -19,7 +20,8 @@ from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate, measure
 from vit_jax.evaluators import build as evaluators_build
 from vit_jax.models import build
-from vit_jax.pretrained import load, save
+from vit_jax.pretrained import inference, load, save
+from vit_jax.pretrained import workdir as run_writer
 from vit_jax.train import train
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
@@ -178,6 +180,26 @@ def test_several_checkpoints_have_the_metrics_of_each_alone(
   unnamed = "ViT of width 32, depth 2, patches of 4 pixels"
   assert (first.path, first.model, first.image_size) == (workdir, unnamed, 8)
   assert first.num_params == sum(map(np.size, jax.tree.leaves(params)))
+
+
+def test_results_of_a_run_that_still_trains_carry_their_own_step(
+  finished, tmp_path
+):
+  workdir, _ = finished
+  going, later = tmp_path / "going", tmp_path / "later"
+  convert.convert(workdir, str(going), to="workdir")
+  source = inference.read(workdir)
+  zeros = jax.tree.map(np.zeros_like, source.weights.params)
+  weights = dataclasses.replace(source.weights, params=zeros)
+  run_writer.write(later, inference.Inference(weights, step=5))
+  config = experiments.config(**EXACT)
+  found = measure(config, [workdir, str(going)])
+  next(found)
+  shutil.copytree(later / "checkpoints/5", going / "checkpoints/5")
+  (subject,) = found
+  step = subject.metrics["step"]
+  assert subject.metrics == evaluate(config, f"{going}/checkpoints/{step}")
+  assert subject.path == str(going)
 
 
 def test_a_missing_checkpoint_is_noticed_before_the_first_is_measured(

@@ -234,7 +234,8 @@ def _write(
     card, training = None, None
     if form in _WITH_CARD:
       if source.step is not None:
-        training = training_record.read(*reading.locate(source.weights.path))
+        directory, _ = reading.locate(source.weights.path)
+        training = training_record.read(directory, source.step)
       card = model_card.text(
         epath.Path(dst).name,
         source.weights,

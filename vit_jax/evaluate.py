@@ -175,10 +175,11 @@ def measure(
   start.initialize()
   compile_cache.enable()
   # All paths are checked before hours are spent on the first.
-  steps = [_step(path) for path in checkpoints]
+  for path in checkpoints:
+    _require(path)
   bench = None
-  for path, step in zip(checkpoints, steps, strict=True):
-    weights = reading.read(path)
+  for path in checkpoints:
+    weights, step = reading.read_with_step(path)
     _check_head(config, weights)
     settled = initial_model.of_checkpoint(config, weights.model)
     if not _looks_at_head(config):
@@ -193,19 +194,15 @@ def measure(
     yield bench.measure(path, weights, step)
 
 
-def _step(path: str) -> int | None:
-  """Updates that a checkpoint has seen; None if it does not say.
-
-  Raises:
-    UserError: There is no such checkpoint.
-  """
+def _require(path: str) -> None:
+  """Raises UserError unless there is a checkpoint."""
   from vit_jax.pretrained import reading
   from vit_jax.weights import files
 
-  if not files.is_published(path):
-    return reading.locate(path)[1]
-  files.require(path)
-  return None
+  if files.is_published(path):
+    files.require(path)
+  else:
+    reading.locate(path)
 
 
 def _looks_at_head(config: schema.Config) -> bool:

@@ -1,6 +1,7 @@
 """What a checkpoint says of its own use."""
 
 import logging
+import shutil
 
 import jax
 import numpy as np
@@ -10,7 +11,7 @@ from etils import epath
 from vit_jax.config import named_sections, resolve, schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.pretrained import inference, run_files, workdir
+from vit_jax.pretrained import inference, reading, run_files, workdir
 from vit_jax.pretrained.inference import Inference
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import npz
@@ -81,6 +82,22 @@ def test_a_runs_loss_says_what_its_logits_mean(run):
   assert found.weights.activation == "sigmoid"
   assert found.step == 3
   assert found.weights.class_names == ("a", "b", "c")
+
+
+def test_the_step_is_that_of_the_parameters_though_the_run_goes_on(
+  run, monkeypatch
+):
+  path, read_params = run(), reading.read_params
+
+  def read_before_a_save(directory, step, *others):
+    params = read_params(directory, step, *others)
+    saves = directory / "checkpoints"
+    shutil.copytree(saves / str(step), saves / str(step + 2))
+    return params
+
+  monkeypatch.setattr(reading, "read_params", read_before_a_save)
+  assert inference.read(path).step == 3
+  assert reading.locate(path)[1] == 5
 
 
 def test_what_one_machine_wanted_is_left_behind(run):

@@ -25,6 +25,18 @@ def test_workdir_directory_and_step_all_lead_to_a_checkpoint(tmp_path):
     assert found.model == MODEL
 
 
+def test_a_run_tells_the_step_of_what_was_read_and_a_file_tells_none(
+  tmp_path, shared
+):
+  runs.write(tmp_path, MODEL, {n: {"x": jnp.full(2, n)} for n in (5, 20)})
+  for path, step in [(tmp_path, 20), (tmp_path / "checkpoints" / "5", 5)]:
+    found, told = reading.read_with_step(str(path))
+    assert (told, found.path) == (step, str(path))
+    np.testing.assert_array_equal(found.params["x"], step)
+  published = str(shared / "golden/vit_token.npz")
+  assert reading.read_with_step(published)[1] is None
+
+
 def test_a_workdir_without_its_config_is_a_sentence(tmp_path):
   runs.write(tmp_path, MODEL, {5: {"x": jnp.ones(2)}})
   (tmp_path / "config.json").unlink()

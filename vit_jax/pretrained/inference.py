@@ -9,7 +9,7 @@ from vit_jax.data import spec
 from vit_jax.errors import UserError
 from vit_jax.models import build as models_build
 from vit_jax.pretrained import load, reading, run_files
-from vit_jax.weights import files, image_processor
+from vit_jax.weights import image_processor
 from vit_jax.weights.contract import Weights
 
 _logger = logging.getLogger(__name__)
@@ -78,16 +78,16 @@ def read(path: str) -> Inference:
   Raises:
     UserError: The checkpoint cannot be read.
   """
-  weights = reading.read(path)
+  weights, step = reading.read_with_step(path)
   for sentence in weights.assumed:
     _logger.info("%s: %s", path, sentence)
-  if files.is_published(path):
-    step, extensions = None, ()
+  if step is None:
+    extensions = ()
     said = image_processor.read(path)
     preprocess = weights.preprocess or said.preprocess or _DEFAULT_PREPROCESS
     activation = weights.activation or said.activation
   else:
-    workdir, step = reading.locate(path)
+    workdir, _ = reading.locate(path)
     config = run_files.read_config(workdir)
     extensions = config.extensions
     preprocess = main_evaluator.preprocess(config) or _DEFAULT_PREPROCESS

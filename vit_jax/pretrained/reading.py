@@ -115,11 +115,35 @@ def read(path: str) -> Weights:
   Raises:
     UserError: The checkpoint is missing, damaged or not understood.
   """
+  return read_with_step(path)[0]
+
+
+def read_with_step(path: str) -> tuple[Weights, int | None]:
+  """Reads as `read` does, and tells the step of what was read.
+
+  A run that still trains may save between two looks at its workdir, so the
+  step is told by the look that chose the parameters.
+
+  Args:
+    path: As for `read`.
+
+  Returns:
+    The parameters, and the updates done; None for a published file, which does
+    not say.
+
+  Raises:
+    UserError: Same as for `read`.
+  """
   name, path = path, named_weights.local(path)
   if files.is_published(path):
     # Messages call it as the user does, not by its place in a cache.
-    return dataclasses.replace(files.read(path), path=name)
+    return dataclasses.replace(files.read(path), path=name), None
   workdir, step = locate(path)
+  return _read_step(path, workdir, step), step
+
+
+def _read_step(path: str, workdir: epath.Path, step: int) -> Weights:
+  """Reads one step of a run; `path` is what messages call it."""
   config = run_files.read_config(workdir)
   kind = registry.OBJECTIVES.get(config.objective.name)
   beside: dict[str, Any] = {}
