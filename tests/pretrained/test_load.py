@@ -13,6 +13,8 @@ import vit_jax
 from tests.checkpoint import runs
 from tests.models import networks
 from tests.weights import published_npz
+from tests.weights.published import GOLDEN
+from vit_jax import convert
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.weights import flat
@@ -153,6 +155,23 @@ def test_a_head_has_no_negative_number_of_classes(file):
   ):
     with pytest.raises(UserError, match="num_classes = -3 is no number"):
       call()
+
+
+@pytest.mark.parametrize("name", ["huggingface_clip", "huggingface_siglip"])
+def test_two_towers_have_no_head_but_the_image_tower_alone_can(tmp_path, name):
+  path = str(GOLDEN / name)
+  with pytest.raises(UserError, match="num_classes = 3 asks for a head.*tower"):
+    vit_jax.load(path, num_classes=3)
+  with pytest.raises(UserError, match="num_classes = 3 asks for a head"):
+    convert.convert(path, str(tmp_path / "x.npz"), num_classes=3)
+  model, params = vit_jax.load(path, num_classes=0)
+  # As the message says.
+  tower = str(tmp_path / "tower.npz")
+  vit_jax.save(tower, model.image, params["image"])
+  model, alone = vit_jax.load(tower, num_classes=3)
+  assert alone["head"]["kernel"].shape[-1] == model.num_classes == 3
+  for part, values in params["image"].items():
+    jax.tree.map(np.testing.assert_array_equal, alone[part], values)
 
 
 def test_an_unknown_name_suggests_the_nearest():

@@ -55,8 +55,9 @@ def load(
     The flax module and its parameters, a nested dict.
 
   Raises:
-    UserError: The checkpoint is missing, damaged or not understood; or the
-      image size does not suit its patches.
+    UserError: The checkpoint is missing, damaged or not understood; the image
+      size does not suit its patches; or classes are asked of a network that
+      compares images with texts.
 
   Example:
     model, params = vit_jax.load("B_16.npz", image_size=384)
@@ -83,6 +84,14 @@ def adapt(
 ) -> tuple[nn.Module, dict[str, Any]]:
   """Builds the model of weights that are read already, as `load` does."""
   _check_classes(num_classes)
+  if num_classes and registry.FAMILIES.get(weights.model.name).has_text:
+    raise UserError(
+      f"num_classes = {num_classes} asks for a head, and {weights.path}"
+      " compares images with texts and has none. Its image tower can have one:"
+      " load it as model, params, save it by"
+      ' vit_jax.save("tower.npz", model.image, params["image"]), and fine-tune'
+      " that file."
+    )
   changes: dict[str, Any] = {}
   if image_size is not None:
     changes["image_size"] = image_size
