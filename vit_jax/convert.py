@@ -30,6 +30,7 @@ free:
                   its page; needs `hf auth login`
 """
 
+import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -244,7 +245,11 @@ def _write(
         repository=repository,
         report=report,
       )
-    return save.write(dst, source.weights, form, card)
+    weights = source.weights
+    if form == "open_clip" and not source.is_preprocess_told:
+      # Written as published networks of the family are, not as what we assume.
+      weights = dataclasses.replace(weights, preprocess=None)
+    return save.write(dst, weights, form, card)
   return ()
 
 

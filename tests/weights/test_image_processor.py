@@ -176,6 +176,53 @@ def test_the_files_beside_a_safetensors_file_count(tmp_path):
   assert image_processor.read(tmp_path / "model.safetensors") == whole
 
 
+HOW = "method='bicubic', antialias=True"
+
+
+@pytest.mark.parametrize(
+  ("settings", "preprocess"),
+  [
+    # Defaults of open_clip's PreprocessCfg: 'shortest' and 'bicubic'.
+    (None, f"decode|resize_small(scale=1, {HOW})|central_crop"),
+    ({}, f"decode|resize_small(scale=1, {HOW})|central_crop"),
+    (
+      {"resize_mode": "shortest", "interpolation": "bilinear"},
+      "decode|resize_small(scale=1, method='bilinear', antialias=True)"
+      "|central_crop",
+    ),
+    ({"resize_mode": "squash"}, f"decode|resize({HOW})"),
+    (
+      {"resize_mode": "squash", "interpolation": "random"},
+      f"decode|resize({HOW})",
+    ),
+  ],
+)
+def test_open_clips_config_becomes_ops(tmp_path, settings, preprocess):
+  config = {"model_cfg": {}, "preprocess_cfg": settings}
+  found = read(tmp_path, open_clip_config=config)
+  spec.check(found.preprocess, 224, where="preprocess", train=False)
+  assert found == ImageProcessor(preprocess, "softmax")
+  config[image_processor.OURS] = "decode|resize(240)|central_crop"
+  assert read(tmp_path, open_clip_config=config).preprocess == (
+    "decode|resize(240)|central_crop"
+  )
+
+
+def test_a_preprocessors_file_comes_before_open_clips(tmp_path):
+  found = read(
+    tmp_path,
+    open_clip_config={"preprocess_cfg": {"resize_mode": "shortest"}},
+    preprocessor_config={"resample": 3, "size": SQUARE},
+  )
+  assert found.preprocess == f"decode|resize({HOW})"
+
+
+def test_a_mode_of_open_clip_that_pads_is_refused(tmp_path):
+  config = {"preprocess_cfg": {"resize_mode": "longest"}}
+  with pytest.raises(UserError, match='resize_mode = "longest" is neither'):
+    read(tmp_path, open_clip_config=config)
+
+
 @pytest.mark.parametrize(
   "processor",
   [[], {"size": "big"}, {"size": {"height": -1}}, {"do_resize": "yes"}],

@@ -28,11 +28,14 @@ class Inference:
       and `activation` are set.
     step: Number of updates done; None for a published file.
     extensions: Modules that register what the run's config names.
+    is_preprocess_told: True if the checkpoint tells how its images are
+      prepared, False if that is assumed.
   """
 
   weights: Weights
   step: int | None
   extensions: tuple[str, ...] = ()
+  is_preprocess_told: bool = True
 
   @property
   def names(self) -> tuple[str, ...]:
@@ -84,22 +87,22 @@ def read(path: str) -> Inference:
   if step is None:
     extensions = ()
     said = image_processor.read(path)
-    preprocess = weights.preprocess or said.preprocess or _DEFAULT_PREPROCESS
+    preprocess = weights.preprocess or said.preprocess
     activation = weights.activation or said.activation
   else:
     workdir, _ = reading.locate(path)
     config = run_files.read_config(workdir)
     extensions = config.extensions
-    preprocess = main_evaluator.preprocess(config) or _DEFAULT_PREPROCESS
+    preprocess = main_evaluator.preprocess(config)
     kind = registry.OBJECTIVES.get(config.objective.name)
     activation = kind.activation(config) or "softmax"  # Of a new head.
   weights = dataclasses.replace(
     weights,
     model=weights.model.updated(**load.ANY_DEVICE),
-    preprocess=preprocess,
+    preprocess=preprocess or _DEFAULT_PREPROCESS,
     activation=activation,
   )
-  return Inference(weights, step, extensions)
+  return Inference(weights, step, extensions, preprocess is not None)
 
 
 def _for_size(preprocess: str, image_size: int) -> str:

@@ -165,10 +165,9 @@ def write(
     return timm_write.write_file(path, weights)
   if form == "huggingface":
     return huggingface.write(path, weights, card)
-  if form == "npz":
-    npz.write(epath.Path(path), weights)
-  else:
-    open_clip_write.write(path, weights)
+  if form == "open_clip":
+    return open_clip_write.write(path, weights)
+  npz.write(epath.Path(path), weights)
   return ()
 
 

@@ -18,6 +18,7 @@ from vit_jax.weights.fields import COUNT, COUNTS, FLAG, NUMBER, TEXT, Fields
 
 CONFIG = timm_config.NAME
 PREPROCESSOR = "preprocessor_config.json"
+OPEN_CLIP = "open_clip_config.json"
 # Values of problem_type in config.json, by the function that they stand for.
 PROBLEM_TYPES = {
   "sigmoid": "multi_label_classification",
@@ -61,7 +62,7 @@ class ImageProcessor:
 
 
 def read(path: epath.PathLike) -> ImageProcessor:
-  """Reads preprocessor_config.json, or timm's config.json.
+  """Reads the config of timm, of a Hugging Face preprocessor or of open_clip.
 
   Args:
     path: File or directory of any published checkpoint.
@@ -87,6 +88,8 @@ def read(path: epath.PathLike) -> ImageProcessor:
         activation = name
   if preprocess is None and (directory / PREPROCESSOR).exists():
     preprocess = _hugging_face(Fields.read(directory / PREPROCESSOR))
+  elif preprocess is None and (directory / OPEN_CLIP).exists():
+    preprocess = _open_clip(Fields.read(directory / OPEN_CLIP))
   return ImageProcessor(preprocess, activation)
 
 
@@ -211,6 +214,25 @@ def _hugging_face(config: Fields) -> str | None:
   if config.get("do_center_crop", FLAG, False) and "crop_size" in config:
     crop, _ = _size(config, "crop_size")
   return _ops(size, crop, is_squashed=is_squashed, method=method)
+
+
+def _open_clip(config: Fields) -> str:
+  """The ops of open_clip's evaluation, at the size of the network's images."""
+  if OURS in config:
+    return config.get(OURS, TEXT)
+  settings = config.mapping("preprocess_cfg")
+  mode = settings.get("resize_mode", TEXT, "shortest")
+  if mode not in ("shortest", "squash"):
+    raise settings.refusal(
+      "resize_mode",
+      "is neither 'shortest' nor 'squash', and no other one is read; set one of"
+      " them, or our own ops as a key of the file,"
+      f' "{OURS}": "decode|resize"',
+    )
+  interpolation = settings.get("interpolation", TEXT, "bicubic")
+  # Any other name, such as 'random', is bicubic there, too.
+  method = "bilinear" if interpolation == "bilinear" else "bicubic"
+  return _ops(1, 1, is_squashed=mode == "squash", method=method)
 
 
 def _takes_shorter_side(config: Fields) -> bool:

@@ -27,6 +27,7 @@ from vit_jax.models.names import resolve as resolve_name
 from vit_jax.models.text import sizes as text_sizes
 from vit_jax.models.two_towers.shapes import image_tower
 from vit_jax.models.vit import sizes as vit_sizes
+from vit_jax.pretrained import inference, save
 from vit_jax.weights import archive, files, flat, stacking, tensors
 from vit_jax.weights.spellings import huggingface, original, timm
 from vit_jax.weights.spellings.two_towers import (
@@ -489,6 +490,52 @@ def test_a_directory_of_open_clip_is_written_as_it_was_read(tmp_path):
   assert ours["model_cfg"] == theirs["model_cfg"]
   assert ours["preprocess_cfg"]["mean"] == theirs["preprocess_cfg"]["mean"]
   assert ours["preprocess_cfg"]["std"] == theirs["preprocess_cfg"]["std"]
+
+
+@pytest.mark.parametrize(
+  ("preprocess", "interpolation", "mode", "notes"),
+  [
+    (None, "bicubic", "shortest", []),
+    (
+      "decode|resize_small(scale=1, method='bicubic', antialias=True)"
+      "|central_crop",
+      "bicubic",
+      "shortest",
+      ["JPEG"],
+    ),
+    ("decode|resize(antialias=True)", "bilinear", "squash", ["JPEG"]),
+    (
+      "decode|resize_small(scale=1.25, method='bicubic', antialias=True)"
+      "|central_crop",
+      "bicubic",
+      "shortest",
+      ["JPEG", "to 16 pixels there, not to 20"],
+    ),
+    (
+      "decode|resize_small(scale=1)|central_crop",
+      "bilinear",
+      "shortest",
+      ["JPEG", "not by areas"],
+    ),
+    ("decode|central_crop", "bilinear", "squash", ["squares", "JPEG"]),
+  ],
+)
+def test_open_clip_is_told_how_images_are_prepared(
+  tmp_path, preprocess, interpolation, mode, notes
+):
+  weights = dataclasses.replace(
+    files.read(str(GOLDEN / "open_clip")), preprocess=preprocess
+  )
+  place = tmp_path / "clip"
+  found = save.write(str(place), weights, "open_clip")
+  for note, words in zip(found, notes, strict=True):
+    assert words in note
+  told = json.loads((place / "open_clip_config.json").read_text())
+  settings = told["preprocess_cfg"]
+  assert settings["interpolation"] == interpolation
+  assert settings["resize_mode"] == mode
+  if preprocess is not None:
+    assert inference.read(str(place)).weights.preprocess == preprocess
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from etils import epath
 
 from vit_jax.errors import UserError
 from vit_jax.weights.fields import COUNT, FLAG, NUMBER, NUMBERS, TEXT, Fields
-from vit_jax.weights.image_processor import normalize_key
+from vit_jax.weights.image_processor import OPEN_CLIP, normalize_key
 from vit_jax.weights.spellings.contract import SCRIPT_NOTE, Original
 from vit_jax.weights.spellings.names import Names, Tensors
 from vit_jax.weights.spellings.two_towers.huggingface import (
@@ -21,7 +21,7 @@ from vit_jax.weights.spellings.two_towers.huggingface import (
 )
 from vit_jax.weights.spellings.vit import timm
 
-CONFIG = "open_clip_config.json"
+CONFIG = OPEN_CLIP
 _TRUNK = "visual.trunk."
 # Numbers beside the tensors of OpenAI's files, and buffers.
 _NUMBERS = {"input_resolution", "context_length", "vocab_size"}

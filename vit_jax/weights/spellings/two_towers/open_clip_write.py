@@ -3,7 +3,7 @@
 import logging
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from vit_jax.errors import UserError
 from vit_jax.models.text import sizes as text_sizes
 from vit_jax.models.two_towers.shapes import embedding_size, image_tower
 from vit_jax.models.vit import sizes as vit_sizes
-from vit_jax.weights import stacking, tensors
+from vit_jax.weights import stacking, tensors, timm_transform
 from vit_jax.weights.contract import Weights
+from vit_jax.weights.image_processor import OURS
 from vit_jax.weights.spellings import names
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import HUGGINGFACE
@@ -80,12 +81,15 @@ _KEY = re.compile(r"(vision_model\.head)\.k_proj\.(weight|bias)")
 _JOINED = re.compile(r".*\.(self_attn\.[kv]|head\.v)_proj\.(weight|bias)")
 
 
-def write(directory: epath.PathLike, weights: Weights) -> None:
+def write(directory: epath.PathLike, weights: Weights) -> Sequence[str]:
   """Writes a directory that open_clip opens as 'local-dir:DIR'.
 
   Args:
     directory: A path that is still free; it appears once it is complete.
     weights: A CLIP or a SigLIP, and its parameters.
+
+  Returns:
+    A sentence about each way in which images are prepared otherwise there.
 
   Raises:
     UserError: The network is none that open_clip has, or the directory cannot
@@ -105,17 +109,17 @@ def write(directory: epath.PathLike, weights: Weights) -> None:
   else:
     config, found = _siglip_config(model), _siglip_tensors(found)
   check_names(found, "open_clip's form")
-  preprocessing = {
-    **_pixels(model),
-    "interpolation": "bicubic",
-    "resize_mode": "shortest" if kind == "clip" else "squash",
+  resizing, notes = _resizing(weights, kind)
+  written: dict[str, Any] = {
+    "model_cfg": config,
+    "preprocess_cfg": {**_pixels(model), **resizing},
   }
+  if weights.preprocess is not None:
+    written[OURS] = weights.preprocess
   with records.new_directory(directory) as partial:
     tensors.write(partial / _MODEL, found)
-    records.write_json(
-      partial / CONFIG,
-      {"model_cfg": config, "preprocess_cfg": preprocessing},
-    )
+    records.write_json(partial / CONFIG, written)
+  return notes
 
 
 def _kind(model: schema.Model) -> str:
@@ -275,6 +279,34 @@ def mlp_ratio(size: Any) -> float:
   if int(size.width * ratio) < size.mlp_dim:
     ratio = math.nextafter(ratio, math.inf)
   return ratio
+
+
+def _resizing(
+  weights: Weights, kind: str
+) -> tuple[dict[str, str], tuple[str, ...]]:
+  """Keys of `preprocess_cfg`, and what they cannot tell.
+
+  Args:
+    weights: The network, and the ops of its images if they are known.
+    kind: The family, whose published networks prepare images as is told where
+      there are no ops.
+  """
+  if weights.preprocess is None:
+    mode = "shortest" if kind == "clip" else "squash"
+    return {"interpolation": "bicubic", "resize_mode": mode}, ()
+  size = weights.model.image_size
+  said, notes = timm_transform.described(weights.preprocess, size)
+  side = math.floor(size / said["crop_pct"])
+  if side != size:
+    notes += (
+      f"images are resized to {size} pixels there, not to {side} and cropped",
+    )
+  interpolation = said["interpolation"]
+  if interpolation == "box":
+    interpolation = "bilinear"
+    notes += ("images are resized bilinearly there, not by areas",)
+  mode = "squash" if said["crop_mode"] == "squash" else "shortest"
+  return {"interpolation": interpolation, "resize_mode": mode}, notes
 
 
 def _pixels(model: schema.Model) -> Mapping[str, Any]:
