@@ -107,6 +107,10 @@ def test_class_with_too_few_examples_is_named():
     ({"test_labels": np.zeros(10)}, "test_labels must be integers"),
     ({"test_labels": np.full(10, 2)}, r"Label 2 is outside 0\.\.1"),
     ({"shots": 0}, "shots = 0 must be at least 1"),
+    ({"l2": 0.0}, "l2 = 0.0 must be positive and finite"),
+    ({"l2": -1.0}, "l2 = -1.0 must be positive"),
+    ({"l2": np.nan}, "l2 = nan must be positive"),
+    ({"l2": np.inf}, "l2 = inf must be positive"),
   ],
 )
 def test_arrays_that_do_not_fit_are_refused(changes, message):

@@ -5,6 +5,7 @@ measured on all of the test split.
 """
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -49,15 +50,15 @@ def linear_fewshot_accuracy(
     num_classes: Number of classes; all must be among the training labels.
     shots: Examples of each class in the support set. With the same seed, fewer
       shots are a subset of more.
-    l2: Strength of the regularisation.
+    l2: Strength of the regularisation, positive.
     seed: Seed of the draw.
 
   Returns:
     The fraction of the test examples whose class is predicted.
 
   Raises:
-    ValueError: A class has fewer than `shots` examples (it is named), or the
-      arrays do not fit together.
+    ValueError: A class has fewer than `shots` examples (it is named), the
+      arrays do not fit together, or `l2` is not positive and finite.
   """
   train = _checked(train_features, train_labels, "train")
   test = _checked(test_features, test_labels, "test")
@@ -68,6 +69,8 @@ def linear_fewshot_accuracy(
     )
   if shots < 1:
     raise ValueError(f"shots = {shots} must be at least 1.")
+  if not 0 < l2 < math.inf:
+    raise ValueError(f"l2 = {l2} must be positive and finite.")
   return seed_accuracies(
     train, test, num_classes=num_classes, shots=(shots,), l2=l2, seed=seed
   )[f"{shots}shot"]
