@@ -1,11 +1,14 @@
 import json
+import struct
+import zipfile
+import zlib
 
 import numpy as np
 import pytest
 
 from tests.report import workdirs
 from vit_jax import errors
-from vit_jax.report import load
+from vit_jax.report import load, render
 from vit_jax.report.run import Predictions
 
 
@@ -91,6 +94,36 @@ def test_a_damaged_file_costs_its_part_only(finished, name, content):
   run = load.load_run(finished)
   assert run.evaluations[0].step == 1500
   assert len(run.series("train/loss")) == 150
+
+
+def test_arrays_that_cannot_be_unpacked_are_noted(finished):
+  path = finished / "evaluations/test/1500/predictions.npz"
+  np.savez_compressed(path, **np.load(path))  # As evaluators write it.
+  with zipfile.ZipFile(path) as archive:
+    header = archive.infolist()[0].header_offset
+  data = bytearray(path.read_bytes())
+  # The compressed bytes follow 30 bytes, a name and what stands beside it.
+  start = header + 30 + sum(struct.unpack_from("<HH", data, header + 26))
+  data[start : start + 40] = b"\xff" * 40
+  path.write_bytes(data)
+  with pytest.raises(zlib.error), np.load(path) as arrays:
+    dict(arrays)
+  run = load.load_run(finished)
+  assert run.evaluations[0].predictions is None
+  assert any("test/predictions.npz: Error -3" in note for note in run.notes)
+  assert "test/predictions.npz: Error -3" in render.render(run)
+
+
+@pytest.mark.parametrize(
+  "error", [zlib.error, struct.error, KeyError, NotImplementedError, TypeError]
+)
+def test_whatever_damage_numpy_meets_is_noted(finished, error, monkeypatch):
+  def damaged(*arguments, **options):
+    raise error()
+
+  monkeypatch.setattr(np, "load", damaged)
+  run = load.load_run(finished)
+  assert f"test/predictions.npz: {error.__name__}" in " ".join(run.notes)
 
 
 def test_only_png_files_inside_the_evaluation_are_embedded(finished):
