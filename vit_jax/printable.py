@@ -1,13 +1,14 @@
-"""Names of files in messages and on pages."""
+"""Names of files and classes in messages and on pages."""
 
 import re
 
-# Python keeps the bytes of a name that are not UTF-8 as these.
+# Python keeps the bytes of a name that are not UTF-8 as these; a JSON file can
+# name them by halves of a character, "\ud83d".
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def in_utf8(text: str) -> str:
-  """The text with a replacement for each byte that is not UTF-8."""
+  """The text with a replacement for each character that UTF-8 lacks."""
   return _SURROGATES.sub("\ufffd", text)
 
 

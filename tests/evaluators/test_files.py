@@ -119,6 +119,16 @@ def test_names_of_files_may_have_any_bytes(tmp_path):
   )
 
 
+def test_names_of_classes_may_have_halves_of_characters(tmp_path):
+  names = json.loads(r'["ant", "\ud83d bee", "cow"]')
+  prediction = np.array([1, 0, 2, 0])
+  _write(tmp_path / "1", prediction=prediction, class_names=names)
+  rows = (tmp_path / "1" / "mistakes.csv").read_text(encoding="utf-8")
+  assert ",ant,\ufffd bee,0.5000" in rows
+  assert ",\ufffd bee,ant,0.7500" in rows
+  assert json.loads((tmp_path / "1" / "classes.json").read_text()) == names
+
+
 def test_a_class_beyond_the_names_is_a_number(tmp_path):
   _write(tmp_path / "1", prediction=np.array([7, 1, 2, 1]), num_classes=8)
   assert ",ant,7," in (tmp_path / "1" / "mistakes.csv").read_text()

@@ -13,6 +13,7 @@ from etils import epath
 from jaxtyping import Float, Int
 
 from vit_jax.evaluators.gallery import Gallery
+from vit_jax.printable import in_utf8
 
 MAX_CONFUSION_CLASSES = 256
 _logger = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ def write(
     ]
     shown = names(np.array([entry["id"] for entry in entries], np.int64))
     for entry, name in zip(entries, shown, strict=True):
-      entry["name"] = printable(name)
+      entry["name"] = in_utf8(name)
       entry["has_all_labels"] = has_all_labels
     _write_json(partial / "examples.json", entries)
     _write_mistakes(
@@ -112,17 +113,14 @@ def _write_mistakes(
   for row, name in zip(wrong, names(example_id[wrong]), strict=True):
     labels = [int(k) for k in (*accepted[row], prediction[row]) if k >= 0]
     *truth, taken_for = (
-      class_names[k] if class_names and k < len(class_names) else str(k)
+      in_utf8(class_names[k])
+      if class_names and k < len(class_names)
+      else str(k)
       for k in labels
     )
     value = f"{probability[row]:.4f}"
-    table.writerow((printable(name), between.join(truth), taken_for, value))
+    table.writerow((in_utf8(name), between.join(truth), taken_for, value))
   path.write_text(text.getvalue())
-
-
-def printable(name: str) -> str:
-  """A file's name in UTF-8, whatever bytes it has."""
-  return name.encode(errors="surrogateescape").decode(errors="replace")
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from vit_jax import records
 from vit_jax.evaluators import files
 from vit_jax.evaluators.gallery import Gallery
+from vit_jax.printable import in_utf8
 
 FILE = "regression.json"
 
@@ -59,7 +60,7 @@ def write(
       {
         "id": example,
         "image": _image(example),
-        "name": files.printable(name),
+        "name": in_utf8(name),
         "kind": kind,
         "label": _json(label[row_of[example]]),
         "prediction": _json(prediction[row_of[example]]),
@@ -72,11 +73,11 @@ def write(
     order = np.argsort(-distance, kind="stable")
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(("name", *_heads(numbers)))
+    table.writerow(("name", *map(in_utf8, _heads(numbers))))
     for row, name in zip(order, names(example_id[order]), strict=True):
       pairs = zip(label[row], prediction[row], strict=True)
       cells = (f"{value:.7g}" for pair in pairs for value in pair)
-      table.writerow((files.printable(name), *cells))
+      table.writerow((in_utf8(name), *cells))
     (partial / "predictions.csv").write_text(text.getvalue())
 
 
