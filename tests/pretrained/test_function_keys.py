@@ -9,6 +9,7 @@ from vit_jax import convert
 from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
+from vit_jax.models.pvt import sizes as pvt_sizes
 from vit_jax.pretrained import function_keys
 from vit_jax.train import train
 
@@ -25,6 +26,9 @@ OTHERS = {
 
 def section(**keys):
   return named_sections.section("model", **keys)
+
+
+PVT = section(name="pvt", variant="b0")
 
 
 @pytest.mark.parametrize(("key", "value"), OTHERS.items())
@@ -59,6 +63,15 @@ def test_a_key_that_the_file_does_not_tell_is_not_compared(key, value):
 )
 def test_keys_of_training_images_and_shapes_may_differ(key, value):
   function_keys.check("runs/x", section(**{key: value}), section())
+
+
+@pytest.mark.parametrize("key", ["expansions", "reductions"])
+def test_numbers_of_a_pvt_that_shapes_tell_may_be_spelled_out(key):
+  spelled_out = PVT.updated(**{key: getattr(pvt_sizes.pvt(PVT), key)})
+  none = PVT.updated(**{key: None})
+  assert spelled_out.model_fields_set >= {key} <= none.model_fields_set
+  function_keys.check("runs/x", spelled_out, PVT)
+  function_keys.check("runs/x", none, spelled_out)
 
 
 def test_the_resizing_of_positions_matters_only_where_they_are_resized():

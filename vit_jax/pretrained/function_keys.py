@@ -70,6 +70,8 @@ _OF_SHAPES = (
   "layer_scale",
   "mlp",
   "mlp_norm",
+  "expansions",
+  "reductions",
 )
 _OF_IMAGES = ("image_size", "drop_remainder", "window_size")
 
