@@ -2,13 +2,17 @@
 
 import re
 
+import numpy as np
 import pytest
 
+import vit_jax
 from tests import experiments
+from tests.models import networks
 from vit_jax import convert
 from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
+from vit_jax.models import build
 from vit_jax.models.pvt import sizes as pvt_sizes
 from vit_jax.pretrained import function_keys
 from vit_jax.train import train
@@ -72,6 +76,41 @@ def test_numbers_of_a_pvt_that_shapes_tell_may_be_spelled_out(key):
   assert spelled_out.model_fields_set >= {key} <= none.model_fields_set
   function_keys.check("runs/x", spelled_out, PVT)
   function_keys.check("runs/x", none, spelled_out)
+
+
+def test_heads_are_compared_where_no_shape_tells_them():
+  found = PVT.updated(num_heads=(2, 4, 10, 16))
+  line = "config.model.num_heads is (1, 2, 5, 8), (2, 4, 10, 16) there"
+  with pytest.raises(UserError, match=re.escape(line)):
+    function_keys.check("runs/x", found, PVT)
+  function_keys.check("runs/x", found, PVT, ["model.num_heads"])
+  function_keys.check("runs/x", found, found)
+  # The published ones may be spelled out.
+  spelled_out, none = (
+    PVT.updated(num_heads=heads) for heads in (pvt_sizes.HEADS, None)
+  )
+  function_keys.check("runs/x", spelled_out, PVT)
+  function_keys.check("runs/x", none, spelled_out)
+  # Shapes of a ViT tell them.
+  function_keys.check("runs/x", section(num_heads=3), section())
+
+
+@pytest.mark.parametrize("name", ["timm", "x.npz"])
+def test_create_model_takes_over_heads_that_no_shape_tells(tmp_path, name):
+  model = PVT.updated(num_heads=(2, 4, 10, 16), image_size=64)
+  network = build.create(model, num_classes=3)
+  params = networks.random_params(network)
+  form = "timm" if name == "timm" else None
+  vit_jax.save(str(tmp_path / name), network, params, form=form)
+  found, same = vit_jax.create_model(
+    "PVTv2-b0", num_classes=3, image_size=64, pretrained=tmp_path / name
+  )
+  assert found == network
+  images = np.random.default_rng(0).integers(0, 256, (1, 64, 64, 3), np.uint8)
+  wanted = networks.apply(network, params, images)
+  np.testing.assert_array_equal(networks.apply(found, same, images), wanted)
+  usual = network.clone(num_heads=pvt_sizes.HEADS)
+  assert np.abs(networks.apply(usual, params, images) - wanted).max() > 0.01
 
 
 def test_the_resizing_of_positions_matters_only_where_they_are_resized():

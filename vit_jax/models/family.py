@@ -84,6 +84,11 @@ class Family:
       either a file or the network lacks it.
     implied: `implied(model) -> {key: value}`: Keys of `deciding` whose values
       follow from others, beside the numbers of `size`.
+    unseen: `unseen(model, wanted) -> {key: value}`: Keys by which equal
+      parameters compute something else in this family, though they are among
+      those that other families' shapes tell, with what None stands for; as far
+      as a network such as `wanted` depends on them. Values are those of
+      `model`.
     find: `find(name) -> model` for a published name, in any of its spellings,
       and for names of the same form; None for other families' names.
     shrink: `shrink(model)` makes an overridable `config.model` tiny, in place.
@@ -151,6 +156,9 @@ class Family:
   fit: Callable[[Fitting], None] = lambda fitting: None
   deciding: Callable[[str, bool], Sequence[str]] = lambda path, one_sided: ()
   implied: Callable[[schema.Model], Mapping[str, Any]] = lambda model: {}
+  unseen: Callable[[schema.Model, schema.Model], Mapping[str, Any]] = (
+    lambda model, wanted: {}
+  )
   names: tuple[str, ...] = ()
   find: Callable[[str], schema.Model | None] = lambda name: None
   map_names: Callable[["nn.Module"], list[str]] = lambda network: ["encoded"]

@@ -5,10 +5,10 @@ normalised. A network with other values than those that the parameters were
 trained with gives wrong results without an error, so they are compared.
 """
 
-import operator
 from collections.abc import Collection
 from typing import Any
 
+from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 
@@ -33,7 +33,8 @@ OF_TRAINING = (
   "scan_layers",
   "remat",
 )
-# A variant stands for all its numbers, which the shapes of parameters tell.
+# A variant stands for all its numbers, which the shapes of parameters tell but
+# for those that a family names in `Family.unseen`.
 OF_VARIANT = (
   "name",
   "width",
@@ -76,26 +77,47 @@ _OF_SHAPES = (
 _OF_IMAGES = ("image_size", "drop_remainder", "window_size")
 
 
-def told(found: schema.Section) -> dict[str, Any]:
+def told(
+  found: schema.Section, wanted: schema.Section
+) -> dict[str, tuple[Any, Any]]:
   """Function-changing keys of a checkpoint's section that the file tells.
 
-  Those of a part of the network are named 'image.pool' and the like.
+  Args:
+    found: Section of the checkpoint; keys that are not set are not known.
+    wanted: Section of the network.
+
+  Returns:
+    {key: (value there, value here)}; keys of a part of the network are named
+    'image.pool' and the like. Parts of other families have none: their
+    parameters do not fit.
   """
+  if type(found) is not type(wanted):
+    return {}
+  sections, unseen = (found, wanted), ({}, {})
+  if isinstance(found, schema.Model):
+    family = registry.FAMILIES.get(found.name)
+    unseen = tuple(family.unseen(section, wanted) for section in sections)
   others = {*OF_TRAINING, *OF_VARIANT, *_OF_SHAPES, *_OF_IMAGES}
-  keys: dict[str, Any] = {}
+  keys: dict[str, tuple[Any, Any]] = {}
   for name in type(found).model_fields:
-    value = getattr(found, name)
-    if isinstance(value, schema.Section):
-      keys |= {f"{name}.{key}": inner for key, inner in told(value).items()}
-    elif name in found.model_fields_set - others:
-      keys[name] = value
+    there, here = (
+      own.get(name, getattr(section, name))
+      for own, section in zip(unseen, sections, strict=True)
+    )
+    if isinstance(there, schema.Section):
+      inner = told(there, here).items()
+      keys |= {f"{name}.{key}": values for key, values in inner}
+    elif name in found.model_fields_set and (
+      name in unseen[0] or name not in others
+    ):
+      keys[name] = (there, here)
   return keys
 
 
 def taken_over(model: schema.Model, found: schema.Model) -> schema.Model:
   """`model` with what a checkpoint's section tells in place of its own."""
   values: dict[str, Any] = {}
-  for key, value in told(found).items():
+  for key, (value, _) in told(found, model).items():
     part, _, name = key.rpartition(".")
     if part:
       section = values.get(part, getattr(model, part))
@@ -124,14 +146,13 @@ def check(
   """
   if found.name != wanted.name:
     return  # The parameters do not fit, or an outside family takes them over.
-  keys = told(found)
+  keys = told(found, wanted)
   if found.image_size == wanted.image_size:
     keys.pop("pos_embedding_resize", None)
-  here = {key: operator.attrgetter(key)(wanted) for key in keys}
   lines = [
-    f"  config.model.{key} is {here[key]!r}, {value!r} there"
-    for key, value in keys.items()
-    if value != here[key] and f"model.{key}" not in allowed
+    f"  config.model.{key} is {here!r}, {there!r} there"
+    for key, (there, here) in keys.items()
+    if there != here and f"model.{key}" not in allowed
   ]
   if lines:
     raise UserError(

@@ -142,6 +142,12 @@ def _layer_of(model: schema.Model, path: str) -> int | None:
   return sum(depths[: stage - 1]) + block - 1
 
 
+def _unseen(model: schema.Model, wanted: schema.Model) -> Mapping[str, Any]:
+  """Heads, which divide channels that no shape divides; `Family.unseen`."""
+  del wanted
+  return {"num_heads": sizes.pvt(model).num_heads}
+
+
 def _deciding(path: str, one_sided: bool) -> tuple[str, ...]:
   """Keys that decide a parameter's shape; see `Family.deciding`."""
   if path.startswith("head/"):
@@ -171,6 +177,7 @@ FAMILY = Family(
   detect=detect.detect,
   shapes=shapes.shapes,
   deciding=_deciding,
+  unseen=_unseen,
   find=_find,
   shrink=_shrink,
   feature_names=lambda network: stages.feature_names(network, [], ["embed"]),
