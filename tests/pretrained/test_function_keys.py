@@ -14,7 +14,8 @@ from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
 from vit_jax.models import build
 from vit_jax.models.pvt import sizes as pvt_sizes
-from vit_jax.pretrained import function_keys
+from vit_jax.models.swin import sizes as swin_sizes
+from vit_jax.pretrained import function_keys, reading
 from vit_jax.train import train
 
 OTHERS = {
@@ -32,6 +33,7 @@ def section(**keys):
   return named_sections.section("model", **keys)
 
 
+SWIN_V2 = section(name="swin", variant="T", version=2, image_size=256)
 PVT = section(name="pvt", variant="b0")
 
 
@@ -93,6 +95,47 @@ def test_heads_are_compared_where_no_shape_tells_them():
   function_keys.check("runs/x", none, spelled_out)
   # Shapes of a ViT tell them.
   function_keys.check("runs/x", section(num_heads=3), section())
+
+
+def test_windows_of_version_2_are_compared_on_images_of_one_size():
+  smaller, usual = (
+    SWIN_V2.updated(window_size=window) for window in (4, swin_sizes.WINDOWS[2])
+  )
+  line = "config.model.window_size is 8, 4 there"
+  with pytest.raises(UserError, match=re.escape(line)):
+    function_keys.check("runs/x", smaller, SWIN_V2)
+  function_keys.check("runs/x", smaller, SWIN_V2, ["model.window_size"])
+  function_keys.check("runs/x", smaller, smaller)
+  # What None stands for may be spelled out.
+  function_keys.check("runs/x", usual, SWIN_V2)
+  function_keys.check("runs/x", SWIN_V2.updated(window_size=None), usual)
+  function_keys.check("runs/x", smaller, SWIN_V2.updated(image_size=384))
+  # Tables tell those of version 1.
+  older = [model.updated(version=1) for model in (smaller, usual)]
+  function_keys.check("runs/x", *older)
+
+
+def test_windows_that_are_assumed_are_not_compared(tmp_path):
+  """A lone file's, without a config."""
+  network = networks.tiny_swin(version=2, window_size=4)
+  params = networks.random_params(network)
+  vit_jax.save(str(tmp_path / "x"), network, params, form="timm")
+  (tmp_path / "x/config.json").unlink()
+  found = reading.read(str(tmp_path / "x"))
+  assert "window_size=8" in " ".join(found.assumed)
+  wanted = found.model.updated(window_size=4)
+  function_keys.check("x", found.model, wanted)
+
+
+def test_create_model_takes_over_windows_that_no_shape_tells(tmp_path):
+  model = SWIN_V2.updated(window_size=4, image_size=64)
+  network = build.create(model, num_classes=3)
+  params = networks.random_params(network)
+  vit_jax.save(str(tmp_path / "x.npz"), network, params)
+  found, _ = vit_jax.create_model(
+    "SwinV2-T", num_classes=3, image_size=64, pretrained=tmp_path / "x.npz"
+  )
+  assert found == network
 
 
 @pytest.mark.parametrize("name", ["timm", "x.npz"])

@@ -50,7 +50,7 @@ OF_VARIANT = (
   "version",
 )
 # The shapes tell these too; of the images, `image_size` may change, and with it
-# the windows of a Swin.
+# the windows of a Swin whose shapes tell them.
 _OF_SHAPES = (
   "variant",
   "patch_size",
@@ -147,8 +147,11 @@ def check(
   if found.name != wanted.name:
     return  # The parameters do not fit, or an outside family takes them over.
   keys = told(found, wanted)
+  # Positions are resized for other images, which may want other windows too.
   if found.image_size == wanted.image_size:
     keys.pop("pos_embedding_resize", None)
+  else:
+    keys.pop("window_size", None)
   lines = [
     f"  config.model.{key} is {here!r}, {there!r} there"
     for key, (there, here) in keys.items()

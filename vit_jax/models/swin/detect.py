@@ -62,4 +62,6 @@ def detect(
     "image_size": image_size,
     **sizes.swin_keys(size),
   }
+  if version == 2:
+    del keys["window_size"]  # Only `said` knows; None is what is assumed.
   return Detected({**keys, **said}, assumed)

@@ -190,6 +190,13 @@ def _layer_of(model: schema.Model, path: str) -> int | None:
   return sum(depths[: stage - 1]) + block - 1
 
 
+def _unseen(model: schema.Model, wanted: schema.Model) -> Mapping[str, Any]:
+  """Windows of version 2, which has no tables of biases; `Family.unseen`."""
+  del wanted
+  size = sizes.swin(model)
+  return {"window_size": size.window_size} if size.version == 2 else {}
+
+
 def _deciding(path: str, one_sided: bool) -> tuple[str, ...]:
   """Keys that decide a parameter's shape; see `Family.deciding`."""
   if path.startswith("head/"):
@@ -226,6 +233,7 @@ FAMILY = Family(
   shapes=shapes.shapes,
   fit=fitting.fit,
   deciding=_deciding,
+  unseen=_unseen,
   find=_find,
   shrink=_shrink,
   feature_names=lambda network: stages.feature_names(network, ["stem"]),
