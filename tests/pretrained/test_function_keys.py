@@ -115,6 +115,17 @@ def test_windows_of_version_2_are_compared_on_images_of_one_size():
   function_keys.check("runs/x", *older)
 
 
+def test_order_of_padding_is_compared_where_windows_leave_a_rest():
+  found = section(name="swin", variant="T", pad_before_shift=False)
+  usual = found.updated(pad_before_shift=True)
+  function_keys.check("runs/x", found, usual)  # Windows of 7 divide 56.
+  larger = usual.updated(image_size=256)
+  line = "config.model.pad_before_shift is True, False there"
+  with pytest.raises(UserError, match=line):
+    function_keys.check("runs/x", found, larger)
+  assert function_keys.taken_over(larger, found).pad_before_shift is False
+
+
 def test_windows_that_are_assumed_are_not_compared(tmp_path):
   """A lone file's, without a config."""
   network = networks.tiny_swin(version=2, window_size=4)

@@ -50,7 +50,7 @@ OF_VARIANT = (
   "version",
 )
 # The shapes tell these too; of the images, `image_size` may change, and with it
-# the windows of a Swin whose shapes tell them.
+# the windows of a Swin whose shapes tell them, and whether they leave a rest.
 _OF_SHAPES = (
   "variant",
   "patch_size",
@@ -74,7 +74,12 @@ _OF_SHAPES = (
   "expansions",
   "reductions",
 )
-_OF_IMAGES = ("image_size", "drop_remainder", "window_size")
+_OF_IMAGES = (
+  "image_size",
+  "drop_remainder",
+  "window_size",
+  "pad_before_shift",
+)
 
 
 def told(

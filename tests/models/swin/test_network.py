@@ -67,6 +67,47 @@ def test_a_smaller_map_is_one_window_that_does_not_move():
   assert size.sides(100) == (25, 13, 7, 4)
 
 
+@pytest.mark.parametrize(
+  "image_size, window, depths, wanted",
+  [
+    (224, 7, (2, 2, 6, 2), False),
+    (256, 7, (2, 2, 6, 2), True),
+    (96, 7, (2, 2, 6, 2), True),  # Maps of 24, 12, 6 and 3.
+    (48, 7, (2, 2, 6, 2), True),  # 12, 6, 3 and 2.
+    (48, 7, (1, 2, 6, 2), False),  # One block does not move its windows.
+    (24, 7, (2, 2, 6, 2), False),  # One window in each stage.
+    (56, 1, (2, 2, 6, 2), False),
+    (80, 8, (2, 2, 1, 2), True),  # 20, 10, 5 and 3.
+    (80, 8, (2, 1, 1, 2), False),  # Half a window is left of 20.
+  ],
+)
+def test_order_of_padding_and_moving_matters_where_windows_leave_a_rest(
+  image_size, window, depths, wanted
+):
+  size = sizes.SwinSize(depths, (3, 6, 12, 24), 96, 4, window, 1)
+  assert size.order_matters(image_size) is wanted
+
+
+@VERSIONS
+def test_order_of_padding_and_moving_reaches_the_blocks(version):
+  """Maps of 11 and 6 places."""
+  images = np.random.default_rng(0).standard_normal((1, 22, 22, 3))
+  first, last = (
+    tiny_swin(
+      version=version, image_size=22, window_size=3, pad_before_shift=is_first
+    )
+    for is_first in (True, False)
+  )
+  params = random_params(first)
+  assert build.config_of(last).pad_before_shift is False
+  assert last.clone(pad_before_shift=True) == first
+  found = [apply(network, params, images) for network in (first, last)]
+  assert np.abs(found[0] - found[1]).max() > 1e-3
+  images = images[:, :12, :12]  # Maps of 6 and 3 places.
+  found = [apply(network, params, images) for network in (first, last)]
+  np.testing.assert_array_equal(*found)
+
+
 def test_blocks_of_version_2_start_as_the_identity(large_images):
   """`_init_respostnorm` of microsoft/Swin-Transformer."""
   network = tiny_swin(version=2)

@@ -39,11 +39,15 @@ def score(params, version, head, query, key):
   return cosine * min(math.exp(params["log_scale"][head]), 100)
 
 
-def looped(x, params, *, version, window, shift, pretrained):
+def looped(
+  x, params, *, version, window, shift, pretrained, pad_before_shift=True
+):
   """Every query looks at every key, if one window holds both.
 
   Windows are moved by `shift` over a map that is closed to a torus; where one
-  crosses the border, the two sides of it do not see each other.
+  crosses the border, the two sides of it do not see each other. If the map is
+  padded after that, it is closed without the padding, which follows; windows
+  are parted as if it were padded before.
   """
   params, x = float64((params, x))
   height, width, _ = x.shape
@@ -58,10 +62,17 @@ def looped(x, params, *, version, window, shift, pretrained):
     part = padded @ layer["kernel"] + layer.get("bias", 0)
     parts[name] = part.reshape(rows, columns, HEADS, -1)
 
+  def moved(place):
+    closed = sides if pad_before_shift else (height, width)
+    return [
+      (i - shift) % n if i < n else i
+      for i, n in zip(place, closed, strict=True)
+    ]
+
   def window_of(place):
-    moved = [(i - shift) % n for i, n in zip(place, sides, strict=True)]
-    crossed = [i < shift for i in place]
-    return [i // window for i in moved], crossed
+    at = moved(place)
+    crossed = [i >= n - shift for i, n in zip(at, sides, strict=True)]
+    return [i // window for i in at], crossed
 
   result = np.zeros((rows, columns, HEADS, CHANNELS // HEADS))
   for query in places:
@@ -81,8 +92,7 @@ def looped(x, params, *, version, window, shift, pretrained):
             version,
             window,
             pretrained,
-            query[0] - key[0],
-            query[1] - key[1],
+            *np.subtract(moved(query), moved(key)),
           )[head]
           for key in seen
         ]
@@ -163,6 +173,52 @@ def test_places_see_those_of_their_window_and_side(
     np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=2e-5)
 
 
+def check_padding_after_the_move(version, height, width, window, shift):
+  params, images = random_params(version, window), maps(height, width)
+  keys = (HEADS, window, shift, version, window, "float32")
+  module = WindowAttention(*keys, pad_before_shift=False)
+  found = jax.jit(module.apply)({"params": params}, images)
+  numbers = dict(version=version, window=window, shift=shift, pretrained=window)
+  for image, ours in zip(images, found, strict=True):
+    wanted = looped(image, params, **numbers, pad_before_shift=False)
+    np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=2e-5)
+  others = jax.jit(WindowAttention(*keys).apply)({"params": params}, images)
+  assert np.abs(found - others).max() > 0.01
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+  "height, width, window, shift", [(7, 5, 3, 1), (8, 6, 3, 1), (9, 4, 4, 2)]
+)
+def test_padding_after_the_move_follows_what_crossed_the_border(
+  version, height, width, window, shift
+):
+  check_padding_after_the_move(version, height, width, window, shift)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("window, shift", [(3, 1), (4, 2)])
+def test_no_padding_or_half_a_window_is_the_same_in_either_order(
+  version, window, shift
+):
+  params, images = random_params(version, window), maps(6, 18)
+  found = [
+    jax.jit(
+      WindowAttention(
+        HEADS,
+        window,
+        shift,
+        version,
+        window,
+        "float32",
+        pad_before_shift=is_first,
+      ).apply
+    )({"params": params}, images)
+    for is_first in (True, False)
+  ]
+  np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-5)
+
+
 @pytest.fixture
 def as_on_tpus(monkeypatch):
   """The form that TPUs get, for this machine."""
@@ -191,6 +247,11 @@ def test_two_windows_in_a_sequence_do_not_see_each_other(
       pretrained=window,
     )
     np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_padding_after_the_move_is_there_on_tpus_too(as_on_tpus, version):
+  check_padding_after_the_move(version, 8, 5, 3, 1)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -224,11 +285,17 @@ def emulated(monkeypatch):
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize(
-  "height, width, window, shift",
-  [(6, 6, 3, 1), (6, 4, 2, 0), (8, 5, 3, 1), (3, 3, 3, 0)],
+  "height, width, window, shift, pad_before_shift",
+  [
+    (6, 6, 3, 1, True),
+    (6, 4, 2, 0, True),
+    (8, 5, 3, 1, True),
+    (8, 5, 3, 1, False),
+    (3, 3, 3, 0, True),
+  ],
 )
 def test_kernel_sees_what_products_see(
-  emulated, version, height, width, window, shift
+  emulated, version, height, width, window, shift, pad_before_shift
 ):
   params, images = (
     random_params(version, window),
@@ -237,7 +304,14 @@ def test_kernel_sees_what_products_see(
 
   def results(attention):
     module = WindowAttention(
-      HEADS, window, shift, version, window, "float32", attention
+      HEADS,
+      window,
+      shift,
+      version,
+      window,
+      "float32",
+      attention,
+      pad_before_shift,
     )
 
     def loss(params, images):

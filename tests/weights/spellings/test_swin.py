@@ -1,5 +1,6 @@
 """Published Swins give what transformers and timm make of them."""
 
+import dataclasses
 import json
 
 import jax
@@ -20,10 +21,11 @@ from tests.weights.published import (
 )
 from vit_jax.errors import UserError
 from vit_jax.models.swin import sizes
+from vit_jax.pretrained import save
 from vit_jax.registry import FAMILIES
 from vit_jax.weights import files, flat, surgery, tensors
 from vit_jax.weights.contract import Weights
-from vit_jax.weights.spellings import huggingface, names, timm
+from vit_jax.weights.spellings import huggingface, names, timm, timm_write
 from vit_jax.weights.spellings.registry import ORIGINAL
 
 HUGGING_FACE = ("huggingface_swin", "huggingface_swinv2")
@@ -64,6 +66,7 @@ def test_form_and_sizes_are_told(name):
   assert model.image_size == (32 if is_timm else 16)
   assert model.normalize == "imagenet"
   assert model.pos_embedding_resize == "bicubic"
+  assert model.pad_before_shift is not is_timm
   names = ("ant", "bee", "cat: a pet", "dog", "eel")
   headless = name == "huggingface_swinv2"
   assert weights.class_names == (None if headless else names)
@@ -236,6 +239,23 @@ def test_windows_that_transformers_lacks_are_named(tmp_path):
     huggingface.write(tmp_path / "x", smaller)
 
 
+def test_an_order_of_padding_that_a_form_lacks_is_named(tmp_path):
+  """It has either where windows fit, as at 32 pixels."""
+  weights = timm.read(GOLDEN / "timm_swin")
+  for is_first, form in ((True, timm_write), (False, huggingface)):
+    keys = dict(pad_before_shift=is_first)
+    fitting = weights.model.updated(**keys)
+    written = tmp_path / form.__name__
+    form.write(written, dataclasses.replace(weights, model=fitting))
+    padded = weights.model.updated(**keys, image_size=36)
+    named = f"model.pad_before_shift={is_first} at model.image_size=36"
+    with pytest.raises(UserError, match=named):
+      form.check(padded)
+    form.check(padded.updated(pad_before_shift=not is_first))
+  padded = weights.model.updated(pad_before_shift=False, image_size=36)
+  assert save.directory_form(padded)[0] == "timm"
+
+
 def test_a_missing_block_is_a_table(copied):
   directory = copied("timm_swin")
   left_out = "layers.1.blocks.0.mlp.fc1"
@@ -274,7 +294,8 @@ def test_the_authors_names_are_understood(name):
   said = record.said(found, path, notes)
   model, params, _ = names.read(path, found, record.names, said)
   wanted = timm.read(GOLDEN / name)
-  assert model == wanted.model
+  # Their detectors, which alone pad maps, do so before windows move.
+  assert model == wanted.model.updated(pad_before_shift=True)
   jax.tree.map(np.testing.assert_array_equal, params, wanted.params)
 
 

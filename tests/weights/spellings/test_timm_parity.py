@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 SMALL = {"img_size": 64, "embed_dim": 48, "depth": 2, "num_heads": 3}
 PATCH14 = SMALL | {"img_size": 56}
 STAGES = {"embed_dim": 24, "depths": (1, 1, 2, 1), "num_heads": (1, 2, 3, 4)}
+PADDED = {"img_size": 80, "depths": (2, 2, 1, 1)}
 # Architectures of timm and arguments, with which its own `save_for_hf` writes
 # the directories.
 MODELS = (
@@ -53,6 +54,9 @@ MODELS = (
   ("resnetv2_50x1_bit", {}),
   ("swin_tiny_patch4_window7_224", STAGES),
   ("swinv2_base_window12to16_192to256", STAGES),
+  # Maps of 20 and 10 places, which windows of 7 and 8 do not divide.
+  ("swin_tiny_patch4_window7_224", STAGES | PADDED),
+  ("swinv2_tiny_window8_256", STAGES | PADDED),
   ("convnext_nano", {"depths": (1, 1, 2, 1), "norm_eps": 1e-5}),
   ("convnextv2_atto", {"depths": (1, 1, 2, 1)}),
   ("pvt_v2_b0", {}),

@@ -191,10 +191,13 @@ def _layer_of(model: schema.Model, path: str) -> int | None:
 
 
 def _unseen(model: schema.Model, wanted: schema.Model) -> Mapping[str, Any]:
-  """Windows of version 2, which has no tables of biases; `Family.unseen`."""
-  del wanted
-  size = sizes.swin(model)
-  return {"window_size": size.window_size} if size.version == 2 else {}
+  """Windows of version 2, and the padding where it matters; `Family.unseen`."""
+  size, keys = sizes.swin(model), {}
+  if size.version == 2:
+    keys["window_size"] = size.window_size
+  if sizes.swin(wanted).order_matters(wanted.image_size):
+    keys["pad_before_shift"] = model.pad_before_shift
+  return keys
 
 
 def _deciding(path: str, one_sided: bool) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ class Block(nn.Module):
   pretrained_window: int
   dtype: str
   attention: str
+  pad_before_shift: bool
   drop_rate: float
 
   @nn.compact
@@ -60,6 +61,7 @@ class Block(nn.Module):
       self.pretrained_window,
       self.dtype,
       self.attention,
+      self.pad_before_shift,
       name="attention",
     )
     x = x + self._branch("attention_norm", attention, x)
@@ -143,6 +145,7 @@ class Stage(nn.Module):
   pretrained_window: int
   dtype: str
   attention: str
+  pad_before_shift: bool
   drop_rates: tuple[float, ...]
   is_last: bool
   remat: str
@@ -163,6 +166,7 @@ class Stage(nn.Module):
         self.pretrained_window,
         self.dtype,
         self.attention,
+        self.pad_before_shift,
         rate if train else 0.0,
         name=stages.block_name(i),
       )(x)
@@ -199,6 +203,7 @@ class Swin(nn.Module):
   patch_size: int = 4
   window_size: int = 7
   pretrained_window_sizes: tuple[int, ...] | None = None
+  pad_before_shift: bool = True
   image_size: int = 224
   head_bias_init: float = 0.0
   dtype: str = "float32"
@@ -235,6 +240,7 @@ class Swin(nn.Module):
         pretrained[i] or windows[i],
         self.dtype,
         self.attention,
+        self.pad_before_shift,
         tuple(next(rates) for _ in range(depth)),
         i + 1 == len(self.depths),
         self.remat,

@@ -41,6 +41,12 @@ class SwinModel(Model):
     "Version 2: side of each stage's windows that position biases were trained"
     " with, in which offsets are measured; None or 0: those of this model.",
   )
+  pad_before_shift: bool = key(
+    True,
+    "Order in which a map that windows do not divide is padded and moved, in"
+    " blocks whose windows move. True: padded first, as the authors and Hugging"
+    " Face do; False: moved first, as timm does. It matters for no other map.",
+  )
   depths: tuple[Layers, ...] | None = key(
     None, "Blocks of each stage; None: the variant's."
   )

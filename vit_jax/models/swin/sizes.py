@@ -67,6 +67,24 @@ class SwinSize:
       for side in self.sides(image_size)
     )
 
+  def order_matters(self, image_size: int) -> bool:
+    """Tells whether to pad maps before or after windows move matters.
+
+    It does not where a map has half a window left, of which the windows' mask
+    parts the padding in either order.
+    """
+
+    def matters(shift: int, rest: int) -> bool:
+      return rest > 0 and not rest == shift == self.window_size - shift
+
+    numbers = zip(
+      self.depths, self.shifts(image_size), self.sides(image_size), strict=True
+    )
+    return any(
+      depth > 1 and shift > 0 and matters(shift, side % self.window_size)
+      for depth, shift, side in numbers
+    )
+
 
 def swin(model: schema.Model) -> SwinSize:
   """The size of `model.variant`, with the numbers set by hand put over it.

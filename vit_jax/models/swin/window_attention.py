@@ -54,6 +54,7 @@ class WindowAttention(nn.Module):
       measured in.
     dtype: Dtype of the products; softmax and position biases are in float32.
     attention: As `config.model.attention`.
+    pad_before_shift: As `config.model.pad_before_shift`.
   """
 
   num_heads: int
@@ -63,16 +64,23 @@ class WindowAttention(nn.Module):
   pretrained_window: int
   dtype: str
   attention: str = "xla"
+  pad_before_shift: bool = True
 
   @nn.compact
   def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b h w c"]:
     _, height, width, channels = x.shape
     window, shift = self.window, self.shift
-    # As Hugging Face does: the padding takes part in the attention.
-    padding = [(0, -side % window) for side in (height, width)]
-    x = jnp.pad(x, ((0, 0), *padding, (0, 0)))
+    # The padding takes part in the attention, as published. Added first, it
+    # precedes what moves over the border, else it follows; the mask is that of
+    # the padded map in either order.
+    padding = ((0, 0), *((0, -side % window) for side in (height, width)))
+    padding = (*padding, (0, 0))
+    if self.pad_before_shift:
+      x = moved(jnp.pad(x, padding), -shift)
+    else:
+      x = jnp.pad(moved(x, -shift), padding)
     rows, columns = x.shape[1:3]
-    x = partition(moved(x, -shift), window)
+    x = partition(x, window)
     # Initialisation may be on any device.
     in_kernel = self.attention == "pallas" and not self.is_initializing()
     together = 1 if in_kernel else _together(x.shape[1], window)
@@ -103,8 +111,10 @@ class WindowAttention(nn.Module):
       context
     )
     x = x.reshape(x.shape[0], -1, window**2, channels)
-    x = moved(merge(x, rows, columns, window), shift)
-    return x[:, :height, :width]
+    x = merge(x, rows, columns, window)
+    if self.pad_before_shift:
+      return moved(x, shift)[:, :height, :width]
+    return moved(x[:, :height, :width], shift)
 
   def _scaled(self, query, key):
     """Queries and keys whose products are the scores."""

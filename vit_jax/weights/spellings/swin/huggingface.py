@@ -81,6 +81,7 @@ def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
   return {
     "image_size": config.side("image_size", 224),
     "pos_embedding_resize": "bicubic",
+    "pad_before_shift": True,
   }
 
 
@@ -101,6 +102,11 @@ def _config(model: schema.Model) -> dict[str, Any]:
       "Hugging Face's Swin cannot have windows smaller than"
       f" model.window_size={size.window_size} in a stage, which at"
       f" model.image_size={model.image_size} has {min(windows)}"
+    )
+  if not model.pad_before_shift and size.order_matters(model.image_size):
+    raise Unwritable(
+      "Hugging Face's Swin cannot have model.pad_before_shift=False at"
+      f" model.image_size={model.image_size}, where windows leave a rest"
     )
   kind = "Model" if model.num_classes is None else "ForImageClassification"
   found = {

@@ -24,6 +24,7 @@ def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
   said: dict[str, Any] = {
     "normalize": "imagenet",
     "pos_embedding_resize": "bicubic",
+    "pad_before_shift": True,
   }
   if (image_size := torch.image_size(name)) is not None:
     said["image_size"] = image_size

@@ -44,7 +44,10 @@ def _said(
   for fields in (config, arguments):
     if fields.values.get("global_pool") not in (None, "", "avg"):
       raise fields.refusal("global_pool", "is not 'avg', as in our Swins")
-  said: dict[str, Any] = {"pos_embedding_resize": "bicubic"}
+  said: dict[str, Any] = {
+    "pos_embedding_resize": "bicubic",
+    "pad_before_shift": False,
+  }
   if "layers.0.blocks.0.attn.logit_scale" not in tensors:
     return said
   said |= torch.windows(config.get("architecture", TEXT, "swinv2"))

@@ -35,6 +35,12 @@ def _network(model: schema.Model) -> TimmNetwork:
       f"model.image_size={model.image_size}, which is no multiple of"
       f" model.patch_size={size.patch_size}",
     )
+  if model.pad_before_shift and size.order_matters(model.image_size):
+    raise cannot(
+      _KINDS[size.version],
+      f"model.pad_before_shift=True at model.image_size={model.image_size},"
+      " where windows leave a rest",
+    )
   name = _WORDS[_NAMES.get((size.depths, size.width), "T")]
   start = "swin_" if size.version == 1 else "swinv2_"
   architecture = f"{start}{name}{_ENDS[size.version]}"
