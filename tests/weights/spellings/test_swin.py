@@ -239,6 +239,38 @@ def test_windows_that_transformers_lacks_are_named(tmp_path):
     huggingface.write(tmp_path / "x", smaller)
 
 
+@pytest.mark.parametrize(
+  "image_size, window, depths, fits",
+  [
+    (24, 8, (1, 1), True),
+    (22, 8, (1, 1), False),  # The second map is 6 places wide, 5 for them.
+    (22, 4, (2, 2), True),
+    (22, 5, (2, 2), False),  # Windows of 5 move over 6 places, not over 5.
+    (22, 5, (2, 1), True),
+    (6, 8, (1, 1), False),  # 2 places, 1 for them.
+  ],
+)
+def test_windows_of_version_2_that_transformers_rounds_down_are_refused(
+  image_size, window, depths, fits
+):
+  model = huggingface.read(GOLDEN / "huggingface_swinv2").model
+  keys = dict(image_size=image_size, window_size=window, depths=depths)
+  model = model.updated(**keys, pretrained_window_sizes=None)
+  if fits:
+    huggingface.check(model)
+  else:
+    named = f"(?s)image_size={image_size}, .*multiple of 4.*such as"
+    with pytest.raises(UserError, match=named):
+      huggingface.check(model)
+
+
+def test_a_file_of_windows_that_transformers_rounds_down_is_refused(copied):
+  directory = copied("huggingface_swinv2")
+  change(directory, image_size=22, window_size=8)
+  with pytest.raises(UserError, match=r"stage 2 .*image_size=22, .*such as 24"):
+    huggingface.read(directory)
+
+
 def test_an_order_of_padding_that_a_form_lacks_is_named(tmp_path):
   """It has either where windows fit, as at 32 pixels."""
   weights = timm.read(GOLDEN / "timm_swin")

@@ -94,8 +94,39 @@ def _said_v2(config: Fields, tensors: Tensors) -> dict[str, Any]:
   return said
 
 
+def _check_rounding(size: sizes.SwinSize, image_size: int) -> None:
+  """Checks that version 2 has our windows, whose maps are rounded up.
+
+  transformers rounds the sides of the maps down for its windows and shifts.
+
+  Raises:
+    Unwritable: A stage of an image of this size has others.
+  """
+  numbers = zip(
+    size.depths,
+    size.windows(image_size),
+    size.shifts(image_size),
+    strict=True,
+  )
+  for stage, (depth, window, shift) in enumerate(numbers):
+    side = image_size // size.patch_size // 2**stage
+    is_moved = depth > 1 and shift > 0
+    if min(size.window_size, side) != window or (
+      is_moved and side <= size.window_size
+    ):
+      larger = -(-image_size // size.stride) * size.stride
+      raise Unwritable(
+        "Hugging Face's Swinv2 has other windows than ours in stage"
+        f" {stage + 1} at model.image_size={image_size}, which is no multiple"
+        f" of {size.stride} pixels",
+        f"Use an image_size that is one, such as {larger}.",
+      )
+
+
 def _config(model: schema.Model) -> dict[str, Any]:
   size = sizes.swin(model)
+  if size.version == 2:
+    _check_rounding(size, model.image_size)
   windows = size.windows(model.image_size)
   if size.version == 1 and min(windows) < size.window_size:
     raise Unwritable(
