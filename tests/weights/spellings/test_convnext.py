@@ -162,6 +162,7 @@ def test_a_network_of_timm_that_is_not_ours_is_refused(copied, values, words):
     ("norm_pre.weight", "a norm before the pooling"),
     ("stem.3.weight", "convolutions that overlap"),
     ("head.pre_logits.fc.weight", "a hidden layer"),
+    ("stages.0.downsample.1.weight", "a stride in its first stage"),
     ("stages.1.blocks.0.shortcut.conv.weight", "beside the blocks"),
   ],
 )
@@ -170,6 +171,18 @@ def test_parts_that_our_networks_lack_are_named(copied, tensor, part):
   zeros = np.zeros((8, 8), np.float32)
   change_tensors(directory, lambda found: {**found, tensor: zeros})
   with pytest.raises(UserError, match=part):
+    timm.read(directory)
+
+
+def test_a_stem_after_which_timm_dilates_is_named(copied):
+  directory = copied("timm_convnext")
+
+  def enlarge(found):
+    kernel = found["stem.0.weight"]
+    return {**found, "stem.0.weight": np.repeat(kernel, 2, 2).repeat(2, 3)}
+
+  change_tensors(directory, enlarge)
+  with pytest.raises(UserError, match="stem of stride 8.*dilates"):
     timm.read(directory)
 
 

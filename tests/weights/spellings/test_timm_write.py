@@ -18,6 +18,7 @@ from vit_jax.weights import files
 from vit_jax.weights.spellings import timm_write
 
 VIT = dict(depth=2, gelu="exact", pos_embedding_resize="bicubic_antialias")
+STAGES4 = dict(depths=(1, 1, 1, 1), widths=(6, 8, 8, 10), image_size=64)
 ROPE = VIT | {"rope": True, "key_bias": False}
 BEIT = VIT | {"pos_embedding": "relative_bias", "cls_token": True}
 BEIT |= {"pos_embedding_at": "every_layer"}
@@ -226,6 +227,8 @@ def test_a_file_tells_its_config_whatever_lies_beside_it(tmp_path):
     ("tiny_hybrid", {}, "model.stem_blocks=\\(1, 1\\)"),
     ("tiny_resnet", {}, "model.blocks=\\(1, 2\\)"),
     ("tiny_convnext", {}, "model.depths=\\(1, 2\\)"),
+    ("tiny_convnext", STAGES4 | {"stem_stride": 2}, "model.stem_stride=2"),
+    ("tiny_convnext", STAGES4 | {"stem_stride": 8}, "model.stem_stride=8"),
     ("tiny_pvt", {"map_norm_eps": 1e-6}, "model.map_norm_eps=1e-06"),
   ],
 )

@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import numpy as np
+
 from vit_jax.errors import UserError
 from vit_jax.weights.fields import NUMBER, TEXT, Fields
 from vit_jax.weights.spellings.contract import Timm
@@ -25,11 +27,15 @@ _NAMES = torch.names(
   norm="head.norm",
   head="head.fc",
 )
+# Strides of the stem from which on the last stages are dilated, for timm halves
+# maps down to a 32nd of the image and no further.
+DILATED_STRIDE = 8
 # Patterns of names that our networks lack, and the part that they belong to.
 _UNKNOWN = (
   (r"^norm_pre\.", "a norm before the pooling (head_norm_first)"),
   (r"^stem\.[23]\.", "a stem of convolutions that overlap"),
   (r"^head\.pre_logits\.", "a hidden layer before the classifier"),
+  (r"^stages\.0\.downsample\.", "a stride in its first stage too"),
   (r"\.shortcut\.", "convolutions beside the blocks"),
 )
 # Whose norms add another number to variances than the others' do.
@@ -50,6 +56,13 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
         f"{path} has {part} ('{name}'), which our networks do not have, so it"
         " cannot be loaded."
       )
+  stride = np.shape(tensors.get("stem.0.weight"))[-1:]
+  if stride >= (DILATED_STRIDE,):
+    raise UserError(
+      f"{path} has a stem of stride {stride[0]} ('stem.0.weight'), after which"
+      " timm dilates convolutions, which our networks do not, so it cannot be"
+      " loaded."
+    )
   return {
     name: tensor[:, :, 0, 0]
     if re.search(r"\.mlp\.fc[12]\.weight$", name) and tensor.shape[2:] == (1, 1)

@@ -44,6 +44,8 @@ def _network(model: schema.Model) -> TimmNetwork:
       f"model.head_norm_eps={model.head_norm_eps:g} beside"
       f" model.layer_norm_eps={model.layer_norm_eps:g}",
     )
+  if size.stem_stride == 2 or size.stem_stride >= timm.DILATED_STRIDE:
+    raise cannot(_KIND, f"model.stem_stride={size.stem_stride}")
   name = _SAME[size.version].get(model.variant, "tiny")
   arguments: dict[str, Any] = {
     "depths": list(size.depths),
