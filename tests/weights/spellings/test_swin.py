@@ -164,6 +164,36 @@ def test_other_windows_resize_the_position_biases():
       np.testing.assert_array_equal(found[name], leaf)
 
 
+def test_tables_are_resized_as_the_key_says():
+  """Their default is bicubic; geometric is the way of timm's networks."""
+  weights = timm.read(GOLDEN / "timm_swin")
+  name = "stage1/block01/attention/positions"
+
+  def resized(method):
+    wanted = weights.model.updated(
+      image_size=48, window_size=5, pos_embedding_resize=method
+    )
+    shapes = FAMILIES.get("swin").shapes(wanted, 5)
+    fitted = surgery.fit(weights, wanted, shapes)
+    return dict(flat.flatten(fitted.params))[name], " ".join(fitted.notes)
+
+  (usual, said), (bicubic, _) = resized("bilinear"), resized("bicubic")
+  np.testing.assert_array_equal(usual, bicubic)
+  assert "to 5 x 5 (bicubic)" in said
+  table, said = resized("geometric")
+  assert "to 5 x 5 (geometric)" in said
+  # Three offsets to either side of 0 reach four, by steps that grow by q.
+  q = np.roots([1, 1, 1 - 4]).max()
+  at = np.cumsum(q ** np.arange(3))
+  at = np.concatenate([-at[::-1], [0], at])
+  old = dict(flat.flatten(weights.params))[name].reshape(7, 7, -1)
+  new = np.arange(-4, 5)
+  for _ in range(2):  # Rows, then columns.
+    old = np.apply_along_axis(lambda x: np.interp(new, at, x), 0, old)
+    old = old.swapaxes(0, 1)
+  np.testing.assert_allclose(table, old.reshape(81, -1), rtol=1e-4, atol=1e-5)
+
+
 def test_computed_biases_take_any_window():
   weights = timm.read(GOLDEN / "timm_swinv2")
   wanted = weights.model.updated(image_size=48, window_size=6)

@@ -11,7 +11,14 @@ _TABLE = re.compile(r".*/attention/positions")
 
 
 def fit(fitting: Fitting) -> None:
-  """Resizes tables of position biases, as the authors do; see `Family.fit`."""
+  """Resizes tables of position biases; see `Family.fit`.
+
+  By `model.pos_embedding_resize`, but for its default, bilinear: no release of
+  a Swin resizes so, and tables are then resized as the authors do, bicubically.
+  """
+  method = fitting.wanted.pos_embedding_resize
+  if method == "bilinear":
+    method = "bicubic"
   resized = set()
   for name, shape in fitting.shapes.items():
     table = np.asarray(fitting.leaves.get(name))
@@ -22,11 +29,11 @@ def fit(fitting: Fitting) -> None:
       continue
     grids = ((old, old), (new, new))
     (fitting.leaves[name],) = fitting.resize(
-      table[None], *grids, num_prefix=0, method="bicubic"
+      table[None], *grids, num_prefix=0, method=method
     )
     resized.add((old, new))
   for old, new in sorted(resized):
     fitting.notes.append(
       f"Position biases of windows of {(old + 1) // 2} x {(old + 1) // 2} are"
-      f" resized to {(new + 1) // 2} x {(new + 1) // 2} (bicubic)."
+      f" resized to {(new + 1) // 2} x {(new + 1) // 2} ({method})."
     )
