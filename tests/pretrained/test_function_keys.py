@@ -126,6 +126,20 @@ def test_order_of_padding_is_compared_where_windows_leave_a_rest():
   assert function_keys.taken_over(larger, found).pad_before_shift is False
 
 
+def test_windows_of_a_tower_are_compared_too():
+  """Its size follows from the variant of the whole."""
+
+  def towers(window):
+    keys = {"name": "swin", "version": 2, "depths": (2, 2), "num_heads": (2, 4)}
+    image = keys | {"width": 8, "patch_size": 2, "window_size": window}
+    return section(name="two_towers", variant="T", image=image)
+
+  function_keys.check("runs/x", towers(8), towers(None))
+  line = "config.model.image.window_size is 8, 4 there"
+  with pytest.raises(UserError, match=line):
+    function_keys.check("runs/x", towers(4), towers(8))
+
+
 def test_windows_that_are_assumed_are_not_compared(tmp_path):
   """A lone file's, without a config."""
   network = networks.tiny_swin(version=2, window_size=4)

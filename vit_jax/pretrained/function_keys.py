@@ -5,7 +5,7 @@ normalised. A network with other values than those that the parameters were
 trained with gives wrong results without an error, so they are compared.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from vit_jax import registry
@@ -83,7 +83,7 @@ _OF_IMAGES = (
 
 
 def told(
-  found: schema.Section, wanted: schema.Section
+  found: schema.Model, wanted: schema.Model
 ) -> dict[str, tuple[Any, Any]]:
   """Function-changing keys of a checkpoint's section that the file tells.
 
@@ -98,25 +98,44 @@ def told(
   """
   if type(found) is not type(wanted):
     return {}
-  sections, unseen = (found, wanted), ({}, {})
-  if isinstance(found, schema.Model):
-    family = registry.FAMILIES.get(found.name)
-    unseen = tuple(family.unseen(section, wanted) for section in sections)
-  others = {*OF_TRAINING, *OF_VARIANT, *_OF_SHAPES, *_OF_IMAGES}
-  keys: dict[str, tuple[Any, Any]] = {}
+  keys = _told(found, wanted, _unseen(found, wanted))
+  parts = registry.FAMILIES.get(found.name).parts
   for name in type(found).model_fields:
-    there, here = (
-      own.get(name, getattr(section, name))
-      for own, section in zip(unseen, sections, strict=True)
-    )
-    if isinstance(there, schema.Section):
-      inner = told(there, here).items()
+    there, here = getattr(found, name), getattr(wanted, name)
+    if isinstance(there, schema.Section) and type(there) is type(here):
+      # What a part's size follows from may be keys of the whole.
+      take = parts[name].take if name in parts else None
+      unseen = _unseen(take(found), take(wanted)) if take else ({}, {})
+      inner = _told(there, here, unseen).items()
       keys |= {f"{name}.{key}": values for key, values in inner}
-    elif name in found.model_fields_set and (
-      name in unseen[0] or name not in others
-    ):
-      keys[name] = (there, here)
   return keys
+
+
+def _unseen(
+  found: schema.Model, wanted: schema.Model
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+  unseen = registry.FAMILIES.get(found.name).unseen
+  return unseen(found, wanted), unseen(wanted, wanted)
+
+
+def _told(
+  found: schema.Section,
+  wanted: schema.Section,
+  unseen: tuple[Mapping[str, Any], Mapping[str, Any]],
+) -> dict[str, tuple[Any, Any]]:
+  """As `told`, without the keys of parts; `unseen` is both sections'."""
+  others = {*OF_TRAINING, *OF_VARIANT, *_OF_SHAPES, *_OF_IMAGES}
+  there, here = unseen
+  return {
+    name: (
+      there.get(name, getattr(found, name)),
+      here.get(name, getattr(wanted, name)),
+    )
+    for name in type(found).model_fields
+    if name in found.model_fields_set
+    and (name in there or name not in others)
+    and not isinstance(getattr(found, name), schema.Section)
+  }
 
 
 def taken_over(model: schema.Model, found: schema.Model) -> schema.Model:
