@@ -100,25 +100,25 @@ def test_a_model_with_fewer_classes_than_the_data_is_refused():
     facts.of_source(config, facts.open_data(config))
 
 
-def test_data_of_more_classes_than_a_head_can_have_are_refused(tmp_path):
+def tar_of_class(tmp_path, number):
+  """The dataset of a tar file of one example, of this class."""
   member = tarfile.TarInfo("0.cls")
-  member.size = 9
+  member.size = len(number)
   with tarfile.open(tmp_path / "a.tar", "w") as tar:
     tar.addfile(tarfile.TarInfo("0.png"))
-    tar.addfile(member, io.BytesIO(b"999999999"))
-  dataset = f"webdataset:{tmp_path}/a.tar"
+    tar.addfile(member, io.BytesIO(number))
+  return f"webdataset:{tmp_path}/a.tar"
+
+
+def test_data_of_more_classes_than_a_head_can_have_are_refused(tmp_path):
+  dataset = tar_of_class(tmp_path, b"999999999")
   config = experiments.config(train__dataset=dataset)
   with pytest.raises(UserError, match="a class of number 999999999, .*gaps"):
     facts.of_source(config, facts.open_data(config))
 
 
 def test_data_of_one_class_are_refused_where_classes_are_learnt(tmp_path):
-  member = tarfile.TarInfo("0.cls")
-  member.size = 1
-  with tarfile.open(tmp_path / "a.tar", "w") as tar:
-    tar.addfile(tarfile.TarInfo("0.png"))
-    tar.addfile(member, io.BytesIO(b"0"))
-  dataset = f"webdataset:{tmp_path}/a.tar"
+  dataset = tar_of_class(tmp_path, b"0")
   config = experiments.config(train__dataset=dataset)
   with pytest.raises(UserError, match="has one class, 0; .*label_key"):
     facts.of_source(config, facts.open_data(config))

@@ -56,11 +56,10 @@ def open_source(
   """Opens tar files; see `vit_jax.data.sources.open_source`.
 
   Examples have captions if any of them has and `captions` says that they are
-  wanted, and classes likewise. `label_key`
-  is the field of a .json that holds the class; 'label', the default, and 'cls'
-  stand for a .cls too, which goes before the .json. With `numbers` it is the
-  field of a .json that holds the number to predict. With `images_alone` there
-  are neither.
+  wanted, and classes if any of them has. `label_key` is the field of a .json
+  that holds the class; 'label', the default, and 'cls' stand for a .cls too,
+  which goes before the .json. With `numbers` it is the field of a .json that
+  holds the number to predict. With `images_alone` there are neither.
 
   Raises:
     UserError: A file is missing, no example has that field, or more than

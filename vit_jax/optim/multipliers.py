@@ -48,7 +48,7 @@ def factors(
   freeze = freeze_regex(optimizer)
   check_regexes("freeze", freeze, paths)
   result = {}
-  rules = [*_frozen_rules(optimizer), *optimizer.lr_multipliers]
+  rules = _rules(optimizer)
   if optimizer.layer_decay is not None:
     depth = 0
     if layer_of is not None:
@@ -107,13 +107,15 @@ def freeze_regex(optimizer: schema.Optimizer) -> tuple[str, ...]:
   return () if freeze is None else (_FREEZE.get(freeze, freeze),)
 
 
-def _frozen_rules(optimizer: schema.Optimizer) -> list[tuple[str, float]]:
-  return [(regex, 0.0) for regex in freeze_regex(optimizer)]
+def _rules(optimizer: schema.Optimizer) -> list[tuple[str, float]]:
+  """Regex and factor of what is frozen, then of `lr_multipliers`."""
+  frozen_rules = [(regex, 0.0) for regex in freeze_regex(optimizer)]
+  return [*frozen_rules, *optimizer.lr_multipliers]
 
 
 def freezes(optimizer: schema.Optimizer, paths: Iterable[str]) -> bool:
   """Tells if the factor on the rate of each of these parameters is 0."""
-  rules = [*_frozen_rules(optimizer), *optimizer.lr_multipliers]
+  rules = _rules(optimizer)
   return all(_first(rules, path) == 0 for path in paths)
 
 

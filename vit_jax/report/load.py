@@ -8,16 +8,13 @@ the `Run` with a sentence in `Run.notes`, never an exception.
 import contextlib
 import io
 import json
-import struct
-import zipfile
-import zlib
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from etils import epath
 
-from vit_jax import buckets, errors, records
+from vit_jax import buckets, errors, npz_errors, records
 from vit_jax.config import evaluator_declarations, resolve
 from vit_jax.report.run import (
   Estimate,
@@ -35,21 +32,6 @@ from vit_jax.report.run import (
 _RETRIEVAL = "retrieval.json"
 _RECONSTRUCTION = "reconstruction.json"
 _REGRESSION = "regression.json"
-# Errors of zipfile, zlib and NumPy for damaged bytes.
-_DAMAGED = (
-  zipfile.BadZipFile,
-  zlib.error,
-  struct.error,
-  EOFError,
-  KeyError,
-  MemoryError,
-  NotImplementedError,
-  OverflowError,
-  RuntimeError,
-  SyntaxError,
-  TypeError,
-  ValueError,
-)
 _KINDS = (_RETRIEVAL, _RECONSTRUCTION, _REGRESSION)
 
 
@@ -338,7 +320,7 @@ def _arrays(path: epath.Path, notes: list[str]) -> dict[str, np.ndarray]:
       return {key: file[key] for key in file.files}
   except FileNotFoundError:
     return {}
-  except (OSError, *_DAMAGED) as error:
+  except (OSError, MemoryError, *npz_errors.DAMAGED) as error:
     reason = str(error) or type(error).__name__
     notes.append(f"{path.parent.parent.name}/{path.name}: {reason}")
     return {}

@@ -7,32 +7,16 @@ one name, and its errors for damaged files are those of five libraries.
 import dataclasses
 import io
 import os
-import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from etils import epath
 
-from vit_jax import records
+from vit_jax import npz_errors, records
 from vit_jax.errors import UserError
 from vit_jax.weights import path_errors
 
-# Errors of zipfile, zlib and NumPy for damaged bytes.
-_DAMAGED = (
-  zipfile.BadZipFile,
-  zlib.error,
-  struct.error,
-  EOFError,
-  KeyError,
-  NotImplementedError,
-  OverflowError,
-  RuntimeError,
-  SyntaxError,
-  TypeError,
-  ValueError,
-)
 _SUFFIX = ".npy"
 
 
@@ -69,7 +53,7 @@ def read(
   with path_errors.explained(os.fspath(path)), path.open("rb") as file:
     try:
       archive = zipfile.ZipFile(file)
-    except _DAMAGED:
+    except npz_errors.DAMAGED:
       raise UserError(_not_an_archive(path, file)) from None
     with archive:
       members = _members(archive, path)
@@ -146,7 +130,7 @@ def _array(
     stream = io.BytesIO(archive.read(info))  # To the end: checks the CRC.
     array = np.lib.format.read_array(stream, allow_pickle=False)
     rest = stream.read(1)
-  except (*_DAMAGED, MemoryError) as error:
+  except (*npz_errors.DAMAGED, MemoryError) as error:
     if "allow_pickle" in str(error):
       raise UserError(
         f"{path} holds '{name}' as Python objects (a pickle), which are never"

@@ -73,8 +73,8 @@ class WindowAttention(nn.Module):
     # The padding takes part in the attention, as published. Added first, it
     # precedes what moves over the border, else it follows; the mask is that of
     # the padded map in either order.
-    padding = ((0, 0), *((0, -side % window) for side in (height, width)))
-    padding = (*padding, (0, 0))
+    filled = ((0, -side % window) for side in (height, width))
+    padding = ((0, 0), *filled, (0, 0))
     if self.pad_before_shift:
       x = moved(jnp.pad(x, padding), -shift)
     else:
