@@ -135,9 +135,25 @@ def test_windows_of_a_tower_are_compared_too():
     return section(name="two_towers", variant="T", image=image)
 
   function_keys.check("runs/x", towers(8), towers(None))
+  smaller = towers(4).updated(image_size=112)
+  function_keys.check("runs/x", smaller, towers(8))  # As of a Swin alone.
   line = "config.model.image.window_size is 8, 4 there"
   with pytest.raises(UserError, match=line):
     function_keys.check("runs/x", towers(4), towers(8))
+
+
+def test_what_a_tower_computes_is_taken_over():
+  keys = {"pool": "map", "gelu": "exact"}
+  text = {"pool": "eot", "causal": True}
+  found = section(name="two_towers", normalize="clip", image=keys, text=text)
+  usual = section(name="two_towers", num_classes=7, image={"dropout_rate": 0.5})
+  with pytest.raises(UserError, match=r"image\.pool is .*\n.*image\.gelu is"):
+    function_keys.check("runs/x", found, usual)
+  model = function_keys.taken_over(usual, found)
+  function_keys.check("runs/x", found, model)
+  assert (model.image.pool, model.image.gelu) == ("map", "exact")
+  assert (model.text.pool, model.text.causal) == ("eot", True)
+  assert (model.num_classes, model.image.dropout_rate) == (7, 0.5)
 
 
 def test_windows_that_are_assumed_are_not_compared(tmp_path):

@@ -50,8 +50,5 @@ class TwoTowersModel(Model):
   def updated(self, **keys: Any) -> "TwoTowersModel":
     """Copy with other values of its keys and of its image tower's own."""
     own = {name: value for name, value in keys.items() if name not in SHARED}
-    return (
-      super()
-      .updated(**keys)
-      .model_copy(update={"image": self.image.updated(**own)})
-    )
+    whole = super().updated(**keys)
+    return whole.model_copy(update={"image": whole.image.updated(**own)})
