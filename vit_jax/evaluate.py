@@ -179,7 +179,7 @@ def measure(
     _require(path)
   bench = None
   for path in checkpoints:
-    weights, step = reading.read_with_step(path)
+    weights, step = reading.read_with_step(path, agreed=True)
     _check_head(config, weights)
     settled = initial_model.of_checkpoint(config, weights.model)
     if not _looks_at_head(config):

@@ -8,6 +8,7 @@ from tests.checkpoint import runs
 from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.pretrained import reading
+from vit_jax.processes import agreement
 
 MODEL = named_sections.section("model")
 
@@ -35,6 +36,17 @@ def test_a_run_tells_the_step_of_what_was_read_and_a_file_tells_none(
     np.testing.assert_array_equal(found.params["x"], step)
   published = str(shared / "golden/vit_token.npz")
   assert reading.read_with_step(published)[1] is None
+
+
+def test_processes_read_the_step_that_process_0_has_found(
+  tmp_path, monkeypatch
+):
+  """A run that still trains may have saved before the others looked."""
+  runs.write(tmp_path, MODEL, {n: {"x": jnp.full(2, n)} for n in (5, 20)})
+  monkeypatch.setattr(agreement, "gather", lambda step: ["5", step])
+  found, told = reading.read_with_step(str(tmp_path), agreed=True)
+  assert told == 5
+  np.testing.assert_array_equal(found.params["x"], 5)
 
 
 def test_a_workdir_without_its_config_is_a_sentence(tmp_path):

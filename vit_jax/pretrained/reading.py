@@ -11,6 +11,7 @@ from vit_jax.checkpoint.store import DIRECTORY, read_params
 from vit_jax.config import best_metric, schema
 from vit_jax.errors import UserError
 from vit_jax.pretrained import run_files
+from vit_jax.processes import agreement
 from vit_jax.weights import files, path_errors
 from vit_jax.weights.contract import Weights
 
@@ -118,7 +119,9 @@ def read(path: str) -> Weights:
   return read_with_step(path)[0]
 
 
-def read_with_step(path: str) -> tuple[Weights, int | None]:
+def read_with_step(
+  path: str, agreed: bool = False
+) -> tuple[Weights, int | None]:
   """Reads as `read` does, and tells the step of what was read.
 
   A run that still trains may save between two looks at its workdir, so the
@@ -126,6 +129,8 @@ def read_with_step(path: str) -> tuple[Weights, int | None]:
 
   Args:
     path: As for `read`.
+    agreed: True if all processes call this together, and read the step that
+      process 0 has found.
 
   Returns:
     The parameters, and the updates done; None for a published file, which does
@@ -139,6 +144,8 @@ def read_with_step(path: str) -> tuple[Weights, int | None]:
     # Messages call it as the user does, not by its place in a cache.
     return dataclasses.replace(files.read(path), path=name), None
   workdir, step = locate(path)
+  if agreed:
+    step = int(agreement.gather(str(step))[0])
   return _read_step(path, workdir, step), step
 
 
