@@ -125,11 +125,13 @@ def test_keys_of_the_training_are_those_of_its_list(repo, tmp_path, photos):
   features = datasets.Features(
     image=datasets.Image(), inner=datasets.Image(), label=classes, fine=classes
   )
+  features["title"] = datasets.Value("string")
   content = {
     "image": images(range(200, 204)),
     "inner": images([300, 3, 301, 302]),  # 3 is in the test set.
     "label": [0, 0, 1, 1],
     "fine": [0, 1, 0, 1],
+    "title": ["p", "q", "r", "s"],
   }
   datasets.Dataset.from_dict(content, features=features).save_to_disk(
     tmp_path / "saved"
@@ -137,7 +139,11 @@ def test_keys_of_the_training_are_those_of_its_list(repo, tmp_path, photos):
   words = [f"datasets:{tmp_path}/saved", f"{photos}@test"]
   words += ["generated:classes=2,size=16,examples=8"]
   train = schema.Train(
-    dataset=words[0], image_key="inner", label_key="fine", exclude="unset"
+    dataset=words[0],
+    image_key="inner",
+    label_key="fine",
+    text_key="title",
+    exclude="unset",
   )
   config = schema.Config(data_dir=str(tmp_path), total_steps=1)
 
@@ -149,9 +155,9 @@ def test_keys_of_the_training_are_those_of_its_list(repo, tmp_path, photos):
   plain = run(repo, *words, f"--output={output}")
   assert plain.returncode == 0, plain.stderr
   assert not (output / "pairs.jsonl").read_text()
-  with pytest.raises(UserError, match="same --image_key and --label_key"):
+  with pytest.raises(UserError, match="same --image_key, --label_key and"):
     left(output)
-  keys = ["--image_key=inner", "--label_key=fine"]
+  keys = ["--image_key=inner", "--label_key=fine", "--text_key=title"]
   result = run(repo, *words, *keys, f"--output={output}")
   assert result.returncode == 0, result.stderr
   (line,) = (output / "pairs.jsonl").read_text().splitlines()
@@ -160,6 +166,33 @@ def test_keys_of_the_training_are_those_of_its_list(repo, tmp_path, photos):
   wrong = run(repo, *words, "--image_key=outer", f"--output={output}")
   assert wrong.returncode == 1
   assert "image_key = 'outer' is not a column" in wrong.stderr
+
+
+def test_a_regression_leaves_images_out_too(repo, tmp_path, photos):
+  tables = []
+  for split in ("train", "test"):
+    files = sorted((photos / split).glob("*/*.*"))
+    names = [file.relative_to(tmp_path) for file in files]
+    lines = [f"{name},{number}.5" for number, name in enumerate(names)]
+    tables.append(tmp_path / f"{split}.csv")
+    tables[-1].write_text("\n".join(["path,label", *lines]))
+  words = [f"csv:{table}@all" for table in tables]
+  output = tmp_path / "near"
+  result = run(repo, *words, f"--output={output}", "--regression")
+  assert result.returncode == 0, result.stderr
+  assert "1 of 2 images are near 2 of" in result.stdout
+  config = schema.Config(
+    data_dir=str(photos),
+    total_steps=1,
+    objective=schema.Supervised(loss="mse"),
+    train=schema.Train(
+      dataset=f"csv:{tables[0]}",
+      split="all",
+      max_bad_examples=1,
+      exclude=str(output / "exclude.json"),
+    ),
+  )
+  assert facts.open_data(config).num_examples == 13 - 2
 
 
 def test_images_without_classes_are_compared(repo, tmp_path, photos):

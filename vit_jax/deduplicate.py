@@ -9,7 +9,9 @@ splits. Without @SPLIT the first is 'train', the others are 'test'.
 
 --image_key and --label_key name the features of the training set, where they
 are not 'image' and 'label', as the run's config.train.image_key and label_key
-do. Test sets that lack them are read by the usual names.
+do. Test sets that lack them are read by the usual names. Of a run that names
+config.train.text_key, give --text_key too, and --regression if its labels are
+numbers to predict.
 
 Images are compared by a perceptual hash, also left to right. OUTPUT gets
 
@@ -34,6 +36,7 @@ import json
 import os
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from absl import flags
@@ -75,6 +78,17 @@ def define_flags() -> None:
     None,
     "Feature that holds the label, likewise; by default label, labels or what"
     " the tasks of VTAB have.",
+  )
+  flags.DEFINE_string(
+    "text_key",
+    None,
+    "Feature of the training set that holds the captions, of a run that names"
+    " config.train.text_key.",
+  )
+  flags.DEFINE_bool(
+    "regression",
+    False,
+    "Whether the labels of the training set are numbers to predict.",
   )
   flags.DEFINE_integer(
     "max_distance",
@@ -158,18 +172,17 @@ class _Word:
       UserError: They are not there, or not under the keys of a training set.
     """
     problems = []
-    for dataset, image_key, label_key in self._attempts(is_trained_on):
+    for dataset, keys in self._attempts(is_trained_on):
       try:
         source = sources.open_source(
           dataset,
           self.split,
           data_dir=self.folder or data_dir,
-          image_key=image_key,
-          label_key=label_key,
           captions=False,
           max_bad_examples=_ANY,  # They are counted.
+          **keys,
         )
-        return source, image_key
+        return source, keys["image_key"]
       except UserError as error:
         problems.append(error)
     hint = ""
@@ -181,15 +194,15 @@ class _Word:
     """The real path of its files, see `sources.location`."""
     return sources.location(self.dataset, self.folder or data_dir)
 
-  def _attempts(self, is_trained_on: bool) -> list[tuple[str, str, str]]:
-    """Datasets, image keys and label keys to try.
+  def _attempts(self, is_trained_on: bool) -> list[tuple[str, dict[str, Any]]]:
+    """Datasets and arguments of `sources.open_source` to try.
 
-    Labels are not used here, but their key tells the data that are trained on
-    from others.
+    Labels and captions are not used here, but how they are read tells the data
+    that are trained on from others.
     """
     if self.folder is not None:
       names = ("folder", "folder:labels=none")
-      return [(name, _IMAGE_KEY, "label") for name in names]
+      return [(name, {"image_key": _IMAGE_KEY}) for name in names]
     image_key, label_key = flags.FLAGS.image_key, flags.FLAGS.label_key
     image_keys = [image_key] if image_key else []
     label_keys = [label_key] if label_key else []
@@ -197,10 +210,17 @@ class _Word:
       image_keys.append(_IMAGE_KEY)
     if not is_trained_on or not label_keys:
       label_keys += _label_keys(self.dataset)
+    numbers = [flags.FLAGS.regression]
+    if not is_trained_on:
+      numbers.append(False)
+    named = {"text_key": flags.FLAGS.text_key} if is_trained_on else {}
     return [
-      (self.dataset, *keys)
-      for keys in itertools.product(
-        dict.fromkeys(image_keys), dict.fromkeys(label_keys)
+      (
+        self.dataset,
+        {"image_key": image, "label_key": label, "numbers": number, **named},
+      )
+      for image, label, number in itertools.product(
+        *map(dict.fromkeys, (image_keys, label_keys, numbers))
       )
     ]
 

@@ -59,7 +59,8 @@ def without(source: Source, path: str, *, key: str) -> "Remaining":
     raise UserError(
       f"{start} was made of other data ({listed.source}) than are trained on"
       f" ({source.fingerprint}); run python -m vit_jax.deduplicate on this"
-      " dataset and split, with the same --image_key and --label_key."
+      " dataset and split, with the same --image_key, --label_key and"
+      " --text_key, and with --regression if it has numbers to predict."
     )
   for example in listed.examples:
     if not 0 <= example < source.num_examples:
