@@ -3,7 +3,7 @@
 import pytest
 
 from tests import experiments
-from vit_jax.config import defaults, schema
+from vit_jax.config import best_metric, defaults, schema
 from vit_jax.errors import UserError
 from vit_jax.sweeping import plan
 
@@ -52,6 +52,31 @@ def test_a_trial_is_trained_without_dev_and_measured_on_dev_alone():
   assert str(trial.workdir) == "runs/x/lr_0.3"
 
 
+@pytest.mark.parametrize("prefix", ["", "eval/"])
+def test_the_best_checkpoint_of_a_trial_is_the_best_on_dev(prefix):
+  swept = config(checkpoint__keep_best=f"{prefix}test/top1", early_stopping=3)
+  plan.check(swept)
+  trial = plan.trial(swept, 0.3, "runs/x").config
+  best = best_metric.find(trial)
+  assert best is not None and best.name == "eval/dev/top1"
+  assert trial.early_stopping == 3
+  final = plan.final(swept, 0.3, "runs/x").config
+  assert final.checkpoint == swept.checkpoint
+
+
+def test_a_trial_without_the_evaluator_of_the_best_keeps_none():
+  knn = defaults.default_eval(type="knn", every_steps=2)
+  knn.datasets.digits = defaults.default_fewshot_dataset(dataset="digits")
+  changes = {"evals__knn": knn, "checkpoint__keep_best": "knn/digits/k10"}
+  swept = config(**changes)
+  plan.check(swept)
+  assert plan.trial(swept, 0.3, "runs/x").config.checkpoint.keep_best is None
+  with pytest.raises(
+    UserError, match="early_stopping = 2 counts .*'test' alone"
+  ):
+    plan.check(config(early_stopping=2, **changes))
+
+
 def test_the_last_run_is_the_config_itself_at_the_chosen_rate():
   swept = config()
   final = plan.final(swept, 0.1, "runs/x")
@@ -82,6 +107,7 @@ def test_rates_are_read_from_words():
     ({"train__split": "train[:50%]"}, "now 'train.:50%.'"),
     ({"sweep__dev_split": "test"}, "Set both"),
     ({"evals": {}}, "no evaluator of type 'classification'"),
+    ({"checkpoint__keep_best": "dev/top1"}, "Did you mean 'test/top1'"),
   ],
 )
 def test_a_sweep_that_cannot_be_made_is_a_sentence(changes, sentence):

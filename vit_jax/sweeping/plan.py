@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from etils import epath
 
 from vit_jax import buckets
-from vit_jax.config import main_evaluator, schema
+from vit_jax.config import best_metric, main_evaluator, schema
 from vit_jax.errors import UserError
 
 _DEV_SHARE = 10  # Percent of a split that the config does not divide.
@@ -40,7 +40,12 @@ def read_rates(texts: Sequence[str]) -> tuple[float, ...]:
 
 
 def check(config: schema.Config) -> None:
-  """Raises UserError if there are no rates to try, or no way to compare."""
+  """Checks what no run of the sweep would say before the others have ended.
+
+  Raises:
+    UserError: There are no rates to try, or no way to compare them; or a run
+      has no metric by which its best checkpoint is to be known.
+  """
   rates = config.sweep.learning_rates
   if not rates:
     raise UserError(
@@ -55,6 +60,14 @@ def check(config: schema.Config) -> None:
       )
   splits(config)
   evaluator(config)
+  best_metric.find(config)
+  if config.early_stopping is not None and _best_of_trials(config) is None:
+    raise UserError(
+      f"config.early_stopping = {config.early_stopping} counts evaluations by"
+      f" config.checkpoint.keep_best = {config.checkpoint.keep_best!r}, but"
+      f" runs of a sweep have the evaluator {evaluator(config)!r} alone, on"
+      " images held out of training; name a metric of that one."
+    )
 
 
 def splits(config: schema.Config) -> tuple[str, str]:
@@ -115,10 +128,26 @@ def trial(config: schema.Config, rate: float, workdir: str) -> Run:
     update={name: value for name, value in update.items() if name in known}
   )
   train = config.train.model_copy(update={"split": train_split})
+  checkpoint = config.checkpoint.model_copy(
+    update={"keep_best": _best_of_trials(config)}
+  )
   config = _at_rate(config, rate).model_copy(
-    update={"train": train, "evals": {DEV: measured}}
+    update={
+      "train": train,
+      "evals": {DEV: measured},
+      "checkpoint": checkpoint,
+    }
   )
   return run_in(workdir, _folder(rate), config, DEV)
+
+
+def _best_of_trials(config: schema.Config) -> str | None:
+  """`checkpoint.keep_best` of trials; None if it is not of their evaluator."""
+  best = best_metric.find(config)
+  if best is None:
+    return None
+  prefix, name, metric = best.name.split("/", 2)
+  return f"{prefix}/{DEV}/{metric}" if name == evaluator(config) else None
 
 
 def final(config: schema.Config, rate: float, workdir: str) -> Run:
