@@ -12,7 +12,7 @@ from vit_jax import records
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
 from vit_jax.pretrained import reading
-from vit_jax.rundir import workdir_lock
+from vit_jax.rundir import goodput, workdir_lock
 from vit_jax.rundir.workdir_lock import WorkdirLock
 from vit_jax.train import train
 from vit_jax.training.experiment import Experiment
@@ -76,6 +76,13 @@ def test_a_line_has_the_means_since_the_one_before(finished, tmp_path):
     shutil.rmtree(tmp_path / "checkpoints" / str(step))
   train(config, str(tmp_path))  # From step 2, within an interval.
   assert losses(tmp_path) == before
+
+
+def test_the_account_of_seconds_does_not_wait_for_a_line(tmp_path, monkeypatch):
+  monkeypatch.setattr(goodput, "_SECONDS_BETWEEN_MARKS", 0.0)
+  train(experiments.config(log_every_steps=100), str(tmp_path))
+  marks = json.loads((tmp_path / goodput.FILE).read_text())["marks"]
+  assert {step for step, _ in marks} >= {1, 2, 3, 4, 5, 6}
 
 
 def steps_kept(workdir):

@@ -84,6 +84,12 @@ def test_steps_that_a_killed_run_has_to_do_again_are_lost(start):
   assert 22 - 11 <= lost <= 22
 
 
+def test_a_start_that_is_killed_before_its_first_step_counts(start):
+  start(0).spend("compile", 5)
+  start(0).spend("compile", 5)
+  assert start(0).account.summary()["starts"] == 3
+
+
 def test_a_run_that_was_asked_to_stop_loses_nothing(start):
   run = start(0)
   run.steps(1, 25)

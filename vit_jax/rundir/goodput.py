@@ -1,8 +1,8 @@
 """Account of the seconds of a run, over all its starts.
 
 Training repeated after a kill, or undone by a roll-back, counts as lost. Marks
-(a step and the seconds by phase up to it), written at every save and every few
-seconds, tell how much that is.
+(a step and the seconds by phase up to it), written at every save and, after
+steps, every few seconds, tell how much that is.
 
 It is our own because Google's `ml-goodput-measurement` keeps its records in
 Google Cloud Logging; this account has to be in the run's directory.
@@ -54,6 +54,7 @@ class Goodput:
     self._step = first_step
     self._marks: list[Mark] = [(first_step, {})]
     self._written = -_SECONDS_BETWEEN_MARKS
+    self._write()  # A start counts that is killed before its first step.
 
   def mark(self, step: int, *, is_saved: bool = False) -> None:
     """Records the seconds by phase after `step`.

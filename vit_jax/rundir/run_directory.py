@@ -410,13 +410,18 @@ class RunDirectory:
       f" {self.path}: {error.reason}; {kept}."
     )
 
+  def mark(self, step: int) -> None:
+    """Keeps, from time to time, the seconds of this start up to `step`."""
+    if self._goodput:
+      self._goodput.mark(step)
+
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
     """A line of metrics.jsonl (first process only)."""
     self._values.update(metrics)
     self._step = step
     if self._metrics:
       self._metrics.write(step, metrics)
-      self._goodput.mark(step)
+    self.mark(step)
     if self._trackers:
       self._trackers.write(step, metrics)
 

@@ -119,6 +119,7 @@ class Monitor:
       {name: float(value) for name, value in values.items()}, finite=finite
     )
     self._progress.tick(step)
+    self._directory.mark(step)
     due = step % self._parts.config.log_every_steps == 0
     if not due and step not in (1, self._parts.total_steps):
       return
