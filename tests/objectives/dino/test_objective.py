@@ -248,6 +248,14 @@ def test_a_collapse_is_told_with_its_remedies(values, words):
     assert words in found and "teacher_temperature" in found
 
 
+def test_features_of_few_images_are_no_collapse():
+  """A micro-batch of one: the two crops of an image lie on a line."""
+  line = HEALTHY | {"feature_rank": 1.0}
+  few = config(train__batch_size=8, train__accumulate_steps=8)
+  assert kind.warning(few, line) is None
+  assert kind.warning(config(train__batch_size=8), line) is not None
+
+
 @pytest.mark.slow
 def test_a_run_warns_of_a_collapse_once(tmp_path, caplog):
   """At so high a temperature a teacher gives all prototypes the same."""

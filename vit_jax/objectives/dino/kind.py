@@ -23,6 +23,8 @@ CHUNK, STEP = 4096, 1024
 _COLDEST = 0.01
 _logger = logging.getLogger(__name__)
 _CROPS = (views.GLOBAL, views.LOCAL)
+# Images of a micro-batch from which two directions say something.
+_IMAGES_FOR_RANK = 4
 _REMEDIES = (
   "Usual remedies: a lower objective.teacher_temperature or a longer warm-up of"
   " it, a teacher_momentum nearer to 1, fewer objective.prototypes on small"
@@ -225,7 +227,10 @@ def warning(config: schema.Config, values: Mapping[str, float]) -> str | None:
         f" ({prefix}teacher_entropy {entropy:.4g} of at most"
         f" {math.log(number):.4g})."
       )
-  if what is None and values["feature_rank"] < 2:
+  # Features of few images lie on a line whatever they are.
+  images = config.train.batch_size // config.train.accumulate_steps
+  has_many = images >= _IMAGES_FOR_RANK
+  if what is None and has_many and values["feature_rank"] < 2:
     what = (
       "The teacher's features of all images lie on a line (feature_rank"
       f" {values['feature_rank']:.3g})."
