@@ -41,7 +41,7 @@ from vit_jax.config.defaults import (
   default_eval,
   default_fewshot_dataset,
 )
-from vit_jax.configs.recipes import deit
+from vit_jax.configs.recipes import deit, torchvision_eval
 from vit_jax.errors import UserError
 
 _NAMES = {"B": "BEiT-B/16", "L": "BEiT-L/16"}
@@ -157,8 +157,7 @@ def _pretraining(
     dataset="imagenet2012",
     train_split="train",
     test_split="validation",
-    preprocess="decode|resize_small(scale=1.14286, method='bicubic',"
-    " antialias=True)|central_crop",
+    preprocess=torchvision_eval.ops(256 / 224),
   )
   return config
 
@@ -200,10 +199,7 @@ def _with_labels(
     # ImageNet-21k has no validation split.
     del config.evals.val
   if image_size >= _LARGE:
-    config.evals.val.preprocess = (
-      "decode|resize_small(scale=1, method='bicubic', antialias=True)"
-      "|central_crop"
-    )
+    config.evals.val.preprocess = torchvision_eval.ops(1.0)
   return config
 
 

@@ -21,6 +21,7 @@ import ml_collections
 
 from vit_jax.config import arguments, names, smoke
 from vit_jax.config.defaults import default_config, default_eval
+from vit_jax.configs.recipes import torchvision_eval
 from vit_jax.errors import UserError
 
 
@@ -151,11 +152,10 @@ def _config(
   config.evals.val = default_eval(
     type="classification", split="validation", every_steps=5000
   )
-  how = "method='bicubic', antialias=True"
   config.evals.val.preprocess = (
-    f"decode|resize({how})"
+    "decode|resize(method='bicubic', antialias=True)"
     if image_size >= _SQUASHED
-    else f"decode|resize_small(scale=1.1429, {how})|central_crop"
+    else torchvision_eval.ops(256 / 224)
   )
   if phase.dataset == "imagenet21k":
     del config.evals.val  # It has no validation split.

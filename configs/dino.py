@@ -19,6 +19,7 @@ from vit_jax.config.defaults import (
   default_fewshot_dataset,
   default_view,
 )
+from vit_jax.configs.recipes import torchvision_eval
 
 _MODELS = ("S/16", "S/8", "B/16", "B/8")
 _BATCH = 1024
@@ -61,13 +62,16 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     name="adamw",
     weight_decay="cosine(0.04, 0.4)",
     # All that is not a vector: the tokens and positions too.
-    decay_mask=(r".*/(kernel|length|pos_embedding)", "cls"),
+    decay_mask=(r".*/(kernel|length|pos_embedding)", "cls|registers"),
     grad_clip_norm=3.0,
     grad_clip="parameter",
     freeze_until=((r"dino_head/prototypes/.*", "1 epochs"),),
   )
   if config.objective.unit_prototypes:
-    config.optimizer.decay_mask = (r".*/(kernel|pos_embedding)", "cls")
+    config.optimizer.decay_mask = (
+      r".*/(kernel|pos_embedding)",
+      "cls|registers",
+    )
   config.schedule.update(
     base_lr=5e-4 * _BATCH / 256,
     warmup_steps="10 epochs",
@@ -80,8 +84,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     dataset="imagenet2012",
     train_split="train",
     test_split="validation",
-    preprocess="decode|resize_small(scale=1.14286, method='bicubic',"
-    " antialias=True)|central_crop",
+    preprocess=torchvision_eval.ops(256 / 224),
   )
   if args.smoke:
     config = smoke.shrink(config)

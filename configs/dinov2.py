@@ -39,6 +39,7 @@ from vit_jax.config.defaults import (
   default_fewshot_dataset,
   default_view,
 )
+from vit_jax.configs.recipes import torchvision_eval
 from vit_jax.errors import UserError
 
 _STEPS_PER_EPOCH = 1250
@@ -118,7 +119,10 @@ def _pretrain(args: SimpleNamespace) -> ml_collections.ConfigDict:
     name="adamw",
     weight_decay=f"cosine(0.04, {decay})",
     # All but norms, scales of layers and biases: tokens and positions too.
-    decay_mask=(r".*/(kernel|length|pos_embedding)", "cls|mask_token"),
+    decay_mask=(
+      r".*/(kernel|length|pos_embedding)",
+      "cls|registers|mask_token",
+    ),
     lr_multipliers=((r"embedding/.*", 0.2),),
     layer_decay=None if layers == 1 else layers,
     grad_clip_norm=3.0,
@@ -138,8 +142,7 @@ def _pretrain(args: SimpleNamespace) -> ml_collections.ConfigDict:
     dataset="imagenet2012",
     train_split="train",
     test_split="validation",
-    preprocess="decode|resize_small(scale=1.14286, method='bicubic',"
-    " antialias=True)|central_crop",
+    preprocess=torchvision_eval.ops(256 / 224),
   )
   return config
 

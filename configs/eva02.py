@@ -21,7 +21,7 @@ from vit_jax.config.defaults import (
   default_eval,
   default_fewshot_dataset,
 )
-from vit_jax.configs.recipes import deit
+from vit_jax.configs.recipes import deit, torchvision_eval
 
 # Size -> epochs, batch size, rate and stochastic depth.
 _PRETRAINING = {
@@ -89,8 +89,7 @@ def _pretraining(model: str, teacher: str) -> ml_collections.ConfigDict:
     dataset="imagenet2012",
     train_split="train",
     test_split="validation",
-    preprocess="decode|resize_small(scale=1.14286, method='bicubic',"
-    " antialias=True)|central_crop",
+    preprocess=torchvision_eval.ops(256 / 224),
   )
   return config
 
@@ -117,10 +116,7 @@ def _finetuning(model: str) -> ml_collections.ConfigDict:
   config.schedule.update(
     base_lr=rate, warmup_steps=f"{warmup} epochs", decay="cosine", end_lr=0.0
   )
-  config.evals.val.preprocess = (
-    "decode|resize_small(scale=1, method='bicubic', antialias=True)"
-    "|central_crop"
-  )
+  config.evals.val.preprocess = torchvision_eval.ops(1.0)
   return config
 
 

@@ -20,7 +20,7 @@ from vit_jax.config.defaults import (
   default_eval,
   default_fewshot_dataset,
 )
-from vit_jax.configs.recipes import deit
+from vit_jax.configs.recipes import deit, torchvision_eval
 
 _NAMES = {"B": "ViT-B/16", "L": "ViT-L/16", "H": "ViT-H/14"}
 _BATCH, _FINETUNING_BATCH = 4096, 1024
@@ -64,7 +64,7 @@ def _pretraining(model: str, epochs: int) -> ml_collections.ConfigDict:
     b2=0.95,
     grad_clip_norm=None,
     # All that is not a vector: the tokens too.
-    decay_mask=(r".*/kernel", r"cls|.*/mask_token"),
+    decay_mask=(r".*/kernel", r"cls|registers|.*/mask_token"),
     freeze=r"Transformer/posembed_input/.*",
   )
   config.schedule.update(
@@ -76,8 +76,7 @@ def _pretraining(model: str, epochs: int) -> ml_collections.ConfigDict:
     dataset="imagenet2012",
     train_split="train",
     test_split="validation",
-    preprocess="decode|resize_small(scale=1.14286, method='bicubic',"
-    " antialias=True)|central_crop",
+    preprocess=torchvision_eval.ops(256 / 224),
   )
   config.evals.val = default_eval(
     type="reconstruction", split="validation", every_steps="50 epochs"

@@ -24,6 +24,7 @@ import ml_collections
 
 from vit_jax.config import arguments, names, smoke
 from vit_jax.config.defaults import default_config, default_eval
+from vit_jax.configs.recipes import torchvision_eval
 from vit_jax.errors import UserError
 
 
@@ -163,13 +164,12 @@ def _config(
   config.evals.val = default_eval(
     type="classification", split="validation", every_steps=5000
   )
-  how = "method='bicubic', antialias=True"
   # 256 pixels of 224, and as many more of other sides, rounded down.
   larger = 256 * image_size // 224 / image_size
   config.evals.val.preprocess = (
-    f"decode|resize({how})"
+    "decode|resize(method='bicubic', antialias=True)"
     if image_size >= _LARGE
-    else f"decode|resize_small(scale={larger:.6g}, {how})|central_crop"
+    else torchvision_eval.ops(larger)
   )
   if phase.dataset == "imagenet21k":
     del config.evals.val  # It has no validation split.

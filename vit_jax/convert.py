@@ -229,6 +229,7 @@ def _write(
 
     workdir.write(dst, source)
   else:
+    from vit_jax import registry
     from vit_jax.pretrained import reading, save
     from vit_jax.weights import model_card, training_record
 
@@ -246,7 +247,8 @@ def _write(
         report=report,
       )
     weights = source.weights
-    if form == "open_clip" and not source.is_preprocess_told:
+    has_text = registry.FAMILIES.get(weights.model.name).has_text
+    if has_text and not source.is_preprocess_told:
       # Written as published networks of the family are, not as what we assume.
       weights = dataclasses.replace(weights, preprocess=None)
     return save.write(dst, weights, form, card)

@@ -10,6 +10,7 @@ import ml_collections
 
 from vit_jax.config import names, pixels
 from vit_jax.config.defaults import default_config, default_eval
+from vit_jax.configs.recipes import torchvision_eval
 from vit_jax.errors import UserError
 
 # Phase -> size -> rate of stochastic depth. README_revenge.md; that of the
@@ -190,16 +191,8 @@ def _base(
   config.evals.val = default_eval(
     type="classification", split="validation", every_steps=5000
   )
-  _evaluate_at(config, crop)
+  config.evals.val.preprocess = torchvision_eval.ops(1 / crop)
   return config
-
-
-def _evaluate_at(config: ml_collections.ConfigDict, crop: float) -> None:
-  """Resizes the shorter side to the model's over `crop`, crops the centre."""
-  config.evals.val.preprocess = (
-    f"decode|resize_small(scale={1 / crop:.6g}, method='bicubic',"
-    " antialias=True)|central_crop"
-  )
 
 
 def _start(
@@ -208,7 +201,7 @@ def _start(
   """Makes a phase of one that starts from another's checkpoint."""
   config.init_from = "runs/pretrain"
   config.model.image_size = image_size
-  _evaluate_at(config, crop)
+  config.evals.val.preprocess = torchvision_eval.ops(1 / crop)
 
 
 def _twenty_one_thousand(

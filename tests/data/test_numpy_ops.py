@@ -20,6 +20,7 @@ STRINGS = [
   "decode|resize_small(40)|central_crop",
   "decode|resize_small(method='bicubic', antialias=True, scale=1.14)"
   "|central_crop",
+  "decode|resize_small(37, rounding='down')|central_crop(rounding='nearest')",
 ]
 
 

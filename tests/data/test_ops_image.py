@@ -60,6 +60,25 @@ def test_resize_small_keeps_the_proportions(shape, expected):
   assert result.shape == (*expected, 3)
 
 
+@pytest.mark.parametrize("shape", [(40, 61), (500, 333), (5, 999), (7, 7)])
+def test_sides_are_rounded_down_as_in_torchvision(shape):
+  image, side = pixel_image(random_pixels(*shape)), 20
+  result = ops_image.resize_small(image, seed(), side, rounding="down")
+  # The formula of its functional.resize.
+  expected = [int(side * length / min(shape)) for length in shape]
+  assert result.shape == (*expected, 3)
+
+
+@pytest.mark.parametrize("shape", [(11, 20), (13, 21), (15, 23), (8, 8)])
+def test_the_middle_is_rounded_to_even_as_in_torchvision(shape):
+  pixels = random_pixels(*shape)
+  image = pixel_image(pixels)
+  result = ops_image.central_crop(image, seed(), 8, rounding="nearest").numpy()
+  # The formula of its functional.center_crop.
+  top, left = (int(round((length - 8) / 2.0)) for length in shape)
+  assert np.array_equal(result, pixels[top : top + 8, left : left + 8])
+
+
 def test_resize_small_averages_areas():
   pixels = random_pixels(8, 12)
   result = ops_image.resize_small(pixel_image(pixels), seed(), 4).numpy()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from etils import epath
 
+from tests.weights import published
 from vit_jax.config import named_sections, resolve, schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
@@ -26,6 +27,40 @@ MODEL = named_sections.section(
   image_size=8,
   num_classes=3,
 )
+
+
+@pytest.mark.parametrize(
+  ("name", "preprocess"),
+  [
+    ("huggingface_clip", schema.ZeroShotDataset().preprocess),
+    ("huggingface_siglip", "decode|resize"),
+    ("huggingface_vit", "decode|resize"),
+  ],
+)
+def test_a_directory_without_a_processor_says_what_is_taken(
+  tmp_path, caplog, name, preprocess
+):
+  directory = shutil.copytree(published.folder(name), tmp_path / name)
+  (directory / "preprocessor_config.json").unlink(missing_ok=True)
+  with caplog.at_level(logging.INFO):
+    found = inference.read(str(directory))
+  assert found.weights.preprocess == preprocess
+  assert not found.is_preprocess_told
+  assert f"No file says how images are prepared: {preprocess!r}" in caplog.text
+
+
+def test_images_of_another_size_than_the_networks_are_told(tmp_path, caplog):
+  """As of DINOv2: networks of 518 pixels, whose processor crops 224."""
+  name = "huggingface_dinov2"
+  directory = shutil.copytree(published.folder(name), tmp_path / name)
+  size = {"shortest_edge": 256}
+  crop = {"crop_size": {"height": 224, "width": 224}, "do_center_crop": True}
+  published.change(directory, "preprocessor_config.json", size=size, **crop)
+  with caplog.at_level(logging.INFO):
+    found = inference.read(str(directory))
+  side = found.weights.model.image_size
+  assert f"is of images of {side} pixels" in caplog.text
+  assert "makes 224 of them" in caplog.text
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +164,9 @@ def test_what_the_file_does_not_say_is_logged(params, tmp_path, caplog):
   )
   with caplog.at_level(logging.INFO, logger="vit_jax"):
     found = inference.read(str(path))
-  assert len(found.weights.assumed) == len(caplog.records)
+  *assumed, prepared = caplog.messages
+  assert assumed == [f"{path}: {note}" for note in found.weights.assumed]
+  assert "No file says how images are prepared" in prepared
 
 
 def test_a_converted_run_names_its_extensions(run, tmp_path):

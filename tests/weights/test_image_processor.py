@@ -10,43 +10,16 @@ from vit_jax.weights import image_processor
 from vit_jax.weights.image_processor import ImageProcessor
 
 SQUARE = {"height": 224, "width": 224}
-# As transformers and timm write them: ViT, DeiT, BiT, ConvNeXt, older files.
-PROCESSORS = {
-  "decode|resize(method='bilinear', antialias=True)": [
-    {"do_resize": True, "resample": 2, "size": SQUARE},
-    {"do_resize": True, "resample": 2, "size": 224},
-    {"size": SQUARE, "crop_size": SQUARE, "do_center_crop": False},
-    {"size": {"shortest_edge": 384}, "crop_pct": 0.875},
-  ],
-  "decode|resize(256, method='bicubic', antialias=True)|central_crop": [
-    {
-      "resample": 3,
-      "size": {"height": 256, "width": 256},
-      "do_center_crop": True,
-      "crop_size": SQUARE,
-    }
-  ],
-  "decode|resize_small(scale=1.14286, method='bicubic', antialias=True)"
-  "|central_crop": [
-    {
-      "resample": 3,
-      "size": {"shortest_edge": 256},
-      "do_center_crop": True,
-      "crop_size": 224,
-    },
-    {"resample": 3, "size": {"shortest_edge": 224}, "crop_pct": 0.875},
-  ],
-}
 TIMM = {
-  "decode|resize_small(scale=1.10714, method='bicubic', antialias=True)"
-  "|central_crop": {
+  "decode|resize_small(scale=1.10714, method='bicubic', antialias=True,"
+  " rounding='down')|central_crop(rounding='nearest')": {
     "input_size": [3, 224, 224],
     "crop_pct": 0.9,
     "interpolation": "bicubic",
     "crop_mode": "center",
   },
-  "decode|resize_small(scale=1, method='bicubic', antialias=True)"
-  "|central_crop": {
+  "decode|resize_small(scale=1, method='bicubic', antialias=True,"
+  " rounding='down')|central_crop(rounding='nearest')": {
     "input_size": [3, 384, 384],
     "crop_pct": 1.0,
     "interpolation": "bicubic",
@@ -66,41 +39,6 @@ def read(path, **files):
   return image_processor.read(path)
 
 
-@pytest.mark.parametrize("preprocess", PROCESSORS)
-def test_a_hugging_face_processor_becomes_ops(tmp_path, preprocess):
-  for processor in PROCESSORS[preprocess]:
-    found = read(tmp_path, preprocessor_config=processor)
-    assert found == ImageProcessor(preprocess, "softmax")
-    spec.check(found.preprocess, 224, where="preprocess", train=False)
-
-
-@pytest.mark.parametrize(
-  ("named", "is_square"),
-  [
-    # As transformers 5.23 makes a size of the number.
-    ({"image_processor_type": "CLIPImageProcessor"}, False),
-    ({"image_processor_type": "CLIPImageProcessorFast"}, False),
-    ({"feature_extractor_type": "CLIPFeatureExtractor"}, False),
-    ({"image_processor_type": "BitImageProcessor"}, False),
-    ({"image_processor_type": "ViTImageProcessor"}, True),
-    ({"image_processor_type": "DeiTImageProcessor"}, True),
-    ({"image_processor_type": "BeitImageProcessor"}, True),
-    ({"feature_extractor_type": "ViTFeatureExtractor"}, True),
-    # That one crops nothing, and our networks take squares alone.
-    ({"image_processor_type": "SiglipImageProcessor"}, True),
-    ({}, True),
-  ],
-)
-def test_one_number_is_the_side_that_its_processor_takes_it_for(
-  tmp_path, named, is_square
-):
-  sides = {"size": 224, "crop_size": 224, "do_center_crop": True}
-  found = read(tmp_path, preprocessor_config={**sides, "resample": 3, **named})
-  how = "method='bicubic', antialias=True"
-  wanted = f"decode|resize_small(scale=1, {how})|central_crop"
-  assert found.preprocess == (f"decode|resize({how})" if is_square else wanted)
-
-
 @pytest.mark.parametrize("preprocess", TIMM)
 def test_a_timm_config_becomes_ops(tmp_path, preprocess):
   config = {"architecture": "vit", "pretrained_cfg": TIMM[preprocess]}
@@ -113,52 +51,6 @@ def test_a_timm_config_becomes_ops(tmp_path, preprocess):
 def test_a_multi_label_head_is_read_by_a_sigmoid(tmp_path):
   found = read(tmp_path, config={"problem_type": "multi_label_classification"})
   assert found == ImageProcessor(None, "sigmoid")
-
-
-@pytest.mark.parametrize(
-  ("preprocess", "keys"),
-  [
-    (None, {"resample": 2}),
-    ("decode|resize", {"resample": 2}),
-    ("decode|resize(method='bicubic', antialias=True)", {"resample": 3}),
-    (
-      "decode|resize(256)|central_crop",
-      {
-        "resample": 2,
-        "size": {"height": 256, "width": 256},
-        "do_center_crop": True,
-        "crop_size": {"height": 224, "width": 224},
-      },
-    ),
-    ("decode|resize_small(256)|random_crop", {"resample": 2}),
-    (
-      "decode| resize_small(scale=1.1429) |central_crop",
-      {
-        "resample": 2,
-        "size": {"shortest_edge": 256},
-        "do_center_crop": True,
-        "crop_size": SQUARE,
-      },
-    ),
-    (
-      "decode|resize_small(240, method='bicubic')|central_crop(224)",
-      {
-        "resample": 3,
-        "size": {"shortest_edge": 240},
-        "do_center_crop": True,
-        "crop_size": SQUARE,
-      },
-    ),
-  ],
-)
-def test_ops_are_told_as_near_as_they_can_be_and_come_back_as_they_were(
-  tmp_path, preprocess, keys
-):
-  told = image_processor.resizing(preprocess, 224)
-  assert told.items() >= keys.items()
-  assert ("size" in told) == ("size" in keys)
-  if preprocess is not None:
-    assert read(tmp_path, preprocessor_config=told).preprocess == preprocess
 
 
 def test_other_files_say_nothing(tmp_path):
@@ -177,18 +69,19 @@ def test_the_files_beside_a_safetensors_file_count(tmp_path):
 
 
 HOW = "method='bicubic', antialias=True"
+ROUNDED = "rounding='down')|central_crop(rounding='nearest')"
 
 
 @pytest.mark.parametrize(
   ("settings", "preprocess"),
   [
     # Defaults of open_clip's PreprocessCfg: 'shortest' and 'bicubic'.
-    (None, f"decode|resize_small(scale=1, {HOW})|central_crop"),
-    ({}, f"decode|resize_small(scale=1, {HOW})|central_crop"),
+    (None, f"decode|resize_small(scale=1, {HOW}, {ROUNDED}"),
+    ({}, f"decode|resize_small(scale=1, {HOW}, {ROUNDED}"),
     (
       {"resize_mode": "shortest", "interpolation": "bilinear"},
-      "decode|resize_small(scale=1, method='bilinear', antialias=True)"
-      "|central_crop",
+      "decode|resize_small(scale=1, method='bilinear', antialias=True,"
+      f" {ROUNDED}",
     ),
     ({"resize_mode": "squash"}, f"decode|resize({HOW})"),
     (
@@ -230,6 +123,27 @@ def test_a_mode_of_open_clip_that_pads_is_refused(tmp_path):
 def test_a_damaged_file_is_a_sentence(tmp_path, processor):
   with pytest.raises(UserError, match="preprocessor_config.json"):
     read(tmp_path, preprocessor_config=processor)
+
+
+def test_an_older_config_of_timm_has_its_keys_beside_the_name(tmp_path):
+  settings = TIMM[next(iter(TIMM))]
+  flat = read(tmp_path, config={"architecture": "vit_x", **settings})
+  nested = {"architecture": "vit_x", "pretrained_cfg": settings}
+  assert flat == read(tmp_path, config=nested)
+  assert flat.preprocess == next(iter(TIMM))
+
+
+def test_a_mode_of_timm_that_pads_is_refused(tmp_path):
+  config = {"pretrained_cfg": {"crop_mode": "border"}}
+  with pytest.raises(UserError, match='crop_mode = "border" is neither'):
+    read(tmp_path, config=config)
+
+
+def test_a_window_of_timm_that_the_ops_lack_is_told(tmp_path):
+  for name, method in {"lanczos": "bicubic", "hamming": "area"}.items():
+    found = read(tmp_path, config={"pretrained_cfg": {"interpolation": name}})
+    assert f"method='{method}'" in found.preprocess
+    assert bool(found.notes) == (name == "lanczos")
 
 
 @pytest.mark.parametrize("part", [0, -0.5, 1.5])

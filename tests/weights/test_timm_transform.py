@@ -20,7 +20,29 @@ from vit_jax.weights import timm_transform
       32,
       False,
     ),
-    ("decode|resize_small(29)|central_crop", "center", "box", 29, False),
+    ("decode|resize_small(29)|central_crop", "center", "box", 29, True),
+    (
+      "decode|resize_small(29, rounding='down')|central_crop(24, 'nearest')",
+      "center",
+      "box",
+      29,
+      False,
+    ),
+    # The middle of 33 pixels less 24 is rounded, of 32 it is not.
+    (
+      "decode|resize(33, antialias=True)|central_crop",
+      "squash",
+      "bilinear",
+      33,
+      True,
+    ),
+    (
+      "decode|resize_small(65, rounding='down')|central_crop(24, 'nearest')",
+      "center",
+      "hamming",
+      65,
+      True,
+    ),
     (
       "decode|resize_small(scale=1.143, method='bilinear')|central_crop",
       "center",

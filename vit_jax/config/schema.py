@@ -913,15 +913,19 @@ class ReconstructionEval(Eval):
   num_shown: PositiveInt = key(12, "Images that the report shows.")
 
 
+# torchvision's ops, rounded as it rounds.
+_OF_CLIP = (
+  "decode|resize_small(method='bicubic', antialias=True, rounding='down')"
+  "|central_crop(rounding='nearest')"
+)
+
+
 class ZeroShotDataset(Section):
   """One dataset of a zero-shot evaluator."""
 
   dataset: str = key("imagenet2012", "TFDS name, 'folder' or another source.")
   split: str = key("validation", "Split that accuracy is measured on.")
-  preprocess: str = key(
-    "decode|resize_small(method='bicubic', antialias=True)|central_crop",
-    "Host ops. [CLIP]",
-  )
+  preprocess: str = key(_OF_CLIP, "Host ops. [CLIP]")
   image_key: str = key("image", "Feature that holds the image.")
   label_key: str = key(
     "label", "Feature that holds the label or the set of accepted labels."
@@ -959,10 +963,7 @@ class RetrievalDataset(Section):
 
   dataset: str = key("captions", "A source of images and captions.")
   split: str = key("validation", "Split that is searched.")
-  preprocess: str = key(
-    "decode|resize_small(method='bicubic', antialias=True)|central_crop",
-    "Host ops. [CLIP]",
-  )
+  preprocess: str = key(_OF_CLIP, "Host ops. [CLIP]")
   image_key: str = key("image", "Feature that holds the image.")
   text_key: str | None = key(
     None, "Feature that holds the captions; None: as of train.text_key."

@@ -76,19 +76,31 @@ def _resize(
 
 
 def _resize_small(
-  pixels: Pixels, size: int, scale: float, method: str, antialias: bool
+  pixels: Pixels,
+  size: int,
+  scale: float,
+  method: str,
+  antialias: bool,
+  rounding: str,
 ) -> Pixels:
-  sides = np.asarray(pixels.shape[:2], np.float32)
-  factor = np.float32(round(scale * size)) / sides.min()
-  height, width = map(int, np.rint(sides * factor))
+  shape, side = pixels.shape[:2], round(scale * size)
+  if rounding == "down":
+    height, width = (side * length // min(shape) for length in shape)
+  else:
+    sides = np.asarray(shape, np.float32)
+    factor = np.float32(side) / sides.min()
+    height, width = map(int, np.rint(sides * factor))
   return numpy_resize.resize(pixels, height, width, method, antialias)
 
 
-def _central_crop(pixels: Pixels, size: int) -> Pixels:
+def _central_crop(pixels: Pixels, size: int, rounding: str) -> Pixels:
   height, width, _ = pixels.shape
   if min(height, width) < size:
     raise ValueError(f"{height} x {width} pixels hold none of {size} x {size}.")
-  top, left = (height - size) // 2, (width - size) // 2
+  top, left = (
+    round(room / 2) if rounding == "nearest" else room // 2
+    for room in (height - size, width - size)
+  )
   return pixels[top : top + size, left : left + size]
 
 

@@ -18,6 +18,7 @@ Size = Annotated[int, pydantic.Field(gt=0)]
 Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 Percent = Annotated[float, pydantic.Field(gt=0, le=100)]
 Method = Literal["bilinear", "bicubic", "area"]
+Rounding = Literal["nearest", "down"]
 
 
 @runtime_checkable
@@ -151,21 +152,38 @@ def resize_small(
   scale: Positive = 1.0,
   method: Method = "area",
   antialias: bool = False,
+  rounding: Rounding = "nearest",
 ) -> Tensor:
-  """Resizes the smaller side to round(scale * size), in proportion. [BV]"""
+  """Resizes the smaller side to round(scale * size), in proportion. [BV]
+
+  The other side is rounded to the nearest pixel [BV] or down, as torchvision
+  and Hugging Face do.
+  """
   pixels = image.pixels()
-  sides = tf.cast(tf.shape(pixels)[:2], tf.float32)
-  factor = round(scale * size) / tf.reduce_min(sides)
-  new = tf.cast(tf.round(sides * factor), tf.int32)
+  if rounding == "down":
+    sides = tf.cast(tf.shape(pixels)[:2], tf.int64)
+    new = round(scale * size) * sides // tf.reduce_min(sides)
+  else:
+    sides = tf.cast(tf.shape(pixels)[:2], tf.float32)
+    new = tf.round(sides * (round(scale * size) / tf.reduce_min(sides)))
+  new = tf.cast(new, tf.int32)
   return resize_pixels(pixels, new[0], new[1], method, antialias)
 
 
 @register("image", cuts_out=True)
-def central_crop(image: Image, seed: Tensor, /, size: Size) -> Tensor:
-  """Crops the central size x size pixels; a smaller image is an error."""
-  shape = image.shape()
-  top, left = (shape[0] - size) // 2, (shape[1] - size) // 2
-  crop = image.crop(_window(top, left, size, size))
+def central_crop(
+  image: Image, seed: Tensor, /, size: Size, rounding: Rounding = "down"
+) -> Tensor:
+  """Crops the central size x size pixels; a smaller image is an error.
+
+  Half a pixel of the window's place is rounded down [BV], or to the nearest
+  even number, as torchvision does.
+  """
+  room = image.shape()[:2] - size
+  place = room // 2
+  if rounding == "nearest":
+    place += room % 2 * (place % 2)
+  crop = image.crop(_window(place[0], place[1], size, size))
   return tf.ensure_shape(crop, (size, size, 3))
 
 

@@ -73,7 +73,7 @@ def read(path: str) -> Inference:
   the first that classifies, else the first that compares with texts), and its
   loss tells the activation of its logits, or that they are numbers. A published
   file may have an image processor's config beside it; otherwise images are
-  resized to a square and logits go through a softmax.
+  resized to a square, or as CLIP's are, and logits go through a softmax.
 
   Args:
     path: Workdir, step, .npz, .safetensors, .pth or Hugging Face directory.
@@ -88,6 +88,12 @@ def read(path: str) -> Inference:
     extensions = ()
     said = image_processor.read(path)
     preprocess = weights.preprocess or said.preprocess
+    notes = said.notes
+    if preprocess is None:
+      assumed = _default(weights.model)
+      notes = (f"No file says how images are prepared: {assumed!r} is taken.",)
+    for sentence in notes:
+      _logger.info("%s: %s", path, sentence)
     activation = weights.activation or said.activation
   else:
     workdir, _ = reading.locate(path)
@@ -99,10 +105,19 @@ def read(path: str) -> Inference:
   weights = dataclasses.replace(
     weights,
     model=weights.model.updated(**load.ANY_DEVICE),
-    preprocess=preprocess or _DEFAULT_PREPROCESS,
+    preprocess=preprocess or _default(weights.model),
     activation=activation,
   )
   return Inference(weights, step, extensions, preprocess is not None)
+
+
+def _default(model: schema.Model) -> str:
+  """The ops of published networks whose files do not tell them."""
+  # SigLIP adds a bias to similarities, and takes squares.
+  has_text = registry.FAMILIES.get(model.name).has_text
+  if has_text and getattr(model, "bias_init", None) is None:
+    return schema.ZeroShotDataset().preprocess
+  return _DEFAULT_PREPROCESS
 
 
 def _for_size(preprocess: str, image_size: int) -> str:

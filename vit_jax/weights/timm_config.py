@@ -36,6 +36,16 @@ def found(path: epath.Path) -> Fields | None:
   return Fields.read(file) if file.exists() else None
 
 
+def settings(config: Fields) -> Fields | None:
+  """The `pretrained_cfg` of a config; None: it is not timm's.
+
+  Older configs have its keys beside the name of the network.
+  """
+  if "pretrained_cfg" in config:
+    return config.mapping("pretrained_cfg")
+  return config if "architecture" in config else None
+
+
 def _header(path: epath.Path) -> Fields | None:
   """The config in the header of a file, which is JSON after its length."""
   try:

@@ -8,20 +8,22 @@ decodes JPEG exactly, where TensorFlow's decoder is quicker.
 import math
 from typing import Any
 
-from vit_jax.weights.image_processor import op_arguments, op_name, parsed
+from vit_jax.weights import op_strings
+from vit_jax.weights.fields import COUNTS, NUMBER, TEXT, Fields
 
-_BILINEAR = "bilinear"
-# Methods of ours -> timm's names; Pillow's box averages areas.
-_INTERPOLATIONS = {_BILINEAR: _BILINEAR, "bicubic": "bicubic", "area": "box"}
-# Ops between `decode` and the end -> timm's mode, and the first one's default.
-_RESIZES = {
-  ("resize",): ("squash", _BILINEAR),
-  ("resize", "central_crop"): ("squash", _BILINEAR),
-  ("resize_small", "central_crop"): ("center", "area"),
+_MODES = ("center", "squash")
+_BILINEAR, _BICUBIC, _AREA = "bilinear", "bicubic", "area"
+# timm's names of the ways to resize -> ours; 'random' is none in evaluations.
+_METHODS = {
+  "bilinear": _BILINEAR,
+  "bicubic": _BICUBIC,
+  "random": _BICUBIC,
+  "box": _AREA,
+  "hamming": _AREA,
 }
-_JPEG = "JPEG files are decoded by Pillow there, by about a level of 255 apart"
-_SIDES = ("size", "scale", "method", "antialias")
-_SQUARES = ("size", "method", "antialias", "scale")
+# Pillow's box takes whole pixels only: nearest to means of areas up to this
+# side, in pixels, and beyond it Hamming's window is.
+_BOX = 64
 
 
 def described(
@@ -36,26 +38,65 @@ def described(
   Returns:
     The keys, and a sentence about each difference that remains.
   """
+  square = _keys("squash", _BILINEAR, image_size, image_size)
   if preprocess is None:
-    return _keys("squash", _BILINEAR, image_size, image_size), ()
-  first, *calls = parsed(preprocess)
-  names = tuple(map(op_name, calls))
-  if op_name(first) != "decode" or names not in _RESIZES:
+    return square, ()
+  found = op_strings.resizing(preprocess, image_size)
+  if found is None:
     note = f"images become squares there, which {preprocess!r} is not"
-    return _keys("squash", _BILINEAR, image_size, image_size), (note, _JPEG)
-  mode, method = _RESIZES[names]
-  order = _SIDES if names[0] == "resize_small" else _SQUARES
-  given = op_arguments(calls[0], order)
-  method = given.get("method", method)
-  side = round(given.get("scale", 1) * (given.get("size") or image_size))
-  notes: tuple[str, ...] = (_JPEG,)
-  if method != "area" and not given.get("antialias", False):
-    notes = (
-      "images that shrink are smoothed there, which"
-      f" {names[0]!r} does with antialias=True only",
-      _JPEG,
+    return square, (note, op_strings.JPEG)
+  notes = found.differences(op_strings.TORCHVISION)
+  interpolation = found.method
+  if found.method == _AREA:
+    interpolation = "box" if found.side <= _BOX else "hamming"
+    if interpolation != "box":
+      notes = (*notes, "areas are averaged with other weights there")
+  mode = "squash" if found.is_squashed else "center"
+  return _keys(mode, interpolation, found.side, image_size), notes
+
+
+def ops(settings: Fields) -> tuple[str, tuple[str, ...]]:
+  """The ops of timm's evaluation: resize by 1 / crop_pct, crop the centre.
+
+  Args:
+    settings: The `pretrained_cfg`.
+
+  Returns:
+    The ops, and a sentence about each difference that remains.
+
+  Raises:
+    UserError: A value is damaged, or `crop_mode` is another.
+  """
+  size = settings.get("input_size", COUNTS, (3, 224, 224))[-1]
+  mode = settings.get("crop_mode", TEXT, "center")
+  if mode not in _MODES:
+    raise settings.refusal(
+      "crop_mode",
+      "is neither 'center' nor 'squash', and no other one is read; set one of"
+      " them",
     )
-  return _keys(mode, _INTERPOLATIONS[method], side, image_size), notes
+  interpolation = settings.get("interpolation", TEXT, _BICUBIC)
+  notes: tuple[str, ...] = ()
+  if interpolation not in _METHODS:
+    notes = (
+      f"Images are resized bicubically, where timm does by {interpolation!r}.",
+    )
+  text = op_strings.text(
+    math.floor(size / crop_part(settings)),
+    size,
+    is_squashed=mode == "squash",
+    method=_METHODS.get(interpolation, _BICUBIC),
+    crop_rounding=op_strings.TORCHVISION,
+  )
+  return text, notes
+
+
+def crop_part(settings: Fields) -> float:
+  """Side of the crop over that of the image."""
+  part = settings.get("crop_pct", NUMBER, 0.875)
+  if not 0 < part <= 1:
+    raise settings.refusal("crop_pct", "is not above 0 and at most 1")
+  return part
 
 
 def _keys(

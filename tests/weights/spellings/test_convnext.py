@@ -137,6 +137,16 @@ def test_a_config_of_another_network_is_refused(copied, values, words):
     assert word in str(caught.value)
 
 
+@pytest.mark.parametrize("name", HUGGING_FACE)
+def test_the_processor_tells_the_size_of_images(copied, name):
+  """transformers' networks of 384 pixels are published with its default."""
+  directory = copied(name)
+  change(directory, image_size=None)
+  size = {"shortest_edge": 384}
+  change(directory, "preprocessor_config.json", size=size)
+  assert huggingface.read(directory).model.image_size == 384
+
+
 @pytest.mark.parametrize(
   "values, words",
   [

@@ -1,5 +1,6 @@
 """timm's files give what timm makes of them."""
 
+import json
 import shutil
 
 import numpy as np
@@ -18,6 +19,7 @@ from tests.weights.published import (
   outputs_at,
   relative_error,
 )
+from vit_jax.config import pixels
 from vit_jax.errors import UserError
 from vit_jax.models.vit import sizes
 from vit_jax.weights import files
@@ -79,6 +81,28 @@ def test_config_tells_heads_statistics_and_names():
   gap = timm.read(GOLDEN / "timm_vit_gap").model
   assert gap.normalize == "imagenet"
   assert (gap.pool, gap.cls_token, gap.norm_after_pool) == ("gap", True, True)
+
+
+def test_an_older_config_is_read_as_timm_reads_it(copied):
+  """One object; a mean or deviation that is not there is ImageNet's."""
+  directory = copied("timm_vit")
+  config = json.loads((directory / "config.json").read_text())
+  settings = {**config["pretrained_cfg"], "mean": [0.25, 0.25, 0.25]}
+  del settings["std"]
+  older = {
+    "architecture": config["architecture"],
+    **settings,
+    "labels": config["label_names"],
+  }
+  (directory / "config.json").write_text(json.dumps(older))
+  found, model = timm.read(directory), timm.read(GOLDEN / "timm_vit").model
+  assert found.class_names == timm.read(GOLDEN / "timm_vit").class_names
+  assert found.model.image_size == model.image_size
+  assert pixels.parse(found.model.normalize) == (
+    (0.25, 0.25, 0.25),
+    (0.229, 0.224, 0.225),
+  )
+  assert "normalised" not in " ".join(found.assumed)
 
 
 def test_lone_file_says_what_is_assumed():

@@ -28,7 +28,14 @@ from vit_jax.models.text import sizes as text_sizes
 from vit_jax.models.two_towers.shapes import image_tower
 from vit_jax.models.vit import sizes as vit_sizes
 from vit_jax.pretrained import inference, save
-from vit_jax.weights import archive, files, flat, stacking, tensors
+from vit_jax.weights import (
+  archive,
+  files,
+  flat,
+  image_processor,
+  stacking,
+  tensors,
+)
 from vit_jax.weights.spellings import huggingface, original, timm
 from vit_jax.weights.spellings.two_towers import (
   open_clip_trunks,
@@ -501,6 +508,13 @@ def test_a_directory_of_open_clip_is_written_as_it_was_read(tmp_path):
       "|central_crop",
       "bicubic",
       "shortest",
+      ["rounded otherwise", "JPEG"],
+    ),
+    (
+      "decode|resize_small(scale=1, method='bicubic', antialias=True,"
+      " rounding='down')|central_crop(rounding='nearest')",
+      "bicubic",
+      "shortest",
       ["JPEG"],
     ),
     ("decode|resize(antialias=True)", "bilinear", "squash", ["JPEG"]),
@@ -509,13 +523,13 @@ def test_a_directory_of_open_clip_is_written_as_it_was_read(tmp_path):
       "|central_crop",
       "bicubic",
       "shortest",
-      ["JPEG", "to 16 pixels there, not to 20"],
+      ["rounded otherwise", "JPEG", "to 16 pixels there, not to 20"],
     ),
     (
       "decode|resize_small(scale=1)|central_crop",
-      "bilinear",
+      "bicubic",
       "shortest",
-      ["JPEG", "not by areas"],
+      ["rounded otherwise", "JPEG", "not by areas"],
     ),
     ("decode|central_crop", "bilinear", "squash", ["squares", "JPEG"]),
   ],
@@ -661,6 +675,18 @@ def test_open_clips_siglip_is_read_by_its_names(tmp_path):
   # timm's name of a network says that its GELU is not exact.
   for key in ("image_embedding", "text_embedding", "logits"):
     assert relative_error(ours[key], wanted[key]) < 1e-5, key
+
+
+def test_a_clip_that_does_not_tell_is_written_as_published_ones_are(
+  tmp_path, copied
+):
+  directory = copied("huggingface_clip")
+  (directory / "preprocessor_config.json").unlink(missing_ok=True)
+  convert.convert(str(directory), str(tmp_path / "clip"), to="huggingface")
+  told = json.loads((tmp_path / "clip/preprocessor_config.json").read_text())
+  assert told["image_processor_type"] == "CLIPImageProcessor"
+  assert told["resample"] == 3 and told["size"] == {"shortest_edge": 16}
+  assert image_processor.OURS not in told
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ from vit_jax import records
 from vit_jax.config import pixels, schema
 from vit_jax.errors import UserError
 from vit_jax.weights import (
+  huggingface_processor,
   image_processor,
   labels,
   stacking,
   tensors,
-  timm_transform,
+  timm_config,
 )
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import FLAG, NUMBER, NUMBERS, TEXT, Fields
-from vit_jax.weights.image_processor import CONFIG, PREPROCESSOR
 from vit_jax.weights.spellings import names
 from vit_jax.weights.spellings.contract import CARD, HuggingFace
 from vit_jax.weights.spellings.registry import HUGGINGFACE
@@ -37,7 +37,7 @@ def read(path: epath.PathLike) -> Weights:
   """
   path = epath.Path(path)
   directory = path if path.is_dir() else path.parent
-  config = Fields.read(directory / CONFIG)
+  config = Fields.read(directory / timm_config.NAME)
   kind = config.get("model_type", TEXT)
   if kind not in HUGGINGFACE.names():
     raise config.refusal(
@@ -51,9 +51,12 @@ def read(path: epath.PathLike) -> Weights:
   found, about_others = family.select(config, found)
   notes += about_others
   said = family.said(config, found)
-  said |= _preprocessing(directory, kind, family, notes)
+  processor = huggingface_processor.find(directory)
+  said |= _preprocessing(processor, kind, family, notes)
   model, params, assumed = names.read(str(path), found, family.names, said)
   _check_config(config, family, model)
+  if processor is not None:
+    notes += _other_size(processor, model.image_size)
   return Weights(
     path=str(path),
     model=model,
@@ -111,9 +114,15 @@ def write(
   if weights.activation in image_processor.PROBLEM_TYPES:
     config["problem_type"] = image_processor.PROBLEM_TYPES[weights.activation]
   mean, deviation = pixels.parse(model.normalize)
+  resizing, notes = huggingface_processor.described(
+    weights.preprocess, model.image_size
+  )
   processor = {
+    "do_convert_rgb": True,
+    "do_resize": True,
+    "resample": huggingface_processor.BILINEAR,
     **family.processor(model),
-    **image_processor.resizing(weights.preprocess, model.image_size),
+    **resizing,
     "do_rescale": True,
     "rescale_factor": 1 / 255,
     "do_normalize": True,
@@ -122,21 +131,10 @@ def write(
   }
   with records.new_directory(directory) as partial:
     tensors.write(partial / tensors.FILE, found)
-    records.write_json(partial / CONFIG, config)
-    records.write_json(partial / PREPROCESSOR, processor)
+    records.write_json(partial / timm_config.NAME, config)
+    records.write_json(partial / huggingface_processor.NAME, processor)
     if card is not None:
       (partial / CARD).write_bytes(card.encode())
-  return _otherwise(weights)
-
-
-def _otherwise(weights: Weights) -> Sequence[str]:
-  """Sentences about what Hugging Face's processors do in another way."""
-  # They smooth what shrinks as timm does, but do not average areas.
-  said, notes = timm_transform.described(
-    weights.preprocess, weights.model.image_size
-  )
-  if said["interpolation"] == "box":
-    return (*notes, "images are resized bilinearly there, not by areas")
   return notes
 
 
@@ -188,26 +186,36 @@ def _check_config(
 
 
 def _preprocessing(
-  directory: epath.Path, kind: str, family: HuggingFace, notes: list[str]
+  processor: Fields | None, kind: str, family: HuggingFace, notes: list[str]
 ) -> dict[str, Any]:
-  """Keys of config.model that the preprocessor's file tells."""
-  path = directory / PREPROCESSOR
-  if not path.exists():
+  """Keys of config.model that the image processor tells."""
+  if processor is None:
     notes.append(
-      f"There is no {PREPROCESSOR}: pixels are normalised as the family"
-      f" '{kind}' does by default (model.normalize='{family.normalize}')."
+      f"There is no {huggingface_processor.NAME}: pixels are normalised as the"
+      f" family '{kind}' does by default"
+      f" (model.normalize='{family.normalize}')."
     )
     return {"normalize": family.normalize}
-  processor = Fields.read(path)
   said: dict[str, Any] = {"normalize": _normalize(processor, family.normalize)}
-  size = image_processor.image_size(processor)
+  size = huggingface_processor.image_size(processor)
   if family.says_image_size and size is not None:
     said["image_size"] = size
   return said
 
 
+def _other_size(processor: Fields, image_size: int) -> list[str]:
+  """A sentence if the network is of other images than its processor makes."""
+  size = huggingface_processor.image_size(processor)
+  if size in (None, image_size):
+    return []
+  return [
+    f"The network is of images of {image_size} pixels, and so they are made"
+    f" here; its {huggingface_processor.NAME} makes {size} of them."
+  ]
+
+
 def _normalize(config: Fields, default: str) -> str:
-  """config.model.normalize for preprocessor_config.json."""
+  """config.model.normalize for an image processor."""
   mean, deviation = (0.0,), (1.0,)
   if config.get("do_normalize", FLAG, True):
     statistics = pixels.parse(default)

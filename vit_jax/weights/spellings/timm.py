@@ -4,6 +4,7 @@ import re
 
 from etils import epath
 
+from vit_jax.config import pixels
 from vit_jax.errors import UserError
 from vit_jax.weights import labels, tensors, timm_config
 from vit_jax.weights.contract import Weights
@@ -114,10 +115,13 @@ def _marks(family: Timm) -> tuple[str, ...]:
 
 
 def _normalize(config: Fields, notes: list[str]) -> str:
-  settings = config.mapping("pretrained_cfg")
-  if "mean" in settings and "std" in settings:
+  settings = timm_config.settings(config)
+  if settings is not None:
+    mean, deviation = pixels.parse("imagenet")  # timm's, where it has none.
     return normalize_key(
-      settings, settings.get("mean", NUMBERS), settings.get("std", NUMBERS)
+      settings,
+      settings.get("mean", NUMBERS, mean),
+      settings.get("std", NUMBERS, deviation),
     )
   normalize = "minus_one_to_one"
   notes.append(
@@ -129,8 +133,8 @@ def _normalize(config: Fields, notes: list[str]) -> str:
 
 def _input_size(config: Fields) -> int | None:
   """Side of the images that config.json tells."""
-  settings = config.mapping("pretrained_cfg")
-  if "input_size" not in settings:
+  settings = timm_config.settings(config)
+  if settings is None or "input_size" not in settings:
     return None
   size = settings.get("input_size", COUNTS, ())
   if len(size) != 3 or size[0] != 3 or size[1] != size[2]:
@@ -141,7 +145,10 @@ def _input_size(config: Fields) -> int | None:
 def _class_names(
   config: Fields, num_classes: int | None
 ) -> tuple[str, ...] | None:
-  named = config.values.get("label_names")
+  values = dict(config.values)
+  if (settings := timm_config.settings(config)) is not None:
+    values = {**settings.values, **values}
+  named = values.get("label_names", values.get("labels"))
   if not isinstance(named, list) or len(named) != num_classes:
     return None
   return labels.names([str(name) for name in named])

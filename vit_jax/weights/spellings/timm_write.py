@@ -19,10 +19,10 @@ from vit_jax.weights import (
   labels,
   stacking,
   tensors,
+  timm_config,
   timm_transform,
 )
 from vit_jax.weights.contract import Weights
-from vit_jax.weights.image_processor import CONFIG
 from vit_jax.weights.spellings.contract import CARD
 from vit_jax.weights.spellings.registry import TIMM_WRITERS
 from vit_jax.weights.spellings.timm_network import TimmNetwork, TimmWriter
@@ -61,7 +61,7 @@ def write(
   config, notes = _config(weights, network)
   with records.new_directory(directory) as partial:
     tensors.write(partial / tensors.FILE, found)
-    records.write_json(partial / CONFIG, config)
+    records.write_json(partial / timm_config.NAME, config)
     if card is not None:
       (partial / CARD).write_bytes(card.encode())
   return notes
@@ -83,7 +83,7 @@ def write_file(path: epath.PathLike, weights: Weights) -> Sequence[str]:
   """
   network = check(weights.model)
   config, notes = _config(weights, network)
-  metadata = {CONFIG: json.dumps(config)}
+  metadata = {timm_config.NAME: json.dumps(config)}
   with records.replacing(path) as partial:
     tensors.write(partial, _tensors(weights), metadata)
   return (*notes, _opening(os.fspath(path), weights, network))

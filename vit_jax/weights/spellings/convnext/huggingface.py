@@ -106,8 +106,10 @@ def _record(version: int, prefix: str) -> HuggingFace:
     names=_NAMES,
     said=_said,
     config=_config,
-    unchecked=frozenset({"hidden_act", "drop_path_rate"}),
+    # Files of other sizes than 224 say it in their processor alone.
+    unchecked=frozenset({"hidden_act", "drop_path_rate", "image_size"}),
     processor=_processor,
+    says_image_size=True,
     select=_select,
     scale=_scale,
   )

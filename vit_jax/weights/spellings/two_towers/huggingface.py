@@ -11,6 +11,7 @@ from vit_jax.models.text import sizes as text_sizes
 from vit_jax.models.two_towers.shapes import embedding_size, image_tower
 from vit_jax.models.vit import sizes as vit_sizes
 from vit_jax.weights.fields import COUNT, NUMBER, TEXT, Fields
+from vit_jax.weights.huggingface_processor import BICUBIC
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Names, Tensors
 
@@ -346,10 +347,12 @@ def _processor(kind: str):
     if kind == "SigLIP":
       return {
         "image_processor_type": "SiglipImageProcessor",
+        "resample": BICUBIC,
         "size": {"height": side, "width": side},
       }
     return {
       "image_processor_type": "CLIPImageProcessor",
+      "resample": BICUBIC,
       "size": {"shortest_edge": side},
       "crop_size": {"height": side, "width": side},
     }

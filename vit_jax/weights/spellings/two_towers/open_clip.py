@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from etils import epath
 
+from vit_jax.config import pixels
 from vit_jax.errors import UserError
 from vit_jax.weights.fields import COUNT, FLAG, NUMBER, NUMBERS, TEXT, Fields
 from vit_jax.weights.image_processor import OPEN_CLIP, normalize_key
@@ -253,9 +254,12 @@ def _config(path: str) -> Fields:
 
 def _normalize(config: Fields, notes: list[str]) -> str:
   settings = config.mapping("preprocess_cfg")
-  if "mean" in settings and "std" in settings:
+  if "mean" in settings or "std" in settings:
+    mean, deviation = pixels.parse("clip")
     return normalize_key(
-      settings, settings.get("mean", NUMBERS), settings.get("std", NUMBERS)
+      settings,
+      settings.get("mean", NUMBERS, mean),
+      settings.get("std", NUMBERS, deviation),
     )
   notes.append(
     f"No {CONFIG} says how pixels are normalised: CLIP's mean and deviation are"

@@ -302,9 +302,9 @@ def _resizing(
       f"images are resized to {size} pixels there, not to {side} and cropped",
     )
   interpolation = said["interpolation"]
-  if interpolation == "box":
-    interpolation = "bilinear"
-    notes += ("images are resized bilinearly there, not by areas",)
+  if interpolation in ("box", "hamming"):
+    interpolation = "bicubic"
+    notes += ("images are resized bicubically there, not by areas",)
   mode = "squash" if said["crop_mode"] == "squash" else "shortest"
   return {"interpolation": interpolation, "resize_mode": mode}, notes
 
