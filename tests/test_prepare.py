@@ -426,3 +426,26 @@ def test_a_tokenizer_of_patches_names_the_run_that_learns_from_it(tmp_path):
     "--config.train.split=test",
     *(f"--config.data_dir={tmp_path}/photos", "--workdir=runs/beit"),
   ]
+
+
+@pytest.mark.parametrize("has_label", [True, False])
+def test_captions_may_lack_beside_classes(has_label, tmp_path):
+  datasets = pytest.importorskip("datasets")
+  columns = {
+    "image": [{"bytes": pictures.png(i), "path": None} for i in range(4)],
+    "title": ["one", None, "three", " "],
+  }
+  kinds = {"image": datasets.Image(), "title": datasets.Value("string")}
+  if has_label:
+    columns["label"] = [0, 1, 0, 1]
+    kinds["label"] = datasets.ClassLabel(names=["ant", "bee"])
+  datasets.Dataset.from_dict(
+    columns, features=datasets.Features(kinds)
+  ).save_to_disk(tmp_path / "d")
+  run = _run(f"datasets:{tmp_path}/d", "--check")
+  says = "2 of the examples cannot be used: record 1 of datasets:"
+  assert says in run.stderr
+  assert run.returncode == (0 if has_label else 1)
+  if has_label:
+    assert "is ready: 4 images in 2 classes." in run.stdout
+    assert "Captions are left out: 2 of" in run.stderr

@@ -41,6 +41,7 @@ docs/beit.md.
 """
 
 import contextlib
+import logging
 import os
 import shlex
 from collections.abc import Sequence
@@ -49,7 +50,7 @@ import numpy as np
 from absl import flags
 
 from vit_jax import command_line
-from vit_jax.data import folder, sources, tfds_directory
+from vit_jax.data import folder, sources, substitutes, tfds_directory
 from vit_jax.errors import UserError
 from vit_jax.rundir.progress import CountProgress
 
@@ -64,6 +65,8 @@ _ONLY_FOR_FROM = (
   "skip_bad",
 )
 _PUBLISHED_SIZES = {"bpe": 49_408, "sentencepiece": 32_000}
+
+_logger = logging.getLogger(__name__)
 
 
 def define_flags() -> None:
@@ -407,17 +410,21 @@ def _open(
     # The check finds damaged files, all of them at once.
     return folder.scan(split, flags.FLAGS.data_dir, folder.check(arguments))
   problems = []
-  for key in (label_key,) if label_key else ("label", "labels"):
+  keys = (label_key,) if label_key else ("label", "labels")
+  options = {"data_dir": flags.FLAGS.data_dir, "image_key": image_key}
+  for key in keys:
     try:
-      return sources.open_source(
-        dataset,
-        split,
-        data_dir=flags.FLAGS.data_dir,
-        image_key=image_key,
-        label_key=key,
-      )
+      return sources.open_source(dataset, split, label_key=key, **options)
     except UserError as error:
       problems.append(error)
+  if kind == "datasets" and isinstance(problems[0], substitutes.UnusableError):
+    # A run that learns classes does not need captions.
+    found = sources.open_source(
+      dataset, split, label_key=keys[0], captions=False, **options
+    )
+    if found.label:
+      _logger.warning("Captions are left out: %s", problems[0])
+      return found
   raise problems[0]
 
 

@@ -374,10 +374,65 @@ def test_a_caption_may_lack_where_nobody_reads_captions(form, tmp_path):
   assert batch.keys() == {"image", "label"}
   assert batch["image"].tolist() == [picture(i) for i in range(COUNT)]
   for wanted in ({}, {"captions": False, "text_key": "text"}):
-    other = open_(tmp_path / "d", **wanted, **options)
+    with pytest.raises(UserError, match=r"record 1 .* \(no caption\)"):
+      open_(tmp_path / "d", **wanted, **options)
+    other = open_(tmp_path / "d", max_bad_examples=1, **wanted, **options)
     assert other.fingerprint == source.fingerprint
-    with pytest.raises(UserError, match="record 1 .* has no caption"):
+    with pytest.raises(UserError, match=r"record 1 .* \(no caption\)"):
       other.read(np.arange(COUNT))
+    with pytest.raises(UserError, match="record 1 .* has no caption"):
+      other.captions(np.arange(COUNT))
+
+
+@pytest.mark.parametrize("form", ["saved", "parquet", "parquet in place"])
+@pytest.mark.parametrize("is_list", [False, True])
+def test_captions_that_cannot_be_used_are_counted_at_once(
+  form, is_list, tmp_path
+):
+  bad = {1: None, 4: "", 6: " \u3000\t"}
+  texts = [bad.get(i, f"text {i}") for i in range(COUNT)]
+  feature = datasets.Value("string")
+  if is_list:
+    # One that can be used is enough.
+    texts = [[t, t] if i in bad else [t, None] for i, t in enumerate(texts)]
+    texts[8], texts[9] = [], None
+    feature = datasets.List(feature)
+  found = table(text=(feature, texts))
+  if form == "saved":
+    found.save_to_disk(tmp_path / "d")
+  else:
+    (tmp_path / "d").mkdir()
+    found.to_parquet(tmp_path / "d/train.parquet", batch_size=3)
+  options = {"shuffle_block": COUNT} if form == "parquet in place" else {}
+  wrong = [1, 4, 6, 8, 9] if is_list else [1, 4, 6]
+  says = (
+    rf"{len(wrong)} of the examples .* record 1 .*; record 4 .* train \(empty"
+  )
+  with pytest.raises(UserError, match=says):
+    open_(tmp_path / "d", **options, max_bad_examples=len(wrong) - 1)
+  source = open_(tmp_path / "d", **options, max_bad_examples=len(wrong))
+  assert sorted(source.problems) == wrong
+  part = open_(tmp_path / "d", "train[5:7]", **options, max_bad_examples=1)
+  assert sorted(part.problems) == [1]
+  batches = host_batches(source, max_bad_examples=len(wrong))
+  take(batches, 5)
+  assert batches.bad_examples(before=20) == wrong
+
+
+def test_a_text_that_is_not_utf8_is_a_sentence_at_once(tmp_path):
+  import pyarrow as pa
+
+  offsets = pa.py_buffer(np.array([0, 2, 4], np.int32).tobytes())
+  text = pa.Array.from_buffers(
+    pa.string(), 2, [None, offsets, pa.py_buffer(b"ab\xff\xfe")]
+  )
+  image = pa.array([picture(0), picture(1)])
+  (tmp_path / "d").mkdir()
+  found = pa.table({"image": image, "text": text})
+  with pa.ipc.new_file(tmp_path / "d/train.arrow", found.schema) as file:
+    file.write_table(found)
+  with pytest.raises(UserError, match="d cannot be read .*UTF8"):
+    open_(tmp_path / "d")
 
 
 def test_a_split_published_without_labels_has_none(tmp_path):
@@ -465,7 +520,9 @@ def test_an_empty_caption_and_a_damaged_image_are_named(tmp_path):
   datasets.Dataset.from_list(found, features=features).save_to_disk(
     tmp_path / "d"
   )
-  source = open_(tmp_path / "d")
+  with pytest.raises(UserError, match=r"record 2 .* \(empty caption\)"):
+    open_(tmp_path / "d")
+  source = open_(tmp_path / "d", max_bad_examples=1)
   says = r"record 2 .* has no caption that can be used in 'text' \(empty"
   with pytest.raises(UserError, match=says):
     source.captions(np.array([2]))
@@ -475,7 +532,7 @@ def test_an_empty_caption_and_a_damaged_image_are_named(tmp_path):
   ids, _ = order.example_ids(np.arange(20), COUNT, seed=5)
   assert {2, 5} <= set(ids.tolist())
   with pytest.raises(UserError, match=r"record 5 of datasets:.*damaged"):
-    take(host_batches(open_(tmp_path / "d")), 5)
+    take(host_batches(source), 5)
 
 
 @pytest.mark.parametrize("form", ["saved", "arrow", "parquet"])

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from vit_jax.data import caption_lists
+
 _OFFSETS = {
   pa.binary(): np.int32,
   pa.string(): np.int32,
@@ -74,6 +76,23 @@ class Chunk:
     parts = [part for part in self._image_parts(name) if part]
     found = array.is_null().to_numpy(zero_copy_only=False)
     return found | np.logical_and.reduce([part.is_null() for part in parts])
+
+  def has_no_text(self, name: str) -> np.ndarray:
+    """bool [n], True where a cell has no text but space; see `is_list`."""
+    array, lengths = self._columns[name], None
+    if is_list(array.type):
+      lengths = pc.fill_null(pc.list_value_length(array), 0)
+      array = array.flatten()
+    if array.type not in _OFFSETS:  # Nothing but nulls, or categories.
+      array = array.cast(pa.string())
+    empty = pc.equal(pc.binary_length(array), 0)
+    blank = pc.fill_null(pc.or_(empty, pc.utf8_is_space(array)), True)
+    found = blank.to_numpy(zero_copy_only=False)
+    if lengths is None:
+      return found
+    counts = np.concatenate([[0], np.cumsum(~found)])
+    ends = np.cumsum(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.diff(counts[ends], prepend=0) == 0
 
   def update(self, digest: Any, name: str) -> None:
     """Adds what tells a column's content from another's to a digest.
@@ -140,6 +159,11 @@ class Table(abc.ABC):
   def chunk(self, number: int) -> Chunk:
     """The columns of a chunk that were asked for."""
 
+  def chunk_of(self, number: int, name: str) -> Chunk:
+    """A chunk for the use of one column; others may be left out."""
+    del name
+    return self.chunk(number)
+
   @abc.abstractmethod
   def column(self, name: str) -> pa.ChunkedArray:
     """A whole column, for those of few bytes a record."""
@@ -151,6 +175,21 @@ class Table(abc.ABC):
   @abc.abstractmethod
   def without_image(self, name: str) -> np.ndarray:
     """Positions without an image, int64, as far as they are known."""
+
+  def without_text(self, name: str) -> dict[int, str]:
+    """Positions without a caption that can be used, and the reason of each.
+
+    Raises:
+      pa.ArrowInvalid: A text is not UTF-8.
+    """
+    found, first = {}, 0
+    for number, length in enumerate(self.lengths.tolist()):
+      chunk = self.chunk_of(number, name)
+      for place in np.flatnonzero(chunk.has_no_text(name)).tolist():
+        _, reason = caption_lists.usable(chunk.cell(name, place))
+        found[first + place] = reason
+      first += length
+    return found
 
   def located(self, positions: np.ndarray) -> Iterator[tuple[Chunk, int]]:
     """The chunk of each position and the place in it, in their order."""

@@ -13,6 +13,7 @@ import os
 import pathlib
 import posixpath
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from vit_jax.data import (
 )
 from vit_jax.data.datasets_columns import Columns
 from vit_jax.errors import UserError
+
+if TYPE_CHECKING:
+  from vit_jax.data.arrow_tables import Table
 
 _ALL = "all"  # Every split, to be looked through.
 
@@ -62,7 +66,7 @@ def open_source(
   Raises:
     UserError: The library is not installed; the dataset, a split or a column is
       not there or unsuitable; or more than `max_bad_examples` records lack an
-      image or a label.
+      image, a label or, where captions are read, a caption.
   """
   datasets_names.require_library()
   # Imported late, with the library: they need Arrow.
@@ -101,9 +105,9 @@ def open_source(
     first = 0
     for piece in pieces:
       table = used[piece.name]
-      for position in table.without_image(columns.image):
+      for position, reason in _lacking(table, columns).items():
         if piece.start <= position < piece.stop:
-          problems[first + int(position) - piece.start] = "no image"
+          problems[first + position - piece.start] = reason
       first += piece.stop - piece.start
     for table_name, table in sorted(used.items()):
       content = table.digest(whole.names)
@@ -143,6 +147,13 @@ def open_source(
   return source
 
 
+def _lacking(table: "Table", columns: Columns) -> dict[int, str]:
+  """Positions that lack what is read of them, and what that is."""
+  found = table.without_text(columns.text) if columns.text else {}
+  images = table.without_image(columns.image).tolist()
+  return found | dict.fromkeys(images, "no image")
+
+
 @functools.cache
 def _say(line: str) -> None:
   """Logs a line once: evaluators read the same columns as the training."""
@@ -158,7 +169,7 @@ class DatasetsSource(sources.Source):
   fingerprint: str
   dataset: str
   columns: Columns
-  tables: Mapping[str, object]  # `arrow_tables.Table`.
+  tables: Mapping[str, "Table"]
   pieces: Sequence[splits.Piece]
   labels: np.ndarray | None
   problems: Mapping[int, str]

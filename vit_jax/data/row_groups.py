@@ -79,7 +79,7 @@ class RowGroups(Table):
         self._chunks.move_to_end(number)
     if is_new:
       try:
-        future.set_result(self._read(number))
+        future.set_result(self._read(number, self._columns))
       except BaseException as error:
         with self._lock:
           # Another may have put out this one, and read it again.
@@ -88,6 +88,9 @@ class RowGroups(Table):
             self._kept -= int(self.lengths[number])
         future.set_exception(error)
     return future.result()
+
+  def chunk_of(self, number: int, name: str) -> Chunk:
+    return self._read(number, [name])  # Columns lie apart.
 
   def column(self, name: str) -> pa.ChunkedArray:
     self._check(name)
@@ -131,7 +134,7 @@ class RowGroups(Table):
           f" {self._like} {wanted}; write both with one type."
         )
 
-  def _read(self, number: int) -> Chunk:
+  def _read(self, number: int, names: Sequence[str]) -> Chunk:
     file, group = self._groups[number]
     path, metadata = self._files[file]
 
@@ -139,7 +142,7 @@ class RowGroups(Table):
       if _state(path) != self._states[file]:
         raise UserError(f"{path} has changed since it was opened; start again.")
       return pq.ParquetFile(path, metadata=metadata).read_row_group(
-        group, columns=self._columns, use_threads=False
+        group, columns=list(names), use_threads=False
       )
 
     try:
@@ -151,7 +154,7 @@ class RowGroups(Table):
         " again."
       ) from None
     columns = {}
-    for name in self._columns:
+    for name in names:
       column = table.column(name)
       columns[name] = (
         column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -22,6 +22,10 @@ KEY = "config.train.max_bad_examples"
 _logger = logging.getLogger(__name__)
 
 
+class UnusableError(UserError):
+  """Examples cannot be used, more than may be."""
+
+
 class Substitutes:
   """The bad examples that are known, and their substitutes.
 
@@ -98,7 +102,7 @@ def too_many(names: list[str], limit: int) -> UserError:
   )
 
 
-def found_unusable(problems: list[str], num_examples: int) -> UserError:
+def found_unusable(problems: list[str], num_examples: int) -> UnusableError:
   """Returns the error for examples that data cannot be opened with."""
   count = len(problems)
   advice = "Mend or remove them"
@@ -106,7 +110,7 @@ def found_unusable(problems: list[str], num_examples: int) -> UserError:
     advice += (
       f"; of training data, {KEY} = {count} lets others take their place"
     )
-  return UserError(
+  return UnusableError(
     f"{count} of the examples cannot be used:"
     f" {truncate.first(problems, separator='; ')}. {advice}."
   )
