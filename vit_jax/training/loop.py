@@ -36,7 +36,8 @@ def train(
     first_step, total_steps: Updates done before and at the end.
     log: (step, metrics, batch, newest state), for every step in order; raises
       to end the run.
-    evaluate_due, evaluate: Predicate of steps, and the measurement to make.
+    evaluate_due, evaluate: Predicate of steps, and the measurement to make; if
+      it raises, a process that is alone saves the step before it ends.
     save_due, save: Predicate of steps, and the save to make.
     stop: Returns, for a step, True to save and leave; asked before the first
       step and after every step and evaluation.
@@ -66,7 +67,15 @@ def train(
       # resumes there has each line once.
       log(*pending, state)
       pending = None
-      evaluate(step, state)
+      try:
+        evaluate(step, state)
+      except Exception:
+        # What was learnt is whole. Of several processes, the others may be
+        # within the evaluation still.
+        if jax.process_count() == 1:
+          with clock.phase("save"):
+            save(step, state)
+        raise
       # A request to stop cuts an evaluation short.
       stopping = stopping or stop(step)
     if stopping or save_due(step):
