@@ -7,6 +7,8 @@ import pytest
 from vit_jax.data import caption_lists
 from vit_jax.errors import UserError
 
+TOO_MANY = "too many columns; captions with commas need double quotes"
+
 
 def rows(tmp_path, name, content):
   path = tmp_path / name
@@ -98,6 +100,9 @@ def test_a_line_of_json_that_cannot_be_used_says_why(line, found, tmp_path):
   [
     (b"1.jpg,", ("1.jpg", (), "empty caption")),
     (b"1.jpg", ("1.jpg", (), "too few columns")),
+    (b"1.jpg,a dog, asleep", ("1.jpg", (), TOO_MANY)),
+    (b"1.jpg,a dog,,", ("1.jpg", ("a dog",), "")),
+    (b'1.jpg,"a dog, asleep"', ("1.jpg", ("a dog, asleep",), "")),
     (b",a dog", (None, ("a dog",), "no file name of an image")),
     (b"1.jpg,caf\xe9", ("1.jpg", (), "broken UTF-8")),
     (b"\xe9.jpg,a dog", (None, ("a dog",), "broken UTF-8")),
@@ -114,6 +119,24 @@ def test_a_quote_that_is_left_open_does_not_swallow_the_rest(tmp_path):
   content = 'image,caption\n1.jpg,a dog\n2.jpg,"a cat\n3.jpg,a cow\n'
   with pytest.raises(UserError, match="line 3: a quoted text does not end"):
     rows(tmp_path, "a.csv", content)
+
+
+@pytest.mark.parametrize("opens", ["", '"'])
+def test_a_text_beyond_all_bounds_is_said_to_be_that(opens, tmp_path):
+  content = f"image,caption\n1.jpg,a dog\n2.jpg,{opens}{'a cat ' * 30_000}\n"
+  with pytest.raises(UserError, match="line 3: a text is longer than 131,072"):
+    rows(tmp_path, "a.csv", content)
+
+
+def test_keys_without_a_value_are_passed_over(tmp_path):
+  content = (
+    '{"image": null, "file_name": "1.jpg", "caption": null, "text": "a dog"}\n'
+    '{"image": "2.jpg", "caption": null}\n'
+  )
+  assert rows(tmp_path, "a.jsonl", content) == [
+    (1, "1.jpg", ("a dog",), ""),
+    (2, "2.jpg", (), "no caption"),
+  ]
 
 
 @pytest.mark.parametrize("content", ["", "1.jpg,a dog\n2.jpg,a cat\n"])

@@ -86,7 +86,7 @@ def of_object(value: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
 
 
 def _first(value: Mapping[str, Any], keys: Sequence[str]) -> Any:
-  return next((value[key] for key in keys if key in value), None)
+  return next((value[k] for k in keys if value.get(k) is not None), None)
 
 
 def _is_utf8(text: str) -> bool:
@@ -146,12 +146,25 @@ def _csv_rows(path: str, content: bytes) -> Iterator[Row]:
     for fields in reader:
       if fields:
         named = fields[image] if image < len(fields) else None
-        if caption < len(fields):
+        if any(map(str.strip, fields[len(names) :])):
+          # The rest of a caption, for all one knows.
+          inside = "tabs" if "\t" in header else "commas"
+          problem = (
+            f"too many columns; captions with {inside} need double quotes"
+          )
+          yield _row(line, named, (), problem)
+        elif caption < len(fields):
           yield _row(line, named, *usable(fields[caption]))
         else:
           yield _row(line, named, (), "too few columns")
       line = reader.line_num + 1
   except csv.Error as error:
+    if "field limit" in str(error):
+      raise UserError(
+        f"{path}, line {line}: a text is longer than"
+        f" {csv.field_size_limit():,} characters; shorten it, or close the"
+        " double quote that it begins with, if that is missing."
+      ) from None
     raise UserError(
       f"{path}, line {line}: a quoted text does not end as it should ({error});"
       ' double the quotes inside it, "like ""this""".'
