@@ -1,6 +1,7 @@
 """Opening the data of an evaluator."""
 
 import dataclasses
+import io
 
 import jax
 import numpy as np
@@ -80,3 +81,48 @@ def test_data_without_labels_are_a_sentence(context, tmp_path):
   says = "config.evals.test: 'captions' has no labels, which an evaluation"
   with pytest.raises(UserError, match=says):
     _open(changed, dataset="captions", split="train")
+
+
+@pytest.fixture
+def two_texts(tmp_path):
+  """The name of a dataset whose captions are in `text` and in `long`."""
+  datasets = pytest.importorskip("datasets")
+  file = io.BytesIO()
+  Image.new("RGB", (8, 8)).save(file, "PNG")
+  columns = {
+    "image": [file.getvalue()] * 3,
+    "text": [f"short {i}" for i in range(3)],
+    "long": [f"long {i}" for i in range(3)],
+  }
+  datasets.Dataset.from_dict(columns).save_to_disk(tmp_path / "d")
+  return f"datasets:{tmp_path}/d"
+
+
+@pytest.mark.parametrize(
+  ("trained_on", "trained_key", "key", "found"),
+  [
+    ("same", "long", None, "long 2"),
+    ("same", "long", "text", "short 2"),
+    ("same", None, "long", "long 2"),
+    ("same", None, None, "short 2"),
+    ("other", "long", None, "short 2"),
+  ],
+)
+def test_captions_are_those_of_training_if_the_dataset_is(
+  context, two_texts, trained_on, trained_key, key, found
+):
+  dataset = two_texts if trained_on == "same" else "datasets:another/one"
+  changes = {"dataset": dataset, "text_key": trained_key}
+  train = context.config.train.model_copy(update=changes)
+  config = context.config.model_copy(update={"train": train})
+  opened = split.open_captioned_split(
+    dataclasses.replace(context, config=config),
+    key="config.evals.find.datasets.val",
+    dataset=two_texts,
+    split="train",
+    preprocess="decode|resize(8)",
+    batch_size=2,
+    image_key="image",
+    text_key=key,
+  )
+  assert opened.source.captions(np.array([2])).tolist() == [(found,)]

@@ -966,7 +966,9 @@ class RetrievalDataset(Section):
   preprocess: str = key(_OF_CLIP, "Host ops. [CLIP]")
   image_key: str = key("image", "Feature that holds the image.")
   text_key: str | None = key(
-    None, "Feature that holds the captions; None: as of train.text_key."
+    None,
+    "Feature that holds the captions; None: that of train.text_key if the"
+    " dataset is train.dataset, else text, caption or captions.",
   )
 
 

@@ -217,12 +217,16 @@ def open_captioned_split(
 ) -> Split:
   """Opens images and captions; labels, if the data have any, are left alone.
 
-  The arguments are those of `open_split`.
+  The arguments are those of `open_split`. `text_key` None is that of training
+  if the dataset is.
 
   Raises:
     UserError: The data is missing, the split is empty, or its examples have no
       captions.
   """
+  train = context.config.train
+  if text_key is None and dataset == train.dataset:
+    text_key = train.text_key
   source = _open(
     context, key, dataset, split, image_key=image_key, text_key=text_key
   )
