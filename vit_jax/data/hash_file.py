@@ -2,7 +2,8 @@
 
 A record per image, in the order of the source: the hashes of its views, and a
 state that marks images that cannot be compared. Records in the file are not
-computed again.
+computed again, so that an image that was replaced under its old name keeps its
+hash until the file is removed.
 """
 
 import fcntl
