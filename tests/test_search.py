@@ -141,6 +141,16 @@ def test_the_folder_is_named_once_and_its_changes_are_noticed(run, photos):
   assert document(run, "snow")["num_images"] == 9
 
 
+def test_a_tilde_is_the_home_directory(clip, photos, tmp_path, monkeypatch):
+  monkeypatch.setenv("HOME", str(tmp_path))
+  monkeypatch.chdir(photos)
+  places = {"images": "~/photos", "output": "~/page.html"}
+  assert search.search(str(clip), "~/made", ["snow"], **places) == 0
+  assert (tmp_path / "made" / "index.json").exists()
+  assert (tmp_path / "page.html").exists()
+  assert not (photos / "~").exists()
+
+
 def test_a_bad_image_is_named_and_the_others_are_found(run, photos):
   (photos / "bad.jpg").write_text("no image")
   code, out, _ = run("snow", images=str(photos))

@@ -134,6 +134,10 @@ def search(
   from vit_jax.searching import embedding
   from vit_jax.searching import index as indexes
 
+  # Which a shell does not in --index=~/photos.index.
+  directory = os.path.expanduser(directory)
+  images = images and os.path.expanduser(images)
+  output = output and os.path.expanduser(output)
   is_image = [_is_image(query) for query in queries]
   known = indexes.source_of(directory)
   if known is None and (images is None or not update):
