@@ -162,6 +162,17 @@ def test_a_bad_image_is_named_and_the_others_are_found(run, photos):
   assert len(found["queries"][0]["results"]) == 8
 
 
+def test_a_link_that_leads_nowhere_is_listed_each_time(run, photos):
+  (photos / "gone.jpg").symlink_to(photos / "nowhere.jpg")
+  for _ in range(2):
+    found = document(run, "snow", images=str(photos))
+    (entry,) = found["unreadable"]
+    assert entry["path"] == str(photos / "gone.jpg")
+    assert "cannot be read (No such file" in entry["problem"]
+    _, out, _ = run("snow")
+    assert "1 left out" in out and "gone.jpg" in out
+
+
 def test_the_page_shows_what_was_found_and_asks_for_nothing(
   run, photos, tmp_path
 ):

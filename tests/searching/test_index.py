@@ -4,6 +4,7 @@ Embeddings here are a function of the bytes of a file, so no network is needed.
 """
 
 import dataclasses
+import errno
 import hashlib
 import json
 import os
@@ -261,9 +262,37 @@ def test_a_folder_of_damaged_files_alone_makes_an_index_of_nothing(
 def test_a_file_that_could_not_be_opened_is_tried_again(update, folder):
   (folder / "gone.jpg").symlink_to(folder / "nowhere")
   found, embedded = update()
-  assert "gone.jpg" in embedded and found.unreadable == []
+  assert "gone.jpg" in embedded
+  assert all(shard.unreadable == [] for shard in found.shards)
   _, embedded = update()
   assert embedded == ["gone.jpg"]
+  (folder / "nowhere").write_bytes(b"there")
+  found, embedded = update()
+  assert embedded == ["gone.jpg"] and found.unreadable == []
+  assert "gone.jpg" in rows(found)
+
+
+def test_files_that_cannot_be_opened_are_listed_but_not_written(
+  update, folder, monkeypatch, caplog
+):
+  (folder / "gone.jpg").symlink_to(folder / "nowhere")
+  (folder / "05.jpg").write_bytes(b"no image")
+  update()
+
+  def refused(place):
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(place))
+
+  # Nothing has changed that could be written.
+  monkeypatch.setattr(indexes.workdir_lock, "WorkdirLock", refused)
+  caplog.clear()
+  found, _ = update()
+  assert [e.path for e in found.unreadable] == ["05.jpg", "gone.jpg"]
+  assert "gone.jpg cannot be read" in found.unreadable[1].problem
+  assert "gone.jpg cannot be read" in caplog.text
+  assert found.num_images == 21
+  (folder / "new.jpg").write_bytes(b"new")
+  with pytest.raises(UserError, match="cannot be written .Read-only"):
+    update()
 
 
 def test_an_index_of_another_checkpoint_is_refused(source):

@@ -84,11 +84,14 @@ class Index:
     directory: Where it lies.
     source: What it is of.
     shards: Its parts, in order.
+    unopened: Files that could not be opened when it was updated, which is not
+      kept: they may be opened one day without a change.
   """
 
   directory: str
   source: Source
   shards: Sequence[Shard]
+  unopened: Sequence[Entry] = ()
 
   @property
   def num_images(self) -> int:
@@ -97,9 +100,9 @@ class Index:
 
   @property
   def unreadable(self) -> list[Entry]:
-    """Files that are no images, in order of their paths."""
+    """Files that are no images or not opened, in order of their paths."""
     entries = [entry for shard in self.shards for entry in shard.unreadable]
-    return sorted(entries, key=lambda entry: entry.path)
+    return sorted([*entries, *self.unopened], key=lambda entry: entry.path)
 
   def search(
     self, queries: Float[np.ndarray, "q e"], count: int
@@ -240,8 +243,11 @@ def _update(
   # Most of the time nothing has changed, and an index that nobody may write to
   # serves as well.
   index, is_clean = _read(place)
-  if is_clean and not _drop(index, files, None) and not _missing(index, files):
-    return Index(str(place), source, index)
+  if index and is_clean and not _drop(index, files, None):
+    missing = _missing(index, files)
+    if not any(_opens(os.path.join(source.images, path)) for path in missing):
+      unopened = _embed(None, source, missing, files, embed, shard_size)
+      return Index(str(place), source, index, unopened)
   place.mkdir(parents=True, exist_ok=True)
   lock = workdir_lock.WorkdirLock(place)
   try:
@@ -249,9 +255,9 @@ def _update(
     writer = _Writer(place)
     _drop(_read(place, writer)[0], files, writer)
     missing = _missing(_read(place)[0], files)
-    _embed(writer, source, missing, files, embed, shard_size)
+    unopened = _embed(writer, source, missing, files, embed, shard_size)
     _merge(writer, _read(place)[0], shard_size)
-    return Index(str(place), source, _read(place)[0])
+    return Index(str(place), source, _read(place)[0], unopened)
   finally:
     lock.release()
 
@@ -359,16 +365,20 @@ def _missing(found: Sequence[Shard], files: dict[str, Stamp]) -> list[str]:
 
 
 def _embed(
-  writer: _Writer,
+  writer: _Writer | None,
   source: Source,
   paths: Sequence[str],
   files: dict[str, Stamp],
   embed: Embed,
   shard_size: int,
-) -> None:
-  """Writes shards of the files."""
+) -> list[Entry]:
+  """Writes shards of the files; returns those that cannot be opened.
+
+  Without a writer, none is expected to open.
+  """
+  unopened: list[Entry] = []
   if not paths:
-    return
+    return unopened
   _logger.info("%d images are to be embedded.", len(paths))
   started = time.monotonic()
   embedded = iter(embed([os.path.join(source.images, path) for path in paths]))
@@ -381,10 +391,9 @@ def _embed(
         rows.append(row)
         continue
       _logger.warning("%s", on_one_line(file.problem))
-      # A file that cannot be opened may be opened one day without a change.
-      if _opens(file.path):
-        unreadable.append(Entry(path, files[path], file.problem))
-    if entries or unreadable:
+      kept = unreadable if _opens(file.path) else unopened
+      kept.append(Entry(path, files[path], file.problem))
+    if writer is not None and (entries or unreadable):
       embeddings = np.stack(rows) if rows else np.empty((0, 0), np.float32)
       writer.add(entries, unreadable, embeddings)
     done = min(start + shard_size, len(paths))
@@ -394,6 +403,7 @@ def _embed(
       len(paths),
       done / (time.monotonic() - started),
     )
+  return unopened
 
 
 def _merge(writer: _Writer, found: Sequence[Shard], shard_size: int) -> None:
