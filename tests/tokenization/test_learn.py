@@ -61,6 +61,25 @@ def test_json_lines_hold_one_caption_or_several(tmp_path):
 
 
 @pytest.mark.parametrize(
+  ("name", "lines"),
+  [
+    ("captions.txt", ["a cat", "a dog"]),
+    ("captions.jsonl", ['{"text": "a cat"}', '{"text": "a dog"}']),
+  ],
+)
+def test_a_byte_order_mark_is_no_part_of_a_caption(name, lines, tmp_path):
+  file = tmp_path / name
+  file.write_text("\n".join(lines), encoding="utf-8-sig")
+  assert list(learn.captions(str(file))) == ["a cat", "a dog"]
+
+
+def test_keys_without_a_value_are_passed_over(tmp_path):
+  file = tmp_path / "captions.jsonl"
+  file.write_text('{"caption": null, "text": "a cat"}\n')
+  assert list(learn.captions(str(file))) == ["a cat"]
+
+
+@pytest.mark.parametrize(
   ("name", "content", "message"),
   [
     ("c.txt", b"fine\n\xff\xfe\n", "c.txt:2 is not UTF-8"),

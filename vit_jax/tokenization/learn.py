@@ -37,7 +37,7 @@ def captions(path: str) -> Iterator[str]:
   with open(file, "rb") as lines:
     for number, line in enumerate(lines, 1):
       try:
-        text = line.decode().strip()
+        text = line.decode("utf-8-sig").strip()
       except UnicodeDecodeError:
         raise UserError(f"{path}:{number} is not UTF-8.") from None
       if text:
@@ -52,10 +52,9 @@ def _captions_of(line: str, where: str) -> list[str]:
     found = json.loads(line)
   except ValueError:
     found = None
-  values = (
-    [found[k] for k in _KEYS if k in found] if isinstance(found, dict) else []
-  )
-  value = values[0] if values else None
+  keys = _KEYS if isinstance(found, dict) else ()
+  values = (found[key] for key in keys if found.get(key) is not None)
+  value = next(values, None)
   texts = value if isinstance(value, list) else [value]
   if not all(isinstance(text, str) for text in texts):
     raise UserError(
