@@ -16,9 +16,9 @@ those that are gone; --noupdate takes the index as it is. A call that was killed
 is continued by the next. Without a query the index is brought up to date.
 
 A query is an image if it names a file or ends like an image (.jpg, .png, .webp,
-.bmp, .gif, .tiff, .avif), and a text otherwise. The answers are printed and
-shown on a contact sheet, INDEX/results.html or --output. --json prints one
-document:
+.bmp, .gif, .tiff, .avif), and a text otherwise; a folder is refused. The
+answers are printed and shown on a contact sheet, INDEX/results.html or
+--output. --json prints one document:
 
   {"checkpoint": PATH, "step": NUMBER or null, "index": PATH, "images": FOLDER,
    "num_images": NUMBER, "output": PATH or null,
@@ -183,7 +183,7 @@ def _is_image(query: str) -> bool:
   """Tests if a query is a picture.
 
   Raises:
-    UserError: It is empty, or is a picture that does not exist.
+    UserError: It is empty, a folder, or a picture that does not exist.
   """
   from vit_jax.data import image_formats
 
@@ -191,6 +191,11 @@ def _is_image(query: str) -> bool:
     raise UserError("A query is empty; write what is to be seen in the images.")
   if os.path.isfile(query):
     return True
+  if os.path.isdir(query):
+    raise UserError(
+      f"The query {query} is a folder; name one of its images, or, if that text"
+      " is meant, write it with a space at its end."
+    )
   if query.lower().endswith(image_formats.SUFFIXES):
     raise UserError(
       f"The query {query} is the name of an image, but there is none."
