@@ -17,7 +17,9 @@ def save(path: pathlib.Path) -> None:
   like, _ = vit_jax.load(str(_GOLDEN / "huggingface_clip"))
   model = build.config_of(like)
   found = vit_jax.load_tokenizer(tokenizer)
+  (end,) = found.settings.end
   numbers = {"vocab_size": found.vocab_size, "length": found.length}
+  numbers["eot_token"] = end
   text = model.text.model_copy(update=numbers)
   network = build.create(
     model.model_copy(update={"text": text}), num_classes=None

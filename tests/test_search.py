@@ -95,6 +95,7 @@ def test_texts_find_the_images_with_the_largest_cosines(run, clip, photos):
   paths = sorted(map(str, photos.rglob("*.png")))
   found = document(run, *TEXTS, images=str(photos), top_k=5)
   wanted = cosines(clip, paths, texts=TEXTS)
+  assert len({tuple(row) for row in wanted.round(4)}) == len(TEXTS)
   assert [query["query"] for query in found["queries"]] == TEXTS
   for query, row in zip(found["queries"], wanted, strict=True):
     assert query["kind"] == "text" and len(query["results"]) == 5
