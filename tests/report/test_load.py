@@ -53,6 +53,20 @@ def test_the_newest_complete_evaluation_is_read(finished):
   assert evaluation.confusion.sum() == 450
 
 
+def test_evaluations_after_the_last_line_are_of_a_run_that_was_here_before(
+  finished,
+):
+  """One that was started again from an earlier step, or from the beginning."""
+  workdirs.write_outcomes(finished, step=500, num_examples=30)
+  lines = workdirs.learning_records(total_steps=1000)
+  workdirs.write_run(finished, records=lines)
+  (evaluation,) = load.load_run(finished).evaluations
+  assert evaluation.step == 500
+  assert len(evaluation.predictions) == 30
+  workdirs.write_run(finished, records=lines[:20])
+  assert load.load_run(finished).evaluations == ()
+
+
 def test_evaluators_come_in_the_order_of_the_config(tmp_path):
   evals = {name: {"type": "classification"} for name in ("val", "real")}
   config = workdirs.CONFIG | {"evals": evals}

@@ -68,7 +68,8 @@ def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
   order = list(evals) if isinstance(evals, dict) else []
   newest = {}
   if with_evaluations:
-    newest = _newest(root / "evaluations", order)
+    last = max((line["step"] for line in lines), default=None)
+    newest = _newest(root / "evaluations", order, last)
   return Run(
     name=buckets.absolute(root).name,
     config=config,
@@ -137,11 +138,14 @@ def _records(path: epath.Path, notes: list[str]) -> list[dict[str, Any]]:
     return []
 
 
-def _newest(root: epath.Path, order: list[str]) -> dict[str, epath.Path]:
+def _newest(
+  root: epath.Path, order: list[str], last: int | None
+) -> dict[str, epath.Path]:
   """The newest step of every evaluator, in the order of the config.
 
   One of several datasets has a directory for each: its name is then
-  '<evaluator>/<dataset>'.
+  '<evaluator>/<dataset>'. Steps after `last`, where it is known, are of a run
+  that was here before: one that went back left them.
   """
   found = {}
   names = _directories(root)
@@ -155,7 +159,8 @@ def _newest(root: epath.Path, order: list[str]) -> dict[str, epath.Path]:
       steps = [
         int(step)
         for step in _directories(path)
-        if step.isdigit() and (path / step / "images").is_dir()
+        if step.isdigit() and (last is None or int(step) <= last)
+        if (path / step / "images").is_dir()
       ]
       if steps:
         found[place] = path / str(max(steps))
