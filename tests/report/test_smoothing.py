@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from vit_jax.report import smoothing
 
@@ -9,6 +10,21 @@ def test_the_mean_is_that_of_the_window():
   for k in range(30):
     expected = values[max(k - 2, 0) : k + 3].mean()
     np.testing.assert_allclose(mean[k], expected, rtol=1e-10)
+
+
+def test_a_huge_value_changes_the_mean_of_its_own_windows_alone():
+  values = np.full(200, 2.0)
+  values[50] = 1e20
+  mean = smoothing.centred_mean(values, 9)
+  away = np.abs(np.arange(200) - 50) > 4
+  np.testing.assert_array_equal(mean[away], 2.0)
+  np.testing.assert_allclose(mean[~away], 1e20 / 9)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2])
+def test_a_window_may_be_longer_than_what_is_there(length):
+  mean = smoothing.centred_mean(np.full(length, 3.0), 5)
+  np.testing.assert_array_equal(mean, np.full(length, 3.0))
 
 
 def test_gaps_stay_and_do_not_spread():

@@ -13,19 +13,28 @@ def window_length(num_points: int) -> int:
 
 
 def centred_mean(values: np.ndarray, window: int) -> np.ndarray:
-  """Mean over a window [n] -> [n]; cut at the ends, skips non-finite."""
+  """Mean over a window [n] -> [n]; cut at the ends, skips non-finite.
+
+  Each window is summed by itself: differences of running sums would cancel
+  where one value is much larger than the others.
+  """
   half = window // 2
   keep = np.isfinite(values)
-  totals = np.concatenate([[0.0], np.cumsum(np.where(keep, values, 0.0))])
-  counts = np.concatenate([[0], np.cumsum(keep)])
-  index = np.arange(len(values))
-  low = np.maximum(index - half, 0)
-  high = np.minimum(index + half + 1, len(values))
-
-  number = counts[high] - counts[low]
+  totals = _sums(np.where(keep, values, 0.0), half)
+  number = _sums(keep.astype(float), half)
   with np.errstate(invalid="ignore", divide="ignore"):
-    mean = (totals[high] - totals[low]) / number
-  return np.where(keep, mean, np.nan)
+    return np.where(keep, totals / number, np.nan)
+
+
+def _sums(values: np.ndarray, half: int) -> np.ndarray:
+  """Sums [n] -> [n] of each value and of `half` others on either side."""
+  if not len(values):
+    return values
+  windows = np.lib.stride_tricks.sliding_window_view(
+    np.pad(values, half), 2 * half + 1
+  )
+  with np.errstate(over="ignore"):
+    return windows.sum(axis=1)
 
 
 def thin(
