@@ -1,8 +1,12 @@
 """Reading the parameters of any checkpoint: a run's or a published one."""
 
+import contextlib
 import dataclasses
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import jax
 from etils import epath
 
 from vit_jax import buckets, named_weights, records, registry
@@ -16,6 +20,13 @@ from vit_jax.weights import files, path_errors
 from vit_jax.weights.contract import Weights
 
 _BEST = "best"
+# How often the newest step is read anew, if the run has removed it meanwhile.
+_TRIES = 5
+# A step goes file by file: how often, and after which pauses, it is looked for.
+_LOOKS = 10
+_PAUSE_SECONDS = 0.2
+
+_Found = TypeVar("_Found")
 
 
 def locate(path: str) -> tuple[epath.Path, int]:
@@ -43,7 +54,7 @@ def locate(path: str) -> tuple[epath.Path, int]:
       f" {DIRECTORY}/STEP, an .npz, .safetensors or .pth, or a Hugging Face"
       f" directory.{named_weights.hint(path)}"
     )
-  if where.parent.name == DIRECTORY and where.name.isdigit():
+  if _is_step(where):
     return where.parent.parent, int(where.name)
   if where.name.endswith(".stablehlo"):
     raise UserError(
@@ -64,6 +75,10 @@ def locate(path: str) -> tuple[epath.Path, int]:
       f"{path} holds no checkpoint: there is no complete step in {directory}."
     )
   return workdir, steps[-1]
+
+
+def _is_step(path: epath.Path) -> bool:
+  return path.parent.name == DIRECTORY and path.name.isdigit()
 
 
 def _best_step(workdir: epath.Path) -> int:
@@ -96,14 +111,18 @@ def run_config(path: str) -> schema.Config | None:
   run, this touches no device, so it may come before processes join.
 
   Raises:
-    UserError: There is no checkpoint, or it is damaged.
+    UserError: There is no checkpoint, it is damaged, or the run that wrote it
+      has removed it meanwhile.
   """
   path = named_weights.local(path)
   if files.is_published(path):
     return None
-  workdir, step = locate(path)
-  verification.check(buckets.absolute(workdir) / DIRECTORY, step)
-  return run_files.read_config(workdir)
+
+  def checked(workdir: epath.Path, step: int) -> schema.Config:
+    verification.check(buckets.absolute(workdir) / DIRECTORY, step)
+    return run_files.read_config(workdir)
+
+  return _of_step(path, checked)[0]
 
 
 def read(path: str) -> Weights:
@@ -114,7 +133,8 @@ def read(path: str) -> Weights:
       (`vit_jax.weights.files`), or the name of one (`vit_jax.named_weights`).
 
   Raises:
-    UserError: The checkpoint is missing, damaged or not understood.
+    UserError: The checkpoint is missing, damaged or not understood, or the run
+      that wrote it has removed it meanwhile.
   """
   return read_with_step(path)[0]
 
@@ -125,7 +145,9 @@ def read_with_step(
   """Reads as `read` does, and tells the step of what was read.
 
   A run that still trains may save between two looks at its workdir, so the
-  step is told by the look that chose the parameters.
+  step is told by the look that chose the parameters. If it has removed that
+  step before all of it was read, the one that is then chosen is read, unless
+  the path names the step.
 
   Args:
     path: As for `read`.
@@ -143,10 +165,56 @@ def read_with_step(
   if files.is_published(path):
     # Messages call it as the user does, not by its place in a cache.
     return dataclasses.replace(files.read(path), path=name), None
-  workdir, step = locate(path)
-  if agreed:
-    step = int(agreement.gather(str(step))[0])
-  return _read_step(path, workdir, step), step
+  return _of_step(path, lambda *found: _read_step(path, *found), agreed)
+
+
+def _of_step(
+  path: str,
+  look: Callable[[epath.Path, int], _Found],
+  agreed: bool = False,
+) -> tuple[_Found, int]:
+  """Calls `look` on the step that a path leads to; tells the step, too.
+
+  Args:
+    path: As for `locate`.
+    look: Called with the workdir and the step; once more, with the step that
+      the path leads to then, if its run has removed that step meanwhile.
+    agreed: As for `read_with_step`.
+
+  Raises:
+    UserError: The step was removed, and the path names it; or several processes
+      agreed on it, as not all of them may have met its end.
+  """
+  is_bound = _is_step(epath.Path(path)) or (agreed and jax.process_count() > 1)
+  for left in reversed(range(1 if is_bound else _TRIES)):
+    workdir, step = locate(path)
+    if agreed:
+      step = int(agreement.gather(str(step))[0])
+    try:
+      return look(workdir, step), step
+    except Exception:
+      if not _is_removed(workdir / DIRECTORY, step):
+        raise
+      if not left:
+        raise UserError(
+          f"The checkpoint {workdir / DIRECTORY / str(step)} was removed by its"
+          f" run while it was read; give {workdir} to read the newest, or train"
+          " with a larger --config.checkpoint.keep_last."
+        ) from None
+  raise AssertionError
+
+
+def _is_removed(directory: epath.Path, step: int) -> bool:
+  """True if a step is gone, or goes within a moment."""
+  for _ in range(_LOOKS):
+    with contextlib.suppress(OSError), buckets.as_os_error(directory):
+      steps = verification.steps_in(directory)
+      if step not in steps:
+        return True
+      if step == steps[-1]:
+        return False  # A run removes none before there is a newer one.
+    time.sleep(_PAUSE_SECONDS)
+  return False
 
 
 def _read_step(path: str, workdir: epath.Path, step: int) -> Weights:
