@@ -13,6 +13,7 @@ from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
 from vit_jax.pretrained import reading
 from vit_jax.rundir import goodput, workdir_lock
+from vit_jax.rundir.run_directory import RunDirectory
 from vit_jax.rundir.workdir_lock import WorkdirLock
 from vit_jax.train import train
 from vit_jax.training.experiment import Experiment
@@ -261,6 +262,7 @@ def test_a_job_that_lost_its_workdir_leaves_the_records_alone(
     train(experiments.config(), str(tmp_path))
   for name in ("summary.json", "attempts.json"):
     assert (tmp_path / name).read_text() == "of the other job"
+  assert not (tmp_path / "report").exists()
 
 
 def test_evaluating_its_checkpoint_gives_what_training_logged(finished):
@@ -318,7 +320,9 @@ def test_a_workdir_of_another_run_is_refused_by_its_keys(finished):
   assert sorted(finished.rglob("*")) == before
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_within_two_steps(tmp_path):
+def test_a_loss_that_is_not_finite_stops_the_run_within_two_steps(
+  tmp_path, capsys
+):
   config = experiments.config(
     total_steps=50,
     schedule__base_lr=1e30,
@@ -327,6 +331,8 @@ def test_a_loss_that_is_not_finite_stops_the_run_within_two_steps(tmp_path):
     optimizer__name="sgd",
     optimizer__grad_clip_norm=None,
   )
+  (tmp_path / "report").mkdir()
+  (tmp_path / "report/index.html").write_text("of an earlier start")
   with pytest.raises(UserError) as error:
     train(config, str(tmp_path))
   message = str(error.value)
@@ -340,6 +346,43 @@ def test_a_loss_that_is_not_finite_stops_the_run_within_two_steps(tmp_path):
   assert all(step < stopped for step in saved)
   summary = json.loads((tmp_path / "summary.json").read_text())
   assert summary["status"] == "diverged"
+  page = (tmp_path / "report/index.html").read_text()
+  assert "stopped: loss or gradient not finite" in page
+  assert f"report: {tmp_path}/report/index.html" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_in_the_way", [False, True])
+def test_an_error_that_ends_a_run_is_told_whatever_its_report_does(
+  tmp_path, monkeypatch, capsys, is_in_the_way
+):
+  if is_in_the_way:
+    (tmp_path / "report").write_text("mine")
+  save, steps = RunDirectory.save, []
+
+  def failing(directory, step, *others, **options):
+    steps.append(step)
+    if len(steps) == 2:
+      raise OSError("the disk is gone")
+    save(directory, step, *others, **options)
+
+  monkeypatch.setattr(RunDirectory, "save", failing)
+  with pytest.raises(OSError, match="the disk is gone"):
+    train(experiments.config(), str(tmp_path))
+  summary = json.loads((tmp_path / "summary.json").read_text())
+  assert summary["status"] == "failed"
+  if is_in_the_way:
+    assert "report: not written (" in capsys.readouterr().out
+  else:
+    page = (tmp_path / "report/index.html").read_text()
+    assert "</span> failed, step 4 of 6" in page
+
+
+def test_a_run_that_is_refused_leaves_the_report_as_it_is(finished):
+  page = finished / "report/index.html"
+  before = page.stat().st_mtime_ns
+  with pytest.raises(UserError, match="holds checkpoints of another run"):
+    train(experiments.config(seed=3), str(finished))
+  assert page.stat().st_mtime_ns == before
 
 
 def test_classes_beyond_the_models_are_refused(tmp_path):

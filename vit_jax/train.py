@@ -24,6 +24,7 @@ from vit_jax.errors import UserError
 from vit_jax.pretrained import initial_model
 
 if TYPE_CHECKING:
+  from vit_jax.rundir.run_directory import RunDirectory
   from vit_jax.training.experiment import Experiment
 
 
@@ -131,7 +132,9 @@ def train(config: schema.Config, workdir: str) -> int:
       watchdog = stack.enter_context(
         Watchdog(config.faults.watchdog_seconds, clock)
       )
-      directory = stack.enter_context(RunDirectory(workdir, parts, clock))
+      directory = RunDirectory(workdir, parts, clock)
+      stack.push(functools.partial(_report_error, directory))
+      stack.enter_context(directory)
       liveness.on_leave(directory.release)
       state = None
       if parts.objective.stored is not None:
@@ -216,6 +219,15 @@ def train(config: schema.Config, workdir: str) -> int:
     if status != "finished":
       print("The same command goes on from here.")
   return exit_code
+
+
+def _report_error(
+  directory: "RunDirectory", kind: type | None, *unused: object
+) -> None:
+  """Leaves a report of a run that an error ended, whose records are whole."""
+  # A second Ctrl-C waits for nothing.
+  if kind is not None and issubclass(kind, Exception) and directory.is_ours:
+    print(f"report: {_report(str(directory.path))}")
 
 
 def _report(workdir: str) -> str:

@@ -362,6 +362,11 @@ class RunDirectory:
       constants=self._parts.objective.constants.digests,
     )
 
+  @property
+  def is_ours(self) -> bool:
+    """True on the process that writes the records, unless a job took over."""
+    return self._is_first and not (self._lock and self._lock.is_lost)
+
   def check(self) -> None:
     """Checks that this run may still write here; called at every step.
 
