@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from tests import experiments
 from vit_jax import records
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
-from vit_jax.pretrained import reading
+from vit_jax.pretrained import initial_model, reading
+from vit_jax.report import render
 from vit_jax.rundir import goodput, workdir_lock
 from vit_jax.rundir.run_directory import RunDirectory
 from vit_jax.rundir.workdir_lock import WorkdirLock
@@ -180,6 +182,35 @@ def test_top5_that_is_not_measured_cannot_be_the_best(tmp_path):
 def test_a_run_without_it_has_no_best_checkpoint(finished):
   with pytest.raises(UserError, match="has no best checkpoint"):
     reading.locate(f"{finished}/best")
+
+
+def test_asking_for_a_trace_ends_no_run_before_or_after_its_steps(
+  tmp_path, monkeypatch
+):
+  def asking(call):
+    def wrapped(*arguments, **options):
+      os.kill(os.getpid(), signal.SIGUSR1)
+      return call(*arguments, **options)
+
+    return wrapped
+
+  for owner, name in [
+    (initial_model, "keep_attention"),
+    (Experiment, "compile"),
+    (RunDirectory, "finish"),
+    (render, "write_report"),
+  ]:
+    monkeypatch.setattr(owner, name, asking(getattr(owner, name)))
+  heard = []
+  before = signal.signal(signal.SIGUSR1, lambda *unused: heard.append(1))
+  try:
+    assert train(experiments.config(total_steps=2), str(tmp_path)) == 0
+    assert not heard
+    os.kill(os.getpid(), signal.SIGUSR1)
+    assert heard
+  finally:
+    signal.signal(signal.SIGUSR1, before)
+  assert not (tmp_path / "profiles").exists()
 
 
 def test_an_evaluation_is_a_line_of_its_own(finished):

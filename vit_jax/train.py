@@ -22,6 +22,7 @@ from vit_jax import buckets, checks, command_line
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.pretrained import initial_model
+from vit_jax.rundir import profile_signal
 
 if TYPE_CHECKING:
   from vit_jax.rundir.run_directory import RunDirectory
@@ -77,6 +78,7 @@ def _compiled(parts: "Experiment") -> Callable[..., Any]:
   return functools.partial(parts.compile(options), parts.constants)
 
 
+@profile_signal.ignored()
 def train(config: schema.Config, workdir: str) -> int:
   """Runs an experiment to its end, or to a request to stop.
 
