@@ -73,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
     raise UserError(
       "config.evals is empty: the config has no evaluators to run."
     )
-  from vit_jax.report import comparison
+  from vit_jax.report import comparison, formatting
 
   found: list[Subject] = []
   try:
@@ -91,7 +91,7 @@ def main(argv: Sequence[str]) -> int:
       print(comparison.text(found), end="")
     elif found:
       for name, value in found[0].metrics.items():
-        print(f"{name}: {value:.6g}")
+        print(f"{name}: {formatting.metric(value)}")
     if options.report and found:
       _report(options.report, config, found)
   return 0

@@ -122,6 +122,17 @@ def test_what_one_checkpoint_lacks_is_a_gap():
       assert line.cells[0] == "–" and line.cells[1] != "–"
 
 
+def test_whole_numbers_are_written_whole():
+  sizes = {"step": 12_345_678, "eval/test/num_examples": 1281167.0}
+  one = comparisons.subject(metrics=sizes | {"eval/test/loss": 0.12345678})
+  rows = [line.split() for line in comparison.text([one]).splitlines()[1:]]
+  assert dict(rows) == {
+    "step": "12345678",
+    "eval/test/num_examples": "1281167",
+    "eval/test/loss": "0.123457",
+  }
+
+
 def test_the_text_has_every_metric_in_columns():
   pair = comparisons.pair()
   first, *rest = comparison.text(pair).splitlines()

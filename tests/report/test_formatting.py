@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 
 from vit_jax.report import formatting
@@ -23,6 +24,24 @@ from vit_jax.report import formatting
 )
 def test_quantity_keeps_significant_digits(value, text):
   assert formatting.quantity(value) == text
+
+
+@pytest.mark.parametrize(
+  ("value", "text"),
+  [
+    (1281167, "1281167"),
+    (np.int64(1281167), "1281167"),
+    (np.float32(1281167), "1281167"),
+    (0.0, "0"),
+    (0.12345678, "0.123457"),
+    (1234567.5, "1.23457e+06"),
+    (1e30, "1e+30"),
+    (math.nan, "nan"),
+    (math.inf, "inf"),
+  ],
+)
+def test_metrics_that_are_whole_are_written_whole(value, text):
+  assert formatting.metric(value) == text
 
 
 @pytest.mark.parametrize(

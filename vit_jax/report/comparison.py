@@ -68,7 +68,9 @@ def text(subjects: Sequence[Subject]) -> str:
   rows = [("", *names)]
   for metric in metrics:
     values = (one.metrics.get(metric) for one in subjects)
-    cells = (formatting.MISSING if v is None else f"{v:.6g}" for v in values)
+    cells = (
+      formatting.MISSING if v is None else formatting.metric(v) for v in values
+    )
     rows.append((metric, *cells))
   lines = text_tables.aligned(rows, right=range(1, len(rows[0])))
   return "\n".join(lines) + "\n"

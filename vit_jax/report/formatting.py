@@ -1,6 +1,7 @@
 """Numbers as a report writes them."""
 
 import math
+from typing import SupportsFloat
 
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MISSING = "–"
@@ -42,9 +43,21 @@ def percent(fraction: float | None, digits: int = 2) -> str:
   return f"{100 * fraction:.{digits}f}%"
 
 
+def metric(value: SupportsFloat) -> str:
+  """Six significant digits, but all of a whole number: '1281167'."""
+  number = float(value)
+  is_whole = number.is_integer() and abs(number) < 1e15
+  return f"{number:.0f}" if is_whole else f"{number:.6g}"
+
+
+def tick(value: float) -> str:
+  """Tick labels: all digits of a round number, as '0.5', '1.38625'."""
+  return quantity(value, 12)
+
+
 def percent_tick(fraction: float) -> str:
   """Tick labels: 0.98 -> '98%', 0.985 -> '98.5%'."""
-  return f"{quantity(100 * fraction, 3)}%"
+  return f"{tick(100 * fraction)}%"
 
 
 def short_count(value: float) -> str:

@@ -136,7 +136,7 @@ def _learning_rate(run: Run) -> Panel | None:
     else:
       power = 0
     scale = Scale(
-      label=lambda value: formatting.quantity(value / 10.0**power, 3),
+      label=lambda value: formatting.tick(value / 10.0**power),
       from_zero=True,
     )
   panel = _panel(run, "Learning rate", unit, [Line("", series)], scale)

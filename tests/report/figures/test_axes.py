@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from vit_jax.report import formatting
 from vit_jax.report.figures import axes
 
 
@@ -14,6 +15,30 @@ def test_a_linear_axis_covers_its_range_with_few_round_ticks(low, high):
   assert 2 <= len(axis.ticks) <= 9
   assert all(len(text) <= 7 for _, text in axis.ticks)
   assert axis.place(axis.low) == 100 and axis.place(axis.high) == 0
+
+
+@pytest.mark.parametrize(
+  ("low", "high"),
+  [
+    (1.38625, 1.38645),
+    (1.386294, 1.3862943),
+    (0.99981, 0.99987),
+    (-2.30262, -2.3025),
+    (0.0025, 0.01),
+    (1.0, 1.01),
+    (3.0, 3.0),
+  ],
+)
+@pytest.mark.parametrize("unit", [1, 100])
+def test_a_label_says_its_tick_on_a_plateau_too(low, high, unit):
+  label = formatting.tick if unit == 1 else formatting.percent_tick
+  axis = axes.linear(low, high, 100.0, 0.0, label)
+  assert axis.low <= low and axis.high >= high
+  assert len(axis.ticks) >= 2
+  for value, text in axis.ticks:
+    number = float(text.strip("%").replace("−", "-"))
+    assert number == pytest.approx(unit * value, rel=1e-11)
+    assert len(text.strip("−%")) <= 7
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,13 @@ def test_a_wide_span_is_drawn_logarithmically():
   assert ">0.01<" not in draw([1, 0.9, 0.8])
 
 
+def test_ticks_of_a_plateau_read_differently():
+  figure = draw([1.38626, 1.38634, 1.38644])
+  ticks = re.findall(r'class="tick end"[^>]*>([^<]+)<', figure)
+  assert len(ticks) > 3 and len(set(ticks)) == len(ticks)
+  assert ticks == sorted(ticks, key=float)
+
+
 def test_a_value_that_is_not_finite_breaks_the_line_and_is_crossed():
   figure = draw([1, 2, np.nan, 2, 1])
   (path,) = re.findall(r'd="(M[^"]+)" class="line', figure)

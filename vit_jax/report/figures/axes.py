@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 Label = Callable[[float], str]
+_LEAST_SPAN = 1e-4  # Of the values themselves.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +47,14 @@ def linear(
   num_ticks: int = 5,
   widen: bool = True,
 ) -> Axis:
-  """A linear axis with round ticks; `widen` ends it on them."""
+  """A linear axis with round ticks; `widen` ends it on them.
+
+  It is then wide enough for labels of a few digits to tell the ticks apart.
+  """
+  least = _LEAST_SPAN * max(abs(low), abs(high))
+  if widen and low < high < low + least:
+    middle = (low + high) / 2
+    low, high = middle - least / 2, middle + least / 2
   if not high > low:
     pad = abs(low) * 0.1 or 1.0
     low, high = (low - pad, high + pad) if low else (0.0, pad)

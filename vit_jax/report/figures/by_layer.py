@@ -74,9 +74,7 @@ def draw(
   bottom = top + _HEIGHT
   values = np.concatenate([one.y for one in series])
   low = min(0.0, values.min()) if from_zero else values.min()
-  y = axes.linear(
-    float(low), float(values.max()), bottom, top, formatting.quantity
-  )
+  y = axes.linear(float(low), float(values.max()), bottom, top, formatting.tick)
   x = counting_axis(np.concatenate([one.x for one in series]))
   marks = []
   for one in series:

@@ -27,7 +27,7 @@ class Scale:
   """Form of the y axis: 'linear', 'log', or 'auto' by the data's span."""
 
   kind: str = "linear"
-  label: axes.Label = formatting.quantity
+  label: axes.Label = formatting.tick
   from_zero: bool = False
   top: float | None = None
 

@@ -27,9 +27,9 @@ def draw(
   bottom, top = HEIGHT - frame.BOTTOM, 28.0
   low = float(min(truth.min(), predicted.min()))
   high = float(max(truth.max(), predicted.max()))
-  y = axes.linear(low, high, bottom, top, _tick)
+  y = axes.linear(low, high, bottom, top, formatting.tick)
   x = axes.linear(
-    low, high, frame.LEFT, WIDTH - frame.RIGHT, _tick, num_ticks=4
+    low, high, frame.LEFT, WIDTH - frame.RIGHT, formatting.tick, num_ticks=4
   )
   ends = max(x.low, y.low), min(x.high, y.high)
   shown = np.arange(len(truth))
@@ -55,7 +55,3 @@ def draw(
     x_label="truth",
     label=label,
   )
-
-
-def _tick(value: float) -> str:
-  return formatting.quantity(value, 3)
