@@ -43,9 +43,9 @@ def reached(directory: epath.Path) -> Iterator[None]:
     is_of_jax = isinstance(cause, jax.errors.JaxRuntimeError)
     if is_of_jax or liveness.is_of_network(cause):
       raise cause from None
+    reason = str(error.strerror or error).rstrip(".")
     raise UserError(
-      f"The checkpoints of {directory.parent} cannot be reached:"
-      f" {error.strerror or error}."
+      f"The checkpoints of {directory.parent} cannot be reached: {reason}."
     ) from None
 
 
