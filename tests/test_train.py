@@ -263,6 +263,26 @@ def test_a_finished_run_that_is_started_again_changes_nothing(
   assert "at step 6 of 4 already" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("status", ["preempted", "running", None])
+def test_a_run_under_way_is_not_made_shorter_than_it_is(
+  finished, tmp_path, status
+):
+  """It would end without the evaluation at its end."""
+  workdir = tmp_path / "run"
+  shutil.copytree(finished, workdir)
+  summary = json.loads((workdir / "summary.json").read_text())
+  if status is None:
+    (workdir / "summary.json").unlink()
+  else:
+    records.write_json(workdir / "summary.json", summary | {"status": status})
+  changes = {"ema_decay": 0.9, "allow_change": "total_steps"}
+  before = {p: p.stat().st_mtime_ns for p in workdir.rglob("*") if p.is_file()}
+  with pytest.raises(UserError, match=r"is at step 6 .* be 4 steps"):
+    train(experiments.config(total_steps=4, **changes), str(workdir))
+  after = {p: p.stat().st_mtime_ns for p in workdir.rglob("*") if p.is_file()}
+  assert after == before
+
+
 def test_a_report_that_cannot_be_written_is_no_failure(tmp_path, capsys):
   (tmp_path / "report").write_text("in the way")
   assert train(experiments.config(total_steps=2), str(tmp_path)) == 0

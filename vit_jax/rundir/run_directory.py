@@ -22,6 +22,7 @@ from vit_jax.processes import agreement, liveness
 from vit_jax.rundir import (
   goodput,
   run_facts,
+  run_length,
   same_classes,
   same_shapes,
   same_workdir,
@@ -87,7 +88,8 @@ class RunDirectory:
 
   Raises:
     UserError: The directory cannot be written to, is used by another job,
-      holds another run, or is not the same for all processes.
+      holds another run or one beyond this length, or is not the same for all
+      processes.
   """
 
   def __init__(self, workdir: str, parts: Run, clock: Clock):
@@ -137,6 +139,7 @@ class RunDirectory:
           self.store.shapes(latest), parts.abstract_state
         ),
       )
+      run_length.check(self.path, latest, parts.total_steps)
       self.first_step = latest
       self.position = Position.of(saved)
       self.evaluation_due = saved.get("evaluation_due", False)

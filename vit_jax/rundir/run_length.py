@@ -1,0 +1,35 @@
+"""A run that has not ended is not made shorter than it is already."""
+
+from etils import epath
+
+from vit_jax import records
+from vit_jax.errors import UserError
+from vit_jax.processes import agreement
+
+
+def check(workdir: epath.Path, step: int, total_steps: int) -> None:
+  """Checks that a run has not gone beyond its length; all processes call it.
+
+  One that ended there, and was measured, may be started again with any length:
+  nothing is left to do.
+
+  Args:
+    workdir: Directory of the run.
+    step: Updates that its newest checkpoint has seen.
+    total_steps: Length of the run as it is to go on.
+
+  Raises:
+    UserError: It has; raised on all processes.
+  """
+  if step <= total_steps:
+    return
+  summary = records.read_json(workdir / "summary.json")
+  ended = summary.get("status") == "finished" and summary.get("step") == step
+  if agreement.gather("ended" * ended)[0]:
+    return
+  raise UserError(
+    f"The run in {workdir} is at step {step:,} already, and its length would be"
+    f" {total_steps:,} steps (config.total_steps, total_epochs or max_epochs)."
+    f" Give it a length of {step:,} steps or more, or begin another with a new"
+    " --workdir; python -m vit_jax.evaluate measures the network as it is."
+  )
