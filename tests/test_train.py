@@ -13,7 +13,7 @@ from vit_jax import records
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
 from vit_jax.pretrained import initial_model, reading
-from vit_jax.report import render
+from vit_jax.report import formatting, load, overview, render
 from vit_jax.rundir import goodput, workdir_lock
 from vit_jax.rundir.run_directory import RunDirectory
 from vit_jax.rundir.workdir_lock import WorkdirLock
@@ -335,6 +335,26 @@ def test_a_longer_run_that_goes_on_equals_one_that_never_stopped(tmp_path):
   )
   train(longer, str(parts))
   assert losses(parts) == losses(whole)
+
+
+def test_epochs_and_flops_count_the_images_of_all_batches(tmp_path):
+  """Two of 16 and one of 32: one epoch of 64 images, and two of its FLOPs."""
+  common = {"evals": {}, "checkpoint__every_steps": 1}
+  train(experiments.config(total_steps=2, **common), str(tmp_path))
+  longer = experiments.config(
+    total_steps=3,
+    train__batch_size=32,
+    allow_change="total_steps,train.batch_size",
+    **common,
+  )
+  for _ in range(2):  # The second time all is done already.
+    assert train(longer, str(tmp_path)) == 0
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["images_seen"] == 64
+    shown = overview.facts(load.load_run(tmp_path))["Optimisation"]
+    assert (shown["steps"], shown["epochs"]) == ("3", "1")
+    flops = 2.0 * summary["flops_per_step"]
+    assert shown["computed"] == formatting.flops(flops)
 
 
 @pytest.mark.slow

@@ -75,6 +75,17 @@ def test_the_machine_the_images_and_the_epochs_are_facts(tmp_path):
   assert optimisation.get("estimated cost") is None
 
 
+def test_batches_may_have_been_of_another_size_before(tmp_path):
+  """Half of 50 were, and the run was killed ten steps after the summary."""
+  counted = {"step": 50, "images_seen": 25 * 32 + 25 * 64}
+  found = {"num_examples": 1280, "flops_per_step": 7e10}
+  train = workdirs.CONFIG["train"] | {"batch_size": 64}
+  run = run_of(tmp_path, found | counted, train=train)
+  optimisation = overview.facts(run)["Optimisation"]
+  assert optimisation["epochs"] == "2.38"  # (2,400 + 10 x 64) / 1280.
+  assert optimisation["computed"] == "3.33 TFLOPs"  # 47.5 x 7e10.
+
+
 def test_a_cosine_that_counts_from_step_0_is_said_to(tmp_path):
   schedule = workdirs.CONFIG["schedule"] | {"decay": "cosine", "end_lr": 1e-5}
   with_prefix = run_of(tmp_path, {}, schedule=schedule)

@@ -341,17 +341,32 @@ def _sampling(run: Run) -> str | None:
 
 def _epochs(run: Run) -> str | None:
   """Passes over the training images that were made."""
-  images = number(run.summary.get("num_examples"))
-  batch = number(run.setting("train.batch_size"))
-  if images and batch:
-    return formatting.quantity(run.step * batch / images, 3)
+  images, seen = number(run.summary.get("num_examples")), _images_seen(run)
+  if images and seen is not None:
+    return formatting.quantity(seen / images, 3)
   return _plain(run.setting("total_epochs"))
 
 
 def _computed(run: Run) -> str | None:
   """'1.2 PFLOPs', of the updates that were made."""
   of_step = number(run.summary.get("flops_per_step"))
-  return formatting.flops(run.step * of_step) if of_step else None
+  if not of_step:
+    return None
+  batch, seen = number(run.setting("train.batch_size")), _images_seen(run)
+  steps = run.step if seen is None or not batch else seen / batch
+  return formatting.flops(steps * of_step)
+
+
+def _images_seen(run: Run) -> float | None:
+  """Images of all batches, some of which may have been of another size."""
+  batch = number(run.setting("train.batch_size"))
+  if batch is None:
+    return None
+  seen = number(run.summary.get("images_seen"))
+  counted = number(run.summary.get("step"))
+  if seen is None or counted is None:  # A summary from before, or none yet.
+    return run.step * batch
+  return seen + (run.step - counted) * batch
 
 
 def _cost(run: Run) -> str | None:

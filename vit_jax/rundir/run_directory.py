@@ -143,6 +143,8 @@ class RunDirectory:
       self.first_step = latest
       self.position = Position.of(saved)
       self.evaluation_due = saved.get("evaluation_due", False)
+    # A step, and the images that batches were made of up to it.
+    self._seen = self.first_step, self.position.first_example
     self._unsaved: SaveError | None = None
     self.facts: dict[str, str] = {}
     self._metrics = self._goodput = None
@@ -240,6 +242,7 @@ class RunDirectory:
     self.position = Position()
     if self.first_step:
       self.position = Position.of(self.store.metadata(self.first_step))
+    self._seen = self.first_step, self.position.first_example
     if self._metrics:
       self._metrics.close()
       self._open_metrics()
@@ -354,6 +357,7 @@ class RunDirectory:
     with self._alarm():
       self.store.save(step, state, metadata)
     self._step = step
+    self._seen = step, position.first_example
     if self._goodput:
       self._goodput.mark(step, is_saved=True)
 
@@ -446,6 +450,8 @@ class RunDirectory:
     values = {k: v for k, v in self._values.items() if k != "step"}
     best = self.best_checkpoint.best
     account = self._goodput.summary()
+    counted, images_seen = self._seen
+    images_seen += (self._step - counted) * parts.config.train.batch_size
     price = parts.config.log.price_per_device_hour
     records.write_json(
       self.records_path / "summary.json",
@@ -461,6 +467,7 @@ class RunDirectory:
         "flops_per_step": parts.flops_per_step,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "num_examples": parts.facts.num_examples,
+        "images_seen": images_seen,
         **run_facts.facts(parts.config, parts.abstract_state.params),
         "best": best and dataclasses.asdict(best),
         **self.facts,
