@@ -57,6 +57,17 @@ def test_a_new_level_is_got_used_to(noise):
   assert statistics.mean[0] == pytest.approx(7, rel=0.05)
 
 
+def test_a_loss_that_did_not_change_is_no_measure(noise):
+  """As of a head that is held at zero: the logarithm of the classes."""
+  held = np.full(500, np.log(1000))
+  after = np.log(1000) + noise[500:] - 2
+  after[300] += 5
+  found, statistics = watch(np.concatenate([held, after]))
+  assert found == [800]
+  level = np.mean(after[-100:])
+  assert statistics.mean[0] == pytest.approx(level, abs=0.05)
+
+
 def test_what_is_not_finite_changes_nothing(noise):
   expected = watch(noise[:300])[1]
   with_nan = np.insert(noise[:300], [50, 200], [np.nan, np.inf])

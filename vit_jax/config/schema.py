@@ -578,7 +578,9 @@ class Schedule(Section):
   boundaries: tuple[Duration, ...] = key(
     (), "steps: when the rate is multiplied by `factor`."
   )
-  factor: Positive = key(0.1, "steps: the multiplier at each boundary.")
+  factor: Annotated[float, pydantic.Field(gt=0, le=1)] = key(
+    0.1, "steps: the multiplier at each boundary."
+  )
 
 
 class Mesh(Section):

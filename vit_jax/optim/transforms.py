@@ -105,8 +105,10 @@ def lamb(
 ) -> Transform:
   """LAMB (arXiv 1904.00962): layer-wise rates under Adam; decay inside.
 
-  Arrays that do not decay (biases, norms, LayerScale) take plain Adam steps,
-  as in NVIDIA's FusedLAMB (apex, `use_nvlamb=False`), which trained DeiT III.
+  Arrays that `decay_mask` leaves out (biases, norms, LayerScale) take plain
+  Adam steps, as in NVIDIA's FusedLAMB (apex, `use_nvlamb=False`), which trained
+  DeiT III. It does so for all arrays where the decay is 0; here, as in the
+  paper, those of the mask have their rates then, too.
   There queries, keys and values of a layer are one matrix, with one rate; so
   they are here.
   """

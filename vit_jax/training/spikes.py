@@ -42,7 +42,9 @@ def update(
 
   The mean and variance are running ones over `WINDOW` steps, weighted
   exponentially. A spike is taken in as if it stood at the limit, so that one
-  does not hide the next, and a new level is got used to.
+  does not hide the next, and a new level is got used to. What has never
+  changed, as the loss of a head that is held at zero, is no measure: steps
+  count anew from its first change.
 
   Args:
     statistics: Statistics of the steps before.
@@ -55,17 +57,20 @@ def update(
   """
   values = jnp.stack([loss, grad_norm]).astype(jnp.float32)
   limit = statistics.mean + zscore * jnp.sqrt(statistics.variance)
-  is_judged = statistics.count >= WINDOW
+  is_full, is_still = statistics.count >= WINDOW, statistics.variance == 0
+  is_judged = is_full & ~is_still
   finite = jnp.isfinite(values).all()
-  spike = is_judged & finite & (values > limit).any()
+  spike = finite & (is_judged & (values > limit)).any()
   taken = jnp.where(is_judged, jnp.minimum(values, limit), values)
   weight = 1 / jnp.minimum(statistics.count + 1, WINDOW).astype(jnp.float32)
   change = taken - statistics.mean
   mean = statistics.mean + weight * change
   variance = (1 - weight) * (statistics.variance + weight * change**2)
+  begins = is_full & (is_still & (change != 0)).any()
+  count = jnp.where(begins, 1, statistics.count + 1)
   return (
     Statistics(
-      count=statistics.count + finite,
+      count=jnp.where(finite, count, statistics.count),
       mean=jnp.where(finite, mean, statistics.mean),
       variance=jnp.where(finite, variance, statistics.variance),
     ),
