@@ -111,6 +111,11 @@ def test_dump_and_load_give_the_same_config():
       "config.total_steps = 1000.0 must be a whole number; write 1000.",
     ),
     (
+      {"total_steps": "10 epochs"},
+      "config.total_steps = '10 epochs' must be a whole number; epochs are a"
+      " number of config.total_epochs.",
+    ),
+    (
       {"train__batch_size": -1},
       "config.train.batch_size = -1 must be greater than 0.",
     ),

@@ -221,6 +221,8 @@ def _about_value(name: str, item: Mapping[str, Any]) -> str:
   if kind in _WANTED:
     is_float = isinstance(value, float) and value.is_integer()  # Of 1e3.
     hint = f"; write {int(value)}" if is_float else ""
+    if name == "config.total_steps" and "epoch" in str(value):
+      hint = "; epochs are a number of config.total_epochs"
     return f"{name} = {value!r} must be {_WANTED[kind]}{hint}."
   wanted = item["msg"].removeprefix("Input should be ")
   return f"{name} = {value!r} must be {wanted}."
