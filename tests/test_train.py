@@ -456,6 +456,17 @@ def test_a_run_that_is_refused_leaves_the_report_as_it_is(finished):
   assert page.stat().st_mtime_ns == before
 
 
+def test_a_mistake_after_the_end_leaves_a_run_finished(finished):
+  kept = [finished / "report/index.html", finished / "summary.json"]
+  before = [path.read_bytes() for path in kept]
+  with pytest.raises(UserError, match="no split 'nosuch'"):
+    train(
+      experiments.config(ema_decay=0.9, evals__test__split="nosuch"),
+      str(finished),
+    )
+  assert [path.read_bytes() for path in kept] == before
+
+
 def test_classes_beyond_the_models_are_refused(tmp_path):
   with pytest.raises(UserError, match="model.num_classes"):
     train(experiments.config(model__num_classes=2), str(tmp_path))

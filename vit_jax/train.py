@@ -226,9 +226,10 @@ def train(config: schema.Config, workdir: str) -> int:
 def _report_error(
   directory: "RunDirectory", kind: type | None, *unused: object
 ) -> None:
-  """Leaves a report of a run that an error ended, whose records are whole."""
+  """Leaves a report of a start that an error ended after its first line."""
   # A second Ctrl-C waits for nothing.
-  if kind is not None and issubclass(kind, Exception) and directory.is_ours:
+  is_error = kind is not None and issubclass(kind, Exception)
+  if is_error and directory.is_ours and directory.has_lines:
     print(f"report: {_report(str(directory.path))}")
 
 

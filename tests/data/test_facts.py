@@ -191,7 +191,13 @@ def test_captions_are_opened_if_they_are_learnt_from(tmp_path):
   changes = {"train__dataset": f"datasets:{tmp_path}/d", **PLAIN}
   source = facts.open_data(experiments.config(**changes))
   assert source.read(np.arange(4)).keys() == {"image", "label"}
-  named = experiments.config(train__text_key="title", **changes)
-  assert "text" in facts.open_data(named).features
-  changes["train__preprocess"] = "decode|inception_crop|tokenize(8)"
-  assert "text" in facts.open_data(experiments.config(**changes)).features
+  with_text = [
+    {"train__text_key": "title"},
+    {"train__preprocess": "decode|inception_crop|tokenize(8)"},
+  ]
+  for more in with_text:
+    with pytest.raises(UserError, match="record 1 .*no caption"):
+      facts.open_data(experiments.config(**changes | more))
+    more["train__max_bad_examples"] = 1
+    found = facts.open_data(experiments.config(**changes | more))
+    assert "text" in found.features

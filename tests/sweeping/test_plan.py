@@ -66,8 +66,9 @@ def test_the_best_checkpoint_of_a_trial_is_the_best_on_dev(prefix):
 
 def test_a_trial_without_the_evaluator_of_the_best_keeps_none():
   knn = defaults.default_eval(type="knn", every_steps=2)
-  knn.datasets.digits = defaults.default_fewshot_dataset(dataset="digits")
-  changes = {"evals__knn": knn, "checkpoint__keep_best": "knn/digits/k10"}
+  # Of the same name as the evaluator that is measured.
+  knn.datasets.test = defaults.default_fewshot_dataset(dataset="digits")
+  changes = {"evals__knn": knn, "checkpoint__keep_best": "knn/test/k10"}
   swept = config(**changes)
   plan.check(swept)
   assert plan.trial(swept, 0.3, "runs/x").config.checkpoint.keep_best is None

@@ -6,6 +6,7 @@ import pytest
 from etils import epath
 
 from vit_jax.data import spec
+from vit_jax.errors import UserError
 from vit_jax.weights import huggingface_processor, image_processor
 from vit_jax.weights.image_processor import ImageProcessor
 
@@ -147,12 +148,18 @@ def test_an_image_that_is_not_resized_may_be_cropped(tmp_path):
       {"size": {"shortest_edge": 200}, **CROP},
       "resizes to 200 and adds a black border",
     ),
+    ({"size": {"shortest_edge": 224}}, "keeps them whole"),
   ],
 )
 def test_what_the_ops_cannot_do_is_told(tmp_path, keys, sentence):
   found = read(tmp_path, **keys)
   (note,) = found.notes
   assert sentence in note
+
+
+def test_a_damaged_number_of_a_window_is_a_sentence(tmp_path):
+  with pytest.raises(UserError, match="resample = .* is not a number"):
+    read(tmp_path, resample=[3], size=SQUARE)
 
 
 SQUASHED = {"size": SQUARE, "do_center_crop": False}

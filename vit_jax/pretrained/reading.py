@@ -212,7 +212,7 @@ def _is_removed(directory: epath.Path, step: int) -> bool:
       if step not in steps:
         return True
       if step == steps[-1]:
-        return False  # A run removes none before there is a newer one.
+        return False  # Only a run that goes back removes its newest.
     time.sleep(_PAUSE_SECONDS)
   return False
 

@@ -348,7 +348,7 @@ def _epochs(run: Run) -> str | None:
 
 
 def _computed(run: Run) -> str | None:
-  """'1.2 PFLOPs', of the updates that were made."""
+  """'1.2 PFLOPs', of all updates, also of those that were undone."""
   of_step = number(run.summary.get("flops_per_step"))
   if not of_step:
     return None
@@ -358,7 +358,7 @@ def _computed(run: Run) -> str | None:
 
 
 def _images_seen(run: Run) -> float | None:
-  """Images of all batches, some of which may have been of another size."""
+  """Images of all batches, of whatever size, also of updates undone."""
   batch = number(run.setting("train.batch_size"))
   if batch is None:
     return None

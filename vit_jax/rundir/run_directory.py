@@ -146,6 +146,7 @@ class RunDirectory:
     # A step, and the images that batches were made of up to it.
     self._seen = self.first_step, self.position.first_example
     self._unsaved: SaveError | None = None
+    self._has_lines = False
     self.facts: dict[str, str] = {}
     self._metrics = self._goodput = None
     self._values: dict[str, float] = {}
@@ -370,6 +371,11 @@ class RunDirectory:
     )
 
   @property
+  def has_lines(self) -> bool:
+    """True if this start has written a line of metrics."""
+    return self._has_lines
+
+  @property
   def is_ours(self) -> bool:
     """True on the process that writes the records, unless a job took over."""
     return self._is_first and not (self._lock and self._lock.is_lost)
@@ -430,7 +436,7 @@ class RunDirectory:
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
     """A line of metrics.jsonl (first process only)."""
     self._values.update(metrics)
-    self._step = step
+    self._step, self._has_lines = step, True
     if self._metrics:
       self._metrics.write(step, metrics)
     self.mark(step)
@@ -497,8 +503,11 @@ class RunDirectory:
       if self._metrics:
         self._metrics.close()
         self._goodput.close()
-      self.write_summary("failed" if problem else status)
-      self._finish_trackers("failed" if problem else status)
+      status = "failed" if problem else status
+      # A mistake in the command of a run that has ended changes nothing.
+      if status != "failed" or self._has_lines or not self._has_ended():
+        self.write_summary(status)
+      self._finish_trackers(status)
       if self._spool:
         self._spool.close()
     except OSError as error:
@@ -511,6 +520,11 @@ class RunDirectory:
       self.release()
     if problem:
       raise problem
+
+  def _has_ended(self) -> bool:
+    """True if the records say that the run finished in an earlier start."""
+    summary = records.read_json(self.records_path / "summary.json")
+    return summary.get("status") == "finished"
 
   def _abandon(self) -> None:
     """Leaves the records to the job that has taken the directory over."""

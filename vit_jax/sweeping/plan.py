@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from etils import epath
 
-from vit_jax import buckets
+from vit_jax import buckets, registry
 from vit_jax.config import best_metric, main_evaluator, schema
 from vit_jax.errors import UserError
 
@@ -146,8 +146,11 @@ def _best_of_trials(config: schema.Config) -> str | None:
   best = best_metric.find(config)
   if best is None:
     return None
-  prefix, name, metric = best.name.split("/", 2)
-  return f"{prefix}/{DEV}/{metric}" if name == evaluator(config) else None
+  name = evaluator(config)
+  prefix = registry.EVALUATORS.get(config.evals[name].type).prefix
+  if not best.name.startswith(f"{prefix}/{name}/"):
+    return None
+  return best.name.replace(f"/{name}/", f"/{DEV}/", 1)
 
 
 def final(config: schema.Config, rate: float, workdir: str) -> Run:

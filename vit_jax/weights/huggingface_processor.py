@@ -9,7 +9,7 @@ from typing import Any
 from etils import epath
 
 from vit_jax.weights import op_strings, timm_transform
-from vit_jax.weights.fields import COUNT, FLAG, TEXT, Fields
+from vit_jax.weights.fields import COUNT, FLAG, NUMBER, TEXT, Fields
 
 NAME = "preprocessor_config.json"
 # Of images and texts, as transformers 5 writes it; it comes first.
@@ -21,7 +21,7 @@ OURS = "vit_jax_preprocess"
 # pixel when they shrink, as ours do with antialias.
 BILINEAR, BICUBIC = 2, 3
 _METHODS = {BILINEAR: "bilinear", BICUBIC: "bicubic", 4: "area", 5: "area"}
-_NAMES = {0: "nearest neighbours", 1: "Lanczos' window"}
+_LACKING = {0: "nearest neighbours", 1: "Lanczos' window"}
 # ConvNeXt's processor (the one with crop_pct) makes squares of images from this
 # side on, pixels, and crops smaller ones.
 _SQUASHED = 384
@@ -113,10 +113,10 @@ def ops(config: Fields) -> tuple[str | None, tuple[str, ...]]:
   if not config.get("do_resize", FLAG, True) or "size" not in config:
     return "decode|central_crop" if is_cropped else None, ()
   notes = []
-  resample = config.values.get("resample", BILINEAR)
+  resample = config.get("resample", NUMBER, BILINEAR)
   method = _METHODS.get(resample, "bicubic")
   if resample not in _METHODS:
-    name = _NAMES.get(resample, f"resample={resample}")
+    name = _LACKING.get(resample, f"resample={resample:g}")
     notes.append(
       f"Images are resized bicubically, where {config.path} asks for {name}."
     )
@@ -135,6 +135,10 @@ def ops(config: Fields) -> tuple[str | None, tuple[str, ...]]:
         f"Images are resized to {crop} pixels, where {config.path} resizes to"
         f" {side} and adds a black border."
       )
+  elif not is_squashed and not is_cropped:
+    notes.append(
+      f"Images are cropped to squares, where {config.path} keeps them whole."
+    )
   text = op_strings.text(
     side,
     crop,
