@@ -89,7 +89,8 @@ def read(path: str) -> Inference:
     said = image_processor.read(path)
     preprocess = weights.preprocess or said.preprocess
     notes = said.notes
-    if preprocess is None:
+    # The default is what the networks published as .npz were evaluated by.
+    if preprocess is None and not path.endswith(".npz"):
       assumed = _default(weights.model)
       notes = (f"No file says how images are prepared: {assumed!r} is taken.",)
     for sentence in notes:
