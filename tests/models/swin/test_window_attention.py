@@ -320,7 +320,11 @@ def test_kernel_sees_what_products_see(
 
     return jax.grad(loss, argnums=(0, 1), has_aux=True)(params, images)
 
-  assert_trees_close(results("pallas"), results("xla"), rtol=1e-4, atol=1e-5)
+  found, wanted = map(results, ("pallas", "xla"))
+  for one, other in zip(*map(jax.tree.leaves, (found, wanted)), strict=True):
+    # Sums of many terms are rounded by the largest of them.
+    largest = max(1.0, np.abs(other).max())
+    np.testing.assert_allclose(one, other, rtol=0, atol=2e-5 * largest)
 
 
 def test_kernel_without_a_tpu_says_what_to_use():
