@@ -107,10 +107,9 @@ def lamb(
 
   Arrays that `decay_mask` leaves out (biases, norms, LayerScale) take plain
   Adam steps, as in NVIDIA's FusedLAMB (apex, `use_nvlamb=False`), which trained
-  DeiT III. It does so for all arrays where the decay is 0; here, as in the
-  paper, those of the mask have their rates then, too.
-  There queries, keys and values of a layer are one matrix, with one rate; so
-  they are here.
+  DeiT III. FusedLAMB does so for all arrays where the decay is 0; here, as in
+  the paper, those of the mask have their rates then, too. Queries, keys and
+  values of a layer are one matrix in DeiT III, with one rate; so they are here.
   """
   return optax.chain(
     optax.scale_by_adam(**_adam_options(optimizer)),

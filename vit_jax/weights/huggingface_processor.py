@@ -8,6 +8,7 @@ from typing import Any
 
 from etils import epath
 
+from vit_jax.config import pixels
 from vit_jax.weights import op_strings, timm_transform
 from vit_jax.weights.fields import COUNT, FLAG, NUMBER, TEXT, Fields
 
@@ -26,15 +27,14 @@ _LACKING = {0: "nearest neighbours", 1: "Lanczos' window"}
 # side on, pixels, and crops smaller ones.
 _SQUASHED = 384
 
-_OPENAI = {
-  "image_mean": [0.48145466, 0.4578275, 0.40821073],
-  "image_std": [0.26862954, 0.26130258, 0.27577711],
-}
-_IMAGENET = {
-  "image_mean": [0.485, 0.456, 0.406],
-  "image_std": [0.229, 0.224, 0.225],
-}
-_HALF = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
+
+def _statistics(normalize: str) -> dict[str, list[float]]:
+  mean, deviation = pixels.parse(normalize)
+  return {"image_mean": list(mean), "image_std": list(deviation)}
+
+
+_OPENAI, _IMAGENET = _statistics("clip"), _statistics("imagenet")
+_HALF = _statistics("minus_one_to_one")
 _SQUARE = {"height": 224, "width": 224}
 _CROPPED = {
   "size": {"shortest_edge": 224},
