@@ -1,0 +1,70 @@
+"""The state that a run begins with: new, or with parameters of a checkpoint."""
+
+from collections.abc import Collection
+from typing import Any
+
+import jax
+
+from vit_jax import trees
+from vit_jax.pretrained import fitting, start
+from vit_jax.rundir.contract import Run
+
+
+def find(parts: Run) -> start.Start | None:
+  """Reads and fits `config.init_from`; None if it is not set.
+
+  Raises:
+    UserError: The checkpoint cannot be read, or does not fit the model.
+  """
+  state = parts.abstract_state
+  return start.find(parts.config, state.params, state.objective_state)
+
+
+def make(parts: Run, found: start.Start | None) -> Any:
+  """The train state of step 0.
+
+  Args:
+    parts: Parts of the experiment.
+    found: Result of `find`.
+  """
+  state = parts.init_state()
+  if found is None:
+    return state
+  exported = fitting.put(state.params, found.exported)
+  if found.trained is not None:
+    params = fitting.put(state.params, found.trained)
+  else:
+    params = _to_train_on(parts, state, exported, found.exported.fresh)
+  before = state.objective_state
+  for name, leaf in found.state.items():
+    leaf = jax.device_put(
+      leaf.astype(before[name].dtype), before[name].sharding
+    )
+    before = {**before, name: leaf}
+  objective_state = jax.jit(
+    parts.objective.after_load,
+    out_shardings=jax.tree.map(
+      lambda leaf: leaf.sharding, parts.abstract_state.objective_state
+    ),
+  )(before, exported)
+  # Copies: the step donates its state, which must not hold a buffer twice.
+  average, objective_state = jax.tree.map(
+    lambda x: x.copy(), (state.ema_params and params, objective_state)
+  )
+  return state.replace(
+    params=params, ema_params=average, objective_state=objective_state
+  )
+
+
+def _to_train_on(
+  parts: Run, state: Any, exported: Any, fresh: Collection[str]
+) -> Any:
+  """The parameters of a file as they are trained, but for fresh ones."""
+  converted = parts.objective.from_exported(exported, state.objective_state)
+  return trees.map_named(
+    lambda name, leaf, new: (
+      new if name in fresh else jax.device_put(leaf, new.sharding)
+    ),
+    converted,
+    state.params,
+  )

@@ -1,0 +1,237 @@
+"""The records of a run: metrics, account of seconds, trackers and summary."""
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from etils import epath
+
+from vit_jax import buckets, records
+from vit_jax.config import best_metric, evaluator_declarations, resolve
+from vit_jax.errors import UserError
+from vit_jax.pretrained import run_files
+from vit_jax.rundir import goodput, run_facts
+from vit_jax.rundir.bucket_upload import BucketUpload
+from vit_jax.rundir.contract import Run
+from vit_jax.rundir.position import Position
+from vit_jax.rundir.timing import Clock
+from vit_jax.rundir.trackers import memory
+from vit_jax.rundir.trackers.contract import RunInfo
+from vit_jax.rundir.trackers.run_trackers import RunTrackers
+
+_METRICS = "metrics.jsonl"
+_SUMMARY = "summary.json"
+
+
+class RunRecords:
+  """The files that the first process of a run writes beside its checkpoints.
+
+  Attributes:
+    path: Directory they are in: the run's own or, if that is in a bucket, a
+      local one that is copied to it.
+    metrics_path: Path of the lines of metrics.
+    has_lines: True if this start has written a line of metrics.
+
+  Args:
+    workdir: Existing directory of the run.
+    parts: Parts of the experiment.
+    clock: Clock whose phases appear in the summary.
+    first_step: Step that the run resumes from; lines after it are dropped.
+    position: Position in the data at that step.
+
+  Raises:
+    UserError: The records of an earlier start cannot be fetched.
+  """
+
+  def __init__(
+    self,
+    workdir: epath.Path,
+    parts: Run,
+    clock: Clock,
+    first_step: int,
+    position: Position,
+  ):
+    self._workdir, self._parts, self._clock = workdir, parts, clock
+    self.has_lines = False
+    self._trackers: RunTrackers | None = None
+    try:
+      self._spool = BucketUpload(
+        workdir, fetch=[_METRICS, goodput.FILE, memory.FILE]
+      )
+    except OSError as error:
+      raise UserError(
+        f"The records of {workdir} cannot be fetched"
+        f" ({error.strerror or error}); mend that and start the run again."
+      ) from error
+    self.path = self._spool.path
+    self.metrics_path = self.path / _METRICS
+    try:
+      self._goodput = goodput.Goodput(
+        self.path, clock, first_step, jax.device_count()
+      )
+      self._write_descriptions()
+      self._open_metrics(first_step, position)
+    except BaseException:
+      self.abort()
+      raise
+
+  def _write_descriptions(self) -> None:
+    """Writes what tells readers of the directory what the run is."""
+    config, facts = self._parts.config, self._parts.facts
+    run_files.write_config(self.path, config)
+    records.write_json(
+      self.path / evaluator_declarations.FILE,
+      evaluator_declarations.declarations(config),
+    )
+    run_files.write_class_names(self.path, facts.class_names)
+    if facts.tokenizer is not None:
+      run_files.write_tokenizer(self.path, facts.tokenizer)
+
+  def _open_metrics(self, step: int, position: Position) -> None:
+    self._metrics = records.MetricsFile(self.metrics_path, last_step=step)
+    self._step, self._values = step, {}
+    # A step, and the images that batches were made of up to it.
+    self._seen = step, position.first_example
+    for line in records.read_lines(self.metrics_path):
+      self._values.update(line)
+
+  def has_evaluation(self, step: int) -> bool:
+    """True if a line holds metrics of an evaluation at `step`."""
+    prefixes = evaluator_declarations.prefixes(self._parts.config)
+    return self._metrics.has_any(step, prefixes)
+
+  def track(self) -> None:
+    """Begins to send the metrics to the trackers of `config.log.to`."""
+    config = self._parts.config
+    if not config.log.to:
+      return
+    workdir = buckets.absolute(self._workdir)
+    facts = run_facts.facts(config, self._parts.abstract_state.params)
+    info = RunInfo(
+      project=config.log.project,
+      name=config.log.name or workdir.name,
+      group=config.log.group,
+      directory=pathlib.Path(self.path),
+      config=json.loads(resolve.dump(config)),
+      facts={"workdir": str(workdir), **facts},
+    )
+    earlier: Sequence[Any] = records.read_lines(self.metrics_path)
+    self._trackers = RunTrackers(config.log.to, info, earlier)
+
+  def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
+    """Writes a line of metrics."""
+    self._values.update(metrics)
+    self._step, self.has_lines = step, True
+    self._metrics.write(step, metrics)
+    self.mark(step)
+    if self._trackers:
+      self._trackers.write(step, metrics)
+
+  def mark(self, step: int) -> None:
+    """Keeps, from time to time, the seconds of this start up to `step`."""
+    self._goodput.mark(step)
+
+  def upload(self) -> None:
+    """Copies what is new to the workdir, if that is in a bucket."""
+    self._spool.upload()
+
+  def saved(self, step: int, position: Position) -> None:
+    """Takes note of a step that the run may resume from."""
+    self._step = step
+    self._seen = step, position.first_example
+    self._goodput.mark(step, is_saved=True)
+
+  def went_back(self, step: int, position: Position) -> None:
+    """Drops the lines after `step`, and counts their seconds as lost."""
+    self._metrics.close()
+    self._open_metrics(step, position)
+    self._goodput.went_back(step)
+
+  def finish(
+    self,
+    status: str,
+    best: best_metric.Best | None,
+    facts: Mapping[str, str],
+  ) -> None:
+    """Writes the summary, and ends the trackers and the upload.
+
+    The trackers come after all that a restart needs. A mistake in the command
+    of a run that has ended leaves its summary as it is.
+
+    Args:
+      status: 'running', 'finished', 'preempted', 'interrupted', 'diverged' or
+        'failed'.
+      best: The best evaluation of the run, if it looks for one.
+      facts: Further facts for the summary.
+
+    Raises:
+      OSError: The records cannot be written.
+    """
+    try:
+      self._metrics.close()
+      self._goodput.close()
+      if status != "failed" or self.has_lines or not self._has_ended():
+        self._write_summary(status, best, facts)
+    except OSError:
+      self._finish_trackers("failed")
+      raise
+    self._finish_trackers(status)
+    self._spool.close()
+
+  def _has_ended(self) -> bool:
+    """True if the records say that the run finished in an earlier start."""
+    return records.read_json(self.path / _SUMMARY).get("status") == "finished"
+
+  def _write_summary(
+    self,
+    status: str,
+    best: best_metric.Best | None,
+    facts: Mapping[str, str],
+  ) -> None:
+    """Writes the last value of every metric, timings and versions."""
+    parts = self._parts
+    account = self._goodput.summary()
+    counted, images_seen = self._seen
+    images_seen += (self._step - counted) * parts.config.train.batch_size
+    price = parts.config.log.price_per_device_hour
+    records.write_json(
+      self.path / _SUMMARY,
+      {
+        "step": self._step,
+        "total_steps": parts.total_steps,
+        "status": status,
+        "metrics": {k: v for k, v in self._values.items() if k != "step"},
+        "timings": self._clock.summary(),
+        "goodput": account,
+        "estimated_cost": price and price * account["device_hours"],
+        "lines_are_means": True,
+        "flops_per_step": parts.flops_per_step,
+        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "num_examples": parts.facts.num_examples,
+        "images_seen": images_seen,
+        **run_facts.facts(parts.config, parts.abstract_state.params),
+        "best": best and dataclasses.asdict(best),
+        **facts,
+      },
+    )
+
+  def abandon(self) -> None:
+    """Leaves the records to the job that has taken the directory over."""
+    self._metrics.close()
+    self._finish_trackers("failed")
+    self._spool.abandon()
+
+  def abort(self) -> None:
+    """Copies what there is of a start that fails before its first step."""
+    with contextlib.suppress(OSError):
+      self._spool.close()
+
+  def _finish_trackers(self, status: str) -> None:
+    if self._trackers:
+      self._trackers.finish(status)
+      self._trackers = None
