@@ -44,6 +44,15 @@ def test_classes_are_counted_largest_first_with_the_baseline():
   assert "no image to learn from: c1" in text
 
 
+def test_a_head_of_more_classes_than_the_data_is_named():
+  found = said(model__num_classes=1000)
+  assert found["data"].endswith("in 4 classes")
+  assert (
+    "no label for 996 of the head's outputs (config.model.num_classes = 1000)"
+  ) in found["classes"]
+  assert "head" not in said(model__num_classes=4)["classes"]
+
+
 def test_a_run_that_is_cut_short_by_its_epochs_says_so():
   text = said(total_steps=1000, max_epochs=3)["length"]
   assert text.startswith("12 steps of 16 images, 3 epochs")

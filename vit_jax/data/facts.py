@@ -35,6 +35,8 @@ class DataFacts:
       nobody says how many.
     features: The features of a training batch.
     num_examples: Examples in an epoch; None if unknown.
+    labelled_classes: Classes that labels of the data may have; None if unknown
+      or if there are none.
     fingerprint: Identifies the content of the data.
     class_names: Names of the classes or of the numbers, if known.
     tokenizer: Tokenizer of the captions, if there are any.
@@ -48,6 +50,7 @@ class DataFacts:
   num_classes: int | None
   features: Features
   num_examples: int | None
+  labelled_classes: int | None = None
   fingerprint: str = ""
   class_names: Sequence[str] | None = None
   tokenizer: Any = None
@@ -110,12 +113,14 @@ def declare(
   """
   parsed = features.parse(config)
   num_classes, declared = parsed.suited_to(num_classes, max_labels, num_numbers)
+  labelled_classes = num_classes
   if config.objective.predicts_numbers:
-    num_classes = num_numbers
+    num_classes, labelled_classes = num_numbers, None
   return DataFacts(
     num_classes=config.model.num_classes or num_classes,
     features=declared,
     num_examples=num_examples,
+    labelled_classes=labelled_classes,
     fingerprint=fingerprint,
     class_names=None if parsed.label_ops.renumbers else class_names,
   )

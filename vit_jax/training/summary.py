@@ -40,6 +40,7 @@ def lines(
     ("model", _model(parts)),
     *(("", line) for line in _attention(parts)),
     ("data", _data(parts)),
+    *(("", line) for line in _spare_outputs(parts)),
     *(("", line) for line in _classes(parts)),
     *(("", line) for line in _numbers(parts)),
     *(
@@ -85,8 +86,18 @@ def _data(parts: Experiment) -> str:
     text += f" with {facts.num_classes:,} number"
     text += "s" * (facts.num_classes > 1) + " to predict"
   elif facts.num_classes is not None:
-    text += f" in {facts.num_classes:,} classes"
+    text += f" in {facts.labelled_classes or facts.num_classes:,} classes"
   return text
+
+
+def _spare_outputs(parts: Experiment) -> Iterator[str]:
+  """A line on outputs of the head that no label of the data names."""
+  labelled, outputs = parts.facts.labelled_classes, parts.facts.num_classes
+  if labelled and outputs and outputs > labelled:
+    yield (
+      f"no label for {outputs - labelled:,} of the head's outputs"
+      f" (config.model.num_classes = {outputs})"
+    )
 
 
 def _classes(parts: Experiment) -> Iterator[str]:
