@@ -26,6 +26,15 @@ from vit_jax.errors import UserError
 # SLURM sends the signal before a time limit up to a minute too early.
 _EARLY_SECONDS = 60
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+# Options of sbatch, short and long, for which there are flags.
+_FLAG_OF = {
+  ("-J", "--job-name"): "--name",
+  ("-N", "--nodes"): "--nodes",
+  ("", "--gpus-per-node"): "--gpus_per_node",
+  ("-c", "--cpus-per-task"): "--cpus_per_node",
+  ("-t", "--time"): "--time",
+  ("", "--signal"): "--grace_seconds",
+}
 
 
 def define_flags() -> None:
@@ -115,10 +124,11 @@ def make_plan(
     place: Absolute directory that relative paths start from, on all nodes.
 
   Raises:
-    UserError: SLURM cannot write to the directory of the logs, or no time
-      would be left to train.
+    UserError: SLURM cannot write to the directory of the logs, no time would
+      be left to train, or an option of sbatch has a flag of its own.
   """
   _check_time(job)
+  _check_options(job.sbatch)
   if "://" in taken.workdir:
     logs = os.path.join(place, "runs", "launch", job.name)
   else:
@@ -166,6 +176,17 @@ def _check_time(job: Job) -> None:
       " again without training. Give a longer --time, as hours are in"
       " HH:MM:SS, or fewer --grace_seconds."
     )
+
+
+def _check_options(options: Sequence[str]) -> None:
+  """Raises UserError if one would win over what the script relies on."""
+  for option in options:
+    for (short, long), flag in _FLAG_OF.items():
+      if option.split("=")[0] == long or (short and option.startswith(short)):
+        raise UserError(
+          f"--sbatch={option}: this script relies on what {flag} says; give"
+          f" {flag} in its place."
+        )
 
 
 def _seconds(time: str) -> int:

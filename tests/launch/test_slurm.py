@@ -235,6 +235,30 @@ def test_a_time_that_sbatch_would_not_take_is_explained(tmp_path, taken, time):
     plan_in(tmp_path, taken, time=time)
 
 
+@pytest.mark.parametrize(
+  ("option", "flag"),
+  [
+    ("--time=1:00", "--time"),
+    ("-t5", "--time"),
+    ("--nodes=8", "--nodes"),
+    ("-N 8", "--nodes"),
+    ("--cpus-per-task=2", "--cpus_per_node"),
+    ("--signal=B:USR1@5", "--grace_seconds"),
+  ],
+)
+def test_an_option_with_a_flag_of_its_own_is_refused(
+  tmp_path, taken, option, flag
+):
+  with pytest.raises(UserError, match=f"--sbatch={option}: .*give {flag} in"):
+    plan_in(tmp_path, taken, sbatch=(option,))
+
+
+@pytest.mark.parametrize("option", ["--time-min=10", "-n4", "--gpus=8"])
+def test_any_other_option_is_passed_on(tmp_path, taken, option):
+  (command,) = plan_in(tmp_path, taken, sbatch=(option,)).commands
+  assert option in command.words
+
+
 def test_the_script_passes_shellcheck(tmp_path, taken, shellcheck):
   shellcheck(script_of(plan_in(tmp_path, taken)))
 

@@ -79,7 +79,7 @@ class Evaluation:
     evaluators: The evaluators by name.
     unfinished: True if an evaluation of the last step is left for the next
       start, because the run was asked to stop.
-    best_step: The last step, if its evaluation was the best.
+    best_step: Step of the last evaluation, if that was the best.
 
   Raises:
     UserError: The data of an evaluator are missing.
@@ -140,8 +140,8 @@ class Evaluation:
       return
     if metrics:
       self._monitor.write(step, metrics)
-      if self._directory.best_checkpoint.evaluated(step, metrics):
-        self.best_step = step
+      is_best = self._directory.best_checkpoint.evaluated(step, metrics)
+      self.best_step = step if is_best else None
       shown = [
         f"{name.removeprefix('eval/')} {value:.4g}"
         for name, value in metrics.items()
