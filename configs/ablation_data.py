@@ -48,8 +48,8 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   )
   if args.images and args.data not in ("", "jft"):
     raise UserError(
-      f"Config argument images = {args.images} is of JFT-300M; leave data ="
-      f" {args.data} away, or images."
+      f"Config argument images = {args.images} applies to JFT-300M only; remove"
+      f" images or data = {args.data}."
     )
   data = args.data or "jft"
   arguments.check_choice("data", data, pretraining.DATA)

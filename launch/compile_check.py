@@ -80,12 +80,12 @@ def check(taken: experiment.Experiment, topology: str) -> None:
     if subprocess.run(command).returncode:
       raise UserError(
         "--check=compile: nothing was submitted, as the step was not compiled;"
-        " the reason stands above. Mend it, or leave --check out."
+        " the reason is above. Fix it, or leave out --check."
       )
     found = records.read_json(output)
   print(flush=True)
   if not found["fits"]:
     raise UserError(
       "--check=compile: nothing was submitted, as the step does not fit into"
-      f" the memory of {topology}; what would help stands above."
+      f" the memory of {topology}; what would help is above."
     )

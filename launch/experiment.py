@@ -83,8 +83,8 @@ def name() -> str:
     raise UserError("The job has no name: give --name=NAME.")
   if not _NAME.fullmatch(value):
     raise UserError(
-      f"--name={value} must be at most 40 lower-case letters, digits and '-',"
-      " beginning with a letter and ending with none of '-'."
+      f"--name={value} must have at most 40 lower-case letters, digits and"
+      " '-', begin with a letter and not end with '-'."
     )
   return value
 

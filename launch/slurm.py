@@ -200,7 +200,7 @@ def _seconds(time: str) -> int:
   match = _TIME.fullmatch(time)
   if not match:
     raise UserError(
-      f"--time={time} is no time limit of sbatch: write MINUTES,"
+      f"--time={time} is not a time limit that sbatch takes: write MINUTES,"
       " MINUTES:SECONDS, HOURS:MINUTES:SECONDS, DAYS-HOURS,"
       " DAYS-HOURS:MINUTES, DAYS-HOURS:MINUTES:SECONDS or UNLIMITED."
     )

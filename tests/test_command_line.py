@@ -56,7 +56,7 @@ def run(*arguments, module="vit_jax.train", cwd=None):
     ),
     (
       [QUICKSTART, "--config", "x.py", "--workdir=y"],
-      "--config is given 2 times: configs/quickstart.py, x.py. Leave one.",
+      "--config is given 2 times: configs/quickstart.py, x.py. Give it once.",
     ),
     (
       [QUICKSTART, "--config.mesh.rules=(('(', ('tensor',)),)"],

@@ -253,7 +253,7 @@ def test_an_upload_that_breaks_off_leaves_no_file(fetch, served, source):
 
 
 def test_a_form_that_is_no_directory_is_not_uploaded(source):
-  with pytest.raises(UserError, match="--to=npz is no form for the hub"):
+  with pytest.raises(UserError, match="--to=npz is not a form for the hub"):
     convert.convert(str(source), "hf:a/b", to="npz")
 
 

@@ -291,7 +291,7 @@ def _with_config_found(
   if len(files) > 1:
     raise UserError(
       f"--{name} is given {len(files)} times:"
-      f" {', '.join(file for _, file in files)}. Leave one."
+      f" {', '.join(file for _, file in files)}. Give it once."
     )
   ((index, file),) = files
   path, colon, arguments = _experiment(file)
@@ -407,7 +407,7 @@ def _function_of(
     except TypeError:
       raise UserError(
         f"get_config in {path} takes no argument, and {arguments!r} is given"
-        " behind the colon; leave that out, or write get_config(args=None)."
+        " after the colon; leave that out, or write get_config(args=None)."
       ) from None
   return get_config
 

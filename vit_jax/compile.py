@@ -130,7 +130,7 @@ def sweep(config: schema.Config, topology: Topology | Hosts) -> int:
     cells = "  ".join(filter(None, trials.row(trial)))
     print(f"{len(tried)} of {len(settings)}: {cells}", flush=True)
   if all(trial.refusal for trial in tried):
-    raise UserError(f"No setting is allowed. {tried[0].refusal}")
+    raise UserError(f"Every setting was rejected. {tried[0].refusal}")
   best = trials.fastest(tried)
   print(f"\n{trials.table(tried)}\n")
   if best is None:

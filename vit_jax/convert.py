@@ -116,7 +116,7 @@ def convert(
     form = to
     if form not in (None, *_UPLOADED):
       raise UserError(
-        f"--to={to} is no form for the hub; leave it out, or take one of"
+        f"--to={to} is not a form for the hub; leave it out, or take one of"
         f" {', '.join(_UPLOADED)}."
       )
     repository = hub.check_free(dst)
@@ -194,7 +194,7 @@ def _form(dst: str, to: str | None) -> str | None:
     )
   if to is None and suffix not in _BY_SUFFIX:
     raise UserError(
-      f"{dst} ends in '{suffix}', which is no form that is written; give"
+      f"{dst} ends in '{suffix}', a form that cannot be written; give"
       " NAME.npz, NAME.safetensors, NAME.stablehlo, or a name without a suffix"
       " for a directory."
     )

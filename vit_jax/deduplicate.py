@@ -334,7 +334,7 @@ def _tell(output: pathlib.Path, summary: dict) -> None:
     if one["flat"] or one["unreadable"]:
       print(
         f"{one['name']}: not compared are {one['flat']} images of one colour"
-        f" and {one['unreadable']} that cannot be read. Once those are mended,"
+        f" and {one['unreadable']} that cannot be read. Once those are fixed,"
         f" remove {output / 'hashes'}."
       )
   print(f"{summary['pairs']} pairs are in {output / 'pairs.jsonl'}.")

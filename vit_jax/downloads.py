@@ -122,7 +122,7 @@ def fetch(url: str, path: pathlib.Path) -> None:
         if not has_begun or idle == _ATTEMPTS:
           raise DownloadError(str(error)) from None
         _logger.warning(
-          "The connection broke (%s); it is made again at %s.",
+          "The connection broke (%s); reconnecting at %s.",
           error,
           _mib(file.tell()),
         )

@@ -188,7 +188,7 @@ def _is_image(query: str) -> bool:
   from vit_jax.data import image_formats
 
   if not query.strip():
-    raise UserError("A query is empty; write what is to be seen in the images.")
+    raise UserError("A query is empty; describe what the images should show.")
   if os.path.isfile(query):
     return True
   if os.path.isdir(query):

@@ -91,7 +91,7 @@ def train(config: schema.Config, workdir: str) -> int:
     The exit code.
 
   Raises:
-    UserError: Anything that the user can mend.
+    UserError: Anything that the user can fix.
   """
   config = initial_model.resolve_architecture(config, workdir)
   config = initial_model.keep_attention(config, workdir)
@@ -219,7 +219,7 @@ def train(config: schema.Config, workdir: str) -> int:
       )
     print(f"{status} at step {step}; report: {_report(workdir)}")
     if status != "finished":
-      print("The same command goes on from here.")
+      print("The same command resumes from here.")
   return exit_code
 
 

@@ -205,7 +205,7 @@ def file_of(path: str) -> str:
   if size and size not in files:
     raise UserError(
       f"{path!r}: {collection}:{variant} was published for"
-      f" {' and '.join(files)} pixels, not {size}; leave @{size} away, as"
+      f" {' and '.join(files)} pixels, not {size}; omit @{size}, as"
       " positions are resized to any size."
     )
   return files[size or next(iter(files))] + ".npz"

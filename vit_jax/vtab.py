@@ -113,7 +113,7 @@ def transfer(
     print(f"\n{_advice(configs, absent)}")
   if failed := table.tasks(FAILED):
     raise UserError(
-      f"Tasks that failed for the reasons above: {', '.join(failed)}. Mend them"
+      f"Tasks that failed for the reasons above: {', '.join(failed)}. Fix them"
       " and start the same command again."
     )
   return 0

@@ -113,7 +113,7 @@ def test_no_key_is_offered_where_the_saved_state_has_no_place(allow_change):
     )
   message = str(error.value)
   assert message.endswith(
-    "The run in runs/x cannot go on with this config: its parameters would"
+    "The run in runs/x cannot resume with this config: its parameters would"
     " change (cls was (32,), is (64,)). Begin another with a new --workdir and"
     " --config.init_from=runs/x; what cannot be taken over from it is named in"
     " --config.init_without."

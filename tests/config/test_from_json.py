@@ -41,7 +41,7 @@ def test_its_keys_can_be_overridden_with_any_type(path):
 @pytest.mark.parametrize(
   ("text", "sentence"),
   [
-    ("{", "no whole JSON"),
+    ("{", "not complete JSON"),
     ('{"tortal_steps": 3}', 'Did you mean "config.total_steps"'),
   ],
 )

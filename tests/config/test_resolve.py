@@ -51,7 +51,7 @@ def test_defaults_resolve_to_the_schemas_own():
 def test_an_interval_of_nothing_is_refused(key, value):
   told = complaint(**{key.replace(".", "__"): value})
   assert f"config.{key}" in told
-  assert f"{value!r} is no interval; use at least 1 step" in told
+  assert f"{value!r} is not an interval; use at least 1 step" in told
 
 
 def test_a_resolved_config_is_frozen():
@@ -207,7 +207,7 @@ def test_a_config_of_another_version_is_refused_in_a_sentence():
 
 @pytest.mark.parametrize("text", ["", '{"seed": 0, "mo', "seed: 0"])
 def test_a_torn_config_is_said_to_be_no_json(text):
-  with pytest.raises(UserError, match="no whole JSON: .* line 1 column"):
+  with pytest.raises(UserError, match="not complete JSON: .* line 1 column"):
     resolve.load(text)
 
 

@@ -289,7 +289,7 @@ def test_pairs_that_cannot_be_used_are_counted_and_named(name, pairs):
 def test_nothing_is_to_take_the_place_of_all(pairs):
   for number in range(COUNT):
     write(pairs, f"train/images/{number}.png", "hello")
-  with pytest.raises(UserError, match=r"Mend or remove them\.$"):
+  with pytest.raises(UserError, match=r"Fix or remove them\.$"):
     open_(pairs)
 
 

@@ -61,10 +61,10 @@ def test_files_are_still_named_to_tensorflow_where_they_were(tmp_path, encode):
 @pytest.mark.parametrize(
   "content, sentence",
   [
-    ("[", "is no list of examples"),
-    ("[3]", "is no list of examples"),
-    ('{"source": "memory"}', "is no list of examples"),
-    ('{"source": "memory", "examples": [1.5]}', "is no list of examples"),
+    ("[", "is not a list of examples"),
+    ("[3]", "is not a list of examples"),
+    ('{"source": "memory"}', "is not a list of examples"),
+    ('{"source": "memory", "examples": [1.5]}', "is not a list of examples"),
     ('{"source": "digits", "examples": []}', "was made of other data .digits."),
     ('{"source": "memory", "examples": [24]}', "lists example 24; .* 0 to 23"),
     ('{"source": "memory", "examples": [-1]}', "lists example -1"),

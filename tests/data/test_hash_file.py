@@ -178,7 +178,7 @@ def test_two_commands_do_not_write_one_file(pictures, tmp_path):
   @dataclasses.dataclass
   class Meeting(type(pictures)):
     def read(self, ids):
-      with pytest.raises(UserError, match="Another command is at work on"):
+      with pytest.raises(UserError, match="Another command is using"):
         complete(path, pictures)
       refused.append(len(ids))
       return super().read(ids)

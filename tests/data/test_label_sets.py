@@ -105,10 +105,10 @@ def test_sets_of_one_label_stay_sets(photos, tmp_path):
 @pytest.mark.parametrize(
   "content, sentence",
   [
-    ("[[1], ", "is no JSON list of label lists"),
-    ("{}", "is no JSON list of label lists"),
-    ("[]", "is no JSON list of label lists"),
-    ([[1], 2], "entry 1 .counted from 0. is no list of classes"),
+    ("[[1], ", "is not a JSON list of label lists"),
+    ("{}", "is not a JSON list of label lists"),
+    ("[]", "is not a JSON list of label lists"),
+    ([[1], 2], "entry 1 .counted from 0. is not a list of classes"),
     ([[1], [True]], "entry 1 "),
     ([[-1]], "entry 0 "),
   ],
@@ -151,7 +151,7 @@ def test_files_without_numbers_are_refused(real_json, tmp_path):
 
 def test_datasets_without_files_are_refused(real_json):
   source = sources.open_source("generated:classes=4", "test", data_dir=None)
-  with pytest.raises(UserError, match="goes by the names of image files"):
+  with pytest.raises(UserError, match="matches by the names of image files"):
     open_sets(real_json, source)
 
 

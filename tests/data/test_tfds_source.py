@@ -325,7 +325,7 @@ def test_a_damaged_tfrecord_index_is_named_and_made_again(
   second = _open(tmp_path).read(np.arange(_NUM_TRAIN))
   assert first["image"].tolist() == second["image"].tolist()
   (message,) = caplog.messages
-  assert message.startswith(f"The index {index} is not used (")
+  assert message.startswith(f"Ignoring the index {index} (")
   assert index.read_bytes() == whole
 
 

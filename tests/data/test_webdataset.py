@@ -541,7 +541,7 @@ def test_a_tar_cut_anywhere_is_named_and_its_beginning_kept(tmp_path):
     count = whole_before(tmp_path / "whole.tar", end)
     says = f"cut.tar .it is cut off after {count} examples; copy it again"
     if end < 512:
-      says = "cut.tar .it is no tar file"
+      says = "cut.tar .it is not a tar file"
     with pytest.raises(UserError, match=says):
       open_(tmp_path, "cut.tar")
     if count:
@@ -554,7 +554,7 @@ def test_a_tar_cut_anywhere_is_named_and_its_beginning_kept(tmp_path):
   [
     (b"", "it is empty"),
     (bytes(10240), "it holds no examples"),
-    (b"no tar at all" * 100, "it is no tar file"),
+    (b"no tar at all" * 100, "it is not a tar file"),
     (gzip.compress(bytes(10240), mtime=0), "it is compressed; decompress it"),
     (lzma.compress(bytes(10240)), "it is compressed; decompress it"),
   ],

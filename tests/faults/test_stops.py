@@ -56,7 +56,7 @@ def test_a_run_asked_to_stop_saves_and_loses_no_step(
   process.send_signal(sent)
   out, _ = runs.end(process, code)
   assert f"{status} at step" in out
-  assert "The same command goes on from here" in out
+  assert "The same command resumes from here" in out
   summary = json.loads((tmp_path / "summary.json").read_text())
   assert summary["status"] == status
   stopped = runs.lines(tmp_path)[-1]["step"]

@@ -321,7 +321,7 @@ def test_a_failed_build_creates_nothing(tmp_path, taken, monkeypatch):
     (["--tpu=v5e:4x4", "--nodes=4"], "--nodes is for GPUs"),
     (["--gpu=nvidia-l4", "--chips_per_host=8"], "--chips_per_host is for TPUs"),
     (["--tpu=v5e:4x4", "--image=a/b:tag"], "leave it out, or give --nobuild"),
-    (["--tpu=v5e:4x4", "--name=Upper"], "--name=Upper must be"),
+    (["--tpu=v5e:4x4", "--name=Upper"], "--name=Upper must have"),
   ],
 )
 def test_bad_flags_are_explained(repo, words, said):

@@ -231,7 +231,7 @@ def test_without_a_time_limit_there_is_time_to_save(tmp_path, taken, time):
   "time", ["3h", "", "abc", "5 ", "-5", "1:2:3:4", "00:04:00.5"]
 )
 def test_a_time_that_sbatch_would_not_take_is_explained(tmp_path, taken, time):
-  with pytest.raises(UserError, match=f"--time={time} is no time limit"):
+  with pytest.raises(UserError, match=f"--time={time} is not a time limit"):
     plan_in(tmp_path, taken, time=time)
 
 

@@ -189,11 +189,11 @@ def test_a_change_of_what_is_measured_cannot_be_allowed(run):
 
 
 def test_an_evaluator_may_be_mended_until_the_run_has_ended(run, tmp_path):
-  mended = {"evals__test__preprocess": "decode|resize(9)|central_crop"}
+  fixed = {"evals__test__preprocess": "decode|resize(9)|central_crop"}
   with pytest.raises(UserError, match="failed for the reason above"):
     run("failed 1")
-  assert run("preempted 42", **mended) == 42
-  assert run("finished 0", **mended) == 0
+  assert run("preempted 42", **fixed) == 42
+  assert run("finished 0", **fixed) == 0
   with pytest.raises(UserError, match="evals.dev.preprocess: was"):
     run("finished 0")
 

@@ -17,9 +17,9 @@ TEXTS = strategies.one_of(
 
 @hypothesis.given(TEXTS)
 def test_openai_mends_every_text_by_ftfy_and_unescapes_twice(text):
-  mended = html.unescape(html.unescape(ftfy.fix_text(text))).strip()
-  assert RULES["whitespace"](text) == " ".join(mended.split())
-  assert RULES["openai"](text) == " ".join(mended.split()).lower()
+  fixed = html.unescape(html.unescape(ftfy.fix_text(text))).strip()
+  assert RULES["whitespace"](text) == " ".join(fixed.split())
+  assert RULES["openai"](text) == " ".join(fixed.split()).lower()
 
 
 def test_canonical_text_has_no_punctuation():

@@ -87,7 +87,7 @@ def parse(name: str, num_slices: int | None = None) -> Topology | Hosts:
   found = _NAME.fullmatch(name)
   if not found:
     raise UserError(
-      f'"{name}" is no topology; write GENERATION:CHIPSxCHIPS, such as'
+      f'"{name}" is not a topology; write GENERATION:CHIPSxCHIPS, such as'
       f" {examples}, or 2*v5e:16x16 for two slices; GPUs"
       f" ({', '.join(gpus.GPUS)}) are written h100:8, or h100:4x8 for four"
       " hosts of eight."
@@ -122,8 +122,8 @@ def parse(name: str, num_slices: int | None = None) -> Topology | Hosts:
   named = int(found[1]) if found[1] else None
   if named is not None and num_slices is not None and named != num_slices:
     raise UserError(
-      f"--topology={name} names {named} slices and --num_slices={num_slices}"
-      " others; give one of them."
+      f"--topology={name} names {named} slices but"
+      f" --num_slices={num_slices}; give one of them."
     )
   if named == 0:
     raise UserError(f"--topology={name} must be of at least one slice.")

@@ -172,6 +172,6 @@ def _mesh(text: str) -> tuple[int, int | str, int]:
     return int(data), fsdp if fsdp == "auto" else int(fsdp), int(tensor)
   except ValueError:
     raise UserError(
-      f'"{text}" is no mesh; write DATAxFSDPxTENSOR, such as -1x4x1 or'
+      f'"{text}" is not a mesh; write DATAxFSDPxTENSOR, such as -1x4x1 or'
       " -1xautox1."
     ) from None

@@ -199,12 +199,12 @@ def check_same(
     if any(is_allowed(key, name) for key in every)
   ] + keys
   advice = (
-    "Use another --workdir, or go on regardless with"
+    "Use another --workdir, or resume regardless with"
     f" --config.allow_change={','.join(allowed)}."
   )
   if misfits:
     advice = (
-      f"The run in {workdir} cannot go on with this config: {misfits}. Begin"
+      f"The run in {workdir} cannot resume with this config: {misfits}. Begin"
       f" another with a new --workdir and --config.init_from={workdir}; what"
       " cannot be taken over from it is named in --config.init_without."
     )

@@ -115,8 +115,8 @@ def _steps_of_all(directory: epath.Path) -> list[int]:
     raise UserError(
       f"Process 0 sees the checkpoints {seen[0]} in {directory},"
       f" {same_view.named(others[:1])} sees {seen[others[0]]}. Wait until the"
-      " file system shows all hosts the same, and start all again; or give a"
-      " --workdir in a bucket (gs://BUCKET/...)."
+      " file system shows all hosts the same, and restart all processes; or"
+      " give a --workdir in a bucket (gs://BUCKET/...)."
     )
   return json.loads(seen[0])
 

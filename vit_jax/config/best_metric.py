@@ -37,7 +37,7 @@ def find(config: schema.Config) -> "Metric | None":
   hint = f" Did you mean {near.removeprefix(_MAIN)!r}?" if near else ""
   listed = ", ".join(name.removeprefix(_MAIN) for name in known) or "none"
   raise UserError(
-    f"{_KEY} = {wanted!r} is no metric of config.evals that tells which"
+    f"{_KEY} = {wanted!r} is not a metric of config.evals that tells which"
     f" checkpoint is better.{hint} Known: {listed}."
   )
 

@@ -172,7 +172,7 @@ def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
     seen.add(name)
     value, kind = item["input"], item["type"]
     if kind == "json_invalid":
-      yield f"The config is no whole JSON: {item['ctx']['error']}."
+      yield f"The config is not complete JSON: {item['ctx']['error']}."
     elif kind == "extra_forbidden":
       yield _foreign_key(item["loc"], value) or key_suggestions.unknown(
         name, value, _known_keys(item["loc"][:-1])
@@ -377,9 +377,9 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
   if config.init_part is not None and config.init_part not in known:
     parts = ", ".join(map(repr, known)) or "none"
     yield (
-      f"config.init_part = {config.init_part!r} is no part of config.model.name"
-      f" = {config.model.name!r}, which has {parts}; leave it unset, or name"
-      " another."
+      f"config.init_part = {config.init_part!r} is not a part of"
+      f" config.model.name = {config.model.name!r}, which has {parts}; leave it"
+      " unset, or name another."
     )
   warmup = durations.parse(config.schedule.warmup_steps)
   if warmup.unit == "step" and config.total_steps is not None:

@@ -28,7 +28,7 @@ def _check_duration(value: Any) -> Any:
 
 def _check_interval(value: Any) -> Any:
   if not durations.parse(value).amount:
-    raise ValueError(f"{value!r} is no interval; use at least 1 step")
+    raise ValueError(f"{value!r} is not an interval; use at least 1 step")
   return value
 
 

@@ -44,7 +44,7 @@ def errors(shown: str, directory: str | None) -> Iterator[None]:
     text = " ".join(str((wants or causes)[-1]).split())[:300].rstrip(". ")
     raise UserError(
       f"{shown} cannot be read ({text or type(error).__name__}); name another"
-      " dataset or configuration, or mend that."
+      " dataset or configuration, or fix that."
     ) from error
 
 

@@ -103,7 +103,7 @@ def of_source(
   labels = source.known_labels()
   if labels is None:
     raise UserError(
-      f"{_KEY} wants to know the class of every image beforehand, which"
+      f"{_KEY} requires the class of every image beforehand, which"
       f" {KNOWING} tell; of {dataset!r}, leave it at 'uniform' and weigh the"
       " classes by config.objective.class_weights, one for each."
     )

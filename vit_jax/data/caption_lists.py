@@ -48,7 +48,7 @@ def read(path: str) -> Iterator[Row]:
     content = epath.Path(path).read_bytes()
   except OSError as error:
     raise UserError(
-      f"{path} cannot be read ({error.strerror or error}); mend that, or name"
+      f"{path} cannot be read ({error.strerror or error}); fix that, or name"
       " another folder."
     ) from None
   rows = _json_rows if path.endswith(".jsonl") else _csv_rows

@@ -76,7 +76,7 @@ def fetched(name: str, revision: str | None, config: str | None) -> str:
     raise
   except Exception as error:  # As above, and the disk may be full.
     raise UserError(
-      f"{shown} was not fetched whole ({hub.reason(error)}); mend that and run"
+      f"{shown} was not fetched whole ({hub.reason(error)}); fix that and run"
       " again, which fetches what is missing."
     ) from None
 

@@ -52,7 +52,7 @@ def without(source: Source, path: str, *, key: str) -> "Remaining":
     ) from None
   except ValueError:
     raise UserError(
-      f'{start} is no list of examples, {{"source": TEXT, "examples":'
+      f'{start} is not a list of examples, {{"source": TEXT, "examples":'
       " [NUMBER, ...]}, as python -m vit_jax.deduplicate writes it."
     ) from None
   if listed.source != source.fingerprint:

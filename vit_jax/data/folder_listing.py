@@ -288,7 +288,7 @@ def entries(
           continue  # Reading from a pipe or a device would never end.
         found.append((entry.name, entry.is_dir()))
   except OSError as error:
-    what, remedy = f"{directory} cannot", "mend that, or remove it"
+    what, remedy = f"{directory} cannot", "fix that, or remove it"
     if directory == root:
       what = f"The image folder {root} cannot"
       remedy = "give the one that holds train/"

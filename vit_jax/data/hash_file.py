@@ -91,12 +91,12 @@ def complete(
         show(done, source.num_examples)
   except BlockingIOError:
     raise UserError(
-      f"Another command is at work on {path}; wait for its end."
+      f"Another command is using {path}; wait for its end."
     ) from None
   except OSError as error:
     raise UserError(
       f"{path} cannot be written ({error.strerror or error}). Once that is"
-      " mended, run the same command again: it continues from there."
+      " fixed, run the same command again: it continues from there."
     ) from error
 
 

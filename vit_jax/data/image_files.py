@@ -142,7 +142,7 @@ def _problem(
   except image_formats.UnreadablePixelsError as problem:
     return f"{path} has {problem}."
   except Exception:  # Decoders fail in many ways that mean the same here.
-    return f"{path} is damaged, or is no image of a known kind."
+    return f"{path} is damaged, or is not an image of a known kind."
   return (
     f"{path}: the image of {width} x {height} pixels does not suit"
     f' "{preprocess.text}" ({type(error).__name__}).'

@@ -67,7 +67,7 @@ def load(
       continue
     except (OSError, ValueError) as error:
       problem = str(error)
-    _logger.warning("The index %s is not used (%s).", path, problem)
+    _logger.warning("Ignoring the index %s (%s).", path, problem)
   return None
 
 

@@ -1,7 +1,7 @@
 """Search for the images of a source that cannot be decoded.
 
 A run that meets one names all that it can find within some seconds, so that a
-person mends them at once. Decoding is that of training, as decoders differ in
+person fixes them at once. Decoding is that of training, as decoders differ in
 what they accept.
 """
 

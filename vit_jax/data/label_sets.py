@@ -56,11 +56,11 @@ def read(path: str, *, key: str) -> LabelSets:
   except pydantic.ValidationError as error:
     if place := error.errors()[0]["loc"]:
       raise UserError(
-        f"{name}: entry {place[0]} (counted from 0) is no list of classes, such"
-        " as [7, 8] or []."
+        f"{name}: entry {place[0]} (counted from 0) is not a list of classes,"
+        " such as [7, 8] or []."
       ) from None
     raise UserError(
-      f"{name} is no JSON list of label lists, [[3], [7, 8]]."
+      f"{name} is not a JSON list of label lists, [[3], [7, 8]]."
     ) from None
   # At least two wide: an array of one label per example would say that each
   # has a class, and here one may have none.
@@ -123,8 +123,8 @@ class Relabelled(Wrapped):
     names = self.source.file_names(ids)
     if names is None:
       raise UserError(
-        f"{self.sets.name} goes by the names of image files, which this dataset"
-        " lacks; take imagenet2012 or an image folder."
+        f"{self.sets.name} matches by the names of image files, which this"
+        " dataset lacks; take imagenet2012 or an image folder."
       )
     rows = []
     for name in names:

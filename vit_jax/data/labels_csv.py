@@ -136,7 +136,7 @@ def _read(
     ) from None
   except UnicodeDecodeError as error:
     line = error.object[: error.start].count(b"\n") + 1
-    raise UserError(f"{path}, line {line}: broken UTF-8; mend it.") from None
+    raise UserError(f"{path}, line {line}: broken UTF-8; fix it.") from None
   rows, problems = [], []
   seen: dict[str, int] = {}
   lines = _lines(path, text)
@@ -155,7 +155,7 @@ def _read(
   if problems:
     raise UserError(
       f"{path} has rows that cannot be used:"
-      f" {truncate.first(problems, separator='; ')}. Mend or remove them."
+      f" {truncate.first(problems, separator='; ')}. Fix or remove them."
     )
   if not rows:
     raise UserError(f"{path} has no rows.")

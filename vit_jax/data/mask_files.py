@@ -73,7 +73,7 @@ def labels(
   """
   data = _read(key, path, "image")
   if not data.startswith(_PNG) or len(data) < _HEADER_START + _HEADER.size:
-    raise UserError(f"{key}: the mask {path} is no PNG; replace it.")
+    raise UserError(f"{key}: the mask {path} is not a PNG; replace it.")
   _, _, bits, kind = _HEADER.unpack_from(data, _HEADER_START)
   if kind != _PALETTE and (kind, bits) != (_GREY, 8):
     name = _KINDS.get(kind, "grey")
@@ -105,6 +105,6 @@ def _read(key: str, path: str, other: str) -> bytes:
 
 def _damaged(key: str, path: str) -> UserError:
   return UserError(
-    f"{key}: {path} is damaged, or is no image of a known kind; replace it, or"
-    " remove it and its mask."
+    f"{key}: {path} is damaged, or is not an image of a known kind; replace it,"
+    " or remove it and its mask."
   )

@@ -61,7 +61,7 @@ class MaskFolder:
         f"{self.key}: {self.masks[first]} has the label"
         f" {self.largest[first]}{reduced}, but num_classes = {num_classes}"
         f" allows 0 to {num_classes - 1} and {IGNORED} for pixels without one;"
-        " set num_classes, or mend the mask."
+        " set num_classes, or fix the mask."
       )
 
   def read(

@@ -124,7 +124,7 @@ class RowGroups(Table):
     for path, schema in self._schemas.items():
       if name not in schema.names:
         raise UserError(
-          f"{path} has no column {name!r}, which is read of all files; mend it,"
+          f"{path} has no column {name!r}, which is read of all files; fix it,"
           " or leave it out."
         )
       found, wanted = schema.field(name).type, self.schema.field(name).type

@@ -196,7 +196,7 @@ def _checked(op: Op, name: str, value: Any, where: str) -> Any:
   except pydantic.ValidationError as error:
     problem = error.errors()[0]["msg"]
     raise UserError(
-      f"{where}: {name} = {value!r} does not do:"
+      f"{where}: {name} = {value!r} is not valid:"
       f" {problem[0].lower()}{problem[1:]}."
     ) from error
 
@@ -280,7 +280,7 @@ def _check_text(preprocess: Preprocess) -> None:
   """Raises UserError for text that is made twice, or made and dropped."""
   calls = preprocess.of_kind("text")
   if len(calls) > 1:
-    raise UserError(f"{calls[1].where} is there twice; leave one.")
+    raise UserError(f"{calls[1].where} is given twice; remove one.")
   for call in preprocess.of_kind("label"):
     if calls and call.op.name == "keep" and "text" not in call.args:
       raise UserError(

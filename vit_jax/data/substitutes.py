@@ -105,7 +105,7 @@ def too_many(names: list[str], limit: int) -> UserError:
 def found_unusable(problems: list[str], num_examples: int) -> UnusableError:
   """Returns the error for examples that data cannot be opened with."""
   count = len(problems)
-  advice = "Mend or remove them"
+  advice = "Fix or remove them"
   if count < num_examples:
     advice += (
       f"; of training data, {KEY} = {count} lets others take their place"

@@ -76,7 +76,7 @@ def open_source(
   if not len(examples):
     raise UserError(
       f"{name} has no example that can be read:"
-      f" {truncate.first(problems, separator='; ')}. Mend or copy them, or name"
+      f" {truncate.first(problems, separator='; ')}. Fix or copy them, or name"
       " others."
     )
   if len(problems) > max_bad_examples:
@@ -305,7 +305,7 @@ def _state(path: str) -> tuple[int, int] | None:
     return None
   except OSError as error:
     raise UserError(
-      f"{path} cannot be read ({error.strerror or error}); mend that and start"
+      f"{path} cannot be read ({error.strerror or error}); fix that and start"
       " again."
     ) from None
   return found.size, found.changed
@@ -321,6 +321,6 @@ def _read(path: str, offset: int, length: int) -> bytes:
     return outages.outlast(path, part)
   except OSError as error:
     raise UserError(
-      f"{path} cannot be read ({error.strerror or error}); mend that and start"
+      f"{path} cannot be read ({error.strerror or error}); fix that and start"
       " again."
     ) from None

@@ -91,7 +91,7 @@ def of_shard(
       problem = _scan(file, size, scan)
   except OSError as error:
     raise UserError(
-      f"{path} cannot be read ({error.strerror or error}); mend that, or name"
+      f"{path} cannot be read ({error.strerror or error}); fix that, or name"
       " other files."
     ) from None
   examples = np.array(scan.rows, EXAMPLE)
@@ -278,7 +278,7 @@ def _scan(file: io.IOBase, size: int, scan: _Scan) -> str:
       return (
         "it is compressed; decompress it, as its examples are read by place"
       )
-    return "it is no tar file"
+    return "it is not a tar file"
   except _DAMAGES:
     return "it is damaged at byte 0 after 0 examples; copy it again"
   end = size

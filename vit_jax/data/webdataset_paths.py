@@ -86,7 +86,7 @@ def _matching(root: epath.Path, pattern: str, shown: str) -> list[str]:
     return []
   except OSError as error:
     raise UserError(
-      f"{shown} cannot be listed ({error.strerror or error}); mend that and"
+      f"{shown} cannot be listed ({error.strerror or error}); fix that and"
       " start again."
     ) from None
 

@@ -73,7 +73,7 @@ class Extractor:
     if feature.ndim != 2:
       raise UserError(
         f"representation = {self._representation!r} has shape"
-        f" {feature.shape}; frozen features are to be one vector an image."
+        f" {feature.shape}; frozen features must be one vector for each image."
       )
     kept = {k: batch[k] for k in ("id", "mask", "label") if k in batch}
     return {"feature": feature.astype(jnp.float32)} | kept

@@ -152,6 +152,6 @@ def _check_names(names: tuple[str, ...], part: str | None = None) -> None:
       )
     if name not in known and not (part and name.partition(".")[0] in known):
       raise UserError(
-        f"config.keep_model_keys: {name!r} is no key of config.model; did you"
-        f" mean {did_you_mean(name, known, cutoff=0.0)!r}?"
+        f"config.keep_model_keys: {name!r} is not a key of config.model; did"
+        f" you mean {did_you_mean(name, known, cutoff=0.0)!r}?"
       )

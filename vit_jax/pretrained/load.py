@@ -165,7 +165,7 @@ def _check_classes(number: int | None) -> None:
     isinstance(number, numbers.Integral) and number >= 0
   ):
     raise UserError(
-      f"num_classes = {number!r} is no number of classes; give a positive"
+      f"num_classes = {number!r} is not a number of classes; give a positive"
       " integer, or 0 for no head."
     )
 

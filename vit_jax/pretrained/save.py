@@ -190,7 +190,7 @@ def _form(path: str, form: str | None) -> str | None:
     )
   if form is None and suffix and suffix not in _BY_SUFFIX:
     raise UserError(
-      f"{path} ends in '{suffix}', which is no form that is written; give a"
+      f"{path} ends in '{suffix}', a form that cannot be written; give a"
       " NAME.npz, a NAME.safetensors, or a name without a suffix for a"
       " directory."
     )

@@ -186,7 +186,7 @@ class Liveness:
     print(
       f"error: Process {process} on host {self._hosts[process]} {lines[0]}",
       *(f"error: {line}" for line in lines[1:]),
-      f"error: Process {self._index} cannot go on without it, and ends.",
+      f"error: Process {self._index} cannot continue without it, and ends.",
       sep="\n",
       file=sys.stderr,
     )
@@ -207,7 +207,7 @@ def _explained(error: BaseException) -> LostError | None:
     return None
   words = " ".join(str(error).split())[:_SHOWN]
   return LostError(
-    f"Process {jax.process_index()} on host {platform.node()} could not go on"
-    f" with the others: {words}. All of them still give signs of life, so it"
-    " is the network between them that failed; start all again."
+    f"Process {jax.process_index()} on host {platform.node()} could not"
+    f" continue with the others: {words}. All of them are still alive, so the"
+    " network between them has failed; restart all processes."
   )

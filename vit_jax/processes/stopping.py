@@ -106,6 +106,6 @@ class LeaveAtOnce:
         if not self._over.is_set():
           print(
             "preempted before the first step of this start: nothing is lost."
-            "\nThe same command goes on from here."
+            "\nThe same command resumes from here."
           )
           self._leave(EXIT_PREEMPTED)

@@ -268,14 +268,14 @@ class RunDirectory:
         raise self._ending(error) from error
 
   def _ending(self, error: SaveError) -> UserError:
-    """The error that ends the run; a restart may mend the network."""
+    """The error that ends the run; a restart may fix the network."""
     is_lost = jax.process_count() > 1 and liveness.is_of_network(
       error.__cause__
     )
     sentence = self._sentence(error)
     if is_lost:
       return LostError(sentence)
-    return UserError(f"{sentence} Mend that and start the same command again.")
+    return UserError(f"{sentence} Fix that and start the same command again.")
 
   def _tell(self, error: SaveError) -> None:
     _logger.error("ALARM: %s", self._sentence(error))
@@ -333,7 +333,7 @@ class RunDirectory:
     except OSError as error:
       problem = problem or UserError(
         f"The records of {self.path} cannot be written"
-        f" ({error.strerror or error}); mend that and start the run again."
+        f" ({error.strerror or error}); fix that and start the run again."
       )
     finally:
       self.release()

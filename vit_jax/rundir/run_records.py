@@ -66,7 +66,7 @@ class RunRecords:
     except OSError as error:
       raise UserError(
         f"The records of {workdir} cannot be fetched"
-        f" ({error.strerror or error}); mend that and start the run again."
+        f" ({error.strerror or error}); fix that and start the run again."
       ) from error
     self.path = self._spool.path
     self.metrics_path = self.path / _METRICS

@@ -157,7 +157,7 @@ def source_of(directory: str) -> Source | None:
     if _is_free(place):
       return None
     raise UserError(
-      f"--index={directory} is no index, but holds other files; name a"
+      f"--index={directory} is not an index, but holds other files; name a"
       " directory that is empty or does not exist."
     ) from None
   except OSError as error:

@@ -68,7 +68,7 @@ class Runner:
       return code
     if status(run) not in _ENDED:
       raise UserError(
-        f"The run {run.workdir} failed for the reason above; mend it and start"
+        f"The run {run.workdir} failed for the reason above; fix it and start"
         " the same command again."
       )
     return 0

@@ -35,7 +35,7 @@ def parse_merges(text: str, name: str) -> list[tuple[str, str]]:
   merges = [tuple(line.split()) for line in lines if line.strip()]
   if not merges or any(len(merge) != 2 for merge in merges):
     raise UserError(
-      f"{name} is no list of merges: each line after the first must have two"
+      f"{name} is not a list of merges: each line after the first must have two"
       " pieces with a space between them."
     )
   return merges

@@ -27,7 +27,7 @@ def read(file: epath.Path) -> Tokenizer:
   if file.suffix == ".json":
     return tokenizer_json(file)
   raise UserError(
-    f"{file} is no tokenizer: give bpe_simple_vocab_16e6.txt.gz, a .model of"
+    f"{file} is not a tokenizer: give bpe_simple_vocab_16e6.txt.gz, a .model of"
     " sentencepiece, a tokenizer.json, or a directory."
   )
 

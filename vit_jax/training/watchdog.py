@@ -125,7 +125,7 @@ class Watchdog:
     )
     faulthandler.dump_traceback(file=sys.__stderr__, all_threads=True)
     _logger.error(
-      "Ending with exit code %d; the same command goes on from the last"
+      "Ending with exit code %d; the same command resumes from the last"
       " checkpoint.",
       EXIT_HUNG,
     )

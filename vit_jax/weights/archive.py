@@ -98,8 +98,8 @@ def _not_an_archive(path: epath.Path, file: io.BufferedIOBase) -> str:
     return f"{path} is empty; copy or download it again."
   if start[:2] == b"PK":
     return (
-      f"{path} is damaged or incomplete: its table of contents, which stands"
-      " at the end, cannot be read. Copy or download it again."
+      f"{path} is damaged or incomplete: its table of contents, at the end"
+      " of the file, cannot be read. Copy or download it again."
     )
   if start[:1] == b"\x80":
     return f"{path} is a pickle, not an .npz file; pickles are never loaded."
@@ -113,7 +113,7 @@ def _members(
   for info in archive.infolist():
     if not info.filename.endswith(_SUFFIX):
       raise UserError(
-        f"{path} holds '{info.filename}', which is no NumPy array; it is not"
+        f"{path} holds '{info.filename}', which is not a NumPy array; it is not"
         " an .npz file of weights."
       )
     name = info.filename.removesuffix(_SUFFIX)

@@ -100,7 +100,8 @@ def _leave_out(fitting: Fitting, patterns: Sequence[str], path: str) -> None:
       matches = re.compile(pattern).fullmatch
     except re.error as error:
       raise UserError(
-        f"config.init_without = {pattern!r} is no regular expression ({error})."
+        f"config.init_without = {pattern!r} is not a regular expression"
+        f" ({error})."
       ) from None
     names = [name for name in fitting.leaves | fitting.shapes if matches(name)]
     if not names:

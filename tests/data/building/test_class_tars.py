@@ -137,7 +137,7 @@ def test_links_in_a_tar_are_bad_images(bee, tmp_path, kind):
     member.type = kind
     member.linkname = str(tmp_path / "secret.png")
     archive.addfile(member)
-  with pytest.raises(UserError, match="bee/stolen.png .is no plain file in"):
+  with pytest.raises(UserError, match="bee/stolen.png .is not a plain file in"):
     pictures.make(tmp_path, bee.parent)
 
 

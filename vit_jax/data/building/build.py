@@ -141,7 +141,7 @@ def build(
     named = [f"{file} ({problem})" for file, problem in found.damaged]
     raise UserError(
       f"Of the files of {path}, {len(named)} are not whole:"
-      f" {truncate.first(named, separator='; ')}. Mend them and run the same"
+      f" {truncate.first(named, separator='; ')}. Fix them and run the same"
       " command again, or write what they still hold with --skip_bad."
     )
   job = _Job(name, target, found, plan, num_workers, show)
@@ -153,7 +153,7 @@ def build(
   except OSError as error:
     raise UserError(
       f"{target} cannot be written ({error.strerror or error}). Once that is"
-      " mended, run the same command again: it continues with what is missing."
+      " fixed, run the same command again: it continues with what is missing."
     ) from error
   if not (job.partial / "dataset").exists():  # Else it is another's.
     shutil.rmtree(job.partial, ignore_errors=True)
@@ -351,7 +351,7 @@ class _Job:
       value = records.read_json(done / f"{shard.file}.json")
       file = directory / shard.file
       if value and file.exists() and buckets.status(file).size == value["size"]:
-        # One that lacks images is made again, for they may have been mended.
+        # One that lacks images is made again, for they may have been fixed.
         if skip_unusable or not value["unusable"]:
           made[shard] = shards.Shard(**value)
     missing = [shard for shard in self._shards() if shard not in made]
@@ -369,7 +369,7 @@ class _Job:
         f"{num_unusable} images{extent} cannot be used:"
         f" {truncate.first(named, separator='; ')}. All are listed in"
         f" {self.partial / UNUSABLE_FILE}."
-        " Mend them and run the same command again, or leave them out with"
+        " Fix them and run the same command again, or leave them out with"
         " --skip_bad."
       )
     return {shard: made[shard] for shard in self._shards()}
@@ -404,7 +404,7 @@ def _alone(partial: epath.Path) -> Iterator[None]:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
       raise UserError(
-        f"Another preparation is at work in {partial}; wait for its end."
+        f"Another preparation is using {partial}; wait for its end."
       ) from None
     yield
 

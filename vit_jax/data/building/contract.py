@@ -44,7 +44,7 @@ class Example(Readable):
     path: File that holds the image.
     root: Real path of the directory that `path` must not lead out of.
     offset: Position of the image in the file, bytes; -1 for what has the name
-      of an image and is no file.
+      of an image and is not a file.
     size: Bytes of the image; None: all of the file.
   """
 
@@ -61,9 +61,9 @@ class Example(Readable):
       raise OSError(f"leads to {real}, outside of {self.root}")
     # Reading from a pipe or a device would never end.
     if os.path.exists(real) and not os.path.isfile(real):
-      raise OSError("is no file")
+      raise OSError("is not a file")
     if self.offset < 0:
-      raise OSError(f"is no plain file in {self.path}")
+      raise OSError(f"is not a plain file in {self.path}")
     with open(real, "rb") as file:
       file.seek(self.offset)
       image = file.read(self.size)

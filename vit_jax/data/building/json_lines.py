@@ -72,7 +72,7 @@ def read(
     )
   root = image_root or os.path.dirname(os.path.abspath(some))
   if not os.path.isdir(root):
-    raise UserError(f"--image_root={root} is no directory.")
+    raise UserError(f"--image_root={root} is not a directory.")
   root = os.path.realpath(root)
   return Inputs(
     splits={
@@ -150,10 +150,10 @@ def _note(line: bytes, seen: _Seen) -> None:
     raise ValueError("it is not UTF-8; save the file in that") from None
   except json.JSONDecodeError as error:
     raise ValueError(
-      f"it is no JSON ({error.msg}, character {error.pos + 1}); write {_FORM}"
+      f"it is not JSON ({error.msg}, character {error.pos + 1}); write {_FORM}"
     ) from None
   if not isinstance(value, dict):
-    raise ValueError(f"it is no object; write {_FORM}")
+    raise ValueError(f"it is not an object; write {_FORM}")
   if not isinstance(value.get("path"), str) or not value["path"]:
     raise ValueError('it has no "path"')
   if ("label" in value) == ("labels" in value):
@@ -161,10 +161,10 @@ def _note(line: bytes, seen: _Seen) -> None:
   key = "label" if "label" in value else "labels"
   classes = [value[key]] if key == "label" else value[key]
   if not isinstance(classes, list):
-    raise ValueError('its "labels" is no list')
+    raise ValueError('its "labels" is not a list')
   for label in classes:
     if type(label) not in _KINDS:
-      raise ValueError(f"{label!r} is no class: write a number or a name")
+      raise ValueError(f"{label!r} is not a class: write a number or a name")
     if type(label) is int:
       if not 0 <= label < schema.MAX_SIZE:
         raise ValueError(

@@ -60,15 +60,15 @@ def _image_family(model: schema.Model) -> Family:
 def _check(model: schema.Model) -> None:
   if _image_family(model).has_text:
     raise UserError(
-      f"config.model.image.name = {model.image.name!r} is no image tower; use"
-      " 'vit' or another family of images."
+      f"config.model.image.name = {model.image.name!r} is not an image tower;"
+      " use 'vit' or another family of images."
     )
   defaults = type(model.image)()
   for name in SHARED:
     if getattr(model.image, name) != getattr(defaults, name):
       raise UserError(
-        f"config.model.image.{name} = {getattr(model.image, name)!r} stands in"
-        f" the wrong place; set config.model.{name}."
+        f"config.model.image.{name} = {getattr(model.image, name)!r} is in the"
+        f" wrong section; set config.model.{name}."
       )
   _image_family(model).check(image_tower(model))
   if getattr(model.image, "pool", None) == "none":

@@ -188,7 +188,7 @@ def _check_rope(model: schema.Model, size: sizes.Size) -> None:
     raise UserError(
       "config.model.rope = True turns pairs of units, half of them by row and"
       f" half by column, but heads of {size.width // heads} units"
-      f" (config.model.num_heads = {heads}) are no multiple of 4; use"
+      f" (config.model.num_heads = {heads}) are not a multiple of 4; use"
       f" config.model.width={_nearest_multiples(size.width, 4 * heads)}."
     )
   if model.pos_embedding in ("relative", "relative_bias"):

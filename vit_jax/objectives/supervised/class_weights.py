@@ -63,7 +63,7 @@ def of_data(
     return None
   if counts is None:
     raise UserError(
-      f'{_KEY} = "balanced" wants to know how many images a class has, which'
+      f'{_KEY} = "balanced" requires the number of images of each class, which'
       f" {balanced_order.KNOWING} tell; give a weight for each class."
     )
   present = np.zeros(num_classes)

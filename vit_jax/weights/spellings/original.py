@@ -96,8 +96,8 @@ def _with_student(
     state=family.state(contents),
     assumed=(
       *teacher.assumed,
-      f"Runs of objective {teacher.objective.name!r} that start from it go on"
-      " with the student and the heads too.",
+      f"Runs of objective {teacher.objective.name!r} that start from it"
+      " continue with the student and the heads too.",
     ),
   )
 
@@ -138,7 +138,7 @@ def _family(found: Tensors, path: str) -> Original:
   some = ", ".join(sorted(found)[:4]) or "none"
   marks = dict.fromkeys(mark for one in families for mark in _marks(one))
   raise UserError(
-    f"{path} is no checkpoint of"
+    f"{path} is not a checkpoint of"
     f" {', '.join(family.label for family in families)}: it has none of"
     f" {', '.join(marks)}. Its tensors: {some}"
     f"{', ...' if len(found) > 4 else ''}."

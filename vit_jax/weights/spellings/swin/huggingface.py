@@ -117,8 +117,8 @@ def _check_rounding(size: sizes.SwinSize, image_size: int) -> None:
       larger = -(-image_size // size.stride) * size.stride
       raise Unwritable(
         "Hugging Face's Swinv2 has other windows than ours in stage"
-        f" {stage + 1} at model.image_size={image_size}, which is no multiple"
-        f" of {size.stride} pixels",
+        f" {stage + 1} at model.image_size={image_size}, which is not a"
+        f" multiple of {size.stride} pixels",
         f"Use an image_size that is one, such as {larger}.",
       )
 

@@ -32,7 +32,7 @@ def _network(model: schema.Model) -> TimmNetwork:
   if model.image_size % size.patch_size:
     raise cannot(
       _KINDS[size.version],
-      f"model.image_size={model.image_size}, which is no multiple of"
+      f"model.image_size={model.image_size}, which is not a multiple of"
       f" model.patch_size={size.patch_size}",
     )
   if model.pad_before_shift and size.order_matters(model.image_size):
