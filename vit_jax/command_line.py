@@ -1,5 +1,6 @@
 """Flags, config files and error messages of all commands."""
 
+import ast
 import atexit
 import contextlib
 import functools
@@ -10,13 +11,14 @@ import os
 import sys
 import traceback
 import types
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import ml_collections
 from absl import app, flags
 from absl import logging as absl_logging
-from ml_collections import config_flags
+from ml_collections import config_dict, config_flags
 
 from vit_jax.config import from_json, key_suggestions, resolve, schema
 from vit_jax.errors import UserError
@@ -207,6 +209,12 @@ def check_writable(flag: str, path: str | None) -> None:
     )
   if Path(path).is_dir():
     raise UserError(f"--{flag}={path} is a directory; name a file to write.")
+  for place in (directory, path):
+    if os.path.exists(place) and not os.access(place, os.W_OK):
+      raise UserError(
+        f"--{flag}={path} cannot be written: you have no permission to write"
+        f" to {place}; name another file."
+      )
 
 
 def writing(
@@ -252,6 +260,8 @@ def _parse_flags(argv: list[str], config_flag: str | None) -> list[str]:
     sys.exit(_complain(f"{_ended(error)} {_HELP}"))
   except UserError as error:
     sys.exit(_complain(str(error)))
+  except KeyboardInterrupt:
+    sys.exit(EXIT_INTERRUPTED)
 
 
 def _ended(error: flags.Error) -> str:
@@ -311,6 +321,11 @@ def _experiment(value: str) -> tuple[str, str, str]:
   if value.endswith(".json"):
     return from_json.__file__, ":", value
   path, colon, arguments = value.partition(":")
+  if path.endswith(".json"):
+    raise UserError(
+      f"The config file {path} is the config of one run, which takes no"
+      f" arguments; leave out '{colon}{arguments}'."
+    )
   return find_config(path), colon, arguments
 
 
@@ -361,11 +376,15 @@ def load_config(path: str, arguments: str | None) -> ml_collections.ConfigDict:
   """Runs `get_config` of an experiment file.
 
   Raises:
-    UserError: The file fails; the line is named.
+    UserError: The file fails, in which case the line is named, or its keys
+      cannot be overridden.
   """
   spec = importlib.util.spec_from_file_location("experiment", path)
   if spec is None or spec.loader is None:
-    raise UserError(f"The config file {path} must end in .py.")
+    raise UserError(
+      f"The config file {path} must end in .py, or in .json if it is the config"
+      " of a run."
+    )
   module = importlib.util.module_from_spec(spec)
   try:
     spec.loader.exec_module(module)
@@ -374,22 +393,54 @@ def load_config(path: str, arguments: str | None) -> ml_collections.ConfigDict:
   except UserError:
     raise
   except (Exception, SystemExit) as error:
-    where = [
-      frame.lineno
-      for frame in traceback.extract_tb(error.__traceback__)
-      if frame.filename == path
-    ]
-    line = getattr(error, "lineno", None) or (where[-1] if where else None)
+    line = _line_of(path, error)
     place = f"{path}, line {line}" if line else path
-    raise UserError(
-      f"The config file fails ({place}): {type(error).__name__}: {error}"
-    ) from None
+    reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+    raise UserError(f"The config file fails ({place}): {reason}") from None
   if not isinstance(config, ml_collections.ConfigDict):
     raise UserError(
       f"get_config() in {path} must return a ConfigDict; it returns"
       f" {type(config).__name__}."
     )
+  if isinstance(config, ml_collections.FrozenConfigDict):
+    raise UserError(
+      f"get_config() in {path} returns a FrozenConfigDict, whose keys cannot be"
+      " overridden; return a ConfigDict."
+    )
+  if required := list(_required(config)):
+    raise UserError(
+      f"{', '.join(required)} in {path}: required_placeholder is read before"
+      " the command line can give a value; use placeholder, or a default."
+    )
   return config
+
+
+def _line_of(path: str, error: BaseException) -> int | None:
+  """The line of a config file that an error comes from, if it is one of its."""
+
+  def is_it(file: str | None) -> bool:
+    return file is not None and os.path.abspath(file) == os.path.abspath(path)
+
+  if isinstance(error, SyntaxError) and is_it(error.filename):
+    return error.lineno
+  frames = traceback.extract_tb(error.__traceback__)
+  lines = [frame.lineno for frame in frames if is_it(frame.filename)]
+  return lines[-1] if lines else None
+
+
+def _required(
+  config: ml_collections.ConfigDict, section: str = "config"
+) -> Iterator[str]:
+  """The keys that are required placeholders without a value."""
+  for key, value in config.items(preserve_field_references=True):
+    name = f"{section}.{key}"
+    if isinstance(value, ml_collections.ConfigDict):
+      yield from _required(value, name)
+    elif isinstance(value, config_dict.FieldReference):
+      try:
+        value.get()
+      except config_dict.RequiredValueError:
+        yield name
 
 
 def _function_of(
@@ -433,12 +484,36 @@ def _check_overrides(
       )
       continue
     if _has(config, key.split(".")[1:]):
+      problems += _not_a_group(config, key, value)
       continue
     problems.append(
       key_suggestions.unknown(key, value if has_value else None, known)
     )
   if problems:
     raise UserError("\n".join(problems))
+
+
+def _not_a_group(
+  config: ml_collections.ConfigDict, key: str, value: str
+) -> Iterator[str]:
+  """A sentence if a key is a group of keys and its value is not a dict."""
+  group: Any = config
+  for part in key.split(".")[1:]:
+    group = group[part]
+  if not isinstance(group, ml_collections.ConfigDict):
+    return
+  try:
+    is_dict = isinstance(ast.literal_eval(value), dict)
+  except (ValueError, SyntaxError):
+    is_dict = False
+  if is_dict:
+    return
+  advice = f"set one of them, as --{key}.KEY=VALUE"
+  if "name" in group:
+    advice = f"set one of them, as --{key}.name={value}"
+  elif all(isinstance(x, ml_collections.ConfigDict) for x in group.values()):
+    advice += f", or --{key}={{}} for none"
+  yield f"--{key}={value}: {key} is a group of keys; {advice}."
 
 
 def _has(config: ml_collections.ConfigDict, parts: Sequence[str]) -> bool:

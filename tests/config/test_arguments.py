@@ -53,3 +53,8 @@ def test_a_choice_that_is_not_known_is_answered_with_the_nearest():
     'Config argument dataset = "cifar1" is not known. Did you mean "cifar10"?'
     " Known: cifar10, dtd."
   )
+
+
+def test_a_name_given_twice_is_refused():
+  with pytest.raises(UserError, match='"smoke" is given twice; give it once'):
+    arguments.parse("smoke=False,smoke", model="B/16")

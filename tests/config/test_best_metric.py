@@ -62,8 +62,9 @@ def test_evaluators_say_what_is_better(named, metric):
   [
     (
       {"checkpoint__keep_best": "test/top2"},
-      "config.checkpoint.keep_best = 'test/top2' is not a metric .* Did you mean"
-      " 'test/top5'. Known: test/top1, test/top5, test/mean_average_precision,",
+      "config.checkpoint.keep_best = 'test/top2' is not a metric .* Did you"
+      " mean 'test/top5'. Known: test/top1, test/top5,"
+      " test/mean_average_precision,",
     ),
     ({"checkpoint__keep_best": "test/num_examples"}, "is not a metric"),
     ({"early_stopping": 3}, "early_stopping = 3 counts .* which is not set"),

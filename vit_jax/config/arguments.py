@@ -18,9 +18,10 @@ def parse(text: str | None, **defaults: Any) -> SimpleNamespace:
     **defaults: Known names; a value takes the type of its default.
 
   Raises:
-    UserError: A name is unknown or a value has the wrong type.
+    UserError: A name is unknown or given twice, or a value has the wrong type.
   """
   values = {"smoke": False, **defaults}
+  given = set()
   for item in filter(None, (text or "").split(",")):
     name, has_value, value = item.partition("=")
     name = name.strip()
@@ -29,6 +30,9 @@ def parse(text: str | None, **defaults: Any) -> SimpleNamespace:
       hint = f'did you mean "{near}"?' if near else "known are"
       known = "" if near else " " + ", ".join(sorted(values)) + "."
       raise UserError(f'Unknown config argument "{name}"; {hint}{known}')
+    if name in given:
+      raise UserError(f'Config argument "{name}" is given twice; give it once.')
+    given.add(name)
     values[name] = _convert(name, value if has_value else "true", values[name])
   return SimpleNamespace(**values)
 

@@ -24,4 +24,7 @@ def get_config(path: str) -> ml_collections.ConfigDict:
     raise UserError(
       f"The config file {path} cannot be read: {reason}."
     ) from None
-  return as_config_dict(resolve.load(text))
+  try:
+    return as_config_dict(resolve.load(text.removeprefix("\ufeff")))
+  except UserError as error:
+    raise UserError(f"{path}: {error}") from None

@@ -45,7 +45,7 @@ def resolve(
   config = _decided(config, config.get("init_from") is not None)
   _import_extensions(config)
   resolved = _validated(_with_own_keys(config))
-  problems = list(_conflicts(resolved))
+  problems = [*_empty("config", resolved), *_conflicts(resolved)]
   if problems:
     raise UserError("\n".join(problems))
   return resolved
@@ -316,6 +316,19 @@ def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
     return [f"{prefix}.{name}" for name in section.model_fields]
   flat = flatten(schema.Config().model_dump(), "config.")
   return sorted(flat, key=lambda name: not name.startswith(prefix + "."))
+
+
+def _empty(name: str, value: Any) -> Iterator[str]:
+  """Sentences about keys that an empty shell variable may have emptied."""
+  if isinstance(value, Mapping):
+    for key, entry in value.items():
+      yield from _empty(f"{name}.{key}", entry)
+  elif isinstance(value, schema.Section):
+    for key, field in type(value).model_fields.items():
+      entry = getattr(value, key)
+      if entry == "" and field.default != "":
+        yield f"{name}.{key} is empty; leave it out, or give a value."
+      yield from _empty(f"{name}.{key}", entry)
 
 
 def _conflicts(config: schema.Config) -> Iterator[str]:
