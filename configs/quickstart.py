@@ -1,4 +1,4 @@
-"""A small ViT on real handwritten digits: about two minutes on two cores.
+"""A small ViT on real handwritten digits: a minute or two on two cores.
 
 scikit-learn's digits, 8 x 8 grey images of ten classes, come with the
 installation, so nothing is downloaded.

@@ -19,8 +19,8 @@ and generated data need no preparation.
 With --from, a dataset of that name is written in the same format, in shuffled
 order, from PATH, which is one of these:
 
-  an image folder  PATH/{train,val,validation,test}/CLASS/*.{jpg,png,...}; with
-                   --unlabelled images at any depth, without classes
+  an image folder  PATH/{train,val,valid,validation,test}/CLASS/*.{jpg,png,...};
+                   with --unlabelled images at any depth, without classes
   tar files        PATH/CLASS.tar, or PATH/SPLIT/CLASS.tar
   a dataset        'datasets:NAME_OR_DIR' or 'webdataset:PATTERN', as
                    config.train.dataset names it, captions included; with

@@ -28,11 +28,13 @@ _SEAMS = (
   "vit_jax.objectives.kind.ObjectiveKind",
   "vit_jax.objectives.contract.Objective",
   "vit_jax.evaluators.kind.EvaluatorKind",
+  "vit_jax.rundir.trackers.contract.TrackerKind",
   "vit_jax.config.evaluator_declarations.Column",
 )
 # Methods that are shown; of a record none, as its attributes are all there is.
 _MEMBERS = {
   "vit_jax.Classifier": ["__call__", "probabilities"],
+  "vit_jax.Regressor": ["__call__"],
   "vit_jax.pretrained.transform.Transform": ["__call__"],
   "vit_jax.tokenization.tokenizer.Tokenizer": ["__call__"],
   "vit_jax.registry.Registry": ["names", "get", "register"],
@@ -53,9 +55,11 @@ with a sentence: what is wrong, and what to do.
 _EXTENDING = """\
 # Extending
 
-The records that architectures, objectives and evaluators fill. Code outside the
-package registers its own, and names its modules in `config.extensions`;
-[Contributing](../contributing.md#recipes) has one of each, whole.
+The records that architectures, objectives, evaluators and trackers fill. Code
+outside the package registers its own and names its modules in
+`config.extensions`. [Contributing](../contributing.md#recipes) has complete
+examples of the first three, and [Trackers](../trackers.md#another-tracker) says
+how to add a tracker.
 """
 
 

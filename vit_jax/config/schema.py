@@ -8,7 +8,7 @@ google-research/big_vision, [DINO] facebookresearch/dino, [DeiT] and [DeiT3]
 facebookresearch/deit, [timm] huggingface/pytorch-image-models,
 [CLIP] openai/CLIP, [SigLIP] arXiv 2303.15343, [MAE] facebookresearch/mae,
 [DV2] facebookresearch/dinov2, [EVA] baaivision/EVA, [BEiT]
-microsoft/unilm/beit.
+microsoft/unilm/beit, [LiT] arXiv 2111.07991.
 """
 
 import math
@@ -372,13 +372,13 @@ class DINO(Objective):
   unit_prototypes: bool = key(
     True,
     "Prototypes have unit length; otherwise it is learned. [DINO]: False of S;"
-    " [DINOv2]: False.",
+    " [DV2]: False.",
   )
   centering: Literal["mean", "sinkhorn"] = key(
     "mean",
     "What keeps one prototype from taking all: the mean of the teacher's"
     " similarities is taken off, or Sinkhorn's iterations balance them"
-    " [DINOv2].",
+    " [DV2].",
   )
   center_momentum: Fraction = key(
     0.9, "Share of the centre that stays at each update. [DINO]"
@@ -395,47 +395,47 @@ class DINO(Objective):
 
 
 class DINOv2(DINO):
-  """Self-distillation of images and of masked patches. [DINOv2]"""
+  """Self-distillation of images and of masked patches. [DV2]"""
 
   name: Literal["dinov2"] = key("dinov2", "DINOv2.")
   centering: Literal["mean", "sinkhorn"] = key(
     "sinkhorn", "As of DINO; the released networks were trained by Sinkhorn."
   )
   separate_patch_head: bool = key(
-    True, "Masked patches have a head of their own. [DINOv2]"
+    True, "Masked patches have a head of their own. [DV2]"
   )
   patch_bottleneck: Size = key(
-    256, "Length of that head's prototypes. [DINOv2]"
+    256, "Length of that head's prototypes. [DV2]"
   )
   mask_probability: Probability = key(
-    0.5, "Share of the global crops that are masked. [DINOv2]"
+    0.5, "Share of the global crops that are masked. [DV2]"
   )
   mask_ratio: tuple[Probability, Probability] = key(
-    (0.1, 0.5), "Shares of their patches that are masked. [DINOv2]"
+    (0.1, 0.5), "Shares of their patches that are masked. [DV2]"
   )
   patches: Literal["masked", "all"] = key(
     "masked",
     "Patches of the global crops that student and teacher are compared on;"
     " 'all' where a frozen teacher is distilled and nothing is masked."
-    " [DINOv2] 5",
+    " [DV2] 5",
   )
-  patch_weight: NonNegative = key(1.0, "Of the loss of patches. [DINOv2]")
+  patch_weight: NonNegative = key(1.0, "Of the loss of patches. [DV2]")
   koleo_weight: NonNegative = key(
-    0.1, "Of the loss that spreads features, one for each global crop. [DINOv2]"
+    0.1, "Of the loss that spreads features, one for each global crop. [DV2]"
   )
   group: PositiveInt = key(
     32,
     "Images that follow one another and are masked and spread together, as"
     " those of one GPU were; batches hold a multiple, or the greatest common"
     " divisor counts. Devices that share a group repeat one another's work on"
-    " its patches. [DINOv2]: 32 of ViT-L/14.",
+    " its patches. [DV2]: 32 of ViT-L/14.",
   )
   teacher: str | None = key(
     None,
     "Checkpoint of a DINOv2 with its heads that teaches and stays as it is, of"
     " any size with the same patches and number of prototypes; an average of"
     " the student, which nothing learns from, is exported. None: that average"
-    " teaches. [DINOv2] 5",
+    " teaches. [DV2] 5",
   )
 
 
@@ -508,7 +508,7 @@ class Optimizer(Section):
   grad_clip: Literal["global", "module", "parameter"] = key(
     "global",
     "What has this norm at most: all gradients together; those of the network"
-    " and of each head beside it [DINOv2]; or those of each parameter [DINO].",
+    " and of each head beside it [DV2]; or those of each parameter [DINO].",
   )
   b1: Fraction = key(0.9, "Adam's and its relatives' first decay. [P]")
   b2: Fraction = key(0.999, "Second decay. [P]")
@@ -817,7 +817,7 @@ class LinearProbeEval(FeaturesEval):
   protocol: Literal["logistic", "dino", "dinov2", "mae"] = key(
     "logistic",
     "logistic: regression by L-BFGS, ours; the others train as the published"
-    " evaluations do. [DINO], [DINOv2], [MAE]",
+    " evaluations do. [DINO], [DV2], [MAE]",
   )
   l2_sweep: tuple[Positive, ...] = key(
     (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
