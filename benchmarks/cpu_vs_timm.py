@@ -26,8 +26,8 @@ from typing import Any
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vit_jax import command_line, large_pages  # noqa: E402
-from vit_jax.config import resolve, schema  # noqa: E402
+from vit_jax import large_pages  # noqa: E402
+from vit_jax.config import experiment_file, resolve, schema  # noqa: E402
 
 # Our name -> timm's.
 _TIMM = {
@@ -44,7 +44,7 @@ _TIMM = {
 
 def config(model: str, batch: int) -> schema.Config:
   """The config of our step."""
-  values = command_line.load_config(
+  values = experiment_file.load(
     str(ROOT / "configs" / "benchmark.py"), f"model={model},batch={batch}"
   ).to_dict()
   values["optimizer"]["grad_clip_norm"] = None

@@ -26,10 +26,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 import gpu_trace  # noqa: E402
 import tpu_cycles  # noqa: E402
 
-from vit_jax import command_line, text_tables  # noqa: E402
+from vit_jax import text_tables  # noqa: E402
 from vit_jax.aot import topology as topology_lib  # noqa: E402
 from vit_jax.aot.gpus import OPTIONS, Hosts  # noqa: E402
-from vit_jax.config import resolve, schema  # noqa: E402
+from vit_jax.config import experiment_file, resolve, schema  # noqa: E402
 from vit_jax.errors import UserError  # noqa: E402
 
 _OURS = "ours"
@@ -39,7 +39,7 @@ def config(
   model: str, batch_size: int, overrides: dict[str, Any]
 ) -> schema.Config:
   """The benchmark's config with the classes of ImageNet-21k."""
-  shipped = command_line.load_config(
+  shipped = experiment_file.load(
     str(ROOT / "configs" / "benchmark.py"),
     f"model={model},batch={batch_size},dtype=bfloat16",
   ).to_dict()

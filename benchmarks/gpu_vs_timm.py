@@ -39,8 +39,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import gpu_trace  # noqa: E402
 
-from vit_jax import command_line  # noqa: E402
-from vit_jax.config import resolve, schema  # noqa: E402
+from vit_jax.config import experiment_file, resolve, schema  # noqa: E402
 from vit_jax.models.vit import sizes  # noqa: E402
 from vit_jax.paper import cost  # noqa: E402
 
@@ -54,7 +53,7 @@ def config(
   model: str, batch: int, attention: str, smoke: bool
 ) -> schema.Config:
   """The config of both: ours runs it, timm's network takes its sizes."""
-  values = command_line.load_config(
+  values = experiment_file.load(
     str(ROOT / "configs" / "benchmark.py"),
     f"model={model},batch={batch},dtype=bfloat16",
   ).to_dict()
@@ -69,7 +68,7 @@ def recipe_config(recipe: str, batch: int, smoke: bool) -> schema.Config:
   """A recipe's config, FILE or FILE:ARGUMENTS, with another batch."""
   file, _, arguments = recipe.partition(":")
   words = [*filter(None, [arguments]), *(["smoke"] if smoke else [])]
-  values = command_line.load_config(
+  values = experiment_file.load(
     str(ROOT / "configs" / file), ",".join(words) or None
   ).to_dict()
   values["train"]["batch_size"] = batch

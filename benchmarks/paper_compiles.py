@@ -32,8 +32,14 @@ ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import compiling  # noqa: E402
-from vit_jax import command_line, records  # noqa: E402
-from vit_jax.config import named_sections, names, resolve, schema  # noqa: E402
+from vit_jax import records  # noqa: E402
+from vit_jax.config import (  # noqa: E402
+  experiment_file,
+  named_sections,
+  names,
+  resolve,
+  schema,
+)
 from vit_jax.objectives import build as objectives_build  # noqa: E402
 from vit_jax.paper import results  # noqa: E402
 from vit_jax.paper.datasets import DATASETS  # noqa: E402
@@ -198,7 +204,7 @@ def steps(accelerator: str = "v5e") -> list[Step]:
 def load(argument: str) -> schema.Config:
   path, _, arguments = argument.partition(":")
   return resolve.resolve(
-    command_line.load_config(str(ROOT / path), arguments or None)
+    experiment_file.load(str(ROOT / path), arguments or None)
   )
 
 

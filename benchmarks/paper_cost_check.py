@@ -17,9 +17,8 @@ import sys
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vit_jax import command_line  # noqa: E402
 from vit_jax.aot import topology as topology_lib  # noqa: E402
-from vit_jax.config import resolve  # noqa: E402
+from vit_jax.config import experiment_file, resolve  # noqa: E402
 
 # Config, its arguments, and TPUv3-core-days of Table 2.
 ROWS = {
@@ -38,7 +37,7 @@ def measure(name: str, topology: topology_lib.Topology) -> dict[str, float]:
 
   file, arguments, paper = ROWS[name]
   config = resolve.resolve(
-    command_line.load_config(str(ROOT / "configs" / file), arguments)
+    experiment_file.load(str(ROOT / "configs" / file), arguments)
   )
   found = step_compilation.compile_step(
     config,

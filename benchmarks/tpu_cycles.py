@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vit_jax import command_line  # noqa: E402
 from vit_jax.aot import topology as topology_lib  # noqa: E402
-from vit_jax.config import resolve, schema  # noqa: E402
+from vit_jax.config import experiment_file, resolve, schema  # noqa: E402
 from vit_jax.errors import UserError  # noqa: E402
 from vit_jax.models.vit import sizes  # noqa: E402
 
@@ -73,7 +72,7 @@ _HEADER = (
 
 def config(row: Baseline, overrides: dict[str, Any]) -> schema.Config:
   """The shipped config with the row's shapes and values of dotted keys."""
-  shipped = command_line.load_config(
+  shipped = experiment_file.load(
     str(ROOT / "configs" / "vit_h14_jft.py"), None
   ).to_dict()
   changes = {

@@ -32,9 +32,9 @@ from typing import Any
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vit_jax import command_line, registry, trees  # noqa: E402
+from vit_jax import registry, trees  # noqa: E402
 from vit_jax.aot import topology as topology_lib  # noqa: E402
-from vit_jax.config import resolve, schema  # noqa: E402
+from vit_jax.config import experiment_file, resolve, schema  # noqa: E402
 from vit_jax.errors import UserError  # noqa: E402
 
 MODELS = ("DeiT-S/16", "Swin-T", "Swin-B", "ConvNeXt-T", "ConvNeXt-B")
@@ -66,7 +66,7 @@ def config(
   model: str, arguments: argparse.Namespace, depths: tuple[int, ...] | None
 ) -> schema.Config:
   """The config of a model, of other depths if some are given."""
-  shipped = command_line.load_config(
+  shipped = experiment_file.load(
     str(ROOT / "configs" / "benchmark.py"),
     f"model={model},batch={arguments.batch},dtype=bfloat16",
   ).to_dict()

@@ -17,9 +17,8 @@ from typing import Any
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vit_jax import command_line  # noqa: E402
 from vit_jax.aot import topology as topology_lib  # noqa: E402
-from vit_jax.config import resolve  # noqa: E402
+from vit_jax.config import experiment_file, resolve  # noqa: E402
 
 TOPOLOGIES = ("v4:2x2x4", "v4:4x4x4", "v4:4x8x8", "v4:8x8x16")
 # Chips that share the parameters.
@@ -37,7 +36,7 @@ def measure(
   from vit_jax.aot import step_compilation, xla_flags
 
   path = ROOT / "configs" / "vit_h14_jft.py"
-  config = command_line.load_config(str(path), None)
+  config = experiment_file.load(str(path), None)
   config.model.update(variant=variant, scan_layers=True)
   config.train.batch_size = batch_per_chip * topology.num_chips
   config.mesh.fsdp = fsdp

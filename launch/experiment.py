@@ -15,6 +15,7 @@ from absl import flags
 
 from launch.plan import Command
 from vit_jax import checks, command_line, registry
+from vit_jax.config import experiment_file
 from vit_jax.errors import UserError
 
 REPO = pathlib.Path(__file__).resolve().parents[1]
@@ -139,9 +140,7 @@ def _config_words(words: Sequence[str]) -> list[str]:
 
 def shared_config(experiment: Experiment) -> str:
   """The absolute path of the experiment file, where all see the same disk."""
-  return str(
-    pathlib.Path(command_line.find_config(experiment.config)).resolve()
-  )
+  return str(pathlib.Path(experiment_file.find(experiment.config)).resolve())
 
 
 def commit(*, allow_changes: bool) -> str:
@@ -187,7 +186,7 @@ def config_inside(experiment: Experiment, revision: str | None) -> str:
   Raises:
     UserError: The file will not be there where the run is.
   """
-  path = pathlib.Path(command_line.find_config(experiment.config)).resolve()
+  path = pathlib.Path(experiment_file.find(experiment.config)).resolve()
   if not path.is_relative_to(REPO):
     raise UserError(
       f"{path} is outside of {REPO} and will not be where the run is. Put it"

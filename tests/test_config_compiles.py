@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from vit_jax import command_line
-from vit_jax.config import resolve
+from vit_jax.config import experiment_file, resolve
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +28,7 @@ def test_every_config_that_trains_is_compiled(script, repo):
   objectives = set()
   for name in script.names():
     path, _, arguments = name.partition(":")
-    shipped = command_line.load_config(
+    shipped = experiment_file.load(
       str(repo / "configs" / path), arguments or None
     )
     objectives.add(resolve.resolve(shipped).objective.name)

@@ -9,8 +9,8 @@ import runpy
 
 import pytest
 
-from vit_jax import checks, command_line, durations, records
-from vit_jax.config import resolve, scalars
+from vit_jax import checks, durations, records
+from vit_jax.config import experiment_file, resolve, scalars
 from vit_jax.configs import (
   study_captions,
   study_families,
@@ -34,7 +34,7 @@ every_config = pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 
 
 def load(path, arguments=None):
-  return resolve.resolve(command_line.load_config(str(path), arguments))
+  return resolve.resolve(experiment_file.load(str(path), arguments))
 
 
 @every_config
@@ -540,7 +540,7 @@ def test_vtab_takes_another_setting():
   ],
 )
 def test_a_dry_run_needs_no_data(name, arguments, head, tmp_path):
-  built = command_line.load_config(str(file(name)), arguments)
+  built = experiment_file.load(str(file(name)), arguments)
   built.update(init_from=None, data_dir=str(tmp_path))
   text = "".join(dry_run.describe(resolve.resolve(built), None))
   assert "The data are not here." in text
@@ -789,7 +789,7 @@ FOLDER = [p for p in FILES if p.stem == "finetune_folder"][0]
 
 
 def test_a_folder_is_finetuned_with_other_settings_than_from_scratch():
-  built = command_line.load_config(str(FOLDER), None)
+  built = experiment_file.load(str(FOLDER), None)
   scratch = resolve.resolve(built)
   built.init_from = "B_16.npz"
   tuned = resolve.resolve(built)
@@ -812,7 +812,7 @@ def test_numbers_are_learned_from_a_csv_file_with_the_same_settings():
 
 
 def test_any_config_predicts_numbers_by_its_keys():
-  built = command_line.load_config(str(file("quickstart")), None)
+  built = experiment_file.load(str(file("quickstart")), None)
   built.objective.update(loss="mae", mixup_alpha=0.0)
   built.evals.test.type = "regression"
   built.train.dataset = "csv:ages.csv"

@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from vit_jax import checks, command_line
-from vit_jax.config import named_sections, resolve, schema
+from vit_jax import checks
+from vit_jax.config import experiment_file, named_sections, resolve, schema
 from vit_jax.evaluators import probe_protocols
 
 REPO = pathlib.Path(__file__).parents[1]
@@ -61,7 +61,7 @@ def test_every_config_named_is_there():
   )
   assert len(named) == 8
   for path, arguments in named:
-    built = command_line.load_config(str(REPO / path), arguments or None)
+    built = experiment_file.load(str(REPO / path), arguments or None)
     checks.check(resolve.resolve(built))
 
 

@@ -12,8 +12,8 @@ from sklearn import datasets
 
 import vit_jax
 from tests import experiments
-from vit_jax import command_line, registry, trees
-from vit_jax.config import resolve
+from vit_jax import registry, trees
+from vit_jax.config import experiment_file, resolve
 from vit_jax.evaluate import evaluate
 from vit_jax.pretrained import reading
 from vit_jax.train import train
@@ -27,7 +27,7 @@ def size_of(model):
 
 
 def resolved(repo, **changes):
-  built = command_line.load_config(str(repo / CONFIG), None)
+  built = experiment_file.load(str(repo / CONFIG), None)
   built.update_from_flattened_dict(
     {name.replace("__", "."): value for name, value in changes.items()}
   )

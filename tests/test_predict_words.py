@@ -9,8 +9,8 @@ from scipy import special
 
 import vit_jax
 from tests import experiments
-from vit_jax import command_line, predict
-from vit_jax.config import resolve
+from vit_jax import predict
+from vit_jax.config import experiment_file, resolve
 from vit_jax.errors import UserError
 from vit_jax.train import train
 
@@ -20,7 +20,7 @@ def run(request, repo, tmp_path_factory):
   """The workdir of a smoke run, and images of the size of the network."""
   workdir = tmp_path_factory.mktemp(request.param)
   path = str(repo / "configs" / f"{request.param}.py")
-  config = command_line.load_config(path, "smoke")
+  config = experiment_file.load(path, "smoke")
   config.model.dtype = "float32"  # In bfloat16 a batch changes the last digit.
   config.evals = {}
   config = resolve.resolve(config)

@@ -15,10 +15,10 @@ images that are new or have changed (path, size and time of the file) and forget
 those that are gone; --noupdate takes the index as it is. A call that was killed
 is continued by the next. Without a query the index is brought up to date.
 
-A query is an image if it names a file or ends like an image (.jpg, .jpeg, .png,
-.webp, .bmp, .gif, .tif, .tiff, .avif, and with pillow-heif .heic and .heif), and
-a text otherwise; a folder is refused. The answers are printed and shown on a
-contact sheet, INDEX/results.html or --output. --json prints one document:
+A query is an image if it names a file or ends like one (.jpg, .jpeg, .png,
+.webp, .bmp, .gif, .tif, .tiff, .avif, and with pillow-heif .heic and .heif),
+and a text otherwise; a folder is refused. The answers are printed and shown on
+a contact sheet, INDEX/results.html or --output. --json prints one document:
 
   {"checkpoint": PATH, "step": NUMBER or null, "index": PATH, "images": FOLDER,
    "num_images": NUMBER, "output": PATH or null,

@@ -73,7 +73,8 @@ class NotInstalled:
       raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, NotInstalled())
-from vit_jax import checks, command_line
+from vit_jax import checks
+from vit_jax.config import experiment_file
 from vit_jax.aot import step_compilation
 from vit_jax.config import resolve
 for path, arguments, split in (
@@ -81,7 +82,7 @@ for path, arguments, split in (
   ("configs/benchmark.py", "model=Ti/16", "train[:-100]+test"),
   ("configs/quickstart.py", None, "train"),
 ):
-  config = command_line.load_config(path, arguments)
+  config = experiment_file.load(path, arguments)
   config.update(total_steps=None, total_epochs=2.0)
   config.schedule.warmup_steps = 0
   config.train.split = split

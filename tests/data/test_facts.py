@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from tests import experiments
-from vit_jax import command_line
-from vit_jax.config import resolve
+from vit_jax.config import experiment_file, resolve
 from vit_jax.data import facts
 from vit_jax.errors import UserError
 from vit_jax.training import experiment
@@ -88,7 +87,7 @@ def test_without_labels_nobody_must_say_how_many_classes_there_are():
 )
 def test_the_papers_pretraining_is_known(repo, arguments, classes, labels):
   path = str(repo / "configs" / "pretrain.py")
-  config = resolve.resolve(command_line.load_config(path, arguments))
+  config = resolve.resolve(experiment_file.load(path, arguments))
   found = facts.without_data(config)
   assert (found.num_classes, found.features.max_labels) == (classes, labels)
   assert experiment.count_steps(config, found.num_examples) > 90_000

@@ -22,7 +22,9 @@ def members(page: str, name: str) -> str:
   """The methods that the page shows of an object."""
   _, _, options = page.partition(f"      heading: {name}\n")
   (line,) = (
-    line for line in options.splitlines()[:3] if line.startswith("      members:")
+    line
+    for line in options.splitlines()[:3]
+    if line.startswith("      members:")
   )
   return line
 

@@ -11,8 +11,8 @@ import re
 import pytest
 
 from tests.faults import fuzz
-from vit_jax import checks, command_line
-from vit_jax.config import resolve
+from vit_jax import checks
+from vit_jax.config import experiment_file, resolve
 from vit_jax.data import sources, spec, splits
 from vit_jax.data.registry import OPS
 
@@ -45,7 +45,7 @@ def check(config):
 def test_a_config_with_bad_values_is_answered_with_a_sentence(path, num_cases):
   rng = random.Random(0)
   configs = [
-    command_line.load_config(str(path), arguments).to_dict()
+    experiment_file.load(str(path), arguments).to_dict()
     for arguments in (None, "smoke")
   ]
   cases = [
@@ -132,7 +132,7 @@ def test_bad_datasets_and_splits_are_answered_with_a_sentence(num_cases):
 
 
 def test_a_sentence_names_the_key(repo):
-  config = command_line.load_config(str(CONFIGS / "quickstart.py"), None)
+  config = experiment_file.load(str(CONFIGS / "quickstart.py"), None)
   config = config.to_dict()
   for keys in fuzz.leaves(config):
     name = "config." + ".".join(keys)

@@ -7,8 +7,8 @@ from etils import epath
 
 from tests.checkpoint import runs
 from tests.models import networks
-from vit_jax import command_line, trees
-from vit_jax.config import named_sections, resolve
+from vit_jax import trees
+from vit_jax.config import experiment_file, named_sections, resolve
 from vit_jax.data import facts
 from vit_jax.errors import UserError
 from vit_jax.models import build
@@ -25,7 +25,7 @@ VIT = dict(variant="Ti/4", width=24, depth=2, num_heads=2, mlp_dim=32)
 
 def lit(path, **changes):
   """The small run of configs/lit.py, from a checkpoint."""
-  config = command_line.load_config("configs/lit.py", "smoke")
+  config = experiment_file.load("configs/lit.py", "smoke")
   config.init_from = str(path)
   for name, value in changes.items():
     *parents, leaf = name.split("__")
@@ -160,10 +160,10 @@ def test_keys_of_the_tower_are_the_checkpoints(tmp_path):
   ],
 )
 def test_a_part_that_the_network_lacks_is_refused(keys, words):
-  config = command_line.load_config("configs/lit.py", "smoke")
+  config = experiment_file.load("configs/lit.py", "smoke")
   config.init_part = keys["init_part"]
   if "name" in keys:
-    config = command_line.load_config("configs/quickstart.py", "smoke")
+    config = experiment_file.load("configs/quickstart.py", "smoke")
     config.init_part = keys["init_part"]
   with pytest.raises(UserError) as caught:
     resolve.resolve(config)
@@ -172,7 +172,7 @@ def test_a_part_that_the_network_lacks_is_refused(keys, words):
 
 @pytest.mark.parametrize("name", ["resnet", "swin"])
 def test_every_family_of_images_may_be_the_tower(tmp_path, name):
-  config = command_line.load_config(f"configs/{name}.py", "smoke")
+  config = experiment_file.load(f"configs/{name}.py", "smoke")
   model = resolve.resolve(config).model
   network = build.create(model, num_classes=10)
   params = started_at_random(network, model.image_size)

@@ -4,16 +4,16 @@ import jax
 import numpy as np
 import pytest
 
-from vit_jax import checks, command_line, trees
+from vit_jax import checks, trees
 from vit_jax.checkpoint.store import read_params
-from vit_jax.config import resolve
+from vit_jax.config import experiment_file, resolve
 from vit_jax.errors import UserError
 from vit_jax.train import train
 
 
 def config(directory=None, dtype="float32", **changes):
   """The small run of configs/lit.py, of five epochs, without evaluations."""
-  built = command_line.load_config("configs/lit.py", "smoke")
+  built = experiment_file.load("configs/lit.py", "smoke")
   built.model.dtype = dtype
   built.evals = {}
   built.objective.cache_frozen = directory and str(directory)

@@ -404,9 +404,7 @@ class DINOv2(DINO):
   separate_patch_head: bool = key(
     True, "Masked patches have a head of their own. [DV2]"
   )
-  patch_bottleneck: Size = key(
-    256, "Length of that head's prototypes. [DV2]"
-  )
+  patch_bottleneck: Size = key(256, "Length of that head's prototypes. [DV2]")
   mask_probability: Probability = key(
     0.5, "Share of the global crops that are masked. [DV2]"
   )

@@ -7,8 +7,8 @@ import jax.extend.core
 import numpy as np
 import pytest
 
-from vit_jax import command_line, rngs, trees
-from vit_jax.config import resolve
+from vit_jax import rngs, trees
+from vit_jax.config import experiment_file, resolve
 from vit_jax.data import facts
 from vit_jax.objectives.contrastive import losses
 from vit_jax.training import experiment
@@ -21,7 +21,7 @@ LARGE = {"model__image__depth": 12, "optimizer__name": "sgd"}
 
 def build(**changes):
   """The small run of configs/lit.py."""
-  config = command_line.load_config("configs/lit.py", "smoke")
+  config = experiment_file.load("configs/lit.py", "smoke")
   config.model.dtype = "float32"
   for name, value in changes.items():
     *parents, leaf = name.split("__")

@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
-from vit_jax import checks, command_line, registry
-from vit_jax.config import names, resolve
+from vit_jax import checks, registry
+from vit_jax.config import experiment_file, names, resolve
 from vit_jax.paper import results, vtab
 from vit_jax.paper.datasets import DATASETS
 from vit_jax.report.tables import recipes
@@ -29,7 +29,7 @@ def size_of(model):
 def load(config):
   path, _, arguments = config.partition(":")
   return resolve.resolve(
-    command_line.load_config(str(ROOT / path), arguments or None)
+    experiment_file.load(str(ROOT / path), arguments or None)
   )
 
 

@@ -4,8 +4,7 @@ import functools
 import json
 import pathlib
 
-from vit_jax import command_line
-from vit_jax.config import resolve
+from vit_jax.config import experiment_file, resolve
 from vit_jax.paper import results
 from vit_jax.report.tables import measuring, runs
 
@@ -16,7 +15,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 def load(config):
   path, _, arguments = config.partition(":")
   return resolve.resolve(
-    command_line.load_config(str(ROOT / path), arguments or None)
+    experiment_file.load(str(ROOT / path), arguments or None)
   )
 
 
