@@ -164,8 +164,8 @@ def _start(parts: Experiment, first_step: int) -> str:
   own = config.train.dataset.partition(":")[0] not in ("digits", "generated")
   if few and own and config.objective.name == "supervised":
     return (
-      "from random weights, which so few images hardly suffice for;"
-      " config.init_from=augreg_i21k:S/16 starts from published ones"
+      "from random weights; for so few images, published ones are better, such"
+      " as config.init_from=augreg_i21k:S/16"
     )
   return "from random weights"
 
