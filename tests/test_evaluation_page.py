@@ -24,11 +24,12 @@ COMMANDS = [
 ]
 # The last wants data of the network's; the first two are parts of this one.
 (COMPARING,) = [command for command in COMMANDS if "--output" in command]
-# A run so short that it takes seconds.
+# The quickstart with a hundredth of its steps; it keeps the last two of three
+# checkpoints, as the whole run does.
 TRAIN = (
   "python -m vit_jax.train --config=configs/quickstart.py"
-  " --workdir=runs/quickstart --config.total_steps=2"
-  " --config.schedule.warmup_steps=1 --config.checkpoint.every_steps=1"
+  " --workdir=runs/quickstart --config.total_steps=12"
+  " --config.schedule.warmup_steps=1 --config.checkpoint.every_steps=5"
 )
 
 
@@ -44,15 +45,24 @@ def run(command, place):
   assert result.returncode == 0, result.stderr
 
 
+def hundredth(step: re.Match) -> str:
+  return f"checkpoints/{int(step[1]) // 100}"
+
+
 @pytest.mark.exhaustive
 def test_the_comparison_runs(tmp_path):
   run(TRAIN, tmp_path)
-  run(COMPARING.replace("checkpoints/500", "checkpoints/1"), tmp_path)
+  run(re.sub(r"checkpoints/(\d+)", hundredth, COMPARING), tmp_path)
   compared = json.loads((tmp_path / "compared.json").read_text())
-  assert [value["step"] for value in compared.values()] == [2, 1]
-  assert "runs/quickstart/checkpoints/1" in compared
+  assert [value["step"] for value in compared.values()] == [12, 10]
+  assert "runs/quickstart/checkpoints/10" in compared
   page = (tmp_path / "compared.html").read_text()
   assert "2 checkpoints compared" in page
+
+
+def test_the_sample_names_the_checkpoint_of_the_command():
+  (step,) = re.findall(r"checkpoints/(\d+)", COMPARING)
+  assert f'"runs/quickstart/checkpoints/{step}": {{"step": {step}, ' in PAGE
 
 
 def test_every_config_named_is_there():
