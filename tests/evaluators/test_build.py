@@ -112,7 +112,9 @@ def test_more_classes_than_the_model_are_an_error(run):
 
 def test_fewshot_with_too_small_a_split_fails_before_training(run):
   with pytest.raises(
-    UserError, match=r"datasets\.toy\.train_split .* 200 .* need 205"
+    UserError,
+    match=r"datasets\.toy\.train_split .* 200 .* need 205\."
+    r" Ask for fewer in config\.evals\.test\.shots\.",
   ):
     run(_fewshot(shots=(1, 41)))
 

@@ -169,7 +169,8 @@ def build(
         f"{train.key}.train_split ="
         f" {config.datasets[dataset_name].train_split!r} has"
         f" {train.num_examples} examples; {max(config.shots)} shots of"
-        f" {train.num_classes} classes need {wanted}."
+        f" {train.num_classes} classes need {wanted}. Ask for fewer in"
+        f" config.evals.{name}.shots."
       )
     # Said now where it is known, rather than in the middle of a run.
     labels = None
