@@ -102,7 +102,7 @@ def test_every_type_and_key_is_in_the_page():
 def test_the_defaults_are_those_of_the_page():
   knn = schema.KnnEval(type="knn")
   assert knn.neighbors == (10, 20, 100, 200) and knn.temperature == 0.07
-  assert "10, 20, 100 and 200 neighbours, 0.07." in WORDS
+  assert "10, 20, 100 and 200 neighbours and a temperature of 0.07." in WORDS
   probe = schema.LinearProbeEval(type="linear_probe")
   assert probe.held_out == 0.1 and "`held_out` = 10 %" in WORDS
   powers = [b / a for a, b in itertools.pairwise(probe.l2_sweep)]
