@@ -6,7 +6,7 @@
 `task` is one of the nineteen of vit_jax/paper/vtab.py: 1000 examples to train
 on, 200 of which are left out and reported on with `split=dev`. All tasks have
 one setting, 2500 steps of 512 images of 384 px at learning rate 0.01, which the
-paper chose among two rates and two lengths by the mean over the tasks' 200;
+paper chose among two rates and two schedules by the mean over the tasks' 200;
 `lr` and `steps` are for making that choice again. Other arguments as in
 configs/finetune.py: `model`, `image_size`.
 
