@@ -43,8 +43,8 @@ def _load() -> Any:
   TensorFlow writes from C++, so file descriptor 2 is redirected; lines that are
   not known noise are written after the import.
   """
-  # Warnings and errors are about damaged images, which a line of ours names with
-  # their file. What else fails raises an exception.
+  # Warnings and errors are about damaged images, which a line of ours names by
+  # their file. Anything else that fails raises an exception.
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL", _JAX_LOG_LEVEL) == _JAX_LOG_LEVEL:
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
   # Gives the same numbers on every machine, and no complaints on others.
