@@ -415,3 +415,13 @@ def test_texts_have_the_tokenizer_of_the_checkpoint(tmp_path):
   # It is that of a larger network, and refused as such.
   with pytest.raises(UserError, match="has 814 pieces, but vocab_size"):
     evaluate(resolve.resolve(built), str(path))
+
+
+@pytest.mark.parametrize("tokenizer", ["bytes", None])
+def test_a_classifier_is_not_evaluated_by_words(finished, tokenizer):
+  workdir, _ = finished
+  built = zero_shot.get_config("smoke")
+  built.train.tokenizer = tokenizer
+  says = "has no text tower.*classification, knn, fewshot or linear_probe"
+  with pytest.raises(UserError, match=says):
+    evaluate(resolve.resolve(built), workdir)

@@ -219,14 +219,20 @@ def _with_tokenizer(config: schema.Config, path: str) -> schema.Config:
       Another with fewer tokens than the model knows is warned of.
 
   Raises:
-    UserError: The config names no tokenizer and the checkpoint has none, or
-      names what is none.
+    UserError: The checkpoint has no text tower; or the config names no
+      tokenizer and the checkpoint has none, or names what is none.
   """
   from vit_jax.pretrained import text_tokenizer
   from vit_jax.tokenization.load import load_tokenizer
 
   if "text_embedding" not in evaluators_build.features(config):
     return config
+  if not registry.FAMILIES.get(config.model.name).has_text:
+    raise UserError(
+      f"{path} has no text tower, and config.evals compares images with texts;"
+      " evaluate it by evaluators of the type classification, knn, fewshot or"
+      " linear_probe, as in --config=configs/frozen_features.py."
+    )
   if (named := config.train.tokenizer) is not None:
     text = config.model.text
     text_tokenizer.warn_of_another(
