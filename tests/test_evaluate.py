@@ -1,6 +1,7 @@
 """The evaluate command on checkpoints of every form."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 import shutil
@@ -22,6 +23,7 @@ from vit_jax.evaluators import build as evaluators_build
 from vit_jax.models import build
 from vit_jax.pretrained import inference, load, save
 from vit_jax.pretrained import workdir as run_writer
+from vit_jax.sharding import mesh as meshes
 from vit_jax.train import train
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
@@ -70,6 +72,39 @@ def test_the_model_is_the_checkpoints_where_the_config_says_so(
     assert metrics["eval/test/loss"] == pytest.approx(
       logged["eval/test/loss"], rel=1e-5
     )
+
+
+def _on_devices(monkeypatch, number):
+  monkeypatch.setattr(
+    meshes,
+    "create_mesh",
+    functools.partial(meshes.create_mesh, devices=jax.devices()[:number]),
+  )
+
+
+@pytest.mark.parametrize(("devices", "parts"), [(3, 1), (3, 8), (4, 8)])
+def test_devices_need_not_divide_the_batch_of_the_training(
+  finished, monkeypatch, devices, parts
+):
+  workdir, logged = finished
+  config = experiments.config(train__accumulate_steps=parts, **EXACT)
+  with monkeypatch.context() as patch:
+    _on_devices(patch, devices)
+    metrics = evaluate(config, workdir)
+  assert metrics["eval/test/num_examples"] == 16
+  for key, value in metrics.items():
+    assert value == pytest.approx(logged[key], rel=1e-5), key
+
+
+def test_every_evaluator_takes_devices_that_do_not_divide_the_batch(
+  finished, monkeypatch
+):
+  workdir, _ = finished
+  expected = evaluate(_frozen(**EXACT), workdir)
+  with monkeypatch.context() as patch:
+    _on_devices(patch, 3)
+    found = evaluate(_frozen(**EXACT), workdir)
+  assert found == expected
 
 
 def test_a_checkpoint_of_another_model_is_a_table(finished):

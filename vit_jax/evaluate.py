@@ -331,7 +331,8 @@ def _build(config: schema.Config, class_names: Sequence[str] | None) -> _Bench:
   axes = config.mesh
   if axes.fsdp == "auto":  # There is no update to be shared.
     axes = axes.model_copy(update={"fsdp": 1})
-  parts = experiment.build(config, found, meshes.create_mesh(axes))
+  mesh = meshes.create_mesh(axes)
+  parts = experiment.build(config, found, mesh, trains=False)
   evaluators = evaluation.build_evaluators(parts)
   return _Bench(config, class_names, parts, list(evaluators.values()))
 

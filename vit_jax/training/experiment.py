@@ -178,7 +178,11 @@ class Experiment:
 
 
 def build(
-  config: schema.Config, facts: DataFacts, mesh: Mesh | None = None
+  config: schema.Config,
+  facts: DataFacts,
+  mesh: Mesh | None = None,
+  *,
+  trains: bool = True,
 ) -> Experiment:
   """Builds all parts from shapes alone.
 
@@ -186,13 +190,16 @@ def build(
     config: The experiment.
     facts: Facts of the training data.
     mesh: The mesh; None: over all devices, as `config.mesh` says.
+    trains: False for evaluators alone, which take any number of devices: the
+      step then need not work.
 
   Raises:
     UserError: Batch, mesh, rules, lengths or attention do not fit.
   """
   mesh = mesh_lib.create_mesh(config.mesh) if mesh is None else mesh
   config = attention_kernel.settled(config, mesh.devices.flat[0])
-  mesh_lib.check_batch(config.train, mesh_lib.batch_shards(mesh))
+  if trains:
+    mesh_lib.check_batch(config.train, mesh_lib.batch_shards(mesh))
   total_steps = count_steps(config, facts.num_examples)
   objective = objectives_build.build(config, facts, total_steps)
   facts = dataclasses.replace(
