@@ -58,6 +58,34 @@ def test_a_photograph_is_turned_upright(file, tmp_path):
   np.testing.assert_array_equal(transform(path), transform(upright))
 
 
+@pytest.mark.parametrize("form", ["png", "tiff"])
+def test_of_sixteen_bits_the_upper_eight_are_seen(tmp_path, form):
+  ramp = np.linspace(0, 2**16 - 1, 64).reshape(8, 8).astype(np.uint16)
+  path = tmp_path / f"ramp.{form}"
+  Image.fromarray(ramp).save(path)
+  whole = transform.Transform("decode|resize", 8, None)
+  with Image.open(path) as image:
+    assert image.mode.startswith("I;16")
+    pixels = whole(image)
+  expected = np.repeat((ramp >> 8)[..., None], 3, axis=-1)
+  np.testing.assert_array_equal(pixels, expected)
+  np.testing.assert_array_equal(whole(path), expected)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int32])
+def test_pixels_of_thirty_two_bits_are_a_sentence(tmp_path, kind):
+  path = tmp_path / "deep.tiff"
+  Image.fromarray(np.ones((8, 8), kind)).save(path)
+  whole = transform.Transform("decode|resize", 8, None)
+  with pytest.raises(UserError, match="deep.tiff has 32 bits a pixel"):
+    whole(path)
+  with (
+    Image.open(path) as image,
+    pytest.raises(UserError, match="image has 32 bits a pixel; convert it to"),
+  ):
+    whole(image)
+
+
 def test_another_size_can_be_asked_for(file, photo):
   transform = vit_jax.load_transform(file, image_size=16)
   assert transform(photo).shape == (16, 16, 3)

@@ -106,7 +106,12 @@ def pixels(image: bytes) -> np.ndarray:
     Exception: Of many kinds, if it cannot be decoded.
   """
   with open_image(image) as opened:
-    upright = eight_bits(ImageOps.exif_transpose(opened))
-    if upright.mode in ("I", "F"):
-      raise UnreadablePixelsError("32 bits a pixel; convert it to 8")
-    return np.asarray(upright.convert("RGB"))
+    return pixels_of(opened)
+
+
+def pixels_of(image: Image.Image) -> np.ndarray:
+  """Decodes an image that is open, as `pixels`; raises the same."""
+  upright = eight_bits(ImageOps.exif_transpose(image))
+  if upright.mode in ("I", "F"):
+    raise UnreadablePixelsError("32 bits a pixel; convert it to 8")
+  return np.asarray(upright.convert("RGB"))

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import Image, ImageOps
+from PIL import Image
 
-from vit_jax.data import spec
+from vit_jax.data import image_formats, spec
 from vit_jax.data.single_images import SingleImages
 from vit_jax.data.tf_import import tf
 from vit_jax.errors import UserError
@@ -77,7 +77,10 @@ class Transform:
     if isinstance(image, str | os.PathLike):
       return self._file(os.fspath(image))
     if isinstance(image, Image.Image):
-      image = np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+      try:
+        image = image_formats.pixels_of(image)
+      except image_formats.UnreadablePixelsError as error:
+        raise UserError(f"The image has {error}.") from None
     is_image = image.ndim == 3 and image.shape[-1] in (1, 3)
     if image.dtype != np.uint8 or not is_image:
       raise UserError(
