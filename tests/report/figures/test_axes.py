@@ -42,6 +42,15 @@ def test_a_label_says_its_tick_on_a_plateau_too(low, high, unit):
 
 
 @pytest.mark.parametrize(
+  ("low", "high", "end"), [(0.97, 1, 1), (1, 1, 1), (0, 0.9, 1), (0, 1.2, 1.25)]
+)
+def test_an_axis_ends_at_the_most_that_can_be(low, high, end):
+  axis = axes.linear(float(low), float(high), 100.0, 0.0, str, top=1.0)
+  assert axis.high == end
+  assert low <= axis.ticks[-1][0] <= end
+
+
+@pytest.mark.parametrize(
   ("low", "high"), [(0.02, 2.3), (1e-9, 1e4), (0.8, 0.9), (1.0, 30.0)]
 )
 def test_a_log_axis_covers_its_range_with_few_ticks(low, high):

@@ -3,6 +3,8 @@
 import re
 import xml.etree.ElementTree
 
+import pytest
+
 from vit_jax.report.figures import scatter
 
 
@@ -47,6 +49,21 @@ def test_deviations_are_bars_around_their_point():
   ((_, y), _) = places(figure, "marker")
   ((low, high),) = re.findall(r'y1="([\d.]+)" y2="([\d.]+)" class="bar', figure)
   assert abs((float(low) + float(high)) / 2 - y) < 0.2
+
+
+@pytest.mark.parametrize("deviation", [None, 0.05])
+@pytest.mark.parametrize("least", [0.2, 0.97, 1.0])
+def test_no_accuracy_is_above_all_images(least, deviation):
+  """A round tick above 100 % would be of nothing that can be."""
+  figure = draw(
+    scatter.Cloud("a", measured=(point(1, least), point(9, 1.0, deviation)))
+  )
+  ticks = re.findall(r">([\d.]+)%<", figure)
+  assert max(map(float, ticks)) == 100
+  (*_, (_, y)) = places(figure, "marker")
+  bars = re.findall(r'y1="([\d.]+)" y2="([\d.]+)" class="bar', figure)
+  assert len(bars) == (deviation is not None)
+  assert all(min(map(float, ends)) == pytest.approx(y) for ends in bars)
 
 
 def test_joined_points_are_joined_along_x():

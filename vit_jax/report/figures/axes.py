@@ -46,11 +46,14 @@ def linear(
   *,
   num_ticks: int = 5,
   widen: bool = True,
+  top: float | None = None,
 ) -> Axis:
   """A linear axis with round ticks; `widen` ends it on them.
 
-  It is then wide enough for labels of a few digits to tell the ticks apart.
+  It is then wide enough for labels of a few digits to tell the ticks apart. It
+  ends at `top`, the most that a value can be, unless `high` is above that.
   """
+  highest = high
   least = _LEAST_SPAN * max(abs(low), abs(high))
   if widen and low < high < low + least:
     middle = (low + high) / 2
@@ -61,6 +64,8 @@ def linear(
   step = _round_step((high - low) / num_ticks)
   if widen:
     low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+  if top is not None and high > top >= highest:
+    high = top
   first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
   # Rounded: 3 * 0.1 is not 0.3.
   ticks = [float(f"{k * step:.12g}") for k in range(first, last + 1)]

@@ -106,11 +106,7 @@ def _y_axis(
       )
   if scale.from_zero or (scale.kind == "auto" and 0 <= low < 0.4 * high):
     low = min(low, 0.0)
-  axis = axes.linear(low, high, start, end, scale.label)
-  if scale.top is not None and axis.high > scale.top >= high:
-    ticks = tuple(tick for tick in axis.ticks if tick[0] <= scale.top)
-    axis = dataclasses.replace(axis, high=scale.top, ticks=ticks)
-  return axis
+  return axes.linear(low, high, start, end, scale.label, top=scale.top)
 
 
 def _marks(line: Line, kind: int, x: axes.Axis, y: axes.Axis) -> svg.Markup:

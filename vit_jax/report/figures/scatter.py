@@ -75,7 +75,7 @@ def draw(
   high = max(point.y + (point.std or 0) for point in points)
   bottom = top + frame.PLOT_HEIGHT
   y = axes.linear(
-    max(low, 0.0), min(high, 1.0), bottom, top, formatting.percent_tick
+    max(low, 0.0), min(high, 1.0), bottom, top, formatting.percent_tick, top=1.0
   )
   xs = sorted({float(point.x) for point in points})
   if counted:
@@ -114,7 +114,8 @@ def _marks(cloud: Cloud, kind: int, x: axes.Axis, y: axes.Axis) -> svg.Markup:
   for point in cloud.measured:
     px = x.place(float(point.x))
     if point.std is not None and math.isfinite(point.std):
-      ends = y.place(point.y - point.std), y.place(point.y + point.std)
-      parts.append(svg.line((px, px), ends, f"bar {style}"))
+      low = y.place(max(point.y - point.std, y.low))
+      high = y.place(min(point.y + point.std, y.high))
+      parts.append(svg.line((px, px), (low, high), f"bar {style}"))
     parts.append(frame.marker(kind, px, y.place(point.y), point.title))
   return svg.element("g", *parts)
