@@ -53,6 +53,19 @@ def test_a_picture_keeps_its_shape_within_limits(size, ratio):
   assert Picture("a.jpg", jpeg(*size)).ratio == pytest.approx(ratio)
 
 
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_row_that_is_not_full_is_filled_up_as_by_the_last_picture(number):
+  """Without that its pictures would be wider than those of other rows."""
+  picture = Picture("a.jpg", jpeg(40, 20), 0.5)
+  html = page(Answer("a cat", None, [picture] * number), Answer("b", None, []))
+  shape = '<li style="--ratio: 2.0000">'
+  rest = '<li class="rest" aria-hidden="true" style="--ratio: 2.0000"></li>'
+  assert html.count(shape) == number
+  # As many as there are of the narrowest in a row of the widest page.
+  assert html.count(rest) == html.count("<li class") == 11
+  assert html.rindex(shape) < html.index(rest)
+
+
 @pytest.mark.parametrize(
   "data", [None, b"", b"\xff\xd8", b"\xff\xd8" + b"0" * 9]
 )
