@@ -177,10 +177,12 @@ def _title(use: "Inference") -> str:
 
 
 def _lead(use: "Inference", checkpoint: str, num_images: int) -> str:
-  from vit_jax.report.inspection.figure import images_counted
+  from vit_jax.report import formatting
 
   step = "" if use.step is None else f", step {use.step:,}"
-  images = images_counted(num_images) if num_images else "no images"
+  images = (
+    formatting.counted(num_images, "image") if num_images else "no images"
+  )
   return (
     f"What a network has learned and looks at: {checkpoint}{step}, with"
     f" {images}."

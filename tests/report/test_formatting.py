@@ -8,6 +8,14 @@ from vit_jax.report import formatting
 
 @pytest.mark.parametrize(
   ("value", "text"),
+  [(0, "0 images"), (1, "1 image"), (1.0, "1 image"), (1024, "1,024 images")],
+)
+def test_one_of_a_thing_is_singular(value, text):
+  assert formatting.counted(value, "image") == text
+
+
+@pytest.mark.parametrize(
+  ("value", "text"),
   [
     (0.0, "0"),
     (1234.0, "1,234"),

@@ -1,5 +1,6 @@
 """The head of a report."""
 
+import dataclasses
 import json
 
 import pytest
@@ -99,6 +100,23 @@ def test_a_cosine_that_counts_from_step_0_is_said_to(tmp_path):
   unchanged = run_of(tmp_path, {}, schedule=constant)
   words = overview.facts(unchanged)["Optimisation"]["learning rate"]
   assert words.endswith("after 100 steps of warmup, constant")
+
+
+def test_one_of_a_thing_is_said_as_one(tmp_path):
+  schedule = workdirs.CONFIG["schedule"] | {"warmup_steps": 1}
+  train = workdirs.CONFIG["train"] | {"batch_size": 1}
+  machine = {"processor": "A chip", "cores": 1}
+  run = run_of(tmp_path, {"hardware": machine}, schedule=schedule, train=train)
+  facts = overview.facts(run)
+  assert "after 1 step of warmup" in facts["Optimisation"]["learning rate"]
+  assert facts["Data and devices"]["machine"] == "A chip, 1 core"
+  words = overview.sentence(run)
+  assert "trained for 60 of 1,500 steps of 1 image from" in words
+  short = dict(
+    records=tuple(RECORDS[:1]), summary={"step": 1, "total_steps": 1}
+  )
+  words = overview.sentence(dataclasses.replace(run, **short))
+  assert "trained for 1 step of 1 image from" in words
 
 
 def test_a_price_gives_what_the_run_has_cost(tmp_path):

@@ -103,6 +103,9 @@ def test_what_changes_in_the_course_of_a_run_is_told_as_such(weights):
   card = model_card.text("bees", weights, record)
   assert "weight decay 0.1" in card
   assert "after a warmup of 1,000 steps\n" in card
+  record = training(schedule=schema.Schedule(warmup_steps=1))
+  card = model_card.text("bees", weights, record)
+  assert "after a warmup of 1 step\n" in card
 
 
 def test_paths_of_ones_disk_stay_out(weights):

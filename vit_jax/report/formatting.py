@@ -14,6 +14,11 @@ def count(value: int | float | None) -> str:
   return f"{value:,.0f}"
 
 
+def counted(value: int | float, noun: str) -> str:
+  """'1 image', '1,024 images'."""
+  return f"{count(value)} {noun}" + ("" if value == 1 else "s")
+
+
 def quantity(value: float | None, digits: int = 4) -> str:
   """Significant digits, thousands separated: '1,234', '0.0312', '3×10⁻⁵'."""
   if value is None:

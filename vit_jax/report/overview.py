@@ -52,12 +52,15 @@ def sentence(run: Run) -> str:
   text = _network(run)
   if parameters is not None:
     text += f", with {formatting.count(parameters)} parameters"
-  text += f", trained for {formatting.count(run.step)}"
+  text += ", trained for "
   if total and total != run.step:
-    text += f" of {formatting.count(total)}"
-  text += " steps"
+    text += (
+      f"{formatting.count(run.step)} of {formatting.counted(total, 'step')}"
+    )
+  else:
+    text += formatting.counted(run.step, "step")
   if batch := number(run.setting("train.batch_size")):
-    text += f" of {formatting.count(batch)} images"
+    text += f" of {formatting.counted(batch, 'image')}"
   if dataset := _dataset(run):
     text += f" from {dataset}"
   if devices := _devices(run):
@@ -327,7 +330,7 @@ def _machine(run: Run) -> str | None:
   found = run.section("hardware")
   parts = [str(found["processor"])] if found.get("processor") else []
   if cores := whole(found.get("cores")):
-    parts.append(f"{cores} core{'s' * (cores > 1)}")
+    parts.append(formatting.counted(cores, "core"))
   if memory := number(found.get("memory_bytes")):
     parts.append(f"{formatting.quantity(memory / 2**30, 3)} GiB")
   return ", ".join(parts) or None
@@ -400,7 +403,7 @@ def _schedule(run: Run) -> str | None:
   warmup = run.setting("schedule.warmup_steps")
   if warmup:
     steps = number(warmup)
-    words = str(warmup) if steps is None else f"{steps:,.0f} steps"
+    words = str(warmup) if steps is None else formatting.counted(steps, "step")
     if words.endswith("%"):
       text += f" after a warmup of {words} of the run"
     else:

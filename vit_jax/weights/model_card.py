@@ -104,7 +104,7 @@ def _scalar(value: float | str) -> str:
 
 def _duration(value: int | str) -> str:
   if isinstance(value, int):
-    return f"{value:,} steps"
+    return f"{value:,} step" + ("" if value == 1 else "s")
   return f"{code(value)} of the run" if "%" in value else code(value)
 
 

@@ -54,6 +54,14 @@ def check(config):
   build.check(config, features.check(config))
 
 
+@pytest.mark.parametrize(
+  ("depth", "words"), [(1, "1 layer of width 8"), (2, "2 layers of width 8")]
+)
+def test_the_decoder_is_described(depth, words):
+  described = kind.describe(config(decoder_depth=depth))
+  assert described["decoder"] == words
+
+
 @pytest.fixture(scope="module")
 def published(repo):
   """Hugging Face's masked autoencoder and what it makes of some images."""

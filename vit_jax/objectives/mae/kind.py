@@ -125,12 +125,13 @@ def describe(config: schema.Config) -> dict[str, str]:
   """The share of masked patches, the target and the decoder."""
   objective = config.objective
   target = "normalised pixels" if objective.normalize_pixels else "pixels"
+  layers = "layer" if objective.decoder_depth == 1 else "layers"
   return {
     "objective": (
       f"masked autoencoder, {target} of {objective.mask_ratio:g} of the patches"
     ),
     "decoder": (
-      f"{objective.decoder_depth} layers of width {objective.decoder_width}"
+      f"{objective.decoder_depth} {layers} of width {objective.decoder_width}"
     ),
   }
 

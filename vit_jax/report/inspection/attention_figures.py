@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from vit_jax.report import formatting
 from vit_jax.report.figures import by_layer, colours, raster, sheet
 from vit_jax.report.figures.canvas import Canvas
 from vit_jax.report.inspection import overlay
-from vit_jax.report.inspection.figure import Figure, images_counted
+from vit_jax.report.inspection.figure import Figure
 
 _SHEET_WIDTH = 620.0
 
@@ -38,8 +39,9 @@ def distance(
   caption = (
     "Mean distance between a patch and those it attends to, weighted by"
     f" attention, in pixels of images of {image_size} × {image_size}; over"
-    f" all patches of {images_counted(len(distances))}. A cls token has no"
-    " place and is left out. Dashes: attention that is the same everywhere."
+    f" all patches of {formatting.counted(len(distances), 'image')}. A cls"
+    " token has no place and is left out. Dashes: attention that is the same"
+    " everywhere."
   )
   return Figure(
     "attention_distance",
@@ -96,10 +98,12 @@ def heads(
     column_label="head",
     bar=_relative_bar(),
   )
+  layers = formatting.counted(depth, "layer")
+  heads = formatting.counted(num_heads, "head")
   caption = (
-    f"Where attention of {asking} goes in image {number}, in {depth} layers of"
-    f" {num_heads} heads. Each map is relative to its own largest value, so"
-    " that a head that looks at no patch much is seen too."
+    f"Where attention of {asking} goes in image {number}, in {layers} of"
+    f" {heads}. Each map is relative to its own largest value, so that a head"
+    " that looks at no patch much is seen too."
   )
   name = f"attention_heads_{number:02d}"
   title = f"Attention of every head, image {number}"
@@ -117,7 +121,7 @@ def distance_over_training(
   series = [_uniform_line(uniform), *by_layer.by_step(steps, layers, distances)]
   caption = (
     "Mean attention distance of a layer's heads after so many steps, over"
-    f" {images_counted(num_images)}."
+    f" {formatting.counted(num_images, 'image')}."
   )
   return Figure(
     "training_attention_distance",

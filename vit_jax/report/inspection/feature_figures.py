@@ -7,7 +7,7 @@ from jaxtyping import Float, UInt8
 
 from vit_jax.report import formatting
 from vit_jax.report.figures import sheet
-from vit_jax.report.inspection.figure import Figure, images_counted
+from vit_jax.report.inspection.figure import Figure
 
 
 def draw(
@@ -22,8 +22,9 @@ def draw(
   )
   caption = (
     "The first three principal components of the last layer's patch features"
-    f" as red, green and blue, over all patches of {images_counted(num_images)}"
-    " together, so that a colour means the same in all. They hold"
+    " as red, green and blue, over all patches of"
+    f" {formatting.counted(num_images, 'image')} together, so that a colour"
+    " means the same in all. They hold"
     f" {', '.join(formatting.percent(float(s), 1) for s in shares)} of the"
     " variance; a colour reaches from two standard deviations below the mean"
     " to two above."

@@ -25,8 +25,3 @@ class Figure:
   caption: str
   canvas: Canvas
   numbers: Mapping[str, np.ndarray]
-
-
-def images_counted(count: int) -> str:
-  """'1 image', '1,024 images'."""
-  return f"{count:,} image" + ("" if count == 1 else "s")
