@@ -69,6 +69,18 @@ def calls(tmp_path):
   return len((tmp_path / "lr_0.3" / "calls").read_text())
 
 
+def test_a_trial_that_fails_names_the_keys_of_its_splits(run):
+  """It speaks of an evaluator `dev`, which the person's config lacks."""
+  with pytest.raises(UserError) as error:
+    run("failed 1")
+  for words in (
+    "config.sweep.train_split ('train[:90%]')",
+    "config.evals.dev measures config.sweep.dev_split ('train[90%:]')",
+    "set both",
+  ):
+    assert words in str(error.value)
+
+
 def test_the_process_gets_the_config_of_its_run(run, tmp_path):
   assert run("finished 0") == 0
   config = experiments.config(sweep__learning_rates=(0.1, 0.3))

@@ -17,11 +17,16 @@ DEV = "dev"
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """One run of train: its config, and the evaluator whose metric counts."""
+  """One run of train: its config, and the evaluator whose metric counts.
+
+  Attributes:
+    remark: Said if the run fails: what of its config a person has not written.
+  """
 
   config: schema.Config
   workdir: epath.Path
   evaluator: str
+  remark: str = ""
 
 
 def read_rates(texts: Sequence[str]) -> tuple[float, ...]:
@@ -138,7 +143,14 @@ def trial(config: schema.Config, rate: float, workdir: str) -> Run:
       "checkpoint": checkpoint,
     }
   )
-  return run_in(workdir, _folder(rate), config, DEV)
+  run = run_in(workdir, _folder(rate), config, DEV)
+  remark = (
+    f" It learns from config.sweep.train_split ({train_split!r}), and"
+    f" config.evals.{DEV} measures config.sweep.dev_split ({dev_split!r}): if"
+    " one of them has too few examples, set both, such as 'train[:50%]' and"
+    " 'train[50%:]', and choose another --workdir."
+  )
+  return dataclasses.replace(run, remark=remark)
 
 
 def _best_of_trials(config: schema.Config) -> str | None:

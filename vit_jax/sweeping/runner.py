@@ -69,7 +69,7 @@ class Runner:
     if status(run) not in _ENDED:
       raise UserError(
         f"The run {run.workdir} failed for the reason above; fix it and start"
-        " the same command again."
+        f" the same command again.{run.remark}"
       )
     return 0
 
