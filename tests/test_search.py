@@ -233,6 +233,18 @@ def test_bad_input_gets_a_sentence(
     run(*queries, **options)
 
 
+def test_a_page_that_cannot_be_written_is_said_before_the_work(
+  run, photos, tmp_path
+):
+  with pytest.raises(UserError, match="no directory .*/no; make it first"):
+    run("snow", images=str(photos), output=str(tmp_path / "no" / "a.html"))
+  assert not (tmp_path / "index").exists()
+  # The directory of the index is made by the command.
+  page = tmp_path / "index" / "snow.html"
+  assert run("snow", images=str(photos), output=str(page))[0] == 0
+  assert page.exists()
+
+
 def test_a_checkpoint_without_its_tokenizer_says_so(
   run, repo, clip, photos, tmp_path
 ):

@@ -110,6 +110,7 @@ def test_help_has_examples_and_loads_no_tables(repo):
     (["5", "--format=docx"], "--format=docx"),
     (["5", "--output=x.docx"], "does not say in which format"),
     (["5", "--output=/nowhere/x.html"], "cannot be written"),
+    (["5", "--output=/nowhere/x.md", "--runs=/no"], "no directory /nowhere;"),
     (["5", "--runs=/nowhere"], "no directory '/nowhere'"),
     (["5", "--runs=s3://nowhere/runs"], "s3://nowhere/runs cannot be read"),
     (["5", "--runs=configs"], "No run was found in 'configs'"),

@@ -127,8 +127,8 @@ def search(
     The exit code.
 
   Raises:
-    UserError: The checkpoint cannot be read, the index is another's or cannot
-      be written, or a query cannot be understood.
+    UserError: The checkpoint cannot be read, the index is another's, it or the
+      contact sheet cannot be written, or a query cannot be understood.
   """
   from vit_jax.pretrained import inference, text_tokenizer
   from vit_jax.searching import embedding
@@ -138,6 +138,8 @@ def search(
   directory = os.path.expanduser(directory)
   images = images and os.path.expanduser(images)
   output = output and os.path.expanduser(output)
+  if queries and output and not _is_in(output, directory):
+    command_line.check_writable("output", output)
   is_image = [_is_image(query) for query in queries]
   known = indexes.source_of(directory)
   if known is None and (images is None or not update):
@@ -177,6 +179,11 @@ def search(
   if queries:
     print(f"wrote {on_one_line(output)}")
   return 0
+
+
+def _is_in(output: str, directory: str) -> bool:
+  """True for a page in the directory of the index, which is made if need be."""
+  return os.path.dirname(os.path.abspath(output)) == os.path.abspath(directory)
 
 
 def _is_image(query: str) -> bool:

@@ -94,6 +94,7 @@ def main(argv: Sequence[str]) -> int:
   from vit_jax.report.tables import output
 
   options = flags.FLAGS
+  command_line.check_writable("output", options.output)
   pretrained = _pretrained(options.pretrained)
   if pretrained and not options.runs:
     raise UserError(
