@@ -213,7 +213,7 @@ def test_another_checkpoint_is_refused(run, repo, photos):
     ([" "], {"images": "PHOTOS"}, "A query is empty"),
     (["nowhere.jpg"], {"images": "PHOTOS"}, "there is none"),
     (["snow", "."], {"images": "PHOTOS"}, "The query . is a folder; name one"),
-    ([__file__], {"images": "PHOTOS"}, "is no image of a known kind"),
+    ([__file__], {"images": "PHOTOS"}, "is not an image of a known kind"),
     (["snow"], {"images": "PHOTOS", "tokenizer": "no"}, "no tokenizer at no"),
     (
       ["snow"],

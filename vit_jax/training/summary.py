@@ -140,8 +140,8 @@ def _length(parts: Experiment) -> str:
   batch = parts.config.train.batch_size
   text = f"{parts.total_steps:,} steps of {batch:,} images"
   if parts.facts.num_examples:
-    epochs = parts.total_steps * batch / parts.facts.num_examples
-    text += f", {epochs:.3g} epochs"
+    epochs = f"{parts.total_steps * batch / parts.facts.num_examples:.3g}"
+    text += f", {epochs} epoch" + "s" * (epochs != "1")
     asked = parts.config.total_steps
     if asked is not None and parts.total_steps < asked:
       text += f" (config.max_epochs; {asked:,} steps without it)"
