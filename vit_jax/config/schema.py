@@ -1,8 +1,8 @@
-"""Every configuration key once: default, unit, allowed values and source.
+"""All configuration keys: defaults, units, allowed values and sources.
 
-An experiment file builds on `default_config()`, a `ConfigDict`;
-`vit_jax.config.resolve` turns that into these frozen models, which is all the
-rest of the code ever sees. Tags in the descriptions: [P] the ViT paper
+An experiment file builds on `default_config()`, a `ConfigDict`, which
+`vit_jax.config.resolve` turns into these frozen models; the rest of the code
+sees only the models. Tags in the descriptions: [P] the ViT paper
 (arXiv 2010.11929), [VT] google-research/vision_transformer, [BV]
 google-research/big_vision, [DINO] facebookresearch/dino, [DeiT] and [DeiT3]
 facebookresearch/deit, [timm] huggingface/pytorch-image-models,
@@ -38,7 +38,7 @@ def _check_pixels(value: str) -> str:
 
 
 def _split_words(value: Any) -> Any:
-  """'wandb,mlflow' -> ('wandb', 'mlflow'), as JSON's list of them."""
+  """'wandb,mlflow' -> ('wandb', 'mlflow'), the same as for a JSON list."""
   if isinstance(value, str):
     return tuple(word.strip() for word in value.split(",") if word.strip())
   return tuple(value) if isinstance(value, list) else value
@@ -76,8 +76,8 @@ class Section(pydantic.BaseModel):
   """A frozen group of keys that refuses unknown ones and wrong types.
 
   Attributes:
-    implied: Keys of sections of other names, with the values that this one
-      stands for anyway, so that they are accepted.
+    implied: Keys of other sections of the same group, with the values that
+      always hold for this section, so that these values are accepted.
   """
 
   implied: ClassVar[Mapping[str, Any]] = {}
@@ -92,39 +92,43 @@ def key(default: Any, description: str) -> Any:
 
 
 class Model(Section):
-  """The network: the keys that every family has.
+  """The network: the keys that all families have.
 
   A family adds its own in a subclass, the `section` of its record.
   """
 
   name: str = key(
     "vit",
-    "'vit', hybrids among them, 'resnet' (BiT ResNet-v2), 'convnext', 'swin',"
-    " 'pvt', 'two_towers' (CLIP, SigLIP), or another of `registry.FAMILIES`.",
+    "Family: 'vit' (including hybrids), 'resnet' (BiT ResNet-v2), 'convnext',"
+    " 'swin', 'pvt', 'two_towers' (CLIP, SigLIP), or another of"
+    " `registry.FAMILIES`.",
   )
   variant: str = key(
     "B/16",
-    "Size and patch, such as 'Ti/16', 'B/32', 'So400m/14'; with a ResNet stem"
-    " and the total stride, 'R50+B/16', 'R26+S/32', 'R+Ti/16'; for 'resnet'"
-    " depth and width factor, 'R50x1', 'R152x4'. [P] T1, T6. For 'convnext'"
-    " and 'swin' the size alone, such as 'T' or 'XL'.",
+    "Size and patch size, such as 'Ti/16', 'B/32', 'So400m/14'; with a ResNet"
+    " stem, size and total stride: 'R50+B/16', 'R26+S/32', 'R+Ti/16'; for"
+    " 'resnet', depth and width factor: 'R50x1', 'R152x4'. [P] T1, T6. For"
+    " 'convnext' and 'swin', the size alone, such as 'T' or 'XL'.",
   )
-  num_classes: Size | None = key(None, "None: the dataset's.")
-  image_size: Size = key(224, "Side of the square input, pixels. [P]")
+  num_classes: Size | None = key(
+    None, "Number of classes; None: the dataset's."
+  )
+  image_size: Size = key(224, "Side of the square input in pixels. [P]")
   head_bias_init: Finite = key(
-    0.0, "Head bias at the start; -10 for ImageNet-21k sigmoid. [VT] [BV]"
+    0.0,
+    "Initial value of the head bias; -10 for ImageNet-21k sigmoid. [VT] [BV]",
   )
   dtype: Literal["float32", "bfloat16"] = key("float32", "Compute dtype.")
   remat: Literal["none", "full", "dots", "named", "offload"] = key(
     "none",
-    "What the backward pass recomputes to save memory; 'offload' keeps what"
-    " 'named' does, in the host's memory.",
+    "Rematerialisation: what the backward pass recomputes to save memory;"
+    " 'offload' keeps the same values as 'named', but in host memory.",
   )
   normalize: Annotated[str, pydantic.AfterValidator(_check_pixels)] = key(
     "minus_one_to_one",
-    "Pixel mean and scale: (x - 127.5) / 127.5 [VT]; 'imagenet' or 'clip', the"
-    " mean and standard deviation of that set; or"
-    " 'MEAN,MEAN,MEAN/STD,STD,STD' of pixels in [0, 1].",
+    "Pixel mean and scale: (x - 127.5) / 127.5 [VT]; 'imagenet' or 'clip',"
+    " the mean and standard deviation of that dataset; or"
+    " 'MEAN,MEAN,MEAN/STD,STD,STD' for pixels in [0, 1].",
   )
   pos_embedding_resize: Literal[
     "bilinear",
@@ -135,17 +139,17 @@ class Model(Section):
     "geometric",
   ] = key(
     "bilinear",
-    "How a loaded position embedding is brought to another grid: bilinear with"
-    " the corners aligned [VT] [BV], bicubic as Hugging Face, DeiT and MAE do,"
-    " with antialiasing, as timm and [DV2] with registers do, or with 0.1 added"
-    " to the new sides, as [DINO] and [DV2] without them do. Tables of"
-    " relative biases: bilinear_half_pixel, without aligned corners, as Hugging"
-    " Face's BEiT does, or geometric, between offsets whose steps grow outwards"
-    " from the middle, as timm's does.",
+    "Interpolation of a loaded position embedding to another grid. bilinear:"
+    " corners aligned [VT] [BV]; bicubic: as in Hugging Face, DeiT and MAE;"
+    " bicubic_antialias: as in timm and [DV2] with registers; bicubic_offset:"
+    " 0.1 added to the new sides, as in [DINO] and [DV2] without registers."
+    " For tables of relative biases: bilinear_half_pixel, corners not"
+    " aligned, as in Hugging Face's BEiT; geometric, between offsets whose"
+    " spacing grows outwards from the centre, as in timm.",
   )
 
   def updated(self, **keys: Any) -> "Model":
-    """Copy with other values of those keys that the family has."""
+    """Returns a copy with new values of those keys that the family has."""
     known = type(self).model_fields
     return self.model_copy(
       update={name: value for name, value in keys.items() if name in known}
@@ -153,14 +157,16 @@ class Model(Section):
 
 
 class View(Section):
-  """A group of crops of every training image: one feature of the batch."""
+  """A group of crops of each training image; one feature of the batch."""
 
-  count: PositiveInt = key(1, "Crops of an image.")
+  count: PositiveInt = key(1, "Crops per image.")
   preprocess: str = key(
     "decode|inception_crop|flip_lr",
-    "Ops that make one crop; each crop draws on its own.",
+    "Ops that make one crop; random ops are drawn independently for each crop.",
   )
-  size: Size | None = key(None, "Side in pixels; None: model.image_size.")
+  size: Size | None = key(
+    None, "Side of a crop in pixels; None: model.image_size."
+  )
 
 
 class Train(Section):
@@ -168,100 +174,107 @@ class Train(Section):
 
   dataset: str = key(
     "digits",
-    "A TFDS name, 'folder' (data_dir holds train/, val/, test/; without classes"
-    " 'folder:labels=none'), 'csv:FILE', 'captions', 'webdataset:SHARDS',"
-    " 'datasets:NAME_OR_DIR' (Hugging Face), 'digits' or"
+    "A TFDS name, 'folder' (data_dir contains train/, val/, test/; without"
+    " classes 'folder:labels=none'), 'csv:FILE', 'captions',"
+    " 'webdataset:SHARDS', 'datasets:NAME_OR_DIR' (Hugging Face), 'digits' or"
     " 'generated:classes=10,size=32,...'.",
   )
   split: str = key("train", "A TFDS split string, such as 'train[:99%]'.")
-  batch_size: PositiveInt = key(4096, "Global batch, examples. [P] Table 3.")
+  batch_size: PositiveInt = key(
+    4096, "Global batch size in examples. [P] Table 3."
+  )
   preprocess: str = key(
     "decode|inception_crop|flip_lr",
-    "Ops separated by '|'; a size left out is model.image_size. [VT]",
+    "Ops separated by '|'; an omitted size is model.image_size. [VT]",
   )
   views: dict[str, View] = key(
     {},
     "Name of a feature -> the crops it holds, [batch, count, size, size, 3];"
-    " preprocess is then 'decode' and ops of labels. Empty: one image.",
+    " preprocess then holds only 'decode' and ops on labels. Empty: one"
+    " image.",
   )
   repeats: PositiveInt = key(
     1,
-    "Rows of a batch in succession that are the same example, each with an"
-    " augmentation of its own; an epoch stays as many rows. [DeiT]: 3.",
+    "Number of consecutive rows of a batch that hold the same example, each"
+    " augmented independently; the number of rows in an epoch does not"
+    " change. [DeiT]: 3.",
   )
   sampling: Literal["uniform", "balanced"] = key(
     "uniform",
-    "uniform: every example once an epoch; balanced: every class as often as"
-    " any other, however many examples it has.",
+    "uniform: every example once per epoch; balanced: every class equally"
+    " often, regardless of its number of examples.",
   )
   accumulate_steps: PositiveInt = key(
-    1, "Micro-batches whose gradients are averaged before one update."
+    1, "Micro-batches whose gradients are averaged before each update."
   )
   image_key: str = key("image", "Feature that holds the image.")
   label_key: str = key(
     "label",
-    "Feature that holds the label or labels; of webdataset's tar files, the"
-    " field of a .json, and by default .cls files before it.",
+    "Feature that holds the label or labels; for WebDataset tar files, the"
+    " field of a .json file, with .cls files taking precedence by default.",
   )
   text_key: str | None = key(
     None,
     "Feature of a TFDS or Hugging Face dataset that holds the captions; None:"
-    " text, caption or captions, if there is one.",
+    " text, caption or captions, if one of them exists.",
   )
   tokenizer: str | None = key(
     None,
-    "File of the tokenizer that the op tokenize takes; 'bytes': the bytes of"
-    " the texts, which needs no file.",
+    "Tokenizer file for the op `tokenize`; 'bytes': the bytes of the text,"
+    " without a file.",
   )
   shuffle_block: PositiveInt = key(
     1,
-    "Consecutive records that stay together when shuffling; 1: every record"
-    " is placed independently. As many as a row group has let Parquet files be"
-    " read in place.",
+    "Number of consecutive records that stay together when shuffled; 1: every"
+    " record is placed independently. With at least the records of a row"
+    " group, Parquet files are read in place.",
   )
   prefetch_batches: PositiveInt = key(
     2, "Batches kept ready on the device ahead of the step."
   )
   max_bad_examples: NonNegativeInt = key(
     0,
-    "Examples that cannot be read or decoded and are replaced by the next one"
-    " that can; one more ends the run.",
+    "Number of unreadable or undecodable examples tolerated, each replaced by"
+    " the next readable one; one more ends the run.",
   )
   exclude: str | None = key(
     None,
-    "File of examples of the split that are left out, such as those that are"
-    " near a test image; vit_jax.deduplicate writes it. [P]",
+    "File that lists examples of the split to leave out, such as"
+    " near-duplicates of test images; written by vit_jax.deduplicate. [P]",
   )
 
 
 class Objective(Section):
-  """The task that is trained; its keys are those of the objective named."""
+  """The training objective; its keys are those of the objective `name`."""
 
   name: str = key("supervised", "One of `registry.OBJECTIVES`.")
 
   @property
   def predicts_numbers(self) -> bool:
-    """True if labels are numbers in place of classes."""
+    """True if labels are numbers instead of classes."""
     return False
 
 
 class Supervised(Objective):
-  """Classification, with one or several labels an image, or regression."""
+  """Classification with one or several labels per image, or regression."""
 
   name: Literal["supervised"] = key(
-    "supervised", "Classification, or regression."
+    "supervised", "Classification or regression."
   )
   loss: Literal["softmax", "sigmoid", "sigmoid_mean", "mse", "mae"] = key(
     "softmax",
-    "Cross-entropy; sigmoid sums over classes [BV], sigmoid_mean averages over"
-    " them [DeiT3]. mse and mae: the squared and the absolute error of numbers"
-    " that a CSV file has, each over its standard deviation.",
+    "softmax: cross-entropy. sigmoid: binary cross-entropy, summed over the"
+    " classes [BV]; sigmoid_mean: averaged over them [DeiT3]. mse and mae:"
+    " squared and absolute error of the numbers in a CSV file, each in units"
+    " of its standard deviation.",
   )
-  label_smoothing: Fraction = key(0.0, "Mass moved off the true label.")
+  label_smoothing: Fraction = key(
+    0.0, "Probability mass moved away from the true label."
+  )
   class_weights: Literal["balanced"] | tuple[Positive, ...] | None = key(
     None,
-    "Weights of the classes in the softmax loss, one for each; 'balanced': all"
-    " classes weigh alike, however many images they have.",
+    "Weight of each class in the softmax loss; 'balanced': all classes weigh"
+    " the same, regardless of their number of images.",
   )
   mixup_alpha: NonNegative = key(0.0, "Beta parameter of mixup; 0: off.")
   cutmix_alpha: NonNegative = key(0.0, "Beta parameter of CutMix; 0: off.")
@@ -269,39 +282,44 @@ class Supervised(Objective):
     1.0, "Probability that images are mixed at all. [timm]"
   )
   mix_switch: Probability = key(
-    0.5, "Probability of CutMix in place of mixup, if both are on. [timm]"
+    0.5, "Probability of CutMix instead of mixup, if both are on. [timm]"
   )
   mix_mode: Literal["batch", "pair", "elem"] = key(
     "batch",
-    "What ratio and box are drawn for: the batch, each pair of images that are"
-    " mixed with one another, or each image. [timm]",
+    "Granularity at which ratio and box are drawn: per batch, per pair of"
+    " images that are mixed with each other, or per image. [timm]",
   )
   binarize_targets: bool = key(
     False,
-    "Both labels of a mixed image have target 1 in place of their shares;"
-    " for sigmoid losses. [DeiT3]",
+    "Set the targets of both labels of a mixed image to 1 instead of their"
+    " shares; for sigmoid losses. [DeiT3]",
   )
   erase_probability: Probability = key(
     0.0,
-    "Share of the images of which a random box is filled with noise, after"
+    "Probability that a random box of an image is filled with noise, after"
     " normalisation and before mixing. [timm] [DeiT]: 0.25.",
   )
   teacher: str | None = key(
     None,
-    "Checkpoint of any form and family whose predictions are learned too, by"
-    " the distillation token of a model that has one; None: no teacher. [DeiT]",
+    "Checkpoint, of any form and family, whose predictions are also learned,"
+    " by the distillation token of a model that has one; None: no teacher."
+    " [DeiT]",
   )
   distillation: Literal["hard", "soft", "soft_batchmean"] = key(
     "hard",
-    "Loss between student and teacher: cross-entropy with the teacher's class;"
-    " the divergence as released, divided by the classes; or as in the paper."
-    " [DeiT]",
+    "Loss between student and teacher. hard: cross-entropy with the teacher's"
+    " class; soft: the divergence as in the released code, divided by the"
+    " number of classes; soft_batchmean: as in the paper. [DeiT]",
   )
   distillation_weight: Probability = key(
-    0.5, "Share of that loss; the labels' has the rest. [DeiT]"
+    0.5,
+    "Weight of the distillation loss; the loss of the labels has the rest."
+    " [DeiT]",
   )
   distillation_temperature: Positive = key(
-    1.0, "What soft losses divide logits by. [DeiT]: 1, 3 in the paper."
+    1.0,
+    "Temperature that divides the logits in the soft losses. [DeiT]: 1, 3 in"
+    " the paper.",
   )
 
   @property
@@ -310,16 +328,18 @@ class Supervised(Objective):
 
 
 class MaskedPatch(Objective):
-  """Prediction of what corrupted patches look like. [P] B.1.2."""
+  """Prediction of the content of corrupted patches. [P] B.1.2."""
 
-  name: Literal["masked_patch"] = key("masked_patch", "Masked patches.")
+  name: Literal["masked_patch"] = key(
+    "masked_patch", "Masked patch prediction."
+  )
   mask_rate: Annotated[float, pydantic.Field(gt=0, le=1)] = key(
-    0.5, "Share of an image's patches that is corrupted. [P]"
+    0.5, "Fraction of an image's patches that are corrupted. [P]"
   )
   target: Literal["mean_colour", "colours_4x4", "pixels"] = key(
     "mean_colour",
-    "Predicted of each corrupted patch: its mean colour out of 512, those of"
-    " its 4 x 4 parts, or all its pixels. [P] B.1.2",
+    "Prediction target of each corrupted patch: its mean colour, one of 512;"
+    " the mean colours of its 4 x 4 parts; or all its pixels. [P] B.1.2",
   )
 
 
@@ -328,12 +348,13 @@ class MAE(Objective):
 
   name: Literal["mae"] = key("mae", "Masked autoencoders.")
   mask_ratio: Annotated[float, pydantic.Field(ge=0, lt=1)] = key(
-    0.75, "Share of an image's patches that the encoder does not see. [MAE]"
+    0.75,
+    "Fraction of an image's patches that are hidden from the encoder. [MAE]",
   )
   normalize_pixels: bool = key(
     True,
-    "Predict pixels normalised by the mean and the deviation of their patch."
-    " [MAE]",
+    "Predict pixels normalised by the mean and standard deviation of their"
+    " patch. [MAE]",
   )
   decoder_width: Size = key(512, "Width of the decoder. [MAE]")
   decoder_depth: Layers = key(8, "Layers of the decoder. [MAE]")
@@ -341,24 +362,24 @@ class MAE(Objective):
 
 
 class BEiT(Objective):
-  """Prediction of a frozen tokenizer's tokens of masked patches. [BEiT]"""
+  """Prediction of a frozen tokenizer's tokens for masked patches. [BEiT]"""
 
   name: Literal["beit"] = key("beit", "BEiT.")
   tokenizer: str | None = key(
     None,
-    "What tokens are: a file of `vit_jax.prepare tokenizer --checkpoint=...`,"
-    " the encoder of DALL-E's dVAE (.pth, .pt, .pkl), 'mean_colour', the 512"
-    " mean colours of [P] B.1.2, or 'random:SEED', random centres of the"
-    " features of a random network, for trials.",
+    "Source of the tokens: a file written by `vit_jax.prepare tokenizer"
+    " --checkpoint=...`; the encoder of DALL-E's dVAE (.pth, .pt, .pkl);"
+    " 'mean_colour', the 512 mean colours of [P] B.1.2; or 'random:SEED',"
+    " random centres of the features of a random network, for trials.",
   )
   tokens: Size | None = key(
-    None, "Different tokens; None: as many as the tokenizer has. [BEiT]: 8192."
+    None, "Number of distinct tokens; None: the tokenizer's. [BEiT]: 8192."
   )
   masked_patches: PositiveInt = key(
-    75, "Patches of an image that are masked, at most. [BEiT]"
+    75, "Maximum number of masked patches per image. [BEiT]"
   )
   smallest_block: PositiveInt = key(
-    16, "Least patches of a masked rectangle. [BEiT]"
+    16, "Minimum number of patches in a masked rectangle. [BEiT]"
   )
 
 
@@ -368,29 +389,33 @@ class DINO(Objective):
   name: Literal["dino"] = key("dino", "DINO.")
   prototypes: Size = key(65_536, "Number of prototypes. [DINO]")
   hidden_width: Size = key(2048, "Width of the head's hidden layers. [DINO]")
-  bottleneck: Size = key(256, "Length of prototypes. [DINO]")
+  bottleneck: Size = key(256, "Dimension of the prototypes. [DINO]")
   unit_prototypes: bool = key(
     True,
-    "Prototypes have unit length; otherwise it is learned. [DINO]: False of S;"
-    " [DV2]: False.",
+    "Fix the length of the prototypes at 1 instead of learning it. [DINO]:"
+    " False for S; [DV2]: False.",
   )
   centering: Literal["mean", "sinkhorn"] = key(
     "mean",
-    "What keeps one prototype from taking all: the mean of the teacher's"
-    " similarities is taken off, or Sinkhorn's iterations balance them"
-    " [DV2].",
+    "Method that prevents one prototype from taking over. mean: the mean of"
+    " the teacher's similarities is subtracted; sinkhorn: Sinkhorn iterations"
+    " balance them [DV2].",
   )
   center_momentum: Fraction = key(
-    0.9, "Share of the centre that stays at each update. [DINO]"
+    0.9, "Fraction of the centre that is kept at each update. [DINO]"
   )
-  student_temperature: Positive = key(0.1, "Of the student's softmax. [DINO]")
+  student_temperature: Positive = key(
+    0.1, "Temperature of the student's softmax. [DINO]"
+  )
   teacher_temperature: Scalar = key(
     "linear(0.04, 0.07, over='29 epochs', per='epoch')",
-    "Of the teacher's softmax; a number, or a change over the run. [DINO]",
+    "Temperature of the teacher's softmax; a number, or a schedule over the"
+    " run. [DINO]",
   )
   teacher_momentum: Scalar = key(
     "cosine(0.996, 1.0)",
-    "Share of the teacher that stays at each update; likewise. [DINO]",
+    "Fraction of the teacher that is kept at each update; a number, or a"
+    " schedule over the run. [DINO]",
   )
 
 
@@ -399,90 +424,95 @@ class DINOv2(DINO):
 
   name: Literal["dinov2"] = key("dinov2", "DINOv2.")
   centering: Literal["mean", "sinkhorn"] = key(
-    "sinkhorn", "As of DINO; the released networks were trained by Sinkhorn."
+    "sinkhorn", "As in DINO; the released networks were trained with sinkhorn."
   )
   separate_patch_head: bool = key(
-    True, "Masked patches have a head of their own. [DV2]"
+    True, "Use a separate head for masked patches. [DV2]"
   )
-  patch_bottleneck: Size = key(256, "Length of that head's prototypes. [DV2]")
+  patch_bottleneck: Size = key(
+    256, "Dimension of that head's prototypes. [DV2]"
+  )
   mask_probability: Probability = key(
-    0.5, "Share of the global crops that are masked. [DV2]"
+    0.5, "Fraction of the global crops that are masked. [DV2]"
   )
   mask_ratio: tuple[Probability, Probability] = key(
-    (0.1, 0.5), "Shares of their patches that are masked. [DV2]"
+    (0.1, 0.5), "Range of the fraction of patches masked in each of them. [DV2]"
   )
   patches: Literal["masked", "all"] = key(
     "masked",
-    "Patches of the global crops that student and teacher are compared on;"
-    " 'all' where a frozen teacher is distilled and nothing is masked."
-    " [DV2] 5",
+    "Patches of the global crops on which student and teacher are compared;"
+    " 'all' if a frozen teacher is distilled and nothing is masked. [DV2] 5",
   )
-  patch_weight: NonNegative = key(1.0, "Of the loss of patches. [DV2]")
+  patch_weight: NonNegative = key(1.0, "Weight of the patch loss. [DV2]")
   koleo_weight: NonNegative = key(
-    0.1, "Of the loss that spreads features, one for each global crop. [DV2]"
+    0.1,
+    "Weight of the KoLeo loss, which spreads the features, one term per"
+    " global crop. [DV2]",
   )
   group: PositiveInt = key(
     32,
-    "Images that follow one another and are masked and spread together, as"
-    " those of one GPU were; batches hold a multiple, or the greatest common"
-    " divisor counts. Devices that share a group repeat one another's work on"
-    " its patches. [DV2]: 32 of ViT-L/14.",
+    "Number of consecutive images that are masked and spread together, as"
+    " those of one GPU were; if the batch size is not a multiple, their"
+    " greatest common divisor is used. Devices that share a group each repeat"
+    " the work on its patches. [DV2]: 32 for ViT-L/14.",
   )
   teacher: str | None = key(
     None,
-    "Checkpoint of a DINOv2 with its heads that teaches and stays as it is, of"
-    " any size with the same patches and number of prototypes; an average of"
-    " the student, which nothing learns from, is exported. None: that average"
-    " teaches. [DV2] 5",
+    "Checkpoint of a DINOv2 with its heads that serves as a frozen teacher,"
+    " of any size with the same patches and number of prototypes; the"
+    " exported network is an average of the student, from which nothing"
+    " learns. None: that average is the teacher. [DV2] 5",
   )
 
 
 class FeaturePrediction(Objective):
-  """Prediction of a teacher's features of masked patches. [EVA]"""
+  """Prediction of a teacher's features for masked patches. [EVA]"""
 
   name: Literal["feature_prediction"] = key(
-    "feature_prediction", "Features of masked patches."
+    "feature_prediction", "Prediction of the features of masked patches."
   )
   teacher: str | None = key(
     None,
-    "Checkpoint of any form, of a Vision Transformer or of two towers, whose"
-    " features of the patches are learned; 'random' or 'random:SEED': a network"
-    " like the student with random parameters, to try things out. [EVA]: CLIP's"
-    " image tower.",
+    "Checkpoint, of any form, of a Vision Transformer or of two towers whose"
+    " patch features are learned; 'random' or 'random:SEED': a network like"
+    " the student with random parameters, for trials. [EVA]: CLIP's image"
+    " tower.",
   )
   masked_patches: PositiveInt = key(
-    105, "Patches of an image that are masked, at most. [EVA]: of 256."
+    105, "Maximum number of masked patches per image. [EVA]: of 256."
   )
   smallest_block: PositiveInt = key(
-    16, "Least patches of a masked rectangle. [EVA]"
+    16, "Minimum number of patches in a masked rectangle. [EVA]"
   )
   embedding_gradient: Probability = key(
     0.1,
-    "Share of the gradient that reaches the embedding of patches; 1: all of it."
+    "Fraction of the gradient that reaches the patch embedding; 1: all of it."
     " [EVA]: stop_grad_conv1.",
   )
 
 
 class Contrastive(Objective):
-  """Images and texts that belong together. [CLIP], [SigLIP]"""
+  """Matching of images and texts. [CLIP], [SigLIP]"""
 
-  name: Literal["contrastive"] = key("contrastive", "Pairs of image and text.")
+  name: Literal["contrastive"] = key(
+    "contrastive", "Matching of images and texts."
+  )
   loss: Literal["sigmoid", "softmax"] | None = key(
     None,
-    "sigmoid asks of every pair whether it belongs together [SigLIP]; softmax"
-    " asks which text is an image's, and which image a text's [CLIP]. None:"
-    " sigmoid if the model has a bias.",
+    "sigmoid: classifies each pair as matching or not [SigLIP]; softmax:"
+    " picks the text of each image and the image of each text [CLIP]. None:"
+    " sigmoid if the model has a bias, else softmax.",
   )
   max_scale: Annotated[float, pydantic.Field(ge=1)] | None = key(
     None,
-    "After each update the factor of similarities is brought back between 1 and"
-    " this, 100 in [CLIP]; None: it is free [SigLIP].",
+    "Upper limit of the similarity scale, which is clipped to between 1 and"
+    " this after each update, 100 in [CLIP]; None: not clipped [SigLIP].",
   )
   cache_frozen: str | None = key(
     None,
-    "Directory that keeps what a frozen image tower makes of the training"
-    " images, computed once; all processes must see it. None: the tower"
-    " computes in every step.",
+    "Directory that caches the outputs of a frozen image tower for the"
+    " training images, computed once; all processes must be able to access"
+    " it. None: the tower runs in every step.",
   )
 
 
@@ -491,61 +521,72 @@ class Optimizer(Section):
 
   name: str = key(
     "adamw",
-    "Optimizer. lamb and lars scale the step of a matrix with the matrix, so"
-    " that one of zeros stays close to them: set model.weight_init to 'deit'.",
+    "Optimizer. lamb and lars scale the step of a matrix by its norm, so a"
+    " matrix that starts at zero stays close to zero: set model.weight_init"
+    " to 'deit'.",
   )
   weight_decay: Scalar = key(
     0.0,
-    "Decoupled, multiplied by the learning rate, as in [P] Table 3; a number,"
-    " or a change over the run such as 'cosine(0.04, 0.4)'.",
+    "Decoupled weight decay, multiplied by the learning rate, as in [P] Table"
+    " 3; a number, or a schedule over the run such as 'cosine(0.04, 0.4)'.",
   )
   decay_mask: tuple[str, ...] = key(
-    (r".*/kernel$",), "Regexes of the parameter paths that decay. [BV]"
+    (r".*/kernel$",),
+    "Regexes of the parameter paths to which weight decay applies. [BV]",
   )
-  grad_clip_norm: Positive | None = key(1.0, "Largest norm; None: off. [P]")
+  grad_clip_norm: Positive | None = key(
+    1.0, "Maximum gradient norm; None: no clipping. [P]"
+  )
   grad_clip: Literal["global", "module", "parameter"] = key(
     "global",
-    "What has this norm at most: all gradients together; those of the network"
-    " and of each head beside it [DV2]; or those of each parameter [DINO].",
+    "Gradients to which the maximum norm applies: all together; those of the"
+    " network and of each additional head separately [DV2]; or those of each"
+    " parameter [DINO].",
   )
-  b1: Fraction = key(0.9, "Adam's and its relatives' first decay. [P]")
-  b2: Fraction = key(0.999, "Second decay. [P]")
+  b1: Fraction = key(0.9, "First decay rate of Adam and its relatives. [P]")
+  b2: Fraction = key(0.999, "Second decay rate. [P]")
   eps: Positive = key(1e-8, "Adam's epsilon.")
   clipping_threshold: Positive | None = key(
     1.0,
     "Adafactor: RMS to which the update of each array is clipped; None: off."
     " [BV]: None.",
   )
-  momentum: Fraction = key(0.9, "SGD, LARS and Muon momentum. [P] Table 4.")
+  momentum: Fraction = key(0.9, "Momentum of SGD, LARS and Muon. [P] Table 4.")
   nesterov: bool = key(False, "Nesterov momentum (SGD, LARS).")
   mu_dtype: Literal["float32", "bfloat16"] = key(
     "float32", "Dtype of the first moment. [BV]: bfloat16."
   )
   decay_multipliers: tuple[tuple[str, NonNegative], ...] = key(
     (),
-    "(regex, factor) pairs; the first match scales the weight decay of a"
-    " parameter that decays.",
+    "(regex, factor) pairs; the first match scales a parameter's weight"
+    " decay, if it has any.",
   )
   lr_multipliers: tuple[tuple[str, NonNegative], ...] = key(
-    (), "(regex, factor) pairs; the first match scales a parameter's rate."
+    (),
+    "(regex, factor) pairs; the first match scales a parameter's learning"
+    " rate.",
   )
   layer_decay: Annotated[float, pydantic.Field(gt=0, le=1)] | None = key(
-    None, "Rate of layer l is scaled by layer_decay ** (depth - l)."
+    None,
+    "Layer-wise learning rate decay: the rate of layer l is scaled by"
+    " layer_decay ** (depth - l).",
   )
   freeze: str | None = key(
     None,
-    "What stays as it is: 'backbone', all but heads; or a regex of parameter"
-    " paths, such as 'embedding/.*|cls', or 'image/.*' of two towers [LiT].",
+    "Parameters that are not trained: 'backbone', all but the heads; or a"
+    " regex of parameter paths, such as 'embedding/.*|cls', or 'image/.*' for"
+    " two towers [LiT].",
   )
   freeze_until: tuple[tuple[str, Duration], ...] = key(
     (),
-    "(regex, duration) pairs; the first match keeps a parameter as it is until"
-    " then, without decay, such as the last layer of [DINO] for '1 epochs'.",
+    "(regex, duration) pairs; the first match freezes a parameter until then,"
+    " without decay, such as the last layer of [DINO] for '1 epochs'.",
   )
   freeze_until_mode: Literal["hold", "zero_rate"] = key(
     "hold",
-    "Whether such a parameter has no moments either before it begins [DINO], or"
-    " a rate of 0, so that moments accumulate from the first step [DV2].",
+    "hold: such a parameter has no moments until its training begins [DINO];"
+    " zero_rate: its learning rate is 0, but moments accumulate from the"
+    " first step [DV2].",
   )
 
 
@@ -554,73 +595,75 @@ class Schedule(Section):
 
   base_lr: Positive = key(1e-3, "Peak learning rate. [P] Tables 3 and 4.")
   warmup_steps: Duration = key(
-    0, "Linear warmup: steps, '5 epochs' or '1M examples'. [P]: 10,000."
+    0,
+    "Length of the linear warmup: steps, '5 epochs' or '1M examples'. [P]:"
+    " 10,000.",
   )
   warmup_prefix: bool = key(
     True,
-    "Whether the shape begins at the end of the warmup; False: at step 0, as by"
-    " timm's default.",
+    "Start the decay at the end of the warmup; False: at step 0, timm's"
+    " default.",
   )
   decay: Literal["constant", "linear", "cosine", "rsqrt", "steps"] = key(
-    "cosine", "Shape after warmup. [P] Table 3."
+    "cosine", "Shape of the schedule after the warmup. [P] Table 3."
   )
-  end_lr: NonNegative = key(0.0, "Final value. [VT]: 1e-5 for linear.")
+  end_lr: NonNegative = key(0.0, "Final learning rate. [VT]: 1e-5 for linear.")
   cooldown_steps: Duration = key(
     0,
-    "Length of a linear ramp to 0 at the end of the run, on top of the shape."
-    " [BV] train_vit_g: 50,000 after rsqrt.",
+    "Length of a linear ramp to 0 at the end of the run, applied on top of"
+    " the shape. [BV] train_vit_g: 50,000 after rsqrt.",
   )
   rsqrt_timescale: Duration = key(
     10_000, "rsqrt: lr * sqrt(timescale / (timescale + step - warmup))."
   )
   boundaries: tuple[Duration, ...] = key(
-    (), "steps: when the rate is multiplied by `factor`."
+    (), "steps: points at which the rate is multiplied by `factor`."
   )
   factor: Annotated[float, pydantic.Field(gt=0, le=1)] = key(
-    0.1, "steps: the multiplier at each boundary."
+    0.1, "steps: multiplier at each boundary."
   )
 
 
 class Mesh(Section):
-  """Device mesh; one axis may be -1, the devices that are left."""
+  """Device mesh; one axis may be -1, which takes the remaining devices."""
 
-  data: int = key(-1, "Replicas of the parameters.")
+  data: int = key(-1, "Number of replicas of the parameters.")
   fsdp: int | Literal["auto"] = key(
     "auto",
-    "Devices that share each large parameter, its moments and its update;"
-    " 'auto': as many as 8 of a slice, or of a host of GPUs, if `data` is -1,"
+    "Number of devices that share each large parameter, its moments and its"
+    " update; 'auto': up to 8 of a slice, or of a GPU host, if `data` is -1,"
     " else 1.",
   )
-  tensor: int = key(1, "Devices that split heads and MLP columns.")
+  tensor: int = key(1, "Number of devices that split heads and MLP columns.")
   rules: tuple[tuple[str, tuple[str | None, ...]], ...] = key(
     (),
     "(regex on the parameter path, mesh axis per dimension) pairs, tried"
-    " before the built-in ones.",
+    " before the built-in rules.",
   )
 
 
 class Checkpoint(Section):
-  """Schedule of saves, and the number of checkpoints kept."""
+  """Schedule of saves, and the number of checkpoints to keep."""
 
   every_steps: Interval = key(1000, "Interval between saves.")
-  keep_last: PositiveInt = key(2, "Newest checkpoints kept.")
+  keep_last: PositiveInt = key(2, "Number of newest checkpoints to keep.")
   keep_every_steps: Interval | None = key(
-    None, "Checkpoints at multiples of this are kept for ever."
+    None, "Interval at whose multiples checkpoints are kept forever."
   )
   keep_best: str | None = key(
     None,
-    "Metric of an evaluator, such as 'test/top1': the checkpoint of its best"
-    " value is saved at once and kept, as WORKDIR/best.",
+    "Metric of an evaluator, such as 'test/top1', whose best checkpoint is"
+    " saved at once and kept as WORKDIR/best.",
   )
   on_save_error: Literal["stop", "continue"] = key(
     "stop",
-    "When a save fails, as on a full disk: end the run, or train on until the"
-    " next save. A run of several processes ends.",
+    "Reaction to a failed save, as on a full disk: end the run, or continue"
+    " training until the next save. A run with several processes always ends.",
   )
 
 
 class Log(Section):
-  """Experiment trackers that get the metrics too, and the price of a run."""
+  """Experiment trackers that also receive the metrics, and a run's price."""
 
   to: Annotated[tuple[str, ...], pydantic.BeforeValidator(_split_words)] = key(
     (),
@@ -629,107 +672,122 @@ class Log(Section):
   )
   project: str | None = key(
     None,
-    "Project, in MLflow the experiment; None: WANDB_PROJECT or"
+    "Project, or experiment in MLflow; None: WANDB_PROJECT or"
     " MLFLOW_EXPERIMENT_NAME, else 'vit_jax'.",
   )
   name: str | None = key(
     None, "Name of the run; None: the name of the workdir's folder."
   )
-  group: str | None = key(
-    None, "Group of runs that the run belongs to; sweeps set it."
-  )
+  group: str | None = key(None, "Group that the run belongs to; set by sweeps.")
   price_per_device_hour: Positive | None = key(
     None,
-    "Price of an hour of one device as jax counts them, in any currency; the"
-    " report then says what the run has cost by it so far. On CPUs a device is"
-    " the machine.",
+    "Price of one hour of one device, as counted by jax, in any currency; the"
+    " report then shows the cost of the run so far. On CPUs the machine"
+    " counts as one device.",
   )
 
 
 class Sweep(Section):
-  """Values that `vit_jax.sweep` tries; training itself ignores them."""
+  """Values for `vit_jax.sweep` to try; training itself ignores them."""
 
-  learning_rates: tuple[Positive, ...] = key((), "Values of base_lr. [P] T4.")
+  learning_rates: tuple[Positive, ...] = key(
+    (), "Values of base_lr to try. [P] T4."
+  )
   train_split: str | None = key(
-    None, "Trained on while rates are compared; None: 90 % of train.split."
+    None, "Split to train on while comparing rates; None: 90 % of train.split."
   )
   dev_split: str | None = key(
-    None, "Compared on; examples of train.split. None: the other 10 %."
+    None,
+    "Split to compare rates on, with examples of train.split; None: the other"
+    " 10 %.",
   )
 
 
 class Profile(Section):
-  """Range of traced steps; SIGUSR1 asks a running job for the next ones."""
+  """Range of steps to trace; on SIGUSR1 a running job traces the next ones."""
 
-  first_step: PositiveInt | None = key(None, "Update traced first; None: none.")
-  num_steps: PositiveInt = key(5, "Updates in a trace.")
+  first_step: PositiveInt | None = key(
+    None, "First update to trace; None: no trace."
+  )
+  num_steps: PositiveInt = key(5, "Number of updates in a trace.")
 
 
 class Faults(Section):
-  """Reaction to numbers that are not finite, spikes, and standstills."""
+  """Reaction to non-finite numbers, spikes and stalls."""
 
   not_finite: Literal["stop", "skip", "roll_back"] = key(
     "stop",
-    "When loss or gradient are NaN or infinite: stop, leave the update out, or"
-    " go back to an earlier checkpoint and on without the batches since.",
+    "Reaction to a NaN or infinite loss or gradient: stop, skip the update,"
+    " or roll back to an earlier checkpoint and continue without the batches"
+    " since then.",
   )
   roll_back_checkpoints: PositiveInt = key(
-    1, "Saves (multiples of checkpoint.every_steps) to go back."
+    1, "Number of saves (multiples of checkpoint.every_steps) to roll back."
   )
   max_not_finite: PositiveInt = key(
-    10, "Updates left out, or times gone back, before the run stops."
+    10,
+    "Maximum number of skipped updates or of rollbacks; one more stops the"
+    " run.",
   )
   spike_zscore: Positive | None = key(
     8.0,
-    "Loss or gradient norm so many standard deviations above their running"
-    " means are a spike, which is warned of; None: never.",
+    "Number of standard deviations above its running mean at which a loss or"
+    " gradient norm is a spike, which is logged as a warning; None: never.",
   )
   on_spike: Literal["warn", "skip"] = key(
-    "warn", "skip: leave the update out as well."
+    "warn", "warn: only log the warning; skip: also skip the update."
   )
   watchdog_seconds: NonNegative = key(
     1800.0,
-    "A run that stands still for so long prints all stacks and ends with exit"
-    " code 137, to be started again; 0: off.",
+    "Seconds without progress after which a run prints all stacks and ends"
+    " with exit code 137, to be restarted; 0: off.",
   )
 
 
 class Eval(Section):
-  """An evaluator; its keys are those of the type named."""
+  """An evaluator; its keys are those of its `type`."""
 
   type: str
-  every_steps: Interval | None = key(None, "None: only after the last step.")
-  batch_size: PositiveInt | None = key(None, "None: train.batch_size.")
+  every_steps: Interval | None = key(
+    None, "Interval between evaluations; None: only after the last step."
+  )
+  batch_size: PositiveInt | None = key(
+    None, "Batch size; None: train.batch_size."
+  )
 
 
 class ClassificationEval(Eval):
   """Accuracy and loss over a whole split."""
 
   type: Literal["classification"]
-  dataset: str | None = key(None, "None: train.dataset.")
+  dataset: str | None = key(None, "Dataset; None: train.dataset.")
   split: str = key("test", "TFDS split string.")
-  preprocess: str = key("decode|resize", "Host ops. [VT] plain square resize.")
+  preprocess: str = key(
+    "decode|resize", "Ops on the host; a plain square resize as in [VT]."
+  )
   image_key: str = key("image", "Feature that holds the image.")
   label_key: str = key(
     "label", "Feature that holds the label or the set of accepted labels."
   )
   label_sets: str | None = key(
     None,
-    "JSON file of sets of accepted labels that take the labels' place, by the"
-    " numbers of ImageNet's validation files: ReaL's real.json.",
+    "JSON file with sets of accepted labels that replace the labels, indexed"
+    " by the numbers of ImageNet's validation files: ReaL's real.json.",
   )
   loss: Literal["softmax", "sigmoid"] | None = key(
-    None, "None: objective.loss."
+    None, "Loss; None: objective.loss."
   )
 
 
 class RegressionEval(Eval):
-  """Errors of predicted numbers over a whole split."""
+  """Errors of the predicted numbers over a whole split."""
 
   type: Literal["regression"]
-  dataset: str | None = key(None, "None: train.dataset.")
+  dataset: str | None = key(None, "Dataset; None: train.dataset.")
   split: str = key("test", "TFDS split string.")
-  preprocess: str = key("decode|resize", "Host ops. [VT] plain square resize.")
+  preprocess: str = key(
+    "decode|resize", "Ops on the host; a plain square resize as in [VT]."
+  )
   image_key: str = key("image", "Feature that holds the image.")
   label_key: str = key("label", "Feature that holds the number.")
 
@@ -739,14 +797,14 @@ class FewshotDataset(Section):
 
   dataset: str = key("digits", "TFDS name, 'folder', 'digits' or generated.")
   train_split: str = key(
-    "train", "Split that shots are drawn from, or of which all is used."
+    "train", "Split from which shots are drawn, or that is used in full."
   )
-  test_split: str = key("test", "Split that accuracy is measured on.")
+  test_split: str = key("test", "Split on which accuracy is measured.")
   preprocess: str | None = key(
     None,
-    "Host ops. None: the square of 224 px in one of 256 px, at the paper's"
-    " resolution, to which few-shot resizes the whole image [BV] and the others"
-    " the smaller side.",
+    "Ops on the host. None: a central crop of 224 px from 256 px, at the"
+    " paper's resolution; few-shot resizes the whole image to 256 px [BV],"
+    " the other evaluators its smaller side.",
   )
   image_key: str = key("image", "Feature that holds the image.")
   label_key: str = key("label", "Feature that holds the label.")
@@ -759,15 +817,17 @@ class FeaturesEval(Eval):
     "decode|resize_small(scale=1.1429)|central_crop"
   )
 
-  datasets: dict[str, FewshotDataset] = key({}, "Name in the metrics -> data.")
-  representation: str = key("pre_logits", "Feature that is evaluated.")
+  datasets: dict[str, FewshotDataset] = key(
+    {}, "Name in the metrics -> dataset."
+  )
+  representation: str = key("pre_logits", "Feature to evaluate.")
 
   @pydantic.field_validator("datasets")
   @classmethod
   def _name_preprocess(
     cls, datasets: dict[str, FewshotDataset]
   ) -> dict[str, FewshotDataset]:
-    """Writes out `preprocess`, so that a run's config says what was done."""
+    """Fills in `preprocess`, so that a run's config records what was done."""
     return {
       name: data
       if data.preprocess is not None
@@ -783,134 +843,157 @@ class FewshotEval(FeaturesEval):
 
   type: Literal["fewshot"]
   shots: tuple[PositiveInt, ...] = key((1, 5, 10, 25), "Examples per class.")
-  num_seeds: PositiveInt = key(3, "Draws of the support set. [BV]")
+  num_seeds: PositiveInt = key(3, "Number of draws of the support set. [BV]")
   l2: Positive = key(2.0**10, "Ridge regularisation. [BV]")
   l2_sweep: tuple[Positive, ...] = key(
     (),
-    "Also report the best of these, chosen on held-out shots of the training"
-    " split.",
+    "Also report the best of these values, chosen on held-out shots of the"
+    " training split.",
   )
 
 
 class KnnEval(FeaturesEval):
-  """Classes by the votes of the nearest training images, as DINO has it."""
+  """Classification by votes of the nearest training images, as in DINO."""
 
   type: Literal["knn"]
   neighbors: tuple[PositiveInt, ...] = key(
-    (10, 20, 100, 200), "Training images that vote; one metric each. [DINO]"
+    (10, 20, 100, 200),
+    "Numbers of training images that vote; one metric each. [DINO]",
   )
   temperature: Positive = key(
-    0.07, "A vote weighs exp(cosine similarity / temperature). [DINO]"
+    0.07,
+    "Temperature of the votes, whose weights are exp(cosine similarity /"
+    " temperature). [DINO]",
   )
 
 
 class LinearProbeEval(FeaturesEval):
-  """A linear classifier of all of a training split.
+  """A linear classifier trained on a whole training split.
 
-  The keys from `epochs` on belong to the protocols that train by gradients;
-  None is the protocol's own value.
+  The keys from `epochs` on belong to the protocols that train by gradient
+  descent; None: the protocol's value.
   """
 
   type: Literal["linear_probe"]
   protocol: Literal["logistic", "dino", "dinov2", "mae"] = key(
     "logistic",
-    "logistic: regression by L-BFGS, ours; the others train as the published"
-    " evaluations do. [DINO], [DV2], [MAE]",
+    "logistic: regression by L-BFGS, ours; the others train as in the"
+    " published evaluations. [DINO], [DV2], [MAE]",
   )
   l2_sweep: tuple[Positive, ...] = key(
     (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
-    "Factors of half the squared weights beside the mean loss; the best on"
-    " held-out training examples is used. Ours.",
+    "Factors of half the squared weights, added to the mean loss; the one"
+    " that is best on held-out training examples is used. Ours.",
   )
   held_out: Annotated[float, pydantic.Field(gt=0, lt=1)] = key(
-    0.1, "Share of each class of the training split that l2 is chosen on."
+    0.1, "Fraction of each class of the training split on which l2 is chosen."
   )
-  max_iterations: PositiveInt = key(1000, "Of L-BFGS, for each l2.")
+  max_iterations: PositiveInt = key(
+    1000, "Maximum number of L-BFGS iterations for each l2."
+  )
   epochs: PositiveInt | None = key(None, "Passes over the training split.")
   warmup_epochs: NonNegativeInt | None = key(
-    None, "Passes in which the rate rises from 0; at most epochs - 1."
+    None,
+    "Passes during which the learning rate rises from 0; at most epochs - 1.",
   )
   train_batch_size: PositiveInt | None = key(
-    None, "Examples of a step; at most those of the training split."
+    None, "Examples per step; at most those of the training split."
   )
   learning_rates: tuple[Positive, ...] | None = key(
-    None, "For a batch of 256; a classifier is trained with each."
+    None,
+    "Learning rates for a batch of 256; one classifier is trained with each.",
   )
   blocks: tuple[PositiveInt, ...] | None = key(
     None,
-    "Numbers of last layers whose class tokens are joined, each a classifier's;"
-    " (): representation in their place.",
+    "Numbers of last layers whose class tokens are concatenated, each with"
+    " its own classifier; (): representation is used instead.",
   )
   average_patches: tuple[bool, ...] | None = key(
     None,
-    "Whether the mean of the last layer's patches is joined to them, each a"
-    " classifier's.",
+    "Choices of whether the mean of the last layer's patches is appended to"
+    " them, each with its own classifier.",
   )
   augment: str = key(
     "",
-    "Ops of training images, whose features are then computed anew in"
-    " every step; '': features of plain images, computed once.",
+    "Ops on training images, whose features are then recomputed in every"
+    " step; '': features of unaugmented images, computed once.",
   )
 
 
 class SegmentationDataset(Section):
-  """Images and masks of a linear segmentation, in the layout of ADE20K."""
+  """Images and masks for linear segmentation, in the layout of ADE20K."""
 
   directory: str | None = key(
     None,
-    "Folder that holds images/SPLIT/NAME.jpg and annotations/SPLIT/NAME.png;"
-    " None: data_dir.",
+    "Folder that contains images/SPLIT/NAME.jpg and"
+    " annotations/SPLIT/NAME.png; None: data_dir.",
   )
-  train_split: str = key("training", "SPLIT that the layer is trained on.")
-  test_split: str = key("validation", "SPLIT that is measured.")
+  train_split: str = key("training", "SPLIT on which the layer is trained.")
+  test_split: str = key("validation", "SPLIT on which it is measured.")
   num_classes: Annotated[int, pydantic.Field(gt=0, le=255)] | None = key(
-    None, "Labels are 0 to one less; None: to the largest that masks have."
+    None,
+    "Number of classes, with labels from 0 to one less; None: up to the"
+    " largest label in the masks.",
   )
   reduce_zero_label: bool = key(
     False,
-    "True: 0 is no class, and other labels are one less, as for ADE20K.",
+    "True: label 0 is not a class, and the other labels are reduced by one,"
+    " as for ADE20K.",
   )
 
 
 class LinearSegmentationEval(Eval):
-  """A linear layer from patch tokens to the classes of pixels. [DV2]"""
+  """A linear layer from patch tokens to pixel classes. [DV2]"""
 
   type: Literal["linear_segmentation"]
   datasets: dict[str, SegmentationDataset] = key(
-    {}, "Name in the metrics -> data."
+    {}, "Name in the metrics -> dataset."
   )
-  batch_size: PositiveInt | None = key(None, "None: train_batch_size.")
+  batch_size: PositiveInt | None = key(
+    None, "Batch size; None: train_batch_size."
+  )
   blocks: PositiveInt = key(
-    1, "Last layers whose patch tokens are joined; 4 of [DV2]'s larger probe."
+    1,
+    "Number of last layers whose patch tokens are concatenated; 4 in the"
+    " larger probe of [DV2].",
   )
   image_size: Size | None = key(
-    None, "Pixels of a side, whatever the image's shape; None: the model's."
+    None,
+    "Side of the square input in pixels, regardless of the image's shape;"
+    " None: the model's.",
   )
   mask_size: Size | None = key(
-    None, "Side of masks, on which pixels are counted; None: that of images."
+    None,
+    "Side of the masks on which pixels are counted; None: that of the images.",
   )
-  steps: PositiveInt = key(40_000, "Updates of the layer. [DV2]")
+  steps: PositiveInt = key(40_000, "Number of updates of the layer. [DV2]")
   warmup_steps: NonNegativeInt = key(
-    1500, "Updates in which the rate rises from 0; at most steps - 1. [DV2]"
+    1500,
+    "Updates during which the learning rate rises from 0; at most steps - 1."
+    " [DV2]",
   )
   train_batch_size: PositiveInt = key(
-    16, "Images of an update; at most those of the training split. [DV2]"
+    16, "Images per update; at most those of the training split. [DV2]"
   )
-  learning_rate: Positive = key(1e-3, "Of AdamW, before it falls to 0. [DV2]")
-  weight_decay: NonNegative = key(1e-4, "Times the rate, as PyTorch's. [DV2]")
+  learning_rate: Positive = key(
+    1e-3, "Learning rate of AdamW, before it falls to 0. [DV2]"
+  )
+  weight_decay: NonNegative = key(
+    1e-4, "Weight decay, multiplied by the rate as in PyTorch. [DV2]"
+  )
 
 
 class ReconstructionEval(Eval):
-  """Hidden patches of images, predicted from the others. [MAE]"""
+  """Prediction of the hidden patches of images from the others. [MAE]"""
 
   type: Literal["reconstruction"]
-  dataset: str | None = key(None, "None: train.dataset.")
+  dataset: str | None = key(None, "Dataset; None: train.dataset.")
   split: str = key("test", "TFDS split string.")
   preprocess: str = key(
-    "decode|resize_small(scale=1.1429)|central_crop", "Host ops. [BV]"
+    "decode|resize_small(scale=1.1429)|central_crop", "Ops on the host. [BV]"
   )
   image_key: str = key("image", "Feature that holds the image.")
-  num_shown: PositiveInt = key(12, "Images that the report shows.")
+  num_shown: PositiveInt = key(12, "Number of images shown in the report.")
 
 
 # torchvision's ops, rounded as it rounds.
@@ -924,60 +1007,64 @@ class ZeroShotDataset(Section):
   """One dataset of a zero-shot evaluator."""
 
   dataset: str = key("imagenet2012", "TFDS name, 'folder' or another source.")
-  split: str = key("validation", "Split that accuracy is measured on.")
-  preprocess: str = key(_OF_CLIP, "Host ops. [CLIP]")
+  split: str = key("validation", "Split on which accuracy is measured.")
+  preprocess: str = key(_OF_CLIP, "Ops on the host. [CLIP]")
   image_key: str = key("image", "Feature that holds the image.")
   label_key: str = key(
     "label", "Feature that holds the label or the set of accepted labels."
   )
   label_sets: str | None = key(
-    None, "JSON file of sets of accepted labels, as of a classification."
+    None,
+    "JSON file with sets of accepted labels, as for a classification"
+    " evaluator.",
   )
   class_names: str | None = key(
     None,
-    "Names in the order of the labels: 'imagenet', 'imagenet21k',"
-    " 'imagenet22k', 'cifar10', 'cifar100', or a file with one in each line;"
-    " None: those that the dataset has.",
+    "Class names in the order of the labels: 'imagenet', 'imagenet21k',"
+    " 'imagenet22k', 'cifar10', 'cifar100', or a file with one per line;"
+    " None: those of the dataset.",
   )
   templates: tuple[str, ...] = key(
     ("clip80",),
-    "Sentences with {} for the name: 'clip80', 'clip7' and 'cifar18' of CLIP, a"
-    " file with one in each line, or a sentence itself.",
+    "Sentences with {} for the name: 'clip80', 'clip7' and 'cifar18' from"
+    " CLIP, a file with one per line, or a sentence itself.",
   )
 
 
 class ZeroShotEval(Eval):
-  """Classes by the nearest text. [CLIP] 3.1."""
+  """Classification by the nearest text. [CLIP] 3.1."""
 
   type: Literal["zeroshot"]
-  datasets: dict[str, ZeroShotDataset] = key({}, "Name in the metrics -> data.")
+  datasets: dict[str, ZeroShotDataset] = key(
+    {}, "Name in the metrics -> dataset."
+  )
   prompts: Literal["clip", "siglip"] = key(
     "clip",
-    "siglip splits names at commas into aliases and removes punctuation and"
-    " capitals; clip leaves them as they are.",
+    "Treatment of the class names. siglip: split at commas into aliases,"
+    " without punctuation and capitals; clip: unchanged.",
   )
 
 
 class RetrievalDataset(Section):
   """One dataset of a retrieval evaluator."""
 
-  dataset: str = key("captions", "A source of images and captions.")
-  split: str = key("validation", "Split that is searched.")
-  preprocess: str = key(_OF_CLIP, "Host ops. [CLIP]")
+  dataset: str = key("captions", "Source of images and captions.")
+  split: str = key("validation", "Split to search.")
+  preprocess: str = key(_OF_CLIP, "Ops on the host. [CLIP]")
   image_key: str = key("image", "Feature that holds the image.")
   text_key: str | None = key(
     None,
-    "Feature that holds the captions; None: that of train.text_key if the"
-    " dataset is train.dataset, else text, caption or captions.",
+    "Feature that holds the captions; None: train.text_key if the dataset is"
+    " train.dataset, else text, caption or captions.",
   )
 
 
 class RetrievalEval(Eval):
-  """Images by their captions, and captions by their images. [CLIP]"""
+  """Retrieval of images by captions, and of captions by images. [CLIP]"""
 
   type: Literal["retrieval"]
   datasets: dict[str, RetrievalDataset] = key(
-    {}, "Name in the metrics -> data."
+    {}, "Name in the metrics -> dataset."
   )
 
 
@@ -986,13 +1073,13 @@ class PaperRow(Section):
 
   cells: tuple[str, ...] = key(
     (),
-    "Cells as 'TABLE:ROW:COLUMN=METRIC'. A pre-training leaves COLUMN empty; a"
-    " fine-tuning leaves ROW to the run that it starts from.",
+    "Cells as 'TABLE:ROW:COLUMN=METRIC'. Pre-training leaves COLUMN empty;"
+    " fine-tuning takes ROW from the run that it starts from.",
   )
   settings: tuple[str, ...] = key(
     (),
     "Values, as 'KEY=JSON', that the cells require; vit_jax.tables leaves out"
-    " a run in which one was overridden.",
+    " a run that overrides one.",
   )
 
 
@@ -1002,70 +1089,76 @@ class Config(Section):
   seed: Annotated[int, pydantic.Field(ge=0, lt=2**32)] = key(
     0, "Seed of initialisation, data order and augmentation."
   )
-  total_steps: PositiveInt | None = key(None, "Updates; wins over epochs.")
+  total_steps: PositiveInt | None = key(
+    None, "Number of updates; takes precedence over total_epochs."
+  )
   total_epochs: Positive | None = key(None, "Passes over train.split.")
   max_epochs: Positive | None = key(
     None,
-    "With total_steps: the run ends after so many passes if they are less.",
+    "With total_steps: end the run after this many passes, if that is sooner.",
   )
   early_stopping: PositiveInt | None = key(
     None,
-    "The run ends after so many evaluations without a better"
-    " checkpoint.keep_best.",
+    "Number of evaluations without a better checkpoint.keep_best after which"
+    " the run ends.",
   )
   log_every_steps: PositiveInt = key(
-    50, "Steps between metrics lines, which have the means over them."
+    50,
+    "Steps between lines of metrics, each of which holds the means over these"
+    " steps.",
   )
   data_dir: str | None = key(
-    None, "Where datasets are; None: TFDS_DATA_DIR, then TFDS's default."
+    None, "Directory of the datasets; None: TFDS_DATA_DIR, then TFDS's default."
   )
   init_from: str | None = key(
     None, "Checkpoint of any form to start from: a file, directory or workdir."
   )
   init_without: tuple[str, ...] = key(
     (),
-    "Regexes of parameters that init_from shall not give; ('head/.*',) is a"
-    " new head. [P] 3.2",
+    "Regexes of parameters that are not loaded from init_from; ('head/.*',)"
+    " starts with a new head. [P] 3.2",
   )
   init_part: str | None = key(
     None,
-    "Part of the network that init_from gives, such as 'image' of two towers:"
-    " init_from is then a checkpoint of any family of images, or of two towers,"
-    " and the rest starts afresh. [LiT]",
+    "Part of the network that is loaded from init_from, such as 'image' of"
+    " two towers: init_from is then a checkpoint of any image family, or of"
+    " two towers, and the rest is initialised from scratch. [LiT]",
   )
   init_classes: str | None = key(
     None,
-    "Text file with a line for each class: the class of init_from's head, from"
-    " 0, that it starts from, such as Swin's data/map22kto1k.txt. None: a head"
-    " of another size starts afresh.",
+    "Text file with one line per class: the class of init_from's head,"
+    " counted from 0, from which it starts, such as Swin's"
+    " data/map22kto1k.txt. None: a head of another size is initialised from"
+    " scratch.",
   )
   model_from_init: bool = key(
     False,
-    "The architecture is that of init_from, if that is set: of model only the"
-    " keys count that are given on the command line, and those that say how to"
-    " train (dropout, dtypes, remat, ...).",
+    "Take the architecture from init_from, if that is set; of the keys of"
+    " model, only those on the command line and those that control training"
+    " (dropout, dtypes, remat, ...) are used.",
   )
   keep_model_keys: tuple[str, ...] = key(
     (),
-    "Further keys of model that count though model_from_init is set; those of"
+    "Further keys of model to use although model_from_init is set; those on"
     " the command line are added.",
   )
   ema_decay: Annotated[float, pydantic.Field(gt=0, lt=1)] | None = key(
-    None, "Polyak averaging of parameters; None: off. [P]: 0.9999."
+    None,
+    "Decay of the Polyak average of the parameters; None: off. [P]: 0.9999.",
   )
   ema_warmup: bool = key(
     True,
-    "The decay of update t, from 0, is at most (1 + t) / (10 + t); False: it is"
-    " ema_decay from the first update on.",
+    "Limit the decay of update t, counted from 0, to (1 + t) / (10 + t);"
+    " False: ema_decay from the first update on.",
   )
   allow_change: str = key(
     "",
-    "Comma list of keys that may differ from the run being resumed, or from the"
-    " network of init_from.",
+    "Comma-separated list of keys that may differ from the run being resumed,"
+    " or from the network of init_from.",
   )
   extensions: tuple[str, ...] = key(
     (),
-    "Python modules imported first, which register families, objectives and"
+    "Python modules to import first, which register families, objectives and"
     " evaluators from outside the package.",
   )
   model: pydantic.SerializeAsAny[Model] = pydantic.Field(

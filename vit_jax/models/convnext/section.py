@@ -26,8 +26,8 @@ class ConvNeXtModel(Model):
   name: str = key("convnext", "Name of the family.")
   version: Literal[1, 2] = key(
     1,
-    "ConvNeXt: 1 scales each block's result, 2 has global response"
-    " normalisation inside the block instead.",
+    "1: ConvNeXt, which scales the output of each block; 2: ConvNeXt V2,"
+    " which has global response normalisation inside the block instead.",
   )
   depths: tuple[Layers, ...] | None = key(
     None, "Blocks of each stage; None: the variant's."
@@ -36,12 +36,17 @@ class ConvNeXtModel(Model):
     None, "Channels of each stage; None: the variant's."
   )
   stem_stride: Size = key(
-    4, "Side and stride of the first convolution, pixels."
+    4, "Side and stride of the first convolution in pixels."
   )
   stochastic_depth_rate: Fraction = key(
-    0.0, "Rate of the last layer, growing linearly from 0 at the first."
+    0.0,
+    "Drop rate of the last layer; the rates grow linearly from 0 at the first.",
   )
-  layer_norm_eps: Positive = key(1e-6, "Of the norms before the pooling.")
+  layer_norm_eps: Positive = key(
+    1e-6, "Epsilon of the norms before the pooling."
+  )
   head_norm_eps: Positive = key(
-    1e-6, "Of the norm after the pooling, which Hugging Face sets by itself."
+    1e-6,
+    "Epsilon of the norm after the pooling, which Hugging Face sets"
+    " separately.",
   )

@@ -22,8 +22,8 @@ class PVTModel(Model):
   name: str = key("pvt", "Name of the family.")
   linear_attention: bool = key(
     False,
-    "True: queries of any map meet 7 x 7 keys, averages of its parts. False:"
-    " keys are made by a convolution of stride `reductions`.",
+    "True: queries attend to 7 x 7 keys, averages of the parts of a map of"
+    " any size. False: keys come from a convolution of stride `reductions`.",
   )
   depths: tuple[Layers, ...] | None = key(
     None, "Blocks of each stage; None: the variant's."
@@ -36,20 +36,23 @@ class PVTModel(Model):
   )
   reductions: tuple[Size, ...] | None = key(
     None,
-    "Side of a map over that of its keys, of each stage; None: 8, 4, 2 and 1.",
+    "Ratio of the side of a map to that of its keys, per stage; None: 8, 4, 2"
+    " and 1.",
   )
   expansions: tuple[Size, ...] | None = key(
     None,
-    "Channels inside the MLPs over those outside, of each stage; None: the"
-    " variant's.",
+    "Ratio of the channels inside the MLPs to those outside, per stage; None:"
+    " the variant's.",
   )
   stochastic_depth_rate: Fraction = key(
-    0.0, "Rate of the last layer, growing linearly from 0 at the first."
+    0.0,
+    "Drop rate of the last layer; the rates grow linearly from 0 at the first.",
   )
   layer_norm_eps: Positive = key(
-    1e-6, "Of the norms before branches and at the end of a stage."
+    1e-6, "Epsilon of the norms before branches and at the end of a stage."
   )
   map_norm_eps: Positive = key(
     1e-5,
-    "Of the norms after convolutions; Hugging Face has that of all the others.",
+    "Epsilon of the norms after convolutions; Hugging Face uses that of the"
+    " other norms.",
   )

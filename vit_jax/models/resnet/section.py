@@ -21,7 +21,7 @@ class ResNetModel(Model):
   )
   standardization: Literal["google", "torch"] = key(
     "google",
-    "What is added to variances of kernels and of groups of channels, in"
-    " ResNets and stems: the numbers of [VT] and BiT, or those of timm and"
-    " Hugging Face, whose logits differ by about 1e-4.",
+    "Epsilon added to the variances of kernels and of channel groups, in"
+    " ResNets and stems. google: the values of [VT] and BiT; torch: those of"
+    " timm and Hugging Face, whose logits differ by about 1e-4.",
   )

@@ -22,30 +22,32 @@ class SwinModel(Model):
   name: str = key("swin", "Name of the family.")
   version: Literal[1, 2] = key(
     1,
-    "Swin: 1 learns a table of position biases and normalises before each"
-    " branch; 2 computes the biases, compares by cosine and normalises after.",
+    "1: Swin, which learns a table of position biases and normalises before"
+    " each branch; 2: Swin V2, which computes the biases, uses cosine"
+    " attention and normalises after each branch.",
   )
   attention: Literal["auto", "xla", "pallas"] = key(
     "xla",
-    "Attention implementation. xla, which auto is: plain products, on any"
-    " device; pallas: a kernel that keeps the scores of windows on the chip, on"
-    " TPUs.",
+    "Attention implementation. xla, which auto selects: plain products, on"
+    " any device; pallas: a kernel that keeps the scores of windows on the"
+    " chip, on TPUs.",
   )
   window_size: Size | None = key(
     None,
-    "Side of a window, places of a map; a smaller map is one window. None: 7,"
-    " or 8 for version 2.",
+    "Side of a window in positions of a map; a smaller map is one window."
+    " None: 7, or 8 for version 2.",
   )
   pretrained_window_sizes: tuple[NonNegativeInt, ...] | None = key(
     None,
-    "Version 2: side of each stage's windows that position biases were trained"
-    " with, in which offsets are measured; None or 0: those of this model.",
+    "Version 2: side of the windows of each stage with which the position"
+    " biases were trained, used as the unit of offsets; None or 0: that of"
+    " this model.",
   )
   pad_before_shift: bool = key(
     True,
-    "Order in which a map that windows do not divide is padded and moved, in"
-    " blocks whose windows move. True: padded first, as the authors and Hugging"
-    " Face do; False: moved first, as timm does. It matters for no other map.",
+    "Order of padding and shifting in blocks with shifted windows, for maps"
+    " that windows do not divide. True: pad first, as the authors and Hugging"
+    " Face do; False: shift first, as timm does. Other maps are not affected.",
   )
   depths: tuple[Layers, ...] | None = key(
     None, "Blocks of each stage; None: the variant's."
@@ -55,10 +57,11 @@ class SwinModel(Model):
   )
   width: Size | None = key(
     None,
-    "Channels of the first stage, which the others double; None: the"
+    "Channels of the first stage, doubled at each further stage; None: the"
     " variant's.",
   )
-  patch_size: Size = key(4, "Side of a patch, pixels.")
+  patch_size: Size = key(4, "Side of a patch in pixels.")
   stochastic_depth_rate: Fraction = key(
-    0.0, "Rate of the last layer, growing linearly from 0 at the first."
+    0.0,
+    "Drop rate of the last layer; the rates grow linearly from 0 at the first.",
   )
