@@ -6,7 +6,7 @@
   python -m launch.cloud_tpu  Cloud TPU VMs, from one to several pods
 
 Each takes the --config, --config.KEY=VALUE and --workdir of vit_jax.train and
-flags of its own; --dry_run prints every file and command and does nothing. Run
-them from a clone: the package is not installed, for what is launched is a
-commit of the clone.
+additional flags; --dry_run prints every file and command and does nothing. Run
+them from a clone: this package is not installed, because a launch runs a commit
+of the clone.
 """

@@ -1,4 +1,4 @@
-"""TPU slices as vit_jax.compile names them, in the words of GKE."""
+"""GKE's terms for TPU slices as named by vit_jax.compile."""
 
 import dataclasses
 import math

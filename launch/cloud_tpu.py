@@ -4,18 +4,18 @@
     --accelerator_type=v5litepod-256
     --config=configs/vit_h14_jft.py --workdir=gs://BUCKET/h14
 
-Asks for the TPU, waits for it, installs the commit that is checked out on all
-workers, starts train there, and watches. A TPU that is taken away is asked for
-again; when the run has ended, the logs are fetched and the TPU is deleted.
-Stop watching with Ctrl-C: the run continues, and the same command can
-watch it again.
+Requests the TPU, waits for it, installs the checked-out commit on all workers,
+starts training there, and watches the run. A preempted TPU is requested again;
+when the run has ended, the logs are fetched and the TPU is deleted. Stop
+watching with Ctrl-C: the run continues, and the same command can watch it
+again.
 
   python -m launch.cloud_tpu logs --name=h14 --zone=us-west4-a
   python -m launch.cloud_tpu stop --name=h14 --zone=us-west4-a
   python -m launch.cloud_tpu delete --name=h14 --zone=us-west4-a
 
 show the end of the first worker's log, let the run save and end, and delete the
-TPU with all that is on it. docs/cloud_tpu.md tells more.
+TPU with all that is on it. See docs/cloud_tpu.md.
 """
 
 import dataclasses
@@ -47,39 +47,48 @@ _QUEUED = ("gcloud", "compute", "tpus", "queued-resources")
 def define_flags() -> None:
   experiment.define_flags()
   experiment.define_name()
-  flags.DEFINE_string("zone", None, "Of the TPU, such as us-west4-a.")
-  flags.DEFINE_string("project", None, "By default the one gcloud is set to.")
+  flags.DEFINE_string("zone", None, "Zone of the TPU, such as us-west4-a.")
+  flags.DEFINE_string("project", None, "Project; by default gcloud's.")
   flags.DEFINE_string(
-    "accelerator_type", None, "As Cloud TPU names it, such as v5litepod-256."
+    "accelerator_type",
+    None,
+    "Cloud TPU accelerator type, such as v5litepod-256.",
   )
   flags.DEFINE_string(
-    "runtime_version", None, "By default the one for the accelerator type."
+    "runtime_version",
+    None,
+    "Runtime version; by default that of the accelerator type.",
   )
-  flags.DEFINE_integer("num_slices", 1, "TPUs of that type.", lower_bound=1)
-  flags.DEFINE_bool("spot", False, "Take a TPU that may be taken away.")
+  flags.DEFINE_integer(
+    "num_slices", 1, "Number of TPUs of that type.", lower_bound=1
+  )
+  flags.DEFINE_bool("spot", False, "Use a spot TPU, which may be preempted.")
   flags.DEFINE_multi_string(
-    "create", [], "A further option of `gcloud ... create`."
+    "create", [], "Further option for `gcloud ... create`."
   )
   flags.DEFINE_string(
     "setup",
     None,
-    "Command of bash for each worker before a start, such as one that mounts"
-    " the data; it must bear being run again.",
+    "Bash command for each worker before a start, such as one that mounts"
+    " the data; it must be safe to run again.",
   )
   flags.DEFINE_integer(
-    "max_restarts", 3, "Restarts without an hour's run.", lower_bound=0
+    "max_restarts",
+    3,
+    "Maximum number of restarts without an hour's run.",
+    lower_bound=0,
   )
   flags.DEFINE_integer(
     "install_seconds",
     3600,
-    "After which an installation, --setup with it, is ended and tried again.",
+    "Time limit of an installation, including --setup, before it is retried.",
     lower_bound=1,
   )
-  flags.DEFINE_bool("keep", False, "Do not delete the TPU in the end.")
+  flags.DEFINE_bool("keep", False, "Do not delete the TPU at the end.")
   flags.DEFINE_integer(
     "poll_seconds",
     60,
-    "Between two looks at the run, and between two copies of its logs.",
+    "Interval between checks of the run, and between copies of its logs.",
     lower_bound=1,
   )
 

@@ -1,7 +1,7 @@
 """Compiles the train step for the devices of a job before it is submitted.
 
-`--check=compile` says here whether the step fits and how long it will take at
-least, rather than after hours in a queue.
+`--check=compile` reports here, rather than after hours in a queue, whether the
+step fits and the least time that it will take.
 """
 
 import pathlib
@@ -33,8 +33,8 @@ def define_flags() -> None:
     "check",
     None,
     [_COMPILE],
-    "compile: compile the step here first, say how long it takes, and submit"
-    " nothing that does not fit.",
+    "compile: compile the step here first, report how long it takes, and submit"
+    " only a step that fits.",
   )
   experiment.show_in_help("check")
 

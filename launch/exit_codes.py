@@ -1,6 +1,6 @@
 """Meaning of the exit codes of vit_jax.train for the process that started it.
 
-Imports the standard library alone, as all does that runs beside a train
+Imports only the standard library, as does all code that runs alongside a train
 process.
 """
 

@@ -1,7 +1,7 @@
-"""The experiment that is taken along: its train command, and its commit.
+"""The experiment to launch: its train command and its commit.
 
-The flags are those of vit_jax.train, checked here and now: a misspelt key
-should not wait for a pod to be found out.
+The flags are those of vit_jax.train, checked before the launch: a misspelt key
+should not be discovered only after waiting for a pod.
 """
 
 import dataclasses
@@ -53,7 +53,9 @@ class Experiment:
 
 def define_flags() -> None:
   command_line.define_config()
-  flags.DEFINE_string("workdir", None, "Directory of the run, where it runs.")
+  flags.DEFINE_string(
+    "workdir", None, "Directory of the run, on the machine where it runs."
+  )
   flags.DEFINE_bool(
     "dry_run", False, "Print every file and command, and do nothing."
   )
@@ -62,7 +64,7 @@ def define_flags() -> None:
 
 def define_name() -> None:
   flags.DEFINE_string(
-    "name", None, "Of the job: a lower-case word of letters, digits and '-'."
+    "name", None, "Name of the job: lower-case letters, digits and '-'."
   )
   show_in_help("name")
 

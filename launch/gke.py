@@ -7,10 +7,9 @@
   python -m launch.gke --name=b16 --gpu=nvidia-h100-80gb --nodes=4
     --gpus_per_node=8 --image=... --config=... --workdir=gs://BUCKET/b16
 
-Builds an image of the commit that is checked out, pushes it, and creates a
-JobSet in the cluster that kubectl is set to. Kubernetes starts the run again
-when it is preempted, and ends it when a restart would repeat the error.
-docs/gke.md tells more.
+Builds an image of the checked-out commit, pushes it, and creates a JobSet in
+kubectl's current cluster. Kubernetes restarts the run when it is preempted, and
+ends it when a restart would repeat the error. See docs/gke.md.
 """
 
 import dataclasses
@@ -41,11 +40,11 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "image",
     None,
-    "Where to push the image, without a tag: that is the commit and what is"
-    " installed beside it.",
+    "Repository for the image, without a tag, which is made of the commit and"
+    " the packages installed with it.",
   )
   flags.DEFINE_bool(
-    "build", True, "Build and push; --nobuild uses --image as it is named."
+    "build", True, "Build and push the image; --nobuild uses --image as given."
   )
   flags.DEFINE_string(
     "tpu", None, "TPU slice, such as v5e:16x16; 2*v5e:16x16 are two."
@@ -53,38 +52,41 @@ def define_flags() -> None:
   flags.DEFINE_integer(
     "chips_per_host",
     None,
-    "TPU chips of a node; 8 for a v5e:2x4 or v6e:2x4 of one node.",
+    "TPU chips per node; 8 for a v5e:2x4 or v6e:2x4 of one node.",
     lower_bound=1,
   )
   flags.DEFINE_string(
-    "gpu", None, "GPU, as the node label cloud.google.com/gke-accelerator is."
+    "gpu", None, "GPU, as in the node label cloud.google.com/gke-accelerator."
   )
-  flags.DEFINE_integer("nodes", 1, "Nodes with GPUs.", lower_bound=1)
-  flags.DEFINE_integer("gpus_per_node", 8, "Of each node.", lower_bound=1)
-  flags.DEFINE_bool("spot", False, "Use spot nodes, which may be taken away.")
+  flags.DEFINE_integer("nodes", 1, "Number of nodes with GPUs.", lower_bound=1)
+  flags.DEFINE_integer("gpus_per_node", 8, "GPUs per node.", lower_bound=1)
+  flags.DEFINE_bool("spot", False, "Use spot nodes, which may be preempted.")
   flags.DEFINE_integer(
     "grace_seconds",
     120,
-    "Time to save after SIGTERM; spot nodes give less, whatever is asked.",
+    "Time to save after SIGTERM; spot nodes give less, regardless of this.",
     lower_bound=1,
   )
   flags.DEFINE_integer(
-    "max_restarts", 3, "Restarts without an hour's run.", lower_bound=0
+    "max_restarts",
+    3,
+    "Maximum number of restarts without an hour's run.",
+    lower_bound=0,
+  )
+  flags.DEFINE_string("namespace", "default", "Namespace of the JobSet.")
+  flags.DEFINE_string(
+    "service_account",
+    None,
+    "Kubernetes service account with access to the buckets.",
   )
   flags.DEFINE_string(
-    "namespace", "default", "Of the cluster, where the JobSet lives."
-  )
-  flags.DEFINE_string(
-    "service_account", None, "Kubernetes service account that may use buckets."
-  )
-  flags.DEFINE_string(
-    "data_bucket", None, "Bucket that is mounted, read-only, at /data."
+    "data_bucket", None, "Bucket to mount, read-only, at /data."
   )
   flags.DEFINE_string(
     "cache_claim",
     None,
-    "PersistentVolumeClaim for compiled programs; by default they last as long"
-    " as their pod.",
+    "PersistentVolumeClaim for compiled programs; by default they are lost with"
+    " their pod.",
   )
 
 

@@ -3,13 +3,13 @@
   python -m launch.local --processes=2 --devices_per_process=2
     --config=configs/quickstart.py:smoke --workdir=runs/two
 
-As several hosts would, but on the CPU: to try out what one process cannot show.
-A machine's own accelerators need no launcher: vit_jax.train uses them all.
+Simulates several hosts on the CPU, to try out what one process cannot show. The
+accelerators of this machine need no launcher: vit_jax.train uses them all.
 
-Each line of output bears the number of its process. Ctrl-C and SIGTERM are
-passed on. When the run is preempted (42) or a process is lost (134, 137, ...),
-all start again, at most --max_restarts times without an hour's run in between.
-The exit code is the run's.
+Each line of output is prefixed with the number of its process. Ctrl-C and
+SIGTERM are passed on. When the run is preempted (42) or a process is lost (134,
+137, ...), all processes restart, at most --max_restarts times without an hour's
+run in between. The exit code is the run's.
 """
 
 import shlex
@@ -26,12 +26,18 @@ from vit_jax import command_line
 
 def define_flags() -> None:
   experiment.define_flags()
-  flags.DEFINE_integer("processes", 2, "How many.", lower_bound=1)
+  flags.DEFINE_integer("processes", 2, "Number of processes.", lower_bound=1)
   flags.DEFINE_integer(
-    "devices_per_process", 1, "CPU devices simulated by each.", lower_bound=1
+    "devices_per_process",
+    1,
+    "Number of CPU devices that each simulates.",
+    lower_bound=1,
   )
   flags.DEFINE_integer(
-    "max_restarts", 3, "Restarts without an hour's run.", lower_bound=0
+    "max_restarts",
+    3,
+    "Maximum number of restarts without an hour's run.",
+    lower_bound=0,
   )
 
 

@@ -1,4 +1,4 @@
-"""Processes that run beside each other and end together."""
+"""Processes that run side by side and end together."""
 
 import os
 import signal

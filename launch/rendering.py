@@ -1,7 +1,7 @@
 """Fills in the templates of scripts and manifests.
 
 Values go through `shell`, `yaml` or `argument` in the templates, so that any
-text arrives as it is.
+text arrives unchanged.
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-"""Starts a run again when it was preempted or lost a process."""
+"""Restarts a run that was preempted or lost a process."""
 
 import time
 from collections.abc import Callable

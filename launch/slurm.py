@@ -4,10 +4,10 @@
     --cpus_per_node=96 --time=24:00:00 --sbatch=--partition=gpu
     --config=configs/pretrain.py:model=B/16 --workdir=/scratch/me/b16
 
-Run it on a login node, from a clone in an environment that the compute nodes
-see too. One task runs on each node and drives all of its GPUs. Before the time
-limit, and when SLURM preempts it, the run saves, and the job is queued again
-and resumes. See docs/slurm.md.
+Run it on a login node, from a clone and an environment that the compute nodes
+can also access. One task runs on each node and drives all of its GPUs. Before
+the time limit, and when SLURM preempts it, the run saves, and the job is queued
+again and resumes. See docs/slurm.md.
 """
 
 import dataclasses
@@ -41,30 +41,33 @@ def define_flags() -> None:
   experiment.define_flags()
   experiment.define_name()
   compile_check.define_flags()
-  flags.DEFINE_integer("nodes", 1, "How many.", lower_bound=1)
-  flags.DEFINE_integer("gpus_per_node", 8, "Of each node.", lower_bound=1)
+  flags.DEFINE_integer("nodes", 1, "Number of nodes.", lower_bound=1)
+  flags.DEFINE_integer("gpus_per_node", 8, "GPUs per node.", lower_bound=1)
   flags.DEFINE_string(
-    "gpu", None, "Kind of the GPUs for --check=compile, such as h100."
+    "gpu", None, "Type of the GPUs for --check=compile, such as h100."
   )
   flags.DEFINE_integer(
-    "cpus_per_node", None, "Cores of each node, for input.", lower_bound=1
+    "cpus_per_node", None, "CPU cores per node, for the input.", lower_bound=1
   )
   flags.DEFINE_string(
     "time",
     None,
-    "Limit of one start, as sbatch takes it; the run may be longer.",
+    "Time limit of each start, in sbatch's format; the run may be longer.",
   )
   flags.DEFINE_integer(
     "grace_seconds",
     180,
-    "How long before the limit to save; longer than a step and a save take.",
+    "Time before the limit at which to save; longer than a step and a save.",
     lower_bound=1,
   )
   flags.DEFINE_integer(
-    "max_restarts", 3, "Restarts without an hour's run.", lower_bound=0
+    "max_restarts",
+    3,
+    "Maximum number of restarts without an hour's run.",
+    lower_bound=0,
   )
   flags.DEFINE_multi_string(
-    "sbatch", [], "A further option of sbatch, such as --sbatch=--account=me."
+    "sbatch", [], "Further option for sbatch, such as --sbatch=--account=me."
   )
 
 

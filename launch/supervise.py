@@ -1,12 +1,12 @@
-"""Runs a command again when it is preempted or loses a fellow process.
+"""Restarts a command when it is preempted or loses a peer process.
 
   python -m launch.supervise [--max_restarts=N] [--restart_preempted]
     [--exit_code_file=PATH] -- COMMAND...
 
-What the scripts of launch/ start in place of vit_jax.train itself. SIGTERM and
-SIGINT are passed on to the command, which is then not started again. The exit
-code is the command's last one; it is also written to PATH, which is removed
-first. Needs nothing but Python's standard library.
+The scripts of launch/ start this instead of vit_jax.train itself. SIGTERM and
+SIGINT are passed on to the command, which is then not restarted. The exit code
+is the command's last one; it is also written to PATH, which is removed first.
+Requires only Python's standard library.
 """
 
 import argparse
@@ -30,16 +30,14 @@ def main(arguments: Sequence[str]) -> int:
     "--max_restarts",
     type=int,
     default=3,
-    help="restarts without an hour's run in between",
+    help="maximum number of restarts without an hour's run in between",
   )
   parser.add_argument(
     "--restart_preempted",
     action="store_true",
-    help="start again after exit code 42 as well",
+    help="restart after exit code 42 as well",
   )
-  parser.add_argument(
-    "--exit_code_file", help="where to write the exit code in the end"
-  )
+  parser.add_argument("--exit_code_file", help="file for the final exit code")
   parser.add_argument("command", nargs="+", metavar="COMMAND")
   options = parser.parse_args(arguments)
   if options.exit_code_file and os.path.exists(options.exit_code_file):

@@ -6,8 +6,8 @@
   python -m vit_jax.benchmark step --config=configs/benchmark.py
 
 input: images per second read, decoded and augmented, against a plain unseeded
-tf.data pipeline of the same ops; of a config with train.views, against a
-pipeline for each crop, which decodes the image anew. step: the train step
+tf.data pipeline with the same ops; for a config with train.views, against one
+pipeline per crop, each of which decodes the image again. step: the train step
 against a straightforward Flax network, and the training loop, with data and
 logging, against the bare step. The baselines are in vit_jax/benchmarking/.
 """
@@ -29,11 +29,11 @@ def define_flags() -> None:
   flags.DEFINE_integer(
     "rounds",
     10,
-    "Number of rounds; ours and the baseline are timed in turn in each.",
+    "Number of rounds; each times ours and the baseline in turn.",
     lower_bound=1,
   )
   flags.DEFINE_string(
-    "output", None, "JSON file for the result, besides the terminal."
+    "output", None, "JSON file for the result, which is also printed."
   )
 
 

@@ -1,14 +1,14 @@
-"""Compiles the train step for TPUs or GPUs that are not here; prints its cost.
+"""Compiles the train step for TPUs or GPUs that are absent; prints its cost.
 
   python -m vit_jax.compile --config=configs/vit_h14_jft.py \\
       --topology=v5e:16x16 --output=cost.json
 
-Needs the TPU's compiler (pip install 'libtpu==0.0.51'), no TPU and no
-data. A topology is a generation (v2, v3, v4, v5e, v5p, v6e) and its grid of
-chips: v3:16x16, v4:4x4x4, v5e:16x16; 2*v5e:16x16 are two slices. Or it is a GPU
-(a100, h100, h200, b200, l4, rtx4090) and how many there are: h100:8, h100:4x8
-on four hosts of eight; these need the extra gpu-compile. A large model takes
-minutes. A step that does not fit is a result, not an error: exit code 0,
+Requires the TPU compiler (pip install 'libtpu==0.0.51'), but no TPU and no
+data. A topology is a TPU generation (v2, v3, v4, v5e, v5p, v6e) and its grid of
+chips: v3:16x16, v4:4x4x4, v5e:16x16; 2*v5e:16x16 is two slices. Or it is a GPU
+(a100, h100, h200, b200, l4, rtx4090) and the number of GPUs: h100:8, h100:4x8
+for four hosts of eight; these require the extra gpu-compile. A large model
+takes minutes. A step that does not fit is a result, not an error: exit code 0,
 and "fits": false in the JSON. docs/compile.md explains the figures.
 
 --sweep tries every combination of --sweep_batches, --sweep_remat and
@@ -34,7 +34,7 @@ def define_flags() -> None:
     "topology", None, "Devices to compile for: v5e:16x16 or h100:8."
   )
   flags.DEFINE_integer(
-    "num_slices", None, "Slices of that form; short form: 2*v5e:16x16.", 1
+    "num_slices", None, "Number of such slices; short form: 2*v5e:16x16.", 1
   )
   flags.DEFINE_string("output", None, "JSON file for the figures.")
   flags.DEFINE_string("dump_hlo", None, "File for the compiled program's text.")
@@ -42,20 +42,22 @@ def define_flags() -> None:
     "xla_flags",
     "auto",
     ["auto", "none"],
-    "Compiler options: those that train uses on such devices, or none.",
+    "Compiler options: those that train uses on these devices, or none.",
   )
   flags.DEFINE_bool(
     "sweep", False, "Try settings; print the fastest that fits."
   )
   flags.DEFINE_list(
-    "sweep_batches", None, "Images a device; None: half, whole and double."
+    "sweep_batches", None, "Images per device; None: half, same and double."
   )
-  flags.DEFINE_list("sweep_remat", ["none", "dots", "full"], "model.remat.")
+  flags.DEFINE_list(
+    "sweep_remat", ["none", "dots", "full"], "Values of model.remat."
+  )
   flags.DEFINE_list(
     "sweep_meshes",
     ["-1xautox1", "1x-1x1"],
-    "Meshes, DATAxFSDPxTENSOR; -1: the devices that are left; auto: as"
-    " config.mesh.fsdp has it.",
+    "Meshes, DATAxFSDPxTENSOR; -1: the remaining devices; auto: as in"
+    " config.mesh.fsdp.",
   )
 
 

@@ -8,26 +8,26 @@
 
 SRC is a workdir (the newest step is read, and the average of its parameters if
 there is one), one of its checkpoints/STEP, a published .npz, .safetensors or
-.pth file, or a directory of Hugging Face or timm. DST is a name that is still
-free:
+.pth file, or a directory of Hugging Face or timm. DST is a path that does not
+exist yet:
 
-  NAME.npz        google-research's names of parameters
+  NAME.npz        parameters under google-research's names
   NAME            directory that transformers opens, with a model card: Hugging
-                  Face's where it has such a network, else timm's
-  NAME with --to=huggingface or --to=timm    that one and no other
-  NAME.safetensors    parameters by timm's names, in one file
-  NAME.stablehlo  network and parameters in one file that needs nothing but jax:
+                  Face's form if it has such a network, else timm's
+  NAME with --to=huggingface or --to=timm    that form only
+  NAME.safetensors    parameters under timm's names, in one file
+  NAME.stablehlo  network and parameters in one file that requires only jax:
                     from jax import export
                     data = bytearray(open("NAME.stablehlo", "rb").read())
                     logits = export.deserialize(data).call(images)
-                  for images of uint8 [n, size, size, 3]; of CLIP and SigLIP a
+                  for images of uint8 [n, size, size, 3]; for CLIP and SigLIP a
                   directory with such a file for images, one for texts, their
                   scale and bias, and the tokenizer
   NAME with --to=workdir     workdir with one checkpoint
-  NAME with --to=open_clip   directory of open_clip, of a CLIP or a SigLIP
-  hf:OWNER/NAME   repository of the Hugging Face hub, with a model card and the
-                  report of the run, for its owner's eyes until it is opened on
-                  its page; needs `hf auth login`
+  NAME with --to=open_clip   directory of open_clip, for a CLIP or a SigLIP
+  hf:OWNER/NAME   repository on the Hugging Face hub, with a model card and the
+                  report of the run, private until it is made public on its
+                  page; needs `hf auth login`
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ def define_flags() -> None:
     "to",
     None,
     list(FORMS),
-    "Form of DST, where its name does not say it.",
+    "Form of DST, if its name does not determine it.",
   )
   flags.DEFINE_integer(
     "image_size",
@@ -63,14 +63,14 @@ def define_flags() -> None:
   flags.DEFINE_integer(
     "num_classes",
     None,
-    "Number of classes of a new head of zeros, which replaces SRC's.",
+    "Number of classes of a new zero-initialised head, which replaces SRC's.",
     lower_bound=1,
   )
   flags.DEFINE_enum(
     "dtype",
     None,
     ["float32", "bfloat16"],
-    "Parameters and computation of a .stablehlo; by default float32.",
+    "Dtype of parameters and computation in a .stablehlo; by default float32.",
   )
 
 

@@ -1,28 +1,28 @@
-"""Lists training images that are near test images, to be left out.
+"""Lists training images that nearly duplicate test images, to be left out.
 
   python -m vit_jax.deduplicate imagenet21k@train imagenet2012@validation \\
       cifar10@test ./photos@test --data_dir=data --output=runs/near
 
-The first word is the training set, the others are test sets: each a dataset and
-its split, or an image folder (a path that begins with / . or ~) and one of its
-splits. Without @SPLIT the first is 'train', the others are 'test'.
+The first argument is the training set, the others are test sets: each a dataset
+and its split, or an image folder (a path that begins with / . or ~) and one of
+its splits. Without @SPLIT, the first is 'train' and the others are 'test'.
 
---image_key and --label_key name the features of the training set, where they
-are not 'image' and 'label', as the run's config.train.image_key and label_key
-do. Test sets that lack them are read by the usual names. Of a run that names
+--image_key and --label_key name the features of the training set if they are
+not 'image' and 'label', as config.train.image_key and label_key of the run do.
+Test sets that lack these features are read by the usual names. If the run sets
 config.train.text_key, give --text_key too, and --regression if its labels are
 numbers to predict.
 
-Images are compared by a perceptual hash, also left to right. OUTPUT gets
+Images are compared by a perceptual hash, also mirrored. OUTPUT receives
 
-  pairs.jsonl    a line for each pair: {"train": NAME, "train_id": NUMBER,
+  pairs.jsonl    one line per pair: {"train": NAME, "train_id": NUMBER,
                  "test_set": WORD, "test": NAME, "test_id": NUMBER,
                  "distance": BITS, "mirrored": BOOLEAN}
   exclude.json   the training images among them, for
                  --config.train.exclude=OUTPUT/exclude.json
   summary.json   the datasets that were compared, and the counts
-  hashes/        of images, so that the same command continues after a kill,
-                 and another --max_distance or test set takes moments
+  hashes/        hashes of images, so that the same command continues after a
+                 kill, and another --max_distance or test set takes moments
 
 See docs/deduplication.md.
 """
@@ -66,7 +66,7 @@ def define_flags() -> None:
     "Directory of datasets; by default TFDS_DATA_DIR, then"
     " ~/tensorflow_datasets.",
   )
-  flags.DEFINE_string("output", None, "Directory of the results.")
+  flags.DEFINE_string("output", None, "Directory for the results.")
   flags.DEFINE_string(
     "image_key",
     None,
@@ -76,30 +76,33 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "label_key",
     None,
-    "Feature that holds the label, likewise; by default label, labels or what"
-    " the tasks of VTAB have.",
+    "Feature of these sets that holds the label; by default label, labels or"
+    " the label features of the VTAB tasks.",
   )
   flags.DEFINE_string(
     "text_key",
     None,
-    "Feature of the training set that holds the captions, of a run that names"
+    "Feature of the training set that holds the captions, for a run that sets"
     " config.train.text_key.",
   )
   flags.DEFINE_bool(
     "regression",
     False,
-    "Whether the labels of the training set are numbers to predict.",
+    "Treat the labels of the training set as numbers to predict.",
   )
   flags.DEFINE_integer(
     "max_distance",
     perceptual_hash.NEAR,
-    f"Bits of {perceptual_hash.BITS} in which the hashes of near images may"
-    " differ.",
+    f"Maximum number of bits, of {perceptual_hash.BITS}, in which the hashes of"
+    " near-duplicates differ.",
     lower_bound=0,
     upper_bound=perceptual_hash.BITS // 4,
   )
   flags.DEFINE_integer(
-    "threads", os.cpu_count(), "Threads that hash and compare.", lower_bound=1
+    "threads",
+    os.cpu_count(),
+    "Number of threads that hash and compare.",
+    lower_bound=1,
   )
 
 

@@ -11,17 +11,17 @@
 
 CHECKPOINT is a workdir (its newest step is used), a checkpoints/STEP in one, a
 published .npz, .safetensors or .pth file, or a Hugging Face directory. It must
-hold the config's model; where the config sets `model_from_init`, as
+contain the config's model; if the config sets `model_from_init`, as
 finetune_folder.py and frozen_features.py do, the model is the checkpoint's. If
 all evaluators use features below the head, the head may have any classes or be
 missing.
 
-The JSON of --output holds the metrics of the checkpoint, or for several
-checkpoints an object with the metrics of each under its path. A published file
-has no `step`, as it does not say how many updates it has seen.
+The JSON file of --output contains the metrics of the checkpoint or, for several
+checkpoints, an object with the metrics of each under its path. A published file
+has no `step`, because it does not record its number of updates.
 --report=FILE.html, or .md, shows the checkpoints side by side with the protocol
-of each evaluator. If one cannot be evaluated, the command ends there with an
-error, and both files hold those before it.
+of each evaluator. If a checkpoint cannot be evaluated, the command stops there
+with an error, and both files contain the checkpoints before it.
 """
 
 import dataclasses
@@ -54,10 +54,10 @@ def define_flags() -> None:
     " Face directory; repeat it to compare several.",
   )
   flags.DEFINE_string(
-    "output", None, "JSON file for the metrics, besides the terminal."
+    "output", None, "JSON file for the metrics, which are also printed."
   )
   flags.DEFINE_string(
-    "report", None, "HTML or Markdown file with the checkpoints side by side."
+    "report", None, "HTML or Markdown file that compares the checkpoints."
   )
 
 

@@ -5,25 +5,26 @@
   python -m vit_jax.predict --checkpoint=clip-vit-base-patch32 \\
       --classes="a cat,a dog,a red car" *.jpg
 
-CHECKPOINT is a workdir (the newest step is read), one of its checkpoints/STEP,
+CHECKPOINT is a workdir (its newest step is used), one of its checkpoints/STEP,
 a published .npz, .safetensors or .pth file, or a Hugging Face directory. Images
-are files, folders with all folders below them, and glob patterns. They are
-prepared as in the checkpoint's evaluations. Classes have the names that the
-checkpoint knows, or those of --class_names: 'imagenet', 'imagenet21k' (Google's
-21,843), 'imagenet22k' (the 21,841 of Microsoft's and Facebook's heads),
-'cifar10', 'cifar100', or a file with one in each line. Others are numbers.
+are files, folders (searched recursively) and glob patterns. They are
+preprocessed as in the checkpoint's evaluations. Classes have the names stored
+in the checkpoint, or those of --class_names: 'imagenet', 'imagenet21k'
+(Google's 21,843), 'imagenet22k' (the 21,841 of Microsoft's and Facebook's
+heads), 'cifar10', 'cifar100', or a file with one per line. Otherwise they are
+numbers.
 
-A checkpoint with a text tower, CLIP or SigLIP, takes --classes: texts divided
-by commas, a file with one in each line, or one of those lists. Texts are taken
-as they are; --templates=clip80 puts each into CLIP's 80 sentences,
---templates="a photo of a {}." into this one. SigLIP says of each text whether
-it fits: its probabilities do not add up to one.
+A checkpoint with a text tower, CLIP or SigLIP, takes --classes: texts separated
+by commas, a file with one per line, or one of those lists. Texts are used
+unchanged; --templates=clip80 inserts each into CLIP's 80 sentences,
+--templates="a photo of a {}." into this one. SigLIP scores each text
+independently: its probabilities do not add up to one.
 
 A checkpoint that was trained with objective.loss=mse or mae predicts numbers,
-in the units of its training data and by the names of their columns.
+in the units of its training data, under the names of their columns.
 
-A file that is no image is reported on stderr, the others are classified, and
-the exit code is 1. --csv prints a table of path, rank, label, name and
+A file that is not an image is reported on stderr, the others are classified,
+and the exit code is 1. --csv prints a table of path, rank, label, name and
 probability, or of path and numbers, and --json one document:
 
   {"checkpoint": PATH, "step": NUMBER or null, "preprocess": OPS,
@@ -32,8 +33,8 @@ probability, or of path and numbers, and --json one document:
      [{"label": NUMBER, "name": NAME or null, "probability": NUMBER}, ...]}],
    "failed": [{"path": PATH, "problem": SENTENCE}, ...]}
 
-whose "activation" is "none" and whose "images" have
-"numbers": {NAME: NUMBER, ...} where numbers are predicted.
+If numbers are predicted, "activation" is "none" and each of the "images" has
+"numbers": {NAME: NUMBER, ...}.
 """
 
 import csv
@@ -65,17 +66,17 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "classes",
     None,
-    "Texts that images are compared with, divided by commas, or a file with one"
-    " in each line.",
+    "Texts to compare images with, separated by commas, or a file with one per"
+    " line.",
   )
   flags.DEFINE_multi_string(
     "templates",
     ["{}"],
     "Sentence with {} for the text of a class; clip80, clip7 and cifar18 are"
-    " CLIP's. Repeat it for several.",
+    " CLIP's. Repeat the flag for several.",
   )
   flags.DEFINE_string(
-    "tokenizer", None, "Tokenizer of --classes; by default the checkpoint's."
+    "tokenizer", None, "Tokenizer for --classes; by default the checkpoint's."
   )
   flags.DEFINE_integer(
     "top_k", 5, "Number of classes shown for each image.", lower_bound=1
@@ -83,7 +84,7 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "class_names",
     None,
-    "Names of the head's classes: a file with one in each line, or 'imagenet',"
+    "Names of the head's classes: a file with one per line, or 'imagenet',"
     " 'imagenet21k', 'imagenet22k', 'cifar10' or 'cifar100'.",
   )
   flags.DEFINE_bool("json", False, "Print one JSON document.")

@@ -1,4 +1,4 @@
-"""Downloads a dataset, makes one of your files, or checks one.
+"""Downloads a dataset, builds one from your files, or checks one.
 
 Examples:
   python -m vit_jax.prepare cifar10 --data_dir=DIR
@@ -12,32 +12,31 @@ Examples:
       --checkpoint=runs/dino --tokens=8192 --output=tokens.npz
 
 A TFDS dataset that is not in the data directory is downloaded and prepared in
-ArrayRecord format; TFRecord files that are there are indexed, and so are tar
-files in webdataset's form. 'digits' is written; folders of images or captions
-and generated data need no preparation.
+ArrayRecord format; existing TFRecord files are indexed, and so are tar files in
+webdataset format. 'digits' is written; folders of images or captions and
+generated data need no preparation.
 
 With --from, a dataset of that name is written in the same format, in shuffled
-order, from PATH, which is one of these:
+order, from PATH, which is one of the following:
 
   an image folder  PATH/{train,val,valid,validation,test}/CLASS/*.{jpg,png,...};
-                   with --unlabelled images at any depth, without classes
+                   with --unlabelled, images at any depth, without classes
   tar files        PATH/CLASS.tar, or PATH/SPLIT/CLASS.tar
   a dataset        'datasets:NAME_OR_DIR' or 'webdataset:PATTERN', as
                    config.train.dataset names it, captions included; with
-                   --unlabelled images alone
+                   --unlabelled, images only
   JSON lines       PATH, a .jsonl file, or PATH/SPLIT.jsonl; in each line
                    {"path": FILE, "label": CLASS} or
                    {"path": FILE, "labels": [CLASS, ...]}; CLASS: number or name
 
-After a kill, the same command continues with the shards that are missing.
---check compares the checksums written with the files, then reads and decodes
-every image and names those that cannot be. See docs/data.md.
+After a kill, the same command continues with the missing shards. --check
+compares the checksums written with the files, then reads and decodes every
+image and names those that fail. See docs/data.md.
 
-'tokenizer' learns pieces of words from captions: a .txt file with one in each
-line, or a .jsonl file of objects with "caption", "captions", "text" or "title".
-docs/tokenizers.md says more. With --images, a dataset, it makes a tokenizer of
-patches for BEiT: k-means of the features of the patches of a network,
-docs/beit.md.
+'tokenizer' learns word pieces from captions: a .txt file with one per line, or
+a .jsonl file of objects with "caption", "captions", "text" or "title"; see
+docs/tokenizers.md. With --images, a dataset, it makes a tokenizer of patches
+for BEiT by k-means of a network's patch features; see docs/beit.md.
 """
 
 import contextlib
@@ -73,7 +72,7 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "data_dir",
     None,
-    "Directory of datasets, for 'folder' the folder that holds train/; by"
+    "Directory of datasets; for 'folder', the folder that contains train/. By"
     " default TFDS_DATA_DIR, then ~/tensorflow_datasets.",
   )
   flags.DEFINE_bool(
@@ -82,16 +81,18 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "split",
     None,
-    "Split to check, by default all; with --from of files that name no split,"
-    " its name, by default train.",
+    "Split to check, by default all; if the files of --from name no split,"
+    " the name to write, by default train.",
   )
   flags.DEFINE_string(
-    "image_key", "image", "Feature to check, or to take of --from=datasets:..."
+    "image_key",
+    "image",
+    "Feature to check, or to read from --from=datasets:...",
   )
   flags.DEFINE_string(
     "label_key",
     None,
-    "Feature to check, or to take of a dataset; by default label or labels.",
+    "Feature to check, or to read from a dataset; by default label or labels.",
   )
   flags.DEFINE_string(
     "from",
@@ -102,25 +103,25 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "image_root",
     None,
-    "Directory that the paths of JSON lines start from and stay in; by default"
-    " that of the lines.",
+    "Directory that contains the paths of JSON lines; by default that of the"
+    " file.",
   )
   flags.DEFINE_string(
     "class_names",
     None,
-    "File of the names of all classes, one in each line, in the order of their"
+    "File with the names of all classes, one per line, in the order of their"
     " labels; by default those found, sorted.",
   )
   flags.DEFINE_bool(
     "unlabelled",
     False,
-    "Takes the images of --from alone, without classes and captions; those of a"
-    " folder may lie at any depth.",
+    "Use only the images of --from, without classes and captions; those of a"
+    " folder may be at any depth.",
   )
   flags.DEFINE_integer(
     "shards",
     None,
-    "Files of each split; by default one for 2048 images, at most 2048.",
+    "Files per split; by default one per 2048 images, at most 2048.",
     lower_bound=1,
     upper_bound=99_999,
   )
@@ -130,47 +131,52 @@ def define_flags() -> None:
   flags.DEFINE_bool(
     "skip_bad",
     False,
-    "Leave out images that cannot be read or decoded and what is lost of tar"
-    " files that are cut off, and list them.",
+    "Leave out unreadable or undecodable images and the lost part of truncated"
+    " tar files, and list them.",
   )
   flags.DEFINE_enum(
     "kind",
     None,
     ["bpe", "sentencepiece"],
-    "Tokenizer of CLIP's or of SigLIP's kind; by default bpe.",
+    "Kind of tokenizer: bpe as CLIP, sentencepiece as SigLIP; by default bpe.",
   )
   flags.DEFINE_integer(
     "vocab_size",
     None,
-    "Pieces of a tokenizer at most; by default 49408 (bpe) or 32000.",
+    "Maximum number of word pieces; by default 49408 (bpe) or 32000.",
     lower_bound=1,
   )
   flags.DEFINE_integer(
     "length",
     None,
-    "Ids that a tokenizer gives each caption; by default 77 (bpe) or 64.",
+    "Number of token ids per caption; by default 77 (bpe) or 64.",
     lower_bound=1,
   )
   flags.DEFINE_string(
-    "output", None, "Directory for a tokenizer, or .npz for one of patches."
+    "output",
+    None,
+    "Directory for a tokenizer, or .npz file for one of patches.",
   )
   flags.DEFINE_string(
-    "images", None, "Dataset whose patches a tokenizer is made of."
+    "images", None, "Dataset from whose patches a tokenizer is made."
   )
   flags.DEFINE_string(
-    "checkpoint", None, "Network whose features of patches become tokens."
+    "checkpoint", None, "Network whose patch features become tokens."
   )
   flags.DEFINE_integer(
-    "tokens", None, "Tokens of patches; by default 8192.", lower_bound=2
+    "tokens", None, "Number of patch tokens; by default 8192.", lower_bound=2
   )
   flags.DEFINE_integer(
-    "examples", None, "Images seen, at most; by default 10000.", lower_bound=1
+    "examples",
+    None,
+    "Maximum number of images used; by default 10000.",
+    lower_bound=1,
   )
   flags.DEFINE_integer(
-    "passes", None, "Times that each is seen; by default 3.", lower_bound=1
+    "passes", None, "Passes over these images; by default 3.", lower_bound=1
   )
   flags.DEFINE_integer(
-    "seed", None, "Seed of images and centres; by default 0.", lower_bound=0
+    "seed", None, "Seed for images and centres; by default 0.", lower_bound=0
   )
 
 

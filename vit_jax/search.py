@@ -5,20 +5,21 @@
   python -m vit_jax.search --checkpoint=clip-vit-base-patch32 \\
       --index=photos.index cat.jpg --json
 
-CHECKPOINT is one with an image and a text tower (CLIP, SigLIP): a workdir, one
-of its checkpoints/STEP, a published file or a Hugging Face directory. With any
-other checkpoint, images find images.
+CHECKPOINT has an image tower and a text tower (CLIP, SigLIP): a workdir, one of
+its checkpoints/STEP, a published file or a Hugging Face directory. With any
+other checkpoint, only images can be queries.
 
-INDEX keeps the embeddings of all images in a folder and those below it. It is
-made the first time, for which --images names the folder. Later calls embed only
-images that are new or have changed (path, size and time of the file) and forget
-those that are gone; --noupdate takes the index as it is. A call that was killed
-is continued by the next. Without a query the index is brought up to date.
+INDEX stores the embeddings of all images in a folder and its subfolders. The
+first call creates it from the folder that --images names. Later calls embed
+only images that are new or have changed (path, size and time of the file) and
+drop those that are gone; --noupdate uses the index unchanged. If a call is
+killed, the next one continues it. Without a query, the index is only updated.
 
-A query is an image if it names a file or ends like one (.jpg, .jpeg, .png,
-.webp, .bmp, .gif, .tif, .tiff, .avif, and with pillow-heif .heic and .heif),
-and a text otherwise; a folder is refused. The answers are printed and shown on
-a contact sheet, INDEX/results.html or --output. --json prints one document:
+A query is an image if it names a file or has the suffix of an image (.jpg,
+.jpeg, .png, .webp, .bmp, .gif, .tif, .tiff, .avif, and with pillow-heif .heic
+and .heif), and a text otherwise; a folder is refused. The results are printed
+and shown on a contact sheet, INDEX/results.html or --output. --json prints one
+document:
 
   {"checkpoint": PATH, "step": NUMBER or null, "index": PATH, "images": FOLDER,
    "num_images": NUMBER, "output": PATH or null,
@@ -55,21 +56,21 @@ def define_flags() -> None:
     "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging"
     " Face directory.",
   )
-  flags.DEFINE_string("index", None, "Directory that keeps the embeddings.")
+  flags.DEFINE_string("index", None, "Directory that stores the embeddings.")
   flags.DEFINE_string(
-    "images", None, "Folder that is searched; needed when INDEX is made."
+    "images", None, "Folder to search; required to create INDEX."
   )
   flags.DEFINE_bool(
     "update", True, "Look for new, changed and removed images first."
   )
   flags.DEFINE_string(
-    "tokenizer", None, "Tokenizer of texts; by default the checkpoint's."
+    "tokenizer", None, "Tokenizer for texts; by default the checkpoint's."
   )
   flags.DEFINE_integer(
     "top_k", 20, "Number of images shown for each query.", lower_bound=1
   )
   flags.DEFINE_string(
-    "output", None, f"Contact sheet, HTML; by default INDEX/{PAGE}."
+    "output", None, f"HTML file for the contact sheet; by default INDEX/{PAGE}."
   )
   flags.DEFINE_bool("json", False, "Print one JSON document.")
 

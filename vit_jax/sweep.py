@@ -1,4 +1,4 @@
-"""Finds a learning rate on examples held out of train, then trains on all.
+"""Finds a learning rate on held-out training examples, then trains on all.
 
   python -m vit_jax.sweep --config=configs/finetune.py:dataset=cifar10 \\
       --workdir=runs/cifar10 --learning_rates=0.001,0.003,0.01,0.03
@@ -6,9 +6,9 @@
 Each rate is a run in WORKDIR/lr_RATE, trained on config.sweep.train_split and
 measured on config.sweep.dev_split. The best one is trained again, in
 WORKDIR/final_lr_RATE, on all of config.train.split; only that run uses the
-config's own evaluators. WORKDIR/sweep.json and sweep.md hold the table. The
-same command resumes a stopped sweep; with other rates, runs of theirs that
-have ended are kept. Exit codes are those of train.
+config's evaluators. WORKDIR/sweep.json and sweep.md contain the table. The
+same command resumes a stopped sweep; with other rates, finished runs of those
+rates are kept. Exit codes are those of train.
 """
 
 from collections.abc import Sequence

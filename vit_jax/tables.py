@@ -1,8 +1,8 @@
 """Shows tables 1 to 9 of the ViT paper, what they cost, and our numbers.
 
-With `families` in place of a number, what DeiT, Swin, ConvNeXt and the other
-families have published, with the parameters and FLOPs that we count and the
-config of each.
+With `families` instead of a number, it shows the published results of DeiT,
+Swin, ConvNeXt and the other families, with the parameters and FLOPs that we
+count and the config of each.
 
   python -m vit_jax.tables
   python -m vit_jax.tables 5
@@ -13,29 +13,31 @@ config of each.
   python -m vit_jax.tables --figure=5 --runs=runs --output=figure5.svg
   python -m vit_jax.tables --costs --accelerator=h100 --format=markdown
 
-Beside the paper's numbers stand the exaFLOPs that we compute from shapes, and
-below the table the config that makes each row, for vit_jax.train, and each of
-its fine-tunings, for vit_jax.sweep. Without a number text lists the tables;
-with --runs, and in all other formats, it is all of them.
+The paper's numbers are shown with the exaFLOPs that we compute from shapes, and
+below the table with the config of each row, for vit_jax.train, and of each of
+its fine-tuning runs, for vit_jax.sweep. Without a number, the text format lists
+the tables; with --runs, and in all other formats, all tables are printed.
 
---runs=DIR reads every workdir below DIR and fills in what its runs measured,
-with the difference to the paper; seeds of one setting become mean ± standard
-deviation. A fine-tuned network's pre-training is what the config.json of its
-init_from says; of a file that has none, say it: --pretrained=B_16.npz=i21k.
-What cannot be used, or would have to be guessed, is said below the table.
+--runs=DIR reads every workdir below DIR and fills in the measurements of its
+runs, with the difference from the paper; seeds of one setting become mean ±
+standard deviation. The pre-training of a fine-tuned network is read from the
+config.json of its init_from; for a file that has none, name it:
+--pretrained=B_16.npz=i21k. Runs that cannot be used, or whose settings would
+have to be guessed, are listed below the table.
 
---figure=3 is accuracy against images of pre-training, --figure=5 against its
-cost, with runs where there are any. --figure=4 is drawn from runs alone: a
-metric of those that started from nothing, by the images they were trained on.
+--figure=3 plots accuracy against the number of pre-training images, --figure=5
+against pre-training cost, with runs if there are any. --figure=4 is drawn from
+runs only: a metric of those trained from scratch, against the number of images
+that they were trained on.
 
---costs prints what the runs behind the tables take, by train steps that were
-compiled ahead of time: memory, FLOPs and time of each step, hours and days of
-a chip of each run, and the total of each table; --accelerator says on what,
-for the table of families too.
+--costs prints the cost of the runs behind the tables, from train steps compiled
+ahead of time: memory, FLOPs and time of each step, hours and chip-days of each
+run, and the total of each table; --accelerator selects the chip, for the table
+of families too.
 
 --json prints {"table", "title", "rows": [{"row", "paper": {COLUMN: VALUE},
 "computed": {NAME: VALUE}, "measured": {COLUMN: VALUE} or null, "config":
-CONFIG or null, ...}], ...}; without a number {"tables": [...]} of such.
+CONFIG or null, ...}], ...}; without a number, {"tables": [...]} of these.
 """
 
 import pathlib
@@ -64,29 +66,31 @@ def define_flags() -> None:
     "format",
     None,
     _FORMATS,
-    "What is printed; without it, what --output ends in, else text.",
+    "Output format; by default that of the suffix of --output, else text.",
   )
-  flags.DEFINE_bool("json", False, "The same as --format=json.")
-  flags.DEFINE_string("output", None, "File to write in place of stdout.")
-  flags.DEFINE_string("runs", None, "Directory with workdirs to measure by.")
-  flags.DEFINE_bool("costs", False, "What the tables' runs take.")
+  flags.DEFINE_bool("json", False, "Same as --format=json.")
+  flags.DEFINE_string("output", None, "File to write instead of stdout.")
+  flags.DEFINE_string(
+    "runs", None, "Directory with workdirs to read measurements from."
+  )
+  flags.DEFINE_bool("costs", False, "Print the cost of the tables' runs.")
   flags.DEFINE_enum(
     "accelerator",
     "v5e",
     ("v5e", "h100"),
-    "What --costs and families count days of: TPU v5e or NVIDIA H100.",
+    "Chip for the days of --costs and families: TPU v5e or NVIDIA H100.",
   )
-  flags.DEFINE_integer("figure", None, "Figure 3, 4 or 5 in place of a table.")
+  flags.DEFINE_integer("figure", None, "Figure 3, 4 or 5 instead of a table.")
   flags.DEFINE_string(
     "metric",
     "fewshot/imagenet/5shot",
-    "What figure 4 shows of runs: a fraction of metrics.jsonl.",
+    "Metric of figure 4: a fraction in metrics.jsonl.",
   )
   flags.DEFINE_multi_string(
     "pretrained",
     [],
-    "FILE=DATA: what a file that runs started from was pre-trained on, i1k,"
-    " i21k or jft.",
+    "FILE=DATA: the pre-training data, i1k, i21k or jft, of a file that runs"
+    " started from.",
   )
 
 

@@ -2,13 +2,13 @@
 
   python -m vit_jax.train --config=configs/quickstart.py --workdir=runs/first
 
-Override keys with --config.KEY=VALUE; --dry_run shows what would be run, and
+Override keys with --config.KEY=VALUE; --dry_run shows what would be run and
 how long it would take here.
 Exit codes: 0 finished; 1 bad input, or an error that a restart would repeat;
 42 preempted after saving (start it again); 143 ended by SIGTERM before the run
 had started (start it again); 130 Ctrl-C after saving; 134 another process of
-the run, or the network to it, was lost (start all again); 137 it stood still
-for config.faults.watchdog_seconds (start it again).
+the run, or the network to it, was lost (start all again); 137 no progress for
+config.faults.watchdog_seconds (start it again).
 """
 
 import dataclasses

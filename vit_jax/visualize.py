@@ -4,15 +4,15 @@
   python -m vit_jax.visualize --checkpoint=B_16.npz --output=seen 'photos/*'
 
 CHECKPOINT is a workdir, one of its checkpoints/STEP, a published .npz,
-.safetensors or .pth file, or a Hugging Face directory. Of a workdir the newest
-step is shown, and how the figures changed over its steps; keep more of them by
---config.checkpoint.keep_every_steps. Images are files, folders with all folders
-below them, and glob patterns, prepared as the checkpoint's evaluations prepare
-theirs; attention distances are means over all of them, and the first --shown
-are seen. Without images there are filters and position embeddings only.
+.safetensors or .pth file, or a Hugging Face directory. A workdir's newest step
+is shown, and how the figures changed over its steps; keep more steps with
+--config.checkpoint.keep_every_steps. Images are files, folders (searched
+recursively) and glob patterns, preprocessed as in the checkpoint's evaluations;
+attention distances are means over all of them, and the first --shown are
+displayed. Without images, only filters and position embeddings are drawn.
 
-DIR gets a PNG file for each figure, numbers.npz with the values, and
-index.html. It must not exist, or be empty: nothing is overwritten.
+--output is a directory for a PNG file per figure, numbers.npz with the values,
+and index.html. It must not exist or must be empty: nothing is overwritten.
 """
 
 import os
@@ -40,12 +40,15 @@ def define_flags() -> None:
   )
   flags.DEFINE_string("output", None, "Directory for the figures.")
   flags.DEFINE_integer(
-    "shown", 6, "Images that are shown; all are counted.", lower_bound=1
+    "shown",
+    6,
+    "Number of images to show; the means are over all.",
+    lower_bound=1,
   )
   flags.DEFINE_integer(
     "steps",
     6,
-    "Steps of a workdir that are compared, evenly spread; 1: none.",
+    "Number of steps of a workdir to compare, evenly spread; 1: none.",
     lower_bound=1,
   )
 

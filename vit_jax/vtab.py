@@ -5,12 +5,12 @@
   python -m vit_jax.vtab --config=configs/vtab.py:split=dev,lr=0.003 \\
       --tasks=natural,dmlab --workdir=runs/dev_0.003
 
-Each task is a run in WORKDIR/TASK, one after the other, with the arguments and
+The tasks run one after the other, each in WORKDIR/TASK, with the arguments and
 overrides of --config; the same command resumes where it was stopped. Tasks that
---tasks leaves out count if they have ended there by the same settings. A
-task whose dataset is missing is left out, and the means say how many tasks they
-cover. WORKDIR/vtab.json and vtab.md hold the table. Exit codes are those of
-train, and 1 if a task failed.
+--tasks leaves out are included if they finished there with the same settings. A
+task whose dataset is missing is left out, and the means state how many tasks
+they cover. WORKDIR/vtab.json and vtab.md contain the table. Exit codes are
+those of train, and 1 if a task failed.
 """
 
 import sys
@@ -35,7 +35,7 @@ def define_flags() -> None:
   flags.DEFINE_list(
     "tasks",
     list(vtab.GROUPS),
-    "Tasks, and groups of tasks, that are run.",
+    "Tasks and groups of tasks to run.",
   )
 
 
