@@ -1,7 +1,7 @@
 """Names of timm, Hugging Face and torchvision for the networks of this package.
 
 'vit_base_patch16_384', 'google/vit-base-patch16-384' and 'vit_b_16' are all
-ViT-B/16. An alias says the architecture; weights are given by a path.
+ViT-B/16. An alias names the architecture; weights are given by a path.
 """
 
 import re
@@ -75,7 +75,7 @@ _WORDS = {"size": _SIZES, "staged": _STAGES, "letter": _LETTERS}
 
 
 def find(name: str) -> tuple[str, Mapping[str, Any]] | None:
-  """This package's name for another library's, and keys that the other says.
+  """Translates another library's name to this package's name and keys.
 
   Args:
     name: Name such as 'swin_base_patch4_window12_384.ms_in22k' or
@@ -83,7 +83,7 @@ def find(name: str) -> tuple[str, Mapping[str, Any]] | None:
 
   Returns:
     A name such as 'Swin-B' and keys of `config.model` such as `image_size` and
-    `window_size`; or None if no other library's name is known to be it.
+    `window_size`; or None if the name is not a known name of another library.
   """
   plain = name.rpartition("/")[2].partition(".")[0]
   plain = plain.lower().replace("-", "_")

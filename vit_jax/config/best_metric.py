@@ -1,4 +1,4 @@
-"""The metric that tells a run's best checkpoint: `checkpoint.keep_best`."""
+"""The metric that selects a run's best checkpoint: `checkpoint.keep_best`."""
 
 import dataclasses
 import math
@@ -18,7 +18,7 @@ def find(config: schema.Config) -> "Metric | None":
   """The metric that `keep_best` names; None if it is not set.
 
   Raises:
-    UserError: No evaluator has it, or neither of its values is better.
+    UserError: No evaluator has it, or it has no better direction.
   """
   wanted = config.checkpoint.keep_best
   if wanted is None:
@@ -64,8 +64,8 @@ class Best:
   """The best evaluation so far.
 
   Attributes:
-    step: Step of it; of equal ones the first.
-    value: Value of the metric there.
+    step: Step of that evaluation; the first of equally good ones.
+    value: Value of the metric at that step.
     since: Number of evaluations after it.
   """
 
@@ -80,14 +80,14 @@ Measured = Sequence[tuple[int, float | None]]
 def measured(
   metric: Metric, lines: Iterable[Mapping[str, Any]]
 ) -> list[tuple[int, float | None]]:
-  """Step and value of every line of a `metrics.jsonl` that has the metric."""
+  """Steps and values of the lines of a `metrics.jsonl` that have the metric."""
   return [
     (line["step"], line[metric.name]) for line in lines if metric.name in line
   ]
 
 
 def ranking(metric: Metric, values: Measured) -> list[tuple[int, float]]:
-  """The evaluations, best first; those that are not finite are left out."""
+  """The evaluations, best first, without non-finite ones."""
   sign = 1 if metric.lower else -1
   finite = [
     (step, value)

@@ -18,11 +18,11 @@ class IfInitFrom:
   `resolve` chooses; an override of the key itself replaces both values. The
   command line sets `init_from` after the experiment file has run, so the file
   cannot choose; a second experiment file would ask users for one more argument,
-  and the lazy references of ml_collections know arithmetic only.
+  and the lazy references of ml_collections support only arithmetic.
 
   Attributes:
-    then: Value where `init_from` is set.
-    otherwise: Value where it is not.
+    then: Value if `init_from` is set.
+    otherwise: Value if it is not.
   """
 
   then: Any
@@ -40,7 +40,7 @@ UNSET = _Unset()
 
 
 def default_config(*extensions: str) -> ml_collections.ConfigDict:
-  """Every key at its default, ready to be changed and overridden.
+  """Returns every key at its default, ready to be changed and overridden.
 
   Keys are stored untyped, so that an override may be any literal
   (`--config.schedule.warmup_steps='5 epochs'`) or a word; `resolve` checks
@@ -59,39 +59,39 @@ def default_config(*extensions: str) -> ml_collections.ConfigDict:
 
 
 def default_eval(**values: Any) -> ml_collections.ConfigDict:
-  """An entry of `config.evals`: the defaults of its type, then `values`."""
+  """Returns an entry of `config.evals`: its type's defaults, then `values`."""
   return _filled(registry.EVALUATORS.get(values["type"]).section, values)
 
 
 def default_fewshot_dataset(**values: Any) -> ml_collections.ConfigDict:
-  """An entry of `datasets` of an evaluator on frozen features."""
+  """Returns an entry of `datasets` of an evaluator on frozen features."""
   return _filled(schema.FewshotDataset, values)
 
 
 def default_segmentation_dataset(**values: Any) -> ml_collections.ConfigDict:
-  """An entry of `datasets` of a linear segmentation."""
+  """Returns an entry of `datasets` of a linear segmentation."""
   return _filled(schema.SegmentationDataset, values)
 
 
 def default_zeroshot_dataset(**values: Any) -> ml_collections.ConfigDict:
-  """An entry of `datasets` of a zero-shot evaluator."""
+  """Returns an entry of `datasets` of a zero-shot evaluator."""
   return _filled(schema.ZeroShotDataset, values)
 
 
 def default_retrieval_dataset(**values: Any) -> ml_collections.ConfigDict:
-  """An entry of `datasets` of a retrieval evaluator."""
+  """Returns an entry of `datasets` of a retrieval evaluator."""
   return _filled(schema.RetrievalDataset, values)
 
 
 def default_view(**values: Any) -> ml_collections.ConfigDict:
-  """An entry of `config.train.views`: the defaults, then `values`."""
+  """Returns an entry of `config.train.views`: the defaults, then `values`."""
   return _filled(schema.View, values)
 
 
 def as_config_dict(
   section: schema.Section | type[schema.Section],
 ) -> ml_collections.ConfigDict:
-  """A section made overridable again, or the defaults of a class of them."""
+  """Makes a section, or the defaults of a section class, overridable again."""
   is_class = isinstance(section, type)
   entries = {}
   for name, field in (

@@ -1,7 +1,7 @@
-"""Declarations of a config's evaluators, written beside their metrics.
+"""Declarations of a config's evaluators, written next to their metrics.
 
-A report reads it to draw and explain evaluators of any kind, also those from
-outside the package.
+A report reads them to draw and explain evaluators of any kind, including those
+from outside the package.
 """
 
 import dataclasses
@@ -15,20 +15,21 @@ FILE = "evaluators.json"  # In a workdir.
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-  """A metric as reports show it.
+  """A metric as shown in reports.
 
   Attributes:
     metric: Last part of `<prefix>/<row>/<metric>`; a metric of this name with
       `_std` is its standard deviation.
     title: Heading of its column.
-    unit: Unit it is shown in; metrics in percent are recorded as fractions.
-    decimals: Digits after the point of percentages.
-    better: Which of two values is better, if either is.
+    unit: Unit in which it is shown; metrics in percent are recorded as
+      fractions.
+    decimals: Digits after the decimal point of percentages.
+    better: Direction in which values are better, if there is one.
     count: Number on the x axis of a figure over counts, such as shots.
-    variant: Words in parentheses after the row's name, where one row has the
-      same column several times.
-    panel: Title of the curve over training; panels of one title are shared,
-      and '' draws none.
+    variant: Words in parentheses after the row's name, if one row has the same
+      column several times.
+    panel: Title of the curve over training; curves with the same title share a
+      panel, and '' draws none.
   """
 
   metric: str
@@ -57,6 +58,6 @@ def declarations(config: schema.Config) -> dict[str, dict[str, Any]]:
 
 
 def prefixes(config: schema.Config) -> tuple[str, ...]:
-  """Beginnings of the names of all metrics of the evaluators."""
+  """Prefixes of the names of all metrics of the evaluators."""
   kinds = (registry.EVALUATORS.get(one.type) for one in config.evals.values())
   return tuple(dict.fromkeys(f"{kind.prefix}/" for kind in kinds))

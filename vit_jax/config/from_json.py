@@ -9,13 +9,13 @@ from vit_jax.errors import UserError
 
 
 def get_config(path: str) -> ml_collections.ConfigDict:
-  """The config written by a run, ready to be overridden.
+  """Returns the config written by a run, ready to be overridden.
 
   Args:
     path: JSON file.
 
   Raises:
-    UserError: It is missing or does not fit the schema of this version.
+    UserError: The file is missing or does not fit the schema of this version.
   """
   try:
     text = epath.Path(path).read_text()

@@ -1,4 +1,4 @@
-"""Keys of a config that somebody may have meant by another name."""
+"""Suggestions of the config keys meant by misspelt or foreign names."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -114,13 +114,13 @@ OURS = {name: key for key, names in _ELSEWHERE.items() for name in names}
 
 
 def unknown(name: str, value: Any, known: Sequence[str]) -> str:
-  """The sentence about a key that does not exist.
+  """Returns the error message for a key that does not exist.
 
-  It names the key that was most likely meant, or else those of its section.
+  It names the key that was most likely meant, or else the keys of its section.
 
   Args:
     name: The key, 'config.lr'.
-    value: What it was to be; None: nothing.
+    value: Value that it was given; None: no value.
     known: Keys that exist, 'config.schedule.base_lr'.
   """
   shown = "" if value is None else f" ({value})"
@@ -131,14 +131,14 @@ def unknown(name: str, value: Any, known: Sequence[str]) -> str:
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
-  """The known key that a misspelt or foreign one most likely stands for.
+  """Returns the known key that a misspelt or foreign one most likely means.
 
   Args:
     name: The key, 'config.lr'.
     known: Keys that exist, 'config.schedule.base_lr'.
 
   Returns:
-    One of `known`; None if none is like it.
+    One of `known`; None if none is similar.
   """
   section, _, leaf = name.rpartition(".")
   if foreign := _foreign(name, known):
@@ -160,10 +160,10 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
 
 
 def of_flag(name: str, known: Sequence[str]) -> str | None:
-  """The known key that ends with the name, or that others call so.
+  """Returns the known key that ends with the name or has it as a foreign name.
 
   Args:
-    name: A flag that does not exist, behind the prefix of keys: 'config.lr'.
+    name: A flag that does not exist, with the prefix of keys: 'config.lr'.
     known: As of `nearest`.
   """
   same = (key for key in known if _leaf(key) == _leaf(name))

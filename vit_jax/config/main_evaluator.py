@@ -4,9 +4,9 @@ from vit_jax.config import schema
 
 
 def find(config: schema.Config) -> str | None:
-  """Name of the evaluator of the head called `test`, else of the first.
+  """Returns the name of the head's evaluator `test`, else of the first.
 
-  None of a config that has none, neither classification nor regression.
+  None if the config has neither a classification nor a regression evaluator.
   """
   names = [
     name
@@ -17,9 +17,10 @@ def find(config: schema.Config) -> str | None:
 
 
 def preprocess(config: schema.Config) -> str | None:
-  """Host ops of that evaluator, or of another one that represents the run.
+  """Returns the host ops of that evaluator, or of another representative one.
 
-  The first that compares with texts, else the first that reconstructs images.
+  The other is the first that compares images with texts, else the first that
+  reconstructs images.
   """
   name = find(config)
   if name is not None:

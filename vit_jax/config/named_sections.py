@@ -25,13 +25,13 @@ NAMED = {
 
 
 def sections(group: str) -> dict[str, type[schema.Section]]:
-  """Sections of `config.<group>` by the name that selects them."""
+  """Returns the sections of `config.<group>` by the names that select them."""
   known, _, _ = NAMED[group]
   return {name: known.get(name).section for name in known.names()}
 
 
 def section(group: str, **keys: Any) -> schema.Section:
-  """A section of `config.<group>` of the class that its name selects.
+  """Builds a section of `config.<group>` of the class that its name selects.
 
   Raises:
     UserError: The name is not registered.
@@ -48,8 +48,8 @@ def section(group: str, **keys: Any) -> schema.Section:
 def own_keys(group: str, keys: Mapping[str, Any]) -> dict[str, Any]:
   """`keys` of `config.<group>` without the unset keys of other names.
 
-  An experiment file has the keys of every name; those that belong to another
-  name and are at their default there are dropped.
+  An experiment file has the keys of all names; keys that belong to another name
+  and have their default value are dropped.
   """
   _, tag, default = NAMED[group]
   keys = {tag: default, **keys}
@@ -82,12 +82,12 @@ def is_default(name: str, value: Any, section: type[schema.Section]) -> bool:
 
 
 def default_section(group: str) -> schema.Section:
-  """The section of `config.<group>` where no name is given."""
+  """Returns the section of `config.<group>` if no name is given."""
   return sections(group)[NAMED[group][2]]()
 
 
 def validated_class() -> type[schema.Config]:
-  """`Config` whose named sections are those that are registered now."""
+  """Returns `Config` with the named sections that are registered now."""
   return _validated_class(*(known.names() for known, _, _ in NAMED.values()))
 
 
@@ -127,11 +127,11 @@ def _validated_class(*names: tuple[str, ...]) -> type[schema.Config]:
 
 
 class PartError(ValueError):
-  """A part of a network, itself one, has a bad name or bad keys.
+  """A part of a network, itself a network, has a bad name or bad keys.
 
   Attributes:
     section: Class of the part's section; None: its name is unknown.
-    errors: As pydantic's.
+    errors: Errors as in pydantic.
   """
 
   def __init__(

@@ -9,18 +9,18 @@ from vit_jax.suggestions import did_you_mean
 
 
 def known() -> list[str]:
-  """Published names, by families and sizes; other sizes have names too."""
+  """Published names by family and size; other sizes have names too."""
   return [name for family in _families() for name in family.names]
 
 
 def find(name: str) -> schema.Model:
-  """The architecture of this name, all other keys at their defaults.
+  """Returns the architecture of this name, all other keys at their defaults.
 
   'B/16' stands for 'ViT-B/16', 'R50x1' for 'BiT-R50x1', and 'R50x1+ViT-B/16'
-  for 'R50+B/16'; any patch size and width factor will do.
+  for 'R50+B/16'; any patch size and width factor is accepted.
 
   Raises:
-    UserError: No network has this name; with the nearest that exists.
+    UserError: No network has this name; the message names the nearest one.
   """
   for family in _families():
     model = family.find(name)

@@ -17,7 +17,7 @@ NAMED: dict[str, Statistics] = {
 
 
 def parse(text: str) -> Statistics:
-  """Mean and standard deviation that a value of `model.normalize` stands for.
+  """Parses a value of `model.normalize` to mean and standard deviation.
 
   Args:
     text: A key of `NAMED`, or 'MEAN,MEAN,MEAN/STD,STD,STD'.
@@ -47,7 +47,7 @@ def parse(text: str) -> Statistics:
 
 
 def describe(mean: Sequence[float], deviation: Sequence[float]) -> str:
-  """The value of `model.normalize` for these statistics; `parse` reads it."""
+  """Returns the value of `model.normalize` that `parse` reads to these."""
   statistics = tuple(map(float, mean)), tuple(map(float, deviation))
   for name, named in NAMED.items():
     if named == statistics:

@@ -1,4 +1,4 @@
-"""From a ConfigDict to frozen, checked models: the only place that does so."""
+"""Conversion of a ConfigDict to frozen, checked models; done only here."""
 
 import json
 import math
@@ -32,7 +32,7 @@ _WANTED = {
 def resolve(
   config: ml_collections.ConfigDict | Mapping[str, Any],
 ) -> schema.Config:
-  """Checks every key and every rule between keys that needs no data.
+  """Checks every key, and every rule between keys that needs no data.
 
   Args:
     config: Config of an experiment file, with overrides applied.
@@ -77,7 +77,7 @@ def load(text: str) -> schema.Config:
 
 
 def dump(config: schema.Config) -> str:
-  """The config as indented JSON; `load` reads it back."""
+  """Returns the config as indented JSON, which `load` reads back."""
   return config.model_dump_json(indent=2)
 
 

@@ -1,6 +1,6 @@
-"""Scalars that may change over a run, as values of a config.
+"""Config values for scalars that may change over a run.
 
-A scalar is a number, or text that names the shape of its change:
+A scalar is a number, or text that describes its schedule:
 
   0.05
   'cosine(0.04, 0.4)'
@@ -24,12 +24,12 @@ PERIODS = ("step", "epoch")
 
 @dataclasses.dataclass(frozen=True)
 class Scalar:
-  """A value as a function of the updates done.
+  """A value as a function of the number of updates.
 
   Attributes:
     shape: One of `SHAPES`.
     first: Value after warm-up.
-    last: Value at the end; that of `first` if constant.
+    last: Value at the end; equal to `first` if constant.
     warmup: Duration of a linear warm-up, as `durations.parse` takes it.
     warmup_from: Value at step 0, if there is a warm-up.
     over: Duration of the change, counted from the end of the warm-up; None: to
@@ -47,7 +47,7 @@ class Scalar:
 
   @property
   def values(self) -> tuple[float, ...]:
-    """The ends of its changes, between which all its values lie."""
+    """End points of its changes, between which all its values lie."""
     start = (self.warmup_from,) if self.warmup else ()
     return (*start, self.first, self.last)
 
@@ -56,7 +56,7 @@ def parse(value: float | str) -> Scalar:
   """Reads a scalar.
 
   Raises:
-    ValueError: The value is not a scalar; says what would be.
+    ValueError: The value is not a scalar; the message shows valid ones.
   """
   if not isinstance(value, str):
     return Scalar("constant", float(value), float(value))
@@ -104,5 +104,5 @@ def _called(text: str) -> Scalar:
 
 
 def is_constant(value: float | str) -> bool:
-  """True for a number and for text that means one."""
+  """Returns True for a number, or text that describes a constant."""
   return len(set(parse(value).values)) == 1

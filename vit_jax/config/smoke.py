@@ -24,17 +24,17 @@ def shrink(
   max_labels: int = 1,
   enlarge: int = 1,
 ) -> ml_collections.ConfigDict:
-  """Makes `config` a run of four steps of a tiny model on generated data.
+  """Turns `config` into four steps of a tiny model on generated data.
 
-  The kind of objective, optimizer, schedule shape, preprocessing and the kinds
-  of evaluators stay; sizes, lengths and datasets shrink.
+  The kinds of objective, optimizer, schedule, preprocessing and evaluators are
+  kept; sizes, lengths and datasets are reduced.
 
   Args:
-    config: Changed in place and returned.
-    classes: Classes of the generated data.
-    max_labels: Labels an image; above 1 the data is multi-label.
-    enlarge: Factor on the sides of images, for masks of blocks of patches, of
-      which a shrunk network has two by two.
+    config: Config, which is changed in place and returned.
+    classes: Number of classes of the generated data.
+    max_labels: Labels per image; above 1 the data is multi-label.
+    enlarge: Factor on the sides of images, for masks of blocks of patches;
+      without it a shrunk network has only two by two patches.
   """
   config.model.num_classes = None
   registry.FAMILIES.get(config.model.name).shrink(config.model)

@@ -17,7 +17,7 @@ from vit_jax.processes import agreement
 class BestCheckpoint:
   """Keeper of the checkpoint of the best evaluation.
 
-  All processes take the same evaluations, and keep the same step.
+  All processes receive the same evaluations, and keep the same step.
 
   Attributes:
     best: The best evaluation so far; None if there is none.
@@ -38,9 +38,9 @@ class BestCheckpoint:
     self._measured: list[tuple[int, float | None]] = []
 
   def find(self, metrics: epath.Path | None) -> None:
-    """Finds the best of the evaluations before the step that is resumed from.
+    """Finds the best evaluation before the step from which the run resumes.
 
-    All processes must ask.
+    All processes must call it.
 
     Args:
       metrics: The `metrics.jsonl`; None on processes other than the first.
@@ -55,7 +55,7 @@ class BestCheckpoint:
     self._rank()
 
   def evaluated(self, step: int, metrics: Mapping[str, float]) -> bool:
-    """Takes the metrics of an evaluation; True if it is the best so far.
+    """Records the metrics of an evaluation; True if it is the best so far.
 
     Raises:
       UserError: The evaluator of `keep_best` lacks the metric.

@@ -1,8 +1,8 @@
-"""Files of a run that grow, on their way to a bucket.
+"""Upload of a run's growing files to a bucket.
 
-Objects cannot be appended to. So the first process writes the records of a run
-whose workdir is a bucket to a directory of its machine, and copies what is new
-at every save, once a minute and at the end.
+Objects in a bucket cannot be appended to. So if the workdir is in a bucket, the
+first process writes the records to a local directory, and copies new content at
+every save, once a minute and at the end.
 """
 
 import contextlib
@@ -25,9 +25,9 @@ _logger = logging.getLogger(__name__)
 
 
 class BucketUpload:
-  """Local place of a run's records, and their upload to its workdir.
+  """Local directory of a run's records, and their upload to its workdir.
 
-  A workdir on a file system is written to itself, and nothing is copied.
+  A workdir on a file system is written to directly, and nothing is copied.
 
   Attributes:
     path: Directory to write to.
@@ -73,7 +73,7 @@ class BucketUpload:
     self._thread.start()
 
   def upload(self) -> None:
-    """Copies what is new; an alarm if that fails, and the next time counts."""
+    """Copies new content; a failure is logged, and the next upload retries."""
     if self._thread is None:
       return
     with self._one_at_a_time:
@@ -90,7 +90,7 @@ class BucketUpload:
       self._error = error
 
   def close(self) -> None:
-    """Copies what is new for the last time; further calls do nothing.
+    """Copies new content for the last time; further calls do nothing.
 
     Raises:
       OSError: The upload failed; the files stay where they are.
@@ -106,7 +106,7 @@ class BucketUpload:
     self.path.rmtree()
 
   def abandon(self) -> None:
-    """Copies nothing any more; the files stay where they are."""
+    """Stops copying; the files stay where they are."""
     if self._thread is None:
       return
     self._closing.set()

@@ -1,4 +1,4 @@
-"""The part of an experiment that the directory of its run needs."""
+"""The part of an experiment that a run directory needs."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -7,7 +7,7 @@ from vit_jax.config import schema
 
 @runtime_checkable
 class Run(Protocol):
-  """An experiment, as its directory sees it.
+  """An experiment, as seen by its run directory.
 
   Attributes:
     config: The resolved config.
@@ -15,7 +15,7 @@ class Run(Protocol):
       `class_names` and `tokenizer`.
     objective: The objective: `constants.digests`, `after_load` and
       `from_exported`.
-    total_steps: Updates in the whole run.
+    total_steps: Number of updates in the whole run.
     flops_per_step: Model FLOPs of an update.
     abstract_state: ShapeDtypeStructs of the train state with their shardings.
   """
@@ -31,4 +31,4 @@ class Run(Protocol):
     """Converts an interval of the config to steps; None stays None."""
 
   def init_state(self) -> Any:
-    """Makes the train state of step 0 on its shardings."""
+    """Creates the train state of step 0 with its shardings."""

@@ -1,11 +1,11 @@
-"""Account of the seconds of a run, over all its starts.
+"""Accounting of the seconds of a run, over all its starts.
 
-Training repeated after a kill, or undone by a roll-back, counts as lost. Marks
-(a step and the seconds by phase up to it), written at every save and, after
-steps, every few seconds, tell how much that is.
+Training that is repeated after a kill, or undone by a rollback, counts as lost.
+It is measured by marks (a step and the seconds by phase up to it), which are
+written at every save and, after steps, every few seconds.
 
-It is our own because Google's `ml-goodput-measurement` keeps its records in
-Google Cloud Logging; this account has to be in the run's directory.
+Google's `ml-goodput-measurement` is not used because it keeps its records in
+Google Cloud Logging; these must be in the run's directory.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ Mark = tuple[int, Seconds]  # A step, and the seconds by phase up to it.
 
 
 class Goodput:
-  """The seconds of this start and of those before, by phase.
+  """The seconds of this and all earlier starts, by phase.
 
   Args:
     workdir: Directory of the run.
@@ -94,7 +94,7 @@ class Goodput:
     self._write()
 
   def went_back(self, step: int) -> None:
-    """Counts what was done after `step` as lost."""
+    """Counts the work after `step` as lost."""
     _, lost = _split(self._marks, self._now(), step)
     self._lost += sum(lost.values())
     self._marks = [(s, at) for s, at in self._marks if s <= step]
@@ -102,10 +102,10 @@ class Goodput:
     self._step = step
 
   def summary(self) -> dict[str, float | int]:
-    """Seconds by phase without those that are lost, and the share of steps.
+    """Seconds by phase without lost ones, and the share of steps.
 
-    `goodput` is the share of all seconds in steps that counted; `device_hours`
-    are those of all devices of all starts, lost ones included.
+    `goodput` is the share of all seconds spent in steps that were not lost;
+    `device_hours` covers all devices and starts, including lost work.
     """
     seconds = _added(self._earlier, self._now())
     seconds["lost"] = seconds.get("lost", 0.0) + self._lost

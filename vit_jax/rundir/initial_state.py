@@ -1,4 +1,4 @@
-"""The state that a run begins with: new, or with parameters of a checkpoint."""
+"""The initial state of a run: new, or with parameters of a checkpoint."""
 
 from collections.abc import Collection
 from typing import Any
@@ -21,7 +21,7 @@ def find(parts: Run) -> start.Start | None:
 
 
 def make(parts: Run, found: start.Start | None) -> Any:
-  """The train state of step 0.
+  """Creates the train state of step 0.
 
   Args:
     parts: Parts of the experiment.

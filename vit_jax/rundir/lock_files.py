@@ -1,12 +1,12 @@
-"""The file that names a workdir's job: on a file system, and in a bucket.
+"""The lock file that names a workdir's job, on a file system or in a bucket.
 
-Both kinds have the same methods. `read` gives a version with the text, and
-`write` refuses to replace any other: so what was decided about one holder never
-hits the next.
+Both kinds have the same methods. `read` returns a version with the text, and
+`write` refuses to replace any other version, so a decision about one holder
+never affects the next one.
 
-On a file system, that is exact between processes that `flock` excludes from
-each other. In a bucket the storage itself compares generations, which each
-write changes; of two that write at once, exactly one succeeds.
+On a file system, this holds between processes that `flock` excludes from each
+other. In a bucket, the storage compares generations, which each write changes;
+of two simultaneous writes, exactly one succeeds.
 """
 
 import contextlib
@@ -24,14 +24,14 @@ from vit_jax import records
 
 
 class ChangedError(Exception):
-  """The file is not the version that was to be replaced."""
+  """The file is not the version to be replaced."""
 
 
 class LockFile:
   """A lock on a file system; all methods raise OSError.
 
   Attributes:
-    poll_seconds: Time between looks at a lock that another holds.
+    poll_seconds: Time between checks of a lock that another job holds.
   """
 
   poll_seconds = 0.5
@@ -41,7 +41,7 @@ class LockFile:
 
   @contextlib.contextmanager
   def alone(self) -> Iterator[None]:
-    """Excludes other processes, where the file system supports that."""
+    """Excludes other processes, if the file system supports it."""
     descriptor = os.open(self._path.parent, os.O_RDONLY)
     try:
       with contextlib.suppress(OSError):
@@ -51,7 +51,7 @@ class LockFile:
       os.close(descriptor)
 
   def read(self) -> tuple[str, int]:
-    """Text and version; "" and 0 if there is no file."""
+    """Returns text and version; "" and 0 if there is no file."""
     try:
       text = self._path.read_bytes().decode(errors="replace")
       return text, os.stat(self._path).st_mtime_ns
@@ -64,7 +64,7 @@ class LockFile:
     records.write_text(self._path, text)
 
   def renew(self, text: str, version: int) -> None:
-    """Gives the file another version; writes it if there is none."""
+    """Gives the file a new version; writes it if there is none."""
     if version:
       os.utime(self._path)
     else:
@@ -79,7 +79,7 @@ class LockFile:
     """Seconds since the last `write` or `renew`, by the file system's clock.
 
     Args:
-      token: Part of the name of a file that is made to see that clock.
+      token: Part of the name of a file that is created to read that clock.
 
     Raises:
       FileNotFoundError: The file has been removed.
@@ -92,11 +92,11 @@ class LockFile:
 
 
 class LockObject:
-  """A lock in Google's storage; all methods raise OSError.
+  """A lock in Google Cloud Storage; all methods raise OSError.
 
   It is reached by gcsfs's `call`, which repeats a request whose answer was
-  lost. If the first one did its work, the second fails with `ChangedError`:
-  whoever gets that finds its own text when it reads again.
+  lost. If the first request succeeded, the second fails with `ChangedError`;
+  the caller then finds its own text when it reads again.
   """
 
   poll_seconds = 2.0  # The storage takes one write a second of an object.
@@ -115,11 +115,11 @@ class LockObject:
 
   @contextlib.contextmanager
   def alone(self) -> Iterator[None]:
-    """Excludes nobody: the storage compares versions."""
+    """Excludes no one, because the storage compares versions."""
     yield
 
   def read(self) -> tuple[str, int]:
-    """Text and version; "" and 0 if there is no object."""
+    """Returns text and version; "" and 0 if there is no object."""
     try:
       headers, text = self._on_object("GET", alt="media")
     except FileNotFoundError:
@@ -130,7 +130,8 @@ class LockObject:
     """Replaces that version.
 
     Raises:
-      ChangedError: There is another, or `version` is not 0 and there is none.
+      ChangedError: There is another version, or `version` is not 0 and there is
+        no object.
     """
     self._insert(self._name, text, ifGenerationMatch=str(version))
 
@@ -145,7 +146,7 @@ class LockObject:
     """Seconds since the last `write`, by the clock of the storage.
 
     Args:
-      token: Part of the name of an object that is made to see that clock.
+      token: Part of the name of an object that is created to read that clock.
 
     Raises:
       FileNotFoundError: The object has been removed.

@@ -1,4 +1,4 @@
-"""Position of a run in its data, as it is saved beside the state."""
+"""Position of a run in its data, as saved with the state."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,13 +7,13 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Position:
-  """State that determines the batches to come, and what past steps left.
+  """State that determines the coming batches, and counts of past steps.
 
   Attributes:
     first_example: Row of the stream of examples at which the next batch begins.
     bad_examples: Numbers of the unreadable examples, ascending.
     skipped_steps: Updates that were skipped because they were not finite.
-    spikes: Steps whose loss or gradient norm stood out.
+    spikes: Steps whose loss or gradient norm was a spike.
     roll_backs: Number of returns to an earlier checkpoint.
     unlogged: Sums of the training metrics since the last line of metrics, as of
       `IntervalMeans.sums`.
@@ -28,7 +28,7 @@ class Position:
 
   @classmethod
   def of(cls, metadata: Mapping[str, Any]) -> "Position":
-    """The position in a checkpoint's metadata."""
+    """Reads the position from a checkpoint's metadata."""
     return cls(
       first_example=metadata["first_example"],
       bad_examples=tuple(metadata.get("bad_examples", ())),
@@ -39,5 +39,5 @@ class Position:
     )
 
   def metadata(self) -> dict[str, Any]:
-    """As JSON, for the checkpoint."""
+    """Returns the position as JSON for the checkpoint."""
     return dataclasses.asdict(self)

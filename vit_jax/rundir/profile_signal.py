@@ -1,4 +1,4 @@
-"""The signal that asks a run for a trace, while there is nobody to hear it."""
+"""Handling of the trace signal while no profiler listens for it."""
 
 import contextlib
 import signal
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def ignored() -> Iterator[None]:
-  """Keeps SIGUSR1 from ending the process; what was set before comes back.
+  """Keeps SIGUSR1 from ending the process; restores the earlier handler.
 
-  A `profiling.Profiler` within the context still hears it. Signals belong to
-  the main thread, so in another one nothing changes.
+  A `profiling.Profiler` within the context still receives it. Signals belong to
+  the main thread, so in another thread nothing changes.
   """
   if threading.current_thread() is not threading.main_thread():
     yield

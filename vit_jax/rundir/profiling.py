@@ -1,7 +1,7 @@
-"""Traces of a few steps, by config or when a running job is asked for one.
+"""Traces of a few steps, by config or by a signal to a running job.
 
 A trace goes to `profiles/STEP/` of the workdir. Its `perfetto_trace.json.gz`
-opens at ui.perfetto.dev; TensorBoard's profile plugin reads the whole.
+opens at ui.perfetto.dev; TensorBoard's profile plugin reads the whole trace.
 """
 
 import logging
@@ -24,10 +24,10 @@ Step = Callable[[Any, Any], tuple[Any, Any]]
 
 
 class Profiler:
-  """Traces steps of a run; SIGUSR1 asks for the ones to come.
+  """Traces steps of a run; SIGUSR1 requests the next ones.
 
   Args:
-    config: Section that names the steps to trace unasked.
+    config: Section that names the steps to trace without a signal.
     workdir: Directory of the run.
   """
 

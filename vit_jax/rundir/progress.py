@@ -1,4 +1,4 @@
-"""Progress lines for a person who watches a run or another long task."""
+"""Progress output for a person who watches a run or another long task."""
 
 import math
 import shutil
@@ -13,7 +13,7 @@ _BAR_WIDTH = 30
 
 
 class Progress:
-  """A bar that renews itself on a terminal, plain lines elsewhere.
+  """A progress bar on a terminal, plain lines elsewhere.
 
   Args:
     total_steps: Length of the run in steps.
@@ -30,7 +30,7 @@ class Progress:
     self._last_drawn = -math.inf
 
   def tick(self, step: int) -> None:
-    """Shows on a terminal that a step is done, a few times a second."""
+    """Updates the bar on a terminal after a step, a few times per second."""
     now = time.monotonic()
     if self._is_terminal and now - self._last_drawn >= _SECONDS_BETWEEN_TICKS:
       self._last_drawn = now
@@ -43,7 +43,7 @@ class Progress:
     *,
     seconds_left: float | int,
   ) -> None:
-    """Shows the training metrics of a logged step, and the time left."""
+    """Shows the training metrics of a logged step, and the remaining time."""
     parts = [
       f"loss {metrics['train/loss']:.4f}",
       f"lr {metrics['train/learning_rate']:.2e}",
@@ -74,7 +74,7 @@ class Progress:
     return f"{step:{len(str(self._total_steps))}}/{self._total_steps}"
 
   def say(self, text: str) -> None:
-    """A line of its own."""
+    """Prints a separate line."""
     if self._stream is None:
       return
     if self._open_line:
@@ -97,7 +97,7 @@ def format_duration(seconds: float | int) -> str:
 
 
 class CountProgress:
-  """A bar that renews itself on a terminal, a line now and then elsewhere."""
+  """A progress bar on a terminal, an occasional line elsewhere."""
 
   def __init__(self):
     self._is_terminal = sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""The directory of a run: its files, and the step a run in it resumes from."""
+"""The directory of a run: its files, and the step from which it resumes."""
 
 import contextlib
 import json
@@ -37,20 +37,20 @@ class RunDirectory:
   Attributes:
     path: Path of the directory.
     store: Checkpoints of the run.
-    first_step: Updates already done by an earlier run in it.
-    position: Position in its data to resume from.
+    first_step: Number of updates already done by an earlier run in it.
+    position: Position in its data from which to resume.
     facts: Further facts for the summary, by key.
     evaluation_due: True if an evaluation of that step was left unfinished.
     best_checkpoint: Keeper of the checkpoint of the best evaluation.
 
   Args:
-    workdir: Directory that is created if absent.
+    workdir: Directory, which is created if absent.
     parts: Parts of the experiment.
     clock: Clock whose phases appear in the summary.
 
   Raises:
     UserError: The directory cannot be written to, is used by another job,
-      holds another run or one beyond this length, or is not the same for all
+      contains another run or one beyond this length, or is not the same for all
       processes.
   """
 
@@ -124,26 +124,26 @@ class RunDirectory:
 
   @property
   def records_path(self) -> epath.Path:
-    """Directory for the records; a local one if the run's is in a bucket."""
+    """Directory for the records; a local one if the workdir is in a bucket."""
     return self._records.path if self._records else self.path
 
   def track(self) -> None:
-    """Begins to send the metrics to the trackers of `config.log.to`."""
+    """Starts sending the metrics to the trackers of `config.log.to`."""
     if self._records:
       self._records.track()
 
   def go_back(self, step: int) -> tuple[int, Position] | None:
-    """Makes the run resume from `step`, or the newest whole save before it.
+    """Makes the run resume from `step` or the newest complete save before it.
 
-    Later checkpoints and lines are removed.
+    Later checkpoints and lines of metrics are removed.
 
     Returns:
-      The step gone back to and the position there; None if there is none, in
-      which case all is left as it is. Step 0 is always there.
+      The step to resume from and the position there; None if there is none, in
+      which case nothing changes. Step 0 is always available.
 
     Raises:
-      UserError: A save under way failed, and `config.checkpoint.on_save_error`
-        does not say to continue.
+      UserError: A pending save failed, and `config.checkpoint.on_save_error` is
+        not 'continue'.
     """
     with self._alarm():
       self.store.wait()
@@ -159,11 +159,11 @@ class RunDirectory:
     return self.first_step, self.position
 
   def saves_due(self) -> dict[int, int]:
-    """Step -> interval, of the saves that were due when they were made.
+    """Returns step -> interval of the saves that were due when they were made.
 
-    Not those made because the run was asked to stop or a metric was the best,
-    nor those of which this cannot be read. The interval may have been changed
-    since.
+    Excludes saves made because the run was asked to stop or a metric was the
+    best, and those for which this cannot be read. The interval may have been
+    changed since.
 
     Raises:
       UserError: As for `go_back`.
@@ -182,7 +182,7 @@ class RunDirectory:
     return {int(step): every for step, every in found.items()}
 
   def restore_or_init(self) -> Any:
-    """The state to resume from: saved, from `init_from`, or new.
+    """Returns the state to resume from: saved, from `init_from`, or new.
 
     Raises:
       UserError: `config.init_from` does not fit the model.
@@ -201,17 +201,17 @@ class RunDirectory:
     *,
     evaluation_due: bool = False,
   ) -> None:
-    """Starts a checkpoint, once the one before is written.
+    """Starts writing a checkpoint, after the previous one is complete.
 
     Args:
       step: Number of updates done.
       state: State after these updates.
       position: Position of the next batch.
-      evaluation_due: Leaves an evaluation of this step for the next start.
+      evaluation_due: Leaves an evaluation of this step to the next start.
 
     Raises:
       UserError: Another job has taken the directory over, or a save failed and
-        `config.checkpoint.on_save_error` does not say to continue.
+        `config.checkpoint.on_save_error` is not 'continue'.
     """
     self.check()
     with self._alarm():
@@ -293,17 +293,17 @@ class RunDirectory:
     )
 
   def mark(self, step: int) -> None:
-    """Keeps, from time to time, the seconds of this start up to `step`."""
+    """Records, from time to time, the seconds of this start up to `step`."""
     if self._records:
       self._records.mark(step)
 
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
-    """A line of metrics.jsonl (first process only)."""
+    """Writes a line of metrics.jsonl (first process only)."""
     if self._records:
       self._records.write(step, metrics)
 
   def finish(self, status: str) -> None:
-    """Waits for the last checkpoint, then says in the summary how it ended.
+    """Waits for the last checkpoint, then records the outcome in the summary.
 
     Args:
       status: 'running', 'finished', 'preempted', 'interrupted', 'diverged' or

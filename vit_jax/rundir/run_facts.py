@@ -12,7 +12,7 @@ from vit_jax.config import schema
 
 
 def facts(config: schema.Config, params: Any) -> dict[str, Any]:
-  """Facts for the summary and for trackers, of JSON's types.
+  """Facts for the summary and for trackers, of JSON types.
 
   Args:
     config: The resolved config.

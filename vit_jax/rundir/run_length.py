@@ -1,4 +1,4 @@
-"""A run that has not ended is not made shorter than it is already."""
+"""Check that an unfinished run is not shortened below its progress."""
 
 from etils import epath
 
@@ -10,16 +10,16 @@ from vit_jax.processes import agreement
 def check(workdir: epath.Path, step: int, total_steps: int) -> None:
   """Checks that a run has not gone beyond its length; all processes call it.
 
-  One that ended there, and was measured, may be started again with any length:
-  nothing is left to do.
+  A run that ended there and was evaluated may be started again with any length,
+  because nothing is left to do.
 
   Args:
     workdir: Directory of the run.
-    step: Updates that its newest checkpoint has seen.
-    total_steps: Length of the run as it is to go on.
+    step: Number of updates of its newest checkpoint.
+    total_steps: New length of the run.
 
   Raises:
-    UserError: It has; raised on all processes.
+    UserError: The run has gone beyond it; raised on all processes.
   """
   if step <= total_steps:
     return

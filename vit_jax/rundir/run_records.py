@@ -1,4 +1,4 @@
-"""The records of a run: metrics, account of seconds, trackers and summary."""
+"""The records of a run: metrics, time accounting, trackers and summary."""
 
 import contextlib
 import dataclasses
@@ -29,11 +29,11 @@ _SUMMARY = "summary.json"
 
 
 class RunRecords:
-  """The files that the first process of a run writes beside its checkpoints.
+  """The files that the first process writes in addition to checkpoints.
 
   Attributes:
-    path: Directory they are in: the run's own or, if that is in a bucket, a
-      local one that is copied to it.
+    path: Directory of the records: the workdir or, if that is in a bucket, a
+      local directory that is copied to it.
     metrics_path: Path of the lines of metrics.
     has_lines: True if this start has written a line of metrics.
 
@@ -101,12 +101,12 @@ class RunRecords:
       self._values.update(line)
 
   def has_evaluation(self, step: int) -> bool:
-    """True if a line holds metrics of an evaluation at `step`."""
+    """Returns True if a line has metrics of an evaluation at `step`."""
     prefixes = evaluator_declarations.prefixes(self._parts.config)
     return self._metrics.has_any(step, prefixes)
 
   def track(self) -> None:
-    """Begins to send the metrics to the trackers of `config.log.to`."""
+    """Starts sending the metrics to the trackers of `config.log.to`."""
     config = self._parts.config
     if not config.log.to:
       return
@@ -133,15 +133,15 @@ class RunRecords:
       self._trackers.write(step, metrics)
 
   def mark(self, step: int) -> None:
-    """Keeps, from time to time, the seconds of this start up to `step`."""
+    """Records, from time to time, the seconds of this start up to `step`."""
     self._goodput.mark(step)
 
   def upload(self) -> None:
-    """Copies what is new to the workdir, if that is in a bucket."""
+    """Copies new content to the workdir, if that is in a bucket."""
     self._spool.upload()
 
   def saved(self, step: int, position: Position) -> None:
-    """Takes note of a step that the run may resume from."""
+    """Records a step from which the run may resume."""
     self._step = step
     self._seen = step, position.first_example
     self._goodput.mark(step, is_saved=True)
@@ -160,13 +160,13 @@ class RunRecords:
   ) -> None:
     """Writes the summary, and ends the trackers and the upload.
 
-    The trackers come after all that a restart needs. A mistake in the command
-    of a run that has ended leaves its summary as it is.
+    The trackers are ended after everything that a restart needs is written. A
+    mistake in the command for a finished run leaves its summary unchanged.
 
     Args:
       status: 'running', 'finished', 'preempted', 'interrupted', 'diverged' or
         'failed'.
-      best: The best evaluation of the run, if it looks for one.
+      best: The best evaluation of the run, if it is tracked.
       facts: Further facts for the summary.
 
     Raises:
@@ -227,7 +227,7 @@ class RunRecords:
     self._spool.abandon()
 
   def abort(self) -> None:
-    """Copies what there is of a start that fails before its first step."""
+    """Copies the records of a start that fails before its first step."""
     with contextlib.suppress(OSError):
       self._spool.close()
 

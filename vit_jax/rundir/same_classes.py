@@ -1,4 +1,4 @@
-"""The check that the classes of a run's data are those of its head."""
+"""Check that the classes of a run's data are those of its head."""
 
 import itertools
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ def check(workdir: epath.PathLike, names: Sequence[str] | None) -> None:
 
   Args:
     workdir: Directory of a run that resumes.
-    names: Names in the order of the labels; None: not known.
+    names: Names in the order of the labels; None: unknown.
 
   Raises:
-    UserError: The names differ, so that the head's outputs would change their
-      meaning.
+    UserError: The names differ, so the meaning of the head's outputs would
+      change.
   """
   before = run_files.read_class_names(workdir)
   if before is None or names is None or list(before) == list(names):

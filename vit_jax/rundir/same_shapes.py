@@ -1,4 +1,4 @@
-"""The comparison of a saved state's arrays with those of the run's state."""
+"""Comparison of the arrays of a saved state with those of the run's state."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +11,14 @@ _NAMED = 4
 
 
 def misfits(saved: Mapping[str, tuple[int, ...]], state: Any) -> str:
-  """Tells in a clause which arrays differ; "" if none do.
+  """Returns a clause that names the arrays that differ; "" if none do.
 
-  Parameters come alone where they differ, for the optimizer's differ with them.
+  If parameters differ, only they are named, because the optimizer's arrays
+  differ with them.
 
   Args:
     saved: Shapes of the saved state, by path.
-    state: State that is wanted, or its ShapeDtypeStructs.
+    state: Expected state, or its ShapeDtypeStructs.
   """
   wanted = {name: tuple(x.shape) for name, x in trees.named_leaves(state)}
   found = shape_mismatches.find(saved, wanted)

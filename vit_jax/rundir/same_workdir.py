@@ -1,4 +1,4 @@
-"""All processes of a run have one workdir."""
+"""Check that all processes of a run share one workdir."""
 
 import jax
 from etils import epath
@@ -13,7 +13,7 @@ def check(workdir: epath.Path) -> None:
   """Checks that all processes see the lock that process 0 holds.
 
   Raises:
-    UserError: Some do not; raised on all processes.
+    UserError: Some processes do not; raised on all processes.
   """
   if jax.process_count() == 1:
     return

@@ -18,8 +18,8 @@ _logger = logging.getLogger(__name__)
 class TensorBoard:
   """Writes scalars to event files in the background.
 
-  What cannot be written, as on a full disk, is missing in TensorBoard and no
-  more: `metrics.jsonl` has it.
+  Values that cannot be written, as on a full disk, are missing only in
+  TensorBoard, not in `metrics.jsonl`.
 
   Args:
     workdir: Directory of the event files.

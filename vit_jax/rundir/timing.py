@@ -1,4 +1,4 @@
-"""Account of the time of a run."""
+"""Time accounting of a run."""
 
 import contextlib
 import time
@@ -11,7 +11,7 @@ class Clock:
   """Adds up seconds by phase: 'start', 'compile', 'data', 'step', ...
 
   Attributes:
-    seconds: Seconds of each phase, as far as they have ended.
+    seconds: Seconds of each phase that has ended.
     current: Current phase, or None.
   """
 
@@ -32,7 +32,7 @@ class Clock:
       self.seconds[name] = self.seconds.get(name, 0.0) + elapsed
 
   def total(self) -> float:
-    """Seconds since the clock was made."""
+    """Seconds since the clock was created."""
     return time.monotonic() - self._begin
 
   def summary(self) -> dict[str, float]:
@@ -42,11 +42,11 @@ class Clock:
 
 
 class Throughput:
-  """Rates between two log lines, time of evaluations and saves left out.
+  """Rates between two log lines, without the time of evaluations and saves.
 
   Args:
     clock: Clock of the run; its phases 'evaluate' and 'save' do not count.
-    batch_size: Examples a step.
+    batch_size: Examples per step.
     flops_per_step: Model FLOPs of a step, forward and backward.
     device_kind: Name of the accelerator in jax.
     num_devices: Devices of all processes.

@@ -1,17 +1,18 @@
-"""One job at a time in a workdir.
+"""Lock that allows one job at a time in a workdir.
 
 The file `run.lock` names the job that writes there. On the same machine, the
-job's process shows whether it is alive; on others, the file's modification
-time, which the job renews. Only times of the file system are compared, never
-the clocks of hosts. So a job that was killed blocks no other.
+job's process shows whether it is alive; on others, the file's modification time
+does, which the job renews. Only file system times are compared, never the
+clocks of hosts. So a killed job does not block others.
 
-In a bucket the lock is an object that is made, renewed and replaced under the
-storage's own preconditions: of two jobs that start together exactly one gets
-it, and one that has lost it cannot renew it.
+In a bucket the lock is an object that is created, renewed and replaced under
+the storage's preconditions: of two jobs that start together, exactly one gets
+it, and a job that has lost it cannot renew it.
 
-It is our own because `filelock` and `fcntl.flock` exclude processes of one
-machine, and not dependably over network file systems; they know no buckets,
-and can neither name the holder nor tell that it died on another host.
+`filelock` and `fcntl.flock` are not used because they exclude processes of one
+machine, and are not reliable over network file systems; they do not support
+buckets, and can neither name the holder nor detect that it died on another
+host.
 """
 
 import contextlib
@@ -93,7 +94,7 @@ class WorkdirLock:
       )
 
   def release(self) -> None:
-    """Lets the next job in."""
+    """Releases the lock for the next job."""
     self._released.set()
     if self._thread is None:
       return

@@ -1,4 +1,4 @@
-"""The implementation of attention that a run takes, by the device it is for."""
+"""Choice of a run's attention implementation by its device."""
 
 from typing import Any
 
@@ -13,17 +13,16 @@ _LEAST_CAPABILITY = 8.0
 
 
 def settled(config: schema.Config, device: Any) -> schema.Config:
-  """The config whose `model.attention` is not 'auto'.
+  """Returns the config with 'auto' in `model.attention` resolved.
 
-  'auto' becomes 'cudnn' on NVIDIA GPUs where that could have been asked for,
-  else 'xla'.
+  'auto' becomes 'cudnn' on NVIDIA GPUs if the config supports it, else 'xla'.
 
   Args:
     config: The experiment.
-    device: A device that it is compiled for, of jax; it need not be here.
+    device: A jax device to compile for; it need not be present.
 
   Raises:
-    UserError: The device has no cuDNN, and the config asks for it.
+    UserError: The config asks for cuDNN, but the device does not have it.
   """
   attention = attention_key.value(config.model)
   if attention == "auto":

@@ -1,4 +1,4 @@
-"""The examples that a run sees, step by step."""
+"""The training examples of a run, step by step."""
 
 import dataclasses
 import json
@@ -20,8 +20,8 @@ class DataStream(Iterator[dict[str, Any]]):
   Args:
     parts: The experiment.
     source: The training data.
-    first_step: Updates that earlier batches were used for.
-    position: Position of the run after them.
+    first_step: Number of updates already done with earlier batches.
+    position: Position of the run after these updates.
   """
 
   def __init__(
@@ -45,7 +45,7 @@ class DataStream(Iterator[dict[str, Any]]):
     return next(self._batches)
 
   def position(self, step: int) -> Position:
-    """Position of the run after `step` updates; all processes must ask.
+    """Returns the position after `step` updates; all processes must call it.
 
     Raises:
       UserError: More examples were bad than the config tolerates.
@@ -59,12 +59,12 @@ class DataStream(Iterator[dict[str, Any]]):
     )
 
   def bad_examples(self, step: int) -> list[int]:
-    """Examples of all processes that could not be read up to `step`.
+    """Returns the unreadable examples of all processes up to `step`.
 
-    All processes must ask.
+    All processes must call it.
 
     Raises:
-      UserError: They are more than the config tolerates.
+      UserError: There are more than the config tolerates.
     """
     limit = self._config.train.max_bad_examples
     if not limit:
@@ -77,7 +77,7 @@ class DataStream(Iterator[dict[str, Any]]):
     return found
 
   def metrics(self, step: int) -> dict[str, int]:
-    """Counts of what was left out up to `step`; all processes must ask.
+    """Counts the omissions up to `step`; all processes must call it.
 
     Raises:
       UserError: As `bad_examples`.
@@ -94,7 +94,7 @@ class DataStream(Iterator[dict[str, Any]]):
     return counts
 
   def leave_out(self, bad_step: int, saved_step: int, saved: Position) -> None:
-    """Resumes from `saved_step` with the batches after that of `bad_step`."""
+    """Resumes from `saved_step` with the batches after `bad_step`'s."""
     self._first = dataclasses.replace(
       saved,
       first_example=self._row(bad_step),

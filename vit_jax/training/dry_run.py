@@ -28,22 +28,22 @@ def describe(
   config: schema.Config,
   compiled: Callable[[experiment.Experiment], Callable[..., Any]] | None,
 ) -> Iterator[str]:
-  """Describes the run in short, then config, parameters, batch and memory.
+  """Describes the run briefly, then config, parameters, batch and memory.
 
-  The data may be missing if the config gives the numbers of classes and
-  steps, or the dataset is a well-known one. Where they are here, those of the
-  evaluators must be too.
+  The training data may be missing if the config gives the numbers of classes
+  and steps, or the dataset is a well-known one. If they are present, the data
+  of the evaluators must be present too.
 
   Args:
     config: The experiment.
-    compiled: Compiles the train step of an experiment, of which a few are made
-      to say how long the run will take on the devices at hand; None: none.
+    compiled: Compiles the train step of an experiment; a few steps are run to
+      estimate the duration on the available devices. None: no estimate.
 
   Yields:
-    Pieces of the text, each of whole lines, as soon as each is known.
+    Pieces of the text, each of whole lines, as soon as they are known.
 
   Raises:
-    UserError: Anything that would keep the run from starting.
+    UserError: Any error that would prevent the run from starting.
   """
   source = missing = None
   try:

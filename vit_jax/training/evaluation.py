@@ -1,4 +1,4 @@
-"""Evaluation in the course of training."""
+"""Evaluation during training."""
 
 import contextlib
 import time
@@ -25,7 +25,7 @@ def build_evaluators(
   *,
   heartbeat: Callable[[], None] = lambda: None,
 ) -> dict[str, Evaluator]:
-  """The evaluators of `config.evals`; opens their data.
+  """Builds the evaluators of `config.evals` and opens their data.
 
   Args:
     parts: Parts of the experiment.
@@ -51,10 +51,10 @@ def build_evaluators(
 
 @contextlib.contextmanager
 def errors_explained(config: schema.Config) -> Iterator[None]:
-  """Adds to errors of evaluators how to train without them.
+  """Adds instructions for training without evaluators to their errors.
 
-  Images of one's own that a network learns from without labels rarely come with
-  the labels that the evaluators of its config compare with.
+  A user's images for training without labels rarely have the labels that the
+  evaluators of the config need.
   """
   try:
     yield
@@ -77,9 +77,9 @@ class Evaluation:
 
   Attributes:
     evaluators: The evaluators by name.
-    unfinished: True if an evaluation of the last step is left for the next
-      start, because the run was asked to stop.
-    best_step: Step of the last evaluation, if that was the best.
+    unfinished: True if an evaluation of the last step is left to the next start
+      because the run was asked to stop.
+    best_step: Step of the last evaluation, if it was the best.
 
   Raises:
     UserError: The data of an evaluator are missing.
@@ -122,7 +122,7 @@ class Evaluation:
   def run(self, step: int, state: TrainState) -> None:
     """Runs the evaluators that are due; writes one line of metrics.
 
-    If the run is asked to stop, the evaluation leaves no trace.
+    If the run is asked to stop, nothing of the evaluation is recorded.
     """
     metrics: dict[str, float] = {}
     self.unfinished = self.due(step)
@@ -153,7 +153,7 @@ class Evaluation:
 
   @property
   def is_in_vain(self) -> bool:
-    """True once `config.early_stopping` evaluations were not better."""
+    """True after `config.early_stopping` evaluations without an improvement."""
     best = self._directory.best_checkpoint.best
     patience = self._patience
     return patience is not None and bool(best) and best.since >= patience

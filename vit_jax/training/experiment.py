@@ -1,7 +1,7 @@
-"""The parts of a run that follow from its config and facts of its data.
+"""The parts of a run that follow from its config and facts about its data.
 
 `train`, `evaluate`, `compile`, `--dry_run` and `benchmark step` all build them
-here, so that they speak of the same step. No data are read.
+here, so that they use the same step. No data are read.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from vit_jax.training import step as step_lib
 class Experiment:
   """A run ready to start.
 
-  `abstract_state` carries shardings; `model.attention` of `config` is settled.
+  `abstract_state` carries shardings; `model.attention` is resolved.
   """
 
   config: schema.Config
@@ -52,12 +52,12 @@ class Experiment:
   _init: Callable[[], state_lib.TrainState]
 
   def init_state(self) -> state_lib.TrainState:
-    """The state at step 0, made on its shardings."""
+    """Creates the state at step 0 with its shardings."""
     return jax.jit(self._init, out_shardings=self.shardings)()
 
   @functools.cached_property
   def constants(self) -> Any:
-    """The objective's frozen parameters, on their shardings."""
+    """The objective's frozen parameters, with their shardings."""
     return jax.tree.map(
       lambda array, leaf: jax.device_put(array, leaf.sharding),
       self.objective.constants.params,
@@ -80,7 +80,7 @@ class Experiment:
     return {**exported, **beside}
 
   def evaluated(self, state: state_lib.TrainState) -> Any:
-    """`exported`, gathered where devices share no more than the update."""
+    """`exported`, gathered if devices share only the update."""
     exported = self.exported(state)
     if self.config.mesh.fsdp != "auto":
       return exported
@@ -104,7 +104,7 @@ class Experiment:
       options: Options of the compiler.
 
     Raises:
-      UserError: The step does not fit into the device's memory.
+      UserError: The step does not fit in the device's memory.
     """
     with memory_explained(self.config):
       return self.lower().compile(compiler_options=dict(options or {}))
@@ -115,7 +115,7 @@ class Experiment:
     first_example: int,
     bad_examples: Sequence[int] = (),
   ) -> pipeline.TrainBatches:
-    """The global batches from a position in the stream of examples.
+    """Opens the global batches from a position in the stream of examples.
 
     Args:
       source: The training data.
@@ -143,9 +143,10 @@ class Experiment:
 
   @property
   def flops_per_step(self) -> int:
-    """Model FLOPs of an update: 3 x forward, 2 for each multiply-add.
+    """Model FLOPs of an update: 3 x forward, 2 per multiply-add.
 
-    What has no backward pass, or is skipped, counts as `ObjectiveKind` says.
+    Parts without a backward pass, or that are skipped, count as described in
+    `ObjectiveKind`.
     """
     forward = objectives_build.forward_flops(
       self.config, num_classes=self.facts.num_classes
@@ -153,7 +154,7 @@ class Experiment:
     return 3 * forward * self.config.train.batch_size
 
   def steps(self, interval: int | str | None) -> int | None:
-    """An interval of the config in steps, at least one; None stays None."""
+    """Converts an interval to steps, at least one; None stays None."""
     if interval is None:
       return None
     steps = durations.parse(interval).to_steps(
@@ -168,7 +169,7 @@ class Experiment:
     return durations.EverySteps(self.steps(interval), self.total_steps)
 
   def abstract_batch(self) -> dict[str, jax.ShapeDtypeStruct]:
-    """The global batch as it reaches the step, with its sharding."""
+    """Shapes of the global batch as input of the step, with its sharding."""
     sharding = mesh_lib.batch_sharding(self.mesh)
     spec = self.facts.features.batch_spec(self.config.train.batch_size)
     return {
@@ -184,7 +185,7 @@ def build(
   *,
   trains: bool = True,
 ) -> Experiment:
-  """Builds all parts from shapes alone.
+  """Builds all parts from shapes only.
 
   Args:
     config: The experiment.
@@ -252,7 +253,7 @@ def build(
 
 @contextlib.contextmanager
 def memory_explained(config: schema.Config) -> Iterator[None]:
-  """Turns a device's running out of memory into a UserError."""
+  """Converts an out-of-memory error of a device to a UserError."""
   try:
     yield
   except jax.errors.JaxRuntimeError as error:
@@ -275,7 +276,7 @@ def count_steps(config: schema.Config, num_examples: int | None) -> int:
 
   Raises:
     UserError: The length is given in epochs and the number of examples is not
-      known, or it comes to less than one step or to more than int32 counts.
+      known, or it is less than one step or exceeds int32.
   """
   if config.total_steps is not None:
     if config.max_epochs is None or num_examples is None:

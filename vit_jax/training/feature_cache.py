@@ -1,4 +1,4 @@
-"""Features of the training images that are computed once and kept on disk."""
+"""Cache on disk for features of the training images, computed once."""
 
 import hashlib
 import logging
@@ -25,16 +25,16 @@ _logger = logging.getLogger(__name__)
 
 
 def with_stored(parts: Experiment, source: Source, params: Any) -> Source:
-  """The source whose records have the objective's stored feature.
+  """Returns the source with the objective's stored feature in its records.
 
-  What is missing of the file is computed, batch by batch as training would;
-  each process writes the rows that its devices hold. The file is that of these
+  Missing rows of the file are computed batch by batch, as in training; each
+  process writes the rows that its devices hold. The file is specific to these
   parameters, keys, preprocessing and data.
 
   Args:
     parts: The experiment, whose objective has a stored feature.
     source: The training data.
-    params: Parameters of the network, on their shardings.
+    params: Parameters of the network, with their shardings.
 
   Raises:
     UserError: The directory cannot be written.

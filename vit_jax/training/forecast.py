@@ -1,4 +1,4 @@
-"""Forecast of the time that a run still needs."""
+"""Forecast of the remaining time of a run."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,11 @@ from vit_jax.training.experiment import Experiment
 
 
 class Forecast:
-  """Time for the steps and evaluations that are left.
+  """Time for the remaining steps and evaluations.
 
-  An evaluation is taken to last as long as the one before it. The first one is
-  taken to last as long as forward passes over its images, each a third of what
-  a train step needs for an image.
+  An evaluation is assumed to last as long as the previous one. The first one is
+  assumed to last as long as forward passes over its images, each a third of a
+  train step's time per image.
 
   Args:
     parts: Parts of the experiment.
@@ -28,12 +28,12 @@ class Forecast:
     self._measured: dict[str, float | int] = {}
 
   def expect(self, evaluators: Mapping[str, Evaluator]) -> None:
-    """Takes the numbers of images of the evaluators that know theirs."""
+    """Records the numbers of images of the evaluators that know theirs."""
     for name, evaluator in evaluators.items():
       self._images[name] = getattr(evaluator, "num_examples", None) or 0
 
   def measured(self, name: str, seconds: float | int) -> None:
-    """Takes the duration of an evaluation."""
+    """Records the duration of an evaluation."""
     self._measured[name] = seconds
 
   def evaluations_left(self, step: int) -> int:

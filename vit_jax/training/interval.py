@@ -4,14 +4,14 @@ from collections.abc import Collection, Mapping
 
 
 class IntervalMeans:
-  """Running sums of what every step measured.
+  """Running sums of the metrics of every step.
 
   Sums are plain floats that are added in the order of the steps, and JSON
-  keeps them to the bit: a run that is stopped within an interval and goes on
+  preserves them exactly: a run that is stopped within an interval and resumes
   logs the same means as one that never stopped.
 
   Args:
-    sums: Sums that a checkpoint kept, with their number under 'steps'.
+    sums: Sums saved in a checkpoint, with their number under 'steps'.
     latest: Names of metrics that are not averaged; the last value is taken.
   """
 
@@ -22,12 +22,12 @@ class IntervalMeans:
     self._last: dict[str, float] = {}
 
   def add(self, values: Mapping[str, float], *, finite: bool) -> None:
-    """Takes the metrics of a step.
+    """Adds the metrics of a step.
 
     Args:
       values: Metrics of the step.
-      finite: False if its loss or gradient was not finite. Such a step is left
-        out of the means, as its update is left out of the weights.
+      finite: False if its loss or gradient was not finite. Such a step is
+        excluded from the means, as its update is from the weights.
     """
     self._last = dict(values)
     if not finite:
@@ -37,7 +37,7 @@ class IntervalMeans:
       self._sums[name] = self._sums.get(name, 0.0) + value
 
   def take(self) -> dict[str, float]:
-    """The means, which begin anew; of no finite step, the last values."""
+    """Returns and resets the means; without finite steps, the last values."""
     means = dict(self._last)
     if self._steps:
       means |= {
@@ -49,5 +49,5 @@ class IntervalMeans:
     return means
 
   def sums(self) -> dict[str, float]:
-    """The sums that a checkpoint keeps for the next `IntervalMeans`."""
+    """The sums to save in a checkpoint for the next `IntervalMeans`."""
     return self._sums | {"steps": self._steps} if self._steps else {}

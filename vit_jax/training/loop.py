@@ -1,4 +1,4 @@
-"""The training loop, in the order in which things happen."""
+"""The training loop, in execution order."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,25 +27,25 @@ def train(
   stop: Callable[[int], bool],
   clock: Clock,
 ) -> tuple[TrainState, int]:
-  """Trains from `first_step` updates done to `total_steps`.
+  """Trains from `first_step` to `total_steps` updates.
 
   Args:
     state: State after `first_step` updates; donated.
     batches: Batches, the first for update `first_step + 1`.
     train_step: Compiled train step.
-    first_step, total_steps: Updates done before and at the end.
+    first_step, total_steps: Number of updates before and after training.
     log: (step, metrics, batch, newest state), for every step in order; raises
       to end the run.
-    evaluate_due, evaluate: Predicate of steps, and the measurement to make; if
-      it raises, a process that is alone saves the step before it ends.
-    save_due, save: Predicate of steps, and the save to make.
-    stop: Returns, for a step, True to save and leave; asked before the first
+    evaluate_due, evaluate: Predicate of steps, and the evaluation to run; if it
+      raises, a single-process run saves the step before it ends.
+    save_due, save: Predicate of steps, and the function that saves.
+    stop: Returns, for a step, True to save and exit; called before the first
       step and after every step and evaluation.
     clock: Clock that times the phases 'data', 'step' and 'save'.
 
   Returns:
-    The last state, and the number of updates done: fewer than `total_steps`
-    if a stop was asked for.
+    The last state, and the number of updates done: fewer than `total_steps` if
+    a stop was requested.
   """
   step, pending = first_step, None
   stopping = stop(step)

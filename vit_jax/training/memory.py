@@ -13,7 +13,7 @@ from vit_jax.training.experiment import Experiment
 
 
 def by_purpose(parts: Experiment) -> dict[str, int]:
-  """Bytes on one device, by what they are for."""
+  """Returns the bytes on one device by purpose."""
   state, shardings = parts.abstract_state, parts.shardings
   params = rules.shard_bytes(state.params, shardings.params)
   return {
@@ -38,9 +38,8 @@ def by_purpose(parts: Experiment) -> dict[str, int]:
 def activation_bytes(parts: Experiment) -> int:
   """Bytes of a micro-batch's residuals on one device, before XLA fuses any.
 
-  Counts what the backward pass would hold if nothing were fused away, and
-  nothing split over the tensor axis: an upper bound of what the compiled step
-  needs.
+  Counts the residuals of the backward pass without fusion and without splits
+  over the tensor axis: an upper bound on the memory of the compiled step.
   """
   config, objective = parts.config, parts.objective
   state = parts.abstract_state

@@ -1,4 +1,4 @@
-"""Looks at every step's metrics and writes them when due."""
+"""Checks the metrics of every step and writes them when due."""
 
 import logging
 import sys
@@ -32,12 +32,12 @@ class Monitor:
     parts: Parts of the experiment.
     directory: Directory of the run.
     data_stream: Stream of its batches.
-    recovery: Recovery that is told of numbers that are not finite.
+    recovery: Recovery that handles non-finite numbers.
     clock: Clock of the run.
     quiet: Suppresses output on the terminal.
 
   Attributes:
-    forecast: Forecast of the time that the run still needs.
+    forecast: Forecast of the remaining time of the run.
   """
 
   def __init__(
@@ -69,7 +69,7 @@ class Monitor:
     self._is_doubted, self._num_warnings = False, 0
 
   def start(self) -> None:
-    """Begins to measure, from the step that the run is at."""
+    """Starts measuring at the current step of the run."""
     self._last_step = self._directory.first_step
     self._means = IntervalMeans(
       self._directory.position.unlogged, latest=self._parts.scalars
@@ -93,15 +93,15 @@ class Monitor:
     batch: Mapping[str, Any],
     state: TrainState,
   ) -> None:
-    """Takes the metrics of `step`; if it is time, writes those since the last.
+    """Records the metrics of `step`; if due, writes those since the last line.
 
-    A line has the means over these steps, and the schedules' last values. The
-    first and the last step of the run have theirs always.
+    A line contains the means over these steps and the last values of the
+    schedules. The first and last step of the run are always written.
 
     Args:
-      step: Updates done when the metrics were measured.
+      step: Number of updates when the metrics were measured.
       metrics: Metrics of the train step, on the device.
-      batch: Batch that they were measured on.
+      batch: Batch on which they were measured.
       state: Newest state.
 
     Raises:
@@ -156,7 +156,7 @@ class Monitor:
     self._is_doubted = bool(found)
 
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
-    """A line in the records and points in TensorBoard."""
+    """Writes a line to the records and points to TensorBoard."""
     self._directory.write(step, metrics)
     if self._board:
       self._board.write(step, metrics)

@@ -1,4 +1,4 @@
-"""The first tensor that is not finite, found once a step went wrong."""
+"""Search for the first non-finite tensor after a bad step."""
 
 import functools
 import operator
@@ -31,16 +31,16 @@ def first_bad_tensor(
   takes the gradients' flags.
 
   Args:
-    objective: The objective that was minimised.
+    objective: Objective that was minimised.
     params: Parameters before the bad update.
     constants: The objective's frozen parameters.
     objective_state: The objective's state before it.
-    batch: The batch of the bad step, as it came from the pipeline.
+    batch: Batch of the bad step, as the pipeline returned it.
     rngs: Name of a random stream -> its key at that step.
     step: Number of updates before it.
     grad_finite: Bool for each parameter, in tree order.
-    accumulate_steps: Micro-batches of the step, which are looked at one after
-      the other, as more of a batch may not fit into memory.
+    accumulate_steps: Micro-batches of the step, which are checked one after the
+      other because more of a batch may not fit in memory.
   """
   names = [name for name, _ in trees.named_leaves(params)]
   if jax.process_count() == 1:

@@ -1,4 +1,4 @@
-"""Reaction of a run to numbers that are not finite: `config.faults`."""
+"""Reaction of a run to non-finite numbers: `config.faults`."""
 
 import functools
 import logging
@@ -36,16 +36,16 @@ class _RollBack(Exception):
 
 
 class Recovery:
-  """Stops, leaves an update out, or goes back to an earlier checkpoint.
+  """Stops, skips an update, or rolls back to an earlier checkpoint.
 
-  What it does depends on the steps alone, not on when the run was stopped and
-  started again in between.
+  Its behaviour depends only on the steps, not on when the run was stopped and
+  restarted.
 
   Args:
     parts: Parts of the experiment.
     directory: Directory of the run.
     data_stream: Stream of its batches.
-    clock: Clock of the run; going back is in phase 'restore'.
+    clock: Clock of the run; rolling back is in phase 'restore'.
   """
 
   def __init__(
@@ -69,7 +69,7 @@ class Recovery:
     run: Callable[[TrainState], tuple[TrainState, int]],
     state: TrainState,
   ) -> tuple[TrainState, int]:
-    """Calls `run` with the state, and again after going back."""
+    """Calls `run` with the state, and again after each rollback."""
     while True:
       try:
         return run(state)
@@ -83,12 +83,12 @@ class Recovery:
     batch: Mapping[str, Any],
     state: TrainState,
   ) -> None:
-    """Answers to a step whose update was not applied.
+    """Handles a step whose update was not applied.
 
     Args:
-      step: Updates done, this one included.
+      step: Number of updates, including this one.
       values: Metrics of the update.
-      batch: Batch that they were measured on.
+      batch: Batch on which they were measured.
       state: Newest state.
 
     Raises:
@@ -117,7 +117,7 @@ class Recovery:
     self._give_up(step, what)
 
   def spike(self, step: int, values: Mapping[str, Any]) -> None:
-    """Tells of a spike, whose update may have been left out."""
+    """Reports a spike, whose update may have been skipped."""
     self._data_stream.spikes += 1
     left_out = self._faults.on_spike == "skip"
     _warn(
@@ -129,7 +129,7 @@ class Recovery:
     )
 
   def checked(self, step: int, state: TrainState) -> TrainState:
-    """`state`, which is about to be saved, if all of it is finite.
+    """Returns `state`, which is about to be saved, if all of it is finite.
 
     Raises:
       DivergedError: The state is not finite, and the run must end.
@@ -180,10 +180,10 @@ class Recovery:
   def _save_before(self, step: int) -> int:
     """The step to go back to from a fault at `step`.
 
-    Counts the saves that are due by the config rather than those that are
-    there, so that one made because the run was asked to stop changes nothing.
-    Where there are fewer than it shall go back, the first is the one. If the
-    interval of saves was another before, those that were due by it count.
+    Counts the saves that are due by the config rather than existing ones, so
+    that a save made because the run was asked to stop changes nothing. If there
+    are too few, it is the first. If the interval was different before, the
+    saves that were due by it count.
     """
     every = self._parts.steps(self._parts.config.checkpoint.every_steps)
     num_saves = (step - 1) // every

@@ -1,7 +1,7 @@
-"""Steps whose loss or gradient norm is far above those before.
+"""Detection of steps whose loss or gradient norm is unusually high.
 
-Statistics are part of the training state, so a run that is started again sees
-the same spikes. They are a few scalars inside the jitted step.
+The statistics are part of the training state, so a restarted run sees the same
+spikes. They are a few scalars inside the jitted step.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ WINDOW = 100  # Steps that count, and that pass before any is judged.
 
 @flax.struct.dataclass
 class Statistics:
-  """Of [loss, gradient norm], float32 [2] each; `count` steps, int32 []."""
+  """Statistics of [loss, gradient norm], float32 [2]; `count` is int32 []."""
 
   count: Any
   mean: Any
@@ -23,7 +23,7 @@ class Statistics:
 
 
 def init() -> Statistics:
-  """Of no step."""
+  """Returns the statistics of no steps."""
   return Statistics(
     count=jnp.zeros((), jnp.int32),
     mean=jnp.zeros(2, jnp.float32),
@@ -38,19 +38,18 @@ def update(
   *,
   zscore: float | int,
 ) -> tuple[Statistics, Bool[Array, ""]]:
-  """Takes in a step.
+  """Updates the statistics with a step.
 
-  The mean and variance are running ones over `WINDOW` steps, weighted
-  exponentially. A spike is taken in as if it stood at the limit, so that one
-  does not hide the next, and a new level is got used to. What has never
-  changed, as the loss of a head that is held at zero, is no measure: steps
-  count anew from its first change.
+  The mean and variance are exponentially weighted over `WINDOW` steps. A spike
+  is clipped to the limit, so that it does not hide the next one and a new level
+  is gradually accepted. A value that has never changed, such as the loss of a
+  head that is held at zero, is not judged: the count restarts at its first
+  change.
 
   Args:
-    statistics: Statistics of the steps before.
-    loss, grad_norm: Values of this step; if they are not finite, nothing
-      changes.
-    zscore: Standard deviations above the mean that make a spike.
+    statistics: Statistics of the previous steps.
+    loss, grad_norm: Values of this step; non-finite values change nothing.
+    zscore: Number of standard deviations above the mean that defines a spike.
 
   Returns:
     The statistics, and whether the step is a spike.

@@ -26,10 +26,10 @@ class TrainState:
   Attributes:
     step: int32 [], number of updates done.
     params: Trained parameters.
-    opt_state: State of the optimizer.
+    opt_state: Optimizer state.
     ema_params: Average of the parameters; None if they are not averaged.
-    objective_state: What the objective updates besides the parameters.
-    spikes: Running statistics of the steps; None if they are not watched.
+    objective_state: State that the objective updates besides the parameters.
+    spikes: Running statistics of the steps; None if spikes are not detected.
   """
 
   step: PyTree
@@ -41,7 +41,7 @@ class TrainState:
 
   @property
   def eval_params(self) -> PyTree:
-    """The average of the parameters if there is one, else the parameters."""
+    """Average of the parameters if there is one, else the parameters."""
     return self.params if self.ema_params is None else self.ema_params
 
 
@@ -50,7 +50,7 @@ def initialiser(
   objective: Objective,
   tx: optax.GradientTransformation,
 ) -> Any:
-  """Makes a function without arguments that returns the state at step 0."""
+  """Returns a function without arguments that creates the state at step 0."""
 
   def init() -> TrainState:
     params, objective_state = objective.init(
@@ -74,7 +74,7 @@ def state_shardings(
   config: schema.Mesh,
   family_rules: Sequence[rules.Rule] = (),
 ) -> TrainState:
-  """Shardings of a state: moments and averages follow their parameter.
+  """Returns the shardings of a state; moments and averages follow parameters.
 
   Args:
     abstract_state: ShapeDtypeStructs of the state.
@@ -107,13 +107,13 @@ def constant_shardings(
   config: schema.Mesh,
   family_rules: Sequence[rules.Rule] = (),
 ) -> PyTree:
-  """Shardings of an objective's frozen parameters, by the same rules.
+  """Returns the shardings of frozen parameters, by the same rules.
 
   Args:
     constants: Tree of ShapeDtypeStructs.
     mesh: The mesh.
-    config: The section with the user's rules; those that match none of the
-      constants are for the parameters alone.
+    config: The section with the user's rules; rules that match none of the
+      constants apply only to the parameters.
     family_rules: Rules of the model's family, tried after the user's.
   """
   paths = [path for path, _ in trees.named_leaves(constants)]

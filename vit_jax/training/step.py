@@ -33,16 +33,17 @@ def build_train_step(
   shardings: TrainState,
   constant_shardings: PyTree,
 ) -> Callable[[PyTree, TrainState, Batch], tuple[TrainState, Metrics]]:
-  """Makes `train_step(constants, state, batch) -> (state, metrics)`.
+  """Builds `train_step(constants, state, batch) -> (state, metrics)`.
 
   The state is donated, the constants are not. An update whose loss or gradient
-  is not finite is not applied: the state comes back unchanged but for its step,
-  and `metrics["finite"]` is False. So is a spike, if `config.faults` says so.
+  is not finite is not applied: the state is returned unchanged except for its
+  step, and `metrics["finite"]` is False. A spike is not applied either if
+  `config.faults.on_spike` is 'skip'.
 
   Args:
     config: The experiment.
-    objective: The objective that is minimised.
-    tx: The optimizer, clipping included.
+    objective: Objective to minimise.
+    tx: The optimizer, including clipping.
     scalars: Metric -> its schedule, step -> value, such as `learning_rate`.
     mesh: The mesh.
     shardings: Shardings of the state.
@@ -50,8 +51,8 @@ def build_train_step(
 
   Returns:
     A jitted function. `batch` has the global shapes that the data declare;
-    metrics are float32 scalars, but for `finite`, `spike` (bool) and
-    `grad_finite` (bool, one for each parameter in tree order).
+    metrics are float32 scalars, except `finite`, `spike` (bool) and
+    `grad_finite` (bool, one per parameter in tree order).
   """
 
   def train_step(constants: PyTree, state: TrainState, batch: Batch):

@@ -1,4 +1,4 @@
-"""A run in a few lines, before it begins: data, model, length and memory."""
+"""Summary of a run before it starts: data, model, length and memory."""
 
 from collections.abc import Iterator, Mapping
 
@@ -28,13 +28,13 @@ def lines(
   first_step: int = 0,
   needs: int | None = None,
 ) -> list[str]:
-  """The summary, aligned: a line for each of model, data, length and so on.
+  """Returns the aligned lines of the summary: model, data, length and so on.
 
   Args:
     parts: Parts of the experiment.
-    evaluators: Its evaluators by name, as far as their data are here.
-    first_step: Updates done by an earlier start.
-    needs: Bytes that a device needs at most, if they have been counted.
+    evaluators: Its evaluators by name, as far as their data are available.
+    first_step: Number of updates done by an earlier start.
+    needs: Maximum bytes that a device needs, if they have been counted.
   """
   rows = [
     ("model", _model(parts)),
@@ -182,7 +182,7 @@ def _device(parts: Experiment, needs: int | None) -> str:
 
 
 def free_memory() -> int | None:
-  """Bytes that a device has left; None where nobody tells."""
+  """Returns the free bytes of a device; None if they are unknown."""
   # Another process's device tells this one nothing.
   device = jax.local_devices()[0]
   if device.platform != "cpu":

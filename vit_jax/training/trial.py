@@ -1,4 +1,4 @@
-"""A few train steps, timed before a run is started."""
+"""Timing of a few train steps before a run starts."""
 
 import math
 import time
@@ -22,9 +22,9 @@ _PRODUCT_SIZE = 1024
 
 
 def shortest_step(parts: Experiment) -> float:
-  """Seconds of a step whose products ran as fast as the devices can.
+  """Returns the seconds of a step whose products run at the peak rate.
 
-  The rate is that of the datasheet, or of a large product where none is known.
+  The rate is that of the datasheet or, if it is unknown, of a large product.
   """
   device = parts.mesh.devices.flat[0]
   known = topologies.find_accelerator(device.device_kind)
@@ -38,12 +38,12 @@ def shortest_step(parts: Experiment) -> float:
 def time_step(
   parts: Experiment, step: Callable[..., Any], source: Source | None
 ) -> float:
-  """Seconds of a step of the run, with its input.
+  """Returns the seconds of a step of the run, including its input.
 
   Args:
     parts: Parts of the experiment.
     step: Compiled train step, `(state, batch) -> (state, metrics)`.
-    source: The training data; None: batches of zeros are taken.
+    source: The training data; None: batches of zeros are used.
 
   Raises:
     UserError: The data cannot be read.

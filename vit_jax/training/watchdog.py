@@ -1,4 +1,4 @@
-"""Ends a run that stands still, saying where every thread stands."""
+"""Ends a run that makes no progress, printing the stack of every thread."""
 
 import contextlib
 import faulthandler
@@ -28,23 +28,23 @@ _logger = logging.getLogger(__name__)
 
 
 def end_process() -> None:
-  """Leaves at once: what hangs would keep any other way out from ending."""
+  """Exits at once, because a hanging thread would block a regular exit."""
   sys.stderr.flush()
   os._exit(EXIT_HUNG)
 
 
 class Watchdog:
-  """A thread that looks for signs of life of the thread that started it.
+  """A thread that watches the thread that started it for signs of life.
 
-  It is there from `start` until the context is left.
+  It runs from `start` until the context is left.
 
-  Signs are batches handed over for training or evaluation, a stack that has
-  changed, a compiler at work, and files that grow during a save.
+  Signs of life are batches delivered for training or evaluation, a stack that
+  has changed, a running compiler, and files that grow during a save.
 
   Args:
-    limit_seconds: Longest standstill allowed, in seconds; 0 for no limit.
-    clock: Clock that tells the current phase.
-    end: Called in the end, after all stacks have been printed.
+    limit_seconds: Maximum time without progress, in seconds; 0 for no limit.
+    clock: Clock that reports the current phase.
+    end: Called at the end, after all stacks have been printed.
     now: Clock, in seconds since any moment.
   """
 
@@ -63,7 +63,7 @@ class Watchdog:
     self._thread: threading.Thread | None = None
 
   def start(self, saves: epath.Path) -> None:
-    """Begins to look.
+    """Starts watching.
 
     Args:
       saves: Directory of the checkpoints.

@@ -1,1 +1,1 @@
-"""Experiment trackers that get a run's metrics: one file a library."""
+"""Experiment trackers that receive a run's metrics, one file per library."""

@@ -1,4 +1,4 @@
-"""Thread in which a tracker does its work."""
+"""Background thread for a tracker."""
 
 import contextlib
 import logging
@@ -27,19 +27,19 @@ _logger = logging.getLogger(__name__)
 class Background:
   """A tracker that neither stops nor slows the run.
 
-  The first error is a warning. A tracker that cannot be started is tried again
-  from time to time. Lines that it refuses are written again with the next ones;
-  where it takes those alone, once more by themselves. Lines that it never takes
-  are in metrics.jsonl.
+  The first error is logged as a warning. A tracker that cannot be started is
+  retried from time to time. Lines that it refuses are written again with the
+  next ones and, if it accepts only those, once more separately. Lines that it
+  never accepts remain in metrics.jsonl.
 
   Args:
     name: Name of the tracker.
     kind: Its entry in the registry; called in the thread.
     info: Description of the run.
     memory: Memory of the tracker.
-    earlier: Lines of earlier starts; those that the tracker lacks are written.
+    earlier: Lines of earlier starts; those missing in the tracker are written.
     max_waiting: Number of lines that may wait for the tracker.
-    seconds_between_starts: Seconds until a start that failed is tried again.
+    seconds_between_starts: Seconds until a failed start is retried.
   """
 
   def __init__(
@@ -79,7 +79,7 @@ class Background:
     self._closing.set()
 
   def wait(self, until: float) -> None:
-    """Waits for the end, at most until a time of `time.monotonic`."""
+    """Waits for the end, at most until a `time.monotonic` time."""
     self._thread.join(max(until - time.monotonic(), 0.0))
     if self._thread.is_alive():
       self._tell("it does not answer")

@@ -1,8 +1,8 @@
-"""A tracker as the rest of the package sees it.
+"""The interface of trackers.
 
-Another one is a file like `vit_jax.rundir.trackers.mlflow` and a line of
-`vit_jax.registry.TRACKERS`. It may block and it may raise: it is called in a
-thread of its own, and an error of it is a warning.
+To add one, write a file like `vit_jax.rundir.trackers.mlflow` and a line in
+`vit_jax.registry.TRACKERS`. A tracker may block and may raise: it is called in
+a separate thread, and its errors are logged as warnings.
 """
 
 import dataclasses
@@ -20,15 +20,15 @@ Line = tuple[int, Mapping[str, float | int]]
 
 @dataclasses.dataclass(frozen=True)
 class RunInfo:
-  """Description of the run that a tracker shows.
+  """Description of the run for a tracker.
 
   Attributes:
     project: `config.log.project`.
     name: Name of the run.
     group: `config.log.group`.
-    directory: Directory of this machine for files of the tracker's own.
+    directory: Local directory for the tracker's files.
     config: The resolved config, nested.
-    facts: Workdir, command, versions and so on, of JSON's types, nested.
+    facts: Workdir, command, versions and so on, of JSON types, nested.
   """
 
   project: str | None
@@ -44,17 +44,17 @@ class Tracker(Protocol):
   """A run in the library of a tracker.
 
   Attributes:
-    last_step: Last step that the library is known to hold of earlier starts;
-      -1 if it holds none. Later lines of metrics.jsonl are written again.
+    last_step: Last step of earlier starts that the library is known to have; -1
+      if it has none. Later lines of metrics.jsonl are written again.
   """
 
   last_step: int
 
   def write(self, lines: Sequence[Line]) -> None:
-    """Adds lines; a step may be lower than one before."""
+    """Adds lines; a step may be lower than an earlier one."""
 
   def finish(self, status: str) -> None:
-    """Ends this start of the run, and returns when all lines are kept.
+    """Ends this start of the run; returns when all lines are stored.
 
     Args:
       status: 'finished', 'preempted', 'interrupted', 'diverged' or 'failed'.

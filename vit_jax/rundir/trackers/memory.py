@@ -1,4 +1,4 @@
-"""File in which trackers note between starts which runs are theirs."""
+"""File in which trackers store the ids of their runs between starts."""
 
 import contextlib
 import pathlib
@@ -11,7 +11,7 @@ FILE = "trackers.json"
 
 
 class Memory:
-  """The values that one tracker keeps in the workdir.
+  """The values that one tracker stores in the workdir.
 
   Args:
     path: File that trackers share.
@@ -30,10 +30,10 @@ class Memory:
     return self._values.get(key, default)
 
   def set(self, **values: Any) -> None:
-    """Keeps values of JSON's types; None forgets one.
+    """Stores values of JSON types; None removes one.
 
     If the file cannot be written, as on a full disk, the next start may not
-    find the run: this is not worth an error.
+    find the run; this is not treated as an error.
     """
     for key, value in values.items():
       self._values[key] = value

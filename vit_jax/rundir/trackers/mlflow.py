@@ -1,4 +1,4 @@
-"""MLflow, on a server or in a database of this machine."""
+"""MLflow, on a server or in a local database."""
 
 import json
 import logging

@@ -16,13 +16,13 @@ _SECONDS_TO_FINISH = 30.0
 
 
 class RunTrackers:
-  """Sends the metrics of a run to trackers, each in a thread of its own.
+  """Sends the metrics of a run to trackers, each in a separate thread.
 
   Args:
     names: Trackers, of `registry.TRACKERS`.
     info: Description of the run.
     earlier: Lines of metrics.jsonl, of earlier starts of the run.
-    seconds_to_finish: Seconds that `finish` waits at most.
+    seconds_to_finish: Maximum seconds that `finish` waits.
   """
 
   def __init__(
@@ -43,7 +43,7 @@ class RunTrackers:
       self._trackers.append(Background(name, kind, info, memory, lines))
 
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
-    """Takes a line of metrics.jsonl; returns at once."""
+    """Queues a line of metrics.jsonl; returns at once."""
     for tracker in self._trackers:
       tracker.write(step, dict(metrics))
 

@@ -1,4 +1,4 @@
-"""Trackio, in a database of this machine or on a Hugging Face Space."""
+"""Trackio, in a local database or on a Hugging Face Space."""
 
 import contextlib
 import secrets

@@ -79,7 +79,7 @@ def _supersede(home: pathlib.Path, memory: Memory) -> None:
 
 
 class _Wandb:
-  """A run of wandb; the step is a metric, so that it may go back."""
+  """A run of wandb; the step is a metric, so it may decrease."""
 
   def __init__(self, run: Any, home: pathlib.Path, memory: Memory):
     self._run = run
