@@ -1,1 +1,1 @@
-"""Objectives: the tasks that are trained, behind one contract."""
+"""Training objectives with one common contract."""

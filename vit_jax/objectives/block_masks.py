@@ -1,8 +1,8 @@
 """Masks of rectangles of patches: BEiT's masking_generator.py.
 
-Rectangles of random area and proportions are put onto the grid, one upon the
-other, until a number of patches is masked or none is found that fits; then
-fewer are.
+Rectangles of random area and proportions are placed on the grid, possibly
+overlapping, until the given number of patches is masked or no rectangle fits,
+in which case fewer are masked.
 """
 
 import math
@@ -26,9 +26,9 @@ def draw(
 
   Args:
     rng: Key.
-    counts: Patches to mask; 0: none.
+    counts: Number of patches to mask; 0: none.
     grid: Rows and columns of the patches.
-    smallest: Least area of a rectangle, in patches.
+    smallest: Minimum area of a rectangle, in patches.
 
   Returns:
     True where a patch is masked, row by row.

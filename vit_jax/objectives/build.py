@@ -1,4 +1,4 @@
-"""From `config.objective` to an `Objective`."""
+"""Construction of an `Objective` from `config.objective`."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def kind_of(config: schema.Config) -> ObjectiveKind:
-  """The declaration of the objective that the config names."""
+  """Returns the declaration of the objective that the config names."""
   return registry.OBJECTIVES.get(config.objective.name)
 
 
@@ -28,7 +28,7 @@ def check(config: schema.Config, features: Features) -> None:
     features: The features of a training batch.
 
   Raises:
-    UserError: The objective cannot be trained so.
+    UserError: The objective cannot be trained with this config.
   """
   name, kind = config.objective.name, kind_of(config)
   if getattr(config.model, "pool", None) == "none":
@@ -81,7 +81,7 @@ def build(
 ) -> "Objective":
   """The objective that the config names.
 
-  Its `prepare` gets batches to which the ops of the device are applied.
+  Its `prepare` receives batches after the device ops have been applied.
 
   Args:
     config: The experiment.
@@ -103,7 +103,7 @@ def build(
 
 
 def features(objective: "Objective", facts: DataFacts) -> Features:
-  """The features of a training batch, a stored one in place of images."""
+  """Features of a training batch, with a stored one instead of images."""
   stored = objective.stored
   if stored is None:
     return facts.features

@@ -1,4 +1,4 @@
-"""The contract of an objective, the only view of a task that the step has.
+"""The contract of an objective, which is all that the train step sees of it.
 
 The step calls, once per update and in this order,
 
@@ -9,9 +9,10 @@ The step calls, once per update and in this order,
 
 and a run that starts from a file of parameters calls `after_load` once.
 
-Whatever a method changes besides the parameters (a teacher, a centre, a queue)
-is in `objective_state`, which the train state carries and checkpoints, and
-never on an object. What it only reads (a frozen teacher) is in `constants`.
+Everything that a method changes besides the parameters (a teacher, a centre, a
+queue) is in `objective_state`, which is part of the train state and its
+checkpoints, and never on an object. What it only reads (a frozen teacher) is in
+`constants`.
 """
 
 import dataclasses
@@ -37,13 +38,13 @@ Metrics = dict[str, Any]
 class Constants:
   """Frozen parameters, which the step takes as an argument.
 
-  They are sharded by the rules of the parameters, neither donated nor saved.
-  A checkpoint names them by path and digest, so that a run does not resume
-  with others.
+  They are sharded by the rules of the parameters, and neither donated nor
+  saved. A checkpoint records their path and digest, so that a run does not
+  resume with different ones.
 
   Attributes:
     params: Tree of arrays.
-    digests: Path they were read from -> digest of what was read.
+    digests: Path from which they were read -> digest of their content.
   """
 
   params: Params = dataclasses.field(default_factory=dict)
@@ -51,7 +52,7 @@ class Constants:
 
   @classmethod
   def of(cls, path: str, params: Params) -> "Constants":
-    """Constants that were read from one path."""
+    """Returns constants that were read from one path."""
     return cls(params, {path: digest(params)})
 
 
@@ -68,7 +69,7 @@ def digest(params: Params) -> str:
 def keep_state(
   objective_state: State, params: Params, aux: Aux, step: Any
 ) -> State:
-  """`after_update` of an objective whose state the updates leave alone."""
+  """`after_update` of an objective whose state does not change."""
   del params, aux, step
   return objective_state
 
@@ -86,29 +87,29 @@ def train_on_exported(params: Params, objective_state: State) -> Params:
 
 
 def keep_params(params: Params) -> Params:
-  """`constrain` of an objective whose parameters may be anything."""
+  """`constrain` of an objective with unconstrained parameters."""
   return params
 
 
 def keep_batch(batch: Batch, rngs: Rngs) -> Batch:
-  """`prepare` of an objective without random work of its own."""
+  """`prepare` of an objective without random augmentation."""
   del rngs
   return batch
 
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-  """A feature that is computed from each training image once and for all.
+  """A feature that is computed only once from each training image.
 
-  Batches of training have it in place of their images.
+  Training batches contain it instead of their images.
 
   Attributes:
-    directory: Where it is kept.
-    feature: Its name.
-    shape: Its shape for one example; it is float32.
+    directory: Directory in which it is stored.
+    feature: Name of the feature.
+    shape: Shape for one example; the dtype is float32.
     compute: `compute(params, images) -> [b, *shape]`, under jit.
-    params: `params(params)`, the frozen parameters it depends on.
-    keys: What else it depends on, as text.
+    params: `params(params)`, the frozen parameters on which it depends.
+    keys: Other dependencies, as text.
   """
 
   directory: str
@@ -137,7 +138,7 @@ class Objective:
       done.
     outputs: `outputs(params, batch) -> {name: array}`, the features that
       evaluators see, without dropout: "pre_logits", and "logits" of a
-      classifier. `params` are those that `ObjectiveKind.exported` gives;
+      classifier. `params` are those that `ObjectiveKind.exported` returns;
       `batch` holds the features of an evaluation, such as `image`.
     prepare: `prepare(batch, rngs) -> batch`, the random work on the whole
       global batch after the ops of the config: mixing, masking. Every array of
@@ -145,17 +146,18 @@ class Objective:
       split into micro-batches.
     after_update: `after_update(objective_state, params, aux, step)
       -> objective_state`, with the updated params.
-    constrain: `constrain(params) -> params`, what an update may leave of them,
-      such as a bound on a temperature.
-    after_load: `after_load(objective_state, params) -> objective_state`, where
-      `config.init_from` has replaced the params of `init`; a teacher that
+    constrain: `constrain(params) -> params`, applied after each update, such as
+      a bound on a temperature.
+    after_load: `after_load(objective_state, params) -> objective_state`, called
+      if `config.init_from` has replaced the params of `init`; a teacher that
       starts as a copy of the student is copied again.
-    from_exported: `from_exported(params, objective_state) -> params`, those to
-      train on from those of a file, such as a head of other units.
-    constants: Frozen parameters; `loss` gets their `params`.
-    accumulates: True if `loss` takes the whole batch and goes through its
-      micro-batches by itself, as one that compares all examples must.
-    stored: A feature that batches have in place of `image`; None: they have
+    from_exported: `from_exported(params, objective_state) -> params`, which
+      converts parameters of a file to those that are trained, such as a head
+      with other units.
+    constants: Frozen parameters; `loss` receives their `params`.
+    accumulates: True if `loss` takes the whole batch and iterates over its
+      micro-batches itself, as a loss that compares all examples must.
+    stored: A feature that batches have instead of `image`; None: they have
       images.
   """
 

@@ -1,4 +1,4 @@
-"""The checks that all objectives share which train tokens without labels."""
+"""Checks shared by all objectives that train tokens without labels."""
 
 from vit_jax import registry
 from vit_jax.config import schema
@@ -40,7 +40,7 @@ def check(config: schema.Config) -> None:
 
 
 def check_start(config: schema.Config) -> None:
-  """Checks that a network starts as the released code of the objective has it.
+  """Checks that a network is initialised as in the objective's released code.
 
   Raises:
     UserError: `config.model.weight_init` is set.
@@ -55,7 +55,7 @@ def check_start(config: schema.Config) -> None:
 
 
 def check_no_classifier(config: schema.Config) -> None:
-  """Checks that no evaluator asks for the classes that are not learned.
+  """Checks that no evaluator needs classes, which are not learned.
 
   Raises:
     UserError: Names the key of the config, its value and a valid one.

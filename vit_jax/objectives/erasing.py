@@ -1,8 +1,8 @@
 """Random erasing (arXiv 1708.04896) of a global batch, on the device.
 
-As timm's `RandomErasing` in mode 'pixel' with one box, which DeiT and its
-successors train with: noise in a box of each chosen image, after normalisation
-and before mixing.
+Equivalent to timm's `RandomErasing` in mode 'pixel' with one box, as used by
+DeiT and its successors: noise in a box of each chosen image, after
+normalisation and before mixing.
 """
 
 import math
@@ -28,8 +28,8 @@ def erase(
   Args:
     images: Normalised pixels.
     rng: Key of this step.
-    probability: Share of the images that are erased. One whose ten boxes all
-      reach over the border stays as it is.
+    probability: Fraction of the images that are erased. An image whose ten
+      boxes all cross the border is left unchanged.
   """
   box_rng, noise_rng = jax.random.split(rng)
   boxes = erased(
@@ -47,7 +47,7 @@ def erased(
   *,
   probability: float,
 ) -> Bool[Array, "b h w"]:
-  """True within the boxes that are erased."""
+  """Returns True within the boxes to erase."""
   chosen_rng, area_rng, aspect_rng, place_rng = jax.random.split(rng, 4)
   shape = (num_images, _ATTEMPTS)
   area = jax.random.uniform(

@@ -1,4 +1,4 @@
-"""A frozen network that an objective learns from, from any checkpoint."""
+"""A frozen network from any checkpoint, for an objective to learn from."""
 
 import dataclasses
 import functools
@@ -30,9 +30,10 @@ class FrozenNetwork:
 
   Attributes:
     network: The network.
-    section: Its section `model`; `image_size` is that of the images it sees.
-    constants: Its parameters, which no checkpoint of the student holds.
-    predicts_numbers: True if its outputs are numbers in place of logits.
+    section: Section `model` of the network; `image_size` is that of its images.
+    constants: Parameters of the network, which no checkpoint of the student
+      stores.
+    predicts_numbers: True if its outputs are numbers instead of logits.
   """
 
   network: nn.Module
@@ -42,7 +43,7 @@ class FrozenNetwork:
 
   @property
   def width(self) -> int:
-    """Length of the features of a patch."""
+    """Dimension of a patch's features."""
     return registry.FAMILIES.get(self.section.name).size(self.section).width
 
   def logits(
@@ -55,8 +56,8 @@ class FrozenNetwork:
 
     Args:
       params: Parameters of the network.
-      images: Bytes, or floats that are normalised for the student; brought to
-        the network's normalisation and, bilinearly, to its image size.
+      images: Bytes, or floats that are normalised for the student; converted to
+        the network's normalisation and resized bilinearly to its image size.
       student: Section `model` of the student.
     """
     images = self._seen(images, student)
@@ -70,7 +71,7 @@ class FrozenNetwork:
   ) -> Float[Array, "b n d"]:
     """Features of the patches, row by row, without gradients; float32.
 
-    They are those of the feature 'encoded', without the prefix tokens.
+    They are the feature 'encoded' without the prefix tokens.
 
     Args: As of `logits`.
     """
@@ -95,7 +96,7 @@ def read(path: str, dtype: str) -> FrozenNetwork:
 
   Args:
     path: A checkpoint of any form.
-    dtype: Dtype that it computes in.
+    dtype: Compute dtype.
 
   Raises:
     UserError: The checkpoint is missing, damaged or not understood.
@@ -112,13 +113,13 @@ def read(path: str, dtype: str) -> FrozenNetwork:
 def read_patches(key: str, path: str, student: schema.Model) -> FrozenNetwork:
   """Reads a network whose patches are those of a student.
 
-  It sees images of the size at which it has the student's grid; its positions
-  are resized. Of two towers it is that of images.
+  It receives images of the size at which it has the student's grid; its
+  positions are resized. For two towers, it is the image tower.
 
   Args:
     key: Key of the config that holds the path, for messages.
-    path: A checkpoint of any form, or 'random' as `frozen_path` has it.
-    student: Section `model` of the student, whose dtype it computes in.
+    path: A checkpoint of any form, or 'random' as in `frozen_path`.
+    student: Section `model` of the student, whose dtype is used.
 
   Raises:
     UserError: The checkpoint cannot be read, has no patches, or cannot have
@@ -143,7 +144,7 @@ def read_patches(key: str, path: str, student: schema.Model) -> FrozenNetwork:
 
 @functools.cache
 def model_in(path: str) -> schema.Model:
-  """Section `model` of what a checkpoint holds."""
+  """Reads the section `model` of a checkpoint."""
   return reading.read(path).model
 
 
@@ -179,7 +180,7 @@ def check_patches(key: str, path: str, student: schema.Model) -> None:
 
 
 def image_tower(model: schema.Model) -> schema.Model:
-  """The section of a network itself, or of two towers that of images."""
+  """Returns a network's section, or the image tower's for two towers."""
   part = registry.FAMILIES.get(model.name).parts.get(_IMAGE_TOWER)
   return model if part is None else part.take(model)
 
@@ -193,7 +194,7 @@ def forward_flops(path: str) -> int:
 def section_of_patches(
   key: str, path: str, student: schema.Model
 ) -> schema.Model:
-  """Section `model` of what `read_patches` reads; arguments are its own."""
+  """Section `model` of the network that `read_patches` would read."""
   if RANDOM.fullmatch(path):
     return student.updated(**load.ANY_DEVICE, num_classes=None)
   return _with_grid(key, path, image_tower(_body_in(path)), student)

@@ -1,4 +1,4 @@
-"""Paths of the frozen networks that objectives learn from, without jax."""
+"""Paths of frozen networks for objectives to learn from, without jax."""
 
 import contextlib
 import re
@@ -16,15 +16,15 @@ RANDOM = re.compile(r"random(?::(\d{1,9}))?", re.ASCII)
 
 
 def check(key: str, path: str, without: str = "") -> None:
-  """Checks that there is something at a path.
+  """Checks that a path exists.
 
   Args:
     key: Key of the config that holds the path.
     path: A checkpoint of any form, or the name of one.
-    without: What else the key may be, for the message.
+    without: Alternatives for the key, for the message.
 
   Raises:
-    UserError: There is nothing, or it cannot be reached.
+    UserError: It does not exist or cannot be accessed.
   """
   if not exists(path):
     raise UserError(
@@ -34,10 +34,10 @@ def check(key: str, path: str, without: str = "") -> None:
 
 
 def exists(path: str) -> bool:
-  """Tells whether there is something at a path.
+  """Returns True if a path exists.
 
   Raises:
-    UserError: It cannot be reached.
+    UserError: It cannot be accessed.
   """
   path = named_weights.local(path)
   with path_errors.explained(path):
@@ -45,7 +45,7 @@ def exists(path: str) -> bool:
 
 
 def check_patches(key: str, path: str) -> None:
-  """Checks that there is something at a path, if it is not `RANDOM`.
+  """Checks that a path exists, unless it is `RANDOM`.
 
   Raises:
     UserError: As `check`.

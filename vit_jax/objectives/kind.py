@@ -1,7 +1,7 @@
-"""The declaration of an objective: all that is known of it without jax.
+"""The declaration of an objective, which does not require jax.
 
-An objective is a folder or a file of its own with such a record in it, named
-in `registry.OBJECTIVES`:
+An objective is a separate folder or file that contains such a record, named in
+`registry.OBJECTIVES`:
 
   KIND = ObjectiveKind(
     section=Rotation,  # Its keys: config.objective with name = "rotation".
@@ -11,8 +11,8 @@ in `registry.OBJECTIVES`:
     needs=("image",),
   )
 
-`build` imports jax; the module that holds the record does not, so that a
-config is checked, and a report written, without it.
+`build` imports jax; the module that contains the record does not, so that a
+config can be checked, and a report written, without jax.
 """
 
 import dataclasses
@@ -33,43 +33,46 @@ def accept(config: schema.Config) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class ObjectiveKind:
-  """One kind of objective, as `registry.OBJECTIVES` holds it.
+  """One kind of objective, an entry of `registry.OBJECTIVES`.
 
   Attributes:
     section: Class of `config.objective` under this name.
     build: `build(config, facts, total_steps) -> Objective`; `facts` declares
       the features of a batch and the number of classes (None: the data have no
       labels), `total_steps` is the length of the run in updates.
-    forward_flops: `forward_flops(config, num_classes) -> int`, the FLOPs of
-      one example's forward pass in training, two for each multiply-add; a
-      third of those that have no backward pass, as a step has three of them.
-    describe: `describe(config) -> {label: text}`, what a report and a model
-      card say of the objective; the first entry names it.
+    forward_flops: `forward_flops(config, num_classes) -> int`, the FLOPs of one
+      example's forward pass in training, two per multiply-add; those without a
+      backward pass count a third, because a step counts as three forward
+      passes.
+    describe: `describe(config) -> {label: text}`, the description of the
+      objective in a report and a model card; the first entry names it.
     needs: Features that a batch must have.
     check: `check(config)` raises UserError for a config it cannot train.
     check_files: `check_files(config)` reads the files that it learns from, such
-      as a frozen teacher, and raises UserError for one that it cannot; without
-      touching a device.
+      as a frozen teacher, and raises UserError for one that it cannot read,
+      without touching a device.
     decomposes: `decomposes(config)` is True if the loss of a batch is the mean
       of those of its micro-batches, as `train.accumulate_steps` requires, or if
-      the objective goes through them by itself (`Objective.accumulates`).
+      the objective iterates over them itself (`Objective.accumulates`).
     exported: `exported(params, objective_state) -> params`, the parameters
       that evaluators, `load`, `predict` and export see, made of the parameters
       (their average, if there is one) and the objective's state, which may be
       arrays or their shapes.
-    whole: `whole(params, objective_state) -> params`, those exported with what
-      the network learned by, such as the heads of a teacher.
-    carried: `carried(objective_state) -> {name: leaf}`, what of the state
-      belongs to the parameters that are `whole`, such as a teacher's centre; a
-      run that starts from a checkpoint of the same objective takes it along.
-    beside: Names of parameters that evaluators see beside those `exported`,
-      such as a decoder that draws reconstructions.
+    whole: `whole(params, objective_state) -> params`, the exported parameters
+      together with those used only for training, such as the heads of a
+      teacher.
+    carried: `carried(objective_state) -> {name: leaf}`, the part of the state
+      that belongs to the `whole` parameters, such as a teacher's centre; a run
+      that starts from a checkpoint of the same objective takes it over.
+    beside: Names of parameters that evaluators see in addition to those
+      `exported`, such as a decoder that draws reconstructions.
     activation: `activation(config)`: Name in `objectives.losses.PROBABILITIES`
-      of what turns logits into probabilities; 'none' if they are numbers that
-      were asked for, None of an objective whose network has no logits.
-    small: Keys of the section with values of a run of seconds.
+      of the function that turns logits into probabilities; 'none' if the
+      outputs are predicted numbers, None for an objective whose network has no
+      logits.
+    small: Keys of the section with values for a run of a few seconds.
     warning: `warning(config, values) -> str | None`, a sentence about metrics
-      of a step that show that training goes wrong, with what to do.
+      of a step that show that training goes wrong, with a remedy.
   """
 
   section: type[schema.Objective]

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 def multi_hot(
   labels: Int[Array, "b ..."], num_classes: int
 ) -> Float[Array, "b classes"]:
-  """1 at the classes of each row's set, 0 elsewhere; -1 stands for none."""
+  """Returns 1 at the classes of each row's set, 0 elsewhere; -1 is ignored."""
   labels = labels.reshape(len(labels), -1, 1)
   classes = jnp.arange(num_classes).reshape(1, 1, -1)
   return (labels == classes).any(axis=1).astype(jnp.float32)
@@ -31,8 +31,8 @@ def softmax_cross_entropy(
     logits: Scores.
     labels: A set of labels is a uniform distribution over its members; a row
       without any has loss 0.
-    label_smoothing: Mass taken off the labels and spread evenly over all
-      classes.
+    label_smoothing: Probability mass moved from the labels and spread evenly
+      over all classes.
 
   Returns:
     Loss of each row, nats.
@@ -81,7 +81,7 @@ def mean_sigmoid_cross_entropy(
   *,
   label_smoothing: float = 0.0,
 ) -> Float[Array, " b"]:
-  """`sigmoid_cross_entropy` averaged over the classes, as DeiT III has it."""
+  """`sigmoid_cross_entropy` averaged over the classes, as in DeiT III."""
   total = sigmoid_cross_entropy(logits, labels, label_smoothing=label_smoothing)
   return total / logits.shape[-1]
 

@@ -1,4 +1,4 @@
-"""The checks that masks of patches can be placed, without jax."""
+"""Checks that masks of patches can be placed, without jax."""
 
 from vit_jax import registry
 from vit_jax.config import schema
@@ -6,7 +6,7 @@ from vit_jax.errors import UserError
 
 
 def several(config: schema.Config) -> int:
-  """Patches along a side of an image, of which there are several.
+  """Returns the patches along a side of an image, if there are several.
 
   Raises:
     UserError: An image is a single patch.

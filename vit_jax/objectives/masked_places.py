@@ -1,8 +1,8 @@
 """The masked patches of each image, in arrays of a fixed shape.
 
-Rectangles may mask fewer patches than are asked for. The places that are left
-over count nothing, and the loss is the mean over all masked patches of the
-global batch, as the released code has it of each GPU's.
+Rectangles may mask fewer patches than requested. The remaining places have
+weight 0, and the loss is the mean over all masked patches of the global batch,
+as it is for each GPU's batch in the released code.
 """
 
 import jax.numpy as jnp
@@ -15,18 +15,18 @@ from vit_jax.objectives.contract import Batch
 def prepare(
   rng: Key[Array, ""], batch: Batch, count: int, grid: int, smallest: int
 ) -> Batch:
-  """Draws which patches of the images of the global batch are masked.
+  """Draws the masked patches of the images of the global batch.
 
   Args:
     rng: Key of this step.
     batch: Images, `image` [b, h, w, 3].
-    count: Patches of an image to mask, at most.
+    count: Maximum number of patches to mask per image.
     grid: Patches along a side.
-    smallest: Least area of a rectangle, in patches.
+    smallest: Minimum area of a rectangle, in patches.
 
   Returns:
     `image`; `mask` [b, n], True where a patch is masked; `places` and `weights`
-    [b, count], as `find` has them.
+    [b, count], as returned by `find`.
   """
   images = batch["image"]
   counts = jnp.full(len(images), count, jnp.int32)
@@ -38,16 +38,16 @@ def prepare(
 def find(
   mask: Bool[Array, "b n"], count: int
 ) -> tuple[Int[Array, "b k"], Float[Array, "b k"]]:
-  """Numbers of the masked patches, and what each counts.
+  """Finds the indices of the masked patches, and their weights.
 
   Args:
-    mask: At most `count` masked patches of each image.
+    mask: At most `count` masked patches per image.
     count: Length of the result.
 
   Returns:
-    Numbers of patches, the masked ones first and in order; and weights, 0 of
-    those that are not masked, of which the mean over images of their sum over
-    patches is 1.
+    Indices of patches, the masked ones first and in order; and weights, 0 for
+    those that are not masked, whose sum over patches has a mean of 1 over
+    images.
   """
   order = jnp.argsort(~mask, axis=1, stable=True)
   places = order[:, :count].astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""Encoding images of which a mask token stands for some patches."""
+"""Encoding of images in which a mask token replaces some patches."""
 
 import flax.linen as nn
 import jax
@@ -20,19 +20,19 @@ def encode(
   num_read: int | None = None,
   read_at: Int[Array, "b k"] | None = None,
 ) -> Float[Array, "b r d"]:
-  """Tokens after the last layer: all, those of the prefix first, or some.
+  """Returns tokens after the last layer: all, prefix tokens first, or some.
 
   Args:
     network: Vision Transformer without a head.
     params: Its parameters.
     images: Images.
-    mask_token: Embedding that stands for a masked patch, without positions.
-    mask: True for the patches that it stands for; None: none.
+    mask_token: Embedding that replaces a masked patch, without positions.
+    mask: True for the patches that it replaces; None: none.
     dropout: Key of dropout and stochastic depth; None: they are off.
-    embedding_gradient: Share of the gradient that reaches the embedding of
-      patches.
+    embedding_gradient: Fraction of the gradient that reaches the patch
+      embedding.
     num_read: Number of first tokens that are read; None: all.
-    read_at: Numbers of the patches that are read, in their stead.
+    read_at: Indices of the patches that are read instead.
   """
   return network.apply(
     {"params": params},

@@ -1,9 +1,9 @@
 """Mixup and CutMix on a global batch.
 
-Each image is mixed with one before it in the batch, which is as random as any
-partner since the batch itself is, and moves a row per device only. Labels stay
-integers: the loss is linear in the targets, so it is enough to remember both
-labels and the share of the first.
+Each image is mixed with an earlier one in the batch. This is as random as any
+other partner, because the batch is random, and moves only one row per device.
+Labels remain integers: the loss is linear in the targets, so it is enough to
+keep both labels and the share of the first.
 """
 
 import jax
@@ -16,10 +16,10 @@ MODES = ("batch", "pair", "elem")
 def cutmix_box(
   rng: Key[Array, ""], ratio: Float[Array, ""], height: int, width: int
 ) -> Bool[Array, "h w"]:
-  """The box that CutMix pastes: about `1 - ratio` of the image's area.
+  """Draws the box that CutMix pastes: about `1 - ratio` of the image's area.
 
-  Its centre is uniform over the image and what falls outside is cut off, as
-  in the paper (arXiv 1905.04899), so that its area may be smaller.
+  Its centre is uniform over the image and the part outside is cut off, as in
+  the paper (arXiv 1905.04899), so its area may be smaller.
   """
   side = jnp.sqrt(1 - ratio)
 
@@ -34,13 +34,13 @@ def cutmix_box(
 
 
 def partners(x: Array, *, mode: str, repeats: int = 1) -> Array:
-  """Rows that the rows of a batch are mixed with.
+  """Returns the rows with which the rows of a batch are mixed.
 
   Args:
     x: Array whose first axis is the batch.
     mode: 'pair': the rows that mirror each other are partners, [0] and [-1];
       else each row's is the one `repeats` before it, the first ones' the last.
-    repeats: Rows in succession that are of the same example.
+    repeats: Number of consecutive rows of the same example.
   """
   if mode == "pair":
     return x[::-1]
@@ -66,15 +66,15 @@ def mix(
     mixup_alpha: Ratio ~ Beta(alpha, alpha) of mixup; 0: no mixup.
     cutmix_alpha: The same for CutMix; 0: no CutMix.
     probability: Probability that anything is mixed.
-    switch: Probability of CutMix, if there are both.
-    mode: What is drawn once: 'batch': for the batch; 'pair': for each pair of
-      images, each of which is the other's partner; 'elem': for each image.
+    switch: Probability of CutMix, if both are enabled.
+    mode: Granularity of the draws: 'batch': one per batch; 'pair': one per pair
+      of images that are each other's partners; 'elem': one per image, as in
       timm's `Mixup`.
     repeats: As in `partners`.
 
   Returns:
-    The mixed images, and the share of each image's own label in its target;
-    that of its partner has the rest.
+    The mixed images, and the share of each image's own label in its target; the
+    partner's label has the rest.
   """
   batch, height, width = images.shape[:3]
   draw = _draw(mixup_alpha, cutmix_alpha, probability, switch, height, width)

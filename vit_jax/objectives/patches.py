@@ -1,4 +1,4 @@
-"""The patches of an image, cut out of it and joined again."""
+"""Splitting of images into patches, and joining of patches to images."""
 
 import jax
 from jaxtyping import Array, Shaped
@@ -7,11 +7,11 @@ from jaxtyping import Array, Shaped
 def cut(
   images: Shaped[Array, "b h w c"], size: int, grid: int
 ) -> Shaped[Array, "b n p p c"]:
-  """The patches of images row by row; pixels that fill none are left out.
+  """Cuts images into patches row by row; incomplete patches are left out.
 
-  On TPUs an array whose last axis is three colours takes up 128 lanes of every
-  register, so a patch's pixels are moved row by row, and the barrier keeps what
-  is done with them from being done in the images' layout.
+  On TPUs an array whose last axis is three colours occupies 128 lanes of every
+  register, so a patch's pixels are moved row by row, and the barrier keeps
+  later operations from using the images' layout.
   """
   batch, channels = images.shape[0], images.shape[3]
   images = images[:, : grid * size, : grid * size]
@@ -24,7 +24,7 @@ def cut(
 def join(
   patches: Shaped[Array, "b n p p c"], grid: int
 ) -> Shaped[Array, "b h w c"]:
-  """The images that `cut` makes these patches of."""
+  """Joins patches to the images that `cut` splits into them."""
   batch, _, size, _, channels = patches.shape
   images = patches.reshape(batch, grid, grid, size, size, channels)
   images = images.transpose(0, 1, 3, 2, 4, 5)

@@ -1,1 +1,1 @@
-"""BEiT: a frozen tokenizer's tokens of masked patches."""
+"""BEiT: prediction of a frozen tokenizer's tokens for masked patches."""

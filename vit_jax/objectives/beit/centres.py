@@ -1,7 +1,7 @@
-"""The file of a tokenizer of centres, and how centres are found: k-means.
+"""The file format of a tokenizer of centres, and k-means to find them.
 
-Features of patches and centres have unit length, and a patch's token is the
-number of the centre that its features point at most. NumPy only.
+Patch features and centres have unit length, and a patch's token is the index of
+the centre with the largest cosine similarity. NumPy only.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ class Centres:
   """Centres of the features of a network.
 
   Attributes:
-    rows: One centre a token, of unit length, float32.
+    rows: One centre per token, of unit length, float32.
     network: Path of the network.
     digest: Digest of its parameters.
   """
@@ -57,7 +57,7 @@ def read(path: str) -> Centres:
   """Reads a tokenizer's file.
 
   Raises:
-    UserError: The file cannot be read or is another.
+    UserError: The file cannot be read or is not such a file.
   """
   contents = archive.read(
     epath.Path(path), lambda names: [name for name in names if name == _NAME]
@@ -84,11 +84,11 @@ class MiniBatchKMeans:
   """Spherical k-means on batches of features; the same for the same seed.
 
   Each centre is the direction of the mean of all features that it was nearest
-  to, as Sculley's "Web-scale k-means clustering" has it.
+  to, as in Sculley's "Web-scale k-means clustering".
 
   Args:
     num_centres: Number of centres.
-    seed: Seed of the features that centres start at.
+    seed: Seed for the features at which centres start.
   """
 
   def __init__(self, num_centres: int, seed: int):
@@ -116,7 +116,7 @@ class MiniBatchKMeans:
   def update(self, features: Float[np.ndarray, "m d"]) -> None:
     """Moves the centres towards some features.
 
-    The first ones are kept until there are enough to start from.
+    The first ones are collected until there are enough to start from.
     """
     rows = unit(np.asarray(features, np.float64))
     if self._sums is None:
@@ -135,9 +135,10 @@ class MiniBatchKMeans:
     self._counts += np.bincount(nearest, minlength=self._num_centres)
 
   def restart_rare(self, features: Float[np.ndarray, "m d"]) -> int:
-    """Moves centres that hardly any feature is near to some that are given.
+    """Moves centres near which there are hardly any features to given ones.
 
-    All then weigh one feature, so that the next pass is not held by the last.
+    All centres then have the weight of one feature, so that the previous pass
+    does not hold back the next one.
 
     Returns:
       Number of centres moved.
@@ -156,7 +157,7 @@ def fit(
   num_centres: int,
   seed: int,
 ) -> Float[np.ndarray, "k d"]:
-  """Centres of features that are gone through several times.
+  """Finds centres in several passes over the features.
 
   Raises:
     UserError: There are fewer features than centres.
@@ -173,11 +174,11 @@ def fit(
 def assign(
   rows: Float[np.ndarray, "m d"], centres: Float[np.ndarray, "k d"]
 ) -> Int[np.ndarray, " m"]:
-  """Number of the centre that each row points at most."""
+  """Index of the centre with the largest similarity to each row."""
   return np.argmax(rows @ centres.T, axis=1)
 
 
 def unit(rows: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
-  """Rows of length one; those of zeros stay."""
+  """Scales rows to unit length; rows of zeros are unchanged."""
   lengths = np.linalg.norm(rows, axis=1, keepdims=True)
   return rows / np.maximum(lengths, 1e-12)

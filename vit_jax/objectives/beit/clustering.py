@@ -1,4 +1,4 @@
-"""Makes a tokenizer of centres from a network and the images of a dataset."""
+"""Builds a tokenizer of centres from a network and a dataset's images."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -33,18 +33,18 @@ def cluster(
   seed: int = 0,
   show: Callable[[str, int, int], None] = lambda *_: None,
 ) -> centres_lib.Centres:
-  """Finds centres of the features of the patches of some images.
+  """Finds centres of the patch features of some images.
 
-  The network sees images of its own size. The result follows from the images,
-  the network and the seed.
+  The network sees images of its native size. The result is determined by the
+  images, the network and the seed.
 
   Args:
     source: Images.
     checkpoint: Network with patches, a checkpoint of any form.
     tokens: Number of centres.
-    examples: Images seen, at most; they are drawn from all.
-    passes: Times that each is seen.
-    seed: Of the choice and of the order of images, and of the centres' start.
+    examples: Maximum number of images, which are drawn from all.
+    passes: Number of passes over these images.
+    seed: Seed for the choice and order of images, and for the initial centres.
     show: `show(what, done, all)`, called after each batch.
 
   Raises:

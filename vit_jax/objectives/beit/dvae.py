@@ -1,7 +1,7 @@
 """The encoder of DALL-E's discrete VAE: openai/DALL-E, encoder.py.
 
-Four groups of residual blocks, the first three followed by a maximum over 2 x 2
-places; the token of a place is the highest of its outputs.
+Four groups of residual blocks, the first three followed by 2 x 2 max pooling;
+the token of a position is the index of its largest output.
 """
 
 import re
@@ -33,7 +33,7 @@ def read(path: str) -> dict[str, dict[str, np.ndarray]]:
       with those of Hugging Face's FlavaImageCodebook.
 
   Raises:
-    UserError: The file cannot be read as data, or holds something else.
+    UserError: The file cannot be read as data, or contains something else.
   """
   entries = _flat(torch_file.read(epath.Path(path)))
   found: dict[str, dict[str, np.ndarray]] = {}
@@ -58,16 +58,16 @@ def read(path: str) -> dict[str, dict[str, np.ndarray]]:
 
 
 def num_tokens(params: Mapping[str, Any]) -> int:
-  """Different tokens."""
+  """Number of distinct tokens."""
   return params["output.conv"]["w"].shape[-1]
 
 
 def flops(params: Mapping[str, Any], side: int) -> int:
-  """FLOPs of the tokens of an image, two for each multiply-add.
+  """FLOPs of the tokens of an image, two per multiply-add.
 
   Args:
     params: The encoder, or its shapes.
-    side: Of the image, pixels.
+    side: Side of the image in pixels.
   """
   total = 0
   for name, layer in params.items():
@@ -80,11 +80,11 @@ def flops(params: Mapping[str, Any], side: int) -> int:
 def tokens(
   params: Mapping[str, Any], pixels: Float[Array, "b h w 3"]
 ) -> Int[Array, "b n"]:
-  """Tokens of images row by row, in float32.
+  """Computes the tokens of images, row by row, in float32.
 
   Args:
-    params: As `read` returns them.
-    pixels: Images in [0, 1], of a side that `STRIDE` divides.
+    params: Parameters, as returned by `read`.
+    pixels: Images in [0, 1], with a side that `STRIDE` divides.
   """
   x = _convolved(params["input"], (1 - 2 * _MARGIN) * pixels + _MARGIN)
   gain = 1 / (_GROUPS * _num_blocks(params)) ** 2

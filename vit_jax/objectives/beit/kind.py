@@ -76,7 +76,7 @@ def _check_tokenizer(objective: schema.BEiT) -> None:
 
 
 def _check_network(path: str, network: str) -> None:
-  """Raises UserError where the network of a tokenizer of centres is gone."""
+  """Raises UserError if the network of a tokenizer of centres is missing."""
   if frozen_path.RANDOM.fullmatch(network) or frozen_path.exists(network):
     return
   raise UserError(
@@ -86,7 +86,7 @@ def _check_network(path: str, network: str) -> None:
 
 
 def check_tokens(path: str, count: int, wanted: int | None) -> None:
-  """Raises UserError where a tokenizer has not as many tokens as wanted."""
+  """Raises UserError if a tokenizer does not have the requested tokens."""
   if wanted is not None and wanted != count:
     raise UserError(
       f"config.objective.tokens = {wanted}, but {KEY} = {path!r} has {count};"
@@ -97,7 +97,7 @@ def check_tokens(path: str, count: int, wanted: int | None) -> None:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """Prediction of masked patches' tokens by the network of the config."""
+  """Builds the prediction of masked patches' tokens by the config's network."""
   from vit_jax.objectives.beit import objective
 
   del facts, total_steps
@@ -105,9 +105,9 @@ def build(
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of an image's forward pass, two for each multiply-add.
+  """FLOPs of an image's forward pass, two per multiply-add.
 
-  A training step is counted as three forward passes, of which a tokenizer has
+  A training step is counted as three forward passes, of which a tokenizer takes
   one.
   """
   from vit_jax.objectives.beit import tokenizers
@@ -125,7 +125,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
 
 
 def describe(config: schema.Config) -> dict[str, str]:
-  """The masks and the tokenizer."""
+  """Describes the masks and the tokenizer."""
   objective = config.objective
   return {
     "objective": (
@@ -139,7 +139,7 @@ def describe(config: schema.Config) -> dict[str, str]:
 
 
 def exported(params: Any, objective_state: Any) -> dict[str, Any]:
-  """The network, without what predicts tokens."""
+  """The network, without the parts that predict tokens."""
   del objective_state
   return {name: tree for name, tree in params.items() if name not in BESIDE}
 

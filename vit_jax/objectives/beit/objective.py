@@ -1,10 +1,10 @@
 """BEiT: Bao et al., arXiv 2106.08254.
 
-The embeddings of some rectangles of patches are a mask token, and the network
-tells from the rest which token a frozen tokenizer gives each masked patch. The
-network is what a supervised run trains, without its head; `mask_token` and
-`patch_head` come beside it and stay behind when another run starts from the
-parameters.
+The embeddings of some rectangles of patches are replaced by a mask token, and
+the network predicts from the rest which token a frozen tokenizer assigns to
+each masked patch. The network is that of a supervised run, without its head;
+`mask_token` and `patch_head` are added to it, and are dropped when another run
+starts from the parameters.
 """
 
 from typing import Any
@@ -25,10 +25,10 @@ _TOKEN, _HEAD = "mask_token", "patch_head"
 
 
 def beit(config: schema.Config) -> contract.Objective:
-  """Prediction of tokens by the Vision Transformer of a config.
+  """Builds the prediction of tokens by the Vision Transformer of a config.
 
   Raises:
-    UserError: The tokenizer cannot be read or does not suit the network.
+    UserError: The tokenizer cannot be read or does not match the network.
   """
   settings = config.objective
   family = registry.FAMILIES.get(config.model.name)

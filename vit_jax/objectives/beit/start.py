@@ -1,4 +1,4 @@
-"""Parameters at the start of the released code, where it is not the ViT's."""
+"""Initial parameters of the released code, where they differ from the ViT's."""
 
 import math
 
@@ -17,15 +17,16 @@ _OUTPUTS = (("out", "kernel"), ("Dense_1", "kernel"))
 def truncated_normal(
   rng: Key[Array, ""], shape: tuple[int, ...]
 ) -> Float[Array, "..."]:
-  """N(0, 0.02^2), cut off at one standard deviation, not two."""
+  """N(0, 0.02^2), truncated at one standard deviation, not two."""
   return _STDDEV * jax.random.truncated_normal(rng, -1, 1, shape)
 
 
 def started(params: contract.Params, rng: Key[Array, ""]) -> contract.Params:
-  """A Vision Transformer's parameters as the released code draws them.
+  """Initialises a Vision Transformer's parameters as the released code does.
 
-  Matrices and the class token are `truncated_normal`, biases 0, and the
-  last matrices of attention and MLP are divided by sqrt(2 layer), from 1.
+  Matrices and the class token are `truncated_normal`, biases 0, and the last
+  matrices of attention and MLP are divided by sqrt(2 layer), with layers
+  counted from 1.
   """
   leaves, tree = jax.tree_util.tree_flatten_with_path(params)
   rngs = jax.random.split(rng, len(leaves))

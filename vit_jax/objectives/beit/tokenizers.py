@@ -1,4 +1,4 @@
-"""Frozen tokenizers: what the token of a patch is."""
+"""Frozen tokenizers, which assign a token to each patch."""
 
 import dataclasses
 import functools
@@ -25,13 +25,13 @@ _NETWORK, _CENTRES, _DVAE = "network", "centres", "dvae"
 
 @dataclasses.dataclass(frozen=True)
 class Tokenizer:
-  """Tokens of patches of the images that the student sees.
+  """Tokenizer for patches of the images that the student sees.
 
   Attributes:
-    num_tokens: Different tokens.
-    constants: What they are computed by, which no checkpoint holds.
-    tokens: `tokens(constants.params, images, places)`, those of the patches of
-      these numbers, [b, k], without gradients.
+    num_tokens: Number of distinct tokens.
+    constants: Parameters that compute the tokens, which no checkpoint stores.
+    tokens: `tokens(constants.params, images, places)`, the tokens of the
+      patches with these indices, [b, k], without gradients.
   """
 
   num_tokens: int
@@ -46,7 +46,7 @@ def read(config: schema.Config) -> Tokenizer:
   """Reads the tokenizer of `config.objective.tokenizer`.
 
   Raises:
-    UserError: It cannot be read, has other tokens than wanted, was made with
+    UserError: It cannot be read, has other tokens than requested, was made with
       another network, or cannot have the student's grid.
   """
   path = config.objective.tokenizer
@@ -60,7 +60,7 @@ def read(config: schema.Config) -> Tokenizer:
 
 
 def cost_of(config: schema.Config) -> tuple[int, int]:
-  """Different tokens, and FLOPs of the tokens of one image."""
+  """Number of distinct tokens, and FLOPs of the tokens of one image."""
   objective, model = config.objective, config.model
   path = objective.tokenizer
   if path == kind.MEAN_COLOUR:

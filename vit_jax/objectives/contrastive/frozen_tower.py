@@ -36,7 +36,7 @@ def is_frozen(optimizer: schema.Optimizer, params: Any) -> bool:
 def features(
   network: nn.Module, params: Params, images: Images
 ) -> Float[Array, "b d"]:
-  """Features of images in float32, without dropout or gradients.
+  """Computes features of images in float32, without dropout or gradients.
 
   Args:
     network: Network of two towers.
@@ -58,7 +58,7 @@ def features(
 def stored(
   config: schema.Config, network: nn.Module, params: Any, feature: str
 ) -> Stored | None:
-  """The tower's outputs as a stored feature, if the config asks for that.
+  """Returns the tower's outputs as a stored feature, if the config asks for it.
 
   Args:
     config: The experiment.

@@ -46,7 +46,7 @@ def check(config: schema.Config) -> None:
 
 
 def loss_of(config: schema.Config) -> str:
-  """The loss, 'sigmoid' or 'softmax': that of the config, else the model's."""
+  """Returns the loss of the config, else of the model: sigmoid or softmax."""
   by_model = "softmax" if config.model.bias_init is None else "sigmoid"
   return config.objective.loss or by_model
 
@@ -75,7 +75,7 @@ def _check_cache(config: schema.Config) -> None:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """The two towers of the config, trained on pairs."""
+  """Builds the training of the config's two towers on pairs."""
   from vit_jax.objectives.contrastive import objective
 
   del facts, total_steps
@@ -86,7 +86,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   """FLOPs of a pair: both towers, and an image among all texts of a batch.
 
   A training step is counted as three forward passes, of which a frozen image
-  tower has one, and none where its outputs are kept.
+  tower takes one, or none if its outputs are stored.
   """
   from vit_jax.optim import multipliers
 
@@ -107,7 +107,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
 
 
 def describe(config: schema.Config) -> dict[str, str]:
-  """The loss, and the number of texts that an image is compared with."""
+  """Describes the loss, and the number of texts compared with an image."""
   return {
     "objective": (
       f"contrastive, {loss_of(config)} loss over pairs of"

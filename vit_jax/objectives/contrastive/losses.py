@@ -1,18 +1,18 @@
-"""Losses over all pairs of a global batch, in memory that does not grow.
+"""Losses over all pairs of a global batch, in bounded memory.
 
-Where the rows of a batch are split over devices, blocks of texts go round a
-ring: each device compares its images with one block at a time and hands the
-block on. It never holds more than [local, local] logits, neither in the
-forward nor in the backward pass, which is written out: automatic
-differentiation would keep the logits of all blocks.
+If the rows of a batch are split over devices, blocks of texts are passed around
+a ring: each device compares its images with one block at a time and passes the
+block on. It never holds more than [local, local] logits, neither in the forward
+nor in the backward pass, which is written by hand: automatic differentiation
+would keep the logits of all blocks.
 
-Each axis of the mesh has rings of its own. Blocks go round those of the last
-axis, which joins neighbours, before they move on along the first: of what a
-device sends, only one part in as many as the last axis is long leaves a host.
+Each axis of the mesh has its own rings. Blocks go around the rings of the last
+axis, which joins neighbours, before they move along the first: if the last axis
+has length n, only 1 / n of what a device sends leaves a host.
 
-The mesh is the one that is set where the loss is traced (`jax.set_mesh`, or
-`vit_jax.sharding.activations.on`). Without one, or inside of `jax.shard_map`,
-what is given is the whole batch.
+The mesh is the one that is set when the loss is traced (`jax.set_mesh`, or
+`vit_jax.sharding.activations.on`). Without one, or inside `jax.shard_map`, the
+arguments are the whole batch.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Two towers that learn which texts belong to which images."""
+"""Contrastive training of two towers to match images and texts."""
 
 from typing import Any
 
@@ -18,14 +18,15 @@ _SCALE = "logit_scale"
 
 
 def contrastive(config: schema.Config) -> contract.Objective:
-  """Contrastive learning by the two towers of a config.
+  """Builds contrastive learning of the two towers of a config.
 
   With `train.accumulate_steps` the towers embed one micro-batch at a time, and
-  again in the backward pass; the loss is that of the whole batch, as all of
-  its texts are compared with all of its images.
+  again in the backward pass; the loss is that of the whole batch, because all
+  of its texts are compared with all of its images.
 
-  An image tower all of whose parameters `config.optimizer` freezes computes as
-  in evaluation, without dropout: once, as there is no backward pass through it.
+  If `config.optimizer` freezes all parameters of the image tower, it computes
+  as in evaluation, without dropout, and only once, because there is no backward
+  pass through it.
   """
   network = models_build.create(config.model, num_classes=None)
   num_micro = config.train.accumulate_steps

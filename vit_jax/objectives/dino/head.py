@@ -14,14 +14,14 @@ _EPSILON = 1e-12
 
 
 class Head(nn.Module):
-  """Features to directions, and the prototypes that they are compared with.
+  """Maps features to directions; holds the prototypes compared with them.
 
   Attributes:
     num_prototypes: Number of prototypes.
     hidden_width: Width of the hidden layers.
-    bottleneck: Length of directions and prototypes.
-    unit_prototypes: Whether prototypes have unit length; each has a learned
-      one otherwise.
+    bottleneck: Dimension of directions and prototypes.
+    unit_prototypes: True if prototypes have unit length; otherwise each length
+      is learned.
     dtype: Compute dtype.
     num_layers: Layers of the MLP.
   """
@@ -37,7 +37,7 @@ class Head(nn.Module):
   def __call__(
     self, features: Float[Array, "*b d"]
   ) -> tuple[Float[Array, "*b e"], Float[Array, "k e"]]:
-    """Directions in the compute dtype, and the prototypes in float32."""
+    """Returns directions in the compute dtype, and prototypes in float32."""
     x = features.astype(self.dtype)
     for layer in range(self.num_layers):
       is_last = layer == self.num_layers - 1
@@ -59,8 +59,8 @@ class Head(nn.Module):
 class Prototypes(nn.Module):
   """Directions, and lengths if they are learned.
 
-  They start as torch's Linear does, as the released layer is made after the
-  others are initialised.
+  They are initialised as torch's Linear, because the released layer is created
+  after the others are initialised.
   """
 
   num_prototypes: int

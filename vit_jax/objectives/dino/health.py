@@ -14,13 +14,13 @@ def metrics(
   used: Float[Array, " k"],
   center: Float[Array | np.ndarray, " k"] | None,
 ) -> Metrics:
-  """Health of what a step compared; see docs/dino.md.
+  """Returns health metrics of a step; see docs/dino.md.
 
   Args:
     loss: The mean cross-entropy of student and teacher.
     entropy: The mean entropy of the teacher's probabilities.
     used: The teacher's mean probability of each prototype.
-    center: Centre of the teacher; None where Sinkhorn balances prototypes.
+    center: Centre of the teacher; None if Sinkhorn balances the prototypes.
   """
   if center is None:
     uneven = jnp.max(jnp.abs(used * len(used) - 1))
@@ -38,14 +38,14 @@ def metrics(
 
 
 def effective(probabilities: Float[Array, " k"]) -> Float[Array, ""]:
-  """Prototypes in use: the exponential of the entropy of their shares."""
+  """Number of prototypes in use: exponential of the entropy of their shares."""
   positive = probabilities > 0
   logs = jnp.log(jnp.where(positive, probabilities, 1.0))
   return jnp.exp(-jnp.sum(probabilities * logs))
 
 
 def rank(features: Float[Array, "*n d"]) -> Float[Array, ""]:
-  """Directions in which features vary: (sum of variances)^2 / sum of squares.
+  """Effective rank of features: (sum of variances)^2 / sum of squares.
 
   The variances are along principal axes; their sum and that of their squares
   are known without them.

@@ -70,7 +70,7 @@ def check(config: schema.Config) -> None:
 
 
 def warn_of_average(config: schema.Config) -> None:
-  """Warns of an average of the student, which nothing reads."""
+  """Warns of an average of the student that is not used."""
   if config.ema_decay is not None:
     _logger.warning(
       "config.ema_decay = %g costs memory without effect: the teacher, which is"
@@ -83,7 +83,7 @@ def warn_of_average(config: schema.Config) -> None:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """Self-distillation of the network of the config."""
+  """Builds self-distillation of the network of the config."""
   from vit_jax.objectives.dino import objective
 
   warn_of_average(config)
@@ -91,10 +91,10 @@ def build(
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of an image's forward pass, two for each multiply-add.
+  """FLOPs of an image's forward pass, two per multiply-add.
 
-  A training step is counted as three forward passes, of which the teacher, who
-  sees the global crops, has one.
+  A training step is counted as three forward passes, of which the teacher,
+  which sees the global crops, takes one.
   """
   del num_classes
   return student_flops(config) + teacher_flops(config) // 3
@@ -107,7 +107,7 @@ def teacher_flops(
 
   Args:
     config: The experiment.
-    of_class: Kinds of crops of which the class token alone is read.
+    of_class: Kinds of crops of which only the class token is read.
   """
   of_head = head_flops(
     config.objective, _width(config), config.objective.bottleneck
@@ -121,7 +121,7 @@ def student_flops(
 ) -> int:
   """FLOPs of all crops of an image, by network and head.
 
-  What stochastic depth skips is not counted where it is not computed.
+  Branches that stochastic depth skips without computing are not counted.
 
   Args: As of `teacher_flops`.
   """
@@ -165,7 +165,7 @@ def head_flops(objective: schema.DINO, width: int, bottleneck: int) -> int:
 
 
 def describe(config: schema.Config) -> dict[str, str]:
-  """The prototypes and crops, and how the teacher follows."""
+  """Describes the prototypes and crops, and the teacher's update."""
   objective = config.objective
   crops = [
     f"{views.count(config, kind)} of {views.side(config, kind)} px"
@@ -205,7 +205,7 @@ def carried(objective_state: Any) -> dict[str, Any]:
 
 
 def warning(config: schema.Config, values: Mapping[str, float]) -> str | None:
-  """A sentence about a collapse that the values of a step show."""
+  """Returns a sentence about a collapse that the metrics of a step show."""
   number = config.objective.prototypes
   what = None
   for prefix, things, thing in (

@@ -1,9 +1,9 @@
 """Self-distillation without labels, DINO: Caron et al., arXiv 2104.14294.
 
-A student predicts, from any crop of an image, what a teacher says of another;
-the teacher is an average of the student over the updates. Parameters of the
-student's head are under `dino_head`, beside those of the network; the teacher,
-network and head, is in the objective's state with the centre.
+A student predicts, from any crop of an image, the teacher's output for another
+crop; the teacher is an average of the student over the updates. The parameters
+of the student's head are under `dino_head`, next to those of the network; the
+teacher (network and head) and the centre are in the objective's state.
 """
 
 import functools
@@ -31,7 +31,7 @@ _HEAD = "dino_head"
 def dino(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> contract.Objective:
-  """Self-distillation of the network of a config.
+  """Builds self-distillation of the network of a config.
 
   Each resolution is one forward pass: the global crops of all images, then the
   local ones.

@@ -1,24 +1,25 @@
-"""Softmaxes over many prototypes, of which a few are in memory at a time.
+"""Softmaxes over many prototypes, with only a few in memory at a time.
 
 Features of unit length are compared with K prototypes; their similarities,
-divided by a temperature, are logits. K is 65,536 or more, so that no array of
-[tokens, K] is ever whole: prototypes are taken in chunks, of which only sums
-over prototypes are kept, and logits are computed again in the backward pass.
+divided by a temperature, are logits. K is 65,536 or more, so an array of
+[tokens, K] is never materialised: prototypes are processed in chunks, of which
+only sums over prototypes are kept, and logits are recomputed in the backward
+pass.
 
 A teacher's probabilities are
 
   p[i, k] = exp(logit[i, k] + offset[k] - norm[i])
 
-with an offset for each prototype, which keeps any of them from taking all: the
-negative centre of DINO, or what Sinkhorn and Knopp's iterations find.
+with an offset for each prototype, which prevents any of them from dominating:
+the negative centre of DINO, or the result of Sinkhorn-Knopp iterations.
 
-Where it is passed through most often, by a student and by Sinkhorn's
-iterations, sums of exponentials are taken without looking for the largest
-first: features and prototypes have a length, so that logits have a bound.
-float32 holds what is added for logits of at most 157 below it, which is all of
-them if prototypes have unit length and the temperature is above 0.013. Sinkhorn
-begins with a bound for each prototype, and then has probabilities. A student
-whose logits are all further below gives NaN, which ends a run with a sentence.
+The most frequent passes, those of a student and of Sinkhorn iterations, sum
+exponentials without finding the maximum first: the lengths of features and
+prototypes give a bound on the logits. float32 can represent the terms of logits
+up to 157 below the bound, which is all of them if prototypes have unit length
+and the temperature is above 0.013. Sinkhorn starts with a bound for each
+prototype, and then has probabilities. A student whose logits are all further
+below gives NaN, which ends a run with an error message.
 """
 
 import math
@@ -43,7 +44,7 @@ Tokens = Float[Numbers, "*tokens d"]
 
 
 class Teacher(NamedTuple):
-  """Tokens and prototypes, with what makes probabilities of them.
+  """Tokens and prototypes, with the values that define probabilities.
 
   Attributes:
     features: Tokens, of unit length.
@@ -62,12 +63,12 @@ class Teacher(NamedTuple):
 
 
 class Comparison(NamedTuple):
-  """A student beside its teacher, in float32.
+  """A comparison of a student with its teacher, in float32.
 
   Attributes:
     cross_entropy: Of each view of the student with each of the teacher.
     entropy: Of the teacher's probabilities of each of its views.
-    used: The teacher's probability of each prototype, in the mean.
+    used: The teacher's mean probability of each prototype.
   """
 
   cross_entropy: Float[Numbers, "b g v"]
@@ -76,7 +77,7 @@ class Comparison(NamedTuple):
 
 
 def chunk_size(num_prototypes: int) -> int:
-  """Prototypes that are compared at a time."""
+  """Number of prototypes that are compared at a time."""
   if num_prototypes <= CHUNK:
     return num_prototypes
   return math.gcd(num_prototypes, CHUNK)
@@ -107,18 +108,18 @@ def balanced(
   iterations: int = 3,
   weights: Float[Numbers, "*tokens"] | None = None,
 ) -> Teacher:
-  """A teacher that uses all prototypes alike, by Sinkhorn and Knopp.
+  """A teacher that uses all prototypes equally, by Sinkhorn-Knopp.
 
-  Each iteration scales the probabilities of every prototype to one sum over
-  all tokens of the global batch, then those of every token to one. [SwAV]
-  appendix A, dinov2's dino_clstoken_loss.py, in logarithms.
+  Each iteration scales the probabilities of every prototype to the same sum
+  over all tokens of the global batch, then those of every token to a sum of
+  one. [SwAV] appendix A, dinov2's dino_clstoken_loss.py, in logarithms.
 
   Args:
     features: Tokens, of unit length.
     prototypes: Of unit length.
     temperature: What similarities are divided by.
     iterations: Number of times that both are scaled.
-    weights: How often each token counts, 0 of one that is padding; None: once.
+    weights: Weight of each token, 0 for padding; None: all have weight 1.
   """
   if weights is None:
     weights = jnp.ones(features.shape[:-1], jnp.float32)
@@ -150,19 +151,20 @@ def sinkhorn(
   iterations: int = 3,
   weights: Real[Numbers, " n"] | None = None,
 ) -> Float[Numbers, "n k"]:
-  """Probabilities that use all prototypes alike, by Sinkhorn and Knopp.
+  """Probabilities that use all prototypes equally, by Sinkhorn-Knopp.
 
-  As `balanced`, of logits that are in memory.
+  Like `balanced`, for logits that are in memory.
 
   Args:
     logits: Similarities of rows and prototypes, before the temperature.
-    temperature: What they are divided by; results are finite for any above 0.
+    temperature: Temperature that divides them; results are finite for any above
+      0.
     iterations: Number of times that prototypes, then rows, are scaled.
-    weights: How often each row counts; a row of weight 0 counts for nothing,
-      and its result is zero. None: all count once.
+    weights: Weight of each row; a row of weight 0 does not count, and its
+      result is zero. None: all have weight 1.
 
   Returns:
-    float32; rows sum to 1.
+    Probabilities in float32; rows sum to 1.
   """
   logits = jnp.asarray(logits, jnp.float32)
   counted, log_weights = jnp.ones(len(logits), bool), None
@@ -221,14 +223,14 @@ def compare(
 ) -> Comparison:
   """Compares a student's probabilities with a teacher's.
 
-  Gradients reach the student's features and prototypes alone.
+  Gradients reach only the student's features and prototypes.
 
   Args:
     features: Of the student's views, of unit length.
     prototypes: Of the student.
     temperature: Of the student.
     teacher: The teacher's probabilities of its views.
-    weights: How often each of these counts in `Comparison.used`; None: once.
+    weights: Weight of each of these in `Comparison.used`; None: 1.
   """
   if weights is None:
     weights = jnp.ones(teacher.norm.shape, jnp.float32)

@@ -13,11 +13,11 @@ from vit_jax.optim import scalars
 
 
 class Schedules(NamedTuple):
-  """Functions of the number of updates done.
+  """Schedules, as functions of the number of updates.
 
   Attributes:
-    momentum: Share of the teacher that stays.
-    temperature: What the teacher's similarities are divided by.
+    momentum: Fraction of the teacher that is kept.
+    temperature: Temperature that divides the teacher's similarities.
   """
 
   momentum: Callable[[Any], Any]
@@ -27,10 +27,11 @@ class Schedules(NamedTuple):
 def schedules(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> Schedules:
-  """The schedules that a config asks for.
+  """Returns the schedules of a config.
 
   Raises:
-    UserError: One changes per epoch, and the number of examples is not known.
+    UserError: A schedule changes per epoch, and the number of examples is not
+      known.
   """
 
   def of(name):
@@ -46,7 +47,7 @@ def schedules(
 
 
 def follow(old: Any, new: Any, stays: Float[Array, ""] | float) -> Any:
-  """An average of two trees, of which the first has the share `stays`."""
+  """Returns an average of two trees, with weight `stays` for the first."""
   return jax.tree.map(lambda x, y: stays * x + (1 - stays) * y, old, new)
 
 
@@ -55,5 +56,5 @@ def keep_copy(
   params: contract.Params,
   name: str = "teacher",
 ) -> contract.State:
-  """The state with an average that starts as the student, such as a teacher."""
+  """Adds a copy of the student, such as a teacher, to the state."""
   return {**objective_state, name: params}

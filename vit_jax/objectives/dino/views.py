@@ -1,7 +1,7 @@
-"""The crops that self-distillation compares, by the names of their views.
+"""The crops compared by self-distillation, by the names of their views.
 
 Views whose names begin with "global" are seen by teacher and student, those
-that begin with "local" by the student alone.
+that begin with "local" only by the student.
 """
 
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ def names(config: schema.Config, kind: str) -> tuple[str, ...]:
 
 
 def count(config: schema.Config, kind: str) -> int:
-  """Crops of an image of a kind."""
+  """Number of crops of a kind per image."""
   return sum(config.train.views[name].count for name in names(config, kind))
 
 
 def side(config: schema.Config, kind: str) -> int:
-  """Side of the crops of a kind, pixels."""
+  """Side of the crops of a kind, in pixels."""
   view = config.train.views[names(config, kind)[0]]
   return config.model.image_size if view.size is None else view.size
 
@@ -42,7 +42,7 @@ def joined(batch: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def check(config: schema.Config) -> None:
-  """Raises UserError for views that cannot be compared with one another."""
+  """Raises UserError for views that cannot be compared with each other."""
   views, objective = config.train.views, config.objective.name
   for name in views:
     if not name.startswith((GLOBAL, LOCAL)):

@@ -1,4 +1,4 @@
-"""A DINOv2 that teaches and stays as it is."""
+"""A DINOv2 network as a frozen teacher."""
 
 import functools
 
@@ -62,7 +62,7 @@ def _sections(path: str) -> tuple[schema.Model, schema.Objective | None]:
 
 
 def config_of(config: schema.Config) -> schema.Config:
-  """The student's config with network and heads of its teacher.
+  """Returns the student's config with the network and heads of its teacher.
 
   Raises:
     UserError: The teacher cannot be read, or the student cannot learn from it.

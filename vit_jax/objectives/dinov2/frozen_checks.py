@@ -1,4 +1,4 @@
-"""The checks of a frozen teacher, without jax."""
+"""Checks of a frozen teacher, without jax."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ _STEPS = "checkpoints"
 
 
 def check_run(config: schema.Config) -> None:
-  """Checks a teacher that is a run of ours; other files are read later.
+  """Checks a teacher that is a run of vit_jax; other files are read later.
 
   Raises:
     UserError: The student cannot learn from it.
@@ -42,8 +42,8 @@ def check(
     objective: Section `objective` of the teacher's heads; None: it has none.
 
   Raises:
-    UserError: The teacher has no heads of DINOv2, or other prototypes or
-      patches than the student.
+    UserError: The teacher has no DINOv2 heads, or its prototypes or patches
+      differ from the student's.
   """
   student, path = config.objective, config.objective.teacher
   if objective is None or objective.name != "dinov2":
@@ -80,13 +80,13 @@ def check_heads(
   objective: schema.DINOv2,
   shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
-  """Checks that a teacher's heads are whole and are those of its network.
+  """Checks that a teacher's heads are complete and match its network.
 
   Args:
     path: The checkpoint, for messages.
     model: Section `model` of the teacher.
     objective: Section `objective` of its heads.
-    shapes: {path: shape} of all that stands beside its network.
+    shapes: {path: shape} of all parameters in addition to its network.
 
   Raises:
     UserError: A head is missing or is of another width.

@@ -12,13 +12,13 @@ IMAGES, PATCHES = "dino_head", "ibot_head"
 
 
 class Learner(NamedTuple):
-  """A network and its heads, which are beside its parameters.
+  """A network and its heads, whose parameters are next to the network's.
 
   Attributes:
     network: Network without a classifier.
-    head: Head of images.
-    patch_head: Head of patches.
-    of_patches: Name of that one's parameters.
+    head: Head for images.
+    patch_head: Head for patches.
+    of_patches: Name of the patch head's parameters.
   """
 
   network: nn.Module
@@ -30,7 +30,7 @@ class Learner(NamedTuple):
   def of(
     cls, network: nn.Module, objective: schema.DINOv2, dtype: str
   ) -> "Learner":
-    """The heads that a section `objective` describes."""
+    """Builds the heads that a section `objective` describes."""
 
     def head(bottleneck):
       return Head(
@@ -49,11 +49,11 @@ class Learner(NamedTuple):
   def say_of_images(
     self, params: Any, tokens: Float[Array, "*b d"]
   ) -> tuple[Float[Array, "*b e"], Float[Array, "k e"]]:
-    """Directions of class tokens, and the prototypes."""
+    """Returns the directions of class tokens, and the prototypes."""
     return self.head.apply({"params": params[IMAGES]}, tokens)
 
   def say_of_patches(
     self, params: Any, tokens: Float[Array, "*b d"]
   ) -> tuple[Float[Array, "*b e"], Float[Array, "k e"]]:
-    """Directions of patches, and their prototypes."""
+    """Returns the directions of patches, and their prototypes."""
     return self.patch_head.apply({"params": params[self.of_patches]}, tokens)

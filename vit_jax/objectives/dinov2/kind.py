@@ -71,7 +71,7 @@ def check_files(config: schema.Config) -> None:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """Self-distillation of images and patches by the network of the config."""
+  """Builds self-distillation of images and patches by the config's network."""
   from vit_jax.objectives.dinov2 import objective
 
   dino_kind.warn_of_average(config)
@@ -79,9 +79,9 @@ def build(
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of an image's forward pass, two for each multiply-add.
+  """FLOPs of an image's forward pass, two per multiply-add.
 
-  As DINO's, with the head on patches by student and teacher.
+  As for DINO, with the patch head of student and teacher.
   """
   del num_classes
   teacher = config
@@ -114,7 +114,7 @@ def _patch_flops(config: schema.Config) -> int:
 
 
 def describe(config: schema.Config) -> dict[str, str]:
-  """DINO's description, the masked patches and the spreading."""
+  """Describes DINO, the masked patches and the spreading."""
   objective = config.objective
   low, high = objective.mask_ratio
   found = dino_kind.describe(config)
@@ -137,20 +137,20 @@ def describe(config: schema.Config) -> dict[str, str]:
 
 
 def whole(params: Any, objective_state: Any) -> Any:
-  """The average of the student, network and heads: the teacher, if it is."""
+  """The average of the student, network and heads, which may be the teacher."""
   del params
   name = "average" if "average" in objective_state else "teacher"
   return objective_state[name]
 
 
 def exported(params: Any, objective_state: Any) -> dict[str, Any]:
-  """The average's network, without what stands beside it."""
+  """The network of the average, without its heads and mask token."""
   found = whole(params, objective_state)
   return {name: tree for name, tree in found.items() if name not in BESIDE}
 
 
 def carried(objective_state: Any) -> dict[str, Any]:
-  """The centres of a teacher that follows; those of a frozen one are its."""
+  """The centres of an averaged teacher; a frozen teacher keeps its own."""
   if "average" in objective_state:
     return {}
   names = ("center", "patch_center")

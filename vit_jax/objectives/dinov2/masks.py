@@ -1,8 +1,8 @@
-"""Patches that the student does not see: dinov2's collate.py.
+"""Patches that are hidden from the student: dinov2's collate.py.
 
-In each group of images some global crops are masked, by shares that are spread
-evenly over a range, and the others are not. So the number of masked patches of
-a group has a bound that is known beforehand.
+In each group of images some global crops are masked, by fractions that are
+spread evenly over a range, and the others are not. So the number of masked
+patches of a group has a bound that is known in advance.
 """
 
 import jax
@@ -38,7 +38,7 @@ def draw(
 def take(
   tokens: Float[Array, "b c n d"], places: Int[Array, "g u"]
 ) -> Float[Array, "g u d"]:
-  """The patches of each group that `find` found."""
+  """Gathers the patches of each group that `find` returned."""
   groups = tokens.reshape(len(places), -1, tokens.shape[-1])
   return jnp.take_along_axis(groups, places[:, :, None], axis=1)
 
@@ -46,7 +46,7 @@ def take(
 def find(
   mask: Bool[Array, "b c n"], plan: Plan
 ) -> tuple[Int[Array, "g u"], Float[Array, "g u"]]:
-  """The masked patches of each group, and what each counts.
+  """Finds the masked patches of each group, and their weights.
 
   Returns:
     Numbers of the patches among those of the group; and one over the number of

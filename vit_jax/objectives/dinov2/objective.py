@@ -1,13 +1,12 @@
 """DINOv2: Oquab et al., arXiv 2304.07193.
 
-DINO on images, iBOT on patches: the student also says of each masked patch
-what the teacher, who sees the whole crop, says of it. KoLeo spreads the
-features of a group of images. Beside the network's parameters are those of the
-heads, `dino_head` and `ibot_head`, and `mask_token`.
+DINO on images, iBOT on patches: the student also predicts for each masked patch
+the output of the teacher, which sees the whole crop. KoLeo spreads the features
+of a group of images. In addition to the network's parameters there are those of
+the heads, `dino_head` and `ibot_head`, and `mask_token`.
 
-The teacher is an average of the student, in the objective's state. Where a
-frozen one is distilled it is a constant, and the average is kept as what is
-exported.
+The teacher is an average of the student, in the objective's state. If a frozen
+teacher is distilled, it is a constant, and the average is kept for export.
 """
 
 from typing import Any
@@ -36,7 +35,7 @@ _TOKEN = "mask_token"
 def dinov2(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> contract.Objective:
-  """Self-distillation of the network of a config.
+  """Builds self-distillation of the network of a config.
 
   Each resolution is one forward pass: the global crops of all images, some of
   them masked, then the local ones.

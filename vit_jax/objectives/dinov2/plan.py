@@ -1,4 +1,4 @@
-"""Numbers of masked patches and crops, as far as a config tells them."""
+"""Numbers of masked patches and crops that follow from a config."""
 
 import dataclasses
 import math
@@ -13,12 +13,11 @@ class Plan:
   """The shapes of masks.
 
   Attributes:
-    group: Images of a group.
-    crops_per_image: Global crops of an image.
+    group: Images per group.
+    crops_per_image: Global crops per image.
     grid: Patches along a side of a global crop.
-    num_masked: Crops of a group that are masked.
-    shares: Least and largest share of the patches of each of these that is
-      masked.
+    num_masked: Number of masked crops per group.
+    shares: Smallest and largest fraction of patches masked in each of these.
   """
 
   group: int
@@ -29,23 +28,23 @@ class Plan:
 
   @property
   def num_crops(self) -> int:
-    """Global crops of a group."""
+    """Global crops per group."""
     return self.group * self.crops_per_image
 
   @property
   def num_patches(self) -> int:
-    """Patches of a global crop."""
+    """Patches per global crop."""
     return self.grid**2
 
   @property
   def bound(self) -> int:
-    """Masked patches of a group, at most, and at least one."""
+    """Maximum number of masked patches per group, at least one."""
     _, high = self.shares
     return max(1, sum(int(share * self.num_patches) for share in high))
 
 
 def of(config: schema.Config) -> Plan:
-  """The plan of a config whose views are checked."""
+  """Returns the plan of a config whose views have been checked."""
   objective = config.objective
   family = registry.FAMILIES.get(config.model.name)
   model = config.model.updated(image_size=views.side(config, views.GLOBAL))

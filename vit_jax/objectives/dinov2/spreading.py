@@ -12,7 +12,7 @@ def koleo(features: Float[Array | np.ndarray, "n d"]) -> Float[Array, ""]:
   """Kozachenko and Leonenko's estimate of the entropy, negative. [DINOv2] 4.
 
   Args:
-    features: Of any length; they are brought to unit length here.
+    features: Features of any length, which are normalised to unit length here.
 
   Returns:
     The mean of -log of each row's distance to its nearest neighbour, the row
@@ -33,6 +33,6 @@ def koleo(features: Float[Array | np.ndarray, "n d"]) -> Float[Array, ""]:
 
 
 def by_group(features: Float[Array, "b d"], size: int) -> Float[Array, ""]:
-  """The mean of `koleo` over groups of rows that follow one another."""
+  """The mean of `koleo` over groups of consecutive rows."""
   groups = features.reshape(-1, size, features.shape[1])
   return jnp.mean(jax.vmap(koleo)(groups))

@@ -1,1 +1,1 @@
-"""Prediction of the features that a frozen network has of masked patches."""
+"""Prediction of a frozen network's features for masked patches."""

@@ -1,4 +1,4 @@
-"""The declaration of the prediction of a frozen network's features."""
+"""The declaration of feature prediction from a frozen network."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -47,10 +47,10 @@ def check_files(config: schema.Config) -> None:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """Prediction of a teacher's features by the network of the config.
+  """Builds the prediction of a teacher's features by the config's network.
 
   Raises:
-    UserError: There is no teacher, or it has not the student's patches.
+    UserError: There is no teacher, or it does not have the student's patches.
   """
   from vit_jax.objectives import frozen_network
   from vit_jax.objectives.feature_prediction import objective
@@ -68,9 +68,9 @@ def build(
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of an image's forward pass, two for each multiply-add.
+  """FLOPs of an image's forward pass, two per multiply-add.
 
-  A training step is counted as three forward passes, of which the teacher has
+  A training step is counted as three forward passes, of which the teacher takes
   one.
   """
   del num_classes
@@ -92,7 +92,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
 
 
 def describe(config: schema.Config) -> dict[str, str]:
-  """The teacher and the number of masked patches."""
+  """Describes the teacher and the number of masked patches."""
   objective = config.objective
   return {
     "objective": (
@@ -104,7 +104,7 @@ def describe(config: schema.Config) -> dict[str, str]:
 
 
 def exported(params: Any, objective_state: Any) -> dict[str, Any]:
-  """The network, without what predicts features."""
+  """The network, without the parts that predict features."""
   del objective_state
   beside = (MASK_TOKEN, HEAD)
   return {name: tree for name, tree in params.items() if name not in beside}

@@ -1,10 +1,10 @@
-"""Prediction of a teacher's features of masked patches: EVA and EVA-02.
+"""Prediction of a teacher's features for masked patches: EVA and EVA-02.
 
-Fang et al., arXiv 2211.07636 and 2303.11331. The student sees an image of which
-a mask token stands for two patches in five, and says of each of these where the
-features point that a frozen teacher, who sees the whole image, has of it. There
-are no labels. `mask_token` and `patch_head` come beside the network's
-parameters and stay behind when another run starts from them.
+Fang et al., arXiv 2211.07636 and 2303.11331. The student sees an image in which
+a mask token replaces two patches in five, and predicts for each of these the
+direction of the features of a frozen teacher, which sees the whole image. There
+are no labels. `mask_token` and `patch_head` are added to the network's
+parameters, and are dropped when another run starts from them.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ _EPSILON = 1e-8
 def feature_prediction(
   config: schema.Config, teacher: FrozenNetwork
 ) -> contract.Objective:
-  """Prediction by the Vision Transformer of a config.
+  """Builds the prediction by the Vision Transformer of a config.
 
   Args:
     config: The experiment.
@@ -109,7 +109,7 @@ def feature_prediction(
 def cosine(
   x: Float[Array, "b k d"], y: Float[Array, "b k d"]
 ) -> Float[Array, "b k"]:
-  """Cosine of the angle between vectors, float32; 0 where one is of zeros."""
+  """Cosine similarity of vectors, float32; 0 if one of them is zero."""
   x, y = x.astype(jnp.float32), y.astype(jnp.float32)
   squares = jnp.sum(x * x, axis=-1) * jnp.sum(y * y, axis=-1)
   # Under the root, where a length of 0 would have no gradient.

@@ -1,4 +1,4 @@
-"""Parameters at the start of the released code, where it is not the ViT's."""
+"""Initial parameters of the released code, where they differ from the ViT's."""
 
 import math
 
@@ -16,14 +16,14 @@ _STDDEV = 0.02
 def started(
   params: contract.Params, rng: Key[Array, ""], model: schema.Model
 ) -> contract.Params:
-  """Parameters at the start of EVA-02's pre-training.
+  """Initial parameters of EVA-02's pre-training.
 
   Matrices of the blocks are Xavier-normal. Those of networks with a norm within
-  their MLPs (`model.mlp_norm`), the larger ones, are each drawn by themselves,
-  and those of values, of the attention's outputs and of the MLPs are scaled by
+  their MLPs (`model.mlp_norm`), the larger ones, are each drawn separately, and
+  those of values, of the attention's outputs and of the MLPs are scaled by
   sqrt(log(2 depth)). In the others queries, keys and values are one matrix, and
   so are the two layers before SwiGLU's product. Patches are embedded by a
-  Xavier-uniform matrix. The class token and the positions are normal, cut off
+  Xavier-uniform matrix. The class token and the positions are normal, truncated
   at their standard deviation of 0.02.
 
   Args:
@@ -56,7 +56,7 @@ def started(
 
 
 def mask_token(rng: Key[Array, ""], width: int) -> Float[Array, "1 1 d"]:
-  """The mask token at the start."""
+  """The initial mask token."""
   return _token(rng, (1, 1, width))
 
 

@@ -18,9 +18,9 @@ class Decoder(nn.Module):
     width: Width of the decoder's tokens.
     depth: Number of layers.
     grid: Patches along a side of the image.
-    num_outputs: Numbers that are predicted of a patch.
-    num_prefix: Tokens before those of the patches.
-    scan_layers: Whether the layers are compiled as one.
+    num_outputs: Number of values predicted per patch.
+    num_prefix: Number of tokens before those of the patches.
+    scan_layers: True if the layers are compiled as one.
     remat: A value of `config.model.remat`.
   """
 
@@ -37,11 +37,11 @@ class Decoder(nn.Module):
   def __call__(
     self, tokens: Float[Array, "b k d"], visible: Int[Array, "b v"]
   ) -> Float[Array, "b n outputs"]:
-    """Predictions for the patches, row by row, in the compute dtype.
+    """Returns predictions for the patches, row by row, in the compute dtype.
 
     Args:
       tokens: Encoded prefix tokens, then those of the visible patches.
-      visible: Numbers of the patches that those are of.
+      visible: Indices of these patches.
     """
     dtype, num_patches = self.config.dtype, self.grid**2
     xavier = nn.initializers.xavier_uniform()

@@ -67,7 +67,7 @@ def check(config: schema.Config) -> None:
 
 
 def num_visible(config: schema.Config) -> int:
-  """Patches of an image that the encoder sees."""
+  """Number of patches of an image that the encoder sees."""
   side, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
   # As models_mae.py has it: int(L * (1 - mask_ratio)).
   return int(side**2 * (1 - config.objective.mask_ratio))
@@ -76,7 +76,7 @@ def num_visible(config: schema.Config) -> int:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """A masked autoencoder around the network of the config."""
+  """Builds a masked autoencoder around the network of the config."""
   from vit_jax.objectives.mae import objective
 
   del facts, total_steps
@@ -96,10 +96,10 @@ def decoder_model(config: schema.Config) -> schema.Model:
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of an image's forward pass, two for each multiply-add.
+  """FLOPs of an image's forward pass, two per multiply-add.
 
-  The encoder sees the visible patches alone; behind a convolutional stem, its
-  layers do.
+  The encoder sees only the visible patches; after a convolutional stem, this
+  applies to its layers.
   """
   del num_classes
   model = config.model
@@ -122,7 +122,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
 
 
 def describe(config: schema.Config) -> dict[str, str]:
-  """The share of masked patches, the target and the decoder."""
+  """Describes the share of masked patches, the target and the decoder."""
   objective = config.objective
   target = "normalised pixels" if objective.normalize_pixels else "pixels"
   layers = "layer" if objective.decoder_depth == 1 else "layers"
@@ -137,7 +137,7 @@ def describe(config: schema.Config) -> dict[str, str]:
 
 
 def exported(params: Any, objective_state: Any) -> dict[str, Any]:
-  """The encoder, without what predicts patches."""
+  """The encoder, without the parts that predict patches."""
   del objective_state
   return {name: tree for name, tree in params.items() if name != "decoder"}
 

@@ -2,8 +2,8 @@
 
 The encoder, a Vision Transformer, sees a quarter of the patches; a small
 decoder predicts the pixels of the others from them. There are no labels. The
-decoder's parameters are under `decoder`, beside those of the network, and stay
-behind when another run starts from the parameters.
+decoder's parameters are under `decoder`, next to those of the network, and are
+dropped when another run starts from the parameters.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from vit_jax.objectives.mae import kind, prediction, reconstruction, start
 
 
 def mae(config: schema.Config) -> contract.Objective:
-  """A masked autoencoder around the Vision Transformer of a config."""
+  """Builds a masked autoencoder around the Vision Transformer of a config."""
   model = config.model
   encoder = prediction.encoder_of(config)
   decoder = prediction.decoder_of(config)

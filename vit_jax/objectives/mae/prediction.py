@@ -1,4 +1,4 @@
-"""Prediction of the patches that the encoder does not see, and its targets."""
+"""Prediction of the patches hidden from the encoder, and its targets."""
 
 import flax.linen as nn
 import jax
@@ -21,17 +21,17 @@ _EPSILON = 1e-6
 
 
 def encoder_of(config: schema.Config) -> nn.Module:
-  """The network of a config, without a head."""
+  """Builds the network of a config, without a head."""
   return models_build.create(config.model, num_classes=None)
 
 
 def decoder_of(config: schema.Config) -> Decoder:
-  """The decoder that a config describes."""
+  """Builds the decoder of a config."""
   return _decoder(config.model, kind.decoder_model(config))
 
 
 def decoder_with(model: schema.Model, params: contract.Params) -> Decoder:
-  """The decoder of an encoder's `model` that has these parameters."""
+  """Builds the decoder of an encoder's `model` that has these parameters."""
   layers = params["Transformer"]
   is_stacked = "encoderblock" in layers
   first = "encoderblock" if is_stacked else "encoderblock_0"
@@ -89,9 +89,10 @@ def predict(
   Args:
     encoder: Vision Transformer without a head.
     decoder: The decoder.
-    params: Parameters of the encoder, those of the decoder under `decoder`.
+    params: Parameters of the encoder, with those of the decoder under
+      `decoder`.
     images: Images.
-    visible: Numbers of the patches that the encoder sees, in any order.
+    visible: Indices of the patches that the encoder sees, in any order.
     dropout: Key of dropout and stochastic depth; None: they are off.
   """
   tokens = encoder.apply(
@@ -113,8 +114,8 @@ def visible_features(
 ) -> Float[Array, "b k d"]:
   """Encoded prefix tokens and visible patches.
 
-  Where a patch's token is made of its own pixels, those of the others are left
-  out before they are embedded. The class token is joined to what stays.
+  If a patch's token is computed only from its pixels, hidden patches are
+  dropped before the embedding. The class token is joined to the rest.
   """
   if model.stem_blocks is not None:
     tokens = model.embed(images)
@@ -147,7 +148,7 @@ def _seen_alone(model, images, visible):
 def draw(
   rng: Key[Array, ""], num_images: int, num_patches: int, num_visible: int
 ) -> Int[Array, "b v"]:
-  """Draws the patches of each image that stay visible, in no order."""
+  """Draws the visible patches of each image, in no particular order."""
   noise = jax.random.uniform(rng, (num_images, num_patches))
   return jnp.argsort(noise, axis=1)[:, :num_visible].astype(jnp.int32)
 
@@ -159,10 +160,10 @@ def targets(
   normalization: str,
   objective: schema.MAE,
 ) -> Float[Array, "b n pixels"]:
-  """Pixels of every patch, rows of it first; normalised within the patch.
+  """Returns the pixels of every patch, row by row; normalised within the patch.
 
-  The variance is that of a sample: divided by one less than the number of
-  pixels, as `torch.var` does.
+  The variance is the sample variance: divided by one less than the number of
+  pixels, as in `torch.var`.
   """
   pixels = patches_of.cut(images, patch_size, grid)
   pixels = normalize(pixels, normalization)
@@ -176,7 +177,7 @@ def targets(
 def statistics(
   pixels: Float[Array, "b n pixels"],
 ) -> tuple[Float[Array, "b n 1"], Float[Array, "b n 1"]]:
-  """Mean of a patch and what divides its pixels."""
+  """Returns the mean of a patch and the divisor of its pixels."""
   mean = pixels.mean(axis=2, keepdims=True)
   variance = pixels.var(axis=2, keepdims=True, ddof=1)
   return mean, jnp.sqrt(variance + _EPSILON)

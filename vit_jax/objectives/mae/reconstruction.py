@@ -1,4 +1,4 @@
-"""Reconstructions of images, to measure and to look at."""
+"""Reconstructions of images, for metrics and for display."""
 
 from collections.abc import Callable
 
@@ -30,16 +30,17 @@ def reconstruct(
   mask_ratio: float = 0.75,
   normalize_pixels: bool = True,
 ) -> tuple[Float[Array, ""], Float[Array, "b n pixels"], Float[Array, "b n"]]:
-  """Predicts the patches of images that a given noise hides.
+  """Predicts the patches of images that are hidden by a given noise.
 
   Args:
     model: The encoder, as `vit_jax.load` returns it.
-    params: Its parameters, the decoder's under `decoder`, as
+    params: Parameters of the encoder, with the decoder's under `decoder`, as
       `vit_jax.load(path, pretraining=True)` returns them.
-    images: Normalised already, of the encoder's size.
-    noise: The `int(n * (1 - mask_ratio))` patches of least noise are seen.
-    mask_ratio: Share of the patches that are hidden.
-    normalize_pixels: Whether the decoder predicts patches normalised by their
+    images: Normalised images of the encoder's size.
+    noise: Noise per patch; the `int(n * (1 - mask_ratio))` patches with the
+      least are visible.
+    mask_ratio: Fraction of the patches that are hidden.
+    normalize_pixels: True if the decoder predicts patches normalised by their
       mean and deviation.
 
   Returns:
@@ -96,10 +97,10 @@ def reconstructor(
 ) -> Callable[..., dict[str, Array]]:
   """Makes `reconstruct(params, images, ids) -> {name: array}`.
 
-  The result has `reconstruction_loss` [b], the loss of each image;
-  `masked` and `reconstruction`, uint8 [b, h, w, 3], the images with grey in
-  place of hidden patches, and with what is predicted of them. Which patches are
-  hidden follows from an image's id alone.
+  The result has `reconstruction_loss` [b], the loss of each image; `masked` and
+  `reconstruction`, uint8 [b, h, w, 3], the images with grey instead of hidden
+  patches, and with the predictions for them. The choice of hidden patches
+  depends only on the id of an image.
   """
   model = config.model
   grid, patch_size = registry.FAMILIES.get(model.name).grid(model)

@@ -1,4 +1,4 @@
-"""Parameters at the start of the released code, where it is not the ViT's."""
+"""Initial parameters of the released code, where they differ from the ViT's."""
 
 import math
 
@@ -12,7 +12,7 @@ from vit_jax.objectives import contract
 def started(
   params: contract.Params, rng: Key[Array, ""] | None = None
 ) -> contract.Params:
-  """Parameters at the released code's start where it is not the ViT's.
+  """Returns initial parameters of the released code that differ from the ViT's.
 
   Queries, keys and values are one matrix there, whose Xavier bound is smaller.
   With `rng`, patches are embedded by a Xavier-uniform matrix and the class

@@ -42,7 +42,7 @@ def check(config: schema.Config) -> None:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """Prediction of corrupted patches by the network of the config."""
+  """Builds the prediction of corrupted patches by the network of the config."""
   from vit_jax.objectives.masked_patch import objective
 
   del facts, total_steps
@@ -50,13 +50,13 @@ def build(
 
 
 def num_corrupted(config: schema.Config) -> int:
-  """Corrupted patches of an image, at least one."""
+  """Number of corrupted patches per image, at least one."""
   side, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
   return max(1, round(config.objective.mask_rate * side**2))
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of an image's forward pass, two for each multiply-add."""
+  """FLOPs of an image's forward pass, two per multiply-add."""
   del num_classes
   family = registry.FAMILIES.get(config.model.name)
   _, patch_size = family.grid(config.model)
@@ -68,7 +68,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
 
 
 def describe(config: schema.Config) -> dict[str, str]:
-  """The target and the share of corrupted patches."""
+  """Describes the target and the share of corrupted patches."""
   objective = config.objective
   return {
     "objective": (
@@ -79,7 +79,7 @@ def describe(config: schema.Config) -> dict[str, str]:
 
 
 def exported(params: Any, objective_state: Any) -> dict[str, Any]:
-  """The network, without what predicts patches."""
+  """The network, without the parts that predict patches."""
   del objective_state
   beside = ("mask_token", "patch_head")
   return {name: tree for name, tree in params.items() if name not in beside}

@@ -1,9 +1,9 @@
 """Masked patch prediction: appendix B.1.2 of the ViT paper.
 
-Half of an image's patch embeddings are corrupted, as words are in BERT, and
-the network says from each of them what its patch looked like. There are no
-labels. The whole Vision Transformer is what a supervised run trains, without
-its head; `mask_token` and `patch_head` come beside it and stay behind when
+Half of an image's patch embeddings are corrupted, as words are in BERT, and the
+network predicts from each of them the content of its patch. There are no
+labels. The network is the Vision Transformer of a supervised run, without its
+head; `mask_token` and `patch_head` are added to it, and are dropped when
 another run starts from the parameters.
 """
 
@@ -30,7 +30,7 @@ MASK_TOKEN = -1
 
 
 def masked_patch(config: schema.Config) -> contract.Objective:
-  """Prediction of corrupted patches by the Vision Transformer of a config."""
+  """Builds the prediction of corrupted patches by a config's ViT."""
   family = registry.FAMILIES.get(config.model.name)
   width = family.size(config.model).width
   grid, patch_size = family.grid(config.model)
@@ -102,14 +102,15 @@ def corrupted_features(
   source: Int[Array, "b n"],
   corrupted: Int[Array, "b k"],
 ) -> Float[Array, "b k d"]:
-  """Features of corrupted patches in training.
+  """Computes the features of corrupted patches in training.
 
   Args:
     model: Vision Transformer without a head.
     images: Images of the batch.
-    mask_token: Embedding that stands for a masked patch.
-    source: For every patch, the one whose embedding it has, as `draw` has it.
-    corrupted: Numbers of the patches whose features are wanted.
+    mask_token: Embedding that replaces a masked patch.
+    source: For every patch, the one whose embedding it receives, as returned by
+      `draw`.
+    corrupted: Indices of the patches whose features are computed.
   """
   patches = corrupt(model.embed_patches(images), mask_token, source)
   places = model.num_prefix + corrupted
@@ -124,14 +125,14 @@ def draw(
 
   Args:
     rng: Key of this step.
-    num_images: Images of the global batch.
-    num_patches: Patches of an image.
-    num_corrupted: Corrupted patches of an image, as many in every one.
+    num_images: Number of images of the global batch.
+    num_patches: Number of patches per image.
+    num_corrupted: Number of corrupted patches per image, the same for all.
 
   Returns:
-    The numbers of the corrupted patches, in no order; and for every patch the
-    number of the one whose embedding it has: its own, another's or
-    `MASK_TOKEN`.
+    The indices of the corrupted patches, in no particular order; and for every
+    patch the index of the one whose embedding it receives: its own, another's
+    or `MASK_TOKEN`.
   """
   which_rng, how_rng, other_rng = jax.random.split(rng, 3)
   shape = (num_images, num_patches)
@@ -151,7 +152,7 @@ def corrupt(
   mask_token: Float[Array, "1 1 d"],
   source: Int[Array, "b n"],
 ) -> Float[Array, "b n d"]:
-  """Embeddings with others in their places, as `draw` has it."""
+  """Replaces embeddings by others, as drawn by `draw`."""
   is_masked = source[:, :, None] == MASK_TOKEN
   return jnp.where(
     is_masked,

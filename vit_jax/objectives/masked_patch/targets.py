@@ -36,8 +36,8 @@ def colours(
 ) -> Int[Array, "b n m"]:
   """Mean colours of the side x side equal parts of each patch, row by row.
 
-  A colour is 64 red + 8 green + blue, each one of eight equal parts of
-  0 to 255; computed in whole numbers.
+  A colour is 64 red + 8 green + blue, each one of eight equal parts of 0 to
+  255, computed in integers.
   """
   batch, part, parts = images.shape[0], size // side, grid * side
   images = images[:, : grid * size, : grid * size].astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""Erasing and mixing of the images that a supervised objective learns from."""
+"""Erasing and mixing of the training images of a supervised objective."""
 
 from vit_jax.config import schema
 from vit_jax.models.layers import normalize
@@ -8,7 +8,7 @@ from vit_jax.objectives import contract, erasing, mixing
 def augmented(
   batch: contract.Batch, rngs: contract.Rngs, config: schema.Config
 ) -> contract.Batch:
-  """The batch after erasing and mixing, which want normalised floats.
+  """Returns the batch after erasing and mixing, as normalised floats.
 
   Mixing adds `other_label`, that of the image mixed in, and `label_share`, the
   share of the image's own.

@@ -11,9 +11,9 @@ _KEY = "config.objective.class_weights"
 
 
 def check(objective: schema.Supervised, sampling: str) -> None:
-  """Raises UserError for weights of a loss that has none.
+  """Raises UserError for weights with a loss that does not support them.
 
-  Also for balanced ones of classes that are drawn equally often anyway.
+  Also for balanced weights if classes are drawn equally often anyway.
   """
   if objective.class_weights is not None and objective.loss != "softmax":
     raise UserError(
@@ -32,16 +32,16 @@ def check(objective: schema.Supervised, sampling: str) -> None:
 def of_data(
   objective: schema.Supervised, facts: DataFacts
 ) -> np.ndarray | None:
-  """float32 [classes], or None where all classes count alike.
+  """Returns weights, float32 [classes], or None if all classes weigh the same.
 
-  Balanced weights are n / (k n_c) for n images in k classes that have some, n_c
-  of them in class c, so that their mean over the images is one (scikit-learn's
-  `class_weight="balanced"`). Where the data are not here, nobody trains on
-  them, and there are no weights.
+  Balanced weights are n / (k n_c) for n images in k non-empty classes, n_c of
+  them in class c, so that their mean over the images is one (scikit-learn's
+  `class_weight="balanced"`). If the data are missing, no training takes place,
+  and there are no weights.
 
   Raises:
-    UserError: The data do not tell how many images a class has, images have
-      several labels, or the weights are not as many as the classes.
+    UserError: The number of images per class is not known, images have several
+      labels, or the number of weights is not that of the classes.
   """
   weights, num_classes = objective.class_weights, facts.num_classes
   if weights is None:

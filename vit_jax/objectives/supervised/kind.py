@@ -81,7 +81,7 @@ def check_files(config: schema.Config) -> None:
 
 
 def _check_numbers(config: schema.Config) -> None:
-  """Raises UserError for what an objective of classes alone has."""
+  """Raises UserError for keys that only classification has."""
   objective = config.objective
   targets.check(objective.loss, config.train.dataset)
   for key, value in (
@@ -107,7 +107,7 @@ def _check_numbers(config: schema.Config) -> None:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """Classification or regression by the network of the config."""
+  """Builds classification or regression by the network of the config."""
   from vit_jax.models import build as models_build
   from vit_jax.objectives.supervised import objective, regression
 
@@ -127,10 +127,10 @@ def build(
 
 
 def forward_flops(config: schema.Config, num_classes: int) -> int:
-  """FLOPs of an image's forward pass, two for each multiply-add.
+  """FLOPs of an image's forward pass, two per multiply-add.
 
-  A training step is counted as three forward passes, of which a teacher has
-  one, and a backbone that `optimizer.freeze` holds.
+  A training step is counted as three forward passes, of which a teacher, or a
+  backbone that `optimizer.freeze` holds, takes one.
   """
   from vit_jax.optim import multipliers
 
@@ -150,7 +150,7 @@ def forward_flops(config: schema.Config, num_classes: int) -> int:
 
 
 def describe(config: schema.Config) -> dict[str, str]:
-  """The loss, label smoothing, mixing and the teacher."""
+  """Describes the loss, label smoothing, mixing and the teacher."""
   objective = config.objective
   extras = {
     "label smoothing": objective.label_smoothing,
@@ -181,7 +181,7 @@ def describe(config: schema.Config) -> dict[str, str]:
 
 
 def activation(config: schema.Config) -> str:
-  """Name of what makes probabilities of logits; 'none' of numbers."""
+  """Name of the function from logits to probabilities; 'none' for numbers."""
   if config.objective.predicts_numbers:
     return "none"
   return config.objective.loss.removesuffix("_mean")

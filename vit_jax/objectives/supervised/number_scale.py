@@ -11,29 +11,29 @@ _HEADS = ("head", "head_dist")
 
 
 def state(mean: np.ndarray, std: np.ndarray) -> dict[str, np.ndarray]:
-  """An objective's state that holds the scale, float32 [numbers] each."""
+  """Returns an objective state with the scale, float32 [numbers] each."""
   return {_MEAN: mean.astype(np.float32), _STD: std.astype(np.float32)}
 
 
 def has_head(params: Any) -> bool:
-  """True if parameters have a linear head that can be scaled."""
+  """Returns True if parameters have a linear head that can be scaled."""
   return {"kernel", "bias"} <= set(params.get(_HEADS[0], ()))
 
 
 def standardised(numbers: Any, objective_state: Mapping[str, Any]) -> Any:
-  """Numbers [b, numbers] as deviations from the mean, in units of their own."""
+  """Standardises numbers [b, numbers] by mean and standard deviation."""
   mean, std = (objective_state[name][None] for name in (_MEAN, _STD))
   return (numbers - mean) / std
 
 
 def exported(params: Any, objective_state: Mapping[str, Any]) -> Any:
-  """Parameters whose heads predict the numbers themselves.
+  """Returns parameters whose heads predict the numbers themselves.
 
   Args:
     params: Parameters that were trained, or their shapes, which are those of
       the result.
-    objective_state: State of the objective; without a scale, the heads predict
-      the numbers already.
+    objective_state: State of the objective; without a scale, the heads already
+      predict the numbers.
   """
 
   def scaled(kernel: Any, bias: Any, mean: Any, std: Any) -> tuple[Any, Any]:
@@ -43,7 +43,7 @@ def exported(params: Any, objective_state: Mapping[str, Any]) -> Any:
 
 
 def from_exported(params: Any, objective_state: Mapping[str, Any]) -> Any:
-  """The parameters to train on from those that `exported` has made."""
+  """Returns the parameters to train on from those of `exported`."""
 
   def scaled(kernel: Any, bias: Any, mean: Any, std: Any) -> tuple[Any, Any]:
     return kernel / _as_row(std, kernel), (bias - mean) / std

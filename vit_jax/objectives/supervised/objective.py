@@ -21,14 +21,15 @@ def supervised(
   teacher: FrozenNetwork | None = None,
   class_weights: Float[np.ndarray, " classes"] | None = None,
 ) -> contract.Objective:
-  """Classification by any module with `model(images, train=...) -> logits`.
+  """Classification with a module `model(images, train=...) -> logits`.
 
   Args:
-    model: Takes uint8 images, which it normalises itself, or floating ones
-      that are normalised already; draws dropout from the stream "dropout".
+    model: Module that takes uint8 images, which it normalises itself, or
+      normalised floating-point images; it draws dropout from the stream
+      "dropout".
     config: The experiment.
-    teacher: Network whose predictions are learned too, by the head that the
-      model sows as "distillation" in `HEADS`, or else by its only one.
+    teacher: Network whose predictions are also learned, by the head that the
+      model sows as "distillation" in `HEADS`, or else by its only head.
     class_weights: Factors of the losses of images by their class; None: 1.
   """
   size = config.model.image_size

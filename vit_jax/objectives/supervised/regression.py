@@ -1,10 +1,10 @@
-"""Regression: one or several numbers of each image.
+"""Regression: prediction of one or several numbers per image.
 
-The network learns numbers in units of their standard deviation, from their
-mean, so that learning rate, decay and initialisation suit any unit. Mean and
-deviation are in the objective's state, which checkpoints hold, and are folded
-into the head that is exported: evaluators, `load`, `predict` and exports have
-the numbers themselves.
+The network learns standardised numbers (deviations from the mean, in units of
+the standard deviation), so that learning rate, decay and initialisation suit
+any unit. Mean and standard deviation are in the objective's state, which is
+saved in checkpoints, and are folded into the exported head: evaluators, `load`,
+`predict` and exports use the original numbers.
 """
 
 from collections.abc import Callable
@@ -28,13 +28,14 @@ _ERRORS: dict[str, Callable[[Any], Any]] = {"mse": jnp.square, "mae": jnp.abs}
 def regression(
   model: nn.Module, config: schema.Config, targets: Targets | None, count: int
 ) -> contract.Objective:
-  """Regression by any module with `model(images, train=...) -> numbers`.
+  """Regression with a module `model(images, train=...) -> numbers`.
 
   Args:
     model: As of `objective.supervised`.
     config: The experiment.
-    targets: The numbers; None: the data are not here, and nobody trains.
-    count: How many numbers an image has.
+    targets: The numbers; None: the data are missing, and no training takes
+      place.
+    count: Number of values per image.
   """
   size = config.model.image_size
   mixes = bool(config.objective.mixup_alpha or config.objective.cutmix_alpha)

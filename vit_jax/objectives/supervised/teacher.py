@@ -14,7 +14,7 @@ def read(config: schema.Config, num_classes: int) -> FrozenNetwork:
     num_classes: Classes of the training data.
 
   Raises:
-    UserError: The checkpoint cannot be read, or its classes are others.
+    UserError: The checkpoint cannot be read, or its classes differ.
   """
   path = config.objective.teacher
   teacher = frozen_network.read(path, config.model.dtype)
