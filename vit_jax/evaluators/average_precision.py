@@ -1,4 +1,4 @@
-"""Mean average precision of several labels an example."""
+"""Mean average precision for several labels per example."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -7,15 +7,15 @@ from jaxtyping import Float, Int
 def mean_average_precision(
   scores: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, "n l"]
 ) -> float:
-  """Averages over the classes that some example has.
+  """Returns the average over the classes that occur in some example.
 
-  Of a class it is the precision among the examples scored at least as high as
-  each that has the class, averaged over these; nothing is interpolated. An
-  example without labels has none of the classes.
+  For a class, it is the precision among the examples scored at least as high as
+  each example of the class, averaged over these, without interpolation. An
+  example without labels belongs to none of the classes.
 
   Args:
-    scores: Of the classes, comparable from example to example.
-    labels: Sets of classes padded with -1; one example at least has a class.
+    scores: Scores of the classes, comparable between examples.
+    labels: Sets of classes padded with -1; at least one example has a class.
 
   Returns:
     The average; NaN if a score is NaN or infinite.

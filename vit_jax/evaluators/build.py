@@ -1,4 +1,4 @@
-"""Evaluators from `config.evals`."""
+"""Construction of evaluators from `config.evals`."""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # Checking names must not wait for jax.
 def build(
   name: str, config: schema.Eval, context: "contract.Context"
 ) -> "contract.Evaluator":
-  """The evaluator `config.evals.<name>`; opens its data.
+  """Builds the evaluator `config.evals.<name>` and opens its data.
 
   Raises:
     UserError: The data is missing or does not fit the model.
@@ -27,10 +27,10 @@ def build(
 
 
 def check(config: schema.Config) -> None:
-  """Checks all evaluators, as far as that needs no data.
+  """Checks all evaluators, as far as possible without data.
 
   Raises:
-    UserError: Naming the key that is wrong.
+    UserError: A key is wrong; the message names it.
   """
   for name, entry in config.evals.items():
     entry_checks.check_name(name, "config.evals")
@@ -38,7 +38,7 @@ def check(config: schema.Config) -> None:
 
 
 def features(config: schema.Config) -> set[str]:
-  """Outputs of the objective that the evaluators read."""
+  """Returns the outputs of the objective that the evaluators read."""
   return {
     feature
     for entry in config.evals.values()

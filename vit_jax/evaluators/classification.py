@@ -14,8 +14,7 @@ def build(
   """Opens the data of `config.evals.<name>`.
 
   Raises:
-    UserError: The data is missing, or has more classes than the model, or
-      others.
+    UserError: The data is missing, or has more or other classes than the model.
   """
   key = f"config.evals.{name}"
   kind = registry.OBJECTIVES.get(context.config.objective.name)
@@ -55,7 +54,7 @@ class Classification:
   """Accuracy and loss of a classifier's logits; see `ClassifiedSplit`.
 
   Attributes:
-    num_examples: Examples of the split.
+    num_examples: Number of examples of the split.
   """
 
   def __init__(
@@ -88,7 +87,7 @@ class Classification:
     )
 
   def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
-    """The metrics of `ClassifiedSplit`, with `eval/<name>/` before them.
+    """Returns the metrics of `ClassifiedSplit`, prefixed with `eval/<name>/`.
 
     Raises:
       UserError: No example has a label.

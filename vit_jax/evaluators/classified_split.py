@@ -1,4 +1,4 @@
-"""Accuracy and loss of predicted classes over a split, every example once."""
+"""Accuracy and loss of predicted classes over a split."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -24,24 +24,25 @@ _MOST_SCORES = 2**28
 class ClassifiedSplit:
   """Measures logits over a split; writes predictions and images for the report.
 
-  An example's label is a class, or a set of classes: of accepted ones, any of
-  which is right (ImageNet-ReaL), or of all that the image shows. Top-1 counts a
-  prediction of any of them as right in both cases. Examples whose set is empty,
-  or whose label is -1, are left out of everything, `num_examples` included,
-  except that they are examples of no class for the mean average precision.
+  Every example counts once. Its label is a class, or a set of classes: either
+  accepted ones, any of which is correct (ImageNet-ReaL), or all that the image
+  shows. In both cases top-1 counts a prediction of any of them as correct.
+  Examples whose set is empty, or whose label is -1, are excluded from
+  everything, including `num_examples`, except that they count as examples
+  without a class in the mean average precision.
 
   Args:
     place: Path of its files below `evaluations/`.
     split: Examples.
     context: Of the run.
-    logits: `logits(batch, *values) -> [b, classes]`, traceable, of the values
-      that `run` is given.
+    logits: `logits(batch, *values) -> [b, classes]`, traceable, with the values
+      passed to `run`.
     loss: 'softmax' or 'sigmoid'.
     num_classes: Number of columns of the logits.
     class_names: Names of the classes, if known.
-    has_all_labels: True where sets hold all that an image shows.
-    class_of_label: Class that each label of the split stands for; None: the one
-      of the same number.
+    has_all_labels: True if sets contain all that an image shows.
+    class_of_label: Class of each label of the split; None: the class with the
+      same index.
   """
 
   def __init__(
@@ -85,9 +86,9 @@ class ClassifiedSplit:
   def run(self, step: int, *values: Any) -> dict[str, float]:
     """`top1`, `top5`, `loss` and `num_examples`.
 
-    Fractions of the examples, nats an example, and a count. There is no top5
-    of five classes or fewer, which are all among the best five. Where sets hold
-    all that images show there is `mean_average_precision`, from 0 to 1, too.
+    Fractions of the examples, nats per example, and a count. There is no top5
+    for five classes or fewer. If sets contain all that images show, there is
+    also `mean_average_precision`, from 0 to 1.
 
     Raises:
       UserError: No example has a label.

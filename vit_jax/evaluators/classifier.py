@@ -1,4 +1,4 @@
-"""Files to names of classes, by a checkpoint's head or by words."""
+"""Classification of image files by a checkpoint's head or by texts."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -16,11 +16,11 @@ from vit_jax.prompts import class_names as names_lib
 
 
 class Prediction(NamedTuple):
-  """A class that an image may be of.
+  """A predicted class of an image.
 
   Attributes:
-    label: Number of the class.
-    name: Its name; None where the checkpoint does not tell.
+    label: Index of the class.
+    name: Name of the class; None if the checkpoint does not store it.
     probability: From 0 to 1.
   """
 
@@ -34,27 +34,27 @@ class Classifier:
 
   Attributes:
     use: The checkpoint, with its preprocessing.
-    class_names: Names of the classes; None if nobody tells.
+    class_names: Names of the classes; None if unknown.
     activation: 'softmax', or 'sigmoid' for probabilities that do not add up to
       one.
 
   Args:
     checkpoint: Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth
       or Hugging Face directory.
-    class_names: Names of the head's classes in place of the checkpoint's:
+    class_names: Names of the head's classes instead of the checkpoint's:
       'imagenet', 'imagenet21k' (Google's 21,843), 'imagenet22k' (the 21,841 of
       Microsoft's and Facebook's heads), 'cifar10', 'cifar100', or a file with
-      one in each line.
-    classes: Texts that a checkpoint with a text tower compares images with,
-      divided by commas, or a file with one in each line.
-    templates: Sentences that each text is put into.
+      one per line.
+    classes: Texts with which a checkpoint with a text tower compares images,
+      separated by commas, or a file with one per line.
+    templates: Sentences into which each text is inserted.
     tokenizer: Path of the tokenizer of the texts; None: the checkpoint's.
-    use: The checkpoint, if it is read already.
+    use: The checkpoint, if it has already been read.
 
   Raises:
     UserError: The checkpoint cannot be read, has no head, predicts numbers, or
-      cannot compare images with texts; or the names are not as many as its
-      classes.
+      cannot compare images with texts; or the number of names is not that of
+      its classes.
 
   Example:
     classify = vit_jax.Classifier("runs/photos")
@@ -123,14 +123,14 @@ class Classifier:
   def __call__(
     self, images: Path | Sequence[Path], top_k: int = 5
   ) -> list[list[Prediction]]:
-    """The most probable classes of each image.
+    """Returns the most probable classes of each image.
 
     Args:
-      images: Files, folders with all below them, and glob patterns.
-      top_k: Number of classes of each image, the most probable first.
+      images: Files, folders (searched recursively) and glob patterns.
+      top_k: Number of classes per image, the most probable first.
 
     Raises:
-      UserError: There is no such image, or one cannot be read; names it.
+      UserError: An image is missing or cannot be read; the message names it.
     """
     found = file_outputs.of_all(images, self.probabilities)
     return [self.best(probabilities, top_k) for probabilities in found]
@@ -138,11 +138,11 @@ class Classifier:
   def probabilities(
     self, paths: Sequence[str]
   ) -> Iterator[tuple[ImageFile, np.ndarray | None]]:
-    """The probabilities of every class, for image files.
+    """Computes the probabilities of all classes for image files.
 
     Yields:
-      Each file in order, with float32 [classes], or None where its `problem`
-      says why it has no pixels.
+      Each file in order, with float32 [classes], or None if its `problem`
+      describes why it cannot be read.
 
     Raises:
       UserError: They are not finite.

@@ -1,4 +1,4 @@
-"""The interface of evaluators, and the context they are given."""
+"""The interface of evaluators, and their context."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ class EvaluatedState(Protocol):
 
   @property
   def eval_params(self) -> Any:
-    """Parameters to evaluate: the average where there is one."""
+    """Parameters to evaluate: the average if there is one."""
 
 
 def _no_heartbeat() -> None:
@@ -25,19 +25,18 @@ def _no_heartbeat() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-  """Shared by all evaluators of a run.
+  """Context shared by all evaluators of a run.
 
   Attributes:
     config: Config of the run.
     outputs: `(params, batch) -> {"logits", "pre_logits"}`, traceable; an
       objective's `outputs`. A batch holds `image`, uint8 [b, h, w, c].
-    mesh: Devices that parameters and batches are sharded over.
-    workdir: Directory that `evaluations/` is written to; None writes no files.
+    mesh: Devices over which parameters and batches are sharded.
+    workdir: Directory for `evaluations/`; None: no files are written.
     num_classes: Number of columns of the logits; None: there are none.
     class_names: Names of the classes, if known.
-    heartbeat: Called after every batch, on every process, which tells the
-      watchdog that a long evaluation is alive; what it raises ends the
-      evaluation.
+    heartbeat: Called after every batch, on every process, to show the watchdog
+      that a long evaluation is alive; an exception from it ends the evaluation.
   """
 
   config: schema.Config
@@ -54,4 +53,4 @@ class Evaluator(Protocol):
   """Measures a state; its data was opened when it was built."""
 
   def run(self, state: EvaluatedState, step: int) -> dict[str, float]:
-    """The metrics at `step`, equal on all processes, which all must call."""
+    """Measures `step` on all processes, which all return the same metrics."""

@@ -1,4 +1,4 @@
-"""Checks and words shared by the declarations of evaluators."""
+"""Checks and phrases shared by the declarations of evaluators."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ def check_name(name: str, key: str) -> None:
 def features(
   key: str, example: str
 ) -> Callable[[str, schema.FeaturesEval, schema.Config], None]:
-  """The check of an evaluator on frozen features.
+  """Returns the check of an evaluator on frozen features.
 
   Args:
     key: Key of an entry whose values must differ, such as 'shots'.
@@ -166,7 +166,7 @@ def _check_data(
 
   Args:
     key: Config key of the group that the keys belong to.
-    dataset: As `train.dataset`.
+    dataset: Dataset, as in `train.dataset`.
     splits: Split strings by the last part of their key.
     preprocess: Host ops.
     config: The experiment; gives the size of images.
@@ -187,7 +187,7 @@ def _check_data(
 
 
 def objective(config: schema.Config) -> str:
-  """The objective, as sentences about what it does not do name it."""
+  """Name of the objective in sentences about unsupported features."""
   if config.objective.name == "supervised":
     return f"config.objective.loss = {config.objective.loss!r}"
   return f'objective "{config.objective.name}"'

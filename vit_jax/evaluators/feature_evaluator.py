@@ -35,10 +35,11 @@ class FeatureEvaluator:
     self._measure = measure
 
   def run(self, state: EvaluatedState, step: int) -> dict[str, float]:
-    """`<prefix>/<dataset>/<metric>` of each dataset.
+    """Returns `<prefix>/<dataset>/<metric>` for each dataset.
 
     Raises:
-      UserError: A label is no class, or the examples do not allow to measure.
+      UserError: A label is not a class, or the examples do not allow the
+        measurement.
     """
     del step  # Writes no files.
     metrics = {}
@@ -59,7 +60,7 @@ def open_datasets(
   """Opens `config.evals.<name>.datasets`: name -> (training, test) split.
 
   Raises:
-    UserError: The data is missing, has several labels an image, or the two
+    UserError: The data is missing, has several labels per image, or the two
       splits differ in their classes.
   """
   return {

@@ -23,15 +23,15 @@ class Examples:
   labels: Int[np.ndarray, " n"]
 
   def rows(self, rows: Int[np.ndarray, " k"]) -> "Examples":
-    """These rows only."""
+    """Returns only these rows."""
     return Examples(self.features[rows], self.labels[rows])
 
 
 class Extractor:
   """Computes one named feature of images; compiled once for all splits.
 
-  `compute(params, batch)` is that of one batch: 'feature', and what it has of
-  'label', 'id' and 'mask', whole on every process.
+  `compute(params, batch)` returns the features of one batch: 'feature', and
+  'label', 'id' and 'mask' if present, whole on every process.
   """
 
   def __init__(self, representation: str, context: contract.Context):
@@ -42,7 +42,7 @@ class Extractor:
     )
 
   def __call__(self, params: Any, split: Split) -> Examples:
-    """Features and labels in the order of the split, on every process.
+    """Returns features and labels in the order of the split, on every process.
 
     Raises:
       UserError: A feature is missing, not finite or not a vector.

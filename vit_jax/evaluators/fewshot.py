@@ -43,7 +43,7 @@ def linear_fewshot_accuracy(
   """Accuracy of a ridge classifier fitted to a few examples of each class.
 
   Args:
-    train_features: Features [n, d] that the support set is drawn from.
+    train_features: Features [n, d] from which the support set is drawn.
     train_labels: Their classes [n], in 0..num_classes-1.
     test_features: Features [m, d].
     test_labels: Their classes [m].
@@ -87,15 +87,15 @@ def seed_accuracies(
   seed: int,
   class_names: Sequence[str] | None = None,
 ) -> dict[str, float]:
-  """Accuracies of one draw, `<k>shot` and, with a sweep, `<k>shot_l2_swept`.
+  """Accuracies of one draw: `<k>shot` and, with a sweep, `<k>shot_l2_swept`.
 
   The sweep's l2 is the most accurate one on held-out examples of the training
   split: up to max(shots) of each class that are in no support set. The test
-  split has no say in it.
+  split is not used for this choice.
 
   Raises:
     ExamplesError: A class has too few examples, none is left to hold out, or a
-      label is no class.
+      label is not a class.
   """
   require_classes(train.labels, test.labels, num_classes=num_classes)
   require_shots(
@@ -158,8 +158,8 @@ def build(
   """Opens the data of `config.evals.<name>`.
 
   Raises:
-    UserError: The data is missing, has several labels an image, or has fewer
-      examples than the shots need, in all or of a class.
+    UserError: The data is missing, has several labels per image, or has fewer
+      examples than the shots need, in total or for a class.
   """
   datasets = open_datasets(name, config, context)
   for dataset_name, (train, _) in datasets.items():

@@ -1,4 +1,4 @@
-"""Results of a function for image files, in batches on all devices."""
+"""Application of a function to image files, in batches on all devices."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +25,9 @@ def batch_size(image_size: int, num_images: int | None = None) -> int:
   """Number of images computed at once, a multiple of the devices.
 
   Args:
-    image_size: Side of the images, pixels.
-    num_images: Number of all images, if a batch may be made for so few.
+    image_size: Side of the images in pixels.
+    num_images: Number of all images, if a smaller batch is allowed for few
+      images.
   """
   shards = meshes.batch_shards(meshes.create_mesh(schema.Mesh()))
   wanted = min(_MAX_BATCH, _BATCH_PIXELS // image_size**2)
@@ -67,14 +68,14 @@ def of_all(
   images: Path | Sequence[Path],
   function: Callable[[Sequence[str]], Iterator[tuple[ImageFile, Any]]],
 ) -> list[Any]:
-  """The results of a function of image files for all that is named.
+  """Returns the results of a function of image files for all named images.
 
   Args:
-    images: Files, folders with all below them, and glob patterns.
+    images: Files, folders (searched recursively) and glob patterns.
     function: Paths -> each file with its result.
 
   Raises:
-    UserError: There is no such image, or one cannot be read; names it.
+    UserError: An image is missing or cannot be read; the message names it.
   """
   if isinstance(images, str | os.PathLike):
     images = [images]
@@ -93,7 +94,7 @@ def rows(
   *,
   batch_size: int,
 ) -> Iterator[tuple[ImageFile, np.ndarray | None]]:
-  """Applies a function to images, which are prepared as in evaluations.
+  """Applies a function to images, preprocessed as in evaluations.
 
   Files are decoded in threads, ahead of the devices.
 
@@ -102,11 +103,11 @@ def rows(
     paths: Image files.
     function: (parameters, uint8 [b, h, w, 3]) -> array [b, ...]; it is
       compiled here.
-    batch_size: As `batch_size` gives it.
+    batch_size: Batch size, as returned by `batch_size`.
 
   Yields:
-    Each file in order, with its row of the result, or None where `problem` says
-    why it has no pixels.
+    Each file in order, with its row of the result, or None if `problem`
+    describes why it cannot be read.
   """
   mesh = meshes.create_mesh(schema.Mesh())
   side = use.weights.model.image_size

@@ -34,7 +34,7 @@ def write(
 ) -> None:
   """Writes predictions, confusion counts, class names and a few images.
 
-  Every mistake is a row of `mistakes.csv`, the most confident first.
+  Each mistake is a row of `mistakes.csv`, the most confident first.
 
   All files appear at once: they are written to a directory beside `path` that
   then takes its name, replacing an earlier one; see `replacing`.
@@ -49,8 +49,8 @@ def write(
     class_names: Names of the classes, if known.
     gallery: Images of samples and mistakes.
     names: `names(ids)`, files or records as a person finds them.
-    has_all_labels: True where sets hold all that an image shows, False where
-      any of a set is right.
+    has_all_labels: True if sets contain all that an image shows, False if any
+      class of a set is correct.
   """
   with replacing(path) as partial:
     write_arrays(
@@ -125,10 +125,10 @@ def _write_mistakes(
 
 @contextlib.contextmanager
 def replacing(path: epath.Path) -> Iterator[epath.Path]:
-  """A directory that takes the name of `path` once everything is in it.
+  """Context for a directory that is renamed to `path` once it is complete.
 
-  It holds an empty `images`. On a full disk what was written is lost, with an
-  alarm, and the run continues.
+  It contains an empty `images`. On a full disk the written files are lost,
+  which is logged, and the run continues.
   """
   _remove_leftovers(path)  # Of a killed process.
   partial = path.parent / f"{path.name}.tmp"

@@ -1,8 +1,7 @@
-"""A few images of an evaluation to look at.
+"""A few images of an evaluation for display.
 
-They are chosen while the split streams by, so that no image is read twice:
-evenly spaced samples, known beforehand, and the worst mistakes, known only at
-the end.
+They are chosen while the split is read, so that no image is read twice: evenly
+spaced samples, known in advance, and the worst mistakes, known only at the end.
 """
 
 import heapq
@@ -26,8 +25,8 @@ LONGEST_SIDE = 96
 class Gallery:
   """Keeps thumbnails of chosen examples.
 
-  All processes offer it all batches, since fetching an image may need all of
-  them; `samples` and `mistakes` then name ids, whose images `png` encodes.
+  All processes pass all batches to it, because fetching an image may need all
+  of them; `samples` and `mistakes` then name ids, whose images `png` encodes.
   """
 
   def __init__(self, num_examples: int, mesh: Mesh):
@@ -54,8 +53,8 @@ class Gallery:
   ) -> None:
     """Keeps chosen images of a batch; `mask` is False for padding.
 
-    The mistake of the largest severity is the worst: that of the most
-    confident, or of the largest error.
+    The worst mistake has the largest severity: the highest confidence, or the
+    largest error.
     """
     wanted = set(self.samples)
     rows = {r for r in np.flatnonzero(mask).tolist() if int(ids[r]) in wanted}
@@ -75,7 +74,7 @@ class Gallery:
       del self._thumbnails[example]
 
   def png(self, example: int) -> bytes:
-    """The thumbnail of a kept example as a PNG file."""
+    """Returns the thumbnail of a kept example as a PNG file."""
     return encode(self._thumbnails[example])
 
   def _keep(self, images: Any, row_of: dict[int, int]) -> None:
@@ -94,7 +93,7 @@ class Gallery:
 def thumbnail(
   image: UInt8[np.ndarray, "h w c"],
 ) -> UInt8[np.ndarray, "h2 w2 3"]:
-  """Shrinks an image to at most `LONGEST_SIDE`; a small one stays as it is."""
+  """Shrinks an image to at most `LONGEST_SIDE`; a small one is unchanged."""
   if image.shape[2] == 1:
     image = np.repeat(image, 3, axis=2)
   picture = Image.fromarray(image)
@@ -103,7 +102,7 @@ def thumbnail(
 
 
 def encode(image: UInt8[np.ndarray, "h w 3"]) -> bytes:
-  """The PNG file of an image."""
+  """Returns an image as a PNG file."""
   file = io.BytesIO()
   Image.fromarray(image).save(file, "PNG", optimize=True)
   return file.getvalue()

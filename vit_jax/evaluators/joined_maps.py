@@ -1,4 +1,4 @@
-"""Maps of the last layers of a network, joined, on which a layer is trained."""
+"""Joined feature maps of a network's last layers, to train a layer on."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ Maps = Float[Array, "b rows columns d"]
 def joined_maps(
   model: schema.Model, *, blocks: int, key: str
 ) -> Callable[[Any, UInt8[Array, "b h w 3"]], Maps]:
-  """Function of parameters and images: maps of the last layers, joined.
+  """Returns a function of parameters and images to the joined maps.
 
   Those of a Vision Transformer are normalised by its last norm. Maps of stages,
   of which each is smaller than the one before, are interpolated to the largest.
@@ -81,7 +81,7 @@ def check_image_size(model: schema.Model, image_size: int, *, key: str) -> None:
 def width(
   maps: Callable[[Any, Any], Maps], model: schema.Model, image_size: int
 ) -> int:
-  """Length of a joined feature vector, found without computing one.
+  """Length of a joined feature vector, found without computing it.
 
   Args:
     maps: As of `joined_maps`.

@@ -1,4 +1,4 @@
-"""The declaration of an evaluator: all that is known of it without jax."""
+"""The declaration of an evaluator, which does not require jax."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -10,22 +10,22 @@ from vit_jax.config.evaluator_declarations import Column
 
 @dataclasses.dataclass(frozen=True)
 class EvaluatorKind:
-  """One kind of evaluator, as `registry.EVALUATORS` holds it.
+  """One kind of evaluator, an entry of `registry.EVALUATORS`.
 
   Attributes:
     section: Class of an entry of `config.evals` of this type.
-    build: "module:function" that makes the evaluator `config.evals.<name>`
-      from (name, entry, context) and opens its data. The module may import
-      jax; this record's own must not.
+    build: "module:function" that builds the evaluator `config.evals.<name>`
+      from (name, entry, context) and opens its data. That module may import
+      jax; the module of this record must not.
     prefix: First part of its metrics, `<prefix>/<row>/<metric>`.
     title: Heading of its part of a report.
-    protocol: Sentences on how (name, entry, config) measures.
+    protocol: Function of (name, entry, config) to sentences on the measurement.
     features: Outputs of the objective that an entry reads.
     check: Raises UserError for a (name, entry, config) that cannot run, as far
-      as that needs no data.
-    columns: The metrics of an entry in the order of a report; those it leaves
-      out are shown as recorded.
-    counts: Label of the x axis where columns have counts.
+      as possible without data.
+    columns: The metrics of an entry in the order of a report; other metrics are
+      shown as recorded.
+    counts: Label of the x axis if columns have counts.
   """
 
   section: type[schema.Eval]

@@ -1,4 +1,4 @@
-"""k-nearest-neighbour accuracy of frozen features, as DINO has it."""
+"""k-nearest-neighbour accuracy of frozen features, as in DINO."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,8 +19,8 @@ def build(
   """Opens the data of `config.evals.<name>`.
 
   Raises:
-    UserError: The data is missing, has several labels an image, or has fewer
-      examples than neighbours are asked for.
+    UserError: The data is missing, has several labels per image, or has fewer
+      examples than the number of neighbours.
   """
   datasets = open_datasets(name, config, context)
   wanted = max(config.neighbors)
@@ -74,15 +74,16 @@ def accuracies(
 
   Args:
     train: Examples that vote.
-    test: Examples that are voted on.
+    test: Examples to classify.
     num_classes: Number of classes of the labels.
-    neighbor_counts: Numbers of voters, none above that of training examples.
+    neighbor_counts: Numbers of voters, each at most the number of training
+      examples.
     temperature: A vote weighs exp(cosine similarity / temperature).
-    mesh: Devices that the training examples are divided over.
+    mesh: Devices over which the training examples are divided.
     heartbeat: Called after every chunk of test examples.
 
   Raises:
-    ExamplesError: A label is no class.
+    ExamplesError: A label is not a class.
   """
   shots.require_classes(train.labels, test.labels, num_classes=num_classes)
   bank = neighbors.Neighbors(

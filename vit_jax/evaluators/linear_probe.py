@@ -1,9 +1,9 @@
 """Linear probe: logistic regression on frozen features of a whole split.
 
-The strength of the regularisation is the one most accurate on examples held
-out of the training split; the probe is then fitted to all of that. The test
-split has no say in it. Under a protocol other than 'logistic' the evaluator is
-a `TrainedProbe`.
+The strength of the regularisation is the one that is most accurate on held-out
+examples of the training split; the probe is then fitted to the whole training
+split. The test split is not used for this choice. Under a protocol other than
+'logistic' the evaluator is a `TrainedProbe`.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ def build(
   """Opens the data of `config.evals.<name>`.
 
   Raises:
-    UserError: The data is missing or has several labels an image.
+    UserError: The data is missing or has several labels per image.
   """
   datasets = open_datasets(name, config, context)
   protocol = probe_protocols.of(config)
@@ -45,7 +45,7 @@ def evaluator(
   datasets: Mapping[str, tuple[Split, Split]],
   context: contract.Context,
 ) -> FeatureEvaluator:
-  """`linear_probe/<dataset>/{top1,l2}`: on all of test, with which l2."""
+  """`linear_probe/<dataset>/{top1,l2}`: accuracy on test, and chosen l2."""
 
   def measure(train: Examples, test: Examples, split: Split):
     result = probe(
@@ -87,15 +87,15 @@ def probe(
   Args:
     train: Examples to fit.
     test: Examples to measure on.
-    num_classes: Number of classes; some may be without examples.
-    l2_sweep: Strengths to choose among; a single one is not compared.
-    held_out: Share of each class of `train` to compare them on.
-    max_iterations: Most iterations of L-BFGS, for each l2.
-    mesh: Devices that the examples are divided over.
+    num_classes: Number of classes; some may have no examples.
+    l2_sweep: Strengths to choose from; a single one is used without comparison.
+    held_out: Fraction of each class of `train` on which to compare them.
+    max_iterations: Maximum iterations of L-BFGS for each l2.
+    mesh: Devices over which the examples are divided.
     heartbeat: Called every few iterations.
 
   Raises:
-    ExamplesError: A label is no class, or no example is left to hold out.
+    ExamplesError: A label is not a class, or no example is left to hold out.
   """
   shots.require_classes(train.labels, test.labels, num_classes=num_classes)
   regression = Regression(num_classes, mesh=mesh, heartbeat=heartbeat)
@@ -122,10 +122,10 @@ def probe(
 def divide(
   labels: Int[np.ndarray, " n"], *, num_classes: int, held_out: float
 ) -> tuple[Int[np.ndarray, " kept"], Int[np.ndarray, " held"]]:
-  """Rows to fit to and rows to hold out, always the same for the same labels.
+  """Splits rows into rows to fit to and to hold out, deterministically.
 
-  Every class gives its share, at least one of its examples if it has two, and
-  keeps at least one.
+  Every class contributes its share, at least one of its examples if it has two,
+  and keeps at least one.
 
   Raises:
     ExamplesError: No class has two examples.

@@ -34,8 +34,8 @@ class Dataset:
 
   Attributes:
     key: Config key, for messages.
-    train: Split that the layer is trained on.
-    test: Split that is measured.
+    train: Split on which the layer is trained.
+    test: Split on which it is measured.
     num_classes: Number of classes in both.
   """
 
@@ -265,8 +265,8 @@ def flipped(
 ) -> tuple[UInt8[Array, "b h w 3"], UInt8[Array, "b i j"]]:
   """Every other image, at random, from right to left with its mask.
 
-  Those after the first `num_examples` stay as they are, and change nothing for
-  the others.
+  Images after the first `num_examples` are unchanged, and do not affect the
+  others.
   """
   flips = jax.random.bernoulli(key, shape=(num_examples,))
   flips = jnp.pad(flips, (0, len(image) - num_examples))

@@ -1,12 +1,12 @@
 """Multinomial logistic regression on all devices, by full-batch L-BFGS.
 
 The objective is the mean cross-entropy plus l2 / 2 times the squared kernel;
-the bias is free. It is convex, so its solution depends on no learning rate and
-no order of examples.
+the bias is not regularised. It is convex, so its solution does not depend on a
+learning rate or the order of examples.
 
-The solver is `optax.lbfgs`. What is written here divides the examples over the
-devices and keeps the logits of one block at a time: scikit-learn fits on one
-host, and jaxopt's solver would leave both to be written here as well.
+The solver is `optax.lbfgs`. This module divides the examples over the devices
+and keeps the logits of one block at a time: scikit-learn fits on one host, and
+jaxopt's solver would also require both.
 """
 
 import dataclasses
@@ -64,7 +64,7 @@ class Scale:
 
 @dataclasses.dataclass(frozen=True)
 class Placed:
-  """Scaled examples on the devices, in blocks processed in turn.
+  """Scaled examples on the devices, in blocks that are processed in turn.
 
   Attributes:
     features: Features; the rows of a block are divided over the devices.
@@ -142,13 +142,14 @@ class Regression:
     max_iterations: int,
     start: Params | None = None,
   ) -> Params:
-    """The solution: `kernel` [d, classes] and `bias` [1, classes].
+    """Returns the solution: `kernel` [d, classes] and `bias` [1, classes].
 
     Args:
       placed: Examples to fit.
       l2: Strength of the regularisation.
-      max_iterations: Most iterations; a warning says if they do not suffice.
-      start: First parameters, such as the solution for another l2.
+      max_iterations: Maximum iterations; a warning is logged if they do not
+        suffice.
+      start: Initial parameters, such as the solution for another l2.
     """
     params = self._zeros(placed) if start is None else start
     state = self._init(params)

@@ -1,4 +1,4 @@
-"""The classes of a model that the labels of a dataset stand for, by name."""
+"""Mapping of a dataset's labels to a model's classes by name."""
 
 import collections
 import logging
@@ -17,12 +17,12 @@ def of_labels(
   *,
   num_classes: int | None = None,
 ) -> list[int] | None:
-  """The model's class of each label of a dataset, by their names.
+  """Returns the model's class for each label of a dataset, by name.
 
-  Folders number their classes by the alphabet, so that one more or one less
-  gives the others other numbers. Only a name that occurs once in both lists,
-  at different places, tells that the numbers differ; lists without one are
-  taken to name the same classes in the same order, with a warning if one is
+  Folders number their classes alphabetically, so an additional or missing class
+  changes the numbers of others. The numbers are taken to differ only if a name
+  occurs once in both lists, at different positions; otherwise the lists are
+  assumed to name the same classes in the same order, with a warning if one is
   longer.
 
   Args:
@@ -32,11 +32,11 @@ def of_labels(
     num_classes: Number of the model's classes; None: not known.
 
   Returns:
-    A class for each label; None: the one of the same number.
+    A class for each label; None: the class of the same number.
 
   Raises:
-    UserError: Classes have other numbers in the dataset, and some of its
-      classes are none of the model's.
+    UserError: Classes have other numbers in the dataset, and some of them are
+      not classes of the model.
   """
   if data is None or model is None:
     if data is not None:

@@ -2,7 +2,7 @@
 
 The rows of the training set are divided over the devices. Each device finds the
 best of its own rows for a chunk of queries, and the best overall are chosen
-among those: no device ever holds more than its part of the training set and a
+among those: no device holds more than its part of the training set and a
 bounded number of similarities.
 """
 
@@ -29,7 +29,7 @@ class Neighbors:
 
   Args:
     features: Features of the training set, finite.
-    count: Number of neighbours of every query, at most n.
+    count: Number of neighbours per query, at most n.
     mesh: Devices; rows are divided over the axes `data` and `fsdp`.
   """
 
@@ -98,7 +98,7 @@ def vote(
   temperature: float,
   num_classes: int,
 ) -> Int[np.ndarray, " m"]:
-  """The class with the most votes; of equals, the first.
+  """Returns the class with the most votes; of equals, the first.
 
   Args:
     similarity: Similarities of the neighbours, the most similar first.

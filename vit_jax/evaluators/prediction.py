@@ -1,4 +1,4 @@
-"""The probabilities of classes for batches of images."""
+"""Class probabilities for batches of images."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ def function(
 
   Args:
     use: Checkpoint to apply.
-    words: Classes in words; None: those of the checkpoint's head.
+    words: Classes in words; None: the classes of the checkpoint's head.
   """
   return _by_head(use) if words is None else _by_words(use, words)
 

@@ -1,4 +1,4 @@
-"""Published protocols of linear probes, as numbers; imports no jax."""
+"""Published protocols of linear probes as data; does not import jax."""
 
 import dataclasses
 import itertools
@@ -29,10 +29,11 @@ class Setting:
   """One classifier.
 
   Attributes:
-    learning_rate: For a batch of 256.
-    blocks: Last layers whose class tokens it sees; 0: it sees the entry's
-      representation.
-    average_patches: Whether it sees the mean of the last layer's patches too.
+    learning_rate: Learning rate for a batch of 256.
+    blocks: Number of last layers whose class tokens it receives; 0: it receives
+      the entry's representation.
+    average_patches: True if it also receives the mean of the last layer's
+      patches.
   """
 
   learning_rate: float
@@ -50,12 +51,13 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Protocol:
-  """The training of classifiers; fields named as keys are theirs.
+  """The training of classifiers; fields named like keys are their values.
 
   Attributes:
-    optimizer: Both have a momentum of 0.9 and no weight decay.
-    batch_norm: Whether features are normalised, without scale and shift.
-    rate_per_epoch: The rate is constant during an epoch, not only a step.
+    optimizer: Optimizer; both have a momentum of 0.9 and no weight decay.
+    batch_norm: True if features are normalised, without scale and shift.
+    rate_per_epoch: True if the rate is constant during an epoch, not only a
+      step.
   """
 
   optimizer: Literal["sgd", "lars"]
@@ -140,7 +142,7 @@ _PUBLISHED = {
 
 
 def of(entry: schema.LinearProbeEval) -> Protocol | None:
-  """The protocol of an entry with its keys; None: 'logistic'."""
+  """Returns the protocol of an entry with its keys; None: 'logistic'."""
   if entry.protocol == "logistic":
     return None
   given = {key: getattr(entry, key) for key in _TRAINED}
@@ -156,7 +158,7 @@ def check(
   """Checks the keys of `config.evals.<name>` that depend on its protocol.
 
   Raises:
-    UserError: Naming the key that is wrong.
+    UserError: A key is wrong; the message names it.
   """
   key = f"config.evals.{name}"
   protocol = of(entry)

@@ -1,11 +1,11 @@
-"""Training of linear classifiers on frozen features by stochastic gradients.
+"""Training of linear classifiers on frozen features by gradient descent.
 
 Any number of classifiers, which differ in their learning rate and in the
 features they see, are trained together on the same batches by one jitted step.
 They are divided over the devices, and every device sees whole batches: nothing
-is summed over devices, so that the digits depend neither on how classifiers
-are divided nor on the number of processes. A single classifier is trained
-everywhere alike.
+is summed over devices, so the exact results depend neither on the division of
+classifiers nor on the number of processes. A single classifier is trained
+identically on all devices.
 """
 
 import functools
@@ -40,17 +40,17 @@ State = dict[str, Any]
 
 
 def sgd() -> optax.GradientTransformation:
-  """Momentum as PyTorch's SGD has it; the rate is yet to be multiplied."""
+  """Momentum as in PyTorch's SGD; the rate is applied afterwards."""
   return optax.trace(_MOMENTUM)
 
 
 def lars() -> optax.GradientTransformation:
-  """LARS as MAE's linear probe has it; the rate is yet to be multiplied.
+  """LARS as in MAE's linear probe; the rate is applied afterwards.
 
   A kernel's gradient is scaled by 0.001 times the kernel's norm over its own,
   or by 1 if one of them is 0; that of the bias is not. Momentum follows. In
-  `optax.lars` the rate comes before the momentum, so that past gradients keep
-  past rates; here, as in the released code, today's rate is that of all.
+  `optax.lars` the rate is applied before the momentum, so past gradients keep
+  past rates; here, as in the released code, the current rate applies to all.
   """
   scaled = optax.scale_by_trust_ratio(trust_coefficient=_TRUST_COEFFICIENT)
   return optax.chain(
@@ -61,7 +61,7 @@ def lars() -> optax.GradientTransformation:
 def decay(
   step: Int[Array, ""], protocol: Protocol, steps_per_epoch: int
 ) -> Float[Array, ""]:
-  """Share of the learning rate at a step, counted from 0.
+  """Factor of the learning rate at a step, counted from 0.
 
   It rises linearly from 0, then falls along half a cosine to 0 at the end of
   the last epoch.
@@ -80,8 +80,8 @@ def shuffled(
 ) -> Iterator[tuple[Array, Array]]:
   """Batches of whole arrays on every device, in an order for each epoch.
 
-  The orders are always the same for the same number of examples. What does not
-  fill a batch is left out of its epoch.
+  The orders are always the same for the same number of examples. Examples that
+  do not fill a batch are left out of their epoch.
   """
   replicated = meshes.replicated(mesh)
   num_examples = len(examples.labels)
@@ -100,10 +100,10 @@ class Trainer:
   """Trains and applies the classifiers of a protocol.
 
   Args:
-    protocol: How they are trained.
+    protocol: Protocol by which they are trained.
     num_classes: Columns of their kernels.
-    batch_size: Examples of a step, for which the rates are scaled.
-    steps_per_epoch: Steps of an epoch.
+    batch_size: Examples per step, by which the rates are scaled.
+    steps_per_epoch: Steps per epoch.
     mesh: Devices; classifiers are divided over the axes `data` and `fsdp`.
     heartbeat: Called every few steps.
   """
@@ -165,7 +165,7 @@ class Trainer:
     return state
 
   def accuracies(self, state: State, test: Examples) -> list[float]:
-    """Share of the examples that each classifier gets right."""
+    """Fraction of the examples that each classifier predicts correctly."""
     num_examples = len(test.labels)
     local = len(self._settings) // self._shards * self._num_classes
     rows = min(num_examples, max(_MAX_LOGITS // local, 1))
@@ -310,8 +310,8 @@ def batch_norm(
 ) -> tuple[Float[Array, "b d"], dict[str, Float[Array, "1 d"]]]:
   """Features of mean 0 and variance 1, and the running statistics after.
 
-  As PyTorch's BatchNorm1d without scale and shift: a batch is divided by its
-  own variance, biased, and the unbiased one enters the running statistics.
+  Like PyTorch's BatchNorm1d without scale and shift: a batch is normalised by
+  its biased variance, and the unbiased variance enters the running statistics.
   """
   mean = features.mean(axis=0, keepdims=True)
   var = jnp.square(features - mean).mean(axis=0, keepdims=True)

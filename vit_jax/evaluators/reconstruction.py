@@ -1,4 +1,4 @@
-"""Reconstruction of hidden patches, measured on a split and drawn of a few.
+"""Reconstruction of hidden patches: loss on a split, and a few images.
 
 The files `evaluations/<name>/<step>/` are `reconstruction.json`, a list of
 {"id", "loss"}, and for each id the images `images/<id>.png` (the original),
@@ -45,7 +45,7 @@ def build(
 
 
 class Reconstruction:
-  """The objective's loss on hidden patches of every image of a split.
+  """The objective's loss on hidden patches of all images of a split.
 
   Args:
     name: Key in `config.evals`.

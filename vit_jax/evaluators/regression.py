@@ -23,7 +23,7 @@ def build(
   """Opens the data of `config.evals.<name>`.
 
   Raises:
-    UserError: The data is missing, or has other numbers than the model.
+    UserError: The data is missing, or its numbers differ from the model's.
   """
   key = f"config.evals.{name}"
   dataset = config.dataset or context.config.train.dataset
@@ -61,7 +61,7 @@ class Regression:
     context: Of the run.
 
   Attributes:
-    num_examples: Examples of the split.
+    num_examples: Number of examples of the split.
   """
 
   def __init__(self, name: str, split: Split, context: contract.Context):
@@ -80,8 +80,8 @@ class Regression:
   def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
     """`eval/<name>/{mae,rmse,r2,num_examples}`.
 
-    Errors are in units of the numbers. Of several numbers they are means over
-    them, and each has its own, `eval/<name>/<number>/{mae,rmse,r2}`.
+    Errors are in units of the numbers. For several numbers they are means over
+    them, and each number also has `eval/<name>/<number>/{mae,rmse,r2}`.
     """
     gallery = None
     if self._context.workdir is not None:
@@ -138,8 +138,8 @@ def measure(
 ) -> dict[str, Float[np.ndarray, " numbers"]]:
   """Errors of each number over all examples, float64.
 
-  Sums are in float64 and in the order of the examples, the same whatever the
-  batches were.
+  Sums are in float64 and in the order of the examples, independent of the
+  batches.
 
   Returns:
     `mae`, the mean absolute error; `rmse`, the root of the mean squared error;

@@ -28,7 +28,7 @@ def write(
   gallery: Gallery,
   names: Callable[[Int[np.ndarray, " n"]], Sequence[str]],
 ) -> None:
-  """Writes all predictions, and a few images with theirs.
+  """Writes all predictions, and a few images with their predictions.
 
   Every example is a row of `predictions.csv`, the worst first. All files appear
   at once; see `files.replacing`.
@@ -37,9 +37,9 @@ def write(
     path: `evaluations/<name>/<step>`.
     example_id: Ascending ids of the examples.
     label: Their numbers.
-    prediction: What was predicted of them.
-    distance: How wrong that is.
-    numbers: What the numbers are called.
+    prediction: Predicted numbers.
+    distance: Distance of predictions from labels.
+    numbers: Names of the numbers.
     gallery: Images of samples and of the worst.
     names: `names(ids)`, files or records as a person finds them.
   """

@@ -1,4 +1,4 @@
-"""Files to the numbers that a checkpoint's head predicts."""
+"""Prediction of numbers for image files by a checkpoint's head."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from vit_jax.pretrained import inference
 
 
 class Regressor:
-  """Predicts numbers of image files as `python -m vit_jax.predict` does.
+  """Predicts numbers for image files as `python -m vit_jax.predict` does.
 
   Attributes:
     use: The checkpoint, with its preprocessing.
@@ -24,10 +24,10 @@ class Regressor:
   Args:
     checkpoint: Workdir, one of its checkpoints/STEP, .npz or Hugging Face
       directory.
-    use: The checkpoint, if it is read already.
+    use: The checkpoint, if it has already been read.
 
   Raises:
-    UserError: The checkpoint cannot be read, or predicts no numbers.
+    UserError: The checkpoint cannot be read, or does not predict numbers.
 
   Example:
     ages = vit_jax.Regressor("runs/ages")
@@ -52,13 +52,13 @@ class Regressor:
     )
 
   def __call__(self, images: Path | Sequence[Path]) -> list[dict[str, float]]:
-    """The numbers of each image by their names, in the units of training.
+    """Returns the numbers of each image by name, in the units of training.
 
     Args:
-      images: Files, folders with all below them, and glob patterns.
+      images: Files, folders (searched recursively) and glob patterns.
 
     Raises:
-      UserError: There is no such image, or one cannot be read; names it.
+      UserError: An image is missing or cannot be read; the message names it.
     """
     found = file_outputs.of_all(images, self.numbers)
     return [self.named(numbers) for numbers in found]
@@ -73,8 +73,8 @@ class Regressor:
     """The numbers of image files.
 
     Yields:
-      Each file in order, with float32 [numbers], or None where its `problem`
-      says why it has no pixels.
+      Each file in order, with float32 [numbers], or None if its `problem`
+      describes why it cannot be read.
 
     Raises:
       UserError: They are not finite.

@@ -1,4 +1,4 @@
-"""Retrieval: images found by their captions, and captions by their images.
+"""Retrieval of images by captions, and of captions by images.
 
 CLIP (arXiv 2103.00020, appendix E): recall at k is the share of captions whose
 image is among the k nearest images, and the share of images of which some
@@ -55,8 +55,8 @@ class Found:
 
   Attributes:
     similarity: Cosines.
-    row: Rows of what was found.
-    right: True where it belongs to the query.
+    row: Rows of the results.
+    right: True where a result belongs to the query.
   """
 
   similarity: Float[np.ndarray, "n k"]
@@ -64,7 +64,7 @@ class Found:
   right: np.ndarray  # bool [n, k]
 
   def recall(self, rank: int) -> float:
-    """The share of the queries with something right among the first `rank`."""
+    """Fraction of the queries with a correct result among the first `rank`."""
     return float(self.right[:, :rank].any(axis=1).mean(dtype=np.float64))
 
 
@@ -96,8 +96,8 @@ class Retrieval:
   def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
     """`retrieval/<dataset>/{image_to_text,text_to_image}_r{1,5,10}`.
 
-    Fractions of the images and of the captions, and the counts `num_images`
-    and `num_texts`. Of fewer than 10 candidates all are among the first 10.
+    Fractions of the images and of the captions, and the counts `num_images` and
+    `num_texts`. With fewer than 10 candidates, all are among the first 10.
 
     Raises:
       UserError: A record has no caption, or an embedding is not finite.

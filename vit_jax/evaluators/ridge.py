@@ -21,7 +21,7 @@ _CHUNK_ROWS = 1024
 
 @dataclasses.dataclass(frozen=True)
 class Ridge:
-  """A factorised support set; the weights for any l2 are one product away.
+  """A factorised support set; one product gives the weights for any l2.
 
   With X the whitened features and Y the targets, the decomposed matrix is
   `X^T X` when there are at least as many examples as features (primal) and
@@ -75,7 +75,7 @@ def factorize(
   Args:
     features: The support set's features, finite.
     labels: Their classes, in 0..num_classes-1.
-    num_classes: Columns of the targets.
+    num_classes: Number of columns of the targets.
   """
   # The population's standard deviation, as jnp.std. [BV]
   mean = features.mean(axis=0, dtype=np.float64)

@@ -12,9 +12,9 @@ def counts(
   label: UInt8[Array, "b h w"],
   num_classes: int,
 ) -> Int[Array, "3 classes"]:
-  """Pixels of each class: rightly predicted, labelled, and predicted.
+  """Counts pixels of each class: correctly predicted, labelled, predicted.
 
-  Pixels without a label count nowhere, whatever is predicted of them.
+  Pixels without a label are ignored, regardless of their prediction.
   """
   classes = jnp.arange(num_classes).reshape(1, 1, 1, -1)
   is_labelled = label != IGNORED
@@ -27,14 +27,14 @@ def counts(
 
 
 def measure(pixels: Int[np.ndarray, "3 classes"]) -> dict[str, float]:
-  """Metrics of the counts of a whole split, in float64.
+  """Computes metrics from the counts of a whole split, in float64.
 
   Returns:
     `miou`, the mean over classes of the intersection of predicted and labelled
     pixels over their union, where classes that are neither predicted nor
-    labelled are left out; `pixel_accuracy`, the share of pixels that is right;
-    and `class_accuracy`, that share of each class's labelled pixels, the mean
-    over the classes that are labelled.
+    labelled are left out; `pixel_accuracy`, the fraction of correct pixels; and
+    `class_accuracy`, that fraction of each class's labelled pixels, averaged
+    over the labelled classes.
   """
   right, labelled, predicted = pixels.astype(np.float64)
   union = labelled + predicted - right

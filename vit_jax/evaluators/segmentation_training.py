@@ -1,9 +1,9 @@
-"""A linear layer on maps of features, trained to tell the class of each pixel.
+"""A linear layer on feature maps, trained to classify each pixel.
 
-Features are brought to mean 0 and variance 1 over a batch, scaled and shifted;
-the layer's logits of each place of the map are interpolated to the pixels of
-the mask. The schedule and the optimizer are those of DINOv2's released
-configurations for ADE20K, dinov2_*_ade20k_linear_config.py.
+Features are normalised to mean 0 and variance 1 over a batch, scaled and
+shifted; the layer's logits at each position of the map are interpolated to the
+pixels of the mask. The schedule and the optimizer are those of DINOv2's
+released configurations for ADE20K, dinov2_*_ade20k_linear_config.py.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ State = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-  """The layer and its training; fields named as keys are theirs.
+  """The layer and its training; fields with the names of keys are their values.
 
   Attributes:
     width: Length of a feature vector.
@@ -66,13 +66,13 @@ class Head:
     label: UInt8[Array, "b side side"],
     is_example: Bool[Array, " b"],
   ) -> tuple[State, Float[Array, ""]]:
-    """One step; returns the loss before it too.
+    """Performs one step; also returns the loss before it.
 
     Args:
       state: As of `init`.
       maps: Of all rows of the batch.
       label: Likewise; rows that fill a batch up have none.
-      is_example: False for those rows, which no statistic counts.
+      is_example: False for those rows, which no statistic includes.
     """
     counts = jnp.repeat(is_example, maps.shape[1] * maps.shape[2])[:, None]
     size = counts.sum()

@@ -9,8 +9,8 @@ from jaxtyping import Int
 class ExamplesError(ValueError):
   """The examples do not allow the measurement; the message says why.
 
-  A class of its own, as jax raises `ValueError` as well, such as for a process
-  of the run that was lost.
+  A separate class, because jax also raises `ValueError`, such as for a lost
+  process of the run.
   """
 
 
@@ -20,7 +20,7 @@ def class_permutations(
   """The rows of each class, shuffled.
 
   One generator permutes the classes in turn, so a seed draws the same sets as
-  big_vision does from the same labels.
+  big_vision from the same labels.
   """
   rng = np.random.default_rng(seed)
   return [

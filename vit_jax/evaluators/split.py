@@ -1,4 +1,4 @@
-"""A split of a dataset, opened once and read once for every evaluation."""
+"""A split of a dataset, opened once and read once per evaluation."""
 
 import contextlib
 import dataclasses
@@ -34,7 +34,7 @@ class Split:
     class_names: Names of the classes, unless the label ops renumber them.
     preprocess: Host ops.
     batch_size: Examples on all devices together.
-    mesh: Devices that batches are sharded over.
+    mesh: Devices over which batches are sharded.
   """
 
   key: str
@@ -51,7 +51,7 @@ class Split:
     return self.source.num_examples
 
   def names(self, ids: Int[np.ndarray, " n"]) -> list[str]:
-    """Names of examples; their numbers, where each would be read for that."""
+    """Names of examples, or their numbers if names require reading them."""
     if self.source.reads_names:
       return [str(i) for i in ids]
     return self.source.names(ids)
@@ -75,8 +75,8 @@ class Split:
     The order and the random numbers of the ops are always the same.
 
     Args:
-      preprocess: Ops of a training, in place of the split's own.
-      batch_size: Examples on all devices together, which divide it.
+      preprocess: Training ops, instead of the split's ops.
+      batch_size: Examples on all devices together; the devices divide it.
     """
     from vit_jax.data import features, pipeline
 
@@ -110,7 +110,7 @@ class Split:
   def images(
     self, ids: Int[np.ndarray, " n"]
   ) -> UInt8[np.ndarray, "n side side 3"]:
-    """Some of the images, for people to look at."""
+    """Returns some of the images for display."""
     from vit_jax.data import pipeline
 
     return pipeline.images(self.source, ids, preprocess=self.preprocess)
@@ -120,7 +120,7 @@ class Split:
     measure: Callable[[Mapping[str, Any]], Mapping[str, Any]],
     after_batch: Callable[[Mapping[str, Any], Mapping[str, np.ndarray]], None],
   ) -> dict[str, np.ndarray]:
-    """Results of `measure` for every example, in the order of the split.
+    """Returns the results of `measure` for all examples, in the split's order.
 
     Args:
       measure: Global batch -> rows on every process, `id` and `mask` of the
@@ -152,12 +152,13 @@ def open_split(
 ) -> Split:
   """Opens the data of an evaluator, whose config key `key` messages name.
 
-  The other arguments are the values of its keys of the same names.
-  `batch_size` None is that of training; the file `label_sets` replaces labels.
+  The other arguments are the values of its keys of the same names. If
+  `batch_size` is None, it is that of training; the file `label_sets` replaces
+  labels.
 
   Raises:
     UserError: The data is missing, the split is empty, its examples have no
-      labels, or the file is of other examples.
+      labels, or the file belongs to other examples.
   """
   from vit_jax.data import label_sets as label_files
 
@@ -215,10 +216,10 @@ def open_captioned_split(
   image_key: str,
   text_key: str | None,
 ) -> Split:
-  """Opens images and captions; labels, if the data have any, are left alone.
+  """Opens images and captions; labels, if the data have any, are ignored.
 
-  The arguments are those of `open_split`. `text_key` None is that of training
-  if the dataset is.
+  The arguments are those of `open_split`. If `text_key` is None, it is that of
+  training if the dataset is the training dataset.
 
   Raises:
     UserError: The data is missing, the split is empty, or its examples have no
@@ -258,7 +259,7 @@ def open_numbers_split(
   image_key: str,
   label_key: str,
 ) -> Split:
-  """Opens images and the numbers to predict of them.
+  """Opens images and the numbers to predict for them.
 
   The arguments are those of `open_split`.
 
@@ -310,7 +311,7 @@ def open_image_split(
   batch_size: int | None,
   image_key: str,
 ) -> Split:
-  """Opens images alone; labels, if the data have any, are left alone.
+  """Opens only images; labels, if the data have any, are ignored.
 
   The arguments are those of `open_split`.
 

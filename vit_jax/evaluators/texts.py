@@ -23,7 +23,7 @@ class TextEmbedder:
     batch_size: Texts on all devices together.
 
   Raises:
-    UserError: The tokenizer is not given, cannot be read, or does not suit the
+    UserError: The tokenizer is not given, cannot be read, or does not match the
       model.
   """
 
@@ -48,7 +48,7 @@ class TextEmbedder:
   def __call__(
     self, params: Any, texts: Sequence[str]
   ) -> Float[np.ndarray, "n e"]:
-    """Embeddings of unit length in the order of the texts, on every process.
+    """Returns unit-length embeddings in the order of texts, on every process.
 
     Raises:
       UserError: An embedding is not finite.

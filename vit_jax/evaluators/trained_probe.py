@@ -31,11 +31,11 @@ _JOINED = "features of the last layers"
 
 
 class TrainedProbe:
-  """`linear_probe/<dataset>/top1` of a protocol, on all of the test split.
+  """`linear_probe/<dataset>/top1` of a protocol, on the whole test split.
 
-  Of several classifiers it is the best one's, and `learning_rate`, `blocks` and
-  `average_patches` (0 or 1) say which that is; of equally good ones the first
-  in the order of these keys, blocks before patches before rates.
+  With several classifiers it is the best one's, which `learning_rate`, `blocks`
+  and `average_patches` (0 or 1) identify; of equally good ones it is the first
+  in the order of blocks, patches and rates.
 
   Args:
     config: Entry of `config.evals`.
@@ -173,9 +173,9 @@ def joined_layers(
   """Outputs, as of an objective: class tokens of the last layers, joined.
 
   Args:
-    model: The network, whose parameters the outputs are given.
-    count: Layers, the last one last.
-    has_patches: Whether the mean of the last layer's patches follows them.
+    model: The network whose parameters are passed to the outputs.
+    count: Number of last layers, in order.
+    has_patches: True if the mean of the last layer's patches is appended.
   """
   network = models_build.create(model, num_classes=None)
 

@@ -1,4 +1,4 @@
-"""Classes from words, for the images of anybody: a classifier made of texts."""
+"""A zero-shot classifier made from texts."""
 
 import dataclasses
 import os
@@ -18,10 +18,10 @@ from vit_jax.tokenization.tokenizer import Tokenizer
 
 @dataclasses.dataclass(frozen=True)
 class Words:
-  """Classes in words, and what turns the words into tokens.
+  """Class names with their prompts, and the tokenizer for them.
 
   Attributes:
-    names: A name of each class.
+    names: Name of each class.
     prompts: The prompts of each class.
     tokenizer: Tokenizer of the checkpoint.
   """
@@ -44,7 +44,7 @@ def read(
   Args:
     use: The checkpoint.
     checkpoint: Its path, for messages and its tokenizer.
-    classes: Names divided by commas, a file with one in each line, or one of
+    classes: Names separated by commas, a file with one per line, or one of
       `class_names.NAMED`.
     template: Sources of templates, as of `templates.read`.
     tokenizer: Path of the tokenizer; None: that of the checkpoint.
@@ -75,9 +75,10 @@ def activation(use: Inference) -> str:
 
 
 def classifier(use: Inference, words: Words):
-  """A function (parameters, images) -> probabilities, float32 [b, classes].
+  """Returns a function (parameters, images) -> probabilities [b, classes].
 
-  The embeddings of the classes are computed here, once.
+  The probabilities are float32. The embeddings of the classes are computed
+  once, here.
   """
   network = models_build.create(use.weights.model, num_classes=None)
   classes = zeroshot.class_embeddings(

@@ -1,7 +1,7 @@
-"""Zero-shot accuracy: an image is of the class whose texts are nearest.
+"""Zero-shot accuracy: an image belongs to the class with the nearest texts.
 
 CLIP (arXiv 2103.00020, 3.1.4): the embeddings of all prompts of a class, each
-of unit length, are averaged, and the mean is brought to unit length again.
+of unit length, are averaged, and the mean is normalised to unit length again.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ class Task:
 
   Attributes:
     split: Examples.
-    names: A name of each class, for the report.
+    names: Name of each class, for the report.
     prompts: The prompts of each class.
   """
 
@@ -88,7 +88,7 @@ def _task(
 
 
 class ZeroShot:
-  """Top-1 and top-5 of several datasets, by text alone.
+  """Top-1 and top-5 accuracy on several datasets, from texts only.
 
   Args:
     name: Key in `config.evals`.
@@ -123,7 +123,8 @@ class ZeroShot:
   def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
     """`zeroshot/<dataset>/{top1,top5,loss,num_examples}`.
 
-    The loss is the softmax's over the classes, with the learned scale.
+    The loss is the softmax cross-entropy over the classes, with the learned
+    scale.
 
     Raises:
       UserError: No example has a label, or the parameters are not finite.
@@ -146,7 +147,7 @@ def class_embeddings(
   prompts: Sequence[Sequence[str]],
   embed: Callable[[Sequence[str]], Float[np.ndarray, "n e"]],
 ) -> Float[np.ndarray, "classes e"]:
-  """The embedding of each class: the mean of those of its prompts, normalised.
+  """Returns each class's embedding: the normalised mean of its prompts'.
 
   Args:
     prompts: Prompts of each class.

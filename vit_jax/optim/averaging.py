@@ -1,13 +1,13 @@
 """Polyak averaging of the parameters, an exponential moving average.
 
-The paper gives the factor (0.9999) and not how the average starts. A plain
-average started at the initial parameters would still hold 0.9999 ** 20_000 =
-14 % of them after the paper's longest fine-tuning. Here update t, counted from
-0, has decay min(decay, (1 + t) / (10 + t)), the rule of TensorFlow's
+The paper gives the factor (0.9999) but not the initial average. A plain average
+started at the initial parameters would still hold 0.9999 ** 20_000 = 14 % of
+them after the paper's longest fine-tuning. Here update t, counted from 0, has
+decay min(decay, (1 + t) / (10 + t)), the rule of TensorFlow's
 `ExponentialMovingAverage(num_updates=t)`: the average spans about the last
-tenth of the updates so far until that is longer than 1 / (1 - decay), so that
-it is useful at any moment, initial parameters vanish as t ** -9, and it takes
-no state beyond the step. Without warm-up the decay is constant.
+tenth of the updates so far until that is longer than 1 / (1 - decay), so it is
+useful at any time, the initial parameters vanish as t ** -9, and it needs no
+state except the step. Without warm-up the decay is constant.
 """
 
 import jax
@@ -16,14 +16,14 @@ from jaxtyping import Array, Float, Int, PyTree
 
 
 def init(params: PyTree) -> PyTree:
-  """The average before the first update: the parameters, copied."""
+  """Returns the average before the first update: a copy of the parameters."""
   return jax.tree.map(jnp.copy, params)
 
 
 def decay_at(
   step: Int[Array, ""] | int, decay: float, warmup: bool = True
 ) -> Float[Array, ""]:
-  """The decay of update number `step`, counted from 0."""
+  """Returns the decay of update number `step`, counted from 0."""
   if not warmup:
     return jnp.asarray(decay, jnp.float32)
   step = jnp.asarray(step, jnp.float32)
@@ -38,14 +38,14 @@ def update(
   step: Int[Array, ""] | int,
   warmup: bool = True,
 ) -> PyTree:
-  """The average after an update.
+  """Returns the average after an update.
 
   Args:
     average: The average so far.
     params: Parameters after the update.
     decay: Final decay, `config.ema_decay`.
     step: Number of the update, counted from 0.
-    warmup: Let the decay grow to its final value, `config.ema_warmup`.
+    warmup: True if the decay grows to its final value, `config.ema_warmup`.
   """
   share = 1 - decay_at(step, decay, warmup)
   return jax.tree.map(

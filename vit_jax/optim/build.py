@@ -1,4 +1,4 @@
-"""An optax transformation from `config.optimizer` and `config.schedule`."""
+"""The optax optimizer from `config.optimizer` and `config.schedule`."""
 
 import functools
 import re
@@ -22,7 +22,7 @@ with epy.lazy_imports():  # Checking a config must not wait for jax.
 
 
 def check(config: schema.Config) -> None:
-  """Raises UserError for errors that do not depend on data and model."""
+  """Raises UserError for errors that do not depend on data or model."""
   optimizer = config.optimizer
   if optimizer.name not in transforms.OPTIMIZERS:
     known = list(transforms.OPTIMIZERS)
@@ -81,17 +81,17 @@ def build(
   batch_size: int,
   num_examples: int | None,
 ) -> "tuple[optax.GradientTransformation, dict[str, schedules.Schedule]]":
-  """The update rule, and the scalars that change over the run.
+  """Builds the update rule, and the scalars that change over the run.
 
-  In order: the gradients are clipped, the optimizer makes
-  updates at the scheduled rate, and the parameters' own factors multiply them,
-  weight decay included. A factor of 0 freezes: such parameters have no
-  optimizer state and no part in the norm.
+  The gradients are clipped, the optimizer computes updates at the scheduled
+  rate, and the factors of the parameters multiply these, including weight
+  decay. A factor of 0 freezes a parameter: it has no optimizer state and is not
+  part of the norm.
 
   Args:
     config: The experiment.
     params: Parameters or their shapes; only paths and shapes are used.
-    total_steps: Updates of the run.
+    total_steps: Number of updates of the run.
     batch_size: Global batch, to count durations given in examples.
     num_examples: Training examples, to count durations given in epochs.
 

@@ -13,7 +13,7 @@ _EPSILON = 1e-6
 
 
 def clip(optimizer: schema.Optimizer) -> optax.GradientTransformation | None:
-  """The clipping that a config asks for; None: there is none."""
+  """Returns the clipping of a config; None: no clipping."""
   norm = optimizer.grad_clip_norm
   if norm is None:
     return None

@@ -27,12 +27,12 @@ def is_stacked(path: str) -> bool:
 
 
 def layer(path: str) -> int:
-  """The layer, counted from 0, of a parameter in a block of its own."""
+  """Layer, counted from 0, of a parameter in an unstacked block."""
   return int(_BLOCK.fullmatch(path).group(1))
 
 
 def of_layer(path: str, layer: int) -> str:
-  """The path that a stacked parameter would have in a looped model."""
+  """Path that a stacked parameter would have in a looped model."""
   start = _BLOCK.fullmatch(path).start(2)
   return f"{path[:start]}_{layer}{path[start:]}"
 
@@ -50,13 +50,14 @@ def depth(params: Any) -> int:
 def per_layer(
   tx: optax.GradientTransformation,
 ) -> optax.GradientTransformation:
-  """Applies `tx` to every layer of stacked arrays by itself.
+  """Applies `tx` separately to each layer of stacked arrays.
 
   A transformation that reduces over arrays or looks at their shapes (a norm, a
   factored moment) then computes the same for scanned layers as for looped ones.
 
   Args:
-    tx: Treats each array, or those of one layer, by themselves; may have state.
+    tx: Transformation of separate arrays, or those of one layer; may have
+      state.
   """
 
   def split(tree: Any) -> optax.GradientTransformation:

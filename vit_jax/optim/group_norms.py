@@ -1,4 +1,4 @@
-"""Norms of arrays that count as one."""
+"""Norms of groups of arrays."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +10,11 @@ from vit_jax import trees
 
 
 def of(tree: Any, group: Callable[[str], str]) -> dict[str, Float[Array, ""]]:
-  """Group -> norm of its arrays side by side, in float32.
+  """Returns group -> norm of its concatenated arrays, in float32.
 
   Args:
     tree: Parameters, or arrays of their structure.
-    group: The group of the array at a path.
+    group: Function that returns the group of the array at a path.
   """
   squares: dict[str, Any] = {}
   for path, leaf in trees.named_leaves(tree):

@@ -1,4 +1,4 @@
-"""Parameters that stay as they are at the beginning of a run."""
+"""Parameters that are held fixed at the beginning of a run."""
 
 import logging
 import re
@@ -18,11 +18,11 @@ _logger = logging.getLogger(__name__)
 
 
 class HeldUntilState(NamedTuple):
-  """State of what holds parameters.
+  """State of a transformation that holds parameters.
 
   Attributes:
-    count: Updates done, int32 [].
-    inner: State of what updates the parameters.
+    count: Number of updates done, int32 [].
+    inner: State of the update rule.
   """
 
   count: Any
@@ -37,9 +37,9 @@ def starts(
   num_examples: int | None,
   total_steps: int,
 ) -> dict[str, int]:
-  """Path -> step of its first update, by `optimizer.freeze_until`.
+  """Returns path -> step of its first update, by `optimizer.freeze_until`.
 
-  What is held for the whole run is warned of.
+  Warns of parameters that are held for the whole run.
 
   Raises:
     UserError: A regex matches no parameter, or a duration is in epochs and the
@@ -76,10 +76,11 @@ def starts(
 def hold(
   tx: optax.GradientTransformation, starts: Mapping[str, int]
 ) -> optax.GradientTransformation:
-  """Lets `tx` see each parameter from its step on, with no history.
+  """Applies `tx` to each parameter only from its step on, without history.
 
   Until then the parameter has neither moments nor weight decay, as in the
-  released code of DINO. Schedules are those of the run (`schedules.at_step`).
+  released code of DINO. Schedules follow the steps of the run
+  (`schedules.at_step`).
 
   Args:
     tx: The update rule.
@@ -97,9 +98,10 @@ def hold(
 def at_rate_zero(
   tx: optax.GradientTransformation, starts: Mapping[str, int]
 ) -> optax.GradientTransformation:
-  """Lets `tx` see all parameters, but drops updates before each one's step.
+  """Applies `tx` to all parameters, but drops updates before each one's step.
 
-  So moments accumulate from the first step, as in the released code of DINOv2.
+  Moments therefore accumulate from the first step, as in the released code of
+  DINOv2.
 
   Args:
     tx: The update rule.

@@ -1,4 +1,4 @@
-"""Factors on the learning rate and weight decay of single parameters."""
+"""Factors for the learning rate and weight decay of individual parameters."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -27,12 +27,12 @@ LayerOf = Callable[[str], int | None]
 def factors(
   optimizer: schema.Optimizer, params: Any, layer_of: LayerOf | None = None
 ) -> Factors:
-  """Path -> factor on that parameter's rate.
+  """Returns path -> factor of that parameter's learning rate.
 
-  `lr_multipliers` and `layer_decay` multiply. The first regex of the former
-  that matches the whole path counts. What `freeze` matches has factor 0. The
-  factor is a number, or an array that broadcasts over layers stacked by
-  scan_layers.
+  `lr_multipliers` and `layer_decay` are multiplied. The first regex of the
+  former that matches the whole path applies. Parameters that `freeze` matches
+  have factor 0. The factor is a number, or an array that broadcasts over layers
+  stacked by scan_layers.
 
   Args:
     optimizer: The config's section.
@@ -73,10 +73,10 @@ def factors(
 def decay_factors(
   optimizer: schema.Optimizer, paths: Sequence[str]
 ) -> dict[str, float]:
-  """Path -> factor on that parameter's weight decay.
+  """Returns path -> factor of that parameter's weight decay.
 
   Parameters that `decay_mask` does not match have factor 0. For the others the
-  first regex of `decay_multipliers` that matches the whole path counts.
+  first regex of `decay_multipliers` that matches the whole path applies.
 
   Raises:
     UserError: A regex matches no parameter, or one of `decay_multipliers` none
@@ -102,7 +102,7 @@ def decay_factors(
 
 
 def freeze_regex(optimizer: schema.Optimizer) -> tuple[str, ...]:
-  """The regex that `optimizer.freeze` means, if it is set."""
+  """Returns the regex for `optimizer.freeze`, if it is set."""
   freeze = optimizer.freeze
   return () if freeze is None else (_FREEZE.get(freeze, freeze),)
 
@@ -114,13 +114,13 @@ def _rules(optimizer: schema.Optimizer) -> list[tuple[str, float]]:
 
 
 def freezes(optimizer: schema.Optimizer, paths: Iterable[str]) -> bool:
-  """Tells if the factor on the rate of each of these parameters is 0."""
+  """Returns True if the rates of all these parameters have factor 0."""
   rules = _rules(optimizer)
   return all(_first(rules, path) == 0 for path in paths)
 
 
 def freezes_backbone(optimizer: schema.Optimizer, paths: Iterable[str]) -> bool:
-  """Tells if, of a network's parameters, its heads alone are trained."""
+  """Returns True if only the heads of a network are trained."""
   backbone = re.compile(_FREEZE["backbone"])
   return freezes(optimizer, filter(backbone.fullmatch, paths))
 
@@ -131,7 +131,7 @@ def frozen(scales: Factors) -> set[str]:
 
 
 def frozen_paths(optimizer: schema.Optimizer, params: Any) -> set[str]:
-  """Paths of the parameters that an optimizer leaves as they are.
+  """Paths of the parameters that an optimizer does not change.
 
   Args:
     optimizer: The config's section.
@@ -142,7 +142,7 @@ def frozen_paths(optimizer: schema.Optimizer, params: Any) -> set[str]:
 
 
 def stop_frozen(optimizer: schema.Optimizer, params: Any) -> Any:
-  """The parameters, frozen ones as constants.
+  """Returns the parameters, with frozen ones as constants.
 
   A loss of the result has zero gradients for them, which XLA does not compute.
   """

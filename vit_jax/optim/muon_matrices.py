@@ -19,7 +19,7 @@ _RMS = 0.2
 
 
 def labels(params: Any) -> Any:
-  """'matrices' or 'others' for every array."""
+  """Labels each array 'matrices' or 'others'."""
   return trees.map_named(
     lambda path, _: (
       "matrices"
@@ -33,11 +33,11 @@ def labels(params: Any) -> Any:
 def dimensions(params: Any) -> Any:
   """Input and output axes of every block kernel, heads counted as features.
 
-  Layers stacked by scan_layers keep their first axis out of it: each is a
-  matrix of its own.
+  The first axis of layers stacked by scan_layers is excluded: each layer is a
+  separate matrix.
 
   Args:
-    params: Arrays which are all 'matrices'.
+    params: Arrays that are all 'matrices'.
   """
 
   def axes(path: str, leaf: Any) -> contrib.MuonDimensionNumbers:
@@ -60,7 +60,7 @@ def scale_by_muon(
   Args:
     momentum: Decay of the Nesterov momentum.
     eps: Added to norms that divide.
-    mu_dtype: Stored dtype of the momentum.
+    mu_dtype: Dtype in which the momentum is stored.
   """
 
   def scale(updates: optax.Updates, params: Any = None) -> optax.Updates:

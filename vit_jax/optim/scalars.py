@@ -24,7 +24,7 @@ def schedule(
   batch_size: int,
   num_examples: int | None,
 ) -> Schedule:
-  """Makes a scalar a function of the number of updates done.
+  """Returns a scalar as a function of the number of updates done.
 
   With W warm-up steps, L steps of change and progress p = (t - W) / L, at most
   1, where L is T - W if `over` is not given:
@@ -89,7 +89,7 @@ def schedule(
 
 
 def interpolate(shape: str, first: float, last: float, progress: Any) -> Any:
-  """A value between `first` (progress 0) and `last` (progress 1)."""
+  """Interpolates between `first` (progress 0) and `last` (progress 1)."""
   if shape == "constant":
     return first
   if shape == "linear":

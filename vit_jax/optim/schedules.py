@@ -36,12 +36,12 @@ def learning_rate(
     linear: base_lr + p (end_lr - base_lr).
     cosine: end_lr + (base_lr - end_lr) (1 + cos(pi p)) / 2.
     rsqrt: base_lr sqrt(s / (s + t - W)), s = rsqrt_timescale; at least end_lr.
-    steps: base_lr factor ** (boundaries <= t); at least end_lr.
-  Without `warmup_prefix` the shape counts from step 0, as timm's schedulers do
-  by default: p = t / T, and t in place of t - W. The warmup still rises to
-  base_lr, and at W the rate falls to what the shape has come to.
-  With C cooldown steps the result is multiplied by min(1, (T - t) / C), so that
-  it falls to 0 whatever end_lr is.
+    steps: base_lr factor ** (boundaries <= t); at least end_lr. Without
+  `warmup_prefix` the shape counts from step 0, as timm's schedulers do by
+  default: p = t / T, and t instead of t - W. The warmup still rises to base_lr,
+  and at W the rate drops to the current value of the shape. With C cooldown
+  steps the result is multiplied by min(1, (T - t) / C), so it falls to 0
+  regardless of end_lr.
 
   Args:
     schedule: The config's section.
@@ -86,10 +86,10 @@ def learning_rate(
 
 
 def at_step(opt_state: Any, step: Any) -> Any:
-  """The optimizer's state with its schedules at `step`.
+  """Returns the optimizer's state with its schedules at `step`.
 
-  optax counts the updates that were applied. A run also counts those that were
-  skipped, so that it ends at the end of its schedules.
+  optax counts the updates that were applied. A run also counts skipped updates,
+  so that it ends at the end of its schedules.
 
   Args:
     opt_state: State of a transformation of `build.build`.
@@ -120,7 +120,7 @@ def in_steps(
   batch_size: int,
   num_examples: int | None,
 ) -> tuple[int, int, tuple[int, ...], int]:
-  """Warmup, cooldown, boundaries and rsqrt timescale in steps, checked.
+  """Returns checked warmup, cooldown, boundaries and timescale in steps.
 
   Arguments and errors are those of `learning_rate`.
   """

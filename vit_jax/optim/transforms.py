@@ -1,11 +1,10 @@
-"""Optimizers by name: gradients in, updates to be added out.
+"""Optimizers by name, which map gradients to updates to be added.
 
 All have the same signature, `f(optimizer, learning_rate, decay)`: the section
 of the config, the schedule of the rate, and the weight decay. The latter is
-decoupled and multiplied by the learning rate, as optax.adamw and the paper's
-numbers have it, except where the method itself puts it elsewhere.
-`optimizer.mu_dtype` is the stored dtype of the first moment; all arithmetic is
-in float32.
+decoupled and multiplied by the learning rate, as in optax.adamw and the paper's
+numbers, except where the method itself applies it elsewhere. The first moment
+is stored in `optimizer.mu_dtype`; all arithmetic is in float32.
 """
 
 import dataclasses
@@ -33,7 +32,7 @@ class Decay:
 
   Attributes:
     rate: A number, or a function of the updates done.
-    factors: Path of a parameter -> factor on the rate; 0 for those that do not
+    factors: Path of a parameter -> factor of the rate; 0 for those that do not
       decay.
   """
 
@@ -41,7 +40,7 @@ class Decay:
   factors: Mapping[str, float]
 
   def mask(self, tree: Any) -> Any:
-    """Tree of bools like `tree`, True for parameters that decay."""
+    """Returns a tree of bools like `tree`, True for parameters that decay."""
     return trees.map_named(lambda path, _: self.factors[path] > 0, tree)
 
 
@@ -67,10 +66,10 @@ def adamw(
 def sgd(
   optimizer: schema.Optimizer, learning_rate: Schedule, decay: Decay
 ) -> Transform:
-  """SGD with momentum, the paper's for fine-tuning.
+  """SGD with momentum, as for fine-tuning in the paper.
 
-  Decay does not pass through the momentum: for the effect of a coupled decay
-  of w (PyTorch, BiT), set w / (1 - momentum).
+  Decay does not pass through the momentum: for the effect of a coupled decay of
+  w (PyTorch, BiT), set w / (1 - momentum).
   """
   return optax.chain(
     _momentum(optimizer),
@@ -84,7 +83,7 @@ def lars(
 ) -> Transform:
   """LARS (arXiv 1708.03888): layer-wise rates under SGD with momentum.
 
-  Decay is inside the trust ratio; arrays that do not decay (biases, norms)
+  Decay is included in the trust ratio; arrays that do not decay (biases, norms)
   take plain SGD steps. The trust coefficient is optax's, 0.001.
   """
   return optax.chain(
@@ -103,13 +102,14 @@ def lars(
 def lamb(
   optimizer: schema.Optimizer, learning_rate: Schedule, decay: Decay
 ) -> Transform:
-  """LAMB (arXiv 1904.00962): layer-wise rates under Adam; decay inside.
+  """LAMB (arXiv 1904.00962): layer-wise rates under Adam, decay included.
 
   Arrays that `decay_mask` leaves out (biases, norms, LayerScale) take plain
   Adam steps, as in NVIDIA's FusedLAMB (apex, `use_nvlamb=False`), which trained
-  DeiT III. FusedLAMB does so for all arrays where the decay is 0; here, as in
-  the paper, those of the mask have their rates then, too. Queries, keys and
-  values of a layer are one matrix in DeiT III, with one rate; so they are here.
+  DeiT III. If the decay is 0, FusedLAMB does so for all arrays; here, as in the
+  paper, arrays in the mask keep their layer-wise rates. Queries, keys and
+  values of a layer are one matrix with one rate in DeiT III, and are treated so
+  here.
   """
   return optax.chain(
     optax.scale_by_adam(**_adam_options(optimizer)),
@@ -138,12 +138,12 @@ def lion(
 def adafactor(
   optimizer: schema.Optimizer, learning_rate: Schedule, decay: Decay
 ) -> Transform:
-  """Adafactor as Scaling Vision Transformers has it (arXiv 2106.04560).
+  """Adafactor as in Scaling Vision Transformers (arXiv 2106.04560).
 
-  The second moment is factored, its decay grows as 1 - t**-0.8 and is capped
-  at b2; the first moment, with b1, may be bfloat16; the update of an array is
+  The second moment is factored, its decay grows as 1 - t**-0.8 and is capped at
+  b2; the first moment, with b1, may be bfloat16; the update of an array is
   clipped to an RMS of `clipping_threshold` and not scaled by the parameters, so
-  that rates are Adam's.
+  that rates are comparable to Adam's.
   """
 
   def second_decay(step: Any, exponent: Any) -> Any:
@@ -173,8 +173,8 @@ def muon(
 ) -> Transform:
   """Muon for the matrices of the encoder blocks, AdamW for everything else.
 
-  Both have the same rate and weight decay; the momentum is Nesterov's, for
-  which Muon's authors use 0.95.
+  Both have the same rate and weight decay; the momentum is Nesterov momentum,
+  for which Muon's authors use 0.95.
   """
   matrices = optax.chain(
     muon_matrices.scale_by_muon(

@@ -1,4 +1,4 @@
-"""LAMB's trust ratio, of which queries, keys and values of a layer share one.
+"""LAMB's trust ratio, shared by the queries, keys and values of a layer.
 
 In the released networks they are one matrix (timm, `attn.qkv`).
 """
@@ -17,9 +17,9 @@ _JOINT = re.compile(r"(.*/)(?:query|key|value)(/kernel)")
 def scale_by_joint_trust_ratio() -> optax.GradientTransformation:
   """Scales each update by the norm of its array over its own.
 
-  Kernels of queries, keys and values that stand beside each other are taken as
-  one array. An update is left as it is if either norm is zero, as
-  `optax.scale_by_trust_ratio` leaves it.
+  Kernels of queries, keys and values of the same layer are treated as one
+  array. An update is unchanged if either norm is zero, as in
+  `optax.scale_by_trust_ratio`.
   """
 
   def init(params: optax.Params) -> optax.EmptyState:

@@ -8,7 +8,7 @@ from vit_jax.objectives import contract, erasing, mixing
 def augmented(
   batch: contract.Batch, rngs: contract.Rngs, config: schema.Config
 ) -> contract.Batch:
-  """Returns the batch after erasing and mixing, as normalised floats.
+  """Returns the batch after erasing and mixing, which use normalised floats.
 
   Mixing adds `other_label`, that of the image mixed in, and `label_share`, the
   share of the image's own.
