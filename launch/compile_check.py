@@ -57,8 +57,8 @@ def gpus(name: str, nodes: int, gpus_per_node: int) -> str:
 def check(taken: experiment.Experiment, topology: str) -> None:
   """Compiles an experiment's step and prints its figures.
 
-  It runs in a process of its own, as the compilers' settings must come before
-  jax.
+  It runs in a separate process, because the compilers' settings must come
+  before jax.
 
   Args:
     taken: Experiment to train.

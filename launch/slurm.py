@@ -127,8 +127,8 @@ def make_plan(
     place: Absolute directory that relative paths start from, on all nodes.
 
   Raises:
-    UserError: SLURM cannot write to the directory of the logs, no time would
-      be left to train, or an option of sbatch has a flag of its own.
+    UserError: SLURM cannot write to the directory of the logs, no time would be
+      left to train, or an option given by --sbatch has its own flag.
   """
   _check_time(job)
   _check_options(job.sbatch)

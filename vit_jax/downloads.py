@@ -138,8 +138,8 @@ class _Transfer:
   Attributes:
     url: Its address.
     file: What came so far.
-    tag: Its ETag, which changes with its content; None where not told.
-    md5: Its MD5 in base64; None where not told.
+    tag: ETag, which changes with the content; None if not sent.
+    md5: MD5 in base64; None if not sent.
   """
 
   url: str

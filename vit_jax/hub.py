@@ -227,7 +227,7 @@ def _fetched(name: str, revision: str | None) -> str:
 
 
 def _wanted(files: Sequence[str], where: str) -> list[str]:
-  """The weights in one form, and the files of text beside them.
+  """The weights in one form, and the accompanying text files.
 
   Raises:
     UserError: There are no weights, or several that are not parts of one.

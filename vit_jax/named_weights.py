@@ -10,7 +10,7 @@ def is_name(path: str) -> bool:
 
 
 def local(path: str) -> str:
-  """The path of what a name stands for, fetched if need be.
+  """Returns the path of the weights of a name, fetched if necessary.
 
   Args:
     path: 'hf:OWNER/NAME' (`vit_jax.hub`), 'augreg_i21k:B/16' or another name

@@ -83,7 +83,7 @@ class MetricsFile:
     self._waiting = b""
 
   def has_any(self, step: int, prefixes: tuple[str, ...]) -> bool:
-    """True if a metric of such a beginning stands at `step`."""
+    """Returns True if a metric with such a prefix was recorded at `step`."""
     return any(s == step and n.startswith(prefixes) for s, n in self._written)
 
   def close(self) -> None:
@@ -156,9 +156,9 @@ def write_text(path: epath.PathLike, text: str) -> None:
 def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
   """A file that takes the place of `path` once it is written.
 
-  If the block raises, `path` stays as it was and nothing is left beside it. In
-  a bucket, where nothing can be renamed, the file is one of this machine,
-  copied at the end.
+  If the block raises, `path` is unchanged and nothing is left next to it. In a
+  bucket, where nothing can be renamed, the file is one of this machine, copied
+  at the end.
 
   Args:
     path: File in an existing directory; replaced if it exists.

@@ -178,7 +178,7 @@ def local(path: str) -> str:
 
 
 def file_of(path: str) -> str:
-  """The file in the bucket that a name stands for.
+  """Returns the file in the bucket for a name.
 
   Raises:
     UserError: There is none.

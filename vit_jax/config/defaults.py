@@ -30,7 +30,7 @@ class IfInitFrom:
 
 
 class _Unset:
-  """Stands for a key whose default depends on the name of its section."""
+  """Marks a key whose default depends on the name of its section."""
 
   def __repr__(self) -> str:
     return "(by name)"
@@ -125,12 +125,12 @@ def _filled(
 def _of_any_name(
   group: str, chosen: schema.Section, *, in_model: bool = False
 ) -> ml_collections.ConfigDict:
-  """`chosen` beside the keys that `config.<group>` has under other names.
+  """`chosen` with the keys that `config.<group>` has under other names.
 
   Args:
     group: 'model' or 'objective'.
     chosen: The section.
-    in_model: Whether it is a part of another one, whose name it cannot have.
+    in_model: True if it is a part of another model, whose name it cannot have.
   """
   _, tag, _ = named_sections.NAMED[group]
   entries: dict[str, Any] = {}
@@ -153,7 +153,7 @@ def _of_any_name(
 
 
 def _overridable(value: Any) -> Any:
-  """A key's value as a ConfigDict holds it."""
+  """Converts a key's value to the form that a ConfigDict holds."""
   if isinstance(value, schema.Model):  # A part that is of any family too.
     return _of_any_name("model", value, in_model=True)
   if isinstance(value, schema.Section):

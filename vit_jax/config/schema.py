@@ -579,8 +579,9 @@ class Optimizer(Section):
   )
   freeze_until: tuple[tuple[str, Duration], ...] = key(
     (),
-    "(regex, duration) pairs; the first match freezes a parameter until then,"
-    " without decay, such as the last layer of [DINO] for '1 epochs'.",
+    "(regex, duration) pairs; the first match freezes a parameter for that"
+    " duration, without decay, such as the last layer of [DINO] for '1"
+    " epochs'.",
   )
   freeze_until_mode: Literal["hold", "zero_rate"] = key(
     "hold",

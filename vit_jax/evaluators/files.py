@@ -36,8 +36,8 @@ def write(
 
   Each mistake is a row of `mistakes.csv`, the most confident first.
 
-  All files appear at once: they are written to a directory beside `path` that
-  then takes its name, replacing an earlier one; see `replacing`.
+  All files appear at once: they are written to a directory next to `path` that
+  is then renamed to it, replacing an earlier one; see `replacing`.
 
   Args:
     path: `evaluations/<name>/<step>`.

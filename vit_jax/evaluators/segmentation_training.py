@@ -70,8 +70,8 @@ class Head:
 
     Args:
       state: As of `init`.
-      maps: Of all rows of the batch.
-      label: Likewise; rows that fill a batch up have none.
+      maps: Feature maps of all rows of the batch.
+      label: Labels of all rows; rows that fill a batch up have none.
       is_example: False for those rows, which no statistic includes.
     """
     counts = jnp.repeat(is_example, maps.shape[1] * maps.shape[2])[:, None]

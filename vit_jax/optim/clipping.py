@@ -25,7 +25,7 @@ def clip(optimizer: schema.Optimizer) -> optax.GradientTransformation | None:
 
 
 def _clip_modules(largest: float) -> optax.GradientTransformation:
-  """Clips the heads beside a network, `NAME_head`, and the rest by itself."""
+  """Clips each additional head, `NAME_head`, and the rest separately."""
 
   def update(updates, params=None):
     del params
@@ -41,7 +41,7 @@ def _clip_modules(largest: float) -> optax.GradientTransformation:
 
 
 def _module(path: str) -> str:
-  """The head that a parameter is of; '' of all others."""
+  """Head to which a parameter belongs; '' for all others."""
   first = path.split("/")[0]
   return first if first.endswith("_head") else ""
 

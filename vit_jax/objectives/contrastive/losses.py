@@ -40,7 +40,7 @@ def softmax_loss(
 
   Args:
     image: Embeddings of unit length; row i belongs to row i of `text`.
-    text: Likewise.
+    text: Embeddings of unit length.
     scale: Factor of the similarities, not its logarithm.
 
   Returns:
@@ -60,7 +60,7 @@ def sigmoid_loss(
 
   Args:
     image: Embeddings of unit length; row i belongs to row i of `text`.
-    text: Likewise.
+    text: Embeddings of unit length.
     scale: Factor of the similarities, not its logarithm.
     bias: Added to their product.
 
@@ -285,7 +285,7 @@ def _each_device(ring, function, *, in_rows, out_rows):
     ring: Mesh and axes; None: there is one device.
     function: Function from arrays to a tuple of arrays.
     in_rows: For each argument, whether its rows are split.
-    out_rows: For each result, likewise.
+    out_rows: For each result, whether its rows are split.
   """
   if ring is None:
     return functools.partial(function, _Ring({}))

@@ -42,7 +42,7 @@ def read(config: schema.Config) -> tuple[Learner, Constants]:
 
 
 def _shapes(weights: Weights) -> dict[str, tuple[int, ...]]:
-  """Shapes of what stands beside a network, by path."""
+  """Shapes of the parameters in addition to a network's, by path."""
   leaves = flat.flatten(weights.beside)
   return {path: np.shape(leaf) for path, leaf in leaves.items()}
 

@@ -229,7 +229,7 @@ def _compared(
   center: Float[Array, " k"],
   weights: Float[Array, "b g"] | None = None,
 ) -> tuple[prototypes_lib.Comparison, Float[Array, " k"]]:
-  """Student and teacher beside one another, and the teacher's new centre.
+  """Compares student and teacher; also returns the teacher's new centre.
 
   Tokens of weight 0 are padding.
   """
@@ -264,7 +264,7 @@ def _encoded(
     network: Vision Transformer without a head.
     params: Its parameters, with the mask token.
     crops: Crops of each image.
-    mask: True for the patches that the mask token stands for; None: none.
+    mask: True for the patches that the mask token replaces; None: none.
     dropout: Key of dropout and stochastic depth; None: they are off.
     num_read: Number of first tokens that are read; None: all.
   """

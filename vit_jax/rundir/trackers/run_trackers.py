@@ -61,7 +61,7 @@ class RunTrackers:
 
 
 def _line(record: Mapping[str, Any]) -> Line:
-  """A line as it was before JSON, whose null stands for NaN and infinity."""
+  """Restores a line from JSON, in which null means NaN or infinity."""
   return record["step"], {
     name: math.nan if value is None else value
     for name, value in record.items()
