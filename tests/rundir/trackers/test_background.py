@@ -1,11 +1,14 @@
 """What a tracker does in its thread, whatever becomes of it."""
 
+import importlib
 import threading
 import time
 
 import pytest
 
+from tests.rundir.trackers import toy
 from vit_jax.rundir.trackers.background import Background
+from vit_jax.rundir.trackers.contract import TrackerKind
 from vit_jax.rundir.trackers.memory import Memory
 
 
@@ -43,6 +46,39 @@ def test_a_start_that_another_thread_disturbed_is_tried_at_once(
     SystemError("AST constructor recursion depth mismatch")
   ] * 2
   background = begin(seconds_between_starts=3600)
+  background.write(1, {"train/loss": 0.5})
+  end(background)
+  assert store.only == [(1, {"train/loss": 0.5})]
+  assert caplog.text == ""
+
+
+def test_a_package_that_was_imported_in_part_is_imported_anew(
+  info, tmp_path, monkeypatch, caplog
+):
+  """Python keeps the modules in a package whose own import failed."""
+  package = tmp_path / "half_imported"
+  package.mkdir()
+  (package / "__init__.py").write_text(
+    "import os\n"
+    "import half_imported.whole\n"
+    "if 'HALF_IMPORTED' not in os.environ:\n"
+    "  os.environ['HALF_IMPORTED'] = '1'\n"
+    "  raise SystemError('AST constructor recursion depth mismatch')\n"
+    "half_imported.whole.is_there\n"
+  )
+  (package / "whole.py").write_text("is_there = True")
+  monkeypatch.syspath_prepend(tmp_path)
+  monkeypatch.setenv("HALF_IMPORTED", "")
+  monkeypatch.delenv("HALF_IMPORTED")
+  store = toy.Store("half_imported")
+
+  def start(run_info, memory):
+    importlib.import_module("half_imported")
+    return store.kind.start(run_info, memory)
+
+  kind = TrackerKind("half_imported", start, store.kind.abandon)
+  memory = Memory(info.directory / "trackers.json", "toy", threading.Lock())
+  background = Background("toy", kind, info, memory, [])
   background.write(1, {"train/loss": 0.5})
   end(background)
   assert store.only == [(1, {"train/loss": 0.5})]

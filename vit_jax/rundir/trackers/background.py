@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import queue
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -132,8 +133,15 @@ class Background:
     # which CPython 3.11 fails by a SystemError if threads take turns in it.
     for _ in range(_TRIES_OF_THE_INTERPRETER - 1):
       with contextlib.suppress(SystemError):
-        return self._kind.start(self._info, self._memory)
-    return self._kind.start(self._info, self._memory)
+        return self._start()
+    return self._start()
+
+  def _start(self) -> Tracker:
+    try:
+      return self._kind.start(self._info, self._memory)
+    except BaseException:
+      _forget_half_imported(self._kind.package)
+      raise
 
   def _next(self) -> tuple[list[Line], str | None]:
     """The lines that wait, some at a time, and the status at the end."""
@@ -176,6 +184,18 @@ class Background:
         self._name,
         reason,
       )
+
+
+def _forget_half_imported(package: str) -> None:
+  """Lets the next import of a package begin anew.
+
+  Python forgets a package whose import failed, but not the modules within it,
+  and these are not set as attributes of the package when it is imported again.
+  """
+  if package in sys.modules:
+    return
+  for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
+    del sys.modules[name]
 
 
 def _reason(error: BaseException) -> str:
