@@ -30,16 +30,16 @@ def test_a_name_says_how_many_devices_there_are(name, chips, devices):
 def test_slices_may_be_counted_by_either_flag():
   assert topology.parse("v5e:4x4", 3) == topology.parse("3*v5e:4x4")
   assert topology.parse("3*v5e:4x4", 3) == topology.parse("3*v5e:4x4")
-  with pytest.raises(UserError, match="names 2 slices and --num_slices=3"):
+  with pytest.raises(UserError, match="names 2 slices but --num_slices=3"):
     topology.parse("2*v5e:4x4", 3)
 
 
 @pytest.mark.parametrize(
   ("name", "sentence"),
   [
-    ("16x16", "is no topology; write GENERATION:CHIPSxCHIPS"),
-    ("v5e", "is no topology; write GENERATION:CHIPSxCHIPS"),
-    ("v5e:16*16", "is no topology"),
+    ("16x16", "is not a topology; write GENERATION:CHIPSxCHIPS"),
+    ("v5e", "is not a topology; write GENERATION:CHIPSxCHIPS"),
+    ("v5e:16*16", "is not a topology"),
     ("0*v5e:4x4", "at least one slice"),
     ("v9:4x4", "TPUs v2, v3, v4, v5e, v5p, v6e and GPUs"),
     ("v4:4x4", "a grid of 3 dimensions, such as v4:4x4x4"),

@@ -153,7 +153,7 @@ def test_when_one_dies_the_other_ends_within_a_minute_and_names_it(
   if dying == 1:
     assert "error: Process 1 on host" in said
     assert "no sign of life" in said
-    assert "Process 0 cannot go on without it" in said
+    assert "Process 0 cannot continue without it" in said
     assert not (tmp_path / "run.lock").exists()
   else:
     assert "coordinated by process 0 on host" in said

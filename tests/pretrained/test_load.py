@@ -153,7 +153,7 @@ def test_a_head_has_no_negative_number_of_classes(file):
     lambda: vit_jax.create_model("Ti/16", num_classes=-3),
     lambda: vit_jax.load(file, num_classes=-3),
   ):
-    with pytest.raises(UserError, match="num_classes = -3 is no number"):
+    with pytest.raises(UserError, match="num_classes = -3 is not a number"):
       call()
 
 

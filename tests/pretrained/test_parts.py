@@ -155,7 +155,7 @@ def test_keys_of_the_tower_are_the_checkpoints(tmp_path):
 @pytest.mark.parametrize(
   ("keys", "words"),
   [
-    ({"init_part": "text"}, ["'text' is no part", "'image'"]),
+    ({"init_part": "text"}, ["'text' is not a part", "'image'"]),
     ({"init_part": "image", "name": "vit"}, ["'vit'", "has none"]),
   ],
 )

@@ -178,7 +178,7 @@ def test_networks_made_of_it_are_the_teachers(published):
   np.testing.assert_array_equal(params["cls"], teacher)
   weights = reading.read(str(path))
   assert weights.objective.name == "dino"
-  assert "go on with the student" in " ".join(weights.assumed)
+  assert "continue with the student" in " ".join(weights.assumed)
 
 
 @pytest.mark.parametrize(

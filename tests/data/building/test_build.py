@@ -255,7 +255,7 @@ def test_the_same_place_by_another_path_goes_on(photos, tmp_path, monkeypatch):
 
 def test_two_preparations_at_once_are_refused(photos, tmp_path):
   def show(what, done, total):
-    with pytest.raises(UserError, match="Another preparation is at work"):
+    with pytest.raises(UserError, match="Another preparation is using"):
       pictures.make(tmp_path, photos)
 
   assert not pictures.make(tmp_path, photos, show=show).was_there

@@ -149,7 +149,7 @@ def test_mistakes_are_answered_by_a_sentence(keys, message):
 
 def test_a_tower_cannot_be_two_towers():
   config = resolved(name="two_towers", image={"name": "two_towers"})
-  with pytest.raises(UserError, match="is no image tower"):
+  with pytest.raises(UserError, match="is not an image tower"):
     build.check(config.model)
 
 

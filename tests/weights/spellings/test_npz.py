@@ -250,7 +250,9 @@ def test_a_zip_of_other_things_is_refused(tmp_path):
   path = tmp_path / "x.npz"
   with zipfile.ZipFile(path, "w") as archive:
     archive.writestr("readme.txt", "hello")
-  with pytest.raises(UserError, match="'readme.txt', which is no NumPy array"):
+  with pytest.raises(
+    UserError, match="'readme.txt', which is not a NumPy array"
+  ):
     read(path)
 
 

@@ -119,7 +119,9 @@ def test_first_of_several_containers_is_said(tmp_path):
 
 def test_unknown_network_is_named(tmp_path):
   path = checkpoint(tmp_path / "x.pth", pickle.dumps({"model": {}}, 2))
-  with pytest.raises(UserError, match="no checkpoint of .*DeiT.*tensors: none"):
+  with pytest.raises(
+    UserError, match="not a checkpoint of .*DeiT.*tensors: none"
+  ):
     files.read(path)
 
 
