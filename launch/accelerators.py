@@ -68,7 +68,7 @@ def parse(name: str, chips_per_host: int | None = None) -> Slices:
   per_host = chips_per_host or min(chips, CHIPS_PER_HOST)
   if chips % per_host:
     raise UserError(
-      f"--tpu={name} has {chips} chips, which is not a multiple of a host's"
+      f"--tpu={name} has {chips} chips, which do not fill hosts of"
       f" {per_host}; see --chips_per_host."
     )
   return Slices(

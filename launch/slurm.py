@@ -30,7 +30,6 @@ _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _FLAG_OF = {
   ("-J", "--job-name"): "--name",
   ("-N", "--nodes"): "--nodes",
-  ("", "--gpus-per-node"): "--gpus_per_node",
   ("-c", "--cpus-per-task"): "--cpus_per_node",
   ("-t", "--time"): "--time",
   ("", "--signal"): "--grace_seconds",

@@ -273,8 +273,13 @@ def test_a_config_file_that_fails_is_named_with_its_line(
       "--config.evals.KEY=VALUE, or --config.evals={} fo",
     ),
     ("--config.train=3", "set one of them, as --config.train.KEY=VALUE."),
-    ("--config.init_from=", "config.init_from is empty; leave it out, or give"),
-    ("--config.train.split=", "config.train.split is empty; leave it out, or"),
+    ("--config.log=x", "set one of them, as --config.log.KEY=VALUE."),
+    (
+      "--config.evals={{}}",
+      "--config.evals.KEY=VALUE, or --config.evals={} fo",
+    ),
+    ("--config.init_from=", "config.init_from is empty; give a value, or None"),
+    ("--config.train.split=", "config.train.split is empty; give a value."),
   ],
 )
 def test_a_value_that_a_key_cannot_have_is_explained(repo, override, sentence):

@@ -213,12 +213,11 @@ def check_writable(flag: str, path: str | None) -> None:
     )
   if Path(path).is_dir():
     raise UserError(f"--{flag}={path} is a directory; name a file to write.")
-  for place in (directory, path):
-    if os.path.exists(place) and not os.access(place, os.W_OK):
-      raise UserError(
-        f"--{flag}={path} cannot be written: you have no permission to write"
-        f" to {place}; name another file."
-      )
+  if not os.access(directory, os.W_OK):
+    raise UserError(
+      f"--{flag}={path} cannot be written: you have no permission to write to"
+      f" {directory}; name a file in another directory."
+    )
 
 
 def writing(
@@ -337,7 +336,8 @@ def _check_overrides(
       )
       continue
     if _has(config, key.split(".")[1:]):
-      problems += _not_a_group(config, key, value)
+      if has_value:
+        problems += _not_a_group(config, key, value)
       continue
     problems.append(
       key_suggestions.unknown(key, value if has_value else None, known)
@@ -357,12 +357,12 @@ def _not_a_group(
     return
   try:
     is_dict = isinstance(ast.literal_eval(value), dict)
-  except (ValueError, SyntaxError):
+  except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
     is_dict = False
   if is_dict:
     return
   advice = f"set one of them, as --{key}.KEY=VALUE"
-  if "name" in group:
+  if isinstance(group.get("name"), str):
     advice = f"set one of them, as --{key}.name={value}"
   elif all(isinstance(x, ml_collections.ConfigDict) for x in group.values()):
     advice += f", or --{key}={{}} for none"

@@ -12,6 +12,7 @@ from vit_jax.errors import UserError
     ("def f():\n  assert False\ndef get_config():\n  f()", "line 2): Assert"),
     ("import json\n\njson.loads('{')", "line 3): JSONDecodeError"),
     ("import math\nimport broken", "line 2): SyntaxError"),
+    ("import os\nos.chdir('/')\n1 / 0", "line 3): ZeroDivisionError"),
   ],
 )
 def test_the_line_is_the_config_files_also_by_a_relative_path(

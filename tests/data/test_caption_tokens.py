@@ -98,7 +98,7 @@ def test_views_share_the_text():
   [
     ("decode|tokenize", "op 2 .* no text tower .* tokenize\\(64\\)"),
     ("decode|tokenize(0)", "length = 0 is not valid"),
-    ("decode|tokenize(4)|tokenize(5)", "op 3 .* is there twice"),
+    ("decode|tokenize(4)|tokenize(5)", "op 3 .* is given twice"),
     ("decode|tokenize(4)|keep('image')", "keep.* drops what tokenize makes"),
   ],
 )

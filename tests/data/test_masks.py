@@ -117,7 +117,7 @@ _LABELS = np.zeros((8, 8), np.uint8)
     (_png(np.zeros((8, 8), np.uint16)), "002.png is grey of 16 bits"),
     (_png(np.zeros((8, 8), bool)), "002.png is grey of 1 bits"),
     (_png(np.zeros((8, 9), np.uint8)), "002.png has 9 x 8 pixels, but its .*8"),
-    (b"GIF89a", "002.png is no PNG"),
+    (b"GIF89a", "002.png is not a PNG"),
     (_png(_LABELS)[:-30], "002.png is damaged"),
     (_png(_LABELS + 200), r"002.png has the label 200, but num_classes = 4"),
   ],

@@ -217,7 +217,7 @@ def check_same(
         " are not those of the run; name the directory that holds them."
         if old != new
         else "\nThe data are no longer those of the run; files may have come or"
-        " gone. A run that goes on regardless takes the rest of this epoch from"
+        " gone. A run that resumes regardless takes the rest of this epoch from"
         " the new order: some examples come twice, others not at all."
       )
     raise UserError(

@@ -89,6 +89,7 @@ def load(path: str, arguments: str | None) -> ml_collections.ConfigDict:
       f"The config file {path} must end in .py, or in .json if it is the config"
       " of a run."
     )
+  file = os.path.abspath(path)  # The experiment file may change directories.
   module = importlib.util.module_from_spec(spec)
   try:
     spec.loader.exec_module(module)
@@ -97,7 +98,7 @@ def load(path: str, arguments: str | None) -> ml_collections.ConfigDict:
   except UserError:
     raise
   except (Exception, SystemExit) as error:
-    line = _line_of(path, error)
+    line = _line_of(file, error)
     place = f"{path}, line {line}" if line else path
     reason = f"{type(error).__name__}: {error}".removesuffix(": ")
     raise UserError(f"The config file fails ({place}): {reason}") from None
@@ -120,10 +121,15 @@ def load(path: str, arguments: str | None) -> ml_collections.ConfigDict:
 
 
 def _line_of(path: str, error: BaseException) -> int | None:
-  """The line of a config file that an error comes from, if it is one of its."""
+  """The line of a config file that an error comes from, if it is one of its.
+
+  Args:
+    path: Absolute path of the file.
+    error: The error, with its traceback.
+  """
 
   def is_it(file: str | None) -> bool:
-    return file is not None and os.path.abspath(file) == os.path.abspath(path)
+    return file is not None and os.path.abspath(file) == path
 
   if isinstance(error, SyntaxError) and is_it(error.filename):
     return error.lineno

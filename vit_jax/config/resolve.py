@@ -327,7 +327,8 @@ def _empty(name: str, value: Any) -> Iterator[str]:
     for key, field in type(value).model_fields.items():
       entry = getattr(value, key)
       if entry == "" and field.default != "":
-        yield f"{name}.{key} is empty; leave it out, or give a value."
+        none = ", or None for none" if field.default is None else ""
+        yield f"{name}.{key} is empty; give a value{none}."
       yield from _empty(f"{name}.{key}", entry)
 
 

@@ -349,6 +349,6 @@ def check(dataset: str) -> None:
     raise UserError(
       f"{dataset!r} is not the name of a dataset.{hint} Write 'folder',"
       " 'csv:labels.csv', 'captions', 'digits', 'generated:classes=10,size=32'"
-      " or a TFDS name, of letters, digits and '_' alone, such as"
-      " 'imagenet2012' or 'cifar10:3.0.2'."
+      " or a TFDS name (letters, digits and '_', then /CONFIG and :VERSION if"
+      " wanted), such as 'imagenet2012' or 'cifar10:3.0.2'."
     )

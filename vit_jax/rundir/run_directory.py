@@ -331,6 +331,8 @@ class RunDirectory:
           "failed" if problem else status, self.best_checkpoint.best, self.facts
         )
     except OSError as error:
+      if self._records:
+        self._records.fail()
       problem = problem or UserError(
         f"The records of {self.path} cannot be written"
         f" ({error.strerror or error}); fix that and start the run again."

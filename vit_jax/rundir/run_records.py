@@ -178,7 +178,7 @@ class RunRecords:
       if status != "failed" or self.has_lines or not self._has_ended():
         self._write_summary(status, best, facts)
     except OSError:
-      self._finish_trackers("failed")
+      self.fail()
       raise
     self._finish_trackers(status)
     self._spool.close()
@@ -223,8 +223,12 @@ class RunRecords:
   def abandon(self) -> None:
     """Leaves the records to the job that has taken the directory over."""
     self._metrics.close()
-    self._finish_trackers("failed")
+    self.fail()
     self._spool.abandon()
+
+  def fail(self) -> None:
+    """Tells the trackers that the run failed, unless they have ended."""
+    self._finish_trackers("failed")
 
   def abort(self) -> None:
     """Copies the records of a start that fails before its first step."""
