@@ -676,7 +676,7 @@ def test_arguments_of_the_other_recipe_are_refused():
 def test_two_recipes_at_once_are_refused():
   with pytest.raises(UserError, match="data and dataset are of two recipes"):
     load(file("resnet"), "data=jft,dataset=cifar10")
-  with pytest.raises(UserError, match="images = 9M is of JFT-300M"):
+  with pytest.raises(UserError, match="images = 9M applies to JFT-300M only"):
     load(file("ablation_data"), "images=9M,data=i1k")
 
 
