@@ -85,7 +85,7 @@ def test_cudnn_that_is_not_there_names_key_value_and_remedy(device):
     settled(device, **BF16, model__attention="cudnn")
   said = str(error.value)
   assert "config.model.attention = 'cudnn' needs an NVIDIA GPU" in said
-  assert f"here is a {device.device_kind}" in said
+  assert f"the device is {device.device_kind};" in said
   assert "config.model.attention='xla'" in said
   assert "config.allow_change='model.attention'" in said
 

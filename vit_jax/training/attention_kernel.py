@@ -33,8 +33,8 @@ def settled(config: schema.Config, device: Any) -> schema.Config:
   if attention == "cudnn" and not _has_cudnn(device):
     key = attention_key.name(config.model)
     raise UserError(
-      f"config.{key} = 'cudnn' needs an NVIDIA GPU, Ampere or later, but this"
-      f" device is a {device.device_kind}; use config.{key}='xla'. To resume a"
+      f"config.{key} = 'cudnn' needs an NVIDIA GPU, Ampere or later, but the"
+      f" device is {device.device_kind}; use config.{key}='xla'. To resume a"
       f" run that began with 'cudnn', set config.allow_change='{key}' too."
     )
   return config
