@@ -187,7 +187,7 @@ def test_a_network_that_fails_ends_all_with_a_code_for_another_start(
   said = [p.communicate("now\n", timeout=120)[1] for p in processes]
   assert [p.returncode for p in processes] == [134, 134], said
   for text in said:
-    assert "it is the network between them that failed" in text
+    assert "the network between them has failed" in text
     assert "Traceback" not in text
   assert not (tmp_path / "run.lock").exists()
 
