@@ -186,8 +186,7 @@ def _check_options(options: Sequence[str]) -> None:
     for (short, long), flag in _FLAG_OF.items():
       if option.split("=")[0] == long or (short and option.startswith(short)):
         raise UserError(
-          f"--sbatch={option}: this script relies on what {flag} says; give"
-          f" {flag} in its place."
+          f"--sbatch={option}: this script relies on {flag}; give that instead."
         )
 
 

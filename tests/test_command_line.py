@@ -289,6 +289,15 @@ def test_a_value_that_a_key_cannot_have_is_explained(repo, override, sentence):
   assert sentence in result.stderr
 
 
+@pytest.mark.parametrize(
+  "words", [("--config.evals={}",), ("--config.evals", "{}")]
+)
+def test_a_group_of_keys_takes_a_dict(repo, words):
+  options = "--config=configs/quickstart.py:smoke", "--dry_run"
+  result = run(*options, *words, cwd=repo)
+  assert result.returncode == 0, result.stderr
+
+
 def test_the_config_of_a_run_takes_no_arguments(repo):
   result = run("--config=run/config.json:smoke", cwd=repo)
   assert "takes no arguments; leave out ':smoke'" in result.stderr

@@ -249,7 +249,9 @@ def test_a_time_that_sbatch_would_not_take_is_explained(tmp_path, taken, time):
 def test_an_option_with_a_flag_of_its_own_is_refused(
   tmp_path, taken, option, flag
 ):
-  with pytest.raises(UserError, match=f"--sbatch={option}: .*give {flag} in"):
+  with pytest.raises(
+    UserError, match=f"--sbatch={option}: .* relies on {flag};"
+  ):
     plan_in(tmp_path, taken, sbatch=(option,))
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from tests import experiments
 from vit_jax import records
-from vit_jax.errors import DivergedError
+from vit_jax.checkpoint.store import CheckpointStore
+from vit_jax.errors import DivergedError, UserError
 from vit_jax.rundir.run_directory import RunDirectory
 from vit_jax.rundir.timing import Clock
 from vit_jax.rundir.trackers.run_trackers import RunTrackers
@@ -88,6 +89,21 @@ def test_a_run_that_an_error_ends_is_told_to_the_tracker(store, tmp_path):
         directory.track()
         raise error
   assert store.statuses == {"run-0": ["diverged", "failed"]}
+
+
+def test_a_run_that_cannot_close_its_checkpoints_has_failed(
+  store, tmp_path, monkeypatch
+):
+  def close(self):
+    raise OSError(5, "Input/output error")
+
+  parts = experiments.build(log__to="toy")
+  directory = RunDirectory(str(tmp_path), parts, Clock())
+  directory.track()
+  monkeypatch.setattr(CheckpointStore, "close", close)
+  with pytest.raises(UserError, match="cannot be written .Input/output error"):
+    directory.finish("finished")
+  assert store.statuses == {"run-0": ["failed"]}
 
 
 def test_a_tracker_that_fails_costs_a_warning_and_no_line(
