@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+from PIL import Image
 
 from tests import experiments
 from vit_jax.data import facts
@@ -42,6 +43,37 @@ def test_classes_are_counted_largest_first_with_the_baseline():
   assert "images by class: c2 15, c0 5, c3 2, " in text and "and 2 more" in text
   assert "always answering c2 would be right for 44.1%" in text
   assert "no image to learn from: c1" in text
+
+
+def listed(tmp_path, **changes):
+  """The lines for four images: of two classes, of one, and two of none."""
+  rows = ("a.png,cat|dog", "b.png,cat", "c.png,", "d.png,")
+  for row in rows:
+    Image.new("RGB", (8, 8)).save(tmp_path / row.partition(",")[0])
+  (tmp_path / "labels.csv").write_text("\n".join(("image,labels", *rows)))
+  config = experiments.config(
+    train__dataset="csv:labels.csv",
+    train__preprocess="decode|resize(8)",
+    train__batch_size=4,
+    data_dir=str(tmp_path),
+    evals={},
+    **changes,
+  )
+  found = facts.of_source(config, facts.open_data(config))
+  return "; ".join(summary.lines(experiment.build(config, found), {}))
+
+
+def test_images_with_several_labels_count_for_each_of_them(tmp_path):
+  text = listed(tmp_path, objective__loss="sigmoid")
+  assert "images by class: cat 2, dog 1" in text
+  assert "always answering" not in text
+
+
+def test_images_without_a_label_are_counted_with_what_they_do(tmp_path):
+  text = listed(tmp_path, objective__loss="softmax")
+  assert "images without a label: 2, which add nothing to the loss" in text
+  text = listed(tmp_path, objective__loss="sigmoid")
+  assert "without a label: 2, which are examples of none of the" in text
 
 
 def test_a_head_of_more_classes_than_the_data_is_named():

@@ -40,7 +40,9 @@ class DataFacts:
     fingerprint: Identifies the content of the data.
     class_names: Names of the classes or of the numbers, if known.
     tokenizer: Tokenizer of the captions, if there are any.
-    label_counts: Examples of each class, int64 [classes], if that is known.
+    label_counts: Examples of each class, int64 [classes], if that is known. An
+      example with several labels counts for each of them.
+    unlabelled: Examples whose list of labels is empty; 0 if that is not known.
     targets: The numbers to predict; None: there are none, or the data are not
       here.
     balance: Order of `train.sampling` = 'balanced'; None: it is not asked for,
@@ -55,6 +57,7 @@ class DataFacts:
   class_names: Sequence[str] | None = None
   tokenizer: Any = None
   label_counts: np.ndarray | None = None
+  unlabelled: int = 0
   targets: Targets | None = None
   balance: BalancedOrder | None = None
 
@@ -175,10 +178,14 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
     facts = dataclasses.replace(facts, targets=found, class_names=found.names)
   elif _counts_labels(config, source, facts.features):
     labels = source.known_labels()
-    if labels is not None and labels.ndim == 1:  # Not of several labels.
-      labels = labels[labels >= 0]  # -1: it has none, and is not used.
-      counts = np.bincount(labels, minlength=source.num_classes)
-      facts = dataclasses.replace(facts, label_counts=counts)
+    if labels is not None:
+      present = labels >= 0  # -1 is no label, or fills a list up.
+      counts = np.bincount(labels[present], minlength=source.num_classes)
+      # An example without its one label cannot be used, and is known as bad.
+      unlabelled = np.sum(~present.any(axis=1)) if labels.ndim == 2 else 0
+      facts = dataclasses.replace(
+        facts, label_counts=counts, unlabelled=int(unlabelled)
+      )
   if config.train.sampling == "balanced":
     balance = balanced_order.of_source(
       source,
@@ -226,7 +233,8 @@ def _counts_labels(
 ) -> bool:
   """True if somebody asks how many examples a class has."""
   wanted = getattr(config.objective, "class_weights", None) == "balanced"
-  return not features.label_ops.renumbers and bool(wanted or source.class_names)
+  named = source.class_names or source.max_labels > 1
+  return not features.label_ops.renumbers and bool(wanted or named)
 
 
 def without_data(config: schema.Config) -> DataFacts:

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from vit_jax import hardware, registry, trees, truncate
+from vit_jax.data import facts
 from vit_jax.evaluators.contract import Evaluator
 from vit_jax.models import attention_key
 from vit_jax.sharding import rules
@@ -42,6 +43,7 @@ def lines(
     ("data", _data(parts)),
     *(("", line) for line in _spare_outputs(parts)),
     *(("", line) for line in _classes(parts)),
+    *(("", line) for line in _unlabelled(parts)),
     *(("", line) for line in _numbers(parts)),
     *(
       (f"evals.{name}", f"{evaluator.num_examples:,} images")
@@ -108,8 +110,9 @@ def _classes(parts: Experiment) -> Iterator[str]:
   order = np.argsort(-counts, kind="stable")
   shown = [f"{names[i]} {counts[i]:,}" for i in order]
   yield f"images by class: {truncate.first(shown, 8)}"
-  share = counts.max() / counts.sum()
-  yield f"always answering {names[order[0]]} would be right for {share:.1%}"
+  if parts.facts.features.max_labels == 1:
+    share = counts.max() / counts.sum()
+    yield f"always answering {names[order[0]]} would be right for {share:.1%}"
   if missing := [names[i] for i in order if not counts[i]]:
     yield f"no image to learn from: {truncate.first(missing, 8)}"
   if (balance := parts.facts.balance) is not None:
@@ -119,6 +122,21 @@ def _classes(parts: Experiment) -> Iterator[str]:
       f" {share / balance.counts.max():.3g} times an epoch, of the smallest"
       f" {share / balance.counts.min():.3g} times"
     )
+
+
+def _unlabelled(parts: Experiment) -> Iterator[str]:
+  """A line on images whose list of labels is empty."""
+  number = parts.facts.unlabelled
+  if not number or not facts.learns_labels(parts.config):
+    return
+  if parts.config.objective.loss == "sigmoid":
+    effect = "are examples of none of the classes"
+  else:
+    effect = (
+      "add nothing to the loss; config.objective.loss = 'sigmoid' makes them"
+      " examples of none of the classes"
+    )
+  yield f"images without a label: {number:,}, which {effect}"
 
 
 def _numbers(parts: Experiment) -> Iterator[str]:
