@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -64,6 +65,31 @@ def test_a_second_job_is_refused_by_host_and_process(holder, tmp_path):
     error.value
   )
   assert content(tmp_path)["pid"] == holder.pid
+
+
+def test_a_copy_of_a_workdir_is_free_soon_after(quick, holder, tmp_path):
+  copy = tmp_path / "copy"
+  copy.mkdir()
+  shutil.copy(tmp_path / "run.lock", copy)
+  WorkdirLock(copy).release()
+  with pytest.raises(UserError, match=f"process {holder.pid}"):
+    WorkdirLock(tmp_path)
+
+
+def test_a_workdir_that_is_renamed_is_still_in_use(repo, tmp_path):
+  workdir = tmp_path / "before"
+  workdir.mkdir()
+  with subprocess.Popen(
+    [sys.executable, "-c", HOLDER, str(workdir)],
+    cwd=repo,
+    stdout=subprocess.PIPE,
+    text=True,
+  ) as process:
+    assert process.stdout.readline() == "held\n"
+    workdir.rename(tmp_path / "after")
+    with pytest.raises(UserError, match=f"process {process.pid}"):
+      WorkdirLock(tmp_path / "after")
+    process.kill()
 
 
 def test_a_killed_jobs_lock_is_taken_over_at_once(

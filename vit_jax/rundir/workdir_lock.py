@@ -1,9 +1,9 @@
 """Lock that allows one job at a time in a workdir.
 
 The file `run.lock` names the job that writes there. On the same machine, the
-job's process shows whether it is alive; on others, the file's modification time
-does, which the job renews. Only file system times are compared, never the
-clocks of hosts. So a killed job does not block others.
+job's process shows whether it is alive; on others and in copies of the workdir,
+the file's modification time does, which the job renews. Only file system times
+are compared, never the clocks of hosts. So a killed job does not block others.
 
 In a bucket the lock is an object that is created, renewed and replaced under
 the storage's preconditions: of two jobs that start together, exactly one gets
@@ -54,7 +54,6 @@ class WorkdirLock:
   def __init__(self, workdir: epath.PathLike):
     self._workdir = epath.Path(workdir)
     path = self._workdir / NAME
-    self._owner = _this_process()
     self._lost_to = ""
     self._seen: int | None = None
     self._dead: dict[str, Any] | None = None
@@ -62,6 +61,10 @@ class WorkdirLock:
     self._renewing = threading.Lock()
     with buckets.as_os_error(path):
       in_bucket = buckets.is_bucket(path)
+      # A copy of a directory has the lock of the original, whose process says
+      # nothing about the copy.
+      inode = "" if in_bucket else f" {os.stat(self._workdir).st_ino}"
+      self._owner = _this_process(_machine() + inode)
       kind = lock_files.LockObject if in_bucket else lock_files.LockFile
       self._file = kind(path)
       self._renewed = self._tried = _now()
@@ -211,12 +214,12 @@ def _now() -> float:
   return time.clock_gettime(_CLOCK)
 
 
-def _this_process() -> dict[str, Any]:
+def _this_process(machine: str) -> dict[str, Any]:
   pid = os.getpid()
   return {
     "host": platform.node(),
     "pid": pid,
-    "machine": _machine(),
+    "machine": machine,
     "started": _started(pid),
     "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
     "token": uuid.uuid4().hex,
