@@ -1,1 +1,1 @@
-"""Flax Linen networks: what the trainer trains."""
+"""Flax Linen networks that the trainer trains."""

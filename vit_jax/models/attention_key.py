@@ -1,17 +1,17 @@
-"""The key `attention` of a network, or of the part of it that has one."""
+"""The key `attention` of a network, or of the part that has it."""
 
 from vit_jax import registry
 from vit_jax.config import schema
 
 
 def value(model: schema.Model) -> str | None:
-  """The implementation of attention; None of a network that has no choice."""
+  """The implementation of attention; None if the network has no choice."""
   found = _find(model)
   return found and found[1]
 
 
 def name(model: schema.Model) -> str:
-  """'model.attention', or 'model.image.attention' of two towers.
+  """Full name: 'model.attention', or 'model.image.attention' for two towers.
 
   Raises:
     ValueError: The network has no such key.

@@ -1,4 +1,4 @@
-"""Networks by name; each is built by its family. Imports jax only then."""
+"""Networks by name, built by their families. Imports jax only to build one."""
 
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def create(model: schema.Model, *, num_classes: int | None) -> "nn.Module":
-  """The network that `config.model` asks for, without parameters.
+  """Creates the network that `config.model` specifies, without parameters.
 
   Args:
     model: The resolved section; its own `num_classes` is ignored.
-    num_classes: Outputs of the head; None: no head.
+    num_classes: Outputs of the head; None for no head.
 
   Raises:
     UserError: As `check`.
@@ -35,7 +35,7 @@ def check(model: schema.Model) -> None:
 
 
 def check_last_layers(model: schema.Model, count: int) -> None:
-  """Raises UserError unless `features.last_layers` can give so many.
+  """Raises UserError unless `features.last_layers` can give `count` layers.
 
   Args:
     model: The resolved section.
@@ -56,10 +56,10 @@ def check_last_layers(model: schema.Model, count: int) -> None:
 
 
 def config_of(network: "nn.Module") -> schema.Model:
-  """The section that `create` makes this network of.
+  """The section from which `create` makes this network.
 
-  `num_classes` is that of its head; a variant stands for the network's sizes
-  where one has them.
+  `num_classes` is that of its head; sizes are given as a variant if one has
+  them.
   """
   return family_of(network).config_of(network)
 

@@ -1,4 +1,4 @@
-"""Parts of `Family.detect`: counting modules and checking shapes of a file."""
+"""Parts of `Family.detect`: counting modules and checking a file's shapes."""
 
 import dataclasses
 import re
@@ -12,7 +12,7 @@ Shape = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Detected:
-  """A network that the parameters of a file make up.
+  """A network detected from the parameters of a file.
 
   Attributes:
     keys: Keys of the section `model`.
@@ -26,7 +26,7 @@ class Detected:
 def shape_of(
   shapes: Mapping[str, Shape], name: str, rank: int, path: str
 ) -> Shape:
-  """The shape of a parameter that every such network has.
+  """Returns the shape of a parameter that every such network has.
 
   Args:
     shapes: Shapes of all parameters, by path.
@@ -35,7 +35,7 @@ def shape_of(
     path: Path of the file, for messages.
 
   Raises:
-    UserError: The parameter is missing, of another rank or empty.
+    UserError: The parameter is missing, empty or of another rank.
   """
   if name not in shapes:
     some = ", ".join(list(shapes)[:5]) or "none"
@@ -53,18 +53,18 @@ def shape_of(
 
 
 def columns(shapes: Mapping[str, Shape], name: str, path: str) -> int | None:
-  """Outputs of a dense layer; None if there is none. Raises as `shape_of`."""
+  """Outputs of a dense layer, None if it is absent. Raises as `shape_of`."""
   return shape_of(shapes, name, 2, path)[1] if name in shapes else None
 
 
 def count(pattern: re.Pattern[str], names: Iterable[str], first: int) -> int:
-  """Counts modules by the largest of their numbers.
+  """Counts modules by the largest number in their names.
 
-  Gaps below it show up as missing parameters. A number beyond the count of all
-  names belongs to no network and is ignored.
+  Gaps below it show up as missing parameters. A number larger than the count of
+  all names cannot belong to a network and is ignored.
 
   Args:
-    pattern: Regex of the start of a name; its last group is the number.
+    pattern: Regex for the start of a name; its last group is the number.
     names: Names of parameters.
     first: Number of the first module.
   """
@@ -77,7 +77,7 @@ def count(pattern: re.Pattern[str], names: Iterable[str], first: int) -> int:
 
 
 def units(names: Iterable[str]) -> tuple[int, ...]:
-  """Residual units of each stage: of block1/unit1/..., block2/unit1/..."""
+  """Counts the units of each stage: of block1/unit1/..., block2/unit1/..."""
   names = list(names)
   num_stages = count(re.compile(r"block(\d+)/unit\d+/"), names, 1)
   return tuple(

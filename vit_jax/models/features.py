@@ -1,10 +1,10 @@
 """Intermediate results of a network on the way to its logits, by name.
 
 All have 'logits', 'pre_logits' (the feature that the head sees) and 'encoded'
-(tokens, or a ResNet's maps, after the last norm). A Vision Transformer also
-has 'stem' (a hybrid's maps), 'embedded' (tokens that enter the first layer),
-and for each layer 'layer_00/tokens' (its result) and 'layer_00/attention' (its
-maps, [b, heads, n, n]); one that pools by attention has 'pool_attention', [b,
+(tokens, or a ResNet's maps, after the last norm). A Vision Transformer also has
+'stem' (a hybrid's maps), 'embedded' (tokens that enter the first layer), and
+for each layer 'layer_00/tokens' (its result) and 'layer_00/attention' (its
+maps, [b, heads, n, n]); with attention pooling it has 'pool_attention', [b,
 heads, 1, n]. A ResNet has 'root' and the result of each unit, 'block1/unit01'.
 A ConvNeXt has 'stem', the result of each block, 'stage1/block01', and of each
 stage, 'stage1'; its 'encoded' is the last one, as its norm follows the pooling.
@@ -34,12 +34,12 @@ def features(
   | Float[Array | np.ndarray, "b h w c"],
   names: Sequence[str],
 ) -> dict[str, Float[Array, "b ..."]]:
-  """The named features of images, without dropout.
+  """Computes the named features of images, without dropout.
 
-  Under `jax.jit` what is not named is not kept.
+  Under `jax.jit`, features that are not named are not kept.
 
   Raises:
-    UserError: The model lacks a feature of this name.
+    UserError: The model has no feature of this name.
   """
   family, known = build.family_of(model), feature_names(model)
   for name in names:
@@ -68,27 +68,27 @@ def feature_maps(
   *,
   norm: bool = False,
 ) -> list[Float[Array, "b rows columns d"]]:
-  """Maps of the patches after layers or stages, for detection and segmentation.
+  """Maps of patches after layers or stages, for detection and segmentation.
 
-  A Vision Transformer has one after each layer, all of one size, from which
-  prefix tokens are left out. A hierarchical network has one for each stage, at
-  a stride of 4, 8, 16 and 32 pixels, before it is merged for the next.
+  A Vision Transformer has one after each layer, all of the same size and
+  without prefix tokens. A hierarchical network has one for each stage, at
+  strides of 4, 8, 16 and 32 pixels, before merging for the next stage.
 
-  They are those of timm's `features_only` and `forward_intermediates`, with
-  channels last, and of a ResNet without the map of its stem; there too a norm
-  is applied only if `norm` asks for it, never to stages.
+  They equal those of timm's `features_only` and `forward_intermediates`, with
+  channels last and without the map of a ResNet's stem. As in timm, a norm is
+  applied only if `norm` is True, and never to stages.
 
   Args:
-    model: A network, as `load` and `create_model` return it.
+    model: A network, as returned by `load` or `create_model`.
     params: Its parameters.
-    images: Bytes, or floats that are normalised already.
-    layers: Numbers of the layers or stages, from 0, or from -1 backwards; None:
-      all.
-    norm: True to apply the last norm to each, as DINOv2's
-      `get_intermediate_layers` does; only Vision Transformers have one.
+    images: Bytes, or floats that are already normalised.
+    layers: Numbers of the layers or stages, from 0, or from -1 backwards; None
+      for all.
+    norm: True to apply the last norm to each map, as DINOv2's
+      `get_intermediate_layers` does; only Vision Transformers have it.
 
   Raises:
-    UserError: There is no such layer or norm, or the network does not take
+    UserError: There is no such layer or norm, or the network does not accept
       images of this size.
 
   Example:
@@ -114,7 +114,7 @@ def feature_maps(
       " layers; leave it out."
     )
   section = build.config_of(model)
-  # Not the height over the stride: the convolutions of a stem round up.
+  # Not the height divided by the stride: a stem's convolutions round up.
   rows, _ = family.grid(section.updated(image_size=images.shape[1]))
   found = features(model, params, images, names)
 
@@ -136,8 +136,8 @@ def last_layers(
 ) -> tuple[Float[Array, "b {count} d"], Float[Array, "b d"]]:
   """Class tokens of the last layers and the mean of the last one's patches.
 
-  Both are normalised as the network normalises its last layer, the last class
-  token then being that of 'encoded'. Layers come in the order of computation;
+  Both are normalised as the network normalises its last layer, so the last
+  class token is that of 'encoded'. Layers are in the order of computation;
   neither dropout nor the head is used.
 
   Raises:
@@ -150,11 +150,11 @@ def last_layers(
 
 
 def feature_names(model: nn.Module) -> list[str]:
-  """Lists the names that `features` takes, in the order of computation.
+  """Lists the names that `features` accepts, in the order of computation.
 
-  'logits', 'pre_logits' (`pooled`) and 'encoded' (`tokens`); results of layers
-  or blocks, such as 'layer_00/tokens' and 'stage1/block01'; and maps of
-  attention, such as 'layer_00/attention', [b, heads, n, n].
+  They are 'logits', 'pre_logits' (`pooled`) and 'encoded' (`tokens`); results
+  of layers or blocks, such as 'layer_00/tokens' and 'stage1/block01'; and
+  attention maps, such as 'layer_00/attention', [b, heads, n, n].
   """
   names = build.family_of(model).feature_names(model)
   return names if model.num_classes is None else [*names, "logits"]

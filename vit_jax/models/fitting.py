@@ -1,4 +1,4 @@
-"""Parameters of a file on their way to a network of the same family."""
+"""Parameters of a file being fitted to a network of the same family."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -12,19 +12,19 @@ from vit_jax.models.detection import Shape
 
 @dataclasses.dataclass
 class Fitting:
-  """Leaves that are dropped, changed and started, with a note of each.
+  """Leaves to drop, change and initialise, with notes on each.
 
   `Family.fit` edits `leaves` in place.
 
   Attributes:
-    leaves: {path: array} of the file, layers stacked as in `shapes`.
+    leaves: {path: array} of the file, with layers stacked as in `shapes`.
     shapes: {path: shape} of all parameters of the network.
     wanted: Section `model` of the network.
     resize: `resize(table [tables, n, d], old_grid, new_grid, num_prefix=...,
-      method=...)`, another grid's table.
-    in_file: Paths of all parameters of the file, dropped ones too.
+      method=...)`, the table for another grid.
+    in_file: Paths of all parameters of the file, including dropped ones.
     fresh: Paths of the network's parameters that are to be initialised.
-    dropped: Paths of the file that the network has no use for.
+    dropped: Paths of the file that the network does not use.
     notes: A sentence for everything fresh, dropped or resized.
   """
 
@@ -38,13 +38,13 @@ class Fitting:
   notes: list[str] = dataclasses.field(default_factory=list)
 
   def drop(self, names: Sequence[str]) -> None:
-    """Leaves out parameters of the file; those it lacks are ignored."""
+    """Drops parameters of the file, ignoring those it does not have."""
     for name in names:
       if self.leaves.pop(name, None) is not None:
         self.dropped.append(name)
 
   def start(self, names: Sequence[str]) -> None:
-    """Initialises parameters; those that the network lacks are ignored."""
+    """Initialises parameters, ignoring those the network does not have."""
     self.fresh.extend(
       name for name in names if name in self.shapes and name not in self.fresh
     )

@@ -1,4 +1,4 @@
-"""Architectures by name, checked. Imports neither jax nor flax."""
+"""Checked lookup of architectures by name. Imports neither jax nor flax."""
 
 import fnmatch
 
@@ -7,9 +7,9 @@ from vit_jax.models import build
 
 
 def list_models(pattern: str = "*") -> list[str]:
-  """Names that match a shell pattern, such as '*B*16*' or '*b16*'.
+  """Lists the names that match a shell pattern, such as '*B*16*' or '*b16*'.
 
-  A pattern in lower case finds upper case too, and may leave out the slash.
+  A lower-case pattern also matches upper case and may omit the slash.
   """
   return [name for name in names.known() if _matches(name, pattern)]
 
@@ -24,18 +24,19 @@ def _matches(name: str, pattern: str) -> bool:
 def resolve(
   name: str, *, num_classes: int | None = None, image_size: int | None = None
 ) -> schema.Model:
-  """`config.model` of a name such as 'ViT-B/16', 'R50+B/16' or 'BiT-R50x1'.
+  """`config.model` for a name such as 'ViT-B/16', 'R50+B/16' or 'BiT-R50x1'.
 
   Args:
     name: Name from `list_models`, or one with another patch size or width
-      factor; or timm's, Hugging Face's or torchvision's name of such a network.
+      factor, or the name of such a network in timm, Hugging Face or
+      torchvision.
     num_classes: Outputs of the head.
-    image_size: Side of the square input, pixels. None: what the name says, as
-      'vit_base_patch16_384' does, or 224.
+    image_size: Side of the square input, pixels. None for the size in the name,
+      as in 'vit_base_patch16_384', or 224.
 
   Raises:
-    UserError: The name is unknown (the nearest is named), or the image's size
-      does not suit the patch.
+    UserError: The name is unknown (the closest is suggested), or the image size
+      does not fit the patch size.
   """
   name, said = aliases.find(name) or (name, {})
   keys = {"image_size": 224, **said, "num_classes": num_classes}

@@ -1,7 +1,7 @@
-"""Names and features of networks in stages: Swins, ConvNeXts and PVTs.
+"""Names and features of networks with stages: Swin, ConvNeXt and PVT.
 
-Their modules are `stage1` and so on, with blocks `block01` in them. Each sows
-the map that it ends with.
+Their modules are `stage1` and so on, containing blocks `block01` and so on.
+Each sows its final map.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def block_name(index: int) -> str:
-  """Name of a stage's block, from its index: 'block01' for 0."""
+  """Name of a stage's block from its index: 'block01' for 0."""
   return f"block{index + 1:02d}"
 
 
@@ -28,8 +28,8 @@ def feature_names(
 
   Args:
     network: A network with the attribute `depths`.
-    stem: Names of those before the first stage.
-    embedding: Names, in a stage, of those before its first block.
+    stem: Names of the features before the first stage.
+    embedding: Names of a stage's features before its first block.
   """
   names = list(stem)
   for stage, depth in zip(map_names(network), network.depths, strict=True):
@@ -39,7 +39,7 @@ def feature_names(
 
 
 def feature(network: "nn.Module", name: str, sown: Mapping[str, Any]) -> Any:
-  """`Family.feature`: what the network has sown under a feature's name."""
+  """`Family.feature`: the value that the network has sown for a feature."""
   values = sown["intermediates"]
   if name == "encoded":
     return values[name][0]

@@ -1,7 +1,7 @@
 """FLOPs of ConvNeXts, in closed form.
 
-Counted as the tables of the papers do: convolutions and matrix products only,
-with the multiplications by the zeros around a map.
+Counted as in the papers' tables: convolutions and matrix products only,
+including multiplications by the zeros around a map.
 """
 
 from vit_jax.config import schema

@@ -1,4 +1,4 @@
-"""Telling a ConvNeXt from the names and shapes of its parameters."""
+"""Detection of a ConvNeXt from the names and shapes of its parameters."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,14 @@ _IMAGE_SIZE = 224
 
 
 def matches(names: Iterable[str]) -> bool:
-  """Tells whether these are parameters of a ConvNeXt, by our names."""
+  """Tells whether `names` are parameters of a ConvNeXt, by our names."""
   return any(_LAYER.match(name) for name in names)
 
 
 def detect(
   shapes: Mapping[str, Shape], path: str, said: Mapping[str, Any]
 ) -> Detected:
-  """Tells the network; see `Family.detect`."""
+  """Detects the network; see `Family.detect`."""
   stages = range(1, count(_STAGE, shapes, 1) + 1)
   size = sizes.ConvNeXtSize(
     depths=tuple(

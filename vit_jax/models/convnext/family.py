@@ -105,7 +105,7 @@ def _find(name: str) -> schema.Model | None:
 
 
 def _shrink(model: Any) -> None:
-  """A block in each stage."""
+  """Reduces the network to one block in each stage."""
   stages = len(sizes.convnext(ConvNeXtModel(variant=model.variant)).depths)
   model.update(depths=(1,) * stages, stem_stride=2)
   model.update(widths=tuple(8 * 2**i for i in range(stages)), image_size=32)
@@ -116,7 +116,7 @@ def _pixel_filters(network: "ConvNeXt", params: Mapping[str, Any]) -> Any:
 
 
 def _layer_of(model: schema.Model, path: str) -> int | None:
-  """Three blocks of a stage are a layer, its downsampling joins the first."""
+  """Three blocks of a stage form a layer; its downsampling joins the first."""
   match = _PART.fullmatch(path)
   if not match:
     return None

@@ -26,13 +26,14 @@ from vit_jax.models.layers.patch_conv import PatchConv
 from vit_jax.models.layers.response_norm import GlobalResponseNorm
 from vit_jax.models.layers.stochastic_depth import skip_examples
 
-# Published as a normal distribution truncated at -2 and 2, which are a hundred
-# deviations away.
+# Published as a normal distribution truncated at -2 and 2, a hundred deviations
+# away.
 _INIT = nn.initializers.normal(0.02)
-_GAMMA = 1e-6  # Factor on each block's result at the start.
+_GAMMA = 1e-6  # Initial factor on each block's result.
 
-# Arrays of a block that its backward pass may find ready: 'dots' keeps all
-# products, 6 C numbers a place, 'named' those of the depthwise convolution, C.
+# Arrays of a block that may be kept for its backward pass: 'dots' keeps all
+# products, 6 C numbers per place, 'named' those of the depthwise convolution,
+# C.
 _REMAT = remat_policies.by_name(
   ["depthwise"],
   dots=jax.checkpoint_policies.save_only_these_names(
@@ -42,13 +43,12 @@ _REMAT = remat_policies.by_name(
 
 
 class Block(nn.Module):
-  """Depthwise convolution, then two dense layers; added to what came in.
+  """Depthwise convolution, then two dense layers, added to the input.
 
   Attributes:
-    drop_rate: Probability that an example skips the block; 0 when nothing is
-      trained.
+    drop_rate: Probability that an example skips the block; 0 outside training.
 
-  The others are the keys of `config.model` of the same names.
+  The other attributes are the keys of `config.model` with the same names.
   """
 
   version: int
@@ -88,7 +88,7 @@ class Block(nn.Module):
 
 
 class Stem(nn.Module):
-  """Patches of the image as channels, normalised."""
+  """Patches of the image as channels, followed by a norm."""
 
   width: int
   stride: int
@@ -104,7 +104,7 @@ class Stem(nn.Module):
 
 
 class Downsample(nn.Module):
-  """Half the map, between two stages."""
+  """Halves the map between two stages."""
 
   width: int
   layer_norm_eps: float
@@ -117,12 +117,12 @@ class Downsample(nn.Module):
 
 
 class Stage(nn.Module):
-  """Blocks of one width, after a downsampling in all stages but the first.
+  """Blocks of one width, preceded by downsampling in all but the first stage.
 
   Attributes:
-    drop_rates: Probability that an example skips a block, for each.
+    drop_rates: Probability that an example skips a block, for each block.
 
-  The others are as in `ConvNeXt`.
+  The other attributes are as in `ConvNeXt`.
   """
 
   width: int
@@ -156,15 +156,15 @@ class Stage(nn.Module):
 
 
 class ConvNeXt(nn.Module):
-  """Images to logits.
+  """A network from images to logits.
 
   Attributes:
     depths: Blocks of each stage; every stage but the first halves the map.
     widths: Channels of each stage.
-    num_classes: Outputs of the linear head; None: no head, and calls return
-      the pooled and normalised features.
+    num_classes: Outputs of the linear head; None for no head, so that calls
+      return the pooled and normalised features.
 
-  The others are the keys of `config.model` of the same names.
+  The other attributes are the keys of `config.model` with the same names.
   """
 
   family: ClassVar[str] = "convnext"
@@ -218,17 +218,17 @@ class ConvNeXt(nn.Module):
   def __call__(
     self, images: Images, *, train: bool = False
   ) -> Float[Array, "b classes"]:
-    """Logits, in float32.
+    """Computes logits in float32.
 
     Args:
-      images: Bytes, normalised here as `normalize` says, or floats that are
-        normalised already; of any size.
-      train: Whether stochastic depth is active.
+      images: Bytes, normalised here according to `normalize`, or floats that
+        are already normalised; of any size.
+      train: True to apply stochastic depth.
     """
     return self.head(self.encode(self.embed(images), train=train))
 
   def embed(self, images: Images) -> Float[Array, "b y x k"]:
-    """The stem's map."""
+    """Computes the stem's map."""
     x = self._stem(normalize(images, self.normalize, self.dtype))
     x = nn.with_logical_constraint(x, BETWEEN_UNITS)
     self.sow("intermediates", "stem_map", x)
@@ -237,7 +237,7 @@ class ConvNeXt(nn.Module):
   def encode(
     self, x: Float[Array, "b h w c"], *, train: bool = False
   ) -> Float[Array, "b y x k"]:
-    """The last map, which is normalised after the pooling only."""
+    """Computes the last map, which is normalised only after pooling."""
     for i, stage in enumerate(self._stages, 1):
       x = stage(x, train=train)
       self.sow("intermediates", f"stage{i}_map", x)
@@ -245,7 +245,7 @@ class ConvNeXt(nn.Module):
     return x
 
   def head(self, x: Float[Array, "b y x k"]) -> Float[Array, "b classes"]:
-    """Logits of a map, or its normalised mean if there is no head; float32."""
+    """Logits of a map, or its normalised mean without a head; float32."""
     x = self._norm(jnp.mean(x, axis=(1, 2), dtype=jnp.float32))
     self.sow("intermediates", "representation", x)
     return x.astype(jnp.float32) if self.num_classes is None else self._head(x)

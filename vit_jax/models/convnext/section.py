@@ -16,7 +16,8 @@ from vit_jax.config.schema import (
 class ConvNeXtModel(Model):
   """A ConvNeXt (arXiv 2201.03545) or ConvNeXt V2 (arXiv 2301.00808)."""
 
-  # A ConvNeXt averages its last map before its last norm, and knows one GELU.
+  # A ConvNeXt averages its last map before its last norm, and supports one
+  # GELU.
   implied: ClassVar[Mapping[str, Any]] = {
     "pool": "gap",
     "norm_after_pool": True,

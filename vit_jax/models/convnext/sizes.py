@@ -1,4 +1,4 @@
-"""Sizes of ConvNeXts, and of those set by hand."""
+"""Sizes of ConvNeXts, named or set explicitly."""
 
 import dataclasses
 from typing import Any
@@ -7,9 +7,9 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean
 
-# Variant -> blocks of each stage, channels of the first; the others double.
-# facebookresearch/ConvNeXt and ConvNeXt-V2; atto to nano as version 1 are
-# timm's.
+# Variant -> blocks of each stage, channels of the first; they double with each
+# stage. facebookresearch/ConvNeXt and ConvNeXt-V2; atto to nano as version 1
+# are timm's.
 VARIANTS = {
   "atto": ((2, 2, 6, 2), 40),
   "femto": ((2, 2, 6, 2), 48),
@@ -22,7 +22,7 @@ VARIANTS = {
   "XL": ((3, 3, 27, 3), 256),
   "H": ((3, 3, 27, 3), 352),
 }
-EXPANSION = 4  # Of the channels between a block's two dense layers.
+EXPANSION = 4  # Factor on the channels between a block's two dense layers.
 KERNEL = 7  # Side of the depthwise filters, pixels.
 
 
@@ -44,12 +44,12 @@ class ConvNeXtSize:
 
   @property
   def stride(self) -> int:
-    """Pixels from one place of the last map to the next."""
+    """Distance between neighbouring places of the last map, in pixels."""
     return self.stem_stride * 2 ** (len(self.depths) - 1)
 
 
 def convnext(model: schema.Model) -> ConvNeXtSize:
-  """The size of `model.variant`, with the numbers set by hand put over it.
+  """The size of `model.variant`, with explicitly set numbers taking precedence.
 
   Raises:
     UserError: The variant is unknown.
@@ -72,7 +72,7 @@ def convnext(model: schema.Model) -> ConvNeXtSize:
 
 
 def convnext_keys(size: ConvNeXtSize) -> dict[str, Any]:
-  """Keys of `config.model` that `convnext` makes this size of."""
+  """Keys of `config.model` from which `convnext` makes this size."""
   known = {
     (depths, _doubling(width, len(depths))): name
     for name, (depths, width) in VARIANTS.items()

@@ -1,1 +1,1 @@
-"""Modules that architectures are built of."""
+"""Modules that architectures are built from."""

@@ -26,16 +26,16 @@ from vit_jax.models.layers.projecting import (
   Projection,
 )
 
-# A collection of its own: maps are large, so they are sown only where a
-# caller makes this collection mutable.
+# A separate collection: maps are large, so they are sown only if a caller makes
+# this collection mutable.
 ATTENTION_MAPS = "attention_maps"
 _PROJECTED = ("query", "key", "value")
-# Score of what a mask hides: its exponential is 0, and sums stay finite.
+# Score of masked tokens: its exponential is 0, and sums stay finite.
 _MASKED = -1e9
 
 
 class MultiHeadAttention(nn.Module):
-  """softmax(q k^T / sqrt(head size)) v, over heads. Equations 5 to 8."""
+  """softmax(q k^T / sqrt(head size)) v for each head. Equations 5 to 8."""
 
   config: LayerConfig
 
@@ -52,29 +52,30 @@ class MultiHeadAttention(nn.Module):
     """Attends from `queries` to `tokens`.
 
     Args:
-      queries: Normalised tokens that ask; for self-attention, `tokens`.
-      tokens: Normalised tokens that keys and values are made of.
+      queries: Normalised tokens that queries are computed from; for
+        self-attention, `tokens`.
+      tokens: Normalised tokens that keys and values are computed from.
       relative_keys: For self-attention, one key for each of the 2 n - 1
         offsets p_q - p_k, from -(n - 1) up.
-      mask: True for the tokens that are attended to, the same for all queries
-        or for each; None: all of them.
-      turns: Rotary positions of the tokens, see `rope_table.table`; the
-        queries are the first of them.
-      bias: Added to the score of each key with each query.
+      mask: True for the tokens to attend to, shared by all queries or separate
+        for each; None for all tokens.
+      turns: Rotary positions of the tokens, see `rope_table.table`; the queries
+        are the first tokens.
+      bias: Bias added to the score of each key with each query.
 
     Returns:
-      The attended values, projected back to the tokens' width.
+      The attended values, projected back to the width of the tokens.
 
     Raises:
-      UserError: The configured kernel is not available on this device, or
-        does not take a mask.
+      UserError: The configured kernel is not available on this device, or does
+        not support a mask.
     """
     config = self.config
     # Initialisation may write every collection, and on any device.
     starting = self.is_initializing()
     maps_wanted = self.is_mutable_collection(ATTENTION_MAPS) and not starting
-    # A query that pools needs no kernel of its own: its scores are few. 'auto'
-    # is settled by runs, which know their devices.
+    # A pooling query needs no special kernel, as it has few scores. 'auto' is
+    # resolved by runs, which know their devices.
     plain = maps_wanted or starting or queries.shape != tokens.shape
     plain = plain or config.attention == "auto"
     attention = "xla" if plain else config.attention
@@ -134,14 +135,14 @@ def _attention(
 ) -> tuple[
   Float[Array, "b q heads k"], Callable[[], Float[Array, "b heads q n"]]
 ]:
-  """Attention as matrix products; returns it and a function giving the maps."""
+  """Attention as matrix products; also returns a function giving the maps."""
   dtype = query.dtype
   query = query * jnp.asarray(1 / math.sqrt(query.shape[-1]), dtype)
   bias = None if bias is None else bias[None]
   if relative_keys is not None:
     bias = _relative_scores(query, relative_keys.astype(dtype))
   if mask is not None:
-    # By [b, heads, n, q], as the scores lie.
+    # The layout is [b, heads, n, q], as for the scores.
     allowed = mask[:, None, :, None]
     if mask.ndim == 3:
       allowed = jnp.swapaxes(mask, 1, 2)[:, None]
@@ -163,9 +164,9 @@ def _relative_scores(
 ) -> Float[Array, "b heads n q"]:
   """Scores of each query with the keys of its offsets p_q - p_k.
 
-  Row q wants the entries (n - 1) + q - k for k = 0, 1, ...: with the offsets
-  reversed, n entries from n - 1 - q on. Padding every row to 2 n entries and
-  reading the array as if rows had 2 n - 1 moves row q by q places.
+  Row q needs the entries (n - 1) + q - k for k = 0, 1, ...: with the offsets
+  reversed, n entries starting at n - 1 - q. Padding every row to 2 n entries
+  and reading the array as if rows had 2 n - 1 entries shifts row q by q places.
   """
   batch, length, heads, _ = query.shape
   scores = jnp.einsum("bqhk,ohk->bhqo", query, relative_keys[::-1])
@@ -183,9 +184,9 @@ def _short_attention(
   turns: Float[Array, "2 n k"] | None,
   bias: Float[Array, "heads n n"] | None,
 ) -> Float[Array, "b n d"]:
-  """Our kernel for TPUs, which keeps the scores of short inputs on the chip."""
+  """Our TPU kernel, which keeps the scores of short inputs on the chip."""
   short_attention_device.check()
-  # Late, as the kernels' compiler takes a while to import.
+  # Imported late, as the kernels' compiler is slow to import.
   from vit_jax.models.layers import short_attention
 
   flat = projecting.flat
@@ -195,7 +196,7 @@ def _short_attention(
     x @ flat(projection.kernel)
     for x, projection in zip(inputs, projections, strict=True)
   )
-  # The kernel adds all three biases or none.
+  # The kernel adds either all three biases or none.
   biases = projecting.flat_biases(projections)
   if turns is not None:
     if biases is not None:
@@ -222,13 +223,13 @@ def _flash_attention(
   key: Float[Array, "b n heads k"],
   value: Float[Array, "b n heads k"],
 ) -> Float[Array, "b q heads k"]:
-  """The TPU's kernel that makes and uses the scores block by block."""
+  """The TPU kernel that computes and uses the scores block by block."""
   if placement.platform() != "tpu":
     raise UserError(
       "config.model.attention = 'flash' needs a TPU or an NVIDIA GPU; here is"
       f" a {placement.platform()}. Use config.model.attention='xla'."
     )
-  # Late, as the kernels' compiler takes a while to import.
+  # Imported late, as the kernels' compiler is slow to import.
   from vit_jax.models.layers import flash_attention
 
   by_head = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))

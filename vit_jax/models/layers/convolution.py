@@ -1,4 +1,4 @@
-"""Convolutions whose kernels are standardised, and stages of them.
+"""Convolutions with standardised kernels, and stages of them.
 
 arXiv 1903.10520.
 """
@@ -15,23 +15,23 @@ from jaxtyping import Array, Float
 from vit_jax.models.layers import pointwise, remat_policies
 
 # The convolutions of a residual unit are its products; norms and activations
-# between them are cheap to compute again.
+# between them are cheap to recompute.
 _REMAT = remat_policies.by_name(["convolution"])
 
-# What the dimensions of the maps between residual units are; see
+# Names of the dimensions of the maps between residual units; see
 # `encoder_block.BETWEEN_BLOCKS`.
 BETWEEN_UNITS = ("batch", "rows", "columns", "channels")
 
 
 class StandardizedConv(nn.Module):
-  """A convolution without bias whose filters have mean 0 and deviation 1.
+  """A convolution without bias, with filters of mean 0 and deviation 1.
 
   Attributes:
     features: Channels of the result.
     kernel_size: Side of the filters.
     stride: Stride in both directions.
     padding: Rows and columns of zeros on each side; None pads like 'SAME',
-      which under a stride depends on the size and may be uneven.
+      which with a stride depends on the size and may be uneven.
     deviation: Divisor of a filter, computed from its variance.
     dtype: Dtype of the product; statistics are in float32.
   """
@@ -50,7 +50,7 @@ class StandardizedConv(nn.Module):
     kernel = standardize(jnp.asarray(kernel), self.deviation)
     kernel = kernel.astype(self.dtype)
     if self.kernel_size == 1:
-      # On a CPU the gradient of a product's kernel takes half the time.
+      # On a CPU the kernel gradient of a matrix product takes half the time.
       x = x[:, :: self.stride, :: self.stride]
       x = pointwise.dense(x, kernel[0, 0])
     else:
@@ -66,11 +66,12 @@ class StandardizedConv(nn.Module):
 
 
 class Stage(nn.Module):
-  """Units of one width; the first has the stride.
+  """Residual units of one width; the first applies the stride.
 
   Attributes:
-    unit: Class of the units, made of (width, stride, dtype, standardization).
-    unit_name: Index of a unit -> its name.
+    unit: Class of the units, called with (width, stride, dtype,
+      standardization).
+    unit_name: Function from the index of a unit to its name.
     num_units: Number of units.
     width: Inner width of the units.
     stride: Stride of the first unit, pixels.
@@ -117,7 +118,7 @@ def standardized_filters(
 def standardize(
   kernel: Float[Array, "y x c k"], deviation: Callable[[Array], Array]
 ) -> Float[Array, "y x c k"]:
-  """Each filter minus its mean, over `deviation` of its variance."""
+  """Each filter minus its mean, divided by `deviation` of its variance."""
   filters = kernel.reshape(-1, kernel.shape[-1])
   centred = filters - jnp.mean(filters, axis=0, keepdims=True)
   variance = jnp.mean(jnp.square(centred), axis=0, keepdims=True)

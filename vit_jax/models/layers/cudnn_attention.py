@@ -15,11 +15,11 @@ def attend(
 ) -> Float[Array, "b n heads k"]:
   """softmax(q k^T / sqrt(k)) v on NVIDIA GPUs, for any number of tokens.
 
-  The backward pass may add up in any order: repeated on an H100, it was equal
-  to the bit with 197 tokens and differed in the last bits with 577.
+  The backward pass may sum in any order: repeated on an H100, it was bitwise
+  equal with 197 tokens and differed in the last bits with 577.
 
   Raises:
-    UserError: The kernel does not take heads of this size on this GPU.
+    UserError: The kernel does not support heads of this size on this GPU.
   """
   batch_size, length, num_heads, _ = query.shape
   where = placement.of(
@@ -39,7 +39,7 @@ def _even_attention(query, key, value):
   return jax.nn.dot_product_attention(query, key, value, implementation="cudnn")
 
 
-# jax's own gradient is not to be had for odd numbers of tokens.
+# jax has no gradient of its own for odd numbers of tokens.
 @jax.custom_vjp
 def _odd_attention(query, key, value):
   return _even_attention(query, key, value)

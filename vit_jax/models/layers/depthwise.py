@@ -1,4 +1,4 @@
-"""Depthwise convolutions: a filter for each channel."""
+"""Depthwise convolutions: one filter for each channel."""
 
 import flax.linen as nn
 import jax
@@ -9,7 +9,7 @@ from vit_jax.models.layers import placement
 
 
 class DepthwiseConv(nn.Module):
-  """A filter for each channel, with zeros around the map, then a bias.
+  """One filter for each channel, zeros around the map, and a bias.
 
   Attributes:
     kernel_size: Side of the filters, odd.
@@ -36,8 +36,8 @@ def depthwise_conv(
 ) -> Float[Array, "b h w c"]:
   """Convolves each channel with its own filter; the map keeps its size.
 
-  XLA has no kernel for it on CPUs, where a sum of shifted maps takes a tenth
-  of the time (docs/notes/performance.md).
+  XLA has no kernel for it on CPUs, where a sum of shifted maps takes a tenth of
+  the time (docs/notes/performance.md).
   """
   if placement.platform() == "cpu":
     return sum_of_shifts(x, kernel)
@@ -47,7 +47,7 @@ def depthwise_conv(
 def grouped_conv(
   x: Float[Array, "b h w c"], kernel: Float[Array, "k k 1 c"]
 ) -> Float[Array, "b h w c"]:
-  """The convolution as XLA's own, with as many groups as channels."""
+  """XLA's own convolution, with as many groups as channels."""
   return jax.lax.conv_general_dilated(
     x,
     kernel,
@@ -62,7 +62,7 @@ def grouped_conv(
 def sum_of_shifts(
   x: Float[Array, "b h w c"], kernel: Float[Array, "k k 1 c"]
 ) -> Float[Array, "b h w c"]:
-  """The convolution as a sum of shifted maps, each times its tap."""
+  """The convolution as a sum of shifted maps, each multiplied by its tap."""
   _, rows, columns, _ = x.shape
   padded = _padded(x, kernel.shape[0])
   taps = kernel.astype(jnp.float32)
@@ -82,7 +82,7 @@ def _backward(saved, gradient):
   x, kernel = saved
   size = kernel.shape[0]
   batch, rows, columns, channels = x.shape
-  # The fewest parts that need the least filling up to be alike.
+  # The smallest number of equal parts that needs the least padding.
   parts = min(range(5, 9), key=lambda parts: -rows % parts)
   part = -(-rows // parts)
   more = ((0, 0), (0, parts * part - rows), (0, 0), (0, 0))
@@ -90,16 +90,16 @@ def _backward(saved, gradient):
   wide = jnp.pad(gradient.astype(jnp.float32), more)
 
   def tap(index):
-    # CPUs are slow at reductions and quick at sums of arrays, of which they
-    # make several at once: so parts of the map are added up before their rows.
-    # Taps are in a loop, as they take twice to six times as long written out.
+    # CPUs are slow at reductions and fast at sums of arrays, several of which
+    # they compute at once: so parts of the map are added up before their rows.
+    # Taps are in a loop, as unrolled they take two to six times as long.
     total = jnp.zeros((batch, part, columns, channels), jnp.float32)
     for start in range(0, parts * part, part):
       corner = (0, index // size + start, index % size, 0)
       shifted = jax.lax.dynamic_slice(padded, corner, total.shape)
       total = total + shifted * wide[:, start : start + part]
     total = total.reshape(-1, channels)
-    # As a product, which is quicker still than a sum over rows.
+    # A product, which is even faster than a sum over rows.
     return jnp.dot(
       jnp.ones(total.shape[0]), total, precision=jax.lax.Precision.HIGHEST
     )

@@ -1,4 +1,4 @@
-"""Dropout whose masks take a quarter of the random numbers."""
+"""Dropout whose masks need a quarter of the random bits."""
 
 import math
 
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.extend.random import threefry2x32_p
 from jaxtyping import Array, Bool, Float, Key, UInt32
 
-# What a draw can be: 16 bits each.
+# Possible values of a draw of 16 bits.
 _DRAWS = 2**16
 _PER_BLOCK = 4
 # Rows of a TPU's registers.
@@ -16,13 +16,12 @@ _SUBLANES = 8
 
 
 class Dropout(nn.Module):
-  """Zeroes entries with probability `rate`; scales the others so that the mean
-  stays.
+  """Zeroes entries with probability `rate`; scales the others to keep the mean.
 
-  Flax's draws 32 random bits for each entry and throws as many away, which
-  makes up to half of a train step with dropout (docs/notes/performance.md). The
-  probability here is `rate` rounded to a multiple of 2^-16, and the scale that
-  belongs to it. Masks depend on key and shape alone, not on the mesh.
+  Flax's Dropout draws 32 random bits for each entry and discards as many, which
+  takes up to half of a train step with dropout (docs/notes/performance.md).
+  Here the probability is `rate` rounded to a multiple of 2^-16, with the
+  matching scale. Masks depend only on key and shape, not on the mesh.
   """
 
   rate: float
@@ -39,7 +38,7 @@ class Dropout(nn.Module):
 
 
 def dropped_draws(rate: float) -> int:
-  """Number of the 2^16 draws that drop an entry; never all."""
+  """Number of the 2^16 possible draws that drop an entry; never all of them."""
   return min(round(rate * _DRAWS), _DRAWS - 1)
 
 
@@ -49,18 +48,18 @@ def keep_mask(
   """False with probability dropped / 2^16, independently for each entry.
 
   A block of threefry has 64 bits: four draws, for tokens that are a quarter of
-  the length apart. Tokens lie on no axis of the mesh, so that laying the
-  quarters side by side moves nothing between devices.
+  the length apart. Tokens are not split over the mesh, so concatenating the
+  quarters moves nothing between devices.
 
   Args:
-    key: Key that the mask is drawn from.
+    key: Random key for the mask.
     shape: Shape of the mask: any dimensions, tokens, width.
     dropped: Number of dropped draws out of 2^16.
   """
   *outer, num_tokens, width = shape
   rows = math.ceil(num_tokens / _PER_BLOCK)
   if rows >= _SUBLANES:
-    # Then the quarters meet where registers do.
+    # Then the borders of quarters are those of registers.
     rows = _SUBLANES * math.ceil(rows / _SUBLANES)
   quarters = [
     half >= jnp.uint32(dropped)
@@ -73,7 +72,7 @@ def keep_mask(
 def _blocks(
   key: Key[Array, ""], shape: tuple[int, ...]
 ) -> list[UInt32[Array, "..."]]:
-  """Both words of threefry's block for each entry's place in an array."""
+  """Both words of threefry's block for the place of each entry in an array."""
   first, second = jax.random.bits(key, (2,), "uint32")
   place = jnp.zeros(shape, "uint32")
   for axis in range(1, len(shape)):

@@ -1,4 +1,4 @@
-"""Patches to tokens, and the positions that tokens are given."""
+"""Embeddings of patches and of the positions of tokens."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -42,17 +42,17 @@ class PatchEmbedding(nn.Module):
 
 
 class PositionEmbedding(nn.Module):
-  """Tables that are added to the tokens, float32.
+  """Tables added to the tokens, in float32.
 
   Attributes:
     kind: 'learned_1d': One row per token. 'learned_2d': A table of width D / 2
       for columns (X) and one for rows (Y), concatenated; prefix tokens have
-      rows of their own. 'sincos2d': Fixed, zero for prefix tokens.
-    num_tables: Learned tables, one for each place where one is added.
-    resize: Method by which learned tables meet another grid than their own, a
-      value of `config.model.pos_embedding_resize`.
-    stddev: Standard deviation that learned tables start with.
-    start: 'normal', or 'sincos2d': a table of 'learned_1d' starts at the
+      their own rows. 'sincos2d': Fixed, zero for prefix tokens.
+    num_tables: Number of learned tables, one for each place where one is added.
+    resize: Method to resize learned tables to another grid, a value of
+      `config.model.pos_embedding_resize`.
+    stddev: Initial standard deviation of learned tables.
+    start: 'normal', or 'sincos2d': a table of 'learned_1d' starts from the
       sines and cosines of MAE, with zeros for prefix tokens.
   """
 
@@ -70,13 +70,13 @@ class PositionEmbedding(nn.Module):
     num_prefix: int,
     to: tuple[int, int] | None = None,
   ) -> Float[Array, "tables n d"]:
-    """The tables for one grid of patches.
+    """Returns the tables for a grid of patches.
 
     Args:
       grid: Rows and columns of patches that the parameters are for.
       width: Width D of the tokens.
-      num_prefix: Tokens before the patches that have positions of their own.
-      to: Rows and columns of patches wanted; None: `grid`.
+      num_prefix: Number of tokens before the patches with their own positions.
+      to: Rows and columns of patches wanted; None for `grid`.
     """
     to = to or grid
     if self.kind == "sincos2d":
@@ -98,7 +98,7 @@ class PositionEmbedding(nn.Module):
       if to == grid:
         return table
       patches = table[:, num_prefix:].reshape(self.num_tables, *grid, width)
-      # A side that stays is not skipped: `bicubic_offset` moves it as well.
+      # An unchanged side is not skipped: `bicubic_offset` changes it too.
       patches = _weighted(patches, 1, to[0], self.resize)
       patches = _weighted(patches, 2, to[1], self.resize)
       patches = patches.reshape(self.num_tables, -1, width)
@@ -126,9 +126,9 @@ class RelativeKeys(nn.Module):
   Attributes:
     num_heads: Number of heads.
     num_tables: Tables of keys, one for each layer or one for all.
-    resize: As in `PositionEmbedding`, along the offsets: the largest of the
-      other number of tokens takes the place of the largest that was learned.
-    stddev: Standard deviation that keys start with.
+    resize: As in `PositionEmbedding`, along the offsets: the largest offset
+      wanted corresponds to the largest one learned.
+    stddev: Initial standard deviation of keys.
   """
 
   num_heads: int
@@ -140,7 +140,7 @@ class RelativeKeys(nn.Module):
   def __call__(
     self, num_tokens: int, width: int, to: int | None = None
   ) -> Float[Array, "tables offsets heads k"]:
-    """The keys for `to` tokens, of parameters for `num_tokens`."""
+    """The keys for `to` tokens, from parameters for `num_tokens`."""
     shape = (self.num_heads, width // self.num_heads)
     keys = self.param(
       "relative_keys",
@@ -162,7 +162,7 @@ def sincos2d(grid: tuple[int, int], width: int) -> Float[np.ndarray, "n d"]:
 def mae_sincos2d(grid: tuple[int, int], width: int) -> Float[np.ndarray, "n d"]:
   """`sincos2d` at the frequencies of MAE's util/pos_embed.py.
 
-  Its lowest is a step above 1 / 10,000, which big_vision's reaches.
+  Its lowest frequency is one step above 1 / 10,000, the lowest of big_vision.
   """
   return _sincos2d(grid, np.arange(width // 4) / (width // 4))
 
@@ -180,7 +180,7 @@ def _sincos2d(
 def _resized(
   table: Float[Array | np.ndarray, "..."], axis: int, new: int, method: str
 ) -> Float[Array | np.ndarray, "..."]:
-  """A table with `new` places along an axis; itself if it has as many."""
+  """The table resized to `new` places along an axis, itself if they match."""
   if table.shape[axis] == new:
     return table
   return _weighted(table, axis, new, method)
@@ -189,7 +189,7 @@ def _resized(
 def _weighted(
   table: Float[Array | np.ndarray, "..."], axis: int, new: int, method: str
 ) -> Float[Array | np.ndarray, "..."]:
-  """New places along an axis, as sums of the old ones."""
+  """New places along an axis, as weighted sums of the old ones."""
   old = table.shape[axis]
   weights = jnp.asarray(position_resize.matrix(old, new, method), table.dtype)
   result = jnp.tensordot(table, weights, (axis, 1), precision="highest")

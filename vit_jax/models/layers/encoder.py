@@ -24,27 +24,28 @@ class Encoder(nn.Module):
   """Positions, dropout, `depth` blocks and a last LayerNorm.
 
   `add_positions` comes first; calling the module then encodes the tokens. A
-  position embedding at every layer is added before each block, at the first
-  one in place of the stem's. Relative keys have no place at the stem: they
-  are one table per layer there as well, or one for all if shared. So are
-  relative biases, whose tables lie in their layers unless they are shared.
+  position embedding at every layer is added before each block, for the first
+  block at the stem. Relative keys cannot be added at the stem: with 'stem' too,
+  they are one table per layer, or one for all layers if shared. The same holds
+  for relative biases, whose tables belong to their layers unless they are
+  shared.
 
   Attributes:
     config: Settings of the layers.
     depth: Number of blocks.
     grid: Rows and columns of patches that positions are learned for.
     num_prefix: Tokens before the patches, such as the class token.
-    prefix_positions: Whether those have positions too.
-    pos_embedding_stddev: Standard deviation of learned positions at the start.
-    pos_embedding_init: How a table of 'learned_1d' starts.
-    norm_dtype: Dtype of the last LayerNorm's result; None: it is left out.
-    num_registers: Tokens before the patches that have no positions, the last
-      of `num_prefix`.
-    rope: Whether patches have rotary positions beside `pos_embedding`.
-    rope_grid: Rows and columns that those of any grid are scaled to, see
+    prefix_positions: True if prefix tokens have positions too.
+    pos_embedding_stddev: Initial standard deviation of learned positions.
+    pos_embedding_init: Initial values of a table of 'learned_1d'.
+    norm_dtype: Dtype of the last LayerNorm's result; None to omit the norm.
+    num_registers: Number of prefix tokens without positions, the last of
+      `num_prefix`.
+    rope: True if patches have rotary positions in addition to `pos_embedding`.
+    rope_grid: Rows and columns to which those of any grid are scaled, see
       `rope_table.table`.
 
-  The others are the keys of `config.model` of the same names.
+  The other attributes are the keys of `config.model` with the same names.
   """
 
   config: LayerConfig
@@ -87,7 +88,7 @@ class Encoder(nn.Module):
 
     Args:
       tokens: Prefix tokens, then patches row by row.
-      grid: Rows and columns of the patches; None: those of the module.
+      grid: Rows and columns of the patches; None for those of the module.
     """
     if self.pos_embedding in _BETWEEN_TOKENS:
       return tokens
@@ -105,21 +106,22 @@ class Encoder(nn.Module):
     num_read: int | None = None,
     read_at: Int[Array, " b"] | Int[Array, "b r"] | None = None,
   ) -> Float[Array, "b r d"]:
-    """Encodes tokens that have their positions.
+    """Encodes tokens to which positions have been added.
 
     Args:
-      tokens: Any tokens; all of the image's, in their order, if positions are
+      tokens: Any tokens; all tokens of the image, in order, if positions are
         relative, rotary or added at every layer.
       grid: Rows and columns of the patches, if positions are relative, rotary
-        or added at every layer; None: those of the module.
-      mask: Tokens that are attended to, by all tokens or by each; None: all.
-      train: Whether dropout and stochastic depth are active.
-      num_read: Number of first tokens that the caller reads; None: all. The
-        last layer computes queries and MLP for these alone.
-      read_at: Place of the one token of each example that the caller reads, in
-        their stead, for layers without positions or stochastic depth; or the
-        places of several, [b, r]: the last layer then computes its attention
-        for all tokens, and its MLP for these.
+        or added at every layer; None for those of the module.
+      mask: True for the tokens to attend to, shared by all tokens or separate
+        for each; None for all tokens.
+      train: True to apply dropout and stochastic depth.
+      num_read: Number of leading tokens that the caller reads; None for all.
+        The last layer computes queries and MLP for these only.
+      read_at: Place of the single token that the caller reads in each example,
+        instead of `num_read`, for layers without positions or stochastic depth;
+        or the places of several tokens, [b, r]: the last layer then computes
+        its attention for all tokens and its MLP for these.
 
     Returns:
       The tokens of the last layer, normalised unless `norm_dtype` is None:
@@ -158,7 +160,7 @@ class Encoder(nn.Module):
     return norm(tokens)
 
   def _reads_all(self):
-    """Tests if the last layer has to compute all tokens, read or not."""
+    """Tells whether the last layer must compute all tokens, read or not."""
     collections = ("intermediates", ATTENTION_MAPS)
     return (
       self.scan_layers
@@ -185,7 +187,7 @@ class Encoder(nn.Module):
     tables = self._tables(tokens, grid)
     self._check_length(tokens, tables.shape[1])
     tables = jnp.broadcast_to(tables, (self.depth, *tables.shape[1:]))
-    # The first layer's stands at the stem, before the dropout.
+    # That of the first layer is added at the stem, before the dropout.
     return tables.at[0].set(0.0)
 
   def _relative_keys(self, tokens, grid):
@@ -218,7 +220,7 @@ class Encoder(nn.Module):
       )
 
   def _turns(self, tokens, grid):
-    """Rotary positions of all tokens, constants of the program, or None."""
+    """Rotary positions of all tokens, constant in the program, or None."""
     if not self.rope:
       return None
     rows, columns = grid or self.grid
@@ -240,7 +242,7 @@ class Encoder(nn.Module):
     )
 
   def _relative_bias(self, tokens, grid):
-    """Grids of the layers' tables of biases and the biases that they share."""
+    """Grids for the layers' tables of biases, and biases shared by layers."""
     if self.pos_embedding != "relative_bias":
       return None, None
     rows, columns = wanted = grid or self.grid
@@ -257,7 +259,8 @@ class Encoder(nn.Module):
     """Applies `depth` blocks, each with its slice of `per_layer`."""
     block = EncoderBlock
     if self.remat != "none":
-      # Inside a scan nothing can be merged away, so XLA need not be stopped.
+      # Inside a scan XLA cannot merge the computations, so it need not be
+      # prevented.
       block = nn.remat(
         block,
         policy=remat_policies.OF_BLOCKS[self.remat],

@@ -20,21 +20,21 @@ from vit_jax.models.layers.stochastic_depth import add_branch, skip_examples
 # (`vit_jax.sharding.activations`) assign to its axes.
 BETWEEN_BLOCKS = ("batch", "tokens", "width")
 
-# The same of a few tokens, too few to be divided.
+# Names for a few tokens, too few to be split.
 _READ = ("batch", None, "width")
 
 
 class EncoderBlock(nn.Module):
-  """Pre-norm attention and MLP, each added to what came in.
+  """Pre-norm attention and MLP, each added to its input.
 
   Attributes:
     config: Settings of the layers.
-    train: Whether dropout and stochastic depth are active.
-    skipping: Groups of examples, parts of which skip a branch; None: examples
-      skip it one by one, if any do.
-    places: Grids of a table of biases of this layer; None: it has none.
-    num_read: Number of first tokens that the layer's result is made of; None:
-      all. Keys and values are of all tokens in any case.
+    train: True to apply dropout and stochastic depth.
+    skipping: Groups of examples, a part of which skips a branch; None:
+      examples, if any, skip it independently.
+    places: Grids of this layer's table of biases; None if it has no table.
+    num_read: Number of leading tokens in the layer's result; None for all. Keys
+      and values are always computed for all tokens.
   """
 
   config: LayerConfig
@@ -55,22 +55,22 @@ class EncoderBlock(nn.Module):
     bias: Float[Array, "heads n n"] | None = None,
     read_at: Int[Array, " b"] | Int[Array, "b r"] | None = None,
   ) -> tuple[Float[Array, "b r d"], None]:
-    """One layer.
+    """Applies the layer.
 
     Args:
       tokens: Residual stream.
-      posemb: Position embedding that this layer adds first.
+      posemb: Position embedding, added first.
       relative_keys: Keys of the offsets, see `MultiHeadAttention`.
       drop_rate: Probability that an example skips a branch of this layer.
-      mask: Tokens that are attended to, see `MultiHeadAttention`.
-      turns: Rotary positions, likewise.
-      bias: Bias of the scores that layers share, likewise.
-      read_at: Places of the tokens of each example that the layer's result is
-        made of, in place of the first `num_read`. Of several, attention
-        computes the queries of all tokens, as its kernels do.
+      mask: True for the tokens to attend to, see `MultiHeadAttention`.
+      turns: Rotary positions, see `MultiHeadAttention`.
+      bias: Bias of the scores shared by layers, see `MultiHeadAttention`.
+      read_at: Places, in each example, of the tokens in the layer's result,
+        instead of the first `num_read`. For several places, attention computes
+        the queries of all tokens, as its kernels do.
 
     Returns:
-      The tokens that are read, or all, and None: the pair that `nn.scan`
+      The tokens that are read, or all tokens, and None: the pair that `nn.scan`
       expects.
     """
     config = self.config
@@ -83,8 +83,8 @@ class EncoderBlock(nn.Module):
     if read_at is not None and read_at.ndim == 2:
       read_at, several = None, read_at
     if not reads_all and several is None and placement.platform() == "tpu":
-      # The compiler would lay all tokens of a network of 192 channels in the
-      # order that suits a slice of them (docs/notes/performance.md).
+      # With 192 channels the compiler would arrange all tokens of the network
+      # in the order that suits a slice of them (docs/notes/performance.md).
       tokens = gradient_order.fill_lanes(tokens)
     if self.places is not None:
       bias = RelativeBias(config.num_heads, self.places, name="relative_bias")()
@@ -126,7 +126,7 @@ class EncoderBlock(nn.Module):
     return branch * factors.astype(branch.dtype)[None, None]
 
   def _added(self, branch, tokens, drop_rate, mask=None, read_at=None):
-    """Tokens with a branch added, which some examples skip."""
+    """The tokens plus a branch, which some examples skip."""
     if drop_rate is not None and self.skipping is not None:
       key = self.make_rng("dropout")
       return add_branch(branch, tokens, self.skipping, key, mask, read_at)
@@ -136,7 +136,7 @@ class EncoderBlock(nn.Module):
     return self._read(tokens, read_at) + found
 
   def _read(self, array, read_at):
-    """Rows of the tokens that the result is made of."""
+    """Rows of the tokens in the layer's result."""
     if read_at is None:
       return array[:, : self.num_read]
     return token_places.take_one(array, read_at)

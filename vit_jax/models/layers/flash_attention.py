@@ -1,6 +1,6 @@
-"""Attention of long inputs: the scores are made and used block by block.
+"""Attention for long inputs: scores are computed and used block by block.
 
-On TPUs with the kernel that comes with jax, on NVIDIA GPUs with cuDNN's.
+It uses the kernel that comes with jax on TPUs, and cuDNN's on NVIDIA GPUs.
 """
 
 import functools
@@ -12,8 +12,8 @@ from jaxtyping import Array, Float
 
 from vit_jax.models.layers import placement
 
-# Tokens that are worked on at a time; multiples of the 128 lanes of a
-# register. Larger ones would do less of the work twice, but do not fit.
+# Tokens processed at a time; multiples of the 128 lanes of a register. Larger
+# blocks would repeat less of the work, but do not fit.
 BLOCK_SIZES = (512, 384, 256)
 
 
@@ -30,12 +30,12 @@ def attend(
 
 
 def block_size(length: int) -> int:
-  """The one that pads `length` least; of equal ones, the largest."""
+  """The block size that pads `length` least; the largest in case of ties."""
   return min(BLOCK_SIZES, key=lambda size: -length % size)
 
 
 def _padded_attention(query, key, value, *, length):
-  """The kernel takes whole blocks: more tokens, which none of ours sees."""
+  """Pads to the whole blocks that the kernel needs; no token sees padding."""
   batch, _, _, head_size = query.shape
   block = block_size(length)
   padding = -length % block
@@ -43,7 +43,7 @@ def _padded_attention(query, key, value, *, length):
     jnp.pad(x, ((0, 0), (0, 0), (0, padding), (0, 0)))
     for x in (query, key, value)
   )
-  # Tokens see those of their own kind.
+  # Tokens attend only to those of the same segment.
   kind = (jnp.arange(length + padding) >= length).astype(jnp.int32)
   kinds = jnp.broadcast_to(kind[None], (batch, length + padding))
   context = flash_attention.flash_attention(

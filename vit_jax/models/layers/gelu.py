@@ -12,8 +12,8 @@ from vit_jax.models.layers import placement
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 _QUICK = 1.702
-# log(Phi(x) / Phi(-x)) as an odd polynomial, from x on every second power: the
-# one with the smallest greatest error for |x| <= 5. It grows everywhere.
+# log(Phi(x) / Phi(-x)) as an odd polynomial, coefficients from x upwards: the
+# minimax approximation for |x| <= 5. It increases everywhere.
 _LOGIT = (
   1.59545727,
   7.31439180e-2,
@@ -31,13 +31,13 @@ def gelu(x: Float[Array, "*b d"], kind: str) -> Float[Array, "*b d"]:
   Args:
     x: Activations.
     kind: 'exact', 'tanh', or 'quick', which is x sigmoid(1.702 x) as in CLIP.
-      'exact' of bfloat16 on TPUs is made of `nearly_normal`.
+      'exact' uses `nearly_normal` for bfloat16 on TPUs.
   """
   return _KINDS[kind](x)
 
 
-# All save x alone, not the steps between: that costs a tanh or an erf more
-# and saves several passes over the widest activations of the network.
+# All of them save only x, not intermediate results: that costs one more tanh or
+# erf and saves several passes over the network's widest activations.
 
 
 @jax.custom_vjp
@@ -66,9 +66,9 @@ _tanh_gelu.defvjp(lambda x: (_tanh_gelu(x), x), _tanh_backward)
 def _gate(x):
   """(1 + tanh u) / 2 as sigmoid(2 u), in float32.
 
-  GPUs have an exponential, but compute a tanh of float32 from polynomials, and
-  bfloat16 would be rounded after every operation: an H100 takes 4.3 ms in place
-  of 5.8 for the backward passes of B/16, 256 images.
+  GPUs have an exponential, but compute a float32 tanh from polynomials, and
+  bfloat16 would be rounded after every operation: an H100 takes 4.3 ms instead
+  of 5.8 for the backward passes of B/16 with 256 images.
   """
   wide = x.astype(jnp.float32)
   cubic = wide * (1 + _CUBIC * wide * wide)
@@ -76,7 +76,7 @@ def _gate(x):
 
 
 def _exact_gelu(x):
-  # Asked here, as a backward pass is traced when nobody says what for.
+  # Determined here, as the platform is unknown when a backward pass is traced.
   on_tpu = placement.platform() == "tpu"
   return _normal_gelu(x, on_tpu and x.dtype == jnp.bfloat16)
 
@@ -100,20 +100,20 @@ _normal_gelu.defvjp(
 
 
 def _distribution(rounds):
-  """The function that computes Phi, for a result that `rounds` to bfloat16."""
+  """The function that computes Phi, for results that `rounds` to bfloat16."""
   return nearly_normal if rounds else _normal_distribution
 
 
 def _normal_distribution(x):
-  # By erf, which takes far fewer operations than jax.nn.gelu's erfc.
+  # erf takes far fewer operations than the erfc of jax.nn.gelu.
   return 0.5 * (1 + jax.lax.erf(x * math.sqrt(0.5)))
 
 
 def nearly_normal(x: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
-  """Phi of float32, within a relative 1.1e-4 from -5 on, and below 3e-7 before.
+  """Phi in float32, to a relative 1.1e-4 for x >= -5, and below 3e-7 before.
 
-  bfloat16 rounds by up to 4e-3. A TPU has a sigmoid, and takes an erf for so
-  costly that it rather keeps results than computes them again.
+  bfloat16 rounds by up to 4e-3. TPUs have a sigmoid, whereas XLA considers an
+  erf so costly that it keeps the results instead of recomputing them.
   """
   square = x * x
   slope = _LOGIT[-1]

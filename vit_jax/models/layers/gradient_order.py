@@ -1,4 +1,4 @@
-"""Order of gradients in a TPU's memory."""
+"""Memory layout of gradients on TPUs."""
 
 import jax
 from jax.experimental.layout import Layout, with_layout_constraint
@@ -9,11 +9,11 @@ _LANES = 128  # Numbers across a register, of the innermost dimension.
 
 @jax.custom_vjp
 def fill_lanes(tokens: Float[Array, "b n d"]) -> Float[Array, "b n d"]:
-  """`tokens`, with a gradient that fills registers, and examples outermost.
+  """`tokens`, with a gradient laid out to fill registers, examples outermost.
 
-  Innermost is the dimension of which more lanes are in use: channels, unless
-  there are 192 of them and 197 tokens, for example. Where channels fill all
-  lanes the compiler is left to choose: held to this order, a DINO of 384
+  The innermost dimension is the one that uses more of the lanes: channels,
+  unless there are, for example, 192 of them and 197 tokens. If channels fill
+  all lanes, the compiler chooses: with this order imposed, a DINO of 384
   channels and crops of 37 tokens takes 1.17 times the cycles.
   """
   return tokens

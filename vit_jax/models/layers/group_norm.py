@@ -14,7 +14,7 @@ from vit_jax.models.resnet.sizes import NUM_GROUPS
 
 
 class GroupNorm(nn.Module):
-  """Normalisation over places and 1 / 32 of the channels, scale and shift.
+  """Normalisation over places and 1 / 32 of the channels, then scale and shift.
 
   Attributes:
     epsilon: Value added to the variance.
@@ -56,8 +56,8 @@ def _backward(epsilon, dtype, saved, gradient):
   dbias = jnp.sum(gradient, axis=(1, 2))
   along = jnp.sum(gradient * x32, axis=(1, 2))
   along = (along - mean * dbias) * inverse  # With x normalised.
-  # Normalising takes out the mean and the component along its own result;
-  # all three terms are numbers per channel, times the maps or alone.
+  # Normalising removes the mean and the component along its own result; all
+  # three terms are numbers per channel, some of them multiplied by maps.
   num_places = x.shape[1] * x.shape[2]
   inner_mean = _group_means(dbias * scale[None]) / num_places
   slope = inverse * inverse * _group_means(along * scale[None]) / num_places
@@ -75,20 +75,20 @@ _group_norm.defvjp(_forward, _backward)
 def _statistics(
   epsilon: float, x: Float[Array, "b h w c"]
 ) -> tuple[Float[Array, "b c"], Float[Array, "b c"]]:
-  """Mean and 1 / standard deviation of the group of every channel.
+  """Mean and 1 / standard deviation of each channel's group.
 
   Places are summed first, so that the large array keeps its layout and groups
-  are formed of one number per channel.
+  are formed from one number per channel.
   """
   mean = _group_means(jnp.mean(x, axis=(1, 2)))
   square = _group_means(jnp.mean(jnp.square(x), axis=(1, 2)))
-  # Rounding can leave a constant group a little below zero.
+  # Rounding can make the variance of a constant group slightly negative.
   variance = jnp.maximum(square - jnp.square(mean), 0.0)
   return mean, jax.lax.rsqrt(variance + epsilon)
 
 
 def _group_means(x: Float[Array, "b c"]) -> Float[Array, "b c"]:
-  """For every channel the mean over its group."""
+  """Mean over the group of each channel."""
   batch, channels = x.shape
   size = channels // NUM_GROUPS
   means = jnp.mean(x.reshape(batch, NUM_GROUPS, size), axis=-1)
@@ -96,5 +96,5 @@ def _group_means(x: Float[Array, "b c"]) -> Float[Array, "b c"]:
 
 
 def _maps(x: Float[Array, "b c"]) -> Float[Array, "b 1 1 c"]:
-  """Numbers per channel, to go with maps."""
+  """Numbers per channel, shaped to broadcast with maps."""
   return x[:, None, None]

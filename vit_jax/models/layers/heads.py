@@ -6,15 +6,15 @@ from flax.typing import Initializer
 from jaxtyping import Array, Float
 
 # Collection in which a network with several heads sows the logits of each:
-# "class", that of the labels, and "distillation", that of a teacher.
+# "class", for the labels, and "distillation", for a teacher.
 HEADS = "heads"
 
 
 class LinearHead(nn.Module):
   """x W + b with float32 results.
 
-  The product runs in `dtype`, but its sums are not rounded to it: bfloat16
-  cannot tell a logit of -10 from one of -10.03.
+  The product is computed in `dtype`, but its sums are not rounded to it:
+  bfloat16 cannot distinguish a logit of -10 from one of -10.03.
   """
 
   num_classes: int
@@ -33,8 +33,7 @@ class LinearHead(nn.Module):
       x, kernel.astype(self.dtype), preferred_element_type=jnp.float32
     )
     logits = logits + bias.reshape((1,) * (x.ndim - 1) + (-1,))
-    # As `encoder_block.BETWEEN_BLOCKS`: the kernel is gathered, not what it
-    # meets.
+    # As `encoder_block.BETWEEN_BLOCKS`: the kernel is gathered, not its input.
     return nn.with_logical_constraint(
       logits, ("batch", *["tokens"] * (x.ndim - 2), "classes")
     )

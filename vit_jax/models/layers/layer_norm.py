@@ -14,9 +14,9 @@ class LayerNorm(nn.Module):
   The variance is E[x^2] - E[x]^2, so that one pass over x gives both moments.
 
   Attributes:
-    epsilon: Added to the variance.
-    dtype: Of the result.
-    scale_init: Start of the scale.
+    epsilon: Value added to the variance.
+    dtype: Dtype of the result.
+    scale_init: Initialiser of the scale.
   """
 
   epsilon: float
@@ -39,8 +39,8 @@ def _forward(epsilon, dtype, x, scale, bias):
   mean, inverse = _statistics(epsilon, x.astype(jnp.float32))
   normalized = (x.astype(jnp.float32) - mean) * inverse
   result = normalized * _row(scale, x) + _row(bias, x)
-  # Automatic differentiation would keep more float32 arrays than these, and
-  # takes three times as long on a CPU.
+  # Automatic differentiation would keep more float32 arrays, and takes three
+  # times as long on a CPU.
   return result.astype(dtype), (x, mean, inverse, scale)
 
 
@@ -50,7 +50,7 @@ def _backward(epsilon, dtype, saved, gradient):
   gradient = gradient.astype(jnp.float32)
   normalized = (x.astype(jnp.float32) - mean) * inverse
   inner = gradient * _row(scale, x)
-  # Normalising takes out the mean and the component along its own result.
+  # Normalising removes the mean and the component along its own result.
   inner_mean = jnp.mean(inner, axis=-1, keepdims=True)
   along = jnp.mean(inner * normalized, axis=-1, keepdims=True)
   dx = (inner - inner_mean - normalized * along) * inverse
@@ -64,10 +64,10 @@ _layer_norm.defvjp(_forward, _backward)
 
 
 def _statistics(epsilon, x):
-  """Mean and 1 / standard deviation over the last axis, which is kept."""
+  """Mean and 1 / standard deviation over the last axis, with keepdims."""
   mean = jnp.mean(x, axis=-1, keepdims=True)
   variance = jnp.mean(jnp.square(x), axis=-1, keepdims=True)
-  # Rounding can leave a constant row a little below zero.
+  # Rounding can make the variance of a constant row slightly negative.
   variance = jnp.maximum(variance - jnp.square(mean), 0.0)
   return mean, jax.lax.rsqrt(variance + epsilon)
 

@@ -1,4 +1,4 @@
-"""The MLP of an encoder block, and the settings that all layers share."""
+"""The MLP of an encoder block, and the settings shared by all layers."""
 
 import dataclasses
 import functools
@@ -15,7 +15,7 @@ from vit_jax.models.layers.layer_norm import LayerNorm
 
 @dataclasses.dataclass(frozen=True)
 class LayerConfig:
-  """Settings of every layer; the keys of `config.model` of the same names."""
+  """Settings of every layer: the keys of `config.model` with the same names."""
 
   num_heads: int
   mlp_dim: int

@@ -1,4 +1,4 @@
-"""Pixel values as the network wants them."""
+"""Normalisation of pixel values for the network."""
 
 import logging
 
@@ -10,11 +10,11 @@ from jaxtyping import Array, Float, Shaped
 from vit_jax.config import pixels
 from vit_jax.errors import UserError
 
-# `normalize` says in words which dtypes they may have.
+# `normalize` checks the dtypes and reports wrong ones in a message.
 Images = Shaped[Array | np.ndarray, "b h w c"]
 
 _logger = logging.getLogger(__name__)
-_doubted: set[str] = set()  # Values of `kind` that were warned of.
+_doubted: set[str] = set()  # Values of `kind` already warned about.
 
 
 def normalize(
@@ -22,7 +22,7 @@ def normalize(
   kind: str,
   dtype: str = "float32",
 ) -> Float[Array, "*b c"]:
-  """Bytes become (x - mean) / deviation; floats count as done and are cast.
+  """Maps bytes to (x - mean) / deviation; floats are only cast.
 
   Args:
     images: Channels-last images, uint8 in [0, 255] or already normalised
@@ -56,17 +56,17 @@ def normalize(
 
 
 def _is_here(images: Array | np.ndarray) -> bool:
-  """Tells whether an array has values, and this process all of them."""
+  """Tells whether an array has values, all of them in this process."""
   if isinstance(images, jax.core.Tracer):
     return False
   return isinstance(images, np.ndarray) or images.is_fully_addressable
 
 
 def _doubt_floats(images: Array | np.ndarray, kind: str) -> None:
-  """Warns of floats that are twice as large as normalised bytes can be."""
+  """Warns about floats twice as large as normalised bytes can be."""
   mean, deviation = map(np.array, pixels.parse(kind))
   limit = 2 * float(np.max(np.maximum(mean, 1 - mean) / deviation))
-  with jax.ensure_compile_time_eval():  # They may be a constant of a trace.
+  with jax.ensure_compile_time_eval():  # They may be constants of a trace.
     largest = float(jnp.max(jnp.abs(images), initial=0))
   if largest > limit:
     _doubted.add(kind)

@@ -1,4 +1,4 @@
-"""Convolutions whose stride is the side of their filters."""
+"""Convolutions with a stride equal to the side of their filters."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 
 class PatchConv(nn.Module):
-  """A convolution of patches that do not overlap, as one matrix product.
+  """A convolution of non-overlapping patches, as one matrix product.
 
   Rows and columns beyond the last whole patch are dropped.
 

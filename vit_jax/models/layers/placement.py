@@ -1,8 +1,8 @@
-"""Placement of a model's arrays, for the few parts of it that must know.
+"""Placement of a model's arrays, for the few parts that depend on it.
 
-What compiles a model for a mesh sets the mesh and the rules for the names of
-dimensions around it (`vit_jax.sharding.activations.on`); where nobody has,
-there is one device.
+Code that compiles a model for a mesh sets the mesh and the rules for names of
+dimensions around it (`vit_jax.sharding.activations.on`); otherwise there is one
+device.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from jax.sharding import AbstractMesh, PartitionSpec
 
 
 def platform() -> str:
-  """'cpu', 'gpu' or 'tpu': of the devices that are compiled for."""
+  """Platform of the devices compiled for: 'cpu', 'gpu' or 'tpu'."""
   mesh = jax.sharding.get_abstract_mesh()
   if mesh.empty or mesh.abstract_device is None:
     return jax.default_backend()
@@ -24,7 +24,7 @@ def platform() -> str:
 
 
 def device_kind() -> str:
-  """Of the devices that are compiled for, such as 'TPU v5 lite'."""
+  """Kind of the devices compiled for, such as 'TPU v5 lite'."""
   mesh = jax.sharding.get_abstract_mesh()
   if mesh.empty or mesh.abstract_device is None:
     return jax.devices()[0].device_kind
@@ -36,8 +36,8 @@ class Placement:
   """Placement of arrays over devices.
 
   Attributes:
-    mesh: None: there is one device.
-    spec: Axes of the mesh that each dimension is split over.
+    mesh: Mesh of the devices; None for one device.
+    spec: Axes of the mesh over which each dimension is split.
   """
 
   mesh: AbstractMesh | None
@@ -46,16 +46,16 @@ class Placement:
   def on_each_device(
     self, function: Callable, in_specs: Any = None, out_specs: Any = None
   ) -> Callable:
-    """Makes every device call `function` on what it holds.
+    """Calls `function` on each device with the part that it holds.
 
-    Where the compiler cannot split a kernel, and its results on one part do
+    For kernels that the compiler cannot split and whose results on one part do
     not depend on the others.
 
     Args:
       function: Function from arrays to arrays.
-      in_specs: Placement of each argument, as `jax.shard_map` takes it; None:
+      in_specs: Placement of each argument, as for `jax.shard_map`; None for
         `spec`.
-      out_specs: Likewise of the results.
+      out_specs: Placement of each result, as `in_specs`.
     """
     if self.mesh is None:
       return function
@@ -71,13 +71,14 @@ class Placement:
 def of(dims: Sequence[str | None], **sizes: Any) -> Placement:
   """Placement of arrays with these dimensions on the devices compiled for.
 
-  A backward pass is traced when nobody says so any more: it must be told what
-  the forward pass found.
+  The mesh is no longer set when a backward pass is traced, so the forward pass
+  must hand its placement on.
 
   Args:
-    dims: 'batch', 'heads' or None for what is whole.
-    **sizes: Size of each that is named, an integer or, in an export, which is
-      for one device, a symbol. What does not divide stays whole on each device.
+    dims: 'batch', 'heads', or None for a dimension that is not split.
+    **sizes: Size of each named dimension: an integer or, in an export, which is
+      for one device, a symbol. Dimensions that do not divide evenly are not
+      split.
   """
   mesh = jax.sharding.get_abstract_mesh()
   if mesh.empty or mesh.size == 1:
@@ -92,8 +93,8 @@ def of(dims: Sequence[str | None], **sizes: Any) -> Placement:
 def kernels_split_by_heads(num_heads: int) -> bool:
   """Tells whether devices that share the update keep heads of each kernel.
 
-  They do if `fsdp` divides the heads, as `vit_jax.sharding.rules` has it,
-  unless `tensor` splits them.
+  They do if `fsdp` divides the heads, as in `vit_jax.sharding.rules`, unless
+  `tensor` splits them.
   """
   mesh = jax.sharding.get_abstract_mesh()
 
@@ -105,7 +106,7 @@ def kernels_split_by_heads(num_heads: int) -> bool:
 
 
 def _num_parts(mesh: AbstractMesh, name: str) -> int:
-  """Parts that a dimension of this name is split into."""
+  """Number of parts into which a dimension of this name is split."""
   (axes,) = nn.logical_to_mesh_axes((name,))
   axes = (axes,) if isinstance(axes, str) else axes or ()
   return math.prod(mesh.shape[axis] for axis in axes)

@@ -1,10 +1,10 @@
-"""Dense layers of maps, which on TPUs are convolutions of 1 x 1.
+"""Dense layers of maps, which on TPUs are 1 x 1 convolutions.
 
-XLA makes a product one of two matrices, for which it flattens the places of a
-map. Where the side is a multiple of eight that costs nothing if columns and
-channels lie innermost in a TPU's memory, so XLA lays the map like that, while
-the convolutions beside would have images and channels there. A convolution
-leaves the order open (docs/notes/performance.md).
+XLA turns a dense layer into a product of two matrices, for which it flattens
+the places of a map. If the side is a multiple of eight, that is free with
+columns and channels innermost in a TPU's memory, so XLA chooses that layout,
+although the neighbouring convolutions prefer images and channels there. A
+convolution leaves the order open (docs/notes/performance.md).
 """
 
 from typing import Any
@@ -16,7 +16,8 @@ from jaxtyping import Array, Float
 
 from vit_jax.models.layers import placement
 
-# Of the convolutions' results, which are products to `config.model.remat`.
+# Name of the convolutions' results, which count as products in
+# `config.model.remat`.
 PRODUCT = "product"
 _PLACES = (((3,), (0,)), ((), ()))
 
@@ -24,7 +25,7 @@ _PLACES = (((3,), (0,)), ((), ()))
 def dense(
   x: Float[Array, "b h w c"], kernel: Float[Array, "c k"]
 ) -> Float[Array, "b h w k"]:
-  """The product of each place's channels with `kernel`."""
+  """The product of the channels at each place with `kernel`."""
   return dot_general(x, kernel, _PLACES)
 
 
@@ -35,7 +36,7 @@ def dot_general(
   precision: jax.lax.PrecisionLike = None,
   preferred_element_type: DTypeLike | None = None,
 ) -> Float[Array, "b h w k"]:
-  """`jax.lax.dot_general`, as the `dot_general` of an `nn.Dense` of maps."""
+  """`jax.lax.dot_general` for maps, to pass to `nn.Dense` as `dot_general`."""
   if placement.platform() != "tpu":
     return jax.lax.dot_general(
       x, kernel, dimension_numbers, precision, preferred_element_type

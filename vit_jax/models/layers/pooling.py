@@ -1,4 +1,4 @@
-"""Poolings of encoded tokens into one feature per image."""
+"""Pooling of encoded tokens into one feature per image."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from vit_jax.models.layers.mlp import LayerConfig, MlpBlock
 class MAPHead(nn.Module):
   """Multi-head attention pooling: a learned query attends to all tokens.
 
-  Nothing is dropped, whatever the rate of the other layers. [BV]
+  It has no dropout, regardless of the rate of the other layers. [BV]
   """
 
   config: LayerConfig
@@ -40,7 +40,7 @@ class MAPHead(nn.Module):
 def mean(
   tokens: Float[Array, "b n d"], mask: Bool[Array, "b n"] | None = None
 ) -> Float[Array, "b d"]:
-  """Mean of each image's tokens, or of those that the mask keeps."""
+  """Mean of each image's tokens, or of those the mask keeps."""
   if mask is None:
     return jnp.mean(tokens, axis=1)
   total = jnp.sum(jnp.where(mask[:, :, None], tokens, 0), axis=1)

@@ -1,4 +1,4 @@
-"""The sum of tokens and of a table that all examples share."""
+"""Addition of a table shared by all examples to tokens."""
 
 import functools
 
@@ -16,10 +16,10 @@ def add_positions(
 ) -> Float[Array, "b n d"]:
   """Adds a position embedding, in the dtype of the tokens.
 
-  On a GPU the order of the gradient in memory is fixed. For the table's
-  gradient, a sum over examples, XLA would rather have the examples next to each
-  other, and then keeps all tokens of the network in that order, [n, d, b]: a
-  step of B/16 on an H100 takes 1.16 times as long.
+  On a GPU the memory layout of the gradient is fixed. For the table's gradient,
+  a sum over examples, XLA would otherwise place examples next to each other and
+  keep all tokens of the network in that order, [n, d, b]: a step of B/16 on an
+  H100 then takes 1.16 times as long.
   """
   where = None
   if placement.platform() == "gpu":
@@ -39,7 +39,7 @@ def _forward(where, tokens, table):
 
 def _backward(where, empty, gradient):
   if where is not None:
-    # XLA would gather what it is asked to order, as it cannot split that.
+    # XLA cannot split a layout constraint and would gather the array.
     gradient = where.on_each_device(_in_order)(gradient)
   total = jnp.sum(gradient, axis=0, dtype=jnp.float32)
   return gradient, total.astype(empty.dtype)

@@ -1,7 +1,7 @@
-"""Weights that bring learned positions to another grid of patches.
+"""Weights that resize learned positions to another grid of patches.
 
 NumPy only: the same weights resize the table of a file and, inside a compiled
-step, the table of a model that is given images of another size.
+step, the table of a model that receives images of another size.
 """
 
 import math
@@ -14,7 +14,7 @@ _OFFSET = 0.1
 
 
 def square_side(num_patches: int) -> int | None:
-  """Side of the square that so many patches make up; None if they do not."""
+  """Side of the square that `num_patches` form; None if they form none."""
   side = math.isqrt(max(num_patches, 0))
   return side if side > 0 and side * side == num_patches else None
 
@@ -25,17 +25,17 @@ def matrix(old: int, new: int, method: str) -> Float[np.ndarray, "new old"]:
   Args:
     old: Places along the axis of the table.
     new: Places wanted.
-    method: A value of `config.model.pos_embedding_resize`. 'bilinear': corners
-      aligned, `scipy.ndimage.zoom(order=1)`, as [VT] and [BV] do it; 'bicubic':
-      `torch.nn.functional.interpolate` without aligned corners, as Hugging
-      Face, DeiT and MAE do it; 'bicubic_antialias': the same with
-      `antialias=True`, as timm does it, and DINOv2 with registers;
-      'bicubic_offset': without it, by `scale_factor=(new + 0.1) / old`, as DINO
-      and DINOv2 do it, which is not the identity where `new` is `old`;
-      'bilinear_half_pixel': torch's 'bilinear' without aligned corners, as
-      Hugging Face resizes BEiT's biases; 'geometric': linear between offsets
-      whose steps grow by a factor from the middle outwards so that they reach
-      as far as the new ones, as timm does it, for odd numbers of places.
+    method: A value of `config.model.pos_embedding_resize`. 'bilinear': aligned
+      corners, `scipy.ndimage.zoom(order=1)`, as in [VT] and [BV]; 'bicubic':
+      `torch.nn.functional.interpolate` without aligned corners, as in Hugging
+      Face, DeiT and MAE; 'bicubic_antialias': the same with `antialias=True`,
+      as in timm and in DINOv2 with registers; 'bicubic_offset': without it, by
+      `scale_factor=(new + 0.1) / old`, as in DINO and DINOv2, which is not the
+      identity if `new` is `old`; 'bilinear_half_pixel': torch's 'bilinear'
+      without aligned corners, as Hugging Face resizes BEiT's biases;
+      'geometric': linear between offsets whose steps grow geometrically from
+      the middle to reach as far as the new ones, as in timm, for odd numbers of
+      places.
   """
   if method == "bicubic":
     return _bicubic(old, new, old / new)
@@ -55,7 +55,7 @@ def matrix(old: int, new: int, method: str) -> Float[np.ndarray, "new old"]:
 def _linear(
   places: Float[np.ndarray, " new"], old: int
 ) -> Float[np.ndarray, "new old"]:
-  """Weights of the two old places around each of some places."""
+  """Weights of the two old places around each given place."""
   new = len(places)
   weights = np.zeros((new, old))
   low = np.floor(places).astype(int)
@@ -69,7 +69,7 @@ def _geometric(old: int, new: int) -> Float[np.ndarray, "new old"]:
   """Weights of the two old offsets around each new one, 0 in the middle."""
   reach, low, high = new // 2, 1.01, 1.5
   factor = high
-  while high - low > 1e-6:  # As exactly as BEiT's run_class_finetuning.py.
+  while high - low > 1e-6:  # Precision of BEiT's run_class_finetuning.py.
     factor = (low + high) / 2
     if (1 - factor ** (old // 2)) / (1 - factor) > reach:
       high = factor
@@ -82,7 +82,7 @@ def _geometric(old: int, new: int) -> Float[np.ndarray, "new old"]:
 
 
 def _cubic(x: np.ndarray, a: float) -> np.ndarray:
-  """Keys's kernel, with a = -0.75 in PyTorch, -0.5 where it antialiases."""
+  """Keys's kernel; a is -0.75 in PyTorch, or -0.5 with antialiasing."""
   x = np.abs(x)
   near = ((a + 2) * x - (a + 3)) * x * x + 1
   far = (((x - 5) * x + 8) * x - 4) * a
@@ -90,12 +90,12 @@ def _cubic(x: np.ndarray, a: float) -> np.ndarray:
 
 
 def _bicubic(old: int, new: int, scale: float) -> Float[np.ndarray, "new old"]:
-  """Weights of four old places; those beyond the border are the border's.
+  """Weights of four old places; places beyond the border repeat the border.
 
   Args:
     old: Places along the axis.
     new: Places wanted.
-    scale: Old places from one new place to the next.
+    scale: Distance between new places, in old places.
   """
   places = (np.arange(new) + 0.5) * scale - 0.5
   low = np.floor(places)
@@ -108,13 +108,13 @@ def _bicubic(old: int, new: int, scale: float) -> Float[np.ndarray, "new old"]:
 
 
 def _bicubic_antialias(old: int, new: int) -> Float[np.ndarray, "new old"]:
-  """The kernel widened when shrinking; nothing from beyond the border."""
+  """Weights of the kernel, widened for shrinking; none beyond the border."""
   scale = old / new
   stretch = max(scale, 1.0)
   centres = scale * (np.arange(new)[:, None] + 0.5)
   places = np.arange(old)[None]
   support = 2 * stretch
-  # Truncated as C does, which is not floor below zero.
+  # Truncated as in C, which differs from floor below zero.
   first = np.maximum(np.trunc(centres - support + 0.5), 0)
   last = np.minimum(np.trunc(centres + support + 0.5), old)
   weights = _cubic((places - centres + 0.5) / stretch, -0.5)

@@ -1,4 +1,4 @@
-"""Projections of tokens to heads and back, in the form each kernel wants."""
+"""Projections of tokens to heads and back, in the form each kernel needs."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class Projection(NamedTuple):
 
   Attributes:
     kernel: The matrix W, in the dtype of the network.
-    bias: The bias b; None: there is none.
+    bias: The bias b; None for no bias.
   """
 
   kernel: Float[Array, "d heads k"]
@@ -44,7 +44,7 @@ class HeadProjection(nn.Module):
 
 
 class OutputProjection(nn.Module):
-  """The heads' results, apart or side by side, concatenated, times U_msa."""
+  """The concatenated results of the heads times U_msa."""
 
   num_heads: int
   dtype: str
@@ -70,9 +70,9 @@ class OutputProjection(nn.Module):
 def by_head(
   x: Float[Array, "b n d"], projection: Projection
 ) -> Float[Array, "b n heads k"]:
-  """Projects to heads that lie apart.
+  """Projects to heads on an axis of their own.
 
-  On a GPU they lie side by side in the product, so that cuBLAS adds the bias.
+  On a GPU the product has the heads side by side, so that cuBLAS adds the bias.
   """
   if placement.platform() == "gpu":
     return _flat_product(x, projection)
@@ -100,9 +100,9 @@ def flat_scattered(
 ) -> Float[Array, "d width"]:
   """W with the heads side by side, and a gradient that TPUs reduce-scatter.
 
-  Where devices share the update each keeps some of the heads. With the heads
-  outermost in memory the gradient is scattered; as it comes out of a product,
-  side by side, it would be summed on all devices and then cut.
+  If devices share the update, each keeps some of the heads. With the heads
+  outermost in memory the gradient is scattered; with heads side by side, as in
+  the product's result, it would be summed on all devices and then sliced.
   """
   return flat(kernel)
 
@@ -121,10 +121,10 @@ flat_scattered.defvjp(_kernel_shape, _by_heads)
 def flat_biases(
   projections: Sequence[Projection],
 ) -> tuple[Float[Array, " width"], ...] | None:
-  """The biases likewise, zeros where only others have one.
+  """The biases with the heads side by side; zeros for one that is missing.
 
   Returns:
-    None where there are none.
+    None if there are no biases.
   """
   there = [p.bias for p in projections if p.bias is not None]
   biases = (

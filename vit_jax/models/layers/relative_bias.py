@@ -1,10 +1,10 @@
 """Biases of attention scores by the offset between two patches, as in BEiT.
 
 A table has one row for each offset of rows and columns, and three for pairs
-with the class token. Looking rows up would make a scattered sum of its
-gradient, which accelerators do one by one; here the table is multiplied with
-matrices of zeros and ones along either axis, and the weights that resize it to
-another grid are multiplied into those.
+with the class token. Looking up rows would make its gradient a scattered sum,
+which accelerators compute one by one; instead the table is multiplied by
+matrices of zeros and ones along either axis, which also include the weights
+that resize it to another grid.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class Places(NamedTuple):
 
 
 class RelativeBias(nn.Module):
-  """A bias of the score of each key with each query, float32.
+  """A bias for the score of each key with each query, float32.
 
   Tokens are the class token and the patches, row by row.
   """
@@ -53,7 +53,7 @@ class RelativeBias(nn.Module):
       jnp.asarray(_weights(old, new, resize), table.dtype)
       for old, new in zip(learned, wanted, strict=True)
     )
-    # By row of the key and of the query, then likewise by column.
+    # By row of the key and of the query, then by column of each.
     bias = jnp.einsum("kqo,oph->kqph", by_row, offsets, precision="highest")
     bias = jnp.einsum("kqph,ncp->hknqc", bias, by_column, precision="highest")
     num_patches = wanted[0] * wanted[1]
@@ -69,7 +69,7 @@ class RelativeBias(nn.Module):
 def _weights(
   old: int, new: int, resize: str
 ) -> Float[np.ndarray, "keys queries offsets"]:
-  """Weights of the learned offsets along an axis, for each pair of places."""
+  """Weights of the learned offsets along an axis for each pair of places."""
   places = np.arange(new)
   index = places[None] - places[:, None] + new - 1
   weights = np.eye(2 * new - 1)

@@ -1,4 +1,4 @@
-"""Arrays that the backward pass finds ready, per `config.model.remat`."""
+"""Arrays kept for the backward pass, by value of `config.model.remat`."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,12 +12,12 @@ _POLICIES = jax.checkpoint_policies
 def by_name(
   names: Sequence[str], *, dots: Callable[..., bool] | None = None
 ) -> Mapping[str, Callable]:
-  """Policies of `jax.checkpoint` by name; they compute the rest again.
+  """Policies of `jax.checkpoint` by name; other arrays are recomputed.
 
   Args:
-    names: Names, by `checkpoint_name`, of the arrays that 'named' keeps, and
-      that 'offload' keeps in the host's memory.
-    dots: Policy of 'dots', which keeps products; None: that of 'named'.
+    names: Names, given by `checkpoint_name`, of the arrays that 'named' keeps
+      on the device and 'offload' in host memory.
+    dots: Policy of 'dots', which keeps products; None for that of 'named'.
 
   Returns:
     The policies of 'full', 'dots', 'named' and 'offload'.
@@ -36,9 +36,9 @@ def by_name(
   }
 
 
-# Of blocks of attention and MLP: 'dots' keeps the results of all products with
-# parameters, 9 D numbers a token; 'named' what attention's backward pass and
-# the MLP start from, 5 D.
+# Policies for blocks of attention and MLP: 'dots' keeps the results of all
+# products with parameters, 9 D numbers per token; 'named' keeps the inputs of
+# attention's backward pass and of the MLP, 5 D.
 OF_BLOCKS = by_name(
   ("query", "key", "value", "context", "after_attention"),
   dots=_POLICIES.save_from_both_policies(

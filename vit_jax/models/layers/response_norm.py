@@ -8,9 +8,9 @@ _EPSILON = 1e-6
 
 
 class GlobalResponseNorm(nn.Module):
-  """Scales channels by how strong their maps are beside the others'.
+  """Scales channels by the strength of their maps relative to the others'.
 
-  At the start it is the identity. Norms and their mean are in float32.
+  It is initially the identity. Norms and their mean are in float32.
   """
 
   dtype: str
@@ -28,7 +28,7 @@ class GlobalResponseNorm(nn.Module):
 
 
 def _norm(x: Float[Array, "b h w c"]) -> Float[Array, "b 1 1 c"]:
-  """Euclidean norm of each map, whose gradient at 0 is 0."""
+  """Euclidean norm of each map, with gradient 0 at 0."""
   square = jnp.sum(jnp.square(x), axis=(1, 2), keepdims=True)
   positive = square > 0
   root = jnp.sqrt(jnp.where(positive, square, 1.0))

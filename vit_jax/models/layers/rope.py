@@ -1,9 +1,9 @@
-"""Rotary positions of patches, arXiv 2104.09864, as EVA-02 has them.
+"""Rotary positions of patches, arXiv 2104.09864, as in EVA-02.
 
-Neighbouring units of a head are pairs, which turn by an angle that grows with
-the patch's place: those of a head's first half with its row, those of the
-second half with its column. Scores of rotated queries and keys then depend on
-the patches' distance.
+Neighbouring units of a head form pairs, rotated by an angle that grows with the
+patch's row in the first half of the head, and with its column in the second
+half. Scores of rotated queries and keys then depend on the offset between
+patches.
 """
 
 import jax
@@ -19,13 +19,13 @@ from vit_jax.models.layers import placement
 def rotate(
   x: Float[Array, "b n heads k"], turns: Float[Array, "2 n k"]
 ) -> Float[Array, "b n heads k"]:
-  """Turns the pairs of units (a, b) to (a cos - b sin, b cos + a sin).
+  """Rotates the pairs of units (a, b) to (a cos - b sin, b cos + a sin).
 
-  It is computed in float32. The turns are constants: they have no gradient.
+  Computed in float32. The turns are constants without a gradient.
 
   Args:
     x: Queries or keys.
-    turns: What `rope_table.table` returns.
+    turns: Result of `rope_table.table`.
   """
   cosines, sines = turns[:, None, :, None].astype(jnp.float32)
   wide, quarter_turned = (y.astype(jnp.float32) for y in (x, _quarter_turn(x)))
@@ -33,7 +33,7 @@ def rotate(
 
 
 def _backward(turns, gradient):
-  # What turns back is the transpose of a rotation.
+  # The inverse of a rotation is its transpose.
   cosines, sines = turns
   back = jnp.stack([cosines, -sines])
   return rotate(gradient, back), jnp.zeros_like(turns)
@@ -47,11 +47,11 @@ def rotate_side_by_side(
 ) -> Float[Array, "b n d"]:
   """`rotate` for heads that lie side by side, d = heads * k.
 
-  Each device turns the heads that it holds.
+  Each device rotates the heads that it holds.
 
   Args:
     x: Queries or keys, with their biases.
-    turns: What `rope_table.table` returns; they have no gradient.
+    turns: Result of `rope_table.table`; it has no gradient.
   """
   head_size = turns.shape[-1]
   num_heads = x.shape[-1] // head_size
@@ -73,8 +73,9 @@ def _quarter_turn(x):
     return jnp.where(
       is_first, -jnp.roll(x, -1, axis=-1), jnp.roll(x, 1, axis=-1)
     )
-  # TPUs are slow at moving single units, but each sum of a product with this
-  # matrix has one term. GPUs move them on the way, and would write the product.
+  # TPUs are slow at moving single units, but the product with this matrix is
+  # exact, as each sum has one term. GPUs move units without writing them, and
+  # would write the product.
   matrix = np.kron(np.eye(size // 2), [[0, 1], [-1, 0]])
   return jnp.einsum(
     "bnhk,kj->bnhj", x, jnp.asarray(matrix, x.dtype), precision="highest"

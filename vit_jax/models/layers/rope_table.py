@@ -1,6 +1,6 @@
-"""Angles of rotary positions, arXiv 2104.09864, as EVA-02 has them.
+"""Angles of rotary positions, arXiv 2104.09864, as in EVA-02.
 
-NumPy only: a file that keeps them is compared with the same numbers that a
+NumPy only: a file that stores them is compared with the same numbers that a
 compiled step has as constants.
 """
 
@@ -18,14 +18,14 @@ def table(
   reference: int | None,
   num_prefix: int = 0,
 ) -> Float32[np.ndarray, "2 n k"]:
-  """Cosines and sines of the angles by which the tokens' units turn.
+  """Cosines and sines of the angles by which the tokens' units are rotated.
 
   Args:
     grid: Rows and columns of the patches.
     head_size: Units of a head, a multiple of 4.
-    reference: Rows and columns that those of any grid are scaled to, so that
-      larger images have finer steps; None: steps of one.
-    num_prefix: Tokens before the patches, which do not turn.
+    reference: Rows and columns to which those of any grid are scaled, so that
+      larger images have finer steps; None for steps of one.
+    num_prefix: Number of tokens before the patches, which are not rotated.
   """
   frequencies = _BASE ** -(np.arange(0, head_size // 2, 2) / (head_size // 2))
   by_axis = []

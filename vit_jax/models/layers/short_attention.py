@@ -1,14 +1,14 @@
 """Attention of short sequences as one TPU kernel: scores never leave the chip.
 
-An image of 224 px has 197 or 257 tokens: the scores of a head are a matrix
-that fits into a core's vector memory whole, so the softmax is the usual one,
-row by row, and not the running one of flash attention. Queries, keys and
-values come as the projections leave them, (batch, tokens, heads * head size):
-a step of the grid takes one image, or several short sequences, and the heads
-are told apart inside. Nothing is padded or transposed around the call.
+An image of 224 px has 197 or 257 tokens: the scores of a head are a matrix that
+fits into a core's vector memory, so the softmax is the usual one, row by row,
+and not the running one of flash attention. Queries, keys and values keep the
+shape of the projections, (batch, tokens, heads * head size): a step of the grid
+processes one image or several short sequences, and separates the heads itself.
+Nothing is padded or transposed around the call.
 
-The backward pass starts from the queries, keys and values alone: computing
-the scores again is cheaper than reading them.
+The backward pass starts from the queries, keys and values only: recomputing the
+scores is cheaper than reading them.
 """
 
 import dataclasses
@@ -38,9 +38,9 @@ class Summands(NamedTuple):
   """Arrays added to the scores, keys by queries, in float32.
 
   Attributes:
-    bias: The same for all sequences; it has a gradient.
-    mask: One for each of the consecutive sequences that make an image, and the
-      same for all heads; None: none. It has no gradient.
+    bias: Bias shared by all sequences; it has a gradient.
+    mask: Mask for each of the consecutive sequences that form an image, shared
+      by all heads; None for no mask. It has no gradient.
   """
 
   bias: Float[Array, "heads n n"]
@@ -72,18 +72,18 @@ def attend(
   Args:
     query, key, value: Arrays of one dtype, with the heads side by side.
     biases: Biases of query, key and value, added inside the kernel, so that its
-      backward pass can sum their gradients; None if there are none.
+      backward pass can sum their gradients; None for no biases.
     num_heads: Number of heads.
     softmax_dtype: Dtype of scores and weights; sums are float32.
     interpret: Emulates the kernel where there is no TPU, slowly.
     summands: Arrays added to the scores.
-    scale: Factor on the scores; None: 1 / sqrt(head size).
+    scale: Factor on the scores; None for 1 / sqrt(head size).
 
   Returns:
-    The heads' results side by side.
+    The results of the heads, side by side.
   """
   masked = summands is not None and summands.mask is not None
-  # Devices keep whole images: their first sequence has the first mask.
+  # Devices hold whole images, so their first sequence has the first mask.
   images = len(query) // (len(summands.mask) if masked else 1)
   where = placement.of(("batch", None, "heads"), batch=images, heads=num_heads)
   if scale is None:
@@ -104,7 +104,7 @@ def _forward(query, key, value, biases, summands, settings):
       x + bias.astype(x.dtype)[None, None]
       for x, bias in zip(operands, biases, strict=True)
     )
-  # Names for `config.model.remat`: what the backward pass starts from.
+  # Names for `config.model.remat` of the arrays that the backward pass needs.
   query, key, value = (
     checkpoint_name(x, name)
     for x, name in zip(operands, ("query", "key", "value"), strict=True)
@@ -143,12 +143,13 @@ _attend.defvjp(_forward, _backward)
 
 
 class _Results(NamedTuple):
-  """Results of a kernel, or a value or reference for each.
+  """Results of a kernel, or a value or reference for each of them.
 
   Attributes:
-    arrays: Arrays like the operands.
+    arrays: Arrays shaped like the operands.
     sums: Their sums over each sequence, (batch, 1, width), float32.
-    bias: Sum of the scores' gradients, (heads, n, n), float32; None: none.
+    bias: Sum of the scores' gradients, (heads, n, n), float32; None without
+      bias.
   """
 
   arrays: list
@@ -166,7 +167,7 @@ def _call(
   num_sums: int = 0,
   bias_summed: bool = False,
 ) -> _Results:
-  """Runs `kernel` on each sequence, each device on what it holds."""
+  """Runs `kernel` on each sequence; each device processes those it holds."""
   head_size = operands[0].shape[-1] // settings.num_heads
   direction = "backward" if kernel is _backward_kernel else "forward"
   spec = settings.placement.spec or PartitionSpec(None, None, None)
@@ -180,7 +181,8 @@ def _call(
     lanes = lanes_per_step(
       length, width, head_size, x.dtype.itemsize, summands is not None
     )
-    # Lanes first: the sum of the scores' gradients stays while its heads do.
+    # Lanes are outermost, so the sum of the scores' gradients stays in memory
+    # as long as the heads are the same.
     block = pl.BlockSpec((group, length, lanes), lambda j, i: (i, 0, j))
     row = pl.BlockSpec((group, 1, lanes), lambda j, i: (i, 0, j))
     pair = (lanes // head_size, length, length)
@@ -218,7 +220,8 @@ def _call(
           "arbitrary" if bias_summed else "parallel",
         )
       ),
-      # By the head size, which the bound of its cycles reads: `vit_jax.aot`.
+      # The name has the head size, which the bound on its cycles in
+      # `vit_jax.aot` reads.
       name=f"short_attention_{direction}_{head_size}",
       interpret=settings.interpret,
     )(operands, summands)
@@ -235,18 +238,18 @@ def _call(
 
 
 def _work(shape: tuple[int, ...], head_size: int) -> Iterator:
-  """Each sequence of a step with each of the lanes of `_windows`."""
+  """Pairs each sequence of a step with each of the lanes of `_windows`."""
   return itertools.product(range(shape[0]), _windows(shape[-1], head_size))
 
 
 def _windows(
   width: int, head_size: int
 ) -> Iterator[tuple[Any, list[Bool[Array, "1 lanes"] | None]]]:
-  """Lanes that are worked on together, and which of them are which head's.
+  """Groups of lanes that are processed together, with the lanes of each head.
 
-  Heads that share the 128 lanes of a register are not moved apart: a product
-  over 128 lanes costs what one over 64 does, so the others' are zeroed. Heads
-  that do not fit into registers evenly are moved.
+  Heads that share the 128 lanes of a register are not separated: a product over
+  128 lanes costs the same as one over 64, so the other heads' lanes are zeroed.
+  Heads that do not fit into registers evenly are moved.
 
   Args:
     width: Lanes of all heads.
@@ -254,7 +257,7 @@ def _windows(
 
   Yields:
     A slice of lanes, and for each head in it the mask of its lanes, or None if
-    it has all.
+    it has all of them.
   """
   size = LANES if LANES % head_size == 0 else head_size
   for start in range(0, width, size):
@@ -297,8 +300,8 @@ def _scaled(query, scale):
 def _weights(query, key, summands, softmax_dtype):
   """The softmax of the scores, keys by queries, in float32.
 
-  So what is summed over keys is summed over rows of registers, and two of the
-  backward pass's three products with scores have them as they are.
+  With this layout, sums over keys are sums over rows of registers, and two of
+  the backward pass's three products with scores use them untransposed.
   """
   scores = _product(key, query, 1, 1).astype(softmax_dtype)
   for summand in summands:
@@ -311,15 +314,15 @@ def _weights(query, key, summands, softmax_dtype):
 def _summands_of(
   refs: Summands | None, sequence: int, head: int
 ) -> list[Array]:
-  """The arrays added to the scores of a head of a sequence."""
+  """The arrays added to the scores of one head of one sequence."""
   if refs is None:
     return []
   found = [refs.bias[head]]
   return found if refs.mask is None else [*found, refs.mask[sequence]]
 
 
-# The heads are worked on one after the other and not in a loop, so that the
-# compiler may fill the waits of one with the work of the next.
+# The loop over heads is unrolled, so that the compiler can overlap the waits of
+# one head with the work of the next.
 
 
 def _forward_kernel(
@@ -333,7 +336,7 @@ def _forward_kernel(
   scale,
   softmax_dtype,
 ):
-  del sum_refs, bias_ref  # Of gradients.
+  del sum_refs, bias_ref  # Used for gradients only.
   q_ref, k_ref, v_ref = operand_refs
   (out_ref,) = out_refs
   for i, (lanes, masks) in _work(q_ref.shape, head_size):

@@ -1,4 +1,4 @@
-"""Devices that have the short attention kernel; imports no kernel."""
+"""Checks that devices support the short attention kernel; imports no kernel."""
 
 import re
 
@@ -7,10 +7,10 @@ from vit_jax.models.layers import placement
 
 
 def check() -> None:
-  """Checks that the devices compiled for run the kernel.
+  """Checks that the devices compiled for support the kernel.
 
   Raises:
-    UserError: They do not.
+    UserError: They do not support it.
   """
   if placement.platform() != "tpu":
     raise UserError(

@@ -1,6 +1,6 @@
-"""Share of an image that a step of the short attention kernel works on.
+"""Part of an image that a step of the short attention kernel processes.
 
-Imports neither jax nor flax, so that a command answers a bad value at once.
+Imports neither jax nor flax, so that commands reject a bad value at once.
 """
 
 import math
@@ -8,20 +8,20 @@ import math
 # A register of a TPU holds 8 rows of 128 numbers of 32 bits.
 SUBLANES = 8
 LANES = 128
-# What a call may take of the vector memory: a kernel is given 16 MiB of it, and
-# the compiler wants some for itself.
+# Vector memory that a call may use: a kernel gets 16 MiB, and the compiler
+# needs some of it.
 VMEM_BYTES = 13 * 2**20
-# Matrices of scores, float32, that the backward pass has at one time.
+# Float32 matrices of scores that the backward pass holds at a time.
 SCORE_ARRAYS = 6
-# Arrays that come or go in the backward pass.
+# Arrays that are read or written in the backward pass.
 NUM_BLOCKS = 7
-# A step of a kernel's grid has a cost of its own, and 49 tokens are little
-# work: short sequences of so many rows in all share a step.
+# Each step of a kernel's grid has a fixed cost, and 49 tokens are little work:
+# short sequences share a step up to this total number of rows.
 ROWS = 256
 
 
 def sequences_per_step(length: int, number: int) -> int:
-  """Sequences that a step works on: a divisor of `number`."""
+  """Number of sequences in a step, a divisor of `number`."""
   most = max(ROWS // _rows(length), 1)
   return max(n for n in range(1, most + 1) if number % n == 0)
 
@@ -33,22 +33,23 @@ def lanes_per_step(
   itemsize: int,
   has_bias: bool = False,
 ) -> int | None:
-  """Lanes of whole heads that a step works on: all of them, if they fit.
+  """Number of lanes in a step, of whole heads: all lanes, if they fit.
 
   Args:
     length: Number of tokens.
     width: Lanes of all heads that a device holds.
     head_size: Lanes of a head.
-    itemsize: Bytes of a number.
-    has_bias: True where scores have summands.
+    itemsize: Bytes per number.
+    has_bias: True if scores have summands.
 
   Returns:
-    None if not even the fewest possible fit into a core's vector memory.
+    None if not even the fewest possible lanes fit into a core's vector memory.
   """
   columns = -(-length // LANES) * LANES
   matrix = _rows(length) * columns * 4
   rows = max(ROWS // _rows(length), 1) * _rows(length)
-  # What comes or goes does so while the one before it is worked on.
+  # Reads and writes overlap with the work on the previous array, so each array
+  # needs two buffers.
   whole = SCORE_ARRAYS * matrix
   per_lane = 2 * NUM_BLOCKS * rows * itemsize
   if has_bias:
@@ -64,14 +65,14 @@ def lanes_per_step(
 def fits(
   length: int, width: int, num_heads: int, dtype: str, *, has_bias: bool
 ) -> bool:
-  """Tells if the kernel has room for the scores of one head at least.
+  """Tells whether the kernel has room for the scores of at least one head.
 
   Args:
     length: Number of tokens.
     width: Lanes of all heads.
     num_heads: Number of heads.
     dtype: Dtype of the network: 'float32' or 'bfloat16'.
-    has_bias: True where scores have summands.
+    has_bias: True if scores have summands.
   """
   itemsize = {"float32": 4, "bfloat16": 2}[dtype]
   head_size = width // num_heads

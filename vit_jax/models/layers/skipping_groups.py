@@ -1,24 +1,24 @@
-"""Groups of examples of which a fixed part skips each branch.
+"""Groups of examples, a fixed part of which skips each branch.
 
-Imports neither jax nor flax, so that FLOPs are counted without them.
+Imports neither jax nor flax, so that FLOPs can be counted without them.
 """
 
 import dataclasses
 import math
 
-# Rates up to this one draw each example by itself, as in dinov2's block.py.
+# Up to this rate, each example is drawn independently, as in dinov2's block.py.
 _LEAST_RATE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class Groups:
-  """Groups of examples of which a fixed number skips a branch.
+  """Groups of examples, a fixed number of which skips a branch.
 
   Attributes:
     rate: Share of a group that skips it, below 1; rounded up to whole examples,
-      of which at least one is kept.
-    size: Examples of a group, which follow one another in the batch; less
-      where that does not divide the batch.
+      but at least one is kept.
+    size: Number of consecutive examples in a group; fewer if it does not divide
+      the batch.
   """
 
   rate: float
@@ -26,18 +26,18 @@ class Groups:
 
   @property
   def kept(self) -> int:
-    """Examples of a whole group that do not skip a branch."""
+    """Number of examples of a full group that do not skip a branch."""
     return max(1, int(self.size * (1 - self.rate)))
 
   @classmethod
   def of(cls, rate: float, size: int | None) -> "Groups | None":
-    """Groups of a layer; None if it draws each example by itself."""
+    """Groups of a layer; None if it draws each example independently."""
     if size is None or rate <= _LEAST_RATE:
       return None
     return cls(float(rate), size)
 
   def in_batch(self, num_examples: int) -> tuple[int, int]:
-    """Size of the groups of a batch, and how many of each are kept."""
+    """Size of the groups in a batch, and the number kept of each."""
     size = math.gcd(num_examples, self.size)
     return size, Groups(self.rate, size).kept
 
@@ -45,13 +45,13 @@ class Groups:
 def of_layers(
   rate: float, kind: str, depth: int, size: int | None
 ) -> list[Groups | None]:
-  """Groups of each layer.
+  """Returns the groups of each layer.
 
   Args:
     rate: Rate of the last layer.
     kind: 'constant' over the layers, or 'linear' from 0.
     depth: Number of layers.
-    size: Examples of a group; None: there are no groups.
+    size: Number of examples in a group; None for no groups.
   """
   steps = max(depth - 1, 1)
   rates = [
@@ -62,6 +62,6 @@ def of_layers(
 
 
 def computed_share(groups: list[Groups | None]) -> float:
-  """Share of the branches of all layers that is computed."""
+  """Share of all layers' branches that is computed."""
   shares = [1.0 if one is None else one.kept / one.size for one in groups]
   return sum(shares) / len(shares) if shares else 1.0

@@ -1,4 +1,4 @@
-"""Attention as matrix products, with one array as large as the scores kept."""
+"""Attention as matrix products that keeps one array as large as the scores."""
 
 import functools
 from typing import NamedTuple
@@ -11,10 +11,11 @@ from vit_jax.models.layers import placement
 
 
 class Layout(NamedTuple):
-  """The dimensions of projections, as `einsum` names them.
+  """The dimensions of projections, as named in `einsum`.
 
   Attributes:
-    queries: Dimensions of queries and results; ends with the head size.
+    queries: Dimensions of queries and results, the last one being the head
+      size.
     keys: Dimensions of keys and values.
   """
 
@@ -36,25 +37,25 @@ def attend(
   """softmax(q k^T + bias) v for each head.
 
   The scores are the largest arrays of an encoder block, and passes over them
-  much of its time. Here they live only inside the product that makes them:
-  what is kept of a row is the exponentials, exp(score - largest score), in
-  the dtype that the second product wants, and their sum. Automatic
-  differentiation would keep more, and make gradients in passes of their own.
+  take much of its time. Here they exist only inside the product that computes
+  them: each row keeps only the exponentials, exp(score - largest score), in the
+  dtype of the second product, and their sum. Automatic differentiation would
+  keep more and compute gradients in separate passes.
 
-  Scores lie keys by queries, and for TPUs the projections by token, because
-  then XLA makes product, maximum, exponentials and sum in one pass
-  (docs/notes/performance.md). Elsewhere projections are laid by head first, as
-  products of matrices want them.
+  Scores are arranged keys by queries, and on TPUs the projections by token,
+  because XLA then computes product, maximum, exponentials and sum in one pass
+  (docs/notes/performance.md). Elsewhere the projections are transposed to have
+  heads first, as matrix products need them.
 
   Args:
     query: Queries, already divided by sqrt(k).
     key: Keys.
-    value: Values to be averaged.
-    bias: Bias added to the scores; dimensions of length 1 count for all.
+    value: Values to average.
+    bias: Bias added to the scores; dimensions of length 1 are broadcast.
     softmax_dtype: Dtype of the scores and exponentials; sums are float32.
 
   Returns:
-    The means of `value`, in its dtype.
+    The weighted means of `value`, in its dtype.
   """
   if placement.platform() == "tpu":
     return _attend(BY_TOKEN, softmax_dtype, query, key, value, bias)
@@ -94,7 +95,7 @@ def _forward(layout, softmax_dtype, query, key, value, bias):
   total = jnp.sum(weights, axis=-2, dtype=jnp.float32)
   total = jnp.einsum(f"...hq->{queries[:-1]}", total)[..., None]
   weights = weights.astype(value.dtype)
-  # Division of the result, which is smaller than the scores.
+  # The result is divided, as it is smaller than the scores.
   mean = jnp.einsum(
     f"...hnq,{keys}->{queries}",
     weights,
@@ -109,8 +110,8 @@ def _backward(layout, softmax_dtype, saved, gradient):
   queries, keys = layout
   query, key, value, bias, weights, total, mean = saved
   gradient = gradient.astype(jnp.float32) / total
-  # The gradient's part along the weights, sum(dweights * weights), is that
-  # along the mean: a sum over k, not over n.
+  # sum(dweights * weights), the gradient's component along the weights, equals
+  # that along the mean: a sum over k, not over n.
   along = jnp.sum(gradient * mean.astype(jnp.float32), axis=-1)
   along = jnp.einsum(f"{queries[:-1]}->...hq", along)[..., None, :]
   gradient = gradient.astype(value.dtype)
@@ -132,7 +133,7 @@ def _backward(layout, softmax_dtype, saved, gradient):
 
 
 def _summed(gradient, shape):
-  """Sum over the axes along which an array of this shape was repeated."""
+  """Sum over the axes along which an array of this shape was broadcast."""
   axes = [
     axis
     for axis, (length, own) in enumerate(

@@ -1,4 +1,4 @@
-"""Starting values of a Vision Transformer, as the released codes have them."""
+"""Initial values of a Vision Transformer, as in the released code."""
 
 import dataclasses
 import functools
@@ -10,12 +10,13 @@ import jax
 from flax.typing import Initializer
 from jaxtyping import Array
 
-# Of a matrix: function of (rng, shape, number of first axes summed over).
+# Initialiser of a matrix, called with (rng, shape, number of leading axes
+# summed over).
 Matrix = Callable[..., Array]
 
 
 def _xavier(joined: int = 1) -> Matrix:
-  """Xavier-uniform, of so many matrices that are one in the released code."""
+  """Xavier-uniform, for `joined` matrices that are one in the released code."""
 
   def draw(rng, shape, num_inputs):
     rows = math.prod(shape[:num_inputs])
@@ -47,7 +48,7 @@ def _uniform(bound: float) -> Initializer:
 
 
 def _torch_matrix(rng, shape, num_inputs):
-  """As PyTorch starts linear layers and convolutions."""
+  """PyTorch's initial values of linear layers and convolutions."""
   return _uniform(math.prod(shape[:num_inputs]) ** -0.5)(rng, shape)
 
 
@@ -66,13 +67,12 @@ class Start:
   Attributes:
     inward: Kernels of queries, keys and values.
     hidden: Kernels of the first layers of MLPs.
-    outward: Kernels of what is added to the tokens: the outputs of attention
-      and of MLPs.
-    mlp_bias: Biases of MLPs, by their number of inputs; those of attention are
-      zero.
-    token: Class and distillation token, by their width.
-    patch: Kernel of the embedding of patches.
-    patch_bias: Its bias, by its number of inputs.
+    outward: Kernels of the layers whose results are added to the tokens: the
+      outputs of attention and of MLPs.
+    mlp_bias: Biases of MLPs, by number of inputs; those of attention are zero.
+    token: Class and distillation tokens, by width.
+    patch: Kernel of the patch embedding.
+    patch_bias: Bias of the patch embedding, by number of inputs.
     head: Kernel of the classifier.
   """
 
@@ -117,7 +117,7 @@ _DEIT = Start(
 _DINOV2 = dataclasses.replace(
   _DEIT, token=_constant(nn.initializers.normal(1e-6))
 )
-# Image towers have PyTorch's own values, in which queries, keys and values are
+# Image towers start from PyTorch's own values, with queries, keys and values in
 # one matrix.
 _CLIP = Start(
   inward=_xavier(joined=3),
@@ -133,7 +133,7 @@ _CLIP = Start(
 
 @functools.cache
 def of(name: str, depth: int) -> Start:
-  """Initializers by `config.model.weight_init`, of a network of some depth."""
+  """Initializers for `config.model.weight_init` and a network of this depth."""
   if name != "clip_text":
     return _STARTS[name]
   of_branch = (2 * depth) ** -0.5

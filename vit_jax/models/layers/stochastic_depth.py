@@ -14,12 +14,12 @@ def skip_examples(
   rate: float | Float[Array, ""],
   key: Key[Array, ""],
 ) -> Float[Array, "b ..."]:
-  """Zeroes the branch for some examples, and scales it up for the others.
+  """Zeroes the branch for some examples and scales it up for the others.
 
   Args:
-    branch: Result that is about to be added to what it was computed from.
-    rate: Probability that an example skips it, below 1.
-    key: Key that the examples are drawn with.
+    branch: Result to be added to the input that it was computed from.
+    rate: Probability that an example skips the branch, below 1.
+    key: Random key for drawing the examples.
   """
   shape = (branch.shape[0], *(1,) * (branch.ndim - 1))
   kept = jax.random.bernoulli(key, 1 - rate, shape)
@@ -33,19 +33,19 @@ def add_branch(
   key: Key[Array, ""],
   *others: Shaped[Array, "b ..."] | None,
 ) -> Float[Array, "b r d"]:
-  """Adds a branch to a random part of each group, computing it for that alone.
+  """Adds a branch to a random part of each group, computing it only there.
 
-  What is added is scaled up so that its expectation is that of the whole
-  branch. Groups lie within what a device holds if their size divides that, so
-  nothing moves between devices; the draw is the same on any mesh.
+  The branch is scaled up to keep its expectation. If the groups' size divides
+  the number of examples on a device, nothing moves between devices; the draw is
+  the same on any mesh.
 
   Args:
-    branch: Function of tokens, and of `others`; its result is added to as many
-      of the first tokens as it has.
+    branch: Function of tokens and `others`; its result, which may have fewer
+      tokens, is added to the first ones.
     tokens: Residual stream.
     groups: Groups of examples.
-    key: Key that the examples are drawn with.
-    *others: Further arrays of the examples, such as a mask; or None.
+    key: Random key for drawing the examples.
+    *others: Further arrays of the examples, such as a mask, or None.
   """
   size, kept = groups.in_batch(len(tokens))
   drawn = jax.random.uniform(key, (len(tokens) // size, size))
@@ -64,10 +64,10 @@ def add_branch(
 def _take_along(
   array: Float[Array, "b ..."], places: Int[Array, "groups kept"]
 ) -> tuple[Float[Array, "k ..."], Float[Array, "b ..."]]:
-  """The rows at some places of each group, and the array as it is.
+  """The rows at some places of each group, and the unchanged array.
 
-  Where the array goes on from here, its gradient is one sum in place; jax's own
-  is an array of zeros, a sum into it and a sum of two whole arrays.
+  Using the returned array makes the gradient a single in-place sum; jax would
+  create an array of zeros, add to it and then add two whole arrays.
   """
   return _take(array, places), array
 

@@ -1,8 +1,8 @@
-"""Tokens in some places of each example, taken and put back.
+"""Taking tokens at some places of each example, and putting them back.
 
-Several are taken by a product with ones and zeros, which is exact. On TPUs it
-is quicker than gathering rows and, in the backward pass, adding them up one by
-one.
+Several tokens are taken by a product with ones and zeros, which is exact. On
+TPUs it is faster than gathering rows and, in the backward pass, adding them up
+one by one.
 """
 
 import jax
@@ -13,14 +13,14 @@ from jaxtyping import Array, Float, Int, Shaped
 def take_one(
   rows: Shaped[Array, "b n m"], places: Int[Array, " b"]
 ) -> Shaped[Array, "b 1 m"]:
-  """The row at one place of each example."""
+  """Takes the row at one place of each example."""
   return jnp.take_along_axis(rows, places[:, None, None], axis=1)
 
 
 def take(
   tokens: Float[Array, "b n d"], places: Int[Array, "b k"]
 ) -> Float[Array, "b k d"]:
-  """The tokens at some places of each example; zeros where a place is -1."""
+  """Takes tokens at some places of each example; zeros for places of -1."""
   chosen = jax.nn.one_hot(places, tokens.shape[1], dtype=tokens.dtype)
   return jnp.einsum("bkn,bnd->bkd", chosen, tokens, precision="highest")
 

@@ -1,1 +1,1 @@
-"""Pyramid Vision Transformers, whose keys and values are of smaller maps."""
+"""Pyramid Vision Transformers, with keys and values from smaller maps."""

@@ -1,6 +1,6 @@
 """FLOPs of Pyramid Vision Transformers, in closed form.
 
-Convolutions and matrix products only, with the multiplications by the zeros
+Convolutions and matrix products only, including multiplications by the zeros
 around a map.
 """
 

@@ -1,4 +1,4 @@
-"""Telling a Pyramid Vision Transformer from its parameters."""
+"""Detection of a Pyramid Vision Transformer from its parameters."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,14 @@ _IMAGE_SIZE = 224
 
 
 def matches(names: Iterable[str]) -> bool:
-  """Tells whether these are parameters of a PVT, by our names."""
+  """Tells whether `names` are parameters of a PVT, by our names."""
   return any(_LAYER.match(name) for name in names)
 
 
 def detect(
   shapes: Mapping[str, Shape], path: str, said: Mapping[str, Any]
 ) -> Detected:
-  """Tells the network; see `Family.detect`."""
+  """Detects the network; see `Family.detect`."""
   num_stages = count(_STAGE, shapes, 1)
   stages = [f"stage{i}" for i in range(1, num_stages + 1)]
   expand = [

@@ -55,7 +55,7 @@ def _check(model: schema.Model) -> None:
 
 
 def _least_side(size: sizes.PVTSize) -> int:
-  """Side of the smallest images whose maps have a key in every stage."""
+  """Side of the smallest images that give a key in every stage."""
   return next(
     side
     for side in range(1, max(size.reductions) * size.stride + 1)
@@ -120,7 +120,7 @@ def _find(name: str) -> schema.Model | None:
 
 
 def _shrink(model: Any) -> None:
-  """A block in each of two stages."""
+  """Reduces the network to two stages of one block."""
   model.update(depths=(1, 1), widths=(8, 16), num_heads=(1, 2))
   model.update(reductions=(2, 1), expansions=(2, 2), image_size=32)
 
@@ -130,7 +130,7 @@ def _pixel_filters(network: "PVT", params: Mapping[str, Any]) -> Any:
 
 
 def _layer_of(model: schema.Model, path: str) -> int | None:
-  """Blocks are layers; an embedding belongs to the block after it."""
+  """Counts blocks as layers; an embedding belongs to the block after it."""
   match = _PART.fullmatch(path)
   if not match:
     return None
@@ -143,7 +143,7 @@ def _layer_of(model: schema.Model, path: str) -> int | None:
 
 
 def _unseen(model: schema.Model, wanted: schema.Model) -> Mapping[str, Any]:
-  """Heads, which divide channels that no shape divides; `Family.unseen`."""
+  """Heads, by which channels are divided in no shape; `Family.unseen`."""
   del wanted
   return {"num_heads": sizes.pvt(model).num_heads}
 

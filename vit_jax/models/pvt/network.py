@@ -39,9 +39,9 @@ class MLP(nn.Module):
   """Two dense layers with a depthwise convolution between them.
 
   Attributes:
-    expansion: Channels inside over those outside.
-    is_linear: Whether the block's attention is linear, where negative numbers
-      are cut off before the convolution.
+    expansion: Hidden channels over outer channels.
+    is_linear: True if the block's attention is linear: negative numbers are
+      then set to 0 before the convolution.
     dtype: Dtype of the products.
   """
 
@@ -66,13 +66,12 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-  """Attention to a smaller map and an MLP, each added to what came in.
+  """Attention to a smaller map and an MLP, each added to its input.
 
   Attributes:
-    drop_rate: Probability that an example skips a branch; 0 when nothing is
-      trained.
+    drop_rate: Probability that an example skips a branch; 0 outside training.
 
-  The others are as in `ReducedAttention`, `MLP` and `PVT`.
+  The other attributes are as in `ReducedAttention`, `MLP` and `PVT`.
   """
 
   num_heads: int
@@ -110,14 +109,14 @@ class Block(nn.Module):
 
 
 class Embed(nn.Module):
-  """A convolution whose patches overlap, normalised.
+  """A convolution of overlapping patches, followed by a norm.
 
   Attributes:
     width: Channels of the result.
-    kernel_size: Side of the filters, odd, with half of it in zeros around the
-      map.
-    stride: Places from one filter to the next.
-    epsilon: Of the norm.
+    kernel_size: Side of the filters, odd; half of it is the zero padding around
+      the map.
+    stride: Distance between filters, in places.
+    epsilon: Epsilon of the norm.
     dtype: Dtype of the product.
   """
 
@@ -142,13 +141,13 @@ class Embed(nn.Module):
 
 
 class Stage(nn.Module):
-  """A smaller map, blocks of one width and a norm.
+  """A reduction of the map, blocks of one width and a norm.
 
   Attributes:
-    is_first: Whether it begins with the image.
+    is_first: True if its input is the image.
     drop_rates: Probability that an example skips a branch, for each block.
 
-  The others are as in `PVT`.
+  The other attributes are as in `PVT`.
   """
 
   width: int
@@ -194,19 +193,19 @@ class Stage(nn.Module):
 
 
 class PVT(nn.Module):
-  """Images to logits.
+  """A network from images to logits.
 
   Attributes:
-    depths: Blocks of each stage; the first quarters the sides of the image, the
-      others halve those of the map.
+    depths: Blocks of each stage; the first divides the sides of the image by
+      four, the others halve those of the map.
     widths: Channels of each stage.
     num_heads: Heads of each stage.
-    reductions: Side of a map over that of its keys, of each stage.
-    expansions: Channels inside the MLPs over those outside, of each stage.
-    num_classes: Outputs of the linear head; None: no head, and calls return
-      the pooled features.
+    reductions: Side of the map over that of its keys, for each stage.
+    expansions: Hidden channels of the MLPs over outer channels, for each stage.
+    num_classes: Outputs of the linear head; None for no head, so that calls
+      return the pooled features.
 
-  The others are the keys of `config.model` of the same names.
+  The other attributes are the keys of `config.model` with the same names.
   """
 
   family: ClassVar[str] = "pvt"
@@ -258,19 +257,19 @@ class PVT(nn.Module):
   def __call__(
     self, images: Images, *, train: bool = False
   ) -> Float[Array, "b classes"]:
-    """Logits, in float32.
+    """Computes logits in float32.
 
     Args:
-      images: Bytes, normalised here as `normalize` says, or floats that are
-        normalised already; of any size.
-      train: Whether stochastic depth is active.
+      images: Bytes, normalised here according to `normalize`, or floats that
+        are already normalised; of any size.
+      train: True to apply stochastic depth.
     """
     return self.head(self.encode(images, train=train))
 
   def encode(
     self, images: Images, *, train: bool = False
   ) -> Float[Array, "b y x k"]:
-    """The last map, normalised."""
+    """Computes the last map, normalised."""
     x = normalize(images, self.normalize, self.dtype)
     for i, stage in enumerate(self._stages, 1):
       x = stage(x, train=train)
@@ -279,7 +278,7 @@ class PVT(nn.Module):
     return x
 
   def head(self, x: Float[Array, "b y x k"]) -> Float[Array, "b classes"]:
-    """Logits of a map, or its mean if there is no head; float32."""
+    """Logits of a map, or its mean without a head; float32."""
     x = jnp.mean(x, axis=(1, 2), dtype=jnp.float32).astype(self.dtype)
     self.sow("intermediates", "representation", x)
     return x.astype(jnp.float32) if self.num_classes is None else self._head(x)

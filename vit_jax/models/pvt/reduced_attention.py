@@ -1,7 +1,7 @@
 """Attention to a smaller map: spatial reduction (arXiv 2106.13797).
 
-Every place asks, but keys and values are of fewer places: those of a
-convolution with stride, or averages over parts of the map.
+Every place has a query, but keys and values come from fewer places: those of a
+strided convolution, or averages over parts of the map.
 """
 
 import math
@@ -18,21 +18,22 @@ from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.models.layers.patch_conv import PatchConv
 from vit_jax.models.pvt import sizes
 
-# Published as a normal distribution truncated at -2 and 2, which are a hundred
-# deviations away.
+# Published as a normal distribution truncated at -2 and 2, a hundred deviations
+# away.
 INIT = nn.initializers.normal(0.02)
-# Of convolutions: deviation sqrt(2 / (places of a filter x outputs a group)).
+# Initialiser of convolutions: deviation sqrt(2 / (places of a filter x outputs
+# per group)).
 CONV_INIT = nn.initializers.variance_scaling(2.0, "fan_out", "normal")
 
 
 class ReducedAttention(nn.Module):
-  """Attention of all places of a map to those of a smaller one.
+  """Attention from all places of a map to those of a smaller one.
 
   Attributes:
     num_heads: Number of heads.
     reduction: Side of the map over that of its keys.
-    is_linear: Whether keys are of 7 x 7 averages, whatever the map.
-    epsilon: Of the norm of what keys and values are made of.
+    is_linear: True if keys come from 7 x 7 averages for any size of map.
+    epsilon: Epsilon of the norm of the reduced map.
     dtype: Dtype of the products.
   """
 
@@ -69,7 +70,7 @@ class ReducedAttention(nn.Module):
     )(context)
 
   def _reduced(self, x):
-    """The map that keys and values are made of."""
+    """The reduced map that keys and values are computed from."""
     if not self.is_linear and self.reduction == 1:
       return x
     if self.is_linear:
@@ -83,10 +84,10 @@ class ReducedAttention(nn.Module):
 def average_pool(
   x: Float[Array, "b h w c"], side: int
 ) -> Float[Array, "b side side c"]:
-  """Averages over side x side parts of a map, as PyTorch's adaptive pooling.
+  """Averages over side x side parts of a map, as in PyTorch's adaptive pooling.
 
-  Part i of n places begins at floor(i n / side) and ends before
-  ceil((i + 1) n / side): parts overlap where they do not divide the map.
+  Of n places, part i begins at floor(i n / side) and ends before ceil((i + 1) n
+  / side): parts overlap if they do not divide the map.
   """
   rows, columns = (_parts(n, side) for n in x.shape[1:3])
   found = jnp.einsum("bhwc,yh,xw->byxc", x.astype(jnp.float32), rows, columns)

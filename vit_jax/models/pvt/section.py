@@ -16,7 +16,7 @@ from vit_jax.config.schema import (
 class PVTModel(Model):
   """A Pyramid Vision Transformer v2 (arXiv 2106.13797)."""
 
-  # A PVT averages its last map anyway, and knows one GELU.
+  # A PVT always averages its last map, and supports one GELU.
   implied: ClassVar[Mapping[str, Any]] = {"pool": "gap", "gelu": "exact"}
 
   name: str = key("pvt", "Name of the family.")

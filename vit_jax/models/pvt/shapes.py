@@ -8,7 +8,7 @@ from vit_jax.models.pvt import sizes
 
 
 def num_params(model: schema.Model, num_classes: int | None) -> int:
-  """Parameters of the network, its head's included."""
+  """Number of parameters of the network, including its head."""
   return sum(map(math.prod, shapes(model, num_classes).values()))
 
 

@@ -1,4 +1,4 @@
-"""Sizes of Pyramid Vision Transformers, and of those set by hand."""
+"""Sizes of Pyramid Vision Transformers, named or set explicitly."""
 
 import dataclasses
 from typing import Any
@@ -9,8 +9,8 @@ from vit_jax.suggestions import did_you_mean
 
 _WIDTHS = (64, 128, 320, 512)
 _EXPANSIONS = (8, 8, 4, 4)
-# Variant -> blocks of each stage, channels, channels inside the MLPs over
-# those outside. arXiv 2106.13797, Table 1.
+# Variant -> blocks of each stage, channels, hidden channels of the MLPs over
+# outer channels. arXiv 2106.13797, Table 1.
 VARIANTS = {
   "b0": ((2, 2, 2, 2), (32, 64, 160, 256), _EXPANSIONS),
   "b1": ((2, 2, 2, 2), _WIDTHS, _EXPANSIONS),
@@ -19,11 +19,11 @@ VARIANTS = {
   "b4": ((3, 8, 27, 3), _WIDTHS, _EXPANSIONS),
   "b5": ((3, 6, 40, 3), _WIDTHS, (4, 4, 4, 4)),
 }
-HEADS = (1, 2, 5, 8)  # Of each stage, in all variants.
-REDUCTIONS = (8, 4, 2, 1)  # Side of a map over that of its keys, likewise.
+HEADS = (1, 2, 5, 8)  # Heads of each stage, in all variants.
+REDUCTIONS = (8, 4, 2, 1)  # Side of a map over that of its keys.
 POOLED = 7  # Side of the keys' map with linear attention, places.
-STEM_KERNEL, STEM_STRIDE = 7, 4  # Of the first stage's convolution, pixels.
-KERNEL, STRIDE = 3, 2  # Of the other stages' convolutions, places.
+STEM_KERNEL, STEM_STRIDE = 7, 4  # First convolution, pixels.
+KERNEL, STRIDE = 3, 2  # Other stages' convolutions, places.
 MLP_KERNEL = 3  # Side of the depthwise filters in the MLPs, places.
 
 
@@ -35,9 +35,9 @@ class PVTSize:
     depths: Blocks of each stage.
     widths: Channels of each stage.
     num_heads: Heads of each stage.
-    reductions: Side of a map over that of its keys, of each stage.
-    expansions: Channels inside the MLPs over those outside, of each stage.
-    linear_attention: Whether keys are averages, 7 x 7 of any map.
+    reductions: Side of the map over that of its keys, for each stage.
+    expansions: Hidden channels of the MLPs over outer channels, for each stage.
+    linear_attention: True if keys are averages, 7 x 7 for any map.
   """
 
   depths: tuple[int, ...]
@@ -49,11 +49,11 @@ class PVTSize:
 
   @property
   def stride(self) -> int:
-    """Pixels from one place of the last map to the next."""
+    """Distance between neighbouring places of the last map, in pixels."""
     return STEM_STRIDE * STRIDE ** (len(self.depths) - 1)
 
   def sides(self, image_size: int) -> tuple[int, ...]:
-    """Side of each stage's map; what a stride does not divide is padded."""
+    """Side of each stage's map; padded if a stride does not divide it."""
     sides = [-(-image_size // STEM_STRIDE)]
     for _ in self.depths[1:]:
       sides.append(-(-sides[-1] // STRIDE))
@@ -61,7 +61,7 @@ class PVTSize:
 
 
 def pvt(model: schema.Model) -> PVTSize:
-  """The size of `model.variant`, with the numbers set by hand put over it.
+  """The size of `model.variant`, with explicitly set numbers taking precedence.
 
   Raises:
     UserError: The variant is unknown.
@@ -87,7 +87,7 @@ def pvt(model: schema.Model) -> PVTSize:
 
 
 def pvt_keys(size: PVTSize) -> dict[str, Any]:
-  """Keys of `config.model` that `pvt` makes this size of."""
+  """Keys of `config.model` from which `pvt` makes this size."""
   known = {numbers: name for name, numbers in VARIANTS.items()}
   numbers = (size.depths, size.widths, size.expansions)
   keys: dict[str, Any] = {

@@ -1,1 +1,1 @@
-"""ResNet-v2 as Big Transfer trains it."""
+"""ResNet-v2 as trained by Big Transfer."""

@@ -1,8 +1,8 @@
 """FLOPs of ResNets and of hybrids' stems, in closed form.
 
-Counted as the ViT paper's tables do: matrix products and convolutions only, so
-that normalisation, softmax and activations are left out. Convolutions are
-counted without the multiplications by the zeros of their padding.
+Counted as in the ViT paper's tables: matrix products and convolutions only,
+without normalisation, softmax and activations. Convolutions exclude
+multiplications by the zeros of their padding.
 """
 
 from collections.abc import Sequence
@@ -23,19 +23,19 @@ def forward_flops(model: schema.Model, num_classes: int | None) -> int:
 def backbone_macs(
   side: int, blocks: Sequence[int], width: int, *, same: bool
 ) -> tuple[int, int, int]:
-  """A root and stages of bottlenecks.
+  """Counts a root and stages of bottlenecks.
 
   Args:
     side: Side of the image, pixels.
     blocks: Units of each stage.
     width: Channels of the root.
-    same: True pads like 'SAME', False half a kernel on each side.
+    same: True pads like 'SAME', False by half a kernel on each side.
 
   Returns:
-    Multiply-adds, side and channels of the resulting map.
+    Multiply-adds, and the side and channels of the resulting map.
   """
   macs, side = _convolution(side, 3, width, kernel=7, stride=2, same=same)
-  side = -(-side // 2)  # The pooling.
+  side = -(-side // 2)  # Pooling.
   channels = width
   for stage, num_units in enumerate(blocks):
     inner, outer = width * 2**stage, 4 * width * 2**stage
@@ -62,7 +62,7 @@ def _convolution(
   """Multiply-adds of a convolution over a square map, and the result's side."""
   result = -(-side // stride)
   padding = kernel // 2
-  if same:  # What is uneven goes to the far side.
+  if same:  # Odd padding goes to the far side.
     padding = max(0, (result - 1) * stride + kernel - side) // 2
   taps = sum(
     0 <= place * stride + tap - padding < side

@@ -1,4 +1,4 @@
-"""Telling a BiT ResNet from the names and shapes of its parameters."""
+"""Detection of a BiT ResNet from the names and shapes of its parameters."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,9 +12,9 @@ _IMAGE_SIZE = 224
 
 
 def matches(names: Iterable[str]) -> bool:
-  """Tells whether these are parameters of a BiT, by our names.
+  """Tells whether `names` are parameters of a BiT, by our names.
 
-  The stem of a hybrid has similar names, below a Transformer.
+  The stem of a hybrid has similar names, next to a Transformer's.
   """
   names = list(names)
   return not any(name.startswith("Transformer/") for name in names) and any(
@@ -25,7 +25,7 @@ def matches(names: Iterable[str]) -> bool:
 def detect(
   shapes: Mapping[str, Shape], path: str, said: Mapping[str, Any]
 ) -> Detected:
-  """Tells the network; see `Family.detect`."""
+  """Detects the network; see `Family.detect`."""
   size = sizes.ResNetSize(
     blocks=units(shapes),
     width=shape_of(shapes, "root_conv/kernel", 4, path)[-1],

@@ -88,7 +88,7 @@ def _find(name: str) -> schema.Model | None:
 
 
 def _shrink(model: Any) -> None:
-  """One unit in each stage."""
+  """Reduces the network to one unit in each stage."""
   named = ResNetModel(name="resnet", variant=model.variant)
   stages = len(sizes.resnet(named).blocks)
   model.update(width=32, blocks=(1,) * stages, image_size=64)

@@ -1,7 +1,7 @@
-"""ResNet-v2 as Big Transfer has it (BiT, arXiv 1912.11370).
+"""ResNet-v2 of Big Transfer (BiT, arXiv 1912.11370).
 
-Pre-activation, GroupNorm and standardised kernels in place of BatchNorm.
-Parameters: root_conv, block1/unit01/{a,b,c,proj}/kernel with
+It has pre-activation, with GroupNorm and standardised kernels instead of
+BatchNorm. Parameters: root_conv, block1/unit01/{a,b,c,proj}/kernel with
 {a,b,c}_norm/{scale,bias} before each convolution, norm, head.
 """
 
@@ -22,7 +22,7 @@ from vit_jax.models.layers.heads import LinearHead
 from vit_jax.models.layers.normalize import Images, normalize
 
 _NORM_EPSILON = 1e-5
-# What a filter is divided by, per `config.model.standardization`.
+# Divisor of a filter, by `config.model.standardization`.
 _DEVIATIONS = {
   "google": lambda variance: jnp.sqrt(variance + 1e-10),
   "torch": lambda variance: jnp.sqrt(variance + 1e-8),
@@ -59,16 +59,16 @@ class Unit(nn.Module):
 
 
 class ResNet(nn.Module):
-  """Images to logits.
+  """A network from images to logits.
 
   Attributes:
     blocks: Units of each stage; every stage but the first halves the map and
       doubles the width.
-    width: Channels of the root; 64 times the width factor.
-    num_classes: Outputs of the linear head; None: no head, and calls return
-      the pooled features.
+    width: Channels of the root, 64 times the width factor.
+    num_classes: Outputs of the linear head; None for no head, so that calls
+      return the pooled features.
 
-  The others are the keys of `config.model` of the same names.
+  The other attributes are the keys of `config.model` with the same names.
   """
 
   family: ClassVar[str] = "resnet"
@@ -109,17 +109,17 @@ class ResNet(nn.Module):
   def __call__(
     self, images: Images, *, train: bool = False
   ) -> Float[Array, "b classes"]:
-    """Logits, in float32.
+    """Computes logits in float32.
 
     Args:
-      images: Bytes, normalised here as `normalize` says, or floats that are
-        normalised already; of any size.
-      train: Ignored, as nothing is dropped.
+      images: Bytes, normalised here according to `normalize`, or floats that
+        are already normalised; of any size.
+      train: Ignored, as there is no dropout.
     """
     return self.head(self.encode(self.embed(images), train=train))
 
   def embed(self, images: Images) -> Float[Array, "b y x k"]:
-    """The root's map, of a quarter of the image's size."""
+    """Computes the root's map, a quarter of the image's size."""
     x = self._root(normalize(images, self.normalize, self.dtype))
     x = _zero_padded_max_pool(x)
     x = nn.with_logical_constraint(x, BETWEEN_UNITS)
@@ -129,7 +129,7 @@ class ResNet(nn.Module):
   def encode(
     self, x: Float[Array, "b h w c"], *, train: bool = False
   ) -> Float[Array, "b y x k"]:
-    """The last map, normalised and rectified."""
+    """Computes the last map, normalised and rectified."""
     del train
     for stage in self._stages:
       x = stage(x)
@@ -138,22 +138,22 @@ class ResNet(nn.Module):
     return x
 
   def head(self, x: Float[Array, "b y x k"]) -> Float[Array, "b classes"]:
-    """Logits of a map, or its mean if there is no head; float32."""
+    """Logits of a map, or its mean without a head; float32."""
     x = jnp.mean(x, axis=(1, 2), dtype=jnp.float32).astype(self.dtype)
     self.sow("intermediates", "representation", x)
     return x.astype(jnp.float32) if self.num_classes is None else self._head(x)
 
 
 def unit_name(index: int) -> str:
-  """Name of a stage's unit, from its index: 'unit01' for 0."""
+  """Name of a stage's unit from its index: 'unit01' for 0."""
   return f"unit{index + 1:02d}"
 
 
 def _zero_padded_max_pool(x: Float[Array, "b h w c"]) -> Array:
-  """3 x 3, stride 2, with zeros around the map taking part in the maxima.
+  """3 x 3 max pooling of stride 2 that includes the zeros around the map.
 
-  Nothing rectifies the root, so at the border a zero may win, in the original
-  too.
+  The root is not rectified, so a zero may win at the border, as in the
+  original.
   """
   x = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
   return nn.max_pool(x, (3, 3), strides=(2, 2))

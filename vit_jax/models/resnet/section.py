@@ -9,7 +9,7 @@ from vit_jax.config.schema import Layers, Model, Size, key
 class ResNetModel(Model):
   """A ResNet-v2 of Big Transfer."""
 
-  # A ResNet averages its last map anyway.
+  # A ResNet always averages its last map.
   implied: ClassVar[Mapping[str, Any]] = {"pool": "gap"}
 
   name: str = key("resnet", "Name of the family.")

@@ -1,7 +1,7 @@
-"""Sizes of Big Transfer's ResNets, and of those set by hand.
+"""Sizes of Big Transfer's ResNets, named or set explicitly.
 
-They are named 'R50x1': the depth and the width factor. Hybrids' stems are made
-of the same units.
+Names such as 'R50x1' give the depth and the width factor. Stems of hybrids
+consist of the same units.
 """
 
 import dataclasses
@@ -21,7 +21,8 @@ RESNETS = {
   200: (3, 24, 36, 3),
 }
 
-# Channels of a root of width factor 1, and those that share group statistics.
+# Channels of a root with width factor 1, and channels that share group
+# statistics.
 ROOT_WIDTH = 64
 NUM_GROUPS = 32
 
@@ -35,12 +36,12 @@ class ResNetSize:
 
 
 def stem_stride(blocks: tuple[int, ...] | None) -> int:
-  """Stride of a stem: 4 of its root, 2 of every stage but the first."""
+  """Stride of a stem: 4 for its root, 2 for every stage but the first."""
   return 1 if blocks is None else 4 * 2 ** max(0, len(blocks) - 1)
 
 
 def resnet(model: schema.Model) -> ResNetSize:
-  """The size of `model.variant`, with the numbers set by hand put over it.
+  """The size of `model.variant`, with explicitly set numbers taking precedence.
 
   Raises:
     UserError: The variant is unknown.
@@ -62,7 +63,7 @@ def resnet(model: schema.Model) -> ResNetSize:
 
 
 def resnet_keys(size: ResNetSize) -> dict[str, Any]:
-  """Keys of `config.model` that `resnet` makes this size of."""
+  """Keys of `config.model` from which `resnet` makes this size."""
   known = {blocks: depth for depth, blocks in RESNETS.items()}
   factor = max(1, size.width // ROOT_WIDTH)
   keys: dict[str, Any] = {

@@ -1,1 +1,1 @@
-"""Swin Transformers, whose attention stays within windows."""
+"""Swin Transformers, with attention within windows."""

@@ -1,8 +1,8 @@
 """FLOPs of Swin Transformers, in closed form.
 
-Counted as the tables of the papers do: convolutions and matrix products only,
-over the places that pad a map to whole windows too. Version 2's position biases
-are computed once for all images, and are left out.
+Counted as in the papers' tables: convolutions and matrix products only,
+including places that pad a map to whole windows. Version 2's position biases
+are computed once for all images and are not counted.
 """
 
 from vit_jax.config import schema

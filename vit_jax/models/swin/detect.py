@@ -1,4 +1,4 @@
-"""Telling a Swin Transformer from the names and shapes of its parameters."""
+"""Detection of a Swin Transformer from its parameters' names and shapes."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,19 +10,19 @@ from vit_jax.models.swin import sizes
 
 _LAYER = re.compile(r"stage\d+/block\d+/attention/")
 _STAGE = re.compile(r"stage(\d+)/block\d+/")
-# Side of a version 2 network's images in places of its last map.
+# Side of a version 2 network's images, in places of its last map.
 _LAST_SIDE = 8
 
 
 def matches(names: Iterable[str]) -> bool:
-  """Tells whether these are parameters of a Swin, by our names."""
+  """Tells whether `names` are parameters of a Swin, by our names."""
   return any(_LAYER.match(name) for name in names)
 
 
 def detect(
   shapes: Mapping[str, Shape], path: str, said: Mapping[str, Any]
 ) -> Detected:
-  """Tells the network; see `Family.detect`."""
+  """Detects the network; see `Family.detect`."""
   stages = range(1, count(_STAGE, shapes, 1) + 1)
   version = 2 if "stage1/block01/attention/log_scale" in shapes else 1
   name, rank = ("log_scale", 1) if version == 2 else ("positions", 2)
@@ -51,7 +51,7 @@ def detect(
     window_size=max(windows),
     version=version,
   )
-  # Published networks see their last map as one window, or as a few of 8.
+  # Published networks divide their last map into one window, or a few of 8.
   image_size = size.stride * (windows[-1] if version == 1 else _LAST_SIDE)
   if "image_size" not in said:
     assumed.append(
@@ -63,5 +63,5 @@ def detect(
     **sizes.swin_keys(size),
   }
   if version == 2:
-    del keys["window_size"]  # Only `said` knows; None is what is assumed.
+    del keys["window_size"]  # Only `said` has it; None is assumed.
   return Detected({**keys, **said}, assumed)

@@ -54,7 +54,7 @@ def _check(model: schema.Model) -> None:
   if model.attention == "pallas":
     _check_pallas(model, size)
   elif model.attention not in ("auto", "xla"):
-    # A config of a ViT may be put over the network of a checkpoint.
+    # A ViT's config may override the network of a checkpoint.
     raise UserError(
       f"config.model.attention = '{model.attention}' does not know the windows"
       " of a Swin; use config.model.attention='xla', or 'pallas' on TPUs."
@@ -68,7 +68,7 @@ def _check(model: schema.Model) -> None:
 
 
 def _smallest_width(size: sizes.SwinSize) -> int:
-  """The least width that divides over the heads of every stage."""
+  """The smallest width that the heads of every stage divide."""
   return next(
     width
     for width in range(1, size.num_heads[0] * max(size.num_heads) + 1)
@@ -167,7 +167,7 @@ def _find(name: str) -> schema.Model | None:
 
 
 def _shrink(model: Any) -> None:
-  """Two blocks of windows of 2 x 2 in each of two stages."""
+  """Reduces the network to two stages of two blocks with 2 x 2 windows."""
   model.update(depths=(2, 2), num_heads=(2, 4), width=8, patch_size=2)
   model.update(window_size=2, image_size=16)
   if model.pretrained_window_sizes is not None:
@@ -179,7 +179,7 @@ def _pixel_filters(network: "Swin", params: Mapping[str, Any]) -> Any:
 
 
 def _layer_of(model: schema.Model, path: str) -> int | None:
-  """Blocks are layers; a merging belongs to the block before it."""
+  """Counts blocks as layers; a merging belongs to the block before it."""
   match = _PART.fullmatch(path)
   if not match:
     return None
@@ -191,7 +191,7 @@ def _layer_of(model: schema.Model, path: str) -> int | None:
 
 
 def _unseen(model: schema.Model, wanted: schema.Model) -> Mapping[str, Any]:
-  """Windows of version 2, and the padding where it matters; `Family.unseen`."""
+  """Windows of version 2, and padding where it matters; `Family.unseen`."""
   size, keys = sizes.swin(model), {}
   if size.version == 2:
     keys["window_size"] = size.window_size

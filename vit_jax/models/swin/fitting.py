@@ -1,4 +1,4 @@
-"""Fitting a file's Swin to other windows."""
+"""Fitting of a file's Swin to other windows."""
 
 import re
 
@@ -13,8 +13,8 @@ _TABLE = re.compile(r".*/attention/positions")
 def fit(fitting: Fitting) -> None:
   """Resizes tables of position biases; see `Family.fit`.
 
-  By `model.pos_embedding_resize`, but for its default, bilinear: no release of
-  a Swin resizes so, and tables are then resized as the authors do, bicubically.
+  The method is `model.pos_embedding_resize`, except for its default, bilinear:
+  no Swin release resizes this way, so bicubic is used, as by the authors.
   """
   method = fitting.wanted.pos_embedding_resize
   if method == "bilinear":

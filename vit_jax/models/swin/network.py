@@ -26,19 +26,18 @@ from vit_jax.models.layers.stochastic_depth import skip_examples
 from vit_jax.models.swin import sizes
 from vit_jax.models.swin.window_attention import INIT, WindowAttention
 
-_EPSILON = 1e-5  # Of all norms.
+_EPSILON = 1e-5  # Epsilon of all norms.
 
 
 class Block(nn.Module):
-  """Attention within windows and an MLP, each added to what came in.
+  """Attention within windows and an MLP, each added to its input.
 
-  Version 1 normalises what enters a branch, version 2 what leaves it.
+  Version 1 normalises the input of a branch, version 2 its output.
 
   Attributes:
-    drop_rate: Probability that an example skips a branch; 0 when nothing is
-      trained.
+    drop_rate: Probability that an example skips a branch; 0 outside training.
 
-  The others are as in `WindowAttention`.
+  The other attributes are as in `WindowAttention`.
   """
 
   num_heads: int
@@ -72,7 +71,7 @@ class Block(nn.Module):
     return x
 
   def _branch(self, norm_name, function, x):
-    # Blocks of version 2 start as the identity.
+    # Blocks of version 2 are initially the identity.
     init = nn.initializers.ones if self.version == 1 else nn.initializers.zeros
     norm = LayerNorm(_EPSILON, self.dtype, init, name=norm_name)
     x = function(norm(x)) if self.version == 1 else norm(function(x))
@@ -89,7 +88,7 @@ class Block(nn.Module):
 
 
 class Stem(nn.Module):
-  """Patches of the image as channels, normalised."""
+  """Patches of the image as channels, followed by a norm."""
 
   width: int
   patch_size: int
@@ -104,7 +103,7 @@ class Stem(nn.Module):
 
 
 class PatchMerging(nn.Module):
-  """Half the map and twice the channels, between two stages."""
+  """Halves the map and doubles the channels between two stages."""
 
   version: int
   dtype: str
@@ -129,13 +128,14 @@ class PatchMerging(nn.Module):
 
 
 class Stage(nn.Module):
-  """Blocks of one width; returns their map, and what the next stage gets.
+  """Blocks of one width; returns their map and the input of the next stage.
 
   Attributes:
     drop_rates: Probability that an example skips a branch, for each block.
     is_last: True if no stage follows.
 
-  The others are as in `WindowAttention`; every other block has the shift.
+  The other attributes are as in `WindowAttention`; every other block is
+  shifted.
   """
 
   num_heads: int
@@ -177,20 +177,20 @@ class Stage(nn.Module):
 
 
 class Swin(nn.Module):
-  """Images to logits.
+  """A network from images to logits.
 
-  Windows and their shifts are those of images of `image_size`; other images are
-  padded to whole windows.
+  Windows and their shifts are those for images of `image_size`; other images
+  are padded to whole windows.
 
   Attributes:
     depths: Blocks of each stage; every stage but the first halves the map and
       doubles the channels.
     num_heads: Heads of each stage.
     width: Channels of the first stage.
-    num_classes: Outputs of the linear head; None: no head, and calls return
-      the pooled features.
+    num_classes: Outputs of the linear head; None for no head, so that calls
+      return the pooled features.
 
-  The others are the keys of `config.model` of the same names.
+  The other attributes are the keys of `config.model` with the same names.
   """
 
   family: ClassVar[str] = "swin"
@@ -257,17 +257,17 @@ class Swin(nn.Module):
   def __call__(
     self, images: Images, *, train: bool = False
   ) -> Float[Array, "b classes"]:
-    """Logits, in float32.
+    """Computes logits in float32.
 
     Args:
-      images: Bytes, normalised here as `normalize` says, or floats that are
-        normalised already; of any size.
-      train: Whether stochastic depth is active.
+      images: Bytes, normalised here according to `normalize`, or floats that
+        are already normalised; of any size.
+      train: True to apply stochastic depth.
     """
     return self.head(self.encode(self.embed(images), train=train))
 
   def embed(self, images: Images) -> Float[Array, "b y x k"]:
-    """The normalised patches."""
+    """Computes the normalised patches."""
     x = self._stem(normalize(images, self.normalize, self.dtype))
     x = nn.with_logical_constraint(x, BETWEEN_UNITS)
     self.sow("intermediates", "stem_map", x)
@@ -276,7 +276,7 @@ class Swin(nn.Module):
   def encode(
     self, x: Float[Array, "b h w c"], *, train: bool = False
   ) -> Float[Array, "b y x k"]:
-    """The last map, normalised."""
+    """Computes the last map, normalised."""
     for i, stage in enumerate(self._stages, 1):
       result, x = stage(x, train=train)
       self.sow("intermediates", f"stage{i}_map", result)
@@ -285,7 +285,7 @@ class Swin(nn.Module):
     return x
 
   def head(self, x: Float[Array, "b y x k"]) -> Float[Array, "b classes"]:
-    """Logits of a map, or its mean if there is no head; float32."""
+    """Logits of a map, or its mean without a head; float32."""
     x = jnp.mean(x, axis=(1, 2), dtype=jnp.float32).astype(self.dtype)
     self.sow("intermediates", "representation", x)
     return x.astype(jnp.float32) if self.num_classes is None else self._head(x)

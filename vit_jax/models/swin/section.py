@@ -16,7 +16,7 @@ from vit_jax.config.schema import (
 class SwinModel(Model):
   """A Swin Transformer (arXiv 2103.14030) or Swin V2 (arXiv 2111.09883)."""
 
-  # A Swin averages its last map anyway, and knows one GELU.
+  # A Swin always averages its last map, and supports one GELU.
   implied: ClassVar[Mapping[str, Any]] = {"pool": "gap", "gelu": "exact"}
 
   name: str = key("swin", "Name of the family.")

@@ -1,4 +1,4 @@
-"""Sizes of Swin Transformers, and of those set by hand."""
+"""Sizes of Swin Transformers, named or set explicitly."""
 
 import dataclasses
 from typing import Any
@@ -7,29 +7,29 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean
 
-# Variant -> blocks of each stage, heads of each stage, channels of the first.
-# arXiv 2103.14030, section 3.3; version 2 has the same.
+# Variant -> blocks of each stage, heads of each stage, channels of the first
+# stage. arXiv 2103.14030, section 3.3; the same for version 2.
 VARIANTS = {
   "T": ((2, 2, 6, 2), (3, 6, 12, 24), 96),
   "S": ((2, 2, 18, 2), (3, 6, 12, 24), 96),
   "B": ((2, 2, 18, 2), (4, 8, 16, 32), 128),
   "L": ((2, 2, 18, 2), (6, 12, 24, 48), 192),
 }
-WINDOWS = {1: 7, 2: 8}  # Side of a window, places, by version.
-EXPANSION = 4  # Of the channels between a block's two dense layers.
+WINDOWS = {1: 7, 2: 8}  # Side of a window, in places, by version.
+EXPANSION = 4  # Factor on the channels between a block's two dense layers.
 POSITION_WIDTH = 512  # Hidden units between offsets and version 2's biases.
 
 
 @dataclasses.dataclass(frozen=True)
 class SwinSize:
-  """The numbers that fix all shapes, with the image's size.
+  """The numbers that, with the image's size, determine all shapes.
 
   Attributes:
     depths: Blocks of each stage.
     num_heads: Heads of each stage.
-    width: Channels of the first stage; the others double them.
+    width: Channels of the first stage; they double with each stage.
     patch_size: Side of a patch, pixels.
-    window_size: Side of a window where a map is not smaller, places.
+    window_size: Side of a window, in places, unless the map is smaller.
     version: 1, or 2 with computed position biases.
   """
 
@@ -42,7 +42,7 @@ class SwinSize:
 
   @property
   def stride(self) -> int:
-    """Pixels from one place of the last map to the next."""
+    """Distance between neighbouring places of the last map, in pixels."""
     return self.patch_size * 2 ** (len(self.depths) - 1)
 
   def widths(self) -> tuple[int, ...]:
@@ -50,7 +50,7 @@ class SwinSize:
     return tuple(self.width * 2**i for i in range(len(self.depths)))
 
   def sides(self, image_size: int) -> tuple[int, ...]:
-    """Side of each stage's map; what a stride does not divide is padded."""
+    """Side of each stage's map; padded if a stride does not divide it."""
     sides = [-(-image_size // self.patch_size)]
     for _ in self.depths[1:]:
       sides.append(-(-sides[-1] // 2))
@@ -61,17 +61,17 @@ class SwinSize:
     return tuple(min(self.window_size, side) for side in self.sides(image_size))
 
   def shifts(self, image_size: int) -> tuple[int, ...]:
-    """Places by which every other block of a stage moves its windows."""
+    """Places by which every other block of a stage shifts its windows."""
     return tuple(
       self.window_size // 2 if side > self.window_size else 0
       for side in self.sides(image_size)
     )
 
   def order_matters(self, image_size: int) -> bool:
-    """Tells whether to pad maps before or after windows move matters.
+    """Tells whether padding before or after shifting windows matters.
 
-    It does not where a map has half a window left, of which the windows' mask
-    parts the padding in either order.
+    It does not if a map has half a window left over, where the windows' mask
+    separates the padding in either order.
     """
 
     def matters(shift: int, rest: int) -> bool:
@@ -87,7 +87,7 @@ class SwinSize:
 
 
 def swin(model: schema.Model) -> SwinSize:
-  """The size of `model.variant`, with the numbers set by hand put over it.
+  """The size of `model.variant`, with explicitly set numbers taking precedence.
 
   Raises:
     UserError: The variant is unknown.
@@ -112,7 +112,7 @@ def swin(model: schema.Model) -> SwinSize:
 
 
 def swin_keys(size: SwinSize) -> dict[str, Any]:
-  """Keys of `config.model` that `swin` makes this size of."""
+  """Keys of `config.model` from which `swin` makes this size."""
   known = {numbers: name for name, numbers in VARIANTS.items()}
   numbers = (size.depths, size.num_heads, size.width)
   keys: dict[str, Any] = {

@@ -1,12 +1,13 @@
-"""Attention within the windows of a map, which may be moved.
+"""Attention within the windows of a map, which may be shifted.
 
 The windows are a dimension of the batch, and the position biases are gathered
-once a layer for all of them. Windows that moved over the border of the image
+once per layer for all of them. Windows shifted over the border of the image
 hold parts of opposite sides, which do not attend to each other.
 
 A TPU's registers are 128 places wide, of which a window of 49 fills a third:
-there two windows are one sequence, whose halves do not attend to each other.
-The kernel for TPUs, which writes no scores to memory, takes each by itself.
+there two windows form one sequence, whose halves do not attend to each other.
+The TPU kernel, which writes no scores to memory, processes each window
+separately.
 """
 
 import functools
@@ -26,32 +27,32 @@ from vit_jax.models.layers import (
 )
 from vit_jax.models.swin import sizes
 
-# Published as a normal distribution truncated at -2 and 2, which are a hundred
-# deviations away.
+# Published as a normal distribution truncated at -2 and 2, a hundred deviations
+# away.
 INIT = nn.initializers.normal(0.02)
 _MASKED = -100.0  # Added to scores, as published.
-# Added to scores of another window's keys, whose weights are then exactly 0.
+# Added to scores of another window's keys, so that their weights are exactly 0.
 _APART = -1e9
 _LANES = 128  # Places across a register of a TPU.
-# Of version 2: cosines are multiplied by at most 1 / 0.01, 10 at the start.
+# Version 2 multiplies cosines by at most 1 / 0.01, initially by 10.
 _LARGEST_SCALE = math.log(1 / 0.01)
 _FIRST_SCALE = math.log(10)
 _LARGEST_BIAS = 16.0
-# Offsets of version 2 reach from -8 to 8, and log2(8) is their unit.
+# Offsets of version 2 range from -8 to 8, in units of log2(8).
 _FARTHEST = 8.0
-_SHORTEST = 1e-12  # Length that a vector is divided by at least.
+_SHORTEST = 1e-12  # Smallest length by which a vector is divided.
 
 
 class WindowAttention(nn.Module):
-  """Attention of each place to those of its window.
+  """Attention from each place to those of its window.
 
   Attributes:
     num_heads: Number of heads.
     window: Side of the windows, places.
-    shift: Places by which the windows are moved, down and to the right.
+    shift: Places by which the windows are shifted, down and to the right.
     version: As `config.model.version`.
-    pretrained_window: Side of the windows that version 2's offsets are
-      measured in.
+    pretrained_window: Side of the windows that version 2's offsets are relative
+      to.
     dtype: Dtype of the products; softmax and position biases are in float32.
     attention: As `config.model.attention`.
     pad_before_shift: As `config.model.pad_before_shift`.
@@ -70,9 +71,9 @@ class WindowAttention(nn.Module):
   def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b h w c"]:
     _, height, width, channels = x.shape
     window, shift = self.window, self.shift
-    # The padding takes part in the attention, as published. Added first, it
-    # precedes what moves over the border, else it follows; the mask is that of
-    # the padded map in either order.
+    # As published, the padding takes part in attention. If added first, it
+    # comes before the part shifted over the border, otherwise after it; the
+    # mask is that of the padded map in either case.
     filled = ((0, -side % window) for side in (height, width))
     padding = ((0, 0), *filled, (0, 0))
     if self.pad_before_shift:
@@ -81,7 +82,7 @@ class WindowAttention(nn.Module):
       x = jnp.pad(moved(x, -shift), padding)
     rows, columns = x.shape[1:3]
     x = partition(x, window)
-    # Initialisation may be on any device.
+    # Initialisation may run on any device.
     in_kernel = self.attention == "pallas" and not self.is_initializing()
     together = 1 if in_kernel else _together(x.shape[1], window)
     x = x.reshape(x.shape[0], -1, together * window**2, channels)
@@ -95,7 +96,7 @@ class WindowAttention(nn.Module):
         name=name,
       )
       heads = dense(x).reshape(*x.shape[:-1], self.num_heads, -1)
-      # The kernel names what its own backward pass starts from.
+      # The kernel names the inputs of its own backward pass itself.
       return heads if in_kernel else checkpoint_name(heads, kept)
 
     query = project("queries", "query")
@@ -128,7 +129,7 @@ class WindowAttention(nn.Module):
     return query.astype(self.dtype), _unit(key).astype(self.dtype)
 
   def _position_bias(self):
-    """Biases of keys by queries for each head, [heads, n, n]; float32."""
+    """Biases, keys by queries, for each head, [heads, n, n]; float32."""
     places = self.window**2
     if self.version == 1:
       shape = ((2 * self.window - 1) ** 2, self.num_heads)
@@ -157,7 +158,7 @@ def _as_products(query, key, value, bias, mask):
 
 def _in_kernel(query, key, value, bias, mask):
   short_attention_device.check()
-  # Late, as the kernels' compiler takes a while to import.
+  # Imported late, as the kernels' compiler is slow to import.
   from vit_jax.models.layers import short_attention
 
   *_, length, num_heads, head_size = query.shape
@@ -178,7 +179,7 @@ def _in_kernel(query, key, value, bias, mask):
 def partition(
   x: Float[Array, "b h w c"], window: int
 ) -> Float[Array, "b windows n c"]:
-  """Windows row by row, and the places of each row by row."""
+  """Splits a map into windows, row by row, with places in row order."""
   batch, height, width, channels = x.shape
   rows, columns = height // window, width // window
   x = x.reshape(batch, rows, window, columns, window, channels)
@@ -189,7 +190,7 @@ def partition(
 def merge(
   x: Float[Array, "b windows n c"], height: int, width: int, window: int
 ) -> Float[Array, "b {height} {width} c"]:
-  """The map of these windows."""
+  """Joins windows into a map, the inverse of `partition`."""
   batch, _, _, channels = x.shape
   rows, columns = height // window, width // window
   x = x.reshape(batch, rows, columns, window, window, channels)
@@ -197,11 +198,11 @@ def merge(
 
 
 def moved(x: Float[Array, "b h w c"], places: int) -> Float[Array, "b h w c"]:
-  """The map, closed to a torus, moved down and to the right by `places`.
+  """The map, as a torus, shifted down and to the right by `places`.
 
-  `roll` cuts and joins maps for each axis, each a pass of its own on a TPU. A
-  sum of maps that are padded on one side and cut off on the other is one pass
-  (docs/notes/performance.md).
+  `roll` slices and concatenates maps for each axis, each a separate pass on a
+  TPU. A sum of maps that are padded on one side and cropped on the other is one
+  pass (docs/notes/performance.md).
   """
   if not places:
     return x
@@ -219,7 +220,7 @@ def moved(x: Float[Array, "b h w c"], places: int) -> Float[Array, "b h w c"]:
 
 
 def _together(num_windows: int, window: int) -> int:
-  """Number of windows that are one sequence."""
+  """Number of windows that form one sequence."""
   fits = 2 * window**2 <= _LANES and num_windows % 2 == 0
   return 2 if fits and placement.platform() == "tpu" else 1
 
@@ -228,17 +229,17 @@ def _together(num_windows: int, window: int) -> int:
 def window_mask(
   rows: int, columns: int, window: int, shift: int, together: int
 ) -> Float[np.ndarray, "sequences n n"] | None:
-  """Summand of the scores of sequences of `together` windows.
+  """Mask added to the scores of sequences of `together` windows.
 
   Args:
-    rows: Of the map, with its padding.
-    columns: Likewise.
+    rows: Rows of the map, including padding.
+    columns: Columns of the map, including padding.
     window: Side of the windows, places.
-    shift: Places by which the windows are moved.
+    shift: Places by which the windows are shifted.
     together: Number of windows in a sequence.
 
   Returns:
-    None if all places of a sequence see each other.
+    None if all places of a sequence attend to each other.
   """
   places = window**2
   if shift:
@@ -257,10 +258,10 @@ def window_mask(
 
 @functools.lru_cache
 def offset_index(window: int) -> Int[np.ndarray, "n n"]:
-  """Row of the table for each query and key.
+  """Row of the table for each pair of query and key.
 
-  It is (dy + window - 1) (2 window - 1) + (dx + window - 1) for a query that
-  lies dy places below the key, and dx to its right.
+  It is (dy + window - 1) (2 window - 1) + (dx + window - 1) for a query dy
+  places below the key and dx places to its right.
   """
   y, x = np.divmod(np.arange(window * window), window)
   rows, columns = (
@@ -273,13 +274,13 @@ def offset_index(window: int) -> Int[np.ndarray, "n n"]:
 def region_mask(
   rows: int, columns: int, window: int, shift: int
 ) -> Float[np.ndarray, "windows n n"]:
-  """-100 for keys of another part of the image than the query's.
+  """-100 for keys from a different part of the image than the query.
 
   Args:
-    rows: Of the map, with its padding.
-    columns: Likewise.
+    rows: Rows of the map, including padding.
+    columns: Columns of the map, including padding.
     window: Side of the windows, places.
-    shift: Places by which the windows are moved.
+    shift: Places by which the windows are shifted.
   """
   regions = []
   for side in (rows, columns):
@@ -295,11 +296,11 @@ def region_mask(
 
 @functools.lru_cache
 def log_offsets(window: int, pretrained: int) -> Float[np.ndarray, "offsets 2"]:
-  """Rows and columns between two places, on a scale that is finest at 0.
+  """Offsets in rows and columns between two places, on a scale finest at 0.
 
   Args:
     window: Side of the windows, places.
-    pretrained: Side of the windows whose farthest places are 8 apart.
+    pretrained: Side of windows in which the farthest places are 8 apart.
   """
   offset = np.arange(1 - window, window) * (_FARTHEST / max(pretrained - 1, 1))
   offset = np.sign(offset) * np.log2(np.abs(offset) + 1) / math.log2(_FARTHEST)

@@ -14,14 +14,14 @@ from vit_jax.models.text import sizes
 
 
 class TextTransformer(nn.Module):
-  """Tokens to one feature a text.
+  """A network from tokens to one feature per text.
 
   Attributes:
     dtype: Compute dtype.
-    remat: Key of `config.model`.
+    remat: As `config.model.remat`.
 
-  The others are the keys of `config.model.text` of the same names, with the
-  variant's numbers filled in.
+  The other attributes are the keys of `config.model.text` with the same names,
+  completed by the variant's numbers.
   """
 
   width: int
@@ -48,11 +48,11 @@ class TextTransformer(nn.Module):
   def __call__(
     self, tokens: Int[Array, "b n"], *, train: bool = False
   ) -> Float[Array, "b d"]:
-    """The feature of each text, float32.
+    """Computes the feature of each text, float32.
 
     Args:
-      tokens: Ids, padded as the tokenizer does; at most `length` of them.
-      train: Whether dropout is active; it draws from the stream "dropout".
+      tokens: Ids, padded as by the tokenizer; at most `length` per text.
+      train: True to apply dropout, which draws from the stream "dropout".
     """
     embedding = nn.Embed(
       self.vocab_size,
@@ -88,13 +88,13 @@ class TextTransformer(nn.Module):
     return self._pooled(x, config).astype(jnp.float32)
 
   def _read_at(self, tokens):
-    """Place of the one token of each text that is read; None: all are."""
+    """Place of the single token read in each text; None if all are read."""
     if not sizes.reads_one(self.pool):
       return None
     if self.pool == "last":
       return jnp.full(tokens.shape[:1], tokens.shape[1] - 1)
     is_end = tokens if self.eot_token is None else tokens == self.eot_token
-    # Of several largest the first.
+    # The first one in case of ties.
     return jnp.argmax(is_end, axis=1)
 
   def _pooled(self, x, config):
@@ -102,7 +102,7 @@ class TextTransformer(nn.Module):
       return MAPHead(
         dataclasses.replace(config, dtype="float32"), name="MAPHead_0"
       )(x)
-    return jnp.mean(x, axis=1)  # Of the one that is read, or of all.
+    return jnp.mean(x, axis=1)  # Of the token read, or of all.
 
   def _stddev(self, stddev):
     return self.width**-0.5 if stddev == "width" else stddev

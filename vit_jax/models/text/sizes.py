@@ -1,4 +1,4 @@
-"""The numbers that fix a text transformer's shapes."""
+"""The numbers that determine a text transformer's shapes."""
 
 import dataclasses
 import math
@@ -18,7 +18,7 @@ _NUMBERS = ("width", "depth", "num_heads", "mlp_dim")
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-  """A text transformer's numbers; see the keys of `config.model.text`."""
+  """The numbers of a text transformer; see the keys of `config.model.text`."""
 
   width: int
   depth: int
@@ -27,7 +27,7 @@ class Size:
 
 
 def size(text: TextModel) -> Size:
-  """The size of the variant, with the numbers set by hand put over it.
+  """The size of the variant, with explicitly set numbers taking precedence.
 
   Raises:
     UserError: The variant is unknown, or its heads do not divide its width.
@@ -52,7 +52,7 @@ def size(text: TextModel) -> Size:
 
 
 def keys(found: Size) -> dict[str, Any]:
-  """Keys of `config.model.text` that `size` makes this size of."""
+  """Keys of `config.model.text` from which `size` makes this size."""
   numbers = dataclasses.astuple(found)
   for name, published in VARIANTS.items():
     if published == numbers:
@@ -61,12 +61,12 @@ def keys(found: Size) -> dict[str, Any]:
 
 
 def reads_one(pool: str) -> bool:
-  """Tells whether the feature of a text is one of its tokens."""
+  """Tells whether the feature of a text comes from one of its tokens."""
   return pool in ("last", "eot")
 
 
 def shapes(text: TextModel) -> dict[str, Shape]:
-  """Shapes of all parameters, {path: shape}, layers not stacked."""
+  """Shapes of all parameters, {path: shape}, with unstacked layers."""
   found = size(text)
   width = found.width
   wanted: dict[str, Shape] = {
@@ -82,14 +82,14 @@ def shapes(text: TextModel) -> dict[str, Shape]:
 
 
 def num_params(text: TextModel) -> int:
-  """Parameters of the tower, without a projection."""
+  """Number of parameters of the tower, without a projection."""
   return sum(map(math.prod, shapes(text).values()))
 
 
 def forward_flops(text: TextModel) -> int:
   """FLOPs of one text's forward pass, two per multiply-add.
 
-  A causal tower's scores count in full, as they are computed.
+  A causal tower's scores are counted in full, as all are computed.
   """
   found = size(text)
   length, width = text.length, found.width
@@ -106,7 +106,7 @@ def forward_flops(text: TextModel) -> int:
 def unread_flops(text: TextModel) -> int:
   """FLOPs of the last layer for tokens that are not read.
 
-  `forward_flops` counts them, and the network leaves them out.
+  `forward_flops` counts them, but the network skips them.
   """
   if text.scan_layers or not reads_one(text.pool):
     return 0

@@ -1,1 +1,1 @@
-"""Two towers, of images and of text, with one space of embeddings."""
+"""Two towers, for images and text, with a shared embedding space."""

@@ -32,19 +32,19 @@ _TEXT_BLOCK = "text/Transformer/encoderblock_0"
 _TEXT_LAYERS = re.compile(r"text/Transformer/encoderblock_(\d+)/")
 _SCALARS = ("logit_scale", "logit_bias")
 _NAME = re.compile(r"(CLIP|SigLIP)-([\w]+)/(\d+)", re.ASCII)
-# Of openai/CLIP: size of the image tower -> that of the text tower, and the
-# length of the embeddings.
+# openai/CLIP: size of the image tower -> that of the text tower, and the length
+# of the embeddings.
 _CLIP_TEXT = {"B": ("M", 512), "L": ("B", 768)}
 _SIGLIP = ("B", "L", "So400m")
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-  """Numbers that fix a two-tower network's shapes.
+  """Numbers that determine a two-tower network's shapes.
 
   Attributes:
-    image: Those of the image tower, as its family has them.
-    text: Those of the text tower.
+    image: Numbers of the image tower, of its family's type.
+    text: Numbers of the text tower.
     embedding_size: Length of the embeddings.
   """
 
@@ -176,7 +176,7 @@ def _matches(names: Iterable[str]) -> bool:
 
 
 def _below(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
-  """Entries whose path starts with a prefix, without it."""
+  """Entries whose path starts with `prefix`, with the prefix removed."""
   return {
     name.removeprefix(prefix): value
     for name, value in values.items()
@@ -196,7 +196,7 @@ def _detect(
     if name != "two_towers"
   ]
   family = next((f for f in families if f.matches(tower)), families[0])
-  if "name" in of_image:  # The whole section, which no shape tells better.
+  if "name" in of_image:  # The whole section; shapes tell no more.
     found = Detected(of_image)
   else:
     found = family.detect(tower, f"{path}: image tower", of_image)
@@ -254,7 +254,7 @@ def _embedding_size(shapes: Mapping[str, Shape], path: str) -> int | None:
 
 
 def _fit(fitting: Fitting) -> None:
-  """Fits the image tower as its family does; the text tower must agree."""
+  """Fits the image tower as its family does; the text tower must match."""
   prefix = IMAGE
   part = dataclasses.replace(
     fitting,
@@ -306,10 +306,10 @@ def _find(name: str) -> schema.Model | None:
 def clip(
   variant: str, text: str, embedding_size: int, gelu: str = "quick"
 ) -> TwoTowersModel:
-  """A network of CLIP.
+  """Returns the section of a CLIP network.
 
   Args:
-    variant: Of the image tower.
+    variant: Variant of the image tower.
     text: Variant of the text tower.
     embedding_size: Length of the embeddings.
     gelu: Form of the GELU: 'quick', or 'exact' in open_clip's later models.
@@ -345,7 +345,7 @@ def clip(
 
 
 def _shrink(model: Any) -> None:
-  """A tiny image tower, and a text tower of two layers of width 32."""
+  """Makes the image tower tiny, and the text tower two layers of width 32."""
   family = registry.FAMILIES.get(model.image.name)
   shared = {name: model[name] for name in SHARED}
   tower = type(model)({**model.image, **shared})
@@ -385,7 +385,7 @@ def _sown_by_image(sown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_image(model: schema.Model, tower: schema.Model) -> schema.Model:
-  """`model` with another image tower, and embeddings that it can make."""
+  """`model` with another image tower, and embeddings that fit it."""
   told = {name: getattr(tower, name) for name in tower.model_fields_set}
   shared = {name: told.pop(name) for name in SHARED if name in told}
   shared.pop("num_classes", None)
@@ -397,7 +397,7 @@ def _with_image(model: schema.Model, tower: schema.Model) -> schema.Model:
 
 
 def _layer_of(model: schema.Model, path: str) -> int | None:
-  """Layers of the image tower; the text tower's count as above them."""
+  """Layers of the image tower; those of the text tower count as above them."""
   if not path.startswith(IMAGE):
     return None
   family = _image_family(model)

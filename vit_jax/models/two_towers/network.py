@@ -1,4 +1,4 @@
-"""Two towers whose embeddings are compared: CLIP, SigLIP and LiT."""
+"""Two towers with comparable embeddings: CLIP, SigLIP and LiT."""
 
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from vit_jax.models.layers.normalize import Images
 
-# Added to the length of an embedding, as big_vision does.
+# Added to the length of an embedding, as in big_vision.
 _EPSILON = 1e-8
 
 
@@ -33,13 +33,13 @@ class Projection(nn.Module):
 
 
 class TwoTowers(nn.Module):
-  """Images and texts to embeddings of unit length, and their logits.
+  """A network from images and texts to embeddings of unit length and logits.
 
   Attributes:
     image: The image tower, without a head.
     text: The text tower.
 
-  The others are the keys of `config.model` of the same names;
+  The other attributes are the keys of `config.model` with the same names;
   `embedding_size` is a number.
   """
 
@@ -78,18 +78,18 @@ class TwoTowers(nn.Module):
     *,
     train: bool = False,
   ) -> dict[str, Float[Array, "..."]]:
-    """Embeddings of what is given, all float32.
+    """Computes embeddings of the given inputs, all in float32.
 
     Args:
-      images: As the image tower takes them.
-      text: Tokens, as the tokenizer makes them.
-      train: Whether dropout and stochastic depth are active.
+      images: Images, as for the image tower.
+      text: Tokens, as returned by the tokenizer.
+      train: True to apply dropout and stochastic depth.
 
     Returns:
-      `image_embedding` [b, e] and `text_embedding` [t, e], of unit length; of
-      both, `logits` [b, t] too.
+      `image_embedding` [b, e] and `text_embedding` [t, e], of unit length; with
+      both inputs, also `logits` [b, t].
     """
-    if self.is_initializing():  # All parameters, whatever was given.
+    if self.is_initializing():  # All parameters, for any inputs.
       side = self.image.image_size
       if images is None:
         images = jnp.zeros((1, side, side, 3), jnp.uint8)
@@ -114,7 +114,7 @@ class TwoTowers(nn.Module):
   def embed_images(
     self, images: Images, *, train: bool = False
   ) -> Float[Array, "b e"]:
-    """Embeddings of images, of unit length."""
+    """Computes embeddings of images, of unit length."""
     x = self.image_features(images, train=train)
     self.sow("intermediates", "representation", x)
     return self.embed_features(x)
@@ -122,13 +122,13 @@ class TwoTowers(nn.Module):
   def image_features(
     self, images: Images, *, train: bool = False
   ) -> Float[Array, "b d"]:
-    """Features of the image tower, before its projection."""
+    """Computes features of the image tower, before its projection."""
     return self.image(images, train=train)
 
   def embed_features(
     self, features: Float[Array, "b d"]
   ) -> Float[Array, "b e"]:
-    """Embeddings, of unit length, of what `image_features` gives."""
+    """Computes embeddings, of unit length, from `image_features`."""
     if self._project_image is not None:
       features = self._project_image(features)
     return _unit(features)
@@ -136,7 +136,7 @@ class TwoTowers(nn.Module):
   def embed_text(
     self, text: Int[Array | np.ndarray, "t n"], *, train: bool = False
   ) -> Float[Array, "t e"]:
-    """Embeddings of texts, of unit length."""
+    """Computes embeddings of texts, of unit length."""
     x = self.text(jnp.asarray(text), train=train)
     return _unit(x if self._project_text is None else self._project_text(x))
 
@@ -145,7 +145,7 @@ class TwoTowers(nn.Module):
     return jnp.exp(self._log_scale)
 
   def bias(self) -> Float[Array, ""] | None:
-    """Addend of the logits; None: there is none."""
+    """Addend of the logits; None for no bias."""
     return None if self.bias_init is None else self._bias
 
 

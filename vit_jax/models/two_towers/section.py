@@ -7,16 +7,16 @@ from vit_jax.config.schema import Finite, Model, Positive, Size, key
 from vit_jax.models.text.section import TextModel
 from vit_jax.models.vit.section import ViTModel
 
-# Keys that both a two-tower network and its image tower would have.
+# Keys that a two-tower network and its image tower would both have.
 SHARED = tuple(name for name in Model.model_fields if name != "name")
 
 
 class TwoTowersModel(Model):
   """An image tower and a text tower that embed into one space.
 
-  `variant`, `image_size`, `normalize` and the other keys that all families
-  have apply to the image tower; `remat` applies to both towers, as does `dtype`
-  if `text.dtype` is None.
+  `variant`, `image_size`, `normalize` and the other keys common to all families
+  apply to the image tower; `remat` applies to both towers, as does `dtype` if
+  `text.dtype` is None.
   """
 
   name: str = key("two_towers", "Name of the family.")
@@ -48,7 +48,7 @@ class TwoTowersModel(Model):
   )
 
   def updated(self, **keys: Any) -> "TwoTowersModel":
-    """Returns a copy with new values of its and its image tower's keys."""
+    """Returns a copy with new values for its keys and its image tower's."""
     own = {name: value for name, value in keys.items() if name not in SHARED}
     whole = super().updated(**keys)
     return whole.model_copy(update={"image": whole.image.updated(**own)})

@@ -31,12 +31,12 @@ def image_width(model: schema.Model) -> int:
 
 
 def num_params(model: schema.Model, num_classes: int | None) -> int:
-  """Parameters of the network."""
+  """Number of parameters of the network."""
   return sum(map(math.prod, shapes(model, num_classes).values()))
 
 
 def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
-  """Shapes of all parameters, {path: shape}, layers not stacked."""
+  """Shapes of all parameters, {path: shape}, with unstacked layers."""
   del num_classes
   tower = image_tower(model)
   of_image = registry.FAMILIES.get(tower.name).shapes(tower, None)
@@ -65,7 +65,7 @@ def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
 
 
 def check_widths(model: schema.Model) -> None:
-  """Raises UserError if a tower without a projection is of another width."""
+  """Raises UserError if a tower without a projection has another width."""
   size = embedding_size(model)
   widths = {
     "image": image_width(model),

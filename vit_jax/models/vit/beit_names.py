@@ -5,7 +5,7 @@ from typing import Any
 
 from vit_jax.models.vit.section import ViTModel
 
-# As they are fine-tuned: a table of biases in every layer, mean of the patches.
+# As for fine-tuning: a table of biases in every layer, mean of the patches.
 NAMES = tuple(
   f"BEiT{version}-{size}/16" for version in ("", "v2") for size in ("B", "L")
 )
@@ -13,7 +13,7 @@ _NAME = re.compile(r"BEiT(v2)?-(\w+/\d+)", re.ASCII)
 
 
 def find(name: str) -> ViTModel | None:
-  """The network of a name, for images of 224 pixels; None: it is no BEiT."""
+  """The network of a name, for images of 224 pixels; None if not a BEiT."""
   match = _NAME.fullmatch(name)
   if not match:
     return None

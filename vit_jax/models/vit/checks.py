@@ -1,6 +1,6 @@
-"""The checks of `config.model` for a Vision Transformer.
+"""Checks of `config.model` for a Vision Transformer.
 
-Imports neither jax nor flax, so that a command answers a bad value at once.
+Imports neither jax nor flax, so that commands reject a bad value at once.
 """
 
 from vit_jax.config import schema
@@ -76,7 +76,7 @@ def _check_image_size(model: schema.Model, size: sizes.Size) -> None:
       f"config.model.image_size = {side} is smaller than the patch of"
       f" '{model.variant}'; use {patch} or more, or a smaller patch."
     )
-  # A stem's convolutions reach over the border, so that its maps cover all.
+  # A stem's convolutions reach beyond the border, so its maps cover the image.
   map_side = -(-side // size.stem_stride)
   unused = map_side % (patch // size.stem_stride) * size.stem_stride
   if unused and not model.drop_remainder:

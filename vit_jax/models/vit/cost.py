@@ -1,7 +1,7 @@
 """FLOPs of Vision Transformers and hybrids, in closed form.
 
-Counted as the ViT paper's tables do: matrix products and convolutions only, so
-that normalisation, softmax and activations are left out.
+Counted as in the ViT paper's tables: matrix products and convolutions only,
+without normalisation, softmax and activations.
 """
 
 from vit_jax.config import schema
@@ -13,7 +13,7 @@ from vit_jax.models.vit import sizes
 def forward_flops(model: schema.Model, num_classes: int | None) -> int:
   """FLOPs of one image's forward pass, two per multiply-add.
 
-  The number of heads does not change them.
+  They do not depend on the number of heads.
   """
   size = sizes.vit(model)
   width = size.width
@@ -27,7 +27,7 @@ def forward_flops(model: schema.Model, num_classes: int | None) -> int:
   patch = size.patch_size // size.stem_stride
   macs += num_patches * patch**2 * channels * width
   macs += _layer_macs(model, size, tokens)
-  if model.pool == "map":  # One query; keys and values of every patch.
+  if model.pool == "map":  # One query; keys and values for every patch.
     macs += 2 * (1 + num_patches) * width**2 + 2 * num_patches * width
     macs += _mlp_matrices(model) * width * size.mlp_dim
   outputs = tokens if model.pool == "none" else 1
@@ -42,13 +42,13 @@ def forward_flops(model: schema.Model, num_classes: int | None) -> int:
 def unread_flops(model: schema.Model, read_patches: int | None = None) -> int:
   """FLOPs of the last layer for tokens that are not read.
 
-  `forward_flops` counts them, as published tables do; the network leaves them
-  out. Keys and values are needed of all tokens.
+  `forward_flops` counts them, as published tables do, but the network skips
+  them. Keys and values are needed for all tokens.
 
   Args:
     model: The section of a config.
-    read_patches: Number of patches that an objective reads, for which alone
-      the MLP is computed; None: the head reads what it reads.
+    read_patches: Number of patches that an objective reads, the only ones for
+      which the MLP is computed; None for the tokens that the head reads.
   """
   read = sizes.num_read(model.pool, model.distillation)
   reads_all = read is None and read_patches is None
@@ -64,11 +64,11 @@ def unread_flops(model: schema.Model, read_patches: int | None = None) -> int:
 
 
 def skipped_flops(model: schema.Model, unread: int) -> int:
-  """FLOPs of an image that `model.stochastic_depth_group` skips in training.
+  """FLOPs per image that `model.stochastic_depth_group` skips in training.
 
   Args:
     model: The section of a config.
-    unread: FLOPs of the last layer that are left out in any case.
+    unread: FLOPs of the last layer that are never computed.
   """
   if model.stochastic_depth_group is None:
     return 0
@@ -86,7 +86,7 @@ def skipped_flops(model: schema.Model, unread: int) -> int:
 
 
 def layer_flops(model: schema.Model, num_tokens: int) -> int:
-  """FLOPs of all layers on a number of tokens, two per multiply-add."""
+  """FLOPs of all layers for a number of tokens, two per multiply-add."""
   return 2 * _layer_macs(model, sizes.vit(model), num_tokens)
 
 
@@ -95,7 +95,7 @@ def _layer_macs(model: schema.Model, size: sizes.Size, tokens: int) -> int:
   projections = 4 * tokens * width**2
   scores = 2 * tokens**2 * width
   mlp = _mlp_matrices(model) * tokens * width * size.mlp_dim
-  if model.pos_embedding == "relative":  # Queries meet 2 T - 1 more keys.
+  if model.pos_embedding == "relative":  # Queries have 2 T - 1 more keys.
     scores += tokens * (2 * tokens - 1) * width
   return size.depth * (projections + scores + mlp)
 

@@ -1,8 +1,8 @@
-"""Keys of `config.model` that decide the shape of a ViT's parameter."""
+"""Keys of `config.model` that determine the shape of a ViT's parameter."""
 
 import re
 
-# Regex of a parameter -> keys, the likeliest first.
+# Regex for a parameter -> keys, the likeliest first.
 _KEYS = (
   (r"pre_logits/.*", "representation_size width"),
   (r"head/.*", "num_classes representation_size width"),
@@ -33,18 +33,18 @@ _KEYS = (
   (r"(conv_root|gn_root|block\d+)/.*", "stem_blocks stem_width"),
   (r".*", "width blocks"),
 )
-# What a missing parameter of a layer is a sign of before the depth is.
+# Keys that explain a layer's missing parameter better than the depth.
 _OF_LAYERS = ("key_bias", "qkv_bias", "layer_scale", "mlp", "mlp_norm")
 _LAYER = re.compile(r"Transformer/encoderblock(_\d+)?/")
 _STACKED = "Transformer/encoderblock/"
 
 
 def deciding(path: str, one_sided: bool) -> list[str]:
-  """Keys, the likeliest first; see `Family.deciding`."""
+  """Returns the keys, the likeliest first; see `Family.deciding`."""
   keys = next(keys for regex, keys in _KEYS if re.fullmatch(regex, path))
   names = keys.split()
   if path.startswith(_STACKED) or (one_sided and _LAYER.match(path)):
-    # Depth decides first, but for what whole layers may lack.
+    # Depth comes first, except for parameters that whole layers may lack.
     told = [name for name in names if name in _OF_LAYERS]
     names = [*told, "depth", *names]
   return names

@@ -1,4 +1,4 @@
-"""Telling a ViT or hybrid from the names and shapes of its parameters."""
+"""Detection of a ViT or hybrid from the names and shapes of its parameters."""
 
 import math
 import re
@@ -25,20 +25,20 @@ _QUERY = f"{_ATTENTION}/query"
 _MLP = "Transformer/encoderblock_0/MlpBlock_0"
 _HIDDEN = f"{_MLP}/Dense_0/kernel"
 _HAS_LAYER_SCALE = "Transformer/encoderblock_0/layer_scale_0"
-# Where it starts, which no file tells and which does not matter any more.
+# Initial value, unknown from files and irrelevant after initialisation.
 _LAYER_SCALE = 1e-4
 _IMAGE_SIZE = 224
 
 
 def matches(names: Iterable[str]) -> bool:
-  """Tells whether these are parameters of a ViT or hybrid, by our names."""
+  """Tells whether `names` are parameters of a ViT or hybrid, by our names."""
   return any(name.startswith("Transformer/") for name in names)
 
 
 def detect(
   shapes: Mapping[str, Shape], path: str, said: Mapping[str, Any]
 ) -> Detected:
-  """Tells the network; see `Family.detect`."""
+  """Detects the network; see `Family.detect`."""
   size = _size(shapes, path)
   pooling, assumed = _pooling(shapes, said)
   kind, side, num_tables = _positions(shapes, path)
@@ -65,7 +65,7 @@ def detect(
     keys.setdefault("pos_embedding_at", place)
     keys["cls_position"] = _has_cls_position(shapes)
     image_size = side * size.patch_size
-    # A size that the patches do not fill cannot be told from the table.
+    # The table cannot tell a size that is not a whole number of patches.
     keys.setdefault("image_size", image_size)
     if size.grid(keys["image_size"]) != side:
       keys["image_size"] = image_size
@@ -112,7 +112,7 @@ def _size(shapes: Mapping[str, Shape], path: str) -> sizes.Size:
 def _pooling(
   shapes: Mapping[str, Shape], said: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-  """Keys of the pooling of tokens, as far as parameters tell; assumptions."""
+  """Keys for pooling, as far as parameters tell, and assumptions."""
   has_cls, assumed = "cls" in shapes, []
   if "MAPHead_0/probe" in shapes:
     pool = "map"
@@ -133,7 +133,7 @@ def _pooling(
 
 
 def _has_key_bias(shapes: Mapping[str, Shape]) -> bool:
-  """Tells keys whose bias is left out from those that are like the queries."""
+  """Returns False if queries have a bias and keys do not."""
   biased = [f"{_ATTENTION}/{name}/bias" in shapes for name in ("query", "key")]
   return biased != [True, False]
 
@@ -155,7 +155,7 @@ def _distillation(shapes: Mapping[str, Shape], said: Mapping[str, Any]) -> str:
 
 
 def _has_cls_position(shapes: Mapping[str, Shape]) -> bool:
-  """Tells by the number of rows: a square and one more is never a square."""
+  """Tells by the number of rows, as a square plus one is never a square."""
   if "cls" not in shapes:
     return True
   if vit_shapes.X_TABLE in shapes:
@@ -165,7 +165,7 @@ def _has_cls_position(shapes: Mapping[str, Shape]) -> bool:
 
 
 def _positions(shapes: Mapping[str, Shape], path: str) -> tuple[str, int, int]:
-  """Kind of the positions, patches along a side, and number of tables."""
+  """Kind of positions, patches along a side, and number of tables."""
   num_prefix = 0
   if _has_cls_position(shapes):
     num_prefix = sum(name in shapes for name in ("cls", "dist"))
@@ -204,7 +204,7 @@ def _positions(shapes: Mapping[str, Shape], path: str) -> tuple[str, int, int]:
 
 
 def _relative_bias(shapes: Mapping[str, Shape]) -> tuple[str, int] | None:
-  """Name of a table of relative biases, and how many there are; 0: shared."""
+  """Name of a table of relative biases and their number; 0 if shared."""
   if vit_shapes.SHARED_BIAS in shapes:
     return vit_shapes.SHARED_BIAS, 0
   first = vit_shapes.LAYER_BIAS.format(0)
@@ -212,7 +212,7 @@ def _relative_bias(shapes: Mapping[str, Shape]) -> tuple[str, int] | None:
 
 
 def _place(kind: str, num_tables: int, depth: int) -> str:
-  """The value of `pos_embedding_at` that has this many tables."""
+  """The value of `pos_embedding_at` that has so many tables."""
   if kind == "relative_bias":
     return "every_layer" if num_tables else "every_layer_shared"
   if kind == "relative":

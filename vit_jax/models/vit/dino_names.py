@@ -5,7 +5,7 @@ from typing import Any
 
 from vit_jax.models.vit.section import ViTModel
 
-# DINO's README.md; the table of models of DINOv2's, each with and without
+# README.md of DINO; table of models in that of DINOv2, each with and without
 # registers.
 NAMES = (
   *(f"DINO-{size}" for size in ("S/16", "S/8", "B/16", "B/8")),
@@ -13,13 +13,13 @@ NAMES = (
   *(f"DINOv2-{size}/14-registers" for size in ("S", "B", "L", "g")),
 )
 _NAME = re.compile(r"DINO(v2)?-(\w+/\d+)(-registers)?", re.ASCII)
-# `vit_giant2`, which is no 'g' of other authors; SwiGLU's hidden units are two
-# thirds of 4 D, in whole eights.
+# `vit_giant2`, different from the 'g' of other authors; SwiGLU's hidden units
+# are two thirds of 4 D, rounded to a multiple of eight.
 _GIANT = {"width": 1536, "num_heads": 24, "mlp_dim": 4096, "mlp": "swiglu"}
 
 
 def find(name: str) -> ViTModel | None:
-  """The network of a name, for images of 224 pixels; None: it is no DINO."""
+  """The network of a name, for images of 224 pixels; None if not a DINO."""
   match = _NAME.fullmatch(name)
   if not match:
     return None

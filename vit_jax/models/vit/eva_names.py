@@ -7,12 +7,12 @@ from vit_jax.models.vit.section import ViTModel
 
 NAMES = tuple(f"EVA02-{size}/14" for size in ("Ti", "S", "B", "L"))
 _NAME = re.compile(r"EVA02-((Ti|S|B|L)/\d+)", re.ASCII)
-# Those whose hidden units are normalised.
+# Networks with normalised hidden units.
 _WITH_NORM = ("B", "L")
 
 
 def find(name: str) -> ViTModel | None:
-  """The network of a name, for images of 224 pixels; None: it is no EVA-02."""
+  """The network of a name, for images of 224 pixels; None if not an EVA-02."""
   match = _NAME.fullmatch(name)
   if not match:
     return None

@@ -36,7 +36,7 @@ _PATCHES = {
   "g": (14,),
   "G": (14,),
 }
-# Of google-research/vision_transformer and tables 3 and 6 of the ViT paper.
+# From google-research/vision_transformer and tables 3 and 6 of the ViT paper.
 _HYBRIDS = (
   "R+Ti/16",
   "R26+S/32",
@@ -46,7 +46,7 @@ _HYBRIDS = (
   "R50+L/16",
   "R50+L/32",
 )
-# Of facebookresearch/deit.
+# From facebookresearch/deit.
 _DEITS = (
   *(f"DeiT-{size}/16" for size in ("Ti", "S", "B")),
   *(f"DeiT-{size}/16-distilled" for size in ("Ti", "S", "B")),
@@ -77,7 +77,7 @@ def _create(model: schema.Model, num_classes: int | None) -> "ViT":
 
   size = sizes.vit(model)
   if model.attention == "auto":
-    # Only a run knows its devices, and has settled it.
+    # Runs resolve 'auto' themselves, as only they know their devices.
     model = model.updated(attention="xla")
   return ViT(
     num_classes=num_classes,
@@ -165,7 +165,7 @@ def _deit(
 
 
 def _shrink(model: Any) -> None:
-  """Two layers of width 32 on two by two patches; one unit in each stage."""
+  """Reduces it to two layers of width 32, 2 x 2 patches, one unit per stage."""
   size = sizes.vit(
     ViTModel(variant=model.variant, stem_blocks=model.stem_blocks)
   )
@@ -252,7 +252,7 @@ def _pixel_filters(network: "ViT", params: Mapping[str, Any]) -> Any:
 
 def _layer_of(model: schema.Model, path: str) -> int | None:
   del model
-  if path.startswith("decoder/"):  # Of masked autoencoders; it has blocks too.
+  if path.startswith("decoder/"):  # Of masked autoencoders; has blocks.
     return None
   match = _BLOCK.fullmatch(path)
   if match:

@@ -1,4 +1,4 @@
-"""Fitting a file's ViT to another class token, grid or kind of positions."""
+"""Fitting of a file's ViT to another class token, grid or kind of positions."""
 
 import re
 
@@ -30,9 +30,9 @@ _ENCODER_NORM = (
   "Transformer/encoder_norm/bias",
 )
 _FC_NORM = ("fc_norm/scale", "fc_norm/bias")
-# Tables of biases, in layers that are stacked or not, or for all of them.
+# Tables of biases, in stacked or unstacked layers, or shared by all layers.
 _BIASES = re.compile(r"Transformer/(encoderblock(_\d+)?/)?relative_bias/table")
-# Parameters that stand beside a network's while it learns without labels.
+# Additional parameters while a network is trained without labels.
 _BESIDE = ("mask_token", "patch_head/", "decoder/", "dino_head/", "ibot_head/")
 
 
@@ -50,7 +50,7 @@ def fit(fitting: Fitting) -> None:
 
 
 def _fit_prefix(fitting: Fitting, had: list[str]) -> None:
-  """Keeps, drops or starts the class token and the distillation token."""
+  """Keeps, drops or initialises the class and distillation tokens."""
   for name, title in _PREFIX.items():
     has = name in fitting.shapes
     if name in had and not has:
@@ -68,7 +68,7 @@ def _fit_prefix(fitting: Fitting, had: list[str]) -> None:
 
 
 def _fit_registers(fitting: Fitting) -> None:
-  """Keeps the registers, or drops and starts them, all of them."""
+  """Keeps all registers, or drops and initialises all of them."""
   old = np.shape(fitting.leaves.get(_REGISTERS))[1:2]
   new = tuple(fitting.shapes.get(_REGISTERS, ()))[1:2]
   if old and old != new:
@@ -88,7 +88,7 @@ def _fit_positions(fitting: Fitting, had: list[str]) -> None:
   table, shape = fitting.leaves.get(TABLE), fitting.shapes.get(TABLE)
   if table is None or shape is None or np.ndim(table) != 3:
     return
-  # A square and one or two more is never a square.
+  # A square plus one or two is never a square.
   num_rows = 0 if square_side(table.shape[1]) else len(had)
   num_wanted = 0 if square_side(shape[1]) else len(_prefix(fitting))
   rows, table = np.split(np.asarray(table), [num_rows], axis=1)
@@ -123,7 +123,7 @@ def _prefix(fitting: Fitting) -> list[str]:
 def _prefix_rows(
   fitting: Fitting, rows: np.ndarray, had: list[str]
 ) -> np.ndarray:
-  """The prefix tokens' positions, zeros for a token that the file lacks."""
+  """The prefix tokens' positions, zeros for a token not in the file."""
   zeros = np.zeros((len(rows), 1, rows.shape[2]), rows.dtype)
   known = {name: rows[:, i : i + 1] for i, name in enumerate(had)}
   wanted = [known.get(name, zeros) for name in _prefix(fitting)]
@@ -134,7 +134,7 @@ def _fit_axes(fitting: Fitting, had: list[str]) -> None:
   """Fits tables of columns, of rows and of offsets between tokens."""
   prefix = len(_prefix(fitting)) - len(had)
   if RELATIVE in fitting.leaves and prefix:
-    # A token adds the longest offset at either end, which starts at 0.
+    # Each token adds the longest offset at either end, initially 0.
     keys, more = fitting.leaves[RELATIVE], abs(prefix)
     added = ((0, 0), (more, more), (0, 0), (0, 0))
     keys = np.pad(keys, added) if prefix > 0 else keys[:, more:-more]
@@ -170,7 +170,7 @@ def _fit_biases(fitting: Fitting) -> None:
   names = [name for name in fitting.shapes if _BIASES.fullmatch(name)]
   shared = fitting.leaves.get(SHARED_BIAS)
   if shared is not None and names and SHARED_BIAS not in names:
-    # As BEiT begins its fine-tuning.
+    # As in BEiT's fine-tuning.
     fitting.drop([SHARED_BIAS])
     for name in names:
       is_stacked = len(fitting.shapes[name]) == 3
@@ -203,7 +203,7 @@ def _fit_biases(fitting: Fitting) -> None:
 
 
 def _bias_side(shape: tuple[int, ...]) -> int | None:
-  """Offsets along a side of a table of biases; None if they are no square."""
+  """Offsets along a side of a table of biases; None if they form no square."""
   return square_side(shape[-2] - NUM_CLS_ROWS)
 
 
@@ -220,7 +220,7 @@ def _resized_biases(
 
 
 def _join_class_token(fitting: Fitting, row: np.ndarray) -> None:
-  """Adds the class token's position to a token that has none of its own."""
+  """Adds the class token's position to the token itself."""
   if "cls" not in fitting.shapes or "cls" not in fitting.leaves:
     return
   if fitting.wanted.pos_embedding_at == "stem":
@@ -231,7 +231,7 @@ def _join_class_token(fitting: Fitting, row: np.ndarray) -> None:
 
 
 def _fit_distillation_head(fitting: Fitting) -> None:
-  """Keeps the distillation token's head, or drops and starts it, whole."""
+  """Keeps the distillation token's head, or drops and initialises all of it."""
   kernel, _ = _DISTILLATION_HEAD
   old = np.shape(fitting.leaves.get(kernel))[1:]
   new = tuple(fitting.shapes.get(kernel, ()))[1:]
@@ -248,9 +248,9 @@ def _fit_distillation_head(fitting: Fitting) -> None:
 
 
 def _fit_last_norm(fitting: Fitting) -> None:
-  """Starts a norm after the pooling in place of the file's before it.
+  """Initialises a norm after pooling instead of the file's norm before it.
 
-  As MAE, BEiT and EVA-02 begin their fine-tuning.
+  As in the fine-tuning of MAE, BEiT and EVA-02.
   """
   if _FC_NORM[0] not in fitting.shapes or _FC_NORM[0] in fitting.leaves:
     return
@@ -263,7 +263,7 @@ def _fit_last_norm(fitting: Fitting) -> None:
 
 
 def _start_beside(fitting: Fitting) -> None:
-  """Starts what learns beside a network, which the files of networks lack."""
+  """Initialises additional trained parameters, which network files lack."""
   new = [
     name
     for name in fitting.shapes

@@ -30,17 +30,17 @@ def normalized(
   params: Mapping[str, Any],
   tokens: Sequence[Float[Array, "b n d"]],
 ) -> tuple[Float[Array, "b layers d"], Float[Array, "b d"]]:
-  """Class tokens of all layers and the mean of the last one's patches.
+  """Class tokens of all layers and the mean of the last layer's patches.
 
-  All go through the network's last norm, whose scale and shift belong to the
-  last layer but, as in DINO's evaluation, serve the others too. The mean is
-  taken where the network would take it: of normalised patches, or before the
-  norm if `norm_after_pool`.
+  All are normalised by the network's last norm, whose scale and shift belong to
+  the last layer but are used for the others too, as in DINO's evaluation. The
+  mean is taken as the network would: of normalised patches, or before the norm
+  if `norm_after_pool`.
 
   Args:
     network: The network.
     params: Its parameters.
-    tokens: Results of the layers, not normalised, in the order of computation.
+    tokens: Unnormalised results of the layers, in the order of computation.
   """
   norm = last_norm(network, params)
   class_tokens = norm(jnp.stack([layer[:, 0] for layer in tokens], axis=1))

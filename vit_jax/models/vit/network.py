@@ -21,26 +21,27 @@ from vit_jax.models.resnet.sizes import stem_stride
 from vit_jax.models.vit import sizes
 from vit_jax.models.vit.stem import Stem
 
-# Of facebookresearch/dinov2, as its class token too.
+# From facebookresearch/dinov2, also for its class token.
 _REGISTERS_STDDEV = 1e-6
 
 
 class ViT(nn.Module):
-  """Images to logits; parameters are named as in the published checkpoints.
+  """A network from images to logits, with published parameter names.
 
   Calling it composes `embed`, `encode` and `head`, which objectives also call
-  one by one.
+  separately.
 
   Attributes:
-    num_classes: Outputs of the linear head; None: no head, and calls return
-      the features before it.
-    representation_size: Hidden units of the tanh head before it; None: none.
-    patch_size: Side of the image that becomes one token, pixels.
-    stem_blocks: Units of each stage of the convolutional stem; (): its root
-      alone; None: no stem.
+    num_classes: Outputs of the linear head; None for no head, so that calls
+      return the features before it.
+    representation_size: Hidden units of the tanh layer before the head; None
+      for no such layer.
+    patch_size: Side of the part of the image that becomes one token, pixels.
+    stem_blocks: Units of each stage of the convolutional stem; () for its root
+      only, None for no stem.
 
-  The others are the keys of `config.model` of the same names, with the
-  variant's numbers filled in.
+  The other attributes are the keys of `config.model` with the same names,
+  completed by the variant's numbers.
   """
 
   family: ClassVar[str] = "vit"
@@ -122,7 +123,8 @@ class ViT(nn.Module):
     shape, token = (1, 1, self.width), start.token(self.width)
     prefix = [self.param(name, token, shape) for name in names]
     if self.registers:
-      # Small, but not alike: without positions only this tells them apart.
+      # Small but different values: registers have no positions to distinguish
+      # them.
       init = nn.initializers.normal(_REGISTERS_STDDEV)
       shape = (1, self.registers, self.width)
       prefix.append(self.param("registers", init, shape))
@@ -160,7 +162,7 @@ class ViT(nn.Module):
         self.layer_norm_eps, self.head_dtype, name="fc_norm"
       )
     if self.representation_size is not None:
-      # The name is the layer's in the published checkpoints too.
+      # Published checkpoints use this name for the layer too.
       self._pre_logits = nn.Dense(
         self.representation_size, dtype=self.head_dtype, name="pre_logits"
       )
@@ -182,22 +184,22 @@ class ViT(nn.Module):
     *,
     train: bool = False,
   ) -> Float[Array, "b *tokens classes"]:
-    """Logits, in float32.
+    """Computes logits in float32.
 
     Args:
-      images: Bytes, normalised here as `normalize` says, or floats that are
-        normalised already; of any size that patches cover. Positions are
-        resized to sizes other than `image_size`.
-      train: Whether dropout and stochastic depth are active; they draw from
-        the flax stream "dropout".
+      images: Bytes, normalised here according to `normalize`, or floats that
+        are already normalised; of any size that patches cover. For sizes other
+        than `image_size`, positions are resized.
+      train: True to apply dropout and stochastic depth, which draw from the
+        flax stream "dropout".
 
     Returns:
-      [b, num_classes]; with pool 'none' the head is applied to every token,
-      [b, n, num_classes]; without a head, features in place of classes.
+      [b, num_classes]; with pool 'none' the head is applied to every token, [b,
+      n, num_classes]; without a head, features instead of classes.
 
     Raises:
-      UserError: The patches do not cover the images and `drop_remainder` is
-        not set, or `normalize` refuses them.
+      UserError: The patches do not cover the images and `drop_remainder` is not
+        set, or `normalize` rejects the images.
     """
     patches = self.embed_patches(images)
     grid = self.patch_grid(*images.shape[1:3])
@@ -206,12 +208,12 @@ class ViT(nn.Module):
     return self.head(tokens)
 
   def embed(self, images: Images) -> Float[Array, "b n d"]:
-    """Tokens with positions: `num_prefix` of them, then patches row by row."""
+    """Computes tokens with positions: prefix, then patches row by row."""
     patches = self.embed_patches(images)
     return self.add_prefix(patches, self.patch_grid(*images.shape[1:3]))
 
   def embed_patches(self, images: Images) -> Float[Array, "b n d"]:
-    """Embeddings of the patches, row by row, without positions."""
+    """Computes embeddings of the patches, row by row, without positions."""
     maps = normalize(images, self.normalize, self.dtype)
     self.patch_grid(*images.shape[1:3])
     if self.stem_blocks is not None:
@@ -222,11 +224,11 @@ class ViT(nn.Module):
   def add_prefix(
     self, patches: Float[Array, "b n d"], grid: tuple[int, int] | None = None
   ) -> Float[Array, "b m d"]:
-    """Joins the prefix tokens to the patches and adds positions to all.
+    """Prepends the prefix tokens to the patches and adds positions to all.
 
     Args:
       patches: Embeddings of all patches of an image, row by row.
-      grid: Rows and columns of the patches; None: those of `image_size`.
+      grid: Rows and columns of the patches; None for those of `image_size`.
     """
     prefix = [
       jnp.broadcast_to(
@@ -249,17 +251,18 @@ class ViT(nn.Module):
     num_read: int | None = None,
     read_at: Int[Array, "b r"] | None = None,
   ) -> Float[Array, "b r d"]:
-    """Encodes any number of tokens, such as those that a mask left visible.
+    """Encodes any number of tokens, such as those left visible by a mask.
 
     Args:
-      tokens: Tokens with positions, as `embed` returns them, or some of them.
+      tokens: Tokens with positions, all or some of those from `embed`.
       grid: Rows and columns of the patches, if positions are relative, rotary
-        or added at every layer; None: those of `image_size`.
-      mask: True for the tokens that are attended to, by all tokens or by each;
-        None: all of them.
-      train: Whether dropout and stochastic depth are active.
-      num_read: Number of first tokens that the caller reads; None: all.
-      read_at: Places of the tokens that the caller reads, in their stead.
+        or added at every layer; None for those of `image_size`.
+      mask: True for the tokens to attend to, shared by all tokens or separate
+        for each; None for all tokens.
+      train: True to apply dropout and stochastic depth.
+      num_read: Number of leading tokens that the caller reads; None for all.
+      read_at: Places of the tokens that the caller reads, instead of
+        `num_read`.
 
     Returns:
       The tokens of the last layer, normalised unless `norm_after_pool`: all,
@@ -280,13 +283,13 @@ class ViT(nn.Module):
     pool: str | None = None,
     mask: Bool[Array, "b n"] | None = None,
   ) -> Float[Array, "b *tokens classes"]:
-    """Logits of encoded tokens, or features if there is no head; float32.
+    """Computes logits of encoded tokens, or features without a head; float32.
 
     Args:
       tokens: Encoded tokens, prefix tokens first.
-      pool: How tokens become one feature; None: as the model does it. 'none'
+      pool: Pooling of tokens to one feature; None for the model's own. 'none'
         keeps a feature for each token.
-      mask: True for the tokens that 'gap' and 'map' pool; None: all of them.
+      mask: True for the tokens that 'gap' and 'map' pool; None for all tokens.
     """
     pool = pool or self.pool
     x = tokens = tokens.astype(self.head_dtype)
@@ -327,12 +330,12 @@ class ViT(nn.Module):
 
   @property
   def num_read(self) -> int | None:
-    """Number of first tokens that `head` reads; None: all."""
+    """Number of leading tokens that `head` reads; None for all."""
     return sizes.num_read(self.pool, self.distillation)
 
   @property
   def num_prefix(self) -> int:
-    """Tokens before the patches: class and distillation token, registers."""
+    """Number of tokens before the patches: class, distillation, registers."""
     has_cls = sizes.has_cls(self.pool, self.cls_token)
     return has_cls + (self.distillation != "none") + self.registers
 
@@ -340,8 +343,8 @@ class ViT(nn.Module):
     """Rows and columns of the patches of an image.
 
     Args:
-      height: Of the image, pixels.
-      width: Likewise.
+      height: Height of the image, pixels.
+      width: Width of the image, pixels.
 
     Raises:
       UserError: The patches do not cover the image and `drop_remainder` is

@@ -21,7 +21,7 @@ PROJECTIONS = ("query", "key", "value")
 
 @runtime_checkable
 class Transformer(Protocol):
-  """The numbers that fix the shapes of encoder blocks."""
+  """The numbers that determine the shapes of encoder blocks."""
 
   width: int
   num_heads: int
@@ -29,12 +29,12 @@ class Transformer(Protocol):
 
 
 def num_params(model: schema.Model, num_classes: int | None) -> int:
-  """Parameters of the network, its head's included."""
+  """Number of parameters of the network, including its head."""
   return sum(map(math.prod, shapes(model, num_classes).values()))
 
 
 def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
-  """Shapes of all parameters, {path: shape}, layers not stacked."""
+  """Shapes of all parameters, {path: shape}, with unstacked layers."""
   size = sizes.vit(model)
   width = size.width
   patch, channels = size.patch_size // size.stem_stride, 3
@@ -83,8 +83,8 @@ def block(
   """Shapes of an encoder block, without LayerScale.
 
   Args:
-    name: Of the block.
-    size: Numbers that fix its shapes.
+    name: Name of the block.
+    size: Numbers that determine its shapes.
     biased: Those of `PROJECTIONS` that have a bias.
   """
   return {
@@ -98,7 +98,7 @@ def block(
 def map_head(
   size: Transformer, biased: Collection[str] = PROJECTIONS
 ) -> dict[str, Shape]:
-  """Shapes of the head that pools by attention."""
+  """Shapes of the attention pooling head."""
   name = "MAPHead_0"
   return {
     f"{name}/probe": (1, 1, size.width),
@@ -116,7 +116,7 @@ def norm(name: str, width: int) -> dict[str, Shape]:
 def _stem(
   blocks: Sequence[int], root_width: int
 ) -> tuple[dict[str, Shape], int]:
-  """Parameters of a hybrid's stem, and the channels that come out of it."""
+  """Parameters of a hybrid's stem, and its output channels."""
   wanted: dict[str, Shape] = {"conv_root/kernel": (7, 7, 3, root_width)}
   wanted |= norm("gn_root", root_width)
   channels = root_width
@@ -197,7 +197,7 @@ def _mlp(parent: str, size: Transformer) -> dict[str, Shape]:
 def _gate_and_norm(
   room: str, model: schema.Model, size: Transformer
 ) -> dict[str, Shape]:
-  """Parameters of an MLP beside its two layers."""
+  """Parameters of an MLP in addition to its two layers."""
   wanted: dict[str, Shape] = {}
   if model.mlp == "swiglu":
     wanted |= _dense(f"{room}/gate", (size.width, size.mlp_dim))

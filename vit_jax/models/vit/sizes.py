@@ -1,7 +1,7 @@
-"""Sizes of the named Vision Transformers, and of those set by hand.
+"""Sizes of Vision Transformers, named or set explicitly.
 
-They are named 'B/16', and hybrids 'R50+B/16', whose last number is the total
-stride in pixels.
+Names are such as 'B/16', or 'R50+B/16' for hybrids, where the last number is
+the total stride in pixels.
 """
 
 import dataclasses
@@ -41,10 +41,10 @@ STEMS = {
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-  """The numbers that fix a Vision Transformer's shape.
+  """The numbers that determine a Vision Transformer's shapes.
 
   Attributes:
-    width: D.
+    width: Width D of the tokens.
     depth: Number of layers.
     num_heads: Number of heads.
     mlp_dim: Hidden units of the MLPs.
@@ -64,7 +64,7 @@ class Size:
 
   @property
   def stem_stride(self) -> int:
-    """Pixels of the image per pixel of what is cut into patches."""
+    """Pixels of the image per pixel of the map that is cut into patches."""
     return stem_stride(self.stem_blocks)
 
   def grid(self, image_size: int) -> int:
@@ -75,7 +75,7 @@ class Size:
 
 
 def vit(model: schema.Model) -> Size:
-  """The size of `model.variant`, with the numbers set by hand put over it.
+  """The size of `model.variant`, with explicitly set numbers taking precedence.
 
   Raises:
     UserError: The variant's name is unknown or has no patch size.
@@ -90,7 +90,7 @@ def vit(model: schema.Model) -> Size:
       f" sizes: {', '.join(VARIANTS)}, each with '/' and a patch size in"
       " pixels."
     )
-  # [0-9]: \d also takes digits of other scripts.
+  # Not \d, which also matches digits of other scripts.
   if not (slash and re.fullmatch("[0-9]{1,4}", patch) and int(patch) > 0):
     raise UserError(
       f"config.model.variant = '{model.variant}' needs a patch size in"
@@ -123,24 +123,24 @@ def vit(model: schema.Model) -> Size:
 
 
 def has_cls(pool: str, cls_token: bool | None) -> bool:
-  """Tests for a class token; None: if `pool` is 'cls'."""
+  """Tells whether there is a class token; None means if `pool` is 'cls'."""
   return pool == "cls" if cls_token is None else cls_token
 
 
 def num_read(pool: str, distillation: str) -> int | None:
-  """Number of first tokens that the head reads; None: it may read all."""
+  """Number of leading tokens that the head reads; None if it may read all."""
   if pool != "cls":
     return None
   return 2 if distillation == "average" else 1
 
 
 def num_prefix(model: schema.Model) -> int:
-  """Tokens before the patches: class and distillation token, registers."""
+  """Number of tokens before the patches: class, distillation, registers."""
   return _num_with_positions(model) + model.registers
 
 
 def num_prefix_positions(model: schema.Model) -> int:
-  """The first of those tokens, which have positions as the patches do."""
+  """Number of leading prefix tokens that have positions like the patches."""
   return _num_with_positions(model) if model.cls_position else 0
 
 
@@ -150,17 +150,17 @@ def _num_with_positions(model: schema.Model) -> int:
 
 
 def representation_size(model: schema.Model) -> int | None:
-  """Hidden units of the pre-training head, 'width' made a number."""
+  """Hidden units of the pre-training head, with 'width' resolved."""
   if model.representation_size == "width":
     return vit(model).width
   return model.representation_size
 
 
 def vit_keys(size: Size) -> dict[str, Any]:
-  """Keys of `config.model` that `vit` makes this size of.
+  """Keys of `config.model` from which `vit` makes this size.
 
-  The variant is the size's published name if it has one; otherwise the
-  nearest in width, with the numbers that differ set by hand.
+  The variant is the size's published name if it has one, otherwise the nearest
+  in width with explicit values for the numbers that differ.
   """
   numbers = (size.width, size.depth, size.num_heads, size.mlp_dim)
   name = min(

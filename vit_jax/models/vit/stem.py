@@ -1,4 +1,4 @@
-"""The convolutional stem of hybrids: a post-activation ResNet without head.
+"""The convolutional stem of hybrids: a post-activation ResNet without a head.
 
 Names and numbers are those of google-research/vision_transformer.
 """
@@ -16,8 +16,8 @@ from vit_jax.models.layers.convolution import (
 )
 from vit_jax.models.layers.group_norm import GroupNorm
 
-# What a filter is divided by and what is added to the variance of a group,
-# per `config.model.standardization`.
+# Divisor of a filter, and value added to the variance of a group, by
+# `config.model.standardization`.
 _DEVIATIONS = {
   "google": lambda variance: jnp.sqrt(variance) + 1e-5,
   "torch": lambda variance: jnp.sqrt(variance + 1e-8),
@@ -46,7 +46,7 @@ class Unit(nn.Module):
     x = conv("conv2", self.width, 3, self.stride)(x)
     x = nn.relu(norm("gn2")(x))
     x = conv("conv3", 4 * self.width, 1, 1)(x)
-    # Units start as identities.
+    # Units are initially identities.
     x = norm("gn3", nn.initializers.zeros)(x)
     return nn.with_logical_constraint(nn.relu(shortcut + x), BETWEEN_UNITS)
 
@@ -55,7 +55,7 @@ class Stem(nn.Module):
   """Feature maps that patches are cut from.
 
   Attributes:
-    blocks: Units of each stage; (): the root alone.
+    blocks: Units of each stage; () for the root only.
     width: Channels of the root; stage i has 4 * 2^i times as many.
     dtype: Dtype of the products.
     remat: A value of `config.model.remat`, applied to each unit.
