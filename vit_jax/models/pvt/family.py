@@ -143,7 +143,7 @@ def _layer_of(model: schema.Model, path: str) -> int | None:
 
 
 def _unseen(model: schema.Model, wanted: schema.Model) -> Mapping[str, Any]:
-  """Heads, by which channels are divided in no shape; `Family.unseen`."""
+  """Heads, which only divide channels, so no shape tells; `Family.unseen`."""
   del wanted
   return {"num_heads": sizes.pvt(model).num_heads}
 
