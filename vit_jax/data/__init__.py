@@ -1,1 +1,1 @@
-"""From a step number to a global batch; the only home of TensorFlow."""
+"""From a step number to a global batch; TensorFlow is used only here."""

@@ -1,8 +1,8 @@
 """Random access to the records of ArrayRecord files.
 
-array_record's own `ArrayRecordDataSource` does the same over whole files, but
-refuses a shard that lacks records, which `max_bad_examples` may tolerate, and
-its errors name no file.
+array_record's own `ArrayRecordDataSource` does the same for complete files, but
+it rejects a shard with missing records, which `max_bad_examples` may tolerate,
+and its errors name no file.
 """
 
 import os
@@ -16,21 +16,21 @@ from etils import epath
 from vit_jax.data import outages
 from vit_jax.errors import UserError
 
-# For writers: images are compressed already, so leaving them alone halves the
-# time to read them, in the same space.
+# For writers: images are already compressed, so not compressing them again
+# halves the read time without taking more space.
 WRITER_OPTIONS = "group_size:1,uncompressed"
 
-# Descriptors left to everything else that the process opens.
+# File descriptors reserved for everything else that the process opens.
 _OTHER_FILES = 512
-# Of a file, which hold where its records are.
+# Size of a file's end, which lists the positions of its records.
 _END_BYTES = 1 << 16
 
 
 class ArrayRecordFiles:
   """The shards of a split; readers stay open and are shared by all threads.
 
-  Files are opened when they are first read. Each may lack `max_missing` of its
-  records.
+  Files are opened when first read. Up to `max_missing` records may be missing
+  from each.
 
   Raises:
     UserError: The files are in a bucket.
@@ -56,10 +56,10 @@ class ArrayRecordFiles:
     _allow_open_files(len(self._paths) + _OTHER_FILES)
 
   def read(self, shard: int, positions: np.ndarray) -> list[bytes]:
-    """Reads the records at positions, int64 [n], of a shard.
+    """Reads the records of a shard at positions, int64 [n].
 
     Raises:
-      UserError: Naming the file that cannot be read.
+      UserError: A file cannot be read; the message names it.
     """
 
     def records() -> list[bytes]:
@@ -73,7 +73,7 @@ class ArrayRecordFiles:
         return reader.read(positions.tolist())
       except (RuntimeError, ValueError, IndexError) as error:
         if passing := outages.named_in(str(error)):
-          self._readers.pop(shard, None)  # It would not read again.
+          self._readers.pop(shard, None)  # It would not recover.
           raise passing from error
         raise
 
@@ -97,15 +97,15 @@ class ArrayRecordFiles:
       _raise_if_out_of_order(path)
       reader = array_record_module.ArrayRecordReader(
         path,
-        # Random access: nothing ahead of what is asked for, and no threads of
-        # its own, as several calls run at once.
+        # Random access: no reading ahead, and no threads of its own, as several
+        # calls run at once.
         "readahead_buffer_size:0,max_parallelism:0",
         file_reader_buffer_size=32768,
       )
       missing = wanted - reader.num_records()
       if not missing:
         return reader
-      # An outage makes it look like a file of no records.
+      # During an outage it looks like a file without records.
     if not 0 < missing <= self._max_missing:
       raise ValueError(
         f"it has {reader.num_records()} records instead of {wanted}"
@@ -114,7 +114,7 @@ class ArrayRecordFiles:
 
 
 def _raise_if_out_of_order(path: str) -> None:
-  """Reads the end of a file, where its records are listed; raises OSError."""
+  """Reads the end of a file, which lists its records; raises OSError."""
   try:
     with open(path, "rb", buffering=0) as file:
       file.seek(-min(_END_BYTES, os.fstat(file.fileno()).st_size), os.SEEK_END)
@@ -132,7 +132,7 @@ def damaged(path: str, reason: str) -> UserError:
 
 
 def _allow_open_files(count: int) -> None:
-  """Raises this process's limit, often 1024, as far as the system allows."""
+  """Raises the limit on open files, often 1024, as far as the system allows."""
   soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
   wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
   if soft != resource.RLIM_INFINITY and soft < wanted:

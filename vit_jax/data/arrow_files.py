@@ -1,4 +1,4 @@
-"""Arrow files as memory-mapped tables, and sentences about what is damaged."""
+"""Arrow files as memory-mapped tables, and messages about damaged files."""
 
 import contextlib
 import os
@@ -13,20 +13,20 @@ from vit_jax.errors import UserError
 
 @contextlib.contextmanager
 def errors(shown: str, directory: str | None) -> Iterator[None]:
-  """Makes sentences of the library's many errors.
+  """Converts the library's many errors to messages.
 
   Args:
     shown: Name of the dataset.
-    directory: Where its files are looked through for damage.
+    directory: Directory whose files are checked for damage; None for no check.
 
   Raises:
-    UserError: In place of any other error.
+    UserError: Raised instead of any other error.
   """
   try:
     yield
   except UserError:
     raise
-  except Exception as error:  # Each format has its own.
+  except Exception as error:  # They differ by format.
     causes = [error]
     while cause := causes[-1].__cause__ or causes[-1].__context__:
       causes.append(cause)
@@ -49,7 +49,7 @@ def errors(shown: str, directory: str | None) -> Iterator[None]:
 
 
 def _damaged(directory: str) -> list[str]:
-  """Arrow and Parquet files that are not whole, with the reason of each."""
+  """Incomplete Arrow and Parquet files, with the reason for each."""
   found = []
   for root, _, files in os.walk(directory):
     for file in sorted(files):
@@ -66,7 +66,7 @@ def _damaged(directory: str) -> list[str]:
 
 
 def mapped(path: str) -> pa.Table:
-  """The records of an Arrow file, of either form, as a memory-mapped table."""
+  """The records of an Arrow file of either format, as a memory-mapped table."""
   size = os.path.getsize(path)
   if not size:
     raise OSError("it is empty")
@@ -82,7 +82,7 @@ def mapped(path: str) -> pa.Table:
       count += len(batch)
   except (OSError, pa.ArrowException):
     raise OSError(f"it is cut off after {count} examples") from None
-  # A stream that ends between two of its parts looks whole.
+  # A stream that ends between two of its parts looks complete.
   file.seek(size - 8)
   if file.read(8) != b"\xff\xff\xff\xff\0\0\0\0":
     raise OSError(f"it is cut off after {count} examples")
@@ -90,7 +90,7 @@ def mapped(path: str) -> pa.Table:
 
 
 def of_directory(directory: str) -> list[str]:
-  """The Arrow files below a directory."""
+  """Lists the Arrow files below a directory."""
   return [
     os.path.join(root, file)
     for root, _, files in os.walk(directory)

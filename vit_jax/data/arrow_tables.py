@@ -1,7 +1,7 @@
-"""Records of Arrow tables by their position, a cell at a time.
+"""Records of Arrow tables by position, one cell at a time.
 
-Tables are memory mapped: a cell is copied out of the page cache when it is
-read, and processes share the pages. `row_groups` has those of Parquet files.
+Tables are memory mapped: a cell is copied from the page cache when it is read,
+and processes share the pages. `row_groups` has the tables of Parquet files.
 """
 
 import abc
@@ -25,7 +25,7 @@ _OFFSETS = {
 
 
 class Strings:
-  """Bytes or texts of an Arrow array, each copied once when it is read."""
+  """Bytes or texts of an Arrow array, each copied once when read."""
 
   def __init__(self, array: pa.Array):
     _, offsets, data = array.buffers()
@@ -37,34 +37,34 @@ class Strings:
     self._array = array
 
   def __getitem__(self, place: int) -> bytes | None:
-    """The bytes at a place; None: it is null."""
+    """The bytes at a place; None if null."""
     if self._array.null_count and not self._array[place].is_valid:
       return None
     start, stop = self.offsets[place : place + 2]
     return bytes(self._data[start:stop])
 
   def is_null(self) -> np.ndarray:
-    """bool [n]."""
+    """Tells which are null, bool [n]."""
     return self._array.is_null().to_numpy(zero_copy_only=False)
 
   def sizes(self) -> np.ndarray:
-    """Bytes of each, int64 [n]."""
+    """Number of bytes of each, int64 [n]."""
     return np.diff(self.offsets).astype(np.int64)
 
 
 class Chunk:
-  """Some consecutive records of a table: its columns as arrays."""
+  """Consecutive records of a table, with columns as arrays."""
 
   def __init__(self, columns: Mapping[str, pa.Array]):
     self._columns = columns
     self._strings: dict[tuple[str, ...], Strings] = {}
 
   def cell(self, name: str, place: int) -> Any:
-    """The value of a cell as Python has it."""
+    """The value of a cell as a Python object."""
     return self._columns[name][place].as_py()
 
   def image(self, name: str, place: int) -> tuple[bytes | None, str | None]:
-    """Content and path of an image, of which either may be None."""
+    """Content and path of an image; either may be None."""
     content, path = self._image_parts(name)
     data = content[place] if content else None
     named = path[place] if path else None
@@ -78,12 +78,12 @@ class Chunk:
     return found | np.logical_and.reduce([part.is_null() for part in parts])
 
   def has_no_text(self, name: str) -> np.ndarray:
-    """bool [n], True where a cell has no text but space; see `is_list`."""
+    """bool [n], True where a cell has no text but whitespace; see `is_list`."""
     array, lengths = self._columns[name], None
     if is_list(array.type):
       lengths = pc.fill_null(pc.list_value_length(array), 0)
       array = array.flatten()
-    if array.type not in _OFFSETS:  # Nothing but nulls, or categories.
+    if array.type not in _OFFSETS:  # Only nulls, or categories.
       array = array.cast(pa.string())
     empty = pc.equal(pc.binary_length(array), 0)
     blank = pc.fill_null(pc.or_(empty, pc.utf8_is_space(array)), True)
@@ -95,9 +95,9 @@ class Chunk:
     return np.diff(counts[ends], prepend=0) == 0
 
   def update(self, digest: Any, name: str) -> None:
-    """Adds what tells a column's content from another's to a digest.
+    """Adds data that identify a column's content to a digest.
 
-    That is the sizes of its cells, and the names of files that lie elsewhere.
+    These are the sizes of its cells and the names of external files.
     """
     if self._is_image(name):
       content, path = self._image_parts(name)
@@ -134,18 +134,18 @@ class Chunk:
       array = self._columns[key[0]]
       if len(key) > 1:
         array = array.field(key[1])
-      if pa.types.is_null(array.type):  # A column of nothing but nulls.
+      if pa.types.is_null(array.type):  # A column of nulls only.
         array = array.cast(pa.binary())
       self._strings[key] = Strings(array)
     return self._strings[key]
 
 
 class Table(abc.ABC):
-  """Records in chunks; may be read from several threads at once.
+  """Records in chunks; can be read from several threads at once.
 
   Attributes:
     schema: Names and types of the columns.
-    lengths: int64 [chunks], the records of each.
+    lengths: int64 [chunks], the number of records in each.
   """
 
   schema: pa.Schema
@@ -157,27 +157,27 @@ class Table(abc.ABC):
 
   @abc.abstractmethod
   def chunk(self, number: int) -> Chunk:
-    """The columns of a chunk that were asked for."""
+    """The requested columns of a chunk."""
 
   def chunk_of(self, number: int, name: str) -> Chunk:
-    """A chunk for the use of one column; others may be left out."""
+    """A chunk for reading one column; it may omit the others."""
     del name
     return self.chunk(number)
 
   @abc.abstractmethod
   def column(self, name: str) -> pa.ChunkedArray:
-    """A whole column, for those of few bytes a record."""
+    """A whole column, for columns with few bytes per record."""
 
   @abc.abstractmethod
   def digest(self, names: Sequence[str]) -> str:
-    """A hash that changes with the content of columns, by all likelihood."""
+    """A hash that very likely changes with the content of the columns."""
 
   @abc.abstractmethod
   def without_image(self, name: str) -> np.ndarray:
-    """Positions without an image, int64, as far as they are known."""
+    """Positions known to be without an image, int64."""
 
   def without_text(self, name: str) -> dict[int, str]:
-    """Positions without a caption that can be used, and the reason of each.
+    """Positions without a usable caption, and the reason for each.
 
     Raises:
       pa.ArrowInvalid: A text is not UTF-8.
@@ -192,7 +192,7 @@ class Table(abc.ABC):
     return found
 
   def located(self, positions: np.ndarray) -> Iterator[tuple[Chunk, int]]:
-    """The chunk of each position and the place in it, in their order."""
+    """The chunk of each position and its place there, in the given order."""
     ends = np.cumsum(self.lengths)
     numbers = np.searchsorted(ends, positions, side="right")
     places = positions - (ends - self.lengths)[numbers]
@@ -211,7 +211,7 @@ class Mapped(Table):
     self._chunks: dict[int, Chunk] = {}
 
   def chunk(self, number: int) -> Chunk:
-    # Two threads may make the same, of which either will do.
+    # Two threads may create the same chunk; either can be used.
     if number not in self._chunks:
       batch = self._batches[number]
       names = self.schema.names
@@ -223,7 +223,7 @@ class Mapped(Table):
 
   def digest(self, names: Sequence[str]) -> str:
     found = hashlib.sha256()
-    # Column by column: the same records in other chunks have one digest.
+    # Column by column, so that the digest does not depend on chunks.
     for name in names:
       for number in range(len(self._batches)):
         self.chunk(number).update(found, name)
@@ -238,7 +238,7 @@ class Mapped(Table):
 
 
 def is_list(kind: pa.DataType) -> bool:
-  """Returns True if cells are lists, be they of one length or of any."""
+  """Returns True if cells are lists, of fixed or variable length."""
   return (
     pa.types.is_list(kind)
     or pa.types.is_large_list(kind)

@@ -1,10 +1,10 @@
-"""The order of a training stream in which every class is as frequent.
+"""The order of a training stream in which all classes are equally frequent.
 
-The stream is cut into windows of as many draws as there are classes, and each
-window has every class once, in an order of its own. So the draw from a class in
-window w is its w-th, and the examples of a class are gone through in one
-permutation after the other. Class and example are functions of the seed and the
-row; all that is kept are the examples sorted by their class.
+The stream is divided into windows of as many draws as there are classes, and
+each window has every class once, in its own order. So window w has the w-th
+draw from a class, and the examples of a class are traversed in one permutation
+after the other. Class and example are functions of the seed and the row; only
+the examples sorted by class are kept.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from vit_jax.data.sources import Source
 from vit_jax.errors import UserError
 
 _KEY = "config.train.sampling = 'balanced'"
-# Sources whose `known_labels` are there.
+# Sources that provide `known_labels`.
 KNOWING = (
   "image folders, CSV files, webdataset's tar files and Hugging Face datasets"
 )
@@ -25,10 +25,10 @@ class BalancedOrder:
 
   Attributes:
     classes: int64 [classes], the classes that have examples, ascending.
-    counts: int64 [classes], how many each has.
+    counts: int64 [classes], the number of examples of each.
 
   Args:
-    labels: Class of each example, int [n]; negative: it is never drawn.
+    labels: Class of each example, int [n]; if negative, it is never drawn.
   """
 
   def __init__(self, labels: np.ndarray):
@@ -46,7 +46,7 @@ class BalancedOrder:
     Args:
       rows: int64 [m], any rows >= 0 in any order.
       seed: Seed of the run.
-      repeats: Rows in succession that are the same example.
+      repeats: Number of consecutive rows with the same example.
     """
     draws = np.asarray(rows, np.int64) // repeats
     num_classes = len(self.classes)
@@ -69,15 +69,15 @@ class BalancedOrder:
 def of_source(
   source: Source, *, renumbers: bool, dataset: str
 ) -> BalancedOrder:
-  """The balanced order of a source, whose dataset messages name.
+  """Returns the balanced order of a source.
 
   Args:
     source: The training data.
     renumbers: True if an op of `train.preprocess` changes the classes.
-    dataset: Name of the dataset.
+    dataset: Name of the dataset, for messages.
 
   Raises:
-    UserError: Examples have no class, or several, or theirs are not known
+    UserError: Examples have no class or several, or their classes are unknown
       without reading all of them.
   """
   if source.numbers:

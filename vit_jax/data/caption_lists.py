@@ -1,8 +1,8 @@
-"""Reads lists of images and captions, line by line: CSV and JSON lines.
+"""Reads lists of images and captions line by line: CSV and JSON lines.
 
-A CSV file begins with the names of its columns, of which one is in `_IMAGE` and
-one in `_CAPTION`; with tabs in that line, tabs separate the columns. A line of
-JSON is an object with such keys, whose captions may be a list.
+A CSV file begins with the names of its columns, including one in `_IMAGE` and
+one in `_CAPTION`; if that line has tabs, they separate the columns. A line of
+JSON is an object with such keys; its captions may be a list.
 """
 
 import csv
@@ -27,9 +27,9 @@ class Row:
 
   Attributes:
     line: Number of its first line in the file, from 1.
-    image: Path of the image as written; None: there is none.
-    captions: The captions that can be used.
-    problem: Description of what is wrong with the line; empty if nothing is.
+    image: Path of the image as written; None if there is none.
+    captions: Usable captions.
+    problem: Description of the problem with the line; empty if there is none.
   """
 
   line: int
@@ -39,10 +39,10 @@ class Row:
 
 
 def read(path: str) -> Iterator[Row]:
-  """Reads the rows of a list; empty lines are left out.
+  """Reads the rows of a list, skipping empty lines.
 
   Raises:
-    UserError: The file cannot be read, or is no list of images and captions.
+    UserError: The file cannot be read, or is not a list of images and captions.
   """
   try:
     content = epath.Path(path).read_bytes()
@@ -56,7 +56,7 @@ def read(path: str) -> Iterator[Row]:
 
 
 def usable(captions: Any) -> tuple[tuple[str, ...], str]:
-  """The captions that can be used, and what is wrong with the others.
+  """The usable captions, and the problem with the others.
 
   Args:
     captions: One string or a list of them.
@@ -81,7 +81,7 @@ def usable(captions: Any) -> tuple[tuple[str, ...], str]:
 
 
 def of_object(value: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
-  """Like `usable`, of an object that has captions under one of its keys."""
+  """Like `usable`, for an object with captions under one of its keys."""
   return usable(_first(value, _CAPTION))
 
 
@@ -124,7 +124,7 @@ def _json_rows(path: str, content: bytes) -> Iterator[Row]:
 
 
 def _csv_rows(path: str, content: bytes) -> Iterator[Row]:
-  # Broken bytes become surrogates, so that their row can be named.
+  # Invalid bytes become surrogates, so that their row can be named.
   text = content.decode("utf-8-sig", "surrogateescape")
   header = text.partition("\n")[0]
   reader = csv.reader(
@@ -147,7 +147,7 @@ def _csv_rows(path: str, content: bytes) -> Iterator[Row]:
       if fields:
         named = fields[image] if image < len(fields) else None
         if any(map(str.strip, fields[len(names) :])):
-          # The rest of a caption, for all one knows.
+          # It may be the rest of a caption.
           inside = "tabs" if "\t" in header else "commas"
           problem = (
             f"too many columns; captions with {inside} need double quotes"

@@ -1,4 +1,4 @@
-"""Tokens of the captions of many examples: one caption each, drawn by row."""
+"""Tokens of captions of many examples: one caption each, drawn by row."""
 
 import zlib
 from typing import Any
@@ -14,13 +14,13 @@ from vit_jax.errors import UserError
 def load(
   name: str | None, *, length: int, vocab_size: int | None, where: str
 ) -> Any:
-  """Loads the tokenizer that `config.train.tokenizer` names.
+  """Loads the tokenizer named by `config.train.tokenizer`.
 
   Args:
     name: The value of that key.
-    length: Tokens of a text.
-    vocab_size: Tokens that the model knows; None: any.
-    where: What needs it, for messages.
+    length: Number of tokens per text.
+    vocab_size: Number of tokens that the model knows; None for any.
+    where: Name of the user of the tokenizer, for messages.
 
   Raises:
     UserError: It is not given, cannot be read, or has more tokens than the
@@ -54,12 +54,12 @@ def of_captions(captions: Captions) -> Any:
 
 
 class CaptionTokens:
-  """Makes the feature `text` of rows of the endless stream.
+  """Computes the feature `text` for rows of the endless stream.
 
   Args:
     captions: The declaration of the feature.
     seed: Seed of the run.
-    tokenizer: Makes the tokens; None: that of the file of the declaration.
+    tokenizer: Tokenizer to use; None for that of the declaration's file.
 
   Raises:
     UserError: As `load`.
@@ -74,7 +74,7 @@ class CaptionTokens:
     self._stream = seed, zlib.crc32(captions.call.name.encode())
 
   def __call__(self, captions: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Returns int32 [n, length]; a row's caption is a function of the seed.
+    """Returns int32 [n, length]; the seed determines each row's caption.
 
     Args:
       captions: Object [n], a tuple of one or more captions for each row.

@@ -1,11 +1,11 @@
 """Folders of images with a list of their captions.
 
-Each split is a folder DIR/{train,val,validation,test} with a list in it,
-captions.csv, captions.jsonl or any other of these kinds, or DIR has a list for
+Each split is a folder DIR/{train,val,validation,test} containing a list,
+captions.csv, captions.jsonl or another of these types, or DIR has a list for
 each split, such as train.jsonl. A DIR with one list of another name is the
-split `train`. Paths of images start from the folder of the list. Rows that name
-the same image are one example with several captions; examples are in the order
-of the list. `vit_jax.data.caption_lists` reads the lists.
+split `train`. Paths of images are relative to the folder of the list. Rows that
+name the same image are one example with several captions; examples are in the
+order of the list. `vit_jax.data.caption_lists` reads the lists.
 """
 
 import dataclasses
@@ -47,11 +47,11 @@ def open_source(
   """Opens a folder of captions; see `vit_jax.data.sources.open_source`.
 
   The first bytes of every image are checked, unless there are more than 100,000
-  or they are in a bucket.
+  images or they are in a bucket.
 
   Raises:
-    UserError: There is no list, or more than `max_bad_examples` of its rows
-      cannot be used or name a file that is no image; names them.
+    UserError: There is no list, or more than `max_bad_examples` of its rows,
+      named in the message, cannot be used or name a file that is not an image.
   """
   if data_dir is None:
     raise UserError(
@@ -96,9 +96,10 @@ class _Example:
   """An image and its captions, or a row that cannot be used.
 
   Attributes:
-    name: Path of the image; of a row without an image, the list and line.
-    captions: One or more; none: the example cannot be used.
-    problems: Sentences about rows of this example that cannot be used.
+    name: Path of the image; for a row without an image, the list and line.
+    captions: Captions of the image; if there are none, the example cannot be
+      used.
+    problems: Sentences about unusable rows of this example.
   """
 
   name: str
@@ -147,7 +148,7 @@ def find_lists(root: str) -> dict[str, str]:
   """Maps splits to the paths of their lists.
 
   Raises:
-    UserError: There are none, or several of the same split.
+    UserError: There are none, or several for the same split.
   """
   inside = folder_listing.entries(root, root)
   files = sorted(name for name, is_dir in inside if not is_dir)
@@ -174,7 +175,7 @@ def find_lists(root: str) -> dict[str, str]:
 
 
 def _the_list(directory: str, files: Sequence[str]) -> str | None:
-  """The path of the only list among files, or of the one that is preferred."""
+  """The path of the only list among files, or of the preferred one."""
   lists = sorted(f for f in files if f.endswith(caption_lists.SUFFIXES))
   for stem in _PREFERRED:
     preferred = [file for file in lists if _stem(file) == stem]
@@ -192,7 +193,7 @@ def _stem(file: str) -> str:
 
 
 def _needed(root: str, split: str) -> dict[str, str]:
-  """The lists of the splits that a split string names; else all."""
+  """The lists of the splits named by a split string, or all lists."""
   found = find_lists(root)
   words = set(re.findall(r"\w+", split))
   return {name: found[name] for name in found if name in words} or found
@@ -224,10 +225,10 @@ def _read(path: str, root: str) -> list[_Example]:
 def _files_that_are_no_images(
   examples: Sequence[_Example], root: str
 ) -> list[str]:
-  """Names images that are missing or other files.
+  """Finds images that are missing or are other files.
 
   Raises:
-    UserError: A link leads out of the root.
+    UserError: A link points outside the root.
   """
   found = []
   for example in examples:
@@ -241,7 +242,7 @@ def _files_that_are_no_images(
 
 
 def _digest(examples: Sequence[_Example], root: str) -> str:
-  """Returns a hash of the paths below the root and the captions."""
+  """Returns a hash of the captions and of the paths relative to the root."""
   content = hashlib.sha256()
   for example in examples:
     name = example.name.removeprefix(root)

@@ -1,7 +1,7 @@
-"""Checksums of a dataset's files, written beside them when they are made.
+"""Checksums of a dataset's files, written next to them when they are created.
 
-TFDS stores checksums of downloads only, and ArrayRecord's own cover neither
-padding nor a file that is missing.
+TFDS stores checksums of downloads only, and ArrayRecord's own checksums cover
+neither padding nor missing files.
 """
 
 import dataclasses
@@ -22,14 +22,14 @@ _THREADS = 4
 
 @dataclasses.dataclass(frozen=True)
 class Checksum:
-  """Size of a file, bytes, and its SHA-256, hexadecimal."""
+  """Size of a file in bytes, and its SHA-256, hexadecimal."""
 
   size: int
   sha256: str
 
 
 def of_new_file(path: epath.PathLike) -> Checksum:
-  """Like `of_file`, and has the disk store what is in its cache."""
+  """Like `of_file`, and makes the disk store its cached data."""
   with open(path, "rb", buffering=0) as file:
     os.fsync(file.fileno())
   return of_file(path)
@@ -76,12 +76,12 @@ def verify(
   files: Mapping[str, Checksum],
   show: Callable[[str, int, int], None],
 ) -> None:
-  """Reads files of a directory and compares their checksums, by file name.
+  """Reads files of a directory and compares their checksums.
 
-  `show` is called with "files", the number of files read and of all.
+  `show` is called with "files", the number of files read and the total.
 
   Raises:
-    UserError: Naming files that differ or cannot be read.
+    UserError: Files differ or cannot be read; the message names them.
   """
   problems = []
 

@@ -1,7 +1,7 @@
 """Labels computed from the features of a dataset.
 
-Their names can be given in place of a feature's, in `train.label_key` and that
-of evaluators. They are VTAB's, as in google-research/task_adaptation.
+Their names can be used instead of a feature's in `label_key` of `train` and of
+evaluators. They are those of VTAB, as in google-research/task_adaptation.
 """
 
 import dataclasses
@@ -14,13 +14,13 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class ComputedLabel:
-  """A class that is computed for each record.
+  """A class computed for each record.
 
   Attributes:
-    features: Names, in the records, of the features it is computed from.
+    features: Names of the records' features that it is computed from.
     class_names: Names of the classes 0, 1, ...
     compute: Function from the flat values of each feature to the class, or to
-      any other number if the record has none.
+      any other number if the record has no class.
   """
 
   features: tuple[str, ...]
@@ -47,7 +47,7 @@ def _bin_names(edges: Sequence[float]) -> tuple[str, ...]:
   )
 
 
-# CLEVR has 3 to 10 objects in an image.
+# CLEVR images have 3 to 10 objects.
 _FEWEST, _MOST = 3, 10
 _CLEVR_EDGES = (0.0, 8.0, 8.5, 9.0, 9.5, 10.0, 100.0)
 
@@ -61,7 +61,7 @@ def _closest_object(pixel_coords: np.ndarray) -> int:
   return _bin(float(depths.min(initial=np.inf)), _CLEVR_EDGES)
 
 
-# Metres from the camera; the last class is that of images without vehicles.
+# Metres from the camera; the last class is for images without vehicles.
 _KITTI_EDGES = (-100.0, 8.0, 20.0, 999.0)
 _NUM_VEHICLES = 3  # Types 0, 1, 2: car, van, truck.
 
@@ -72,7 +72,7 @@ def _closest_vehicle(types: np.ndarray, locations: np.ndarray) -> int:
 
 
 def _coarse(feature: str, num_values: int, num_classes: int) -> ComputedLabel:
-  """Groups neighbouring values of a feature, equally many in each class."""
+  """Groups neighbouring values of a feature, the same number in each class."""
   return ComputedLabel(
     features=(feature,),
     class_names=tuple(map(str, range(num_classes))),

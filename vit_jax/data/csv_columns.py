@@ -1,4 +1,4 @@
-"""The columns of a CSV file of images, by their roles."""
+"""The columns of a CSV file of images, by role."""
 
 import dataclasses
 import itertools
@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from vit_jax import truncate
 from vit_jax.errors import UserError
 
-# Role -> names of its column. Only the image and one of the labels must be
-# there.
+# Role -> names of its column. Only the image and one of the labels are
+# required.
 _USUAL = {
   "image": ("file_name", "filename", "image", "filepath", "path"),
   "label": ("label", "class", "target", "category"),
   "labels": ("labels", "classes", "tags"),
   "split": ("split", "set", "subset"),
 }
-_NUMBER = "target"  # The role of a column of numbers, which several may have.
+_NUMBER = "target"  # Role of columns of numbers.
 _USUAL_NUMBER = ("target", "label", "value")
 
 Named = Mapping[str, tuple[str, ...]]
@@ -23,15 +23,15 @@ Named = Mapping[str, tuple[str, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-  """Places of the columns that are read, counted from 0.
+  """Places of the columns to read, counted from 0.
 
   Attributes:
-    image: Names of files.
-    labels: Classes: one column; or numbers: one or more.
-    label_names: Names of these.
-    split: Names of splits; None: there is no such column.
-    are_lists: Labels are several classes or none.
-    are_numbers: Labels are numbers to predict.
+    image: Column of file names.
+    labels: Column of classes, or one or more columns of numbers.
+    label_names: Names of the columns in `labels`.
+    split: Column of split names; None if there is no such column.
+    are_lists: True if a label is a list of any number of classes.
+    are_numbers: True if labels are numbers to predict.
   """
 
   image: int
@@ -43,14 +43,14 @@ class Columns:
 
 
 def named(dataset: str, arguments: Sequence[str]) -> Named:
-  """Columns that the name of a dataset names, by their role.
+  """Parses the columns given in the name of a dataset, by role.
 
   Args:
-    dataset: What follows 'csv:', for messages.
+    dataset: Text after 'csv:', for messages.
     arguments: Texts such as 'label=breed'.
 
   Raises:
-    UserError: An argument names no column, or one again.
+    UserError: An argument names no column, or repeats one.
   """
   found: dict[str, tuple[str, ...]] = {}
   for argument in arguments:
@@ -79,16 +79,16 @@ def named(dataset: str, arguments: Sequence[str]) -> Named:
 def find(
   path: str, names: Sequence[str], named: Named, *, numbers: bool
 ) -> Columns:
-  """Finds the columns of a file by what they are called.
+  """Finds the columns of a file by their names.
 
   Args:
-    path: The file, for messages.
-    names: Names of its columns, in their order.
-    named: Columns that the dataset's name names, by their role.
-    numbers: Whether labels are numbers, even if none is named as such.
+    path: Path of the file, for messages.
+    names: Names of its columns, in order.
+    named: Columns given in the dataset's name, by role.
+    numbers: True if labels are numbers, even if no column is named as such.
 
   Raises:
-    UserError: A column is not there, or there are several for one role.
+    UserError: A column is missing, or there are several for one role.
   """
   for column in itertools.chain.from_iterable(named.values()):
     if column not in names:
@@ -118,7 +118,7 @@ def find(
 def _place(
   names: Sequence[str], named: Named, role: str, usual: Sequence[str]
 ) -> int | None:
-  """Place of the column of a role: the one named, else of a usual name."""
+  """Place of a role's column: the one given, or one with a usual name."""
   if role in named:
     return names.index(named[role][0])
   lower = [name.lower() for name in names]
@@ -142,8 +142,8 @@ def _numbers(path: str, names: Sequence[str], named: Named) -> tuple[int, ...]:
 
 
 def _classes(path: str, names: Sequence[str], named: Named) -> tuple[int, bool]:
-  """Place of the column of classes, and whether it has lists of them."""
-  # What is named wins over what is there by its usual name.
+  """Place of the column of classes, and True if it has lists of them."""
+  # A given column takes precedence over one with a usual name.
   roles = [role for role in ("label", "labels") if role in named]
   roles = roles or ["label", "labels"]
   found = {role: _place(names, named, role, _USUAL[role]) for role in roles}

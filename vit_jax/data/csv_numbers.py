@@ -6,7 +6,7 @@ import numpy as np
 
 
 def problem(column: str, text: str) -> str:
-  """Says why a field is no finite number; '' if it is one."""
+  """Describes why a field is not a finite number; '' if it is one."""
   if not text:
     return f"no number in column {column!r}"
   value = _number(text)
@@ -18,12 +18,12 @@ def problem(column: str, text: str) -> str:
 
 
 def parse(rows: Sequence[Sequence[str]]) -> np.ndarray:
-  """The numbers of fields without a `problem`, float64 [rows, columns]."""
+  """Parses fields without a `problem` as float64 [rows, columns]."""
   return np.array([[float(text) for text in row] for row in rows], np.float64)
 
 
 def fraction(texts: Iterable[str]) -> str | None:
-  """One of the texts that is not whole, if all of them are finite numbers."""
+  """One of the texts that is not an integer, if all are finite numbers."""
   found = None
   for text in sorted(texts):
     value = _number(text)
@@ -35,11 +35,11 @@ def fraction(texts: Iterable[str]) -> str | None:
 
 
 def _number(text: str) -> np.float32 | None:
-  """The number as a batch holds it; None if it is not written as one."""
+  """The number as stored in a batch; None if the text is not a number."""
   try:
     value = float(text)
   except ValueError:
     return None
-  # Python's own digits, 1_000, are no other program's.
+  # Only Python accepts underscores, as in 1_000.
   with np.errstate(over="ignore"):
     return None if "_" in text else np.float32(value)

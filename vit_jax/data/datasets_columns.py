@@ -1,8 +1,8 @@
-"""The columns of a Hugging Face dataset that hold images, labels and captions.
+"""The columns of a Hugging Face dataset with images, labels and captions.
 
-`train.image_key`, `label_key` and `text_key` name them. A column that is not
-there under the default name is guessed from the features: the only image, the
-class label of the commonest name, the text of a caption's name.
+`train.image_key`, `label_key` and `text_key` name them. If there is no column
+with the default name, it is guessed from the features: the only image, the
+class label with the most common name, the text with a caption's name.
 """
 
 import dataclasses
@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from vit_jax.errors import UserError
 
-# The defaults of the keys, which a dataset need not have.
+# Default names, which a dataset may lack.
 _IMAGE, LABEL = "image", "label"
-# Preferred in this order where there are several; then as they are stored.
+# Preferred in this order if there are several, then in stored order.
 _IMAGES = (_IMAGE, "img", "jpg", "png", "webp", "picture", "photo")
 _LABELS = (LABEL, "labels", "class", "cls", "fine_label", "category", "target")
 _NUMBERS = ("target", LABEL, "value")
@@ -24,17 +24,17 @@ LabelKind = Literal["classes", "integers", "names", "numbers"]
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-  """The columns of a dataset that are read.
+  """The columns of a dataset to read.
 
   Attributes:
     image: Name of the column of images.
-    label: Name of the column of labels; None: there is none.
-    text: Name of the column of captions; None: there is none.
-    kind: What the labels are: numbers of declared classes, integers whose
-      classes nobody declares, names of classes, or numbers to predict.
+    label: Name of the column of labels; None if there is none.
+    text: Name of the column of captions; None if there is none.
+    kind: Kind of labels: numbers of declared classes, integers of undeclared
+      classes, names of classes, or numbers to predict.
     is_list: True if a record has a list of labels.
-    num_classes: Number of declared classes, else None.
-    class_names: Names of declared classes, if they have any.
+    num_classes: Number of declared classes, or None.
+    class_names: Names of declared classes, if any.
   """
 
   image: str
@@ -47,7 +47,7 @@ class Columns:
 
   @property
   def names(self) -> list[str]:
-    """The columns that hold bytes or texts."""
+    """The columns of bytes or texts."""
     return [self.image] + ([self.text] if self.text else [])
 
 
@@ -63,14 +63,14 @@ def find(
   """Finds the columns in the features of a dataset.
 
   Args:
-    features: Those that `datasets.Features` declares.
-    dataset: Name for messages.
+    features: Features declared by `datasets.Features`.
+    dataset: Name of the dataset, for messages.
     image_key, label_key, text_key: As in `sources.open_source`.
-    numbers: Whether the labels are numbers to predict.
+    numbers: True if the labels are numbers to predict.
 
   Raises:
-    UserError: There is no image, or a column that a key names is not there or
-      is of another type.
+    UserError: There is no image, or a column named by a key is missing or has
+      another type.
   """
 
   def fail(key: str, name: str, what: str, fits: Callable[[Any], bool]):
@@ -126,7 +126,7 @@ def find(
 
 
 def shown(columns: Columns, features: Mapping[str, Any], dataset: str) -> str:
-  """One line about what the columns of a dataset are taken for."""
+  """One line that describes the columns chosen for a dataset."""
   kinds = {
     "classes": "classes",
     "integers": "numbers of classes",
@@ -162,12 +162,12 @@ def _first(
 
 
 def _element(feature: Any) -> Any:
-  """The feature in a list, or the feature itself."""
+  """The element's feature for a list, otherwise the feature itself."""
   return getattr(feature, "feature", feature)
 
 
 def _dtype(feature: Any) -> str:
-  """Type of a plain value, "" of anything else."""
+  """Type of a plain value, "" for anything else."""
   return feature.dtype if type(feature).__name__ == "Value" else ""
 
 
@@ -190,7 +190,7 @@ def _is_class(feature: Any) -> bool:
 
 
 def _may_be_class(feature: Any) -> bool:
-  """Includes numbers of classes that other libraries store as floats."""
+  """Includes class numbers, which other libraries store as floats."""
   return _is_class(feature) or _dtype(feature).startswith("float")
 
 

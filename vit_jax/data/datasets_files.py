@@ -1,10 +1,11 @@
-"""Places of the records of a Hugging Face dataset, and the library's tables.
+"""Locations of a Hugging Face dataset's records, and the library's tables.
 
-'NAME[@REVISION][:CONFIG]' is of the hub, whose files come through the cache of
+'NAME[@REVISION][:CONFIG]' is on the hub, with files in the cache of
 huggingface_hub; 'DIR[:CONFIG]' is a directory of `save_to_disk`, of Arrow or
 Parquet files or of anything else that `datasets` reads. Arrow files are mapped
-as they are. Parquet files are read in place where the order suits them, else
-the library makes a copy in Arrow's form in its cache, as it does of the rest.
+directly. Parquet files are read in place if the order allows; otherwise the
+library copies them to Arrow format in its cache, as it does with all other
+files.
 """
 
 import dataclasses
@@ -24,7 +25,7 @@ from vit_jax.errors import UserError
 
 _SPLIT = re.compile(r"\w[\w.-]*")
 _DEFAULT_SPLIT = "train"
-# What tells the directories of `save_to_disk`.
+# Files that identify directories of `save_to_disk`.
 _SAVED = ("dataset_dict.json", "state.json")
 
 _logger = logging.getLogger(__name__)
@@ -32,13 +33,14 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-  """A dataset that is on disk.
+  """A dataset on disk.
 
   Attributes:
-    directory: Where it is.
-    features: Columns of the records, as `datasets.Features` has them.
-    splits: From the name of each split to what opens it, given the columns.
-    roots: Directories in which images may lie that records only name.
+    directory: Directory of the dataset.
+    features: Columns of the records, as in `datasets.Features`.
+    splits: From the name of each split to a function that opens it, given the
+      columns.
+    roots: Directories that may contain images named by records.
   """
 
   directory: str
@@ -50,16 +52,16 @@ class Dataset:
 def open_dataset(
   arguments: str, *, data_dir: str | None, shuffle_block: int = 1
 ) -> Dataset:
-  """Finds a dataset's files, which may be downloaded and copied.
+  """Finds a dataset's files, downloading or copying them if necessary.
 
   Args:
-    arguments: What follows 'datasets:'; a directory goes before a name, and a
-      relative one starts from `data_dir`, if that is given.
+    arguments: Text after 'datasets:'; a directory takes precedence over a name,
+      and a relative one is resolved against `data_dir`, if given.
     shuffle_block: See `order.example_ids`.
 
   Raises:
-    UserError: The dataset is not there, cannot be read, or cannot be written to
-      the cache.
+    UserError: The dataset does not exist, cannot be read, or cannot be written
+      to the cache.
   """
   name = datasets_names.parse(arguments)
   shown = f"datasets:{arguments}"
@@ -94,7 +96,7 @@ def _absolute(path: str, data_dir: str | None) -> str:
 def _directory(
   arguments: str, data_dir: str | None
 ) -> tuple[str | None, str | None]:
-  """The directory that is named, and a configuration; (None, None): none."""
+  """The named directory and a configuration; (None, None) if there is none."""
   path, _, config = arguments.rpartition(":")
   for name, of_it in ((arguments, None), (path, config)):
     if name and os.path.isdir(found := _absolute(name, data_dir)):
@@ -103,7 +105,7 @@ def _directory(
 
 
 def _saved(directory: str, shown: str) -> Dataset:
-  """A directory of `save_to_disk`."""
+  """Opens a directory of `save_to_disk`."""
   import datasets
 
   for path in arrow_files.of_directory(directory):
@@ -112,7 +114,8 @@ def _saved(directory: str, shown: str) -> Dataset:
   if os.path.exists(listing := os.path.join(directory, _SAVED[0])):
     splits = _json(listing)["splits"]
     places = {name: os.path.join(directory, name) for name in splits}
-  # The library writes no file for a split without examples, and fails there.
+  # The library writes no file for a split without examples, and fails to read
+  # it.
   found = {
     name: datasets.load_from_disk(place, keep_in_memory=False)
     for name, place in places.items()
@@ -142,7 +145,7 @@ def _json(path: str) -> Any:
 
 
 def _roots(directory: str) -> list[str]:
-  """The dataset's directory, and the caches that its files may lie in."""
+  """The dataset's directory, and the caches that may contain its files."""
   import datasets
   import huggingface_hub
 
@@ -153,7 +156,7 @@ def _roots(directory: str) -> list[str]:
 def _files(
   directory: str, config: str | None, shown: str, shuffle_block: int
 ) -> Dataset:
-  """A directory of data files, whose splits the library finds."""
+  """Opens a directory of data files with the splits found by the library."""
   import datasets
   import pyarrow as pa
 
@@ -200,7 +203,7 @@ def _builder(directory: str, config: str | None, shown: str) -> Any:
   info = infos.get(chosen.name)
   patterns = chosen.data_files
   if not patterns and chosen.data_dir:
-    # Else the library looks for the files of all configurations.
+    # Otherwise the library looks for the files of all configurations.
     place = os.path.join(directory, chosen.data_dir)
     patterns = {
       str(split): [f"{chosen.data_dir}/{pattern}" for pattern in found]
@@ -221,7 +224,7 @@ def _in_place(
   shown: str,
   shuffle_block: int,
 ) -> Dataset | None:
-  """Parquet files as they are; None if they do not suit the order."""
+  """Opens Parquet files in place; None if they do not suit the order."""
   import datasets
   import pyarrow.parquet as pq
 
@@ -240,7 +243,7 @@ def _in_place(
       largest,
     )
     return None
-  # Blocks begin anywhere in a row group, and the next window is read ahead.
+  # Blocks can start anywhere in a row group, and the next window is read ahead.
   groups = -(-shuffle_block // max(largest, 1)) + 1
   keep = 2 * order.WINDOW_BLOCKS * groups * largest
   first = next(iter(files.values()))[0]
@@ -258,7 +261,7 @@ def _in_place(
 def _copied(
   builder: Any, files: Mapping[str, Sequence[str]], shown: str, directory: str
 ) -> Dataset:
-  """The library's copy in Arrow's form, made if it is not there."""
+  """Opens the library's copy in Arrow format, creating it if necessary."""
   if not os.path.isdir(builder.cache_dir):
     size = _arrow_bytes(files)
     _logger.info(
@@ -283,7 +286,7 @@ def _copied(
 
 
 def _arrow_bytes(files: Mapping[str, Sequence[str]]) -> int:
-  """Bytes of files in Arrow's form, about; images do not compress further."""
+  """Approximate bytes of files in Arrow format; images are incompressible."""
   import pyarrow.parquet as pq
 
   total = 0

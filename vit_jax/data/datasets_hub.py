@@ -1,8 +1,8 @@
-"""Datasets of the Hugging Face hub: their files in the cache, for a revision.
+"""Datasets on the Hugging Face hub: files of a revision in the cache.
 
 The cache and its settings are those of huggingface_hub: HF_HOME, HF_TOKEN,
 HF_ENDPOINT, HF_HUB_OFFLINE. A repository's README.md may declare configurations
-with patterns of files, of which those of the chosen one are fetched.
+with patterns of files; those of the chosen configuration are fetched.
 """
 
 import dataclasses
@@ -23,14 +23,14 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-  """A configuration: files by split, or all those below a directory.
+  """A configuration: files by split, or all files below a directory.
 
   Attributes:
-    name: Its name.
-    data_files: Patterns of the files of each split; empty: the library finds
+    name: Name of the configuration.
+    data_files: Patterns of the files of each split; if empty, the library finds
       them.
-    data_dir: Directory that all its files are in; None: that of the dataset.
-    is_default: Whether it is the one that goes without a name.
+    data_dir: Directory of all its files; None for that of the dataset.
+    is_default: True if it is used when no name is given.
   """
 
   name: str
@@ -39,21 +39,21 @@ class Config:
   is_default: bool = False
 
 
-@functools.cache  # All who read a dataset in a process see one commit of it.
+@functools.cache  # All readers in a process see the same commit.
 def fetched(name: str, revision: str | None, config: str | None) -> str:
-  """The directory of a repository's files, downloaded if need be.
+  """Returns the directory of a repository's files, downloaded if necessary.
 
-  Without a network, what the cache holds of the revision counts, if it is
-  whole.
+  Without a network, the revision's files in the cache are used if they are
+  complete.
 
   Args:
     name: 'OWNER/NAME'.
-    revision: Branch, tag or commit; None: main.
-    config: Configuration whose files are wanted; None: the default one.
+    revision: Branch, tag or commit; None for main.
+    config: Configuration whose files are wanted; None for the default one.
 
   Raises:
-    UserError: There is no such repository, revision or configuration, it is
-      not open to this user, a file cannot be downloaded, or neither network nor
+    UserError: There is no such repository, revision or configuration, the user
+      has no access to it, a file cannot be downloaded, or neither network nor
       cache has all files.
   """
   import huggingface_hub
@@ -67,7 +67,7 @@ def fetched(name: str, revision: str | None, config: str | None) -> str:
       )
   except UserError:
     raise
-  except Exception as error:  # Its HTTP library has many, and is not public.
+  except Exception as error:  # Those of its HTTP library are not public.
     return _cached(name, revision, config, shown, hub.reason(error))
   try:
     with hub.refusals(shown, name, revision):
@@ -88,7 +88,7 @@ def _downloaded(
 
   options = {
     "repo_type": _TYPE,
-    "revision": revision,  # By this name the cache finds it again.
+    "revision": revision,  # The cache finds it by this name.
     "etag_timeout": hub.SECONDS,
   }
   files = {f.rfilename: f.size or 0 for f in info.siblings or ()}
@@ -107,10 +107,10 @@ def _downloaded(
 def _cached(
   name: str, revision: str | None, config: str | None, shown: str, reason: str
 ) -> str:
-  """The directory in the cache, of a hub that cannot be reached.
+  """Returns the directory in the cache when the hub is unreachable.
 
   Raises:
-    UserError: There is none, or it lacks files of the configuration.
+    UserError: There is none, or files of the configuration are missing.
   """
   import huggingface_hub
 
@@ -120,7 +120,7 @@ def _cached(
     "local_files_only": True,
   }
   try:
-    # Files that are listed and missing may be those of other configurations.
+    # Listed files that are missing may belong to other configurations.
     place = huggingface_hub.snapshot_download(
       name, allow_patterns=[], **options
     )
@@ -131,7 +131,7 @@ def _cached(
     ) from None
   patterns = _wanted(place, config, shown)
   try:
-    # The cache has the repository's list of files too, and compares.
+    # The cache also has the repository's list of files, and compares.
     huggingface_hub.snapshot_download(name, allow_patterns=patterns, **options)
   except Exception:
     raise UserError(
@@ -149,13 +149,13 @@ def _cached(
 
 
 def _wanted(place: str, config: str | None, shown: str) -> list[str] | None:
-  """Patterns of the files of a configuration; None: all files."""
+  """Patterns of the files of a configuration; None for all files."""
   found = configs(place)
   return _patterns(choose(found, config, shown)) if found else None
 
 
 def configs(directory: str) -> list[Config]:
-  """The configurations that the README.md of a directory declares."""
+  """Returns the configurations declared by the README.md of a directory."""
   import huggingface_hub
 
   path = os.path.join(directory, _README)
@@ -176,10 +176,10 @@ def configs(directory: str) -> list[Config]:
 
 
 def choose(found: Sequence[Config], name: str | None, shown: str) -> Config:
-  """The configuration of a name, or the one that goes without.
+  """Returns the configuration with a name, or the default for None.
 
   Raises:
-    UserError: There is none of the name, or several and none is the default.
+    UserError: There is none with the name, or there are several and no default.
   """
   names = [config.name for config in found]
   if name in names:
@@ -201,7 +201,7 @@ def choose(found: Sequence[Config], name: str | None, shown: str) -> Config:
 
 
 def _by_split(data_files: Any, data_dir: str | None) -> dict[str, list[str]]:
-  """Patterns by split, of any of the forms that a README.md may have."""
+  """Patterns by split, from any of the forms used in a README.md."""
   if not data_files:
     return {}
   if isinstance(data_files, str):
@@ -222,7 +222,7 @@ def _by_split(data_files: Any, data_dir: str | None) -> dict[str, list[str]]:
 
 
 def _patterns(config: Config) -> list[str] | None:
-  """Patterns of what is downloaded; None: all."""
+  """Patterns of the files to download; None for all."""
   if not config.data_files:
     return [_README, f"{config.data_dir}/*"] if config.data_dir else None
   found = [p for paths in config.data_files.values() for p in paths]

@@ -1,4 +1,4 @@
-"""The labels of a Hugging Face dataset, read once, a column at a time."""
+"""The labels of a Hugging Face dataset, read once, one column at a time."""
 
 import dataclasses
 import logging
@@ -14,7 +14,7 @@ from vit_jax.data.arrow_tables import Table, is_list
 from vit_jax.data.datasets_columns import Columns
 from vit_jax.errors import UserError
 
-_DEFAULT = "label"  # Of `label_key`.
+_DEFAULT = "label"  # Default of `label_key`.
 _logger = logging.getLogger(__name__)
 
 
@@ -23,9 +23,9 @@ class Labels:
   """The labels of all splits.
 
   Attributes:
-    feature: Description of them.
+    feature: Description of the labels.
     values: By split, int32 [n] or [n, max_labels], or float64 [n, 1].
-    may_lack: Whether a split without any label is one that has none.
+    may_lack: True if a split may have been published without labels.
   """
 
   feature: sources.Label | sources.Numbers
@@ -33,7 +33,7 @@ class Labels:
   may_lack: bool
 
   def problems(self, values: np.ndarray) -> dict[int, str]:
-    """Reasons why labels cannot be used, by their place."""
+    """Reasons why labels cannot be used, by place."""
     if isinstance(self.feature, sources.Numbers):
       wrong = np.flatnonzero(~np.isfinite(values).all(axis=1))
       return dict.fromkeys(wrong.tolist(), "no finite number")
@@ -51,15 +51,15 @@ class Labels:
 def read(
   tables: Mapping[str, Table], columns: Columns, *, dataset: str
 ) -> Labels | None:
-  """Reads the labels of all splits; None: there is no column of them.
+  """Reads the labels of all splits; None if there is no such column.
 
-  Classes that nobody declares are those of all splits: integers up to the
-  largest, or names in sorted order. Floats count if all of them are whole; a
-  column of others that nobody has named is no column of labels.
+  Undeclared classes are collected from all splits: integers up to the largest,
+  or names in sorted order. Floats are accepted if all are integers; otherwise,
+  unless the column was named explicitly, it is not a column of labels.
 
   Raises:
-    UserError: There are less than two classes, or a column that is named holds
-      numbers that are not whole.
+    UserError: There are fewer than two classes, or an explicitly named column
+      has numbers that are not integers.
   """
   if columns.label is None:
     return None
@@ -108,17 +108,17 @@ def read(
 
 
 def _fraction(column: pa.ChunkedArray) -> str | None:
-  """The type of a column of floats and one that is not whole, if there is."""
+  """The type of a column of floats and a value that is no integer, if any."""
   if not pa.types.is_floating(column.type):
     return None
-  values = column.to_numpy()  # Nulls become NaN, as pandas has them.
+  values = column.to_numpy()  # Nulls become NaN, as in pandas.
   values = values[~np.isnan(values)]
   wrong = values[(np.floor(values) != values) | np.isinf(values)]
   return f"{values.dtype.name} such as {wrong[0]:.4g}" if wrong.size else None
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-  """A column of values, which pandas' categories have in a dictionary."""
+  """A column of values, decoded from a dictionary for pandas' categories."""
   kind = column.type
   return (
     column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
@@ -144,7 +144,7 @@ def _indices(
 
 
 def _integers(column: pa.ChunkedArray) -> np.ndarray:
-  """int32 [n]; -1 where there is none, the nearest of what int32 lacks."""
+  """int32 [n]; -1 for missing values, the nearest int32 if out of range."""
   if pa.types.is_floating(column.type):
     values = np.nan_to_num(column.to_numpy().astype(np.float64), nan=-1)
   else:
@@ -154,7 +154,7 @@ def _integers(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
-  """float64 [n, 1]; NaN where there is none."""
+  """float64 [n, 1]; NaN for missing values."""
   values = pc.fill_null(column.cast(pa.float64(), safe=False), float("nan"))
   return values.to_numpy().reshape(-1, 1)
 
@@ -165,7 +165,7 @@ def _lengths(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _padded(flat: np.ndarray, lengths: np.ndarray, width: int) -> np.ndarray:
-  """Lists one after the other as rows of a width, filled with -1."""
+  """Rows of `width` from concatenated lists, padded with -1."""
   rows = np.full((len(lengths), width), -1, np.int32)
   row = np.repeat(np.arange(len(lengths)), lengths)
   starts = np.cumsum(lengths) - lengths

@@ -1,6 +1,6 @@
-"""Names that can follow 'datasets:', and the library that reads them.
+"""Names after 'datasets:', and the library that reads such datasets.
 
-Nothing is imported here, so that a config is checked at once.
+No library is imported here, so that checking a config is fast.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ _CONFIG_FIRST = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Name:
-  """A dataset of the hub."""
+  """A dataset on the hub."""
 
   name: str
   revision: str | None = None
@@ -32,10 +32,10 @@ class Name:
 
 
 def parse(arguments: str) -> Name | None:
-  """The name of a dataset of the hub; None for the path of a directory.
+  """Parses the name of a dataset on the hub; None for a directory's path.
 
   Raises:
-    UserError: It is neither, or in a bucket.
+    UserError: It is neither of them, or it is in a bucket.
   """
   shown = f"datasets:{arguments}"
   if not arguments:
@@ -54,7 +54,7 @@ def parse(arguments: str) -> Name | None:
 
 def require_library() -> None:
   """Raises UserError if the package is not installed."""
-  # It names the frameworks that it finds.
+  # The library logs the frameworks that it finds.
   logging.getLogger("datasets").setLevel(logging.WARNING)
   try:
     import datasets  # noqa: F401

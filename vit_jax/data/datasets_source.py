@@ -1,8 +1,7 @@
 """Hugging Face datasets: 'datasets:NAME[@REVISION][:CONFIG]' or 'datasets:DIR'.
 
-`vit_jax.data.datasets_files` says where they lie and `datasets_columns` which
-columns are read. Labels are kept in memory, images and captions are read by
-their position.
+`vit_jax.data.datasets_files` finds the files and `datasets_columns` the columns
+to read. Labels are kept in memory; images and captions are read by position.
 """
 
 import dataclasses
@@ -33,13 +32,13 @@ from vit_jax.errors import UserError
 if TYPE_CHECKING:
   from vit_jax.data.arrow_tables import Table
 
-_ALL = "all"  # Every split, to be looked through.
+_ALL = "all"  # Every split, for scanning.
 
 _logger = logging.getLogger(__name__)
 
 
 def check(arguments: str) -> None:
-  """Checks the form of a name; reads nothing.
+  """Checks the form of a name without reading files.
 
   Raises:
     UserError: It is not the name of a dataset.
@@ -65,11 +64,11 @@ def open_source(
 
   Raises:
     UserError: The library is not installed; the dataset, a split or a column is
-      not there or unsuitable; or more than `max_bad_examples` records lack an
-      image, a label or, where captions are read, a caption.
+      missing or unsuitable; or more than `max_bad_examples` records have no
+      image, no label or, if captions are read, no caption.
   """
   datasets_names.require_library()
-  # Imported late, with the library: they need Arrow.
+  # Imported late, as is the library, because they need Arrow.
   from vit_jax.data import arrow_files, datasets_files, datasets_labels
 
   name = f"datasets:{arguments}"
@@ -99,7 +98,7 @@ def open_source(
     )
     found = datasets_labels.read(tables, columns, dataset=name)
     used = {piece.name: tables[piece.name] for piece in pieces}
-    # It does not depend on whether captions are read.
+    # The fingerprint is the same with and without captions.
     digest = hashlib.sha256(repr((whole, sorted(used))).encode())
     problems: dict[int, str] = {}
     first = 0
@@ -119,7 +118,7 @@ def open_source(
     labels = np.concatenate(parts)
     lacking = [found.may_lack and bool((part == -1).all()) for part in parts]
     reasons = found.problems(labels)
-    # Test splits are published without labels, and then 'all' has none.
+    # Test splits may be published without labels; then 'all' has none.
     if all(lacking) or (split == _ALL and any(lacking)):
       labels = None
     else:
@@ -148,7 +147,7 @@ def open_source(
 
 
 def _lacking(table: "Table", columns: Columns) -> dict[int, str]:
-  """Positions that lack what is read of them, and what that is."""
+  """Positions of incomplete records, and what is missing from each."""
   found = table.without_text(columns.text) if columns.text else {}
   images = table.without_image(columns.image).tolist()
   return found | dict.fromkeys(images, "no image")
@@ -156,7 +155,7 @@ def _lacking(table: "Table", columns: Columns) -> dict[int, str]:
 
 @functools.cache
 def _say(line: str) -> None:
-  """Logs a line once: evaluators read the same columns as the training."""
+  """Logs a line once, as evaluators read the same columns as training."""
   _logger.info("%s", line)
 
 
@@ -224,11 +223,11 @@ class DatasetsSource(sources.Source):
   def known_labels(self) -> np.ndarray | None:
     if self.labels is None or self.num_classes is None:
       return self.labels
-    # Records of numbers beyond the classes are among the problems.
+    # Records with numbers beyond the classes are among the problems.
     return np.where(self.labels < self.num_classes, self.labels, -1)
 
   def problem(self, number: int) -> str:
-    """Says what is wrong with a record that cannot be used."""
+    """Describes the problem with an unusable record."""
     (name,) = self.names(np.array([number]))
     return f"{name} ({self.problems[number]})"
 

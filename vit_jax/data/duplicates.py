@@ -1,7 +1,7 @@
-"""Search for images of a training set that are near images of test sets.
+"""Search for training images that are near images of test sets.
 
-The hashes of the test sets are in memory, those of the training set are read in
-pieces from their file, so that its size costs time only.
+The hashes of the test sets are in memory; those of the training set are read in
+pieces from their file, so that its size affects only the run time.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ _PIECE = 1 << 15
 
 @dataclasses.dataclass(frozen=True)
 class Hashed:
-  """A dataset, its name for people, and the file of its hashes."""
+  """A dataset, its display name, and the file of its hashes."""
 
   name: str
   source: Source
@@ -30,7 +30,7 @@ class Hashed:
 class Duplicate:
   """A training image and an image of test set number `test_set`.
 
-  Their hashes differ in `distance` bits, after one was mirrored if `mirrored`.
+  Their hashes differ in `distance` bits, after mirroring one if `mirrored`.
   """
 
   train_id: int
@@ -48,18 +48,18 @@ def find(
   num_threads: int,
   show: Callable[[int, int], None],
 ) -> Iterator[Duplicate]:
-  """Finds every near pair, mirrored ones among them.
+  """Finds all near pairs, including mirrored ones.
 
   Args:
     train: The training set.
     tests: The test sets.
-    max_distance: Bits in which hashes of a pair may differ.
-    num_threads: Threads that compare.
-    show: Called with the number of training images compared and of all.
+    max_distance: Number of bits in which the hashes of a pair may differ.
+    num_threads: Number of threads for comparisons.
+    show: Called with the number of training images compared and the total.
 
   Yields:
-    Each pair once, by ascending `train_id`, `test_set` and `test_id`. Images
-    that are flat or cannot be read are in none.
+    Each pair once, by ascending `train_id`, `test_set` and `test_id`. Flat and
+    unreadable images are not in any pair.
   """
   found = [_views(test, 0, test.source.num_examples) for test in tests]
   test_set = np.repeat(np.arange(len(tests)), [len(ids) for ids, _ in found])
@@ -83,7 +83,7 @@ def find(
       mirrored, entry = np.divmod(entry, len(values))
       tested = test_set[entry], test_id[entry]
       columns = (train_id, *tested, distance, mirrored)
-      # Of several views of a pair, the nearest comes first.
+      # Among several views of a pair, the nearest comes first.
       order = np.lexsort(columns[::-1])
       previous = None
       for row in np.stack(columns, axis=1)[order].tolist():
@@ -103,7 +103,7 @@ def count(dataset: Hashed, state: int) -> int:
 def _views(
   dataset: Hashed, start: int, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the views of images that can be compared, each once.
+  """Returns the views of comparable images, each once.
 
   Returns:
     int64 [n], numbers of the images, and uint64 [n, words], hashes.

@@ -1,10 +1,10 @@
-"""Encoded images: recognition of their form, and decoding in TensorFlow.
+"""Encoded images: recognition of their format, and decoding in TensorFlow.
 
-Upright JPEGs, nearly all images, take the short way: only the window that an op
-wants is decoded. JPEGs with an EXIF orientation are decoded and turned, PNGs
-decoded, both in TensorFlow's threads; anything else (WebP, BMP, GIF, ...) is
-left to Pillow. TensorFlow ignores orientation, and Pillow takes tens of
-microseconds to find it, while Python's lock is held: so it is parsed here.
+For upright JPEGs, nearly all images, only the window that an op needs is
+decoded. JPEGs with an EXIF orientation are decoded and rotated, PNGs decoded,
+both in TensorFlow's threads; anything else (WebP, BMP, GIF, ...) is decoded by
+Pillow. TensorFlow ignores orientation, and Pillow takes tens of microseconds to
+find it, holding Python's lock: so it is parsed here.
 """
 
 import struct
@@ -19,21 +19,21 @@ Tensor = Any
 
 # Forms 2 to 8 are JPEGs with that EXIF orientation.
 UPRIGHT_JPEG, PNG, OTHER = 1, 9, 10
-# The path of an upright JPEG in place of its content.
+# The path of an upright JPEG instead of its content.
 UPRIGHT_JPEG_FILE = 0
 
-_TURNED = 5  # Orientations from here on swap rows and columns.
-_FLIP_ROWS = (3, 4, 7, 8)  # After that swap.
+_TURNED = 5  # From here on, rows and columns are swapped.
+_FLIP_ROWS = (3, 4, 7, 8)  # After the swap.
 _FLIP_COLUMNS = (2, 3, 6, 7)
 _ORIENTATION_TAG = 0x0112
-# Markers of JPEG segments: those of applications, and a comment.
+# Markers of JPEG segments: application data and comments.
 _BEFORE_EXIF = (*range(0xE0, 0xF0), 0xFE)
-# What may say that a PNG is turned: a chunk, and names of texts.
+# Signs of a rotated PNG: a chunk, and names of texts.
 _MAY_TURN_PNG = (b"eXIf", b"Raw profile type exif", b"XML:com.adobe.xmp")
 
 
 def _exif_orientation(tiff: bytes) -> int:
-  """Finds the orientation 1..8 in an EXIF block, after its 'Exif' mark."""
+  """Finds the orientation 1..8 in an EXIF block, after its 'Exif' marker."""
   order = "<" if tiff[:2] == b"II" else ">"
   try:
     (offset,) = struct.unpack_from(order + "I", tiff, 4)
@@ -45,18 +45,18 @@ def _exif_orientation(tiff: bytes) -> int:
       if tag == _ORIENTATION_TAG:
         return value if 1 <= value <= 8 else 1
   except struct.error:
-    pass  # The block is broken; the pixels may still be whole.
+    pass  # The block is broken; the pixels may be intact.
   return 1
 
 
 def jpeg_orientation(data: bytes) -> int | None:
   """Returns the EXIF orientation 1..8 of a JPEG; 1 if it has none.
 
-  None: `data`, the file or its beginning, ends too early to tell.
+  None if `data`, the file or its beginning, ends too early to tell.
   """
   position = 2
-  # Segments: 0xff, a marker, a length that counts itself. EXIF is in APP1, and
-  # application segments come first, perhaps with comments among them.
+  # Segments: 0xff, a marker, a length that includes itself. EXIF is in APP1,
+  # and application segments come first, possibly with comments in between.
   while len(data) >= position + 4:
     if data[position] != 0xFF:
       return 1
@@ -79,7 +79,7 @@ def jpeg_orientation(data: bytes) -> int | None:
 
 
 def is_jpeg(data: bytes) -> bool:
-  """Returns True if data begins as a JPEG does."""
+  """Returns True if data begins like a JPEG."""
   return data[:2] == b"\xff\xd8"
 
 
@@ -99,7 +99,7 @@ def forms(images: np.ndarray) -> np.ndarray:
 
 
 def upright(pixels: np.ndarray, form: int) -> np.ndarray:
-  """Turns the pixels of a JPEG of a form, [h, w, c], upright."""
+  """Rotates the pixels of a JPEG of a form, [h, w, c], upright."""
   if form >= _TURNED:
     pixels = pixels.swapaxes(0, 1)
   rows = -1 if form in _FLIP_ROWS else 1
@@ -109,7 +109,7 @@ def upright(pixels: np.ndarray, form: int) -> np.ndarray:
 
 def _decode_with_pillow(data: bytes | np.ndarray) -> np.ndarray:
   """Returns uint8 [h, w, 3], upright; outside graphs `data` is an array."""
-  # Imported late: not all data are images that Pillow must decode.
+  # Imported late, as Pillow is not always needed.
   from vit_jax.data import image_formats
 
   return image_formats.pixels(
@@ -129,8 +129,8 @@ def _decode_turned(data: Tensor, form: Tensor) -> Tensor:
 
 
 def decode_other(data: Tensor) -> Tensor:
-  """Decodes an image of any format by Pillow: uint8 [h, w, 3], upright."""
-  # Bytes would become a NumPy array of them, without zeros at the end.
+  """Decodes an image of any format with Pillow: uint8 [h, w, 3], upright."""
+  # Bytes would become a NumPy array of bytes, losing trailing zeros.
   data = tf.convert_to_tensor(data, tf.string)
   pixels = tf.numpy_function(
     _decode_with_pillow, [data], tf.uint8, stateful=False
@@ -140,7 +140,7 @@ def decode_other(data: Tensor) -> Tensor:
 
 
 class PixelImage:
-  """Pixels, uint8 [h, w, c], that ops can use; see `ops_image.Image`."""
+  """Pixels, uint8 [h, w, c], usable by ops; see `ops_image.Image`."""
 
   def __init__(self, pixels: Tensor):
     if pixels.shape[-1] == 1:
@@ -159,7 +159,7 @@ class PixelImage:
 
 
 class JpegImage:
-  """An upright JPEG of which only what an op needs is decoded."""
+  """An upright JPEG, decoded only as far as an op needs."""
 
   def __init__(self, data: Tensor):
     self._data = data
@@ -177,12 +177,12 @@ class JpegImage:
 def decode_into(
   op: Callable[[Any], Tensor], data: Tensor, form: Tensor
 ) -> Tensor:
-  """Decodes one image as far as an op needs it, and applies the op.
+  """Decodes one image as far as an op needs, and applies the op.
 
   Args:
     op: Function from a `JpegImage` or `PixelImage` to uint8 [h, w, 3].
-    data: String scalar, the encoded bytes, or a path if `form` says so.
-    form: int32 scalar, their form.
+    data: String scalar: the encoded bytes, or a path, depending on `form`.
+    form: int32 scalar, the form of `data`.
   """
 
   def other() -> Tensor:

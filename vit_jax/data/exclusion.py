@@ -1,8 +1,8 @@
-"""A source without some of its examples, as a file lists them.
+"""A source without the examples listed in a file.
 
-The file is {"source": FINGERPRINT, "examples": [NUMBER, ...]} in JSON, which
-`vit_jax.deduplicate` writes. Numbers are those of the records of one split, so
-the fingerprint has to be that of the source.
+The file is {"source": FINGERPRINT, "examples": [NUMBER, ...]} in JSON, as
+written by `vit_jax.deduplicate`. Numbers refer to the records of one split, so
+the fingerprint must be that of the source.
 """
 
 import dataclasses
@@ -27,17 +27,17 @@ class _List(pydantic.BaseModel, strict=True):
 def write(
   path: epath.PathLike, source: Source, examples: Iterable[int]
 ) -> None:
-  """Writes the numbers of the examples of a source to leave out."""
+  """Writes the numbers of the examples of a source to exclude."""
   content = {"source": source.fingerprint, "examples": sorted(examples)}
   records.write_text(path, json.dumps(content) + "\n")
 
 
 def without(source: Source, path: str, *, key: str) -> "Remaining":
-  """Returns the examples of a source that a file, set by a config key, lacks.
+  """Returns a source without the examples in a file, set by a config key.
 
   Raises:
-    UserError: The file cannot be read, belongs to other data, or leaves
-      nothing.
+    UserError: The file cannot be read, belongs to other data, or excludes
+      everything.
   """
   start = f"{key} = {path!r}"
   buckets.check(path)
@@ -76,7 +76,7 @@ def without(source: Source, path: str, *, key: str) -> "Remaining":
 
 @dataclasses.dataclass(frozen=True)
 class Remaining(Wrapped):
-  """A source with examples left out; see `sources.Source`."""
+  """A source with examples excluded; see `sources.Source`."""
 
   left_out: np.ndarray  # int64 [m], numbers, ascending, each once.
 
@@ -95,6 +95,6 @@ class Remaining(Wrapped):
 
   def originals(self, ids: np.ndarray) -> np.ndarray:
     """Maps numbers of remaining examples to numbers in the whole source."""
-    # Number of remaining examples before each that is left out.
+    # Number of remaining examples before each excluded one.
     before = self.left_out - np.arange(len(self.left_out))
     return ids + np.searchsorted(before, ids, side="right")

@@ -1,4 +1,4 @@
-"""Facts of the training data that are needed before anything is built."""
+"""Facts about the training data that are needed before anything is built."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -28,25 +28,24 @@ from vit_jax.paper.datasets import DATASETS
 
 @dataclasses.dataclass(frozen=True)
 class DataFacts:
-  """Facts of the training data, after the ops of the config.
+  """Facts about the training data, after the ops of the config.
 
   Attributes:
-    num_classes: Classes of the head, or the numbers that it predicts; None:
-      nobody says how many.
+    num_classes: Number of classes, or of numbers to predict; None if unknown.
     features: The features of a training batch.
-    num_examples: Examples in an epoch; None if unknown.
-    labelled_classes: Classes that labels of the data may have; None if unknown
-      or if there are none.
-    fingerprint: Identifies the content of the data.
+    num_examples: Number of examples in an epoch; None if unknown.
+    labelled_classes: Number of classes that labels of the data may have; None
+      if unknown or if there are none.
+    fingerprint: Identifier of the content of the data.
     class_names: Names of the classes or of the numbers, if known.
-    tokenizer: Tokenizer of the captions, if there are any.
-    label_counts: Examples of each class, int64 [classes], if that is known. An
-      example with several labels counts for each of them.
-    unlabelled: Examples whose list of labels is empty; 0 if that is not known.
-    targets: The numbers to predict; None: there are none, or the data are not
-      here.
-    balance: Order of `train.sampling` = 'balanced'; None: it is not asked for,
-      or the data are not here.
+    tokenizer: Tokenizer of the captions, if any.
+    label_counts: Number of examples of each class, int64 [classes], if known.
+      An example with several labels counts for each of them.
+    unlabelled: Number of examples with an empty list of labels; 0 if unknown.
+    targets: Numbers to predict; None if there are none or the data are not
+      available.
+    balance: Order for `train.sampling` = 'balanced'; None if it is not
+      requested or the data are not available.
   """
 
   num_classes: int | None
@@ -68,10 +67,11 @@ def learns_labels(config: schema.Config) -> bool:
 
 
 def open_data(config: schema.Config) -> Source:
-  """Opens the training data, without the examples of `train.exclude`.
+  """Opens the training data without the examples of `train.exclude`.
 
   Raises:
-    UserError: The data are missing, or the excluded examples are not theirs.
+    UserError: The data are missing, or the excluded examples belong to other
+      data.
   """
   source = sources.open_source(
     config.train.dataset,
@@ -102,17 +102,18 @@ def declare(
   fingerprint: str = "",
   class_names: Sequence[str] | None = None,
 ) -> DataFacts:
-  """The facts that follow from those of a dataset by the ops of the config.
+  """Derives the facts from those of a dataset and the ops of the config.
 
   Args:
-    config: The experiment; `model.num_classes` wins over the data's.
-    num_classes, max_labels, class_names: Of the dataset; None, 0 and None if
-      it has no classes.
-    num_numbers: Numbers to predict that the dataset has.
+    config: Config of the experiment; `model.num_classes` overrides that of the
+      data.
+    num_classes, max_labels, class_names: Values of the dataset; None, 0 and
+      None if it has no classes.
+    num_numbers: Number of numbers to predict in the dataset.
     num_examples, fingerprint: As in `DataFacts`.
 
   Raises:
-    UserError: The ops cannot be read or do not suit the labels.
+    UserError: The ops cannot be parsed or do not suit the labels.
   """
   parsed = features.parse(config)
   num_classes, declared = parsed.suited_to(num_classes, max_labels, num_numbers)
@@ -130,12 +131,12 @@ def declare(
 
 
 def of_source(config: schema.Config, source: Source) -> DataFacts:
-  """The facts of the opened training data.
+  """Returns the facts of the opened training data.
 
   Raises:
     UserError: The ops do not suit the data, `model.num_classes` is less than
-      the number of their classes, or the tokenizer does not suit the model; or
-      labels are numbers and the objective learns classes, or the reverse.
+      the number of classes, the tokenizer does not suit the model, or labels
+      are numbers and the objective learns classes, or vice versa.
   """
   _check_numbers(config, source)
   facts = declare(
@@ -179,9 +180,9 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
   elif _counts_labels(config, source, facts.features):
     labels = source.known_labels()
     if labels is not None:
-      present = labels >= 0  # -1 is no label, or fills a list up.
+      present = labels >= 0  # -1 is no label, or pads a list.
       counts = np.bincount(labels[present], minlength=source.num_classes)
-      # An example without its one label cannot be used, and is known as bad.
+      # An example without its only label is one of the bad examples.
       unlabelled = np.sum(~present.any(axis=1)) if labels.ndim == 2 else 0
       facts = dataclasses.replace(
         facts, label_counts=counts, unlabelled=int(unlabelled)
@@ -231,18 +232,18 @@ def _check_numbers(config: schema.Config, source: Source) -> None:
 def _counts_labels(
   config: schema.Config, source: Source, features: Features
 ) -> bool:
-  """True if somebody asks how many examples a class has."""
+  """True if the number of examples of each class is needed."""
   wanted = getattr(config.objective, "class_weights", None) == "balanced"
   named = source.class_names or source.max_labels > 1
   return not features.label_ops.renumbers and bool(wanted or named)
 
 
 def without_data(config: schema.Config) -> DataFacts:
-  """The facts, from the config and published sizes of well-known datasets.
+  """Returns facts from the config and published sizes of known datasets.
 
   Raises:
-    UserError: The number of classes, or of examples where the length of the
-      run is in epochs, is given by neither.
+    UserError: Neither gives the number of classes, or the number of examples if
+      the run's length is in epochs.
   """
   dataset, train = config.train.dataset, config.train
   num_classes, num_examples, max_labels = config.model.num_classes, None, 1
@@ -289,13 +290,13 @@ def without_data(config: schema.Config) -> DataFacts:
 
 
 def find(config: schema.Config) -> tuple[DataFacts, UserError | None]:
-  """The facts of the data if they are here, else those that are known.
+  """Returns the facts of the data if available, else the known facts.
 
   Returns:
-    The facts, and what is missing of the data, if anything is.
+    The facts, and an error about missing data, if any.
 
   Raises:
-    UserError: The data are missing, and `without_data` has no answer.
+    UserError: The data are missing, and `without_data` raises.
   """
   try:
     return of_source(config, open_data(config)), None

@@ -1,10 +1,9 @@
-"""The features of a batch: their names, shapes and dtypes, and their ops.
+"""The features of a batch: names, shapes, dtypes and ops.
 
-A batch is a dictionary of arrays whose first axis counts examples. It holds
-one feature for each view of the images, `text` if an op makes it and, unless
-the data have none or the ops drop it, `label`.
-`train.preprocess` makes a single view called `image`; with `train.views` each
-group of crops is a view of its own:
+A batch is a dictionary of arrays with examples along the first axis. It has one
+feature for each view of the images, `text` if an op creates it and, unless the
+data have none or the ops drop it, `label`. `train.preprocess` creates a single
+view called `image`; with `train.views` each group of crops is a separate view:
 
   image                          uint8 [b, S, S, 3]
   a view with a count of k       uint8 [b, k, s, s, 3]
@@ -13,8 +12,8 @@ group of crops is a view of its own:
   label, up to m per example     int32 [b, m], padded with -1
   label, n numbers to predict    float32 [b, n]
 
-All who need to know a batch before there is one, the pipeline as much as the
-compiler, ask `Features.batch_spec`. Neither TensorFlow nor jax is imported.
+Code that needs to know a batch in advance, such as the pipeline and the
+compiler, uses `Features.batch_spec`. Neither TensorFlow nor jax is imported.
 """
 
 import dataclasses
@@ -30,7 +29,7 @@ from vit_jax.data.sources import Source
 from vit_jax.data.spec import Preprocess
 from vit_jax.errors import UserError
 
-with epy.lazy_imports():  # Checking a config must not wait for jax.
+with epy.lazy_imports():  # So that checking a config does not wait for jax.
   import jax
 
 IMAGE, LABEL, TEXT = "image", "label", "text"
@@ -41,8 +40,9 @@ class View:
   """A group of crops of an image: the feature `name` of the batch.
 
   Attributes:
-    preprocess: The ops that make one crop.
-    count: Crops of an image; None: one, without an axis of its own.
+    preprocess: Ops that create one crop.
+    count: Number of crops per image; None for one crop without an axis of its
+      own.
   """
 
   name: str
@@ -58,7 +58,7 @@ class View:
 
   @property
   def streams(self) -> tuple[str, ...]:
-    """Prefix of the names of the random streams of each crop's ops."""
+    """Prefixes of the names of random streams for the ops of each crop."""
     if self.count is None:
       return ("",)
     return tuple(f"{self.name}/{index}/" for index in range(self.count))
@@ -69,10 +69,10 @@ class Captions:
   """The feature `text`: tokens of one caption of each example.
 
   Attributes:
-    call: The op that makes it.
-    length: Tokens of a text.
-    vocab_size: Tokens that the model knows; None: any.
-    tokenizer: File of the tokenizer, or "bytes"; None: not given.
+    call: Op that creates the feature.
+    length: Number of tokens per text.
+    vocab_size: Number of tokens that the model knows; None for any.
+    tokenizer: File of the tokenizer, or "bytes"; None if not given.
   """
 
   call: spec.Call
@@ -87,12 +87,14 @@ class Features:
 
   Attributes:
     views: Groups of crops, in the order of the config.
-    label_ops: Preprocessing whose label ops apply.
-    max_labels: Labels of an example after these ops; 0: the data have none.
-    num_numbers: Numbers to predict of an example in place of classes, if any.
-    captions: The text, if batches have any.
-    stored: (name, shape of an example) of float32 features that the source
-      has ready; then there are no views.
+    label_ops: Preprocessing with the label ops to apply.
+    max_labels: Maximum number of labels per example after these ops; 0 for
+      none.
+    num_numbers: Number of numbers to predict per example instead of classes, if
+      any.
+    captions: Declaration of the text, if any.
+    stored: (name, shape of an example) for float32 features stored in the
+      source; then there are no views.
   """
 
   views: tuple[View, ...]
@@ -103,7 +105,7 @@ class Features:
   stored: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
   def with_stored(self, name: str, shape: tuple[int, ...]) -> "Features":
-    """Features with a stored one in place of all views and the labels."""
+    """Features with a stored one instead of all views and the labels."""
     return dataclasses.replace(
       self, views=(), max_labels=0, num_numbers=0, stored=((name, shape),)
     )
@@ -122,9 +124,9 @@ class Features:
   def suited_to(
     self, num_classes: int | None, max_labels: int, num_numbers: int = 0
   ) -> tuple[int | None, "Features"]:
-    """The number of classes after the label ops, and the features.
+    """Returns the number of classes after the label ops, and the features.
 
-    Of data whose labels are no classes, the first two arguments are None and 0.
+    If labels are not classes, the first two arguments are None and 0.
 
     Raises:
       UserError: An op does not suit the source's labels.
@@ -137,7 +139,7 @@ class Features:
     )
 
   def of_source(self, source: Source) -> "Features":
-    """The features of batches of a source; raises as `suited_to` does."""
+    """Returns the features of a source's batches; raises as `suited_to`."""
     _, features = self.suited_to(
       source.num_classes, source.max_labels, len(source.numbers)
     )
@@ -166,11 +168,11 @@ class Features:
   def on_device(self, batch: Any, rngs: Callable[[str], Any]) -> dict[str, Any]:
     """Applies the device ops to a global batch, under jit.
 
-    Every crop draws on its own: the ops see [b * count, s, s, 3].
+    Crops are drawn independently: the ops see [b * count, s, s, 3].
 
     Args:
-      batch: Features as the pipeline makes them.
-      rngs: Name of a random stream -> its key at this step.
+      batch: Features from the pipeline.
+      rngs: Function from the name of a random stream to its key at this step.
     """
     batch = dict(batch)
     for view in self.views:
@@ -190,11 +192,11 @@ def of_images(preprocess: Preprocess) -> Features:
 
 
 def parse(config: schema.Config) -> Features:
-  """The features of a training batch; their labels are those of one class.
+  """Parses the features of a training batch, with single-class labels.
 
   Raises:
-    UserError: A preprocessing string cannot be read, or does not go together
-      with `train.views`.
+    UserError: A preprocessing string cannot be parsed, or is incompatible with
+      `train.views`.
   """
   train, size = config.train, config.model.image_size
   preprocess = spec.parse(train.preprocess, size)
@@ -220,7 +222,7 @@ def parse(config: schema.Config) -> Features:
 
 
 def check(config: schema.Config) -> Features:
-  """Like `parse`; also refuses crops that are not of their view's size."""
+  """Like `parse`; also rejects crops that do not have their view's size."""
   features = parse(config)
   for view in features.views:
     spec.check_sides(view.preprocess, config.train.dataset)
@@ -228,7 +230,7 @@ def check(config: schema.Config) -> Features:
 
 
 def _captions(preprocess: Preprocess, config: schema.Config) -> Captions | None:
-  """The text that an op makes; a text tower says how long it may be."""
+  """The text created by an op; a text tower gives its maximum length."""
   call = preprocess.tokenizes
   if call is None:
     return None

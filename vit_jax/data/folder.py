@@ -1,16 +1,16 @@
 """Image folders: DIR/{train,val,test}/class/*.{jpg,png,...}.
 
-`valid` and `validation` are names of splits too, and a folder without any,
+`valid` and `validation` are also names of splits, and a folder without splits,
 DIR/class/*, is one split, `train`. Suffixes are those of `image_formats`.
 
-Labels are the positions of the class folders' names in sorted order, over all
-splits together, so a label means the same class in each. The records of a
-split are ordered by a hash of 'class/file': as in a TFDS dataset, a slice such
-as 'train[:90%]' then holds some of every class. `tfds.ImageFolder`
-gives a tf.data.Dataset of decoded images only: no access by record number.
+Labels are positions in the sorted names of the class folders of all splits, so
+a label means the same class in each split. The records of a split are ordered
+by a hash of 'class/file': as in a TFDS dataset, a slice such as 'train[:90%]'
+then contains some of every class. `tfds.ImageFolder` gives only a
+tf.data.Dataset of decoded images, without access by record number.
 
 'folder:labels=none' reads all images in and below each split's folder, or in
-and below DIR, and no classes.
+and below DIR, without classes.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from vit_jax.data.folder_listing import LINKS, UNLABELLED, Options
 from vit_jax.errors import UserError
 
 # Reading the first bytes takes 0.2 s for 50,000 cached files on a local disk,
-# but a network file system may need a millisecond for each.
+# but a network file system may need a millisecond per file.
 MAX_FILES_CHECKED = 100_000
 
 
@@ -45,11 +45,11 @@ def open_source(
   `arguments` are those of `check`.
 
   The first bytes of every image are checked, unless there are more than 100,000
-  or they are in a bucket.
+  images or they are in a bucket.
 
   Raises:
-    UserError: As `scan`; or more than `max_bad_examples` files are no images,
-      which names all that cannot be decoded.
+    UserError: As `scan`; or more than `max_bad_examples` files are not images,
+      in which case the message names all that cannot be decoded.
   """
   source = scan(split, data_dir, check(arguments))
   check_images(source, max_bad_examples)
@@ -57,10 +57,10 @@ def open_source(
 
 
 def check(arguments: str) -> Options:
-  """Parses the arguments of the dataset's name, divided by commas.
+  """Parses the arguments of the dataset's name, separated by commas.
 
   Raises:
-    UserError: One is unknown.
+    UserError: An argument is unknown.
   """
   given = arguments.split(",") if arguments else []
   if not {LINKS, UNLABELLED}.issuperset(given):
@@ -75,15 +75,15 @@ def check(arguments: str) -> Options:
 def scan(
   split: str, data_dir: str | None, options: Options = folder_listing.PLAIN
 ) -> "FolderSource":
-  """Lists an image folder and opens no file.
+  """Lists an image folder without opening files.
 
   Args:
     split: Split string.
     data_dir: The image folder.
-    options: The arguments of the dataset's name.
+    options: Arguments of the dataset's name.
 
   Raises:
-    UserError: There are no images, or one class, or classes without images.
+    UserError: There are no images, only one class, or classes without images.
   """
   if data_dir is None:
     raise UserError(
@@ -160,15 +160,16 @@ class FolderSource(sources.Source):
 def check_images(
   source: FolderSource, max_bad_examples: int, *, root: str | None = None
 ) -> None:
-  """Checks the first bytes of all files, if they are not too many.
+  """Checks the first bytes of all files, unless there are too many.
 
   Args:
-    source: Files of a local disk or in a bucket, which are not looked at.
+    source: Source of files on a local disk, or in a bucket, which are not
+      checked.
     max_bad_examples: Number of files that may be something else.
-    root: Folder that links must not lead out of; None: they may.
+    root: Folder that links must not leave; None for no restriction.
 
   Raises:
-    UserError: More files are no images, or a link leads out of `root`.
+    UserError: More files are not images, or a link leads out of `root`.
   """
   if source.num_examples > MAX_FILES_CHECKED or buckets.is_bucket(
     source.paths[0]
@@ -183,7 +184,7 @@ def check_images(
     if not stored_images.begins_like_one(path)
   ]
   if len(suspects) > max_bad_examples:
-    # Imported late, for decoding takes TensorFlow.
+    # Imported late, as decoding requires TensorFlow.
     from vit_jax.data import integrity
 
     if error := integrity.explain(source, np.array(suspects)):

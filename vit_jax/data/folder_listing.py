@@ -1,8 +1,8 @@
 """Lists the images of a folder, DIR/{train,val,test}/class/*.{jpg,png,...}.
 
-`valid` and `validation` are names of splits too, and a folder without any,
+`valid` and `validation` are also names of splits, and a folder without splits,
 DIR/class/*, is one split, `train`. Suffixes are those of `image_formats`.
-Without classes, images are looked for in and below each split's folder, or in
+Without classes, images are searched for in and below each split's folder, or in
 and below DIR.
 """
 
@@ -30,17 +30,18 @@ TO_LEARN_WITHOUT_LABELS = (
   f"To learn without labels, name the dataset 'folder:{UNLABELLED}', which"
   " takes the images of all folders."
 )
-# Counts a folder inside that of a class among what is ignored.
+# Key that counts folders inside those of classes as ignored.
 _FOLDER = "folder"
 _logger = logging.getLogger(__name__)
 
 
 class Options(NamedTuple):
-  """The arguments of the dataset's name.
+  """Arguments of the dataset's name.
 
   Attributes:
-    follow_links: 'links=anywhere', to follow links that lead out of the folder.
-    unlabelled: 'labels=none', to read images wherever they are in the folder.
+    follow_links: True for 'links=anywhere': follow links that lead out of the
+      folder.
+    unlabelled: True for 'labels=none': read images anywhere in the folder.
   """
 
   follow_links: bool = False
@@ -55,10 +56,10 @@ class Listing:
   """The images of a folder.
 
   Attributes:
-    root: The folder.
-    files: Split -> (class, file) pairs in the order of the records; without
-      classes ("", path from the folder of the split).
-    is_flat: The class folders, or the images, are in the folder itself.
+    root: Path of the folder.
+    files: From splits to (class, file) pairs in the order of the records;
+      without classes, ("", path relative to the folder of the split).
+    is_flat: True if the class folders, or the images, are in the folder itself.
   """
 
   root: str
@@ -66,17 +67,17 @@ class Listing:
   is_flat: bool
 
   def path(self, split: str, name: str, file: str) -> str:
-    """The path of an image of the class `name`."""
+    """Returns the path of an image of the class `name`."""
     parts = (name, file) if self.is_flat else (split, name, file)
     return "/".join((self.root, *filter(None, parts)))
 
 
 def find_images(root: str, options: Options = PLAIN) -> Listing:
-  """Lists the images of a folder, and opens no file.
+  """Lists the images of a folder without opening files.
 
   Raises:
     UserError: There are no images, classes without images, or links that lead
-      elsewhere and are not to be followed.
+      out of the folder and must not be followed.
   """
   listed = functools.partial(
     entries, root=root, follow_links=options.follow_links
@@ -104,7 +105,7 @@ def find_images(root: str, options: Options = PLAIN) -> Listing:
       f"{_remedies(ignored)}"
     )
   if is_flat:
-    # A folder beside those of the classes may hold anything.
+    # A folder next to those of the classes may contain anything.
     empty.clear()
     parts = "images are" if options.unlabelled else "folders are the classes of"
     _warn(
@@ -127,10 +128,10 @@ def find_images(root: str, options: Options = PLAIN) -> Listing:
 def class_names(listing: Listing) -> tuple[str, ...]:
   """Sorts the names of the classes of all splits.
 
-  Classes which only other splits than 'train' have are warned of.
+  Warns about classes that are not in 'train' but in another split.
 
   Raises:
-    UserError: There is one class, or a name that is not UTF-8.
+    UserError: There is only one class, or a name is not UTF-8.
   """
   root = listing.root
   by_split = {
@@ -164,7 +165,7 @@ def _no_images(
   folders: Sequence[str],
   ignored: Iterable[str],
 ) -> str:
-  """The sentence about a folder in which no image is found."""
+  """The message for a folder without images."""
   pattern = image_formats.PATTERN
   where = f"in it and in all folders below, as {pattern}"
   advice = ""
@@ -188,13 +189,13 @@ def _of_classes(
   empty: set[str],
   ignored: collections.Counter[str],
 ) -> Iterator[tuple[str, str]]:
-  """Yields (class, file) of the images in the folders of a directory.
+  """Yields (class, file) for the images in the folders of a directory.
 
   Args:
-    directory: The folder of a split.
-    listed: Lists (name, is a folder) of a directory.
-    empty: Gets the classes without images.
-    ignored: Counts other files by their kinds.
+    directory: Folder of a split.
+    listed: Function that lists (name, is a folder) for a directory.
+    empty: Set to which classes without images are added.
+    ignored: Counter of other files, by kind.
   """
   for name, is_dir in sorted(listed(directory)):
     if name.startswith("."):
@@ -218,9 +219,9 @@ def _below(
   listed: Callable[[str], list[tuple[str, bool]]],
   ignored: collections.Counter[str],
 ) -> Iterator[str]:
-  """Yields the images in a directory and below it, as paths from there.
+  """Yields the images in and below a directory, as paths relative to it.
 
-  A directory to which several links lead is read once. Arguments are those of
+  A directory with several links to it is read once. Arguments are those of
   `_of_classes`.
   """
   waiting, seen = [""], set()
@@ -244,17 +245,17 @@ def _below(
 
 @functools.cache
 def _warn(message: str) -> None:
-  """Says it once, however many splits are opened."""
+  """Logs a warning once, for any number of opened splits."""
   _logger.warning("%s", message)
 
 
 def _kind(name: str) -> str:
-  """The suffix of a file, by which those that are ignored are counted."""
+  """The suffix of a file, by which ignored files are counted."""
   return posixpath.splitext(name)[1].lower() or "without a suffix"
 
 
 def _remedies(ignored: Iterable[str]) -> str:
-  """Sentences on how ignored files become readable."""
+  """Sentences about making ignored files readable."""
   found = {kind: image_formats.remedy(kind) for kind in sorted(ignored)}
   folders = (
     " Folders inside those of classes are not read; move their images up."
@@ -267,10 +268,10 @@ def _remedies(ignored: Iterable[str]) -> str:
 def entries(
   directory: str, root: str, *, follow_links: bool = False
 ) -> list[tuple[str, bool]]:
-  """Lists (name, is a folder) of all files and folders in a directory.
+  """Lists (name, is a folder) for all files and folders in a directory.
 
   Raises:
-    UserError: It cannot be listed, or a link leads out of `root` and is not to
+    UserError: It cannot be listed, or a link leads out of `root` and must not
       be followed.
   """
   found = []
@@ -278,7 +279,7 @@ def entries(
     if buckets.is_bucket(directory):
       with buckets.as_os_error(directory):
         return [(p.name, p.is_dir()) for p in epath.Path(directory).iterdir()]
-    # Unlike pathlib, scandir learns the kinds from the listing itself.
+    # Unlike pathlib, scandir gets the kinds from the listing itself.
     with os.scandir(directory) as entries:
       for entry in entries:
         if entry.is_symlink():
@@ -299,7 +300,7 @@ def entries(
 
 
 def check_inside(path: str, root: str) -> None:
-  """Raises UserError if `path`, perhaps a link, leads out of `root`."""
+  """Raises UserError if `path`, possibly a link, leads out of `root`."""
   target = os.path.realpath(path)
   if not is_inside(target, os.path.realpath(root)):
     raise UserError(
@@ -310,10 +311,10 @@ def check_inside(path: str, root: str) -> None:
 
 
 def is_inside(real: str, root: str) -> bool:
-  """Compares two real paths: a file's, and a directory's."""
+  """Tells whether a real path is inside a directory's real path."""
   return os.path.commonpath([real, root]) == root
 
 
 def _shuffled(pair: tuple[str, str]) -> bytes:
-  """Returns a sort key that has nothing to do with the class."""
+  """Returns a sort key that is independent of the class."""
   return hashlib.blake2b(os.fsencode("/".join(pair)), digest_size=16).digest()

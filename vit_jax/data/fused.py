@@ -1,9 +1,9 @@
-"""Functions of pixels that XLA compiles.
+"""Functions of pixels, compiled by XLA.
 
-TensorFlow makes a pass over the image, and memory for its result, for each
-operation; XLA makes one pass for many of them. Compiling takes 0.3 s at the
-first image. The pixels are those of TensorFlow's own operations, on every x86
-processor: products and sums are rounded one after the other.
+For each operation TensorFlow makes a pass over the image and allocates the
+result; XLA makes one pass for many operations. Compiling takes 0.3 s for the
+first image. On every x86 processor the pixels are those of TensorFlow's own
+operations: products and sums are rounded separately.
 """
 
 import functools
@@ -16,20 +16,20 @@ from vit_jax.data.tf_import import tf
 
 Tensor = Any
 P = ParamSpec("P")
-# Without the instructions that round a product and a sum once, which not all
-# processors have and Pillow does not use.
+# Without fused multiply-add instructions, which not all processors have and
+# Pillow does not use.
 _FLAGS = "--xla_cpu_max_isa=AVX"
 
 
 def fused(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
   """Decorates a function of pixels, of numbers and of settings.
 
-  It is compiled for each shape, and so only where the shape is known; numbers
-  become tensors, and settings are whatever else is hashable.
+  It is compiled for each shape, so only if the shape is known; numbers become
+  tensors, and settings are all other hashable arguments.
 
   Args:
-    function: `(pixels, *numbers_and_settings, **settings)`, where pixels are
-      uint8 [h, w, 3], to any tensor.
+    function: Function `(pixels, *numbers_and_settings, **settings)`, with
+      pixels uint8 [h, w, 3], that returns any tensor.
   """
 
   @functools.cache
@@ -52,16 +52,16 @@ def fused(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
 @functools.cache
 def _read_flags() -> None:
-  """Has TensorFlow's XLA read its flags, which it does once.
+  """Makes TensorFlow's XLA read its flags, which it does only once.
 
-  XLA_FLAGS are meant for jax's XLA, which is of another version: at a flag that
-  TensorFlow's does not know it would end the process.
+  XLA_FLAGS are meant for jax's XLA, which has another version: TensorFlow's
+  would end the process at an unknown flag.
   """
   said = os.environ.pop("XLA_FLAGS", None)
   if platform.machine() in ("x86_64", "AMD64"):
     os.environ["XLA_FLAGS"] = _FLAGS
   try:
-    with tf.init_scope():  # Now, even while a pipeline is being traced.
+    with tf.init_scope():  # Immediately, even while tracing a pipeline.
       tf.function(lambda x: x + 1, autograph=False, jit_compile=True)(
         tf.constant(0)
       )

@@ -1,13 +1,13 @@
-"""Pictures drawn on demand: data of any structure, without storage.
+"""Images drawn on demand: data of any structure, without storage.
 
 'generated:classes=10,size=32,examples=512,labels=1,seed=0' has 512 training
 images of 32 px in 10 classes (the defaults); `validation` and `test` have a
 quarter of that each. Every class has its own stripes and colour, every image
 its own phase and noise: a model can learn the classes, but not by comparing
 pixels. With labels=3 an image shows one to three classes at once, and its
-labels are a list padded with -1. With captions=2 it has two captions as well,
-sentences about its classes, which have names then. With targets=2 an image has
-two numbers in place of classes: the levels of its red and its green.
+labels are a list padded with -1. With captions=2 it also has two captions,
+sentences about its classes, which then have names. With targets=2 an image has
+two numbers instead of classes: its levels of red and green.
 """
 
 import dataclasses
@@ -33,8 +33,8 @@ _COLOURS = ("red", "green", "blue")
 _DARKEST, _BRIGHTEST = 40.0, 215.0
 _SENTENCES = ("stripes of {}", "a picture of {}", "{} and some noise")
 _AT_MOST = {"captions": len(_SENTENCES), "targets": len(_COLOURS)}
-# Splits begin this far apart in the numbering that seeds the noise, so that no
-# two of them share an image.
+# Distance between splits in the numbering that seeds the noise, so that no two
+# splits share an image.
 _SPLIT_STRIDE = 2**40
 
 
@@ -43,7 +43,7 @@ def open_source(
 ) -> "GeneratedSource":
   """Opens generated data; see `vit_jax.data.sources.open_source`.
 
-  The directory, the names of features and damage have no meaning here.
+  The directory, names of features and limits on damage are ignored.
   """
   values = check(arguments)
   counts = {
@@ -94,7 +94,7 @@ class GeneratedSource(sources.Source):
   offsets: Sequence[int]
 
   def _keys(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions in the splits, and what the noise of each image is drawn by."""
+    """Positions in the splits, and the keys that the noise is drawn from."""
     which, positions = splits.locate(self.pieces, np.asarray(ids))
     return positions, np.asarray(self.offsets)[which] + positions
 
@@ -139,8 +139,9 @@ def _labels(
 ) -> np.ndarray:
   """Returns int32 [n, max_labels]: consecutive classes, then -1.
 
-  The first label cycles through the classes, so any `num_classes` neighbours
-  hold each class once; the number of labels cycles from 1 to `max_labels`.
+  The first label cycles through the classes, so any `num_classes` consecutive
+  images have each class once; the number of labels cycles from 1 to
+  `max_labels`.
   """
   column = np.arange(max_labels)
   labels = (positions[:, None] + column) % num_classes
@@ -149,17 +150,17 @@ def _labels(
 
 
 def _generator(seed: int, key: int) -> np.random.Generator:
-  """Random numbers of one image."""
+  """Random number generator of one image."""
   return np.random.Generator(np.random.Philox(key=seed, counter=key << 64))
 
 
 def _level(rng: np.random.Generator) -> np.ndarray:
-  """Draws float64 [3], the level of each colour of an image."""
+  """Draws float64 [3], the level of each colour in an image."""
   return rng.uniform(_DARKEST, _BRIGHTEST, len(_COLOURS))
 
 
 def _captions(labels: np.ndarray, count: int) -> np.ndarray:
-  """Returns object [n] of `count` captions each, from int32 [n, max_labels]."""
+  """Returns object [n], `count` captions each, for int32 [n, max_labels]."""
   texts = np.empty(len(labels), object)
   for row, shown in enumerate(labels):
     classes = " and ".join(f"class {label}" for label in shown[shown >= 0])
@@ -176,7 +177,7 @@ def _draw(seed: int, key: int, classes: np.ndarray, size: int) -> np.ndarray:
     style = np.random.Generator(
       np.random.Philox(key=seed, counter=int(label) << 128)
     )
-    # Two to six waves across the image, at any angle, in the class's colour.
+    # Two to six waves across the image at any angle, in the class's colour.
     angle, waves = style.uniform([0, 2], [np.pi, 6]).astype(np.float32)
     colour = style.uniform(-80, 80, 3).astype(np.float32)
     along_y, along_x = waves * np.sin(angle), waves * np.cos(angle)
@@ -193,7 +194,7 @@ def check(arguments: str) -> dict[str, int]:
   """Parses the part after 'generated:'.
 
   Raises:
-    UserError: Naming the argument that is unknown or out of range.
+    UserError: An argument, named in the message, is unknown or out of range.
   """
   values = dict(_DEFAULTS)
   for part in filter(None, arguments.split(",")):

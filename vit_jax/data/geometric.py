@@ -1,12 +1,12 @@
-"""Affine maps of images, uint8 [h, w, 3] to the same size.
+"""Affine maps of images, from uint8 [h, w, 3] to the same size.
 
-`rotate`, `shear` and `translate` give Pillow's pixels: coordinates are those of
-pixel centres, neighbours beyond the edge are the edge's, a pixel whose centre
-comes from outside is filled, and values are cut off to whole levels. Pillow's
-bicubic kernel for maps has a = -1 (for resizing it has -0.5).
+`rotate`, `shear` and `translate` give Pillow's pixels: coordinates refer to
+pixel centres, neighbours beyond the edge repeat the edge, pixels with a centre
+from outside are filled, and values are truncated to integers. Pillow's bicubic
+kernel for maps has a = -1 (for resizing, -0.5).
 
-A shear and a translation move each line along itself, so that one dimension is
-interpolated, with one fraction for a line; only a rotation needs both.
+A shear or translation moves each line along itself, so only one dimension is
+interpolated, with one fraction per line; only a rotation needs both.
 """
 
 import math
@@ -26,7 +26,7 @@ def _linear(taps: Sequence[Tensor], fraction: Tensor) -> Tensor:
 
 
 def _cubic(taps: Sequence[Tensor], fraction: Tensor) -> Tensor:
-  # Equal neighbours give exactly their value, which the cut-off needs.
+  # Equal neighbours give exactly their value, as truncation requires.
   first, second, third, fourth = taps
   linear = third - first
   quadratic = 2 * (first - second) + third - fourth
@@ -37,7 +37,7 @@ def _cubic(taps: Sequence[Tensor], fraction: Tensor) -> Tensor:
 
 
 _Interpolate = Callable[[Sequence[Tensor], Tensor], Tensor]
-# Interpolation, and the places of its taps from the pixel before.
+# Interpolation, and the places of its taps relative to the previous pixel.
 _METHODS: dict[str, tuple[_Interpolate, range]] = {
   "bilinear": (_linear, range(2)),
   "bicubic": (_cubic, range(-1, 3)),
@@ -45,13 +45,13 @@ _METHODS: dict[str, tuple[_Interpolate, range]] = {
 
 
 def _split(place: Tensor) -> tuple[Tensor, Tensor]:
-  """Returns the whole part, int32, and the fraction, float32."""
+  """Returns the integer part, int32, and the fraction, float32."""
   whole = tf.floor(place)
   return tf.cast(whole, tf.int32), tf.cast(place - whole, tf.float32)
 
 
 def _filled(values: Tensor, inside: Tensor, fill: Fill) -> Tensor:
-  """Cuts values off to uint8, where they come from inside the image."""
+  """Truncates values to uint8; fills those from outside the image."""
   values = tf.cast(tf.clip_by_value(values, 0, 255), tf.uint8)
   return tf.where(inside[..., None], values, tf.constant(fill, tf.uint8))
 
@@ -59,14 +59,15 @@ def _filled(values: Tensor, inside: Tensor, fill: Fill) -> Tensor:
 def _move_lines(
   pixels: Tensor, offsets: Tensor, axis: int, method: Method, fill: Fill
 ) -> Tensor:
-  """Takes the pixels of each line from places further along that line.
+  """Takes the pixels of each line from places shifted along that line.
 
   Args:
     pixels: uint8 [h, w, 3].
-    offsets: Pixels for each line, float64; [h] if `axis` is 1, [w] if 0.
+    offsets: Shift of each line in pixels, float64; [h] if `axis` is 1, [w] if
+      0.
     axis: Axis along which the lines run.
-    method: Interpolation.
-    fill: Colour of what comes from outside.
+    method: Interpolation method.
+    fill: Colour of pixels from outside the image.
   """
   interpolate, taps = _METHODS[method]
   shape = tf.shape(pixels)
@@ -134,7 +135,7 @@ def translate_y(
 
 @fused
 def rotate(pixels: Tensor, degrees: Any, method: Method, fill: Fill) -> Tensor:
-  """Turns the image counterclockwise about its middle."""
+  """Rotates the image counterclockwise about its centre."""
   interpolate, taps = _METHODS[method]
   height, width = tf.unstack(tf.shape(pixels)[:2])
   middle_y = tf.cast(height, tf.float64) / 2
@@ -149,7 +150,7 @@ def rotate(pixels: Tensor, degrees: Any, method: Method, fill: Fill) -> Tensor:
   inside &= (source_y >= 0) & (source_y < 2 * middle_y)
   column, fraction_x = _split(source_x - 0.5)
   row, fraction_y = _split(source_y - 0.5)
-  # Spread over the channels once: arithmetic on equal shapes is faster.
+  # Broadcast to the channels once, as arithmetic on equal shapes is faster.
   fraction_x, fraction_y = (
     tf.repeat(one[..., None], 3, axis=-1) for one in (fraction_x, fraction_y)
   )
@@ -166,7 +167,7 @@ def rotate(pixels: Tensor, degrees: Any, method: Method, fill: Fill) -> Tensor:
 
 
 def rotation(radians: Tensor, shape: Tensor) -> list[Any]:
-  """Returns a rotation about the middle of an image, for `nearest`."""
+  """Returns a rotation about the centre of an image, for `nearest`."""
   cosine, sine = tf.cos(radians), tf.sin(radians)
   bottom = tf.cast(shape[0] - 1, radians.dtype)
   right = tf.cast(shape[1] - 1, radians.dtype)
@@ -176,7 +177,7 @@ def rotation(radians: Tensor, shape: Tensor) -> list[Any]:
 
 
 def nearest(pixels: Tensor, matrix: Sequence[Any], fill: float) -> Tensor:
-  """Takes the nearest pixels by TensorFlow's projective map of 8 numbers."""
+  """Takes the nearest pixels with TensorFlow's projective map of 8 numbers."""
   matrix = tf.stack([tf.cast(number, tf.float32) for number in matrix])
   return tf.raw_ops.ImageProjectiveTransformV3(
     images=pixels[None],

@@ -1,9 +1,9 @@
-"""The hashes of all images of a source, in a file that survives a kill.
+"""The hashes of all images of a source, in a file that survives being killed.
 
-A record per image, in the order of the source: the hashes of its views, and a
-state that marks images that cannot be compared. Records in the file are not
-computed again, so that an image that was replaced under its old name keeps its
-hash until the file is removed.
+It has one record per image, in the order of the source: the hashes of its
+views, and a state that marks images that cannot be compared. Existing records
+are not recomputed, so an image replaced under the same name keeps its hash
+until the file is removed.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ RECORD = np.dtype(
   [("hash", "<u8", (perceptual_hash.VIEWS, _WORDS)), ("state", "u1")]
 )
 
-_CHUNK = 64  # Images that one thread reads and hashes.
+_CHUNK = 64  # Images read and hashed by one thread at a time.
 
 
 def path_of(
@@ -36,14 +36,14 @@ def path_of(
   place: str = "",
   image_key: str = "",
 ) -> pathlib.Path:
-  """Returns the path of the hashes of a source; no other source has it.
+  """Returns the path of a source's hashes, unique to the source.
 
   Args:
-    directory: Directory of hashes.
-    name: Name of the source, for the reader.
-    source: The images.
-    place: Real path of its files, where its fingerprint has names alone.
-    image_key: Feature that the images are, where it is not the usual one.
+    directory: Directory of hash files.
+    name: Human-readable name of the source.
+    source: Source of the images.
+    place: Real path of its files, if its fingerprint has only names.
+    image_key: Feature with the images, if not the default.
   """
   plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.")[-80:]
   form = f"{perceptual_hash.VERSION}:{source.fingerprint}"
@@ -62,13 +62,13 @@ def complete(
   num_threads: int,
   show: Callable[[int, int], None],
 ) -> None:
-  """Appends the hashes that are missing.
+  """Appends the missing hashes.
 
-  `show` is called with the number of images hashed and of all.
+  `show` is called with the number of images hashed and the total.
 
   Raises:
-    UserError: The file cannot be written, another process writes it, or the
-      storage of the images is out of order.
+    UserError: The file cannot be written, another process is writing it, or the
+      storage of the images is failing.
   """
   whole = source.num_examples * RECORD.itemsize
   if path.exists() and path.stat().st_size == whole:
@@ -78,7 +78,7 @@ def complete(
     with open(path, "ab") as file:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
       file.seek(0, os.SEEK_END)
-      # A kill may have left a part of a record.
+      # A killed process may have left an incomplete record.
       done = file.tell() // RECORD.itemsize
       file.truncate(done * RECORD.itemsize)
       file.seek(0, os.SEEK_END)
@@ -101,12 +101,12 @@ def complete(
 
 
 def read(path: pathlib.Path, start: int, count: int) -> np.ndarray:
-  """Returns `RECORD` [<= count], those from number `start` on."""
+  """Returns `RECORD` [<= count], starting at number `start`."""
   return np.fromfile(path, RECORD, count=count, offset=start * RECORD.itemsize)
 
 
 def _hash_chunk(source: Source, start: int) -> np.ndarray:
-  """Returns `RECORD` [n], of the images from number `start` on."""
+  """Returns `RECORD` [n] for the images starting at number `start`."""
   stop = min(start + _CHUNK, source.num_examples)
   records = np.zeros(stop - start, RECORD)
   side = perceptual_hash.SIDE
@@ -114,13 +114,13 @@ def _hash_chunk(source: Source, start: int) -> np.ndarray:
   for row, image in enumerate(_images(source, start, stop)):
     try:
       views[row] = perceptual_hash.thumbnails(image)
-    except Exception:  # Decoders fail in many ways that mean the same here.
+    except Exception:  # Decoders raise many errors, all treated the same.
       records["state"][row] = UNREADABLE
   whole, middle = views[:, 0], views[:, 1]
   flat = perceptual_hash.are_flat(whole) & (records["state"] == GOOD)
   records["state"][flat] = FLAT
   records["hash"][:, 0] = perceptual_hash.hashes(whole)
-  # A flat middle says nothing: the whole image stands for it.
+  # A flat centre says nothing, so the hash of the whole image replaces it.
   records["hash"][:, 1] = np.where(
     perceptual_hash.are_flat(middle)[:, None],
     records["hash"][:, 0],
@@ -132,12 +132,12 @@ def _hash_chunk(source: Source, start: int) -> np.ndarray:
 def _images(
   source: Source, start: int, stop: int
 ) -> Iterator[bytes | np.ndarray]:
-  """Yields the images; an empty one for each that cannot be read."""
+  """Yields the images, an empty one for each that cannot be read."""
   ids = np.arange(start, stop)
   try:
     yield from source.read(ids)["image"]
   except outages.StorageError:
-    raise  # The images may be whole: the same command goes on later.
+    raise  # The images may be intact: the same command can continue later.
   except (UserError, OSError):
     for i in ids:
       try:

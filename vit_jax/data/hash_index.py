@@ -1,10 +1,10 @@
-"""Search for all hashes within a distance of others, faster than by pairs.
+"""Search for all hashes within a distance of others, faster than pairwise.
 
-Hashes are cut into bands of 16 bits. If two of B bands differ in D = q B + r
-bits altogether, then one of the first r + 1 bands differs in at most q bits, or
-one of the others in at most q - 1. Only hashes that agree so far are compared
-(Norouzi et al., arXiv 1307.2982; Faiss has it as IndexBinaryMultiHash, which
-would be a dependency for these hundred lines).
+Hashes are divided into bands of 16 bits. If two hashes of B bands differ in D =
+q B + r bits in total, then one of the first r + 1 bands differs in at most q
+bits, or one of the others in at most q - 1. Only hashes that pass this test are
+compared (Norouzi et al., arXiv 1307.2982; Faiss provides it as
+IndexBinaryMultiHash, a dependency that would replace these hundred lines).
 """
 
 import itertools
@@ -15,25 +15,25 @@ from vit_jax.data import perceptual_hash
 
 _BAND_BITS = 16
 _BAND = np.dtype("<u2")
-# Comparisons made at once, and queries that are looked up at once.
+# Number of comparisons, and of queries looked up, at a time.
 _MAX_CANDIDATES = 1 << 20
 _CHUNK = 1 << 14
 
 
 class HashIndex:
-  """Hashes in memory that can be searched for those near others.
+  """Hashes in memory that can be searched for those near given ones.
 
-  Takes 4 bytes of memory for every band of a hash beside the hash itself, and
-  up to 50 MB for a search.
+  Takes 4 bytes of memory for each band of a hash in addition to the hash
+  itself, and up to 50 MB for a search.
 
   Args:
-    values: uint64 [n, words].
-    max_distance: Bits in which near hashes may differ.
+    values: Hashes, uint64 [n, words].
+    max_distance: Number of bits in which near hashes may differ.
   """
 
   def __init__(self, values: np.ndarray, *, max_distance: int):
     bands = np.ascontiguousarray(values).view(_BAND)
-    # Word by word, as `_near` reads them.
+    # Stored by word, as read by `_near`.
     self._values = np.asfortranarray(values)
     self._max_distance = max_distance
     radius, rest = divmod(max_distance, bands.shape[1])
@@ -51,7 +51,7 @@ class HashIndex:
   def search(
     self, queries: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Finds every pair of a query, uint64 [m, words], and an entry near it.
+    """Finds all pairs of a query, uint64 [m, words], and an entry near it.
 
     Returns:
       int64 [p] each: number of the query, ascending; number of the entry,
@@ -65,7 +65,7 @@ class HashIndex:
         keys = queries.view(_BAND)[rows, band]
         for mask in self._masks[band]:
           found += self._near(queries, rows, band, keys ^ mask)
-    # A pair may agree in several bands.
+    # A pair may match in several bands.
     pairs = np.unique(np.concatenate(found), axis=0)
     query, entry = pairs[:, 0], pairs[:, 1]
     distance = perceptual_hash.distances(queries[query], self._values[entry])
@@ -74,7 +74,7 @@ class HashIndex:
   def _near(
     self, queries: np.ndarray, rows: np.ndarray, band: int, keys: np.ndarray
   ) -> list[np.ndarray]:
-    """Finds near pairs, int64 [p, 2], among those with equal keys in a band."""
+    """Finds near pairs, int64 [p, 2], among pairs with equal keys in a band."""
     starts = self._starts[band]
     first = starts[keys]
     counts = starts[keys.astype(np.int64) + 1] - first
@@ -87,8 +87,8 @@ class HashIndex:
         *self._near(queries, rows[:half], band, keys[:half]),
         *self._near(queries, rows[half:], band, keys[half:]),
       ]
-    # A query is repeated for every entry of its bucket; a bucket's entries
-    # follow each other from its first.
+    # A query is repeated for every entry of its bucket; the entries of a bucket
+    # are consecutive.
     shift = first - (np.cumsum(counts) - counts)
     entry = self._order[band][np.arange(total) + np.repeat(shift, counts)]
     distance = np.zeros(total, np.uint8)
@@ -104,7 +104,7 @@ class HashIndex:
 
 
 def _masks(radius: int) -> np.ndarray:
-  """Returns uint16 [k]: all masks of at most `radius` bits; -1: none."""
+  """Returns uint16 [k]: all masks of at most `radius` bits; none for -1."""
   masks = [
     sum(1 << bit for bit in bits)
     for count in range(radius + 1)

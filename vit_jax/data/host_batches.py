@@ -1,10 +1,10 @@
 """One host's rows of consecutive global batches, as NumPy arrays.
 
-Python touches a chunk of raw records at a time; decoding, cropping and
-resizing run in tf.data's threads, one image at a time. Nothing depends on an
-order of arrival: the example at row c of the endless stream, and the random
-numbers of its augmentation, are functions of (seed, c). Grain, which also reads
-by index, ties the state of an iterator to the number of processes.
+Python handles a chunk of raw records at a time; decoding, cropping and resizing
+run in tf.data's threads, one image at a time. Nothing depends on the order of
+arrival: the example at row c of the endless stream, and the random numbers of
+its augmentation, are functions of (seed, c). Grain, which also reads by index,
+ties an iterator's state to the number of processes.
 """
 
 import logging
@@ -34,9 +34,9 @@ from vit_jax.errors import UserError
 
 Order = Callable[[np.ndarray], np.ndarray]  # Rows int64 [n] -> ids int64 [n].
 
-_CHUNK = 64  # Records that one call of the source reads.
-_MAX_READERS = 8  # Such calls at once, so that disks are kept busy.
-_RETRIES = 3  # Of a batch that fails although all its examples are whole.
+_CHUNK = 64  # Records per read call of the source.
+_MAX_READERS = 8  # Concurrent calls, to keep disks busy.
+_RETRIES = 3  # For a batch that fails although all its examples are intact.
 
 _logger = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ _logger = logging.getLogger(__name__)
 class HostBatches:
   """Iterator of this host's rows of batches: feature name -> array [n, ...].
 
-  With `num_rows` the batch that crosses the end is cut short there, and is
-  the last.
+  With `num_rows` the batch that crosses the end is truncated there and is the
+  last.
   """
 
   def __init__(
@@ -67,18 +67,19 @@ class HostBatches:
 
     Args:
       source: Source of the records.
-      features: Features of a batch; the ops of the device are ignored.
-      order: Rows of the stream to record numbers; pure, called in any thread.
-      local_rows: int64 [n], the rows of a global batch that this host holds,
-        ascending, each in 0..batch_size-1.
-      batch_size: Examples in the global batch.
+      features: Features of a batch; device ops are ignored.
+      order: Function from rows of the stream to record numbers; pure, called in
+        any thread.
+      local_rows: Rows of a global batch on this host, int64 [n], ascending,
+        each in 0..batch_size-1.
+      batch_size: Number of examples in the global batch.
       first_row: Row of the stream at which the first batch begins.
       seed: Seed of the augmentation.
-      num_rows: Rows of the stream; None: endless.
+      num_rows: Number of rows in the stream; None for an endless stream.
       max_bad_examples: Number of unreadable examples that are replaced, see
-        `substitutes`; None: none, and messages do not offer it.
-      bad_examples: Examples that an earlier part of the run has replaced.
-      tokenizer: Makes the tokens of captions; None: that of the features.
+        `substitutes`; None for none, and messages do not suggest it.
+      bad_examples: Examples replaced in an earlier part of the run.
+      tokenizer: Tokenizer for captions; None for that of the features.
 
     Raises:
       UserError: An op does not suit the images of the source, or the tokenizer
@@ -130,7 +131,7 @@ class HostBatches:
     return batch
 
   def close(self) -> None:
-    """Ends the threads that read."""
+    """Stops the reading threads."""
     self._batches.close()
 
   def bad_examples(self, before: int) -> list[int]:
@@ -157,7 +158,7 @@ class HostBatches:
     return self._substitutes.replace(rows, self._order(rows), self._fails)
 
   def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Reads image, row and, if any, form, text and label; first axis: rows."""
+    """Reads image, row and, if any, form, text and label, by row."""
     return self._features(self._source.read_or_locate(self._ids(rows)), rows)
 
   def _features(
@@ -224,10 +225,10 @@ class HostBatches:
     num_readers = min(num_threads // 2, _MAX_READERS)
     options = tf.data.Options()
     options.deterministic = True
-    # More threads than cores would take these from each other.
+    # More threads than cores would compete for them.
     options.threading.private_threadpool_size = num_threads
     options.threading.max_intra_op_parallelism = 1
-    # Images are copied to the batch while they are still in the cache.
+    # Images are copied to the batch while still in the cache.
     options.experimental_optimization.map_and_batch_fusion = True
     return (
       tf.data.Dataset.range(-(-end // _CHUNK))
@@ -240,7 +241,7 @@ class HostBatches:
     )
 
   def preprocess_one(self, features: dict[str, Any]) -> dict[str, Any]:
-    """Applies the image ops to one record, in TensorFlow."""
+    """Applies the image ops to one record in TensorFlow."""
     result = {}
     if self._declared.views:
       result = self._views(
@@ -250,14 +251,14 @@ class HostBatches:
     return result | {name: features[name] for name in passed_on}
 
   def _replace_bad_examples(self, error: Exception) -> None:
-    """Finds the examples that made the next batch fail.
+    """Finds the examples that caused the next batch to fail.
 
     Raises:
-      UserError: Listing the examples that cannot be read, if they are too
-        many, or naming the first image that the ops do not suit.
+      UserError: Too many examples, listed in the message, cannot be read, or
+        the ops do not suit an image, the first of which is named.
     """
     start = self._batch * len(self._local_rows)
-    # A chunk that the source could not read may extend beyond the batch.
+    # An unreadable chunk of the source may extend beyond the batch.
     stop = -(-(start + len(self._local_rows)) // _CHUNK) * _CHUNK
     end = self._num_positions()
     stop = stop if end is None else min(stop, end)
@@ -271,14 +272,14 @@ class HostBatches:
       raise UserError(message) from error
     new = self._substitutes.suspect(problems)
     rows = rows[: len(self._local_rows)]
-    self._ids(rows)  # Notes which of them fail here.
+    self._ids(rows)  # Records those that fail here.
     self._raise_if_too_many(int(rows[-1]) + 1)
     if new:
       return
     for row in rows:
       self._raise_if_unsuitable(int(row), error)
-    # TensorFlow, which reads some files itself, may have met an outage that is
-    # over by now, and `outages` waits for the end of others.
+    # TensorFlow, which reads some files itself, may have hit an outage that is
+    # over by now, and `outages` waits for others to end.
     self._failures += 1
     if self._failures > _RETRIES:
       raise UserError(
@@ -289,7 +290,7 @@ class HostBatches:
     _logger.warning("Reading a batch again: %s.", _first_line(error))
 
   def _start_again(self) -> None:
-    """Makes a new pipeline from the next batch on."""
+    """Restarts the pipeline at the next batch."""
     self._first_row += self._batch * self._batch_size
     self._batch = 0
     self._batches.close()
@@ -301,12 +302,12 @@ class HostBatches:
       self._preprocess_alone(self._source.read(np.array([example])), row)
     except outages.StorageError:
       raise
-    except Exception:  # The source's and the decoders', of many kinds.
+    except Exception:  # Source and decoders raise many kinds.
       return True
     return False
 
   def _preprocess_alone(self, record: dict[str, np.ndarray], row: int) -> None:
-    """Applies the image ops to one record outside of the pipeline."""
+    """Applies the image ops to one record outside the pipeline."""
     features = self._features(record, np.array([row]))
     self.preprocess_one({k: v[0] for k, v in features.items()})
 
@@ -336,6 +337,6 @@ class HostBatches:
 
 
 def _first_line(error: Exception) -> str:
-  """Returns the message of an error without TensorFlow's bookkeeping."""
+  """Returns the message of an error without TensorFlow's internal details."""
   text = re.sub(r"\{\{.*?\}\}\s*| ?\[Op:.*", "", str(error), flags=re.DOTALL)
   return text.strip().split("\n")[0].rstrip(".") or type(error).__name__

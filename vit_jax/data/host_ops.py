@@ -1,7 +1,6 @@
 """The host's image ops on one record, as one TensorFlow function.
 
-Training, evaluation and prediction all call it, so that they see the same
-pixels.
+Training, evaluation and prediction all use it, so they see the same pixels.
 """
 
 import functools
@@ -21,7 +20,7 @@ class HostOps:
   """Applies the image ops of a preprocessing string to one image.
 
   Args:
-    preprocess: The ops; those of labels and of the device are left alone.
+    preprocess: The ops; label ops and device ops are not applied.
     seed: Seed of the augmentation.
     is_encoded: True for encoded files, False for pixels.
   """
@@ -33,23 +32,24 @@ class HostOps:
     self._is_encoded = is_encoded
 
   def __call__(self, image: Any, row: Any, form: Any = None) -> Any:
-    """uint8 [S, S, 3], S being the size of the preprocessing.
+    """Returns uint8 [S, S, 3], where S is the size of the preprocessing.
 
     Args:
       image: String scalar, or uint8 [h, w, c] if images are not encoded.
-      row: int64 scalar, row of the endless stream; random draws depend on it.
+      row: int64 scalar, row of the endless stream, which determines random
+        draws.
       form: int32 scalar, `encoded.form` of an encoded image.
     """
     return self.apply(image, row, self.keys(), form)
 
   def keys(self, stream: str = "") -> np.ndarray:
-    """Seeds of the ops in a random stream, int64 [ops]."""
+    """Returns the seeds of the ops in a random stream, int64 [ops]."""
     names = (zlib.crc32((stream + call.name).encode()) for call in self._calls)
     keys = [self._seed << 32 | name for name in names]
     return np.asarray(keys, np.uint64).astype(np.int64)
 
   def apply(self, image: Any, row: Any, keys: Any, form: Any = None) -> Any:
-    """Applies the ops with seeds of their own; see `__call__`."""
+    """Applies the ops with their own seeds; see `__call__`."""
     first, *others = (
       functools.partial(_apply, call, tf.stack([keys[index], row]))
       for index, call in enumerate(self._calls)
@@ -57,7 +57,7 @@ class HostOps:
     if not self._is_encoded:
       image = first(encoded.PixelImage(image))
     else:
-      # Decoding is left to the first op that wants pixels.
+      # Decoding is left to the first op that needs pixels.
       if others:
         first, *others = others
       image = encoded.decode_into(first, image, form)
@@ -67,10 +67,10 @@ class HostOps:
 
 
 class HostViews:
-  """Makes all views of one image.
+  """Creates all views of one image.
 
-  An image that is cropped more than once is decoded once, as a whole; of one
-  that is cropped once no more is decoded than the crop needs.
+  An image cropped more than once is decoded once, completely; one cropped once
+  is decoded only as far as the crop needs.
   """
 
   def __init__(self, views: Sequence[View], *, seed: int, is_encoded: bool):
@@ -82,7 +82,7 @@ class HostViews:
     ]
 
   def __call__(self, image: Any, row: Any, form: Any = None) -> dict[str, Any]:
-    """View name -> uint8 of the view's shape; arguments as of `HostOps`."""
+    """Maps names of views to uint8 arrays; arguments are those of `HostOps`."""
     if self._is_shared:
       image = encoded.decode_into(lambda whole: whole.pixels(), image, form)
     result = {}
@@ -90,7 +90,8 @@ class HostViews:
       if view.count is None:
         result[view.name] = ops(image, row, form)
         continue
-      # Traced and optimized once, as ten crops would take half a minute.
+      # Traced and optimized once, as ten crops would otherwise take half a
+      # minute.
       apply = tf.function(
         ops.apply,
         autograph=False,

@@ -1,6 +1,6 @@
-"""Image files named by a person, decoded as an evaluation would.
+"""Image files given by the user, decoded as in an evaluation.
 
-A file that cannot be used is reported and does not stop the others.
+An unusable file is reported without stopping the others.
 """
 
 import concurrent.futures
@@ -23,27 +23,27 @@ _BATCHES_AHEAD = 2
 
 @dataclasses.dataclass(frozen=True)
 class ImageFile:
-  """A file and its pixels, or a sentence on why there are none."""
+  """A file and its pixels, or a sentence about why there are none."""
 
-  path: str  # As it was named or found.
+  path: str  # As given or found.
   pixels: np.ndarray | None  # uint8 [S, S, 3].
-  problem: str | None = None  # Begins with the path.
+  problem: str | None = None  # Starts with the path.
 
 
 def find(words: Sequence[str]) -> list[str]:
-  """Lists the files that a command line names, each once, in its order.
+  """Lists the files given on a command line, each once, in order.
 
   Args:
-    words: Files of any suffix; folders, searched with all folders below for
-      images (`image_formats`); or glob patterns, in which ** crosses folders.
+    words: Files with any suffix; folders, searched recursively for images
+      (`image_formats`); or glob patterns, where ** matches any folders.
 
   Raises:
-    UserError: Naming every word that matches no file.
+    UserError: Words, all named in the message, match no file.
   """
   paths: dict[str, None] = {}
   problems = []
   for word in words:
-    # "a[1].jpg" may be a file: a path that exists is no pattern.
+    # "a[1].jpg" may be a file: an existing path is not a pattern.
     found = [word] if os.path.exists(word) else sorted(_glob(word))
     images = [image for path in found for image in _images_of(path)]
     paths.update(dict.fromkeys(images))
@@ -66,12 +66,12 @@ def find(words: Sequence[str]) -> list[str]:
 def read(
   paths: Sequence[str], preprocess: Preprocess, *, batch_size: int
 ) -> Iterator[list[ImageFile]]:
-  """Reads, decodes and preprocesses files, in threads and ahead of the reader.
+  """Reads, decodes and preprocesses files in threads, ahead of the consumer.
 
   Label ops are not used.
 
   Yields:
-    The files in their order, `batch_size` in a list; the last may be shorter.
+    The files in order, in lists of `batch_size`; the last may be shorter.
   """
   images = SingleImages(preprocess)
 
@@ -112,7 +112,7 @@ def _images_of(path: str) -> Iterator[str]:
   for directory, folders, files in os.walk(
     path, onerror=_complain, followlinks=True
   ):
-    # A link may lead back to a folder above.
+    # A link may lead back to a parent folder.
     real = os.path.realpath(directory)
     if real in seen:
       folders.clear()
@@ -124,7 +124,7 @@ def _images_of(path: str) -> Iterator[str]:
 
 
 def _complain(error: OSError) -> None:
-  """Of a folder whose images would be left out in silence."""
+  """Raises an error for a folder whose images would be silently omitted."""
   raise UserError(
     f"The folder {error.filename} cannot be listed ({error.strerror}); make it"
     " readable, or name the others."
@@ -141,7 +141,7 @@ def _problem(
     height, width, _ = image_formats.pixels(data).shape
   except image_formats.UnreadablePixelsError as problem:
     return f"{path} has {problem}."
-  except Exception:  # Decoders fail in many ways that mean the same here.
+  except Exception:  # Decoders raise many errors, all treated the same.
     return f"{path} is damaged, or is not an image of a known kind."
   return (
     f"{path}: the image of {width} x {height} pixels does not suit"

@@ -1,7 +1,7 @@
-"""Formats of image files: their names, their first bytes, and how they open.
+"""Formats of image files: names, first bytes and opening.
 
-JPEG, PNG, WebP, BMP, GIF, TIFF and AVIF are read, and HEIC if the package
-pillow-heif is installed. Of a file of many pictures the first is taken.
+JPEG, PNG, WebP, BMP, GIF, TIFF and AVIF are supported, and HEIC if the package
+pillow-heif is installed. For files with several images the first is used.
 """
 
 import importlib.util
@@ -25,9 +25,10 @@ SUFFIXES = (
   ".avif",
   *(_HEIF if _READS_HEIF else ()),
 )
-# How docs and messages write them.
+# Spelling in docs and messages.
 PATTERN = "*.{jpg,png,webp,bmp,gif,tiff,avif}"
-# Published datasets hold files with a wrong suffix: any of these will do.
+# Published datasets contain files with a wrong suffix, so any of these is
+# accepted.
 _SIGNATURES = (
   b"\xff\xd8\xff",
   b"\x89PNG\r\n\x1a\n",
@@ -39,7 +40,7 @@ _SIGNATURES = (
 )
 SIGNATURE_BYTES = 16
 
-# Of Pillow's limit, which every thread of a process has in common.
+# Lock for Pillow's limit, which all threads of a process share.
 _LIMIT_LOCK = threading.Lock()
 
 if _READS_HEIF:
@@ -49,7 +50,7 @@ if _READS_HEIF:
 
 
 class UnreadablePixelsError(ValueError):
-  """An image is whole, and of a kind of pixels that is not read."""
+  """An image is intact, but its kind of pixels is not supported."""
 
 
 def is_image(file: str) -> bool:
@@ -64,7 +65,7 @@ def begins_like_one(head: bytes) -> bool:
 
 
 def remedy(suffix: str) -> str:
-  """Says what makes files with a suffix readable; "" if nothing does."""
+  """Describes what makes files with a suffix readable; "" if nothing does."""
   if suffix in _HEIF and not _READS_HEIF:
     return "readable after `pip install pillow-heif`"
   return ""
@@ -73,11 +74,11 @@ def remedy(suffix: str) -> str:
 def open_image(image: bytes | str) -> Image.Image:
   """Opens an image, lazily, as `PIL.Image.open`; a context manager.
 
-  It may have any size: Pillow refuses more than 179 megapixels, which scans and
-  aerial photographs have.
+  Any size is allowed: by default Pillow rejects more than 179 megapixels, found
+  in scans and aerial photographs.
 
   Args:
-    image: Content of a file, or the path of one.
+    image: Content or path of a file.
   """
   source = io.BytesIO(image) if isinstance(image, bytes) else image
   with _LIMIT_LOCK:
@@ -89,7 +90,7 @@ def open_image(image: bytes | str) -> Image.Image:
 
 
 def eight_bits(image: Image.Image) -> Image.Image:
-  """The upper eight bits of grey of 16, which Pillow would cut off at 255."""
+  """The upper eight of 16 bits of grey, which Pillow would clip at 255."""
   if not image.mode.startswith("I;16"):
     return image
   return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
@@ -98,19 +99,19 @@ def eight_bits(image: Image.Image) -> Image.Image:
 def pixels(image: bytes) -> np.ndarray:
   """Decodes an image: uint8 [h, w, 3], upright.
 
-  Of 16 bits a channel the upper eight are kept.
+  Of 16 bits per channel the upper eight are kept.
 
   Raises:
-    UnreadablePixelsError: They have 32 bits, whose black and white nobody
-      knows.
-    Exception: Of many kinds, if it cannot be decoded.
+    UnreadablePixelsError: They have 32 bits, for which black and white are
+      undefined.
+    Exception: Of various types, if it cannot be decoded.
   """
   with open_image(image) as opened:
     return pixels_of(opened)
 
 
 def pixels_of(image: Image.Image) -> np.ndarray:
-  """Decodes an image that is open, as `pixels`; raises the same."""
+  """Decodes an open image like `pixels`, with the same errors."""
   upright = eight_bits(ImageOps.exif_transpose(image))
   if upright.mode in ("I", "F"):
     raise UnreadablePixelsError("32 bits a pixel; convert it to 8")

@@ -1,7 +1,7 @@
-"""Files that say where records lie in others, so that these are scanned once.
+"""Files with positions of records in others, which are then scanned only once.
 
-An index lies beside the data, or in $XDG_CACHE_HOME/vit_jax (~/.cache/vit_jax)
-if nothing can be written there.
+An index is stored next to the data, or in $XDG_CACHE_HOME/vit_jax
+(~/.cache/vit_jax) if that is not writable.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 
 
 def open_file(path: str) -> io.IOBase:
-  """Opens a file of a file system or bucket, to read parts of it."""
+  """Opens a file in a file system or bucket to read parts of it."""
   if "://" in path:
     return epath.Path(path).open("rb")
   return open(path, "rb", buffering=0)
@@ -28,16 +28,16 @@ def open_file(path: str) -> io.IOBase:
 def places(
   paths: Sequence[str], states: Sequence[object], kind: str
 ) -> list[epath.Path]:
-  """Lists the paths that the index of files may have, best first.
+  """Lists the possible paths of an index, best first.
 
   Args:
-    paths: The files.
-    states: Sizes, or whatever else changes with the content of each.
+    paths: Paths of the indexed files.
+    states: State of each file that changes with its content, such as its size.
     kind: Part of the name of the index.
   """
   first = epath.Path(paths[0])
   found = []
-  # An index beside the data moves with them, so it knows no directories.
+  # An index next to the data moves with them, so it stores no directories.
   for directory, names in (
     (first.parent, [os.path.basename(path) for path in paths]),
     (epath.Path(cache_directory.path()), paths),
@@ -52,9 +52,9 @@ def places(
 def load(
   candidates: Sequence[epath.Path], fits: Callable[[np.ndarray], bool]
 ) -> np.ndarray | None:
-  """Loads the first index that can be read and fits; None: there is none.
+  """Loads the first index that is readable and fits; None if there is none.
 
-  What is there and cannot be used is named in a warning.
+  A warning names existing files that cannot be used.
   """
   for path in candidates:
     try:
@@ -72,7 +72,7 @@ def load(
 
 
 def store(candidates: Sequence[epath.Path], index: np.ndarray) -> None:
-  """Writes an index to the first path that can be written."""
+  """Writes an index to the first writable path."""
   content = io.BytesIO()
   np.save(content, index)
   for path in candidates:

@@ -1,8 +1,8 @@
-"""Search for the images of a source that cannot be decoded.
+"""Search for images of a source that cannot be decoded.
 
-A run that meets one names all that it can find within some seconds, so that a
-person fixes them at once. Decoding is that of training, as decoders differ in
-what they accept.
+A run that encounters one names all that it can find within some seconds, so
+that they can be fixed together. Images are decoded as in training, as decoders
+differ in what they accept.
 """
 
 import collections
@@ -19,7 +19,7 @@ from vit_jax.data.sources import Source
 from vit_jax.data.tf_import import tf
 from vit_jax.errors import UserError
 
-# Time that a run with a damaged image spends looking for others.
+# Time that a run with a damaged image spends searching for others.
 _SECONDS = 20.0
 
 
@@ -31,7 +31,7 @@ def unreadable(source: Source, ids: np.ndarray) -> Iterator[tuple[int, str]]:
     int64 [n], in order.
 
   Raises:
-    StorageError: Where they lie cannot be read at all.
+    StorageError: Their storage cannot be read at all.
   """
   check = functools.partial(_problem, source)
   threads = os.cpu_count() or 1
@@ -49,7 +49,7 @@ def damaged(source: Source, ids: np.ndarray) -> dict[int, str]:
 def explain(source: Source, ids: np.ndarray) -> UserError | None:
   """Explains why a batch, records int64 [n], could not be decoded.
 
-  Checks the batch, and then for some seconds the rest of the source.
+  Checks the batch, then the rest of the source for some seconds.
 
   Returns:
     The error to raise, or None if all records of the batch can be decoded.
@@ -74,7 +74,7 @@ def report(
 ) -> UserError:
   """Returns one error for all problems, naming the first twenty.
 
-  A shard that is damaged gives all of its records the same problem.
+  A damaged shard gives all its records the same problem.
   """
   counts = collections.Counter(problems)
   named = [
@@ -90,24 +90,24 @@ def report(
 
 
 def _problem(source: Source, record: int) -> str:
-  """Names a record and what is wrong with it; "" if nothing is."""
+  """Names a record and its problem; "" if there is none."""
   ids = np.array([record], np.int64)
   try:
     image = source.read(ids).get("image", [None])[0]
   except outages.StorageError:
-    raise  # That of the record is not known.
+    raise  # The record's own problem is unknown.
   except UserError as error:
     return str(error).rstrip(".")
   except OSError as error:
     return f"{source.names(ids)[0]} ({error.strerror or error})"
   if image is None or source.image_shape is not None:
-    return ""  # Kept features, or pixels: there is nothing to decode.
+    return ""  # Stored features or pixels: nothing to decode.
   reason = decoding_problem(image)
   return f"{source.names(ids)[0]} ({reason})" if reason else ""
 
 
 def decoding_problem(image: bytes) -> str | None:
-  """Says why an encoded image cannot be decoded; None if it can."""
+  """Describes why an encoded image cannot be decoded; None if it can."""
   try:
     form = encoded.form(image)
     if form == encoded.OTHER:
@@ -118,6 +118,6 @@ def decoding_problem(image: bytes) -> str | None:
       tf.io.decode_jpeg(image)
   except image_formats.UnreadablePixelsError as error:
     return str(error)
-  except Exception:  # Decoders fail in many ways that mean the same here.
+  except Exception:  # Decoders raise many errors, all treated the same.
     return "damaged" if image else "empty file"
   return None

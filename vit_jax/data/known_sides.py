@@ -1,7 +1,7 @@
-"""Sides of the images of a dataset, as far as its name tells them.
+"""Sides of the images of a dataset, if known from its name.
 
-Nothing is opened, so that ops which do not suit the images are refused before
-data or devices are touched.
+Nothing is opened, so ops that do not suit the images are rejected before data
+or devices are touched.
 """
 
 from vit_jax.data import generated
@@ -11,7 +11,7 @@ _BUILT_IN = {"digits": 8}
 
 
 def of_arrays(dataset: str) -> int | None:
-  """Side of the arrays of a dataset that stores them; None: it has files."""
+  """Side of the arrays stored by a dataset; None if it has files."""
   kind, _, arguments = dataset.partition(":")
   if kind == "generated":
     return generated.check(arguments)["size"]
@@ -19,7 +19,7 @@ def of_arrays(dataset: str) -> int | None:
 
 
 def smaller(dataset: str) -> int | None:
-  """Smaller side that all images of a dataset have; None: it is not known."""
+  """Smaller side of all images of a dataset; None if unknown."""
   name, _, _ = dataset.partition(":")
   if name in DATASETS:
     return DATASETS[name].side

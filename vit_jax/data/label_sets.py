@@ -1,10 +1,10 @@
-"""Sets of accepted labels from a file, in place of the labels of a source.
+"""Sets of accepted labels from a file, replacing the labels of a source.
 
 The file is a JSON list of lists of classes, such as ImageNet's ReaL labels
-(google-research/reassessed-imagenet). List i, from 0, belongs to the image
-whose file is called ..._val_ and i + 1 in eight digits, at any position in the
-dataset: ILSVRC2012_val_00000001.JPEG is the first. An empty list says that no
-class is right; an evaluation leaves such an image out. TFDS's imagenet2012_real
+(google-research/reassessed-imagenet). List i, from 0, belongs to the image with
+a file name of ..._val_ and i + 1 in eight digits, at any position in the
+dataset: ILSVRC2012_val_00000001.JPEG is the first. An empty list means that no
+class is correct; evaluations ignore such images. TFDS's imagenet2012_real
 stores the same labels with the images; this reads the file as published.
 """
 
@@ -42,7 +42,7 @@ def read(path: str, *, key: str) -> LabelSets:
   """Reads a file of label sets, named by a config key.
 
   Raises:
-    UserError: It cannot be read, or is no list of lists of classes.
+    UserError: It cannot be read, or is not a list of lists of classes.
   """
   buckets.check(path)
   name = f"{key} = {path!r}"
@@ -62,8 +62,8 @@ def read(path: str, *, key: str) -> LabelSets:
     raise UserError(
       f"{name} is not a JSON list of label lists, [[3], [7, 8]]."
     ) from None
-  # At least two wide: an array of one label per example would say that each
-  # has a class, and here one may have none.
+  # At least two wide: an array of one label per example would mean that each
+  # has a class, but here one may have none.
   width = max(2, *map(len, sets))
   labels = np.full((len(sets), width), -1, np.int32)
   for row, accepted in zip(labels, sets, strict=True):
@@ -76,7 +76,7 @@ def relabel(source: Source, sets: LabelSets) -> "Relabelled":
   """Returns the examples of a source with the labels of a file.
 
   Raises:
-    UserError: Its files have no numbers, or it lacks classes of the file.
+    UserError: Its files have no numbers, or classes of the file are missing.
   """
   highest = int(sets.labels.max())
   if highest >= source.num_classes:
@@ -118,7 +118,8 @@ class Relabelled(Wrapped):
     """Returns the entries of the file that belong to these records.
 
     Raises:
-      UserError: Naming a file that has no number, or none of the file's.
+      UserError: An image file, named in the message, has no number, or one
+        beyond the label sets.
     """
     names = self.source.file_names(ids)
     if names is None:

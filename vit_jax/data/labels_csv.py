@@ -1,17 +1,18 @@
 """Image files with labels in a CSV file: 'csv:FILE' or 'csv:FILE,label=breed'.
 
-The first line names the columns. The image is the column file_name, filename,
-image, filepath or path, and starts from the directory of FILE. The class is
-label, class, target or category; a column labels has several, divided by '|',
-or none. Classes are names, or numbers if all are. A column split, if there is
-one, tells the split of each row; else all are 'train'. Other columns are named
-by `image=`, `label=`, `labels=` and `split=`.
+The first line names the columns. The image is in the column file_name,
+filename, image, filepath or path, relative to the directory of FILE. The class
+is in label, class, target or category; a column labels has several, separated
+by '|', or none. Classes are names, or numbers if all of them are. A column
+split, if present, gives the split of each row; otherwise all are 'train'. Other
+columns are specified by `image=`, `label=`, `labels=` and `split=`.
 
-Numbers to predict in place of classes are the column target, label or value,
-or those named by `target=`, once for each, as in 'csv:FILE,target=x,target=y'.
+Numbers to predict instead of classes are in the column target, label or value,
+or in those specified by `target=`, once for each, as in
+'csv:FILE,target=x,target=y'.
 
 As in an image folder, the records of a split are ordered by a hash of their
-names, so that 'train[:80%]' holds some of every class.
+names, so that 'train[:80%]' contains some of every class.
 """
 
 import csv
@@ -31,7 +32,7 @@ from vit_jax.data import csv_columns, csv_numbers, folder, sources, splits
 from vit_jax.data.csv_columns import Columns, Named
 from vit_jax.errors import UserError
 
-_SEPARATOR = "|"  # Of several labels.
+_SEPARATOR = "|"  # Between several labels.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ class _Row:
 
 
 def check(arguments: str) -> tuple[str, Named]:
-  """The file and the columns that are named.
+  """Parses the file and the specified columns.
 
   Raises:
     UserError: There is no file, or an argument names no column.
@@ -66,11 +67,12 @@ def open_source(
 ) -> folder.FolderSource:
   """Opens the images of a CSV file; see `vit_jax.data.sources.open_source`.
 
-  `arguments` are those of `check`; a relative FILE starts from `data_dir`.
+  `arguments` are those of `check`; a relative FILE is resolved against
+  `data_dir`.
 
   Raises:
-    UserError: The file cannot be read, a row is no image with its class or
-      numbers, or more than `max_bad_examples` files are no images.
+    UserError: The file cannot be read, a row is not an image with its class or
+      numbers, or more than `max_bad_examples` files are not images.
   """
   name, named = check(arguments)
   path = _absolute(name, data_dir)
@@ -97,7 +99,7 @@ def open_source(
   else:
     class_names, number_of = _classes(path, columns, rows)
     label, labels = _numbered(rows, chosen, number_of, class_names)
-    # A number means the same class as long as all classes are the same.
+    # A number means the same class as long as all classes are unchanged.
     identity = repr((class_names, label.num_classes))
   digest = hashlib.sha256(identity.encode())
   for row in chosen:
@@ -122,10 +124,10 @@ def _absolute(name: str, data_dir: str | None) -> str:
 def _read(
   path: str, named: Named, *, numbers: bool
 ) -> tuple[Columns, list[_Row]]:
-  """The columns and the rows of a file, each image once.
+  """Reads the columns and the rows of a file, each image once.
 
   Raises:
-    UserError: It cannot be read, has no such columns, or rows are incomplete.
+    UserError: It cannot be read, columns are missing, or rows are incomplete.
   """
   try:
     with buckets.as_os_error(epath.Path(path)):
@@ -163,7 +165,7 @@ def _read(
 
 
 def _lines(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
-  """Number and fields of the first line, then of each that is not empty."""
+  """Number and fields of the first line, then of each nonempty line."""
   header = next(iter(text.splitlines()), "")
   delimiter = next((mark for mark in "\t;" if mark in header), ",")
   reader = csv.reader(
@@ -182,7 +184,7 @@ def _lines(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _row(fields: Sequence[str], columns: Columns) -> _Row:
-  """The parts of a line; those that it lacks are ''."""
+  """The parts of a line, '' for missing ones."""
 
   def at(place: int) -> str:
     return fields[place] if place < len(fields) else ""
@@ -200,7 +202,7 @@ def _row(fields: Sequence[str], columns: Columns) -> _Row:
 
 
 def _problem(row: _Row, columns: Columns) -> str:
-  """Says why a row cannot be used; '' if it can."""
+  """Describes why a row cannot be used; '' if it can."""
   image = row.image
   if not image:
     return "no file name of an image"
@@ -218,19 +220,19 @@ def _problem(row: _Row, columns: Columns) -> str:
 
 
 def _shuffled(row: _Row) -> bytes:
-  """A sort key that has nothing to do with the class."""
+  """A sort key that is independent of the class."""
   return hashlib.blake2b(os.fsencode(row.image), digest_size=16).digest()
 
 
 def _classes(
   path: str, columns: Columns, rows: Sequence[_Row]
 ) -> tuple[tuple[str, ...] | None, dict[str, int]]:
-  """Names of the classes, None of numbers; and the number of each as written.
+  """Names of the classes, None for numbers, and the number of each text.
 
-  Classes of all splits count, so a label means the same in each.
+  Classes are collected from all splits, so labels mean the same in each.
 
   Raises:
-    UserError: There are less than two, or they are numbers to predict.
+    UserError: There are fewer than two, or they are numbers to predict.
   """
   found = {label for row in rows for label in row.labels}
   if fraction := csv_numbers.fraction(found):
@@ -267,14 +269,14 @@ def _numbered(
   number_of: Mapping[str, int],
   class_names: tuple[str, ...] | None,
 ) -> tuple[sources.Label, np.ndarray]:
-  """The feature and the labels of the chosen rows."""
+  """Returns the feature and the labels of the chosen rows."""
   num_classes = max(number_of.values()) + 1
   width = max(len(row.labels) for row in rows)
   if width == 1 and all(len(row.labels) == 1 for row in rows):
     label = sources.Label(num_classes, class_names)
     numbers = [number_of[row.labels[0]] for row in chosen]
     return label, np.array(numbers, np.int32)
-  # A list stays a list where no image has two: one may have none.
+  # Lists remain lists even if no image has two labels: one may have none.
   width = max(width, 2)
   labels = np.full((len(chosen), width), -1, np.int32)
   for number, row in enumerate(chosen):

@@ -31,16 +31,16 @@ def train_batches(
 ) -> Iterator[dict[str, jax.Array]]:
   """Shuffled batches: `image` [b, h, w, 3] and `label` [b, side, side], uint8.
 
-  The order is always the same for the same number of examples. If the parts
-  that a batch is divided into do not divide `batch_size`, its first rows are
-  the examples, and what fills it up has no labels.
+  The order is always the same for the same number of examples. If `batch_size`
+  is not divisible by the number of parts of a batch, the first rows are the
+  examples, and the padding has no labels.
 
   Args:
-    folder: The examples.
-    image_size, mask_size: Sides, as of `MaskFolder.read`.
-    batch_size: Examples of a batch.
+    folder: Folder of the examples.
+    image_size, mask_size: Sides, as for `MaskFolder.read`.
+    batch_size: Number of examples in a batch.
     num_steps: Number of batches.
-    mesh: Devices that batches are divided over.
+    mesh: Mesh of devices over which batches are divided.
 
   Raises:
     UserError: A file is damaged.
@@ -64,9 +64,9 @@ def eval_batches(
   batch_size: int,
   mesh: Mesh,
 ) -> Iterator[dict[str, jax.Array]]:
-  """Batches that hold each example once, in order; what fills up has no labels.
+  """Batches with each example once, in order; padding has no labels.
 
-  The arguments and errors are those of `train_batches`.
+  Arguments and errors are those of `train_batches`.
   """
   starts = range(0, folder.num_examples, batch_size)
   ids = (np.arange(start, start + batch_size) for start in starts)

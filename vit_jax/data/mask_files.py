@@ -1,4 +1,4 @@
-"""Files of a folder of images and masks: pixels, sizes and labels.
+"""Files in a folder of images and masks: pixels, sizes and labels.
 
 `key` is the config key of the folder, for messages.
 """
@@ -22,10 +22,10 @@ _HEADER = struct.Struct(">IIBB")
 _HEADER_START = 16
 _GREY, _PALETTE = 0, 3
 _KINDS = {2: "RGB", 4: "grey with alpha", 6: "RGBA"}
-# Names under which Pillow keeps what may turn an image.
+# Pillow's names for data that may rotate an image.
 _TURNS = ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp")
 _ORIENTATION_TAG = 0x0112
-_TURNED = 5  # Orientations from here on swap width and height.
+_TURNED = 5  # From here on, width and height are swapped.
 
 
 def pixels(key: str, path: str) -> UInt8[np.ndarray, "h w 3"]:
@@ -37,14 +37,14 @@ def pixels(key: str, path: str) -> UInt8[np.ndarray, "h w 3"]:
   data = _read(key, path, "mask")
   try:
     return image_formats.pixels(data)
-  except Exception:  # Decoders fail in many ways that mean the same here.
+  except Exception:  # Decoders raise many errors, all treated the same.
     raise _damaged(key, path) from None
 
 
 def image_shape(key: str, path: str) -> tuple[int, int]:
-  """Height and width of an image, upright by what precedes its pixels.
+  """Height and width of an image, upright according to data before its pixels.
 
-  The pixels are not decoded, nor read from a local file.
+  The pixels are not decoded, and not read from a local file.
 
   Raises:
     UserError: It cannot be read, or is damaged.
@@ -54,10 +54,10 @@ def image_shape(key: str, path: str) -> tuple[int, int]:
   try:
     with image_formats.open_image(source) as image:
       width, height = image.size
-      # To look for it, a PNG that has none would be read to its end.
+      # The search would read a PNG without a tag to its end.
       may_turn = image.format != "PNG" or any(n in image.info for n in _TURNS)
       turned = may_turn and image.getexif().get(_ORIENTATION_TAG, 1) >= _TURNED
-  except Exception:  # Decoders fail in many ways that mean the same here.
+  except Exception:  # Decoders raise many errors, all treated the same.
     raise _damaged(key, path) from None
   return (width, height) if turned else (height, width)
 
@@ -65,10 +65,10 @@ def image_shape(key: str, path: str) -> tuple[int, int]:
 def labels(
   key: str, path: str, reduce_zero_label: bool
 ) -> UInt8[np.ndarray, "h w"]:
-  """Labels of a mask, as of `MaskFolder`.
+  """Labels of a mask, as in `MaskFolder`.
 
   Raises:
-    UserError: It cannot be read, is no PNG of one channel of 8 bits, or is
+    UserError: It cannot be read, is not a PNG with one channel of 8 bits, or is
       damaged.
   """
   data = _read(key, path, "image")
@@ -84,16 +84,16 @@ def labels(
   try:
     with image_formats.open_image(data) as image:
       values = np.array(image)
-  except Exception:  # Decoders fail in many ways that mean the same here.
+  except Exception:  # Decoders raise many errors, all treated the same.
     raise UserError(f"{key}: the mask {path} is damaged; replace it.") from None
   if reduce_zero_label:
-    # 0 comes to 255 by itself; what was that stays so.
+    # 0 wraps around to 255; 255 is restored.
     values = np.where(values == IGNORED, IGNORED, values - np.uint8(1))
   return values.astype(np.uint8)
 
 
 def _read(key: str, path: str, other: str) -> bytes:
-  """Content of a file; `other` is what goes with it, for the message."""
+  """Content of a file; `other` is its counterpart, for the message."""
   try:
     return outages.outlast(path, epath.Path(path).read_bytes)
   except OSError as error:

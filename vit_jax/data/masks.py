@@ -1,8 +1,8 @@
 """Folders of images and masks: DIR/images/SPLIT/*, DIR/annotations/SPLIT/*.png.
 
-That is the layout of ADE20K's SceneParsing. A mask has the name of its image
+This is the layout of ADE20K's SceneParsing. A mask has the name of its image
 with the suffix .png, the image's size, and a label for each pixel in a single
-channel of 8 bits, or as the numbers of a palette. 255 is not labelled.
+channel of 8 bits, or as indices of a palette. 255 means no label.
 """
 
 import dataclasses
@@ -36,9 +36,10 @@ class MaskFolder:
 
   Attributes:
     key: Config key of the folder, for messages.
-    images, masks: Paths, one mask for each image.
-    reduce_zero_label: Whether 0 is not labelled and other labels are one less.
-    largest: Largest label of each mask after that; -1: it has none.
+    images, masks: Paths of images and of their masks.
+    reduce_zero_label: True if 0 means no label and other labels are decreased
+      by one.
+    largest: Largest resulting label of each mask; -1 if it has none.
   """
 
   key: str
@@ -52,7 +53,7 @@ class MaskFolder:
     return len(self.images)
 
   def require_classes(self, num_classes: int) -> None:
-    """Raises UserError for a mask with a label that is no class; names it."""
+    """Raises UserError naming a mask with a label that is not a class."""
     beyond = np.flatnonzero(self.largest >= num_classes)
     if beyond.size:
       first = beyond[0]
@@ -70,10 +71,10 @@ class MaskFolder:
     UInt8[np.ndarray, "{image_size} {image_size} 3"],
     UInt8[np.ndarray, "{mask_size} {mask_size}"],
   ]:
-    """An image, resized bilinearly, and its labels by the nearest pixel.
+    """Reads an image, resized bilinearly, and labels of the nearest pixels.
 
     Raises:
-      UserError: A file is damaged, or the upright image has another size than
+      UserError: A file is damaged, or the upright image differs in size from
         its mask.
     """
     path, mask = self.images[example], self.masks[example]
@@ -92,7 +93,7 @@ def nearest(
 ) -> UInt8[np.ndarray, "{side} {side}"]:
   """Labels at the centres of side x side equal parts of a mask.
 
-  The centres are those between which images are interpolated.
+  Images are interpolated between the same centres.
   """
   rows, columns = (
     ((2 * np.arange(side) + 1) * length // (2 * side))
@@ -107,16 +108,16 @@ def open_split(
   """Lists a split and reads all of its masks.
 
   Args:
-    root: Folder that holds images/ and annotations/.
+    root: Folder that contains images/ and annotations/.
     split: Name of a folder in both.
     key: Config key of the folder, for messages.
-    reduce_zero_label: As of `MaskFolder`.
-    mask_size: Side of the masks that will be read.
+    reduce_zero_label: As in `MaskFolder`.
+    mask_size: Side of the masks to be read.
 
   Raises:
-    UserError: A folder or a mask is missing, a mask is no PNG of one channel of
-      8 bits or of another size than its image, or no pixel has a label, or none
-      once masks are resized; names the file or folder.
+    UserError: A folder or a mask, named in the message, is missing, a mask is
+      not a PNG with one channel of 8 bits or differs in size from its image, or
+      no pixel has a label before or after resizing.
   """
   _check_bucket(key, root)
   root = os.fspath(epath.Path(root).expanduser())
@@ -175,7 +176,7 @@ def open_split(
 
 
 def _check_bucket(key: str, root: str) -> None:
-  """Raises UserError for a folder in a bucket that cannot be read."""
+  """Raises UserError for a folder in an inaccessible bucket."""
   buckets.check(root)
   try:
     with buckets.as_os_error(root):
@@ -190,14 +191,14 @@ def _check_bucket(key: str, root: str) -> None:
 def _listed(
   root: str, kind: str, split: str, key: str, suffix: str | None = None
 ) -> Mapping[str, str]:
-  """Names of the files of a folder by their stems.
+  """Names of the files in a folder, by stem.
 
   Args:
-    root: Folder that holds the folders of kinds.
+    root: Folder that contains the folders of each kind.
     kind: 'images' or 'annotations'.
-    split: Folder in that of the kind.
+    split: Name of the split's folder.
     key: Config key, for messages.
-    suffix: Suffix of the files; None: any of images.
+    suffix: Suffix of the files; None for any suffix of images.
   """
   directory = f"{root}/{kind}/{split}"
   if not epath.Path(directory).is_dir():
@@ -248,7 +249,7 @@ def _unlike(
   mask: str,
   mask_shape: Sequence[int],
 ) -> UserError:
-  """The error of an image and a mask of two sizes; shapes begin with rows."""
+  """The error for an image and a mask of different sizes; rows come first."""
   return UserError(
     f"{key}: {mask} has {mask_shape[1]} x {mask_shape[0]} pixels, but its image"
     f" {image} has {image_shape[1]} x {image_shape[0]}; they must be the same."

@@ -1,6 +1,6 @@
-"""An evaluation's image ops without TensorFlow, to the bit as with it.
+"""Image ops of an evaluation without TensorFlow, bitwise equal to it.
 
-For few images the import of TensorFlow takes longer than all the rest. JPEGs
+For few images, importing TensorFlow takes longer than everything else. JPEGs
 are decoded by the same library with the same settings, and resized by
 `numpy_resize`.
 """
@@ -21,7 +21,7 @@ class NumpyOps:
   """Applies the image ops of a preprocessing string to one image.
 
   Args:
-    preprocess: Ops that are all `supported`.
+    preprocess: Ops, all of them `supported`.
   """
 
   def __init__(self, preprocess: Preprocess):
@@ -35,13 +35,13 @@ class NumpyOps:
     """Decodes an image file and applies the ops.
 
     Raises:
-      Exception: Of many kinds. The file is damaged or does not suit the ops, or
-        is one of the few that only TensorFlow decodes.
+      Exception: Of various types. The file is damaged, does not suit the ops,
+        or is one of the few that only TensorFlow decodes.
     """
     return self.of_pixels(_decode(image))
 
   def of_pixels(self, pixels: Pixels) -> Pixels:
-    """Applies the ops to an image that is decoded.
+    """Applies the ops to a decoded image.
 
     Raises:
       ValueError: The image does not suit the ops.
@@ -52,7 +52,7 @@ class NumpyOps:
 
 
 def supported(preprocess: Preprocess) -> bool:
-  """Returns True if all image ops are known here."""
+  """Returns True if all image ops are implemented here."""
   names = (call.op.name for call in preprocess.of_kind("image"))
   return all(name == "decode" or name in _OPS for name in names)
 
@@ -63,7 +63,7 @@ def _decode(image: bytes) -> Pixels:
     return image_formats.pixels(image)
   if simplejpeg.decode_jpeg_header(image)[2] in ("CMYK", "YCCK"):
     raise ValueError("TensorFlow makes other colours of CMYK.")
-  # TensorFlow's settings: quick arithmetic, smooth colours.
+  # TensorFlow's settings: fast arithmetic, smooth colours.
   pixels = simplejpeg.decode_jpeg(image, "RGB", fastdct=True)
   return encoded.upright(pixels, form)
 

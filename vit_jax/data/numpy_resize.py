@@ -1,9 +1,9 @@
-"""Resizing in NumPy, to the bit as `tf.image.resize` does it.
+"""Resizing in NumPy, bitwise equal to `tf.image.resize`.
 
 TensorFlow has a kernel for each method, and one for all methods with
-antialiasing. They differ in how they round positions and in the order of their
-float32 additions; each is followed here step by step, with the file of
-tensorflow/core/kernels/image that it follows.
+antialiasing. They differ in the rounding of positions and the order of float32
+additions; each is reproduced here step by step, with a reference to its file in
+tensorflow/core/kernels/image.
 """
 
 from collections.abc import Callable
@@ -13,16 +13,16 @@ import numpy as np
 from jaxtyping import Float32, Int, UInt8
 
 _F = np.float32
-# Entries a unit of the table of cubic weights; resize_bicubic_op.cc.
+# Entries per unit in the table of cubic weights; resize_bicubic_op.cc.
 _CUBIC_STEPS = 1024
-# Weights whose sum is smaller are left as they are.
+# Weights with a smaller sum are not normalised.
 _TINY = 1000 * np.finfo(_F).tiny
 
 Channels = Float32[np.ndarray, "h w c"]
 
 
 class _Taps(NamedTuple):
-  """The inputs of each output along one axis; those beyond have weight 0."""
+  """The inputs of each output along one axis, with weight 0 beyond the edge."""
 
   indices: Int[np.ndarray, "taps outputs"]
   weights: Float32[np.ndarray, "taps outputs"]
@@ -35,13 +35,13 @@ def resize(
   method: str,
   antialias: bool,
 ) -> UInt8[np.ndarray, "height width c"]:
-  """Resizes and rounds, halves up.
+  """Resizes and rounds, with halves rounded up.
 
   Args:
     pixels: The image.
-    height, width: Of the result, pixels.
+    height, width: Size of the result, pixels.
     method: 'bilinear', 'bicubic' or 'area'.
-    antialias: True to average over what shrinks to one pixel; 'area' always
+    antialias: True to average over all pixels that shrink to one; 'area' always
       does.
   """
   sides = (height, width)
@@ -80,7 +80,7 @@ def _bilinear(pixels: np.ndarray, sides: tuple[int, int]) -> Channels:
 
 
 def _centres(inputs: int, outputs: int) -> Float32[np.ndarray, " outputs"]:
-  """Centres of the outputs, in inputs from the centre of the first."""
+  """Centres of the outputs, in input pixels from the centre of the first."""
   scale = _F(inputs) / _F(outputs)
   return (np.arange(outputs, dtype=_F) + 0.5) * scale - 0.5
 
@@ -107,7 +107,7 @@ def _bicubic(pixels: np.ndarray, sides: tuple[int, int]) -> Channels:
 
 
 def _cubic(x: np.ndarray, piece: int) -> np.ndarray:
-  """Keys' cubic of a distance from 0 to 1, or from 1 to 2, in x's type."""
+  """Keys' cubic kernel at a distance from 0 to 1, or 1 to 2, in x's type."""
   if piece == 0:
     return (1.5 * x - 2.5) * x * x + 1
   return ((-0.5 * x + 2.5) * x - 4) * x + 2
@@ -116,7 +116,7 @@ def _cubic(x: np.ndarray, piece: int) -> np.ndarray:
 def _antialiased(
   pixels: np.ndarray, sides: tuple[int, int], method: str
 ) -> Channels:
-  """Weighs by a kernel as wide as the step; scale_and_translate_op.cc."""
+  """Weighs with a kernel as wide as the step; scale_and_translate_op.cc."""
 
   def kernel(x: np.ndarray) -> np.ndarray:
     x = np.abs(x)
@@ -152,7 +152,7 @@ def _kernel_taps(
 
 
 def _area(pixels: np.ndarray, sides: tuple[int, int]) -> Channels:
-  """Averages over what an output covers, rows first; resize_area_op.cc."""
+  """Averages over the area of an output, rows first; resize_area_op.cc."""
 
   def taps(inputs: int, outputs: int) -> tuple[_Taps, np.float32]:
     step = _F(inputs) / _F(outputs)
@@ -177,7 +177,7 @@ def _area(pixels: np.ndarray, sides: tuple[int, int]) -> Channels:
 
 
 def _normalized(weights: np.ndarray) -> np.ndarray:
-  """Weights that add up to one, summed tap by tap as TensorFlow does."""
+  """Weights normalised to sum one, summed tap by tap as in TensorFlow."""
   total = np.zeros_like(weights[0])
   for weight in weights:
     total = total + weight
@@ -187,7 +187,7 @@ def _normalized(weights: np.ndarray) -> np.ndarray:
 
 
 def _weigh(pixels: np.ndarray, taps: _Taps, axis: int) -> Channels:
-  """Weighted sum of the taps along an axis, the first tap first."""
+  """Weighted sum of the taps along an axis, in order."""
   total = 0
   for indices, weights in zip(*taps, strict=True):
     weights = weights[:, None, None] if axis == 0 else weights[:, None]

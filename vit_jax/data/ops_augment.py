@@ -1,8 +1,8 @@
 """Augmentations of images that run on the host; see `ops_image.py`.
 
-They give the pixels of the programs that the published recipes were made with,
-Pillow, torchvision and timm, unless their docstring says otherwise. An op's
-random numbers are one vector, drawn from the seed of the op and the row.
+Unless their docstring says otherwise, they give the pixels of the programs used
+for the published recipes: Pillow, torchvision and timm. An op's random numbers
+are one vector, drawn from the seed of the op and the row.
 """
 
 import functools
@@ -23,10 +23,10 @@ Finite = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Level = Annotated[int, pydantic.Field(ge=0, le=255)]
 Interpolation = Literal["bilinear", "bicubic", "lanczos3"]
 
-_NUM_ATTEMPTS = 10  # Of torchvision's random crop.
-_MARGIN = 4  # Of DeiT III's simple random crop.
+_NUM_ATTEMPTS = 10  # As in torchvision's random crop.
+_MARGIN = 4  # As in DeiT III's simple random crop.
 _SOLARIZE_THRESHOLD = 128
-# Beyond it big_vision's posterize would keep more than 8 bits.
+# Above it, big_vision's posterize would keep more than 8 bits.
 _MAX_BIG_VISION_MAGNITUDE = 20
 
 
@@ -83,15 +83,15 @@ def randaug(
   interpolation: rand_augment.Interpolation = "bicubic",
   fill: tuple[Level, Level, Level] = rand_augment.IMAGENET_MEAN,
 ) -> Tensor:
-  """RandAugment, n ops: `randaug(n, m)` big_vision's, with a std timm's.
+  """RandAugment with n ops: `randaug(n, m)` is big_vision's, with a std timm's.
 
-  timm's 'rand-m9-mstd0.5-inc1', which DeiT, Swin and ConvNeXt are trained
-  with, is `randaug(2, 9, 0.5, True)`: 15 ops, each left out with probability
-  one half, of magnitude N(m, std) within 0 to 10. `interpolation` "random" is
-  bilinear or bicubic, timm's if its config names none.
+  timm's 'rand-m9-mstd0.5-inc1', used to train DeiT, Swin and ConvNeXt, is
+  `randaug(2, 9, 0.5, True)`: 15 ops, each skipped with probability one half,
+  with magnitude N(m, std) clipped to 0 to 10. `interpolation` "random" is
+  bilinear or bicubic, timm's default.
 
-  big_vision's, of AugReg, has 16 ops, all applied, and no std; nearest pixels
-  are taken and the fill is 128, 128, 128.
+  big_vision's version, used in AugReg, has 16 ops, all applied, and no std; it
+  takes nearest pixels and fills with 128, 128, 128.
   """
   pixels = image.pixels()
   if std is None:
@@ -108,7 +108,7 @@ def randaug(
 
 @register("image")
 def three_augment(image: Image, seed: Tensor, /) -> Tensor:
-  """Greyscale, solarize(128) or gaussian_blur, one of the three. [DeiT III]"""
+  """Applies one of greyscale, solarize(128) and gaussian_blur. [DeiT III]"""
   pixels = image.pixels()
   choice, place = tf.unstack(_uniform(seed, 2))
   low, high = 0.1, 2.0
@@ -133,10 +133,11 @@ def color_jitter(
   hue: Annotated[float, pydantic.Field(ge=0, le=0.5)] = 0.0,
   p: Probability = 1.0,
 ) -> Tensor:
-  """Changes the parts in random order, as torchvision's ColorJitter.
+  """Changes the components in random order, as torchvision's ColorJitter.
 
-  A factor is drawn from 1 - x to 1 + x, at least 0; a hue is turned by -x to x
-  of the circle. A part of 0 is left out. Images change with probability p.
+  Factors are drawn from 1 - x to 1 + x, at least 0; the hue is rotated by -x to
+  x of the circle. A component of 0 is skipped. Images change with probability
+  p.
   """
   pixels = image.pixels()
   parts = [
@@ -190,7 +191,7 @@ def gaussian_blur(
   radius_min: Finite = 0.1,
   radius_max: Annotated[float, pydantic.Field(gt=0, le=50)] = 2.0,
 ) -> Tensor:
-  """Blurs with probability p, the radius drawn evenly, as Pillow's filter."""
+  """Blurs with probability p and uniformly drawn radius, as Pillow's filter."""
   pixels = image.pixels()
   chosen, place = tf.unstack(_uniform(seed, 2))
   radius = radius_min + place * (radius_max - radius_min)
@@ -209,7 +210,7 @@ def solarize(
   threshold: Annotated[int, pydantic.Field(ge=0, le=256)] = _SOLARIZE_THRESHOLD,
   p: Probability = 1.0,
 ) -> Tensor:
-  """Inverts the values from the threshold on, with probability p."""
+  """Inverts values from the threshold upwards, with probability p."""
 
   def solarized(pixels: Tensor) -> Tensor:
     return photometric.solarize(pixels, threshold)
@@ -268,11 +269,11 @@ def random_resized_crop(
 ) -> Tensor:
   """Crops a random part and resizes it, as torchvision's RandomResizedCrop.
 
-  The part's area is drawn evenly from `scale`, as fractions of the image's,
-  and its width over its height from `ratio`, evenly in the logarithm, up to 10
-  times until it fits; then the largest central part of allowed proportions is
-  taken. Shrinking averages over all pixels, as Pillow does and
-  `inception_crop` does not.
+  The part's area is drawn uniformly from `scale`, in fractions of the image's
+  area, and its aspect ratio (width over height) from `ratio`, uniformly in the
+  logarithm, up to 10 times until it fits; otherwise the largest central part
+  with an allowed ratio is taken. Shrinking averages over all pixels, as in
+  Pillow and unlike `inception_crop`.
   """
   shape = image.shape()
   window = _random_window(shape[0], shape[1], seed, scale, ratio)

@@ -1,8 +1,8 @@
 """Preprocessing ops that run inside the jitted step, on the global batch.
 
-An op is a function of its arguments that returns `(images, rng) -> images`,
-all uint8 [b, h, w, c]. jax is imported when that is built, so that a
-preprocessing string can be checked without it.
+An op is a function of its arguments that returns `(images, rng) -> images`, all
+uint8 [b, h, w, c]. jax is imported when this function is built, so that
+preprocessing strings can be checked without it.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
 """Preprocessing ops on images that run on the host, one image at a time.
 
-An op takes an `Image`, decoded or not, and a seed for the op and the row,
-int64 [2]; it returns uint8 [h, w, 3]. It draws random numbers with stateless
-functions of the seed alone. Ops that cut out a window call `image.crop`, which
-decodes no more of a JPEG than it has to.
+An op takes an `Image`, decoded or not, and a seed for the op and the row, int64
+[2]; it returns uint8 [h, w, 3]. It draws random numbers with stateless
+functions of the seed only. Ops that cut out a window call `image.crop`, which
+decodes no more of a JPEG than necessary.
 """
 
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
@@ -13,7 +13,7 @@ import pydantic
 from vit_jax.data.registry import register
 from vit_jax.data.tf_import import tf
 
-Tensor = Any  # TensorFlow's, which would have to be imported.
+Tensor = Any  # TensorFlow's, which is not imported here.
 Size = Annotated[int, pydantic.Field(gt=0)]
 Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 Percent = Annotated[float, pydantic.Field(gt=0, le=100)]
@@ -41,8 +41,8 @@ def resize_pixels(
   """Resizes uint8 [h, w, 3] to uint8 [height, width, 3], rounded."""
   if not antialias or method == "area":
     return _rounded(tf.image.resize(pixels, (height, width), method=method))
-  # The kernel goes through rows, then through columns, three numbers at a time.
-  # Both times through rows, it has the same sums in half of the time.
+  # The kernel processes rows, then columns, three numbers at a time. Processing
+  # rows both times gives the same sums in half the time.
   sides = tf.shape(pixels)
   rows = tf.reshape(pixels, [sides[0], sides[1] * 3])
   rows = _antialiased_rows(rows, height, method)
@@ -60,7 +60,7 @@ def _antialiased_rows(rows: Tensor, count: Any, method: str) -> Tensor:
 
 
 def _rounded(values: Tensor) -> Tensor:
-  """Rounds halves up, and clips where bicubic overshoots, in one pass."""
+  """Rounds halves up and clips bicubic overshoots in one pass."""
   quantized, _, _ = tf.raw_ops.QuantizeV2(
     input=values,
     min_range=0.0,
@@ -77,9 +77,9 @@ def _window(top: Any, left: Any, height: Any, width: Any) -> Tensor:
 
 @register("image")
 def decode(image: Image, seed: Tensor, /) -> Tensor:
-  """Decodes to 8-bit RGB, upright by the EXIF tag; has to come first.
+  """Decodes to 8-bit RGB, upright by the EXIF tag; must come first.
 
-  The pipeline leaves it to the next op which part is decoded.
+  The next op in the pipeline determines which part is decoded.
   """
   return image.pixels()
 
@@ -108,8 +108,8 @@ def inception_crop(
   `area_min` and `area_max` bound the part in percent of the image's area,
   `ratio_min` and `ratio_max` its width over its height; the defaults are those
   of TensorFlow's `sample_distorted_bounding_box`. [BV] Resized pixels are
-  rounded to the nearest level, where big_vision cuts the fraction off: on
-  average its images are half a level darker.
+  rounded to the nearest level, whereas big_vision truncates them: its images
+  are half a level darker on average.
   """
   top_left, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
     image.shape(),
@@ -154,10 +154,10 @@ def resize_small(
   antialias: bool = False,
   rounding: Rounding = "nearest",
 ) -> Tensor:
-  """Resizes the smaller side to round(scale * size), in proportion. [BV]
+  """Resizes the smaller side to round(scale * size), keeping proportions. [BV]
 
-  The other side is rounded to the nearest pixel [BV] or down, as torchvision
-  and Hugging Face do.
+  The other side is rounded to the nearest pixel [BV], or down as in torchvision
+  and Hugging Face.
   """
   pixels = image.pixels()
   if rounding == "down":
@@ -176,8 +176,8 @@ def central_crop(
 ) -> Tensor:
   """Crops the central size x size pixels; a smaller image is an error.
 
-  Half a pixel of the window's place is rounded down [BV], or to the nearest
-  even number, as torchvision does.
+  Half pixels in the window's place are rounded down [BV], or to the nearest
+  even number as in torchvision.
   """
   room = image.shape()[:2] - size
   place = room // 2
@@ -189,7 +189,7 @@ def central_crop(
 
 @register("image", cuts_out=True)
 def random_crop(image: Image, seed: Tensor, /, size: Size) -> Tensor:
-  """Crops any size x size pixels; a smaller image is an error."""
+  """Crops random size x size pixels; a smaller image is an error."""
   room = tf.cast(image.shape()[:2] - size + 1, tf.float32)
   place = tf.cast(tf.random.stateless_uniform([2], seed) * room, tf.int32)
   crop = image.crop(_window(place[0], place[1], size, size))
@@ -197,7 +197,7 @@ def random_crop(image: Image, seed: Tensor, /, size: Size) -> Tensor:
 
 
 def _padded_side(side: int | None, *, pixels: int, **_: Any) -> int | None:
-  return side + 2 * pixels if side else side  # None and unknown stay.
+  return side + 2 * pixels if side else side  # None and unknown are kept.
 
 
 @register("image", side=_padded_side)
@@ -220,6 +220,6 @@ def scale_pixels(
   /,
   factor: Annotated[int, pydantic.Field(gt=0, le=255)],
 ) -> Tensor:
-  """Pixel values times `factor`, at most 255, of images stored as 0 and 1."""
+  """Multiplies pixels by `factor`, up to 255, for images stored as 0 and 1."""
   pixels = tf.cast(image.pixels(), tf.int32) * factor
   return tf.cast(tf.minimum(pixels, 255), tf.uint8)

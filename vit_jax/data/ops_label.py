@@ -1,4 +1,4 @@
-"""Preprocessing ops on labels: NumPy, on the labels of many examples at once.
+"""Preprocessing ops on labels, in NumPy, for many examples at once.
 
 Labels are int32 [n], or [n, max_labels] padded with -1.
 """
@@ -32,12 +32,12 @@ def pad_labels(
 ) -> np.ndarray:
   """Pads labels to lists of `size` with -1, or keeps the first `size`.
 
-  A list of one is a label: [n].
+  Lists of size one become labels [n].
   """
   labels = labels.reshape(len(labels), -1)
   missing = size - labels.shape[1]
   if missing < 0:
-    # Classes first, in their order: `remap` may leave -1 among them.
+    # Classes first, in order, as `remap` may leave -1 among them.
     order = np.argsort(labels < 0, axis=1, kind="stable")
     lists = np.take_along_axis(labels, order[:, :size], axis=1)
   else:
@@ -68,5 +68,5 @@ def remap(
   ],
 ) -> np.ndarray:
   """Renumbers the classes: label i becomes table[i] (-1: no label)."""
-  # The last entry is that of -1, no label.
+  # The last entry is for -1, no label.
   return np.asarray((*table, -1), np.int32)[labels]

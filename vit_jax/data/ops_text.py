@@ -1,4 +1,4 @@
-"""Preprocessing ops on captions: NumPy, on those of many examples at once."""
+"""Preprocessing ops on captions, in NumPy, for many examples at once."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -20,15 +20,16 @@ def tokenize(
   /,
   length: Annotated[int, pydantic.Field(gt=0)] | None = None,
 ) -> np.ndarray:
-  """Draws one caption of each example and turns it into tokens.
+  """Draws one caption for each example and converts it to tokens.
 
   Args:
     captions: Object [n], a tuple of one or more captions for each example.
-    draws: uint64 [n], a random number for each.
-    tokenizer: Makes the ids of tokens, int32 [n, length].
-    length: Tokens of a text, padded or cut; None: those of the model.
+    draws: uint64 [n], a random number for each example.
+    tokenizer: Function that computes token ids, int32 [n, length].
+    length: Number of tokens per text, padded or truncated; None for that of the
+      model.
   """
-  del length  # The tokenizer is made for it.
+  del length  # The tokenizer already has it.
   counts = np.array([len(texts) for texts in captions], np.uint64)
   chosen = (draws % counts).tolist()
   return tokenizer(

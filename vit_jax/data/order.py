@@ -1,17 +1,17 @@
 """The order of examples in the endless training stream.
 
-Row c lies in epoch c // N at position c % N, and every epoch is a keyed
+Row c is in epoch c // N at position c % N, and every epoch is a keyed
 pseudo-random permutation of the N examples, computed index by index: nothing is
 stored, so any row of any epoch costs about the same for any N. Only NumPy's
-integers are used, so that the order depends on no library's version.
+integers are used, so the order does not depend on library versions.
 """
 
 import numpy as np
 
-# Blocks that are mixed with one another when `shuffle_block` > 1.
+# Number of blocks mixed together when `shuffle_block` > 1.
 WINDOW_BLOCKS = 16
 
-# A Feistel network over fewer examples prefers some of their orders.
+# For fewer examples, a Feistel network prefers some of their orders.
 _MIN_FEISTEL = 13
 _ROUNDS = 8
 # Purposes of keys; the last two are those of `balanced_order`.
@@ -26,7 +26,7 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 
 def derive_key(*parts: int | np.ndarray) -> np.ndarray:
-  """Derives a key, uint64 [n] or [1], from whole numbers in their order."""
+  """Derives a key, uint64 [n] or [1], from a sequence of integers."""
   key = np.zeros(1, np.uint64)
   for part in parts:
     part = np.atleast_1d(np.asarray(part)).astype(np.uint64)
@@ -39,13 +39,13 @@ def _permute(
 ) -> np.ndarray:
   """Maps each index to its image under the permutation given by `key`.
 
-  A Feistel network over pairs (left, right) in Z_a x Z_b, where a * b is
-  barely above n; an image outside 0..n-1 is mapped again until it is inside
-  (cycle walking), which keeps the map one to one.
+  A Feistel network over pairs (left, right) in Z_a x Z_b, where a * b is barely
+  above n; an image outside 0..n-1 is mapped again until it is inside (cycle
+  walking), which keeps the map one-to-one.
 
   Args:
-    index: int64 [m], values in 0..n-1, as are those returned.
-    n: Size of the permuted set, one for all indices or int64 [m].
+    index: int64 [m], values in 0..n-1, as in the result.
+    n: Size of the permuted set, shared by all indices or int64 [m].
     key: uint64 [m] or [1].
   """
   n = np.atleast_1d(np.asarray(n, np.int64)).astype(np.uint64)
@@ -76,13 +76,13 @@ def _permute(
 
 
 def _root(x: np.ndarray) -> np.ndarray:
-  """The whole part of the square root of uint64 below 2^52."""
+  """The integer part of the square root of uint64 below 2^52."""
   root = np.sqrt(x.astype(np.float64)).astype(np.uint64)
   return root - (root * root > x).astype(np.uint64)
 
 
 def _shuffle(index: np.ndarray, n: int, key: np.ndarray) -> np.ndarray:
-  """Like `_permute`, by Fisher and Yates: every permutation is as likely.
+  """Like `_permute`, by Fisher-Yates: all permutations are equally likely.
 
   Takes O(n) memory for each key.
   """
@@ -102,9 +102,9 @@ def permute_within(
   """Maps each index to its image under a permutation of its own set.
 
   Args:
-    index: int64 [m], each in 0..size-1, as are those returned.
+    index: int64 [m], each in 0..size-1, as in the result.
     sizes: int64 [m], sizes of the permuted sets.
-    key: uint64 [m]; indices of one size and one key share a permutation.
+    key: uint64 [m]; indices with the same size and key share a permutation.
   """
   result = np.empty_like(index)
   large = sizes >= _MIN_FEISTEL
@@ -120,7 +120,7 @@ def permute(
 ) -> np.ndarray:
   """Returns the examples at positions of an epoch of n examples, int64 [m].
 
-  For a fixed seed and epoch, one for all positions or int64 [m], this is a
+  For a fixed seed and epoch, shared by all positions or int64 [m], this is a
   permutation of 0..n-1.
   """
   function = _shuffle if n < _MIN_FEISTEL else _permute
@@ -130,11 +130,11 @@ def permute(
 def _permute_blocks(
   position: np.ndarray, n: int, block: int, seed: int, epoch: np.ndarray
 ) -> np.ndarray:
-  """Like `permute`, but mixes rows of `WINDOW_BLOCKS` blocks only.
+  """Like `permute`, but mixes only rows within `WINDOW_BLOCKS` blocks.
 
-  The epoch is cut into windows whose rows are permuted among themselves, then
-  into blocks that are permuted as wholes. The short block at the end of the
-  data, if there is one, always comes first: it is shorter than a block.
+  The epoch is divided into windows, within which rows are permuted, then into
+  blocks, which are permuted as a whole. The incomplete block at the end of the
+  data, if any, always comes first: it is shorter than a block.
   """
   window = block * WINDOW_BLOCKS
   start = position - position % window
@@ -177,14 +177,14 @@ def example_ids(
     num_examples: Number of examples in an epoch.
     seed: Seed of the run.
     shuffle_block: Number of consecutive examples kept together, for storage
-      that random access does not suit; rows of `WINDOW_BLOCKS` such blocks
-      are mixed. 1: All examples are mixed with all.
-    repeats: Rows in succession that are the same example.
+      unsuited to random access; rows of `WINDOW_BLOCKS` such blocks are mixed.
+      If 1, all examples are mixed.
+    repeats: Number of consecutive rows with the same example.
 
   Returns:
-    ids: int64 [m] in 0..num_examples-1; each exactly once in every epoch,
-      or `repeats` times in an epoch of as many times the rows.
-    epochs: int64 [m].
+    ids: int64 [m] in 0..num_examples-1; each exactly once in every epoch, or
+      `repeats` times in an epoch that is longer by that factor. epochs: int64
+      [m].
   """
   rows = np.asarray(rows, np.int64) // repeats
   epochs, positions = np.divmod(rows, num_examples)

@@ -1,8 +1,8 @@
-"""Reads that outlast a disk or a network that is out of order for a while.
+"""Reads that survive temporary failures of a disk or network.
 
-A file server that restarts answers with an error for seconds or minutes, where
-it does not let its clients wait. Such an error says nothing about the file, so
-that it must neither end a run nor count as a damaged example.
+A restarting file server may return errors for seconds or minutes instead of
+making its clients wait. Such an error says nothing about the file, so it must
+neither end a run nor count as a damaged example.
 """
 
 import errno
@@ -15,10 +15,10 @@ from typing import TypeVar
 from vit_jax import buckets
 from vit_jax.errors import UserError
 
-SECONDS = 300.0  # That a storage is waited for.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # Seconds; each is twice the last.
+SECONDS = 300.0  # Time to wait for a storage.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # Seconds; doubled each time.
 
-# Errors of a device, a server or the way there, instead of those of one file.
+# Errors of a device, a server or the connection, not of a single file.
 _PASSING = frozenset(
   getattr(errno, name)
   for name in (
@@ -26,7 +26,7 @@ _PASSING = frozenset(
     *("ENETDOWN", "ENETUNREACH", "ENETRESET", "EHOSTDOWN", "EHOSTUNREACH"),
     *("ECONNABORTED", "ECONNREFUSED", "ECONNRESET", "ENOTCONN", "ESHUTDOWN"),
   )
-  if hasattr(errno, name)  # Not all systems have all.
+  if hasattr(errno, name)  # Not every system has all of them.
 )
 
 Result = TypeVar("Result")
@@ -34,19 +34,19 @@ _logger = logging.getLogger(__name__)
 
 
 class StorageError(UserError):
-  """A storage has been out of order for too long; its files may be whole."""
+  """A storage has failed for too long; its files may be intact."""
 
 
 def outlast(path: str, read: Callable[[], Result]) -> Result:
-  """Calls `read` until it meets no error that may pass, and returns its result.
+  """Calls `read` until it has no temporary error, and returns its result.
 
   Args:
-    path: The file or object that is read, for messages.
-    read: Reads it anew at each call.
+    path: File or object that is read, for messages.
+    read: Function that reads it, anew on each call.
 
   Raises:
-    StorageError: Such errors have come for SECONDS.
-    OSError: Any other, as that of a file that is missing.
+    StorageError: Temporary errors have lasted for SECONDS.
+    OSError: Any other error, such as for a missing file.
   """
   start, pause = time.monotonic(), _FIRST_PAUSE
   while True:
@@ -70,7 +70,7 @@ def outlast(path: str, read: Callable[[], Result]) -> Result:
 
 
 def named_in(text: str) -> OSError | None:
-  """The passing error that a library's message tells of; None: it is none."""
+  """The temporary error named in a library's message; None if there is none."""
   for code in sorted(_PASSING):
     if os.strerror(code) in text:
       return OSError(code, os.strerror(code))

@@ -1,7 +1,7 @@
-"""Runs functions in threads or processes; results come in order of the tasks.
+"""Runs functions in threads or processes, with results in order of the tasks.
 
-`Executor.map` would take all tasks at once, lists of files of every shard among
-them; its `buffersize` is in Python 3.14 only.
+`Executor.map` would consume all tasks at once, including the lists of files of
+every shard; its `buffersize` requires Python 3.14.
 """
 
 import collections
@@ -29,9 +29,9 @@ def in_threads(
   *,
   num_threads: int,
 ) -> Iterator[Result]:
-  """Like `map`, with several calls at once and few results held back.
+  """Like `map`, with several concurrent calls and few results kept waiting.
 
-  Tasks are iterated over as they are needed.
+  Tasks are iterated over as needed.
   """
   with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
     yield from _in_order(pool, function, tasks, _AHEAD * num_threads)
@@ -46,8 +46,8 @@ def in_processes(
 ) -> Iterator[Result]:
   """Like `in_threads`, in processes that end with this one.
 
-  With one process this one does the work. The function, its tasks and results
-  can be pickled; `what` names what is processed in the error message.
+  With one process, the work is done in this one. The function, tasks and
+  results must be picklable; `what` describes the tasks in the error message.
 
   Raises:
     UserError: A process died.
@@ -57,7 +57,7 @@ def in_processes(
     return
   pool = concurrent.futures.ProcessPoolExecutor(
     num_processes,
-    # A fork would copy the locks that libraries' threads hold.
+    # A fork would copy locks held by threads of libraries.
     multiprocessing.get_context("spawn"),
     initializer=_start_process,
   )
@@ -91,13 +91,13 @@ def _in_order(
 
 
 def _start_process() -> None:
-  # Ctrl-C reaches every process of a terminal; a traceback from each would
-  # bury the message of the first.
+  # Ctrl-C reaches every process of a terminal; a traceback from each would bury
+  # the first one's message.
   signal.signal(signal.SIGINT, signal.SIG_DFL)
   threading.Thread(target=_exit_with_parent, daemon=True).start()
 
 
 def _exit_with_parent() -> None:
-  """Exits when the parent is gone, or this process would wait forever."""
+  """Exits when the parent is gone, instead of waiting forever."""
   multiprocessing.parent_process().join()
   os._exit(1)

@@ -1,11 +1,12 @@
-"""A perceptual hash: bits that hardly change where people see no change.
+"""A perceptual hash: bits that rarely change unless people see a change.
 
 An image is reduced to 32 x 32 grey values; the bits are the signs of its lowest
-frequencies by a discrete cosine transform. Scaling and compression change
-hardly any of them, small crops few. The distance is the number that differ.
+frequencies in a discrete cosine transform. Scaling and compression change
+hardly any bits, small crops only a few. The distance is the number of differing
+bits.
 
-Datasets often hold the middle square of a photograph, which is far from the
-whole by this measure, so an image has two views: all of it and that square. The
+Datasets often contain the central square of a photograph, which by this measure
+is far from the whole, so an image has two views: the whole and that square. The
 package imagehash has neither the views, nor the hash of the mirror image
 without decoding again, nor thousands of hashes at once.
 """
@@ -15,31 +16,31 @@ from PIL import Image, ImageOps
 
 from vit_jax.data import image_formats
 
-SIDE = 32  # Of the thumbnails, pixels.
-VIEWS = 2  # The whole image, and the square in its middle.
+SIDE = 32  # Side of thumbnails, pixels.
+VIEWS = 2  # The whole image, and its central square.
 BITS = 128
-VERSION = 2  # To be increased when hashes change.
-NEAR = 20  # Bits that near images may differ in; see docs/deduplication.md.
+VERSION = 2  # Increased when hashes change.
+NEAR = 20  # Differing bits of near images; see docs/deduplication.md.
 _WORD = 64
 
-# Standard deviation of the grey values below which signs are those of noise.
+# Standard deviation of grey values below which the signs are noise.
 _MIN_CONTRAST = 2.0
 
 
 def thumbnails(image: bytes | np.ndarray) -> np.ndarray:
-  """Returns the views of an image, small and grey: uint8 [VIEWS, SIDE, SIDE].
+  """Returns small grey views of an image: uint8 [VIEWS, SIDE, SIDE].
 
   Args:
     image: Encoded file, or pixels, uint8 [h, w, 1 or 3].
 
   Raises:
-    Exception: Of many kinds, if the image cannot be decoded.
+    Exception: Of various types, if the image cannot be decoded.
   """
   if isinstance(image, np.ndarray):
     pixels = image[..., 0] if image.shape[-1] == 1 else image
     return _views(Image.fromarray(pixels))
   with image_formats.open_image(image) as opened:
-    # A JPEG is decoded at a fraction of its size, in a fraction of the time.
+    # JPEGs are decoded at a fraction of their size, in a fraction of the time.
     opened.draft("L", (2 * SIDE, 2 * SIDE))
     return _views(image_formats.eight_bits(ImageOps.exif_transpose(opened)))
 
@@ -56,7 +57,7 @@ def _views(image: Image.Image) -> np.ndarray:
 
 
 def _frequencies() -> np.ndarray:
-  """Returns int [BITS, 2]: row and column of the lowest but the mean's."""
+  """Returns int [BITS, 2]: row and column of the lowest except the mean."""
   pairs = np.stack(np.mgrid[:SIDE, :SIDE], axis=-1).reshape(-1, 2)
   order = np.lexsort((pairs[:, 0], (pairs**2).sum(axis=1)))
   return pairs[order[1 : BITS + 1]]
@@ -77,7 +78,7 @@ def hashes(views: np.ndarray) -> np.ndarray:
 def mirrored(values: np.ndarray) -> np.ndarray:
   """Returns the hashes of the mirror images, uint64 [n, BITS / 64].
 
-  A mirror changes the sign of every odd frequency along a row.
+  Mirroring changes the sign of every odd frequency along a row.
   """
   return values ^ _packed(_FREQUENCIES[None, :, 1] % 2 == 1)
 
@@ -85,13 +86,13 @@ def mirrored(values: np.ndarray) -> np.ndarray:
 def are_flat(views: np.ndarray) -> np.ndarray:
   """Marks thumbnails, uint8 [n, SIDE, SIDE], with too little contrast to hash.
 
-  Blank pages are of that kind.
+  An example is a blank page.
   """
   return views.std(axis=(1, 2)) < _MIN_CONTRAST
 
 
 def distances(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-  """Counts bits that differ, int64 [...], of uint64 [..., BITS / 64] each."""
+  """Counts differing bits, int64 [...], for uint64 [..., BITS / 64] each."""
   return np.bitwise_count(first ^ second).sum(axis=-1, dtype=np.int64)
 
 

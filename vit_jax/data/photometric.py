@@ -1,8 +1,8 @@
-"""Functions of colours, uint8 [h, w, 3] to uint8 [h, w, 3], as Pillow's.
+"""Functions of colours, uint8 [h, w, 3] to uint8 [h, w, 3], as in Pillow.
 
-Each gives Pillow's pixels, with Pillow's rounding: a blend is cut off to whole
-levels, a filter is rounded. Numbers may be Python's or scalar tensors. What
-Pillow looks up in a table is computed where TensorFlow is faster at that.
+Each gives Pillow's pixels, with Pillow's rounding: blends are truncated,
+filters are rounded. Numbers may be Python's or scalar tensors. Pillow's table
+lookups are replaced by arithmetic where that is faster in TensorFlow.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from vit_jax.data.tf_import import tf
 Tensor = Any
 
 _LEVELS = 256
-# Of ITU-R 601-2, in 1/65536; the sums stay exact in float32.
+# From ITU-R 601-2, in 1/65536; the sums are exact in float32.
 _LUMA = (19595.0, 38470.0, 7471.0)
 _LUMA_UNIT = 65536.0
 _BLUR_PASSES = 3
@@ -33,14 +33,14 @@ def posterize(pixels: Tensor, bits: Any) -> Tensor:
 
 @fused
 def solarize(pixels: Tensor, threshold: Any) -> Tensor:
-  """Inverts values from the threshold, 0 to 256, on."""
+  """Inverts values from the threshold, 0 to 256, upwards."""
   bright = tf.cast(pixels, tf.int16) >= tf.cast(threshold, tf.int16)
   return tf.bitwise.bitwise_xor(pixels, tf.cast(bright, tf.uint8) * 255)
 
 
 @fused
 def solarize_add(pixels: Tensor, addition: Any) -> Tensor:
-  """Adds to the values below 128, up to 255."""
+  """Adds to values below 128, up to 255."""
   values = tf.cast(pixels, tf.int16)
   added = tf.minimum(tf.cast(addition, tf.int16), 255 - values)
   added *= tf.cast(values < 128, tf.int16)
@@ -49,7 +49,7 @@ def solarize_add(pixels: Tensor, addition: Any) -> Tensor:
 
 @fused
 def _looked_up(pixels: Tensor, table: Tensor) -> Tensor:
-  """Looks values up in the table of their channel, [3, 256]."""
+  """Looks up values in their channel's table, [3, 256]."""
   table = tf.cast(tf.clip_by_value(table, 0, 255), tf.uint8)
   return tf.gather(tf.reshape(table, [-1]), _table_places(pixels))
 
@@ -68,17 +68,17 @@ def _extremes(pixels: Tensor) -> Tensor:
 
 
 def autocontrast(pixels: Tensor) -> Tensor:
-  """Stretches each channel from its darkest and brightest value to 0 to 255."""
+  """Stretches each channel so that its values range from 0 to 255."""
   low, high = tf.unstack(tf.cast(_extremes(pixels), tf.float64)[..., None])
   scale = 255 / tf.maximum(high - low, 1)
   levels = tf.range(_LEVELS, dtype=tf.float64)
-  # Casting cuts the fraction off only once the values are not negative.
+  # Casting truncates as floor only for nonnegative values.
   stretched = tf.clip_by_value(levels * scale - low * scale, 0, 255)
   return _looked_up(pixels, tf.where(high > low, stretched, levels))
 
 
 def equalize(pixels: Tensor) -> Tensor:
-  """Makes the histogram of each channel as even as a table can."""
+  """Makes the histogram of each channel as uniform as a table can."""
   places = tf.reshape(_table_places(pixels), [-1])
   counts = tf.math.bincount(places, minlength=3 * _LEVELS)
   counts = tf.reshape(counts, [3, _LEVELS])
@@ -93,7 +93,7 @@ def equalize(pixels: Tensor) -> Tensor:
 
 
 def _luma(pixels: Tensor) -> Tensor:
-  """Returns the luma, whole numbers in float32 [h, w, 1]."""
+  """Returns the luma, integers in float32 [h, w, 1]."""
   flat = tf.cast(tf.reshape(pixels, [-1, 3]), tf.float32)
   sums = tf.linalg.matmul(flat, tf.constant(_LUMA, shape=(3, 1)))
   luma = tf.floor((sums + _LUMA_UNIT / 2) / _LUMA_UNIT)
@@ -107,7 +107,7 @@ def greyscale(pixels: Tensor) -> Tensor:
 
 @fused
 def blend(pixels: Tensor, start: Any, factor: Any) -> Tensor:
-  """Goes from `start`, factor 0, to the pixels, factor 1, and beyond."""
+  """Blends from `start`, factor 0, to the pixels, factor 1, and beyond."""
   start = tf.cast(start, tf.float32)
   change = tf.cast(pixels, tf.float32) - start
   mixed = start + tf.cast(factor, tf.float32) * change
@@ -123,20 +123,20 @@ def contrast(pixels: Tensor, factor: Any) -> Tensor:
   """Blends with the rounded mean of the luma."""
   luma = tf.cast(_luma(pixels), tf.int64)
   count = tf.size(luma, tf.int64)
-  # In whole numbers: XLA would multiply by the inverse of the count.
+  # In integers, as XLA would multiply by the inverse of the count.
   mean = (2 * tf.reduce_sum(luma) + count) // (2 * count)
   return blend(pixels, mean, factor)
 
 
 @fused
 def color(pixels: Tensor, factor: Any) -> Tensor:
-  """Blends with the greyscale image; the saturation."""
+  """Blends with the greyscale image, changing the saturation."""
   return blend(pixels, _luma(pixels), factor)
 
 
 @fused
 def sharpness(pixels: Tensor, factor: Any) -> Tensor:
-  """Blends with the smoothed image, whose edge pixels stay as they are."""
+  """Blends with the smoothed image, which keeps its edge pixels."""
   values = tf.cast(pixels, tf.int16)
   rows = values[:-2] + values[1:-1] + values[2:]
   squares = rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:]
@@ -152,8 +152,8 @@ def sharpness(pixels: Tensor, factor: Any) -> Tensor:
 def _box_weights(radius: Any, reach: int) -> list[Tensor]:
   """Weights, by distance 0 to `reach`, of one of the blur's boxes.
 
-  A box of fractional size has the variance of a third of the blur. Weights are
-  uint32, in 2^-24, as Pillow's: a float32 would round ties otherwise.
+  A box of fractional size has a third of the blur's variance. Weights are
+  uint32, in 2^-24, as in Pillow: float32 would round ties differently.
   """
   variance = _as_float32(tf.cast(radius, tf.float32) ** 2 / _BLUR_PASSES)
   whole = tf.floor((tf.sqrt(12 * variance + 1) - 1) / 2)
@@ -162,7 +162,7 @@ def _box_weights(radius: Any, reach: int) -> list[Tensor]:
   part = _as_float32(part / (6 * (variance - (whole + 1) ** 2)))
   width = tf.cast(2 * (whole + part) + 1, tf.float32)
   inner = tf.cast(tf.floor(_BLUR_UNIT / width), tf.float64)
-  # The two outermost take what the others leave.
+  # The two outermost take the rest.
   outer = tf.floor((_BLUR_UNIT - size * inner) / 2)
   weights = [
     tf.where(
@@ -174,7 +174,7 @@ def _box_weights(radius: Any, reach: int) -> list[Tensor]:
 
 
 def _box_blur(pixels: Tensor, weights: Sequence[Tensor], axis: int) -> Tensor:
-  """Blurs along an axis, uint8 to uint8, the edges being repeated."""
+  """Blurs along an axis, uint8 to uint8, repeating the edges."""
   reach = len(weights) - 1
   length = tf.shape(pixels)[axis]
   places = tf.clip_by_value(tf.range(-reach, length + reach), 0, length - 1)
@@ -199,12 +199,12 @@ def _box_blur(pixels: Tensor, weights: Sequence[Tensor], axis: int) -> Tensor:
 def gaussian_blur(
   pixels: Tensor, radius: Any, *, largest_radius: float
 ) -> Tensor:
-  """Blurs by three boxes in each direction, whose variances add up.
+  """Blurs with three boxes in each direction, whose variances add up.
 
   Args:
     pixels: uint8 [h, w, 3].
     radius: Standard deviation, pixels.
-    largest_radius: Bound of `radius`, which fixes the work.
+    largest_radius: Upper bound of `radius`, which determines the work.
   """
   variance = largest_radius**2 / _BLUR_PASSES
   reach = int(((12 * variance + 1) ** 0.5 - 1) / 2) + 1
@@ -217,8 +217,8 @@ def gaussian_blur(
 
 @fused
 def hue(pixels: Tensor, shift: Any) -> Tensor:
-  """Turns the hue by `shift` of a circle, -0.5 to 0.5, in Pillow's HSV."""
-  # In Pillow's mixture of float32 and float64: colours are often on the edge.
+  """Rotates the hue by `shift` of a circle, -0.5 to 0.5, in Pillow's HSV."""
+  # In Pillow's mix of float32 and float64, as colours are often at an edge.
   values = tf.cast(pixels, tf.float32)
   high = tf.reduce_max(values, axis=-1)
   spread = high - tf.reduce_min(values, axis=-1)
@@ -234,7 +234,7 @@ def hue(pixels: Tensor, shift: Any) -> Tensor:
   angle = tf.floor(_as_float32(angle) * 255)
   saturation = tf.cast(spread / tf.maximum(high, 1), tf.float64)
   saturation = _as_float32(tf.floor(saturation * 255) / 255)
-  # A level of the hue is one of 256, and the shift is cut off to whole ones.
+  # The hue has 256 levels, and the shift is truncated to whole levels.
   turn = tf.cast(tf.cast(shift, tf.float64) * 255, tf.int32)
   angle += tf.cast(turn, tf.float64)
   angle = tf.math.floormod(angle, 256) * 6 / 255

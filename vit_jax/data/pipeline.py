@@ -23,11 +23,11 @@ _EVAL_PREFETCH_BATCHES = 2
 
 
 class TrainBatches:
-  """Endless iterator of training batches, kept ready on the devices.
+  """Endless iterator of training batches, prefetched to the devices.
 
-  A batch maps the names of features to global arrays, as `Features.batch_spec`
-  declares them, sharded over the mesh axes data and fsdp. Row r of the batch
-  is row `first_example + r` of the endless stream, whatever the mesh and the
+  A batch maps the names of features to global arrays, as declared by
+  `Features.batch_spec`, sharded over the mesh axes data and fsdp. Row r of the
+  batch is row `first_example + r` of the endless stream, for any mesh and
   number of processes.
 
   Attributes:
@@ -54,21 +54,23 @@ class TrainBatches:
 
     Args:
       source: Source of the records.
-      features: Features of a batch; the ops of the device run in the step.
-      batch_size: B, examples in the global batch.
-      seed: Seed of the order and of the augmentation.
-      shuffle_block: Records that stay together, see `order.example_ids`.
-      repeats: Rows in succession that are the same example.
-      balance: Order in which every class is as frequent, in place of that of
-        whole epochs and its `shuffle_block`.
+      features: Features of a batch; device ops run in the step.
+      batch_size: Number B of examples in the global batch.
+      seed: Seed of the order and the augmentation.
+      shuffle_block: Number of records that stay together, see
+        `order.example_ids`.
+      repeats: Number of consecutive rows with the same example.
+      balance: Order in which all classes are equally frequent, instead of that
+        of whole epochs and its `shuffle_block`.
       first_example: Row of the stream at which to start.
-      mesh: Has the axes data and fsdp, over which B divides.
-      prefetch_batches: Batches kept on the devices beyond the one in use.
+      mesh: Mesh with axes data and fsdp, over which B is divided.
+      prefetch_batches: Number of batches kept on the devices in addition to the
+        one in use.
       max_bad_examples, bad_examples: As in `HostBatches`.
 
     Raises:
-      UserError: The ops do not suit the source, or, while iterating, more
-        than `max_bad_examples` records cannot be read; names them.
+      UserError: The ops do not suit the source, or, while iterating, more than
+        `max_bad_examples` records, named in the message, cannot be read.
     """
 
     def ids(rows: np.ndarray) -> np.ndarray:
@@ -115,7 +117,7 @@ class TrainBatches:
     return batch
 
   def bad_examples(self, before: int) -> list[int]:
-    """Lists the examples replaced in this process's rows before the given."""
+    """Lists the examples replaced in this process's rows before `before`."""
     return self._host_batches.bad_examples(before)
 
   def seek(self, first_example: int, bad_examples: Iterable[int]) -> None:
@@ -138,15 +140,15 @@ def eval_batches(
   mesh: Mesh,
   first_batch: int = 0,
 ) -> Iterator[dict[str, jax.Array]]:
-  """Batches that hold each example exactly once, in order.
+  """Iterates over batches with each example exactly once, in order.
 
   `batch_size` is rounded up to divide over the devices; `first_batch` batches
-  are passed over.
+  are skipped.
 
   Returns:
-    Batches as of `TrainBatches` with "mask", bool [B], False where the last
-    batch is filled up, and "id", int32 [B]. Filling has id and label -1 and
-    black images.
+    Batches as in `TrainBatches` with "mask", bool [B], False for padding in the
+    last batch, and "id", int32 [B]. Padding has id and label -1 and black
+    images.
 
   Raises:
     UserError: As `TrainBatches`.
@@ -231,13 +233,13 @@ def _fill(array: np.ndarray, length: int, value: int) -> np.ndarray:
 
 
 def filled_size(batch_size: int, mesh: Mesh) -> int:
-  """The size, or the next that the parts of a global batch divide."""
+  """The size, rounded up so that the parts of a global batch divide it."""
   parts = math.prod(mesh.shape[axis] for axis in _BATCH_AXES)
   return -(-batch_size // parts) * parts
 
 
 class Placement:
-  """The rows of a global batch that this process holds, and their devices.
+  """The rows of a global batch in this process, and their devices.
 
   `local_rows` is int64 [n], ascending.
   """
@@ -246,7 +248,7 @@ class Placement:
     self._batch_size = batch_size
     self._sharding = NamedSharding(mesh, PartitionSpec(_BATCH_AXES))
     held = self._sharding.addressable_devices_indices_map((batch_size,))
-    # Devices along the other axes hold copies of the same rows.
+    # Devices along other axes have copies of the same rows.
     starts = {s.indices(batch_size)[:2] for (s,) in held.values()}
     self._offsets: dict[int, int] = {}
     rows = []
@@ -256,7 +258,7 @@ class Placement:
     self.local_rows = np.concatenate(rows)
 
   def put(self, batch: dict[str, np.ndarray]) -> dict[str, jax.Array]:
-    """This process's rows, first axis `local_rows`, as global arrays."""
+    """Makes global arrays of this process's rows, first axis `local_rows`."""
 
     def array(local: np.ndarray) -> jax.Array:
       def shard(index: tuple[slice, ...]) -> Any:

@@ -1,4 +1,4 @@
-"""Keeps the next items of an iterator ready, in a thread.
+"""Prefetching of the next items of an iterator in a thread.
 
 flax's `prefetch_to_device` has no thread and cannot be closed; tf.data's
 prefetching ends before the copy to the devices.
@@ -12,7 +12,7 @@ from typing import Any
 
 from vit_jax import heartbeat
 
-_POLL_SECONDS = 0.1  # Time in which a full queue notices that it is closed.
+_POLL_SECONDS = 0.1  # Interval at which a full queue checks for closing.
 
 
 def _pump(
@@ -43,9 +43,9 @@ def _stop(thread: threading.Thread, stopped: threading.Event) -> None:
 class Prefetcher:
   """Iterates over `items`, `size` of which are produced ahead in a thread.
 
-  An exception of theirs, the end included, is raised in place of the item.
-  `close` stops the thread, as do the end of the interpreter and the collection
-  of this object.
+  An exception of `items`, including their end, is raised instead of the item.
+  `close` stops the thread, as do the end of the interpreter and garbage
+  collection of this object.
   """
 
   def __init__(self, items: Iterator[Any], size: int):

@@ -1,8 +1,8 @@
-"""RandAugment: ops drawn at random, in timm's form and in big_vision's.
+"""RandAugment: ops drawn at random, in the versions of timm and big_vision.
 
 In both, `n` ops are drawn with replacement and applied one after the other.
-They differ in everything else; `TIMM_OPS` and `BIG_VISION_OPS` list what is
-drawn from. Only the drawn op is computed.
+They differ in everything else; `TIMM_OPS` and `BIG_VISION_OPS` list the ops to
+draw from. Only the drawn op is computed.
 """
 
 import math
@@ -15,7 +15,7 @@ from vit_jax.data.tf_import import tf
 Tensor = Any
 Interpolation = Literal["bilinear", "bicubic", "random"]
 
-# The magnitude at which timm's ops are as strong as they get.
+# Magnitude at which timm's ops are strongest.
 MAX_MAGNITUDE = 10.0
 # 255 times the mean of ImageNet's channels, rounded.
 IMAGENET_MEAN = (124, 116, 104)
@@ -65,7 +65,7 @@ class Draws(NamedTuple):
   """The random numbers of the n ops of an image.
 
   Attributes:
-    op: Place in the list of ops, int32 [n]; beyond its end: no op.
+    op: Index in the list of ops, int32 [n]; beyond its end for no op.
     magnitude: Strength in units of timm's scale, 0 to 10, float64 [n].
     sign: Direction, -1 or 1, float64 [n].
     place: Uniform numbers in [0, 1) for other uses, float32 [n, 2].
@@ -78,7 +78,7 @@ class Draws(NamedTuple):
 
 
 def timm_draws(seed: Tensor, n: int, m: float, std: float) -> Draws:
-  """Draws as timm: half of the ops are left out, magnitudes are normal."""
+  """Draws as timm: half of the ops are skipped, magnitudes are normal."""
   uniform = tf.random.stateless_uniform([n, 5], seed)
   magnitude = tf.fill([n], tf.constant(m, tf.float64))
   if std:
@@ -112,11 +112,12 @@ def timm(
 
   Args:
     pixels: The image.
-    draws: As of `timm_draws`.
+    draws: Draws from `timm_draws`.
     increasing: True if posterize, solarize and the four enhancements become
-      stronger with the magnitude, and the last are drawn up or down.
-    interpolation: Of the geometric ops; "random" draws bilinear or bicubic.
-    fill: Colour of what comes from outside.
+      stronger with the magnitude, the latter upwards or downwards at random.
+    interpolation: Interpolation of the geometric ops; "random" draws bilinear
+      or bicubic.
+    fill: Colour of pixels from outside the image.
   """
 
   def moved(function: Callable[..., Tensor], unit: float) -> Callable[..., Any]:
@@ -177,11 +178,12 @@ def timm(
 def big_vision(pixels: Tensor, draws: Draws) -> Tensor:
   """Applies drawn ops of big_vision's list to uint8 [h, w, 3].
 
-  What its code computes is kept where that is not what its ops are named for.
-  Solarize's threshold, 25.6 times the magnitude, wraps around at 256, so that
-  magnitude 10 inverts the image and 15 is as 5. Contrast blends with h * w /
-  256, not with the mean. Posterize keeps one bit where it would keep none. What
-  has Pillow's name is computed as Pillow does, at most a level from big_vision.
+  The results of its code are reproduced even where they differ from what the
+  names of its ops suggest. Solarize's threshold, 25.6 times the magnitude,
+  wraps around at 256, so magnitude 10 inverts the image and 15 equals 5.
+  Contrast blends with h * w / 256 instead of the mean. Posterize keeps at least
+  one bit. Ops with Pillow's names are computed as in Pillow, within one level
+  of big_vision.
   """
 
   def moved(

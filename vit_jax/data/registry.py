@@ -1,11 +1,10 @@
-"""The preprocessing ops by name, and the arguments that a config may give.
+"""The preprocessing ops by name, and the arguments that a config can set.
 
 An op is a decorated function in `ops_image.py`, `ops_augment.py`,
 `ops_label.py`, `ops_text.py` or `ops_device.py`. The pipeline passes its
-positional-only parameters; the others can be written in the preprocessing
-string, where pydantic checks them against their annotations. A parameter
-called `size` that the string leaves out is `model.image_size`, or the size of
-the view.
+positional-only parameters; the others can be set in the preprocessing string,
+where pydantic checks them against their annotations. A parameter called `size`
+defaults to `model.image_size`, or the size of the view.
 """
 
 import dataclasses
@@ -29,15 +28,16 @@ class Op:
       the host, on the labels of many examples; 'text' ops on the host, on the
       captions of many examples; 'device' ops inside the jitted step, on the
       global batch.
-    parameters: Parameters that a string can set, in order.
-    side: (side of the input, **arguments) -> side of the output, pixels; None:
-      it varies, or images are not square.
-    smaller: (smaller side of the input, or None if unknown, **arguments) ->
-      that of the output.
-    cuts_out: Whether it cuts size x size pixels out of an image that has them.
+    parameters: Parameters that can be set in a string, in order.
+    side: Function (side of the input, **arguments) -> side of the output,
+      pixels; None if it varies or images are not square.
+    smaller: Function (smaller side of the input, or None if unknown,
+      **arguments) -> that of the output.
+    cuts_out: True if it cuts size x size pixels out of images at least as
+      large.
     label_space: Function from (num_classes, max_labels, **arguments) to these
       numbers after the op.
-    check: **arguments -> what is wrong with them together, or None.
+    check: Function **arguments -> the problem with their combination, or None.
   """
 
   name: str
@@ -52,13 +52,13 @@ class Op:
 
   @property
   def is_variadic(self) -> bool:
-    """True if it takes any number of arguments, without their names."""
+    """True if it takes any number of unnamed arguments."""
     kinds = (p.kind for p in self.parameters.values())
     return any(kind is inspect.Parameter.VAR_POSITIONAL for kind in kinds)
 
   @functools.cached_property
   def adapters(self) -> dict[str, pydantic.TypeAdapter]:
-    """Validators of the parameters; making one takes longer than using it."""
+    """Validators of the parameters; creating one takes longer than using it."""
     return {
       name: pydantic.TypeAdapter(parameter.annotation)
       for name, parameter in self.parameters.items()
@@ -77,9 +77,9 @@ def register(
   label_space: LabelSpace = lambda *labels, **_: labels,
   check: Callable[..., str | None] = lambda **_: None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-  """Decorates a function as the op of its name; see `Op` for the arguments.
+  """Registers a function as the op of its name; see `Op` for the arguments.
 
-  Without `smaller` it is `side`, for ops that treat both sides alike.
+  `smaller` defaults to `side`, for ops that treat both sides alike.
   """
 
   def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

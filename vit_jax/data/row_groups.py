@@ -1,8 +1,8 @@
-"""Records of Parquet files by their position, read where they are.
+"""Records of Parquet files by position, read in place.
 
-Parquet is compressed by row groups, so that a cell costs its whole group: those
-in use are kept, in Arrow's form, and suit an order that stays within a few of
-them for a while.
+Parquet is compressed by row groups, so reading a cell costs its whole group:
+groups in use are kept in Arrow format, which suits an order that stays within a
+few of them for a while.
 """
 
 import collections
@@ -22,18 +22,18 @@ from vit_jax.errors import UserError
 
 
 class RowGroups(Table):
-  """Parquet files, read in place a row group at a time.
+  """Parquet files, read in place one row group at a time.
 
   Args:
-    paths: The files.
-    like: One of the dataset, whose types of columns all must have.
-    columns: Columns that are read.
-    keep: Records whose row groups stay in memory, those used last; the newest
-      stays whatever its size.
+    paths: Paths of the files.
+    like: A file of the dataset; all files must have the types of its columns.
+    columns: Columns to read.
+    keep: Number of records in the most recently used row groups kept in memory;
+      the newest group is kept regardless of its size.
 
   Raises:
     OSError, pa.ArrowInvalid: A file cannot be read.
-    UserError: A file lacks a column, or has it with another type.
+    UserError: A file has no such column, or one of another type.
   """
 
   def __init__(
@@ -82,7 +82,7 @@ class RowGroups(Table):
         future.set_result(self._read(number, self._columns))
       except BaseException as error:
         with self._lock:
-          # Another may have put out this one, and read it again.
+          # Another thread may have evicted it and read it again.
           if self._chunks.get(number) is future:
             del self._chunks[number]
             self._kept -= int(self.lengths[number])
@@ -90,7 +90,7 @@ class RowGroups(Table):
     return future.result()
 
   def chunk_of(self, number: int, name: str) -> Chunk:
-    return self._read(number, [name])  # Columns lie apart.
+    return self._read(number, [name])  # Columns are stored separately.
 
   def column(self, name: str) -> pa.ChunkedArray:
     self._check(name)
@@ -117,10 +117,10 @@ class RowGroups(Table):
     return found.hexdigest()
 
   def without_image(self, name: str) -> np.ndarray:
-    return np.array([], np.int64)  # Their row groups would have to be read.
+    return np.array([], np.int64)  # That would require reading the row groups.
 
   def _check(self, name: str) -> None:
-    """Raises UserError if a file's column is not that of the dataset."""
+    """Raises UserError if a file's column differs from the dataset's."""
     for path, schema in self._schemas.items():
       if name not in schema.names:
         raise UserError(
@@ -163,7 +163,7 @@ class RowGroups(Table):
 
 
 def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
-  """Returns True if columns of two types are read alike; nulls fit any."""
+  """Returns True if two column types are read alike; nulls fit any type."""
   if pa.types.is_null(one) or pa.types.is_null(other):
     return True
   kinds = {one, other}
@@ -183,6 +183,6 @@ def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
 
 
 def _state(path: str) -> tuple[int, int]:
-  """Size and time of change, which another content has not."""
+  """Size and modification time, which identify the content."""
   found = os.stat(path)
   return found.st_size, found.st_mtime_ns

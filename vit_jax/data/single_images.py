@@ -1,4 +1,4 @@
-"""Image ops of an evaluation on single images, in NumPy where they can be."""
+"""Image ops of an evaluation on single images, in NumPy if possible."""
 
 import contextlib
 import functools
@@ -18,10 +18,10 @@ Pixels = UInt8[np.ndarray, "side side 3"]
 
 
 class SingleImages:
-  """Applies a preprocessing string to images, from any number of threads.
+  """Applies a preprocessing string to images; usable from any thread.
 
-  TensorFlow is imported only for ops and files that nothing else gives the same
-  bits of.
+  TensorFlow is imported only for ops and files for which nothing else gives the
+  same bits.
   """
 
   def __init__(self, preprocess: Preprocess):
@@ -35,10 +35,10 @@ class SingleImages:
     """Decodes the content of an image file and applies the ops.
 
     Raises:
-      tf.errors.OpError: It is damaged, or does not suit the ops.
+      tf.errors.OpError: The file is damaged, or does not suit the ops.
     """
     if self._numpy:
-      # TensorFlow reads what fails here, or says why not.
+      # TensorFlow reads files that fail here, or raises the error.
       with contextlib.suppress(Exception):
         return self._numpy(image)
     with self._lock:
@@ -46,10 +46,10 @@ class SingleImages:
     return ops(image, encoded.form(image)).numpy()
 
   def of_pixels(self, image: UInt8[np.ndarray, "h w 3"]) -> Pixels:
-    """Applies the ops to an image that is decoded.
+    """Applies the ops to a decoded image.
 
     Raises:
-      ValueError, tf.errors.OpError: It does not suit the ops.
+      ValueError, tf.errors.OpError: The image does not suit the ops.
     """
     if self._numpy:
       return self._numpy.of_pixels(image)
@@ -72,7 +72,7 @@ class SingleImages:
 
   def _traced(self, *, is_encoded: bool, signature: list[Any]) -> Any:
     ops = HostOps(self._preprocess, seed=0, is_encoded=is_encoded)
-    row = np.int64(0)  # An evaluation's ops draw no random numbers.
+    row = np.int64(0)  # Evaluation ops draw no random numbers.
     return tf.function(
       lambda image, form=None: ops(image, row, form),
       input_signature=signature,

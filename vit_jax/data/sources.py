@@ -1,8 +1,8 @@
 """Sources: datasets that return raw records by number.
 
 `open_source` turns the name of a dataset and a split string into a `Source`.
-Nothing is decoded or shuffled here: `vit_jax.data.order` decides which records
-a step needs, and `vit_jax.data.pipeline` decodes what `read` returns.
+Nothing is decoded or shuffled here: `vit_jax.data.order` determines the records
+for a step, and `vit_jax.data.pipeline` decodes the results of `read`.
 """
 
 import abc
@@ -18,9 +18,9 @@ from vit_jax import buckets
 from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean
 
-# Sources that are not TFDS datasets: module, and True if arguments may follow a
-# colon. Each module has `open_source`, with the keywords of that below, and
-# `check(arguments)` if it takes arguments.
+# Sources that are not TFDS datasets: module, and True if arguments can follow a
+# colon. Each module has `open_source`, with the keywords of the function below,
+# and `check(arguments)` if it takes arguments.
 _MODULES = {
   "captions": ("vit_jax.data.captions", False),
   "csv": ("vit_jax.data.labels_csv", True),
@@ -30,7 +30,7 @@ _MODULES = {
   "generated": ("vit_jax.data.generated", True),
   "webdataset": ("vit_jax.data.webdataset", True),
 }
-# Those that come with the package or are drawn.
+# Datasets included in the package or drawn on demand.
 _OF_NO_FILES = ("digits", "generated")
 _TFDS_NAME = re.compile(
   r"[a-z]\w*(/\w[\w.+-]*)?(:\d+\.\d+\.\d+)?", re.IGNORECASE
@@ -39,10 +39,10 @@ _TFDS_NAME = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-  """A feature that holds images.
+  """A feature of images.
 
   Attributes:
-    shape: (height, width, channels) of raw arrays, uint8; None: images are
+    shape: (height, width, channels) of raw arrays, uint8; None if images are
       encoded files, in a format of `image_formats` and of any size.
   """
 
@@ -51,11 +51,11 @@ class Image:
 
 @dataclasses.dataclass(frozen=True)
 class Label:
-  """A feature that holds classes, int32 from 0 to num_classes - 1.
+  """A feature of classes, int32 from 0 to num_classes - 1.
 
   Attributes:
     class_names: Names in the order of the labels, if known.
-    max_labels: 1 for one label per record, else the width of the lists of
+    max_labels: 1 for one label per record, otherwise the width of the lists of
       labels, padded with -1.
   """
 
@@ -66,10 +66,10 @@ class Label:
 
 @dataclasses.dataclass(frozen=True)
 class Numbers:
-  """A feature that holds numbers to predict, finite float64.
+  """A feature of numbers to predict, finite float64.
 
   Attributes:
-    names: What each of them is called.
+    names: Names of the numbers.
   """
 
   names: tuple[str, ...]
@@ -77,22 +77,21 @@ class Numbers:
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-  """A feature that holds captions, one or more of each record."""
+  """A feature of captions, one or more per record."""
 
 
 Feature = Image | Label | Numbers | Text
 
 
 class Source(abc.ABC):
-  """A split of a dataset: `num_examples` records, read by their number.
+  """A split of a dataset: `num_examples` records, read by number.
 
   Attributes:
-    features: Descriptions of the arrays that `read` returns, by their names:
-      "image" and, where the dataset has them, "label" and "text".
-    reads_names: True if the names of records are read from where they are
-      stored, one by one.
-    fingerprint: Name, version, split, count and a hash of what identifies the
-      content: equal if and only if record numbers mean the same images.
+    features: Descriptions of the arrays returned by `read`, by name: "image"
+      and, if the dataset has them, "label" and "text".
+    reads_names: True if names are read from the stored records, one by one.
+    fingerprint: Name, version, split, count and a hash that identifies the
+      content: equal if and only if record numbers refer to the same images.
   """
 
   num_examples: int
@@ -102,7 +101,7 @@ class Source(abc.ABC):
 
   @abc.abstractmethod
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Reads records; may be called from several threads at once.
+    """Reads records; can be called from several threads at once.
 
     Args:
       ids: int64 [n], each in 0 to num_examples - 1, in any order.
@@ -113,29 +112,29 @@ class Source(abc.ABC):
       object [n] of tuples of one or more str; see `features`.
 
     Raises:
-      UserError: Naming the record that cannot be read, whose label is not a
-        class or that has no caption.
+      UserError: A record, named in the message, cannot be read, has a label
+        that is not a class, or has no caption.
     """
 
   @abc.abstractmethod
   def names(self, ids: np.ndarray) -> list[str]:
-    """Returns the file or record of each of `ids`, as a person finds it."""
+    """Returns the file or record of each of `ids`, for users to find it."""
 
   def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Like `read`, but may name image files instead of reading them.
+    """Like `read`, but may return paths of image files instead of reading them.
 
     Returns:
-      As `read`, and perhaps "form", int32 [n]: `encoded.form` of each image,
-      or `encoded.UPRIGHT_JPEG_FILE` where the "image" is the path of one.
+      As `read`, optionally with "form", int32 [n]: `encoded.form` of each
+      image, or `encoded.UPRIGHT_JPEG_FILE` where "image" is the path of one.
     """
     return self.read(ids)
 
   def captions(self, ids: np.ndarray) -> np.ndarray:
-    """Reads "text" alone, all captions of each record; see `read`."""
+    """Reads only "text", all captions of each record; see `read`."""
     return self.read(ids)["text"]
 
   def file_names(self, ids: np.ndarray) -> list[str] | None:
-    """Returns the names of image files, without folders; None: unknown.
+    """Returns the names of image files, without folders; None if unknown.
 
     Raises:
       UserError: The dataset does not store them.
@@ -143,7 +142,7 @@ class Source(abc.ABC):
     return None
 
   def known_labels(self) -> np.ndarray | None:
-    """The labels of all records, as `read` has them; None: not without it."""
+    """Labels of all records as in `read`; None if known only by reading."""
     return None
 
   @property
@@ -157,13 +156,13 @@ class Source(abc.ABC):
 
   @property
   def numbers(self) -> tuple[str, ...]:
-    """Names of the numbers to predict; () where labels are classes."""
+    """Names of the numbers to predict; () if labels are classes."""
     label = self.features.get("label")
     return label.names if isinstance(label, Numbers) else ()
 
   @property
   def num_classes(self) -> int | None:
-    """Number of classes; None: records have no labels."""
+    """Number of classes; None if records have no labels."""
     return self.label and self.label.num_classes
 
   @property
@@ -172,13 +171,13 @@ class Source(abc.ABC):
 
   @property
   def max_labels(self) -> int:
-    """Width of the labels, see `Label`; 0: records have no labels."""
+    """Width of the labels, see `Label`; 0 if records have no labels."""
     return self.label.max_labels if self.label else 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Wrapped(Source):
-  """A source made of another; forwards all but the fingerprint to `source`."""
+  """A source based on another; forwards all but the fingerprint to `source`."""
 
   source: Source
 
@@ -231,9 +230,10 @@ def open_source(
   max_bad_examples: int = 0,
   shuffle_block: int = 1,
 ) -> Source:
-  """Opens a dataset that is on disk, or one of the Hugging Face hub.
+  """Opens a dataset on disk or on the Hugging Face hub.
 
-  Nothing is downloaded but what is named as of the hub, 'datasets:OWNER/NAME'.
+  Nothing is downloaded except datasets named as on the hub,
+  'datasets:OWNER/NAME'.
 
   Args:
     dataset: 'folder', 'captions', 'webdataset:...', 'datasets:...', 'digits',
@@ -241,26 +241,26 @@ def open_source(
       'vtab/config:1.0.0'.
     split: TFDS split string, such as 'train[:99%]'.
     data_dir: Directory of datasets; for 'folder' and 'captions' the folder of
-      images itself; None: the environment variable TFDS_DATA_DIR, then
+      images itself; None for the environment variable TFDS_DATA_DIR, then
       ~/tensorflow_datasets.
-    image_key: Feature of a dataset that holds the image, if they have names.
-    label_key: Feature that holds the label or labels.
-    text_key: Feature that holds the captions; None: found by its name, if there
-      is one.
-    captions: False: captions that text_key does not name need not be there, and
-      are not read where they are a column of their own.
-    numbers: Whether labels are numbers to predict, where the name of the
-      dataset does not say it.
-    images_alone: True: of tar files and Hugging Face datasets, images alone are
-      read, and count whatever their labels and captions are or lack.
-    max_bad_examples: Number of records that may be missing or damaged; these
-      fail when they are read.
-    shuffle_block: Consecutive records that are read at about the same time, as
-      in `order.example_ids`; 1: records are read in any order.
+    image_key: Feature with the image, if the dataset's features have names.
+    label_key: Feature with the label or labels.
+    text_key: Feature with the captions; None to find it by name, if there is
+      one.
+    captions: False if captions not named by text_key are optional; a separate
+      column of them is then not read.
+    numbers: True if labels are numbers to predict, when the name of the dataset
+      does not say so.
+    images_alone: True to read only images from tar files and Hugging Face
+      datasets, regardless of their labels and captions.
+    max_bad_examples: Number of records that may be missing or damaged; reading
+      these fails.
+    shuffle_block: Number of consecutive records read at about the same time, as
+      in `order.example_ids`; 1 if records are read in any order.
 
   Raises:
-    UserError: The dataset, the split or a feature is not there, the data are
-      not fit for training, or their bucket cannot be reached.
+    UserError: The dataset, the split or a feature does not exist, the data are
+      unsuitable for training, or their bucket cannot be reached.
   """
   check(dataset)
   kind, _, arguments = dataset.partition(":")
@@ -286,7 +286,7 @@ def open_source(
 
 
 def _reach(kind: str, arguments: str, data_dir: str | None) -> None:
-  """Raises UserError if a bucket that holds the data cannot be reached."""
+  """Raises UserError if a bucket with the data cannot be reached."""
   if kind in _OF_NO_FILES:
     return
   if kind not in _MODULES:
@@ -302,10 +302,10 @@ def is_built_in(dataset: str) -> bool:
 
 
 def location(dataset: str, data_dir: str | None) -> str:
-  """Returns the real path that the files of a dataset are named by.
+  """Returns the real path that the names of a dataset's files refer to.
 
-  It does not depend on the directory that this process is in, and is "" for a
-  dataset whose name says all: one of TFDS or of the hub, or one of no files.
+  It does not depend on the working directory, and is "" for a dataset
+  identified by its name: one of TFDS or the hub, or one without files.
 
   Args:
     dataset, data_dir: As in `open_source`.
@@ -318,7 +318,8 @@ def location(dataset: str, data_dir: str | None) -> str:
   if not buckets.is_bucket(path):
     path = os.path.join(os.path.expanduser(data_dir or ""), path)
   if kind == "datasets":
-    # A directory goes before a name, and a configuration may follow either.
+    # A directory takes precedence over a name, and a configuration may follow
+    # either.
     places = (path, path.rpartition(":")[0])
     if not any(map(os.path.isdir, places)):
       return ""
@@ -328,7 +329,7 @@ def location(dataset: str, data_dir: str | None) -> str:
 
 
 def check(dataset: str) -> None:
-  """Checks the form of a dataset's name; reads no data.
+  """Checks the form of a dataset's name without reading data.
 
   Raises:
     UserError: It cannot be the name of a dataset.

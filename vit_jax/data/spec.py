@@ -1,8 +1,8 @@
 """Parser of preprocessing strings: 'decode|inception_crop(224)|flip_lr'.
 
-Neither TensorFlow nor jax is imported, so that a mistake in a config is
-reported at once. `clu.preprocess_spec` reads the same language but imports
-both, and tells neither where a mistake is nor what would be right.
+Neither TensorFlow nor jax is imported, so that mistakes in a config are
+reported at once. `clu.preprocess_spec` parses the same language but imports
+both, and reports neither the place of a mistake nor a correction.
 """
 
 import ast
@@ -26,10 +26,10 @@ from vit_jax.data.registry import OPS, Op
 from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean
 
-# Side of images that may be of one size or of many.
+# Side of images, which may have one size or various sizes.
 _UNKNOWN_SIDE = 0
 
-# Ops of other projects' strings whose work is done elsewhere here.
+# Ops in strings of other projects that are implemented elsewhere here.
 _ELSEWHERE = {
   "value_range": "pixels are normalised by the model (model.normalize)",
   "vgg_value_range": "pixels are normalised by the model (model.normalize)",
@@ -43,7 +43,7 @@ _ELSEWHERE = {
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-  """One op of a string with its arguments; `size` is filled in.
+  """One op of a string with its arguments, including `size`.
 
   Attributes:
     name: Name of the op, with '_2' and so on if the string repeats it.
@@ -58,7 +58,7 @@ class Call:
 
   @property
   def bound(self) -> dict[str, Any]:
-    """All arguments by the name of their parameter."""
+    """Returns all arguments by parameter name."""
     return {"keys": self.args} if self.op.is_variadic else self.kwargs
 
 
@@ -76,19 +76,19 @@ class Preprocess:
     return tuple(call for call in self.calls if call.op.kind == kind)
 
   def side(self, side: int | None) -> int | None:
-    """Returns the side of the host's square images, given the source's.
+    """Returns the side of the host's square images, given the source's side.
 
-    None: Sides vary.
+    None if sides vary.
     """
     for call in self.of_kind("image"):
       side = call.op.side(side, **call.bound)
     return side
 
   def check_crops(self, smaller: int | None) -> None:
-    """Checks that images are as large as the crops that are cut out of them.
+    """Checks that images are at least as large as their crops.
 
     Args:
-      smaller: Smaller side of the source's images; None: it is not known.
+      smaller: Smaller side of the source's images; None if unknown.
 
     Raises:
       UserError: A crop is larger than the image.
@@ -107,7 +107,7 @@ class Preprocess:
   ) -> tuple[int | None, int]:
     """Returns the numbers of classes and of labels per example after the ops.
 
-    They are None and 0 where there are no labels.
+    They are None and 0 if there are no labels.
 
     Raises:
       UserError: An op does not suit the dataset's numbers.
@@ -128,7 +128,7 @@ class Preprocess:
     return num_classes, max_labels
 
   def labels(self, labels: np.ndarray) -> np.ndarray | None:
-    """Applies the label ops to int32 [n] or [n, max_labels]; None: dropped."""
+    """Applies the label ops to int32 [n] or [n, max_labels]; may drop them."""
     for call in self.of_kind("label"):
       if labels is not None:
         labels = call.op.function(labels, *call.args, **call.kwargs)
@@ -141,13 +141,13 @@ class Preprocess:
 
   @property
   def tokenizes(self) -> Call | None:
-    """The op that makes `text`, if batches have it."""
+    """The op that creates `text`, if batches have it."""
     calls = self.of_kind("text")
     return calls[0] if calls else None
 
   @property
   def renumbers(self) -> bool:
-    """True if an op changes which classes the labels mean."""
+    """True if an op changes the meaning of the labels."""
     return any(call.op.name == "remap" for call in self.calls)
 
 
@@ -188,7 +188,7 @@ def _arguments(op: Op, node: ast.expr, image_size: int, where: str):
 
 
 def _checked(op: Op, name: str, value: Any, where: str) -> Any:
-  """The value of an argument, if its annotation allows it."""
+  """Returns the value of an argument if its annotation allows it."""
   if isinstance(value, list):
     value = tuple(value)
   try:
@@ -227,12 +227,12 @@ def parse(
 
   Args:
     text: Ops separated by '|', with literal arguments.
-    image_size: Side of the images that the ops make, pixels.
+    image_size: Side of the resulting images, pixels.
     where: Config key of the string, for messages.
     size_key: Config key of `image_size`, for messages.
 
   Raises:
-    UserError: The string cannot be read; names the op's position in it.
+    UserError: The string cannot be parsed; the message gives the op's position.
   """
   calls: list[Call] = []
   start = 0
@@ -277,7 +277,7 @@ def parse(
 
 
 def _check_text(preprocess: Preprocess) -> None:
-  """Raises UserError for text that is made twice, or made and dropped."""
+  """Raises UserError for text that is created twice, or created and dropped."""
   calls = preprocess.of_kind("text")
   if len(calls) > 1:
     raise UserError(f"{calls[1].where} is given twice; remove one.")
@@ -297,16 +297,16 @@ def check(
   train: bool = True,
   dataset: str | None = None,
 ) -> Preprocess:
-  """Like `parse`, and checks what needs no data.
+  """Like `parse`, with all checks that need no data.
 
   Args:
     text, image_size, where: As in `parse`.
-    train: Whether it is of training, not of an evaluation.
-    dataset: Name of the images' dataset; None: files of any size.
+    train: True for training, False for an evaluation.
+    dataset: Name of the images' dataset; None for files of any size.
 
   Raises:
-    UserError: Also if the images come out in another size or are smaller than
-      a crop, or an evaluation has ops of the training step.
+    UserError: As `parse`; or the resulting images have another size or are
+      smaller than a crop, or an evaluation has ops of the training step.
   """
   preprocess = parse(text, image_size, where=where)
   check_sides(preprocess, dataset)
@@ -325,11 +325,11 @@ def check(
 
 
 def check_sides(preprocess: Preprocess, dataset: str | None) -> None:
-  """Checks sides as far as the ops and the dataset's name tell them.
+  """Checks sides as far as they are known from the ops and the dataset's name.
 
   Raises:
-    UserError: The images come out in another size than `image_size` or in
-      various sizes, or are smaller than a crop.
+    UserError: The resulting images differ from `image_size`, vary in size, or
+      are smaller than a crop.
   """
   if dataset is None:
     preprocess.check_crops(None)
@@ -343,7 +343,7 @@ def check_sides(preprocess: Preprocess, dataset: str | None) -> None:
 
 
 def check_side(preprocess: Preprocess, side: int | None) -> None:
-  """Checks the side of the images that the host makes.
+  """Checks the side of the images produced by the host.
 
   Raises:
     UserError: The side is not `image_size`, or varies between images (None).

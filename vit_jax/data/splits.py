@@ -1,8 +1,8 @@
-"""Split strings as TFDS has them, such as 'train[:99%]' or 'train[:800]+test'.
+"""Split strings as in TFDS, such as 'train[:99%]' or 'train[:800]+test'.
 
-Parsed and rounded here, as TFDS does it, for every source: 'train[:99%]' has
-the same number of examples in an image folder as in a TFDS dataset of the same
-size, and what knows a dataset's size alone needs no TFDS.
+They are parsed and rounded here, as in TFDS, for every source: 'train[:99%]'
+has the same number of examples in an image folder as in a TFDS dataset of the
+same size, and code that needs only a dataset's size does not need TFDS.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean
 
 _ALL = "all"  # Every split of the dataset.
-# Names of splits to evaluate on, of which a dataset often has one alone.
+# Names of evaluation splits; a dataset often has only one of them.
 _HELD_OUT = ("test", "validation", "val")
 _PART = re.compile(r"([\w-]+)(?:\[([^\[\]]+)\])?")
 _BOUND = re.compile(r"(?:(-?[\d_.]+)(%|shard)?)?")
@@ -32,12 +32,12 @@ class Piece:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-  """A part of a split as it is written.
+  """A part of a split as written.
 
   Attributes:
     name: Name of the split, or 'all'.
-    start: Where it begins, in `unit`, from the end if negative; None: at 0.
-    stop: Where it ends, likewise; None: at the end.
+    start: Start in `unit`, from the end if negative; None for 0.
+    stop: Stop in `unit`, from the end if negative; None for the end.
     unit: '' for records, '%' or 'shard'.
   """
 
@@ -47,10 +47,10 @@ class Part:
   unit: str = ""
 
   def piece(self, shard_lengths: Sequence[int]) -> Piece:
-    """The records, of a split whose shards have so many.
+    """Returns the records, given the number of records in each shard.
 
     Raises:
-      ValueError: It begins or ends outside of the split.
+      ValueError: It begins or ends outside the split.
     """
     total = sum(shard_lengths)
     bounds = self.start, self.stop
@@ -77,17 +77,17 @@ class Part:
 def resolve(
   split: str, shard_lengths: Mapping[str, Sequence[int]], *, dataset: str
 ) -> list[Piece]:
-  """Returns the pieces that a split string stands for, in order.
+  """Returns the pieces of a split string, in order.
 
   Args:
     split: Split string.
     shard_lengths: Number of records in each shard, by split; one shard for
-      sources that have none. They matter to 'train[2shard:]' only.
-    dataset: Name for messages.
+      sources without shards. Shards matter only for 'train[2shard:]'.
+    dataset: Name of the dataset, for messages.
 
   Raises:
-    UserError: The string is malformed, a split is not there, a slice exceeds
-      the split, or nothing is left.
+    UserError: The string is malformed, a split does not exist, a slice exceeds
+      the split, or the result is empty.
   """
   present = ", ".join(
     f"{name} ({sum(lengths)} examples)"
@@ -119,7 +119,7 @@ def resolve(
 
 
 def _near(name: str, present: Collection[str]) -> str:
-  """A sentence with the split that was meant, if one is likely."""
+  """A sentence with the likely intended split, if any."""
   held_out = [one for one in _HELD_OUT if one in present]
   near = did_you_mean(name, list(present))
   if near is None and name in _HELD_OUT and held_out:
@@ -128,7 +128,7 @@ def _near(name: str, present: Collection[str]) -> str:
 
 
 def _parts(present: Collection[str]) -> str:
-  """The end of a sentence that shows how a split is cut in two."""
+  """The end of a sentence that shows how to divide a split in two."""
   name = "train" if "train" in present else next(iter(present), "train")
   return (
     f"'{name}[:80%]' and '{name}[80%:]' are parts of one, to train on and to"
@@ -144,7 +144,7 @@ def count(pieces: Sequence[Piece]) -> int:
 def locate(
   pieces: Sequence[Piece], ids: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Maps record numbers of the whole to positions in the pieces' splits.
+  """Maps overall record numbers to positions in the pieces' splits.
 
   Returns:
     int64 [n], numbers of pieces, and int64 [n], positions in their splits.
@@ -157,7 +157,7 @@ def locate(
 
 
 def parse(split: str) -> list[Part]:
-  """Parses a split string; reads no data.
+  """Parses a split string without reading data.
 
   Raises:
     UserError: It is not a split string.
@@ -172,7 +172,7 @@ def parse(split: str) -> list[Part]:
 
 
 def _part(text: str) -> Part:
-  """A split, or a slice of it. Raises ValueError for another text."""
+  """Parses a split or a slice of it; raises ValueError for other text."""
   found = _PART.fullmatch(text)
   if not found:
     raise ValueError(text)
@@ -182,7 +182,7 @@ def _part(text: str) -> Part:
   bounds = [_BOUND.fullmatch(bound) for bound in inside.split(":")]
   if name == _ALL or None in bounds or not any(b.group() for b in bounds):
     raise ValueError(text)
-  # The unit of one bound is that of both.
+  # The unit of one bound applies to both.
   unit = next(filter(None, (bound[2] for bound in bounds)), "")
   number = float if unit == "%" else int
   values = [number(bound[1]) if bound[1] else None for bound in bounds]

@@ -1,4 +1,4 @@
-"""A source that has a feature of each image ready, in place of the image."""
+"""A source with a stored feature for each image instead of the image."""
 
 import dataclasses
 
@@ -9,11 +9,11 @@ from vit_jax.data.sources import Wrapped
 
 @dataclasses.dataclass(frozen=True)
 class WithFeature(Wrapped):
-  """A source whose records have captions and one feature, and no image.
+  """A source of records with captions and one feature, without images.
 
   Attributes:
     name: Name of the feature.
-    rows: [num_examples, ...], the feature of each record.
+    rows: Feature of each record, [num_examples, ...].
   """
 
   name: str

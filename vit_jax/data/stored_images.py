@@ -11,7 +11,7 @@ from vit_jax.data import encoded, image_formats, outages, parallel
 from vit_jax.errors import UserError
 
 _REMOTE_READERS = 16
-# Headers of most JPEGs are short; 3 % of ImageNet's are longer than both.
+# Most JPEG headers are short; 3 % of ImageNet's are longer than both.
 _HEAD_BYTES, _LONGER_HEAD_BYTES = 1024, 16 * 1024
 
 
@@ -19,7 +19,7 @@ def read_all(paths: Sequence[str]) -> np.ndarray:
   """Reads files of the same file system or bucket, object [n] of bytes.
 
   Raises:
-    UserError: Naming a file that cannot be read.
+    UserError: A file, named in the message, cannot be read.
   """
   images = np.empty(len(paths), object)
   if len(paths) and buckets.is_bucket(paths[0]):
@@ -32,10 +32,10 @@ def read_all(paths: Sequence[str]) -> np.ndarray:
 
 
 def read_or_locate_all(paths: Sequence[str]) -> dict[str, np.ndarray]:
-  """Like `read_all`, but names files where that is faster.
+  """Like `read_all`, but returns paths of files where that is faster.
 
   Returns:
-    "image" and perhaps "form", see `sources.Source.read_or_locate`.
+    "image" and optionally "form", see `sources.Source.read_or_locate`.
   """
   if buckets.is_bucket(paths[0]):
     return {"image": read_all(paths)}
@@ -45,11 +45,11 @@ def read_or_locate_all(paths: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def begins_like_one(path: str) -> bool:
-  """Tests the first bytes; False of a file that cannot be read."""
+  """Checks the first bytes; False for a file that cannot be read."""
   try:
     head = read(path, image_formats.SIGNATURE_BYTES)
     return image_formats.begins_like_one(head)
-  except UserError:  # Reading it for training raises it again.
+  except UserError:  # Reading for training raises it again.
     return False
 
 
@@ -67,24 +67,24 @@ def read(path: str, size: int = -1) -> bytes:
 
 
 def read_or_locate(path: str) -> tuple[bytes, int]:
-  """Returns the path of an upright JPEG, else the content; and the form.
+  """Returns the form, and the path of an upright JPEG or else the content.
 
-  The path spares nearly all images the copies from Python to TensorFlow.
+  Paths avoid copies from Python to TensorFlow for nearly all images.
   """
   name = os.fsencode(path)
-  # TensorFlow's errors cannot hold other bytes.
+  # TensorFlow's errors cannot contain other bytes.
   if name.isascii():
     try:
       if _is_upright_jpeg(path):
         return name, encoded.UPRIGHT_JPEG_FILE
     except OSError:
-      pass  # Reading all of it meets the same, and can wait.
+      pass  # Reading the whole file has the same error, and can wait.
   content = read(path)
   return content, encoded.form(content)
 
 
 def _is_upright_jpeg(path: str) -> bool:
-  """Tests the head of a file, and has the rest fetched if it is one."""
+  """Checks the head of a file, and prefetches the rest of an upright JPEG."""
   # A file object makes more system calls, which cost more than this read.
   file = os.open(path, os.O_RDONLY)
   try:
@@ -95,7 +95,7 @@ def _is_upright_jpeg(path: str) -> bool:
       head += os.read(file, _LONGER_HEAD_BYTES - _HEAD_BYTES)
     if encoded.jpeg_orientation(head) != 1:
       return False
-    if hasattr(os, "posix_fadvise"):  # So that TensorFlow does not wait.
+    if hasattr(os, "posix_fadvise"):  # So that TensorFlow need not wait.
       os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
     return True
   finally:

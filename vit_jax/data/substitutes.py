@@ -1,11 +1,11 @@
-"""Examples that take the place of those that cannot be read.
+"""Examples that replace unreadable ones.
 
-A row of the stream whose example fails there gets the next example of the
-dataset that does not; the last one is followed by the first. The choice depends
-on the row and the data alone, so any process makes the same at any time, which
-a filter in tf.data, `ignore_errors`, could not promise: it would shift the rows
-that follow. It depends on the row because of an image that is cut off, a crop
-above the damage can be decoded.
+If the example of a row of the stream fails, the row gets the dataset's next
+example that does not fail there; the first follows the last. The choice depends
+only on the row and the data, so every process makes the same one at any time,
+which a filter in tf.data, `ignore_errors`, could not guarantee: it would shift
+the following rows. It depends on the row because crops above the damage of a
+truncated image can be decoded.
 """
 
 import logging
@@ -23,15 +23,15 @@ _logger = logging.getLogger(__name__)
 
 
 class UnusableError(UserError):
-  """Examples cannot be used, more than may be."""
+  """More examples are unusable than allowed."""
 
 
 class Substitutes:
-  """The bad examples that are known, and their substitutes.
+  """Known bad examples and their substitutes.
 
   Attributes:
     limit: Number of bad examples tolerated.
-    suspects: Numbers of the examples found to be damaged, or `known`, that is
+    suspects: Numbers of the examples found to be damaged, or `known`, i.e.
       replaced in an earlier part of the run.
   """
 
@@ -40,7 +40,7 @@ class Substitutes:
   ):
     self.limit = limit
     self._num_examples = num_examples
-    # First row that each example failed in.
+    # First row in which each example failed.
     self._first_rows = dict.fromkeys(known, -1)
     self._lock = threading.Lock()
     self.suspects = frozenset(self._first_rows)
@@ -64,7 +64,7 @@ class Substitutes:
     """Returns the examples to read in rows of the stream instead of `ids`.
 
     All are int64 [n]; `fails(example, row)` is True if a suspect cannot be used
-    there.
+    in the row.
     """
     if not self.suspects:
       return ids
@@ -82,7 +82,7 @@ class Substitutes:
   def _substitute(
     self, row: int, example: int, fails: Callable[[int, int], bool]
   ) -> int:
-    # One more than tolerated, so that the excess is seen.
+    # One more than tolerated, so that the excess is noticed.
     for _ in range(self.limit + 1):
       if example not in self.suspects or not fails(example, row):
         break
@@ -103,7 +103,7 @@ def too_many(names: list[str], limit: int) -> UserError:
 
 
 def found_unusable(problems: list[str], num_examples: int) -> UnusableError:
-  """Returns the error for examples that data cannot be opened with."""
+  """Returns the error for examples that prevent opening the data."""
   count = len(problems)
   advice = "Fix or remove them"
   if count < num_examples:

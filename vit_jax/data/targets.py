@@ -8,17 +8,17 @@ from vit_jax import truncate
 from vit_jax.data.sources import Source
 from vit_jax.errors import UserError
 
-# A batch holds numbers in float32, of 24 bits: their deviations from the mean
-# have less of them the larger the mean is.
+# A batch stores numbers in float32, with 24 bits: the larger the mean, the
+# fewer bits remain for deviations from it.
 _MOST_DEVIATIONS = 2.0**14
 
 
-# Datasets that may have numbers in place of classes.
+# Datasets that may have numbers instead of classes.
 _KINDS = ("csv", "datasets", "generated", "webdataset")
 
 
 def check(loss: str, dataset: str) -> None:
-  """Checks by its name that a dataset may have numbers for a loss.
+  """Checks, by name, that a dataset may have numbers for a loss.
 
   Raises:
     UserError: It has classes.
@@ -53,14 +53,14 @@ class Targets:
 
 
 def of_source(source: Source, *, dataset: str) -> Targets:
-  """Measures the numbers of a source, whose dataset messages name.
+  """Measures the numbers of a source; `dataset` names it in messages.
 
   Raises:
-    UserError: A number is the same in all examples, or differs so little that
-      a batch cannot hold the difference.
+    UserError: A number is the same in all examples, or varies too little to be
+      represented in a batch.
   """
   values = source.known_labels()
-  # NaN: it has none, and is not used.
+  # NaN means no number: not used.
   values = values[np.isfinite(values).all(axis=1)]
   mean, std = values.mean(axis=0), values.std(axis=0)
   constant = np.ptp(values, axis=0) == 0

@@ -1,7 +1,7 @@
-"""TensorFlow, imported at its first use, quietly and without any GPU.
+"""TensorFlow, imported on first use, quietly and without any GPU.
 
-`from vit_jax.data.tf_import import tf` costs nothing; the first use of one of
-its attributes imports TensorFlow (2 to 3 seconds).
+`from vit_jax.data.tf_import import tf` costs nothing; the first access to an
+attribute imports TensorFlow (2 to 3 seconds).
 """
 
 import functools
@@ -12,7 +12,7 @@ import tempfile
 import threading
 from typing import Any
 
-# Lines that TensorFlow writes to stderr at import at any log level.
+# Lines that TensorFlow writes to stderr on import at any log level.
 _NOISE = re.compile(
   "|".join(
     (
@@ -31,7 +31,7 @@ _NOISE = re.compile(
   )
 )
 
-# jax sets it for itself when it is imported, which mostly is before.
+# jax sets it for itself on import, which usually comes first.
 _JAX_LOG_LEVEL = "1"
 _LOCK = threading.RLock()
 
@@ -43,14 +43,14 @@ def _load() -> Any:
   TensorFlow writes from C++, so file descriptor 2 is redirected; lines that are
   not known noise are written after the import.
   """
-  # Warnings and errors are about damaged images, which a line of ours names by
-  # their file. Anything else that fails raises an exception.
+  # Warnings and errors concern damaged images, whose files our own messages
+  # name. All other failures raise an exception.
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL", _JAX_LOG_LEVEL) == _JAX_LOG_LEVEL:
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-  # Gives the same numbers on every machine, and no complaints on others.
+  # Gives the same numbers on every machine, without warnings on some.
   os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-  # TensorFlow looks for the older Keras and does without if there is none; the
-  # newer one, with scikit-learn and SciPy, would take a second more.
+  # TensorFlow looks for the older Keras and works without it; the newer one,
+  # with scikit-learn and SciPy, would take another second.
   keras = os.environ.get("TF_USE_LEGACY_KERAS")
   os.environ["TF_USE_LEGACY_KERAS"] = "1"
   sys.stderr.flush()
@@ -80,7 +80,7 @@ class _LazyTensorFlow:
   """A proxy for the module `tensorflow` until it is needed."""
 
   def __getattr__(self, name: str) -> Any:
-    with _LOCK:  # Two threads that redirected fd 2 at once would lose it.
+    with _LOCK:  # Two threads redirecting fd 2 at once would lose it.
       module = _load()
     return getattr(module, name)
 

@@ -9,21 +9,20 @@ from vit_jax.data.tf_import import tf
 
 
 class DatasetIterator:
-  """Iterates over a dataset of dicts, and can be deleted at any time.
+  """Iterates over a dataset of dicts; can be deleted at any time.
 
-  The arrays of an element show TensorFlow's memory, which they keep alive, so
-  that they stay as they are whatever becomes of the iterator; nobody may write
-  to them.
+  The arrays of an element are views of TensorFlow's memory, which they keep
+  alive, so they remain valid after the iterator; they must not be written to.
 
-  tf.data's own Python iterator is deleted with the interpreter's lock held, and
-  then waits for threads that may wait for that lock to call `numpy_function`: a
-  deadlock. A handle releases the lock when it is deleted, which has to be
-  before the interpreter ends, as no other thread gets its lock after that.
+  tf.data's own Python iterator is deleted while holding the interpreter's lock,
+  and waits for threads that may need that lock to call `numpy_function`: a
+  deadlock. A handle releases the lock when deleted, which must happen before
+  the interpreter ends, as no other thread gets its lock after that.
 
-  tf.data does not tune the dataset while it runs: a count of `AUTOTUNE` stays
-  at TensorFlow's default, at most 16. The thread that tunes can miss the end:
-  it is woken before the end is marked, may find no mark and then sleeps on
-  until it would tune next, up to a minute, while the deletion waits for it.
+  Autotuning is disabled: a count of `AUTOTUNE` stays at TensorFlow's default,
+  at most 16. The tuning thread can miss the end: it is woken before the end is
+  marked, may find no mark and then sleeps until the next tuning, up to a
+  minute, while deletion waits for it.
   """
 
   def __init__(self, dataset: Any):
@@ -41,7 +40,7 @@ class DatasetIterator:
       dataset=tf.data.experimental.to_variant(dataset), iterator=handle
     )
     self._held = [handle]
-    # Also called at exit, for iterators that are still referred to.
+    # Also called at exit, for iterators that are still referenced.
     weakref.finalize(self, self._held.clear)
 
   def __next__(self) -> dict[str, np.ndarray]:
@@ -52,16 +51,16 @@ class DatasetIterator:
     except tf.errors.OutOfRangeError:
       raise StopIteration from None
     # Views of TensorFlow's memory, aligned so that jax on a CPU does not copy
-    # them either. `tensor.numpy()` would copy, to memory less aligned.
+    # them either. `tensor.numpy()` would copy to less aligned memory.
     return {
       name: np.asarray(tensor)
       for name, tensor in zip(self._names, tensors, strict=True)
     }
 
   def close(self) -> None:
-    """Ends its threads; nothing can be taken from it afterwards.
+    """Ends its threads; it cannot be used afterwards.
 
-    TensorFlow keeps the functions of a dataset and what they refer to. An
-    iterator among that would keep its threads until the process ends.
+    TensorFlow keeps a dataset's functions and the objects they refer to. An
+    iterator among these would keep its threads until the process ends.
     """
     self._held.clear()

@@ -1,7 +1,7 @@
 """Locations of TFDS datasets on disk; nothing is downloaded.
 
 TFDS keeps DATA_DIR/NAME[/CONFIG]/VERSION/dataset_info.json. `tfds.builder`
-would run the dataset's own code and may try the network for minutes.
+would run the dataset's own code and might try the network for minutes.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 @dataclasses.dataclass(frozen=True)
 class DatasetName:
-  """'name/config:version', the last two optional."""
+  """'name/config:version'; config and version are optional."""
 
   name: str
   config: str | None = None
@@ -29,7 +29,7 @@ class DatasetName:
 
   @classmethod
   def parse(cls, text: str) -> "DatasetName":
-    """Parses a name that `sources.check` has accepted."""
+    """Parses a name accepted by `sources.check`."""
     match = _NAME.fullmatch(text)
     assert match, text
     return cls(**match.groupdict())
@@ -41,17 +41,16 @@ class DatasetName:
 
 
 def resolve_data_dir(data_dir: str | None) -> epath.Path:
-  """`data_dir`, or else TFDS_DATA_DIR, or else ~/tensorflow_datasets."""
+  """Returns `data_dir`, else TFDS_DATA_DIR, else ~/tensorflow_datasets."""
   default = os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
   return epath.Path(data_dir or default).expanduser()
 
 
 def find(dataset: DatasetName, data_dir: epath.Path) -> epath.Path | None:
-  """Returns the directory of a dataset, by default its newest version, or None.
+  """Returns the directory of a dataset, by default the newest version, or None.
 
   Raises:
-    UserError: No config is named, and several are there, none of them the
-      default.
+    UserError: No config is named, and there are several but no default.
   """
   directory = data_dir / dataset.name
   if dataset.config:
@@ -67,7 +66,7 @@ def find(dataset: DatasetName, data_dir: epath.Path) -> epath.Path | None:
 
 
 def require(dataset: DatasetName, data_dir: epath.Path) -> epath.Path:
-  """Like `find`; the UserError for a missing one says how to prepare it."""
+  """Like `find`; raises UserError with instructions if it is missing."""
   directory = find(dataset, data_dir)
   if directory is None:
     there = ", ".join(_names(data_dir)) or "no dataset"

@@ -1,4 +1,4 @@
-"""Download and preparation of TFDS datasets, by TFDS, for one command."""
+"""Download and preparation of TFDS datasets by TFDS, for one command."""
 
 import contextlib
 import logging
@@ -23,7 +23,7 @@ from vit_jax.suggestions import did_you_mean
 
 _logger = logging.getLogger(__name__)
 
-# Names of files in instructions to fetch them by hand.
+# Names of files in instructions for manual downloads.
 _ARCHIVE = re.compile(r"\b[\w-]+\.(?:tar(?:\.\w+)?|tgz|zip)\b")
 _ARRAY_RECORD = file_adapters.FileFormat.ARRAY_RECORD
 
@@ -42,10 +42,10 @@ class _Uncompressed(file_adapters.ArrayRecordFileAdapter):
 
 
 def prepare(dataset: str, data_dir: str | None) -> str:
-  """Makes a TFDS dataset ready for random access.
+  """Prepares a TFDS dataset for random access.
 
-  A dataset that is not there is downloaded and written as ArrayRecord, with
-  checksums beside it; TFRecord files that are there are indexed.
+  A missing dataset is downloaded and written as ArrayRecord, with checksums
+  next to it; existing TFRecord files are indexed.
 
   Returns:
     A line that describes the dataset.
@@ -96,7 +96,7 @@ def _download(name: tfds_directory.DatasetName, home: epath.Path) -> None:
   try:
     with _uncompressed():
       builder.download_and_prepare()
-  except Exception as error:  # Of the network, the disk or the dataset's code.
+  except Exception as error:  # From network, disk or the dataset's code.
     raise UserError(
       f"Dataset {str(name)!r} could not be prepared in {home}"
       f" ({type(error).__name__}: {error}). Where there is no network, prepare"
@@ -105,10 +105,10 @@ def _download(name: tfds_directory.DatasetName, home: epath.Path) -> None:
 
 
 def _raise_if_manual(builder: Any, home: epath.Path) -> None:
-  """Raises UserError if all files that a person must fetch are missing.
+  """Raises UserError if all files to be downloaded manually are missing.
 
-  If only some are, a warning names them: TFDS makes the splits that it can, and
-  instructions may name alternatives, or files to be unpacked.
+  If only some are missing, a warning names them: TFDS prepares the splits that
+  it can, and instructions may name alternatives, or files to be unpacked.
   """
   instructions = builder.MANUAL_DOWNLOAD_INSTRUCTIONS
   if not instructions:

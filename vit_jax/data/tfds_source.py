@@ -1,7 +1,7 @@
-"""TFDS datasets that are on disk, in ArrayRecord or TFRecord format.
+"""TFDS datasets on disk, in ArrayRecord or TFRecord format.
 
 TFDS reads the metadata. Its own data source is not used for the records: it
-opens no TFRecord files, and does not name a record that is damaged.
+cannot open TFRecord files and does not name damaged records.
 """
 
 import concurrent.futures
@@ -26,13 +26,13 @@ from vit_jax.data.computed_labels import ComputedLabel
 from vit_jax.data.tfrecord_files import TFRecordFiles
 from vit_jax.errors import UserError
 
-# Width of the padded lists where the dataset sets no limit. Labels are a few
-# bytes beside an image, so a generous width costs nothing.
+# Width of the padded lists if the dataset sets no limit. Labels are a few bytes
+# compared with an image, so a generous width costs nothing.
 _MAX_LABELS = 32
 _THREADS = 8
-# The name in TFDS's imagenet2012, and in datasets that `building` makes.
+# The name in TFDS's imagenet2012 and in datasets written by `building`.
 _FILE_NAME = "file_name"
-# Features taken for captions, in this order, if no other is named.
+# Features used as captions, in this order, if no other is named.
 _CAPTIONS = ("text", "caption", "captions", "captions/text")
 
 
@@ -51,8 +51,8 @@ def open_source(
   """Opens a prepared dataset; see `vit_jax.data.sources.open_source`.
 
   `arguments` is 'name', 'name/config' or either with ':version'. A key 'a/b' is
-  feature b inside feature a; a label may be one of `computed_labels.LABELS`. A
-  dataset with captions may lack labels, as may one without any class.
+  feature b inside feature a; a label may be one of `computed_labels.LABELS`.
+  Labels are optional for a dataset with captions or without any class.
 
   Raises:
     UserError: The dataset, a split or a feature is missing or unsuitable.
@@ -105,7 +105,7 @@ def read_info(directory: os.PathLike) -> Any:
 
   try:
     return read_only_builder.builder_from_directory(directory).info
-  except Exception as error:  # Each part has its format and its errors.
+  except Exception as error:  # Each part has its own format and errors.
     raise UserError(
       f"The dataset in {directory} cannot be read: {str(error).rstrip('.')}."
       " Remove that directory and prepare the dataset again."
@@ -114,14 +114,14 @@ def read_info(directory: os.PathLike) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class _Shards:
-  """Record files of one split; `ends` counts records in the first i + 1."""
+  """Record files of one split; `ends[i]` counts records in the first i + 1."""
 
   files: ArrayRecordFiles | TFRecordFiles
   names: Sequence[str]
   ends: np.ndarray
 
   def locate(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the shard and the position in it, int64 [n] each."""
+    """Returns shards and positions in them, int64 [n] each."""
     shards = np.searchsorted(self.ends, positions, side="right")
     starts = np.concatenate([[0], self.ends[:-1]])
     return shards, positions - starts[shards]
@@ -161,7 +161,7 @@ class TFDSSource(sources.Source):
           " prepare the dataset again."
         ) from None
       if self.max_labels > 1:
-        values = list(dict.fromkeys(values))  # A set, in the order given.
+        values = list(dict.fromkeys(values))  # A set, in the given order.
         if len(values) > self.max_labels:
           raise UserError(
             f"The {self._name(ids[row])} has {len(values)} labels; no more than"
@@ -179,7 +179,7 @@ class TFDSSource(sources.Source):
     return result
 
   def _labels(self, features: Any) -> Sequence[int]:
-    """The labels of a record, stored or computed; none of unlabelled data."""
+    """Labels of a record, stored or computed; none for unlabelled data."""
     if self.label is None:
       return []
     if self.computed is None:
@@ -187,13 +187,13 @@ class TFDSSource(sources.Source):
     return [self.computed.of(features)]
 
   def _texts(self, record: int | np.integer, features: Any) -> tuple[str, ...]:
-    """The captions of a record.
+    """Returns the captions of a record.
 
     Raises:
       UserError: None of them can be used.
     """
     stored = features[self.text_key].bytes_list.value
-    # Broken bytes become surrogates, which are not taken for UTF-8.
+    # Invalid bytes become surrogates, which are not accepted as UTF-8.
     texts = [text.decode("utf-8", "surrogateescape") for text in stored]
     kept, problem = caption_lists.usable(texts)
     if not kept:
@@ -277,7 +277,7 @@ def _parse(record: bytes) -> Any:
 def open_shards(info: Any, split: str, max_missing: int = 0) -> _Shards:
   """Opens the record files of a whole split; indexes TFRecord files.
 
-  Each file may lack `max_missing` records, which fail when they are read.
+  Up to `max_missing` records may be missing from each file; reading them fails.
 
   Raises:
     UserError: The files are in another format, missing or damaged.
@@ -287,7 +287,7 @@ def open_shards(info: Any, split: str, max_missing: int = 0) -> _Shards:
   split_info = info.splits[split]
   paths, lengths = split_info.filepaths, list(split_info.shard_lengths)
   directory = os.path.normpath(info.data_dir)
-  for path in paths:  # Their names come from a file of the dataset.
+  for path in paths:  # Names come from a file of the dataset.
     if os.path.dirname(os.path.normpath(path)) != directory:
       raise UserError(
         f"The dataset in {directory} names the file {path}, which is not in"
@@ -323,10 +323,10 @@ def _check_image(info: Any, key: str) -> None:
 
 
 def _text_key(info: Any, key: str | None) -> str | None:
-  """The feature that holds captions; without a `key`, by its name.
+  """Returns the feature with captions, found by name without a `key`.
 
   Raises:
-    UserError: The feature `key` is not there, or is no text.
+    UserError: The feature `key` does not exist, or is not text.
   """
   found = {
     name: feature
@@ -343,7 +343,7 @@ def _text_key(info: Any, key: str | None) -> str | None:
 def _is_text(feature: Any) -> bool:
   import tensorflow_datasets as tfds
 
-  # Text is a Tensor too; one of any other shape would be no single string.
+  # Text is a Tensor too; other shapes would not be a single string.
   return (
     isinstance(feature, tfds.features.Tensor)
     and not isinstance(feature, tfds.features.Image)
@@ -355,12 +355,12 @@ def _is_text(feature: Any) -> bool:
 def _label(
   info: Any, key: str, *, is_optional: bool = False
 ) -> tuple[sources.Label | None, ComputedLabel | None]:
-  """Describes the label `key`, and its computation if no feature holds it.
+  """Describes the label `key`, and its computation if it is not a feature.
 
-  Both are None where no feature is a class.
+  Both are None if no feature is a class.
 
   Raises:
-    UserError: Others are there, and it is not, or is no class.
+    UserError: There are classes, but `key` does not exist or is not a class.
   """
   import tensorflow_datasets as tfds
 
@@ -404,7 +404,7 @@ def _missing(
 def _flatten(
   feature: Any, name: str = "", repeats: tuple[int | None, ...] = ()
 ) -> dict[str, tuple[Any, tuple[int | None, ...]]]:
-  """Maps names in the records to (feature, lengths of the lists around it).
+  """Maps names in the records to (feature, lengths of enclosing lists).
 
   A length is None if it differs between examples.
   """

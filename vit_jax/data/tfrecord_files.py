@@ -1,9 +1,9 @@
 """Random access to the records of TFRecord files, by an index of offsets.
 
-TensorFlow reads such files from the front only. A record is the length of its
-data (uint64), a checksum of that (uint32), the data and a checksum of the data
-(uint32). The positions of records are found once, from length to length, and
-cached by `vit_jax.data.index_files`.
+TensorFlow reads such files only sequentially. A record consists of the length
+of its data (uint64), a checksum of the length (uint32), the data and a checksum
+of the data (uint32). The positions of records are found once, following the
+lengths, and cached by `vit_jax.data.index_files`.
 """
 
 import functools
@@ -29,13 +29,14 @@ _logger = logging.getLogger(__name__)
 
 
 class TFRecordFiles:
-  """The shards of a split, opened for every call.
+  """The shards of a split, opened for each call.
 
-  Loads the index, or builds it, which reads the length of every record. Paths
-  are those of one directory; each file may lack `max_missing` of its records.
+  Loads the index, or builds it by reading the length of every record. All paths
+  are in one directory; up to `max_missing` records may be missing from each
+  file.
 
   Raises:
-    UserError: Naming a file that is missing, cut off or damaged.
+    UserError: A file, named in the message, is missing, truncated or damaged.
   """
 
   def __init__(
@@ -57,7 +58,7 @@ class TFRecordFiles:
     self._lengths = self._lengths_of(offsets, sizes)
 
   def _fits(self, sizes: Sequence[int], offsets: np.ndarray) -> bool:
-    """Tests if a stored index is whole: every record follows another."""
+    """Tells whether a stored index is complete: records are consecutive."""
     return (
       offsets.shape == (self._ends[-1],)
       and offsets.dtype == np.int64
@@ -67,7 +68,7 @@ class TFRecordFiles:
   def _lengths_of(
     self, offsets: np.ndarray, sizes: Sequence[int]
   ) -> np.ndarray:
-    """Lengths of the records' data, int64 [n]; negative: it is missing."""
+    """Lengths of the records' data, int64 [n]; negative if missing."""
     following = np.append(offsets[1:], 0)
     following[self._ends[1:] - 1] = sizes
     return following - offsets - _HEADER_BYTES - _FOOTER_BYTES
@@ -98,9 +99,9 @@ class TFRecordFiles:
     shard_lengths: Sequence[int],
     max_missing: int,
   ) -> tuple[np.ndarray, bool]:
-    """Returns the offsets of all records, int64 [n], and True if all are whole.
+    """Returns all records' offsets, int64 [n], and True if all are complete.
 
-    The offset of a record that is missing is the end of its file.
+    The offset of a missing record is the end of its file.
     """
     _logger.info("Indexing %d TFRecord files.", len(self._paths))
     found = parallel.in_threads(
@@ -124,7 +125,7 @@ class TFRecordFiles:
 
 
 def _record_offsets(file: tuple[str, int]) -> tuple[np.ndarray, int]:
-  """Finds records in a file, given its path and size.
+  """Finds the records of a file, given its path and size.
 
   Returns:
     int64 [n], the position of each record, and the end of the last.
@@ -132,7 +133,7 @@ def _record_offsets(file: tuple[str, int]) -> tuple[np.ndarray, int]:
   path, size = file
   offsets, position = [], 0
   try:
-    # Of records smaller than the buffer, one call reads many lengths.
+    # If records are smaller than the buffer, one call reads many lengths.
     with io.BufferedReader(index_files.open_file(path)) as stream:
       while position < size:
         stream.seek(position)

@@ -1,9 +1,9 @@
-"""Tar files of images with captions or classes, in webdataset's form.
+"""Tar files of images with captions or classes, in webdataset's format.
 
-'webdataset:cc3m-{000..331}.tar' names the files below `data_dir`; braces hold a
-range of numbers or words separated by commas, and '*' and '?' stand for what
-names of files have there. Together they are the split `train`. Nothing is
-unpacked: the files are scanned once, and records are then read by their place.
+'webdataset:cc3m-{000..331}.tar' names files below `data_dir`; braces contain a
+range of numbers or comma-separated words, and '*' and '?' are wildcards.
+Together the files form the split `train`. Nothing is unpacked: the files are
+scanned once, and records are then read by position.
 `vit_jax.data.webdataset_index` describes the examples.
 """
 
@@ -55,16 +55,16 @@ def open_source(
 ) -> "WebDatasetSource":
   """Opens tar files; see `vit_jax.data.sources.open_source`.
 
-  Examples have captions if any of them has and `captions` says that they are
-  wanted, and classes if any of them has. `label_key` is the field of a .json
-  that holds the class; 'label', the default, and 'cls' stand for a .cls too,
-  which goes before the .json. With `numbers` it is the field of a .json that
-  holds the number to predict. With `images_alone` there are neither.
+  Examples have captions if any example does and `captions` is True, and classes
+  if any example does. `label_key` is the .json field with the class; 'label',
+  the default, and 'cls' also stand for a .cls file, which takes precedence over
+  the .json. With `numbers` it is the .json field with the number to predict.
+  With `images_alone` there are neither captions nor labels.
 
   Raises:
     UserError: A file is missing, no example has that field, or more than
-      `max_bad_examples` of the examples cannot be used or files are cut off;
-      names them.
+      `max_bad_examples` examples cannot be used or files are truncated; the
+      message names them.
   """
   name = f"webdataset:{arguments}"
   paths = webdataset_paths.find(check(arguments), data_dir, name)
@@ -151,7 +151,7 @@ class WebDatasetSource(sources.Source):
   labels: np.ndarray | None  # int32 [n] classes, float64 [n, 1] numbers.
   reasons: np.ndarray  # uint8 [n], into `webdataset_index.PROBLEMS`.
   is_usable: np.ndarray  # bool [n].
-  damaged: Sequence[tuple[str, str]]  # Paths of tars, and what is wrong.
+  damaged: Sequence[tuple[str, str]]  # Paths of tars and their problems.
   features: Mapping[str, sources.Feature]
   fingerprint: str
 
@@ -214,7 +214,7 @@ class WebDatasetSource(sources.Source):
     ]
 
   def problem(self, number: int | np.integer) -> str:
-    """Names an example and says what is wrong with it."""
+    """Names an example and its problem."""
     (name,) = self.names(np.array([number]))
     reason = webdataset_index.PROBLEMS[self.reasons[number]]
     return f"{name} ({reason})"
@@ -225,7 +225,7 @@ class WebDatasetSource(sources.Source):
     header: int | np.integer,
     size: int | np.integer,
   ) -> str:
-    """The name in the header of a file of an example."""
+    """Returns the name in the header of one of an example's files."""
     path = self.paths[self.examples["shard"][number]]
     try:
       name = webdataset_index.member_name(_read(path, int(header), int(size)))
@@ -260,11 +260,11 @@ class WebDatasetSource(sources.Source):
 def _index(
   paths: Sequence[str], label_fields: tuple[str, ...]
 ) -> tuple[np.ndarray, list[tuple[str, str]]]:
-  """Loads or makes the index of the files.
+  """Loads or builds the index of the files.
 
   Returns:
-    `webdataset_index.EXAMPLE` [n], and the files that are not whole, each with
-    what is wrong.
+    `webdataset_index.EXAMPLE` [n], and the incomplete files, each with its
+    problem.
   """
   states = list(parallel.in_threads(_state, paths, num_threads=_THREADS))
   missing = [p for p, state in zip(paths, states, strict=True) if not state]
@@ -273,7 +273,7 @@ def _index(
       f"{len(missing)} of {len(paths)} tar files are missing:"
       f" {truncate.first(missing)}. Copy them there, or name others."
     )
-  # What is an image depends on the packages that are installed.
+  # Whether a file is an image depends on the installed packages.
   suffixes = image_formats.SUFFIXES
   identity = [*states, label_fields, suffixes, webdataset_index.VERSION]
   places = index_files.places(paths, identity, "examples")
@@ -297,7 +297,7 @@ def _index(
 
 
 def _state(path: str) -> tuple[int, int] | None:
-  """Size and time of change: tar files are padded, so that sizes repeat."""
+  """Size and modification time, as tar files are padded and sizes repeat."""
   try:
     with buckets.as_os_error(path):
       found = buckets.status(path)

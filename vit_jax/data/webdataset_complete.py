@@ -1,4 +1,4 @@
-"""Examples of tar files that lack an image, a caption, a class or a number."""
+"""Examples of tar files without an image, a caption, a class or a number."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from vit_jax.data import webdataset_index
 
 
 def has_texts(examples: np.ndarray) -> bool:
-  """True if some examples have captions, be they of use or not.
+  """True if some examples have captions, usable or not.
 
-  A file of which nothing can be read may hold one. It counts only where all
-  do, since a single one would ask for captions of all the others.
+  An unreadable file may contain a caption. It counts only if all examples have
+  one, as otherwise a single file would require captions for all others.
   """
   number = webdataset_index.PROBLEMS.index
   problems = examples["text_problem"]
@@ -23,7 +23,7 @@ def has_texts(examples: np.ndarray) -> bool:
 
 
 def is_labelled(examples: np.ndarray, *, numbers: bool) -> np.ndarray:
-  """bool [n], whether examples have a class, or a number to predict."""
+  """bool [n], True where examples have a class, or a number to predict."""
   return ~np.isnan(examples["number"]) if numbers else examples["label"] >= 0
 
 
@@ -35,15 +35,15 @@ def judged(
   numbers: bool,
   images_alone: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Says what is wrong with each example, and whether it can be used.
+  """Determines each example's problem, and if it can be used.
 
-  Of several captions some may be of use.
+  Some of several captions may be usable.
 
   Args:
     examples: `webdataset_index.EXAMPLE` [n].
-    has_labels, has_texts: Whether every example must have them.
-    numbers: Whether labels are numbers to predict.
-    images_alone: Whether labels of no use are of no account either.
+    has_labels, has_texts: True if every example must have them.
+    numbers: True if labels are numbers to predict.
+    images_alone: True if unusable labels are ignored too.
   """
   reasons = np.zeros(len(examples), np.uint8)
   is_usable = np.ones(len(examples), bool)

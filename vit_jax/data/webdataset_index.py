@@ -1,10 +1,10 @@
-"""The places of images, texts and classes in tar files of webdataset's form.
+"""Positions of images, texts and classes in tar files in webdataset's format.
 
-Successive files of a tar whose names agree up to the first dot of the last part
-are an example: an image, its captions as .txt or .json, its class as .cls or in
-a field of the .json. Only headers and these small files are read, nothing is
-unpacked. What all examples of a dataset have in common is seen by
-`vit_jax.data.webdataset`, which says what one of them lacks.
+Successive files in a tar with the same name up to the first dot of the last
+component form an example: an image, its captions as .txt or .json, its class as
+.cls or in a field of the .json. Only headers and these small files are read;
+nothing is unpacked. `vit_jax.data.webdataset` compares all examples of a
+dataset and reports their missing parts.
 """
 
 import io
@@ -19,7 +19,7 @@ import numpy as np
 from vit_jax.data import caption_lists, image_formats, index_files
 from vit_jax.errors import UserError
 
-# Reasons why a part of an example cannot be used, by their number in an index.
+# Reasons why a part of an example cannot be used, by number in an index.
 PROBLEMS = (
   "",
   "no image",
@@ -34,13 +34,13 @@ PROBLEMS = (
   "two members of the same extension",
   "a .cls that holds no number of a class",
 )
-# Fields of a .json that hold the class, if no other is named. Where "cls" is
-# one, files .cls go before them.
+# Fields of a .json with the class, if no other is named. If "cls" is one of
+# them, .cls files take precedence.
 LABEL_FIELDS = ("label", "cls", "class")
 EXAMPLE = np.dtype(
   [
     ("shard", "<i4"),
-    ("header", "<i8"),  # Of the first file, with what extends it.
+    ("header", "<i8"),  # Of the first file, with extensions.
     ("header_size", "<i4"),
     ("image", "<i8"),
     ("image_size", "<i8"),
@@ -48,19 +48,19 @@ EXAMPLE = np.dtype(
     ("text", "<i8"),
     ("text_size", "<i8"),
     ("is_json", "?"),
-    ("label", "<i4"),  # -1: it has none; -2: its .cls holds none.
-    ("number", "<f8"),  # In the field of the .json; NaN: it has none.
+    ("label", "<i4"),  # -1: none; -2: none in its .cls.
+    ("number", "<f8"),  # In the field of the .json; NaN: none.
     ("text_problem", "u1"),
     ("has_caption", "?"),
     ("problem", "u1"),  # Of the example as a whole.
   ]
 )
-# tarfile's own, and those that sizes of more than 63 bits give in it.
+# tarfile's own errors, and those raised for sizes of more than 63 bits.
 _DAMAGES = (tarfile.TarError, OverflowError, ValueError, MemoryError)
-# Changes with what is found in the same files.
+# Changes with the results found in the same files.
 VERSION = 2
 _SEVERAL, _TWICE, ODD_CLASS = PROBLEMS[-3:]
-# How files begin that are compressed by gzip, bzip2, xz and zstd.
+# First bytes of files compressed by gzip, bzip2, xz and zstd.
 _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _BLOCK = 512
 
@@ -71,14 +71,14 @@ def of_shard(
   """Finds the examples of a tar file.
 
   Args:
-    path: The file.
-    number: Its number, for the index.
-    label_fields: Fields of a .json of which the first that is there holds the
-      class; a .cls goes before them if "cls" is one.
+    path: Path of the file.
+    number: Number of the file in the index.
+    label_fields: Fields of a .json, the first existing one being the class; a
+      .cls takes precedence if "cls" is one of them.
 
   Returns:
-    `EXAMPLE` [n], and a description of what is wrong with the file as a whole,
-    or "". What comes before a cut is found.
+    `EXAMPLE` [n], and a description of the problem with the whole file, or "".
+    Examples before a truncation are found.
 
   Raises:
     UserError: The file cannot be read at all.
@@ -101,9 +101,9 @@ def of_shard(
 
 
 def member_name(header: bytes) -> str | None:
-  """The name in the header of a file, which is long where others precede it.
+  """The name in the header of a file, long if extended headers precede it.
 
-  None: It is no header.
+  None if it is not a header.
   """
   try:
     with tarfile.open(
@@ -116,7 +116,7 @@ def member_name(header: bytes) -> str | None:
 
 
 def captions(content: bytes, is_json: bool) -> tuple[tuple[str, ...], str]:
-  """The captions in a .txt or .json that can be used, and what is wrong."""
+  """The usable captions in a .txt or .json, and the problem, if any."""
   if is_json:
     value, problem = _object(content)
     return ((), problem) if problem else caption_lists.of_object(value)
@@ -127,7 +127,7 @@ def captions(content: bytes, is_json: bool) -> tuple[tuple[str, ...], str]:
 
 
 def _object(content: bytes) -> tuple[dict[str, Any], str]:
-  """The object in a .json, and what is wrong."""
+  """The object in a .json, and the problem, if any."""
   try:
     value = json.loads(content.decode("utf-8-sig"))
   except UnicodeDecodeError:
@@ -140,7 +140,7 @@ def _object(content: bytes) -> tuple[dict[str, Any], str]:
 
 
 class _Scan:
-  """The rows of an index, made file by file."""
+  """The rows of an index, built file by file."""
 
   def __init__(
     self, file: io.IOBase, shard: int, label_fields: tuple[str, ...]
@@ -155,7 +155,7 @@ class _Scan:
 
   @property
   def is_open(self) -> bool:
-    """True in the middle of an example that lacks an image or a partner."""
+    """True within an example that still has no image or no other part."""
     has_image = any(map(_is_image, self._parts))
     has_partner = self._parts.keys() & {"txt", "json", "cls"}
     return bool(self._parts) and not (has_image and has_partner)
@@ -174,12 +174,12 @@ class _Scan:
     self._parts.setdefault(extension, member)
 
   def end(self) -> None:
-    """Ends the example that files were added to."""
+    """Ends the current example."""
     parts, self._parts = self._parts, {}
     is_twice, self._is_twice = self._is_twice, False
     images = _images(parts)
     texts = [parts[name] for name in ("txt", "json") if name in parts]
-    if not images and not texts and "cls" not in parts:  # A licence.
+    if not images and not texts and "cls" not in parts:  # Such as a licence.
       return
     kept, problem = (), "no caption"
     if texts:
@@ -216,29 +216,29 @@ class _Scan:
     return self._file.read(member.size)
 
   def _value(self, parts: Mapping[str, tarfile.TarInfo]) -> object:
-    """The value in the field of the class in a .json; None: there is none."""
+    """The value in the field of the class in a .json; None if there is none."""
     if "json" not in parts:
       return None
     found, _ = _object(self._read(parts["json"]))
     return next((found[k] for k in self._label_fields if k in found), None)
 
   def _label(self, parts: Mapping[str, tarfile.TarInfo], value: object) -> int:
-    """The class of an example; -1: it has none, -2: its .cls holds none."""
+    """The class of an example; -1 for none, -2 for none in its .cls."""
     if "cls" in parts and "cls" in self._label_fields:
       content = self._read(parts["cls"]).strip()
       return int(content) if content.isdigit() and len(content) < 10 else -2
-    # What else has such a name is nobody's class.
+    # Any other content under such a name is not a class.
     return value if type(value) is int and 0 <= value < 10**9 else -1
 
 
 def _header_size(member: tarfile.TarInfo) -> int:
-  """Bytes of the header of a file; a name beyond 2 GiB is left out."""
+  """Bytes of the header of a file; names beyond 2 GiB are omitted."""
   size = member.offset_data - member.offset
   return size if size < 2**31 else _BLOCK
 
 
 def _number(value: object) -> float:
-  """A number to predict; NaN: it is none."""
+  """A number to predict; NaN if it is not a number."""
   if type(value) not in (int, float):
     return math.nan
   try:
@@ -251,10 +251,11 @@ def _number(value: object) -> float:
 def _images(
   parts: Mapping[str, tarfile.TarInfo],
 ) -> list[tarfile.TarInfo]:
-  """The image among files by their extensions, or all that it may be.
+  """The image among files by extension, or all candidates.
 
-  An extension such as 'jpg' goes before one such as 'depth.png', which may be
-  something else. Of several such, the first in `image_formats.SUFFIXES` does.
+  An extension such as 'jpg' takes precedence over one such as 'depth.png',
+  which may be something else. Among several such, the first in
+  `image_formats.SUFFIXES` is used.
   """
   for suffix in image_formats.SUFFIXES:
     if found := parts.get(suffix[1:]):
@@ -267,7 +268,7 @@ def _is_image(extension: str) -> bool:
 
 
 def _scan(file: io.IOBase, size: int, scan: _Scan) -> str:
-  """Adds the files of a tar to a scan; returns what is wrong with the tar."""
+  """Adds the files of a tar to a scan; returns the problem with the tar."""
   if not size:
     return "it is empty"
   try:
@@ -294,7 +295,7 @@ def _scan(file: io.IOBase, size: int, scan: _Scan) -> str:
     pass
   except _DAMAGES:
     end = tar.offset
-  # A tar ends with blocks of zeros; tarfile takes any damage for the end.
+  # A tar ends with blocks of zeros; tarfile treats any damage as the end.
   file.seek(min(end, size))
   after = file.read(_BLOCK)
   is_whole = len(after) == _BLOCK and not any(after)

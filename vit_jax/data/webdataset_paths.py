@@ -18,19 +18,19 @@ _MAX_FILES = 100_000
 
 
 def expand(arguments: str) -> list[str]:
-  """Lists the files that a pattern names, without looking for them.
+  """Lists the files that a pattern names, without searching for them.
 
-  A '*' or '?' stays as it is.
+  '*' and '?' are kept.
 
   Raises:
-    UserError: It is no pattern of tar files.
+    UserError: It is not a pattern of tar files.
   """
   files = [arguments]
   while any(map(_BRACES.search, files)):
     found = []
     for file in files:
       found += _expanded(file, arguments)
-      if len(found) > _MAX_FILES:  # Before there are too many to hold.
+      if len(found) > _MAX_FILES:  # Before there are too many for memory.
         raise UserError(
           f"webdataset:{arguments} names more than {_MAX_FILES} files; name"
           " fewer."
@@ -47,13 +47,12 @@ def expand(arguments: str) -> list[str]:
 
 
 def find(names: Sequence[str], data_dir: str | None, shown: str) -> list[str]:
-  """The paths of files; those that '*' and '?' stand for are sorted.
+  """Finds the paths of files; those matching '*' and '?' are sorted.
 
-  A '~' at the beginning of a name is the home directory.
+  A '~' at the start of a name is the home directory.
 
   Raises:
-    UserError: There is no file that a pattern fits, or a bucket cannot be
-      listed.
+    UserError: No file matches a pattern, or a bucket cannot be listed.
   """
   found = []
   for name in map(os.path.expanduser, names):
@@ -78,7 +77,7 @@ def find(names: Sequence[str], data_dir: str | None, shown: str) -> list[str]:
 
 
 def _matching(root: epath.Path, pattern: str, shown: str) -> list[str]:
-  """The objects of a bucket that a pattern fits."""
+  """The objects of a bucket that match a pattern."""
   try:
     with buckets.as_os_error(root):
       return [os.fspath(file) for file in root.glob(pattern)]
@@ -92,7 +91,7 @@ def _matching(root: epath.Path, pattern: str, shown: str) -> list[str]:
 
 
 def _escaped(pattern: str) -> str:
-  """Makes brackets, which stand for themselves, do so in a glob."""
+  """Escapes brackets in a glob, as they are literal."""
   return pattern.replace("[", "[[]")
 
 
@@ -103,7 +102,7 @@ def _path(name: str, data_dir: str | None) -> str:
 
 
 def _expanded(file: str, pattern: str) -> list[str]:
-  """Replaces the first braces by each of the texts that they stand for."""
+  """Replaces the first braces with each of the texts that they stand for."""
   braces = _BRACES.search(file)
   if braces is None:
     return [file]

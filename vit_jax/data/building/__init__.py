@@ -1,1 +1,1 @@
-"""Image folders, tar files and lists of files, written as TFDS datasets."""
+"""Image folders, tar files and lists of files, converted to TFDS datasets."""

@@ -1,7 +1,7 @@
-"""Writes a TFDS dataset of a person's images, so that a kill costs one shard.
+"""Writes a user's images as a TFDS dataset; being killed costs one shard.
 
-Everything grows in DATA_DIR/NAME/VERSION.partial and is moved to
-DATA_DIR/NAME/VERSION when it is whole:
+Everything is written to DATA_DIR/NAME/VERSION.partial and moved to
+DATA_DIR/NAME/VERSION when complete:
 
   lock            held by the preparation at work
   plan.json       what is made, and of what; another plan does not continue here
@@ -9,10 +9,10 @@ DATA_DIR/NAME/VERSION when it is whole:
   dataset/        the shards
   unusable.jsonl  images that cannot be used, and files that are not whole
 
-Formats and metadata are array_record's and TFDS's. TFDS's own writers are not
-used: `download_and_prepare` and `store_as_tfds_dataset` begin again after a
-kill and move every image through temporary files; `SequentialWriter` is for
-one process and keeps no list of what is whole.
+Formats and metadata are those of array_record and TFDS. TFDS's own writers are
+not used: `download_and_prepare` and `store_as_tfds_dataset` start over after
+being killed and move every image through temporary files; `SequentialWriter` is
+for one process and keeps no list of complete shards.
 """
 
 import contextlib
@@ -37,17 +37,17 @@ from vit_jax.data.building.contract import Inputs
 from vit_jax.errors import UserError
 
 DEFAULT_VERSION = "1.0.0"
-# Beside the shards, what they were made from.
+# File next to the shards that states what they were made from.
 PLAN_FILE = "preparation.json"
 UNUSABLE_FILE = "unusable.jsonl"
 
 # 230 MB of ImageNet's photographs, 5 MB of thumbnails.
 _EXAMPLES_PER_SHARD = 2048
-# Each is a file that stays open while it is read.
+# Each shard is a file that stays open while it is read.
 _MAX_SHARDS = 2048
-# Beyond this something is wrong with all of them.
+# Beyond this, something is wrong with all of them.
 _MAX_UNUSABLE = 1000
-# Another order would be another dataset.
+# A different order would be a different dataset.
 _ORDER_SEED = 0
 
 
@@ -60,9 +60,8 @@ class Built:
     directory: Directory of the dataset.
     splits: From the name of each split to its number of examples.
     max_labels, num_ignored: See `contract.Inputs`.
-    num_unusable: Number of images that were left out, and of files that were
-      not whole.
-    was_there: True if nothing had to be made.
+    num_unusable: Number of omitted images and of incomplete files.
+    was_there: True if nothing had to be written.
   """
 
   name: tfds_directory.DatasetName
@@ -100,9 +99,9 @@ def build(
   skip_unusable: bool = False,
   show: Callable[[str, int, int], None],
 ) -> Built:
-  """Makes a TFDS dataset in ArrayRecord format, or continues making it.
+  """Writes a TFDS dataset in ArrayRecord format, or continues writing it.
 
-  The records are in a pseudo-random order that depends on their number alone.
+  The records are in a pseudo-random order that depends only on their number.
 
   Args:
     dataset: 'name' or 'name:version'.
@@ -110,12 +109,13 @@ def build(
     path: The input; see `inputs.read`, also for `split`, `image_root`,
       `class_names`, `image_key`, `label_key`, `unlabelled`, `num_workers` and
       `show`.
-    num_shards: Number of files of each split; None: by that of examples.
-    skip_unusable: Leaves out images that cannot be read or decoded, and those
-      that files which are not whole have lost.
+    num_shards: Number of files for each split; None to derive it from the
+      number of examples.
+    skip_unusable: True to omit images that cannot be read or decoded, and those
+      missing from incomplete files.
 
   Raises:
-    UserError: The input or its images cannot be used, another dataset is
+    UserError: The input or its images cannot be used, another dataset exists
       there, or it cannot be written.
   """
   name, home = _name(dataset), tfds_directory.resolve_data_dir(data_dir)
@@ -155,7 +155,7 @@ def build(
       f"{target} cannot be written ({error.strerror or error}). Once that is"
       " fixed, run the same command again: it continues with what is missing."
     ) from error
-  if not (job.partial / "dataset").exists():  # Else it is another's.
+  if not (job.partial / "dataset").exists():  # Else it belongs to another.
     shutil.rmtree(job.partial, ignore_errors=True)
   info = json.loads((target / "dataset_info.json").read_text())
   unusable = target / UNUSABLE_FILE
@@ -185,14 +185,14 @@ def _name(dataset: str) -> tfds_directory.DatasetName:
 
 
 def default_num_shards(num_examples: int) -> int:
-  """Number of files of a split of so many examples, unless one is given."""
+  """Default number of files for a split of so many examples."""
   return min(-(-num_examples // _EXAMPLES_PER_SHARD), _MAX_SHARDS)
 
 
 def _plan(
   name: tfds_directory.DatasetName, found: Inputs, num_shards: int | None
 ) -> dict[str, Any]:
-  """Everything that the bytes of the shards depend on, as JSON."""
+  """Returns everything that the bytes of the shards depend on, as JSON."""
   counts = {n: split.num_examples for n, split in sorted(found.splits.items())}
   for split, count in counts.items():
     if not count:
@@ -219,7 +219,7 @@ def _differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-  """A dataset to make: its name, place, source and plan."""
+  """A dataset to write: its name, place, source and plan."""
 
   name: tfds_directory.DatasetName
   target: epath.Path
@@ -233,7 +233,9 @@ class _Job:
     return self.target.with_name(self.target.name + ".partial")
 
   def make(self, skip_unusable: bool) -> bool:
-    """Makes the dataset; False if another preparation has just done so."""
+    """Writes the dataset; returns False if another preparation has just done
+    so.
+    """
     (self.partial / "dataset").mkdir(parents=True, exist_ok=True)
     (self.partial / "done").mkdir(exist_ok=True)
     with _alone(self.partial):
@@ -246,7 +248,7 @@ class _Job:
     return is_needed
 
   def check_made(self) -> None:
-    """Raises UserError if what is there was made of something else."""
+    """Raises UserError if the existing dataset was made from something else."""
     theirs = records.read_json(self.target / PLAN_FILE)
     if differences := _differences(self.plan, theirs):
       what = f" (different: {differences})" if theirs else ""
@@ -256,7 +258,7 @@ class _Job:
       )
 
   def replace_lost(self) -> None:
-    """Writes the shards that a whole dataset has lost since.
+    """Rewrites shards that a complete dataset has since lost.
 
     Raises:
       UserError: Images have changed.
@@ -309,7 +311,9 @@ class _Job:
     done: epath.Path | None = None,
     num_done: int = 0,
   ) -> Iterator[tuple[_Shard, shards.Shard]]:
-    """Writes shards in parallel; yields each when it and those before are."""
+    """Writes shards in parallel; yields each once it and those before are
+    written.
+    """
 
     def task(shard: _Shard) -> Callable[[], shards.Shard]:
       split = self.inputs.splits[shard.split]
@@ -340,10 +344,11 @@ class _Job:
       yield shard, whole
 
   def _make_shards(self, skip_unusable: bool) -> dict[_Shard, shards.Shard]:
-    """Writes the shards that are missing; returns all.
+    """Writes the missing shards; returns all shards.
 
     Raises:
-      UserError: Naming images that cannot be used, unless they are skipped.
+      UserError: Images cannot be used and are not skipped; the message names
+        them.
     """
     directory, done = self.partial / "dataset", self.partial / "done"
     made = {}
@@ -351,7 +356,7 @@ class _Job:
       value = records.read_json(done / f"{shard.file}.json")
       file = directory / shard.file
       if value and file.exists() and buckets.status(file).size == value["size"]:
-        # One that lacks images is made again, for they may have been fixed.
+        # A shard with missing images is rewritten, as they may have been fixed.
         if skip_unusable or not value["unusable"]:
           made[shard] = shards.Shard(**value)
     missing = [shard for shard in self._shards() if shard not in made]
@@ -375,11 +380,11 @@ class _Job:
     return {shard: made[shard] for shard in self._shards()}
 
   def _finish(self, made: Mapping[_Shard, shards.Shard]) -> None:
-    """Writes all but the shards."""
+    """Writes everything except the shards."""
     directory = self.partial / "dataset"
     names = {shard.file for shard in made}
     for path in directory.iterdir():
-      if path.name not in names:  # Left by a process that was killed.
+      if path.name not in names:  # Left by a killed process.
         path.unlink()
     splits = {
       split: [whole for shard, whole in made.items() if shard.split == split]
@@ -398,7 +403,7 @@ class _Job:
 
 @contextlib.contextmanager
 def _alone(partial: epath.Path) -> Iterator[None]:
-  """Locks the directory against other preparations; a kill unlocks it."""
+  """Locks the directory against other preparations; being killed unlocks it."""
   with open(partial / "lock", "w") as file:
     try:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -414,9 +419,9 @@ def _list_unusable(
   directory: epath.Path,
   damaged: Sequence[tuple[str, str]] = (),
 ) -> list[str]:
-  """Names the images that cannot be used, if any, and lists them in a file.
+  """Names the unusable images, if any, and lists them in a file.
 
-  Damaged files are listed before them, without a split.
+  Damaged files come first in the list, without a split.
   """
   found = sorted(
     (shard.split, name, problem)

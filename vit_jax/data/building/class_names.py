@@ -1,4 +1,4 @@
-"""Names of classes, and the order that gives them their labels."""
+"""Names of classes, and the order that determines their labels."""
 
 import collections
 from collections.abc import Collection, Sequence
@@ -11,7 +11,7 @@ def read(path: str) -> tuple[str, ...]:
   """Reads the lines of a file: the name of class 0, of class 1, ...
 
   Raises:
-    UserError: It cannot be read, or a name is empty or there twice.
+    UserError: It cannot be read, or a name is empty or appears twice.
   """
   start = f"--class_names={path}"
   try:
@@ -37,11 +37,11 @@ def order(
 ) -> tuple[str, ...]:
   """Returns the names of all classes in the order of their labels.
 
-  Those `found` in the input, called `where`, are sorted, unless `names`, which
-  are those of --class_names, are given.
+  Names `found` in the input, called `where` in messages, are sorted, unless
+  `names`, those of --class_names, are given.
 
   Raises:
-    UserError: There is only one class, or one is not among `names` or has
+    UserError: There is only one class, or a class is not among `names` or has
       characters that TFDS cannot store.
   """
   if names is not None:
@@ -58,7 +58,7 @@ def order(
       " two or more."
     )
   for name in found:
-    # TFDS stores one name a line, in UTF-8.
+    # TFDS stores one name per line, in UTF-8.
     if not name or name != name.strip() or not name.isprintable():
       raise UserError(
         f"{where}: the name of class {name!r} is empty, begins or ends with a"

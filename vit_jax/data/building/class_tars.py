@@ -1,8 +1,9 @@
-"""The input DIR/CLASS.tar, one tar file a class, as ImageNet-21k comes.
+"""The input DIR/CLASS.tar, one tar file per class, as for ImageNet-21k.
 
-The headers of all files are read once; an image is then read from its position
-in the tar. Nothing is unpacked, so names in a tar lead nowhere. tarfile reads
-the headers; what it takes for whole although it is not is checked here.
+The headers of all files are read once; images are then read from their
+positions in the tar. Nothing is unpacked, so names in a tar cannot point
+elsewhere. tarfile reads the headers; incomplete files that it accepts are
+detected here.
 """
 
 import dataclasses
@@ -27,15 +28,15 @@ _CHUNK = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class _Tar:
-  """A tar file, and the images in it in its order.
+  """A tar file and its images, in order.
 
   Attributes:
     names: Names of the images, without folders.
-    offsets: int64 [n], positions of their bytes; -1 for what has the name of
-      an image and is no file.
+    offsets: int64 [n], positions of their bytes; -1 for an entry with the name
+      of an image that is not a file.
     sizes: int64 [n], bytes.
     num_ignored: Number of other files.
-    problem: Sentence on what is wrong with the tar file.
+    problem: Sentence about what is wrong with the tar file, if anything.
   """
 
   path: str
@@ -58,14 +59,14 @@ def read(
 
   Args:
     splits: From names to paths of the tar files, sorted.
-    root: Directory that they are in.
-    names: Names of all classes, in the order of their labels; None: those
+    root: Directory that contains them.
+    names: Names of all classes, in the order of their labels; None for those
       found, sorted.
     num_workers, show: As in `inputs.read`.
 
   Raises:
-    UserError: Naming tar files that lead elsewhere, cannot be read or have no
-      image; or a class is not among `names`.
+    UserError: Tar files, named in the message, point elsewhere, cannot be read
+      or have no image; or a class is not among `names`.
   """
   real_root = os.path.realpath(root)
   paths = [path for found in splits.values() for path in found]
@@ -179,10 +180,10 @@ def _read_headers(path: str) -> _Tar:
 
 
 def _cut_off(path: str, end: int) -> str | None:
-  """Says what is wrong unless nothing but zeros follow the last member.
+  """Describes the problem unless only zeros follow the last member.
 
-  A tar that was cut off between two members has no zeros, one that others were
-  appended to has more than zeros; tarfile takes both for whole.
+  A tar truncated between two members has no zeros, and one with others appended
+  has more than zeros; tarfile accepts both as complete.
   """
   with open(path, "rb") as file:
     file.seek(end)

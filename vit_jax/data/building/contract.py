@@ -1,4 +1,4 @@
-"""Examples that an input offers by number, and their classes."""
+"""Examples of an input, by number, and their classes."""
 
 import abc
 import dataclasses
@@ -11,10 +11,10 @@ from vit_jax.data import folder_listing
 
 
 class Readable(abc.ABC):
-  """One record to write, from wherever it is read; can be pickled.
+  """One record to write, from any kind of input; can be pickled.
 
   Attributes:
-    name: Its name in the input.
+    name: Name of the record in the input.
     labels: Numbers of its classes, each once.
   """
 
@@ -26,26 +26,26 @@ class Readable(abc.ABC):
     """Reads the encoded image.
 
     Raises:
-      OSError, ValueError: It is not there, or must not be read.
+      OSError, ValueError: It does not exist, or must not be read.
     """
 
   def captions(self) -> tuple[str, ...]:
-    """Captions of the image; files of images have none."""
+    """Captions of the image; image files have none."""
     return ()
 
 
 @dataclasses.dataclass(frozen=True)
 class Example(Readable):
-  """A record whose image lies in a file.
+  """A record with its image in a file.
 
   Attributes:
     name: Class and file, or path, as in the input.
     labels: Numbers of its classes, each once.
-    path: File that holds the image.
-    root: Real path of the directory that `path` must not lead out of.
-    offset: Position of the image in the file, bytes; -1 for what has the name
-      of an image and is not a file.
-    size: Bytes of the image; None: all of the file.
+    path: File that contains the image.
+    root: Real path of the directory that `path` must not leave.
+    offset: Position of the image in the file, bytes; -1 for an entry with the
+      name of an image that is not a file.
+    size: Bytes of the image; None for the whole file.
   """
 
   name: str
@@ -74,10 +74,10 @@ class Example(Readable):
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-  """The examples of a split, in an order that is always the same.
+  """The examples of a split, always in the same order.
 
-  `examples` maps numbers, int64 [n], to the examples; lists of files are long,
-  so only those of a shard exist at once.
+  `examples` maps numbers, int64 [n], to examples; lists of files are long, so
+  only those of a shard exist at a time.
   """
 
   num_examples: int
@@ -90,17 +90,17 @@ class Inputs:
 
   Attributes:
     splits: From the name of each split to its examples.
-    class_names: Names in the order of the labels; None: classes are numbers.
-    num_classes: Number of classes in all splits; 0: there are none.
-    max_labels: 1 if every example has one label, 0 if none has any, else the
-      size of the largest set of labels.
-    identity: Hash that changes when a number stands for another file or label.
-    place: Real path that the files are named from, or the name of a dataset of
-      the hub: other files may have the same names.
-    num_ignored: Number of files that are no images by their names.
-    has_captions: Whether examples have captions.
-    damaged: Files that are not whole, each with what is wrong; their examples
-      that can be read are in `splits`.
+    class_names: Names in the order of the labels; None if classes are numbers.
+    num_classes: Number of classes in all splits; 0 for none.
+    max_labels: 1 if every example has one label, 0 if no example has any,
+      otherwise the size of the largest set of labels.
+    identity: Hash that changes when a number refers to another file or label.
+    place: Real path that file names are relative to, or the name of a dataset
+      on the hub: other files may have the same names.
+    num_ignored: Number of files whose names are not those of images.
+    has_captions: True if examples have captions.
+    damaged: Incomplete files, each with its problem; their readable examples
+      are in `splits`.
   """
 
   splits: Mapping[str, Split]

@@ -1,4 +1,4 @@
-"""Recognition of the form of an input by what is there, and image folders."""
+"""Recognition of the form of an input by its content, and image folders."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ from vit_jax.data.building.contract import Example, Inputs, Split
 from vit_jax.errors import UserError
 
 _DEFAULT_SPLIT = "train"
-_UNNAMED = ""  # The split of files that do not name one.
+_UNNAMED = ""  # The split of files that name none.
 _SPLIT = re.compile(r"[A-Za-z]\w*")
 
 
@@ -35,20 +35,22 @@ def read(
   """Lists the examples at `path`.
 
   Args:
-    path: Image folder; folder of tar files, or of folders of them that are the
-      splits; file of JSON lines, or folder of several, each a split; or the
-      name of a dataset, see `stored`.
-    split: Name for the split of files that do not name one; None: 'train'.
-    image_root: Directory that the paths of JSON lines start from and stay in.
-    class_names: File of the names of all classes, in the order of the labels.
-    image_key, label_key: Columns of a dataset that has them by name.
-    unlabelled: Whether images alone are taken, of a folder at any depth, or of
+    path: Image folder; folder of tar files, or of one such folder per split;
+      file of JSON lines, or folder of one such file per split; or the name of a
+      dataset, see `stored`.
+    split: Name for the split of files that name none; None for 'train'.
+    image_root: Directory that the paths of JSON lines are relative to and must
+      stay in.
+    class_names: File with the names of all classes, in the order of the labels.
+    image_key, label_key: Columns of a dataset with named columns.
+    unlabelled: True to take only images, at any depth of a folder, or from
       another dataset.
-    num_workers: Processes.
-    show: Called with what is read, how much of it and out of how much.
+    num_workers: Number of processes.
+    show: Called with a name of the things read, their number so far and the
+      total.
 
   Raises:
-    UserError: Saying what cannot be used.
+    UserError: Something cannot be used; the message says what.
   """
   if unlabelled and (class_names or image_root or os.path.isfile(path)):
     raise UserError(
@@ -75,7 +77,7 @@ def read(
     )
   if not os.path.exists(path):
     raise UserError(f"--from={path} does not exist.")
-  path = str(pathlib.Path(path))  # Without a slash at its end.
+  path = str(pathlib.Path(path))  # Without a trailing slash.
   lines, tars = {}, {}
   if not unlabelled:
     lines, tars = _json_lines(pathlib.Path(path)), _tars(pathlib.Path(path))
@@ -107,7 +109,7 @@ def read(
 def _image_folder(
   root: str, names: Sequence[str] | None, unlabelled: bool
 ) -> Inputs:
-  """Lists an image folder, and opens no file; see `folder_listing`."""
+  """Lists an image folder without opening files; see `folder_listing`."""
   listing = folder_listing.find_images(
     root, folder_listing.Options(unlabelled=unlabelled)
   )
@@ -151,7 +153,7 @@ def _image_folder(
 def _with_split(
   found: dict[str, Any], split: str | None, path: str
 ) -> dict[str, Any]:
-  """Names the split that has no name, and checks all names."""
+  """Names the unnamed split, and checks all names."""
   if split and _UNNAMED not in found:
     raise UserError(
       f"--split={split}: --from={path} has the splits"
@@ -183,7 +185,7 @@ def _tars(path: pathlib.Path) -> dict[str, list[str]]:
 
 
 def _tars_in(directory: pathlib.Path) -> list[str]:
-  """Lists tar files; refuses folders beside them.
+  """Lists tar files; rejects folders next to them.
 
   These may be other splits, or the same images unpacked.
   """

@@ -1,4 +1,4 @@
-"""The input of one JSON object a line: {"path": ..., "labels": [...]}.
+"""The input with one JSON object per line: {"path": ..., "labels": [...]}.
 
 Either every line has "label", one class, or every line has "labels", a list.
 Classes are numbers from 0 or names. Only the position of each line is kept.
@@ -38,13 +38,15 @@ class _Seen:
 def read(
   splits: Mapping[str, str], image_root: str | None, names: Sequence[str] | None
 ) -> Inputs:
-  """Reads every line once, and no image.
+  """Reads every line once, without reading images.
 
-  Without `image_root`, paths start from the directory of the lines; without
-  `names`, those of classes are sorted, and numbers go up to the highest.
+  Without `image_root`, paths are relative to the directory of the file; without
+  `names`, names of classes are sorted, and the largest number determines their
+  count.
 
   Raises:
-    UserError: Naming lines of another form, or that do not agree.
+    UserError: Lines have another form or are inconsistent; the message names
+      them.
   """
   seen, identity, found = _Seen(), hashlib.sha256(), {}
   for split, path in sorted(splits.items()):
@@ -84,7 +86,7 @@ def read(
     },
     class_names=tuple(names) if names is not None else None,
     num_classes=len(names) if names is not None else seen.highest + 1,
-    # A list stays a list where no image has two: one may have none.
+    # Lists remain lists even if no image has two labels: one may have none.
     max_labels=max(2, seen.most_labels) if key == "labels" else 1,
     identity=identity.hexdigest(),
     place=root,

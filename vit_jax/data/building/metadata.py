@@ -1,4 +1,4 @@
-"""The files that make a directory of shards a TFDS dataset."""
+"""The files that turn a directory of shards into a TFDS dataset."""
 
 from collections.abc import Mapping, Sequence
 

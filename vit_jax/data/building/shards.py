@@ -1,4 +1,4 @@
-"""Writing of one shard: reads, checks and serializes its examples in order."""
+"""Writes one shard: reads, checks and serializes its examples in order."""
 
 import dataclasses
 import os
@@ -8,20 +8,20 @@ from vit_jax import records
 from vit_jax.data import array_record_files, checksums, integrity, parallel
 from vit_jax.data.building.contract import Readable
 
-# Reading and decoding let other threads run.
+# Other threads can run during reading and decoding.
 _THREADS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-  """A shard that is whole, as its JSON file describes it.
+  """A complete shard, as described by its JSON file.
 
   Attributes:
     num_examples: Number of records.
     num_bytes: Bytes of all records.
     size: Bytes of the file.
     sha256: Checksum of the file.
-    unusable: (name, reason) of each image that was left out.
+    unusable: (name, reason) for each omitted image.
   """
 
   num_examples: int
@@ -41,13 +41,13 @@ def write(
   max_labels: int,
   done_path: str | None = None,
 ) -> Shard:
-  """Writes a shard, which has another name until it is whole.
+  """Writes a shard, under another name until it is complete.
 
   Args:
     path: Path of the shard.
     examples: Examples in order.
     max_labels: See `contract.Inputs`.
-    done_path: Path of a JSON file, written when the shard is whole.
+    done_path: Path of a JSON file, written when the shard is complete.
 
   Raises:
     OSError: It cannot be written.
@@ -72,7 +72,7 @@ def write(
         num_examples += 1
         num_bytes += len(record)
       writer.close()
-    except RuntimeError as error:  # ArrayRecord's form of a full disk.
+    except RuntimeError as error:  # ArrayRecord's error for a full disk.
       raise OSError(str(error)) from None
     checksum = dataclasses.asdict(checksums.of_new_file(partial))
   shard = Shard(num_examples, num_bytes, **checksum, unusable=unusable)
@@ -82,7 +82,7 @@ def write(
 
 
 def _load(example: Readable) -> tuple[Readable, bytes, str | None]:
-  """Reads an image and decodes it once; returns it, or why it is unusable."""
+  """Reads and decodes an image; returns it, or the reason it is unusable."""
   try:
     image = example.read()
   except (OSError, ValueError) as error:  # ValueError: names with zero bytes.
@@ -91,7 +91,7 @@ def _load(example: Readable) -> tuple[Readable, bytes, str | None]:
 
 
 def _serialize(example: Readable, image: bytes, max_labels: int) -> bytes:
-  """Returns the tf.train.Example of the features that `metadata` declares.
+  """Returns the tf.train.Example with the features that `metadata` declares.
 
   A set of labels becomes a list of `max_labels`, padded with -1.
   """
@@ -108,5 +108,5 @@ def _serialize(example: Readable, image: bytes, max_labels: int) -> bytes:
   elif max_labels:
     padding = [-1] * (max_labels - len(example.labels))
     feature["labels"].int64_list.value.extend([*example.labels, *padding])
-  # The order of a map's entries is otherwise any.
+  # Otherwise the order of a map's entries is arbitrary.
   return record.SerializeToString(deterministic=True)

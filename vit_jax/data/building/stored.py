@@ -1,7 +1,7 @@
-"""The input of a dataset that is stored otherwise: another source's records.
+"""The input from a dataset in another format: records of another source.
 
-'webdataset:PATTERN' and 'datasets:NAME_OR_DIR' become records as image folders
-do. A process that writes a shard opens the source itself, and reads from it by
+'webdataset:PATTERN' and 'datasets:NAME_OR_DIR' become records, like image
+folders. A process that writes a shard opens the source itself and reads by
 number.
 """
 
@@ -18,8 +18,7 @@ from vit_jax.data import sources, webdataset
 from vit_jax.data.building.contract import Inputs, Readable, Split
 from vit_jax.errors import UserError
 
-# Bad records are named when they are written, all of them together, and damaged
-# files before.
+# Bad records are named all together on writing, and damaged files before.
 _ANY = 2**31
 _OPENING = threading.Lock()
 
@@ -31,12 +30,12 @@ def is_one(path: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-  """A split of a dataset, by what opens it.
+  """A split of a dataset, by the arguments that open it.
 
   Attributes:
-    dataset, split, image_key, label_key: As `sources.open_source` takes them.
-    captions: Whether a record is of no use without captions.
-    images_alone: Whether a record is of use whatever else it has or lacks.
+    dataset, split, image_key, label_key: As in `sources.open_source`.
+    captions: True if a record without captions is unusable.
+    images_alone: True if a record needs only an image.
   """
 
   dataset: str
@@ -47,17 +46,17 @@ class Stored:
   images_alone: bool = False
 
   def open(self) -> sources.Source:
-    # Several threads of a shard ask at once.
+    # Several threads of a shard may call this at once.
     with _OPENING, _without_warnings(webdataset.__name__):
       return _opened(self)
 
 
 @contextlib.contextmanager
 def _without_warnings(name: str) -> Iterator[None]:
-  """Leaves out a logger's warnings.
+  """Suppresses a logger's warnings.
 
-  They are of bad records, which are named in the end, and would come again from
-  every process and split.
+  They are about bad records, which are named at the end, and would be repeated
+  by every process and split.
   """
   logger = logging.getLogger(name)
 
@@ -87,7 +86,7 @@ def _opened(stored: Stored) -> sources.Source:
 
 @dataclasses.dataclass(frozen=True)
 class Record(Readable):
-  """A record of a source, of which captions are kept if `has_captions`."""
+  """A record of a source, with its captions if `has_captions`."""
 
   stored: Stored
   number: int
@@ -99,7 +98,7 @@ class Record(Readable):
     return np.array([self.number])
 
   @property
-  def name(self) -> str:  # Of its file, or its number if that has none.
+  def name(self) -> str:  # That of its file, else its number.
     try:
       (name,) = self.stored.open().file_names(self._ids) or (None,)
     except UserError:
@@ -121,7 +120,7 @@ class Record(Readable):
     except UserError:
       if self.stored.captions:
         raise
-      return ()  # Its class is worth keeping.
+      return ()  # Its class is still useful.
 
 
 def read(
@@ -133,20 +132,21 @@ def read(
   label_key: str = "label",
   unlabelled: bool = False,
 ) -> Inputs:
-  """Lists the records of a dataset, and reads none.
+  """Lists the records of a dataset without reading them.
 
   Args:
-    path: Its name, as `train.dataset` has it; relative ones start here.
-    split: Name of the only split of tar files; None: 'train'.
-    names: Names of the classes, where the dataset has none.
+    path: Name of the dataset, as in `train.dataset`; relative paths start from
+      the working directory.
+    split: Name of the only split of tar files; None for 'train'.
+    names: Names of the classes, if the dataset has none.
     image_key, label_key: As in `sources.open_source`.
-    unlabelled: Whether classes and captions are left out, so that no image is
-      bad for want of them.
+    unlabelled: True to ignore classes and captions, so that no image is bad
+      because they are missing.
 
   Raises:
     UserError: The dataset cannot be opened, has neither classes nor captions
-      though `unlabelled` is not set, or another number of classes than there
-      are names.
+      although `unlabelled` is not set, or its number of classes differs from
+      that of names.
   """
 
   def stored(of_split: str) -> Stored:
@@ -175,7 +175,7 @@ def read(
     )
   class_names = None if unlabelled else whole.class_names
   for name in class_names or ():
-    if len(name.strip().splitlines()) != 1:  # TFDS stores one name a line.
+    if len(name.strip().splitlines()) != 1:  # TFDS stores one name per line.
       raise UserError(
         f"--from={path}: the name of class {name!r} is empty or of several"
         " lines, which cannot be stored; rename it."
@@ -191,7 +191,7 @@ def read(
         " out, or name each."
       )
     class_names = tuple(names)
-  # Of tar files all examples have captions, or none.
+  # In tar files, either all examples have captions or none.
   is_all_alike = isinstance(whole, webdataset.WebDatasetSource)
   needs_captions = (whole.label is None or is_all_alike) and not unlabelled
   return Inputs(
@@ -221,7 +221,7 @@ def _records(
   stored: Stored, max_labels: int, has_captions: bool, ids: np.ndarray
 ) -> list[Record]:
   labels = stored.open().known_labels() if max_labels else None
-  if labels is None:  # A test split that was published without them.
+  if labels is None:  # A test split published without labels.
     unknown = (-1,) if max_labels == 1 else ()
     return [Record(stored, int(i), unknown, has_captions) for i in ids]
   return [

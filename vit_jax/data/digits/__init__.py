@@ -1,1 +1,1 @@
-"""scikit-learn's handwritten digits as a TFDS dataset that needs no network."""
+"""scikit-learn's handwritten digits as a TFDS dataset, without a network."""

@@ -8,13 +8,13 @@ import tensorflow_datasets as tfds
 from PIL import Image
 from sklearn import datasets
 
-# Every fifth image of a class is held out. In the order of the data set each
-# writer's digits follow one another, so all writers are in both splits.
+# Every fifth image of a class is held out. In the dataset each writer's digits
+# are consecutive, so all writers are in both splits.
 _TEST_STRIDE = 5
 
 
 class Digits(tfds.core.GeneratorBasedBuilder):
-  """1797 grey images of 8 px: 1442 to train on, 355 to test."""
+  """1797 grey images of 8 px: 1442 for training, 355 for testing."""
 
   VERSION = tfds.core.Version("1.0.0")
   RELEASE_NOTES = {"1.0.0": "First version."}
@@ -46,7 +46,7 @@ class Digits(tfds.core.GeneratorBasedBuilder):
     self, *, held_out: bool
   ) -> Iterator[tuple[int, dict[str, bytes | int]]]:
     digits = datasets.load_digits()
-    # Grey levels are 0 to 16.
+    # Grey levels range from 0 to 16.
     images = np.round(digits.images * (255 / 16)).astype(np.uint8)
     seen = np.zeros(10, int)
     for index, label in enumerate(digits.target):

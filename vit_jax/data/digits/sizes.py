@@ -1,4 +1,4 @@
-"""Sizes of `digits`, for what is planned without preparing it."""
+"""Sizes of `digits`, for planning without preparing it."""
 
 from vit_jax.paper.datasets import Dataset
 

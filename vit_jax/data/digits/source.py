@@ -1,4 +1,4 @@
-"""`digits`, prepared when first used: 2 seconds, a megabyte, no network."""
+"""`digits`, prepared on first use: 2 seconds, a megabyte, no network."""
 
 import contextlib
 import io
@@ -19,7 +19,7 @@ def open_source(
   """Opens `digits`; see `vit_jax.data.sources.open_source`.
 
   Raises:
-    UserError: The dataset is not there and `data_dir` cannot be written.
+    UserError: The dataset does not exist and `data_dir` cannot be written.
   """
   prepare(data_dir)
   return tfds_source.open_source(
@@ -28,10 +28,10 @@ def open_source(
 
 
 def prepare(data_dir: str | None) -> epath.Path:
-  """Writes the dataset unless it is there, and returns its directory.
+  """Writes the dataset unless it exists, and returns its directory.
 
-  Several processes may do so at once: each writes a copy, and the first to
-  finish puts it in place.
+  Several processes can do so at once: each writes a copy, and the first to
+  finish moves it into place.
 
   Raises:
     UserError: `data_dir` cannot be written.
@@ -42,7 +42,7 @@ def prepare(data_dir: str | None) -> epath.Path:
     return target
   try:
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its place: only a rename on one disk is atomic.
+    # Next to the final path, as only a rename on the same disk is atomic.
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
       _build(scratch).rename(target)
   except OSError as error:
