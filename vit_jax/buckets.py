@@ -1,8 +1,8 @@
 """Paths in buckets, such as gs://BUCKET/runs/first.
 
-A bucket holds whole objects under names. An object appears at once when all of
-it is written; nothing can be appended to or renamed, and there are no
-directories, only names that begin alike.
+A bucket contains whole objects under names. An object appears at once when it
+is completely written; objects cannot be appended to or renamed, and there are
+no directories, only names with common prefixes.
 """
 
 import contextlib
@@ -21,30 +21,30 @@ from etils import epath
 
 from vit_jax.errors import UserError
 
-# A storage that has not said anything for so long is out of reach.
+# A storage that is silent for so long is unreachable.
 FIRST_ANSWER_SECONDS = 8
-# The longest outage that a run waits for before it begins.
+# The longest outage that a run waits for before it starts.
 OUTAGE_SECONDS = 300
 _logger = logging.getLogger(__name__)
 
 
 def is_bucket(path: epath.PathLike) -> bool:
-  """Tests if a path is in a bucket, of any provider."""
+  """Tells whether a path is in a bucket of any provider."""
   return "://" in os.fspath(path)
 
 
 def check(path: epath.PathLike, *, outage_seconds: int = 0) -> None:
-  """Raises UserError if a path's package is missing or its storage silent.
+  """Raises UserError if a path's package is missing or its storage is silent.
 
   Args:
-    path: In a bucket, or on a file system, where all is well.
-    outage_seconds: Time for which a silent storage is asked again.
+    path: Path in a bucket, or on a file system, which always passes.
+    outage_seconds: Time during which a silent storage is retried.
   """
   if not os.fspath(path).startswith("gs://"):
     return
   import fsspec
 
-  # Its errors reach us, and need not be printed with their traces too.
+  # Its errors reach us, so they need not be logged with tracebacks too.
   logging.getLogger("gcsfs").setLevel(logging.CRITICAL)
   try:
     fsspec.get_filesystem_class("gcs")
@@ -72,15 +72,15 @@ def check(path: epath.PathLike, *, outage_seconds: int = 0) -> None:
 
 @functools.cache
 def _reach(bucket: str) -> None:
-  """Waits for a first answer, whichever it is.
+  """Waits for a first answer of any kind.
 
-  Without a network, gcsfs asks for credentials, for the kind of the bucket and
-  for objects, each many times, for two minutes. So it is asked without
-  credentials first. Only that is bounded, not what follows an answer. Statuses
-  such as 503 are no answer to gcsfs, which tries again.
+  Without a network, gcsfs requests credentials, the kind of the bucket and
+  objects, each many times, for two minutes. So a request without credentials is
+  made first. Only this one is bounded, not those after an answer. gcsfs does
+  not treat statuses such as 503 as an answer, and retries.
 
   Raises:
-    UserError: None has come in FIRST_ANSWER_SECONDS.
+    UserError: There is no answer within FIRST_ANSWER_SECONDS.
   """
   import fsspec
 
@@ -98,7 +98,7 @@ def _reach(bucket: str) -> None:
 
 
 def check_workdir(path: epath.PathLike, *, outage_seconds: int = 0) -> None:
-  """Like `check`, and refuses files and buckets of another kind than gs://."""
+  """Like `check`; also rejects files, and buckets other than gs://."""
   if is_bucket(path) and not os.fspath(path).startswith("gs://"):
     raise UserError(
       f"The workdir {path} is in a bucket that checkpoints cannot be written"
@@ -112,14 +112,14 @@ def check_workdir(path: epath.PathLike, *, outage_seconds: int = 0) -> None:
 
 
 def absolute(path: epath.PathLike) -> epath.Path:
-  """A path from the root; etils takes a bucket for a relative path."""
+  """Returns an absolute path; etils treats a bucket as a relative path."""
   path = epath.Path(path)
   return path if is_bucket(path) else path.resolve()
 
 
 @contextlib.contextmanager
 def as_os_error(path: epath.PathLike) -> Iterator[None]:
-  """Turns errors of a bucket's libraries into OSError with one line."""
+  """Converts errors of a bucket's libraries to OSError with one line."""
   try:
     yield
   except UserError:
@@ -142,22 +142,22 @@ def _os_error(error: Exception) -> OSError:
 
 
 def upload(source: epath.PathLike, target: epath.PathLike) -> None:
-  """Copies a file of this machine to an object; raises OSError."""
+  """Copies a local file to an object; raises OSError."""
   with as_os_error(target), open(source, "rb") as file:
     with epath.Path(target).open("wb") as stream:
       shutil.copyfileobj(file, stream, 16 << 20)
 
 
 def upload_all(source: epath.PathLike, target: epath.PathLike) -> None:
-  """Copies all files below a directory of this machine; raises OSError."""
+  """Copies all files below a local directory; raises OSError."""
   for path in files(epath.Path(source)):
     upload(path, epath.Path(target) / path.relative_to(source))
 
 
 def files(directory: epath.Path) -> Iterator[epath.Path]:
-  """All files below a directory, in order of their names.
+  """Yields all files below a directory, in order of their names.
 
-  An error of the storage leaves it; `is_dir` would take one for an answer.
+  Errors of the storage are raised; `is_dir` would return an answer instead.
   """
   for path in sorted(directory.iterdir()):
     if status(path).is_directory:
@@ -167,12 +167,12 @@ def files(directory: epath.Path) -> Iterator[epath.Path]:
 
 
 class Status(NamedTuple):
-  """Kind, size and time of change of a path.
+  """Kind, size and modification time of a path.
 
   Attributes:
-    is_directory: There are names below it.
-    size: Bytes of a file.
-    changed: Seconds since 1970.
+    is_directory: True if there are names below it.
+    size: Size of a file, bytes.
+    changed: Modification time, seconds since 1970.
   """
 
   is_directory: bool
@@ -181,10 +181,10 @@ class Status(NamedTuple):
 
 
 def status(path: epath.PathLike) -> Status:
-  """Like `epath.Path.stat`, for files of owners without a name too.
+  """Like `epath.Path.stat`, but also works for owners without a name.
 
-  etils looks up the name of the owner and fails without one; in a container
-  started as any user (`docker run --user`) or on NFS there may be none.
+  etils looks up the owner's name and fails without one; in a container started
+  as any user (`docker run --user`) or on NFS there may be none.
   """
   if is_bucket(path):
     found = epath.Path(path).stat()
@@ -196,9 +196,10 @@ def status(path: epath.PathLike) -> Status:
 def move(
   source: epath.Path, target: epath.Path, *, first: Iterable[str] = ()
 ) -> None:
-  """Moves a directory of a bucket, object by object, to a name that is free.
+  """Moves a directory of a bucket, object by object, to an unused name.
 
-  All is copied before anything is removed, names in `first` before the others.
+  Everything is copied before anything is removed; names in `first` are removed
+  first.
   """
   with as_os_error(source):
     for path in files(source):
@@ -211,9 +212,9 @@ def move(
 
 @contextlib.contextmanager
 def local(path: epath.PathLike) -> Iterator[epath.Path]:
-  """A path on this machine, copied to `path` if all goes well.
+  """Yields a local path, copied to `path` on success.
 
-  A file or a directory may be made there; OSError: it cannot be copied.
+  A file or a directory can be created there; OSError if it cannot be copied.
   """
   with tempfile.TemporaryDirectory(prefix="vit_jax-") as directory:
     made = epath.Path(directory) / epath.Path(path).name

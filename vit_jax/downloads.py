@@ -1,4 +1,4 @@
-"""Downloads over HTTP that go on where they were cut, and check what came."""
+"""Downloads over HTTP that resume after interruptions and are verified."""
 
 import base64
 import contextlib
@@ -20,16 +20,16 @@ from typing import BinaryIO
 
 from vit_jax import records
 
-_SECONDS = 10.0  # To connect, and between two pieces of an answer.
-_ATTEMPTS = 3  # In a row that bring nothing new.
-# Answers that ask for patience, beside the server's own errors.
+_SECONDS = 10.0  # Timeout to connect, and between pieces of a response.
+_ATTEMPTS = 3  # Consecutive ones without progress.
+# Statuses that ask to retry later, in addition to server errors.
 _PASSING = (
   http.client.REQUEST_TIMEOUT,
   http.client.TOO_MANY_REQUESTS,
 )
 _PAUSE_SECONDS = 0.5
 _PIECE = 1 << 20
-# Longer than a download at work ever writes nothing.
+# Longer than any pause in the writes of a running download.
 _LEFT_SECONDS = 600.0
 _TELL_SECONDS = 10.0
 _MD5 = re.compile(r"md5=([\w+/]+={0,2})", re.ASCII)
@@ -37,10 +37,10 @@ _logger = logging.getLogger(__name__)
 
 
 class DownloadError(Exception):
-  """A file cannot be had; the message is the reason, without the address.
+  """A file is unavailable; the message is the reason, without the address.
 
   Attributes:
-    status: HTTP status of an answer that refuses it; None without one.
+    status: HTTP status of a refusal; None without one.
   """
 
   def __init__(self, reason: str, status: int | None = None):
@@ -49,10 +49,11 @@ class DownloadError(Exception):
 
 
 class _Cut(Exception):  # noqa: N818
-  """The connection broke before the end; another may bring the rest.
+  """The connection broke before the end; another may fetch the rest.
 
   Attributes:
-    is_answered: True if the server answers, and may do better later.
+    is_answered: True if the server responds, so that a later attempt may
+      succeed.
   """
 
   def __init__(self, reason: str, is_answered: bool = False):
@@ -62,15 +63,15 @@ class _Cut(Exception):  # noqa: N818
 
 @contextlib.contextmanager
 def arriving(path: pathlib.Path) -> Iterator[pathlib.Path]:
-  """A file that takes the place of `path` once it is whole.
+  """Yields a file that replaces `path` once it is complete.
 
-  What downloads that were killed have left in its directory is removed: files
-  that are not locked and were not written to for ten minutes. Either alone
-  would not do: a process may be stopped for long, and storage that several
-  machines share may keep the locks of each to itself.
+  Files left in its directory by killed downloads are removed: those that are
+  not locked and were not written to for ten minutes. Neither condition suffices
+  alone: a process may be stopped for long, and storage shared by several
+  machines may not share their locks.
 
   Args:
-    path: File in an existing directory, of downloads alone.
+    path: File in an existing directory that contains only downloads.
 
   Raises:
     OSError: The file cannot be written.
@@ -78,7 +79,7 @@ def arriving(path: pathlib.Path) -> Iterator[pathlib.Path]:
   with records.replacing(path) as partial, open(partial, "wb") as file:
     with contextlib.suppress(OSError):  # Some storage has no locks.
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    # The clock of the storage, which may not be ours.
+    # The clock of the storage, which may differ from ours.
     now = os.fstat(file.fileno()).st_mtime
     for other in path.parent.glob(".*.partial"):
       with contextlib.suppress(OSError):
@@ -94,17 +95,17 @@ def _remove_unless_held(path: pathlib.Path) -> None:
 
 
 def fetch(url: str, path: pathlib.Path) -> None:
-  """Downloads a file; a connection that breaks is made again.
+  """Downloads a file, reconnecting after broken connections.
 
   Args:
-    url: Address, http or https. Where the answer has the MD5 of the file, as
-      Google Cloud Storage's has, what came is compared with it.
-    path: File that is written, and overwritten. Unless this function returns,
-      it may hold a part.
+    url: Address, http or https. If the response has the MD5 of the file, as
+      from Google Cloud Storage, the download is checked against it.
+    path: File to write or overwrite. Unless this function returns, it may be
+      incomplete.
 
   Raises:
-    DownloadError: There is no such file, no connection, or what came is not
-      what the server announced.
+    DownloadError: There is no such file or no connection, or the download
+      differs from the server's description.
     OSError: The file cannot be written.
   """
   _logger.info("Fetching %s.", url)
@@ -133,11 +134,11 @@ def fetch(url: str, path: pathlib.Path) -> None:
 
 @dataclasses.dataclass
 class _Transfer:
-  """A file on its way, and the server's description of it.
+  """A file being downloaded, and the server's description of it.
 
   Attributes:
-    url: Its address.
-    file: What came so far.
+    url: Address of the file.
+    file: Part downloaded so far.
     tag: ETag, which changes with the content; None if not sent.
     md5: MD5 in base64; None if not sent.
   """
@@ -148,7 +149,7 @@ class _Transfer:
   md5: str | None = None
 
   def receive(self) -> None:
-    """Writes the rest; all of it if the file changed or comes whole only."""
+    """Writes the rest, or all of it if the file changed or has no ranges."""
     headers = {"Accept-Encoding": "identity"}
     start = self.file.tell()
     if start:
@@ -180,10 +181,10 @@ class _Transfer:
 
 
 def _opened(request: urllib.request.Request) -> http.client.HTTPResponse:
-  """Connects and returns the answer once its head is there.
+  """Connects and returns the response once its head has arrived.
 
-  The time limit of a socket is for one address; names take their own time to
-  be resolved, and may have many addresses.
+  A socket's timeout applies to one address; resolving a name takes additional
+  time and may give many addresses.
   """
   answers: queue.SimpleQueue = queue.SimpleQueue()
 
@@ -226,7 +227,7 @@ def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 def _reason(error: Exception) -> str:
-  """The cause of an error in a few words."""
+  """Describes the cause of an error in a few words."""
   inner = getattr(error, "reason", None) or error
   if isinstance(inner, TimeoutError):
     return f"no answer in {_SECONDS:g} s"

@@ -1,8 +1,8 @@
-"""Checkpoints of the Hugging Face hub by name: hf:OWNER/NAME[@REVISION].
+"""Checkpoints on the Hugging Face hub by name: hf:OWNER/NAME[@REVISION].
 
 The files are in the cache of huggingface_hub, with its settings: HF_HOME,
 HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE. A revision is a branch, a tag or a
-commit; without one it is `main`, as it is at the time.
+commit; the default is the current `main`.
 """
 
 import contextlib
@@ -16,9 +16,9 @@ from vit_jax.errors import UserError
 
 _PREFIX = "hf:"
 _NAME = re.compile(r"hf:(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?", re.ASCII)
-SECONDS = 4.0  # For the hub to answer.
-# Weights in the order in which they are wanted. Of a repository with several
-# forms one is fetched.
+SECONDS = 4.0  # Time for the hub to answer.
+# Weights in order of preference. From a repository with several forms, one is
+# fetched.
 _WEIGHTS = (
   re.compile(r"model(-\d+-of-\d+)?\.safetensors"),
   re.compile(r".*\.safetensors"),
@@ -36,18 +36,18 @@ def is_name(path: str) -> bool:
 
 
 def local(path: str) -> str:
-  """The path of a repository's files, fetched if need be.
+  """Returns the path of a repository's files, fetched if necessary.
 
-  It is their directory, or the only file of weights of a repository whose name
-  no reader of directories knows, such as an .npz.
+  It is their directory, or the repository's only file of weights if its name is
+  unknown to readers of directories, such as an .npz.
 
   Args:
     path: 'hf:OWNER/NAME' or 'hf:OWNER/NAME@REVISION'; any other path is
-      returned as it is.
+      returned unchanged.
 
   Raises:
     UserError: The name has another form; there is no such repository or
-      revision, it is not open to this user or holds no weights; or the hub
+      revision, the user has no access to it, or it has no weights; or the hub
       cannot be reached and the files are not in the cache.
   """
   if not is_name(path):
@@ -62,15 +62,15 @@ def local(path: str) -> str:
 
 
 def check_free(path: str) -> str:
-  """Checks that a repository can be made, and returns its name.
+  """Checks that a repository can be created, and returns its name.
 
   Args:
-    path: 'hf:OWNER/NAME', which does not exist, or is private and holds no
+    path: 'hf:OWNER/NAME', which must not exist, or be private and without
       weights.
 
   Raises:
-    UserError: The name has another form or a revision, nobody is logged in, or
-      the repository holds weights or is open to others.
+    UserError: The name has another form or a revision, no user is logged in, or
+      the repository has weights or is public.
   """
   import huggingface_hub
   from huggingface_hub import errors
@@ -98,7 +98,7 @@ def check_free(path: str) -> str:
       " repository, or write a directory and upload it with `hf upload"
       f" {match[1]} DIRECTORY`."
     )
-  if found.private is False:  # `create_repo` leaves it as it is.
+  if found.private is False:  # `create_repo` does not change it.
     raise UserError(
       f"{path} is open to everyone, and what is uploaded is to be for your eyes"
       " until you open it; make it private on its page, name another"
@@ -111,16 +111,16 @@ def check_free(path: str) -> str:
 def push(directory: str, name: str, message: str) -> str:
   """Uploads a directory in one commit to a repository, and returns its page.
 
-  A repository that is not there is made, for its owner's eyes alone.
+  A missing repository is created, visible only to its owner.
 
   Args:
-    directory: Files that are uploaded.
-    name: 'OWNER/NAME', of `check_free`.
-    message: Of the commit.
+    directory: Directory of the files to upload.
+    name: 'OWNER/NAME', as returned by `check_free`.
+    message: Message of the commit.
 
   Raises:
-    UserError: The user may not write there, or the hub cannot be reached; then
-      nothing of the files is in the repository.
+    UserError: The user has no write access, or the hub cannot be reached; then
+      none of the files are in the repository.
   """
   import huggingface_hub
   from huggingface_hub import errors
@@ -152,16 +152,16 @@ def _unreachable(path: str, error: Exception) -> str:
 
 @contextlib.contextmanager
 def refusals(where: str, name: str, revision: str | None) -> Iterator[None]:
-  """Makes sentences of what the hub answers; other errors pass.
+  """Converts errors of the hub to messages; other errors pass through.
 
   Args:
-    where: The repository as the user names it.
+    where: Repository as named by the user.
     name: 'OWNER/NAME'.
-    revision: Branch, tag or commit; None: 'main'.
+    revision: Branch, tag or commit; None for 'main'.
 
   Raises:
-    UserError: There is no such repository or revision, or it is not open to
-      this user.
+    UserError: There is no such repository or revision, or the user has no
+      access to it.
   """
   from huggingface_hub import errors
 
@@ -190,7 +190,7 @@ def refusals(where: str, name: str, revision: str | None) -> Iterator[None]:
 
 @functools.cache
 def _fetched(name: str, revision: str | None) -> str:
-  # Imported late: most runs start from a file.
+  # Imported late, as most runs start from a file.
   import huggingface_hub
 
   where = f"hf:{name}" + (f"@{revision}" if revision else "")
@@ -203,20 +203,20 @@ def _fetched(name: str, revision: str | None) -> str:
       wanted = _wanted(files, where)
       place = huggingface_hub.snapshot_download(
         name,
-        revision=revision,  # By this name the cache finds it again.
+        revision=revision,  # The cache finds it by this name.
         allow_patterns=wanted,
         etag_timeout=SECONDS,
       )
       return _entry(place, wanted)
   except UserError:
     raise
-  except Exception as error:  # Its HTTP library has many, and is not public.
+  except Exception as error:  # Those of its HTTP library are not public.
     with contextlib.suppress(Exception):
       place = huggingface_hub.snapshot_download(
         name,
         revision=revision,
         local_files_only=True,
-        # What is listed as missing may be what is never fetched.
+        # Files listed as missing may be those that are never fetched.
         allow_patterns=[],
       )
       return _entry(place, _wanted(os.listdir(place), where))
@@ -227,10 +227,10 @@ def _fetched(name: str, revision: str | None) -> str:
 
 
 def _wanted(files: Sequence[str], where: str) -> list[str]:
-  """The weights in one form, and the accompanying text files.
+  """Selects the weights in one form, and the accompanying text files.
 
   Raises:
-    UserError: There are no weights, or several that are not parts of one.
+    UserError: There are no weights, or several files that are not parts of one.
   """
   tops = [file for file in files if "/" not in file]
   for form in _WEIGHTS:
@@ -249,7 +249,7 @@ def _wanted(files: Sequence[str], where: str) -> list[str]:
 
 
 def _entry(place: str, files: Sequence[str]) -> str:
-  """The path to read: the directory, or its only file of another name."""
+  """The path to read: the directory, or its only file with another name."""
   if _WEIGHTS[0].fullmatch(files[0]) or _OPEN_CLIP in files:
     return place
   return os.path.join(place, files[0])

@@ -1,17 +1,16 @@
-"""Architectures, objectives, evaluators and trackers by name: the registries.
+"""Registries of architectures, objectives, evaluators and trackers by name.
 
-An entry is a frozen record that fills a seam: a `Family`
+An entry is a frozen record that implements an interface: a `Family`
 (`vit_jax.models.family`), an `ObjectiveKind` (`vit_jax.objectives.kind`), an
 `EvaluatorKind` (`vit_jax.evaluators.kind`) or a `TrackerKind`
-(`vit_jax.rundir.trackers.contract`). Entries are written as
-"module:ATTRIBUTE" and imported at their first use, so that the floor knows
-their names without importing the rooms above it. Code outside the package adds
-its own:
+(`vit_jax.rundir.trackers.contract`). Entries are written as "module:ATTRIBUTE"
+and imported on first use, so that low-level modules know the names without
+importing the modules above them. Code outside the package adds its own entries:
 
   from vit_jax import registry
   registry.OBJECTIVES.register("rotation", "my_package.rotation:KIND")
 
-A run imports such modules by itself when its config names them in
+A run imports such modules automatically if its config names them in
 `config.extensions`, also when it is resumed, evaluated or loaded.
 """
 
@@ -24,11 +23,11 @@ from vit_jax.suggestions import did_you_mean
 
 
 class Registry:
-  """Records by name, imported when asked for.
+  """Records by name, imported on demand.
 
   Args:
     key: Config key that names an entry, for error messages.
-    entries: "module:ATTRIBUTE" of each record.
+    entries: "module:ATTRIBUTE" of each record, by name.
   """
 
   def __init__(self, key: str, entries: dict[str, str]):
@@ -36,18 +35,18 @@ class Registry:
     self._entries: dict[str, Any] = dict(entries)
 
   def names(self) -> tuple[str, ...]:
-    """The names that `get` accepts, in order of registration."""
+    """Names accepted by `get`, in order of registration."""
     return tuple(self._entries)
 
   def get(self, name: str, key: str | None = None) -> Any:
-    """The record of this name.
+    """Returns the record with this name.
 
     Args:
       name: One of `names()`.
-      key: Config key that holds the name; None: that of the registry.
+      key: Config key that has the name; None for that of the registry.
 
     Raises:
-      UserError: No such name is registered.
+      UserError: The name is not registered.
     """
     if name not in self._entries:
       raise UserError(self.unknown(name, key))
@@ -59,7 +58,7 @@ class Registry:
     return entry
 
   def unknown(self, name: object, key: str | None = None) -> str:
-    """The sentence about a name that is not registered."""
+    """Returns the message about a name that is not registered."""
     near = did_you_mean(str(name), self._entries)
     hint = f" Did you mean {near!r}?" if near else ""
     return (
@@ -71,7 +70,7 @@ class Registry:
     """Adds an entry; registering the same one again changes nothing.
 
     Args:
-      name: Name that configs use for it.
+      name: Name of the entry in configs.
       entry: The record, or "module:ATTRIBUTE" where it is defined.
 
     Raises:
@@ -134,7 +133,7 @@ def import_extensions(modules: Iterable[str]) -> None:
   """Imports the modules of `config.extensions`, which register their entries.
 
   Raises:
-    UserError: A module is not found, or fails.
+    UserError: A module is not found, or its import fails.
   """
   for module in modules:
     try:

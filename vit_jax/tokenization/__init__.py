@@ -1,1 +1,1 @@
-"""Captions to token ids, by the rules of CLIP and SigLIP."""
+"""Conversion of captions to token ids, by the rules of CLIP and SigLIP."""

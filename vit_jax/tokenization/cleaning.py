@@ -1,4 +1,4 @@
-"""The rules by which CLIP's and SigLIP's programs clean a caption.
+"""The rules by which CLIP's and SigLIP's programs clean captions.
 
 'none'          Nothing: what a tokenizer.json says itself, as transformers.
 'openai'        OpenAI's and open_clip's CLIP: ftfy, HTML entities unescaped
@@ -25,7 +25,7 @@ _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def _mend(text: str) -> str:
-  # Most captions; ftfy takes 50 times as long to leave them alone.
+  # Most captions; ftfy takes 50 times as long to leave them unchanged.
   if text.isascii() and text.isprintable() and "&" not in text:
     return text
   return html.unescape(html.unescape(ftfy.fix_text(text)))

@@ -1,4 +1,4 @@
-"""CLIP's byte pairs: a tokenizer.json made of its merges."""
+"""CLIP's byte pairs: a tokenizer.json built from its merges."""
 
 import re
 
@@ -7,12 +7,12 @@ from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from vit_jax.errors import UserError
 
-# As open_clip spells and numbers them; transformers' are START and END.
+# Spelling and numbering of open_clip; transformers' are START and END.
 OPEN_CLIP_WORDS = ("<start_of_text>", "<end_of_text>")
 START, END = "<|startoftext|>", "<|endoftext|>"
-# The published file holds more; the rest has no numbers.
+# The published file has more; the rest are not numbered.
 _NUM_MERGES = 49152 - 256 - 2
-# The classes and the long s stand for Python's matching in either case.
+# The classes and the long s reproduce Python's case-insensitive matching.
 _WORDS = (
   r"'[sSſ]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"
   r"|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
@@ -21,7 +21,7 @@ _CONTRACTIONS = "'(?:[stmdſ]|re|ve|ll)"
 
 
 def byte_letters() -> list[str]:
-  """Returns the letters that stand for the bytes, in the order of their ids."""
+  """Returns the letters that represent bytes, in the order of their ids."""
   printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
   others = [byte for byte in range(256) if byte not in printable]
   return [chr(b) for b in printable] + [
@@ -42,11 +42,11 @@ def parse_merges(text: str, name: str) -> list[tuple[str, str]]:
 
 
 def vocabulary_of(merges: list[tuple[str, str]]) -> dict[str, int]:
-  """Numbers letters, letters that end words, and merges, as CLIP does."""
+  """Numbers letters, letters that end words, and merges, as in CLIP."""
   letters = byte_letters()
   pieces = [*letters, *(letter + "</w>" for letter in letters)]
   pieces += [first + second for first, second in merges]
-  # The last of two equal pieces has the number.
+  # The last of two equal pieces gets the number.
   return {piece: number for number, piece in enumerate(pieces)}
 
 
@@ -63,13 +63,13 @@ def by_open_clip(merges: list[tuple[str, str]]) -> bytes:
 def by_transformers(
   vocabulary: dict[str, int], merges: list[tuple[str, str]], name: str
 ) -> bytes:
-  """Returns transformers' CLIPTokenizer of vocab.json and merges.txt."""
+  """Returns transformers' CLIPTokenizer from vocab.json and merges.txt."""
   for word in (START, END):
     if word not in vocabulary:
       raise UserError(f"{name} lacks {word}, without which it is not CLIP's.")
   special = "|".join(re.escape(word) for word in (START, END))
   words = f"{special}|'s|'t|'re|'ve|'m|'ll|'d|{_WORDS.partition('[dD]|')[2]}"
-  # transformers splits the words once more, by GPT-2's expression.
+  # transformers splits the words again, by GPT-2's expression.
   found = _tokenizer(vocabulary, merges, words, (START, END), True)
   found.normalizer = normalizers.Sequence(
     [
@@ -82,7 +82,7 @@ def by_transformers(
 
 
 def words_of_open_clip() -> pre_tokenizers.PreTokenizer:
-  """Returns what splits texts into words, in letters that stand for bytes."""
+  """Returns a splitter of texts into words, in letters representing bytes."""
   return _splitter(_WORDS, split_again=False)
 
 
@@ -123,10 +123,10 @@ def _tokenizer(
 
 
 def set_apart(text: str, special: tuple[str, ...]) -> str:
-  """Spaces a text so that special tokens inside punctuation do not count.
+  """Adds spaces so that special tokens inside punctuation are not recognised.
 
-  open_clip looks for them where a word starts, in '!!<end_of_text>' not, and
-  the library tokenizers everywhere.
+  open_clip recognises them only at the start of a word, not in
+  '!!<end_of_text>', whereas the library tokenizers does so everywhere.
   """
   if not any(word in text for word in special):
     return text

@@ -1,4 +1,4 @@
-"""Tokenizers of Hugging Face's directories, as transformers uses them."""
+"""Tokenizers in Hugging Face directories, as used by transformers."""
 
 import dataclasses
 import json
@@ -24,10 +24,10 @@ _UNLIMITED = 10**6  # transformers states 1e30 for no limit.
 
 
 def read(directory: epath.Path) -> Tokenizer:
-  """Reads CLIP's, SigLIP's or SigLIP 2's.
+  """Reads the tokenizer of CLIP, SigLIP or SigLIP 2.
 
-  Files: spiece.model; tokenizer.json; vocab.json and merges.txt; or Gemma's
-  tokenizer.model; the first that is there.
+  The first of these files is used: spiece.model; tokenizer.json; vocab.json and
+  merges.txt; Gemma's tokenizer.model.
   """
   config_file = directory / "config.json"
   config = json_files.read(config_file)
@@ -80,14 +80,14 @@ def _siglip(file: epath.Path) -> Tokenizer:
 def from_json(
   directory: epath.Path, content: bytes, named: dict, is_siglip_2: bool
 ) -> Tokenizer:
-  """Reads a tokenizer.json, with what tokenizer_config.json adds to it.
+  """Reads a tokenizer.json and the additions of tokenizer_config.json.
 
   Args:
-    directory: Where it lies.
-    content: Its bytes.
+    directory: Directory of the file.
+    content: Bytes of the file.
     named: Content of tokenizer_config.json, empty without one.
-    is_siglip_2: Puts the text in lower case, as SigLIP 2's training did and
-      as no file says.
+    is_siglip_2: True to convert text to lower case, as in SigLIP 2's training
+      but stated in no file.
   """
   source = str(directory / "tokenizer.json")
   pieces = vocabulary.JsonVocabulary(content, source)
@@ -118,7 +118,7 @@ def from_json(
 
 
 def _ends_of_gemma(pieces, named: dict, begin, end):
-  """Returns the ends by tokenizer_config.json, or else those of the file."""
+  """Returns the ends from tokenizer_config.json, or else those of the file."""
   asked = (("add_bos_token", "<bos>", begin), ("add_eos_token", "<eos>", end))
   found = []
   for key, token, of_file in asked:

@@ -1,4 +1,4 @@
-"""JSON files beside a vocabulary."""
+"""JSON files next to a vocabulary."""
 
 import json
 
@@ -29,7 +29,7 @@ def section(found: dict, key: str) -> dict:
 def raise_if_other_vocabulary(
   expected: int | None, size: int, config: epath.Path, vocabulary: str
 ) -> None:
-  """Raises UserError if a vocabulary has not the size that a file states."""
+  """Raises UserError if a vocabulary's size differs from the one in a file."""
   if expected is not None and expected != size:
     raise UserError(
       f"{vocabulary} has {size} pieces, but vocab_size of {config} is"

@@ -1,4 +1,4 @@
-"""Tokenizers learnt from captions of one's own."""
+"""Tokenizers learnt from the user's own captions."""
 
 import io
 import json
@@ -14,15 +14,15 @@ from vit_jax.tokenization import cleaning, clip_pairs, single_files
 from vit_jax.tokenization.settings import SENTENCEPIECE, Settings
 from vit_jax.tokenization.tokenizer import Tokenizer
 
-# As in lists of images and captions.
+# The same as in lists of images and captions.
 _KEYS = ("caption", "captions", "text", "title")
 
 
 def captions(path: str) -> Iterator[str]:
-  """Yields the captions of a file, those without text left out.
+  """Yields the captions of a file, skipping those without text.
 
   Args:
-    path: A .txt file with a caption in each line, or a .jsonl file of objects
+    path: A .txt file with one caption per line, or a .jsonl file of objects
       with "caption", "captions", "text" or "title", a string or a list of
       strings.
 
@@ -71,11 +71,10 @@ def learn(
 
   Args:
     path: Captions, as for `captions`.
-    kind: 'bpe', with CLIP's rules, or 'sentencepiece', with SigLIP's of
+    kind: 'bpe', with CLIP's rules, or 'sentencepiece', with those of SigLIP's
       training.
-    vocab_size: Number of pieces at most; captions that are few and alike give
-      fewer.
-    length: Number of ids of each row, by default 77 or 64.
+    vocab_size: Maximum number of pieces; a few similar captions give fewer.
+    length: Number of ids per row, by default 77 or 64.
 
   Raises:
     UserError: There are no captions, or vocab_size is too small.
@@ -97,7 +96,7 @@ def _learn_pairs(path: str, vocab_size: int, length: int) -> Tokenizer:
   model = tokenizers.Tokenizer(models.BPE(end_of_word_suffix="</w>"))
   model.pre_tokenizer = clip_pairs.words_of_open_clip()
   trainer = trainers.BpeTrainer(
-    # Letters count twice, alone and at the end of a word, as in CLIP.
+    # Letters count twice, as such and at the end of a word, as in CLIP.
     vocab_size=vocab_size - 2,
     initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     end_of_word_suffix="</w>",
@@ -149,10 +148,10 @@ def check_output(directory: str) -> None:
 
 
 def write(tokenizer: Tokenizer, directory: str) -> None:
-  """Writes a tokenizer for `load_tokenizer`, into a directory without one.
+  """Writes a tokenizer for `load_tokenizer` into a directory without one.
 
   Raises:
-    UserError: The directory holds another tokenizer, on which a model may
+    UserError: The directory contains another tokenizer, on which a model may
       depend, or cannot be written.
   """
   try:
@@ -169,6 +168,6 @@ def _write(tokenizer: Tokenizer, place: pathlib.Path) -> None:
     if file.exists() and file.read_bytes() != content:
       raise UserError(f"{file} is another tokenizer; name a new --output.")
   place.mkdir(parents=True, exist_ok=True)
-  # The vocabulary first: without the settings, there is no tokenizer yet.
+  # The vocabulary comes first: without settings it is not yet a tokenizer.
   for name, content in reversed(tokenizer.files.items()):
     (place / name).write_bytes(content)

@@ -15,9 +15,9 @@ from vit_jax.tokenization import (
 )
 from vit_jax.tokenization.tokenizer import Tokenizer
 
-# In a workdir.
+# Name in a workdir.
 DIRECTORY = "tokenizer"
-# The end is the largest id, and 0 fills a row.
+# The end is the largest id, and rows are padded with 0.
 _OF_BYTES = settings.Settings(
   settings.BYTES, clean="none", length=64, pad_id=0, end=(257,)
 )
@@ -30,13 +30,14 @@ def load_tokenizer(
 
   Args:
     path: A directory of Hugging Face, of open_clip or written by vit_jax, the
-      workdir of a run or one of its checkpoints/STEP, or one file:
+      workdir of a run or one of its checkpoints/STEP, or a single file:
       bpe_simple_vocab_16e6.txt.gz, a tokenizer.json, or a .model of
-      sentencepiece. 'bytes' gives the bytes of a text, which needs no file.
-    length: Number of ids of each row; by default that of the files.
+      sentencepiece. 'bytes' uses the bytes of a text, without a file.
+    length: Number of ids per row; by default that of the files.
 
   Raises:
-    UserError: The files are missing, are no tokenizer, or do not fit together.
+    UserError: The files are missing, are not a tokenizer, or do not fit
+      together.
   """
   place = epath.Path(named_weights.local(os.fspath(path)))
   if os.fspath(path) == settings.BYTES and not place.exists():
@@ -77,7 +78,7 @@ def _read_own(place: epath.Path) -> Tokenizer:
 
 
 def _kept_by_run(place: epath.Path) -> epath.Path | None:
-  """The tokenizer in the workdir that `place` is, or belongs to."""
+  """The tokenizer in the workdir that `place` is or belongs to."""
   for workdir in (place, place.parent, place.parent.parent):
     kept = workdir / DIRECTORY
     if (kept / settings.FILE).exists():

@@ -1,4 +1,4 @@
-"""Tokenizers of open_clip's directories, as open_clip uses them."""
+"""Tokenizers in open_clip directories, as used by open_clip."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ _CLIP = "bpe_simple_vocab_16e6.txt.gz"
 
 
 def read(directory: epath.Path) -> Tokenizer:
-  """Reads CLIP's byte pairs, or the tokenizer of Hugging Face that is named."""
+  """Reads CLIP's byte pairs, or the named Hugging Face tokenizer."""
   config_file = directory / CONFIG
   config = json_files.read(config_file)
   model = json_files.section(config, "model_cfg") or config
@@ -64,7 +64,7 @@ def _clip(directory: epath.Path, clean: str, length: int) -> Tokenizer:
   file = directory / _CLIP
   if file.exists():
     return single_files.clip_merges(file, clean, length)
-  # The same merges, which open_clip keeps beside its weights for transformers.
+  # The same merges, stored next to open_clip's weights for transformers.
   merges = directory / "merges.txt"
   if merges.exists():
     return single_files.clip_merges(merges, clean, length)

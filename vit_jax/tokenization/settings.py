@@ -1,4 +1,4 @@
-"""Settings of a tokenizer: the rule of cleaning, the ends, the length."""
+"""Settings of a tokenizer: cleaning rule, ends and length."""
 
 import dataclasses
 import json
@@ -14,19 +14,20 @@ BYTES = "bytes"
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-  """All of a tokenizer but its vocabulary.
+  """All parts of a tokenizer except its vocabulary.
 
   Attributes:
     vocabulary: Name of the file of pieces, TOKENIZER_JSON or SENTENCEPIECE, or
       BYTES, which has no file.
     clean: Name of a rule of `cleaning.RULES`.
-    length: Number of ids of each row.
-    pad_id: Id that fills a row.
+    length: Number of ids per row.
+    pad_id: Id for padding.
     begin: Ids at the start of each row.
-    end: Ids after the last piece; a row that is cut keeps them.
-    end_once: Adds no `end` to pieces that have it already.
-    pad_left: Fills rows on the left.
-    special_words: Special tokens that count only where a word starts.
+    end: Ids after the last piece, kept when a row is truncated.
+    end_once: True to add no `end` to pieces that already have it.
+    pad_left: True to pad rows on the left.
+    special_words: Special tokens that are recognised only at the start of a
+      word.
   """
 
   vocabulary: str

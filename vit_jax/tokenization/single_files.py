@@ -1,4 +1,4 @@
-"""Tokenizers of one file alone, by the rules of those that published it."""
+"""Tokenizers of a single file, by the rules of its publisher."""
 
 import gzip
 import zlib
@@ -19,7 +19,7 @@ SIGLIP_LENGTH = 64
 
 
 def read(file: epath.Path) -> Tokenizer:
-  """Reads merges of CLIP, a model of sentencepiece, or a tokenizer.json."""
+  """Reads CLIP's merges, a sentencepiece model, or a tokenizer.json."""
   if file.name.endswith((".txt", ".txt.gz")):
     return clip_merges(file, "openai", CLIP_LENGTH)
   if file.suffix in (".model", ".spm"):
@@ -33,7 +33,7 @@ def read(file: epath.Path) -> Tokenizer:
 
 
 def clip_merges(file: epath.Path, clean: str, length: int) -> Tokenizer:
-  """Reads CLIP's merges by the rule of OpenAI and open_clip: padded with 0."""
+  """Reads CLIP's merges by the rule of OpenAI and open_clip: padding with 0."""
   content = file.read_bytes()
   try:
     if file.suffix == ".gz":
@@ -62,10 +62,10 @@ def open_clip_pairs(
 
 
 def sentencepiece_model(file: epath.Path, length: int) -> Tokenizer:
-  """Reads a model by SigLIP's training: a row ends with its last id or pads.
+  """Reads a model as in SigLIP's training: an end of text, then padding.
 
-  Gemma's, which has a token for the start, is padded with its own padding,
-  the others with the end of text.
+  Gemma's model, which has a start token, is padded with its own padding, other
+  models with the end of text.
   """
   content = file.read_bytes()
   processor = vocabulary.SentencePieceVocabulary(content, str(file)).processor
@@ -86,7 +86,7 @@ def sentencepiece_model(file: epath.Path, length: int) -> Tokenizer:
 
 
 def tokenizer_json(file: epath.Path) -> Tokenizer:
-  """Reads a tokenizer.json with the ends, length and padding it states."""
+  """Reads a tokenizer.json with the ends, length and padding that it states."""
   content = file.read_bytes()
   pieces = vocabulary.JsonVocabulary(content, str(file))
   begin, end = pieces.ends()

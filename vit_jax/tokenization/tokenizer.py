@@ -1,4 +1,4 @@
-"""Captions in, rows of token ids out."""
+"""Conversion of captions to rows of token ids."""
 
 import dataclasses
 import functools
@@ -11,18 +11,18 @@ import numpy as np
 from vit_jax.tokenization import cleaning, clip_pairs, vocabulary
 from vit_jax.tokenization.settings import BYTES, FILE, SENTENCEPIECE, Settings
 
-# Halves of characters, which JSON can hold and UTF-8 cannot.
+# Surrogates, which JSON can represent and UTF-8 cannot.
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True)
 class Tokenizer:
-  """Turns captions into rows of token ids; any threads may share it.
+  """Converts captions to rows of token ids; can be shared by threads.
 
   Attributes:
-    settings: The rule of cleaning, the ends, the length.
-    content: The bytes of the vocabulary.
-    source: What messages call the vocabulary.
+    settings: Cleaning rule, ends and length.
+    content: Bytes of the vocabulary.
+    source: Name of the vocabulary, for messages.
   """
 
   settings: Settings
@@ -30,7 +30,7 @@ class Tokenizer:
   source: str = dataclasses.field(default="the tokenizer", compare=False)
 
   def __post_init__(self):
-    # Read now: a file that is no tokenizer is told of at once.
+    # Read now, so that a file that is not a tokenizer is reported at once.
     _ = self._vocabulary
 
   @functools.cached_property
@@ -46,7 +46,7 @@ class Tokenizer:
     return kind(self.content, self.source)
 
   def __call__(self, texts: str | Sequence[str]) -> np.ndarray:
-    """Returns int32 ids of shape [len(texts), length]; a text counts as one."""
+    """Returns int32 ids of shape [len(texts), length], one row for a string."""
     texts = [texts] if isinstance(texts, str) else list(texts)
     texts = [t if t.isascii() else _without_surrogates(t) for t in texts]
     return self._rows(self._vocabulary.encode(texts, self._clean))
@@ -72,22 +72,22 @@ class Tokenizer:
 
   @property
   def length(self) -> int:
-    """Number of ids of each row."""
+    """Number of ids per row."""
     return self.settings.length
 
   @property
   def vocab_size(self) -> int:
-    """Number of pieces; every id is below it."""
+    """Number of pieces, above every id."""
     return self._vocabulary.size
 
   @property
   def pad_id(self) -> int:
-    """Id that fills a row after its text."""
+    """Id that pads a row after its text."""
     return self.settings.pad_id
 
   @property
   def files(self) -> Mapping[str, bytes]:
-    """Files of a directory that `load_tokenizer` reads as this tokenizer."""
+    """Files of a directory from which `load_tokenizer` reads this tokenizer."""
     described = {FILE: self.settings.to_json()}
     if self.settings.vocabulary == BYTES:
       return described
@@ -95,19 +95,19 @@ class Tokenizer:
 
   @functools.cached_property
   def fingerprint(self) -> str:
-    """Digest of all that the ids depend on but the libraries' versions."""
+    """Digest of all that the ids depend on except library versions."""
     digest = hashlib.sha256(self.settings.to_json())
     digest.update(hashlib.sha256(self.content).digest())
     return digest.hexdigest()[:16]
 
   def __reduce__(self):
-    # The libraries' objects stay behind; they are made of the bytes again.
+    # The libraries' objects are not pickled; they are rebuilt from the bytes.
     return type(self), (self.settings, self.content, self.source)
 
 
 def _without_surrogates(text: str) -> str:
   if not _SURROGATES.search(text):
     return text
-  # Two halves that belong together become their character.
+  # A surrogate pair becomes its character.
   pairs = text.encode("utf-16-le", "surrogatepass")
   return pairs.decode("utf-16-le", "replace")

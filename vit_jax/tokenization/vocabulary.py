@@ -1,4 +1,4 @@
-"""Files of pieces, and the libraries that cut texts by them."""
+"""Files of pieces, and the libraries that split texts into them."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ class JsonVocabulary:
     return [encoding.ids for encoding in found]
 
   def ends(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns the ids that the file puts before and after a text."""
+    """Returns the ids that the file adds before and after a text."""
     inner = self.tokenizer.encode("a", add_special_tokens=False).ids
     outer = self.tokenizer.encode("a").ids
     for start in range(len(outer) - len(inner) + 1):
@@ -48,7 +48,7 @@ class JsonVocabulary:
 
 
 class ByteVocabulary:
-  """The bytes of a text in UTF-8, each one higher; 0 and 257 are left over."""
+  """The UTF-8 bytes of a text, each plus one; 0 and 257 remain free."""
 
   size = 258
 
@@ -58,7 +58,7 @@ class ByteVocabulary:
 
 
 class SentencePieceVocabulary:
-  """A model of the library sentencepiece, used as it stands."""
+  """A model of the library sentencepiece, used unchanged."""
 
   def __init__(self, content: bytes, name: str):
     self.processor = sentencepiece.SentencePieceProcessor()
@@ -76,13 +76,13 @@ class SentencePieceVocabulary:
 
 
 class SiglipVocabulary(SentencePieceVocabulary):
-  """A model of sentencepiece, used as transformers' SiglipTokenizer does.
+  """A model of sentencepiece, used as in transformers' SiglipTokenizer.
 
-  Special tokens that stand in a text count as such, and what is between them
-  is cleaned and cut alone, behind a prefix of which the pieces are removed.
+  Special tokens in a text are recognised, and each part between them is cleaned
+  and split separately, after a prefix, the pieces of which are removed.
   """
 
-  _SPACE = "\u2581"  # The mark of sentencepiece at the start of a word.
+  _SPACE = "\u2581"  # sentencepiece's mark for the start of a word.
   _PREFIX = "<unk>"
   _SPECIAL = re.compile("(</s>|<unk>)")
 
@@ -118,7 +118,7 @@ class SiglipVocabulary(SentencePieceVocabulary):
 
 @dataclasses.dataclass(frozen=True)
 class Stated:
-  """Length and padding that a tokenizer.json states; None: it does not."""
+  """Length and padding stated by a tokenizer.json; None if not stated."""
 
   length: int | None
   pad_id: int | None
@@ -126,7 +126,7 @@ class Stated:
 
 
 def stated_by(content: bytes) -> Stated:
-  """Reads what a tokenizer.json says of lengths; it must be a valid one."""
+  """Reads the lengths stated by a tokenizer.json, which must be valid."""
   found = json.loads(content)
   padding = found.get("padding") or {}
   return Stated(
@@ -137,7 +137,7 @@ def stated_by(content: bytes) -> Stated:
 
 
 def in_lower_case(content: bytes) -> bytes:
-  """Returns a tokenizer.json that first puts the text in lower case."""
+  """Returns a tokenizer.json that first converts text to lower case."""
   found = json.loads(content)
   lower = {"type": "Lowercase"}
   rest = found.get("normalizer")
