@@ -190,7 +190,7 @@ def _is_class(feature: Any) -> bool:
 
 
 def _may_be_class(feature: Any) -> bool:
-  """Includes class numbers, which other libraries store as floats."""
+  """Includes class numbers that other libraries store as floats."""
   return _is_class(feature) or _dtype(feature).startswith("float")
 
 

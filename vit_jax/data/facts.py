@@ -31,7 +31,8 @@ class DataFacts:
   """Facts about the training data, after the ops of the config.
 
   Attributes:
-    num_classes: Number of classes, or of numbers to predict; None if unknown.
+    num_classes: Number of classes of the head, or of numbers that it predicts;
+      None if unknown.
     features: The features of a training batch.
     num_examples: Number of examples in an epoch; None if unknown.
     labelled_classes: Number of classes that labels of the data may have; None

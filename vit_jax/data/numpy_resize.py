@@ -177,7 +177,7 @@ def _area(pixels: np.ndarray, sides: tuple[int, int]) -> Channels:
 
 
 def _normalized(weights: np.ndarray) -> np.ndarray:
-  """Weights normalised to sum one, summed tap by tap as in TensorFlow."""
+  """Weights normalised to a sum of one, summed by tap as in TensorFlow."""
   total = np.zeros_like(weights[0])
   for weight in weights:
     total = total + weight

@@ -183,8 +183,8 @@ def example_ids(
 
   Returns:
     ids: int64 [m] in 0..num_examples-1; each exactly once in every epoch, or
-      `repeats` times in an epoch that is longer by that factor. epochs: int64
-      [m].
+      `repeats` times in an epoch that is longer by that factor.
+    epochs: int64 [m].
   """
   rows = np.asarray(rows, np.int64) // repeats
   epochs, positions = np.divmod(rows, num_examples)

@@ -86,7 +86,7 @@ def mirrored(values: np.ndarray) -> np.ndarray:
 def are_flat(views: np.ndarray) -> np.ndarray:
   """Marks thumbnails, uint8 [n, SIDE, SIDE], with too little contrast to hash.
 
-  An example is a blank page.
+  Blank pages are an example.
   """
   return views.std(axis=(1, 2)) < _MIN_CONTRAST
 

@@ -1,7 +1,7 @@
 """Sizes of Vision Transformers, named or set explicitly.
 
-Names are such as 'B/16', or 'R50+B/16' for hybrids, where the last number is
-the total stride in pixels.
+Examples of names are 'B/16' and, for hybrids, 'R50+B/16', where the last number
+is the total stride in pixels.
 """
 
 import dataclasses
@@ -123,7 +123,7 @@ def vit(model: schema.Model) -> Size:
 
 
 def has_cls(pool: str, cls_token: bool | None) -> bool:
-  """Tells whether there is a class token; None means if `pool` is 'cls'."""
+  """Tells whether there is a class token; for None, if `pool` is 'cls'."""
   return pool == "cls" if cls_token is None else cls_token
 
 
