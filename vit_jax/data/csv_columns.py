@@ -50,7 +50,8 @@ def named(dataset: str, arguments: Sequence[str]) -> Named:
     arguments: Texts such as 'label=breed'.
 
   Raises:
-    UserError: An argument names no column, or repeats one.
+    UserError: An argument names no column, or repeats one, or classes and
+      numbers are both named.
   """
   found: dict[str, tuple[str, ...]] = {}
   for argument in arguments:

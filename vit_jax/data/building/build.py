@@ -75,7 +75,7 @@ class Built:
 
 @dataclasses.dataclass(frozen=True)
 class _Shard:
-  """Shard `number` of a split: its positions `start` to `stop` (excluded)."""
+  """A shard of a split: its positions from `start` to before `stop`."""
 
   split: str
   start: int
