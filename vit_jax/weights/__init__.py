@@ -1,1 +1,1 @@
-"""Published checkpoints: their files in, and ours out."""
+"""Reading published checkpoints and writing ours."""

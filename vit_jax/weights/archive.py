@@ -1,7 +1,7 @@
-"""Arrays of an .npz file: read without trust, written whole or not at all.
+"""Arrays of an .npz file, read defensively and written all or nothing.
 
-`np.load` alone does not notice arrays that are longer than they say, or two of
-one name, and its errors for damaged files are those of five libraries.
+`np.load` alone does not detect arrays longer than their header says or
+duplicate names, and its errors for damaged files come from five libraries.
 """
 
 import dataclasses
@@ -26,8 +26,8 @@ class Contents:
 
   Attributes:
     names: Names of all its arrays.
-    arrays: Arrays that were read, float32.
-    comment: Comment of the archive; b"" if it has none.
+    arrays: The arrays that were read, as float32.
+    comment: Comment of the archive; b"" if there is none.
   """
 
   names: Sequence[str]
@@ -44,11 +44,11 @@ def read(
 
   Args:
     path: Path of the .npz file.
-    select: Function from all names in the file to those to read.
+    select: Maps all names in the file to those to read.
 
   Raises:
-    UserError: The file cannot be read, is damaged, or holds something other
-      than arrays of floating point numbers.
+    UserError: The file cannot be read, is damaged, or holds anything other than
+      arrays of floating point numbers.
   """
   with path_errors.explained(os.fspath(path)), path.open("rb") as file:
     try:
@@ -68,9 +68,9 @@ def read(
 def write(
   path: epath.Path, arrays: Mapping[str, np.ndarray], comment: bytes
 ) -> None:
-  """Writes arrays; `path` is replaced only once all are on the disk.
+  """Writes arrays; `path` is replaced only once all are on disk.
 
-  The same arrays always give the same bytes.
+  The same arrays always produce the same bytes.
 
   Raises:
     UserError: The file cannot be written.
@@ -81,7 +81,7 @@ def write(
       with zipfile.ZipFile(file, "w") as archive:
         archive.comment = comment
         for name, array in arrays.items():
-          # ZipInfo's own date is fixed, 1980.
+          # ZipInfo's default date is fixed: 1980.
           member = zipfile.ZipInfo(name + _SUFFIX)
           with archive.open(member, "w", force_zip64=True) as stream:
             np.lib.format.write_array(stream, array, allow_pickle=False)
@@ -127,7 +127,7 @@ def _array(
   archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, path: epath.Path
 ) -> np.ndarray:
   try:
-    stream = io.BytesIO(archive.read(info))  # To the end: checks the CRC.
+    stream = io.BytesIO(archive.read(info))  # Checks the CRC at the end.
     array = np.lib.format.read_array(stream, allow_pickle=False)
     rest = stream.read(1)
   except (*npz_errors.DAMAGED, MemoryError) as error:
@@ -148,7 +148,7 @@ def _array(
 
 
 def _as_float32(array: np.ndarray, name: str, path: epath.Path) -> np.ndarray:
-  """Turns floats into float32; NumPy stores bfloat16 as two untyped bytes."""
+  """Converts floats to float32; NumPy stores bfloat16 as two untyped bytes."""
   if array.dtype.kind == "V" and array.dtype.itemsize == 2:
     bits = np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16
     return bits.view(np.float32)

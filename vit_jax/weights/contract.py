@@ -11,30 +11,30 @@ Activation = Literal["softmax", "sigmoid", "none"]
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-  """The parameters of one file and the architecture that they belong to.
+  """The parameters in one file and the architecture they belong to.
 
   Attributes:
-    path: Origin of the parameters, for messages.
-    model: Architecture that the file tells; `num_classes` is None where there
+    path: Where the parameters come from, for messages.
+    model: Architecture that the file describes; `num_classes` is None if there
       is no head.
-    params: Nested dict of NumPy arrays, with the names and shapes of our module
+    params: Nested dict of NumPy arrays with the names and shapes of our module
       for `model`.
     class_names: Names of the head's outputs; None if the file has none.
-    assumed: A sentence for each assumption about facts that the file does not
-      tell, such as the number of heads.
+    assumed: One sentence per assumption about facts that the file does not
+      state, such as the number of heads.
     preprocess: Host ops that prepare images; None if the file has none.
-    beside: Parameters that are not the network's but belong to what it learnt
-      by, such as the decoder of a masked autoencoder: {name: nested dict}, by
-      the names that the objective gives them.
-    objective: Section `objective` of what the network learnt by; None: it is
-      not known, or not one of ours.
-    trained: Parameters of the same names as `params` and `beside` together,
-      where those are an average or a teacher of what was trained; {}: they are
+    beside: Parameters of the training objective rather than the network, such
+      as the decoder of a masked autoencoder: {name: nested dict}, with the
+      objective's own names.
+    objective: Section `objective` that the network was trained with; None if it
+      is unknown or not one of ours.
+    trained: The parameters that were trained, with the names of `params` and
+      `beside` together, if those are an average or a teacher; {} if those are
       what was trained.
-    state: What the objective kept beside parameters, such as a centre, by the
-      names that it gives them.
-    activation: Function that turns logits into probabilities; 'none' if they
-      are numbers that are predicted, None if the file does not say.
+    state: State of the objective other than parameters, such as a centre, with
+      the objective's own names.
+    activation: Function that turns logits into probabilities; 'none' if the
+      outputs are predicted numbers, None if the file does not say.
   """
 
   path: str
@@ -51,5 +51,5 @@ class Weights:
 
   @property
   def predicts_numbers(self) -> bool:
-    """True if the head predicts numbers, named by `class_names`."""
+    """True if the head predicts numbers, which `class_names` names."""
     return self.activation == "none"

@@ -1,8 +1,7 @@
-"""Entries of a config.json that others wrote, checked one by one.
+"""Entries of third-party config.json files, checked one by one.
 
-pydantic checks the values. They are not declared as one model a file, because
-the keys that count depend on the tensors beside it, and most files have dozens
-of others.
+pydantic checks the values. There is no model per file, because the relevant
+keys depend on the tensors next to it, and most files have dozens of others.
 """
 
 import dataclasses
@@ -16,15 +15,15 @@ from etils import epath
 from vit_jax import buckets
 from vit_jax.errors import UserError
 
-# More than any network's widths, layers or pixels; keeps a damaged number
-# from taking all memory.
+# More than any network's widths, layers or pixels; keeps a damaged number from
+# using up all memory.
 _LARGEST = 100_000
 _LONGEST = 16 * 2**20
 
 
 @dataclasses.dataclass(frozen=True)
 class _Kind:
-  """A kind of value: its name in a sentence, and pydantic's check."""
+  """A kind of value: its name for messages and its pydantic check."""
 
   words: str
   adapter: pydantic.TypeAdapter
@@ -43,7 +42,7 @@ COUNTS = _kind(
   Annotated[list[_Count], pydantic.Field(min_length=1)],
 )
 NUMBER = _kind("a number", _Number)
-# One number alone counts as a list of one.
+# A single number counts as a list of one.
 NUMBERS = _kind(
   "a list of numbers",
   Annotated[
@@ -59,12 +58,12 @@ _OBJECT = _kind("an object", dict[str, Any])
 
 @dataclasses.dataclass(frozen=True)
 class Fields:
-  """The object in a JSON file, or one inside it.
+  """The object in a JSON file, or an object nested in it.
 
-  A key that is missing or null has its default.
+  A missing or null key has its default.
 
   Attributes:
-    path: Path of the file and the keys that lead to the object, for messages.
+    path: Path of the file and the keys leading to the object, for messages.
     values: The object.
   """
 
@@ -76,7 +75,7 @@ class Fields:
     """Reads a file.
 
     Raises:
-      UserError: The file is not there, or is no JSON object.
+      UserError: The file does not exist or is not a JSON object.
     """
     try:
       if buckets.status(path).size > _LONGEST:
@@ -98,12 +97,12 @@ class Fields:
     return self.values.get(name) is not None
 
   def get(self, name: str, kind: _Kind, default: Any = None) -> Any:
-    """The value of a key.
+    """Returns the value of a key.
 
     Args:
       name: The key.
-      kind: One of the kinds of this file, such as `COUNT`.
-      default: Value of a missing key; None if the key is required.
+      kind: One of the kinds defined in this module, such as `COUNT`.
+      default: Value if the key is missing; None if the key is required.
 
     Raises:
       UserError: The value is missing or of another kind.
@@ -118,7 +117,7 @@ class Fields:
       raise self.refusal(name, f"is not {kind.words}") from None
 
   def side(self, name: str, default: int | None = None) -> int:
-    """The side of a square, given once or as [height, width]."""
+    """Returns the side of a square, given once or as [height, width]."""
     value = self.values.get(name)
     if not isinstance(value, list):
       return self.get(name, COUNT, default)
@@ -129,11 +128,11 @@ class Fields:
     return Fields(self.path, {name: value[0]}).get(name, COUNT)
 
   def mapping(self, name: str) -> "Fields":
-    """An object; {} where it is missing."""
+    """Returns a nested object; {} if it is missing."""
     return Fields(f"{self.path}: {name}", self.get(name, _OBJECT, {}))
 
   def refusal(self, name: str, reason: str) -> UserError:
-    """The error about a value; `reason` follows it in the sentence."""
+    """Returns the error for a value; `reason` follows it in the sentence."""
     shown = json.dumps(self.values.get(name))
     shown = shown if len(shown) <= 100 else shown[:100] + "..."
     return UserError(f"{self.path}: {name} = {shown} {reason}.")

@@ -1,4 +1,4 @@
-"""Reading published files of any form."""
+"""Reading published files in any format."""
 
 import types
 
@@ -28,7 +28,7 @@ def is_published(path: str) -> bool:
 
 
 def require(path: str) -> None:
-  """Raises UserError unless there is something at the path."""
+  """Raises UserError if nothing exists at the path."""
   path = named_weights.local(path)
   with path_errors.explained(path):
     if not epath.Path(path).exists():
@@ -39,11 +39,11 @@ def read(path: str) -> Weights:
   """Reads a published file.
 
   Args:
-    path: An .npz of google-research, a .safetensors, a PyTorch checkpoint, or
-      a directory of Hugging Face or timm, on disk or in a bucket.
+    path: An .npz file from google-research, a .safetensors file, a PyTorch
+      checkpoint, or a Hugging Face or timm directory, on disk or in a bucket.
 
   Raises:
-    UserError: The file is missing, damaged or not all understood.
+    UserError: The file is missing, damaged or not fully understood.
   """
   require(path)
   where = epath.Path(path)
@@ -56,7 +56,7 @@ def read(path: str) -> Weights:
 
 
 def _library(path: epath.Path) -> types.ModuleType:
-  """The reader of PyTorch's weights, told by the config of them."""
+  """Picks the reader of PyTorch weights from their config."""
   directory = path if path.is_dir() else path.parent
   config = timm_config.found(path)
   if config is None and (directory / OPEN_CLIP).exists():
@@ -64,7 +64,7 @@ def _library(path: epath.Path) -> types.ModuleType:
   if config is not None and "model_type" in config:
     return huggingface
   is_timms = config is not None and "architecture" in config
-  # timm's files are understood without one.
+  # timm's files can be read without a config.
   if path.name.endswith(tensors.PICKLES) and not is_timms:
     return original
   return timm

@@ -1,11 +1,11 @@
-"""Nested dicts of parameters as flat ones, {"a/b": array}; without jax."""
+"""Converts nested dicts of parameters to {"a/b": array}; without jax."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def flatten(params: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-  """Leaves by path, in the order of the dicts."""
+  """Returns the leaves by path, in the order of the dicts."""
   leaves: dict[str, Any] = {}
   for name, value in params.items():
     if isinstance(value, Mapping):
@@ -16,7 +16,7 @@ def flatten(params: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def unflatten(leaves: Mapping[str, Any]) -> dict[str, Any]:
-  """The nested dict whose `flatten` is `leaves`."""
+  """Returns the nested dict that `flatten` turns into `leaves`."""
   params: dict[str, Any] = {}
   for path, leaf in leaves.items():
     *parents, name = path.split("/")

@@ -1,6 +1,6 @@
-"""Hugging Face's image processors: what they say of an evaluation's ops.
+"""Converts Hugging Face image processors to evaluation ops and back.
 
-A key that a file lacks has the value of its class in transformers 5.23,
+A key missing from a file has its class's default in transformers 5.23,
 `transformers/models/*/image_processing_*.py`.
 """
 
@@ -13,18 +13,18 @@ from vit_jax.weights import op_strings, timm_transform
 from vit_jax.weights.fields import COUNT, FLAG, NUMBER, TEXT, Fields
 
 NAME = "preprocessor_config.json"
-# Of images and texts, as transformers 5 writes it; it comes first.
+# For images and texts, as transformers 5 writes it; takes precedence.
 _WITH_TEXT = "processor_config.json"
-# Key of our own for ops that others cannot express; other readers ignore it.
+# Our own key for ops that the format cannot express; other readers ignore it.
 OURS = "vit_jax_preprocess"
 
-# Pillow's numbers of the ways to resize -> ours. All of Pillow's look at every
-# pixel when they shrink, as ours do with antialias.
+# Pillow's numbers for resizing methods -> ours. All of Pillow's use every pixel
+# when shrinking, as ours do with antialias.
 BILINEAR, BICUBIC = 2, 3
 _METHODS = {BILINEAR: "bilinear", BICUBIC: "bicubic", 4: "area", 5: "area"}
 _LACKING = {0: "nearest neighbours", 1: "Lanczos' window"}
-# ConvNeXt's processor (the one with crop_pct) makes squares of images from this
-# side on, pixels, and crops smaller ones.
+# ConvNeXt's processor (the one with crop_pct) squashes to a square at this side
+# (in pixels) or more, and crops below it.
 _SQUASHED = 384
 
 
@@ -41,7 +41,7 @@ _CROPPED = {
   "do_center_crop": True,
   "crop_size": _SQUARE,
 }
-# Start of a processor's name -> what it does where its file does not say.
+# Start of a processor's name -> its defaults for keys missing from the file.
 _CLASSES: dict[str, dict[str, Any]] = {
   "CLIP": {"resample": BICUBIC, **_CROPPED, **_OPENAI},
   "Bit": {"resample": BICUBIC, **_CROPPED, **_OPENAI},
@@ -69,13 +69,13 @@ _CLASSES: dict[str, dict[str, Any]] = {
   },
   "Pvt": {"resample": BICUBIC, "size": _SQUARE, **_IMAGENET},
 }
-# Those to which one number is the shorter side of an image; to the others it is
-# the side of a square.
+# Processors for which a single number is the shorter side of the image; for the
+# others it is the side of a square.
 _SHORTEST_EDGE = ("CLIP", "Bit")
 
 
 def find(directory: epath.Path) -> Fields | None:
-  """Reads the image processor of a directory; None: there is none.
+  """Reads the image processor of a directory; None if there is none.
 
   Raises:
     UserError: The file is damaged.
@@ -95,14 +95,14 @@ def find(directory: epath.Path) -> Fields | None:
 
 
 def ops(config: Fields) -> tuple[str | None, tuple[str, ...]]:
-  """The ops of an image processor.
+  """Returns the ops of an image processor.
 
   Args:
     config: Result of `find`.
 
   Returns:
-    The ops, None if it neither resizes nor crops, and a sentence about each
-    difference that remains.
+    The ops, or None if it neither resizes nor crops, and a sentence about each
+    remaining difference.
 
   Raises:
     UserError: A value is damaged.
@@ -150,7 +150,7 @@ def ops(config: Fields) -> tuple[str | None, tuple[str, ...]]:
 
 
 def image_size(config: Fields) -> int | None:
-  """Side of the images that leave the processor; None if not told."""
+  """Returns the side of the processor's output; None if not stated."""
   name = "size"
   if config.get("do_center_crop", FLAG, False) and "crop_size" in config:
     name = "crop_size"
@@ -160,18 +160,18 @@ def image_size(config: Fields) -> int | None:
 def described(
   preprocess: str | None, image_size: int
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-  """Keys of preprocessor_config.json that come nearest to host ops.
+  """Returns the preprocessor_config.json keys closest to host ops.
 
-  `resize_small` or `resize`, and `central_crop` after it, are written as such,
-  everything else as a resize to a square. The ops themselves are written, too,
-  for `ops`.
+  `resize_small` or `resize`, optionally followed by `central_crop`, is written
+  as it is, anything else as a resize to a square. The ops themselves are also
+  written, for `ops`.
 
   Args:
-    preprocess: Ops of an evaluation; None: what the family's processor does.
+    preprocess: Ops of an evaluation; None for those of the family's processor.
     image_size: Side of the model's images, pixels.
 
   Returns:
-    The keys, and a sentence about each difference that remains.
+    The keys, and a sentence about each remaining difference.
   """
   if preprocess is None:
     return {}, ()
@@ -201,14 +201,14 @@ def described(
 
 
 def _class(config: Fields) -> str:
-  """Start of the name of the processor's class; '' if it is none of ours."""
+  """Returns the start of the processor's class name; '' if not one of ours."""
   named = ("image_processor_type", "feature_extractor_type")  # Newer, older.
   name = next((config.get(key, TEXT) for key in named if key in config), "")
   return next((start for start in _CLASSES if name.startswith(start)), "")
 
 
 def _size(config: Fields, name: str) -> tuple[int, bool]:
-  """A side in pixels, and whether it is of a square."""
+  """Returns a side in pixels, and whether it is that of a square."""
   if not isinstance(config.values[name], dict):
     return config.side(name), True
   sides = config.mapping(name)

@@ -1,4 +1,4 @@
-"""Preprocessing of images, as told by the files beside a checkpoint."""
+"""Image preprocessing according to the files next to a checkpoint."""
 
 import dataclasses
 import os
@@ -20,7 +20,7 @@ from vit_jax.weights.fields import TEXT, Fields
 from vit_jax.weights.huggingface_processor import OURS
 
 OPEN_CLIP = "open_clip_config.json"
-# Values of problem_type in config.json, by the function that they stand for.
+# Values of problem_type in config.json, by the function they stand for.
 PROBLEM_TYPES = {
   "sigmoid": "multi_label_classification",
   "none": "regression",
@@ -29,13 +29,13 @@ PROBLEM_TYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class ImageProcessor:
-  """The use of a checkpoint, as the files beside it tell it.
+  """The intended use of a checkpoint, according to the files next to it.
 
   Attributes:
-    preprocess: Host ops; omitted sizes are the model's. None if not told.
-    activation: Function that turns logits into probabilities; 'none': they are
-      numbers.
-    notes: A sentence about each thing that the files ask for and the ops lack.
+    preprocess: Host ops; omitted sizes are the model's. None if not stated.
+    activation: Function that turns logits into probabilities; 'none' if they
+      are predicted numbers.
+    notes: A sentence about each thing the files ask for that the ops do not do.
   """
 
   preprocess: str | None = None
@@ -44,13 +44,14 @@ class ImageProcessor:
 
 
 def read(path: epath.PathLike) -> ImageProcessor:
-  """Reads the config of timm, of a Hugging Face preprocessor or of open_clip.
+  """Reads the config of timm, a Hugging Face preprocessor or open_clip.
 
   Args:
     path: File or directory of any published checkpoint.
 
   Raises:
-    UserError: One of the files is damaged, or asks for what no ops do.
+    UserError: One of the files is damaged, or asks for something that no ops
+      do.
   """
   path = epath.Path(named_weights.local(os.fspath(path)))
   directory = path
@@ -84,16 +85,17 @@ def normalize_key(
   deviation: Sequence[float],
   scale: float = 1.0,
 ) -> str:
-  """config.model.normalize for a file's statistics.
+  """Returns config.model.normalize for a file's statistics.
 
   Args:
     config: Origin of the statistics, for messages.
     mean: One number or three.
     deviation: One number or three.
-    scale: Factor from the pixels that the statistics are of to [0, 1].
+    scale: Factor from the pixels that the statistics describe to [0, 1].
 
   Raises:
-    UserError: The statistics are not of three channels, or out of range.
+    UserError: The statistics are not those of three channels, or are out of
+      range.
   """
   # 12 digits: 1 / (255 * (1 / 255)) need not be 1.
   statistics = [
@@ -107,7 +109,7 @@ def normalize_key(
 
 
 def _open_clip(config: Fields) -> str:
-  """The ops of open_clip's evaluation, at the size of the network's images."""
+  """Returns open_clip's evaluation ops, at the network's image size."""
   if OURS in config:
     return config.get(OURS, TEXT)
   settings = config.mapping("preprocess_cfg")
@@ -120,7 +122,7 @@ def _open_clip(config: Fields) -> str:
       f' "{OURS}": "decode|resize"',
     )
   interpolation = settings.get("interpolation", TEXT, "bicubic")
-  # Any other name, such as 'random', is bicubic there, too.
+  # Any other name, such as 'random', also means bicubic there.
   return op_strings.text(
     1,
     1,

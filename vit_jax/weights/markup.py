@@ -1,4 +1,4 @@
-"""Markdown with other people's words in it, which stay words."""
+"""Escaping third-party text for Markdown."""
 
 import re
 
@@ -6,18 +6,18 @@ _LONGEST = 300
 
 
 def shortened(text: str) -> str:
-  """One line of printable characters."""
+  """Returns one line of printable characters."""
   line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
   return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
 def plain(text: str) -> str:
-  """Text with nothing in it that Markdown or HTML would act on."""
+  """Returns text with nothing in it that Markdown or HTML would act on."""
   return re.sub(r"([\\`*_\[\]<>|~&#$])", r"\\\1", shortened(text))
 
 
 def code(text: str) -> str:
-  """A code span, fenced by more backticks than stand in a row in it."""
+  """Returns a code span, fenced by more backticks than occur in a row in it."""
   line = shortened(text) or " "
   longest = max(map(len, re.findall("`+", line)), default=0)
   fence = "`" * (longest + 1)

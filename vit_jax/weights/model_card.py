@@ -1,9 +1,9 @@
 """The README.md of an exported directory: the model, its training, its results.
 
 Front matter as Hugging Face's hub reads it, then model_card.md filled in. All
-that comes from others, such as names of classes or datasets, stands in code
-spans or quotes, where it cannot become markup. (huggingface_hub's ModelCard
-would fill in a template of its own and quotes nothing.)
+third-party text, such as names of classes or datasets, is put in code spans or
+quotes, where it cannot become markup. (huggingface_hub's ModelCard would fill
+in its own template and quotes nothing.)
 """
 
 import os
@@ -24,7 +24,7 @@ from vit_jax.weights.contract import Weights
 from vit_jax.weights.markup import code, plain, shortened
 from vit_jax.weights.training_record import Result, Training
 
-# Our names of datasets, without configs and versions -> the hub's.
+# Our dataset names, without configs and versions -> the hub's.
 _HUB_DATASETS = {"imagenet2012": "imagenet-1k", "imagenet21k": "imagenet-21k"}
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _OF_HUB = "datasets:"
@@ -44,11 +44,12 @@ def text(
 
   Args:
     name: Name of the model.
-    weights: Parameters of the model and the use that they are meant for.
-    training: Record of the run that left them; None if there is none.
-    library: 'transformers' or 'timm', whose form the directory has.
-    repository: Name of its place on the hub, 'OWNER/NAME'; None: it has none.
-    report: Name of the file beside it that holds the run's report.
+    weights: Parameters of the model and their intended use.
+    training: Record of the run that produced them; None if there is none.
+    library: Format of the directory: 'transformers' or 'timm'.
+    repository: Name of its repository on the hub, 'OWNER/NAME'; None if it has
+      none.
+    report: Name of the file next to it that holds the run's report.
   """
   model = weights.model
   family = registry.FAMILIES.get(model.name)
@@ -98,7 +99,7 @@ def text(
 
 
 def _scalar(value: float | str) -> str:
-  """A number, or how it changes in the course of the run."""
+  """Formats a number, or how it changes over the run."""
   return code(value) if isinstance(value, str) else f"{value:g}"
 
 
@@ -109,9 +110,9 @@ def _duration(value: int | str) -> str:
 
 
 def _is_as_trained(weights: Weights, training: Training) -> bool:
-  """Tells whether a run's measurements hold for these parameters.
+  """Tells whether a run's measurements apply to these parameters.
 
-  They do not for images of another size, nor with a new head, which is zeros.
+  They do not for a different image size or with a new head, which is all zeros.
   """
   head = flat.flatten(weights.params).get("head/kernel")
   same_size = weights.model.image_size == training.config.model.image_size
@@ -119,7 +120,7 @@ def _is_as_trained(weights: Weights, training: Training) -> bool:
 
 
 def _objective(config: schema.Config) -> Mapping[str, str]:
-  """The objective's description of itself."""
+  """Returns the objective's own description."""
   return registry.OBJECTIVES.get(config.objective.name).describe(config)
 
 
@@ -165,7 +166,7 @@ def _front_matter(
 
 def _index(result: Result, weights: Weights) -> dict[str, Any]:
   value = round(result.value, 6)
-  # The hub knows no task of numbers.
+  # The hub has no task for predicting numbers.
   name = "regression" if weights.predicts_numbers else "classification"
   return {
     "task": {"type": "image-classification", "name": f"Image {name}"},
@@ -179,7 +180,7 @@ def _index(result: Result, weights: Weights) -> dict[str, Any]:
 
 
 def _hub_id(dataset: str) -> str | None:
-  """The hub's name of a dataset; None for one's own."""
+  """Returns the hub's name for a dataset; None for a user's own."""
   if dataset.startswith(_OF_HUB):
     arguments = dataset.removeprefix(_OF_HUB)
     found = datasets_names.parse(arguments)

@@ -1,4 +1,4 @@
-"""The network that a file's parameters make up, whatever the file's form."""
+"""Detects the network that a file's parameters form, in any format."""
 
 import json
 from collections.abc import Mapping
@@ -16,18 +16,19 @@ from vit_jax.weights import shape_mismatches
 def detect(
   params: Mapping[str, np.ndarray], path: str, said: Mapping[str, Any]
 ) -> tuple[schema.Model, list[str]]:
-  """Tells the section `model` from names and shapes.
+  """Infers the section `model` from names and shapes.
 
   Args:
-    params: Parameters by our paths, layers not stacked.
+    params: Parameters by our paths, with layers unstacked.
     path: Path of the file, for messages.
-    said: Keys of the section that no shape tells, as the file has them.
+    said: Keys of the section that shapes do not determine, as the file has
+      them.
 
   Returns:
     The section, and a sentence for each assumption.
 
   Raises:
-    UserError: The parameters are not those of one network; with a table.
+    UserError: The parameters do not form one network; the message has a table.
   """
   shapes = {name: array.shape for name, array in params.items()}
   families = [FAMILIES.get(name) for name in FAMILIES.names()]
@@ -44,15 +45,15 @@ def detect(
 
 
 def section(keys: Mapping[str, Any], path: str) -> schema.Model:
-  """Makes the section `model` of the keys that a file tells.
+  """Builds the section `model` from the keys that a file states.
 
   Raises:
-    UserError: Some keys or values are unknown; they are named.
+    UserError: Some keys or values are unknown; the message names them.
   """
   kind = FAMILIES.get(keys.get("name", "vit")).section
   own = named_sections.own_keys("model", keys)
   try:
-    # As JSON, in which a tuple that was saved is a list.
+    # Validated as JSON, where a saved tuple is a list.
     return kind.model_validate_json(json.dumps(own))
   except pydantic.ValidationError as error:
     wrong = {".".join(map(str, item["loc"])) for item in error.errors()}

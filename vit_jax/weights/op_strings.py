@@ -1,14 +1,14 @@
-"""Strings of host ops that resize images and crop their middle.
+"""Host op strings that resize images and crop the centre.
 
-The ops of most evaluations, which the files beside published checkpoints can
-tell in words of their own.
+Most evaluations use such ops, and the files next to published checkpoints can
+express them in their own terms.
 """
 
 import ast
 import dataclasses
 from typing import Any
 
-# Ops after decoding that others have too.
+# Ops after decoding that other libraries have as well.
 _KNOWN = (
   ["resize"],
   ["resize", "central_crop"],
@@ -17,25 +17,25 @@ _KNOWN = (
 _RESIZE = ("size", "method", "antialias", "scale")
 _RESIZE_SMALL = ("size", "scale", "method", "antialias", "rounding")
 _CROP = ("size", "rounding")
-# Rounding of a crop's place, by torchvision as timm and open_clip use it.
+# Rounding of a crop's position in torchvision, as timm and open_clip use it.
 TORCHVISION, HUGGING_FACE = "nearest", "down"
-# Difference that remains between any ops of ours and theirs.
+# Difference that remains between any of our ops and theirs.
 JPEG = "JPEG files are decoded by Pillow there, by about a level of 255 apart"
 
 
 @dataclasses.dataclass(frozen=True)
 class Resizing:
-  """The steps from a decoded image to one of the model's size.
+  """The steps from a decoded image to an image of the model's size.
 
   Attributes:
-    is_squashed: True if images become squares, False if their smaller side is
-      resized.
+    is_squashed: True if images are resized to squares, False if their smaller
+      side is resized.
     side: Length of that side, pixels.
-    is_cropped: True if the middle is cut out of what is resized.
-    method: Name of the method, as of `vit_jax.data.ops_image.Method`.
-    is_smooth: True if each pixel counts in an image that shrinks.
-    rounding: How the longer side and the crop's place are rounded; None where
-      nothing is to be rounded.
+    is_cropped: True if the centre of the resized image is cropped.
+    method: Name of the method, one of `vit_jax.data.ops_image.Method`.
+    is_smooth: True if every pixel counts when an image is shrunk.
+    rounding: Rounding of the longer side and the crop's position; None if there
+      is nothing to round.
   """
 
   is_squashed: bool
@@ -46,7 +46,7 @@ class Resizing:
   rounding: tuple[str | None, str | None]
 
   def differences(self, crop_rounding: str) -> tuple[str, ...]:
-    """Sentences about what is done otherwise by libraries that use Pillow.
+    """Returns sentences about differences from libraries that use Pillow.
 
     Args:
       crop_rounding: `TORCHVISION` or `HUGGING_FACE`.
@@ -68,7 +68,7 @@ class Resizing:
 
 
 def resizing(preprocess: str, image_size: int) -> Resizing | None:
-  """Takes the ops of an evaluation apart; None if they do something else.
+  """Parses the ops of an evaluation; None if they do anything else.
 
   Args:
     preprocess: Ops of an evaluation.
@@ -87,7 +87,7 @@ def resizing(preprocess: str, image_size: int) -> Resizing | None:
   longer, place = None, None
   if not is_squashed:
     longer = given.get("rounding", "nearest")
-  # The room around a crop of a square, if even, has one middle.
+  # An even margin around the crop of a square needs no rounding.
   if is_cropped and not (is_squashed and (side - image_size) % 2 == 0):
     place = _arguments(calls[1], _CROP).get("rounding", "down")
   return Resizing(
@@ -103,13 +103,13 @@ def resizing(preprocess: str, image_size: int) -> Resizing | None:
 def text(
   side: int, crop: int, *, is_squashed: bool, method: str, crop_rounding: str
 ) -> str:
-  """Ops that resize to `side` and crop to `crop`, smoothly.
+  """Returns ops that resize to `side`, antialiased, and crop to `crop`.
 
   Args:
     side: Side of the square, or smaller side of the image, pixels.
-    crop: Side of the crop, which is that of the model's images.
-    is_squashed: True if images become squares.
-    method: As of the ops.
+    crop: Side of the crop, which is the model's image size.
+    is_squashed: True if images are resized to squares.
+    method: Resizing method, as in the ops.
     crop_rounding: `TORCHVISION` or `HUGGING_FACE`.
   """
   how = f"method='{method}', antialias=True"
@@ -119,7 +119,7 @@ def text(
   middle = "central_crop" + rounded * (crop_rounding != "down")
   if is_squashed:
     return f"decode|resize({side}, {how})|{middle}"
-  scale = max(side / crop, 1)  # For other sizes of images, too.
+  scale = max(side / crop, 1)  # Also for other image sizes.
   how = f"scale={scale:.6g}, {how}, rounding='down'"
   return f"decode|resize_small({how})|{middle}"
 
@@ -129,7 +129,7 @@ def _name(call: ast.expr) -> str:
 
 
 def _arguments(call: ast.expr, names: tuple[str, ...]) -> dict[str, Any]:
-  """The given arguments of an op, by name."""
+  """Returns the arguments given to an op, by name."""
   if not isinstance(call, ast.Call):
     return {}
   given = dict(zip(names, call.args, strict=False))

@@ -1,4 +1,4 @@
-"""Sentences about paths that cannot be read."""
+"""Error messages for paths that cannot be read."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ def explained(path: str) -> Iterator[None]:
   """Turns errors about a path, on disk or in a bucket, into a UserError.
 
   Args:
-    path: Path that is looked for or read inside the `with`.
+    path: Path that is looked up or read inside the `with` block.
 
   Raises:
     UserError: The path cannot be read, or needs a package that is not
@@ -30,7 +30,7 @@ def explained(path: str) -> Iterator[None]:
       f"{path} cannot be read ({error.strerror or error})."
     ) from None
   except Exception as error:
-    # Each library behind a bucket's paths raises errors of its own.
+    # Each library behind bucket paths raises its own errors.
     if not buckets.is_bucket(path):
       raise
     lines = str(error).splitlines() or [type(error).__name__]

@@ -1,4 +1,4 @@
-"""Learned position embeddings on another grid of patches."""
+"""Resizing learned position embeddings to another grid of patches."""
 
 import numpy as np
 from jaxtyping import Float
@@ -8,12 +8,12 @@ from vit_jax.models.layers.position_resize import square_side
 
 
 def with_prefix_rows(table: np.ndarray, num_prefix: int = 1) -> np.ndarray:
-  """Adds rows of zeros for the prefix tokens to a table that lacks them.
+  """Adds rows of zeros for prefix tokens to a table without them.
 
-  The number of rows tells: A square and one or two more is never a square. A
-  table without those rows is added before the prefix tokens are joined, so
-  that they have no positions. An array of another rank than [tables, n, d]
-  stays as it is.
+  The number of rows decides: a square plus one or two is never a square. A
+  table without those rows is added before the prefix tokens are prepended, so
+  they have no positions. An array that is not [tables, n, d] is returned
+  unchanged.
   """
   if table.ndim != 3 or not square_side(table.shape[1]):
     return table
@@ -28,10 +28,10 @@ def resize(
   num_prefix: int,
   method: str,
 ) -> Float[np.ndarray, "tables m d"]:
-  """Resizes tables to another grid; rows of prefix tokens stay as they are.
+  """Resizes tables to another grid; rows of prefix tokens are unchanged.
 
   Args:
-    table: Rows of prefix tokens, then of patches row by row.
+    table: Rows of prefix tokens, then of patches in row-major order.
     old_grid: Rows and columns of patches in `table`.
     new_grid: Rows and columns of patches in the result.
     num_prefix: Number of tokens that are not patches, such as the class token.
@@ -42,8 +42,9 @@ def resize(
     return table
   grid = patches.reshape(len(table), *old_grid, -1).astype(np.float64)
   if method == "bilinear":
-    # Imported here, as it is seldom needed. For a few sizes (8 to 26, say)
-    # rounding puts the last place outside of the grid: there the border counts.
+    # Imported here because it is rarely needed. For a few sizes (e.g. 8 to 26)
+    # rounding puts the last position outside the grid; the border is used
+    # there.
     from scipy import ndimage
 
     zoom = (1, *np.divide(new_grid, old_grid), 1)

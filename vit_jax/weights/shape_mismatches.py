@@ -1,6 +1,6 @@
-"""The table of parameters that a model and a file do not share, with reasons.
+"""The table of parameters that differ between a model and a file.
 
-Each row names the key of `config.model` that would make the parameter fit.
+Each row names the key of `config.model` that would make the parameter match.
 """
 
 import dataclasses
@@ -23,9 +23,9 @@ class Misfit:
 
   Attributes:
     parameter: Path of the parameter.
-    in_file: Shape in the file; None if the file lacks it.
-    wanted: Shape in the model; None if the model lacks it.
-    reason: Likely cause and remedy; "" if unknown.
+    in_file: Shape in the file; None if it is not there.
+    wanted: Shape in the model; None if it is not there.
+    reason: Likely cause and fix; "" if unknown.
   """
 
   parameter: str
@@ -35,7 +35,7 @@ class Misfit:
 
 
 class ShapeMismatchError(UserError):
-  """A sentence, followed by the table of misfits."""
+  """An error with a sentence followed by the table of misfits."""
 
   def __init__(self, sentence: str, misfits: Sequence[Misfit]):
     super().__init__(f"{sentence}\n{table(misfits)}")
@@ -45,7 +45,7 @@ class ShapeMismatchError(UserError):
   def respelled(
     self, respell: Callable[[Misfit], Misfit]
   ) -> "ShapeMismatchError":
-    """The same error with names and shapes as the file has them."""
+    """Returns the same error with the file's own names and shapes."""
     return ShapeMismatchError(
       self.sentence, [respell(misfit) for misfit in self.misfits]
     )
@@ -65,12 +65,13 @@ def find(
 def check(
   found: Mapping[str, Shape], wanted: Mapping[str, Shape], sentence: str
 ) -> None:
-  """Compares a file's parameters with those of the network they tell.
+  """Compares a file's parameters with those of the network they imply.
 
   Args:
     found: Shapes in the file, by path.
-    wanted: Shapes in the network that the main parameters tell, by path.
-    sentence: Meaning of a mismatch for the file, without a full stop.
+    wanted: Shapes in the network implied by the main parameters, by path.
+    sentence: Explanation of what a mismatch means for the file, without a full
+      stop.
 
   Raises:
     ShapeMismatchError: Some parameters differ.
@@ -89,7 +90,7 @@ def explain(
   Args:
     misfits: Parameters that differ between two networks.
     found: Section `model` of the file.
-    wanted: Section `model` of the network to be initialised from it.
+    wanted: Section `model` of the network to initialise from it.
   """
   theirs, ours = _facts(found), _facts(wanted)
   differing = {
@@ -104,7 +105,7 @@ def explain(
 
 
 def table(misfits: Sequence[Misfit]) -> str:
-  """Aligned rows of parameter, shape in the file, shape wanted and reason.
+  """Returns aligned rows of parameter, shape in file and model, and reason.
 
   Encoder blocks with the same misfit share a row.
   """
@@ -135,7 +136,7 @@ def _shown(shape: object) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-  """'3' for one block, '{0...11}' or '{0,4}' for several."""
+  """Formats block numbers: '3' for one, '{0...11}' or '{0,4}' for several."""
   if len(numbers) < 2:
     return "".join(map(str, numbers))
   numbers = sorted(numbers)
@@ -145,7 +146,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _facts(model: schema.Model) -> dict[str, Any]:
-  """Keys of a section, with the numbers that its variant stands for."""
+  """Returns the keys of a section, with its variant expanded to numbers."""
   family = registry.FAMILIES.get(model.name)
   return {
     **model.model_dump(),

@@ -1,7 +1,7 @@
-"""Layers stacked along a first axis for a scan, or one by one for a loop.
+"""Stacking layers along a first axis for a scan, and unstacking them.
 
-A network may have several Transformers, each below a prefix of its own, such as
-the two towers of CLIP.
+A network may have several Transformers, each under its own prefix, such as the
+two towers of CLIP.
 """
 
 import re
@@ -17,20 +17,21 @@ _LAYER = re.compile(r"((?:.*/)?Transformer)/encoderblock_(\d+)/(.+)")
 
 
 def unstack_layers(params: Mapping[str, Any]) -> dict[str, Any]:
-  """Turns parameters of `scan_layers=True` into those of `False`.
+  """Converts parameters from `scan_layers=True` to `False`.
 
   Args:
-    params: Nested dict; without stacked layers it is returned unchanged.
+    params: Nested dict; returned unchanged if no layers are stacked.
   """
   leaves = flat.flatten(params)
   return flat.unflatten(_unstacked(leaves, lambda _: True))
 
 
 def stack_layers(params: Mapping[str, Any]) -> dict[str, Any]:
-  """Turns parameters of `scan_layers=False` into those of `True`.
+  """Converts parameters from `scan_layers=False` to `True`.
 
   Args:
-    params: Nested dict; all layers of a Transformer have the same parameters.
+    params: Nested dict in which all layers of a Transformer have the same
+      parameters.
   """
   leaves = flat.flatten(params)
   return flat.unflatten(_stacked(leaves, lambda _: True))
@@ -39,12 +40,12 @@ def stack_layers(params: Mapping[str, Any]) -> dict[str, Any]:
 def arranged(
   params: Mapping[str, Any], paths: Collection[str]
 ) -> dict[str, Any]:
-  """Brings the layers of each Transformer into the form that a network has.
+  """Stacks or unstacks each Transformer's layers to match a network.
 
   Args:
-    params: Nested dict; arrays that are in that form already are not copied.
-    paths: Paths of the network's parameters. Layers of a Transformer that it
-      lacks come one by one.
+    params: Nested dict; arrays that already match are not copied.
+    paths: Paths of the network's parameters. A Transformer that is not among
+      them is unstacked.
   """
   matches = map(_STACKED.fullmatch, paths)
   scanned = {match[1] for match in matches if match}
@@ -55,7 +56,7 @@ def arranged(
 def _unstacked(
   leaves: Mapping[str, Any], concerns: Callable[[str], bool]
 ) -> dict[str, Any]:
-  """Takes the layers apart of those Transformers that `concerns` is true of."""
+  """Unstacks the layers of Transformers for which `concerns` is true."""
   found: dict[str, Any] = {}
   for path, leaf in leaves.items():
     match = _STACKED.fullmatch(path)
@@ -70,7 +71,7 @@ def _unstacked(
 def _stacked(
   leaves: Mapping[str, Any], concerns: Callable[[str], bool]
 ) -> dict[str, Any]:
-  """Stacks the layers of those Transformers that `concerns` is true of."""
+  """Stacks the layers of Transformers for which `concerns` is true."""
   found: dict[str, Any] = {}
   layers: dict[str, dict[int, Any]] = {}
   for path, leaf in leaves.items():

@@ -8,7 +8,7 @@ import numpy as np
 from vit_jax.errors import UserError
 
 TEACHER, STUDENT = "teacher", "student"
-# Where a checkpoint keeps its state dict; the first that is there is taken.
+# Keys under which a checkpoint keeps its state dict; the first present is used.
 _CONTAINERS = (
   "model",
   "state_dict",
@@ -18,8 +18,8 @@ _CONTAINERS = (
   TEACHER,
   STUDENT,
 )
-# Of networks that are trained in parallel or compiled, in this order or the
-# other, and of those beside their heads.
+# Prefixes of networks that are trained in parallel or compiled, in either
+# order, and of those stored with their heads.
 _PREFIXES = ("_orig_mod.", "module.", "_orig_mod.", "backbone.")
 
 
@@ -31,12 +31,12 @@ def containers(file: Mapping[Any, Any]) -> list[str]:
 def chosen(
   file: Mapping[Any, Any], path: str, notes: list[str]
 ) -> dict[str, np.ndarray]:
-  """Arrays of a checkpoint's state dict, which may be the checkpoint itself.
+  """Reads a checkpoint's state dict, which may be the checkpoint itself.
 
   Args:
-    file: What `torch_file.read` returns.
-    path: The file, for messages.
-    notes: Is told which of several state dicts is taken.
+    file: Result of `torch_file.read`.
+    path: Path of the file, for messages.
+    notes: Extended by a note on which of several state dicts is used.
 
   Raises:
     UserError: Two arrays have the same name.
@@ -50,7 +50,7 @@ def chosen(
 
 
 def arrays(state: Mapping[Any, Any], path: str) -> dict[str, np.ndarray]:
-  """Arrays of a state dict by the names that they have in the bare network.
+  """Returns a state dict's arrays by their names in the bare network.
 
   Raises:
     UserError: Two arrays have the same name.

@@ -1,7 +1,7 @@
 """Fitting the parameters of one network to another with the same body.
 
-The head, the stacking of layers and what the family's own `fit` sees to, such
-as the grid of patches, may differ; anything else is a misfit. Plain NumPy.
+The head, the stacking of layers and anything the family's own `fit` handles,
+such as the grid of patches, may differ; anything else is a misfit. Plain NumPy.
 """
 
 import dataclasses
@@ -30,13 +30,13 @@ _PRE_LOGITS = ("pre_logits/kernel", "pre_logits/bias")
 
 @dataclasses.dataclass(frozen=True)
 class Fitted:
-  """Parameters that a network takes over from a file.
+  """Parameters that a network takes from a file.
 
   Attributes:
     params: Nested dict of the file's parameters, in the network's shapes.
-    fresh: Paths of the other parameters, which are to be initialised.
-    dropped: Paths in the file that the network has no use for.
-    notes: A sentence for everything fresh, dropped or resized.
+    fresh: Paths of the remaining parameters, which must be initialised.
+    dropped: Paths in the file that the network does not use.
+    notes: A sentence about everything fresh, dropped or resized.
   """
 
   params: dict[str, Any]
@@ -54,20 +54,20 @@ def fit(
 ) -> Fitted:
   """Fits the parameters of a file to the shapes of a network.
 
-  Position embeddings are resized by `wanted.pos_embedding_resize`. A head with
-  another number of classes is not taken over; a pre-training head
-  (`pre_logits`) that the network lacks is dropped together with the head on
-  top of it, as in section 3.2 of the paper.
+  Position embeddings are resized according to `wanted.pos_embedding_resize`. A
+  head with a different number of classes is not used; a pre-training head
+  (`pre_logits`) that the network does not have is dropped together with the
+  head on top of it, as in section 3.2 of the paper.
 
   Args:
     weights: Parameters of the file.
     wanted: Section `model` of the network.
     shapes: {path: shape} of all parameters of the network.
-    without: Regexes of whole paths that are not taken from the file.
-    part: Part of the network that the file gives; None: all of it.
+    without: Regexes matching whole paths that are not taken from the file.
+    part: Part of the network that the file provides; None for all of it.
 
   Raises:
-    UserError: Some parameters fit in no such way, with a table; or a regex
+    UserError: Some parameters do not fit (the message has a table), or a regex
       matches no parameter.
   """
   leaves = _layout(weights.params, shapes) | _beside(weights, shapes)
@@ -94,7 +94,7 @@ def fit(
 
 
 def _leave_out(fitting: Fitting, patterns: Sequence[str], path: str) -> None:
-  """Drops and starts the parameters that regexes match."""
+  """Drops the parameters that regexes match and marks them as fresh."""
   for pattern in patterns:
     try:
       matches = re.compile(pattern).fullmatch
@@ -115,7 +115,7 @@ def _leave_out(fitting: Fitting, patterns: Sequence[str], path: str) -> None:
 
 
 def _fit_head(fitting: Fitting) -> None:
-  """Keeps the head, or drops and starts it, whole."""
+  """Keeps the whole head, or drops it and marks it as fresh."""
   leaves, shapes = fitting.leaves, fitting.shapes
   hidden = np.shape(leaves.get("pre_logits/kernel"))[1:]
   has_hidden = "pre_logits/kernel" in shapes
@@ -142,12 +142,12 @@ def _fit_head(fitting: Fitting) -> None:
 def _layout(
   params: Mapping[str, Any], shapes: Mapping[str, Shape]
 ) -> dict[str, Any]:
-  """Flat parameters with layers stacked as in `shapes`."""
+  """Returns flat parameters with layers stacked as in `shapes`."""
   return flat.flatten(stacking.arranged(params, shapes))
 
 
 def _beside(weights: Weights, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-  """Parameters beside the file's network that the objective wants, whole."""
+  """Returns the objective's parameters in the file, all or none of each."""
   found: dict[str, Any] = {}
   for name, tree in weights.beside.items():
     wanted = {

@@ -1,7 +1,7 @@
-"""Tensors of safetensors files, read without trust, as float32.
+"""Tensors of safetensors files, read defensively as float32.
 
-The library checks a file's header and bounds. Shards, kinds of numbers and
-buckets are left to this file, and pickles to `torch_file`, which runs nothing.
+The library checks a file's header and bounds. This module handles shards,
+dtypes and buckets; pickles are left to `torch_file`, which runs no code.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ from vit_jax.weights.fields import Fields
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SUFFIX = ".safetensors"
-# The name of a directory's file before safetensors.
+# Name of a directory's file from before safetensors.
 PICKLE = "pytorch_model.bin"
-# Ends of names of files that PyTorch pickles; timm's training writes the last.
+# Suffixes of files that PyTorch pickles; timm's training writes the last.
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pth.tar")
 
-# Swin's table of places, whole numbers that follow from its window.
+# Swin's table of indices, which follows from its window.
 _INDEX = "relative_position_index"
-# A count that PyTorch keeps for every batch norm.
+# A counter that PyTorch keeps for every batch norm.
 _BATCH_NORM = ".num_batches_tracked"
 _FLOATS = {
   "F64": np.dtype(np.float64),
@@ -42,16 +42,17 @@ _FLOATS = {
 def read(
   path: epath.Path, notes: list[str] | None = None
 ) -> dict[str, np.ndarray]:
-  """Reads all tensors of a file, or of a directory's file or shards.
+  """Reads all tensors of a file, or of the file or shards in a directory.
 
   Args:
-    path: A .safetensors file or one that PyTorch pickled; or a directory that
-      holds `model.safetensors`, `model.safetensors.index.json` and the shards
-      named there, or `pytorch_model.bin`, of which the first is read.
-    notes: Is told which of several state dicts of a pickle is taken.
+    path: A .safetensors file or one that PyTorch pickled; or a directory with
+      `model.safetensors`, `model.safetensors.index.json` and the shards named
+      there, or `pytorch_model.bin`. The first one found is read.
+    notes: Extended by a note on which of several state dicts of a pickle is
+      used.
 
   Raises:
-    UserError: The file is missing or damaged, or holds something other than
+    UserError: The file is missing or damaged, or holds anything other than
       floating point numbers.
   """
   notes = [] if notes is None else notes
@@ -79,9 +80,9 @@ def write(
   """Writes float32 tensors as PyTorch's own writer would.
 
   Args:
-    path: The file.
-    tensors: By name.
-    metadata: Texts for the file's header, which other readers ignore.
+    path: Path of the file.
+    tensors: Tensors by name.
+    metadata: Strings for the file's header, which other readers ignore.
   """
   contiguous = {
     name: np.asarray(tensor, np.float32, order="C")
@@ -97,7 +98,7 @@ def _read_shards(directory: epath.Path) -> dict[str, np.ndarray]:
   shards = sorted({str(shard) for shard in places.values()})
   tensors: dict[str, np.ndarray] = {}
   for shard in shards:
-    # A name with a slash could be any file of the machine.
+    # A name with a slash could be any file on the machine.
     if os.path.basename(shard) != shard or not shard.endswith(SUFFIX):
       raise UserError(f"{index.path}: '{shard}' is not the name of a shard.")
     found = _read_file(directory / shard)
@@ -142,7 +143,7 @@ def _read_file(path: epath.Path) -> dict[str, np.ndarray]:
 
 
 def _read_pickle(path: epath.Path, notes: list[str]) -> dict[str, np.ndarray]:
-  """The tensors of a state dict, without counts and tables of indices."""
+  """Reads the tensors of a state dict, without counters and index tables."""
   found = state_dict.chosen(torch_file.read(path), os.fspath(path), notes)
   for name in found:
     _check_batch_norm(path, name)
@@ -170,7 +171,7 @@ def _check_batch_norm(path: epath.Path, name: str) -> None:
 
 @contextlib.contextmanager
 def _local(path: epath.Path) -> Iterator[str]:
-  """Gives a local name of a file, which the library maps into memory."""
+  """Yields a local name of a file, for the library to map into memory."""
   if "://" not in os.fspath(path):
     yield os.fspath(path)
     return

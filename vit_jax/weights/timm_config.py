@@ -1,7 +1,7 @@
-"""timm's config: in the header of a .safetensors, or in config.json beside it.
+"""timm's config, from the header of a .safetensors file or config.json.
 
-The header is what `vit_jax.save` writes into a file that stands alone; it wins,
-as a config.json of the same folder may be another file's.
+`vit_jax.save` writes the header into a standalone file; it takes precedence, as
+a config.json in the same folder may belong to another file.
 """
 
 import json
@@ -17,7 +17,7 @@ _LONGEST = 16 * 2**20
 
 
 def found(path: epath.Path) -> Fields | None:
-  """The config of a file or directory of weights; None: it has none.
+  """Finds the config of a file or directory of weights; None if none.
 
   Args:
     path: A file, or the directory that holds it.
@@ -37,9 +37,9 @@ def found(path: epath.Path) -> Fields | None:
 
 
 def settings(config: Fields) -> Fields | None:
-  """The `pretrained_cfg` of a config; None: it is not timm's.
+  """Returns the `pretrained_cfg` of a config; None if it is not timm's.
 
-  Older configs have its keys beside the name of the network.
+  Older configs have its keys at the level of the network's name.
   """
   if "pretrained_cfg" in config:
     return config.mapping("pretrained_cfg")
@@ -47,7 +47,7 @@ def settings(config: Fields) -> Fields | None:
 
 
 def _header(path: epath.Path) -> Fields | None:
-  """The config in the header of a file, which is JSON after its length."""
+  """Reads the config in a file's header, which is JSON after its length."""
   try:
     with path.open("rb") as file:
       length = int.from_bytes(file.read(8), "little")

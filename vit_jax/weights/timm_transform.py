@@ -1,8 +1,8 @@
-"""Preprocessing of images in the words of timm's `pretrained_cfg`.
+"""Image preprocessing in terms of timm's `pretrained_cfg`.
 
-timm resizes to a square ('squash') or the shorter side ('center'), and crops
-the middle; it works on images of Pillow, which smooths whatever it shrinks and
-decodes JPEG exactly, where TensorFlow's decoder is quicker.
+timm resizes to a square ('squash') or by the shorter side ('center'), and crops
+the centre. It works on Pillow images; Pillow always antialiases when shrinking
+and decodes JPEG exactly, whereas TensorFlow's decoder is faster.
 """
 
 import math
@@ -13,7 +13,7 @@ from vit_jax.weights.fields import COUNTS, NUMBER, TEXT, Fields
 
 _MODES = ("center", "squash")
 _BILINEAR, _BICUBIC, _AREA = "bilinear", "bicubic", "area"
-# timm's names of the ways to resize -> ours; 'random' is none in evaluations.
+# timm's names of resizing methods -> ours; evaluations do not use 'random'.
 _METHODS = {
   "bilinear": _BILINEAR,
   "bicubic": _BICUBIC,
@@ -21,22 +21,22 @@ _METHODS = {
   "box": _AREA,
   "hamming": _AREA,
 }
-# Pillow's box takes whole pixels only: nearest to means of areas up to this
-# side, in pixels, and beyond it Hamming's window is.
+# Pillow's box filter uses whole pixels only: it is closest to area averaging up
+# to this side, in pixels; beyond it, the Hamming window is.
 _BOX = 64
 
 
 def described(
   preprocess: str | None, image_size: int
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-  """Keys of `pretrained_cfg` that come nearest to host ops.
+  """Returns the keys of `pretrained_cfg` that are closest to host ops.
 
   Args:
     preprocess: Ops of an evaluation; None for a resize to a square.
     image_size: Side of the model's images, pixels.
 
   Returns:
-    The keys, and a sentence about each difference that remains.
+    The keys, and a sentence about each remaining difference.
   """
   square = _keys("squash", _BILINEAR, image_size, image_size)
   if preprocess is None:
@@ -56,16 +56,16 @@ def described(
 
 
 def ops(settings: Fields) -> tuple[str, tuple[str, ...]]:
-  """The ops of timm's evaluation: resize by 1 / crop_pct, crop the centre.
+  """Returns timm's evaluation ops: resize by 1 / crop_pct, centre crop.
 
   Args:
     settings: The `pretrained_cfg`.
 
   Returns:
-    The ops, and a sentence about each difference that remains.
+    The ops, and a sentence about each remaining difference.
 
   Raises:
-    UserError: A value is damaged, or `crop_mode` is another.
+    UserError: A value is damaged, or `crop_mode` is not supported.
   """
   size = settings.get("input_size", COUNTS, (3, 224, 224))[-1]
   mode = settings.get("crop_mode", TEXT, "center")
@@ -92,7 +92,7 @@ def ops(settings: Fields) -> tuple[str, tuple[str, ...]]:
 
 
 def crop_part(settings: Fields) -> float:
-  """Side of the crop over that of the image."""
+  """Returns the ratio of the side of the crop to that of the image."""
   part = settings.get("crop_pct", NUMBER, 0.875)
   if not 0 < part <= 1:
     raise settings.refusal("crop_pct", "is not above 0 and at most 1")
@@ -102,7 +102,7 @@ def crop_part(settings: Fields) -> float:
 def _keys(
   mode: str, interpolation: str, side: int, crop: int
 ) -> dict[str, Any]:
-  """Keys with which timm makes an image of `side` and crops it to `crop`."""
+  """Returns keys with which timm resizes to `side` and crops to `crop`."""
   part = crop / side
   if math.floor(crop / part) != side:
     part = crop / (side + 0.5)

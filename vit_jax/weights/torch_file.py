@@ -1,8 +1,8 @@
-"""PyTorch's checkpoints (.pth, .pt, .bin, .ckpt), read without trust.
+"""PyTorch checkpoints (.pth, .pt, .bin, .ckpt), read defensively.
 
-Such a file is a zip archive of a pickle and of the numbers that it refers to.
-The pickle is read as data, and nothing takes more memory than a small multiple
-of the file.
+Such a file is a zip archive of a pickle and the numbers it refers to. The
+pickle is read as data, and memory use is limited to a small multiple of the
+file's size.
 """
 
 import math
@@ -32,10 +32,10 @@ _KINDS = {
 }
 _FLOATS = {kind for kind in _KINDS.values() if kind.kind in "fV"}
 _MAX_PICKLE = 2**26
-# Key of the modules of a program, which are nested dictionaries.
+# Key of a program's modules, which are nested dictionaries.
 SCRIPT = "TorchScript"
 _MAX_DEPTH = 32
-# All views of shared numbers together, per byte of the archive.
+# Limit on the total size of all views, per byte of the archive.
 _MAX_SHARING = 4
 
 
@@ -46,12 +46,12 @@ def read(path: epath.PathLike) -> dict[Any, Any]:
     path: A zip archive that `torch.save` wrote.
 
   Returns:
-    Nested dictionaries of arrays, floating point numbers as float32; whatever
-    is neither is left out. Of TorchScript, whose program is not looked at,
-    the attributes of its modules, under `SCRIPT`.
+    Nested dictionaries of arrays, with floating point numbers as float32;
+    anything else is left out. For TorchScript, the attributes of its modules,
+    under `SCRIPT`; the program itself is ignored.
 
   Raises:
-    UserError: The file is damaged, of an older form, or holds something other
+    UserError: The file is damaged, in an older format, or holds anything other
       than data.
   """
   path = epath.Path(path)
@@ -117,8 +117,8 @@ class _Archive:
     if len(pickles) != 1:
       raise ValueError("it does not hold one data.pkl")
     self.root = pickles[0].removesuffix("data.pkl")
-    # Without compression no entry is larger than the file. The program of
-    # TorchScript, which may be compressed, is not read.
+    # Without compression no entry is larger than the file. TorchScript's
+    # program, which may be compressed, is not read.
     entries = [
       entry
       for entry in entries
@@ -145,7 +145,7 @@ class _Archive:
   def _dictionary(self, value: dict[Any, Any], depth: int) -> dict[Any, Any]:
     if depth > _MAX_DEPTH:
       raise torch_pickle.Unreadable("its dictionaries are nested too deep")
-    # A dictionary that is referred to often is made once.
+    # A dictionary that is referred to repeatedly is built once.
     if id(value) not in self.made:
       made = {}
       for key, item in value.items():
@@ -178,7 +178,7 @@ class _Archive:
     )
 
   def _numbers(self, storage: torch_pickle.Storage) -> np.ndarray:
-    """The numbers of a storage, read and converted once."""
+    """Returns the numbers of a storage, read and converted once."""
     if storage.kind not in _KINDS:
       raise torch_pickle.Unreadable(
         f"it holds numbers of the kind {storage.kind[:80].replace(' ', '.')}"

@@ -1,7 +1,7 @@
-"""Pickles of PyTorch read as data: no function that they name is called.
+"""PyTorch pickles, read as data: no function they name is called.
 
-The opcodes that tensors are written with are interpreted here. A global is a
-name; a call of it gives a tensor, an ordered dictionary, or an `Opaque`.
+Interprets the opcodes that tensors are written with. A global is a name;
+calling it gives a tensor, an ordered dictionary, or an `Opaque`.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ _ORDERED = "collections OrderedDict"
 
 
 class Module(dict):
-  """The attributes of a module of TorchScript, by name."""
+  """The attributes of a TorchScript module, by name."""
 
 
 class Unreadable(ValueError):
@@ -35,14 +35,14 @@ class Global:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Opaque:
-  """An object of no use here, which is not made: its name stands for it."""
+  """A placeholder for an unneeded object, which is not created."""
 
   name: str
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Storage:
-  """The place of the numbers of one or more tensors."""
+  """The location of the numbers of one or more tensors."""
 
   kind: str
   key: str
@@ -51,7 +51,7 @@ class Storage:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tensor:
-  """A view of a storage; offset and strides count elements."""
+  """A view of a storage; offset and strides are in elements."""
 
   storage: Storage
   offset: int
@@ -59,8 +59,8 @@ class Tensor:
   strides: tuple[int, ...]
 
 
-# Globals of which an object may be made, as an `Opaque`: settings beside the
-# weights, of no use here. Any other global ends the reading.
+# Globals that may be called, giving an `Opaque`: settings stored with the
+# weights and not needed here. Any other global is an error.
 _INERT = frozenset(
   {
     "argparse Namespace",
@@ -86,16 +86,16 @@ _INERT = frozenset(
     "torch Size",
   }
 )
-# Start of the names of TorchScript's modules, whose attributes are data.
+# Prefix of the names of TorchScript modules, whose attributes are data.
 _SCRIPT = "__torch__"
 _BUILTINS = frozenset({"dict", "list", "int", "float", "str", "bool"})
 
 
 def read(data: bytes) -> Any:
-  """Reads the value of a pickle.
+  """Reads the value in a pickle.
 
   Raises:
-    Unreadable: The pickle is damaged, or calls something that is not data.
+    Unreadable: The pickle is damaged, or calls something other than data.
   """
   return _Reader().read(data)
 
@@ -147,7 +147,7 @@ class _Reader:
       act()
 
   def _items(self) -> list[Any]:
-    """Takes what lies above the last mark."""
+    """Pops the items above the last mark."""
     items: list[Any] = []
     while (item := self.stack.pop()) is not _MARK:
       items.append(item)
@@ -220,7 +220,7 @@ class _Reader:
     if not isinstance(target, dict):
       raise Unreadable("items are set in something that has none")
     for key, value in zip(items[::2], items[1::2], strict=True):
-      # The hash of a nested tuple takes as long as its writer likes.
+      # Hashing a nested tuple can take arbitrarily long.
       if not isinstance(key, (str, int, float)):
         key = Opaque("key")
       target[key] = value
@@ -230,7 +230,7 @@ class _Reader:
     if isinstance(self.stack[-1], Module) and isinstance(state, dict):
       self.stack[-1].update(state)
       return
-    # The attributes that torch sets, such as _metadata, are of no use here.
+    # The attributes that torch sets, such as _metadata, are not needed.
     if not isinstance(self.stack[-1], (Opaque, dict)):
       raise Unreadable("it changes something that is not data")
 

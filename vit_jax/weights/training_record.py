@@ -21,7 +21,7 @@ _FEWSHOT = re.compile(r"fewshot/(.+)/(\d+)shot")
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-  """A run's record of the training of a checkpoint.
+  """A run's record of how a checkpoint was trained.
 
   Attributes:
     config: Config of the run.
@@ -39,18 +39,18 @@ class Training:
 def read(workdir: epath.PathLike, step: int) -> Training | None:
   """Reads the record of one checkpoint from its workdir.
 
-  Metrics of other steps are left out: They are not this checkpoint's.
+  Metrics of other steps are left out, as they are not this checkpoint's.
 
   Args:
-    workdir: Directory with a config.json and, perhaps, a summary.json.
+    workdir: Directory with a config.json and, optionally, a summary.json.
     step: Step of the checkpoint.
 
   Returns:
-    The record; None if no run has left the workdir, which then has no
+    The record; None if the workdir was not left by a run, so that it has no
     metrics.jsonl.
 
   Raises:
-    UserError: The config.json has another version's schema.
+    UserError: The config.json has a different version's schema.
   """
   workdir = epath.Path(workdir)
   if not (workdir / _METRICS).exists():
@@ -60,7 +60,7 @@ def read(workdir: epath.PathLike, step: int) -> Training | None:
   for line in records.read_lines(workdir / _METRICS):
     if line["step"] == step:
       metrics.update(line)
-  # summary.json holds the last value of every metric, whatever its step.
+  # summary.json holds the last value of every metric, at any step.
   summary = records.read_json(workdir / _SUMMARY)
   is_last = summary.get("step") == step
   devices = str(summary.get("devices") or "") if is_last else ""
@@ -74,7 +74,7 @@ def read(workdir: epath.PathLike, step: int) -> Training | None:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-  """One number of one evaluation; a share is in [0, 1]."""
+  """One number from one evaluation; fractions are in [0, 1]."""
 
   title: str
   dataset: str
@@ -90,7 +90,7 @@ class Result:
 
 
 def results(training: Training) -> Iterator[Result]:
-  """Lists accuracies, errors of numbers, then few-shot evaluations."""
+  """Lists accuracies, then regression errors, then few-shot evaluations."""
   metrics, config = training.metrics, training.config
   for metric in sorted(metrics):
     match = _TOP1.fullmatch(metric)
@@ -119,7 +119,7 @@ def results(training: Training) -> Iterator[Result]:
 
 
 def _errors(training: Training, name: str) -> Iterator[Result]:
-  """The results of a regression evaluator."""
+  """Returns the results of a regression evaluator."""
   entry, metrics = training.config.evals.get(name), training.metrics
   if not isinstance(entry, schema.RegressionEval):
     return

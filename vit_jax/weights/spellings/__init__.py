@@ -1,1 +1,1 @@
-"""Published names of parameters: one room a family, one file a form."""
+"""Published parameter names: one package per family, one module per format."""

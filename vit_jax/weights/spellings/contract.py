@@ -1,4 +1,4 @@
-"""Records that a family fills for each form of file that it is published in."""
+"""Records that a family fills in for each format it is published in."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
@@ -11,9 +11,9 @@ from vit_jax.weights.fields import Fields
 from vit_jax.weights.spellings.names import Names, Tensors
 
 Beside = tuple[dict[str, Any], schema.Objective | None]
-# The model card beside weights.
+# The model card next to the weights.
 CARD = "README.md"
-# Among the notes that `Original.said` is given, of a file of TorchScript.
+# Note that `Original.said` receives for a TorchScript file.
 SCRIPT_NOTE = "The file is TorchScript: its weights are read, its program not."
 
 
@@ -22,16 +22,16 @@ class Npz:
   """A family's names in google-research's .npz files.
 
   Attributes:
-    matches: (names of arrays) -> whether they are of this family.
-    canonical: (arrays by name, path for messages) -> arrays by our paths and
-      in our shapes, unknown ones as they are; raises UserError where two names
-      mean the same.
-    published: (arrays by our paths, layers not stacked) -> arrays by the names
-      that are written.
-    unseen: Keys of `schema.Model` that neither names nor shapes tell; those of
-      a part of it are written as 'text.pool'.
-    parts: Parts that are networks of any family. What shapes tell of them, and
-      `unseen`, are of a ViT; another family's part is told by all its keys.
+    matches: (names of arrays) -> whether they belong to this family.
+    canonical: (arrays by name, path for messages) -> arrays with our paths and
+      shapes, unknown ones unchanged; raises UserError if two names mean the
+      same.
+    published: (arrays by our paths, layers unstacked) -> arrays by the names to
+      write.
+    unseen: Keys of `schema.Model` that neither names nor shapes determine;
+      those of a part are written like 'text.pool'.
+    parts: Parts that may be networks of any family. Inference from shapes and
+      `unseen` assume a ViT; for a part of another family all keys are written.
   """
 
   matches: Callable[[Iterable[str]], bool]
@@ -46,25 +46,25 @@ class HuggingFace:
   """A `model_type` of Hugging Face's config.json.
 
   Attributes:
-    writes: (section `model`) -> whether its networks are written so; the first
-      `model_type` that says so is.
-    prefix: Start of all names where there is a head.
+    writes: (section `model`) -> whether its networks are written as this type;
+      the first `model_type` that says so is used.
+    prefix: Prefix of all names if there is a head.
     normalize: Value of `model.normalize` for the family's own preprocessor.
-    names: Spelling of the parameters.
+    names: Names of the parameters.
     said: (config.json, tensors) -> keys of `schema.Model` that tensors do not
-      tell; raises UserError for a network that is not ours.
+      determine; raises UserError for a network that is not ours.
     config: (section `model`) -> config.json without the names of classes;
       raises UserError if Hugging Face has no such network.
-    unchecked: Keys of `config` that a file that is read may have otherwise.
-    processor: (section `model`) -> preprocessor_config.json without the
-      statistics of pixels.
-    file_name: (name of a tensor) -> the name that the table has.
+    unchecked: Keys of `config` that may differ in a file being read.
+    processor: (section `model`) -> preprocessor_config.json without the pixel
+      statistics.
+    file_name: (name of a tensor) -> its name in the table.
     select: (config.json, tensors) -> the tensors that outputs depend on, and
       notes about the others.
-    says_image_size: Whether the preprocessor's size is that of the model.
+    says_image_size: Whether the preprocessor's size is the model's.
     beside: (config.json, tensors) -> `Weights.beside` and `Weights.objective`.
     scale: (section `model`, tensors) -> tensors with which Hugging Face's
-      network computes the same.
+      network gives the same outputs.
   """
 
   writes: Callable[[schema.Model], bool]
@@ -92,15 +92,15 @@ class Timm:
 
   Attributes:
     label: Names of the architectures, for messages.
-    architectures: Regex of the starts of these names.
-    names: Spelling of the parameters; the first of `required` marks a file.
+    architectures: Regex that matches the beginning of these names.
+    names: Names of the parameters; the first of `required` identifies a file.
     said: (config.json, tensors, path, notes) -> keys of `schema.Model` that
-      tensors do not tell.
+      tensors do not determine.
     prepare: (tensors, path, notes) -> tensors with the parts that our networks
-      have; adds notes about what was changed.
-    arguments: Names of `model_args` that shapes tell or that `said` reads,
-      beside those that families share.
-    marks: Names in a file, any of which marks it, in place of the first of
+      have; adds notes about any changes.
+    arguments: Names of `model_args` that shapes determine or that `said` reads,
+      in addition to those shared by all families.
+    marks: Names any of which identifies a file, instead of the first of
       `names.required`.
   """
 
@@ -117,21 +117,21 @@ class Timm:
 
 @dataclasses.dataclass(frozen=True)
 class Original:
-  """A family's names in the PyTorch checkpoints of those who published it.
+  """A family's names in its authors' PyTorch checkpoints.
 
   Attributes:
     label: Names of the architectures, for messages.
-    names: Spelling of the parameters; the first of `required` marks a file.
+    names: Names of the parameters; the first of `required` identifies a file.
     said: (tensors, path, notes) -> keys of `schema.Model` that tensors do not
-      tell.
+      determine.
     prepare: (tensors, path, notes) -> tensors with the parts that our networks
-      have; adds notes about what was changed.
-    marks: Names in a file, any of which marks it, where `prepare` changes the
-      one that `names` requires first.
+      have; adds notes about any changes.
+    marks: Names any of which identifies a file, if `prepare` changes the one
+      that `names` requires first.
     beside: (tensors) -> `Weights.beside` and `Weights.objective`.
-    state: (contents of the file) -> `Weights.state` of `beside`'s objective.
-    told: (tensors, path) -> keys of `schema.Model` that tensors tell which
-      `prepare` leaves out, instead of those of `said`.
+    state: (contents of the file) -> `Weights.state` for `beside`'s objective.
+    told: (tensors, path) -> keys of `schema.Model` determined by tensors that
+      `prepare` drops; these override `said`.
   """
 
   label: str

@@ -1,4 +1,4 @@
-"""Hugging Face directories: config.json beside safetensors."""
+"""Hugging Face directories: config.json and safetensors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,14 +26,14 @@ from vit_jax.weights.spellings.unwritable import Unwritable, check_names
 
 
 def read(path: epath.PathLike) -> Weights:
-  """Reads the parameters of a directory, and the network that they make up.
+  """Reads the parameters in a directory and detects their network.
 
   Args:
-    path: The directory, or its file of weights.
+    path: The directory, or the weights file in it.
 
   Raises:
-    UserError: A file is missing or damaged, or the network is not one of
-      ours; the message names the part that is not.
+    UserError: A file is missing or damaged, or the network is not one of ours;
+      the message names the unsupported part.
   """
   path = epath.Path(path)
   directory = path if path.is_dir() else path.parent
@@ -69,10 +69,10 @@ def read(path: epath.PathLike) -> Weights:
 
 
 def check(model: schema.Model) -> None:
-  """Checks that Hugging Face has a network.
+  """Checks that Hugging Face has such a network.
 
   Raises:
-    Unwritable: It has none; the message names the key.
+    Unwritable: It does not; the message names the key.
   """
   _family(model)[1].config(model)
 
@@ -80,18 +80,18 @@ def check(model: schema.Model) -> None:
 def write(
   directory: epath.PathLike, weights: Weights, card: str | None = None
 ) -> Sequence[str]:
-  """Writes a directory that transformers loads, with equal outputs.
+  """Writes a directory that transformers loads with equal outputs.
 
-  A network of its family `ForImageClassification`, or the bare model where
+  The network is its family's `ForImageClassification`, or the bare model if
   there is no head.
 
   Args:
-    directory: A path that is still free; it appears once it is complete.
+    directory: A path that does not exist yet; it appears once it is complete.
     weights: The network and its parameters.
-    card: Text of README.md; None writes none.
+    card: Text of README.md; None for no README.md.
 
   Returns:
-    A sentence about each way in which images are prepared otherwise there.
+    A sentence about each difference in image preprocessing there.
 
   Raises:
     UserError: Hugging Face has no such network, or the directory cannot be
@@ -106,7 +106,7 @@ def write(
   check_names(found, f"Hugging Face's '{kind}'")
   if model.num_classes is not None:
     config |= _labels(weights.class_names, model.num_classes)
-    # The classifier stands beside the rest, which then has a name.
+    # The classifier is next to the rest, which then has a prefix.
     found = {
       key if "classifier." in key else family.prefix + key: tensor
       for key, tensor in found.items()
@@ -139,7 +139,7 @@ def write(
 
 
 def _family(model: schema.Model) -> tuple[str, HuggingFace]:
-  """The `model_type` that a network is written as."""
+  """Returns the `model_type` that a network is written as."""
   for kind in HUGGINGFACE.names():
     family = HUGGINGFACE.get(kind)
     if family.writes(model):
@@ -152,7 +152,7 @@ def _family(model: schema.Model) -> tuple[str, HuggingFace]:
 def _labels(
   class_names: Sequence[str] | None, num_classes: int
 ) -> dict[str, Mapping[str, str | int]]:
-  """Keys of config.json; transformers counts classes by them."""
+  """Returns config.json keys, from which transformers counts classes."""
   named = labels.named(class_names, num_classes)
   return {
     "id2label": {str(i): name for i, name in enumerate(named)},
@@ -163,7 +163,7 @@ def _labels(
 def _bare_names(
   found: Mapping[str, np.ndarray], family: HuggingFace
 ) -> dict[str, np.ndarray]:
-  """Tensors by their names in files, without what a head puts before them."""
+  """Returns tensors by file name, without the prefix that a head adds."""
   bare: dict[str, np.ndarray] = {}
   for name, tensor in found.items():
     new = family.file_name(name.removeprefix(family.prefix))
@@ -176,9 +176,9 @@ def _bare_names(
 def _check_config(
   config: Fields, family: HuggingFace, model: schema.Model
 ) -> None:
-  """Refuses a config.json that does not tell the network of its tensors."""
+  """Rejects a config.json that does not describe its tensors' network."""
   for name, value in family.config(model).items():
-    # A side of a square may be given twice.
+    # The side of a square may be given twice.
     alike = (None, value, [value, value])
     unchecked = name in family.unchecked or name == "architectures"
     if not unchecked and config.values.get(name) not in alike:
@@ -188,7 +188,7 @@ def _check_config(
 def _preprocessing(
   processor: Fields | None, kind: str, family: HuggingFace, notes: list[str]
 ) -> dict[str, Any]:
-  """Keys of config.model that the image processor tells."""
+  """Returns the keys of config.model that the image processor states."""
   if processor is None:
     notes.append(
       f"There is no {huggingface_processor.NAME}: pixels are normalised as the"
@@ -204,7 +204,7 @@ def _preprocessing(
 
 
 def _other_size(processor: Fields, image_size: int) -> list[str]:
-  """A sentence if the network is of other images than its processor makes."""
+  """Returns a sentence if the processor's image size is not the network's."""
   size = huggingface_processor.image_size(processor)
   if size in (None, image_size):
     return []
@@ -215,7 +215,7 @@ def _other_size(processor: Fields, image_size: int) -> list[str]:
 
 
 def _normalize(config: Fields, default: str) -> str:
-  """config.model.normalize for an image processor."""
+  """Returns config.model.normalize for an image processor."""
   mean, deviation = (0.0,), (1.0,)
   if config.get("do_normalize", FLAG, True):
     statistics = pixels.parse(default)
@@ -233,7 +233,7 @@ def _normalize(config: Fields, default: str) -> str:
 def _class_names(
   config: Fields, num_classes: int | None
 ) -> tuple[str, ...] | None:
-  """Names of the outputs; None where config.json only numbers them."""
+  """Returns the outputs' names; None if config.json only numbers them."""
   named = config.mapping("id2label").values
   numbers = [str(i) for i in range(num_classes or 0)]
   if not numbers or named.keys() != set(numbers):

@@ -1,9 +1,8 @@
-"""PyTorch's parameters beside ours: names, and the order of axes.
+"""PyTorch's parameters and ours: names and order of axes.
 
-One table of names serves to read a file, to write it and to report what does
-not fit. Axes follow from the kind of parameter: PyTorch keeps matrices as
-(outputs, inputs), convolutions as (outputs, inputs, rows, columns), and the
-heads of an attention joined.
+One table of names is used to read a file, write it and report mismatches. Axes
+follow from the kind of parameter: PyTorch stores matrices as (outputs, inputs),
+convolutions as (outputs, inputs, rows, columns), and attention heads joined.
 """
 
 import dataclasses
@@ -29,21 +28,21 @@ _HEAD = "head/kernel"
 
 @dataclasses.dataclass(frozen=True)
 class Names:
-  """One spelling of a network's parameters.
+  """One naming scheme for a network's parameters.
 
   Attributes:
-    rows: Pairs of (ours, theirs), each a module or a single parameter. A number
-      stands in braces as the first one is written: "block{1}/unit{01}" is
-      "stages.{0}.blocks.{0}". Of several rows for one module the first is
+    rows: Pairs of (ours, theirs), each a module or a single parameter. Braces
+      hold the first value of a number: "block{1}/unit{01}" is
+      "stages.{0}.blocks.{0}". If a module has several rows, the first is
       written.
-    required: Names of tensors without which a file is of another kind.
+    required: Names of tensors that every file of this kind has.
   """
 
   rows: tuple[tuple[str, str], ...]
   required: tuple[str, ...] = ()
 
   def ours(self, name: str, rank: int) -> str:
-    """Our path for a tensor; an unknown name is returned as it is."""
+    """Returns our path for a tensor; an unknown name is unchanged."""
     for ours, theirs in self.rows:
       if (found := renumbered(name, theirs, ours)) is not None:
         return found
@@ -56,7 +55,7 @@ class Names:
     return name
 
   def theirs(self, path: str) -> str:
-    """The tensor's name for our path; an unknown path as it is."""
+    """Returns the tensor's name for our path; an unknown path is unchanged."""
     module, _, leaf = path.rpartition("/")
     for ours, theirs in self.rows:
       if (found := renumbered(path, ours, theirs)) is not None:
@@ -67,7 +66,7 @@ class Names:
     return path
 
   def respelled(self, misfit: Misfit) -> Misfit:
-    """A misfit with name and shapes as PyTorch has them."""
+    """Returns a misfit with PyTorch's name and shapes."""
 
     def shape(ours: Shape | None) -> Shape | None:
       if ours is None:
@@ -82,21 +81,21 @@ class Names:
 def read(
   path: str, tensors: Tensors, names: Names, said: Mapping[str, Any]
 ) -> tuple[schema.Model, dict[str, Any], list[str]]:
-  """Turns tensors into a network and its parameters.
+  """Converts tensors to a network and its parameters.
 
   Args:
     path: Path of the file, for messages.
-    tensors: Tensors by their names.
-    names: Spelling of the file.
-    said: Keys of `schema.Model` that no tensor tells; `num_heads` among them
-      for a Transformer, and among those of each part for one made of several.
+    tensors: Tensors by name.
+    names: Naming scheme of the file.
+    said: Keys of `schema.Model` that tensors do not determine, including
+      `num_heads` for a Transformer, or within each part if there are several.
 
   Returns:
     The section `model`, a nested dict of parameters, and a sentence for each
     assumption.
 
   Raises:
-    UserError: The tensors are not those of one network; with a table.
+    UserError: The tensors do not form one network; the message has a table.
   """
   check_required(path, tensors, names)
   said, num_heads = _without_heads(said)
@@ -121,7 +120,7 @@ def read(
 
 
 def check_required(path: str, tensors: Tensors, names: Names) -> None:
-  """Checks that a file has the tensors that are required of its kind.
+  """Checks that a file has the tensors that its kind requires.
 
   Raises:
     UserError: One is missing.
@@ -136,9 +135,9 @@ def check_required(path: str, tensors: Tensors, names: Names) -> None:
 
 
 def _without_heads(said: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-  """The keys but for the number of heads, and that; 1 if it is not one.
+  """Splits off the number of heads; 1 if it is not a single number.
 
-  Numbers of heads by stage are a family's own key.
+  Heads per stage are a family's own key.
   """
   said = dict(said)
   is_one = isinstance(said.get("num_heads"), int)
@@ -146,7 +145,7 @@ def _without_heads(said: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 
 
 def write(params: Mapping[str, Any], names: Names) -> dict[str, np.ndarray]:
-  """Turns parameters, layers not stacked, into PyTorch's tensors."""
+  """Converts parameters with unstacked layers to PyTorch tensors."""
   return {
     names.theirs(path): np.asarray(
       _to_theirs(path, np.asarray(leaf, np.float32)), order="C"
@@ -156,18 +155,18 @@ def write(params: Mapping[str, Any], names: Names) -> dict[str, np.ndarray]:
 
 
 def to_ours(path: str, tensor: np.ndarray, num_heads: int) -> np.ndarray:
-  """A tensor with our axes; of an unexpected shape it stays as it is.
+  """Converts a tensor to our axes; unchanged if its shape is unexpected.
 
   Args:
     path: Our path of the parameter.
-    tensor: With PyTorch's axes.
-    num_heads: Heads of the attention it may belong to.
+    tensor: Tensor with PyTorch's axes.
+    num_heads: Number of heads of the attention it may belong to.
   """
   *_, module, leaf = ("", *path.split("/"))
   if leaf == "kernel" and tensor.ndim == 4:
     tensor = tensor.transpose(2, 3, 1, 0)
     if path == _HEAD and tensor.shape[:2] == (1, 1):
-      return tensor[0, 0]  # A convolution of one pixel.
+      return tensor[0, 0]  # A 1 x 1 convolution.
   elif leaf == "kernel" and tensor.ndim == 2:
     tensor = tensor.T
   *others, last = tensor.shape or (0,)
@@ -193,7 +192,7 @@ def _to_theirs(path: str, array: np.ndarray) -> np.ndarray:
 
 
 def renumbered(name: str, source: str, target: str) -> str | None:
-  """Spells a name that matches one template by another; None without a match.
+  """Rewrites a name from one template to another; None without a match.
 
   Args:
     name: A name such as "blocks.3.norm1".
@@ -218,5 +217,5 @@ def renumbered(name: str, source: str, target: str) -> str | None:
 @functools.cache
 def _compiled(template: str) -> tuple[re.Pattern[str], list[str]]:
   texts, firsts = _NUMBER.split(template)[::2], _NUMBER.findall(template)
-  # As many digits as modules may have; a damaged name may hold any.
+  # As many digits as module numbers may have; a damaged name may have more.
   return re.compile("([0-9]{1,6})".join(map(re.escape, texts))), firsts

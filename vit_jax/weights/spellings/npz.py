@@ -1,4 +1,4 @@
-"""google-research's .npz files, in all the spellings they have had."""
+"""google-research's .npz files, in all their naming schemes."""
 
 import json
 import logging
@@ -24,10 +24,10 @@ _LONGEST_COMMENT = 0xFFFF
 
 
 def read(path: epath.Path) -> Weights:
-  """Reads the parameters of a file, and the network that they make up.
+  """Reads the parameters in a file and detects their network.
 
   Raises:
-    UserError: The file cannot be read, or is not all understood.
+    UserError: The file cannot be read, or is not fully understood.
   """
   where = str(path)
   contents = archive.read(
@@ -46,7 +46,7 @@ def interpret(contents: archive.Contents, path: str) -> Weights:
   else:
     said["model"].pop("name", None)
     families = [NPZ.get(name) for name in NPZ.names()]
-    # What matches none is told by ViT's reader what it lacks.
+    # If none matches, ViT's reader reports what is missing.
     family = next((f for f in families if f.matches(params)), families[0])
     params = family.canonical(params, path)
     model, assumed = network.detect(params, path, said["model"])
@@ -60,16 +60,16 @@ def interpret(contents: archive.Contents, path: str) -> Weights:
 
 
 def write(path: epath.Path, weights: Weights) -> None:
-  """Writes parameters by the published names, all of them or no file at all.
+  """Writes parameters by their published names, all or nothing.
 
-  Facts that names and shapes do not tell, such as the form of the GELU, go into
-  the comment of the archive, where `read` finds them and others do not look; so
-  do all keys of a family without published names, which is written by ours.
-  Class names are left out if they are too many for a comment, 64 KiB.
+  Facts that names and shapes do not determine, such as the form of the GELU, go
+  into the archive's comment, which `read` uses and other readers ignore. So do
+  all keys of a family without published names, which is written with ours.
+  Class names are left out if they exceed the size of a comment, 64 KiB.
 
   Args:
-    path: An .npz, replaced if it exists.
-    weights: Network and parameters; stacked layers are written one by one.
+    path: Path of an .npz file, replaced if it exists.
+    weights: Network and parameters; stacked layers are written unstacked.
 
   Raises:
     UserError: The file cannot be written.
@@ -83,7 +83,7 @@ def write(path: epath.Path, weights: Weights) -> None:
     arrays = family.published(arrays)
     keys = _told(keys, family)
     if any("." in key for key in family.unseen):
-      keys["name"] = model.name  # Tells which parts these keys are of.
+      keys["name"] = model.name  # Tells which parts the keys are for.
   said: dict[str, Any] = {"model": keys}
   if model.name not in NPZ.names():
     said["module"] = type(model).__module__
@@ -102,7 +102,7 @@ def write(path: epath.Path, weights: Weights) -> None:
 
 
 def _told(keys: Mapping[str, Any], family: Npz) -> dict[str, Any]:
-  """The keys of a section that go into the comment."""
+  """Returns the keys of a section that go into the comment."""
   found = _picked(keys, family.unseen)
   for part in family.parts:
     if keys[part]["name"] != "vit":
@@ -116,7 +116,7 @@ def _told(keys: Mapping[str, Any], family: Npz) -> dict[str, Any]:
 
 
 def _tells(model: Mapping[str, Any], key: str, family: Npz) -> bool:
-  """Tests whether `_told` gives such a key, where it gives all of `model`."""
+  """Tells whether `_told` includes a key, given all of `model`."""
   whole = [part for part in family.parts if "name" in model.get(part, {})]
   if key.partition(".")[0] in whole:
     return True
@@ -124,19 +124,19 @@ def _tells(model: Mapping[str, Any], key: str, family: Npz) -> bool:
 
 
 def _picked(keys: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-  """The values of some keys; of parts as {'text': {'pool': ...}}."""
+  """Picks the values of keys; those of parts as {'text': {'pool': ...}}."""
   found: dict[str, Any] = {}
   for name in names:
     part, _, key = name.rpartition(".")
     values = keys[part] if part else keys
-    if key in values:  # Parts are of any family.
+    if key in values:  # Parts may be of any family.
       into = found.setdefault(part, {}) if part else found
       into[key] = values[key]
   return found
 
 
 def _said(comment: bytes, path: str) -> dict[str, Any]:
-  """Reads the comment that `write` made; one of another writer is ignored.
+  """Reads the comment written by `write`; any other comment is ignored.
 
   Raises:
     UserError: The comment is damaged.
@@ -147,7 +147,7 @@ def _said(comment: bytes, path: str) -> dict[str, Any]:
     said = json.loads(comment)[_SECTION]
     model, names = said["model"], said.get("class_names")
     if (name := model.get("name", "vit")) not in FAMILIES.names():
-      # Not imported here: a file of a stranger must not choose what is run.
+      # Not imported here: an untrusted file must not choose what code is run.
       module = said.get("module", "its module")
       raise UserError(
         f"{path} holds a network of model.name = {name!r}, a family from"

@@ -4,15 +4,15 @@ from collections.abc import Iterable
 
 from vit_jax.errors import UserError
 
-# Where a checkpoint keeps its parameters, the first that is there counts, and
-# what else such a checkpoint holds. [VT] [BV]
+# Prefix of a checkpoint's parameters (the first one present is used), and the
+# other contents of such a checkpoint. [VT] [BV]
 _TRAINING = {
   "opt/": "the optimizer's state",
   "extra/": "the trainer's counters",
 }
 _ROOTS = (("opt/target/", _TRAINING), ("params/", _TRAINING), ("", {}))
-# A model of images and texts keeps the parts beside each other. Its image
-# tower alone is a network of its own.
+# An image-text model has its parts side by side. Its image tower alone is a
+# network too.
 IMAGE_TOWER, TEXT_TOWER = "img/", "txt/"
 
 

@@ -1,4 +1,4 @@
-"""PyTorch checkpoints of those who published a family."""
+"""PyTorch checkpoints published by a family's authors."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -15,16 +15,16 @@ from vit_jax.weights.spellings.contract import SCRIPT_NOTE, Original
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import ORIGINAL
 
-# Weights in a directory of open_clip's, the first that is there is taken.
+# Weights in an open_clip directory; the first one present is used.
 OPEN_CLIP_FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 
 
 def read(path: epath.PathLike) -> Weights:
-  """Reads the parameters of a checkpoint, and the network that they make up.
+  """Reads the parameters in a checkpoint and detects their network.
 
   Args:
-    path: A .pth, .pt, .bin or .ckpt file; or a directory of open_clip's or a
-      .safetensors in it.
+    path: A .pth, .pt, .bin or .ckpt file, or an open_clip directory or a
+      .safetensors file in it.
 
   Raises:
     UserError: The file is damaged, or its network is not one of ours.
@@ -53,7 +53,7 @@ def read(path: epath.PathLike) -> Weights:
 def _weights(
   family: Original, found: Tensors, where: str, notes: list[str]
 ) -> Weights:
-  """The network of a state dict and what it learned by."""
+  """Builds the network of a state dict and its training objective."""
   beside, objective = family.beside(found)
   told = family.told(found, where)
   found = family.prepare(found, where, notes)
@@ -76,10 +76,9 @@ def _with_student(
   contents: Mapping[Any, Any],
   of_teacher: Tensors,
 ) -> Weights:
-  """A teacher with the student that it is an average of.
+  """Adds to a teacher the student that it is an average of.
 
-  A student that is not whole, as in a file that was cut to what is evaluated,
-  is left out.
+  An incomplete student, as in a file reduced to what is evaluated, is left out.
   """
   arrays = state_dict.arrays(contents[state_dict.STUDENT], teacher.path)
   found = _parameters(arrays)
@@ -105,7 +104,7 @@ def _with_student(
 def _joined(
   modules: Mapping[Any, Any], prefix: str = ""
 ) -> Iterator[tuple[str, np.ndarray]]:
-  """Arrays by the names of a state dict, of the attributes of modules."""
+  """Yields arrays by state dict name from the attributes of modules."""
   for name, value in modules.items():
     if isinstance(value, dict):
       yield from _joined(value, f"{prefix}{name}.")
@@ -114,7 +113,7 @@ def _joined(
 
 
 def _file(path: epath.Path) -> epath.Path:
-  """The file of weights in a directory of open_clip's; a file is itself."""
+  """Returns the weights file in an open_clip directory; a file is unchanged."""
   if not path.is_dir():
     return path
   for name in OPEN_CLIP_FILES:
@@ -126,7 +125,7 @@ def _file(path: epath.Path) -> epath.Path:
 
 
 def _parameters(arrays: Tensors) -> dict[str, np.ndarray]:
-  """Those without counts and tables of indices, which follow from shapes."""
+  """Drops counters and index tables, which follow from shapes."""
   return {n: x for n, x in arrays.items() if x.dtype == np.float32}
 
 

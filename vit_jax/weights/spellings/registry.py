@@ -1,6 +1,6 @@
-"""Spellings by form of file and family.
+"""Naming schemes by file format and family.
 
-A family adds a line to each form that it is published in.
+A family adds a line to each format it is published in.
 """
 
 from vit_jax.registry import Registry
@@ -11,7 +11,7 @@ _ROOM = "vit_jax.weights.spellings"
 HUGGINGFACE = Registry(
   "model_type",
   {
-    # First, as a ViT is written of all that has no other form.
+    # First, as everything without a form of its own is written as a ViT.
     "beit": f"{_ROOM}.vit.beit:HUGGINGFACE",
     "dinov2": f"{_ROOM}.vit.dinov2:DINOV2",
     "dinov2_with_registers": f"{_ROOM}.vit.dinov2:DINOV2_WITH_REGISTERS",
@@ -32,18 +32,18 @@ HUGGINGFACE = Registry(
 TIMM = Registry(
   "architecture",
   {
-    # First, as they have all that marks a ViT.
+    # First, as they have everything that identifies a ViT.
     "swin": f"{_ROOM}.swin.timm:TIMM",
     "pvt": f"{_ROOM}.pvt.timm:TIMM",
     "beit": f"{_ROOM}.vit.beit:TIMM",
-    # After BEiT, which has no bias of the keys either.
+    # After BEiT, which has no key bias either.
     "eva02": f"{_ROOM}.vit.eva02:TIMM",
     "vit": f"{_ROOM}.vit.timm:TIMM",
     "resnet": f"{_ROOM}.resnet.timm:TIMM",
     "convnext": f"{_ROOM}.convnext.timm:TIMM",
   },
 )
-# Class of timm's -> record `TimmWriter`.
+# timm class -> record `TimmWriter`.
 TIMM_WRITERS = Registry(
   "class",
   {
@@ -51,7 +51,7 @@ TIMM_WRITERS = Registry(
     "pvt": f"{_ROOM}.pvt.timm_write:WRITER",
     "resnet": f"{_ROOM}.resnet.timm_write:WRITER",
     "convnext": f"{_ROOM}.convnext.timm_write:WRITER",
-    # First, as a VisionTransformer is written of all that has no other form.
+    # First, as everything without a form of its own is a VisionTransformer.
     "beit": f"{_ROOM}.vit.beit_write:WRITER",
     "eva": f"{_ROOM}.vit.eva02_write:WRITER",
     "vit": f"{_ROOM}.vit.timm_write:WRITER",
@@ -61,7 +61,7 @@ TIMM_WRITERS = Registry(
 NPZ = Registry(
   "model.name",
   {
-    # First, as a ViT is a part of it.
+    # First, as a ViT is part of it.
     "two_towers": f"{_ROOM}.two_towers.npz:NPZ",
     "vit": f"{_ROOM}.vit.npz:NPZ",
     "resnet": f"{_ROOM}.resnet.npz:NPZ",

@@ -1,4 +1,4 @@
-"""timm's files of weights, with or without a config."""
+"""timm weight files, with or without a config."""
 
 import re
 
@@ -15,10 +15,10 @@ from vit_jax.weights.spellings.contract import Timm
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import TIMM
 
-# Norms after the branches, under the names of those before them.
+# Norms after the branches, stored under the names of norms before them.
 _IS_POST_NORM = re.compile(r"_rpn_")
-# Arguments of a model that shapes tell, that only training looks at, or that
-# are read here. Any other may change what is computed.
+# Model arguments that shapes determine, that only affect training, or that are
+# read here. Any other may change the outputs.
 _ARGUMENTS = re.compile(
   r"img_size|patch_size|embed_dim|depth|mlp_ratio|num_classes|in_chans"
   r"|depths|window_size|pretrained_window_sizes"
@@ -32,14 +32,14 @@ _ARGUMENTS = re.compile(
 
 
 def read(path: epath.PathLike) -> Weights:
-  """Reads the parameters of a file, and the network that they make up.
+  """Reads the parameters in a file and detects their network.
 
   Args:
-    path: A file of weights, or the directory that holds one.
+    path: A weights file, or a directory that holds one.
 
   Raises:
     UserError: The file is damaged, or its network is not one of ours; the
-      message names the part that is not.
+      message names the unsupported part.
   """
   path = epath.Path(path)
   directory = path if path.is_dir() else path.parent
@@ -69,7 +69,7 @@ def read(path: epath.PathLike) -> Weights:
 
 
 def _check_config(config: Fields, families: list[Timm]) -> Timm | None:
-  """The family of an architecture; None if there is no name.
+  """Returns the family of an architecture; None if there is no name.
 
   Raises:
     UserError: The architecture, or the meaning of an argument, is not known.
@@ -117,7 +117,7 @@ def _marks(family: Timm) -> tuple[str, ...]:
 def _normalize(config: Fields, notes: list[str]) -> str:
   settings = timm_config.settings(config)
   if settings is not None:
-    mean, deviation = pixels.parse("imagenet")  # timm's, where it has none.
+    mean, deviation = pixels.parse("imagenet")  # timm's default.
     return normalize_key(
       settings,
       settings.get("mean", NUMBERS, mean),
@@ -132,7 +132,7 @@ def _normalize(config: Fields, notes: list[str]) -> str:
 
 
 def _input_size(config: Fields) -> int | None:
-  """Side of the images that config.json tells."""
+  """Returns the image side stated in config.json."""
   settings = timm_config.settings(config)
   if settings is None or "input_size" not in settings:
     return None

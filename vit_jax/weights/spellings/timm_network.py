@@ -1,4 +1,4 @@
-"""Records of what timm makes of our networks."""
+"""Records of our networks in timm's terms."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -11,19 +11,18 @@ from vit_jax.weights.spellings.unwritable import Unwritable
 
 @dataclasses.dataclass(frozen=True)
 class TimmNetwork:
-  """A network in the arguments of `timm.create_model` and words of its config.
+  """A network as arguments of `timm.create_model` and terms of its config.
 
   Attributes:
-    architecture: Name that timm knows; its own sizes are put over by
-      `arguments`.
-    arguments: `model_args` of config.json, values of JSON that are not None,
-      which timm would drop.
+    architecture: Name that timm knows; `arguments` override its own sizes.
+    arguments: `model_args` of config.json: JSON values other than None, which
+      timm would drop.
     pool: Value of `global_pool`; '' for none.
     width: Length of the pooled feature.
-    first_conv: Name of the layer that takes the pixels.
-    classifier: Name of the head, or names of both.
-    fixed_input_size: Whether other sizes of images need other parameters.
-    notes: What is not quite the same, a sentence each.
+    first_conv: Name of the layer that receives the pixels.
+    classifier: Name of the head, or the names of both heads.
+    fixed_input_size: Whether other image sizes need other parameters.
+    notes: One sentence per remaining difference.
   """
 
   architecture: str
@@ -38,15 +37,15 @@ class TimmNetwork:
 
 @dataclasses.dataclass(frozen=True)
 class TimmWriter:
-  """A class of timm's networks that ours are written as.
+  """A timm network class that our networks are written as.
 
   Attributes:
-    writes: (section `model`) -> whether its networks are written so; the first
-      writer that says so is.
-    network: (section `model`) -> what timm makes them of; raises `Unwritable`
-      where it has no such network.
-    tensors: (section `model`, parameters by our paths, layers not stacked) ->
-      tensors by timm's names, with timm's axes.
+    writes: (section `model`) -> whether its networks are written as this class;
+      the first writer that says so is used.
+    network: (section `model`) -> the network in timm's terms; raises
+      `Unwritable` if timm has no such network.
+    tensors: (section `model`, parameters by our paths, layers unstacked) ->
+      tensors with timm's names and axes.
   """
 
   writes: Callable[[schema.Model], bool]
@@ -55,7 +54,7 @@ class TimmWriter:
 
 
 def cannot(kind: str, what: str) -> Unwritable:
-  """The error that timm has no such network.
+  """Returns the error that timm has no such network.
 
   Args:
     kind: Name of the class.
@@ -65,10 +64,10 @@ def cannot(kind: str, what: str) -> Unwritable:
 
 
 def require(kind: str, model: schema.Model, wanted: Mapping[str, Any]) -> None:
-  """Checks that keys have the only values that a class of timm's knows.
+  """Checks that keys have the only values that a timm class supports.
 
   Raises:
-    Unwritable: One has another; the first is named.
+    Unwritable: A key has a different value; the message names the first one.
   """
   for key, value in wanted.items():
     found = getattr(model, key)
@@ -77,6 +76,6 @@ def require(kind: str, model: schema.Model, wanted: Mapping[str, Any]) -> None:
 
 
 def ratio(width: int, hidden: int) -> float:
-  """`mlp_ratio` of which timm makes `hidden` units: it rounds down."""
+  """Returns the `mlp_ratio` for `hidden` units in timm, which rounds down."""
   exact = hidden / width
   return exact if int(width * exact) == hidden else (hidden + 0.5) / width

@@ -1,7 +1,7 @@
-"""timm's directories, and safetensors with timm's names, of our networks.
+"""Writes our networks as timm directories and safetensors files.
 
 `timm.create_model("local-dir:DIRECTORY", pretrained=True)` opens a directory,
-and so does transformers, as TimmWrapper.
+and so does transformers, as a TimmWrapper.
 """
 
 import json
@@ -30,7 +30,7 @@ from vit_jax.weights.spellings.unwritable import Unwritable
 
 
 def check(model: schema.Model) -> TimmNetwork:
-  """Tells what timm makes of a network.
+  """Expresses a network in timm's terms.
 
   Raises:
     Unwritable: There is no such network in timm; the message names the key.
@@ -44,12 +44,12 @@ def write(
   """Writes a directory that timm and transformers open.
 
   Args:
-    directory: A path that is still free; it appears once it is complete.
+    directory: A path that does not exist yet; it appears once it is complete.
     weights: The network and its parameters.
-    card: Text of README.md; None writes none.
+    card: Text of README.md; None for no README.md.
 
   Returns:
-    A sentence about each thing that timm does not do in quite the same way.
+    A sentence about each thing that timm does slightly differently.
 
   Raises:
     UserError: There is no such network in timm, or the directory cannot be
@@ -68,14 +68,14 @@ def write(
 
 
 def write_file(path: epath.PathLike, weights: Weights) -> Sequence[str]:
-  """Writes a .safetensors with timm's names, and its config in the header.
+  """Writes a .safetensors file with timm's names and config in its header.
 
   Args:
-    path: Place of the file, which appears once it is complete.
+    path: Path of the file, which appears once it is complete.
     weights: The network and its parameters.
 
   Returns:
-    As `write`; the last sentence tells how timm opens the file.
+    As for `write`; the last sentence explains how to open the file in timm.
 
   Raises:
     UserError: There is no such network in timm, or the file cannot be
@@ -90,7 +90,7 @@ def write_file(path: epath.PathLike, weights: Weights) -> Sequence[str]:
 
 
 def _opening(path: str, weights: Weights, network: TimmNetwork) -> str:
-  """A line of Python with which timm opens a file alone."""
+  """Returns a line of Python with which timm opens a standalone file."""
   arguments = {"num_classes": weights.model.num_classes or 0}
   arguments |= network.arguments
   given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
@@ -116,7 +116,7 @@ def _tensors(weights: Weights) -> dict[str, Any]:
 def _config(
   weights: Weights, network: TimmNetwork
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-  """config.json, and what it cannot tell."""
+  """Returns config.json and sentences about what it cannot express."""
   model = weights.model
   num_classes = model.num_classes or 0
   mean, deviation = pixels.parse(model.normalize)

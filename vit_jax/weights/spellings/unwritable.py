@@ -1,4 +1,4 @@
-"""The error that a form of file cannot hold a network."""
+"""The error that a file format cannot hold a network."""
 
 from collections.abc import Iterable
 
@@ -6,10 +6,10 @@ from vit_jax.errors import UserError
 
 
 class Unwritable(UserError):
-  """A form cannot hold the network; another one may.
+  """A format cannot hold the network; another one may.
 
   Attributes:
-    reason: What cannot be held, a sentence without its full stop.
+    reason: Sentence about what cannot be held, without its full stop.
   """
 
   def __init__(
@@ -22,14 +22,15 @@ class Unwritable(UserError):
 
 
 def check_names(names: Iterable[str], form: str) -> None:
-  """Checks that all parameters have names in a form of PyTorch's.
+  """Checks that all parameters have names in a PyTorch format.
 
   Args:
-    names: Of the tensors as they would be written; ours alone have slashes.
-    form: The form, as the subject of a sentence.
+    names: Names of the tensors as they would be written; only ours have
+      slashes.
+    form: The format, as the subject of a sentence.
 
   Raises:
-    Unwritable: One has no name there.
+    Unwritable: A parameter has no name there.
   """
   for name in names:
     if "/" in name:

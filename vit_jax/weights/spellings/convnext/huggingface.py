@@ -12,7 +12,7 @@ from vit_jax.weights.spellings.convnext import torch
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.unwritable import Unwritable
 
-# Of all norms but the last, whatever config.json says.
+# For all norms but the last, regardless of config.json.
 _EPSILON = 1e-6
 _CLASSES = {1: "ConvNext", 2: "ConvNextV2"}
 _NAMES = torch.names(
@@ -34,7 +34,7 @@ _NAMES = torch.names(
 
 
 def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
-  """Vectors without the axes of length 1 that a map's would have."""
+  """Removes the axes of length 1 that vectors for maps would have."""
   del config
   return {
     name: tensor.reshape(-1) if ".grn." in name else tensor
@@ -79,7 +79,7 @@ def _config(model: schema.Model) -> dict[str, Any]:
 
 
 def _processor(model: schema.Model) -> dict[str, Any]:
-  # ConvNeXt's own processor makes crops below 384 pixels only.
+  # ConvNeXt's own processor crops only below 384 pixels.
   side = {"height": model.image_size, "width": model.image_size}
   return {
     "image_processor_type": "BitImageProcessor",
@@ -90,7 +90,7 @@ def _processor(model: schema.Model) -> dict[str, Any]:
 
 
 def _scale(model: schema.Model, tensors: Tensors) -> Tensors:
-  """Vectors with the axes that Hugging Face's network has them with."""
+  """Gives vectors the axes that they have in Hugging Face's network."""
   del model
   return {
     name: np.reshape(tensor, (1, 1, 1, -1)) if ".grn." in name else tensor
@@ -106,7 +106,7 @@ def _record(version: int, prefix: str) -> HuggingFace:
     names=_NAMES,
     said=_said,
     config=_config,
-    # Files of other sizes than 224 say it in their processor alone.
+    # Files with sizes other than 224 state it only in their processor.
     unchecked=frozenset({"hidden_act", "drop_path_rate", "image_size"}),
     processor=_processor,
     says_image_size=True,

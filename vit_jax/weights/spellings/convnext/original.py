@@ -25,7 +25,7 @@ _NAMES = torch.names(
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """Vectors without the axes of length 1 that a map's would have."""
+  """Removes the axes of length 1 that vectors for maps would have."""
   del path, notes
   return {
     name: tensor.reshape(-1) if ".grn." in name else tensor

@@ -27,10 +27,10 @@ _NAMES = torch.names(
   norm="head.norm",
   head="head.fc",
 )
-# Strides of the stem from which on the last stages are dilated, for timm halves
-# maps down to a 32nd of the image and no further.
+# Stem strides from which the last stages are dilated: timm halves maps only
+# down to 1/32 of the image.
 DILATED_STRIDE = 8
-# Patterns of names that our networks lack, and the part that they belong to.
+# Patterns of names without a counterpart in our networks, and their part.
 _UNKNOWN = (
   (r"^norm_pre\.", "a norm before the pooling (head_norm_first)"),
   (r"^stem\.[23]\.", "a stem of convolutions that overlap"),
@@ -38,15 +38,15 @@ _UNKNOWN = (
   (r"^stages\.0\.downsample\.", "a stride in its first stage too"),
   (r"\.shortcut\.", "convolutions beside the blocks"),
 )
-# Whose norms add another number to variances than the others' do.
+# Architectures whose norms have a different epsilon.
 _LARGE_EPSILON = re.compile(r"convnext_xxlarge")
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """Dense layers that are convolutions of one pixel become matrices.
+  """Turns dense layers stored as 1 x 1 convolutions into matrices.
 
   Raises:
-    UserError: The file has a part that our networks lack.
+    UserError: The file has a part that our networks do not have.
   """
   del notes
   for pattern, part in _UNKNOWN:

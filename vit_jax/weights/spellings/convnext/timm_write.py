@@ -16,8 +16,8 @@ from vit_jax.weights.spellings.timm_network import (
 
 _KIND = "ConvNeXt"
 _STAGES = 4
-# By version and variant, where timm's architecture of that name is the same;
-# others are a T of other sizes.
+# By version and variant, if timm's architecture of that name is identical;
+# others are written as a T of other sizes.
 _SAME = {
   1: {"T": "tiny", "S": "small", "B": "base", "L": "large", "XL": "xlarge"},
   2: {
@@ -52,7 +52,7 @@ def _network(model: schema.Model) -> TimmNetwork:
     "dims": list(size.widths),
     "patch_size": size.stem_stride,
     "norm_eps": model.layer_norm_eps,
-    # timm's small networks have convolutions of one pixel there.
+    # timm's small networks have 1 x 1 convolutions there.
     "conv_mlp": False,
   }
   return TimmNetwork(

@@ -1,4 +1,4 @@
-"""PyTorch's names of a ConvNeXt, which differ in few places."""
+"""PyTorch names of a ConvNeXt, which differ in few places."""
 
 from vit_jax.weights.spellings.names import Names
 
@@ -12,14 +12,14 @@ def names(
   norm: str,
   head: str,
 ) -> Names:
-  """Names of a ConvNeXt of either version.
+  """Builds the names of a ConvNeXt of either version.
 
   Args:
     stem: Names of the first convolution and of the norm after it.
-    downsample: Name of the norm and convolution between stages, which are 0
-      and 1 below it, with the stage's number as in `Names`.
+    downsample: Name of the module between stages, with the stage's number as in
+      `Names`; its children 0 and 1 are the norm and the convolution.
     block: Name of a block, with numbers as in `Names`.
-    parts: Our name of a block's module or parameter -> theirs.
+    parts: Maps our name of a block's module or parameter to theirs.
     norm: Name of the norm after the pooling.
     head: Name of the classifier.
   """

@@ -1,4 +1,4 @@
-"""The authors' own checkpoints, whai362/PVT."""
+"""The authors' own checkpoints: whai362/PVT."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""PyTorch's names of a PVT, and projections that are joined in files."""
+"""PyTorch names of a PVT, and splitting of joined projections."""
 
 import re
 
@@ -9,7 +9,7 @@ from vit_jax.weights.spellings.names import Names, Tensors
 
 _JOINED = re.compile(r"(.*\.attn)\.kv\.(weight|bias)")
 
-# Our parts of a block -> the authors' and timm's.
+# Our names in a block -> the authors' and timm's.
 AUTHORS = {
   "attention_norm": "norm1",
   "reduced_attention/queries": "attn.q",
@@ -32,13 +32,13 @@ def names(
   norm: str,
   head: str,
 ) -> Names:
-  """Names of a PVT.
+  """Builds the names of a PVT.
 
   Args:
-    embed: Our name of a stage's embedding, and theirs of its convolution and
-      of the norm after it, with numbers as in `Names`.
+    embed: Our name of a stage's embedding, and their names of its convolution
+      and of the norm after it, with numbers as in `Names`.
     block: Name of a block, with numbers as in `Names`.
-    parts: Our name of a block's module -> theirs.
+    parts: Maps our name of a block's module to theirs.
     norm: Name of the norm at the end of a stage.
     head: Name of the classifier.
   """
@@ -56,10 +56,10 @@ def names(
 
 
 def apart(tensors: Tensors, path: str) -> dict[str, np.ndarray]:
-  """Tensors with the joined projections of keys and values taken apart.
+  """Splits joined key and value projections.
 
   Raises:
-    UserError: A joined projection is not of two parts.
+    UserError: A joined projection does not have two parts.
   """
   found: dict[str, np.ndarray] = {}
   for name, tensor in tensors.items():

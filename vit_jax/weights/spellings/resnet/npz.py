@@ -1,4 +1,4 @@
-"""Big Transfer's published .npz files, by google's names and big_vision's."""
+"""Big Transfer's published .npz files, with Google's and big_vision's names."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from vit_jax.weights.spellings.contract import Npz
 
 
 def _rows() -> list[tuple[str, str]]:
-  """Our modules beside google's, which are written, and big_vision's."""
+  """Pairs our modules with Google's, which are written, and big_vision's."""
   unit = "block{1}/unit{01}"
   rows = [
     ("root_conv", "resnet/root_block/standardized_conv2d"),
@@ -37,7 +37,7 @@ def _rows() -> list[tuple[str, str]]:
 _ROWS = _rows()
 _OURS = {"gamma": "scale", "beta": "bias"}
 _THEIRS = {"scale": "gamma", "bias": "beta"}
-# Some files count TensorFlow's modules: `standardized_conv2d_12`.
+# Some files number TensorFlow's modules: `standardized_conv2d_12`.
 _COUNTED = re.compile(r"(conv2d|group_norm)_\d+(?=/)")
 _LAYER = re.compile(r"(root_conv|block\d+/unit\d+/([abc](_norm)?|proj))/")
 
@@ -53,7 +53,7 @@ def _matches(arrays: Iterable[str]) -> bool:
 def _canonical(
   params: Mapping[str, np.ndarray], path: str
 ) -> dict[str, np.ndarray]:
-  """Parameters by our names and in our shapes; others stay as they are.
+  """Converts parameters to our names and shapes; others are unchanged.
 
   Raises:
     UserError: Two names mean the same.
@@ -63,7 +63,7 @@ def _canonical(
     new = _our_name(name)
     if new in renamed:
       raise UserError(f"{path} holds {new} twice, in two spellings.")
-    # A head is a convolution of 1 x 1, and norms have all four axes.
+    # A head is a 1 x 1 convolution, and norms have all four axes.
     if new == "head/kernel" and array.shape[:-2] == (1, 1):
       array = array[0, 0]
     if "norm/" in new and array.shape[:-1] == (1, 1, 1):
@@ -73,7 +73,7 @@ def _canonical(
 
 
 def _published(params: Mapping[str, Any]) -> dict[str, Any]:
-  """Flat parameters by the names of google's own BiT files."""
+  """Returns flat parameters by the names in Google's own BiT files."""
   return {_their_name(name): _as_theirs(name, x) for name, x in params.items()}
 
 

@@ -15,14 +15,14 @@ from vit_jax.weights.spellings.timm_network import (
 )
 
 _KIND = "ResNetV2"
-# Units of each stage -> depth in the name, and width factors that timm has,
-# the smallest of which divides the others.
+# Units per stage -> depth in the name, and width factors that timm has; the
+# smallest divides the others.
 _DEPTHS = {
   (3, 4, 6, 3): (50, (1, 3)),
   (3, 4, 23, 3): (101, (1, 3)),
   (3, 8, 36, 3): (152, (2, 4)),
 }
-# timm rounds the root's channels to multiples of this.
+# timm rounds the root's channels to a multiple of this.
 _MULTIPLE = 8
 
 
@@ -56,7 +56,7 @@ def _tensors(model: schema.Model, params: Tensors) -> Tensors:
   written = torch.with_torchs_constants(model, written)
   head = "head.fc.weight"
   if head in written:
-    # A convolution of one pixel.
+    # A 1 x 1 convolution.
     written = {**written, head: written[head][:, :, None, None]}
   return {name: np.asarray(tensor) for name, tensor in written.items()}
 

@@ -1,4 +1,4 @@
-"""PyTorch's names of a BiT, which differ in three places."""
+"""PyTorch names of a BiT, which differ in three places."""
 
 import logging
 
@@ -11,7 +11,7 @@ _logger = logging.getLogger(__name__)
 
 
 def names(root: str, unit: str, head: str) -> Names:
-  """Names of a pre-activation ResNet.
+  """Builds the names of a pre-activation ResNet.
 
   Args:
     root: Name of the first convolution.
@@ -28,10 +28,10 @@ def names(root: str, unit: str, head: str) -> Names:
 
 
 def with_torchs_constants(model: schema.Model, tensors: Tensors) -> Tensors:
-  """Makes up for another epsilon of the standardised convolutions.
+  """Compensates for a different epsilon in the standardised convolutions.
 
   Both divide kernels by sqrt(variance + eps), but eps is 1e-10 in the original
-  and 1e-8 here: kernels ten times as large give the same quotient, and change
+  and 1e-8 here. Kernels ten times as large give the same quotient and change
   nothing else, as they are standardised.
   """
   if model.standardization == "torch":

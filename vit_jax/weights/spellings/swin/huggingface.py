@@ -1,7 +1,7 @@
 """Hugging Face's Swin and Swinv2.
 
-The names in files are those that transformers has always written; those that
-its newer modules use inside are understood as well.
+Files use the names that transformers has always written; the names that its
+newer modules use internally are understood as well.
 """
 
 import re
@@ -17,7 +17,7 @@ from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.swin import torch
 from vit_jax.weights.spellings.unwritable import Unwritable
 
-_EPSILON = 1e-5  # Of all norms.
+_EPSILON = 1e-5  # For all norms.
 _CLASSES = {1: "Swin", 2: "Swinv2"}
 _SELF = "attention.self"
 _NAMES = torch.names(
@@ -41,7 +41,7 @@ _NAMES = torch.names(
   norm="layernorm",
   head="classifier",
 )
-# Patterns of the newer modules' names, and the files' names.
+# Patterns of the newer modules' names, and the names in files.
 _NEWER = (
   (re.compile(r"\.attention\.relative_position_bias\."), f".{_SELF}."),
   (re.compile(r"\.attention\.q_proj\."), f".{_SELF}.query."),
@@ -61,7 +61,7 @@ def _file_name(name: str) -> str:
 
 
 def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
-  """Tensors that outputs depend on, and notes about the others."""
+  """Selects the tensors that affect outputs; adds notes about the others."""
   del config
   notes = []
   unused = {name for name in tensors if name.startswith("decoder.")}
@@ -95,12 +95,12 @@ def _said_v2(config: Fields, tensors: Tensors) -> dict[str, Any]:
 
 
 def _check_rounding(size: sizes.SwinSize, image_size: int) -> None:
-  """Checks that version 2 has our windows, whose maps are rounded up.
+  """Checks that version 2 has our windows, as we round map sizes up.
 
-  transformers rounds the sides of the maps down for its windows and shifts.
+  transformers rounds map sizes down for its windows and shifts.
 
   Raises:
-    Unwritable: A stage of an image of this size has others.
+    Unwritable: Some stage has different windows at this image size.
   """
   numbers = zip(
     size.depths,
@@ -170,7 +170,7 @@ def _processor(model: schema.Model) -> dict[str, Any]:
 
 
 def _scale(model: schema.Model, tensors: Tensors) -> Tensors:
-  """Scales with the axes that Hugging Face's network has them with."""
+  """Gives scales the axes that they have in Hugging Face's network."""
   del model
   return {
     name: np.reshape(tensor, (-1, 1, 1))

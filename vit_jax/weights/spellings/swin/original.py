@@ -1,4 +1,4 @@
-"""The authors' own checkpoints, microsoft/Swin-Transformer."""
+"""The authors' own checkpoints: microsoft/Swin-Transformer."""
 
 import os
 from typing import Any
@@ -18,7 +18,7 @@ _NAMES = torch.names(
 
 
 def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
-  """Keys that the tensors do not tell; the published files' names do."""
+  """Returns keys that come from the published file names, not the tensors."""
   del notes
   name = os.path.basename(path)
   said: dict[str, Any] = {

@@ -16,12 +16,12 @@ _NAMES = torch.names(
   norm="norm",
   head="head.fc",
 )
-# The merging at the end of a stage is the authors' place for it.
+# The authors' files have the merging at the end of a stage.
 _AUTHORS_MERGE = "layers.0.downsample.reduction.weight"
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """Parameters with joined projections taken apart.
+  """Returns parameters with joined projections split.
 
   Raises:
     UserError: The file has the authors' names.

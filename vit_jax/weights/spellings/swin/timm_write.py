@@ -22,7 +22,7 @@ _KINDS = {1: "SwinTransformer", 2: "SwinTransformerV2"}
 _NAMES = {numbers[::2]: name for name, numbers in sizes.VARIANTS.items()}
 _WORDS = {"T": "tiny", "S": "small", "B": "base", "L": "large"}
 _ENDS = {1: "_patch4_window7_224", 2: "_window8_256"}
-# Of version 2 timm has no L of one training's windows.
+# timm has no version 2 L whose windows come from a single training.
 _LARGE = "swinv2_large_window12_192"
 _PART = re.compile(r"(.+\.attn)\.([qkv])\.(weight|bias)")
 

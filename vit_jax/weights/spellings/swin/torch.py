@@ -1,4 +1,4 @@
-"""PyTorch's names of a Swin, and its arrays that are no parameters of ours."""
+"""PyTorch names of a Swin, and arrays that are not parameters of ours."""
 
 import re
 from typing import Any
@@ -16,9 +16,9 @@ _JOINED = re.compile(r"(layers\.\d+\.blocks\.\d+\.attn)\.qkv\.(weight|bias)")
 _BIAS = re.compile(r"(layers\.\d+\.blocks\.\d+\.attn)\.([qv])_bias")
 _SCALE = re.compile(r".*\.logit_scale")
 _WINDOW = re.compile(r"_window(\d+)(?:to(\d+))?(?:_(\d+))?(?:to(\d+))?")
-_STRIDE = 32  # Pixels from one place of the last of four maps to the next.
+_STRIDE = 32  # Pixels between positions of the last of four maps.
 
-# Our parts of a block -> the authors' and timm's.
+# Our names in a block -> the authors' and timm's.
 AUTHORS = {
   "attention_norm": "norm1",
   "attention/queries": "attn.q",
@@ -44,12 +44,12 @@ def names(
   norm: str,
   head: str,
 ) -> Names:
-  """Names of a Swin of either version.
+  """Builds the names of a Swin of either version.
 
   Args:
     stem: Names of the first convolution and of the norm after it.
     block: Name of a block, with numbers as in `Names`.
-    parts: Our name of a block's module or parameter -> theirs.
+    parts: Maps our name of a block's module or parameter to theirs.
     merge: Name of a merging, with the stage's number as in `Names`.
     norm: Name of the last norm.
     head: Name of the classifier.
@@ -70,10 +70,11 @@ def names(
 
 
 def windows(name: str) -> dict[str, Any]:
-  """Keys of `model` that the name of a published version 2 network tells.
+  """Returns keys of `model` from a published version 2 network's name.
 
-  A name such as 'swinv2_base_window12to16_192to256' has the windows and images
-  of two trainings; position biases are measured in the first one's windows.
+  A name such as 'swinv2_base_window12to16_192to256' has the window and image
+  sizes of two trainings; position biases are relative to the first one's
+  windows.
   """
   match = _WINDOW.search(name)
   if not match:
@@ -87,14 +88,14 @@ def windows(name: str) -> dict[str, Any]:
 
 
 def image_size(name: str) -> int | None:
-  """Side of the images, pixels, that the name of a network tells."""
+  """Returns the image side, in pixels, given in a network's name."""
   match = _WINDOW.search(name)
   size = match and (match[4] or match[3])
   return int(size) if size else None
 
 
 def parameters(tensors: Tensors) -> dict[str, np.ndarray]:
-  """Tensors without buffers, scales as vectors."""
+  """Returns tensors without buffers, with scales as vectors."""
   return {
     name: tensor.reshape(-1) if _SCALE.fullmatch(name) else tensor
     for name, tensor in tensors.items()
@@ -103,14 +104,14 @@ def parameters(tensors: Tensors) -> dict[str, np.ndarray]:
 
 
 def apart(tensors: Tensors, path: str) -> dict[str, np.ndarray]:
-  """Parameters with joined projections taken apart.
+  """Returns parameters with joined projections split.
 
   Args:
-    tensors: By the authors' or timm's names.
+    tensors: Tensors by the authors' or timm's names.
     path: Path of the file, for messages.
 
   Raises:
-    UserError: A joined projection is not of three parts.
+    UserError: A joined projection does not have three parts.
   """
   found: dict[str, np.ndarray] = {}
   for name, tensor in parameters(tensors).items():

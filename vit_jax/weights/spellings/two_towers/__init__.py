@@ -1,1 +1,1 @@
-"""CLIP and SigLIP as others spell them."""
+"""Published names of CLIP and SigLIP."""

@@ -28,7 +28,8 @@ _ACTIVATIONS = {
   "exact": "gelu",
   "tanh": "gelu_pytorch_tanh",
 }
-# The id by which transformers knows old files, whose end of text has another.
+# The id by which transformers detects old files, whose end of text has another
+# id.
 _ANY_EOT = 2
 
 
@@ -96,7 +97,7 @@ NAMES = Names(
 
 
 def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
-  """Tensors in our shapes; buffers of old files are left out."""
+  """Converts tensors to our shapes; drops the buffers of old files."""
   del config
   kept = {
     name: tensor
@@ -107,10 +108,10 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
 
 
 def in_our_shapes(tensors: Tensors) -> dict[str, np.ndarray]:
-  """Tensors by Hugging Face's names with the axes that ours have.
+  """Gives tensors with Hugging Face's names the axes of ours.
 
   Raises:
-    UserError: Joined projections are not three.
+    UserError: A joined projection does not have three parts.
   """
   found = dict(tensors)
   for name in (_CLASS, _POSITIONS, _TEXT_POSITIONS):
@@ -138,7 +139,7 @@ def _thirds(joined: np.ndarray) -> list[np.ndarray]:
 
 
 def _scale(model: schema.Model, tensors: Tensors) -> Tensors:
-  """Tensors in Hugging Face's shapes."""
+  """Converts tensors to Hugging Face's shapes."""
   found = dict(tensors)
   if _CLASS in found:
     found[_CLASS] = found[_CLASS].reshape(-1)
@@ -269,10 +270,11 @@ def _config_siglip(model: schema.Model) -> dict[str, Any]:
 def _config(
   model: schema.Model, kind: str, wanted: dict[str, Any]
 ) -> dict[str, Any]:
-  """config.json of a network that Hugging Face's `kind` can be.
+  """Returns config.json for a network that Hugging Face's `kind` supports.
 
   Raises:
-    UserError: It differs from `wanted` or has a part that `kind` lacks.
+    UserError: The network differs from `wanted` or has a part that `kind` does
+      not have.
   """
   tower = image_tower(model)
   image = {

@@ -1,7 +1,7 @@
 """big_vision's two towers: `img/...`, `txt/...`, `t` and `b`.
 
-Its Transformers of both towers are spelled as its ViTs are, in all the
-spellings that these have had.
+The Transformers of both towers are named like its ViTs, in all their naming
+schemes.
 """
 
 import re
@@ -17,7 +17,7 @@ from vit_jax.weights.spellings.contract import Npz
 from vit_jax.weights.spellings.npz_parameters import IMAGE_TOWER, TEXT_TOWER
 from vit_jax.weights.spellings.vit.npz import NPZ as VIT
 
-# Starts of names in the file and of ours.
+# Prefixes of names in the file and of ours.
 _TEXT_ROWS = (
   ("Embed_0/embedding", sizes.TOKENS),
   ("Encoder_0/", "Transformer/"),
@@ -29,7 +29,7 @@ _HEADS = {IMAGE_TOWER: "image_projection/", TEXT_TOWER: "text_projection/"}
 def _canonical(
   params: Mapping[str, np.ndarray], path: str
 ) -> dict[str, np.ndarray]:
-  """Parameters by our names, layers not stacked; raises as a ViT's."""
+  """Converts parameters to our names, unstacked; raises as for a ViT."""
   towers: dict[str, dict[str, np.ndarray]] = {IMAGE_TOWER: {}, TEXT_TOWER: {}}
   found: dict[str, np.ndarray] = {}
   for name, array in params.items():

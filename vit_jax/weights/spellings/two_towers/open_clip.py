@@ -1,7 +1,7 @@
-"""OpenAI's CLIP and open_clip's networks, respelled as Hugging Face's.
+"""OpenAI's CLIP and open_clip's networks, converted to Hugging Face's names.
 
-A state dict tells the network, but for its form of the GELU and the like, which
-open_clip_config.json beside it tells.
+A state dict determines the network, except for the form of the GELU and the
+like, which open_clip_config.json next to it states.
 """
 
 import re
@@ -24,13 +24,13 @@ from vit_jax.weights.spellings.vit import timm
 
 CONFIG = OPEN_CLIP
 _TRUNK = "visual.trunk."
-# Numbers beside the tensors of OpenAI's files, and buffers.
+# Numbers next to the tensors in OpenAI's files, and buffers.
 _NUMBERS = {"input_resolution", "context_length", "vocab_size"}
 _BUFFER = re.compile(r"(.*\.)?attn_mask")
 _HEAD_SIZE = 64
 _LAST_NORM = "vision_model.post_layernorm"
 _HEAD_PROBE = "vision_model.head.probe"
-# CLIP's last norm where it stands after the pooling; no file has this name.
+# CLIP's last norm if it comes after the pooling; no file has this name.
 _NORM_AFTER_POOL = f"{_LAST_NORM}_after_pool"
 
 _LAYER = (
@@ -79,10 +79,10 @@ _TOP = {"logit_scale", "logit_bias"}
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """The tensors by Hugging Face's names and in our shapes.
+  """Converts tensors to Hugging Face's names and our shapes.
 
   Raises:
-    UserError: The image tower is one that is not read, such as a ResNet.
+    UserError: The image tower is not supported, such as a ResNet.
   """
   del notes
   if "visual.layer1.0.conv1.weight" in tensors:
@@ -101,7 +101,8 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
         pieces = _split(found.pop(name), len(parts), name, path)
         for part, piece in zip(parts, pieces, strict=True):
           found[name.replace(joined, f".{part}.")] = piece
-  # Kept as what features are multiplied by, in place of PyTorch's transpose.
+  # Stored as the matrix that features are multiplied by, not transposed as in
+  # PyTorch.
   for theirs, ours in (
     ("visual.proj", "visual_projection.weight"),
     ("text_projection", "text_projection.weight"),
@@ -134,7 +135,7 @@ def _respelled(name: str) -> str:
 
 
 def _first(name: str, rows: tuple[tuple[str, str], ...]) -> str:
-  """The name by the first row that fits; as it is if none does."""
+  """Rewrites a name by the first row that matches; unchanged if none does."""
   for pattern, replacement in rows:
     if re.search(pattern, name):
       return re.sub(pattern, replacement, name)
@@ -169,7 +170,7 @@ def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
   }
   has_head = _HEAD_PROBE in tensors
   gelu = "exact"
-  # Of CLIPs only OpenAI's are published as TorchScript.
+  # Only OpenAI's CLIPs are published as TorchScript.
   if model.get("quick_gelu", FLAG, False) or SCRIPT_NOTE in notes:
     gelu = "quick"
   elif CONFIG not in config.path:
@@ -215,14 +216,14 @@ def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
 
 
 def _pooling(model: Fields, tensors: Tensors) -> tuple[str, bool]:
-  """The pooling of CLIP's image tower, and whether the last norm follows it.
+  """Returns CLIP's image pooling and whether the last norm follows it.
 
   Args:
     model: The section model_cfg of the config.
-    tensors: By Hugging Face's names; a tower of timm's has its own head.
+    tensors: Tensors by Hugging Face's names; a timm tower has its own head.
 
   Raises:
-    UserError: It is none of ours.
+    UserError: The pooling is not one of ours.
   """
   if _HEAD_PROBE in tensors:
     return "map", False
@@ -232,19 +233,19 @@ def _pooling(model: Fields, tensors: Tensors) -> tuple[str, bool]:
     raise vision.refusal(
       "pool_type", "is neither 'tok' nor 'avg', and no other one is read"
     )
-  if pool == "tok":  # Of one token, which the norm changes by itself.
+  if pool == "tok":  # A single token; the norm acts on it alone.
     return "cls", False
   return "gap", vision.get("final_ln_after_pool", FLAG, False)
 
 
 def _gelu(tower: Fields, otherwise: str) -> str:
-  """The form of a tower's GELU, which its own settings may tell."""
+  """Returns the form of a tower's GELU, which its settings may override."""
   is_tanh = tower.mapping("act_kwargs").values.get("approximate") == "tanh"
   return "tanh" if is_tanh else otherwise
 
 
 def _config(path: str) -> Fields:
-  """open_clip_config.json beside a file, or in a directory; {} without one."""
+  """Reads open_clip_config.json next to a file or in a directory; else {}."""
   where = epath.Path(path)
   directory = where if where.is_dir() else where.parent
   if (directory / CONFIG).exists():
@@ -269,7 +270,7 @@ def _normalize(config: Fields, notes: list[str]) -> str:
 
 
 def _said_of_trunk(vision: Fields, width: int, path: str) -> dict[str, Any]:
-  """Keys that timm's name of the image tower tells."""
+  """Returns the keys implied by timm's name of the image tower."""
   name = vision.get("timm_model_name", TEXT, "") or "vit_"
   kernel = np.zeros((width or _HEAD_SIZE, 1, 1, 1))
   said = timm.said_of_encoder(

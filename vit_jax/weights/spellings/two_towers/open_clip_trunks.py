@@ -1,4 +1,4 @@
-"""timm's image towers of SigLIP, which open_clip has by their names alone."""
+"""timm's SigLIP image towers, which open_clip identifies only by name."""
 
 import dataclasses
 
@@ -14,12 +14,12 @@ _EPSILON = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class Trunk:
-  """Image towers that differ in the size of their images.
+  """Image towers that differ only in image size.
 
   Attributes:
     name: Part of timm's name.
-    numbers: Width, depth, heads and hidden units of the MLPs.
-    patch_size: In pixels.
+    numbers: Width, depth, number of heads and hidden units of the MLPs.
+    patch_size: Side of a patch, in pixels.
     image_sizes: Sides of the images, in pixels.
   """
 
@@ -41,10 +41,10 @@ TRUNKS = (
 
 
 def find(model: schema.Model) -> str:
-  """timm's name of a SigLIP's image tower, whose GELU may be of another form.
+  """Returns timm's name of a SigLIP image tower; its GELU may differ.
 
   Raises:
-    UserError: No tower of timm is such a one.
+    UserError: timm has no such tower.
   """
   tower = image_tower(model)
   size = sizes.vit(tower)
@@ -80,5 +80,5 @@ def find(model: schema.Model) -> str:
 
 
 def gelu(name: str) -> str:
-  """The form of the GELU that timm's tower of a name has."""
+  """Returns the form of the GELU in timm's tower of that name."""
   return timm.gelu(Fields(name, {"architecture": name}))

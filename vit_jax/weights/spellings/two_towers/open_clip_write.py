@@ -1,4 +1,4 @@
-"""CLIPs and SigLIPs as directories of open_clip."""
+"""Writes CLIPs and SigLIPs as open_clip directories."""
 
 import logging
 import math
@@ -28,8 +28,8 @@ from vit_jax.weights.spellings.unwritable import check_names
 _logger = logging.getLogger(__name__)
 
 _MODEL = "open_clip_model.safetensors"
-_EPSILON = 1e-5  # Where no norm_kwargs say another.
-# Hugging Face's names to open_clip's, each row applied in turn.
+_EPSILON = 1e-5  # Unless norm_kwargs say otherwise.
+# Hugging Face's names -> open_clip's; rows are applied in order.
 _VISION = (
   (r"^vision_model\.embeddings\.class_embedding$", "visual.class_embedding"),
   (
@@ -85,21 +85,21 @@ def write(directory: epath.PathLike, weights: Weights) -> Sequence[str]:
   """Writes a directory that open_clip opens as 'local-dir:DIR'.
 
   Args:
-    directory: A path that is still free; it appears once it is complete.
-    weights: A CLIP or a SigLIP, and its parameters.
+    directory: A path that does not exist yet; it appears once it is complete.
+    weights: A CLIP or a SigLIP and its parameters.
 
   Returns:
-    A sentence about each way in which images are prepared otherwise there.
+    A sentence about each difference in image preprocessing there.
 
   Raises:
-    UserError: The network is none that open_clip has, or the directory cannot
-      be written.
+    UserError: open_clip has no such network, or the directory cannot be
+      written.
   """
   directory = epath.Path(directory)
   model = weights.model
   kind = _kind(model)
   family = HUGGINGFACE.get(kind)
-  family.config(model)  # Raises UserError of what neither can be.
+  family.config(model)  # Raises UserError if neither supports it.
   found = names.write(stacking.unstack_layers(weights.params), family.names)
   if kind == "clip":
     config, found = (
@@ -134,7 +134,7 @@ def _kind(model: schema.Model) -> str:
 
 
 def _clip_tensors(found: Tensors) -> dict[str, np.ndarray]:
-  """Tensors by open_clip's names, of those of Hugging Face's CLIP."""
+  """Converts Hugging Face's CLIP tensors to open_clip's names."""
   theirs: dict[str, np.ndarray] = {}
   for name, tensor in _joined(found).items():
     if name == "visual_projection.weight":
@@ -147,7 +147,7 @@ def _clip_tensors(found: Tensors) -> dict[str, np.ndarray]:
 
 
 def _siglip_tensors(found: Tensors) -> dict[str, np.ndarray]:
-  """Likewise of SigLIP's, in our shapes; the image tower is one of timm's."""
+  """Converts SigLIP tensors in our shapes; the image tower is timm's."""
   theirs: dict[str, np.ndarray] = {}
   for name, tensor in _joined(found).items():
     if name.startswith("vision_model."):
@@ -162,7 +162,7 @@ def _siglip_tensors(found: Tensors) -> dict[str, np.ndarray]:
 
 
 def _joined(found: Tensors) -> dict[str, np.ndarray]:
-  """Query, key and value as one; key and value of the head as one."""
+  """Joins queries, keys and values; in the head, keys and values."""
   joined: dict[str, np.ndarray] = {}
   for name, tensor in found.items():
     for pattern, parts in ((_QUERY, "qkv"), (_KEY, "kv")):
@@ -212,7 +212,7 @@ def _clip_config(model: schema.Model) -> dict[str, Any]:
 
 
 def _siglip_config(model: schema.Model) -> dict[str, Any]:
-  """The network's settings; a line says what open_clip computes otherwise."""
+  """Returns the network's settings; warns if open_clip's GELU differs."""
   trunk = open_clip_trunks.find(model)
   theirs, ours = open_clip_trunks.gelu(trunk), model.image.gelu
   if theirs != ours:
@@ -225,7 +225,7 @@ def _siglip_config(model: schema.Model) -> dict[str, Any]:
     )
   text = {
     **_text_config(model.text),
-    # Names the tokenizer's files beside the weights.
+    # Folder of the tokenizer's files next to the weights.
     "hf_tokenizer_name": "tokenizer",
     "tokenizer_kwargs": {"clean": "canonicalize"},
     "no_causal_mask": True,
@@ -239,7 +239,7 @@ def _siglip_config(model: schema.Model) -> dict[str, Any]:
     "init_logit_scale": math.log(model.scale_init),
     "init_logit_bias": model.bias_init,
     "custom_text": True,
-    # Of the text tower; timm's image towers do not look at it.
+    # For the text tower; timm's image towers ignore it.
     "quick_gelu": model.text.gelu == "quick",
     "vision_cfg": {
       "image_size": model.image_size,
@@ -274,7 +274,7 @@ def _transformer(size: Any, epsilon: float) -> dict[str, Any]:
 
 
 def mlp_ratio(size: Any) -> float:
-  """The ratio whose product with the width open_clip cuts to the MLP's."""
+  """Returns the ratio whose product with the width truncates to the MLP's."""
   ratio = size.mlp_dim / size.width
   if int(size.width * ratio) < size.mlp_dim:
     ratio = math.nextafter(ratio, math.inf)
@@ -284,12 +284,11 @@ def mlp_ratio(size: Any) -> float:
 def _resizing(
   weights: Weights, kind: str
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-  """Keys of `preprocess_cfg`, and what they cannot tell.
+  """Returns keys of `preprocess_cfg` and what they cannot express.
 
   Args:
-    weights: The network, and the ops of its images if they are known.
-    kind: The family, whose published networks prepare images as is told where
-      there are no ops.
+    weights: The network, and its image ops if they are known.
+    kind: The family, whose published preprocessing is used if there are no ops.
   """
   if weights.preprocess is None:
     mode = "shortest" if kind == "clip" else "squash"

@@ -1,7 +1,7 @@
-"""BEiT and BEiT v2, in the forms of Hugging Face, timm and the authors.
+"""BEiT and BEiT v2, in the formats of Hugging Face, timm and the authors.
 
-The names in Hugging Face's files are those that transformers has always
-written; those that its newer modules use inside are understood as well.
+Hugging Face's files use the names that transformers has always written; the
+names that its newer modules use internally are understood as well.
 """
 
 import re
@@ -61,7 +61,7 @@ _NAMES = Names(
     "embeddings.cls_token",
   ),
 )
-# Patterns of the newer modules' names, and the files' names.
+# Patterns of the newer modules' names, and the names in files.
 _NEWER = (
   (re.compile(r"^layers\.(\d+)\."), r"encoder.layer.\1."),
   (re.compile(r"^shared_position_bias\."), "encoder.relative_position_bias."),
@@ -83,12 +83,12 @@ _HF_FIRST = (
 )
 _FIRST = f"blocks.0.attn.{_TABLE}"
 _ALL = f"rel_pos_bias.{_TABLE}"
-# What predicts tokens of patches; the second is BEiT v2's, whose blocks follow
-# on the last one's in pre-training only.
+# Heads that predict patch tokens; the second is BEiT v2's, whose blocks follow
+# the last one in pre-training only.
 _PREDICTS = re.compile(
   r"(lm_head|cls_pt_layers\.\d+)\..*|(embeddings\.)?mask_token"
 )
-_LAYER_SCALE = 0.1  # Where it starts in BEiT-B and in Hugging Face's networks.
+_LAYER_SCALE = 0.1  # Initial value in BEiT-B and Hugging Face's networks.
 
 
 def _file_name(name: str) -> str:
@@ -98,7 +98,7 @@ def _file_name(name: str) -> str:
 
 
 def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
-  """Tensors that outputs depend on, and notes about the others."""
+  """Selects the tensors that affect outputs; adds notes about the others."""
   if config.get("use_absolute_position_embeddings", FLAG, False):
     raise config.refusal(
       "use_absolute_position_embeddings",
@@ -118,12 +118,12 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
 def _network(
   tensors: Tensors, tables: tuple[str, str], path: str
 ) -> tuple[Tensors, list[str]]:
-  """The network's tensors, and notes about what is left out.
+  """Returns the network's tensors and notes about what is left out.
 
   Args:
-    tensors: By name.
-    tables: Names of the first layer's table of biases and of the shared one.
-    path: File, for messages.
+    tensors: Tensors by name.
+    tables: Names of the first layer's bias table and of the shared one.
+    path: Path of the file, for messages.
 
   Raises:
     UserError: There are no tables, or both kinds.
@@ -147,7 +147,7 @@ def _network(
 
 
 def _beside(mask_token: str, tensors: Tensors) -> Beside:
-  """Embedding of masked patches and the head that predicts their tokens."""
+  """Returns the embedding of masked patches and the token prediction head."""
   token, head = tensors.get(mask_token), "lm_head.weight"
   found: dict[str, Any] = {}
   if token is not None:
@@ -266,7 +266,7 @@ _TIMM_NAMES = Names(
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """The network's tensors, joined projections taken apart."""
+  """Returns the network's tensors with joined projections split."""
   if "pos_embed" in tensors:
     raise UserError(
       f"{path} adds positions to patches ('pos_embed') beside the biases of"
@@ -280,7 +280,7 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
 def _said_by_timm(
   config: Fields, tensors: Tensors, path: str, notes: list[str]
 ) -> dict[str, Any]:
-  # The tables tell the number of heads.
+  # The tables determine the number of heads.
   del notes
   found = timm.said_of_encoder(config, tensors, path, [])
   name = _FIRST if _FIRST in tensors else _ALL

@@ -1,4 +1,4 @@
-"""BEiT as timm's Beit."""
+"""Writes BEiT as timm's Beit."""
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def _tensors(model: schema.Model, params: Tensors) -> Tensors:
   found = dict(params)
   bias = np.zeros(sizes.vit(model).width, np.float32)
   found.setdefault("embedding/bias", bias)
-  # Of the keys timm's network has none, and a softmax is the same with any.
+  # timm's network has no key bias, and a softmax is the same with any.
   found = {n: x for n, x in found.items() if not n.endswith("/key/bias")}
   written = names.write(flat.unflatten(found), beit.TIMM.names)
   return timm_write.joined(written)

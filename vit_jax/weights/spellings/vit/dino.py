@@ -1,7 +1,7 @@
-"""Checkpoints of facebookresearch/dino and dinov2, brought to timm's names.
+"""facebookresearch/dino and dinov2 checkpoints, converted to timm's names.
 
-Their backbones are ViTs by timm's names but for registers and SwiGLU; beside
-them come the projection heads and the embedding of masked patches.
+Their backbones are ViTs with timm's names, except for registers and SwiGLU; the
+files also hold the projection heads and the embedding of masked patches.
 """
 
 import re
@@ -15,9 +15,9 @@ from vit_jax.weights.spellings.contract import Beside
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.vit import swiglu
 
-# DINO's head, DINOv2's two, and those that their training code wraps.
+# DINO's head, DINOv2's two, and those wrapped by their training code.
 _OF_HEADS = re.compile(r"(head\.(mlp|last_layer)|dino_head|ibot_head)\..+")
-# Ours, and where theirs is.
+# Our name, and the places of theirs.
 _HEADS = (
   ("dino_head", "head."),
   ("dino_head", "dino_head."),
@@ -26,17 +26,17 @@ _HEADS = (
 _LINEAR = ("weight", "bias")
 _MASK_TOKEN = "mask_token"
 _REGISTERS = "register_tokens"
-# Blocks in chunks are numbered through: 'blocks.3.39.'.
+# Blocks in chunks are numbered consecutively: 'blocks.3.39.'.
 _CHUNKED = re.compile(r"^blocks\.\d+\.(\d+)\.")
 _SWIGLU = (".mlp.w12", ".mlp.gate", ".mlp.fc1")
 _LAST_OF_SWIGLU = re.compile(r"\.mlp\.w3\.")
 
 
 def timms(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """The network's tensors by timm's names; notes tell what is left out.
+  """Renames the network's tensors to timm's; notes list what is left out.
 
   Raises:
-    UserError: A SwiGLU does not come apart.
+    UserError: A SwiGLU cannot be split.
   """
   found: dict[str, np.ndarray] = {}
   num_left_out = 0
@@ -56,10 +56,10 @@ def timms(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
 
 
 def beside(tensors: Tensors) -> Beside:
-  """Heads and the embedding of masked patches, as far as a file has them."""
+  """Returns the heads and the masked patch embedding that a file has."""
   found: dict[str, Any] = {}
   token, cls = tensors.get(_MASK_TOKEN), tensors.get("cls_token")
-  # A decoder's, without the decoder, is of another width.
+  # A decoder's mask token, without the decoder, has another width.
   if token is not None and np.size(token) == np.size(cls):
     found[_MASK_TOKEN] = token.reshape(1, 1, -1)
   for name, prefix in _HEADS:
@@ -70,17 +70,17 @@ def beside(tensors: Tensors) -> Beside:
 
 
 def state(contents: Mapping[Any, Any]) -> dict[str, np.ndarray]:
-  """The centre that a checkpoint of DINO's training holds in its loss."""
+  """Returns the centre that a DINO training checkpoint holds in its loss."""
   loss = contents.get("dino_loss")
   center = loss.get("center") if isinstance(loss, Mapping) else None
   return {} if center is None else {"center": np.ravel(center)}
 
 
 def _head(tensors: Tensors, prefix: str) -> dict[str, Any] | None:
-  """A head of three layers and its prototypes; None: there is none."""
+  """Returns a head of three layers and its prototypes; None if none."""
   layers = [f"{prefix}mlp.{number}." for number in (0, 2, 4)]
   last = f"{prefix}last_layer."
-  # Before and since torch 2.0.
+  # Before torch 2.0 and since.
   for length, direction in (
     ("weight_g", "weight_v"),
     ("parametrizations.weight.original0", "parametrizations.weight.original1"),
@@ -105,7 +105,7 @@ def _head(tensors: Tensors, prefix: str) -> dict[str, Any] | None:
 
 
 def _objective(found: Mapping[str, Any]) -> schema.Objective:
-  """The objective of the heads, as far as their shapes tell."""
+  """Returns the heads' objective, as far as their shapes determine it."""
   head, patch_head = found["dino_head"], found.get("ibot_head")
   number, bottleneck = head["prototypes"]["kernel"].shape
   keys = {
@@ -122,15 +122,15 @@ def _objective(found: Mapping[str, Any]) -> schema.Objective:
 
 
 def resize(tensors: Tensors, notes: list[str]) -> str | None:
-  """`pos_embedding_resize` of DINO and DINOv2; None for other networks.
+  """Returns DINO's or DINOv2's `pos_embedding_resize`; None for others.
 
-  DINO's differ from DeiT's and MAE's in nothing but this: they have no head,
-  as MAE's, and a position of the class token that is not zero, as MAE's fixed
-  one is.
+  DINO's networks differ from DeiT's and MAE's only in this: like MAE's, they
+  have no head, but their class token's position is not zero, as MAE's fixed one
+  is.
 
   Args:
-    tensors: By timm's names.
-    notes: Takes a note where the network is only likely to be DINO's.
+    tensors: Tensors by timm's names.
+    notes: Extended by a note if the network is only likely to be DINO's.
   """
   if "reg_token" in tensors:
     return "bicubic_antialias"

@@ -1,7 +1,7 @@
 """Hugging Face's DINOv2, with and without registers.
 
-The names in files are those that transformers has always written; those that
-its newer modules use inside are understood as well.
+Files use the names that transformers has always written; the names that its
+newer modules use internally are understood as well.
 """
 
 import dataclasses
@@ -56,7 +56,7 @@ _NAMES = Names(
     "embeddings.position_embeddings",
   ),
 )
-# Patterns of names that are not the table's, and the table's.
+# Patterns of names not in the table, and the names in the table.
 _OTHERS = (
   (re.compile(r"\.attention\.q_proj\."), ".attention.attention.query."),
   (re.compile(r"\.attention\.k_proj\."), ".attention.attention.key."),
@@ -67,7 +67,7 @@ _OTHERS = (
 )
 _SWIGLU = (".mlp.weights_in", ".mlp.gate_proj", ".mlp.fc1")
 _MASK_TOKEN = "embeddings.mask_token"
-# Widths of an MLP that `mlp_ratio`, a whole number, can name.
+# MLP widths that `mlp_ratio`, an integer, can express.
 _RATIOS = range(1, 17)
 
 
@@ -78,7 +78,7 @@ def _file_name(name: str) -> str:
 
 
 def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
-  """Tensors that outputs depend on, SwiGLUs taken apart."""
+  """Selects the tensors that affect outputs and splits SwiGLUs."""
   if "classifier.weight" in tensors:
     raise UserError(
       f"{config.path}: its classifier takes the class token and the mean of the"
@@ -90,7 +90,7 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
 
 
 def _beside(config: Fields, tensors: Tensors) -> Beside:
-  """The embedding of masked patches, if there is one."""
+  """Returns the embedding of masked patches, if there is one."""
   del config
   token = tensors.get(_MASK_TOKEN)
   return {} if token is None else {"mask_token": token.reshape(1, 1, -1)}, None
@@ -105,13 +105,13 @@ def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
 
 
 def _hidden(width: int, ratio: int, mlp: str) -> int:
-  """Hidden units, as `SwiGLUFFNFused` of dinov2 and Hugging Face count them."""
+  """Counts hidden units like `SwiGLUFFNFused` in dinov2 and Hugging Face."""
   hidden = width * ratio
   return (hidden * 2 // 3 + 7) // 8 * 8 if mlp == "swiglu" else hidden
 
 
 def _ratio(model: schema.Model) -> int | None:
-  """`mlp_ratio` with which the MLPs are as wide as the model's, or None."""
+  """Returns the `mlp_ratio` that gives the model's MLP width, or None."""
   size = sizes.vit(model)
   for ratio in _RATIOS:
     if _hidden(size.width, ratio, model.mlp) == size.mlp_dim:
@@ -120,7 +120,7 @@ def _ratio(model: schema.Model) -> int | None:
 
 
 def _writes(model: schema.Model) -> bool:
-  """Tells the networks of which Hugging Face's ViT has no equal."""
+  """Tells whether Hugging Face's ViT cannot express a network."""
   if model.name != "vit" or model.num_classes is not None:
     return False
   if model.registers or model.mlp == "swiglu":
@@ -185,7 +185,7 @@ def _refusal(what: str) -> UserError:
 
 
 def _complete(model: schema.Model, tensors: Tensors) -> Tensors:
-  """Adds what Hugging Face's network has beside ours, without effect."""
+  """Adds what Hugging Face's network has in addition, without effect."""
   width = sizes.vit(model).width
   name = "embeddings.position_embeddings"
   found = dict(swiglu.put_together(key_biases.completed(tensors), *_SWIGLU))

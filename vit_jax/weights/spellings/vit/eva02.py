@@ -1,9 +1,9 @@
-"""EVA-02, in the forms of timm and of baaivision/EVA.
+"""EVA-02, in the formats of timm and baaivision/EVA.
 
 Ti and S keep queries, keys and values in one matrix and a SwiGLU's two layers
-in another; B and L keep each by itself, and have a norm of the hidden units.
-The authors' files also hold the angles of the rotary positions, which follow
-from the size of the network and are checked here.
+in another; B and L keep each separately and normalise the hidden units. The
+authors' files also hold the angles of the rotary positions, which follow from
+the size of the network and are checked here.
 """
 
 import re
@@ -27,10 +27,10 @@ _NAMES = Names(
   ),
   required=timm.TIMM.names.required,
 )
-# Keys without a bias, which no other network with a table of positions has.
+# Keys have no bias, which is true of no other network with a position table.
 _MARKS = ("blocks.0.attn.q_bias", "blocks.0.attn.q_proj.weight")
-# Patterns of names in files, the authors' first, and those of the table. Parts
-# of a SwiGLU's joined layer come apart afterwards.
+# Patterns of names in files, the authors' first, and names in the table. A
+# SwiGLU's joined layer is split afterwards.
 _OTHERS = (
   (re.compile(r"\.mlp\.w1\."), ".mlp.fc1_g."),
   (re.compile(r"\.mlp\.w2\."), ".mlp.fc1_x."),
@@ -48,15 +48,15 @@ _ANGLES = re.compile(r"(.*\.)?rope\.freqs_(cos|sin)")
 _COSINES = "rope.freqs_cos"
 _INNER_NORM = re.compile(r"blocks\.\d+\.attn\.(norm|inner_attn_ln)\..*")
 _PREDICTION = ("lm_head.weight", "lm_head.bias", "mask_token")
-# Patches along a side in pre-training: 224 pixels by 14.
+# Patches along a side in pre-training: 224 pixels / 14.
 _GRID = 16
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """The network's tensors by timm's names of a ViT, each layer by itself.
+  """Converts tensors to timm's ViT names, with every layer separate.
 
   Raises:
-    UserError: The file has a part that EVA-02 lacks, or lacks its SwiGLU.
+    UserError: The file has a part that EVA-02 does not have, or no SwiGLU.
   """
   head = [name for name in tensors if name.startswith("lm_head.")]
   if head:
@@ -91,7 +91,7 @@ def _said_by_timm(
   config: Fields, tensors: Tensors, path: str, notes: list[str]
 ) -> dict[str, Any]:
   found = timm.said_of_encoder(config, tensors, path, notes)
-  del found["gelu"], found["standardization"]  # There is neither.
+  del found["gelu"], found["standardization"]  # EVA-02 has neither.
   has_gate = _FIRST_GATE in tensors
   if not has_gate:
     found["gelu"] = "exact"
@@ -99,7 +99,7 @@ def _said_by_timm(
   if found["pool"] != "cls" and "cls_token" in tensors:
     found["cls_token"] = True
   arguments = config.mapping("model_args")
-  # EVA, whose MLPs have no gate, adds its positions only.
+  # EVA, whose MLPs have no gate, only adds its positions.
   name = config.get("architecture", TEXT, "eva02_" if has_gate else "eva_")
   if arguments.get("swiglu_mlp", FLAG, name.startswith("eva02_")) != has_gate:
     raise UserError(
@@ -124,22 +124,22 @@ def _said_by_timm(
 def _said_by_authors(
   tensors: Tensors, path: str, notes: list[str]
 ) -> dict[str, Any]:
-  # All heads have 64 units, so that nothing is assumed.
+  # All heads have 64 units, so nothing is assumed.
   del notes
   found = _said_by_timm(Fields(path, {}), tensors, path, [])
-  # The mean is taken as well where there is no head yet.
+  # The mean is used even if there is no head yet.
   found |= {"pool": "gap", "cls_token": True, "normalize": "clip"}
   return {**found, "pos_embedding_resize": "bicubic"}
 
 
 def _told_by_angles(tensors: Tensors, path: str) -> dict[str, Any]:
-  """Keys that the angles in a file tell; {} where it has none.
+  """Returns the keys that the angles in a file imply; {} if it has none.
 
-  They are [rows, columns, head size] or [rows * columns, head size], by
-  version, and repeated in every layer.
+  They are [rows, columns, head size] or [rows * columns, head size], depending
+  on the version, and repeated in every layer.
 
   Raises:
-    UserError: They are not EVA-02's.
+    UserError: The angles are not EVA-02's.
   """
   if _COSINES not in tensors:
     return {}
@@ -150,7 +150,7 @@ def _told_by_angles(tensors: Tensors, path: str) -> dict[str, Any]:
     side = square_side(len(cosines)) or 0
     for reference in (_GRID, None):
       wanted, _ = rope_table.table((side, side), head_size, reference=reference)
-      # Files may keep them in half precision.
+      # Files may store them in half precision.
       if side and np.allclose(cosines, wanted, atol=2e-3):
         width = (*tensors["patch_embed.proj.weight"].shape, 0)[0]
         heads = {"num_heads": width // head_size}
@@ -163,7 +163,7 @@ def _told_by_angles(tensors: Tensors, path: str) -> dict[str, Any]:
 
 
 def _beside(tensors: Tensors) -> Beside:
-  """Embedding of masked patches and the head that predicts features."""
+  """Returns the masked patch embedding and the feature prediction head."""
   found: dict[str, Any] = {}
   if "mask_token" in tensors:
     found["mask_token"] = tensors["mask_token"].reshape(1, 1, -1)

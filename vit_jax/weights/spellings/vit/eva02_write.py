@@ -1,4 +1,4 @@
-"""Networks with rotary positions as timm's Eva."""
+"""Writes networks with rotary positions as timm's Eva."""
 
 import re
 from typing import Any
@@ -25,7 +25,7 @@ from vit_jax.weights.spellings.vit import (
 )
 
 _KIND = "Eva"
-# Width -> name of the architecture; others are a Ti of other sizes.
+# Width -> architecture; others are written as a Ti of other sizes.
 _NAMES = {
   192: "eva02_tiny_patch14_224",
   384: "eva02_small_patch14_224",
@@ -54,7 +54,7 @@ def _network(model: schema.Model) -> TimmNetwork:
   if size.stem_blocks is not None:
     raise cannot(_KIND, f"model.stem_blocks={size.stem_blocks}")
   if model.qkv_bias and model.key_bias:
-    # Keys turn by their places, so that their bias is of consequence.
+    # Keys are rotated by position, so their bias matters.
     raise cannot(_KIND, "model.key_bias=True with model.rope=True")
   tokens = timm_tokens.counted(model)
   if model.pool == "map":

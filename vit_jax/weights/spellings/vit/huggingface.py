@@ -1,7 +1,7 @@
 """Hugging Face's ViT, DeiT and ViT-MAE.
 
-The names in files are those that transformers has always written; those that
-its newer modules use inside are understood as well.
+Files use the names that transformers has always written; the names that its
+newer modules use internally are understood as well.
 """
 
 import dataclasses
@@ -67,7 +67,7 @@ _NAMES = Names(
   ),
 )
 
-# Patterns of the newer modules' names, and the files' names.
+# Patterns of the newer modules' names, and the names in files.
 _NEWER = (
   (re.compile(r"^layers\.(\d+)\."), r"encoder.layer.\1."),
   (re.compile(r"\.attention\.q_proj\."), ".attention.attention.query."),
@@ -90,7 +90,7 @@ def _file_name(name: str) -> str:
 
 
 def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
-  """Tensors that outputs depend on, and notes about the others."""
+  """Selects the tensors that affect outputs; adds notes about the others."""
   del config
   notes = []
   unused = {name for name in tensors if name.startswith("decoder.")}
@@ -102,7 +102,7 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
   if _MASK_TOKEN in tensors:
     notes.append(f"The mask token ({_MASK_TOKEN}) is left out.")
     unused.add(_MASK_TOKEN)
-  # transformers makes no pooler where there is a classifier.
+  # transformers creates no pooler if there is a classifier.
   if "classifier.weight" in tensors and "pooler.dense.weight" in tensors:
     notes.append("The pooler, which the classifier does not use, is left out.")
     unused.update(name for name in tensors if name.startswith("pooler."))
@@ -113,7 +113,7 @@ def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
   return {
     **encoder_keys(config, 1e-12, _OF_VIT),
     "pos_embedding_resize": "bicubic",
-    # Without a head, Hugging Face's DeiT pools the class token alone.
+    # Without a head, Hugging Face's DeiT pools only the class token.
     "distillation": "token" if _DISTILLATION in tensors else "none",
   }
 
@@ -121,15 +121,15 @@ def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
 def encoder_keys(
   config: Fields, layer_norm_eps: float, gelus: Mapping[str, str] = _GELUS
 ) -> dict[str, Any]:
-  """Keys of `schema.Model` that config.json tells of a ViT's layers.
+  """Returns keys of `schema.Model` that config.json states for a ViT.
 
   Args:
-    config: Of a network that pools its class token.
-    layer_norm_eps: The family's own, where config.json has none.
-    gelus: The family's values of hidden_act, and our names of them.
+    config: Config of a network that pools its class token.
+    layer_norm_eps: The family's default, if config.json has none.
+    gelus: The family's values of hidden_act and our names for them.
 
   Raises:
-    UserError: A value is not one of our networks.
+    UserError: A value is not supported by our networks.
   """
   width = config.get("hidden_size", COUNT, 768)
   num_heads = config.get("num_attention_heads", COUNT, 12)
@@ -207,7 +207,7 @@ def _config(model: schema.Model) -> dict[str, Any]:
     "qkv_bias": model.qkv_bias,
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
-    # Size of what is predicted of a masked patch, which nothing here does.
+    # Size of the prediction for a masked patch, which is not used here.
     "encoder_stride": size.patch_size,
   }
   if representation is not None:
@@ -229,7 +229,7 @@ def _deit_config(model: schema.Model) -> dict[str, Any]:
 
 
 def _scale(model: schema.Model, tensors: Tensors) -> Tensors:
-  """Puts what Hugging Face's network lacks into what it has."""
+  """Folds parts that Hugging Face's network lacks into parts it has."""
   name = "embeddings.position_embeddings"
   num_prefix = sizes.num_prefix(model)
   table = position_embeddings.with_prefix_rows(tensors[name], num_prefix)
@@ -244,7 +244,7 @@ def _scale(model: schema.Model, tensors: Tensors) -> Tensors:
 
 
 def _without_layer_scale(tensors: Tensors) -> Tensors:
-  """Multiplies the factors of LayerScale into the projections before them."""
+  """Folds LayerScale factors into the preceding projections."""
   found = dict(tensors)
   for name in tensors:
     if match := _LAYER_SCALE.fullmatch(name):
@@ -262,10 +262,10 @@ def _without_layer_scale(tensors: Tensors) -> Tensors:
 
 
 def not_expressible(what: str, kind: str = "ViT") -> Unwritable:
-  """The error that a network cannot be written.
+  """Returns the error that a network cannot be written.
 
   Args:
-    what: Part of our network that Hugging Face's lacks.
+    what: Part of our network that is missing from Hugging Face's.
     kind: Name of Hugging Face's network.
   """
   return Unwritable(f"Hugging Face's {kind} cannot have {what}")

@@ -8,9 +8,9 @@ _QUERY, _KEY = ".attention.query.bias", ".attention.key.bias"
 
 
 def completed(tensors: Tensors) -> Tensors:
-  """Adds a bias of zeros to keys that have none beside biased queries.
+  """Adds zero biases to keys without one whose queries have one.
 
-  A softmax over keys is the same with any, so outputs do not change.
+  A softmax over keys is the same with any key bias, so outputs do not change.
   """
   missing = {
     name.removesuffix(_QUERY) + _KEY: np.zeros_like(tensor)

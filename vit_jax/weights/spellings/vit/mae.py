@@ -1,8 +1,8 @@
-"""The decoder of masked autoencoders, beside the network in their files.
+"""The decoder of masked autoencoders, stored alongside the network.
 
-Published with it are Hugging Face's directories of `ViTMAEForPreTraining` and
-the `*_full.pth` files of facebookresearch/mae. Its fixed positions are left
-out: they follow from its size.
+Hugging Face's `ViTMAEForPreTraining` directories and the `*_full.pth` files of
+facebookresearch/mae have it. Its fixed positions are left out, as they follow
+from its size.
 """
 
 import re
@@ -34,7 +34,7 @@ _HUGGINGFACE = Names(
     ("decoder/prediction", "decoder.decoder_pred"),
   ),
 )
-# Layers under the names of transformers 5, those of files before it.
+# Layers named as in transformers 5 and as in earlier files.
 _NEWER_LAYERS = re.compile(r"^decoder\.decoder_encoder\.layers?\.")
 _ORIGINAL_LAYER = "decoder_blocks.{0}"
 _ORIGINAL = Names(
@@ -55,12 +55,12 @@ _ORIGINAL = Names(
 )
 _OF_DECODER = re.compile(r"decoder_(embed|pos_embed|blocks|norm|pred)\b.*")
 _POSITIONS = ("decoder.decoder_pos_embed", "decoder_pos_embed")
-# Of models_mae.py: 512 units in 16 heads, for every encoder.
+# From models_mae.py: 512 units in 16 heads, for every encoder.
 _HEAD_SIZE = 32
 
 
 def of_huggingface(config: Fields, tensors: Tensors) -> Beside:
-  """The decoder in a Hugging Face directory and what it predicts, if any."""
+  """Returns the decoder in a Hugging Face directory, if any, and its task."""
   found = {
     _NEWER_LAYERS.sub("decoder.decoder_layers.", name): tensor
     for name, tensor in tensors.items()
@@ -75,12 +75,12 @@ def of_huggingface(config: Fields, tensors: Tensors) -> Beside:
 
 
 def of_original(tensors: Tensors) -> Beside:
-  """The decoder in an original file, if any.
+  """Returns the decoder in an original file, if any.
 
-  Targets are taken for normalised, as those of `mae_pretrain_*_full.pth` are.
+  Targets are assumed to be normalised, as for `mae_pretrain_*_full.pth`.
 
   Args:
-    tensors: By their names, joined projections taken apart.
+    tensors: Tensors by name, with joined projections split.
   """
   if "decoder_pred.weight" not in tensors:
     return {}, None
@@ -108,7 +108,7 @@ def _objective(
 
 
 def has_decoder(tensors: Tensors) -> bool:
-  """Tells whether an original file holds parts of a decoder."""
+  """Tells whether an original file has parts of a decoder."""
   return any(_OF_DECODER.fullmatch(name) for name in tensors)
 
 

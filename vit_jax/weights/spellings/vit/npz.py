@@ -1,9 +1,8 @@
-"""google-research's spellings of a ViT's parameters, brought to one.
+"""google-research's naming schemes for a ViT's parameters, unified.
 
-Ours are those of the published Linen files. Others in circulation: modules
-counted together (`MlpBlock_3` for what Linen calls `MlpBlock_0`), layers
-stacked along a first axis, a position embedding without a row for the class
-token.
+Our names are those of the published Linen files. Other variants in use: modules
+numbered jointly (`MlpBlock_3` where Linen has `MlpBlock_0`), layers stacked
+along a first axis, and a position embedding without a row for the class token.
 """
 
 import re
@@ -27,7 +26,7 @@ _MODULE = re.compile(
 _STACKED = "Transformer/encoderblock/"
 _GROUP_NORM = re.compile(r"(.*/)?gn(_root|_proj|\d)/(scale|bias)")
 _TABLES = ("pos_embedding", "Transformer/pos_embedding")
-# Attention pooling once stood at the top level.
+# Attention pooling used to be at the top level.
 _MAP_HEAD = re.compile(
   r"(probe|(MlpBlock|MultiHeadDotProductAttention|LayerNorm)_0/.+)"
 )
@@ -36,12 +35,12 @@ _MAP_HEAD = re.compile(
 def _canonical(
   params: Mapping[str, np.ndarray], path: str
 ) -> dict[str, np.ndarray]:
-  """Parameters by our names and in our shapes, layers not stacked.
+  """Converts parameters to our names and shapes, with layers unstacked.
 
-  Names that are not known stay as they are.
+  Unknown names are unchanged.
 
   Raises:
-    UserError: Two names mean the same, or stacked layers are not alike.
+    UserError: Two names mean the same, or stacked layers differ.
   """
   renamed: dict[str, np.ndarray] = {}
   has_no_row = False
@@ -66,8 +65,8 @@ def _canonical(
     else:
       add(name, array)
   if has_no_row and "cls" in renamed:
-    # A row of zeros, which the other published spellings have room for. Under
-    # our own name a table without that row is of a network without it.
+    # A row of zeros, as in the other published naming schemes. Under our own
+    # name a table without that row belongs to a network without it.
     renamed[TABLE] = position_embeddings.with_prefix_rows(renamed[TABLE])
   return renamed
 

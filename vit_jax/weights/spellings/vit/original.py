@@ -1,7 +1,7 @@
 """Checkpoints of DeiT, DeiT III, MAE, DINO and DINOv2.
 
-timm took over their names, but for DeiT III's factors of branches, for the
-decoder of MAE's `*_full.pth`, and for parts of DINOv2 (see `dino`).
+timm adopted their names, except for DeiT III's branch factors, the decoder in
+MAE's `*_full.pth`, and parts of DINOv2 (see `dino`).
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from vit_jax.weights.spellings.vit import dino, mae
 from vit_jax.weights.spellings.vit.timm import TIMM, without_joined_projections
 
 _BLOCK = "Transformer/encoderblock_{0}"
-# DeiT III's factors of its branches.
+# DeiT III's branch factors.
 _ROWS = (
   (f"{_BLOCK}/layer_scale_0", "blocks.{0}.gamma_1"),
   (f"{_BLOCK}/layer_scale_1", "blocks.{0}.gamma_2"),
@@ -35,14 +35,14 @@ def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
 
 
 def _may_be_timms_own(tensors: Tensors) -> bool:
-  """Tells networks of classes that timm trained as well, by equal names."""
+  """Tells whether a classifier could be timm's own, which has equal names."""
   return "head.weight" in tensors and not any(
     name in tensors for name in ("head_dist.weight", "blocks.0.gamma_1")
   )
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """The network's tensors, joined projections taken apart."""
+  """Returns the network's tensors with joined projections split."""
   if mae.has_decoder(tensors):
     others = {n: x for n, x in tensors.items() if not mae.is_of_decoder(n)}
     unused = len(tensors) - len(others)

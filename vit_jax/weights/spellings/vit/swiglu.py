@@ -1,6 +1,6 @@
-"""SwiGLU's two first layers, which most files keep as one.
+"""SwiGLU's first two layers, which most files store as one.
 
-The first half of the outputs goes through the SiLU, in DINOv2's `w12`, Hugging
+The first half of the outputs goes through the SiLU in DINOv2's `w12`, Hugging
 Face's `weights_in` and timm's `SwiGLUPacked` alike.
 """
 
@@ -13,14 +13,15 @@ from vit_jax.weights.spellings.names import Tensors
 def taken_apart(
   tensors: Tensors, joined: str, gate: str, hidden: str, path: str
 ) -> Tensors:
-  """The tensors with a layer each in place of the joined ones.
+  """Splits joined layers into two.
 
   Args:
-    tensors: By name.
+    tensors: Tensors by name.
     joined: End of the module's name, such as '.mlp.w12'.
-    gate: Likewise of the layer before the SiLU.
-    hidden: Likewise of the layer that its outputs are multiplied with.
-    path: File, for messages.
+    gate: End of the name of the layer before the SiLU.
+    hidden: End of the name of the layer that the SiLU's outputs are multiplied
+      by.
+    path: Path of the file, for messages.
 
   Raises:
     UserError: A joined layer has an odd number of outputs.
@@ -46,7 +47,7 @@ def taken_apart(
 def put_together(
   tensors: Tensors, joined: str, gate: str, hidden: str
 ) -> Tensors:
-  """The reverse of `taken_apart`; layers without a gate stay."""
+  """Reverses `taken_apart`; layers without a gate are unchanged."""
   found = dict(tensors)
   for name, tensor in tensors.items():
     module, _, leaf = name.rpartition(".")

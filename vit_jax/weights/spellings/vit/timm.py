@@ -1,7 +1,7 @@
-"""timm's Vision Transformers and hybrids, brought to the parts that ours have.
+"""timm's Vision Transformers and hybrids, converted to our parts.
 
-Tensors tell the architecture; config.json and the architecture's name tell the
-rest, such as the number of heads.
+Tensors determine the architecture; config.json and the architecture's name
+determine the rest, such as the number of heads.
 """
 
 import re
@@ -22,10 +22,10 @@ _STEM = "patch_embed.backbone"
 
 
 def _transformer(ours: str, theirs: str) -> list[tuple[str, str]]:
-  """Parts that an encoder block and the head of attention pooling share."""
+  """Lists the parts shared by encoder blocks and attention pooling heads."""
   attention = f"{ours}/MultiHeadDotProductAttention_0"
   return [
-    # Query, key and value are joined in files; `_prepare` takes them apart.
+    # Query, key and value are joined in files; `_prepare` splits them.
     (f"{attention}/query", f"{theirs}.q"),
     (f"{attention}/key", f"{theirs}.k"),
     (f"{attention}/value", f"{theirs}.v"),
@@ -78,7 +78,7 @@ _NAMES = Names(
     (f"{_BLOCK}/layer_scale_1", "blocks.{0}.ls2.gamma"),
     ("conv_root", f"{_STEM}.stem.conv"),
     ("gn_root", f"{_STEM}.stem.norm"),
-    # A stem without stages is the root alone.
+    # A stem without stages is just the root.
     ("conv_root", f"{_STEM}.conv"),
     ("gn_root", f"{_STEM}.norm"),
     *_stem_units(),
@@ -86,7 +86,7 @@ _NAMES = Names(
   required=("patch_embed.proj.weight",),
 )
 
-# Patterns of names that our networks lack, and the part that they belong to.
+# Patterns of names without a counterpart in our networks, and their part.
 _UNKNOWN = (
   (r"^patch_embed\.norm\.", "a norm of the patches"),
   (r"\.running_mean$", "batch norm"),
@@ -111,16 +111,16 @@ _GELUS = {"gelu": "exact", "gelu_tanh": "tanh", "quick_gelu": "quick"}
 _POOLS = {"token": "cls", "avg": "gap", "map": "map", "": "none"}
 _NO_POSITIONS = ("", "none")
 _HEAD_SIZE = 64
-# Models whose heads are of another size, by width and by name.
+# Models with a different head size, by width and by name.
 _HEADS = {1152: 16, 1280: 16, 1408: 16, 1664: 16}
 _HAS_16_HEADS = re.compile(r"vit_base_patch16_gap_224|vit_giantopt_.*")
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """The tensors by timm's names, with joined projections taken apart.
+  """Returns the tensors by timm's names, with joined projections split.
 
   Raises:
-    UserError: The file has a part that our networks lack.
+    UserError: The file has a part that our networks do not have.
   """
   tensors = _without_rows_of_registers(dino.timms(tensors, path, notes))
   for pattern, part in _UNKNOWN:
@@ -136,7 +136,7 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
 
 
 def _without_rows_of_registers(tensors: Tensors) -> Tensors:
-  """Adds positions of registers, which ours have none of, to the registers."""
+  """Folds the positions of registers, which ours lack, into the registers."""
   table, registers = tensors.get("pos_embed"), tensors.get("reg_token")
   if registers is None or np.ndim(table) != 3 or np.ndim(registers) != 3:
     return tensors
@@ -155,9 +155,9 @@ def _without_rows_of_registers(tensors: Tensors) -> Tensors:
 
 
 def without_zero_biases(tensors: Tensors) -> Tensors:
-  """Leaves out biases of attention pooling that the layers do not have.
+  """Drops attention pooling biases that the layers do not have.
 
-  timm's attention pooling always has all of them, ours those of the layers.
+  timm's attention pooling always has all biases; ours has those of the layers.
   """
   zeros = {
     f"attn_pool.{part}.bias"
@@ -169,7 +169,7 @@ def without_zero_biases(tensors: Tensors) -> Tensors:
 
 
 def has_joined_swiglu(tensors: Tensors) -> bool:
-  """Tells SwiGLU's joined form, which has the usual names, by its shape."""
+  """Detects a joined SwiGLU, which has the usual names, by its shape."""
   first, second = (
     np.shape(tensors.get(f"blocks.0.mlp.{name}.weight", ()))
     for name in ("fc1", "fc2")
@@ -180,10 +180,10 @@ def has_joined_swiglu(tensors: Tensors) -> bool:
 def without_joined_projections(
   tensors: Mapping[str, np.ndarray], path: str
 ) -> dict[str, np.ndarray]:
-  """The tensors with a matrix each for queries, keys and values.
+  """Splits joined projections into queries, keys and values.
 
   Raises:
-    UserError: A joined matrix does not come apart.
+    UserError: A joined matrix cannot be split.
   """
   found = dict(tensors)
   for name in tensors:
@@ -220,13 +220,13 @@ def _said(
 def said_of_encoder(
   config: Fields, tensors: Tensors, path: str, notes: list[str]
 ) -> dict[str, Any]:
-  """Keys that a config tells of a network, but for its positions.
+  """Returns the keys that a config states, except for positions.
 
   Args:
-    config: As timm writes it, empty if there is none.
-    tensors: By name, joined projections taken apart.
-    path: File, for messages.
-    notes: Takes a sentence for each assumption.
+    config: Config as written by timm; empty if there is none.
+    tensors: Tensors by name, with joined projections split.
+    path: Path of the file, for messages.
+    notes: Extended by a sentence for each assumption.
 
   Raises:
     UserError: The network is not one of ours.
@@ -243,7 +243,7 @@ def said_of_encoder(
       f"{path} has both a class token and attention pooling, which our networks"
       " do not have together."
     )
-  # CLIP's networks, which alone have the norm, normalise with PyTorch's own.
+  # Only CLIP's networks have this norm; they use PyTorch's epsilon.
   of_clip = "norm_pre.weight" in tensors
   if "architecture" in config:
     of_clip = "_clip_" in config.get("architecture", TEXT)
@@ -274,7 +274,7 @@ def _pool(tensors: Tensors, config: Fields) -> str:
 
 
 def usual_num_heads(width: int) -> int:
-  """Number of heads that published networks of a width have."""
+  """Returns the number of heads in published networks of this width."""
   return _HEADS.get(width, max(1, width // _HEAD_SIZE))
 
 
@@ -299,7 +299,7 @@ def _num_heads(config: Fields, width: int, notes: list[str]) -> int:
 
 
 def gelu(config: Fields) -> str:
-  """The GELU's form, of a network that config.json names."""
+  """Returns the form of the GELU in the network that config.json names."""
   arguments = config.mapping("model_args")
   if "act_layer" in arguments:
     name = arguments.get("act_layer", TEXT)

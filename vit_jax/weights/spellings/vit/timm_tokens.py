@@ -1,8 +1,8 @@
-"""Prefix tokens and positions of a ViT as timm's networks have them.
+"""A ViT's prefix tokens and positions in the form of timm's networks.
 
-timm gives positions to all prefix tokens or to none, registers included, and
-has one kind of positions, a learned table. What ours have besides is put into
-the tokens and that table, with equal outputs.
+timm gives positions to all prefix tokens, registers included, or to none, and
+has one kind of positions: a learned table. Anything else in our networks is
+folded into the tokens and that table, with equal outputs.
 """
 
 import dataclasses
@@ -24,11 +24,12 @@ _TABLES = ("learned_1d", "learned_2d", "sincos2d")
 
 @dataclasses.dataclass(frozen=True)
 class Tokens:
-  """The tokens before the patches, by timm's count.
+  """The tokens before the patches, counted as in timm.
 
   Attributes:
     has_cls: Whether there is a class token.
-    registers: Registers; a distillation token without a head is one.
+    registers: Number of registers; a distillation token without a head counts
+      as one.
     with_rows: Whether the table has a row for each of these tokens.
   """
 
@@ -38,10 +39,10 @@ class Tokens:
 
 
 def check(kind: str, model: schema.Model) -> None:
-  """Checks that positions can be written as a table at the stem.
+  """Checks that positions can be expressed as a table at the stem.
 
   Raises:
-    Unwritable: They are relative, or added at every layer.
+    Unwritable: Positions are relative, or added at every layer.
   """
   if model.pos_embedding not in (*_TABLES, "none"):
     raise cannot(kind, f"model.pos_embedding='{model.pos_embedding}'")
@@ -50,7 +51,7 @@ def check(kind: str, model: schema.Model) -> None:
 
 
 def counted(model: schema.Model) -> Tokens:
-  """The tokens before the patches of a network."""
+  """Counts the tokens before a network's patches."""
   has_cls = sizes.has_cls(model.pool, model.cls_token)
   is_distilled = model.distillation == "average"
   registers = model.registers + (model.distillation == "token")
@@ -64,22 +65,22 @@ def counted(model: schema.Model) -> Tokens:
 
 
 def has_table(model: schema.Model) -> bool:
-  """Tells whether there is a table: of positions, or of a bias (see below)."""
-  # timm's distilled network has one anyway.
+  """Tells whether there is a table, of positions or of a bias (see below)."""
+  # timm's distilled network always has one.
   has_bias = model.pre_norm and model.patch_bias
   is_distilled = model.distillation == "average"
   return model.pos_embedding != "none" or has_bias or is_distilled
 
 
 def folded(model: schema.Model, params: Tensors) -> dict[str, np.ndarray]:
-  """Parameters by our paths, of what timm's networks have.
+  """Folds parameters into those that timm's networks have, by our paths.
 
-  The patches' bias, which timm leaves out before a norm, goes to the positions
-  of the patches.
+  The bias of the patch embedding, which timm omits before a norm, is added to
+  the patches' positions.
 
   Args:
-    model: Section of the network, which `check` has let through.
-    params: By our paths, layers not stacked.
+    model: Section of the network, which must pass `check`.
+    params: Parameters by our paths, with layers unstacked.
   """
   found = {n: np.asarray(x) for n, x in params.items() if _INPUT not in n}
   tokens = counted(model)
@@ -93,7 +94,7 @@ def folded(model: schema.Model, params: Tensors) -> dict[str, np.ndarray]:
         found[name] = found[name] + table[:, row : row + 1]
       table = table[:, rows:]
     elif not rows and tokens.has_cls:
-      # Of the class and the distillation token.
+      # For the class and the distillation token.
       table = np.pad(table, ((0, 0), (2, 0), (0, 0)))
     found[_TABLE] = table
   if not model.pre_norm:
@@ -105,7 +106,7 @@ def folded(model: schema.Model, params: Tensors) -> dict[str, np.ndarray]:
 
 
 def _table(model: schema.Model, params: Tensors, rows: int) -> np.ndarray:
-  """Positions [1, n, d] of the first tokens and of all patches."""
+  """Returns the positions [1, n, d] of the first tokens and all patches."""
   size = sizes.vit(model)
   side = size.grid(model.image_size)
   if model.pos_embedding == "none":

@@ -1,4 +1,4 @@
-"""Vision Transformers and hybrids as timm's VisionTransformer."""
+"""Writes Vision Transformers and hybrids as timm's VisionTransformer."""
 
 import re
 from typing import Any
@@ -22,14 +22,14 @@ from vit_jax.weights.spellings.vit import swiglu, timm, timm_tokens
 _KIND = "VisionTransformer"
 POOLS = {"cls": "token", "gap": "avg", "map": "map", "none": ""}
 _ACTIVATIONS = {"exact": "gelu", "tanh": "gelu_tanh", "quick": "quick_gelu"}
-# Width -> name of the architecture; others are a B of other sizes.
+# Width -> architecture; others are written as a B of other sizes.
 _NAMES = {192: "tiny", 384: "small", 768: "base", 1024: "large"}
 _DISTILLED = {192: "tiny", 384: "small", 768: "base"}
-# Architectures with PyTorch's number in the norms, and with a SwiGLU.
+# Architectures with PyTorch's epsilon in the norms, and with a SwiGLU.
 _EPSILON, _EPSILON_OF_CLIP = 1e-6, 1e-5
 _CLIP = "vit_base_patch16_clip_224"
 _WITH_SWIGLU = "vit_giant_patch14_dinov2"
-# Units of each stage of a stem -> architecture.
+# Units per stage of a stem -> architecture.
 _HYBRIDS = {
   (): "vit_tiny_r_s16_p8_224",
   (2, 2, 2, 2): "vit_small_r26_s32_224",
@@ -37,7 +37,7 @@ _HYBRIDS = {
   (3, 4, 6, 3): "vit_large_r50_s32_224",
 }
 _STEM_WIDTH = 64
-# A stem without stages is its root alone.
+# A stem without stages is just its root.
 _STEM, _ROOT = "patch_embed.backbone.stem.", "patch_embed.backbone."
 _PROJECTION = re.compile(r"(.+\.attn|attn_pool)\.([qkv])\.(weight|bias)")
 _POOLING_BIAS = "attn_pool.{}.bias"
@@ -74,7 +74,7 @@ def _network(model: schema.Model) -> TimmNetwork:
     "no_embed_class": not tokens.with_rows,
     "reg_tokens": 0 if has_teacher else tokens.registers,
     "pre_norm": model.pre_norm,
-    # A distilled network has the norm before both heads, which is the same.
+    # A distilled network has the norm before both heads, which is equivalent.
     "fc_norm": model.norm_after_pool and not has_teacher,
   }
   if model.mlp == "swiglu":
@@ -107,7 +107,7 @@ def _network(model: schema.Model) -> TimmNetwork:
 
 
 def _architecture(model: schema.Model, size: sizes.Size) -> str:
-  """timm's name of a network with the parts that no argument tells."""
+  """Picks a timm architecture with the parts that no argument sets."""
   epsilon, has_gate = model.layer_norm_eps, model.mlp == "swiglu"
   if epsilon not in (_EPSILON, _EPSILON_OF_CLIP):
     raise cannot(
@@ -152,7 +152,7 @@ def _tensors(model: schema.Model, params: Tensors) -> Tensors:
       swiglu.put_together(written, ".mlp.fc1", ".mlp.gate", ".mlp.fc1")
     )
   if model.pool == "map":
-    # Which always has biases in attention pooling.
+    # timm's attention pooling always has biases.
     zeros = np.zeros(size.width, np.float32)
     for part in "qkv":
       written.setdefault(_POOLING_BIAS.format(part), zeros)
@@ -162,9 +162,9 @@ def _tensors(model: schema.Model, params: Tensors) -> Tensors:
 
 
 def joined(tensors: Tensors) -> dict[str, np.ndarray]:
-  """The tensors with one matrix for queries, keys and values.
+  """Joins queries, keys and values into one matrix.
 
-  Biases that our networks leave out are zeros where the others have theirs.
+  Biases that our networks omit are zeros if the others have theirs.
   """
   found = {n: x for n, x in tensors.items() if not _PROJECTION.fullmatch(n)}
   for name in tensors:
