@@ -1,1 +1,1 @@
-"""Load, save and initialise from a checkpoint of any form."""
+"""Loading, saving and initialising from checkpoints in any format."""

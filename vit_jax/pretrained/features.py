@@ -1,4 +1,4 @@
-"""Features of images by a network of any family."""
+"""Image features from a network of any family."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,22 +17,22 @@ def features(
   | Float[Array | np.ndarray, "b h w c"],
   names: Sequence[str] | None = None,
 ) -> dict[str, Float[Array, "b ..."]]:
-  """The features of images, without dropout.
+  """Computes features of images, without dropout.
 
   Args:
-    model: A network, as `load` and `create_model` return it.
+    model: A network as returned by `load` or `create_model`.
     params: Its parameters.
-    images: Bytes, or floats that are normalised already.
-    names: Those of `feature_names` that are wanted in place of the two below.
+    images: Bytes, or floats that are already normalised.
+    names: Names from `feature_names` to return instead of the two below.
 
   Returns:
-    `tokens` [b, n, d], after the last norm, prefix tokens first, or the last
-    map's places row by row; and `pooled` [b, d], what a head would see. With
-    `names` each by its name, as the network has it.
+    `tokens` [b, n, d], after the last norm: prefix tokens first, or the
+    positions of the last map row by row; and `pooled` [b, d], the input of a
+    head. With `names`, each feature by its name, as the network returns it.
 
   Raises:
-    UserError: The network does not take images of this size, or lacks a
-      feature.
+    UserError: The network does not accept images of this size, or does not have
+      a feature.
 
   Example:
     model, params = vit_jax.load("dinov2-base")

@@ -40,9 +40,9 @@ def place(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
 
 
 def place_body(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
-  """Places all parameters below the head, which is zeros.
+  """Places all parameters below the head; the head is set to zeros.
 
-  For evaluations of features, whatever head the checkpoint has. Arguments and
+  Used to evaluate features, regardless of the checkpoint's head. Arguments and
   errors are those of `place`.
   """
   body = {name: tree for name, tree in wanted.items() if name != _HEAD}
@@ -70,24 +70,25 @@ def fit(
   classes: str | None = None,
   part: str | None = None,
 ) -> surgery.Fitted:
-  """Finds the parameters that a network takes over from a checkpoint.
+  """Finds the parameters that a network takes from a checkpoint.
 
-  Logs parameters that are new, dropped, resized or assumed.
+  Logs new, dropped and resized parameters and assumptions.
 
   Args:
     wanted: Arrays or ShapeDtypeStructs of all parameters of the network.
     weights: Checkpoint to initialise from.
     model: Section `model` of the network.
     without: Regexes of parameters that are not taken from the checkpoint.
-    allow_change: Comma list of keys by which the networks may differ.
-    classes: File that says from which classes of the checkpoint's head the new
-      one starts, as in `head_classes.select`; None: a head with another number
-      of classes starts afresh.
-    part: Part of the network that the checkpoint gives; None: all of it.
+    allow_change: Comma-separated keys in which the networks may differ.
+    classes: File listing the classes of the checkpoint's head that the new head
+      starts from, as in `head_classes.select`; if None, a head with a different
+      number of classes is initialised anew.
+    part: Part of the network that the checkpoint provides; None for all of it.
 
   Raises:
-    UserError: Some parameters do not fit, with a table; or the checkpoint's
-      network computes another function of them; or `classes` does not fit.
+    UserError: Some parameters do not fit (the message has a table), the
+      checkpoint's network computes a different function of them, or `classes`
+      does not fit.
   """
   if classes is not None:
     weights = head_classes.select(weights, classes, model.num_classes)
@@ -104,10 +105,10 @@ def fit(
 
 
 def put(wanted: PyTree, fitted: surgery.Fitted) -> PyTree:
-  """Places fitted parameters; fresh ones stay as in `wanted`.
+  """Places fitted parameters; fresh ones keep their values in `wanted`.
 
   Args:
-    wanted: New parameters; ShapeDtypeStructs with shardings where nothing is
+    wanted: New parameters, or ShapeDtypeStructs with shardings if none are
       fresh.
     fitted: Result of `fit`.
   """

@@ -1,8 +1,8 @@
-"""Keys of `config.model` by which equal parameters compute something else.
+"""Keys of `config.model` that change what equal parameters compute.
 
-Shapes do not tell the form of the GELU, how tokens are pooled or how pixels are
-normalised. A network with other values than those that the parameters were
-trained with gives wrong results without an error, so they are compared.
+Shapes do not determine the form of the GELU, the pooling of tokens or the
+normalisation of pixels. A network with values other than those used in training
+gives wrong results without an error, so these keys are compared.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 
-# Keys of training, and of the head, which belongs to the classes.
+# Keys of training and of the head, which depends on the classes.
 OF_TRAINING = (
   "num_classes",
   "representation_size",
@@ -33,8 +33,8 @@ OF_TRAINING = (
   "scan_layers",
   "remat",
 )
-# A variant stands for all its numbers, which the shapes of parameters tell but
-# for those that a family names in `Family.unseen`.
+# A variant stands for all its numbers. Shapes of parameters determine these,
+# except those that a family lists in `Family.unseen`.
 OF_VARIANT = (
   "name",
   "width",
@@ -49,8 +49,8 @@ OF_VARIANT = (
   "stem_stride",
   "version",
 )
-# The shapes tell these too; of the images, `image_size` may change, and with it
-# the windows of a Swin whose shapes tell them, and whether they leave a rest.
+# Shapes determine these as well. `image_size` may change, and with it the
+# windows of a Swin if shapes determine them, and whether pixels are left over.
 _OF_SHAPES = (
   "variant",
   "patch_size",
@@ -85,15 +85,15 @@ _OF_IMAGES = (
 def told(
   found: schema.Model, wanted: schema.Model
 ) -> dict[str, tuple[Any, Any]]:
-  """Function-changing keys of a checkpoint's section that the file tells.
+  """Returns the function-changing keys that a checkpoint's file states.
 
   Args:
-    found: Section of the checkpoint; keys that are not set are not known.
+    found: Section of the checkpoint; unset keys are unknown.
     wanted: Section of the network.
 
   Returns:
     {key: (value there, value here)}; keys of a part of the network are named
-    'image.pool' and the like. Parts of other families have none: their
+    like 'image.pool'. Parts of different families have none, as their
     parameters do not fit.
   """
   if type(found) is not type(wanted):
@@ -103,7 +103,7 @@ def told(
   for name in type(found).model_fields:
     there, here = getattr(found, name), getattr(wanted, name)
     if isinstance(there, schema.Section) and type(there) is type(here):
-      # What a part's size follows from may be keys of the whole.
+      # The size of a part may depend on keys of the whole.
       take = parts[name].take if name in parts else None
       unseen = _unseen(take(found), take(wanted)) if take else ({}, {})
       inner = _told(there, here, unseen).items()
@@ -139,7 +139,7 @@ def _told(
 
 
 def taken_over(model: schema.Model, found: schema.Model) -> schema.Model:
-  """`model` with what a checkpoint's section tells in place of its own."""
+  """Returns `model` updated with the keys that a checkpoint's file states."""
   values: dict[str, Any] = {}
   for key, (value, _) in told(found, model).items():
     part, _, name = key.rpartition(".")
@@ -157,21 +157,21 @@ def check(
   wanted: schema.Model,
   allowed: Collection[str] = (),
 ) -> None:
-  """Checks that a network computes what its parameters were trained for.
+  """Checks that a network computes the function its parameters are for.
 
   Args:
-    path: Origin of the parameters, for messages.
-    found: Section of the checkpoint; keys that are not set are not known.
+    path: Where the parameters come from, for messages.
+    found: Section of the checkpoint; unset keys are unknown.
     wanted: Section of the network.
     allowed: Keys that may differ, such as 'model.pool'.
 
   Raises:
-    UserError: Keys differ; each is named with both values.
+    UserError: Keys differ; the message lists each with both values.
   """
   if found.name != wanted.name:
-    return  # The parameters do not fit, or an outside family takes them over.
+    return  # Parameters do not fit, or an external family handles them.
   keys = told(found, wanted)
-  # Positions are resized for other images, which may want other windows too.
+  # Positions are resized for other image sizes, which may need other windows.
   of_sizes = (
     "pos_embedding_resize"
     if found.image_size == wanted.image_size

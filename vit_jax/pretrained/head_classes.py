@@ -1,4 +1,4 @@
-"""The classes of a checkpoint's head that those of a new head start from."""
+"""Initialising a head from selected classes of a checkpoint's head."""
 
 import dataclasses
 
@@ -13,21 +13,21 @@ _HEAD = ("head/kernel", "head/bias")
 
 
 def select(weights: Weights, path: str, num_classes: int | None) -> Weights:
-  """A checkpoint whose head has the classes that a file lists, in that order.
+  """Restricts a checkpoint's head to the classes in a file, in that order.
 
-  Swin's head of ImageNet-1k starts so from that of ImageNet-22k
+  This is how Swin's ImageNet-1k head starts from that of ImageNet-22k
   (microsoft/Swin-Transformer, data/map22kto1k.txt).
 
   Args:
     weights: Checkpoint with a linear head.
-    path: Text file with a line for each class of the new head: a class of
-      the checkpoint's, counted from 0.
-    num_classes: Classes of the new head.
+    path: Text file with one line per class of the new head: the index of a
+      class of the checkpoint, from 0.
+    num_classes: Number of classes of the new head.
 
   Raises:
-    UserError: The file cannot be read, has a line that is no class of the
-      checkpoint's, or another number of lines than there are classes; or the
-      checkpoint has no head.
+    UserError: The file cannot be read, has a line that is not a class of the
+      checkpoint, or does not have one line per class; or the checkpoint has no
+      head.
   """
   leaves = flat.flatten(weights.params)
   if _HEAD[0] not in leaves:
@@ -51,7 +51,7 @@ def select(weights: Weights, path: str, num_classes: int | None) -> Weights:
 
 
 def _read(path: str, known: int, checkpoint: str) -> list[int]:
-  """The classes that the lines name."""
+  """Reads the classes that the lines name."""
   with path_errors.explained(path):
     text = epath.Path(path).read_bytes().decode("utf-8", "replace")
   classes = []

@@ -24,12 +24,12 @@ class Inference:
   """A checkpoint ready for inference.
 
   Attributes:
-    weights: Parameters and their architecture, for any device; `preprocess`
-      and `activation` are set.
+    weights: Parameters and their architecture, usable on any device;
+      `preprocess` and `activation` are set.
     step: Number of updates done; None for a published file.
-    extensions: Modules that register what the run's config names.
-    is_preprocess_told: True if the checkpoint tells how its images are
-      prepared, False if that is assumed.
+    extensions: Modules that register the components named in the run's config.
+    is_preprocess_told: True if the checkpoint specifies its preprocessing,
+      False if it is assumed.
   """
 
   weights: Weights
@@ -39,14 +39,14 @@ class Inference:
 
   @property
   def names(self) -> tuple[str, ...]:
-    """Names of the head's outputs; their numbers if they have none."""
+    """Returns the names of the head's outputs, or their numbers."""
     names, count = self.weights.class_names, self.weights.model.num_classes
     return tuple(names or map(str, range(count or 0)))
 
   def adapted(
     self, *, image_size: int | None = None, num_classes: int | None = None
   ) -> "Inference":
-    """Adapts to images of another size or to a new head; see `load.load`."""
+    """Adapts to another image size or a new head; see `load.load`."""
     module, params = load.adapt(
       self.weights, image_size=image_size, num_classes=num_classes
     )
@@ -67,16 +67,17 @@ class Inference:
 
 
 def read(path: str) -> Inference:
-  """Reads a checkpoint of any form.
+  """Reads a checkpoint in any format.
 
-  A run's images are prepared as in its evaluator (the one named "test", else
-  the first that classifies, else the first that compares with texts), and its
-  loss tells the activation of its logits, or that they are numbers. A published
-  file may have an image processor's config beside it; otherwise images are
-  resized to a square, or as CLIP's are, and logits go through a softmax.
+  A run's images are preprocessed as in its evaluator (the one named "test",
+  else the first classifier, else the first that compares with texts), and its
+  loss determines the activation of its logits, or that they are numbers. A
+  published file may come with an image processor's config; otherwise images are
+  resized to a square, or as for CLIP, and logits go through a softmax.
 
   Args:
-    path: Workdir, step, .npz, .safetensors, .pth or Hugging Face directory.
+    path: A workdir, a step, an .npz, .safetensors or .pth file, or a Hugging
+      Face directory.
 
   Raises:
     UserError: The checkpoint cannot be read.
@@ -89,7 +90,8 @@ def read(path: str) -> Inference:
     said = image_processor.read(path)
     preprocess = weights.preprocess or said.preprocess
     notes = said.notes
-    # The default is what the networks published as .npz were evaluated by.
+    # The default is the preprocessing used to evaluate the published .npz
+    # networks.
     if preprocess is None and not path.endswith(".npz"):
       assumed = _default(weights.model)
       notes = (f"No file says how images are prepared: {assumed!r} is taken.",)
@@ -102,7 +104,7 @@ def read(path: str) -> Inference:
     extensions = config.extensions
     preprocess = main_evaluator.preprocess(config)
     kind = registry.OBJECTIVES.get(config.objective.name)
-    activation = kind.activation(config) or "softmax"  # Of a new head.
+    activation = kind.activation(config) or "softmax"  # For a new head.
   weights = dataclasses.replace(
     weights,
     model=weights.model.updated(**load.ANY_DEVICE),
@@ -113,8 +115,8 @@ def read(path: str) -> Inference:
 
 
 def _default(model: schema.Model) -> str:
-  """The ops of published networks whose files do not tell them."""
-  # SigLIP adds a bias to similarities, and takes squares.
+  """Returns ops for published networks whose files do not state them."""
+  # SigLIP adds a bias to similarities and resizes to squares.
   has_text = registry.FAMILIES.get(model.name).has_text
   if has_text and getattr(model, "bias_init", None) is None:
     return schema.ZeroShotDataset().preprocess
@@ -122,7 +124,7 @@ def _default(model: schema.Model) -> str:
 
 
 def _for_size(preprocess: str, image_size: int) -> str:
-  """The same ops; the default ones if they suit one other size only."""
+  """Returns the ops, or the default ones if they suit only another size."""
   try:
     spec.check(preprocess, image_size, where="preprocess", train=False)
   except UserError as error:

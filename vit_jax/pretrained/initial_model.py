@@ -1,4 +1,4 @@
-"""The architecture of a run, taken from the checkpoint that it starts from."""
+"""The architecture of a run, taken from its initial checkpoint."""
 
 import logging
 
@@ -20,17 +20,15 @@ _logger = logging.getLogger(__name__)
 def resolve_architecture(
   config: schema.Config, workdir: str | None = None
 ) -> schema.Config:
-  """Settles the architecture of a config.
+  """Resolves the architecture of a config.
 
-  With `model_from_init` it is that of `init_from`, or with `init_part` that
-  part's; a resumed run keeps the one
-  that it started with, so that `init_from` may be gone by then. The result has
-  `model_from_init` off.
+  With `model_from_init` it is that of `init_from` or, with `init_part`, of that
+  part. A resumed run keeps the architecture it started with, so `init_from` may
+  no longer exist. The result has `model_from_init` off.
 
   Args:
     config: Resolved config.
-    workdir: Directory of the run, with or without checkpoints; None if there is
-      none.
+    workdir: Directory of the run, with or without checkpoints, or None.
 
   Raises:
     UserError: `init_from` or the config in `workdir` cannot be read, or
@@ -52,14 +50,14 @@ def resolve_architecture(
 
 
 def keep_attention(config: schema.Config, workdir: str | None) -> schema.Config:
-  """Settles an `attention` of 'auto' as the run in `workdir` began.
+  """Resolves `attention='auto'` to the choice of the run in `workdir`.
 
-  It stays 'auto' where there is no checkpoint to resume from, or where
-  `allow_change` names the key.
+  It stays 'auto' if there is no checkpoint to resume from, or if `allow_change`
+  names the key.
 
   Args:
     config: Resolved config.
-    workdir: Directory of the run; None if there is none.
+    workdir: Directory of the run, or None.
   """
   if workdir is None or attention_key.value(config.model) != "auto":
     return config
@@ -69,13 +67,13 @@ def keep_attention(config: schema.Config, workdir: str | None) -> schema.Config:
   try:
     begun = _begun_with(workdir)
   except UserError:
-    return config  # That the run is another one is said where it resumes.
+    return config  # Resuming reports that the run is a different one.
   attention = begun and attention_key.value(begun)
   return attention_key.changed(config, attention) if attention else config
 
 
 def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:
-  """Settles the architecture of a config that evaluates a checkpoint.
+  """Resolves the architecture of a config that evaluates a checkpoint.
 
   With `model_from_init` it is the checkpoint's, head included, except for
   `keep_model_keys` and the keys that depend on the machine.
@@ -100,7 +98,7 @@ def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:
 
 
 def merge(config: schema.Config, found: schema.Model) -> schema.Model:
-  """`found` with the keys of `config.model` that take precedence."""
+  """Returns `found` with the keys of `config.model` that take precedence."""
   kept = set(config.keep_model_keys).union(function_keys.OF_TRAINING)
   if "variant" in kept:
     kept.update(function_keys.OF_VARIANT)
@@ -110,10 +108,10 @@ def merge(config: schema.Config, found: schema.Model) -> schema.Model:
 def _taken_over(
   given: schema.Model, found: schema.Model, kept: set[str]
 ) -> schema.Model:
-  """`found` with the keys `kept` of `given`.
+  """Returns `found` with the keys `kept` of `given`.
 
   Raises:
-    UserError: A key is set that the family lacks.
+    UserError: A key is set that the family does not have.
   """
   if "name" in kept and given.name != found.name:
     left = found.model_dump(exclude=kept)
@@ -132,7 +130,7 @@ def _taken_over(
 
 
 def _begun_with(workdir: str) -> schema.Model | None:
-  """The model of the run in `workdir`, if that has a checkpoint."""
+  """Returns the model of the run in `workdir`, if it has a checkpoint."""
   try:
     directory, _ = reading.locate(workdir)
   except UserError:

@@ -1,4 +1,4 @@
-"""Models with parameters: from a checkpoint, or by name."""
+"""Models with parameters, from a checkpoint or by name."""
 
 import numbers
 import os
@@ -17,7 +17,7 @@ from vit_jax.pretrained import fitting, function_keys, reading
 from vit_jax.weights import flat
 from vit_jax.weights.contract import Weights
 
-# Keys that make a network run on any device, without training.
+# Settings that let a network run on any device, without training.
 ANY_DEVICE = {"attention": "xla", "remat": "none"}
 _HEADS = ("head/", "head_dist/")
 
@@ -30,34 +30,33 @@ def load(
   drop_remainder: bool | None = None,
   pretraining: bool = False,
 ) -> tuple[nn.Module, dict[str, Any]]:
-  """Loads a model and its parameters from a checkpoint of any form.
+  """Loads a model and its parameters from a checkpoint in any format.
 
-  Parameters that are dropped, new, resized or assumed are logged.
+  Logs dropped, new and resized parameters and assumptions.
 
   Args:
-    path: A google-research .npz, a .safetensors file or directory of Hugging
-      Face or timm, a .pth of a family's authors, or a workdir or one of its
-      checkpoints/STEP; on disk or in a bucket. Or a name that is fetched:
-      'augreg_i21k:B/16' or another of docs/published_weights.md, or
-      'hf:OWNER/NAME' of the Hugging Face hub.
-    image_size: Side of the square images, pixels; the position embedding is
+    path: A google-research .npz file, a .safetensors file or directory from
+      Hugging Face or timm, a .pth file from a family's authors, or a workdir or
+      one of its checkpoints/STEP; on disk or in a bucket. Or a name to
+      download: 'augreg_i21k:B/16' or another from docs/published_weights.md, or
+      'hf:OWNER/NAME' on the Hugging Face hub.
+    image_size: Side of the square images, in pixels; the position embedding is
       resized if it differs from the checkpoint's. None keeps the checkpoint's.
     num_classes: Number of outputs. If it differs from the checkpoint's, the
       whole pre-training head is replaced by a linear layer of zeros (section
-      3.2 of the paper). None keeps the checkpoint's head, or none; 0 drops it.
-    drop_remainder: Ignores pixels at the border that fill no patch, as for the
-      published H/14 at 384 pixels; None keeps the checkpoint's setting.
-    pretraining: Also returns the parameters that the network learned by, if the
-      checkpoint has them, such as a masked autoencoder's `decoder`. The module
-      leaves them alone.
+      3.2 of the paper). None keeps the checkpoint's head, if any; 0 drops it.
+    drop_remainder: Ignores pixels at the border that do not fill a patch, as
+      for the published H/14 at 384 pixels; None keeps the checkpoint's setting.
+    pretraining: Also returns the objective's parameters, if the checkpoint has
+      them, such as a masked autoencoder's `decoder`. The module ignores them.
 
   Returns:
     The flax module and its parameters, a nested dict.
 
   Raises:
     UserError: The checkpoint is missing, damaged or not understood; the image
-      size does not suit its patches; or classes are asked of a network that
-      compares images with texts.
+      size does not suit its patches; or `num_classes` is given for a network
+      that compares images with texts.
 
   Example:
     model, params = vit_jax.load("B_16.npz", image_size=384)
@@ -82,7 +81,7 @@ def adapt(
   num_classes: int | None = None,
   drop_remainder: bool | None = None,
 ) -> tuple[nn.Module, dict[str, Any]]:
-  """Builds the model of weights that are read already, as `load` does."""
+  """Builds a model like `load`, from weights that have been read."""
   _check_classes(num_classes)
   if num_classes and registry.FAMILIES.get(weights.model.name).has_text:
     raise UserError(
@@ -114,25 +113,26 @@ def create_model(
   """Creates a model by name, with random parameters or a checkpoint's.
 
   Args:
-    name: One of `vit_jax.list_models()`, or what timm, Hugging Face or
-      torchvision call it, such as 'vit_base_patch16_224'.
+    name: One of `vit_jax.list_models()`, or a name in timm, Hugging Face or
+      torchvision, such as 'vit_base_patch16_224'.
     num_classes: Number of outputs of the head; None or 0 for no head.
-    image_size: Side of the square images, pixels. None: what the name says, or
-      224.
-    pretrained: A checkpoint as for `load`, or google-research's collection
-      'vit_i21k', 'vit_i21k_i1k', 'augreg_i21k', 'augreg_i21k_i1k',
-      'augreg_i1k' or 'sam_i1k', whose file for this network is fetched; None
-      or False for none. The head is taken over if it has `num_classes`
-      classes; the form of the GELU, the pixel mean and other keys that shapes
-      do not tell always.
+    image_size: Side of the square images, in pixels. None for the size in the
+      name, or 224.
+    pretrained: A checkpoint as for `load`, or one of google-research's
+      collections 'vit_i21k', 'vit_i21k_i1k', 'augreg_i21k', 'augreg_i21k_i1k',
+      'augreg_i1k' and 'sam_i1k', whose file for this network is downloaded;
+      None or False for none. The head is used if it has `num_classes` classes;
+      the form of the GELU, the pixel mean and other keys that shapes do not
+      determine always are.
     seed: Seed of the random parameters.
 
   Returns:
     The flax module and its parameters, a nested dict.
 
   Raises:
-    UserError: The name is unknown, with the nearest known one; or the
-      checkpoint is of another model, with a table of what does not fit.
+    UserError: The name is unknown (the message suggests the closest one), or
+      the checkpoint is for a different model (the message has a table of
+      mismatches).
 
   Example:
     model, params = vit_jax.create_model("S/16", num_classes=10)
@@ -160,7 +160,7 @@ def create_model(
 
 
 def _check_classes(number: int | None) -> None:
-  """Raises UserError for what is no number of classes."""
+  """Raises UserError unless this is a valid number of classes."""
   if number is not None and not (
     isinstance(number, numbers.Integral) and number >= 0
   ):
@@ -176,21 +176,21 @@ def _build(
   seed: int = 0,
   new_head: Callable[[jax.Array], jax.Array] = lambda drawn: drawn,
 ) -> tuple[nn.Module, dict[str, Any]]:
-  """Builds a network with the parameters of `weights`, the rest initialised.
+  """Builds a network with the parameters of `weights`; initialises the rest.
 
   Args:
     model: Section `model` of the network.
-    weights: Parameters to take over; None for none.
-    seed: Seed of the parameters that are initialised.
-    new_head: Function of each parameter of a head that is not taken over, as
-      the network's initialisation draws it; returns what takes its place.
+    weights: Parameters to use; None for none.
+    seed: Seed of the initialised parameters.
+    new_head: Maps each initialised parameter of a head that is not in `weights`
+      to the value to use instead.
   """
   module = build.create(model, num_classes=model.num_classes)
   size = model.image_size
 
   def init() -> Any:
-    # Computes parameters alone. What it compiles, an initializer of a shape,
-    # serves all models that have it.
+    # Computes only parameters. The compiled initializer of a shape is reused by
+    # all models with that shape.
     images = jax.ShapeDtypeStruct((1, size, size, 3), jnp.uint8)
     key = jax.random.key(seed)
     return module.lazy_init(key, images, mutable="params")["params"]

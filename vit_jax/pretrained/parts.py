@@ -1,4 +1,4 @@
-"""Checkpoints that give a part of a network, such as one of two towers."""
+"""Checkpoints that provide part of a network, such as one of two towers."""
 
 import dataclasses
 from collections.abc import Collection
@@ -15,13 +15,13 @@ _HEAD = ("head", "head_dist", "pre_logits")
 def section(
   model: schema.Model, part: str, found: schema.Model
 ) -> schema.Model:
-  """`model` with the network of a checkpoint as one of its parts.
+  """Returns `model` with a checkpoint's network as one of its parts.
 
   Args:
     model: Section `model` of a network that has the part.
     part: Name of the part.
-    found: Section of the checkpoint: of the part alone, or of a network that
-      has the same part.
+    found: Section of the checkpoint: that of the part alone, or of a network
+      with the same part.
   """
   whole = registry.FAMILIES.get(found.name).parts.get(part)
   if whole is not None:
@@ -33,7 +33,7 @@ def section(
 def weights(
   found: Weights, model: schema.Model, part: str, paths: Collection[str]
 ) -> Weights:
-  """The parameters of a checkpoint as those of a part, without its head.
+  """Returns a checkpoint's parameters as those of a part, without the head.
 
   Args:
     found: Checkpoint, as for `section`.

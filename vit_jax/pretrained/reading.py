@@ -1,4 +1,4 @@
-"""Reading the parameters of any checkpoint: a run's or a published one."""
+"""Reading the parameters of any checkpoint, from a run or published."""
 
 import contextlib
 import dataclasses
@@ -20,9 +20,9 @@ from vit_jax.weights import files, path_errors
 from vit_jax.weights.contract import Weights
 
 _BEST = "best"
-# How often the newest step is read anew, if the run has removed it meanwhile.
+# Number of retries if the run has removed the newest step in the meantime.
 _TRIES = 5
-# A step goes file by file: how often, and after which pauses, it is looked for.
+# A step is removed file by file: number of checks for it, and pause in between.
 _LOOKS = 10
 _PAUSE_SECONDS = 0.2
 
@@ -33,11 +33,11 @@ def locate(path: str) -> tuple[epath.Path, int]:
   """Finds a run's checkpoint.
 
   Args:
-    path: A workdir, its folder of checkpoints, one step of them, or
-      WORKDIR/best where the run had `checkpoint.keep_best`.
+    path: A workdir, its checkpoints folder, one step in it, or WORKDIR/best if
+      the run had `checkpoint.keep_best`.
 
   Returns:
-    The workdir and the step, by default the newest complete one.
+    The workdir and the step; by default the latest complete one.
 
   Raises:
     UserError: There is no checkpoint.
@@ -82,10 +82,10 @@ def _is_step(path: epath.Path) -> bool:
 
 
 def _best_step(workdir: epath.Path) -> int:
-  """The best step that is there.
+  """Returns the best step that exists.
 
   Raises:
-    UserError: The run knows no best one, or none is there.
+    UserError: The run has not recorded a best step, or it does not exist.
   """
   metric = best_metric.find(run_files.read_config(workdir))
   if metric is None:
@@ -105,14 +105,14 @@ def _best_step(workdir: epath.Path) -> int:
 
 
 def run_config(path: str) -> schema.Config | None:
-  """The config of the run that holds a checkpoint; None: no run does.
+  """Reads the config of a checkpoint's run; None if it has no run.
 
-  The checkpoint's files are compared with their manifest. Unlike `read` of a
-  run, this touches no device, so it may come before processes join.
+  The checkpoint's files are compared with their manifest. Unlike `read` for a
+  run, this touches no device, so it may be called before processes join.
 
   Raises:
     UserError: There is no checkpoint, it is damaged, or the run that wrote it
-      has removed it meanwhile.
+      has removed it in the meantime.
   """
   path = named_weights.local(path)
   if files.is_published(path):
@@ -126,7 +126,7 @@ def run_config(path: str) -> schema.Config | None:
 
 
 def read(path: str) -> Weights:
-  """Reads the parameters of any checkpoint, and the network they belong to.
+  """Reads the parameters of any checkpoint and the network they belong to.
 
   Args:
     path: A workdir, one of its checkpoint steps, a published file or directory
@@ -142,28 +142,28 @@ def read(path: str) -> Weights:
 def read_with_step(
   path: str, agreed: bool = False
 ) -> tuple[Weights, int | None]:
-  """Reads as `read` does, and tells the step of what was read.
+  """Reads a checkpoint like `read`, and returns its step as well.
 
-  A run that still trains may save between two looks at its workdir, so the
-  step is told by the look that chose the parameters. If it has removed that
-  step before all of it was read, the one that is then chosen is read, unless
-  the path names the step.
+  A run that is still training may save between two look-ups in its workdir, so
+  the step comes from the look-up that chose the parameters. If the run removes
+  that step before it is fully read, the path is looked up again, unless it
+  names the step.
 
   Args:
     path: As for `read`.
-    agreed: True if all processes call this together, and read the step that
-      process 0 has found.
+    agreed: True if all processes call this together and read the step found by
+      process 0.
 
   Returns:
-    The parameters, and the updates done; None for a published file, which does
-    not say.
+    The parameters and the number of updates done; None for a published file,
+    which does not state it.
 
   Raises:
     UserError: Same as for `read`.
   """
   name, path = path, named_weights.local(path)
   if files.is_published(path):
-    # Messages call it as the user does, not by its place in a cache.
+    # Messages use the user's name for it, not its path in a cache.
     return dataclasses.replace(files.read(path), path=name), None
   return _of_step(path, lambda *found: _read_step(path, *found), agreed)
 
@@ -173,17 +173,17 @@ def _of_step(
   look: Callable[[epath.Path, int], _Found],
   agreed: bool = False,
 ) -> tuple[_Found, int]:
-  """Calls `look` on the step that a path leads to; tells the step, too.
+  """Calls `look` on the step that a path refers to; also returns the step.
 
   Args:
     path: As for `locate`.
-    look: Called with the workdir and the step; once more, with the step that
-      the path leads to then, if its run has removed that step meanwhile.
+    look: Called with the workdir and the step; called again with the step that
+      the path then refers to if the run has removed the step in the meantime.
     agreed: As for `read_with_step`.
 
   Raises:
-    UserError: The step was removed, and the path names it; or several processes
-      agreed on it, as not all of them may have met its end.
+    UserError: The step was removed, and the path names it or several processes
+      agreed on it (not all of them may have noticed the removal).
   """
   is_bound = _is_step(epath.Path(path)) or (agreed and jax.process_count() > 1)
   for left in reversed(range(1 if is_bound else _TRIES)):
@@ -205,20 +205,20 @@ def _of_step(
 
 
 def _is_removed(directory: epath.Path, step: int) -> bool:
-  """True if a step is gone, or goes within a moment."""
+  """Returns True if a step is gone or disappears within a moment."""
   for _ in range(_LOOKS):
     with contextlib.suppress(OSError), buckets.as_os_error(directory):
       steps = verification.steps_in(directory)
       if step not in steps:
         return True
       if step == steps[-1]:
-        return False  # Only a run that goes back removes its newest.
+        return False  # Only a run that rewinds removes its newest step.
     time.sleep(_PAUSE_SECONDS)
   return False
 
 
 def _read_step(path: str, workdir: epath.Path, step: int) -> Weights:
-  """Reads one step of a run; `path` is what messages call it."""
+  """Reads one step of a run; messages refer to it as `path`."""
   config = run_files.read_config(workdir)
   kind = registry.OBJECTIVES.get(config.objective.name)
   beside: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Files of a workdir that describe its checkpoints: its config and classes."""
+"""Files in a workdir that describe its checkpoints: config and classes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from vit_jax import records
 from vit_jax.config import resolve, schema
 from vit_jax.errors import UserError
 
-if TYPE_CHECKING:  # Its libraries take a second to import.
+if TYPE_CHECKING:  # Importing its libraries takes a second.
   from vit_jax.tokenization.tokenizer import Tokenizer
 
 CONFIG = "config.json"
@@ -30,7 +30,8 @@ def read_config(workdir: epath.PathLike) -> schema.Config:
   """Reads the config of the run in a workdir.
 
   Raises:
-    UserError: The file is missing, damaged or of another version's schema.
+    UserError: The file is missing or damaged, or has a different version's
+      schema.
   """
   path = epath.Path(workdir) / CONFIG
   try:
@@ -64,10 +65,10 @@ def write_tokenizer(workdir: epath.PathLike, tokenizer: "Tokenizer") -> None:
 
 
 def read_class_names(workdir: epath.PathLike) -> tuple[str, ...] | None:
-  """Reads the names of classes; None if they are not known.
+  """Reads the names of classes; None if they are unknown.
 
   Raises:
-    UserError: The file holds something else.
+    UserError: The file contains something else.
   """
   path = epath.Path(workdir) / CLASSES
   if not path.exists():

@@ -1,4 +1,4 @@
-"""Writing parameters in a published form."""
+"""Writing parameters in a published format."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -30,27 +30,27 @@ def save(
   class_names: Sequence[str] | None = None,
   numbers: Sequence[str] | None = None,
 ) -> None:
-  """Saves a model and its parameters, to be loaded with `vit_jax.load`.
+  """Saves a model and its parameters, for use with `vit_jax.load`.
 
-  The path decides the form: NAME.npz is a file with google-research's names,
-  NAME.safetensors one with timm's, a path without a suffix a directory: Hugging
-  Face's where it has such a network, else timm's. (Workdirs are written by
-  training.) Nothing is left half written.
+  The path determines the format: NAME.npz is a file with google-research's
+  names, NAME.safetensors a file with timm's names, and a path without a suffix
+  a directory in Hugging Face's format if it has such a network, else in timm's.
+  (Workdirs are written by training.) Nothing is left partially written.
 
   Args:
-    path: Where to save. An existing file is replaced; an existing directory is
-      an error.
-    model: Flax module made by `load` or `create_model`.
-    params: Parameters of `model`, a nested dict, all of them and no others.
-    form: 'huggingface', 'timm' or 'open_clip', for a directory of that form
-      and no other; None: as above.
+    path: Path to save to. An existing file is replaced; an existing directory
+      is an error.
+    model: Flax module from `load` or `create_model`.
+    params: All parameters of `model` and no others, as a nested dict.
+    form: 'huggingface', 'timm' or 'open_clip' to require a directory in that
+      format; None for the choice above.
     class_names: Names of the head's outputs, in order.
-    numbers: Names of the numbers that the head predicts, if it has these in
-      place of classes.
+    numbers: Names of the numbers that the head predicts, if it predicts numbers
+      instead of classes.
 
   Raises:
-    UserError: The parameters are not the model's, the form cannot hold it,
-      there is not one name for each output, or the path cannot be written.
+    UserError: The parameters are not the model's, the format cannot hold the
+      model, there is not one name per output, or the path cannot be written.
 
   Example:
     model, params = vit_jax.load("B_16.npz", num_classes=10)
@@ -89,7 +89,7 @@ def save(
 
 
 def _check_params(weights: Weights) -> None:
-  """Raises UserError unless the parameters are the network's, and all."""
+  """Raises UserError unless these are exactly the network's parameters."""
   model = weights.model
   layers = flat.flatten(stacking.unstack_layers(weights.params))
   misfits = shape_mismatches.find(
@@ -123,7 +123,7 @@ def _check_params(weights: Weights) -> None:
 
 
 def directory_form(model: schema.Model) -> tuple[str, str | None]:
-  """Tells in which form a directory can hold a network.
+  """Chooses the format in which a directory can hold a network.
 
   Returns:
     'huggingface', or 'timm' and the reason.
@@ -145,19 +145,19 @@ def directory_form(model: schema.Model) -> tuple[str, str | None]:
 def write(
   path: str, weights: Weights, form: str, card: str | None = None
 ) -> Sequence[str]:
-  """Writes weights in a published form.
+  """Writes weights in a published format.
 
   Args:
-    path: Where to write, as for `save`.
-    weights: Network and parameters; stacked layers are written one by one.
-    form: 'npz', 'safetensors' or a form of directories.
+    path: Path to write to, as for `save`.
+    weights: Network and parameters; stacked layers are written unstacked.
+    form: 'npz', 'safetensors' or a directory format.
     card: Text of a directory's README.md.
 
   Returns:
-    A sentence about each thing that the form tells in other words only.
+    A sentence about each thing that the format expresses only approximately.
 
   Raises:
-    UserError: The form cannot hold the model, or the path cannot be written.
+    UserError: The format cannot hold the model, or the path cannot be written.
   """
   if form == "timm":
     return timm_write.write(path, weights, card)
@@ -172,10 +172,10 @@ def write(
 
 
 def _form(path: str, form: str | None) -> str | None:
-  """The form that is asked for; None: one of those that a directory may have.
+  """Returns the requested format; None for any directory format.
 
   Raises:
-    UserError: There is no such form, or the path has another form's suffix.
+    UserError: There is no such format, or the path has another format's suffix.
   """
   suffix = epath.Path(path).suffix
   if form is not None and form not in _DIRECTORIES:

@@ -16,14 +16,15 @@ from vit_jax.weights.contract import Weights
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-  """Parameters that a checkpoint gives to a run.
+  """Parameters that a checkpoint provides for a run.
 
   Attributes:
-    exported: Parameters that the checkpoint is known by, such as a teacher's.
-    trained: Those that were trained, where the run goes on with the same
-      objective and they differ; None: `exported`.
-    state: What the run takes along of the objective's state, where it goes on
-      with the same objective and all that it learns by: {name: array}.
+    exported: Parameters that the checkpoint exports, such as a teacher's.
+    trained: Parameters that were trained, if the run continues with the same
+      objective and they differ; None for `exported`.
+    state: The part of the objective's state that is carried over, if the run
+      continues with the same objective and all of its parameters: {name:
+      array}.
   """
 
   exported: surgery.Fitted
@@ -39,8 +40,8 @@ def find(
   Args:
     config: The experiment.
     wanted: ShapeDtypeStructs of all its parameters.
-    objective_state: Those of the objective's state; None: nothing of it is
-      taken along.
+    objective_state: ShapeDtypeStructs of the objective's state; None if none of
+      it is carried over.
 
   Raises:
     UserError: The checkpoint cannot be read, or does not fit.
@@ -87,5 +88,5 @@ def find(
 
 
 def _is_new(beside: Collection[str], fresh: Collection[str]) -> bool:
-  """Tells whether anything that a network learned by starts afresh."""
+  """Tells whether any of the objective's parameters are initialised anew."""
   return any(path.partition("/")[0] in beside for path in fresh)

@@ -12,18 +12,18 @@ _logger = logging.getLogger(__name__)
 
 
 def read(use: Inference, checkpoint: str, path: str | None = None) -> Tokenizer:
-  """Loads the tokenizer for the length of the checkpoint's texts.
+  """Loads the tokenizer with the length of the checkpoint's texts.
 
   Args:
     use: The checkpoint.
-    checkpoint: Its path, where the tokenizer is looked for.
-    path: Path of the tokenizer; None: that of the checkpoint. If it has fewer
-      pieces than the tower knows, a line says so, but for the tokenizer that a
-      run keeps, by which it was trained.
+    checkpoint: Path of the checkpoint, where the tokenizer is looked for.
+    path: Path of the tokenizer; None for that of the checkpoint. Logs a line if
+      it has fewer tokens than the tower, unless it is the tokenizer that a run
+      keeps because it was trained with it.
 
   Raises:
     UserError: The checkpoint has no text tower or no tokenizer, or the
-      tokenizer has more pieces than the tower knows.
+      tokenizer has more tokens than the tower.
   """
   model = use.weights.model
   if not registry.FAMILIES.get(model.name).has_text:
@@ -61,18 +61,18 @@ def read(use: Inference, checkpoint: str, path: str | None = None) -> Tokenizer:
 def warn_of_another(
   path: str, checkpoint: str, *, length: int, num_tokens: int
 ) -> None:
-  """Warns of a tokenizer with fewer pieces than a text tower knows.
+  """Warns if a tokenizer has fewer tokens than a text tower.
 
-  Nothing is said of the tokenizer that the checkpoint itself has.
+  There is no warning for the checkpoint's own tokenizer.
 
   Args:
-    path: The tokenizer, as config.train.tokenizer names it.
+    path: The tokenizer, as named in config.train.tokenizer.
     checkpoint: Path of the checkpoint.
-    length: Tokens of a text.
-    num_tokens: Tokens that the tower knows.
+    length: Number of tokens in a text.
+    num_tokens: Number of tokens that the tower has embeddings for.
 
   Raises:
-    UserError: `path` is no tokenizer.
+    UserError: `path` is not a tokenizer.
   """
   named = load_tokenizer(path, length=length)
   try:

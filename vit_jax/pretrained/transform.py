@@ -1,4 +1,4 @@
-"""Preprocessing of a checkpoint's evaluations, for images of one's own."""
+"""The preprocessing of a checkpoint's evaluations, for any images."""
 
 import os
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ def load_transform(
   """Loads the preprocessing that belongs to a checkpoint.
 
   Args:
-    path: A checkpoint as `vit_jax.load` takes it.
-    image_size: Side of the images, pixels; None: the checkpoint's.
+    path: A checkpoint as for `vit_jax.load`.
+    image_size: Side of the images, in pixels; None for the checkpoint's.
 
   Raises:
     UserError: The checkpoint cannot be read.
@@ -44,12 +44,12 @@ def load_transform(
 
 
 class Transform:
-  """Makes the pixels that a network was evaluated on.
+  """Preprocesses images as in a network's evaluation.
 
   Attributes:
-    preprocess: The ops, 'decode|resize_small(256)|central_crop(224)'.
-    image_size: Side of the result, pixels.
-    class_names: Names of the checkpoint's classes; None if it tells none.
+    preprocess: The ops, such as 'decode|resize_small(256)|central_crop(224)'.
+    image_size: Side of the result, in pixels.
+    class_names: Names of the checkpoint's classes; None if it has none.
   """
 
   def __init__(
@@ -64,14 +64,14 @@ class Transform:
     self._images = SingleImages(self._parsed)
 
   def __call__(self, image: Picture) -> UInt8[np.ndarray, "side side 3"]:
-    """Prepares one image.
+    """Preprocesses one image.
 
     Args:
-      image: Path of a file, which is decoded as in evaluations; a Pillow image,
+      image: Path of a file, which is decoded as in evaluations; a Pillow image;
         or pixels, uint8 [h, w, 1 or 3].
 
     Raises:
-      UserError: The file cannot be read, or the pixels are of another type or
+      UserError: The file cannot be read, or the pixels have another type or are
         too few for the ops.
     """
     if isinstance(image, str | os.PathLike):

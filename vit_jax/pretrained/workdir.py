@@ -1,4 +1,4 @@
-"""Writing a checkpoint of another form as a workdir, as a run leaves it."""
+"""Writing a checkpoint in another format as a workdir, like a run's."""
 
 from etils import epath
 
@@ -14,12 +14,12 @@ from vit_jax.pretrained.inference import Inference
 def write(path: epath.PathLike, source: Inference) -> None:
   """Writes config.json, classes.json and one checkpoint.
 
-  The workdir serves evaluation, prediction and fine-tuning like a run's. It
-  holds no optimizer state, so no run can be resumed in it.
+  The workdir can be used for evaluation, prediction and fine-tuning like a
+  run's. It has no optimizer state, so no run can be resumed in it.
 
   Args:
-    path: Directory, created if absent.
-    source: Checkpoint to write; without a step, its step is 0.
+    path: Directory, created if it does not exist.
+    source: Checkpoint to write; without a step, step 0 is used.
 
   Raises:
     UserError: The directory cannot be written.

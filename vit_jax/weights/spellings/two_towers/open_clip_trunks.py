@@ -44,7 +44,7 @@ def find(model: schema.Model) -> str:
   """Returns timm's name of a SigLIP image tower; its GELU may differ.
 
   Raises:
-    UserError: timm has no such tower.
+    UserError: There is no such tower in timm.
   """
   tower = image_tower(model)
   size = sizes.vit(tower)

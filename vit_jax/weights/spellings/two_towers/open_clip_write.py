@@ -92,7 +92,7 @@ def write(directory: epath.PathLike, weights: Weights) -> Sequence[str]:
     A sentence about each difference in image preprocessing there.
 
   Raises:
-    UserError: open_clip has no such network, or the directory cannot be
+    UserError: There is no such network in open_clip, or the directory cannot be
       written.
   """
   directory = epath.Path(directory)
