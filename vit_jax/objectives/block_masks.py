@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
-# Rectangles that are tried, and those that may fail one after the other.
+# Maximum number of rectangles tried, and of consecutive failures.
 _ATTEMPTS, _FAILURES = 64, 10
 _LOG_ASPECT = math.log(1 / 0.3)
 
@@ -65,7 +65,7 @@ def _draw(rng, count, grid, smallest):
     more = (covered & ~mask).sum()
     fits = (height < rows) & (width < columns) & (left > 0)
     fits &= (more > 0) & (more <= most) & (failures < _FAILURES)
-    # Ten in a row that do not fit are the end.
+    # Ten consecutive failures end the search.
     failures = jnp.where(fits, 0, jnp.minimum(failures + 1, _FAILURES)).astype(
       jnp.int32
     )

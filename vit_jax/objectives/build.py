@@ -52,7 +52,7 @@ def check(config: schema.Config, features: Features) -> None:
 def _missing(
   name: str, feature: str, features: Features, train: schema.Train
 ) -> str:
-  """The sentence about a feature that batches lack."""
+  """Returns the sentence about a feature that batches do not have."""
   if feature == TEXT:
     return (
       f'config.train.preprocess = "{train.preprocess}" makes no text, which'
@@ -79,7 +79,7 @@ def _missing(
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """The objective that the config names.
+  """Builds the objective that the config names.
 
   Its `prepare` receives batches after the device ops have been applied.
 
@@ -89,7 +89,7 @@ def build(
     total_steps: Length of the run in updates.
 
   Raises:
-    UserError: As `check`.
+    UserError: As for `check`.
   """
   check(config, facts.features)
   objective = kind_of(config).build(config, facts, total_steps)
@@ -103,7 +103,7 @@ def build(
 
 
 def features(objective: "Objective", facts: DataFacts) -> Features:
-  """Features of a training batch, with a stored one instead of images."""
+  """Returns the features of a training batch; a stored one replaces images."""
   stored = objective.stored
   if stored is None:
     return facts.features

@@ -1,4 +1,4 @@
-"""The contract of an objective, which is all that the train step sees of it.
+"""The contract of an objective: all that the train step sees of it.
 
 The step calls, once per update and in this order,
 
@@ -7,7 +7,7 @@ The step calls, once per update and in this order,
     params = objective.constrain(...)                   # the updated params
     objective_state = objective.after_update(...)       # on the new params
 
-and a run that starts from a file of parameters calls `after_load` once.
+and a run that starts from a parameter file calls `after_load` once.
 
 Everything that a method changes besides the parameters (a teacher, a centre, a
 queue) is in `objective_state`, which is part of the train state and its
@@ -57,7 +57,7 @@ class Constants:
 
 
 def digest(params: Params) -> str:
-  """Digest of the names, shapes, dtypes and values of a tree of arrays."""
+  """Digests the names, shapes, dtypes and values of a tree of arrays."""
   total = hashlib.sha256()
   for name, leaf in sorted(trees.named_leaves(params)):
     array = np.ascontiguousarray(leaf)
@@ -124,7 +124,7 @@ class Stored:
 class Objective:
   """A task as pure functions that are traced under jit.
 
-  `rngs(name)` gives the key of the random stream `name` at this step, and
+  `rngs(name)` returns the key of the random stream `name` at this step, which
   differs in each micro-batch of `loss`.
 
   Attributes:

@@ -6,7 +6,7 @@ from vit_jax.errors import UserError
 
 
 def check(config: schema.Config) -> None:
-  """Checks that the network has patches and no head that stays untrained.
+  """Checks that the network has patches and no untrained head.
 
   Raises:
     UserError: Names the key of the config, its value and a valid one.

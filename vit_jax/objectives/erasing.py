@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-# Share of the image's area, and height over width.
+# Fraction of the image's area, and height / width.
 _AREA = (0.02, 1 / 3)
 _ASPECT = (0.3, 1 / 0.3)
 _ATTEMPTS = 10
@@ -66,7 +66,7 @@ def erased(
   sides = jnp.stack([heights, widths], axis=-1)
   sides = jnp.take_along_axis(sides, first[..., None], axis=1)[:, 0]
   room = jnp.asarray([[height, width]]) - sides
-  # As many places as there are, both ends included.
+  # All possible positions, both ends included.
   start = jax.random.randint(
     place_rng, sides.shape, 0, jnp.maximum(room, 0) + 1
   )

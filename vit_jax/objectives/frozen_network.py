@@ -26,13 +26,13 @@ _IMAGE_TOWER = "image"
 
 @dataclasses.dataclass(frozen=True)
 class FrozenNetwork:
-  """A network of any family, from a checkpoint of any form.
+  """A network of any family, from a checkpoint in any format.
 
   Attributes:
     network: The network.
     section: Section `model` of the network; `image_size` is that of its images.
-    constants: Parameters of the network, which no checkpoint of the student
-      stores.
+    constants: Parameters of the network; the student's checkpoints do not store
+      them.
     predicts_numbers: True if its outputs are numbers instead of logits.
   """
 
@@ -43,7 +43,7 @@ class FrozenNetwork:
 
   @property
   def width(self) -> int:
-    """Dimension of a patch's features."""
+    """Returns the dimension of a patch's features."""
     return registry.FAMILIES.get(self.section.name).size(self.section).width
 
   def logits(
@@ -52,7 +52,7 @@ class FrozenNetwork:
     images: UInt8[Array, "b h w c"] | Float[Array, "b h w c"],
     student: schema.Model,
   ) -> Float[Array, "b classes"]:
-    """Logits of the images that the student sees, without gradients.
+    """Computes logits of the student's images, without gradients.
 
     Args:
       params: Parameters of the network.
@@ -69,11 +69,11 @@ class FrozenNetwork:
     images: UInt8[Array, "b h w c"] | Float[Array, "b h w c"],
     student: schema.Model,
   ) -> Float[Array, "b n d"]:
-    """Features of the patches, row by row, without gradients; float32.
+    """Computes patch features row by row in float32, without gradients.
 
     They are the feature 'encoded' without the prefix tokens.
 
-    Args: As of `logits`.
+    Args: As for `logits`.
     """
     images = self._seen(images, student)
     found = features.features(self.network, params, images, ("encoded",))
@@ -82,7 +82,7 @@ class FrozenNetwork:
     return jax.lax.stop_gradient(tokens.astype(jnp.float32))
 
   def _seen(self, images: Any, student: schema.Model) -> Array:
-    """Images as the network wants them."""
+    """Converts images to the network's format."""
     images = _renormalized(images, student.normalize, self.section.normalize)
     side = self.section.image_size
     if images.shape[1:3] != (side, side):
@@ -92,10 +92,10 @@ class FrozenNetwork:
 
 
 def read(path: str, dtype: str) -> FrozenNetwork:
-  """Reads a network as it was saved.
+  """Reads a network as saved.
 
   Args:
-    path: A checkpoint of any form.
+    path: A checkpoint in any format.
     dtype: Compute dtype.
 
   Raises:
@@ -111,18 +111,18 @@ def read(path: str, dtype: str) -> FrozenNetwork:
 
 
 def read_patches(key: str, path: str, student: schema.Model) -> FrozenNetwork:
-  """Reads a network whose patches are those of a student.
+  """Reads a network with the same patches as a student.
 
-  It receives images of the size at which it has the student's grid; its
-  positions are resized. For two towers, it is the image tower.
+  It receives images of the size that gives it the student's grid; its positions
+  are resized. For two towers, the image tower is used.
 
   Args:
     key: Key of the config that holds the path, for messages.
-    path: A checkpoint of any form, or 'random' as in `frozen_path`.
+    path: A checkpoint in any format, or 'random' as in `frozen_path`.
     student: Section `model` of the student, whose dtype is used.
 
   Raises:
-    UserError: The checkpoint cannot be read, has no patches, or cannot have
+    UserError: The checkpoint cannot be read, has no patches, or cannot match
       the student's.
   """
   if match := RANDOM.fullmatch(path):
@@ -133,7 +133,7 @@ def read_patches(key: str, path: str, student: schema.Model) -> FrozenNetwork:
   params = jax.tree.map(np.asarray, weights.params)
   if registry.FAMILIES.get(weights.model.name).parts:
     params = params[_IMAGE_TOWER]
-  # The digest is that of the file, which no resizing has rounded.
+  # The digest is that of the file, before any resizing.
   digests = Constants.of(path, params).digests
   network, fitted = load.adapt(
     dataclasses.replace(weights, model=section, params=params)
@@ -150,7 +150,7 @@ def model_in(path: str) -> schema.Model:
 
 @functools.cache
 def _body_in(path: str) -> schema.Model:
-  """As `model_in`, but for the head of a run; touches no device."""
+  """Like `model_in`, except for a run's head; touches no device."""
   run = reading.run_config(path)
   return model_in(path) if run is None else run.model
 
@@ -160,10 +160,10 @@ def check_readable(key: str, path: str) -> None:
 
   Args:
     key: Key of the config that holds the path, for messages.
-    path: A checkpoint of any form.
+    path: A checkpoint in any format.
 
   Raises:
-    UserError: It is missing, damaged or not understood.
+    UserError: The checkpoint is missing, damaged or not understood.
   """
   with frozen_path.told(key):
     _body_in(path)
@@ -173,7 +173,7 @@ def check_patches(key: str, path: str, student: schema.Model) -> None:
   """Checks what `read_patches` will read, without touching a device.
 
   Raises:
-    UserError: As `read_patches`.
+    UserError: As for `read_patches`.
   """
   with frozen_path.told(key):
     section_of_patches(key, path, student)
@@ -194,14 +194,14 @@ def forward_flops(path: str) -> int:
 def section_of_patches(
   key: str, path: str, student: schema.Model
 ) -> schema.Model:
-  """Section `model` of the network that `read_patches` would read."""
+  """Returns section `model` of the network that `read_patches` would read."""
   if RANDOM.fullmatch(path):
     return student.updated(**load.ANY_DEVICE, num_classes=None)
   return _with_grid(key, path, image_tower(_body_in(path)), student)
 
 
 def _random(path: str, seed: int, section: schema.Model) -> FrozenNetwork:
-  """A network with random parameters of a seed."""
+  """Builds a network with random parameters from a seed."""
   network = build.create(section, num_classes=None)
   images = jnp.zeros((1, *[section.image_size] * 2, 3), jnp.uint8)
   params = jax.jit(network.init)(jax.random.key(seed), images)["params"]
@@ -212,10 +212,10 @@ def _random(path: str, seed: int, section: schema.Model) -> FrozenNetwork:
 def _with_grid(
   key: str, path: str, section: schema.Model, student: schema.Model
 ) -> schema.Model:
-  """The section of a network that has the grid of a student.
+  """Returns the network's section adapted to a student's grid.
 
   Raises:
-    UserError: The network has no patches, or not on this grid.
+    UserError: The network has no patches, or cannot have this grid.
   """
   family = registry.FAMILIES.get(section.name)
   if not family.has_tokens:
@@ -240,7 +240,7 @@ def _with_grid(
 
 
 def _renormalized(images: Any, given: str, wanted: str) -> Array:
-  """Pixels as another network wants them, float32."""
+  """Converts pixels to another network's normalisation, float32."""
   if images.dtype == jnp.uint8:
     return normalize(images, wanted)
   images = images.astype(jnp.float32)

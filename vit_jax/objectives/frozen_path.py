@@ -1,4 +1,4 @@
-"""Paths of frozen networks for objectives to learn from, without jax."""
+"""Paths of frozen networks that objectives learn from, without jax."""
 
 import contextlib
 import re
@@ -10,7 +10,7 @@ from vit_jax import named_weights
 from vit_jax.errors import UserError
 from vit_jax.weights import path_errors
 
-# In place of a path: a network like the student, with random parameters of a
+# Instead of a path: a network like the student, with random parameters from a
 # seed, by default 0.
 RANDOM = re.compile(r"random(?::(\d{1,9}))?", re.ASCII)
 
@@ -20,11 +20,11 @@ def check(key: str, path: str, without: str = "") -> None:
 
   Args:
     key: Key of the config that holds the path.
-    path: A checkpoint of any form, or the name of one.
-    without: Alternatives for the key, for the message.
+    path: A checkpoint in any format, or the name of one.
+    without: Alternatives to the key, for the message.
 
   Raises:
-    UserError: It does not exist or cannot be accessed.
+    UserError: The path does not exist or cannot be accessed.
   """
   if not exists(path):
     raise UserError(
@@ -48,7 +48,7 @@ def check_patches(key: str, path: str) -> None:
   """Checks that a path exists, unless it is `RANDOM`.
 
   Raises:
-    UserError: As `check`.
+    UserError: As for `check`.
   """
   if not RANDOM.fullmatch(path):
     check(key, path, without=", or 'random'")
@@ -56,7 +56,7 @@ def check_patches(key: str, path: str) -> None:
 
 @contextlib.contextmanager
 def told(key: str) -> Iterator[None]:
-  """Names the key of the config that holds a path in errors about its file."""
+  """Names the config key that holds a path in errors about its file."""
   try:
     yield
   except UserError as error:

@@ -41,8 +41,8 @@ class ObjectiveKind:
       the features of a batch and the number of classes (None: the data have no
       labels), `total_steps` is the length of the run in updates.
     forward_flops: `forward_flops(config, num_classes) -> int`, the FLOPs of one
-      example's forward pass in training, two per multiply-add; those without a
-      backward pass count a third, because a step counts as three forward
+      example's forward pass in training, two per multiply-add. Parts without a
+      backward pass count as a third, because a step counts as three forward
       passes.
     describe: `describe(config) -> {label: text}`, the description of the
       objective in a report and a model card; the first entry names it.
@@ -59,20 +59,19 @@ class ObjectiveKind:
       (their average, if there is one) and the objective's state, which may be
       arrays or their shapes.
     whole: `whole(params, objective_state) -> params`, the exported parameters
-      together with those used only for training, such as the heads of a
-      teacher.
+      and those used only for training, such as the heads of a teacher.
     carried: `carried(objective_state) -> {name: leaf}`, the part of the state
       that belongs to the `whole` parameters, such as a teacher's centre; a run
       that starts from a checkpoint of the same objective takes it over.
     beside: Names of parameters that evaluators see in addition to those
       `exported`, such as a decoder that draws reconstructions.
-    activation: `activation(config)`: Name in `objectives.losses.PROBABILITIES`
-      of the function that turns logits into probabilities; 'none' if the
-      outputs are predicted numbers, None for an objective whose network has no
-      logits.
+    activation: `activation(config)`, the name in
+      `objectives.losses.PROBABILITIES` of the function that turns logits into
+      probabilities; 'none' if the outputs are predicted numbers, None for an
+      objective whose network has no logits.
     small: Keys of the section with values for a run of a few seconds.
     warning: `warning(config, values) -> str | None`, a sentence about metrics
-      of a step that show that training goes wrong, with a remedy.
+      of a step that show that training is going wrong, with a remedy.
   """
 
   section: type[schema.Objective]

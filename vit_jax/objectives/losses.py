@@ -91,13 +91,13 @@ LOSSES = {
   "sigmoid": sigmoid_cross_entropy,
   "sigmoid_mean": mean_sigmoid_cross_entropy,
 }
-# Activation -> function that makes probabilities of logits.
+# Activation -> function that converts logits to probabilities.
 PROBABILITIES = {"softmax": jax.nn.softmax, "sigmoid": jax.nn.sigmoid}
 
 
 def is_top1(
   logits: Float[Array, "b classes"], labels: Int[Array, "b ..."]
 ) -> Bool[Array, " b"]:
-  """True where the class of the highest score is among the row's labels."""
+  """Returns True where the top-scoring class is among the row's labels."""
   labels = labels.reshape(len(labels), -1)
   return (labels == jnp.argmax(logits, axis=1)[:, None]).any(axis=1)

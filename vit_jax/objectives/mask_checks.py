@@ -41,7 +41,8 @@ def check(config: schema.Config) -> None:
       f" patches of an image to see; use {max(1, int(0.4 * side**2))} or so,"
       f" at most {side**2 - 1}."
     )
-  # A rectangle is smaller than the image in both directions, and than half.
+  # A rectangle is smaller than the image in both directions, and than half of
+  # it.
   most = min(count, (side - 1) ** 2, side**2 // 2)
   if least > most:
     raise UserError(

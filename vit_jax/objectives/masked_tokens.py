@@ -27,11 +27,11 @@ def encode(
     params: Its parameters.
     images: Images.
     mask_token: Embedding that replaces a masked patch, without positions.
-    mask: True for the patches that it replaces; None: none.
-    dropout: Key of dropout and stochastic depth; None: they are off.
+    mask: True for patches that it replaces; None if there are none.
+    dropout: Key of dropout and stochastic depth; None to disable them.
     embedding_gradient: Fraction of the gradient that reaches the patch
       embedding.
-    num_read: Number of first tokens that are read; None: all.
+    num_read: Number of leading tokens that are read; None for all.
     read_at: Indices of the patches that are read instead.
   """
   return network.apply(
@@ -61,7 +61,7 @@ def _encode(
   grid = network.patch_grid(*images.shape[1:3])
   patches = network.embed_patches(images)
   if embedding_gradient < 1:
-    # The value is that of the patches to the bit: what is added is 0.
+    # The value is bitwise that of the patches, as 0 is added.
     fixed = jax.lax.stop_gradient(patches)
     patches = fixed + embedding_gradient * (patches - fixed)
   if mask is not None:

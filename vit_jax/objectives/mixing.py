@@ -1,9 +1,9 @@
 """Mixup and CutMix on a global batch.
 
-Each image is mixed with an earlier one in the batch. This is as random as any
-other partner, because the batch is random, and moves only one row per device.
-Labels remain integers: the loss is linear in the targets, so it is enough to
-keep both labels and the share of the first.
+Each image is mixed with an earlier one in the batch. Because the batch is
+random, this is as random as any other partner, and only one row per device
+moves. Labels remain integers: the loss is linear in the targets, so it is
+enough to keep both labels and the share of the first.
 """
 
 import jax
@@ -38,8 +38,8 @@ def partners(x: Array, *, mode: str, repeats: int = 1) -> Array:
 
   Args:
     x: Array whose first axis is the batch.
-    mode: 'pair': the rows that mirror each other are partners, [0] and [-1];
-      else each row's is the one `repeats` before it, the first ones' the last.
+    mode: With 'pair', mirrored rows such as [0] and [-1] are partners;
+      otherwise a row's partner is `repeats` rows before it, wrapping around.
     repeats: Number of consecutive rows of the same example.
   """
   if mode == "pair":
@@ -63,18 +63,17 @@ def mix(
   Args:
     images: Pixels on any affine scale.
     rng: Key of this step.
-    mixup_alpha: Ratio ~ Beta(alpha, alpha) of mixup; 0: no mixup.
-    cutmix_alpha: The same for CutMix; 0: no CutMix.
+    mixup_alpha: Ratio ~ Beta(alpha, alpha) of mixup; 0 for no mixup.
+    cutmix_alpha: The same for CutMix; 0 for no CutMix.
     probability: Probability that anything is mixed.
     switch: Probability of CutMix, if both are enabled.
-    mode: Granularity of the draws: 'batch': one per batch; 'pair': one per pair
-      of images that are each other's partners; 'elem': one per image, as in
-      timm's `Mixup`.
+    mode: Granularity of the draws, as in timm's `Mixup`: 'batch' is one per
+      batch, 'pair' one per pair of partners, 'elem' one per image.
     repeats: As in `partners`.
 
   Returns:
     The mixed images, and the share of each image's own label in its target; the
-    partner's label has the rest.
+    rest is the partner's label.
   """
   batch, height, width = images.shape[:3]
   draw = _draw(mixup_alpha, cutmix_alpha, probability, switch, height, width)
@@ -92,7 +91,7 @@ def mix(
 
 
 def _draw(mixup_alpha, cutmix_alpha, probability, switch, height, width):
-  """Function of a key: share of each pixel that is kept, and its mean."""
+  """Returns a function of a key: each pixel's kept share, and its mean."""
 
   def draw(
     rng: Key[Array, ""],

@@ -1,4 +1,4 @@
-"""Splitting of images into patches, and joining of patches to images."""
+"""Splitting images into patches, and joining patches to images."""
 
 import jax
 from jaxtyping import Array, Shaped
@@ -24,7 +24,7 @@ def cut(
 def join(
   patches: Shaped[Array, "b n p p c"], grid: int
 ) -> Shaped[Array, "b h w c"]:
-  """Joins patches to the images that `cut` splits into them."""
+  """Joins patches into images; the inverse of `cut`."""
   batch, _, size, _, channels = patches.shape
   images = patches.reshape(batch, grid, grid, size, size, channels)
   images = images.transpose(0, 1, 3, 2, 4, 5)

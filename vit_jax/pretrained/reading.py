@@ -20,7 +20,7 @@ from vit_jax.weights import files, path_errors
 from vit_jax.weights.contract import Weights
 
 _BEST = "best"
-# Number of retries if the run has removed the newest step in the meantime.
+# Number of attempts if the run has removed the newest step in the meantime.
 _TRIES = 5
 # A step is removed file by file: number of checks for it, and pause in between.
 _LOOKS = 10

@@ -1,4 +1,4 @@
-"""The file format of a tokenizer of centres, and k-means to find them.
+"""The file format of a tokenizer of centres, and the k-means that finds them.
 
 Patch features and centres have unit length, and a patch's token is the index of
 the centre with the largest cosine similarity. NumPy only.
@@ -17,8 +17,8 @@ from vit_jax.weights import archive
 
 _NAME = "centres"
 _FORM = "vit_jax tokenizer of centres, 1"
-# A centre that stands for fewer features of a pass than this share of the mean
-# moves to one of them.
+# A centre with fewer features in a pass than this fraction of the mean is moved
+# to one of the features.
 _TOO_FEW = 0.01
 
 
@@ -27,7 +27,7 @@ class Centres:
   """Centres of the features of a network.
 
   Attributes:
-    rows: One centre per token, of unit length, float32.
+    rows: One centre per token, with unit length, float32.
     network: Path of the network.
     digest: Digest of its parameters.
   """
@@ -81,14 +81,14 @@ def read(path: str) -> Centres:
 
 
 class MiniBatchKMeans:
-  """Spherical k-means on batches of features; the same for the same seed.
+  """Spherical k-means on batches of features, deterministic given the seed.
 
-  Each centre is the direction of the mean of all features that it was nearest
-  to, as in Sculley's "Web-scale k-means clustering".
+  Each centre is the direction of the mean of all features for which it was the
+  nearest centre, as in Sculley's "Web-scale k-means clustering".
 
   Args:
     num_centres: Number of centres.
-    seed: Seed for the features at which centres start.
+    seed: Seed for choosing the features used as initial centres.
   """
 
   def __init__(self, num_centres: int, seed: int):
@@ -100,7 +100,7 @@ class MiniBatchKMeans:
 
   @property
   def centres(self) -> Float[np.ndarray, "k d"]:
-    """The centres.
+    """Returns the centres.
 
     Raises:
       UserError: There were fewer features than centres.
@@ -114,9 +114,9 @@ class MiniBatchKMeans:
     return unit(self._sums).astype(np.float32)
 
   def update(self, features: Float[np.ndarray, "m d"]) -> None:
-    """Moves the centres towards some features.
+    """Moves the centres towards a batch of features.
 
-    The first ones are collected until there are enough to start from.
+    The first features are collected until there are enough to start from.
     """
     rows = unit(np.asarray(features, np.float64))
     if self._sums is None:
@@ -130,12 +130,12 @@ class MiniBatchKMeans:
       self._counts += 1
       self._waiting = []
     nearest = assign(rows, unit(self._sums))
-    # A sum of one-hot rows would be tokens x features large.
+    # One-hot rows would need an array of tokens x features.
     np.add.at(self._sums, nearest, rows)
     self._counts += np.bincount(nearest, minlength=self._num_centres)
 
   def restart_rare(self, features: Float[np.ndarray, "m d"]) -> int:
-    """Moves centres near which there are hardly any features to given ones.
+    """Moves centres with hardly any features nearby to given features.
 
     All centres then have the weight of one feature, so that the previous pass
     does not hold back the next one.
@@ -174,7 +174,7 @@ def fit(
 def assign(
   rows: Float[np.ndarray, "m d"], centres: Float[np.ndarray, "k d"]
 ) -> Int[np.ndarray, " m"]:
-  """Index of the centre with the largest similarity to each row."""
+  """Returns the index of the most similar centre for each row."""
   return np.argmax(rows @ centres.T, axis=1)
 
 

@@ -20,7 +20,7 @@ _PREPROCESS = (
   "decode|resize_small(scale=1.14286, method='bicubic', antialias=True)"
   "|central_crop|keep('image')"
 )
-_BATCH = 32  # Images.
+_BATCH = 32  # Images per batch.
 
 
 def cluster(
@@ -40,9 +40,9 @@ def cluster(
 
   Args:
     source: Images.
-    checkpoint: Network with patches, a checkpoint of any form.
+    checkpoint: Network with patches, a checkpoint in any format.
     tokens: Number of centres.
-    examples: Maximum number of images, which are drawn from all.
+    examples: Maximum number of images, drawn at random.
     passes: Number of passes over these images.
     seed: Seed for the choice and order of images, and for the initial centres.
     show: `show(what, done, all)`, called after each batch.
@@ -87,6 +87,6 @@ def cluster(
 
   rows = centres_lib.fit((one_pass() for _ in range(passes)), tokens, seed)
   (digest,) = network.constants.digests.values()
-  # Another run may start elsewhere. Names with a colon are no local paths.
+  # Another run may start elsewhere. Names with a colon are not local paths.
   path = checkpoint if ":" in checkpoint else os.path.abspath(checkpoint)
   return centres_lib.Centres(rows, path, digest)

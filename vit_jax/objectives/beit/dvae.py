@@ -17,10 +17,10 @@ from jaxtyping import Array, Float, Int
 from vit_jax.errors import UserError
 from vit_jax.weights import torch_file
 
-# Pixels of an image for each token along a side.
+# Pixels per token along a side.
 STRIDE = 8
 _GROUPS = 4
-# Pixels x in [0, 1] are seen as (1 - 2 * 0.1) x + 0.1.
+# Pixels x in [0, 1] are mapped to (1 - 2 * 0.1) x + 0.1.
 _MARGIN = 0.1
 _NAME = re.compile(r"(?:.*\.)?(blocks\..+)\.(w|b|weight|bias)", re.ASCII)
 
@@ -30,7 +30,7 @@ def read(path: str) -> dict[str, dict[str, np.ndarray]]:
 
   Args:
     path: A state dict with the published names, those of `encoder.pkl`, or
-      with those of Hugging Face's FlavaImageCodebook.
+      those of Hugging Face's FlavaImageCodebook.
 
   Raises:
     UserError: The file cannot be read as data, or contains something else.
@@ -40,7 +40,7 @@ def read(path: str) -> dict[str, dict[str, np.ndarray]]:
   for name, array in entries.items():
     match = _NAME.fullmatch(name)
     if match:
-      # FlavaImageCodebook has modules between the published ones.
+      # FlavaImageCodebook nests the published modules in others.
       layer = match[1].replace(".group.", ".").replace(".path.", ".")
       layer = layer.removeprefix("blocks.")
       is_kernel = match[2] in ("w", "weight")
@@ -58,12 +58,12 @@ def read(path: str) -> dict[str, dict[str, np.ndarray]]:
 
 
 def num_tokens(params: Mapping[str, Any]) -> int:
-  """Number of distinct tokens."""
+  """Returns the number of distinct tokens."""
   return params["output.conv"]["w"].shape[-1]
 
 
 def flops(params: Mapping[str, Any], side: int) -> int:
-  """FLOPs of the tokens of an image, two per multiply-add.
+  """FLOPs to compute an image's tokens, two per multiply-add.
 
   Args:
     params: The encoder, or its shapes.
@@ -84,7 +84,7 @@ def tokens(
 
   Args:
     params: Parameters, as returned by `read`.
-    pixels: Images in [0, 1], with a side that `STRIDE` divides.
+    pixels: Images in [0, 1], with sides divisible by `STRIDE`.
   """
   x = _convolved(params["input"], (1 - 2 * _MARGIN) * pixels + _MARGIN)
   gain = 1 / (_GROUPS * _num_blocks(params)) ** 2
@@ -106,7 +106,7 @@ def tokens(
 
 
 def _num_blocks(params: Mapping[str, Any]) -> int:
-  """Blocks of each group."""
+  """Returns the number of blocks per group."""
   return sum(
     name.startswith("group_1.") and name.endswith("conv_1") for name in params
   )
@@ -121,14 +121,14 @@ def _convolved(
     (1, 1),
     "SAME",
     dimension_numbers=("NHWC", "HWIO", "NHWC"),
-    # TPUs round to bfloat16 otherwise, and a token is a maximum.
+    # TPUs would round to bfloat16, and a token is an argmax.
     precision="highest",
   )
   return x + layer["b"].reshape(1, 1, 1, -1)
 
 
 def _check(params: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-  """Raises KeyError, TypeError or ValueError for what is no encoder."""
+  """Raises KeyError, TypeError or ValueError if this is not an encoder."""
   blocks = _num_blocks(params)
   names = {"input", "output.conv"}
   if not blocks:
@@ -145,13 +145,13 @@ def _check(params: Mapping[str, Mapping[str, np.ndarray]]) -> None:
     raise ValueError
   if any(one["b"].size != one["w"].shape[3] for one in params.values()):
     raise ValueError
-  # One layer takes what the one before gives.
+  # A layer's inputs are the outputs of the previous one.
   pixels = jax.ShapeDtypeStruct((1, STRIDE, STRIDE, 3), jnp.float32)
   jax.eval_shape(tokens, params, pixels)
 
 
 def _flat(entries: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
-  """Arrays of nested dictionaries by dotted names."""
+  """Returns the arrays in nested dictionaries by dotted name."""
   found: dict[str, Any] = {}
   for name, value in entries.items():
     if isinstance(value, Mapping):

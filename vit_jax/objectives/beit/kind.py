@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 KEY = "config.objective.tokenizer"
 MEAN_COLOUR = "mean_colour"
-# Parameters beside those of the network.
+# Parameters in addition to the network's.
 BESIDE = ("mask_token", "patch_head")
-# Endings of tokenizers: of centres, and of the dVAE's state dict.
+# File suffixes of tokenizers: centres, and the dVAE's state dict.
 CENTRES, PICKLES = ".npz", (".pth", ".pt", ".bin", ".pkl")
 
 
@@ -97,7 +97,7 @@ def check_tokens(path: str, count: int, wanted: int | None) -> None:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """Builds the prediction of masked patches' tokens by the config's network."""
+  """Builds prediction of masked patches' tokens by the config's network."""
   from vit_jax.objectives.beit import objective
 
   del facts, total_steps
@@ -107,8 +107,7 @@ def build(
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   """FLOPs of an image's forward pass, two per multiply-add.
 
-  A training step is counted as three forward passes, of which a tokenizer takes
-  one.
+  A training step counts as three forward passes, but only one for a tokenizer.
   """
   from vit_jax.objectives.beit import tokenizers
 

@@ -1,8 +1,8 @@
 """BEiT: Bao et al., arXiv 2106.08254.
 
-The embeddings of some rectangles of patches are replaced by a mask token, and
-the network predicts from the rest which token a frozen tokenizer assigns to
-each masked patch. The network is that of a supervised run, without its head;
+A mask token replaces the embeddings of patches in some rectangles, and from the
+rest the network predicts the token that a frozen tokenizer assigns to each
+masked patch. The network is that of a supervised run, without its head;
 `mask_token` and `patch_head` are added to it, and are dropped when another run
 starts from the parameters.
 """
@@ -85,7 +85,7 @@ def beit(config: schema.Config) -> contract.Objective:
       "loss": losses.softmax_cross_entropy(logits, wanted),
       "accuracy": losses.is_top1(logits, wanted).astype(jnp.float32),
     }
-    # Weights are of the global batch, so that micro-batches add up to it.
+    # Weights refer to the global batch, so that micro-batches add up to it.
     weights = batch["weights"].reshape(-1) / len(images)
     metrics = {
       name: jnp.sum(weights * values) for name, values in metrics.items()

@@ -1,4 +1,4 @@
-"""Initial parameters of the released code, where they differ from the ViT's."""
+"""Initialisation of the released code where it differs from the ViT's."""
 
 import math
 
@@ -10,7 +10,7 @@ from vit_jax.objectives import contract
 
 _STDDEV = 0.02
 _BLOCK = "encoderblock_"
-# What a layer adds to its tokens comes out of these. modeling_pretrain.py
+# Output layers of the residual branches. modeling_pretrain.py
 _OUTPUTS = (("out", "kernel"), ("Dense_1", "kernel"))
 
 
@@ -52,7 +52,7 @@ def started(params: contract.Params, rng: Key[Array, ""]) -> contract.Params:
 
 
 def _divisor(names: list[str], leaf: Array) -> Float[Array, "..."] | float:
-  """sqrt(2 layer) of a matrix, or of those of all layers in one array."""
+  """Returns sqrt(2 layer) for a matrix or for stacked layers."""
   for name in names:
     if name.startswith(_BLOCK):
       return math.sqrt(2 * (int(name.removeprefix(_BLOCK)) + 1))

@@ -19,7 +19,7 @@ from vit_jax.objectives.beit import dvae, kind
 from vit_jax.objectives.masked_patch import targets
 from vit_jax.paper import cost
 
-_TOKENS = 8192  # Of random centres, as many as DALL-E's dVAE has.
+_TOKENS = 8192  # Number of random centres, as in DALL-E's dVAE.
 _NETWORK, _CENTRES, _DVAE = "network", "centres", "dvae"
 
 
@@ -29,7 +29,8 @@ class Tokenizer:
 
   Attributes:
     num_tokens: Number of distinct tokens.
-    constants: Parameters that compute the tokens, which no checkpoint stores.
+    constants: Parameters that compute the tokens; checkpoints do not store
+      them.
     tokens: `tokens(constants.params, images, places)`, the tokens of the
       patches with these indices, [b, k], without gradients.
   """
@@ -46,8 +47,9 @@ def read(config: schema.Config) -> Tokenizer:
   """Reads the tokenizer of `config.objective.tokenizer`.
 
   Raises:
-    UserError: It cannot be read, has other tokens than requested, was made with
-      another network, or cannot have the student's grid.
+    UserError: The tokenizer cannot be read, does not have the requested number
+      of tokens, was built with a different network, or cannot have the
+      student's grid.
   """
   path = config.objective.tokenizer
   if path == kind.MEAN_COLOUR:
@@ -60,7 +62,7 @@ def read(config: schema.Config) -> Tokenizer:
 
 
 def cost_of(config: schema.Config) -> tuple[int, int]:
-  """Number of distinct tokens, and FLOPs of the tokens of one image."""
+  """Returns the number of distinct tokens and the FLOPs per image."""
   objective, model = config.objective, config.model
   path = objective.tokenizer
   if path == kind.MEAN_COLOUR:
@@ -87,7 +89,7 @@ def _dvae_cost(path: str, side: int) -> tuple[int, int]:
 
 
 def _mean_colour(model: schema.Model) -> Tokenizer:
-  """The mean colours of the ViT paper, which need no network."""
+  """Builds the ViT paper's mean colours, which need no network."""
   grid, patch_size = registry.FAMILIES.get(model.name).grid(model)
 
   def tokens(params, images, places):
@@ -126,7 +128,7 @@ def _random(config: schema.Config) -> Tokenizer:
 
 
 def _of_network(config, network, rows, digests) -> Tokenizer:
-  """The centre that the feature of a patch points at most."""
+  """Builds a tokenizer by the centre most similar to a patch's feature."""
 
   def tokens(params, images, places):
     features = network.patches(params[_NETWORK], images, config.model)
@@ -141,7 +143,7 @@ def _of_network(config, network, rows, digests) -> Tokenizer:
 
 
 def _dvae(config: schema.Config) -> Tokenizer:
-  """DALL-E's dVAE on a smaller view of the image that the student sees."""
+  """Builds DALL-E's dVAE, on a smaller view of the student's image."""
   path = config.objective.tokenizer
   params = dvae.read(path)
   kind.check_tokens(path, dvae.num_tokens(params), config.objective.tokens)

@@ -43,9 +43,9 @@ def features(
     params: Its parameters.
     images: A batch.
   """
-  # Asked for features of its layers, a Vision Transformer computes all tokens
-  # of the last one. One token alone was rounded otherwise in the step than in
-  # the program that fills the cache.
+  # When features of its layers are requested, a Vision Transformer computes all
+  # tokens of the last one. Computing a single token would round differently in
+  # the step than in the program that fills the cache.
   found, _ = network.apply(
     {"params": params},
     images,
@@ -67,7 +67,7 @@ def stored(
     feature: Name of the outputs in a batch.
 
   Raises:
-    UserError: The tower is trained.
+    UserError: The tower is not frozen.
   """
   directory = config.objective.cache_frozen
   if directory is None:

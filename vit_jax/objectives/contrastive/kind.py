@@ -14,7 +14,7 @@ from vit_jax.paper import cost
 if TYPE_CHECKING:
   from vit_jax.objectives.contract import Objective
 
-# Ops of images without randomness.
+# Image ops without randomness.
 _SAME_EVERY_TIME = ("decode", "resize", "resize_small", "central_crop")
 
 
@@ -75,7 +75,7 @@ def _check_cache(config: schema.Config) -> None:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """Builds the training of the config's two towers on pairs."""
+  """Builds training of the config's two towers on pairs."""
   from vit_jax.objectives.contrastive import objective
 
   del facts, total_steps
@@ -83,10 +83,10 @@ def build(
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of a pair: both towers, and an image among all texts of a batch.
+  """FLOPs of a pair: both towers, and one image against a batch's texts.
 
-  A training step is counted as three forward passes, of which a frozen image
-  tower takes one, or none if its outputs are stored.
+  A training step counts as three forward passes, but only one for a frozen
+  image tower, or none if its outputs are stored.
   """
   from vit_jax.optim import multipliers
 

@@ -26,7 +26,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 from jaxtyping import Array, Float
 
-# As `vit_jax.sharding.mesh.BATCH_AXES`.
+# Same as `vit_jax.sharding.mesh.BATCH_AXES`.
 _BATCH_AXES = ("data", "fsdp")
 
 Embeddings = Float[Array | np.ndarray, "_ e"]
@@ -89,15 +89,17 @@ class _Block(NamedTuple):
 
 
 class _Form(NamedTuple):
-  """A loss as a device computes it, block by block.
+  """A loss, as computed by a device block by block.
 
   Attributes:
-    start: (logits of the pairs) -> what is known of images, or of a block of
-      texts with which it moves on, before any block.
-    add: (block, of images, of texts) -> both with the block's share.
-    loss: (of images, of texts) -> the device's share of the sum over examples.
-    slope: (block, of images, of texts) -> derivative of the mean loss by each
-      logit of the block.
+    start: (logits of the pairs) -> initial state of the images, or of a block
+      of texts, with which it is passed on.
+    add: (block, state of images, state of texts) -> both states updated with
+      the block.
+    loss: (state of images, state of texts) -> the device's share of the sum
+      over examples.
+    slope: (block, state of images, state of texts) -> derivative of the mean
+      loss by each logit of the block.
   """
 
   start: Callable[[Array], Any]
@@ -110,8 +112,8 @@ class _Among(NamedTuple):
   """Softmax of each image among texts, or of each text among images.
 
   Attributes:
-    own: Logit of the pair, to which the others are compared: a small loss is
-      then not the difference of large numbers.
+    own: Logit of the pair, relative to which the others are computed, so that a
+      small loss is not a difference of large numbers.
     loss: Logarithm of the sum of exp(logit - own).
   """
 
@@ -190,7 +192,7 @@ def _loss(form, image, text, scale, bias):
 
 
 def _ring_of(rows: int) -> tuple[AbstractMesh, tuple[str, ...]] | None:
-  """The mesh that is set and its axes of the batch; None: there is no ring."""
+  """Returns the current mesh and its batch axes; None if there is no ring."""
   mesh = jax.sharding.get_abstract_mesh()
   if mesh.empty or any(t != AxisType.Auto for t in mesh.axis_types):
     return None
@@ -201,7 +203,7 @@ def _ring_of(rows: int) -> tuple[AbstractMesh, tuple[str, ...]] | None:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _on_ring(form, ring, inputs):
-  """The loss; `ring` is found by the forward pass, as `placement.of_heads`."""
+  """Computes the loss; the forward pass finds `ring` (`placement.of_heads`)."""
   return _forward(form, ring, inputs)[0]
 
 
@@ -233,7 +235,7 @@ class _Ring(NamedTuple):
   """The devices among which the rows of a batch are split.
 
   Attributes:
-    axes: Length of each axis of the mesh; {}: there is one device.
+    axes: Length of each axis of the mesh; {} for a single device.
   """
 
   axes: Mapping[str, int]
@@ -249,12 +251,13 @@ class _Ring(NamedTuple):
     kept: Any,
     moves: Any,
   ) -> tuple[Any, Any]:
-    """Moves arrays past all devices and back home.
+    """Passes arrays around all devices and back to their own.
 
     Args:
-      add: (kept, moves, whether they are at home) -> both, on each device.
+      add: (kept, moves, whether they are on their own device) -> both, on each
+        device.
       kept: Arrays that stay.
-      moves: Arrays that are handed on.
+      moves: Arrays that are passed on.
     """
     axes = [(axis, size) for axis, size in self.axes.items() if size > 1]
 
@@ -274,15 +277,15 @@ class _Ring(NamedTuple):
     return along(0, (kept, moves), jnp.array(True))
 
   def total(self, value: Array) -> Array:
-    """Sum over all devices."""
+    """Sums over all devices."""
     return jax.lax.psum(value, tuple(self.axes)) if self.size > 1 else value
 
 
 def _each_device(ring, function, *, in_rows, out_rows):
-  """`function(ring, *arrays)` on each device's rows.
+  """Calls `function(ring, *arrays)` on each device's rows.
 
   Args:
-    ring: Mesh and axes; None: there is one device.
+    ring: Mesh and axes; None for a single device.
     function: Function from arrays to a tuple of arrays.
     in_rows: For each argument, whether its rows are split.
     out_rows: For each result, whether its rows are split.
@@ -311,12 +314,13 @@ def _each_device(ring, function, *, in_rows, out_rows):
 
 
 def _products(image, text):
-  # In full: by default TPUs round float32 to bfloat16 before multiplying.
+  # Full precision: by default TPUs round float32 to bfloat16 before
+  # multiplying.
   return jnp.matmul(image, text.T, precision="highest")
 
 
 def _block(ring, image, text, scale, bias, at_home):
-  """A block of logits, and the similarities that they are made of."""
+  """Computes a block of logits and the similarities behind them."""
   similarities = _products(image, text)
   own = jnp.eye(len(image), dtype=bool) & at_home
   logits = similarities * scale + bias
@@ -324,7 +328,7 @@ def _block(ring, image, text, scale, bias, at_home):
 
 
 def _local_loss(form, ring, image, text, scale, bias):
-  """The loss, and what is known of each image and each text."""
+  """Computes the loss, and the final state of each image and each text."""
   own = jnp.sum(image * text, axis=1) * scale + bias
 
   def add(of_images, moves, at_home):
@@ -340,7 +344,7 @@ def _local_loss(form, ring, image, text, scale, bias):
 
 
 def _local_slopes(form, ring, image, text, scale, bias, of_images, of_texts):
-  """Derivatives of the loss by the four inputs."""
+  """Computes the derivatives of the loss by the four inputs."""
 
   def add(slopes, moves, at_home):
     by_image, by_scale, by_bias = slopes

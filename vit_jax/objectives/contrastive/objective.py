@@ -24,9 +24,9 @@ def contrastive(config: schema.Config) -> contract.Objective:
   again in the backward pass; the loss is that of the whole batch, because all
   of its texts are compared with all of its images.
 
-  If `config.optimizer` freezes all parameters of the image tower, it computes
-  as in evaluation, without dropout, and only once, because there is no backward
-  pass through it.
+  If `config.optimizer` freezes all parameters of the image tower, it runs as in
+  evaluation, without dropout, and only once, because there is no backward pass
+  through it.
   """
   network = models_build.create(config.model, num_classes=None)
   num_micro = config.train.accumulate_steps
@@ -51,7 +51,7 @@ def contrastive(config: schema.Config) -> contract.Objective:
     )
 
   def with_features(params, batch):
-    """The batch with what the frozen tower makes of its images."""
+    """Adds the frozen tower's features of the images to the batch."""
     mesh = jax.sharding.get_abstract_mesh()
     parts = micro_batches.split(batch[_IMAGE], num_micro, mesh)
     found = jax.lax.map(
@@ -60,7 +60,7 @@ def contrastive(config: schema.Config) -> contract.Objective:
     return {**batch, _FEATURE: micro_batches.join(found, mesh)}
 
   def embed_all(params, batch, key):
-    """Embeddings of the batch, of which only these are kept."""
+    """Embeds the batch; only the embeddings are kept."""
     mesh = jax.sharding.get_abstract_mesh()
 
     def embed_one(_, numbered):

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from vit_jax.models.layers.gelu import gelu
 
-# Added to lengths that are divided by, as torch's normalize does.
+# Added to lengths before dividing by them, as in torch's normalize.
 _EPSILON = 1e-12
 
 
@@ -83,7 +83,7 @@ class Prototypes(nn.Module):
 
 
 def unit(x: Float[Array | np.ndarray, "*b e"]) -> Float[Array, "*b e"]:
-  """Vectors of unit length."""
+  """Scales vectors to unit length."""
   squares = jnp.sum(jnp.square(x), axis=-1, keepdims=True)
   # A square root has no gradient at 0.
   return x / jnp.sqrt(jnp.maximum(squares, _EPSILON**2))

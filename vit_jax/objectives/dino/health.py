@@ -1,4 +1,4 @@
-"""Numbers that show whether self-distillation learns or collapses."""
+"""Metrics that show whether self-distillation learns or collapses."""
 
 import jax
 import jax.numpy as jnp
@@ -47,8 +47,8 @@ def effective(probabilities: Float[Array, " k"]) -> Float[Array, ""]:
 def rank(features: Float[Array, "*n d"]) -> Float[Array, ""]:
   """Effective rank of features: (sum of variances)^2 / sum of squares.
 
-  The variances are along principal axes; their sum and that of their squares
-  are known without them.
+  The variances are along principal axes; their sum and sum of squares can be
+  computed without finding the axes.
   """
   rows = features.reshape(-1, features.shape[-1]).astype(jnp.float32)
   rows = jax.lax.stop_gradient(rows)

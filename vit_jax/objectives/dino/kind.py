@@ -17,13 +17,14 @@ from vit_jax.paper import cost
 if TYPE_CHECKING:
   from vit_jax.objectives.contract import Objective
 
-# Prototypes compared at a time, at most; more are a multiple of the second.
+# Maximum number of prototypes compared at a time; more are a multiple of the
+# second number.
 CHUNK, STEP = 4096, 1024
-# Least temperature of a teacher. Published ones are of 0.04 and more.
+# Minimum temperature of a teacher. Published ones have 0.04 or more.
 _COLDEST = 0.01
 _logger = logging.getLogger(__name__)
 _CROPS = (views.GLOBAL, views.LOCAL)
-# Images of a micro-batch from which two directions say something.
+# Minimum images per micro-batch for two directions to be meaningful.
 _IMAGES_FOR_RANK = 4
 _REMEDIES = (
   "Usual remedies: a lower objective.teacher_temperature or a longer warm-up of"
@@ -57,8 +58,8 @@ def check(config: schema.Config) -> None:
       f" chunks; use a multiple of {STEP}, such as"
       f" {max(STEP, round(number / STEP) * STEP)}."
     )
-  # Axes other than fsdp leave the prototypes whole; 'auto' divides another
-  # dimension of them where it has to.
+  # Axes other than fsdp do not split the prototypes; 'auto' splits another
+  # dimension of them if it must.
   devices = config.mesh.fsdp
   if devices != "auto" and devices > 1 and number % devices:
     step = math.lcm(devices, STEP if number > CHUNK else 1)
@@ -93,8 +94,8 @@ def build(
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   """FLOPs of an image's forward pass, two per multiply-add.
 
-  A training step is counted as three forward passes, of which the teacher,
-  which sees the global crops, takes one.
+  A training step counts as three forward passes, but only one for the teacher,
+  which sees the global crops.
   """
   del num_classes
   return student_flops(config) + teacher_flops(config) // 3
@@ -107,7 +108,7 @@ def teacher_flops(
 
   Args:
     config: The experiment.
-    of_class: Kinds of crops of which only the class token is read.
+    of_class: Kinds of crops for which only the class token is read.
   """
   of_head = head_flops(
     config.objective, _width(config), config.objective.bottleneck
@@ -121,9 +122,9 @@ def student_flops(
 ) -> int:
   """FLOPs of all crops of an image, by network and head.
 
-  Branches that stochastic depth skips without computing are not counted.
+  Branches that stochastic depth skips are not counted.
 
-  Args: As of `teacher_flops`.
+  Args: As for `teacher_flops`.
   """
   of_head = head_flops(
     config.objective, _width(config), config.objective.bottleneck
@@ -147,7 +148,7 @@ def _flops(config: schema.Config, kind: str, of_class: Sequence[str]) -> int:
 
 
 def _width(config: schema.Config) -> int:
-  """Length of the network's features."""
+  """Returns the length of the network's features."""
   num_params = registry.FAMILIES.get(config.model.name).num_params
   # A linear head of one class has a weight for each feature and a bias.
   return num_params(config.model, 1) - num_params(config.model, None) - 1
@@ -188,19 +189,19 @@ def describe(config: schema.Config) -> dict[str, str]:
 
 
 def whole(params: Any, objective_state: Any) -> Any:
-  """The teacher, network and head."""
+  """Returns the teacher: network and head."""
   del params
   return objective_state["teacher"]
 
 
 def exported(params: Any, objective_state: Any) -> dict[str, Any]:
-  """The teacher's network, without its head."""
+  """Returns the teacher's network, without its head."""
   teacher = whole(params, objective_state)
   return {name: tree for name, tree in teacher.items() if name != "dino_head"}
 
 
 def carried(objective_state: Any) -> dict[str, Any]:
-  """The centre of the teacher's similarities."""
+  """Returns the centre of the teacher's similarities."""
   return {"center": objective_state["center"]}
 
 
@@ -227,7 +228,7 @@ def warning(config: schema.Config, values: Mapping[str, float]) -> str | None:
         f" ({prefix}teacher_entropy {entropy:.4g} of at most"
         f" {math.log(number):.4g})."
       )
-  # Features of few images lie on a line whatever they are.
+  # The features of few images always lie close to a line.
   images = config.train.batch_size // config.train.accumulate_steps
   has_many = images >= _IMAGES_FOR_RANK
   if what is None and has_many and values["feature_rank"] < 2:

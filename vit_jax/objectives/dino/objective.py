@@ -104,7 +104,8 @@ def dino(
     others = 1 - jnp.eye(*found.cross_entropy.shape[1:])
     by_pair = found.cross_entropy.mean(axis=0)
     value = jnp.sum(others * by_pair) / jnp.sum(others)
-    # The mean of the teacher's similarities is that of its mean direction.
+    # The mean of the teacher's similarities is the similarity of its mean
+    # direction.
     mean = teacher.astype(jnp.float32).mean(axis=(0, 1))
     center = jnp.matmul(teacher_prototypes, mean, precision="highest")
     is_centred = settings.centering == "mean"
@@ -151,7 +152,7 @@ def _features(
   crops: UInt8[Array | np.ndarray, "b k s s c"],
   dropout: Key[Array, ""] | None = None,
 ) -> Float[Array, "b k d"]:
-  """Features of each crop; without a key, dropout is off."""
+  """Computes features of each crop; without a key, dropout is off."""
   found = network.apply(
     {"params": params},
     crops.reshape(-1, *crops.shape[2:]),

@@ -13,13 +13,13 @@ A teacher's probabilities are
 with an offset for each prototype, which prevents any of them from dominating:
 the negative centre of DINO, or the result of Sinkhorn-Knopp iterations.
 
-The most frequent passes, those of a student and of Sinkhorn iterations, sum
-exponentials without finding the maximum first: the lengths of features and
-prototypes give a bound on the logits. float32 can represent the terms of logits
-up to 157 below the bound, which is all of them if prototypes have unit length
-and the temperature is above 0.013. Sinkhorn starts with a bound for each
-prototype, and then has probabilities. A student whose logits are all further
-below gives NaN, which ends a run with an error message.
+The most frequent passes, those of the student and of Sinkhorn iterations, sum
+exponentials without first finding the maximum: the lengths of features and
+prototypes bound the logits. float32 can represent the terms of logits up to 157
+below the bound, which is all of them if prototypes have unit length and the
+temperature is above 0.013. Sinkhorn starts with a bound for each prototype, and
+afterwards has probabilities. A student whose logits are all further below gives
+NaN, which ends a run with an error message.
 """
 
 import math
@@ -35,8 +35,8 @@ from vit_jax.objectives.dino.kind import CHUNK
 
 Numbers = Array | np.ndarray
 Temperature = Float[Numbers, ""] | float
-# Exponentials of this and less are added up, a million of them, without
-# overflow; those of as many below 0 and more do not vanish.
+# A million exponentials of this or less can be summed without overflow; those
+# of minus this or more do not vanish.
 _HIGHEST = 70.0
 _LEAST = float(np.finfo(np.float32).tiny)
 _SURE = 1e-28
@@ -47,9 +47,9 @@ class Teacher(NamedTuple):
   """Tokens and prototypes, with the values that define probabilities.
 
   Attributes:
-    features: Tokens, of unit length.
-    prototypes: Of unit length.
-    temperature: What similarities are divided by.
+    features: Tokens, with unit length.
+    prototypes: Prototypes, with unit length.
+    temperature: Temperature that divides the similarities.
     offset: Added to the logits of each prototype, float32.
     norm: Logarithm of the sum of each token's probabilities before they are
       normalised, float32.
@@ -66,8 +66,9 @@ class Comparison(NamedTuple):
   """A comparison of a student with its teacher, in float32.
 
   Attributes:
-    cross_entropy: Of each view of the student with each of the teacher.
-    entropy: Of the teacher's probabilities of each of its views.
+    cross_entropy: Cross-entropy of each view of the student with each of the
+      teacher.
+    entropy: Entropy of the teacher's probabilities for each of its views.
     used: The teacher's mean probability of each prototype.
   """
 
@@ -77,7 +78,7 @@ class Comparison(NamedTuple):
 
 
 def chunk_size(num_prototypes: int) -> int:
-  """Number of prototypes that are compared at a time."""
+  """Returns the number of prototypes that are compared at a time."""
   if num_prototypes <= CHUNK:
     return num_prototypes
   return math.gcd(num_prototypes, CHUNK)
@@ -89,7 +90,7 @@ def centred(
   temperature: Temperature,
   center: Float[Numbers, " k"],
 ) -> Teacher:
-  """A teacher whose similarities are lowered by a centre. [DINO] equation 4."""
+  """Builds a teacher with similarities minus a centre. [DINO] equation 4."""
   offset = -center / temperature
 
   def of_chunk(rows, offset):
@@ -108,26 +109,26 @@ def balanced(
   iterations: int = 3,
   weights: Float[Numbers, "*tokens"] | None = None,
 ) -> Teacher:
-  """A teacher that uses all prototypes equally, by Sinkhorn-Knopp.
+  """Builds a teacher that uses all prototypes equally, by Sinkhorn-Knopp.
 
   Each iteration scales the probabilities of every prototype to the same sum
   over all tokens of the global batch, then those of every token to a sum of
   one. [SwAV] appendix A, dinov2's dino_clstoken_loss.py, in logarithms.
 
   Args:
-    features: Tokens, of unit length.
-    prototypes: Of unit length.
-    temperature: What similarities are divided by.
+    features: Tokens, with unit length.
+    prototypes: Prototypes, with unit length.
+    temperature: Temperature that divides the similarities.
     iterations: Number of times that both are scaled.
     weights: Weight of each token, 0 for padding; None: all have weight 1.
   """
   if weights is None:
     weights = jnp.ones(features.shape[:-1], jnp.float32)
-  # Where all is padding no result counts, but it has to be finite.
+  # If everything is padding the result is unused, but it has to be finite.
   weights = jnp.where(jnp.any(weights > 0), weights, 1.0)
   tokens = tuple(range(weights.ndim))
   norm = jnp.zeros(weights.shape, jnp.float32)
-  # Any offset will do to begin with, as prototypes are scaled first.
+  # Any initial offset will do, as prototypes are scaled first.
   offset = -_shift(_bounds(features, prototypes, temperature))
   for _ in range(iterations):
 
@@ -151,9 +152,9 @@ def sinkhorn(
   iterations: int = 3,
   weights: Real[Numbers, " n"] | None = None,
 ) -> Float[Numbers, "n k"]:
-  """Probabilities that use all prototypes equally, by Sinkhorn-Knopp.
+  """Computes probabilities that use all prototypes equally.
 
-  Like `balanced`, for logits that are in memory.
+  Runs Sinkhorn-Knopp like `balanced`, on logits that are in memory.
 
   Args:
     logits: Similarities of rows and prototypes, before the temperature.
@@ -171,10 +172,10 @@ def sinkhorn(
   if weights is not None:
     weights = jnp.asarray(weights, jnp.float32)
     counted, log_weights = weights > 0, jnp.log(weights)
-    # Padding may be anything, which -inf would not hide.
+    # Padding may hold any values, which -inf would not hide.
     logits = jnp.where(counted[:, None], logits, 0.0)
-  # Prototypes come first, so that a number added to all of one's logits changes
-  # nothing; differences keep their digits when they are divided.
+  # Prototypes come first, so that adding a number to all logits of one changes
+  # nothing; differences keep their precision when divided.
   most = jnp.max(logits, axis=0, keepdims=True)
   logits = (logits - most) / temperature
   norm = jnp.zeros(len(logits), jnp.float32)
@@ -192,7 +193,7 @@ def sinkhorn(
 def _bounds(
   features: Tokens, prototypes: Float[Numbers, "k d"], temperature: Temperature
 ) -> Float[Array, " k"]:
-  """The largest logit that each prototype can have."""
+  """Returns the largest logit that each prototype can have."""
 
   def lengths(x):
     return jnp.linalg.norm(x.astype(jnp.float32), axis=-1)
@@ -201,7 +202,7 @@ def _bounds(
 
 
 def _shift(bound: Array) -> Array:
-  """To be taken from logits up to `bound` before their exponentials are."""
+  """Returns the shift to subtract from logits up to `bound` before exp."""
   return jax.lax.stop_gradient(jnp.maximum(bound - _HIGHEST, 0.0))
 
 
@@ -210,7 +211,7 @@ def _log(sums: Array) -> Array:
 
 
 def _beside(offset: Float[Numbers, " k"], logits: Array) -> Array:
-  """Numbers of prototypes with as many dimensions as the logits of tokens."""
+  """Broadcasts per-prototype numbers to the rank of the tokens' logits."""
   return offset.reshape((1,) * (logits.ndim - 1) + offset.shape)
 
 
@@ -226,11 +227,11 @@ def compare(
   Gradients reach only the student's features and prototypes.
 
   Args:
-    features: Of the student's views, of unit length.
-    prototypes: Of the student.
-    temperature: Of the student.
+    features: Features of the student's views, with unit length.
+    prototypes: Prototypes of the student.
+    temperature: Temperature of the student.
     teacher: The teacher's probabilities of its views.
-    weights: Weight of each of these in `Comparison.used`; None: 1.
+    weights: Weight of each of these in `Comparison.used`; None for 1.
   """
   if weights is None:
     weights = jnp.ones(teacher.norm.shape, jnp.float32)
@@ -254,7 +255,7 @@ def compare(
     of_chunk, prototypes, teacher.prototypes, teacher.offset
   )
   sums = sums.sum(axis=0)
-  # What is left of smaller sums is not all that was to be added.
+  # Smaller sums have lost some of their terms to underflow.
   norm = shift + jnp.log(jnp.where(sums > _SURE, sums, jnp.nan))
   return Comparison(
     norm[:, None] - products.sum(axis=0),
@@ -264,10 +265,10 @@ def compare(
 
 
 def _over_chunks(function: Callable[..., Any], *arrays: Numbers) -> Any:
-  """The results of `function` on chunks of the rows, stacked.
+  """Stacks the results of `function` on chunks of the rows.
 
-  Rows of a chunk are far apart, so that every device that holds a part of the
-  prototypes holds a part of each chunk.
+  The rows of a chunk are strided, so that every device that holds part of the
+  prototypes holds part of each chunk.
   """
   num_rows = len(arrays[0])
   num_chunks = num_rows // chunk_size(num_rows)
@@ -282,12 +283,12 @@ def _over_chunks(function: Callable[..., Any], *arrays: Numbers) -> Any:
 
 
 def _joined(chunks: Float[Numbers, "n c"]) -> Float[Numbers, " k"]:
-  """Numbers of the prototypes in their order, from those of chunks."""
+  """Puts per-prototype numbers from chunks back in order."""
   return jnp.swapaxes(chunks, 0, 1).reshape(-1)
 
 
 def _similarities(features: Tokens, rows: Float[Numbers, "c d"]) -> Array:
-  """Products of tokens and prototypes in float32, of factors as they come."""
+  """Multiplies tokens and prototypes, in float32 with uncast factors."""
   return jnp.einsum(
     "...d,kd->...k",
     features,

@@ -16,7 +16,7 @@ class Schedules(NamedTuple):
   """Schedules, as functions of the number of updates.
 
   Attributes:
-    momentum: Fraction of the teacher that is kept.
+    momentum: Fraction of the teacher that is kept in an update.
     temperature: Temperature that divides the teacher's similarities.
   """
 

@@ -13,30 +13,30 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 
-with epy.lazy_imports():  # Checking a config must not wait for jax.
+with epy.lazy_imports():  # Checking a config must not load jax.
   import jax.numpy as jnp
 
 GLOBAL, LOCAL = "global", "local"
 
 
 def names(config: schema.Config, kind: str) -> tuple[str, ...]:
-  """Names of the views of a kind, in the order of the config."""
+  """Returns the names of the views of a kind, in config order."""
   return tuple(name for name in config.train.views if name.startswith(kind))
 
 
 def count(config: schema.Config, kind: str) -> int:
-  """Number of crops of a kind per image."""
+  """Returns the number of crops of a kind per image."""
   return sum(config.train.views[name].count for name in names(config, kind))
 
 
 def side(config: schema.Config, kind: str) -> int:
-  """Side of the crops of a kind, in pixels."""
+  """Returns the side of the crops of a kind, in pixels."""
   view = config.train.views[names(config, kind)[0]]
   return config.model.image_size if view.size is None else view.size
 
 
 def joined(batch: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-  """The crops of some views of each image, [b, crops, side, side, 3]."""
+  """Joins crops of some views of each image: [b, crops, side, side, 3]."""
   crops = [batch[name] for name in names]
   return crops[0] if len(crops) == 1 else jnp.concatenate(crops, axis=1)
 

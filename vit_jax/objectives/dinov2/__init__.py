@@ -2,7 +2,7 @@
 
 
 def __getattr__(name: str):
-  # It needs jax, for which importing the package must not wait.
+  # It needs jax, which importing the package must not load.
   if name != "koleo":
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
   from vit_jax.objectives.dinov2 import spreading

@@ -42,14 +42,14 @@ def read(config: schema.Config) -> tuple[Learner, Constants]:
 
 
 def _shapes(weights: Weights) -> dict[str, tuple[int, ...]]:
-  """Shapes of the parameters in addition to a network's, by path."""
+  """Returns the shapes of parameters other than the network's, by path."""
   leaves = flat.flatten(weights.beside)
   return {path: np.shape(leaf) for path, leaf in leaves.items()}
 
 
 @functools.cache
 def _sections(path: str) -> tuple[schema.Model, schema.Objective | None]:
-  """Sections `model` and `objective` of a teacher; no device is touched."""
+  """Reads a teacher's `model` and `objective`, without touching a device."""
   run = reading.run_config(path)
   if run is not None:
     return run.model, run.objective

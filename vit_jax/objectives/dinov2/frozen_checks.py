@@ -16,7 +16,7 @@ _STEPS = "checkpoints"
 
 
 def check_run(config: schema.Config) -> None:
-  """Checks a teacher that is a run of vit_jax; other files are read later.
+  """Checks a teacher that is a vit_jax run; other files are read later.
 
   Raises:
     UserError: The student cannot learn from it.
@@ -39,7 +39,7 @@ def check(
   Args:
     config: The student's experiment.
     model: Section `model` of the teacher.
-    objective: Section `objective` of the teacher's heads; None: it has none.
+    objective: Section `objective` of the teacher's heads; None if it has none.
 
   Raises:
     UserError: The teacher has no DINOv2 heads, or its prototypes or patches
@@ -89,7 +89,7 @@ def check_heads(
     shapes: {path: shape} of all parameters in addition to its network.
 
   Raises:
-    UserError: A head is missing or is of another width.
+    UserError: A head is missing or has another width.
   """
   width = registry.FAMILIES.get(model.name).size(model).width
   heads = {"dino_head": objective.bottleneck}

@@ -16,9 +16,9 @@ from vit_jax.objectives.kind import ObjectiveKind
 if TYPE_CHECKING:
   from vit_jax.objectives.contract import Objective
 
-# Parameters beside those of the network.
+# Parameters in addition to the network's.
 BESIDE = ("dino_head", "ibot_head", "mask_token")
-# Least patches of a masked rectangle.
+# Minimum number of patches in a masked rectangle.
 _SMALLEST = 4
 
 
@@ -71,7 +71,7 @@ def check_files(config: schema.Config) -> None:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """Builds self-distillation of images and patches by the config's network."""
+  """Builds self-distillation of images and patches for the config's network."""
   from vit_jax.objectives.dinov2 import objective
 
   dino_kind.warn_of_average(config)
@@ -89,7 +89,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
     from vit_jax.objectives.dinov2 import frozen
 
     teacher = frozen.config_of(config)
-  # The patches of global crops are compared, too.
+  # The patches of global crops are compared as well.
   of_student = dino_kind.student_flops(config, (views.LOCAL,))
   of_teacher = dino_kind.teacher_flops(teacher, ())
   of_student += _patch_flops(config)
@@ -98,7 +98,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
 
 
 def _patch_flops(config: schema.Config) -> int:
-  """FLOPs of the head on the patches of an image that are compared."""
+  """FLOPs of the head on the compared patches of an image."""
   plan, objective = plans.of(config), config.objective
   width = registry.FAMILIES.get(config.model.name).size(config.model).width
   of_patch = dino_kind.head_flops(
@@ -137,20 +137,20 @@ def describe(config: schema.Config) -> dict[str, str]:
 
 
 def whole(params: Any, objective_state: Any) -> Any:
-  """The average of the student, network and heads, which may be the teacher."""
+  """Returns the student's average, network and heads, maybe the teacher."""
   del params
   name = "average" if "average" in objective_state else "teacher"
   return objective_state[name]
 
 
 def exported(params: Any, objective_state: Any) -> dict[str, Any]:
-  """The network of the average, without its heads and mask token."""
+  """Returns the network of the average, without heads and mask token."""
   found = whole(params, objective_state)
   return {name: tree for name, tree in found.items() if name not in BESIDE}
 
 
 def carried(objective_state: Any) -> dict[str, Any]:
-  """The centres of an averaged teacher; a frozen teacher keeps its own."""
+  """Returns the centres of an averaged teacher; a frozen one keeps its own."""
   if "average" in objective_state:
     return {}
   names = ("center", "patch_center")

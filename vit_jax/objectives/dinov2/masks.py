@@ -1,8 +1,8 @@
-"""Patches that are hidden from the student: dinov2's collate.py.
+"""Masking of patches for the student: dinov2's collate.py.
 
-In each group of images some global crops are masked, by fractions that are
-spread evenly over a range, and the others are not. So the number of masked
-patches of a group has a bound that is known in advance.
+In each group of images some global crops are masked, with fractions spread
+evenly over a range, and the others are not. The number of masked patches per
+group is thus bounded by a number known in advance.
 """
 
 import jax
@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from vit_jax.objectives import block_masks
 from vit_jax.objectives.dinov2.plan import Plan
 
-SMALLEST = 4  # Patches of a rectangle.
+SMALLEST = 4  # Minimum patches per rectangle.
 
 
 def draw(
@@ -49,8 +49,8 @@ def find(
   """Finds the masked patches of each group, and their weights.
 
   Returns:
-    Numbers of the patches among those of the group; and one over the number of
-    masked patches of their crop, 0 of numbers that stand for none.
+    Indices of the patches within the group, and weights: one over the number of
+    masked patches in their crop, 0 for padding.
   """
   groups = mask.reshape(-1, plan.num_crops, mask.shape[2])
   of_crop = jnp.maximum(groups.sum(axis=2, keepdims=True), 1)

@@ -38,7 +38,7 @@ def dinov2(
   """Builds self-distillation of the network of a config.
 
   Each resolution is one forward pass: the global crops of all images, some of
-  them masked, then the local ones.
+  them masked, then the local crops.
 
   Args:
     config: The experiment.
@@ -132,7 +132,7 @@ def dinov2(
       taught_patches = masks.take(taught_patches, places)
     said, rows = student.say_of_patches(params, patches)
     wanted, teachers = master.say_of_patches(teacher, taught_patches)
-    # A token is a pair of one view of either.
+    # A token is a pair of one view of each.
     patches_found, patch_mean = _compared(
       settings,
       said.reshape(-1, 1, said.shape[-1]),
@@ -215,7 +215,7 @@ def dinov2(
 
 
 def _joined(tokens: Float[Array, "b c n d"]) -> Float[Array, "b m d"]:
-  """The patches of all crops of each image, one after the other."""
+  """Concatenates the patches of all crops of each image."""
   return tokens.reshape(len(tokens), -1, tokens.shape[-1])
 
 
@@ -244,7 +244,7 @@ def _compared(
   found = prototypes_lib.compare(
     student, rows, settings.student_temperature, probabilities, counted
   )
-  # The mean of the similarities is that of the mean direction.
+  # The mean similarity is the similarity of the mean direction.
   total = jnp.einsum("bg,bge->e", counted, teacher.astype(jnp.float32))
   mean = total / jnp.maximum(counted.sum(), 1)
   return found, jnp.matmul(teacher_rows, mean, precision="highest")
@@ -258,15 +258,15 @@ def _encoded(
   dropout: Key[Array, ""] | None = None,
   num_read: int | None = None,
 ) -> tuple[Float[Array, "b c d"], Float[Array, "b c n d"]]:
-  """Class tokens and patches of each crop, after the last norm.
+  """Returns class tokens and patches of each crop, after the last norm.
 
   Args:
     network: Vision Transformer without a head.
     params: Its parameters, with the mask token.
     crops: Crops of each image.
-    mask: True for the patches that the mask token replaces; None: none.
-    dropout: Key of dropout and stochastic depth; None: they are off.
-    num_read: Number of first tokens that are read; None: all.
+    mask: True for patches that the mask token replaces; None if there are none.
+    dropout: Key of dropout and stochastic depth; None to disable them.
+    num_read: Number of leading tokens that are read; None for all.
   """
   tokens = masked_tokens.encode(
     network,

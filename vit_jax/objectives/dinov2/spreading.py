@@ -9,15 +9,15 @@ _EPSILON = 1e-8
 
 
 def koleo(features: Float[Array | np.ndarray, "n d"]) -> Float[Array, ""]:
-  """Kozachenko and Leonenko's estimate of the entropy, negative. [DINOv2] 4.
+  """Negative Kozachenko-Leonenko estimate of the entropy. [DINOv2] 4.
 
   Args:
     features: Features of any length, which are normalised to unit length here.
 
   Returns:
-    The mean of -log of each row's distance to its nearest neighbour, the row
-    whose product with it is largest, float32. It is finite for equal rows, and
-    gradients go through both.
+    The mean over rows of -log of the distance to the nearest neighbour, the row
+    with the largest dot product; float32. It is finite for equal rows, and
+    gradients flow through both.
   """
   rows = jnp.asarray(features, jnp.float32)
   squares = jnp.sum(jnp.square(rows), axis=1, keepdims=True)
@@ -26,13 +26,13 @@ def koleo(features: Float[Array | np.ndarray, "n d"]) -> Float[Array, ""]:
   products = jnp.matmul(rows, rows.T, precision="highest")
   own = jnp.eye(len(rows), dtype=bool)
   nearest = jnp.argmax(jnp.where(own, -jnp.inf, products), axis=1)
-  # As torch's PairwiseDistance, whose epsilon is added to the difference.
+  # Like torch's PairwiseDistance, which adds epsilon to the difference.
   difference = rows - rows[nearest] + _EPSILON
   distance = jnp.sqrt(jnp.sum(jnp.square(difference), axis=1))
   return -jnp.mean(jnp.log(distance + _EPSILON))
 
 
 def by_group(features: Float[Array, "b d"], size: int) -> Float[Array, ""]:
-  """The mean of `koleo` over groups of consecutive rows."""
+  """Averages `koleo` over groups of consecutive rows."""
   groups = features.reshape(-1, size, features.shape[1])
   return jnp.mean(jax.vmap(koleo)(groups))

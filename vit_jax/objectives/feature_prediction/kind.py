@@ -14,7 +14,7 @@ if TYPE_CHECKING:
   from vit_jax.objectives.contract import Objective
 
 TEACHER = "config.objective.teacher"
-# Parameters beside those of the network.
+# Parameters in addition to the network's.
 MASK_TOKEN, HEAD = "mask_token", "patch_head"
 
 
@@ -47,7 +47,7 @@ def check_files(config: schema.Config) -> None:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """Builds the prediction of a teacher's features by the config's network.
+  """Builds prediction of a teacher's features by the config's network.
 
   Raises:
     UserError: There is no teacher, or it does not have the student's patches.
@@ -70,8 +70,7 @@ def build(
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   """FLOPs of an image's forward pass, two per multiply-add.
 
-  A training step is counted as three forward passes, of which the teacher takes
-  one.
+  A training step counts as three forward passes, but only one for the teacher.
   """
   del num_classes
   flops = cost.trained_flops(
@@ -118,6 +117,6 @@ KIND = ObjectiveKind(
   check=check,
   check_files=check_files,
   exported=exported,
-  # The two by two patches of a small network.
+  # The 2 x 2 patches of a small network.
   small={"teacher": "random", "masked_patches": 2, "smallest_block": 1},
 )

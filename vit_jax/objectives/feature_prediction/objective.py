@@ -1,8 +1,8 @@
 """Prediction of a teacher's features for masked patches: EVA and EVA-02.
 
 Fang et al., arXiv 2211.07636 and 2303.11331. The student sees an image in which
-a mask token replaces two patches in five, and predicts for each of these the
-direction of the features of a frozen teacher, which sees the whole image. There
+a mask token replaces two patches in five, and predicts for each of them the
+direction of a frozen teacher's features, computed from the whole image. There
 are no labels. `mask_token` and `patch_head` are added to the network's
 parameters, and are dropped when another run starts from them.
 """
@@ -23,14 +23,14 @@ from vit_jax.objectives import contract, masked_places, masked_tokens
 from vit_jax.objectives.feature_prediction import kind, start
 from vit_jax.objectives.frozen_network import FrozenNetwork
 
-# Least product of two lengths. torch.nn.CosineSimilarity
+# Minimum product of two lengths. torch.nn.CosineSimilarity
 _EPSILON = 1e-8
 
 
 def feature_prediction(
   config: schema.Config, teacher: FrozenNetwork
 ) -> contract.Objective:
-  """Builds the prediction by the Vision Transformer of a config.
+  """Builds feature prediction by the Vision Transformer of a config.
 
   Args:
     config: The experiment.
@@ -46,7 +46,7 @@ def feature_prediction(
     model_rng, start_rng, token_rng, head_rng = jax.random.split(rng, 4)
     images = jnp.zeros((1, *[model.image_size] * 2, 3), jnp.uint8)
     params = network.init(model_rng, images)["params"]
-    # Of zeros, as a classifier's starts, no cosine has a gradient.
+    # Zeros, as for a classifier, would give a cosine without a gradient.
     kernel = nn.initializers.xavier_normal()(head_rng, (width, teacher.width))
     return {
       **start.started(params, start_rng, model),
@@ -109,8 +109,8 @@ def feature_prediction(
 def cosine(
   x: Float[Array, "b k d"], y: Float[Array, "b k d"]
 ) -> Float[Array, "b k"]:
-  """Cosine similarity of vectors, float32; 0 if one of them is zero."""
+  """Computes cosine similarities in float32; 0 if a vector is zero."""
   x, y = x.astype(jnp.float32), y.astype(jnp.float32)
   squares = jnp.sum(x * x, axis=-1) * jnp.sum(y * y, axis=-1)
-  # Under the root, where a length of 0 would have no gradient.
+  # Clipped under the root, as a length of 0 would have no gradient.
   return jnp.sum(x * y, axis=-1) / jnp.sqrt(jnp.maximum(squares, _EPSILON**2))

@@ -1,4 +1,4 @@
-"""Initial parameters of the released code, where they differ from the ViT's."""
+"""Initialisation of the released code where it differs from the ViT's."""
 
 import math
 
@@ -16,15 +16,15 @@ _STDDEV = 0.02
 def started(
   params: contract.Params, rng: Key[Array, ""], model: schema.Model
 ) -> contract.Params:
-  """Initial parameters of EVA-02's pre-training.
+  """Initialises parameters as in EVA-02's pre-training.
 
-  Matrices of the blocks are Xavier-normal. Those of networks with a norm within
-  their MLPs (`model.mlp_norm`), the larger ones, are each drawn separately, and
-  those of values, of the attention's outputs and of the MLPs are scaled by
-  sqrt(log(2 depth)). In the others queries, keys and values are one matrix, and
-  so are the two layers before SwiGLU's product. Patches are embedded by a
-  Xavier-uniform matrix. The class token and the positions are normal, truncated
-  at their standard deviation of 0.02.
+  Matrices of the blocks are Xavier-normal. In networks with a norm in their
+  MLPs (`model.mlp_norm`), the larger ones, each is drawn separately, and those
+  of values, attention outputs and MLPs are scaled by sqrt(log(2 depth)). In the
+  others, queries, keys and values form one matrix, and so do the two layers
+  before SwiGLU's product. Patches are embedded by a Xavier-uniform matrix. The
+  class token and the positions are normal, truncated at their standard
+  deviation of 0.02.
 
   Args:
     params: Parameters of the network.
@@ -56,17 +56,17 @@ def started(
 
 
 def mask_token(rng: Key[Array, ""], width: int) -> Float[Array, "1 1 d"]:
-  """The initial mask token."""
+  """Draws the initial mask token."""
   return _token(rng, (1, 1, width))
 
 
 def _token(rng, shape):
-  """A normal distribution, cut off at its standard deviation."""
+  """Draws from a normal distribution truncated at its standard deviation."""
   return _STDDEV * jax.random.truncated_normal(rng, -1, 1, shape)
 
 
 def _deviations(model: schema.Model) -> dict[str, float]:
-  """Layer of a block -> standard deviation of its matrix."""
+  """Returns the standard deviation of each layer's matrix in a block."""
   size = registry.FAMILIES.get(model.name).size(model)
   width, hidden = size.width, size.mlp_dim
   joins = not model.mlp_norm

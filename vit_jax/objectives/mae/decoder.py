@@ -19,7 +19,7 @@ class Decoder(nn.Module):
     depth: Number of layers.
     grid: Patches along a side of the image.
     num_outputs: Number of values predicted per patch.
-    num_prefix: Number of tokens before those of the patches.
+    num_prefix: Number of tokens before the patches.
     scan_layers: True if the layers are compiled as one.
     remat: A value of `config.model.remat`.
   """
@@ -40,7 +40,7 @@ class Decoder(nn.Module):
     """Returns predictions for the patches, row by row, in the compute dtype.
 
     Args:
-      tokens: Encoded prefix tokens, then those of the visible patches.
+      tokens: Encoded prefix tokens, followed by those of the visible patches.
       visible: Indices of these patches.
     """
     dtype, num_patches = self.config.dtype, self.grid**2

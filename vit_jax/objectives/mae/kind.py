@@ -67,9 +67,9 @@ def check(config: schema.Config) -> None:
 
 
 def num_visible(config: schema.Config) -> int:
-  """Number of patches of an image that the encoder sees."""
+  """Returns the number of patches per image that the encoder sees."""
   side, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
-  # As models_mae.py has it: int(L * (1 - mask_ratio)).
+  # As in models_mae.py: int(L * (1 - mask_ratio)).
   return int(side**2 * (1 - config.objective.mask_ratio))
 
 
@@ -84,7 +84,7 @@ def build(
 
 
 def decoder_model(config: schema.Config) -> schema.Model:
-  """The decoder's layers as a section of `config.model`."""
+  """Returns the decoder's layers as a section `config.model`."""
   objective = config.objective
   return config.model.updated(
     width=objective.decoder_width,
@@ -98,8 +98,8 @@ def decoder_model(config: schema.Config) -> schema.Model:
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   """FLOPs of an image's forward pass, two per multiply-add.
 
-  The encoder sees only the visible patches; after a convolutional stem, this
-  applies to its layers.
+  The encoder sees only the visible patches; with a convolutional stem, this
+  applies to the layers after it.
   """
   del num_classes
   model = config.model

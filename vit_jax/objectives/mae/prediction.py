@@ -50,7 +50,7 @@ def decoder_with(model: schema.Model, params: contract.Params) -> Decoder:
 
 
 def _decoder(encoder: schema.Model, model: schema.Model) -> Decoder:
-  """The decoder of layers like those of `model`, behind an encoder."""
+  """Builds a decoder for an encoder, with layers like those of `model`."""
   family = registry.FAMILIES.get(encoder.name)
   grid, patch_size = family.grid(encoder)
   size = family.size(model)
@@ -93,7 +93,7 @@ def predict(
       `decoder`.
     images: Images.
     visible: Indices of the patches that the encoder sees, in any order.
-    dropout: Key of dropout and stochastic depth; None: they are off.
+    dropout: Key of dropout and stochastic depth; None to disable them.
   """
   tokens = encoder.apply(
     {"params": params},
@@ -112,10 +112,10 @@ def visible_features(
   visible: Int[Array, "b v"],
   train: bool,
 ) -> Float[Array, "b k d"]:
-  """Encoded prefix tokens and visible patches.
+  """Encodes prefix tokens and visible patches.
 
-  If a patch's token is computed only from its pixels, hidden patches are
-  dropped before the embedding. The class token is joined to the rest.
+  If a patch's token depends only on its own pixels, hidden patches are dropped
+  before the embedding. The class token is prepended to the rest.
   """
   if model.stem_blocks is not None:
     tokens = model.embed(images)
@@ -127,14 +127,14 @@ def visible_features(
 
 
 def _seen_alone(model, images, visible):
-  """Prefix tokens and visible patches, equal to those of `embed`."""
+  """Embeds prefix tokens and visible patches, with results equal to `embed`."""
   batch, num_visible = visible.shape
   rows, columns = model.patch_grid(*images.shape[1:3])
   size, num_patches = model.patch_size, rows * columns
   pixels = patches_of.cut(images, size, rows).reshape(batch, num_patches, -1)
-  # Bytes are exact in any of the dtypes.
+  # Bytes are exact in all of these dtypes.
   seen = token_places.take(pixels.astype(model.dtype), visible)
-  # A column of patches is an image as well.
+  # A column of patches is an image too.
   column = (batch, num_visible * size, size, images.shape[3])
   seen = model.embed_patches(seen.astype(images.dtype).reshape(column))
   nothing = jnp.zeros((1, num_patches, model.width), model.dtype)

@@ -30,12 +30,12 @@ def reconstruct(
   mask_ratio: float = 0.75,
   normalize_pixels: bool = True,
 ) -> tuple[Float[Array, ""], Float[Array, "b n pixels"], Float[Array, "b n"]]:
-  """Predicts the patches of images that are hidden by a given noise.
+  """Predicts the image patches that a given noise hides.
 
   Args:
-    model: The encoder, as `vit_jax.load` returns it.
+    model: The encoder, as returned by `vit_jax.load`.
     params: Parameters of the encoder, with the decoder's under `decoder`, as
-      `vit_jax.load(path, pretraining=True)` returns them.
+      returned by `vit_jax.load(path, pretraining=True)`.
     images: Normalised images of the encoder's size.
     noise: Noise per patch; the `int(n * (1 - mask_ratio))` patches with the
       least are visible.
@@ -161,7 +161,7 @@ def _visible(
 def _bytes(
   values: Float[Array, "*b c"], normalization: str
 ) -> UInt8[Array, "*b c"]:
-  """Pixels whose normalised values these are, the nearest that there are."""
+  """Converts normalised values to the nearest pixels."""
   mean, deviation = (np.float32(part) for part in pixels.parse(normalization))
   shape = (1,) * (values.ndim - 1) + (-1,)
   values = values * deviation.reshape(shape) + mean.reshape(shape)

@@ -1,4 +1,4 @@
-"""Initial parameters of the released code, where they differ from the ViT's."""
+"""Initialisation of the released code where it differs from the ViT's."""
 
 import math
 
@@ -12,7 +12,7 @@ from vit_jax.objectives import contract
 def started(
   params: contract.Params, rng: Key[Array, ""] | None = None
 ) -> contract.Params:
-  """Returns initial parameters of the released code that differ from the ViT's.
+  """Initialises parameters that differ from the ViT's in the released code.
 
   Queries, keys and values are one matrix there, whose Xavier bound is smaller.
   With `rng`, patches are embedded by a Xavier-uniform matrix and the class
@@ -22,7 +22,7 @@ def started(
   def start(path, leaf):
     names = [part.key for part in path]
     if names[-1] == "kernel" and names[-2] in ("query", "key", "value"):
-      # sqrt(6 / (d + 3 d)) in place of sqrt(6 / (d + d)).
+      # sqrt(6 / (d + 3 d)) instead of sqrt(6 / (d + d)).
       return leaf / math.sqrt(2)
     return leaf
 

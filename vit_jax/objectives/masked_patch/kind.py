@@ -14,7 +14,7 @@ if TYPE_CHECKING:
   from vit_jax.objectives.contract import Objective
 
 COLOURS = 512  # Three bits for each of red, green and blue.
-# Target -> (side of a patch, pixels -> outputs of the head for one patch).
+# Target -> (side of a patch in pixels -> outputs of the head per patch).
 NUM_OUTPUTS = {
   "mean_colour": lambda patch_size: COLOURS,
   "colours_4x4": lambda patch_size: 16 * COLOURS,
@@ -42,7 +42,7 @@ def check(config: schema.Config) -> None:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """Builds the prediction of corrupted patches by the network of the config."""
+  """Builds prediction of corrupted patches by the config's network."""
   from vit_jax.objectives.masked_patch import objective
 
   del facts, total_steps
@@ -50,7 +50,7 @@ def build(
 
 
 def num_corrupted(config: schema.Config) -> int:
-  """Number of corrupted patches per image, at least one."""
+  """Returns the number of corrupted patches per image, at least one."""
   side, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
   return max(1, round(config.objective.mask_rate * side**2))
 

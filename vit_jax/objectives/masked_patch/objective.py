@@ -1,10 +1,10 @@
 """Masked patch prediction: appendix B.1.2 of the ViT paper.
 
-Half of an image's patch embeddings are corrupted, as words are in BERT, and the
-network predicts from each of them the content of its patch. There are no
-labels. The network is the Vision Transformer of a supervised run, without its
-head; `mask_token` and `patch_head` are added to it, and are dropped when
-another run starts from the parameters.
+Half of an image's patch embeddings are corrupted, like words in BERT, and the
+network predicts the content of each corrupted patch. There are no labels. The
+network is the Vision Transformer of a supervised run, without its head;
+`mask_token` and `patch_head` are added to it, and are dropped when another run
+starts from the parameters.
 """
 
 from typing import Any
@@ -22,15 +22,15 @@ from vit_jax.models.layers import heads, token_places
 from vit_jax.objectives import contract
 from vit_jax.objectives.masked_patch import kind, targets
 
-# What takes the place of a corrupted patch's embedding: the mask token, or that
-# of another patch of the image, each with this chance; else it stays. [P]
+# Probability that a corrupted patch's embedding is replaced by the mask token,
+# or by that of another patch of the image; otherwise it is kept. [P]
 MASK, OTHER = 0.8, 0.1
-# In place of a patch's number: the mask token.
+# Stands for the mask token instead of a patch's index.
 MASK_TOKEN = -1
 
 
 def masked_patch(config: schema.Config) -> contract.Objective:
-  """Builds the prediction of corrupted patches by a config's ViT."""
+  """Builds prediction of corrupted patches by a config's ViT."""
   family = registry.FAMILIES.get(config.model.name)
   width = family.size(config.model).width
   grid, patch_size = family.grid(config.model)

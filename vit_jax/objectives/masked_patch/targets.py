@@ -10,8 +10,8 @@ from vit_jax.models.layers.normalize import normalize
 from vit_jax.objectives import losses, patches
 from vit_jax.objectives.masked_patch.kind import COLOURS
 
-_LEVELS = 8  # Of red, green and blue each.
-_SIDE = 4  # Of the small picture that a patch can be scaled down to.
+_LEVELS = 8  # Levels of red, green and blue each.
+_SIDE = 4  # Side of the small image that a patch can be scaled down to.
 
 Metrics = dict[str, Float[Array, ""]]
 
@@ -34,10 +34,10 @@ class Target:
 def colours(
   images: UInt8[Array, "b h w c"], size: int, grid: int, side: int
 ) -> Int[Array, "b n m"]:
-  """Mean colours of the side x side equal parts of each patch, row by row.
+  """Returns mean colours of the side x side equal parts of each patch.
 
-  A colour is 64 red + 8 green + blue, each one of eight equal parts of 0 to
-  255, computed in integers.
+  Parts are in row-major order. A colour is 64 red + 8 green + blue, each
+  quantised to eight equal parts of 0 to 255 in integer arithmetic.
   """
   batch, part, parts = images.shape[0], size // side, grid * side
   images = images[:, : grid * size, : grid * size].astype(jnp.int32)
@@ -51,7 +51,7 @@ def colours(
 def _classification(
   outputs: Float[Array, "b k o"], wanted: Int[Array, "b k m"]
 ) -> Metrics:
-  """Cross-entropy in nats a colour, and the share that is right."""
+  """Returns the cross-entropy in nats per colour, and the accuracy."""
   logits = outputs.reshape(-1, COLOURS)
   labels = wanted.reshape(-1)
   return {
@@ -70,7 +70,7 @@ def _values(
 def _regression(
   outputs: Float[Array, "b k o"], wanted: Float[Array, "b k o"]
 ) -> Metrics:
-  """Mean squared error of a normalised value."""
+  """Returns the mean squared error of normalised values."""
   return {"loss": jnp.square(outputs - wanted).mean()}
 
 

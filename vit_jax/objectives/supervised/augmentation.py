@@ -10,8 +10,8 @@ def augmented(
 ) -> contract.Batch:
   """Returns the batch after erasing and mixing, which use normalised floats.
 
-  Mixing adds `other_label`, that of the image mixed in, and `label_share`, the
-  share of the image's own.
+  Mixing adds `other_label`, the label of the image mixed in, and `label_share`,
+  the share of the image's own label.
   """
   objective = config.objective
   mixes = bool(objective.mixup_alpha or objective.cutmix_alpha)

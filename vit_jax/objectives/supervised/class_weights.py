@@ -13,7 +13,7 @@ _KEY = "config.objective.class_weights"
 def check(objective: schema.Supervised, sampling: str) -> None:
   """Raises UserError for weights with a loss that does not support them.
 
-  Also for balanced weights if classes are drawn equally often anyway.
+  Also raises for balanced weights if classes are already drawn equally often.
   """
   if objective.class_weights is not None and objective.loss != "softmax":
     raise UserError(

@@ -15,7 +15,7 @@ def hard(
   teacher: Float[Array, "b classes"],
   temperature: float,
 ) -> Float[Array, " b"]:
-  """Cross-entropy with the class that the teacher predicts."""
+  """Computes the cross-entropy with the class that the teacher predicts."""
   del temperature
   return losses.softmax_cross_entropy(student, jnp.argmax(teacher, axis=1))
 
@@ -25,7 +25,7 @@ def soft(
   teacher: Float[Array, "b classes"],
   temperature: float,
 ) -> Float[Array, " b"]:
-  """The released soft loss: that of the paper divided by the classes."""
+  """Computes the released soft loss: the paper's divided by the classes."""
   divergence = soft_batchmean(student, teacher, temperature)
   return divergence / student.shape[1]
 
@@ -35,7 +35,7 @@ def soft_batchmean(
   teacher: Float[Array, "b classes"],
   temperature: float,
 ) -> Float[Array, " b"]:
-  """temperature^2 KL(teacher || student) of softened probabilities."""
+  """Computes temperature^2 KL(teacher || student) of softened probabilities."""
   ours, theirs = (
     jax.nn.log_softmax(logits.astype(jnp.float32) / temperature)
     for logits in (student, teacher)

@@ -81,7 +81,7 @@ def check_files(config: schema.Config) -> None:
 
 
 def _check_numbers(config: schema.Config) -> None:
-  """Raises UserError for keys that only classification has."""
+  """Raises UserError for keys that apply only to classification."""
   objective = config.objective
   targets.check(objective.loss, config.train.dataset)
   for key, value in (
@@ -107,7 +107,7 @@ def _check_numbers(config: schema.Config) -> None:
 def build(
   config: schema.Config, facts: DataFacts, total_steps: int
 ) -> "Objective":
-  """Builds classification or regression by the network of the config."""
+  """Builds classification or regression for the network of the config."""
   from vit_jax.models import build as models_build
   from vit_jax.objectives.supervised import objective, regression
 
@@ -129,8 +129,8 @@ def build(
 def forward_flops(config: schema.Config, num_classes: int) -> int:
   """FLOPs of an image's forward pass, two per multiply-add.
 
-  A training step is counted as three forward passes, of which a teacher, or a
-  backbone that `optimizer.freeze` holds, takes one.
+  A training step counts as three forward passes, but only one for a teacher or
+  a backbone frozen by `optimizer.freeze`.
   """
   from vit_jax.optim import multipliers
 
@@ -181,7 +181,7 @@ def describe(config: schema.Config) -> dict[str, str]:
 
 
 def activation(config: schema.Config) -> str:
-  """Name of the function from logits to probabilities; 'none' for numbers."""
+  """Returns the name of the output activation; 'none' for numbers."""
   if config.objective.predicts_numbers:
     return "none"
   return config.objective.loss.removesuffix("_mean")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 _MEAN, _STD = "target_mean", "target_std"
-# The heads that networks have; what one of several predicts is their mean.
+# Names of networks' heads; the prediction of several is their mean.
 _HEADS = ("head", "head_dist")
 
 
@@ -30,8 +30,7 @@ def exported(params: Any, objective_state: Mapping[str, Any]) -> Any:
   """Returns parameters whose heads predict the numbers themselves.
 
   Args:
-    params: Parameters that were trained, or their shapes, which are those of
-      the result.
+    params: Trained parameters, or their shapes, which the result shares.
     objective_state: State of the objective; without a scale, the heads already
       predict the numbers.
   """

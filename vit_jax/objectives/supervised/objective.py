@@ -21,7 +21,7 @@ def supervised(
   teacher: FrozenNetwork | None = None,
   class_weights: Float[np.ndarray, " classes"] | None = None,
 ) -> contract.Objective:
-  """Classification with a module `model(images, train=...) -> logits`.
+  """Builds classification with a module `model(images, train=...) -> logits`.
 
   Args:
     model: Module that takes uint8 images, which it normalises itself, or
@@ -30,7 +30,7 @@ def supervised(
     config: The experiment.
     teacher: Network whose predictions are also learned, by the head that the
       model sows as "distillation" in `HEADS`, or else by its only head.
-    class_weights: Factors of the losses of images by their class; None: 1.
+    class_weights: Loss weights of images by class; None for 1.
   """
   size = config.model.image_size
   mixes = bool(config.objective.mixup_alpha or config.objective.cutmix_alpha)
@@ -123,7 +123,7 @@ def _both(
   other: Int[Array, "b ..."],
   share: Float[Array, " b"],
 ) -> Int[Array, "b labels"]:
-  """The set of both labels of an image, each as far as it has a share."""
+  """Returns both labels of an image, except those with a share of 0."""
   own, other = (x.reshape(len(x), -1) for x in (own, other))
   share = share[:, None]
   return jnp.concatenate(

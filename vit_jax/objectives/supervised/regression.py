@@ -28,12 +28,12 @@ _ERRORS: dict[str, Callable[[Any], Any]] = {"mse": jnp.square, "mae": jnp.abs}
 def regression(
   model: nn.Module, config: schema.Config, targets: Targets | None, count: int
 ) -> contract.Objective:
-  """Regression with a module `model(images, train=...) -> numbers`.
+  """Builds regression with a module `model(images, train=...) -> numbers`.
 
   Args:
-    model: As of `objective.supervised`.
+    model: As for `objective.supervised`.
     config: The experiment.
-    targets: The numbers; None: the data are missing, and no training takes
+    targets: The numbers; None if the data are missing and no training takes
       place.
     count: Number of values per image.
   """
