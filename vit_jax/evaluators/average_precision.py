@@ -10,8 +10,8 @@ def mean_average_precision(
   """Returns the average over the classes that occur in some example.
 
   For a class, it is the precision among the examples scored at least as high as
-  each example of the class, averaged over these, without interpolation. An
-  example without labels belongs to none of the classes.
+  each example of the class, averaged over those examples, without
+  interpolation. An example without labels belongs to no class.
 
   Args:
     scores: Scores of the classes, comparable between examples.
@@ -22,7 +22,7 @@ def mean_average_precision(
   """
   if not np.isfinite(scores).all():
     return float("nan")
-  # A second to import, which most runs need not spend.
+  # Importing it takes a second, which most runs can avoid.
   from sklearn import metrics
 
   truth = np.zeros(scores.shape, bool)

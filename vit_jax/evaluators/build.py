@@ -7,7 +7,7 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.evaluators import entry_checks
 
-if TYPE_CHECKING:  # Checking names must not wait for jax.
+if TYPE_CHECKING:  # Checking names must not load jax.
   from vit_jax.evaluators import contract
 
 

@@ -14,7 +14,8 @@ def build(
   """Opens the data of `config.evals.<name>`.
 
   Raises:
-    UserError: The data is missing, or has more or other classes than the model.
+    UserError: The data is missing, or has more classes than the model or
+      different ones.
   """
   key = f"config.evals.{name}"
   kind = registry.OBJECTIVES.get(context.config.objective.name)

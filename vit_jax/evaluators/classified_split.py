@@ -27,22 +27,22 @@ class ClassifiedSplit:
   Every example counts once. Its label is a class, or a set of classes: either
   accepted ones, any of which is correct (ImageNet-ReaL), or all that the image
   shows. In both cases top-1 counts a prediction of any of them as correct.
-  Examples whose set is empty, or whose label is -1, are excluded from
-  everything, including `num_examples`, except that they count as examples
-  without a class in the mean average precision.
+  Examples with an empty set or a label of -1 are excluded from everything,
+  including `num_examples`, except that the mean average precision counts them
+  as examples without a class.
 
   Args:
-    place: Path of its files below `evaluations/`.
+    place: Path of its files under `evaluations/`.
     split: Examples.
-    context: Of the run.
+    context: Context of the run.
     logits: `logits(batch, *values) -> [b, classes]`, traceable, with the values
       passed to `run`.
     loss: 'softmax' or 'sigmoid'.
     num_classes: Number of columns of the logits.
     class_names: Names of the classes, if known.
     has_all_labels: True if sets contain all that an image shows.
-    class_of_label: Class of each label of the split; None: the class with the
-      same index.
+    class_of_label: Class of each label of the split; None for the class with
+      the same index.
   """
 
   def __init__(
@@ -78,17 +78,17 @@ class ClassifiedSplit:
         split.num_examples,
         num_classes,
       )
-    # Results are whole on every process: all agree on the metrics.
+    # Every process has all results, so all agree on the metrics.
     self._measure = jax.jit(
       self._measure_batch, out_shardings=meshes.replicated(context.mesh)
     )
 
   def run(self, step: int, *values: Any) -> dict[str, float]:
-    """`top1`, `top5`, `loss` and `num_examples`.
+    """Returns `top1`, `top5`, `loss` and `num_examples`.
 
-    Fractions of the examples, nats per example, and a count. There is no top5
-    for five classes or fewer. If sets contain all that images show, there is
-    also `mean_average_precision`, from 0 to 1.
+    They are fractions of the examples, nats per example, and a count. There is
+    no top5 for five classes or fewer. If sets contain all that images show,
+    there is also `mean_average_precision`, from 0 to 1.
 
     Raises:
       UserError: No example has a label.
@@ -136,8 +136,8 @@ class ClassifiedSplit:
         names=self._split.names,
         has_all_labels=self._has_all_labels,
       )
-    # Sums in float64 and in the order of the split: the same whatever the
-    # batch size, as far as the rows are.
+    # Summed in float64 and in the order of the split: the same for any batch
+    # size, as far as the rows are.
     names = ("top1", "top5", "loss")
     if self._num_classes <= 5:
       names = ("top1", "loss")
@@ -173,7 +173,7 @@ def measure(
   *,
   loss: str,
 ) -> dict[str, Float[Array, " b"] | Int[Array, " b"] | Bool[Array, " b"]]:
-  """Prediction, loss and correctness of each row.
+  """Computes the prediction, loss and correctness of each row.
 
   Args:
     logits: Scores, float32.
@@ -187,7 +187,7 @@ def measure(
   """
   accepted = labels.reshape(len(labels), 1, -1)
   _, best = jax.lax.top_k(logits, min(5, logits.shape[1]))
-  # A padding of -1 equals no class.
+  # Padding of -1 never equals a class.
   hits = (best[:, :, None] == accepted).any(axis=2)
   return {
     "prediction": best[:, 0],

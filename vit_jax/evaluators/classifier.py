@@ -16,7 +16,7 @@ from vit_jax.prompts import class_names as names_lib
 
 
 class Prediction(NamedTuple):
-  """A predicted class of an image.
+  """A class predicted for an image.
 
   Attributes:
     label: Index of the class.
@@ -35,17 +35,17 @@ class Classifier:
   Attributes:
     use: The checkpoint, with its preprocessing.
     class_names: Names of the classes; None if unknown.
-    activation: 'softmax', or 'sigmoid' for probabilities that do not add up to
+    activation: 'softmax', or 'sigmoid' for probabilities that do not sum to
       one.
 
   Args:
-    checkpoint: Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth
-      or Hugging Face directory.
+    checkpoint: A workdir, one of its checkpoints/STEP, an .npz, .safetensors or
+      .pth file, or a Hugging Face directory.
     class_names: Names of the head's classes instead of the checkpoint's:
       'imagenet', 'imagenet21k' (Google's 21,843), 'imagenet22k' (the 21,841 of
       Microsoft's and Facebook's heads), 'cifar10', 'cifar100', or a file with
       one per line.
-    classes: Texts with which a checkpoint with a text tower compares images,
+    classes: Texts that a checkpoint with a text tower compares images with,
       separated by commas, or a file with one per line.
     templates: Sentences into which each text is inserted.
     tokenizer: Path of the tokenizer of the texts; None: the checkpoint's.
@@ -53,8 +53,8 @@ class Classifier:
 
   Raises:
     UserError: The checkpoint cannot be read, has no head, predicts numbers, or
-      cannot compare images with texts; or the number of names is not that of
-      its classes.
+      cannot compare images with texts; or the number of names is not the number
+      of classes.
 
   Example:
     classify = vit_jax.Classifier("runs/photos")
@@ -145,14 +145,14 @@ class Classifier:
       describes why it cannot be read.
 
     Raises:
-      UserError: They are not finite.
+      UserError: The probabilities are not finite.
     """
     return file_outputs.finite_rows(
       self.use, self._checkpoint, paths, self._function, what="probabilities"
     )
 
   def best(self, probabilities: np.ndarray, top_k: int) -> list[Prediction]:
-    """The most probable classes; of equal ones, the lower label first."""
+    """Returns the most probable classes; ties are ordered by label."""
     names = self.class_names or ()
     order = np.argsort(-probabilities, kind="stable")[:top_k].tolist()
     return [

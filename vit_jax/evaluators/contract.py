@@ -16,7 +16,7 @@ class EvaluatedState(Protocol):
 
   @property
   def eval_params(self) -> Any:
-    """Parameters to evaluate: the average if there is one."""
+    """Returns the parameters to evaluate: the average if there is one."""
 
 
 def _no_heartbeat() -> None:
@@ -32,8 +32,8 @@ class Context:
     outputs: `(params, batch) -> {"logits", "pre_logits"}`, traceable; an
       objective's `outputs`. A batch holds `image`, uint8 [b, h, w, c].
     mesh: Devices over which parameters and batches are sharded.
-    workdir: Directory for `evaluations/`; None: no files are written.
-    num_classes: Number of columns of the logits; None: there are none.
+    workdir: Directory for `evaluations/`; None to write no files.
+    num_classes: Number of columns of the logits; None if there are none.
     class_names: Names of the classes, if known.
     heartbeat: Called after every batch, on every process, to show the watchdog
       that a long evaluation is alive; an exception from it ends the evaluation.
@@ -50,7 +50,7 @@ class Context:
 
 @runtime_checkable
 class Evaluator(Protocol):
-  """Measures a state; its data was opened when it was built."""
+  """Measures a state on data that was opened when it was built."""
 
   def run(self, state: EvaluatedState, step: int) -> dict[str, float]:
     """Measures `step` on all processes, which all return the same metrics."""

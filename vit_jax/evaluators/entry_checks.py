@@ -11,7 +11,7 @@ from vit_jax.data import splits as split_strings
 from vit_jax.errors import UserError
 from vit_jax.suggestions import did_you_mean
 
-# Outputs of an objective that are one vector an image.
+# Outputs of an objective that are one vector per image.
 REPRESENTATIONS = ("pre_logits", "logits")
 # Names become parts of metrics and of paths.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -36,9 +36,10 @@ def features(
     example: Such values, for the message.
 
   Returns:
-    A function of (name, entry, config). It raises UserError for such values, a
-    representation or data that do not exist, or a dataset of the same name as
-    one of an earlier entry whose metrics have the same prefix.
+    A function of (name, entry, config). It raises UserError for equal or
+    missing values, for a representation or data that do not exist, or for a
+    dataset with the same name as one of an earlier entry whose metrics have the
+    same prefix.
   """
 
   def check(
@@ -51,7 +52,7 @@ def features(
 
 
 def check_different(key: str, values: Sequence[Any], example: str) -> None:
-  """Raises UserError unless there are values, no two of them equal."""
+  """Raises UserError unless there are values and all differ."""
   if not values or len(set(values)) != len(values):
     raise UserError(
       f"{key} = {values} must be different numbers, such as {example}."
@@ -61,11 +62,11 @@ def check_different(key: str, values: Sequence[Any], example: str) -> None:
 def check_features(
   name: str, entry: schema.FeaturesEval, config: schema.Config
 ) -> None:
-  """Checks the keys that all evaluators on frozen features have.
+  """Checks the keys shared by all evaluators on frozen features.
 
   Raises:
     UserError: The representation or data do not exist, or a dataset has the
-      name of one of an earlier entry whose metrics have the same prefix.
+      same name as one of an earlier entry whose metrics have the same prefix.
   """
   key = f"config.evals.{name}"
   if entry.representation not in REPRESENTATIONS:
@@ -141,7 +142,7 @@ def check_texts(name: str, config: schema.Config) -> None:
 
 
 def check_split(name: str, entry: Any, config: schema.Config) -> None:
-  """Checks the data of an entry that measures on one split.
+  """Checks the data of an entry that uses a single split.
 
   Raises:
     UserError: Its dataset, split or preprocessing is wrong.
@@ -165,11 +166,11 @@ def _check_data(
   """Checks the keys of a dataset without opening it.
 
   Args:
-    key: Config key of the group that the keys belong to.
+    key: Config key of the group to which the keys belong.
     dataset: Dataset, as in `train.dataset`.
     splits: Split strings by the last part of their key.
     preprocess: Host ops.
-    config: The experiment; gives the size of images.
+    config: The experiment, which determines the image size.
 
   Raises:
     UserError: A key is wrong.
@@ -187,14 +188,14 @@ def _check_data(
 
 
 def objective(config: schema.Config) -> str:
-  """Name of the objective in sentences about unsupported features."""
+  """Returns the objective's name for messages about unsupported features."""
   if config.objective.name == "supervised":
     return f"config.objective.loss = {config.objective.loss!r}"
   return f'objective "{config.objective.name}"'
 
 
 def listed(values: Sequence[float] | Sequence[int]) -> str:
-  """'1, 2 and 3', ascending."""
+  """Formats values in ascending order: '1, 2 and 3'."""
   *most, last = (f"{value:g}" for value in sorted(values))
   return f"{', '.join(most)} and {last}" if most else last
 

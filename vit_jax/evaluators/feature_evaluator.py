@@ -1,4 +1,4 @@
-"""The data and the run shared by evaluators on frozen features."""
+"""The data and the `run` method shared by evaluators on frozen features."""
 
 from collections.abc import Callable, Mapping
 
@@ -17,7 +17,7 @@ class FeatureEvaluator:
   Args:
     config: Entry of `config.evals`.
     datasets: Name -> training and test split.
-    context: Of the run.
+    context: Context of the run.
     measure: `(train, test, training split) -> metrics`; raises ExamplesError
       if the examples do not allow it.
   """

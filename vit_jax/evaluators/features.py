@@ -1,4 +1,4 @@
-"""Frozen features of a whole split, brought to the host."""
+"""Frozen features of a whole split, collected on the host."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Extractor:
   """Computes one named feature of images; compiled once for all splits.
 
   `compute(params, batch)` returns the features of one batch: 'feature', and
-  'label', 'id' and 'mask' if present, whole on every process.
+  'label', 'id' and 'mask' if present, complete on every process.
   """
 
   def __init__(self, representation: str, context: contract.Context):

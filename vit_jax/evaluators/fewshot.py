@@ -40,7 +40,7 @@ def linear_fewshot_accuracy(
   l2: float = 2.0**10,
   seed: int = 0,
 ) -> float:
-  """Accuracy of a ridge classifier fitted to a few examples of each class.
+  """Computes the accuracy of a ridge classifier fitted to a few examples.
 
   Args:
     train_features: Features [n, d] from which the support set is drawn.
@@ -48,17 +48,17 @@ def linear_fewshot_accuracy(
     test_features: Features [m, d].
     test_labels: Their classes [m].
     num_classes: Number of classes; all must be among the training labels.
-    shots: Examples of each class in the support set. With the same seed, fewer
+    shots: Examples per class in the support set. With the same seed, fewer
       shots are a subset of more.
-    l2: Strength of the regularisation, positive.
+    l2: Regularisation strength, positive.
     seed: Seed of the draw.
 
   Returns:
-    The fraction of the test examples whose class is predicted.
+    The fraction of the test examples classified correctly.
 
   Raises:
-    ValueError: A class has fewer than `shots` examples (it is named), the
-      arrays do not fit together, or `l2` is not positive and finite.
+    ValueError: A class has fewer than `shots` examples (the message names it),
+      the arrays do not match, or `l2` is not positive and finite.
   """
   train = _checked(train_features, train_labels, "train")
   test = _checked(test_features, test_labels, "test")
@@ -87,11 +87,11 @@ def seed_accuracies(
   seed: int,
   class_names: Sequence[str] | None = None,
 ) -> dict[str, float]:
-  """Accuracies of one draw: `<k>shot` and, with a sweep, `<k>shot_l2_swept`.
+  """Computes `<k>shot` and, with a sweep, `<k>shot_l2_swept` for one draw.
 
   The sweep's l2 is the most accurate one on held-out examples of the training
-  split: up to max(shots) of each class that are in no support set. The test
-  split is not used for this choice.
+  split: up to max(shots) per class that are in no support set. The test split
+  is not used for this choice.
 
   Raises:
     ExamplesError: A class has too few examples, none is left to hold out, or a
@@ -172,7 +172,7 @@ def build(
         f" {train.num_classes} classes need {wanted}. Ask for fewer in"
         f" config.evals.{name}.shots."
       )
-    # Said now where it is known, rather than in the middle of a run.
+    # Raised now if it is known, rather than in the middle of a run.
     labels = None
     if not train.preprocess.renumbers:
       labels = train.source.known_labels()
@@ -197,11 +197,11 @@ def evaluator(
   datasets: Mapping[str, tuple[Split, Split]],
   context: contract.Context,
 ) -> FeatureEvaluator:
-  """Mean and standard deviation over the seeds 0, 1, ... of each accuracy.
+  """Builds the mean and deviation of accuracies over seeds 0, 1, ....
 
-  `fewshot/<dataset>/<k>shot` and `..._std`, with a sweep also
-  `<k>shot_l2_swept` and `..._std`. The deviation is that of a sample (n - 1),
-  and 0 for a single seed.
+  The metrics are `fewshot/<dataset>/<k>shot` and `..._std` and, with a sweep,
+  also `<k>shot_l2_swept` and `..._std`. The standard deviation is that of a
+  sample (n - 1), and 0 for a single seed.
   """
 
   def measure(train: Examples, test: Examples, split: Split):

@@ -1,4 +1,4 @@
-"""Application of a function to image files, in batches on all devices."""
+"""Applying a function to image files, in batches on all devices."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -16,18 +16,17 @@ from vit_jax.sharding import mesh as meshes
 
 Path = str | os.PathLike
 
-# Pixels of a batch: 32 images of 224 x 224.
+# Pixels per batch: 32 images of 224 x 224.
 _BATCH_PIXELS = 32 * 224**2
 _MAX_BATCH = 256
 
 
 def batch_size(image_size: int, num_images: int | None = None) -> int:
-  """Number of images computed at once, a multiple of the devices.
+  """Returns the number of images per batch, a multiple of the devices.
 
   Args:
     image_size: Side of the images in pixels.
-    num_images: Number of all images, if a smaller batch is allowed for few
-      images.
+    num_images: Total number of images, if few images may use a smaller batch.
   """
   shards = meshes.batch_shards(meshes.create_mesh(schema.Mesh()))
   wanted = min(_MAX_BATCH, _BATCH_PIXELS // image_size**2)
@@ -44,10 +43,10 @@ def finite_rows(
   *,
   what: str,
 ) -> Iterator[tuple[ImageFile, np.ndarray | None]]:
-  """Like `rows`, for all of a few images.
+  """Like `rows`, but requires finite results.
 
   Args:
-    use, paths, function: As of `rows`.
+    use, paths, function: As for `rows`.
     checkpoint: Path of the checkpoint, for messages.
     what: Name of the results, for messages.
 
@@ -68,7 +67,7 @@ def of_all(
   images: Path | Sequence[Path],
   function: Callable[[Sequence[str]], Iterator[tuple[ImageFile, Any]]],
 ) -> list[Any]:
-  """Returns the results of a function of image files for all named images.
+  """Applies a function to all named images and returns its results.
 
   Args:
     images: Files, folders (searched recursively) and glob patterns.

@@ -36,8 +36,8 @@ def write(
 
   Each mistake is a row of `mistakes.csv`, the most confident first.
 
-  All files appear at once: they are written to a directory next to `path` that
-  is then renamed to it, replacing an earlier one; see `replacing`.
+  All files appear at once: they are written to a directory next to `path`,
+  which is then renamed to it, replacing any earlier one; see `replacing`.
 
   Args:
     path: `evaluations/<name>/<step>`.
@@ -48,7 +48,7 @@ def write(
     num_classes: Number of rows and columns of the confusion counts.
     class_names: Names of the classes, if known.
     gallery: Images of samples and mistakes.
-    names: `names(ids)`, files or records as a person finds them.
+    names: `names(ids)`, human-readable names of files or records.
     has_all_labels: True if sets contain all that an image shows, False if any
       class of a set is correct.
   """
@@ -69,7 +69,7 @@ def write(
     row_of = {int(example): row for row, example in enumerate(example_id)}
     chosen = [(example, "sample") for example in gallery.samples]
     chosen += [(example, "mistake") for example in gallery.mistakes]
-    # An example without a label is in no figure.
+    # An example without a label appears in no figure.
     chosen = [(example, kind) for example, kind in chosen if example in row_of]
     for example in {example for example, _ in chosen}:
       (partial / _image(example)).write_bytes(gallery.png(example))
@@ -125,12 +125,12 @@ def _write_mistakes(
 
 @contextlib.contextmanager
 def replacing(path: epath.Path) -> Iterator[epath.Path]:
-  """Context for a directory that is renamed to `path` once it is complete.
+  """Yields a directory that is renamed to `path` once it is complete.
 
-  It contains an empty `images`. On a full disk the written files are lost,
-  which is logged, and the run continues.
+  It contains an empty `images`. If the disk is full, the written files are
+  lost, this is logged, and the run continues.
   """
-  _remove_leftovers(path)  # Of a killed process.
+  _remove_leftovers(path)  # From a killed process.
   partial = path.parent / f"{path.name}.tmp"
   try:
     (partial / "images").mkdir(parents=True)
@@ -155,7 +155,7 @@ def confusion(
   *,
   num_classes: int,
 ) -> Int[np.ndarray, "classes classes"]:
-  """Counts of (true class, predicted class); rows are the truth."""
+  """Counts (true class, predicted class) pairs; rows are the truth."""
   cells = label.astype(np.int64) * num_classes + prediction
   counts = np.bincount(cells, minlength=num_classes**2)
   return counts.reshape(num_classes, num_classes)
@@ -188,7 +188,7 @@ def _image(example: int) -> str:
 
 
 def write_arrays(path: epath.Path, **arrays: np.ndarray) -> None:
-  """Writes an .npz."""
+  """Writes an .npz file."""
   with path.open("wb") as file:
     np.savez_compressed(file, **arrays)
 

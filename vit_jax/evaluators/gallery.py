@@ -1,6 +1,6 @@
 """A few images of an evaluation for display.
 
-They are chosen while the split is read, so that no image is read twice: evenly
+They are chosen while the split is read, so no image is read twice: evenly
 spaced samples, known in advance, and the worst mistakes, known only at the end.
 """
 
@@ -25,14 +25,15 @@ LONGEST_SIDE = 96
 class Gallery:
   """Keeps thumbnails of chosen examples.
 
-  All processes pass all batches to it, because fetching an image may need all
-  of them; `samples` and `mistakes` then name ids, whose images `png` encodes.
+  All processes pass all batches to it, because fetching an image may involve
+  all of them; `samples` and `mistakes` are then the ids of images that `png`
+  encodes.
   """
 
   def __init__(self, num_examples: int, mesh: Mesh):
     spaced = np.linspace(0, num_examples - 1, min(NUM_SAMPLES, num_examples))
     self.samples = [int(example) for example in np.round(spaced)]
-    # A heap with the mildest mistake first; of equals, the last id.
+    # A heap with the mildest mistake first; among equals, the last id.
     self._mistakes: list[tuple[float, int]] = []
     self._thumbnails: dict[int, UInt8[np.ndarray, "h w 3"]] = {}
     self._replicated = meshes.replicated(mesh)
@@ -40,7 +41,7 @@ class Gallery:
 
   @property
   def mistakes(self) -> list[int]:
-    """Ids of the worst mistakes, the worst first."""
+    """Returns the ids of the worst mistakes, worst first."""
     return [-example for _, example in sorted(self._mistakes, reverse=True)]
 
   def offer(
@@ -51,7 +52,7 @@ class Gallery:
     correct: Bool[np.ndarray, " b"],
     severity: Float[np.ndarray, " b"],
   ) -> None:
-    """Keeps chosen images of a batch; `mask` is False for padding.
+    """Keeps selected images of a batch; `mask` is False for padding.
 
     The worst mistake has the largest severity: the highest confidence, or the
     largest error.
@@ -80,10 +81,10 @@ class Gallery:
   def _keep(self, images: Any, row_of: dict[int, int]) -> None:
     if not row_of:
       return
-    # One size whatever the count, so that it is compiled once.
+    # A fixed size for any count, so that it is compiled once.
     rows = np.zeros(NUM_SAMPLES + NUM_MISTAKES, np.int32)
     rows[: len(row_of)] = list(row_of.values())
-    # Explicitly, as a transfer guard demands.
+    # Explicit, as required by a transfer guard.
     rows = jax.device_put(rows, self._replicated)
     taken = jax.device_get(self._take(images, rows))
     for example, image in zip(row_of, taken, strict=False):

@@ -1,4 +1,4 @@
-"""Joined feature maps of a network's last layers, to train a layer on."""
+"""Joined feature maps of a network's last layers, for training a layer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,10 +18,10 @@ Maps = Float[Array, "b rows columns d"]
 def joined_maps(
   model: schema.Model, *, blocks: int, key: str
 ) -> Callable[[Any, UInt8[Array, "b h w 3"]], Maps]:
-  """Returns a function of parameters and images to the joined maps.
+  """Returns a function from parameters and images to the joined maps.
 
-  Those of a Vision Transformer are normalised by its last norm. Maps of stages,
-  of which each is smaller than the one before, are interpolated to the largest.
+  Maps of a Vision Transformer are normalised by its last norm. Maps of stages,
+  which decrease in size, are interpolated to the largest.
 
   Args:
     model: The network.
@@ -62,11 +62,11 @@ def joined_maps(
 
 
 def check_image_size(model: schema.Model, image_size: int, *, key: str) -> None:
-  """Raises UserError if a network does not take images of this size.
+  """Raises UserError if a network does not accept images of this size.
 
   Args:
     model: The network.
-    image_size: Side of the images, pixels.
+    image_size: Side of the images, in pixels.
     key: Config key of the entry, for messages.
   """
   try:
@@ -81,12 +81,12 @@ def check_image_size(model: schema.Model, image_size: int, *, key: str) -> None:
 def width(
   maps: Callable[[Any, Any], Maps], model: schema.Model, image_size: int
 ) -> int:
-  """Length of a joined feature vector, found without computing it.
+  """Returns the length of a joined feature vector without computing it.
 
   Args:
-    maps: As of `joined_maps`.
+    maps: As for `joined_maps`.
     model: The network.
-    image_size: Side of the images, pixels.
+    image_size: Side of the images, in pixels.
   """
   network = models_build.create(model, num_classes=None)
 

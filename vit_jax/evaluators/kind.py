@@ -17,13 +17,13 @@ class EvaluatorKind:
     build: "module:function" that builds the evaluator `config.evals.<name>`
       from (name, entry, context) and opens its data. That module may import
       jax; the module of this record must not.
-    prefix: First part of its metrics, `<prefix>/<row>/<metric>`.
-    title: Heading of its part of a report.
-    protocol: Function of (name, entry, config) to sentences on the measurement.
+    prefix: First part of its metrics' names, `<prefix>/<row>/<metric>`.
+    title: Heading of its section of a report.
+    protocol: Maps (name, entry, config) to sentences on the measurement.
     features: Outputs of the objective that an entry reads.
     check: Raises UserError for a (name, entry, config) that cannot run, as far
       as possible without data.
-    columns: The metrics of an entry in the order of a report; other metrics are
+    columns: Metrics of an entry in the order of a report; other metrics are
       shown as recorded.
     counts: Label of the x axis if columns have counts.
   """

@@ -43,7 +43,7 @@ def evaluator(
   datasets: Mapping[str, tuple[Split, Split]],
   context: contract.Context,
 ) -> FeatureEvaluator:
-  """`knn/<dataset>/k<neighbours>`: fractions of the whole test split."""
+  """Builds `knn/<dataset>/k<neighbours>`: fractions of the whole test split."""
 
   def measure(train: Examples, test: Examples, split: Split):
     found = accuracies(
@@ -70,7 +70,7 @@ def accuracies(
   mesh: Mesh,
   heartbeat: Callable[[], None],
 ) -> dict[int, float]:
-  """Fraction of the test examples classified correctly, by number of voters.
+  """Computes the accuracy on test examples for each number of voters.
 
   Args:
     train: Examples that vote.
@@ -78,7 +78,8 @@ def accuracies(
     num_classes: Number of classes of the labels.
     neighbor_counts: Numbers of voters, each at most the number of training
       examples.
-    temperature: A vote weighs exp(cosine similarity / temperature).
+    temperature: Temperature of a vote's weight, exp(cosine similarity /
+      temperature).
     mesh: Devices over which the training examples are divided.
     heartbeat: Called after every chunk of test examples.
 

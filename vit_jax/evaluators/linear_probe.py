@@ -1,7 +1,7 @@
 """Linear probe: logistic regression on frozen features of a whole split.
 
-The strength of the regularisation is the one that is most accurate on held-out
-examples of the training split; the probe is then fitted to the whole training
+The regularisation strength with the highest accuracy on held-out examples of
+the training split is chosen; the probe is then fitted to the whole training
 split. The test split is not used for this choice. Under a protocol other than
 'logistic' the evaluator is a `TrainedProbe`.
 """
@@ -45,7 +45,7 @@ def evaluator(
   datasets: Mapping[str, tuple[Split, Split]],
   context: contract.Context,
 ) -> FeatureEvaluator:
-  """`linear_probe/<dataset>/{top1,l2}`: accuracy on test, and chosen l2."""
+  """Builds `linear_probe/<dataset>/{top1,l2}`: test accuracy and chosen l2."""
 
   def measure(train: Examples, test: Examples, split: Split):
     result = probe(
@@ -65,7 +65,7 @@ def evaluator(
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-  """`top1`, a fraction of the test examples, and the `l2` that was chosen."""
+  """`top1`, a fraction of the test examples, and the chosen `l2`."""
 
   top1: float
   l2: float
@@ -82,13 +82,13 @@ def probe(
   mesh: Mesh,
   heartbeat: Callable[[], None],
 ) -> Result:
-  """Chooses an l2, fits to all of `train` and measures on all of `test`.
+  """Chooses an l2, fits to all of `train` and evaluates on all of `test`.
 
   Args:
     train: Examples to fit.
-    test: Examples to measure on.
+    test: Examples to evaluate on.
     num_classes: Number of classes; some may have no examples.
-    l2_sweep: Strengths to choose from; a single one is used without comparison.
+    l2_sweep: Strengths to choose from; a single one is used directly.
     held_out: Fraction of each class of `train` on which to compare them.
     max_iterations: Maximum iterations of L-BFGS for each l2.
     mesh: Devices over which the examples are divided.
@@ -122,10 +122,10 @@ def probe(
 def divide(
   labels: Int[np.ndarray, " n"], *, num_classes: int, held_out: float
 ) -> tuple[Int[np.ndarray, " kept"], Int[np.ndarray, " held"]]:
-  """Splits rows into rows to fit to and to hold out, deterministically.
+  """Splits rows deterministically into rows to fit and rows to hold out.
 
-  Every class contributes its share, at least one of its examples if it has two,
-  and keeps at least one.
+  Every class contributes its share to the held-out rows, at least one example
+  if it has two, and keeps at least one.
 
   Raises:
     ExamplesError: No class has two examples.
@@ -151,13 +151,13 @@ def _choose_l2(
   l2_sweep: Sequence[float],
   max_iterations: int,
 ) -> float:
-  """The l2 most accurate on the held-out examples; of equals, the largest."""
+  """Returns the most accurate l2 on held-out examples; ties: the largest."""
   scale = Scale.of(train.features)
   placed, held_placed = (
     regression.place(examples, scale) for examples in (train, held)
   )
   params, accuracies = None, {}
-  # The stronger, the quicker; each solution is near the next one.
+  # Stronger is faster, and each solution is close to the next.
   for l2 in sorted(l2_sweep, reverse=True):
     params = regression.fit(
       placed, l2=l2, max_iterations=max_iterations, start=params

@@ -23,7 +23,7 @@ from vit_jax.sharding import activations
 from vit_jax.sharding import mesh as meshes
 
 _HEARTBEAT_STEPS = 20
-_FLIP = "linear_segmentation"  # Name of the stream of random numbers.
+_FLIP = "linear_segmentation"  # Name of the random stream.
 
 _logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def build(
 
   Raises:
     UserError: The data are missing or wrong, or the network has too few layers
-      or does not take images of this size.
+      or does not accept images of this size.
   """
   key = f"config.evals.{name}"
   _, mask_size = _sides(config, context)
@@ -66,7 +66,7 @@ def build(
 def _sides(
   config: schema.LinearSegmentationEval, context: contract.Context
 ) -> tuple[int, int]:
-  """Sides of images and of masks, pixels."""
+  """Returns the sides of images and of masks, in pixels."""
   image_size = config.image_size or context.config.model.image_size
   return image_size, config.mask_size or image_size
 
@@ -102,7 +102,7 @@ class LinearSegmentation:
     key: Config key of the entry, for messages.
     config: The entry of `config.evals`.
     datasets: Name -> training and test split.
-    context: Of the run.
+    context: Context of the run.
   """
 
   def __init__(
@@ -133,7 +133,7 @@ class LinearSegmentation:
     }
 
   def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
-    """Trains a layer on each dataset and measures it.
+    """Trains a layer on each dataset and evaluates it.
 
     Raises:
       UserError: A file is damaged, or the layer is not finite.
@@ -159,13 +159,13 @@ class LinearSegmentation:
     )
 
   def _train_batch_size(self, data: Dataset) -> int:
-    """Examples of an update, however many devices share them."""
+    """Returns the examples per update, on any number of devices."""
     return min(self._config.train_batch_size, data.train.num_examples)
 
   def _compiled(
     self, head: Head, train_batch_size: int
   ) -> tuple[Callable[..., Any], ...]:
-    """The head's first state, a step of it, and counts of a batch."""
+    """Compiles the head's initial state, its step, and a batch's counts."""
     replicated = meshes.replicated(self._context.mesh)
 
     def update(
@@ -208,12 +208,13 @@ class LinearSegmentation:
     with contextlib.closing(batches):
       for number, batch in enumerate(batches, 1):
         state, value = update(state, params, batch)
-        # The host is one step ahead, so that few batches wait on the devices.
+        # The host stays one step ahead, so that few batches wait on the
+        # devices.
         jax.block_until_ready(before)
         before = value
         if number % _HEARTBEAT_STEPS == 0:
           self._context.heartbeat()
-    # The last batch may have no labels, and so a loss of 0 whatever happened.
+    # The last batch may have no labels, and then always has a loss of 0.
     made = jax.device_get((value, state["params"], state["running"]))
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(made)):
       raise UserError(
@@ -249,7 +250,7 @@ class LinearSegmentation:
 
   @property
   def _sizes(self) -> dict[str, Any]:
-    """Arguments that batches of both splits have."""
+    """Returns the arguments shared by batches of both splits."""
     return {
       "image_size": self._image_size,
       "mask_size": self._mask_size,
@@ -263,7 +264,7 @@ def flipped(
   label: UInt8[Array, "b i j"],
   num_examples: int,
 ) -> tuple[UInt8[Array, "b h w 3"], UInt8[Array, "b i j"]]:
-  """Every other image, at random, from right to left with its mask.
+  """Flips each image and its mask horizontally with probability 1/2.
 
   Images after the first `num_examples` are unchanged, and do not affect the
   others.

@@ -5,8 +5,8 @@ the bias is not regularised. It is convex, so its solution does not depend on a
 learning rate or the order of examples.
 
 The solver is `optax.lbfgs`. This module divides the examples over the devices
-and keeps the logits of one block at a time: scikit-learn fits on one host, and
-jaxopt's solver would also require both.
+and keeps the logits of only one block at a time: scikit-learn fits on one host,
+and jaxopt's solver would need both as well.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from vit_jax.sharding import mesh as meshes
 # Logits that a device holds at a time: 256 MB.
 _MAX_LOGITS = 2**26
 _SCALED_ROWS = 2**16
-_SEGMENT_ITERATIONS = 20  # Between two heartbeats.
+_SEGMENT_ITERATIONS = 20  # Between heartbeats.
 _MAX_GRADIENT = 1e-5
 _STD_OFFSET = 1e-5
 _NO_EXAMPLE = -1
@@ -40,7 +40,7 @@ Params = dict[str, Array]
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-  """Shift and scale to mean 0 and deviation 1 of every feature."""
+  """Shift and scale that give every feature mean 0 and deviation 1."""
 
   mean: Float[np.ndarray, " d"]
   std: Float[np.ndarray, " d"]
@@ -48,7 +48,8 @@ class Scale:
   @classmethod
   def of(cls, features: Float[np.ndarray, "n d"]) -> "Scale":
     mean = features.mean(axis=0, dtype=np.float64)
-    # In parts: a float64 copy of a large training set would be twice its size.
+    # In parts, as a float64 copy of a large training set would be twice its
+    # size.
     squares = sum(
       np.square(features[start : start + _SCALED_ROWS] - mean[None, :]).sum(0)
       for start in range(0, len(features), _SCALED_ROWS)
@@ -69,7 +70,7 @@ class Placed:
   Attributes:
     features: Features; the rows of a block are divided over the devices.
     labels: Classes; -1 marks padding.
-    num_examples: Number of examples without padding.
+    num_examples: Number of examples, excluding padding.
   """
 
   features: Float[Array, "blocks rows d"]
@@ -78,7 +79,7 @@ class Placed:
 
 
 class Regression:
-  """Fits and applies regressions with one number of classes.
+  """Fits and applies regressions with a given number of classes.
 
   Args:
     num_classes: Number of columns of the kernel.
@@ -101,7 +102,7 @@ class Regression:
     self._count_right = jax.jit(_num_right, out_shardings=replicated)
 
   def place(self, examples: Examples, scale: Scale) -> Placed:
-    """Brings examples to the devices."""
+    """Places examples on the devices."""
     num_examples, width = examples.features.shape
     local = -(-num_examples // self._shards)
     local = min(local, max(_MAX_LOGITS // self._num_classes, 1))
@@ -146,9 +147,9 @@ class Regression:
 
     Args:
       placed: Examples to fit.
-      l2: Strength of the regularisation.
-      max_iterations: Maximum iterations; a warning is logged if they do not
-        suffice.
+      l2: Regularisation strength.
+      max_iterations: Maximum iterations; a warning is logged if they are not
+        enough.
       start: Initial parameters, such as the solution for another l2.
     """
     params = self._zeros(placed) if start is None else start
@@ -181,7 +182,7 @@ class Regression:
     return params
 
   def accuracy(self, params: Params, placed: Placed) -> float:
-    """Share of the examples whose class has the highest score."""
+    """Returns the fraction of the examples whose class scores highest."""
     num_right = self._count_right(params, placed.features, placed.labels)
     return int(jax.device_get(num_right)) / placed.num_examples
 
@@ -203,7 +204,7 @@ class Regression:
     num_examples: Int[Array, ""],
     num_iterations: Int[Array, ""],
   ) -> tuple[Params, optax.OptState, Float[Array, ""], Int[Array, ""]]:
-    """Up to `num_iterations`; returns their number and the largest gradient."""
+    """Runs up to `num_iterations`; returns their number and max gradient."""
 
     def value(params: Params) -> Float[Array, ""]:
       total = _cross_entropy(params, features, labels) / num_examples
@@ -242,7 +243,7 @@ def _cross_entropy(
   features: Float[Array, "blocks rows d"],
   labels: Int[Array, "blocks rows"],
 ) -> Float[Array, ""]:
-  """Sum over the examples; the logits of one block at a time are kept."""
+  """Sums over the examples, keeping the logits of one block at a time."""
 
   def of_block(block):
     rows, truth = block

@@ -20,23 +20,23 @@ def of_labels(
   """Returns the model's class for each label of a dataset, by name.
 
   Folders number their classes alphabetically, so an additional or missing class
-  changes the numbers of others. The numbers are taken to differ only if a name
-  occurs once in both lists, at different positions; otherwise the lists are
-  assumed to name the same classes in the same order, with a warning if one is
-  longer.
+  changes the numbers of others. The numbers are considered different only if a
+  name occurs once in both lists, at different positions; otherwise the lists
+  are assumed to name the same classes in the same order, with a warning if one
+  is longer.
 
   Args:
     key: Config key of the evaluator, for messages.
-    data: Names in the order of the dataset's labels; None: not known.
-    model: Names in the order of the model's classes; None: not known.
-    num_classes: Number of the model's classes; None: not known.
+    data: Names in the order of the dataset's labels; None if unknown.
+    model: Names in the order of the model's classes; None if unknown.
+    num_classes: Number of the model's classes; None if unknown.
 
   Returns:
-    A class for each label; None: the class of the same number.
+    A class for each label; None for the class with the same number.
 
   Raises:
-    UserError: Classes have other numbers in the dataset, and some of them are
-      not classes of the model.
+    UserError: Classes have different numbers in the dataset, and some of them
+      are not classes of the model.
   """
   if data is None or model is None:
     if data is not None:

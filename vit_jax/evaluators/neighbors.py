@@ -2,7 +2,7 @@
 
 The rows of the training set are divided over the devices. Each device finds the
 best of its own rows for a chunk of queries, and the best overall are chosen
-among those: no device holds more than its part of the training set and a
+from those, so no device holds more than its part of the training set and a
 bounded number of similarities.
 """
 
@@ -67,14 +67,14 @@ class Neighbors:
   ) -> Iterator[
     tuple[Float[np.ndarray, "c count"], Int[np.ndarray, "c count"]]
   ]:
-    """(similarities, rows of the training set), the most similar first.
+    """Yields (similarities, rows of the training set), most similar first.
 
-    Of equally similar rows the first comes first. Chunks follow the order of
+    Equally similar rows are in their original order. Chunks follow the order of
     the queries.
     """
     for start in range(0, len(queries), self._chunk):
       part = normalized(queries[start : start + self._chunk])
-      # One shape, so that one program serves all.
+      # A single shape, so that one program serves all.
       filled = np.pad(part, ((0, self._chunk - len(part)), (0, 0)))
       placed = arrays.divided(
         filled.shape, meshes.replicated(self._mesh), filled.__getitem__
@@ -86,7 +86,7 @@ class Neighbors:
 def normalized(
   features: Float[np.ndarray, "n d"],
 ) -> Float[np.ndarray, "n d"]:
-  """Rows scaled to length 1; rows of zeros stay unchanged."""
+  """Scales rows to length 1; rows of zeros are unchanged."""
   norms = np.linalg.norm(features, axis=1, keepdims=True)
   return features / np.maximum(norms, np.float32(_SMALLEST_NORM))
 
@@ -98,15 +98,15 @@ def vote(
   temperature: float,
   num_classes: int,
 ) -> Int[np.ndarray, " m"]:
-  """Returns the class with the most votes; of equals, the first.
+  """Returns the class with the most votes; the first one in case of ties.
 
   Args:
     similarity: Similarities of the neighbours, the most similar first.
     labels: Classes of the neighbours, in 0..num_classes-1.
-    temperature: A vote weighs exp(similarity / temperature).
+    temperature: Temperature of a vote's weight, exp(similarity / temperature).
     num_classes: Number of classes.
   """
-  # Relative to the first: a low temperature would leave float64's range.
+  # Relative to the first, as a low temperature would exceed float64's range.
   relative = similarity.astype(np.float64) - similarity[:, :1]
   cells = np.arange(len(labels))[:, None] * num_classes + labels
   votes = np.bincount(
@@ -124,7 +124,7 @@ def _nearest(
   num_rows: int,
   count: int,
 ) -> tuple[Float[Array, "c count"], Int[Array, "c count"]]:
-  """Search on one device: `bank` has its rows, padding at the end included."""
+  """Searches on one device; `bank` has its rows, with padding at the end."""
   first = jax.lax.axis_index(meshes.BATCH_AXES) * len(bank)
   similarity = jnp.matmul(queries, bank.T, precision="highest")
   is_row = (first + jnp.arange(len(bank)) < num_rows)[None, :]

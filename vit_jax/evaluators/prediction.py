@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 def function(
   use: Inference, words: "Words | None" = None
 ) -> Callable[[Any, Any], Any]:
-  """(parameters, uint8 [b, h, w, 3]) -> probabilities, float32 [b, classes].
+  """Returns a function (parameters, images) -> probabilities.
 
   Args:
-    use: Checkpoint to apply.
-    words: Classes in words; None: the classes of the checkpoint's head.
+    use: Checkpoint to apply to images, uint8 [b, h, w, 3]; the probabilities
+      are float32 [b, classes].
+    words: Classes given as words; None for the classes of the checkpoint's
+      head.
   """
   return _by_head(use) if words is None else _by_words(use, words)
 

@@ -11,7 +11,7 @@ from vit_jax.errors import UserError
 from vit_jax.evaluators import entry_checks
 from vit_jax.models import build as models_build
 
-# A learning rate is meant for a batch of so many examples.
+# Learning rates refer to this batch size.
 _RATED_BATCH = 256
 _LOGISTIC = ("l2_sweep", "held_out", "max_iterations")
 _TRAINED = (
@@ -30,8 +30,8 @@ class Setting:
 
   Attributes:
     learning_rate: Learning rate for a batch of 256.
-    blocks: Number of last layers whose class tokens it receives; 0: it receives
-      the entry's representation.
+    blocks: Number of last layers whose class tokens it receives; 0 for the
+      entry's representation.
     average_patches: True if it also receives the mean of the last layer's
       patches.
   """
@@ -41,7 +41,7 @@ class Setting:
   average_patches: bool
 
   def __str__(self) -> str:
-    """'rate 0.1, last 4 layers, with patches'."""
+    """Formats like 'rate 0.1, last 4 layers, with patches'."""
     parts = [f"rate {self.learning_rate:g}"]
     if self.blocks:
       parts.append(f"last {self.blocks} layers")
@@ -51,12 +51,12 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Protocol:
-  """The training of classifiers; fields named like keys are their values.
+  """The training of classifiers; fields named like keys hold their values.
 
   Attributes:
     optimizer: Optimizer; both have a momentum of 0.9 and no weight decay.
     batch_norm: True if features are normalised, without scale and shift.
-    rate_per_epoch: True if the rate is constant during an epoch, not only a
+    rate_per_epoch: True if the rate is constant within an epoch instead of a
       step.
   """
 
@@ -72,7 +72,7 @@ class Protocol:
 
   @property
   def settings(self) -> tuple[Setting, ...]:
-    """One for each classifier."""
+    """Returns a setting for each classifier."""
     return tuple(
       Setting(rate, blocks, average)
       for blocks, average, rate in itertools.product(
@@ -82,20 +82,20 @@ class Protocol:
 
   @property
   def max_blocks(self) -> int:
-    """Layers that features are taken from; 0: the representation is."""
+    """Returns the number of layers used; 0 for the representation."""
     return max(self.blocks, default=0)
 
   @property
   def has_patches(self) -> bool:
-    """True if a classifier sees the mean of the patches."""
+    """Returns True if a classifier sees the mean of the patches."""
     return any(self.average_patches)
 
   def batch_size(self, num_examples: int) -> int:
-    """Examples of a step."""
+    """Returns the number of examples per step."""
     return min(self.train_batch_size, num_examples)
 
   def rate_factor(self, batch_size: int) -> float:
-    """Factor of the learning rates for this batch."""
+    """Returns the factor of the learning rates for this batch size."""
     return batch_size / _RATED_BATCH
 
 
@@ -142,12 +142,12 @@ _PUBLISHED = {
 
 
 def of(entry: schema.LinearProbeEval) -> Protocol | None:
-  """Returns the protocol of an entry with its keys; None: 'logistic'."""
+  """Returns the protocol of an entry with its keys; None for 'logistic'."""
   if entry.protocol == "logistic":
     return None
   given = {key: getattr(entry, key) for key in _TRAINED}
   given = {key: value for key, value in given.items() if value is not None}
-  if given.get("blocks") == ():  # Nor are there patches then.
+  if given.get("blocks") == ():  # Then there are no patches either.
     given = {"average_patches": (False,)} | given
   return dataclasses.replace(_PUBLISHED[entry.protocol], **given)
 

@@ -1,11 +1,11 @@
 """Training of linear classifiers on frozen features by gradient descent.
 
-Any number of classifiers, which differ in their learning rate and in the
-features they see, are trained together on the same batches by one jitted step.
-They are divided over the devices, and every device sees whole batches: nothing
-is summed over devices, so the exact results depend neither on the division of
-classifiers nor on the number of processes. A single classifier is trained
-identically on all devices.
+Any number of classifiers, which differ in their learning rate and the features
+they see, are trained together on the same batches by one jitted step. They are
+divided over the devices, and every device sees whole batches. Nothing is summed
+over devices, so the exact results depend neither on how classifiers are divided
+nor on the number of processes. A single classifier is trained identically on
+all devices.
 """
 
 import functools
@@ -24,7 +24,7 @@ from vit_jax.evaluators.probe_protocols import Protocol
 from vit_jax.sharding import arrays
 from vit_jax.sharding import mesh as meshes
 
-# Logits that a device holds at a time while it tests: 256 MB.
+# Logits that a device holds at a time during testing: 256 MB.
 _MAX_LOGITS = 2**26
 _HEARTBEAT_STEPS = 20
 _NO_EXAMPLE = -1
@@ -40,17 +40,18 @@ State = dict[str, Any]
 
 
 def sgd() -> optax.GradientTransformation:
-  """Momentum as in PyTorch's SGD; the rate is applied afterwards."""
+  """Builds momentum as in PyTorch's SGD; the rate is applied afterwards."""
   return optax.trace(_MOMENTUM)
 
 
 def lars() -> optax.GradientTransformation:
-  """LARS as in MAE's linear probe; the rate is applied afterwards.
+  """Builds LARS as in MAE's linear probe; the rate is applied afterwards.
 
-  A kernel's gradient is scaled by 0.001 times the kernel's norm over its own,
-  or by 1 if one of them is 0; that of the bias is not. Momentum follows. In
-  `optax.lars` the rate is applied before the momentum, so past gradients keep
-  past rates; here, as in the released code, the current rate applies to all.
+  A kernel's gradient is scaled by 0.001 times the kernel's norm over the
+  gradient's, or by 1 if either is 0; the bias's gradient is not scaled.
+  Momentum follows. In `optax.lars` the rate is applied before the momentum, so
+  past gradients keep past rates; here, as in the released code, the current
+  rate applies to all.
   """
   scaled = optax.scale_by_trust_ratio(trust_coefficient=_TRUST_COEFFICIENT)
   return optax.chain(
@@ -61,9 +62,9 @@ def lars() -> optax.GradientTransformation:
 def decay(
   step: Int[Array, ""], protocol: Protocol, steps_per_epoch: int
 ) -> Float[Array, ""]:
-  """Factor of the learning rate at a step, counted from 0.
+  """Returns the factor of the learning rate at a step, counted from 0.
 
-  It rises linearly from 0, then falls along half a cosine to 0 at the end of
+  It rises linearly from 0, then follows half a cosine down to 0 at the end of
   the last epoch.
   """
   epoch = step / steps_per_epoch
@@ -78,10 +79,10 @@ def decay(
 def shuffled(
   examples: Examples, *, batch_size: int, epochs: int, mesh: Mesh
 ) -> Iterator[tuple[Array, Array]]:
-  """Batches of whole arrays on every device, in an order for each epoch.
+  """Yields batches, whole on every device, in a new order each epoch.
 
-  The orders are always the same for the same number of examples. Examples that
-  do not fill a batch are left out of their epoch.
+  The orders depend only on the number of examples. Examples that do not fill a
+  batch are left out of their epoch.
   """
   replicated = meshes.replicated(mesh)
   num_examples = len(examples.labels)
@@ -100,7 +101,7 @@ class Trainer:
   """Trains and applies the classifiers of a protocol.
 
   Args:
-    protocol: Protocol by which they are trained.
+    protocol: Protocol of the training.
     num_classes: Columns of their kernels.
     batch_size: Examples per step, by which the rates are scaled.
     steps_per_epoch: Steps per epoch.
@@ -124,7 +125,7 @@ class Trainer:
     self._factor = protocol.rate_factor(batch_size)
     self._num_settings = len(settings)
     self._shards = 1 if len(settings) == 1 else meshes.batch_shards(mesh)
-    # Copies of the last fill up what the devices cannot divide.
+    # Copies of the last one pad to a multiple of the devices.
     missing = -len(settings) % self._shards
     self._settings = (*settings, *settings[-1:] * missing)
     self._heartbeat = heartbeat
@@ -150,14 +151,14 @@ class Trainer:
 
     Args:
       width: Length of a feature vector.
-      batches: Features [b, width] and labels [b] of each step, whole on every
-        device.
+      batches: Features [b, width] and labels [b] of each step, complete on
+        every device.
     """
     settings = self._placed_settings(width)
     state, before = self._init(settings), None
     for number, (features, labels) in enumerate(batches, 1):
       state, loss = self._step(state, settings, features, labels)
-      # The host is one step ahead, so that few batches wait on the devices.
+      # The host stays one step ahead, so that few batches wait on the devices.
       jax.block_until_ready(before)
       before = loss
       if number % _HEARTBEAT_STEPS == 0:
@@ -165,14 +166,14 @@ class Trainer:
     return state
 
   def accuracies(self, state: State, test: Examples) -> list[float]:
-    """Fraction of the examples that each classifier predicts correctly."""
+    """Returns the accuracy of each classifier."""
     num_examples = len(test.labels)
     local = len(self._settings) // self._shards * self._num_classes
     rows = min(num_examples, max(_MAX_LOGITS // local, 1))
     num_right = np.zeros(len(self._settings), np.int64)
     for start in range(0, num_examples, rows):
       part = test.rows(np.arange(start, min(start + rows, num_examples)))
-      # One shape, so that one program serves all.
+      # A single shape, so that one program serves all.
       missing = rows - len(part.labels)
       features = np.pad(part.features, ((0, missing), (0, 0)))
       labels = np.pad(
@@ -189,7 +190,7 @@ class Trainer:
     return [int(n) / num_examples for n in num_right[: self._num_settings]]
 
   def _parts(self, width: int) -> tuple[tuple[str, int], ...]:
-    """(Kind, layers from the last) of each equal part of a feature vector."""
+    """Returns (kind, layers from the last) of each equal part of a feature."""
     if not self._protocol.blocks:
       return (("representation", 0),)
     layers = range(self._protocol.max_blocks - 1, -1, -1)
@@ -199,7 +200,7 @@ class Trainer:
     return parts
 
   def _placed_settings(self, width: int) -> dict[str, Array]:
-    """`rate` [c] and `sees` [c, width], 1 for what a classifier sees."""
+    """Returns `rate` [c] and `sees` [c, width], 1 where a classifier sees."""
     parts = self._parts(width)
     sees = np.zeros((len(self._settings), len(parts)), np.float32)
     for row, setting in zip(sees, self._settings, strict=True):
@@ -221,7 +222,7 @@ class Trainer:
     }
 
   def _initial(self, settings: Mapping[str, Array]) -> State:
-    """All classifiers start alike in what they see, and alone as together."""
+    """Initialises classifiers equally in what they see, alone or together."""
     count, width = settings["sees"].shape
     parts = self._parts(width)
     shape = (width // len(parts), self._num_classes)
@@ -249,7 +250,7 @@ class Trainer:
     *,
     steps_per_epoch: int,
   ) -> tuple[State, Float[Array, " c"]]:
-    """One step of all classifiers, and the loss of each before it."""
+    """Performs one step of all classifiers; also returns prior losses."""
     running = state["running"]
     if self._protocol.batch_norm:
       features, running = batch_norm(features, running)
@@ -264,7 +265,7 @@ class Trainer:
         ).mean()
 
       value, grads = jax.value_and_grad(loss)(params)
-      # Weights of what is not seen start as 0 and stay so.
+      # Weights of unseen features start at 0 and stay 0.
       grads["kernel"] *= sees[:, None]
       updates, opt = self._tx.update(grads, opt, params)
       updates = jax.tree.map(lambda update: -rate * share * update, updates)
@@ -296,7 +297,7 @@ class Trainer:
 
     def one(params: Params) -> Int[Array, ""]:
       scores = _scores(params["kernel"], params["bias"], features)
-      # One that diverged gets nothing right, not the first class.
+      # A diverged classifier gets nothing right, not even the first class.
       is_right = (scores.argmax(axis=1) == labels) & jnp.isfinite(scores).all(
         axis=1
       )
@@ -308,7 +309,7 @@ class Trainer:
 def batch_norm(
   features: Float[Array, "b d"], running: Mapping[str, Float[Array, "1 d"]]
 ) -> tuple[Float[Array, "b d"], dict[str, Float[Array, "1 d"]]]:
-  """Features of mean 0 and variance 1, and the running statistics after.
+  """Normalises features to mean 0 and variance 1; updates the statistics.
 
   Like PyTorch's BatchNorm1d without scale and shift: a batch is normalised by
   its biased variance, and the unbiased variance enters the running statistics.

@@ -51,7 +51,7 @@ class Reconstruction:
     name: Key in `config.evals`.
     config: Entry of `config.evals`.
     split: The images.
-    context: Of the run.
+    context: Context of the run.
   """
 
   def __init__(

@@ -53,12 +53,12 @@ def build(
 
 
 class Regression:
-  """Absolute and squared errors, and the share of the variance explained.
+  """Absolute and squared errors, and the fraction of variance explained.
 
   Args:
     name: Name of the evaluator in `config.evals`.
     split: Examples with numbers.
-    context: Of the run.
+    context: Context of the run.
 
   Attributes:
     num_examples: Number of examples of the split.
@@ -72,13 +72,13 @@ class Regression:
     self._numbers = split.source.numbers
     deviation = split.source.known_labels().std(axis=0)
     self._unit = np.where(deviation > 0, deviation, 1.0)
-    # Results are whole on every process: all agree on the metrics.
+    # Every process has all results, so all agree on the metrics.
     self._predict = jax.jit(
       self._predict_batch, out_shardings=meshes.replicated(context.mesh)
     )
 
   def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
-    """`eval/<name>/{mae,rmse,r2,num_examples}`.
+    """Returns `eval/<name>/{mae,rmse,r2,num_examples}`.
 
     Errors are in units of the numbers. For several numbers they are means over
     them, and each number also has `eval/<name>/<number>/{mae,rmse,r2}`.
@@ -93,7 +93,7 @@ class Regression:
           batch["image"],
           rows["id"],
           rows["mask"],
-          np.zeros(len(rows["id"]), bool),  # No prediction is right.
+          np.zeros(len(rows["id"]), bool),  # No prediction counts as correct.
           distances(rows["label"], rows["prediction"], self._unit),
         )
       self._context.heartbeat()
@@ -136,21 +136,21 @@ def measure(
   label: Float[np.ndarray, "n numbers"],
   prediction: Float[np.ndarray, "n numbers"],
 ) -> dict[str, Float[np.ndarray, " numbers"]]:
-  """Errors of each number over all examples, float64.
+  """Computes errors of each number over all examples, float64.
 
   Sums are in float64 and in the order of the examples, independent of the
   batches.
 
   Returns:
     `mae`, the mean absolute error; `rmse`, the root of the mean squared error;
-    and `r2`, 1 minus the squared error over the variance of the labels, NaN
-    where these do not vary.
+    and `r2`, 1 minus the squared error over the variance of the labels, NaN if
+    these do not vary.
   """
   label = label.astype(np.float64)
   error = prediction - label
   square = np.square(error).mean(axis=0)
   variance = label.var(axis=0)
-  # Labels that are all alike may have a mean beside them.
+  # The rounded mean of equal labels may differ from them.
   varies = np.ptp(label, axis=0) > 0
   ratio = np.divide(
     square, variance, out=np.full_like(square, np.nan), where=varies
@@ -167,6 +167,6 @@ def distances(
   prediction: Float[np.ndarray, "n numbers"],
   unit: Float[np.ndarray, " numbers"],
 ) -> Float[np.ndarray, " n"]:
-  """Root mean square of an example's errors, each in its `unit`; float64."""
+  """Returns the RMS of each example's errors in their `unit`, float64."""
   error = (prediction.astype(np.float64) - label) / unit
   return np.sqrt(np.square(error).mean(axis=1))

@@ -30,8 +30,8 @@ def write(
 ) -> None:
   """Writes all predictions, and a few images with their predictions.
 
-  Every example is a row of `predictions.csv`, the worst first. All files appear
-  at once; see `files.replacing`.
+  Every example is a row of `predictions.csv`, worst first. All files appear at
+  once; see `files.replacing`.
 
   Args:
     path: `evaluations/<name>/<step>`.
@@ -40,8 +40,8 @@ def write(
     prediction: Predicted numbers.
     distance: Distance of predictions from labels.
     numbers: Names of the numbers.
-    gallery: Images of samples and of the worst.
-    names: `names(ids)`, files or records as a person finds them.
+    gallery: Images of samples and of the worst predictions.
+    names: `names(ids)`, human-readable names of files or records.
   """
   row_of = {int(example): row for row, example in enumerate(example_id)}
   chosen = [(example, "sample") for example in gallery.samples]
@@ -87,7 +87,7 @@ def _heads(numbers: Sequence[str]) -> Iterator[str]:
 
 
 def _json(values: Float[np.ndarray, " numbers"]) -> list[Any]:
-  """Numbers for JSON, which has no NaN."""
+  """Converts numbers for JSON, which has no NaN."""
   return [float(x) if np.isfinite(x) else None for x in values]
 
 

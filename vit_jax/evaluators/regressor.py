@@ -22,8 +22,8 @@ class Regressor:
     names: Names of the numbers.
 
   Args:
-    checkpoint: Workdir, one of its checkpoints/STEP, .npz or Hugging Face
-      directory.
+    checkpoint: A workdir, one of its checkpoints/STEP, an .npz file or a
+      Hugging Face directory.
     use: The checkpoint, if it has already been read.
 
   Raises:
@@ -64,20 +64,20 @@ class Regressor:
     return [self.named(numbers) for numbers in found]
 
   def named(self, numbers: np.ndarray) -> dict[str, float]:
-    """The numbers of one image by their names."""
+    """Returns the numbers of one image by name."""
     return dict(zip(self.names, map(float, numbers), strict=True))
 
   def numbers(
     self, paths: Sequence[str]
   ) -> Iterator[tuple[ImageFile, np.ndarray | None]]:
-    """The numbers of image files.
+    """Predicts the numbers of image files.
 
     Yields:
       Each file in order, with float32 [numbers], or None if its `problem`
       describes why it cannot be read.
 
     Raises:
-      UserError: They are not finite.
+      UserError: The numbers are not finite.
     """
     return file_outputs.finite_rows(
       self.use, self._checkpoint, paths, self._predict, what="numbers"

@@ -1,8 +1,8 @@
 """Retrieval of images by captions, and of captions by images.
 
-CLIP (arXiv 2103.00020, appendix E): recall at k is the share of captions whose
-image is among the k nearest images, and the share of images of which some
-caption is among the k nearest captions.
+CLIP (arXiv 2103.00020, appendix E): recall at k is the fraction of captions
+whose image is among the k nearest images, and the fraction of images with a
+caption among the k nearest captions.
 """
 
 import dataclasses
@@ -51,11 +51,11 @@ def build(
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-  """The nearest of one kind for every example of the other, nearest first.
+  """The nearest images for every text, or vice versa, nearest first.
 
   Attributes:
-    similarity: Cosines.
-    row: Rows of the results.
+    similarity: Cosine similarities.
+    row: Row indices of the results.
     right: True where a result belongs to the query.
   """
 
@@ -64,7 +64,7 @@ class Found:
   right: np.ndarray  # bool [n, k]
 
   def recall(self, rank: int) -> float:
-    """Fraction of the queries with a correct result among the first `rank`."""
+    """Returns the fraction of queries with a correct result up to `rank`."""
     return float(self.right[:, :rank].any(axis=1).mean(dtype=np.float64))
 
 
@@ -75,7 +75,7 @@ class Retrieval:
     name: Key in `config.evals`.
     splits: Name -> images with captions.
     embed: Embeds texts.
-    context: Of the run.
+    context: Context of the run.
   """
 
   def __init__(
@@ -94,10 +94,11 @@ class Retrieval:
     )
 
   def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
-    """`retrieval/<dataset>/{image_to_text,text_to_image}_r{1,5,10}`.
+    """Returns `retrieval/<dataset>/{image_to_text,text_to_image}_r{1,5,10}`.
 
-    Fractions of the images and of the captions, and the counts `num_images` and
-    `num_texts`. With fewer than 10 candidates, all are among the first 10.
+    They are fractions of the images and of the captions; the counts
+    `num_images` and `num_texts` are returned as well. With fewer than 10
+    candidates, all are among the first 10.
 
     Raises:
       UserError: A record has no caption, or an embedding is not finite.
@@ -154,7 +155,7 @@ class Retrieval:
     *,
     found_belongs_to: Int[np.ndarray, " m"],
   ) -> Found:
-    """The nearest rows of a bank, right where both belong to one image."""
+    """Finds the nearest rows of a bank; right if both belong to one image."""
     count = min(max(RANKS), len(bank))
     neighbors = Neighbors(bank, count=count, mesh=self._context.mesh)
     parts = []

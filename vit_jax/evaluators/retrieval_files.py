@@ -14,9 +14,10 @@ from vit_jax.evaluators.split import Split
 if TYPE_CHECKING:
   from vit_jax.evaluators.retrieval import Found
 
-# Queries that are shown of each direction, first right and as many first wrong.
+# Queries shown per direction with a right first answer, and as many with a
+# wrong one.
 NUM_SHOWN = 8
-# Answers that are shown to each.
+# Answers shown per query.
 NUM_ANSWERS = 5
 
 
@@ -79,7 +80,7 @@ def _entries(found: "Found", answer: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _spaced(chosen: Bool[np.ndarray, " n"]) -> list[int]:
-  """At most `NUM_SHOWN` of the chosen rows, evenly spaced."""
+  """Returns at most `NUM_SHOWN` of the chosen rows, evenly spaced."""
   rows = np.flatnonzero(chosen)
   if not len(rows):
     return []

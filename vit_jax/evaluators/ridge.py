@@ -2,8 +2,8 @@
 
 The linear classifier of the paper's few-shot evaluation ([P] 4.1, big_vision's
 `fewshot_lsr`): features are whitened by the statistics of the support set, a
-large constant feature stands for the bias, targets are -1 or 1, and one
-eigendecomposition serves every strength of regularisation.
+large constant feature acts as the bias, targets are -1 or 1, and one
+eigendecomposition serves all regularisation strengths.
 """
 
 import dataclasses
@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Int
 
-# Large, so that the bias is almost free of regularisation. [BV]
+# Large, so that the bias is hardly regularised. [BV]
 BIAS_FEATURE = 100.0
 STD_OFFSET = 1e-5
-# Rows scored at a time: bounds memory when there are many classes.
+# Rows scored at a time, which bounds memory if there are many classes.
 _CHUNK_ROWS = 1024
 
 
@@ -23,11 +23,11 @@ _CHUNK_ROWS = 1024
 class Ridge:
   """A factorised support set; one product gives the weights for any l2.
 
-  With X the whitened features and Y the targets, the decomposed matrix is
-  `X^T X` when there are at least as many examples as features (primal) and
-  `X X^T` otherwise (dual); m is its size. Everything is float64: with the bias
-  feature the largest eigenvalue is above 10^4 times the number of examples,
-  and a float32 decomposition would be wrong by more than a small l2.
+  With X the whitened features and Y the targets, the decomposed matrix is `X^T
+  X` when there are at least as many examples as features (primal) and `X X^T`
+  otherwise (dual); m is its size. Everything is float64: with the bias feature,
+  the largest eigenvalue exceeds 10^4 times the number of examples, and the
+  error of a float32 decomposition would exceed a small l2.
   """
 
   mean: Float[np.ndarray, " d"]
@@ -37,13 +37,13 @@ class Ridge:
   right: Float[np.ndarray, "m classes"]
 
   def weights(self, l2: float) -> Float[np.ndarray, "d_bias classes"]:
-    """Weights on whitened features, the bias feature's last."""
+    """Returns the weights on whitened features; the bias feature's is last."""
     return (self.left / (self.eigenvalues + l2)) @ self.right
 
   def predict(
     self, features: Float[np.ndarray, "n d"], *, l2: float
   ) -> Int[np.ndarray, " n"]:
-    """The class of the highest score for each row."""
+    """Returns the top-scoring class for each row."""
     weights = self.weights(l2).astype(np.float32)
     predictions = np.empty(len(features), np.int64)
     for start in range(0, len(features), _CHUNK_ROWS):
@@ -60,7 +60,7 @@ class Ridge:
     *,
     l2: float,
   ) -> float:
-    """Share of the rows whose class is predicted."""
+    """Returns the fraction of rows classified correctly."""
     return float(np.mean(self.predict(features, l2=l2) == labels))
 
 
@@ -77,7 +77,7 @@ def factorize(
     labels: Their classes, in 0..num_classes-1.
     num_classes: Number of columns of the targets.
   """
-  # The population's standard deviation, as jnp.std. [BV]
+  # The population standard deviation, like jnp.std. [BV]
   mean = features.mean(axis=0, dtype=np.float64)
   std = features.std(axis=0, dtype=np.float64) + STD_OFFSET
   x = _whiten(features, mean, std)
@@ -89,7 +89,7 @@ def factorize(
   else:
     eigenvalues, vectors = np.linalg.eigh(x @ x.T)
     left, right = x.T @ vectors, vectors.T @ targets
-  # Rounding can leave the zero eigenvalues slightly negative.
+  # Rounding can make zero eigenvalues slightly negative.
   return Ridge(mean, std, np.maximum(eigenvalues, 0.0), left, right)
 
 
@@ -100,7 +100,7 @@ def choose_l2(
   *,
   candidates: Sequence[float],
 ) -> float:
-  """The candidate most accurate on these rows; of equals, the largest."""
+  """Returns the most accurate candidate on these rows; ties: the largest."""
   return max(
     candidates,
     key=lambda l2: (ridge.accuracy(features, labels, l2=l2), l2),

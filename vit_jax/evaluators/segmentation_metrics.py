@@ -20,7 +20,7 @@ def counts(
   is_labelled = label != IGNORED
   labelled = (label[..., None] == classes) & is_labelled[..., None]
   guessed = (predicted[..., None] == classes) & is_labelled[..., None]
-  # Compared and summed in one pass: no array of pixels times classes is made.
+  # Compared and summed in one pass, without an array of pixels x classes.
   return jnp.stack(
     [one.sum(axis=(0, 1, 2)) for one in (labelled & guessed, labelled, guessed)]
   )

@@ -20,7 +20,7 @@ from vit_jax.data.mask_files import IGNORED
 _KERNEL_STDDEV = 0.01
 _BATCH_NORM_EPSILON = 1e-5
 _BATCH_NORM_MOMENTUM = 0.1  # Weight of a batch in the running statistics.
-_FIRST_SHARE = 1e-6  # Of the learning rate, at the first step.
+_FIRST_SHARE = 1e-6  # Fraction of the learning rate at the first step.
 
 Maps = Float[Array, "b rows columns d"]
 State = dict[str, Any]
@@ -28,7 +28,7 @@ State = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-  """The layer and its training; fields with the names of keys are their values.
+  """The layer and its training; fields named like keys hold their values.
 
   Attributes:
     width: Length of a feature vector.
@@ -43,7 +43,7 @@ class Head:
   weight_decay: float
 
   def init(self) -> State:
-    """Parameters, optimizer state and running statistics before training."""
+    """Returns initial parameters, optimizer state and running statistics."""
     row = (1, self.width)
     shape = (self.width, self.num_classes)
     params = {
@@ -69,9 +69,9 @@ class Head:
     """Performs one step; also returns the loss before it.
 
     Args:
-      state: As of `init`.
+      state: As returned by `init`.
       maps: Feature maps of all rows of the batch.
-      label: Labels of all rows; rows that fill a batch up have none.
+      label: Labels of all rows; padding rows have none.
       is_example: False for those rows, which no statistic includes.
     """
     counts = jnp.repeat(is_example, maps.shape[1] * maps.shape[2])[:, None]
@@ -88,7 +88,7 @@ class Head:
 
     value, grads = jax.value_and_grad(loss_of)(state["params"])
     updates, opt = self._tx.update(grads, state["opt"], state["params"])
-    # PyTorch keeps the unbiased variance.
+    # PyTorch stores the unbiased variance.
     found = {"mean": mean, "var": var * (size / jnp.maximum(size - 1, 1))}
     state = {
       "params": optax.apply_updates(state["params"], updates),
@@ -105,17 +105,17 @@ class Head:
   def logits(
     self, state: State, maps: Maps, side: int
   ) -> Float[Array, "b {side} {side} classes"]:
-    """Logits of each pixel of a square, by the running statistics."""
+    """Computes each pixel's logits with the running statistics."""
     running = state["running"]
     features = _normalized(self._rows(maps), running["mean"], running["var"])
     scores = _scores(state["params"], features)
     return _upsampled(scores.reshape(*maps.shape[:3], -1), side)
 
   def rate(self, step: int | Int[Array, ""]) -> Float[Array, ""]:
-    """Learning rate of a step, counted from 0.
+    """Returns the learning rate of a step, counted from 0.
 
-    It falls linearly, to 0 after the last step, times a factor that rises
-    linearly from nearly 0 to 1 in the warm-up.
+    It falls linearly to 0 after the last step, multiplied by a factor that
+    rises linearly from nearly 0 to 1 during warm-up.
     """
     rate = self.learning_rate * (1 - step / jnp.float32(self.steps))
     if not self.warmup_steps:
@@ -124,7 +124,7 @@ class Head:
     return rate * jnp.minimum(_FIRST_SHARE + (1 - _FIRST_SHARE) * risen, 1.0)
 
   def _rows(self, maps: Maps) -> Float[Array, "n d"]:
-    """The features of all places, one below the other."""
+    """Stacks the features of all positions as rows."""
     return maps.astype(jnp.float32).reshape(-1, self.width)
 
   @property
@@ -135,7 +135,7 @@ class Head:
 def loss(
   logits: Float[Array, "b h w classes"], label: UInt8[Array, "b h w"]
 ) -> Float[Array, ""]:
-  """Mean cross-entropy of the labelled pixels; 0 if there are none."""
+  """Returns the mean cross-entropy of labelled pixels; 0 if there are none."""
   is_labelled = label != IGNORED
   classes = jnp.where(is_labelled, label, 0).astype(jnp.int32)
   losses = optax.softmax_cross_entropy_with_integer_labels(logits, classes)
@@ -162,7 +162,7 @@ def _scores(
 def _upsampled(
   scores: Float[Array, "b rows columns classes"], side: int
 ) -> Float[Array, "b {side} {side} classes"]:
-  """Interpolates between the centres of the places."""
+  """Interpolates between the centres of the positions."""
   batch, _, _, classes = scores.shape
   shape = (batch, side, side, classes)
   return jax.image.resize(scores, shape, "linear", antialias=False)

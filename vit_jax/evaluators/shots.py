@@ -9,18 +9,18 @@ from jaxtyping import Int
 class ExamplesError(ValueError):
   """The examples do not allow the measurement; the message says why.
 
-  A separate class, because jax also raises `ValueError`, such as for a lost
-  process of the run.
+  It is a separate class because jax also raises `ValueError`, for example for a
+  lost process of the run.
   """
 
 
 def class_permutations(
   labels: Int[np.ndarray, " n"], *, num_classes: int, seed: int
 ) -> list[Int[np.ndarray, " _"]]:
-  """The rows of each class, shuffled.
+  """Returns the rows of each class, shuffled.
 
-  One generator permutes the classes in turn, so a seed draws the same sets as
-  big_vision from the same labels.
+  One generator permutes the classes in turn, so that the same seed and labels
+  give the same sets as in big_vision.
   """
   rng = np.random.default_rng(seed)
   return [
@@ -32,14 +32,14 @@ def class_permutations(
 def support_set(
   permutations: Sequence[Int[np.ndarray, " _"]], shots: int
 ) -> Int[np.ndarray, " n"]:
-  """The first `shots` rows of each class: fewer shots are a subset of more."""
+  """Returns the first `shots` rows of each class, so sets are nested."""
   return np.concatenate([rows[:shots] for rows in permutations])
 
 
 def held_out_set(
   permutations: Sequence[Int[np.ndarray, " _"]], shots: int
 ) -> Int[np.ndarray, " n"]:
-  """Up to `shots` rows of each class after its first `shots`.
+  """Returns up to `shots` rows of each class after its first `shots`.
 
   With the largest number of shots this is disjoint from every support set of
   the same permutations, and no larger than the largest of them.
@@ -57,7 +57,7 @@ def require_shots(
   """Checks that every class has `shots` examples.
 
   Raises:
-    ExamplesError: A class has fewer; the first is named.
+    ExamplesError: A class has fewer; the message names the first one.
   """
   counts = np.bincount(labels, minlength=num_classes)
   short = np.flatnonzero(counts < shots)

@@ -29,11 +29,12 @@ class Split:
   Attributes:
     key: Config key of the evaluator, for messages.
     source: An opened `vit_jax.data.sources.Source`.
-    num_classes: Number of classes, after the label ops; None: no labels.
+    num_classes: Number of classes, after the label ops; None if there are no
+      labels.
     max_labels: Labels per example, after the label ops.
     class_names: Names of the classes, unless the label ops renumber them.
     preprocess: Host ops.
-    batch_size: Examples on all devices together.
+    batch_size: Number of examples on all devices together.
     mesh: Devices over which batches are sharded.
   """
 
@@ -51,13 +52,13 @@ class Split:
     return self.source.num_examples
 
   def names(self, ids: Int[np.ndarray, " n"]) -> list[str]:
-    """Names of examples, or their numbers if names require reading them."""
+    """Returns names of examples, or their numbers if names need reading."""
     if self.source.reads_names:
       return [str(i) for i in ids]
     return self.source.names(ids)
 
   def batches(self) -> Iterator[dict[str, Any]]:
-    """Global arrays image, label, mask (False: padding) and id."""
+    """Yields global arrays image, label, mask (False for padding) and id."""
     from vit_jax.data import pipeline
 
     return pipeline.eval_batches(
@@ -70,13 +71,14 @@ class Split:
   def train_batches(
     self, preprocess: Preprocess, batch_size: int
   ) -> Iterator[dict[str, Any]]:
-    """Endless shuffled batches of global arrays, image and label.
+    """Yields endless shuffled batches of the global arrays image and label.
 
     The order and the random numbers of the ops are always the same.
 
     Args:
       preprocess: Training ops, instead of the split's ops.
-      batch_size: Examples on all devices together; the devices divide it.
+      batch_size: Number of examples on all devices together, divisible by the
+        devices.
     """
     from vit_jax.data import features, pipeline
 
@@ -123,9 +125,9 @@ class Split:
     """Returns the results of `measure` for all examples, in the split's order.
 
     Args:
-      measure: Global batch -> rows on every process, `id` and `mask` of the
-        batch among them.
-      after_batch: Called with each batch and its rows, padding included.
+      measure: Maps a global batch to rows on every process, including the
+        batch's `id` and `mask`.
+      after_batch: Called with each batch and its rows, including padding.
     """
     collected = []
     for batch in self.batches():
@@ -150,10 +152,10 @@ def open_split(
   label_key: str,
   label_sets: str | None = None,
 ) -> Split:
-  """Opens the data of an evaluator, whose config key `key` messages name.
+  """Opens the data of an evaluator; messages name its config key `key`.
 
   The other arguments are the values of its keys of the same names. If
-  `batch_size` is None, it is that of training; the file `label_sets` replaces
+  `batch_size` is None, that of training is used; the file `label_sets` replaces
   labels.
 
   Raises:
@@ -216,10 +218,10 @@ def open_captioned_split(
   image_key: str,
   text_key: str | None,
 ) -> Split:
-  """Opens images and captions; labels, if the data have any, are ignored.
+  """Opens images and captions; ignores any labels.
 
-  The arguments are those of `open_split`. If `text_key` is None, it is that of
-  training if the dataset is the training dataset.
+  The arguments are those of `open_split`. If `text_key` is None and the dataset
+  is the training dataset, that of training is used.
 
   Raises:
     UserError: The data is missing, the split is empty, or its examples have no
@@ -311,7 +313,7 @@ def open_image_split(
   batch_size: int | None,
   image_key: str,
 ) -> Split:
-  """Opens only images; labels, if the data have any, are ignored.
+  """Opens only images; ignores any labels.
 
   The arguments are those of `open_split`.
 

@@ -1,4 +1,4 @@
-"""Embeddings of texts by a checkpoint, outside of a run."""
+"""Text embeddings from a checkpoint, outside of a run."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _BATCH_SIZE = 64
 def embed(
   use: Inference, tokenizer: Tokenizer, texts: Sequence[str]
 ) -> Float[np.ndarray, "n e"]:
-  """Embeddings of unit length, computed in batches of one size.
+  """Computes unit-length embeddings, in batches of one size.
 
   Args:
     use: A checkpoint with a text tower.

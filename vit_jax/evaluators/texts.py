@@ -1,4 +1,4 @@
-"""Embeddings of texts by the text tower of a run."""
+"""Text embeddings from the text tower of a run."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,9 +18,9 @@ class TextEmbedder:
   """Embeds texts in batches that are divided over the devices.
 
   Args:
-    context: Of the run; its config names the tokenizer.
+    context: Context of the run; its config names the tokenizer.
     key: Config key of the evaluator, for messages.
-    batch_size: Texts on all devices together.
+    batch_size: Number of texts on all devices together.
 
   Raises:
     UserError: The tokenizer is not given, cannot be read, or does not match the
@@ -57,7 +57,7 @@ class TextEmbedder:
     found = []
     for start in range(0, len(texts), self._batch_size):
       tokens = self._tokenize(list(texts[start : start + self._batch_size]))
-      # One shape, so that one program serves all.
+      # A single shape, so that one program serves all.
       filled = np.pad(tokens, ((0, self._batch_size - len(tokens)), (0, 0)))
       batch = arrays.divided(filled.shape, sharding, filled.__getitem__)
       rows = jax.device_get(self._embed(params, batch))

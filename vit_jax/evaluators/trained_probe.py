@@ -1,4 +1,4 @@
-"""Linear probes by published protocols: DINO's, DINOv2's and MAE's."""
+"""Linear probes with the published protocols of DINO, DINOv2 and MAE."""
 
 import contextlib
 import dataclasses
@@ -31,17 +31,17 @@ _JOINED = "features of the last layers"
 
 
 class TrainedProbe:
-  """`linear_probe/<dataset>/top1` of a protocol, on the whole test split.
+  """Measures a protocol's `linear_probe/<dataset>/top1` on the test split.
 
-  With several classifiers it is the best one's, which `learning_rate`, `blocks`
-  and `average_patches` (0 or 1) identify; of equally good ones it is the first
-  in the order of blocks, patches and rates.
+  With several classifiers it is that of the best, which `learning_rate`,
+  `blocks` and `average_patches` (0 or 1) identify; ties go to the first in the
+  order of blocks, patches and rates.
 
   Args:
     config: Entry of `config.evals`.
     protocol: Its protocol.
     datasets: Name -> training and test split.
-    context: Of the run.
+    context: Context of the run.
   """
 
   def __init__(
@@ -77,7 +77,7 @@ class TrainedProbe:
     """Trains and tests on each dataset.
 
     Raises:
-      UserError: A label is no class, or a feature is not finite.
+      UserError: A label is not a class, or a feature is not finite.
     """
     del step  # Writes no files.
     metrics = {}
@@ -129,7 +129,7 @@ class TrainedProbe:
   def _augmented(
     self, params: Any, train: Split
   ) -> Iterator[tuple[Array, Array]]:
-    """Features of augmented images, computed for each step."""
+    """Yields features of augmented images, computed for each step."""
     preprocess = spec.check(
       self._augment,
       image_size=train.preprocess.image_size,
@@ -150,7 +150,7 @@ class TrainedProbe:
     size = self._protocol.batch_size(train.num_examples)
     if not self._augment:
       return size
-    shards = meshes.batch_shards(self._mesh)  # They divide the images.
+    shards = meshes.batch_shards(self._mesh)  # Shards of the images.
     return -(-size // shards) * shards
 
   def _trainer(
@@ -170,7 +170,7 @@ class TrainedProbe:
 def joined_layers(
   model: schema.Model, *, count: int, has_patches: bool
 ) -> Callable[[Any, Mapping[str, Any]], dict[str, Float[Array, "b d"]]]:
-  """Outputs, as of an objective: class tokens of the last layers, joined.
+  """Builds outputs like an objective's: joined last class tokens.
 
   Args:
     model: The network whose parameters are passed to the outputs.

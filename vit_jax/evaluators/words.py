@@ -1,4 +1,4 @@
-"""A zero-shot classifier made from texts."""
+"""A zero-shot classifier built from texts."""
 
 import dataclasses
 import os
@@ -43,11 +43,11 @@ def read(
 
   Args:
     use: The checkpoint.
-    checkpoint: Its path, for messages and its tokenizer.
+    checkpoint: Path of the checkpoint, for messages and its tokenizer.
     classes: Names separated by commas, a file with one per line, or one of
       `class_names.NAMED`.
-    template: Sources of templates, as of `templates.read`.
-    tokenizer: Path of the tokenizer; None: that of the checkpoint.
+    template: Sources of templates, as for `templates.read`.
+    tokenizer: Path of the tokenizer; None for that of the checkpoint.
 
   Raises:
     UserError: The checkpoint has no text tower or no tokenizer, or a class has
@@ -67,9 +67,9 @@ def read(
 
 
 def activation(use: Inference) -> str:
-  """Name of the function that turns logits into probabilities.
+  """Returns the name of the function from logits to probabilities.
 
-  A network with a bias was trained by a sigmoid.
+  A network with a bias was trained with a sigmoid.
   """
   return "softmax" if use.weights.model.bias_init is None else "sigmoid"
 

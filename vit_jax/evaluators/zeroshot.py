@@ -45,7 +45,7 @@ def build(
 
   Raises:
     UserError: The data, the names, the templates or the tokenizer are missing,
-      or there are not as many names as classes.
+      or the number of names is not the number of classes.
   """
   key = f"config.evals.{name}"
   tasks = {}
@@ -94,7 +94,7 @@ class ZeroShot:
     name: Key in `config.evals`.
     tasks: Datasets by name.
     embed: Embeds texts.
-    context: Of the run.
+    context: Context of the run.
   """
 
   def __init__(
@@ -121,7 +121,7 @@ class ZeroShot:
     }
 
   def run(self, state: contract.EvaluatedState, step: int) -> dict[str, float]:
-    """`zeroshot/<dataset>/{top1,top5,loss,num_examples}`.
+    """Returns `zeroshot/<dataset>/{top1,top5,loss,num_examples}`.
 
     The loss is the softmax cross-entropy over the classes, with the learned
     scale.

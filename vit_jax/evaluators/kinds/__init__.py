@@ -1,5 +1,5 @@
 """Declarations of the evaluators, which need no jax.
 
 Configs are checked and reports are drawn from these records alone; the module
-that `build` names is imported when an evaluator is made.
+named in `build` is imported when an evaluator is built.
 """

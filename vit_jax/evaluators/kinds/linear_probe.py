@@ -29,7 +29,7 @@ def _protocol(
 def _trained_probe_protocol(
   entry: schema.LinearProbeEval, protocol: probe_protocols.Protocol
 ) -> str:
-  """Sentences on what is trained, how long, and what is reported."""
+  """Describes what is trained, for how long, and what is reported."""
   seen = f"the frozen {entry.representation} features"
   if protocol.blocks:
     counts = entry_checks.listed(protocol.blocks).replace(" and ", " or ")
@@ -73,7 +73,7 @@ _OPTIMIZERS = {"sgd": "SGD with momentum", "lars": "LARS"}
 def _features(entry: schema.LinearProbeEval) -> tuple[str, ...]:
   protocol = probe_protocols.of(entry)
   if protocol is not None and protocol.blocks:
-    return ()  # Of the network's layers, none of the objective's outputs.
+    return ()  # Reads network layers, not the objective's outputs.
   return (entry.representation,)
 
 

@@ -48,7 +48,7 @@ KIND = EvaluatorKind(
   prefix="linear_segmentation",
   title="Linear segmentation",
   protocol=_protocol,
-  features=lambda entry: (),  # Of the network's layers.
+  features=lambda entry: (),  # Reads the network's layers.
   check=_check,
   columns=lambda entry: (
     Column(

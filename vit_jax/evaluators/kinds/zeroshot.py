@@ -18,7 +18,7 @@ def _check(
     if data.class_names is not None:
       here = f"{key}.class_names"
       names = class_names.read(data.class_names, key=here)
-      # Only names can be wrong here, so that one template is enough.
+      # Only names can be wrong here, so one template is enough.
       ensemble.prompts(names, ["{}"], style=entry.prompts, key=here)
 
 
