@@ -13,7 +13,7 @@ from vit_jax.report.subjects import Subject, short_names
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-  """A row of a table; `best` marks the cells that are the best of several."""
+  """A row of a table; `best` marks the best of several cells."""
 
   name: str
   cells: tuple[str, ...]
@@ -23,9 +23,9 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-  """Results of the evaluators of one type: rows by checkpoints.
+  """Results of one type of evaluator: rows by checkpoints.
 
-  `protocol` holds paragraphs on how they measure.
+  `protocol` holds paragraphs about the measurement.
   """
 
   title: str
@@ -36,7 +36,7 @@ class Section:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-  """All results of a comparison; `names` head its columns."""
+  """All results of a comparison; `names` are its column headings."""
 
   subjects: tuple[Subject, ...]
   names: tuple[str, ...]
@@ -46,11 +46,11 @@ class Comparison:
 def compare(
   subjects: Sequence[Subject], declarations: Mapping[str, Mapping[str, Any]]
 ) -> Comparison:
-  """Lays out what was measured.
+  """Lays out the results of checkpoints side by side.
 
   Args:
-    subjects: At least one.
-    declarations: What the evaluators that measured them declare.
+    subjects: Checkpoints, at least one.
+    declarations: Declarations of the evaluators that measured them.
   """
   names = tuple(short_names([one.path for one in subjects]))
   sections = [
@@ -60,9 +60,9 @@ def compare(
 
 
 def text(subjects: Sequence[Subject]) -> str:
-  """Metrics by checkpoints, for a terminal."""
+  """Formats metrics by checkpoint, for a terminal."""
   names = short_names([one.path for one in subjects])
-  # The step leads, even if the first checkpoint lacks one.
+  # The step comes first, even if the first checkpoint has none.
   ordered = sorted(subjects, key=lambda one: "step" not in one.metrics)
   metrics = dict.fromkeys(m for one in ordered for m in one.metrics)
   rows = [("", *names)]
@@ -85,7 +85,7 @@ def _section(
     group, {name: 0.0 for one in subjects for name in one.metrics}
   )
   heads = all_heads.heads if all_heads else ()
-  # Row -> the cells of each checkpoint by the title of their column.
+  # Row -> cells of each checkpoint by column title.
   rows = {
     row: [one.rows.get(row, {}) if one else {} for one in tables]
     for row in (all_heads.rows if all_heads else ())
@@ -126,7 +126,7 @@ def _best(
   shown: Sequence[str],
   best: Callable[..., float] | None,
 ) -> tuple[bool, ...]:
-  """Marks of cells that look like the best one; none if all look equal."""
+  """Marks cells shown equal to the best; none if all are shown equal."""
   finite = [v for v in values if v is not None and math.isfinite(v)]
   if best is None or len(finite) < 2:
     return (False,) * len(values)

@@ -14,7 +14,7 @@ _FOOTER = (
 
 
 def html(comparison: Comparison) -> str:
-  """One self-contained page."""
+  """Renders one self-contained page."""
   return (
     pages.environment()
     .get_template("comparison.html")
@@ -30,7 +30,7 @@ def html(comparison: Comparison) -> str:
 
 
 def markdown(comparison: Comparison) -> str:
-  """Headings and tables; without the figures."""
+  """Renders headings and tables, without figures."""
   heads = ("name", "model", "path", "image, px", "parameters", "step")
   parts = [f"# {_title(comparison)}", "", *_table_head(heads, num_words=3)]
   for name, one in zip(comparison.names, comparison.subjects, strict=True):
@@ -62,7 +62,7 @@ def markdown(comparison: Comparison) -> str:
   return "\n".join([*parts, "", _FOOTER]) + "\n"
 
 
-# Ending of a file -> what writes it.
+# File suffix -> function that renders it.
 FORMATS: dict[str, Callable[[Comparison], str]] = {
   ".html": html,
   ".md": markdown,
@@ -76,7 +76,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def _table_head(heads: Sequence[str], *, num_words: int) -> list[str]:
-  """The first two lines of a table; columns of words begin at the left."""
+  """Returns a table's first two lines; columns of words are left-aligned."""
   rule = "---|" * num_words + "---:|" * (len(heads) - num_words)
   return [_row(heads), f"|{rule}"]
 
@@ -86,7 +86,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-  """Keeps names of files from being read as markup."""
+  """Escapes file names, so that they are not read as markup."""
   for sign in "\\|<>*_`[]":
     text = text.replace(sign, f"\\{sign}")
   return text

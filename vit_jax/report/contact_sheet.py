@@ -1,4 +1,4 @@
-"""A contact sheet: the pictures that were found for each query, on one page."""
+"""A contact sheet: the pictures found for each query, on one page."""
 
 import base64
 import dataclasses
@@ -17,8 +17,8 @@ class Picture:
 
   Attributes:
     path: Path of its file.
-    jpeg: A small copy of it; None: the file is gone.
-    score: Its similarity to the query; None of a query itself.
+    jpeg: A small copy of it; None if the file is gone.
+    score: Its similarity to the query; None for the query itself.
   """
 
   path: str
@@ -27,14 +27,14 @@ class Picture:
 
   @property
   def source(self) -> str | None:
-    """Data URI."""
+    """Returns the data URI."""
     if self.jpeg is None:
       return None
     return f"data:image/jpeg;base64,{base64.b64encode(self.jpeg).decode()}"
 
   @property
   def ratio(self) -> float:
-    """Width over height, within what a page can show."""
+    """Returns width / height, limited to what a page can show."""
     width, height = _jpeg_size(self.jpeg) if self.jpeg else (1, 1)
     return min(max(width / height, 0.5), 3.0)
 
@@ -49,12 +49,12 @@ class Picture:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-  """A query and what was found for it, the best first.
+  """A query and its results, best first.
 
   Attributes:
-    query: The text; or the path of the picture.
-    picture: The query if it is a picture.
-    found: The answers.
+    query: The text, or the path of the picture.
+    picture: The query, if it is a picture.
+    found: The results.
   """
 
   query: str
@@ -71,15 +71,15 @@ def render(
   checkpoint: str,
   step: int | None,
 ) -> bytes:
-  """Renders an HTML file that asks the network for nothing.
+  """Renders an HTML file that loads nothing from the network.
 
   Args:
     answers: Queries in order.
     images: The folder that was searched.
     num_images: Number of images in it.
-    num_unreadable: Number of files in it that are no images.
+    num_unreadable: Number of files in it that cannot be read as images.
     checkpoint: Path of the checkpoint.
-    step: Its step; None for a published file.
+    step: Step of the checkpoint; None for a published file.
   """
   queries = f"{len(answers)} queries" if len(answers) != 1 else "One query"
   page = (
@@ -99,7 +99,7 @@ def render(
 
 
 def _folder(path: str, images: str) -> str:
-  """Folder of a file, below that of all images if it lies there."""
+  """Returns a file's folder, relative to that of all images if inside it."""
   parent = pathlib.PurePath(path).parent
   if parent.is_relative_to(images):
     parent = parent.relative_to(images)
@@ -107,7 +107,7 @@ def _folder(path: str, images: str) -> str:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:
-  """Width and height, from the segment that begins a JPEG's frame."""
+  """Reads width and height from a JPEG's start-of-frame segment."""
   place = 2
   while place + 9 <= len(data):
     marker, length = struct.unpack(">xBH", data[place : place + 4])

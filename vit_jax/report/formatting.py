@@ -1,4 +1,4 @@
-"""Numbers as a report writes them."""
+"""Formatting of numbers in reports."""
 
 import math
 from typing import SupportsFloat
@@ -20,7 +20,7 @@ def counted(value: int | float, noun: str) -> str:
 
 
 def quantity(value: float | None, digits: int = 4) -> str:
-  """Significant digits, thousands separated: '1,234', '0.0312', '3×10⁻⁵'."""
+  """Formats significant digits: '1,234', '0.0312', '3×10⁻⁵'."""
   if value is None:
     return MISSING
   if not math.isfinite(value):
@@ -49,24 +49,24 @@ def percent(fraction: float | None, digits: int = 2) -> str:
 
 
 def metric(value: SupportsFloat) -> str:
-  """Six significant digits, but all of a whole number: '1281167'."""
+  """Formats six significant digits, but all of an integer: '1281167'."""
   number = float(value)
   is_whole = number.is_integer() and abs(number) < 1e15
   return f"{number:.0f}" if is_whole else f"{number:.6g}"
 
 
 def tick(value: float) -> str:
-  """Tick labels: all digits of a round number, as '0.5', '1.38625'."""
+  """Formats tick labels with all digits: '0.5', '1.38625'."""
   return quantity(value, 12)
 
 
 def percent_tick(fraction: float) -> str:
-  """Tick labels: 0.98 -> '98%', 0.985 -> '98.5%'."""
+  """Formats tick labels: 0.98 -> '98%', 0.985 -> '98.5%'."""
   return f"{tick(100 * fraction)}%"
 
 
 def short_count(value: float) -> str:
-  """Tick labels: '500', '1,500', '20k', '1.5M'."""
+  """Formats tick labels: '500', '1,500', '20k', '1.5M'."""
   for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
     if abs(value) >= max(size, 1e4):
       return f"{value / size:g}{letter}"
@@ -100,7 +100,7 @@ def seconds(value: float | None) -> str:
 
 
 def interval95(fraction: float, num_examples: int) -> tuple[float, float]:
-  """Wilson's 95 % interval of a proportion measured on so many examples."""
+  """Returns Wilson's 95 % interval of a proportion of `num_examples`."""
   z = 1.959964
   n = num_examples
   centre = fraction + z * z / (2 * n)

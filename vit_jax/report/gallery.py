@@ -1,4 +1,4 @@
-"""An evaluator's section: its images, confusions and calibration."""
+"""An evaluator's section: images, confusions and calibration."""
 
 import base64
 import dataclasses
@@ -8,12 +8,12 @@ from vit_jax.report import formatting, predictions
 from vit_jax.report.figures import calibration, confusion, svg
 from vit_jax.report.run import Evaluation, Example
 
-SMALL = 48  # Images with a shorter side are enlarged with sharp pixels.
+SMALL = 48  # Images with a shorter side are enlarged without smoothing.
 
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-  """A test image ready to be shown."""
+  """A test image prepared for display."""
 
   source: str | None  # Data URI.
   pixelated: bool
@@ -27,14 +27,14 @@ class Picture:
 
 @dataclasses.dataclass(frozen=True)
 class Gallery:
-  """The part of a page on one classification evaluator."""
+  """The section of a page on one classification evaluator."""
 
   name: str
   step: int
   outcome: str | None
   samples: list[Picture]
   mistakes: list[Picture]
-  has_names: bool  # Records from before lack them, and the table of mistakes.
+  has_names: bool  # Older records have neither names nor the table of mistakes.
   confusion: svg.Markup | None
   confusion_width: float
   pairs: list[predictions.Pair]
@@ -43,7 +43,7 @@ class Gallery:
 
 
 def gallery(evaluation: Evaluation) -> Gallery:
-  """Pictures and figures of the evaluator's newest step."""
+  """Builds the pictures and figures of the evaluator's latest step."""
   pictures = [(e.kind, _picture(evaluation, e)) for e in evaluation.examples]
   figure, width = _confusion(evaluation)
   calibrated, error = _calibration(evaluation)
@@ -107,12 +107,12 @@ def _picture(evaluation: Evaluation, example: Example) -> Picture:
 
 
 def shown_name(name: str) -> str:
-  """The name of a file, '' of 'DATASET (record 7 of FILE)'."""
+  """Returns a file's name; '' for 'DATASET (record 7 of FILE)'."""
   return "" if name.endswith(")") else name
 
 
 def embedded(image: bytes | None) -> tuple[str | None, bool]:
-  """The data URI of a PNG file, and whether it is enlarged by its pixels."""
+  """Returns a PNG file's data URI, and whether it is shown pixelated."""
   if image is None:
     return None, False
   source = f"data:image/png;base64,{base64.b64encode(image).decode()}"
@@ -120,7 +120,7 @@ def embedded(image: bytes | None) -> tuple[str | None, bool]:
 
 
 def _png_size(data: bytes) -> tuple[int, int]:
-  """Width and height from the header; (0, 0) of a torn file."""
+  """Reads width and height from the header; (0, 0) for a truncated file."""
   return struct.unpack(">II", data[16:24]) if len(data) >= 24 else (0, 0)
 
 

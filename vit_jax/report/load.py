@@ -1,8 +1,8 @@
-"""A run as its workdir records it, read without jax and without trust.
+"""Defensive reading of a run's records in its workdir, without jax.
 
-A report may be asked for while the run is under way, after a kill, or years
-later: every piece may be missing or torn, and a missing piece is a gap in
-the `Run` with a sentence in `Run.notes`, never an exception.
+A report may be requested while the run is in progress, after a kill, or years
+later. Any piece may be missing or truncated; a missing piece leaves a gap in
+the `Run` and a sentence in `Run.notes`, and never raises an exception.
 """
 
 import contextlib
@@ -36,14 +36,14 @@ _KINDS = (_RETRIEVAL, _RECONSTRUCTION, _REGRESSION)
 
 
 def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
-  """Reads whatever a workdir holds.
+  """Reads everything that a workdir has.
 
   Args:
     workdir: Workdir of a run at any stage.
-    with_evaluations: Reads predictions and images, too.
+    with_evaluations: Reads predictions and images as well.
 
   Raises:
-    UserError: There is no such directory, or it holds no run at all.
+    UserError: There is no such directory, or it does not contain a run.
   """
   buckets.check(workdir)
   root = epath.Path(workdir)
@@ -104,7 +104,7 @@ def load_run(workdir: epath.PathLike, *, with_evaluations: bool = True) -> Run:
 def _declared(
   path: epath.Path, config: dict[str, Any], notes: list[str]
 ) -> dict[str, Any]:
-  """The declarations of the evaluators; of an older run, today's."""
+  """Returns the evaluators' declarations; for an older run, current ones."""
   if not path.exists():
     with contextlib.suppress(errors.UserError):
       resolved = resolve.load(json.dumps(config))
@@ -128,7 +128,7 @@ def _json_object(path: epath.Path, notes: list[str]) -> dict[str, Any]:
 
 
 def _records(path: epath.Path, notes: list[str]) -> list[dict[str, Any]]:
-  """The whole lines; a kill may have torn the last one."""
+  """Reads complete lines; a kill may have truncated the last one."""
   try:
     return records.read_lines(path)
   except (OSError, UnicodeDecodeError) as error:
@@ -141,11 +141,11 @@ def _records(path: epath.Path, notes: list[str]) -> list[dict[str, Any]]:
 def _newest(
   root: epath.Path, order: list[str], last: int | None
 ) -> dict[str, epath.Path]:
-  """The newest step of every evaluator, in the order of the config.
+  """Finds the latest step of every evaluator, in the order of the config.
 
-  One of several datasets has a directory for each: its name is then
-  '<evaluator>/<dataset>'. Steps after `last`, where it is known, are of a run
-  that was here before: one that went back left them.
+  An evaluator of several datasets has a directory for each, named
+  '<evaluator>/<dataset>'. Steps after `last`, if it is known, were left by a
+  run that has since been rewound.
   """
   found = {}
   names = _directories(root)
@@ -236,7 +236,7 @@ def _reconstructions(
 def _regression(
   path: epath.Path, name: str, notes: list[str]
 ) -> Regression | None:
-  """None, with a note, where the predictions are damaged."""
+  """Reads a regression; None, with a note, if predictions are damaged."""
   found = _json_object(path / _REGRESSION, notes)
   arrays = _arrays(path / "predictions.npz", notes)
   numbers = found.get("numbers")
@@ -319,7 +319,7 @@ def _json_list(path: epath.Path) -> list[Any]:
 
 
 def _arrays(path: epath.Path, notes: list[str]) -> dict[str, np.ndarray]:
-  """All arrays of an .npz; pickled objects are refused."""
+  """Reads all arrays of an .npz file; pickled objects are rejected."""
   try:
     with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
       return {key: file[key] for key in file.files}
@@ -353,7 +353,7 @@ def _examples(path: epath.Path, notes: list[str]) -> Iterable[Example]:
 
 
 def _png(path: epath.Path, name: str) -> bytes | None:
-  """The bytes of `images/<id>.png`, if that is what `name` and file are."""
+  """Reads `images/<id>.png`, if `name` has that form and the file is a PNG."""
   if ".." in name or name.startswith("/"):
     return None
   try:

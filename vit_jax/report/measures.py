@@ -1,9 +1,10 @@
-"""Metrics of evaluators as tables, by what the evaluators declared.
+"""Tables of evaluators' metrics, according to their declarations.
 
 An evaluator's metrics are named `<prefix>/<row>/<metric>`. Its declaration in
-`evaluators.json` has the prefix, a protocol and how its metrics are shown, so
-that evaluators of any kind are drawn and explained; a metric that no column
-declares is shown as recorded. Entries of one prefix share a table.
+`evaluators.json` has the prefix, a protocol and the display of its metrics, so
+that evaluators of any kind can be drawn and explained; a metric without a
+declared column is shown as recorded. Entries with the same prefix share a
+table.
 """
 
 import dataclasses
@@ -19,14 +20,14 @@ _FIELDS = {field.name for field in dataclasses.fields(Column)}
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-  """The evaluators of one prefix.
+  """The evaluators with one prefix.
 
   Attributes:
     prefix: First part of their metrics.
     title: Heading of their section.
-    protocol: Paragraphs on how they measure.
+    protocol: Paragraphs about the measurement.
     columns: Declared metrics by name.
-    counts: Label of the x axis where columns have counts.
+    counts: Label of the x axis if columns have counts.
   """
 
   prefix: str
@@ -36,12 +37,12 @@ class Group:
   counts: str
 
   def column(self, metric: str) -> Column:
-    """The declared column of a metric, else one that shows it as recorded."""
+    """Returns a metric's declared column, else one for the recorded value."""
     title = f"{self.title}: {metric}"
     return self.columns.get(metric, Column(metric, metric, panel=title))
 
   def found(self, metrics: Mapping[str, Any]) -> dict[str, tuple[str, Column]]:
-    """Metric -> its row and column, deviations left out."""
+    """Returns metric -> (row, column), without deviations."""
     names = {}
     for name in metrics:
       if not name.startswith(f"{self.prefix}/"):
@@ -50,7 +51,7 @@ class Group:
         continue
       row, _, metric = name.removeprefix(f"{self.prefix}/").rpartition("/")
       names[name] = row or self.prefix, self.column(metric)
-    # A row comes before those below it, 'test' before 'test/age'.
+    # A row precedes its subrows: 'test' before 'test/age'.
     return dict(sorted(names.items(), key=lambda item: item[1][0]))
 
 
@@ -64,7 +65,7 @@ class Cell:
 
   @property
   def text(self) -> str:
-    """'85.2 ± 0.9', in the unit of its column."""
+    """Formats it in its column's unit: '85.2 ± 0.9'."""
     if self.column.unit == "number":
       return formatting.quantity(self.mean)
     if not math.isfinite(self.mean):
@@ -81,10 +82,10 @@ class Table:
 
   Attributes:
     group: The evaluators.
-    heads: Titles of columns, ascending by count.
-    rows: Row -> title of a column -> its cell.
-    mean: Title -> mean over the rows without a variant, where columns have
-      counts and there are several such rows.
+    heads: Column titles, ascending by count.
+    rows: Row -> column title -> cell.
+    mean: Title -> mean over the rows without a variant, if columns have counts
+      and there are several such rows.
     num_averaged: Number of these rows.
   """
 
@@ -96,7 +97,7 @@ class Table:
 
 
 def groups(declarations: Mapping[str, Any]) -> list[Group]:
-  """Groups in the order of the config; what is damaged is left out."""
+  """Returns groups in the order of the config; skips damaged ones."""
   found: dict[str, Group] = {}
   for entry in declarations.values():
     if not isinstance(entry, dict) or not isinstance(entry.get("prefix"), str):
@@ -127,7 +128,7 @@ def _columns(declared: Any) -> dict[str, Column]:
 
 
 def table(group: Group, metrics: Mapping[str, Any]) -> Table | None:
-  """A group's values among the metrics; None where there are none."""
+  """Builds a group's table from the metrics; None if there are none."""
   rows: dict[str, dict[str, Cell]] = {}
   columns: dict[str, Column] = {}
   plain = []
@@ -158,9 +159,10 @@ def table(group: Group, metrics: Mapping[str, Any]) -> Table | None:
 
 
 def headline(found: Table) -> tuple[Column, Cell, str] | None:
-  """Column, value and row to put first; ten of what is counted if there are.
+  """Returns the headline column, cell and row; prefers a count of ten.
 
-  Where columns have no counts it is the first that has a panel; None if none.
+  Without counts, it is the first column that has a panel; None if there is
+  none.
   """
   cells = {
     cell.column.count: (cell.column, cell, row)

@@ -1,4 +1,4 @@
-"""The head of a report: what was run, and what came out, in a few numbers."""
+"""The head of a report: the run and its results in a few numbers."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ STATUS = {
 
 @dataclasses.dataclass(frozen=True)
 class Card:
-  """One headline: `value` as read, `exact` as recorded."""
+  """One headline: `value` for display, `exact` as recorded."""
 
   value: str
   exact: float | None
@@ -33,14 +33,14 @@ class Card:
 
 
 def title(run: Run) -> str:
-  """'ViT-B/16 on imagenet2012', or 'ViT on photos' of a nameless network."""
+  """Returns 'ViT-B/16 on imagenet2012', or 'ViT on photos' without a name."""
   model = _network(run).partition(" ")[0]
   dataset = _dataset(run)
   return f"{model} on {dataset}" if dataset else f"{model}: {run.name}"
 
 
 def status(run: Run) -> tuple[str, str]:
-  """(symbol, words) for the state of the run."""
+  """Returns (symbol, words) for the state of the run."""
   word = str(run.summary.get("status") or "running")
   return STATUS.get(word, ("•", word))
 
@@ -71,15 +71,15 @@ def sentence(run: Run) -> str:
 
 
 def _account(run: Run) -> Mapping[str, Any]:
-  """The times of all starts of the run; of the last, where that is all."""
+  """Returns the times of all starts of the run, or of the last if need be."""
   return run.section("goodput") or run.section("timings")
 
 
 def _network(run: Run) -> str:
-  """'ViT-B/16', or 'ViT of width 96, depth 4, patches of 4 pixels'."""
+  """Returns 'ViT-B/16' or 'ViT of width 96, depth 4, ...'."""
   if described := run.summary.get("model"):
     return str(described)
-  # A summary from before, or none yet.
+  # An older summary, or none yet.
   family = str(run.setting("model.name", "model"))
   family = "ViT" if family == "vit" else family
   variant = run.setting("model.variant")
@@ -87,7 +87,7 @@ def _network(run: Run) -> str:
 
 
 def _dataset(run: Run) -> str | None:
-  """The name of the dataset; of an image folder, that of the folder."""
+  """Returns the name of the dataset or image folder."""
   dataset, place = run.setting("train.dataset"), run.setting("data_dir")
   if place and str(dataset).partition(":")[0] in ("folder", "captions"):
     return posixpath.basename(str(place).rstrip("/")) or dataset
@@ -95,7 +95,7 @@ def _dataset(run: Run) -> str | None:
 
 
 def cards(run: Run) -> list[Card]:
-  """Headline results, the most wanted first."""
+  """Returns the headline results, most important first."""
   metrics = run.metrics()
   found = []
   for name in evaluator_names(run)[:3]:
@@ -125,7 +125,7 @@ def cards(run: Run) -> list[Card]:
     )
   for group in measures.groups(run.evaluators):
     if group.prefix == "eval":
-      continue  # Shown above, with their intervals.
+      continue  # Shown above with their intervals.
     table = measures.table(group, metrics)
     if table and (first := measures.headline(table)):
       column, cell, where = first
@@ -147,7 +147,7 @@ def cards(run: Run) -> list[Card]:
 
 
 def _interval(run: Run, steps: np.ndarray) -> str:
-  """The steps that the last line of training metrics is about."""
+  """Returns the steps covered by the last line of training metrics."""
   last = int(steps[-1])
   first = int(steps[-2]) + 1 if len(steps) > 1 else last
   text = f"step {formatting.count(last)}"
@@ -159,7 +159,7 @@ def _interval(run: Run, steps: np.ndarray) -> str:
 
 
 def _time(run: Run) -> list[Card]:
-  """Time that the run took over all its starts, and its useful part."""
+  """Returns the total time over all starts, and its useful part."""
   account = _account(run)
   total = number(account.get("total_seconds"))
   if not total:
@@ -201,12 +201,12 @@ def _throughput(run: Run, metrics: dict[str, float]) -> Card | None:
 
 
 def evaluator_names(run: Run) -> list[str]:
-  """Evaluators with a top-1 accuracy, in the order of the config."""
+  """Returns evaluators with a top-1 accuracy, in the order of the config."""
   return _with_metric(run, r"eval/(.+)/top1")
 
 
 def _regressions(run: Run) -> list[str]:
-  """Evaluators with a root mean squared error, in the order of the config."""
+  """Returns evaluators with an RMSE, in the order of the config."""
   return _with_metric(run, r"eval/([^/]+)/rmse")
 
 
@@ -223,7 +223,7 @@ def _with_metric(run: Run, pattern: str) -> list[str]:
 
 
 def facts(run: Run) -> dict[str, dict[str, str]]:
-  """Facts about the run by group and name; unrecorded ones are left out."""
+  """Returns recorded facts about the run by group and name."""
   groups = {
     "Model": _model(run),
     "Data and devices": _data(run),
@@ -237,7 +237,7 @@ def facts(run: Run) -> dict[str, dict[str, str]]:
 
 
 def _plain(value: Any) -> str | None:
-  """A config value as written: thousands separated, floats short."""
+  """Formats a config value: thousands separators, short floats."""
   if value is None:
     return None
   as_number = number(value)
@@ -275,7 +275,7 @@ def _image(run: Run) -> str | None:
   if not size:
     return None
   text = f"{size:g} × {size:g} px"
-  # A hybrid's patches, 'R+Ti/16', are of its stem's maps.
+  # A hybrid's patches, 'R+Ti/16', are those of its stem's maps.
   patch = re.fullmatch(r"[^+]*/(\d+)", str(run.setting("model.variant", "")))
   if patch and int(patch[1]):
     side = int(size) // int(patch[1])
@@ -326,7 +326,7 @@ def _optimisation(run: Run) -> dict[str, Any]:
 
 
 def _machine(run: Run) -> str | None:
-  """'AMD EPYC, 2 cores, 23.4 GiB'."""
+  """Returns 'AMD EPYC, 2 cores, 23.4 GiB'."""
   found = run.section("hardware")
   parts = [str(found["processor"])] if found.get("processor") else []
   if cores := whole(found.get("cores")):
@@ -337,13 +337,13 @@ def _machine(run: Run) -> str | None:
 
 
 def _sampling(run: Run) -> str | None:
-  """Names the way of drawing examples, where it is not each once an epoch."""
+  """Names the sampling of examples, unless each is drawn once per epoch."""
   sampling = run.setting("train.sampling")
   return sampling if sampling == "balanced" else None
 
 
 def _epochs(run: Run) -> str | None:
-  """Passes over the training images that were made."""
+  """Returns the number of passes over the training images."""
   images, seen = number(run.summary.get("num_examples")), _images_seen(run)
   if images and seen is not None:
     return formatting.quantity(seen / images, 3)
@@ -351,7 +351,7 @@ def _epochs(run: Run) -> str | None:
 
 
 def _computed(run: Run) -> str | None:
-  """'1.2 PFLOPs', of all updates, also of those that were undone."""
+  """Returns '1.2 PFLOPs': of all updates, including undone ones."""
   of_step = number(run.summary.get("flops_per_step"))
   if not of_step:
     return None
@@ -361,19 +361,19 @@ def _computed(run: Run) -> str | None:
 
 
 def _images_seen(run: Run) -> float | None:
-  """Images of all batches, of whatever size, also of updates undone."""
+  """Counts the images of all batches, including those of undone updates."""
   batch = number(run.setting("train.batch_size"))
   if batch is None:
     return None
   seen = number(run.summary.get("images_seen"))
   counted = number(run.summary.get("step"))
-  if seen is None or counted is None:  # A summary from before, or none yet.
+  if seen is None or counted is None:  # An older summary, or none yet.
     return run.step * batch
   return seen + (run.step - counted) * batch
 
 
 def _cost(run: Run) -> str | None:
-  """'12.40, for 6.2 device-hours at 2 each', over all starts of the run."""
+  """Returns '12.40, for 6.2 device-hours at 2 each', over all starts."""
   cost = number(run.summary.get("estimated_cost"))
   hours = number(run.section("goodput").get("device_hours"))
   price = number(run.setting("log.price_per_device_hour"))
@@ -387,11 +387,11 @@ def _cost(run: Run) -> str | None:
 
 
 def _objective(run: Run) -> dict[str, Any]:
-  """The objective's own description of itself, as the run recorded it."""
+  """Returns the objective's description, as the run recorded it."""
   described = run.summary.get("objective")
   if isinstance(described, dict):
     return {str(label): text or None for label, text in described.items()}
-  # A summary from before, or none yet.
+  # An older summary, or none yet.
   return {"objective": run.setting("objective.name")}
 
 

@@ -1,4 +1,4 @@
-"""The template environment that HTML pages share."""
+"""The template environment shared by HTML pages."""
 
 import jinja2
 import markupsafe
@@ -7,7 +7,7 @@ from vit_jax.report import formatting
 
 
 def environment() -> jinja2.Environment:
-  """Reads `report/templates`; what is put into them is escaped."""
+  """Loads `report/templates`, with autoescaping."""
   environment = jinja2.Environment(
     loader=jinja2.PackageLoader("vit_jax.report"),
     autoescape=True,
@@ -26,7 +26,7 @@ def environment() -> jinja2.Environment:
 
 
 def _breakable(text: str) -> markupsafe.Markup:
-  """Lets a long string of ops, or a path, break after its separators."""
+  """Lets a long op string or path break after its separators."""
   escaped = markupsafe.escape(text)
   for separator in "|/_":
     escaped = escaped.replace(separator, separator + markupsafe.Markup("<wbr>"))

@@ -9,7 +9,7 @@ from vit_jax.report.figures import curves, svg
 from vit_jax.report.figures.curves import Line, Scale
 from vit_jax.report.run import Run
 
-# Health of self-distillation: title, unit, name of a line -> metric, and scale.
+# Health of self-distillation: title, unit, line name -> metric, and scale.
 _HEALTH = (
   (
     "Teacher",
@@ -54,7 +54,7 @@ _HEALTH = (
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-  """One figure and what stands under it."""
+  """One figure and the text below it."""
 
   figure: svg.Markup
   title: str
@@ -62,7 +62,7 @@ class Panel:
 
 
 def panels(run: Run) -> list[Panel]:
-  """Those curves that the records hold, loss and accuracy first."""
+  """Draws the recorded curves, loss and accuracy first."""
   percent = Scale(label=formatting.percent_tick, top=1.0)
   share = Scale(label=formatting.percent_tick, from_zero=True)
   train = "train, mixed images" if run.mixes_images else "train"
@@ -117,14 +117,14 @@ def panels(run: Run) -> list[Panel]:
 
 
 def _unit(title: str) -> str:
-  """The y axis of a measure's panel: 'accuracy', 'mean IoU of ...', 'R²'."""
+  """Names a panel's y axis: 'accuracy', 'mean IoU of ...', 'R²'."""
   if title.lower().endswith("accuracy"):
     return "accuracy"
   return title[0].lower() + title[1:] if title[1:2].islower() else title
 
 
 def _learning_rate(run: Run) -> Panel | None:
-  """Steps of a factor of ten need decades; the other shapes are linear."""
+  """Draws decades for steps of a factor of ten, else a linear scale."""
   series = run.series("train/learning_rate")
   values = series.finite.values
   unit, scale = "learning rate", Scale("log")
@@ -149,7 +149,7 @@ def _learning_rate(run: Run) -> Panel | None:
 def _drawn(
   run: Run, group: measures.Group
 ) -> dict[str, tuple[str, measures.Column]]:
-  """Metrics with a curve: of those with counts, only the headline's.
+  """Selects metrics with a curve; of those with counts, only the headline.
 
   Counts draw a curve only if evaluated more than once.
   """
@@ -168,7 +168,7 @@ def _drawn(
 
 
 def _span(run: Run) -> tuple[float, float]:
-  """Steps that every x axis covers; to the planned end of a run under way."""
+  """Returns the span of every x axis, up to the planned end if running."""
   first = min(record["step"] for record in run.records)
   last = max(run.step, run.total_steps or 0)
   return (0.0 if first < 0.5 * last else float(first), float(last))

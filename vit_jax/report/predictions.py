@@ -1,4 +1,4 @@
-"""Details of a classification evaluator's outcomes beyond one number."""
+"""Details of a classification evaluator's results beyond one number."""
 
 import dataclasses
 
@@ -9,12 +9,12 @@ from vit_jax.report.run import Evaluation, Predictions
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-  """Images of class `truth` taken for class `prediction`."""
+  """Images of class `truth` classified as `prediction`."""
 
   truth: str
   prediction: str
   num_examples: int
-  share: float  # Of all images of `truth`.
+  share: float  # Fraction of all images of `truth`.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Bin:
 
 
 def counts(evaluation: Evaluation) -> dict[tuple[int, int], int] | None:
-  """(truth, prediction) -> images; None where labels are sets."""
+  """Counts images by (truth, prediction); None if labels are sets."""
   if evaluation.confusion is not None:
     rows, columns = np.nonzero(evaluation.confusion)
     return {
@@ -45,7 +45,7 @@ def counts(evaluation: Evaluation) -> dict[tuple[int, int], int] | None:
 
 
 def _by_truth(found: dict[tuple[int, int], int]) -> dict[int, int]:
-  """Number of images of each true class."""
+  """Counts the images of each true class."""
   totals: dict[int, int] = {}
   for (truth, _), n in found.items():
     totals[truth] = totals.get(truth, 0) + n
@@ -53,7 +53,7 @@ def _by_truth(found: dict[tuple[int, int], int]) -> dict[int, int]:
 
 
 def confused_pairs(evaluation: Evaluation, limit: int = 15) -> list[Pair]:
-  """The commonest confusions, most images first."""
+  """Returns the most common confusions, most images first."""
   found = counts(evaluation) or {}
   totals = _by_truth(found)
   wrong = sorted(
@@ -67,9 +67,9 @@ def confused_pairs(evaluation: Evaluation, limit: int = 15) -> list[Pair]:
 
 
 def mean_class_accuracy(evaluation: Evaluation) -> float | None:
-  """Mean over the classes of the share of their images that is right.
+  """Averages over classes the fraction of their images that is right.
 
-  None where labels are sets, of which an image has no one class.
+  None if labels are sets, as an image then has no single class.
   """
   found = counts(evaluation)
   if not found:
@@ -80,10 +80,10 @@ def mean_class_accuracy(evaluation: Evaluation) -> float | None:
 
 
 def commonest_class(evaluation: Evaluation) -> tuple[str, float] | None:
-  """The class that most images are of, and its share of them.
+  """Returns the most common class and its fraction of the images.
 
-  None where labels are sets, or where the classes are of nearly one size: the
-  largest less than half as large again as their mean.
+  None if labels are sets, or if classes are similar in size: the largest has
+  less than 1.5 times the mean.
   """
   totals = _by_truth(counts(evaluation) or {})
   if not totals:
@@ -96,7 +96,7 @@ def commonest_class(evaluation: Evaluation) -> tuple[str, float] | None:
 
 
 def calibration(predictions: Predictions, num_bins: int = 10) -> list[Bin]:
-  """Bins of equal width in confidence, empty ones left out."""
+  """Returns bins of equal width in confidence, without empty ones."""
   keep = np.isfinite(predictions.probability)
   probability = np.clip(predictions.probability[keep], 0, 1)
   correct = predictions.correct[keep]

@@ -8,12 +8,12 @@ from vit_jax.report.run import Reconstructed, Reconstructions
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-  """One of the pictures of an image.
+  """One picture of an image.
 
   Attributes:
-    source: Data URI; None: it could not be read.
-    pixelated: True if it is enlarged by its pixels.
-    alt: The picture in words.
+    source: Data URI; None if it could not be read.
+    pixelated: True if it is enlarged without smoothing.
+    alt: Text alternative.
   """
 
   source: str | None
@@ -23,7 +23,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-  """An image ready to be shown: original, masked and predicted."""
+  """An image prepared for display: original, masked and predicted."""
 
   parts: list[Part]
   loss: str
@@ -31,7 +31,7 @@ class Item:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-  """The part of a page on one reconstruction evaluator."""
+  """The section of a page on one reconstruction evaluator."""
 
   name: str
   step: int
@@ -39,7 +39,7 @@ class Section:
 
 
 def section(found: Reconstructions) -> Section:
-  """The images of the evaluator's newest step."""
+  """Builds the section on the evaluator's latest step."""
   return Section(found.name, found.step, [_item(one) for one in found.images])
 
 

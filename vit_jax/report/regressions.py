@@ -1,4 +1,4 @@
-"""A regression evaluator's section: predicted numbers beside the true ones."""
+"""A regression evaluator's section: predicted numbers and true ones."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ _MOST_FIGURES = 12
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-  """Errors of one number, beside those of always answering its mean."""
+  """Errors of one number, and those of always predicting its mean."""
 
   name: str
   rmse: str
@@ -26,7 +26,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-  """A test image with its numbers, ready to be shown."""
+  """A test image with its numbers, prepared for display."""
 
   source: str | None  # Data URI.
   pixelated: bool
@@ -46,7 +46,7 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-  """The part of a page on one regression evaluator."""
+  """The section of a page on one regression evaluator."""
 
   name: str
   step: int
@@ -58,7 +58,7 @@ class Section:
 
 
 def section(found: Regression) -> Section:
-  """Figures and pictures of the evaluator's newest step."""
+  """Builds the figures and pictures of the evaluator's latest step."""
   rows, figures = [], []
   for place, name in enumerate(found.numbers):
     truth, answer = found.labels[:, place], found.predictions[:, place]
@@ -96,7 +96,7 @@ def _row(name: str, truth: np.ndarray, answer: np.ndarray) -> Row:
 def _figure(
   found: Regression, row: Row, truth: np.ndarray, answer: np.ndarray
 ) -> list[Figure]:
-  """Predicted against true; nothing where there is nothing to draw."""
+  """Draws predictions against the truth; empty if there is nothing to draw."""
   label = (
     f"Predicted against true {row.name} on {found.name}: root mean squared"
     f" error {row.rmse}, R² {row.r2}."

@@ -1,4 +1,4 @@
-"""Writes a run's report: one HTML file that asks the network for nothing."""
+"""Writes a run's report: one HTML file that loads nothing from the network."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ from vit_jax.report.run import Run, number, whole
 
 
 def write_report(workdir: epath.PathLike) -> str:
-  """Draws the report of a workdir into it.
+  """Writes the report of a workdir into the workdir.
 
   Args:
     workdir: Workdir of a training run at any stage.
@@ -42,7 +42,7 @@ def write_report(workdir: epath.PathLike) -> str:
 
 
 def render(run: Run) -> str:
-  """The page of a run."""
+  """Renders the page of a run."""
   symbol, words = overview.status(run)
   return (
     pages.environment()
@@ -72,7 +72,7 @@ def render(run: Run) -> str:
 
 
 def _command(run: Run) -> str | None:
-  """The recorded command, a flag on each line where no quoting forbids it."""
+  """Returns the recorded command, one flag per line unless quoting forbids."""
   command = run.summary.get("command")
   if not isinstance(command, str):
     return None
@@ -82,7 +82,7 @@ def _command(run: Run) -> str | None:
 
 
 def _measured(run: Run) -> list[tuple[measures.Table, svg.Markup | None]]:
-  """Tables of the evaluators, each with its figure over counts, if any."""
+  """Returns the evaluators' tables, each with its figure over counts if any."""
   found = []
   for group in measures.groups(run.evaluators):
     if table := measures.table(group, run.metrics()):
@@ -93,9 +93,9 @@ def _measured(run: Run) -> list[tuple[measures.Table, svg.Markup | None]]:
 
 
 def _timings(run: Run) -> list[dict[str, Any]]:
-  """Parts of the time with their share of the whole, then the whole.
+  """Returns the parts of the time with their fractions, then the total.
 
-  Of all starts of the run, where their account was kept.
+  They cover all starts of the run, if these were recorded.
   """
   account = run.section("goodput") or run.section("timings")
   timings = {

@@ -8,17 +8,17 @@ from vit_jax.report.run import Retrievals, Shown
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-  """A query or an answer ready to be shown.
+  """A query or an answer prepared for display.
 
   Attributes:
-    text: The caption; None: it is an image.
+    text: The caption; None if it is an image.
     source: Data URI of the image.
-    pixelated: True if the image is enlarged by its pixels.
-    alt: The image in words.
-    right: Whether it belongs to the query; of a query, whether its first
+    pixelated: True if the image is enlarged without smoothing.
+    alt: Text alternative of the image.
+    right: Whether it belongs to the query; for a query, whether its first
       answer does.
-    similarity: Cosine with the query.
-    answers: What is nearest to a query, the nearest first.
+    similarity: Cosine similarity to the query.
+    answers: Answers to a query, nearest first.
   """
 
   text: str | None
@@ -32,7 +32,7 @@ class Item:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-  """The part of a page on one retrieval evaluator."""
+  """The section of a page on one retrieval evaluator."""
 
   name: str
   step: int
@@ -41,7 +41,7 @@ class Section:
 
 
 def section(found: Retrievals) -> Section:
-  """The queries of the evaluator's newest step."""
+  """Builds the section on the evaluator's latest step."""
   return Section(
     name=found.name,
     step=found.step,

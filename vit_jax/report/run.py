@@ -1,4 +1,4 @@
-"""A run's records as the rest of the report sees them."""
+"""A run's records in the form that the report uses."""
 
 import dataclasses
 import math
@@ -11,7 +11,7 @@ from vit_jax import records
 
 @dataclasses.dataclass(frozen=True)
 class Series:
-  """One metric over the run: steps int64 [n] ascending, values float64 [n].
+  """One metric over the run: ascending steps int64 [n], values float64 [n].
 
   Values may be NaN or infinite, as recorded.
   """
@@ -33,8 +33,8 @@ class Example:
   """One test image kept by an evaluator.
 
   `image` holds PNG bytes or None; `name` is that of its file or record, "" in
-  records from before; of several labels all are true with `has_all_labels`, any
-  without.
+  older records. If there are several labels, all are true with
+  `has_all_labels`, and any counts as correct without.
   """
 
   id: int
@@ -53,10 +53,10 @@ class Example:
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-  """Every example's outcome, in the order of the split.
+  """Every example's result, in the order of the split.
 
   example_id int64 [n]; labels int [n, l], padded with -1; prediction int [n];
-  probability float [n], that of the prediction.
+  probability float [n], of the prediction.
   """
 
   example_id: np.ndarray
@@ -69,19 +69,19 @@ class Predictions:
 
   @property
   def correct(self) -> np.ndarray:
-    """bool [n]: the prediction is one of the labels."""
+    """Returns bool [n]: True where the prediction is one of the labels."""
     return (self.labels == self.prediction[:, None]).any(axis=1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-  """The outcomes of a classification evaluator at its newest step."""
+  """The results of a classification evaluator at its latest step."""
 
   name: str
   step: int
   classes: tuple[str, ...] | None
   predictions: Predictions | None
-  confusion: np.ndarray | None  # Counts [k, k], rows the truth.
+  confusion: np.ndarray | None  # Counts [k, k]; rows are the truth.
   examples: tuple[Example, ...]
 
   def class_name(self, index: int) -> str:
@@ -92,9 +92,9 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-  """One test image with its numbers and those predicted of it.
+  """One test image with its numbers and their predictions.
 
-  `image` holds PNG bytes or None; a prediction that was not finite is NaN.
+  `image` holds PNG bytes or None; a non-finite prediction is NaN.
   """
 
   id: int
@@ -107,7 +107,7 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True)
 class Regression:
-  """The outcomes of a regression evaluator at its newest step.
+  """The results of a regression evaluator at its latest step.
 
   labels and predictions float64 [n, numbers], in the order of the split.
   """
@@ -125,13 +125,13 @@ class Shown:
   """An image or a caption of a retrieval evaluator.
 
   Attributes:
-    right: Of a query, whether its first answer belongs to it; of an answer,
+    right: For a query, whether its first answer belongs to it; for an answer,
       whether it belongs to the query.
-    text: The caption; None: it is an image.
+    text: The caption; None if it is an image.
     image: PNG bytes, if they could be read.
-    id: Number of the image in its split.
-    similarity: Cosine with the query; None of a query.
-    answers: Of a query, what is nearest to it.
+    id: Index of the image in its split.
+    similarity: Cosine similarity to the query; None for a query.
+    answers: For a query, its nearest answers.
   """
 
   right: bool
@@ -144,7 +144,7 @@ class Shown:
 
 @dataclasses.dataclass(frozen=True)
 class Retrievals:
-  """Queries of a retrieval evaluator at its newest step, with their answers."""
+  """Queries of a retrieval evaluator at its latest step, with answers."""
 
   name: str
   step: int
@@ -154,7 +154,7 @@ class Retrievals:
 
 @dataclasses.dataclass(frozen=True)
 class Reconstructed:
-  """An image, what was seen of it and what was made of that; PNG bytes."""
+  """An image, its visible part and its reconstruction, as PNG bytes."""
 
   id: int
   loss: float
@@ -165,7 +165,7 @@ class Reconstructed:
 
 @dataclasses.dataclass(frozen=True)
 class Reconstructions:
-  """The images of a reconstruction evaluator at its newest step."""
+  """The images of a reconstruction evaluator at its latest step."""
 
   name: str
   step: int
@@ -174,7 +174,7 @@ class Reconstructions:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """The records that a report draws from."""
+  """The records that a report is drawn from."""
 
   name: str
   config: dict[str, Any]
@@ -189,12 +189,12 @@ class Run:
 
   @property
   def mixes_images(self) -> bool:
-    """True if it was trained on mixed images, which are harder than others."""
+    """Returns True if training used mixed images, which are harder."""
     names = ("objective.mixup_alpha", "objective.cutmix_alpha")
     return any(number(self.setting(name)) for name in names)
 
   def setting(self, path: str, default: Any = None) -> Any:
-    """The value of a dotted config key, such as 'model.variant'."""
+    """Returns the value of a dotted config key, such as 'model.variant'."""
     value: Any = self.config
     for part in path.split("."):
       if not isinstance(value, dict) or part not in value:
@@ -203,12 +203,12 @@ class Run:
     return default if value is None else value
 
   def section(self, key: str) -> dict[str, Any]:
-    """A dictionary of the summary or the config; {} where it is missing."""
+    """Returns a dictionary of the summary or the config; {} if missing."""
     value = self.summary.get(key, self.config.get(key))
     return value if isinstance(value, dict) else {}
 
   def series(self, metric: str) -> Series:
-    """The metric at every step it was recorded; the last line wins."""
+    """Returns the metric at every recorded step; the last line wins."""
     values = {}
     for record in self.records:
       value = measured(record.get(metric, ""))
@@ -220,7 +220,7 @@ class Run:
     )
 
   def metrics(self) -> dict[str, float]:
-    """Last value of every metric: the records', else the summary's."""
+    """Returns every metric's last value from the records, else the summary."""
     last = dict(self.section("metrics"))
     for record in sorted(self.records, key=lambda record: record["step"]):
       last |= record
@@ -232,7 +232,7 @@ class Run:
 
   @property
   def step(self) -> int:
-    """Updates done, as far as the records know."""
+    """Returns the number of updates done, as far as recorded."""
     steps = [record["step"] for record in self.records]
     return max([*steps, whole(self.summary.get("step")) or 0])
 
@@ -244,18 +244,18 @@ class Run:
 
 
 def number(value: Any) -> float | None:
-  """A JSON number as a float, else None."""
+  """Returns a JSON number as a float, else None."""
   if isinstance(value, int | float) and not isinstance(value, bool):
     return float(value)
   return None
 
 
 def measured(value: Any) -> float | None:
-  """A metric; null is a value that was not finite, since JSON has none."""
+  """Returns a metric; null is a non-finite value, which JSON does not have."""
   return math.nan if value is None else number(value)
 
 
 def whole(value: Any) -> int | None:
-  """A finite JSON number as an int, else None."""
+  """Returns a finite JSON number as an int, else None."""
   value = number(value)
   return int(value) if value is not None and math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""Noisy curves made readable: a centred mean, and thinning that keeps peaks."""
+"""Smoothing noisy curves by a centred mean, and thinning that keeps peaks."""
 
 import numpy as np
 
@@ -6,17 +6,17 @@ MAX_POINTS = 500
 
 
 def window_length(num_points: int) -> int:
-  """Odd number of records that the mean spans, 1 where there are few."""
+  """Returns the odd number of records that the mean spans; 1 if few."""
   if num_points < 20:
     return 1
   return max(5, num_points // 25) | 1
 
 
 def centred_mean(values: np.ndarray, window: int) -> np.ndarray:
-  """Mean over a window [n] -> [n]; cut at the ends, skips non-finite.
+  """Averages over a window, [n] -> [n]; cut at the ends, skips non-finite.
 
-  Each window is summed by itself: differences of running sums would cancel
-  where one value is much larger than the others.
+  Each window is summed separately: differences of running sums would lose
+  precision if one value is much larger than the others.
   """
   half = window // 2
   keep = np.isfinite(values)
@@ -27,7 +27,7 @@ def centred_mean(values: np.ndarray, window: int) -> np.ndarray:
 
 
 def _sums(values: np.ndarray, half: int) -> np.ndarray:
-  """Sums [n] -> [n] of each value and of `half` others on either side."""
+  """Sums each value and `half` others on either side, [n] -> [n]."""
   if not len(values):
     return values
   windows = np.lib.stride_tricks.sliding_window_view(
@@ -40,14 +40,14 @@ def _sums(values: np.ndarray, half: int) -> np.ndarray:
 def thin(
   steps: np.ndarray, values: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """At most about MAX_POINTS points, keeping each stretch's extremes."""
+  """Keeps about MAX_POINTS points at most, with each stretch's extremes."""
   if len(steps) <= MAX_POINTS:
     return steps, values
   finite = np.isfinite(values)
   kept = {0, len(steps) - 1}
   for chunk in np.array_split(np.arange(len(steps)), MAX_POINTS // 2):
     present, absent = chunk[finite[chunk]], chunk[~finite[chunk]]
-    kept.update(absent[:1].tolist())  # A gap stays a gap.
+    kept.update(absent[:1].tolist())  # Keeps gaps.
     if len(present):
       kept.add(int(present[values[present].argmin()]))
       kept.add(int(present[values[present].argmax()]))

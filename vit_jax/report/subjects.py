@@ -1,4 +1,4 @@
-"""Checkpoints that are compared, and short names that tell them apart."""
+"""Checkpoints to compare, and short names that distinguish them."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,14 @@ from etils import epath
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-  """A checkpoint and what was measured on it.
+  """A checkpoint and its metrics.
 
   Attributes:
     path: Path as the user gave it.
     model: Name such as 'ViT-B/16'.
     image_size: Side of its images, in pixels.
     num_params: Number of parameters of the model.
-    metrics: `step`, if it is known, and those of the evaluators.
+    metrics: `step`, if it is known, and the evaluators' metrics.
   """
 
   path: str
@@ -26,12 +26,12 @@ class Subject:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-  """As much of the end of each path as tells it from the others.
+  """Returns the shortest end of each path that distinguishes it.
 
-  A step of a run, RUN/checkpoints/500, is written 'RUN, step 500'.
+  A step of a run, RUN/checkpoints/500, becomes 'RUN, step 500'.
 
   Args:
-    paths: Paths of which no two are the same place.
+    paths: Paths to different places.
   """
   words = [_words(path) for path in paths]
   lengths = [1] * len(words)
@@ -47,7 +47,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
 
 
 def same_place(path: str) -> str:
-  """The path without what does not matter: './a/' is 'a'."""
+  """Normalises a path: './a/' is 'a'."""
   return str(epath.Path(path))
 
 

@@ -1,4 +1,4 @@
-"""Axes: where values fall, and which of them are labelled."""
+"""Axes: positions of values, and the labelled ticks."""
 
 import dataclasses
 import math
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 Label = Callable[[float], str]
-_LEAST_SPAN = 1e-4  # Of the values themselves.
+_LEAST_SPAN = 1e-4  # Relative to the values.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Axis:
   ticks: tuple[tuple[float, str], ...]
 
   def place(self, value: float) -> float:
-    """The pixel position of one value, NaN where it has none."""
+    """Returns the pixel position of one value, NaN if it has none."""
     return float(self.at(np.array([value], float))[0])
 
   def at(self, values: np.ndarray) -> np.ndarray:
-    """Pixel positions [n] -> [n], NaN where a value has none."""
+    """Returns pixel positions [n] of values [n], NaN if a value has none."""
     low, high = self.low, self.high
     if self.log:
       with np.errstate(divide="ignore", invalid="ignore"):
@@ -48,10 +48,10 @@ def linear(
   widen: bool = True,
   top: float | None = None,
 ) -> Axis:
-  """A linear axis with round ticks; `widen` ends it on them.
+  """Builds a linear axis with round ticks; `widen` extends it to them.
 
-  It is then wide enough for labels of a few digits to tell the ticks apart. It
-  ends at `top`, the most that a value can be, unless `high` is above that.
+  It is then wide enough for labels of a few digits to distinguish the ticks. It
+  ends at `top`, the largest possible value, unless `high` is larger.
   """
   highest = high
   least = _LEAST_SPAN * max(abs(low), abs(high))
@@ -67,7 +67,7 @@ def linear(
   if top is not None and high > top >= highest:
     high = top
   first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-  # Rounded: 3 * 0.1 is not 0.3.
+  # Rounded, as 3 * 0.1 is not 0.3.
   ticks = [float(f"{k * step:.12g}") for k in range(first, last + 1)]
   return Axis(low, high, start, end, False, tuple((t, label(t)) for t in ticks))
 
@@ -75,7 +75,7 @@ def linear(
 def logarithmic(
   low: float, high: float, start: float, end: float, label: Label
 ) -> Axis:
-  """A base-10 axis; a narrow one has labels between decades."""
+  """Builds a base-10 axis; a narrow one has labels between decades."""
   if not high > low * 1.01:
     low, high = low / 2, high * 2
   pad = (high / low) ** 0.04
@@ -95,7 +95,7 @@ def logarithmic(
 
 
 def _round_step(step: float) -> float:
-  """The nearest of 1, 2, 2.5, 5 times a power of ten at or above `step`."""
+  """Rounds `step` up to 1, 2, 2.5 or 5 times a power of ten."""
   power = 10.0 ** math.floor(math.log10(step))
   for factor in (1, 2, 2.5, 5, 10):
     if factor * power >= step * 0.999:

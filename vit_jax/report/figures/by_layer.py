@@ -1,4 +1,4 @@
-"""A chart over whole numbers, such as layers, in colours of its own."""
+"""A chart over integers, such as layers, with its own colours."""
 
 import dataclasses
 import math
@@ -19,11 +19,11 @@ class Series:
 
   Attributes:
     name: Name in the legend.
-    x: Whole numbers.
-    y: As many values.
+    x: Integers.
+    y: Values, one for each x.
     colour: Colour as '#rrggbb'.
-    mark: 'dots', 'line' (with a dot at each value) or 'dashes', which stand for
-      one value across the plot.
+    mark: 'dots', 'line' (with a dot at each value) or 'dashes', for a single
+      value across the plot.
   """
 
   name: str
@@ -38,7 +38,7 @@ def by_step(
   x: Float[np.ndarray, " n"],
   values: Float[np.ndarray, "steps n"],
 ) -> list[Series]:
-  """A line for each step of a run, the last one the darkest."""
+  """Builds a line for each step of a run, the last one darkest."""
   shades = colours.series(len(steps))
   return [
     Series(f"step {step:,}", x, y.astype(float), colour)
@@ -57,7 +57,7 @@ def draw(
 
   Args:
     series: Series of finite values.
-    x_label: Name of the axis of whole numbers.
+    x_label: Name of the axis of integers.
     y_label: Name of the other axis, with its unit.
     from_zero: Whether the y axis begins at 0.
   """
@@ -93,7 +93,7 @@ def draw(
 
 
 def counting_axis(values: np.ndarray) -> axes.Axis:
-  """Ticks at whole numbers only, and half a place free at both ends."""
+  """Builds an axis with ticks at integers and half a unit of margin."""
   low, high = float(values.min()), float(values.max())
   free = max(0.5, 0.02 * (high - low))
   start, end = frame.ACROSS
@@ -110,9 +110,9 @@ def counting_axis(values: np.ndarray) -> axes.Axis:
 def _marks(
   one: Series, x: np.ndarray, y: np.ndarray, *, dots: slice = slice(None)
 ) -> svg.Markup:
-  """Marks at pixel positions, with dots at some of them."""
+  """Draws marks at pixel positions, with dots at some of them."""
   if one.mark == "dashes":
-    x, y = x[[0, -1]], y[[0, -1]]  # Dashes begin again at every point.
+    x, y = x[[0, -1]], y[[0, -1]]  # Dashes restart at every point.
     return frame.path(
       x, y, stroke=colours.MUTED, stroke_dasharray="4 4", fill="none"
     )

@@ -12,7 +12,7 @@ WIDTH, HEIGHT = 340.0, 300.0
 
 
 def draw(bins: list[Bin], *, label: str) -> svg.Markup:
-  """Accuracy against mean confidence per bin; area shows the bin's size."""
+  """Draws accuracy against mean confidence; area shows a bin's size."""
   bottom, top = HEIGHT - frame.BOTTOM, 28.0
   write = functools.partial(formatting.percent, digits=0)
   y = axes.linear(0.0, 1.0, bottom, top, write)

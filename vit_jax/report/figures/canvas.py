@@ -1,4 +1,4 @@
-"""A white sheet to draw on, saved as PNG at the resolution of print."""
+"""A white canvas, saved as PNG at print resolution."""
 
 import functools
 import io
@@ -10,19 +10,19 @@ from PIL import Image, ImageDraw, ImageFont
 
 from vit_jax.report.figures.colours import INK, PAPER
 
-# Pixels of the file per point; 96 points are an inch on a page.
+# Pixels of the file per point; a page has 96 points per inch.
 SCALE = 3
-# Drawn finer than that, and averaged, for smooth edges.
+# Drawn at a higher resolution and averaged, for smooth edges.
 _FINE = 2
 FONT = 12.0
-# Smaller pictures are enlarged with sharp pixels.
+# Smaller pictures are enlarged without smoothing.
 _SHARP_BELOW = 64
 
 
 class Canvas:
-  """Marks at places given in points from the top left corner.
+  """A canvas with positions in points from the top left corner.
 
-  Text is Latin without accents: Pillow brings no other letters.
+  Text is Latin without accents, as Pillow includes no other letters.
   """
 
   def __init__(self, width: float, height: float):
@@ -41,9 +41,9 @@ class Canvas:
     anchor: str = "ls",
     turned: bool = False,
   ) -> None:
-    """Writes; `anchor` is Pillow's, 'ls' the left end of the base line.
+    """Draws text; `anchor` is Pillow's, 'ls' the left end of the baseline.
 
-    Turned text reads upwards, its middle at (x, y).
+    Turned text reads upwards, centred at (x, y).
     """
     words = words.replace("\N{MINUS SIGN}", "-")
     font = _font()
@@ -66,7 +66,7 @@ class Canvas:
     width: float = 1.0,
     dash: float | None = None,
   ) -> None:
-    """A line through points; `dash` points long dashes if it is given."""
+    """Draws a line through points, with dashes of `dash` points if given."""
     pixels = [(x * SCALE * _FINE, y * SCALE * _FINE) for x, y in points]
     wide = max(1, _pixels(width))
     if dash is None:
@@ -81,7 +81,7 @@ class Canvas:
         self._draw.line(piece, fill=colour, width=wide)
 
   def dot(self, x: float, y: float, radius: float, colour: str) -> None:
-    """A disc with a thin white rim, so that dots that meet stay apart."""
+    """Draws a disc with a thin white rim, which separates touching dots."""
     for r, fill in ((radius + 0.4, PAPER), (radius, colour)):
       box = [_pixels(v) for v in (x - r, y - r, x + r, y + r)]
       self._draw.ellipse(box, fill=fill)
@@ -94,7 +94,7 @@ class Canvas:
     height: float,
     pixels: UInt8[np.ndarray, "h w 3"],
   ) -> None:
-    """Pixels in a rectangle; a small picture's stay sharp squares."""
+    """Draws pixels in a rectangle; small pictures are not smoothed."""
     left, top = _pixels(x), _pixels(y)
     size = (_pixels(x + width) - left, _pixels(y + height) - top)
     way = Image.Resampling.LANCZOS
@@ -104,7 +104,7 @@ class Canvas:
     self._image.paste(image.resize(size, way), (left, top))
 
   def png(self) -> bytes:
-    """The file."""
+    """Returns the PNG file."""
     file = io.BytesIO()
     dpi = (96 * SCALE, 96 * SCALE)
     self._image.reduce(_FINE).save(file, "PNG", optimize=True, dpi=dpi)
@@ -112,7 +112,7 @@ class Canvas:
 
 
 def text_width(words: str) -> float:
-  """Points that text takes."""
+  """Returns the width of text in points."""
   return _font().getlength(words) / (SCALE * _FINE)
 
 

@@ -1,4 +1,4 @@
-"""Colours for numbers, in steps that look equal.
+"""Perceptually uniform colours for numbers.
 
 Both maps are lines in OKLab, a space in which equal distances look about
 equal: https://bottosson.github.io/posts/oklab/.
@@ -12,14 +12,15 @@ from jaxtyping import Float, UInt8
 INK, MUTED, RULE, HAIR = "#1c1e21", "#5d636b", "#d9dbd6", "#ebece8"
 PAPER, ACCENT = "#ffffff", "#c2410c"
 
-_SIZE = 256  # Colours of a map.
-# Lightness, and hue in degrees, of a sequential map's ends.
+_SIZE = 256  # Number of colours in a map.
+# Lightness and hue (degrees) at the ends of a sequential map.
 _DARK, _LIGHT = (0.2, 290.0), (0.95, 105.0)
 _CHROMA = 0.13
-# Lightness, chroma and hue of a diverging map's ends; its middle is near white.
+# Lightness, chroma and hue at the ends of a diverging map; its middle is near
+# white.
 _LOW, _HIGH, _MIDDLE = (0.42, 0.14, 258.0), (0.42, 0.14, 30.0), 0.97
 
-# OKLab to the cube roots of cone responses, and those cubed to linear sRGB.
+# OKLab -> cube roots of cone responses; these cubed -> linear sRGB.
 _TO_ROOTS = np.array(
   [
     [1.0, 0.3963377774, 0.2158037573],
@@ -39,19 +40,19 @@ _TO_LINEAR = np.array(
 def sequential(
   values: Float[np.ndarray, "*shape"],
 ) -> UInt8[np.ndarray, "*shape 3"]:
-  """From dark violet, 0, through green to light yellow, 1."""
+  """Maps 0 to 1 from dark violet through green to light yellow."""
   return _look_up(_sequential_map(), values)
 
 
 def diverging(
   values: Float[np.ndarray, "*shape"],
 ) -> UInt8[np.ndarray, "*shape 3"]:
-  """Blue, -1, through near white, 0, to red, 1."""
+  """Maps -1 to 1 from blue through near white to red."""
   return _look_up(_diverging_map(), (np.asarray(values) + 1) / 2)
 
 
 def series(count: int) -> list[str]:
-  """Colours of ordered lines on white, the last the darkest."""
+  """Returns colours for ordered lines on white, the last one darkest."""
   places = np.linspace(0.75, 0.05, count) if count > 1 else np.array([0.4])
   return ["#" + bytes(rgb).hex() for rgb in sequential(places)]
 
@@ -63,13 +64,13 @@ def _look_up(table: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def _sequential_map() -> UInt8[np.ndarray, "n 3"]:
-  """Lightness and hue go evenly; then places are chosen at equal distances."""
+  """Varies lightness and hue evenly, then resamples at equal distances."""
   t = np.linspace(0, 1, 16 * _SIZE)
   lightness = _DARK[0] + t * (_LIGHT[0] - _DARK[0])
   hue = np.radians(_DARK[1] + t * (_LIGHT[1] - _DARK[1]))
   colour = np.stack([np.cos(hue), np.sin(hue)], axis=-1)
-  # Dark and light colours of such chroma are none that a screen can show: the
-  # most that it can is found by halving.
+  # Screens cannot show dark and light colours of such chroma; bisection finds
+  # the maximum they can.
   low, high = np.zeros_like(t), np.full_like(t, _CHROMA)
   for _ in range(16):
     chroma = (low + high) / 2
@@ -105,7 +106,7 @@ def _linear(lab: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n 3"]:
 
 
 def _screen(lab: Float[np.ndarray, "n 3"]) -> UInt8[np.ndarray, "n 3"]:
-  """sRGB bytes."""
+  """Converts OKLab to sRGB bytes."""
   linear = np.clip(_linear(lab), 0, 1)
   root = 1.055 * linear ** (1 / 2.4) - 0.055
   encoded = np.where(linear <= 0.0031308, 12.92 * linear, root)

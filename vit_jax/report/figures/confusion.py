@@ -1,22 +1,22 @@
-"""A confusion matrix with its counts, rows the truth."""
+"""A confusion matrix with its counts; rows are the truth."""
 
 import numpy as np
 
 from vit_jax.report import formatting
 from vit_jax.report.figures import svg
 
-LARGEST = 30  # Classes; beyond, the cells could not be read.
+LARGEST = 30  # Number of classes up to which cells are legible.
 FONT = 11.5
 
 
 def draw(
   counts: np.ndarray, names: list[str], *, label: str
 ) -> tuple[svg.Markup, float]:
-  """The matrix and its natural width in pixels.
+  """Draws the matrix; also returns its natural width in pixels.
 
-  The diagonal is shaded by the share of a class that was right; the other
-  cells, in a second hue, by their share relative to the worst of them, so
-  that rare confusions show. Every count that is not 0 is written.
+  The diagonal is shaded by the fraction of a class that was right; the other
+  cells, in a second hue, by their fraction relative to the worst of them, so
+  that rare confusions are visible. Every nonzero count is shown.
 
   Args:
     counts: Integers [k, k], with truths as rows and predictions as columns.
@@ -31,7 +31,7 @@ def draw(
   left = longest + 28
   slanted = longest > cell - 4
   head = (longest * 0.75 + 34) if slanted else 42.0
-  # Slanted names of the last columns lean out to the right.
+  # Slanted names of the last columns extend to the right.
   right = max(64.0, longest * 0.75 + 8 if slanted else 0.0)
   width, height = left + k * cell + right, head + k * cell + 6
   totals = counts.sum(axis=1)
@@ -39,7 +39,7 @@ def draw(
   wrong = share.copy()
   np.fill_diagonal(wrong, 0)
   worst = max(float(wrong.max()), 1e-9)
-  past = left + k * cell + 8  # Where recalls stand.
+  past = left + k * cell + 8  # Position of the recalls.
   parts = [
     svg.text("prediction", left, 13, "axis-name"),
     _turned("truth", 12.0, head, -90, "axis-name end"),

@@ -15,7 +15,7 @@ MARKERS = 40  # Series with more points are drawn without markers.
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-  """One named series; `smooth` draws its mean in front and itself behind."""
+  """One named series; `smooth` draws its mean in front of it."""
 
   name: str
   series: Series
@@ -24,7 +24,7 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-  """Form of the y axis: 'linear', 'log', or 'auto' by the data's span."""
+  """Type of the y axis: 'linear', 'log', or 'auto' by the data's span."""
 
   kind: str = "linear"
   label: axes.Label = formatting.tick
@@ -41,7 +41,7 @@ def draw(
   span: tuple[float, float],
   x_label: str = "step",
 ) -> svg.Markup | None:
-  """A chart of the lines over steps; None where no value is finite.
+  """Draws the lines over steps; None if no value is finite.
 
   Args:
     lines: Series, drawn in this order with distinct colours and dashes.
@@ -63,7 +63,7 @@ def draw(
     x,
     y,
     legend,
-    # A nested viewport clips without an id that other figures could share.
+    # A nested viewport clips without an id that could clash with other figures.
     svg.element(
       "svg",
       *marks,
@@ -87,7 +87,7 @@ def _smooth(line: Line) -> np.ndarray:
 def _y_axis(
   lines: Sequence[Line], scale: Scale, start: float, end: float
 ) -> axes.Axis:
-  """Covers the lines; of noisy ones the mean and all but stray points."""
+  """Covers the lines; for noisy ones, the mean and all but outliers."""
   parts = []
   for line in lines:
     values = line.series.finite.values
@@ -127,7 +127,7 @@ def _marks(line: Line, kind: int, x: axes.Axis, y: axes.Axis) -> svg.Markup:
       px, py = x.place(float(step)), y.place(value)
       if math.isfinite(px) and math.isfinite(py):
         parts.append(frame.marker(kind, px, py, title))
-  # A cross at the foot of the plot where a value is not a number.
+  # A cross at the bottom of the plot if a value is not a number.
   lost = series.steps[~np.isfinite(series.values)][:50]
   for px in x.at(lost):
     parts.append(

@@ -10,11 +10,10 @@ from vit_jax.report.measures import Cell
 def draw(
   rows: Mapping[str, Mapping[str, Cell]], *, title: str, counts: str
 ) -> svg.Markup | None:
-  """One line per row over the counts of its columns; None without values.
+  """Draws one line per row over its columns' counts; None without values.
 
   Args:
-    rows: Row -> title of a column -> its cell; columns without a count are
-      left out.
+    rows: Row -> column title -> cell; columns without a count are left out.
     title: Subject of the figure, for its text alternative.
     counts: Name of the counts.
   """

@@ -1,4 +1,4 @@
-"""Parts that charts share: grid and ticks, legend, lines and markers."""
+"""Parts shared by charts: grid and ticks, legend, lines and markers."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,10 +11,10 @@ WIDTH, PLOT_HEIGHT = 440.0, 186.0
 LEFT, RIGHT, TOP, BOTTOM = 50.0, 16.0, 30.0, 40.0
 ACROSS = LEFT, WIDTH - RIGHT  # Ends of the x axis.
 FONT = 11.5
-ROW = 16.0  # Of the legend.
-# Draws series `kind` in the legend, x pixels from the left at height y.
+ROW = 16.0  # Height of a legend row.
+# Draws the sample of series `kind` in the legend, at (x, y) in pixels.
 Sample = Callable[[int, float, float], svg.Markup]
-_SAMPLE = 50.0  # Pixels of a legend's entry beside its name.
+_SAMPLE = 50.0  # Pixels of a legend entry besides its name.
 
 
 def chart(
@@ -25,11 +25,11 @@ def chart(
   x_label: str,
   label: str,
 ) -> svg.Markup:
-  """A figure: grid, ticks and names of the axes, then the marks.
+  """Draws a figure: grid, ticks and axis names, then the marks.
 
   Args:
-    x: Axis along the foot of the plot.
-    y: Axis from the foot of the plot to its top.
+    x: Axis along the bottom of the plot.
+    y: Axis from the bottom of the plot to its top.
     *marks: Legend and marks, the first at the bottom.
     unit: Name of the y axis, written above it.
     x_label: Name of the x axis.
@@ -60,9 +60,9 @@ def chart(
 
 
 def style(kind: int) -> str:
-  """CSS classes of a series: a colour, and dashes that differ as well.
+  """Returns the CSS classes of a series: a colour and a dash pattern.
 
-  From the seventh series on colours repeat, with other dashes and markers.
+  From the seventh series on, colours repeat with other dashes and markers.
   """
   return f"s{kind % 6} d{(kind + kind // 6) % 6}"
 
@@ -70,11 +70,11 @@ def style(kind: int) -> str:
 def legend(
   names: Sequence[str], unit: str, sample: Sample | None = None
 ) -> tuple[svg.Markup, float]:
-  """The legend, right-aligned above the plot, and where the plot starts.
+  """Draws the legend, right-aligned above the plot; returns the plot's top.
 
-  A lone series without a name gets none: the caption names it. A name stands
-  beside its line, or beside its marker. Where one does not fit beside the unit,
-  all stand below it, and it is cut only if it is longer than such a row.
+  A single series without a name has no legend, as the caption names it. Each
+  name is next to its line or marker. If one does not fit next to the unit, all
+  are placed below it; a name is cut only if it is longer than such a row.
   """
   if list(names) == [""]:
     return svg.Markup(), TOP
@@ -113,7 +113,7 @@ def _entry_width(name: str) -> float:
 
 
 def path(x: np.ndarray, y: np.ndarray, **attributes) -> svg.Markup:
-  """A polyline through pixel positions, broken where one is NaN."""
+  """Draws a polyline through pixel positions, broken at NaN."""
   words, pen_down = [], False
   for px, py in zip(x, y, strict=True):
     if not (math.isfinite(px) and math.isfinite(py)):
@@ -127,7 +127,7 @@ def path(x: np.ndarray, y: np.ndarray, **attributes) -> svg.Markup:
 def marker(
   kind: int, x: float, y: float, title: str, *, hollow: bool = False
 ) -> svg.Markup:
-  """A point whose shape, like its colour, tells series apart."""
+  """Draws a point; its shape, like its colour, identifies the series."""
   shapes = (
     "M-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0Z",
     "M-3 -3h6v6h-6Z",

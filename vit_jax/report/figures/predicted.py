@@ -6,13 +6,13 @@ from vit_jax.report import formatting
 from vit_jax.report.figures import axes, frame, svg
 
 WIDTH, HEIGHT = 340.0, 300.0
-MOST_DOTS = 1000  # Evenly spaced examples are drawn of more.
+MOST_DOTS = 1000  # Of more, evenly spaced examples are drawn.
 
 
 def draw(
   truth: np.ndarray, predicted: np.ndarray, *, unit: str, label: str
 ) -> svg.Markup | None:
-  """A dot for each example; None where no prediction is finite.
+  """Draws a dot for each example; None if no prediction is finite.
 
   Args:
     truth: True numbers [n].
@@ -42,7 +42,7 @@ def draw(
       (y.place(ends[0]), y.place(ends[1])),
       "ideal",
     ),
-    # Lines of no length whose round ends are the dots: one element for all.
+    # The dots are round ends of zero-length lines: one element for all.
     svg.element(
       "path", d="".join(f"M{a:.1f} {b:.1f}h0" for a, b in places), class_="dots"
     ),

@@ -1,4 +1,4 @@
-"""Charts as pictures, for files that are no web page."""
+"""Charts as pictures, for files other than web pages."""
 
 import re
 from xml.etree import ElementTree
@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 from vit_jax.report.figures import colours, svg
 from vit_jax.report.figures.canvas import Canvas
 
-# Classes of style.css, on white.
+# Classes of style.css, for a white background.
 _STROKES = {"grid": colours.HAIR, "axis": colours.MUTED}
 _WIDTHS = {"line": 1.9}
 _ANCHORS = {"middle": "ms", "end": "rs"}
@@ -15,7 +15,7 @@ _ANCHORS = {"middle": "ms", "end": "rs"}
 def paint(figure: svg.Markup) -> Canvas:
   """Paints a figure of lines, polylines, circles and text.
 
-  Series need colours of their own: those of the page's classes `s0` to `s5` are
+  Series need explicit colours: those of the page's classes `s0` to `s5` are
   unknown here.
 
   Raises:

@@ -12,7 +12,7 @@ from vit_jax.report.figures import axes, frame, svg
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-  """A point: `y` is a fraction, `std` its standard deviation, if known."""
+  """A point; `y` is a fraction and `std` its standard deviation, if known."""
 
   x: int | float
   y: float
@@ -22,13 +22,13 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Cloud:
-  """Points of one kind: printed ones are drawn hollow, measured ones full.
+  """Points of one kind; printed ones are hollow, measured ones filled.
 
   Attributes:
     name: Name in the legend.
-    printed: Points of the paper.
-    measured: Points of runs.
-    is_joined: Joins each of the two kinds by a line along x.
+    printed: Points from the paper.
+    measured: Points from runs.
+    is_joined: True if each of the two kinds is joined by a line along x.
   """
 
   name: str
@@ -49,16 +49,16 @@ def draw(
   label: str,
   counted: bool = False,
 ) -> svg.Markup | None:
-  """The clouds over a logarithmic axis; None where there is no point.
+  """Draws clouds over a logarithmic axis; None if there are no points.
 
   Args:
     clouds: Clouds, drawn with distinct colours and markers.
     unit: Name of the y axis, written above it.
     x_label: Name of the x axis.
     label: Text alternative.
-    counted: Whether x is one of a few counts, such as shots: the axis names
-      each of them, and the clouds stand side by side, so that their error bars
-      do not hide each other.
+    counted: Whether x is one of a few counts, such as shots: the axis then
+      labels each of them, and the clouds are placed side by side, so that their
+      error bars do not overlap.
   """
   clouds = [cloud for cloud in clouds if cloud.points]
   if not clouds:

@@ -1,4 +1,4 @@
-"""Pictures side by side in rows, with names and, if wanted, a colour bar."""
+"""Pictures side by side in rows, with names and an optional colour bar."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +20,9 @@ class Row:
   """Pictures of one row.
 
   Attributes:
-    pictures: Pictures from the left.
-    name: Text at the left; '' is none.
-    titles: Text above each picture; () is none.
+    pictures: Pictures from left to right.
+    name: Text at the left; '' for none.
+    titles: Text above each picture; () for none.
   """
 
   pictures: Sequence[UInt8[np.ndarray, "_ _ 3"]]
@@ -35,9 +35,9 @@ class ColourBar:
   """A legend that maps colours to values.
 
   Attributes:
-    colours: Function from values [n] to colours, uint8 [n, 3].
+    colours: Maps values [n] to colours, uint8 [n, 3].
     low, high: Values at its ends.
-    ticks: Values with the text beside them.
+    ticks: Values with their labels.
     label: Name of the measured quantity.
   """
 
@@ -57,13 +57,13 @@ def draw(
   column_label: str = "",
   bar: ColourBar | None = None,
 ) -> Canvas:
-  """The sheet.
+  """Draws the sheet.
 
   Args:
     rows: Rows, at least one.
     side: Side of a picture, in points.
     gap: Gap between pictures, in points.
-    row_label: Heading of the rows' names, written upwards beside them.
+    row_label: Heading of the rows' names, written upwards next to them.
     column_label: Heading of the titles, written above them.
     bar: Colour bar at the right.
   """
@@ -75,7 +75,7 @@ def draw(
   tops = []
   bottom = top
   for row in rows:
-    # A titled row stands a little apart from the one above.
+    # A titled row has a gap above it.
     bottom += (FONT + 8 + (4 if tops else 0)) if row.titles else 0
     tops.append(bottom)
     bottom += side + gap
@@ -102,7 +102,7 @@ def draw(
 
 
 def grid(named: Mapping[str, Pictures], titles: Sequence[str]) -> list[Row]:
-  """Rows by name, with titles above the first of them."""
+  """Builds rows by name, with titles above the first one."""
   return [
     Row(list(pictures), name, () if number else titles)
     for number, (name, pictures) in enumerate(named.items())
@@ -110,7 +110,7 @@ def grid(named: Mapping[str, Pictures], titles: Sequence[str]) -> list[Row]:
 
 
 def bands(named: Mapping[str, Pictures], beside: int = 6) -> list[Row]:
-  """Rows of each kind for the first `beside` images, then for the next."""
+  """Builds rows of each kind for the first `beside` images, then the next."""
   count = len(next(iter(named.values())))
   rows = []
   for start in range(0, count, beside):
@@ -123,7 +123,7 @@ def bands(named: Mapping[str, Pictures], beside: int = 6) -> list[Row]:
 def _draw_bar(
   canvas: Canvas, bar: ColourBar, x: float, top: float, bottom: float
 ) -> None:
-  """At most 200 points high, in the middle of the space."""
+  """Draws the bar, at most 200 points high, centred in the space."""
   middle = (top + bottom) / 2
   high = min(200.0, bottom - top)
   top, bottom = middle - high / 2, middle + high / 2

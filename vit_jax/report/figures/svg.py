@@ -10,7 +10,7 @@ Number = int | float
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-  """A figure with the caption that stands below it."""
+  """A figure with the caption below it."""
 
   svg: Markup
   caption: str
@@ -19,8 +19,8 @@ class Figure:
 def element(name: str, *children: object, **attributes: object) -> Markup:
   """`element("text", "a < b", x=3, class_="tick")`; everything is escaped.
 
-  Underscores in attribute names stand for hyphens, a trailing one is dropped;
-  attributes that are None are left out; floats are written with two decimals.
+  Underscores in attribute names become hyphens, and a trailing one is dropped;
+  attributes that are None are left out; floats have two decimals.
   """
   head = "".join(
     f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
@@ -32,12 +32,12 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
 
 
 def text(words: str, x: Number, y: Number, class_: str | None = None) -> Markup:
-  """Words whose base line is at (x, y)."""
+  """Builds text with its baseline at (x, y)."""
   return element("text", words, x=x, y=y, class_=class_)
 
 
 def line(x: tuple[float, float], y: tuple[float, float], class_: str) -> Markup:
-  """A straight line from (x[0], y[0]) to (x[1], y[1])."""
+  """Builds a straight line from (x[0], y[0]) to (x[1], y[1])."""
   return element("line", x1=x[0], x2=x[1], y1=y[0], y2=y[1], class_=class_)
 
 
@@ -50,7 +50,7 @@ def _attribute(value: object) -> str:
 def figure(
   *children: object, width: float, height: float, label: str, **attributes
 ) -> Markup:
-  """The root of a figure, scaling with the page and named for readers."""
+  """Builds a figure's root, scaling with the page, with a text alternative."""
   return element(
     "svg",
     *children,
@@ -62,12 +62,12 @@ def figure(
 
 
 def text_width(text: str, size: float) -> float:
-  """Rough width in pixels of sans-serif text, for layout only."""
+  """Estimates the width in pixels of sans-serif text, for layout only."""
   narrow = sum(c in "iljtfI.,:;'|!()[] " for c in text)
   wide = sum(c in "mwMW%@" for c in text)
   return size * (0.56 * len(text) - 0.24 * narrow + 0.28 * wide)
 
 
 def shorten(text: str, limit: int) -> str:
-  """`text`, cut to `limit` characters with an ellipsis."""
+  """Cuts `text` to `limit` characters, with an ellipsis."""
   return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"

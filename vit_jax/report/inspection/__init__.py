@@ -1,1 +1,1 @@
-"""Pictures of what a network has learned, as PNG files and one page."""
+"""Pictures of what a network has learned, as PNG files and a page."""

@@ -1,4 +1,4 @@
-"""Pictures of attention: distances, rollout and the maps of heads."""
+"""Pictures of attention: distances, rollout and maps of heads."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def distance(
   uniform: float,
   image_size: int,
 ) -> Figure:
-  """Figure 7, right: distances by layer, a dot for each head."""
+  """Draws figure 7, right: distances by layer, a dot for each head."""
   mean = distances.mean(axis=0)
   depth, num_heads = mean.shape
   layers = np.arange(1, depth + 1, dtype=float)
@@ -59,7 +59,7 @@ def rollout(
   images: Sequence[UInt8[np.ndarray, "h w 3"]],
   maps: Float[np.ndarray, "n rows columns"],
 ) -> Figure:
-  """Figure 6: images, what their features are made of, and both."""
+  """Draws figure 6: images, their attention rollout, and both combined."""
   heat = colours.sequential(overlay.relative(maps))
   masked = [overlay.mask(*pair) for pair in zip(images, maps, strict=True)]
   canvas = sheet.draw(
@@ -81,9 +81,9 @@ def rollout(
 def heads(
   maps: Float[np.ndarray, "depth heads rows columns"], number: int, asking: str
 ) -> Figure:
-  """Attention to patches of each head of each layer, for image `number`.
+  """Draws each head's attention to patches by layer, for image `number`.
 
-  `asking` names the tokens whose attention it is.
+  `asking` names the tokens that attend.
   """
   depth, num_heads = maps.shape[:2]
   pixels = colours.sequential(overlay.relative(maps))
@@ -116,7 +116,7 @@ def distance_over_training(
   uniform: float,
   num_images: int,
 ) -> Figure:
-  """Attention distance by layer, a line for each step."""
+  """Draws attention distance by layer, a line for each step."""
   layers = np.arange(1, distances.shape[1] + 1, dtype=float)
   series = [_uniform_line(uniform), *by_layer.by_step(steps, layers, distances)]
   caption = (
@@ -137,7 +137,7 @@ def rollout_over_training(
   steps: Sequence[int],
   maps: Float[np.ndarray, "steps n rows columns"],
 ) -> Figure:
-  """The rollout of a few images, a column for each step."""
+  """Draws the rollout of a few images, a column for each step."""
   heat = colours.sequential(overlay.relative(maps))
   titles = ["image", *(f"{step:,}" for step in steps)]
   rows = {

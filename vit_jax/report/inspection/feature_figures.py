@@ -1,4 +1,4 @@
-"""Features of patches as colours."""
+"""Patch features as colours."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ def draw(
   shares: Float[np.ndarray, " k"],
   num_images: int,
 ) -> Figure:
-  """The features of patches, their components as red, green and blue."""
+  """Draws the components of patch features as red, green and blue."""
   canvas = sheet.draw(
     sheet.bands({"image": images, "features": list(pixels)}), side=96.0
   )

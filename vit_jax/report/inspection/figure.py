@@ -1,4 +1,4 @@
-"""A picture with what has to be said of it."""
+"""A picture with its title and caption."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class Figure:
     title: Title of a few words.
     caption: Sentences on the content, its units and the amount of data.
     canvas: The picture.
-    numbers: Arrays behind it, by names of their own.
+    numbers: Arrays behind it, by name.
   """
 
   name: str

@@ -9,7 +9,7 @@ from vit_jax.report import formatting
 from vit_jax.report.figures import sheet
 from vit_jax.report.inspection.figure import Figure
 
-# Side by side.
+# Components side by side.
 _BESIDE = 7
 
 
@@ -18,7 +18,7 @@ def draw(
   shares: Float[np.ndarray, " k"],
   num_filters: int,
 ) -> Figure:
-  """Figure 7, left: the components of the first filters."""
+  """Draws figure 7, left: the components of the first filters."""
   rows = sheet.bands({"": pixels(components)}, beside=_BESIDE)
   height, width = components.shape[1:3]
   caption = (
@@ -37,7 +37,7 @@ def draw(
 def pixels(
   components: Float[np.ndarray, "*b y x c"],
 ) -> UInt8[np.ndarray, "*b y x 3"]:
-  """Weights as colours: 0 is grey, the largest of a component is full."""
+  """Converts weights to colours: 0 is grey, a component's maximum is full."""
   largest = np.abs(components).max(axis=(-3, -2, -1), keepdims=True)
   scaled = components / np.where(largest > 0, largest, 1)
   pixels = np.rint((scaled + 1) * 127.5).astype(np.uint8)
@@ -47,7 +47,7 @@ def pixels(
 def over_training(
   steps: Sequence[int], components: Sequence[Float[np.ndarray, "k y x c"]]
 ) -> Figure:
-  """The first components of the filters, a row for each step."""
+  """Draws the first components of the filters, a row for each step."""
   shown = min(_BESIDE, min(len(found) for found in components))
   rows = {
     f"{step:,}": pixels(found[:shown])

@@ -1,4 +1,4 @@
-"""Maps over the grid of patches, laid on the image that they are of."""
+"""Overlaying maps over the grid of patches on their image."""
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -8,7 +8,7 @@ from PIL import Image
 def relative(
   values: Float[np.ndarray, "*b rows columns"],
 ) -> Float[np.ndarray, "*b rows columns"]:
-  """Each map over its own maximum; a map of zeros stays so."""
+  """Divides each map by its own maximum; a map of zeros is unchanged."""
   largest = values.max(axis=(-2, -1), keepdims=True)
   return values / np.where(largest > 0, largest, 1)
 
@@ -16,7 +16,7 @@ def relative(
 def mask(
   image: UInt8[np.ndarray, "h w 3"], values: Float[np.ndarray, "rows columns"]
 ) -> UInt8[np.ndarray, "h w 3"]:
-  """The image, dark where the map is small, as in Figure 6 of the paper.
+  """Darkens the image where the map is small, as in figure 6 of the paper.
 
   The map is divided by its maximum and interpolated between patches.
   """

@@ -1,4 +1,4 @@
-"""The page with all pictures: one HTML file, whole without the others."""
+"""The page with all pictures: one self-contained HTML file."""
 
 import base64
 import dataclasses
@@ -16,7 +16,7 @@ FILE, NUMBERS = "index.html", "numbers.npz"
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-  """Figures under a heading; remarks say why one is missing."""
+  """Figures under a heading; remarks explain missing ones."""
 
   title: str
   figures: Sequence[Figure] = ()
@@ -29,10 +29,10 @@ def files(
   """Returns the files to write: pictures, numbers and the page, by name.
 
   Args:
-    sections: Sections in order; names of figures are distinct.
+    sections: Sections in order; figure names are unique.
     title: Name of the network.
-    lead: A sentence on it.
-    paths: Paths of the images that are shown, numbered from 1.
+    lead: A sentence about the network.
+    paths: Paths of the images shown, numbered from 1.
   """
   figures = [figure for section in sections for figure in section.figures]
   pictures = {figure.name: figure.canvas.png() for figure in figures}
@@ -55,7 +55,7 @@ def _render(
   lead: str,
   paths: Sequence[str],
 ) -> str:
-  """The page, with `pictures`, PNG files by the names of the figures."""
+  """Renders the page with `pictures`, PNG files by figure name."""
   sources = {
     name: f"data:image/png;base64,{base64.b64encode(data).decode()}"
     for name, data in pictures.items()

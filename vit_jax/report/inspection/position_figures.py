@@ -8,14 +8,14 @@ from jaxtyping import Float
 from vit_jax.report.figures import by_layer, colours, raster, sheet
 from vit_jax.report.inspection.figure import Figure
 
-# Places of the mosaic along a side.
+# Positions along a side of the mosaic.
 _MOSAIC = 14
 
 
 def draw(
   similarity: Float[np.ndarray, "rows columns rows columns"],
 ) -> Figure:
-  """Figure 7, centre: a map for each place of the patch grid."""
+  """Draws figure 7, centre: a map for each position of the patch grid."""
   rows, columns = similarity.shape[:2]
   down, across = _spread(rows, _MOSAIC), _spread(columns, _MOSAIC)
   pixels = colours.diverging(similarity)
@@ -50,7 +50,7 @@ def draw(
 def over_training(
   steps: Sequence[int], by_distance: Float[np.ndarray, "steps k"]
 ) -> Figure:
-  """Similarity of position embeddings by distance, a line for each step."""
+  """Draws similarity of positions by distance, a line for each step."""
   apart = np.arange(by_distance.shape[1], dtype=float)
   chart = by_layer.draw(
     by_layer.by_step(steps, apart, by_distance),
@@ -71,7 +71,7 @@ def over_training(
 
 
 def _spread(count: int, most: int) -> list[int]:
-  """At most so many of the numbers below `count`, evenly spaced."""
+  """Returns at most `most` evenly spaced numbers below `count`."""
   return (
     np.unique(np.rint(np.linspace(0, count - 1, min(count, most))))
     .astype(int)

@@ -1,4 +1,4 @@
-"""Hidden patches and what is predicted of them."""
+"""Hidden patches and their predictions."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ def draw(
   predicted: UInt8[np.ndarray, "n h w 3"],
   losses: Float[np.ndarray, " n"],
 ) -> Figure:
-  """Images, the patches that were seen, and the others predicted."""
+  """Draws images, their visible patches, and predictions of the others."""
   bands = {
     "image": list(images),
     "seen": list(masked),

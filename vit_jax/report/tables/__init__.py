@@ -1,1 +1,1 @@
-"""The paper's tables with our costs and measurements beside its numbers."""
+"""The paper's tables with our costs and measurements."""

@@ -1,4 +1,4 @@
-"""Reads which cells of a table a run fills, from its config's `paper_row`."""
+"""Finds the table cells that a run fills, from its config's `paper_row`."""
 
 import json
 import math
@@ -11,13 +11,13 @@ from vit_jax.paper.datasets import DATASETS
 from vit_jax.paper.table import Row, Table
 from vit_jax.report.tables.runs import Found, flatten
 
-# Images of ImageNet's validation split that ReaL has labels for.
+# Number of ImageNet validation images that ReaL has labels for.
 _NUM_REAL = 46_837
-# Settings that a run may change and still count; a remark says so.
+# Settings that a run may change and still count, with a remark.
 _LENGTH = ("total_steps", "train.batch_size")
-# A part of train: a dev run of a sweep, which no table is about.
+# A part of train is a dev run of a sweep, which is in no table.
 _PART = "train.split"
-# Keys that make a network of the same size another one.
+# Keys that make networks of the same size different.
 _STRUCTURE = (
   "pool",
   "cls_token",
@@ -28,18 +28,17 @@ _STRUCTURE = (
 
 
 class _MismatchError(Exception):
-  """A run that declares a cell and yet does not belong there."""
+  """A run declares a cell but does not belong there."""
 
 
 def fill(
   table: Table, run: Found
 ) -> tuple[dict[tuple[int, str], float], dict[str, list[str]], list[str]]:
-  """Matches a run to the cells that it declares, or explains the mismatch.
+  """Matches a run to the cells that it declares, or explains mismatches.
 
   Returns:
-    Values by (number of the row, column) in the unit of the column; reasons
-    why the run is left out, each with its columns; and remarks on cells that
-    count.
+    Values by (row number, column) in the unit of the column; reasons why the
+    run is left out, each with its columns; and remarks on cells that count.
   """
   values, reasons, remarks = {}, {}, []
   for cell in run.config.paper_row.cells:
@@ -60,12 +59,12 @@ def fill(
 
 
 def is_by_hyper_rule(run: Found) -> bool:
-  """Tells BiT's fine-tuning, at rates that fall in steps, from Table 4's."""
+  """Tells BiT's fine-tuning, with step-wise learning rates, from Table 4's."""
   return run.config.schedule.decay == "steps"
 
 
 def _parse(cell: str) -> tuple[str, str, str, str]:
-  """'TABLE:ROW:COLUMN=METRIC' in its parts; missing ones are ''."""
+  """Splits 'TABLE:ROW:COLUMN=METRIC' into parts; missing ones are ''."""
   number, _, rest = cell.partition(":")
   key, _, rest = rest.partition(":")
   column, _, metric = rest.partition("=")
@@ -73,7 +72,7 @@ def _parse(cell: str) -> tuple[str, str, str, str]:
 
 
 def _find_row(table: Table, key: str, column: str, run: Found) -> int | None:
-  """The number of the row; None: the run's network has none in this table."""
+  """Returns the row number; None if the run's network is not in this table."""
   rows = {i: row for i, row in enumerate(table.rows) if column in row.cells}
   if key:
     return next((i for i, row in rows.items() if row.key == key), None)
@@ -135,7 +134,7 @@ def _check(table: Table, row: Row, column: str, run: Found) -> None:
 
 
 def _overridden(config: schema.Config) -> dict[str, tuple[object, object]]:
-  """Settings that do not hold any more: key -> (value, what was declared)."""
+  """Returns overridden settings: key -> (value, declared value)."""
   values, found = flatten(config), {}
   for setting in config.paper_row.settings:
     key, _, text = setting.partition("=")
@@ -146,7 +145,7 @@ def _overridden(config: schema.Config) -> dict[str, tuple[object, object]]:
 
 
 def _value(column: str, metric: str, run: Found) -> float:
-  """A metric of all the examples of its split."""
+  """Returns a metric measured on all examples of its split."""
   value = run.metrics.get(metric, math.nan)
   if not math.isfinite(value):
     raise _MismatchError(f"has no {metric}")
@@ -161,7 +160,7 @@ def _value(column: str, metric: str, run: Found) -> float:
 
 
 def _num_examples(name: str, run: Found) -> int | None:
-  """Examples of an evaluator's split, of datasets whose sizes are known."""
+  """Returns the size of an evaluator's split, if known."""
   evaluator = run.config.evals.get(name.removeprefix("eval/"))
   known = DATASETS.get(run.config.train.dataset)
   split = getattr(evaluator, "split", None)

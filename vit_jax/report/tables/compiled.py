@@ -1,7 +1,7 @@
-"""Costs of the paper's runs, by train steps compiled ahead of time.
+"""Costs of the paper's runs, from train steps compiled ahead of time.
 
-`benchmarks/paper_compiles.py` writes the files, one for each accelerator;
-docs/compile.md says what their figures count.
+`benchmarks/paper_compiles.py` writes the files, one per accelerator;
+docs/compile.md explains their figures.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ from vit_jax.report.tables.sheet import Line, Sheet
 
 @dataclasses.dataclass(frozen=True)
 class Accelerator:
-  """One for which the steps of the tables were compiled.
+  """An accelerator for which the tables' steps were compiled.
 
   Attributes:
-    word: One of its devices in the heads of columns, 'chip'.
-    day: Sentence that says what a day of it is.
-    work: Key, head and form of the column that only its steps have.
+    word: Name of one device in column heads, such as 'chip'.
+    day: Sentence that defines a day of it.
+    work: Key, head and format of the column that only its steps have.
   """
 
   word: str
@@ -50,7 +50,7 @@ ACCELERATORS = {
 
 
 def _columns(found: Accelerator) -> tuple[dict[str, tuple[str, str]], ...]:
-  """Columns of totals, runs and steps: key -> head and how a value is written.
+  """Returns columns of totals, runs and steps: key -> (head, format).
 
   Keys are the same for all accelerators.
   """
@@ -82,7 +82,7 @@ def _columns(found: Accelerator) -> tuple[dict[str, tuple[str, str]], ...]:
 
 
 def read(accelerator: str) -> dict[str, Any]:
-  """Returns `versions`, `steps`, `runs` and `totals` of the packaged file.
+  """Reads `versions`, `steps`, `runs` and `totals` from the packaged file.
 
   Args:
     accelerator: Key of `ACCELERATORS`.
@@ -92,7 +92,7 @@ def read(accelerator: str) -> dict[str, Any]:
 
 
 def lay_out(costs: Mapping[str, Any], accelerator: str) -> list[Sheet]:
-  """Returns the tables of totals, of whole runs and of steps, as words."""
+  """Returns the tables of totals, of whole runs and of steps, as text."""
   found = ACCELERATORS[accelerator]
   totals, run, step = _columns(found)
   versions = ", ".join(f"{k} {v}" for k, v in costs["versions"].items())
@@ -134,5 +134,5 @@ def _sheet(
 
 
 def _cell(form: str, value: Any) -> str:
-  """A value; null is that of a step that does not fit into a device."""
+  """Formats a value; null means that the step does not fit on a device."""
   return "does not fit" if value is None else form.format(value)

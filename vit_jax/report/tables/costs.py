@@ -5,7 +5,7 @@ from vit_jax.paper import cost, results, vtab
 from vit_jax.paper.datasets import DATASETS
 from vit_jax.paper.table import Row, Table
 
-# Of Table 4: images of fine-tuning, 512 a step.
+# From Table 4: fine-tuning images, 512 per step.
 _FINETUNING_IMAGES = {
   row.cells["dataset"].value: 512 * row.cells["steps"].value
   for row in results.TABLE_4.rows
@@ -17,12 +17,12 @@ _VTAB_IMAGES = (
 
 
 def computed(table: Table, row: Row) -> dict[str, int | float]:
-  """Our own numbers for a row, by name; {} where there are none.
+  """Returns our own numbers for a row, by name; {} if there are none.
 
-  `exaflops` is the cost of pre-training, `finetuning_exaflops` that of all the
-  row's fine-tunings at one learning rate each, both three times the forward
-  passes. `steps` are of 4096 images. `params` are with a linear head of 1000
-  classes. `average`, `mean` and groups of VTAB are means of the printed
+  `exaflops` is the cost of pre-training and `finetuning_exaflops` that of all
+  fine-tunings of the row at one learning rate each, both as three times the
+  forward passes. `steps` have 4096 images. `params` include a linear head of
+  1000 classes. `average`, `mean` and groups of VTAB are means of the printed
   numbers.
   """
   if table.number == 4:
@@ -55,15 +55,15 @@ def computed(table: Table, row: Row) -> dict[str, int | float]:
 
 
 def num_images(data: str) -> int:
-  """Images that a network is pre-trained on: 'i1k', 'i21k' or 'jft'."""
+  """Returns the number of pre-training images: 'i1k', 'i21k' or 'jft'."""
   dataset = results.PRETRAINING_DATASETS[data]
   return DATASETS[dataset].num_examples["train"]
 
 
 def finetuning_exaflops(table: Table, row: Row) -> float:
-  """Cost of fine-tuning once for each column, 10^18 FLOPs; ReaL needs none.
+  """Costs fine-tuning once per column, 10^18 FLOPs; ReaL needs none.
 
-  Table 2's column of VTAB is nineteen fine-tunings, those of Table 9.
+  Table 2's VTAB column is nineteen fine-tunings, those of Table 9.
   """
   return _finetuning_flops(table, row) / 1e18
 
@@ -93,7 +93,7 @@ def _finetuning_flops(table: Table, row: Row) -> float:
 
 
 def at_size(name: str, image_size: int) -> schema.Model:
-  """A network by name, for images of this side, pixels."""
+  """Returns a named network for images of this side, in pixels."""
   return names.find(name).model_copy(
     update={"image_size": image_size, "drop_remainder": True}
   )
@@ -107,7 +107,7 @@ def _position_embeddings(row: Row) -> dict[str, int | float]:
 
 
 def _passes(row: Row) -> dict[str, int | float]:
-  """Epochs that the steps of Table 4 are."""
+  """Converts the steps of Table 4 to epochs."""
   images = 512 * row.cells["steps"].value
   if "dataset" not in row.cells:
     return {"epochs": images / 1000}

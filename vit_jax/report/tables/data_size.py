@@ -1,4 +1,4 @@
-"""Numbers of images of split strings, from published sizes."""
+"""Numbers of images in split strings, from published sizes."""
 
 import re
 
@@ -8,15 +8,15 @@ _PIECE = re.compile(r"(?P<name>\w+)(?:\[(?P<start>\d+%?)?:(?P<stop>\d+%?)?\])?")
 
 
 def count(dataset: str, split: str) -> int | None:
-  """Images of a split, such as 'train[:9000000]' or 'train[:25%]+test'.
+  """Counts a split like 'train[:9000000]' or 'train[:25%]+test'.
 
   Args:
     dataset: TFDS name.
-    split: Split string, counted from the start; percentages are rounded.
+    split: Split string, sliced from the start; percentages are rounded.
 
   Returns:
-    None where the dataset's size would have to be known and is not, or the
-    string is of another form.
+    Number of images; None if it depends on an unknown dataset size, or the
+    string has another form.
   """
   known = DATASETS.get(dataset)
   sizes = known.num_examples if known else {}
@@ -35,7 +35,7 @@ def count(dataset: str, split: str) -> int | None:
 
 
 def _place(word: str, size: int | None) -> int | None:
-  """Position at which a slice begins or ends, at most the split's size."""
+  """Returns a slice's start or end, at most the split's size."""
   if not word.endswith("%"):
     return int(word) if size is None else min(int(word), size)
   return None if size is None else round(int(word[:-1]) * size / 100)

@@ -1,6 +1,6 @@
-"""A table of the paper, our costs and measurements beside it, as one value.
+"""A table of the paper with our costs and measurements, as one value.
 
-It is what `--json` prints, and all that the other formats are made of.
+`--json` prints it, and the other formats are built from it alone.
 """
 
 from typing import Any
@@ -12,20 +12,20 @@ from vit_jax.report.tables.measuring import Measured
 
 
 def build(table: Table, measured: Measured | None = None) -> dict[str, Any]:
-  """The table as JSON has it.
+  """Builds the table in the form of its JSON.
 
   Args:
     table: One of `paper.results`.
-    measured: Its measurements; None if no runs were looked for.
+    measured: Its measurements; None if no runs were searched.
 
   Returns:
     `table`, `title`, `source`, `columns` (key -> title), `rows`, `notes`,
     `contradictions` and `remarks` (on runs). A row has its name as `row`,
     `paper` (column -> number or word) and `paper_std`; `computed`; `measured`,
-    `measured_std`, `difference` (measured - paper) and `runs`, or None where
-    no run was found; `config`, and `finetuning` (column -> config), values of
-    `--config`; `pretraining` (column -> config), if each place has its own;
-    `inferred`, whether Table 3 does not have the row's pre-training.
+    `measured_std`, `difference` (measured - paper) and `runs`, or None if no
+    run was found; `config`, and `finetuning` (column -> config), values of
+    `--config`; `pretraining` (column -> config), if each cell has its own;
+    `inferred`, whether the row's pre-training is missing from Table 3.
   """
   measured = measured or Measured({})
   return {

@@ -1,8 +1,8 @@
-"""The families that followed: what is published of them, and what it costs.
+"""The families after ViT: published networks and what they cost.
 
 `benchmarks/tpu_cycles_families.py` writes the steps that were compiled for
-TPUs, `benchmarks/family_compiles.py` those for GPUs; docs/compile.md says what
-such figures count.
+TPUs, `benchmarks/family_compiles.py` those for GPUs; docs/compile.md explains
+such figures.
 """
 
 import json
@@ -39,7 +39,7 @@ _SECONDS_A_DAY = 86_400
 
 
 def build(accelerator: str) -> dict[str, Any]:
-  """The table as data: `table`, `title` and `rows`, as of other tables.
+  """Builds the table as data: `table`, `title` and `rows`, like others.
 
   Args:
     accelerator: Key of `ACCELERATORS`.
@@ -59,7 +59,7 @@ def build(accelerator: str) -> dict[str, Any]:
 
 
 def lay_out(document: dict[str, Any], accelerator: str) -> Sheet:
-  """The table in words."""
+  """Lays out the table as text."""
   found = ACCELERATORS[accelerator]
   lines, configs = [], []
   for row in document["rows"]:

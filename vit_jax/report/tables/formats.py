@@ -31,7 +31,7 @@ _LATEX = str.maketrans(
 
 
 def text(sheet: Sheet) -> str:
-  """For a terminal: columns aligned, numbers to the right."""
+  """Formats for a terminal: aligned columns, numbers to the right."""
   rows = [sheet.heads, *((line.name, *line.cells) for line in sheet.lines)]
   numbers = [k for k, is_word in enumerate(sheet.is_word) if not is_word]
   body = text_tables.aligned(rows, right=numbers)
@@ -46,7 +46,7 @@ def text(sheet: Sheet) -> str:
 
 
 def markdown(sheet: Sheet) -> str:
-  """For GitHub: a heading, the table, its configs and notes."""
+  """Formats for GitHub: a heading, the table, its configs and notes."""
 
   def line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(c.replace("|", r"\|") for c in cells) + " |"
@@ -67,7 +67,7 @@ def markdown(sheet: Sheet) -> str:
 
 
 def latex(sheet: Sheet) -> str:
-  """A `table` with the rules of booktabs; configs stand in a comment."""
+  """Formats a `table` with booktabs rules; configs are in a comment."""
 
   def line(cells: Sequence[str]) -> str:
     return " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"

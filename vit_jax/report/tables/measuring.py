@@ -1,4 +1,4 @@
-"""Averages the runs that fill the cells of a table."""
+"""Averages the runs that fill a table's cells."""
 
 import dataclasses
 import statistics
@@ -10,16 +10,16 @@ from vit_jax.paper.table import Row, Table
 from vit_jax.report.tables import cells
 from vit_jax.report.tables.runs import Found, differing
 
-# Table -> the column of a mean, and the columns that it is over.
+# Table -> column of a mean, and the columns it averages.
 _MEANS = {7: ("average", results.AVERAGED), 9: ("mean", tuple(vtab.TASKS))}
 
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-  """One place of a table, in the table's unit.
+  """One cell of a table, in the table's unit.
 
   Attributes:
-    values: Values, one for each seed.
+    values: Values, one per seed.
     runs: Workdirs of the values, in the same order.
   """
 
@@ -32,7 +32,7 @@ class Measurement:
 
   @property
   def std(self) -> float | None:
-    """Standard deviation over the seeds, of a sample; None: one seed."""
+    """Returns the sample standard deviation over seeds; None for one seed."""
     return statistics.stdev(self.values) if len(self.values) > 1 else None
 
 
@@ -41,8 +41,8 @@ class Measured:
   """A table's measurements.
 
   Attributes:
-    cells: (number of the row, column) -> what was measured.
-    remarks: Sentences on runs that were found and could not be used.
+    cells: (row number, column) -> measurement.
+    remarks: Sentences about runs that were found but could not be used.
   """
 
   cells: Mapping[tuple[int, str], Measurement]
@@ -54,16 +54,16 @@ def measure(
 ) -> Measured:
   """Averages the runs of each cell of a table.
 
-  A run counts where its config declares the cell (`paper_row`), it is finished
+  A run counts if its config declares the cell (`paper_row`), it is finished,
   and nothing that the cell requires was overridden. Runs of one cell that
-  differ in the seed are averaged; a cell is left empty where they, or the runs
-  that they started from, differ in other settings. Of a ResNet's two recipes
-  of fine-tuning the better counts, as in the paper.
+  differ only in the seed are averaged; a cell is left empty if they, or the
+  runs they started from, differ in other settings. The better of a ResNet's two
+  fine-tuning recipes counts, as in the paper.
 
   Args:
     table: One of `paper.results`.
     runs: Runs that were found.
-    remarks: Sentences to begin with.
+    remarks: Initial remarks.
   """
   remarks = list(remarks)
   places: dict[tuple[int, str], list[tuple[Found, float]]] = {}
@@ -107,7 +107,7 @@ def measure(
 def _by_recipe(
   row: Row, found: Sequence[tuple[Found, float]]
 ) -> list[list[tuple[Found, float]]]:
-  """Splits the runs of a ResNet by Table 4 from those by the HyperRule."""
+  """Separates a ResNet's Table 4 runs from its HyperRule runs."""
   if names.find(row.model).name != "resnet":
     return [list(found)]
   groups = [
@@ -118,7 +118,7 @@ def _by_recipe(
 
 
 def _problem(found: Sequence[tuple[Found, float]]) -> str | None:
-  """Why runs of one place cannot be averaged."""
+  """Explains if runs of one cell cannot be averaged."""
   runs = [run for run, _ in found]
   described = ", ".join(run.name for run in runs)
   keys = differing([run.config for run in runs])
@@ -141,7 +141,7 @@ def _problem(found: Sequence[tuple[Found, float]]) -> str | None:
 
 
 def _unlike(runs: Sequence[Found]) -> Iterator[str]:
-  """Says so where places hold what cannot be compared with each other."""
+  """Yields sentences about cells that cannot be compared with each other."""
   aside = {"model.pos_embedding", "model.pos_embedding_at"}
   keys = [k for k in differing([r.config for r in runs]) if k not in aside]
   if keys:
@@ -157,7 +157,7 @@ def _add_means(
   runs: Sequence[Found],
   remarks: list[str],
 ) -> None:
-  """Adds means over columns; a mean over some of them becomes a remark."""
+  """Adds means over columns; a mean over only some becomes a remark."""
   if table.number == 2:
     tasks = measure(results.TABLE_9, runs).cells
     for index, row in enumerate(table.rows):

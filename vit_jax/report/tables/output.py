@@ -1,4 +1,4 @@
-"""Tables and figures of the paper as the text of one file."""
+"""Tables and figures of the paper as the contents of one file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,14 +28,14 @@ def render(
   runs: str | None = None,
   pretrained: Mapping[str, str] | None = None,
 ) -> str:
-  """Tables in one of the formats.
+  """Renders tables in one of the formats.
 
   Args:
-    number: Number of the table; None is all, or in 'text' without runs their
-      titles.
+    number: Number of the table; None for all, or for their titles in 'text'
+      without runs.
     kind: Name of a format.
-    runs: Directory with workdirs; None measures nothing.
-    pretrained: Pre-training data, 'i1k', 'i21k' or 'jft', of files that runs
+    runs: Directory with workdirs; None for no measurements.
+    pretrained: Pre-training data ('i1k', 'i21k' or 'jft') of files that runs
       started from.
 
   Raises:
@@ -61,7 +61,7 @@ def render(
 
 
 def render_costs(kind: str, accelerator: str = "v5e") -> str:
-  """Returns what the paper's runs cost, in one of the formats.
+  """Renders the costs of the paper's runs in one of the formats.
 
   Args:
     kind: Name of a format.
@@ -77,11 +77,11 @@ def render_costs(kind: str, accelerator: str = "v5e") -> str:
 
 
 def render_families(kind: str, accelerator: str = "v5e") -> str:
-  """Returns the table of the families after ViT, in one of the formats.
+  """Renders the table of the families after ViT in one of the formats.
 
   Args:
     kind: Name of a format.
-    accelerator: Key of `compiled.ACCELERATORS`, by which runs are costed.
+    accelerator: Key of `compiled.ACCELERATORS` used for the costs of runs.
   """
   found = families.build(accelerator)
   if kind == "json":
@@ -100,17 +100,17 @@ def draw(
   pretrained: Mapping[str, str],
   metric: str,
 ) -> tuple[str, list[str]]:
-  """Figure 3, 4 or 5 as 'svg' or 'html'.
+  """Draws figure 3, 4 or 5 as 'svg' or 'html'.
 
   Args:
     figure: Number of the figure in the paper.
     kind: Name of a format.
-    runs: Directory with workdirs; None draws the paper's numbers alone.
-    pretrained: As in `render`.
+    runs: Directory with workdirs; None to draw only the paper's numbers.
+    pretrained: As for `render`.
     metric: Metric that figure 4 shows.
 
   Returns:
-    The file, and sentences on runs left out that are not in it.
+    The file, and sentences about omitted runs that it does not contain.
 
   Raises:
     UserError: There is no run to draw figure 4 from.
@@ -144,14 +144,14 @@ def draw(
 def _found(
   runs: str | None, pretrained: Mapping[str, str] | None
 ) -> tuple[list[workdirs.Found], list[str]]:
-  """Runs below a directory, and sentences on those that cannot be read."""
+  """Finds runs below a directory; adds sentences about unreadable ones."""
   return ([], []) if runs is None else workdirs.find(runs, pretrained or {})
 
 
 def _figures_of(
   number: int, measured: Measured, found: Sequence[workdirs.Found]
 ) -> tuple[list[Figure], list[str]]:
-  """Figures below a table on its page, and sentences on runs left out."""
+  """Draws the figures below a table; adds sentences about omitted runs."""
   figures, remarks = [], []
   for table, make in scatters.OF_TABLES.values():
     if table == number:

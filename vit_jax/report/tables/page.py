@@ -1,4 +1,4 @@
-"""Tables of the paper as one HTML page that asks the network for nothing."""
+"""Tables of the paper as one HTML page that loads nothing remote."""
 
 import dataclasses
 import re
@@ -14,7 +14,7 @@ from vit_jax.report.tables.sheet import Sheet
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-  """A table and the figures below it, or figures alone; remarks on them."""
+  """A table with figures below it, or only figures, and remarks on them."""
 
   title: str
   sheet: Sheet | None = None
@@ -25,16 +25,16 @@ class Section:
 def of_table(
   sheet: Sheet, figures: Sequence[svg.Figure] = (), remarks: Sequence[str] = ()
 ) -> Section:
-  """A section with a table."""
+  """Builds a section with a table."""
   return Section(sheet.heading, sheet, tuple(figures), tuple(remarks))
 
 
 def render(sections: Sequence[Section], *, with_runs: bool) -> str:
-  """The page.
+  """Renders the page.
 
   Args:
     sections: Sections, at least one.
-    with_runs: Says in the lead that runs were looked for.
+    with_runs: True if the introduction should mention the search for runs.
   """
   title = "The tables of the ViT paper"
   if len(sections) == 1:
@@ -52,14 +52,14 @@ def render(sections: Sequence[Section], *, with_runs: bool) -> str:
 
 
 def standalone(figures: Sequence[svg.Figure]) -> str:
-  """An SVG file of figures side by side, with the page's colours."""
+  """Builds an SVG file of figures side by side, with the page's colours."""
   environment = pages.environment()
   style, _, _ = environment.loader.get_source(environment, "style.css")
   parts, at, height = [], 0.0, 0.0
   for figure in figures:
     found = re.match(r'<svg viewBox="0 0 ([\d.]+) ([\d.]+)"', figure.svg)
     wide, high = float(found[1]), float(found[2])
-    # Inside another one, the page's rules for figures would move it.
+    # Nested, the page's rules for figures would move it.
     inner = str(figure.svg).replace(' role="img"', "", 1).removeprefix("<svg")
     place = f'<svg x="{at:g}" width="{wide:g}" height="{high:g}"'
     parts.append(svg.Markup(place + inner))
@@ -81,7 +81,7 @@ def standalone(figures: Sequence[svg.Figure]) -> str:
 
 
 def _code(text: str) -> markupsafe.Markup:
-  """Marks text between backquotes as code."""
+  """Marks text between backticks as code."""
   parts = []
   for index, part in enumerate(text.split("`")):
     part = markupsafe.escape(part)

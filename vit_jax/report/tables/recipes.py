@@ -1,13 +1,13 @@
-"""The config that makes each cell of the paper's tables."""
+"""The config that produces each cell of the paper's tables."""
 
 from vit_jax.paper import results, vtab
 from vit_jax.paper.table import Row, Table
 
 
 def main(table: Table, row: Row) -> str | None:
-  """The row's own config: of pre-training; in Table 4, of fine-tuning.
+  """Returns the row's config, for pre-training or (Table 4) fine-tuning.
 
-  Of Table 8, that of its first column.
+  For Table 8, it is that of the first column.
   """
   if table.number == 4:
     dataset = row.cells.get("dataset")
@@ -24,7 +24,7 @@ def main(table: Table, row: Row) -> str | None:
 
 
 def is_inferred(row: Row) -> bool:
-  """Tells if Table 3 lacks the pre-training of a row's network by Adam."""
+  """Tells if a row's pre-training with Adam is missing from Table 3."""
   if row.model is None or row.data is None or row.optimizer != "adam":
     return False
   return not any(
@@ -34,23 +34,23 @@ def is_inferred(row: Row) -> bool:
 
 
 def pretraining(table: Table, row: Row, column: str) -> str | None:
-  """The config of a place of Table 8, where each is a pre-training."""
+  """Returns the config of a Table 8 cell; each is a pre-training."""
   if table.number != 8 or not table.columns[column].is_accuracy:
     return None
   return _position_embeddings(row, column)
 
 
 def _position_embeddings(row: Row, place: str) -> str:
-  """The config of a kind of position embedding at a place."""
+  """Returns the config of a kind of position embedding at a place."""
   kind = row.cells["pos_embedding"].value
   return f"configs/ablation_posembed.py:kind={kind},at={place}"
 
 
 def finetuning(table: Table, row: Row, column: str) -> str | None:
-  """The config that fine-tunes a row's network for one of its columns.
+  """Returns the config that fine-tunes a row's network for a column.
 
-  Its `init_from` is to be the workdir of the pre-training. That of VTAB as a
-  whole is for `vit_jax.vtab`, which runs it for every task.
+  Its `init_from` should be the workdir of the pre-training. The config for all
+  of VTAB is for `vit_jax.vtab`, which runs it for every task.
   """
   if row.model is None or table.number in (3, 4, 8):
     return None

@@ -1,4 +1,4 @@
-"""Finds workdirs below a directory and the networks that they started from."""
+"""Finds workdirs below a directory and the networks they started from."""
 
 import dataclasses
 import math
@@ -15,9 +15,9 @@ from vit_jax.paper.datasets import DATASETS
 from vit_jax.report import load
 from vit_jax.report.run import Run, whole
 
-# A workdir's own directories, in which no other workdir is.
+# A workdir's own directories, which contain no other workdirs.
 _INSIDE = ("checkpoints", "evaluations", "report", "tensorboard", "profile")
-# Keys that do not tell trainings apart.
+# Keys that do not distinguish trainings.
 _ASIDE = (
   "seed",
   "log_every_steps",
@@ -41,13 +41,13 @@ _ASIDE = (
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-  """The network that a fine-tuning started from, as far as it is known.
+  """The network that a fine-tuning started from, as far as known.
 
   Attributes:
     path: `init_from`.
-    config: Config of its training; None where it is unknown.
+    config: Config of its training; None if unknown.
     data: Key of `results.PRETRAINING`, if `--pretrained` named it.
-    problem: End of a sentence on why no row can be read from it, or ''.
+    problem: End of a sentence explaining why no row can be read from it, or ''.
   """
 
   path: str
@@ -61,12 +61,12 @@ class Found:
   """A run whose records could be read.
 
   Attributes:
-    name: Path of its workdir below the directory that was searched.
-    config: Config that it ran with.
-    start: Network that a fine-tuning started from; None of other runs.
+    name: Path of its workdir below the searched directory.
+    config: Config it ran with.
+    start: Network that a fine-tuning started from; None for other runs.
     metrics: Last value of each metric.
     largest: Largest finite value of each metric.
-    unfinished: End of a sentence on why the run is not complete, or ''.
+    unfinished: End of a sentence explaining why the run is not complete, or ''.
   """
 
   name: str
@@ -83,12 +83,12 @@ def find(
   """Reads a workdir, or all workdirs below a directory.
 
   Args:
-    directory: Path that is searched.
-    pretrained: Pre-training data of files that runs started from: the path
-      that `init_from` has, or its last part -> 'i1k', 'i21k' or 'jft'.
+    directory: Path to search.
+    pretrained: Pre-training data of files that runs started from: the path in
+      `init_from`, or its last part -> 'i1k', 'i21k' or 'jft'.
 
   Returns:
-    Runs in the order of their names, and sentences on those left out.
+    Runs in the order of their names, and sentences about omitted ones.
 
   Raises:
     UserError: There is no such directory, or no run in it.
@@ -143,7 +143,7 @@ def find(
 
 
 def differing(configs: Sequence[schema.Config]) -> list[str]:
-  """Keys that tell trainings apart, seeds and places left aside."""
+  """Returns keys that distinguish trainings, except seeds and paths."""
   flat = [flatten(config) for config in configs]
   keys = dict.fromkeys(key for one in flat for key in one)
   return [
@@ -155,7 +155,7 @@ def differing(configs: Sequence[schema.Config]) -> list[str]:
 
 
 def flatten(config: schema.Config) -> dict[str, object]:
-  """Every key of a config with its value, such as 'model.pool'."""
+  """Returns every dotted key of a config, such as 'model.pool', and value."""
   return resolve.flatten(config.model_dump(mode="json"))
 
 
@@ -171,10 +171,10 @@ def _workdirs(path: epath.Path) -> Iterator[epath.Path]:
 
 
 def _read(path: epath.Path) -> tuple[schema.Config, Run]:
-  """A workdir's config and records.
+  """Reads a workdir's config and records.
 
   Raises:
-    OSError, ValueError, UserError: They cannot be read.
+    OSError, ValueError, UserError: The config or records cannot be read.
   """
   config = resolve.load((path / "config.json").read_text())
   return config, load.load_run(path, with_evaluations=False)
@@ -224,7 +224,7 @@ def _start(path: str, pretrained: Mapping[str, str]) -> Start:
 
 
 def _total_steps(config: schema.Config) -> int:
-  """Updates of a pre-training on one of the paper's datasets."""
+  """Returns the updates of a pre-training on one of the paper's datasets."""
   if config.total_steps is not None:
     return config.total_steps
   known = DATASETS.get(config.train.dataset)

@@ -16,7 +16,7 @@ _KEY = "Hollow: the paper's numbers; full: runs."
 
 
 def against_cost(measured: Measured) -> list[Figure]:
-  """Figure 5: Table 6 over the exaFLOPs that we compute; two plots."""
+  """Draws figure 5: Table 6 over our computed exaFLOPs; two plots."""
   table = results.TABLE_6
   figures = []
   for title, columns in (
@@ -53,7 +53,7 @@ def against_cost(measured: Measured) -> list[Figure]:
 
 
 def against_pretraining(measured: Measured) -> list[Figure]:
-  """Figure 3: Table 5's ImageNet column over images of pre-training."""
+  """Draws figure 3: Table 5's ImageNet column over pre-training images."""
   table = results.TABLE_5
   clouds: dict[str, tuple[list, list]] = {}
   for index, row in enumerate(table.rows):
@@ -88,17 +88,18 @@ def against_pretraining(measured: Measured) -> list[Figure]:
 def against_examples(
   runs: Sequence[Found], metric: str = FEWSHOT
 ) -> tuple[list[Figure], list[str]]:
-  """Figure 4: a metric of runs that started from nothing, over their images.
+  """Draws figure 4: a metric of runs from scratch over their images.
 
-  The largest value of a run counts, as if it had stopped there: section 4.3 of
-  the paper.
+  The largest value of a run counts, as if it had stopped there (section 4.3 of
+  the paper).
 
   Args:
-    runs: Runs that were found; finished supervised ones with the metric count.
+    runs: Runs that were found; only finished supervised ones with the metric
+      count.
     metric: Name of a fraction, such as 'eval/test/top1'.
 
   Returns:
-    One figure, or none if no run counts; and sentences on runs left out.
+    One figure, or none if no run counts; and sentences about omitted runs.
   """
   remarks, places = [], {}
   for run in runs:
@@ -144,7 +145,7 @@ def against_examples(
 
 
 def _network(model: schema.Model) -> str:
-  """'ViT-B/16 at 224 pixels', and what is not as usual."""
+  """Returns 'ViT-B/16 at 224 pixels' and anything unusual."""
   usual = named_sections.default_section("model")
   parts = [names.describe(model)]
   for key in ("pool", "pos_embedding", "pos_embedding_at"):
@@ -154,14 +155,14 @@ def _network(model: schema.Model) -> str:
 
 
 def _is_line(points: Sequence[scatter.Point]) -> bool:
-  """Tells if no two points stand above each other."""
+  """Tells if no two points share an x."""
   return len({point.x for point in points}) == len(points)
 
 
 def _seeds(
   name: str, images: int, found: Sequence[tuple[Found, float]]
 ) -> list[scatter.Point]:
-  """One point of runs that differ in the seed, else one for each."""
+  """Returns one point for runs that differ only in seed, else one each."""
   groups = [found]
   if differing([run.config for run, _ in found]):
     groups = [[one] for one in found]
@@ -190,7 +191,7 @@ def _family(row: Row) -> str:
   return "Transformer" if row.name.startswith("ViT") else "ResNet"
 
 
-# Figure -> the table that it draws, and how.
+# Figure -> the table it draws, and the function that draws it.
 OF_TABLES: dict[int, tuple[int, Callable[[Measured], list[Figure]]]] = {
   3: (5, against_pretraining),
   5: (6, against_cost),

@@ -1,4 +1,4 @@
-"""A table as lines of words, for every format that is read by people."""
+"""A table as lines of text, for every human-readable format."""
 
 import dataclasses
 import re
@@ -9,9 +9,9 @@ from vit_jax.paper import results
 from vit_jax.paper.table import Column
 from vit_jax.report.formatting import MISSING, quantity
 
-# Tables of more columns than this stand on their side.
+# Tables with more columns than this are transposed.
 _MOST_COLUMNS = 14
-# Computed numbers -> the head of their column.
+# Computed numbers -> column head.
 _COMPUTED = {
   "params": "parameters computed",
   "exaflops": "exaFLOPs computed",
@@ -33,7 +33,7 @@ _TO_THE_PAPER = "to the paper"
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-  """A row: `kind` is 'paper', or 'measured' for what stands below it."""
+  """A row; `kind` is 'paper', or 'measured' for the row below it."""
 
   name: str
   cells: tuple[str, ...]
@@ -42,14 +42,14 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Sheet:
-  """A table in words.
+  """A table as text.
 
   Attributes:
-    number: The paper's; None: a table of ours.
+    number: Number in the paper; None for a table of ours.
     title: Title of the table.
-    heads: Heads of the columns, that of the rows' names first.
-    lines: Rows, each with one cell less than there are heads.
-    configs: (what it makes, --config) in the order of the rows.
+    heads: Column heads, starting with that of the rows' names.
+    lines: Rows, each with one cell fewer than there are heads.
+    configs: (what it produces, --config) in the order of the rows.
     notes: Sentences below the table.
   """
 
@@ -62,18 +62,18 @@ class Sheet:
 
   @property
   def heading(self) -> str:
-    """The title, with the paper's number."""
+    """Returns the title with the paper's number."""
     return f"Table {self.number}. {self.title}" if self.number else self.title
 
   @property
   def is_word(self) -> tuple[bool, ...]:
-    """For each head, whether what stands below it is to begin at the left."""
+    """Tells for each column whether it is left-aligned."""
     columns = zip(*(line.cells for line in self.lines), strict=True)
     return (True, *(not any(re.match(r"\d", x) for x in c) for c in columns))
 
 
 def lay_out(document: Mapping[str, Any]) -> Sheet:
-  """The sheet of a document."""
+  """Lays out the sheet of a document."""
   columns = results.TABLES[document["table"]].columns
   rows = document["rows"]
   keys = [key for key in _COMPUTED if any(key in r["computed"] for r in rows)]
@@ -106,7 +106,7 @@ def lay_out(document: Mapping[str, Any]) -> Sheet:
 
 
 def name(row: Mapping[str, Any]) -> str:
-  """'ViT-L/16, JFT-300M, 14 epochs': what tells rows of a document apart."""
+  """Names a row distinctly: 'ViT-L/16, JFT-300M, 14 epochs'."""
   parts = [row["row"]]
   parts += [row["paper"][k] for k in ("pretraining",) if k in row["paper"]]
   if "epochs" in row["paper"]:
@@ -116,7 +116,7 @@ def name(row: Mapping[str, Any]) -> str:
 
 
 def _printed(row: Mapping[str, Any], key: str, column: Column) -> str:
-  """The paper's value: '88.55 ± 0.04'."""
+  """Formats the paper's value: '88.55 ± 0.04'."""
   value = row["paper"].get(key)
   if value is None:
     return MISSING
@@ -125,7 +125,7 @@ def _printed(row: Mapping[str, Any], key: str, column: Column) -> str:
 
 
 def _measured(row: Mapping[str, Any], key: str, column: Column) -> str:
-  """'88.49 ± 0.03 (−0.06)': over seeds, and to the paper."""
+  """Formats '88.49 ± 0.03 (−0.06)': over seeds, and minus the paper's."""
   mean = row["measured"].get(key)
   if mean is None:
     return ""
@@ -181,7 +181,7 @@ def _is_compared(key: str, columns: Mapping[str, Column]) -> bool:
 def _turned(
   heads: Sequence[str], lines: Sequence[Line]
 ) -> tuple[list[str], list[Line]]:
-  """Columns as lines."""
+  """Transposes columns and lines."""
   return ["", *(line.name for line in lines)], [
     Line(head, tuple(cells))
     for head, *cells in zip(
@@ -191,9 +191,9 @@ def _turned(
 
 
 def _configs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-  """Every row's config, then those of fine-tuning, MODEL for any of theirs.
+  """Yields every row's config, then those of fine-tuning with MODEL.
 
-  A column whose rows differ in more than the model has a line for each.
+  A column whose rows differ in more than the model has a line per row.
   """
   for row in document["rows"]:
     for key, config in row["pretraining"].items():
