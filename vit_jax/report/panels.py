@@ -124,7 +124,7 @@ def _unit(title: str) -> str:
 
 
 def _learning_rate(run: Run) -> Panel | None:
-  """Draws decades for steps of a factor of ten, else a linear scale."""
+  """Draws the rate on a log scale if it falls in steps, else a linear one."""
   series = run.series("train/learning_rate")
   values = series.finite.values
   unit, scale = "learning rate", Scale("log")

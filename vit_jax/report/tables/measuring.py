@@ -141,7 +141,7 @@ def _problem(found: Sequence[tuple[Found, float]]) -> str | None:
 
 
 def _unlike(runs: Sequence[Found]) -> Iterator[str]:
-  """Yields sentences about cells that cannot be compared with each other."""
+  """Yields a sentence if cells cannot be compared with each other."""
   aside = {"model.pos_embedding", "model.pos_embedding_at"}
   keys = [k for k in differing([r.config for r in runs]) if k not in aside]
   if keys:
