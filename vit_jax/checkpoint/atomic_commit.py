@@ -1,9 +1,10 @@
-"""Commit of Orbax's temporary directory as a step, with a manifest in it.
+"""Committing Orbax's temporary directory as a step with a manifest.
 
 Orbax writes into `STEP.orbax-checkpoint-tmp` and renames that to `STEP`. Here
-it is renamed to a name that still counts as temporary; the manifest is added,
-and the last rename makes it a step. In a bucket an object that is written last
-does. So a kill at any moment leaves either no step, or one with its manifest.
+it is first renamed to a name that still counts as temporary, then the manifest
+is added, and a final rename makes it a step. In a bucket, an object written
+last makes it a step. A kill at any moment therefore leaves either no step or
+one with its manifest.
 """
 
 import time
@@ -19,7 +20,7 @@ COMMITTED = atomicity_types.COMMIT_SUCCESS_FILE
 
 
 class SealedByRename(atomicity.AtomicRenameTemporaryPath):
-  """For file systems, where renaming is atomic."""
+  """Commit on file systems, where renaming is atomic."""
 
   async def finalize(self) -> None:
     if not _is_step(self._final_path):
@@ -34,10 +35,10 @@ class SealedByRename(atomicity.AtomicRenameTemporaryPath):
 
 
 class SealedBeforeCommit(atomicity.CommitFileTemporaryPath):
-  """For buckets, which cannot rename.
+  """Commit in buckets, which cannot rename.
 
-  Orbax writes under the step's own name, and an object of that name, written
-  last, makes it a step. The manifest comes just before it.
+  Orbax writes under the step's own name, and an object written last makes it a
+  step. The manifest is written just before it.
   """
 
   async def finalize(self) -> None:
@@ -47,7 +48,7 @@ class SealedBeforeCommit(atomicity.CommitFileTemporaryPath):
     await super().finalize()
 
   async def _finish_metadata(self) -> None:
-    """Does now what Orbax does before it commits: the manifest has that too."""
+    """Finishes Orbax's metadata early, so that the manifest includes it."""
     store = self._checkpoint_metadata_store
     if store is None:
       return
@@ -59,15 +60,15 @@ class SealedBeforeCommit(atomicity.CommitFileTemporaryPath):
 
 
 def _is_step(path: epath.Path) -> bool:
-  """Orbax treats each item in a step, such as `state`, the same way."""
+  """Tells a step from its items, such as `state`, which Orbax treats alike."""
   return path.name.isdigit()
 
 
 def path_class(path: epath.Path) -> type[atomicity_types.TemporaryPath]:
-  """Class of temporary directory that suits the place of the checkpoints."""
+  """Picks the class of temporary directory for the checkpoints' location."""
   return SealedBeforeCommit if buckets.is_bucket(path) else SealedByRename
 
 
 def is_whole(step: epath.Path) -> bool:
-  """Tests if a directory named by a number is a complete step."""
+  """Returns True if a directory named by a number is a complete step."""
   return not buckets.is_bucket(step) or (step / COMMITTED).exists()

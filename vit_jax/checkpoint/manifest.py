@@ -1,11 +1,11 @@
-"""Checksums of all files of a checkpoint: written with it, checked before use.
+"""Checksums of a checkpoint's files, written with it and checked before use.
 
-Orbax restores an array file with a flipped bit silently. So before a step
-counts as complete, a manifest is put into its directory: the size of every
-file, and a CRC-32 of every 16 MiB of it. A CRC-32 finds every flipped bit and
-every run of damage up to 32 bits for certain, and anything else but for one
-case in 2**32; it is the fastest checksum of the standard library, and threads
-work on the pieces in parallel.
+Orbax silently restores an array file with a flipped bit. Before a step counts
+as complete, a manifest is therefore put into its directory, with the size of
+every file and a CRC-32 of every 16 MiB of it. A CRC-32 detects every flipped
+bit and every burst of damage up to 32 bits, and anything else except in one
+case in 2**32. It is the fastest checksum in the standard library, and threads
+process the pieces in parallel.
 """
 
 import errno
@@ -22,13 +22,13 @@ from vit_jax import buckets
 NAME = "manifest.json"
 _PIECE_BYTES = 16 << 20
 _MAX_THREADS = 16
-# What a file system says of a file that it cannot bring back. Anything else,
-# such as a refusal or a lost connection, may be over by the next start.
+# Errors of a file system for a file that is lost. Anything else, such as a
+# permission error or a lost connection, may be resolved by the next start.
 _UNREADABLE = {"EIO", "EISDIR", "ENOTDIR", "EUCLEAN", "EBADMSG"}
 
 
 def write(directory: epath.PathLike) -> None:
-  """Puts a manifest into a directory in which all files are complete."""
+  """Writes a manifest into a directory whose files are all complete."""
   directory = epath.Path(directory)
   files = {
     str(path.relative_to(directory)): path
@@ -54,20 +54,20 @@ def write(directory: epath.PathLike) -> None:
 def damage(
   directory: epath.PathLike, *, share: tuple[int, int] = (0, 1)
 ) -> list[str]:
-  """Lists the damage to the files of a checkpoint; empty if there is none.
+  """Lists the damage to a checkpoint's files; empty if there is none.
 
-  Files that the manifest does not name are not looked at.
+  Files that are not in the manifest are ignored.
 
   Args:
     directory: Directory of one step.
-    share: (i, n): look at every n-th piece from the i-th on only, while other
-      processes look at the rest.
+    share: (i, n) to check only every n-th piece from the i-th on, while other
+      processes check the rest.
 
   Returns:
     A phrase for each file, such as "state/d/1f2e: 20 bytes instead of 35".
 
   Raises:
-    Exception: A file cannot be reached, which says nothing about what is in it;
+    Exception: A file cannot be reached, which says nothing about its contents;
       an OSError, or an error of a bucket's libraries.
   """
   directory = epath.Path(directory)
@@ -131,13 +131,13 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _seal(content: dict[str, Any]) -> str:
-  """The manifest's text, which carries a checksum of itself."""
+  """Returns the manifest's text, which includes a checksum of itself."""
   body = json.dumps(content, sort_keys=True)
   return json.dumps({"crc32": zlib.crc32(body.encode()), "content": content})
 
 
 def _open_seal(text: str) -> dict[str, Any] | None:
-  """The content of a manifest, or None if it is damaged itself."""
+  """Returns the content of a manifest, or None if it is itself damaged."""
   try:
     content = json.loads(text)["content"]
     return content if _seal(content) == text else None
@@ -146,7 +146,7 @@ def _open_seal(text: str) -> dict[str, Any] | None:
 
 
 def _as_damage(error: OSError) -> str:
-  """Describes a file that is lost; raises an error that does not say so."""
+  """Describes the loss of a file; re-raises any other error."""
   if isinstance(error, FileNotFoundError):
     return "missing"
   if errno.errorcode.get(error.errno) not in _UNREADABLE:

@@ -1,8 +1,8 @@
-"""The private interfaces of Orbax that this package uses, read at 0.12.8.
+"""The private Orbax interfaces that this package uses, as of 0.12.8.
 
 Nothing else in the package imports `orbax.checkpoint._src`. Each use names the
 public interface that would replace it; `tests/checkpoint/test_orbax_private.py`
-fails with a sentence when one of them moves.
+fails with an explanation when one of them moves.
 """
 
 import asyncio
@@ -20,43 +20,43 @@ from orbax.checkpoint._src.futures import future
 from orbax.checkpoint._src.metadata import array_metadata_store, checkpoint
 
 _MIN_SLICE_BYTES = 2**20
-# How long the other writes of a save are waited for when one of them failed.
+# Time to wait for the other writes of a save after one of them failed.
 _WRITES_SECONDS = 10
 
 
 def step_metadata_file(path: epath.Path) -> epath.Path:
-  """The file of a step in which Orbax keeps its own metadata.
+  """Returns the file of a step that holds Orbax's own metadata.
 
-  Public would be a hook between the last write of a step and its commit, so
-  that a manifest could list this file too.
+  A public replacement would be a hook between the last write of a step and its
+  commit, so that a manifest could include this file.
   """
   return checkpoint.step_metadata_file_path(path)
 
 
 def is_writer(thread: threading.Thread) -> bool:
-  """Tells whether a thread writes a part of a save.
+  """Returns True if a thread writes part of a save.
 
-  Public would be a wait for all threads of a save that failed.
+  A public replacement would be a wait for all threads of a failed save.
   """
   return isinstance(thread, future._SignalingThread)
 
 
 @functools.cache
 def write_small_arrays_whole() -> None:
-  """Leaves small replicated arrays to their first replica, once and for all.
+  """Makes first replicas write small arrays whole; repeated calls do nothing.
 
-  Orbax has every replica write a slice, which it cuts with a program for each
-  array and device, while training waits (`benchmarks/saving.py`). Slices of a
-  mebibyte and more are still cut.
+  Orbax has every replica write a slice, which is cut by a program for each
+  array and device while training waits (`benchmarks/saving.py`). Slices of a
+  mebibyte or more are still cut.
 
-  Public would be a store of array metadata that is not private, or a key of
+  A public replacement would be a public array metadata store, or an option of
   `CheckpointManagerOptions`.
   """
   handler = type_handlers.ArrayHandler(
     min_slice_bytes_for_replica_parallel=_MIN_SLICE_BYTES,
     array_metadata_store=array_metadata_store.Store(),
   )
-  # That it overrides the default handler is no news to users.
+  # Users need not know that it overrides the default handler.
   verbosity = logging.get_verbosity()
   logging.set_verbosity(logging.ERROR)
   try:
@@ -67,12 +67,12 @@ def write_small_arrays_whole() -> None:
 
 @functools.cache
 def end_writes_of_failed_saves() -> None:
-  """Waits for all writes of a save when one has failed, once and for all.
+  """Makes a failed save wait for its writes; repeated calls do nothing.
 
   Orbax closes the event loop at the first error. Each write that ends later
-  finds it closed, and prints a stack trace: dozens where a disk is full.
+  finds it closed and prints a stack trace: dozens if a disk is full.
 
-  Public would be a save that ends when all of its tasks have.
+  A public replacement would be a save that ends only after all its tasks.
   """
   run = asyncio_utils._run_sync_via_new_loop
   asyncio_utils._run_sync_via_new_loop = lambda coroutine: run(
@@ -87,6 +87,6 @@ async def _until_all_have_ended(coroutine: Coroutine[Any, Any, Any]) -> Any:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     if others:
       ended, _ = await asyncio.wait(others, timeout=_WRITES_SECONDS)
-      # An error that nobody has looked at is printed too.
+      # An error that was never retrieved would be printed too.
       await asyncio.gather(*ended, return_exceptions=True)
     raise

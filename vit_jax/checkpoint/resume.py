@@ -1,4 +1,4 @@
-"""Differences that keep a run from resuming from a checkpoint."""
+"""Differences that prevent a run from resuming from a checkpoint."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from vit_jax.config import named_sections, resolve, schema
 from vit_jax.errors import UserError
 
 # These may differ between the run that saved and the one that resumes. Data may
-# move: `dataset_fingerprint` tells whether they are the same.
+# move: `dataset_fingerprint` shows whether they are the same.
 _FREE = (
   "log_every_steps",
   "early_stopping",
@@ -26,12 +26,12 @@ _FREE += (
   "objective.cache_frozen",
 )
 _FREE_UNTIL_THE_END = ("data_dir", "early_stopping")
-# Keys of an evaluator that change nothing that it measures.
+# Keys of an evaluator that do not affect its metrics.
 _OF_NO_METRIC = ("every_steps", "batch_size")
 # Sections whose keys depend on their name.
 _NAMED = ("model", "objective")
 
-# Giving one of them on the command line unsets the others.
+# Setting one of them on the command line unsets the others.
 _LENGTH = frozenset(("total_steps", "total_epochs", "max_epochs"))
 
 
@@ -42,13 +42,13 @@ def metadata(
   versions: Mapping[str, str],
   constants: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-  """Metadata saved beside the state; `first_example` is added at each save.
+  """Returns metadata to save; each save adds `first_example`.
 
   Args:
     config: The experiment.
-    fingerprint: Identifies the content of the training data.
+    fingerprint: Identifier of the contents of the training data.
     versions: Package -> version.
-    constants: Path of frozen parameters, such as a teacher's -> their digest.
+    constants: Path of frozen parameters, such as a teacher's -> digest.
   """
   return {
     "config": json.loads(resolve.dump(config)),
@@ -65,19 +65,18 @@ def differences(
   *,
   evaluator: str | None = None,
 ) -> list[str]:
-  """Finds the keys that differ and are neither free nor allowed.
+  """Finds keys that differ and are neither free nor allowed.
 
-  A key that the saved config does not know, as it is newer, counts as its
-  default.
+  A key that is too new for the saved config counts as its default.
 
   Args:
     saved: Metadata of a checkpoint.
     current: Metadata of the run that resumes.
-    allow_change: Comma list of keys, or of sections such as 'versions'.
-    evaluator: Entry of `config.evals` by which the saved run, which has ended,
-      was measured. So what it measures is not free, nor can it be allowed: the
-      run would not measure again. The place of the data and early stopping are
-      not free either.
+    allow_change: Comma-separated keys, or sections such as 'versions'.
+    evaluator: Entry of `config.evals` that measured the saved run, which has
+      ended. Keys that affect its metrics are then neither free nor can they be
+      allowed, because the run would not measure again. The location of the data
+      and early stopping are not free either.
 
   Returns:
     One line each: "key: was 1, is 2".
@@ -102,16 +101,16 @@ def _is_free(key: str, evaluator: str | None) -> bool:
 
 
 def _is_measured(key: str, evaluator: str | None) -> bool:
-  """True for a key of the evaluator, but those that change no metric."""
+  """Returns True for a key of the evaluator that affects its metrics."""
   section, name, rest = (*key.split(".", 2), "", "")[:3]
   is_its = section == "evals" and name == evaluator
   return is_its and rest not in _OF_NO_METRIC
 
 
 def is_allowed(key: str, allow_change: str) -> bool:
-  """True if `config.allow_change` names a key, or a section that it is in.
+  """Returns True if `config.allow_change` names a key or its section.
 
-  Each of the keys of a run's length stands for all of them.
+  Any key of a run's length stands for all of them.
   """
   names = allowed_keys(allow_change)
   if key in _LENGTH and not _LENGTH.isdisjoint(names):
@@ -120,7 +119,7 @@ def is_allowed(key: str, allow_change: str) -> bool:
 
 
 def allowed_keys(allow_change: str) -> list[str]:
-  """The keys that `config.allow_change` names, without 'config.'."""
+  """Returns the keys in `config.allow_change`, without 'config.'."""
   return [
     key.strip().removeprefix("config.") for key in allow_change.split(",")
   ]
@@ -129,7 +128,7 @@ def allowed_keys(allow_change: str) -> list[str]:
 def _defaults_of(
   config: Mapping[str, Any], evaluator: str | None
 ) -> dict[str, Any]:
-  """The defaults of a config with the same family, objective and evaluator."""
+  """Returns config defaults with the same family, objective and evaluator."""
   named = {group: _names(config[group]) for group in _NAMED}
   if evaluator is not None:
     entry = config["evals"][evaluator]
@@ -139,7 +138,7 @@ def _defaults_of(
 
 
 def _names(section: Mapping[str, Any]) -> dict[str, Any]:
-  """The names of a section and of those within it, such as an image tower."""
+  """Returns the names of a section and its subsections, like image towers."""
   within = {
     key: _names(value)
     for key, value in section.items()
@@ -149,9 +148,9 @@ def _names(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(metadata: Mapping[str, Any]) -> dict[str, Any]:
-  """Keys of the config, dataset_fingerprint, versions.NAME, constants.PATH."""
+  """Flattens to config keys, dataset_fingerprint, versions.*, constants.*."""
   config = dict(metadata["config"])
-  for group in _NAMED:  # Of older runs: they held the keys of all names.
+  for group in _NAMED:  # Older runs have the keys of all names.
     if group in config:
       config[group] = named_sections.own_keys(group, config[group])
   flat = resolve.flatten(
@@ -166,7 +165,7 @@ def _flat(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _present(flat: Mapping[str, Any]) -> dict[str, Any]:
-  """Leaves out groups without entries, such as `train.views` by default."""
+  """Drops groups without entries, such as `train.views` by default."""
   return {key: value for key, value in flat.items() if value != {}}
 
 
@@ -178,20 +177,21 @@ def check_same(
   workdir: Any,
   misfits: str = "",
 ) -> None:
-  """Raises UserError naming every key that keeps a run from resuming.
+  """Raises UserError naming every key that prevents a run from resuming.
 
-  No key is suggested to be allowed if the saved state has no place in the run.
+  The error does not suggest allowing a key if the saved state does not fit the
+  run.
 
   Args:
     saved: Metadata of a checkpoint.
     current: Metadata of the run that resumes.
     allow_change: `config.allow_change`.
     workdir: Directory of the checkpoint.
-    misfits: The arrays of the state that differ, as a clause; "" if none do.
+    misfits: Clause about the arrays of the state that differ; "" if none do.
   """
   different = differences(saved, current, allow_change)
   keys = [line.partition(":")[0] for line in different]
-  # Who follows the advice must not lose what is allowed, and needed, already.
+  # The suggested value must keep the keys that are already allowed.
   every = [line.partition(":")[0] for line in differences(saved, current)]
   allowed = [
     name

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: Orbax's manager behind a few calls."""
+"""Checkpoints of a run: a small interface to Orbax's manager."""
 
 import contextlib
 import errno
@@ -20,19 +20,19 @@ from vit_jax import buckets, trees
 from vit_jax.checkpoint import atomic_commit, orbax_private, verification
 
 DIRECTORY = "checkpoints"
-# How long a failed save's threads are waited for; how often, and after which
-# pauses, its remains are removed.
+# Time to wait for a failed save's threads; number of attempts to remove its
+# remains, and pause between them.
 _WRITERS_SECONDS = 10
 _REMOVALS = 20
 _PAUSE_SECONDS = 0.1
 
 
 class SaveError(Exception):
-  """A checkpoint could not be written; those before it are as they were.
+  """A checkpoint could not be written; earlier ones are unaffected.
 
   Attributes:
-    step: Step that is missing.
-    reason: One line of explanation.
+    step: The missing step.
+    reason: One-line explanation.
   """
 
   def __init__(self, step: int, error: BaseException):
@@ -42,13 +42,14 @@ class SaveError(Exception):
 
 
 class _Manager(ocp.CheckpointManager):
-  """Orbax's, which tells of a failed asynchronous save as soon as it fails.
+  """Orbax's manager, reporting a failed asynchronous save immediately.
 
-  Its own `check_for_errors` does not: a thread of its takes the error, and
-  keeps it until the next save, or with several processes until a timeout.
+  The original `check_for_errors` does not: a thread of the manager takes the
+  error and keeps it until the next save or, with several processes, until a
+  timeout.
 
-  It does not ask whether the run is to stop: such questions are counted, and
-  `processes.stopping` asks them.
+  It does not ask whether the run should stop: such queries are counted, and
+  `processes.stopping` makes them.
   """
 
   failure: BaseException | None = None
@@ -66,7 +67,7 @@ class _Manager(ocp.CheckpointManager):
 
 
 class _FirstOf(policies.PreservationPolicy):
-  """Keeps the first of `steps` that is there; they may change."""
+  """Keeps the first of `steps` that exists; `steps` may change."""
 
   steps: Sequence[int] = ()
 
@@ -81,20 +82,20 @@ class _FirstOf(policies.PreservationPolicy):
 class CheckpointStore:
   """The directory `checkpoints/` of a workdir.
 
-  A step is there once all of it and its manifest are written: a kill in the
-  middle of a save leaves the step before it as the newest. When the store is
-  opened, the newest step is compared with its manifest; if it is damaged it is
-  moved to `damaged-STEP` and the one before it takes its place.
+  A step exists once all of it and its manifest are written: after a kill in the
+  middle of a save, the previous step is the latest. When the store is opened,
+  the latest step is compared with its manifest; if it is damaged, it is moved
+  to `damaged-STEP` and the previous one is used instead.
 
   Args:
     workdir: Directory of the run.
-    keep_last: Number of newest checkpoints kept.
+    keep_last: Number of latest checkpoints to keep.
     keep_every_steps: Steps that are multiples of this are never removed.
-    keep_multiples: (n, m): the newest m multiples of n are kept too.
+    keep_multiples: (n, m) to also keep the latest m multiples of n.
 
   Raises:
     UserError: The directory cannot be reached, or all steps are damaged.
-    JaxRuntimeError or ValueError: Another process was lost meanwhile.
+    JaxRuntimeError or ValueError: Another process was lost in the meantime.
   """
 
   def __init__(
@@ -118,7 +119,7 @@ class CheckpointStore:
     orbax_private.write_small_arrays_whole()
     orbax_private.end_writes_of_failed_saves()
     with verification.reached(self.path):
-      # Before the manager is made, which reads files of every step.
+      # Before the manager is created, which reads files of every step.
       steps = verification.set_damaged_aside(self.path)
       self._manager = _Manager(
         buckets.absolute(self.path),
@@ -132,34 +133,34 @@ class CheckpointStore:
       self._check_it_sees(steps)
 
   def _check_it_sees(self, steps: Sequence[int]) -> None:
-    """Raises OSError if the manager misses steps that are there.
+    """Raises OSError if the manager misses existing steps.
 
-    Orbax takes errors of a storage for the absence of a step, or of all.
+    Orbax treats storage errors as the absence of a step, or of all steps.
     """
     if unseen := set(steps) - set(self.all_steps()):
       why = f"that of step {max(unseen)} is there, but could not be looked at"
       raise OSError(errno.EIO, why)
 
   def keep(self, steps: Sequence[int]) -> None:
-    """Keeps the first of these steps that is there besides the others.
+    """Also keeps the first of these steps that exists.
 
-    A step whose save failed is not there, and the next one takes its place.
+    If the save of a step failed, the next one is kept instead.
     """
     self._kept.steps = tuple(steps)
 
   def latest_step(self) -> int | None:
-    """The newest complete step, or None."""
+    """Returns the latest complete step, or None."""
     return self._manager.latest_step()
 
   def all_steps(self) -> list[int]:
-    """Complete steps, ascending."""
+    """Returns the complete steps in ascending order."""
     return sorted(self._manager.all_steps())
 
   def has_whole_step(self, step: int) -> bool:
-    """True if `step` or one before it is there and not damaged.
+    """Returns True if `step` or an earlier one exists and is not damaged.
 
     Raises:
-      SaveError: A save under way failed.
+      SaveError: A save in progress failed.
       UserError: The directory cannot be reached.
     """
     self.wait()
@@ -167,10 +168,10 @@ class CheckpointStore:
       return verification.has_whole(self.path, step)
 
   def go_back(self, step: int) -> int | None:
-    """Removes all steps after `step`; returns the newest that is left.
+    """Removes all steps after `step`; returns the latest remaining one.
 
     Raises:
-      SaveError: A save under way failed.
+      SaveError: A save in progress failed.
       UserError: All remaining checkpoints are damaged, or the directory cannot
         be reached.
     """
@@ -185,7 +186,7 @@ class CheckpointStore:
     return self.latest_step()
 
   def metadata(self, step: int) -> dict[str, Any]:
-    """The JSON that was saved with `step`; UserError: cannot be reached."""
+    """Returns the JSON saved with `step`; UserError if it is unreachable."""
     with verification.reached(self.path):
       restored = self._manager.restore(
         step, args=ocp.args.Composite(metadata=ocp.args.JsonRestore())
@@ -193,19 +194,19 @@ class CheckpointStore:
     return restored["metadata"]
 
   def shapes(self, step: int) -> dict[str, tuple[int, ...]]:
-    """Shapes of the arrays saved at `step`, by path; reads none of them."""
+    """Returns shapes of the arrays saved at `step` by path, without reading."""
     path = buckets.absolute(self.path) / str(step) / "state"
     with verification.reached(self.path):
       saved = ocp.PyTreeCheckpointHandler().metadata(path).tree
     return {name: tuple(x.shape) for name, x in trees.named_leaves(saved)}
 
   def restore(self, step: int, abstract_state: PyTree) -> PyTree:
-    """The state saved at `step`, on the shardings of `abstract_state`.
+    """Restores the state saved at `step`, sharded like `abstract_state`.
 
     Args:
       step: Step of a checkpoint that exists.
-      abstract_state: ShapeDtypeStructs with shardings; the mesh may differ
-        from the one that the state was saved from.
+      abstract_state: ShapeDtypeStructs with shardings; the mesh may differ from
+        that of the saved state.
 
     Raises:
       UserError: The checkpoint cannot be reached.
@@ -218,7 +219,7 @@ class CheckpointStore:
     return restored["state"]
 
   def save(self, step: int, state: PyTree, metadata: dict[str, Any]) -> None:
-    """Starts to write `state`; returns when its arrays may be donated.
+    """Starts writing `state`; returns when its arrays may be donated.
 
     Raises:
       SaveError: This save could not be started, or the previous one failed.
@@ -240,12 +241,12 @@ class CheckpointStore:
       self._fail(error)
 
   def check(self) -> None:
-    """Raises SaveError if a save under way has failed; does not wait."""
+    """Raises SaveError if a save in progress has failed; does not wait."""
     if self._manager.failure is not None:
       self._fail(self._manager.failure)
 
   def wait(self) -> None:
-    """Waits for a save under way; raises SaveError if it failed."""
+    """Waits for a save in progress; raises SaveError if it failed."""
     try:
       self._manager.wait_until_finished()
     except Exception as error:
@@ -262,14 +263,15 @@ class CheckpointStore:
       with contextlib.suppress(Exception):
         self._manager.reload()
     else:
-      # The other processes may wait for this one until they notice its end.
+      # The other processes may wait for this one until they notice that it
+      # ended.
       self._broken = True
     raise SaveError(self._saving, error) from error
 
   def _remove_remains(self) -> None:
-    """Removes what a failed save left; the next start does what fails here."""
+    """Removes a failed save's remains; the next start retries failures."""
     for _ in range(_REMOVALS):
-      # Another thread may still write into them, or make them again.
+      # Another thread may still write into them or recreate them.
       with contextlib.suppress(OSError), buckets.as_os_error(self.path):
         if not self._try_to_remove_remains():
           return
@@ -291,7 +293,7 @@ class CheckpointStore:
     return bool(remains)
 
   def close(self) -> None:
-    """Waits for a save under way; raises SaveError if it failed."""
+    """Waits for a save in progress; raises SaveError if it failed."""
     if self._broken:
       return
     self.wait()
@@ -299,19 +301,19 @@ class CheckpointStore:
 
 
 def _wait_for_writers() -> None:
-  """Waits for threads of a save, which write on after another of them failed.
+  """Waits for a save's threads, which keep writing after one has failed.
 
-  They would create again the files that are removed meanwhile.
+  They would recreate files that are being removed.
   """
   deadline = time.monotonic() + _WRITERS_SECONDS
   for thread in threading.enumerate():
     if orbax_private.is_writer(thread):
-      # Not its own `join`, which raises its error.
+      # Not its own `join`, which would raise its error.
       threading.Thread.join(thread, max(0, deadline - time.monotonic()))
 
 
 def _reason(error: BaseException) -> str:
-  """The system's own message, without what each layer above it adds."""
+  """Returns the system's message, without the additions of other layers."""
   text = " ".join(str(error).split())
   plain = (os.strerror(code) for code in sorted(errno.errorcode))
   long = (words for words in plain if " " in words and words in text)
@@ -319,7 +321,7 @@ def _reason(error: BaseException) -> str:
 
 
 class _Quiet(logging.Filter):
-  """Leaves out Orbax's stack traces; a `SaveError` says what went wrong."""
+  """Drops Orbax's stack traces; a `SaveError` says what went wrong."""
 
   def filter(self, record: logging.LogRecord) -> bool:
     return not (record.exc_info and "orbax" in record.pathname)
@@ -333,18 +335,19 @@ def read_params(
   step: int,
   exported: Callable[[PyTree, PyTree], PyTree] | None = None,
 ) -> PyTree:
-  """Parameters for evaluation, as NumPy arrays: the average if it was saved.
+  """Reads parameters for evaluation as NumPy arrays, averaged if saved so.
 
-  Reads no optimizer state, and leaves the run's directory as it is.
+  It reads no optimizer state and does not change the run's directory.
 
   Args:
     workdir: Directory of the run.
     step: Step of the checkpoint.
-    exported: `(params, objective_state) -> params`, which picks what an
-      objective exports; None: the parameters.
+    exported: `(params, objective_state) -> params`, which selects what an
+      objective exports; None for the parameters.
 
   Raises:
-    UserError: The files are not those that were written, or cannot be reached.
+    UserError: The files differ from those that were written, or cannot be
+      reached.
   """
   directory = buckets.absolute(workdir) / DIRECTORY
   path = directory / str(step)
@@ -377,7 +380,7 @@ def read_params(
 
 
 def with_shardings(abstract: PyTree, shardings: PyTree) -> PyTree:
-  """ShapeDtypeStructs that carry their shardings."""
+  """Returns ShapeDtypeStructs with their shardings."""
   return jax.tree.map(
     lambda leaf, sharding: jax.ShapeDtypeStruct(
       leaf.shape, leaf.dtype, sharding=sharding

@@ -1,4 +1,4 @@
-"""Comparing the steps of a run with their manifests."""
+"""Comparing a run's steps with their manifests."""
 
 import contextlib
 import itertools
@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 
 
 def steps_in(directory: epath.Path) -> list[int]:
-  """The complete steps in a `checkpoints/`, damaged or not, in order."""
+  """Returns the complete steps in `checkpoints/`, damaged or not, in order."""
   if not directory.exists():
     return []
   named = (entry for entry in directory.iterdir() if entry.name.isdigit())
@@ -29,11 +29,11 @@ def steps_in(directory: epath.Path) -> list[int]:
 
 @contextlib.contextmanager
 def reached(directory: epath.Path) -> Iterator[None]:
-  """Says in a sentence that a `checkpoints/` cannot be reached.
+  """Converts errors about an unreachable `checkpoints/` to a UserError.
 
   Raises:
-    UserError: An error of a file system or a bucket left the context. One of
-      the devices, or of the loss of another process, stays what it is.
+    UserError: The context raised an error of a file system or a bucket. Errors
+      of devices, or due to the loss of another process, are unchanged.
   """
   try:
     with buckets.as_os_error(directory):
@@ -50,15 +50,15 @@ def reached(directory: epath.Path) -> Iterator[None]:
 
 
 def set_damaged_aside(directory: epath.Path) -> list[int]:
-  """Moves the newest steps away as long as they are damaged; says so aloud.
+  """Moves away the latest steps while they are damaged, and logs it.
 
-  All processes must call it, before any of them reads.
+  All processes must call it before any of them reads.
 
   Returns:
     The steps that remain, in order.
 
   Raises:
-    UserError: All checkpoints are damaged, and stay where they are; or the
+    UserError: All checkpoints are damaged (they are not moved), or the
       processes do not see the same ones.
   """
   steps = _steps_of_all(directory)
@@ -87,12 +87,12 @@ def set_damaged_aside(directory: epath.Path) -> list[int]:
         _described(directory, step, found),
         aside,
       )
-  # Now they are out of the way.
+  # They have now been moved.
   return _steps_of_all(directory) if damaged else steps
 
 
 def has_whole(directory: epath.Path, last: int) -> bool:
-  """True if a step up to `last` is not damaged; all processes must call it.
+  """Returns True if a step up to `last` is intact; all processes call it.
 
   Raises:
     UserError: The processes do not see the same steps.
@@ -102,10 +102,10 @@ def has_whole(directory: epath.Path, last: int) -> bool:
 
 
 def _steps_of_all(directory: epath.Path) -> list[int]:
-  """Like `steps_in`, once all processes see the same.
+  """Like `steps_in`, after checking that all processes see the same.
 
   Raises:
-    UserError: They do not; raised on all processes.
+    UserError: They do not see the same steps; raised on all processes.
   """
   seen = same_view.views(
     lambda: json.dumps(steps_in(directory)), str(directory)
@@ -123,7 +123,7 @@ def _steps_of_all(directory: epath.Path) -> list[int]:
 
 def _move(step: epath.Path, aside: epath.Path) -> None:
   if buckets.is_bucket(step):
-    # Without it what is left is no step, whenever this is cut short.
+    # Without it the rest is not a step, whenever this is interrupted.
     buckets.move(step, aside, first=[atomic_commit.COMMITTED])
   else:
     step.rename(aside)
@@ -132,7 +132,8 @@ def _move(step: epath.Path, aside: epath.Path) -> None:
 def check(directory: epath.Path, step: int) -> None:
   """Raises UserError if a step is damaged, naming one to try instead.
 
-  Also if it cannot be reached. A lone process may call it: looks at all of it.
+  Also raises if it cannot be reached. A single process may call it, and checks
+  the whole step.
   """
   with reached(directory):
     damage = manifest.damage(directory / str(step))
