@@ -1,1 +1,1 @@
-"""Meshes and the rules that place arrays on them."""
+"""Meshes and the rules for placing arrays on them."""

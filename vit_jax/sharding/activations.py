@@ -1,9 +1,10 @@
-"""Placement of activations: the axes of the mesh for dimensions by name.
+"""Placement of activations: mesh axes for named dimensions.
 
-A model names the dimensions of the arrays between its blocks, with
-`nn.with_logical_constraint`, and knows no mesh; outside of `on` the names say
-nothing. What needs the mesh inside of a model, such as a kernel that runs on
-each device's part, finds it as `jax.sharding.get_abstract_mesh()`.
+A model names the dimensions of the arrays between its blocks with
+`nn.with_logical_constraint` and does not know the mesh; outside of `on` the
+names have no effect. Code inside a model that needs the mesh, such as a kernel
+that runs on each device's part, gets it from
+`jax.sharding.get_abstract_mesh()`.
 """
 
 import functools
@@ -16,14 +17,14 @@ from jax.sharding import Mesh
 
 from vit_jax.sharding.mesh import BATCH_AXES
 
-# Dimensions without a rule are whole: were the partitioner free, it might split
-# tokens as a parameter is split, and send them instead of the parameter. Heads
-# of a kernel that `tensor` does not split are split by `fsdp`.
+# Dimensions without a rule are not split: if the partitioner were free, it
+# might split tokens like a parameter and send them instead of the parameter.
+# Heads of a kernel that `tensor` does not split are split by `fsdp`.
 RULES = (("batch", BATCH_AXES), ("heads", "tensor"), ("fsdp_heads", "fsdp"))
 
 
 def on(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]:
-  """`function`, to be traced under jit, with its activations laid on `mesh`."""
+  """Wraps `function`, for tracing under jit, to place activations on `mesh`."""
 
   @functools.wraps(function)
   def laid_out(*args: Any, **kwargs: Any) -> Any:

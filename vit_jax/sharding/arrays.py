@@ -1,4 +1,4 @@
-"""Arrays of the host, divided over the devices."""
+"""Host arrays divided over the devices."""
 
 from collections.abc import Callable
 
@@ -13,13 +13,13 @@ def divided(
   sharding: Sharding,
   part: Callable[[tuple[slice, ...]], np.ndarray],
 ) -> Array:
-  """A global array, of which each process makes its own parts only.
+  """Creates a global array; each process makes only its own parts.
 
   Args:
     shape: Shape of the whole array.
     sharding: Sharding of the array over the devices.
-    part: Returns the part of the array at an index of the whole.
+    part: Function that returns the part of the array at an index of the whole.
   """
-  # It is wanted here, whatever a guard says of transfers by accident.
+  # The transfer is intentional, so a guard must allow it.
   with jax.transfer_guard_host_to_device("allow"):
     return jax.make_array_from_callback(shape, sharding, part)

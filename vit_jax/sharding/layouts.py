@@ -5,27 +5,27 @@ from jax.experimental.layout import Layout, with_layout_constraint
 from jax.sharding import NamedSharding
 from jaxtyping import PyTree
 
-# A tile of float32 in a TPU's memory: numbers of the last dimension but one,
-# and of the last.
+# A float32 tile in a TPU's memory: sizes of the second-to-last dimension and
+# the last.
 _TILE = (8, 128)
 
 
 def scatterable(grads: PyTree, shardings: PyTree) -> PyTree:
   """Lays out the gradients of matrices so that TPUs scatter them.
 
-  A gradient that is split along the dimension that is innermost in memory is
-  often summed on all devices and only then cut: if its rows are innermost, or
-  if a part is an odd number of tiles wide. With the split dimension outermost
-  it is reduce-scattered. The part that a device keeps is then copied to the
-  layout of the parameter and its moments, which need no copies for it. Values
-  and shapes stay as they are.
+  A gradient that is split along the innermost dimension in memory is often
+  summed on all devices and only then cut: if its rows are innermost, or if a
+  part is an odd number of tiles wide. With the split dimension outermost it is
+  reduce-scattered. The part that a device keeps is then copied to the layout of
+  the parameter and its moments, which therefore need no copies. Values and
+  shapes are unchanged.
 
   Args:
     grads: Tree of gradients.
     shardings: A NamedSharding for each, that of its parameter.
 
   Returns:
-    The gradients, within `jax.jit`; on other devices than TPUs as they came.
+    The gradients, within `jax.jit`; unchanged on devices other than TPUs.
   """
 
   def lay_out(grad: jax.Array, sharding: NamedSharding) -> jax.Array:
@@ -44,14 +44,14 @@ def scatterable(grads: PyTree, shardings: PyTree) -> PyTree:
 
 
 def _innermost(shape: tuple[int, ...]) -> int:
-  """The dimension of a matrix along which a TPU lays out its tiles.
+  """Returns the dimension of a matrix along which a TPU lays out tiles.
 
-  That is the last one, unless the matrix takes less memory the other way.
+  It is the last one, unless the matrix takes less memory the other way.
   """
   rows, columns = shape
   return 0 if _padded(columns, rows) < _padded(rows, columns) else 1
 
 
 def _padded(outer: int, inner: int) -> int:
-  """Numbers that a matrix takes in memory, in whole tiles."""
+  """Returns the size of a matrix in memory, in numbers, as whole tiles."""
   return -(-outer // _TILE[0]) * _TILE[0] * (-(-inner // _TILE[1]) * _TILE[1])

@@ -16,20 +16,21 @@ AXES = ("data", "fsdp", "tensor")
 BATCH_AXES = ("data", "fsdp")
 
 
-# An eighth of an update is little beside the step, and an eighth of a matrix
-# has whole tiles of a TPU's memory, in layouts that products take as they are.
+# An eighth of an update is small compared with the step, and an eighth of a
+# matrix consists of whole tiles of a TPU's memory, in layouts that matrix
+# products use directly.
 _MOST_SHARING = 8
 
 
 def axis_sizes(
   config: schema.Mesh, num_devices: int, num_slices: int = 1
 ) -> dict[str, int]:
-  """Size of each axis, -1 and 'auto' filled in.
+  """Returns the size of each axis, with -1 and 'auto' filled in.
 
   Args:
     config: The section.
     num_devices: Number of all devices.
-    num_slices: Slices that these are of, equally many of each.
+    num_slices: Number of slices, with equally many devices in each.
 
   Raises:
     UserError: The axes do not multiply to `num_devices`.
@@ -54,7 +55,7 @@ def axis_sizes(
 
 
 def _num_sharing(sizes: dict[str, Any], num_in_slice: int) -> int:
-  """The size that 'auto' means: a power of 2, as it has to divide widths."""
+  """Returns the size for 'auto': a power of 2, as it must divide widths."""
   if sizes["data"] != -1 or num_in_slice % sizes["tensor"]:
     return 1
   return math.gcd(num_in_slice // sizes["tensor"], _MOST_SHARING)
@@ -63,14 +64,14 @@ def _num_sharing(sizes: dict[str, Any], num_in_slice: int) -> int:
 def create_mesh(
   config: schema.Mesh, devices: Sequence[Any] | None = None
 ) -> Mesh:
-  """A mesh over jax's `devices` (default: all of all processes).
+  """Creates a mesh over jax's `devices` (default: all of all processes).
 
-  Several slices, which only their hosts' network joins, lie along `data`:
-  what crosses it is the sum of the gradients.
+  Several slices, connected only by their hosts' network, lie along `data`, so
+  that only the sum of the gradients crosses it.
 
   Raises:
-    UserError: The axes do not multiply to the devices, or a slice would be
-      divided by an axis other than `data`.
+    UserError: The axes do not multiply to the number of devices, or slices
+      would be divided by an axis other than `data`.
   """
   devices = jax.devices() if devices is None else list(devices)
   num_slices = len({getattr(d, "slice_index", None) or 0 for d in devices})
@@ -82,7 +83,7 @@ def create_mesh(
 def _arranged(
   sizes: dict[str, int], devices: Sequence[Any], num_slices: int
 ) -> np.ndarray:
-  """The grid of devices that suits the links between them best."""
+  """Returns the grid of devices that best suits the links between them."""
   shape = tuple(sizes[axis] for axis in AXES)
   if num_slices == 1:
     return mesh_utils.create_device_mesh(
@@ -101,29 +102,29 @@ def _arranged(
       " not divide; slices are joined along data only, so fsdp x tensor must"
       f" divide the {len(devices) // num_slices} devices of a slice."
     )
-  # To jax every host of GPUs is a slice; hosts may share parameters.
+  # To jax every GPU host is a slice; hosts may share parameters.
   ordered = sorted(devices, key=lambda d: (d.slice_index, d.id))
   return np.array(ordered, dtype=object).reshape(shape)
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:
-  """Examples split over data and fsdp, the other dimensions whole."""
+  """Splits examples over data and fsdp; other dimensions are whole."""
   return NamedSharding(mesh, PartitionSpec(BATCH_AXES))
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-  """The whole array on every device."""
+  """Places the whole array on every device."""
   return NamedSharding(mesh, PartitionSpec())
 
 
 def gathered(sharding: NamedSharding) -> NamedSharding:
-  """The sharding without `fsdp`."""
+  """Returns the sharding without `fsdp`."""
   axes = (None if axis == "fsdp" else axis for axis in sharding.spec)
   return NamedSharding(sharding.mesh, PartitionSpec(*axes))
 
 
 def batch_shards(mesh: Mesh) -> int:
-  """Number of parts that a global batch is split into."""
+  """Returns the number of parts that a global batch is split into."""
   return int(np.prod([mesh.shape[axis] for axis in BATCH_AXES]))
 
 

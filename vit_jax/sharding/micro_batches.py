@@ -1,4 +1,4 @@
-"""A global batch in parts that are gone through one after the other."""
+"""Splitting a global batch into parts that are processed one by one."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from vit_jax.sharding.mesh import BATCH_AXES
 
 
 def split(x: jax.Array, num_micro: int, mesh: Mesh | AbstractMesh) -> jax.Array:
-  """[b, ...] -> [num_micro, b / num_micro, ...].
+  """Splits [b, ...] into [num_micro, b / num_micro, ...].
 
   Micro-batch i takes every num_micro-th example, so that no device sends data
   to another.
@@ -19,7 +19,7 @@ def split(x: jax.Array, num_micro: int, mesh: Mesh | AbstractMesh) -> jax.Array:
 
 
 def join(parts: jax.Array, mesh: Mesh | AbstractMesh) -> jax.Array:
-  """[num_micro, n, ...] -> [num_micro n, ...]; undoes `split`."""
+  """Joins [num_micro, n, ...] to [num_micro n, ...]; undoes `split`."""
   num_micro, size, *rest = parts.shape
   x = jnp.swapaxes(parts, 0, 1).reshape(num_micro * size, *rest)
   return _laid_out(x, mesh, (BATCH_AXES,))

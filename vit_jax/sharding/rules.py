@@ -14,7 +14,7 @@ from vit_jax.errors import UserError
 
 Rule = tuple[str, tuple[str | None, ...]]
 
-# Aligned with the last dimensions, so that layers stacked by a scan fit too.
+# Aligned with the last dimensions, so that layers stacked by a scan also fit.
 TENSOR_RULES: tuple[Rule, ...] = (
   (r".*/(query|key|value)/kernel", (None, "tensor", None)),
   (r".*/(query|key|value)/bias", ("tensor", None)),
@@ -25,7 +25,7 @@ TENSOR_RULES: tuple[Rule, ...] = (
   (r".*/MlpBlock_\d+/LayerNorm_0/(scale|bias)", ("tensor",)),
   (r".*/MlpBlock_\d+/Dense_1/kernel", ("tensor", None)),
 )
-# Smaller arrays cost more to gather than they save.
+# Gathering smaller arrays costs more than it saves.
 FSDP_MIN_BYTES = 2**20
 
 
@@ -35,7 +35,7 @@ class Placement:
 
   Attributes:
     sharding: Axes of its dimensions.
-    whole_along: Reason why each axis of more than one device does not split it.
+    whole_along: Axis of more than one device that does not split it -> reason.
   """
 
   sharding: NamedSharding
@@ -48,22 +48,22 @@ def placements(
   user_rules: Sequence[Rule] = (),
   family_rules: Sequence[Rule] = (),
 ) -> dict[str, Placement]:
-  """A Placement for the path of each parameter, in tree order.
+  """Returns the path of each parameter -> Placement, in tree order.
 
   The first rule whose regex matches the whole path assigns axes to the last
-  dimensions; then `fsdp` takes a dimension still free that it divides, the
-  one that the rule has for `tensor` or else the largest, of arrays of at least
-  1 MiB, unless a rule of the user's names no axis at all.
+  dimensions. Then, for arrays of at least 1 MiB, `fsdp` takes a free dimension
+  that it divides: the one that the rule has for `tensor`, or else the largest.
+  It does not if a user's rule names no axis at all.
 
   Args:
     params: Tree of arrays or ShapeDtypeStructs.
     mesh: Mesh of the devices.
-    user_rules: Tried first.
+    user_rules: Rules of the user, tried first.
     family_rules: Rules of the model's family, tried before the shared ones.
 
   Raises:
-    UserError: A rule of the user's matches nothing, or does not divide a
-      dimension; or a rule names an axis that does not exist, or one twice.
+    UserError: A user's rule matches nothing or does not divide a dimension, or
+      a rule names an axis twice or one that does not exist.
   """
   for pattern, axes in family_rules:
     _check_axes(f"The family's sharding rule {pattern!r}", axes, mesh)
@@ -90,19 +90,19 @@ def param_shardings(
   user_rules: Sequence[Rule] = (),
   family_rules: Sequence[Rule] = (),
 ) -> Any:
-  """A NamedSharding for each parameter, by `placements`, as a tree."""
+  """Returns a tree of NamedShardings for parameters, from `placements`."""
   found = placements(params, mesh, user_rules, family_rules)
   return trees.map_named(lambda path, _: found[path].sharding, params)
 
 
 def state_shardings(state: Any, params: Any, shardings: Any, mesh: Mesh) -> Any:
-  """Shardings of optimizer state: each moment follows its parameter.
+  """Returns optimizer state shardings: each moment follows its parameter.
 
   Args:
     state: Tree of arrays or ShapeDtypeStructs, such as an optax state.
-    params: Parameters that the state belongs to.
+    params: Parameters to which the state belongs.
     shardings: Shardings of the parameters, from `param_shardings`.
-    mesh: Mesh on which leaves that mirror no parameter are replicated.
+    mesh: Mesh on which leaves that correspond to no parameter are replicated.
   """
   by_path = {
     path: (leaf.shape, sharding)
@@ -123,7 +123,7 @@ def state_shardings(state: Any, params: Any, shardings: Any, mesh: Mesh) -> Any:
 
 
 def shard_bytes(tree: Any, shardings: Any) -> int:
-  """Bytes of `tree` that one device holds."""
+  """Returns the bytes of `tree` that one device holds."""
   return sum(
     math.prod(sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
     for leaf, sharding in zip(
@@ -144,7 +144,7 @@ def format_bytes(size: float | int) -> str:
 def _first_match(
   path: str, rules: Sequence[Rule]
 ) -> tuple[int, tuple[str | None, ...] | None]:
-  """Number and axes of the rule that counts; None: there is none."""
+  """Returns index and axes of the first matching rule; axes None if none."""
   for index, (pattern, axes) in enumerate(rules):
     if re.fullmatch(pattern, path):
       return index, axes
@@ -158,7 +158,7 @@ def _place(
   is_users: bool,
   mesh: Mesh,
 ) -> Placement:
-  """The placement by one rule's axes, which may be the user's, then FSDP."""
+  """Places a parameter by one rule's axes (maybe the user's), then FSDP."""
   spec: list[str | None] = [None] * len(leaf.shape)
   whole_along = {}
   if axes is None:
@@ -178,7 +178,7 @@ def _place(
         )
       else:
         spec[dimension] = axis
-  # Axes of one device split nothing, and leave a dimension to FSDP.
+  # Axes of one device split nothing and leave a dimension to FSDP.
   spec = [axis if axis and mesh.shape[axis] > 1 else None for axis in spec]
   if is_users and not any(axes):
     whole_along["fsdp"] = "config.mesh.rules says so"
@@ -214,10 +214,10 @@ def _check_axes(rule: str, axes: Sequence[str | None], mesh: Mesh) -> None:
 def _checked(
   path: str, shape: tuple[int, ...], axes: tuple[str | None, ...], mesh: Mesh
 ) -> list[str | None]:
-  """The user's `axes` for the last dimensions.
+  """Returns the user's `axes` for the last dimensions.
 
   Raises:
-    UserError: The rules do not fit.
+    UserError: The rule does not fit.
   """
   if len(axes) > len(shape):
     raise UserError(
@@ -242,10 +242,11 @@ def _split_further(
   num_shards: int,
   named: Sequence[str | None],
 ) -> str:
-  """Gives `fsdp` a dimension of `spec`, in place, or returns why not.
+  """Assigns a dimension of `spec` to `fsdp` in place, or returns why not.
 
-  What `tensor` could split comes first, as heads lie apart in memory: parts of
-  whole heads are gathered into any layout that a product wants.
+  Dimensions that `tensor` could split come first, as heads are separate in
+  memory: parts of whole heads can be gathered into any layout that a product
+  needs.
   """
   if math.prod(leaf.shape) * leaf.dtype.itemsize < FSDP_MIN_BYTES:
     return f"below {format_bytes(FSDP_MIN_BYTES)}"

@@ -1,4 +1,4 @@
-"""Table of splits, with the reason for each array that stays whole."""
+"""Table of splits, with the reason for each array that is not split."""
 
 import math
 import re
@@ -10,16 +10,16 @@ from vit_jax.sharding.rules import Placement, format_bytes
 
 
 def table(params: Any, placements: Mapping[str, Placement]) -> str:
-  """One line for each group of parameters that are placed alike.
+  """Formats one line per group of parameters with the same placement.
 
   Args:
     params: Tree of arrays or ShapeDtypeStructs.
     placements: Placements of the parameters, from `rules.placements`.
 
   Returns:
-    Count, bytes on one device, shape, axes of the mesh, and for every axis of
-    more than one device that does not split the group the reason; the last
-    line has the sums.
+    Count, bytes on one device, shape, mesh axes, and the reason for every axis
+    of more than one device that does not split the group; the last line has the
+    sums.
   """
   groups: dict[tuple[str, str, str], list[int]] = {}
   whole = held = 0
@@ -45,7 +45,7 @@ def table(params: Any, placements: Mapping[str, Placement]) -> str:
 
 
 def _axes(spec: Any, num_dimensions: int) -> str:
-  """'-, fsdp' for a matrix whose columns are split over `fsdp`."""
+  """Formats '-, fsdp' for a matrix with columns split over `fsdp`."""
   axes = (*spec, *[None] * num_dimensions)[:num_dimensions]
   return ", ".join(
     "+".join(axis) if isinstance(axis, tuple) else str(axis or "-")

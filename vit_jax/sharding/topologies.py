@@ -1,4 +1,4 @@
-"""Accelerators that are known by name: peak rates and memory of one chip."""
+"""Known accelerators: peak rates and memory of one chip."""
 
 import dataclasses
 import re
@@ -9,14 +9,14 @@ class Accelerator:
   """Datasheet figures of one chip.
 
   Attributes:
-    flops: Dense bfloat16 peak (float16 where there is no bfloat16), FLOP/s.
+    flops: Dense bfloat16 peak (float16 if there is no bfloat16), FLOP/s.
     hbm_bytes: Bytes of memory.
-    hbm_bandwidth: Bandwidth of the memory, bytes/s.
-    interconnect: Bytes/s to and from all other chips together, both ways; 0
-      where there is no interconnect. Of GPUs that no NVLink joins, PCIe's.
-    network: Bytes/s to and from other hosts, both ways, where that is another
-      way than the interconnect: an adapter for each GPU, as in NVIDIA's DGX.
-    clock: Cycles/s of a TPU's core; None elsewhere.
+    hbm_bandwidth: Memory bandwidth, bytes/s.
+    interconnect: Bytes/s to and from all other chips together, both ways; 0 if
+      there is no interconnect. That of PCIe for GPUs without NVLink.
+    network: Bytes/s to and from other hosts, both ways, if not over the
+      interconnect: one adapter per GPU, as in NVIDIA's DGX.
+    clock: Cycles/s of a TPU's core; None for others.
     devices_per_chip: Number of devices that jax sees in a chip.
     matrix_side: Side of a TPU's matrix units, in numbers.
   """
@@ -35,7 +35,8 @@ class Accelerator:
     return self.flops / self.devices_per_chip
 
 
-# Keys are words of jax's `device_kind`, lower case; the longest match counts.
+# Keys are parts of jax's `device_kind`, in lower case; the longest match is
+# used.
 ACCELERATORS = {
   "tpu v2": Accelerator(45e12, 16e9, 700e9, 496e9, 0.70e9, devices_per_chip=2),
   "tpu v3": Accelerator(123e12, 32e9, 900e9, 560e9, 0.94e9, devices_per_chip=2),
@@ -61,7 +62,7 @@ ACCELERATORS = {
 
 
 def find_accelerator(device_kind: str) -> Accelerator | None:
-  """The entry for jax's `device.device_kind`; None for a CPU or a stranger."""
+  """Finds the entry for `device.device_kind`; None for a CPU or if unknown."""
   kind = device_kind.lower()
   matches = [n for n in ACCELERATORS if re.search(rf"\b{n}\b", kind)]
   return ACCELERATORS[max(matches, key=len)] if matches else None
