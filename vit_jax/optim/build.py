@@ -13,7 +13,7 @@ from vit_jax.optim import scalars as scalar_schedules
 from vit_jax.optim import schedules, transforms
 from vit_jax.suggestions import did_you_mean
 
-with epy.lazy_imports():  # Checking a config must not wait for jax.
+with epy.lazy_imports():  # Checking a config must not load jax.
   import numpy as np
   import optax
 
@@ -81,10 +81,10 @@ def build(
   batch_size: int,
   num_examples: int | None,
 ) -> "tuple[optax.GradientTransformation, dict[str, schedules.Schedule]]":
-  """Builds the update rule, and the scalars that change over the run.
+  """Builds the update rule and the scalars that change over the run.
 
   The gradients are clipped, the optimizer computes updates at the scheduled
-  rate, and the factors of the parameters multiply these, including weight
+  rate, and the factors of the parameters multiply the updates, including weight
   decay. A factor of 0 freezes a parameter: it has no optimizer state and is not
   part of the norm.
 
@@ -100,8 +100,8 @@ def build(
     `learning_rate`, and of `weight_decay` if that changes.
 
   Raises:
-    UserError: An error of `check`, a regex that matches no parameter, or a
-      schedule that does not fit into the run.
+    UserError: An error from `check`, a regex that matches no parameter, or a
+      schedule that does not fit the run.
   """
   check(config)
   optimizer = config.optimizer

@@ -8,12 +8,12 @@ from vit_jax import trees
 from vit_jax.config import schema
 from vit_jax.optim import encoder_blocks, group_norms
 
-# Added to a norm, as torch.nn.utils.clip_grad_norm_ does.
+# Added to norms, as in torch.nn.utils.clip_grad_norm_.
 _EPSILON = 1e-6
 
 
 def clip(optimizer: schema.Optimizer) -> optax.GradientTransformation | None:
-  """Returns the clipping of a config; None: no clipping."""
+  """Returns the clipping of a config; None for no clipping."""
   norm = optimizer.grad_clip_norm
   if norm is None:
     return None
@@ -41,7 +41,7 @@ def _clip_modules(largest: float) -> optax.GradientTransformation:
 
 
 def _module(path: str) -> str:
-  """Head to which a parameter belongs; '' for all others."""
+  """Returns the head to which a parameter belongs; '' for all others."""
   first = path.split("/")[0]
   return first if first.endswith("_head") else ""
 

@@ -1,7 +1,7 @@
 """Layers in parameter paths, whether looped over or stacked by scan_layers.
 
 A looped model has 'Transformer/encoderblock_3/...' for layer 3; a scanned one
-has 'Transformer/encoderblock/...' once, with the layers as first axis.
+has 'Transformer/encoderblock/...' once, with layers along the first axis.
 """
 
 import re
@@ -16,29 +16,29 @@ _BLOCK = re.compile(r"(?:.*/)?encoderblock(?:_(\d+))?(/.*)")
 
 
 def is_in_block(path: str) -> bool:
-  """True if the parameter belongs to an encoder block."""
+  """Returns True if the parameter belongs to an encoder block."""
   return bool(_BLOCK.fullmatch(path))
 
 
 def is_stacked(path: str) -> bool:
-  """True if the first axis of the parameter counts layers."""
+  """Returns True if the parameter's first axis is that of layers."""
   match = _BLOCK.fullmatch(path)
   return bool(match) and match.group(1) is None
 
 
 def layer(path: str) -> int:
-  """Layer, counted from 0, of a parameter in an unstacked block."""
+  """Returns the layer, from 0, of a parameter in an unstacked block."""
   return int(_BLOCK.fullmatch(path).group(1))
 
 
 def of_layer(path: str, layer: int) -> str:
-  """Path that a stacked parameter would have in a looped model."""
+  """Returns the path of a stacked parameter's layer in a looped model."""
   start = _BLOCK.fullmatch(path).start(2)
   return f"{path[:start]}_{layer}{path[start:]}"
 
 
 def depth(params: Any) -> int:
-  """Number of layers."""
+  """Returns the number of layers."""
   counts = [
     leaf.shape[0] if is_stacked(path) else layer(path) + 1
     for path, leaf in trees.named_leaves(params)
@@ -52,11 +52,11 @@ def per_layer(
 ) -> optax.GradientTransformation:
   """Applies `tx` separately to each layer of stacked arrays.
 
-  A transformation that reduces over arrays or looks at their shapes (a norm, a
-  factored moment) then computes the same for scanned layers as for looped ones.
+  A transformation that reduces over arrays or depends on their shapes (a norm,
+  a factored moment) then gives the same results for scanned and looped layers.
 
   Args:
-    tx: Transformation of separate arrays, or those of one layer; may have
+    tx: Transformation of separate arrays, or of those of one layer; it may have
       state.
   """
 

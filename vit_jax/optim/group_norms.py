@@ -13,7 +13,7 @@ def of(tree: Any, group: Callable[[str], str]) -> dict[str, Float[Array, ""]]:
   """Returns group -> norm of its concatenated arrays, in float32.
 
   Args:
-    tree: Parameters, or arrays of their structure.
+    tree: Parameters, or arrays with the same structure.
     group: Function that returns the group of the array at a path.
   """
   squares: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Parameters that are held fixed at the beginning of a run."""
+"""Holding parameters fixed at the beginning of a run."""
 
 import logging
 import re
@@ -39,11 +39,11 @@ def starts(
 ) -> dict[str, int]:
   """Returns path -> step of its first update, by `optimizer.freeze_until`.
 
-  Warns of parameters that are held for the whole run.
+  Warns about parameters that are held for the whole run.
 
   Raises:
     UserError: A regex matches no parameter, or a duration is in epochs and the
-      number of examples is not known.
+      number of examples is unknown.
   """
   rules = []
   regexes = [regex for regex, _ in optimizer.freeze_until]
@@ -76,7 +76,7 @@ def starts(
 def hold(
   tx: optax.GradientTransformation, starts: Mapping[str, int]
 ) -> optax.GradientTransformation:
-  """Applies `tx` to each parameter only from its step on, without history.
+  """Applies `tx` to each parameter only from its start step, without history.
 
   Until then the parameter has neither moments nor weight decay, as in the
   released code of DINO. Schedules follow the steps of the run
@@ -98,7 +98,7 @@ def hold(
 def at_rate_zero(
   tx: optax.GradientTransformation, starts: Mapping[str, int]
 ) -> optax.GradientTransformation:
-  """Applies `tx` to all parameters, but drops updates before each one's step.
+  """Applies `tx` to all parameters, but drops updates before their starts.
 
   Moments therefore accumulate from the first step, as in the released code of
   DINOv2.

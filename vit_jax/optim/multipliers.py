@@ -13,13 +13,13 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.optim import encoder_blocks
 
-# `optimizer.freeze`: names of regexes that would be awkward to type.
+# `optimizer.freeze`: names for regexes that would be awkward to type.
 _FREEZE = {"backbone": r"(?!head(_dist)?/).*"}
 
 Factors = dict[str, float | np.ndarray]
 
 
-# The layer of a parameter, as `vit_jax.models.family.Family.layer_of` of a
+# Layer of a parameter, like `vit_jax.models.family.Family.layer_of` of a
 # network.
 LayerOf = Callable[[str], int | None]
 
@@ -79,8 +79,8 @@ def decay_factors(
   first regex of `decay_multipliers` that matches the whole path applies.
 
   Raises:
-    UserError: A regex matches no parameter, or one of `decay_multipliers` none
-      that decays.
+    UserError: A regex matches no parameter, or one of `decay_multipliers`
+      matches none that decays.
   """
   check_regexes("decay_mask", optimizer.decay_mask, paths)
   decayed = {
@@ -108,7 +108,7 @@ def freeze_regex(optimizer: schema.Optimizer) -> tuple[str, ...]:
 
 
 def _rules(optimizer: schema.Optimizer) -> list[tuple[str, float]]:
-  """Regex and factor of what is frozen, then of `lr_multipliers`."""
+  """Returns regexes and factors of frozen parameters, then `lr_multipliers`."""
   frozen_rules = [(regex, 0.0) for regex in freeze_regex(optimizer)]
   return [*frozen_rules, *optimizer.lr_multipliers]
 
@@ -126,12 +126,12 @@ def freezes_backbone(optimizer: schema.Optimizer, paths: Iterable[str]) -> bool:
 
 
 def frozen(scales: Factors) -> set[str]:
-  """Paths of the parameters whose factor is 0."""
+  """Returns the paths of the parameters with a factor of 0."""
   return {path for path, factor in scales.items() if np.all(factor == 0)}
 
 
 def frozen_paths(optimizer: schema.Optimizer, params: Any) -> set[str]:
-  """Paths of the parameters that an optimizer does not change.
+  """Returns the paths of the parameters that an optimizer does not change.
 
   Args:
     optimizer: The config's section.
@@ -142,9 +142,10 @@ def frozen_paths(optimizer: schema.Optimizer, params: Any) -> set[str]:
 
 
 def stop_frozen(optimizer: schema.Optimizer, params: Any) -> Any:
-  """Returns the parameters, with frozen ones as constants.
+  """Returns the parameters with frozen ones as constants.
 
-  A loss of the result has zero gradients for them, which XLA does not compute.
+  A loss of the result has zero gradients for frozen ones, which XLA does not
+  compute.
   """
   stopped = frozen_paths(optimizer, params)
   return trees.map_named(
@@ -176,14 +177,14 @@ def check_regexes(
 
 
 def _first(rules: Sequence[tuple[str, float]], path: str) -> float:
-  """Factor of the first regex that matches the whole path, else 1."""
+  """Returns the factor of the first regex matching the whole path, else 1."""
   return next(
     (factor for regex, factor in rules if re.fullmatch(regex, path)), 1.0
   )
 
 
 def _layers(path: str, leaf: Any, layer_of: LayerOf) -> list[int | None]:
-  """The layer of a parameter, or those of all that are stacked in it."""
+  """Returns the layer of a parameter, or all layers stacked in it."""
   if encoder_blocks.is_stacked(path):
     paths = (encoder_blocks.of_layer(path, n) for n in range(leaf.shape[0]))
     return [layer_of(one) for one in paths]
@@ -193,7 +194,7 @@ def _layers(path: str, leaf: Any, layer_of: LayerOf) -> list[int | None]:
 def _layers_above(
   path: str, leaf: Any, depth: int, layer_of: LayerOf
 ) -> float | np.ndarray:
-  """depth - l: layer l counts from 0, embeddings as -1, the head as depth."""
+  """Returns depth - l: layers count from 0, embeddings -1, the head depth."""
   above = [
     0.0 if layer is None else float(depth - layer)
     for layer in _layers(path, leaf, layer_of)

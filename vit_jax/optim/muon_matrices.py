@@ -14,7 +14,7 @@ from optax import contrib
 from vit_jax import trees
 from vit_jax.optim import encoder_blocks
 
-# Update RMS of Adam in practice, so that rates and decay can be shared with it.
+# Typical update RMS of Adam, so that rates and decay can be shared with it.
 _RMS = 0.2
 
 
@@ -31,7 +31,7 @@ def labels(params: Any) -> Any:
 
 
 def dimensions(params: Any) -> Any:
-  """Input and output axes of every block kernel, heads counted as features.
+  """Returns input and output axes of block kernels; heads are features.
 
   The first axis of layers stacked by scan_layers is excluded: each layer is a
   separate matrix.
@@ -55,11 +55,11 @@ def dimensions(params: Any) -> Any:
 def scale_by_muon(
   *, momentum: float, eps: float, mu_dtype: str
 ) -> optax.GradientTransformation:
-  """Orthogonalised momentum scaled to an RMS of 0.2.
+  """Orthogonalises momentum and scales it to an RMS of 0.2.
 
   Args:
     momentum: Decay of the Nesterov momentum.
-    eps: Added to norms that divide.
+    eps: Added to norms before dividing by them.
     mu_dtype: Dtype in which the momentum is stored.
   """
 

@@ -10,7 +10,7 @@ from vit_jax import durations
 from vit_jax.config import scalars
 from vit_jax.errors import UserError
 
-with epy.lazy_imports():  # Checking a config must not wait for jax.
+with epy.lazy_imports():  # Checking a config must not load jax.
   import jax.numpy as jnp
 
 Schedule = Callable[[Any], Any]
@@ -100,7 +100,7 @@ def interpolate(shape: str, first: float, last: float, progress: Any) -> Any:
 def _epoch_starts(
   key: str, total_steps: int, batch_size: int, num_examples: int | None
 ) -> np.ndarray:
-  """int32 [epochs]: the first step that begins in each epoch."""
+  """Returns int32 [epochs]: the first step that begins in each epoch."""
   if num_examples is None:
     raise UserError(
       f"{key} changes per epoch, and the number of training examples is not"
@@ -108,5 +108,5 @@ def _epoch_starts(
     )
   epochs = -(-total_steps * batch_size // num_examples)
   starts = -(-np.arange(epochs, dtype=np.int64) * num_examples // batch_size)
-  # Where a batch spans several epochs, the step counts as of the last.
+  # If a batch spans several epochs, the step belongs to the last one.
   return starts[starts < total_steps].astype(np.int32)

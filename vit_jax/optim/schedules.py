@@ -1,7 +1,7 @@
 """The learning rate as a function of the number of updates done.
 
-Update number t, counted from 0, uses schedule(t): under warmup the first one
-has rate 0, and the last of T uses schedule(T - 1), one short of the end value,
+Update number t, counted from 0, uses schedule(t): with warmup the first one has
+rate 0, and the last of T uses schedule(T - 1), one step short of the end value,
 as in big_vision and google-research/vision_transformer.
 """
 
@@ -14,7 +14,7 @@ from vit_jax.config import scalars, schema
 from vit_jax.errors import UserError
 from vit_jax.optim.scalars import Schedule, interpolate
 
-with epy.lazy_imports():  # Checking a config must not wait for jax.
+with epy.lazy_imports():  # Checking a config must not load jax.
   import jax
   import jax.numpy as jnp
 
@@ -102,7 +102,7 @@ def at_step(opt_state: Any, step: Any) -> Any:
   def moved(node: Any) -> Any:
     if not is_schedule(node):
       return node
-    # What holds parameters has the state of their rule inside.
+    # Transformations that hold parameters contain the state of their rule.
     inner = {
       name: at_step(value, step)
       for name, value in node._asdict().items()

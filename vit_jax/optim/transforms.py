@@ -1,4 +1,4 @@
-"""Optimizers by name, which map gradients to updates to be added.
+"""Optimizers by name, which map gradients to updates to add.
 
 All have the same signature, `f(optimizer, learning_rate, decay)`: the section
 of the config, the schedule of the rate, and the weight decay. The latter is
@@ -16,7 +16,7 @@ from etils import epy
 from vit_jax.config import schema
 from vit_jax.optim.schedules import Schedule
 
-with epy.lazy_imports():  # Checking a name must not wait for jax.
+with epy.lazy_imports():  # Checking a name must not load jax.
   import jax.numpy as jnp
   import optax
 
@@ -32,8 +32,7 @@ class Decay:
 
   Attributes:
     rate: A number, or a function of the updates done.
-    factors: Path of a parameter -> factor of the rate; 0 for those that do not
-      decay.
+    factors: Path of a parameter -> factor of the rate; 0 if it does not decay.
   """
 
   rate: float | Schedule
@@ -107,9 +106,9 @@ def lamb(
   Arrays that `decay_mask` leaves out (biases, norms, LayerScale) take plain
   Adam steps, as in NVIDIA's FusedLAMB (apex, `use_nvlamb=False`), which trained
   DeiT III. If the decay is 0, FusedLAMB does so for all arrays; here, as in the
-  paper, arrays in the mask keep their layer-wise rates. Queries, keys and
-  values of a layer are one matrix with one rate in DeiT III, and are treated so
-  here.
+  paper, arrays in the mask keep their layer-wise rates. In DeiT III, queries,
+  keys and values of a layer are one matrix with one rate, and are treated as
+  such here.
   """
   return optax.chain(
     optax.scale_by_adam(**_adam_options(optimizer)),
@@ -125,7 +124,7 @@ def lamb(
 def lion(
   optimizer: schema.Optimizer, learning_rate: Schedule, decay: Decay
 ) -> Transform:
-  """Lion (arXiv 2302.06675); its authors use b2 0.99, a tenth of the rate."""
+  """Lion (arXiv 2302.06675); its authors use b2 0.99 and 1/10 of the rate."""
   return optax.chain(
     optax.scale_by_lion(
       b1=optimizer.b1, b2=optimizer.b2, mu_dtype=optimizer.mu_dtype
@@ -140,8 +139,8 @@ def adafactor(
 ) -> Transform:
   """Adafactor as in Scaling Vision Transformers (arXiv 2106.04560).
 
-  The second moment is factored, its decay grows as 1 - t**-0.8 and is capped at
-  b2; the first moment, with b1, may be bfloat16; the update of an array is
+  The second moment is factored; its decay grows as 1 - t**-0.8 and is capped at
+  b2. The first moment, with b1, may be bfloat16. The update of an array is
   clipped to an RMS of `clipping_threshold` and not scaled by the parameters, so
   that rates are comparable to Adam's.
   """

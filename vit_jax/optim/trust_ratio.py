@@ -1,6 +1,6 @@
 """LAMB's trust ratio, shared by the queries, keys and values of a layer.
 
-In the released networks they are one matrix (timm, `attn.qkv`).
+In the released networks, these are one matrix (timm, `attn.qkv`).
 """
 
 import re
@@ -15,7 +15,7 @@ _JOINT = re.compile(r"(.*/)(?:query|key|value)(/kernel)")
 
 
 def scale_by_joint_trust_ratio() -> optax.GradientTransformation:
-  """Scales each update by the norm of its array over its own.
+  """Scales each update by the norm of its array over the update's norm.
 
   Kernels of queries, keys and values of the same layer are treated as one
   array. An update is unchanged if either norm is zero, as in
@@ -44,5 +44,5 @@ def scale_by_joint_trust_ratio() -> optax.GradientTransformation:
 
 
 def _matrix(path: str) -> str:
-  """The matrix that a kernel is a part of in the released networks."""
+  """Returns the matrix that contains a kernel in the released networks."""
   return _JOINT.sub(r"\1qkv\2", path)
